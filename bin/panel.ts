@@ -1,0 +1,20 @@
+#!/usr/bin/env node
+import type { Roles } from '../src/cli/roles.ts'
+
+/** Each role of the program is loaded only when it is the one that runs. */
+const roles: Roles = {
+  runDaemon: async (options) => (await import('../src/daemon/main.ts')).runDaemon(options),
+  runUp: async (options) => (await import('../src/daemon/up.ts')).runUp(options),
+  findDaemon: async (options) => (await import('../src/daemon/running.ts')).findDaemon(options),
+  stopDaemon: async (options) => (await import('../src/daemon/running.ts')).stopDaemon(options),
+  runAgent: async (options) => (await import('../src/agent/run.ts')).runAgent(options),
+  enrollAgent: async (options) => (await import('../src/agent/run.ts')).enrollAgent(options),
+}
+
+if (process.argv[2] === '__holder') {
+  const { runHolder } = await import('../src/agent/holder/main.ts')
+  await runHolder(process.argv[3] ?? '')
+} else {
+  const { runCli } = await import('../src/cli/main.ts')
+  await runCli(process.argv.slice(2), roles)
+}

@@ -1,0 +1,122 @@
+import type { ServerActivity } from '../shared/server-life.ts'
+import { scheduleRestart } from './crash-restart.ts'
+import { type CommandRecord, type LaunchFacts, newLaunch } from './journal-record.ts'
+import { errorText } from './logger.ts'
+import { attach, handleExit } from './run-watch.ts'
+import type { RunExit } from './runtime/runtime.ts'
+import type { GameServer, LiveRun } from './server.ts'
+import { stopGame } from './stop.ts'
+
+/**
+ * Brings a server's state up to what is really there: a living run goes on, an exit of the time when the agent was away is
+ * handled now, and a run that vanished with its holder (a reboot, say) is reported as an unexpected end. `orders` are the
+ * orders that will be taken up: a run that one of them began is its own to follow.
+ */
+export async function adoptServer(server: GameServer, orders: readonly CommandRecord[]): Promise<void> {
+  const owned = (launchId: string): boolean => orders.some(({ id }) => launchId === id || launchId === `${id}-start`)
+  const { runtime } = server.context
+  const found = await runtime.adopt(server.place)
+  await server.refreshBounds()
+  if (found !== undefined && 'run' in found) {
+    const { record } = found.run
+    const launch = server.facts.launch
+    // The journal does not know the run when it was lost; the game counts as starting then.
+    if (launch?.id !== record.launchId) {
+      await server.remember({ launch: newLaunch(record.launchId, record.kind, server.context.bootId) })
+    }
+    server.adoptState(...stateOf(server, record.kind))
+    const live = attach(server, found.run)
+    if (record.kind === 'install' && !owned(record.launchId)) followUnowned(server, live)
+    return
+  }
+  if (found !== undefined) {
+    server.adoptState(...stateOf(server, found.exit.kind))
+    await handleExit(server, found.exit)
+  } else if (isLost(server.facts.launch) && !owned(server.facts.launch.id)) {
+    await lostRun(server, server.facts.launch)
+  }
+  server.adoptState('offline', server.activity)
+}
+
+/** Goes on with what no order carries: the wait for the next start after a crash, and a stop of the agent's own will. */
+export function resumeServer(server: GameServer): void {
+  const { desired, reason } = server.facts
+  if (server.live === undefined) {
+    if (desired === 'running') scheduleRestart(server)
+  } else if (server.power === 'stopping' && server.queue.size === 0) {
+    const stop = server.order(() =>
+      stopGame(server, { commandId: null, desired, ...(reason === null ? {} : { reason }) }),
+    )
+    stop.catch((error: unknown) => {
+      server.context.log.error({ serverId: server.id, err: errorText(error) }, 'a server could not be stopped')
+    })
+  }
+}
+
+/** An installation whose order went with a lost journal: its end decides whether the server counts as installed. */
+function followUnowned(server: GameServer, live: LiveRun): void {
+  const followed = live.ended.then(async (exit) => {
+    const installError = exit.code === 0 ? null : 'The installation failed'
+    await server.change({ activity: null, facts: { installed: exit.code === 0, installError } })
+  })
+  followed.catch((error: unknown) => {
+    server.context.log.error({ serverId: server.id, err: errorText(error) }, 'an installation could not be followed')
+  })
+}
+
+type Found = ['offline' | 'starting' | 'running' | 'stopping', ServerActivity | null]
+
+function stateOf(server: GameServer, kind: LaunchFacts['kind']): Found {
+  if (kind === 'install') return ['offline', 'installing']
+  const { launch } = server.facts
+  if (launch?.stopAtMs !== null && launch?.stopAtMs !== undefined) return ['stopping', null]
+  return [launch?.readyAtMs === null ? 'starting' : 'running', null]
+}
+
+function isLost(launch: LaunchFacts | null): launch is LaunchFacts {
+  return launch !== null && !launch.ended
+}
+
+/** A run that has left neither a process nor an exit. After a reboot a wanted server starts again, as after a crash. */
+async function lostRun(server: GameServer, launch: LaunchFacts): Promise<void> {
+  if (launch.kind === 'install') {
+    return await server.change({
+      activity: null,
+      facts: {
+        launch: { ...launch, ended: true },
+        installError: 'The installation was interrupted; install the server again',
+      },
+    })
+  }
+  const { context, facts } = server
+  const rebooted = launch.bootId !== context.bootId
+  const reason = rebooted ? 'The machine was restarted' : 'The process and its holder have vanished'
+  const nowMs = context.clock.nowMs()
+  const exit: RunExit = {
+    launchId: launch.id,
+    kind: 'game',
+    code: null,
+    signal: null,
+    oom: false,
+    ordered: false,
+    by: null,
+    endedAtMs: nowMs,
+    uptimeMs: launch.readyAtMs === null ? 0 : Math.max(0, nowMs - launch.readyAtMs),
+    lastSeq: 0,
+  }
+  const wanted = facts.desired
+  server.adoptState(launch.readyAtMs === null ? 'starting' : 'running', null)
+  if (!rebooted) return void (await handleExit(server, exit, reason))
+  // A reboot is no fault of the game, so it counts as no crash, and a wanted server starts at once.
+  await server.change({
+    power: 'offline',
+    facts: {
+      launch: { ...launch, ended: true },
+      lastExit: { code: null, signal: null, oom: false, expected: false, uptimeMs: exit.uptimeMs },
+      reason,
+      crashed: wanted === 'running',
+      nextRestartAtMs: wanted === 'running' && server.spec.restart.policy !== 'never' ? nowMs : null,
+    },
+  })
+  await server.note(`Server has ended: ${reason.toLowerCase()}`)
+}

@@ -1,0 +1,142 @@
+import { readFile } from 'node:fs/promises'
+import { homedir } from 'node:os'
+import { isAbsolute, join } from 'node:path'
+import { parse } from 'yaml'
+import { z } from 'zod'
+import { urlProblem } from './daemon-url.ts'
+import { errorText } from './logger.ts'
+
+/** The settings of `panel agent run`. `url` replaces the address of the enrolment when it is set. */
+export interface AgentConfig {
+  readonly dataDir: string
+  readonly url: string | undefined
+  readonly allowInsecure: boolean
+  /** The path of certificates to trust (PEM). */
+  readonly ca: string | undefined
+  readonly logLevel: 'debug' | 'info' | 'warn' | 'error'
+}
+
+/** Everything that is wrong with a configuration, in one error. */
+export class ConfigError extends Error {
+  override readonly name = 'ConfigError'
+  readonly problems: readonly string[]
+
+  constructor(problems: readonly string[]) {
+    super(`The agent's configuration is not valid:\n${problems.map((problem) => `  ${problem}`).join('\n')}`)
+    this.problems = problems
+  }
+}
+
+type Environment = Readonly<Record<string, string | undefined>>
+
+/** Values as they are written in agent.yaml; each is also `PANEL_<SECTION>__<KEY>` and, for the common ones, a flag. */
+const ConfigFile = z.strictObject({
+  agent: z.strictObject({ dataDir: z.string().min(1).optional() }).optional(),
+  daemon: z
+    .strictObject({
+      url: z.string().optional(),
+      allowInsecure: z.boolean().optional(),
+      ca: z.string().min(1).optional(),
+    })
+    .optional(),
+  log: z.strictObject({ level: z.enum(['debug', 'info', 'warn', 'error']).optional() }).optional(),
+})
+
+const VARIABLES = {
+  PANEL_AGENT__DATA_DIR: ['agent', 'dataDir'],
+  PANEL_DAEMON__URL: ['daemon', 'url'],
+  PANEL_DAEMON__ALLOW_INSECURE: ['daemon', 'allowInsecure'],
+  PANEL_DAEMON__CA: ['daemon', 'ca'],
+  PANEL_LOG__LEVEL: ['log', 'level'],
+} as const
+
+/** Flags of the command line; they win over the environment, which wins over the file. */
+export interface AgentFlags {
+  readonly configFile?: string
+  readonly dataDir?: string
+  readonly url?: string
+  readonly allowInsecure?: boolean
+  readonly ca?: string
+  readonly logLevel?: string
+}
+
+/** The folder of `agent.yaml`: `$XDG_CONFIG_HOME/panel`, by default `~/.config/panel`. */
+export function configFolder(env: Environment): string {
+  return join(xdg(env, 'XDG_CONFIG_HOME', '.config'), 'panel')
+}
+
+/** The data folder when nothing else is set: `$XDG_DATA_HOME/panel-agent`, by default `~/.local/share/panel-agent`. */
+export function defaultDataDir(env: Environment): string {
+  return join(xdg(env, 'XDG_DATA_HOME', '.local/share'), 'panel-agent')
+}
+
+/** Reads the configuration of `panel agent run`. Throws a {@link ConfigError} that lists every problem at once. */
+export async function readConfig(env: Environment, flags: AgentFlags = {}): Promise<AgentConfig> {
+  const problems: string[] = []
+  const path = flags.configFile ?? join(configFolder(env), 'agent.yaml')
+  const written = await readYaml(path, flags.configFile !== undefined, problems)
+  const merged = { ...sections(written) }
+  for (const [name, place] of Object.entries(VARIABLES)) {
+    const text = env[name]
+    if (text !== undefined && text !== '') put(merged, place, place[1] === 'allowInsecure' ? flagValue(text) : text)
+  }
+  put(merged, ['agent', 'dataDir'], flags.dataDir)
+  put(merged, ['daemon', 'url'], flags.url)
+  put(merged, ['daemon', 'allowInsecure'], flags.allowInsecure)
+  put(merged, ['daemon', 'ca'], flags.ca)
+  put(merged, ['log', 'level'], flags.logLevel)
+  const parsed = ConfigFile.safeParse(merged)
+  if (!parsed.success) {
+    for (const issue of parsed.error.issues) problems.push(`${issue.path.join('.') || path}: ${issue.message}`)
+    throw new ConfigError(problems)
+  }
+  const { agent, daemon, log } = parsed.data
+  const allowInsecure = daemon?.allowInsecure ?? false
+  const dataDir = agent?.dataDir ?? defaultDataDir(env)
+  if (!isAbsolute(dataDir)) problems.push('agent.dataDir: must be an absolute path')
+  const problem = daemon?.url === undefined ? undefined : urlProblem(daemon.url, allowInsecure)
+  if (problem !== undefined) problems.push(`daemon.url: ${problem}`)
+  if (problems.length > 0) throw new ConfigError(problems)
+  return { dataDir, url: daemon?.url, allowInsecure, ca: daemon?.ca, logLevel: log?.level ?? 'info' }
+}
+
+/** Names that begin like ours and mean nothing here; worth a warning, because a slip of the pen looks the same. */
+export function unknownVariables(env: Environment): string[] {
+  return Object.keys(env).filter((name) => /^PANEL_[A-Z]+__/.test(name) && !Object.hasOwn(VARIABLES, name))
+}
+
+type Sections = Record<string, Record<string, unknown>>
+
+async function readYaml(path: string, required: boolean, problems: string[]): Promise<unknown> {
+  try {
+    return parse(await readFile(path, 'utf8'))
+  } catch (error) {
+    const missing = error instanceof Error && 'code' in error && error.code === 'ENOENT'
+    if (!missing || required) problems.push(`${path}: ${errorText(error).split('\n')[0]}`)
+    return undefined
+  }
+}
+
+/** A copy whose sections may be written to; what is no section stays as it is and is refused by the schema. */
+function sections(written: unknown): Sections {
+  if (written === undefined || written === null) return {}
+  return structuredClone(written) as Sections // the schema judges it right after the merge
+}
+
+function put(into: Sections, [section, key]: readonly [string, string], value: unknown): void {
+  if (value === undefined) return
+  const present = into[section]
+  into[section] = { ...(typeof present === 'object' ? present : {}), [key]: value }
+}
+
+function flagValue(text: string): unknown {
+  if (['1', 'true', 'yes'].includes(text)) return true
+  return ['0', 'false', 'no'].includes(text) ? false : text
+}
+
+function xdg(env: Environment, name: string, below: string): string {
+  const value = env[name]
+  // The XDG specification says that a relative path is to be ignored.
+  if (value !== undefined && isAbsolute(value)) return value
+  return join(env['HOME'] ?? homedir(), below)
+}

@@ -1,0 +1,53 @@
+import { backOff } from './crash.ts'
+import { AgentFailure } from './failure.ts'
+import { errorText } from './logger.ts'
+import type { GameServer } from './server.ts'
+import { startGame } from './start.ts'
+
+/** Waits until a crashed server's next start is due, and starts it. An order that comes first ends the wait. */
+export function scheduleRestart(server: GameServer): void {
+  const { clock, ending, log } = server.context
+  const dueAtMs = server.facts.nextRestartAtMs
+  if (dueAtMs === null) return
+  server.restartWait?.abort()
+  const wait = new AbortController()
+  server.restartWait = wait
+  const signal = AbortSignal.any([wait.signal, server.gone.signal, ending])
+  const restart = async (): Promise<void> => {
+    await clock.sleep(Math.max(0, dueAtMs - clock.nowMs()), signal)
+    if (signal.aborted) return
+    await server.order(async (order) => {
+      if (!signal.aborted && !order.aborted) await restartNow(server, order)
+    })
+  }
+  restart().catch((error: unknown) => {
+    log.error({ serverId: server.id, err: errorText(error) }, 'a server could not be started again')
+  })
+}
+
+async function restartNow(server: GameServer, signal: AbortSignal): Promise<void> {
+  const { facts, live } = server
+  if (live !== undefined || facts.desired !== 'running' || facts.nextRestartAtMs === null) return
+  try {
+    await startGame(server, { commandId: null, signal })
+  } catch (error) {
+    if (signal.aborted || server.deleted || server.context.ending.aborted) return
+    await countFailedStart(server, error)
+  }
+}
+
+/** A start that failed (a port still taken, say) counts as one more crash. */
+async function countFailedStart(server: GameServer, error: unknown): Promise<void> {
+  const { clock, random, onRestartDue } = server.context
+  const crashes = [...server.facts.crashes, clock.nowMs()]
+  // A suspended server is started by an order once it may run again, and never by itself.
+  const final = crashes.length >= server.spec.restart.maxCrashes || isSuspension(error)
+  const nextRestartAtMs = final ? null : clock.nowMs() + backOff(crashes.length, random)
+  await server.change({ facts: { crashes, crashed: true, nextRestartAtMs } })
+  if (nextRestartAtMs !== null) onRestartDue(server)
+  else await server.note('Server is not started again')
+}
+
+function isSuspension(error: unknown): boolean {
+  return error instanceof AgentFailure && error.code === 'SUSPENDED'
+}

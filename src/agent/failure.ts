@@ -1,0 +1,16 @@
+import type { AgentError, AgentErrorCode } from '../shared/frames.ts'
+
+/** An expected failure on a node; its code and sentence reach the daemon as they are. */
+export class AgentFailure extends Error {
+  override readonly name = 'AgentFailure'
+  readonly code: AgentErrorCode
+
+  constructor(code: AgentErrorCode, message: string, options?: ErrorOptions) {
+    super(message, options)
+    this.code = code
+  }
+
+  toFrame(): AgentError {
+    return { code: this.code, message: this.message.slice(0, 2000) }
+  }
+}

@@ -1,0 +1,33 @@
+import { arch, cpus, hostname, release, totalmem, type } from 'node:os'
+import { type AgentFrame, GATEWAY_PROTOCOL } from '../shared/frames.ts'
+import type { Journal } from './journal.ts'
+import { diskOf, machineAddresses } from './node-health.ts'
+import type { Runtime } from './runtime/runtime.ts'
+
+/** The first frame of a connection: who this agent is and what its machine has. */
+export async function helloFrame(about: {
+  readonly version: string
+  readonly bootId: string
+  readonly dataDir: string
+  readonly journal: Journal
+  readonly runtime: Runtime
+}): Promise<AgentFrame> {
+  const { journal } = about
+  const [disk, runtime] = await Promise.all([diskOf(about.dataDir), about.runtime.probe()])
+  return {
+    type: 'hello',
+    protocol: GATEWAY_PROTOCOL,
+    agentVersion: about.version.slice(0, 64),
+    bootId: about.bootId,
+    journalId: journal.journalId,
+    hostname: hostname().slice(0, 255),
+    os: `${type()} ${release()}`.slice(0, 200),
+    arch: arch(),
+    cpus: cpus().length,
+    memoryMb: Math.floor(totalmem() / (1024 * 1024)),
+    diskMb: Math.floor(disk.totalMb),
+    addresses: machineAddresses().slice(0, 256),
+    runtimes: [runtime],
+    lastEvent: journal.outbox.lastSeq,
+  }
+}

@@ -1,0 +1,142 @@
+import { readFileSync, rmSync, writeFileSync } from 'node:fs'
+import type { Clock } from '../../shared/time.ts'
+import { joinCgroup, makeCgroup, removeCgroup } from './cgroup.ts'
+import { type ChildEnd, childEnded, Wake } from './child.ts'
+import type { HolderPaths, HolderRecord, LaunchFile } from './holder-files.ts'
+import { writeOwnJson } from './json-file.ts'
+import { CHAIN_FAILED, ChildVoice, giveWord, type Launched, launch } from './launcher.ts'
+import { commandLine, isAlive, processFacts } from './proc.ts'
+
+/** Games are to be ended before the panel and the system when the machine runs out of memory. */
+const OOM_SCORE = 200
+const MAX_OPEN_FILES = 65_536
+const PREPARE_MS = 15_000
+
+/** Why a program could not be started; the message is a sentence for people. */
+export class BeginFailure extends Error {}
+
+/** A child that has become its program, or has already ended as one. */
+export interface Begun {
+  readonly record: HolderRecord
+  readonly wake: Wake
+}
+
+/**
+ * Starts the child of a launch file. The record is on disk before the child gets the word to go on, so at whatever moment
+ * this process dies, either nothing runs or the record says what runs. The FIFOs must exist and be held open by the caller.
+ */
+export async function begin(
+  paths: HolderPaths,
+  file: LaunchFile,
+  at: { clock: Clock; firstSeq: number },
+): Promise<Begun> {
+  const { cgroup } = file.run.isolation
+  if (cgroup !== null) makeCgroup(cgroup, file.run.limits)
+  const launched = launch(paths, file, openFilesLimit())
+  const wake = new Wake(at.clock)
+  launched.launcher.once('exit', () => wake.now())
+  try {
+    const voice = new ChildVoice(launched.word)
+    const record = await prepare(paths, { file, launched, voice, clock: at.clock, firstSeq: at.firstSeq })
+    rmSync(paths.launch)
+    giveWord(launched.word, file.env)
+    await becomeProgram(paths, { record, launched, voice, wake })
+    const alive = { ...record, alive: true }
+    await writeOwnJson(paths.record, alive)
+    launched.word.destroy()
+    return { record: alive, wake }
+  } catch (error) {
+    launched.word.destroy()
+    if (launched.launcher.exitCode === null) await at.clock.sleep(200)
+    launched.launcher.kill('SIGKILL')
+    rmSync(paths.record, { force: true })
+    if (cgroup !== null) removeCgroup(cgroup)
+    throw error
+  }
+}
+
+interface Preparing {
+  file: LaunchFile
+  launched: Launched
+  voice: ChildVoice
+  clock: Clock
+  firstSeq: number
+}
+
+/** Waits for the child's pid, puts it under its limits, and writes the record. */
+async function prepare(paths: HolderPaths, of: Preparing): Promise<HolderRecord> {
+  const { launcher } = of.launched
+  const deadline = of.clock.monotonicMs() + PREPARE_MS
+  while (of.voice.pid === undefined) {
+    if (launcher.exitCode !== null) throw new BeginFailure('The files folder of the server cannot be entered')
+    if (of.clock.monotonicMs() > deadline) throw new BeginFailure('The program could not be prepared in time')
+    await of.clock.sleep(2)
+  }
+  const { pid } = of.voice
+  const child = processFacts(pid)
+  const launcherFacts = processFacts(launcher.pid ?? 0)
+  if (child === undefined || launcherFacts === undefined) throw new BeginFailure('The program ended before it began')
+  if (of.file.run.isolation.cgroup !== null) joinCgroup(of.file.run.isolation.cgroup, pid)
+  preferForOom(pid)
+  const record: HolderRecord = {
+    kind: of.file.run.kind,
+    launchId: of.file.run.launchId,
+    pid,
+    start: child.start,
+    launcherPid: launcherFacts.pid,
+    launcherStart: launcherFacts.start,
+    startedAtMs: of.clock.nowMs(),
+    firstSeq: of.firstSeq,
+    run: of.file.run,
+    bootId: readFileSync('/proc/sys/kernel/random/boot_id', 'latin1').trim(),
+    alive: false,
+    ordered: false,
+    by: null,
+    forgotten: false,
+  }
+  await writeOwnJson(paths.record, record)
+  return record
+}
+
+interface Becoming {
+  record: HolderRecord
+  launched: Launched
+  voice: ChildVoice
+  wake: Wake
+}
+
+/** Waits until the chain has become the program: the chain's own arguments carry a token, the program's do not. */
+async function becomeProgram(paths: HolderPaths, of: Becoming): Promise<void> {
+  const { record, launched, wake } = of
+  const deadline = wake.clock.monotonicMs() + PREPARE_MS
+  while (launched.launcher.exitCode === null && launched.launcher.signalCode === null) {
+    const line = commandLine(record.pid)
+    if (line !== '' && !isOurs(line, launched.token) && isAlive(record.pid, record.start)) return
+    if (wake.clock.monotonicMs() > deadline) throw new BeginFailure('The program could not be prepared in time')
+    await wake.clock.sleep(2)
+  }
+  const end: ChildEnd = await childEnded(record, paths, wake)
+  if (end.code === CHAIN_FAILED) throw new BeginFailure('The folders or limits of the server could not be set up')
+  const complaint = of.voice.complaint
+  if (end.code === 127 && complaint !== '') throw new BeginFailure(`It could not be started: ${complaint}`)
+  if (end.code === 126) throw new BeginFailure('It could not be started: the program may not be executed')
+}
+
+function isOurs(commandLineText: string, token: string): boolean {
+  return commandLineText.split('\0').includes(token)
+}
+
+function preferForOom(pid: number): void {
+  try {
+    writeFileSync(`/proc/${pid}/oom_score_adj`, String(OOM_SCORE))
+  } catch {
+    // a wish to the kernel; where it may not be said, the server runs just as well
+  }
+}
+
+/** The most files that may be open: what this process itself may have at most, up to 65,536. */
+function openFilesLimit(): number {
+  const limits = readFileSync('/proc/self/limits', 'latin1')
+  const hard = /^Max open files\s+\S+\s+(\S+)/m.exec(limits)?.[1]
+  return hard === undefined || hard === 'unlimited' ? MAX_OPEN_FILES : Math.min(MAX_OPEN_FILES, Number(hard))
+}

@@ -1,0 +1,122 @@
+import { mkdirSync, readFileSync, rmdirSync, writeFileSync } from 'node:fs'
+import { join } from 'node:path'
+import type { Launch } from '../runtime/runtime.ts'
+import type { CgroupPlace } from './holder-files.ts'
+
+const CPU_PERIOD_US = 100_000
+
+/** Makes the groups of a run and sets its limits; a limit of 0 or less is none. */
+export function makeCgroup(place: CgroupPlace, limits: Launch['limits']): void {
+  for (const dir of foldersOf(place)) mkdirSync(dir, { recursive: true })
+  const memory = limits.memoryMb * 1024 * 1024
+  const quota = Math.max(1000, Math.round(limits.cpuCores * CPU_PERIOD_US))
+  if (place.version === 2) {
+    if (memory > 0) write(place.dir, 'memory.max', memory)
+    if (memory > 0 && limits.swapMb >= 0) writeIfThere(place.dir, 'memory.swap.max', limits.swapMb * 1024 * 1024)
+    if (memory > 0) writeIfThere(place.dir, 'memory.oom.group', 1)
+    if (limits.cpuCores > 0) write(place.dir, 'cpu.max', `${quota} ${CPU_PERIOD_US}`)
+    if (limits.pids > 0) write(place.dir, 'pids.max', limits.pids)
+    return
+  }
+  const { memory: memoryDir, cpu, pids } = place.dirs
+  if (memoryDir !== undefined && memory > 0) {
+    write(memoryDir, 'memory.limit_in_bytes', memory)
+    if (limits.swapMb >= 0) writeIfThere(memoryDir, 'memory.memsw.limit_in_bytes', memory + limits.swapMb * 1024 * 1024)
+  }
+  if (cpu !== undefined && limits.cpuCores > 0) {
+    write(cpu, 'cpu.cfs_period_us', CPU_PERIOD_US)
+    write(cpu, 'cpu.cfs_quota_us', quota)
+  }
+  if (pids !== undefined && limits.pids > 0) write(pids, 'pids.max', limits.pids)
+}
+
+/** Puts a process, and so all that it starts, into the groups. */
+export function joinCgroup(place: CgroupPlace, pid: number): void {
+  for (const dir of foldersOf(place)) write(dir, 'cgroup.procs', pid)
+}
+
+/** Whether the kernel ends processes of this run when they need too much memory. */
+export function limitsMemory(place: CgroupPlace | null): boolean {
+  return place !== null && (place.version === 2 || place.dirs['memory'] !== undefined)
+}
+
+/** The processes in the groups. */
+export function cgroupPids(place: CgroupPlace): number[] {
+  const dir = foldersOf(place)[0]
+  const text = dir === undefined ? undefined : readGroup(dir, 'cgroup.procs')
+  return (text ?? '').split('\n').filter(Boolean).map(Number)
+}
+
+/** Ends every process of a version 2 group at once; `false` where the kernel cannot. */
+export function killCgroup(place: CgroupPlace): boolean {
+  return place.version === 2 && writeIfThere(place.dir, 'cgroup.kill', 1)
+}
+
+/** How many processes of the run the kernel has ended for want of memory. */
+export function oomKills(place: CgroupPlace): number {
+  const text =
+    place.version === 2
+      ? readGroup(place.dir, 'memory.events')
+      : readGroup(place.dirs['memory'] ?? '', 'memory.oom_control')
+  return Number(/^oom_kill (\d+)/m.exec(text ?? '')?.[1] ?? 0)
+}
+
+/** CPU seconds and bytes of memory of all processes of the run; `null` where this machine does not count them. */
+export function cgroupUsage(place: CgroupPlace): { cpuSeconds: number | null; memoryBytes: number | null } {
+  if (place.version === 2) {
+    const micros = /^usage_usec (\d+)/m.exec(readGroup(place.dir, 'cpu.stat') ?? '')?.[1]
+    const memory = memoryInUse(place.dir, ['memory.current', /^inactive_file (\d+)/m])
+    return { cpuSeconds: micros === undefined ? null : Number(micros) / 1e6, memoryBytes: memory }
+  }
+  const nanos = readGroup(place.dirs['cpuacct'] ?? '', 'cpuacct.usage')
+  const memory = memoryInUse(place.dirs['memory'] ?? '', ['memory.usage_in_bytes', /^total_inactive_file (\d+)/m])
+  return { cpuSeconds: nanos === undefined ? null : Number(nanos) / 1e9, memoryBytes: memory }
+}
+
+/** Removes the groups. `false` while a process is still in one of them. */
+export function removeCgroup(place: CgroupPlace): boolean {
+  let gone = true
+  for (const dir of foldersOf(place)) {
+    try {
+      rmdirSync(dir)
+    } catch (error) {
+      gone &&= error instanceof Error && 'code' in error && error.code === 'ENOENT'
+    }
+  }
+  return gone
+}
+
+/** Every folder of the place. */
+export function foldersOf(place: CgroupPlace): string[] {
+  return place.version === 2 ? [place.dir] : [...new Set(Object.values(place.dirs))]
+}
+
+/** What is cached of files that nobody reads any more is given back on demand, so it does not count as used. */
+function memoryInUse(dir: string, [file, inactive]: [string, RegExp]): number | null {
+  const used = readGroup(dir, file)
+  if (used === undefined) return null
+  const cached = inactive.exec(readGroup(dir, 'memory.stat') ?? '')?.[1]
+  return Math.max(0, Number(used) - Number(cached ?? 0))
+}
+
+function write(dir: string, file: string, value: number | string): void {
+  writeFileSync(join(dir, file), String(value))
+}
+
+function writeIfThere(dir: string, file: string, value: number): boolean {
+  try {
+    write(dir, file, value)
+    return true
+  } catch {
+    return false // this kernel has no such knob (swap accounting is often off): the answer says so
+  }
+}
+
+function readGroup(dir: string, file: string): string | undefined {
+  if (dir === '') return undefined
+  try {
+    return readFileSync(join(dir, file), 'latin1')
+  } catch {
+    return undefined // the group is removed when its run ends
+  }
+}

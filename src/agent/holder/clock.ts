@@ -1,0 +1,18 @@
+import type { Clock } from '../../shared/time.ts'
+
+/** The machine's clock, as `systemClock` is; that one comes with zod, which would cost every holder memory and time. */
+export const holderClock: Clock = {
+  nowMs: () => Date.now(),
+  monotonicMs: () => performance.now(),
+  sleep: (ms, signal) =>
+    new Promise((resolve) => {
+      if (signal?.aborted) return resolve()
+      const done = (): void => {
+        clearTimeout(timer)
+        signal?.removeEventListener('abort', done)
+        resolve()
+      }
+      const timer = setTimeout(done, ms)
+      signal?.addEventListener('abort', done)
+    }),
+}

@@ -1,0 +1,106 @@
+import { rmSync } from 'node:fs'
+import { createServer, type Server, type Socket } from 'node:net'
+import type { Ask, Say } from './holder-files.ts'
+
+/** The longest path of a unix socket that Node does not silently cut. */
+export const MAX_SOCKET_PATH = 100
+const MAX_ASK_BYTES = 256 * 1024
+/** An agent that does not read is told no more news until it does; it finds the lines in the log. */
+const MAX_UNREAD_BYTES = 256 * 1024
+const PUSH_MS = 10
+
+/** What the server needs of the holder. */
+export interface ControlTalk {
+  /** The first thing said on a connection. */
+  hello(): readonly Say[]
+  /** Answers one question. */
+  answer(ask: Ask): Promise<Say>
+}
+
+/** The holder's unix socket: JSON lines. Only the agent's user can enter the folder that it lies in. */
+export class ControlServer {
+  private readonly server: Server
+  private readonly talk: ControlTalk
+  private readonly clients = new Set<Socket>()
+  private last = 0
+  private timer: NodeJS.Timeout | undefined
+
+  private constructor(talk: ControlTalk) {
+    this.talk = talk
+    this.server = createServer((socket) => this.welcome(socket))
+  }
+
+  /** Listens; a socket that a dead holder left is removed (the caller has the lock, so there is no living one). */
+  static async listen(path: string, talk: ControlTalk): Promise<ControlServer> {
+    if (Buffer.byteLength(path) > MAX_SOCKET_PATH) throw new Error(`The path of a socket is too long: ${path}`)
+    rmSync(path, { force: true })
+    const control = new ControlServer(talk)
+    await new Promise<void>((resolve, reject) => {
+      control.server.once('error', reject)
+      control.server.listen(path, resolve)
+    })
+    return control
+  }
+
+  /** Tells all agents the number of the last line: the first one after a quiet time at once, then every 10 ms. */
+  announce(last: number): void {
+    if (last === this.last) return
+    this.last = last
+    if (this.timer !== undefined || this.clients.size === 0) return
+    this.timer = setTimeout(() => {
+      this.timer = undefined
+      if (this.last !== last) {
+        const newer = this.last
+        this.last = last
+        this.announce(newer)
+      }
+    }, PUSH_MS)
+    this.sayToAll({ last })
+  }
+
+  sayToAll(say: Say): void {
+    for (const socket of this.clients) if (socket.writableLength < MAX_UNREAD_BYTES) send(socket, say)
+  }
+
+  close(): void {
+    clearTimeout(this.timer)
+    this.server.close()
+    for (const socket of this.clients) socket.end()
+  }
+
+  private welcome(socket: Socket): void {
+    this.clients.add(socket)
+    socket.once('close', () => this.clients.delete(socket))
+    socket.on('error', () => socket.destroy()) // the agent went away; nothing here depends on it
+    for (const say of this.talk.hello()) send(socket, say)
+    let text = ''
+    socket.setEncoding('utf8')
+    socket.on('data', (chunk: string) => {
+      text += chunk
+      const lines = text.split('\n')
+      text = lines.pop() ?? ''
+      if (text.length > MAX_ASK_BYTES) socket.destroy()
+      for (const line of lines) void this.serve(socket, line)
+    })
+  }
+
+  private async serve(socket: Socket, line: string): Promise<void> {
+    let ask: Ask
+    try {
+      ask = JSON.parse(line) as Ask // only the agent of this program can reach the socket
+    } catch {
+      socket.destroy() // not our protocol: the sender is cut off
+      return
+    }
+    try {
+      send(socket, await this.talk.answer(ask))
+    } catch (error) {
+      const message = error instanceof Error ? error.message : String(error)
+      send(socket, { id: ask.id, ok: false, code: 'INTERNAL', message })
+    }
+  }
+}
+
+function send(socket: Socket, say: Say): void {
+  if (!socket.destroyed && socket.writable) socket.write(`${JSON.stringify(say)}\n`)
+}

@@ -1,0 +1,112 @@
+import { join } from 'node:path'
+import type { LineStream } from '../../shared/frames.ts'
+import type { Launch, RunExit, RunRecord } from '../runtime/runtime.ts'
+
+/** The control groups of a run: one folder (version 2) or one per controller (version 1). */
+export type CgroupPlace =
+  | { readonly version: 2; readonly dir: string }
+  | { readonly version: 1; readonly dirs: Readonly<Record<string, string>> }
+
+/** How a run is kept apart from the machine and from other servers. */
+export interface Isolation {
+  /** The server's own user and group; `null`: the agent's. */
+  readonly uid: number | null
+  /** A private mount namespace, in which the files folder is /mnt/server. */
+  readonly mounts: boolean
+  readonly cgroup: CgroupPlace | null
+}
+
+/** What a holder needs to know of its run for as long as it lives. */
+export interface HeldRun {
+  readonly serverId: string
+  readonly kind: Launch['kind']
+  readonly launchId: string
+  readonly socket: string
+  readonly logMb: number
+  readonly newEpoch: string
+  readonly limits: Launch['limits']
+  readonly isolation: Isolation
+}
+
+/** The file that starts a run. It holds the environment, so it is unlinked as soon as the run is on record. */
+export interface LaunchFile {
+  readonly run: HeldRun
+  readonly argv: readonly [string, ...string[]]
+  readonly env: Readonly<Record<string, string>>
+  readonly files: string
+}
+
+/** holder.json: the run on record. `start` is the kernel's start time of `pid`, which tells a process from a later one. */
+export interface HolderRecord extends RunRecord {
+  readonly run: HeldRun
+  readonly start: string
+  readonly launcherPid: number
+  readonly launcherStart: string
+  readonly bootId: string
+  /** The child has become the program; before that it is still being prepared. */
+  readonly alive: boolean
+  /** The next exit was ordered. */
+  readonly ordered: boolean
+  /** Why the panel itself ended the run. */
+  readonly by: string | null
+  /** The agent has taken note of the exit. */
+  readonly forgotten: boolean
+}
+
+/** What is asked of a holder; each is answered by an {@link Answer} with the same id. */
+export type Ask =
+  | { readonly id: number; readonly op: 'input'; readonly line: string }
+  | { readonly id: number; readonly op: 'signal'; readonly name: string }
+  | { readonly id: number; readonly op: 'expect' }
+  | { readonly id: number; readonly op: 'note'; readonly text: string; readonly stream: LineStream }
+  | { readonly id: number; readonly op: 'ack'; readonly launchId: string }
+
+/** What a holder says: answers, and what happens. `hello` comes first on every connection. */
+export type Say =
+  | { readonly id: number; readonly ok: true }
+  | {
+      readonly id: number
+      readonly ok: false
+      readonly code: 'NOT_RUNNING' | 'TIMEOUT' | 'INTERNAL'
+      readonly message: string
+    }
+  | { readonly hello: RunRecord; readonly last: number }
+  | { readonly last: number }
+  | { readonly exit: RunExit }
+
+/** Where things are in a server's state folder. */
+export interface HolderPaths {
+  readonly lock: string
+  readonly launch: string
+  readonly record: string
+  readonly exit: string
+  readonly failure: string
+  readonly log: string
+  readonly io: string
+  readonly stdin: string
+  readonly stdout: string
+  readonly stderr: string
+  /** Written by the launcher when the child has ended: its exit code as a shell gives it. */
+  readonly code: string
+  /** What the launcher's shell itself says. */
+  readonly diagnosis: string
+}
+
+/** The paths of the server whose state folder is `state`. */
+export function holderPaths(state: string): HolderPaths {
+  const io = join(state, 'io')
+  return {
+    lock: join(state, 'holder.lock'),
+    launch: join(state, 'launch.json'),
+    record: join(state, 'holder.json'),
+    exit: join(state, 'exit.json'),
+    failure: join(state, 'failure.json'),
+    log: join(state, 'console'),
+    io,
+    stdin: join(io, 'stdin'),
+    stdout: join(io, 'stdout'),
+    stderr: join(io, 'stderr'),
+    code: join(io, 'code'),
+    diagnosis: join(io, 'diagnosis'),
+  }
+}

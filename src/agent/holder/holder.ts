@@ -1,0 +1,198 @@
+import { rmSync } from 'node:fs'
+import type { LineStream } from '../../shared/frames.ts'
+import type { Clock } from '../../shared/time.ts'
+import { MAX_LINE_BYTES } from '../log/record.ts'
+import type { LogWriter } from '../log/writer.ts'
+import type { RunExit } from '../runtime/runtime.ts'
+import { limitsMemory, oomKills, removeCgroup } from './cgroup.ts'
+import { type ChildEnd, childEnded, type Wake } from './child.ts'
+import { ControlServer } from './control-server.ts'
+import type { Ask, HolderPaths, HolderRecord, Say } from './holder-files.ts'
+import { writeOwnJson } from './json-file.ts'
+import { watchMemory } from './memory-watchdog.ts'
+import { Output } from './outputs.ts'
+import { killRun, type RunScope, runPids, signalGroup } from './run-processes.ts'
+import { Stdin, StdinFull } from './stdin.ts'
+
+/** How long a holder waits for the agent to take note of an exit; the exit stays on disk after that. */
+const LINGER_MS = 600_000
+
+/** One run from the moment its outputs are read until the agent has taken note of its end. */
+export class Holder {
+  private readonly paths: HolderPaths
+  private readonly writer: LogWriter
+  private readonly clock: Clock
+  private readonly outputs: readonly Output[]
+  private control: ControlServer | undefined
+  private stdin: Stdin | undefined
+  private exit: RunExit | undefined
+  private readonly acknowledged = new AbortController()
+  private saving: Promise<void> = Promise.resolve()
+
+  /** Opens the outputs, whose FIFOs exist, and reads them from now on. */
+  constructor(paths: HolderPaths, writer: LogWriter, clock: Clock) {
+    this.paths = paths
+    this.writer = writer
+    this.clock = clock
+    const sink = { writer, clock, written: () => this.control?.announce(writer.last) }
+    this.outputs = [new Output(paths.stdout, 'stdout', sink), new Output(paths.stderr, 'stderr', sink)]
+  }
+
+  /** Nothing was started: what was said is kept in the log. */
+  abandon(): void {
+    for (const output of this.outputs) output.finish()
+    this.writer.close()
+  }
+
+  /** Holds the run until its end is acknowledged or 10 minutes have passed since. */
+  async hold(record: HolderRecord, wake: Wake): Promise<void> {
+    const life = new Life(this.paths, record)
+    this.stdin = new Stdin(this.paths.stdin, this.clock)
+    this.control = await ControlServer.listen(record.run.socket, {
+      hello: () => this.hello(record),
+      answer: (ask) => this.answer(ask, life),
+    })
+    for (const output of this.outputs) void output.ended.then(() => wake.now())
+    const over = new AbortController()
+    this.guardMemory(life, over.signal)
+    const end = await childEnded(record, this.paths, wake)
+    over.abort()
+    await this.finish(life, end)
+    await this.clock.sleep(LINGER_MS, this.acknowledged.signal)
+    await this.saving
+    this.control.close()
+    this.writer.close()
+    rmSync(record.run.socket, { force: true })
+  }
+
+  private hello(record: HolderRecord): Say[] {
+    const { kind, launchId, pid, startedAtMs, firstSeq } = record
+    const first: Say = { hello: { kind, launchId, pid, startedAtMs, firstSeq }, last: this.writer.last }
+    return this.exit === undefined ? [first] : [first, { exit: this.exit }]
+  }
+
+  private async answer(ask: Ask, life: Life): Promise<Say> {
+    switch (ask.op) {
+      case 'input':
+        return await this.input(ask)
+      case 'signal': {
+        if (this.exit !== undefined) return ended(ask)
+        // The agent's schema allows only names of signals.
+        const name = ask.name as NodeJS.Signals
+        if (name === 'SIGKILL') await killRun(life.scope, this.clock)
+        else if (!signalGroup(life.scope, name)) return ended(ask)
+        return { id: ask.id, ok: true }
+      }
+      case 'expect':
+        await this.save(() => life.change({ ordered: true }))
+        return { id: ask.id, ok: true }
+      case 'note':
+        for (const line of ask.text.split('\n')) this.write(ask.stream, line)
+        return { id: ask.id, ok: true }
+      case 'ack':
+        if (this.exit?.launchId === ask.launchId) {
+          await this.save(() => life.forget())
+          this.acknowledged.abort()
+        }
+        return { id: ask.id, ok: true }
+    }
+  }
+
+  private async input(ask: Ask & { op: 'input' }): Promise<Say> {
+    if (this.exit !== undefined || this.stdin === undefined) return ended(ask)
+    try {
+      await this.stdin.write(ask.line, () => this.write('stdin', ask.line))
+      return { id: ask.id, ok: true }
+    } catch (error) {
+      if (this.exit !== undefined || this.stdin.closed) return ended(ask)
+      if (error instanceof StdinFull) return { id: ask.id, ok: false, code: 'TIMEOUT', message: error.message }
+      throw error
+    }
+  }
+
+  private write(stream: LineStream, line: string): void {
+    const text = Buffer.from(line)
+    this.writer.append({ stream, ms: this.clock.nowMs(), text: text.subarray(0, MAX_LINE_BYTES), flags: 0 })
+    this.writer.flush()
+    this.control?.announce(this.writer.last)
+  }
+
+  /** Where the kernel does not limit memory, this does. */
+  private guardMemory(life: Life, signal: AbortSignal): void {
+    const { limits, isolation } = life.record.run
+    if (limits.memoryMb <= 0 || limitsMemory(isolation.cgroup)) return
+    const exceeded = watchMemory(life.scope, limits.memoryMb, { clock: this.clock, signal })
+    void exceeded.then(async () => {
+      await this.save(() => life.change({ by: 'memory limit' }))
+      this.write('system', `The server used more than ${limits.memoryMb} MiB of memory and is ended`)
+      await killRun(life.scope, this.clock)
+    })
+  }
+
+  /** What the program left behind goes with it; then its last words are read and the exit is written down. */
+  private async finish(life: Life, end: ChildEnd): Promise<void> {
+    const left = runPids(life.scope).length > 0 ? await killRun(life.scope, this.clock) : 0
+    for (const output of this.outputs) output.finish()
+    this.stdin?.close()
+    const { record } = life
+    const { cgroup } = record.run.isolation
+    const killed = cgroup === null ? 0 : oomKills(cgroup)
+    const failed = end.signal === 'SIGKILL' || (end.code !== 0 && end.code !== null)
+    if (left > 0 && record.by === null && !record.ordered) {
+      this.write('system', `${left} processes that the program left behind were ended`)
+    }
+    await this.saving
+    const exit: RunExit = {
+      launchId: record.launchId,
+      kind: record.kind,
+      code: end.code,
+      signal: end.signal,
+      oom: record.by === 'memory limit' || (killed > 0 && failed),
+      ordered: life.record.ordered,
+      by: life.record.by,
+      endedAtMs: Math.round(end.atMs),
+      uptimeMs: Math.max(0, Math.round(end.atMs - record.startedAtMs)),
+      lastSeq: this.writer.last,
+    }
+    await writeOwnJson(this.paths.exit, exit)
+    this.exit = exit
+    this.control?.announce(this.writer.last)
+    this.control?.sayToAll({ exit })
+    for (let i = 0; cgroup !== null && !removeCgroup(cgroup) && i < 50; i++) await this.clock.sleep(20)
+    rmSync(this.paths.io, { recursive: true, force: true })
+  }
+
+  /** The record has one writer at a time. */
+  private save(work: () => Promise<void>): Promise<void> {
+    const mine = this.saving.then(work)
+    this.saving = mine.catch(() => undefined) // whoever asked gets the failure
+    return mine
+  }
+}
+
+/** The record of the run that is held, kept on disk at each change. */
+class Life {
+  record: HolderRecord
+  readonly scope: RunScope
+  private readonly paths: HolderPaths
+
+  constructor(paths: HolderPaths, record: HolderRecord) {
+    this.paths = paths
+    this.record = record
+    this.scope = { launchId: record.launchId, pid: record.pid, start: record.start, isolation: record.run.isolation }
+  }
+
+  async change(part: Partial<Pick<HolderRecord, 'ordered' | 'by' | 'forgotten'>>): Promise<void> {
+    this.record = { ...this.record, ...part }
+    await writeOwnJson(this.paths.record, this.record)
+  }
+
+  async forget(): Promise<void> {
+    await this.change({ forgotten: true })
+    rmSync(this.paths.exit, { force: true })
+  }
+}
+
+function ended(ask: Ask): Say {
+  return { id: ask.id, ok: false, code: 'NOT_RUNNING', message: 'The program has ended' }
+}

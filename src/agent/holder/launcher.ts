@@ -1,0 +1,133 @@
+import { type ChildProcess, spawn, spawnSync } from 'node:child_process'
+import { chownSync, closeSync, constants, mkdirSync, openSync, rmSync } from 'node:fs'
+import { Duplex } from 'node:stream'
+import type { HolderPaths, LaunchFile } from './holder-files.ts'
+
+/** The tools of the chain are looked up here and nowhere else. */
+export const TOOL_PATH = '/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin'
+/** Where the files folder is in a private mount namespace. */
+export const PRIVATE_HOME = '/mnt/server'
+/** How the chain says that it could not prepare the child. */
+export const CHAIN_FAILED = 125
+
+/**
+ * The chain from the holder to the program: one shell that waits and keeps the exit code (`KEEP`), and one process that
+ * becomes the program step by step, always under the same pid:
+ *
+ * `BEGIN` tells its pid and waits for the word; `setsid`, `prlimit`, the private mounts (`MOUNTS`) and `setpriv` follow; `LAST` takes
+ * the environment from descriptor 3 and becomes the program. Until then nothing of the server's environment is in force, so
+ * that no variable of a template (LD_PRELOAD …) works on a program that still runs as root.
+ *
+ * When the holder dies before it gave the word, descriptor 3 ends and the child goes away without having run anything.
+ */
+const KEEP = `
+out=$1
+shift
+( exec "$@" 2>&4 4>&- )
+code=$?
+echo "$code" > "$out.new" && mv "$out.new" "$out"
+`
+const BEGIN = `
+cd "$1" || exit ${CHAIN_FAILED}
+shift
+echo "$$" >&3
+read -r word <&3 && [ "$word" = go ] || exit ${CHAIN_FAILED}
+exec "$@"
+`
+const MOUNTS = `
+mount -t tmpfs -o size=1m,mode=755,nosuid,nodev panel /mnt && mkdir ${PRIVATE_HOME} &&
+mount --no-canonicalize --bind . ${PRIVATE_HOME} && cd ${PRIVATE_HOME} || exit ${CHAIN_FAILED}
+exec "$@"
+`
+const LAST = `
+given=$(cat <&3) || exit ${CHAIN_FAILED}
+eval "$given" || exit ${CHAIN_FAILED}
+[ "$panel_complete" = yes ] || exit ${CHAIN_FAILED}
+unset given panel_complete OLDPWD
+command -v "$1" > /dev/null || { echo "there is no program $1" >&3; exit 127; }
+exec "$@" 3>&-
+`
+
+/** Fresh FIFOs for a run; the child's user owns them, so that it can open /dev/stdout by its name. */
+export function makeFifos(paths: HolderPaths, uid: number | null): void {
+  rmSync(paths.io, { recursive: true, force: true })
+  mkdirSync(paths.io, { recursive: true, mode: 0o700 })
+  const fifos = [paths.stdin, paths.stdout, paths.stderr]
+  const made = spawnSync('mkfifo', ['-m', '600', ...fifos], { env: { PATH: TOOL_PATH }, encoding: 'utf8' })
+  if (made.status !== 0) throw new Error(`mkfifo failed: ${made.stderr || String(made.error)}`)
+  if (uid !== null) for (const fifo of fifos) chownSync(fifo, uid, uid)
+}
+
+/** The launched chain. `word` is descriptor 3: the child's pid comes up, the word and the environment go down. */
+export interface Launched {
+  readonly launcher: ChildProcess
+  readonly word: Duplex
+  readonly token: string
+}
+
+/** Starts the chain; the child waits in `BEGIN` until it gets the word. */
+export function launch(paths: HolderPaths, file: LaunchFile, nofile: number): Launched {
+  const token = `panel-launch-${file.run.launchId}`
+  const argv = ['-c', KEEP, 'panel-keep', paths.code, ...childChain(file, nofile, token)]
+  const diagnosis = openSync(paths.diagnosis, 'w', 0o600)
+  // Open for both directions: no end of file and no SIGPIPE for the child, even when the holder is gone.
+  const [stdin, stdout, stderr] = [paths.stdin, paths.stdout, paths.stderr].map((path) =>
+    openSync(path, constants.O_RDWR),
+  )
+  try {
+    const launcher = spawn('/bin/sh', argv, {
+      stdio: [stdin, stdout, diagnosis, 'pipe', stderr],
+      cwd: '/',
+      env: { PATH: TOOL_PATH },
+      detached: true,
+    })
+    const word = launcher.stdio[3]
+    if (!(word instanceof Duplex)) throw new Error('The launcher could not be started')
+    return { launcher, word, token }
+  } finally {
+    for (const fd of [stdin, stdout, stderr, diagnosis]) if (fd !== undefined) closeSync(fd)
+  }
+}
+
+/** What the child says on descriptor 3: first its pid, and later why it could not become the program. */
+export class ChildVoice {
+  private text = ''
+
+  constructor(word: Duplex) {
+    word.on('data', (chunk: Buffer) => {
+      this.text += chunk.toString('utf8')
+    })
+    word.on('error', () => undefined) // it ends with the child; whoever waits looks at the child
+  }
+
+  get pid(): number | undefined {
+    return this.text.includes('\n') ? Number.parseInt(this.text, 10) : undefined
+  }
+
+  get complaint(): string {
+    return this.text.slice(this.text.indexOf('\n') + 1).trim()
+  }
+}
+
+/** Sends the word and the environment. From here on the child runs whether or not the holder lives. */
+export function giveWord(word: Duplex, env: Readonly<Record<string, string>>): void {
+  const lines = Object.entries(env).map(([name, value]) => `export ${name}=${quote(value)}`)
+  word.end(`go\n${lines.join('\n')}\npanel_complete=yes\n`)
+}
+
+function childChain(file: LaunchFile, nofile: number, token: string): string[] {
+  const { uid, mounts } = file.run.isolation
+  const limits = [`--core=0`, `--nofile=${nofile}`]
+  if (uid !== null && file.run.limits.pids > 0) limits.push(`--nproc=${file.run.limits.pids}`)
+  const chain = ['/bin/sh', '-c', BEGIN, token, file.files, 'setsid', 'prlimit', ...limits]
+  if (mounts) chain.push('unshare', '--mount', '--propagation', 'private', '/bin/sh', '-c', MOUNTS, token)
+  if (uid !== null) {
+    chain.push('setpriv', `--reuid=${uid}`, `--regid=${uid}`, '--clear-groups', '--no-new-privs')
+    chain.push('--inh-caps=-all', '--bounding-set=-all', '--')
+  }
+  return [...chain, '/bin/sh', '-c', LAST, token, ...file.argv]
+}
+
+function quote(text: string): string {
+  return `'${text.replaceAll("'", `'\\''`)}'`
+}

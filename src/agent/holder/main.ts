@@ -1,0 +1,107 @@
+import { existsSync, rmSync } from 'node:fs'
+import { takeLock } from '../log/lock.ts'
+import { LogWriter } from '../log/writer.ts'
+import { machineBootId } from '../process-identity.ts'
+import type { RunExit } from '../runtime/runtime.ts'
+import { BeginFailure, type Begun, begin } from './begin.ts'
+import { Wake } from './child.ts'
+import { holderClock } from './clock.ts'
+import { Holder } from './holder.ts'
+import { type HolderPaths, type HolderRecord, holderPaths, type LaunchFile } from './holder-files.ts'
+import { closeInherited } from './inherited-files.ts'
+import { readOwnJson, writeOwnJson } from './json-file.ts'
+import { makeFifos } from './launcher.ts'
+import { holdOpen } from './outputs.ts'
+
+const LOCK_SECONDS = 15
+
+/**
+ * The process that holds one run of a server: it reads the program's output into the console log, feeds its input, and
+ * writes down how it ended, whether or not an agent is there. `dir` is the server's state folder. With a launch file in it
+ * a run is started; without one, a run that lost its holder is taken over.
+ */
+export async function runHolder(dir: string): Promise<void> {
+  // Orders reach a holder by its socket only; a signal to the agent's group or terminal is not meant for the game.
+  for (const name of ['SIGTERM', 'SIGINT', 'SIGHUP'] as const) process.on(name, () => undefined)
+  closeInherited()
+  const paths = holderPaths(dir)
+  const lock = await takeLock(paths.lock, LOCK_SECONDS)
+  if (lock === undefined) return
+  try {
+    const file = await readOwnJson<LaunchFile>(paths.launch)
+    const record = await readOwnJson<HolderRecord>(paths.record)
+    if (file !== undefined && record?.launchId !== file.run.launchId) await startRun(paths, file)
+    else if (record !== undefined && !record.forgotten && !existsSync(paths.exit)) {
+      await takeOver(paths, record).catch((error: unknown) => tellFailure(paths, record.launchId, error))
+    }
+  } finally {
+    await lock.close()
+  }
+}
+
+async function startRun(paths: HolderPaths, file: LaunchFile): Promise<void> {
+  const { run } = file
+  try {
+    rmSync(paths.record, { force: true })
+    rmSync(paths.exit, { force: true })
+    const writer = new LogWriter({ dir: paths.log, logMb: run.logMb, newEpoch: run.newEpoch })
+    makeFifos(paths, run.isolation.uid)
+    const { holder, begun } = await beginHeld(paths, file, writer)
+    await holder.hold(begun.record, begun.wake)
+  } catch (error) {
+    await tellFailure(paths, run.launchId, error)
+    rmSync(paths.launch, { force: true })
+  }
+}
+
+/** A holder has no terminal and no log of its own: the agent finds the reason in this file. */
+async function tellFailure(paths: HolderPaths, launchId: string, error: unknown): Promise<void> {
+  const message = error instanceof Error ? error.message : String(error)
+  await writeOwnJson(paths.failure, {
+    launchId,
+    message: error instanceof BeginFailure ? message : `The holder failed: ${message}`,
+  })
+}
+
+/** The outputs are read before the child begins, so that its first line is not late and its last words are not lost. */
+async function beginHeld(
+  paths: HolderPaths,
+  file: LaunchFile,
+  writer: LogWriter,
+): Promise<{ holder: Holder; begun: Begun }> {
+  const release = holdOpen([paths.stdout, paths.stderr])
+  const holder = new Holder(paths, writer, holderClock)
+  try {
+    const begun = await begin(paths, file, { clock: holderClock, firstSeq: writer.last + 1 })
+    return { holder, begun }
+  } catch (error) {
+    holder.abandon()
+    throw error
+  } finally {
+    release()
+  }
+}
+
+async function takeOver(paths: HolderPaths, record: HolderRecord): Promise<void> {
+  rmSync(paths.launch, { force: true })
+  const writer = new LogWriter({ dir: paths.log, logMb: record.run.logMb, newEpoch: record.run.newEpoch })
+  if (record.bootId !== (await machineBootId())) {
+    // The machine was restarted: nothing of the run is left, and its process numbers belong to others now.
+    const at = holderClock.nowMs()
+    const { launchId, kind, ordered } = record
+    const end = {
+      code: null,
+      signal: null,
+      oom: false,
+      by: 'restart of the machine',
+      endedAtMs: at,
+      lastSeq: writer.last,
+    }
+    const exit: RunExit = { launchId, kind, ordered, ...end, uptimeMs: Math.max(0, at - record.startedAtMs) }
+    await writeOwnJson(paths.exit, exit)
+    writer.close()
+    return
+  }
+  const holder = new Holder(paths, writer, holderClock)
+  await holder.hold(record, new Wake(holderClock))
+}

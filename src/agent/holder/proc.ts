@@ -1,0 +1,89 @@
+import { readdirSync, readFileSync, readlinkSync } from 'node:fs'
+
+/** What /proc tells of one process. Memory in bytes, CPU in seconds. */
+export interface ProcessFacts {
+  readonly pid: number
+  readonly ppid: number
+  readonly session: number
+  readonly start: string
+  readonly cpuSeconds: number
+  readonly rssBytes: number
+}
+
+/** The kernel counts CPU time in hundredths of a second towards programs. */
+const TICKS = 100
+const PAGE_BYTES = 4096
+
+/** The facts of a living process; `undefined` for none and for a zombie. */
+export function processFacts(pid: number): ProcessFacts | undefined {
+  let text: string
+  try {
+    text = readFileSync(`/proc/${pid}/stat`, 'latin1')
+  } catch {
+    return undefined // no such process: that is the answer
+  }
+  const field = text.slice(text.lastIndexOf(')') + 2).split(' ')
+  if (field[0] === 'Z' || field[0] === 'X') return undefined
+  return {
+    pid,
+    ppid: Number(field[1]),
+    session: Number(field[3]),
+    start: field[19] ?? '',
+    cpuSeconds: (Number(field[11]) + Number(field[12])) / TICKS,
+    rssBytes: Number(field[21]) * PAGE_BYTES,
+  }
+}
+
+/** Whether the process that began at `start` still lives, as a program and not as a zombie. */
+export function isAlive(pid: number, start: string): boolean {
+  return processFacts(pid)?.start === start
+}
+
+/** Every process number of the machine. */
+export function allPids(): number[] {
+  return readdirSync('/proc')
+    .filter((name) => /^\d+$/.test(name))
+    .map(Number)
+}
+
+/** A process's real user id, `undefined` when it is gone. */
+export function uidOf(pid: number): number | undefined {
+  const line = /^Uid:\t(\d+)/m.exec(readProc(`/proc/${pid}/status`) ?? '')
+  return line?.[1] === undefined ? undefined : Number(line[1])
+}
+
+/** Whether a process was started with this variable; not readable means no. */
+export function hasVariable(pid: number, name: string, value: string): boolean {
+  const text = readProc(`/proc/${pid}/environ`)
+  return text?.split('\0').includes(`${name}=${value}`) ?? false
+}
+
+/** A process's arguments, with NUL between them; empty when it is gone. */
+export function commandLine(pid: number): string {
+  return readProc(`/proc/${pid}/cmdline`) ?? ''
+}
+
+/** Bytes that a process has read from and written to disks. */
+export function diskBytes(pid: number): { read: number; write: number } | undefined {
+  const text = readProc(`/proc/${pid}/io`)
+  const read = /^read_bytes: (\d+)/m.exec(text ?? '')?.[1]
+  const write = /^write_bytes: (\d+)/m.exec(text ?? '')?.[1]
+  return read === undefined || write === undefined ? undefined : { read: Number(read), write: Number(write) }
+}
+
+/** The program that a process runs, `undefined` when it is gone or not ours to see. */
+export function programOf(pid: number): string | undefined {
+  try {
+    return readlinkSync(`/proc/${pid}/exe`)
+  } catch {
+    return undefined // gone, or another user's: both mean that it is not known
+  }
+}
+
+function readProc(path: string): string | undefined {
+  try {
+    return readFileSync(path, 'latin1')
+  } catch {
+    return undefined // the process ended in between, or belongs to somebody else
+  }
+}

@@ -1,0 +1,70 @@
+import type { Clock } from '../../shared/time.ts'
+import { cgroupPids, killCgroup } from './cgroup.ts'
+import type { Isolation } from './holder-files.ts'
+import { allPids, hasVariable, isAlive, processFacts, uidOf } from './proc.ts'
+
+/** A variable in the environment of every process of a run; by it they are found where there is neither group nor user. */
+export const RUN_VARIABLE = 'PANEL_LAUNCH_ID'
+
+/** What tells a run's processes from all others. `pid` is the child, the leader of its session and group. */
+export interface RunScope {
+  readonly launchId: string
+  readonly pid: number
+  readonly start: string
+  readonly isolation: Isolation
+}
+
+/** The processes of a run, also those that left its process group or lost their parent. */
+export function runPids(scope: RunScope): number[] {
+  const { cgroup, uid } = scope.isolation
+  if (cgroup !== null) return cgroupPids(cgroup)
+  if (uid !== null) return allPids().filter((pid) => uidOf(pid) === uid && processFacts(pid) !== undefined)
+  return markedPids(scope)
+}
+
+/** Sends a signal to the child's process group, when the child is still the process that was started. */
+export function signalGroup(scope: RunScope, signal: NodeJS.Signals): boolean {
+  if (!isAlive(scope.pid, scope.start)) return false
+  return send(-scope.pid, signal)
+}
+
+/** Ends every process of the run, and looks again until none is left: a process may fork while it is being ended. */
+export async function killRun(scope: RunScope, clock: Clock): Promise<number> {
+  const ended = new Set<number>()
+  for (let round = 0; round < 100; round++) {
+    if (isAlive(scope.pid, scope.start)) send(-scope.pid, 'SIGKILL')
+    const pids = runPids(scope)
+    if (pids.length === 0) break
+    const { cgroup } = scope.isolation
+    if (cgroup === null || !killCgroup(cgroup)) for (const pid of pids) send(pid, 'SIGKILL')
+    for (const pid of pids) ended.add(pid)
+    await clock.sleep(round < 20 ? 5 : 50)
+  }
+  return ended.size
+}
+
+/** Without group or user: the child's session, its descendants, and whatever carries the run's variable. */
+function markedPids(scope: RunScope): number[] {
+  const found = new Set<number>()
+  const facts = allPids().flatMap((pid) => processFacts(pid) ?? [])
+  for (const one of facts) {
+    const isChild = one.pid === scope.pid && one.start === scope.start
+    if (isChild || hasVariable(one.pid, RUN_VARIABLE, scope.launchId)) found.add(one.pid)
+  }
+  if (found.size === 0) return []
+  for (let size = 0; size !== found.size; ) {
+    size = found.size
+    for (const one of facts) if (found.has(one.ppid)) found.add(one.pid)
+  }
+  return [...found]
+}
+
+function send(pid: number, signal: NodeJS.Signals): boolean {
+  try {
+    process.kill(pid, signal)
+    return true
+  } catch (error) {
+    if (error instanceof Error && 'code' in error && error.code === 'ESRCH') return false
+    throw error
+  }
+}

@@ -1,0 +1,85 @@
+import { z } from 'zod'
+import { AgentError, AgentEvent, CommandOp, ServerExit } from '../shared/frames.ts'
+import { DesiredState } from '../shared/server-life.ts'
+import { ServerSpec } from '../shared/server-spec.ts'
+
+/** The run that was begun last. It is written down before its process starts, so that it is never started twice. */
+export const LaunchFacts = z.object({
+  id: z.string(),
+  kind: z.enum(['game', 'install']),
+  /** The machine's boot in which it began. */
+  bootId: z.string(),
+  /** It has ended, and its exit is taken note of. */
+  ended: z.boolean(),
+  /** When it was seen to be up; `null` until then. */
+  readyAtMs: z.number().nullable(),
+  /** When its stop was ordered; `null` without an order. */
+  stopAtMs: z.number().nullable(),
+})
+export type LaunchFacts = z.infer<typeof LaunchFacts>
+
+/** What the agent remembers of a server beside its specification. */
+export const ServerFacts = z.object({
+  generation: z.int(),
+  desired: DesiredState,
+  installed: z.boolean(),
+  installError: z.string().nullable(),
+  reason: z.string().nullable(),
+  lastExit: ServerExit.nullable(),
+  launch: LaunchFacts.nullable(),
+  /** Instants of the crashes that count, in milliseconds since the epoch. */
+  crashes: z.array(z.number()),
+  crashed: z.boolean(),
+  nextRestartAtMs: z.number().nullable(),
+})
+export type ServerFacts = z.infer<typeof ServerFacts>
+
+/** How a command ended. */
+export const CommandResult = z.object({ ok: z.boolean(), noop: z.boolean(), error: AgentError.nullable() })
+export type CommandResult = z.infer<typeof CommandResult>
+
+/** A command that the agent has taken on; `command` is dropped once it is done. */
+export const CommandRecord = z.object({
+  id: z.string(),
+  serverId: z.string(),
+  generation: z.int(),
+  command: CommandOp.nullable(),
+  state: z.enum(['accepted', 'running', 'done']),
+  result: CommandResult.nullable(),
+  atMs: z.number(),
+})
+export type CommandRecord = z.infer<typeof CommandRecord>
+
+/** One line of the journal. Each carries the whole new value, so that reading a line twice changes nothing. */
+export const JournalRecord = z.discriminatedUnion('k', [
+  z.object({ k: z.literal('head'), journalId: z.string(), lastSeq: z.int(), ack: z.int() }),
+  z.object({ k: z.literal('spec'), spec: ServerSpec }),
+  z.object({ k: z.literal('facts'), serverId: z.string(), facts: ServerFacts }),
+  z.object({ k: z.literal('gone'), serverId: z.string(), generation: z.int(), atMs: z.number() }),
+  z.object({ k: z.literal('command'), command: CommandRecord }),
+  z.object({ k: z.literal('event'), seq: z.int(), atMs: z.number(), event: AgentEvent }),
+  z.object({ k: z.literal('ack'), seq: z.int() }),
+  z.object({ k: z.literal('renumber'), from: z.int() }),
+])
+export type JournalRecord = z.infer<typeof JournalRecord>
+
+/** The facts of a server that nothing has happened to yet. */
+export function freshFacts(): ServerFacts {
+  return {
+    generation: 0,
+    desired: 'stopped',
+    installed: false,
+    installError: null,
+    reason: null,
+    lastExit: null,
+    launch: null,
+    crashes: [],
+    crashed: false,
+    nextRestartAtMs: null,
+  }
+}
+
+/** A run that is about to begin. */
+export function newLaunch(id: string, kind: LaunchFacts['kind'], bootId: string): LaunchFacts {
+  return { id, kind, bootId, ended: false, readyAtMs: null, stopAtMs: null }
+}

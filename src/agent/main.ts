@@ -1,0 +1,145 @@
+import { newIdSuffix } from '../shared/ids.ts'
+import type { Clock } from '../shared/time.ts'
+import { AgentNode } from './agent-node.ts'
+import type { ConnectTarget } from './connect.ts'
+import { urlProblem } from './daemon-url.ts'
+import { DiskUsage } from './disk.ts'
+import { watchDisks } from './disk-watch.ts'
+import { AgentFailure } from './failure.ts'
+import { lockFolder } from './folder-lock.ts'
+import { helloFrame } from './hello.ts'
+import { holderPaths } from './holder/holder-files.ts'
+import { PRIVATE_HOME } from './holder/launcher.ts'
+import { Journal } from './journal.ts'
+import { type AgentLayout, agentLayout, makeLayout } from './layout.ts'
+import { Link } from './link.ts'
+import { ConsoleTail } from './log/console-tail.ts'
+import { type AgentLog, errorText } from './logger.ts'
+import { NodeGauge } from './node-health.ts'
+import { machineBootId } from './process-identity.ts'
+import { answer } from './requests.ts'
+import { ProcessRuntime } from './runtime/process.ts'
+import type { SessionDoors } from './session.ts'
+import { Stats } from './stats.ts'
+
+/** What an agent is started with. */
+export interface AgentOptions {
+  readonly dataDir: string
+  /** The daemon and the node's credentials; plain http to another machine needs `allowInsecure`. */
+  readonly connect: ConnectTarget & { readonly allowInsecure?: boolean }
+  /** The command that starts a holder; the folder of a run becomes its last argument. */
+  readonly holder: readonly [string, ...string[]]
+  readonly clock: Clock
+  readonly log: AgentLog
+  readonly version: string
+}
+
+/** A running agent. */
+export interface Agent {
+  /** Resolves when the agent has ended by {@link Agent.stop}; rejects when a failure has ended it. */
+  readonly closed: Promise<void>
+  /** Writes everything down and lets go of the daemon. Games run on. */
+  stop(): Promise<void>
+}
+
+/**
+ * Starts an agent: takes the lock of its data folder, adopts what runs, takes up unfinished orders and connects. Resolves
+ * when it is at work, whether or not the daemon can be reached. Throws CONFLICT_STATE while another agent has the folder.
+ */
+export async function startAgent(options: AgentOptions): Promise<Agent> {
+  const { connect } = options
+  const problem =
+    connect.createConnection === undefined ? urlProblem(connect.url, connect.allowInsecure ?? false) : undefined
+  if (problem !== undefined) throw new AgentFailure('BAD_REQUEST', `The daemon's address ${problem}`)
+  const layout = agentLayout(options.dataDir)
+  await makeLayout(layout)
+  const lock = await lockFolder(layout.lockFile)
+  try {
+    const agent = await assemble(options, layout)
+    return { closed: agent.closed.finally(() => lock.release()), stop: agent.stop }
+  } catch (error) {
+    await lock.release()
+    throw error
+  }
+}
+
+async function assemble(options: AgentOptions, layout: AgentLayout): Promise<Agent> {
+  const { clock, log, dataDir } = options
+  const ending = new AbortController()
+  const journal = await Journal.open({ folder: layout.journalDir, clock, log })
+  const runtime = new ProcessRuntime({ dataDir, execArgv: options.holder, clock })
+  const { capabilities } = await runtime.probe()
+  const privateMounts = capabilities.some((capability) => capability.includes('private mounts'))
+  const parts = {
+    clock,
+    log,
+    journal,
+    layout,
+    runtime,
+    disk: new DiskUsage(clock),
+    openLog: (place: { state: string }) => new ConsoleTail(holderPaths(place.state).log),
+    bootId: await machineBootId(),
+    insidePath: (place: { files: string }) => (privateMounts ? PRIVATE_HOME : place.files),
+    privateMounts,
+    random: Math.random,
+    ending: ending.signal,
+  }
+  const node = new AgentNode(parts, (id) => link.sendOrDrop({ type: 'command.accepted', id }))
+  const gauge = new NodeGauge(dataDir)
+  const stats = new Stats({
+    context: node.context,
+    servers: node.servers,
+    gauge,
+    send: (frame) => link.sendIfIdle(frame),
+  })
+  const doors = sessionDoors(options, { node, stats, runtime, bootId: newIdSuffix(clock) })
+  const link = new Link({ target: options.connect, doors, random: Math.random })
+  await node.begin()
+  log.info({ dataDir, servers: node.servers.size }, 'agent started')
+  const work = Promise.all([link.run(ending.signal), stats.run(), watchDisks(node.context, node.servers)])
+  const closed = finish(work, ending, journal)
+  closed.catch((error: unknown) => log.error({ err: errorText(error) }, 'the agent has failed'))
+  const stop = async (): Promise<void> => {
+    ending.abort()
+    await closed
+  }
+  return { closed, stop }
+}
+
+/** Waits for the loops and closes the journal behind them; when one loop fails, the others end as well. */
+async function finish(work: Promise<unknown>, ending: AbortController, journal: Journal): Promise<void> {
+  try {
+    await work
+  } finally {
+    ending.abort()
+    await journal.close()
+  }
+}
+
+function sessionDoors(
+  options: AgentOptions,
+  inside: { node: AgentNode; stats: Stats; runtime: ProcessRuntime; bootId: string },
+): SessionDoors {
+  const { clock, log, version, dataDir } = options
+  const { node, stats, runtime, bootId } = inside
+  const { journal } = node.context
+  return {
+    clock,
+    log,
+    journal,
+    hello: () => helloFrame({ version, bootId, dataDir, journal, runtime }),
+    snapshot: () => node.snapshot(),
+    command: (frame) => node.commands.receive(frame),
+    request: (id, request, feeds) => answer({ servers: node.servers, feeds, stats, log }, id, request),
+    ready: () => {
+      log.info({ nodeId: options.connect.nodeId }, 'connected to the daemon')
+      // The daemon says anew what it watches, and wants figures to show at once.
+      stats.watch([])
+      void stats.sendHealth()
+    },
+  }
+}
+
+export { type AgentConfig, ConfigError, readConfig, unknownVariables } from './config.ts'
+export { enroll } from './enroll.ts'
+export { type NodeCredentials, readNodeFile } from './node-file.ts'

@@ -1,0 +1,24 @@
+import { readFile } from 'node:fs/promises'
+
+/** The kernel's start time of a living process in clock ticks; `undefined` for none and for a zombie. */
+export async function processStart(pid: number): Promise<string | undefined> {
+  let text: string
+  try {
+    text = await readFile(`/proc/${pid}/stat`, 'utf8')
+  } catch {
+    return undefined // no such process: that is the answer
+  }
+  // The second field is the program's name in brackets and may itself hold brackets and blanks.
+  const fields = text.slice(text.lastIndexOf(')') + 2).split(' ')
+  if (fields[0] === 'Z' || fields[0] === 'X') return undefined
+  return fields[19]
+}
+
+/** Changes with every boot of the machine. */
+export async function machineBootId(): Promise<string> {
+  try {
+    return (await readFile('/proc/sys/kernel/random/boot_id', 'utf8')).trim()
+  } catch {
+    return 'unknown' // without it a reboot looks like a lost process, which is handled as well
+  }
+}

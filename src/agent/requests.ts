@@ -1,0 +1,70 @@
+import type { AgentFrame, AgentRequest, PortsResult } from '../shared/frames.ts'
+import type { ServerTable } from './commands.ts'
+import { type ConsoleFeeds, fetchLines } from './console.ts'
+import { AgentFailure } from './failure.ts'
+import { type AgentLog, errorText } from './logger.ts'
+import { takenPorts } from './ports.ts'
+import type { GameServer } from './server.ts'
+import type { Stats } from './stats.ts'
+
+/** What the answers to requests are made from. */
+export interface RequestDoors {
+  readonly servers: ServerTable
+  readonly feeds: ConsoleFeeds
+  readonly stats: Stats
+  readonly log: AgentLog
+}
+
+/** Answers a request; a failure is an answer as well. */
+export async function answer(doors: RequestDoors, id: string, request: AgentRequest): Promise<AgentFrame> {
+  try {
+    return { type: 'reply', id, error: null, result: (await perform(doors, request)) ?? null }
+  } catch (error) {
+    if (error instanceof AgentFailure) return { type: 'reply', id, error: error.toFrame(), result: null }
+    doors.log.error({ op: request.op, err: errorText(error) }, 'a request failed for a reason that was not foreseen')
+    return {
+      type: 'reply',
+      id,
+      error: { code: 'INTERNAL', message: 'The agent could not answer the request' },
+      result: null,
+    }
+  }
+}
+
+async function perform(doors: RequestDoors, request: AgentRequest): Promise<unknown> {
+  switch (request.op) {
+    case 'console.input':
+      return await typeLines(serverOf(doors, request.serverId), request.lines)
+    case 'console.subscribe':
+      return await doors.feeds.subscribe(serverOf(doors, request.serverId).console, request)
+    case 'console.unsubscribe':
+      return doors.feeds.unsubscribe(request.serverId)
+    case 'console.fetch':
+      return await fetchLines(serverOf(doors, request.serverId).console, request)
+    case 'ports.check':
+      return { taken: await takenPorts(request.ports) } satisfies PortsResult
+    case 'stats.watch':
+      return doors.stats.watch(request.serverIds)
+  }
+}
+
+function serverOf(doors: RequestDoors, serverId: string): GameServer {
+  const server = doors.servers.get(serverId)
+  if (server === undefined) throw new AgentFailure('UNKNOWN_SERVER', 'This node does not know the server')
+  return server
+}
+
+/** Types lines into a game. A typed stop command makes the end that follows an expected one. */
+async function typeLines(server: GameServer, lines: readonly string[]): Promise<void> {
+  for (const line of lines) {
+    // biome-ignore lint/suspicious/noControlCharactersInRegex: exactly these would make more than one line of it
+    if (/[\u0000\r\n]/.test(line))
+      throw new AgentFailure('BAD_REQUEST', 'A console line must not contain NUL or line ends')
+  }
+  for (const line of lines) {
+    const { game, spec } = server
+    if (game === undefined) throw new AgentFailure('NOT_RUNNING', 'The server is not running')
+    if (spec.stop.type === 'command' && line.trim() === spec.stop.value.trim()) await game.run.expectExit()
+    await game.run.input(line)
+  }
+}

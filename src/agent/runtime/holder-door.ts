@@ -1,0 +1,168 @@
+import { spawn } from 'node:child_process'
+import { mkdir, rm } from 'node:fs/promises'
+import type { LineStream } from '../../shared/frames.ts'
+import { newIdSuffix } from '../../shared/ids.ts'
+import type { Clock } from '../../shared/time.ts'
+import { AgentFailure } from '../failure.ts'
+import { type HolderPaths, type HolderRecord, holderPaths, type LaunchFile } from '../holder/holder-files.ts'
+import { readOwnJson, writeOwnJson } from '../holder/json-file.ts'
+import { TOOL_PATH } from '../holder/launcher.ts'
+import { takeLock } from '../log/lock.ts'
+import { MAX_LINE_BYTES } from '../log/record.ts'
+import { LogWriter } from '../log/writer.ts'
+import { ControlClient } from './control-client.ts'
+import type { RunExit, ServerPlace } from './runtime.ts'
+
+const BEGIN_MS = 45_000
+const LOOK_MS = 10
+const RETRY_MS = 500
+const DEFAULT_LOG_MB = 64
+
+/** What the door is made with. */
+export interface HolderDoorOptions {
+  readonly execArgv: readonly [string, ...string[]]
+  readonly clock: Clock
+}
+
+/** The way to a server's holder: starts it, finds it, replaces a dead one, and stands in for it where none is needed. */
+export class HolderDoor {
+  private readonly options: HolderDoorOptions
+
+  constructor(options: HolderDoorOptions) {
+    this.options = options
+  }
+
+  /** Starts a holder for the launch file and waits until the program is alive. */
+  async begin(place: ServerPlace, launchId: string, socket: string): Promise<ControlClient> {
+    const paths = holderPaths(place.state)
+    const holder = this.startHolder(place.state)
+    const deadline = this.options.clock.monotonicMs() + BEGIN_MS
+    for (let last = false; ; ) {
+      const client = await ControlClient.open(socket)
+      if (client?.record.launchId === launchId) return client
+      client?.close()
+      const failure = await readOwnJson<{ launchId: string; message: string }>(paths.failure)
+      if (failure?.launchId === launchId) throw new AgentFailure('SPAWN_FAILED', failure.message)
+      if (last) break
+      last = holder.ended() || this.options.clock.monotonicMs() > deadline
+      if (!last) await this.options.clock.sleep(LOOK_MS)
+    }
+    await this.withdraw(paths)
+    throw new AgentFailure('SPAWN_FAILED', 'The process that holds the server could not be started')
+  }
+
+  /**
+   * The living run or its exit. A run whose holder is gone gets another one. A launch file that no holder has taken is
+   * withdrawn under the lock, so that a holder that comes too late finds nothing to start.
+   */
+  async find(place: ServerPlace): Promise<ControlClient | RunExit | undefined> {
+    const paths = holderPaths(place.state)
+    const deadline = this.options.clock.monotonicMs() + BEGIN_MS
+    let holder: { ended(): boolean } | undefined
+    while (true) {
+      const exit = await readOwnJson<RunExit>(paths.exit)
+      if (exit !== undefined) return exit
+      const record = await readOwnJson<HolderRecord>(paths.record)
+      const file = await readOwnJson<LaunchFile>(paths.launch)
+      const socket = file?.run.socket ?? record?.run.socket
+      const client = socket === undefined ? undefined : await ControlClient.open(socket)
+      if (client !== undefined) return client
+      if (file !== undefined) await this.withdraw(paths)
+      else if (record === undefined || record.forgotten) return undefined
+      else if (holder === undefined || holder.ended()) holder = this.startHolder(place.state)
+      if (this.options.clock.monotonicMs() > deadline) {
+        const failure = await readOwnJson<{ message: string }>(paths.failure)
+        throw new AgentFailure('TIMEOUT', failure?.message ?? 'The process that holds the server does not answer')
+      }
+      await this.options.clock.sleep(holder?.ended() ? RETRY_MS : LOOK_MS)
+    }
+  }
+
+  /** Makes an exit forgotten and lets its holder end. */
+  async forget(place: ServerPlace, launchId: string): Promise<void> {
+    const paths = holderPaths(place.state)
+    const record = await readOwnJson<HolderRecord>(paths.record)
+    if (record?.launchId !== launchId || record.forgotten) return
+    const client = await ControlClient.open(record.run.socket)
+    if (client !== undefined) {
+      await client.ask({ op: 'ack', launchId }).finally(() => client.close())
+      return
+    }
+    await this.locked(paths, async () => {
+      await writeOwnJson<HolderRecord>(paths.record, { ...record, forgotten: true })
+      await rm(paths.exit, { force: true })
+    })
+  }
+
+  /** Writes lines into the log: by the holder when one lives, else under its lock, so that there are never two writers. */
+  async note(place: ServerPlace, text: string, stream: LineStream): Promise<void> {
+    const paths = holderPaths(place.state)
+    await mkdir(place.state, { recursive: true, mode: 0o700 })
+    for (let attempt = 0; attempt < 500; attempt++) {
+      const record = await readOwnJson<HolderRecord>(paths.record)
+      const client = record === undefined ? undefined : await ControlClient.open(record.run.socket)
+      if (client !== undefined) return await client.ask({ op: 'note', text, stream }).finally(() => client.close())
+      const lock = await takeLock(paths.lock, 0)
+      if (lock === undefined) {
+        // A holder is just beginning or ending.
+        await this.options.clock.sleep(LOOK_MS)
+        continue
+      }
+      try {
+        return this.write(paths, record?.run.logMb ?? DEFAULT_LOG_MB, text.split('\n'), stream)
+      } finally {
+        await lock.close()
+      }
+    }
+    throw new AgentFailure('TIMEOUT', 'The console log of the server stays locked')
+  }
+
+  private write(paths: HolderPaths, logMb: number, lines: readonly string[], stream: LineStream): void {
+    const { clock } = this.options
+    const writer = new LogWriter({ dir: paths.log, logMb, newEpoch: newIdSuffix(clock) })
+    for (const line of lines) {
+      writer.append({ stream, ms: clock.nowMs(), text: Buffer.from(line).subarray(0, MAX_LINE_BYTES), flags: 0 })
+    }
+    writer.close()
+  }
+
+  /** Takes a launch file away unless a holder is at work on it. */
+  private async withdraw(paths: HolderPaths): Promise<void> {
+    const lock = await takeLock(paths.lock, 0)
+    if (lock === undefined) return
+    try {
+      await rm(paths.launch, { force: true })
+    } finally {
+      await lock.close()
+    }
+  }
+
+  private async locked(paths: HolderPaths, work: () => Promise<void>): Promise<void> {
+    const lock = await takeLock(paths.lock, 10)
+    if (lock === undefined) throw new AgentFailure('TIMEOUT', 'The state of the server stays locked')
+    try {
+      await work()
+    } finally {
+      await lock.close()
+    }
+  }
+
+  private startHolder(state: string): { ended(): boolean } {
+    const [program, ...args] = this.options.execArgv
+    let over = false
+    const child = spawn(program, [...args, state], {
+      detached: true,
+      stdio: 'ignore',
+      cwd: '/',
+      env: { PATH: TOOL_PATH },
+    })
+    child.once('error', () => {
+      over = true // the caller looks, finds no holder, and says so
+    })
+    child.once('exit', () => {
+      over = true
+    })
+    child.unref()
+    return { ended: () => over }
+  }
+}

@@ -1,0 +1,129 @@
+import type { StopSignal } from '../../shared/server-spec.ts'
+import type { Clock } from '../../shared/time.ts'
+import { AgentFailure } from '../failure.ts'
+import type { HolderRecord } from '../holder/holder-files.ts'
+import type { ControlClient } from './control-client.ts'
+import { FigureMeter, type RunFigures } from './figures.ts'
+import type { Run, RunExit, RunRecord } from './runtime.ts'
+
+const RETRY_MS = 1000
+const ORDER_ATTEMPTS = 50
+const ORDER_PAUSE_MS = 100
+
+/** What a run needs of the runtime. */
+export interface RunKeeper {
+  readonly clock: Clock
+  /** Connects again after the holder went away, with a new holder where needed, or finds the exit. */
+  readonly again: () => Promise<ControlClient | RunExit>
+}
+
+/** A run that a holder keeps; a holder that is killed is replaced without the program noticing. */
+export class ProcessRun implements Run {
+  readonly record: RunRecord
+  readonly exited: Promise<RunExit>
+  private client: ControlClient
+  private exit: RunExit | undefined
+  private readonly keeper: RunKeeper
+  private readonly meter: FigureMeter
+
+  constructor(client: ControlClient, record: HolderRecord, keeper: RunKeeper) {
+    const { kind, launchId, pid, startedAtMs, firstSeq } = record
+    this.record = { kind, launchId, pid, startedAtMs, firstSeq }
+    this.client = client
+    this.keeper = keeper
+    this.meter = new FigureMeter({ launchId, pid, start: record.start, isolation: record.run.isolation }, keeper.clock)
+    this.exited = this.follow()
+  }
+
+  async input(line: string): Promise<void> {
+    this.refuseWhenOver()
+    // A line feed within would become a second line that nobody has typed.
+    if (/[\r\n]/.test(line)) throw new AgentFailure('BAD_REQUEST', 'A console line has no line break in it')
+    await this.client.ask({ op: 'input', line })
+  }
+
+  async signal(name: StopSignal): Promise<void> {
+    await this.order({ op: 'signal', name })
+  }
+
+  async expectExit(): Promise<void> {
+    await this.order({ op: 'expect' })
+  }
+
+  async figures(): Promise<RunFigures> {
+    this.refuseWhenOver()
+    return this.meter.measure()
+  }
+
+  /** An order that may be given twice: when the holder goes away meanwhile, its successor gets it. */
+  private async order(question: Parameters<ControlClient['ask']>[0]): Promise<void> {
+    for (let attempt = 1; ; attempt++) {
+      this.refuseWhenOver()
+      try {
+        return await this.client.ask(question)
+      } catch (error) {
+        if (!(error instanceof AgentFailure) || error.code !== 'INTERRUPTED' || attempt === ORDER_ATTEMPTS) throw error
+        await this.keeper.clock.sleep(ORDER_PAUSE_MS)
+      }
+    }
+  }
+
+  private refuseWhenOver(): void {
+    if (this.exit !== undefined) throw new AgentFailure('NOT_RUNNING', 'The program has ended')
+  }
+
+  private async follow(): Promise<RunExit> {
+    while (true) {
+      const exit = await this.client.ended
+      this.client.close()
+      const found = exit ?? (await this.reconnect())
+      if ('launchId' in found) {
+        this.exit = found
+        return found
+      }
+      this.client = found
+    }
+  }
+
+  private async reconnect(): Promise<ControlClient | RunExit> {
+    while (true) {
+      try {
+        return await this.keeper.again()
+      } catch {
+        // The program runs on without a holder and its output waits in the pipe; nothing is lost by trying again.
+        await this.keeper.clock.sleep(RETRY_MS)
+      }
+    }
+  }
+}
+
+/** A run that had ended when it was asked for. */
+export class EndedRun implements Run {
+  readonly record: RunRecord
+  readonly exited: Promise<RunExit>
+
+  constructor(record: RunRecord, exit: RunExit) {
+    this.record = record
+    this.exited = Promise.resolve(exit)
+  }
+
+  input(): Promise<void> {
+    return over()
+  }
+
+  signal(): Promise<void> {
+    return over()
+  }
+
+  expectExit(): Promise<void> {
+    return over()
+  }
+
+  figures(): Promise<RunFigures> {
+    return over()
+  }
+}
+
+function over(): Promise<never> {
+  return Promise.reject(new AgentFailure('NOT_RUNNING', 'The program has ended'))
+}

@@ -1,0 +1,84 @@
+import type { LineStream, RuntimeReport, ServerFigures } from '../../shared/frames.ts'
+import type { StopSignal } from '../../shared/server-spec.ts'
+
+/** Where one server lives on a node. `files` is its HOME and working folder, `state` is the agent's and closed to the game. */
+export interface ServerPlace {
+  readonly serverId: string
+  readonly files: string
+  readonly state: string
+}
+
+/** One run of a program for a server: a game or its installation. */
+export interface Launch {
+  readonly kind: 'game' | 'install'
+  /** Names this run; the same id is never started twice, and an adopted run is known by it. */
+  readonly launchId: string
+  readonly argv: readonly [string, ...string[]]
+  /** The whole environment of the child; nothing of the agent's own is added. */
+  readonly env: Readonly<Record<string, string>>
+  readonly limits: {
+    readonly memoryMb: number
+    readonly swapMb: number
+    readonly cpuCores: number
+    readonly pids: number
+  }
+  /** The size of the console log on disk, in MiB. */
+  readonly logMb: number
+}
+
+/** What a holder has written down about its child. */
+export interface RunRecord {
+  readonly kind: Launch['kind']
+  readonly launchId: string
+  readonly pid: number
+  /** Milliseconds since the epoch at which the child began. */
+  readonly startedAtMs: number
+  /** The first console line of this run. */
+  readonly firstSeq: number
+}
+
+/** How a run ended. `ordered`: {@link Run.expectExit} was called before. `by`: why the panel itself ended it. */
+export interface RunExit {
+  readonly launchId: string
+  readonly kind: Launch['kind']
+  readonly code: number | null
+  readonly signal: string | null
+  readonly oom: boolean
+  readonly ordered: boolean
+  readonly by: string | null
+  readonly endedAtMs: number
+  readonly uptimeMs: number
+  readonly lastSeq: number
+}
+
+/** A living run. It goes on when this object, or the whole agent, goes away. */
+export interface Run {
+  readonly record: RunRecord
+  /** Resolves when the whole line is in the program's stdin and in the log as `stdin`; rejects when it has ended. */
+  input(line: string): Promise<void>
+  /** Sends the signal to the whole process group; SIGKILL ends every process of the run, also those that left the group. */
+  signal(name: StopSignal): Promise<void>
+  /** The next exit was ordered; the holder keeps that even if the agent dies before it. */
+  expectExit(): Promise<void>
+  /** Resolves once, when the run has ended and its last line is in the log. */
+  readonly exited: Promise<RunExit>
+  /** CPU, memory, I/O and processes of the whole run since the last call; disk is not the runtime's matter. */
+  figures(): Promise<Omit<ServerFigures, 'serverId' | 'diskMb' | 'uptimeMs'>>
+}
+
+/** A way to run servers; `process` and `docker` are two. */
+export interface Runtime {
+  readonly name: RuntimeReport['name']
+  /** What this machine allows: limits, own users, private mounts, or why it cannot be used. */
+  probe(): Promise<RuntimeReport>
+  /** Starts a run. Resolves when the child is alive; rejects with an AgentFailure of SPAWN_FAILED. */
+  start(place: ServerPlace, launch: Launch): Promise<Run>
+  /** Finds the living run of a server, or the exit that nobody has taken note of yet, after the agent was away. */
+  adopt(place: ServerPlace): Promise<{ run: Run } | { exit: RunExit } | undefined>
+  /** Forgets an exit that the agent has written into its journal. */
+  forget(place: ServerPlace, launchId: string): Promise<void>
+  /** Writes a remark into the server's console, with or without a living run. */
+  note(place: ServerPlace, text: string, stream?: LineStream): Promise<void>
+  /** Makes the files folder fit for the server's user before a run (owner, modes). */
+  prepare(place: ServerPlace): Promise<void>
+}

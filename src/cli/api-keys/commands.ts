@@ -1,0 +1,138 @@
+import { command, noun } from '../command.ts'
+import { BODY_FILE, DELETE, field, IDEMPOTENCY, LIST, one, SEARCH, several } from '../option-sets.ts'
+
+const actions = () => import('./actions.ts')
+
+export const apiKeys = noun({
+  name: 'api-keys',
+  aliases: ['api-key', 'keys'],
+  summary: 'Keys for scripts and integrations',
+  group: 'Administration',
+  children: [
+    command({
+      name: 'list',
+      summary: 'List API keys: all with admin.read, else your own',
+      options: [
+        SEARCH,
+        { flags: '--mine', summary: 'only your own' },
+        { flags: '--enabled', summary: 'only those that work' },
+        { flags: '--no-enabled', summary: 'only those that are switched off' },
+        ...LIST,
+      ],
+      examples: ['panel api-keys list', 'panel api-keys list --mine -o id'],
+      endpoints: ['api_keys.list'],
+      load: async () => (await actions()).listApiKeys,
+    }),
+    command({
+      name: 'create',
+      summary: 'Create an API key; its secret is shown this once',
+      details:
+        'The key alone is printed on stdout, or written to --out-file (0600). A key never has more rights than its maker.',
+      options: [
+        field('--name <name>', 'what it is for', 'name'),
+        field('--permission <permission>', 'a permission of `panel permissions list`', 'permissions', 'list'),
+        field('--all-permissions', 'whatever its owner may do', 'allPermissions', 'boolean'),
+        field('--expires <duration>', 'how long it works: 30d', 'expiresIn', 'seconds'),
+        field('--expires-at <time>', 'until when it works, ISO-8601', 'expiresAt'),
+        field('--rate <n>', 'the most requests in the time window', 'rateLimitMax', 'int'),
+        field('--rate-window <ms>', 'the time window in milliseconds', 'rateLimitTimeWindow', 'int'),
+        field('--no-rate-limit', 'no limit of requests', 'rateLimitEnabled', 'boolean'),
+        { flags: '--out-file <file>', summary: 'write the key to this file (0600) instead of stdout' },
+        BODY_FILE,
+        IDEMPOTENCY,
+      ],
+      examples: [
+        'panel api-keys create --name backup --permission server.read --permission console.read --expires 30d',
+        'panel api-keys create --name ci --all-permissions --out-file ci.key',
+      ],
+      endpoints: ['api_keys.create'],
+      exits: [8],
+      load: async () => (await actions()).createApiKey,
+    }),
+    command({
+      name: 'view',
+      summary: 'Show an API key',
+      arguments: [one('apiKey', 'key')],
+      examples: ['panel api-keys view backup'],
+      endpoints: ['api_keys.get'],
+      exits: [6],
+      load: async () => (await actions()).viewApiKey,
+    }),
+    command({
+      name: 'edit',
+      summary: 'Edit an API key',
+      arguments: [one('apiKey', 'key')],
+      options: [
+        field('--name <name>', 'what it is for', 'name'),
+        field('--enabled', 'switch it on', 'enabled', 'boolean'),
+        field('--no-enabled', 'switch it off', 'enabled', 'boolean'),
+        field('--permission <permission>', 'the permissions that it has from now on', 'permissions', 'list'),
+        field('--expires-at <time>', 'until when it works, ISO-8601', 'expiresAt'),
+        field('--rate <n>', 'the most requests in the time window', 'rateLimitMax', 'int'),
+        field('--rate-window <ms>', 'the time window in milliseconds', 'rateLimitTimeWindow', 'int'),
+        BODY_FILE,
+      ],
+      examples: ['panel api-keys edit backup --no-enabled'],
+      endpoints: ['api_keys.update'],
+      exits: [6, 8],
+      load: async () => (await actions()).editApiKey,
+    }),
+    command({
+      name: 'revoke',
+      aliases: ['delete'],
+      summary: 'Revoke an API key at once, on open streams too',
+      arguments: [several('apiKey', 'key')],
+      options: DELETE,
+      examples: ['panel api-keys revoke backup --yes'],
+      endpoints: ['api_keys.delete'],
+      exits: [3, 6],
+      load: async () => (await actions()).revokeApiKeys,
+    }),
+    command({
+      name: 'usage',
+      summary: 'Show how much an API key is used',
+      arguments: [one('apiKey', 'key')],
+      examples: ['panel api-keys usage backup'],
+      endpoints: ['api_keys.usage'],
+      exits: [6],
+      load: async () => (await actions()).apiKeyUsage,
+    }),
+  ],
+})
+
+export const permissions = noun({
+  name: 'permissions',
+  aliases: ['permission'],
+  summary: 'What keys and roles can be allowed',
+  group: 'Administration',
+  children: [
+    command({
+      name: 'list',
+      summary: 'List all permissions by category',
+      options: [
+        { flags: '--mine', summary: 'only those that you have' },
+        { flags: '--category <id>', summary: 'only those of this category' },
+      ],
+      examples: ['panel permissions list', 'panel permissions list --mine -o name'],
+      endpoints: ['api_keys.permissions_catalog', 'api_keys.my_permissions'],
+      load: async () => (await actions()).listPermissions,
+    }),
+  ],
+})
+
+export const roles = noun({
+  name: 'roles',
+  aliases: ['role'],
+  summary: 'Named sets of permissions',
+  group: 'Administration',
+  children: [
+    command({
+      name: 'list',
+      summary: 'List roles by name',
+      options: LIST,
+      examples: ['panel roles list', 'panel roles list -o json'],
+      endpoints: ['roles.list'],
+      load: async () => (await actions()).listRoles,
+    }),
+  ],
+})

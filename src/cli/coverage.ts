@@ -1,0 +1,22 @@
+import { walk } from './command.ts'
+import { tree } from './tree.ts'
+
+/** Which command stands for each endpoint, by the declarations of the commands. Two for one endpoint is a defect. */
+export function coverage(): ReadonlyMap<string, readonly string[]> {
+  const map = new Map<string, string[]>()
+  for (const { path, command } of walk(tree)) {
+    for (const id of command.endpoints ?? []) map.set(id, [...(map.get(id) ?? []), path.join(' ')])
+  }
+  return map
+}
+
+/** Endpoints without a command of their own, and why. */
+export const API_ONLY: Readonly<Record<string, string>> = {
+  'auth.sign_out': 'the same as auth.logout, which `panel logout` calls',
+  'roles.list_admin': 'the same rows as roles.list, which `panel roles list` calls',
+  'servers.patch': 'the same as servers.update, which `panel servers edit` calls',
+  'servers.start': 'the same as servers.power with start, which `panel servers start` calls',
+  'servers.stop': 'the same as servers.power with stop, which `panel servers stop` calls',
+  'servers.restart': 'the same as servers.power with restart, which `panel servers restart` calls',
+  'servers.kill': 'the same as servers.power with kill, which `panel servers kill` calls',
+}

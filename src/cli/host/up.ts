@@ -1,0 +1,62 @@
+import { listServers } from '../../shared/api/servers.ts'
+import { powerServer } from '../../shared/api/power.ts'
+import type { Action } from '../command.ts'
+import { CliFailure } from '../failure.ts'
+import { saveContext, saveCredential } from '../profile/contexts.ts'
+import { forEach } from '../resource/bulk.ts'
+import type { Named } from '../resource/resolve.ts'
+import type { Run } from '../run.ts'
+import { readServer, watchServer } from '../servers/watch.ts'
+
+/** `panel up`: the daemon's side runs it; the context it makes is kept by us. */
+export const up: Action = async (run) => {
+  const { configDir } = run.env
+  return run.roles.runUp({
+    listen: run.args.text('listen'),
+    dataDir: run.args.text('data-dir'),
+    configDir,
+    saveContext: async ({ name, url, token }) => {
+      await saveContext(configDir, { name, url }, true)
+      await saveCredential(configDir, name, { credential: { token }, store: 'file' })
+    },
+  })
+}
+
+/** `panel down`: the games first when that is wanted, then the daemon. */
+export const down: Action = async (run) => {
+  const timeoutMs = run.args.duration('timeout') ?? 60_000
+  const dataDir = run.args.text('data-dir')
+  const code = run.args.flag('servers') ? await stopGames(run, timeoutMs) : 0
+  if (code !== 0) return code
+  const stopped = await run.roles.stopDaemon({ dataDir, timeoutMs })
+  if (run.out.machine) await run.out.value(stopped ?? null)
+  else run.notice(stopped === undefined ? 'no panel runs on this machine' : `the panel (pid ${stopped.pid}) is stopped`)
+  return 0
+}
+
+async function stopGames(run: Run, timeoutMs: number): Promise<number> {
+  const client = await run.client()
+  const games: Named[] = []
+  for (let page = 1; ; page++) {
+    const { data, pagination } = await client.page(listServers, { query: { limit: 100, page } })
+    games.push(...data.filter(({ status }) => ['running', 'starting', 'stopping', 'crashed'].includes(status)))
+    if (page >= pagination.totalPages) break
+  }
+  if (games.length === 0) return 0
+  return forEach(run, games, (game) => stopGame(run, game, timeoutMs))
+}
+
+async function stopGame(run: Run, game: Named, timeoutMs: number): Promise<void> {
+  const client = await run.client()
+  await watchServer(run, { server: game, timeoutMs }, async (tick) => {
+    const before = await readServer(run, game.id)
+    if (tick.kind === 'open' && tick.first && before.status !== 'stopping') {
+      const options = { idempotencyKey: run.idempotencyKey(game.id) }
+      await client.call(powerServer, { params: { serverId: game.id }, body: { action: 'stop' } }, options)
+    }
+    if (tick.kind === 'done' && !tick.order.ok)
+      throw new CliFailure('OPERATION_FAILED', `${game.name}: ${tick.order.error ?? 'the stop failed'}`)
+    return (await readServer(run, game.id)).status === 'stopped' ? true : undefined
+  })
+  run.notice(`${game.name} is stopped`)
+}

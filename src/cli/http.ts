@@ -1,0 +1,159 @@
+import { readFileSync } from 'node:fs'
+import { Agent, fetch as undiciFetch } from 'undici'
+import { type Client, createClient, type Fetch } from '../shared/client.ts'
+import type { Clock } from '../shared/time.ts'
+import { CliFailure } from './failure.ts'
+import { createStreamOpener, type StreamFetch, type StreamOpener } from './stream.ts'
+import { maskedHeaders } from './trace.ts'
+
+/** How to reach a panel. */
+export interface ConnectionOptions {
+  readonly url: string
+  readonly token: string | undefined
+  readonly caFile: string | undefined
+  readonly insecure: boolean
+  readonly requestTimeoutMs: number
+  readonly retries: number
+  readonly userAgent: string
+  readonly clock: Clock
+  /** Aborts everything that is under way. */
+  readonly signal: AbortSignal
+  /** Receives a line for each request, answer and repetition. */
+  readonly trace: ((line: string) => void) | undefined
+}
+
+/** One panel, with one credential. */
+export interface Connection {
+  readonly client: Client
+  readonly streams: StreamOpener
+  /** The retrying fetch below the client, for `panel api`. */
+  readonly fetch: Fetch
+  readonly streamFetch: StreamFetch
+  close(): Promise<void>
+}
+
+const CONNECT_TIMEOUT_MS = 5000
+/** The daemon sends a heartbeat every 25 s; a stream that is silent for longer than two of them is dead. */
+const STREAM_SILENCE_MS = 60_000
+const REPEATABLE = new Set([429, 502, 503, 504])
+
+/** A connection pool with the time-outs, certificates and repetitions of the command line. */
+export function connect(options: ConnectionOptions): Connection {
+  const tls = {
+    ...(options.caFile === undefined ? {} : { ca: readCertificates(options.caFile) }),
+    ...(options.insecure ? { rejectUnauthorized: false } : {}),
+    timeout: CONNECT_TIMEOUT_MS,
+  }
+  const requests = new Agent({ connect: tls })
+  const streams = new Agent({ connect: tls, headersTimeout: options.requestTimeoutMs, bodyTimeout: STREAM_SILENCE_MS })
+  const headers = { 'user-agent': options.userAgent }
+  const once: Fetch = async (url, init) => {
+    const timeout = AbortSignal.timeout(options.requestTimeoutMs)
+    const signals = [options.signal, timeout, ...(init.signal === undefined ? [] : [init.signal])]
+    try {
+      const response = await traced(options, url, { ...init, signal: AbortSignal.any(signals) }, requests)
+      const text = await response.text()
+      return { status: response.status, headers: response.headers, text: () => Promise.resolve(text) }
+    } catch (error) {
+      if (timeout.aborted) throw requestTimedOut(url, options.requestTimeoutMs, error)
+      throw error
+    }
+  }
+  const fetch: Fetch = (url, init) => withRetries(options, () => once(url, init), isRepeatable(init))
+  const streamFetch: StreamFetch = (url, init) => traced(options, url, init, streams)
+  const { token, clock } = options
+  return {
+    client: createClient({ baseUrl: options.url, token, fetch, headers }),
+    streams: createStreamOpener({ baseUrl: options.url, token, fetch: streamFetch, clock, headers }),
+    fetch,
+    streamFetch,
+    close: async () => {
+      await Promise.all([requests.destroy(), streams.destroy()])
+    },
+  }
+}
+
+async function traced(
+  options: ConnectionOptions,
+  url: string,
+  init: { method: string; headers: Record<string, string>; body?: string; signal: AbortSignal },
+  dispatcher: Agent,
+) {
+  const started = options.clock.monotonicMs()
+  const call = `${init.method} ${new URL(url).pathname}`
+  options.trace?.(`> ${init.method} ${url}`)
+  options.trace?.(`> ${maskedHeaders(init.headers)}`)
+  if (init.body !== undefined) options.trace?.(`> body of ${init.body.length} characters`)
+  try {
+    const response = await undiciFetch(url, { ...init, dispatcher })
+    const took = Math.round(options.clock.monotonicMs() - started)
+    const id = response.headers.get('x-request-id')
+    options.trace?.(`< ${response.status} ${call} in ${took} ms${id === null ? '' : `, request ${id}`}`)
+    return response
+  } catch (error) {
+    const cause = error instanceof Error && error.cause instanceof Error ? error.cause.message : String(error)
+    options.trace?.(`< failed ${call}: ${cause}`)
+    throw error
+  }
+}
+
+/** A GET changes nothing; a POST with an Idempotency-Key is executed once however often it is sent. */
+function isRepeatable(init: { method: string; headers: Record<string, string> }): boolean {
+  return init.method === 'GET' || (init.method === 'POST' && init.headers['idempotency-key'] !== undefined)
+}
+
+type Answer = Awaited<ReturnType<Fetch>>
+
+async function withRetries(
+  options: ConnectionOptions,
+  send: () => Promise<Answer>,
+  repeatable: boolean,
+): Promise<Answer> {
+  for (let attempt = 0; ; attempt++) {
+    const last = !repeatable || attempt >= options.retries
+    let waitMs = 200 * 2 ** attempt
+    try {
+      const answer = await send()
+      if (last || !REPEATABLE.has(answer.status) || (await isFinalRefusal(answer))) return answer
+      waitMs = Math.max(waitMs, retryAfterMs(answer))
+      // A long lock-out is for the person to know, not to sit through.
+      if (waitMs > 10_000) return answer
+      options.trace?.(`  repeating in ${waitMs} ms after ${answer.status}`)
+    } catch (error) {
+      if (last || options.signal.aborted || !isReset(error)) throw error
+      options.trace?.(`  repeating in ${waitMs} ms after a cut connection`)
+    }
+    await options.clock.sleep(waitMs, options.signal)
+  }
+}
+
+/** An offline node answers 503 at once and says so: asking again within seconds cannot help. */
+async function isFinalRefusal(answer: Answer): Promise<boolean> {
+  return answer.status === 503 && (await answer.text()).includes('"NODE_OFFLINE"')
+}
+
+function retryAfterMs(answer: Answer): number {
+  const seconds = Number(answer.headers.get('retry-after') ?? '0')
+  return Number.isFinite(seconds) ? seconds * 1000 : 0
+}
+
+function isReset(error: unknown): boolean {
+  const cause = error instanceof Error ? (error.cause ?? error) : error
+  const code = typeof cause === 'object' && cause !== null && 'code' in cause ? cause.code : undefined
+  return code === 'ECONNRESET' || code === 'UND_ERR_SOCKET' || code === 'EPIPE'
+}
+
+function requestTimedOut(url: string, ms: number, cause: unknown): CliFailure {
+  return new CliFailure('UNREACHABLE', `${new URL(url).host} did not answer within ${ms / 1000} s`, {
+    hint: 'raise --request-timeout, or look at the log of the daemon',
+    cause,
+  })
+}
+
+function readCertificates(path: string): string {
+  try {
+    return readFileSync(path, 'utf8')
+  } catch (error) {
+    throw new CliFailure('FILE_UNREADABLE', `the certificates in ${path} cannot be read`, { cause: error })
+  }
+}

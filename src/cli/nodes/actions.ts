@@ -1,0 +1,121 @@
+import * as api from '../../shared/api/nodes.ts'
+import type { Action } from '../command.ts'
+import { type Cell, column, view, type View, wide } from '../output/view.ts'
+import {
+  call,
+  createAction,
+  deleteAction,
+  deleted,
+  editAction,
+  ignoringNotFound,
+  subjectOf,
+  viewAction,
+} from '../resource/actions.ts'
+import { fieldsOf } from '../resource/fields.ts'
+import { listAction } from '../resource/list.ts'
+
+const COLUMNS = [
+  column<api.Node>('NAME', (row) => row.name),
+  column<api.Node>('STATUS', (row) => ({ status: row.status })),
+  column<api.Node>('LOCATION', (row) => row.location.name),
+  column<api.Node>('ADDRESS', (row) => row.publicAddress),
+  column<api.Node>('SERVERS', (row) => row.serverCount),
+  column<api.Node>('MEMORY', (row) => ({ mib: row.maxMemoryMb })),
+  column<api.Node>('CPU', (row) => row.maxCpuCores),
+  column<api.Node>('SEEN', (row) => ({ time: row.lastSeenAt })),
+  column<api.Node>('ID', (row) => row.id),
+  wide<api.Node>('AGENT', (row) => row.agentVersion),
+  wide<api.Node>('SYSTEM', (row) => (row.os === null ? null : `${row.os}/${row.arch ?? '?'}`)),
+  wide<api.Node>('RUNTIMES', (row) => row.runtimes.map(({ name }) => name).join(',')),
+]
+
+type AdminNode = api.Node & { allocatedMemoryMb: number; allocatedCpuCores: number; runningServers: number }
+
+const VIEW = view<api.Node>(COLUMNS)
+const ADMIN_VIEW = view<AdminNode>([
+  ...COLUMNS,
+  wide('GIVEN', (row: AdminNode) => ({ mib: row.allocatedMemoryMb })),
+  wide('GIVEN CPU', (row: AdminNode) => row.allocatedCpuCores),
+  wide('RUNNING', (row: AdminNode) => row.runningServers),
+])
+
+const SUBJECT = { ref: 'node', param: 'nodeId' } as const
+
+const listPlain = listAction(api.listNodes, VIEW)
+const listWide = listAction(api.listAdminNodes, ADMIN_VIEW)
+
+export const listNodes: Action = (run) => (run.out.format === 'wide' ? listWide(run) : listPlain(run))
+export const viewNode = viewAction(api.getNode, SUBJECT, VIEW)
+export const createNode = createAction(api.createNode, VIEW)
+export const editNode = editAction(api.updateNode, SUBJECT, VIEW)
+export const deleteNode = deleteAction(api.deleteNode, SUBJECT, 'node')
+
+const percent = (value: number | null): Cell => (value === null ? null : `${Math.round(value)} %`)
+
+const STATS: View<api.NodeStats> = {
+  id: (row) => row.nodeId,
+  name: (row) => row.nodeId,
+  columns: [
+    column('ONLINE', (row) => row.isOnline),
+    column('SERVERS', (row) => `${row.servers.running} of ${row.servers.total} running`),
+    column('MEMORY', (row) => ({ mib: row.resources.maxMemoryMb })),
+    column('MEMORY GIVEN', (row) => ({ mib: row.resources.allocatedMemoryMb })),
+    column('MEMORY FREE', (row) => ({ mib: row.resources.availableMemoryMb })),
+    column('MEMORY USED', (row) => ({ mib: row.resources.actualMemoryUsageMb })),
+    column('CPU', (row) => row.resources.maxCpuCores),
+    column('CPU GIVEN', (row) => row.resources.allocatedCpuCores),
+    column('CPU FREE', (row) => row.resources.availableCpuCores),
+    column('CPU USED', (row) => percent(row.resources.actualCpuPercent)),
+    column('DISK USED', (row) => ({ mib: row.resources.actualDiskUsageMb })),
+    column('MEASURED', (row) => ({ time: row.lastMetricsUpdate })),
+  ],
+}
+
+export const nodeStats = viewAction(api.getNodeStats, SUBJECT, STATS)
+
+/** Prints the token alone on stdout, so that it can be piped. */
+export const enrollToken: Action = async (run) => {
+  const { id, name } = await subjectOf(run, SUBJECT)
+  const made = await call(run, api.createDeploymentToken, { params: { nodeId: id }, body: await fieldsOf(run) })
+  if (run.out.machine) return run.out.value(made)
+  await run.out.text(`${made.deploymentToken}\n`)
+  run.notice(`for ${name}, until ${made.expiresAt}. On the machine: ${made.command}`)
+}
+
+interface KeyState {
+  readonly exists: boolean
+  readonly apiKey: { id: string; preview: string; createdAt: string; lastUsedAt: string | null } | null
+}
+
+const KEY: View<KeyState> = {
+  id: (row) => row.apiKey?.id ?? '',
+  name: (row) => row.apiKey?.preview ?? '',
+  columns: [
+    column('EXISTS', (row) => row.exists),
+    column('KEY', (row) => row.apiKey?.preview),
+    column('CREATED', (row) => ({ time: row.apiKey?.createdAt ?? null })),
+    column('USED', (row) => ({ time: row.apiKey?.lastUsedAt ?? null })),
+  ],
+}
+
+export const nodeKey = viewAction(api.getNodeKey, SUBJECT, KEY)
+
+/** Prints the new key once, alone on stdout. */
+export const rotateKey: Action = async (run) => {
+  const { id, name } = await subjectOf(run, SUBJECT)
+  const { exists } = await call(run, api.getNodeKey, { params: { nodeId: id } })
+  if (exists) await run.prompt.confirm(`Replace the key of ${name}? Its agent is cut off until it has the new one.`)
+  const made = await call(run, api.createNodeKey, { params: { nodeId: id }, body: { regenerate: exists } })
+  if (run.out.machine) return run.out.value(made)
+  await run.out.text(`${made.apiKey}\n`)
+  run.notice(`the key of ${name}; it is shown this once (node id ${id})`)
+}
+
+export const revokeKey: Action = async (run) => {
+  await ignoringNotFound(run, async () => {
+    const { id, name } = await subjectOf(run, SUBJECT)
+    await run.prompt.confirm(`Revoke the key of ${name}? Its agent is cut off at once.`)
+    await call(run, api.deleteNodeKey, { params: { nodeId: id } })
+    await deleted(run, { id, name: `the key of ${name}` })
+  })
+}

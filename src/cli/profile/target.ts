@@ -1,0 +1,72 @@
+import type { Environment } from '../environment.ts'
+import { CliFailure } from '../failure.ts'
+import { type Context, type ContextFile, readContexts, readCredential } from './contexts.ts'
+
+/** The panel that a command talks to, and as whom. */
+export interface Target {
+  /** The context; `undefined` when the URL came by flag or environment. */
+  readonly contextName: string | undefined
+  readonly url: string
+  readonly token: string | undefined
+  readonly caFile: string | undefined
+  /** Where the token came from. */
+  readonly source: 'environment' | 'context' | 'none'
+}
+
+/** What the command line says about the target. */
+export interface TargetFlags {
+  readonly context: string | undefined
+  readonly url: string | undefined
+  readonly caFile: string | undefined
+}
+
+/**
+ * Decides the target: flag, then environment, then file. A URL by flag or environment is used with the context's token only
+ * when it is that context's own: a token is never sent to a panel that it was not made for.
+ */
+export async function resolveTarget(env: Environment, flags: TargetFlags): Promise<Target> {
+  const file = await readContexts(env.configDir)
+  const context = chosenContext(file, env, flags)
+  const url = flags.url ?? (flags.context === undefined ? env.url : undefined) ?? context?.url
+  if (url === undefined) {
+    throw new CliFailure('NOT_SIGNED_IN', 'no panel is chosen', {
+      hint: 'panel up (a panel on this machine), or panel login <url>',
+    })
+  }
+  checkUrl(url)
+  const own = context !== undefined && sameUrl(context.url, url)
+  const stored = own && env.token === undefined ? await readCredential(env.configDir, context.name) : undefined
+  const token = env.token ?? stored?.token
+  return {
+    contextName: own ? context.name : undefined,
+    url,
+    token,
+    caFile: flags.caFile ?? (own ? context.caFile : undefined),
+    source: env.token !== undefined ? 'environment' : token === undefined ? 'none' : 'context',
+  }
+}
+
+/** The context that is in force; `undefined` when there is none. */
+export function chosenContext(file: ContextFile, env: Environment, flags: TargetFlags): Context | undefined {
+  const wanted = flags.context ?? env.context
+  const name = wanted ?? file.current
+  const found = file.contexts.find((context) => context.name === name)
+  if (wanted !== undefined && found === undefined) {
+    const known = file.contexts.map((context) => context.name).join(', ')
+    throw new CliFailure('NOT_FOUND', `there is no context '${wanted}'`, {
+      hint: known === '' ? 'panel context create <name> --url <url>' : `known contexts: ${known}`,
+    })
+  }
+  return found
+}
+
+/** Refuses what is no http(s) URL. */
+export function checkUrl(url: string): void {
+  const parsed = URL.canParse(url) ? new URL(url) : undefined
+  if (parsed?.protocol === 'http:' || parsed?.protocol === 'https:') return
+  throw new CliFailure('USAGE', `'${url}' is not the URL of a panel`, { hint: 'for example http://127.0.0.1:7420' })
+}
+
+function sameUrl(a: string, b: string): boolean {
+  return URL.canParse(a) && URL.canParse(b) && new URL(a).href === new URL(b).href
+}

@@ -1,0 +1,43 @@
+import type { Endpoint, Row } from '../../shared/contract.ts'
+import type { Action } from '../command.ts'
+import type { View } from '../output/view.ts'
+import type { Run } from '../run.ts'
+import { fieldsOf } from './fields.ts'
+
+/** The action of a list: one page, or with `--all` every page. `more` adds path parameters and fixed query values. */
+export function listAction<E extends Endpoint>(
+  endpoint: E,
+  view: View<Row<E>>,
+  more: (run: Run) => Promise<{ params?: Record<string, string>; query?: Record<string, unknown> }> = async () => ({}),
+): Action {
+  return async (run) => {
+    const { params, query } = await more(run)
+    const wanted = { ...(await fieldsOf(run)), ...query }
+    const rows = await readPages(run, { endpoint, params: params ?? {}, query: wanted })
+    await run.out.list(rows as readonly Row<E>[], view) // parsed by that endpoint's own schema
+  }
+}
+
+interface Pages {
+  readonly endpoint: Endpoint
+  readonly params: Record<string, string>
+  readonly query: Record<string, unknown>
+}
+
+async function readPages(run: Run, { endpoint, params, query }: Pages): Promise<unknown[]> {
+  const client = await run.client()
+  const all = run.args.flag('all')
+  const limit = run.args.integer('limit', 1) ?? (all ? 100 : undefined)
+  const rows: unknown[] = []
+  for (let page = run.args.integer('page', 1) ?? 1; ; page++) {
+    const paging = { page, ...(limit === undefined ? {} : { limit }) }
+    const answer = await client.page<Endpoint>(endpoint, { params, query: { ...query, ...paging } })
+    if (Array.isArray(answer.data)) rows.push(...answer.data)
+    const { totalPages, total } = answer.pagination
+    if (all && page < totalPages) continue
+    if (!all && page < totalPages && !run.out.machine) {
+      run.notice(`${rows.length} of ${total} shown; --all for the rest, --page ${page + 1} for the next`)
+    }
+    return rows
+  }
+}

@@ -1,0 +1,133 @@
+import { listAllocations } from '../../shared/api/allocations.ts'
+import { listApiKeys, listRoles } from '../../shared/api/api-keys.ts'
+import { listLocations } from '../../shared/api/locations.ts'
+import { listNodes } from '../../shared/api/nodes.ts'
+import { listServers } from '../../shared/api/servers.ts'
+import { listNests, listTemplates } from '../../shared/api/templates.ts'
+import { listUsers } from '../../shared/api/users.ts'
+import type { Client } from '../../shared/client.ts'
+import type { Endpoint } from '../../shared/contract.ts'
+import { isAnId } from './id.ts'
+import type { Reference } from '../command.ts'
+import { CliFailure, usage } from '../failure.ts'
+import type { Run } from '../run.ts'
+
+/** Something that a word of the command line means. */
+export interface Named {
+  readonly id: string
+  readonly name: string
+}
+
+type Listed = Exclude<Reference, 'context'>
+
+/** How each kind is looked up: its list, the prefix of its ids, and what else names it beside `name`. */
+const KINDS: Readonly<Record<Listed, { list: Endpoint; prefix: string; noun: string; plural: string; also?: string }>> =
+  {
+    server: { list: listServers, prefix: 'srv', noun: 'server', plural: 'servers', also: 'uuid' },
+    node: { list: listNodes, prefix: 'node', noun: 'node', plural: 'nodes' },
+    location: { list: listLocations, prefix: 'loc', noun: 'location', plural: 'locations' },
+    nest: { list: listNests, prefix: 'nest', noun: 'nest', plural: 'nests' },
+    template: { list: listTemplates, prefix: 'tpl', noun: 'template', plural: 'templates' },
+    user: { list: listUsers, prefix: 'usr', noun: 'user', plural: 'users', also: 'username' },
+    role: { list: listRoles, prefix: 'role', noun: 'role', plural: 'roles' },
+    apiKey: { list: listApiKeys, prefix: 'key', noun: 'API key', plural: 'api-keys' },
+  }
+
+/**
+ * The thing that a word means: a whole id as it is, else by exact name, else by the beginning of the id. Several matches are
+ * exit 2 with the candidates, none is exit 6.
+ */
+export async function resolve(run: Run, ref: Reference, word: string): Promise<Named> {
+  if (ref === 'context') return { id: word, name: word }
+  const kind = KINDS[ref]
+  // A whole id needs no look-up: the call itself answers whether it is there.
+  if (isAnId(word, kind.prefix)) return { id: word, name: word }
+  const rows = await candidates(await run.client(), ref, word)
+  const exact = rows.filter((row) => row.name === word || row.also.includes(word) || row.id === word)
+  const found =
+    exact.length > 0 ? exact : rows.filter((row) => [row.id, ...row.also].some((text) => startsLike(text, word)))
+  const [only] = found
+  if (only !== undefined && found.length === 1) return only
+  if (found.length > 1) throw ambiguous(kind.noun, word, found)
+  throw new CliFailure('NOT_FOUND', `there is no ${kind.noun} '${word}'`, { hint: `panel ${kind.plural} list` })
+}
+
+/** Several words, in their order; a word that is given twice counts once. */
+export async function resolveAll(run: Run, ref: Reference, words: readonly string[]): Promise<readonly Named[]> {
+  if (words.length === 0) throw usage(`name at least one ${ref}`)
+  const found = new Map<string, Named>()
+  for (const word of words) {
+    const named = await resolve(run, ref, word)
+    found.set(named.id, named)
+  }
+  return [...found.values()]
+}
+
+/** Rows of a kind that may be meant by the word. */
+export async function candidates(
+  client: Client,
+  ref: Listed,
+  word: string,
+): Promise<readonly (Named & { readonly also: readonly string[] })[]> {
+  const kind = KINDS[ref]
+  const searchable = ref !== 'role'
+  const query = { ...(searchable && word !== '' ? { search: word } : {}), limit: 100 }
+  const { data, pagination } = await client.page<Endpoint>(kind.list, { params: {}, query })
+  const rows = named(data, kind.also)
+  const exact = rows.some((row) => row.name === word)
+  // A search by the beginning of an id finds names only, except for servers; small lists are read whole instead.
+  if (exact || rows.length > 0 || !searchable || pagination.total > 0) return rows
+  return named((await client.page<Endpoint>(kind.list, { params: {}, query: { limit: 100 } })).data, kind.also)
+}
+
+/** The allocation of a node that `ip:port`, a port or an id names. */
+export async function resolveAllocation(run: Run, nodeId: string, word: string): Promise<string> {
+  if (isAnId(word, 'alc')) return word
+  const client = await run.client()
+  const found: Named[] = []
+  for (let page = 1; ; page++) {
+    const { data, pagination } = await client.page(listAllocations, { params: { nodeId }, query: { limit: 100, page } })
+    for (const { id, ip, port } of data) {
+      const address = `${ip}:${port}`
+      if (address === word || String(port) === word || id.startsWith(word)) found.push({ id, name: address })
+    }
+    if (page >= pagination.totalPages) break
+  }
+  const [only] = found
+  if (only !== undefined && found.length === 1) return only.id
+  if (found.length > 1) throw ambiguous('allocation', word, found)
+  throw new CliFailure('NOT_FOUND', `there is no allocation '${word}' on this node`, {
+    hint: 'panel allocations list --node <node>',
+  })
+}
+
+function startsLike(text: string, word: string): boolean {
+  // `srv_01k…` may be shortened to `01k…` as well.
+  return text.startsWith(word) || (word.length >= 4 && text.slice(text.indexOf('_') + 1).startsWith(word))
+}
+
+function named(data: unknown, also: string | undefined): (Named & { also: readonly string[] })[] {
+  if (!Array.isArray(data)) return []
+  return data.flatMap((row: unknown) => {
+    if (typeof row !== 'object' || row === null || !('id' in row) || typeof row.id !== 'string') return []
+    const fields = new Map<string, unknown>(Object.entries(row))
+    const name = fields.get('name')
+    const second = also === undefined ? undefined : fields.get(also)
+    return [
+      {
+        id: row.id,
+        name: typeof name === 'string' ? name : row.id,
+        also: [second, fields.get('email')].filter((text) => typeof text === 'string'),
+      },
+    ]
+  })
+}
+
+function ambiguous(noun: string, word: string, found: readonly Named[]): CliFailure {
+  const list = found.slice(0, 8).map(({ id, name }) => `${name} (${id})`)
+  const rest = found.length > 8 ? ` and ${found.length - 8} more` : ''
+  return new CliFailure('AMBIGUOUS_NAME', `'${word}' means ${found.length} ${noun}s: ${list.join(', ')}${rest}`, {
+    hint: 'use the id',
+    details: found.map(({ id, name }) => ({ field: id, message: name })),
+  })
+}

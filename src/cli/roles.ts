@@ -1,0 +1,75 @@
+/** Options of `panel daemon run`. Absent ones come from the configuration. */
+export interface DaemonRunOptions {
+  readonly config: string | undefined
+  /** `host:port`, `:port` or `port`. */
+  readonly listen: string | undefined
+  readonly dataDir: string | undefined
+  readonly logFormat: 'json' | 'pretty' | undefined
+  readonly logLevel: string | undefined
+}
+
+/** What `panel up` leaves for the command line: the context that talks to its daemon. */
+export interface SavedContext {
+  readonly name: string
+  readonly url: string
+  readonly token: string
+}
+
+/** Options of `panel up`. */
+export interface UpRunOptions {
+  readonly listen: string | undefined
+  readonly dataDir: string | undefined
+  /** Writes the context (0600) that `panel` uses from then on. */
+  readonly saveContext: (context: SavedContext) => Promise<void>
+  /** Where people find the files of that context, for the screen. */
+  readonly configDir: string
+}
+
+/** Options of `panel agent run`. */
+export interface AgentRunOptions {
+  readonly config: string | undefined
+  readonly panelUrl: string | undefined
+  readonly dataDir: string | undefined
+}
+
+/** Options of `panel agent enroll`. */
+export interface AgentEnrollOptions {
+  readonly url: string
+  readonly token: string
+  readonly dataDir: string | undefined
+  readonly config: string | undefined
+  readonly caFile: string | undefined
+  /** Replace the credentials of an earlier enrolment. */
+  readonly force: boolean
+}
+
+/** What an enrolment leaves. The key stays in the agent's file. */
+export interface Enrolled {
+  readonly nodeId: string
+  readonly nodeName: string
+  /** The file (0600) with the credentials. */
+  readonly file: string
+}
+
+/** The daemon that holds a data folder, by its lock. */
+export interface RunningDaemon {
+  readonly pid: number
+  readonly url: string | undefined
+  readonly startedAt: string | undefined
+  readonly dataDir: string
+}
+
+/**
+ * What the command line needs of the daemon and the agent. It may import neither: `bin/panel.ts` hands these in, each
+ * loading its part of the program only when it is called. The running ones resolve with an exit code when they are over.
+ */
+export interface Roles {
+  runDaemon(options: DaemonRunOptions): Promise<number>
+  runUp(options: UpRunOptions): Promise<number>
+  runAgent(options: AgentRunOptions): Promise<number>
+  enrollAgent(options: AgentEnrollOptions): Promise<Enrolled>
+  /** The daemon that runs on this data folder (default: the usual one), `undefined` when none does. */
+  findDaemon(options: { dataDir: string | undefined }): Promise<RunningDaemon | undefined>
+  /** Asks it to stop and resolves when it is gone; `undefined` when none ran. Games run on. */
+  stopDaemon(options: { dataDir: string | undefined; timeoutMs: number }): Promise<RunningDaemon | undefined>
+}

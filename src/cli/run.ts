@@ -1,0 +1,179 @@
+import { randomUUID } from 'node:crypto'
+import type { Client } from '../shared/client.ts'
+import type { Clock } from '../shared/time.ts'
+import { systemClock } from '../shared/time.ts'
+import type { Args } from './args.ts'
+import type { Command } from './command.ts'
+import type { Environment } from './environment.ts'
+import { usage } from './failure.ts'
+import { FORMATS, type Format } from './flags.ts'
+import type { Connection } from './http.ts'
+import { createPaint, wantsColour } from './output/colour.ts'
+import { parseFields } from './output/fields.ts'
+import { Output } from './output/output.ts'
+import type { Target } from './profile/target.ts'
+import { createPrompt, type Prompt } from './prompt.ts'
+import type { Roles } from './roles.ts'
+import type { StreamOpener } from './stream.ts'
+import type { Terminal } from './terminal.ts'
+import { VERSION } from './version.ts'
+
+/** Everything that an action works with. */
+export interface Run {
+  readonly command: Command
+  readonly path: readonly string[]
+  readonly args: Args
+  readonly env: Environment
+  readonly out: Output
+  readonly terminal: Terminal
+  readonly prompt: Prompt
+  readonly clock: Clock
+  readonly roles: Roles
+  /** Aborts at SIGINT and SIGTERM. */
+  readonly signal: AbortSignal
+  /** A notice on stderr; silent with `--quiet`. */
+  notice(text: string): void
+  /** The panel in force; exit 4 when none is chosen. */
+  target(): Promise<Target>
+  /** The typed client of that panel; with `needsToken` (the default) exit 4 when there is no credential. */
+  client(options?: { readonly needsToken?: boolean }): Promise<Client>
+  streams(): Promise<StreamOpener>
+  connection(): Promise<Connection>
+  /** A connection to another panel or with another credential. */
+  connectTo(url: string, token: string | undefined): Promise<Connection>
+  /** The Idempotency-Key of this run; `part` tells several requests of it apart. */
+  idempotencyKey(part?: string): string
+  close(): Promise<void>
+}
+
+/** What a run is made of. */
+export interface RunParts {
+  readonly command: Command
+  readonly path: readonly string[]
+  readonly args: Args
+  readonly env: Environment
+  readonly terminal: Terminal
+  readonly roles: Roles
+  readonly signal: AbortSignal
+}
+
+/** Sets up a run. Nothing is read or connected before it is asked for. */
+export function createRun(parts: RunParts): Run {
+  const { args, env, terminal, signal } = parts
+  const clock = systemClock
+  const opened: Promise<Connection>[] = []
+  const target = once(async () => {
+    const { resolveTarget } = await import('./profile/target.ts')
+    const flags = { context: args.text('context'), url: args.text('url'), caFile: args.text('ca-file') }
+    return resolveTarget(env, flags)
+  })
+  const connectTo = (url: string, token: string | undefined, caFile: string | undefined): Promise<Connection> => {
+    const connection = import('./http.ts').then(({ connect }) =>
+      connect({
+        url,
+        token,
+        caFile,
+        insecure: args.flag('insecure-skip-tls-verify'),
+        requestTimeoutMs: args.duration('request-timeout') ?? 30_000,
+        retries: args.integer('retries') ?? 3,
+        userAgent: `panel-cli/${VERSION} node/${process.versions.node}`,
+        clock,
+        signal,
+        trace: tracer(parts),
+      }),
+    )
+    opened.push(connection)
+    return connection
+  }
+  const connection = once(async () => {
+    const { url, token, caFile } = await target()
+    return connectTo(url, token, caFile)
+  })
+  const pager = once(async () => {
+    const { createPager } = await import('./pager.ts')
+    return createPager(parts)
+  })
+  const paged =
+    parts.command.paged === true &&
+    terminal.stdout.isTTY === true &&
+    args.choice('pager') !== false &&
+    env.pager !== undefined
+  const key = once(() => args.text('idempotency-key') ?? randomUUID())
+  return {
+    ...parts,
+    clock,
+    out: createOutput(parts, clock, paged ? async (text) => (await pager()).write(text) : terminal.write),
+    prompt: createPrompt(terminal, env, args),
+    notice: (text) => {
+      if (!args.flag('quiet')) terminal.say(text)
+    },
+    target,
+    connection,
+    connectTo: (url, token) => connectTo(url, token, args.text('ca-file')),
+    client: async (options) => {
+      if (options?.needsToken !== false) await requireToken(await target())
+      return (await connection()).client
+    },
+    streams: async () => {
+      await requireToken(await target())
+      return (await connection()).streams
+    },
+    idempotencyKey: (part) => (part === undefined ? key() : `${key()}.${part}`),
+    close: async () => {
+      if (paged) await (await pager()).close()
+      const connections = await Promise.allSettled(opened)
+      await Promise.all(connections.map((it) => (it.status === 'fulfilled' ? it.value.close() : undefined)))
+    },
+  }
+}
+
+/** `--debug` tells everything, `--verbose` only what came of each request. */
+function tracer({ args, env, terminal }: RunParts): ((line: string) => void) | undefined {
+  if (args.flag('debug') || env.debug) return terminal.say
+  if (!args.flag('verbose')) return undefined
+  return (line) => {
+    if (!line.startsWith('>')) terminal.say(line)
+  }
+}
+
+async function requireToken(target: Target): Promise<void> {
+  if (target.token !== undefined) return
+  const { CliFailure } = await import('./failure.ts')
+  throw new CliFailure('NOT_SIGNED_IN', `you are not signed in to ${target.url}`, { hint: `panel login ${target.url}` })
+}
+
+function createOutput({ args, env, terminal }: RunParts, clock: Clock, write: Terminal['write']): Output {
+  const colour = wantsColour(env, terminal.stdout, {
+    color: args.text('color'),
+    noColor: args.choice('color') === false,
+  })
+  return new Output({
+    format: chosenFormat(args, env),
+    fields: parseFields(args.text('json') ?? ''),
+    jq: args.text('jq'),
+    header: args.choice('header') !== false,
+    columns: args
+      .text('columns')
+      ?.split(',')
+      .map((name) => name.trim()),
+    style: { nowMs: clock.nowMs(), utc: args.flag('utc'), paint: createPaint(colour) },
+    write,
+  })
+}
+
+/** The format by flag, else by PANEL_OUTPUT, else a table. */
+export function chosenFormat(args: Args, env: Environment): Format {
+  const wanted = args.text('output') ?? (args.flag('json') || args.text('jq') !== undefined ? 'json' : env.output)
+  if (wanted === undefined) return 'table'
+  const format = FORMATS.find((known) => known === wanted)
+  if (format === undefined) throw usage(`unknown output format '${wanted}'`, `one of ${FORMATS.join(', ')}`)
+  return format
+}
+
+function once<T>(make: () => T): () => T {
+  let made: { value: T } | undefined
+  return () => {
+    made ??= { value: make() }
+    return made.value
+  }
+}

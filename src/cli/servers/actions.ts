@@ -1,0 +1,50 @@
+import * as api from '../../shared/api/servers.ts'
+import type { Data } from '../../shared/contract.ts'
+import type { Action } from '../command.ts'
+import { usage } from '../failure.ts'
+import { column, type View, wide } from '../output/view.ts'
+import { call, viewAction } from '../resource/actions.ts'
+import { listAction } from '../resource/list.ts'
+import { resolveAll } from '../resource/resolve.ts'
+import { SERVER_VIEW } from './view.ts'
+
+export const listServers = listAction(api.listServers, SERVER_VIEW, async ({ args }) => {
+  const sort = args.text('sort')
+  if (sort === undefined) return {}
+  const [field, order = 'asc', more] = sort.split(':')
+  if (more !== undefined || (order !== 'asc' && order !== 'desc'))
+    throw usage(`--sort is name, name:desc and the like, not '${sort}'`)
+  return { query: { sort: field, order } }
+})
+
+export const viewServer = viewAction(api.getServer, { ref: 'server', param: 'serverId' }, SERVER_VIEW)
+
+type Stats = Data<typeof api.getServerStats>
+
+const STATS: View<Stats> = {
+  id: (row) => row.server.id,
+  name: (row) => row.server.name,
+  columns: [
+    column('NAME', (row) => row.server.name),
+    column('STATUS', (row) => ({ status: row.server.status })),
+    column('CPU', (row) => (row.cpuPercent === null ? null : `${Math.round(row.cpuPercent)} %`)),
+    column('MEMORY', (row) => ({ mib: row.memoryUsageMb })),
+    column('MAX MEMORY', (row) => ({ mib: row.memoryAllocatedMb })),
+    column('DISK', (row) => ({ mib: row.diskUsageMb })),
+    column('PROCESSES', (row) => row.processes),
+    column('MEASURED', (row) => ({ time: row.timestamp })),
+    wide('CORES', (row) => row.cpuCores),
+    wide('RECEIVED', (row) => row.networkRxBytes),
+    wide('SENT', (row) => row.networkTxBytes),
+  ],
+}
+
+/** One server is an object, several are a list. */
+export const serverStats: Action = async (run) => {
+  const servers = await resolveAll(run, 'server', run.args.words('server'))
+  const rows: Stats[] = []
+  for (const { id } of servers) rows.push(await call(run, api.getServerStats, { params: { serverId: id } }))
+  const [only] = rows
+  if (rows.length === 1 && only !== undefined) await run.out.item(only, STATS)
+  else await run.out.list(rows, STATS)
+}

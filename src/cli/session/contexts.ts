@@ -1,0 +1,101 @@
+import type { Action } from '../command.ts'
+import { CliFailure, usage } from '../failure.ts'
+import { column, type View } from '../output/view.ts'
+import { readContexts, removeCredential, saveContext, writeContexts } from '../profile/contexts.ts'
+import { checkUrl, chosenContext } from '../profile/target.ts'
+import type { Run } from '../run.ts'
+
+interface ContextRow {
+  readonly name: string
+  readonly url: string
+  readonly current: boolean
+  readonly caFile: string | null
+}
+
+const VIEW: View<ContextRow> = {
+  id: (row) => row.name,
+  name: (row) => row.name,
+  columns: [
+    column('CURRENT', (row) => (row.current ? '*' : ' ')),
+    column('NAME', (row) => row.name),
+    column('URL', (row) => row.url),
+  ],
+}
+
+export const listContexts: Action = async (run) => {
+  const file = await readContexts(run.env.configDir)
+  const chosen = file.contexts.find(
+    ({ name }) => name === (run.args.text('context') ?? run.env.context ?? file.current),
+  )
+  const rows = file.contexts.map(({ name, url, caFile }) => {
+    return { name, url, current: name === chosen?.name, caFile: caFile ?? null }
+  })
+  await run.out.list(rows, VIEW)
+}
+
+export const currentContext: Action = async (run) => {
+  const file = await readContexts(run.env.configDir)
+  const flags = { context: run.args.text('context'), url: undefined, caFile: undefined }
+  const context = chosenContext(file, run.env, flags)
+  if (context === undefined)
+    throw new CliFailure('NOT_FOUND', 'no context is chosen', { hint: 'panel context use <name>' })
+  await run.out.item({ name: context.name, url: context.url, current: true, caFile: context.caFile ?? null }, VIEW)
+}
+
+export const useContext: Action = async (run) => {
+  const file = await readContexts(run.env.configDir)
+  const name = run.args.required('name')
+  const found = file.contexts.find((context) => context.name === name)
+  if (found === undefined) throw unknown(name)
+  await writeContexts(run.env.configDir, { ...file, current: name })
+  await tell(
+    run,
+    { name, url: found.url, current: true, caFile: found.caFile ?? null },
+    `commands now talk to ${name} (${found.url})`,
+  )
+}
+
+export const createContext: Action = async (run) => {
+  const name = run.args.required('name')
+  const url = run.args.text('url')
+  if (url === undefined) throw usage('--url <url> is required')
+  if (!/^[A-Za-z0-9._@-]{1,64}$/.test(name)) throw usage('a name is 1 to 64 letters, digits, dots, _, @ or -')
+  checkUrl(url)
+  const file = await readContexts(run.env.configDir)
+  if (file.contexts.some((context) => context.name === name)) {
+    throw new CliFailure('CONTEXT_EXISTS', `there is a context '${name}' already`, {
+      hint: `panel context delete ${name}`,
+    })
+  }
+  const caFile = run.args.text('ca-file')
+  await saveContext(run.env.configDir, { name, url, ...(caFile === undefined ? {} : { caFile }) }, run.args.flag('use'))
+  const current = run.args.flag('use') || file.current === undefined
+  await tell(
+    run,
+    { name, url, current, caFile: caFile ?? null },
+    `context ${name} made; sign in with panel login --context ${name}`,
+  )
+}
+
+export const deleteContext: Action = async (run) => {
+  const { configDir } = run.env
+  const name = run.args.required('name')
+  const file = await readContexts(configDir)
+  if (!file.contexts.some((context) => context.name === name)) {
+    if (run.args.flag('ignore-not-found')) return
+    throw unknown(name)
+  }
+  await removeCredential(configDir, name)
+  const contexts = file.contexts.filter((context) => context.name !== name)
+  await writeContexts(configDir, { current: file.current === name ? undefined : file.current, contexts })
+  run.notice(`context ${name} deleted${file.current === name ? '; choose another with panel context use' : ''}`)
+}
+
+async function tell(run: Run, row: ContextRow, sentence: string): Promise<void> {
+  if (run.out.machine) await run.out.item(row, VIEW)
+  else run.notice(sentence)
+}
+
+function unknown(name: string): CliFailure {
+  return new CliFailure('NOT_FOUND', `there is no context '${name}'`, { hint: 'panel context list' })
+}

@@ -1,0 +1,95 @@
+import { hostname } from 'node:os'
+import { createApiKey } from '../../shared/api/api-keys.ts'
+import * as api from '../../shared/api/auth.ts'
+import { PanelError } from '../../shared/errors.ts'
+import type { Action } from '../command.ts'
+import type { Connection } from '../http.ts'
+import {
+  type Credential,
+  readContexts,
+  readCredential,
+  removeCredential,
+  saveContext,
+  saveCredential,
+} from '../profile/contexts.ts'
+import { checkUrl } from '../profile/target.ts'
+import { readSecret } from '../prompt.ts'
+import type { Run } from '../run.ts'
+
+const KEY_SECONDS = 30 * 86_400
+
+/** Signs in and makes the context the current one. */
+export const login: Action = async (run) => {
+  const url = run.args.word('url') ?? (await run.target()).url
+  checkUrl(url)
+  const credential = run.args.flag('token-stdin') ? await byToken(run) : await byPassword(run, url)
+  const { client } = await run.connectTo(url, credential.token)
+  const me = await client.call(api.getMe)
+  const expiresAt = me.credential.expiresAt
+  const name = await keep(run, url, { ...credential, ...(expiresAt === null ? {} : { expiresAt }) })
+  if (run.out.machine) return run.out.value({ context: name, url, username: me.username, expiresAt })
+  run.notice(`signed in to ${url} as ${me.username} (context ${name})`)
+}
+
+/** Revokes the credential of the context and forgets it. */
+export const logout: Action = async (run) => {
+  const target = await run.target()
+  const { contextName } = target
+  if (target.token !== undefined) {
+    try {
+      await (await run.client()).call(api.logout)
+    } catch (error) {
+      const dead = error instanceof PanelError && ['UNAUTHENTICATED', 'AUTH_EXPIRED'].includes(error.code)
+      if (!dead) throw error
+    }
+  }
+  const removed = contextName === undefined ? false : await removeCredential(run.env.configDir, contextName)
+  run.notice(
+    removed || target.token !== undefined ? `signed out of ${target.url}` : `you were not signed in to ${target.url}`,
+  )
+}
+
+/** Keeps a credential under the context of this URL; answers the context's name. */
+export async function keep(run: Run, url: string, credential: Credential): Promise<string> {
+  const { configDir } = run.env
+  const file = await readContexts(configDir)
+  const known = file.contexts.find((context) => context.url === url)
+  const name =
+    run.args.text('name') ?? run.args.text('context') ?? known?.name ?? new URL(url).host.replaceAll(':', '-')
+  const caFile = run.args.text('ca-file')
+  await saveContext(configDir, { name, url, ...(caFile === undefined ? {} : { caFile }) }, true)
+  const store = run.args.text('store') === 'keyring' ? 'keyring' : 'file'
+  await saveCredential(configDir, name, { credential, store })
+  return name
+}
+
+/** An API key for this machine in the place of the session, where the account may make one. */
+export async function keyForSession(session: Connection, sessionToken: string): Promise<Credential> {
+  try {
+    const made = await session.client.call(createApiKey, {
+      body: { name: `cli@${hostname().slice(0, 90)}`, allPermissions: true, expiresIn: KEY_SECONDS },
+    })
+    await session.client.call(api.logout)
+    return { token: made.key, keyId: made.id, ...(made.expiresAt === null ? {} : { expiresAt: made.expiresAt }) }
+  } catch (error) {
+    if (error instanceof PanelError && error.code === 'PERMISSION_DENIED') return { token: sessionToken }
+    throw error
+  }
+}
+
+async function byToken(run: Run): Promise<Credential> {
+  return { token: (await readSecret({ name: 'token', question: 'API key:' }, run)).trim() }
+}
+
+async function byPassword(run: Run, url: string): Promise<Credential> {
+  const email = run.args.text('username') ?? (await run.prompt.ask('User name or e-mail address:', '--username'))
+  const password = await readSecret({ name: 'password', question: 'Password:' }, run)
+  const anonymous = await run.connectTo(url, undefined)
+  const { token } = await anonymous.client.call(api.login, { body: { email, password } })
+  return keyForSession(await run.connectTo(url, token), token)
+}
+
+/** The stored credential of a context, for `auth status`. */
+export async function storedCredential(run: Run, contextName: string | undefined): Promise<Credential | undefined> {
+  return contextName === undefined ? undefined : readCredential(run.env.configDir, contextName)
+}

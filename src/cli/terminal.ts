@@ -1,0 +1,45 @@
+/** The process's own streams and what they are attached to. */
+export interface Terminal {
+  readonly stdin: NodeJS.ReadStream
+  readonly stdout: NodeJS.WriteStream
+  readonly stderr: NodeJS.WriteStream
+  /** Writes to stdout; resolves when the text is handed to the system. A reader that has gone ends the program quietly. */
+  write(text: string): Promise<void>
+  /** A notice for people, on stderr. */
+  say(text: string): void
+}
+
+/** Thrown when nobody reads our output any more, as in `panel … | head -1`: not an error. */
+export class ReaderGone extends Error {
+  override readonly name = 'ReaderGone'
+}
+
+/** The terminal of this process. `onGone` is called once when stdout's reader has left. */
+export function createTerminal(onGone: () => void): Terminal {
+  const { stdin, stdout, stderr } = process
+  let gone = false
+  stdout.on('error', (error: NodeJS.ErrnoException) => {
+    if (error.code !== 'EPIPE') throw error
+    gone = true
+    onGone()
+  })
+  // Nobody reads stderr any more: there is no one left to tell.
+  stderr.on('error', () => {})
+  const write = (text: string): Promise<void> =>
+    new Promise((resolve, reject) => {
+      if (gone) return reject(new ReaderGone())
+      if (text === '') return resolve()
+      stdout.write(text, (error) => {
+        if (error === null || error === undefined) resolve()
+        else reject(new ReaderGone())
+      })
+    })
+  return { stdin, stdout, stderr, write, say: (text) => stderr.write(`${text}\n`) }
+}
+
+/** All of stdin as text. */
+export async function readAll(stdin: AsyncIterable<Buffer | string>): Promise<string> {
+  const parts: Buffer[] = []
+  for await (const part of stdin) parts.push(Buffer.from(part))
+  return Buffer.concat(parts).toString('utf8')
+}

@@ -1,0 +1,50 @@
+import { profile } from './account/commands.ts'
+import { allocations } from './allocations/commands.ts'
+import { apiKeys, permissions, roles } from './api-keys/commands.ts'
+import { audit } from './audit/commands.ts'
+import type { Command, Noun } from './command.ts'
+import { console } from './console/commands.ts'
+import { events } from './events/commands.ts'
+import { agent, daemon, down, up } from './host/commands.ts'
+import { locations } from './locations/commands.ts'
+import { nests } from './nests/commands.ts'
+import { nodes } from './nodes/commands.ts'
+import { servers } from './servers/commands.ts'
+import { auth, context, login, logout, setup, whoami } from './session/commands.ts'
+import { templates } from './templates/commands.ts'
+import { api, commands, complete, completion, openapi, version } from './tooling/commands.ts'
+import { users } from './users/commands.ts'
+
+/** All commands, in the order of the help. Data only: loading this loads no action. */
+export const tree: readonly (Command | Noun)[] = [
+  servers,
+  console,
+  events,
+  login,
+  logout,
+  whoami,
+  auth,
+  context,
+  profile,
+  nodes,
+  locations,
+  nests,
+  templates,
+  allocations,
+  users,
+  roles,
+  permissions,
+  apiKeys,
+  audit,
+  up,
+  down,
+  daemon,
+  agent,
+  setup,
+  api,
+  openapi,
+  commands,
+  completion,
+  version,
+  complete,
+]

@@ -1,0 +1,154 @@
+import { setFlagsFromString } from 'node:v8'
+import type { Client } from '../../shared/client.ts'
+import { ERRORS, isErrorCode } from '../../shared/errors.ts'
+import type { ServerId } from '../../shared/ids.ts'
+import type { Clock } from '../../shared/time.ts'
+import type { StreamOpener } from '../stream.ts'
+import { readHistory } from './history.ts'
+import { readKeyNames } from './keys.ts'
+import { type ConsoleState, initialState } from './model.ts'
+import type { Painter } from './painter.tsx'
+import { ConsoleSession } from './session.ts'
+import { createTerminal, type Terminal } from './terminal.ts'
+
+/** What the console screen needs. `stdin` and `stdout` must be terminals. */
+export interface ConsoleOptions {
+  readonly client: Client
+  readonly openStream: StreamOpener
+  readonly server: { readonly id: ServerId; readonly name: string; readonly nodeName: string }
+  readonly contextName: string
+  /** How many lines before the first live one. */
+  readonly tail: number
+  /** Resume behind this line, `<epoch>-<seq>`, instead. */
+  readonly afterCursor?: string | undefined
+  readonly readOnly: boolean
+  /** A key or several in a row, as in `ctrl-]` or `ctrl-p,ctrl-q`. */
+  readonly detachKeys: string
+  /** Where typed commands are kept, one file per context and server. */
+  readonly historyPath: string
+  readonly clock: Clock
+  readonly stdin: NodeJS.ReadStream
+  readonly stdout: NodeJS.WriteStream
+  readonly stderr: NodeJS.WriteStream
+}
+
+/**
+ * Shows the console screen until the person detaches or a signal ends it; the exit code of the command (0, 128 + signal,
+ * or that of the refusal that stands on the screen at the end). Throws the daemon's PanelError when it refuses the first
+ * connection. The terminal is as it was in every case.
+ */
+export async function runConsole(options: ConsoleOptions): Promise<number> {
+  const { stdin, stdout, stderr, server, clock } = options
+  const { createPainter } = await loadPainter()
+  const terminal = createTerminal(stdin, stdout)
+  const painter = createPainter(stdout, stdin, terminal.size())
+  const state = await firstState(options, stdout.columns)
+  const session = new ConsoleSession({ ...options, afterCursor: options.afterCursor, terminal, painter, state, clock })
+  const guard = guardProcess(session, painter, terminal)
+  stderr.on('error', ignoreLoss)
+  try {
+    terminal.enter({
+      input: (chunk) => session.type(chunk),
+      resize: () => session.resized(),
+      gone: () => session.stop(),
+    })
+    await session.run()
+  } finally {
+    guard.release()
+    painter.stop()
+    terminal.leave()
+  }
+  stderr.write(`${farewell(server.name, session.cursor ?? options.afterCursor)}\n`)
+  return guard.signalled() ?? refusalExit(session.state)
+}
+
+/** The last line on stderr: where one was, and how to come back to it. */
+export function farewell(name: string, cursor: string | undefined): string {
+  const word = /^[\w.-]+$/.test(name) ? name : `'${name}'`
+  if (cursor === undefined) return `detached from ${name}`
+  return `detached from ${name} at ${cursor} (resume: panel console attach ${word} --after-cursor ${cursor})`
+}
+
+/**
+ * Ink and React read the environment when they are loaded: under CI Ink draws only its last frame, and outside of production
+ * React keeps measurements of every frame.
+ */
+async function loadPainter(): Promise<typeof import('./painter.tsx')> {
+  // Frames leave much garbage and little that lives; left alone, V8 lets that grow to twice the memory before it cleans up.
+  setFlagsFromString('--semi-space-growth-factor=1')
+  setFlagsFromString('--heap-growing-percent=80')
+  const before = { ...process.env }
+  for (const name of Object.keys(process.env)) {
+    if (name === 'CI' || name === 'CONTINUOUS_INTEGRATION' || name.startsWith('CI_')) delete process.env[name]
+  }
+  process.env['NODE_ENV'] = 'production'
+  try {
+    return await import('./painter.tsx')
+  } finally {
+    Object.assign(process.env, before)
+    if (before['NODE_ENV'] === undefined) delete process.env['NODE_ENV']
+  }
+}
+
+async function firstState(options: ConsoleOptions, columns: number): Promise<ConsoleState> {
+  return initialState({
+    serverName: options.server.name,
+    readOnly: options.readOnly,
+    detachKeys: readKeyNames(options.detachKeys),
+    history: await readHistory(options.historyPath).catch(() => []), // typing works without a history that cannot be read
+    time: columns >= 100 ? 'local' : 'off',
+  })
+}
+
+const SIGNALS = { SIGTERM: 15, SIGHUP: 1 } as const
+
+interface Guard {
+  /** The exit code of the signal that ended the screen. */
+  signalled(): number | undefined
+  release(): void
+}
+
+/** Ends the screen on signals, and gives the terminal back before anything else when something fails unforeseen. */
+function guardProcess(session: ConsoleSession, painter: Painter, terminal: Terminal): Guard {
+  let code: number | undefined
+  const restore = (): void => {
+    painter.stop()
+    terminal.leave()
+  }
+  const onSignal = (signal: NodeJS.Signals): void => {
+    code = 128 + (signal === 'SIGTERM' ? SIGNALS.SIGTERM : SIGNALS.SIGHUP)
+    session.stop()
+  }
+  const onInterrupt = (): void => session.type('\u0003')
+  const onStop = (): void => {} // Ctrl-Z would leave the shell with a raw terminal
+  const onFailure = (error: unknown): void => {
+    restore()
+    session.fail(error)
+  }
+  process.on('SIGTERM', onSignal)
+  process.on('SIGHUP', onSignal)
+  process.on('SIGINT', onInterrupt)
+  process.on('SIGTSTP', onStop)
+  process.on('uncaughtException', onFailure)
+  process.on('exit', restore)
+  return {
+    signalled: () => code,
+    release: () => {
+      process.off('SIGTERM', onSignal)
+      process.off('SIGHUP', onSignal)
+      process.off('SIGINT', onInterrupt)
+      process.off('SIGTSTP', onStop)
+      process.off('uncaughtException', onFailure)
+      process.off('exit', restore)
+    },
+  }
+}
+
+function refusalExit(state: ConsoleState): number {
+  const { link } = state.facts
+  return link.kind === 'refused' && isErrorCode(link.code) ? ERRORS[link.code].exit : 0
+}
+
+function ignoreLoss(): void {
+  // The terminal is gone; nobody reads the last line.
+}

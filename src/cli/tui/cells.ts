@@ -1,0 +1,140 @@
+import { eastAsianWidth } from 'get-east-asian-width'
+import type { Span } from './ansi.ts'
+
+const TAB = 8
+
+/** How many columns a text takes. A tab counts as one; rows expand tabs first. */
+export function textWidth(text: string): number {
+  if (isAscii(text)) return text.length
+  let width = 0
+  for (const { segment } of graphemes(text)) width += graphemeWidth(segment)
+  return width
+}
+
+/** The part of a text that fits into `width` columns, with `…` in place of what was cut. */
+export function fit(text: string, width: number): string {
+  if (width <= 0) return ''
+  if (textWidth(text) <= width) return text
+  let kept = ''
+  let used = 0
+  for (const { segment } of graphemes(text)) {
+    const next = graphemeWidth(segment)
+    if (used + next > width - 1) break
+    kept += segment
+    used += next
+  }
+  return `${kept}…`
+}
+
+/** A text cut or filled with spaces to exactly `width` columns. */
+export function pad(text: string, width: number): string {
+  const fitted = fit(text, width)
+  return fitted + ' '.repeat(Math.max(0, width - textWidth(fitted)))
+}
+
+/** The columns `from` to `from + width` of a line; a wide character that stands on an edge gives way to a space. */
+export function cutSpans(spans: readonly Span[], from: number, width: number): Span[] {
+  const cut: Span[] = []
+  let column = 0
+  for (const span of spans) {
+    let text = ''
+    eachCell(span.text, column, (cell, at, cellWidth) => {
+      column = at + cellWidth
+      if (at >= from && column <= from + width) text += cell
+      else if (at < from && column > from) text += ' '.repeat(column - from)
+      return column < from + width
+    })
+    if (text !== '') cut.push({ style: span.style, text })
+    if (column >= from + width) break
+  }
+  return cut
+}
+
+/** A line broken into rows of at most `width` columns; always at least one row, at most `most`. */
+export function wrapSpans(spans: readonly Span[], width: number, most = 1000): Span[][] {
+  const rows: Span[][] = []
+  let row: Span[] = []
+  let used = 0
+  for (const span of spans) {
+    let text = ''
+    eachCell(span.text, used, (cell, _, cellWidth) => {
+      if (used + cellWidth > width && used > 0) {
+        if (text !== '') row.push({ style: span.style, text })
+        rows.push(row)
+        row = []
+        text = ''
+        used = 0
+      }
+      text += cell
+      used += cellWidth
+      return rows.length < most
+    })
+    if (text !== '') row.push({ style: span.style, text })
+    if (rows.length >= most) return rows
+  }
+  rows.push(row)
+  return rows
+}
+
+/** Which stretches of a line, given as character offsets of its plain text, get `style` on top of their own. */
+export function markSpans(
+  spans: readonly Span[],
+  ranges: readonly (readonly [number, number])[],
+  style: string,
+): Span[] {
+  const marked: Span[] = []
+  let offset = 0
+  for (const span of spans) {
+    const end = offset + span.text.length
+    let at = offset
+    for (const [from, to] of ranges) {
+      const start = Math.max(from, at)
+      const stop = Math.min(to, end)
+      if (start >= stop) continue
+      if (start > at) marked.push({ style: span.style, text: span.text.slice(at - offset, start - offset) })
+      marked.push({ style: span.style + style, text: span.text.slice(start - offset, stop - offset) })
+      at = stop
+    }
+    if (at < end) marked.push({ style: span.style, text: span.text.slice(at - offset) })
+    offset = end
+  }
+  return marked
+}
+
+/** Calls `visit` for each character as a reader sees it, with its column and width, until it answers false. */
+function eachCell(text: string, column: number, visit: (cell: string, at: number, width: number) => boolean): void {
+  let at = column
+  const step = (cell: string): boolean => {
+    const width = cell === '\t' ? TAB - (at % TAB) : graphemeWidth(cell)
+    const goOn = visit(cell === '\t' ? ' '.repeat(width) : cell, at, width)
+    at += width
+    return goOn
+  }
+  if (isAscii(text)) {
+    for (const cell of text) if (!step(cell)) return
+    return
+  }
+  for (const { segment } of graphemes(text)) if (!step(segment)) return
+}
+
+function isAscii(text: string): boolean {
+  return !NOT_ASCII.test(text)
+}
+
+const NOT_ASCII = /[^\t\u0020-\u007E]/
+
+const segmenter = new Intl.Segmenter(undefined, { granularity: 'grapheme' })
+
+function graphemes(text: string): Iterable<{ segment: string }> {
+  return segmenter.segment(text)
+}
+
+const INVISIBLE = /^[\p{Default_Ignorable_Code_Point}\p{Mark}\p{Cf}]+$/u
+const PICTURE = /\p{Extended_Pictographic}\u{FE0F}|\p{Emoji_Presentation}|^\p{Regional_Indicator}{2}/u
+
+function graphemeWidth(segment: string): number {
+  const code = segment.codePointAt(0) ?? 0
+  if (code >= 0x20 && code < 0x7f && segment.length === 1) return 1
+  if (INVISIBLE.test(segment)) return 0
+  return PICTURE.test(segment) ? 2 : eastAsianWidth(code)
+}

@@ -1,0 +1,128 @@
+import type { ResourceStats, StreamError } from '../../shared/events.ts'
+import type { ServerStatus } from '../../shared/server-life.ts'
+
+/** The state of the console stream. */
+export type Link =
+  | { readonly kind: 'connecting' }
+  | { readonly kind: 'live' }
+  | { readonly kind: 'retrying'; readonly untilMs: number; readonly attempt: number }
+  | { readonly kind: 'refused'; readonly code: string; readonly message: string }
+  | { readonly kind: 'ended' }
+
+/** What is known of the server and of the streams; times are milliseconds since the epoch. */
+export interface Facts {
+  readonly link: Link
+  readonly status: ServerStatus | undefined
+  readonly runningSinceMs: number | undefined
+  readonly nodeOfflineSinceMs: number | undefined
+  readonly stats: ResourceStats | undefined
+  readonly lockedUntilMs: number | undefined
+  /** The last number of the log that the daemon spoke of at connecting. */
+  readonly headSeq: number
+  /** The last line seen, `<epoch>-<seq>`, as a resume needs it. */
+  readonly cursor: string | undefined
+  readonly seq: number
+  /** Lines per second, over the last second. */
+  readonly rate: number
+  /** What a stream refused with, in words, such as a limit. */
+  readonly limit: string | undefined
+}
+
+export const NO_FACTS: Facts = {
+  link: { kind: 'connecting' },
+  status: undefined,
+  runningSinceMs: undefined,
+  nodeOfflineSinceMs: undefined,
+  stats: undefined,
+  lockedUntilMs: undefined,
+  headSeq: 0,
+  cursor: undefined,
+  seq: 0,
+  rate: 0,
+  limit: undefined,
+}
+
+/** The facts after the server's status changed. */
+export function withStatus(facts: Facts, status: ServerStatus, atMs: number, startedAtMs?: number): Facts {
+  const runs = status === 'running' || status === 'stopping'
+  const since = startedAtMs ?? (status === 'running' && facts.status !== 'running' ? atMs : facts.runningSinceMs)
+  return {
+    ...facts,
+    status,
+    runningSinceMs: runs ? since : undefined,
+    nodeOfflineSinceMs: status === 'unknown' ? (facts.nodeOfflineSinceMs ?? atMs) : undefined,
+  }
+}
+
+/** The facts after an `error` frame. */
+export function withStreamError(facts: Facts, error: StreamError, nowMs: number): Facts {
+  switch (error.error) {
+    case 'auth_lockout':
+      return { ...facts, lockedUntilMs: nowMs + (error.retryAfterSeconds ?? 60) * 1000 }
+    case 'connection_limit':
+      return { ...facts, limit: error.message ?? 'too many viewers' }
+    case 'agent_offline':
+      return { ...facts, nodeOfflineSinceMs: facts.nodeOfflineSinceMs ?? nowMs }
+    case 'auth_expired':
+    case 'auth_failed':
+      return { ...facts, link: { kind: 'refused', code: 'AUTH_EXPIRED', message: error.message ?? error.error } }
+    case 'permission_denied':
+      return { ...facts, link: { kind: 'refused', code: 'PERMISSION_DENIED', message: error.message ?? error.error } }
+    case 'server_suspended':
+      return { ...facts, link: { kind: 'refused', code: 'SERVER_SUSPENDED', message: error.message ?? error.error } }
+    case 'server_deleted':
+      return { ...facts, link: { kind: 'refused', code: 'SERVER_NOT_FOUND', message: error.message ?? error.error } }
+    case 'slow_consumer':
+    case 'server_shutdown':
+    case 'internal':
+      return facts // the stream ends with it, and the reconnect that follows is shown
+  }
+}
+
+/** How the state of the connection reads, and how alarming it is. */
+export interface LinkText {
+  readonly text: string
+  readonly tone: 'good' | 'warn' | 'bad'
+}
+
+const CATCHING_UP_FROM = 500
+
+/** The connection indicator. */
+export function linkText(facts: Facts, nowMs: number): LinkText {
+  const { link } = facts
+  if (link.kind === 'refused') return { text: refusalText(link.code), tone: 'bad' }
+  if (facts.lockedUntilMs !== undefined && facts.lockedUntilMs > nowMs) {
+    return { text: `LOCKED OUT ${Math.ceil((facts.lockedUntilMs - nowMs) / 1000)}s`, tone: 'bad' }
+  }
+  if (link.kind === 'retrying') {
+    if (facts.limit !== undefined) return { text: `LIMIT: ${facts.limit}`, tone: 'bad' }
+    const seconds = Math.max(0, Math.ceil((link.untilMs - nowMs) / 1000))
+    return { text: `RECONNECTING in ${seconds}s (${link.attempt}) ↻`, tone: 'warn' }
+  }
+  if (link.kind === 'ended') return { text: 'STREAM ENDED', tone: 'bad' }
+  if (link.kind === 'connecting') return { text: 'CONNECTING', tone: 'warn' }
+  if (facts.nodeOfflineSinceMs !== undefined) {
+    return { text: `NODE OFFLINE since ${clockTime(facts.nodeOfflineSinceMs)}`, tone: 'bad' }
+  }
+  const behind = facts.headSeq - facts.seq
+  if (behind > CATCHING_UP_FROM) return { text: `CATCHING UP ${grouped(behind)}`, tone: 'warn' }
+  return { text: 'LIVE ●', tone: 'good' }
+}
+
+function refusalText(code: string): string {
+  if (code === 'AUTH_EXPIRED' || code === 'UNAUTHENTICATED') return 'AUTH EXPIRED: panel login'
+  if (code === 'STREAM_LIMIT_REACHED') return 'LIMIT: too many streams'
+  if (code === 'SERVER_NOT_FOUND') return 'SERVER DELETED'
+  if (code === 'SERVER_SUSPENDED') return 'SUSPENDED'
+  return code === 'PERMISSION_DENIED' ? 'PERMISSION REMOVED' : `REFUSED: ${code}`
+}
+
+function clockTime(ms: number): string {
+  const date = new Date(ms)
+  return `${String(date.getHours()).padStart(2, '0')}:${String(date.getMinutes()).padStart(2, '0')}`
+}
+
+/** A number with commas between thousands. */
+export function grouped(n: number): string {
+  return String(Math.round(n)).replace(/\B(?=(\d{3})+$)/g, ',')
+}

@@ -1,0 +1,26 @@
+/** Columns and rows of a terminal. */
+export interface Size {
+  readonly columns: number
+  readonly rows: number
+}
+
+/** How the screen is divided. `notice`: too small for anything but a sentence. */
+export interface Layout {
+  readonly kind: 'wide' | 'medium' | 'narrow' | 'notice'
+  /** Columns drawn: one less than the terminal has, because terminals differ in what clearing after the last one does. */
+  readonly columns: number
+  /** Rows drawn: one less than the terminal has, because Ink clears the screen for every frame that fills it. */
+  readonly rows: number
+  readonly logHeight: number
+  readonly logWidth: number
+}
+
+/** A box from 80 columns and 15 rows on, with the fields at its right from 100; bare rows below that. */
+export function layoutOf(size: Size): Layout {
+  const columns = Math.max(1, size.columns - 1)
+  const rows = Math.max(1, size.rows - 1)
+  if (size.columns < 40 || size.rows < 8) return { kind: 'notice', columns, rows: 1, logHeight: 0, logWidth: columns }
+  if (size.columns < 80 || size.rows < 15)
+    return { kind: 'narrow', columns, rows, logHeight: rows - 2, logWidth: columns }
+  return { kind: size.columns < 100 ? 'medium' : 'wide', columns, rows, logHeight: rows - 5, logWidth: columns - 4 }
+}

@@ -1,0 +1,193 @@
+import { getLogs, type LogLine, sendCommand } from '../../shared/api/console.ts'
+import { powerServer } from '../../shared/api/power.ts'
+import type { Client } from '../../shared/client.ts'
+import { PanelError } from '../../shared/errors.ts'
+import type { ServerId } from '../../shared/ids.ts'
+import type { PowerAction } from '../../shared/server-life.ts'
+import type { Clock } from '../../shared/time.ts'
+import { editorWith } from './editor.ts'
+import { gapText, type Progress } from './feed.ts'
+import { shiftPlaces, tell } from './model.ts'
+import type { NewEntry, Ring } from './ring.ts'
+import type { Store } from './store.ts'
+
+export interface OrderOptions {
+  readonly client: Client
+  readonly serverId: ServerId
+  readonly store: Store
+  readonly ring: Ring
+  readonly progress: Progress
+  readonly clock: Clock
+  readonly signal: AbortSignal
+}
+
+const PASTE_PACE_MS = 200
+const PAGE_LINES = 500
+const GAP_LINES = 2000
+
+/** What the screen asks of the daemon. Each reports by the state; none rejects. */
+export interface Orders {
+  /** Sends commands one after the other in the order of the calls; several at once at 5 lines per second. */
+  send(lines: readonly string[]): void
+  power(action: PowerAction): Promise<void>
+  /** Puts the page before the oldest line in front; whether there was one. */
+  loadOlder(): Promise<boolean>
+  /** Fills the gap at a place as far as the log still has its lines; whether it changed anything. */
+  loadGap(at: number): Promise<boolean>
+}
+
+/** The orders of one screen. */
+export function createOrders(options: OrderOptions): Orders {
+  const { store, clock } = options
+  let queue: Promise<void> = Promise.resolve()
+  let nextId = 1
+  let loading = false
+  const say = (text: string): void => store.set(tell(store.get(), text, clock.nowMs()))
+  const alone = async (work: () => Promise<boolean>): Promise<boolean> => {
+    if (loading) return false
+    loading = true
+    try {
+      return await work()
+    } catch (error) {
+      say(`✗ ${failureText(error)}`)
+      return false
+    } finally {
+      loading = false
+    }
+  }
+  return {
+    send: (lines) => {
+      queue = queue.then(() => sendAll(options, lines, () => nextId++))
+    },
+    power: async (action) => {
+      try {
+        say(`${action} …`)
+        const order = await options.client.call(powerServer, {
+          params: { serverId: options.serverId },
+          body: { action },
+        })
+        say(`✓ ${action} accepted (${order.commandId})`)
+      } catch (error) {
+        say(`✗ ${action}: ${failureText(error)}`)
+      }
+    },
+    loadOlder: () => alone(() => loadOlder(options, say)),
+    loadGap: (at) => alone(() => loadGap(options, at, say)),
+  }
+}
+
+async function sendAll(options: OrderOptions, lines: readonly string[], newId: () => number): Promise<void> {
+  const { store, clock, signal } = options
+  for (const [index, text] of lines.entries()) {
+    if (signal.aborted) return
+    const left = lines.length - index - 1
+    if (index > 0) await clock.sleep(PASTE_PACE_MS, signal)
+    const code = await sendOne(options, text, { id: newId(), left })
+    if (code === undefined) continue
+    const state = store.get()
+    // What was typed comes back into the line, unless something else is being typed already.
+    const kept =
+      lines.length === 1 && state.editor.text === '' ? { ...state, editor: editorWith(text, state.editor) } : state
+    const stopped = left > 0 ? tell(kept, `✗ ${code}: stopped, ${left + 1} lines not sent`, clock.nowMs()) : kept
+    return store.set({ ...stopped, queued: 0 })
+  }
+}
+
+/** Sends one command; its failure's code, if it failed. */
+async function sendOne(
+  options: OrderOptions,
+  text: string,
+  place: { id: number; left: number },
+): Promise<string | undefined> {
+  const { store, clock } = options
+  const before = store.get()
+  const { id } = place
+  store.set({
+    ...before,
+    notice: undefined,
+    queued: place.left,
+    sends: [...before.sends.slice(-20), { id, text, state: 'pending' }],
+  })
+  const settle = (change: { state: 'sent' | 'failed'; code?: string }): void => {
+    const state = store.get()
+    const endedMs = clock.nowMs()
+    store.set({ ...state, sends: state.sends.map((send) => (send.id === id ? { ...send, ...change, endedMs } : send)) })
+  }
+  try {
+    await options.client.call(
+      sendCommand,
+      { params: { serverId: options.serverId }, body: { command: text } },
+      { signal: options.signal },
+    )
+    settle({ state: 'sent' })
+    return undefined
+  } catch (error) {
+    const code = error instanceof PanelError ? error.code : 'UNREACHABLE'
+    settle({ state: 'failed', code })
+    return code
+  }
+}
+
+async function loadOlder(options: OrderOptions, say: (text: string) => void): Promise<boolean> {
+  const { ring, progress, store } = options
+  const oldest = ring.get(ring.first)
+  if (oldest === undefined || progress.epoch === '' || oldest.seq <= 1) {
+    say('this is the beginning of the log')
+    return false
+  }
+  const before = `${progress.epoch}-${oldest.seq}`
+  const page = await options.client.call(getLogs, {
+    params: { serverId: options.serverId },
+    query: { lines: PAGE_LINES, before },
+  })
+  const lines = page.logs.filter((line) => line.id.startsWith(`${progress.epoch}-`) && line.seq < oldest.seq)
+  if (lines.length === 0) {
+    say('the log has no older lines')
+    return false
+  }
+  // The page is put where the oldest line still is: it may have left the ring meanwhile.
+  if (ring.get(ring.first)?.seq !== oldest.seq) return false
+  ring.prepend(lines.map(entryOf))
+  say(`${lines.length} older lines loaded`)
+  store.touch()
+  return true
+}
+
+async function loadGap(options: OrderOptions, at: number, say: (text: string) => void): Promise<boolean> {
+  const { ring, progress, store } = options
+  const gap = ring.get(at)
+  if (gap?.kind !== 'gap') return false
+  const [from, to] = [gap.seq, gap.ms]
+  const page = await options.client.call(getLogs, {
+    params: { serverId: options.serverId },
+    query: { lines: Math.min(GAP_LINES, Math.max(1, to - from + 1)), after: `${progress.epoch}-${from - 1}` },
+  })
+  const lines = page.logs.filter(
+    (line) => line.id.startsWith(`${progress.epoch}-`) && line.seq >= from && line.seq <= to,
+  )
+  const [first, last] = [lines[0], lines.at(-1)]
+  if (first === undefined || last === undefined) {
+    say('these lines are gone from the log of the node')
+    return false
+  }
+  const entries = [...missing(from, first.seq - 1), ...lines.map(entryOf), ...missing(last.seq + 1, to)]
+  // While the page was on its way, another fill may have moved places.
+  if (ring.get(at)?.text !== gap.text) return false
+  ring.replace(at, entries)
+  store.set(tell(shiftPlaces(store.get(), at, entries.length), `${lines.length} lines loaded`, options.clock.nowMs()))
+  return true
+}
+
+function missing(from: number, to: number): NewEntry[] {
+  if (to < from) return []
+  return [{ seq: from, ms: to, kind: 'gap', text: gapText(from, to, to - from + 1, 'not loaded') }]
+}
+
+function entryOf(line: LogLine): NewEntry {
+  return { seq: line.seq, ms: Date.parse(line.timestamp), kind: line.stream, text: line.data }
+}
+
+function failureText(error: unknown): string {
+  if (error instanceof PanelError) return `${error.code}: ${error.message}`
+  return error instanceof Error ? error.message : String(error)
+}

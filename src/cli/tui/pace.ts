@@ -1,0 +1,45 @@
+/** What the pace of drawing depends on. */
+export interface PaceFacts {
+  /** Lines per second. */
+  readonly rate: number
+  /** The terminal has not taken the last frame yet. */
+  readonly congested: boolean
+  /** How long the last frame took to make, in milliseconds. */
+  readonly costMs: number
+}
+
+const SHARE = 10
+
+/**
+ * Milliseconds between frames: 30 a second while little arrives, 15 from 100 lines per second on, 5 on a slow terminal;
+ * fewer when a frame is so dear that drawing would take more than a tenth of a core.
+ */
+export function frameInterval(facts: PaceFacts): number {
+  if (facts.congested) return 200
+  const wanted = facts.rate < 100 ? 1000 / 30 : 1000 / 15
+  return Math.min(250, Math.max(wanted, facts.costMs * SHARE))
+}
+
+/** Counts lines per second over windows of one second. */
+export interface RateMeter {
+  /** The rate after `total` lines in all. */
+  at(total: number, nowMs: number): number
+}
+
+/** A meter that starts at `nowMs` with no line. */
+export function createRateMeter(nowMs: number): RateMeter {
+  let since = nowMs
+  let counted = 0
+  let rate = 0
+  return {
+    at: (total, now) => {
+      const elapsed = now - since
+      if (elapsed >= 1000) {
+        rate = ((total - counted) * 1000) / elapsed
+        since = now
+        counted = total
+      }
+      return rate
+    },
+  }
+}

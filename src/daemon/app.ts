@@ -1,0 +1,190 @@
+import type { FastifyInstance } from 'fastify'
+import { endpoints, streams } from '../shared/endpoints.ts'
+import { newIdSuffix } from '../shared/ids.ts'
+import { toOpenApi } from '../shared/openapi.ts'
+import type { Clock } from '../shared/time.ts'
+import { auditLogRoutes } from './audit-log/audit-log.ts'
+import { createCredentials } from './auth/credentials.ts'
+import { createPasswords } from './auth/passwords.ts'
+import { authRoutes } from './auth/routes.ts'
+import { createSetupGate } from './auth/setup.ts'
+import { isSetupRequired } from './auth/setup-state.ts'
+import type { Config } from './config.ts'
+import { createConsole } from './console/hub.ts'
+import { consoleRoutes, consoleStreams } from './console/routes.ts'
+import { createAudit } from './core/audit.ts'
+import { createBus } from './core/bus.ts'
+import { Cleanup } from './core/cleanup.ts'
+import type { Db } from './core/db.ts'
+import { createGateway, type Gateway } from './core/gateway/gateway.ts'
+import { addRoute, createDoor } from './core/http.ts'
+import { addStreams } from './core/http-streams.ts'
+import { createIdempotency } from './core/idempotency.ts'
+import type { Log } from './core/log.ts'
+import { createMetrics } from './core/metrics.ts'
+import type { Route, StreamRoute } from './core/route.ts'
+import { createSealer } from './core/secrets.ts'
+import { openSettings, type Settings } from './core/settings.ts'
+import { eventStreams } from './events/routes.ts'
+import { locationRoutes } from './locations/routes.ts'
+import { createNodeKeys } from './nodes/keys.ts'
+import { nodeRoutes } from './nodes/routes.ts'
+import { Figures } from './servers/figures.ts'
+import { createServerLink } from './servers/link.ts'
+import { serverRoutes } from './servers/routes.ts'
+import { addSystemRoutes } from './system/health.ts'
+import { startUpkeep } from './system/upkeep.ts'
+import { templateRoutes } from './templates/routes.ts'
+import { roleRoutes } from './users/roles.ts'
+import { userRoutes } from './users/users.ts'
+import { createNodeLink } from './nodes/link.ts'
+
+/** What the wiring is given. */
+interface AppOptions {
+  readonly config: Config
+  readonly db: Db
+  readonly clock: Clock
+  readonly log: Log
+  readonly version: string
+  readonly holder: readonly [string, ...string[]]
+}
+
+/** The wired daemon, before and after it listens. */
+export type App = Awaited<ReturnType<typeof createApp>>
+
+/** Builds every slice and hands its routes to the HTTP door: the only place that knows all of them. */
+export async function createApp({ config, db, clock, log, version, holder }: AppOptions) {
+  const cleanup = new Cleanup()
+  const stopping = new AbortController()
+  const settings = await openSettings(db, config.fixed)
+  await nameInstallation(db, settings, clock)
+  const bus = createBus(db)
+  const audit = createAudit(bus, clock)
+  const credentials = createCredentials({ db, clock, log })
+  cleanup.add(() => credentials.close())
+  const metrics = createMetrics(version)
+  const idempotency = createIdempotency(db, clock)
+  const keys = createNodeKeys({ db, clock })
+  const gate = createSetupGate(config.setupToken)
+  const core = { db, bus, audit, clock, settings, credentials, log }
+  let publicUrl = ''
+
+  const isOnline = (nodeId: string): boolean => gateway.isOnline(nodeId)
+  const figures = new Figures(clock, (nodeId, serverIds) => {
+    if (!gateway.isOnline(nodeId)) return
+    gateway
+      .request(nodeId, { op: 'stats.watch', serverIds })
+      .catch((err: unknown) => log.debug({ err, nodeId }, 'figures could not be asked for'))
+  })
+  const serverDeps = {
+    ...core,
+    isOnline,
+    wake: (nodeId: string) => gateway.wake(nodeId),
+    facts: { isOnline, figures: (serverId: string) => figures.get(serverId) },
+  }
+  const serverLink = createServerLink({ db, bus, settings })
+  const nodeLink = createNodeLink({
+    ...core,
+    servers: serverLink,
+    isOnline,
+  })
+  const console = createConsole({ ...core, gateway: () => gateway })
+  const gateway: Gateway = createGateway({
+    db,
+    clock,
+    log: log.child({ component: 'gateway' }),
+    version,
+    registry: metrics.registry,
+    verify: (nodeId, key) => keys.verify(nodeId, key),
+    handlers: {
+      ...nodeLink,
+      onEvent: serverLink.onEvent,
+      commandFrame: serverLink.commandFrame,
+      onOnline: async (nodeId) => {
+        await nodeLink.onOnline(nodeId)
+        figures.watchAgain(nodeId)
+        console.nodeOnline(nodeId)
+      },
+      onOffline: async (nodeId) => {
+        console.nodeOffline(nodeId)
+        await nodeLink.onOffline(nodeId)
+      },
+      onConsole: (nodeId, frame) => console.lines(nodeId, frame),
+      onConsoleGap: (nodeId, frame) => console.gap(nodeId, frame),
+      onStats: (nodeId, reported) => {
+        figures.report(db.read, nodeId, reported).catch((err: unknown) => log.error({ err, nodeId }, 'figures could not be read'))
+      },
+    },
+  })
+  keys.onRevoked((nodeId) => gateway.disconnect(nodeId))
+
+  const door = await createDoor({
+    db,
+    credentials,
+    idempotency,
+    settings,
+    metrics,
+    log,
+    clock,
+    stopping: stopping.signal,
+    trustedProxies: config.trustedProxies,
+    tls: config.tls,
+  })
+  const routes: Route[] = [
+    ...authRoutes({ ...core, passwords: createPasswords(), gate }),
+    ...userRoutes({ ...core, passwords: createPasswords() }),
+    ...roleRoutes({ db }),
+    ...auditLogRoutes({ db }),
+    ...locationRoutes({ ...core, isOnline }),
+    ...templateRoutes(core),
+    ...nodeRoutes({ ...core, keys, isOnline, health: (nodeId) => gateway.health(nodeId), publicUrl: () => publicUrl }),
+    ...serverRoutes(serverDeps),
+    ...consoleRoutes({ ...core, console, gateway, isOnline }),
+  ]
+  const streamRoutes: StreamRoute[] = [
+    ...eventStreams({ ...core, figures }),
+    ...consoleStreams({ ...core, console, isOnline }),
+  ]
+  for (const route of routes) addRoute(door, route)
+  addStreams(door, streamRoutes)
+  addSystemRoutes(door, {
+    db,
+    metrics,
+    version,
+    openApi: () => toOpenApi(endpoints, streams),
+    isStopping: () => stopping.signal.aborted,
+  })
+  door.app.server.on('upgrade', (request, socket, head) => gateway.upgrade(request, socket, head))
+
+  return {
+    http: door.app satisfies FastifyInstance,
+    routes,
+    streamRoutes,
+    core,
+    keys,
+    gateway,
+    serverDeps,
+    holder,
+    sealer: createSealer(config.credentialKey),
+    setupToken: gate.token,
+    isSetupRequired: () => isSetupRequired(db.read, settings),
+    /** Called once, when the daemon listens. */
+    begin: async (url: string): Promise<void> => {
+      publicUrl = url
+      await nodeLink.start(stopping.signal)
+      startUpkeep({ ...core, idempotency }, stopping.signal)
+    },
+    close: async (): Promise<void> => {
+      stopping.abort()
+      await gateway.close()
+      console.close()
+      await door.app.close()
+      await cleanup.run()
+    },
+  }
+}
+
+/** Gives a new installation its name, which event ids carry. */
+async function nameInstallation(db: Db, settings: Settings, clock: Clock): Promise<void> {
+  if (settings.get('install.epoch') === '') await db.write((tx) => settings.set(tx, 'install.epoch', newIdSuffix(clock)))
+}

@@ -1,0 +1,141 @@
+import { sql } from 'kysely'
+import { z } from 'zod'
+import { newId } from '../../shared/ids.ts'
+import type { Clock, IsoTime } from '../../shared/time.ts'
+import type { Queries, Tx } from '../core/db.ts'
+import { parseJson } from '../core/json.ts'
+import { formatToken, newSecret, sha256 } from '../core/secrets.ts'
+import { PermissionList } from './credential-rows.ts'
+
+const START_LENGTH = 12
+const Metadata = z.record(z.string(), z.unknown())
+
+/** What a key is made of. */
+export interface NewApiKey {
+  readonly userId: string
+  readonly name: string
+  readonly allPermissions: boolean
+  readonly permissions: readonly string[]
+  readonly expiresAt: IsoTime | null
+  readonly metadata: Readonly<Record<string, unknown>> | null
+  readonly rateLimitEnabled: boolean
+  readonly rateLimitMax: number
+  readonly rateLimitTimeWindow: number
+}
+
+/** The key that `panel up` keeps in the context `local`: all that its user may, without end and without a limit. */
+export function localApiKey(userId: string): NewApiKey {
+  return {
+    userId,
+    name: 'local',
+    allPermissions: true,
+    permissions: [],
+    expiresAt: null,
+    metadata: null,
+    rateLimitEnabled: false,
+    rateLimitMax: 1200,
+    rateLimitTimeWindow: 60_000,
+  }
+}
+
+/** Makes a key; answers the token, which is stored nowhere. Nothing is checked and nobody is told. */
+export async function createApiKeyRow(tx: Tx, clock: Clock, key: NewApiKey): Promise<{ id: string; token: string }> {
+  const id = newId('key', clock)
+  const secret = newSecret()
+  const token = formatToken('pak', id, secret)
+  await tx.q
+    .insertInto('apiKey')
+    .values({
+      ...key,
+      id,
+      start: token.slice(0, START_LENGTH),
+      secretHash: sha256(secret),
+      enabled: 1,
+      lastRequest: null,
+      requestCount: 0,
+      rateLimitEnabled: key.rateLimitEnabled ? 1 : 0,
+      allPermissions: key.allPermissions ? 1 : 0,
+      permissions: JSON.stringify(key.permissions),
+      metadata: key.metadata === null ? null : JSON.stringify(key.metadata),
+      createdAt: tx.now,
+      updatedAt: tx.now,
+    })
+    .execute()
+  return { id, token }
+}
+
+/** A key as the API shows it; never its secret or the hash of it. */
+export type ShownKey = NonNullable<Awaited<ReturnType<typeof findApiKey>>>
+
+/** The key if it is visible: every key without `ownerId`, else that user's alone. */
+export async function findApiKey(q: Queries, id: string, ownerId: string | undefined) {
+  let query = shownKeys(q).where('apiKey.id', '=', id)
+  if (ownerId !== undefined) query = query.where('apiKey.userId', '=', ownerId)
+  const row = await query.executeTakeFirst()
+  return row === undefined ? undefined : shown(row)
+}
+
+/** One page of keys, newest first. */
+export async function listApiKeyRows(
+  q: Queries,
+  filter: {
+    ownerId: string | undefined
+    search?: string | undefined
+    enabled?: boolean | undefined
+    page: number
+    limit: number
+  },
+) {
+  let query = shownKeys(q)
+  if (filter.ownerId !== undefined) query = query.where('apiKey.userId', '=', filter.ownerId)
+  if (filter.enabled !== undefined) query = query.where('apiKey.enabled', '=', filter.enabled ? 1 : 0)
+  if (filter.search !== undefined) {
+    const pattern = containing(filter.search)
+    query = query.where((eb) =>
+      eb.or([contains(sql.ref('api_key.name'), pattern), contains(sql.ref('api_key.start'), pattern)]),
+    )
+  }
+  const { total } = await query
+    .clearSelect()
+    .select((eb) => eb.fn.countAll<number>().as('total'))
+    .executeTakeFirstOrThrow()
+  const rows = await query
+    .orderBy('apiKey.id', 'desc')
+    .limit(filter.limit)
+    .offset((filter.page - 1) * filter.limit)
+    .execute()
+  return { items: rows.map(shown), total: Number(total) }
+}
+
+/** The LIKE pattern of a text that is to be contained, for {@link contains}. */
+export function containing(text: string): string {
+  return `%${text.toLowerCase().replace(/[\\%_]/g, '\\$&')}%`
+}
+
+/** Whether the column contains the text of the pattern, whatever its case. */
+export function contains(column: ReturnType<typeof sql.ref>, pattern: string) {
+  return sql<boolean>`lower(${column}) like ${pattern} escape '\\'`
+}
+
+function shownKeys(q: Queries) {
+  return q
+    .selectFrom('apiKey')
+    .innerJoin('user', 'user.id', 'apiKey.userId')
+    .selectAll('apiKey')
+    .select(['user.username', 'user.email'])
+}
+
+type JoinedRow = Awaited<ReturnType<ReturnType<typeof shownKeys>['executeTakeFirstOrThrow']>>
+
+function shown({ secretHash: _, username, email, ...row }: JoinedRow) {
+  return {
+    ...row,
+    prefix: 'pak',
+    enabled: row.enabled === 1,
+    rateLimitEnabled: row.rateLimitEnabled === 1,
+    allPermissions: row.allPermissions === 1,
+    permissions: parseJson(PermissionList, row.permissions),
+    metadata: row.metadata === null ? null : parseJson(Metadata, row.metadata),
+    user: { id: row.userId, username, email },
+  }
+}

@@ -1,0 +1,116 @@
+import { getLogs, sendCommand, streamConsole } from '../../shared/api/console.ts'
+import { PanelError } from '../../shared/errors.ts'
+import { type Clock, now } from '../../shared/time.ts'
+import type { Audit } from '../core/audit.ts'
+import type { Bus } from '../core/bus.ts'
+import type { Db } from '../core/db.ts'
+import { agentCodeOf } from '../core/gateway/agent-errors.ts'
+import type { Log } from '../core/log.ts'
+import { callerOf, type Context, type Route, route, type StreamRoute, streamRoute } from '../core/route.ts'
+import type { Settings } from '../core/settings.ts'
+import { refuseByStatus, refuseSuspended } from '../servers/orders.ts'
+import { findServerRow, type ServerRow } from '../servers/repo.ts'
+import { statusOf } from '../servers/view.ts'
+import { CommandLimit } from './command-limit.ts'
+import { endWithServers } from './endings.ts'
+import type { ConsoleGateway } from './feed.ts'
+import { logLine, parseLineId } from './frames.ts'
+import type { ConsoleHub } from './hub.ts'
+import { type LogPage, type LogQuery, pageOfHeld, readLogPage } from './log-pages.ts'
+
+interface StreamDeps {
+  readonly db: Db
+  readonly bus: Bus
+  readonly clock: Clock
+  readonly log: Log
+  readonly hub: ConsoleHub
+  isOnline(nodeId: string): boolean
+}
+
+interface RouteDeps extends StreamDeps {
+  readonly audit: Audit
+  readonly settings: Settings
+  readonly gateway: ConsoleGateway
+}
+
+/** The typed command as the audit log keeps it. */
+const AUDIT_CHARS = 256
+
+/** Typed commands and pages of the log. */
+export function consoleRoutes(deps: RouteDeps): Route[] {
+  const { db, settings, clock } = deps
+  const limit = new CommandLimit(clock)
+  return [
+    route(sendCommand, async ({ params, body }, context) => {
+      const row = await serverOf(deps, params.serverId)
+      limit.take(callerOf(context).userId, row.id, settings.get('limits.consoleCommandsPerMinute'))
+      refuseByStatus(row, 'command', deps.isOnline(row.nodeId))
+      await typeLine(deps, row, body.command, context)
+      return { sent: true as const, timestamp: now(clock) }
+    }),
+    route(getLogs, async ({ params, query }) => {
+      const row = await serverOf(deps, params.serverId)
+      refuseSuspended(row)
+      const { epoch, first, last, lines } = await logPage(deps, row, query)
+      return {
+        logs: epoch === null ? [] : lines.map((line) => logLine(epoch, line)),
+        count: lines.length,
+        requestedLines: query.lines,
+        epoch,
+        firstSeq: first,
+        lastSeq: last,
+      }
+    }),
+  ]
+
+  /** Resolves when the game has the line. What may have reached it is audited, also when the answer did not come back. */
+  async function typeLine({ gateway, audit }: RouteDeps, row: ServerRow, text: string, { actor }: Pick<Context, 'actor'>) {
+    const record = (outcome: 'sent' | 'unknown'): Promise<void> =>
+      db.write((tx) =>
+        audit.record(tx, actor, {
+          action: 'server.console_command',
+          resource: 'server',
+          resourceId: row.id,
+          details: { command: text.slice(0, AUDIT_CHARS), length: text.length, outcome },
+        }),
+      )
+    try {
+      await gateway.request(row.nodeId, { op: 'console.input', serverId: row.id, lines: [text] })
+    } catch (error) {
+      if (error instanceof PanelError && error.code === 'AGENT_TIMEOUT') await record('unknown')
+      const agentCode = agentCodeOf(error)
+      if (agentCode !== 'NOT_RUNNING' && agentCode !== 'UNKNOWN_SERVER') throw error
+      throw new PanelError('SERVER_INVALID_STATE', 'The server has ended meanwhile; nothing was typed', {
+        meta: { currentStatus: statusOf(row), allowed: ['starting', 'running', 'stopping'] },
+        cause: error,
+      })
+    }
+    await record('sent')
+  }
+}
+
+/** The live console. */
+export function consoleStreams(deps: StreamDeps): StreamRoute[] {
+  endWithServers(deps)
+  return [
+    streamRoute(streamConsole, async ({ params, query }, context) => {
+      const row = await serverOf(deps, params.serverId)
+      refuseSuspended(row)
+      const id = context.lastEventId ?? query.resume_console
+      const resume = id === undefined ? undefined : parseLineId(id)
+      const connection = context.open({ name: 'console', serverId: row.id, maxUnsentBytes: null })
+      await deps.hub.watch(row, connection, { resume, lines: query.lines })
+    }),
+  ]
+}
+
+async function logPage({ gateway, hub, isOnline }: RouteDeps, row: ServerRow, query: LogQuery): Promise<LogPage> {
+  const held = isOnline(row.nodeId) ? undefined : hub.held(row.id)
+  return held === undefined ? await readLogPage(gateway, row, query) : pageOfHeld(held, query)
+}
+
+async function serverOf({ db }: Pick<StreamDeps, 'db'>, serverId: string): Promise<ServerRow> {
+  const row = await findServerRow(db.read, serverId)
+  if (row === undefined) throw new PanelError('SERVER_NOT_FOUND', `There is no server ${serverId}`)
+  return row
+}

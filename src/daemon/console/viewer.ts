@@ -1,0 +1,237 @@
+import type { FetchResult } from '../../shared/frames.ts'
+import type { Clock } from '../../shared/time.ts'
+import type { Log } from '../core/log.ts'
+import type { SseConnection } from '../core/sse.ts'
+import { FETCH_LINES, type Feed, type LiveViewer } from './feed.ts'
+import { consoleFrame, lineId, type Position, type Resume } from './frames.ts'
+import { type Batch, batches, PAGE_BYTES } from './ring.ts'
+
+/** Where a viewer begins: after a line that it has seen, or with the last ones. */
+export interface Start {
+  readonly resume: Position | undefined
+  readonly lines: number
+}
+
+/** What a viewer stands between. */
+export interface ViewerDoors {
+  readonly feed: Feed
+  readonly connection: SseConnection
+  readonly clock: Clock
+  readonly log: Log
+}
+
+const MOST_UNSENT = 256 * 1024
+/** A viewer that takes no byte for so long is taken for dead. */
+const STALLED_MS = 5 * 60_000
+const RETRY_MS = 1000
+const KNOWN_MS = 2000
+
+/**
+ * One viewer: a cursor in the log. At the head it is handed the shared batches; behind, it reads pages from the ring or from
+ * the node at its own pace, with at most 256 KiB waiting for it. It is never left out of a line that still exists.
+ */
+export class Viewer implements LiveViewer {
+  readonly #doors: ViewerDoors
+  #epoch: string | undefined
+  #cursor = 0
+  #rewinds = 0
+  #left = (): void => {}
+  readonly #leave = (): void => this.#left()
+
+  constructor(doors: ViewerDoors) {
+    this.#doors = doors
+  }
+
+  /** Runs until the connection or the feed ends. */
+  async run(start: Start): Promise<void> {
+    const { feed, connection } = this.#doors
+    await this.#greet()
+    if (!(await this.#known())) return
+    await this.#place(start)
+    while (!this.#over()) {
+      await this.#room()
+      if (this.#over()) return
+      this.#follow()
+      if (this.#cursor === feed.head) await this.#stayAtHead()
+      else if (this.#cursor > feed.head) await feed.change(connection.closed)
+      else await this.#catchUp()
+    }
+  }
+
+  offer(batch: Batch): boolean {
+    const { connection } = this.#doors
+    const fits = connection.unsentBytes + batch.bytes.length <= MOST_UNSENT
+    if (batch.from !== this.#cursor + 1 || !fits) {
+      this.#left()
+      return false
+    }
+    connection.write(batch.bytes)
+    this.#cursor = batch.to
+    return true
+  }
+
+  leave(): void {
+    this.#left()
+  }
+
+  /** The node went away while this viewer watches; it stays and is told. */
+  tellOffline(): void {
+    const { feed, connection } = this.#doors
+    connection.send('error', {
+      error: 'agent_offline',
+      serverId: feed.serverId,
+      nodeId: feed.nodeId,
+      message: 'The node of this server is not connected; the console goes on when it is back',
+    })
+  }
+
+  #over(): boolean {
+    return this.#doors.connection.closed.aborted || this.#doors.feed.closed
+  }
+
+  async #greet(): Promise<void> {
+    const { feed, connection, clock } = this.#doors
+    if (feed.epoch === undefined && feed.online) {
+      const enough = new AbortController()
+      await Promise.race([feed.change(AbortSignal.any([enough.signal, connection.closed])), clock.sleep(KNOWN_MS, enough.signal)])
+      enough.abort()
+    }
+    const { serverId } = feed
+    connection.send('connected', feed.epoch === undefined ? { serverId } : { serverId, lastSeq: feed.last })
+    if (!feed.online) this.tellOffline()
+  }
+
+  async #known(): Promise<boolean> {
+    const { feed, connection } = this.#doors
+    while (feed.epoch === undefined && !this.#over()) await feed.change(connection.closed)
+    return !this.#over()
+  }
+
+  /** Finds the first line to show, and says what a resume has found. */
+  async #place({ resume, lines }: Start): Promise<void> {
+    const { feed } = this.#doors
+    this.#epoch = feed.epoch
+    this.#rewinds = feed.rewinds
+    if (resume === undefined) {
+      this.#cursor = Math.max(feed.first - 1, feed.last - lines)
+      return
+    }
+    if (resume.epoch !== feed.epoch) return this.#fromTheBeginning()
+    this.#cursor = resume.seq
+    const inRing = feed.ring.first !== undefined && resume.seq + 1 >= feed.ring.first && resume.seq <= feed.head
+    if (resume.seq === feed.head || inRing) return this.#tellResume({ from: resume.seq + 1, to: resume.seq, missed: 0, reason: null })
+    const found = await this.#fetch(1)
+    if (found === undefined) return
+    if (found.epoch !== resume.epoch) return this.#fromTheBeginning()
+    if (found.last < resume.seq) {
+      this.#cursor = found.last
+      return this.#tellResume({ from: found.last + 1, to: found.last, missed: 0, reason: 'unknown_id' })
+    }
+    const missed = Math.max(0, found.first - 1 - resume.seq)
+    this.#cursor = resume.seq + missed
+    this.#tellResume({ from: resume.seq + 1, to: this.#cursor, missed, reason: missed > 0 ? 'trimmed' : null })
+  }
+
+  /** The log that the viewer knew is gone; the present one is all new to it. */
+  #fromTheBeginning(): void {
+    const { feed } = this.#doors
+    this.#epoch = feed.epoch
+    this.#cursor = feed.first - 1
+    this.#tellResume({ from: 1, to: this.#cursor, missed: this.#cursor, reason: 'epoch' })
+  }
+
+  /** Keeps in step with a log that was made anew, or has lost its end. */
+  #follow(): void {
+    const { feed } = this.#doors
+    if (this.#epoch === '' && feed.epoch !== '') this.#epoch = feed.epoch // the log has got its first line
+    if (this.#epoch !== feed.epoch) this.#fromTheBeginning()
+    if (this.#rewinds === feed.rewinds) return
+    this.#rewinds = feed.rewinds
+    if (this.#cursor <= feed.head) return
+    this.#cursor = feed.head
+    this.#tellResume({ from: feed.head + 1, to: feed.head, missed: 0, reason: 'unknown_id' })
+  }
+
+  /** Waits among those who are handed each batch. */
+  async #stayAtHead(): Promise<void> {
+    const { feed, connection } = this.#doors
+    await new Promise<void>((resolve) => {
+      this.#left = resolve
+      connection.closed.addEventListener('abort', this.#leave)
+      feed.join(this)
+    })
+    connection.closed.removeEventListener('abort', this.#leave)
+    this.#left = () => {}
+    feed.part(this)
+  }
+
+  async #catchUp(): Promise<void> {
+    const { feed, connection } = this.#doors
+    const page = feed.page(this.#cursor)
+    if (page !== undefined) {
+      connection.write(page.bytes)
+      this.#cursor = page.to
+      return
+    }
+    const result = await this.#fetch(FETCH_LINES)
+    if (result === undefined || result.epoch !== this.#epoch || feed.epoch !== this.#epoch) return
+    const [line] = result.lines
+    if (line === undefined) return void (await this.#doors.clock.sleep(RETRY_MS, connection.closed))
+    if (line[0] > this.#cursor + 1) {
+      const to = line[0] - 1
+      this.#tellResume({ from: this.#cursor + 1, to, missed: to - this.#cursor, reason: 'trimmed' })
+      this.#cursor = to
+    }
+    this.#writeLines(result)
+  }
+
+  /** Writes as many of the fetched lines as the viewer has room for; the rest is read again later. */
+  #writeLines({ epoch, lines }: FetchResult): void {
+    const { feed, connection } = this.#doors
+    const news = lines.filter(([seq]) => seq > this.#cursor)
+    for (const page of batches(news, (line) => consoleFrame(feed.serverId, epoch, line))) {
+      connection.write(page.bytes)
+      this.#cursor = page.to
+      if (connection.unsentBytes > MOST_UNSENT - PAGE_BYTES) return
+    }
+  }
+
+  /** A page after the cursor; `undefined` when it cannot be had now, after a wait for something to change. */
+  async #fetch(max: number): Promise<FetchResult | undefined> {
+    const { feed, connection, clock, log } = this.#doors
+    for (;;) {
+      while (!feed.online && !this.#over()) await feed.change(connection.closed)
+      if (this.#over()) return undefined
+      try {
+        const result = await feed.fetch(this.#cursor, max)
+        if (result.epoch !== feed.epoch && feed.epoch !== undefined) await clock.sleep(RETRY_MS, connection.closed)
+        return result
+      } catch (err) {
+        if (this.#over()) return undefined
+        log.debug({ serverId: feed.serverId, err }, 'a console page could not be read, it is tried again')
+        await clock.sleep(RETRY_MS, connection.closed)
+      }
+    }
+  }
+
+  /** Resolves when there is room for a page. Ends the connection when nothing was taken for five minutes. */
+  async #room(): Promise<void> {
+    const { connection, clock, feed, log } = this.#doors
+    while (connection.unsentBytes > MOST_UNSENT - PAGE_BYTES && !this.#over()) {
+      const before = connection.unsentBytes
+      const taken = new AbortController()
+      const stalled = clock.sleep(STALLED_MS, taken.signal)
+      await Promise.race([connection.drained(), stalled])
+      taken.abort()
+      if (connection.unsentBytes < before || this.#over()) continue
+      log.info({ serverId: feed.serverId }, 'a console viewer has taken nothing for five minutes, its stream is ended')
+      connection.fail('slow_consumer', { message: 'Nothing was read for five minutes; resume with Last-Event-ID' })
+    }
+  }
+
+  #tellResume(resume: Resume): void {
+    const { feed, connection } = this.#doors
+    const id = this.#epoch === undefined || this.#epoch === '' ? undefined : lineId(this.#epoch, resume.to)
+    connection.send('resume_console', { serverId: feed.serverId, ...resume }, id)
+  }
+}

@@ -1,0 +1,74 @@
+import { EVENTS, type EventData, type EventType, isEventType } from '../../shared/events.ts'
+import type { IsoTime } from '../../shared/time.ts'
+import type { Db, Tx } from './db.ts'
+
+/** A written event. `id` grows without end over the installation's life. */
+export interface BusEvent {
+  readonly id: number
+  readonly type: EventType
+  readonly serverId: string | null
+  readonly data: Record<string, unknown>
+  readonly timestamp: IsoTime
+}
+
+/**
+ * The event log (style.md §3.4): an event is a row of the transaction that makes it true, and is handed to listeners
+ * after the commit, in the order of ids.
+ */
+export interface Bus {
+  append<T extends EventType>(tx: Tx, event: { type: T; serverId?: string; data: EventData<T> }): Promise<void>
+  /** Events after `id`, oldest first, at most `limit`. */
+  after(id: number, limit: number): Promise<BusEvent[]>
+  /** The ids of the first and last kept event; `last` is `first` - 1 when there is none. */
+  bounds(): Promise<{ first: number; last: number }>
+  /** Calls back for every event from now on, until the returned function is called. Callbacks must not fail or wait. */
+  listen(listener: (event: BusEvent) => void): () => void
+  /** Forgets events beyond the newest `keep`, or older than `before`. */
+  prune(before: IsoTime, keep: number): Promise<void>
+}
+
+/** The bus over the `event` table. */
+export function createBus(db: Db): Bus {
+  const listeners = new Set<(event: BusEvent) => void>()
+  return {
+    append: async (tx, { type, serverId, data }) => {
+      const clean = EVENTS[type].data.parse(data)
+      const row = { type, serverId: serverId ?? null, data: JSON.stringify(clean), createdAt: tx.now }
+      const { id } = await tx.q.insertInto('event').values(row).returning('id').executeTakeFirstOrThrow()
+      const event: BusEvent = { id, type, serverId: row.serverId, data: clean, timestamp: tx.now }
+      tx.onCommit(() => {
+        for (const listener of listeners) listener(event)
+      })
+    },
+    after: async (id, limit) => {
+      const rows = await db.read.selectFrom('event').selectAll().where('id', '>', id).orderBy('id').limit(limit).execute()
+      return rows.flatMap((row) => {
+        if (!isEventType(row.type)) return [] // written by a newer version before a downgrade
+        const data = JSON.parse(row.data) as Record<string, unknown> // written by append from an object
+        return [{ id: row.id, type: row.type, serverId: row.serverId, data, timestamp: row.createdAt }]
+      })
+    },
+    bounds: async () => {
+      const { fn } = db.read
+      const row = await db.read
+        .selectFrom('event')
+        .select([fn.min('id').as('first'), fn.max('id').as('last')])
+        .executeTakeFirst()
+      const last = Number(row?.last ?? 0)
+      return { first: Number(row?.first ?? last + 1), last }
+    },
+    listen: (listener) => {
+      listeners.add(listener)
+      return () => listeners.delete(listener)
+    },
+    prune: (before, keep) =>
+      db.write(async (tx) => {
+        const newest = await tx.q.selectFrom('event').select('id').orderBy('id', 'desc').offset(keep).limit(1).execute()
+        const limit = newest[0]?.id ?? 0
+        await tx.q
+          .deleteFrom('event')
+          .where((where) => where.or([where('createdAt', '<', before), where('id', '<=', limit)]))
+          .execute()
+      }),
+  }
+}

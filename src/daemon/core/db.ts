@@ -1,0 +1,249 @@
+import { AsyncLocalStorage } from 'node:async_hooks'
+import { CamelCasePlugin, Kysely } from 'kysely'
+import { PanelError } from '../../shared/errors.ts'
+import { type Clock, type IsoTime, now } from '../../shared/time.ts'
+import type { Schema } from './schema.ts'
+import { Connection } from './sqlite/connection.ts'
+import { sqliteDialect } from './sqlite/dialect.ts'
+
+/** Where queries go: the readers outside a transaction, the writer inside one. */
+export type Queries = Kysely<Schema>
+
+/** One transaction. All that happens in it has the same `now`. */
+export interface Tx {
+  readonly q: Queries
+  readonly now: IsoTime
+  /** Runs after the commit is on disk, in the order of commits; it must not fail and not wait. */
+  onCommit(hook: () => void): void
+}
+
+/**
+ * The installation's database (architecture.md §4): one writer connection, several readers, write-ahead log, every
+ * commit on disk before it is answered.
+ */
+export interface Db {
+  /** For reading. A reader sees every commit that was answered before it began. */
+  readonly read: Queries
+  /**
+   * Runs `work` in a transaction. Concurrent ones are grouped into one commit, each under its own savepoint: one that
+   * throws undoes itself alone. Waiting for anything but the database inside is a mistake; after 10 s it is undone.
+   */
+  write<T>(work: (tx: Tx) => Promise<T>): Promise<T>
+  /** Begins every transaction of the calls made inside `scope` with `first`, once (idempotency keys). */
+  withFirst<T>(first: (tx: Tx) => Promise<void>, scope: () => Promise<T>): Promise<T>
+  /** A consistent copy of the whole database in a new file. */
+  copyTo(file: string): Promise<void>
+  close(): Promise<void>
+}
+
+const READERS = 2
+const GROUP = 64
+const DEADLINE_MS = 10_000
+
+interface Job {
+  run(tx: Tx): Promise<void>
+  /** Settles the caller: after the commit, or with the failure. */
+  settle(failure?: unknown): void
+  readonly hooks: (() => void)[]
+}
+
+/** Opens (or creates) the database at `file`. The schema is not touched: see migrations.ts. */
+export async function openDb(file: string, clock: Clock): Promise<Db> {
+  const writer = await Connection.open(file, 'create')
+  await writer.exec('PRAGMA journal_mode = WAL')
+  await writer.exec(
+    'PRAGMA synchronous = FULL; PRAGMA foreign_keys = ON; PRAGMA busy_timeout = 5000; PRAGMA temp_store = MEMORY',
+  )
+  const readers = await ReaderPool.open(file)
+  const read = kysely({ acquire: () => readers.acquire(), release: (connection) => readers.release(connection) })
+  const queue = new WriteQueue(writer, clock)
+  return {
+    read,
+    write: (work) => queue.write(work),
+    withFirst: (first, scope) => queue.withFirst(first, scope),
+    copyTo: (target) => queue.alone((connection) => connection.run('VACUUM INTO ?', [target]).then(() => undefined)),
+    close: async () => {
+      await queue.end()
+      await readers.close()
+      await writer.exec('PRAGMA optimize; PRAGMA wal_checkpoint(TRUNCATE)')
+      await writer.close()
+    },
+  }
+}
+
+function kysely(source: { acquire(): Promise<Connection>; release(connection: Connection): void }): Queries {
+  return new Kysely<Schema>({ dialect: sqliteDialect(source), plugins: [new CamelCasePlugin()] })
+}
+
+class ReaderPool {
+  readonly #all: readonly Connection[]
+  readonly #free: Connection[]
+  readonly #waiting: ((connection: Connection) => void)[] = []
+
+  private constructor(connections: readonly Connection[]) {
+    this.#all = connections
+    this.#free = [...connections]
+  }
+
+  static async open(file: string): Promise<ReaderPool> {
+    const connections: Connection[] = []
+    for (let i = 0; i < READERS; i++) {
+      const connection = await Connection.open(file, 'existing')
+      await connection.exec('PRAGMA busy_timeout = 5000; PRAGMA temp_store = MEMORY; PRAGMA query_only = ON')
+      connections.push(connection)
+    }
+    return new ReaderPool(connections)
+  }
+
+  async acquire(): Promise<Connection> {
+    return this.#free.pop() ?? new Promise((resolve) => this.#waiting.push(resolve))
+  }
+
+  release(connection: Connection): void {
+    const next = this.#waiting.shift()
+    if (next === undefined) this.#free.push(connection)
+    else next(connection)
+  }
+
+  async close(): Promise<void> {
+    for (const connection of this.#all) await connection.close()
+  }
+}
+
+/** Takes turns on the writer connection. */
+class WriteQueue {
+  readonly #writer: Connection
+  readonly #clock: Clock
+  readonly #q: Queries
+  readonly #jobs: Job[] = []
+  readonly #inside = new AsyncLocalStorage<true>()
+  readonly #firsts = new AsyncLocalStorage<{ run: ((tx: Tx) => Promise<void>) | undefined }>()
+  #draining: Promise<void> | undefined
+  #ended = false
+
+  constructor(writer: Connection, clock: Clock) {
+    this.#writer = writer
+    this.#clock = clock
+    this.#q = kysely({ acquire: async () => writer, release: () => undefined })
+  }
+
+  write<T>(work: (tx: Tx) => Promise<T>): Promise<T> {
+    if (this.#inside.getStore()) throw new Error('a transaction cannot wait for another one: pass its tx on')
+    if (this.#ended) throw new PanelError('SHUTTING_DOWN', 'The daemon is stopping; try again in a moment')
+    const firsts = this.#firsts.getStore()
+    const first = firsts?.run
+    return new Promise<T>((resolve, reject) => {
+      let result: { value: T } | undefined
+      this.#jobs.push({
+        hooks: [],
+        run: async (tx) => {
+          if (first !== undefined) await first(tx)
+          result = { value: await work(tx) }
+        },
+        settle: (failure) => {
+          if (result === undefined || failure !== undefined) return reject(toPanelError(failure))
+          if (firsts !== undefined) firsts.run = undefined
+          resolve(result.value)
+        },
+      })
+      this.#draining ??= this.#drain()
+    })
+  }
+
+  withFirst<T>(first: (tx: Tx) => Promise<void>, scope: () => Promise<T>): Promise<T> {
+    return this.#firsts.run({ run: first }, scope)
+  }
+
+  /** Runs `work` on the writer outside any transaction, between two groups. */
+  async alone(work: (connection: Connection) => Promise<void>): Promise<void> {
+    while (this.#draining !== undefined) await this.#draining
+    this.#draining = work(this.#writer).finally(() => {
+      this.#draining = this.#jobs.length > 0 ? this.#drain() : undefined
+    })
+    await this.#draining
+  }
+
+  async end(): Promise<void> {
+    this.#ended = true
+    while (this.#draining !== undefined) await this.#draining
+  }
+
+  async #drain(): Promise<void> {
+    await Promise.resolve() // so that calls of the same turn share a commit
+    while (this.#jobs.length > 0) await this.#group(this.#jobs.splice(0, GROUP))
+    this.#draining = undefined
+  }
+
+  async #group(jobs: readonly Job[]): Promise<void> {
+    const done: Job[] = []
+    const stamp = now(this.#clock)
+    try {
+      await this.#writer.run('BEGIN IMMEDIATE')
+    } catch (error) {
+      for (const job of jobs) job.settle(error)
+      return
+    }
+    for (const job of jobs) {
+      const failure = await this.#one(job, stamp)
+      if (failure === undefined) done.push(job)
+      else job.settle(failure.error)
+    }
+    try {
+      await this.#writer.run('COMMIT')
+    } catch (error) {
+      await this.#writer.run('ROLLBACK').catch(() => undefined) // a failed commit may have rolled back by itself
+      for (const job of done) job.settle(error)
+      return
+    }
+    for (const job of done) {
+      for (const hook of job.hooks) hook()
+      job.settle()
+    }
+  }
+
+  async #one(job: Job, stamp: IsoTime): Promise<{ error: unknown } | undefined> {
+    const tx: Tx = { q: this.#q, now: stamp, onCommit: (hook) => job.hooks.push(hook) }
+    const late = new AbortController()
+    try {
+      await this.#writer.run('SAVEPOINT job')
+      await Promise.race([
+        this.#inside.run(true, () => job.run(tx)),
+        this.#clock.sleep(DEADLINE_MS, late.signal).then(() => {
+          if (!late.signal.aborted) throw new Error('a transaction took longer than 10 s')
+        }),
+      ])
+      await this.#writer.run('RELEASE job')
+      return undefined
+    } catch (error) {
+      // When the failure has ended the whole transaction there is no savepoint left, and the commit below fails for all.
+      await this.#writer.exec('ROLLBACK TO job; RELEASE job').catch(() => undefined)
+      return { error }
+    } finally {
+      late.abort()
+    }
+  }
+}
+
+/** Tells a full disk and a broken file from bugs; the daemon stays up and says what is wrong. */
+function toPanelError(error: unknown): unknown {
+  if (!(error instanceof Error) || !('code' in error)) return error
+  if (error.code === 'SQLITE_FULL') {
+    return new PanelError('INSUFFICIENT_SPACE', "The disk of the panel's database is full; free some space", { cause: error })
+  }
+  if (error.code === 'SQLITE_IOERR' || error.code === 'SQLITE_BUSY' || error.code === 'SQLITE_READONLY') {
+    return new PanelError('DATABASE_UNAVAILABLE', "The panel's database cannot be written now; see the daemon's log", {
+      cause: error,
+    })
+  }
+  return error
+}
+
+/** The `table.column` list of a UNIQUE constraint that the error reports, as in `location.name`; else undefined. */
+export function uniqueViolation(error: unknown): string | undefined {
+  return error instanceof Error ? /UNIQUE constraint failed: (.+)$/.exec(error.message)?.[1] : undefined
+}
+
+/** Whether the error reports a broken reference to another row. */
+export function isForeignKeyViolation(error: unknown): boolean {
+  return error instanceof Error && error.message.includes('FOREIGN KEY constraint failed')
+}

@@ -1,0 +1,128 @@
+import { type DaemonFrame, GATEWAY_LIMITS } from '../../../shared/frames.ts'
+import type { Clock } from '../../../shared/time.ts'
+import type { Db, Tx } from '../db.ts'
+import type { Log } from '../log.ts'
+import type { CommandRow, GatewayHandlers } from './handlers.ts'
+
+/** Commands that may be under way without having been accepted. */
+const WINDOW = 200
+
+/** What a pump needs. */
+export interface PumpDoors {
+  readonly nodeId: string
+  readonly db: Db
+  readonly clock: Clock
+  readonly log: Log
+  readonly handlers: Pick<GatewayHandlers, 'commandFrame'>
+  send(frame: DaemonFrame): void
+  /** A command went out: for the first time on this connection, or again. */
+  count(kind: 'sent' | 'resent'): void
+}
+
+/**
+ * Sends the queued commands of one node over one connection, in order, each again every 5 s until the agent has accepted it.
+ * The rows are the queue: nothing is lost when the connection or the daemon goes.
+ */
+export class CommandPump {
+  readonly #doors: PumpDoors
+  readonly #sentAt = new Map<string, number>()
+  #wake = (): void => {}
+  #woken = false
+
+  constructor(doors: PumpDoors) {
+    this.#doors = doors
+  }
+
+  /** There may be something new to send. */
+  wake(): void {
+    this.#woken = true
+    this.#wake()
+  }
+
+  /** The agent has these; their place is free. */
+  accepted(ids: readonly string[]): void {
+    for (const id of ids) this.#sentAt.delete(id)
+    if (ids.length > 0) this.wake()
+  }
+
+  async run(signal: AbortSignal): Promise<void> {
+    const { clock, log, nodeId } = this.#doors
+    while (!signal.aborted) {
+      this.#woken = false
+      try {
+        await this.#sendDue(signal)
+      } catch (err) {
+        if (!signal.aborted) log.error({ err, nodeId }, 'commands could not be sent, it is tried again in 5 s')
+      }
+      if (this.#woken) continue
+      const turn = new AbortController()
+      this.#wake = () => turn.abort()
+      await clock.sleep(this.#sentAt.size > 0 ? GATEWAY_LIMITS.acceptMs / 5 : GATEWAY_LIMITS.acceptMs, either(turn, signal))
+      turn.abort()
+    }
+  }
+
+  async #sendDue(signal: AbortSignal): Promise<void> {
+    const { db, clock, nodeId } = this.#doors
+    const rows = await db.read
+      .selectFrom('command')
+      .selectAll()
+      .where('nodeId', '=', nodeId)
+      .where('state', '=', 'queued')
+      .orderBy('createdAt')
+      .orderBy('generation')
+      .orderBy('id')
+      .limit(WINDOW)
+      .execute()
+    const queued = new Set(rows.map((row) => row.id))
+    for (const id of this.#sentAt.keys()) if (!queued.has(id)) this.#sentAt.delete(id)
+    for (const row of rows) {
+      if (signal.aborted) return
+      const sentAt = this.#sentAt.get(row.id)
+      if (sentAt !== undefined && clock.monotonicMs() - sentAt < GATEWAY_LIMITS.acceptMs) continue
+      await this.#send(row, sentAt === undefined ? 'sent' : 'resent')
+    }
+  }
+
+  async #send(row: CommandRow, kind: 'sent' | 'resent'): Promise<void> {
+    const { db, clock, handlers, log, nodeId } = this.#doors
+    const command = await handlers.commandFrame(row)
+    if (command === undefined) {
+      log.warn({ nodeId, commandId: row.id, serverId: row.serverId }, 'a command has lost its server and is given up')
+      await db.write((tx) => failCommand(tx, row.id, 'The server of this command is gone'))
+      return
+    }
+    const { id, serverId, generation } = row
+    this.#sentAt.set(id, clock.monotonicMs())
+    this.#doors.count(kind)
+    this.#doors.send({ type: 'command', id, serverId, generation, command })
+  }
+}
+
+/** The agent has written these commands down and will carry them out. */
+export async function acceptCommands(tx: Tx, nodeId: string, ids: readonly string[]): Promise<void> {
+  if (ids.length === 0) return
+  await tx.q
+    .updateTable('command')
+    .set({ state: 'accepted', acceptedAt: tx.now })
+    .where('nodeId', '=', nodeId)
+    .where('state', '=', 'queued')
+    .where('id', 'in', [...ids])
+    .execute()
+}
+
+async function failCommand(tx: Tx, id: string, message: string): Promise<void> {
+  const error = JSON.stringify({ code: 'UNKNOWN_SERVER', message })
+  await tx.q
+    .updateTable('command')
+    .set({ state: 'failed', error, endedAt: tx.now })
+    .where('id', '=', id)
+    .where('state', '=', 'queued')
+    .execute()
+}
+
+/** Aborts with either; `turn` is aborted by its owner afterwards, which takes the listener off. */
+function either(turn: AbortController, signal: AbortSignal): AbortSignal {
+  signal.addEventListener('abort', () => turn.abort(), { once: true, signal: turn.signal })
+  return turn.signal
+}

@@ -1,0 +1,218 @@
+import type { IncomingMessage } from 'node:http'
+import type { Duplex } from 'node:stream'
+import type { Registry } from 'prom-client'
+import { type WebSocket, WebSocketServer } from 'ws'
+import { PanelError } from '../../../shared/errors.ts'
+import { type AgentRequest, type DaemonFrame, GATEWAY_CLOSE, GATEWAY_LIMITS, type NodeHealth } from '../../../shared/frames.ts'
+import { type Clock, type IsoTime, isoTime } from '../../../shared/time.ts'
+import type { Db } from '../db.ts'
+import type { Log } from '../log.ts'
+import type { ResultOf } from './agent-errors.ts'
+import { Door, refuse, SUBPROTOCOL, type VerifyNode } from './door.ts'
+import { createGatewayMetrics } from './gateway-metrics.ts'
+import type { GatewayHandlers } from './handlers.ts'
+import type { RequestOptions } from './pending.ts'
+import { offline, Session } from './session.ts'
+
+/** What a gateway is made of. */
+export interface GatewayOptions {
+  readonly db: Db
+  readonly verify: VerifyNode
+  readonly clock: Clock
+  readonly log: Log
+  readonly version: string
+  readonly handlers: GatewayHandlers
+  readonly registry: Registry
+  /** The caller's address; the socket's own without this. */
+  readonly addressOf?: (request: IncomingMessage) => string
+}
+
+/** The daemon's end of the connections that agents open. Knows nodes by id and commands by row, and no more of the domain. */
+export interface Gateway {
+  /** Handles an upgrade request: to a session after the 101, or to a refusal in the API's envelope. Never throws. */
+  upgrade(request: IncomingMessage, socket: Duplex, head: Buffer): void
+  /**
+   * Asks the node's agent and answers what it says. Rejects with NODE_OFFLINE (at once, also when the connection goes
+   * meanwhile), AGENT_TIMEOUT (after `timeoutMs`, default 5 s), or the agent's error by `agentErrorToPanelError`.
+   */
+  request<R extends AgentRequest>(nodeId: string, request: R, options?: RequestOptions): Promise<ResultOf<R['op']>>
+  /** Tells an agent how far its console lines have been passed on; nothing happens without a connection. */
+  acknowledgeConsole(nodeId: string, ack: { serverId: string; epoch: string; seq: number }): void
+  /** There are new rows in the command table for this node; call it after their commit. */
+  wake(nodeId: string): void
+  isOnline(nodeId: string): boolean
+  /** The last figures of a connected node and when they came (milliseconds since the epoch). */
+  health(nodeId: string): { readonly health: NodeHealth; readonly atMs: number } | undefined
+  /** When the last byte of a connected node came. */
+  lastSeen(nodeId: string): IsoTime | undefined
+  /** The ids of the nodes that are online. */
+  connected(): string[]
+  /** Ends the node's connection, for 4401 (the default) with an error frame that says that its key was revoked. */
+  disconnect(nodeId: string, code?: number): void
+  /** Ends all connections with 1012, refuses new ones, and resolves when everything received has been stored. */
+  close(): Promise<void>
+}
+
+/** Makes the gateway; the caller hands it the upgrade requests of its HTTP server. */
+export function createGateway(options: GatewayOptions): Gateway {
+  return new Sessions(options)
+}
+
+class Sessions implements Gateway {
+  readonly #options: GatewayOptions
+  readonly #door: Door
+  readonly #metrics: ReturnType<typeof createGatewayMetrics>
+  readonly #sockets = new WebSocketServer({
+    noServer: true,
+    maxPayload: GATEWAY_LIMITS.maxFrameBytes,
+    perMessageDeflate: false,
+    clientTracking: false,
+    handleProtocols: (offered) => (offered.has(SUBPROTOCOL) ? SUBPROTOCOL : false),
+  })
+  /** The newest session of each node, and its end with all that follows from it. */
+  readonly #current = new Map<string, { readonly session: Session; finished: Promise<void> }>()
+  /** Nodes that were told to be online. */
+  readonly #announced = new Set<string>()
+  readonly #running = new Set<Promise<void>>()
+  #closing = false
+
+  constructor(options: GatewayOptions) {
+    this.#options = options
+    this.#metrics = createGatewayMetrics(options.registry)
+    const { verify, clock } = options
+    const addressOf = options.addressOf ?? ((request: IncomingMessage) => request.socket.remoteAddress ?? '')
+    this.#door = new Door({ verify, clock, addressOf })
+  }
+
+  upgrade(request: IncomingMessage, socket: Duplex, head: Buffer): void {
+    const onError = (): void => {
+      socket.destroy() // the other side went away before it was let in: there is nobody to tell
+    }
+    socket.on('error', onError)
+    this.#admit(request).then(
+      (nodeId) => {
+        if (socket.destroyed) return
+        this.#sockets.handleUpgrade(request, socket, head, (webSocket) => {
+          socket.off('error', onError)
+          this.#begin(nodeId, webSocket, socket)
+        })
+      },
+      (error: unknown) => this.#refuse(socket, error),
+    )
+  }
+
+  async request<R extends AgentRequest>(nodeId: string, request: R, options: RequestOptions = {}): Promise<ResultOf<R['op']>> {
+    const session = this.#current.get(nodeId)?.session
+    if (session === undefined) throw offline()
+    return await session.request(request, options)
+  }
+
+  acknowledgeConsole(nodeId: string, ack: { serverId: string; epoch: string; seq: number }): void {
+    const frame: DaemonFrame = { type: 'console.ack', ...ack }
+    const session = this.#current.get(nodeId)?.session
+    if (session?.ready === true) session.send(frame)
+  }
+
+  wake(nodeId: string): void {
+    this.#current.get(nodeId)?.session.wake()
+  }
+
+  isOnline(nodeId: string): boolean {
+    return this.#current.get(nodeId)?.session.ready === true
+  }
+
+  health(nodeId: string): { readonly health: NodeHealth; readonly atMs: number } | undefined {
+    return this.#current.get(nodeId)?.session.health
+  }
+
+  lastSeen(nodeId: string): IsoTime | undefined {
+    const session = this.#current.get(nodeId)?.session
+    return session === undefined ? undefined : isoTime(session.heardAt)
+  }
+
+  connected(): string[] {
+    return [...this.#current].flatMap(([nodeId, { session }]) => (session.ready ? [nodeId] : []))
+  }
+
+  disconnect(nodeId: string, code: number = GATEWAY_CLOSE.keyRevoked): void {
+    const session = this.#current.get(nodeId)?.session
+    if (code !== GATEWAY_CLOSE.keyRevoked) return session?.close(code)
+    session?.close(code, { error: 'UNAUTHENTICATED', message: 'The key of this node was revoked' })
+  }
+
+  async close(): Promise<void> {
+    this.#closing = true
+    for (const { session } of this.#current.values()) session.close(1012)
+    while (this.#running.size > 0) await Promise.all(this.#running)
+    this.#sockets.close()
+  }
+
+  async #admit(request: IncomingMessage): Promise<string> {
+    if (this.#closing) throw stopping()
+    const nodeId = await this.#door.admit(request)
+    if (this.#closing) throw stopping()
+    return nodeId
+  }
+
+  #refuse(socket: Duplex, error: unknown): void {
+    const known = error instanceof PanelError
+    if (!known) this.#options.log.error({ err: error }, 'a node could not be checked')
+    const refusal = known ? error : new PanelError('INTERNAL_ERROR', 'The node could not be checked; try again')
+    this.#metrics.refused(refusal.code)
+    refuse(socket, refusal, this.#options.clock)
+  }
+
+  #begin(nodeId: string, webSocket: WebSocket, stream: Duplex): void {
+    const { db, clock, log, version, handlers } = this.#options
+    const metrics = this.#metrics
+    const session: Session = new Session(nodeId, webSocket, {
+      db,
+      clock,
+      log,
+      version,
+      handlers,
+      metrics,
+      ready: () => this.#announce(nodeId),
+    })
+    const previous = this.#current.get(nodeId)
+    if (previous !== undefined) {
+      if (previous.session.ready) log.warn({ nodeId }, 'a node has connected again, its older connection is closed')
+      previous.session.close(GATEWAY_CLOSE.replaced, { error: 'REPLACED', message: 'A newer connection of this node has come' })
+    }
+    const entry = { session, finished: Promise.resolve() }
+    this.#current.set(nodeId, entry)
+    entry.finished = this.#run(session, stream, previous?.finished ?? Promise.resolve())
+    this.#running.add(entry.finished)
+    void entry.finished.finally(() => this.#running.delete(entry.finished))
+  }
+
+  async #run(session: Session, stream: Duplex, before: Promise<void>): Promise<void> {
+    const { nodeId } = session
+    await session.run(stream, before)
+    await before
+    if (this.#current.get(nodeId)?.session !== session) return // replaced: the next one tells how it goes on
+    if (this.#announced.delete(nodeId)) await this.#tellOffline(nodeId)
+    if (this.#current.get(nodeId)?.session === session) this.#current.delete(nodeId)
+    this.#metrics.connected(this.connected().length)
+  }
+
+  async #announce(nodeId: string): Promise<void> {
+    this.#announced.add(nodeId)
+    this.#metrics.connected(this.connected().length)
+    this.#options.log.info({ nodeId }, 'a node is online')
+    await this.#options.handlers.onOnline(nodeId)
+  }
+
+  async #tellOffline(nodeId: string): Promise<void> {
+    this.#options.log.info({ nodeId }, 'a node is offline')
+    try {
+      await this.#options.handlers.onOffline(nodeId)
+    } catch (error) {
+      this.#options.log.error({ nodeId, err: error }, 'it could not be written down that a node is offline')
+    }
+  }
+}
+
+function stopping(): PanelError {
+  return new PanelError('SHUTTING_DOWN', 'The daemon is stopping; try again in a moment', { meta: { retryAfterSeconds: 2 } })
+}

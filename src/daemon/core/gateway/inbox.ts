@@ -1,0 +1,170 @@
+import type { AgentEvent, ServerReport } from '../../../shared/frames.ts'
+import { PanelError } from '../../../shared/errors.ts'
+import type { Clock } from '../../../shared/time.ts'
+import type { Db, Tx } from '../db.ts'
+import type { Log } from '../log.ts'
+import { acceptCommands } from './command-pump.ts'
+import type { GatewayHandlers, ReportedAt } from './handlers.ts'
+
+const BATCH = 256
+/** More than this waits: the socket is not read until it is less. */
+const PAUSE_AT = 400
+/** How long the reports of a snapshot wait for the older events that the agent has announced. */
+const REPLAY_MS = 3000
+
+/** Something that is stored in the order in which it came. */
+type Item =
+  | { readonly kind: 'accepted'; readonly id: string }
+  /** `event` is undefined for one of a newer version: only its number is stored. */
+  | { readonly kind: 'event'; readonly seq: number; readonly event: AgentEvent | undefined; readonly at: ReportedAt }
+
+/** What an inbox needs. */
+export interface InboxDoors {
+  readonly nodeId: string
+  readonly journalId: string
+  readonly db: Db
+  readonly clock: Clock
+  readonly log: Log
+  readonly handlers: Pick<GatewayHandlers, 'onEvent' | 'onReports'>
+  /** Events up to this number are on the disk. */
+  acknowledge(seq: number): void
+  accepted(ids: readonly string[]): void
+  /** Stops and goes on with reading the socket. */
+  pause(paused: boolean): void
+  /** It cannot go on: the connection must end, so that the agent sends again what was not stored. */
+  failed(error: unknown): void
+}
+
+/** The durable part of what an agent sends: one transaction per batch of what has arrived, strictly in order. */
+export class Inbox {
+  readonly #doors: InboxDoors
+  readonly #queue: Item[] = []
+  readonly #stop = new AbortController()
+  #ack: number
+  #working: Promise<void> | undefined
+  #reports: { readonly reports: readonly ServerReport[]; readonly after: number; readonly at: ReportedAt } | undefined
+  #paused = false
+
+  constructor(doors: InboxDoors, eventAck: number) {
+    this.#doors = doors
+    this.#ack = eventAck
+  }
+
+  add(item: Item): void {
+    if (this.#stop.signal.aborted) return
+    this.#queue.push(item)
+    if (this.#queue.length > PAUSE_AT && !this.#paused) this.#setPaused(true)
+    this.#working ??= this.#work()
+  }
+
+  /**
+   * Applies the reports of a snapshot, after the events up to `lastEvent`: those are older, and applied afterwards they would
+   * show states that are long over.
+   */
+  async addReports(reports: readonly ServerReport[], lastEvent: number): Promise<void> {
+    const at = { receivedMs: this.#doors.clock.nowMs(), ageMs: 0 }
+    this.#reports = { reports, at, after: lastEvent }
+    await this.#applyReports()
+    if (this.#reports === undefined) return
+    void this.#doors.clock.sleep(REPLAY_MS, this.#stop.signal).then(() => {
+      if (this.#reports === undefined || this.#stop.signal.aborted) return
+      // The agent has less to send than it thought, such as after it lost its numbers.
+      this.#reports = { reports, at, after: 0 }
+      this.#working ??= this.#work()
+    })
+  }
+
+  /** Takes nothing more, and resolves when what is being stored is stored. */
+  async close(): Promise<void> {
+    this.#stop.abort()
+    this.#queue.length = 0
+    await this.#working
+  }
+
+  async #work(): Promise<void> {
+    await Promise.resolve() // so that frames of the same turn share a transaction
+    try {
+      while (!this.#stop.signal.aborted) {
+        await this.#applyReports()
+        const batch = this.#queue.splice(0, BATCH)
+        if (batch.length === 0) break
+        await this.#store(batch)
+        if (this.#paused && this.#queue.length < PAUSE_AT / 2) this.#setPaused(false)
+      }
+    } catch (error) {
+      this.#stop.abort()
+      this.#doors.failed(error)
+    } finally {
+      this.#working = undefined
+    }
+    if (this.#queue.length > 0 && !this.#stop.signal.aborted) this.#working ??= this.#work()
+  }
+
+  async #applyReports(): Promise<void> {
+    const waiting = this.#reports
+    if (waiting === undefined || waiting.after > this.#ack) return
+    this.#reports = undefined
+    await this.#doors.handlers.onReports(this.#doors.nodeId, waiting.reports, waiting.at)
+  }
+
+  async #store(batch: readonly Item[]): Promise<void> {
+    const { db, log, nodeId } = this.#doors
+    try {
+      await db.write((tx) => this.#apply(tx, batch))
+    } catch (error) {
+      if (isPassing(error)) throw error
+      // One of them cannot be stored: the others must not stay behind for its sake.
+      log.error({ err: error, nodeId, count: batch.length }, 'a batch of events failed, each is stored by itself')
+      for (const item of batch) await this.#storeAlone(item)
+    }
+    const ids = batch.flatMap((item) => (item.kind === 'accepted' ? [item.id] : []))
+    const last = batch.reduce((most, item) => (item.kind === 'event' ? Math.max(most, item.seq) : most), this.#ack)
+    this.#doors.accepted(ids)
+    const grown = last > this.#ack
+    this.#ack = last
+    if (grown || batch.some((item) => item.kind === 'event')) this.#doors.acknowledge(last)
+  }
+
+  async #storeAlone(item: Item): Promise<void> {
+    const { db, log, nodeId } = this.#doors
+    try {
+      await db.write((tx) => this.#apply(tx, [item]))
+    } catch (error) {
+      if (isPassing(error) || item.kind !== 'event') throw error
+      const about = { err: error, nodeId, seq: item.seq, type: item.event?.type }
+      log.error(about, 'an event cannot be stored and is left out; the next report of its server replaces it')
+      await db.write((tx) => this.#apply(tx, [{ ...item, event: undefined }]))
+    }
+  }
+
+  async #apply(tx: Tx, batch: readonly Item[]): Promise<void> {
+    const { nodeId, journalId, handlers } = this.#doors
+    let ack = this.#ack
+    const accepted = batch.flatMap((item) => (item.kind === 'accepted' ? [item.id] : []))
+    await acceptCommands(tx, nodeId, accepted)
+    for (const item of batch) {
+      if (item.kind !== 'event' || item.seq <= ack) continue
+      ack = item.seq
+      if (item.event !== undefined) await handlers.onEvent(tx, nodeId, item.event, item.at)
+    }
+    if (ack === this.#ack) return
+    await tx.q
+      .updateTable('node')
+      .set({ eventAck: ack })
+      .where('id', '=', nodeId)
+      .where('journalId', '=', journalId)
+      .where('eventAck', '<', ack)
+      .execute()
+  }
+
+  #setPaused(paused: boolean): void {
+    this.#paused = paused
+    this.#doors.pause(paused)
+  }
+}
+
+/** Whether it is the database that cannot be written now, so that the same event will be storable later. */
+function isPassing(error: unknown): boolean {
+  const codes: readonly string[] = ['INSUFFICIENT_SPACE', 'DATABASE_UNAVAILABLE', 'SHUTTING_DOWN']
+  return error instanceof PanelError && codes.includes(error.code)
+}

@@ -1,0 +1,258 @@
+import type { Duplex } from 'node:stream'
+import type { RawData, WebSocket } from 'ws'
+import { PanelError } from '../../../shared/errors.ts'
+import {
+  type AgentEvent,
+  type AgentFrame,
+  type AgentRequest,
+  type DaemonFrame,
+  GATEWAY_CLOSE,
+  GATEWAY_LIMITS,
+  GATEWAY_PROTOCOL,
+  type NodeHealth,
+} from '../../../shared/frames.ts'
+import type { Clock } from '../../../shared/time.ts'
+import type { Db } from '../db.ts'
+import type { Log } from '../log.ts'
+import type { ResultOf } from './agent-errors.ts'
+import { CommandPump } from './command-pump.ts'
+import type { GatewayMetrics } from './gateway-metrics.ts'
+import type { FrameOf, GatewayHandlers } from './handlers.ts'
+import { Inbox } from './inbox.ts'
+import { watchLiveness } from './liveness.ts'
+import { PendingRequests, type RequestOptions } from './pending.ts'
+import { readFrame } from './wire.ts'
+
+/** An agent that takes nothing while this much waits for it is given up. */
+const MOST_UNSENT_BYTES = 8 * 1024 * 1024
+const CLOSE_MS = 1000
+
+/** What a session needs of the gateway. */
+export interface SessionDoors {
+  readonly db: Db
+  readonly clock: Clock
+  readonly log: Log
+  readonly version: string
+  readonly handlers: GatewayHandlers
+  readonly metrics: GatewayMetrics
+  /** The handshake is over; resolves when that is written down. */
+  ready(): Promise<void>
+}
+
+type Phase = 'hello' | 'welcomed' | 'snapshot' | 'ready'
+
+/** One connection of an authenticated agent: handshake, events and lines upwards, commands and requests downwards. */
+export class Session {
+  readonly nodeId: string
+  readonly #socket: WebSocket
+  readonly #doors: SessionDoors
+  readonly #closed = new AbortController()
+  readonly #requests: PendingRequests
+  readonly #pump: CommandPump
+  #inbox: Inbox | undefined
+  #hello: FrameOf<'hello'> | undefined
+  #phase: Phase = 'hello'
+  #step: Promise<void> = Promise.resolve()
+  #paused = false
+  /** When the last byte came, by the wall clock. */
+  heardAt: number
+  health: { readonly health: NodeHealth; readonly atMs: number } | undefined
+
+  constructor(nodeId: string, socket: WebSocket, doors: SessionDoors) {
+    this.nodeId = nodeId
+    this.#socket = socket
+    this.#doors = doors
+    this.heardAt = doors.clock.nowMs()
+    const { db, clock, log, handlers, metrics } = doors
+    this.#requests = new PendingRequests(clock, (id, request) => this.send({ type: 'request', id, request }))
+    const count = (kind: 'sent' | 'resent'): void => metrics.command(kind)
+    this.#pump = new CommandPump({ nodeId, db, clock, log, handlers, count, send: (frame) => this.send(frame) })
+  }
+
+  get ready(): boolean {
+    return this.#phase === 'ready' && this.#socket.readyState === this.#socket.OPEN
+  }
+
+  /** Runs to the end of the connection and of what it was storing. `before`: the end of the one that it replaces. */
+  async run(stream: Duplex, before: Promise<unknown>): Promise<void> {
+    const { clock, log } = this.#doors
+    const { nodeId } = this
+    const signal = this.#closed.signal
+    const ended = new Promise<void>((resolve) => this.#socket.once('close', () => resolve()))
+    this.#socket.on('error', (error) => log.warn({ nodeId, err: error }, 'the connection of a node has failed'))
+    this.#step = before.then(() => undefined)
+    this.#socket.on('message', (data, isBinary) => this.#receive(data, isBinary))
+    void watchLiveness(this.#socket, stream, {
+      clock,
+      signal,
+      onByte: () => {
+        this.heardAt = clock.nowMs()
+      },
+      onDead: () => log.warn({ nodeId }, 'nothing has come from a node for 30 s, its connection is given up'),
+      isPaused: () => this.#paused,
+    })
+    void this.#awaitHello(before)
+    if (this.#socket.readyState !== this.#socket.CLOSED) await ended
+    this.#closed.abort()
+    this.#requests.failAll(offline())
+    await this.#step.catch(() => undefined) // told where it failed
+    await this.#inbox?.close()
+  }
+
+  /** Asks and waits; see PendingRequests. */
+  async request<R extends AgentRequest>(request: R, options: RequestOptions): Promise<ResultOf<R['op']>> {
+    if (!this.ready) throw offline()
+    return await this.#requests.request(request, options)
+  }
+
+  wake(): void {
+    this.#pump.wake()
+  }
+
+  send(frame: DaemonFrame): void {
+    if (this.#socket.readyState !== this.#socket.OPEN) return
+    this.#socket.send(JSON.stringify(frame), () => {}) // a failure is followed by the close
+    if (this.#socket.bufferedAmount <= MOST_UNSENT_BYTES) return
+    this.#doors.log.warn({ nodeId: this.nodeId }, 'a node does not take what it is sent, its connection is given up')
+    this.#socket.terminate()
+  }
+
+  /** Ends the connection with a code; `reason` goes ahead as an error frame. One that does not answer is cut after 1 s. */
+  close(code: number, reason?: { readonly error: string; readonly message: string }): void {
+    if (reason !== undefined) this.send({ type: 'error', ...reason })
+    this.#socket.close(code, reason?.error ?? '')
+    this.#resume()
+    void this.#doors.clock.sleep(CLOSE_MS, this.#closed.signal).then(() => this.#socket.terminate())
+  }
+
+  async #awaitHello(before: Promise<unknown>): Promise<void> {
+    await before
+    await this.#doors.clock.sleep(GATEWAY_LIMITS.helloMs, this.#closed.signal)
+    if (this.#phase !== 'hello' || this.#hello !== undefined || this.#closed.signal.aborted) return
+    this.#protocolError('no hello within 5 s')
+  }
+
+  #receive(data: RawData, isBinary: boolean): void {
+    if (this.#closed.signal.aborted || this.#socket.readyState !== this.#socket.OPEN) return
+    if (isBinary) return this.#protocolError('a binary frame')
+    const incoming = readFrame(data.toString())
+    if (incoming.kind === 'broken') return this.#protocolError(incoming.problem)
+    if (incoming.kind === 'skipped') {
+      this.#doors.metrics.skipped()
+      if (incoming.eventSeq !== undefined) this.#addEvent(incoming.eventSeq, undefined, 0)
+      return
+    }
+    const { frame } = incoming
+    this.#doors.metrics.frame(frame.type)
+    if (frame.type === 'hello') this.#takeHello(frame)
+    else if (frame.type === 'snapshot') this.#takeSnapshot(frame)
+    else if (this.#phase !== 'ready') this.#protocolError(`${frame.type} before the handshake was over`)
+    else {
+      try {
+        this.#take(frame)
+      } catch (error) {
+        this.#fail(error)
+      }
+    }
+  }
+
+  #takeHello(frame: FrameOf<'hello'>): void {
+    if (this.#hello !== undefined) return this.#protocolError('a second hello')
+    this.#hello = frame
+    if (frame.protocol !== GATEWAY_PROTOCOL) {
+      const message = `This daemon speaks protocol ${GATEWAY_PROTOCOL}, the agent ${frame.protocol}; update the older one`
+      return this.close(GATEWAY_CLOSE.version, { error: 'AGENT_VERSION', message })
+    }
+    this.#next(async () => {
+      const { db, clock, log, handlers, version } = this.#doors
+      const known = await handlers.onHello(this.nodeId, frame)
+      if (known === undefined) return this.close(GATEWAY_CLOSE.keyRevoked, { error: 'UNAUTHENTICATED', message: 'This node was removed' })
+      this.#inbox = new Inbox(
+        {
+          nodeId: this.nodeId,
+          journalId: frame.journalId,
+          db,
+          clock,
+          log,
+          handlers,
+          acknowledge: (seq) => this.send({ type: 'event.ack', seq }),
+          accepted: (ids) => this.#pump.accepted(ids),
+          pause: (paused) => (paused ? this.#pause() : this.#resume()),
+          failed: (error) => this.#fail(error),
+        },
+        known.eventAck,
+      )
+      this.#phase = 'welcomed'
+      this.send({ type: 'welcome', protocol: GATEWAY_PROTOCOL, daemonVersion: version, eventAck: known.eventAck })
+    })
+  }
+
+  #takeSnapshot(frame: FrameOf<'snapshot'>): void {
+    if (this.#phase !== 'welcomed') return this.#protocolError('a snapshot out of turn')
+    this.#phase = 'snapshot'
+    this.#next(async () => {
+      const { unknown } = await this.#doors.handlers.onSnapshot(this.nodeId, frame)
+      await this.#inbox?.addReports(frame.servers, this.#hello?.lastEvent ?? 0)
+      if (this.#closed.signal.aborted) return
+      this.#phase = 'ready'
+      this.send({ type: 'snapshot.ok', unknown: [...unknown] })
+      await this.#doors.ready()
+      void this.#pump.run(this.#closed.signal)
+    })
+  }
+
+  #take(frame: Exclude<AgentFrame, { type: 'hello' | 'snapshot' }>): void {
+    const { handlers, clock } = this.#doors
+    if (frame.type === 'event') this.#addEvent(frame.seq, frame.event, frame.ageMs)
+    else if (frame.type === 'command.accepted') this.#inbox?.add({ kind: 'accepted', id: frame.id })
+    else if (frame.type === 'reply') this.#requests.settle(frame)
+    else if (frame.type === 'console') handlers.onConsole(this.nodeId, frame)
+    else if (frame.type === 'console.gap') handlers.onConsoleGap(this.nodeId, frame)
+    else if (frame.type === 'stats') handlers.onStats(this.nodeId, frame.servers)
+    else this.health = { health: frame.health, atMs: clock.nowMs() }
+  }
+
+  #addEvent(seq: number, event: AgentEvent | undefined, ageMs: number): void {
+    this.#inbox?.add({ kind: 'event', seq, event, at: { receivedMs: this.#doors.clock.nowMs(), ageMs } })
+  }
+
+  /** The steps of the handshake, one after the other; a failure ends the connection. */
+  #next(step: () => Promise<void>): void {
+    this.#step = this.#step.then(async () => {
+      if (this.#closed.signal.aborted) return
+      try {
+        await step()
+      } catch (error) {
+        this.#fail(error)
+      }
+    })
+  }
+
+  #fail(error: unknown): void {
+    if (this.#closed.signal.aborted) return
+    this.#doors.log.error({ nodeId: this.nodeId, err: error }, 'what a node sent could not be stored, it is asked to connect anew')
+    this.close(1011, { error: 'INTERNAL_ERROR', message: 'The daemon could not store what was sent; connect again' })
+  }
+
+  #protocolError(problem: string): void {
+    this.#doors.log.warn({ nodeId: this.nodeId, problem }, 'a node does not keep to the protocol')
+    this.#doors.metrics.protocolError()
+    this.close(GATEWAY_CLOSE.protocolError, { error: 'PROTOCOL_ERROR', message: problem.slice(0, 500) })
+  }
+
+  #pause(): void {
+    this.#paused = true
+    this.#socket.pause()
+  }
+
+  #resume(): void {
+    if (!this.#paused) return
+    this.#paused = false
+    this.#socket.resume()
+  }
+}
+
+/** The failure of everything that needs a node which is not connected. */
+export function offline(): PanelError {
+  return new PanelError('NODE_OFFLINE', 'The node of this server is not connected; try again when it is back')
+}

@@ -1,0 +1,87 @@
+import { PanelError } from '../../shared/errors.ts'
+import { type Clock, isoTime } from '../../shared/time.ts'
+import type { Db } from './db.ts'
+import { openBy, sealBy, sha256 } from './secrets.ts'
+
+/** How long an answer is kept for its repetition. */
+const KEPT_MS = 24 * 3_600_000
+
+/** One POST that carries an `Idempotency-Key`. */
+export interface Attempt {
+  readonly key: string
+  /** Who asks for what: a key is good for one caller and one path. */
+  readonly scope: string
+  readonly body: string
+}
+
+/** An answer as it goes on the wire. */
+export interface SentAnswer {
+  readonly status: number
+  readonly payload: string
+}
+
+/**
+ * Carries a POST out at most once per key (decisions #113). The key's row is part of the first transaction of the
+ * request, so a crash leaves both the change and the row, or neither. The answer is kept sealed by the key itself, which
+ * is not stored: answers may hold secrets.
+ */
+export interface Idempotency {
+  run(attempt: Attempt, work: () => Promise<SentAnswer>): Promise<SentAnswer & { replayed: boolean }>
+  prune(): Promise<void>
+}
+
+/** Idempotency over its table; two attempts with one key at a time wait for each other. */
+export function createIdempotency(db: Db, clock: Clock): Idempotency {
+  const running = new Map<string, Promise<unknown>>()
+  return {
+    run: async (attempt, work) => {
+      const id = sha256(`${attempt.scope}\n${attempt.key}`)
+      while (running.has(id)) await Promise.allSettled([running.get(id)])
+      const turn = once(db, id, attempt, work)
+      running.set(id, turn)
+      try {
+        return await turn
+      } finally {
+        running.delete(id)
+      }
+    },
+    prune: () =>
+      db.write(async (tx) => {
+        const limit = isoTime(clock.nowMs() - KEPT_MS)
+        await tx.q.deleteFrom('idempotency').where('createdAt', '<', limit).execute()
+      }),
+  }
+}
+
+async function once(
+  db: Db,
+  id: string,
+  attempt: Attempt,
+  work: () => Promise<SentAnswer>,
+): Promise<SentAnswer & { replayed: boolean }> {
+  const requestHash = sha256(attempt.body)
+  const row = await db.read.selectFrom('idempotency').selectAll().where('id', '=', id).executeTakeFirst()
+  if (row !== undefined) {
+    if (row.requestHash !== requestHash) {
+      throw new PanelError('IDEMPOTENCY_KEY_REUSED', 'This Idempotency-Key was used for another request; take a fresh one')
+    }
+    if (row.response === null || row.status === null) {
+      throw new PanelError('CONFLICT', 'This request was carried out already, but its answer was lost; look at the result')
+    }
+    return { status: row.status, payload: openBy(attempt.key, row.response), replayed: true }
+  }
+  let written = false
+  const answer = await db.withFirst(async (tx) => {
+    await tx.q.insertInto('idempotency').values({ id, requestHash, response: null, status: null, createdAt: tx.now }).execute()
+    tx.onCommit(() => {
+      written = true
+    })
+  }, work)
+  if (written) {
+    const response = sealBy(attempt.key, answer.payload)
+    await db.write(async (tx) => {
+      await tx.q.updateTable('idempotency').set({ response, status: answer.status }).where('id', '=', id).execute()
+    })
+  }
+  return { ...answer, replayed: false }
+}

@@ -1,0 +1,34 @@
+import { Counter, collectDefaultMetrics, Gauge, Histogram, Registry } from 'prom-client'
+
+/** The daemon's Prometheus figures, counted at its doors; the label of a route is its endpoint's id. */
+export interface Metrics {
+  readonly registry: Registry
+  readonly requests: Counter<'endpoint' | 'status'>
+  readonly duration: Histogram<'endpoint'>
+  readonly streams: Gauge<'stream'>
+}
+
+/** A registry of its own, so that two daemons in one process do not share figures. */
+export function createMetrics(version: string): Metrics {
+  const registry = new Registry()
+  collectDefaultMetrics({ register: registry })
+  const registers = [registry]
+  new Gauge({ name: 'panel_build_info', help: 'The running version', labelNames: ['version'], registers }).set({ version }, 1)
+  return {
+    registry,
+    requests: new Counter({
+      name: 'panel_http_requests_total',
+      help: 'Answered requests',
+      labelNames: ['endpoint', 'status'],
+      registers,
+    }),
+    duration: new Histogram({
+      name: 'panel_http_request_duration_seconds',
+      help: 'Time from the first byte of a request to its answer',
+      labelNames: ['endpoint'],
+      buckets: [0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 10],
+      registers,
+    }),
+    streams: new Gauge({ name: 'panel_sse_subscribers', help: 'Open event streams', labelNames: ['stream'], registers }),
+  }
+}

@@ -1,0 +1,88 @@
+import { createCipheriv, createDecipheriv, createHash, hkdfSync, randomBytes, timingSafeEqual } from 'node:crypto'
+import { PanelError } from '../../shared/errors.ts'
+import type { IdPrefix } from '../../shared/ids.ts'
+
+/** The kinds of token (architecture.md §5): API key, node key, session. */
+export type TokenKind = 'pak' | 'pnk' | 'pst'
+
+const ID_OF: Record<TokenKind, IdPrefix> = { pak: 'key', pnk: 'nky', pst: 'ses' }
+const TOKEN = /^(pak|pnk|pst)_([0-9a-z]{26})_([A-Za-z0-9_-]{43})$/
+
+/** A fresh 256-bit secret as 43 characters. */
+export function newSecret(): string {
+  return randomBytes(32).toString('base64url')
+}
+
+/** The token `<kind>_<suffix of the id>_<secret>` of the row with this id. */
+export function formatToken(kind: TokenKind, id: string, secret: string): string {
+  return `${kind}_${id.slice(id.indexOf('_') + 1)}_${secret}`
+}
+
+/** The parts of a well-formed token: its kind, the id of its row, its secret. */
+export function parseToken(token: string): { kind: TokenKind; id: string; secret: string } | undefined {
+  const match = TOKEN.exec(token)
+  if (match === null) return undefined
+  const [, kind, suffix, secret] = match
+  if (kind !== 'pak' && kind !== 'pnk' && kind !== 'pst') return undefined
+  return { kind, id: `${ID_OF[kind]}_${suffix}`, secret: secret ?? '' }
+}
+
+/** SHA-256 in hex: enough for secrets of 256 random bits, and for looking things up. */
+export function sha256(text: string): string {
+  return createHash('sha256').update(text).digest('hex')
+}
+
+/** Whether the secret is the one behind the stored hash; takes the same time either way. */
+export function secretMatches(secret: string, hash: string): boolean {
+  return timingSafeEqual(Buffer.from(sha256(secret)), Buffer.from(hash.padEnd(64, ' ').slice(0, 64)))
+}
+
+/** Seals secrets at rest (AES-256-GCM). Without a key, reading what is sealed and sealing both refuse. */
+export interface Sealer {
+  readonly available: boolean
+  seal(text: string): string
+  open(sealed: string): string
+}
+
+/** A sealer over a 32-byte key given as base64 or hex, or over none. Throws a sentence when the key has another length. */
+export function createSealer(key: string | undefined): Sealer {
+  if (key === undefined) return { available: false, seal: refuse, open: refuse }
+  const bytes = /^[0-9a-f]{64}$/i.test(key) ? Buffer.from(key, 'hex') : Buffer.from(key, 'base64')
+  if (bytes.length !== 32) throw new Error('PANEL_CREDENTIAL_KEY must be 32 bytes as base64 or hex')
+  return { available: true, seal: (text) => sealWith(bytes, text), open: (sealed) => openWith(bytes, sealed) }
+}
+
+/** Seals with a key that is derived from text which is itself never stored. */
+export function sealBy(passphrase: string, text: string): string {
+  return sealWith(derive(passphrase), text)
+}
+
+/** Opens what {@link sealBy} sealed with the same text. */
+export function openBy(passphrase: string, sealed: string): string {
+  return openWith(derive(passphrase), sealed)
+}
+
+function refuse(): never {
+  throw new PanelError(
+    'CREDENTIAL_ENCRYPTION_KEY_MISSING',
+    'Secrets cannot be stored: set PANEL_CREDENTIAL_KEY (32 bytes, base64 or hex) and restart the daemon',
+  )
+}
+
+function derive(passphrase: string): Buffer {
+  return Buffer.from(hkdfSync('sha256', passphrase, 'panel', 'sealed answer', 32))
+}
+
+function sealWith(key: Buffer, text: string): string {
+  const nonce = randomBytes(12)
+  const cipher = createCipheriv('aes-256-gcm', key, nonce)
+  const body = Buffer.concat([cipher.update(text, 'utf8'), cipher.final()])
+  return Buffer.concat([nonce, cipher.getAuthTag(), body]).toString('base64')
+}
+
+function openWith(key: Buffer, sealed: string): string {
+  const bytes = Buffer.from(sealed, 'base64')
+  const decipher = createDecipheriv('aes-256-gcm', key, bytes.subarray(0, 12))
+  decipher.setAuthTag(bytes.subarray(12, 28))
+  return Buffer.concat([decipher.update(bytes.subarray(28)), decipher.final()]).toString('utf8')
+}

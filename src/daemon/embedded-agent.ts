@@ -1,0 +1,39 @@
+import { join } from 'node:path'
+import { type Agent, startAgent } from '../agent/main.ts'
+import type { Clock } from '../shared/time.ts'
+import { createLoopback } from './core/gateway/loopback.ts'
+import type { Daemon } from './main.ts'
+import type { Log } from './core/log.ts'
+import { readVersion } from './version.ts'
+
+/**
+ * Runs an agent inside the daemon's process, over the same WebSocket code as any other (decisions #63): same upgrade, same
+ * headers, same key check, without a network in between.
+ */
+export async function startEmbeddedAgent(
+  daemon: Daemon,
+  options: { nodeId: string; nodeKey: string; dataDir: string; clock: Clock; log: Log },
+): Promise<{ agent: Agent; stop(): Promise<void> }> {
+  const { gateway, holder } = daemon.app
+  const loopback = createLoopback((request, socket, head) => gateway.upgrade(request, socket, head))
+  const agent = await startAgent({
+    dataDir: join(options.dataDir, 'agent'),
+    connect: {
+      url: daemon.url,
+      nodeId: options.nodeId,
+      nodeKey: options.nodeKey,
+      createConnection: () => loopback.connect(),
+    },
+    holder,
+    clock: options.clock,
+    log: options.log.child({ component: 'agent' }),
+    version: readVersion(),
+  })
+  return {
+    agent,
+    stop: async () => {
+      await agent.stop()
+      loopback.close()
+    },
+  }
+}

@@ -1,0 +1,175 @@
+import { randomBytes } from 'node:crypto'
+import { readFile, writeFile } from 'node:fs/promises'
+import { createServer } from 'node:net'
+import { cpus, hostname, totalmem } from 'node:os'
+import { join } from 'node:path'
+import { NewServer } from '../shared/api/servers.ts'
+import type { NewTemplate } from '../shared/api/templates.ts'
+import { newId } from '../shared/ids.ts'
+import { createApiKeyRow, localApiKey } from './auth/api-key-rows.ts'
+import { createFirstAdmin, LOCAL_ADMIN } from './auth/first-admin.ts'
+import type { App } from './app.ts'
+import type { Tx } from './core/db.ts'
+import { createServer as createGameServer } from './servers/create.ts'
+import { ensureStarters } from './templates/starter.ts'
+
+/** The name of the node and context that `panel up` makes. */
+export const LOCAL = 'local'
+
+/** The key that encrypts stored secrets, made at the first run (0600). */
+export async function credentialKey(dataDir: string): Promise<string> {
+  return readOrMake(join(dataDir, 'credential.key'), () => randomBytes(32).toString('base64'))
+}
+
+/** What the first run leaves, and every later one finds. */
+export interface LocalNode {
+  readonly nodeId: string
+  readonly nodeKey: string
+  /** The API key of the context `local`. */
+  readonly token: string
+  readonly first: boolean
+}
+
+/**
+ * Makes everything that a machine needs to run games at once, in one transaction: administrator, API key, location, this
+ * machine as a node, starter templates and the demo server. Later runs make sure that the node and the key are there. The
+ * node's key is a fresh one each time and never leaves the process.
+ */
+export async function ensureLocal(
+  app: App,
+  dataDir: string,
+  starters: readonly NewTemplate[],
+  wish: { readonly demo: boolean },
+): Promise<LocalNode> {
+  const { core, keys } = app
+  const tokenFile = join(dataDir, 'local.key')
+  const kept = await readKept(tokenFile)
+  const valid = kept !== undefined && typeof (await core.credentials.resolve(kept)) !== 'string'
+  const port = await freePort(25_600)
+  const made = await core.db.write(async (tx) => {
+    const first = await app.isSetupRequired()
+    const userId = first
+      ? (await createFirstAdmin(tx, core, { ...LOCAL_ADMIN, origin: null })).userId
+      : await someAdmin(tx)
+    const token = valid ? kept : (await createApiKeyRow(tx, core.clock, localApiKey(userId))).token
+    const node = await ensureNode(tx, app)
+    const nodeKey = await keys.issue(tx, node.id)
+    await ensureStarters(tx, core, starters)
+    if (first && wish.demo) await createDemo(tx, app, { userId, node, port })
+    tx.onCommit(() => core.credentials.changed())
+    return { first, token, nodeId: node.id, nodeKey }
+  })
+  if (!valid) await writeFile(tokenFile, `${made.token}\n`, { mode: 0o600 })
+  return made
+}
+
+async function ensureNode(tx: Tx, { core }: App): Promise<{ id: string; locationId: string }> {
+  const present = await tx.q.selectFrom('node').select(['id', 'locationId']).where('name', '=', LOCAL).executeTakeFirst()
+  if (present !== undefined) return present
+  const stamps = { createdAt: tx.now, updatedAt: tx.now }
+  const actor = { caller: undefined, origin: null }
+  let location = await tx.q.selectFrom('location').select('id').where('name', '=', LOCAL).executeTakeFirst()
+  if (location === undefined) {
+    location = { id: newId('loc', core.clock) }
+    await tx.q.insertInto('location').values({ ...location, name: LOCAL, description: 'This machine', ...stamps }).execute()
+    await core.audit.record(tx, actor, { action: 'location.create', resource: 'location', resourceId: location.id })
+  }
+  const node = { id: newId('node', core.clock), locationId: location.id }
+  await tx.q
+    .insertInto('node')
+    .values({
+      ...node,
+      name: LOCAL,
+      description: 'This machine',
+      hostname: hostname(),
+      publicAddress: '127.0.0.1',
+      defaultIp: '127.0.0.1',
+      maxMemoryMb: Math.floor(totalmem() / 1_048_576),
+      maxCpuCores: cpus().length,
+      memoryOverallocatePercent: 0,
+      cpuOverallocatePercent: -1,
+      maintenance: 0,
+      isOnline: 0,
+      lastSeenAt: null,
+      agentVersion: null,
+      os: null,
+      arch: null,
+      runtimes: '[]',
+      addresses: '[]',
+      journalId: null,
+      eventAck: 0,
+      ...stamps,
+    })
+    .execute()
+  await core.audit.record(tx, actor, { action: 'node.create', resource: 'node', resourceId: node.id })
+  return node
+}
+
+async function createDemo(
+  tx: Tx,
+  app: App,
+  { userId, node, port }: { userId: string; node: { id: string; locationId: string }; port: number },
+): Promise<void> {
+  const template = await tx.q
+    .selectFrom('template')
+    .select('id')
+    .where('name', '=', 'Demo game')
+    .executeTakeFirstOrThrow()
+  const body = NewServer.parse({
+    name: 'demo',
+    description: 'A small game to look around with',
+    templateId: template.id,
+    nodeId: node.id,
+    locationId: node.locationId,
+    ownerId: userId,
+    allocatedMemoryMb: 96,
+    allocatedCpuCores: 0.5,
+    allocatedDiskMb: 256,
+    primaryPort: port,
+    start: true,
+  })
+  await createGameServer(tx, app.serverDeps, { body, caller: null, actor: { caller: undefined, origin: null } })
+}
+
+/** Whoever may do everything: the key of this machine's owner belongs to him. */
+async function someAdmin(tx: Tx): Promise<string> {
+  const rows = await tx.q
+    .selectFrom('userRole')
+    .innerJoin('role', 'role.id', 'userRole.roleId')
+    .select(['userRole.userId', 'role.permissions'])
+    .orderBy('userRole.userId')
+    .execute()
+  const admin = rows.find((row) => row.permissions.includes('"*"'))
+  if (admin === undefined) throw new Error('no account of this installation may do everything; sign in and give one the role')
+  return admin.userId
+}
+
+async function readKept(file: string): Promise<string | undefined> {
+  try {
+    return (await readFile(file, 'utf8')).trim()
+  } catch (error) {
+    if (error instanceof Error && 'code' in error && error.code === 'ENOENT') return undefined
+    throw error
+  }
+}
+
+async function readOrMake(file: string, make: () => string): Promise<string> {
+  const kept = await readKept(file)
+  if (kept !== undefined) return kept
+  const made = make()
+  await writeFile(file, `${made}\n`, { mode: 0o600, flag: 'wx' })
+  return made
+}
+
+/** The first port from `start` on that nobody listens on at this machine. */
+export async function freePort(start: number, host = '127.0.0.1'): Promise<number> {
+  for (let port = start; port < start + 500; port++) {
+    const free = await new Promise<boolean>((resolve) => {
+      const probe = createServer()
+      probe.once('error', () => resolve(false))
+      probe.listen({ port, host, exclusive: true }, () => probe.close(() => resolve(true)))
+    })
+    if (free) return port
+  }
+  throw new Error(`no port between ${start} and ${start + 499} is free`)
+}

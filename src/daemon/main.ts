@@ -1,0 +1,124 @@
+import { once } from 'node:events'
+import { chmod, mkdir } from 'node:fs/promises'
+import type { AddressInfo } from 'node:net'
+import { join } from 'node:path'
+import { fileURLToPath } from 'node:url'
+import { type Clock, isoTime, systemClock } from '../shared/time.ts'
+import { type App, createApp } from './app.ts'
+import { type Config, ConfigError, type ConfigFlags, readConfig } from './config.ts'
+import { Cleanup } from './core/cleanup.ts'
+import { openDb } from './core/db.ts'
+import { createLog, type Log } from './core/log.ts'
+import { migrate, NewerDatabaseError } from './core/migrations.ts'
+import { DataFolderBusy, lockData } from './data-lock.ts'
+import { readVersion } from './version.ts'
+
+/** A running daemon. */
+export interface Daemon {
+  readonly url: string
+  readonly app: App
+  /** Lets requests finish (10 s at most), closes streams and agents, and the database last. */
+  close(): Promise<void>
+}
+
+/** Exit codes of a start that cannot work (decisions #90): configuration, and a host that lacks something. */
+const EXIT_CONFIG = 2
+const EXIT_HOST = 14
+
+/** The command that starts a holder: this very program. */
+export const HOLDER = [
+  process.execPath,
+  fileURLToPath(new URL('../../bin/panel.js', import.meta.url)),
+  '__holder',
+] as const
+
+/** Opens the data folder, brings the database up to date, wires everything and listens. */
+export async function startDaemon(config: Config, options: { log: Log; clock?: Clock }): Promise<Daemon> {
+  const { log, clock = systemClock } = options
+  const cleanup = new Cleanup()
+  try {
+    const lock = await lockData(config.dataDir, isoTime(clock.nowMs()))
+    cleanup.add(() => lock.release())
+    const folder = join(config.dataDir, 'db')
+    await mkdir(folder, { recursive: true, mode: 0o700 })
+    await chmod(folder, 0o700)
+    const file = join(folder, 'panel.db')
+    const schema = await migrate(file)
+    if (schema.from !== schema.to) log.info({ from: schema.from, to: schema.to, snapshot: schema.snapshot }, 'database migrated')
+    const db = await openDb(file, clock)
+    cleanup.add(() => db.close())
+    const app = await createApp({ config, db, clock, log, version: readVersion(), holder: HOLDER })
+    cleanup.add(() => app.close())
+    await app.http.listen({ host: config.host, port: config.port })
+    const { port } = app.http.server.address() as AddressInfo // a TCP listener has one
+    const host = config.host.includes(':') ? `[${config.host}]` : config.host
+    const url = `${config.tls === undefined ? 'http' : 'https'}://${host}:${port}`
+    await lock.announce(url)
+    await app.begin(url)
+    log.info({ url, dataDir: config.dataDir }, 'daemon ready')
+    return { url, app, close: () => cleanup.run() }
+  } catch (error) {
+    await cleanup.run()
+    throw error
+  }
+}
+
+/** `panel daemon run`: in the foreground until a signal; resolves with the exit code. A second signal ends it at once. */
+export async function runDaemon(flags: ConfigFlags): Promise<number> {
+  return runForeground(flags, async (daemon, log) => {
+    if (await daemon.app.isSetupRequired()) {
+      const { setupToken } = daemon.app
+      process.stderr.write(
+        `\nThis installation has no administrator yet. Its setup token (works once):\n\n    ${setupToken}\n\n` +
+          `Complete it with: panel setup --url ${daemon.url}\n\n`,
+      )
+    }
+    await stopSignal(log)
+  })
+}
+
+/** Starts a daemon, does `work`, and stops it; tells why a start fails as a person would want to read it. */
+export async function runForeground(flags: ConfigFlags, work: (daemon: Daemon, log: Log) => Promise<void>): Promise<number> {
+  let config: Config
+  try {
+    config = readConfig(flags)
+  } catch (error) {
+    if (!(error instanceof ConfigError)) throw error
+    process.stderr.write(`${error.message}\n`)
+    return EXIT_CONFIG
+  }
+  const log = createLog({ level: config.logLevel, format: config.logFormat })
+  for (const name of config.unknownVariables) log.warn({ name }, 'unknown environment variable')
+  let daemon: Daemon
+  try {
+    daemon = await startDaemon(config, { log })
+  } catch (error) {
+    const reason = startFailure(error)
+    if (reason === undefined) throw error
+    process.stderr.write(`${reason}\n`)
+    return EXIT_HOST
+  }
+  try {
+    await work(daemon, log)
+  } finally {
+    await daemon.close()
+    log.info('daemon stopped; games run on')
+  }
+  return 0
+}
+
+/** Resolves at the first SIGINT or SIGTERM; from then on another one ends the process. */
+export async function stopSignal(log: Log): Promise<void> {
+  const signals = ['SIGINT', 'SIGTERM', 'SIGHUP'] as const
+  const first = await Promise.race(signals.map((name) => once(process, name).then(() => name)))
+  log.info({ signal: first }, 'stopping')
+  for (const name of signals) process.once(name, () => process.exit(name === 'SIGTERM' ? 143 : 130))
+}
+
+function startFailure(error: unknown): string | undefined {
+  if (error instanceof DataFolderBusy || error instanceof NewerDatabaseError) return `panel: ${error.message}`
+  if (!(error instanceof Error) || !('code' in error)) return undefined
+  if (error.code === 'EADDRINUSE') return `panel: ${error.message}: another program listens there; choose one with --listen`
+  if (error.code === 'EACCES' || error.code === 'EADDRNOTAVAIL' || error.code === 'EROFS') return `panel: ${error.message}`
+  return undefined
+}

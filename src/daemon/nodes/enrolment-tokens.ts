@@ -1,0 +1,34 @@
+import { newId } from '../../shared/ids.ts'
+import { type Clock, type IsoTime, isoTime } from '../../shared/time.ts'
+import type { Tx } from '../core/db.ts'
+import { newSecret, sha256 } from '../core/secrets.ts'
+
+/** Makes a one-time token for a machine to join as this node. Only its hash is stored. */
+export async function createEnrolmentToken(
+  tx: Tx,
+  { nodeId, ttlSeconds, clock }: { nodeId: string; ttlSeconds: number; clock: Clock },
+): Promise<{ token: string; expiresAt: IsoTime }> {
+  // Tokens that can never be redeemed again are answered like unknown ones, so their rows are of no use.
+  await tx.q
+    .deleteFrom('deploymentToken')
+    .where('nodeId', '=', nodeId)
+    .where((eb) => eb.or([eb('expiresAt', '<=', tx.now), eb('usedAt', 'is not', null)]))
+    .execute()
+  const token = newSecret()
+  const expiresAt = isoTime(Date.parse(tx.now) + ttlSeconds * 1000)
+  const row = { id: newId('tok', clock), nodeId, tokenHash: sha256(token), expiresAt, usedAt: null, createdAt: tx.now }
+  await tx.q.insertInto('deploymentToken').values(row).execute()
+  return { token, expiresAt }
+}
+
+/** Uses the token up, in one statement, so that it has one winner; `undefined` when it is wrong, used or expired. */
+export async function redeemEnrolmentToken(tx: Tx, token: string): Promise<{ nodeId: string } | undefined> {
+  return tx.q
+    .updateTable('deploymentToken')
+    .set({ usedAt: tx.now })
+    .where('tokenHash', '=', sha256(token))
+    .where('usedAt', 'is', null)
+    .where('expiresAt', '>', tx.now)
+    .returning('nodeId')
+    .executeTakeFirst()
+}

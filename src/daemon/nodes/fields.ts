@@ -1,0 +1,63 @@
+import type { z } from 'zod'
+import type { createNode, updateNode } from '../../shared/api/nodes.ts'
+import { fieldError } from '../../shared/errors.ts'
+import { canonicalIp, isUnspecified } from './addresses.ts'
+
+/** What people decide about a node. */
+export interface NodeFields {
+  readonly name: string
+  readonly description: string | null
+  readonly locationId: string
+  readonly hostname: string
+  readonly publicAddress: string
+  readonly defaultIp: string
+  readonly maxMemoryMb: number
+  readonly maxCpuCores: number
+  readonly memoryOverallocatePercent: number
+  readonly cpuOverallocatePercent: number
+}
+
+/** The name of a node that was added without one; enrolment replaces it by the machine's own. */
+export const UNNAMED_HOST = 'localhost'
+
+const LOOPBACK = '127.0.0.1'
+
+/**
+ * The fields of a new node. Without addresses it is taken for this machine. Servers get `defaultIp` unless they name
+ * another one: the given one, else the public address where that is an IP address, else 127.0.0.1 (decisions §3.6).
+ */
+export function newNodeFields(body: z.output<typeof createNode.body>): NodeFields {
+  const hostname = body.hostname ?? body.publicAddress ?? UNNAMED_HOST
+  const publicAddress = body.publicAddress ?? body.hostname ?? LOOPBACK
+  const publicIp = canonicalIp(publicAddress)
+  const ownIp = publicIp === undefined || isUnspecified(publicIp) ? LOOPBACK : publicIp
+  return {
+    name: body.name,
+    description: body.description ?? null,
+    locationId: body.locationId,
+    hostname,
+    publicAddress,
+    defaultIp: body.defaultIp === undefined ? ownIp : boundAddress(body.defaultIp),
+    maxMemoryMb: body.maxMemoryMb,
+    maxCpuCores: body.maxCpuCores,
+    memoryOverallocatePercent: body.memoryOverallocatePercent ?? 0,
+    cpuOverallocatePercent: body.cpuOverallocatePercent ?? 0,
+  }
+}
+
+/** The fields that an edit names; the others stay. */
+export function editedFields(body: z.output<typeof updateNode.body>): Partial<NodeFields> {
+  const { description, defaultIp, ...rest } = body
+  const named = Object.entries(rest).filter(([, value]) => value !== undefined)
+  return {
+    ...Object.fromEntries(named),
+    ...(description === undefined ? {} : { description }),
+    ...(defaultIp === undefined ? {} : { defaultIp: boundAddress(defaultIp) }),
+  }
+}
+
+function boundAddress(text: string): string {
+  const ip = canonicalIp(text)
+  if (ip === undefined || isUnspecified(ip)) throw fieldError('body.defaultIp', 'must be one address of the node')
+  return ip
+}

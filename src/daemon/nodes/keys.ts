@@ -1,0 +1,91 @@
+import { newId } from '../../shared/ids.ts'
+import type { Clock, IsoTime } from '../../shared/time.ts'
+import type { Db, Queries, Tx } from '../core/db.ts'
+import { formatToken, newSecret, parseToken, secretMatches, sha256 } from '../core/secrets.ts'
+
+/** What may be shown of a key. */
+export interface NodeKeyInfo {
+  readonly id: string
+  readonly preview: string
+  readonly createdAt: IsoTime
+  readonly lastUsedAt: IsoTime | null
+}
+
+/**
+ * The keys by which agents prove to be their nodes. A node has at most one: issuing another one ends the first at once.
+ * Nothing is remembered between two verifications.
+ */
+export interface NodeKeys {
+  /** Whether this is the node's key; an unknown node and a wrong key are the same answer. */
+  verify(nodeId: string, key: string): Promise<'ok' | 'unknown'>
+  /** Makes a key for the node, replaces the one it had, and answers it in clear for this once. */
+  issue(tx: Tx, nodeId: string): Promise<string>
+  /** Ends the node's key; answers whether there was one. */
+  revoke(tx: Tx, nodeId: string): Promise<boolean>
+  find(q: Queries, nodeId: string): Promise<NodeKeyInfo | undefined>
+  /**
+   * Calls back after the commit that ended a key of the node. Who verifies and only then registers a connection verifies
+   * once more after registering: the key may have ended between the two.
+   */
+  onRevoked(listener: (nodeId: string) => void): () => void
+}
+
+const SEEN_MS = 60_000
+const PREVIEW_CHARACTERS = 12
+
+/** The keys over their table. */
+export function createNodeKeys({ db, clock }: { db: Db; clock: Clock }): NodeKeys {
+  const listeners = new Set<(nodeId: string) => void>()
+  const revoke = async (tx: Tx, nodeId: string): Promise<boolean> => {
+    const ended = await tx.q.deleteFrom('nodeKey').where('nodeId', '=', nodeId).returning('id').execute()
+    if (ended.length === 0) return false
+    tx.onCommit(() => {
+      for (const listener of listeners) listener(nodeId)
+    })
+    return true
+  }
+  return {
+    revoke,
+    verify: async (nodeId, key) => {
+      const token = parseToken(key)
+      if (token?.kind !== 'pnk') return 'unknown'
+      const row = await db.read.selectFrom('nodeKey').selectAll().where('id', '=', token.id).executeTakeFirst()
+      if (!secretMatches(token.secret, row?.secretHash ?? '') || row?.nodeId !== nodeId) return 'unknown'
+      const seen = row.lastUsedAt === null ? undefined : Date.parse(row.lastUsedAt)
+      if (seen === undefined || clock.nowMs() - seen > SEEN_MS) await markUsed(db, row.id)
+      return 'ok'
+    },
+    issue: async (tx, nodeId) => {
+      await revoke(tx, nodeId)
+      const id = newId('nky', clock)
+      const secret = newSecret()
+      const token = formatToken('pnk', id, secret)
+      const row = {
+        id,
+        nodeId,
+        secretHash: sha256(secret),
+        preview: `${token.slice(0, PREVIEW_CHARACTERS)}…`,
+        createdAt: tx.now,
+        lastUsedAt: null,
+      }
+      await tx.q.insertInto('nodeKey').values(row).execute()
+      return token
+    },
+    find: (q, nodeId) =>
+      q
+        .selectFrom('nodeKey')
+        .select(['id', 'preview', 'createdAt', 'lastUsedAt'])
+        .where('nodeId', '=', nodeId)
+        .executeTakeFirst(),
+    onRevoked: (listener) => {
+      listeners.add(listener)
+      return () => listeners.delete(listener)
+    },
+  }
+}
+
+async function markUsed(db: Db, id: string): Promise<void> {
+  await db.write(async (tx) => {
+    await tx.q.updateTable('nodeKey').set({ lastUsedAt: tx.now }).where('id', '=', id).execute()
+  })
+}

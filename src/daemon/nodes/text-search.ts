@@ -1,0 +1,14 @@
+import { type RawBuilder, type SqlBool, sql } from 'kysely'
+
+/**
+ * The condition of a list's `search`: the id begins with the text (with or without its prefix), or one of the columns
+ * contains it. ASCII letters match in either case; `%` and `_` stand for themselves.
+ */
+export function textMatches(search: string, idColumn: string, columns: readonly string[]): RawBuilder<SqlBool> {
+  const text = search.trim().replace(/[\\%_]/g, '\\$&')
+  const contains = columns.map(
+    (column) => sql`lower(${sql.ref(column)}) like lower(${`%${text}%`}) escape '\\'`,
+  )
+  const beginnings = [`${text}%`, `%\\_${text}%`].map((pattern) => sql`${sql.ref(idColumn)} like ${pattern} escape '\\'`)
+  return sql<SqlBool>`(${sql.join([...beginnings, ...contains], sql` or `)})`
+}

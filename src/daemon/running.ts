@@ -1,0 +1,40 @@
+import { resolve } from 'node:path'
+import { systemClock } from '../shared/time.ts'
+import { defaultDataDir } from './config.ts'
+import { findHolder } from './data-lock.ts'
+
+/** The daemon that works on a data folder. */
+export interface RunningDaemon {
+  readonly pid: number
+  readonly url: string | undefined
+  readonly startedAt: string | undefined
+  readonly dataDir: string
+}
+
+const POLL_MS = 100
+
+/** The daemon of this data folder (default: the usual one), `undefined` when none runs. */
+export async function findDaemon(options: { dataDir: string | undefined }): Promise<RunningDaemon | undefined> {
+  const dataDir = resolve(options.dataDir ?? defaultDataDir())
+  const holder = await findHolder(dataDir)
+  if (holder === undefined) return undefined
+  return { pid: holder.pid, url: holder.url, startedAt: holder.startedAt, dataDir }
+}
+
+/** Asks the daemon to stop and resolves when it is gone; games run on. Rejects when it takes longer than `timeoutMs`. */
+export async function stopDaemon(options: {
+  dataDir: string | undefined
+  timeoutMs: number
+}): Promise<RunningDaemon | undefined> {
+  const daemon = await findDaemon(options)
+  if (daemon === undefined) return undefined
+  process.kill(daemon.pid, 'SIGTERM')
+  const deadline = systemClock.monotonicMs() + options.timeoutMs
+  while ((await findDaemon(options))?.pid === daemon.pid) {
+    if (systemClock.monotonicMs() > deadline) {
+      throw new Error(`the daemon (process ${daemon.pid}) did not stop within ${options.timeoutMs / 1000} s`)
+    }
+    await systemClock.sleep(POLL_MS)
+  }
+  return daemon
+}

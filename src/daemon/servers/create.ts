@@ -1,0 +1,145 @@
+import type { z } from 'zod'
+import type { NewServer } from '../../shared/api/servers.ts'
+import { fieldError, PanelError } from '../../shared/errors.ts'
+import { RuntimeReport } from '../../shared/frames.ts'
+import { newId, uuidOf } from '../../shared/ids.ts'
+import { grants } from '../../shared/permissions.ts'
+import type { RuntimeName } from '../../shared/server-spec.ts'
+import type { Actor } from '../core/audit.ts'
+import type { Bus } from '../core/bus.ts'
+import type { Caller } from '../core/caller.ts'
+import type { Tx } from '../core/db.ts'
+import { parseJson } from '../core/json.ts'
+import { claimAllocation } from '../nodes/allocation-claims.ts'
+import { ensureCapacity } from '../nodes/capacity.ts'
+import { checkEnvironment } from '../templates/rules.ts'
+import { addCommand, type OrderDeps } from './orders.ts'
+import { definitionOf } from './view.ts'
+
+/** A creation by this caller; `null`: by the daemon itself for `ownerId`. */
+interface Creation {
+  readonly body: z.output<typeof NewServer>
+  readonly caller: Caller | null
+  readonly actor: Actor
+}
+
+/**
+ * Creates a server: address, sizes, variables and references are checked and claimed in one transaction, and its
+ * installation is queued. A node that is away gets it when it is back.
+ */
+export async function createServer(tx: Tx, deps: OrderDeps & { readonly bus: Bus }, creation: Creation): Promise<string> {
+  const { body, caller } = creation
+  const owner = await ownerOf(tx, creation)
+  const template = await templateOf(tx, body.templateId)
+  const node = await tx.q.selectFrom('node').selectAll().where('id', '=', body.nodeId).executeTakeFirst()
+  if (node === undefined) throw new PanelError('NODE_NOT_FOUND', 'There is no such node')
+  if (node.locationId !== body.locationId) {
+    const location = await tx.q.selectFrom('location').select('id').where('id', '=', body.locationId).executeTakeFirst()
+    if (location === undefined) throw new PanelError('LOCATION_NOT_FOUND', 'There is no such location')
+    throw fieldError('body.locationId', 'must be the location of the node')
+  }
+  if (typeof body.startupCommand === 'string' && caller !== null && !grants(caller.permissions, 'admin.write')) {
+    throw new PanelError('PERMISSION_DENIED', 'A startup line of its own needs admin.write', { meta: { missing: ['admin.write'] } })
+  }
+  const { environment, problems } = checkEnvironment(template.variables, body.environment, {})
+  if (problems.length > 0) {
+    throw new PanelError('VALIDATION_ERROR', 'Some variables are not valid', { details: problems })
+  }
+  await ensureCapacity(tx, node, { memoryMb: body.allocatedMemoryMb, cpuCores: body.allocatedCpuCores })
+  const runtime = chooseRuntime(body.runtime, template.runtimes, parseJson(RuntimeReport.array(), node.runtimes))
+  const id = newId('srv', deps.clock)
+  const allocation = await claimAllocation(tx, {
+    nodeId: node.id,
+    serverId: id,
+    clock: deps.clock,
+    wanted:
+      body.allocationId === undefined
+        ? { ip: body.primaryIp ?? node.defaultIp, port: body.primaryPort ?? 0 }
+        : { allocationId: body.allocationId },
+  })
+  const installs = template.installScript !== null
+  await tx.q
+    .insertInto('server')
+    .values({
+      id,
+      uuid: uuidOf(id) ?? id,
+      name: body.name,
+      description: body.description ?? null,
+      templateId: body.templateId,
+      nodeId: node.id,
+      locationId: node.locationId,
+      ownerId: owner,
+      allocationId: allocation.id,
+      runtime,
+      memoryMb: body.allocatedMemoryMb,
+      cpuCores: body.allocatedCpuCores,
+      diskMb: body.allocatedDiskMb,
+      swapMb: body.allocatedSwapMb,
+      environment: JSON.stringify(environment),
+      startupCommand: body.startupCommand ?? null,
+      restartPolicy: body.restartPolicy,
+      maxCrashCount: body.maxCrashCount,
+      desired: body.start ? 'running' : 'stopped',
+      generation: 1,
+      power: 'offline',
+      installed: installs ? 0 : 1,
+      failed: 0,
+      crashed: 0,
+      crashCount: 0,
+      observedGeneration: 0,
+      createdAt: tx.now,
+      updatedAt: tx.now,
+    })
+    .execute()
+  const row = { id, nodeId: node.id }
+  const op = installs ? 'install' : body.start ? 'start' : 'apply'
+  await addCommand(tx, deps, { row, generation: 1, op, args: installs ? { wipe: false, thenStart: body.start } : {} })
+  await deps.audit.record(tx, creation.actor, {
+    action: 'server.create',
+    resource: 'server',
+    resourceId: id,
+    details: { name: body.name, nodeId: node.id, templateId: body.templateId, ownerId: owner, port: allocation.port },
+  })
+  const createdBy = caller?.userId ?? null
+  const data = { serverName: body.name, ownerId: owner, nodeId: node.id, createdBy }
+  await deps.bus.append(tx, { type: 'server_created', serverId: id, data })
+  return id
+}
+
+/** The owner is the caller; naming another one needs `admin.write`. */
+async function ownerOf(tx: Tx, { body, caller }: Creation): Promise<string> {
+  const wanted = body.ownerId ?? caller?.userId
+  if (wanted === undefined) throw fieldError('body.ownerId', 'is required')
+  if (caller !== null && wanted !== caller.userId && !grants(caller.permissions, 'admin.write')) {
+    throw new PanelError('PERMISSION_DENIED', 'A server for somebody else needs admin.write', { meta: { missing: ['admin.write'] } })
+  }
+  const user = await tx.q.selectFrom('user').select('id').where('id', '=', wanted).executeTakeFirst()
+  if (user === undefined) throw new PanelError('USER_NOT_FOUND', 'There is no such user')
+  return user.id
+}
+
+async function templateOf(tx: Tx, id: string) {
+  const row = await tx.q
+    .selectFrom('template')
+    .select('definition as templateDefinition')
+    .where('id', '=', id)
+    .executeTakeFirst()
+  if (row === undefined) throw new PanelError('TEMPLATE_NOT_FOUND', 'There is no such template')
+  return definitionOf(row)
+}
+
+/** The wished runtime, or the template's first that the node offers; a node that never reported is taken at its word. */
+function chooseRuntime(
+  wished: RuntimeName | undefined,
+  templates: readonly RuntimeName[],
+  offered: readonly RuntimeReport[],
+): RuntimeName {
+  const reason = (name: RuntimeName): string => offered.find((runtime) => runtime.name === name)?.reason ?? 'not offered'
+  const works = (name: RuntimeName): boolean =>
+    offered.length === 0 || offered.some((runtime) => runtime.name === name && runtime.ok)
+  const choices = wished === undefined ? templates : templates.filter((name) => name === wished)
+  const found = choices.find(works)
+  if (found !== undefined) return found
+  if (choices.length === 0) throw fieldError('body.runtime', `must be one of the template's: ${templates.join(', ')}`)
+  throw new PanelError('CONFLICT', `The node cannot run this: ${choices.map((name) => `${name}: ${reason(name)}`).join('; ')}`)
+}

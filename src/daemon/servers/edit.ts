@@ -1,0 +1,164 @@
+import type { z } from 'zod'
+import type { ServerPatch } from '../../shared/api/servers.ts'
+import { PanelError } from '../../shared/errors.ts'
+import { grants } from '../../shared/permissions.ts'
+import type { Clock } from '../../shared/time.ts'
+import { type Actor, changes } from '../core/audit.ts'
+import type { Bus } from '../core/bus.ts'
+import type { Caller } from '../core/caller.ts'
+import type { Tx } from '../core/db.ts'
+import { claimAllocation, releaseAllocations } from '../nodes/allocation-claims.ts'
+import { ensureCapacity } from '../nodes/capacity.ts'
+import { checkEnvironment } from '../templates/rules.ts'
+import { addCommand, nextGeneration, type OrderDeps, refuseSuspended } from './orders.ts'
+import { findServerRow, type ServerRow } from './repo.ts'
+import { definitionOf, environmentOf, MASK, statusOf } from './view.ts'
+
+/** Fields that say what a server costs and where it listens: the operator's, not the owner's (api.md §14.4). */
+const OPERATOR_FIELDS = [
+  'allocatedMemoryMb',
+  'allocatedCpuCores',
+  'allocatedDiskMb',
+  'allocatedSwapMb',
+  'primaryPort',
+  'primaryIp',
+  'allocationId',
+  'startupCommand',
+] as const satisfies readonly (keyof ServerPatch)[]
+
+type Patch = z.output<typeof ServerPatch>
+
+/** Edits a server; what changes how it runs reaches its node as a new specification, in force at the next start. */
+export async function editServer(
+  tx: Tx,
+  deps: OrderDeps & { readonly bus: Bus },
+  edit: { readonly serverId: string; readonly patch: Patch; readonly caller: Caller; readonly actor: Actor },
+): Promise<void> {
+  const row = await findServerRow(tx.q, edit.serverId)
+  if (row === undefined) throw new PanelError('SERVER_NOT_FOUND', 'There is no such server')
+  refuseSuspended(row)
+  if (row.deletingAt !== null) {
+    throw new PanelError('SERVER_INVALID_STATE', 'This server is being deleted', { meta: { currentStatus: 'deleting', allowed: [] } })
+  }
+  const before = comparable(row)
+  const wanted = await wantedColumns({ tx, clock: deps.clock, caller: edit.caller }, row, edit.patch)
+  const changed = changes(before, wanted.columns)
+  if (changed === undefined) return
+  refuseOperatorFields(edit.caller, edit.patch, changed)
+  const { memoryMb, cpuCores } = { ...row, ...wanted.columns }
+  if (memoryMb > row.memoryMb || cpuCores > row.cpuCores) {
+    const node = await tx.q.selectFrom('node').selectAll().where('id', '=', row.nodeId).executeTakeFirstOrThrow()
+    await ensureCapacity(tx, node, { memoryMb, cpuCores }, row.id)
+  }
+  await tx.q.updateTable('server').set({ ...wanted.columns, updatedAt: tx.now }).where('id', '=', row.id).execute()
+  const generation = await nextGeneration(tx, row, {})
+  await dropQueuedApplies(tx, row)
+  await addCommand(tx, deps, { row, generation, op: 'apply', args: {} })
+  await deps.audit.record(tx, edit.actor, {
+    action: 'server.update',
+    resource: 'server',
+    resourceId: row.id,
+    details: maskEnvironment(changed, row),
+  })
+  const data = { updatedBy: edit.caller.userId, change: Object.keys(changed).join(',') }
+  await deps.bus.append(tx, { type: 'server_updated', serverId: row.id, data })
+}
+
+async function wantedColumns(at: { tx: Tx; clock: Clock; caller: Caller }, row: ServerRow, patch: Patch) {
+  const allocationId = await movedAllocation(at, row, patch)
+  const columns = {
+    ...(patch.name === undefined ? {} : { name: patch.name }),
+    ...(patch.description === undefined ? {} : { description: patch.description }),
+    ...(patch.startupCommand === undefined ? {} : { startupCommand: patch.startupCommand }),
+    ...(patch.allocatedMemoryMb === undefined ? {} : { memoryMb: patch.allocatedMemoryMb }),
+    ...(patch.allocatedCpuCores === undefined ? {} : { cpuCores: patch.allocatedCpuCores }),
+    ...(patch.allocatedDiskMb === undefined ? {} : { diskMb: patch.allocatedDiskMb }),
+    ...(patch.allocatedSwapMb === undefined ? {} : { swapMb: patch.allocatedSwapMb }),
+    ...(patch.restartPolicy === undefined ? {} : { restartPolicy: patch.restartPolicy }),
+    ...(patch.maxCrashCount === undefined ? {} : { maxCrashCount: patch.maxCrashCount }),
+    ...(patch.environment === undefined ? {} : { environment: JSON.stringify(wantedEnvironment(row, patch.environment)) }),
+    ...(allocationId === undefined ? {} : { allocationId }),
+  }
+  return { columns }
+}
+
+/** Names that are not given keep their value; the mask of a secret means unchanged. */
+function wantedEnvironment(row: ServerRow, given: Record<string, string>): Record<string, string> {
+  const existing = environmentOf(row)
+  const changed = Object.fromEntries(Object.entries(given).filter(([, value]) => value !== MASK))
+  const { environment, problems } = checkEnvironment(definitionOf(row).variables, { ...existing, ...changed }, { existing })
+  if (problems.length > 0) throw new PanelError('VALIDATION_ERROR', 'Some variables are not valid', { details: problems })
+  return environment
+}
+
+async function movedAllocation(
+  { tx, clock, caller }: { tx: Tx; clock: Clock; caller: Caller },
+  row: ServerRow,
+  patch: Patch,
+): Promise<string | undefined> {
+  const { allocationId, primaryPort, primaryIp } = patch
+  if (allocationId === undefined && primaryPort === undefined && primaryIp === undefined) return undefined
+  const ip = primaryIp ?? row.ip
+  const port = primaryPort ?? row.port
+  const same = allocationId === undefined ? ip === row.ip && port === row.port : allocationId === row.allocationId
+  if (same) return undefined
+  refuseOperatorFields(caller, patch, { allocationId: true })
+  const status = statusOf(row)
+  if (row.power !== 'offline') {
+    throw new PanelError('SERVER_MUST_BE_STOPPED', 'Stop the server before you give it another address', {
+      meta: { currentStatus: status },
+    })
+  }
+  const wanted = allocationId === undefined ? { ip, port } : { allocationId }
+  await releaseAllocations(tx, row.id)
+  return (await claimAllocation(tx, { nodeId: row.nodeId, serverId: row.id, clock, wanted })).id
+}
+
+function refuseOperatorFields(caller: Caller, patch: Patch, changed: Readonly<Record<string, unknown>>): void {
+  if (grants(caller.permissions, 'admin.write')) return
+  const column: Partial<Record<keyof Patch, string>> = {
+    allocatedMemoryMb: 'memoryMb',
+    allocatedCpuCores: 'cpuCores',
+    allocatedDiskMb: 'diskMb',
+    allocatedSwapMb: 'swapMb',
+    primaryPort: 'allocationId',
+    primaryIp: 'allocationId',
+  }
+  const touched = OPERATOR_FIELDS.filter((field) => patch[field] !== undefined && (column[field] ?? field) in changed)
+  if (touched.length === 0) return
+  throw new PanelError('PERMISSION_DENIED', `Changing ${touched.join(', ')} needs admin.write`, { meta: { missing: ['admin.write'] } })
+}
+
+function comparable(row: ServerRow): Record<string, unknown> {
+  const { name, description, startupCommand, memoryMb, cpuCores, diskMb, swapMb, restartPolicy, maxCrashCount } = row
+  const { environment, allocationId } = row
+  return {
+    name, description, startupCommand, memoryMb, cpuCores, diskMb, swapMb, restartPolicy, maxCrashCount, environment, allocationId,
+  } // biome-ignore format: columns
+}
+
+/** The newest specification is all that a node needs: older ones that have not left yet are dropped. */
+async function dropQueuedApplies(tx: Tx, row: ServerRow): Promise<void> {
+  await tx.q
+    .deleteFrom('command')
+    .where('nodeId', '=', row.nodeId)
+    .where('serverId', '=', row.id)
+    .where('op', '=', 'apply')
+    .where('state', '=', 'queued')
+    .execute()
+}
+
+/** Variables may hold secrets: the audit row names those that changed, and the values of those that are none. */
+function maskEnvironment(
+  changed: Record<string, { before: unknown; after: unknown }>,
+  row: ServerRow,
+): Record<string, unknown> {
+  const { environment, ...rest } = changed
+  if (environment === undefined) return rest
+  const secret = new Set(definitionOf(row).variables.flatMap((variable) => (variable.secret ? [variable.name] : [])))
+  const before = environmentOf(row)
+  const after = environmentOf({ environment: String(environment.after) })
+  const values = changes(before, after) ?? {}
+  const shown = Object.entries(values).map(([name, value]) => [name, secret.has(name) ? MASK : value])
+  return { ...rest, environment: Object.fromEntries(shown) }
+}

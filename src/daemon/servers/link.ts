@@ -1,0 +1,36 @@
+import type { Bus } from '../core/bus.ts'
+import type { Db } from '../core/db.ts'
+import type { GatewayHandlers } from '../core/gateway/handlers.ts'
+import type { Settings } from '../core/settings.ts'
+import type { LinkedServers } from '../nodes/link.ts'
+import { finishCommand, markUnknown, observe, observeAbsent } from './observe.ts'
+import { forgetDeleted } from './remove.ts'
+import { findServerRow } from './repo.ts'
+import { buildSpec, commandOp } from './spec.ts'
+
+/** What servers do with what agents say, and what agents are told of servers. */
+export type ServerLink = LinkedServers & Pick<GatewayHandlers, 'onEvent' | 'commandFrame'>
+
+/** The link between the rows of servers and the gateway. */
+export function createServerLink({ db, bus, settings }: { db: Db; bus: Bus; settings: Settings }): ServerLink {
+  const finish: LinkedServers['finishCommand'] = async (tx, nodeId, done) => {
+    const command = await finishCommand(tx, bus, nodeId, done)
+    if (command?.op === 'delete' && done.ok) await forgetDeleted(tx, bus, command.serverId)
+  }
+  return {
+    observe: (tx, nodeId, report, at) => observe(tx, bus, nodeId, report, at),
+    observeAbsent: (tx, nodeId, present) => observeAbsent(tx, bus, nodeId, present),
+    markUnknown: (tx, nodeId) => markUnknown(tx, bus, nodeId),
+    finishCommand: finish,
+    onEvent: async (tx, nodeId, event, at) => {
+      if (event.type === 'command.done') await finish(tx, nodeId, event)
+      else await observe(tx, bus, nodeId, event.report, at)
+    },
+    commandFrame: async (command) => {
+      const row = await findServerRow(db.read, command.serverId)
+      const args = JSON.parse(command.args) as Record<string, unknown> // written by addCommand from an object
+      if (row === undefined) return command.op === 'delete' ? { op: 'delete', keepFiles: args['keepFiles'] === true } : undefined
+      return commandOp(command.op, args, buildSpec(row, command.generation, settings.get('console.logMb')))
+    },
+  }
+}

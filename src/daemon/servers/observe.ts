@@ -1,0 +1,168 @@
+import type { AgentEvent, ServerReport } from '../../shared/frames.ts'
+import type { DesiredState } from '../../shared/server-life.ts'
+import { type IsoTime, isoTime } from '../../shared/time.ts'
+import type { Bus } from '../core/bus.ts'
+import type { Tx } from '../core/db.ts'
+import type { ReportedAt } from '../core/gateway/handlers.ts'
+import { findServerRow, type ServerRow } from './repo.ts'
+import { statusOf } from './view.ts'
+
+/**
+ * Writes what an agent reports of a server of its own: the only writer of observed state (decisions #51). Returns false
+ * when the node has no such server.
+ */
+export async function observe(tx: Tx, bus: Bus, nodeId: string, report: ServerReport, at: ReportedAt): Promise<boolean> {
+  const row = await findServerRow(tx.q, report.serverId)
+  if (row === undefined || row.nodeId !== nodeId) return false
+  const seen = observedColumns(row, report, at)
+  const desired = await desiredAfter(tx, row, report)
+  await tx.q
+    .updateTable('server')
+    .set({ ...seen, desired, observedAt: tx.now })
+    .where('id', '=', row.id)
+    .execute()
+  await tell(tx, bus, row, { ...row, ...seen, desired })
+  return true
+}
+
+/** Running servers of a node that is away: nobody knows what they do now. */
+export async function markUnknown(tx: Tx, bus: Bus, nodeId: string): Promise<void> {
+  const rows = await tx.q
+    .selectFrom('server')
+    .select('id')
+    .where('nodeId', '=', nodeId)
+    .where('power', 'in', ['starting', 'running', 'stopping'])
+    .execute()
+  for (const { id } of rows) {
+    const row = await findServerRow(tx.q, id)
+    if (row === undefined) continue
+    const seen = { power: 'unknown', lastKnownPower: row.power } as const
+    await tx.q.updateTable('server').set(seen).where('id', '=', id).execute()
+    await tell(tx, bus, row, { ...row, ...seen })
+  }
+}
+
+/** Servers that the node's snapshot does not name have neither process nor files there. */
+export async function observeAbsent(tx: Tx, bus: Bus, nodeId: string, present: ReadonlySet<string>): Promise<void> {
+  const rows = await tx.q.selectFrom('server').select(['id', 'power', 'activity']).where('nodeId', '=', nodeId).execute()
+  for (const { id, power, activity } of rows) {
+    if (present.has(id) || (power === 'offline' && activity === null)) continue
+    const row = await findServerRow(tx.q, id)
+    if (row === undefined) continue
+    const reason = 'The node does not know this server any more; install it again'
+    const seen = { power: 'offline', lastKnownPower: null, activity: null, pid: null, startedAt: null, reason } as const
+    await tx.q.updateTable('server').set({ ...seen, observedAt: tx.now }).where('id', '=', id).execute()
+    await tell(tx, bus, row, { ...row, ...seen })
+  }
+}
+
+/** Writes and tells the end of an order, once; answers the order, `undefined` when its end was told before. */
+export async function finishCommand(
+  tx: Tx,
+  bus: Bus,
+  nodeId: string,
+  done: Extract<AgentEvent, { type: 'command.done' }>,
+): Promise<{ op: string; serverId: string } | undefined> {
+  const command = await tx.q
+    .updateTable('command')
+    .set({
+      state: done.ok ? 'done' : 'failed',
+      error: done.error === null ? null : JSON.stringify(done.error),
+      noop: done.noop ? 1 : 0,
+      endedAt: tx.now,
+    })
+    .where('id', '=', done.commandId)
+    .where('nodeId', '=', nodeId)
+    .where('endedAt', 'is', null)
+    .returning(['op', 'serverId'])
+    .executeTakeFirst()
+  if (command === undefined) return undefined
+  await bus.append(tx, {
+    type: 'server_command_done',
+    serverId: command.serverId,
+    data: {
+      commandId: done.commandId,
+      op: command.op,
+      ok: done.ok,
+      noop: done.noop,
+      code: done.error?.code ?? null,
+      error: done.error?.message ?? null,
+    },
+  })
+  return command
+}
+
+function observedColumns(row: ServerRow, report: ServerReport, at: ReportedAt) {
+  const instant = (msAgo: number): IsoTime => isoTime(at.receivedMs - at.ageMs - msAgo)
+  const crashed = report.crash.count > row.crashCount
+  const { nextRestartMs } = report.crash
+  return {
+    power: report.power,
+    lastKnownPower: null,
+    activity: report.activity,
+    installed: report.installed ? 1 : row.installed === 1 && report.installError === null ? 1 : 0,
+    failed: report.installError === null ? 0 : 1,
+    crashed: report.crash.crashed ? 1 : 0,
+    crashCount: report.crash.count,
+    reason: report.installError ?? report.reason,
+    observedGeneration: report.generation,
+    startedAt: report.uptimeMs === null ? null : sameStart(row, report, instant(report.uptimeMs)),
+    pid: report.pid,
+    lastExitCode: report.lastExit?.code ?? null,
+    lastExitSignal: report.lastExit?.signal ?? null,
+    lastCrashAt: crashed ? instant(0) : row.lastCrashAt,
+    nextRestartAt: nextRestartMs === null ? null : instant(-nextRestartMs),
+  } as const
+}
+
+/** The same process keeps its start; else every report would move it by its travel time. */
+function sameStart(row: ServerRow, report: ServerReport, computed: IsoTime): IsoTime {
+  return row.startedAt !== null && row.pid === report.pid ? row.startedAt : computed
+}
+
+/**
+ * The intent follows what a person did at the game itself: a clean end by itself means stopped, a process means running.
+ * Only when the agent has seen the newest intent and no order is under way.
+ */
+async function desiredAfter(tx: Tx, row: ServerRow, report: ServerReport): Promise<DesiredState> {
+  if (report.generation < row.generation || report.activity !== null) return row.desired
+  const open = await tx.q
+    .selectFrom('command')
+    .select('id')
+    .where('nodeId', '=', row.nodeId)
+    .where('serverId', '=', row.id)
+    .where('state', 'in', ['queued', 'accepted'])
+    .limit(1)
+    .executeTakeFirst()
+  if (open !== undefined) return row.desired
+  if (report.power === 'offline' && report.lastExit?.expected === true && report.crash.nextRestartMs === null) return 'stopped'
+  return report.power === 'running' ? 'running' : row.desired
+}
+
+async function tell(tx: Tx, bus: Bus, before: ServerRow, after: ServerRow): Promise<void> {
+  const previousState = statusOf(before)
+  const state = statusOf(after)
+  const same =
+    state === previousState &&
+    before.desired === after.desired &&
+    before.reason === after.reason &&
+    before.crashCount === after.crashCount &&
+    before.pid === after.pid &&
+    before.installed === after.installed
+  if (same) return
+  await bus.append(tx, {
+    type: 'server_state_update',
+    serverId: after.id,
+    data: {
+      state,
+      previousState,
+      desired: after.desired,
+      generation: after.generation,
+      reason: after.reason,
+      exitCode: after.lastExitCode,
+      exitSignal: after.lastExitSignal,
+      crashCount: after.crashCount,
+      nextRestartAt: after.nextRestartAt,
+    },
+  })
+}

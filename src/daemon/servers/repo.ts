@@ -1,0 +1,135 @@
+import { type ExpressionBuilder, type SelectQueryBuilder, sql } from 'kysely'
+import type { ServerStatus } from '../../shared/server-life.ts'
+import type { Queries } from '../core/db.ts'
+import type { Visibility } from '../core/permit.ts'
+import type { Schema } from '../core/schema.ts'
+
+const SERVER_COLUMNS = [
+  'server.id', 'server.uuid', 'server.name', 'server.description', 'server.templateId', 'server.nodeId', 'server.locationId',
+  'server.ownerId', 'server.allocationId', 'server.runtime', 'server.memoryMb', 'server.cpuCores', 'server.diskMb',
+  'server.swapMb', 'server.environment', 'server.startupCommand', 'server.restartPolicy', 'server.maxCrashCount',
+  'server.suspendedAt', 'server.suspensionReason', 'server.archivedAt', 'server.deletingAt', 'server.desired',
+  'server.generation', 'server.power', 'server.lastKnownPower', 'server.activity', 'server.installed', 'server.failed',
+  'server.crashed', 'server.crashCount', 'server.reason', 'server.observedGeneration', 'server.observedAt',
+  'server.startedAt', 'server.pid', 'server.lastExitCode', 'server.lastExitSignal', 'server.lastCrashAt',
+  'server.nextRestartAt', 'server.createdAt', 'server.updatedAt',
+] as const // biome-ignore format: columns
+
+/** What is asked of a list of servers. */
+export interface ServerFilter {
+  readonly page: number
+  readonly limit: number
+  readonly search?: string | undefined
+  readonly status?: ServerStatus | undefined
+  readonly nodeId?: string | undefined
+  readonly ownerId?: string | undefined
+  readonly templateId?: string | undefined
+  readonly locationId?: string | undefined
+  readonly sort: 'name' | 'createdAt' | 'status'
+  readonly order: 'asc' | 'desc'
+}
+
+/** A server's row with what its answers need of its template, node, location and allocation. */
+export type ServerRow = NonNullable<Awaited<ReturnType<typeof findServerRow>>>
+
+function joined(q: Queries) {
+  return q
+    .selectFrom('server')
+    .innerJoin('template', 'template.id', 'server.templateId')
+    .innerJoin('node', 'node.id', 'server.nodeId')
+    .innerJoin('location', 'location.id', 'server.locationId')
+    .innerJoin('allocation', 'allocation.id', 'server.allocationId')
+    .select(SERVER_COLUMNS)
+    .select([
+      'template.name as templateName',
+      'template.definition as templateDefinition',
+      'node.name as nodeName',
+      'node.hostname as nodeHostname',
+      'node.publicAddress as nodePublicAddress',
+      'location.name as locationName',
+      'allocation.ip as ip',
+      'allocation.port as port',
+    ])
+}
+
+/** The server with this id. */
+export function findServerRow(q: Queries, id: string) {
+  return joined(q).where('server.id', '=', id).executeTakeFirst()
+}
+
+/** One page of the servers that the caller may see, and how many there are. */
+export async function listServerRows(
+  q: Queries,
+  visibility: Visibility,
+  filter: ServerFilter,
+): Promise<{ rows: ServerRow[]; total: number }> {
+  const count = await narrow(q.selectFrom('server'), visibility, filter)
+    .select((select) => select.fn.countAll<number>().as('total'))
+    .executeTakeFirstOrThrow()
+  const column = filter.sort === 'status' ? statusSql() : sql.ref(`server.${filter.sort}`)
+  const ids = narrow(q.selectFrom('server'), visibility, filter)
+    .select('server.id')
+    .orderBy(column, filter.order)
+    .orderBy('server.id', filter.order)
+    .limit(filter.limit)
+    .offset((filter.page - 1) * filter.limit)
+  const rows = await joined(q)
+    .where('server.id', 'in', ids)
+    .orderBy(column, filter.order)
+    .orderBy('server.id', filter.order)
+    .execute()
+  return { rows, total: Number(count.total) }
+}
+
+/** The ids of the servers on a node. */
+export async function serverIdsOfNode(q: Queries, nodeId: string): Promise<Set<string>> {
+  const rows = await q.selectFrom('server').select('id').where('nodeId', '=', nodeId).execute()
+  return new Set(rows.map((row) => row.id))
+}
+
+function narrow<O>(
+  query: SelectQueryBuilder<Schema, 'server', O>,
+  visibility: Visibility,
+  filter: ServerFilter,
+): SelectQueryBuilder<Schema, 'server', O> {
+  let narrowed = visibility === 'all' ? query : query.where((where) => visible(where, visibility))
+  for (const column of ['nodeId', 'ownerId', 'templateId', 'locationId'] as const) {
+    const value = filter[column]
+    if (value !== undefined) narrowed = narrowed.where(`server.${column}`, '=', value)
+  }
+  const { status, search } = filter
+  if (status !== undefined) narrowed = narrowed.where(statusSql(), '=', status)
+  if (search !== undefined && search !== '') {
+    const text = search.replace(/[\\%_]/g, (char) => `\\${char}`)
+    narrowed = narrowed.where((where) =>
+      where.or([
+        sql<boolean>`server.name like ${`%${text}%`} escape '\\'`,
+        sql<boolean>`server.id like ${`${text}%`} escape '\\'`,
+        sql<boolean>`server.uuid like ${`${text}%`} escape '\\'`,
+      ]),
+    )
+  }
+  return narrowed
+}
+
+function visible(where: ExpressionBuilder<Schema, 'server'>, visibility: Exclude<Visibility, 'all'>) {
+  return where.or([
+    ...(visibility.ownerId === null ? [] : [where('server.ownerId', '=', visibility.ownerId)]),
+    ...(visibility.ids.length === 0 ? [] : [where('server.id', 'in', [...visibility.ids])]),
+    sql<boolean>`1 = 0`,
+  ])
+}
+
+/** The status of `serverStatus` (shared/server-life.ts) in SQL, for filters and order; a test compares the two. */
+function statusSql() {
+  return sql<string>`case
+    when server.deleting_at is not null then 'deleting'
+    when server.archived_at is not null then 'archived'
+    when server.suspended_at is not null then 'suspended'
+    when server.activity is not null then server.activity
+    when server.power = 'unknown' then 'unknown'
+    when server.power = 'offline' and server.crashed = 1 then 'crashed'
+    when server.power = 'offline' and server.failed = 1 then 'error'
+    when server.power = 'offline' then 'stopped'
+    else server.power end`
+}

@@ -1,0 +1,130 @@
+import {
+  installServer,
+  killServer,
+  powerServer,
+  reinstallServer,
+  restartServer,
+  startServer,
+  stopServer,
+} from '../../shared/api/power.ts'
+import {
+  createServer as createServerEndpoint,
+  deleteServer,
+  getServer,
+  getServerStats,
+  listServers,
+  patchServer,
+  updateServer,
+} from '../../shared/api/servers.ts'
+import { PanelError } from '../../shared/errors.ts'
+import type { PowerAction } from '../../shared/server-life.ts'
+import type { Bus } from '../core/bus.ts'
+import { visibleServers } from '../core/permit.ts'
+import { type Context, callerOf, type Route, route } from '../core/route.ts'
+import { createServer } from './create.ts'
+import { editServer } from './edit.ts'
+import { type Accepted, accept, type OrderDeps, refuseSuspended } from './orders.ts'
+import { removeServer } from './remove.ts'
+import { findServerRow, listServerRows, type ServerRow } from './repo.ts'
+import { statusOf, toServer, type ViewFacts } from './view.ts'
+
+/** What the routes of servers need. */
+export type ServerDeps = OrderDeps & { readonly bus: Bus; readonly facts: ViewFacts }
+
+/** Servers: list, create, show, edit, delete, orders, figures. */
+export function serverRoutes(deps: ServerDeps): Route[] {
+  const { db, facts } = deps
+  const edit = async (
+    { params, body }: { params: { serverId: string }; body: Parameters<typeof editServer>[2]['patch'] },
+    context: Pick<Context, 'caller' | 'actor'>,
+  ) => {
+    const caller = callerOf(context)
+    await db.write((tx) => editServer(tx, deps, { serverId: params.serverId, patch: body, caller, actor: context.actor }))
+    return toServer(await present(deps, params.serverId), caller, facts)
+  }
+  return [
+    route(listServers, async ({ query }, context) => {
+      const caller = callerOf(context)
+      const { rows, total } = await listServerRows(db.read, visibleServers(caller), query)
+      return { items: rows.map((row) => toServer(row, caller, facts)), total }
+    }),
+    route(createServerEndpoint, async ({ body }, context) => {
+      const caller = callerOf(context)
+      const id = await db.write((tx) => createServer(tx, deps, { body, caller, actor: context.actor }))
+      return toServer(await present(deps, id), caller, facts)
+    }),
+    route(getServer, async ({ params }, context) =>
+      toServer(await present(deps, params.serverId), callerOf(context), facts),
+    ),
+    route(updateServer, edit),
+    route(patchServer, edit),
+    route(deleteServer, async ({ params, query }, { actor }) => {
+      const force = query.force === 'true'
+      await removeServer(deps, { serverId: params.serverId, force, keepFiles: query.keepFiles === 'true', actor })
+      return null
+    }),
+    route(getServerStats, async ({ params }) => {
+      const row = await present(deps, params.serverId)
+      refuseSuspended(row)
+      const { timestamp = null, ...figures } = facts.figures(row.id) ?? emptyFigures(row)
+      return {
+        ...figures,
+        memoryAllocatedMb: row.memoryMb,
+        memoryPercentage: figures.memoryUsageMb === null ? null : Math.round((figures.memoryUsageMb / row.memoryMb) * 1000) / 10,
+        timestamp,
+        server: { id: row.id, name: row.name, status: statusOf(row) },
+      }
+    }),
+    ...orderRoutes(deps),
+  ]
+}
+
+function orderRoutes(deps: ServerDeps): Route[] {
+  const power = (
+    action: PowerAction,
+    { params, body }: { params: { serverId: string }; body: { graceSeconds?: number | undefined } },
+    { actor }: Pick<Context, 'actor'>,
+    auditAction = `server.${action}`,
+  ): Promise<Accepted> => {
+    const args = body.graceSeconds === undefined ? {} : { timeoutMs: body.graceSeconds * 1000 }
+    return accept(deps, { serverId: params.serverId, action, args, auditAction, actor })
+  }
+  return [
+    route(powerServer, (input, context) => power(input.body.action, input, context, 'server.power')),
+    route(startServer, (input, context) => power('start', input, context)),
+    route(stopServer, (input, context) => power('stop', input, context)),
+    route(restartServer, (input, context) => power('restart', input, context)),
+    route(killServer, (input, context) => power('kill', input, context)),
+    route(installServer, ({ params, body }, { actor }) => {
+      const args = { wipe: false, thenStart: body.start }
+      return accept(deps, { serverId: params.serverId, action: 'install', args, auditAction: 'server.install', actor })
+    }),
+    route(reinstallServer, ({ params, body }, { actor }) => {
+      const args = { wipe: true, thenStart: body.start }
+      return accept(deps, { serverId: params.serverId, action: 'reinstall', args, auditAction: 'server.reinstall', actor })
+    }),
+  ]
+}
+
+async function present(deps: ServerDeps, id: string): Promise<ServerRow> {
+  const row = await findServerRow(deps.db.read, id)
+  if (row === undefined) throw new PanelError('SERVER_NOT_FOUND', 'There is no such server')
+  return row
+}
+
+function emptyFigures(row: ServerRow) {
+  return {
+    cpuPercent: null,
+    cpuCores: null,
+    memoryUsageMb: null,
+    memoryTotalMb: row.memoryMb,
+    diskUsageMb: null,
+    diskTotalMb: row.diskMb,
+    diskIoMb: null,
+    networkRxBytes: null,
+    networkTxBytes: null,
+    processes: null,
+    uptimeMs: null,
+    timestamp: null,
+  }
+}

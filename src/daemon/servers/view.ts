@@ -1,0 +1,122 @@
+import { z } from 'zod'
+import type { Server } from '../../shared/api/servers.ts'
+import type { NewTemplate } from '../../shared/api/templates.ts'
+import { type PowerState, type ServerStatus, serverStatus } from '../../shared/server-life.ts'
+import type { Caller } from '../core/caller.ts'
+import { permissionsOnServer } from '../core/permit.ts'
+import type { FiguresNow } from './figures.ts'
+import type { ServerRow } from './repo.ts'
+
+/** What a view of a server needs beside its row. */
+export interface ViewFacts {
+  readonly isOnline: (nodeId: string) => boolean
+  readonly figures: (serverId: string) => FiguresNow | undefined
+}
+
+/** The columns that a status is derived from. */
+export type LifeRow = Pick<
+  ServerRow,
+  'deletingAt' | 'archivedAt' | 'suspendedAt' | 'activity' | 'power' | 'crashed' | 'failed'
+>
+
+/** The status of a stored server. */
+export function statusOf(row: LifeRow, power: PowerState = row.power): ServerStatus {
+  return serverStatus({ ...row, power, crashed: row.crashed === 1, failed: row.failed === 1 })
+}
+
+/** The definition inside a template's row; it was parsed by the contract when it was written. */
+export function definitionOf(row: Pick<ServerRow, 'templateDefinition'>): Omit<NewTemplate, 'name' | 'nestId'> {
+  return JSON.parse(row.templateDefinition) as Omit<NewTemplate, 'name' | 'nestId'> // see above
+}
+
+const Environment = z.record(z.string(), z.string())
+
+/** The stored values of a server's variables. */
+export function environmentOf(row: Pick<ServerRow, 'environment'>): Record<string, string> {
+  return Environment.parse(JSON.parse(row.environment))
+}
+
+/** A server as the API answers it to this caller; values of secret variables are masked. */
+export function toServer(row: ServerRow, caller: Caller, facts: ViewFacts): z.input<typeof Server> {
+  const template = definitionOf(row)
+  const figures = facts.figures(row.id)
+  const running = row.power === 'running' || row.power === 'starting' || row.power === 'stopping'
+  return {
+    id: row.id,
+    uuid: row.uuid,
+    name: row.name,
+    description: row.description,
+    templateId: row.templateId,
+    nodeId: row.nodeId,
+    locationId: row.locationId,
+    ownerId: row.ownerId,
+    status: statusOf(row),
+    powerState: row.power,
+    desired: row.desired,
+    generation: row.generation,
+    observedAt: row.observedAt,
+    lastKnownStatus: row.power === 'unknown' && row.lastKnownPower !== null ? statusOf(row, row.lastKnownPower) : null,
+    reason: row.reason,
+    installed: row.installed === 1,
+    startedAt: row.startedAt,
+    pid: row.pid,
+    suspendedAt: row.suspendedAt,
+    suspensionReason: row.suspensionReason,
+    allocatedMemoryMb: row.memoryMb,
+    allocatedCpuCores: row.cpuCores,
+    allocatedDiskMb: row.diskMb,
+    allocatedSwapMb: row.swapMb,
+    runtime: row.runtime,
+    allocationId: row.allocationId,
+    primaryPort: row.port,
+    primaryIp: row.ip,
+    environment: maskSecrets(environmentOf(row), template.variables),
+    startupCommand: row.startupCommand,
+    restartPolicy: row.restartPolicy,
+    crashCount: row.crashCount,
+    maxCrashCount: row.maxCrashCount,
+    lastCrashAt: row.lastCrashAt,
+    lastExitCode: row.lastExitCode,
+    lastExitSignal: row.lastExitSignal,
+    nextRestartAt: row.nextRestartAt,
+    template: {
+      id: row.templateId,
+      name: row.templateName,
+      image: template.image,
+      images: template.images,
+      defaultImage: template.defaultImage,
+      startup: template.startup,
+      stopCommand: template.stopCommand,
+      features: template.features,
+      variables: template.variables,
+    },
+    node: {
+      id: row.nodeId,
+      name: row.nodeName,
+      hostname: row.nodeHostname,
+      publicAddress: row.nodePublicAddress,
+      isOnline: facts.isOnline(row.nodeId),
+    },
+    location: { id: row.locationId, name: row.locationName },
+    connection: { host: row.ip, port: row.port },
+    effectivePermissions: permissionsOnServer(caller, row),
+    cpuPercent: running ? (figures?.cpuPercent ?? null) : null,
+    memoryUsageMb: running ? (figures?.memoryUsageMb ?? null) : null,
+    diskUsageMb: figures?.diskUsageMb ?? null,
+    createdAt: row.createdAt,
+    updatedAt: row.updatedAt,
+  }
+}
+
+/** What stands in answers for a secret value; sent back, it means: unchanged. */
+export const MASK = '********'
+
+function maskSecrets(
+  environment: Record<string, string>,
+  variables: NewTemplate['variables'],
+): Record<string, string> {
+  const secret = new Set(variables.filter((variable) => variable.secret).map((variable) => variable.name))
+  return Object.fromEntries(
+    Object.entries(environment).map(([name, value]) => [name, secret.has(name) && value !== '' ? MASK : value]),
+  )
+}

@@ -1,0 +1,83 @@
+import { createHash } from 'node:crypto'
+import { RE2JS } from 're2js'
+import { NewTemplate, type TemplatePatch } from '../../shared/api/templates.ts'
+import { type FieldProblem, PanelError } from '../../shared/errors.ts'
+import { parseJson } from '../core/json.ts'
+import { ruleProblems, valueProblem } from './rules.ts'
+
+/** What a template's row keeps as JSON: all that no query looks at. */
+export const Definition = NewTemplate.omit({ name: true, nestId: true })
+
+/** The template of a stored row. */
+export function storedTemplate(row: { name: string; nestId: string | null; definition: string }): NewTemplate {
+  // The column refers to a nest, whose id was made or checked when it was written.
+  return { name: row.name, nestId: row.nestId as NewTemplate['nestId'], ...parseJson(Definition, row.definition) }
+}
+
+/** The JSON of a template's row. */
+export function definitionJson({ name: _name, nestId: _nestId, ...definition }: NewTemplate): string {
+  return JSON.stringify(definition)
+}
+
+/** The template after an edit: fields that the edit does not name stay. */
+export function patched(before: NewTemplate, patch: TemplatePatch): NewTemplate {
+  const named = Object.entries(patch).filter(([, value]) => value !== undefined)
+  return { ...before, ...Object.fromEntries(named) }
+}
+
+/** Refuses with all that the schema cannot say: images, names used twice, rules, defaults, expressions. */
+export function ensureUsable(template: NewTemplate): void {
+  const details = [...imageProblems(template), ...variableProblems(template), ...detectionProblems(template)]
+  const [first] = details
+  if (first === undefined) return
+  throw new PanelError('VALIDATION_ERROR', `The request is not valid: ${first.field} ${first.message}`, { details })
+}
+
+/** The template as the audit log keeps it: secrets masked, the script by its hash. */
+export function auditView(template: NewTemplate): Record<string, unknown> {
+  const { installScript } = template
+  return {
+    ...template,
+    variables: template.variables.map((variable) => ({
+      ...variable,
+      default: variable.secret && variable.default !== '' ? '********' : variable.default,
+    })),
+    installScript:
+      installScript === null
+        ? null
+        : `${Buffer.byteLength(installScript)} bytes, sha256 ${createHash('sha256').update(installScript).digest('hex')}`,
+  }
+}
+
+function imageProblems({ runtimes, image }: NewTemplate): FieldProblem[] {
+  if (!runtimes.includes('docker') || image !== '') return []
+  return [{ field: 'body.image', message: 'is required when docker is among the runtimes' }]
+}
+
+function variableProblems({ variables }: NewTemplate): FieldProblem[] {
+  const seen = new Set<string>()
+  return variables.flatMap((variable, index) => {
+    const field = `body.variables.${index}`
+    const twice = seen.has(variable.name)
+    seen.add(variable.name)
+    if (twice) return [{ field: `${field}.name`, message: `is used twice: ${variable.name}` }]
+    const rules = ruleProblems(variable.rules)
+    if (rules.length > 0) return rules.map((rule) => ({ field: `${field}.rules.${rule.index}`, message: rule.message }))
+    // An empty default is no value: whoever makes a server gives one.
+    const message = variable.default === '' ? undefined : valueProblem(variable, variable.default)
+    return message === undefined ? [] : [{ field: `${field}.default`, message }]
+  })
+}
+
+function detectionProblems({ startupDetection }: NewTemplate): FieldProblem[] {
+  return startupDetection.done.flatMap((rule, index) => {
+    if (rule.kind === 'contains') return []
+    try {
+      RE2JS.compile(rule.value)
+      return []
+    } catch (error) {
+      const why = error instanceof Error ? error.message : String(error)
+      return [{ field: `body.startupDetection.done.${index}.value`, message: `is no regular expression of RE2: ${why}` }]
+    }
+  })
+}

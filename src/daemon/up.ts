@@ -1,0 +1,142 @@
+import { mkdir } from 'node:fs/promises'
+import { resolve } from 'node:path'
+import { isEventType } from '../shared/events.ts'
+import { serverStatus } from '../shared/server-life.ts'
+import { systemClock } from '../shared/time.ts'
+import { type Config, ConfigError, defaultDataDir, readConfig } from './config.ts'
+import { createLog } from './core/log.ts'
+import { DataFolderBusy, findHolder } from './data-lock.ts'
+import { startEmbeddedAgent } from './embedded-agent.ts'
+import { credentialKey, ensureLocal, freePort, LOCAL } from './first-run.ts'
+import { type Daemon, startDaemon, stopSignal } from './main.ts'
+import { loadStarters, starterFolder } from './templates/starter.ts'
+
+/** What `panel up` is asked for, and the door to the command line's own files. */
+interface UpOptions {
+  readonly listen: string | undefined
+  readonly dataDir: string | undefined
+  readonly saveContext: (context: { name: string; url: string; token: string }) => Promise<void>
+  readonly configDir: string
+}
+
+const PORT = 7420
+/** How long the first screen waits for the demo server to come up. */
+const SETTLE_MS = 60_000
+
+/**
+ * `panel up`: daemon and local node in the foreground, everything made that is missing. A second one on the same data
+ * folder shows what runs and ends. Resolves with the exit code.
+ */
+export async function runUp(options: UpOptions): Promise<number> {
+  const dataDir = resolve(options.dataDir ?? defaultDataDir())
+  const running = await findHolder(dataDir)
+  if (running !== undefined) {
+    process.stdout.write(`panel runs already (process ${running.pid})\n\n  API        ${running.url ?? 'starting'}\n${NEXT}`)
+    return 0
+  }
+  let config: Config
+  try {
+    config = await upConfig(options, dataDir)
+  } catch (error) {
+    if (!(error instanceof ConfigError)) throw error
+    process.stderr.write(`${error.message}\n`)
+    return 2
+  }
+  const log = createLog({ level: config.logLevel, format: config.logFormat })
+  let daemon: Daemon
+  try {
+    daemon = await startDaemon(config, { log })
+  } catch (error) {
+    if (!(error instanceof DataFolderBusy)) throw error
+    process.stderr.write(`panel: ${error.message}\n`)
+    return 14
+  }
+  try {
+    const local = await ensureLocal(daemon.app, dataDir, await loadStarters(starterFolder()), { demo: true })
+    await options.saveContext({ name: LOCAL, url: daemon.url, token: local.token })
+    const embedded = await startEmbeddedAgent(daemon, { ...local, dataDir, clock: systemClock, log })
+    try {
+      const stopped = stopSignal(log)
+      await Promise.race([stopped, settled(daemon)])
+      process.stdout.write(await screen(daemon, dataDir, options.configDir))
+      await Promise.race([stopped, embedded.agent.closed])
+    } finally {
+      await embedded.stop()
+    }
+  } finally {
+    await daemon.close()
+    process.stdout.write('panel has stopped; the games run on. "panel up" takes them up again.\n')
+  }
+  return 0
+}
+
+async function upConfig(options: UpOptions, dataDir: string): Promise<Config> {
+  await mkdir(dataDir, { recursive: true, mode: 0o711 })
+  const flags = { dataDir, listen: options.listen, logLevel: process.env['PANEL_LOG__LEVEL'] ?? 'warn' }
+  const config = readConfig(flags)
+  const listen = options.listen === undefined && config.port === PORT ? { port: await freePort(PORT, config.host) } : {}
+  return { ...config, ...listen, credentialKey: config.credentialKey ?? (await credentialKey(dataDir)), embeddedAgent: true }
+}
+
+/** Resolves when no server is on its way any more, or after a minute. */
+async function settled(daemon: Daemon): Promise<void> {
+  const { core } = daemon.app
+  const enough = new AbortController()
+  const look = async (): Promise<void> => {
+    const rows = await serversOf(daemon)
+    if (rows.every((row) => row.desired === 'stopped' || !['stopped', 'installing', 'starting'].includes(row.status))) {
+      enough.abort()
+    }
+  }
+  const stop = core.bus.listen((event) => {
+    if (isEventType(event.type)) void look()
+  })
+  await look()
+  await core.clock.sleep(SETTLE_MS, enough.signal)
+  stop()
+}
+
+async function serversOf(daemon: Daemon) {
+  const rows = await daemon.app.core.db.read
+    .selectFrom('server')
+    .innerJoin('allocation', 'allocation.id', 'server.allocationId')
+    .innerJoin('node', 'node.id', 'server.nodeId')
+    .select(['server.name', 'server.desired', 'server.power', 'server.activity', 'server.crashed', 'server.failed'])
+    .select(['server.suspendedAt', 'server.archivedAt', 'server.deletingAt', 'server.reason'])
+    .select(['allocation.ip', 'allocation.port', 'node.name as nodeName'])
+    .orderBy('server.name')
+    .limit(20)
+    .execute()
+  return rows.map((row) => ({
+    ...row,
+    status: serverStatus({ ...row, crashed: row.crashed === 1, failed: row.failed === 1 }),
+  }))
+}
+
+const NEXT = `
+Next, in another terminal:
+
+  panel servers list            what runs
+  panel console attach demo     its console; Ctrl-] leaves it, the game runs on
+  panel servers create --help   a server of your own
+
+(in a clone without an installation: npx panel …)
+`
+
+async function screen(daemon: Daemon, dataDir: string, configDir: string): Promise<string> {
+  const servers = await serversOf(daemon)
+  const lines = servers.map(
+    ({ name, status, ip, port, nodeName, reason }) =>
+      `  ${name.padEnd(20)} ${status.padEnd(11)} ${`${ip}:${port}`.padEnd(22)} node ${nodeName}${reason === null ? '' : `  (${reason})`}`,
+  )
+  return `
+panel is up
+
+  API        ${daemon.url}   (context "${LOCAL}" in ${configDir})
+  Data       ${dataDir}
+  Servers    ${servers.length === 0 ? 'none yet' : ''}
+${lines.join('\n')}
+${NEXT}
+Ctrl-C stops daemon and node; the games run on. "panel down --servers" stops the games too.
+`
+}

@@ -1,0 +1,122 @@
+import { z } from 'zod'
+import { defineEndpoint, defineStream } from '../contract.ts'
+import { LineStream } from '../frames.ts'
+import { ServerId } from '../ids.ts'
+import { IsoTime } from '../time.ts'
+
+/** The place of a line in a server's log, `<epoch>-<seq>`: the `id:` of console frames, cursor files, resume markers. */
+export const LineId = z.string().regex(/^[0-9a-z]{1,40}-\d{1,15}$/, 'must be a line id, <epoch>-<number>')
+
+/** One line of a console. `partial`: it has no end of line yet (a prompt); the rest follows under the next number. */
+export const ConsoleFrame = z.object({
+  type: z.literal('console'),
+  serverId: z.string(),
+  line: z.string(),
+  stream: LineStream,
+  seq: z.int(),
+  timestamp: IsoTime,
+  partial: z.literal(true).optional(),
+  truncated: z.literal(true).optional(),
+})
+export type ConsoleFrame = z.infer<typeof ConsoleFrame>
+
+/** What a resume found (decisions #36): lines `from`..`to` are gone for ever when `missed` > 0, and why. */
+export const ResumeFrame = z.object({
+  type: z.literal('resume_console'),
+  serverId: z.string(),
+  from: z.int(),
+  to: z.int(),
+  missed: z.int(),
+  reason: z.enum(['trimmed', 'epoch', 'unknown_id']).nullable(),
+  timestamp: IsoTime,
+})
+export type ResumeFrame = z.infer<typeof ResumeFrame>
+
+const params = { serverId: ServerId }
+
+export const streamConsole = defineStream({
+  id: 'console.stream',
+  tag: 'Servers',
+  summary: 'Follow the console of a server; resumes without a loss by Last-Event-ID',
+  path: '/api/servers/:serverId/console/stream',
+  access: { server: ['console.read'] },
+  params,
+  query: z.object({
+    /** How many lines before the first live one. */
+    lines: z.coerce.number().int().min(0).default(200).transform((n) => Math.min(n, 2000)),
+    /** The last line already seen; the header Last-Event-ID wins. */
+    resume_console: LineId.optional(),
+  }),
+  events: { console: ConsoleFrame, resume_console: ResumeFrame },
+  errors: ['SERVER_NOT_FOUND', 'SERVER_SUSPENDED', 'STREAM_LIMIT_REACHED'],
+})
+
+export const sendCommand = defineEndpoint({
+  id: 'console.command',
+  tag: 'Servers',
+  summary: 'Send a command to the console of a server',
+  method: 'POST',
+  path: '/api/servers/:serverId/console/command',
+  access: { server: ['console.write'] },
+  params,
+  body: z.object({
+    command: z
+      .string()
+      .max(4096)
+      // biome-ignore lint/suspicious/noControlCharactersInRegex: these are what is refused
+      .regex(/^[^\r\n\u0000]*$/, 'must be one line')
+      .refine((text) => text.trim() !== '', 'must not be empty'),
+  }),
+  response: z.object({ sent: z.literal(true), timestamp: IsoTime }),
+  status: 202,
+  errors: [
+    'SERVER_NOT_FOUND',
+    'SERVER_SUSPENDED',
+    'SERVER_INVALID_STATE',
+    'NODE_OFFLINE',
+    'AGENT_TIMEOUT',
+    'AGENT_ERROR',
+    'RATE_LIMITED',
+  ],
+  audit: { action: 'server.console_command' },
+})
+
+/** A line as log pages carry it. */
+export const LogLine = z.object({
+  id: LineId,
+  seq: z.int(),
+  stream: LineStream,
+  data: z.string(),
+  timestamp: IsoTime,
+  partial: z.literal(true).optional(),
+})
+export type LogLine = z.infer<typeof LogLine>
+
+/** A position in the log: a line id or an instant. */
+const Position = z.union([LineId, z.iso.datetime()])
+
+export const getLogs = defineEndpoint({
+  id: 'console.logs',
+  tag: 'Servers',
+  summary: 'Read a page of the log of a server, oldest first',
+  method: 'GET',
+  path: '/api/servers/:serverId/logs',
+  access: { server: ['console.read'] },
+  params,
+  query: z.object({
+    lines: z.coerce.number().int().min(1).default(100).transform((n) => Math.min(n, 2000)),
+    stream: LineStream.optional(),
+    before: Position.optional(),
+    after: Position.optional(),
+  }),
+  response: z.object({
+    logs: z.array(LogLine),
+    count: z.int(),
+    requestedLines: z.int(),
+    /** What the whole log holds. */
+    epoch: z.string().nullable(),
+    firstSeq: z.int(),
+    lastSeq: z.int(),
+  }),
+  errors: ['SERVER_NOT_FOUND', 'SERVER_SUSPENDED', 'NODE_OFFLINE', 'AGENT_TIMEOUT', 'AGENT_ERROR'],
+})

@@ -1,0 +1,295 @@
+import { z } from 'zod'
+import { defineEndpoint, defineStream, NoData } from '../contract.ts'
+import { EVENTS, ResourceStats } from '../events.ts'
+import { AllocationId, LocationId, NodeId, ServerId, TemplateId, UserId } from '../ids.ts'
+import { pageQuery } from '../page.ts'
+import { DesiredState, PowerState, RestartPolicy, ServerStatus } from '../server-life.ts'
+import { RuntimeName, VariableName } from '../server-spec.ts'
+import { IsoTime } from '../time.ts'
+import { Template } from './templates.ts'
+
+const Name = z
+  .string()
+  .trim()
+  .min(1)
+  .max(100)
+  .regex(/^[\p{L}\p{N} ._-]+$/u, 'must be letters, digits, spaces, dots, _ or -')
+const Environment = z.record(VariableName, z.string().max(4096))
+const MemoryMb = z.int().min(16).max(1_048_576)
+const CpuCores = z.number().min(0.1).max(1024)
+const DiskMb = z.int().min(16).max(1_073_741_824)
+const Port = z.int().min(1).max(65_535)
+const Ip = z.union([z.ipv4(), z.ipv6()])
+
+/** A game server (spec.md §2, api.md §7.3). Sizes in MiB, CPU in cores. */
+export const Server = z.object({
+  id: ServerId,
+  uuid: z.string(),
+  name: z.string(),
+  description: z.string().nullable(),
+  templateId: TemplateId,
+  nodeId: NodeId,
+  locationId: LocationId,
+  ownerId: UserId,
+  status: ServerStatus,
+  powerState: PowerState,
+  desired: DesiredState,
+  generation: z.int(),
+  /** When the agent's last word on this server arrived. */
+  observedAt: IsoTime.nullable(),
+  /** The status before its node went away, while that is `unknown`. */
+  lastKnownStatus: ServerStatus.nullable(),
+  /** Why the last start, install or run ended badly. */
+  reason: z.string().nullable(),
+  installed: z.boolean(),
+  startedAt: IsoTime.nullable(),
+  pid: z.int().nullable(),
+  suspendedAt: IsoTime.nullable(),
+  suspensionReason: z.string().nullable(),
+  allocatedMemoryMb: z.int(),
+  allocatedCpuCores: z.number(),
+  allocatedDiskMb: z.int(),
+  allocatedSwapMb: z.int(),
+  runtime: RuntimeName,
+  allocationId: AllocationId,
+  primaryPort: z.int(),
+  primaryIp: z.string(),
+  environment: z.record(z.string(), z.string()),
+  startupCommand: z.string().nullable(),
+  restartPolicy: RestartPolicy,
+  crashCount: z.int(),
+  maxCrashCount: z.int(),
+  lastCrashAt: IsoTime.nullable(),
+  lastExitCode: z.int().nullable(),
+  lastExitSignal: z.string().nullable(),
+  nextRestartAt: IsoTime.nullable(),
+  template: Template.pick({
+    id: true,
+    name: true,
+    image: true,
+    images: true,
+    defaultImage: true,
+    startup: true,
+    stopCommand: true,
+    features: true,
+    variables: true,
+  }),
+  node: z.object({
+    id: NodeId,
+    name: z.string(),
+    hostname: z.string(),
+    publicAddress: z.string(),
+    isOnline: z.boolean(),
+  }),
+  location: z.object({ id: LocationId, name: z.string() }),
+  connection: z.object({ host: z.string(), port: z.int() }),
+  effectivePermissions: z.array(z.string()),
+  cpuPercent: z.number().nullable(),
+  memoryUsageMb: z.number().nullable(),
+  diskUsageMb: z.number().nullable(),
+  createdAt: IsoTime,
+  updatedAt: IsoTime,
+})
+export type Server = z.infer<typeof Server>
+
+/** The body of a creation (spec.md §2): `primaryPort` with an optional `primaryIp`, or `allocationId`. */
+export const NewServer = z
+  .object({
+    name: Name,
+    description: z.string().max(500).nullish(),
+    templateId: TemplateId,
+    nodeId: NodeId,
+    locationId: LocationId,
+    ownerId: UserId.optional(),
+    allocatedMemoryMb: MemoryMb,
+    allocatedCpuCores: CpuCores,
+    allocatedDiskMb: DiskMb,
+    allocatedSwapMb: z.int().min(0).max(1_048_576).default(0),
+    runtime: RuntimeName.optional(),
+    primaryPort: Port.optional(),
+    primaryIp: Ip.nullish(),
+    allocationId: AllocationId.optional(),
+    environment: Environment.default({}),
+    startupCommand: z.string().min(1).max(4096).nullish(),
+    restartPolicy: RestartPolicy.default('on-failure'),
+    maxCrashCount: z.int().min(0).max(100).default(5),
+    /** Start it as soon as it is installed. */
+    start: z.boolean().default(false),
+  })
+  .superRefine((body, context) => {
+    const issue = (path: string, message: string): void => context.addIssue({ code: 'custom', path: [path], message })
+    if (body.allocationId === undefined && body.primaryPort === undefined) {
+      issue('primaryPort', 'is required when there is no allocationId')
+    }
+    if (body.allocationId !== undefined && body.primaryPort !== undefined) {
+      issue('allocationId', 'and primaryPort exclude each other')
+    }
+    if (body.allocationId !== undefined && typeof body.primaryIp === 'string') {
+      issue('primaryIp', 'and allocationId exclude each other')
+    }
+  })
+export type NewServer = z.infer<typeof NewServer>
+
+/** What may be edited. Sizes, address and startup line need `admin.write`; a new address needs a stopped server. */
+export const ServerPatch = z.object({
+  name: Name.optional(),
+  description: z.string().max(500).nullish(),
+  environment: Environment.optional(),
+  startupCommand: z.string().min(1).max(4096).nullish(),
+  allocatedMemoryMb: MemoryMb.optional(),
+  allocatedCpuCores: CpuCores.optional(),
+  allocatedDiskMb: DiskMb.optional(),
+  allocatedSwapMb: z.int().min(0).max(1_048_576).optional(),
+  primaryPort: Port.optional(),
+  primaryIp: Ip.optional(),
+  allocationId: AllocationId.optional(),
+  restartPolicy: RestartPolicy.optional(),
+  maxCrashCount: z.int().min(0).max(100).optional(),
+})
+export type ServerPatch = z.infer<typeof ServerPatch>
+
+const params = { serverId: ServerId }
+
+const serverQuery = pageQuery().extend({
+  /** Contained in the name, or the beginning of the id or uuid. */
+  search: z.string().max(200).optional(),
+  status: ServerStatus.optional(),
+  nodeId: NodeId.optional(),
+  ownerId: UserId.optional(),
+  templateId: TemplateId.optional(),
+  locationId: LocationId.optional(),
+  sort: z.enum(['name', 'createdAt', 'status']).default('createdAt'),
+  order: z.enum(['asc', 'desc']).default('desc'),
+})
+
+export const listServers = defineEndpoint({
+  id: 'servers.list',
+  tag: 'Servers',
+  summary: 'List the servers that you may see',
+  method: 'GET',
+  path: '/api/servers',
+  access: 'session',
+  query: serverQuery,
+  response: z.array(Server),
+  paged: true,
+})
+
+export const createServer = defineEndpoint({
+  id: 'servers.create',
+  tag: 'Servers',
+  summary: 'Create a server and install it',
+  method: 'POST',
+  path: '/api/servers',
+  access: { anyOf: ['server.create', 'admin.write'] },
+  body: NewServer,
+  response: Server,
+  status: 201,
+  errors: [
+    'TEMPLATE_NOT_FOUND',
+    'NODE_NOT_FOUND',
+    'LOCATION_NOT_FOUND',
+    'ALLOCATION_NOT_FOUND',
+    'USER_NOT_FOUND',
+    'ALLOCATION_IN_USE',
+    'PORT_IN_USE',
+    'INSUFFICIENT_RESOURCES',
+    'CONFLICT',
+    'PERMISSION_DENIED',
+  ],
+  audit: { action: 'server.create' },
+})
+
+export const getServer = defineEndpoint({
+  id: 'servers.get',
+  tag: 'Servers',
+  summary: 'Show a server',
+  method: 'GET',
+  path: '/api/servers/:serverId',
+  access: { server: ['server.read'] },
+  params,
+  response: Server,
+  errors: ['SERVER_NOT_FOUND'],
+})
+
+const serverEdit = {
+  tag: 'Servers',
+  path: '/api/servers/:serverId',
+  access: { server: ['server.update'] },
+  params,
+  body: ServerPatch,
+  response: Server,
+  errors: [
+    'SERVER_NOT_FOUND',
+    'SERVER_SUSPENDED',
+    'SERVER_MUST_BE_STOPPED',
+    'SERVER_INVALID_STATE',
+    'ALLOCATION_NOT_FOUND',
+    'ALLOCATION_IN_USE',
+    'PORT_IN_USE',
+    'INSUFFICIENT_RESOURCES',
+    'PERMISSION_DENIED',
+  ],
+  audit: { action: 'server.update' },
+} as const
+
+export const updateServer = defineEndpoint({
+  ...serverEdit,
+  id: 'servers.update',
+  summary: 'Edit a server',
+  method: 'PUT',
+})
+
+export const patchServer = defineEndpoint({
+  ...serverEdit,
+  id: 'servers.patch',
+  summary: 'Edit a server (the same as PUT)',
+  method: 'PATCH',
+})
+
+export const deleteServer = defineEndpoint({
+  id: 'servers.delete',
+  tag: 'Servers',
+  summary: 'Delete a server and its files; on a node that is away, as soon as it is back',
+  method: 'DELETE',
+  path: '/api/servers/:serverId',
+  access: { server: ['server.delete'] },
+  params,
+  /** `force`: forget it at once, even if its node will never come back. */
+  query: z.object({ force: z.enum(['true', 'false']).optional(), keepFiles: z.enum(['true', 'false']).optional() }),
+  response: NoData,
+  errors: ['SERVER_NOT_FOUND', 'SERVER_INVALID_STATE', 'SERVER_SUSPENDED'],
+  audit: { action: 'server.delete' },
+})
+
+export const getServerStats = defineEndpoint({
+  id: 'servers.stats',
+  tag: 'Servers',
+  summary: 'Show what a server uses now',
+  method: 'GET',
+  path: '/api/servers/:serverId/stats',
+  access: { server: ['server.read'] },
+  params,
+  response: ResourceStats.extend({
+    memoryPercentage: z.number().nullable(),
+    memoryAllocatedMb: z.int(),
+    timestamp: IsoTime.nullable(),
+    server: z.object({ id: ServerId, name: z.string(), status: ServerStatus }),
+  }),
+  errors: ['SERVER_NOT_FOUND', 'SERVER_SUSPENDED'],
+})
+
+const serverEvents = Object.fromEntries(
+  Object.entries(EVENTS).flatMap(([type, kind]) => (kind.server ? [[type, kind.data]] : [])),
+)
+
+export const streamServerEvents = defineStream({
+  id: 'servers.events',
+  tag: 'Servers',
+  summary: 'Follow the state and figures of a server, or of `all-servers`',
+  path: '/api/servers/:serverId/events',
+  access: { server: ['server.read'] },
+  params,
+  query: z.object({ types: z.string().max(1000).optional() }),
+  events: { ...serverEvents, resource_stats: ResourceStats },
+  errors: ['SERVER_NOT_FOUND', 'STREAM_LIMIT_REACHED'],
+})

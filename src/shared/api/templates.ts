@@ -1,0 +1,247 @@
+import { z } from 'zod'
+import { defineEndpoint, NoData } from '../contract.ts'
+import { NestId, TemplateId } from '../ids.ts'
+import { pageQuery } from '../page.ts'
+import { DoneRule, RESERVED_VARIABLES, RuntimeName, StopSignal, VariableName } from '../server-spec.ts'
+import { IsoTime } from '../time.ts'
+
+const Name = z.string().trim().min(1).max(100)
+
+/** A group of templates, such as one game (api.md §7.2). */
+export const Nest = z.object({
+  id: NestId,
+  name: z.string(),
+  description: z.string().nullable(),
+  icon: z.string().nullable(),
+  author: z.string().nullable(),
+  templateCount: z.int(),
+  createdAt: IsoTime,
+  updatedAt: IsoTime,
+})
+export type Nest = z.infer<typeof Nest>
+
+const NestBody = z.object({
+  name: Name,
+  description: z.string().max(500).nullish(),
+  icon: z.string().max(500).nullish(),
+  author: z.string().max(200).nullish(),
+})
+
+/**
+ * One variable of a template. `rules` are Laravel-style: `required`, `nullable`, `string`, `numeric`, `integer`, `boolean`,
+ * `min:n`, `max:n`, `between:a,b`, `in:a,b`, `regex:/…/` and the like; an unknown rule is refused.
+ */
+export const TemplateVariable = z.object({
+  name: VariableName.refine((name) => !RESERVED_VARIABLES.has(name), 'is set by the panel itself; choose another name'),
+  description: z.string().max(1000).default(''),
+  default: z.string().max(4096).default(''),
+  required: z.boolean().default(false),
+  input: z.enum(['text', 'number', 'select', 'checkbox']).default('text'),
+  rules: z.array(z.string().min(1).max(500)).max(20).default([]),
+  /** Whether a user without `server.update` on the panel sees it, and whether the server's members may change it. */
+  userViewable: z.boolean().default(true),
+  userEditable: z.boolean().default(true),
+  /** Its value is masked in answers, logs and the install log. */
+  secret: z.boolean().default(false),
+})
+export type TemplateVariable = z.infer<typeof TemplateVariable>
+
+const TemplateImage = z.object({
+  name: z.string().min(1).max(100),
+  label: z.string().max(200).optional(),
+  image: z.string().min(1).max(300),
+})
+
+/** When a starting server counts as running; without a rule it does after 120 s. */
+export const StartupDetection = z.object({
+  done: z.array(DoneRule).max(20).default([]),
+  stripAnsi: z.boolean().default(true),
+})
+
+const templateFields = {
+  description: z.string().max(2000).nullable().default(null),
+  author: z.string().max(200).default('unknown'),
+  version: z.string().max(50).default('1.0.0'),
+  /** How its servers can be run; the first one that the node offers is used. */
+  runtimes: z.array(RuntimeName).min(1).max(2).default(['process']),
+  /** The container image; may be empty when `docker` is not among the runtimes. */
+  image: z.string().max(300).default(''),
+  images: z.array(TemplateImage).max(50).default([]),
+  defaultImage: z.string().max(300).nullable().default(null),
+  /** The shell command line of the server; `{{NAME}}` stands for a variable. */
+  startup: z.string().min(1).max(4096),
+  /** What is typed into the console to stop the server; empty: the signal is used. `^C` and the like mean signals. */
+  stopCommand: z.string().max(4096).default(''),
+  sendSignalTo: StopSignal.default('SIGTERM'),
+  stopTimeoutSeconds: z.int().min(0).max(600).default(30),
+  startupDetection: StartupDetection.default({ done: [], stripAnsi: true }),
+  variables: z.array(TemplateVariable).max(200).default([]),
+  installScript: z.string().max(256 * 1024).nullable().default(null),
+  installEntrypoint: z.string().min(1).max(200).default('sh'),
+  installImage: z.string().max(300).nullable().default(null),
+  installTimeoutSeconds: z.int().min(1).max(86_400).default(3600),
+  supportedPorts: z.array(z.int().min(1).max(65_535)).max(100).default([]),
+  allocatedMemoryMb: z.int().min(16).max(1_048_576).default(1024),
+  allocatedCpuCores: z.number().min(0.1).max(1024).default(1),
+  features: z.record(z.string(), z.unknown()).default({}),
+  nestId: NestId.nullable().default(null),
+  srvService: z.string().max(100).nullable().default(null),
+  srvProtocol: z.enum(['tcp', 'udp']).default('tcp'),
+}
+
+/** What a server is made from: how it is installed, started, recognised as up, and stopped (api.md §7.2, gateway.md §4.6). */
+export const NewTemplate = z.object({ name: Name, ...templateFields })
+export type NewTemplate = z.infer<typeof NewTemplate>
+
+/** A stored template. */
+export const Template = z.object({
+  id: TemplateId,
+  ...NewTemplate.shape,
+  nest: z.object({ id: NestId, name: z.string(), icon: z.string().nullable() }).nullable(),
+  serverCount: z.int(),
+  createdAt: IsoTime,
+  updatedAt: IsoTime,
+})
+export type Template = z.infer<typeof Template>
+
+/** Every field of a template, each only if it is to change. Defaults do not apply. */
+export const TemplatePatch = z.object(
+  Object.fromEntries(
+    Object.entries(NewTemplate.shape).map(([key, schema]) => [
+      key,
+      schema instanceof z.ZodDefault ? schema.unwrap().optional() : schema.optional(),
+    ]),
+  ) as { [K in keyof typeof NewTemplate.shape]: z.ZodOptional<Unwrapped<(typeof NewTemplate.shape)[K]>> }, // built key by key from that very shape
+)
+export type TemplatePatch = z.infer<typeof TemplatePatch>
+type Unwrapped<T> = T extends z.ZodDefault<infer U> ? U : T
+
+export const listNests = defineEndpoint({
+  id: 'nests.list',
+  tag: 'Nests',
+  summary: 'List nests by name',
+  method: 'GET',
+  path: '/api/nests',
+  access: { panel: 'template.read' },
+  query: pageQuery().extend({ search: z.string().max(200).optional() }),
+  response: z.array(Nest),
+  paged: true,
+})
+
+export const getNest = defineEndpoint({
+  id: 'nests.get',
+  tag: 'Nests',
+  summary: 'Show a nest with its templates',
+  method: 'GET',
+  path: '/api/nests/:nestId',
+  access: { panel: 'template.read' },
+  params: { nestId: NestId },
+  response: Nest.extend({ templates: z.array(Template) }),
+  errors: ['NEST_NOT_FOUND'],
+})
+
+export const createNest = defineEndpoint({
+  id: 'nests.create',
+  tag: 'Nests',
+  summary: 'Create a nest',
+  method: 'POST',
+  path: '/api/nests',
+  access: { panel: 'template.create' },
+  body: NestBody,
+  response: Nest,
+  status: 201,
+  errors: ['NEST_NAME_TAKEN'],
+  audit: { action: 'nest.create' },
+})
+
+export const updateNest = defineEndpoint({
+  id: 'nests.update',
+  tag: 'Nests',
+  summary: 'Edit a nest',
+  method: 'PUT',
+  path: '/api/nests/:nestId',
+  access: { panel: 'template.update' },
+  params: { nestId: NestId },
+  body: NestBody.partial(),
+  response: Nest,
+  errors: ['NEST_NOT_FOUND', 'NEST_NAME_TAKEN'],
+  audit: { action: 'nest.update' },
+})
+
+export const deleteNest = defineEndpoint({
+  id: 'nests.delete',
+  tag: 'Nests',
+  summary: 'Delete a nest; its templates stay',
+  method: 'DELETE',
+  path: '/api/nests/:nestId',
+  access: { panel: 'template.delete' },
+  params: { nestId: NestId },
+  response: NoData,
+  errors: ['NEST_NOT_FOUND'],
+  audit: { action: 'nest.delete' },
+})
+
+export const listTemplates = defineEndpoint({
+  id: 'templates.list',
+  tag: 'Templates',
+  summary: 'List templates, newest first',
+  method: 'GET',
+  path: '/api/templates',
+  access: { panel: 'template.read' },
+  query: pageQuery().extend({ search: z.string().max(200).optional(), nestId: NestId.optional() }),
+  response: z.array(Template),
+  paged: true,
+})
+
+export const getTemplate = defineEndpoint({
+  id: 'templates.get',
+  tag: 'Templates',
+  summary: 'Show a template',
+  method: 'GET',
+  path: '/api/templates/:templateId',
+  access: { panel: 'template.read' },
+  params: { templateId: TemplateId },
+  response: Template,
+  errors: ['TEMPLATE_NOT_FOUND'],
+})
+
+export const createTemplate = defineEndpoint({
+  id: 'templates.create',
+  tag: 'Templates',
+  summary: 'Create a template',
+  method: 'POST',
+  path: '/api/templates',
+  access: { panel: 'template.create' },
+  body: NewTemplate,
+  response: Template,
+  status: 201,
+  errors: ['TEMPLATE_NAME_TAKEN', 'NEST_NOT_FOUND'],
+  audit: { action: 'template.create' },
+})
+
+export const updateTemplate = defineEndpoint({
+  id: 'templates.update',
+  tag: 'Templates',
+  summary: 'Edit a template; its servers take it over at their next start',
+  method: 'PUT',
+  path: '/api/templates/:templateId',
+  access: { panel: 'template.update' },
+  params: { templateId: TemplateId },
+  body: TemplatePatch,
+  response: Template,
+  errors: ['TEMPLATE_NOT_FOUND', 'TEMPLATE_NAME_TAKEN', 'NEST_NOT_FOUND'],
+  audit: { action: 'template.update' },
+})
+
+export const deleteTemplate = defineEndpoint({
+  id: 'templates.delete',
+  tag: 'Templates',
+  summary: 'Delete a template that no server uses',
+  method: 'DELETE',
+  path: '/api/templates/:templateId',
+  access: { panel: 'template.delete' },
+  params: { templateId: TemplateId },
+  response: NoData,
+  errors: ['TEMPLATE_NOT_FOUND', 'TEMPLATE_IN_USE'],
+  audit: { action: 'template.delete' },
+})

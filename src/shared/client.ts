@@ -1,0 +1,143 @@
+import { z } from 'zod'
+import type { CallInput, Data, Endpoint, StreamEndpoint } from './contract.ts'
+import { type ErrorCode, isErrorCode, PanelError } from './errors.ts'
+import { Pagination } from './page.ts'
+
+/** The part of `fetch` that the client needs; the command line passes undici's, tests pass the global one. */
+export type Fetch = (
+  url: string,
+  init: { method: string; headers: Record<string, string>; body?: string; signal?: AbortSignal },
+) => Promise<{ status: number; headers: { get(name: string): string | null }; text(): Promise<string> }>
+
+/** How to reach a daemon. `token` is an API key or session token. */
+export interface ClientOptions {
+  readonly baseUrl: string
+  readonly token?: string | undefined
+  readonly fetch: Fetch
+  /** Sent with each request, such as `user-agent`. */
+  readonly headers?: Readonly<Record<string, string>>
+}
+
+/** Further wishes of one call. */
+export interface CallOptions {
+  readonly signal?: AbortSignal
+  /** Makes a repeated POST harmless: the daemon answers the first one's result. */
+  readonly idempotencyKey?: string
+}
+
+type Rest<E extends Endpoint> = [keyof CallInput<E>] extends [never]
+  ? [input?: undefined, options?: CallOptions]
+  : Record<never, never> extends CallInput<E>
+    ? [input?: CallInput<E>, options?: CallOptions]
+    : [input: CallInput<E>, options?: CallOptions]
+
+/** A typed client of the API. A refusal rejects with the daemon's PanelError, `meta.requestId` included. */
+export interface Client {
+  /** The `data` of the answer. */
+  call<E extends Endpoint>(endpoint: E, ...rest: Rest<E>): Promise<Data<E>>
+  /** `data` with the `pagination` beside it. */
+  page<E extends Endpoint>(endpoint: E, ...rest: Rest<E>): Promise<{ data: Data<E>; pagination: Pagination }>
+}
+
+const Envelope = z.discriminatedUnion('success', [
+  z.object({ success: z.literal(true), data: z.unknown(), pagination: Pagination.optional() }),
+  z.object({
+    success: z.literal(false),
+    error: z.string(),
+    code: z.string(),
+    details: z.array(z.object({ field: z.string(), message: z.string() })).optional(),
+    meta: z.record(z.string(), z.unknown()).optional(),
+    requestId: z.string().optional(),
+  }),
+])
+
+/** A client for one daemon and one credential. */
+export function createClient(options: ClientOptions): Client {
+  const send = async (endpoint: Endpoint, input: LooseInput, wishes: CallOptions) => {
+    const hasBody = input.body !== undefined
+    const response = await options.fetch(urlOf(endpoint, input, options.baseUrl), {
+      method: endpoint.method,
+      headers: {
+        ...options.headers,
+        accept: 'application/json',
+        ...(options.token === undefined ? {} : { authorization: `Bearer ${options.token}` }),
+        ...(hasBody ? { 'content-type': 'application/json' } : {}),
+        ...(wishes.idempotencyKey === undefined ? {} : { 'idempotency-key': wishes.idempotencyKey }),
+      },
+      ...(hasBody ? { body: JSON.stringify(input.body) } : {}),
+      ...(wishes.signal === undefined ? {} : { signal: wishes.signal }),
+    })
+    const envelope = readEnvelope(response.status, await response.text())
+    const data = endpoint.response.parse(envelope.data)
+    return { data, pagination: envelope.pagination }
+  }
+  return {
+    call: async (endpoint, ...rest) => {
+      const { data } = await send(endpoint, (rest[0] ?? {}) as LooseInput, rest[1] ?? {}) // CallInput is a narrower LooseInput
+      return data as Data<typeof endpoint> // parsed by that endpoint's own schema
+    },
+    page: async (endpoint, ...rest) => {
+      const { data, pagination } = await send(endpoint, (rest[0] ?? {}) as LooseInput, rest[1] ?? {}) // as above
+      const known = pagination ?? { page: 1, limit: 0, total: 0, totalPages: 0 }
+      return { data: data as Data<typeof endpoint>, pagination: known } // as above
+    },
+  }
+}
+
+/** The parts of an input as they go on the wire. */
+export interface LooseInput {
+  readonly params?: Readonly<Record<string, string>>
+  readonly query?: Readonly<Record<string, unknown>>
+  readonly body?: unknown
+}
+
+/** The URL of a call: path parameters encoded, query values as text, those undefined left out. */
+export function urlOf(endpoint: Endpoint | StreamEndpoint, input: LooseInput, baseUrl: string): string {
+  const path = endpoint.path.replace(/:(\w+)/g, (_, name: string) => encodeURIComponent(input.params?.[name] ?? ''))
+  const url = new URL(path.slice(1), baseUrl.endsWith('/') ? baseUrl : `${baseUrl}/`)
+  for (const [name, value] of Object.entries(input.query ?? {})) {
+    if (value !== undefined) url.searchParams.set(name, String(value))
+  }
+  return url.href
+}
+
+/** Reads an answer's envelope; throws the PanelError that it carries, or one that says that this is no panel daemon. */
+export function readEnvelope(status: number, text: string): { data: unknown; pagination: Pagination | undefined } {
+  const envelope = Envelope.safeParse(parseJson(text))
+  if (!envelope.success) {
+    throw new PanelError(codeForStatus(status), `The server answered ${status} without a panel envelope; is the URL right?`, {
+      meta: { status },
+    })
+  }
+  if (envelope.data.success) return { data: envelope.data.data, pagination: envelope.data.pagination }
+  const { error, code, details, meta, requestId } = envelope.data
+  throw new PanelError(isErrorCode(code) ? code : codeForStatus(status), error, {
+    meta: { ...meta, ...(requestId === undefined ? {} : { requestId }), ...(isErrorCode(code) ? {} : { code }) },
+    ...(details === undefined ? {} : { details }),
+  })
+}
+
+function parseJson(text: string): unknown {
+  try {
+    return JSON.parse(text)
+  } catch {
+    return undefined // the caller reports an answer that is no envelope
+  }
+}
+
+/** The nearest code of ours for a status whose code this version does not know. */
+function codeForStatus(status: number): ErrorCode {
+  const byStatus: Record<number, ErrorCode> = {
+    400: 'VALIDATION_ERROR',
+    401: 'UNAUTHENTICATED',
+    403: 'PERMISSION_DENIED',
+    404: 'NOT_FOUND',
+    409: 'CONFLICT',
+    413: 'PAYLOAD_TOO_LARGE',
+    429: 'RATE_LIMITED',
+    502: 'SHUTTING_DOWN',
+    503: 'SHUTTING_DOWN',
+    504: 'AGENT_TIMEOUT',
+  }
+  return byStatus[status] ?? 'INTERNAL_ERROR'
+}

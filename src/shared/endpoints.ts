@@ -1,0 +1,30 @@
+import * as admin from './api/admin.ts'
+import * as allocations from './api/allocations.ts'
+import * as apiKeys from './api/api-keys.ts'
+import * as auth from './api/auth.ts'
+import * as console from './api/console.ts'
+import * as locations from './api/locations.ts'
+import * as nodes from './api/nodes.ts'
+import * as power from './api/power.ts'
+import * as servers from './api/servers.ts'
+import * as templates from './api/templates.ts'
+import * as users from './api/users.ts'
+import type { Endpoint, StreamEndpoint } from './contract.ts'
+
+const groups = [admin, allocations, apiKeys, auth, console, locations, nodes, power, servers, templates, users]
+
+const declared: readonly unknown[] = groups.flatMap((group) => Object.values(group))
+
+/** Every JSON endpoint of the API, found by shape: routing, OpenAPI, client tests and parity checks walk this list. */
+export const endpoints: readonly Endpoint[] = declared.filter(
+  (value): value is Endpoint => isKind(value, 'endpoint'),
+)
+
+/** Every event stream of the API. */
+export const streams: readonly StreamEndpoint[] = declared.filter(
+  (value): value is StreamEndpoint => isKind(value, 'stream'),
+)
+
+function isKind(value: unknown, kind: string): boolean {
+  return typeof value === 'object' && value !== null && 'kind' in value && value.kind === kind
+}

@@ -1,0 +1,119 @@
+/** One row of {@link ERRORS}: the HTTP status of the API and the exit code of the command line. */
+interface ErrorRow {
+  readonly status: number
+  readonly exit: number
+}
+
+const row = (status: number, exit: number): ErrorRow => ({ status, exit })
+
+/**
+ * Every error code that the API answers, with its HTTP status and the command line's exit code (spec.md §7,
+ * cli exit codes: 4 not signed in, 5 forbidden, 6 not found, 7 conflict, 8 rejected input, 9 throttled, 12 node offline,
+ * 13 daemon unreachable, 14 host lacks something). A code is added here and nowhere else.
+ */
+export const ERRORS = {
+  VALIDATION_ERROR: row(400, 8),
+  FILE_PATH_INVALID: row(400, 8),
+  UNAUTHENTICATED: row(401, 4),
+  AUTH_EXPIRED: row(401, 4),
+  INVALID_CREDENTIALS: row(401, 4),
+  DEPLOYMENT_TOKEN_INVALID: row(401, 4),
+  PERMISSION_DENIED: row(403, 5),
+  ACCOUNT_BANNED: row(403, 5),
+  NODE_DISABLED: row(403, 5),
+  CSRF_INVALID: row(403, 5),
+  SETUP_TOKEN_INVALID: row(403, 5),
+  NOT_FOUND: row(404, 6),
+  API_KEY_NOT_FOUND: row(404, 6),
+  ALLOCATION_NOT_FOUND: row(404, 6),
+  FILE_NOT_FOUND: row(404, 6),
+  LOCATION_NOT_FOUND: row(404, 6),
+  NEST_NOT_FOUND: row(404, 6),
+  NODE_NOT_FOUND: row(404, 6),
+  ROLE_NOT_FOUND: row(404, 6),
+  SERVER_NOT_FOUND: row(404, 6),
+  TEMPLATE_NOT_FOUND: row(404, 6),
+  USER_NOT_FOUND: row(404, 6),
+  AGENT_KEY_EXISTS: row(409, 7),
+  ALLOCATION_EXISTS: row(409, 7),
+  ALLOCATION_IN_USE: row(409, 7),
+  CONFLICT: row(409, 7),
+  IDEMPOTENCY_KEY_REUSED: row(409, 7),
+  INSUFFICIENT_RESOURCES: row(409, 7),
+  LOCATION_IN_USE: row(409, 7),
+  LOCATION_NAME_TAKEN: row(409, 7),
+  NEST_NAME_TAKEN: row(409, 7),
+  NODE_IN_USE: row(409, 7),
+  NODE_NAME_TAKEN: row(409, 7),
+  PORT_IN_USE: row(409, 7),
+  ROLE_NAME_TAKEN: row(409, 7),
+  SERVER_ARCHIVED: row(409, 7),
+  SERVER_INVALID_STATE: row(409, 7),
+  SERVER_MUST_BE_STOPPED: row(409, 7),
+  SETTING_LOCKED: row(409, 7),
+  SETUP_ALREADY_COMPLETE: row(409, 7),
+  SETUP_REQUIRED: row(409, 7),
+  TEMPLATE_IN_USE: row(409, 7),
+  TEMPLATE_NAME_TAKEN: row(409, 7),
+  USER_EXISTS: row(409, 7),
+  ETAG_MISMATCH: row(412, 7),
+  FILE_TOO_LARGE: row(413, 8),
+  PAYLOAD_TOO_LARGE: row(413, 8),
+  SERVER_SUSPENDED: row(423, 7),
+  AGENT_VERSION: row(426, 12),
+  ACCOUNT_LOCKED: row(429, 9),
+  RATE_LIMITED: row(429, 9),
+  INTERNAL_ERROR: row(500, 1),
+  AGENT_ERROR: row(502, 12),
+  CREDENTIAL_ENCRYPTION_KEY_MISSING: row(503, 14),
+  DATABASE_UNAVAILABLE: row(503, 13),
+  NODE_OFFLINE: row(503, 12),
+  SHUTTING_DOWN: row(503, 13),
+  STREAM_LIMIT_REACHED: row(503, 9),
+  AGENT_TIMEOUT: row(504, 12),
+  INSUFFICIENT_SPACE: row(507, 7),
+} as const satisfies Record<string, ErrorRow>
+
+/** A code of {@link ERRORS}. Codes never change their meaning (spec.md §7). */
+export type ErrorCode = keyof typeof ERRORS
+
+/** Whether `code` is one that this version knows; a newer daemon may answer others. */
+export function isErrorCode(code: string): code is ErrorCode {
+  return Object.hasOwn(ERRORS, code)
+}
+
+/** One refused field of a request: `field` is the path in the request (`body.name`), `message` a sentence part. */
+export interface FieldProblem {
+  readonly field: string
+  readonly message: string
+}
+
+/**
+ * An expected failure, part of the contract: `message` is a sentence that says what to do next when there is something
+ * to do, `code` is stable, `meta` carries context (never secrets). Anything else that is thrown is a bug and is answered
+ * as INTERNAL_ERROR.
+ */
+export class PanelError extends Error {
+  override readonly name = 'PanelError'
+  readonly code: ErrorCode
+  readonly meta: Readonly<Record<string, unknown>>
+  readonly details: readonly FieldProblem[] | undefined
+
+  constructor(
+    code: ErrorCode,
+    message: string,
+    extra: { meta?: Record<string, unknown>; details?: readonly FieldProblem[]; cause?: unknown } = {},
+  ) {
+    super(message, extra.cause === undefined ? undefined : { cause: extra.cause })
+    this.code = code
+    this.meta = extra.meta ?? {}
+    this.details = extra.details
+  }
+}
+
+/** The failure of a single field as a VALIDATION_ERROR; `field` is its path in the request, as in `body.locationId`. */
+export function fieldError(field: string, message: string): PanelError {
+  return new PanelError('VALIDATION_ERROR', `The request is not valid: ${field} ${message}`, {
+    details: [{ field, message }],
+  })
+}

@@ -1,0 +1,137 @@
+import { z } from 'zod'
+import type { Permission } from './permissions.ts'
+import { ServerStatus } from './server-life.ts'
+
+const who = z.string().nullable()
+
+/** One type of event: the shape of its own fields, the permission a reader needs, and whether a server's stream carries it. */
+interface EventKind {
+  readonly data: z.ZodObject
+  readonly permission: Permission
+  readonly server: boolean
+}
+
+const kind = <T extends z.ZodRawShape>(permission: Permission, server: boolean, shape: T) => ({
+  data: z.object(shape),
+  permission,
+  server,
+})
+
+/**
+ * Every event that is written down (spec.md §6, api.md §9.3, §9.7). A frame is the fields below and `type`, `timestamp`
+ * (ISO), and for those of one server `serverId`. Admin streams carry each to holders of its permission, a server's stream
+ * carries those marked `server`. New types may be added; readers ignore what they do not know.
+ */
+export const EVENTS = {
+  server_state_update: kind('server.read', true, {
+    state: ServerStatus,
+    previousState: ServerStatus,
+    desired: z.string(),
+    generation: z.int(),
+    reason: z.string().nullable(),
+    exitCode: z.int().nullable(),
+    exitSignal: z.string().nullable(),
+    crashCount: z.int(),
+    nextRestartAt: z.string().nullable(),
+  }),
+  server_command_done: kind('server.read', true, {
+    commandId: z.string(),
+    op: z.string(),
+    ok: z.boolean(),
+    noop: z.boolean(),
+    code: z.string().nullable(),
+    error: z.string().nullable(),
+  }),
+  server_created: kind('server.read', true, { serverName: z.string(), ownerId: z.string(), nodeId: z.string(), createdBy: who }),
+  server_updated: kind('server.read', true, { updatedBy: who, change: z.string().optional() }),
+  server_deleted: kind('server.read', true, { serverName: z.string(), deletedBy: who }),
+  node_created: kind('node.read', false, { nodeId: z.string(), nodeName: z.string(), locationId: z.string(), createdBy: who }),
+  node_updated: kind('node.read', false, {
+    nodeId: z.string(),
+    isOnline: z.boolean().optional(),
+    updatedBy: who.optional(),
+    change: z.string().optional(),
+  }),
+  node_deleted: kind('node.read', false, { nodeId: z.string(), nodeName: z.string(), deletedBy: who }),
+  location_created: kind('location.read', false, { locationId: z.string(), locationName: z.string(), createdBy: who }),
+  location_updated: kind('location.read', false, { locationId: z.string(), locationName: z.string(), updatedBy: who }),
+  location_deleted: kind('location.read', false, { locationId: z.string(), locationName: z.string(), deletedBy: who }),
+  nest_created: kind('template.read', false, { nestId: z.string(), nestName: z.string(), createdBy: who }),
+  nest_updated: kind('template.read', false, { nestId: z.string(), nestName: z.string(), updatedBy: who }),
+  nest_deleted: kind('template.read', false, { nestId: z.string(), nestName: z.string(), deletedBy: who }),
+  template_created: kind('template.read', false, { templateId: z.string(), templateName: z.string(), createdBy: who }),
+  template_updated: kind('template.read', false, { templateId: z.string(), templateName: z.string(), updatedBy: who }),
+  template_deleted: kind('template.read', false, { templateId: z.string(), templateName: z.string(), deletedBy: who }),
+  api_key_created: kind('apikey.manage', false, { keyId: z.string(), keyName: z.string(), createdBy: who }),
+  api_key_updated: kind('apikey.manage', false, { keyId: z.string(), keyName: z.string(), updatedBy: who }),
+  api_key_deleted: kind('apikey.manage', false, { keyId: z.string(), keyName: z.string(), deletedBy: who }),
+  user_created: kind('user.read', false, {
+    user: z.object({ id: z.string(), email: z.string(), username: z.string() }),
+    createdBy: who,
+  }),
+  auth_lockout_created: kind('admin.read', false, {
+    lockoutId: z.string(),
+    email: z.string(),
+    ipAddress: z.string(),
+    lockedUntil: z.string(),
+    failureCount: z.int(),
+  }),
+  audit_log_created: kind('admin.read', false, {
+    id: z.string(),
+    action: z.string(),
+    userId: who,
+    resource: z.string(),
+    resourceId: z.string().nullable(),
+  }),
+} as const satisfies Record<string, EventKind>
+
+/** The name of a written event. */
+export type EventType = keyof typeof EVENTS
+
+/** The fields of an event of type `T`, without `type`, `timestamp` and `serverId`. */
+export type EventData<T extends EventType> = z.infer<(typeof EVENTS)[T]['data']>
+
+/** Whether the text names an event of this version. */
+export function isEventType(text: string): text is EventType {
+  return Object.hasOwn(EVENTS, text)
+}
+
+/** The last figures of a server as streams push them; they are not written down and carry no id (api.md §9.4). */
+export const ResourceStats = z.object({
+  cpuPercent: z.number().nullable(),
+  cpuCores: z.number().nullable(),
+  memoryUsageMb: z.number().nullable(),
+  memoryTotalMb: z.number(),
+  diskUsageMb: z.number().nullable(),
+  diskTotalMb: z.number(),
+  diskIoMb: z.number().nullable(),
+  networkRxBytes: z.string().nullable(),
+  networkTxBytes: z.string().nullable(),
+  processes: z.int().nullable(),
+  uptimeMs: z.number().nullable(),
+})
+export type ResourceStats = z.infer<typeof ResourceStats>
+
+/** A frame that says why a stream ends, or that something is amiss (spec.md §6, api.md §9.6). */
+export const StreamError = z.object({
+  type: z.literal('error'),
+  error: z.enum([
+    'auth_failed',
+    'auth_expired',
+    'auth_lockout',
+    'connection_limit',
+    'permission_denied',
+    'server_suspended',
+    'server_deleted',
+    'agent_offline',
+    'slow_consumer',
+    'server_shutdown',
+    'internal',
+  ]),
+  code: z.string().optional(),
+  message: z.string().optional(),
+  serverId: z.string().optional(),
+  retryAfterSeconds: z.number().optional(),
+  timestamp: z.string(),
+})
+export type StreamError = z.infer<typeof StreamError>

@@ -1,0 +1,139 @@
+import { z } from 'zod'
+import { type Endpoint, isDeclared, type StreamEndpoint } from './contract.ts'
+import { ERRORS, type ErrorCode } from './errors.ts'
+import { Pagination } from './page.ts'
+
+/** Codes that any endpoint may answer beside its own. */
+const EVERYWHERE = ['VALIDATION_ERROR', 'RATE_LIMITED', 'INTERNAL_ERROR'] as const satisfies readonly ErrorCode[]
+const WITH_CALLER = ['UNAUTHENTICATED', 'AUTH_EXPIRED', 'PERMISSION_DENIED'] as const satisfies readonly ErrorCode[]
+
+const ErrorEnvelope = z.object({
+  success: z.literal(false),
+  error: z.string(),
+  code: z.string(),
+  details: z.array(z.object({ field: z.string(), message: z.string() })).optional(),
+  meta: z.record(z.string(), z.unknown()).optional(),
+  requestId: z.string(),
+})
+
+/** The OpenAPI 3.1 document of the whole API, made from the registry; `info.version` is that of spec.md §9. */
+export function toOpenApi(endpoints: readonly Endpoint[], streams: readonly StreamEndpoint[]): Record<string, unknown> {
+  const paths: Record<string, Record<string, unknown>> = {}
+  for (const endpoint of endpoints) {
+    const item = pathItem(paths, endpoint.path)
+    item[endpoint.method.toLowerCase()] = { ...common(endpoint), ...jsonParts(endpoint) }
+  }
+  for (const stream of streams) pathItem(paths, stream.path)['get'] = { ...common(stream), ...streamParts(stream) }
+  return {
+    openapi: '3.1.0',
+    info: { title: 'panel', version: '1.0.0', license: { name: 'MIT', identifier: 'MIT' } },
+    tags: [...new Set([...endpoints, ...streams].map((endpoint) => endpoint.tag))].sort().map((name) => ({ name })),
+    paths,
+    components: {
+      schemas: { Error: jsonSchema(ErrorEnvelope, 'output') },
+      securitySchemes: {
+        apiKey: { type: 'http', scheme: 'bearer', description: 'An API key (pak_…) or a session token (pst_…)' },
+        session: { type: 'apiKey', in: 'cookie', name: 'panel_session' },
+      },
+    },
+  }
+}
+
+function pathItem(paths: Record<string, Record<string, unknown>>, path: string): Record<string, unknown> {
+  const key = path.replace(/:(\w+)/g, '{$1}')
+  const item = paths[key] ?? {}
+  paths[key] = item
+  return item
+}
+
+function common(endpoint: Endpoint | StreamEndpoint): Record<string, unknown> {
+  return {
+    operationId: endpoint.id,
+    tags: [endpoint.tag],
+    summary: endpoint.summary,
+    'x-access': accessText(endpoint),
+    security: endpoint.access === 'public' ? [] : [{ apiKey: [] }, { session: [] }],
+    parameters: [
+      ...Object.entries(endpoint.params).map(([name, schema]) => ({
+        in: 'path',
+        name,
+        required: true,
+        schema: jsonSchema(schema, 'input'),
+      })),
+      ...queryParameters(endpoint.query),
+    ],
+  }
+}
+
+function accessText({ access }: Endpoint | StreamEndpoint): unknown {
+  if (typeof access === 'string') return access
+  return 'serverByBody' in access ? { server: access.serverByBody.possible, byBody: true } : access
+}
+
+function queryParameters(query: z.ZodType): unknown[] {
+  if (!(query instanceof z.ZodObject)) return []
+  return Object.entries(query.shape).map(([name, schema]) => ({
+    in: 'query',
+    name,
+    required: false,
+    schema: jsonSchema(schema, 'input'),
+  }))
+}
+
+function jsonParts(endpoint: Endpoint): Record<string, unknown> {
+  const body = isDeclared(endpoint.body)
+    ? { requestBody: { required: true, content: json(jsonSchema(endpoint.body, 'input')) } }
+    : {}
+  const success = {
+    type: 'object',
+    required: ['success', 'data', ...(endpoint.paged ? ['pagination'] : [])],
+    properties: {
+      success: { const: true },
+      data: jsonSchema(endpoint.response, 'output'),
+      ...(endpoint.paged ? { pagination: jsonSchema(Pagination, 'output') } : {}),
+    },
+  }
+  return {
+    ...body,
+    responses: { [endpoint.status]: { description: 'Success', content: json(success) }, ...failures(endpoint) },
+  }
+}
+
+function streamParts(stream: StreamEndpoint): Record<string, unknown> {
+  return {
+    'x-events': Object.fromEntries(
+      Object.entries(stream.events).map(([name, schema]) => [name, jsonSchema(schema, 'output')]),
+    ),
+    responses: {
+      200: { description: 'Server-Sent Events', content: { 'text/event-stream': { schema: { type: 'string' } } } },
+      ...failures(stream),
+    },
+  }
+}
+
+function failures(endpoint: Endpoint | StreamEndpoint): Record<string, unknown> {
+  const codes = new Set<ErrorCode>([
+    ...endpoint.errors,
+    ...EVERYWHERE,
+    ...(endpoint.access === 'public' ? [] : WITH_CALLER),
+  ])
+  const byStatus = new Map<number, ErrorCode[]>()
+  for (const code of [...codes].sort()) {
+    byStatus.set(ERRORS[code].status, [...(byStatus.get(ERRORS[code].status) ?? []), code])
+  }
+  return Object.fromEntries(
+    [...byStatus].map(([status, list]) => [
+      status,
+      { description: list.join(', '), content: json({ $ref: '#/components/schemas/Error' }) },
+    ]),
+  )
+}
+
+function json(schema: unknown): Record<string, unknown> {
+  return { 'application/json': { schema } }
+}
+
+function jsonSchema(schema: z.ZodType, io: 'input' | 'output'): unknown {
+  const { $schema: _, ...rest } = z.toJSONSchema(schema, { io, unrepresentable: 'any' })
+  return rest
+}

@@ -1,0 +1,69 @@
+import { z } from 'zod'
+import { RestartPolicy } from './server-life.ts'
+
+/** How an agent may run a server. */
+export const RuntimeName = z.enum(['process', 'docker'])
+export type RuntimeName = z.infer<typeof RuntimeName>
+
+/** The signals that a stop may use. */
+export const StopSignal = z.enum(['SIGTERM', 'SIGINT', 'SIGQUIT', 'SIGHUP', 'SIGUSR1', 'SIGUSR2', 'SIGKILL'])
+export type StopSignal = z.infer<typeof StopSignal>
+
+/**
+ * How a server is stopped: a console command or a signal. After `timeoutMs` the agent sends SIGTERM, after 10 s more
+ * SIGKILL to the whole process group.
+ */
+export const StopRule = z.discriminatedUnion('type', [
+  z.object({ type: z.literal('command'), value: z.string().min(1).max(4096), timeoutMs: z.int().min(0).max(600_000) }),
+  z.object({ type: z.literal('signal'), value: StopSignal, timeoutMs: z.int().min(0).max(600_000) }),
+])
+export type StopRule = z.infer<typeof StopRule>
+
+/** How a line on stdout or stderr says that the server is up: contained text, or a regular expression of RE2's syntax. */
+export const DoneRule = z.object({ kind: z.enum(['contains', 'regex']), value: z.string().min(1).max(500) })
+export type DoneRule = z.infer<typeof DoneRule>
+
+/** Names that a template variable may not have: the agent sets them, or they would change how programs are loaded. */
+export const RESERVED_VARIABLES: ReadonlySet<string> = new Set([
+  'PATH', 'HOME', 'USER', 'LOGNAME', 'SHELL', 'PWD', 'TERM', 'LANG', 'TZ', 'HOSTNAME', 'STARTUP', 'MNT_SERVER',
+  'SERVER_IP', 'SERVER_PORT', 'SERVER_MEMORY', 'P_SERVER_UUID', 'P_SERVER_LOCATION',
+  'PANEL_NODE', 'PANEL_SERVER_ID', 'PANEL_LAUNCH_ID',
+  'NODE_OPTIONS', 'LD_PRELOAD', 'LD_LIBRARY_PATH', 'LD_AUDIT', 'BASH_ENV', 'ENV', 'IFS', 'PROMPT_COMMAND', 'PYTHONSTARTUP',
+]) // biome-ignore format: one line per family
+
+/** The name of an environment variable. */
+export const VariableName = z.string().regex(/^[A-Za-z_][A-Za-z0-9_]{0,190}$/, 'must be letters, digits and _')
+
+/**
+ * All that an agent needs to install and run one server, without the daemon (gateway.md §5.6). The agent keeps the last one
+ * on disk. `generation` grows with each change or order; an order with an older one is refused.
+ */
+export const ServerSpec = z.object({
+  serverId: z.string(),
+  uuid: z.string(),
+  name: z.string(),
+  generation: z.int().min(0),
+  runtime: RuntimeName,
+  /** A shell command line; `{{NAME}}` stands for the environment variable NAME and is never spliced as text. */
+  startup: z.string(),
+  stop: StopRule,
+  /** Any match makes the server `running`; with none it is `running` after 120 s without an exit. */
+  done: z.array(DoneRule),
+  stripAnsi: z.boolean(),
+  env: z.record(VariableName, z.string()),
+  limits: z.object({
+    memoryMb: z.int(),
+    swapMb: z.int(),
+    cpuCores: z.number(),
+    diskMb: z.int(),
+    pids: z.int(),
+  }),
+  /** All are bound for a moment before a start; a taken one fails it with PORT_IN_USE. */
+  ports: z.array(z.object({ ip: z.string(), port: z.int(), primary: z.boolean() })),
+  restart: z.object({ policy: RestartPolicy, maxCrashes: z.int() }),
+  suspended: z.boolean(),
+  /** `entrypoint` is the program that is handed the script's path, such as `sh` or `bash`. */
+  install: z.object({ script: z.string(), entrypoint: z.string(), timeoutMs: z.int() }).nullable(),
+  console: z.object({ logMb: z.int() }),
+})
+export type ServerSpec = z.infer<typeof ServerSpec>

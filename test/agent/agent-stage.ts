@@ -1,0 +1,181 @@
+import { type ChildProcess, spawn } from 'node:child_process'
+import { once } from 'node:events'
+import { chmod, chown, mkdtemp, readFile, rm, writeFile } from 'node:fs/promises'
+import type { AddressInfo } from 'node:net'
+import { createServer } from 'node:net'
+import { tmpdir } from 'node:os'
+import { dirname, join } from 'node:path'
+import type { ServerSpec } from '../../src/shared/server-spec.ts'
+import { type AgentPrograms, agentPrograms } from './agent-build.ts'
+import { GatewayPeer } from './gateway-peer.ts'
+
+const NOBODY = 65534
+
+/** An agent as a process of its own, with a daemon's peer that it talks to. Everything is removed by `leave`. */
+export class AgentStage {
+  readonly dataDir: string
+  readonly peer: GatewayPeer
+  readonly #workDir: string
+  readonly #programs: AgentPrograms
+  #agent: ChildProcess | undefined
+  #output = ''
+
+  /** `workDir` is shared by the stages of a test file, so that the sources are compiled once. */
+  static async enter(programs: AgentPrograms): Promise<AgentStage> {
+    const workDir = await mkdtemp(join(tmpdir(), 'panel-stage-'))
+    return new AgentStage(workDir, programs, await GatewayPeer.listen())
+  }
+
+  /** The same with an agent that is no root: as it is for an ordinary user, else as the user nobody. */
+  static async enterAsOrdinaryUser(programs: AgentPrograms): Promise<AgentStage> {
+    if (process.getuid?.() !== 0) return await AgentStage.enter(programs)
+    const workDir = await mkdtemp(join(tmpdir(), 'panel-stage-'))
+    await chown(workDir, NOBODY, NOBODY)
+    await chmod(dirname(programs.agent[1] ?? ''), 0o755)
+    const asNobody = ['setpriv', `--reuid=${NOBODY}`, `--regid=${NOBODY}`, '--clear-groups'] as const
+    const agent = [...asNobody, ...programs.agent] as const
+    return new AgentStage(workDir, { agent, holder: programs.holder }, await GatewayPeer.listen())
+  }
+
+  private constructor(workDir: string, programs: AgentPrograms, peer: GatewayPeer) {
+    this.#workDir = workDir
+    this.#programs = programs
+    this.dataDir = join(workDir, 'data')
+    this.peer = peer
+  }
+
+  get output(): string {
+    return this.#output
+  }
+
+  /** Starts the agent and waits until the daemon's peer has its snapshot. */
+  async startAgent(): Promise<void> {
+    const before = this.peer.of('snapshot').length
+    await this.spawnAgent()
+    await this.peer.until('the agent to connect', () => this.peer.of('snapshot').length > before)
+  }
+
+  async spawnAgent(): Promise<ChildProcess> {
+    const options = {
+      dataDir: this.dataDir,
+      connect: { url: this.peer.url, nodeId: 'node_test', nodeKey: 'pnk_test' },
+      holder: this.#programs.holder,
+      version: '0.0.0-test',
+    }
+    const file = join(this.#workDir, 'options.json')
+    await writeFile(file, JSON.stringify(options))
+    const [program, ...args] = this.#programs.agent
+    const agent = spawn(program, [...args, file], { stdio: ['ignore', 'pipe', 'pipe'] })
+    const collect = (chunk: Buffer): void => {
+      this.#output += chunk.toString()
+    }
+    agent.stdout.on('data', collect)
+    agent.stderr.on('data', collect)
+    this.#agent = agent
+    return agent
+  }
+
+  /** Starts another agent on the same folder and waits for its end. */
+  async spawnSecond(): Promise<{ code: number | null; output: string }> {
+    const first = this.#agent
+    const before = this.#output.length
+    const second = await this.spawnAgent()
+    this.#agent = first
+    await once(second, 'close')
+    return { code: second.exitCode, output: this.#output.slice(before) }
+  }
+
+  /** Ends the agent without a word, at whatever it is doing. */
+  async killAgent(): Promise<void> {
+    await this.#endAgent('SIGKILL')
+  }
+
+  async stopAgent(): Promise<void> {
+    await this.#endAgent('SIGTERM')
+  }
+
+  async #endAgent(signal: 'SIGKILL' | 'SIGTERM'): Promise<void> {
+    const agent = this.#agent
+    this.#agent = undefined
+    if (agent === undefined || agent.exitCode !== null || agent.signalCode !== null) return
+    const ended = once(agent, 'exit')
+    agent.kill(signal)
+    await ended
+  }
+
+  /** Deletes what still runs and removes every file. */
+  async leave(serverIds: readonly string[]): Promise<void> {
+    this.peer.acknowledges = true
+    if (this.#agent === undefined) await this.startAgent()
+    for (const serverId of serverIds) {
+      await this.peer.order(serverId, 1_000_000, { op: 'kill' })
+      await this.peer.order(serverId, 1_000_001, { op: 'delete', keepFiles: false })
+    }
+    await this.stopAgent()
+    await this.peer.close()
+    await rm(this.#workDir, { recursive: true, force: true })
+  }
+}
+
+/** Compiles the agent once for a test file. */
+export async function buildAgent(): Promise<{ programs: AgentPrograms; remove: () => Promise<void> }> {
+  const workDir = await mkdtemp(join(tmpdir(), 'panel-agent-build-'))
+  return { programs: agentPrograms(workDir), remove: () => rm(workDir, { recursive: true, force: true }) }
+}
+
+/** A port that was free a moment ago. */
+export async function freePort(): Promise<number> {
+  const server = createServer().listen(0, '127.0.0.1')
+  await once(server, 'listening')
+  const { port } = server.address() as AddressInfo // the address of a listening TCP server is an object
+  server.close()
+  await once(server, 'close')
+  return port
+}
+
+/** A small game: says `ready`, answers typed lines, stops at `stop`, fails at `crash`. */
+export const GAME = `
+echo "hello from $P_SERVER_UUID"
+echo ready
+while read -r line; do
+  case "$line" in
+    stop) echo bye; exit 0 ;;
+    crash) exit 3 ;;
+    flood) i=0; while [ $i -lt 20000 ]; do echo "line $i"; i=$((i+1)); done ;;
+    *) echo "got $line" ;;
+  esac
+done
+`
+
+/** A specification of the small game, or of what `change` makes of it. */
+export function gameSpec(serverId: string, generation: number, change: Partial<ServerSpec> = {}): ServerSpec {
+  return {
+    serverId,
+    uuid: '0193d5a0-0000-7000-8000-000000000001',
+    name: 'test',
+    generation,
+    runtime: 'process',
+    startup: GAME,
+    stop: { type: 'command', value: 'stop', timeoutMs: 10_000 },
+    done: [{ kind: 'contains', value: 'ready' }],
+    stripAnsi: false,
+    env: {},
+    limits: { memoryMb: 256, swapMb: 0, cpuCores: 1, diskMb: 100, pids: 64 },
+    ports: [],
+    restart: { policy: 'on-failure', maxCrashes: 5 },
+    suspended: false,
+    install: null,
+    console: { logMb: 8 },
+    ...change,
+  }
+}
+
+/** Whether a process is alive and no zombie. */
+export async function isAlive(pid: number): Promise<boolean> {
+  try {
+    const text = await readFile(`/proc/${pid}/stat`, 'utf8')
+    return !['Z', 'X'].includes(text.slice(text.lastIndexOf(')') + 2, text.lastIndexOf(')') + 3))
+  } catch {
+    return false // no such process
+  }
+}

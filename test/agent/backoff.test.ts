@@ -1,0 +1,77 @@
+import { describe, expect, it } from 'vitest'
+import { Backoff } from '../../src/agent/backoff.ts'
+import { backOff, judgeExit } from '../../src/agent/crash.ts'
+import { freshFacts } from '../../src/agent/journal-record.ts'
+import { gameSpec } from './agent-stage.ts'
+
+const cut = { code: 1006, retryAfterMs: null, readyMs: 0 }
+
+describe('the wait before the next connection', () => {
+  it('doubles to half a minute with full jitter, and begins anew after a minute of being ready', () => {
+    const most = new Backoff(() => 1)
+    expect([1, 2, 3, 4, 5, 6, 7, 8].map(() => most.next(cut))).toEqual([
+      500, 1000, 2000, 4000, 8000, 16000, 30000, 30000,
+    ])
+    expect(most.next({ ...cut, readyMs: 59_000 })).toBe(30_000)
+    expect(most.next({ ...cut, readyMs: 60_000 })).toBe(500)
+    const least = new Backoff(() => 0)
+    expect(least.next(cut)).toBe(0)
+  })
+
+  it('is long for a refused key, a replaced node and a wrong version', () => {
+    const backoff = new Backoff(() => 0.5)
+    const after = (code: number): number => backoff.next({ ...cut, code })
+    expect([after(4401), after(401), after(403), after(4401), after(4401), after(4401)]).toEqual([
+      60_000, 120_000, 240_000, 480_000, 900_000, 900_000,
+    ])
+    expect(after(4409)).toBe(300_000)
+    expect([after(4426), after(426)]).toEqual([600_000, 600_000])
+    expect(backoff.next({ code: 429, retryAfterMs: 7000, readyMs: 0 })).toBeGreaterThanOrEqual(7000)
+  })
+})
+
+describe('the judgement of an exit', () => {
+  const exit = {
+    launchId: 'l',
+    kind: 'game' as const,
+    code: 1,
+    signal: null,
+    oom: false,
+    ordered: false,
+    by: null,
+    endedAtMs: 10_000_000,
+    uptimeMs: 1000,
+    lastSeq: 1,
+  }
+  const judge = (crashes: number[], readyAtMs: number | null) =>
+    judgeExit({
+      spec: gameSpec('srv_a', 1),
+      facts: {
+        ...freshFacts(),
+        crashes,
+        launch: { id: 'l', kind: 'game', bootId: 'b', ended: false, readyAtMs, stopAtMs: null },
+      },
+      exit,
+      ordered: false,
+      nowMs: 10_000_000,
+      random: () => 0,
+    })
+
+  it('waits two seconds, then twice as long each time, up to five minutes', () => {
+    expect([1, 2, 3, 4].map((count) => backOff(count, () => 0))).toEqual([2000, 4000, 8000, 16000])
+    expect(backOff(30, () => 0.99)).toBe(300_000)
+  })
+
+  it('gives up at the fifth crash within ten minutes, and counts no older ones', () => {
+    const near = [1, 2, 3, 4].map((minutes) => 10_000_000 - minutes * 60_000)
+    expect(judge(near, null)).toMatchObject({ gaveUp: true, restartInMs: null })
+    const far = [11, 12, 13, 14].map((minutes) => 10_000_000 - minutes * 60_000)
+    expect(judge(far, null)).toMatchObject({ gaveUp: false, restartInMs: 2000, crashes: [10_000_000] })
+  })
+
+  it('forgives earlier crashes after five minutes of running', () => {
+    const near = [1, 2, 3, 4].map((minutes) => 10_000_000 - minutes * 60_000)
+    expect(judge(near, 10_000_000 - 299_000).gaveUp).toBe(true)
+    expect(judge(near, 10_000_000 - 300_000)).toMatchObject({ gaveUp: false, crashes: [10_000_000] })
+  })
+})

@@ -1,0 +1,114 @@
+import { once } from 'node:events'
+import { chmod, mkdir, mkdtemp, readFile, rm, stat, writeFile } from 'node:fs/promises'
+import { createServer } from 'node:http'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
+import { afterEach, beforeEach, describe, expect, it } from 'vitest'
+import { lockFolder } from '../../src/agent/folder-lock.ts'
+import { ConfigError, enroll, readConfig, readNodeFile } from '../../src/agent/main.ts'
+
+let home: string
+
+beforeEach(async () => {
+  home = await mkdtemp(join(tmpdir(), 'panel-config-'))
+})
+
+afterEach(async () => {
+  await rm(home, { recursive: true, force: true })
+})
+
+async function writeYaml(text: string): Promise<void> {
+  await mkdir(join(home, '.config', 'panel'), { recursive: true })
+  await writeFile(join(home, '.config', 'panel', 'agent.yaml'), text)
+}
+
+describe('the configuration of an agent', () => {
+  it('needs nothing: HOME alone decides the folders', async () => {
+    const config = await readConfig({ HOME: home })
+    expect(config).toMatchObject({
+      dataDir: join(home, '.local/share/panel-agent'),
+      allowInsecure: false,
+      logLevel: 'info',
+    })
+    const xdg = await readConfig({ HOME: home, XDG_DATA_HOME: '/data' })
+    expect(xdg.dataDir).toBe('/data/panel-agent')
+  })
+
+  it('takes the flag before the environment and the environment before the file', async () => {
+    await writeYaml('agent:\n  dataDir: /from/file\ndaemon:\n  url: https://file.example\nlog:\n  level: warn\n')
+    const env = { HOME: home, PANEL_DAEMON__URL: 'https://env.example', PANEL_LOG__LEVEL: 'error' }
+    const config = await readConfig(env, { logLevel: 'debug' })
+    expect(config).toMatchObject({ dataDir: '/from/file', url: 'https://env.example', logLevel: 'debug' })
+  })
+
+  it('lists every problem at once', async () => {
+    await writeYaml('daemon:\n  url: http://panel.example\n  colour: red\nlog:\n  level: loud\n')
+    const error = await readConfig({ HOME: home }).catch((thrown: unknown) => thrown)
+    expect(error).toBeInstanceOf(ConfigError)
+    if (!(error instanceof ConfigError)) return
+    expect(error.problems.join('\n')).toContain('colour')
+    expect(error.problems.join('\n')).toContain('log.level')
+    await expect(readConfig({ HOME: home, PANEL_LOG__LEVEL: 'info' })).rejects.toThrow('colour')
+  })
+
+  it('refuses plain http to another machine unless that is allowed', async () => {
+    await expect(readConfig({ HOME: home }, { url: 'http://panel.example' })).rejects.toThrow('https://')
+    expect((await readConfig({ HOME: home }, { url: 'http://panel.example', allowInsecure: true })).url).toBe(
+      'http://panel.example',
+    )
+    expect((await readConfig({ HOME: home }, { url: 'http://127.0.0.1:7420' })).url).toBe('http://127.0.0.1:7420')
+  })
+})
+
+describe('the enrolment', () => {
+  it('redeems the token in the body and writes credentials that only the owner may read', async () => {
+    const seen: string[] = []
+    const server = createServer((request, response) => {
+      let body = ''
+      request.on('data', (chunk: Buffer) => {
+        body += chunk.toString()
+      })
+      request.on('end', () => {
+        seen.push(`${request.method} ${request.url} ${body}`)
+        const good = JSON.parse(body).deploymentToken === 'good'
+        response.statusCode = good ? 201 : 401
+        response.end(
+          JSON.stringify(
+            good
+              ? { success: true, data: { nodeId: 'node_1', nodeName: 'oak', apiKey: 'pnk_secret' } }
+              : { success: false, error: 'The token is not valid', code: 'DEPLOYMENT_TOKEN_INVALID' },
+          ),
+        )
+      })
+    }).listen(0, '127.0.0.1')
+    await once(server, 'listening')
+    const address = server.address()
+    const url = `http://127.0.0.1:${typeof address === 'object' ? address?.port : 0}`
+    await expect(enroll({ dataDir: home, url, deploymentToken: 'bad' })).rejects.toThrow('The token is not valid')
+    expect(await enroll({ dataDir: home, url, deploymentToken: 'good' })).toEqual({ nodeId: 'node_1', nodeName: 'oak' })
+    expect(seen[1]).toContain('POST /api/agent/enroll {"deploymentToken":"good"')
+    const file = join(home, 'node.json')
+    expect((await stat(file)).mode & 0o777).toBe(0o600)
+    expect(await readNodeFile(file)).toEqual({ url, nodeId: 'node_1', nodeName: 'oak', nodeKey: 'pnk_secret' })
+    await expect(enroll({ dataDir: home, url, deploymentToken: 'good' })).rejects.toThrow('enrolled already')
+    await chmod(file, 0o640)
+    await expect(readNodeFile(file)).rejects.toThrow('chmod 600')
+    server.close()
+  })
+})
+
+describe('the lock of a data folder', () => {
+  it('is held against others, freed by its owner, and taken over from a dead process', async () => {
+    const path = join(home, 'agent.lock')
+    const lock = await lockFolder(path)
+    await expect(lockFolder(path)).rejects.toThrow('Another agent')
+    await lock.release()
+    const again = await lockFolder(path)
+    await again.release()
+    // A number that is in use again, by a process that began at another time.
+    await writeFile(path, `${process.pid} 1 stale\n`)
+    const taken = await Promise.allSettled([lockFolder(path), lockFolder(path), lockFolder(path)])
+    expect(taken.filter(({ status }) => status === 'fulfilled')).toHaveLength(1)
+    expect(await readFile(path, 'utf8')).not.toContain('stale')
+  })
+})

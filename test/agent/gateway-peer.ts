@@ -1,0 +1,195 @@
+import { once } from 'node:events'
+import { createServer, type Server } from 'node:http'
+import type { AddressInfo } from 'node:net'
+import { type WebSocket, WebSocketServer } from 'ws'
+import {
+  AgentFrame,
+  type AgentRequest,
+  type CommandOp,
+  type ConsoleLine,
+  type DaemonFrame,
+  type ServerReport,
+} from '../../src/shared/frames.ts'
+
+type Frame<T extends AgentFrame['type']> = Extract<AgentFrame, { type: T }>
+type Done = Extract<Frame<'event'>['event'], { type: 'command.done' }>
+
+/** The daemon's side of the gateway as a test speaks it: a client of the agent's public door. */
+export class GatewayPeer {
+  readonly url: string
+  readonly frames: AgentFrame[] = []
+  readonly requests: { id: string | undefined; key: string | undefined; protocol: string | undefined }[] = []
+  /** What is answered instead of the 101; `undefined` lets agents in. */
+  refuse: { status: number; headers?: Record<string, string> } | undefined
+  /** Acknowledges events and console lines as they come. */
+  acknowledges = true
+  eventAck = 0
+  readonly #http: Server
+  readonly #sockets = new WebSocketServer({ noServer: true, maxPayload: 1024 * 1024 })
+  #socket: WebSocket | undefined
+  #changed = new Set<() => void>()
+  #ids = 0
+
+  static async listen(port = 0): Promise<GatewayPeer> {
+    const http = createServer()
+    http.listen(port, '127.0.0.1')
+    await once(http, 'listening')
+    return new GatewayPeer(http)
+  }
+
+  private constructor(http: Server) {
+    this.#http = http
+    // The address of a listening TCP server is never a string or null.
+    this.url = `http://127.0.0.1:${(http.address() as AddressInfo).port}`
+    http.on('upgrade', (request, socket, head) => {
+      const { headers } = request
+      const one = (value: string | string[] | undefined): string | undefined =>
+        Array.isArray(value) ? value[0] : value
+      const [id, key] = [one(headers['x-node-id']), one(headers['x-node-api-key'])]
+      this.requests.push({ id, key, protocol: headers['sec-websocket-protocol'] })
+      this.#wake()
+      if (this.refuse !== undefined) {
+        const lines = Object.entries(this.refuse.headers ?? {}).map(([name, value]) => `${name}: ${value}\r\n`)
+        socket.end(
+          `HTTP/1.1 ${this.refuse.status} Refused\r\nContent-Length: 0\r\nConnection: close\r\n${lines.join('')}\r\n`,
+        )
+        return
+      }
+      this.#sockets.handleUpgrade(request, socket, head, (ws) => this.#greet(ws))
+    })
+  }
+
+  get port(): number {
+    return Number(new URL(this.url).port)
+  }
+
+  /** Ends the connection, as a network that goes away does, or with a close code. */
+  cut(code?: number): void {
+    if (code === undefined) this.#socket?.terminate()
+    else this.#socket?.close(code)
+  }
+
+  async close(): Promise<void> {
+    for (const client of this.#sockets.clients) client.terminate()
+    this.#http.close()
+    this.#http.closeAllConnections()
+    await once(this.#http, 'close')
+  }
+
+  send(frame: DaemonFrame): void {
+    this.#socket?.send(JSON.stringify(frame))
+  }
+
+  sendRaw(text: string): void {
+    this.#socket?.send(text)
+  }
+
+  nextId(): string {
+    return `cmd_test${String(++this.#ids).padStart(8, '0')}${process.pid}`
+  }
+
+  /** Sends an order and waits for its end. */
+  async order(serverId: string, generation: number, command: CommandOp): Promise<Done> {
+    const id = this.nextId()
+    this.send({ type: 'command', id, serverId, generation, command })
+    return await this.done(id)
+  }
+
+  async done(id: string): Promise<Done> {
+    return await this.until(`command ${id} done`, () =>
+      this.events().find((event): event is Done => event.type === 'command.done' && event.commandId === id),
+    )
+  }
+
+  async request(request: AgentRequest): Promise<Frame<'reply'>> {
+    const id = `req${++this.#ids}`
+    this.send({ type: 'request', id, request })
+    return await this.until(`reply to ${request.op}`, () => this.of('reply').find((frame) => frame.id === id))
+  }
+
+  of<T extends AgentFrame['type']>(type: T): Frame<T>[] {
+    return this.frames.filter((frame): frame is Frame<T> => frame.type === type)
+  }
+
+  events(): Frame<'event'>['event'][] {
+    return this.of('event').map(({ event }) => event)
+  }
+
+  reports(serverId: string): ServerReport[] {
+    return this.events().flatMap((event) =>
+      event.type === 'server.state' && event.report.serverId === serverId ? [event.report] : [],
+    )
+  }
+
+  lines(serverId: string): ConsoleLine[] {
+    return this.of('console').flatMap((frame) => (frame.serverId === serverId ? frame.lines : []))
+  }
+
+  /** Waits for the newest report of a server to be as wanted. */
+  async report(serverId: string, what: string, test: (report: ServerReport) => boolean): Promise<ServerReport> {
+    return await this.until(what, () => {
+      const last = this.reports(serverId).at(-1)
+      return last !== undefined && test(last) ? last : undefined
+    })
+  }
+
+  /** Waits until `look` finds something; rejects with `what` after the deadline. */
+  async until<T>(what: string, look: () => T | undefined | false, ms = 20_000): Promise<T> {
+    const deadline = performance.now() + ms
+    while (true) {
+      const found = look()
+      if (found !== undefined && found !== false) return found
+      const left = deadline - performance.now()
+      if (left <= 0) throw new Error(`Waited in vain for: ${what}; last frames: ${this.#lastFrames()}`)
+      await this.#change(Math.min(left, 250))
+    }
+  }
+
+  #lastFrames(): string {
+    return this.frames
+      .slice(-8)
+      .map((frame) => JSON.stringify(frame).slice(0, 400))
+      .join('\n')
+  }
+
+  #change(ms: number): Promise<void> {
+    return new Promise((resolve) => {
+      const done = (): void => {
+        clearTimeout(timer)
+        this.#changed.delete(done)
+        resolve()
+      }
+      const timer = setTimeout(done, ms)
+      this.#changed.add(done)
+    })
+  }
+
+  #wake(): void {
+    for (const done of [...this.#changed]) done()
+  }
+
+  #greet(socket: WebSocket): void {
+    this.#socket = socket
+    socket.on('message', (data) => {
+      const frame = AgentFrame.parse(JSON.parse(data.toString()))
+      this.frames.push(frame)
+      this.#answer(frame)
+      this.#wake()
+    })
+    socket.on('close', () => this.#wake())
+  }
+
+  #answer(frame: AgentFrame): void {
+    if (frame.type === 'hello') {
+      this.send({ type: 'welcome', protocol: 1, daemonVersion: 'test', eventAck: this.eventAck })
+    } else if (frame.type === 'snapshot') {
+      this.send({ type: 'snapshot.ok', unknown: [] })
+    } else if (frame.type === 'event' && this.acknowledges) {
+      this.eventAck = Math.max(this.eventAck, frame.seq)
+      this.send({ type: 'event.ack', seq: this.eventAck })
+    } else if (frame.type === 'console' && this.acknowledges) {
+      const seq = frame.lines.at(-1)?.[0] ?? 0
+      this.send({ type: 'console.ack', serverId: frame.serverId, epoch: frame.epoch, seq })
+    }
+  }
+}

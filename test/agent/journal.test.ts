@@ -1,0 +1,197 @@
+import { appendFile, mkdtemp, readFile, rm, stat, truncate, writeFile } from 'node:fs/promises'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
+import fc from 'fast-check'
+import { afterEach, beforeEach, describe, expect, it } from 'vitest'
+import { Journal } from '../../src/agent/journal.ts'
+import { type CommandRecord, freshFacts } from '../../src/agent/journal-record.ts'
+import type { AgentEvent } from '../../src/shared/frames.ts'
+import { systemClock } from '../../src/shared/time.ts'
+import { gameSpec } from './agent-stage.ts'
+
+let folder: string
+const silent = { info: () => {}, warn: () => {}, error: () => {} }
+
+beforeEach(async () => {
+  folder = await mkdtemp(join(tmpdir(), 'panel-journal-'))
+})
+
+afterEach(async () => {
+  await rm(folder, { recursive: true, force: true })
+})
+
+const open = (outboxBytes?: number): Promise<Journal> =>
+  Journal.open({ folder, clock: systemClock, log: silent, ...(outboxBytes === undefined ? {} : { outboxBytes }) })
+const file = (): string => join(folder, 'journal.jsonl')
+
+function done(commandId: string): AgentEvent {
+  return { type: 'command.done', commandId, serverId: 'srv_a', ok: true, noop: false, error: null }
+}
+
+function state(serverId: string, generation: number): AgentEvent {
+  return {
+    type: 'server.state',
+    previous: 'offline',
+    commandId: null,
+    report: {
+      serverId,
+      generation,
+      power: 'offline',
+      uptimeMs: null,
+      pid: null,
+      activity: null,
+      installed: false,
+      installError: null,
+      reason: null,
+      lastExit: null,
+      crash: { count: 0, crashed: false, nextRestartMs: null },
+      console: { epoch: '', first: 1, last: 0 },
+    },
+  }
+}
+
+function command(id: string): CommandRecord {
+  return {
+    id,
+    serverId: 'srv_a',
+    generation: 1,
+    command: { op: 'stop' },
+    state: 'accepted',
+    result: null,
+    atMs: systemClock.nowMs(),
+  }
+}
+
+describe('the journal', () => {
+  it('gives back what was written, with the same identity and the next number', async () => {
+    const first = await open()
+    const spec = gameSpec('srv_a', 4)
+    await first.write({
+      spec,
+      facts: { serverId: 'srv_a', facts: { ...freshFacts(), generation: 4, crashes: [1, 2] } },
+    })
+    await first.write({ command: command('cmd_1'), events: [done('cmd_0')] })
+    await first.close()
+    const second = await open()
+    expect(second.journalId).toBe(first.journalId)
+    expect(second.servers().get('srv_a')).toMatchObject({ spec, facts: { generation: 4, crashes: [1, 2] } })
+    expect(second.unfinished().map(({ id }) => id)).toEqual(['cmd_1'])
+    expect(second.outbox.next(0)).toMatchObject({ seq: 1, event: { commandId: 'cmd_0' } })
+    await second.write({ events: [done('cmd_1')] })
+    expect(second.outbox.lastSeq).toBe(2)
+    second.acknowledge(2)
+    await second.close()
+    const third = await open()
+    expect(third.outbox.next(0)).toBeUndefined()
+    expect(third.outbox.lastSeq).toBe(2)
+    await third.close()
+    expect((await stat(file())).mode & 0o077).toBe(0)
+  })
+
+  it('survives a tail that is cut or garbled at any byte, and keeps every line before it', async () => {
+    const ids = Array.from({ length: 12 }, (_, i) => `cmd_${i}`)
+    const journal = await open()
+    for (const id of ids) await journal.write({ command: command(id), events: [done(id)] })
+    await journal.close()
+    const whole = await readFile(file())
+    const lineEnds = [...whole.entries()].filter(([, byte]) => byte === 10).map(([at]) => at)
+    await fc.assert(
+      fc.asyncProperty(
+        fc.integer({ min: (lineEnds[0] ?? 0) + 1, max: whole.length }),
+        fc.uint8Array({ maxLength: 40 }),
+        async (cut, noise) => {
+          await writeFile(file(), whole)
+          await truncate(file(), cut)
+          await appendFile(file(), noise)
+          const kept = lineEnds.filter((at) => at < cut).length
+          const read = await open()
+          expect(read.journalId).toBe(journal.journalId)
+          // The head is the first line; commands and events take turns behind it.
+          const commands = ids.filter((id) => read.command(id) !== undefined)
+          expect(commands).toEqual(ids.slice(0, Math.ceil((kept - 1) / 2)))
+          const events = read.outbox.all().map(({ seq }) => seq)
+          expect(events).toEqual(Array.from({ length: Math.floor((kept - 1) / 2) }, (_, i) => i + 1))
+          await read.write({ events: [done('cmd_after')] })
+          await read.close()
+          const again = await open()
+          expect(again.outbox.lastSeq).toBe(events.length + 1)
+          await again.close()
+        },
+      ),
+      { numRuns: 60 },
+    )
+  }, 30_000)
+
+  it('leaves out a damaged line in the middle and keeps those behind it', async () => {
+    const journal = await open()
+    for (const id of ['cmd_1', 'cmd_2', 'cmd_3']) await journal.write({ command: command(id) })
+    await journal.close()
+    const text = await readFile(file(), 'utf8')
+    await writeFile(file(), text.replace('"id":"cmd_2"', '"id":"cmd_9"'))
+    const read = await open()
+    expect(read.unfinished().map(({ id }) => id)).toEqual(['cmd_1', 'cmd_3'])
+    await read.close()
+  })
+
+  it('begins anew, under another identity, when its head is lost', async () => {
+    const journal = await open()
+    await journal.write({ command: command('cmd_1') })
+    await journal.close()
+    const text = await readFile(file(), 'utf8')
+    await writeFile(file(), text.slice(5))
+    const read = await open()
+    expect(read.journalId).not.toBe(journal.journalId)
+    await read.close()
+  })
+
+  it('drops at its cap only state events that a newer one of the same server has replaced', async () => {
+    const journal = await open(20_000)
+    await journal.write({ events: [done('cmd_kept'), state('srv_quiet', 1)] })
+    for (let generation = 1; generation <= 200; generation++)
+      await journal.write({ events: [state('srv_loud', generation)] })
+    const kept = journal.outbox.all()
+    expect(JSON.stringify(kept).length).toBeLessThan(40_000)
+    expect(kept[0]?.event).toMatchObject({ type: 'command.done', commandId: 'cmd_kept' })
+    expect(kept[1]?.event).toMatchObject({ report: { serverId: 'srv_quiet' } })
+    expect(kept.at(-1)).toMatchObject({ seq: 202, event: { report: { serverId: 'srv_loud', generation: 200 } } })
+    await journal.close()
+    const again = await open(20_000)
+    expect(again.outbox.all().map(({ seq }) => seq)).toEqual(kept.map(({ seq }) => seq))
+    await again.close()
+  })
+
+  it('stays small when much is written and acknowledged', async () => {
+    const journal = await open()
+    const big = 'x'.repeat(100_000)
+    for (let i = 0; i < 150; i++) {
+      await journal.write({
+        facts: { serverId: 'srv_a', facts: { ...freshFacts(), reason: big } },
+        events: [done(`cmd_${i}`)],
+      })
+      journal.acknowledge(journal.outbox.lastSeq)
+    }
+    await journal.close()
+    expect((await stat(file())).size).toBeLessThan(6 * 1024 * 1024)
+  })
+
+  it('offers an event for sending only once it is on the disk', async () => {
+    const journal = await open()
+    const written = journal.write({ events: [done('cmd_1')] })
+    expect(journal.outbox.lastSeq).toBe(1)
+    expect(journal.outbox.next(0)).toBeUndefined()
+    await written
+    expect(journal.outbox.next(0)?.seq).toBe(1)
+    await journal.close()
+  })
+
+  it('forgets a deleted server but remembers its generation', async () => {
+    const journal = await open()
+    await journal.write({ spec: gameSpec('srv_a', 3), facts: { serverId: 'srv_a', facts: freshFacts() } })
+    await journal.write({ gone: { serverId: 'srv_a', generation: 3 } })
+    await journal.close()
+    const again = await open()
+    expect(again.servers().size).toBe(0)
+    expect(again.goneGeneration('srv_a')).toBe(3)
+    await again.close()
+  })
+})

@@ -1,0 +1,133 @@
+import { readdir, readFile, rm, writeFile } from 'node:fs/promises'
+import { join } from 'node:path'
+import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, it } from 'vitest'
+import { encodeLine, readJournal } from '../../src/agent/journal-file.ts'
+import { AgentStage, buildAgent, gameSpec, isAlive } from './agent-stage.ts'
+
+let built: Awaited<ReturnType<typeof buildAgent>>
+let stage: AgentStage
+let used: string[]
+
+beforeAll(async () => {
+  built = await buildAgent()
+}, 60_000)
+
+afterAll(async () => {
+  await built.remove()
+})
+
+beforeEach(async () => {
+  used = []
+  stage = await AgentStage.enter(built.programs)
+  await stage.startAgent()
+}, 30_000)
+
+afterEach(async () => {
+  await stage.leave(used)
+}, 60_000)
+
+function serverNamed(name: string): string {
+  used.push(`srv_${name}`)
+  return `srv_${name}`
+}
+
+/** Ends game and holder and removes their traces, as a power cut of the machine does with what lived in its memory. */
+async function cutPower(serverId: string, gamePid: number): Promise<void> {
+  const state = join(stage.dataDir, 'state', serverId)
+  for (const name of await readdir('/proc')) {
+    if (!/^\d+$/.test(name)) continue
+    const argv = await readFile(`/proc/${name}/cmdline`, 'utf8').catch(() => '')
+    if (argv.split('\0').includes(state) || argv.includes(`${state}/`)) process.kill(Number(name), 'SIGKILL')
+  }
+  if (await isAlive(gamePid)) process.kill(gamePid, 'SIGKILL')
+  while (await isAlive(gamePid)) await new Promise((resolve) => setTimeout(resolve, 10))
+  for (const name of ['holder.json', 'exit.json', 'io', 'holder.lock']) {
+    await rm(join(state, name), { recursive: true, force: true })
+  }
+}
+
+describe('a run that has left no trace', () => {
+  it('counts as a crash when only its processes have vanished', async () => {
+    const id = serverNamed('vanished')
+    await stage.peer.order(id, 1, { op: 'start', spec: gameSpec(id, 1) })
+    const running = await stage.peer.report(id, 'running', ({ power }) => power === 'running')
+    await stage.killAgent()
+    await cutPower(id, running.pid ?? 0)
+    await stage.startAgent()
+    const crashed = await stage.peer.report(id, 'crashed', ({ crash }) => crash.count === 1)
+    expect(crashed.lastExit).toMatchObject({ expected: false })
+    const again = await stage.peer.report(
+      id,
+      'running again',
+      ({ power, pid }) => power === 'running' && pid !== running.pid,
+    )
+    expect(again.crash.crashed).toBe(false)
+  })
+
+  it('is started again at once, and is no crash, when the machine was restarted', async () => {
+    const id = serverNamed('reboot')
+    await stage.peer.order(id, 1, { op: 'start', spec: gameSpec(id, 1) })
+    const running = await stage.peer.report(id, 'running', ({ power }) => power === 'running')
+    await stage.killAgent()
+    await cutPower(id, running.pid ?? 0)
+    const path = join(stage.dataDir, 'journal', 'journal.jsonl')
+    const { records } = await readJournal(path)
+    const earlier = records.map((record) =>
+      record.k === 'facts' && record.facts.launch !== null
+        ? { ...record, facts: { ...record.facts, launch: { ...record.facts.launch, bootId: 'an-earlier-boot' } } }
+        : record,
+    )
+    await writeFile(path, earlier.map(encodeLine).join(''))
+    await stage.startAgent()
+    const again = await stage.peer.report(
+      id,
+      'running again',
+      ({ power, pid }) => power === 'running' && pid !== running.pid,
+    )
+    expect(again.crash.count).toBe(0)
+    const told = [...stage.peer.of('snapshot').flatMap(({ servers }) => servers), ...stage.peer.reports(id)]
+    expect(
+      told.some(({ reason, lastExit }) => reason === 'The machine was restarted' && lastExit?.expected === false),
+    ).toBe(true)
+  })
+})
+
+describe('a journal that is lost', () => {
+  it('gets a new identity; a start finds the living game and makes no second one', async () => {
+    const id = serverNamed('amnesia')
+    await stage.peer.order(id, 1, { op: 'start', spec: gameSpec(id, 1) })
+    const running = await stage.peer.report(id, 'running', ({ power }) => power === 'running')
+    await stage.killAgent()
+    await rm(join(stage.dataDir, 'journal'), { recursive: true })
+    await stage.startAgent()
+    const [first, second] = stage.peer.of('hello')
+    expect(second?.journalId).not.toBe(first?.journalId)
+    expect(stage.peer.of('snapshot').at(-1)).toMatchObject({ servers: [], orphans: [id] })
+    const done = await stage.peer.order(id, 2, { op: 'start', spec: gameSpec(id, 2) })
+    expect(done).toMatchObject({ ok: true, noop: true })
+    const found = await stage.peer.report(
+      id,
+      'running',
+      ({ power, generation }) => power === 'running' && generation === 2,
+    )
+    expect(found.pid).toBe(running.pid)
+  })
+})
+
+describe('a server over its disk limit', () => {
+  it('is stopped with the reason, and not started before there is room', async () => {
+    const id = serverNamed('disk')
+    const limits = { ...gameSpec(id, 1).limits, diskMb: 1 }
+    const startup = 'head -c 3000000 /dev/zero > big.bin; echo ready; read -r line'
+    await stage.peer.order(id, 1, { op: 'start', spec: gameSpec(id, 1, { startup, limits }) })
+    const stopped = await stage.peer.report(
+      id,
+      'stopped',
+      ({ power, reason }) => power === 'offline' && reason !== null,
+    )
+    expect(stopped.reason).toContain('of its 1 MB of disk')
+    expect(stopped).toMatchObject({ crash: { crashed: false }, lastExit: { expected: true } })
+    const refused = await stage.peer.order(id, 2, { op: 'start', spec: gameSpec(id, 2, { startup, limits }) })
+    expect(refused.error?.code).toBe('NO_SPACE')
+  }, 30_000)
+})

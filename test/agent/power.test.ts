@@ -1,0 +1,161 @@
+import { afterAll, beforeAll, describe, expect, it } from 'vitest'
+import { AgentStage, buildAgent, freePort, gameSpec, isAlive } from './agent-stage.ts'
+
+let stage: AgentStage
+let remove: () => Promise<void>
+const used = new Set<string>()
+
+beforeAll(async () => {
+  const built = await buildAgent()
+  remove = built.remove
+  stage = await AgentStage.enter(built.programs)
+  await stage.startAgent()
+}, 60_000)
+
+afterAll(async () => {
+  await stage.leave([...used])
+  await remove()
+}, 60_000)
+
+function serverNamed(name: string): string {
+  used.add(`srv_${name}`)
+  return `srv_${name}`
+}
+
+describe('the power of a server', () => {
+  it('says hello with its credentials, then sends a snapshot', () => {
+    expect(stage.peer.requests[0]).toEqual({ id: 'node_test', key: 'pnk_test', protocol: 'panel-agent.v1' })
+    const [hello] = stage.peer.of('hello')
+    expect(hello?.runtimes[0]).toMatchObject({ name: 'process', ok: true })
+    expect(stage.peer.of('snapshot')[0]?.servers).toEqual([])
+  })
+
+  it('starts, becomes running at its ready line, and stops by its stop command', async () => {
+    const id = serverNamed('basic')
+    const done = await stage.peer.order(id, 1, { op: 'start', spec: gameSpec(id, 1) })
+    expect(done).toMatchObject({ ok: true, noop: false })
+    const running = await stage.peer.report(id, 'running', (report) => report.power === 'running')
+    expect(running.pid).not.toBeNull()
+    expect(await isAlive(running.pid ?? 0)).toBe(true)
+    await stage.peer.request({ op: 'console.subscribe', serverId: id, tail: 100 })
+    await stage.peer.until('the first line', () =>
+      stage.peer.lines(id).some(([, , stream, text]) => stream === 'stdout' && text.startsWith('hello from 0193d5a0')),
+    )
+    const stopped = await stage.peer.order(id, 2, { op: 'stop' })
+    expect(stopped).toMatchObject({ ok: true, noop: false })
+    const offline = await stage.peer.report(id, 'offline', (report) => report.power === 'offline')
+    expect(offline.lastExit).toMatchObject({ code: 0, expected: true })
+    expect(offline.crash.crashed).toBe(false)
+    expect(await isAlive(running.pid ?? 0)).toBe(false)
+    expect(stage.peer.reports(id).map(({ power }) => power)).toEqual(
+      expect.arrayContaining(['starting', 'running', 'stopping', 'offline']),
+    )
+  })
+
+  it('takes a start of a running server and a stop of a stopped one as done already', async () => {
+    const id = serverNamed('noop')
+    await stage.peer.order(id, 1, { op: 'start', spec: gameSpec(id, 1) })
+    expect(await stage.peer.order(id, 2, { op: 'start', spec: gameSpec(id, 2) })).toMatchObject({
+      ok: true,
+      noop: true,
+    })
+    await stage.peer.order(id, 3, { op: 'kill' })
+    expect(await stage.peer.order(id, 4, { op: 'stop' })).toMatchObject({ ok: true, noop: true })
+  })
+
+  it('restarts as one order with a new process', async () => {
+    const id = serverNamed('restart')
+    await stage.peer.order(id, 1, { op: 'start', spec: gameSpec(id, 1) })
+    const first = await stage.peer.report(id, 'running', (report) => report.power === 'running')
+    const done = await stage.peer.order(id, 2, { op: 'restart', spec: gameSpec(id, 2) })
+    expect(done).toMatchObject({ ok: true, noop: false })
+    const second = await stage.peer.report(
+      id,
+      'running again',
+      ({ power, pid }) => power === 'running' && pid !== first.pid,
+    )
+    expect(second.pid).not.toBe(first.pid)
+    expect(await isAlive(first.pid ?? 0)).toBe(false)
+  })
+
+  it('kills at once, and a kill is no crash', async () => {
+    const id = serverNamed('kill')
+    const spec = gameSpec(id, 1, { startup: 'trap "" TERM INT; echo ready; while :; do sleep 1; done' })
+    await stage.peer.order(id, 1, { op: 'start', spec })
+    await stage.peer.report(id, 'running', (report) => report.power === 'running')
+    expect(await stage.peer.order(id, 2, { op: 'kill' })).toMatchObject({ ok: true, noop: false })
+    const offline = await stage.peer.report(id, 'offline', (report) => report.power === 'offline')
+    expect(offline.lastExit).toMatchObject({ signal: 'SIGKILL', expected: true })
+    expect(offline.crash).toMatchObject({ count: 0, crashed: false })
+  })
+
+  it('lets a kill end a stop that waits', async () => {
+    const id = serverNamed('killstop')
+    const spec = gameSpec(id, 1, {
+      startup: 'trap "" TERM; echo ready; while :; do sleep 1; done',
+      stop: { type: 'signal', value: 'SIGTERM', timeoutMs: 600_000 },
+    })
+    await stage.peer.order(id, 1, { op: 'start', spec })
+    const stopId = stage.peer.nextId()
+    stage.peer.send({ type: 'command', id: stopId, serverId: id, generation: 2, command: { op: 'stop' } })
+    await stage.peer.report(id, 'stopping', (report) => report.power === 'stopping')
+    expect(await stage.peer.order(id, 3, { op: 'kill' })).toMatchObject({ ok: true })
+    expect(await stage.peer.done(stopId)).toMatchObject({ ok: true })
+  })
+
+  it('goes on to SIGTERM when the stop rule has no effect', async () => {
+    const id = serverNamed('escalate')
+    const spec = gameSpec(id, 1, {
+      startup: 'echo ready; while read -r line; do :; done',
+      stop: { type: 'command', value: 'quit', timeoutMs: 500 },
+    })
+    await stage.peer.order(id, 1, { op: 'start', spec })
+    await stage.peer.report(id, 'running', (report) => report.power === 'running')
+    expect(await stage.peer.order(id, 2, { op: 'stop' })).toMatchObject({ ok: true })
+    const offline = await stage.peer.report(id, 'offline', (report) => report.power === 'offline')
+    expect(offline.lastExit).toMatchObject({ signal: 'SIGTERM', expected: true })
+  })
+
+  it('refuses a taken port and names who has it', async () => {
+    const id = serverNamed('port')
+    const port = await freePort()
+    const { createServer } = await import('node:net')
+    const holder = createServer().listen(port, '127.0.0.1')
+    const spec = gameSpec(id, 1, { ports: [{ ip: '127.0.0.1', port, primary: true }] })
+    const done = await stage.peer.order(id, 1, { op: 'start', spec })
+    holder.close()
+    expect(done.error).toMatchObject({ code: 'PORT_IN_USE' })
+    expect(done.error?.message).toContain(`process ${process.pid}`)
+    const offline = await stage.peer.report(id, 'offline', (report) => report.power === 'offline')
+    expect(offline.reason).toContain(String(port))
+    expect((await stage.peer.order(id, 2, { op: 'start', spec: { ...spec, generation: 2 } })).ok).toBe(true)
+  })
+
+  it('refuses an address that this machine does not have, and a suspended server', async () => {
+    const id = serverNamed('address')
+    const spec = gameSpec(id, 1, { ports: [{ ip: '192.0.2.1', port: 4000, primary: true }] })
+    expect((await stage.peer.order(id, 1, { op: 'start', spec })).error?.code).toBe('ADDRESS_UNAVAILABLE')
+    const suspended = gameSpec(id, 2, { suspended: true })
+    expect((await stage.peer.order(id, 2, { op: 'start', spec: suspended })).error?.code).toBe('SUSPENDED')
+  })
+
+  it('hands variables to the game as values and never as code', async () => {
+    const id = serverNamed('env')
+    const marker = '$(echo owned); `echo owned`'
+    const spec = gameSpec(id, 1, {
+      startup:
+        'printf "%s|%s|%s\\n" "{{MOTD}}" "{{server.build.default.port}}" "{{NOBODY}}"; env; echo ready; read -r line',
+      env: { MOTD: marker },
+      ports: [{ ip: '127.0.0.1', port: await freePort(), primary: true }],
+    })
+    await stage.peer.order(id, 1, { op: 'start', spec })
+    await stage.peer.request({ op: 'console.subscribe', serverId: id, tail: 100 })
+    const lines = await stage.peer.until('ready', () => {
+      const seen = stage.peer.lines(id).map(([, , , text]) => text)
+      return seen.includes('ready') && seen
+    })
+    expect(lines).toContain(`${marker}|${spec.ports[0]?.port}|`)
+    expect(lines.some((line) => line.startsWith('PANEL_TEST') || line.startsWith('npm_'))).toBe(false)
+    await stage.peer.order(id, 2, { op: 'kill' })
+  })
+})

@@ -1,0 +1,191 @@
+import { mkdirSync, readFileSync, writeFileSync } from 'node:fs'
+import { join } from 'node:path'
+import { afterAll, afterEach, beforeAll, beforeEach, expect, it } from 'vitest'
+import { ConsoleTail } from '../../../src/agent/log/console-tail.ts'
+import { allLines, buildHolder, isLiving, otherProcess, Rig, texts, until } from './rig.ts'
+
+let built: ReturnType<typeof buildHolder>
+let rig: Rig
+
+beforeAll(() => {
+  built = buildHolder()
+}, 60_000)
+afterAll(() => built.remove())
+beforeEach(() => {
+  rig = new Rig(built.command)
+})
+afterEach(() => rig.close(), 30_000)
+
+const COUNTER = 'i=0; while :; do echo line $i; i=$((i+1)); sleep 0.005; done'
+
+/** Starts a run in a process of its own, as an agent that can be killed. */
+function agentThatStarts(
+  serverId: string,
+  script: string,
+  how = { sayBefore: false },
+): Promise<{ line: string; kill(): void }> {
+  const place = rig.place(serverId)
+  const launch = { kind: 'game', launchId: 'l1', argv: ['sh', '-c', script], env: { PATH: '/usr/bin:/bin' }, logMb: 8 }
+  const limits = { memoryMb: 256, swapMb: 0, cpuCores: 1, pids: 100 }
+  return otherProcess(
+    join(rig.dataDir, 'agent'),
+    `import { ProcessRuntime } from '${built.dist}/src/agent/runtime/process.js'
+    import { systemClock } from '${built.dist}/src/shared/time.js'
+    const runtime = new ProcessRuntime({ dataDir: '${rig.dataDir}', execArgv: ${JSON.stringify(rig.command)}, clock: systemClock })
+    const place = ${JSON.stringify(place)}
+    await runtime.prepare(place)
+    await runtime.probe()
+    if (${how.sayBefore}) console.log('now')
+    const run = await runtime.start(place, ${JSON.stringify({ ...launch, limits })})
+    console.log(run.record.pid)
+    await new Promise(() => setTimeout(() => {}, 1e6))`,
+  )
+}
+
+it('goes on when the agent is killed, and the next agent finds it', async () => {
+  const place = rig.place('orphan')
+  const agent = await agentThatStarts('orphan', `${COUNTER} & read x; echo got $x; kill %1; exit 6`)
+  agent.kill()
+  const found = await rig.runtime.adopt(place)
+  if (found === undefined || !('run' in found)) throw new Error('the run was not found')
+  expect(found.run.record.pid).toBe(Number(agent.line))
+  const { last } = await new ConsoleTail(join(place.state, 'console')).bounds()
+  await until('more lines', async () => (await allLines(place)).length > last + 20)
+  await found.run.input('hello')
+  expect(await found.run.exited).toMatchObject({ code: 6, launchId: 'l1', ordered: false })
+  expect(await texts(place)).toContain('got hello')
+}, 30_000)
+
+it('finds the exit that happened while no agent was there', async () => {
+  const place = rig.place('away')
+  const agent = await agentThatStarts('away', 'echo hi; read x; exit 9')
+  agent.kill()
+  const found = await rig.runtime.adopt(place)
+  if (found === undefined || !('run' in found)) throw new Error('the run was not found')
+  await found.run.input('end')
+  await found.run.exited
+  expect(await rig.runtime.adopt(place)).toMatchObject({ exit: { code: 9, launchId: 'l1' } })
+  await rig.runtime.forget(place, 'l1')
+  expect(await rig.runtime.adopt(place)).toBeUndefined()
+}, 30_000)
+
+it('replaces a killed holder without touching the game or losing a line', async () => {
+  const place = rig.place('held')
+  const run = await rig.start(place, ['sh', '-c', `(${COUNTER}) & read x; kill $!; wait; echo done; exit 3`])
+  for (let round = 0; round < 3; round++) {
+    const count = (await texts(place)).length
+    const holder = await rig.holderPid(place)
+    process.kill(holder, 'SIGKILL')
+    await until('more lines', async () => (await texts(place)).length > count + 50)
+    expect(isLiving(run.record.pid)).toBe(true)
+    expect(await rig.holderPid(place)).not.toBe(holder)
+  }
+  await run.input('stop')
+  expect(await run.exited).toMatchObject({ code: 3, signal: null })
+  const lines = await texts(place)
+  expect(lines.pop()).toBe('done')
+  expect(lines.findIndex((line, i) => line !== `line ${i}`)).toBe(-1)
+  const all = await allLines(place)
+  expect(all.findIndex((line, i) => line[0] !== i + 1)).toBe(-1)
+}, 60_000)
+
+it('keeps the exit code of a game that ends without a holder', async () => {
+  const place = rig.place('alone')
+  const agent = await agentThatStarts('alone', 'while [ ! -e go ]; do sleep 0.02; done; exit 11')
+  agent.kill()
+  process.kill(await rig.holderPid(place), 'SIGKILL')
+  writeFileSync(join(place.files, 'go'), '')
+  await until('the end', () => !isLiving(Number(agent.line)))
+  const found = await rig.runtime.adopt(place)
+  const exit = found !== undefined && 'run' in found ? await found.run.exited : found?.exit
+  expect(exit).toMatchObject({ code: 11, launchId: 'l1' })
+}, 30_000)
+
+it('tells a run of before the last boot from a living one', async () => {
+  const place = rig.place('boot')
+  const agent = await agentThatStarts('boot', 'read x; exit 0')
+  agent.kill()
+  const living = await rig.runtime.adopt(place)
+  const file = join(place.state, 'holder.json')
+  const record: unknown = JSON.parse(readFileSync(file, 'utf8'))
+  const other = rig.place('boot2')
+  mkdirSync(other.state, { recursive: true })
+  const run = { ...(record as { run: object }).run, serverId: 'boot2', socket: join(rig.dataDir, 'run', 'other.sock') }
+  writeFileSync(join(other.state, 'holder.json'), JSON.stringify({ ...(record as object), run, bootId: 'another' }))
+  expect(await rig.runtime.adopt(other)).toMatchObject({ exit: { code: null, by: 'restart of the machine' } })
+  expect(living !== undefined && 'run' in living && isLiving(living.run.record.pid)).toBe(true)
+}, 30_000)
+
+it('withdraws a launch that no holder has taken', async () => {
+  const place = rig.place('never')
+  mkdirSync(place.state, { recursive: true })
+  writeFileSync(join(place.state, 'launch.json'), JSON.stringify({ run: { socket: join(rig.dataDir, 'no.sock') } }))
+  expect(await rig.runtime.adopt(place)).toBeUndefined()
+  expect(() => readFileSync(join(place.state, 'launch.json'))).toThrow()
+})
+
+it('writes remarks with and without a holder into one gapless log', async () => {
+  const place = rig.place('notes')
+  await rig.runtime.note(place, 'before\nstart')
+  const run = await rig.start(place, ['sh', '-c', 'echo up; read x; echo bye'])
+  await until('up', async () => (await texts(place)).includes('up'))
+  await Promise.all(Array.from({ length: 20 }, (_, i) => rig.runtime.note(place, `remark ${i}`)))
+  await run.input('x')
+  const exit = await run.exited
+  await Promise.all([
+    rig.runtime.forget(place, exit.launchId),
+    rig.runtime.note(place, 'after'),
+    rig.runtime.note(place, 'after'),
+  ])
+  const next = await rig.start(place, ['sh', '-c', 'echo again'])
+  await next.exited
+  const lines = await allLines(place)
+  expect(lines.map((line) => line[0])).toEqual(lines.map((_, i) => i + 1))
+  expect(lines.filter((line) => line[2] === 'system').length).toBe(24)
+  expect(lines.at(-1)?.[3]).toBe('again')
+  expect(run.record.firstSeq).toBe(3)
+}, 30_000)
+
+it('leaves no process or one that is found, at whatever moment the agent is killed', async () => {
+  for (const delayMs of [0, 5, 15, 30, 50, 70, 85, 100, 115, 130, 150, 180]) {
+    const place = rig.place(`moment-${delayMs}`)
+    const agent = await agentThatStarts(place.serverId, 'while :; do sleep 0.05; done', { sayBefore: true })
+    await new Promise((resolve) => setTimeout(resolve, delayMs))
+    agent.kill()
+    const found = await rig.runtime.adopt(place)
+    if (found === undefined) {
+      // A holder that comes late must find nothing to do: the next start is the only one.
+      const run = await rig.start(place, ['sleep', '60'])
+      expect((await run.figures()).processes).toBe(1)
+    } else {
+      if (!('run' in found)) throw new Error('the run has ended by itself')
+      expect(isLiving(found.run.record.pid)).toBe(true)
+    }
+  }
+}, 60_000)
+
+it('goes on when its holder is killed while nothing else happens, and flushes a prompt after a moment', async () => {
+  const place = rig.place('prompt')
+  const run = await rig.start(place, ['sh', '-c', 'printf "name> "; read x; echo hello $x; read y; exit 2'])
+  await until('the prompt', async () => (await allLines(place)).some((line) => line[3] === 'name> ' && line[4] === 1))
+  process.kill(await rig.holderPid(place), 'SIGKILL')
+  await until('another holder', () =>
+    run.input('you').then(
+      () => true,
+      () => false,
+    ),
+  )
+  await until('the answer', async () => (await texts(place)).includes('hello you'))
+  await run.input('end')
+  expect(await run.exited).toMatchObject({ code: 2 })
+}, 30_000)
+
+it('carries out an order although the holder is killed at that moment', async () => {
+  const place = rig.place('order')
+  const run = await rig.start(place, ['sh', '-c', 'trap "exit 8" TERM; echo up; while :; do sleep 0.05; done'])
+  await until('up', async () => (await texts(place)).includes('up'))
+  process.kill(await rig.holderPid(place), 'SIGKILL')
+  await run.expectExit()
+  await run.signal('SIGTERM')
+  expect(await run.exited).toMatchObject({ code: 8, ordered: true })
+}, 30_000)

@@ -1,0 +1,148 @@
+import { execFileSync, spawn } from 'node:child_process'
+import {
+  chmodSync,
+  existsSync,
+  mkdirSync,
+  mkdtempSync,
+  readdirSync,
+  readFileSync,
+  rmSync,
+  writeFileSync,
+} from 'node:fs'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
+import { ConsoleTail } from '../../../src/agent/log/console-tail.ts'
+import { ProcessRuntime } from '../../../src/agent/runtime/process.ts'
+import type { Launch, Run, ServerPlace } from '../../../src/agent/runtime/runtime.ts'
+import type { ConsoleLine } from '../../../src/shared/frames.ts'
+import { systemClock } from '../../../src/shared/time.ts'
+import { holderCommand } from '../holder-build.ts'
+
+export const LIMITS = { memoryMb: 512, swapMb: 0, cpuCores: 2, pids: 200 }
+
+/** One data folder with a runtime; everything that was started in it is ended by {@link Rig.close}. */
+export class Rig {
+  readonly dataDir: string
+  readonly command: [string, ...string[]]
+  readonly runtime: ProcessRuntime
+
+  constructor(command: [string, ...string[]]) {
+    this.dataDir = mkdtempSync(join(tmpdir(), 'panel-runtime-'))
+    this.command = command
+    this.runtime = new ProcessRuntime({ dataDir: this.dataDir, execArgv: command, clock: systemClock })
+  }
+
+  place(serverId: string): ServerPlace {
+    return { serverId, files: join(this.dataDir, 'servers', serverId), state: join(this.dataDir, 'state', serverId) }
+  }
+
+  async start(place: ServerPlace, argv: Launch['argv'], more: Partial<Launch> = {}): Promise<Run> {
+    await this.runtime.prepare(place)
+    const env = { PATH: '/usr/local/bin:/usr/bin:/bin' }
+    const launchId = globalThis.crypto.randomUUID()
+    return this.runtime.start(place, { kind: 'game', launchId, argv, env, limits: LIMITS, logMb: 64, ...more })
+  }
+
+  /** Ends and forgets whatever lives in the data folder, then removes it. */
+  async close(): Promise<void> {
+    const state = join(this.dataDir, 'state')
+    for (const serverId of existsSync(state) ? readdirSync(state) : []) {
+      const place = this.place(serverId)
+      const found = await this.runtime.adopt(place)
+      if (found === undefined) continue
+      if ('run' in found) await found.run.signal('SIGKILL').catch(() => undefined)
+      const exit = 'run' in found ? await found.run.exited : found.exit
+      await this.runtime.forget(place, exit.launchId)
+    }
+    rmSync(this.dataDir, { recursive: true, force: true })
+  }
+
+  /** The process that holds the server. */
+  async holderPid(place: ServerPlace): Promise<number> {
+    return await until('a holder', () => {
+      for (const name of readdirSync('/proc')) {
+        if (/^\d+$/.test(name) && isHolder(Number(name), place.state)) return Number(name)
+      }
+      return undefined
+    })
+  }
+}
+
+/** Builds the holder into a folder of its own. */
+export function buildHolder(): { command: [string, ...string[]]; dist: string; remove(): void } {
+  const dir = mkdtempSync(join(tmpdir(), 'panel-holder-'))
+  chmodSync(dir, 0o755)
+  return {
+    command: holderCommand(dir),
+    dist: join(dir, 'dist'),
+    remove: () => rmSync(dir, { recursive: true, force: true }),
+  }
+}
+
+/** All lines of a server's log. */
+export async function allLines(place: ServerPlace): Promise<ConsoleLine[]> {
+  const log = new ConsoleTail(join(place.state, 'console'))
+  const lines: ConsoleLine[] = []
+  for (let after = (await log.bounds()).first - 1; ; ) {
+    const some = await log.after(after, { lines: 5000, bytes: 4 * 1024 * 1024 })
+    lines.push(...some)
+    const last = some.at(-1)
+    if (last === undefined) return lines
+    after = last[0]
+  }
+}
+
+/** The texts of one stream. */
+export async function texts(place: ServerPlace, stream = 'stdout'): Promise<string[]> {
+  return (await allLines(place)).filter((line) => line[2] === stream).map((line) => line[3])
+}
+
+/** Waits for a value that is not `undefined` or `false`. */
+export async function until<T>(
+  what: string,
+  look: () => T | undefined | false | Promise<T | undefined | false>,
+): Promise<T> {
+  const deadline = Date.now() + 15_000
+  while (Date.now() < deadline) {
+    const value = await look()
+    if (value !== undefined && value !== false) return value
+    await new Promise((resolve) => setTimeout(resolve, 10))
+  }
+  throw new Error(`${what} did not come`)
+}
+
+export function isLiving(pid: number): boolean {
+  try {
+    return !/^\d+ \(.*\) [ZX]/s.test(readFileSync(`/proc/${pid}/stat`, 'latin1'))
+  } catch {
+    return false // there is no such process
+  }
+}
+
+function isHolder(pid: number, state: string): boolean {
+  try {
+    return readFileSync(`/proc/${pid}/cmdline`, 'latin1').split('\0').includes(state)
+  } catch {
+    return false // it ended meanwhile
+  }
+}
+
+/** Runs a program text of Node in a process of its own, as another agent would; resolves when it has printed a line. */
+export async function otherProcess(dir: string, program: string): Promise<{ pid: number; line: string; kill(): void }> {
+  mkdirSync(dir, { recursive: true })
+  const file = join(dir, 'agent.mjs')
+  writeFileSync(file, program)
+  const child = spawn(process.execPath, [file], { stdio: ['ignore', 'pipe', 'inherit'] })
+  const line = await new Promise<string>((resolve, reject) => {
+    child.stdout.once('data', (chunk: Buffer) => resolve(chunk.toString().trim()))
+    child.once('exit', (code) => reject(new Error(`it ended with ${code} before it said anything`)))
+  })
+  return { pid: child.pid ?? 0, line, kill: () => void child.kill('SIGKILL') }
+}
+
+export const isRoot = process.getuid?.() === 0
+
+/** Runs a program as an ordinary user and gives back what it printed. */
+export function asNobody(args: readonly string[]): string {
+  return execFileSync('setpriv', ['--reuid=65534', '--regid=65534', '--clear-groups', ...args], { encoding: 'utf8' })
+}

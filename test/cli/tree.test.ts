@@ -1,0 +1,105 @@
+import { mkdtemp, readFile, rm } from 'node:fs/promises'
+import { spawnSync } from 'node:child_process'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
+import { describe, expect, it } from 'vitest'
+import { walk } from '../../src/cli/command.ts'
+import { API_ONLY, coverage } from '../../src/cli/coverage.ts'
+import { wantsHelp } from '../../src/cli/help-request.ts'
+import { writeManPages } from '../../src/cli/man.ts'
+import { parse } from '../../src/cli/program.ts'
+import { tree } from '../../src/cli/tree.ts'
+import { VERSION } from '../../src/cli/version.ts'
+import { endpoints, streams } from '../../src/shared/endpoints.ts'
+
+/** Splits an example as a shell would, as far as our examples need it. */
+function wordsOf(example: string): string[] {
+  const own = /panel .*/.exec(example)?.[0] ?? ''
+  const line = own.split(/ [|<>]|\)| && /)[0] ?? ''
+  return [...line.matchAll(/'([^']*)'|"((?:[^"\\]|\\.)*)"|((?:[^\s'"]|'[^']*')+)/g)]
+    .map(([, single, double, plain]) => single ?? double ?? plain?.replace(/'([^']*)'/g, '$1') ?? '')
+    .slice(1)
+}
+
+const commands = [...walk(tree)]
+
+describe('the command tree', () => {
+  it('has one command for each endpoint, or a reason on the list', () => {
+    const covered = coverage()
+    const all = [...endpoints, ...streams].map(({ id }) => id)
+    expect(all.filter((id) => !covered.has(id) && API_ONLY[id] === undefined)).toEqual([])
+    expect(all.filter((id) => covered.has(id) && API_ONLY[id] !== undefined)).toEqual([])
+    expect([...covered.keys(), ...Object.keys(API_ONLY)].filter((id) => !all.includes(id))).toEqual([])
+    expect([...covered].filter(([, paths]) => paths.length > 1)).toEqual([])
+  })
+
+  it.each(commands.map(({ path, command }) => [path.join(' '), command] as const))(
+    '%s has examples that parse as itself',
+    (path, command) => {
+      expect(command.examples.length).toBeGreaterThan(0)
+      for (const example of command.examples) {
+        const words = wordsOf(example)
+        const invocation = parse(tree, words)
+        expect(invocation.kind === 'run' ? invocation.path.join(' ') : '', example).toBe(path)
+      }
+    },
+  )
+
+  it.each(commands.map(({ path, command }) => [path, command] as const))(
+    '%s shows its examples and flags as help',
+    (path, command) => {
+      const help = wantsHelp(tree, [...path, '--help']) ?? ''
+      for (const example of command.examples) expect(help).toContain(example)
+      for (const { flags } of command.options ?? []) expect(help).toContain(flags)
+      expect(help.indexOf('Examples:')).toBeLessThan(help.indexOf('Usage:'))
+    },
+  )
+
+  it('loads an action for every command', async () => {
+    for (const { path, command } of commands) expect(typeof (await command.load()), path.join(' ')).toBe('function')
+  })
+
+  it('takes global flags at any place and knows singular nouns', () => {
+    for (const words of [
+      ['-o', 'json', 'servers', 'view', 'demo'],
+      ['server', '-o', 'json', 'view', 'demo'],
+      ['servers', 'view', 'demo', '-o', 'json'],
+    ]) {
+      const invocation = parse(tree, words)
+      expect(
+        invocation.kind === 'run' && [
+          invocation.path.join(' '),
+          invocation.args.text('output'),
+          invocation.args.word('server'),
+        ],
+      ).toEqual(['servers view', 'json', 'demo'])
+    }
+  })
+
+  it('shows the help of the command although a flag with a value stands before it', () => {
+    expect(wantsHelp(tree, ['--context', 'x', 'servers', 'list', '--help'])).toContain('panel servers list [flags]')
+  })
+
+  it('has the version of package.json', async () => {
+    const text = await readFile(join(import.meta.dirname, '../../package.json'), 'utf8')
+    expect(JSON.parse(text).version).toBe(VERSION)
+  })
+})
+
+describe('man pages', () => {
+  it('exist for every noun and have nothing for mandoc to complain of', async () => {
+    const folder = await mkdtemp(join(tmpdir(), 'panel-man-'))
+    try {
+      const pages = await writeManPages(folder, 'January 1, 2026')
+      expect(pages).toEqual([
+        'panel.1',
+        ...tree.filter(({ name }) => name !== '__complete').map(({ name }) => `panel-${name}.1`),
+      ])
+      const lint = spawnSync('mandoc', ['-T', 'lint', '-W', 'warning', ...pages.map((page) => join(folder, page))])
+      // Without mandoc on the machine there is nothing to ask.
+      if (lint.error === undefined) expect(String(lint.stdout)).toBe('')
+    } finally {
+      await rm(folder, { recursive: true, force: true })
+    }
+  })
+})

@@ -1,0 +1,191 @@
+import { describe, expect, test } from 'vitest'
+import { linkText, NO_FACTS, withStatus, withStreamError } from '../../../src/cli/tui/facts.ts'
+import { createKeyReader, type Input, readKeyNames } from '../../../src/cli/tui/keys.ts'
+import { Lines } from '../../../src/cli/tui/lines.ts'
+import { readPattern } from '../../../src/cli/tui/matcher.ts'
+import { type ConsoleState, type Effect, initialState, type Surroundings } from '../../../src/cli/tui/model.ts'
+import { press } from '../../../src/cli/tui/press.ts'
+import { Ring } from '../../../src/cli/tui/ring.ts'
+import { rowsFrom, tailRows } from '../../../src/cli/tui/viewport.ts'
+import { systemClock } from '../../../src/shared/time.ts'
+
+/** A model with lines, pressed by the bytes of a terminal. */
+function bench(count: number, text = (n: number): string => `line ${n}`) {
+  const ring = new Ring({ lines: 20_000 })
+  const lines = new Lines(ring, systemClock, { columns: 80, rows: 24 })
+  const add = (from: number, to: number): void => {
+    for (let n = from; n <= to; n += 1) ring.append({ seq: n, ms: 0, kind: 'stdout', text: text(n) })
+  }
+  add(1, count)
+  let state = initialState({
+    serverName: 'demo',
+    readOnly: false,
+    detachKeys: readKeyNames('ctrl-]'),
+    history: [],
+    time: 'off',
+  })
+  let nowMs = 0
+  const effects: Effect[] = []
+  const reader = createKeyReader()
+  const around = (): Surroundings => ({ ring, pane: (of) => lines.pane(of), matches: lines.matches, nowMs })
+  const take = (inputs: Input[]): void => {
+    for (const input of inputs) {
+      const step = press(state, input, around())
+      state = step.state
+      effects.push(...step.effects)
+    }
+  }
+  return {
+    add,
+    effects,
+    type: (bytes: string): void => take([...reader.push(bytes), ...reader.flush()]),
+    wait: (ms: number): void => {
+      nowMs += ms
+    },
+    state: (): ConsoleState => state,
+    shown: (): string[] => {
+      const pane = lines.pane(state)
+      return (state.follow ? tailRows(pane) : rowsFrom(pane, state.anchor)).map((row) => row.text)
+    },
+  }
+}
+
+describe('the keys', () => {
+  test('scroll by pages and come back to exactly the same rows', () => {
+    const b = bench(500)
+    const tail = b.shown()
+    b.type('\u001B[5~\u001B[5~')
+    const above = b.shown()
+    expect(above).not.toEqual(tail)
+    b.add(501, 900)
+    expect(b.shown()).toEqual(above)
+    b.type('\u001B[6~')
+    b.type('\u001B[5~')
+    expect(b.shown()).toEqual(above)
+    b.type('\u001B')
+    b.type('G')
+    expect(b.shown().at(-1)).toBe('line 900')
+    expect(b.state().follow).toBe(true)
+  })
+
+  test('scroll through wrapped lines row by row', () => {
+    const b = bench(50, (n) => `${n} `.padEnd(200, 'x'))
+    b.type('\u001B')
+    b.type('w')
+    const tail = b.shown()
+    expect(tail).toHaveLength(18)
+    b.type('k')
+    expect(b.shown().slice(1)).toEqual(tail.slice(0, -1))
+    b.type('kkkkjjjjj')
+    expect(b.shown()).toEqual(tail)
+  })
+
+  test('type into the input, edit like readline, and send', () => {
+    const b = bench(1)
+    b.type('say hello wrld')
+    b.type('\u001Bb')
+    b.type('o\u0001>\u0005!')
+    expect(b.state().editor.text).toBe('>say hello owrld!')
+    b.type('\u0017\u0017')
+    expect(b.state().editor.text).toBe('>say ')
+    b.type('\u0019')
+    expect(b.state().editor.text).toBe('>say hello ')
+    b.type('\r')
+    expect(b.effects).toEqual([
+      { do: 'send', lines: ['>say hello '] },
+      { do: 'remember', text: '>say hello ' },
+    ])
+    expect(b.state().editor.text).toBe('')
+  })
+
+  test('do not send to a node that is away, and keep the text', () => {
+    const b = bench(1)
+    b.type('stop')
+    const away = { ...b.state(), facts: { ...b.state().facts, nodeOfflineSinceMs: 1 } }
+    const ring = new Ring({ lines: 10 })
+    const lines = new Lines(ring, systemClock, { columns: 80, rows: 24 })
+    const enter: Input = { kind: 'key', name: 'enter', ctrl: false, alt: false }
+    const step = press(away, enter, { ring, pane: (of) => lines.pane(of), matches: undefined, nowMs: 0 })
+    expect(step.effects).toEqual([])
+    expect(step.state.editor.text).toBe('stop')
+  })
+
+  test('clear the line by Ctrl-C, and detach by a second one within a second only', () => {
+    const b = bench(1)
+    b.type('text\u0003')
+    expect(b.state().editor.text).toBe('')
+    b.wait(1500)
+    b.type('\u0003')
+    expect(b.effects).toEqual([])
+    b.wait(500)
+    b.type('\u0003')
+    expect(b.effects).toEqual([{ do: 'detach' }])
+  })
+
+  test('never send a paste of several lines without a yes', () => {
+    const b = bench(1)
+    b.type('\u001B[200~one\r\ntwo\u001B[31m\rthree\u001B[201~')
+    expect(b.state().mode).toEqual({ kind: 'paste', lines: ['one', 'two[31m', 'three'] })
+    b.type('\r')
+    expect(b.effects).toEqual([])
+    b.type('\u001B[200~one\ntwo\u001B[201~y')
+    expect(b.effects).toEqual([{ do: 'send', lines: ['one', 'two'] }])
+  })
+
+  test('are read from bytes that arrive in any pieces', () => {
+    const bytes = 'a\u001B[5~\u001B[200~p\u001B[1mq\r\u001B[201~\u001B[1;5Dé🎉\u001BOP\u001B[15~\u001Bb'
+    const whole = createKeyReader().push(bytes)
+    for (let size = 1; size < 6; size += 1) {
+      const reader = createKeyReader()
+      const pieces: Input[] = []
+      const units = [...bytes]
+      for (let at = 0; at < units.length; at += size) pieces.push(...reader.push(units.slice(at, at + size).join('')))
+      expect(pieces).toEqual(whole)
+    }
+    expect(whole).toContainEqual({ kind: 'paste', text: 'p\u001B[1mq\r' })
+    expect(whole).toContainEqual({ kind: 'key', name: 'left', ctrl: true, alt: false })
+    expect(whole.at(-1)).toEqual({ kind: 'key', name: 'b', ctrl: false, alt: true })
+  })
+})
+
+describe('a pattern', () => {
+  test('ignores case until it has a capital letter', () => {
+    expect(readPattern('warn|error').contains('an ERROR')).toBe(true)
+    expect(readPattern('Error').contains('an ERROR')).toBe(false)
+    expect(readPattern('!steve').inverse).toBe(true)
+    expect(readPattern('o').ranges('foo')).toEqual([
+      [1, 2],
+      [2, 3],
+    ])
+  })
+
+  test('takes no time for what would hold up other engines', () => {
+    const start = performance.now()
+    readPattern('(a+)+$').contains(`${'a'.repeat(5000)}!`)
+    expect(performance.now() - start).toBeLessThan(1000)
+  })
+})
+
+describe('the connection indicator', () => {
+  const live = { ...NO_FACTS, link: { kind: 'live' as const } }
+  const timestamp = '2026-01-01T00:00:00.000Z'
+
+  test.each([
+    ['LIVE ●', live],
+    ['CATCHING UP 3,200', { ...live, headSeq: 4200, seq: 1000 }],
+    ['RECONNECTING in 4s (2) ↻', { ...NO_FACTS, link: { kind: 'retrying' as const, untilMs: 4000, attempt: 2 } }],
+    [
+      'LOCKED OUT 42s',
+      withStreamError(live, { type: 'error', error: 'auth_lockout', retryAfterSeconds: 42, timestamp }, 0),
+    ],
+    ['AUTH EXPIRED: panel login', withStreamError(live, { type: 'error', error: 'auth_expired', timestamp }, 0)],
+  ])('says %s', (text, facts) => {
+    expect(linkText(facts, 0).text).toBe(text)
+  })
+
+  test('says since when the node is away, and stops when it is back', () => {
+    const away = withStatus(live, 'unknown', 0)
+    expect(linkText(away, 99_000).text).toMatch(/^NODE OFFLINE since \d\d:\d\d$/)
+    expect(linkText(withStatus(away, 'running', 1), 0).text).toBe('LIVE ●')
+  })
+})

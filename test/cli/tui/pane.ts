@@ -1,0 +1,116 @@
+import { execFile } from 'node:child_process'
+import { mkdtemp, rm, symlink, writeFile } from 'node:fs/promises'
+import { tmpdir } from 'node:os'
+import { join, resolve } from 'node:path'
+import { promisify } from 'node:util'
+
+const run = promisify(execFile)
+
+/** The compiled program: that of PANEL_TEST_DIST, or one made for this run. */
+export async function compiledProgram(): Promise<{ readonly folder: string; remove(): Promise<void> }> {
+  const given = process.env['PANEL_TEST_DIST']
+  if (given !== undefined) return { folder: resolve(given), remove: async () => {} }
+  const folder = await mkdtemp(join(tmpdir(), 'panel-tui-dist-'))
+  await symlink(resolve('node_modules'), join(folder, 'node_modules'))
+  await writeFile(join(folder, 'package.json'), '{"type":"module"}')
+  const tsc = resolve('node_modules/.bin/tsc')
+  const flags = ['-p', 'tsconfig.build.json', '--outDir', folder, '--incremental', 'false', '--tsBuildInfoFile', 'null']
+  // Type errors are not this test's business: what is emitted is run.
+  await run(tsc, flags).catch((error: unknown) => error)
+  return { folder, remove: () => rm(folder, { recursive: true, force: true }) }
+}
+
+/** A pane of tmux, on a tmux server of its own, in which a shell runs. */
+export interface Pane {
+  /** Types keys by the names of tmux. */
+  keys(...names: string[]): Promise<void>
+  /** Types text as it is. */
+  text(text: string): Promise<void>
+  /** Pastes text, in brackets when the program has asked for that. */
+  paste(text: string): Promise<void>
+  /** What stands on the screen; `styled` with its SGR sequences. */
+  screen(styled?: boolean): Promise<string>
+  /** Waits until the screen satisfies `wanted`; the screen then. */
+  until(wanted: (screen: string) => boolean, what: string, ms?: number): Promise<string>
+  shows(text: string, ms?: number): Promise<string>
+  /** Gives the focus to the log: an Escape that another key follows at once would be a key with Alt. */
+  toLog(): Promise<void>
+  resize(columns: number, rows: number): Promise<void>
+  /** A format of tmux, such as `#{alternate_on}`. */
+  display(format: string): Promise<string>
+  /** From now on writes what the program sends to the terminal into a file as well. */
+  record(path: string): Promise<void>
+  /** What programs have put on the clipboard; '' when nothing. */
+  clipboard(): Promise<string>
+  /** The settings of the pane's terminal. */
+  settings(): Promise<string>
+  close(): Promise<void>
+}
+
+/** Opens a pane with a shell whose prompt is `READY>`. */
+export async function openPane(columns: number, rows: number, environment: Record<string, string> = {}): Promise<Pane> {
+  const folder = await mkdtemp(join(tmpdir(), 'panel-tui-pane-'))
+  const socket = join(folder, 'tmux')
+  const { CI: _, NODE_ENV: __, TMUX: ___, ...clean } = process.env
+  const env = { ...clean, ...environment, LC_ALL: 'C.UTF-8' }
+  const tmux = async (...words: string[]): Promise<string> => {
+    const { stdout } = await run('tmux', ['-u', '-S', socket, '-f', '/dev/null', ...words], { env, maxBuffer: 1 << 24 })
+    return stdout
+  }
+  await tmux(
+    'new-session',
+    '-d',
+    '-x',
+    String(columns),
+    '-y',
+    String(rows),
+    "env PS1='READY> ' bash --norc --noprofile",
+  )
+  await tmux('set-option', '-g', 'status', 'off')
+  await tmux('set-option', '-s', 'set-clipboard', 'on')
+  await tmux('resize-window', '-x', String(columns), '-y', String(rows))
+  const tty = (await tmux('display', '-p', '#{pane_tty}')).trim()
+  const screen = (styled = false): Promise<string> => tmux('capture-pane', '-p', ...(styled ? ['-e'] : []))
+  const until = async (wanted: (screen: string) => boolean, what: string, ms = 10_000): Promise<string> => {
+    const deadline = performance.now() + ms
+    for (;;) {
+      const now = await screen()
+      if (wanted(now)) return now
+      if (performance.now() > deadline) throw new Error(`the screen never showed ${what}; it shows:\n${now}`)
+      await new Promise((done) => setTimeout(done, 20))
+    }
+  }
+  const pane: Pane = {
+    keys: async (...names) => void (await tmux('send-keys', ...names)),
+    text: async (text) => void (await tmux('send-keys', '-l', text)),
+    paste: async (text) => {
+      const path = join(folder, 'paste')
+      await writeFile(path, text)
+      await tmux('load-buffer', path)
+      await tmux('paste-buffer', '-p', '-r')
+    },
+    screen,
+    until,
+    shows: (text, ms) => until((now) => now.includes(text), JSON.stringify(text), ms),
+    toLog: async () => {
+      await tmux('send-keys', 'Escape')
+      await pane.shows('i type')
+    },
+    resize: async (x, y) => void (await tmux('resize-window', '-x', String(x), '-y', String(y))),
+    display: async (format) => (await tmux('display', '-p', format)).trim(),
+    record: async (path) => void (await tmux('pipe-pane', '-O', `cat > ${path}`)),
+    clipboard: () => tmux('show-buffer').catch(() => ''),
+    settings: async () => (await run('stty', ['-F', tty, '-a'])).stdout,
+    close: async () => {
+      await tmux('kill-server').catch(() => undefined) // it ends with its last pane
+      await rm(folder, { recursive: true, force: true })
+    },
+  }
+  return pane.shows('READY>').then(
+    () => pane,
+    async (error: unknown) => {
+      await pane.close()
+      throw error
+    },
+  )
+}

@@ -1,0 +1,285 @@
+import { readdir, readFile } from 'node:fs/promises'
+import { join } from 'node:path'
+import { afterAll, afterEach, beforeAll, describe, expect, test } from 'vitest'
+import { type Attached, attach } from './attached.ts'
+import { compiledProgram } from './pane.ts'
+
+let program: Awaited<ReturnType<typeof compiledProgram>>
+let open: Attached | undefined
+
+beforeAll(async () => {
+  program = await compiledProgram()
+}, 120_000)
+afterAll(() => program.remove())
+afterEach(async () => {
+  await open?.close()
+  open = undefined
+})
+
+const start = async (columns: number, rows: number, wishes: Record<string, unknown> = {}): Promise<Attached> => {
+  open = await attach({
+    dist: program.folder,
+    columns,
+    rows,
+    wishes,
+    prepare: (peer) => peer.print(...Array.from({ length: 300 }, (_, n) => `line ${n + 1} of the beginning`)),
+  })
+  return open
+}
+
+describe('the console screen', { timeout: 60_000 }, () => {
+  test('shows the tail, sends what is typed and marks it as sent', async () => {
+    const { pane, peer } = await start(120, 30)
+    const screen = await pane.shows('line 300 of the beginning')
+    expect(screen).toContain('survival-1')
+    expect(screen).toContain('RUNNING 4h12m')
+    expect(screen).toContain('ctx prod')
+    expect(screen).not.toContain('line 100 of')
+    await pane.text('say hello')
+    await pane.shows('> say hello')
+    await pane.keys('Enter')
+    await pane.shows('✓ say hello')
+    await pane.shows('» say hello')
+    expect(peer.commands.map(({ text }) => text)).toEqual(['say hello'])
+    peer.print('hello to you')
+    const rows = (await pane.shows('hello to you')).split('\n')
+    expect(rows[0]).toMatch(/^┌.*LIVE/)
+    expect(rows[28]).toMatch(/^└/)
+    expect(rows.filter((row) => row.startsWith('┌'))).toHaveLength(1)
+  })
+
+  test('keeps a frozen view while lines arrive, and follows again', async () => {
+    const { pane, peer } = await start(80, 24)
+    await pane.shows('line 300 of')
+    await pane.keys('PageUp')
+    await pane.shows('PAUSED')
+    const top = (await pane.screen()).split('\n')[1]
+    peer.print(...Array.from({ length: 219 }, (_, n) => `later ${n}`))
+    const frozen = await pane.shows('219 new lines below')
+    expect(frozen.split('\n')[1]).toBe(top)
+    expect(frozen).not.toContain('later')
+    await pane.toLog()
+    await pane.keys('G')
+    await pane.shows('later 218')
+    expect(await pane.screen()).not.toContain('PAUSED')
+  })
+
+  test('finds older and newer matches and shows only what a filter lets through', async () => {
+    const { pane, peer } = await start(80, 24)
+    peer.print(
+      'The Needle one',
+      ...Array.from({ length: 50 }, (_, n) => `hay ${n}`),
+      'the needle two',
+      'more hay',
+      'end of hay',
+    )
+    await pane.shows('end of hay')
+    await pane.toLog()
+    await pane.text('/need')
+    await pane.keys('Enter')
+    expect(await pane.shows('match 2/2')).toContain('the needle two')
+    await pane.keys('n')
+    expect(await pane.shows('match 1/2')).toContain('The Needle one')
+    await pane.keys('N')
+    await pane.shows('match 2/2')
+    await pane.keys('G')
+    await pane.text('&needle')
+    await pane.keys('Enter')
+    const filtered = await pane.until(
+      (now) => now.includes('Needle one') && !now.includes('end of hay'),
+      'the filtered lines',
+    )
+    expect(filtered).toContain('the needle two')
+    await pane.text('&')
+    await pane.keys('C-u')
+    await pane.text('!hay|line')
+    await pane.keys('Enter')
+    await pane.until(
+      (now) => now.includes('needle two') && now.includes('filter: !/hay|line/') && !now.includes('hay 4'),
+      'the inverse filter',
+    )
+    await pane.keys('Escape')
+    await pane.shows('end of hay')
+    await pane.text('/(')
+    await pane.keys('Enter')
+    await pane.shows('bad pattern')
+  })
+
+  test('loads the page before the first line', async () => {
+    const { pane } = await start(80, 24)
+    await pane.shows('line 300 of')
+    await pane.toLog()
+    await pane.keys('g')
+    await pane.shows('line 101 of the beginning')
+    await pane.keys('h')
+    await pane.shows('100 older lines loaded')
+    await pane.keys('g')
+    await pane.until((now) => /line 1 of/.test(now), 'line 1')
+  })
+
+  test('asks before it sends several pasted lines, and sends five a second', async () => {
+    const { pane, peer } = await start(80, 24)
+    await pane.paste('first\nsecond\nthird\n')
+    await pane.shows('send 3 lines? y/N')
+    await pane.keys('n')
+    await pane.shows('paste dropped')
+    expect(peer.commands).toHaveLength(0)
+    await pane.paste('first\nsecond\nthird\n')
+    await pane.shows('send 3 lines? y/N')
+    await pane.keys('y')
+    await pane.shows('✓ third')
+    expect(peer.commands.map(({ text }) => text)).toEqual(['first', 'second', 'third'])
+    const [first, , third] = peer.commands
+    expect((third?.atMs ?? 0) - (first?.atMs ?? 0)).toBeGreaterThan(350)
+    await pane.paste('one line')
+    await pane.shows('> one line')
+  })
+
+  test('recalls, searches and completes typed commands, also the next time', async () => {
+    const { pane, command } = await start(80, 24)
+    for (const text of ['whitelist add Steve', 'time set day']) {
+      await pane.text(text)
+      await pane.keys('Enter')
+      await pane.shows(`✓ ${text}`)
+    }
+    await pane.keys('C-]')
+    await pane.shows('EXIT=0')
+    await pane.text('clear')
+    await pane.keys('Enter')
+    await pane.text(command())
+    await pane.keys('Enter')
+    await pane.shows('LIVE')
+    await pane.keys('Up')
+    await pane.shows('> time set day')
+    await pane.keys('Up')
+    await pane.shows('> whitelist add Steve')
+    await pane.keys('C-u')
+    await pane.text('wh')
+    await pane.keys('Tab')
+    await pane.until((now) => /> whitelist\s/.test(now) && !now.includes('> whitelist add'), 'the completed word')
+    await pane.keys('C-u', 'C-r')
+    await pane.text('set')
+    await pane.shows("(reverse-i-search) 'set': time set day")
+    await pane.keys('Enter')
+    await pane.shows('> time set day')
+  })
+
+  test('says why a command failed and keeps its text', async () => {
+    const { pane, peer } = await start(80, 24)
+    peer.refuseCommands({ status: 503, code: 'NODE_OFFLINE' })
+    await pane.text('say hi')
+    await pane.keys('Enter')
+    await pane.shows('✗ NODE_OFFLINE say hi')
+    await pane.shows('> say hi')
+    peer.event('server_state_update', stateUpdate('unknown'))
+    await pane.shows('NODE OFFLINE since')
+    await pane.keys('Enter')
+    await pane.shows('✗ NODE_OFFLINE: not sent')
+    expect(peer.commands).toHaveLength(0)
+  })
+
+  test('orders power, and kills only when the name is typed', async () => {
+    const { pane, peer } = await start(80, 24)
+    await pane.keys('F5')
+    await pane.shows('s start')
+    await pane.keys('r')
+    await pane.shows('✓ restart accepted')
+    await pane.keys('F5', 'k')
+    await pane.shows('type survival-1 to kill it:')
+    await pane.text('survival')
+    await pane.keys('Enter')
+    await pane.shows('not killed')
+    await pane.keys('F5', 'k')
+    await pane.text('survival-1')
+    await pane.keys('Enter')
+    await pane.shows('✓ kill accepted')
+    expect(peer.orders).toEqual(['restart', 'kill'])
+  })
+
+  test('copies selected lines to the clipboard', async () => {
+    const { pane } = await start(80, 24)
+    await pane.shows('line 300 of')
+    await pane.toLog()
+    await pane.keys('v', 'Up', 'y')
+    await pane.shows('2 lines copied')
+    expect(await pane.clipboard()).toBe('line 299 of the beginning\nline 300 of the beginning\n')
+  })
+
+  test('exports what is shown', async () => {
+    const { pane, folder } = await start(80, 24)
+    await pane.shows('line 300 of')
+    await pane.keys('F6')
+    await pane.shows('lines written to')
+    const [file] = (await readdir(folder)).filter((name) => name.startsWith('console-survival-1'))
+    expect(await readFile(join(folder, file ?? ''), 'utf8')).toMatch(/Z line 300 of the beginning\n$/)
+  })
+
+  test('follows every size of the terminal', async () => {
+    const { pane } = await start(80, 24)
+    await pane.shows('line 300 of')
+    for (const [columns, rows] of [
+      [200, 60],
+      [99, 15],
+      [60, 14],
+      [40, 10],
+      [120, 30],
+    ] as const) {
+      await pane.resize(columns, rows)
+      const boxed = columns >= 80 && rows >= 15
+      const shown = await pane.until((now) => {
+        const lines = now.split('\n')
+        const corner = lines[0]?.startsWith('┌') === true && lines[rows - 2]?.startsWith('└') === true
+        return now.includes('line 300 of') && (boxed ? corner : lines[rows - 2]?.startsWith('>') === true)
+      }, `a whole frame at ${columns}x${rows}`)
+      expect(shown.split('\n').filter((line) => line.includes('survival-1')).length).toBe(1)
+      expect(Math.max(...shown.split('\n').map((line) => line.length))).toBeLessThan(columns)
+    }
+    await pane.resize(30, 6)
+    await pane.shows('too small')
+    await pane.resize(80, 24)
+    await pane.shows('line 300 of')
+  })
+
+  test('lets no line of the game reach the terminal but its colours', async () => {
+    const { pane, peer } = await start(80, 24)
+    await pane.shows('line 300 of')
+    peer.print(
+      '\u001B[2J\u001B[Hcleared',
+      '\u001B]0;stolen title\u0007titled',
+      '\u001B]52;c;c3RvbGVu\u0007clipboard',
+      '\u001B[?1049lleft \u001B[?25l\u001B[8mhidden\u001B[0m',
+      '\u009B2J\u009D0;c1\u009Cc1 \u001BPq#0\u001B\\dcs',
+      'over\rwritten \u202Ereversed \u001B[31mred\u001B[0m end',
+    )
+    const screen = await pane.shows('red end')
+    for (const text of [
+      'line 300 of',
+      'cleared',
+      'titled',
+      'clipboard',
+      'left hidden',
+      'c1 dcs',
+      'overwritten reversed',
+    ]) {
+      expect(screen).toContain(text)
+    }
+    expect(await pane.display('#{pane_title}')).not.toContain('stolen')
+    expect(await pane.display('#{alternate_on}')).toBe('1')
+    expect(await pane.screen(true)).toContain('\u001B[31mred')
+    expect(await pane.clipboard()).toBe('')
+  })
+})
+
+const stateUpdate = (state: string): Record<string, unknown> => ({
+  type: 'server_state_update',
+  state,
+  previousState: 'running',
+  desired: 'running',
+  generation: 1,
+  reason: null,
+  exitCode: null,
+  exitSignal: null,
+  crashCount: 0,
+  nextRestartAt: null,
+  timestamp: '2026-01-01T10:00:00.000Z',
+})

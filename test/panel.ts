@@ -1,0 +1,105 @@
+import { mkdtemp, rm } from 'node:fs/promises'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
+import { Writable } from 'node:stream'
+import { type Client, createClient } from '../src/shared/client.ts'
+import { type Clock, systemClock } from '../src/shared/time.ts'
+import { DIST } from './run-panel.ts'
+
+type DaemonModule = typeof import('../src/daemon/main.ts')
+type FirstRunModule = typeof import('../src/daemon/first-run.ts')
+type EmbeddedModule = typeof import('../src/daemon/embedded-agent.ts')
+type StarterModule = typeof import('../src/daemon/templates/starter.ts')
+type ConfigModule = typeof import('../src/daemon/config.ts')
+type LogModule = typeof import('../src/daemon/core/log.ts')
+
+/** A daemon of its own for one test file: real HTTP on loopback, real database in a temporary folder. */
+export interface TestPanel {
+  readonly url: string
+  /** An API key that may do everything and has no limits. */
+  readonly adminToken: string
+  /** A HOME for command-line runs. */
+  readonly home: string
+  readonly dataDir: string
+  /** The node that {@link PanelOptions.agent} runs, or the row of one without an agent. */
+  readonly nodeId: string
+  readonly locationId: string
+  /** Everything the daemon has logged, as text. */
+  readonly log: () => string
+  readonly client: Client
+  /** A client with another credential, or none. */
+  as(token: string | undefined): Client
+  close(): Promise<void>
+}
+
+/** How a test's daemon differs from a plain one. */
+export interface PanelOptions {
+  /** Runs the embedded agent with the process runtime, so that servers really run. */
+  readonly agent?: boolean
+  /** Leaves the database without an administrator. */
+  readonly empty?: boolean
+  readonly clock?: Clock
+  readonly env?: Readonly<Record<string, string>>
+  /** Uses (and keeps) this data folder. */
+  readonly dataDir?: string
+}
+
+/** Starts a daemon as `panel up` does, without its screen. The compiled program runs, so that holders can be started from it. */
+export async function startPanel(options: PanelOptions = {}): Promise<TestPanel> {
+  const load = <T>(path: string): Promise<T> => import(join(DIST, 'src/daemon', path))
+  const { startDaemon } = await load<DaemonModule>('main.js')
+  const { ensureLocal } = await load<FirstRunModule>('first-run.js')
+  const { startEmbeddedAgent } = await load<EmbeddedModule>('embedded-agent.js')
+  const { loadStarters, starterFolder } = await load<StarterModule>('templates/starter.js')
+  const { readConfig } = await load<ConfigModule>('config.js')
+  const { createLog } = await load<LogModule>('core/log.js')
+  const home = options.dataDir ?? (await mkdtemp(join(tmpdir(), 'panel-test-')))
+  const dataDir = join(home, 'data')
+  const env = {
+    HOME: home,
+    PANEL_CREDENTIAL_KEY: 'ab'.repeat(32),
+    PANEL_LIMITS__REQUESTS_PER_MINUTE: '1000000',
+    PANEL_LIMITS__AUTH_REQUESTS_PER_MINUTE: '1000000',
+    ...options.env,
+  }
+  const lines: string[] = []
+  const destination = new Writable({
+    write: (chunk, _, done) => {
+      lines.push(String(chunk))
+      done()
+    },
+  })
+  const log = createLog({ level: 'debug', format: 'json', destination })
+  const config = readConfig({ dataDir, listen: '127.0.0.1:0' }, env)
+  const clock = options.clock ?? systemClock
+  const daemon = await startDaemon(config, { log, clock })
+  const as = (token: string | undefined): Client => createClient({ baseUrl: daemon.url, token, fetch })
+  const bare = { url: daemon.url, home, dataDir, log: () => lines.join(''), as }
+  const remove = (): Promise<void> =>
+    options.dataDir === undefined ? rm(home, { recursive: true, force: true }) : Promise.resolve()
+  if (options.empty === true) {
+    const close = (): Promise<void> => daemon.close().then(remove)
+    return { ...bare, adminToken: '', nodeId: '', locationId: '', client: as(undefined), close }
+  }
+  const starters = options.agent === true ? await loadStarters(starterFolder()) : []
+  const local = await ensureLocal(daemon.app, dataDir, starters, { demo: false })
+  const agent =
+    options.agent === true ? await startEmbeddedAgent(daemon, { ...local, dataDir, clock, log }) : undefined
+  const row = await daemon.app.core.db.read
+    .selectFrom('node')
+    .select('locationId')
+    .where('id', '=', local.nodeId)
+    .executeTakeFirstOrThrow()
+  return {
+    ...bare,
+    adminToken: local.token,
+    nodeId: local.nodeId,
+    locationId: row.locationId,
+    client: as(local.token),
+    close: async () => {
+      await agent?.stop()
+      await daemon.close()
+      await remove()
+    },
+  }
+}
