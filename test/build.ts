@@ -14,7 +14,13 @@ export default function setup(): () => void {
   const dist = mkdtempSync(join(tmpdir(), 'panel-test-dist-'))
   execFileSync('chmod', ['755', dist])
   const config = join(dist, 'tsconfig.json')
-  const compilerOptions = { noEmit: false, outDir: dist, rootDir: root, types: ['node'], typeRoots: [join(root, 'node_modules', '@types')] }
+  const compilerOptions = {
+    noEmit: false,
+    outDir: dist,
+    rootDir: root,
+    types: ['node'],
+    typeRoots: [join(root, 'node_modules', '@types')],
+  }
   const include = ['bin', 'src'].map((name) => join(root, name))
   writeFileSync(config, JSON.stringify({ extends: join(root, 'tsconfig.json'), compilerOptions, include }))
   execFileSync(process.execPath, [join(root, 'node_modules/typescript/bin/tsc'), '-p', config], { stdio: 'inherit' })

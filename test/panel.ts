@@ -83,8 +83,7 @@ export async function startPanel(options: PanelOptions = {}): Promise<TestPanel>
   }
   const starters = options.agent === true ? await loadStarters(starterFolder()) : []
   const local = await ensureLocal(daemon.app, dataDir, starters, { demo: false })
-  const agent =
-    options.agent === true ? await startEmbeddedAgent(daemon, { ...local, dataDir, clock, log }) : undefined
+  const agent = options.agent === true ? await startEmbeddedAgent(daemon, { ...local, dataDir, clock, log }) : undefined
   const row = await daemon.app.core.db.read
     .selectFrom('node')
     .select('locationId')

@@ -1,7 +1,7 @@
 import { once } from 'node:events'
 import { readFile } from 'node:fs/promises'
-import { fileURLToPath } from 'node:url'
 import { createRequire } from 'node:module'
+import { fileURLToPath } from 'node:url'
 import { type ErrorCode, PanelError } from '../shared/errors.ts'
 import { systemClock } from '../shared/time.ts'
 import { type AgentConfig, type AgentFlags, ConfigError, readConfig, unknownVariables } from './config.ts'
@@ -132,7 +132,9 @@ function consoleLog(level: AgentConfig['logLevel']): AgentLog {
       const shown = Object.fromEntries(
         Object.entries(fields).map(([name, value]) => [name, value instanceof Error ? errorText(value) : value]),
       )
-      process.stdout.write(`${JSON.stringify({ level: own, time: new Date(systemClock.nowMs()), component: 'agent', ...shown, msg })}\n`)
+      process.stdout.write(
+        `${JSON.stringify({ level: own, time: new Date(systemClock.nowMs()), component: 'agent', ...shown, msg })}\n`,
+      )
     }
   return { info: say('info'), warn: say('warn'), error: say('error') }
 }

@@ -23,11 +23,11 @@ import { createIdempotency } from './core/idempotency.ts'
 import type { Log } from './core/log.ts'
 import { createMetrics } from './core/metrics.ts'
 import type { Route, StreamRoute } from './core/route.ts'
-import { createSealer } from './core/secrets.ts'
 import { openSettings, type Settings } from './core/settings.ts'
 import { eventStreams } from './events/routes.ts'
 import { locationRoutes } from './locations/routes.ts'
 import { createNodeKeys } from './nodes/keys.ts'
+import { createNodeLink } from './nodes/link.ts'
 import { nodeRoutes } from './nodes/routes.ts'
 import { Figures } from './servers/figures.ts'
 import { createServerLink } from './servers/link.ts'
@@ -37,7 +37,9 @@ import { startUpkeep } from './system/upkeep.ts'
 import { templateRoutes } from './templates/routes.ts'
 import { roleRoutes } from './users/roles.ts'
 import { userRoutes } from './users/users.ts'
-import { createNodeLink } from './nodes/link.ts'
+
+/** How long requests that are under way may take when the daemon stops. */
+const DRAIN_MS = 10_000
 
 /** What the wiring is given. */
 interface AppOptions {
@@ -64,6 +66,7 @@ export async function createApp({ config, db, clock, log, version, holder }: App
   cleanup.add(() => credentials.close())
   const metrics = createMetrics(version)
   const idempotency = createIdempotency(db, clock)
+  const passwords = createPasswords()
   const keys = createNodeKeys({ db, clock })
   const gate = createSetupGate(config.setupToken)
   const core = { db, bus, audit, clock, settings, credentials, log }
@@ -112,7 +115,9 @@ export async function createApp({ config, db, clock, log, version, holder }: App
       onConsole: (nodeId, frame) => console.lines(nodeId, frame),
       onConsoleGap: (nodeId, frame) => console.gap(nodeId, frame),
       onStats: (nodeId, reported) => {
-        figures.report(db.read, nodeId, reported).catch((err: unknown) => log.error({ err, nodeId }, 'figures could not be read'))
+        figures
+          .report(db.read, nodeId, reported)
+          .catch((err: unknown) => log.error({ err, nodeId }, 'figures could not be read'))
       },
     },
   })
@@ -131,8 +136,8 @@ export async function createApp({ config, db, clock, log, version, holder }: App
     tls: config.tls,
   })
   const routes: Route[] = [
-    ...authRoutes({ ...core, passwords: createPasswords(), gate }),
-    ...userRoutes({ ...core, passwords: createPasswords() }),
+    ...authRoutes({ ...core, passwords, gate }),
+    ...userRoutes({ ...core, passwords }),
     ...roleRoutes({ db }),
     ...auditLogRoutes({ db }),
     ...locationRoutes({ ...core, isOnline }),
@@ -165,7 +170,6 @@ export async function createApp({ config, db, clock, log, version, holder }: App
     gateway,
     serverDeps,
     holder,
-    sealer: createSealer(config.credentialKey),
     setupToken: gate.token,
     isSetupRequired: () => isSetupRequired(db.read, settings),
     /** Called once, when the daemon listens. */
@@ -176,9 +180,12 @@ export async function createApp({ config, db, clock, log, version, holder }: App
     },
     close: async (): Promise<void> => {
       stopping.abort()
+      const drained = new AbortController()
+      void clock.sleep(DRAIN_MS, drained.signal).then(() => door.app.server.closeAllConnections())
+      await door.app.close()
+      drained.abort()
       await gateway.close()
       console.close()
-      await door.app.close()
       await cleanup.run()
     },
   }
@@ -186,5 +193,6 @@ export async function createApp({ config, db, clock, log, version, holder }: App
 
 /** Gives a new installation its name, which event ids carry. */
 async function nameInstallation(db: Db, settings: Settings, clock: Clock): Promise<void> {
-  if (settings.get('install.epoch') === '') await db.write((tx) => settings.set(tx, 'install.epoch', newIdSuffix(clock)))
+  if (settings.get('install.epoch') === '')
+    await db.write((tx) => settings.set(tx, 'install.epoch', newIdSuffix(clock)))
 }

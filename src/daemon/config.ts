@@ -1,9 +1,10 @@
 import { readFileSync } from 'node:fs'
-import { homedir } from 'node:os'
 import { isIP } from 'node:net'
+import { homedir } from 'node:os'
 import { join, resolve } from 'node:path'
 import { parse } from 'yaml'
 import { z } from 'zod'
+import { credentialKeyProblem } from './core/secrets.ts'
 
 /** Everything that is wrong with the configuration, at once. */
 export class ConfigError extends Error {
@@ -64,7 +65,9 @@ const File = z
     log: z
       .strictObject({ level: z.enum(['trace', 'debug', 'info', 'warn', 'error']), format: z.enum(['json', 'pretty']) })
       .partial(),
-    agent: z.strictObject({ embedded: z.union([z.boolean(), z.enum(['true', 'false']).transform((t) => t === 'true')]) }).partial(),
+    agent: z
+      .strictObject({ embedded: z.union([z.boolean(), z.enum(['true', 'false']).transform((t) => t === 'true')]) })
+      .partial(),
     console: z.strictObject({ logMb: count }).partial(),
     limits: z
       .strictObject({
@@ -104,7 +107,8 @@ export function readConfig(flags: ConfigFlags, env: Environment = process.env): 
   const tls = readTls(settings.http?.tlsCert, settings.http?.tlsKey, problems)
   const trustedProxies = settings.http?.trustedProxies ?? []
   for (const proxy of trustedProxies) {
-    if (isIP(proxy.split('/')[0] ?? '') === 0) problems.push(`http.trustedProxies: ${proxy} is neither an address nor a range`)
+    if (isIP(proxy.split('/')[0] ?? '') === 0)
+      problems.push(`http.trustedProxies: ${proxy} is neither an address nor a range`)
   }
   if (!isLoopback(listen.host) && tls === undefined && trustedProxies.length === 0) {
     problems.push(
@@ -112,7 +116,8 @@ export function readConfig(flags: ConfigFlags, env: Environment = process.env): 
         'TLS proxy in http.trustedProxies; else keys would cross the network in clear',
     )
   }
-  const secret = (name: string): string | undefined => readSecret(name, env, problems)
+  const secret = (name: 'PANEL_CREDENTIAL_KEY' | 'PANEL_SETUP_TOKEN'): string | undefined =>
+    readSecret(name, env, problems)
   const config: Config = {
     dataDir: resolve(flags.dataDir ?? settings.data?.dir ?? defaultDataDir(env)),
     ...listen,
@@ -128,6 +133,9 @@ export function readConfig(flags: ConfigFlags, env: Environment = process.env): 
   }
   if (!['trace', 'debug', 'info', 'warn', 'error'].includes(config.logLevel)) {
     problems.push(`log level: ${config.logLevel} is none of trace, debug, info, warn, error`)
+  }
+  if (config.credentialKey !== undefined && credentialKeyProblem(config.credentialKey) !== undefined) {
+    problems.push(`PANEL_CREDENTIAL_KEY: ${credentialKeyProblem(config.credentialKey)}`)
   }
   if (problems.length > 0) throw new ConfigError(problems)
   return Object.freeze(config)
@@ -155,7 +163,8 @@ function readFile(given: string | undefined, env: Environment, problems: string[
     return parse(readFileSync(path, 'utf8')) ?? {}
   } catch (error) {
     const missing = error instanceof Error && 'code' in error && error.code === 'ENOENT'
-    if (!missing || given !== undefined) problems.push(`${path}: ${error instanceof Error ? error.message : String(error)}`)
+    if (!missing || given !== undefined)
+      problems.push(`${path}: ${error instanceof Error ? error.message : String(error)}`)
     return {}
   }
 }
@@ -216,13 +225,17 @@ function readSecret(name: string, env: Environment, problems: string[]): string 
   const direct = env[name]
   if (direct !== undefined && direct !== '') return direct
   const credentials = env['CREDENTIALS_DIRECTORY']
-  const systemd = credentials === undefined ? undefined : join(credentials, name.replace('PANEL_', '').toLowerCase().replaceAll('_', '-'))
+  const systemd =
+    credentials === undefined
+      ? undefined
+      : join(credentials, name.replace('PANEL_', '').toLowerCase().replaceAll('_', '-'))
   const path = env[`${name}_FILE`] ?? systemd
   if (path === undefined) return undefined
   try {
     return readFileSync(resolve(path), 'utf8').trim()
   } catch (error) {
-    if (env[`${name}_FILE`] !== undefined) problems.push(`${name}_FILE: ${error instanceof Error ? error.message : String(error)}`)
+    if (env[`${name}_FILE`] !== undefined)
+      problems.push(`${name}_FILE: ${error instanceof Error ? error.message : String(error)}`)
     return undefined
   }
 }

@@ -2,8 +2,8 @@ import { join } from 'node:path'
 import { type Agent, startAgent } from '../agent/main.ts'
 import type { Clock } from '../shared/time.ts'
 import { createLoopback } from './core/gateway/loopback.ts'
-import type { Daemon } from './main.ts'
 import type { Log } from './core/log.ts'
+import type { Daemon } from './main.ts'
 import { readVersion } from './version.ts'
 
 /**

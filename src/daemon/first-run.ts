@@ -6,9 +6,9 @@ import { join } from 'node:path'
 import { NewServer } from '../shared/api/servers.ts'
 import type { NewTemplate } from '../shared/api/templates.ts'
 import { newId } from '../shared/ids.ts'
+import type { App } from './app.ts'
 import { createApiKeyRow, localApiKey } from './auth/api-key-rows.ts'
 import { createFirstAdmin, LOCAL_ADMIN } from './auth/first-admin.ts'
-import type { App } from './app.ts'
 import type { Tx } from './core/db.ts'
 import { createServer as createGameServer } from './servers/create.ts'
 import { ensureStarters } from './templates/starter.ts'
@@ -63,15 +63,30 @@ export async function ensureLocal(
   return made
 }
 
+/** This machine as a node, with a fresh key, for a daemon that embeds the agent. */
+export function ensureLocalNode(app: App): Promise<{ nodeId: string; nodeKey: string }> {
+  return app.core.db.write(async (tx) => {
+    const { id } = await ensureNode(tx, app)
+    return { nodeId: id, nodeKey: await app.keys.issue(tx, id) }
+  })
+}
+
 async function ensureNode(tx: Tx, { core }: App): Promise<{ id: string; locationId: string }> {
-  const present = await tx.q.selectFrom('node').select(['id', 'locationId']).where('name', '=', LOCAL).executeTakeFirst()
+  const present = await tx.q
+    .selectFrom('node')
+    .select(['id', 'locationId'])
+    .where('name', '=', LOCAL)
+    .executeTakeFirst()
   if (present !== undefined) return present
   const stamps = { createdAt: tx.now, updatedAt: tx.now }
   const actor = { caller: undefined, origin: null }
   let location = await tx.q.selectFrom('location').select('id').where('name', '=', LOCAL).executeTakeFirst()
   if (location === undefined) {
     location = { id: newId('loc', core.clock) }
-    await tx.q.insertInto('location').values({ ...location, name: LOCAL, description: 'This machine', ...stamps }).execute()
+    await tx.q
+      .insertInto('location')
+      .values({ ...location, name: LOCAL, description: 'This machine', ...stamps })
+      .execute()
     await core.audit.record(tx, actor, { action: 'location.create', resource: 'location', resourceId: location.id })
   }
   const node = { id: newId('node', core.clock), locationId: location.id }
@@ -140,7 +155,8 @@ async function someAdmin(tx: Tx): Promise<string> {
     .orderBy('userRole.userId')
     .execute()
   const admin = rows.find((row) => row.permissions.includes('"*"'))
-  if (admin === undefined) throw new Error('no account of this installation may do everything; sign in and give one the role')
+  if (admin === undefined)
+    throw new Error('no account of this installation may do everything; sign in and give one the role')
   return admin.userId
 }
 

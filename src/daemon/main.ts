@@ -44,7 +44,8 @@ export async function startDaemon(config: Config, options: { log: Log; clock?: C
     await chmod(folder, 0o700)
     const file = join(folder, 'panel.db')
     const schema = await migrate(file)
-    if (schema.from !== schema.to) log.info({ from: schema.from, to: schema.to, snapshot: schema.snapshot }, 'database migrated')
+    if (schema.from !== schema.to)
+      log.info({ from: schema.from, to: schema.to, snapshot: schema.snapshot }, 'database migrated')
     const db = await openDb(file, clock)
     cleanup.add(() => db.close())
     const app = await createApp({ config, db, clock, log, version: readVersion(), holder: HOLDER })
@@ -65,7 +66,7 @@ export async function startDaemon(config: Config, options: { log: Log; clock?: C
 
 /** `panel daemon run`: in the foreground until a signal; resolves with the exit code. A second signal ends it at once. */
 export async function runDaemon(flags: ConfigFlags): Promise<number> {
-  return runForeground(flags, async (daemon, log) => {
+  return runForeground(flags, async (daemon, log, config) => {
     if (await daemon.app.isSetupRequired()) {
       const { setupToken } = daemon.app
       process.stderr.write(
@@ -73,12 +74,21 @@ export async function runDaemon(flags: ConfigFlags): Promise<number> {
           `Complete it with: panel setup --url ${daemon.url}\n\n`,
       )
     }
-    await stopSignal(log)
+    if (!config.embeddedAgent) return stopSignal(log)
+    const { startEmbeddedAgent } = await import('./embedded-agent.ts')
+    const { ensureLocalNode } = await import('./first-run.ts')
+    const node = await ensureLocalNode(daemon.app)
+    const embedded = await startEmbeddedAgent(daemon, { ...node, dataDir: config.dataDir, clock: systemClock, log })
+    await Promise.race([stopSignal(log), embedded.agent.closed])
+    await embedded.stop()
   })
 }
 
 /** Starts a daemon, does `work`, and stops it; tells why a start fails as a person would want to read it. */
-export async function runForeground(flags: ConfigFlags, work: (daemon: Daemon, log: Log) => Promise<void>): Promise<number> {
+async function runForeground(
+  flags: ConfigFlags,
+  work: (daemon: Daemon, log: Log, config: Config) => Promise<void>,
+): Promise<number> {
   let config: Config
   try {
     config = readConfig(flags)
@@ -99,7 +109,7 @@ export async function runForeground(flags: ConfigFlags, work: (daemon: Daemon, l
     return EXIT_HOST
   }
   try {
-    await work(daemon, log)
+    await work(daemon, log, config)
   } finally {
     await daemon.close()
     log.info('daemon stopped; games run on')
@@ -118,7 +128,9 @@ export async function stopSignal(log: Log): Promise<void> {
 function startFailure(error: unknown): string | undefined {
   if (error instanceof DataFolderBusy || error instanceof NewerDatabaseError) return `panel: ${error.message}`
   if (!(error instanceof Error) || !('code' in error)) return undefined
-  if (error.code === 'EADDRINUSE') return `panel: ${error.message}: another program listens there; choose one with --listen`
-  if (error.code === 'EACCES' || error.code === 'EADDRNOTAVAIL' || error.code === 'EROFS') return `panel: ${error.message}`
+  if (error.code === 'EADDRINUSE')
+    return `panel: ${error.message}: another program listens there; choose one with --listen`
+  if (error.code === 'EACCES' || error.code === 'EADDRNOTAVAIL' || error.code === 'EROFS')
+    return `panel: ${error.message}`
   return undefined
 }

@@ -31,7 +31,9 @@ export async function runUp(options: UpOptions): Promise<number> {
   const dataDir = resolve(options.dataDir ?? defaultDataDir())
   const running = await findHolder(dataDir)
   if (running !== undefined) {
-    process.stdout.write(`panel runs already (process ${running.pid})\n\n  API        ${running.url ?? 'starting'}\n${NEXT}`)
+    process.stdout.write(
+      `panel runs already (process ${running.pid})\n\n  API        ${running.url ?? 'starting'}\n${NEXT}`,
+    )
     return 0
   }
   let config: Config
@@ -75,7 +77,12 @@ async function upConfig(options: UpOptions, dataDir: string): Promise<Config> {
   const flags = { dataDir, listen: options.listen, logLevel: process.env['PANEL_LOG__LEVEL'] ?? 'warn' }
   const config = readConfig(flags)
   const listen = options.listen === undefined && config.port === PORT ? { port: await freePort(PORT, config.host) } : {}
-  return { ...config, ...listen, credentialKey: config.credentialKey ?? (await credentialKey(dataDir)), embeddedAgent: true }
+  return {
+    ...config,
+    ...listen,
+    credentialKey: config.credentialKey ?? (await credentialKey(dataDir)),
+    embeddedAgent: true,
+  }
 }
 
 /** Resolves when no server is on its way any more, or after a minute. */

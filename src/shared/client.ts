@@ -105,9 +105,13 @@ export function urlOf(endpoint: Endpoint | StreamEndpoint, input: LooseInput, ba
 export function readEnvelope(status: number, text: string): { data: unknown; pagination: Pagination | undefined } {
   const envelope = Envelope.safeParse(parseJson(text))
   if (!envelope.success) {
-    throw new PanelError(codeForStatus(status), `The server answered ${status} without a panel envelope; is the URL right?`, {
-      meta: { status },
-    })
+    throw new PanelError(
+      codeForStatus(status),
+      `The server answered ${status} without a panel envelope; is the URL right?`,
+      {
+        meta: { status },
+      },
+    )
   }
   if (envelope.data.success) return { data: envelope.data.data, pagination: envelope.data.pagination }
   const { error, code, details, meta, requestId } = envelope.data

@@ -16,13 +16,11 @@ const groups = [admin, allocations, apiKeys, auth, console, locations, nodes, po
 const declared: readonly unknown[] = groups.flatMap((group) => Object.values(group))
 
 /** Every JSON endpoint of the API, found by shape: routing, OpenAPI, client tests and parity checks walk this list. */
-export const endpoints: readonly Endpoint[] = declared.filter(
-  (value): value is Endpoint => isKind(value, 'endpoint'),
-)
+export const endpoints: readonly Endpoint[] = declared.filter((value): value is Endpoint => isKind(value, 'endpoint'))
 
 /** Every event stream of the API. */
-export const streams: readonly StreamEndpoint[] = declared.filter(
-  (value): value is StreamEndpoint => isKind(value, 'stream'),
+export const streams: readonly StreamEndpoint[] = declared.filter((value): value is StreamEndpoint =>
+  isKind(value, 'stream'),
 )
 
 function isKind(value: unknown, kind: string): boolean {

@@ -42,10 +42,20 @@ export const EVENTS = {
     code: z.string().nullable(),
     error: z.string().nullable(),
   }),
-  server_created: kind('server.read', true, { serverName: z.string(), ownerId: z.string(), nodeId: z.string(), createdBy: who }),
+  server_created: kind('server.read', true, {
+    serverName: z.string(),
+    ownerId: z.string(),
+    nodeId: z.string(),
+    createdBy: who,
+  }),
   server_updated: kind('server.read', true, { updatedBy: who, change: z.string().optional() }),
   server_deleted: kind('server.read', true, { serverName: z.string(), deletedBy: who }),
-  node_created: kind('node.read', false, { nodeId: z.string(), nodeName: z.string(), locationId: z.string(), createdBy: who }),
+  node_created: kind('node.read', false, {
+    nodeId: z.string(),
+    nodeName: z.string(),
+    locationId: z.string(),
+    createdBy: who,
+  }),
   node_updated: kind('node.read', false, {
     nodeId: z.string(),
     isOnline: z.boolean().optional(),

@@ -204,7 +204,12 @@ export const AgentFrame = z.discriminatedUnion('type', [
     error: AgentError.nullable(),
     result: z.unknown(),
   }),
-  z.object({ type: z.literal('console'), serverId: z.string(), epoch: z.string(), lines: z.array(ConsoleLine).max(5000) }),
+  z.object({
+    type: z.literal('console'),
+    serverId: z.string(),
+    epoch: z.string(),
+    lines: z.array(ConsoleLine).max(5000),
+  }),
   z.object({
     type: z.literal('console.gap'),
     serverId: z.string(),
@@ -220,7 +225,11 @@ export type AgentFrame = z.infer<typeof AgentFrame>
 /** What the daemon asks an agent and waits for; the answer is a `reply` with the same id. */
 export const AgentRequest = z.discriminatedUnion('op', [
   /** Typed lines; answered when the holder has them in the game's stdin. */
-  z.object({ op: z.literal('console.input'), serverId: z.string(), lines: z.array(z.string().max(4096)).min(1).max(20) }),
+  z.object({
+    op: z.literal('console.input'),
+    serverId: z.string(),
+    lines: z.array(z.string().max(4096)).min(1).max(20),
+  }),
   /** Lines after `after` (of `epoch`) from now on, or the last `tail` ones and all that follow. Result: {@link LogBounds}. */
   z.object({
     op: z.literal('console.subscribe'),
@@ -267,9 +276,20 @@ export const DaemonFrame = z.discriminatedUnion('type', [
   /** The snapshot is applied; `unknown` are servers that this daemon has no record of (they run on and are listed). */
   z.object({ type: z.literal('snapshot.ok'), unknown: z.array(z.string()) }),
   z.object({ type: z.literal('event.ack'), seq: z.int().min(0) }),
-  z.object({ type: z.literal('command'), id: z.string(), serverId: z.string(), generation: z.int(), command: CommandOp }),
+  z.object({
+    type: z.literal('command'),
+    id: z.string(),
+    serverId: z.string(),
+    generation: z.int(),
+    command: CommandOp,
+  }),
   z.object({ type: z.literal('request'), id: z.string(), request: AgentRequest }),
   z.object({ type: z.literal('console.ack'), serverId: z.string(), epoch: z.string(), seq: z.int() }),
-  z.object({ type: z.literal('error'), error: z.string(), message: z.string(), retryAfterSeconds: z.number().optional() }),
+  z.object({
+    type: z.literal('error'),
+    error: z.string(),
+    message: z.string(),
+    retryAfterSeconds: z.number().optional(),
+  }),
 ])
 export type DaemonFrame = z.infer<typeof DaemonFrame>

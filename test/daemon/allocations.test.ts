@@ -20,10 +20,8 @@ afterEach(() => panel.close())
 
 const add = (ip: string, ports: string, note: { alias?: string } = {}) =>
   panel.admin.call(api.createAllocations, { params: { nodeId: at.nodeId }, body: { ip, ports, ...note } })
-const page = (query: Query = {}) =>
-  panel.admin.page(api.listAllocations, { params: { nodeId: at.nodeId }, query })
-const addresses = async (query: Query = {}) =>
-  (await page(query)).data.map(({ ip, port }) => `${ip} ${port}`)
+const page = (query: Query = {}) => panel.admin.page(api.listAllocations, { params: { nodeId: at.nodeId }, query })
+const addresses = async (query: Query = {}) => (await page(query)).data.map(({ ip, port }) => `${ip} ${port}`)
 
 test('makes every pair once and counts those that were there', async () => {
   expect(await add('10.0.0.1, 10.0.0.2', '25565,25570 - 25572')).toEqual({ created: 8, skipped: 0 })
@@ -38,7 +36,17 @@ test('makes every pair once and counts those that were there', async () => {
 
 test('refuses what is no address, no port, or too much, with the field', async () => {
   const field = async (ip: string, ports: string) => (await refusal(add(ip, ports))).fields
-  for (const ip of ['nonsense', '10.0.0.256', '10.0.0.1/33', '10.0.0.1/', '1.2.3.4/5/6', ', ,', '0.0.0.0', '::', 'fe80::1%eth0']) {
+  for (const ip of [
+    'nonsense',
+    '10.0.0.256',
+    '10.0.0.1/33',
+    '10.0.0.1/',
+    '1.2.3.4/5/6',
+    ', ,',
+    '0.0.0.0',
+    '::',
+    'fe80::1%eth0',
+  ]) {
     expect([ip, await field(ip, '80')]).toEqual([ip, ['body.ip']])
   }
   for (const ports of ['0', '65536', '90-80', 'http', '1-2-3', '-5', ',']) {

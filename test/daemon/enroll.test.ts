@@ -1,6 +1,6 @@
 import { afterEach, beforeEach, expect, test } from 'vitest'
-import * as api from '../../src/shared/api/nodes.ts'
 import { listLocations } from '../../src/shared/api/locations.ts'
+import * as api from '../../src/shared/api/nodes.ts'
 import { createClient } from '../../src/shared/client.ts'
 import { type PlacePanel, place, refusal, startPlacePanel } from './place-panel.ts'
 

@@ -17,8 +17,9 @@ const add = (body: Partial<{ name: string; hostname: string; publicAddress: stri
     body: { name: 'rack-2', locationId: at.locationId, maxMemoryMb: 64, maxCpuCores: 0.5, ...body },
   })
 const stats = (nodeId: string) => panel.admin.call(api.getNodeStats, { params: { nodeId } })
-const edit = (body: Partial<{ memoryOverallocatePercent: number; cpuOverallocatePercent: number; defaultIp: string }>) =>
-  panel.admin.call(api.updateNode, { params: { nodeId: at.nodeId }, body })
+const edit = (
+  body: Partial<{ memoryOverallocatePercent: number; cpuOverallocatePercent: number; defaultIp: string }>,
+) => panel.admin.call(api.updateNode, { params: { nodeId: at.nodeId }, body })
 
 test('adds a node that is this machine unless addresses are given', async () => {
   const own = await add()
@@ -140,7 +141,14 @@ test('counts what it has given away against its maximum', async () => {
 })
 
 test('shows the last figures of its agent', async () => {
-  const health = { cpuPercent: 12.5, load1: 1, memoryUsageMb: 300, memoryTotalMb: 2000, diskUsageMb: 5, diskTotalMb: 90 }
+  const health = {
+    cpuPercent: 12.5,
+    load1: 1,
+    memoryUsageMb: 300,
+    memoryTotalMb: 2000,
+    diskUsageMb: 5,
+    diskTotalMb: 90,
+  }
   const rest = { networkRxBytes: '0', networkTxBytes: '0', uptimeSeconds: 1, runningServers: 0 }
   panel.health.set(at.nodeId, { health: { ...health, ...rest }, atMs: Date.UTC(2026, 0, 1) })
   const shown = await stats(at.nodeId)

@@ -1,7 +1,7 @@
 import { afterEach, beforeEach, expect, test } from 'vitest'
-import * as api from '../../src/shared/api/templates.ts'
-import { createServer } from '../../src/shared/api/servers.ts'
 import { ensureStarters, loadStarters, starterFolder } from '../../src/daemon/templates/starter.ts'
+import { createServer } from '../../src/shared/api/servers.ts'
+import * as api from '../../src/shared/api/templates.ts'
 import { addServer, type PlacePanel, place, refusal, startPlacePanel } from './place-panel.ts'
 
 let panel: PlacePanel
@@ -41,7 +41,12 @@ test('makes a template with defaults and gives every field back', async () => {
 test('edits only the named fields, and writes nothing when nothing changes', async () => {
   const made = await add({ variables: [{ name: 'A', default: '1' }], installScript: 'true\n' })
   const edited = await edit(made.id, { stopCommand: 'quit', description: null })
-  expect(edited).toMatchObject({ name: 'Game', stopCommand: 'quit', installScript: 'true\n', variables: made.variables })
+  expect(edited).toMatchObject({
+    name: 'Game',
+    stopCommand: 'quit',
+    installScript: 'true\n',
+    variables: made.variables,
+  })
   const { last } = await panel.bus.bounds()
   await edit(made.id, { stopCommand: 'quit' })
   expect((await panel.bus.bounds()).last).toBe(last)
@@ -65,7 +70,10 @@ test('names what is wrong by its field', async () => {
     'body.variables.4.name',
   ])
   expect(await fields({ variables: [{ name: 'PATH' }] })).toEqual(['body.variables.0.name'])
-  const done = [{ kind: 'contains', value: '(' }, { kind: 'regex', value: '(' }]
+  const done = [
+    { kind: 'contains', value: '(' },
+    { kind: 'regex', value: '(' },
+  ]
   expect(await fields({ startupDetection: { done } })).toEqual(['body.startupDetection.done.1.value'])
   const made = await add()
   expect((await refusal(edit(made.id, { runtimes: ['docker'] }))).fields).toEqual(['body.image'])
@@ -139,7 +147,11 @@ test('a server is refused for values that break the rules, by the names of the v
   const server = (environment: Record<string, string>) =>
     panel.admin.call(createServer, { body: { ...at, ...size, name: 's', templateId, environment } })
   const bad = await refusal(server({ PLAYERS: '65', OTHER: 'x' }))
-  expect(bad.fields.toSorted()).toEqual(['body.environment.OTHER', 'body.environment.PLAYERS', 'body.environment.TITLE'])
+  expect(bad.fields.toSorted()).toEqual([
+    'body.environment.OTHER',
+    'body.environment.PLAYERS',
+    'body.environment.TITLE',
+  ])
   expect((await server({ TITLE: 'Hello' })).environment).toEqual({ PLAYERS: '8', TITLE: 'Hello' })
 })
 

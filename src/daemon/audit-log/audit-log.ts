@@ -3,10 +3,10 @@ import { z } from 'zod'
 import * as api from '../../shared/api/admin.ts'
 import type { Input } from '../../shared/contract.ts'
 import { isoTime } from '../../shared/time.ts'
-import { containing, contains } from '../auth/api-key-rows.ts'
 import type { Db, Queries } from '../core/db.ts'
 import { parseJson } from '../core/json.ts'
 import { type Route, route } from '../core/route.ts'
+import { containing, contains } from '../core/text-search.ts'
 
 const Details = z.record(z.string(), z.unknown())
 

@@ -5,6 +5,7 @@ import type { Clock, IsoTime } from '../../shared/time.ts'
 import type { Queries, Tx } from '../core/db.ts'
 import { parseJson } from '../core/json.ts'
 import { formatToken, newSecret, sha256 } from '../core/secrets.ts'
+import { containing, contains } from '../core/text-search.ts'
 import { PermissionList } from './credential-rows.ts'
 
 const START_LENGTH = 12
@@ -105,16 +106,6 @@ export async function listApiKeyRows(
     .offset((filter.page - 1) * filter.limit)
     .execute()
   return { items: rows.map(shown), total: Number(total) }
-}
-
-/** The LIKE pattern of a text that is to be contained, for {@link contains}. */
-export function containing(text: string): string {
-  return `%${text.toLowerCase().replace(/[\\%_]/g, '\\$&')}%`
-}
-
-/** Whether the column contains the text of the pattern, whatever its case. */
-export function contains(column: ReturnType<typeof sql.ref>, pattern: string) {
-  return sql<boolean>`lower(${column}) like ${pattern} escape '\\'`
 }
 
 function shownKeys(q: Queries) {

@@ -1,5 +1,5 @@
-import { newId } from '../../shared/ids.ts'
 import { PanelError } from '../../shared/errors.ts'
+import { newId } from '../../shared/ids.ts'
 import { DEFAULT_ROLES } from '../../shared/permissions.ts'
 import type { Origin } from '../core/caller.ts'
 import type { Tx } from '../core/db.ts'

@@ -47,8 +47,8 @@ export async function refuseLocked(q: Queries, attempt: Attempt, nowMs: number):
     .where('email', 'in', [ANY_ACCOUNT, attempt.account])
     .where('lockedUntil', '>', isoTime(nowMs))
     .execute()
-  const until = Math.max(...rows.map((row) => Date.parse(row.lockedUntil ?? '')))
   if (rows.length === 0) return
+  const until = Math.max(...rows.map((row) => Date.parse(row.lockedUntil ?? '')))
   const retryAfterSeconds = Math.max(1, Math.ceil((until - nowMs) / 1000))
   throw new PanelError('ACCOUNT_LOCKED', `Too many failed sign-ins; try again in ${retryAfterSeconds} s`, {
     meta: { retryAfterSeconds },

@@ -1,6 +1,6 @@
 import * as api from '../../shared/api/auth.ts'
-import { newSecret, secretMatches, sha256 } from '../core/secrets.ts'
 import { type Route, route } from '../core/route.ts'
+import { newSecret, secretMatches, sha256 } from '../core/secrets.ts'
 import { profileOf } from './accounts.ts'
 import type { AccountDeps } from './deps.ts'
 import { createFirstAdmin } from './first-admin.ts'

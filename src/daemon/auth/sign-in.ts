@@ -24,7 +24,7 @@ export function signInRoutes(deps: PasswordCheckDeps): Route[] {
       const found = await findAccount(deps.db.read, typed)
       const attempt = { account: found?.email ?? typed, origin: context.origin }
       return deps.turns.take(countedAddress(context.origin.ip), async () => {
-        const account = await checkPassword(deps, { ...attempt, account: attempt.account, found }, body.password)
+        const account = await checkPassword(deps, { ...attempt, found }, body.password)
         if (account === undefined)
           return context.fail('INVALID_CREDENTIALS', 'User name, e-mail address or password is wrong')
         return signIn(deps, context, { account, attempt, persistent: body.rememberMe })

@@ -1,13 +1,16 @@
+import type { StreamError } from '../../shared/events.ts'
 import type { Bus } from '../core/bus.ts'
 import type { Db } from '../core/db.ts'
 import type { Log } from '../core/log.ts'
-import type { ConsoleHub } from './hub.ts'
 
 interface EndingDeps {
   readonly db: Db
   readonly bus: Bus
   readonly log: Log
-  readonly hub: ConsoleHub
+  readonly hub: {
+    isWatched(serverId: string): boolean
+    endServer(serverId: string, error: StreamError['error']): void
+  }
 }
 
 /** Ends the console streams of a server that is suspended or deleted while they are watched, with the reason. */

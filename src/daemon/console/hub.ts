@@ -1,20 +1,32 @@
 import type { ConsoleLine } from '../../shared/frames.ts'
 import type { StreamError } from '../../shared/events.ts'
 import type { Clock } from '../../shared/time.ts'
+import type { Bus } from '../core/bus.ts'
+import type { Db } from '../core/db.ts'
 import type { FrameOf } from '../core/gateway/handlers.ts'
 import type { Log } from '../core/log.ts'
 import type { SseConnection } from '../core/sse.ts'
+import { endWithServers } from './endings.ts'
 import { type ConsoleGateway, Feed } from './feed.ts'
 import { type Start, Viewer } from './viewer.ts'
 
 const ALL_RINGS_BYTES = 64 * 1024 * 1024
 const LINGER_MS = 30_000
 
-/** What the hub needs. */
-export interface HubDeps {
-  readonly gateway: ConsoleGateway
+/** What the consoles need; the gateway is made after them. */
+export interface ConsoleDeps {
+  readonly gateway: () => ConsoleGateway
   readonly clock: Clock
   readonly log: Log
+  readonly db: Db
+  readonly bus: Bus
+}
+
+/** Makes the hub; streams of servers that are suspended or deleted meanwhile are ended with the reason. */
+export function createConsole(deps: ConsoleDeps): Console {
+  const hub = new Console(deps)
+  endWithServers({ ...deps, hub })
+  return hub
 }
 
 interface Watched {
@@ -25,12 +37,12 @@ interface Watched {
 }
 
 /** All consoles that are watched. Lines of servers without a viewer do not cross the wire. */
-export class ConsoleHub {
-  readonly #deps: HubDeps
+export class Console {
+  readonly #deps: ConsoleDeps
   /** By server; the one whose ring grew last stands last. */
   readonly #watched = new Map<string, Watched>()
 
-  constructor(deps: HubDeps) {
+  constructor(deps: ConsoleDeps) {
     this.#deps = deps
   }
 
@@ -50,12 +62,12 @@ export class ConsoleHub {
   }
 
   /** Takes lines of an agent. */
-  onConsole(nodeId: string, frame: FrameOf<'console'>): void {
+  lines(nodeId: string, frame: FrameOf<'console'>): void {
     this.#feedOf(nodeId, frame.serverId)?.take(frame)
   }
 
   /** Takes the news that lines are gone. */
-  onConsoleGap(nodeId: string, frame: FrameOf<'console.gap'>): void {
+  gap(nodeId: string, frame: FrameOf<'console.gap'>): void {
     this.#feedOf(nodeId, frame.serverId)?.takeGap(frame)
   }
 
@@ -111,7 +123,9 @@ export class ConsoleHub {
     }
     known?.feed.close()
     const feed = new Feed(serverId, nodeId, {
-      ...this.#deps,
+      clock: this.#deps.clock,
+      log: this.#deps.log,
+      gateway: this.#deps.gateway(),
       grown: (grown) => this.#keepWithinBounds(grown),
     })
     const watched: Watched = { feed, viewers: new Map(), linger: undefined }

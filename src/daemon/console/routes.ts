@@ -2,28 +2,23 @@ import { getLogs, sendCommand, streamConsole } from '../../shared/api/console.ts
 import { PanelError } from '../../shared/errors.ts'
 import { type Clock, now } from '../../shared/time.ts'
 import type { Audit } from '../core/audit.ts'
-import type { Bus } from '../core/bus.ts'
 import type { Db } from '../core/db.ts'
 import { agentCodeOf } from '../core/gateway/agent-errors.ts'
-import type { Log } from '../core/log.ts'
 import { callerOf, type Context, type Route, route, type StreamRoute, streamRoute } from '../core/route.ts'
 import type { Settings } from '../core/settings.ts'
 import { refuseByStatus, refuseSuspended } from '../servers/orders.ts'
 import { findServerRow, type ServerRow } from '../servers/repo.ts'
 import { statusOf } from '../servers/view.ts'
 import { CommandLimit } from './command-limit.ts'
-import { endWithServers } from './endings.ts'
 import type { ConsoleGateway } from './feed.ts'
 import { logLine, parseLineId } from './frames.ts'
-import type { ConsoleHub } from './hub.ts'
+import type { Console } from './hub.ts'
 import { type LogPage, type LogQuery, pageOfHeld, readLogPage } from './log-pages.ts'
 
 interface StreamDeps {
   readonly db: Db
-  readonly bus: Bus
   readonly clock: Clock
-  readonly log: Log
-  readonly hub: ConsoleHub
+  readonly console: Console
   isOnline(nodeId: string): boolean
 }
 
@@ -91,7 +86,6 @@ export function consoleRoutes(deps: RouteDeps): Route[] {
 
 /** The live console. */
 export function consoleStreams(deps: StreamDeps): StreamRoute[] {
-  endWithServers(deps)
   return [
     streamRoute(streamConsole, async ({ params, query }, context) => {
       const row = await serverOf(deps, params.serverId)
@@ -99,13 +93,13 @@ export function consoleStreams(deps: StreamDeps): StreamRoute[] {
       const id = context.lastEventId ?? query.resume_console
       const resume = id === undefined ? undefined : parseLineId(id)
       const connection = context.open({ name: 'console', serverId: row.id, maxUnsentBytes: null })
-      await deps.hub.watch(row, connection, { resume, lines: query.lines })
+      await deps.console.watch(row, connection, { resume, lines: query.lines })
     }),
   ]
 }
 
-async function logPage({ gateway, hub, isOnline }: RouteDeps, row: ServerRow, query: LogQuery): Promise<LogPage> {
-  const held = isOnline(row.nodeId) ? undefined : hub.held(row.id)
+async function logPage({ gateway, console, isOnline }: RouteDeps, row: ServerRow, query: LogQuery): Promise<LogPage> {
+  const held = isOnline(row.nodeId) ? undefined : console.held(row.id)
   return held === undefined ? await readLogPage(gateway, row, query) : pageOfHeld(held, query)
 }
 

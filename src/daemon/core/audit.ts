@@ -67,6 +67,9 @@ function maskSecrets(value: unknown, depth = 0): unknown {
   if (typeof value !== 'object' || value === null || depth > 8) return value
   if (Array.isArray(value)) return value.map((item) => maskSecrets(item, depth + 1))
   return Object.fromEntries(
-    Object.entries(value).map(([key, item]) => [key, SECRET_NAME.test(key) ? '********' : maskSecrets(item, depth + 1)]),
+    Object.entries(value).map(([key, item]) => [
+      key,
+      SECRET_NAME.test(key) ? '********' : maskSecrets(item, depth + 1),
+    ]),
   )
 }

@@ -41,7 +41,13 @@ export function createBus(db: Db): Bus {
       })
     },
     after: async (id, limit) => {
-      const rows = await db.read.selectFrom('event').selectAll().where('id', '>', id).orderBy('id').limit(limit).execute()
+      const rows = await db.read
+        .selectFrom('event')
+        .selectAll()
+        .where('id', '>', id)
+        .orderBy('id')
+        .limit(limit)
+        .execute()
       return rows.flatMap((row) => {
         if (!isEventType(row.type)) return [] // written by a newer version before a downgrade
         const data = JSON.parse(row.data) as Record<string, unknown> // written by append from an object

@@ -3,7 +3,11 @@ import type { z } from 'zod'
 import { ERRORS, type FieldProblem, PanelError } from '../../shared/errors.ts'
 
 /** Parses one part of a request; every refused field is named as `<part>.<path>`. */
-export function parsePart<T extends z.ZodType>(part: 'params' | 'query' | 'body', schema: T, raw: unknown): z.output<T> {
+export function parsePart<T extends z.ZodType>(
+  part: 'params' | 'query' | 'body',
+  schema: T,
+  raw: unknown,
+): z.output<T> {
   const parsed = schema.safeParse(raw)
   if (parsed.success) return parsed.data
   const details: FieldProblem[] = parsed.error.issues.map((issue) => ({
@@ -11,9 +15,13 @@ export function parsePart<T extends z.ZodType>(part: 'params' | 'query' | 'body'
     message: issue.message,
   }))
   const [first] = details
-  throw new PanelError('VALIDATION_ERROR', `The request is not valid: ${first?.field ?? part} ${first?.message ?? ''}`.trim(), {
-    details,
-  })
+  throw new PanelError(
+    'VALIDATION_ERROR',
+    `The request is not valid: ${first?.field ?? part} ${first?.message ?? ''}`.trim(),
+    {
+      details,
+    },
+  )
 }
 
 /** What the framework's own refusals (bad JSON, too large, unknown media type) mean in our codes; anything else is a bug. */
@@ -33,7 +41,9 @@ export function toPanelError(error: unknown): PanelError {
   if (typeof status === 'number' && status >= 400 && status < 500) {
     return new PanelError('VALIDATION_ERROR', 'The request could not be read', { cause: error })
   }
-  return new PanelError('INTERNAL_ERROR', 'Something went wrong in the daemon; its log has the details', { cause: error })
+  return new PanelError('INTERNAL_ERROR', 'Something went wrong in the daemon; its log has the details', {
+    cause: error,
+  })
 }
 
 /** The body of a refusal (architecture.md §5). */

@@ -53,7 +53,10 @@ function addStream(door: Door, { stream, handle }: StreamRoute, limits: StreamLi
           reply.hijack()
           reply.raw.setHeader('x-request-id', request.id)
           const connection = new SseConnection(reply.raw, deps.clock, kind.maxUnsentBytes)
-          entry = { connection, check: () => recheck(door, stream.access, caller, request.params as Record<string, string>, connection) } // as in admit
+          entry = {
+            connection,
+            check: () => recheck(door, stream.access, caller, request.params as Record<string, string>, connection),
+          } // as in admit
           open.add(entry)
           deps.metrics.streams.inc({ stream: stream.id })
           void watchRight(door, entry)

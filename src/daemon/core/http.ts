@@ -1,22 +1,23 @@
+import type { IncomingMessage } from 'node:http'
 import cookie from '@fastify/cookie'
 import rateLimit from '@fastify/rate-limit'
-import type { IncomingMessage } from 'node:http'
 import Fastify, {
   type FastifyBaseLogger,
   type FastifyInstance,
   type FastifyReply,
   type FastifyRequest,
   type FastifyServerOptions,
+  LogController,
 } from 'fastify'
 import { z } from 'zod'
 import { type Endpoint, isDeclared, type StreamEndpoint } from '../../shared/contract.ts'
-import { type ErrorCode, PanelError } from '../../shared/errors.ts'
+import { ERRORS, type ErrorCode, PanelError } from '../../shared/errors.ts'
 import { newIdSuffix } from '../../shared/ids.ts'
 import { pagination } from '../../shared/page.ts'
 import type { Clock } from '../../shared/time.ts'
 import type { Caller, Credentials } from './caller.ts'
 import type { Db } from './db.ts'
-import { parsePart, sendError, toPanelError } from './http-errors.ts'
+import { errorBody, parsePart, sendError, toPanelError } from './http-errors.ts'
 import type { Idempotency, SentAnswer } from './idempotency.ts'
 import type { Log } from './log.ts'
 import type { Metrics } from './metrics.ts'
@@ -64,10 +65,10 @@ export async function createDoor(deps: HttpDeps): Promise<Door> {
   const logger: FastifyBaseLogger = deps.log.child({ component: 'http' })
   const options = {
     loggerInstance: logger,
-    disableRequestLogging: true,
+    logController: new LogController({ disableRequestLogging: true }),
     trustProxy: deps.trustedProxies.length > 0 ? [...deps.trustedProxies] : false,
     genReqId: (request: IncomingMessage) => requestId(request.headers['x-request-id'], deps.clock),
-    forceCloseConnections: true,
+    forceCloseConnections: 'idle',
     routerOptions: { maxParamLength: 200 },
   } as const satisfies FastifyServerOptions
   const app: FastifyInstance = deps.tls === undefined ? Fastify(options) : Fastify({ ...options, https: deps.tls })
@@ -77,14 +78,22 @@ export async function createDoor(deps: HttpDeps): Promise<Door> {
   const known = new WeakMap<FastifyRequest, Known>()
   readEmptyBodies(app)
   app.addHook('onSend', async (request, reply) => {
-    reply.header('x-request-id', request.id).header('x-content-type-options', 'nosniff').header('cache-control', 'no-store')
+    reply
+      .header('x-request-id', request.id)
+      .header('x-content-type-options', 'nosniff')
+      .header('cache-control', 'no-store')
   })
   app.setNotFoundHandler((request, reply) =>
-    sendError(reply, new PanelError('NOT_FOUND', `There is no ${request.method} ${request.url.split('?')[0]}`), request.id),
+    sendError(
+      reply,
+      new PanelError('NOT_FOUND', `There is no ${request.method} ${request.url.split('?')[0]}`),
+      request.id,
+    ),
   )
   app.setErrorHandler((error, request, reply) => {
     const failure = toPanelError(error)
-    if (failure.code === 'INTERNAL_ERROR') request.log.error({ err: failure.cause ?? failure, requestId: request.id }, 'request failed')
+    if (failure.code === 'INTERNAL_ERROR')
+      request.log.error({ err: failure.cause ?? failure, requestId: request.id }, 'request failed')
     return sendError(reply, failure, request.id)
   })
   return {
@@ -113,7 +122,12 @@ export function addRoute(door: Door, { endpoint, handle }: Route): void {
     onResponse: async (request, reply) => {
       counter(reply.statusCode)
       deps.metrics.duration.observe({ endpoint: endpoint.id }, reply.elapsedTime / 1000)
-      const fields = { requestId: request.id, endpoint: endpoint.id, status: reply.statusCode, durationMs: Math.round(reply.elapsedTime) }
+      const fields = {
+        requestId: request.id,
+        endpoint: endpoint.id,
+        status: reply.statusCode,
+        durationMs: Math.round(reply.elapsedTime),
+      }
       request.log.debug(fields, 'request answered')
     },
     handler: async (request, reply) => {
@@ -133,14 +147,23 @@ export function addRoute(door: Door, { endpoint, handle }: Route): void {
         })
       }
       const scope = `${context.caller?.credentialId ?? context.origin.ip} ${endpoint.method} ${request.url}`
-      const sent = await deps.idempotency.run({ key, scope, body: JSON.stringify(input.body ?? null) }, work)
+      const refusal = (error: PanelError): SentAnswer => ({
+        status: ERRORS[error.code].status,
+        payload: JSON.stringify(errorBody(error, request.id)),
+      })
+      const sent = await deps.idempotency.run({ key, scope, body: JSON.stringify(input.body ?? null), refusal }, work)
       if (sent.replayed) reply.header('idempotency-replayed', 'true')
       return send(reply, sent)
     },
   })
 }
 
-async function answer(endpoint: Endpoint, handle: Handler<Endpoint>, input: unknown, context: Context): Promise<SentAnswer> {
+async function answer(
+  endpoint: Endpoint,
+  handle: Handler<Endpoint>,
+  input: unknown,
+  context: Context,
+): Promise<SentAnswer> {
   const result: unknown = await handle(input as never, context) // parsed by this very endpoint's schemas
   const paged = endpoint.paged ? (result as { items: unknown; total: number }) : undefined // Answer<E> of a paged endpoint
   const data = endpoint.response.safeParse(paged === undefined ? result : paged.items)
@@ -157,13 +180,23 @@ function send(reply: FastifyReply, { status, payload }: SentAnswer): FastifyRepl
   return reply.status(status).header('content-type', 'application/json; charset=utf-8').send(payload)
 }
 
-async function permitByBody(deps: HttpDeps, endpoint: Endpoint, caller: Caller | undefined, input: { params: unknown; body: unknown }): Promise<void> {
+async function permitByBody(
+  deps: HttpDeps,
+  endpoint: Endpoint,
+  caller: Caller | undefined,
+  input: { params: unknown; body: unknown },
+): Promise<void> {
   if (typeof endpoint.access === 'string' || !('serverByBody' in endpoint.access) || caller === undefined) return
   const { serverId } = input.params as { serverId: string } // every serverByBody path has :serverId
   await permitServer(deps.db.read, caller, serverId, endpoint.access.serverByBody.exact(input.body))
 }
 
-async function identify(deps: HttpDeps, limits: RateLimits, endpoint: Endpoint | StreamEndpoint, request: FastifyRequest): Promise<Known> {
+async function identify(
+  deps: HttpDeps,
+  limits: RateLimits,
+  endpoint: Endpoint | StreamEndpoint,
+  request: FastifyRequest,
+): Promise<Known> {
   const isAuth = endpoint.tag === 'Auth' || endpoint.tag === 'Setup'
   const { token, byCookie } = tokenOf(request)
   if (token === undefined || endpoint.access === 'public') {
@@ -183,7 +216,10 @@ async function identify(deps: HttpDeps, limits: RateLimits, endpoint: Endpoint |
 /** The refusal of a credential that is expired, or not (any longer) known. */
 export function refused(why: 'unknown' | 'expired'): PanelError {
   const code: ErrorCode = why === 'expired' ? 'AUTH_EXPIRED' : 'UNAUTHENTICATED'
-  return new PanelError(code, why === 'expired' ? 'The sign-in has expired; sign in again' : 'The credential is not valid')
+  return new PanelError(
+    code,
+    why === 'expired' ? 'The sign-in has expired; sign in again' : 'The credential is not valid',
+  )
 }
 
 function tokenOf(request: FastifyRequest): { token: string | undefined; byCookie: boolean } {
@@ -198,13 +234,25 @@ function refuseForeignOrigin(request: FastifyRequest): void {
   if (site === 'same-origin' || site === 'none') return
   const { origin } = request.headers
   if (origin !== undefined && URL.canParse(origin) && new URL(origin).host === request.host) return
-  throw new PanelError('CSRF_INVALID', 'Writes with a session cookie must come from the panel itself; scripts use an API key')
+  throw new PanelError(
+    'CSRF_INVALID',
+    'Writes with a session cookie must come from the panel itself; scripts use an API key',
+  )
 }
 
-function makeContext(deps: HttpDeps, caller: Caller | undefined, request: FastifyRequest, reply: FastifyReply): Context {
+function makeContext(
+  deps: HttpDeps,
+  caller: Caller | undefined,
+  request: FastifyRequest,
+  reply: FastifyReply,
+): Context {
   const gone = new AbortController()
-  request.raw.socket.once('close', () => gone.abort())
-  const origin = { ip: request.ip, userAgent: request.headers['user-agent']?.slice(0, 500) ?? null, requestId: request.id }
+  reply.raw.once('close', () => gone.abort())
+  const origin = {
+    ip: request.ip,
+    userAgent: request.headers['user-agent']?.slice(0, 500) ?? null,
+    requestId: request.id,
+  }
   return {
     caller,
     origin,

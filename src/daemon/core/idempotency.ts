@@ -1,6 +1,6 @@
 import { PanelError } from '../../shared/errors.ts'
 import { type Clock, isoTime } from '../../shared/time.ts'
-import type { Db } from './db.ts'
+import type { Db, Tx } from './db.ts'
 import { openBy, sealBy, sha256 } from './secrets.ts'
 
 /** How long an answer is kept for its repetition. */
@@ -12,6 +12,8 @@ export interface Attempt {
   /** Who asks for what: a key is good for one caller and one path. */
   readonly scope: string
   readonly body: string
+  /** How a refusal goes on the wire. */
+  readonly refusal: (error: PanelError) => SentAnswer
 }
 
 /** An answer as it goes on the wire. */
@@ -63,25 +65,42 @@ async function once(
   const row = await db.read.selectFrom('idempotency').selectAll().where('id', '=', id).executeTakeFirst()
   if (row !== undefined) {
     if (row.requestHash !== requestHash) {
-      throw new PanelError('IDEMPOTENCY_KEY_REUSED', 'This Idempotency-Key was used for another request; take a fresh one')
+      throw new PanelError(
+        'IDEMPOTENCY_KEY_REUSED',
+        'This Idempotency-Key was used for another request; take a fresh one',
+      )
     }
     if (row.response === null || row.status === null) {
-      throw new PanelError('CONFLICT', 'This request was carried out already, but its answer was lost; look at the result')
+      throw new PanelError(
+        'CONFLICT',
+        'This request was carried out already, but its answer was lost; look at the result',
+      )
     }
     return { status: row.status, payload: openBy(attempt.key, row.response), replayed: true }
   }
   let written = false
-  const answer = await db.withFirst(async (tx) => {
-    await tx.q.insertInto('idempotency').values({ id, requestHash, response: null, status: null, createdAt: tx.now }).execute()
+  const first = async (tx: Tx): Promise<void> => {
+    const row = { id, requestHash, response: null, status: null, createdAt: tx.now }
+    await tx.q.insertInto('idempotency').values(row).execute()
     tx.onCommit(() => {
       written = true
     })
-  }, work)
-  if (written) {
-    const response = sealBy(attempt.key, answer.payload)
+  }
+  const keep = async (answer: SentAnswer): Promise<void> => {
+    if (!written) return
+    const sealed = { response: sealBy(attempt.key, answer.payload), status: answer.status }
     await db.write(async (tx) => {
-      await tx.q.updateTable('idempotency').set({ response, status: answer.status }).where('id', '=', id).execute()
+      await tx.q.updateTable('idempotency').set(sealed).where('id', '=', id).execute()
     })
   }
+  let answer: SentAnswer
+  try {
+    answer = await db.withFirst(first, work)
+  } catch (error) {
+    // A refusal that has written something (a counted sign-in) is as final as a success.
+    if (error instanceof PanelError) await keep(attempt.refusal(error))
+    throw error
+  }
+  await keep(answer)
   return { ...answer, replayed: false }
 }

@@ -4,5 +4,7 @@ import type { z } from 'zod'
 export function parseJson<T extends z.ZodType>(schema: T, text: string): z.output<T> {
   const parsed = schema.safeParse(JSON.parse(text))
   if (parsed.success) return parsed.data
-  throw new Error(`a stored JSON value does not fit: ${parsed.error.issues.map((i) => `${i.path.join('.')} ${i.message}`)}`)
+  throw new Error(
+    `a stored JSON value does not fit: ${parsed.error.issues.map((i) => `${i.path.join('.')} ${i.message}`)}`,
+  )
 }

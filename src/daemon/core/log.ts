@@ -14,7 +14,8 @@ const SECRETS = [
 
 /** A logger to `destination` (standard output). Fields that carry secrets are masked, two levels deep. */
 export function createLog(options: { level: string; format: LogFormat; destination?: DestinationStream }): Log {
-  const destination = options.destination ?? (options.format === 'pretty' ? pretty({ sync: true }) : pino.destination(1))
+  const destination =
+    options.destination ?? (options.format === 'pretty' ? pretty({ sync: true }) : pino.destination(1))
   return pino(
     {
       level: options.level,

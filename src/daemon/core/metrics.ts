@@ -13,7 +13,10 @@ export function createMetrics(version: string): Metrics {
   const registry = new Registry()
   collectDefaultMetrics({ register: registry })
   const registers = [registry]
-  new Gauge({ name: 'panel_build_info', help: 'The running version', labelNames: ['version'], registers }).set({ version }, 1)
+  new Gauge({ name: 'panel_build_info', help: 'The running version', labelNames: ['version'], registers }).set(
+    { version },
+    1,
+  )
   return {
     registry,
     requests: new Counter({
@@ -29,6 +32,11 @@ export function createMetrics(version: string): Metrics {
       buckets: [0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 10],
       registers,
     }),
-    streams: new Gauge({ name: 'panel_sse_subscribers', help: 'Open event streams', labelNames: ['stream'], registers }),
+    streams: new Gauge({
+      name: 'panel_sse_subscribers',
+      help: 'Open event streams',
+      labelNames: ['stream'],
+      registers,
+    }),
   }
 }

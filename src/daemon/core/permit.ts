@@ -61,7 +61,9 @@ export async function serverPermissions(
   const byRole = wanted.filter((permission) => grants(caller.permissions, permission, serverId))
   if (byRole.length === wanted.length) return byRole
   const row = await q.selectFrom('server').select('ownerId').where('id', '=', serverId).executeTakeFirst()
-  return wanted.filter((permission) => byRole.includes(permission) || ownerMay(caller, row?.ownerId, serverId, permission))
+  return wanted.filter(
+    (permission) => byRole.includes(permission) || ownerMay(caller, row?.ownerId, serverId, permission),
+  )
 }
 
 /** All that the caller may do with a server of this owner. */

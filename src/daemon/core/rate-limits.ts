@@ -44,7 +44,9 @@ export function createRateLimits(app: FastifyInstance, settings: Settings): Rate
   }
 }
 
-function refuse(result: { isAllowed: true } | { isAllowed: false; isExceeded: boolean; ttlInSeconds: number; max: number }): void {
+function refuse(
+  result: { isAllowed: true } | { isAllowed: false; isExceeded: boolean; ttlInSeconds: number; max: number },
+): void {
   if (result.isAllowed || !result.isExceeded) return
   throw new PanelError('RATE_LIMITED', `Too many requests; try again in ${result.ttlInSeconds} s`, {
     meta: { retryAfterSeconds: result.ttlInSeconds, limit: result.max },

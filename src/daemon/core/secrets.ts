@@ -1,5 +1,4 @@
 import { createCipheriv, createDecipheriv, createHash, hkdfSync, randomBytes, timingSafeEqual } from 'node:crypto'
-import { PanelError } from '../../shared/errors.ts'
 import type { IdPrefix } from '../../shared/ids.ts'
 
 /** The kinds of token (architecture.md §5): API key, node key, session. */
@@ -37,19 +36,10 @@ export function secretMatches(secret: string, hash: string): boolean {
   return timingSafeEqual(Buffer.from(sha256(secret)), Buffer.from(hash.padEnd(64, ' ').slice(0, 64)))
 }
 
-/** Seals secrets at rest (AES-256-GCM). Without a key, reading what is sealed and sealing both refuse. */
-export interface Sealer {
-  readonly available: boolean
-  seal(text: string): string
-  open(sealed: string): string
-}
-
-/** A sealer over a 32-byte key given as base64 or hex, or over none. Throws a sentence when the key has another length. */
-export function createSealer(key: string | undefined): Sealer {
-  if (key === undefined) return { available: false, seal: refuse, open: refuse }
+/** Why this is not a key for secrets at rest (32 bytes as base64 or hex); `undefined` when it is one. */
+export function credentialKeyProblem(key: string): string | undefined {
   const bytes = /^[0-9a-f]{64}$/i.test(key) ? Buffer.from(key, 'hex') : Buffer.from(key, 'base64')
-  if (bytes.length !== 32) throw new Error('PANEL_CREDENTIAL_KEY must be 32 bytes as base64 or hex')
-  return { available: true, seal: (text) => sealWith(bytes, text), open: (sealed) => openWith(bytes, sealed) }
+  return bytes.length === 32 ? undefined : 'must be 32 bytes as base64 or hex'
 }
 
 /** Seals with a key that is derived from text which is itself never stored. */
@@ -60,13 +50,6 @@ export function sealBy(passphrase: string, text: string): string {
 /** Opens what {@link sealBy} sealed with the same text. */
 export function openBy(passphrase: string, sealed: string): string {
   return openWith(derive(passphrase), sealed)
-}
-
-function refuse(): never {
-  throw new PanelError(
-    'CREDENTIAL_ENCRYPTION_KEY_MISSING',
-    'Secrets cannot be stored: set PANEL_CREDENTIAL_KEY (32 bytes, base64 or hex) and restart the daemon',
-  )
 }
 
 function derive(passphrase: string): Buffer {

@@ -36,7 +36,10 @@ export interface Settings {
 }
 
 /** Reads all settings. `fixed` are values that file or environment decide: they win over the table. */
-export async function openSettings(db: Db, fixed: Partial<{ [K in SettingKey]: SettingValue<K> }> = {}): Promise<Settings> {
+export async function openSettings(
+  db: Db,
+  fixed: Partial<{ [K in SettingKey]: SettingValue<K> }> = {},
+): Promise<Settings> {
   const rows = await db.read.selectFrom('setting').selectAll().execute()
   const stored = new Map(rows.map((row) => [row.key, JSON.parse(row.value) as unknown])) // checked by the schema at each read
   const values = new Map<string, unknown>()

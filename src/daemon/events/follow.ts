@@ -1,5 +1,5 @@
-import { isEventType } from '../../shared/events.ts'
 import { fieldError } from '../../shared/errors.ts'
+import { isEventType } from '../../shared/events.ts'
 import type { Bus, BusEvent } from '../core/bus.ts'
 import type { SseConnection } from '../core/sse.ts'
 

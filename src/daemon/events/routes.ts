@@ -103,7 +103,9 @@ class Scope {
 
   async seesServer(serverId: string): Promise<boolean> {
     const caller = await this.#caller()
-    return caller !== undefined && (await serverPermissions(this.#db.read, caller, serverId, ['server.read'])).length > 0
+    return (
+      caller !== undefined && (await serverPermissions(this.#db.read, caller, serverId, ['server.read'])).length > 0
+    )
   }
 
   async #caller(): Promise<Caller | undefined> {

@@ -1,7 +1,7 @@
 import type { Location } from '../../shared/api/locations.ts'
 import type { IsoTime } from '../../shared/time.ts'
 import type { Queries } from '../core/db.ts'
-import { textMatches } from '../nodes/text-search.ts'
+import { textMatches } from '../core/text-search.ts'
 
 interface NewLocation {
   readonly id: string

@@ -37,8 +37,7 @@ function list({ db }: LocationDeps): Route {
 
 function get({ db, clock, isOnline }: LocationDeps): Route {
   return route(getLocation, async ({ params }, context) => {
-    const location =
-      (await repo.findLocation(db.read, params.locationId)) ?? context.fail('LOCATION_NOT_FOUND', GONE)
+    const location = (await repo.findLocation(db.read, params.locationId)) ?? context.fail('LOCATION_NOT_FOUND', GONE)
     const nodes = await nodesOfLocation(db.read, location.id)
     return { ...location, nodes: nodes.map((node) => nodeView(node, { clock, isOnline })) }
   })
@@ -49,10 +48,12 @@ function create({ db, bus, audit, clock }: LocationDeps): Route {
     db.write(async (tx) => {
       const id = newId('loc', clock)
       const fields = { name: body.name, description: body.description ?? null }
-      await repo.insertLocation(tx.q, { id, ...fields, createdAt: tx.now, updatedAt: tx.now }).catch((error: unknown) => {
-        if (uniqueViolation(error) === undefined) throw error
-        return context.fail('LOCATION_NAME_TAKEN', `There is a location named ${body.name} already`)
-      })
+      await repo
+        .insertLocation(tx.q, { id, ...fields, createdAt: tx.now, updatedAt: tx.now })
+        .catch((error: unknown) => {
+          if (uniqueViolation(error) === undefined) throw error
+          return context.fail('LOCATION_NAME_TAKEN', `There is a location named ${body.name} already`)
+        })
       await audit.record(tx, context.actor, {
         action: 'location.create',
         resource: 'location',

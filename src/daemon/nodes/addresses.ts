@@ -31,8 +31,8 @@ export function compareIps(left: string, right: string): number {
 }
 
 /**
- * The addresses of a list of addresses and CIDR ranges, each once, in canonical form. A range stands for every address in
- * it. A string says what is wrong; more than `max` are refused before they are made.
+ * The addresses of a list of addresses and CIDR ranges, each once, in canonical form. A range stands for every address
+ * in it. A string says what is wrong; more than `max` are refused before they are made.
  */
 export function expandIps(text: string, max: number): readonly string[] | string {
   const ranges: { first: Address; count: bigint }[] = []
@@ -47,7 +47,8 @@ export function expandIps(text: string, max: number): readonly string[] | string
   for (const { first, count } of ranges) {
     for (let i = 0n; i < count; i++) {
       const address = { bits: first.bits, value: first.value + i }
-      if (address.value === 0n) return `has ${formatIp(address)}, which stands for all addresses: name the ones of the node`
+      if (address.value === 0n)
+        return `has ${formatIp(address)}, which stands for all addresses: name the ones of the node`
       found.add(formatIp(address))
     }
   }

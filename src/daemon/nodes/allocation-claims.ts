@@ -21,8 +21,8 @@ export interface AllocationClaim {
 
 /**
  * Gives an allocation to a server, in one statement: of many that want it at once one wins. The others get PORT_IN_USE
- * (asked for by address and port) or ALLOCATION_IN_USE (by id); an id that is not one of the node's, ALLOCATION_NOT_FOUND.
- * The row of the server may be written later in the same transaction, but must be by its end.
+ * (asked for by address and port) or ALLOCATION_IN_USE (by id); an id that is not one of the node's is
+ * ALLOCATION_NOT_FOUND. The row of the server may be written later in the same transaction, but must be by its end.
  */
 export async function claimAllocation(tx: Tx, claim: AllocationClaim): Promise<ClaimedAllocation> {
   return 'allocationId' in claim.wanted

@@ -4,8 +4,8 @@ import type { Allocation } from '../../shared/api/allocations.ts'
 import { newId } from '../../shared/ids.ts'
 import type { Clock } from '../../shared/time.ts'
 import type { Queries, Tx } from '../core/db.ts'
+import { textMatches } from '../core/text-search.ts'
 import { compareIps } from './addresses.ts'
-import { textMatches } from './text-search.ts'
 
 type AllocationAnswer = z.input<typeof Allocation>
 

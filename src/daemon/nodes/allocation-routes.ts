@@ -1,9 +1,4 @@
-import {
-  createAllocations,
-  deleteAllocation,
-  listAllocations,
-  updateAllocation,
-} from '../../shared/api/allocations.ts'
+import { createAllocations, deleteAllocation, listAllocations, updateAllocation } from '../../shared/api/allocations.ts'
 import { fieldError } from '../../shared/errors.ts'
 import { changes } from '../core/audit.ts'
 import { type Route, route } from '../core/route.ts'

@@ -28,8 +28,8 @@ export function effectiveMaximum(limits: NodeLimits): { memoryMb: number | null;
 }
 
 /**
- * Refuses with INSUFFICIENT_RESOURCES when the node cannot give that much beside its other servers. It counts inside the
- * transaction that then writes the server, so that two servers do not share the last of it.
+ * Refuses with INSUFFICIENT_RESOURCES when the node cannot give that much beside its other servers. It counts inside
+ * the transaction that then writes the server, so that two servers do not share the last of it.
  */
 export async function ensureCapacity(
   tx: Tx,

@@ -1,10 +1,4 @@
-import {
-  createDeploymentToken,
-  createNodeKey,
-  deleteNodeKey,
-  enrollAgent,
-  getNodeKey,
-} from '../../shared/api/nodes.ts'
+import { createDeploymentToken, createNodeKey, deleteNodeKey, enrollAgent, getNodeKey } from '../../shared/api/nodes.ts'
 import { type Route, route } from '../core/route.ts'
 import type { NodeDeps } from './deps.ts'
 import { createEnrolmentToken, redeemEnrolmentToken } from './enrolment-tokens.ts'

@@ -24,8 +24,8 @@ export interface NodeKeys {
   revoke(tx: Tx, nodeId: string): Promise<boolean>
   find(q: Queries, nodeId: string): Promise<NodeKeyInfo | undefined>
   /**
-   * Calls back after the commit that ended a key of the node. Who verifies and only then registers a connection verifies
-   * once more after registering: the key may have ended between the two.
+   * Calls back after the commit that ended a key of the node. Who verifies and only then registers a connection
+   * verifies once more after registering: the key may have ended between the two.
    */
   onRevoked(listener: (nodeId: string) => void): () => void
 }

@@ -17,7 +17,14 @@ export interface LinkedServers {
   finishCommand(
     tx: Tx,
     nodeId: string,
-    done: { type: 'command.done'; commandId: string; serverId: string; ok: boolean; noop: boolean; error: AgentError | null },
+    done: {
+      type: 'command.done'
+      commandId: string
+      serverId: string
+      ok: boolean
+      noop: boolean
+      error: AgentError | null
+    },
   ): Promise<unknown>
 }
 
@@ -31,7 +38,8 @@ interface LinkDeps {
 }
 
 /** The part of the gateway's handlers that keeps the rows of nodes in step with their agents. */
-export interface NodeLink extends Pick<GatewayHandlers, 'onHello' | 'onSnapshot' | 'onReports' | 'onOnline' | 'onOffline'> {
+export interface NodeLink
+  extends Pick<GatewayHandlers, 'onHello' | 'onSnapshot' | 'onReports' | 'onOnline' | 'onOffline'> {
   /**
    * Begins the daemon's life, which `signal` ends: every node counts as offline until it connects, but its servers keep their states for 30 s,
    * because agents that were connected are back within that time and nothing has happened to their servers.
@@ -76,7 +84,11 @@ export function createNodeLink(deps: LinkDeps): NodeLink {
 }
 
 async function takeHello(tx: Tx, nodeId: string, hello: FrameOf<'hello'>): Promise<{ eventAck: number } | undefined> {
-  const row = await tx.q.selectFrom('node').select(['journalId', 'eventAck']).where('id', '=', nodeId).executeTakeFirst()
+  const row = await tx.q
+    .selectFrom('node')
+    .select(['journalId', 'eventAck'])
+    .where('id', '=', nodeId)
+    .executeTakeFirst()
   if (row === undefined) return undefined
   await tx.q
     .updateTable('node')
@@ -125,7 +137,12 @@ async function unknownServers(q: Queries, nodeId: string, reports: readonly Serv
   return reports.flatMap(({ serverId }) => (known.has(serverId) ? [] : [serverId]))
 }
 
-async function writeReports(deps: LinkDeps, nodeId: string, reports: readonly ServerReport[], at: ReportedAt): Promise<void> {
+async function writeReports(
+  deps: LinkDeps,
+  nodeId: string,
+  reports: readonly ServerReport[],
+  at: ReportedAt,
+): Promise<void> {
   for (let from = 0; from < reports.length; from += REPORTS_PER_WRITE) {
     const part = reports.slice(from, from + REPORTS_PER_WRITE)
     await deps.db.write(async (tx) => {

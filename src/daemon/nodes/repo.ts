@@ -2,7 +2,7 @@ import { type Insertable, sql, type Updateable } from 'kysely'
 import { type ServerStatus, serverStatus } from '../../shared/server-life.ts'
 import type { Queries } from '../core/db.ts'
 import type { Schema } from '../core/schema.ts'
-import { textMatches } from './text-search.ts'
+import { textMatches } from '../core/text-search.ts'
 
 /** A node with the name of its location and the number of its servers. */
 export type NodeRow = Awaited<ReturnType<ReturnType<typeof selectNodes>['executeTakeFirstOrThrow']>>

@@ -1,4 +1,12 @@
-import { createNode, deleteNode, getNode, getNodeStats, listAdminNodes, listNodes, updateNode } from '../../shared/api/nodes.ts'
+import {
+  createNode,
+  deleteNode,
+  getNode,
+  getNodeStats,
+  listAdminNodes,
+  listNodes,
+  updateNode,
+} from '../../shared/api/nodes.ts'
 import { newId } from '../../shared/ids.ts'
 import { changes } from '../core/audit.ts'
 import { isForeignKeyViolation, uniqueViolation } from '../core/db.ts'
@@ -70,7 +78,12 @@ function create(deps: NodeDeps): Route {
         if (uniqueViolation(error) === undefined) throw error
         return context.fail('NODE_NAME_TAKEN', `There is a node named ${fields.name} already`)
       })
-      await audit.record(tx, context.actor, { action: 'node.create', resource: 'node', resourceId: id, details: { ...fields } })
+      await audit.record(tx, context.actor, {
+        action: 'node.create',
+        resource: 'node',
+        resourceId: id,
+        details: { ...fields },
+      })
       await bus.append(tx, {
         type: 'node_created',
         data: {

@@ -13,6 +13,7 @@ import { parseJson } from '../core/json.ts'
 import { claimAllocation } from '../nodes/allocation-claims.ts'
 import { ensureCapacity } from '../nodes/capacity.ts'
 import { checkEnvironment } from '../templates/rules.ts'
+import { refuseFixedVariables } from './edit.ts'
 import { addCommand, type OrderDeps } from './orders.ts'
 import { definitionOf } from './view.ts'
 
@@ -27,7 +28,11 @@ interface Creation {
  * Creates a server: address, sizes, variables and references are checked and claimed in one transaction, and its
  * installation is queued. A node that is away gets it when it is back.
  */
-export async function createServer(tx: Tx, deps: OrderDeps & { readonly bus: Bus }, creation: Creation): Promise<string> {
+export async function createServer(
+  tx: Tx,
+  deps: OrderDeps & { readonly bus: Bus },
+  creation: Creation,
+): Promise<string> {
   const { body, caller } = creation
   const owner = await ownerOf(tx, creation)
   const template = await templateOf(tx, body.templateId)
@@ -39,8 +44,11 @@ export async function createServer(tx: Tx, deps: OrderDeps & { readonly bus: Bus
     throw fieldError('body.locationId', 'must be the location of the node')
   }
   if (typeof body.startupCommand === 'string' && caller !== null && !grants(caller.permissions, 'admin.write')) {
-    throw new PanelError('PERMISSION_DENIED', 'A startup line of its own needs admin.write', { meta: { missing: ['admin.write'] } })
+    throw new PanelError('PERMISSION_DENIED', 'A startup line of its own needs admin.write', {
+      meta: { missing: ['admin.write'] },
+    })
   }
+  refuseFixedVariables(caller, template.variables, body.environment, {})
   const { environment, problems } = checkEnvironment(template.variables, body.environment, {})
   if (problems.length > 0) {
     throw new PanelError('VALIDATION_ERROR', 'Some variables are not valid', { details: problems })
@@ -111,7 +119,9 @@ async function ownerOf(tx: Tx, { body, caller }: Creation): Promise<string> {
   const wanted = body.ownerId ?? caller?.userId
   if (wanted === undefined) throw fieldError('body.ownerId', 'is required')
   if (caller !== null && wanted !== caller.userId && !grants(caller.permissions, 'admin.write')) {
-    throw new PanelError('PERMISSION_DENIED', 'A server for somebody else needs admin.write', { meta: { missing: ['admin.write'] } })
+    throw new PanelError('PERMISSION_DENIED', 'A server for somebody else needs admin.write', {
+      meta: { missing: ['admin.write'] },
+    })
   }
   const user = await tx.q.selectFrom('user').select('id').where('id', '=', wanted).executeTakeFirst()
   if (user === undefined) throw new PanelError('USER_NOT_FOUND', 'There is no such user')
@@ -134,12 +144,16 @@ function chooseRuntime(
   templates: readonly RuntimeName[],
   offered: readonly RuntimeReport[],
 ): RuntimeName {
-  const reason = (name: RuntimeName): string => offered.find((runtime) => runtime.name === name)?.reason ?? 'not offered'
+  const reason = (name: RuntimeName): string =>
+    offered.find((runtime) => runtime.name === name)?.reason ?? 'not offered'
   const works = (name: RuntimeName): boolean =>
     offered.length === 0 || offered.some((runtime) => runtime.name === name && runtime.ok)
   const choices = wished === undefined ? templates : templates.filter((name) => name === wished)
   const found = choices.find(works)
   if (found !== undefined) return found
   if (choices.length === 0) throw fieldError('body.runtime', `must be one of the template's: ${templates.join(', ')}`)
-  throw new PanelError('CONFLICT', `The node cannot run this: ${choices.map((name) => `${name}: ${reason(name)}`).join('; ')}`)
+  throw new PanelError(
+    'CONFLICT',
+    `The node cannot run this: ${choices.map((name) => `${name}: ${reason(name)}`).join('; ')}`,
+  )
 }

@@ -1,5 +1,6 @@
 import type { z } from 'zod'
 import type { ServerPatch } from '../../shared/api/servers.ts'
+import type { NewTemplate } from '../../shared/api/templates.ts'
 import { PanelError } from '../../shared/errors.ts'
 import { grants } from '../../shared/permissions.ts'
 import type { Clock } from '../../shared/time.ts'
@@ -38,7 +39,9 @@ export async function editServer(
   if (row === undefined) throw new PanelError('SERVER_NOT_FOUND', 'There is no such server')
   refuseSuspended(row)
   if (row.deletingAt !== null) {
-    throw new PanelError('SERVER_INVALID_STATE', 'This server is being deleted', { meta: { currentStatus: 'deleting', allowed: [] } })
+    throw new PanelError('SERVER_INVALID_STATE', 'This server is being deleted', {
+      meta: { currentStatus: 'deleting', allowed: [] },
+    })
   }
   const before = comparable(row)
   const wanted = await wantedColumns({ tx, clock: deps.clock, caller: edit.caller }, row, edit.patch)
@@ -50,7 +53,11 @@ export async function editServer(
     const node = await tx.q.selectFrom('node').selectAll().where('id', '=', row.nodeId).executeTakeFirstOrThrow()
     await ensureCapacity(tx, node, { memoryMb, cpuCores }, row.id)
   }
-  await tx.q.updateTable('server').set({ ...wanted.columns, updatedAt: tx.now }).where('id', '=', row.id).execute()
+  await tx.q
+    .updateTable('server')
+    .set({ ...wanted.columns, updatedAt: tx.now })
+    .where('id', '=', row.id)
+    .execute()
   const generation = await nextGeneration(tx, row, {})
   await dropQueuedApplies(tx, row)
   await addCommand(tx, deps, { row, generation, op: 'apply', args: {} })
@@ -76,19 +83,43 @@ async function wantedColumns(at: { tx: Tx; clock: Clock; caller: Caller }, row: 
     ...(patch.allocatedSwapMb === undefined ? {} : { swapMb: patch.allocatedSwapMb }),
     ...(patch.restartPolicy === undefined ? {} : { restartPolicy: patch.restartPolicy }),
     ...(patch.maxCrashCount === undefined ? {} : { maxCrashCount: patch.maxCrashCount }),
-    ...(patch.environment === undefined ? {} : { environment: JSON.stringify(wantedEnvironment(row, patch.environment)) }),
+    ...(patch.environment === undefined
+      ? {}
+      : { environment: JSON.stringify(wantedEnvironment(row, patch.environment, at.caller)) }),
     ...(allocationId === undefined ? {} : { allocationId }),
   }
   return { columns }
 }
 
 /** Names that are not given keep their value; the mask of a secret means unchanged. */
-function wantedEnvironment(row: ServerRow, given: Record<string, string>): Record<string, string> {
+function wantedEnvironment(row: ServerRow, given: Record<string, string>, caller: Caller): Record<string, string> {
   const existing = environmentOf(row)
   const changed = Object.fromEntries(Object.entries(given).filter(([, value]) => value !== MASK))
-  const { environment, problems } = checkEnvironment(definitionOf(row).variables, { ...existing, ...changed }, { existing })
-  if (problems.length > 0) throw new PanelError('VALIDATION_ERROR', 'Some variables are not valid', { details: problems })
+  const { variables } = definitionOf(row)
+  refuseFixedVariables(caller, variables, changed, existing)
+  const { environment, problems } = checkEnvironment(variables, changed, { existing })
+  if (problems.length > 0)
+    throw new PanelError('VALIDATION_ERROR', 'Some variables are not valid', { details: problems })
   return environment
+}
+
+/** Variables that the template keeps from the server's members are the operator's (gateway.md §4.5). */
+export function refuseFixedVariables(
+  caller: Caller | null,
+  variables: NewTemplate['variables'],
+  given: Readonly<Record<string, string>>,
+  existing: Readonly<Record<string, string>>,
+): void {
+  if (caller === null || grants(caller.permissions, 'admin.write')) return
+  const fixed = variables.filter(
+    ({ name, userEditable, default: value }) =>
+      !userEditable && given[name] !== undefined && given[name] !== (existing[name] ?? value),
+  )
+  if (fixed.length === 0) return
+  const names = fixed.map(({ name }) => name).join(', ')
+  throw new PanelError('PERMISSION_DENIED', `Setting ${names} needs admin.write`, {
+    meta: { missing: ['admin.write'] },
+  })
 }
 
 async function movedAllocation(
@@ -126,7 +157,9 @@ function refuseOperatorFields(caller: Caller, patch: Patch, changed: Readonly<Re
   }
   const touched = OPERATOR_FIELDS.filter((field) => patch[field] !== undefined && (column[field] ?? field) in changed)
   if (touched.length === 0) return
-  throw new PanelError('PERMISSION_DENIED', `Changing ${touched.join(', ')} needs admin.write`, { meta: { missing: ['admin.write'] } })
+  throw new PanelError('PERMISSION_DENIED', `Changing ${touched.join(', ')} needs admin.write`, {
+    meta: { missing: ['admin.write'] },
+  })
 }
 
 function comparable(row: ServerRow): Record<string, unknown> {

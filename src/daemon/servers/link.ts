@@ -29,7 +29,8 @@ export function createServerLink({ db, bus, settings }: { db: Db; bus: Bus; sett
     commandFrame: async (command) => {
       const row = await findServerRow(db.read, command.serverId)
       const args = JSON.parse(command.args) as Record<string, unknown> // written by addCommand from an object
-      if (row === undefined) return command.op === 'delete' ? { op: 'delete', keepFiles: args['keepFiles'] === true } : undefined
+      if (row === undefined)
+        return command.op === 'delete' ? { op: 'delete', keepFiles: args['keepFiles'] === true } : undefined
       return commandOp(command.op, args, buildSpec(row, command.generation, settings.get('console.logMb')))
     },
   }

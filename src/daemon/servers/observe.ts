@@ -11,7 +11,13 @@ import { statusOf } from './view.ts'
  * Writes what an agent reports of a server of its own: the only writer of observed state (decisions #51). Returns false
  * when the node has no such server.
  */
-export async function observe(tx: Tx, bus: Bus, nodeId: string, report: ServerReport, at: ReportedAt): Promise<boolean> {
+export async function observe(
+  tx: Tx,
+  bus: Bus,
+  nodeId: string,
+  report: ServerReport,
+  at: ReportedAt,
+): Promise<boolean> {
   const row = await findServerRow(tx.q, report.serverId)
   if (row === undefined || row.nodeId !== nodeId) return false
   const seen = observedColumns(row, report, at)
@@ -44,14 +50,22 @@ export async function markUnknown(tx: Tx, bus: Bus, nodeId: string): Promise<voi
 
 /** Servers that the node's snapshot does not name have neither process nor files there. */
 export async function observeAbsent(tx: Tx, bus: Bus, nodeId: string, present: ReadonlySet<string>): Promise<void> {
-  const rows = await tx.q.selectFrom('server').select(['id', 'power', 'activity']).where('nodeId', '=', nodeId).execute()
+  const rows = await tx.q
+    .selectFrom('server')
+    .select(['id', 'power', 'activity'])
+    .where('nodeId', '=', nodeId)
+    .execute()
   for (const { id, power, activity } of rows) {
     if (present.has(id) || (power === 'offline' && activity === null)) continue
     const row = await findServerRow(tx.q, id)
     if (row === undefined) continue
     const reason = 'The node does not know this server any more; install it again'
     const seen = { power: 'offline', lastKnownPower: null, activity: null, pid: null, startedAt: null, reason } as const
-    await tx.q.updateTable('server').set({ ...seen, observedAt: tx.now }).where('id', '=', id).execute()
+    await tx.q
+      .updateTable('server')
+      .set({ ...seen, observedAt: tx.now })
+      .where('id', '=', id)
+      .execute()
     await tell(tx, bus, row, { ...row, ...seen })
   }
 }
@@ -135,7 +149,8 @@ async function desiredAfter(tx: Tx, row: ServerRow, report: ServerReport): Promi
     .limit(1)
     .executeTakeFirst()
   if (open !== undefined) return row.desired
-  if (report.power === 'offline' && report.lastExit?.expected === true && report.crash.nextRestartMs === null) return 'stopped'
+  if (report.power === 'offline' && report.lastExit?.expected === true && report.crash.nextRestartMs === null)
+    return 'stopped'
   return report.power === 'running' ? 'running' : row.desired
 }
 

@@ -94,7 +94,12 @@ export async function nextGeneration(
 export async function addCommand(
   tx: Tx,
   deps: Pick<OrderDeps, 'clock' | 'wake'>,
-  order: { row: Pick<ServerRow, 'id' | 'nodeId'>; generation: number; op: string; args: Readonly<Record<string, unknown>> },
+  order: {
+    row: Pick<ServerRow, 'id' | 'nodeId'>
+    generation: number
+    op: string
+    args: Readonly<Record<string, unknown>>
+  },
 ): Promise<string> {
   const { row } = order
   const id = newId('cmd', deps.clock)
@@ -159,5 +164,11 @@ async function sameInstallation(tx: Tx, row: ServerRow, order: Order): Promise<A
     .where('state', 'in', ['queued', 'accepted'])
     .executeTakeFirst()
   if (open === undefined) return undefined
-  return { action: 'install', status: statusOf(row), desired: row.desired, generation: open.generation, commandId: open.id }
+  return {
+    action: 'install',
+    status: statusOf(row),
+    desired: row.desired,
+    generation: open.generation,
+    commandId: open.id,
+  }
 }

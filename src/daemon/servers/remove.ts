@@ -45,7 +45,12 @@ export function removeServer(deps: OrderDeps & { readonly bus: Bus }, removal: R
     })
     const deletedBy = removal.actor.caller?.userId ?? null
     if (force) await forget(tx, deps.bus, row, deletedBy)
-    else await deps.bus.append(tx, { type: 'server_updated', serverId: row.id, data: { updatedBy: deletedBy, change: 'deleting' } })
+    else
+      await deps.bus.append(tx, {
+        type: 'server_updated',
+        serverId: row.id,
+        data: { updatedBy: deletedBy, change: 'deleting' },
+      })
   })
 }
 

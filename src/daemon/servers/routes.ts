@@ -39,7 +39,9 @@ export function serverRoutes(deps: ServerDeps): Route[] {
     context: Pick<Context, 'caller' | 'actor'>,
   ) => {
     const caller = callerOf(context)
-    await db.write((tx) => editServer(tx, deps, { serverId: params.serverId, patch: body, caller, actor: context.actor }))
+    await db.write((tx) =>
+      editServer(tx, deps, { serverId: params.serverId, patch: body, caller, actor: context.actor }),
+    )
     return toServer(await present(deps, params.serverId), caller, facts)
   }
   return [
@@ -70,7 +72,8 @@ export function serverRoutes(deps: ServerDeps): Route[] {
       return {
         ...figures,
         memoryAllocatedMb: row.memoryMb,
-        memoryPercentage: figures.memoryUsageMb === null ? null : Math.round((figures.memoryUsageMb / row.memoryMb) * 1000) / 10,
+        memoryPercentage:
+          figures.memoryUsageMb === null ? null : Math.round((figures.memoryUsageMb / row.memoryMb) * 1000) / 10,
         timestamp,
         server: { id: row.id, name: row.name, status: statusOf(row) },
       }
@@ -101,7 +104,13 @@ function orderRoutes(deps: ServerDeps): Route[] {
     }),
     route(reinstallServer, ({ params, body }, { actor }) => {
       const args = { wipe: true, thenStart: body.start }
-      return accept(deps, { serverId: params.serverId, action: 'reinstall', args, auditAction: 'server.reinstall', actor })
+      return accept(deps, {
+        serverId: params.serverId,
+        action: 'reinstall',
+        args,
+        auditAction: 'server.reinstall',
+        actor,
+      })
     }),
   ]
 }

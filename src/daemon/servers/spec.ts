@@ -1,5 +1,5 @@
 import type { CommandOp } from '../../shared/frames.ts'
-import { type ServerSpec, StopSignal, type StopRule } from '../../shared/server-spec.ts'
+import { type ServerSpec, type StopRule, StopSignal } from '../../shared/server-spec.ts'
 import type { ServerRow } from './repo.ts'
 import { definitionOf, environmentOf } from './view.ts'
 

@@ -1,6 +1,7 @@
 import { z } from 'zod'
 import type { Server } from '../../shared/api/servers.ts'
 import type { NewTemplate } from '../../shared/api/templates.ts'
+import { grants } from '../../shared/permissions.ts'
 import { type PowerState, type ServerStatus, serverStatus } from '../../shared/server-life.ts'
 import type { Caller } from '../core/caller.ts'
 import { permissionsOnServer } from '../core/permit.ts'
@@ -70,7 +71,7 @@ export function toServer(row: ServerRow, caller: Caller, facts: ViewFacts): z.in
     allocationId: row.allocationId,
     primaryPort: row.port,
     primaryIp: row.ip,
-    environment: maskSecrets(environmentOf(row), template.variables),
+    environment: shownEnvironment(environmentOf(row), template.variables, caller),
     startupCommand: row.startupCommand,
     restartPolicy: row.restartPolicy,
     crashCount: row.crashCount,
@@ -111,12 +112,17 @@ export function toServer(row: ServerRow, caller: Caller, facts: ViewFacts): z.in
 /** What stands in answers for a secret value; sent back, it means: unchanged. */
 export const MASK = '********'
 
-function maskSecrets(
+/** Secrets are masked for everybody, variables that members may not see for all but operators. */
+function shownEnvironment(
   environment: Record<string, string>,
   variables: NewTemplate['variables'],
+  caller: Caller,
 ): Record<string, string> {
-  const secret = new Set(variables.filter((variable) => variable.secret).map((variable) => variable.name))
+  const operator = grants(caller.permissions, 'admin.write')
+  const masked = new Set(
+    variables.filter(({ secret, userViewable }) => secret || (!userViewable && !operator)).map(({ name }) => name),
+  )
   return Object.fromEntries(
-    Object.entries(environment).map(([name, value]) => [name, secret.has(name) && value !== '' ? MASK : value]),
+    Object.entries(environment).map(([name, value]) => [name, masked.has(name) && value !== '' ? MASK : value]),
   )
 }

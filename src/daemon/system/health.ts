@@ -1,7 +1,7 @@
+import { PanelError } from '../../shared/errors.ts'
 import { grants } from '../../shared/permissions.ts'
 import type { Db } from '../core/db.ts'
 import { type Door, refused } from '../core/http.ts'
-import { PanelError } from '../../shared/errors.ts'
 import type { Metrics } from '../core/metrics.ts'
 
 /** What the routes outside the API's contract need. */
@@ -41,8 +41,12 @@ export function addSystemRoutes({ app, deps }: Door, system: SystemDeps): void {
     const caller = await deps.credentials.resolve(token)
     if (typeof caller === 'string') throw refused(caller)
     if (!grants(caller.permissions, 'admin.read')) {
-      throw new PanelError('PERMISSION_DENIED', 'This needs the permission admin.read', { meta: { missing: ['admin.read'] } })
+      throw new PanelError('PERMISSION_DENIED', 'This needs the permission admin.read', {
+        meta: { missing: ['admin.read'] },
+      })
     }
-    return reply.header('content-type', system.metrics.registry.contentType).send(await system.metrics.registry.metrics())
+    return reply
+      .header('content-type', system.metrics.registry.contentType)
+      .send(await system.metrics.registry.metrics())
   })
 }

@@ -40,7 +40,13 @@ async function once({ db, bus, clock, idempotency }: UpkeepDeps): Promise<void> 
   await idempotency.prune()
   await db.write(async (tx) => {
     await tx.q.deleteFrom('session').where('expiresAt', '<', tx.now).execute()
-    await tx.q.deleteFrom('deploymentToken').where('expiresAt', '<', isoTime(nowMs - EVENT_DAYS_MS)).execute()
-    await tx.q.deleteFrom('command').where('endedAt', '<', isoTime(nowMs - COMMANDS_KEPT_MS)).execute()
+    await tx.q
+      .deleteFrom('deploymentToken')
+      .where('expiresAt', '<', isoTime(nowMs - EVENT_DAYS_MS))
+      .execute()
+    await tx.q
+      .deleteFrom('command')
+      .where('endedAt', '<', isoTime(nowMs - COMMANDS_KEPT_MS))
+      .execute()
   })
 }

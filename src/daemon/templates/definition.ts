@@ -42,11 +42,12 @@ export function auditView(template: NewTemplate): Record<string, unknown> {
       ...variable,
       default: variable.secret && variable.default !== '' ? '********' : variable.default,
     })),
-    installScript:
-      installScript === null
-        ? null
-        : `${Buffer.byteLength(installScript)} bytes, sha256 ${createHash('sha256').update(installScript).digest('hex')}`,
+    installScript: installScript === null ? null : fingerprint(installScript),
   }
+}
+
+function fingerprint(text: string): string {
+  return `${Buffer.byteLength(text)} bytes, sha256 ${createHash('sha256').update(text).digest('hex')}`
 }
 
 function imageProblems({ runtimes, image }: NewTemplate): FieldProblem[] {
@@ -77,7 +78,9 @@ function detectionProblems({ startupDetection }: NewTemplate): FieldProblem[] {
       return []
     } catch (error) {
       const why = error instanceof Error ? error.message : String(error)
-      return [{ field: `body.startupDetection.done.${index}.value`, message: `is no regular expression of RE2: ${why}` }]
+      return [
+        { field: `body.startupDetection.done.${index}.value`, message: `is no regular expression of RE2: ${why}` },
+      ]
     }
   })
 }

@@ -39,7 +39,12 @@ function create({ db, bus, audit, clock }: TemplateDeps): Route {
         if (uniqueViolation(error) === undefined) throw error
         return context.fail('NEST_NAME_TAKEN', `There is a nest named ${fields.name} already`)
       })
-      await audit.record(tx, context.actor, { action: 'nest.create', resource: 'nest', resourceId: id, details: fields })
+      await audit.record(tx, context.actor, {
+        action: 'nest.create',
+        resource: 'nest',
+        resourceId: id,
+        details: fields,
+      })
       await bus.append(tx, {
         type: 'nest_created',
         data: { nestId: id, nestName: fields.name, createdBy: context.caller?.userId ?? null },

@@ -2,7 +2,7 @@ import type { z } from 'zod'
 import type { NewTemplate, Template } from '../../shared/api/templates.ts'
 import type { IsoTime } from '../../shared/time.ts'
 import type { Queries } from '../core/db.ts'
-import { textMatches } from '../nodes/text-search.ts'
+import { textMatches } from '../core/text-search.ts'
 import { definitionJson, storedTemplate } from './definition.ts'
 
 /** A template as answers show it, before it is written out. */

@@ -20,9 +20,21 @@ export const RULES: Readonly<Record<string, Maker>> = {
   numeric: plain((value) => toNumber(value) !== undefined, 'must be a number'),
   integer: plain((value) => /^[+-]?\d{1,18}$/.test(value), 'must be an integer'),
   boolean: plain((value) => /^(?:0|1|true|false)$/.test(value), 'must be true, false, 1 or 0'),
-  min: sized(1, (size, [low = 0]) => size >= low, ([low], unit) => `must be at least ${low}${unit}`),
-  max: sized(1, (size, [high = 0]) => size <= high, ([high], unit) => `must be at most ${high}${unit}`),
-  size: sized(1, (size, [exact]) => size === exact, ([exact], unit) => `must be exactly ${exact}${unit}`),
+  min: sized(
+    1,
+    (size, [low = 0]) => size >= low,
+    ([low], unit) => `must be at least ${low}${unit}`,
+  ),
+  max: sized(
+    1,
+    (size, [high = 0]) => size <= high,
+    ([high], unit) => `must be at most ${high}${unit}`,
+  ),
+  size: sized(
+    1,
+    (size, [exact]) => size === exact,
+    ([exact], unit) => `must be exactly ${exact}${unit}`,
+  ),
   between: sized(
     2,
     (size, [low = 0, high = 0]) => size >= low && size <= high,
@@ -64,7 +76,8 @@ function sized(
     if (limits === undefined) return undefined
     return (value) => {
       const size = measure === 'number' ? toNumber(value) : [...value].length
-      if (size === undefined || holds(size, limits)) return undefined // no number: the rule `numeric` or `integer` says so
+      // That it is no number is for the rule `numeric` or `integer` to say.
+      if (size === undefined || holds(size, limits)) return undefined
       return problem(limits, measure === 'number' ? '' : ' characters')
     }
   }
@@ -75,8 +88,7 @@ function counted(count: number, problem: (limits: readonly number[]) => string):
     const limits = numbers(argument, count)
     if (limits === undefined || !limits.every((limit) => Number.isInteger(limit) && limit >= 0)) return undefined
     const [low = 0, high = low] = limits
-    return (value) =>
-      /^\d+$/.test(value) && value.length >= low && value.length <= high ? undefined : problem(limits)
+    return (value) => (/^\d+$/.test(value) && value.length >= low && value.length <= high ? undefined : problem(limits))
   }
 }
 

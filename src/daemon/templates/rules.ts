@@ -27,8 +27,8 @@ export function valueProblem(variable: Variable, value: string): string | undefi
 }
 
 /**
- * The values of a server's variables: what is given, over what it has (`existing`), over the template's defaults. A given
- * name that the template does not have is refused; an existing one that it no longer has falls away. Of a server that
+ * The values of a server's variables: what is given, over what it has (`existing`), over the template's defaults. A
+ * given name that the template does not have is refused; an existing one that it no longer has falls away. Of a server that
  * exists only the given values are checked: what an edit of the template made wrong must not stop other changes.
  * Problems name their fields `body.environment.NAME`.
  */

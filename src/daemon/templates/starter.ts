@@ -29,8 +29,8 @@ export function starterFolder(): string {
 }
 
 /**
- * The starter templates of a folder. Each line `#@file NAME` of an install script becomes a here-document with the content
- * of `<template>/NAME`, so that a game reaches any node inside the script.
+ * The starter templates of a folder. Each line `#@file NAME` of an install script becomes a here-document with the
+ * content of `<template>/NAME`, so that a game reaches any node inside the script.
  */
 export async function loadStarters(folder: string): Promise<NewTemplate[]> {
   const files = (await readdir(folder)).filter((name) => name.endsWith('.yaml')).toSorted()
@@ -62,10 +62,7 @@ export async function ensureStarters(
   }
 }
 
-async function createNest(
-  tx: Tx,
-  { bus, audit, clock }: { bus: Bus; audit: Audit; clock: Clock },
-): Promise<string> {
+async function createNest(tx: Tx, { bus, audit, clock }: { bus: Bus; audit: Audit; clock: Clock }): Promise<string> {
   const id = newId('nest', clock)
   await insertNest(tx.q, { id, ...NEST, createdAt: tx.now, updatedAt: tx.now })
   await audit.record(tx, BY_THE_DAEMON, { action: 'nest.create', resource: 'nest', resourceId: id, details: NEST })

@@ -1,8 +1,8 @@
 import * as api from '../../shared/api/api-keys.ts'
-import { parseJson } from '../core/json.ts'
-import type { Db, Queries } from '../core/db.ts'
-import { type Route, route } from '../core/route.ts'
 import { PermissionList } from '../auth/credential-rows.ts'
+import type { Db, Queries } from '../core/db.ts'
+import { parseJson } from '../core/json.ts'
+import { type Route, route } from '../core/route.ts'
 
 /** The routes of roles. */
 export function roleRoutes(deps: { db: Db }): Route[] {

@@ -1,8 +1,8 @@
 import { sql } from 'kysely'
 import type { IsoTime } from '../../shared/time.ts'
 import { displayName, isBanned } from '../auth/accounts.ts'
-import { containing, contains } from '../auth/api-key-rows.ts'
 import type { Queries } from '../core/db.ts'
+import { containing, contains } from '../core/text-search.ts'
 
 /** An account as administrators see it. */
 export type ShownUser = NonNullable<Awaited<ReturnType<typeof findUser>>>

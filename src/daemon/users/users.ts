@@ -11,7 +11,7 @@ import { ensureMayGrant } from '../auth/grant-cap.ts'
 import type { Caller } from '../core/caller.ts'
 import { type Tx, uniqueViolation } from '../core/db.ts'
 import { parseJson } from '../core/json.ts'
-import { callerOf, type Context, type Route, route } from '../core/route.ts'
+import { type Context, callerOf, type Route, route } from '../core/route.ts'
 import { findUser, listUserRows } from './user-rows.ts'
 
 /** The routes of accounts. */

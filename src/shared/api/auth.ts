@@ -61,7 +61,10 @@ export const completeSetup = defineEndpoint({
     username: Username,
     password: NewPassword,
     panelName: z.string().trim().min(1).max(50).default('panel'),
-    locale: z.string().regex(/^[A-Za-z]{2,3}(-[A-Za-z0-9]{2,8})*$/, 'must be a language tag such as en or pt-BR').default('en'),
+    locale: z
+      .string()
+      .regex(/^[A-Za-z]{2,3}(-[A-Za-z0-9]{2,8})*$/, 'must be a language tag such as en or pt-BR')
+      .default('en'),
   }),
   response: Me.extend({ panelName: z.string(), token: z.string() }),
   status: 201,

@@ -43,7 +43,12 @@ export const streamConsole = defineStream({
   params,
   query: z.object({
     /** How many lines before the first live one. */
-    lines: z.coerce.number().int().min(0).default(200).transform((n) => Math.min(n, 2000)),
+    lines: z.coerce
+      .number()
+      .int()
+      .min(0)
+      .default(200)
+      .transform((n) => Math.min(n, 2000)),
     /** The last line already seen; the header Last-Event-ID wins. */
     resume_console: LineId.optional(),
   }),
@@ -104,7 +109,12 @@ export const getLogs = defineEndpoint({
   access: { server: ['console.read'] },
   params,
   query: z.object({
-    lines: z.coerce.number().int().min(1).default(100).transform((n) => Math.min(n, 2000)),
+    lines: z.coerce
+      .number()
+      .int()
+      .min(1)
+      .default(100)
+      .transform((n) => Math.min(n, 2000)),
     stream: LineStream.optional(),
     before: Position.optional(),
     after: Position.optional(),

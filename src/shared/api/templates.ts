@@ -76,7 +76,11 @@ const templateFields = {
   stopTimeoutSeconds: z.int().min(0).max(600).default(30),
   startupDetection: StartupDetection.default({ done: [], stripAnsi: true }),
   variables: z.array(TemplateVariable).max(200).default([]),
-  installScript: z.string().max(256 * 1024).nullable().default(null),
+  installScript: z
+    .string()
+    .max(256 * 1024)
+    .nullable()
+    .default(null),
   installEntrypoint: z.string().min(1).max(200).default('sh'),
   installImage: z.string().max(300).nullable().default(null),
   installTimeoutSeconds: z.int().min(1).max(86_400).default(3600),

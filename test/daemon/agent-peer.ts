@@ -1,0 +1,287 @@
+import { once } from 'node:events'
+import type { IncomingMessage } from 'node:http'
+import { type ClientOptions, WebSocket } from 'ws'
+import {
+  type AgentEvent,
+  type AgentFrame,
+  type AgentRequest,
+  type ConsoleLine,
+  DaemonFrame,
+  GATEWAY_PATH,
+  type ServerReport,
+} from '../../src/shared/frames.ts'
+
+type DaemonFrameOf<T extends DaemonFrame['type']> = Extract<DaemonFrame, { type: T }>
+
+/** What a refused upgrade was answered. */
+export interface Refused {
+  readonly status: number
+  readonly headers: IncomingMessage['headers']
+  readonly body: { success: boolean; code: string; error: string; requestId: string }
+}
+
+/** A console log as an agent keeps it, with a start that can be cut off. */
+export class PeerLog {
+  epoch: string
+  lines: ConsoleLine[] = []
+  first = 1
+
+  constructor(epoch: string) {
+    this.epoch = epoch
+  }
+
+  get last(): number {
+    return this.first + this.lines.length - 1
+  }
+
+  append(count: number, text = (seq: number) => `line ${seq}`): ConsoleLine[] {
+    const added: ConsoleLine[] = []
+    for (let i = 0; i < count; i++) {
+      const seq = this.last + 1
+      const line: ConsoleLine = [seq, 1_700_000_000_000 + seq * 1000, seq % 10 === 0 ? 'stderr' : 'stdout', text(seq), 0]
+      this.lines.push(line)
+      added.push(line)
+    }
+    return added
+  }
+
+  /** Forgets the oldest lines, as a full log does. */
+  trim(count: number): void {
+    this.lines.splice(0, count)
+    this.first += count
+  }
+
+  after(seq: number, max: number): ConsoleLine[] {
+    return this.lines.slice(Math.max(0, seq + 1 - this.first)).slice(0, max)
+  }
+}
+
+/** The agent's side of the gateway as a test speaks it, over a real WebSocket. */
+export class AgentPeer {
+  readonly frames: DaemonFrame[] = []
+  readonly requests: AgentRequest[] = []
+  readonly logs = new Map<string, PeerLog>()
+  readonly typed: string[] = []
+  closeCode: number | undefined
+  /** Requests with these operations get no answer. */
+  readonly silent = new Set<string>()
+  /** Servers with a subscription, and the last line sent. */
+  readonly subscribed = new Map<string, number>()
+  readonly socket: WebSocket
+  #seq = 0
+  readonly #waiting = new Set<() => void>()
+
+  /** Opens the connection; throws {@link Refused} when the daemon does not let it in. */
+  static async connect(url: string, nodeId: string, key: string, options: ClientOptions = {}): Promise<AgentPeer> {
+    const target = new URL(GATEWAY_PATH, url)
+    target.protocol = 'ws:'
+    const headers = { 'x-node-id': nodeId, 'x-node-api-key': key, ...options.headers }
+    const socket = new WebSocket(target, 'panel-agent.v1', { ...options, headers })
+    const peer = new AgentPeer(socket)
+    await new Promise<void>((resolve, reject) => {
+      socket.once('open', resolve)
+      socket.once('error', reject)
+      socket.once('unexpected-response', (_, response) => {
+        let text = ''
+        response.setEncoding('utf8').on('data', (part: string) => {
+          text += part
+        })
+        response.on('end', () => {
+          const refused: Refused = { status: response.statusCode ?? 0, headers: response.headers, body: JSON.parse(text) }
+          reject(Object.assign(new Error(`refused ${refused.status}`), { refused }))
+        })
+      })
+    })
+    return peer
+  }
+
+  private constructor(socket: WebSocket) {
+    this.socket = socket
+    socket.on('error', () => {}) // a refusal and a cut are looked at by the tests themselves
+    socket.on('message', (data) => {
+      const frame = DaemonFrame.parse(JSON.parse(data.toString()))
+      this.frames.push(frame)
+      if (frame.type === 'request') this.#answer(frame.id, frame.request)
+      this.#wake()
+    })
+    socket.on('close', (code) => {
+      this.closeCode = code
+      this.#wake()
+    })
+  }
+
+  send(frame: AgentFrame): void {
+    this.socket.send(JSON.stringify(frame))
+  }
+
+  /** Hello and snapshot, until the daemon has taken both. Returns its eventAck. */
+  async enter(about: {
+    journalId?: string
+    lastEvent?: number
+    servers?: ServerReport[]
+    commands?: string[]
+  } = {}): Promise<number> {
+    this.hello(about)
+    const { eventAck } = await this.until('the welcome', () => this.of('welcome')[0])
+    this.#seq = eventAck
+    this.send({ type: 'snapshot', servers: about.servers ?? [], commands: about.commands ?? [], orphans: [] })
+    await this.until('the snapshot to be taken', () => this.of('snapshot.ok')[0])
+    return eventAck
+  }
+
+  hello(about: { journalId?: string; lastEvent?: number; protocol?: number } = {}): void {
+    const { journalId = 'journal-1', lastEvent = 0, protocol = 1 } = about
+    this.send({
+      type: 'hello',
+      protocol,
+      journalId,
+      lastEvent,
+      agentVersion: '9.9.9-test',
+      bootId: 'boot',
+      hostname: 'box',
+      os: 'Linux test',
+      arch: 'x64',
+      cpus: 2,
+      memoryMb: 1024,
+      diskMb: 1024,
+      addresses: ['127.0.0.1'],
+      runtimes: [{ name: 'process', version: '1', ok: true, reason: null, capabilities: [] }],
+    })
+  }
+
+  event(event: AgentEvent, seq = ++this.#seq): number {
+    this.#seq = Math.max(this.#seq, seq)
+    this.send({ type: 'event', seq, ageMs: 0, event })
+    return seq
+  }
+
+  /** Answers a command as an agent does: accepted, then done. */
+  finish(command: DaemonFrameOf<'command'>): number {
+    const { id, serverId } = command
+    this.send({ type: 'command.accepted', id })
+    return this.event({ type: 'command.done', commandId: id, serverId, ok: true, noop: false, error: null })
+  }
+
+  of<T extends DaemonFrame['type']>(type: T): DaemonFrameOf<T>[] {
+    return this.frames.filter((frame): frame is DaemonFrameOf<T> => frame.type === type)
+  }
+
+  /** The log of a server, made on first use; the peer knows no server without one. */
+  log(serverId: string, epoch = 'epocha'): PeerLog {
+    const known = this.logs.get(serverId) ?? new PeerLog(epoch)
+    this.logs.set(serverId, known)
+    return known
+  }
+
+  /** Writes lines to a server's log, and sends them when somebody has subscribed. */
+  say(serverId: string, count: number, text?: (seq: number) => string): void {
+    this.log(serverId).append(count, text)
+    this.flush(serverId)
+  }
+
+  flush(serverId: string): void {
+    const sent = this.subscribed.get(serverId)
+    const log = this.log(serverId)
+    if (sent === undefined || sent >= log.last) return
+    if (sent + 1 < log.first) {
+      this.send({ type: 'console.gap', serverId, epoch: log.epoch, from: sent + 1, to: log.first - 1 })
+    }
+    for (let after = sent; after < log.last; ) {
+      const lines = log.after(after, 1000)
+      this.send({ type: 'console', serverId, epoch: log.epoch, lines })
+      after = lines.at(-1)?.[0] ?? log.last
+    }
+    this.subscribed.set(serverId, log.last)
+  }
+
+  async until<T>(what: string, look: () => T | undefined | false, ms = 15_000): Promise<T> {
+    const deadline = performance.now() + ms
+    for (;;) {
+      const found = look()
+      if (found !== undefined && found !== false) return found
+      const left = deadline - performance.now()
+      if (left <= 0) throw new Error(`Waited in vain for ${what}; closed ${this.closeCode}; last: ${JSON.stringify(this.frames.slice(-5))}`)
+      await new Promise<void>((resolve) => {
+        const done = (): void => {
+          clearTimeout(timer)
+          this.#waiting.delete(done)
+          resolve()
+        }
+        const timer = setTimeout(done, Math.min(left, 200))
+        this.#waiting.add(done)
+      })
+    }
+  }
+
+  async leave(): Promise<void> {
+    if (this.socket.readyState === WebSocket.CLOSED) return
+    this.socket.close(1001)
+    await once(this.socket, 'close')
+  }
+
+  #wake(): void {
+    for (const done of [...this.#waiting]) done()
+  }
+
+  #answer(id: string, request: AgentRequest): void {
+    this.requests.push(request)
+    if (this.silent.has(request.op)) return
+    const reply = (result: unknown): void => this.send({ type: 'reply', id, error: null, result })
+    if (request.op === 'console.input') {
+      this.typed.push(...request.lines)
+      return reply(null)
+    }
+    if (request.op === 'console.unsubscribe') {
+      this.subscribed.delete(request.serverId)
+      return reply(null)
+    }
+    if (request.op !== 'console.subscribe' && request.op !== 'console.fetch') return reply(null)
+    const log = this.logs.get(request.serverId)
+    if (log === undefined) {
+      return this.send({ type: 'reply', id, result: null, error: { code: 'UNKNOWN_SERVER', message: 'unknown' } })
+    }
+    const { epoch, first, last } = log
+    if (request.op === 'console.fetch') {
+      const after = request.after ?? Math.max(first - 1, (request.before ?? last + 1) - 1 - request.max)
+      const lines = log.after(after, request.max).filter(([seq]) => request.before === undefined || seq < request.before)
+      return reply({ epoch, first, last, lines })
+    }
+    const tail = Math.max(first - 1, last - (request.tail ?? 0))
+    const isNew = request.epoch !== undefined && request.epoch !== epoch
+    const start = request.after === undefined ? tail : isNew ? first - 1 : Math.min(request.after, last)
+    reply({ epoch, first, last })
+    this.subscribed.set(request.serverId, start)
+    this.flush(request.serverId)
+  }
+}
+
+/** The refusal that connecting ends with. */
+export async function refusedBy(connecting: Promise<AgentPeer>): Promise<Refused> {
+  try {
+    const peer = await connecting
+    await peer.leave()
+  } catch (error) {
+    if (error instanceof Error && 'refused' in error) return error.refused as Refused // set above
+    throw error
+  }
+  throw new Error('The daemon let the agent in')
+}
+
+/** What an agent says of a server. */
+export function report(serverId: string, change: Partial<ServerReport> = {}): ServerReport {
+  return {
+    serverId,
+    generation: 1,
+    power: 'running',
+    uptimeMs: 1000,
+    pid: 4242,
+    activity: null,
+    installed: true,
+    installError: null,
+    reason: null,
+    lastExit: null,
+    crash: { count: 0, crashed: false, nextRestartMs: null },
+    console: { epoch: 'epocha', first: 1, last: 0 },
+    ...change,
+  }
+}
