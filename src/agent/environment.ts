@@ -1,7 +1,14 @@
 import type { ServerSpec } from '../shared/server-spec.ts'
 
 /** Names that the agent gives each server. */
-const AGENT_NAMES = ['SERVER_IP', 'SERVER_PORT', 'SERVER_MEMORY', 'P_SERVER_UUID', 'PANEL_SERVER_ID', 'PANEL_NODE'] as const
+const AGENT_NAMES = [
+  'SERVER_IP',
+  'SERVER_PORT',
+  'SERVER_MEMORY',
+  'P_SERVER_UUID',
+  'PANEL_SERVER_ID',
+  'PANEL_NODE',
+] as const
 
 const PLACEHOLDER = /\{\{\s*([^{}]+?)\s*\}\}/g
 

@@ -109,9 +109,18 @@ function holderCommand(): readonly [string, ...string[]] {
   return [process.execPath, fileURLToPath(new URL('../../bin/panel.js', import.meta.url)), '__holder']
 }
 
+/** The version in package.json, whose place differs between the compiled program in its repository and elsewhere. */
 function version(): string {
-  const found: unknown = createRequire(import.meta.url)('../../../package.json')
-  return typeof found === 'object' && found !== null && 'version' in found ? String(found.version) : 'unknown'
+  const load = createRequire(import.meta.url)
+  for (const path of ['../../package.json', '../../../package.json']) {
+    try {
+      const found: unknown = load(path)
+      if (typeof found === 'object' && found !== null && 'version' in found) return String(found.version)
+    } catch {
+      // not there: the other place is tried next
+    }
+  }
+  return 'unknown'
 }
 
 function flags(options: RunOptions): AgentFlags {

@@ -1,4 +1,4 @@
-import { childOf, type Command, type Noun } from './command.ts'
+import { type Command, childOf, type Noun } from './command.ts'
 import { usage } from './failure.ts'
 import { GLOBAL_FLAGS } from './flags.ts'
 import { flagsHelp, helpFor } from './help.ts'

@@ -1,4 +1,4 @@
-import { childOf, type Argument, type Command, GROUPS, type Noun, type Option } from './command.ts'
+import { type Argument, type Command, childOf, GROUPS, type Noun, type Option } from './command.ts'
 import { GLOBAL_FLAGS } from './flags.ts'
 
 type Tree = readonly (Command | Noun)[]

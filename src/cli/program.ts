@@ -1,6 +1,6 @@
-import { Command as Commander, Option as CommanderOption, CommanderError } from 'commander'
+import { Command as Commander, CommanderError, Option as CommanderOption } from 'commander'
 import { Args } from './args.ts'
-import { type Command, type Noun, optionName, type Option } from './command.ts'
+import { type Command, type Noun, type Option, optionName } from './command.ts'
 import { usage } from './failure.ts'
 import { GLOBAL_FLAGS } from './flags.ts'
 import { helpFor } from './help.ts'

@@ -1,5 +1,5 @@
 import { EventSource } from 'eventsource'
-import { urlOf, type LooseInput, readEnvelope } from '../shared/client.ts'
+import { type LooseInput, readEnvelope, urlOf } from '../shared/client.ts'
 import type { CallInput, StreamEndpoint } from '../shared/contract.ts'
 import { PanelError } from '../shared/errors.ts'
 import type { Clock } from '../shared/time.ts'

@@ -1,3 +1,5 @@
+import type { IncomingMessage } from 'node:http'
+import proxyAddr from '@fastify/proxy-addr'
 import type { FastifyInstance } from 'fastify'
 import { endpoints, streams } from '../shared/endpoints.ts'
 import { newIdSuffix } from '../shared/ids.ts'
@@ -98,6 +100,7 @@ export async function createApp({ config, db, clock, log, version, holder }: App
     log: log.child({ component: 'gateway' }),
     version,
     registry: metrics.registry,
+    ...(config.trustedProxies.length === 0 ? {} : { addressOf: clientAddress(config.trustedProxies) }),
     verify: (nodeId, key) => keys.verify(nodeId, key),
     handlers: {
       ...nodeLink,
@@ -189,6 +192,12 @@ export async function createApp({ config, db, clock, log, version, holder }: App
       await cleanup.run()
     },
   }
+}
+
+/** Where an upgrade request comes from, as Fastify tells it of other requests: proxies that are trusted are looked through. */
+function clientAddress(trustedProxies: readonly string[]): (request: IncomingMessage) => string {
+  const trust = proxyAddr.compile([...trustedProxies])
+  return (request) => proxyAddr(request, trust)
 }
 
 /** Gives a new installation its name, which event ids carry. */

@@ -23,7 +23,7 @@ export interface Daemon {
 
 /** Exit codes of a start that cannot work (decisions #90): configuration, and a host that lacks something. */
 const EXIT_CONFIG = 2
-const EXIT_HOST = 14
+export const EXIT_HOST = 14
 
 /** The command that starts a holder: this very program. */
 export const HOLDER = [
@@ -125,7 +125,8 @@ export async function stopSignal(log: Log): Promise<void> {
   for (const name of signals) process.once(name, () => process.exit(name === 'SIGTERM' ? 143 : 130))
 }
 
-function startFailure(error: unknown): string | undefined {
+/** Why a daemon cannot be started, as a person would want to read it; `undefined`: nobody expected that. */
+export function startFailure(error: unknown): string | undefined {
   if (error instanceof DataFolderBusy || error instanceof NewerDatabaseError) return `panel: ${error.message}`
   if (!(error instanceof Error) || !('code' in error)) return undefined
   if (error.code === 'EADDRINUSE')

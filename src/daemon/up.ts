@@ -5,10 +5,10 @@ import { serverStatus } from '../shared/server-life.ts'
 import { systemClock } from '../shared/time.ts'
 import { type Config, ConfigError, defaultDataDir, readConfig } from './config.ts'
 import { createLog } from './core/log.ts'
-import { DataFolderBusy, findHolder } from './data-lock.ts'
+import { findHolder } from './data-lock.ts'
 import { startEmbeddedAgent } from './embedded-agent.ts'
 import { credentialKey, ensureLocal, freePort, LOCAL } from './first-run.ts'
-import { type Daemon, startDaemon, stopSignal } from './main.ts'
+import { type Daemon, EXIT_HOST, startDaemon, startFailure, stopSignal } from './main.ts'
 import { loadStarters, starterFolder } from './templates/starter.ts'
 
 /** What `panel up` is asked for, and the door to the command line's own files. */
@@ -49,9 +49,10 @@ export async function runUp(options: UpOptions): Promise<number> {
   try {
     daemon = await startDaemon(config, { log })
   } catch (error) {
-    if (!(error instanceof DataFolderBusy)) throw error
-    process.stderr.write(`panel: ${error.message}\n`)
-    return 14
+    const reason = startFailure(error)
+    if (reason === undefined) throw error
+    process.stderr.write(`${reason}\n`)
+    return EXIT_HOST
   }
   try {
     const local = await ensureLocal(daemon.app, dataDir, await loadStarters(starterFolder()), { demo: true })

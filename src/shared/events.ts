@@ -49,7 +49,7 @@ export const EVENTS = {
     createdBy: who,
   }),
   server_updated: kind('server.read', true, { updatedBy: who, change: z.string().optional() }),
-  server_deleted: kind('server.read', true, { serverName: z.string(), deletedBy: who }),
+  server_deleted: kind('server.read', true, { serverName: z.string(), ownerId: z.string().optional(), deletedBy: who }),
   node_created: kind('node.read', false, {
     nodeId: z.string(),
     nodeName: z.string(),

@@ -20,12 +20,17 @@ describe('the wait before the next connection', () => {
 
   it('is long for a refused key, a replaced node and a wrong version', () => {
     const backoff = new Backoff(() => 0.5)
-    const after = (code: number): number => backoff.next({ ...cut, code })
-    expect([after(4401), after(401), after(403), after(4401), after(4401), after(4401)]).toEqual([
-      60_000, 120_000, 240_000, 480_000, 900_000, 900_000,
-    ])
-    expect(after(4409)).toBe(300_000)
-    expect([after(4426), after(426)]).toEqual([600_000, 600_000])
+    const delayAfter = (code: number): number => backoff.next({ ...cut, code })
+    expect([
+      delayAfter(4401),
+      delayAfter(401),
+      delayAfter(403),
+      delayAfter(4401),
+      delayAfter(4401),
+      delayAfter(4401),
+    ]).toEqual([60_000, 120_000, 240_000, 480_000, 900_000, 900_000])
+    expect(delayAfter(4409)).toBe(300_000)
+    expect([delayAfter(4426), delayAfter(426)]).toEqual([600_000, 600_000])
     expect(backoff.next({ code: 429, retryAfterMs: 7000, readyMs: 0 })).toBeGreaterThanOrEqual(7000)
   })
 })

@@ -3,7 +3,7 @@ import { chmod, mkdtemp, readFile, rm, stat, writeFile } from 'node:fs/promises'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { afterEach, beforeEach, describe, expect, it } from 'vitest'
-import { DIST, runPanel, type RunOptions } from '../run-panel.ts'
+import { DIST, type RunOptions, runPanel } from '../run-panel.ts'
 import { type PanelPeer, PEER_TOKEN, startPanelPeer } from './panel-peer.ts'
 
 let peer: PanelPeer

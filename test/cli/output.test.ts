@@ -1,5 +1,5 @@
-import { describe, expect, it } from 'vitest'
 import * as fc from 'fast-check'
+import { describe, expect, it } from 'vitest'
 import { readEnvironment } from '../../src/cli/environment.ts'
 import { relativeTime, shortDuration } from '../../src/cli/output/cell.ts'
 import { createPaint, wantsColour } from '../../src/cli/output/colour.ts'

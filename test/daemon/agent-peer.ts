@@ -38,7 +38,13 @@ export class PeerLog {
     const added: ConsoleLine[] = []
     for (let i = 0; i < count; i++) {
       const seq = this.last + 1
-      const line: ConsoleLine = [seq, 1_700_000_000_000 + seq * 1000, seq % 10 === 0 ? 'stderr' : 'stdout', text(seq), 0]
+      const line: ConsoleLine = [
+        seq,
+        1_700_000_000_000 + seq * 1000,
+        seq % 10 === 0 ? 'stderr' : 'stdout',
+        text(seq),
+        0,
+      ]
       this.lines.push(line)
       added.push(line)
     }
@@ -87,7 +93,11 @@ export class AgentPeer {
           text += part
         })
         response.on('end', () => {
-          const refused: Refused = { status: response.statusCode ?? 0, headers: response.headers, body: JSON.parse(text) }
+          const refused: Refused = {
+            status: response.statusCode ?? 0,
+            headers: response.headers,
+            body: JSON.parse(text),
+          }
           reject(Object.assign(new Error(`refused ${refused.status}`), { refused }))
         })
       })
@@ -115,12 +125,9 @@ export class AgentPeer {
   }
 
   /** Hello and snapshot, until the daemon has taken both. Returns its eventAck. */
-  async enter(about: {
-    journalId?: string
-    lastEvent?: number
-    servers?: ServerReport[]
-    commands?: string[]
-  } = {}): Promise<number> {
+  async enter(
+    about: { journalId?: string; lastEvent?: number; servers?: ServerReport[]; commands?: string[] } = {},
+  ): Promise<number> {
     this.hello(about)
     const { eventAck } = await this.until('the welcome', () => this.of('welcome')[0])
     this.#seq = eventAck
@@ -200,7 +207,10 @@ export class AgentPeer {
       const found = look()
       if (found !== undefined && found !== false) return found
       const left = deadline - performance.now()
-      if (left <= 0) throw new Error(`Waited in vain for ${what}; closed ${this.closeCode}; last: ${JSON.stringify(this.frames.slice(-5))}`)
+      if (left <= 0)
+        throw new Error(
+          `Waited in vain for ${what}; closed ${this.closeCode}; last: ${JSON.stringify(this.frames.slice(-5))}`,
+        )
       await new Promise<void>((resolve) => {
         const done = (): void => {
           clearTimeout(timer)
@@ -226,25 +236,36 @@ export class AgentPeer {
   #answer(id: string, request: AgentRequest): void {
     this.requests.push(request)
     if (this.silent.has(request.op)) return
-    const reply = (result: unknown): void => this.send({ type: 'reply', id, error: null, result })
+    const reply = (result: unknown): void => {
+      this.send({ type: 'reply', id, error: null, result })
+    }
     if (request.op === 'console.input') {
       this.typed.push(...request.lines)
-      return reply(null)
+      reply(null)
+      return
     }
     if (request.op === 'console.unsubscribe') {
       this.subscribed.delete(request.serverId)
-      return reply(null)
+      reply(null)
+      return
     }
-    if (request.op !== 'console.subscribe' && request.op !== 'console.fetch') return reply(null)
+    if (request.op !== 'console.subscribe' && request.op !== 'console.fetch') {
+      reply(null)
+      return
+    }
     const log = this.logs.get(request.serverId)
     if (log === undefined) {
-      return this.send({ type: 'reply', id, result: null, error: { code: 'UNKNOWN_SERVER', message: 'unknown' } })
+      this.send({ type: 'reply', id, result: null, error: { code: 'UNKNOWN_SERVER', message: 'unknown' } })
+      return
     }
     const { epoch, first, last } = log
     if (request.op === 'console.fetch') {
       const after = request.after ?? Math.max(first - 1, (request.before ?? last + 1) - 1 - request.max)
-      const lines = log.after(after, request.max).filter(([seq]) => request.before === undefined || seq < request.before)
-      return reply({ epoch, first, last, lines })
+      const lines = log
+        .after(after, request.max)
+        .filter(([seq]) => request.before === undefined || seq < request.before)
+      reply({ epoch, first, last, lines })
+      return
     }
     const tail = Math.max(first - 1, last - (request.tail ?? 0))
     const isNew = request.epoch !== undefined && request.epoch !== epoch

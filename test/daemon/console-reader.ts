@@ -63,7 +63,9 @@ export class ConsoleReader {
       const found = look(this)
       if (found !== undefined && found !== false) return found
       if (performance.now() > deadline) {
-        throw new Error(`Waited in vain for ${what}; ${this.frames.length} frames, last: ${JSON.stringify(this.frames.slice(-3))}`)
+        throw new Error(
+          `Waited in vain for ${what}; ${this.frames.length} frames, last: ${JSON.stringify(this.frames.slice(-3))}`,
+        )
       }
       await new Promise((resolve) => setTimeout(resolve, 10))
     }
@@ -73,10 +75,13 @@ export class ConsoleReader {
     const pieces = (this.#text + part).split('\n\n')
     this.#text = pieces.pop() ?? ''
     for (const piece of pieces) {
-      const fields = new Map(piece.split('\n').map((line) => [line.slice(0, line.indexOf(':')), line.slice(line.indexOf(':') + 2)]))
+      const fields = new Map(
+        piece.split('\n').map((line) => [line.slice(0, line.indexOf(':')), line.slice(line.indexOf(':') + 2)]),
+      )
       const event = fields.get('event')
       const data = fields.get('data')
-      if (event !== undefined && data !== undefined) this.frames.push({ id: fields.get('id'), event, data: JSON.parse(data) })
+      if (event !== undefined && data !== undefined)
+        this.frames.push({ id: fields.get('id'), event, data: JSON.parse(data) })
     }
   }
 }

@@ -1,6 +1,6 @@
 import * as api from '../../shared/api/api-keys.ts'
 import type { Action } from '../command.ts'
-import { column, view, type View, wide } from '../output/view.ts'
+import { column, type View, view, wide } from '../output/view.ts'
 import { writePrivateFile } from '../profile/files.ts'
 import { call, deleted, editAction, ignoringNotFound, viewAction } from '../resource/actions.ts'
 import { forEach } from '../resource/bulk.ts'

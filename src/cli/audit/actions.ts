@@ -1,7 +1,7 @@
 import * as api from '../../shared/api/admin.ts'
+import { instantOf } from '../instant.ts'
 import { column, type View, wide } from '../output/view.ts'
 import { listAction } from '../resource/list.ts'
-import { instantOf } from '../instant.ts'
 
 const VIEW: View<api.AuditLog> = {
   id: (row) => row.id,

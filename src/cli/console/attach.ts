@@ -1,5 +1,5 @@
-import { createInterface } from 'node:readline'
 import { join } from 'node:path'
+import { createInterface } from 'node:readline'
 import { sendCommand, streamConsole } from '../../shared/api/console.ts'
 import type { Action } from '../command.ts'
 import { oneLine } from '../output/escape.ts'

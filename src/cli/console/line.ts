@@ -1,6 +1,6 @@
 import { ConsoleFrame, type LogLine, ResumeFrame } from '../../shared/api/console.ts'
-import { consoleText, plainText } from '../output/escape.ts'
 import { usage } from '../failure.ts'
+import { consoleText, plainText } from '../output/escape.ts'
 import type { Run } from '../run.ts'
 import type { StreamItem } from '../stream.ts'
 

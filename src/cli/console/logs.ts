@@ -6,7 +6,7 @@ import { oneLine } from '../output/escape.ts'
 import { subjectOf } from '../resource/actions.ts'
 import type { Run } from '../run.ts'
 import { type CursorFile, openCursorFile } from './cursor-file.ts'
-import { consoleItem, gapNotice, lineFilter, type Line, printLine } from './line.ts'
+import { consoleItem, gapNotice, type Line, lineFilter, printLine } from './line.ts'
 import { readLogPages } from './pages.ts'
 
 interface Wanted {

@@ -1,10 +1,11 @@
-import { listServers } from '../../shared/api/servers.ts'
 import { powerServer } from '../../shared/api/power.ts'
+import { listServers } from '../../shared/api/servers.ts'
 import type { Action } from '../command.ts'
-import { CliFailure } from '../failure.ts'
+import { CliFailure, usage } from '../failure.ts'
 import { saveContext, saveCredential } from '../profile/contexts.ts'
 import { forEach } from '../resource/bulk.ts'
 import type { Named } from '../resource/resolve.ts'
+import type { RunningDaemon } from '../roles.ts'
 import type { Run } from '../run.ts'
 import { readServer, watchServer } from '../servers/watch.ts'
 
@@ -26,12 +27,28 @@ export const up: Action = async (run) => {
 export const down: Action = async (run) => {
   const timeoutMs = run.args.duration('timeout') ?? 60_000
   const dataDir = run.args.text('data-dir')
-  const code = run.args.flag('servers') ? await stopGames(run, timeoutMs) : 0
-  if (code !== 0) return code
+  if (run.args.flag('servers')) {
+    const found = await run.roles.findDaemon({ dataDir })
+    const code = found === undefined ? 0 : await stopGamesOf(run, found, timeoutMs)
+    if (code !== 0) return code
+  }
   const stopped = await run.roles.stopDaemon({ dataDir, timeoutMs })
   if (run.out.machine) await run.out.value(stopped ?? null)
   else run.notice(stopped === undefined ? 'no panel runs on this machine' : `the panel (pid ${stopped.pid}) is stopped`)
   return 0
+}
+
+/** Only the games of this machine's panel: the context in force may be quite another one. */
+async function stopGamesOf(run: Run, found: RunningDaemon, timeoutMs: number): Promise<number> {
+  const { url } = await run.target()
+  if (found.url === undefined) throw usage(`the panel (process ${found.pid}) is still starting`)
+  if (new URL(url).href !== new URL(found.url).href) {
+    throw usage(
+      `the context in force is ${url}, and the panel of this machine is ${found.url}`,
+      'panel down --servers --context local',
+    )
+  }
+  return stopGames(run, timeoutMs)
 }
 
 async function stopGames(run: Run, timeoutMs: number): Promise<number> {

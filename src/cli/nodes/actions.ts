@@ -1,6 +1,6 @@
 import * as api from '../../shared/api/nodes.ts'
 import type { Action } from '../command.ts'
-import { type Cell, column, view, type View, wide } from '../output/view.ts'
+import { type Cell, column, type View, view, wide } from '../output/view.ts'
 import {
   call,
   createAction,

@@ -1,10 +1,10 @@
+import { usage } from '../failure.ts'
 import type { Format } from '../flags.ts'
 import { type CellStyle, humanCell, rawCell } from './cell.ts'
 import { csvLine } from './csv.ts'
 import { pickFields } from './fields.ts'
 import { sheet, table } from './table.ts'
 import type { Column, View } from './view.ts'
-import { usage } from '../failure.ts'
 
 /** How the data of a command is written. */
 export interface OutputOptions {

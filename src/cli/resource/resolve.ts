@@ -7,10 +7,10 @@ import { listNests, listTemplates } from '../../shared/api/templates.ts'
 import { listUsers } from '../../shared/api/users.ts'
 import type { Client } from '../../shared/client.ts'
 import type { Endpoint } from '../../shared/contract.ts'
-import { isAnId } from './id.ts'
 import type { Reference } from '../command.ts'
 import { CliFailure, usage } from '../failure.ts'
 import type { Run } from '../run.ts'
+import { isAnId } from './id.ts'
 
 /** Something that a word of the command line means. */
 export interface Named {

@@ -3,13 +3,13 @@ import * as api from '../../shared/api/servers.ts'
 import { getTemplate } from '../../shared/api/templates.ts'
 import type { Action } from '../command.ts'
 import { CliFailure, usage } from '../failure.ts'
+import { parsePair, readPairs } from '../read-file.ts'
 import { call, subjectOf } from '../resource/actions.ts'
 import { fieldsOf } from '../resource/fields.ts'
 import { resolveAllocation } from '../resource/resolve.ts'
-import { parsePair, readPairs } from '../read-file.ts'
 import type { Run } from '../run.ts'
-import { isReached, type Order } from './outcome.ts'
-import { wantsToWait, waitTimeout } from './power.ts'
+import { failed, isReached, type Order } from './outcome.ts'
+import { waitTimeout, wantsToWait } from './power.ts'
 import { SERVER_VIEW } from './view.ts'
 import { readServer, watchServer } from './watch.ts'
 
@@ -55,9 +55,17 @@ async function untilReady(run: Run, created: api.Server, start: boolean): Promis
   return watchServer(run, { server: created, timeoutMs: waitTimeout(run) }, async (tick) => {
     if (tick.kind === 'deleted') throw new CliFailure('OPERATION_FAILED', `${created.name}: it was deleted`)
     const now = await readServer(run, created.id)
-    // A fresh server has no earlier state that could be mistaken for the outcome.
-    return isReached(order, now, { before: created, done: undefined, moved: true }) ? now : undefined
+    // A fresh server has no earlier state that could be mistaken for the outcome, and its orders belong to its creation.
+    const done = tick.kind === 'done' ? tick.order : undefined
+    if (start && hasEnded(now)) throw failed(now, now.reason ?? 'it ended again')
+    return isReached(order, now, { before: created, done, moved: true }) ? now : undefined
   })
+}
+
+/** Whether a fresh server's first start is over: it could not be started, or it ran and ended. */
+function hasEnded(server: api.Server): boolean {
+  if (!server.installed || server.status !== 'stopped') return false
+  return server.reason !== null || server.lastExitCode !== null || server.lastExitSignal !== null
 }
 
 /** The location is that of the node; the node may be left out when there is only one. */

@@ -2,7 +2,7 @@ import { deleteServer as endpoint } from '../../shared/api/servers.ts'
 import type { Action } from '../command.ts'
 import { call, deleted, ignoringNotFound, subjectOf } from '../resource/actions.ts'
 import { isGone } from './gone.ts'
-import { wantsToWait, waitTimeout } from './power.ts'
+import { waitTimeout, wantsToWait } from './power.ts'
 import { readServer, watchServer } from './watch.ts'
 
 /** Deletes after the name was typed or passed by `--confirm`. */

@@ -81,7 +81,8 @@ function isInstalled(server: Seen, { done, moved }: Evidence): boolean {
   return server.installed && (done !== undefined || moved)
 }
 
-function failed(server: Seen, reason: string): CliFailure {
+/** The failure of an order, with the console as the next place to look. */
+export function failed(server: Pick<Seen, 'name'>, reason: string): CliFailure {
   return new CliFailure('OPERATION_FAILED', `${server.name}: ${reason}`, {
     hint: `panel console logs ${server.name} --tail 50`,
   })

@@ -1,4 +1,4 @@
-import { command, type Command } from '../command.ts'
+import { type Command, command } from '../command.ts'
 import { IDEMPOTENCY, several, WAIT } from '../option-sets.ts'
 
 const GRACE = { flags: '--grace <duration>', summary: 'how long a stop may take before signals follow' }

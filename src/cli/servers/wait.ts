@@ -1,12 +1,13 @@
 import { ServerStatus } from '../../shared/server-life.ts'
 import type { Action } from '../command.ts'
-import { CliFailure, usage } from '../failure.ts'
+import { usage } from '../failure.ts'
 import { column, type View } from '../output/view.ts'
 import { forEach } from '../resource/bulk.ts'
 import { type Named, resolveAll } from '../resource/resolve.ts'
 import type { Run } from '../run.ts'
-import { waitTimeout } from './power.ts'
 import { isGone } from './gone.ts'
+import { failed } from './outcome.ts'
+import { waitTimeout } from './power.ts'
 import { readServer, watchServer } from './watch.ts'
 
 type Condition =
@@ -57,6 +58,9 @@ async function waitFor(run: Run, server: Named, condition: Condition): Promise<R
       if (condition.kind === 'installed' && now.installed && now.status !== 'installing') return reached(now.status)
       if (condition.kind === 'state' && condition.states.includes(now.status)) return reached(now.status)
       if (condition.kind !== 'deleted') giveUp(now, earlier)
+      // An order that failed leaves the server at rest where it was.
+      if (tick.kind === 'done' && !tick.order.ok && condition.kind !== 'deleted' && isAtRest(now))
+        throw failed(now, tick.order.error ?? now.reason ?? `it is ${now.status}`)
       earlier.add(now.status)
       return undefined
     })
@@ -76,9 +80,13 @@ function giveUp(
   },
   earlier: ReadonlySet<string>,
 ): void {
-  const atRest = now.status === 'error' || (now.status === 'crashed' && now.nextRestartAt === null)
   const changed = [...earlier].some((status) => status !== now.status)
-  if (atRest && changed) throw new CliFailure('OPERATION_FAILED', `${now.name}: ${now.reason ?? `it is ${now.status}`}`)
+  if (now.status !== 'stopped' && isAtRest(now) && changed) throw failed(now, now.reason ?? `it is ${now.status}`)
+}
+
+function isAtRest(now: { readonly status: string; readonly nextRestartAt: string | null }): boolean {
+  if (now.status === 'crashed') return now.nextRestartAt === null
+  return now.status === 'stopped' || now.status === 'error'
 }
 
 function conditionOf(text: string | undefined): Condition {

@@ -71,7 +71,7 @@ export const setup = command({
   ],
   examples: [
     'panel setup status --url http://127.0.0.1:7420',
-    'panel setup --url http://127.0.0.1:7420 --admin-email me@example.org --admin-username me --setup-token-file token',
+    'panel setup --url http://127.0.0.1:7420 --admin-email me@example.org --admin-username admin --setup-token-file token',
   ],
   endpoints: ['setup.status', 'setup.complete'],
   exits: [7, 8],

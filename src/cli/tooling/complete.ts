@@ -1,8 +1,8 @@
 import {
   type Action,
   type Argument,
-  childOf,
   type Command,
+  childOf,
   type Noun,
   type Option,
   optionName,
@@ -10,8 +10,8 @@ import {
   takesValue,
 } from '../command.ts'
 import { GLOBAL_FLAGS } from '../flags.ts'
-import { tree } from '../tree.ts'
 import type { Run } from '../run.ts'
+import { tree } from '../tree.ts'
 
 /** What may stand in the place of the unfinished word, with a word about it. */
 type Choice = readonly [word: string, about: string]

@@ -1,4 +1,4 @@
-import { fit, textWidth } from './cells.ts'
+import { fitText, textWidth } from './cells.ts'
 import { INK, styled } from './line-rows.ts'
 
 /** A word of a bar in a style. */
@@ -44,7 +44,7 @@ function keepFitting(pieces: readonly Piece[], gap: string, room: number): Piece
   for (const piece of pieces) {
     if (widthOf([...kept, piece], gap) > room) {
       if (kept.length > 0 || room < 2) return kept
-      return [{ ...piece, text: fit(piece.text, room) }]
+      return [{ ...piece, text: fitText(piece.text, room) }]
     }
     kept.push(piece)
   }

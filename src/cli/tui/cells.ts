@@ -12,7 +12,7 @@ export function textWidth(text: string): number {
 }
 
 /** The part of a text that fits into `width` columns, with `…` in place of what was cut. */
-export function fit(text: string, width: number): string {
+export function fitText(text: string, width: number): string {
   if (width <= 0) return ''
   if (textWidth(text) <= width) return text
   let kept = ''
@@ -28,7 +28,7 @@ export function fit(text: string, width: number): string {
 
 /** A text cut or filled with spaces to exactly `width` columns. */
 export function pad(text: string, width: number): string {
-  const fitted = fit(text, width)
+  const fitted = fitText(text, width)
   return fitted + ' '.repeat(Math.max(0, width - textWidth(fitted)))
 }
 

@@ -1,4 +1,4 @@
-import { fit, pad } from './cells.ts'
+import { fitText, pad } from './cells.ts'
 import { helpRows } from './help-rows.ts'
 import type { Layout, Size } from './layout.ts'
 import { INK, styled } from './line-rows.ts'
@@ -28,7 +28,7 @@ export function buildFrame(input: FrameInput): Frame {
   const { state, layout, bar } = input
   if (layout.kind === 'notice') {
     const { columns, rows } = input.size
-    const text = fit(`panel: ${columns}x${rows} is too small, 40x8 needed; ^] detaches`, layout.columns)
+    const text = fitText(`panel: ${columns}x${rows} is too small, 40x8 needed; ^] detaches`, layout.columns)
     return { header: [text], log: [], footer: [], cursor: undefined }
   }
   const boxed = layout.kind !== 'narrow'

@@ -1,5 +1,5 @@
 import { paint, plainText, readLine, type Span } from './ansi.ts'
-import { cutSpans, fit, markSpans, textWidth, wrapSpans } from './cells.ts'
+import { cutSpans, fitText, markSpans, textWidth, wrapSpans } from './cells.ts'
 import type { Matcher } from './matcher.ts'
 import type { Entry } from './ring.ts'
 
@@ -81,7 +81,7 @@ function toneOf(entry: Entry, style: LineStyle): string {
 
 /** A row of its own for missing lines, with a rule on both sides. */
 function gapRow(text: string, width: number): string {
-  const label = ` ${fit(text, Math.max(1, width - 8))} `
+  const label = ` ${fitText(text, Math.max(1, width - 8))} `
   const left = Math.max(0, Math.floor((width - textWidth(label)) / 2))
   return `${'─'.repeat(left)}${label}${'─'.repeat(Math.max(0, width - left - textWidth(label)))}`
 }

@@ -1,4 +1,4 @@
-import { fit, pad, textWidth } from './cells.ts'
+import { fitText, pad, textWidth } from './cells.ts'
 import type { Editor } from './editor.ts'
 import { INK, styled } from './line-rows.ts'
 import type { ConsoleState } from './model.ts'
@@ -43,7 +43,7 @@ function fixed(text: string, width: number): PromptRow {
 
 /** A line being typed; when it is too long, the part around the cursor. */
 function typing(label: string, editor: Editor, width: number, focused: boolean): PromptRow {
-  const shownLabel = fit(label, Math.max(1, width - 10))
+  const shownLabel = fitText(label, Math.max(1, width - 10))
   const room = Math.max(1, width - textWidth(shownLabel) - 1)
   let start = 0
   while (textWidth(editor.text.slice(start, editor.cursor)) > room) start += codeLength(editor.text, start)

@@ -19,7 +19,7 @@ function Rows({ rows }: { readonly rows: readonly string[] }): ReactElement {
   return (
     <Box flexDirection="column">
       {rows.map((text, index) => (
-        // The key is the index: a row is a place on the screen, not a line of the log.
+        // biome-ignore lint/suspicious/noArrayIndexKey: a row is a place on the screen, not a line of the log
         <Row key={index} text={text} />
       ))}
     </Box>

@@ -165,7 +165,7 @@ function viewPiece(state: ConsoleState, bar: BarFacts): Piece | undefined {
 
 function statsPieces(stats: ResourceStats | undefined): Piece[] {
   if (stats === undefined) return [{ text: 'CPU -' }, { text: 'MEM -' }, { text: 'disk -' }]
-  const memory = stats.memoryUsageMb === null ? '-' : `${gib(stats.memoryUsageMb)}/${gib(stats.memoryTotalMb)}G`
+  const memory = stats.memoryUsageMb === null ? '-' : memoryText(stats.memoryUsageMb, stats.memoryTotalMb)
   const disk =
     stats.diskUsageMb === null || stats.diskTotalMb === 0
       ? '-'
@@ -178,6 +178,8 @@ function statsPieces(stats: ResourceStats | undefined): Piece[] {
   ]
 }
 
-function gib(mib: number): string {
-  return (mib / 1024).toFixed(1)
+/** Used of all, both in the unit that fits the whole. */
+function memoryText(usedMib: number, totalMib: number): string {
+  if (totalMib < 1024) return `${Math.round(usedMib)}/${totalMib}M`
+  return `${(usedMib / 1024).toFixed(1)}/${(totalMib / 1024).toFixed(1)}G`
 }

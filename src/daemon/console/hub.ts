@@ -1,5 +1,5 @@
-import type { ConsoleLine } from '../../shared/frames.ts'
 import type { StreamError } from '../../shared/events.ts'
+import type { ConsoleLine } from '../../shared/frames.ts'
 import type { Clock } from '../../shared/time.ts'
 import type { Bus } from '../core/bus.ts'
 import type { Db } from '../core/db.ts'
@@ -47,7 +47,11 @@ export class Console {
   }
 
   /** Shows the console on the connection until it ends. */
-  async watch(server: { readonly id: string; readonly nodeId: string }, connection: SseConnection, start: Start): Promise<void> {
+  async watch(
+    server: { readonly id: string; readonly nodeId: string },
+    connection: SseConnection,
+    start: Start,
+  ): Promise<void> {
     const watched = this.#open(server.id, server.nodeId)
     const { feed } = watched
     const { clock, log } = this.#deps

@@ -54,7 +54,10 @@ export async function readLogPage(
 }
 
 /** The same from lines that are held here. */
-export function pageOfHeld(held: { readonly epoch: string; readonly lines: readonly ConsoleLine[] }, query: LogQuery): LogPage {
+export function pageOfHeld(
+  held: { readonly epoch: string; readonly lines: readonly ConsoleLine[] },
+  query: LogQuery,
+): LogPage {
   const first = held.lines[0]?.[0] ?? 1
   const last = held.lines.at(-1)?.[0] ?? first - 1
   const isAfter = (line: ConsoleLine): boolean => {
@@ -76,7 +79,9 @@ export function pageOfHeld(held: { readonly epoch: string; readonly lines: reado
 
 async function collect(fetch: Fetch, bounds: Bounds, query: LogQuery): Promise<ConsoleLine[]> {
   const { after, before } = bounds
-  return after === undefined ? await collectBackwards(fetch, before, query) : await collectForwards(fetch, after, before, query)
+  return after === undefined
+    ? await collectBackwards(fetch, before, query)
+    : await collectForwards(fetch, after, before, query)
 }
 
 async function collectForwards(fetch: Fetch, after: number, before: number, query: LogQuery): Promise<ConsoleLine[]> {

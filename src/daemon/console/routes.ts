@@ -4,7 +4,7 @@ import { type Clock, now } from '../../shared/time.ts'
 import type { Audit } from '../core/audit.ts'
 import type { Db } from '../core/db.ts'
 import { agentCodeOf } from '../core/gateway/agent-errors.ts'
-import { callerOf, type Context, type Route, route, type StreamRoute, streamRoute } from '../core/route.ts'
+import { type Context, callerOf, type Route, route, type StreamRoute, streamRoute } from '../core/route.ts'
 import type { Settings } from '../core/settings.ts'
 import { refuseByStatus, refuseSuspended } from '../servers/orders.ts'
 import { findServerRow, type ServerRow } from '../servers/repo.ts'
@@ -59,7 +59,12 @@ export function consoleRoutes(deps: RouteDeps): Route[] {
   ]
 
   /** Resolves when the game has the line. What may have reached it is audited, also when the answer did not come back. */
-  async function typeLine({ gateway, audit }: RouteDeps, row: ServerRow, text: string, { actor }: Pick<Context, 'actor'>) {
+  async function typeLine(
+    { gateway, audit }: RouteDeps,
+    row: ServerRow,
+    text: string,
+    { actor }: Pick<Context, 'actor'>,
+  ) {
     const record = (outcome: 'sent' | 'unknown'): Promise<void> =>
       db.write((tx) =>
         audit.record(tx, actor, {

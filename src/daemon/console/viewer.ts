@@ -91,11 +91,12 @@ export class Viewer implements LiveViewer {
 
   async #greet(): Promise<void> {
     const { feed, connection, clock } = this.#doors
-    if (feed.epoch === undefined && feed.online) {
-      const enough = new AbortController()
-      await Promise.race([feed.change(AbortSignal.any([enough.signal, connection.closed])), clock.sleep(KNOWN_MS, enough.signal)])
-      enough.abort()
+    const enough = new AbortController()
+    void clock.sleep(KNOWN_MS, AbortSignal.any([enough.signal, connection.closed])).then(() => enough.abort())
+    while (feed.epoch === undefined && feed.online && !this.#over() && !enough.signal.aborted) {
+      await feed.change(enough.signal)
     }
+    enough.abort()
     const { serverId } = feed
     connection.send('connected', feed.epoch === undefined ? { serverId } : { serverId, lastSeq: feed.last })
     if (!feed.online) this.tellOffline()
@@ -119,7 +120,8 @@ export class Viewer implements LiveViewer {
     if (resume.epoch !== feed.epoch) return this.#fromTheBeginning()
     this.#cursor = resume.seq
     const inRing = feed.ring.first !== undefined && resume.seq + 1 >= feed.ring.first && resume.seq <= feed.head
-    if (resume.seq === feed.head || inRing) return this.#tellResume({ from: resume.seq + 1, to: resume.seq, missed: 0, reason: null })
+    if (resume.seq === feed.head || inRing)
+      return this.#tellResume({ from: resume.seq + 1, to: resume.seq, missed: 0, reason: null })
     const found = await this.#fetch(1)
     if (found === undefined) return
     if (found.epoch !== resume.epoch) return this.#fromTheBeginning()

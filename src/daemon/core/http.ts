@@ -70,6 +70,9 @@ export async function createDoor(deps: HttpDeps): Promise<Door> {
     genReqId: (request: IncomingMessage) => requestId(request.headers['x-request-id'], deps.clock),
     forceCloseConnections: 'idle',
     routerOptions: { maxParamLength: 200 },
+    // A URL that cannot be decoded is refused before any route or hook, so the header is set here.
+    frameworkErrors: (error: Error, request: FastifyRequest, reply: FastifyReply) =>
+      sendError(reply.header('x-request-id', request.id), toPanelError(error), request.id),
   } as const satisfies FastifyServerOptions
   const app: FastifyInstance = deps.tls === undefined ? Fastify(options) : Fastify({ ...options, https: deps.tls })
   await app.register(cookie)

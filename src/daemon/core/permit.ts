@@ -57,7 +57,9 @@ export async function serverPermissions(
   serverId: string,
   wanted: readonly Permission[],
 ): Promise<Permission[]> {
-  if (serverId === 'all-servers') return [...wanted]
+  if (serverId === 'all-servers') {
+    return wanted.filter((permission) => permission === 'server.read' || grants(caller.permissions, permission))
+  }
   const byRole = wanted.filter((permission) => grants(caller.permissions, permission, serverId))
   if (byRole.length === wanted.length) return byRole
   const row = await q.selectFrom('server').select('ownerId').where('id', '=', serverId).executeTakeFirst()

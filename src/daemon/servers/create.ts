@@ -15,7 +15,7 @@ import { ensureCapacity } from '../nodes/capacity.ts'
 import { checkEnvironment } from '../templates/rules.ts'
 import { refuseFixedVariables } from './edit.ts'
 import { addCommand, type OrderDeps } from './orders.ts'
-import { definitionOf } from './view.ts'
+import { definitionOf, withoutMasks } from './view.ts'
 
 /** A creation by this caller; `null`: by the daemon itself for `ownerId`. */
 interface Creation {
@@ -26,13 +26,13 @@ interface Creation {
 
 /**
  * Creates a server: address, sizes, variables and references are checked and claimed in one transaction, and its
- * installation is queued. A node that is away gets it when it is back.
+ * installation is queued: `commandId` is the order that makes it ready. A node that is away gets it when it is back.
  */
 export async function createServer(
   tx: Tx,
   deps: OrderDeps & { readonly bus: Bus },
   creation: Creation,
-): Promise<string> {
+): Promise<{ id: string; commandId: string }> {
   const { body, caller } = creation
   const owner = await ownerOf(tx, creation)
   const template = await templateOf(tx, body.templateId)
@@ -48,8 +48,9 @@ export async function createServer(
       meta: { missing: ['admin.write'] },
     })
   }
-  refuseFixedVariables(caller, template.variables, body.environment, {})
-  const { environment, problems } = checkEnvironment(template.variables, body.environment, {})
+  const given = withoutMasks(body.environment, template.variables)
+  refuseFixedVariables(caller, template.variables, given, {})
+  const { environment, problems } = checkEnvironment(template.variables, given, {})
   if (problems.length > 0) {
     throw new PanelError('VALIDATION_ERROR', 'Some variables are not valid', { details: problems })
   }
@@ -101,7 +102,8 @@ export async function createServer(
     .execute()
   const row = { id, nodeId: node.id }
   const op = installs ? 'install' : body.start ? 'start' : 'apply'
-  await addCommand(tx, deps, { row, generation: 1, op, args: installs ? { wipe: false, thenStart: body.start } : {} })
+  const args = installs ? { wipe: false, thenStart: body.start } : {}
+  const commandId = await addCommand(tx, deps, { row, generation: 1, op, args })
   await deps.audit.record(tx, creation.actor, {
     action: 'server.create',
     resource: 'server',
@@ -111,7 +113,7 @@ export async function createServer(
   const createdBy = caller?.userId ?? null
   const data = { serverName: body.name, ownerId: owner, nodeId: node.id, createdBy }
   await deps.bus.append(tx, { type: 'server_created', serverId: id, data })
-  return id
+  return { id, commandId }
 }
 
 /** The owner is the caller; naming another one needs `admin.write`. */

@@ -11,9 +11,10 @@ import type { Tx } from '../core/db.ts'
 import { claimAllocation, releaseAllocations } from '../nodes/allocation-claims.ts'
 import { ensureCapacity } from '../nodes/capacity.ts'
 import { checkEnvironment } from '../templates/rules.ts'
-import { addCommand, nextGeneration, type OrderDeps, refuseSuspended } from './orders.ts'
+import { finishCommand } from './observe.ts'
+import { addCommand, nextGeneration, type OrderDeps, pendingStatus, refuseSuspended } from './orders.ts'
 import { findServerRow, type ServerRow } from './repo.ts'
-import { definitionOf, environmentOf, MASK, statusOf } from './view.ts'
+import { definitionOf, environmentOf, MASK, withoutMasks } from './view.ts'
 
 /** Fields that say what a server costs and where it listens: the operator's, not the owner's (api.md §14.4). */
 const OPERATOR_FIELDS = [
@@ -59,7 +60,7 @@ export async function editServer(
     .where('id', '=', row.id)
     .execute()
   const generation = await nextGeneration(tx, row, {})
-  await dropQueuedApplies(tx, row)
+  await replaceQueuedApplies(tx, deps.bus, row)
   await addCommand(tx, deps, { row, generation, op: 'apply', args: {} })
   await deps.audit.record(tx, edit.actor, {
     action: 'server.update',
@@ -94,8 +95,8 @@ async function wantedColumns(at: { tx: Tx; clock: Clock; caller: Caller }, row: 
 /** Names that are not given keep their value; the mask of a secret means unchanged. */
 function wantedEnvironment(row: ServerRow, given: Record<string, string>, caller: Caller): Record<string, string> {
   const existing = environmentOf(row)
-  const changed = Object.fromEntries(Object.entries(given).filter(([, value]) => value !== MASK))
   const { variables } = definitionOf(row)
+  const changed = withoutMasks(given, variables)
   refuseFixedVariables(caller, variables, changed, existing)
   const { environment, problems } = checkEnvironment(variables, changed, { existing })
   if (problems.length > 0)
@@ -113,7 +114,7 @@ export function refuseFixedVariables(
   if (caller === null || grants(caller.permissions, 'admin.write')) return
   const fixed = variables.filter(
     ({ name, userEditable, default: value }) =>
-      !userEditable && given[name] !== undefined && given[name] !== (existing[name] ?? value),
+      !userEditable && Object.hasOwn(given, name) && given[name] !== (existing[name] ?? value),
   )
   if (fixed.length === 0) return
   const names = fixed.map(({ name }) => name).join(', ')
@@ -134,10 +135,11 @@ async function movedAllocation(
   const same = allocationId === undefined ? ip === row.ip && port === row.port : allocationId === row.allocationId
   if (same) return undefined
   refuseOperatorFields(caller, patch, { allocationId: true })
-  const status = statusOf(row)
-  if (row.power !== 'offline') {
+  // A start that is on its way, and a restart that is due after a crash, would still take the old address.
+  const currentStatus = await pendingStatus(tx, row)
+  if (row.power !== 'offline' || currentStatus === 'starting' || row.nextRestartAt !== null) {
     throw new PanelError('SERVER_MUST_BE_STOPPED', 'Stop the server before you give it another address', {
-      meta: { currentStatus: status },
+      meta: { currentStatus },
     })
   }
   const wanted = allocationId === undefined ? { ip, port } : { allocationId }
@@ -170,15 +172,19 @@ function comparable(row: ServerRow): Record<string, unknown> {
   } // biome-ignore format: columns
 }
 
-/** The newest specification is all that a node needs: older ones that have not left yet are dropped. */
-async function dropQueuedApplies(tx: Tx, row: ServerRow): Promise<void> {
-  await tx.q
-    .deleteFrom('command')
+/** The newest specification is all that a node needs: older ones that have not left yet end here. */
+async function replaceQueuedApplies(tx: Tx, bus: Bus, row: ServerRow): Promise<void> {
+  const replaced = await tx.q
+    .selectFrom('command')
+    .select('id')
     .where('nodeId', '=', row.nodeId)
     .where('serverId', '=', row.id)
     .where('op', '=', 'apply')
     .where('state', '=', 'queued')
     .execute()
+  for (const { id: commandId } of replaced) {
+    await finishCommand(tx, bus, row.nodeId, { commandId, ok: true, noop: true, error: null })
+  }
 }
 
 /** Variables may hold secrets: the audit row names those that changed, and the values of those that are none. */

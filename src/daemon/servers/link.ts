@@ -4,7 +4,7 @@ import type { GatewayHandlers } from '../core/gateway/handlers.ts'
 import type { Settings } from '../core/settings.ts'
 import type { LinkedServers } from '../nodes/link.ts'
 import { finishCommand, markUnknown, observe, observeAbsent } from './observe.ts'
-import { forgetDeleted } from './remove.ts'
+import { forgetDeleted, tellUndeleted } from './remove.ts'
 import { findServerRow } from './repo.ts'
 import { buildSpec, commandOp } from './spec.ts'
 
@@ -15,7 +15,10 @@ export type ServerLink = LinkedServers & Pick<GatewayHandlers, 'onEvent' | 'comm
 export function createServerLink({ db, bus, settings }: { db: Db; bus: Bus; settings: Settings }): ServerLink {
   const finish: LinkedServers['finishCommand'] = async (tx, nodeId, done) => {
     const command = await finishCommand(tx, bus, nodeId, done)
-    if (command?.op === 'delete' && done.ok) await forgetDeleted(tx, bus, command.serverId)
+    if (command?.op !== 'delete') return
+    if (done.ok) await forgetDeleted(tx, bus, command)
+    else
+      await tellUndeleted(tx, bus, command.serverId, `It could not be deleted: ${done.error?.message ?? 'no reason'}`)
   }
   return {
     observe: (tx, nodeId, report, at) => observe(tx, bus, nodeId, report, at),

@@ -75,8 +75,8 @@ export async function finishCommand(
   tx: Tx,
   bus: Bus,
   nodeId: string,
-  done: Extract<AgentEvent, { type: 'command.done' }>,
-): Promise<{ op: string; serverId: string } | undefined> {
+  done: Pick<Extract<AgentEvent, { type: 'command.done' }>, 'commandId' | 'ok' | 'noop' | 'error'>,
+): Promise<{ op: string; serverId: string; args: string } | undefined> {
   const command = await tx.q
     .updateTable('command')
     .set({
@@ -88,7 +88,7 @@ export async function finishCommand(
     .where('id', '=', done.commandId)
     .where('nodeId', '=', nodeId)
     .where('endedAt', 'is', null)
-    .returning(['op', 'serverId'])
+    .returning(['op', 'serverId', 'args'])
     .executeTakeFirst()
   if (command === undefined) return undefined
   await bus.append(tx, {
@@ -114,7 +114,7 @@ function observedColumns(row: ServerRow, report: ServerReport, at: ReportedAt) {
     power: report.power,
     lastKnownPower: null,
     activity: report.activity,
-    installed: report.installed ? 1 : row.installed === 1 && report.installError === null ? 1 : 0,
+    installed: isInstalled(row, report) ? 1 : 0,
     failed: report.installError === null ? 0 : 1,
     crashed: report.crash.crashed ? 1 : 0,
     crashCount: report.crash.count,
@@ -127,6 +127,12 @@ function observedColumns(row: ServerRow, report: ServerReport, at: ReportedAt) {
     lastCrashAt: crashed ? instant(0) : row.lastCrashAt,
     nextRestartAt: nextRestartMs === null ? null : instant(-nextRestartMs),
   } as const
+}
+
+/** A server without an install script counts as installed although its agent has never installed it. */
+function isInstalled(row: ServerRow, report: ServerReport): boolean {
+  if (report.installed) return true
+  return row.installed === 1 && report.installError === null && report.activity !== 'installing'
 }
 
 /** The same process keeps its start; else every report would move it by its travel time. */
@@ -154,7 +160,8 @@ async function desiredAfter(tx: Tx, row: ServerRow, report: ServerReport): Promi
   return report.power === 'running' ? 'running' : row.desired
 }
 
-async function tell(tx: Tx, bus: Bus, before: ServerRow, after: ServerRow): Promise<void> {
+/** Tells everybody what has changed about a server's state, if anything has. */
+export async function tell(tx: Tx, bus: Bus, before: ServerRow, after: ServerRow): Promise<void> {
   const previousState = statusOf(before)
   const state = statusOf(after)
   const same =

@@ -60,8 +60,8 @@ export function accept(deps: OrderDeps, order: Order): Promise<Accepted> {
     if (row === undefined) throw new PanelError('SERVER_NOT_FOUND', 'There is no such server')
     const running = await sameInstallation(tx, row, order)
     if (running !== undefined) return running
-    refuseByStatus(row, order.action, deps.isOnline(row.nodeId))
-    const desired = DESIRED[order.action] ?? (order.args['thenStart'] === true ? 'running' : row.desired)
+    await refuseByStatus(tx, row, order.action, deps.isOnline(row.nodeId))
+    const desired = DESIRED[order.action] ?? (order.args['thenStart'] === true ? 'running' : 'stopped')
     const generation = await nextGeneration(tx, row, { desired })
     const commandId = await addCommand(tx, deps, { row, generation, op: OP[order.action], args: order.args })
     await deps.audit.record(tx, order.actor, {
@@ -124,13 +124,43 @@ export async function addCommand(
   return id
 }
 
-/** Refuses what the status does not allow (api.md §5.1). */
-export function refuseByStatus(row: ServerRow, action: keyof typeof ACTION_GATES, online: boolean): void {
-  refuseSuspended(row)
+/**
+ * The status with what the newest order is about to make of it. The observed one lags an accepted order by the way to the
+ * node and back: taken alone it would let two starts through, and refuse a stop right after a start as if there were
+ * nothing to stop.
+ */
+export async function pendingStatus(tx: Tx, row: ServerRow): Promise<ServerStatus> {
   const status = statusOf(row)
-  if (status === 'unknown' && !online) throw offline(row)
-  const allowed: readonly ServerStatus[] = ACTION_GATES[action]
-  if (!allowed.includes(status)) {
+  const newest = await tx.q
+    .selectFrom('command')
+    .select(['op', 'state'])
+    .where('nodeId', '=', row.nodeId)
+    .where('serverId', '=', row.id)
+    .where('op', 'in', ['start', 'stop', 'restart', 'kill', 'install'])
+    .orderBy('generation', 'desc')
+    .limit(1)
+    .executeTakeFirst()
+  if (newest === undefined || newest.state === 'done' || newest.state === 'failed') return status
+  const atRest = status === 'stopped' || status === 'crashed' || status === 'error'
+  if (atRest && newest.op === 'install') return 'installing'
+  if (atRest && (newest.op === 'start' || newest.op === 'restart')) return 'starting'
+  const alive = status === 'starting' || status === 'running'
+  return alive && (newest.op === 'stop' || newest.op === 'kill') ? 'stopping' : status
+}
+
+/** Refuses what the status does not allow (api.md §5.1). */
+async function refuseByStatus(
+  tx: Tx,
+  row: ServerRow,
+  action: keyof typeof ACTION_GATES,
+  online: boolean,
+): Promise<void> {
+  refuseSuspended(row)
+  const observed = statusOf(row)
+  if (observed === 'unknown' && !online) throw offline(row)
+  const status = online ? await pendingStatus(tx, row) : observed
+  const allowed = ACTION_GATES[action]
+  if (!isOneOf(allowed, status)) {
     throw new PanelError('SERVER_INVALID_STATE', `A server that is ${status} cannot be asked to ${action}`, {
       meta: { currentStatus: status, allowed },
     })
@@ -154,7 +184,10 @@ function offline(row: ServerRow): PanelError {
 
 /** An installation that is under way already is the answer to a second wish for it (decisions §3.2). */
 async function sameInstallation(tx: Tx, row: ServerRow, order: Order): Promise<Accepted | undefined> {
-  if (order.action !== 'install' || row.suspendedAt !== null) return undefined
+  const status = statusOf(row)
+  // A server that is up has its installation behind it, though not yet the start that was ordered with it.
+  if (order.action !== 'install' || (status !== 'installing' && !isOneOf(ACTION_GATES.install, status)))
+    return undefined
   const open = await tx.q
     .selectFrom('command')
     .select(['id', 'generation'])
@@ -166,9 +199,13 @@ async function sameInstallation(tx: Tx, row: ServerRow, order: Order): Promise<A
   if (open === undefined) return undefined
   return {
     action: 'install',
-    status: statusOf(row),
+    status,
     desired: row.desired,
     generation: open.generation,
     commandId: open.id,
   }
+}
+
+function isOneOf(statuses: readonly ServerStatus[], status: ServerStatus): boolean {
+  return statuses.includes(status)
 }

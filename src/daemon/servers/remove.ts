@@ -1,10 +1,13 @@
+import { z } from 'zod'
 import { PanelError } from '../../shared/errors.ts'
 import { ACTION_GATES, type ServerStatus } from '../../shared/server-life.ts'
 import type { Actor } from '../core/audit.ts'
 import type { Bus } from '../core/bus.ts'
 import type { Tx } from '../core/db.ts'
+import { parseJson } from '../core/json.ts'
 import { releaseAllocations } from '../nodes/allocation-claims.ts'
-import { addCommand, nextGeneration, type OrderDeps, refuseSuspended } from './orders.ts'
+import { tell } from './observe.ts'
+import { addCommand, nextGeneration, type OrderDeps, pendingStatus, refuseSuspended } from './orders.ts'
 import { findServerRow, type ServerRow } from './repo.ts'
 import { statusOf } from './view.ts'
 
@@ -26,42 +29,69 @@ export function removeServer(deps: OrderDeps & { readonly bus: Bus }, removal: R
     const row = await findServerRow(tx.q, removal.serverId)
     if (row === undefined) throw new PanelError('SERVER_NOT_FOUND', 'There is no such server')
     refuseSuspended(row)
-    const status = statusOf(row)
+    const online = deps.isOnline(row.nodeId)
+    const status = online ? await pendingStatus(tx, row) : statusOf(row)
     const allowed: readonly ServerStatus[] = ACTION_GATES.delete
-    const lost = removal.force && !deps.isOnline(row.nodeId)
+    const lost = removal.force && !online
     if (!allowed.includes(status) && !lost) {
       throw new PanelError('SERVER_INVALID_STATE', `A server that is ${status} cannot be deleted; stop it first`, {
         meta: { currentStatus: status, allowed },
       })
     }
-    const generation = await nextGeneration(tx, row, { desired: 'stopped', deletingAt: row.deletingAt ?? tx.now })
     const { force, keepFiles } = removal
-    await addCommand(tx, deps, { row, generation, op: 'delete', args: { keepFiles } })
+    if (!force && (await isUnderWay(tx, row))) return
+    const generation = await nextGeneration(tx, row, { desired: 'stopped', deletingAt: row.deletingAt ?? tx.now })
+    const deletedBy = removal.actor.caller?.userId ?? null
+    await addCommand(tx, deps, { row, generation, op: 'delete', args: { keepFiles, deletedBy } })
     await deps.audit.record(tx, removal.actor, {
       action: 'server.delete',
       resource: 'server',
       resourceId: row.id,
       details: { name: row.name, force, keepFiles },
     })
-    const deletedBy = removal.actor.caller?.userId ?? null
-    if (force) await forget(tx, deps.bus, row, deletedBy)
-    else
-      await deps.bus.append(tx, {
-        type: 'server_updated',
-        serverId: row.id,
-        data: { updatedBy: deletedBy, change: 'deleting' },
-      })
+    if (force) return await forget(tx, deps.bus, row, deletedBy)
+    const data = { updatedBy: deletedBy, change: 'deleting' }
+    await deps.bus.append(tx, { type: 'server_updated', serverId: row.id, data })
+    const wish = { desired: 'stopped', deletingAt: row.deletingAt ?? tx.now, generation } as const
+    await tell(tx, deps.bus, row, { ...row, ...wish })
   })
 }
 
+/** A second deletion is the same one, as long as the node has not said that it failed. */
+async function isUnderWay(tx: Tx, row: ServerRow): Promise<boolean> {
+  if (row.deletingAt === null) return false
+  const open = await tx.q
+    .selectFrom('command')
+    .select('id')
+    .where('nodeId', '=', row.nodeId)
+    .where('serverId', '=', row.id)
+    .where('op', '=', 'delete')
+    .where('state', 'in', ['queued', 'accepted'])
+    .executeTakeFirst()
+  return open !== undefined
+}
+
+const DeleteArgs = z.object({ deletedBy: z.string().nullable().optional() })
+
 /** The node has deleted a server: nothing of it is left here but audit and events. */
-export async function forgetDeleted(tx: Tx, bus: Bus, serverId: string): Promise<void> {
+export async function forgetDeleted(tx: Tx, bus: Bus, command: { serverId: string; args: string }): Promise<void> {
+  const row = await findServerRow(tx.q, command.serverId)
+  if (row === undefined || row.deletingAt === null) return
+  const { deletedBy = null } = parseJson(DeleteArgs, command.args)
+  await forget(tx, bus, row, deletedBy)
+}
+
+/** The node could not delete a server: it stays `deleting` with the reason, and may be deleted again. */
+export async function tellUndeleted(tx: Tx, bus: Bus, serverId: string, reason: string): Promise<void> {
   const row = await findServerRow(tx.q, serverId)
-  if (row !== undefined && row.deletingAt !== null) await forget(tx, bus, row, null)
+  if (row === undefined || row.deletingAt === null) return
+  await tx.q.updateTable('server').set({ reason, updatedAt: tx.now }).where('id', '=', serverId).execute()
+  await tell(tx, bus, row, { ...row, reason })
 }
 
 async function forget(tx: Tx, bus: Bus, row: ServerRow, deletedBy: string | null): Promise<void> {
   await releaseAllocations(tx, row.id)
   await tx.q.deleteFrom('server').where('id', '=', row.id).execute()
-  await bus.append(tx, { type: 'server_deleted', serverId: row.id, data: { serverName: row.name, deletedBy } })
+  const data = { serverName: row.name, ownerId: row.ownerId, deletedBy }
+  await bus.append(tx, { type: 'server_deleted', serverId: row.id, data })
 }

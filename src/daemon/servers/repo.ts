@@ -66,7 +66,7 @@ export async function listServerRows(
   const count = await narrow(q.selectFrom('server'), visibility, filter)
     .select((select) => select.fn.countAll<number>().as('total'))
     .executeTakeFirstOrThrow()
-  const column = filter.sort === 'status' ? statusSql() : sql.ref(`server.${filter.sort}`)
+  const column = sortColumn(filter.sort)
   const ids = narrow(q.selectFrom('server'), visibility, filter)
     .select('server.id')
     .orderBy(column, filter.order)
@@ -100,16 +100,31 @@ function narrow<O>(
   const { status, search } = filter
   if (status !== undefined) narrowed = narrowed.where(statusSql(), '=', status)
   if (search !== undefined && search !== '') {
-    const text = search.replace(/[\\%_]/g, (char) => `\\${char}`)
-    narrowed = narrowed.where((where) =>
-      where.or([
-        sql<boolean>`server.name like ${`%${text}%`} escape '\\'`,
-        sql<boolean>`server.id like ${`${text}%`} escape '\\'`,
-        sql<boolean>`server.uuid like ${`${text}%`} escape '\\'`,
-      ]),
-    )
+    narrowed = narrowed.where((where) => where.or(matches(search)))
   }
   return narrowed
+}
+
+/**
+ * The name contains the text, or the id or uuid begins with it. SQLite folds the case of ASCII letters alone, so that names
+ * are looked for with the others in both cases.
+ */
+function matches(search: string) {
+  const literal = (text: string): string => text.replace(/[\\%_]/g, '\\$&')
+  const cases = new Set([search, search.toLowerCase(), search.toUpperCase()])
+  const names = [...cases].map(
+    (text) => sql<boolean>`lower(server.name) like lower(${`%${literal(text)}%`}) escape '\\'`,
+  )
+  const beginning = `${literal(search.toLowerCase())}%`
+  const ids = ['id', 'uuid'].map(
+    (column) => sql<boolean>`lower(${sql.ref(`server.${column}`)}) like ${beginning} escape '\\'`,
+  )
+  return [...names, ...ids]
+}
+
+function sortColumn(sort: ServerFilter['sort']) {
+  if (sort === 'status') return statusSql()
+  return sort === 'name' ? sql<string>`lower(server.name)` : sql<string>`${sql.ref(`server.${sort}`)}`
 }
 
 function visible(where: ExpressionBuilder<Schema, 'server'>, visibility: Exclude<Visibility, 'all'>) {

@@ -19,6 +19,7 @@ import {
 import { PanelError } from '../../shared/errors.ts'
 import type { PowerAction } from '../../shared/server-life.ts'
 import type { Bus } from '../core/bus.ts'
+import type { Queries } from '../core/db.ts'
 import { visibleServers } from '../core/permit.ts'
 import { type Context, callerOf, type Route, route } from '../core/route.ts'
 import { createServer } from './create.ts'
@@ -26,7 +27,7 @@ import { editServer } from './edit.ts'
 import { type Accepted, accept, type OrderDeps, refuseSuspended } from './orders.ts'
 import { removeServer } from './remove.ts'
 import { findServerRow, listServerRows, type ServerRow } from './repo.ts'
-import { statusOf, toServer, type ViewFacts } from './view.ts'
+import { figuresOf, statusOf, toServer, type ViewFacts } from './view.ts'
 
 /** What the routes of servers need. */
 export type ServerDeps = OrderDeps & { readonly bus: Bus; readonly facts: ViewFacts }
@@ -39,10 +40,10 @@ export function serverRoutes(deps: ServerDeps): Route[] {
     context: Pick<Context, 'caller' | 'actor'>,
   ) => {
     const caller = callerOf(context)
-    await db.write((tx) =>
-      editServer(tx, deps, { serverId: params.serverId, patch: body, caller, actor: context.actor }),
-    )
-    return toServer(await present(deps, params.serverId), caller, facts)
+    return await db.write(async (tx) => {
+      await editServer(tx, deps, { serverId: params.serverId, patch: body, caller, actor: context.actor })
+      return toServer(await present(tx.q, params.serverId), caller, facts)
+    })
   }
   return [
     route(listServers, async ({ query }, context) => {
@@ -52,11 +53,13 @@ export function serverRoutes(deps: ServerDeps): Route[] {
     }),
     route(createServerEndpoint, async ({ body }, context) => {
       const caller = callerOf(context)
-      const id = await db.write((tx) => createServer(tx, deps, { body, caller, actor: context.actor }))
-      return toServer(await present(deps, id), caller, facts)
+      return await db.write(async (tx) => {
+        const { id, commandId } = await createServer(tx, deps, { body, caller, actor: context.actor })
+        return { ...toServer(await present(tx.q, id), caller, facts), commandId }
+      })
     }),
     route(getServer, async ({ params }, context) =>
-      toServer(await present(deps, params.serverId), callerOf(context), facts),
+      toServer(await present(db.read, params.serverId), callerOf(context), facts),
     ),
     route(updateServer, edit),
     route(patchServer, edit),
@@ -66,9 +69,9 @@ export function serverRoutes(deps: ServerDeps): Route[] {
       return null
     }),
     route(getServerStats, async ({ params }) => {
-      const row = await present(deps, params.serverId)
+      const row = await present(db.read, params.serverId)
       refuseSuspended(row)
-      const { timestamp = null, ...figures } = facts.figures(row.id) ?? emptyFigures(row)
+      const { timestamp, ...figures } = figuresOf(row, facts)
       return {
         ...figures,
         memoryAllocatedMb: row.memoryMb,
@@ -115,25 +118,8 @@ function orderRoutes(deps: ServerDeps): Route[] {
   ]
 }
 
-async function present(deps: ServerDeps, id: string): Promise<ServerRow> {
-  const row = await findServerRow(deps.db.read, id)
+async function present(q: Queries, id: string): Promise<ServerRow> {
+  const row = await findServerRow(q, id)
   if (row === undefined) throw new PanelError('SERVER_NOT_FOUND', 'There is no such server')
   return row
-}
-
-function emptyFigures(row: ServerRow) {
-  return {
-    cpuPercent: null,
-    cpuCores: null,
-    memoryUsageMb: null,
-    memoryTotalMb: row.memoryMb,
-    diskUsageMb: null,
-    diskTotalMb: row.diskMb,
-    diskIoMb: null,
-    networkRxBytes: null,
-    networkTxBytes: null,
-    processes: null,
-    uptimeMs: null,
-    timestamp: null,
-  }
 }

@@ -40,8 +40,8 @@ export function environmentOf(row: Pick<ServerRow, 'environment'>): Record<strin
 /** A server as the API answers it to this caller; values of secret variables are masked. */
 export function toServer(row: ServerRow, caller: Caller, facts: ViewFacts): z.input<typeof Server> {
   const template = definitionOf(row)
-  const figures = facts.figures(row.id)
-  const running = row.power === 'running' || row.power === 'starting' || row.power === 'stopping'
+  const figures = figuresOf(row, facts)
+  const masked = maskedVariables(template.variables, caller)
   return {
     id: row.id,
     uuid: row.uuid,
@@ -71,7 +71,7 @@ export function toServer(row: ServerRow, caller: Caller, facts: ViewFacts): z.in
     allocationId: row.allocationId,
     primaryPort: row.port,
     primaryIp: row.ip,
-    environment: shownEnvironment(environmentOf(row), template.variables, caller),
+    environment: shownEnvironment(environmentOf(row), masked),
     startupCommand: row.startupCommand,
     restartPolicy: row.restartPolicy,
     crashCount: row.crashCount,
@@ -89,7 +89,9 @@ export function toServer(row: ServerRow, caller: Caller, facts: ViewFacts): z.in
       startup: template.startup,
       stopCommand: template.stopCommand,
       features: template.features,
-      variables: template.variables,
+      variables: template.variables.map((variable) =>
+        masked.has(variable.name) && variable.default !== '' ? { ...variable, default: MASK } : variable,
+      ),
     },
     node: {
       id: row.nodeId,
@@ -101,9 +103,9 @@ export function toServer(row: ServerRow, caller: Caller, facts: ViewFacts): z.in
     location: { id: row.locationId, name: row.locationName },
     connection: { host: row.ip, port: row.port },
     effectivePermissions: permissionsOnServer(caller, row),
-    cpuPercent: running ? (figures?.cpuPercent ?? null) : null,
-    memoryUsageMb: running ? (figures?.memoryUsageMb ?? null) : null,
-    diskUsageMb: figures?.diskUsageMb ?? null,
+    cpuPercent: figures.cpuPercent,
+    memoryUsageMb: figures.memoryUsageMb,
+    diskUsageMb: figures.diskUsageMb,
     createdAt: row.createdAt,
     updatedAt: row.updatedAt,
   }
@@ -112,17 +114,52 @@ export function toServer(row: ServerRow, caller: Caller, facts: ViewFacts): z.in
 /** What stands in answers for a secret value; sent back, it means: unchanged. */
 export const MASK = '********'
 
-/** Secrets are masked for everybody, variables that members may not see for all but operators. */
-function shownEnvironment(
-  environment: Record<string, string>,
+/** What a caller's own values are when he sends back what he was shown: masks of masked variables are left out. */
+export function withoutMasks(
+  given: Readonly<Record<string, string>>,
   variables: NewTemplate['variables'],
-  caller: Caller,
 ): Record<string, string> {
+  const maskable = new Set(
+    variables.flatMap(({ name, secret, userViewable }) => (secret || !userViewable ? [name] : [])),
+  )
+  return Object.fromEntries(Object.entries(given).filter(([name, value]) => value !== MASK || !maskable.has(name)))
+}
+
+/** Secrets are masked for everybody, variables that members may not see for all but operators. */
+function maskedVariables(variables: NewTemplate['variables'], caller: Caller): ReadonlySet<string> {
   const operator = grants(caller.permissions, 'admin.write')
-  const masked = new Set(
+  return new Set(
     variables.filter(({ secret, userViewable }) => secret || (!userViewable && !operator)).map(({ name }) => name),
   )
+}
+
+function shownEnvironment(
+  environment: Readonly<Record<string, string>>,
+  masked: ReadonlySet<string>,
+): Record<string, string> {
   return Object.fromEntries(
     Object.entries(environment).map(([name, value]) => [name, masked.has(name) && value !== '' ? MASK : value]),
   )
+}
+
+/** What a server uses now. Without a process it has nothing but its files: the last figures of the one before are left out. */
+export function figuresOf(row: ServerRow, facts: Pick<ViewFacts, 'figures'>) {
+  const figures = facts.figures(row.id)
+  const alive = row.power === 'running' || row.power === 'starting' || row.power === 'stopping'
+  const installing = row.activity === 'installing'
+  if (figures !== undefined && (alive || installing)) return figures
+  return {
+    cpuPercent: null,
+    cpuCores: null,
+    memoryUsageMb: null,
+    memoryTotalMb: row.memoryMb,
+    diskUsageMb: figures?.diskUsageMb ?? null,
+    diskTotalMb: row.diskMb,
+    diskIoMb: null,
+    networkRxBytes: null,
+    networkTxBytes: null,
+    processes: null,
+    uptimeMs: null,
+    timestamp: figures?.timestamp ?? null,
+  }
 }

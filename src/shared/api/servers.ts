@@ -1,7 +1,7 @@
 import { z } from 'zod'
 import { defineEndpoint, defineStream, NoData } from '../contract.ts'
 import { EVENTS, ResourceStats } from '../events.ts'
-import { AllocationId, LocationId, NodeId, ServerId, TemplateId, UserId } from '../ids.ts'
+import { AllocationId, CommandId, LocationId, NodeId, ServerId, TemplateId, UserId } from '../ids.ts'
 import { pageQuery } from '../page.ts'
 import { DesiredState, PowerState, RestartPolicy, ServerStatus } from '../server-life.ts'
 import { RuntimeName, VariableName } from '../server-spec.ts'
@@ -182,7 +182,8 @@ export const createServer = defineEndpoint({
   path: '/api/servers',
   access: { anyOf: ['server.create', 'admin.write'] },
   body: NewServer,
-  response: Server,
+  /** `commandId` names the order that makes it ready; its end is told as `server_command_done`. */
+  response: Server.extend({ commandId: CommandId }),
   status: 201,
   errors: [
     'TEMPLATE_NOT_FOUND',

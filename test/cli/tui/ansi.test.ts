@@ -1,7 +1,7 @@
 import fc from 'fast-check'
 import { describe, expect, test } from 'vitest'
 import { paint, plainText, readLine } from '../../../src/cli/tui/ansi.ts'
-import { cutSpans, fit, pad, textWidth, wrapSpans } from '../../../src/cli/tui/cells.ts'
+import { cutSpans, fitText, pad, textWidth, wrapSpans } from '../../../src/cli/tui/cells.ts'
 
 // biome-ignore lint/suspicious/noControlCharactersInRegex: the only control that may pass
 const SGR_ONLY = /\u001B\[[\d;]+m/g
@@ -99,7 +99,7 @@ describe('a line of the game', () => {
 
   test('is cut at wide characters without breaking them', () => {
     expect(cutSpans(readLine('日本語'), 1, 4)).toEqual([{ style: '', text: ' 本' }])
-    expect(fit('日本語', 5)).toBe('日本…')
+    expect(fitText('日本語', 5)).toBe('日本…')
     expect(textWidth('e\u0301')).toBe(1)
     expect(textWidth('👨‍👩‍👧')).toBe(2)
   })

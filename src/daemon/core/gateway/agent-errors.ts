@@ -1,4 +1,5 @@
 import { z } from 'zod'
+import { type ErrorCode, PanelError } from '../../../shared/errors.ts'
 import {
   type AgentError,
   type AgentErrorCode,
@@ -7,7 +8,6 @@ import {
   LogBounds,
   PortsResult,
 } from '../../../shared/frames.ts'
-import { type ErrorCode, PanelError } from '../../../shared/errors.ts'
 
 /** Which API code a failure on a node becomes (decisions #20); what is not listed is AGENT_ERROR. */
 const CODES: Partial<Record<AgentErrorCode, ErrorCode>> = {

@@ -57,7 +57,10 @@ export class CommandPump {
       if (this.#woken) continue
       const turn = new AbortController()
       this.#wake = () => turn.abort()
-      await clock.sleep(this.#sentAt.size > 0 ? GATEWAY_LIMITS.acceptMs / 5 : GATEWAY_LIMITS.acceptMs, either(turn, signal))
+      await clock.sleep(
+        this.#sentAt.size > 0 ? GATEWAY_LIMITS.acceptMs / 5 : GATEWAY_LIMITS.acceptMs,
+        either(turn, signal),
+      )
       turn.abort()
     }
   }

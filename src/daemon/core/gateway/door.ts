@@ -109,7 +109,9 @@ function checkRequest(request: IncomingMessage): void {
   if (request.method !== 'GET' || request.headers.upgrade?.toLowerCase() !== 'websocket') {
     throw new PanelError('VALIDATION_ERROR', 'This route takes WebSocket connections of node agents')
   }
-  const offered = header(request, 'sec-websocket-protocol').split(',').map((name) => name.trim())
+  const offered = header(request, 'sec-websocket-protocol')
+    .split(',')
+    .map((name) => name.trim())
   const versions = offered.filter((name) => name.startsWith('panel-agent.'))
   if (versions.length > 0 && !versions.includes(SUBPROTOCOL)) {
     throw new PanelError('AGENT_VERSION', `This daemon speaks ${SUBPROTOCOL}; update the agent or the daemon`, {

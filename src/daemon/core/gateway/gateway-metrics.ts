@@ -41,7 +41,11 @@ export function createGatewayMetrics(registry: Registry): GatewayMetrics {
     labelNames: ['code'],
     registers,
   })
-  const nodes = new Gauge({ name: 'panel_gateway_connected_nodes', help: 'Nodes with a connection that is ready', registers })
+  const nodes = new Gauge({
+    name: 'panel_gateway_connected_nodes',
+    help: 'Nodes with a connection that is ready',
+    registers,
+  })
   return {
     frame: (type) => frames.inc({ type }),
     skipped: () => skipped.inc(),

@@ -3,7 +3,13 @@ import type { Duplex } from 'node:stream'
 import type { Registry } from 'prom-client'
 import { type WebSocket, WebSocketServer } from 'ws'
 import { PanelError } from '../../../shared/errors.ts'
-import { type AgentRequest, type DaemonFrame, GATEWAY_CLOSE, GATEWAY_LIMITS, type NodeHealth } from '../../../shared/frames.ts'
+import {
+  type AgentRequest,
+  type DaemonFrame,
+  GATEWAY_CLOSE,
+  GATEWAY_LIMITS,
+  type NodeHealth,
+} from '../../../shared/frames.ts'
 import { type Clock, type IsoTime, isoTime } from '../../../shared/time.ts'
 import type { Db } from '../db.ts'
 import type { Log } from '../log.ts'
@@ -101,7 +107,11 @@ class Sessions implements Gateway {
     )
   }
 
-  async request<R extends AgentRequest>(nodeId: string, request: R, options: RequestOptions = {}): Promise<ResultOf<R['op']>> {
+  async request<R extends AgentRequest>(
+    nodeId: string,
+    request: R,
+    options: RequestOptions = {},
+  ): Promise<ResultOf<R['op']>> {
     const session = this.#current.get(nodeId)?.session
     if (session === undefined) throw offline()
     return await session.request(request, options)
@@ -136,8 +146,8 @@ class Sessions implements Gateway {
 
   disconnect(nodeId: string, code: number = GATEWAY_CLOSE.keyRevoked): void {
     const session = this.#current.get(nodeId)?.session
-    if (code !== GATEWAY_CLOSE.keyRevoked) return session?.close(code)
-    session?.close(code, { error: 'UNAUTHENTICATED', message: 'The key of this node was revoked' })
+    const revoked = { error: 'UNAUTHENTICATED', message: 'The key of this node was revoked' }
+    session?.close(code, code === GATEWAY_CLOSE.keyRevoked ? revoked : undefined)
   }
 
   async close(): Promise<void> {
@@ -177,7 +187,10 @@ class Sessions implements Gateway {
     const previous = this.#current.get(nodeId)
     if (previous !== undefined) {
       if (previous.session.ready) log.warn({ nodeId }, 'a node has connected again, its older connection is closed')
-      previous.session.close(GATEWAY_CLOSE.replaced, { error: 'REPLACED', message: 'A newer connection of this node has come' })
+      previous.session.close(GATEWAY_CLOSE.replaced, {
+        error: 'REPLACED',
+        message: 'A newer connection of this node has come',
+      })
     }
     const entry = { session, finished: Promise.resolve() }
     this.#current.set(nodeId, entry)
@@ -214,5 +227,7 @@ class Sessions implements Gateway {
 }
 
 function stopping(): PanelError {
-  return new PanelError('SHUTTING_DOWN', 'The daemon is stopping; try again in a moment', { meta: { retryAfterSeconds: 2 } })
+  return new PanelError('SHUTTING_DOWN', 'The daemon is stopping; try again in a moment', {
+    meta: { retryAfterSeconds: 2 },
+  })
 }

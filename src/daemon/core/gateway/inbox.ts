@@ -1,5 +1,5 @@
-import type { AgentEvent, ServerReport } from '../../../shared/frames.ts'
 import { PanelError } from '../../../shared/errors.ts'
+import type { AgentEvent, ServerReport } from '../../../shared/frames.ts'
 import type { Clock } from '../../../shared/time.ts'
 import type { Db, Tx } from '../db.ts'
 import type { Log } from '../log.ts'

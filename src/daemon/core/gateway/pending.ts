@@ -1,6 +1,6 @@
+import { PanelError } from '../../../shared/errors.ts'
 import type { AgentRequest } from '../../../shared/frames.ts'
 import { GATEWAY_LIMITS } from '../../../shared/frames.ts'
-import { PanelError } from '../../../shared/errors.ts'
 import type { Clock } from '../../../shared/time.ts'
 import { agentErrorToPanelError, RESULTS, type ResultOf } from './agent-errors.ts'
 import type { FrameOf } from './handlers.ts'
@@ -37,9 +37,12 @@ export class PendingRequests {
         this.#waiting.set(id, { settle: resolve, fail: reject })
         void this.#clock.sleep(options.timeoutMs ?? GATEWAY_LIMITS.requestMs, over.signal).then(() => {
           if (over.signal.aborted) return
-          reject(new PanelError('AGENT_TIMEOUT', 'The node did not answer in time; it may still have done what was asked'))
+          reject(
+            new PanelError('AGENT_TIMEOUT', 'The node did not answer in time; it may still have done what was asked'),
+          )
         })
-        const abort = (): void => reject(new PanelError('AGENT_TIMEOUT', 'Nobody waits for the answer of the node any more'))
+        const abort = (): void =>
+          reject(new PanelError('AGENT_TIMEOUT', 'Nobody waits for the answer of the node any more'))
         if (options.signal?.aborted === true) return abort()
         options.signal?.addEventListener('abort', abort, { once: true, signal: over.signal })
         this.#send(id, request)

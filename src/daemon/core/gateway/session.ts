@@ -134,9 +134,15 @@ export class Session {
 
   #receive(data: RawData, isBinary: boolean): void {
     if (this.#closed.signal.aborted || this.#socket.readyState !== this.#socket.OPEN) return
-    if (isBinary) return this.#protocolError('a binary frame')
+    if (isBinary) {
+      this.#protocolError('a binary frame')
+      return
+    }
     const incoming = readFrame(data.toString())
-    if (incoming.kind === 'broken') return this.#protocolError(incoming.problem)
+    if (incoming.kind === 'broken') {
+      this.#protocolError(incoming.problem)
+      return
+    }
     if (incoming.kind === 'skipped') {
       this.#doors.metrics.skipped()
       if (incoming.eventSeq !== undefined) this.#addEvent(incoming.eventSeq, undefined, 0)
@@ -157,16 +163,21 @@ export class Session {
   }
 
   #takeHello(frame: FrameOf<'hello'>): void {
-    if (this.#hello !== undefined) return this.#protocolError('a second hello')
+    if (this.#hello !== undefined) {
+      this.#protocolError('a second hello')
+      return
+    }
     this.#hello = frame
     if (frame.protocol !== GATEWAY_PROTOCOL) {
       const message = `This daemon speaks protocol ${GATEWAY_PROTOCOL}, the agent ${frame.protocol}; update the older one`
-      return this.close(GATEWAY_CLOSE.version, { error: 'AGENT_VERSION', message })
+      this.close(GATEWAY_CLOSE.version, { error: 'AGENT_VERSION', message })
+      return
     }
     this.#next(async () => {
       const { db, clock, log, handlers, version } = this.#doors
       const known = await handlers.onHello(this.nodeId, frame)
-      if (known === undefined) return this.close(GATEWAY_CLOSE.keyRevoked, { error: 'UNAUTHENTICATED', message: 'This node was removed' })
+      if (known === undefined)
+        return this.close(GATEWAY_CLOSE.keyRevoked, { error: 'UNAUTHENTICATED', message: 'This node was removed' })
       this.#inbox = new Inbox(
         {
           nodeId: this.nodeId,
@@ -188,7 +199,10 @@ export class Session {
   }
 
   #takeSnapshot(frame: FrameOf<'snapshot'>): void {
-    if (this.#phase !== 'welcomed') return this.#protocolError('a snapshot out of turn')
+    if (this.#phase !== 'welcomed') {
+      this.#protocolError('a snapshot out of turn')
+      return
+    }
     this.#phase = 'snapshot'
     this.#next(async () => {
       const { unknown } = await this.#doors.handlers.onSnapshot(this.nodeId, frame)
@@ -230,7 +244,10 @@ export class Session {
 
   #fail(error: unknown): void {
     if (this.#closed.signal.aborted) return
-    this.#doors.log.error({ nodeId: this.nodeId, err: error }, 'what a node sent could not be stored, it is asked to connect anew')
+    this.#doors.log.error(
+      { nodeId: this.nodeId, err: error },
+      'what a node sent could not be stored, it is asked to connect anew',
+    )
     this.close(1011, { error: 'INTERNAL_ERROR', message: 'The daemon could not store what was sent; connect again' })
   }
 

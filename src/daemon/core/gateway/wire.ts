@@ -29,11 +29,13 @@ export function readFrame(text: string): Incoming {
 }
 
 function fromNewerVersion(value: unknown): Incoming | undefined {
-  if (typeof value !== 'object' || value === null || !('type' in value) || typeof value.type !== 'string') return undefined
+  if (typeof value !== 'object' || value === null || !('type' in value) || typeof value.type !== 'string')
+    return undefined
   if (!FRAME_TYPES.has(value.type)) return { kind: 'skipped', type: value.type, eventSeq: undefined }
   if (value.type !== 'event' || !('event' in value) || !('seq' in value)) return undefined
   const { event, seq } = value
-  if (typeof event !== 'object' || event === null || !('type' in event) || typeof event.type !== 'string') return undefined
+  if (typeof event !== 'object' || event === null || !('type' in event) || typeof event.type !== 'string')
+    return undefined
   if (EVENT_TYPES.has(event.type) || typeof seq !== 'number' || !Number.isSafeInteger(seq) || seq < 1) return undefined
   return { kind: 'skipped', type: event.type, eventSeq: seq }
 }

@@ -1,0 +1,215 @@
+import { describe, expect, it } from 'vitest'
+import {
+  cycles,
+  type Edge,
+  edgesOf,
+  loadedBy,
+  readSource,
+  sourceFiles,
+  violations,
+  withoutComments,
+} from './module-graph.ts'
+
+const program = [...sourceFiles('bin'), ...sourceFiles('src')]
+const everything = [...program, ...sourceFiles('test')]
+const edges = program.flatMap((file) => edgesOf(file, readSource(file)))
+
+/** Files whose code (comments left out) contains the pattern. */
+function filesWith(files: readonly string[], pattern: RegExp): string[] {
+  return files.filter((file) => pattern.test(withoutComments(readSource(file))))
+}
+
+function planted(from: string, to: string): Edge {
+  return { from, to, own: to.startsWith('src/'), typeOnly: false }
+}
+
+describe('the import rule', () => {
+  it('holds for every import of the program', () => {
+    expect(violations(edges)).toEqual([])
+  })
+
+  it('is judged by nearly all imports there are', () => {
+    // Fewer would mean that the reader of imports has gone blind.
+    expect(program.length).toBeGreaterThan(300)
+    expect(edges.length).toBeGreaterThan(1500)
+    for (const wing of ['bin/', 'src/shared/', 'src/daemon/core/', 'src/daemon/servers/', 'src/agent/', 'src/cli/']) {
+      expect(edges.filter(({ from, own }) => own && from.startsWith(wing)).length, wing).toBeGreaterThan(5)
+    }
+  })
+
+  it('reads only files that exist', () => {
+    const present = new Set(program)
+    expect(edges.filter(({ own, to }) => own && !present.has(to))).toEqual([])
+  })
+
+  it.each([
+    ['src/shared/ids.ts', 'node:crypto'],
+    ['src/shared/contract.ts', 'src/shared/api/servers.ts'],
+    ['src/shared/api/servers.ts', 'src/daemon/core/db.ts'],
+    ['src/agent/server.ts', 'src/shared/api/servers.ts'],
+    ['src/agent/server.ts', 'src/daemon/core/db.ts'],
+    ['src/agent/server.ts', 'fastify'],
+    ['src/cli/servers/create.ts', 'src/daemon/servers/create.ts'],
+    ['src/cli/run.ts', 'sqlite3'],
+    ['src/daemon/core/http.ts', 'src/shared/api/servers.ts'],
+    ['src/daemon/core/http.ts', 'src/daemon/servers/repo.ts'],
+    ['src/daemon/nodes/routes.ts', 'src/daemon/servers/repo.ts'],
+    ['src/daemon/servers/routes.ts', 'src/daemon/nodes/routes.ts'],
+    ['src/daemon/servers/create.ts', 'src/daemon/nodes/allocation-routes.ts'],
+    ['src/daemon/servers/routes.ts', 'fastify'],
+    ['src/daemon/app.ts', 'src/agent/main.ts'],
+    ['src/daemon/newcomer/routes.ts', 'src/daemon/core/db.ts'],
+    ['bin/panel.ts', 'src/daemon/core/db.ts'],
+  ])('refuses that %s imports %s', (from, to) => {
+    expect(violations([planted(from, to)])).toHaveLength(1)
+  })
+
+  it.each([
+    ['src/shared/api/servers.ts', 'src/shared/contract.ts'],
+    ['src/agent/server.ts', 'src/shared/frames.ts'],
+    ['src/daemon/servers/create.ts', 'src/daemon/nodes/capacity.ts'],
+    ['src/daemon/app.ts', 'src/daemon/servers/routes.ts'],
+    ['src/daemon/embedded-agent.ts', 'src/agent/main.ts'],
+    ['bin/panel.ts', 'src/cli/main.ts'],
+  ])('allows that %s imports %s', (from, to) => {
+    expect(violations([planted(from, to)])).toEqual([])
+  })
+})
+
+describe('reading imports', () => {
+  it('finds each way to write one, and none in comments', () => {
+    const text = [
+      "import { a,\n  b } from './a.ts'",
+      "import type { B } from '../b.ts'",
+      "import * as c from 'node:fs/promises'",
+      "import d, { e } from '@scope/package/deep'",
+      "import './effect.ts'",
+      "export { f } from './f.ts'",
+      "const load = async () => (await import('./late.ts')).g",
+      "// import { h } from './no.ts'",
+      "/** As in:\n * import { i } from './never.ts'\n */",
+    ].join('\n')
+    expect(edgesOf('src/x/y.ts', text).map(({ to, typeOnly }) => [to, typeOnly])).toEqual([
+      ['src/x/a.ts', false],
+      ['src/b.ts', true],
+      ['node:fs', false],
+      ['@scope/package', false],
+      ['src/x/effect.ts', false],
+      ['src/x/f.ts', false],
+      ['src/x/late.ts', false],
+    ])
+  })
+
+  it('finds a circle of imports', () => {
+    const circle = [planted('src/a.ts', 'src/b.ts'), planted('src/b.ts', 'src/c.ts'), planted('src/c.ts', 'src/b.ts')]
+    expect(cycles(circle)).toEqual([['src/b.ts', 'src/c.ts']])
+    expect(cycles(circle.slice(0, 2))).toEqual([])
+  })
+})
+
+describe('the tree', () => {
+  it('has no circle of loading', () => {
+    // Types are erased, and `import()` is how one thing loads another only when it is needed.
+    const direct = program.flatMap((file) => edgesOf(file, readSource(file).replace(/\bimport\(/g, 'late(')))
+    expect(cycles(direct.filter(({ typeOnly }) => !typeOnly))).toEqual([])
+  })
+
+  it('has only files below 300 lines', () => {
+    const long = program.filter((file) => readSource(file).split('\n').length - 1 >= 300)
+    expect(long).toEqual([])
+  })
+
+  it('has no drawer: every file says what is in it, in kebab-case', () => {
+    const drawer = /\/(?:utils?|helpers?|common|types?|misc|index|lib|shared)\.tsx?$/
+    expect(everything.filter((file) => drawer.test(file))).toEqual([])
+    expect(everything.filter((file) => !/^[a-z0-9/-]+(?:\.test)?\.tsx?$/.test(file))).toEqual([])
+  })
+
+  it('loads neither zod nor a package into a holder, of which there is one per server', () => {
+    expect([...loadedBy('src/agent/holder/main.ts')].filter((name) => !/^(?:src\/|node:)/.test(name))).toEqual([])
+  })
+
+  it('loads no action, screen or HTTP client for the help', () => {
+    const loaded = [...loadedBy('src/cli/tree.ts')]
+    expect(loaded.length).toBeGreaterThan(15)
+    expect(loaded.filter((name) => !name.startsWith('src/cli/') || /actions\.ts$|\/tui\//.test(name))).toEqual([])
+  })
+})
+
+describe('surroundings reach the program in named places', () => {
+  it('the environment', () => {
+    expect(filesWith(program, /\bprocess\.env\b/)).toEqual([
+      'src/agent/run.ts',
+      'src/cli/environment.ts',
+      // Ink decides by these variables while it loads whether it may draw at all.
+      'src/cli/tui/app.tsx',
+      'src/daemon/config.ts',
+      'src/daemon/up.ts',
+    ])
+  })
+
+  it('the clock', () => {
+    expect(filesWith(program, /\bDate\.now\b|\bnew Date\(\)|\bperformance\.now\b/)).toEqual([
+      'src/agent/holder/clock.ts',
+      // The name of a snapshot.
+      'src/daemon/core/migrations.ts',
+      'src/shared/time.ts',
+    ])
+    expect(filesWith(program, /\bsetInterval\b/)).toEqual([])
+  })
+
+  it('chance that is no secret', () => {
+    // Jitter of reconnects and restarts.
+    expect(filesWith(program, /\bMath\.random\b/)).toEqual(['src/agent/main.ts', 'src/cli/stream.ts'])
+  })
+})
+
+describe('types', () => {
+  const mine = 'test/architecture.test.ts'
+  const others = everything.filter((file) => file !== mine)
+
+  it('are never switched off', () => {
+    expect(filesWith(others, /[:<|&,(]\s*any\b(?=\s*[>,;)=|&[\]\n])|\bas any\b/)).toEqual([])
+    expect(filesWith(others, /\bas unknown as\b/)).toEqual([])
+    const suppressed = others.filter((file) => /@ts-(?:ignore|expect-error|nocheck)/.test(readSource(file)))
+    expect(suppressed).toEqual([])
+  })
+
+  it('finds a planted one', () => {
+    const any = /[:<|&,(]\s*any\b(?=\s*[>,;)=|&[\]\n])|\bas any\b/
+    for (const text of ['(x: any) => x', 'Array<any>', 'let x: any\n', 'x as any', 'x: string | any[]']) {
+      expect(any.test(text), text).toBe(true)
+    }
+    expect(any.test("'read, any, write'.split(', ')")).toBe(true)
+    expect(any.test('if (any) {')).toBe(true)
+    expect(any.test('AbortSignal.any([a, b])')).toBe(false)
+  })
+})
+
+describe('packages', () => {
+  const manifest: unknown = JSON.parse(readSource('package.json'))
+  const lock = readSource('package-lock.json')
+
+  function section(name: string): [string, string][] {
+    const found = typeof manifest === 'object' && manifest !== null ? new Map(Object.entries(manifest)).get(name) : {}
+    return Object.entries(found ?? {}).map(([key, value]) => [key, String(value)])
+  }
+
+  it('have exact versions', () => {
+    const all = ['dependencies', 'optionalDependencies', 'devDependencies'].flatMap(section)
+    expect(all.length).toBeGreaterThan(20)
+    expect(all.filter(([, version]) => !/^\d+\.\d+\.\d+(?:-[\w.-]+)?$/.test(version))).toEqual([])
+  })
+
+  it('are all declared, and all used', () => {
+    const declared = section('dependencies').map(([name]) => name)
+    const used = new Set(edges.filter(({ own, to }) => !own && !to.startsWith('node:')).map(({ to }) => to))
+    expect([...used].filter((name) => !declared.includes(name))).toEqual([])
+    expect(declared.filter((name) => !used.has(name))).toEqual([])
+  })
+
+  it('come from whatever registry the installer is set to', () => {
+    expect(lock).toContain('"integrity"')
+    expect(lock).not.toContain('"resolved"')
+  })
+})

@@ -1,0 +1,53 @@
+/** One measured number. `ok` is `null` where there is nothing to reach. */
+export interface Figure {
+  readonly value: number
+  readonly unit: string
+  readonly target: string | null
+  readonly ok: boolean | null
+}
+
+/** What a measurement answers: its figures by name. */
+export type Figures = Record<string, Figure>
+
+/** A measurement: it starts what it needs and leaves nothing behind. */
+export type Measurement = (progress: (text: string) => void) => Promise<Figures>
+
+/** A number without a target. */
+export function shown(value: number, unit: string): Figure {
+  return { value: rounded(value), unit, target: null, ok: null }
+}
+
+/** A number that must reach `least`. */
+export function atLeast(value: number, least: number, unit: string): Figure {
+  return { value: rounded(value), unit, target: `>= ${least}`, ok: value >= least }
+}
+
+/** A number that must stay under `limit`. */
+export function under(value: number, limit: number, unit: string): Figure {
+  return { value: rounded(value), unit, target: `< ${limit}`, ok: value < limit }
+}
+
+/** A number that must be exactly this one. */
+export function exactly(value: number, wanted: number, unit: string): Figure {
+  return { value, unit, target: `= ${wanted}`, ok: value === wanted }
+}
+
+/** The middle value; NaN of none. */
+export function median(values: readonly number[]): number {
+  return percentile(values, 50)
+}
+
+/** The value that `percent` of all values do not exceed; NaN of none. */
+export function percentile(values: readonly number[], percent: number): number {
+  const sorted = [...values].sort((a, b) => a - b)
+  return sorted[Math.max(0, Math.ceil((percent / 100) * sorted.length) - 1)] ?? Number.NaN
+}
+
+/** How far the rounds of one run lie apart: (largest - smallest) / median, in percent. */
+export function spread(values: readonly number[]): Figure {
+  return shown(((Math.max(...values) - Math.min(...values)) / median(values)) * 100, '% between rounds')
+}
+
+function rounded(value: number): number {
+  return Number(value.toPrecision(4))
+}

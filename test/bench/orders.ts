@@ -1,0 +1,89 @@
+import { join } from 'node:path'
+import { createNodeKey } from '../../src/shared/api/nodes.ts'
+import { AgentPeer } from '../daemon/agent-peer.ts'
+import type { BareOptions } from './bare-server.ts'
+import { BenchPanel } from './bench-panel.ts'
+import { type Figures, median, type Measurement, shown, spread } from './figure.ts'
+import { load, type Target } from './http-load.ts'
+import { Helper } from './processes.ts'
+import { seedServers } from './seed.ts'
+
+const ROUNDS = 7
+const ROUND_MS = 1000
+const SERVERS = 1000
+
+/** A power order accepted, with an agent that takes it up and ends it at once, against one bare insert that is on disk. */
+export const orders: Measurement = async (progress) => {
+  const panel = await BenchPanel.enter()
+  const bare = new Helper('bare-server')
+  try {
+    const serverId = await seedServers(panel, SERVERS)
+    const peer = await obedientAgent(panel)
+    const scratch = join(panel.home, 'scratch.db')
+    const options: BareOptions = {
+      database: panel.database,
+      scratch,
+      serverId: serverId(0),
+      listAnswer: '',
+      getAnswer: '',
+    }
+    const { url } = await bare.ask<{ url: string }>(options)
+    const order: Target = {
+      url: panel.url,
+      token: panel.token,
+      method: 'POST',
+      path: (count) => `/api/servers/${serverId(count % SERVERS)}/start`,
+      body: '{}',
+    }
+    const insert: Target = { url, method: 'POST', path: '/insert', body: '{"action":"start"}' }
+    const figures = {
+      ...(await compare('oneByOne', { order, insert }, 1, progress)),
+      ...(await compare('sixteenAtATime', { order, insert }, 16, progress)),
+    }
+    await peer.leave()
+    return figures
+  } finally {
+    await bare.end()
+    await panel.leave()
+  }
+}
+
+async function obedientAgent(panel: BenchPanel): Promise<AgentPeer> {
+  const { nodeId } = panel
+  const { apiKey } = await panel.client.call(createNodeKey, { params: { nodeId }, body: {} })
+  const peer = await AgentPeer.connect(panel.url, nodeId, apiKey)
+  await peer.enter()
+  peer.socket.on('message', () => {
+    for (const frame of peer.frames.splice(0)) if (frame.type === 'command') peer.finish(frame)
+  })
+  return peer
+}
+
+async function compare(
+  name: string,
+  targets: { readonly order: Target; readonly insert: Target },
+  connections: number,
+  progress: (text: string) => void,
+): Promise<Figures> {
+  const order: number[] = []
+  const insert: number[] = []
+  const p99: number[] = []
+  const p50: number[] = []
+  for (let round = 0; round < ROUNDS; round++) {
+    const taken = await load(targets.order, connections, ROUND_MS)
+    order.push(taken.perSecond)
+    p50.push(taken.p50)
+    p99.push(taken.p99)
+    insert.push((await load(targets.insert, connections, ROUND_MS)).perSecond)
+  }
+  const ratios = order.map((value, round) => value / (insert[round] ?? Number.NaN))
+  progress(`${name}: ${median(order).toFixed(0)}/s, bare ${median(insert).toFixed(0)}/s`)
+  return {
+    [`${name}.ratioToBareInsert`]: shown(median(ratios), 'of the bare route'),
+    [`${name}.perSecond`]: shown(median(order), 'orders/s'),
+    [`${name}.barePerSecond`]: shown(median(insert), 'inserts/s'),
+    [`${name}.p50`]: shown(median(p50), 'ms'),
+    [`${name}.p99`]: shown(median(p99), 'ms'),
+    [`${name}.noise`]: spread(ratios),
+  }
+}

@@ -1,0 +1,98 @@
+import { afterAll, beforeAll, describe, expect, it } from 'vitest'
+import { z } from 'zod'
+import { listAuditLogs } from '../../src/shared/api/admin.ts'
+import { completeSetup } from '../../src/shared/api/auth.ts'
+import { type Endpoint, isDeclared } from '../../src/shared/contract.ts'
+import { endpoints } from '../../src/shared/endpoints.ts'
+import { Pagination } from '../../src/shared/page.ts'
+import { startPanel, type TestPanel } from '../panel.ts'
+import { callEndpoint, type Reply, refusalOf } from './http-call.ts'
+import { VALID, type Valid } from './inputs.ts'
+import { problems, type Schema } from './json-schema.ts'
+import { buildWorld, type World } from './world.ts'
+
+/** Why a second call with the same key is not answered like the first. */
+const CALLER_IS_GONE = new Set(['auth.logout', 'auth.sign_out'])
+
+let panel: TestPanel
+let world: World
+beforeAll(async () => {
+  panel = await startPanel({ agent: true })
+  world = await buildWorld(panel)
+})
+afterAll(() => panel.close())
+
+const cases = endpoints.map((endpoint) => ({ id: endpoint.id, endpoint }))
+
+describe('the table of valid requests', () => {
+  it('has one for each endpoint and none for anything else', () => {
+    expect(Object.keys(VALID).sort()).toEqual(cases.map(({ id }) => id).sort())
+  })
+})
+
+describe('a valid request', () => {
+  it.each(cases)('of $id is answered by its contract and leaves the audit rows that it names', async ({ endpoint }) => {
+    const valid = await (VALID[endpoint.id] ?? (() => ({})))(world)
+    try {
+      const first = await call(endpoint, valid, 'first')
+      expect(first.status, first.text).toBe(endpoint.status)
+      fitsContract(endpoint, first)
+      expect(await auditActions(endpoint, valid, 'first')).toEqual(declaredActions(endpoint))
+      if (endpoint.method === 'POST') await repeats(endpoint, valid, first)
+    } finally {
+      await valid.at?.close()
+    }
+  })
+})
+
+/** A POST with an Idempotency-Key is done once, and its repetition answers the same. */
+async function repeats(endpoint: Endpoint, valid: Valid, first: Reply): Promise<void> {
+  const again = await call(endpoint, valid, 'again')
+  if (CALLER_IS_GONE.has(endpoint.id)) {
+    expect(refusalOf(again)).toEqual({ status: 401, code: 'UNAUTHENTICATED' })
+    return
+  }
+  expect([again.status, again.text]).toEqual([first.status, first.text])
+  expect([first.headers.get('idempotency-replayed'), again.headers.get('idempotency-replayed')]).toEqual([null, 'true'])
+  expect(await auditActions(endpoint, valid, 'again')).toEqual([])
+  if (!isDeclared(endpoint.body)) return
+  expect(valid.otherBody, `${endpoint.id} needs another body in the table`).toBeDefined()
+  const other = await call(endpoint, { ...valid, body: valid.otherBody }, 'other')
+  expect(refusalOf(other)).toEqual({ status: 409, code: 'IDEMPOTENCY_KEY_REUSED' })
+  expect(await auditActions(endpoint, valid, 'other')).toEqual([])
+}
+
+/** Sends it; `name` marks the request id, by which its audit rows are found. */
+function call(endpoint: Endpoint, valid: Valid, name: string): Promise<Reply> {
+  const token = valid.token === undefined ? panel.adminToken : (valid.token ?? undefined)
+  const headers = {
+    'x-request-id': `${name}-${endpoint.id}`,
+    ...(endpoint.method === 'POST' ? { 'idempotency-key': `key of ${endpoint.id}` } : {}),
+  }
+  return callEndpoint(valid.at?.url ?? panel.url, endpoint, valid, { token, headers })
+}
+
+function fitsContract(endpoint: Endpoint, { json, headers }: Reply): void {
+  const schema = z.toJSONSchema(endpoint.response, { io: 'output', unrepresentable: 'any' }) as Schema // an object with keywords
+  expect(problems(schema, json?.data)).toEqual([])
+  expect(Object.keys(json ?? {}).sort()).toEqual(endpoint.paged ? ['data', 'pagination', 'success'] : ['data', 'success'])
+  expect(json?.success).toBe(true)
+  if (endpoint.paged) expect(z.strictObject(Pagination.shape).safeParse(json?.pagination).success).toBe(true)
+  expect(headers.get('content-type')).toBe('application/json; charset=utf-8')
+  expect(headers.get('cache-control')).toBe('no-store')
+  expect(headers.get('x-content-type-options')).toBe('nosniff')
+}
+
+function declaredActions({ audit }: Endpoint): string[] {
+  return 'action' in audit ? [audit.action] : []
+}
+
+/** The actions of the rows that this request has left; what setup has made is asked with its administrator. */
+async function auditActions(endpoint: Endpoint, valid: Valid, name: string): Promise<string[]> {
+  const query = { requestId: `${name}-${endpoint.id}` }
+  if (valid.at === undefined) return (await panel.client.call(listAuditLogs, { query })).map(({ action }) => action)
+  const reply = await call(completeSetup, valid, 'peek')
+  const token = (reply.json?.data as { token: string }).token // the contract of setup.complete, replayed
+  const rows = await callEndpoint(valid.at.url, listAuditLogs, { query }, { token })
+  return listAuditLogs.response.parse(rows.json?.data).map(({ action }) => action)
+}

@@ -1,0 +1,91 @@
+import type { Endpoint, StreamEndpoint } from '../../src/shared/contract.ts'
+import { urlOf } from '../../src/shared/client.ts'
+
+/** A request as bytes on the wire, so that tests can also send what a typed client never would. */
+export interface Call {
+  readonly method: string
+  /** Path with query, or a whole URL. */
+  readonly url: string
+  readonly token?: string | undefined
+  /** Sent as JSON, unless it is text: that is sent as it is. */
+  readonly body?: unknown
+  readonly headers?: Readonly<Record<string, string>>
+}
+
+/** What came back. `json` is `undefined` when the body is no JSON. */
+export interface Reply {
+  readonly status: number
+  readonly headers: Headers
+  readonly text: string
+  readonly json: Body | undefined
+}
+
+/** The fields of our envelopes, none of which is there for certain. */
+export interface Body {
+  readonly success?: boolean
+  readonly data?: unknown
+  readonly pagination?: unknown
+  readonly error?: unknown
+  readonly code?: string
+  readonly details?: readonly { readonly field: string; readonly message: string }[]
+  readonly meta?: Readonly<Record<string, unknown>>
+  readonly requestId?: string
+}
+
+/** The parts of an endpoint's input. */
+export interface Parts {
+  readonly params?: Readonly<Record<string, string>>
+  readonly query?: Readonly<Record<string, unknown>>
+  readonly body?: unknown
+}
+
+/** Sends it and reads the whole answer; an event stream is left after its headers. */
+export async function send(call: Call): Promise<Reply> {
+  const leave = new AbortController()
+  const hasBody = call.body !== undefined
+  const response = await fetch(call.url, {
+    method: call.method,
+    headers: {
+      ...(call.token === undefined ? {} : { authorization: `Bearer ${call.token}` }),
+      ...(hasBody ? { 'content-type': 'application/json' } : {}),
+      ...call.headers,
+    },
+    ...(hasBody ? { body: typeof call.body === 'string' ? call.body : JSON.stringify(call.body) } : {}),
+    signal: AbortSignal.any([leave.signal, AbortSignal.timeout(30_000)]),
+  })
+  const { status, headers } = response
+  if (headers.get('content-type')?.startsWith('text/event-stream') === true) {
+    leave.abort()
+    return { status, headers, text: '', json: undefined }
+  }
+  const text = await response.text()
+  return { status, headers, text, json: parse(text) }
+}
+
+/** The method that reaches it. */
+export function methodOf(endpoint: Endpoint | StreamEndpoint): string {
+  return endpoint.kind === 'stream' ? 'GET' : endpoint.method
+}
+
+/** Calls an endpoint or stream with these parts. */
+export function callEndpoint(
+  base: string,
+  endpoint: Endpoint | StreamEndpoint,
+  parts: Parts,
+  extra: Pick<Call, 'token' | 'headers'> = {},
+): Promise<Reply> {
+  return send({ method: methodOf(endpoint), url: urlOf(endpoint, parts, base), body: parts.body, ...extra })
+}
+
+/** The whole input of a refusal's shape, for comparison: what stands beside the message. */
+export function refusalOf({ status, json }: Reply): { status: number; code: string | undefined } {
+  return { status, code: json?.code }
+}
+
+function parse(text: string): Body | undefined {
+  try {
+    return JSON.parse(text) as Body // each field is looked at by an assertion
+  } catch {
+    return undefined // the assertions show the text
+  }
+}

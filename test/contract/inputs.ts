@@ -1,0 +1,207 @@
+import { createAllocations, listAllocations } from '../../src/shared/api/allocations.ts'
+import { createApiKey } from '../../src/shared/api/api-keys.ts'
+import { listSessions, login } from '../../src/shared/api/auth.ts'
+import { createLocation } from '../../src/shared/api/locations.ts'
+import { createDeploymentToken, createNode, createNodeKey } from '../../src/shared/api/nodes.ts'
+import { createNest, createTemplate } from '../../src/shared/api/templates.ts'
+import { startPanel } from '../panel.ts'
+import type { Parts } from './http-call.ts'
+import { freshServer, PASSWORD, SIZE, signIn, type World } from './world.ts'
+
+/** A valid request of one endpoint in the world; what it needs has been made for it alone. */
+export interface Valid extends Parts {
+  /** Whose call it is, when not the administrator's; `null`: nobody's. */
+  readonly token?: string | null
+  /** Another body that is valid too, for the reuse of an Idempotency-Key. */
+  readonly otherBody?: unknown
+  /** Another daemon, for what works once in the life of an installation. */
+  readonly at?: { readonly url: string; close(): Promise<void> }
+}
+
+type Make = (world: World) => Promise<Valid> | Valid
+
+const NEW_PASSWORD = 'Other-horse-22'
+
+const named = (world: World): string => `name-${world.next()}`
+
+async function location(world: World): Promise<string> {
+  return (await world.admin.call(createLocation, { body: { name: named(world) } })).id
+}
+
+async function node(world: World): Promise<string> {
+  const body = { name: named(world), locationId: world.ids['locationId'] ?? '', maxMemoryMb: 1024, maxCpuCores: 2 }
+  return (await world.admin.call(createNode, { body })).id
+}
+
+async function nodeWithKey(world: World): Promise<string> {
+  const nodeId = await node(world)
+  await world.admin.call(createNodeKey, { params: { nodeId } })
+  return nodeId
+}
+
+async function allocation(world: World): Promise<{ nodeId: string; allocationId: string }> {
+  const nodeId = await node(world)
+  await world.admin.call(createAllocations, { params: { nodeId }, body: { ip: '127.0.0.1', ports: '5000' } })
+  const { data } = await world.admin.page(listAllocations, { params: { nodeId } })
+  return { nodeId, allocationId: data[0]?.id ?? '' }
+}
+
+async function person(world: World): Promise<{ id: string; token: string }> {
+  return signIn(world.panel, `person-${world.next()}`)
+}
+
+const key = async (world: World): Promise<string> =>
+  (await world.admin.call(createApiKey, { body: { name: named(world), permissions: ['server.read'] } })).id
+
+const power =
+  (start: boolean, body: unknown = {}, otherBody: unknown = { graceSeconds: 599 }): Make =>
+  async (world) => ({ params: { serverId: (await freshServer(world, start)).id }, body, otherBody })
+
+const empty = {} satisfies Valid
+const of =
+  (...names: string[]): Make =>
+  ({ ids }) => ({ params: Object.fromEntries(names.map((name) => [name, ids[name] ?? ''])) })
+
+/** One valid request for each endpoint of the API, by its id. */
+export const VALID: Readonly<Record<string, Make>> = {
+  'allocations.create': async (world) => ({
+    params: { nodeId: await node(world) },
+    body: { ip: '127.0.0.1', ports: '6000-6003' },
+    otherBody: { ip: '127.0.0.1', ports: '6000-6004' },
+  }),
+  'allocations.delete': async (world) => ({ params: await allocation(world) }),
+  'allocations.list': of('nodeId'),
+  'allocations.update': async (world) => ({ params: await allocation(world), body: { alias: 'play.example.org' } }),
+  'api_keys.create': (world) => ({
+    body: { name: named(world), permissions: ['server.read'] },
+    otherBody: { name: 'another', permissions: [] },
+  }),
+  'api_keys.delete': async (world) => ({ params: { keyId: await key(world) } }),
+  'api_keys.get': of('keyId'),
+  'api_keys.list': () => empty,
+  'api_keys.my_permissions': () => empty,
+  'api_keys.permissions_catalog': () => empty,
+  'api_keys.update': async (world) => ({ params: { keyId: await key(world) }, body: { name: 'renamed' } }),
+  'api_keys.usage': of('keyId'),
+  'audit.list': () => empty,
+  'agent.enroll': async (world) => {
+    const params = { nodeId: await node(world) }
+    const { deploymentToken } = await world.admin.call(createDeploymentToken, { params })
+    return { token: null, body: { deploymentToken }, otherBody: { deploymentToken, hostname: 'other' } }
+  },
+  'auth.login': () => {
+    const email = 'powerless@example.org'
+    return { token: null, body: { email, password: PASSWORD }, otherBody: { email, password: PASSWORD, rememberMe: true } }
+  },
+  'auth.logout': async (world) => ({ token: (await person(world)).token }),
+  'auth.sign_out': async (world) => ({ token: (await person(world)).token }),
+  'auth.me': () => empty,
+  'auth.password_change': async (world) => ({
+    token: (await person(world)).token,
+    body: { currentPassword: PASSWORD, newPassword: NEW_PASSWORD },
+    otherBody: { currentPassword: PASSWORD, newPassword: `${NEW_PASSWORD}!` },
+  }),
+  // The panel's own administrator is made without a password.
+  'auth.password_set': () => ({ body: { newPassword: NEW_PASSWORD }, otherBody: { newPassword: `${NEW_PASSWORD}!` } }),
+  'auth.session_revoke': async (world) => {
+    const { token, id } = await person(world)
+    const { data } = await world.panel.as(token).page(listSessions)
+    return { token, params: { sessionId: data[0]?.id ?? id } }
+  },
+  'auth.sessions': () => empty,
+  'auth.sessions_revoke': async (world) => {
+    const { token } = await person(world)
+    const email = `person-${world.next() - 1}@example.org`
+    await world.panel.as(undefined).call(login, { body: { email, password: PASSWORD } })
+    return { token }
+  },
+  'console.command': async (world) => ({
+    params: { serverId: (await freshServer(world, true)).id },
+    body: { command: 'hello' },
+    otherBody: { command: 'good evening' },
+  }),
+  'console.logs': async (world) => ({ params: { serverId: (await freshServer(world, true)).id } }),
+  'locations.create': (world) => ({ body: { name: named(world) }, otherBody: { name: named(world) } }),
+  'locations.delete': async (world) => ({ params: { locationId: await location(world) } }),
+  'locations.get': of('locationId'),
+  'locations.list': () => empty,
+  'locations.update': async (world) => ({ params: { locationId: await location(world) }, body: { name: named(world) } }),
+  'nests.create': (world) => ({ body: { name: named(world) }, otherBody: { name: named(world) } }),
+  'nests.delete': async (world) => ({ params: { nestId: await nest(world) } }),
+  'nests.get': of('nestId'),
+  'nests.list': () => empty,
+  'nests.update': async (world) => ({ params: { nestId: await nest(world) }, body: { name: named(world) } }),
+  'nodes.create': ({ ids, ...world }) => {
+    const body = { name: `node-${world.next()}`, locationId: ids['locationId'], maxMemoryMb: 1024, maxCpuCores: 2 }
+    return { body, otherBody: { ...body, name: 'other' } }
+  },
+  'nodes.delete': async (world) => ({ params: { nodeId: await node(world) } }),
+  'nodes.deployment_token': async (world) => ({
+    params: { nodeId: await node(world) },
+    body: { ttlSeconds: 60 },
+    otherBody: { ttlSeconds: 61 },
+  }),
+  'nodes.get': of('nodeId'),
+  'nodes.key_create': async (world) => ({ params: { nodeId: await node(world) }, otherBody: { regenerate: true } }),
+  'nodes.key_delete': async (world) => ({ params: { nodeId: await nodeWithKey(world) } }),
+  'nodes.key_get': of('nodeId'),
+  'nodes.list': () => empty,
+  'nodes.list_admin': () => empty,
+  'nodes.stats': of('nodeId'),
+  'nodes.update': async (world) => ({ params: { nodeId: await node(world) }, body: { description: 'rack 2' } }),
+  'roles.list': () => empty,
+  'roles.list_admin': () => empty,
+  'servers.create': (world) => {
+    const body = {
+      name: named(world),
+      templateId: world.ids['templateId'],
+      nodeId: world.ids['nodeId'],
+      locationId: world.ids['locationId'],
+      primaryPort: 43_000 + world.next(),
+      ...SIZE,
+    }
+    return { body, otherBody: { ...body, primaryPort: 44_000 } }
+  },
+  'servers.delete': async (world) => ({ params: { serverId: (await freshServer(world, false)).id } }),
+  'servers.get': of('serverId'),
+  'servers.install': power(false, {}, { start: true }),
+  'servers.kill': power(true),
+  'servers.list': () => empty,
+  'servers.patch': async (world) => ({ params: { serverId: (await freshServer(world, false)).id }, body: { name: named(world) } }),
+  'servers.power': power(false, { action: 'start' }, { action: 'stop' }),
+  'servers.reinstall': power(false, {}, { start: true }),
+  'servers.restart': power(true),
+  'servers.start': power(false),
+  'servers.stats': of('serverId'),
+  'servers.stop': power(true),
+  'servers.update': async (world) => ({ params: { serverId: (await freshServer(world, false)).id }, body: { name: named(world) } }),
+  'setup.complete': async () => {
+    const setupToken = 'the-setup-token-of-this-test'
+    const at = await startPanel({ empty: true, env: { PANEL_SETUP_TOKEN: setupToken } })
+    const body = { setupToken, email: 'root@example.org', username: 'root', password: PASSWORD }
+    return { token: null, at, body, otherBody: { ...body, panelName: 'other' } }
+  },
+  'setup.status': () => ({ token: null }),
+  'templates.create': (world) => ({
+    body: { name: named(world), startup: 'sleep 1' },
+    otherBody: { name: named(world), startup: 'sleep 2' },
+  }),
+  'templates.delete': async (world) => ({ params: { templateId: await template(world) } }),
+  'templates.get': of('templateId'),
+  'templates.list': () => empty,
+  'templates.update': async (world) => ({ params: { templateId: await template(world) }, body: { name: named(world) } }),
+  'users.create': (world) => {
+    const body = (name: string) => ({ email: `${name}@example.org`, username: name, password: PASSWORD })
+    return { body: body(named(world)), otherBody: body(named(world)) }
+  },
+  'users.get': of('userId'),
+  'users.list': () => empty,
+}
+
+async function nest(world: World): Promise<string> {
+  return (await world.admin.call(createNest, { body: { name: named(world) } })).id
+}
+
+async function template(world: World): Promise<string> {
+  return (await world.admin.call(createTemplate, { body: { name: named(world), startup: 'sleep 1' } })).id
+}

@@ -1,0 +1,176 @@
+import fc from 'fast-check'
+import { afterAll, beforeAll, describe, expect, it } from 'vitest'
+import { type Endpoint, isDeclared } from '../../src/shared/contract.ts'
+import { endpoints, streams } from '../../src/shared/endpoints.ts'
+import { startPanel, type TestPanel } from '../panel.ts'
+import { callEndpoint, methodOf, type Reply, send } from './http-call.ts'
+import { VALID } from './inputs.ts'
+import { isObject } from './json-schema.ts'
+import { buildWorld, paramsOf, unknownParams, type World } from './world.ts'
+
+let panel: TestPanel
+let world: World
+beforeAll(async () => {
+  panel = await startPanel()
+  world = await buildWorld(panel)
+})
+afterAll(() => panel.close())
+
+const withBody = endpoints.filter(({ body }) => isDeclared(body))
+const withQuery = [...endpoints, ...streams].filter(({ query }) => isDeclared(query))
+const withParams = [...endpoints, ...streams].filter(({ params }) => Object.keys(params).length > 0)
+
+const deep = `${'['.repeat(5000)}${']'.repeat(5000)}`
+const deepObject = `${'{"a":'.repeat(5000)}1${'}'.repeat(5000)}`
+
+/** Bodies as text on the wire. */
+const BODIES: readonly string[] = [
+  '', 'null', 'true', '0', '-1e400', '"text"', '[]', '[[]]', '[{}]', '{}', '{', '}', '{"a":', "{'a':1}", '\u0000', '{"\u0000":1}',
+  'undefined', 'NaN', '{"__proto__":{"admin":true}}', '{"constructor":{"prototype":{"admin":true}}}', '{"a":1}{"b":2}', deep,
+  deepObject, `"${'x'.repeat(900_000)}"`, `{"name":"${'x'.repeat(900_000)}"}`, '\ufeff{}', '{"name":"\ud800"}',
+] // biome-ignore format: a list
+
+/** Values for a field whose type is another one. */
+const VALUES: readonly unknown[] = [
+  null, true, 0, -1, 1.5, 1e308, 2 ** 53, '', ' ', 'x'.repeat(100_000), 'nul\u0000byte', '\ud800', '../../etc/passwd', "' or 1=1 --",
+  [], {}, [null], [[]], { a: 1 }, { toString: 1 }, Array(2000).fill('x'), '9'.repeat(400), 'NaN', '2024-13-45T00:00:00Z',
+] // biome-ignore format: a list
+
+describe('a body that is no request', () => {
+  it.each(withBody)('is refused by $id and never breaks it', { timeout: 120_000 }, async (endpoint) => {
+    for (const body of BODIES) {
+      const reply = await call(endpoint, body)
+      if (body === '') expect(reply.status).not.toBe(500)
+      else judge(reply, endpoint, 'body', isJson(body) ? endpoint.body.safeParse(JSON.parse(body)).success : false, body.slice(0, 80))
+    }
+  })
+
+  it.each(withBody)('is refused by $id when it is no JSON by its content type', async (endpoint) => {
+    for (const type of ['text/plain', 'application/x-www-form-urlencoded', 'multipart/form-data', 'application/xml', 'nonsense']) {
+      const params = paramsOf(world, endpoint)
+      const headers = { 'content-type': type }
+      const reply = await callEndpoint(panel.url, endpoint, { params, body: 'a=1' }, { token: panel.adminToken, headers })
+      judge(reply, endpoint, 'body', false, type)
+    }
+  })
+
+  it.each(withBody)('is refused by $id when one field of a valid one is of another kind', { timeout: 120_000 }, async (endpoint) => {
+    const valid = sample(endpoint)
+    for (const field of fieldsOf(endpoint)) {
+      for (const value of VALUES) {
+        const body = { ...valid, [field]: value }
+        const asSent: unknown = JSON.parse(JSON.stringify(body))
+        judge(await call(endpoint, JSON.stringify(body)), endpoint, 'body', endpoint.body.safeParse(asSent).success, field)
+      }
+    }
+  })
+
+  it.each(withBody)('is refused by $id whatever JSON it is', { timeout: 120_000 }, async (endpoint) => {
+    const valid = sample(endpoint)
+    const json = fc.jsonValue({ maxDepth: 3, stringUnit: 'binary' })
+    const bent = fc.dictionary(fc.constantFrom(...fieldsOf(endpoint), 'more'), json, { minKeys: 1 })
+    const bodies = fc.oneof(json, bent, bent.map((change) => ({ ...valid, ...change })))
+    await fc.assert(
+      fc.asyncProperty(bodies, async (body) => {
+        const text = JSON.stringify(body)
+        judge(await call(endpoint, text), endpoint, 'body', endpoint.body.safeParse(JSON.parse(text)).success, text)
+      }),
+      { numRuns: 40 },
+    )
+  })
+})
+
+describe('a query that is none', () => {
+  const texts = ['', ' ', '0', '-1', '1.5', 'x', 'true', '[]', '{}', '99999999999999999999', '\u0000', 'x'.repeat(3000), '%', '__proto__', "' or 1=1 --"]
+
+  it.each(withQuery)('is refused by $id and never breaks it', { timeout: 120_000 }, async (one) => {
+    const params = one.id === 'servers.delete' ? unknownParams(one) : paramsOf(world, one)
+    for (const field of [...Object.keys(shapeOf(one.query)), '__proto__', 'constructor', 'more']) {
+      for (const text of texts) {
+        const url = `${path(one.path, params)}?${encodeURIComponent(field)}=${encodeURIComponent(text)}`
+        const reply = await send({ method: methodOf(one), url, token: panel.adminToken })
+        const fits = one.query.safeParse(Object.fromEntries(new URL(url).searchParams)).success
+        judge(reply, one, 'query', fits, `${field}=${text.slice(0, 40)}`)
+      }
+      const twice = `${path(one.path, params)}?${field}=1&${field}=2`
+      const reply = await send({ method: methodOf(one), url: twice, token: panel.adminToken })
+      judge(reply, one, 'query', one.query.safeParse({ [field]: ['1', '2'] }).success || field === '__proto__', `${field} twice`)
+    }
+  })
+})
+
+describe('a path that names nothing', () => {
+  const ids = ['%00', '%20', 'a%2fb', '..%2f..', '%F0%9F%98%80', "'", '%22', 'x'.repeat(65), 'x'.repeat(150), '%7B%7D', '__proto__!', '%0A']
+
+  it.each(withParams)('is refused by $id and never breaks it', async (one) => {
+    for (const [name] of Object.entries(one.params)) {
+      for (const id of ids) {
+        const url = path(one.path, { ...unknownParams(one), [name]: id })
+        const reply = await send({ method: methodOf(one), url, token: panel.adminToken })
+        judge(reply, one, 'params', false, id)
+        expect(reply.json?.details?.map(({ field }) => field)).toContain(`params.${name}`)
+      }
+      for (const id of ['%', '%ff', '%c0%af', '%zz', 'x'.repeat(500)]) {
+        const url = path(one.path, { ...unknownParams(one), [name]: id })
+        const reply = await send({ method: methodOf(one), url, token: panel.adminToken })
+        expect([400, 404, 414], id).toContain(reply.status)
+        expect(reply.json, `${id}: ${reply.text}`).toMatchObject({ success: false, requestId: expect.any(String) })
+      }
+    }
+  })
+})
+
+/** Junk is told from what merely looks odd by the endpoint's own schema; either way nothing breaks. */
+function judge(reply: Reply, one: { readonly id: string }, part: string, fits: boolean, what: string): void {
+  const told = `${one.id} with ${what}: ${reply.text.slice(0, 300)}`
+  expect(reply.status, told).not.toBe(500)
+  expect(reply.json?.code, told).not.toBe('INTERNAL_ERROR')
+  if (fits) return
+  expect([reply.status, reply.json?.code], told).toEqual([400, 'VALIDATION_ERROR'])
+  expect(reply.json?.details?.length, told).toBeGreaterThan(0)
+  for (const { field, message } of reply.json?.details ?? []) {
+    expect(field.split('.')[0], told).toBe(part)
+    expect(message, told).not.toBe('')
+  }
+}
+
+function call(endpoint: Endpoint, body: string): Promise<Reply> {
+  const params = paramsOf(world, endpoint)
+  const headers = { 'content-type': 'application/json' }
+  return callEndpoint(panel.url, endpoint, { params, body }, { token: panel.adminToken, headers })
+}
+
+/** The fields of a valid body, as far as one can be had without making anything. */
+function sample(endpoint: Endpoint): Readonly<Record<string, unknown>> {
+  const pure = new Set(['locations.create', 'nests.create', 'templates.create', 'nodes.create', 'servers.create', 'users.create', 'api_keys.create'])
+  const made = pure.has(endpoint.id) ? VALID[endpoint.id]?.(world) : undefined
+  const body = made instanceof Promise || made === undefined ? undefined : made.body
+  return isObject(body) ? body : {}
+}
+
+function fieldsOf(endpoint: Endpoint): string[] {
+  const fields = Object.keys(shapeOf(endpoint.body))
+  expect(fields.length, endpoint.id).toBeGreaterThan(0)
+  return fields
+}
+
+/** The fields of an object schema, also of one with a default for the whole. */
+function shapeOf(schema: unknown): Readonly<Record<string, unknown>> {
+  if (typeof schema !== 'object' || schema === null) return {}
+  if ('shape' in schema && isObject(schema.shape)) return schema.shape
+  const inner = 'def' in schema && isObject(schema.def) ? schema.def['innerType'] : undefined
+  return inner === undefined ? {} : shapeOf(inner)
+}
+
+function path(template: string, params: Readonly<Record<string, string>>): string {
+  return `${panel.url}${template.replace(/:(\w+)/g, (_, name: string) => params[name] ?? '')}`
+}
+
+function isJson(text: string): boolean {
+  try {
+    JSON.parse(text)
+    return true
+  } catch {
+    return false // the question was whether
+  }
+}

@@ -1,0 +1,198 @@
+import { afterAll, beforeAll, describe, expect, it } from 'vitest'
+import { z } from 'zod'
+import { API_ONLY, coverage } from '../../src/cli/coverage.ts'
+import { TAGS } from '../../src/shared/contract.ts'
+import { endpoints, streams } from '../../src/shared/endpoints.ts'
+import { ERRORS } from '../../src/shared/errors.ts'
+import { toOpenApi } from '../../src/shared/openapi.ts'
+import { PERMISSIONS } from '../../src/shared/permissions.ts'
+import { startPanel, type TestPanel } from '../panel.ts'
+import { DIST } from '../run-panel.ts'
+import { methodOf, send } from './http-call.ts'
+import { isKeyword, isObject, problems, type Schema, walkSchemas } from './json-schema.ts'
+
+type DaemonModule = typeof import('../../src/daemon/main.ts')
+type ConfigModule = typeof import('../../src/daemon/config.ts')
+type LogModule = typeof import('../../src/daemon/core/log.ts')
+
+const all = [...endpoints, ...streams]
+
+let panel: TestPanel
+beforeAll(async () => {
+  panel = await startPanel()
+})
+afterAll(() => panel.close())
+
+describe('the registry', () => {
+  it('is not empty and names each endpoint and each way to it once', () => {
+    expect(endpoints.length).toBeGreaterThan(50)
+    expect(streams.length).toBeGreaterThan(2)
+    const ids = all.map(({ id }) => id)
+    expect(new Set(ids).size).toBe(ids.length)
+    const ways = all.map((one) => `${methodOf(one)} ${one.path.replace(/:\w+/g, ':id')}`)
+    expect(new Set(ways).size).toBe(ways.length)
+  })
+
+  it('has one command for each endpoint, or says why it has none', () => {
+    const covered = coverage()
+    for (const { id } of all) {
+      const reason = API_ONLY[id]
+      expect([id, covered.get(id)?.length ?? 0]).toEqual([id, reason === undefined ? 1 : 0])
+      if (reason !== undefined) expect(reason.length).toBeGreaterThan(10)
+    }
+  })
+
+  it.each(all)('$id keeps to the rules of declarations', (one) => {
+    expect(one.id).toMatch(/^[a-z_]+\.[a-z_]+$/)
+    expect(TAGS).toContain(one.tag)
+    expect(one.path).toMatch(/^\/api(\/[a-z-]+|\/:\w+)+$/)
+    expect(one.summary).toMatch(/^[A-Z].*[^.]$/)
+    expect([...one.path.matchAll(/:(\w+)/g)].map(([, name]) => name)).toEqual(Object.keys(one.params))
+    for (const code of one.errors) expect(Object.keys(ERRORS)).toContain(code)
+    for (const permission of needed(one.access)) expect(PERMISSIONS).toContain(permission)
+    if (one.kind === 'endpoint' && one.method !== 'GET') expect(one.audit).toHaveProperty('action')
+    if (one.kind === 'endpoint' && one.paged) {
+      const query = one.query.safeParse({})
+      expect(query.data).toMatchObject({ page: 1, limit: 50 })
+      expect(one.query.safeParse({ limit: '100000' }).data).toMatchObject({ limit: expect.toSatisfy((n) => n <= 200) })
+      for (const bad of [{ limit: '0' }, { limit: '-1' }, { limit: 'x' }, { page: '0' }]) {
+        expect(one.query.safeParse(bad).success).toBe(false)
+      }
+    }
+  })
+})
+
+describe('the wired daemon', () => {
+  it('has exactly one handler for each endpoint and stream', async () => {
+    const load = <T>(path: string): Promise<T> => import(`${DIST}/src/daemon/${path}`)
+    const { startDaemon } = await load<DaemonModule>('main.js')
+    const { readConfig } = await load<ConfigModule>('config.js')
+    const { createLog } = await load<LogModule>('core/log.js')
+    const log = createLog({ level: 'silent', format: 'json' })
+    const config = readConfig({ dataDir: `${panel.home}/wired`, listen: '127.0.0.1:0' }, { HOME: panel.home })
+    const { app, close } = await startDaemon(config, { log })
+    try {
+      expect(app.routes.map(({ endpoint }) => endpoint.id).sort()).toEqual(endpoints.map(({ id }) => id).sort())
+      expect(app.streamRoutes.map(({ stream }) => stream.id).sort()).toEqual(streams.map(({ id }) => id).sort())
+    } finally {
+      await close()
+    }
+  })
+})
+
+describe('the OpenAPI document', () => {
+  let document: Document
+  beforeAll(async () => {
+    const { status, json, headers } = await send({ method: 'GET', url: `${panel.url}/api/openapi.json` })
+    expect([status, headers.get('content-type')]).toEqual([200, 'application/json; charset=utf-8'])
+    document = Document.parse(json)
+  })
+
+  it('is that of this registry, as OpenAPI 3.1 of the version that the specification names', () => {
+    expect(document).toEqual(Document.parse(JSON.parse(JSON.stringify(toOpenApi(endpoints, streams)))))
+    expect(document.openapi).toMatch(/^3\.1\./)
+    expect(document.info.version).toBe('1.0.0')
+  })
+
+  it('has every endpoint and stream once, under its own tag', () => {
+    const found = Object.entries(document.paths).flatMap(([path, item]) =>
+      Object.entries(item).map(([method, operation]) => `${method.toUpperCase()} ${path} ${operation.operationId}`),
+    )
+    const wanted = all.map((one) => `${methodOf(one)} ${one.path.replace(/:(\w+)/g, '{$1}')} ${one.id}`)
+    expect(found.sort()).toEqual(wanted.sort())
+    for (const { name } of document.tags) expect(TAGS).toContain(name)
+    for (const operation of operations(document)) {
+      expect(document.tags.map(({ name }) => name)).toEqual(expect.arrayContaining(operation.tags))
+    }
+  })
+
+  it('declares every path parameter, and answers for success, refusal and failure', () => {
+    for (const [path, item] of Object.entries(document.paths)) {
+      for (const operation of Object.values(item)) {
+        const named = operation.parameters.filter((one) => one.in === 'path').map(({ name }) => name)
+        expect(named).toEqual([...path.matchAll(/\{(\w+)\}/g)].map(([, name]) => name))
+        const statuses = Object.keys(operation.responses)
+        expect(statuses.filter((status) => status.startsWith('2'))).toHaveLength(1)
+        expect(statuses).toEqual(expect.arrayContaining(['400', '429', '500']))
+        if (operation.security.length > 0) expect(statuses).toEqual(expect.arrayContaining(['401', '403']))
+      }
+    }
+  })
+
+  it('is made of JSON Schemas with known keywords and references that lead somewhere', () => {
+    const schemas = schemasOf(document)
+    expect(schemas.length).toBeGreaterThan(100)
+    for (const root of schemas) {
+      for (const { schema, path } of walkSchemas(root)) {
+        for (const keyword of Object.keys(schema)) {
+          expect(isKeyword(keyword) || keyword === 'id', `${path}: ${keyword}`).toBe(true)
+        }
+        if (typeof schema['pattern'] === 'string') new RegExp(schema['pattern'], 'u')
+        const ref = schema['$ref']
+        if (typeof ref !== 'string') continue
+        const base = ref.startsWith('#/components') ? document : root
+        expect(ref.slice(2).split('/').reduce<unknown>((at, name) => (isObject(at) ? at[name] : undefined), base)).toBeDefined()
+      }
+    }
+  })
+
+  it('describes refusals as they are', async () => {
+    const { json } = await send({ method: 'GET', url: `${panel.url}/api/nodes` })
+    expect(problems(document.components.schemas['Error'] ?? {}, json)).toEqual([])
+    expect(problems(document.components.schemas['Error'] ?? {}, { ...json, more: 1 })).toEqual(['$.more is not declared'])
+  })
+})
+
+const Schema = z.record(z.string(), z.unknown())
+const Content = z.record(z.string(), z.strictObject({ schema: Schema }))
+const Operation = z
+  .strictObject({
+    operationId: z.string(),
+    tags: z.array(z.string()).length(1),
+    summary: z.string().min(5),
+    'x-access': z.unknown(),
+    'x-events': z.record(z.string(), Schema).optional(),
+    security: z.array(z.record(z.string(), z.array(z.string()))),
+    parameters: z.array(
+      z.strictObject({ in: z.enum(['path', 'query']), name: z.string(), required: z.boolean(), schema: Schema }),
+    ),
+    requestBody: z.strictObject({ required: z.literal(true), content: Content }).optional(),
+    responses: z.record(z.string().regex(/^[2-5]\d\d$/), z.strictObject({ description: z.string().min(1), content: Content })),
+  })
+type Operation = z.infer<typeof Operation>
+
+/** The object model of OpenAPI 3.1 as far as we use it; anything else in the document is a mistake. */
+const Document = z.strictObject({
+  openapi: z.string(),
+  info: z.strictObject({ title: z.string(), version: z.string(), license: z.strictObject({ name: z.string(), identifier: z.string() }) }),
+  tags: z.array(z.strictObject({ name: z.string() })),
+  paths: z.record(z.string().startsWith('/api/'), z.partialRecord(z.enum(['get', 'post', 'put', 'patch', 'delete']), Operation)),
+  components: z.strictObject({
+    schemas: z.record(z.string(), Schema),
+    securitySchemes: z.record(z.string(), z.looseObject({ type: z.enum(['http', 'apiKey']) })),
+  }),
+})
+type Document = z.infer<typeof Document>
+
+function operations(document: Document): Operation[] {
+  return Object.values(document.paths).flatMap((item) => Object.values(item))
+}
+
+function schemasOf(document: Document): Schema[] {
+  return operations(document).flatMap((operation) => [
+    ...operation.parameters.map(({ schema }) => schema),
+    ...Object.values(operation['x-events'] ?? {}),
+    ...[operation.requestBody, ...Object.values(operation.responses)].flatMap((part) =>
+      Object.values(part?.content ?? {}).map(({ schema }) => schema),
+    ),
+  ])
+}
+
+function needed(access: (typeof all)[number]['access']): readonly string[] {
+  if (typeof access === 'string') return []
+  if ('panel' in access) return [access.panel]
+  if ('anyOf' in access) return access.anyOf
+  if ('server' in access) return access.server
+  if ('node' in access) return [access.node]
+  return access.serverByBody.possible
+}

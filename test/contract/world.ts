@@ -1,0 +1,153 @@
+import { createAllocations, listAllocations } from '../../src/shared/api/allocations.ts'
+import { createApiKey, getMyPermissions } from '../../src/shared/api/api-keys.ts'
+import { getMe, listSessions, login } from '../../src/shared/api/auth.ts'
+import { createLocation } from '../../src/shared/api/locations.ts'
+import { createNode } from '../../src/shared/api/nodes.ts'
+import { createServer, getServer, type Server } from '../../src/shared/api/servers.ts'
+import { createNest, createTemplate } from '../../src/shared/api/templates.ts'
+import { createUser } from '../../src/shared/api/users.ts'
+import type { Client } from '../../src/shared/client.ts'
+import type { Endpoint, StreamEndpoint } from '../../src/shared/contract.ts'
+import { systemClock } from '../../src/shared/time.ts'
+import type { TestPanel } from '../panel.ts'
+
+export const PASSWORD = 'Correct-horse-1'
+
+/** A game that echoes its console, and ends on `stop`. */
+const ECHO = 'echo ready; while read -r line; do echo "got $line"; [ "$line" = stop ] && exit 0; done'
+
+/** One row of each kind, so that every path of the API can be filled in. */
+export interface World {
+  readonly panel: TestPanel
+  readonly admin: Client
+  /** The ids by the names of path parameters. */
+  readonly ids: Readonly<Record<string, string>>
+  /** A session of somebody who holds no permission and owns nothing. */
+  readonly powerless: string
+  readonly powerlessId: string
+  /** A number that no earlier call got: names and ports that are not taken. */
+  next(): number
+}
+
+/** Builds it through the API. */
+export async function buildWorld(panel: TestPanel): Promise<World> {
+  const admin = panel.client
+  let count = 0
+  const next = (): number => ++count
+  const location = await admin.call(createLocation, { body: { name: 'Bonn' } })
+  const spare = await admin.call(createNode, {
+    body: { name: 'spare', locationId: location.id, maxMemoryMb: 8192, maxCpuCores: 64 },
+  })
+  await admin.call(createAllocations, { params: { nodeId: spare.id }, body: { ip: '127.0.0.1', ports: '40000' } })
+  const allocations = await admin.page(listAllocations, { params: { nodeId: spare.id } })
+  const nest = await admin.call(createNest, { body: { name: 'Games' } })
+  const template = await admin.call(createTemplate, {
+    body: {
+      name: 'Echo',
+      startup: ECHO,
+      stopCommand: 'stop',
+      startupDetection: { done: [{ kind: 'contains', value: 'ready' }] },
+      nestId: nest.id,
+    },
+  })
+  const powerless = await signIn(panel, 'powerless')
+  const [session] = (await panel.as(powerless.token).page(listSessions)).data
+  const key = await admin.call(createApiKey, { body: { name: 'some key', permissions: ['server.read'] } })
+  const server = await admin.call(createServer, {
+    body: {
+      name: 'first',
+      templateId: template.id,
+      nodeId: spare.id,
+      locationId: location.id,
+      primaryPort: 40_100,
+      ...SIZE,
+    },
+  })
+  const ids = {
+    allocationId: allocations.data[0]?.id ?? '',
+    keyId: key.id,
+    locationId: location.id,
+    nestId: nest.id,
+    nodeId: spare.id,
+    serverId: server.id,
+    sessionId: session?.id ?? '',
+    templateId: template.id,
+    userId: powerless.id,
+  }
+  return { panel, admin, ids, powerless: powerless.token, powerlessId: powerless.id, next }
+}
+
+export const SIZE = { allocatedMemoryMb: 64, allocatedCpuCores: 0.1, allocatedDiskMb: 64 } as const
+
+/** A fresh account without roles, signed in. */
+export async function signIn(panel: TestPanel, username: string): Promise<{ id: string; token: string }> {
+  const email = `${username}@example.org`
+  const { id } = await panel.client.call(createUser, { body: { email, username, password: PASSWORD } })
+  const { token } = await panel.as(undefined).call(login, { body: { email, password: PASSWORD } })
+  return { id, token }
+}
+
+/** A key of the administrator that holds exactly these. */
+export async function keyWith(panel: TestPanel, permissions: readonly string[]): Promise<string> {
+  const body = { name: 'exact', permissions: [...permissions], rateLimitEnabled: false }
+  return (await panel.client.call(createApiKey, { body })).key
+}
+
+/** The path parameters of an endpoint, filled from the world. */
+export function paramsOf(world: World, endpoint: Endpoint | StreamEndpoint): Record<string, string> {
+  return Object.fromEntries(
+    Object.keys(endpoint.params).map((name) => {
+      const id = world.ids[name]
+      if (id === undefined) throw new Error(`the world has no ${name}`)
+      return [name, id]
+    }),
+  )
+}
+
+/** The same with ids that nothing has. */
+export function unknownParams(endpoint: Endpoint | StreamEndpoint): Record<string, string> {
+  return Object.fromEntries(Object.keys(endpoint.params).map((name) => [name, 'nobody_has_this']))
+}
+
+/** A server on the panel's own node, in the wished status. */
+export async function freshServer(world: World, start: boolean): Promise<Server> {
+  const { panel, admin, ids } = world
+  const number = world.next()
+  const server = await admin.call(createServer, {
+    body: {
+      name: `fresh ${number}`,
+      templateId: ids['templateId'] ?? '',
+      nodeId: panel.nodeId,
+      locationId: panel.locationId,
+      primaryPort: 41_000 + number,
+      start,
+      ...SIZE,
+    },
+  })
+  await reaches(world, server.id, start ? 'running' : 'stopped')
+  return server
+}
+
+/** Waits until the server has that status. */
+export async function reaches(world: World, serverId: string, status: string): Promise<void> {
+  await until(async () => {
+    const server = await world.admin.call(getServer, { params: { serverId } })
+    if (server.status === 'error' || server.status === 'crashed') throw new Error(`${server.status}: ${server.reason}`)
+    return server.status === status
+  }, `${serverId} is ${status}`)
+}
+
+/** Polls until the condition holds. */
+export async function until(condition: () => Promise<boolean> | boolean, what: string): Promise<void> {
+  const deadline = systemClock.monotonicMs() + 30_000
+  while (!(await condition())) {
+    if (systemClock.monotonicMs() > deadline) throw new Error(`it did not come to pass: ${what}`)
+    await systemClock.sleep(20)
+  }
+}
+
+/** The id of the account that the panel's own key belongs to. */
+export async function adminId(panel: TestPanel): Promise<string> {
+  await panel.client.call(getMyPermissions)
+  return (await panel.client.call(getMe)).id
+}

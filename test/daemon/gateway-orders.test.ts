@@ -1,0 +1,159 @@
+import { afterAll, afterEach, beforeAll, expect, test } from 'vitest'
+import { startServer } from '../../src/shared/api/power.ts'
+import { startPanel, type TestPanel } from '../panel.ts'
+import { type AgentPeer, report } from './agent-peer.ts'
+import type { ConsoleReader } from './console-reader.ts'
+import { eventually, GatewayStage } from './gateway-stage.ts'
+
+let panel: TestPanel
+let stage: GatewayStage
+beforeAll(async () => {
+  panel = await startPanel()
+  stage = new GatewayStage(panel)
+})
+afterAll(() => panel.close())
+afterEach(() => stage.clear())
+
+test('stores events in order, acknowledges them, and leaves out what it has', async () => {
+  const node = await stage.node()
+  const game = await stage.server(node)
+  const peer = await stage.connect(node)
+  await peer.enter()
+  for (const command of await peer.until('the commands', () => peer.of('command'))) peer.finish(command)
+  const states = ['starting', 'running', 'stopping', 'offline'] as const
+  let last = 0
+  for (let round = 0; round < 100; round++) {
+    const power = states[round % 4] ?? 'offline'
+    const event = {
+      type: 'server.state' as const,
+      report: report(game.id, { power }),
+      previous: 'offline' as const,
+      commandId: null,
+    }
+    last = peer.event(event)
+  }
+  last = peer.event({ type: 'server.state', report: report(game.id, { pid: 7 }), previous: 'offline', commandId: null })
+  await peer.until('the last acknowledgement', () => peer.of('event.ack').some(({ seq }) => seq === last))
+  const acks = peer.of('event.ack').map(({ seq }) => seq)
+  expect(acks).toEqual([...acks].sort((a, b) => a - b))
+  peer.event(
+    { type: 'server.state', report: report(game.id, { power: 'offline' }), previous: 'running', commandId: null },
+    1,
+  )
+  await peer.until('the repeated one', () => peer.of('event.ack').length > acks.length)
+  expect(await stage.serverNow(game)).toMatchObject({ powerState: 'running', pid: 7 })
+  await peer.leave()
+  const again = await stage.connect(node)
+  expect(await again.enter({ lastEvent: last, servers: [report(game.id)] })).toBe(last)
+})
+
+test('tells the history before the snapshot when older events are still to come', async () => {
+  const node = await stage.node()
+  const game = await stage.server(node)
+  const peer = await stage.connect(node)
+  await peer.enter({ lastEvent: 1, servers: [report(game.id, { power: 'running', pid: 2 })] })
+  expect((await stage.serverNow(game)).powerState).toBe('offline')
+  peer.event({
+    type: 'server.state',
+    report: report(game.id, { power: 'starting', pid: 2 }),
+    previous: 'offline',
+    commandId: null,
+  })
+  await eventually(
+    () => stage.serverNow(game),
+    ({ powerState }) => powerState === 'running',
+  )
+})
+
+test('sends a command until it is accepted, with one id over connections, and stores its end', async () => {
+  const node = await stage.node()
+  const { nodeId } = node
+  const peer = await stage.connect(node)
+  const game = await stage.server(node)
+  await peer.enter({ servers: [report(game.id, { power: 'offline', generation: 1 })] })
+  for (const { id } of peer.of('command')) peer.send({ type: 'command.accepted', id })
+  const { commandId } = await panel.client.call(startServer, { params: { serverId: game.id }, body: {} })
+  const mine = (of: AgentPeer) => of.of('command').filter(({ id }) => id === commandId)
+  await peer.until('the command to be sent twice', () => mine(peer).length >= 2)
+  await peer.leave()
+  const again = await stage.connect(node)
+  await again.enter({ servers: [report(game.id, { power: 'offline' })] })
+  const [command] = await again.until('the command after a reconnect', () => mine(again).length > 0 && mine(again))
+  expect(command?.command).toMatchObject({ op: 'start', spec: { serverId: game.id } })
+  if (command === undefined) throw new Error('no command')
+  const seq = again.finish(command)
+  await again.until('the acknowledgement', () => again.of('event.ack').some((ack) => ack.seq >= seq))
+  await again.leave()
+  const third = await stage.connect(node)
+  await third.enter({ servers: [report(game.id)] })
+  await stage.online(nodeId, true)
+  expect(mine(third)).toEqual([])
+})
+
+test('what a lost journal had accepted is told as interrupted', async () => {
+  const node = await stage.node()
+  const peer = await stage.connect(node)
+  const game = await stage.server(node)
+  await peer.enter({ servers: [report(game.id, { power: 'offline' })] })
+  for (const command of peer.of('command')) peer.finish(command)
+  const { commandId } = await panel.client.call(startServer, { params: { serverId: game.id }, body: {} })
+  await peer.until('the command', () => peer.of('command').some(({ id }) => id === commandId))
+  peer.send({ type: 'command.accepted', id: commandId })
+  const seq = peer.event({
+    type: 'server.state',
+    report: report(game.id, { power: 'offline' }),
+    previous: 'offline',
+    commandId: null,
+  })
+  await peer.until('the acknowledgement', () => peer.of('event.ack').some((ack) => ack.seq >= seq))
+  await peer.leave()
+  const events = await stage.follow(game.id)
+  const again = await stage.connect(node)
+  expect(await again.enter({ journalId: 'journal-2', servers: [report(game.id, { power: 'offline' })] })).toBe(0)
+  expect(await ended(events, commandId)).toMatchObject({ ok: false, code: 'INTERRUPTED', op: 'start' })
+  expect(again.of('command').filter(({ id }) => id === commandId)).toEqual([])
+})
+
+test('an order that a lost journal still names goes on', async () => {
+  const node = await stage.node()
+  const peer = await stage.connect(node)
+  const game = await stage.server(node)
+  await peer.enter({ servers: [report(game.id, { power: 'offline' })] })
+  for (const command of peer.of('command')) peer.finish(command)
+  const { commandId } = await panel.client.call(startServer, { params: { serverId: game.id }, body: {} })
+  await peer.until('the command', () => peer.of('command').some(({ id }) => id === commandId))
+  peer.send({ type: 'command.accepted', id: commandId })
+  const seq = peer.event({
+    type: 'server.state',
+    report: report(game.id, { power: 'offline' }),
+    previous: 'offline',
+    commandId: null,
+  })
+  await peer.until('the acknowledgement', () => peer.of('event.ack').some((ack) => ack.seq >= seq))
+  await peer.leave()
+  const events = await stage.follow(game.id)
+  const again = await stage.connect(node)
+  await again.enter({ journalId: 'journal-2', commands: [commandId], servers: [report(game.id, { power: 'offline' })] })
+  again.event({ type: 'command.done', commandId, serverId: game.id, ok: true, noop: false, error: null })
+  expect(await ended(events, commandId)).toMatchObject({ ok: true, code: null })
+})
+
+test('servers of a node that goes become unknown, and what they are when it is back', async () => {
+  const node = await stage.node()
+  const game = await stage.server(node)
+  const peer = await stage.connect(node)
+  await peer.enter({ servers: [report(game.id)] })
+  await stage.status(game, 'running')
+  peer.socket.terminate()
+  const away = await stage.status(game, 'unknown')
+  expect(away.lastKnownStatus).toBe('running')
+  await (await stage.connect(node)).enter({ servers: [report(game.id)] })
+  await stage.status(game, 'running')
+})
+
+/** The news that the order has ended. */
+function ended(events: ConsoleReader, commandId: string): Promise<Record<string, unknown>> {
+  return events.until('the end of the order', (reader) => {
+    return reader.of('server_command_done').find(({ data }) => data['commandId'] === commandId)?.data
+  })
+}

@@ -1,0 +1,145 @@
+import fc from 'fast-check'
+import { afterAll, beforeAll, expect, test } from 'vitest'
+import { listServers, type Server } from '../../../src/shared/api/servers.ts'
+import type { Client } from '../../../src/shared/client.ts'
+import { PowerState, ServerActivity, ServerStatus, serverStatus } from '../../../src/shared/server-life.ts'
+import { raw, Stage, type StageNode } from './stage.ts'
+
+let stage: Stage
+let nodes: StageNode[]
+let servers: Server[]
+
+const NAMES = ['alpha', 'Beta', '100%_sure', 'gamma 1', 'Käsekuchen', 'ÄPFEL', 'zeta', 'plain']
+/** Characters that a name may not have come by import. */
+const IMPORTED = '100%_sure'
+
+beforeAll(async () => {
+  stage = await Stage.open()
+  nodes = [await stage.node(), await stage.node()]
+  const templates = [await stage.template(), await stage.template()]
+  servers = []
+  for (const [i, name] of NAMES.entries()) {
+    const made = await stage.create(at(templates, i), at(nodes, i), { name: name === IMPORTED ? 'x' : name })
+    if (name === IMPORTED) await stage.set(made.id, { name })
+    servers.push({ ...made, name })
+  }
+})
+afterAll(() => stage.close())
+
+function at<T>(list: readonly T[], i: number): T {
+  const item = list[i % list.length]
+  if (item === undefined) throw new Error('the list is empty')
+  return item
+}
+
+async function list(query: Record<string, unknown> = {}, client: Client = stage.admin) {
+  return await client.page(listServers, { query: query as never })
+}
+const names = async (query: Record<string, unknown>, client?: Client) => (await list(query, client)).data.map(({ name }) => name)
+
+test('answers pages, clamps the limit and refuses junk', async () => {
+  const seen: string[] = []
+  for (const page of [1, 2, 3]) {
+    const { data, pagination } = await list({ page, limit: 3 })
+    expect(pagination).toEqual({ page, limit: 3, total: 8, totalPages: 3 })
+    seen.push(...data.map(({ id }) => id))
+  }
+  expect(seen).toEqual(servers.map(({ id }) => id).reverse())
+  expect(await list({ page: 4, limit: 3 })).toMatchObject({ data: [], pagination: { total: 8 } })
+  expect((await list({ limit: 5000 })).pagination.limit).toBe(100)
+  for (const query of ['page=0', 'page=x', 'limit=0', 'limit=-1', 'limit=abc', 'page=1.5', 'status=happy', 'sort=uuid', 'order=up', `search=${'x'.repeat(201)}`]) {
+    expect({ query, status: (await raw(stage.panel, listServers, `/api/servers?${query}`)).status }).toEqual({ query, status: 400 })
+  }
+})
+
+test('finds parts of names, and beginnings of ids and uuids', async () => {
+  expect(await names({ search: 'eta', sort: 'name', order: 'asc' })).toEqual(['Beta', 'zeta'])
+  expect(await names({ search: '%' })).toEqual([IMPORTED])
+  expect(await names({ search: '0%_s' })).toEqual([IMPORTED])
+  expect(await names({ search: '_' })).toEqual([IMPORTED])
+  expect(await names({ search: '\\' })).toEqual([])
+  expect(await names({ search: 'BETA' })).toEqual(['Beta'])
+  expect(await names({ search: 'äse' })).toEqual(['Käsekuchen'])
+  expect(await names({ search: 'KÄSE' })).toEqual(['Käsekuchen'])
+  expect(await names({ search: 'äpfel' })).toEqual(['ÄPFEL'])
+  const some = at(servers, 3)
+  expect(await names({ search: some.id })).toEqual([some.name])
+  expect(await names({ search: some.id.slice(0, -1) })).toEqual([some.name])
+  expect(await names({ search: some.uuid })).toEqual([some.name])
+  expect(await names({ search: some.uuid.slice(0, 30) })).toEqual([some.name])
+  expect(await names({ search: some.uuid.slice(5) })).toEqual([])
+  expect(await names({ search: '' })).toHaveLength(8)
+})
+
+test('narrows by node, template, location and owner', async () => {
+  const [first, second] = [at(nodes, 0), at(nodes, 1)]
+  expect(await names({ nodeId: first.id })).toHaveLength(4)
+  expect(new Set((await list({ nodeId: second.id })).data.map(({ nodeId }) => nodeId))).toEqual(new Set([second.id]))
+  expect(await names({ templateId: at(servers, 0).templateId, nodeId: second.id })).toEqual([])
+  expect(await names({ locationId: stage.panel.locationId })).toHaveLength(8)
+  expect(await names({ locationId: 'loc_none' })).toEqual([])
+  expect(await names({ ownerId: at(servers, 0).ownerId })).toHaveLength(8)
+  expect(await names({ ownerId: 'usr_none' })).toEqual([])
+})
+
+test('orders by name, creation and status both ways', async () => {
+  const byName = ['100%_sure', 'alpha', 'Beta', 'gamma 1', 'Käsekuchen', 'plain', 'zeta', 'ÄPFEL']
+  expect(await names({ sort: 'name', order: 'asc' })).toEqual(byName)
+  expect(await names({ sort: 'name', order: 'desc' })).toEqual([...byName].reverse())
+  expect(await names({ sort: 'createdAt', order: 'asc' })).toEqual(NAMES)
+  await stage.set(at(servers, 4).id, { power: 'running' })
+  await stage.set(at(servers, 5).id, { crashed: 1 })
+  const statuses = (await list({ sort: 'status', order: 'asc' })).data.map(({ status }) => status)
+  expect(statuses).toEqual([...statuses].sort())
+  expect((await list({ sort: 'status', order: 'desc' })).data.map(({ status }) => status)).toEqual([...statuses].reverse())
+  expect(new Set(statuses)).toEqual(new Set(['crashed', 'running', 'stopped']))
+})
+
+test('shows each caller what he may read', async () => {
+  const own = await stage.create({ id: at(servers, 0).templateId }, at(nodes, 0), { name: 'own', ownerId: (await stage.person()).id })
+  const owner = await stage.person(['apikey.manage'])
+  await stage.set(own.id, { ownerId: owner.id })
+  const other = at(servers, 1)
+  const scoped = await stage.person([`server.read:${other.id}`])
+  const reader = await stage.person(['server.read'])
+  const nobody = await stage.person()
+  expect(await names({}, owner.client)).toEqual(['own'])
+  expect(await names({}, scoped.client)).toEqual([other.name])
+  expect(await names({}, reader.client)).toHaveLength(9)
+  expect(await list({}, nobody.client)).toMatchObject({ data: [], pagination: { total: 0 } })
+  expect(await names({ ownerId: owner.id }, nobody.client)).toEqual([])
+  expect(await names({}, await stage.key(owner.client, ['server.read']))).toEqual(['own'])
+  expect(await names({}, await stage.key(owner.client, ['console.read']))).toEqual([])
+  expect(await names({}, await stage.key(owner.client, [`server.read:${own.id}`]))).toEqual(['own'])
+  expect(await names({}, await stage.key(stage.admin, [`server.read:${other.id}`]))).toEqual([other.name])
+  await stage.admin.call(listServers, { query: { search: 'own' } as never })
+})
+
+test('the status in SQL is the status of the rules, for all facts', async () => {
+  const server = at(servers, 7)
+  const time = fc.constantFrom(null, '2026-01-01T00:00:00.000Z')
+  const facts = fc.record({
+    deletingAt: time,
+    archivedAt: time,
+    suspendedAt: time,
+    activity: fc.constantFrom(null, ...ServerActivity.options),
+    power: fc.constantFrom(...PowerState.options),
+    crashed: fc.boolean(),
+    failed: fc.boolean(),
+  })
+  const seen = new Set<string>()
+  await fc.assert(
+    fc.asyncProperty(facts, async (given) => {
+      await stage.set(server.id, { ...given, crashed: given.crashed ? 1 : 0, failed: given.failed ? 1 : 0 })
+      const status = serverStatus(given)
+      seen.add(status)
+      const found = await list({ status, search: server.id })
+      expect(found.data.map((row) => row.status)).toEqual([status])
+    }),
+    { numRuns: 300 },
+  )
+  expect(seen.size).toBeGreaterThan(8)
+  for (const status of ServerStatus.options) {
+    for (const row of (await list({ status })).data) expect(row.status).toBe(status)
+  }
+}, 30_000)

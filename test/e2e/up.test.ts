@@ -1,0 +1,223 @@
+import { type ChildProcess, spawn } from 'node:child_process'
+import { once } from 'node:events'
+import { chmod, chown, mkdtemp, rm, stat } from 'node:fs/promises'
+import { createServer } from 'node:net'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
+import { afterEach, beforeEach, describe, expect, it } from 'vitest'
+import { openPane } from '../cli/tui/pane.ts'
+import { queryDemo } from '../games/probe.ts'
+import { DIST, type Ran } from '../run-panel.ts'
+import { gone, isAlive, quietPort, until, userOf } from './wait.ts'
+
+const NOBODY = 65_534
+const PANEL = [process.execPath, join(DIST, 'bin', 'panel.js')]
+
+/** A person at a machine: a HOME of its own, and commands under that account. */
+class Person {
+  readonly home: string
+  readonly #prefix: readonly string[]
+  readonly #children: ChildProcess[] = []
+
+  static async arrive(uid: number | undefined): Promise<Person> {
+    const home = await mkdtemp(join(tmpdir(), 'panel-up-'))
+    await chmod(home, 0o711)
+    if (uid === undefined) return new Person(home, [])
+    await chown(home, uid, uid)
+    return new Person(home, ['setpriv', `--reuid=${uid}`, `--regid=${uid}`, '--clear-groups', '--'])
+  }
+
+  private constructor(home: string, prefix: readonly string[]) {
+    this.home = home
+    this.#prefix = prefix
+  }
+
+  get env(): Record<string, string> {
+    return { PATH: process.env['PATH'] ?? '', HOME: this.home, TERM: 'xterm' }
+  }
+
+  /** The command line as a shell would get it. */
+  line(...args: string[]): string {
+    return [...this.#prefix, ...PANEL, ...args].join(' ')
+  }
+
+  /** Runs a command to its end. */
+  async run(...args: string[]): Promise<Ran> {
+    const running = this.start(...args)
+    const [code, signal] = await once(running.child, 'close')
+    return { code, signal, stdout: running.stdout(), stderr: running.stderr() }
+  }
+
+  async json(...args: string[]) {
+    const ran = await this.run(...args, '-o', 'json')
+    expect(ran, ran.stderr).toMatchObject({ code: 0 })
+    return JSON.parse(ran.stdout)
+  }
+
+  /** Starts a command that stays. */
+  start(...args: string[]): { child: ChildProcess; stdout: () => string; stderr: () => string } {
+    const [file = '', ...rest] = [...this.#prefix, ...PANEL, ...args]
+    const child = spawn(file, rest, { env: this.env, cwd: this.home, stdio: ['ignore', 'pipe', 'pipe'] })
+    let [stdout, stderr] = ['', '']
+    child.stdout.on('data', (chunk: Buffer) => {
+      stdout += chunk.toString()
+    })
+    child.stderr.on('data', (chunk: Buffer) => {
+      stderr += chunk.toString()
+    })
+    this.#children.push(child)
+    return { child, stdout: () => stdout, stderr: () => stderr }
+  }
+
+  /** Starts `panel up` and waits for its screen. */
+  async up(...args: string[]): Promise<{ child: ChildProcess; screen: string; url: string }> {
+    const { child, stdout, stderr } = this.start('up', ...args)
+    const screen = await until(
+      'the screen',
+      async () => {
+        if (child.exitCode !== null) throw new Error(`ended: ${stdout()}${stderr()}`)
+        return stdout().includes('Ctrl-C') && stdout()
+      },
+      60_000,
+    )
+    return { child, screen, url: /http:\/\/\S+/.exec(screen)?.[0] ?? '' }
+  }
+
+  /** Ends what is left of this person. */
+  async leave(): Promise<void> {
+    const down = await this.run('down', '--servers')
+    for (const child of this.#children) {
+      if (child.exitCode === null && child.signalCode === null) {
+        child.kill('SIGKILL')
+        await once(child, 'exit')
+      }
+    }
+    await rm(this.home, { recursive: true, force: true })
+    expect(down, down.stderr).toMatchObject({ code: 0 })
+  }
+}
+
+/** Presses Ctrl-C. */
+async function interrupt(child: ChildProcess): Promise<number | null> {
+  child.kill('SIGINT')
+  await once(child, 'exit')
+  return child.exitCode
+}
+
+const people = process.getuid?.() === 0 ? [['root', undefined] as const, ['an ordinary user', NOBODY] as const] : [['an ordinary user', undefined] as const]
+
+describe.each(people)('panel up by %s', (_, uid) => {
+  let person: Person
+
+  beforeEach(async () => {
+    person = await Person.arrive(uid)
+  })
+
+  afterEach(async () => {
+    await person.leave()
+  })
+
+  it('runs a demo game that a person can list, attach to, detach from and stop', async () => {
+    const listen = `127.0.0.1:${await quietPort()}`
+    const { screen } = await person.up('--listen', listen)
+    expect(screen).toContain(listen)
+    expect(screen).toMatch(/demo +running +\S+:\d+/)
+    for (const next of ['panel servers list', 'panel console attach demo', 'panel servers create']) {
+      expect(screen).toContain(next)
+    }
+
+    const [demo] = await person.json('servers', 'list')
+    expect(demo).toMatchObject({ name: 'demo', status: 'running' })
+    expect(await userOf(demo.pid)).toBe(uid ?? (await userOf(demo.pid)))
+    if (process.getuid?.() === 0) expect(await userOf(demo.pid)).toBeGreaterThan(0)
+    expect(await queryDemo({ host: '127.0.0.1', port: demo.primaryPort })).toMatchObject({ name: 'Gold Rush' })
+
+    const pane = await openPane(100, 30, person.env)
+    try {
+      await pane.text(person.line('console', 'attach', 'demo'))
+      await pane.keys('Enter')
+      await pane.shows('takes players on', 20_000)
+      await pane.text('status')
+      await pane.keys('Enter')
+      await pane.shows('players', 10_000)
+      await pane.keys('C-]')
+      await pane.shows('detached from demo')
+    } finally {
+      await pane.close()
+    }
+    expect(await isAlive(demo.pid)).toBe(true)
+    expect(await person.json('servers', 'view', 'demo')).toMatchObject({ status: 'running', pid: demo.pid })
+
+    expect(await person.run('servers', 'power', 'stop', 'demo', '--wait')).toMatchObject({ code: 0 })
+    expect(await isAlive(demo.pid)).toBe(false)
+    expect(await person.json('servers', 'view', 'demo')).toMatchObject({ status: 'stopped', lastExitCode: 0 })
+  })
+
+  it('leaves its games at Ctrl-C, takes them up again, and shows its screen to a second one', async () => {
+    const listen = ['--listen', `127.0.0.1:${await quietPort()}`]
+    const first = await person.up(...listen)
+    const { pid, startedAt } = await person.json('servers', 'view', 'demo')
+    expect(await interrupt(first.child)).toBe(0)
+    expect(await isAlive(pid)).toBe(true)
+    expect((await person.run('servers', 'list')).code).toBe(13)
+
+    const second = await person.up(...listen)
+    expect(second.screen).toMatch(/demo +running/)
+    expect(await person.json('servers', 'view', 'demo')).toMatchObject({ pid, startedAt, status: 'running', crashCount: 0 })
+
+    const beside = await person.run('up')
+    expect(beside).toMatchObject({ code: 0, stderr: '' })
+    for (const text of [second.url, 'panel servers list', String(second.child.pid)]) expect(beside.stdout).toContain(text)
+
+    expect(await person.run('down')).toMatchObject({ code: 0 })
+    await until('the first one has ended', async () => second.child.exitCode === 0)
+    expect(await isAlive(pid)).toBe(true)
+
+    await person.up(...listen)
+    expect(await person.run('down', '--servers')).toMatchObject({ code: 0 })
+    await gone(pid)
+    expect(await person.run('down')).toMatchObject({ code: 0, stderr: expect.stringContaining('no panel runs') })
+  })
+
+  it('keeps its keys to itself', async () => {
+    await person.up('--listen', `127.0.0.1:${await quietPort()}`)
+    const data = join(person.home, '.local', 'share', 'panel')
+    const secrets = ['local.key', 'credential.key', 'db/panel.db'].map((name) => join(data, name))
+    for (const file of [...secrets, join(person.home, '.config', 'panel', 'credentials.yaml')]) {
+      const reachable = file.endsWith('panel.db') ? join(data, 'db') : file
+      expect((await stat(reachable)).mode & 0o077, reachable).toBe(0)
+    }
+  })
+})
+
+describe('panel up on a taken port', () => {
+  it('listens on the next one, and its commands find it', async () => {
+    const taken = createServer()
+    // When 7420 is taken by somebody else already, that serves as well.
+    await new Promise<void>((resolve) => taken.once('error', () => resolve()).listen(7420, '127.0.0.1', resolve))
+    const person = await Person.arrive(undefined)
+    try {
+      const { url } = await person.up()
+      expect(Number(new URL(url).port)).toBeGreaterThan(7420)
+      expect(await person.json('servers', 'list')).toHaveLength(1)
+      expect(await person.json('daemon', 'status')).toMatchObject({ status: 'running', url })
+    } finally {
+      await person.leave()
+      taken.close()
+    }
+  })
+
+  it('refuses a port that was asked for and is taken', async () => {
+    const port = await quietPort()
+    const taken = createServer().listen(port, '127.0.0.1')
+    await once(taken, 'listening')
+    const person = await Person.arrive(undefined)
+    try {
+      const ran = await person.run('up', '--listen', `127.0.0.1:${port}`)
+      expect(ran).toMatchObject({ code: 14, stderr: expect.stringContaining(String(port)) })
+    } finally {
+      await person.leave()
+      taken.close()
+    }
+  })
+})

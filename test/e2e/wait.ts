@@ -1,0 +1,64 @@
+import { readFile } from 'node:fs/promises'
+import { createServer } from 'node:net'
+
+/** Asks again and again until there is an answer that is neither `undefined` nor `false`; tells what was last seen when it gives up. */
+export async function until<T>(what: string, ask: () => Promise<T | undefined | false>, withinMs = 20_000): Promise<T> {
+  const deadline = performance.now() + withinMs
+  let last: unknown
+  for (;;) {
+    try {
+      const answer = await ask()
+      if (answer !== undefined && answer !== false) return answer
+      last = answer
+    } catch (error) {
+      last = error // it may be a daemon that is not back yet; told at the deadline
+    }
+    if (performance.now() > deadline) throw new Error(`not within ${withinMs} ms: ${what} (last: ${String(last)})`)
+    await pause(25)
+  }
+}
+
+/** For the pauses that are part of what is tried, such as the time between an order and a kill. */
+export function pause(ms: number): Promise<void> {
+  return new Promise((resolve) => setTimeout(resolve, ms))
+}
+
+/** Whether the process is there and no zombie. */
+export async function isAlive(pid: number): Promise<boolean> {
+  try {
+    const text = await readFile(`/proc/${pid}/stat`, 'utf8')
+    return !['Z', 'X'].includes(text.charAt(text.lastIndexOf(')') + 2))
+  } catch {
+    return false // no such process: that is the answer
+  }
+}
+
+/** Resolves when the process is gone. */
+export async function gone(pid: number): Promise<void> {
+  await until(`process ${pid} is gone`, async () => !(await isAlive(pid)))
+}
+
+/** The real user id of a process. */
+export async function userOf(pid: number): Promise<number> {
+  return Number(/^Uid:\s+(\d+)/m.exec(await readFile(`/proc/${pid}/status`, 'utf8'))?.[1])
+}
+
+/**
+ * A port of 127.0.0.1 that was free over TCP a moment ago, below the range that the kernel gives to outgoing connections:
+ * it stays free while a daemon that listens on it is away.
+ */
+export async function quietPort(): Promise<number> {
+  for (;;) {
+    const port = 20_000 + Math.floor(Math.random() * 12_000)
+    if (await canListen(port)) return port
+  }
+}
+
+/** Whether the port can be listened on now. */
+export function canListen(port: number): Promise<boolean> {
+  const server = createServer()
+  return new Promise((resolve) => {
+    server.once('error', () => resolve(false))
+    server.listen(port, '127.0.0.1', () => server.close(() => resolve(true)))
+  })
+}

@@ -1,0 +1,96 @@
+import fc from 'fast-check'
+import { expect } from 'vitest'
+import { createNodeKey } from '../../src/shared/api/nodes.ts'
+import { AgentPeer } from '../daemon/agent-peer.ts'
+import { type FaultNode, FaultPanel } from './fault-panel.ts'
+import { type FuzzCase, fuzzAnswers, fuzzCases } from './frame-fuzz.ts'
+import { FuzzClient } from './fuzz-client.ts'
+
+const GAME = `
+echo start >> starts
+echo ready
+while read -r line; do echo "got $line"; done
+while :; do sleep 1; done
+`
+/** Cases that are made at a time. */
+const CHUNK = 500
+/** How the daemon may end a connection that sends nonsense: protocol error, too large, no UTF-8, replaced, or our own end. */
+const CLOSES = [1001, 1007, 1009, 1002, 1005, 4400, 4401, 4409, 4426]
+
+/** Sends so many cases over so many nodes; the daemon must live, and the server of another node must not notice. */
+export async function fuzzGateway(count: number, seed: number, width: number): Promise<void> {
+  const panel = await FaultPanel.enter()
+  try {
+    const quiet = await panel.addMachine('quiet')
+    const server = await panel.makeServer(quiet, 'untouched', await panel.makeTemplate('quiet', GAME))
+    const before = await panel.server(server.id)
+    const told = await panel.events(server.id)
+    const pid = panel.daemonPid
+
+    const nodes = await makeNodes(panel, width)
+    const answers = fc.sample(fuzzAnswers(), { numRuns: 1000, seed })
+    const arbitrary = fuzzCases([server.id])
+    let asked = 0
+    const clients = nodes.map(
+      ({ node, key }) =>
+        new FuzzClient(panel.url, { id: node.id, key }, () => answers[asked++ % answers.length] ?? null),
+    )
+    for (let done = 0; done < count; done += CHUNK) {
+      const cases = fc.sample(arbitrary, { numRuns: Math.min(CHUNK, count - done), seed: seed + done })
+      await sendAll(panel, clients, cases)
+      expect(panel.daemonPid, `after the cases from seed ${seed + done}`).toBe(pid)
+      expect((await fetch(`${panel.url}/readyz`)).status).toBe(200)
+    }
+    for (const client of clients) await client.leave()
+    for (const { closes } of clients) for (const code of closes.keys()) expect(CLOSES).toContain(code)
+
+    const after = await panel.server(server.id)
+    expect({ ...after, resources: null }).toEqual({ ...before, resources: null })
+    expect(await panel.events(server.id)).toEqual(told)
+    expect((await panel.node(quiet)).isOnline).toBe(true)
+    expect(await panel.starts(quiet, server)).toBe(1)
+    await expectAllIn(panel, nodes)
+  } finally {
+    await panel.leave()
+  }
+}
+
+interface FuzzNode {
+  readonly node: FaultNode
+  readonly key: string
+}
+
+async function makeNodes(panel: FaultPanel, width: number): Promise<FuzzNode[]> {
+  const nodes: FuzzNode[] = []
+  for (let i = 0; i < width; i++) {
+    const node = await panel.addNode(`fuzz-${i}`)
+    const made = await panel.client.call(createNodeKey, { params: { nodeId: node.id }, body: {} })
+    nodes.push({ node, key: made.apiKey })
+  }
+  return nodes
+}
+
+async function sendAll(panel: FaultPanel, clients: readonly FuzzClient[], cases: readonly FuzzCase[]): Promise<void> {
+  let next = 0
+  const work = async (client: FuzzClient): Promise<void> => {
+    for (let aCase = cases[next++]; aCase !== undefined; aCase = cases[next++]) {
+      try {
+        await client.send(aCase)
+      } catch (error) {
+        throw new Error(`${String(error)} at ${String(aCase.data).slice(0, 2000)}\n${panel.log.slice(-2000)}`)
+      }
+    }
+  }
+  await Promise.all(clients.map(work))
+}
+
+/** An agent that keeps to the protocol is let in at every node, whatever was said there before. */
+async function expectAllIn(panel: FaultPanel, nodes: readonly FuzzNode[]): Promise<void> {
+  for (const { node, key } of nodes) {
+    const peer = await AgentPeer.connect(panel.url, node.id, key)
+    await peer.enter({ journalId: 'a-good-one' })
+    await panel.online(node)
+    await peer.leave()
+    await panel.online(node, false)
+  }
+}

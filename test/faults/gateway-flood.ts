@@ -1,0 +1,70 @@
+import { connect, type Socket } from 'node:net'
+import { GATEWAY_PATH } from '../../src/shared/frames.ts'
+
+const WRONG_KEY = `pnk_${'0'.repeat(26)}_${'A'.repeat(43)}`
+
+/** How a stranger knocks at the gateway. `from`: the loopback address that it comes from. */
+export interface Knock {
+  readonly url: string
+  readonly from: string
+  readonly nodeId: string
+}
+
+/** One upgrade request with a wrong key; resolves with the status of the refusal, 0 when the connection was just closed. */
+export function knock({ url, from, nodeId }: Knock, padding = 0): Promise<number> {
+  return new Promise((resolve) => {
+    const socket = connect({ port: Number(new URL(url).port), host: '127.0.0.1', localAddress: from })
+    let text = ''
+    socket.on('data', (part) => {
+      text += part.toString('latin1')
+    })
+    socket.on('error', () => socket.destroy())
+    socket.on('close', () => resolve(Number(/^HTTP\/1\.1 (\d+)/.exec(text)?.[1] ?? 0)))
+    socket.write(`${head(nodeId)}X-Node-Api-Key: ${WRONG_KEY}\r\n`)
+    if (padding > 0) socket.write(`X-Padding: ${'p'.repeat(padding)}\r\n`)
+    socket.write('\r\n')
+  })
+}
+
+/** So many knocks, `width` at a time; answers how often each status came. */
+export async function flood(about: Knock, count: number, width: number): Promise<Map<number, number>> {
+  const statuses = new Map<number, number>()
+  let left = count
+  const worker = async (): Promise<void> => {
+    while (left-- > 0) {
+      const status = await knock({ ...about, nodeId: left % 2 === 0 ? about.nodeId : `node_guess${left}` })
+      statuses.set(status, (statuses.get(status) ?? 0) + 1)
+    }
+  }
+  await Promise.all(Array.from({ length: width }, worker))
+  return statuses
+}
+
+/** Connections that begin a handshake and then send a byte now and then; end them with the result. */
+export function slowHandshakes({ url, from, nodeId }: Knock, count: number): () => void {
+  const sockets: Socket[] = []
+  for (let i = 0; i < count; i++) {
+    const socket = connect({ port: Number(new URL(url).port), host: '127.0.0.1', localAddress: from })
+    socket.on('error', () => socket.destroy())
+    socket.write(head(nodeId))
+    sockets.push(socket)
+  }
+  let dripping = true
+  const drip = (): void => {
+    for (const socket of sockets) if (socket.writable) socket.write('X')
+    if (dripping) setTimeout(drip, 200)
+  }
+  drip()
+  return () => {
+    dripping = false
+    for (const socket of sockets) socket.destroy()
+  }
+}
+
+function head(nodeId: string): string {
+  return (
+    `GET ${GATEWAY_PATH} HTTP/1.1\r\nHost: x\r\nConnection: Upgrade\r\nUpgrade: websocket\r\n` +
+    'Sec-WebSocket-Version: 13\r\nSec-WebSocket-Key: dGhlIHNhbXBsZSBub25jZQ==\r\n' +
+    `Sec-WebSocket-Protocol: panel-agent.v1\r\nX-Node-Id: ${nodeId}\r\n`
+  )
+}

@@ -1,0 +1,35 @@
+import { afterAll, beforeAll, describe, it } from 'vitest'
+import { FaultPanel } from './fault-panel.ts'
+import { type LosslessStage, PRINTER, printHostileText, printUnderFaults, trimWhileAway } from './lossless-run.ts'
+
+let stage: LosslessStage
+
+beforeAll(async () => {
+  const panel = await FaultPanel.enter({ PANEL_CONSOLE__LOG_MB: '1' })
+  const node = await panel.addMachine('box')
+  const templateId = await panel.makeTemplate('printer', PRINTER)
+  stage = { panel, node, server: await panel.makeServer(node, 'printer', templateId) }
+})
+
+afterAll(async () => {
+  await stage?.panel.leave()
+})
+
+describe('a console', () => {
+  it('loses and repeats no line while daemon, agent and a follower are killed and a viewer is slow', async () => {
+    const faults = [
+      [0.02, 'daemon'],
+      [0.4, 'agent'],
+      [0.7, 'follower'],
+    ] as const
+    await printUnderFaults(stage, 20_000, faults, { bytesPerSecond: 1024, forMs: 4000 })
+  })
+
+  it('tells a viewer who was away which lines were trimmed, once and exactly', async () => {
+    await trimWhileAway(stage, 60_000)
+  })
+
+  it('carries text without an end, a line of 1 MiB, invalid UTF-8, NUL bytes and escapes', async () => {
+    await printHostileText(stage)
+  })
+})

@@ -1,0 +1,30 @@
+import { afterAll, beforeAll, describe, it } from 'vitest'
+import { FaultPanel } from '../faults/fault-panel.ts'
+import { type LosslessStage, PRINTER, printUnderFaults } from '../faults/lossless-run.ts'
+
+let stage: LosslessStage
+
+beforeAll(async () => {
+  const panel = await FaultPanel.enter()
+  const node = await panel.addMachine('box')
+  const templateId = await panel.makeTemplate('printer', PRINTER)
+  stage = { panel, node, server: await panel.makeServer(node, 'printer', templateId) }
+})
+
+afterAll(async () => {
+  await stage?.panel.leave()
+})
+
+describe('a console of 200,000 lines', () => {
+  it('loses and repeats none while daemon, agent and follower are killed twice each', async () => {
+    const faults = [
+      [0.005, 'daemon'],
+      [0.1, 'agent'],
+      [0.25, 'follower'],
+      [0.4, 'daemon'],
+      [0.55, 'agent'],
+      [0.75, 'follower'],
+    ] as const
+    await printUnderFaults(stage, 200_000, faults, { bytesPerSecond: 1024, forMs: 20_000 })
+  })
+})
