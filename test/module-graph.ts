@@ -159,7 +159,7 @@ const PARTS: readonly Part[] = [
     name: 'daemon wiring',
     files: /^src\/daemon\/[^/]+$/,
     may: [SHARED, /^src\/daemon\//],
-    packages: ['fastify', 'yaml', 'zod'],
+    packages: ['@fastify/proxy-addr', 'fastify', 'yaml', 'zod'],
     node: true,
   },
   {

@@ -1,4 +1,4 @@
-import { backOff } from './crash.ts'
+import { backOff, untilRestart } from './crash.ts'
 import { AgentFailure } from './failure.ts'
 import { errorText } from './logger.ts'
 import type { GameServer } from './server.ts'
@@ -7,14 +7,14 @@ import { startGame } from './start.ts'
 /** Waits until a crashed server's next start is due, and starts it. An order that comes first ends the wait. */
 export function scheduleRestart(server: GameServer): void {
   const { clock, ending, log } = server.context
-  const dueAtMs = server.facts.nextRestartAtMs
-  if (dueAtMs === null) return
+  const waitMs = untilRestart(server.facts, clock.nowMs())
+  if (waitMs === null) return
   server.restartWait?.abort()
   const wait = new AbortController()
   server.restartWait = wait
   const signal = AbortSignal.any([wait.signal, server.gone.signal, ending])
   const restart = async (): Promise<void> => {
-    await clock.sleep(Math.max(0, dueAtMs - clock.nowMs()), signal)
+    await clock.sleep(waitMs, signal)
     if (signal.aborted) return
     await server.order(async (order) => {
       if (!signal.aborted && !order.aborted) await restartNow(server, order)

@@ -61,6 +61,16 @@ export function backOff(count: number, random: () => number): number {
   return Math.min(LAST_DELAY_MS, Math.round(base + base * 0.25 * random()))
 }
 
+/**
+ * How long until the next start that is due; `null` when none is. An instant that lies farther ahead than any wait comes
+ * from a clock that was set back since, and does not put the start off.
+ */
+export function untilRestart(facts: Pick<ServerFacts, 'nextRestartAtMs' | 'crashes'>, nowMs: number): number | null {
+  if (facts.nextRestartAtMs === null) return null
+  const longest = backOff(Math.max(1, facts.crashes.length), () => 1)
+  return Math.min(longest, Math.max(0, facts.nextRestartAtMs - nowMs))
+}
+
 /** How many crashes count now: none any more once the server has been up for five minutes. */
 export function crashCount(facts: ServerFacts, power: PowerState, nowMs: number): number {
   const readyAtMs = facts.launch?.readyAtMs ?? null

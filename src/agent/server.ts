@@ -2,7 +2,7 @@ import type { LogBounds, ServerExit, ServerReport } from '../shared/frames.ts'
 import type { PowerState, ServerActivity } from '../shared/server-life.ts'
 import type { ServerSpec } from '../shared/server-spec.ts'
 import type { ConsoleLog } from './console-log.ts'
-import { crashCount } from './crash.ts'
+import { crashCount, untilRestart } from './crash.ts'
 import { freshFacts, type ServerFacts } from './journal-record.ts'
 import { placeOf } from './layout.ts'
 import { errorText } from './logger.ts'
@@ -156,7 +156,6 @@ export class GameServer {
     const { clock } = this.context
     const record = this.#live?.run.record
     const game = record?.kind === 'game' ? record : undefined
-    const { nextRestartAtMs } = this.#facts
     return {
       serverId: this.id,
       generation: this.#facts.generation,
@@ -171,7 +170,7 @@ export class GameServer {
       crash: {
         count: crashCount(this.#facts, this.#power, clock.nowMs()),
         crashed: this.#facts.crashed,
-        nextRestartMs: nextRestartAtMs === null ? null : Math.max(0, nextRestartAtMs - clock.nowMs()),
+        nextRestartMs: untilRestart(this.#facts, clock.nowMs()),
       },
       console: this.#bounds,
     }

@@ -1,5 +1,5 @@
 import { once } from 'node:events'
-import { chmod, mkdir } from 'node:fs/promises'
+import { chmod, mkdir, open } from 'node:fs/promises'
 import type { AddressInfo } from 'node:net'
 import { join } from 'node:path'
 import { fileURLToPath } from 'node:url'
@@ -43,6 +43,7 @@ export async function startDaemon(config: Config, options: { log: Log; clock?: C
     await mkdir(folder, { recursive: true, mode: 0o700 })
     await chmod(folder, 0o700)
     const file = join(folder, 'panel.db')
+    await (await open(file, 'a', 0o600)).close() // its journal files get the same mode
     const schema = await migrate(file)
     if (schema.from !== schema.to)
       log.info({ from: schema.from, to: schema.to, snapshot: schema.snapshot }, 'database migrated')
@@ -71,7 +72,7 @@ export async function runDaemon(flags: ConfigFlags): Promise<number> {
       const { setupToken } = daemon.app
       process.stderr.write(
         `\nThis installation has no administrator yet. Its setup token (works once):\n\n    ${setupToken}\n\n` +
-          `Complete it with: panel setup --url ${daemon.url}\n\n`,
+          `Complete it with: panel setup --url ${daemon.url.replace(/\/\/(0\.0\.0\.0|\[::\])/, '//<address>')}\n\n`,
       )
     }
     if (!config.embeddedAgent) return stopSignal(log)

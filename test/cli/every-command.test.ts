@@ -227,7 +227,7 @@ describe('every command against a real daemon and agent', () => {
     expect(JSON.parse(await ok(['openapi']))).toHaveProperty('openapi', '3.1.0')
     expect(await ok(['commands'])).toContain('servers list')
     for (const shell of ['bash', 'zsh', 'fish']) expect(await ok(['completion', shell])).toContain('panel')
-    expect(await json(['version', '--check'])).toHaveProperty('version')
+    expect(await json(['version', '--check'])).toHaveProperty('cli')
   })
 
   it('an empty daemon: status, setup, down', async () => {
@@ -247,6 +247,9 @@ describe('every command against a real daemon and agent', () => {
       expect(await json(['setup', 'status'], { env })).toEqual({ setupRequired: false })
       expect(await json(['whoami', '--context', 'fresh'], BY_CONTEXT)).toMatchObject({ username: 'amy' })
       await refused(7, wish, { env, input: PASSWORD })
+      // The games of the panel that the environment names are not those of this machine's other panel.
+      await refused(2, ['down', '--servers', ...place])
+      expect(await panel.run(['servers', 'list', '--state', 'running', '-o', 'name'])).toMatchObject({ stdout: 'demo\n' })
       await ok(['down', ...place])
       await until('the daemon has ended', async () => daemon.exitCode === 0)
     } finally {

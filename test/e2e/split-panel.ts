@@ -98,13 +98,9 @@ export class SplitPanel {
     return line
   }
 
-  async spawnDaemon(): Promise<void> {
+  async startDaemon(): Promise<void> {
     const args = ['daemon', 'run', '--listen', `127.0.0.1:${this.#port}`, '--data-dir', join(this.home, 'daemon')]
     this.#daemon = this.spawn(args)
-  }
-
-  async startDaemon(): Promise<void> {
-    await this.spawnDaemon()
     await until('the daemon is ready', async () => (await fetch(`${this.url}/readyz`)).ok)
   }
 

@@ -1,8 +1,12 @@
-// Loaded ahead of an agent (NODE_OPTIONS=--require): its wall clock is off by CLOCK_SHIFT_MS, and by as much to the other
-// side after SIGUSR2. The monotonic clock goes on as it does when an administrator sets the time.
+// Loaded ahead of an agent (NODE_OPTIONS=--require), and by it ahead of its holders: the wall clock of the machine is off by
+// the milliseconds that stand in the file CLOCK_SHIFT_FILE. The monotonic clock goes on, as it does when somebody sets the time.
+const childProcess = require('node:child_process')
+const { readFileSync } = require('node:fs')
+const { syncBuiltinESMExports } = require('node:module')
+
 const RealDate = Date
-let shift = Number(process.env.CLOCK_SHIFT_MS)
-const now = () => RealDate.now() + shift
+const file = process.env.CLOCK_SHIFT_FILE
+const now = () => RealDate.now() + Number(readFileSync(file, 'utf8'))
 
 globalThis.Date = class extends RealDate {
   constructor(...given) {
@@ -14,6 +18,10 @@ globalThis.Date = class extends RealDate {
   }
 }
 
-process.on('SIGUSR2', () => {
-  shift = -shift
-})
+const { spawn } = childProcess
+childProcess.spawn = (program, args, options) => {
+  if (!Array.isArray(args) || !args.includes('__holder')) return spawn(program, args, options)
+  const env = { ...options.env, CLOCK_SHIFT_FILE: file }
+  return spawn(program, ['--require', __filename, ...args], { ...options, env })
+}
+syncBuiltinESMExports()

@@ -1,5 +1,7 @@
+import { writeFile } from 'node:fs/promises'
 import { join } from 'node:path'
 import { afterAll, beforeAll, describe, expect, it } from 'vitest'
+import { getLogs } from '../../src/shared/api/console.ts'
 import type { Server } from '../../src/shared/api/servers.ts'
 import { until } from '../e2e/wait.ts'
 import { type FaultNode, FaultPanel } from './fault-panel.ts'
@@ -42,6 +44,12 @@ async function expectRight(node: FaultNode, game: Server): Promise<void> {
   expect((await panel.node(node)).isOnline).toBe(true)
 }
 
+/** The lines bear the time of the node: the shift is really there. */
+async function expectShifted(game: Server, shift: number): Promise<void> {
+  const { logs } = await panel.client.call(getLogs, { params: { serverId: game.id }, query: { lines: 1 } })
+  expect(Math.abs(Date.parse(logs[0]?.timestamp ?? '') - Date.now() - shift)).toBeLessThan(NEAR_MS)
+}
+
 async function ended(game: Server, commandId: string): Promise<void> {
   const end = await until('the order is done', async () =>
     (await panel.orderEnds(game.id)).find((data) => data['commandId'] === commandId),
@@ -54,17 +62,16 @@ describe.each([
   ['behind', -TWO_HOURS],
 ])('a node whose clock is two hours %s', (name, shift) => {
   it('shows no wrong state, also when its clock is set while it runs', { timeout: 90_000 }, async () => {
-    const env = {
-      NODE_OPTIONS: `--require ${join(import.meta.dirname, 'clock-shift.cjs')}`,
-      CLOCK_SHIFT_MS: String(shift),
-    }
+    const { env, setClock } = shiftedClock(name)
+    await setClock(shift)
     const node = await panel.addMachine(name, { env })
-    const game = await panel.makeServer(node, name, templateId)
+    const game = await panel.makeServer(node, { name, templateId })
     const viewer = new LosslessViewer(streamUrl({ panel, node, server: game }), panel.token)
     expectNow(game.startedAt)
+    await expectShifted(game, shift)
     await expectRight(node, game)
 
-    node.agent?.kill('SIGUSR2')
+    await setClock(-shift)
     await expectRight(node, game)
     const before = await panel.server(game.id)
     await panel.killAgent(node)
@@ -79,3 +86,31 @@ describe.each([
     expect(viewer.wrongs).toEqual([])
   })
 })
+
+describe('a clock that is set back while the agent is away', () => {
+  it('does not put off the next start of a crashed server', { timeout: 60_000 }, async () => {
+    const { env, setClock } = shiftedClock('back')
+    await setClock(0)
+    const node = await panel.addMachine('back', { env })
+    const game = await panel.makeServer(node, { name: 'back', templateId, restartPolicy: 'on-failure' })
+    process.kill(game.pid ?? 0, 'SIGKILL')
+    await panel.serverWhen(game.id, 'crashed')
+    await panel.killAgent(node)
+    await setClock(-TWO_HOURS)
+    panel.startAgent(node, { env })
+    const again = await panel.serverWhen(game.id, 'running')
+    expect(again.pid).not.toBe(game.pid)
+    expect(again).toMatchObject({ crashCount: 1, desired: 'running' })
+    expect(await panel.starts(node, game)).toBe(2)
+  })
+})
+
+/** The environment of an agent whose machine's clock is off by what `setClock` says. */
+function shiftedClock(name: string): { env: Record<string, string>; setClock: (ms: number) => Promise<void> } {
+  const file = join(panel.home, `${name}.shift`)
+  const preload = join(import.meta.dirname, 'clock-shift.cjs')
+  return {
+    env: { NODE_OPTIONS: `--require ${preload}`, CLOCK_SHIFT_FILE: file },
+    setClock: (ms) => writeFile(file, String(ms)),
+  }
+}

@@ -2,7 +2,7 @@ import { type ChildProcess, spawn } from 'node:child_process'
 import { join } from 'node:path'
 import { until } from '../e2e/wait.ts'
 import { DIST } from '../run-panel.ts'
-import { end } from './fault-panel.ts'
+import { end } from './process-end.ts'
 
 /** `panel console logs --follow --cursor-file`, ended and started again on the same file; its outputs are one text. */
 export class CursorFollower {
@@ -51,7 +51,8 @@ export class CursorFollower {
   }
 
   async has(line: string, withinMs = 60_000): Promise<void> {
-    const look = async (): Promise<boolean> => this.#stdout.includes(`\n${line}\n`) || this.#stdout.startsWith(`${line}\n`)
+    const look = async (): Promise<boolean> =>
+      this.#stdout.includes(`\n${line}\n`) || this.#stdout.startsWith(`${line}\n`)
     await until(`the follower has "${line}"`, look, withinMs).catch((error: unknown) => {
       throw new Error(`${String(error)}; last: ${this.#stdout.slice(-200)}; ${this.#stderr.slice(-1000)}`)
     })

@@ -1,6 +1,5 @@
 import { type ChildProcess, spawn } from 'node:child_process'
-import { once } from 'node:events'
-import { chmod, mkdtemp, readFile, rm, writeFile } from 'node:fs/promises'
+import { chmod, mkdtemp, readFile, rename, rm, writeFile } from 'node:fs/promises'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { completeSetup } from '../../src/shared/api/auth.ts'
@@ -13,6 +12,8 @@ import { type Client, createClient } from '../../src/shared/client.ts'
 import { allEvents, type PanelEvent } from '../e2e/sse.ts'
 import { quietPort, until } from '../e2e/wait.ts'
 import { DIST, type Ran, runPanel } from '../run-panel.ts'
+import { templateOf } from './machine.ts'
+import { end } from './process-end.ts'
 
 const SETUP_TOKEN = 'a-setup-token-for-tests-only'
 
@@ -23,10 +24,9 @@ export interface AgentRun {
   readonly env?: Readonly<Record<string, string>>
 }
 
-/** A node and the agent process of its machine. */
+/** A node, the data folder of its agent, and the agent's process. */
 export interface FaultNode {
   readonly id: string
-  /** The data folder of its agent. */
   readonly dir: string
   agent: ChildProcess | undefined
 }
@@ -77,7 +77,7 @@ export class FaultPanel {
     return this.#log
   }
 
-  /** The daemon's process; throws when it is not running, so that a crash shows. */
+  /** The daemon's process; throws when it has ended. */
   get daemonPid(): number {
     const { pid, exitCode, signalCode } = this.#daemon ?? {}
     if (pid === undefined || exitCode !== null || signalCode !== null) {
@@ -86,7 +86,7 @@ export class FaultPanel {
     return pid
   }
 
-  /** The command line, signed in as the administrator, with options of its own for output that comes bit by bit. */
+  /** The command line, signed in as the administrator. */
   run(args: readonly string[], options: { input?: string; env?: Record<string, string> } = {}): Promise<Ran> {
     return runPanel(args, { ...options, env: { ...this.environment(), ...options.env } })
   }
@@ -113,8 +113,8 @@ export class FaultPanel {
     await until('the daemon is ready', async () => (await fetch(`${this.url}/readyz`)).ok)
   }
 
-  async killDaemon(signal: NodeJS.Signals = 'SIGKILL'): Promise<void> {
-    await end(this.#daemon, signal)
+  killDaemon(signal: NodeJS.Signals = 'SIGKILL'): Promise<void> {
+    return end(this.#daemon, signal)
   }
 
   /** A node without an agent; `box` names it. */
@@ -162,9 +162,8 @@ export class FaultPanel {
 
   /** Resolves when the daemon sees the agent, or no longer does. */
   async online(node: FaultNode, wanted = true, withinMs = 20_000): Promise<void> {
-    const what = `node ${node.dir} is ${wanted ? 'online' : 'offline'}`
     const look = async () => (await this.node(node)).isOnline === wanted
-    await until(what, look, withinMs).catch((error: unknown) => {
+    await until(`${node.dir}: online is ${wanted}`, look, withinMs).catch((error: unknown) => {
       throw new Error(`${String(error)}\n${this.#log.slice(-4000)}`)
     })
   }
@@ -174,38 +173,25 @@ export class FaultPanel {
   }
 
   /** A template of one shell script. */
-  async makeTemplate(name: string, script: string, done = 'ready'): Promise<string> {
-    const { id } = await this.client.call(createTemplate, {
-      body: {
-        name,
-        runtimes: ['process'],
-        startup: 'exec sh ./game.sh',
-        stopCommand: '',
-        sendSignalTo: 'SIGTERM',
-        stopTimeoutSeconds: 5,
-        startupDetection: { done: [{ kind: 'contains', value: done }] },
-        installEntrypoint: 'sh',
-        installScript: `cat > "\${MNT_SERVER:-.}/game.sh" <<'END'\n${script}\nEND\n`,
-        allocatedMemoryMb: 64,
-        allocatedCpuCores: 0.5,
-      },
-    })
-    return id
+  async makeTemplate(name: string, script: string): Promise<string> {
+    return (await this.client.call(createTemplate, { body: templateOf(name, script) })).id
   }
 
   /** A server on the node that is installed and runs. */
-  async makeServer(node: FaultNode, name: string, templateId: string): Promise<Server> {
+  async makeServer(
+    node: FaultNode,
+    wish: { readonly name: string; readonly templateId: string; readonly restartPolicy?: 'on-failure' },
+  ): Promise<Server> {
     const made = await this.client.call(createServer, {
       body: {
-        name,
-        templateId,
+        restartPolicy: 'never',
+        ...wish,
         nodeId: node.id,
         locationId: this.#locationId,
         allocatedMemoryMb: 64,
         allocatedCpuCores: 0.5,
         allocatedDiskMb: 64,
         primaryPort: await quietPort(),
-        restartPolicy: 'never',
         start: true,
       },
     })
@@ -242,13 +228,15 @@ export class FaultPanel {
     return told.filter(({ type }) => type === 'server_command_done').map(({ data }) => data)
   }
 
-  /** Where the files of a server lie. */
   fileOf(node: FaultNode, serverId: string, name: string): string {
     return join(node.dir, 'servers', serverId, name)
   }
 
+  /** Puts a file into the server's folder, whole in the moment in which it is there. */
   async write(node: FaultNode, server: Server, file: { readonly name: string; readonly text: string }): Promise<void> {
-    await writeFile(this.fileOf(node, server.id, file.name), file.text)
+    const path = this.fileOf(node, server.id, file.name)
+    await writeFile(`${path}.new`, file.text)
+    await rename(`${path}.new`, path)
   }
 
   /** How often the game wrote `start` into its file `starts`. */
@@ -287,8 +275,8 @@ export class FaultPanel {
   async #begin(): Promise<void> {
     await this.startDaemon()
     const person = { email: 'root@example.org', username: 'root', password: 'Correct horse 9 battery!' }
-    const body = { ...person, setupToken: SETUP_TOKEN }
-    this.#token = (await createClient({ baseUrl: this.url, fetch }).call(completeSetup, { body })).token
+    const setup = { body: { ...person, setupToken: SETUP_TOKEN } }
+    this.#token = (await createClient({ baseUrl: this.url, fetch }).call(completeSetup, setup)).token
     this.#locationId = (await this.client.call(createLocation, { body: { name: 'here' } })).id
   }
 
@@ -304,12 +292,4 @@ export class FaultPanel {
     child.stderr.on('data', collect)
     return child
   }
-}
-
-/** Ends a process and resolves when it is gone; one that has ended already is left alone. */
-export async function end(child: ChildProcess | undefined, signal: NodeJS.Signals): Promise<void> {
-  if (child === undefined || child.exitCode !== null || child.signalCode !== null) return
-  const ended = once(child, 'exit')
-  child.kill(signal)
-  await ended
 }

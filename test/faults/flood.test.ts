@@ -18,7 +18,7 @@ let game: Server
 beforeAll(async () => {
   panel = await FaultPanel.enter()
   node = await panel.addMachine('live')
-  game = await panel.makeServer(node, 'live', await panel.makeTemplate('game', GAME))
+  game = await panel.makeServer(node, { name: 'live', templateId: await panel.makeTemplate('game', GAME) })
 })
 
 afterAll(async () => {
@@ -49,7 +49,9 @@ async function residentBytes(): Promise<number> {
 const stranger = () => ({ url: panel.url, from: '127.0.0.2', nodeId: node.id })
 
 describe('strangers at the gateway', () => {
-  it('are refused without an effect on the agent that is connected, and take no memory', { timeout: 90_000 }, async () => {
+  it('are refused without an effect on the agent that is connected, and take no memory', {
+    timeout: 90_000,
+  }, async () => {
     await flood(stranger(), 1000, 20)
     const before = await residentBytes()
     let statuses = new Map<number, number>()

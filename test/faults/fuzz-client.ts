@@ -7,6 +7,8 @@ import type { FuzzCase, FuzzPhase } from './frame-fuzz.ts'
 export class FuzzClient {
   /** How often each close code came. */
   readonly closes = new Map<number, number>()
+  /** How many cases did not end the connection. */
+  taken = 0
   readonly #target: URL
   readonly #headers: Readonly<Record<string, string>>
   readonly #answer: () => unknown
@@ -25,7 +27,8 @@ export class FuzzClient {
   async send({ phase, data }: FuzzCase): Promise<void> {
     const socket = await this.#open(phase)
     socket.send(data)
-    if (!(await settled(socket))) this.#socket = undefined
+    if (await settled(socket)) this.taken += 1
+    else this.#socket = undefined
   }
 
   async leave(): Promise<void> {

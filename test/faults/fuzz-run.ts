@@ -14,6 +14,8 @@ while :; do sleep 1; done
 `
 /** Cases that are made at a time. */
 const CHUNK = 500
+/** How the daemon's log tells of an error that nobody foresaw, with what stands around it. */
+const FAILURE = /.{0,300}(TypeError|RangeError|ReferenceError|SQLITE_[A-Z]+|at file:).{0,1500}/
 /** How the daemon may end a connection that sends nonsense: protocol error, too large, no UTF-8, replaced, or our own end. */
 const CLOSES = [1001, 1007, 1009, 1002, 1005, 4400, 4401, 4409, 4426]
 
@@ -22,7 +24,10 @@ export async function fuzzGateway(count: number, seed: number, width: number): P
   const panel = await FaultPanel.enter()
   try {
     const quiet = await panel.addMachine('quiet')
-    const server = await panel.makeServer(quiet, 'untouched', await panel.makeTemplate('quiet', GAME))
+    const server = await panel.makeServer(quiet, {
+      name: 'untouched',
+      templateId: await panel.makeTemplate('quiet', GAME),
+    })
     const before = await panel.server(server.id)
     const told = await panel.events(server.id)
     const pid = panel.daemonPid
@@ -40,9 +45,16 @@ export async function fuzzGateway(count: number, seed: number, width: number): P
       await sendAll(panel, clients, cases)
       expect(panel.daemonPid, `after the cases from seed ${seed + done}`).toBe(pid)
       expect((await fetch(`${panel.url}/readyz`)).status).toBe(200)
+      // What does not fit is refused by name: no frame gets as far as an operation that fails on it.
+      expect(FAILURE.exec(panel.log)?.[0], `after the cases from seed ${seed + done}`).toBeUndefined()
     }
     for (const client of clients) await client.leave()
-    for (const { closes } of clients) for (const code of closes.keys()) expect(CLOSES).toContain(code)
+    const closes = clients.flatMap((client) => [...client.closes])
+    expect(closes.filter(([code]) => !CLOSES.includes(code))).toEqual([])
+    const thrownOut = closes.reduce((sum, [code, times]) => (code === 4400 ? sum + times : sum), 0)
+    // Both kinds came in numbers: frames that were taken, and frames that were not.
+    expect(thrownOut).toBeGreaterThan(count / 10)
+    expect(clients.reduce((sum, { taken }) => sum + taken, 0)).toBeGreaterThan(count / 10)
 
     const after = await panel.server(server.id)
     expect({ ...after, resources: null }).toEqual({ ...before, resources: null })

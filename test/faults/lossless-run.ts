@@ -16,7 +16,7 @@ echo ready
 while :; do
   if [ -e go ]; then
     read -r count name < go
-    rm -f go
+    rm -f go printed
     i=1
     while [ "$i" -le "$count" ]; do echo "$name $i"; i=$((i+1)); done
     : > printed
@@ -135,7 +135,9 @@ export async function trimWhileAway(stage: LosslessStage, count: number): Promis
   expect(numbers).toEqual(Array.from(numbers, (_, i) => count - numbers.length + 1 + i))
 
   // Whoever comes again with the id of that frame does not see it twice.
-  const again = new LosslessViewer(streamUrl(stage), panel.token, { resumeAt: `${lastId?.split('-')[0]}-${firstSeq - 1}` })
+  const again = new LosslessViewer(streamUrl(stage), panel.token, {
+    resumeAt: `${lastId?.split('-')[0]}-${firstSeq - 1}`,
+  })
   await again.line('the last line once more', (text) => text === 'trim end')
   again.leave()
   expect(again.resumes).toEqual([{ from: firstSeq, to: firstSeq - 1, missed: 0, reason: null }])
@@ -161,7 +163,10 @@ export async function printHostileText(stage: LosslessStage): Promise<void> {
   const long = text.slice(text.indexOf('after 1') + 1, text.indexOf('after 2'))
   expect(long.length).toBeGreaterThanOrEqual(64)
   expect(long.join('')).toBe('x'.repeat(1024 * 1024))
-  expect(text.slice(text.indexOf('after 2') + 1, text.indexOf('after 3'))).toEqual(['a\uFFFD\uFFFDb', '\uFFFD\uFFFD\uFFFD'])
+  expect(text.slice(text.indexOf('after 2') + 1, text.indexOf('after 3'))).toEqual([
+    'a\uFFFD\uFFFDb',
+    '\uFFFD\uFFFD\uFFFD',
+  ])
   expect(text.slice(text.indexOf('after 3') + 1, text.indexOf('after 4'))).toEqual(['nulhere'])
   const ansi = text.slice(text.indexOf('after 4') + 1, text.indexOf('after 5'))
   expect(ansi).toEqual(['\x1b[31mred\x1b[0m', '\x1b]0;title', 'id: 1-1', 'data: {}', 'event: error', 'grün ✓ 🎮'])
@@ -193,7 +198,11 @@ function numberOf(text: string): number {
 function expectEachOnce(lines: readonly string[], count: number): void {
   const numbers = lines.filter((line) => /^n \d+$/.test(line)).map(numberOf)
   const wrong = numbers.findIndex((number, i) => number !== i + 1)
-  expect({ count: numbers.length, wrongAt: wrong, around: wrong < 0 ? [] : numbers.slice(wrong - 2, wrong + 3) }).toEqual({
+  expect({
+    count: numbers.length,
+    wrongAt: wrong,
+    around: wrong < 0 ? [] : numbers.slice(wrong - 2, wrong + 3),
+  }).toEqual({
     count,
     wrongAt: -1,
     around: [],

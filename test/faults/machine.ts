@@ -10,6 +10,23 @@ while read -r line; do echo "got $line"; done
 while :; do sleep 1; done
 `
 
+/** A template whose game is one shell script that says `ready`. */
+export function templateOf(name: string, script: string) {
+  return {
+    name,
+    runtimes: ['process' as const],
+    startup: 'exec sh ./game.sh',
+    stopCommand: '',
+    sendSignalTo: 'SIGTERM' as const,
+    stopTimeoutSeconds: 5,
+    startupDetection: { done: [{ kind: 'contains' as const, value: 'ready' }] },
+    installEntrypoint: 'sh',
+    installScript: `cat > "\${MNT_SERVER:-.}/game.sh" <<'END'\n${script}\nEND\n`,
+    allocatedMemoryMb: 64,
+    allocatedCpuCores: 0.5,
+  }
+}
+
 /** Puts another key into the credentials of a node's machine. */
 export async function setKey(node: FaultNode, nodeKey: string): Promise<void> {
   const file = join(node.dir, 'node.json')

@@ -5,9 +5,10 @@ import { createNodeKey, deleteNodeKey } from '../../src/shared/api/nodes.ts'
 import type { Server } from '../../src/shared/api/servers.ts'
 import { AgentPeer, refusedBy } from '../daemon/agent-peer.ts'
 import { isAlive, until } from '../e2e/wait.ts'
-import { end, type FaultNode, FaultPanel } from './fault-panel.ts'
+import { type FaultNode, FaultPanel } from './fault-panel.ts'
 import { FrameRelay } from './frame-relay.ts'
 import { GAME, setKey, watchNode } from './machine.ts'
+import { end } from './process-end.ts'
 
 /** Within 1 s, and what a loaded machine needs to tell of it. */
 const AT_ONCE_MS = 1500
@@ -31,7 +32,7 @@ describe('a node whose key ends', () => {
 
   beforeAll(async () => {
     node = await panel.addMachine('keyed')
-    game = await panel.makeServer(node, 'keyed', templateId)
+    game = await panel.makeServer(node, { name: 'keyed', templateId })
     key = keyOf(await readFile(join(node.dir, 'node.json'), 'utf8'))
   })
 
@@ -84,7 +85,7 @@ describe('a node whose key ends', () => {
 describe('two machines with one key', () => {
   it('the newest is the node, the older one is told so and stays away, and states are right when it is back', async () => {
     const node = await panel.addMachine('twin')
-    const game = await panel.makeServer(node, 'twin', templateId)
+    const game = await panel.makeServer(node, { name: 'twin', templateId })
     const copy = join(panel.home, 'twin-copy')
     await mkdir(copy, { mode: 0o711 })
     await writeFile(join(copy, 'node.json'), await readFile(join(node.dir, 'node.json')), { mode: 0o600 })
@@ -116,7 +117,7 @@ describe('frames that come three times and in another order', () => {
     const relay = await FrameRelay.listen(panel.url)
     try {
       const node = await panel.addMachine('relayed', { url: relay.url })
-      const game = await panel.makeServer(node, 'relayed', templateId)
+      const game = await panel.makeServer(node, { name: 'relayed', templateId })
       let starts = 1
       const orders: string[] = []
       for (let round = 0; round < 4; round++) {
@@ -145,7 +146,9 @@ describe('frames that come three times and in another order', () => {
       await until('all are done', async () => (await panel.orderEnds(game.id)).length >= orders.length + 1)
       const ends = await panel.orderEnds(game.id)
       for (const id of orders) expect(ends.filter(({ commandId }) => commandId === id)).toHaveLength(1)
-      expect(ends.filter(({ ok, code }) => ok !== true && code !== 'STALE_GENERATION' && code !== 'INTERRUPTED')).toEqual([])
+      expect(
+        ends.filter(({ ok, code }) => ok !== true && code !== 'STALE_GENERATION' && code !== 'INTERRUPTED'),
+      ).toEqual([])
       expect(await panel.server(game.id)).toMatchObject({ status: 'running', crashCount: 0, desired: 'running' })
       expect(await panel.starts(node, game)).toBe(last)
       const copies = relay.delivered.filter((text) => text.includes(orders[0] ?? 'none'))

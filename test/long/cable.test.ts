@@ -40,7 +40,9 @@ async function readsOf(server: Server): Promise<number> {
 const restartOf = (server: Server): Promise<number> =>
   took(async () => {
     const commandId = await panel.order(server.id, 'restart')
-    await until('restarted', async () => (await panel.orderEnds(server.id)).some((data) => data['commandId'] === commandId))
+    await until('restarted', async () =>
+      (await panel.orderEnds(server.id)).some((data) => data['commandId'] === commandId),
+    )
   })
 
 async function restartsOf(server: Server): Promise<number> {
@@ -51,10 +53,10 @@ async function restartsOf(server: Server): Promise<number> {
 
 describe('a node behind a cable that is cut without a word', () => {
   it('is offline within 31 s, disturbs nobody, and carries out each order once when it is back', async () => {
-    const idle = await panel.makeServer(far, 'idle', templateId)
-    const restarted = await panel.makeServer(far, 'restarted', templateId)
-    const stopped = await panel.makeServer(far, 'stopped', templateId)
-    const other = await panel.makeServer(near, 'other', templateId)
+    const idle = await panel.makeServer(far, { name: 'idle', templateId })
+    const restarted = await panel.makeServer(far, { name: 'restarted', templateId })
+    const stopped = await panel.makeServer(far, { name: 'stopped', templateId })
+    const other = await panel.makeServer(near, { name: 'other', templateId })
     const [reads, restarts] = [await readsOf(other), await restartsOf(other)]
 
     const { told } = await watchNode(panel, far, false)
@@ -83,7 +85,11 @@ describe('a node behind a cable that is cut without a word', () => {
     cable.mend()
     await panel.online(far, true, 60_000)
     expect(await panel.serverWhen(idle.id, 'running')).toMatchObject({ pid: idle.pid, startedAt: idle.startedAt })
-    expect(await panel.serverWhen(stopped.id, 'stopped')).toMatchObject({ crashCount: 0, pid: null, desired: 'stopped' })
+    expect(await panel.serverWhen(stopped.id, 'stopped')).toMatchObject({
+      crashCount: 0,
+      pid: null,
+      desired: 'stopped',
+    })
     await until('the restart is carried out', async () => (await panel.starts(far, restarted)) === 2)
     expect(await panel.serverWhen(restarted.id, 'running')).toMatchObject({ crashCount: 0, desired: 'running' })
     for (const [i, server] of [restarted, stopped].entries()) {
@@ -100,7 +106,7 @@ describe('a node behind a cable that is cut without a word', () => {
   })
 
   it('goes on over the same connection when the cut was short, and no order is carried out twice', async () => {
-    const game = await panel.makeServer(far, 'short', templateId)
+    const game = await panel.makeServer(far, { name: 'short', templateId })
     for (let round = 1; round <= 3; round++) {
       cable.cut()
       const commandId = await panel.order(game.id, 'restart')

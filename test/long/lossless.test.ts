@@ -8,7 +8,7 @@ beforeAll(async () => {
   const panel = await FaultPanel.enter()
   const node = await panel.addMachine('box')
   const templateId = await panel.makeTemplate('printer', PRINTER)
-  stage = { panel, node, server: await panel.makeServer(node, 'printer', templateId) }
+  stage = { panel, node, server: await panel.makeServer(node, { name: 'printer', templateId }) }
 })
 
 afterAll(async () => {

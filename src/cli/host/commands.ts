@@ -48,7 +48,7 @@ export const daemon = noun({
         {
           flags: '--log-level <level>',
           summary: 'what is logged',
-          choices: ['trace', 'debug', 'info', 'warn', 'error', 'fatal'],
+          choices: ['trace', 'debug', 'info', 'warn', 'error'],
         },
       ],
       examples: ['panel daemon run', 'panel daemon run --config /etc/panel/panel.yaml --log-format json'],

@@ -114,7 +114,6 @@ class ReaderPool {
 class WriteQueue {
   readonly #writer: Connection
   readonly #clock: Clock
-  readonly #q: Queries
   readonly #jobs: Job[] = []
   readonly #inside = new AsyncLocalStorage<true>()
   readonly #firsts = new AsyncLocalStorage<{ run: ((tx: Tx) => Promise<void>) | undefined }>()
@@ -124,7 +123,6 @@ class WriteQueue {
   constructor(writer: Connection, clock: Clock) {
     this.#writer = writer
     this.#clock = clock
-    this.#q = kysely({ acquire: async () => writer, release: () => undefined })
   }
 
   write<T>(work: (tx: Tx) => Promise<T>): Promise<T> {
@@ -202,7 +200,17 @@ class WriteQueue {
   }
 
   async #one(job: Job, stamp: IsoTime): Promise<{ error: unknown } | undefined> {
-    const tx: Tx = { q: this.#q, now: stamp, onCommit: (hook) => job.hooks.push(hook) }
+    let over = false
+    // A query object of its own, so that work which goes on after its end cannot write into the transactions of others.
+    const acquire = async (): Promise<Connection> => {
+      if (over) throw new Error('this transaction is over: nothing can be written by it any more')
+      return this.#writer
+    }
+    const tx: Tx = {
+      q: kysely({ acquire, release: () => undefined }),
+      now: stamp,
+      onCommit: (hook) => job.hooks.push(hook),
+    }
     const late = new AbortController()
     try {
       await this.#writer.run('SAVEPOINT job')
@@ -212,9 +220,11 @@ class WriteQueue {
           if (!late.signal.aborted) throw new Error('a transaction took longer than 10 s')
         }),
       ])
+      over = true
       await this.#writer.run('RELEASE job')
       return undefined
     } catch (error) {
+      over = true
       // When the failure has ended the whole transaction there is no savepoint left, and the commit below fails for all.
       await this.#writer.exec('ROLLBACK TO job; RELEASE job').catch(() => undefined)
       return { error }

@@ -1,5 +1,4 @@
 import { fieldError } from '../../shared/errors.ts'
-import { isEventType } from '../../shared/events.ts'
 import type { Bus, BusEvent } from '../core/bus.ts'
 import type { SseConnection } from '../core/sse.ts'
 
@@ -17,8 +16,10 @@ export interface Following {
   readonly mayPass: (event: BusEvent) => boolean | Promise<boolean>
   /** The fields of the `connected` frame beside the marker's. */
   readonly hello: Readonly<Record<string, unknown>>
-  /** Called for each event that was sent. */
-  readonly sent?: (event: BusEvent) => void
+  /** Called when `connected` has been sent, before any event. */
+  readonly begun?: () => void | Promise<void>
+  /** Called for each event of the log after its turn, also for those that this viewer does not get. */
+  readonly passed?: (event: BusEvent) => void
 }
 
 /**
@@ -44,6 +45,7 @@ export async function follow(following: Following): Promise<void> {
       resumed: known,
       missed: following.lastEventId !== undefined && !known,
     })
+    await following.begun?.()
     let sent = known ? await replay(following, marker) : last
     while (!connection.closed.aborted) {
       for (const event of waiting.splice(0)) {
@@ -61,11 +63,14 @@ export async function follow(following: Following): Promise<void> {
   }
 }
 
-/** A comma-separated choice of event types; an unknown one is refused. */
-export function typesOf(text: string | undefined, extra: readonly string[] = []): ReadonlySet<string> | undefined {
+/** A comma-separated choice of event types; one that the stream does not carry is refused. */
+export function typesOf(
+  text: string | undefined,
+  carries: (type: string) => boolean,
+): ReadonlySet<string> | undefined {
   if (text === undefined || text === '') return undefined
   const names = text.split(',').map((name) => name.trim())
-  const unknown = names.filter((name) => !isEventType(name) && !extra.includes(name))
+  const unknown = names.filter((name) => !carries(name))
   if (unknown.length > 0) throw fieldError('query.types', `has no event type ${unknown.join(', ')}`)
   return new Set(names)
 }
@@ -85,12 +90,16 @@ async function replay(following: Following, after: number): Promise<number> {
 }
 
 async function pass(following: Following, event: BusEvent): Promise<void> {
+  await send(following, event)
+  following.passed?.(event)
+}
+
+async function send(following: Following, event: BusEvent): Promise<void> {
   const { connection, types, epoch } = following
   if (types !== undefined && !types.has(event.type)) return
   if (!(await following.mayPass(event))) return
   const server = event.serverId === null ? {} : { serverId: event.serverId }
   connection.send(event.type, { ...server, ...event.data, timestamp: event.timestamp }, `${epoch}-${event.id}`)
-  following.sent?.(event)
 }
 
 function parseMarker({ lastEventId, epoch }: Following): number | undefined {

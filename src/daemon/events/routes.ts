@@ -1,7 +1,7 @@
 import { streamAdminEvents } from '../../shared/api/admin.ts'
 import { streamServerEvents } from '../../shared/api/servers.ts'
 import { PanelError } from '../../shared/errors.ts'
-import { EVENTS } from '../../shared/events.ts'
+import { EVENTS, isEventType } from '../../shared/events.ts'
 import { grants } from '../../shared/permissions.ts'
 import type { Bus, BusEvent } from '../core/bus.ts'
 import type { Caller, Credentials } from '../core/caller.ts'
@@ -29,17 +29,21 @@ interface EventDeps {
 /** The streams over the event log: of one server, of all visible servers, and of the administration. */
 export function eventStreams(deps: EventDeps): StreamRoute[] {
   const { db, bus, settings, credentials, figures } = deps
+  bus.listen((event) => {
+    if (event.type === 'server_deleted' && event.serverId !== null) figures.forget(event.serverId)
+  })
   return [
     streamRoute(streamServerEvents, async ({ params, query }, context) => {
       const { serverId } = params
       const all = serverId === 'all-servers'
-      const types = typesOf(query.types, ['resource_stats'])
+      const types = typesOf(query.types, (type) => type === 'resource_stats' || (isEventType(type) && EVENTS[type].server))
       const row = all ? undefined : await findServerRow(db.read, serverId)
       if (!all && row === undefined) throw new PanelError('SERVER_NOT_FOUND', 'There is no such server')
       const caller = callerOf(context)
       const connection = context.open({ name: 'events', ...(all ? {} : { serverId }), maxUnsentBytes: MAX_UNSENT })
       const scope = new Scope(db, credentials, caller)
-      const endFigures = sendFigures(figures, connection, { row, types, scope })
+      const deleted = (): void => connection.fail('server_deleted', { serverId })
+      let endFigures = (): void => undefined
       try {
         await follow({
           bus,
@@ -49,8 +53,13 @@ export function eventStreams(deps: EventDeps): StreamRoute[] {
           types,
           hello: { serverId, isGlobal: all },
           mayPass: (event) => EVENTS[event.type].server && (all ? scope.sees(event) : event.serverId === serverId),
-          sent: (event) => {
-            if (!all && event.type === 'server_deleted') connection.fail('server_deleted', { serverId })
+          begun: async () => {
+            // It may have gone between the first look and the place in the log that this stream begins at.
+            if (!all && (await findServerRow(db.read, serverId)) === undefined) return deleted()
+            endFigures = sendFigures(figures, connection, { row, types, scope })
+          },
+          passed: (event) => {
+            if (!all && event.type === 'server_deleted' && event.serverId === serverId) deleted()
           },
         })
       } finally {
@@ -58,7 +67,7 @@ export function eventStreams(deps: EventDeps): StreamRoute[] {
       }
     }),
     streamRoute(streamAdminEvents, async ({ query }, context) => {
-      const types = typesOf(query.types)
+      const types = typesOf(query.types, isEventType)
       const caller = callerOf(context)
       const connection = context.open({ name: 'admin', maxUnsentBytes: MAX_UNSENT })
       const scope = new Scope(db, credentials, caller)
@@ -97,7 +106,9 @@ class Scope {
   async sees(event: BusEvent): Promise<boolean> {
     const caller = await this.#caller()
     if (caller === undefined || event.serverId === null) return false
-    if (visibleServers(caller) === 'all') return true
+    const visible = visibleServers(caller)
+    if (visible === 'all') return true
+    if (event.type === 'server_deleted' && visible.ownerId !== null && event.data['ownerId'] === visible.ownerId) return true
     return (await serverPermissions(this.#db.read, caller, event.serverId, ['server.read'])).length > 0
   }
 
@@ -124,6 +135,7 @@ function sendFigures(
   if (types !== undefined && !types.has('resource_stats')) return () => undefined
   const push = (serverId: string): void => {
     const now = figures.get(serverId)
+    // What waits unsent is figures or more of worth; the next figures are newer anyway.
     if (now !== undefined && connection.unsentBytes === 0) connection.send('resource_stats', { serverId, ...now })
   }
   const stop = figures.listen((serverId) => {
@@ -131,9 +143,12 @@ function sendFigures(
       if (serverId === row.id) push(serverId)
       return
     }
-    void scope.seesServer(serverId).then((sees) => (sees ? push(serverId) : undefined))
+    scope.seesServer(serverId).then(
+      (sees) => (sees ? push(serverId) : undefined),
+      () => connection.fail('internal'),
+    )
   })
-  if (row !== undefined) push(row.id)
+  if (row !== undefined && !connection.closed.aborted) push(row.id)
   const unwatch = row === undefined ? undefined : figures.watch(row.nodeId, row.id)
   return () => {
     stop()

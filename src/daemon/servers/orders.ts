@@ -60,7 +60,8 @@ export function accept(deps: OrderDeps, order: Order): Promise<Accepted> {
     if (row === undefined) throw new PanelError('SERVER_NOT_FOUND', 'There is no such server')
     const running = await sameInstallation(tx, row, order)
     if (running !== undefined) return running
-    await refuseByStatus(tx, row, order.action, deps.isOnline(row.nodeId))
+    const online = deps.isOnline(row.nodeId)
+    refuseByStatus(row, order.action, online, online ? await pendingStatus(tx, row) : statusOf(row))
     const desired = DESIRED[order.action] ?? (order.args['thenStart'] === true ? 'running' : 'stopped')
     const generation = await nextGeneration(tx, row, { desired })
     const commandId = await addCommand(tx, deps, { row, generation, op: OP[order.action], args: order.args })
@@ -149,16 +150,14 @@ export async function pendingStatus(tx: Tx, row: ServerRow): Promise<ServerStatu
 }
 
 /** Refuses what the status does not allow (api.md §5.1). */
-async function refuseByStatus(
-  tx: Tx,
+export function refuseByStatus(
   row: ServerRow,
   action: keyof typeof ACTION_GATES,
   online: boolean,
-): Promise<void> {
+  status: ServerStatus = statusOf(row),
+): void {
   refuseSuspended(row)
-  const observed = statusOf(row)
-  if (observed === 'unknown' && !online) throw offline(row)
-  const status = online ? await pendingStatus(tx, row) : observed
+  if (status === 'unknown' && !online) throw offline(row)
   const allowed = ACTION_GATES[action]
   if (!isOneOf(allowed, status)) {
     throw new PanelError('SERVER_INVALID_STATE', `A server that is ${status} cannot be asked to ${action}`, {

@@ -108,11 +108,9 @@ test('shows each caller what he may read', async () => {
   expect(await names({}, reader.client)).toHaveLength(9)
   expect(await list({}, nobody.client)).toMatchObject({ data: [], pagination: { total: 0 } })
   expect(await names({ ownerId: owner.id }, nobody.client)).toEqual([])
-  expect(await names({}, await stage.key(owner.client, ['server.read']))).toEqual(['own'])
-  expect(await names({}, await stage.key(owner.client, ['console.read']))).toEqual([])
+  expect(await names({}, await stage.key(owner.client, ['apikey.manage']))).toEqual([])
   expect(await names({}, await stage.key(owner.client, [`server.read:${own.id}`]))).toEqual(['own'])
   expect(await names({}, await stage.key(stage.admin, [`server.read:${other.id}`]))).toEqual([other.name])
-  await stage.admin.call(listServers, { query: { search: 'own' } as never })
 })
 
 test('the status in SQL is the status of the rules, for all facts', async () => {

@@ -138,6 +138,7 @@ export class Stage {
 
   /** Writes columns of a server as no request can. */
   async set(serverId: string, columns: Record<string, unknown>): Promise<void> {
+    if (Object.keys(columns).length === 0) return
     await this.db.write((tx) =>
       tx.q
         .updateTable('server')

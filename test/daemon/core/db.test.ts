@@ -1,0 +1,213 @@
+import { mkdtemp, rm } from 'node:fs/promises'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
+import { afterEach, beforeEach, describe, expect, it } from 'vitest'
+import { type Db, isForeignKeyViolation, openDb, type Queries, type Tx, uniqueViolation } from '../../../src/daemon/core/db.ts'
+import { migrate } from '../../../src/daemon/core/migrations.ts'
+import { systemClock } from '../../../src/shared/time.ts'
+import { type TestClock, testClock } from './test-clock.ts'
+
+let folder: string
+let clock: TestClock
+let db: Db
+beforeEach(async () => {
+  folder = await mkdtemp(join(tmpdir(), 'panel-db-'))
+  clock = testClock()
+  await migrate(join(folder, 'panel.db'))
+  db = await openDb(join(folder, 'panel.db'), clock)
+})
+afterEach(async () => {
+  await db.close()
+  await rm(folder, { recursive: true })
+})
+
+const put = (tx: Tx, key: string, value = '1') =>
+  tx.q.insertInto('setting').values({ key, value, updatedAt: tx.now }).execute()
+const keys = async (q: Queries = db.read): Promise<string[]> =>
+  (await q.selectFrom('setting').select('key').orderBy('key').execute()).map(({ key }) => key)
+const location = (tx: Tx, id: string, name: string) =>
+  tx.q.insertInto('location').values({ id, name, description: null, createdAt: tx.now, updatedAt: tx.now }).execute()
+
+describe('writes', () => {
+  it('of 500 at a time are all there, and their hooks run in the order of the calls', async () => {
+    const order: number[] = []
+    const numbers = Array.from({ length: 500 }, (_, i) => i)
+    const work = (i: number) => async (tx: Tx) => {
+      await put(tx, `key ${String(i).padStart(3, '0')}`)
+      tx.onCommit(() => order.push(i))
+      return i * 2
+    }
+    expect(await Promise.all(numbers.map((i) => db.write(work(i))))).toEqual(numbers.map((i) => i * 2))
+    expect(order).toEqual(numbers)
+    expect(await keys()).toEqual(numbers.map((i) => `key ${String(i).padStart(3, '0')}`))
+  })
+
+  it('that fail undo themselves alone, and run no hook', async () => {
+    const hooks: number[] = []
+    const settled = await Promise.allSettled(
+      Array.from({ length: 200 }, (_, i) =>
+        db.write(async (tx) => {
+          tx.onCommit(() => hooks.push(i))
+          await put(tx, `key ${i}`)
+          if (i % 3 === 0) throw new Error(`no ${i}`)
+          if (i % 7 === 0) await put(tx, `key ${i}`)
+        }),
+      ),
+    )
+    const good = settled.flatMap(({ status }, i) => (status === 'fulfilled' ? [i] : []))
+    expect(good).toEqual(Array.from({ length: 200 }, (_, i) => i).filter((i) => i % 3 !== 0 && i % 7 !== 0))
+    expect(hooks).toEqual(good)
+    expect(await keys()).toEqual(good.map((i) => `key ${i}`).sort())
+    expect(settled[3]).toMatchObject({ status: 'rejected', reason: new Error('no 3') })
+  })
+
+  it('see each other: 100 that read and add lose none', async () => {
+    await db.write((tx) => put(tx, 'count', '0'))
+    const add = async (tx: Tx): Promise<void> => {
+      const row = await tx.q.selectFrom('setting').select('value').where('key', '=', 'count').executeTakeFirstOrThrow()
+      await Promise.resolve()
+      await tx.q.updateTable('setting').set({ value: String(Number(row.value) + 1) }).where('key', '=', 'count').execute()
+    }
+    await Promise.all(Array.from({ length: 100 }, () => db.write(add)))
+    expect(await db.read.selectFrom('setting').select('value').execute()).toEqual([{ value: '100' }])
+  })
+
+  it('are on disk when they are answered, for every reader', async () => {
+    for (let i = 0; i < 50; i++) {
+      await db.write((tx) => put(tx, `key ${i}`))
+      const seen = await Promise.all([keys(), keys(), keys()])
+      expect(seen.map((list) => list.length)).toEqual([i + 1, i + 1, i + 1])
+    }
+  })
+
+  it('inside a write are refused instead of waiting for ever', async () => {
+    const nested = db.write(async (tx) => {
+      await put(tx, 'outer')
+      await db.write((inner) => put(inner, 'inner'))
+    })
+    await expect(nested).rejects.toThrow('a transaction cannot wait for another one')
+    expect(await keys()).toEqual([])
+  })
+
+  it('that wait for something else than the database are undone after 10 s, and can write no more', async () => {
+    const gate = openable()
+    const late: Promise<unknown>[] = []
+    const slow = db.write(async (tx) => {
+      await put(tx, 'before')
+      await gate.opened
+      const after = put(tx, 'after')
+      late.push(after.catch((error: unknown) => error))
+      await after
+    })
+    const refused = expect(slow).rejects.toThrow('took longer than 10 s')
+    const next = db.write((tx) => put(tx, 'next'))
+    while (clock.sleepers() === 0) await systemClock.sleep(1)
+    clock.advance(10_000)
+    await refused
+    await next
+    gate.open()
+    while (late.length === 0) await systemClock.sleep(1)
+    expect(await Promise.all(late)).toEqual([expect.objectContaining({ message: expect.stringContaining('over') })])
+    expect(await keys()).toEqual(['next'])
+  })
+
+  it('cannot go on after they were answered', async () => {
+    let kept: Tx | undefined
+    await db.write(async (tx) => {
+      kept = tx
+      await put(tx, 'inside')
+    })
+    await expect(kept === undefined ? undefined : put(kept, 'outside')).rejects.toThrow('over')
+    expect(await keys()).toEqual(['inside'])
+  })
+
+  it('all have one time in one transaction', async () => {
+    const times = await db.write(async (tx) => {
+      const first = tx.now
+      clock.advance(5000)
+      return [first, tx.now]
+    })
+    expect(times[0]).toBe(times[1])
+  })
+
+  it('are refused once the database closes, and those before are kept', async () => {
+    const before = Array.from({ length: 20 }, (_, i) => db.write((tx) => put(tx, `key ${i}`)))
+    const closing = db.close()
+    await expect((async () => db.write((tx) => put(tx, 'late')))()).rejects.toMatchObject({ code: 'SHUTTING_DOWN' })
+    await Promise.all([...before, closing])
+    db = await openDb(join(folder, 'panel.db'), clock)
+    expect(await keys()).toHaveLength(20)
+  })
+})
+
+describe('a broken constraint', () => {
+  it('names table and column of what is taken', async () => {
+    await db.write((tx) => location(tx, 'loc_1', 'Bonn'))
+    const taken = await db.write((tx) => location(tx, 'loc_2', 'Bonn')).catch((error: unknown) => error)
+    expect(uniqueViolation(taken)).toBe('location.name')
+    expect(isForeignKeyViolation(taken)).toBe(false)
+  })
+
+  it('tells a reference to nothing', async () => {
+    const dangling = await db
+      .write(({ q, now }) =>
+        q
+          .insertInto('allocation')
+          .values({ id: 'a', nodeId: 'none', serverId: null, ip: 'i', port: 1, alias: null, notes: null, createdAt: now, updatedAt: now })
+          .execute(),
+      )
+      .catch((error: unknown) => error)
+    expect(isForeignKeyViolation(dangling)).toBe(true)
+    expect(uniqueViolation(dangling)).toBeUndefined()
+    expect([uniqueViolation('x'), isForeignKeyViolation(undefined)]).toEqual([undefined, false])
+  })
+
+  it('is that of one row when 50 want the same name at once', async () => {
+    const all = Array.from({ length: 50 }, (_, i) => db.write((tx) => location(tx, `loc_${i}`, 'Bonn')))
+    const settled = await Promise.allSettled(all)
+    expect(settled.filter(({ status }) => status === 'fulfilled')).toHaveLength(1)
+  })
+})
+
+describe('reading', () => {
+  it('cannot write', async () => {
+    await expect(db.read.insertInto('setting').values({ key: 'k', value: '1', updatedAt: '' as never }).execute()).rejects.toThrow(/readonly|read-only|query_only/i)
+  })
+
+  it('of a copy made under load finds a whole database', async () => {
+    const writes = Array.from({ length: 300 }, (_, i) => db.write((tx) => put(tx, `key ${i}`)))
+    const file = join(folder, 'copy.db')
+    await db.copyTo(file)
+    await Promise.all(writes)
+    const copy = await openDb(file, clock)
+    const found = await keys(copy.read)
+    await copy.close()
+    expect(await keys()).toEqual(expect.arrayContaining(found))
+    expect(await keys()).toHaveLength(300)
+  })
+})
+
+describe('the first work of a scope', () => {
+  it('is part of its first write that holds, once', async () => {
+    const firsts: string[] = []
+    await db.withFirst(
+      async (tx) => {
+        await put(tx, `first ${firsts.push('x')}`)
+      },
+      async () => {
+        await db.write(() => Promise.reject(new Error('no'))).catch(() => undefined) // refused on purpose
+        await db.write((tx) => put(tx, 'one'))
+        await db.write((tx) => put(tx, 'two'))
+      },
+    )
+    expect(await keys()).toEqual(['first 2', 'one', 'two'])
+  })
+})
+
+function openable(): { opened: Promise<void>; open: () => void } {
+  let open = (): void => undefined
+  const opened = new Promise<void>((resolve) => {
+    open = resolve
+  })
+  return { opened, open: () => open() }
+}

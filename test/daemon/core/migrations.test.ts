@@ -1,0 +1,102 @@
+import { copyFile, mkdir, mkdtemp, readdir, readFile, rm } from 'node:fs/promises'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
+import { afterEach, beforeEach, describe, expect, it } from 'vitest'
+import { type Migration, MIGRATIONS, migrate, NewerDatabaseError, SCHEMA_VERSION } from '../../../src/daemon/core/migrations.ts'
+import { Connection } from '../../../src/daemon/core/sqlite/connection.ts'
+import { runPanel } from '../../run-panel.ts'
+
+let folder: string
+let file: string
+beforeEach(async () => {
+  folder = await mkdtemp(join(tmpdir(), 'panel-migrations-'))
+  file = join(folder, 'panel.db')
+})
+afterEach(() => rm(folder, { recursive: true }))
+
+const one: Migration = { id: 1, name: 'one', sql: 'create table one (a integer primary key) strict; insert into one values (7);' }
+const two: Migration = { id: 2, name: 'two', sql: 'create table two (a integer references one (a)) strict; insert into two values (7);' }
+const failing: Migration = { id: 2, name: 'failing', sql: 'create table two (a integer) strict; insert into nowhere values (1);' }
+const dangling: Migration = { id: 2, name: 'dangling', sql: 'create table two (a integer references one (a)) strict; insert into two values (8);' }
+
+async function ask(sql: string, at = file): Promise<Record<string, unknown>[]> {
+  const connection = await Connection.open(at, 'existing')
+  try {
+    return await connection.all(sql)
+  } finally {
+    await connection.close()
+  }
+}
+
+const state = async (at = file): Promise<unknown[]> => [
+  (await ask('PRAGMA user_version', at))[0]?.['user_version'],
+  (await ask("select name from sqlite_master where type = 'table' order by name", at)).map(({ name }) => name),
+]
+
+describe('migrating', () => {
+  it('makes a new database, and finds nothing to do the second time', async () => {
+    expect(await migrate(file)).toEqual({ from: 0, to: SCHEMA_VERSION, snapshot: undefined })
+    expect(await migrate(file)).toEqual({ from: SCHEMA_VERSION, to: SCHEMA_VERSION, snapshot: undefined })
+    expect(MIGRATIONS.map(({ id }) => id)).toEqual(MIGRATIONS.map((_, i) => i + 1))
+    expect((await ask('PRAGMA journal_mode'))[0]).toEqual({ journal_mode: 'wal' })
+  })
+
+  it('makes every table strict', async () => {
+    await migrate(file)
+    const loose = await ask("select name from pragma_table_list where strict = 0 and type = 'table' and name not like 'sqlite_%'")
+    expect(loose).toEqual([])
+  })
+
+  it('copies what was there before it changes anything', async () => {
+    await migrate(file, [one])
+    const { from, to, snapshot } = await migrate(file, [one, two])
+    expect([from, to]).toEqual([1, 2])
+    expect(await state()).toEqual([2, ['one', 'two']])
+    expect(await state(snapshot)).toEqual([1, ['one']])
+    expect(await ask('select a from one', snapshot)).toEqual([{ a: 7 }])
+  })
+
+  it.each([failing, dangling])('by a step that is $name leaves the database as it was, and can be tried again', async (bad) => {
+    await migrate(file, [one])
+    await expect(migrate(file, [one, bad])).rejects.toThrow(`migration 2 (${bad.name}) failed; the database is as it was`)
+    expect(await state()).toEqual([1, ['one']])
+    await migrate(file, [one, two])
+    expect(await state()).toEqual([2, ['one', 'two']])
+  })
+
+  it('keeps the steps before one that fails', async () => {
+    await expect(migrate(file, [one, failing])).rejects.toThrow('failing')
+    expect(await state()).toEqual([1, ['one']])
+  })
+
+  it('keeps the five newest copies', async () => {
+    const steps = Array.from({ length: 9 }, (_, i) => ({ id: i + 1, name: `step ${i}`, sql: `create table t${i} (a integer) strict;` }))
+    for (let count = 1; count <= steps.length; count++) await migrate(file, steps.slice(0, count))
+    const names = (await readdir(join(folder, 'snapshots'))).sort()
+    expect(names.map((name) => /^before-v(\d+)/.exec(name)?.[1])).toEqual(['5', '6', '7', '8', '9'])
+  })
+})
+
+describe('a database of a newer program', () => {
+  it('is refused and not touched', async () => {
+    await migrate(file, [one, two])
+    const before = await readFile(file)
+    const refused = migrate(file, [one])
+    await expect(refused).rejects.toBeInstanceOf(NewerDatabaseError)
+    await expect(migrate(file, [one])).rejects.toThrow(/schema version 2.*knows versions up to 1: start the newer panel/)
+    expect((await readFile(file)).equals(before)).toBe(true)
+  })
+
+  it('ends the daemon with a clear word and exit code 14', { timeout: 30_000 }, async () => {
+    await migrate(file)
+    const connection = await Connection.open(file, 'existing')
+    await connection.exec('PRAGMA user_version = 999')
+    await connection.close()
+    await mkdir(join(folder, 'data', 'db'), { recursive: true })
+    await copyFile(file, join(folder, 'data', 'db', 'panel.db'))
+    const env = { HOME: folder, PANEL_DATA__DIR: join(folder, 'data'), PANEL_HTTP__LISTEN: '127.0.0.1:0' }
+    const { code, stderr } = await runPanel(['daemon', 'run'], { env })
+    expect([code, stderr]).toEqual([14, expect.stringContaining('has schema version 999')])
+    expect(stderr).toContain('start the newer panel')
+  })
+})
