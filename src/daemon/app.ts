@@ -185,9 +185,9 @@ export async function createApp({ config, db, clock, log, version, holder }: App
       stopping.abort()
       const drained = new AbortController()
       void clock.sleep(DRAIN_MS, drained.signal).then(() => door.app.server.closeAllConnections())
-      await door.app.close()
+      // Together: the HTTP server waits for upgraded sockets too, which only the gateway ends.
+      await Promise.all([door.app.close(), gateway.close()])
       drained.abort()
-      await gateway.close()
       console.close()
       await cleanup.run()
     },

@@ -143,7 +143,7 @@ export function readConfig(flags: ConfigFlags, env: Environment = process.env): 
 
 /** Whether the address can only be reached from this machine. */
 export function isLoopback(host: string): boolean {
-  return host === 'localhost' || host === '::1' || /^127\./.test(host)
+  return host === 'localhost' || host === '::1' || (isIP(host) === 4 && host.startsWith('127.'))
 }
 
 function fixedSettings(settings: z.infer<typeof File>): Record<string, number> {

@@ -45,7 +45,7 @@ export async function lockData(dataDir: string, startedAt: string): Promise<Data
       }
       const holder = await findHolder(dataDir)
       if (holder !== undefined) throw new DataFolderBusy(dataDir, holder)
-      await rm(file, { force: true })
+      await removeStale(file)
     }
     throw new Error(`the lock ${file} changes hands too often`)
   })
@@ -56,10 +56,14 @@ export async function lockData(dataDir: string, startedAt: string): Promise<Data
 }
 
 /** The living daemon of a data folder. */
-export async function findHolder(dataDir: string): Promise<Holder | undefined> {
+export function findHolder(dataDir: string): Promise<Holder | undefined> {
+  return livingHolder(lockFile(dataDir))
+}
+
+async function livingHolder(file: string): Promise<Holder | undefined> {
   let text: string
   try {
-    text = await readFile(lockFile(dataDir), 'utf8')
+    text = await readFile(file, 'utf8')
   } catch (error) {
     if (error instanceof Error && 'code' in error && error.code === 'ENOENT') return undefined
     throw error
@@ -67,6 +71,21 @@ export async function findHolder(dataDir: string): Promise<Holder | undefined> {
   const holder = Holder.safeParse(JSON.parse(text))
   if (!holder.success || (await startOf(holder.data.pid)) !== holder.data.start) return undefined
   return holder.data
+}
+
+/** Moves a dead one's lock aside; when that caught the fresh lock of a daemon that was quicker, it is put back. */
+async function removeStale(file: string): Promise<void> {
+  const aside = `${file}.${globalThis.crypto.randomUUID()}`
+  try {
+    await rename(file, aside)
+  } catch {
+    return // somebody else took it away first: the caller tries again
+  }
+  try {
+    if ((await livingHolder(aside)) !== undefined) await link(aside, file)
+  } finally {
+    await rm(aside, { force: true })
+  }
 }
 
 function lockFile(dataDir: string): string {

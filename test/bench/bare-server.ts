@@ -81,7 +81,9 @@ async function reader(file: string): Promise<(query: Query) => Promise<unknown[]
     const statement = prepared.get(sql) ?? db.prepare(sql)
     prepared.set(sql, statement)
     return new Promise((resolve, reject) => {
-      statement.all(parameters, (error: Error | null, rows: unknown[]) => (error === null ? resolve(rows) : reject(error)))
+      statement.all(parameters, (error: Error | null, rows: unknown[]) =>
+        error === null ? resolve(rows) : reject(error),
+      )
     })
   }
 }

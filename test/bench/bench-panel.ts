@@ -183,7 +183,12 @@ export class BenchPanel {
 
   async #setUp(): Promise<void> {
     const { token } = await createClient({ baseUrl: this.url, fetch }).call(completeSetup, {
-      body: { email: 'root@example.org', username: 'root', password: 'Correct horse 9 battery!', setupToken: SETUP_TOKEN },
+      body: {
+        email: 'root@example.org',
+        username: 'root',
+        password: 'Correct horse 9 battery!',
+        setupToken: SETUP_TOKEN,
+      },
     })
     this.#token = token
     const { id: locationId } = await this.client.call(createLocation, { body: { name: 'here' } })

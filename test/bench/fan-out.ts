@@ -19,14 +19,19 @@ interface Stage {
 /** 1,000 lines per second of a real game to 50, 500 and 2,000 viewers. */
 export const fanOut: Measurement = async (progress) => {
   const figures: Figures = {}
-  for (const [viewers, p99] of [[50, 40], [500, 80], [2000, 250]] as const) {
+  for (const [viewers, p99] of [
+    [50, 40],
+    [500, 80],
+    [2000, 250],
+  ] as const) {
     Object.assign(figures, await stage({ viewers, linesPerSecond: 1000, p99 }, progress))
   }
   return figures
 }
 
 /** 10,000 lines per second of a real game to one viewer. */
-export const oneViewer: Measurement = (progress) => stage({ viewers: 1, linesPerSecond: 10_000, p99: undefined }, progress)
+export const oneViewer: Measurement = (progress) =>
+  stage({ viewers: 1, linesPerSecond: 10_000, p99: undefined }, progress)
 
 async function stage({ viewers, linesPerSecond, p99 }: Stage, progress: (text: string) => void): Promise<Figures> {
   const panel = await BenchPanel.enter()
@@ -49,7 +54,9 @@ async function stage({ viewers, linesPerSecond, p99 }: Stage, progress: (text: s
     })
     const found = summary(used.result)
     const perViewer = found.lines / viewers / (WINDOW_MS / 1000)
-    progress(`${viewers} viewers: p99 ${found.p99} ms, ${perViewer.toFixed(0)} lines/s each, CPU ${used.cpu.toFixed(0)} %`)
+    progress(
+      `${viewers} viewers: p99 ${found.p99} ms, ${perViewer.toFixed(0)} lines/s each, CPU ${used.cpu.toFixed(0)} %`,
+    )
     const name = `${viewers}viewers`
     return {
       [`${name}.lost`]: exactly(found.lost, 0, 'lines'),
@@ -104,8 +111,11 @@ function summary(parts: readonly ViewersSeen[]) {
   const sum = (of: (part: ViewersSeen) => number): number => parts.reduce((total, part) => total + of(part), 0)
   const counted = counts.reduce((total, lines) => total + lines, 0)
   const at = (share: number): number => {
-    let passed = 0
-    return counts.findIndex((lines) => (passed += lines) >= counted * share)
+    let left = counted * share
+    return counts.findIndex((lines) => {
+      left -= lines
+      return left <= 0
+    })
   }
   return {
     lines: sum((part) => part.lines),

@@ -1,12 +1,13 @@
-import { connect, type Socket } from 'node:net'
 import { once } from 'node:events'
+import { connect, type Socket } from 'node:net'
 import { percentile } from './figure.ts'
 
 /** A request that is sent again and again. */
 export interface Target {
   readonly url: string
   readonly method?: 'GET' | 'POST'
-  readonly path: string | ((count: number) => string)
+  /** Of all requests, or of the n-th. */
+  readonly path: string | ((index: number) => string)
   readonly token?: string | undefined
   readonly body?: string
 }
@@ -21,13 +22,14 @@ export interface Load {
 /** Keeps `connections` kept-alive connections busy for `ms`. Fails on any answer that is not 2xx. */
 export async function load(target: Target, connections: number, ms: number): Promise<Load> {
   const latencies: number[] = []
+  let sentSoFar = 0
   const began = performance.now()
   await Promise.all(
     Array.from({ length: connections }, async () => {
       const line = await Line.open(target)
       while (performance.now() - began < ms) {
         const sent = performance.now()
-        await line.call()
+        await line.call(sentSoFar++)
         latencies.push(performance.now() - sent)
       }
       line.close()
@@ -44,14 +46,13 @@ export async function load(target: Target, connections: number, ms: number): Pro
 /** The size of one answer's body in bytes. */
 export async function bodyBytes(target: Target): Promise<number> {
   const line = await Line.open(target)
-  const bytes = await line.call()
+  const bytes = await line.call(0)
   line.close()
   return bytes
 }
 
 /** One connection; it reads lengths instead of bodies, so that the client costs little. */
 class Line {
-  static #count = 0
   readonly #socket: Socket
   readonly #target: Target
   #head: Buffer = Buffer.alloc(0)
@@ -75,11 +76,11 @@ class Line {
     socket.on('close', () => this.#settle?.reject(new Error('the connection was closed')))
   }
 
-  /** Sends the request and resolves with the size of the answer's body. */
-  call(): Promise<number> {
+  /** Sends the `index`th request and resolves with the size of the answer's body. */
+  call(index: number): Promise<number> {
     const { method = 'GET', path, token, body } = this.#target
     const lines = [
-      `${method} ${typeof path === 'string' ? path : path(Line.#count++)} HTTP/1.1`,
+      `${method} ${typeof path === 'string' ? path : path(index)} HTTP/1.1`,
       'host: bench',
       ...(token === undefined ? [] : [`authorization: Bearer ${token}`]),
       ...(body === undefined ? [] : ['content-type: application/json', `content-length: ${Buffer.byteLength(body)}`]),

@@ -1,5 +1,5 @@
 import { BenchPanel } from './bench-panel.ts'
-import { median, type Measurement, shown } from './figure.ts'
+import { type Measurement, median, shown } from './figure.ts'
 import { allProcesses, proportionalMiB, usage, withDescendants } from './processes.ts'
 import { pause } from './waiting.ts'
 
@@ -38,7 +38,10 @@ export const idleServers: Measurement = async (progress) => {
       'daemon.rss': shown(daemon.rss, 'MiB'),
       'agent.cpu': shown(agent.cpu, '% of a core'),
       'agent.rss': shown(agent.rss, 'MiB'),
-      'agent.perServer': shown(((await proportionalMiB(panel.agentPid)) - agentAlone) / SERVERS, 'MiB (PSS) per server'),
+      'agent.perServer': shown(
+        ((await proportionalMiB(panel.agentPid)) - agentAlone) / SERVERS,
+        'MiB (PSS) per server',
+      ),
       'server.memory': shown(median(costs.memory), 'MiB (PSS): holder, shell and game'),
       'server.processes': shown(median(costs.processes), 'processes'),
       'servers.found': shown(costs.memory.length, 'holders'),
@@ -50,9 +53,7 @@ export const idleServers: Measurement = async (progress) => {
 
 async function costsOfServers(panel: BenchPanel): Promise<{ memory: number[]; processes: number[] }> {
   const all = await allProcesses()
-  const holders = all.filter(
-    ({ commandLine }) => commandLine.includes('__holder') && commandLine.includes(panel.home),
-  )
+  const holders = all.filter(({ commandLine }) => commandLine.includes('__holder') && commandLine.includes(panel.home))
   const memory: number[] = []
   const processes: number[] = []
   for (const holder of holders) {

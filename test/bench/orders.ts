@@ -3,13 +3,13 @@ import { createNodeKey } from '../../src/shared/api/nodes.ts'
 import { AgentPeer } from '../daemon/agent-peer.ts'
 import type { BareOptions } from './bare-server.ts'
 import { BenchPanel } from './bench-panel.ts'
-import { type Figures, median, type Measurement, shown, spread } from './figure.ts'
+import { type Figures, type Measurement, median, shown, spread } from './figure.ts'
 import { load, type Target } from './http-load.ts'
 import { Helper } from './processes.ts'
 import { seedServers } from './seed.ts'
 
-const ROUNDS = 7
-const ROUND_MS = 1000
+const ROUNDS = 5
+const ROUND_MS = 600
 const SERVERS = 1000
 
 /** A power order accepted, with an agent that takes it up and ends it at once, against one bare insert that is on disk. */

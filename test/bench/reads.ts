@@ -1,14 +1,14 @@
 import { join } from 'node:path'
 import type { BareOptions } from './bare-server.ts'
 import { BenchPanel } from './bench-panel.ts'
-import { atLeast, type Figures, median, type Measurement, shown, spread } from './figure.ts'
+import { atLeast, type Figures, type Measurement, median, shown, spread } from './figure.ts'
 import { bodyBytes, load, type Target } from './http-load.ts'
 import { Helper } from './processes.ts'
 import { seedServers } from './seed.ts'
 
-const ROUNDS = 7
-const ROUND_MS = 1000
-const WARM_MS = 1500
+const ROUNDS = 5
+const ROUND_MS = 600
+const WARM_MS = 1000
 const CONNECTIONS = 16
 /** The daemon does at least half of what the bare route does. */
 const RATIO = 0.5
@@ -37,7 +37,11 @@ async function readsOf(count: number, progress: (text: string) => void): Promise
     }
     const { url } = await bare.ask<{ url: string }>(options)
     const daemon = { url: panel.url, token: panel.token }
-    const list = { daemon: { ...daemon, path: listPath }, sql: { url, path: '/list' }, bytes: { url, path: '/list-bytes' } }
+    const list = {
+      daemon: { ...daemon, path: listPath },
+      sql: { url, path: '/list' },
+      bytes: { url, path: '/list-bytes' },
+    }
     const get = { daemon: { ...daemon, path: getPath }, sql: { url, path: '/get' }, bytes: { url, path: '/get-bytes' } }
     return {
       ...(await compare(`list50of${count}`, list, progress)),

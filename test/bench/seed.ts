@@ -38,7 +38,10 @@ const template = {
   description: 'A game of the usual size',
   startup: './game --port {{SERVER_PORT}} --version {{VERSION}} --motd "{{MOTD}}" {{EXTRA_FLAGS}}',
   stopCommand: 'stop',
-  images: ['8', '17', '21'].map((version) => ({ name: `runtime-${version}`, image: `registry.example/runtime:${version}` })),
+  images: ['8', '17', '21'].map((version) => ({
+    name: `runtime-${version}`,
+    image: `registry.example/runtime:${version}`,
+  })),
   variables: VARIABLES.map((name) => ({
     name,
     description: `What the game takes as ${name}, as its manual explains it to people`,

@@ -2,12 +2,12 @@ import { connect } from 'node:net'
 import { join } from 'node:path'
 import type { BareOptions } from './bare-server.ts'
 import { BenchPanel } from './bench-panel.ts'
-import { median, type Measurement, shown, spread } from './figure.ts'
+import { type Measurement, median, shown, spread } from './figure.ts'
 import { Helper } from './processes.ts'
 import { seedServers } from './seed.ts'
 
-const ROUNDS = 7
-const ROUND_MS = 1000
+const ROUNDS = 5
+const ROUND_MS = 600
 const AT_A_TIME = 16
 
 /** Event streams opened until their first event and left again, per second, against a bare stream of Fastify. */
@@ -17,7 +17,13 @@ export const sseConnects: Measurement = async (progress) => {
   try {
     const serverId = (await seedServers(panel, 10))(0)
     const { database, home, token } = panel
-    const options: BareOptions = { database, scratch: join(home, 'scratch.db'), serverId, listAnswer: '', getAnswer: '' }
+    const options: BareOptions = {
+      database,
+      scratch: join(home, 'scratch.db'),
+      serverId,
+      listAnswer: '',
+      getAnswer: '',
+    }
     const { url } = await bare.ask<{ url: string }>(options)
     const rounds: { daemon: number[]; bare: number[] } = { daemon: [], bare: [] }
     for (let round = 0; round < ROUNDS; round++) {

@@ -4,7 +4,13 @@ import { answerAll } from './processes.ts'
 
 /** What the bench asks of a process of viewers. */
 export type ViewerQuestion =
-  | { readonly ask: 'open'; readonly url: string; readonly path: string; readonly token: string; readonly count: number }
+  | {
+      readonly ask: 'open'
+      readonly url: string
+      readonly path: string
+      readonly token: string
+      readonly count: number
+    }
   | { readonly ask: 'begin' }
   | { readonly ask: 'end' }
 

@@ -249,7 +249,9 @@ describe('every command against a real daemon and agent', () => {
       await refused(7, wish, { env, input: PASSWORD })
       // The games of the panel that the environment names are not those of this machine's other panel.
       await refused(2, ['down', '--servers', ...place])
-      expect(await panel.run(['servers', 'list', '--state', 'running', '-o', 'name'])).toMatchObject({ stdout: 'demo\n' })
+      expect(await panel.run(['servers', 'list', '--state', 'running', '-o', 'name'])).toMatchObject({
+        stdout: 'demo\n',
+      })
       await ok(['down', ...place])
       await until('the daemon has ended', async () => daemon.exitCode === 0)
     } finally {

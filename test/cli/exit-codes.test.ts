@@ -44,12 +44,11 @@ describe('the exit codes of the real binary against a real daemon', () => {
     [7, 'SERVER_INVALID_STATE', ['servers', 'install', 'game']],
     [8, 'VALIDATION_ERROR', ['servers', 'edit', 'game', '--name', '<>']],
     [11, 'OPERATION_FAILED', ['servers', 'start', 'broken', '--wait', '--timeout', '30s']],
-    [15, 'NO_MATCH', ['console', 'history', 'game', '--grep', 'nothing of the kind']],
+    [15, undefined, ['console', 'history', 'game', '--grep', 'nothing of the kind']],
     [124, 'TIMEOUT', ['servers', 'wait', 'game', '--for', 'state=stopped', '--timeout', '1s']],
   ])('%i %s: %j', async (exit, code, args) => {
     const found = await outcome(args)
-    expect(found, found.message).toMatchObject({ exit })
-    if (code !== undefined && found.code !== undefined) expect(found.code).toBe(code)
+    expect(found, found.message).toMatchObject({ exit, code })
   })
 
   it('3: one of two orders was refused, and the other is carried out', async () => {
@@ -82,7 +81,14 @@ describe('the exit codes of the real binary against a real daemon', () => {
   })
 
   it('14: a data folder that another daemon or agent works on, and a machine that is not enrolled', async () => {
-    const daemon = await panel.run(['daemon', 'run', '--listen', '127.0.0.1:0', '--data-dir', join(panel.home, 'daemon')])
+    const daemon = await panel.run([
+      'daemon',
+      'run',
+      '--listen',
+      '127.0.0.1:0',
+      '--data-dir',
+      join(panel.home, 'daemon'),
+    ])
     expect(daemon).toMatchObject({ code: 14, stderr: expect.stringContaining('Another daemon') })
     const agent = await panel.run(['agent', 'run', '--data-dir', join(panel.home, 'agent')])
     expect(agent).toMatchObject({ code: 14, stderr: expect.stringContaining('Another agent') })
@@ -96,7 +102,10 @@ describe('the exit codes of the real binary against a real daemon', () => {
   ] as const)('ends by %s with %i', async (signal, exit) => {
     const env = { HOME: panel.home, PANEL_URL: panel.url, PANEL_TOKEN: panel.token }
     const onOutput = (stdout: string) => (stdout.includes('ready') ? signal : undefined)
-    expect(await runPanel(['console', 'logs', 'game', '-f'], { env, onOutput })).toMatchObject({ code: exit, stderr: '' })
+    expect(await runPanel(['console', 'logs', 'game', '-f'], { env, onOutput })).toMatchObject({
+      code: exit,
+      stderr: '',
+    })
     expect((await panel.server(game.id)).status).toBe('running')
   })
 

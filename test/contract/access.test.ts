@@ -1,8 +1,9 @@
 import { afterAll, beforeAll, describe, expect, it } from 'vitest'
 import { deleteApiKey } from '../../src/shared/api/api-keys.ts'
+import { getMe } from '../../src/shared/api/auth.ts'
 import { type Access, type Endpoint, isDeclared, type StreamEndpoint } from '../../src/shared/contract.ts'
 import { endpoints, streams } from '../../src/shared/endpoints.ts'
-import { type Permission, PERMISSIONS } from '../../src/shared/permissions.ts'
+import { PERMISSIONS, type Permission } from '../../src/shared/permissions.ts'
 import { startPanel, type TestPanel } from '../panel.ts'
 import { callEndpoint, type Parts, refusalOf } from './http-call.ts'
 import { buildWorld, keyWith, paramsOf, unknownParams, type World } from './world.ts'
@@ -47,7 +48,12 @@ describe('nobody', () => {
   })
 
   it.each(closed)('is refused by $id with a credential that is none', async (one) => {
-    const tokens = ['x', `pak_${'0'.repeat(26)}_${'A'.repeat(43)}`, `${panel.adminToken.slice(0, -1)}~`, `pnk${panel.adminToken.slice(3)}`]
+    const tokens = [
+      'x',
+      `pak_${'0'.repeat(26)}_${'A'.repeat(43)}`,
+      `${panel.adminToken.slice(0, -1)}~`,
+      `pnk${panel.adminToken.slice(3)}`,
+    ]
     for (const token of tokens) {
       const reply = await callEndpoint(panel.url, one, { params: paramsOf(world, one) }, { token })
       expect(refusalOf(reply)).toEqual({ status: 401, code: 'UNAUTHENTICATED' })
@@ -65,7 +71,10 @@ describe('nobody', () => {
     ]
     for (const headers of ways) {
       const response = await fetch(`${panel.url}/api/servers`, { headers })
-      expect([JSON.stringify(Object.keys(headers)), response.status]).toEqual([JSON.stringify(Object.keys(headers)), 401])
+      expect([JSON.stringify(Object.keys(headers)), response.status]).toEqual([
+        JSON.stringify(Object.keys(headers)),
+        401,
+      ])
     }
     expect((await fetch(`${panel.url}/api/servers?token=${secret}&apiKey=${secret}`)).status).toBe(401)
   })
@@ -82,7 +91,9 @@ describe('somebody without any permission', () => {
     expect(there).toEqual(notThere)
   })
 
-  const deeds = guarded.filter(({ one, access }) => 'serverId' in one.params && smallestGaps(access).flat().join() !== 'server.read')
+  const deeds = guarded.filter(
+    ({ one, access }) => 'serverId' in one.params && smallestGaps(access).flat().join() !== 'server.read',
+  )
 
   it.each(deeds)(
     'is refused by $id for all-servers, which everybody may read and nobody may touch',
@@ -129,8 +140,7 @@ describe('a key', () => {
 
   it('is refused everywhere from the moment it is deleted', async () => {
     const made = await keyWith(panel, ['*'])
-    const me = await callEndpoint(panel.url, all.find(({ id }) => id === 'auth.me') ?? fail('auth.me'), {}, { token: made })
-    const credential = (me.json?.data as { credential: { id: string } }).credential // the contract of auth.me
+    const { credential } = await panel.as(made).call(getMe)
     await world.admin.call(deleteApiKey, { params: { keyId: credential.id } })
     for (const one of closed) {
       const reply = await callEndpoint(panel.url, one, { params: paramsOf(world, one) }, { token: made })
@@ -140,7 +150,9 @@ describe('a key', () => {
 })
 
 describe('the order of refusals', () => {
-  const withBody = guarded.flatMap(({ id, one }) => (one.kind === 'endpoint' && isDeclared(one.body) ? [{ id, one }] : []))
+  const withBody = guarded.flatMap(({ id, one }) =>
+    one.kind === 'endpoint' && isDeclared(one.body) ? [{ id, one }] : [],
+  )
   const large = `"${'x'.repeat(1024 * 1024 + 10)}"`
 
   it.each(withBody)('of $id: who, then may he, then how much, then what', async ({ one }) => {
@@ -179,8 +191,4 @@ function smallestGaps(access: Guarded): readonly (readonly Permission[])[] {
   if ('anyOf' in access) return [access.anyOf]
   if ('server' in access) return access.server.map((one) => [one])
   return [access.serverByBody.possible]
-}
-
-function fail(what: string): never {
-  throw new Error(`there is no ${what}`)
 }

@@ -32,7 +32,7 @@ describe('the table of valid requests', () => {
 
 describe('a valid request', () => {
   it.each(cases)('of $id is answered by its contract and leaves the audit rows that it names', async ({ endpoint }) => {
-    const valid = await (VALID[endpoint.id] ?? (() => ({})))(world)
+    const valid: Valid = (await VALID[endpoint.id]?.(world)) ?? {}
     try {
       const first = await call(endpoint, valid, 'first')
       expect(first.status, first.text).toBe(endpoint.status)
@@ -75,7 +75,9 @@ function call(endpoint: Endpoint, valid: Valid, name: string): Promise<Reply> {
 function fitsContract(endpoint: Endpoint, { json, headers }: Reply): void {
   const schema = z.toJSONSchema(endpoint.response, { io: 'output', unrepresentable: 'any' }) as Schema // an object with keywords
   expect(problems(schema, json?.data)).toEqual([])
-  expect(Object.keys(json ?? {}).sort()).toEqual(endpoint.paged ? ['data', 'pagination', 'success'] : ['data', 'success'])
+  expect(Object.keys(json ?? {}).sort()).toEqual(
+    endpoint.paged ? ['data', 'pagination', 'success'] : ['data', 'success'],
+  )
   expect(json?.success).toBe(true)
   if (endpoint.paged) expect(z.strictObject(Pagination.shape).safeParse(json?.pagination).success).toBe(true)
   expect(headers.get('content-type')).toBe('application/json; charset=utf-8')
@@ -92,7 +94,7 @@ async function auditActions(endpoint: Endpoint, valid: Valid, name: string): Pro
   const query = { requestId: `${name}-${endpoint.id}` }
   if (valid.at === undefined) return (await panel.client.call(listAuditLogs, { query })).map(({ action }) => action)
   const reply = await call(completeSetup, valid, 'peek')
-  const token = (reply.json?.data as { token: string }).token // the contract of setup.complete, replayed
+  const { token } = completeSetup.response.parse(reply.json?.data)
   const rows = await callEndpoint(valid.at.url, listAuditLogs, { query }, { token })
   return listAuditLogs.response.parse(rows.json?.data).map(({ action }) => action)
 }

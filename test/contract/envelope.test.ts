@@ -10,7 +10,8 @@ beforeAll(async () => {
 })
 afterAll(() => panel.close())
 
-const get = (path: string, headers: Record<string, string> = {}) => send({ method: 'GET', url: `${panel.url}${path}`, headers })
+const get = (path: string, headers: Record<string, string> = {}) =>
+  send({ method: 'GET', url: `${panel.url}${path}`, headers })
 
 describe('a request id', () => {
   it('is kept when it is well-formed, in header, body and audit log', async () => {
@@ -41,7 +42,10 @@ describe('a request id', () => {
     for (const path of ['/livez', '/readyz', '/health', '/api/openapi.json', '/api/setup/status']) {
       expect((await get(path, { 'x-request-id': 'here' })).headers.get('x-request-id'), path).toBe('here')
     }
-    const stream = await get('/api/admin/events', { 'x-request-id': 'here', authorization: `Bearer ${panel.adminToken}` })
+    const stream = await get('/api/admin/events', {
+      'x-request-id': 'here',
+      authorization: `Bearer ${panel.adminToken}`,
+    })
     expect([stream.status, stream.headers.get('x-request-id')]).toEqual([200, 'here'])
   })
 })
@@ -73,7 +77,6 @@ describe('a refusal', () => {
       ['GET', '/'],
       ['GET', '/api'],
       ['GET', '/api/'],
-      ['GET', '/api/servers/'],
       ['GET', '/api/servers/a/b/c/d'],
       ['GET', '/API/servers'],
       ['GET', '/api//servers'],
@@ -94,7 +97,10 @@ describe('a refusal', () => {
   })
 
   it('of a URL that cannot be decoded has the envelope too', async () => {
-    const reply = await get('/api/servers/%zz', { 'x-request-id': 'bad-url', authorization: `Bearer ${panel.adminToken}` })
+    const reply = await get('/api/servers/%zz', {
+      'x-request-id': 'bad-url',
+      authorization: `Bearer ${panel.adminToken}`,
+    })
     expect(reply.json).toMatchObject({ success: false, code: 'VALIDATION_ERROR', requestId: 'bad-url' })
     expect([reply.status, reply.headers.get('x-request-id')]).toEqual([400, 'bad-url'])
   })
@@ -115,8 +121,10 @@ describe('HEAD', () => {
   it('of a stream opens none', async () => {
     const path = '/api/admin/events'
     const reply = await send({ method: 'HEAD', url: `${panel.url}${path}`, token: panel.adminToken })
-    expect([404, 200]).toContain(reply.status)
-    expect((await get('/metrics', { authorization: `Bearer ${panel.adminToken}` })).text).not.toMatch(/panel_sse_subscribers\{.*\} [1-9]/)
+    expect(reply.status).toBe(404)
+    expect((await get('/metrics', { authorization: `Bearer ${panel.adminToken}` })).text).not.toMatch(
+      /panel_sse_subscribers\{.*\} [1-9]/,
+    )
   })
 })
 
@@ -124,7 +132,12 @@ describe('bytes that are no HTTP', () => {
   it('do not stop the daemon', async () => {
     const { hostname, port } = new URL(panel.url)
     const status = await new Promise<number | string>((resolve) => {
-      const bad = request({ hostname, port, path: '/api/servers', headers: { 'content-length': '5', 'content-type': 'application/json' } })
+      const bad = request({
+        hostname,
+        port,
+        path: '/api/servers',
+        headers: { 'content-length': '5', 'content-type': 'application/json' },
+      })
       bad.on('response', (response) => resolve(response.statusCode ?? 0)).on('error', (error) => resolve(error.message))
       bad.end('{"a"')
       bad.setTimeout(2000, () => bad.destroy(new Error('no answer')))

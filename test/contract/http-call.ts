@@ -1,5 +1,5 @@
-import type { Endpoint, StreamEndpoint } from '../../src/shared/contract.ts'
 import { urlOf } from '../../src/shared/client.ts'
+import type { Endpoint, StreamEndpoint } from '../../src/shared/contract.ts'
 
 /** A request as bytes on the wire, so that tests can also send what a typed client never would. */
 export interface Call {

@@ -16,7 +16,11 @@ beforeAll(async () => {
 })
 afterAll(() => panel.close())
 
-function post(key: string | undefined, name: string, at: { url?: string; token?: string; path?: string } = {}): Promise<Reply> {
+function post(
+  key: string | undefined,
+  name: string,
+  at: { url?: string; token?: string; path?: string } = {},
+): Promise<Reply> {
   const { url = panel.url, token = panel.adminToken, path = '/api/locations' } = at
   const headers: Record<string, string> = key === undefined ? {} : { 'idempotency-key': key }
   return send({ method: 'POST', url: `${url}${path}`, token, headers, body: { name } })

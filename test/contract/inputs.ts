@@ -91,7 +91,11 @@ export const VALID: Readonly<Record<string, Make>> = {
   },
   'auth.login': () => {
     const email = 'powerless@example.org'
-    return { token: null, body: { email, password: PASSWORD }, otherBody: { email, password: PASSWORD, rememberMe: true } }
+    return {
+      token: null,
+      body: { email, password: PASSWORD },
+      otherBody: { email, password: PASSWORD, rememberMe: true },
+    }
   },
   'auth.logout': async (world) => ({ token: (await person(world)).token }),
   'auth.sign_out': async (world) => ({ token: (await person(world)).token }),
@@ -125,7 +129,10 @@ export const VALID: Readonly<Record<string, Make>> = {
   'locations.delete': async (world) => ({ params: { locationId: await location(world) } }),
   'locations.get': of('locationId'),
   'locations.list': () => empty,
-  'locations.update': async (world) => ({ params: { locationId: await location(world) }, body: { name: named(world) } }),
+  'locations.update': async (world) => ({
+    params: { locationId: await location(world) },
+    body: { name: named(world) },
+  }),
   'nests.create': (world) => ({ body: { name: named(world) }, otherBody: { name: named(world) } }),
   'nests.delete': async (world) => ({ params: { nestId: await nest(world) } }),
   'nests.get': of('nestId'),
@@ -167,14 +174,20 @@ export const VALID: Readonly<Record<string, Make>> = {
   'servers.install': power(false, {}, { start: true }),
   'servers.kill': power(true),
   'servers.list': () => empty,
-  'servers.patch': async (world) => ({ params: { serverId: (await freshServer(world, false)).id }, body: { name: named(world) } }),
+  'servers.patch': async (world) => ({
+    params: { serverId: (await freshServer(world, false)).id },
+    body: { name: named(world) },
+  }),
   'servers.power': power(false, { action: 'start' }, { action: 'stop' }),
   'servers.reinstall': power(false, {}, { start: true }),
   'servers.restart': power(true),
   'servers.start': power(false),
   'servers.stats': of('serverId'),
   'servers.stop': power(true),
-  'servers.update': async (world) => ({ params: { serverId: (await freshServer(world, false)).id }, body: { name: named(world) } }),
+  'servers.update': async (world) => ({
+    params: { serverId: (await freshServer(world, false)).id },
+    body: { name: named(world) },
+  }),
   'setup.complete': async () => {
     const setupToken = 'the-setup-token-of-this-test'
     const at = await startPanel({ empty: true, env: { PANEL_SETUP_TOKEN: setupToken } })
@@ -189,7 +202,10 @@ export const VALID: Readonly<Record<string, Make>> = {
   'templates.delete': async (world) => ({ params: { templateId: await template(world) } }),
   'templates.get': of('templateId'),
   'templates.list': () => empty,
-  'templates.update': async (world) => ({ params: { templateId: await template(world) }, body: { name: named(world) } }),
+  'templates.update': async (world) => ({
+    params: { templateId: await template(world) },
+    body: { name: named(world) },
+  }),
   'users.create': (world) => {
     const body = (name: string) => ({ email: `${name}@example.org`, username: name, password: PASSWORD })
     return { body: body(named(world)), otherBody: body(named(world)) }

@@ -18,7 +18,9 @@ export function walkSchemas(schema: Schema, path = '$'): { schema: Schema; path:
     isObject(value) ? walkSchemas(value, at) : []
   return [
     { schema, path },
-    ...['items', 'additionalProperties', 'propertyNames', 'not'].flatMap((key) => inside(schema[key], `${path}/${key}`)),
+    ...['items', 'additionalProperties', 'propertyNames', 'not'].flatMap((key) =>
+      inside(schema[key], `${path}/${key}`),
+    ),
     ...['properties', '$defs'].flatMap((key) =>
       Object.entries(isObject(schema[key]) ? schema[key] : {}).flatMap(([name, value]) =>
         inside(value, `${path}/${key}/${name}`),
@@ -63,12 +65,16 @@ const CHECKS: Readonly<Record<string, Check>> = {
   enum: (schema, value, path) => (list(schema['enum']).includes(value) ? [] : [`${path} is none of the enum`]),
   required: (schema, value, path) =>
     isObject(value)
-      ? list(schema['required']).flatMap((name) => (Object.hasOwn(value, String(name)) ? [] : [`${path} lacks ${String(name)}`]))
+      ? list(schema['required']).flatMap((name) =>
+          Object.hasOwn(value, String(name)) ? [] : [`${path} lacks ${String(name)}`],
+        )
       : [],
   properties: (schema, value, path, root) =>
     isObject(value)
-      ? Object.entries(schema['properties'] as Record<string, Schema>).flatMap(([name, inner]) => // JSON Schema says so
-          Object.hasOwn(value, name) ? problems(inner, value[name], `${path}.${name}`, root) : [],
+      ? Object.entries(schema['properties'] as Record<string, Schema>).flatMap(
+          (
+            [name, inner], // JSON Schema says so
+          ) => (Object.hasOwn(value, name) ? problems(inner, value[name], `${path}.${name}`, root) : []),
         )
       : [],
   additionalProperties: (schema, value, path, root) => {
@@ -81,7 +87,9 @@ const CHECKS: Readonly<Record<string, Check>> = {
   },
   propertyNames: (schema, value, path, root) =>
     isObject(value) && isObject(schema['propertyNames'])
-      ? Object.keys(value).flatMap((name) => problems(schema['propertyNames'] as Schema, name, `${path}{${name}}`, root)) // asked above
+      ? Object.keys(value).flatMap((name) =>
+          problems(schema['propertyNames'] as Schema, name, `${path}{${name}}`, root),
+        ) // asked above
       : [],
   items: (schema, value, path, root) =>
     Array.isArray(value) && isObject(schema['items'])
@@ -100,7 +108,9 @@ const CHECKS: Readonly<Record<string, Check>> = {
   not: (schema, value, path, root) =>
     isObject(schema['not']) && problems(schema['not'], value, path, root).length > 0 ? [] : [`${path} is excluded`],
   pattern: (schema, value, path) =>
-    typeof value === 'string' && !new RegExp(String(schema['pattern']), 'u').test(value) ? [`${path} breaks its pattern`] : [],
+    typeof value === 'string' && !new RegExp(String(schema['pattern']), 'u').test(value)
+      ? [`${path} breaks its pattern`]
+      : [],
   minimum: when((limit, value) => typeof value === 'number' && value < limit, 'minimum'),
   maximum: when((limit, value) => typeof value === 'number' && value > limit, 'maximum'),
   exclusiveMinimum: when((limit, value) => typeof value === 'number' && value <= limit, 'exclusiveMinimum'),

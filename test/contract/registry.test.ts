@@ -131,7 +131,12 @@ describe('the OpenAPI document', () => {
         const ref = schema['$ref']
         if (typeof ref !== 'string') continue
         const base = ref.startsWith('#/components') ? document : root
-        expect(ref.slice(2).split('/').reduce<unknown>((at, name) => (isObject(at) ? at[name] : undefined), base)).toBeDefined()
+        expect(
+          ref
+            .slice(2)
+            .split('/')
+            .reduce<unknown>((at, name) => (isObject(at) ? at[name] : undefined), base),
+        ).toBeDefined()
       }
     }
   })
@@ -139,36 +144,47 @@ describe('the OpenAPI document', () => {
   it('describes refusals as they are', async () => {
     const { json } = await send({ method: 'GET', url: `${panel.url}/api/nodes` })
     expect(problems(document.components.schemas['Error'] ?? {}, json)).toEqual([])
-    expect(problems(document.components.schemas['Error'] ?? {}, { ...json, more: 1 })).toEqual(['$.more is not declared'])
+    expect(problems(document.components.schemas['Error'] ?? {}, { ...json, more: 1 })).toEqual([
+      '$.more is not declared',
+    ])
   })
 })
 
-const Schema = z.record(z.string(), z.unknown())
-const Content = z.record(z.string(), z.strictObject({ schema: Schema }))
-const Operation = z
-  .strictObject({
-    operationId: z.string(),
-    tags: z.array(z.string()).length(1),
-    summary: z.string().min(5),
-    'x-access': z.unknown(),
-    'x-events': z.record(z.string(), Schema).optional(),
-    security: z.array(z.record(z.string(), z.array(z.string()))),
-    parameters: z.array(
-      z.strictObject({ in: z.enum(['path', 'query']), name: z.string(), required: z.boolean(), schema: Schema }),
-    ),
-    requestBody: z.strictObject({ required: z.literal(true), content: Content }).optional(),
-    responses: z.record(z.string().regex(/^[2-5]\d\d$/), z.strictObject({ description: z.string().min(1), content: Content })),
-  })
+const SchemaObject = z.record(z.string(), z.unknown())
+const Content = z.record(z.string(), z.strictObject({ schema: SchemaObject }))
+const Operation = z.strictObject({
+  operationId: z.string(),
+  tags: z.array(z.string()).length(1),
+  summary: z.string().min(5),
+  'x-access': z.unknown(),
+  'x-events': z.record(z.string(), SchemaObject).optional(),
+  security: z.array(z.record(z.string(), z.array(z.string()))),
+  parameters: z.array(
+    z.strictObject({ in: z.enum(['path', 'query']), name: z.string(), required: z.boolean(), schema: SchemaObject }),
+  ),
+  requestBody: z.strictObject({ required: z.literal(true), content: Content }).optional(),
+  responses: z.record(
+    z.string().regex(/^[2-5]\d\d$/),
+    z.strictObject({ description: z.string().min(1), content: Content }),
+  ),
+})
 type Operation = z.infer<typeof Operation>
 
 /** The object model of OpenAPI 3.1 as far as we use it; anything else in the document is a mistake. */
 const Document = z.strictObject({
   openapi: z.string(),
-  info: z.strictObject({ title: z.string(), version: z.string(), license: z.strictObject({ name: z.string(), identifier: z.string() }) }),
+  info: z.strictObject({
+    title: z.string(),
+    version: z.string(),
+    license: z.strictObject({ name: z.string(), identifier: z.string() }),
+  }),
   tags: z.array(z.strictObject({ name: z.string() })),
-  paths: z.record(z.string().startsWith('/api/'), z.partialRecord(z.enum(['get', 'post', 'put', 'patch', 'delete']), Operation)),
+  paths: z.record(
+    z.string().startsWith('/api/'),
+    z.partialRecord(z.enum(['get', 'post', 'put', 'patch', 'delete']), Operation),
+  ),
   components: z.strictObject({
-    schemas: z.record(z.string(), Schema),
+    schemas: z.record(z.string(), SchemaObject),
     securitySchemes: z.record(z.string(), z.looseObject({ type: z.enum(['http', 'apiKey']) })),
   }),
 })

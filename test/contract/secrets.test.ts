@@ -1,6 +1,7 @@
 import { readdir, readFile } from 'node:fs/promises'
 import { join } from 'node:path'
 import { afterAll, beforeAll, expect, it } from 'vitest'
+import { createApiKey } from '../../src/shared/api/api-keys.ts'
 import { changePassword, login } from '../../src/shared/api/auth.ts'
 import { createDeploymentToken, createNodeKey, enrollAgent } from '../../src/shared/api/nodes.ts'
 import { endpoints } from '../../src/shared/endpoints.ts'
@@ -36,7 +37,9 @@ it('keeps every secret out of its log, its database and all later answers', { ti
     expect(secret.length, name).toBeGreaterThan(12)
     for (const [place, text] of Object.entries({ answers, log, database })) {
       expect(text.includes(secret), `${name} stands in the ${place}`).toBe(false)
-      expect(text.includes(Buffer.from(secret).toString('base64')), `${name} stands in the ${place}, as base64`).toBe(false)
+      expect(text.includes(Buffer.from(secret).toString('base64')), `${name} stands in the ${place}, as base64`).toBe(
+        false,
+      )
     }
   }
 })
@@ -59,9 +62,13 @@ async function driveSecrets(): Promise<Record<string, string>> {
     headers: { 'idempotency-key': 'the-key-that-seals-an-answer' },
     body: { name: 'sealed', permissions: [] },
   })
-  const { key: sealed } = idempotent.json?.data as { key: string } // the contract of api_keys.create
+  const { key: sealed } = createApiKey.response.parse(idempotent.json?.data)
   await send({ method: 'POST', url: `${panel.url}/api/auth/login`, body: { email, password: WRONG_PASSWORD } })
-  await send({ method: 'POST', url: `${panel.url}/api/auth/login`, body: `{"email":"${email}","password":"${WRONG_PASSWORD}` })
+  await send({
+    method: 'POST',
+    url: `${panel.url}/api/auth/login`,
+    body: `{"email":"${email}","password":"${WRONG_PASSWORD}`,
+  })
   await send({ method: 'POST', url: `${panel.url}/api/agent/enroll`, body: { deploymentToken } })
   await send({ method: 'POST', url: `${panel.url}/api/setup/complete`, body: { setupToken: SETUP_TOKEN } })
   await send({ method: 'GET', url: `${panel.url}/api/servers`, headers: { cookie: `panel_session=${session}` } })

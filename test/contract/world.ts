@@ -1,6 +1,6 @@
 import { createAllocations, listAllocations } from '../../src/shared/api/allocations.ts'
-import { createApiKey, getMyPermissions } from '../../src/shared/api/api-keys.ts'
-import { getMe, listSessions, login } from '../../src/shared/api/auth.ts'
+import { createApiKey } from '../../src/shared/api/api-keys.ts'
+import { listSessions, login } from '../../src/shared/api/auth.ts'
 import { createLocation } from '../../src/shared/api/locations.ts'
 import { createNode } from '../../src/shared/api/nodes.ts'
 import { createServer, getServer, type Server } from '../../src/shared/api/servers.ts'
@@ -144,10 +144,4 @@ export async function until(condition: () => Promise<boolean> | boolean, what: s
     if (systemClock.monotonicMs() > deadline) throw new Error(`it did not come to pass: ${what}`)
     await systemClock.sleep(20)
   }
-}
-
-/** The id of the account that the panel's own key belongs to. */
-export async function adminId(panel: TestPanel): Promise<string> {
-  await panel.client.call(getMyPermissions)
-  return (await panel.client.call(getMe)).id
 }

@@ -133,8 +133,12 @@ describe('a game that ends by itself while one of them is away', () => {
     expect(ended).toMatchObject({ ...exit, crashCount: crashes, pid: null, startedAt: null, nextRestartAt: null })
     expect(ended.lastCrashAt === null).toBe(crashes === 0)
     expect(await starts(game)).toBe(1)
-    const told = (await panel.events(game.id)).filter(({ data }) => data['state'] === status && data['exitCode'] !== undefined)
-    const exits = told.filter(({ data }) => data['exitCode'] === exit.lastExitCode && data['exitSignal'] === exit.lastExitSignal)
+    const told = (await panel.events(game.id)).filter(
+      ({ data }) => data['state'] === status && data['exitCode'] !== undefined,
+    )
+    const exits = told.filter(
+      ({ data }) => data['exitCode'] === exit.lastExitCode && data['exitSignal'] === exit.lastExitSignal,
+    )
     expect(exits).toHaveLength(1)
   })
 
@@ -144,7 +148,11 @@ describe('a game that ends by itself while one of them is away', () => {
     process.kill(pidOf(game), 'SIGKILL')
     await gone(pidOf(game))
     await startAll(['agent', 'daemon'])
-    const again = await panel.serverWhen(game.id, 'running again', ({ status, pid }) => status === 'running' && pid !== game.pid)
+    const again = await panel.serverWhen(
+      game.id,
+      'running again',
+      ({ status, pid }) => status === 'running' && pid !== game.pid,
+    )
     expect(again).toMatchObject({ crashCount: 1, lastExitSignal: 'SIGKILL', desired: 'running' })
     expect(await starts(game)).toBe(2)
   })

@@ -3,7 +3,6 @@ import { existsSync } from 'node:fs'
 import { createServer } from 'node:net'
 import { fileURLToPath } from 'node:url'
 import { afterAll, beforeAll, describe, expect, it } from 'vitest'
-import type { Ran } from '../run-panel.ts'
 import {
   type Door,
   probeFreeciv,
@@ -12,6 +11,7 @@ import {
   probeOpenttdUdp,
   probeTeeworlds,
 } from '../games/probe.ts'
+import type { Ran } from '../run-panel.ts'
 import { SplitPanel } from './split-panel.ts'
 import { gone, isAlive, quietPort, userOf } from './wait.ts'
 
@@ -129,7 +129,13 @@ describe.each(GAMES)('$template', (game) => {
       }
 
       await ok(['servers', 'stop', name, '--wait', '--timeout', '60s'])
-      expect(await view(name)).toMatchObject({ status: 'stopped', desired: 'stopped', crashCount: 0, pid: null, ...exit })
+      expect(await view(name)).toMatchObject({
+        status: 'stopped',
+        desired: 'stopped',
+        crashCount: 0,
+        pid: null,
+        ...exit,
+      })
       await gone(pid)
     })
 

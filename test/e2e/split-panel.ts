@@ -3,13 +3,13 @@ import { once } from 'node:events'
 import { chmod, mkdtemp, rm } from 'node:fs/promises'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
-import { type Client, createClient } from '../../src/shared/client.ts'
 import { completeSetup } from '../../src/shared/api/auth.ts'
 import { createLocation } from '../../src/shared/api/locations.ts'
 import { createDeploymentToken, createNode, getNode } from '../../src/shared/api/nodes.ts'
 import { powerServer } from '../../src/shared/api/power.ts'
 import { createServer, deleteServer, getServer, listServers, type Server } from '../../src/shared/api/servers.ts'
 import { createTemplate } from '../../src/shared/api/templates.ts'
+import { type Client, createClient } from '../../src/shared/client.ts'
 import { DIST, type Ran, runPanel } from '../run-panel.ts'
 import { allEvents, type PanelEvent } from './sse.ts'
 import { quietPort, until } from './wait.ts'
@@ -56,10 +56,6 @@ export class SplitPanel {
     return this.#token
   }
 
-  get nodeId(): string {
-    return this.#nodeId
-  }
-
   /** What daemon and agent have logged. */
   get log(): string {
     return this.#log
@@ -87,7 +83,10 @@ export class SplitPanel {
         return undefined
       },
       onOutput: (stdout) => {
-        const found = stdout.split('\n').slice(0, -1).find((one) => one.includes(text))
+        const found = stdout
+          .split('\n')
+          .slice(0, -1)
+          .find((one) => one.includes(text))
         if (found === undefined) return undefined
         line = found
         return 'SIGINT'
@@ -231,7 +230,12 @@ export class SplitPanel {
   async #begin(): Promise<void> {
     await this.startDaemon()
     const { token } = await createClient({ baseUrl: this.url, fetch }).call(completeSetup, {
-      body: { email: 'root@example.org', username: 'root', password: 'Correct horse 9 battery!', setupToken: SETUP_TOKEN },
+      body: {
+        email: 'root@example.org',
+        username: 'root',
+        password: 'Correct horse 9 battery!',
+        setupToken: SETUP_TOKEN,
+      },
     })
     this.#token = token
     const location = await this.client.call(createLocation, { body: { name: 'here' } })

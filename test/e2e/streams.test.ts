@@ -4,8 +4,8 @@ import { EventSource } from 'eventsource'
 import { afterAll, beforeAll, describe, expect, it } from 'vitest'
 import { sendCommand } from '../../src/shared/api/console.ts'
 import type { Server } from '../../src/shared/api/servers.ts'
-import { framesOf } from './sse.ts'
 import { SplitPanel } from './split-panel.ts'
+import { framesOf } from './sse.ts'
 import { until } from './wait.ts'
 
 /** Prints a numbered line for each `next`, and a row of them for `many N`. */
@@ -93,8 +93,7 @@ function follow(lines: number): { readonly lines: Line[]; readonly opened: () =>
   const seen: Line[] = []
   let opened = 0
   const source = new EventSource(consoleUrl(lines), {
-    fetch: (url, init) =>
-      fetch(url, { ...init, headers: { ...init.headers, authorization: `Bearer ${panel.token}` } }),
+    fetch: (url, init) => fetch(url, { ...init, headers: { ...init.headers, authorization: `Bearer ${panel.token}` } }),
   })
   source.addEventListener('open', () => {
     opened += 1

@@ -104,9 +104,18 @@ async function interrupt(child: ChildProcess): Promise<number | null> {
   return child.exitCode
 }
 
-const people = process.getuid?.() === 0 ? [['root', undefined] as const, ['an ordinary user', NOBODY] as const] : [['an ordinary user', undefined] as const]
+interface Account {
+  readonly who: string
+  /** The account to change to; without one it is that of this process. */
+  readonly uid?: number
+}
 
-describe.each(people)('panel up by %s', (_, uid) => {
+const isRoot = process.getuid?.() === 0
+const accounts: readonly Account[] = isRoot
+  ? [{ who: 'root' }, { who: 'an ordinary user', uid: NOBODY }]
+  : [{ who: 'an ordinary user' }]
+
+describe.each(accounts)('panel up by $who', ({ uid }) => {
   let person: Person
 
   beforeEach(async () => {
@@ -128,8 +137,8 @@ describe.each(people)('panel up by %s', (_, uid) => {
 
     const [demo] = await person.json('servers', 'list')
     expect(demo).toMatchObject({ name: 'demo', status: 'running' })
-    expect(await userOf(demo.pid)).toBe(uid ?? (await userOf(demo.pid)))
-    if (process.getuid?.() === 0) expect(await userOf(demo.pid)).toBeGreaterThan(0)
+    if (uid !== undefined) expect(await userOf(demo.pid)).toBe(uid)
+    if (isRoot) expect(await userOf(demo.pid)).toBeGreaterThan(0)
     expect(await queryDemo({ host: '127.0.0.1', port: demo.primaryPort })).toMatchObject({ name: 'Gold Rush' })
 
     const pane = await openPane(100, 30, person.env)
@@ -163,11 +172,17 @@ describe.each(people)('panel up by %s', (_, uid) => {
 
     const second = await person.up(...listen)
     expect(second.screen).toMatch(/demo +running/)
-    expect(await person.json('servers', 'view', 'demo')).toMatchObject({ pid, startedAt, status: 'running', crashCount: 0 })
+    expect(await person.json('servers', 'view', 'demo')).toMatchObject({
+      pid,
+      startedAt,
+      status: 'running',
+      crashCount: 0,
+    })
 
     const beside = await person.run('up')
     expect(beside).toMatchObject({ code: 0, stderr: '' })
-    for (const text of [second.url, 'panel servers list', String(second.child.pid)]) expect(beside.stdout).toContain(text)
+    for (const text of [second.url, 'panel servers list', String(second.child.pid)])
+      expect(beside.stdout).toContain(text)
 
     expect(await person.run('down')).toMatchObject({ code: 0 })
     await until('the first one has ended', async () => second.child.exitCode === 0)

@@ -66,7 +66,7 @@ describe.each([
     await setClock(shift)
     const node = await panel.addMachine(name, { env })
     const game = await panel.makeServer(node, { name, templateId })
-    const viewer = new LosslessViewer(streamUrl({ panel, node, server: game }), panel.token)
+    const viewer = new LosslessViewer(streamUrl({ panel, node, server: game }, 200), panel.token)
     expectNow(game.startedAt)
     await expectShifted(game, shift)
     await expectRight(node, game)

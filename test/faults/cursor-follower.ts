@@ -11,6 +11,7 @@ export class CursorFollower {
   #child: ChildProcess | undefined
   #stdout = ''
   #stderr = ''
+  #isEnough = (_text: string): boolean => false
   readonly exits: (number | null)[] = []
 
   constructor(serverId: string, cursorFile: string, env: Readonly<Record<string, string>>) {
@@ -28,10 +29,13 @@ export class CursorFollower {
   }
 
   start(): void {
-    const options = { env: { ...this.#env }, stdio: ['ignore', 'pipe', 'pipe'] } as const
-    const child = spawn(process.execPath, [join(DIST, 'bin', 'panel.js'), ...this.#args], options)
+    const child = spawn(process.execPath, [join(DIST, 'bin', 'panel.js'), ...this.#args], {
+      env: this.#env,
+      stdio: ['ignore', 'pipe', 'pipe'],
+    })
     child.stdout.setEncoding('utf8').on('data', (text: string) => {
       this.#stdout += text
+      if (this.#isEnough(text)) child.kill('SIGTERM')
     })
     child.stderr.setEncoding('utf8').on('data', (text: string) => {
       this.#stderr += text
@@ -43,11 +47,25 @@ export class CursorFollower {
   async stop(): Promise<void> {
     const child = this.#child
     if (child === undefined) return
-    const drained = new Promise<void>((resolve) => child.once('close', () => resolve()))
     await end(child, 'SIGTERM')
-    await drained
+    // The last of its output may come after its exit.
+    await until('the end of its output', async () => child.stdout?.closed === true)
     this.exits.push(child.exitCode)
     this.#child = undefined
+  }
+
+  /** Ends it in the moment in which it has written this line, with the next ones right behind, and starts it again. */
+  async restartAt(line: string): Promise<void> {
+    this.#isEnough = (text) => text.includes(`${line}\n`)
+    if (this.#stdout.includes(`\n${line}\n`)) throw new Error(`the follower has passed "${line}" already`)
+    const child = this.#child
+    await until(
+      `the follower has ended at "${line}"`,
+      async () => child?.exitCode !== null || child.signalCode !== null,
+    )
+    this.#isEnough = () => false
+    await this.stop()
+    this.start()
   }
 
   async has(line: string, withinMs = 60_000): Promise<void> {

@@ -256,12 +256,13 @@ export class FaultPanel {
 
   async #removeServers(): Promise<void> {
     for (const node of this.#nodes) if (node.agent !== undefined) await this.online(node)
-    for (const { id, status } of await this.client.call(listServers, { query: { limit: 100 } })) {
-      if (!['stopped', 'error', 'crashed'].includes(status)) {
+    for (const { id, status, nodeId } of await this.client.call(listServers, { query: { limit: 100 } })) {
+      const away = this.#nodes.find((node) => node.id === nodeId)?.agent === undefined
+      if (!away && !['stopped', 'error', 'crashed'].includes(status)) {
         await this.order(id, 'kill').catch(() => undefined) // it may have ended in this moment; the deletion tells
         await this.serverWhen(id, 'stopped')
       }
-      await this.client.call(deleteServer, { params: { serverId: id }, query: {} })
+      await this.client.call(deleteServer, { params: { serverId: id }, query: away ? { force: 'true' } : {} })
     }
     await until('all servers are gone', async () => (await this.client.call(listServers, {})).length === 0)
   }

@@ -1,7 +1,7 @@
 import fc from 'fast-check'
 
 /** How far the connection has come when the frame is sent. */
-export type FuzzPhase = 'fresh' | 'ready'
+export type FuzzPhase = 'fresh' | 'welcomed' | 'ready'
 
 /** One case: what is sent, and when. */
 export interface FuzzCase {
@@ -63,7 +63,11 @@ export function fuzzCases(serverIds: readonly string[]): fc.Arbitrary<FuzzCase> 
     { weight: 1, arbitrary: fc.tuple(fc.constantFrom(3, 17, 1000, 30_000), fc.boolean()).map(deep) },
     { weight: 1, arbitrary: fc.uint8Array({ maxLength: 200 }).map((bytes) => Buffer.from(bytes)) },
   )
-  return fc.record({ phase: fc.constantFrom<FuzzPhase>('fresh', 'ready', 'ready'), data })
+  // A snapshot is only looked at where one is due.
+  const snapshot = right.filter(({ type }) => type === 'snapshot').map((frame) => JSON.stringify(frame))
+  const due = fc.record({ phase: fc.constant<FuzzPhase>('welcomed'), data: snapshot })
+  const any = fc.record({ phase: fc.constantFrom<FuzzPhase>('fresh', 'welcomed', 'ready', 'ready'), data })
+  return fc.oneof({ weight: 9, arbitrary: any }, { weight: 1, arbitrary: due })
 }
 
 /** What an agent may answer to a request, and what no agent does. */
@@ -73,35 +77,38 @@ export function fuzzAnswers(): fc.Arbitrary<unknown> {
   return fc.oneof(fc.record(bounds), fetched, anything)
 }
 
-const line = fc.tuple(number, number, fc.constantFrom('stdout', 'stderr', 'stdin', 'system'), word, number)
+/** Whole numbers that fit, their edges among them: what a frame must have to be taken at all. */
+const count = fc.oneof(fc.integer({ min: 1, max: 1000 }), fc.constantFrom(1, 2 ** 31, 2 ** 53 - 1))
+const short = fc.oneof(fc.string({ maxLength: 20 }), fc.constantFrom(...PROTO, '', '\u0000', '\ud800', '../../etc'))
+const line = fc.tuple(count, number, fc.constantFrom('stdout', 'stderr', 'stdin', 'system'), word, count)
 
 function frames(serverIds: readonly string[]): fc.Arbitrary<Record<string, unknown>> {
   const serverId = fc.constantFrom(...serverIds, 'srv_unknown', '', ...PROTO)
   const maybe = <T>(arbitrary: fc.Arbitrary<T>): fc.Arbitrary<T | null> => fc.option(arbitrary, { nil: null })
-  const bounds = fc.record({ epoch: word, first: number, last: number })
+  const bounds = fc.record({ epoch: word, first: count, last: count })
   const report = fc.record({
     serverId,
-    generation: number,
+    generation: count,
     power: fc.constantFrom('offline', 'starting', 'running', 'stopping'),
     uptimeMs: maybe(number),
-    pid: maybe(number),
-    activity: maybe(fc.constantFrom('installing', 'updating')),
+    pid: maybe(count),
+    activity: maybe(fc.constantFrom('installing', 'transferring')),
     installed: fc.boolean(),
     installError: maybe(word),
     reason: maybe(word),
     lastExit: maybe(
       fc.record({
-        code: maybe(number),
+        code: maybe(count),
         signal: maybe(word),
         oom: fc.boolean(),
         expected: fc.boolean(),
         uptimeMs: number,
       }),
     ),
-    crash: fc.record({ count: number, crashed: fc.boolean(), nextRestartMs: maybe(number) }),
+    crash: fc.record({ count, crashed: fc.boolean(), nextRestartMs: maybe(number) }),
     console: bounds,
   })
-  const error = maybe(fc.record({ code: fc.constantFrom('INTERNAL', 'TIMEOUT', 'NO_SPACE'), message: word }))
+  const error = maybe(fc.record({ code: fc.constantFrom('INTERNAL', 'TIMEOUT', 'NO_SPACE'), message: short }))
   const state = fc.record({
     type: fc.constant('server.state'),
     report,
@@ -125,11 +132,15 @@ function frames(serverIds: readonly string[]): fc.Arbitrary<Record<string, unkno
       commands: fc.array(word, { maxLength: 3 }),
       orphans: fc.array(word, { maxLength: 3 }),
     }),
-    of('event', { seq: number, ageMs: number, event: fc.oneof(state, done) }),
+    of('event', {
+      seq: count,
+      ageMs: fc.oneof(fc.nat(10_000), fc.constantFrom(0.5, 1e21, Number.MAX_VALUE)),
+      event: fc.oneof(state, done),
+    }),
     of('command.accepted', { id: word }),
     of('reply', { id: fc.constantFrom('r1', 'r2', ...PROTO), error, result: anything }),
     of('console', { serverId, epoch: word, lines: fc.array(line, { maxLength: 5 }) }),
-    of('console.gap', { serverId, epoch: word, from: number, to: number }),
+    of('console.gap', { serverId, epoch: word, from: count, to: count }),
     of('stats', {
       servers: fc.array(
         fc.record({
@@ -141,7 +152,7 @@ function frames(serverIds: readonly string[]): fc.Arbitrary<Record<string, unkno
           ioWriteBytes: maybe(word),
           networkRxBytes: maybe(word),
           networkTxBytes: maybe(word),
-          processes: figure,
+          processes: maybe(count),
           uptimeMs: figure,
         }),
         { maxLength: 3 },
@@ -158,7 +169,7 @@ function frames(serverIds: readonly string[]): fc.Arbitrary<Record<string, unkno
         networkRxBytes: word,
         networkTxBytes: word,
         uptimeSeconds: number,
-        runningServers: number,
+        runningServers: count,
       }),
     }),
   )

@@ -1,7 +1,11 @@
 import { once } from 'node:events'
 import { WebSocket } from 'ws'
 import { GATEWAY_PATH } from '../../src/shared/frames.ts'
+import { pause } from '../e2e/wait.ts'
 import type { FuzzCase, FuzzPhase } from './frame-fuzz.ts'
+
+/** How long a snapshot may take; what was none gets no answer at all. */
+const TAKE_MS = 30
 
 /** A node as a stranger to the protocol would use its key: sends what it is given and comes again when it is thrown out. */
 export class FuzzClient {
@@ -15,6 +19,8 @@ export class FuzzClient {
   #socket: WebSocket | undefined
   #phase: FuzzPhase = 'fresh'
   #journals = 0
+  /** Resolves when the snapshot of this connection is taken. */
+  #taken: Promise<void> = Promise.resolve()
 
   constructor(url: string, node: { readonly id: string; readonly key: string }, answer: () => unknown) {
     this.#target = new URL(GATEWAY_PATH, url)
@@ -29,6 +35,10 @@ export class FuzzClient {
     socket.send(data)
     if (await settled(socket)) this.taken += 1
     else this.#socket = undefined
+    if (phase !== 'welcomed') return
+    // What was sent may have been the snapshot that was due: it is taken or not, and the next case begins anew.
+    await Promise.race([once(socket, 'close'), this.#taken, pause(TAKE_MS)])
+    await this.leave()
   }
 
   async leave(): Promise<void> {
@@ -50,17 +60,22 @@ export class FuzzClient {
     await once(socket, 'open')
     this.#socket = socket
     this.#phase = phase
-    if (phase === 'ready') await this.#shakeHands(socket)
+    if (phase !== 'fresh') await this.#shakeHands(socket, phase)
     return socket
   }
 
-  async #shakeHands(socket: WebSocket): Promise<void> {
-    const ready = new Promise<void>((resolve) => {
+  async #shakeHands(socket: WebSocket, phase: 'welcomed' | 'ready'): Promise<void> {
+    let isTaken = (): void => {}
+    this.#taken = new Promise((resolve) => {
+      isTaken = resolve
+    })
+    const reached = new Promise<void>((resolve) => {
       socket.on('close', () => resolve())
       socket.on('message', (data) => {
         const frame: { type: string; id?: string } = JSON.parse(data.toString())
-        if (frame.type === 'welcome') sendJson(socket, { type: 'snapshot', servers: [], commands: [], orphans: [] })
-        if (frame.type === 'snapshot.ok') resolve()
+        if (frame.type === 'snapshot.ok') isTaken()
+        if (frame.type === 'snapshot.ok' || (frame.type === 'welcome' && phase === 'welcomed')) resolve()
+        else if (frame.type === 'welcome') sendJson(socket, NOTHING)
         if (frame.type === 'request') {
           sendJson(socket, { type: 'reply', id: frame.id, error: null, result: this.#answer() })
         }
@@ -68,7 +83,7 @@ export class FuzzClient {
     })
     // Each handshake is that of a machine with a new journal, so that no event number of an earlier case counts.
     sendJson(socket, { ...HELLO, journalId: `fuzz-${process.pid}-${++this.#journals}` })
-    await ready
+    await reached
   }
 }
 
@@ -88,6 +103,8 @@ function settled(socket: WebSocket): Promise<boolean> {
 function sendJson(socket: WebSocket, frame: object): void {
   socket.send(JSON.stringify(frame))
 }
+
+const NOTHING = { type: 'snapshot', servers: [], commands: [], orphans: [] }
 
 const HELLO = {
   type: 'hello',

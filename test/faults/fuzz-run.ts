@@ -1,7 +1,9 @@
 import fc from 'fast-check'
 import { expect } from 'vitest'
 import { createNodeKey } from '../../src/shared/api/nodes.ts'
-import { AgentPeer } from '../daemon/agent-peer.ts'
+import { deleteServer, type Server } from '../../src/shared/api/servers.ts'
+import { AgentPeer, report } from '../daemon/agent-peer.ts'
+import { ConsoleReader } from '../daemon/console-reader.ts'
 import { type FaultNode, FaultPanel } from './fault-panel.ts'
 import { type FuzzCase, fuzzAnswers, fuzzCases } from './frame-fuzz.ts'
 import { FuzzClient } from './fuzz-client.ts'
@@ -24,17 +26,18 @@ export async function fuzzGateway(count: number, seed: number, width: number): P
   const panel = await FaultPanel.enter()
   try {
     const quiet = await panel.addMachine('quiet')
-    const server = await panel.makeServer(quiet, {
-      name: 'untouched',
-      templateId: await panel.makeTemplate('quiet', GAME),
-    })
+    const templateId = await panel.makeTemplate('quiet', GAME)
+    const server = await panel.makeServer(quiet, { name: 'untouched', templateId })
     const before = await panel.server(server.id)
     const told = await panel.events(server.id)
     const pid = panel.daemonPid
 
-    const nodes = await makeNodes(panel, width)
+    const nodes = await makeNodes(panel, width, templateId)
     const answers = fc.sample(fuzzAnswers(), { numRuns: 1000, seed })
-    const arbitrary = fuzzCases([server.id])
+    const own = nodes.map((node) => node.server.id)
+    const arbitrary = fuzzCases([...own, server.id])
+    // Somebody watches, so that console lines are looked at.
+    const watching = own.map((id) => new ConsoleReader(`${panel.url}/api/servers/${id}/console/stream`, panel.token))
     let asked = 0
     const clients = nodes.map(
       ({ node, key }) =>
@@ -49,6 +52,7 @@ export async function fuzzGateway(count: number, seed: number, width: number): P
       expect(FAILURE.exec(panel.log)?.[0], `after the cases from seed ${seed + done}`).toBeUndefined()
     }
     for (const client of clients) await client.leave()
+    for (const reader of watching) reader.close()
     const closes = clients.flatMap((client) => [...client.closes])
     expect(closes.filter(([code]) => !CLOSES.includes(code))).toEqual([])
     const thrownOut = closes.reduce((sum, [code, times]) => (code === 4400 ? sum + times : sum), 0)
@@ -57,7 +61,11 @@ export async function fuzzGateway(count: number, seed: number, width: number): P
     expect(clients.reduce((sum, { taken }) => sum + taken, 0)).toBeGreaterThan(count / 10)
 
     const after = await panel.server(server.id)
-    expect({ ...after, resources: null }).toEqual({ ...before, resources: null })
+    const { cpuPercent, memoryUsageMb, diskUsageMb } = after
+    expect(after).toEqual({ ...before, cpuPercent, memoryUsageMb, diskUsageMb })
+    // The figures are those that its own agent measures, and not what somebody else has said.
+    expect(memoryUsageMb ?? 0).toBeLessThan(64)
+    expect(diskUsageMb ?? 0).toBeLessThan(64)
     expect(await panel.events(server.id)).toEqual(told)
     expect((await panel.node(quiet)).isOnline).toBe(true)
     expect(await panel.starts(quiet, server)).toBe(1)
@@ -70,14 +78,25 @@ export async function fuzzGateway(count: number, seed: number, width: number): P
 interface FuzzNode {
   readonly node: FaultNode
   readonly key: string
+  /** A server of its own, of which it may say what it wants. */
+  readonly server: Server
 }
 
-async function makeNodes(panel: FaultPanel, width: number): Promise<FuzzNode[]> {
+async function makeNodes(panel: FaultPanel, width: number, templateId: string): Promise<FuzzNode[]> {
   const nodes: FuzzNode[] = []
   for (let i = 0; i < width; i++) {
     const node = await panel.addNode(`fuzz-${i}`)
-    const made = await panel.client.call(createNodeKey, { params: { nodeId: node.id }, body: {} })
-    nodes.push({ node, key: made.apiKey })
+    const { apiKey: key } = await panel.client.call(createNodeKey, { params: { nodeId: node.id }, body: {} })
+    const peer = await AgentPeer.connect(panel.url, node.id, key)
+    await peer.enter()
+    const making = panel.makeServer(node, { name: `fuzz-${i}`, templateId })
+    const command = await peer.until('the order', () => peer.of('command')[0])
+    const { serverId, generation } = command
+    const state = { type: 'server.state', previous: 'offline', commandId: command.id } as const
+    peer.event({ ...state, report: report(serverId, { generation }) })
+    peer.finish(command)
+    nodes.push({ node, key, server: await making })
+    await peer.leave()
   }
   return nodes
 }
@@ -96,13 +115,18 @@ async function sendAll(panel: FaultPanel, clients: readonly FuzzClient[], cases:
   await Promise.all(clients.map(work))
 }
 
-/** An agent that keeps to the protocol is let in at every node, whatever was said there before. */
+/** An agent that keeps to the protocol is let in at every node, and what it says holds, whatever was said there before. */
 async function expectAllIn(panel: FaultPanel, nodes: readonly FuzzNode[]): Promise<void> {
-  for (const { node, key } of nodes) {
+  for (const { node, key, server } of nodes) {
     const peer = await AgentPeer.connect(panel.url, node.id, key)
-    await peer.enter({ journalId: 'a-good-one' })
+    const said = report(server.id, { generation: server.generation, pid: 77, uptimeMs: 5000 })
+    await peer.enter({ journalId: 'a-good-one', servers: [said] })
     await panel.online(node)
+    const seen = await panel.serverWhen(server.id, 'running')
+    expect(seen).toMatchObject({ pid: 77, crashCount: 0, reason: null, lastKnownStatus: null, nextRestartAt: null })
+    expect(Math.abs(Date.now() - 5000 - Date.parse(seen.startedAt ?? ''))).toBeLessThan(10_000)
     await peer.leave()
     await panel.online(node, false)
+    await panel.client.call(deleteServer, { params: { serverId: server.id }, query: { force: 'true' } })
   }
 }

@@ -1,4 +1,4 @@
-import { existsSync } from 'node:fs'
+import { rm } from 'node:fs/promises'
 import { join } from 'node:path'
 import { expect } from 'vitest'
 import { getLogs } from '../../src/shared/api/console.ts'
@@ -8,18 +8,21 @@ import type { FaultNode, FaultPanel } from './fault-panel.ts'
 import { LosslessViewer } from './lossless-viewer.ts'
 
 /**
- * Prints as many numbered lines as the file `go` says, as fast as a shell can, leaves `printed` behind when it has, and
- * waits for the next `go`. A file `play` is a script that is run in its place.
+ * Prints as many numbered lines as the file `go` says, as fast as a shell can, and waits for the next `go`. Behind each line
+ * that `go` lists it waits while there is a file `gate-<line>`. A file `play` is a script that is run in its place.
  */
 export const PRINTER = `
 echo ready
 while :; do
   if [ -e go ]; then
-    read -r count name < go
-    rm -f go printed
+    read -r count name gates < go
+    rm -f go
     i=1
-    while [ "$i" -le "$count" ]; do echo "$name $i"; i=$((i+1)); done
-    : > printed
+    while [ "$i" -le "$count" ]; do
+      echo "$name $i"
+      case " $gates " in *" $i "*) while [ -e "gate-$i" ]; do sleep 0.02; done ;; esac
+      i=$((i+1))
+    done
     echo "$name end"
   fi
   if [ -e play ]; then
@@ -38,19 +41,23 @@ export interface LosslessStage {
 }
 
 /** What happens while the lines come, in this order; each at the fraction of the lines that the viewer has by then. */
-export type Fault = readonly [at: number, who: 'daemon' | 'agent' | 'follower']
+export type Fault = readonly [at: number, who: 'daemon' | 'agent' | 'viewer']
+
+/** What is done to readers' lines, and where the follower is ended, as fractions of the lines. */
+export interface Plan {
+  readonly count: number
+  readonly faults: readonly Fault[]
+  readonly followerEnds: readonly number[]
+  readonly slow: { readonly bytesPerSecond: number; readonly forMs: number }
+}
 
 export function streamUrl({ panel, server }: LosslessStage, lines = 0): string {
   return `${panel.url}/api/servers/${server.id}/console/stream?lines=${lines}`
 }
 
 /** Lets it print `count` lines under the faults, and checks that every reader has each of them once and in order. */
-export async function printUnderFaults(
-  stage: LosslessStage,
-  count: number,
-  faults: readonly Fault[],
-  slow: { bytesPerSecond: number; forMs: number },
-): Promise<void> {
+export async function printUnderFaults(stage: LosslessStage, plan: Plan): Promise<void> {
+  const { count, faults, slow } = plan
   const { panel, node, server } = stage
   const viewer = new LosslessViewer(streamUrl(stage), panel.token)
   const slowViewer = new LosslessViewer(streamUrl(stage), panel.token, { slow })
@@ -60,23 +67,26 @@ export async function printUnderFaults(
   await follower.has('begin-2')
   await viewer.line('the beginning', (text) => text === 'begin-2')
 
-  await panel.write(node, server, { name: 'go', text: `${count} n\n` })
-  const printed = panel.fileOf(node, server.id, 'printed')
-  let whilePrinting = 0
-  for (const [at, who] of faults) {
-    const reached = Math.max(1, Math.floor(count * at))
-    await viewer.line(`line ${reached}`, (text) => numberOf(text) >= reached)
-    if (!existsSync(printed)) whilePrinting += 1
-    await fault(stage, follower, who)
+  const gates = faults.map(([at]) => Math.max(1, Math.floor(count * at)))
+  for (const gate of gates) await panel.write(node, server, { name: `gate-${gate}`, text: '' })
+  const ending = endFollower(follower, plan)
+  ending.catch(() => {}) // told below
+  await panel.write(node, server, { name: 'go', text: `${count} n ${gates.join(' ')}\n` })
+  for (const [i, [, who]] of faults.entries()) {
+    const gate = gates[i] ?? 0
+    await viewer.line(`line ${gate}`, (text) => text === `n ${gate}`)
+    // The lines go on in the moment of the fault.
+    await fault(stage, viewer, { who, goOn: () => rm(panel.fileOf(node, server.id, `gate-${gate}`)) })
   }
   await viewer.line('the end', (text) => text === 'n end', 120_000)
+  await ending
   await follower.has('n end', 120_000)
   await slowViewer.line('the end, slowly', (text) => text === 'n end', slow.forMs + 120_000)
   await follower.stop()
+  await cutAtTheEnd(stage, viewer)
   viewer.leave()
   slowViewer.leave()
 
-  expect(whilePrinting).toBeGreaterThan(0)
   expectEachOnce(viewer.lines, count)
   expectEachOnce(slowViewer.lines, count)
   expectEachOnce(follower.lines, count)
@@ -89,17 +99,38 @@ export async function printUnderFaults(
   expect(new Set(follower.exits)).toEqual(new Set([follower.exits[0]]))
 }
 
-async function fault({ panel, node }: LosslessStage, follower: CursorFollower, who: Fault[1]): Promise<void> {
-  if (who === 'daemon') {
-    await panel.killDaemon()
-    await panel.startDaemon()
-  } else if (who === 'agent') {
-    await panel.killAgent(node)
-    panel.startAgent(node)
-  } else {
-    await follower.stop()
-    follower.start()
+/** At the newest line or a few behind it, a viewer that was cut off goes on with the next line. */
+async function cutAtTheEnd({ panel, node, server }: LosslessStage, viewer: LosslessViewer): Promise<void> {
+  for (const name of ['late', 'later', 'latest']) {
+    viewer.cut()
+    // The second time the lines are there before the viewer is back.
+    if (name !== 'later') await viewer.back()
+    await panel.write(node, server, { name: 'go', text: `20 ${name}\n` })
+    await viewer.line(name, (text) => text === `${name} end`)
   }
+  const tail = ['late', 'later', 'latest'].flatMap((name) => [...range(20).map((i) => `${name} ${i}`), `${name} end`])
+  expect(viewer.lines.slice(-tail.length)).toEqual(tail)
+}
+
+const range = (count: number): number[] => Array.from({ length: count }, (_, i) => i + 1)
+
+async function fault(
+  { panel, node }: LosslessStage,
+  viewer: LosslessViewer,
+  { who, goOn }: { readonly who: Fault[1]; readonly goOn: () => Promise<void> },
+): Promise<void> {
+  if (who === 'viewer') {
+    viewer.cut()
+    return await goOn()
+  }
+  const killed = who === 'daemon' ? panel.killDaemon() : panel.killAgent(node)
+  await Promise.all([killed, goOn()])
+  if (who === 'daemon') await panel.startDaemon()
+  else panel.startAgent(node)
+}
+
+async function endFollower(follower: CursorFollower, { count, followerEnds }: Plan): Promise<void> {
+  for (const at of followerEnds) await follower.restartAt(`n ${Math.floor(count * at)}`)
 }
 
 /** A viewer who was away while its lines were trimmed is told so once, with exact bounds, and goes on behind them. */

@@ -56,6 +56,17 @@ export class LosslessViewer {
     })
   }
 
+  /** Cuts the stream; the viewer comes back as after any other cut. */
+  cut(): void {
+    this.#request?.destroy()
+  }
+
+  /** Resolves when it is connected again after a cut. */
+  async back(): Promise<void> {
+    const told = this.resumes.length
+    await until('the viewer is back', async () => this.resumes.length > told)
+  }
+
   /** Cuts the stream and stays away. */
   leave(): void {
     this.#away = true

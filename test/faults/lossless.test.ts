@@ -20,9 +20,10 @@ describe('a console', () => {
     const faults = [
       [0.02, 'daemon'],
       [0.4, 'agent'],
-      [0.7, 'follower'],
+      [0.7, 'viewer'],
     ] as const
-    await printUnderFaults(stage, 20_000, faults, { bytesPerSecond: 1024, forMs: 4000 })
+    const slow = { bytesPerSecond: 1024, forMs: 4000 }
+    await printUnderFaults(stage, { count: 20_000, faults, followerEnds: [0.3], slow })
   })
 
   it('tells a viewer who was away which lines were trimmed, once and exactly', async () => {

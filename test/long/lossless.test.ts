@@ -20,11 +20,12 @@ describe('a console of 200,000 lines', () => {
     const faults = [
       [0.005, 'daemon'],
       [0.1, 'agent'],
-      [0.25, 'follower'],
+      [0.25, 'viewer'],
       [0.4, 'daemon'],
       [0.55, 'agent'],
-      [0.75, 'follower'],
+      [0.75, 'viewer'],
     ] as const
-    await printUnderFaults(stage, 200_000, faults, { bytesPerSecond: 1024, forMs: 20_000 })
+    const slow = { bytesPerSecond: 1024, forMs: 20_000 }
+    await printUnderFaults(stage, { count: 200_000, faults, followerEnds: [0.2, 0.6], slow })
   })
 })

@@ -36,7 +36,8 @@ export function relativeTime(iso: string, nowMs: number): string {
   if (Number.isNaN(at)) return oneLine(iso)
   const seconds = Math.round(Math.abs(nowMs - at) / 1000)
   const text = shortDuration(seconds * 1000)
-  if (seconds < 1) return 'now'
+  // A server's clock or an answer that took its time may be a moment ahead.
+  if (seconds < 1 || (at > nowMs && seconds < 2)) return 'now'
   return at > nowMs ? `in ${text}` : `${text} ago`
 }
 

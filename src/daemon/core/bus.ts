@@ -23,7 +23,7 @@ export interface Bus {
   bounds(): Promise<{ first: number; last: number }>
   /** Calls back for every event from now on, until the returned function is called. Callbacks must not fail or wait. */
   listen(listener: (event: BusEvent) => void): () => void
-  /** Forgets events beyond the newest `keep`, or older than `before`. */
+  /** Forgets events beyond the newest `keep`, or older than `before`; never the last one. */
   prune(before: IsoTime, keep: number): Promise<void>
 }
 
@@ -69,10 +69,13 @@ export function createBus(db: Db): Bus {
     },
     prune: (before, keep) =>
       db.write(async (tx) => {
-        const newest = await tx.q.selectFrom('event').select('id').orderBy('id', 'desc').offset(keep).limit(1).execute()
-        const limit = newest[0]?.id ?? 0
+        const byNumber = tx.q.selectFrom('event').select('id').orderBy('id', 'desc').limit(1)
+        const last = await byNumber.executeTakeFirst()
+        const limit = (await byNumber.offset(keep).executeTakeFirst())?.id ?? 0
+        // The very last one stays: it says up to where a viewer who resumes there has seen everything.
         await tx.q
           .deleteFrom('event')
+          .where('id', '<', last?.id ?? 0)
           .where((where) => where.or([where('createdAt', '<', before), where('id', '<=', limit)]))
           .execute()
       }),

@@ -1,5 +1,5 @@
 import { AsyncLocalStorage } from 'node:async_hooks'
-import { CamelCasePlugin, Kysely } from 'kysely'
+import { CamelCasePlugin, type CompiledQuery, Kysely } from 'kysely'
 import { PanelError } from '../../shared/errors.ts'
 import { type Clock, type IsoTime, now } from '../../shared/time.ts'
 import type { Schema } from './schema.ts'
@@ -35,6 +35,26 @@ export interface Db {
   copyTo(file: string): Promise<void>
   close(): Promise<void>
 }
+
+/**
+ * A query by one id whose SQL is made once: for a wide join the making costs more than the reading. The query must contain
+ * the id as a value and nothing else that changes.
+ */
+export function prepared<O>(
+  build: (q: Queries, id: string) => { compile(): CompiledQuery<O> },
+): (q: Queries, id: string) => Promise<O[]> {
+  const never = async (): Promise<never> => {
+    throw new Error('this instance only makes SQL')
+  }
+  const query = build(kysely({ acquire: never, release: () => undefined }), ID_PLACE).compile()
+  return async (q, id) => {
+    const parameters = query.parameters.map((value) => (value === ID_PLACE ? id : value))
+    return (await q.executeQuery<O>({ ...query, parameters })).rows
+  }
+}
+
+/** Stands for the id while the SQL is made; no value of ours contains it. */
+const ID_PLACE = '\0id'
 
 const READERS = 2
 const GROUP = 64

@@ -33,7 +33,7 @@ export function addStreams(door: Door, routes: readonly StreamRoute[]): void {
 function addStream(door: Door, { stream, handle }: StreamRoute, limits: StreamLimits, open: Set<OpenStream>): void {
   const { app, deps } = door
   const params = z.object(stream.params)
-  app.get(stream.path, { onRequest: door.admit(stream) }, async (request, reply) => {
+  app.get(stream.path, { onRequest: door.admit(stream), exposeHeadRoute: false }, async (request, reply) => {
     const context = door.context(stream, request, reply)
     const caller = callerOf(context)
     const input = {

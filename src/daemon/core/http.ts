@@ -249,8 +249,7 @@ function makeContext(
   request: FastifyRequest,
   reply: FastifyReply,
 ): Context {
-  const gone = new AbortController()
-  reply.raw.once('close', () => gone.abort())
+  let signal: AbortSignal | undefined
   const origin = {
     ip: request.ip,
     userAgent: request.headers['user-agent']?.slice(0, 500) ?? null,
@@ -261,7 +260,10 @@ function makeContext(
     origin,
     actor: { caller, origin },
     log: deps.log,
-    signal: AbortSignal.any([gone.signal, deps.stopping]),
+    get signal() {
+      signal ??= requestSignal(reply, deps.stopping)
+      return signal
+    },
     fail: (code, message, meta) => {
       throw new PanelError(code, message, meta === undefined ? {} : { meta })
     },
@@ -271,6 +273,14 @@ function makeContext(
       else reply.setCookie(SESSION_COOKIE, token, { ...options, ...(maxAge === undefined ? {} : { maxAge }) })
     },
   }
+}
+
+/** Made when a handler asks for it: most do not, and a combined signal costs as much as a whole small request. */
+function requestSignal({ raw }: FastifyReply, stopping: AbortSignal): AbortSignal {
+  const gone = new AbortController()
+  if (raw.destroyed) gone.abort()
+  else raw.once('close', () => gone.abort())
+  return AbortSignal.any([gone.signal, stopping])
 }
 
 function requestId(given: string | string[] | undefined, clock: Clock): string {

@@ -64,10 +64,7 @@ export async function follow(following: Following): Promise<void> {
 }
 
 /** A comma-separated choice of event types; one that the stream does not carry is refused. */
-export function typesOf(
-  text: string | undefined,
-  carries: (type: string) => boolean,
-): ReadonlySet<string> | undefined {
+export function typesOf(text: string | undefined, carries: (type: string) => boolean): ReadonlySet<string> | undefined {
   if (text === undefined || text === '') return undefined
   const names = text.split(',').map((name) => name.trim())
   const unknown = names.filter((name) => !carries(name))

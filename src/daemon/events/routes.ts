@@ -36,7 +36,10 @@ export function eventStreams(deps: EventDeps): StreamRoute[] {
     streamRoute(streamServerEvents, async ({ params, query }, context) => {
       const { serverId } = params
       const all = serverId === 'all-servers'
-      const types = typesOf(query.types, (type) => type === 'resource_stats' || (isEventType(type) && EVENTS[type].server))
+      const types = typesOf(
+        query.types,
+        (type) => type === 'resource_stats' || (isEventType(type) && EVENTS[type].server),
+      )
       const row = all ? undefined : await findServerRow(db.read, serverId)
       if (!all && row === undefined) throw new PanelError('SERVER_NOT_FOUND', 'There is no such server')
       const caller = callerOf(context)
@@ -108,7 +111,8 @@ class Scope {
     if (caller === undefined || event.serverId === null) return false
     const visible = visibleServers(caller)
     if (visible === 'all') return true
-    if (event.type === 'server_deleted' && visible.ownerId !== null && event.data['ownerId'] === visible.ownerId) return true
+    if (event.type === 'server_deleted' && visible.ownerId !== null && event.data['ownerId'] === visible.ownerId)
+      return true
     return (await serverPermissions(this.#db.read, caller, event.serverId, ['server.read'])).length > 0
   }
 

@@ -1,6 +1,6 @@
 import { type ExpressionBuilder, type SelectQueryBuilder, sql } from 'kysely'
 import type { ServerStatus } from '../../shared/server-life.ts'
-import type { Queries } from '../core/db.ts'
+import { prepared, type Queries } from '../core/db.ts'
 import type { Visibility } from '../core/permit.ts'
 import type { Schema } from '../core/schema.ts'
 
@@ -42,7 +42,6 @@ function joined(q: Queries) {
     .select(SERVER_COLUMNS)
     .select([
       'template.name as templateName',
-      'template.definition as templateDefinition',
       'node.name as nodeName',
       'node.hostname as nodeHostname',
       'node.publicAddress as nodePublicAddress',
@@ -52,9 +51,14 @@ function joined(q: Queries) {
     ])
 }
 
+const serverById = prepared((q, id) =>
+  joined(q).select('template.definition as templateDefinition').where('server.id', '=', id),
+)
+
 /** The server with this id. */
-export function findServerRow(q: Queries, id: string) {
-  return joined(q).where('server.id', '=', id).executeTakeFirst()
+export async function findServerRow(q: Queries, id: string) {
+  const [row] = await serverById(q, id)
+  return row
 }
 
 /** One page of the servers that the caller may see, and how many there are. */
@@ -73,12 +77,23 @@ export async function listServerRows(
     .orderBy('server.id', filter.order)
     .limit(filter.limit)
     .offset((filter.page - 1) * filter.limit)
-  const rows = await joined(q)
+  const found = await joined(q)
     .where('server.id', 'in', ids)
     .orderBy(column, filter.order)
     .orderBy('server.id', filter.order)
     .execute()
-  return { rows, total: Number(count.total) }
+  return { rows: await withDefinitions(q, found), total: Number(count.total) }
+}
+
+/** Adds the definitions of the templates, each read once: they are the largest part, and many servers share one. */
+async function withDefinitions<R extends { readonly templateId: string }>(q: Queries, rows: readonly R[]) {
+  const ids = [...new Set(rows.map((row) => row.templateId))]
+  const templates = await q.selectFrom('template').select(['id', 'definition']).where('id', 'in', ids).execute()
+  const definitions = new Map(templates.map(({ id, definition }) => [id, definition]))
+  return rows.flatMap((row) => {
+    const templateDefinition = definitions.get(row.templateId)
+    return templateDefinition === undefined ? [] : [{ ...row, templateDefinition }] // both are gone since the first read
+  })
 }
 
 /** The ids of the servers on a node. */

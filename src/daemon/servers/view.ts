@@ -39,7 +39,25 @@ export function environmentOf(row: Pick<ServerRow, 'environment'>): Record<strin
 
 /** A server as the API answers it to this caller; values of secret variables are masked. */
 export function toServer(row: ServerRow, caller: Caller, facts: ViewFacts): z.input<typeof Server> {
-  const template = definitionOf(row)
+  return viewOf(row, definitionOf(row), caller, facts)
+}
+
+/** Servers of one read, as `toServer` shows each; a template that several share is parsed once. */
+export function toServers(rows: readonly ServerRow[], caller: Caller, facts: ViewFacts): z.input<typeof Server>[] {
+  const templates = new Map<string, ReturnType<typeof definitionOf>>()
+  return rows.map((row) => {
+    const template = templates.get(row.templateId) ?? definitionOf(row)
+    templates.set(row.templateId, template)
+    return viewOf(row, template, caller, facts)
+  })
+}
+
+function viewOf(
+  row: ServerRow,
+  template: ReturnType<typeof definitionOf>,
+  caller: Caller,
+  facts: ViewFacts,
+): z.input<typeof Server> {
   const figures = figuresOf(row, facts)
   const masked = maskedVariables(template.variables, caller)
   return {

@@ -1,18 +1,14 @@
 import { mkdirSync, readFileSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
-import { afterAll, afterEach, beforeAll, beforeEach, expect, it } from 'vitest'
+import { afterEach, beforeEach, expect, it } from 'vitest'
 import { ConsoleTail } from '../../../src/agent/log/console-tail.ts'
-import { allLines, buildHolder, isLiving, otherProcess, Rig, texts, until } from './rig.ts'
+import { DIST } from '../../run-panel.ts'
+import { allLines, isLiving, otherProcess, Rig, texts, until } from './rig.ts'
 
-let built: ReturnType<typeof buildHolder>
 let rig: Rig
 
-beforeAll(() => {
-  built = buildHolder()
-}, 60_000)
-afterAll(() => built.remove())
 beforeEach(() => {
-  rig = new Rig(built.command)
+  rig = new Rig()
 })
 afterEach(() => rig.close(), 30_000)
 
@@ -29,8 +25,8 @@ function agentThatStarts(
   const limits = { memoryMb: 256, swapMb: 0, cpuCores: 1, pids: 100 }
   return otherProcess(
     join(rig.dataDir, 'agent'),
-    `import { ProcessRuntime } from '${built.dist}/src/agent/runtime/process.js'
-    import { systemClock } from '${built.dist}/src/shared/time.js'
+    `import { ProcessRuntime } from '${DIST}/src/agent/runtime/process.js'
+    import { systemClock } from '${DIST}/src/shared/time.js'
     const runtime = new ProcessRuntime({ dataDir: '${rig.dataDir}', execArgv: ${JSON.stringify(rig.command)}, clock: systemClock })
     const place = ${JSON.stringify(place)}
     await runtime.prepare(place)

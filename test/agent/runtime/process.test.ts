@@ -1,17 +1,13 @@
 import { existsSync, readdirSync, readFileSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
-import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, it } from 'vitest'
-import { allLines, asNobody, buildHolder, isLiving, isRoot, LIMITS, Rig, texts, until } from './rig.ts'
+import { afterEach, beforeEach, describe, expect, it } from 'vitest'
+import { DIST } from '../../run-panel.ts'
+import { allLines, asNobody, HOLDER, isLiving, isRoot, LIMITS, Rig, texts, until } from './rig.ts'
 
-let built: ReturnType<typeof buildHolder>
 let rig: Rig
 
-beforeAll(() => {
-  built = buildHolder()
-}, 60_000)
-afterAll(() => built.remove())
 beforeEach(() => {
-  rig = new Rig(built.command)
+  rig = new Rig()
 })
 afterEach(() => rig.close(), 30_000)
 
@@ -216,9 +212,9 @@ describe('isolation', () => {
     () => {
       const folder = asNobody(['mktemp', '-d']).trim()
       const program = `
-      import { ProcessRuntime } from '${built.dist}/src/agent/runtime/process.js'
-      import { systemClock } from '${built.dist}/src/shared/time.js'
-      const runtime = new ProcessRuntime({ dataDir: '${folder}', execArgv: ${JSON.stringify(built.command)}, clock: systemClock })
+      import { ProcessRuntime } from '${DIST}/src/agent/runtime/process.js'
+      import { systemClock } from '${DIST}/src/shared/time.js'
+      const runtime = new ProcessRuntime({ dataDir: '${folder}', execArgv: ${JSON.stringify(HOLDER)}, clock: systemClock })
       const place = { serverId: 's', files: '${folder}/servers/s', state: '${folder}/state/s' }
       await runtime.prepare(place)
       const argv = ['sh', '-c', 'setsid sleep 300 & id -u; pwd; exit 3']
@@ -240,9 +236,9 @@ describe('isolation', () => {
     () => {
       const folder = asNobody(['mktemp', '-d']).trim()
       const program = `
-      import { ProcessRuntime } from '${built.dist}/src/agent/runtime/process.js'
-      import { systemClock } from '${built.dist}/src/shared/time.js'
-      const runtime = new ProcessRuntime({ dataDir: '${folder}', execArgv: ${JSON.stringify(built.command)}, clock: systemClock })
+      import { ProcessRuntime } from '${DIST}/src/agent/runtime/process.js'
+      import { systemClock } from '${DIST}/src/shared/time.js'
+      const runtime = new ProcessRuntime({ dataDir: '${folder}', execArgv: ${JSON.stringify(HOLDER)}, clock: systemClock })
       const place = { serverId: 's', files: '${folder}/servers/s', state: '${folder}/state/s' }
       await runtime.prepare(place)
       const argv = ['/usr/bin/python3', '-c', 'import time; x = bytearray(99000000); time.sleep(60)']

@@ -1,14 +1,5 @@
 import { execFileSync, spawn } from 'node:child_process'
-import {
-  chmodSync,
-  existsSync,
-  mkdirSync,
-  mkdtempSync,
-  readdirSync,
-  readFileSync,
-  rmSync,
-  writeFileSync,
-} from 'node:fs'
+import { existsSync, mkdirSync, mkdtempSync, readdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { ConsoleTail } from '../../../src/agent/log/console-tail.ts'
@@ -16,17 +7,17 @@ import { ProcessRuntime } from '../../../src/agent/runtime/process.ts'
 import type { Launch, Run, ServerPlace } from '../../../src/agent/runtime/runtime.ts'
 import type { ConsoleLine } from '../../../src/shared/frames.ts'
 import { systemClock } from '../../../src/shared/time.ts'
-import { holderCommand } from '../holder-build.ts'
+import { DIST } from '../../run-panel.ts'
 
 export const LIMITS = { memoryMb: 512, swapMb: 0, cpuCores: 2, pids: 200 }
 
 /** One data folder with a runtime; everything that was started in it is ended by {@link Rig.close}. */
 export class Rig {
   readonly dataDir: string
-  readonly command: [string, ...string[]]
+  readonly command: readonly [string, ...string[]]
   readonly runtime: ProcessRuntime
 
-  constructor(command: [string, ...string[]]) {
+  constructor(command: readonly [string, ...string[]] = HOLDER) {
     this.dataDir = mkdtempSync(join(tmpdir(), 'panel-runtime-'))
     this.command = command
     this.runtime = new ProcessRuntime({ dataDir: this.dataDir, execArgv: command, clock: systemClock })
@@ -68,16 +59,8 @@ export class Rig {
   }
 }
 
-/** Builds the holder into a folder of its own. */
-export function buildHolder(): { command: [string, ...string[]]; dist: string; remove(): void } {
-  const dir = mkdtempSync(join(tmpdir(), 'panel-holder-'))
-  chmodSync(dir, 0o755)
-  return {
-    command: holderCommand(dir),
-    dist: join(dir, 'dist'),
-    remove: () => rmSync(dir, { recursive: true, force: true }),
-  }
-}
+/** The command that starts a holder, of the program that was compiled for the tests. */
+export const HOLDER: readonly [string, ...string[]] = [process.execPath, join(DIST, 'bin', 'panel.js'), '__holder']
 
 /** All lines of a server's log. */
 export async function allLines(place: ServerPlace): Promise<ConsoleLine[]> {

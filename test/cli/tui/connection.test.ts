@@ -1,14 +1,9 @@
-import { afterAll, afterEach, beforeAll, describe, expect, test } from 'vitest'
+import { afterEach, describe, expect, test } from 'vitest'
+import { DIST } from '../../run-panel.ts'
 import { type Attached, attach } from './attached.ts'
-import { compiledProgram } from './pane.ts'
 
-let program: Awaited<ReturnType<typeof compiledProgram>>
 let open: Attached | undefined
 
-beforeAll(async () => {
-  program = await compiledProgram()
-}, 120_000)
-afterAll(() => program.remove())
 afterEach(async () => {
   await open?.close()
   open = undefined
@@ -16,7 +11,7 @@ afterEach(async () => {
 
 const start = async (): Promise<Attached> => {
   open = await attach({
-    dist: program.folder,
+    dist: DIST,
     columns: 110,
     rows: 24,
     prepare: (peer) => peer.print('one', 'two', 'three'),

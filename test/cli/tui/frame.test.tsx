@@ -121,6 +121,6 @@ describe('a frame', () => {
   })
 
   test('below 40x8 is one sentence', () => {
-    expect(drawn(frameAt(39, 24), 39)).toEqual(['panel: 39x24 is too small, 40x8 needed…'.slice(0, 37) + '…'])
+    expect(drawn(frameAt(39, 24), 39)).toEqual([`${'panel: 39x24 is too small, 40x8 needed…'.slice(0, 37)}…`])
   })
 })

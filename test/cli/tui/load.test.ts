@@ -1,16 +1,11 @@
 import { readFile } from 'node:fs/promises'
 import { join } from 'node:path'
-import { afterAll, afterEach, beforeAll, describe, expect, test } from 'vitest'
+import { afterEach, describe, expect, test } from 'vitest'
+import { DIST } from '../../run-panel.ts'
 import { type Attached, attach } from './attached.ts'
-import { compiledProgram } from './pane.ts'
 
-let program: Awaited<ReturnType<typeof compiledProgram>>
 let open: Attached | undefined
 
-beforeAll(async () => {
-  program = await compiledProgram()
-}, 120_000)
-afterAll(() => program.remove())
 afterEach(async () => {
   await open?.close()
   open = undefined
@@ -29,7 +24,7 @@ describe('the console screen under load', { timeout: 120_000 }, () => {
     [80, 24],
     [200, 60],
   ])('takes 1,000 lines a second for 10 s at %dx%d: every line kept, keys answered', async (columns, rows) => {
-    open = await attach({ dist: program.folder, columns, rows, start: false })
+    open = await attach({ dist: DIST, columns, rows, start: false })
     const { pane, peer, folder } = open
     const report = join(folder, 'report')
     await pane.text(open.command({ report }))
@@ -64,7 +59,7 @@ describe('the console screen under load', { timeout: 120_000 }, () => {
   })
 
   test('takes bursts of 20,000 lines and keeps the newest', async () => {
-    open = await attach({ dist: program.folder, columns: 80, rows: 24 })
+    open = await attach({ dist: DIST, columns: 80, rows: 24 })
     const { pane, peer } = open
     for (let burst = 1; burst <= 3; burst += 1) {
       peer.print(...Array.from({ length: 20_000 }, (_, n) => `burst ${burst} line ${n + 1} of it`))

@@ -1,24 +1,10 @@
 import { execFile } from 'node:child_process'
-import { mkdtemp, rm, symlink, writeFile } from 'node:fs/promises'
+import { mkdtemp, rm, writeFile } from 'node:fs/promises'
 import { tmpdir } from 'node:os'
-import { join, resolve } from 'node:path'
+import { join } from 'node:path'
 import { promisify } from 'node:util'
 
 const run = promisify(execFile)
-
-/** The compiled program: that of PANEL_TEST_DIST, or one made for this run. */
-export async function compiledProgram(): Promise<{ readonly folder: string; remove(): Promise<void> }> {
-  const given = process.env['PANEL_TEST_DIST']
-  if (given !== undefined) return { folder: resolve(given), remove: async () => {} }
-  const folder = await mkdtemp(join(tmpdir(), 'panel-tui-dist-'))
-  await symlink(resolve('node_modules'), join(folder, 'node_modules'))
-  await writeFile(join(folder, 'package.json'), '{"type":"module"}')
-  const tsc = resolve('node_modules/.bin/tsc')
-  const flags = ['-p', 'tsconfig.build.json', '--outDir', folder, '--incremental', 'false', '--tsBuildInfoFile', 'null']
-  // Type errors are not this test's business: what is emitted is run.
-  await run(tsc, flags).catch((error: unknown) => error)
-  return { folder, remove: () => rm(folder, { recursive: true, force: true }) }
-}
 
 /** A pane of tmux, on a tmux server of its own, in which a shell runs. */
 export interface Pane {

@@ -1,16 +1,11 @@
 import { readdir, readFile } from 'node:fs/promises'
 import { join } from 'node:path'
-import { afterAll, afterEach, beforeAll, describe, expect, test } from 'vitest'
+import { afterEach, describe, expect, test } from 'vitest'
+import { DIST } from '../../run-panel.ts'
 import { type Attached, attach } from './attached.ts'
-import { compiledProgram } from './pane.ts'
 
-let program: Awaited<ReturnType<typeof compiledProgram>>
 let open: Attached | undefined
 
-beforeAll(async () => {
-  program = await compiledProgram()
-}, 120_000)
-afterAll(() => program.remove())
 afterEach(async () => {
   await open?.close()
   open = undefined
@@ -18,7 +13,7 @@ afterEach(async () => {
 
 const start = async (columns: number, rows: number, wishes: Record<string, unknown> = {}): Promise<Attached> => {
   open = await attach({
-    dist: program.folder,
+    dist: DIST,
     columns,
     rows,
     wishes,

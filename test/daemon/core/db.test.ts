@@ -2,7 +2,14 @@ import { mkdtemp, rm } from 'node:fs/promises'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { afterEach, beforeEach, describe, expect, it } from 'vitest'
-import { type Db, isForeignKeyViolation, openDb, type Queries, type Tx, uniqueViolation } from '../../../src/daemon/core/db.ts'
+import {
+  type Db,
+  isForeignKeyViolation,
+  openDb,
+  type Queries,
+  type Tx,
+  uniqueViolation,
+} from '../../../src/daemon/core/db.ts'
 import { migrate } from '../../../src/daemon/core/migrations.ts'
 import { systemClock } from '../../../src/shared/time.ts'
 import { type TestClock, testClock } from './test-clock.ts'
@@ -66,7 +73,11 @@ describe('writes', () => {
     const add = async (tx: Tx): Promise<void> => {
       const row = await tx.q.selectFrom('setting').select('value').where('key', '=', 'count').executeTakeFirstOrThrow()
       await Promise.resolve()
-      await tx.q.updateTable('setting').set({ value: String(Number(row.value) + 1) }).where('key', '=', 'count').execute()
+      await tx.q
+        .updateTable('setting')
+        .set({ value: String(Number(row.value) + 1) })
+        .where('key', '=', 'count')
+        .execute()
     }
     await Promise.all(Array.from({ length: 100 }, () => db.write(add)))
     expect(await db.read.selectFrom('setting').select('value').execute()).toEqual([{ value: '100' }])
@@ -153,7 +164,17 @@ describe('a broken constraint', () => {
       .write(({ q, now }) =>
         q
           .insertInto('allocation')
-          .values({ id: 'a', nodeId: 'none', serverId: null, ip: 'i', port: 1, alias: null, notes: null, createdAt: now, updatedAt: now })
+          .values({
+            id: 'a',
+            nodeId: 'none',
+            serverId: null,
+            ip: 'i',
+            port: 1,
+            alias: null,
+            notes: null,
+            createdAt: now,
+            updatedAt: now,
+          })
           .execute(),
       )
       .catch((error: unknown) => error)
@@ -171,7 +192,12 @@ describe('a broken constraint', () => {
 
 describe('reading', () => {
   it('cannot write', async () => {
-    await expect(db.read.insertInto('setting').values({ key: 'k', value: '1', updatedAt: '' as never }).execute()).rejects.toThrow(/readonly|read-only|query_only/i)
+    await expect(
+      db.read
+        .insertInto('setting')
+        .values({ key: 'k', value: '1', updatedAt: '' as never })
+        .execute(),
+    ).rejects.toThrow(/readonly|read-only|query_only/i)
   })
 
   it('of a copy made under load finds a whole database', async () => {

@@ -23,7 +23,9 @@ afterEach(async () => {
 })
 
 function run(script: string, ...args: string[]): ChildProcess {
-  child = spawn(process.execPath, [join(import.meta.dirname, script), DIST, file, ...args], { stdio: ['ignore', 'pipe', 'inherit'] })
+  child = spawn(process.execPath, [join(import.meta.dirname, script), DIST, file, ...args], {
+    stdio: ['ignore', 'pipe', 'inherit'],
+  })
   return child
 }
 

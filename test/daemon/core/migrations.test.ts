@@ -2,7 +2,13 @@ import { copyFile, mkdir, mkdtemp, readdir, readFile, rm } from 'node:fs/promise
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { afterEach, beforeEach, describe, expect, it } from 'vitest'
-import { type Migration, MIGRATIONS, migrate, NewerDatabaseError, SCHEMA_VERSION } from '../../../src/daemon/core/migrations.ts'
+import {
+  MIGRATIONS,
+  type Migration,
+  migrate,
+  NewerDatabaseError,
+  SCHEMA_VERSION,
+} from '../../../src/daemon/core/migrations.ts'
 import { Connection } from '../../../src/daemon/core/sqlite/connection.ts'
 import { runPanel } from '../../run-panel.ts'
 
@@ -14,10 +20,26 @@ beforeEach(async () => {
 })
 afterEach(() => rm(folder, { recursive: true }))
 
-const one: Migration = { id: 1, name: 'one', sql: 'create table one (a integer primary key) strict; insert into one values (7);' }
-const two: Migration = { id: 2, name: 'two', sql: 'create table two (a integer references one (a)) strict; insert into two values (7);' }
-const failing: Migration = { id: 2, name: 'failing', sql: 'create table two (a integer) strict; insert into nowhere values (1);' }
-const dangling: Migration = { id: 2, name: 'dangling', sql: 'create table two (a integer references one (a)) strict; insert into two values (8);' }
+const one: Migration = {
+  id: 1,
+  name: 'one',
+  sql: 'create table one (a integer primary key) strict; insert into one values (7);',
+}
+const two: Migration = {
+  id: 2,
+  name: 'two',
+  sql: 'create table two (a integer references one (a)) strict; insert into two values (7);',
+}
+const failing: Migration = {
+  id: 2,
+  name: 'failing',
+  sql: 'create table two (a integer) strict; insert into nowhere values (1);',
+}
+const dangling: Migration = {
+  id: 2,
+  name: 'dangling',
+  sql: 'create table two (a integer references one (a)) strict; insert into two values (8);',
+}
 
 async function ask(sql: string, at = file): Promise<Record<string, unknown>[]> {
   const connection = await Connection.open(at, 'existing')
@@ -43,7 +65,9 @@ describe('migrating', () => {
 
   it('makes every table strict', async () => {
     await migrate(file)
-    const loose = await ask("select name from pragma_table_list where strict = 0 and type = 'table' and name not like 'sqlite_%'")
+    const loose = await ask(
+      "select name from pragma_table_list where strict = 0 and type = 'table' and name not like 'sqlite_%'",
+    )
     expect(loose).toEqual([])
   })
 
@@ -56,13 +80,18 @@ describe('migrating', () => {
     expect(await ask('select a from one', snapshot)).toEqual([{ a: 7 }])
   })
 
-  it.each([failing, dangling])('by a step that is $name leaves the database as it was, and can be tried again', async (bad) => {
-    await migrate(file, [one])
-    await expect(migrate(file, [one, bad])).rejects.toThrow(`migration 2 (${bad.name}) failed; the database is as it was`)
-    expect(await state()).toEqual([1, ['one']])
-    await migrate(file, [one, two])
-    expect(await state()).toEqual([2, ['one', 'two']])
-  })
+  it.each([failing, dangling])(
+    'by a step that is $name leaves the database as it was, and can be tried again',
+    async (bad) => {
+      await migrate(file, [one])
+      await expect(migrate(file, [one, bad])).rejects.toThrow(
+        `migration 2 (${bad.name}) failed; the database is as it was`,
+      )
+      expect(await state()).toEqual([1, ['one']])
+      await migrate(file, [one, two])
+      expect(await state()).toEqual([2, ['one', 'two']])
+    },
+  )
 
   it('keeps the steps before one that fails', async () => {
     await expect(migrate(file, [one, failing])).rejects.toThrow('failing')
@@ -70,7 +99,11 @@ describe('migrating', () => {
   })
 
   it('keeps the five newest copies', async () => {
-    const steps = Array.from({ length: 9 }, (_, i) => ({ id: i + 1, name: `step ${i}`, sql: `create table t${i} (a integer) strict;` }))
+    const steps = Array.from({ length: 9 }, (_, i) => ({
+      id: i + 1,
+      name: `step ${i}`,
+      sql: `create table t${i} (a integer) strict;`,
+    }))
     for (let count = 1; count <= steps.length; count++) await migrate(file, steps.slice(0, count))
     const names = (await readdir(join(folder, 'snapshots'))).sort()
     expect(names.map((name) => /^before-v(\d+)/.exec(name)?.[1])).toEqual(['5', '6', '7', '8', '9'])
@@ -83,7 +116,9 @@ describe('a database of a newer program', () => {
     const before = await readFile(file)
     const refused = migrate(file, [one])
     await expect(refused).rejects.toBeInstanceOf(NewerDatabaseError)
-    await expect(migrate(file, [one])).rejects.toThrow(/schema version 2.*knows versions up to 1: start the newer panel/)
+    await expect(migrate(file, [one])).rejects.toThrow(
+      /schema version 2.*knows versions up to 1: start the newer panel/,
+    )
     expect((await readFile(file)).equals(before)).toBe(true)
   })
 

@@ -6,5 +6,9 @@ const { migrate } = await import(pathToFileURL(`${dist}/src/daemon/core/migratio
 const rows = 'with recursive n(i) as (select 1 union all select i + 1 from n where i < 20000000)'
 await migrate(file, [
   { id: 1, name: 'first', sql: 'create table one (a integer) strict;' },
-  { id: 2, name: 'slow', sql: `create table two (a integer, b text) strict; insert into two ${rows} select i, hex(randomblob(50)) from n;` },
+  {
+    id: 2,
+    name: 'slow',
+    sql: `create table two (a integer, b text) strict; insert into two ${rows} select i, hex(randomblob(50)) from n;`,
+  },
 ])

@@ -11,8 +11,14 @@ const loop = async () => {
   for (;;) {
     const number = next++
     await db.write(async (tx) => {
-      await tx.q.insertInto('setting').values({ key: `key ${number}`, value: '1', updatedAt: tx.now }).execute()
-      await tx.q.insertInto('setting').values({ key: `twin ${number}`, value: '1', updatedAt: tx.now }).execute()
+      await tx.q
+        .insertInto('setting')
+        .values({ key: `key ${number}`, value: '1', updatedAt: tx.now })
+        .execute()
+      await tx.q
+        .insertInto('setting')
+        .values({ key: `twin ${number}`, value: '1', updatedAt: tx.now })
+        .execute()
     })
     process.stdout.write(`${number}\n`)
   }

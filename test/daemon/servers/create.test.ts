@@ -45,13 +45,36 @@ test('refuses what is outside the bounds of each field, and takes what is on the
     }
   }
   const right: Differs[] = [
-    { name: 'x'.repeat(100), description: 'x'.repeat(500), allocatedMemoryMb: 16, allocatedCpuCores: 0.1, allocatedDiskMb: 16 },
+    {
+      name: 'x'.repeat(100),
+      description: 'x'.repeat(500),
+      allocatedMemoryMb: 16,
+      allocatedCpuCores: 0.1,
+      allocatedDiskMb: 16,
+    },
     { name: 'Größe 1_a.b-c', allocatedSwapMb: 0, maxCrashCount: 0, primaryPort: 1, restartPolicy: 'never' },
-    { name: '日本語', maxCrashCount: 100, primaryPort: 65_535, restartPolicy: 'always', description: null, primaryIp: null },
+    {
+      name: '日本語',
+      maxCrashCount: 100,
+      primaryPort: 65_535,
+      restartPolicy: 'always',
+      description: null,
+      primaryIp: null,
+    },
   ]
   for (const differs of right) expect(await stage.create(template, node, differs)).toMatchObject(withoutNull(differs))
-  for (const field of ['name', 'templateId', 'nodeId', 'locationId', 'allocatedMemoryMb', 'allocatedCpuCores', 'allocatedDiskMb']) {
-    expect((await post({ ...(stage.body(template, node) as object), [field]: undefined })).fields).toEqual([`body.${field}`])
+  for (const field of [
+    'name',
+    'templateId',
+    'nodeId',
+    'locationId',
+    'allocatedMemoryMb',
+    'allocatedCpuCores',
+    'allocatedDiskMb',
+  ]) {
+    expect((await post({ ...(stage.body(template, node) as object), [field]: undefined })).fields).toEqual([
+      `body.${field}`,
+    ])
   }
 })
 
@@ -60,19 +83,38 @@ function withoutNull(differs: Differs): Differs {
 }
 
 test('takes a port with the default address, with an address, or an allocation, and only one of them', async () => {
-  expect(await stage.create(template, node, { primaryPort: 30_001 })).toMatchObject({ primaryPort: 30_001, primaryIp: '127.0.0.1' })
-  expect(await stage.create(template, node, { primaryPort: 30_001, primaryIp: '127.0.0.2' })).toMatchObject({ primaryIp: '127.0.0.2' })
-  await stage.admin.call(createAllocations, { params: { nodeId: node.id as never }, body: { ip: '127.0.0.1', ports: '30010' } as never })
-  const page = await stage.admin.page(listAllocations, { params: { nodeId: node.id as never }, query: { limit: 100 } as never })
+  expect(await stage.create(template, node, { primaryPort: 30_001 })).toMatchObject({
+    primaryPort: 30_001,
+    primaryIp: '127.0.0.1',
+  })
+  expect(await stage.create(template, node, { primaryPort: 30_001, primaryIp: '127.0.0.2' })).toMatchObject({
+    primaryIp: '127.0.0.2',
+  })
+  await stage.admin.call(createAllocations, {
+    params: { nodeId: node.id as never },
+    body: { ip: '127.0.0.1', ports: '30010' } as never,
+  })
+  const page = await stage.admin.page(listAllocations, {
+    params: { nodeId: node.id as never },
+    query: { limit: 100 } as never,
+  })
   const free = page.data.find(({ port }) => port === 30_010)
   const made = await stage.create(template, node, { allocationId: free?.id as string })
   expect(made).toMatchObject({ allocationId: free?.id, primaryPort: 30_010, connection: { port: 30_010 } })
   expect((await refusedBy({ allocationId: free?.id as string })).code).toBe('ALLOCATION_IN_USE')
   expect((await refusedBy({ allocationId: 'alc_nowhere' })).code).toBe('ALLOCATION_NOT_FOUND')
   expect(await refusedBy({ allocationId: 'alc_x', primaryPort: 1 })).toMatchObject({ fields: ['body.allocationId'] })
-  expect(await refusedBy({ allocationId: 'alc_x', primaryIp: '127.0.0.1' })).toMatchObject({ fields: ['body.primaryIp'] })
-  expect(await refusedBy({ primaryPort: undefined })).toMatchObject({ code: 'VALIDATION_ERROR', fields: ['body.primaryPort'] })
-  expect(await refusedBy({ primaryIp: '0.0.0.0' })).toMatchObject({ code: 'VALIDATION_ERROR', fields: ['body.primaryIp'] })
+  expect(await refusedBy({ allocationId: 'alc_x', primaryIp: '127.0.0.1' })).toMatchObject({
+    fields: ['body.primaryIp'],
+  })
+  expect(await refusedBy({ primaryPort: undefined })).toMatchObject({
+    code: 'VALIDATION_ERROR',
+    fields: ['body.primaryPort'],
+  })
+  expect(await refusedBy({ primaryIp: '0.0.0.0' })).toMatchObject({
+    code: 'VALIDATION_ERROR',
+    fields: ['body.primaryIp'],
+  })
 })
 
 test('names what it does not know, and a location that is not the node’s', async () => {
@@ -81,22 +123,32 @@ test('names what it does not know, and a location that is not the node’s', asy
   expect((await refusedBy({ locationId: 'loc_x' })).code).toBe('LOCATION_NOT_FOUND')
   expect((await refusedBy({ ownerId: 'usr_x' })).code).toBe('USER_NOT_FOUND')
   const elsewhere = await stage.admin.call(createLocation, { body: { name: 'Elsewhere' } })
-  expect(await refusedBy({ locationId: elsewhere.id })).toMatchObject({ code: 'VALIDATION_ERROR', fields: ['body.locationId'] })
+  expect(await refusedBy({ locationId: elsewhere.id })).toMatchObject({
+    code: 'VALIDATION_ERROR',
+    fields: ['body.locationId'],
+  })
 })
 
 test('of fifty creations with one port one wins and nothing of the others stays', async () => {
   const counts = async () => {
     const [servers, commands, audits, events, allocations] = await Promise.all(
       (['server', 'command', 'auditLog', 'event', 'allocation'] as const).map((table) =>
-        stage.db.read.selectFrom(table).select((eb) => eb.fn.countAll<number>().as('n')).executeTakeFirstOrThrow(),
+        stage.db.read
+          .selectFrom(table)
+          .select((eb) => eb.fn.countAll<number>().as('n'))
+          .executeTakeFirstOrThrow(),
       ),
     )
     return [servers, commands, audits, events, allocations].map((row) => Number(row?.n))
   }
   const before = await counts()
-  const all = await Promise.allSettled(Array.from({ length: 50 }, () => stage.create(template, node, { primaryPort: 31_000 })))
+  const all = await Promise.allSettled(
+    Array.from({ length: 50 }, () => stage.create(template, node, { primaryPort: 31_000 })),
+  )
   expect(all.filter(({ status }) => status === 'fulfilled')).toHaveLength(1)
-  const codes = await Promise.all(all.flatMap((one) => (one.status === 'rejected' ? [refusal(Promise.reject(one.reason))] : [])))
+  const codes = await Promise.all(
+    all.flatMap((one) => (one.status === 'rejected' ? [refusal(Promise.reject(one.reason))] : [])),
+  )
   expect(new Set(codes.map(({ code }) => code))).toEqual(new Set(['PORT_IN_USE']))
   // One server, its command, its audit row, the two events of both, its allocation.
   expect(await counts()).toEqual(before.map((n, i) => n + ([1, 1, 1, 2, 1][i] ?? 0)))
@@ -119,7 +171,10 @@ test('fills variables from the template and holds them against its rules', async
   const problems = async (wrong: Record<string, string>) => (await refusedBy({ environment: wrong }, game)).fields
   expect(await problems({})).toEqual(['body.environment.LICENCE'])
   expect(await problems({ LICENCE: '' })).toEqual(['body.environment.LICENCE'])
-  expect(await problems({ LICENCE: 'x', SLOTS: '65', MAP: 'sea' })).toEqual(['body.environment.MAP', 'body.environment.SLOTS'])
+  expect(await problems({ LICENCE: 'x', SLOTS: '65', MAP: 'sea' })).toEqual([
+    'body.environment.MAP',
+    'body.environment.SLOTS',
+  ])
   expect(await problems({ LICENCE: 'x', NOTHING: '1' })).toEqual(['body.environment.NOTHING'])
 })
 
@@ -141,7 +196,11 @@ test('masks secrets in answers, audit and events, and keeps hidden variables fro
 test('takes the mask of a secret as not given', async () => {
   const game = await stage.template({ variables })
   const made = await stage.create(game, node, { environment: { LICENCE: 'abc', RCON: '********' } })
-  const row = await stage.db.read.selectFrom('server').select('environment').where('id', '=', made.id).executeTakeFirstOrThrow()
+  const row = await stage.db.read
+    .selectFrom('server')
+    .select('environment')
+    .where('id', '=', made.id)
+    .executeTakeFirstOrThrow()
   expect(JSON.parse(row.environment)).toMatchObject({ RCON: 'initial-secret' })
 })
 
@@ -164,7 +223,9 @@ test('gives no more than the node has', async () => {
   await stage.create(template, small, { allocatedMemoryMb: 100 })
   const refused = await refusal(stage.create(template, small, { allocatedMemoryMb: 29 }))
   expect(refused).toMatchObject({ code: 'INSUFFICIENT_RESOURCES', meta: { available: { memoryMb: 28 } } })
-  expect((await refusal(stage.create(template, small, { allocatedMemoryMb: 28, allocatedCpuCores: 1 }))).code).toBe('INSUFFICIENT_RESOURCES')
+  expect((await refusal(stage.create(template, small, { allocatedMemoryMb: 28, allocatedCpuCores: 1 }))).code).toBe(
+    'INSUFFICIENT_RESOURCES',
+  )
   const both = await Promise.allSettled([1, 2].map(() => stage.create(template, small, { allocatedMemoryMb: 28 })))
   expect(both.filter(({ status }) => status === 'fulfilled')).toHaveLength(1)
 })
@@ -178,7 +239,10 @@ test('refuses a runtime that the node does not offer, with the reason', async ()
   expect((await refusal(stage.create(docker, own))).code).toBe('CONFLICT')
   await expect(stage.create(docker, own)).rejects.toThrow('docker: not offered')
   expect(await stage.create(both, own)).toMatchObject({ runtime: 'process' })
-  expect(await refusal(stage.create(template, own, { runtime: 'docker' }))).toMatchObject({ code: 'VALIDATION_ERROR', fields: ['body.runtime'] })
+  expect(await refusal(stage.create(template, own, { runtime: 'docker' }))).toMatchObject({
+    code: 'VALIDATION_ERROR',
+    fields: ['body.runtime'],
+  })
   await peer.leave()
 })
 
@@ -204,7 +268,11 @@ test('installs on a node that was away when it is back', async () => {
   expect(made).toMatchObject({ status: 'stopped', node: { isOnline: false } })
   const peer = await stage.peer(own)
   const order = await peer.until('the installation', () => peer.of('command')[0])
-  expect(order).toMatchObject({ id: made.commandId, serverId: made.id, command: { op: 'install', wipe: false, thenStart: true } })
+  expect(order).toMatchObject({
+    id: made.commandId,
+    serverId: made.id,
+    command: { op: 'install', wipe: false, thenStart: true },
+  })
   peer.finish(order)
   expect(await stage.ended(order.id)).toMatchObject({ state: 'done' })
   await peer.leave()
@@ -214,5 +282,9 @@ test('writes one audit row that says who, what and where', async () => {
   const made = await stage.create(template, node)
   const rows = await stage.audits(made.id)
   expect(rows).toHaveLength(1)
-  expect(rows[0]).toMatchObject({ action: 'server.create', resource: 'server', details: { name: made.name, nodeId: node.id, port: made.primaryPort } })
+  expect(rows[0]).toMatchObject({
+    action: 'server.create',
+    resource: 'server',
+    details: { name: made.name, nodeId: node.id, port: made.primaryPort },
+  })
 })

@@ -34,7 +34,8 @@ beforeEach(async () => {
 
 const edit = (body: Record<string, unknown>, client: Client = stage.admin, of: Server = server) =>
   client.call(updateServer, { params: { serverId: of.id }, body: body as never })
-const stored = () => stage.db.read.selectFrom('server').selectAll().where('id', '=', server.id).executeTakeFirstOrThrow()
+const stored = () =>
+  stage.db.read.selectFrom('server').selectAll().where('id', '=', server.id).executeTakeFirstOrThrow()
 
 test('changes each field, tells the node, and writes what changed', async () => {
   const body = {
@@ -45,7 +46,11 @@ test('changes each field, tells the node, and writes what changed', async () => 
   const { environment, ...plain } = body
   const changed = await edit(body)
   expect(changed).toMatchObject({ ...plain, generation: 2, environment: { ...environment, FIXED: 'a' } })
-  expect(await edit({ description: null, startupCommand: null })).toMatchObject({ description: null, startupCommand: null, generation: 3 })
+  expect(await edit({ description: null, startupCommand: null })).toMatchObject({
+    description: null,
+    startupCommand: null,
+    generation: 3,
+  })
   const audits = await stage.audits(server.id, 'server.update')
   expect(audits).toHaveLength(2)
   expect(JSON.stringify(audits)).toContain('"after":"Renamed"')
@@ -60,7 +65,12 @@ test('PATCH is the same as PUT', async () => {
 
 test('an edit that changes nothing writes nothing', async () => {
   const before = await stored()
-  const same = { name: server.name, allocatedMemoryMb: 64, primaryPort: server.primaryPort, environment: { WORD: 'one', RCON: '********' } }
+  const same = {
+    name: server.name,
+    allocatedMemoryMb: 64,
+    primaryPort: server.primaryPort,
+    environment: { WORD: 'one', RCON: '********' },
+  }
   for (const body of [{}, same, { unknown: 1 }]) await edit(body)
   expect(await stored()).toEqual(before)
   expect(await stage.audits(server.id)).toHaveLength(1)
@@ -68,7 +78,15 @@ test('an edit that changes nothing writes nothing', async () => {
 })
 
 test('refuses values outside the bounds', async () => {
-  const wrong = { name: ['', 'a/b'], allocatedMemoryMb: [15, null], allocatedCpuCores: [0], primaryPort: [0], maxCrashCount: [101], restartPolicy: ['x'], environment: [{ 'a b': '1' }] }
+  const wrong = {
+    name: ['', 'a/b'],
+    allocatedMemoryMb: [15, null],
+    allocatedCpuCores: [0],
+    primaryPort: [0],
+    maxCrashCount: [101],
+    restartPolicy: ['x'],
+    environment: [{ 'a b': '1' }],
+  }
   for (const [field, values] of Object.entries(wrong)) {
     for (const value of values) {
       const answer = await raw(stage.panel, updateServer, `/api/servers/${server.id}`, { [field]: value })
@@ -84,10 +102,19 @@ test('refuses values outside the bounds', async () => {
 test('merges variables, and takes the mask of a secret as unchanged', async () => {
   await edit({ environment: { WORD: 'two' } })
   await edit({ environment: { RCON: '********', HIDDEN: '********', WORD: 'three' } }, owner.client)
-  expect(JSON.parse((await stored()).environment)).toEqual({ WORD: 'three', RCON: 'hunter2-secret', FIXED: 'a', HIDDEN: 'out-of-sight' })
+  expect(JSON.parse((await stored()).environment)).toEqual({
+    WORD: 'three',
+    RCON: 'hunter2-secret',
+    FIXED: 'a',
+    HIDDEN: 'out-of-sight',
+  })
   await edit({ environment: { WORD: '********', RCON: 'another-hunter2' } })
   expect(JSON.parse((await stored()).environment)).toMatchObject({ WORD: '********', RCON: 'another-hunter2' })
-  const written = JSON.stringify([await stage.audits(server.id), await stage.events(server.id), await stage.get(server.id)])
+  const written = JSON.stringify([
+    await stage.audits(server.id),
+    await stage.events(server.id),
+    await stage.get(server.id),
+  ])
   expect(written).not.toContain('hunter2')
   expect(written).toContain('"after":"three"')
 })
@@ -98,9 +125,14 @@ test('keeps sizes, address, startup line and fixed variables to operators, but l
     primaryIp: '127.0.0.9', allocationId: 'alc_any', startupCommand: 'sleep 3',
   } // biome-ignore format: columns
   for (const [field, value] of Object.entries(values)) {
-    expect(await refusal(edit({ [field]: value, name: 'no' }, owner.client))).toMatchObject({ code: 'PERMISSION_DENIED', meta: { missing: ['admin.write'] } })
+    expect(await refusal(edit({ [field]: value, name: 'no' }, owner.client))).toMatchObject({
+      code: 'PERMISSION_DENIED',
+      meta: { missing: ['admin.write'] },
+    })
   }
-  expect(await refusal(edit({ environment: { FIXED: 'b' } }, owner.client))).toMatchObject({ code: 'PERMISSION_DENIED' })
+  expect(await refusal(edit({ environment: { FIXED: 'b' } }, owner.client))).toMatchObject({
+    code: 'PERMISSION_DENIED',
+  })
   expect((await stored()).generation).toBe(1)
   const back = {
     name: 'mine', allocatedMemoryMb: 64, allocatedCpuCores: 0.1, allocatedDiskMb: 64, allocatedSwapMb: 0, startupCommand: null,
@@ -109,11 +141,16 @@ test('keeps sizes, address, startup line and fixed variables to operators, but l
   expect(await edit(back, owner.client)).toMatchObject({ name: 'mine', generation: 2 })
   const stranger = await stage.person()
   expect((await refusal(edit({ name: 'x' }, stranger.client))).code).toBe('PERMISSION_DENIED')
-  expect((await refusal(edit({ name: 'x' }, stage.admin, { ...server, id: 'srv_none' as never }))).code).toBe('SERVER_NOT_FOUND')
+  expect((await refusal(edit({ name: 'x' }, stage.admin, { ...server, id: 'srv_none' as never }))).code).toBe(
+    'SERVER_NOT_FOUND',
+  )
 })
 
 async function holders() {
-  const { data } = await stage.admin.page(listAllocations, { params: { nodeId: node.id as never }, query: { limit: 100 } as never })
+  const { data } = await stage.admin.page(listAllocations, {
+    params: { nodeId: node.id as never },
+    query: { limit: 100 } as never,
+  })
   return new Map(data.map(({ port, server: holder }) => [port, holder?.id ?? null]))
 }
 
@@ -121,7 +158,10 @@ test('moves to another port only at rest, and frees the old one', async () => {
   const [old, wanted] = [server.primaryPort, stage.port()]
   for (const power of ['running', 'starting', 'stopping', 'unknown']) {
     await stage.set(server.id, { power })
-    expect(await refusal(edit({ primaryPort: wanted }))).toMatchObject({ code: 'SERVER_MUST_BE_STOPPED', meta: { currentStatus: power } })
+    expect(await refusal(edit({ primaryPort: wanted }))).toMatchObject({
+      code: 'SERVER_MUST_BE_STOPPED',
+      meta: { currentStatus: power },
+    })
   }
   await stage.set(server.id, { power: 'offline', crashed: 1, nextRestartAt: '2030-01-01T00:00:00.000Z' })
   expect((await refusal(edit({ primaryPort: wanted }))).code).toBe('SERVER_MUST_BE_STOPPED')
@@ -138,14 +178,26 @@ test('a refused change leaves everything as it was', async () => {
   expect(await refusal(edit({ name: 'no', primaryPort: other.primaryPort }))).toMatchObject({ code: 'PORT_IN_USE' })
   expect((await refusal(edit({ name: 'no', allocationId: other.allocationId }))).code).toBe('ALLOCATION_IN_USE')
   expect((await refusal(edit({ name: 'no', allocationId: 'alc_none' }))).code).toBe('ALLOCATION_NOT_FOUND')
-  expect((await refusal(edit({ primaryPort: stage.port(), allocatedMemoryMb: 1_048_576 }))).code).toBe('INSUFFICIENT_RESOURCES')
+  expect((await refusal(edit({ primaryPort: stage.port(), allocatedMemoryMb: 1_048_576 }))).code).toBe(
+    'INSUFFICIENT_RESOURCES',
+  )
   expect([await stored(), await holders()]).toEqual(before)
   await stage.set(server.id, { suspendedAt: '2026-01-01T00:00:00.000Z', suspensionReason: 'bill' })
-  expect(await refusal(edit({ name: 'no' }))).toMatchObject({ code: 'SERVER_SUSPENDED', meta: { suspensionReason: 'bill' } })
+  expect(await refusal(edit({ name: 'no' }))).toMatchObject({
+    code: 'SERVER_SUSPENDED',
+    meta: { suspensionReason: 'bill' },
+  })
 })
 
 test('of concurrent edits none is lost', async () => {
-  const fields = [{ name: 'both' }, { description: 'd' }, { maxCrashCount: 7 }, { allocatedMemoryMb: 70 }, { environment: { WORD: 'w' } }, { environment: { FIXED: 'f' } }]
+  const fields = [
+    { name: 'both' },
+    { description: 'd' },
+    { maxCrashCount: 7 },
+    { allocatedMemoryMb: 70 },
+    { environment: { WORD: 'w' } },
+    { environment: { FIXED: 'f' } },
+  ]
   await Promise.all(fields.map((body) => edit(body)))
   const now = await stage.get(server.id)
   expect(now).toMatchObject({ name: 'both', description: 'd', maxCrashCount: 7, allocatedMemoryMb: 70, generation: 7 })
@@ -166,13 +218,23 @@ test('the node gets the newest specification, once, and a start after it runs wi
   expect(await stage.ended(mine.commandId)).toMatchObject({ state: 'done', noop: 1 })
   const peer: AgentPeer = await stage.peer(own)
   const apply = await peer.until('the specification', () => peer.of('command')[0])
-  expect(apply).toMatchObject({ generation: 3, command: { op: 'apply', spec: { generation: 3, env: { WORD: 'three' } } } })
+  expect(apply).toMatchObject({
+    generation: 3,
+    command: { op: 'apply', spec: { generation: 3, env: { WORD: 'three' } } },
+  })
   peer.finish(apply)
-  peer.event({ type: 'server.state', report: report(mine.id, { power: 'offline', pid: null, uptimeMs: null, generation: 3 }), previous: 'offline', commandId: null })
+  peer.event({
+    type: 'server.state',
+    report: report(mine.id, { power: 'offline', pid: null, uptimeMs: null, generation: 3 }),
+    previous: 'offline',
+    commandId: null,
+  })
   await stage.ended(apply.id)
   const edits = edit({ environment: { WORD: 'four' } }, stage.admin, mine)
   await Promise.all([edits, stage.admin.call(startServer, { params: { serverId: mine.id }, body: {} })])
-  const orders = await peer.until('both orders', () => (peer.of('command').length === 3 ? peer.of('command').slice(1) : undefined))
+  const orders = await peer.until('both orders', () =>
+    peer.of('command').length === 3 ? peer.of('command').slice(1) : undefined,
+  )
   expect(orders.map(({ generation }) => generation)).toEqual([4, 5])
   expect(orders.at(-1)).toMatchObject({ command: { spec: { env: { WORD: 'four' } } } })
   expect(await until('the generation', async () => (await stage.get(mine.id)).generation)).toBe(5)

@@ -10,6 +10,7 @@ import { createUser } from '../../../src/shared/api/users.ts'
 import type { Client } from '../../../src/shared/client.ts'
 import type { Endpoint } from '../../../src/shared/contract.ts'
 import { newId } from '../../../src/shared/ids.ts'
+import type { ServerStatus } from '../../../src/shared/server-life.ts'
 import { systemClock } from '../../../src/shared/time.ts'
 import { type PanelOptions, startPanel, type TestPanel } from '../../panel.ts'
 import { AgentPeer } from '../agent-peer.ts'
@@ -31,6 +32,25 @@ export interface StageNode {
 
 /** Differences of a created server from the stage's usual one. */
 export type Differs = { -readonly [K in keyof NewServer]?: NewServer[K] | string | undefined }
+
+/** A time for columns that need one. */
+export const STAMP = '2026-01-01T00:00:00.000Z'
+/** The columns that make a status. */
+export const FACTS: Record<ServerStatus, Record<string, unknown>> = {
+  stopped: {},
+  installing: { activity: 'installing' },
+  starting: { power: 'starting' },
+  running: { power: 'running' },
+  stopping: { power: 'stopping' },
+  crashed: { crashed: 1 },
+  error: { failed: 1 },
+  suspended: { suspendedAt: STAMP, suspensionReason: 'bill' },
+  archived: { archivedAt: STAMP },
+  transferring: { activity: 'transferring' },
+  restoring: { activity: 'restoring' },
+  deleting: { deletingAt: STAMP },
+  unknown: { power: 'unknown', lastKnownPower: 'running' },
+}
 
 /** A real daemon with what tests of servers need around it. */
 export class Stage {
@@ -74,7 +94,9 @@ export class Stage {
   }
 
   template(body: Record<string, unknown> = {}): Promise<Template> {
-    return this.admin.call(createTemplate, { body: { name: `T${this.next()}`, startup: 'sleep 1000', ...body } as never })
+    return this.admin.call(createTemplate, {
+      body: { name: `T${this.next()}`, startup: 'sleep 1000', ...body } as never,
+    })
   }
 
   async node(body: Record<string, unknown> = {}): Promise<StageNode> {
@@ -93,7 +115,12 @@ export class Stage {
     return { name: `Server ${this.next()}`, ...place, ...sizes, ...port, ...differs } as never // tests send wrong bodies too
   }
 
-  create(template: { id: string }, node: { id: string; locationId: string }, differs: Differs = {}, client = this.admin) {
+  create(
+    template: { id: string },
+    node: { id: string; locationId: string },
+    differs: Differs = {},
+    client = this.admin,
+  ) {
     return client.call(createServer, { body: this.body(template, node, differs) })
   }
 
@@ -125,14 +152,18 @@ export class Stage {
         .execute(),
     )
     const [email, password] = [`${name}@example.org`, 'Correct-horse-1']
-    const user = await this.admin.call(createUser, { body: { email, username: name, password, roleIds: [roleId as never] } })
+    const user = await this.admin.call(createUser, {
+      body: { email, username: name, password, roleIds: [roleId as never] },
+    })
     const { token } = await this.panel.as(undefined).call(login, { body: { email, password } })
     return { id: user.id, client: this.panel.as(token), token }
   }
 
   /** A key of that person. */
   async key(owner: Client, permissions: readonly string[]): Promise<Client> {
-    const { key } = await owner.call(createApiKey, { body: { name: 'key', permissions: [...permissions], rateLimitEnabled: false } })
+    const { key } = await owner.call(createApiKey, {
+      body: { name: 'key', permissions: [...permissions], rateLimitEnabled: false },
+    })
     return this.panel.as(key)
   }
 
@@ -148,8 +179,23 @@ export class Stage {
     )
   }
 
+  /** A server whose creation is done with, in this state. */
+  async serverIn(template: { id: string }, node: StageNode, facts: Record<string, unknown>): Promise<Server> {
+    const server = await this.create(template, node)
+    await this.db.write((tx) =>
+      tx.q.updateTable('command').set({ state: 'done', endedAt: tx.now }).where('serverId', '=', server.id).execute(),
+    )
+    await this.set(server.id, facts)
+    return server
+  }
+
   commands(serverId: string) {
-    return this.db.read.selectFrom('command').selectAll().where('serverId', '=', serverId).orderBy('generation').execute()
+    return this.db.read
+      .selectFrom('command')
+      .selectAll()
+      .where('serverId', '=', serverId)
+      .orderBy('generation')
+      .execute()
   }
 
   async audits(serverId: string, action?: string) {
@@ -172,7 +218,11 @@ export class Stage {
 
   watch(path: string, options: { token?: string; lastEventId?: string | undefined } = {}): ConsoleReader {
     const headers = options.lastEventId === undefined ? {} : { 'last-event-id': options.lastEventId }
-    const reader = new ConsoleReader(`${this.panel.url}/api/servers/${path}`, options.token ?? this.panel.adminToken, headers)
+    const reader = new ConsoleReader(
+      `${this.panel.url}/api/servers/${path}`,
+      options.token ?? this.panel.adminToken,
+      headers,
+    )
     this.#readers.push(reader)
     return reader
   }
@@ -182,10 +232,14 @@ export class Stage {
   }
 
   status(id: string, wanted: Server['status'], ms = 20_000): Promise<Server> {
-    return until(`${id} to be ${wanted}`, async () => {
-      const server = await this.get(id)
-      return server.status === wanted ? server : undefined
-    }, ms)
+    return until(
+      `${id} to be ${wanted}`,
+      async () => {
+        const server = await this.get(id)
+        return server.status === wanted ? server : undefined
+      },
+      ms,
+    )
   }
 
   /** Waits for the end of an order, and answers its row. */
@@ -223,5 +277,10 @@ export async function raw(panel: TestPanel, endpoint: Endpoint, path: string, bo
     ...(body === undefined ? {} : { body: JSON.stringify(body) }),
   })
   const answer = (await response.json()) as { code?: string; details?: { field: string }[]; data?: unknown }
-  return { status: response.status, code: answer.code, fields: (answer.details ?? []).map(({ field }) => field), data: answer.data }
+  return {
+    status: response.status,
+    code: answer.code,
+    fields: (answer.details ?? []).map(({ field }) => field),
+    data: answer.data,
+  }
 }

@@ -72,8 +72,7 @@ export class CommandPump {
       .selectAll()
       .where('nodeId', '=', nodeId)
       .where('state', '=', 'queued')
-      .orderBy('createdAt')
-      .orderBy('generation')
+      .orderBy('generation') // the order within a server, whatever the clock did
       .orderBy('id')
       .limit(WINDOW)
       .execute()

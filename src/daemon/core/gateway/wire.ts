@@ -1,4 +1,5 @@
 import { AgentEvent, AgentFrame } from '../../../shared/frames.ts'
+import { inRange } from './durations.ts'
 
 const MOST_DEPTH = 16
 
@@ -21,7 +22,7 @@ export function readFrame(text: string): Incoming {
     return { kind: 'broken', problem: 'a frame is no JSON text' } // the parser's own words would quote the frame
   }
   const parsed = AgentFrame.safeParse(value)
-  if (parsed.success) return { kind: 'frame', frame: parsed.data }
+  if (parsed.success) return { kind: 'frame', frame: inRange(parsed.data) }
   const newer = fromNewerVersion(value)
   if (newer !== undefined) return newer
   const issue = parsed.error.issues[0]

@@ -1,19 +1,12 @@
 import { readFile } from 'node:fs/promises'
 import { join } from 'node:path'
-import { afterAll, beforeAll, expect, test } from 'vitest'
-import { attach } from './attached.ts'
-import { compiledProgram } from './pane.ts'
-
-let program: Awaited<ReturnType<typeof compiledProgram>>
-
-beforeAll(async () => {
-  program = await compiledProgram()
-}, 120_000)
-afterAll(() => program.remove())
+import { expect, test } from 'vitest'
+import { attach } from '../cli/tui/attached.ts'
+import { DIST } from '../run-panel.ts'
 
 test('the console screen stays flat in memory over 1,000,000 lines', { timeout: 240_000 }, async () => {
   const { pane, peer, folder, command, close } = await attach({
-    dist: program.folder,
+    dist: DIST,
     columns: 120,
     rows: 40,
     start: false,

@@ -1,0 +1,171 @@
+import { readFile } from 'node:fs/promises'
+import { afterAll, beforeAll, describe, expect, it } from 'vitest'
+import { endpoints, streams } from '../../src/shared/endpoints.ts'
+import type { ErrorCode } from '../../src/shared/errors.ts'
+import { ERRORS } from '../../src/shared/errors.ts'
+import { startPanel, type TestPanel } from '../panel.ts'
+import { callEndpoint, type Parts, type Reply, refusalOf } from './http-call.ts'
+import { VALID } from './inputs.ts'
+import { isObject } from './json-schema.ts'
+import { buildWorld, PASSWORD, paramsOf, type World } from './world.ts'
+
+const all = [...endpoints, ...streams]
+
+/** The code for a path parameter that names nothing. */
+const MISSING: Readonly<Record<string, ErrorCode>> = {
+  allocationId: 'ALLOCATION_NOT_FOUND',
+  keyId: 'API_KEY_NOT_FOUND',
+  locationId: 'LOCATION_NOT_FOUND',
+  nestId: 'NEST_NOT_FOUND',
+  nodeId: 'NODE_NOT_FOUND',
+  serverId: 'SERVER_NOT_FOUND',
+  sessionId: 'NOT_FOUND',
+  templateId: 'TEMPLATE_NOT_FOUND',
+  userId: 'USER_NOT_FOUND',
+}
+
+/** Declared codes whose causes are made in other files, and where. */
+const ELSEWHERE: Partial<Readonly<Record<ErrorCode, string>>> = {
+  ACCOUNT_BANNED: 'test/daemon/auth.test.ts',
+  ACCOUNT_LOCKED: 'test/contract/idempotency.test.ts',
+  AGENT_ERROR: 'test/daemon/core/agent-errors.test.ts',
+  AGENT_KEY_EXISTS: 'test/daemon/enroll.test.ts',
+  AGENT_TIMEOUT: 'test/daemon/console-commands.test.ts',
+  ALLOCATION_IN_USE: 'test/daemon/allocations.test.ts',
+  AUTH_EXPIRED: 'test/daemon/api-keys.test.ts',
+  CONFLICT: 'test/daemon/auth.test.ts',
+  PERMISSION_DENIED: 'test/contract/access.test.ts',
+  RATE_LIMITED: 'test/daemon/console-commands.test.ts',
+  SERVER_MUST_BE_STOPPED: 'test/daemon/servers/edit.test.ts',
+  SERVER_SUSPENDED: 'test/daemon/servers/power.test.ts',
+  SETUP_REQUIRED: 'test/daemon/setup.test.ts',
+  SETUP_TOKEN_INVALID: 'test/daemon/setup.test.ts',
+  STREAM_LIMIT_REACHED: 'test/daemon/core/streams.test.ts',
+}
+
+/** A request that ends in one declared code. */
+interface Cause {
+  readonly id: string
+  readonly code: ErrorCode
+  readonly parts: (world: World) => Parts
+}
+
+const nothing = 'nobody_has_this'
+const body =
+  (id: string, change: Readonly<Record<string, unknown>>) =>
+  (world: World): Parts => {
+    const made = VALID[id]?.(world)
+    const valid = made instanceof Promise || !isObject(made?.body) ? {} : made.body
+    return { body: { ...valid, ...change } }
+  }
+const on =
+  (name: string, extra: Parts = {}) =>
+  ({ ids }: World): Parts => ({ params: { [name]: ids[name] ?? '' }, ...extra })
+
+const CAUSES: readonly Cause[] = [
+  { id: 'locations.create', code: 'LOCATION_NAME_TAKEN', parts: body('locations.create', { name: 'Bonn' }) },
+  { id: 'locations.delete', code: 'LOCATION_IN_USE', parts: on('locationId') },
+  { id: 'nests.create', code: 'NEST_NAME_TAKEN', parts: body('nests.create', { name: 'Games' }) },
+  { id: 'nodes.create', code: 'NODE_NAME_TAKEN', parts: body('nodes.create', { name: 'spare' }) },
+  { id: 'nodes.create', code: 'LOCATION_NOT_FOUND', parts: body('nodes.create', { locationId: nothing }) },
+  { id: 'nodes.delete', code: 'NODE_IN_USE', parts: on('nodeId') },
+  { id: 'nodes.key_delete', code: 'API_KEY_NOT_FOUND', parts: on('nodeId') },
+  { id: 'templates.create', code: 'TEMPLATE_NAME_TAKEN', parts: body('templates.create', { name: 'Echo' }) },
+  { id: 'templates.create', code: 'NEST_NOT_FOUND', parts: body('templates.create', { nestId: nothing }) },
+  { id: 'templates.delete', code: 'TEMPLATE_IN_USE', parts: on('templateId') },
+  { id: 'users.create', code: 'USER_EXISTS', parts: body('users.create', { email: 'powerless@example.org' }) },
+  { id: 'users.create', code: 'ROLE_NOT_FOUND', parts: body('users.create', { roleIds: [nothing] }) },
+  { id: 'servers.create', code: 'TEMPLATE_NOT_FOUND', parts: body('servers.create', { templateId: nothing }) },
+  { id: 'servers.create', code: 'NODE_NOT_FOUND', parts: body('servers.create', { nodeId: nothing }) },
+  { id: 'servers.create', code: 'LOCATION_NOT_FOUND', parts: body('servers.create', { locationId: nothing }) },
+  { id: 'servers.create', code: 'USER_NOT_FOUND', parts: body('servers.create', { ownerId: nothing }) },
+  { id: 'servers.create', code: 'PORT_IN_USE', parts: body('servers.create', { primaryPort: 40_100 }) },
+  {
+    id: 'servers.create',
+    code: 'INSUFFICIENT_RESOURCES',
+    parts: body('servers.create', { allocatedMemoryMb: 1_000_000 }),
+  },
+  {
+    id: 'servers.create',
+    code: 'ALLOCATION_NOT_FOUND',
+    parts: body('servers.create', { primaryPort: undefined, allocationId: nothing }),
+  },
+  { id: 'servers.stop', code: 'SERVER_INVALID_STATE', parts: on('serverId') },
+  { id: 'servers.power', code: 'NODE_OFFLINE', parts: on('serverId', { body: { action: 'start' } }) },
+  { id: 'console.command', code: 'SERVER_INVALID_STATE', parts: on('serverId', { body: { command: 'x' } }) },
+  {
+    id: 'auth.login',
+    code: 'INVALID_CREDENTIALS',
+    parts: () => ({ body: { email: 'nobody@example.org', password: PASSWORD } }),
+  },
+  { id: 'agent.enroll', code: 'DEPLOYMENT_TOKEN_INVALID', parts: () => ({ body: { deploymentToken: 'none' } }) },
+  {
+    id: 'setup.complete',
+    code: 'SETUP_ALREADY_COMPLETE',
+    parts: () => ({ body: { email: 'x@example.org', username: 'xxx', password: PASSWORD } }),
+  },
+]
+
+let panel: TestPanel
+let world: World
+beforeAll(async () => {
+  panel = await startPanel()
+  world = await buildWorld(panel)
+})
+afterAll(() => panel.close())
+
+const call = (id: string, parts: Parts): Promise<Reply> => {
+  const endpoint = all.find((one) => one.id === id)
+  if (endpoint === undefined) throw new Error(`there is no ${id}`)
+  return callEndpoint(panel.url, endpoint, parts, { token: panel.adminToken })
+}
+
+describe('a refusal', () => {
+  const named = all.filter(({ params }) => Object.keys(params).length > 0)
+
+  it.each(named)('of $id names what is not there', async (one) => {
+    for (const name of Object.keys(one.params)) {
+      const code = MISSING[name] ?? 'NOT_FOUND'
+      expect(one.errors, `${one.id} declares ${code}`).toContain(code)
+      const params = { ...paramsOf(world, one), [name]: nothing }
+      const reply = await call(one.id, { params, ...bodyFor(one.id) })
+      expect(refusalOf(reply), reply.text).toEqual({ status: 404, code })
+    }
+  })
+
+  it.each(CAUSES)('of $id is $code by its cause', async ({ id, code, parts }) => {
+    expect(all.find((one) => one.id === id)?.errors).toContain(code)
+    const reply = await call(id, parts(world))
+    expect(refusalOf(reply), reply.text).toEqual({ status: ERRORS[code].status, code })
+  })
+})
+
+describe('the declared codes', () => {
+  it('are each reached here or in the file that is named for them', async () => {
+    const here = new Set<string>([...CAUSES.map(({ code }) => code), ...Object.values(MISSING)])
+    const declared = [...new Set(all.flatMap(({ errors }) => [...errors]))].sort()
+    const missing: string[] = []
+    for (const code of declared) {
+      const file = ELSEWHERE[code]
+      if (here.has(code)) continue
+      if (file === undefined) missing.push(code)
+      else
+        expect(await readFile(new URL(`../../${file}`, import.meta.url), 'utf8'), `${code} in ${file}`).toContain(code)
+    }
+    expect(missing).toEqual([])
+  })
+})
+
+/** A valid body for endpoints that look at theirs before the path's resource. */
+function bodyFor(id: string): Parts {
+  const bodies: Record<string, unknown> = {
+    'allocations.create': { ip: '127.0.0.1', ports: '1' },
+    'servers.power': { action: 'start' },
+    'console.command': { command: 'x' },
+  }
+  return id in bodies ? { body: bodies[id] } : ['PUT', 'PATCH'].includes(methodOfId(id)) ? { body: {} } : {}
+}
+
+function methodOfId(id: string): string {
+  return endpoints.find((one) => one.id === id)?.method ?? 'GET'
+}

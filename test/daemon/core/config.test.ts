@@ -1,0 +1,128 @@
+import { mkdtemp, rm, writeFile } from 'node:fs/promises'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
+import { afterEach, beforeEach, describe, expect, it } from 'vitest'
+import { ConfigError, type ConfigFlags, defaultDataDir, readConfig } from '../../../src/daemon/config.ts'
+
+let folder: string
+beforeEach(async () => {
+  folder = await mkdtemp(join(tmpdir(), 'panel-config-'))
+})
+afterEach(() => rm(folder, { recursive: true }))
+
+async function file(text: string): Promise<string> {
+  const path = join(folder, 'panel.yaml')
+  await writeFile(path, text)
+  return path
+}
+
+const read = (flags: ConfigFlags = {}, env: Record<string, string> = {}) => readConfig(flags, { HOME: folder, ...env })
+
+function problemsOf(flags: ConfigFlags, env: Record<string, string> = {}): string[] {
+  try {
+    read(flags, env)
+  } catch (error) {
+    if (!(error instanceof ConfigError)) throw error
+    return error.message
+      .split('\n')
+      .slice(1)
+      .map((line) => line.trim())
+  }
+  throw new Error('the configuration was accepted')
+}
+
+describe('the configuration', () => {
+  it('needs nothing at all', () => {
+    expect(read()).toMatchObject({
+      host: '127.0.0.1',
+      port: 7420,
+      tls: undefined,
+      logLevel: 'info',
+      embeddedAgent: false,
+    })
+    expect(read().dataDir).toBe(join(folder, '.local', 'share', 'panel'))
+    expect(defaultDataDir({ HOME: folder, XDG_DATA_HOME: '/x' })).toBe('/x/panel')
+  })
+
+  it('takes flags before the environment before the file', async () => {
+    const config = await file('http: { listen: ":7001" }\nlog: { level: warn }\ndata: { dir: /from/file }\n')
+    const env = { PANEL_HTTP__LISTEN: ':7002', PANEL_LOG__LEVEL: 'error' }
+    expect(read({ config })).toMatchObject({ port: 7001, logLevel: 'warn', dataDir: '/from/file' })
+    expect(read({ config }, env)).toMatchObject({ port: 7002, logLevel: 'error', dataDir: '/from/file' })
+    expect(read({ config, listen: ':7003', dataDir: '/from/flag' }, env)).toMatchObject({
+      port: 7003,
+      logLevel: 'error',
+      dataDir: '/from/flag',
+    })
+  })
+
+  it('fixes limits by file or environment', async () => {
+    const config = await file('limits: { streamsPerUser: 7, streamsPerServer: 8 }\nconsole: { logMb: 9 }\n')
+    expect(read({ config }, { PANEL_LIMITS__STREAMS_PER_USER: '3' }).fixed).toEqual({
+      'limits.streamsPerUser': 3,
+      'limits.streamsPerServer': 8,
+      'console.logMb': 9,
+    })
+  })
+
+  it('tells every problem at once', async () => {
+    const config = await file(
+      'http: { listen: "nowhere:99999", tlsCert: /x }\nlog: { level: loud }\nlimits: { streamsPerUser: 0 }\nmore: 1\n',
+    )
+    const problems = problemsOf({ config }, { PANEL_CREDENTIAL_KEY_FILE: '/not/there' })
+    for (const part of ['log.level', 'limits.streamsPerUser', 'the file', 'PANEL_CREDENTIAL_KEY_FILE']) {
+      expect(
+        problems.some((problem) => problem.startsWith(part)),
+        `${part} in ${problems.join('\n')}`,
+      ).toBe(true)
+    }
+  })
+
+  it('tells problems of values that stand beside each other', () => {
+    const problems = problemsOf(
+      { listen: 'x' },
+      { PANEL_HTTP__TLS_KEY: '/k', PANEL_HTTP__TRUSTED_PROXIES: 'proxy,10.0.0.1' },
+    )
+    expect(problems).toEqual([
+      'http.listen: "x" is not host:port, :port or port',
+      'http.tlsCert and http.tlsKey belong together',
+      'http.trustedProxies: proxy is neither an address nor a range',
+    ])
+  })
+
+  it('refuses to leave the machine without TLS', () => {
+    for (const listen of ['0.0.0.0:1', '[::]:1', '192.0.2.1:1', 'panel.example.org:1']) {
+      expect(problemsOf({ listen })[0]).toContain('is not loopback: give http.tlsCert and http.tlsKey')
+    }
+    for (const listen of ['127.0.0.1:1', '127.9.9.9:1', 'localhost:1', '[::1]:1', ':1', '1'])
+      expect(read({ listen }).port).toBe(1)
+    expect(read({ listen: '0.0.0.0:1' }, { PANEL_HTTP__TRUSTED_PROXIES: '10.0.0.0/8' }).host).toBe('0.0.0.0')
+  })
+
+  it('takes a host that merely looks like loopback for what it is', () => {
+    for (const listen of ['127.example.org:1', '127.0.0.1.example.org:1']) {
+      expect(problemsOf({ listen })[0]).toContain('is not loopback')
+    }
+  })
+
+  it('reads secrets from a file, without the end of the line', async () => {
+    const path = join(folder, 'secret')
+    await writeFile(path, 'the token\n')
+    expect(read({}, { PANEL_SETUP_TOKEN_FILE: path }).setupToken).toBe('the token')
+    expect(read({}, { PANEL_SETUP_TOKEN_FILE: path, PANEL_SETUP_TOKEN: 'direct' }).setupToken).toBe('direct')
+    await writeFile(join(folder, 'setup-token'), 'by systemd\n')
+    expect(read({}, { CREDENTIALS_DIRECTORY: folder }).setupToken).toBe('by systemd')
+  })
+
+  it('names variables that mean nothing, and leaves those of others alone', () => {
+    const env = { PANEL_HTPP__LISTEN: 'x', PANEL_LISTEN: 'x', PANEL_URL: 'x', PANEL_TOKEN: 'x', OTHER: 'x' }
+    expect([...read({}, env).unknownVariables].sort()).toEqual(['PANEL_HTPP__LISTEN', 'PANEL_LISTEN'])
+    expect(problemsOf({}, { PANEL_HTTP__LISTNE: 'x' })[0]).toContain('listne')
+  })
+
+  it('refuses a file that is named and missing, or no YAML', async () => {
+    expect(problemsOf({ config: join(folder, 'none.yaml') })[0]).toContain('ENOENT')
+    expect(problemsOf({ config: await file('http: [') }).length).toBeGreaterThan(0)
+    expect(problemsOf({ config: await file('just text') }).length).toBeGreaterThan(0)
+  })
+})
