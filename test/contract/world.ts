@@ -119,7 +119,8 @@ export async function freshServer(world: World, start: boolean): Promise<Server>
       templateId: ids['templateId'] ?? '',
       nodeId: panel.nodeId,
       locationId: panel.locationId,
-      primaryPort: 41_000 + number,
+      // Below the ports that the system gives to outgoing connections: those may be taken at any moment.
+      primaryPort: 18_000 + number,
       start,
       ...SIZE,
     },
@@ -130,18 +131,23 @@ export async function freshServer(world: World, start: boolean): Promise<Server>
 
 /** Waits until the server has that status. */
 export async function reaches(world: World, serverId: string, status: string): Promise<void> {
-  await until(async () => {
-    const server = await world.admin.call(getServer, { params: { serverId } })
-    if (server.status === 'error' || server.status === 'crashed') throw new Error(`${server.status}: ${server.reason}`)
-    return server.status === status
-  }, `${serverId} is ${status}`)
+  let seen = ''
+  await until(
+    async () => {
+      const server = await world.admin.call(getServer, { params: { serverId } })
+      seen = `${server.status}, ${server.reason}`
+      if (server.status === 'error' || server.status === 'crashed') throw new Error(`${serverId} is ${seen}`)
+      return server.status === status
+    },
+    () => `${serverId} is ${status}, not ${seen}`,
+  )
 }
 
 /** Polls until the condition holds. */
-export async function until(condition: () => Promise<boolean> | boolean, what: string): Promise<void> {
+export async function until(condition: () => Promise<boolean> | boolean, what: () => string): Promise<void> {
   const deadline = systemClock.monotonicMs() + 30_000
   while (!(await condition())) {
-    if (systemClock.monotonicMs() > deadline) throw new Error(`it did not come to pass: ${what}`)
+    if (systemClock.monotonicMs() > deadline) throw new Error(`it did not come to pass: ${what()}`)
     await systemClock.sleep(20)
   }
 }

@@ -62,30 +62,34 @@ export async function printUnderFaults(stage: LosslessStage, plan: Plan): Promis
   const viewer = new LosslessViewer(streamUrl(stage), panel.token)
   const slowViewer = new LosslessViewer(streamUrl(stage), panel.token, { slow })
   const follower = new CursorFollower(server.id, join(panel.home, 'cursor'), panel.environment())
-  // Each has its place in the log before the first line.
-  await panel.write(node, server, { name: 'play', text: 'sleep 1; echo begin; sleep 1; echo begin-2' })
-  await follower.has('begin-2')
-  await viewer.line('the beginning', (text) => text === 'begin-2')
+  try {
+    // Each has its place in the log before the first line.
+    await panel.write(node, server, { name: 'play', text: 'sleep 1; echo begin; sleep 1; echo begin-2' })
+    await follower.has('begin-2')
+    await viewer.line('the beginning', (text) => text === 'begin-2')
 
-  const gates = faults.map(([at]) => Math.max(1, Math.floor(count * at)))
-  for (const gate of gates) await panel.write(node, server, { name: `gate-${gate}`, text: '' })
-  const ending = endFollower(follower, plan)
-  ending.catch(() => {}) // told below
-  await panel.write(node, server, { name: 'go', text: `${count} n ${gates.join(' ')}\n` })
-  for (const [i, [, who]] of faults.entries()) {
-    const gate = gates[i] ?? 0
-    await viewer.line(`line ${gate}`, (text) => text === `n ${gate}`)
-    // The lines go on in the moment of the fault.
-    await fault(stage, viewer, { who, goOn: () => rm(panel.fileOf(node, server.id, `gate-${gate}`)) })
+    const gates = faults.map(([at]) => Math.max(1, Math.floor(count * at)))
+    for (const gate of gates) await panel.write(node, server, { name: `gate-${gate}`, text: '' })
+    const ending = endFollower(follower, plan)
+    ending.catch(() => {}) // told below
+    await panel.write(node, server, { name: 'go', text: `${count} n ${gates.join(' ')}\n` })
+    for (const [i, [, who]] of faults.entries()) {
+      const gate = gates[i] ?? 0
+      await viewer.line(`line ${gate}`, (text) => text === `n ${gate}`)
+      // The lines go on in the moment of the fault.
+      await fault(stage, viewer, { who, goOn: () => rm(panel.fileOf(node, server.id, `gate-${gate}`)) })
+    }
+    await viewer.line('the end', (text) => text === 'n end', 120_000)
+    await ending
+    await follower.has('n end', 120_000)
+    await slowViewer.line('the end, slowly', (text) => text === 'n end', slow.forMs + 120_000)
+    await follower.stop()
+    await cutAtTheEnd(stage, viewer)
+  } finally {
+    await follower.stop()
+    viewer.leave()
+    slowViewer.leave()
   }
-  await viewer.line('the end', (text) => text === 'n end', 120_000)
-  await ending
-  await follower.has('n end', 120_000)
-  await slowViewer.line('the end, slowly', (text) => text === 'n end', slow.forMs + 120_000)
-  await follower.stop()
-  await cutAtTheEnd(stage, viewer)
-  viewer.leave()
-  slowViewer.leave()
 
   expectEachOnce(viewer.lines, count)
   expectEachOnce(slowViewer.lines, count)
@@ -180,13 +184,16 @@ export async function printHostileText(stage: LosslessStage): Promise<void> {
   const { panel, node, server } = stage
   const viewer = new LosslessViewer(streamUrl(stage), panel.token)
   const follower = new CursorFollower(server.id, join(panel.home, 'hostile-cursor'), panel.environment())
-  await panel.write(node, server, { name: 'play', text: 'sleep 2; echo start' })
-  await viewer.line('the start', (text) => text === 'start')
-  await panel.write(node, server, { name: 'play', text: HOSTILE })
-  await viewer.line('the end', (text) => text === 'after 5')
-  await follower.has('after 5')
-  await follower.stop()
-  viewer.leave()
+  try {
+    await panel.write(node, server, { name: 'play', text: 'sleep 2; echo start' })
+    await viewer.line('the start', (text) => text === 'start')
+    await panel.write(node, server, { name: 'play', text: HOSTILE })
+    await viewer.line('the end', (text) => text === 'after 5')
+    await follower.has('after 5')
+  } finally {
+    await follower.stop()
+    viewer.leave()
+  }
 
   expect(viewer.wrongs).toEqual([])
   const text = viewer.lines

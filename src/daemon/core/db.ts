@@ -4,7 +4,8 @@ import { PanelError } from '../../shared/errors.ts'
 import { type Clock, type IsoTime, now } from '../../shared/time.ts'
 import type { Schema } from './schema.ts'
 import { Connection } from './sqlite/connection.ts'
-import { sqliteDialect } from './sqlite/dialect.ts'
+import { type ConnectionSource, sqliteDialect } from './sqlite/dialect.ts'
+import { leaseOf } from './sqlite/lease.ts'
 
 /** Where queries go: the readers outside a transaction, the writer inside one. */
 export type Queries = Kysely<Schema>
@@ -91,7 +92,7 @@ export async function openDb(file: string, clock: Clock): Promise<Db> {
   }
 }
 
-function kysely(source: { acquire(): Promise<Connection>; release(connection: Connection): void }): Queries {
+function kysely(source: ConnectionSource): Queries {
   return new Kysely<Schema>({ dialect: sqliteDialect(source), plugins: [new CamelCasePlugin()] })
 }
 
@@ -220,14 +221,9 @@ class WriteQueue {
   }
 
   async #one(job: Job, stamp: IsoTime): Promise<{ error: unknown } | undefined> {
-    let over = false
-    // A query object of its own, so that work which goes on after its end cannot write into the transactions of others.
-    const acquire = async (): Promise<Connection> => {
-      if (over) throw new Error('this transaction is over: nothing can be written by it any more')
-      return this.#writer
-    }
+    const lease = leaseOf(this.#writer)
     const tx: Tx = {
-      q: kysely({ acquire, release: () => undefined }),
+      q: kysely(lease.source),
       now: stamp,
       onCommit: (hook) => job.hooks.push(hook),
     }
@@ -240,11 +236,11 @@ class WriteQueue {
           if (!late.signal.aborted) throw new Error('a transaction took longer than 10 s')
         }),
       ])
-      over = true
+      await lease.end()
       await this.#writer.run('RELEASE job')
       return undefined
     } catch (error) {
-      over = true
+      await lease.end()
       // When the failure has ended the whole transaction there is no savepoint left, and the commit below fails for all.
       await this.#writer.exec('ROLLBACK TO job; RELEASE job').catch(() => undefined)
       return { error }

@@ -54,7 +54,7 @@ describe('a daemon that stops under load', () => {
   it('lets requests finish that it has begun, and cuts none', { timeout: 60_000 }, async () => {
     const panel = await startPanel()
     let closing = false
-    const outcomes: { status: number; code?: string; afterStop: boolean }[] = []
+    const outcomes: { status: number; code?: string | undefined; afterStop: boolean }[] = []
     const broken: string[] = []
     const create = async (i: number): Promise<void> => {
       const body = JSON.stringify({ email: `u${i}@example.org`, username: `user-${i}`, password: 'Correct-horse-1' })

@@ -1,8 +1,8 @@
 import { readFile } from 'node:fs/promises'
 import { join } from 'node:path'
 import { afterEach, describe, expect, test } from 'vitest'
-import { DIST } from '../../run-panel.ts'
-import { type Attached, attach } from './attached.ts'
+import { type Attached, attach } from '../cli/tui/attached.ts'
+import { DIST } from '../run-panel.ts'
 
 let open: Attached | undefined
 
