@@ -13,6 +13,7 @@ import { allEvents, type PanelEvent } from '../e2e/sse.ts'
 import { quietPort, until } from '../e2e/wait.ts'
 import { DIST, type Ran, runPanel } from '../run-panel.ts'
 import { templateOf } from './machine.ts'
+import { patientFetch } from './patient-fetch.ts'
 import { end } from './process-end.ts'
 
 const SETUP_TOKEN = 'a-setup-token-for-tests-only'
@@ -65,7 +66,7 @@ export class FaultPanel {
   }
 
   get client(): Client {
-    return createClient({ baseUrl: this.url, token: this.#token, fetch })
+    return createClient({ baseUrl: this.url, token: this.#token, fetch: patientFetch })
   }
 
   get token(): string {
@@ -110,7 +111,13 @@ export class FaultPanel {
   async startDaemon(): Promise<void> {
     const args = ['daemon', 'run', '--listen', `127.0.0.1:${this.#port}`, '--data-dir', join(this.home, 'daemon')]
     this.#daemon = this.#spawn(args)
-    await until('the daemon is ready', async () => (await fetch(`${this.url}/readyz`)).ok)
+    await until('the daemon is ready', () => this.isReady())
+  }
+
+  async isReady(): Promise<boolean> {
+    const response = await patientFetch(`${this.url}/readyz`)
+    await response.text()
+    return response.ok
   }
 
   killDaemon(signal: NodeJS.Signals = 'SIGKILL'): Promise<void> {

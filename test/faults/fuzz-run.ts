@@ -47,7 +47,7 @@ export async function fuzzGateway(count: number, seed: number, width: number): P
       const cases = fc.sample(arbitrary, { numRuns: Math.min(CHUNK, count - done), seed: seed + done })
       await sendAll(panel, clients, cases)
       expect(panel.daemonPid, `after the cases from seed ${seed + done}`).toBe(pid)
-      expect((await fetch(`${panel.url}/readyz`)).status).toBe(200)
+      expect(await panel.isReady()).toBe(true)
       // What does not fit is refused by name: no frame gets as far as an operation that fails on it.
       expect(FAILURE.exec(panel.log)?.[0], `after the cases from seed ${seed + done}`).toBeUndefined()
     }

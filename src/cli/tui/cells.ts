@@ -41,7 +41,7 @@ export function cutSpans(spans: readonly Span[], from: number, width: number): S
     eachCell(span.text, column, (cell, at, cellWidth) => {
       column = at + cellWidth
       if (at >= from && column <= from + width) text += cell
-      else if (at < from && column > from) text += ' '.repeat(column - from)
+      else if (at < from && column > from) text += ' '.repeat(Math.min(column, from + width) - from)
       return column < from + width
     })
     if (text !== '') cut.push({ style: span.style, text })
@@ -65,8 +65,10 @@ export function wrapSpans(spans: readonly Span[], width: number, most = 1000): S
         text = ''
         used = 0
       }
-      text += cell
-      used += cellWidth
+      // A tab that is wider than the whole row fills it and no more.
+      const shown = cell.startsWith(' ') ? cell.slice(0, width - used) : cell
+      text += shown
+      used += cell.startsWith(' ') ? shown.length : cellWidth
       return rows.length < most
     })
     if (text !== '') row.push({ style: span.style, text })

@@ -78,7 +78,7 @@ describe('a line of the game', () => {
         ).toBeLessThanOrEqual(width)
         expect(textWidth(pad(plainText(raw).replaceAll('\t', ''), width))).toBe(width)
       }),
-      { numRuns: 2000 },
+      { numRuns: 2000, examples: [['\t', 2]] },
     )
   })
 
