@@ -69,6 +69,7 @@ const CORE = /^src\/daemon\/core\//
 
 /** Slices in their order: each may use the files of earlier ones, but never their routes. */
 const SLICES: readonly (readonly string[])[] = [
+  ['mail'],
   ['auth'],
   ['users'],
   ['nodes'],

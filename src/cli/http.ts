@@ -61,9 +61,11 @@ export function connect(options: ConnectionOptions): Connection {
   }
   const fetch: Fetch = (url, init) => withRetries(options, () => once(url, init), isRepeatable(init))
   const streamFetch: StreamFetch = (url, init) => traced(options, url, init, streams)
+  const fileFetch: Fetch = (url, init) =>
+    traced(options, url, { ...init, signal: init.signal ?? options.signal }, streams)
   const { token, clock } = options
   return {
-    client: createClient({ baseUrl: options.url, token, fetch, headers }),
+    client: createClient({ baseUrl: options.url, token, fetch, fileFetch, headers }),
     streams: createStreamOpener({ baseUrl: options.url, token, fetch: streamFetch, clock, headers }),
     fetch,
     streamFetch,

@@ -25,6 +25,7 @@ import { createIdempotency } from './core/idempotency.ts'
 import type { Log } from './core/log.ts'
 import { createMetrics } from './core/metrics.ts'
 import type { Route, StreamRoute } from './core/route.ts'
+import { createVault } from './core/secrets.ts'
 import { openSettings, type Settings } from './core/settings.ts'
 import { eventStreams } from './events/routes.ts'
 import { locationRoutes } from './locations/routes.ts'
@@ -71,7 +72,8 @@ export async function createApp({ config, db, clock, log, version, holder }: App
   const passwords = createPasswords()
   const keys = createNodeKeys({ db, clock })
   const gate = createSetupGate(config.setupToken)
-  const core = { db, bus, audit, clock, settings, credentials, log }
+  const vault = createVault(config.credentialKey)
+  const core = { db, bus, audit, clock, settings, credentials, log, vault }
   let publicUrl = ''
 
   const isOnline = (nodeId: string): boolean => gateway.isOnline(nodeId)

@@ -7,13 +7,23 @@ import { Pagination } from './page.ts'
 export type Fetch = (
   url: string,
   init: { method: string; headers: Record<string, string>; body?: string; signal?: AbortSignal },
-) => Promise<{ status: number; headers: { get(name: string): string | null }; text(): Promise<string> }>
+) => Promise<FetchAnswer>
+
+/** What {@link Fetch} answers. */
+interface FetchAnswer {
+  readonly status: number
+  readonly headers: { get(name: string): string | null }
+  readonly body?: AsyncIterable<Uint8Array> | null
+  text(): Promise<string>
+}
 
 /** How to reach a daemon. `token` is an API key or session token. */
 export interface ClientOptions {
   readonly baseUrl: string
   readonly token?: string | undefined
   readonly fetch: Fetch
+  /** For files, whose bodies may take as long as they like; `fetch` when absent. */
+  readonly fileFetch?: Fetch
   /** Sent with each request, such as `user-agent`. */
   readonly headers?: Readonly<Record<string, string>>
 }
@@ -37,6 +47,8 @@ export interface Client {
   call<E extends Endpoint>(endpoint: E, ...rest: Rest<E>): Promise<Data<E>>
   /** `data` with the `pagination` beside it. */
   page<E extends Endpoint>(endpoint: E, ...rest: Rest<E>): Promise<{ data: Data<E>; pagination: Pagination }>
+  /** The bytes of an endpoint that `answers: 'file'`, as they arrive. */
+  file<E extends Endpoint>(endpoint: E, ...rest: Rest<E>): Promise<AsyncIterable<Uint8Array>>
 }
 
 const Envelope = z.discriminatedUnion('success', [
@@ -53,9 +65,10 @@ const Envelope = z.discriminatedUnion('success', [
 
 /** A client for one daemon and one credential. */
 export function createClient(options: ClientOptions): Client {
-  const send = async (endpoint: Endpoint, input: LooseInput, wishes: CallOptions) => {
+  const request = (endpoint: Endpoint, input: LooseInput, wishes: CallOptions): Promise<FetchAnswer> => {
     const hasBody = input.body !== undefined
-    const response = await options.fetch(urlOf(endpoint, input, options.baseUrl), {
+    const fetch = endpoint.answers === 'file' ? (options.fileFetch ?? options.fetch) : options.fetch
+    return fetch(urlOf(endpoint, input, options.baseUrl), {
       method: endpoint.method,
       headers: {
         ...options.headers,
@@ -67,6 +80,9 @@ export function createClient(options: ClientOptions): Client {
       ...(hasBody ? { body: JSON.stringify(input.body) } : {}),
       ...(wishes.signal === undefined ? {} : { signal: wishes.signal }),
     })
+  }
+  const send = async (endpoint: Endpoint, input: LooseInput, wishes: CallOptions) => {
+    const response = await request(endpoint, input, wishes)
     const envelope = readEnvelope(response.status, await response.text())
     const data = endpoint.response.parse(envelope.data)
     return { data, pagination: envelope.pagination }
@@ -80,6 +96,14 @@ export function createClient(options: ClientOptions): Client {
       const { data, pagination } = await send(endpoint, (rest[0] ?? {}) as LooseInput, rest[1] ?? {}) // as above
       const known = pagination ?? { page: 1, limit: 0, total: 0, totalPages: 0 }
       return { data: data as Data<typeof endpoint>, pagination: known } // as above
+    },
+    file: async (endpoint, ...rest) => {
+      const response = await request(endpoint, (rest[0] ?? {}) as LooseInput, rest[1] ?? {}) // as above
+      if (response.status !== endpoint.status || response.body === null || response.body === undefined) {
+        readEnvelope(response.status, await response.text()) // throws the refusal that the envelope carries
+        throw new PanelError('INTERNAL_ERROR', `The server answered ${response.status} where a file was expected`)
+      }
+      return response.body
     },
   }
 }

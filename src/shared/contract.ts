@@ -90,7 +90,9 @@ export interface Endpoint<
   readonly body: Body
   /** The shape of `data`; fields that it does not name never leave the daemon. */
   readonly response: Response
-  readonly status: 200 | 201 | 202
+  readonly status: 200 | 201 | 202 | 302
+  /** What goes out: `data` in the envelope, a `file` as it stands (an export), or a `redirect` of a browser (302). */
+  readonly answers: 'data' | 'file' | 'redirect'
   /** A list with `page` and `limit`: `data` is an array and the answer carries `pagination`. */
   readonly paged: Paged
   readonly audit: AuditRule
@@ -115,12 +117,27 @@ const none = z.undefined()
 /** The `data` of an endpoint that has nothing to answer. */
 export const NoData = z.null()
 
+/** A file that is sent piece by piece while it is made; `fileName` is what a browser saves it as. */
+export interface FileAnswer {
+  readonly contentType: string
+  readonly fileName: string
+  readonly content: AsyncIterable<string | Uint8Array>
+}
+
+/** The `response` of an endpoint that `answers: 'file'`. */
+export const FileAnswer = z.custom<FileAnswer>(
+  (value) => typeof value === 'object' && value !== null && 'content' in value,
+)
+
+/** The `response` of an endpoint that `answers: 'redirect'`. */
+export const RedirectAnswer = z.object({ location: z.string() })
+
 const BODY_LIMIT = 1024 * 1024
 
 type ParamsField<P extends string, Params> = [PathParam<P>] extends [never] ? { params?: never } : { params: Params }
 
 /**
- * Declares a route. Defaults: status 200, no query, no body, not paged, 1 MiB of body; a GET leaves no audit record.
+ * Declares a route. Defaults: status 200, `data` in the envelope, no query, no body, not paged, 1 MiB of body; a GET leaves no audit record.
  * A write must say what it leaves (`audit`).
  */
 export function defineEndpoint<
@@ -141,7 +158,8 @@ export function defineEndpoint<
     path: P
     access: Access
     response: Response
-    status?: 200 | 201 | 202
+    status?: 200 | 201 | 202 | 302
+    answers?: 'data' | 'file' | 'redirect'
     errors?: readonly Code[]
     query?: Query
     body?: Body
@@ -153,6 +171,7 @@ export function defineEndpoint<
   return {
     kind: 'endpoint',
     status: 200,
+    answers: 'data',
     errors: [],
     params: {},
     query: none,

@@ -89,14 +89,16 @@ function jsonParts(endpoint: Endpoint): Record<string, unknown> {
     required: ['success', 'data', ...(endpoint.paged ? ['pagination'] : [])],
     properties: {
       success: { const: true },
-      data: jsonSchema(endpoint.response, 'output'),
+      data: endpoint.answers === 'data' ? jsonSchema(endpoint.response, 'output') : {},
       ...(endpoint.paged ? { pagination: jsonSchema(Pagination, 'output') } : {}),
     },
   }
-  return {
-    ...body,
-    responses: { [endpoint.status]: { description: 'Success', content: json(success) }, ...failures(endpoint) },
+  const answers = {
+    data: { description: 'Success', content: json(success) },
+    file: { description: 'A file', content: { '*/*': { schema: { type: 'string' } } } },
+    redirect: { description: 'Elsewhere', headers: { location: { schema: { type: 'string' } } } },
   }
+  return { ...body, responses: { [endpoint.status]: answers[endpoint.answers], ...failures(endpoint) } }
 }
 
 function streamParts(stream: StreamEndpoint): Record<string, unknown> {

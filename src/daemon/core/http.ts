@@ -13,17 +13,17 @@ import { z } from 'zod'
 import { type Endpoint, isDeclared, type StreamEndpoint } from '../../shared/contract.ts'
 import { ERRORS, type ErrorCode, PanelError } from '../../shared/errors.ts'
 import { newIdSuffix } from '../../shared/ids.ts'
-import { pagination } from '../../shared/page.ts'
 import type { Clock } from '../../shared/time.ts'
 import type { Caller, Credentials } from './caller.ts'
 import type { Db } from './db.ts'
+import { answer, send, sendRaw } from './http-answers.ts'
 import { errorBody, parsePart, sendError, toPanelError } from './http-errors.ts'
 import type { Idempotency, SentAnswer } from './idempotency.ts'
 import type { Log } from './log.ts'
 import type { Metrics } from './metrics.ts'
 import { permit, permitServer } from './permit.ts'
 import { createRateLimits, type RateLimits } from './rate-limits.ts'
-import type { Context, Handler, Route } from './route.ts'
+import type { Context, Route } from './route.ts'
 import type { Settings } from './settings.ts'
 
 /** The name of the session cookie. */
@@ -141,6 +141,7 @@ export function addRoute(door: Door, { endpoint, handle }: Route): void {
         body: isDeclared(endpoint.body) ? parsePart('body', endpoint.body, request.body ?? undefined) : undefined,
       }
       await permitByBody(deps, endpoint, context.caller, input)
+      if (endpoint.answers !== 'data') return sendRaw(reply, endpoint, await handle(input as never, context)) // as in answer()
       const work = (): Promise<SentAnswer> => answer(endpoint, handle, input, context)
       const key = request.headers['idempotency-key']
       if (endpoint.method !== 'POST' || typeof key !== 'string') return send(reply, await work())
@@ -159,28 +160,6 @@ export function addRoute(door: Door, { endpoint, handle }: Route): void {
       return send(reply, sent)
     },
   })
-}
-
-async function answer(
-  endpoint: Endpoint,
-  handle: Handler<Endpoint>,
-  input: unknown,
-  context: Context,
-): Promise<SentAnswer> {
-  const result: unknown = await handle(input as never, context) // parsed by this very endpoint's schemas
-  const paged = endpoint.paged ? (result as { items: unknown; total: number }) : undefined // Answer<E> of a paged endpoint
-  const data = endpoint.response.safeParse(paged === undefined ? result : paged.items)
-  if (!data.success) {
-    const issues = data.error.issues.map((issue) => `${issue.path.join('.')}: ${issue.message}`)
-    throw new Error(`the answer of ${endpoint.id} does not fit its contract: ${issues.join('; ')}`)
-  }
-  const query = (input as { query?: { page: number; limit: number } }).query // a paged endpoint has pageQuery
-  const page = paged === undefined || query === undefined ? {} : { pagination: pagination(query, paged.total) }
-  return { status: endpoint.status, payload: JSON.stringify({ success: true, data: data.data, ...page }) }
-}
-
-function send(reply: FastifyReply, { status, payload }: SentAnswer): FastifyReply {
-  return reply.status(status).header('content-type', 'application/json; charset=utf-8').send(payload)
 }
 
 async function permitByBody(

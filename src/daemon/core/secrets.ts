@@ -1,4 +1,5 @@
 import { createCipheriv, createDecipheriv, createHash, hkdfSync, randomBytes, timingSafeEqual } from 'node:crypto'
+import { PanelError } from '../../shared/errors.ts'
 import type { IdPrefix } from '../../shared/ids.ts'
 
 /** The kinds of token (architecture.md §5): API key, node key, session. */
@@ -38,8 +39,7 @@ export function secretMatches(secret: string, hash: string): boolean {
 
 /** Why this is not a key for secrets at rest (32 bytes as base64 or hex); `undefined` when it is one. */
 export function credentialKeyProblem(key: string): string | undefined {
-  const bytes = /^[0-9a-f]{64}$/i.test(key) ? Buffer.from(key, 'hex') : Buffer.from(key, 'base64')
-  return bytes.length === 32 ? undefined : 'must be 32 bytes as base64 or hex'
+  return keyBytes(key).length === 32 ? undefined : 'must be 32 bytes as base64 or hex'
 }
 
 /** Seals with a key that is derived from text which is itself never stored. */
@@ -50,6 +50,41 @@ export function sealBy(passphrase: string, text: string): string {
 /** Opens what {@link sealBy} sealed with the same text. */
 export function openBy(passphrase: string, sealed: string): string {
   return openWith(derive(passphrase), sealed)
+}
+
+/**
+ * Seals secrets at rest with the installation's key (AES-256-GCM, architecture.md §5), bound to the place they stand in, so
+ * that a sealed text that was copied to another row or column does not open.
+ */
+export interface Vault {
+  /** Whether there is a key; without one `seal` and `open` fail with CREDENTIAL_ENCRYPTION_KEY_MISSING. */
+  readonly hasKey: boolean
+  /** `place` names what the secret belongs to, such as `database_host.password dbh_…`. */
+  seal(place: string, secret: string): string
+  /** Fails with INTERNAL_ERROR when the text was sealed by another key or for another place. */
+  open(place: string, sealed: string): string
+}
+
+/** The vault of a key as {@link credentialKeyProblem} accepts it. */
+export function createVault(credentialKey: string | undefined): Vault {
+  const keyFor = (place: string): Buffer => {
+    if (credentialKey === undefined) {
+      throw new PanelError(
+        'CREDENTIAL_ENCRYPTION_KEY_MISSING',
+        'Secrets cannot be stored or read without a key: set PANEL_CREDENTIAL_KEY to 32 random bytes (base64) and restart',
+      )
+    }
+    return Buffer.from(hkdfSync('sha256', keyBytes(credentialKey), 'panel', `secret at rest: ${place}`, 32))
+  }
+  return {
+    hasKey: credentialKey !== undefined,
+    seal: (place, secret) => sealWith(keyFor(place), secret),
+    open: (place, sealed) => openWith(keyFor(place), sealed),
+  }
+}
+
+function keyBytes(key: string): Buffer {
+  return /^[0-9a-f]{64}$/i.test(key) ? Buffer.from(key, 'hex') : Buffer.from(key, 'base64')
 }
 
 function derive(passphrase: string): Buffer {
