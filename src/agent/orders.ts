@@ -94,9 +94,11 @@ async function stop(server: GameServer, timeoutMs: number | undefined, commandId
 }
 
 async function kill(server: GameServer, commandId: string): Promise<Outcome> {
-  if (server.live === undefined) return await settle(server, commandId)
+  // Held on to: the game may end by itself while the order is written down.
+  const { live } = server
+  if (live === undefined) return await settle(server, commandId)
   await server.remember({ desired: 'stopped', reason: null })
-  await killRun(server, server.live)
+  await killRun(server, live)
   await server.remember({ desired: 'stopped' })
   return { noop: false }
 }

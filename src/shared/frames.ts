@@ -50,7 +50,7 @@ export const ConsoleLine = z.tuple([z.int().min(1), z.number(), LineStream, z.st
 export type ConsoleLine = z.infer<typeof ConsoleLine>
 
 /** What a server's log holds: numbers run without a hole from `first` to `last`; `last` = `first` - 1 when it is empty. */
-export const LogBounds = z.object({ epoch: z.string(), first: z.int(), last: z.int() })
+export const LogBounds = z.object({ epoch: z.string(), first: z.int().min(1), last: z.int().min(0) })
 export type LogBounds = z.infer<typeof LogBounds>
 
 /** How a process ended. `expected`: by an order, or by its own clean end where the policy does not call that a crash. */
@@ -214,8 +214,8 @@ export const AgentFrame = z.discriminatedUnion('type', [
     type: z.literal('console.gap'),
     serverId: z.string(),
     epoch: z.string(),
-    from: z.int(),
-    to: z.int(),
+    from: z.int().min(1),
+    to: z.int().min(0),
   }),
   z.object({ type: z.literal('stats'), servers: z.array(ServerFigures).max(1000) }),
   z.object({ type: z.literal('health'), health: NodeHealth }),

@@ -89,6 +89,19 @@ describe('the power of a server', () => {
     expect(offline.crash).toMatchObject({ count: 0, crashed: false })
   })
 
+  it('carries out a kill of a game that ends by itself at that very moment', async () => {
+    const id = serverNamed('kill-dying')
+    const never = { restart: { policy: 'never', maxCrashes: 5 } } as const
+    for (let generation = 1; generation < 30; generation += 2) {
+      const spec = gameSpec(id, generation, { startup: 'echo ready; read -r line; exit 3', ...never })
+      await stage.peer.order(id, generation, { op: 'start', spec })
+      // Not waited for: the game reads it while the kill is on its way, sooner or later.
+      const typed = stage.peer.request({ op: 'console.input', serverId: id, line: 'end' }).catch(() => {})
+      expect(await stage.peer.order(id, generation + 1, { op: 'kill' })).toMatchObject({ ok: true })
+      await typed
+    }
+  })
+
   it('lets a kill end a stop that waits', async () => {
     const id = serverNamed('killstop')
     const spec = gameSpec(id, 1, {

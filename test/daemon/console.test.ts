@@ -110,6 +110,18 @@ test('tells of lines that the log lost before they were read', async () => {
   ])
 })
 
+test('believes no bounds that a log cannot have, and shows the log when they are right', async () => {
+  const log = stage.peer.log(stage.game.id)
+  stage.peer.say(stage.game.id, 3)
+  log.first = -5
+  const reader = stage.watch()
+  await stage.peer.until('the subscription', () => stage.peer.requests.some(({ op }) => op === 'console.subscribe'))
+  log.first = 1
+  // The peer itself fails when it is asked for lines before the first.
+  await reader.until('the lines', ({ seqs }) => seqs.length === 3)
+  expect(reader.seqs).toEqual([1, 2, 3])
+})
+
 test('viewers stay while the node is away and go on without a gap', async () => {
   stage.peer.say(stage.game.id, 10)
   const reader = stage.watch()
