@@ -89,16 +89,19 @@ describe('the power of a server', () => {
     expect(offline.crash).toMatchObject({ count: 0, crashed: false })
   })
 
-  it('carries out a kill of a game that ends by itself at that very moment', async () => {
-    const id = serverNamed('kill-dying')
+  it('carries out kills of games that end by themselves at that very moment', async () => {
+    const ids = Array.from({ length: 16 }, (_, i) => serverNamed(`dying-${i}`))
     const never = { restart: { policy: 'never', maxCrashes: 5 } } as const
-    for (let generation = 1; generation < 30; generation += 2) {
-      const spec = gameSpec(id, generation, { startup: 'echo ready; read -r line; exit 3', ...never })
-      await stage.peer.order(id, generation, { op: 'start', spec })
-      // Not waited for: the game reads it while the kill is on its way, sooner or later.
-      const typed = stage.peer.request({ op: 'console.input', serverId: id, line: 'end' }).catch(() => {})
-      expect(await stage.peer.order(id, generation + 1, { op: 'kill' })).toMatchObject({ ok: true })
-      await typed
+    const startup = 'echo ready; read -r line; exit 3'
+    for (const generation of [1, 3, 5]) {
+      const start = (id: string) =>
+        stage.peer.order(id, generation, { op: 'start', spec: gameSpec(id, generation, { startup, ...never }) })
+      await Promise.all(ids.map(start))
+      // Many at once, so that some end while their kill is written down.
+      const typed = ids.map((serverId) => stage.peer.request({ op: 'console.input', serverId, lines: ['end'] }))
+      const kills = await Promise.all(ids.map((id) => stage.peer.order(id, generation + 1, { op: 'kill' })))
+      expect(kills.filter(({ ok }) => !ok)).toEqual([])
+      await Promise.allSettled(typed)
     }
   })
 
