@@ -25,6 +25,9 @@ export interface Daemon {
 const EXIT_CONFIG = 2
 export const EXIT_HOST = 14
 
+/** Codes of errors that a full disk or a used-up quota ends in. */
+const DISK_FULL = ['INSUFFICIENT_SPACE', 'SQLITE_FULL', 'ENOSPC', 'EDQUOT']
+
 /** The command that starts a holder: this very program. */
 export const HOLDER = [
   process.execPath,
@@ -60,7 +63,7 @@ export async function startDaemon(config: Config, options: { log: Log; clock?: C
     log.info({ url, dataDir: config.dataDir }, 'daemon ready')
     return { url, app, close: () => cleanup.run() }
   } catch (error) {
-    await cleanup.run()
+    await cleanup.run().catch((err: unknown) => log.error({ err }, 'not all could be closed after a failed start'))
     throw error
   }
 }
@@ -129,10 +132,21 @@ export async function stopSignal(log: Log): Promise<void> {
 /** Why a daemon cannot be started, as a person would want to read it; `undefined`: nobody expected that. */
 export function startFailure(error: unknown): string | undefined {
   if (error instanceof DataFolderBusy || error instanceof NewerDatabaseError) return `panel: ${error.message}`
-  if (!(error instanceof Error) || !('code' in error)) return undefined
+  if (!(error instanceof Error)) return undefined
+  if (isOneOf(DISK_FULL, error)) {
+    return 'panel: the disk of the data folder is full; free some space and start again'
+  }
+  if (isOneOf(['DATABASE_UNAVAILABLE'], error)) return `panel: ${error.message}`
+  if (!('code' in error)) return undefined
   if (error.code === 'EADDRINUSE')
     return `panel: ${error.message}: another program listens there; choose one with --listen`
   if (error.code === 'EACCES' || error.code === 'EADDRNOTAVAIL' || error.code === 'EROFS')
     return `panel: ${error.message}`
   return undefined
+}
+
+/** Whether the error or what it came from has one of the codes. */
+function isOneOf(codes: readonly string[], error: Error): boolean {
+  if ('code' in error && typeof error.code === 'string' && codes.includes(error.code)) return true
+  return error.cause instanceof Error && isOneOf(codes, error.cause)
 }

@@ -255,7 +255,7 @@ export class FaultPanel {
   /** Deletes all servers of nodes that have an agent, ends every process and removes the folder. */
   async leave(): Promise<void> {
     try {
-      await this.#removeServers()
+      if (this.#nodes.some(({ agent }) => agent !== undefined)) await this.#removeServers()
     } finally {
       await this.#remove()
     }

@@ -86,7 +86,8 @@ export async function openDb(file: string, clock: Clock): Promise<Db> {
     close: async () => {
       await queue.end()
       await readers.close()
-      await writer.exec('PRAGMA optimize; PRAGMA wal_checkpoint(TRUNCATE)')
+      // On a full disk the log cannot be brought into the file; it stays beside it and is read at the next start.
+      await writer.exec('PRAGMA optimize; PRAGMA wal_checkpoint(TRUNCATE)').catch(() => undefined)
       await writer.close()
     },
   }
@@ -202,10 +203,15 @@ class WriteQueue {
       for (const job of jobs) job.settle(error)
       return
     }
-    for (const job of jobs) {
+    for (const [place, job] of jobs.entries()) {
       const failure = await this.#one(job, stamp)
       if (failure === undefined) done.push(job)
       else job.settle(failure.error)
+      if (failure?.endedAll !== true) continue
+      // Nothing of this group is stored. What has not begun must not write outside a transaction: it gets a new one.
+      for (const undone of done) undone.settle(failure.error)
+      this.#jobs.unshift(...jobs.slice(place + 1))
+      return
     }
     try {
       await this.#writer.run('COMMIT')
@@ -220,7 +226,8 @@ class WriteQueue {
     }
   }
 
-  async #one(job: Job, stamp: IsoTime): Promise<{ error: unknown } | undefined> {
+  /** `endedAll`: the failure, such as a full disk, has ended the transaction of the whole group. */
+  async #one(job: Job, stamp: IsoTime): Promise<{ error: unknown; endedAll: boolean } | undefined> {
     const lease = leaseOf(this.#writer)
     const tx: Tx = {
       q: kysely(lease.source),
@@ -241,11 +248,20 @@ class WriteQueue {
       return undefined
     } catch (error) {
       await lease.end()
-      // When the failure has ended the whole transaction there is no savepoint left, and the commit below fails for all.
-      await this.#writer.exec('ROLLBACK TO job; RELEASE job').catch(() => undefined)
-      return { error }
+      return { error, endedAll: !(await this.#undo()) }
     } finally {
       late.abort()
+    }
+  }
+
+  /** Undoes the job alone; false when there was no savepoint left, and with it nothing of the whole group. */
+  async #undo(): Promise<boolean> {
+    try {
+      await this.#writer.exec('ROLLBACK TO job; RELEASE job')
+      return true
+    } catch {
+      await this.#writer.exec('ROLLBACK').catch(() => undefined) // mostly there is nothing left to roll back
+      return false
     }
   }
 }

@@ -1,4 +1,4 @@
-import { copyFile, mkdir, readdir, rm } from 'node:fs/promises'
+import { mkdir, open, readdir, rename, rm } from 'node:fs/promises'
 import { dirname, join } from 'node:path'
 import { firstSchema } from './migrations/0001-first-schema.ts'
 import { Connection } from './sqlite/connection.ts'
@@ -28,6 +28,7 @@ export class NewerDatabaseError extends Error {
 }
 
 const SNAPSHOTS_KEPT = 5
+const UNFINISHED = '.unfinished'
 
 /**
  * Brings the database at `file` to the newest schema, each step in one transaction together with its version number
@@ -68,13 +69,27 @@ async function apply(connection: Connection, migration: Migration): Promise<void
   }
 }
 
+/** A copy has its name only when all of it is on the disk: a killed or failed copying leaves none that looks whole. */
 async function takeSnapshot(connection: Connection, file: string, version: number): Promise<string> {
   const folder = join(dirname(file), 'snapshots')
   await mkdir(folder, { recursive: true, mode: 0o700 })
-  await connection.exec('PRAGMA wal_checkpoint(TRUNCATE)')
+  for (const name of await readdir(folder)) if (name.endsWith(UNFINISHED)) await rm(join(folder, name))
   const snapshot = join(folder, `before-v${version + 1}-${new Date().toISOString().replace(/[:.]/g, '-')}.db`)
-  await copyFile(file, snapshot)
+  await (await open(snapshot + UNFINISHED, 'w', 0o600)).close()
+  await connection.run('VACUUM INTO ?', [snapshot + UNFINISHED])
+  await sync(snapshot + UNFINISHED)
+  await rename(snapshot + UNFINISHED, snapshot)
+  await sync(folder)
   const all = (await readdir(folder)).filter((name) => name.startsWith('before-v')).sort()
   for (const old of all.slice(0, -SNAPSHOTS_KEPT)) await rm(join(folder, old))
   return snapshot
+}
+
+async function sync(path: string): Promise<void> {
+  const handle = await open(path, 'r')
+  try {
+    await handle.sync()
+  } finally {
+    await handle.close()
+  }
 }
