@@ -44,7 +44,9 @@ export async function eventsAfter(
   const [epoch = '', count] = last.split('-')
   if (count === '0' || last === id) return { events: [], last }
   const frames = await readFrames(url, token, id ?? `${epoch}-0`, (read) => read.some((frame) => frame.id === last))
-  const events = frames.slice(1).map(({ event, data }) => {
+  // What comes behind it belongs to the next reading.
+  const wanted = frames.slice(1, frames.findIndex((frame) => frame.id === last) + 1)
+  const events = wanted.map(({ event, data }) => {
     const fields: Record<string, unknown> = JSON.parse(data)
     const { serverId } = fields
     return { type: event, serverId: typeof serverId === 'string' ? serverId : undefined, data: fields }

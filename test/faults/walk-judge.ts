@@ -144,7 +144,8 @@ export function typingLies({ api, sight, deeds, before }: Rest, trails: WalkTrai
   const read = sight.book.flatMap(({ lines }) => lines)
   const audited = trails
     .auditOf(api.id)
-    .flatMap(({ action, details }) => (action === 'server.console_command' ? [String(details?.['command'])] : []))
+    .filter(({ action, details }) => action === 'server.console_command' && details?.['outcome'] === undefined)
+    .map(({ details }) => String(details?.['command']))
   const undisturbed = api.pid !== null && api.pid === before.api.pid
   for (const line of [...deeds.typed, ...deeds.perhapsTyped]) {
     const [times, rows] = [read, audited].map((texts) => texts.filter((text) => text === line).length)
