@@ -66,7 +66,8 @@ export function disobedience({ api, sight, deeds, before }: Rest, trails: WalkTr
   const end = trails.endsOf(api.id).find(({ commandId }) => commandId === last.commandId)
   if (end?.['ok'] !== true) wrong.push(`the last order has failed: ${JSON.stringify(end)}`)
   if (status !== last.wish) wrong.push(`the last order wants it ${last.wish}, and it is ${status}`)
-  if (end?.['noop'] !== true && api.crashCount !== 0) wrong.push(`${api.crashCount} crashes count after an order`)
+  if (last.forgives && end?.['noop'] !== true && api.crashCount !== 0)
+    wrong.push(`${api.crashCount} crashes count after an order`)
   return wrong
 }
 

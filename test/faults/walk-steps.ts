@@ -25,6 +25,8 @@ export interface AcceptedOrder {
   readonly commandId: string
   readonly generation: number
   readonly wish: 'running' | 'stopped'
+  /** A power order takes earlier crashes as seen; an installation alone does not. */
+  readonly forgives: boolean
 }
 
 /** What the steps since the last rest have done to one server, as far as whoever took them knows. */
@@ -105,7 +107,8 @@ async function order(
       const runs = step.what === 'install' ? step.start : step.action === 'start' || step.action === 'restart'
       // The second wish for an installation is answered by the first one.
       if (deeds.orders.every((known) => known.commandId !== commandId)) {
-        deeds.orders.push({ commandId, generation, wish: runs ? 'running' : 'stopped' })
+        const forgives = runs || step.what === 'order'
+        deeds.orders.push({ commandId, generation, wish: runs ? 'running' : 'stopped', forgives })
       }
       return
     } catch (error) {
