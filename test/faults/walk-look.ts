@@ -50,6 +50,19 @@ export async function bookOf({ node, server }: Walker): Promise<BookRun[]> {
   return runs
 }
 
+/** The processes that hold the server's runs; one at most, but for the moment in which one takes over. */
+export async function holdersOf({ node, server }: Walker): Promise<number[]> {
+  const state = `${node.node.dir}/state/${server.id}`
+  const found: number[] = []
+  for (const name of await readdir('/proc')) {
+    if (!/^\d+$/.test(name)) continue
+    // A process that has ended in this moment is none.
+    const argv = (await readFile(`/proc/${name}/cmdline`, 'utf8').catch(() => '')).split('\0')
+    if (argv.includes('__holder') && argv.includes(state)) found.push(Number(name))
+  }
+  return found
+}
+
 interface Kin {
   readonly pid: number
   readonly parent: number

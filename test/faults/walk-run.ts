@@ -17,22 +17,26 @@ export interface Way {
   readonly seed: number
   readonly rounds?: number
   readonly forMs?: number
+  /** Now and then a cable is cut for longer than a connection lives without a byte. */
+  readonly longCuts?: boolean
 }
 
 /**
  * Takes steps at random and rests now and then. At each rest everything that can be seen from outside is compared; the
  * first thing that is not so ends the walk with its seed and the steps since the rest before.
  */
-export async function walk({ seed, rounds = Number.POSITIVE_INFINITY, forMs = Number.POSITIVE_INFINITY }: Way) {
+export async function walk({ seed, rounds = Number.POSITIVE_INFINITY, forMs = Number.POSITIVE_INFINITY, ...way }: Way) {
   const stage = await WalkStage.enter()
   try {
     const walk = new Walk(stage)
     await walk.begin()
+    const longCuts = way.longCuts ?? false
+    const step = steps(stage.walkers.length, stage.nodes.length, { longCuts })
+    const some = fc.array(step, { minLength: 1, maxLength: MOST_STEPS })
     const until = performance.now() + forMs
     let round = 0
     for (; round < rounds && performance.now() < until; round++) {
-      const round_ = fc.array(steps(stage.walkers.length, stage.nodes.length), { minLength: 1, maxLength: MOST_STEPS })
-      const [taken = []] = fc.sample(round_, { numRuns: 1, seed: seed + round })
+      const [taken = []] = fc.sample(some, { numRuns: 1, seed: seed + round })
       await walk.round(taken).catch((error: unknown) => {
         const told = taken.map((step) => JSON.stringify(step)).join('\n')
         throw new Error(`seed ${seed}, round ${round}: ${String(error)}\n${told}\n${stage.panel.log.slice(-6000)}`)

@@ -6,7 +6,7 @@ import { patchServer } from '../../src/shared/api/servers.ts'
 import { PanelError } from '../../src/shared/errors.ts'
 import type { PowerAction } from '../../src/shared/server-life.ts'
 import { pause } from '../e2e/wait.ts'
-import { bookOf } from './walk-look.ts'
+import { bookOf, holdersOf } from './walk-look.ts'
 import type { Walker, WalkStage } from './walk-stage.ts'
 
 /** One step of the walk, and how long it is until the next one. `server` counts the walkers, `node` the nodes. */
@@ -15,7 +15,7 @@ export type Step = { readonly gapMs: number } & (
   | { readonly what: 'install'; readonly server: number; readonly start: boolean }
   | { readonly what: 'type'; readonly server: number; readonly text: 'say' | 'stop' | 'exit 0' | 'exit 3' }
   | { readonly what: 'edit'; readonly server: number }
-  | { readonly what: 'kill game'; readonly server: number }
+  | { readonly what: 'kill game' | 'kill holder'; readonly server: number }
   | { readonly what: 'kill daemon'; readonly awayMs: number }
   | { readonly what: 'kill agent' | 'cut cable'; readonly node: number; readonly awayMs: number }
 )
@@ -47,8 +47,11 @@ export function noDeeds(): Deeds {
   return { orders: [], lost: 0, disturbed: false, typedStop: false, typed: [], perhapsTyped: [] }
 }
 
-/** Steps of any kind over so many servers and nodes; orders come most often. */
-export function steps(servers: number, nodes: number): fc.Arbitrary<Step> {
+/** Longer than a connection lives without a byte: the node goes offline. */
+const LONG_CUT_MS = 33_000
+
+/** Steps of any kind over so many servers and nodes; orders come most often, and long cuts seldom if at all. */
+export function steps(servers: number, nodes: number, options: { longCuts: boolean }): fc.Arbitrary<Step> {
   const gapMs = fc.oneof({ weight: 2, arbitrary: fc.constant(0) }, { weight: 3, arbitrary: fc.nat({ max: 300 }) })
   const server = fc.nat({ max: servers - 1 })
   const node = fc.nat({ max: nodes - 1 })
@@ -56,6 +59,10 @@ export function steps(servers: number, nodes: number): fc.Arbitrary<Step> {
     { weight: 3, arbitrary: fc.nat({ max: 400 }) },
     { weight: 1, arbitrary: fc.nat({ max: 3000 }) },
   )
+  const longMs = fc.constant(LONG_CUT_MS)
+  const cutMs = options.longCuts
+    ? fc.oneof({ weight: 30, arbitrary: awayMs }, { weight: 1, arbitrary: longMs })
+    : awayMs
   const of = <T extends Step['what'], F extends object>(what: T, fields: { [K in keyof F]: fc.Arbitrary<F[K]> }) =>
     fc.record({ what: fc.constant(what), gapMs, ...fields })
   const action = fc.constantFrom<PowerAction>('start', 'start', 'stop', 'stop', 'restart', 'restart', 'kill')
@@ -66,9 +73,10 @@ export function steps(servers: number, nodes: number): fc.Arbitrary<Step> {
     { weight: 5, arbitrary: of('type', { server, text }) },
     { weight: 2, arbitrary: of('edit', { server }) },
     { weight: 3, arbitrary: of('kill game', { server }) },
+    { weight: 1, arbitrary: of('kill holder', { server }) },
     { weight: 1, arbitrary: of('kill daemon', { awayMs }) },
     { weight: 2, arbitrary: of('kill agent', { node, awayMs }) },
-    { weight: 2, arbitrary: of('cut cable', { node, awayMs }) },
+    { weight: 2, arbitrary: of('cut cable', { node, awayMs: cutMs }) },
   ) as fc.Arbitrary<Step> // each of them is one; fast-check's record cannot say so
 }
 
@@ -86,6 +94,7 @@ export async function take(stage: WalkStage, step: Step, deedsOf: (walker: Walke
   if (step.what === 'order' || step.what === 'install') return await order(stage, step, walker, deeds)
   if (step.what === 'type') return await type(stage, step.text, walker, deeds)
   if (step.what === 'edit') return await edit(stage, walker)
+  if (step.what === 'kill holder') return await killHolder(walker)
   await killGame(walker, deeds)
 }
 
@@ -145,13 +154,22 @@ async function edit({ panel }: WalkStage, { server }: Walker): Promise<void> {
   })
 }
 
+/** The game must not notice: another holder takes its place. */
+async function killHolder(walker: Walker): Promise<void> {
+  for (const pid of await holdersOf(walker)) killNow(pid)
+}
+
 /** Ends the process that the game's own book names last, if it is alive. */
 async function killGame(walker: Walker, deeds: Deeds): Promise<void> {
   const run = (await bookOf(walker)).at(-1)
   if (run === undefined || run.end !== null) return
   deeds.disturbed = true
+  killNow(run.pid)
+}
+
+function killNow(pid: number): void {
   try {
-    process.kill(run.pid, 'SIGKILL')
+    process.kill(pid, 'SIGKILL')
   } catch {
     // It has ended before.
   }
