@@ -195,6 +195,8 @@ export const AgentFrame = z.discriminatedUnion('type', [
     commands: z.array(z.string()).max(10_000),
     /** Folders of servers that no specification belongs to. */
     orphans: z.array(z.string().max(200)).max(10_000),
+    /** Another part follows: the snapshot of a node with many servers does not fit into one frame. */
+    more: z.literal(true).optional(),
   }),
   z.object({ type: z.literal('event'), seq: z.int().min(1), ageMs: z.number().min(0), event: AgentEvent }),
   z.object({ type: z.literal('command.accepted'), id: z.string() }),
@@ -215,7 +217,7 @@ export const AgentFrame = z.discriminatedUnion('type', [
     serverId: z.string(),
     epoch: z.string(),
     from: z.int().min(1),
-    to: z.int().min(0),
+    to: z.int().min(1),
   }),
   z.object({ type: z.literal('stats'), servers: z.array(ServerFigures).max(1000) }),
   z.object({ type: z.literal('health'), health: NodeHealth }),

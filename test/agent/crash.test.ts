@@ -81,6 +81,21 @@ describe('a server that ends by itself', () => {
     expect(typed).toMatchObject({ lastExit: { expected: true }, crash: { crashed: false, nextRestartMs: null } })
   })
 
+  it('has crashed when it does not heed a typed stop command and fails after the time that a stop may take', async () => {
+    const id = serverNamed('heedless')
+    const heedless = gameSpec(id, 1, {
+      startup: 'echo ready; read -r line; sleep 1.5; exit 9',
+      stop: { type: 'command', value: 'quit', timeoutMs: 300 },
+    })
+    await stage.peer.order(id, 1, { op: 'start', spec: heedless })
+    await stage.peer.report(id, 'running', (report) => report.power === 'running')
+    await type(id, 'quit')
+    const failed = await stage.peer.report(id, 'the end', (report) => report.lastExit?.code === 9)
+    expect(failed).toMatchObject({ lastExit: { expected: false }, crash: { crashed: true, count: 1 } })
+    expect(failed.crash.nextRestartMs).not.toBeNull()
+    await stage.peer.order(id, 2, { op: 'stop' })
+  })
+
   it('follows its policy: always starts again after a clean end, never stays down after a failure', async () => {
     const always = serverNamed('always')
     const never = serverNamed('never')

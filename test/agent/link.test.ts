@@ -1,11 +1,14 @@
 import { once } from 'node:events'
-import { mkdtemp, rm } from 'node:fs/promises'
+import { appendFile, mkdtemp, rm } from 'node:fs/promises'
 import { createServer, connect as dial, type Socket } from 'node:net'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { Duplex } from 'node:stream'
 import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, it } from 'vitest'
+import { encodeLine } from '../../src/agent/journal-file.ts'
+import { freshFacts } from '../../src/agent/journal-record.ts'
 import { type Agent, startAgent } from '../../src/agent/main.ts'
+import { GATEWAY_LIMITS } from '../../src/shared/frames.ts'
 import { systemClock } from '../../src/shared/time.ts'
 import { AgentStage, buildAgent, GAME, gameSpec } from './agent-stage.ts'
 import { GatewayPeer } from './gateway-peer.ts'
@@ -79,6 +82,29 @@ describe('the connection', () => {
       commands: [],
       servers: [{ serverId: id, power: 'offline' }],
     })
+  })
+
+  it('connects with 3,000 servers, whose snapshot takes more than one frame', { timeout: 60_000 }, async () => {
+    await stage.stopAgent()
+    const ids = Array.from({ length: 3000 }, (_, i) => `srv_many${i}`)
+    const reason = 'It ended in a way that takes many words to tell. '.repeat(8)
+    const records = ids.flatMap((serverId) => [
+      { k: 'spec' as const, spec: gameSpec(serverId, 1, { startup: 'true' }) },
+      { k: 'facts' as const, serverId, facts: { ...freshFacts(), generation: 1, reason } },
+    ])
+    await appendFile(join(stage.dataDir, 'journal', 'journal.jsonl'), records.map(encodeLine).join(''))
+    const before = stage.peer.of('snapshot').length
+    await stage.startAgent()
+    const whole = await stage.peer.until('the last part', () => {
+      const parts = stage.peer.of('snapshot').slice(before)
+      return parts.at(-1)?.more === undefined && parts
+    })
+    expect(JSON.stringify(whole).length).toBeGreaterThan(GATEWAY_LIMITS.maxFrameBytes)
+    expect(whole.slice(0, -1).every(({ more }) => more)).toBe(true)
+    expect(whole.flatMap(({ servers }) => servers.map(({ serverId }) => serverId))).toEqual(ids)
+    // The connection stands: an order reaches one of them.
+    const last = serverNamed('many2999')
+    expect(await stage.peer.order(last, 2, { op: 'start', spec: gameSpec(last, 2) })).toMatchObject({ ok: true })
   })
 
   it('leaves aside frames of an unknown type and answers unknown requests', async () => {

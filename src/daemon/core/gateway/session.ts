@@ -21,6 +21,7 @@ import type { FrameOf, GatewayHandlers } from './handlers.ts'
 import { Inbox } from './inbox.ts'
 import { watchLiveness } from './liveness.ts'
 import { PendingRequests, type RequestOptions } from './pending.ts'
+import { SnapshotParts } from './snapshot-parts.ts'
 import { readFrame } from './wire.ts'
 
 /** An agent that takes nothing while this much waits for it is given up. */
@@ -49,6 +50,7 @@ export class Session {
   readonly #closed = new AbortController()
   readonly #requests: PendingRequests
   readonly #pump: CommandPump
+  readonly #parts = new SnapshotParts()
   #inbox: Inbox | undefined
   #hello: FrameOf<'hello'> | undefined
   #phase: Phase = 'hello'
@@ -203,10 +205,16 @@ export class Session {
       this.#protocolError('a snapshot out of turn')
       return
     }
+    const snapshot = this.#parts.add(frame)
+    if (snapshot === undefined) return
+    if (snapshot === 'endless') {
+      this.#protocolError('a snapshot without an end')
+      return
+    }
     this.#phase = 'snapshot'
     this.#next(async () => {
-      const { unknown } = await this.#doors.handlers.onSnapshot(this.nodeId, frame)
-      await this.#inbox?.addReports(frame.servers, this.#hello?.lastEvent ?? 0)
+      const { unknown } = await this.#doors.handlers.onSnapshot(this.nodeId, snapshot)
+      await this.#inbox?.addReports(snapshot.servers, this.#hello?.lastEvent ?? 0)
       if (this.#closed.signal.aborted) return
       this.#phase = 'ready'
       this.send({ type: 'snapshot.ok', unknown: [...unknown] })
