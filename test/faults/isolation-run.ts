@@ -1,3 +1,4 @@
+import { setMaxListeners } from 'node:events'
 import { Agent, request } from 'node:http'
 import { getNode } from '../../src/shared/api/nodes.ts'
 import { percentile } from '../bench/figure.ts'
@@ -33,6 +34,7 @@ export class IsolationStage {
   private constructor(panel: FaultPanel, nodes: readonly SimulatedNode[]) {
     this.panel = panel
     this.#nodes = nodes
+    setMaxListeners(0, this.#over.signal) // each open request has one
   }
 
   get last(): SimulatedNode {

@@ -1,9 +1,10 @@
 import { join } from 'node:path'
 import { afterAll, afterEach, beforeAll, describe, expect, it } from 'vitest'
+import { getLogs } from '../../src/shared/api/console.ts'
 import { createLocation, listLocations } from '../../src/shared/api/locations.ts'
 import type { Server } from '../../src/shared/api/servers.ts'
 import { createTemplate, listTemplates } from '../../src/shared/api/templates.ts'
-import { isAlive, until } from '../e2e/wait.ts'
+import { isAlive, pause, until } from '../e2e/wait.ts'
 import { type FaultNode, FaultPanel } from './fault-panel.ts'
 import { GAME } from './machine.ts'
 import { SmallDisk } from './small-disk.ts'
@@ -38,9 +39,12 @@ afterEach(async () => {
 })
 
 afterAll(async () => {
-  await panel?.leave()
-  await daemonDisk?.unmount()
-  await agentDisk?.unmount()
+  try {
+    await panel?.leave()
+  } finally {
+    await daemonDisk?.unmount()
+    await agentDisk?.unmount()
+  }
 })
 
 /** Fills the daemon's disk, and the room that is left within the files of the database. */
@@ -120,13 +124,13 @@ describe.skipIf(!canMount)('a daemon whose disk is full (skipped where no file s
 })
 
 describe.skipIf(!canMount)('a node whose disk is full (skipped where no file system may be mounted)', () => {
-  /** Ends with code 0 or 7 when a file of that name is there, else talks. */
+  /** Ends with code 0 or 7 when a file says so, else talks. */
   const TALKER = `
 echo start >> starts
 echo ready
 while :; do
   echo talk ${'and talk '.repeat(30)}
-  for code in 0 7; do [ -e "end-$code" ] && exit $code; done
+  for code in 0 7; do [ -e "end-$code" ] && rm "end-$code" && exit $code; done
   sleep 0.05
 done
 `
@@ -163,12 +167,18 @@ done
     expect(await ends(games.stopped, order)).toEqual([])
     // An order that is not on the disk is neither told as done nor carried out.
     expect(await isAlive(games.stopped.pid ?? 0)).toBe(true)
+    await until('the log of a talking game to stand', async () => {
+      const last = await lastLine(games.kept)
+      await pause(300)
+      return last === (await lastLine(games.kept))
+    })
 
     await agentDisk?.clear()
     expect(await panel.serverWhen(games.stopped.id, 'stopped')).toMatchObject({ crashCount: 0, pid: null })
     await until('the order is told', async () => (await ends(games.stopped, order)).length > 0)
     expect(await ends(games.stopped, order)).toMatchObject([{ ok: true }])
     expect(await panel.serverWhen(games.clean.id, 'stopped')).toMatchObject({ crashCount: 0, desired: 'stopped' })
+    expect(await panel.starts(far, games.clean)).toBe(1)
     await until('the restart after the crash', async () => (await panel.starts(far, games.failed)) === 2)
     expect(await panel.serverWhen(games.failed.id, 'running')).toMatchObject({ crashCount: 1 })
     expect(await panel.server(games.kept.id)).toMatchObject({ status: 'running', pid: games.kept.pid, crashCount: 0 })
@@ -193,6 +203,10 @@ async function names(): Promise<Set<string>> {
     more = some.length > 0
   }
   return found
+}
+
+async function lastLine({ id }: Server): Promise<number> {
+  return (await panel.client.call(getLogs, { params: { serverId: id }, query: { lines: 1 } })).lastSeq
 }
 
 async function ends(server: Server, commandId: string) {

@@ -1,3 +1,5 @@
+import { writeFile } from 'node:fs/promises'
+import { join } from 'node:path'
 import { afterAll, beforeAll, describe, expect, it } from 'vitest'
 import { type FaultNode, FaultPanel } from './fault-panel.ts'
 import { GAME } from './machine.ts'
@@ -23,5 +25,12 @@ describe('a daemon that is killed in the midst of writes of all kinds', () => {
     expect(ledger.unknown).toBeGreaterThan(0)
     await panel.online(node)
     await panel.serverWhen(game.id, 'running')
+  })
+
+  it('starts beside a lock that a power cut has emptied', { timeout: 60_000 }, async () => {
+    await panel.killDaemon()
+    await writeFile(join(panel.home, 'daemon', 'daemon.lock'), '')
+    await panel.startDaemon()
+    await panel.online(node)
   })
 })

@@ -19,8 +19,11 @@ beforeAll(async () => {
 })
 
 afterAll(async () => {
-  await panel?.leave()
-  await disk?.unmount()
+  try {
+    await panel?.leave()
+  } finally {
+    await disk?.unmount()
+  }
 })
 
 describe('a daemon that is killed in the midst of 1,000 writes of all kinds', () => {
