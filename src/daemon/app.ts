@@ -102,6 +102,7 @@ export async function createApp({ config, db, clock, log, version, holder }: App
     log: log.child({ component: 'gateway' }),
     version,
     registry: metrics.registry,
+    framesPerSecond: () => settings.get('limits.agentFramesPerSecond'),
     ...(config.trustedProxies.length === 0 ? {} : { addressOf: clientAddress(config.trustedProxies) }),
     verify: (nodeId, key) => keys.verify(nodeId, key),
     handlers: {
