@@ -43,7 +43,6 @@ export const ThemeName = z.enum(['light', 'dark', 'system'])
 /** A host name, an IPv4 or an IPv6 address. */
 export const HostName = z
   .string()
-  .min(1)
   .max(253)
   .regex(
     /^(?:[A-Za-z0-9](?:[A-Za-z0-9._-]*[A-Za-z0-9.])?|[0-9A-Fa-f:.]*:[0-9A-Fa-f:.]*)$/,
