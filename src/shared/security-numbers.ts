@@ -27,25 +27,25 @@ export const SECURITY_NUMBERS = {
   authRateLimitMax: number(
     'limits.authRequestsPerMinute',
     300,
-    [1, 10 * MILLION],
+    [1, 1000 * MILLION],
     'sign-in and other public account requests of one address per minute',
   ),
   fileRateLimitMax: number(
     'limits.fileRequestsPerMinute',
     120,
-    [1, 10 * MILLION],
+    [1, 1000 * MILLION],
     'file requests of one caller per minute',
   ),
   consoleRateLimitMax: number(
     'limits.consoleCommandsPerMinute',
     600,
-    [1, 10 * MILLION],
+    [1, 1000 * MILLION],
     'console commands of one caller to one server per minute',
   ),
   consoleOutputLinesMax: number(
     'console.outputLinesPerSecond',
     100_000,
-    [100, 10 * MILLION],
+    [100, 1000 * MILLION],
     'console lines that one viewer is sent per second; later ones wait, none is dropped',
   ),
   consoleOutputByteLimitBytes: number(
@@ -105,7 +105,7 @@ export const SECURITY_NUMBERS = {
   fileTunnelRateLimitMax: number(
     'limits.transferRequestsPerMinute',
     100,
-    [1, 10 * MILLION],
+    [1, 1000 * MILLION],
     'requests of one address to the bulk transfer route of agents per minute',
   ),
   fileTunnelMaxUploadMb: number('files.maxUploadMb', 100, [1, 500], 'the largest upload in MiB'),
@@ -125,7 +125,7 @@ export const SECURITY_NUMBERS = {
   requestRateLimitMax: number(
     'limits.requestsPerMinute',
     3000,
-    [10, 10 * MILLION],
+    [10, 1000 * MILLION],
     'requests of one caller, or of one address without a credential, per minute',
   ),
   streamsPerServerMax: number('limits.streamsPerServer', 200, [1, 100_000], 'open streams of one kind for one server'),

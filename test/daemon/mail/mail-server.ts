@@ -52,6 +52,8 @@ export async function startMailServer(options: SMTPServerOptions = {}): Promise<
     logger: false,
     authOptional: true,
     disableReverseLookup: true,
+    // The panel keeps its connections.
+    closeTimeout: 50,
     onAuth: ({ username, password }, _session, done) => {
       if (username === 'panel' && password === 'let-me-in') done(null, { user: username })
       else done(new Error('Invalid username or password'))
