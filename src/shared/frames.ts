@@ -35,13 +35,7 @@ export const GATEWAY_LIMITS = {
 } as const
 
 /** Why a daemon closed the socket; any other code means: try again with back-off. */
-export const GATEWAY_CLOSE = {
-  protocolError: 4400,
-  keyRevoked: 4401,
-  replaced: 4409,
-  version: 4426,
-  tooManyFrames: 4429,
-} as const
+export const GATEWAY_CLOSE = { protocolError: 4400, keyRevoked: 4401, replaced: 4409, version: 4426 } as const
 
 /** Where a console line came from: the game's two outputs, what was typed, and the panel's own remarks. */
 export const LineStream = z.enum(['stdout', 'stderr', 'stdin', 'system'])

@@ -40,6 +40,19 @@ export const PictureUrl = z
 /** The schemes of a page. */
 export const ThemeName = z.enum(['light', 'dark', 'system'])
 
+/** The theme of a fresh installation. */
+export const THEME_DEFAULTS = {
+  panelName: 'panel',
+  logoUrl: null,
+  faviconUrl: null,
+  defaultTheme: 'dark',
+  enabledThemes: ['light', 'dark'],
+  customCss: null,
+  primaryColor: '#0d9488',
+  secondaryColor: '#64748b',
+  accentColor: '#06b6d4',
+} as const
+
 /** A host name, an IPv4 or an IPv6 address. */
 export const HostName = z
   .string()

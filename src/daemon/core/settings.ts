@@ -8,6 +8,7 @@ import {
   OneLine,
   PictureUrl,
   Sender,
+  THEME_DEFAULTS,
   ThemeName,
   TimeZone,
 } from '../../shared/setting-values.ts'
@@ -27,7 +28,7 @@ const optional = <T extends z.ZodType>(schema: T) => schema.nullable().default(n
  * environment can fix each but those of `setup` and `install`.
  */
 export const SETTINGS = {
-  'panel.name': z.string().trim().min(1).max(50).default('panel'),
+  'panel.name': z.string().trim().min(1).max(50).default(THEME_DEFAULTS.panelName),
   'panel.locale': LocaleTag.default('en'),
   'panel.timezone': TimeZone.default('UTC'),
   /** Set once, in the transaction that makes the first administrator. */
@@ -70,16 +71,16 @@ export const SETTINGS = {
   'smtp.maxMessages': optional(z.int().min(1).max(10_000)),
   'theme.logoUrl': optional(PictureUrl),
   'theme.faviconUrl': optional(PictureUrl),
-  'theme.defaultTheme': ThemeName.default('dark'),
+  'theme.defaultTheme': ThemeName.default(THEME_DEFAULTS.defaultTheme),
   'theme.enabledThemes': z
     .array(ThemeName.exclude(['system']))
     .min(1)
     .max(2)
-    .default(['light', 'dark']),
+    .default([...THEME_DEFAULTS.enabledThemes]),
   'theme.customCss': optional(z.string().max(100_000)),
-  'theme.primaryColor': Colour.default('#0d9488'),
-  'theme.secondaryColor': Colour.default('#64748b'),
-  'theme.accentColor': Colour.default('#06b6d4'),
+  'theme.primaryColor': Colour.default(THEME_DEFAULTS.primaryColor),
+  'theme.secondaryColor': Colour.default(THEME_DEFAULTS.secondaryColor),
+  'theme.accentColor': Colour.default(THEME_DEFAULTS.accentColor),
   'theme.metadata': z.record(z.string(), z.json()).default({}),
   'modManager.curseforgeApiKey': optional(z.string().min(1)),
   'modManager.modrinthApiKey': optional(z.string().min(1)),

@@ -7,7 +7,7 @@ const numbers = Object.fromEntries(
   Object.entries(SECURITY_NUMBERS).map(([field, { min, max }]) => [field, z.int().min(min).max(max)]),
 ) as Record<SecurityField, z.ZodInt> // made from its keys
 
-/** The limits of the panel (api.md §8.30); what each does stands in `SECURITY_NUMBERS`. All are in force at once. */
+/** The limits of the panel (api.md §8.30). All are in force at once. */
 export const SecuritySettings = z.object({ ...numbers, locked: Locked })
 export type SecuritySettings = z.infer<typeof SecuritySettings>
 

@@ -1,5 +1,8 @@
 import type { Clock } from '../../../shared/time.ts'
 
+/** Why a connection was closed whose agent sends too many frames (decisions #83); an agent waits and comes back. */
+export const TOO_MANY_FRAMES = 4429
+
 const SECOND = 1000
 
 /** Counts the frames of one connection, second by second. */

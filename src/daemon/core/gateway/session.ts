@@ -16,7 +16,7 @@ import type { Db } from '../db.ts'
 import type { Log } from '../log.ts'
 import type { ResultOf } from './agent-errors.ts'
 import { CommandPump } from './command-pump.ts'
-import { FrameRate } from './frame-rate.ts'
+import { FrameRate, TOO_MANY_FRAMES } from './frame-rate.ts'
 import type { GatewayMetrics } from './gateway-metrics.ts'
 import type { FrameOf, GatewayHandlers } from './handlers.ts'
 import { Inbox } from './inbox.ts'
@@ -143,7 +143,7 @@ export class Session {
     if (!this.#rate.take(most)) {
       this.#doors.log.warn({ nodeId: this.nodeId, most }, 'a node sends too many frames, its connection is closed')
       const message = `More than ${most} frames in a second; connect again`
-      this.close(GATEWAY_CLOSE.tooManyFrames, { error: 'RATE_LIMITED', message })
+      this.close(TOO_MANY_FRAMES, { error: 'RATE_LIMITED', message })
       return
     }
     if (isBinary) {
