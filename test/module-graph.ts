@@ -71,6 +71,7 @@ const CORE = /^src\/daemon\/core\//
 const SLICES: readonly (readonly string[])[] = [
   ['mail'],
   ['auth'],
+  ['settings'],
   ['users'],
   ['nodes'],
   ['locations', 'templates'],
@@ -78,7 +79,7 @@ const SLICES: readonly (readonly string[])[] = [
   ['console', 'events'],
   ['audit-log', 'system'],
 ]
-const DAEMON_PACKAGES = ['@node-rs/argon2', 'kysely', 're2js', 'yaml', 'zod']
+const DAEMON_PACKAGES = ['@node-rs/argon2', 'kysely', 'nodemailer', 're2js', 'yaml', 'zod']
 
 const PARTS: readonly Part[] = [
   { name: 'shared/endpoints.ts', files: /^src\/shared\/endpoints\.ts$/, may: [SHARED], packages: [], node: false },

@@ -39,7 +39,7 @@ export interface PanelOptions {
   /** Leaves the database without an administrator. */
   readonly empty?: boolean
   readonly clock?: Clock
-  readonly env?: Readonly<Record<string, string>>
+  readonly env?: Readonly<Record<string, string | undefined>>
   /** Uses (and keeps) this data folder. */
   readonly dataDir?: string
 }

@@ -19,4 +19,5 @@ export const API_ONLY: Readonly<Record<string, string>> = {
   'servers.stop': 'the same as servers.power with stop, which `panel servers stop` calls',
   'servers.restart': 'the same as servers.power with restart, which `panel servers restart` calls',
   'servers.kill': 'the same as servers.power with kill, which `panel servers kill` calls',
+  'settings.theme_public': 'part of settings.public, which `panel settings public` calls',
 }

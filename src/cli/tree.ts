@@ -11,6 +11,7 @@ import { nests } from './nests/commands.ts'
 import { nodes } from './nodes/commands.ts'
 import { servers } from './servers/commands.ts'
 import { auth, context, login, logout, setup, whoami } from './session/commands.ts'
+import { locale, settings } from './settings/commands.ts'
 import { templates } from './templates/commands.ts'
 import { api, commands, complete, completion, openapi, version } from './tooling/commands.ts'
 import { users } from './users/commands.ts'
@@ -26,6 +27,7 @@ export const tree: readonly (Command | Noun)[] = [
   auth,
   context,
   profile,
+  locale,
   nodes,
   locations,
   nests,
@@ -36,6 +38,7 @@ export const tree: readonly (Command | Noun)[] = [
   permissions,
   apiKeys,
   audit,
+  settings,
   up,
   down,
   daemon,

@@ -29,12 +29,14 @@ import { createVault } from './core/secrets.ts'
 import { openSettings, type Settings } from './core/settings.ts'
 import { eventStreams } from './events/routes.ts'
 import { locationRoutes } from './locations/routes.ts'
+import { createSmtpMailer } from './mail/smtp-mailer.ts'
 import { createNodeKeys } from './nodes/keys.ts'
 import { createNodeLink } from './nodes/link.ts'
 import { nodeRoutes } from './nodes/routes.ts'
 import { Figures } from './servers/figures.ts'
 import { createServerLink } from './servers/link.ts'
 import { serverRoutes } from './servers/routes.ts'
+import { settingsRoutes } from './settings/routes.ts'
 import { addSystemRoutes } from './system/health.ts'
 import { startUpkeep } from './system/upkeep.ts'
 import { templateRoutes } from './templates/routes.ts'
@@ -73,7 +75,9 @@ export async function createApp({ config, db, clock, log, version, holder }: App
   const keys = createNodeKeys({ db, clock })
   const gate = createSetupGate(config.setupToken)
   const vault = createVault(config.credentialKey)
-  const core = { db, bus, audit, clock, settings, credentials, log, vault }
+  const mailer = createSmtpMailer({ settings, vault, log: log.child({ component: 'mail' }), ca: config.mailCa })
+  cleanup.add(() => mailer.close())
+  const core = { db, bus, audit, clock, settings, credentials, log, vault, mailer }
   let publicUrl = ''
 
   const isOnline = (nodeId: string): boolean => gateway.isOnline(nodeId)
@@ -102,6 +106,7 @@ export async function createApp({ config, db, clock, log, version, holder }: App
     log: log.child({ component: 'gateway' }),
     version,
     registry: metrics.registry,
+    framesPerSecond: () => settings.get('limits.agentFramesPerSecond'),
     ...(config.trustedProxies.length === 0 ? {} : { addressOf: clientAddress(config.trustedProxies) }),
     verify: (nodeId, key) => keys.verify(nodeId, key),
     handlers: {
@@ -145,6 +150,8 @@ export async function createApp({ config, db, clock, log, version, holder }: App
     ...userRoutes({ ...core, passwords }),
     ...roleRoutes({ db }),
     ...auditLogRoutes({ db }),
+    // People sign in by password only: there is no identity provider that could be set up.
+    ...settingsRoutes({ ...core, authProviders: () => ({ whmcs: false, paymenter: false }) }),
     ...locationRoutes({ ...core, isOnline }),
     ...templateRoutes(core),
     ...nodeRoutes({ ...core, keys, isOnline, health: (nodeId) => gateway.health(nodeId), publicUrl: () => publicUrl }),

@@ -6,12 +6,32 @@ import * as console from './api/console.ts'
 import * as locations from './api/locations.ts'
 import * as nodes from './api/nodes.ts'
 import * as power from './api/power.ts'
+import * as securitySettings from './api/security-settings.ts'
 import * as servers from './api/servers.ts'
+import * as settings from './api/settings.ts'
+import * as smtpSettings from './api/smtp-settings.ts'
 import * as templates from './api/templates.ts'
+import * as themeSettings from './api/theme-settings.ts'
 import * as users from './api/users.ts'
 import type { Endpoint, StreamEndpoint } from './contract.ts'
 
-const groups = [admin, allocations, apiKeys, auth, console, locations, nodes, power, servers, templates, users]
+const groups = [
+  admin,
+  allocations,
+  apiKeys,
+  auth,
+  console,
+  locations,
+  nodes,
+  power,
+  securitySettings,
+  servers,
+  settings,
+  smtpSettings,
+  templates,
+  themeSettings,
+  users,
+]
 
 const declared: readonly unknown[] = groups.flatMap((group) => Object.values(group))
 

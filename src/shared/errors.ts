@@ -8,7 +8,7 @@ const row = (status: number, exit: number): ErrorRow => ({ status, exit })
 
 /**
  * Every error code that the API answers, with its HTTP status and the command line's exit code (spec.md §7,
- * cli exit codes: 4 not signed in, 5 forbidden, 6 not found, 7 conflict, 8 rejected input, 9 throttled, 12 node offline,
+ * cli exit codes: 4 not signed in, 5 forbidden, 6 not found, 7 conflict, 8 rejected input, 9 throttled, 11 failed, 12 node offline,
  * 13 daemon unreachable, 14 host lacks something). A code is added here and nowhere else.
  */
 export const ERRORS = {
@@ -65,8 +65,10 @@ export const ERRORS = {
   RATE_LIMITED: row(429, 9),
   INTERNAL_ERROR: row(500, 1),
   AGENT_ERROR: row(502, 12),
+  MAIL_FAILED: row(502, 11),
   CREDENTIAL_ENCRYPTION_KEY_MISSING: row(503, 14),
   DATABASE_UNAVAILABLE: row(503, 13),
+  MAIL_NOT_CONFIGURED: row(503, 14),
   NODE_OFFLINE: row(503, 12),
   SHUTTING_DOWN: row(503, 13),
   STREAM_LIMIT_REACHED: row(503, 9),

@@ -86,6 +86,11 @@ export const EVENTS = {
     lockedUntil: z.string(),
     failureCount: z.int(),
   }),
+  localization_settings_updated: kind('admin.read', false, { updatedBy: who }),
+  security_settings_updated: kind('admin.read', false, { updatedBy: who }),
+  smtp_settings_updated: kind('admin.read', false, { updatedBy: who }),
+  system_settings_updated: kind('admin.read', false, { updatedBy: who }),
+  theme_settings_updated: kind('admin.read', false, { updatedBy: who }),
   audit_log_created: kind('admin.read', false, {
     id: z.string(),
     action: z.string(),

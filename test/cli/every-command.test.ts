@@ -1,6 +1,7 @@
 import { readFile, writeFile } from 'node:fs/promises'
 import { join } from 'node:path'
 import { afterAll, beforeAll, describe, expect, it } from 'vitest'
+import { startMailServer } from '../daemon/mail/mail-server.ts'
 import { SplitPanel } from '../e2e/split-panel.ts'
 import { quietPort, until } from '../e2e/wait.ts'
 import type { Ran } from '../run-panel.ts'
@@ -220,6 +221,57 @@ describe('every command against a real daemon and agent', () => {
     const sessions = await json(['profile', 'sessions', 'list'], BY_CONTEXT)
     expect(sessions).toContainEqual(expect.objectContaining({ current: true }))
     await ok(['profile', 'sessions', 'revoke', '--others', '--yes'], BY_CONTEXT)
+  })
+
+  it('settings: groups, a mail through a real server, secrets from files', async () => {
+    const mail = await startMailServer()
+    try {
+      const secret = join(panel.home, 'mail-password')
+      await writeFile(secret, 'let-me-in\n')
+      expect(await json(['settings', 'security', 'set', '--lockout-max-attempts', '6'])).toMatchObject({
+        lockoutMaxAttempts: 6,
+      })
+      expect(await ok(['settings', 'security', 'get'])).toMatch(/LOCKOUT-MAX-ATTEMPTS +6/)
+      await refused(8, ['settings', 'security', 'set', '--file-tunnel-max-upload-mb', '501'])
+      await refused(2, ['settings', 'security', 'set'])
+      expect(await json(['settings', 'upload-limit'])).toMatchObject({ maxUploadMb: 100 })
+
+      const server = ['settings', 'smtp', 'set', '--host', '127.0.0.1', '--port', String(mail.port), '--tls', 'auto']
+      const sender = ['--from', 'Panel <panel@example.org>', '--user', 'panel']
+      const masked = await ok([...server, ...sender, '--password-file', secret])
+      expect(masked).toMatch(/PASSWORD +\*{8}/)
+      expect(masked).not.toContain('let-me-in')
+      expect(await json(['settings', 'smtp', 'test', '--to', 'eve@example.org'])).toMatchObject({ ok: true })
+      expect(mail.received).toMatchObject([{ to: ['eve@example.org'], user: 'panel' }])
+      await ok(['settings', 'smtp', 'set', '--password-stdin'], { input: 'wrong' })
+      const denied = await run(['settings', 'smtp', 'test', '--to', 'eve@example.org'])
+      expect(denied).toMatchObject({ code: 11, stdout: expect.stringContaining('check user name and password') })
+      await refused(2, ['settings', 'smtp', 'set', '--unset', 'colour'])
+      await ok(['settings', 'smtp', 'set', '--unset', 'user', '--unset', 'password'])
+      expect(await json(['settings', 'smtp', 'get'])).toMatchObject({
+        username: null,
+        password: null,
+        requireTls: null,
+      })
+    } finally {
+      await mail.close()
+    }
+    await ok(['settings', 'theme', 'set', '--panel-name', 'Our games', '--enabled-themes', 'dark'])
+    expect(await json(['settings', 'theme', 'get'])).toMatchObject({ panelName: 'Our games', enabledThemes: ['dark'] })
+    await refused(2, ['settings', 'theme', 'reset'])
+    await ok(['settings', 'theme', 'reset', '--yes'])
+    expect(await json(['settings', 'public'], { env: { PANEL_TOKEN: '' } })).toMatchObject({
+      panelName: 'panel',
+      enabledThemes: ['light', 'dark'],
+    })
+    await ok(['settings', 'localization', 'set', '--locale', 'de', '--timezone', 'Europe/Berlin'])
+    expect(await json(['settings', 'localization', 'get'])).toMatchObject({ timezone: 'Europe/Berlin' })
+    expect(await ok(['locale', '--jq', '.locale'], { env: { PANEL_TOKEN: '' } })).toBe('"de"\n')
+    await ok(['settings', 'mod-manager', 'set', '--modrinth-key-stdin'], { input: 'mrp_secret' })
+    expect(await json(['settings', 'mod-manager', 'get'])).toMatchObject({ modrinthApiKey: '********' })
+    const all: { id: string; value: unknown }[] = await json(['settings', 'list'])
+    expect(all).toContainEqual(expect.objectContaining({ id: 'localization.locale', value: 'de' }))
+    expect(JSON.stringify(all)).not.toContain('mrp_secret')
   })
 
   it('tooling', async () => {

@@ -26,6 +26,7 @@ const MISSING: Readonly<Record<string, ErrorCode>> = {
 
 /** Declared codes whose causes are made in other files, and where. */
 const ELSEWHERE: Partial<Readonly<Record<ErrorCode, string>>> = {
+  CREDENTIAL_ENCRYPTION_KEY_MISSING: 'test/daemon/settings/settings.test.ts',
   ACCOUNT_BANNED: 'test/daemon/auth.test.ts',
   ACCOUNT_LOCKED: 'test/contract/idempotency.test.ts',
   AGENT_ERROR: 'test/daemon/core/agent-errors.test.ts',
@@ -98,6 +99,8 @@ const CAUSES: readonly Cause[] = [
     code: 'INVALID_CREDENTIALS',
     parts: () => ({ body: { email: 'nobody@example.org', password: PASSWORD } }),
   },
+  // The test's own panel has this limit raised by its environment.
+  { id: 'settings.security_update', code: 'SETTING_LOCKED', parts: () => ({ body: { requestRateLimitMax: 1000 } }) },
   { id: 'agent.enroll', code: 'DEPLOYMENT_TOKEN_INVALID', parts: () => ({ body: { deploymentToken: 'none' } }) },
   {
     id: 'setup.complete',

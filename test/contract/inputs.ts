@@ -188,6 +188,22 @@ export const VALID: Readonly<Record<string, Make>> = {
     params: { serverId: (await freshServer(world, false)).id },
     body: { name: named(world) },
   }),
+  'settings.locale': () => ({ token: null }),
+  'settings.localization_get': () => empty,
+  'settings.localization_update': () => ({ body: { locale: 'de', timezone: 'Europe/Berlin' } }),
+  'settings.mod_manager_get': () => empty,
+  'settings.mod_manager_update': (world) => ({ body: { curseforgeApiKey: named(world) } }),
+  'settings.public': () => ({ token: null }),
+  'settings.security_get': () => empty,
+  'settings.security_update': (world) => ({ body: { auditRetentionDays: 90 + world.next() } }),
+  'settings.smtp_get': () => empty,
+  // Nothing listens there: the answer is that the mail was not taken.
+  'settings.smtp_test': () => ({ body: { to: 'eve@example.org' }, otherBody: { to: 'ann@example.org' } }),
+  'settings.smtp_update': (world) => ({ body: { host: '127.0.0.1', port: 9, from: `${named(world)}@example.org` } }),
+  'settings.theme_get': () => empty,
+  'settings.theme_public': () => ({ token: null }),
+  'settings.theme_update': (world) => ({ body: { panelName: named(world) } }),
+  'settings.upload_limit': () => empty,
   'setup.complete': async () => {
     const setupToken = 'the-setup-token-of-this-test'
     const at = await startPanel({ empty: true, env: { PANEL_SETUP_TOKEN: setupToken } })

@@ -4,6 +4,8 @@ import { afterAll, beforeAll, expect, it } from 'vitest'
 import { createApiKey } from '../../src/shared/api/api-keys.ts'
 import { changePassword, login } from '../../src/shared/api/auth.ts'
 import { createDeploymentToken, createNodeKey, enrollAgent } from '../../src/shared/api/nodes.ts'
+import { updateModManagerSettings } from '../../src/shared/api/settings.ts'
+import { updateSmtpSettings } from '../../src/shared/api/smtp-settings.ts'
 import { endpoints } from '../../src/shared/endpoints.ts'
 import { startPanel, type TestPanel } from '../panel.ts'
 import { callEndpoint, type Reply, send } from './http-call.ts'
@@ -11,6 +13,8 @@ import { buildWorld, keyWith, PASSWORD, paramsOf, type World } from './world.ts'
 
 const SETUP_TOKEN = 'setup-token-that-must-not-be-seen'
 const NEW_PASSWORD = 'Quite-another-horse-22'
+const MAIL_PASSWORD = 'Mail-horse-that-is-sealed-44'
+const CATALOGUE_KEY = '$2a$10$catalogue-key-that-is-sealed'
 const WRONG_PASSWORD = 'Wrong-horse-that-was-typed-33'
 
 let panel: TestPanel
@@ -63,6 +67,8 @@ async function driveSecrets(): Promise<Record<string, string>> {
     body: { name: 'sealed', permissions: [] },
   })
   const { key: sealed } = createApiKey.response.parse(idempotent.json?.data)
+  await panel.client.call(updateSmtpSettings, { body: { host: '127.0.0.1', port: 9, password: MAIL_PASSWORD } })
+  await panel.client.call(updateModManagerSettings, { body: { curseforgeApiKey: CATALOGUE_KEY } })
   await send({ method: 'POST', url: `${panel.url}/api/auth/login`, body: { email, password: WRONG_PASSWORD } })
   await send({
     method: 'POST',
@@ -77,6 +83,8 @@ async function driveSecrets(): Promise<Record<string, string>> {
     newPassword: NEW_PASSWORD,
     wrongPassword: WRONG_PASSWORD,
     setupToken: SETUP_TOKEN,
+    mailPassword: MAIL_PASSWORD,
+    catalogueKey: CATALOGUE_KEY,
     adminKey: secretPart(panel.adminToken),
     session: secretPart(session),
     key: secretPart(key),

@@ -16,6 +16,7 @@ import { createIdempotency } from '../../src/daemon/core/idempotency.ts'
 import { createLog } from '../../src/daemon/core/log.ts'
 import { createMetrics } from '../../src/daemon/core/metrics.ts'
 import { migrate } from '../../src/daemon/core/migrations.ts'
+import type { Route } from '../../src/daemon/core/route.ts'
 import { openSettings } from '../../src/daemon/core/settings.ts'
 import { roleRoutes } from '../../src/daemon/users/roles.ts'
 import { userRoutes } from '../../src/daemon/users/users.ts'
@@ -53,7 +54,8 @@ export interface AccountsDoor {
   close(): Promise<void>
 }
 
-export async function openAccountsDoor(): Promise<AccountsDoor> {
+/** `more`: routes beside those of accounts. */
+export async function openAccountsDoor(more: readonly Route[] = []): Promise<AccountsDoor> {
   const folder = await mkdtemp(join(tmpdir(), 'panel-accounts-'))
   const file = join(folder, 'panel.db')
   await migrate(file)
@@ -78,6 +80,7 @@ export async function openAccountsDoor(): Promise<AccountsDoor> {
   })
   const gate = createSetupGate(SETUP_TOKEN)
   const routes = [...authRoutes({ ...deps, gate }), ...userRoutes(deps), ...roleRoutes(deps), ...auditLogRoutes(deps)]
+  routes.push(...more)
   for (const route of routes) addRoute(door, route)
   await door.app.listen({ host: '127.0.0.1', port: 0 })
   const { port } = door.app.server.address() as AddressInfo // it listens on a port
@@ -102,8 +105,10 @@ export async function openAccountsDoor(): Promise<AccountsDoor> {
 }
 
 /** A door whose setup is done, with the administrator's session. */
-export async function openSetUpDoor(): Promise<AccountsDoor & { admin: Client; adminId: string }> {
-  const door = await openAccountsDoor()
+export async function openSetUpDoor(
+  more: readonly Route[] = [],
+): Promise<AccountsDoor & { admin: Client; adminId: string }> {
+  const door = await openAccountsDoor(more)
   const made = await door.client().call(completeSetup, {
     body: { setupToken: SETUP_TOKEN, email: 'root@example.org', username: 'root', password: PASSWORD },
   })

@@ -22,7 +22,7 @@ import type { Idempotency, SentAnswer } from './idempotency.ts'
 import type { Log } from './log.ts'
 import type { Metrics } from './metrics.ts'
 import { permit, permitServer } from './permit.ts'
-import { createRateLimits, type RateLimits } from './rate-limits.ts'
+import { createRateLimits, kindOfPath, type RateLimits } from './rate-limits.ts'
 import type { Context, Route } from './route.ts'
 import type { Settings } from './settings.ts'
 
@@ -182,16 +182,16 @@ async function identify(
   const isAuth = endpoint.tag === 'Auth' || endpoint.tag === 'Setup'
   const { token, byCookie } = tokenOf(request)
   if (token === undefined || endpoint.access === 'public') {
-    await limits.address(request, isAuth && endpoint.access === 'public')
+    await limits.address(request, isAuth && endpoint.access === 'public' ? 'auth' : kindOfPath(endpoint.path))
     return { caller: undefined, byCookie: false }
   }
   const caller = await deps.credentials.resolve(token)
   if (typeof caller === 'string') {
-    await limits.address(request, true)
+    await limits.address(request, 'auth')
     throw refused(caller)
   }
   if (byCookie && request.method !== 'GET') refuseForeignOrigin(request)
-  await limits.caller(request, caller)
+  await limits.caller(request, caller, kindOfPath(endpoint.path))
   return { caller, byCookie }
 }
 

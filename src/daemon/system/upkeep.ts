@@ -3,8 +3,10 @@ import type { Bus } from '../core/bus.ts'
 import type { Db } from '../core/db.ts'
 import type { Idempotency } from '../core/idempotency.ts'
 import type { Log } from '../core/log.ts'
+import type { Settings } from '../core/settings.ts'
 
 const HOUR = 3_600_000
+const DAY = 24 * HOUR
 const EVENTS_KEPT = 50_000
 const EVENT_DAYS_MS = 24 * HOUR
 const COMMANDS_KEPT_MS = 7 * 24 * HOUR
@@ -16,9 +18,10 @@ interface UpkeepDeps {
   readonly clock: Clock
   readonly log: Log
   readonly idempotency: Idempotency
+  readonly settings: Settings
 }
 
-/** Forgets, once an hour, what has served its time: events, answers, sessions, tokens, ended orders. */
+/** Forgets, once an hour, what has served its time: events, answers, sessions, tokens, ended orders, rows of the audit log. */
 export function startUpkeep(deps: UpkeepDeps, signal: AbortSignal): void {
   void loop(deps, signal)
 }
@@ -34,7 +37,7 @@ async function loop(deps: UpkeepDeps, signal: AbortSignal): Promise<void> {
   }
 }
 
-async function once({ db, bus, clock, idempotency }: UpkeepDeps): Promise<void> {
+async function once({ db, bus, clock, idempotency, settings }: UpkeepDeps): Promise<void> {
   const nowMs = clock.nowMs()
   await bus.prune(isoTime(nowMs - EVENT_DAYS_MS), EVENTS_KEPT)
   await idempotency.prune()
@@ -47,6 +50,10 @@ async function once({ db, bus, clock, idempotency }: UpkeepDeps): Promise<void> 
     await tx.q
       .deleteFrom('command')
       .where('endedAt', '<', isoTime(nowMs - COMMANDS_KEPT_MS))
+      .execute()
+    await tx.q
+      .deleteFrom('auditLog')
+      .where('createdAt', '<', isoTime(nowMs - settings.get('audit.retentionDays') * DAY))
       .execute()
   })
 }

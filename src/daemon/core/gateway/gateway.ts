@@ -29,6 +29,8 @@ export interface GatewayOptions {
   readonly version: string
   readonly handlers: GatewayHandlers
   readonly registry: Registry
+  /** How many frames an agent may send in a second; above it its connection is closed with 4429. */
+  readonly framesPerSecond: () => number
   /** The caller's address; the socket's own without this. */
   readonly addressOf?: (request: IncomingMessage) => string
 }
@@ -173,7 +175,7 @@ class Sessions implements Gateway {
   }
 
   #begin(nodeId: string, webSocket: WebSocket, stream: Duplex): void {
-    const { db, clock, log, version, handlers } = this.#options
+    const { db, clock, log, version, handlers, framesPerSecond } = this.#options
     const metrics = this.#metrics
     const session: Session = new Session(nodeId, webSocket, {
       db,
@@ -182,6 +184,7 @@ class Sessions implements Gateway {
       version,
       handlers,
       metrics,
+      framesPerSecond,
       ready: () => this.#announce(nodeId),
     })
     const previous = this.#current.get(nodeId)

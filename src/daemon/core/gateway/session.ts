@@ -16,6 +16,7 @@ import type { Db } from '../db.ts'
 import type { Log } from '../log.ts'
 import type { ResultOf } from './agent-errors.ts'
 import { CommandPump } from './command-pump.ts'
+import { FrameRate, TOO_MANY_FRAMES } from './frame-rate.ts'
 import type { GatewayMetrics } from './gateway-metrics.ts'
 import type { FrameOf, GatewayHandlers } from './handlers.ts'
 import { Inbox } from './inbox.ts'
@@ -36,6 +37,8 @@ export interface SessionDoors {
   readonly version: string
   readonly handlers: GatewayHandlers
   readonly metrics: GatewayMetrics
+  /** How many frames an agent may send in a second. */
+  framesPerSecond(): number
   /** The handshake is over; resolves when that is written down. */
   ready(): Promise<void>
 }
@@ -51,6 +54,7 @@ export class Session {
   readonly #requests: PendingRequests
   readonly #pump: CommandPump
   readonly #parts = new SnapshotParts()
+  readonly #rate: FrameRate
   #inbox: Inbox | undefined
   #hello: FrameOf<'hello'> | undefined
   #phase: Phase = 'hello'
@@ -66,6 +70,7 @@ export class Session {
     this.#doors = doors
     this.heardAt = doors.clock.nowMs()
     const { db, clock, log, handlers, metrics } = doors
+    this.#rate = new FrameRate(doors.clock)
     this.#requests = new PendingRequests(clock, (id, request) => this.send({ type: 'request', id, request }))
     const count = (kind: 'sent' | 'resent'): void => metrics.command(kind)
     this.#pump = new CommandPump({ nodeId, db, clock, log, handlers, count, send: (frame) => this.send(frame) })
@@ -136,6 +141,13 @@ export class Session {
 
   #receive(data: RawData, isBinary: boolean): void {
     if (this.#closed.signal.aborted || this.#socket.readyState !== this.#socket.OPEN) return
+    const most = this.#doors.framesPerSecond()
+    if (!this.#rate.take(most)) {
+      this.#doors.log.warn({ nodeId: this.nodeId, most }, 'a node sends too many frames, its connection is closed')
+      const message = `More than ${most} frames in a second; connect again`
+      this.close(TOO_MANY_FRAMES, { error: 'RATE_LIMITED', message })
+      return
+    }
     if (isBinary) {
       this.#protocolError('a binary frame')
       return
