@@ -5,6 +5,8 @@ import { endpoints, streams } from '../shared/endpoints.ts'
 import { newIdSuffix } from '../shared/ids.ts'
 import { toOpenApi } from '../shared/openapi.ts'
 import type { Clock } from '../shared/time.ts'
+import { watchExpiry } from './access/expiry.ts'
+import { accessRoutes } from './access/routes.ts'
 import { auditLogRoutes } from './audit-log/audit-log.ts'
 import { createCredentials } from './auth/credentials.ts'
 import { createPasswords } from './auth/passwords.ts'
@@ -29,6 +31,7 @@ import { createVault } from './core/secrets.ts'
 import { openSettings, type Settings } from './core/settings.ts'
 import { eventStreams } from './events/routes.ts'
 import { locationRoutes } from './locations/routes.ts'
+import { noMailer } from './mail/send.ts'
 import { createNodeKeys } from './nodes/keys.ts'
 import { createNodeLink } from './nodes/link.ts'
 import { nodeRoutes } from './nodes/routes.ts'
@@ -75,6 +78,7 @@ export async function createApp({ config, db, clock, log, version, holder }: App
   const vault = createVault(config.credentialKey)
   const core = { db, bus, audit, clock, settings, credentials, log, vault }
   let publicUrl = ''
+  const people = { ...core, passwords, mailer: noMailer, publicUrl: () => publicUrl }
 
   const isOnline = (nodeId: string): boolean => gateway.isOnline(nodeId)
   const figures = new Figures(clock, (nodeId, serverIds) => {
@@ -142,13 +146,14 @@ export async function createApp({ config, db, clock, log, version, holder }: App
   })
   const routes: Route[] = [
     ...authRoutes({ ...core, passwords, gate }),
-    ...userRoutes({ ...core, passwords }),
-    ...roleRoutes({ db }),
+    ...userRoutes(people),
+    ...roleRoutes(people),
     ...auditLogRoutes({ db }),
     ...locationRoutes({ ...core, isOnline }),
     ...templateRoutes(core),
     ...nodeRoutes({ ...core, keys, isOnline, health: (nodeId) => gateway.health(nodeId), publicUrl: () => publicUrl }),
     ...serverRoutes(serverDeps),
+    ...accessRoutes({ ...people, isOnline, facts: serverDeps.facts }),
     ...consoleRoutes({ ...core, console, gateway, isOnline }),
   ]
   const streamRoutes: StreamRoute[] = [
@@ -182,6 +187,7 @@ export async function createApp({ config, db, clock, log, version, holder }: App
       publicUrl = url
       await nodeLink.start(stopping.signal)
       startUpkeep({ ...core, idempotency }, stopping.signal)
+      void watchExpiry(core, stopping.signal)
     },
     close: async (): Promise<void> => {
       stopping.abort()
