@@ -5,6 +5,7 @@ import * as apiKeys from './api/api-keys.ts'
 import * as assignments from './api/assignments.ts'
 import * as auth from './api/auth.ts'
 import * as console from './api/console.ts'
+import * as effectivePermissions from './api/effective-permissions.ts'
 import * as locations from './api/locations.ts'
 import * as nodes from './api/nodes.ts'
 import * as power from './api/power.ts'
@@ -15,7 +16,7 @@ import * as users from './api/users.ts'
 import type { Endpoint, StreamEndpoint } from './contract.ts'
 
 const groups = [
-  access, admin, allocations, apiKeys, assignments, auth, console, locations, nodes, power, roles, servers, templates, users,
+  access, admin, allocations, apiKeys, assignments, auth, console, effectivePermissions, locations, nodes, power, roles, servers, templates, users,
 ] // biome-ignore format: a list
 
 const declared: readonly unknown[] = groups.flatMap((group) => Object.values(group))

@@ -1,5 +1,5 @@
 import { getMe } from '../../shared/api/auth.ts'
-import { type EffectivePermission, getEffectivePermissions } from '../../shared/api/users.ts'
+import { type EffectivePermission, getEffectivePermissions } from '../../shared/api/effective-permissions.ts'
 import type { Action } from '../command.ts'
 import { column, type View } from '../output/view.ts'
 import { call } from '../resource/actions.ts'

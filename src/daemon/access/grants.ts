@@ -1,6 +1,7 @@
 import * as api from '../../shared/api/access.ts'
 import { fieldError, PanelError } from '../../shared/errors.ts'
-import { type Permission, SERVER_PRESETS } from '../../shared/permissions.ts'
+import { SERVER_PRESETS } from '../../shared/permission-presets.ts'
+import type { Permission } from '../../shared/permissions.ts'
 import { type IsoTime, isoTime } from '../../shared/time.ts'
 import { PermissionList } from '../auth/credential-rows.ts'
 import { refuseMissing, stillAllowed } from '../auth/grant-cap.ts'

@@ -1,7 +1,7 @@
 import * as api from '../../shared/api/users.ts'
 import type { Input } from '../../shared/contract.ts'
 import { fieldError, PanelError } from '../../shared/errors.ts'
-import { SERVER_PRESETS } from '../../shared/permissions.ts'
+import { SERVER_PRESETS } from '../../shared/permission-presets.ts'
 import { stillAllowed } from '../auth/grant-cap.ts'
 import { ensureAdminLeft } from '../auth/last-admin.ts'
 import { changes } from '../core/audit.ts'

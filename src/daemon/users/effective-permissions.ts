@@ -1,4 +1,4 @@
-import * as api from '../../shared/api/users.ts'
+import * as api from '../../shared/api/effective-permissions.ts'
 import type { Answer, Input } from '../../shared/contract.ts'
 import { PanelError } from '../../shared/errors.ts'
 import { grants, PERMISSIONS, type Permission } from '../../shared/permissions.ts'

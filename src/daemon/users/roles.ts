@@ -1,7 +1,7 @@
 import { listAdminRoles, listRoles } from '../../shared/api/api-keys.ts'
 import * as api from '../../shared/api/roles.ts'
 import { PanelError } from '../../shared/errors.ts'
-import { ROLE_PRESETS } from '../../shared/permissions.ts'
+import { ROLE_PRESETS } from '../../shared/permission-presets.ts'
 import { rolePermissions } from '../auth/credential-rows.ts'
 import type { AccountDeps } from '../auth/deps.ts'
 import { type Route, route } from '../core/route.ts'
