@@ -8,6 +8,7 @@ import { findServerRow } from '../servers/repo.ts'
 import { toServer, viewerOf } from '../servers/view.ts'
 import { handOver } from '../users/ownership.ts'
 import type { AccessDeps } from './deps.ts'
+import { ownerOf } from './grants.ts'
 
 /** The route that gives a server to another owner. */
 export function ownershipRoutes(deps: AccessDeps): Route[] {
@@ -15,8 +16,7 @@ export function ownershipRoutes(deps: AccessDeps): Route[] {
     route(transferOwnership, ({ params: { serverId }, body: { newOwnerId } }, context) =>
       deps.db.write(async (tx) => {
         const caller = await stillAllowed(deps.credentials, callerOf(context))
-        const server = await findServerRow(tx.q, serverId)
-        if (server === undefined) throw new PanelError('SERVER_NOT_FOUND', 'There is no such server')
+        const server = { id: serverId, ownerId: await ownerOf(tx.q, serverId) }
         if (server.ownerId !== caller.userId && !grants(caller.permissions, 'admin.write')) {
           context.fail('PERMISSION_DENIED', 'Only its owner, or admin.write, can give a server away', {
             missing: ['admin.write'],
@@ -28,7 +28,8 @@ export function ownershipRoutes(deps: AccessDeps): Route[] {
           return context.fail('USER_NOT_FOUND', `There is no account ${newOwnerId}`)
         })
         tx.onCommit(() => deps.credentials.changed())
-        const after = (await findServerRow(tx.q, serverId)) ?? server
+        const after = await findServerRow(tx.q, serverId)
+        if (after === undefined) throw new PanelError('SERVER_NOT_FOUND', 'There is no such server')
         return toServer(after, await viewerOf(tx, caller, [after]), deps.facts)
       }),
     ),
