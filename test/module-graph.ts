@@ -76,7 +76,7 @@ const SLICES: readonly (readonly string[])[] = [
   ['nodes'],
   ['locations', 'templates'],
   ['servers'],
-  ['console', 'events'],
+  ['access', 'console', 'events'],
   ['audit-log', 'system'],
 ]
 const DAEMON_PACKAGES = ['@node-rs/argon2', 'kysely', 'nodemailer', 're2js', 'yaml', 'zod']

@@ -5,6 +5,8 @@ import { endpoints, streams } from '../shared/endpoints.ts'
 import { newIdSuffix } from '../shared/ids.ts'
 import { toOpenApi } from '../shared/openapi.ts'
 import type { Clock } from '../shared/time.ts'
+import { watchExpiry } from './access/expiry.ts'
+import { accessRoutes } from './access/routes.ts'
 import { auditLogRoutes } from './audit-log/audit-log.ts'
 import { createCredentials } from './auth/credentials.ts'
 import { createPasswords } from './auth/passwords.ts'
@@ -79,6 +81,7 @@ export async function createApp({ config, db, clock, log, version, holder }: App
   cleanup.add(() => mailer.close())
   const core = { db, bus, audit, clock, settings, credentials, log, vault, mailer }
   let publicUrl = ''
+  const people = { ...core, passwords, publicUrl: () => publicUrl }
 
   const isOnline = (nodeId: string): boolean => gateway.isOnline(nodeId)
   const figures = new Figures(clock, (nodeId, serverIds) => {
@@ -147,8 +150,8 @@ export async function createApp({ config, db, clock, log, version, holder }: App
   })
   const routes: Route[] = [
     ...authRoutes({ ...core, passwords, gate }),
-    ...userRoutes({ ...core, passwords }),
-    ...roleRoutes({ db }),
+    ...userRoutes(people),
+    ...roleRoutes(people),
     ...auditLogRoutes({ db }),
     // People sign in by password only: there is no identity provider that could be set up.
     ...settingsRoutes({ ...core, authProviders: () => ({ whmcs: false, paymenter: false }) }),
@@ -156,6 +159,7 @@ export async function createApp({ config, db, clock, log, version, holder }: App
     ...templateRoutes(core),
     ...nodeRoutes({ ...core, keys, isOnline, health: (nodeId) => gateway.health(nodeId), publicUrl: () => publicUrl }),
     ...serverRoutes(serverDeps),
+    ...accessRoutes({ ...people, isOnline, facts: serverDeps.facts }),
     ...consoleRoutes({ ...core, console, gateway, isOnline }),
   ]
   const streamRoutes: StreamRoute[] = [
@@ -189,6 +193,7 @@ export async function createApp({ config, db, clock, log, version, holder }: App
       publicUrl = url
       await nodeLink.start(stopping.signal)
       startUpkeep({ ...core, idempotency }, stopping.signal)
+      void watchExpiry(core, stopping.signal)
     },
     close: async (): Promise<void> => {
       stopping.abort()

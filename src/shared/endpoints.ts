@@ -1,11 +1,15 @@
+import * as access from './api/access.ts'
 import * as admin from './api/admin.ts'
 import * as allocations from './api/allocations.ts'
 import * as apiKeys from './api/api-keys.ts'
+import * as assignments from './api/assignments.ts'
 import * as auth from './api/auth.ts'
 import * as console from './api/console.ts'
+import * as effectivePermissions from './api/effective-permissions.ts'
 import * as locations from './api/locations.ts'
 import * as nodes from './api/nodes.ts'
 import * as power from './api/power.ts'
+import * as roles from './api/roles.ts'
 import * as securitySettings from './api/security-settings.ts'
 import * as servers from './api/servers.ts'
 import * as settings from './api/settings.ts'
@@ -16,14 +20,18 @@ import * as users from './api/users.ts'
 import type { Endpoint, StreamEndpoint } from './contract.ts'
 
 const groups = [
+  access,
   admin,
   allocations,
   apiKeys,
+  assignments,
   auth,
   console,
+  effectivePermissions,
   locations,
   nodes,
   power,
+  roles,
   securitySettings,
   servers,
   settings,

@@ -1,9 +1,13 @@
+import { createServerInvite, setServerAccess } from '../../src/shared/api/access.ts'
 import { createAllocations, listAllocations } from '../../src/shared/api/allocations.ts'
 import { createApiKey } from '../../src/shared/api/api-keys.ts'
+import { assignEveryNode, assignNode } from '../../src/shared/api/assignments.ts'
 import { listSessions, login } from '../../src/shared/api/auth.ts'
 import { createLocation } from '../../src/shared/api/locations.ts'
 import { createDeploymentToken, createNode, createNodeKey } from '../../src/shared/api/nodes.ts'
+import { addRoleMember, createRole } from '../../src/shared/api/roles.ts'
 import { createNest, createTemplate } from '../../src/shared/api/templates.ts'
+import { banUser, inviteUser } from '../../src/shared/api/users.ts'
 import { startPanel } from '../panel.ts'
 import type { Parts } from './http-call.ts'
 import { freshServer, PASSWORD, SIZE, signIn, type World } from './world.ts'
@@ -64,6 +68,18 @@ const of =
 
 /** One valid request for each endpoint of the API, by its id. */
 export const VALID: Readonly<Record<string, Make>> = {
+  'access.list': of('serverId'),
+  'access.presets': () => empty,
+  'access.remove': async (world) => {
+    const { id } = await person(world)
+    const body = { targetUserId: id, permissions: ['server.read' as const] }
+    await world.admin.call(setServerAccess, { params: ofServer(world), body })
+    return { params: { ...ofServer(world), targetUserId: id } }
+  },
+  'access.set': async (world) => {
+    const body = { targetUserId: (await person(world)).id, permissions: ['server.read', 'console.read'] }
+    return { params: ofServer(world), body, otherBody: { ...body, permissions: ['server.read'] } }
+  },
   'allocations.create': async (world) => ({
     params: { nodeId: await node(world) },
     body: { ip: '127.0.0.1', ports: '6000-6003' },
@@ -107,6 +123,12 @@ export const VALID: Readonly<Record<string, Make>> = {
   }),
   // The panel's own administrator is made without a password.
   'auth.password_set': () => ({ body: { newPassword: NEW_PASSWORD }, otherBody: { newPassword: `${NEW_PASSWORD}!` } }),
+  'auth.invite_accept': async (world) => {
+    const email = `${named(world)}@example.org`
+    const { token } = (await world.admin.call(inviteUser, { body: { email } })).invite
+    const body = { token, password: NEW_PASSWORD }
+    return { token: null, body, otherBody: { ...body, username: 'other' } }
+  },
   'auth.session_revoke': async (world) => {
     const { token, id } = await person(world)
     const { data } = await world.panel.as(token).page(listSessions)
@@ -125,6 +147,30 @@ export const VALID: Readonly<Record<string, Make>> = {
     otherBody: { command: 'good evening' },
   }),
   'console.logs': async (world) => ({ params: { serverId: (await freshServer(world, true)).id } }),
+  'invites.accept': async (world) => {
+    const { token } = await person(world)
+    const email = `person-${world.next() - 1}@example.org`
+    const body = { token: (await invite(world, email)).token }
+    return { token, body, otherBody: { token: 'another' } }
+  },
+  'invites.cancel': async (world) => ({
+    params: { ...ofServer(world), inviteId: (await invite(world, `${named(world)}@example.org`)).id },
+  }),
+  'invites.create': (world) => {
+    const body = { email: `${named(world)}@example.org`, permissions: ['server.read'] }
+    return { params: ofServer(world), body, otherBody: { ...body, permissions: ['console.read'] } }
+  },
+  'invites.get': async (world) => ({
+    params: { token: (await invite(world, `${named(world)}@example.org`)).token },
+    token: null,
+  }),
+  'invites.list': of('serverId'),
+  'invites.register': async (world) => {
+    const username = named(world)
+    const { token } = await invite(world, `${username}@example.org`)
+    const body = { token, username, password: NEW_PASSWORD }
+    return { token: null, body, otherBody: { ...body, username: 'other' } }
+  },
   'locations.create': (world) => ({ body: { name: named(world) }, otherBody: { name: named(world) } }),
   'locations.delete': async (world) => ({ params: { locationId: await location(world) } }),
   'locations.get': of('locationId'),
@@ -138,6 +184,27 @@ export const VALID: Readonly<Record<string, Make>> = {
   'nests.get': of('nestId'),
   'nests.list': () => empty,
   'nests.update': async (world) => ({ params: { nestId: await nest(world) }, body: { name: named(world) } }),
+  'nodes.accessible': () => empty,
+  'nodes.assign': async (world) => {
+    const body = { targetType: 'user', targetId: (await person(world)).id }
+    return { params: { nodeId: await node(world) }, body, otherBody: { ...body, targetId: 'other' } }
+  },
+  'nodes.assign_wildcard': async (world) => {
+    const body = { targetType: 'role', targetId: await role(world) }
+    return { body, otherBody: { ...body, targetId: 'other' } }
+  },
+  'nodes.assignments': of('nodeId'),
+  'nodes.unassign': async (world) => {
+    const nodeId = await node(world)
+    const body = { targetType: 'role' as const, targetId: await role(world) }
+    const { id } = await world.admin.call(assignNode, { params: { nodeId }, body })
+    return { params: { nodeId, assignmentId: id } }
+  },
+  'nodes.unassign_wildcard': async (world) => {
+    const body = { targetType: 'role' as const, targetId: await role(world) }
+    await world.admin.call(assignEveryNode, { body })
+    return { params: body }
+  },
   'nodes.create': ({ ids, ...world }) => {
     const body = { name: `node-${world.next()}`, locationId: ids['locationId'], maxMemoryMb: 1024, maxCpuCores: 2 }
     return { body, otherBody: { ...body, name: 'other' } }
@@ -156,8 +223,29 @@ export const VALID: Readonly<Record<string, Make>> = {
   'nodes.list_admin': () => empty,
   'nodes.stats': of('nodeId'),
   'nodes.update': async (world) => ({ params: { nodeId: await node(world) }, body: { description: 'rack 2' } }),
+  'roles.create': (world) => ({
+    body: { name: named(world), permissions: ['server.read'] },
+    otherBody: { name: named(world) },
+  }),
+  'roles.delete': async (world) => ({ params: { roleId: await role(world) } }),
+  'roles.get': of('roleId'),
   'roles.list': () => empty,
   'roles.list_admin': () => empty,
+  'roles.member_add': async (world) => ({ params: { roleId: await role(world), userId: (await person(world)).id } }),
+  'roles.member_remove': async (world) => ({ params: await member(world, await role(world)) }),
+  'roles.nodes': of('roleId'),
+  'roles.nodes_of_user': of('userId'),
+  'roles.of_user': of('userId'),
+  'roles.permission_add': async (world) => ({
+    params: { roleId: await role(world) },
+    body: { permission: 'node.read' },
+    otherBody: { permission: 'user.read' },
+  }),
+  'roles.permission_remove': async (world) => ({
+    params: { roleId: await role(world, ['node.read']), permission: 'node.read' },
+  }),
+  'roles.presets': () => empty,
+  'roles.update': async (world) => ({ params: { roleId: await role(world) }, body: { name: named(world) } }),
   'servers.create': (world) => {
     const body = {
       name: named(world),
@@ -184,6 +272,11 @@ export const VALID: Readonly<Record<string, Make>> = {
   'servers.start': power(false),
   'servers.stats': of('serverId'),
   'servers.stop': power(true),
+  'servers.transfer_ownership': async (world) => ({
+    params: { serverId: (await freshServer(world, false)).id },
+    body: { newOwnerId: (await person(world)).id },
+    otherBody: { newOwnerId: 'other' },
+  }),
   'servers.update': async (world) => ({
     params: { serverId: (await freshServer(world, false)).id },
     body: { name: named(world) },
@@ -226,9 +319,63 @@ export const VALID: Readonly<Record<string, Make>> = {
     const body = (name: string) => ({ email: `${name}@example.org`, username: name, password: PASSWORD })
     return { body: body(named(world)), otherBody: body(named(world)) }
   },
+  'users.ban': async (world) => ({
+    params: { userId: (await person(world)).id },
+    body: { reason: 'shared the account' },
+    otherBody: { reason: 'another' },
+  }),
+  'users.delete': async (world) => ({
+    params: { userId: (await person(world)).id },
+    body: {},
+    otherBody: { force: true },
+  }),
+  'users.effective_permissions': of('userId'),
   'users.get': of('userId'),
+  'users.invite': (world) => ({
+    body: { email: `${named(world)}@example.org` },
+    otherBody: { email: `${named(world)}@example.org` },
+  }),
   'users.list': () => empty,
+  'users.remove': async (world) => ({ params: { userId: (await person(world)).id } }),
+  'users.servers': of('userId'),
+  'users.unban': async (world) => {
+    const { id: userId } = await person(world)
+    await world.admin.call(banUser, { params: { userId } })
+    return { params: { userId } }
+  },
+  'users.unlock': async (world) => {
+    const { id: userId } = await person(world)
+    const email = `person-${world.next() - 1}@example.org`
+    await world.panel
+      .as(undefined)
+      .call(login, { body: { email, password: 'Wrong-horse-1' } })
+      .catch(() => undefined) // it is meant to fail: that is what there is to forget
+    return { params: { userId } }
+  },
+  'users.update': async (world) => ({
+    params: { userId: (await person(world)).id },
+    body: { firstName: 'Nell' },
+  }),
 }
+
+async function role(world: World, permissions: readonly string[] = []): Promise<string> {
+  return (await world.admin.call(createRole, { body: { name: named(world), permissions: [...permissions] } })).id
+}
+
+async function member(world: World, roleId: string): Promise<{ roleId: string; userId: string }> {
+  const userId = (await person(world)).id
+  await world.admin.call(addRoleMember, { params: { roleId, userId } })
+  return { roleId, userId }
+}
+
+/** An invitation to the world's server for an address, with the token of its link. */
+async function invite(world: World, email: string): Promise<{ id: string; token: string }> {
+  const body = { email, permissions: ['server.read' as const] }
+  const made = await world.admin.call(createServerInvite, { params: ofServer(world), body })
+  return { id: made.id, token: made.token ?? '' }
+}
+
+const ofServer = ({ ids }: World) => ({ serverId: ids['serverId'] ?? '' })
 
 async function nest(world: World): Promise<string> {
   return (await world.admin.call(createNest, { body: { name: named(world) } })).id

@@ -1,8 +1,11 @@
+import { createServerInvite, setServerAccess } from '../../src/shared/api/access.ts'
 import { createAllocations, listAllocations } from '../../src/shared/api/allocations.ts'
-import { createApiKey } from '../../src/shared/api/api-keys.ts'
-import { listSessions, login } from '../../src/shared/api/auth.ts'
+import { createApiKey, listRoles } from '../../src/shared/api/api-keys.ts'
+import { assignNode } from '../../src/shared/api/assignments.ts'
+import { getMe, listSessions, login } from '../../src/shared/api/auth.ts'
 import { createLocation } from '../../src/shared/api/locations.ts'
 import { createNode } from '../../src/shared/api/nodes.ts'
+import { createRole } from '../../src/shared/api/roles.ts'
 import { createServer, getServer, type Server } from '../../src/shared/api/servers.ts'
 import { createNest, createTemplate } from '../../src/shared/api/templates.ts'
 import { createUser } from '../../src/shared/api/users.ts'
@@ -25,6 +28,9 @@ export interface World {
   /** A session of somebody who holds no permission and owns nothing. */
   readonly powerless: string
   readonly powerlessId: string
+  /** The administrator, and the role that makes him one. */
+  readonly adminId: string
+  readonly administratorId: string
   /** A number that no earlier call got: names and ports that are not taken. */
   next(): number
 }
@@ -63,7 +69,31 @@ export async function buildWorld(panel: TestPanel): Promise<World> {
       ...SIZE,
     },
   })
+  const role = await admin.call(createRole, { body: { name: 'Watchers', permissions: ['server.read'] } })
+  const member = await admin.call(createUser, {
+    body: { email: 'member@example.org', username: 'member', password: PASSWORD },
+  })
+  await admin.call(setServerAccess, {
+    params: { serverId: server.id },
+    body: { targetUserId: member.id, permissions: ['server.read'] },
+  })
+  const invite = await admin.call(createServerInvite, {
+    params: { serverId: server.id },
+    body: { email: 'guest@example.org', permissions: ['server.read'] },
+  })
+  const assignment = await admin.call(assignNode, {
+    params: { nodeId: spare.id },
+    body: { targetType: 'user', targetId: member.id },
+  })
   const ids = {
+    assignmentId: assignment.id,
+    inviteId: invite.id,
+    permission: 'server.read',
+    roleId: role.id,
+    targetId: member.id,
+    targetType: 'user',
+    targetUserId: member.id,
+    token: invite.token ?? '',
     allocationId: allocations.data[0]?.id ?? '',
     keyId: key.id,
     locationId: location.id,
@@ -72,9 +102,13 @@ export async function buildWorld(panel: TestPanel): Promise<World> {
     serverId: server.id,
     sessionId: session?.id ?? '',
     templateId: template.id,
-    userId: powerless.id,
+    userId: member.id,
   }
-  return { panel, admin, ids, powerless: powerless.token, powerlessId: powerless.id, next }
+  const { id: adminId } = await admin.call(getMe)
+  const roles = (await admin.page(listRoles, {})).data
+  const administratorId = roles.find(({ name }) => name === 'Administrator')?.id ?? ''
+  const powers = { powerless: powerless.token, powerlessId: powerless.id }
+  return { panel, admin, adminId, administratorId, ids, ...powers, next }
 }
 
 export const SIZE = { allocatedMemoryMb: 64, allocatedCpuCores: 0.1, allocatedDiskMb: 64 } as const

@@ -2,6 +2,7 @@ import { mkdtemp, rm } from 'node:fs/promises'
 import type { AddressInfo } from 'node:net'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
+import { accessRoutes } from '../../src/daemon/access/routes.ts'
 import { auditLogRoutes } from '../../src/daemon/audit-log/audit-log.ts'
 import { createCredentials, type LiveCredentials } from '../../src/daemon/auth/credentials.ts'
 import type { AccountDeps } from '../../src/daemon/auth/deps.ts'
@@ -18,6 +19,7 @@ import { createMetrics } from '../../src/daemon/core/metrics.ts'
 import { migrate } from '../../src/daemon/core/migrations.ts'
 import type { Route } from '../../src/daemon/core/route.ts'
 import { openSettings } from '../../src/daemon/core/settings.ts'
+import type { Mail, Mailer } from '../../src/daemon/mail/mailer.ts'
 import { roleRoutes } from '../../src/daemon/users/roles.ts'
 import { userRoutes } from '../../src/daemon/users/users.ts'
 import { createApiKey } from '../../src/shared/api/api-keys.ts'
@@ -49,6 +51,9 @@ export interface AccountsDoor {
   readonly deps: AccountDeps
   /** A client with this token, calling from this address. */
   client(token?: string, ip?: string): Client
+  /** The mails that went out, and whether any go. */
+  readonly mails: readonly Mail[]
+  readonly post: { configured: boolean; works: boolean }
   /** The daemon's log so far. */
   logged(): string
   close(): Promise<void>
@@ -67,7 +72,26 @@ export async function openAccountsDoor(more: readonly Route[] = []): Promise<Acc
   const destination = { write: (line: string): void => void lines.push(line) }
   const log = createLog({ level: 'debug', format: 'json', destination })
   const credentials = createCredentials({ db, clock, log })
-  const deps = { db, bus, clock, settings, credentials, audit: createAudit(bus, clock), passwords: createPasswords() }
+  const mails: Mail[] = []
+  const post = { configured: false, works: true }
+  const mailer: Mailer = {
+    isConfigured: () => post.configured,
+    send: async (mail) => {
+      if (!post.works) throw new Error('the mail server is away')
+      mails.push(mail)
+    },
+  }
+  const publicUrl = (): string => 'https://panel.example.org'
+  const account = {
+    db,
+    bus,
+    clock,
+    settings,
+    credentials,
+    audit: createAudit(bus, clock),
+    passwords: createPasswords(),
+  }
+  const deps = { ...account, mailer, publicUrl, log }
   const stopping = new AbortController()
   const door = await createDoor({
     ...deps,
@@ -79,8 +103,16 @@ export async function openAccountsDoor(more: readonly Route[] = []): Promise<Acc
     tls: undefined,
   })
   const gate = createSetupGate(SETUP_TOKEN)
-  const routes = [...authRoutes({ ...deps, gate }), ...userRoutes(deps), ...roleRoutes(deps), ...auditLogRoutes(deps)]
-  routes.push(...more)
+  const isOnline = (): boolean => false
+  const facts = { isOnline, figures: () => undefined }
+  const routes = [
+    ...authRoutes({ ...deps, gate }),
+    ...userRoutes(deps),
+    ...roleRoutes(deps),
+    ...accessRoutes({ ...deps, isOnline, facts }),
+    ...auditLogRoutes(deps),
+    ...more,
+  ]
   for (const route of routes) addRoute(door, route)
   await door.app.listen({ host: '127.0.0.1', port: 0 })
   const { port } = door.app.server.address() as AddressInfo // it listens on a port
@@ -93,6 +125,8 @@ export async function openAccountsDoor(more: readonly Route[] = []): Promise<Acc
     deps,
     client: (token, ip = '192.0.2.1') =>
       createClient({ baseUrl: url, token, fetch, headers: { 'x-forwarded-for': ip } }),
+    mails,
+    post,
     logged: () => lines.join(''),
     close: async () => {
       stopping.abort()

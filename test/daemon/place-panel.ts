@@ -17,6 +17,7 @@ import { createMetrics } from '../../src/daemon/core/metrics.ts'
 import { migrate } from '../../src/daemon/core/migrations.ts'
 import { openSettings } from '../../src/daemon/core/settings.ts'
 import { locationRoutes } from '../../src/daemon/locations/routes.ts'
+import { noMailer } from '../../src/daemon/mail/send.ts'
 import { createNodeKeys, type NodeKeys } from '../../src/daemon/nodes/keys.ts'
 import { nodeRoutes } from '../../src/daemon/nodes/routes.ts'
 import type { HealthReport } from '../../src/daemon/nodes/stats.ts'
@@ -73,7 +74,7 @@ export async function startPlacePanel(): Promise<PlacePanel> {
   const gate = createSetupGate('the-setup-token-of-the-tests')
   const routes = [
     ...authRoutes({ ...core, gate }),
-    ...userRoutes(core),
+    ...userRoutes({ ...core, mailer: noMailer, publicUrl: () => url }),
     ...auditLogRoutes(core),
     ...locationRoutes({ ...core, isOnline }),
     ...templateRoutes(core),

@@ -102,13 +102,3 @@ export const listPermissions: Action = async (run) => {
     })
   await run.out.list(mine === undefined ? rows : rows.filter(({ id }) => mine.has(id) || mine.has('*')), PERMISSIONS)
 }
-
-const ROLES = view<api.Role>([
-  column('NAME', (row) => row.name),
-  column('USERS', (row) => row.userCount),
-  column('PERMISSIONS', (row) => (row.permissions.includes('*') ? 'everything' : row.permissions.length)),
-  column('ID', (row) => row.id),
-  wide('DESCRIPTION', (row) => row.description),
-])
-
-export const listRoles = listAction(api.listRoles, ROLES)

@@ -1,6 +1,7 @@
 import { z } from 'zod'
 import { isDeclared } from '../../shared/contract.ts'
 import { PanelError } from '../../shared/errors.ts'
+import { now } from '../../shared/time.ts'
 import type { Caller } from './caller.ts'
 import type { Door } from './http.ts'
 import { parsePart } from './http-errors.ts'
@@ -98,7 +99,7 @@ async function recheck(
   if (present === 'expired') return connection.fail('auth_expired', { code: 'AUTH_EXPIRED' })
   if (present === 'unknown') return connection.fail('auth_failed', { code: 'UNAUTHENTICATED' })
   try {
-    await permit(deps.db.read, access, present, params)
+    await permit({ q: deps.db.read, now: now(deps.clock) }, access, present, params)
   } catch (error) {
     if (!(error instanceof PanelError)) throw error
     connection.fail('permission_denied', { code: 'PERMISSION_DENIED' })

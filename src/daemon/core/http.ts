@@ -13,7 +13,7 @@ import { z } from 'zod'
 import { type Endpoint, isDeclared, type StreamEndpoint } from '../../shared/contract.ts'
 import { ERRORS, type ErrorCode, PanelError } from '../../shared/errors.ts'
 import { newIdSuffix } from '../../shared/ids.ts'
-import type { Clock } from '../../shared/time.ts'
+import { type Clock, now } from '../../shared/time.ts'
 import type { Caller, Credentials } from './caller.ts'
 import type { Db } from './db.ts'
 import { answer, send, sendRaw } from './http-answers.ts'
@@ -106,7 +106,7 @@ export async function createDoor(deps: HttpDeps): Promise<Door> {
       if (deps.stopping.aborted) throw new PanelError('SHUTTING_DOWN', 'The daemon is stopping; try again in a moment')
       known.set(request, await identify(deps, limits, endpoint, request))
       const params = request.params as Record<string, string> // find-my-way gives exactly this
-      await permit(deps.db.read, endpoint.access, known.get(request)?.caller, params)
+      await permit({ q: deps.db.read, now: now(deps.clock) }, endpoint.access, known.get(request)?.caller, params)
     },
     context: (_, request, reply) => makeContext(deps, known.get(request)?.caller, request, reply),
   }
@@ -170,7 +170,12 @@ async function permitByBody(
 ): Promise<void> {
   if (typeof endpoint.access === 'string' || !('serverByBody' in endpoint.access) || caller === undefined) return
   const { serverId } = input.params as { serverId: string } // every serverByBody path has :serverId
-  await permitServer(deps.db.read, caller, serverId, endpoint.access.serverByBody.exact(input.body))
+  await permitServer(
+    { q: deps.db.read, now: now(deps.clock) },
+    caller,
+    serverId,
+    endpoint.access.serverByBody.exact(input.body),
+  )
 }
 
 async function identify(

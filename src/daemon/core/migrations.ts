@@ -1,6 +1,7 @@
 import { mkdir, open, readdir, rename, rm } from 'node:fs/promises'
 import { dirname, join } from 'node:path'
 import { firstSchema } from './migrations/0001-first-schema.ts'
+import { access } from './migrations/0002-access.ts'
 import { Connection } from './sqlite/connection.ts'
 
 /** One step of the schema: a script that takes version `id` - 1 to `id`. Steps are never edited once released. */
@@ -11,7 +12,7 @@ export interface Migration {
 }
 
 /** All steps in order. */
-export const MIGRATIONS: readonly Migration[] = [firstSchema]
+export const MIGRATIONS: readonly Migration[] = [firstSchema, access]
 
 /** The newest version that this program knows. */
 export const SCHEMA_VERSION = MIGRATIONS.length
@@ -19,9 +20,9 @@ export const SCHEMA_VERSION = MIGRATIONS.length
 /** The database was written by a newer program; this one must not touch it. */
 export class NewerDatabaseError extends Error {
   override readonly name = 'NewerDatabaseError'
-  constructor(file: string, version: number) {
+  constructor(file: string, version: number, known: number) {
     super(
-      `the database ${file} has schema version ${version}, this panel knows versions up to ${SCHEMA_VERSION}: ` +
+      `the database ${file} has schema version ${version}, this panel knows versions up to ${known}: ` +
         'start the newer panel, or restore the snapshot that its upgrade made',
     )
   }
@@ -43,7 +44,7 @@ export async function migrate(
   try {
     const [row] = await connection.all('PRAGMA user_version')
     const from = Number(row?.['user_version'] ?? 0)
-    if (from > migrations.length) throw new NewerDatabaseError(file, from)
+    if (from > migrations.length) throw new NewerDatabaseError(file, from, migrations.length)
     if (from === migrations.length) return { from, to: from, snapshot: undefined }
     const snapshot = from === 0 ? undefined : await takeSnapshot(connection, file, from)
     await connection.exec('PRAGMA journal_mode = WAL; PRAGMA synchronous = FULL')

@@ -1,7 +1,9 @@
 import { type ExpressionBuilder, type SelectQueryBuilder, sql } from 'kysely'
 import type { ServerStatus } from '../../shared/server-life.ts'
+import type { IsoTime } from '../../shared/time.ts'
 import { prepared, type Queries } from '../core/db.ts'
 import type { Visibility } from '../core/permit.ts'
+import { assignedNodes } from '../core/relations.ts'
 import type { Schema } from '../core/schema.ts'
 
 const SERVER_COLUMNS = [
@@ -142,12 +144,25 @@ function sortColumn(sort: ServerFilter['sort']) {
   return sort === 'name' ? sql<string>`lower(server.name)` : sql<string>`${sql.ref(`server.${sort}`)}`
 }
 
-function visible(where: ExpressionBuilder<Schema, 'server'>, visibility: Exclude<Visibility, 'all'>) {
+function visible(where: ExpressionBuilder<Schema, 'server'>, { ids, related }: Exclude<Visibility, 'all'>) {
+  const named = ids.length === 0 ? [] : [where('server.id', 'in', [...ids])]
+  if (related === null) return where.or([...named, sql<boolean>`1 = 0`])
   return where.or([
-    ...(visibility.ownerId === null ? [] : [where('server.ownerId', '=', visibility.ownerId)]),
-    ...(visibility.ids.length === 0 ? [] : [where('server.id', 'in', [...visibility.ids])]),
-    sql<boolean>`1 = 0`,
+    ...named,
+    where('server.ownerId', '=', related.userId),
+    where('server.id', 'in', grantedServers(where, related)),
+    where('server.nodeId', 'in', assignedNodes(related)),
   ])
+}
+
+/** The servers that the user was granted to read. */
+function grantedServers(where: ExpressionBuilder<Schema, 'server'>, { userId, now }: { userId: string; now: IsoTime }) {
+  return where
+    .selectFrom('serverAccess')
+    .select('serverAccess.serverId')
+    .where('serverAccess.userId', '=', userId)
+    .where((eb) => eb.or([eb('serverAccess.expiresAt', 'is', null), eb('serverAccess.expiresAt', '>', now)]))
+    .where('serverAccess.permissions', 'like', '%"server.read"%')
 }
 
 /** The status of `serverStatus` (shared/server-life.ts) in SQL, for filters and order; a test compares the two. */

@@ -1,10 +1,11 @@
 import { z } from 'zod'
 import type { Server } from '../../shared/api/servers.ts'
 import type { NewTemplate } from '../../shared/api/templates.ts'
-import { grants } from '../../shared/permissions.ts'
+import { grants, type Permission } from '../../shared/permissions.ts'
 import { type PowerState, type ServerStatus, serverStatus } from '../../shared/server-life.ts'
 import type { Caller } from '../core/caller.ts'
-import { permissionsOnServer } from '../core/permit.ts'
+import { permissionsOnServers } from '../core/permit.ts'
+import type { At, Rooted } from '../core/relations.ts'
 import type { FiguresNow } from './figures.ts'
 import type { ServerRow } from './repo.ts'
 
@@ -37,25 +38,36 @@ export function environmentOf(row: Pick<ServerRow, 'environment'>): Record<strin
   return Environment.parse(JSON.parse(row.environment))
 }
 
-/** A server as the API answers it to this caller; values of secret variables are masked. */
-export function toServer(row: ServerRow, caller: Caller, facts: ViewFacts): z.input<typeof Server> {
-  return viewOf(row, definitionOf(row), caller, facts)
+/** Who looks, with what he may do with the servers that he looks at. */
+export interface Viewer {
+  readonly caller: Caller
+  readonly permissions: (server: Rooted) => Permission[]
+}
+
+/** The caller as the viewer of these servers. */
+export async function viewerOf(at: At, caller: Caller, servers: readonly Rooted[]): Promise<Viewer> {
+  return { caller, permissions: await permissionsOnServers(at, caller, servers) }
+}
+
+/** A server as the API answers it to this viewer; values of secret variables are masked. */
+export function toServer(row: ServerRow, viewer: Viewer, facts: ViewFacts): z.input<typeof Server> {
+  return viewOf(row, definitionOf(row), viewer, facts)
 }
 
 /** Servers of one read, as `toServer` shows each; a template that several share is parsed once. */
-export function toServers(rows: readonly ServerRow[], caller: Caller, facts: ViewFacts): z.input<typeof Server>[] {
+export function toServers(rows: readonly ServerRow[], viewer: Viewer, facts: ViewFacts): z.input<typeof Server>[] {
   const templates = new Map<string, ReturnType<typeof definitionOf>>()
   return rows.map((row) => {
     const template = templates.get(row.templateId) ?? definitionOf(row)
     templates.set(row.templateId, template)
-    return viewOf(row, template, caller, facts)
+    return viewOf(row, template, viewer, facts)
   })
 }
 
 function viewOf(
   row: ServerRow,
   template: ReturnType<typeof definitionOf>,
-  caller: Caller,
+  { caller, permissions }: Viewer,
   facts: ViewFacts,
 ): z.input<typeof Server> {
   const figures = figuresOf(row, facts)
@@ -120,7 +132,7 @@ function viewOf(
     },
     location: { id: row.locationId, name: row.locationName },
     connection: { host: row.ip, port: row.port },
-    effectivePermissions: permissionsOnServer(caller, row),
+    effectivePermissions: permissions(row),
     cpuPercent: figures.cpuPercent,
     memoryUsageMb: figures.memoryUsageMb,
     diskUsageMb: figures.diskUsageMb,

@@ -84,6 +84,11 @@ async function shown(q: Queries, rows: readonly AccountRow[], at: IsoTime) {
           .where('userRole.userId', 'in', ids)
           .orderBy('role.id')
           .execute()
+  const locks = await lockedUntil(
+    q,
+    rows.map((row) => row.email),
+    at,
+  )
   return rows.map((row) => ({
     id: row.id,
     email: row.email,
@@ -93,6 +98,9 @@ async function shown(q: Queries, rows: readonly AccountRow[], at: IsoTime) {
     lastName: row.lastName,
     roles: roles.filter((role) => role.userId === row.id).map(({ id, name }) => ({ id, name })),
     banned: isBanned(row, at),
+    banReason: isBanned(row, at) ? row.banReason : null,
+    banExpires: isBanned(row, at) ? row.banExpires : null,
+    lockedUntil: locks.get(row.email) ?? null,
     emailVerified: row.emailVerified === 1,
     hasPassword: row.passwordHash !== null,
     lastSuccessfulLogin: row.lastSuccessfulLogin,
@@ -100,4 +108,17 @@ async function shown(q: Queries, rows: readonly AccountRow[], at: IsoTime) {
     createdAt: row.createdAt,
     updatedAt: row.updatedAt,
   }))
+}
+
+/** Until when each of the addresses is locked out somewhere. */
+async function lockedUntil(q: Queries, emails: readonly string[], at: IsoTime): Promise<Map<string, IsoTime>> {
+  if (emails.length === 0) return new Map()
+  const rows = await q
+    .selectFrom('authLockout')
+    .select(['email', 'lockedUntil'])
+    .where('email', 'in', emails)
+    .where('lockedUntil', '>', at)
+    .orderBy('lockedUntil')
+    .execute()
+  return new Map(rows.flatMap(({ email, lockedUntil: until }) => (until === null ? [] : [[email, until]])))
 }
