@@ -274,6 +274,85 @@ describe('every command against a real daemon and agent', () => {
     expect(JSON.stringify(all)).not.toContain('mrp_secret')
   })
 
+  it('accounts and roles: invite, edit, ban, members, reasons, deletion', async () => {
+    expect(await ok(['roles', 'presets', '-o', 'name'])).toContain('support')
+    await ok(['roles', 'create', '--name', 'crew', '--preset', 'support', '--permission', 'apikey.manage'])
+    await ok(['roles', 'edit', 'crew', '--description', 'the crew'])
+    await ok(['roles', 'grant', 'crew', '--permission', 'backup.read'])
+    await ok(['roles', 'revoke', 'crew', '--permission', 'backup.read'])
+    await refused(7, ['roles', 'edit', 'Administrator', '--name', 'root'])
+
+    const token = await ok(['users', 'invite', '--email', 'amy@example.org', '--role', 'User'])
+    const [tokenFile, secret] = [join(panel.home, 'amy.token'), join(panel.home, 'amy.password')]
+    await writeFile(tokenFile, token)
+    await writeFile(secret, PASSWORD)
+    const accept = ['users', 'accept-invite', '--url', panel.url, '--token-file', tokenFile, '--username', 'amy']
+    await ok([...accept, '--password-file', secret, '--name', 'amy'], BY_CONTEXT)
+    await refused(6, [...accept, '--password-file', secret], BY_CONTEXT)
+    expect(await json(['whoami', '--context', 'amy'], BY_CONTEXT)).toMatchObject({ username: 'amy' })
+    await ok(['roles', 'members', 'crew', '--add', 'amy'])
+    expect(await json(['roles', 'view', 'crew'])).toMatchObject({
+      description: 'the crew',
+      users: [{ username: 'amy' }],
+    })
+    expect(await ok(['users', 'roles', 'amy', '-o', 'name'])).toContain('crew')
+    await refused(7, ['roles', 'delete', 'crew', '--yes'])
+    expect(await ok(['permissions', 'explain', 'server.read', '--user', 'amy'])).toContain('role crew has server.read')
+    expect((await run(['permissions', 'explain', 'server.start', '--user', 'amy'])).code).toBe(5)
+    const why = await panel.run(['auth', 'can-i', 'server.read', '--why', '--context', 'amy'], BY_CONTEXT)
+    expect(why).toMatchObject({ code: 0, stdout: 'yes\n', stderr: expect.stringContaining('role crew') })
+    await ok(['roles', 'members', 'crew', '--remove', 'amy'])
+
+    await ok(['users', 'edit', 'amy', '--first-name', 'Amy', '--no-roles'])
+    expect(await json(['users', 'view', 'amy'])).toMatchObject({ firstName: 'Amy', roles: [] })
+    await ok(['users', 'ban', 'amy', '--reason', 'noise', '--expires', '1h'])
+    await refused(4, ['whoami', '--context', 'amy'], BY_CONTEXT)
+    await ok(['users', 'unban', 'amy'])
+    await ok(['users', 'unlock', 'amy'])
+    await ok(['users', 'edit', 'amy', '--password-stdin'], { input: `${PASSWORD}3` })
+    const again = ['login', panel.url, '--username', 'amy', '--password-stdin', '--name', 'amy']
+    await ok(again, { ...BY_CONTEXT, input: `${PASSWORD}3` })
+
+    await ok(['nodes', 'assign', 'box', '--user', 'amy', '--expires', '1h'])
+    expect(await ok(['nodes', 'assignments', 'box', '-o', 'name'])).toBe('amy\n')
+    expect(await ok(['users', 'nodes', 'amy', '-o', 'name'])).toBe('box\n')
+    expect(await ok(['nodes', 'accessible', '--context', 'amy', '-o', 'name'], BY_CONTEXT)).toBe('box\n')
+    await ok(['nodes', 'unassign', 'box', '--user', 'amy'])
+    await ok(['nodes', 'assign', '--every', '--role', 'crew'])
+    expect(await ok(['roles', 'nodes', 'crew', '-o', 'name'])).toContain('box')
+    await ok(['nodes', 'unassign', '--every', '--role', 'crew'])
+    await ok(['roles', 'delete', 'crew', '--yes'])
+  })
+
+  it('members of a server, invitations to it, its owner', async () => {
+    expect(await ok(['access', 'presets', '-o', 'name'])).toContain('readOnly')
+    await ok(['access', 'grant', 'demo', '--user', 'amy', '--preset', 'readOnly', '--expires', '1h'])
+    expect(await json(['access', 'list', 'demo'])).toMatchObject([{ user: { username: 'amy' } }])
+    expect(await ok(['users', 'servers', 'amy', '-o', 'csv'])).toContain('member')
+    await ok(['access', 'revoke', 'demo', '--user', 'amy', '--yes'])
+
+    const file = join(panel.home, 'invite.token')
+    const invite = async (email: string): Promise<void> =>
+      writeFile(file, await ok(['invites', 'create', 'demo', '--email', email, '--permission', 'server.read']))
+    await invite('amy@example.org')
+    expect(await json(['invites', 'view', '--token-file', file])).toMatchObject({ serverName: 'demo' })
+    await ok(['invites', 'accept', '--token-file', file, '--context', 'amy'], BY_CONTEXT)
+    expect(await ok(['servers', 'list', '--context', 'amy', '-o', 'name'], BY_CONTEXT)).toBe('demo\n')
+    await invite('zoe@example.org')
+    const register = ['invites', 'register', '--url', panel.url, '--token-file', file, '--username', 'zoe']
+    await ok([...register, '--password-stdin', '--name', 'zoe'], { ...BY_CONTEXT, input: PASSWORD })
+    await invite('kim@example.org')
+    const [open] = await json(['invites', 'list', 'demo'])
+    await ok(['invites', 'cancel', 'demo', '--invite', open.id])
+    await refused(7, ['invites', 'view', '--token-file', file])
+
+    await ok(['servers', 'transfer-ownership', 'demo', '--to', 'zoe', '--yes'])
+    await refused(7, ['users', 'delete', 'zoe', '--yes'])
+    await ok(['users', 'delete', 'zoe', '--force', '--yes'])
+    await ok(['users', 'delete', 'amy', '--yes'])
+    await ok(['context', 'use', 'eve'], BY_CONTEXT)
+  })
+
   it('tooling', async () => {
     expect(await ok(['api', '/api/servers', '--unwrap', '--jq', '.[].name'])).toBe('demo\n')
     expect(JSON.parse(await ok(['openapi']))).toHaveProperty('openapi', '3.1.0')
