@@ -266,7 +266,7 @@ describe('every command against a real daemon and agent', () => {
     })
     await ok(['settings', 'localization', 'set', '--locale', 'de', '--timezone', 'Europe/Berlin'])
     expect(await json(['settings', 'localization', 'get'])).toMatchObject({ timezone: 'Europe/Berlin' })
-    expect(await ok(['locale', '--jq', '.locale'], { env: { PANEL_TOKEN: '' } })).toBe('"de"\n')
+    expect(await ok(['locale', '--jq', '.locale'], { env: { PANEL_TOKEN: '' } })).toBe('de\n')
     await ok(['settings', 'mod-manager', 'set', '--modrinth-key-stdin'], { input: 'mrp_secret' })
     expect(await json(['settings', 'mod-manager', 'get'])).toMatchObject({ modrinthApiKey: '********' })
     const all: { id: string; value: unknown }[] = await json(['settings', 'list'])

@@ -126,7 +126,12 @@ function transportOptions(server: SmtpServer, password: string | null, ca: strin
     socketTimeout: IDLE_MS,
     // Ends before the time-out above, which would be told as a failure.
     idleTimeout: IDLE_MS / 2,
-    tls: { minVersion: 'TLSv1.2' as const, ...(ca === undefined ? {} : { ca: [...rootCertificates, ca] }) },
+    tls: {
+      minVersion: 'TLSv1.2' as const,
+      // Where TLS is not required, whoever stands in between could leave it out altogether: a certificate proves nothing.
+      rejectUnauthorized: secure || requireTls,
+      ...(ca === undefined ? {} : { ca: [...rootCertificates, ca] }),
+    },
     disableFileAccess: true,
     disableUrlAccess: true,
   }

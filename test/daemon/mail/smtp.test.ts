@@ -86,6 +86,18 @@ describe('a test mail', () => {
     expect(mail.received).toHaveLength(1)
   })
 
+  it('goes by STARTTLS where it is offered and not required, whoever has signed the certificate', async () => {
+    const other = await makeCertificate()
+    try {
+      const mail = await server({ cert: other.cert, key: other.key })
+      await configure({ port: mail.port })
+      expect(await send()).toMatchObject({ ok: true })
+      expect(mail.received).toMatchObject([{ secure: true }])
+    } finally {
+      await other.remove()
+    }
+  })
+
   it('needs an address when the account has none', async () => {
     const call = panel.client.call(testSmtpSettings, { body: {} })
     expect(await refusal(call)).toMatchObject({ code: 'VALIDATION_ERROR', fields: ['body.to'] })
