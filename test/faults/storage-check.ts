@@ -94,6 +94,7 @@ async function halves(connection: Connection): Promise<string[]> {
 /** An accepted order is the audit row, the command for the node and the server's generation. */
 async function halfOrders(connection: Connection): Promise<string[]> {
   const ordered = `select json_extract(details, '$.commandId') from audit_log where action = 'server.power'`
+  const told = `select json_extract(data, '$.commandId') as id from event where type = 'server_command_done'`
   return await findings(connection, [
     ['order without its audit row', `select id from command where op = 'restart' and id not in (${ordered})`],
     [
@@ -109,7 +110,27 @@ async function halfOrders(connection: Connection): Promise<string[]> {
       'two orders of one generation',
       'select server_id as id from command group by server_id, generation having count(*) > 1',
     ],
+    [
+      'order whose end is stored and not told',
+      `select id from command where op = 'restart' and ended_at is not null and id not in (${told})`,
+    ],
+    ['order whose end is told twice', `select id from (${told}) group by id having count(*) > 1`],
+    [
+      'order whose end is told and not stored',
+      `select id from command where op = 'restart' and ended_at is null and id in (${told})`,
+    ],
   ])
+}
+
+/** The orders that have no end yet. */
+export async function openOrders(file: string): Promise<string[]> {
+  const connection = await Connection.open(file, 'existing')
+  try {
+    await connection.exec('pragma busy_timeout = 5000')
+    return [...(await ids(connection, "select id from command where op = 'restart' and ended_at is null"))]
+  } finally {
+    await connection.close()
+  }
 }
 
 /** What the last audited edit of a location says is what its row says. */

@@ -2,9 +2,9 @@ import { join } from 'node:path'
 import { expect } from 'vitest'
 import type { Server } from '../../src/shared/api/servers.ts'
 import { pause, until } from '../e2e/wait.ts'
-import type { FaultPanel } from './fault-panel.ts'
+import type { FaultNode, FaultPanel } from './fault-panel.ts'
 import { writeRound } from './mixed-writes.ts'
-import { faultsOf } from './storage-check.ts'
+import { faultsOf, openOrders } from './storage-check.ts'
 import { WriteLedger } from './write-ledger.ts'
 
 const WRITERS = 6
@@ -15,13 +15,19 @@ export interface KillPlan {
   readonly kills: number
 }
 
+/** Games that take orders all the time, and their node. */
+export interface Players {
+  readonly node: FaultNode
+  readonly games: readonly Server[]
+}
+
 /**
  * Writes of all kinds through HTTP while the daemon is killed again and again, every third time once more while it starts.
  * After each start the database must be sound and hold every answered write as a whole.
  */
 export async function writeUnderKills(
   panel: FaultPanel,
-  games: readonly Server[],
+  { node, games }: Players,
   { writes, kills }: KillPlan,
 ): Promise<WriteLedger> {
   const ledger = new WriteLedger(panel)
@@ -38,6 +44,11 @@ export async function writeUnderKills(
   } finally {
     over.abort()
   }
+  // An agent that has met so many absences waits long before it tries again.
+  await panel.killAgent(node)
+  panel.startAgent(node)
+  // Every accepted order comes to an end, and each end is told once.
+  await until('the ends of all orders', async () => (await openOrders(fileOf(panel))).length === 0, 120_000)
   await expectSound(panel, ledger)
   return ledger
 }
@@ -46,7 +57,11 @@ export async function writeUnderKills(
 export async function expectSound(panel: FaultPanel, ledger: WriteLedger): Promise<void> {
   const { answered, present, gone } = ledger
   const promised = { answered: [...answered], present: new Map(present), gone: new Map(gone) }
-  expect(await faultsOf(join(panel.home, 'daemon', 'db', 'panel.db'), promised)).toEqual([])
+  expect(await faultsOf(fileOf(panel), promised)).toEqual([])
+}
+
+function fileOf(panel: FaultPanel): string {
+  return join(panel.home, 'daemon', 'db', 'panel.db')
 }
 
 async function killAgainAndAgain(

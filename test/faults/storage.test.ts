@@ -20,7 +20,7 @@ afterAll(async () => {
 describe('a daemon that is killed in the midst of writes of all kinds', () => {
   it('has every answered one, none half, and a sound database', { timeout: 90_000 }, async () => {
     const game = await panel.makeServer(node, { name: 'game', templateId: await panel.makeTemplate('game', GAME) })
-    const ledger = await writeUnderKills(panel, [game], { writes: 150, kills: 3 })
+    const ledger = await writeUnderKills(panel, { node, games: [game] }, { writes: 150, kills: 3 })
     expect(ledger.answered.length).toBeGreaterThanOrEqual(150)
     expect(ledger.unknown).toBeGreaterThan(0)
     await panel.online(node)

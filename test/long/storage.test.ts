@@ -33,7 +33,7 @@ describe('a daemon that is killed in the midst of 1,000 writes of all kinds', ()
       await panel.makeServer(node, { name: 'one', templateId }),
       await panel.makeServer(node, { name: 'two', templateId }),
     ]
-    const ledger = await writeUnderKills(panel, games, { writes: 1000, kills: 25 })
+    const ledger = await writeUnderKills(panel, { node, games }, { writes: 1000, kills: 25 })
     expect(ledger.answered.length).toBeGreaterThanOrEqual(1000)
     expect(ledger.unknown).toBeGreaterThan(10)
     await panel.online(node)
