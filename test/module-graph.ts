@@ -76,7 +76,8 @@ const SLICES: readonly (readonly string[])[] = [
   ['locations', 'templates'],
   ['servers'],
   ['console', 'events'],
-  ['audit-log', 'system'],
+  ['audit-log', 'system-errors'],
+  ['system'],
 ]
 const DAEMON_PACKAGES = ['@node-rs/argon2', 'kysely', 're2js', 'yaml', 'zod']
 
@@ -124,6 +125,7 @@ const PARTS: readonly Part[] = [
       '@fastify/cookie',
       '@fastify/helmet',
       '@fastify/rate-limit',
+      'csv-stringify',
       'fastify',
       'kysely',
       'pino',

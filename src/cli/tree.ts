@@ -11,6 +11,7 @@ import { nests } from './nests/commands.ts'
 import { nodes } from './nodes/commands.ts'
 import { servers } from './servers/commands.ts'
 import { auth, context, login, logout, setup, whoami } from './session/commands.ts'
+import { systemErrors } from './system-errors/commands.ts'
 import { templates } from './templates/commands.ts'
 import { api, commands, complete, completion, openapi, version } from './tooling/commands.ts'
 import { users } from './users/commands.ts'
@@ -36,6 +37,7 @@ export const tree: readonly (Command | Noun)[] = [
   permissions,
   apiKeys,
   audit,
+  systemErrors,
   up,
   down,
   daemon,

@@ -15,6 +15,7 @@ import type { Config } from './config.ts'
 import { createConsole } from './console/hub.ts'
 import { consoleRoutes, consoleStreams } from './console/routes.ts'
 import { createAudit } from './core/audit.ts'
+import { chainOldRows } from './core/audit-chain.ts'
 import { createBus } from './core/bus.ts'
 import { Cleanup } from './core/cleanup.ts'
 import type { Db } from './core/db.ts'
@@ -27,6 +28,7 @@ import { createMetrics } from './core/metrics.ts'
 import type { Route, StreamRoute } from './core/route.ts'
 import { createVault } from './core/secrets.ts'
 import { openSettings, type Settings } from './core/settings.ts'
+import { createSystemErrors } from './core/system-errors.ts'
 import { eventStreams } from './events/routes.ts'
 import { locationRoutes } from './locations/routes.ts'
 import { createNodeKeys } from './nodes/keys.ts'
@@ -37,6 +39,7 @@ import { createServerLink } from './servers/link.ts'
 import { serverRoutes } from './servers/routes.ts'
 import { addSystemRoutes } from './system/health.ts'
 import { startUpkeep } from './system/upkeep.ts'
+import { systemErrorRoutes } from './system-errors/routes.ts'
 import { templateRoutes } from './templates/routes.ts'
 import { roleRoutes } from './users/roles.ts'
 import { userRoutes } from './users/users.ts'
@@ -64,6 +67,9 @@ export async function createApp({ config, db, clock, log, version, holder }: App
   const settings = await openSettings(db, config.fixed)
   await nameInstallation(db, settings, clock)
   const bus = createBus(db)
+  await chainOldRows(db, log)
+  const systemErrors = createSystemErrors({ db, bus, clock, log })
+  cleanup.add(() => systemErrors.close())
   const audit = createAudit(bus, clock)
   const credentials = createCredentials({ db, clock, log })
   cleanup.add(() => credentials.close())
@@ -73,7 +79,7 @@ export async function createApp({ config, db, clock, log, version, holder }: App
   const keys = createNodeKeys({ db, clock })
   const gate = createSetupGate(config.setupToken)
   const vault = createVault(config.credentialKey)
-  const core = { db, bus, audit, clock, settings, credentials, log, vault }
+  const core = { db, bus, audit, clock, settings, credentials, log, vault, systemErrors }
   let publicUrl = ''
 
   const isOnline = (nodeId: string): boolean => gateway.isOnline(nodeId)
@@ -104,6 +110,8 @@ export async function createApp({ config, db, clock, log, version, holder }: App
     registry: metrics.registry,
     ...(config.trustedProxies.length === 0 ? {} : { addressOf: clientAddress(config.trustedProxies) }),
     verify: (nodeId, key) => keys.verify(nodeId, key),
+    onMishap: (error, { level, nodeId }) =>
+      systemErrors.capture(error, { component: 'gateway', level, metadata: nodeId === undefined ? {} : { nodeId } }),
     handlers: {
       ...nodeLink,
       onEvent: serverLink.onEvent,
@@ -120,9 +128,10 @@ export async function createApp({ config, db, clock, log, version, holder }: App
       onConsole: (nodeId, frame) => console.lines(nodeId, frame),
       onConsoleGap: (nodeId, frame) => console.gap(nodeId, frame),
       onStats: (nodeId, reported) => {
-        figures
-          .report(db.read, nodeId, reported)
-          .catch((err: unknown) => log.error({ err, nodeId }, 'figures could not be read'))
+        figures.report(db.read, nodeId, reported).catch((err: unknown) => {
+          log.error({ err, nodeId }, 'figures could not be read')
+          systemErrors.capture(err, { component: 'figures', metadata: { nodeId } })
+        })
       },
     },
   })
@@ -137,6 +146,7 @@ export async function createApp({ config, db, clock, log, version, holder }: App
     log,
     clock,
     stopping: stopping.signal,
+    systemErrors,
     trustedProxies: config.trustedProxies,
     tls: config.tls,
   })
@@ -144,7 +154,8 @@ export async function createApp({ config, db, clock, log, version, holder }: App
     ...authRoutes({ ...core, passwords, gate }),
     ...userRoutes({ ...core, passwords }),
     ...roleRoutes({ db }),
-    ...auditLogRoutes({ db }),
+    ...auditLogRoutes(core),
+    ...systemErrorRoutes(core),
     ...locationRoutes({ ...core, isOnline }),
     ...templateRoutes(core),
     ...nodeRoutes({ ...core, keys, isOnline, health: (nodeId) => gateway.health(nodeId), publicUrl: () => publicUrl }),

@@ -1,9 +1,11 @@
+import { listAuditLogs } from '../../src/shared/api/admin.ts'
 import { createAllocations, listAllocations } from '../../src/shared/api/allocations.ts'
 import { createApiKey } from '../../src/shared/api/api-keys.ts'
 import { listSessions, login } from '../../src/shared/api/auth.ts'
 import { createLocation } from '../../src/shared/api/locations.ts'
 import { createNode } from '../../src/shared/api/nodes.ts'
 import { createServer, getServer, type Server } from '../../src/shared/api/servers.ts'
+import { listSystemErrors, reportSystemError } from '../../src/shared/api/system-errors.ts'
 import { createNest, createTemplate } from '../../src/shared/api/templates.ts'
 import { createUser } from '../../src/shared/api/users.ts'
 import type { Client } from '../../src/shared/client.ts'
@@ -63,8 +65,12 @@ export async function buildWorld(panel: TestPanel): Promise<World> {
       ...SIZE,
     },
   })
+  const [auditRow] = await admin.call(listAuditLogs, { query: { limit: 1 } })
+  const errorId = await systemError({ admin, next })
   const ids = {
     allocationId: allocations.data[0]?.id ?? '',
+    auditLogId: auditRow?.id ?? '',
+    errorId,
     keyId: key.id,
     locationId: location.id,
     nestId: nest.id,
@@ -91,6 +97,22 @@ export async function signIn(panel: TestPanel, username: string): Promise<{ id: 
 export async function keyWith(panel: TestPanel, permissions: readonly string[]): Promise<string> {
   const body = { name: 'exact', permissions: [...permissions], rateLimitEnabled: false }
   return (await panel.client.call(createApiKey, { body })).key
+}
+
+/** A fresh system error, open. */
+export async function systemError({ admin, next }: Pick<World, 'admin' | 'next'>): Promise<string> {
+  const component = `screen-${'x'.repeat(next())}` // numbers do not tell bugs apart
+  await admin.call(reportSystemError, { body: { component, message: 'it broke' } })
+  let id: string | undefined
+  await until(
+    async () => {
+      const rows = await admin.call(listSystemErrors, { query: { component } })
+      id = rows.find((row) => row.component === `client/${component}`)?.id
+      return id !== undefined
+    },
+    () => 'the system error is written down',
+  )
+  return id ?? ''
 }
 
 /** The path parameters of an endpoint, filled from the world. */

@@ -9,6 +9,8 @@ export const SETTINGS = {
   'setup.completedAt': z.string().nullable().default(null),
   /** Names this installation in event ids; made with the database. */
   'install.epoch': z.string().default(''),
+  /** How long rows of the audit log are kept, in days. */
+  'security.auditRetentionDays': z.int().min(1).default(90),
   'security.lockoutMaxAttempts': z.int().default(5),
   'security.lockoutWindowMinutes': z.int().default(15),
   'security.lockoutDurationMinutes': z.int().default(15),

@@ -2,6 +2,7 @@ import * as api from '../../shared/api/api-keys.ts'
 import { PermissionList } from '../auth/credential-rows.ts'
 import type { Db, Queries } from '../core/db.ts'
 import { parseJson } from '../core/json.ts'
+import { countRows, offsetOf } from '../core/paging.ts'
 import { type Route, route } from '../core/route.ts'
 
 /** The routes of roles. */
@@ -13,10 +14,7 @@ export function roleRoutes(deps: { db: Db }): Route[] {
 }
 
 async function listRoleRows(q: Queries, { page, limit }: { page: number; limit: number }) {
-  const { total } = await q
-    .selectFrom('role')
-    .select((eb) => eb.fn.countAll<number>().as('total'))
-    .executeTakeFirstOrThrow()
+  const total = await countRows(q, q.selectFrom('role'))
   const rows = await q
     .selectFrom('role')
     .select(['id', 'name', 'description', 'permissions', 'createdAt', 'updatedAt'])
@@ -29,12 +27,12 @@ async function listRoleRows(q: Queries, { page, limit }: { page: number; limit: 
     )
     .orderBy('name')
     .limit(limit)
-    .offset((page - 1) * limit)
+    .offset(offsetOf({ page, limit }))
     .execute()
   const items = rows.map((row) => ({
     ...row,
     permissions: parseJson(PermissionList, row.permissions),
     userCount: Number(row.userCount),
   }))
-  return { items, total: Number(total) }
+  return { items, total }
 }

@@ -35,6 +35,8 @@ export interface SessionDoors {
   readonly version: string
   readonly handlers: GatewayHandlers
   readonly metrics: GatewayMetrics
+  /** Told of bugs, beside the log. */
+  onMishap(error: unknown): void
   /** The handshake is over; resolves when that is written down. */
   ready(): Promise<void>
 }
@@ -66,7 +68,17 @@ export class Session {
     const { db, clock, log, handlers, metrics } = doors
     this.#requests = new PendingRequests(clock, (id, request) => this.send({ type: 'request', id, request }))
     const count = (kind: 'sent' | 'resent'): void => metrics.command(kind)
-    this.#pump = new CommandPump({ nodeId, db, clock, log, handlers, count, send: (frame) => this.send(frame) })
+    const { onMishap } = doors
+    this.#pump = new CommandPump({
+      nodeId,
+      db,
+      clock,
+      log,
+      handlers,
+      count,
+      onMishap,
+      send: (frame) => this.send(frame),
+    })
   }
 
   get ready(): boolean {
@@ -190,6 +202,7 @@ export class Session {
           accepted: (ids) => this.#pump.accepted(ids),
           pause: (paused) => (paused ? this.#pause() : this.#resume()),
           failed: (error) => this.#fail(error),
+          onMishap: this.#doors.onMishap,
         },
         known.eventAck,
       )
@@ -248,6 +261,7 @@ export class Session {
       { nodeId: this.nodeId, err: error },
       'what a node sent could not be stored, it is asked to connect anew',
     )
+    this.#doors.onMishap(error)
     this.close(1011, { error: 'INTERNAL_ERROR', message: 'The daemon could not store what was sent; connect again' })
   }
 
