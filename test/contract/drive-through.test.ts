@@ -71,6 +71,7 @@ async function repeats(endpoint: Endpoint, valid: Valid, first: Reply): Promise<
     return
   }
   expect([again.status, again.text]).toEqual([first.status, first.text])
+  if ('none' in endpoint.audit) return // what has written nothing may be done again
   expect([first.headers.get('idempotency-replayed'), again.headers.get('idempotency-replayed')]).toEqual([null, 'true'])
   expect(await auditActions(endpoint, valid, 'again')).toEqual([])
   if (!isDeclared(endpoint.body)) return

@@ -14,6 +14,7 @@ const all = [...endpoints, ...streams]
 /** The code for a path parameter that names nothing. */
 const MISSING: Readonly<Record<string, ErrorCode>> = {
   allocationId: 'ALLOCATION_NOT_FOUND',
+  errorId: 'ADMIN_SYSTEM_ERROR_NOT_FOUND',
   keyId: 'API_KEY_NOT_FOUND',
   locationId: 'LOCATION_NOT_FOUND',
   nestId: 'NEST_NOT_FOUND',

@@ -11,7 +11,7 @@ import { createSetupGate } from '../../src/daemon/auth/setup.ts'
 import { createAudit } from '../../src/daemon/core/audit.ts'
 import { createBus } from '../../src/daemon/core/bus.ts'
 import { type Db, openDb } from '../../src/daemon/core/db.ts'
-import { addRoute, createDoor } from '../../src/daemon/core/http.ts'
+import { addRoute, createDoor, type Door } from '../../src/daemon/core/http.ts'
 import { createIdempotency } from '../../src/daemon/core/idempotency.ts'
 import { createLog } from '../../src/daemon/core/log.ts'
 import { createMetrics } from '../../src/daemon/core/metrics.ts'
@@ -42,6 +42,8 @@ export interface MovableClock extends Clock {
 export interface AccountsDoor {
   readonly url: string
   readonly db: Db
+  /** The file of the database. */
+  readonly file: string
   readonly clock: MovableClock
   readonly credentials: LiveCredentials
   /** What the routes work with. */
@@ -53,7 +55,10 @@ export interface AccountsDoor {
   close(): Promise<void>
 }
 
-export async function openAccountsDoor(): Promise<AccountsDoor> {
+/** Adds routes of other slices to the door. */
+type MoreRoutes = (door: Door, deps: AccountDeps) => void
+
+export async function openAccountsDoor(options: { more?: MoreRoutes } = {}): Promise<AccountsDoor> {
   const folder = await mkdtemp(join(tmpdir(), 'panel-accounts-'))
   const file = join(folder, 'panel.db')
   await migrate(file)
@@ -79,12 +84,14 @@ export async function openAccountsDoor(): Promise<AccountsDoor> {
   const gate = createSetupGate(SETUP_TOKEN)
   const routes = [...authRoutes({ ...deps, gate }), ...userRoutes(deps), ...roleRoutes(deps), ...auditLogRoutes(deps)]
   for (const route of routes) addRoute(door, route)
+  options.more?.(door, deps)
   await door.app.listen({ host: '127.0.0.1', port: 0 })
   const { port } = door.app.server.address() as AddressInfo // it listens on a port
   const url = `http://127.0.0.1:${port}`
   return {
     url,
     db,
+    file,
     clock,
     credentials,
     deps,
@@ -102,8 +109,10 @@ export async function openAccountsDoor(): Promise<AccountsDoor> {
 }
 
 /** A door whose setup is done, with the administrator's session. */
-export async function openSetUpDoor(): Promise<AccountsDoor & { admin: Client; adminId: string }> {
-  const door = await openAccountsDoor()
+export async function openSetUpDoor(
+  options: { more?: MoreRoutes } = {},
+): Promise<AccountsDoor & { admin: Client; adminId: string }> {
+  const door = await openAccountsDoor(options)
   const made = await door.client().call(completeSetup, {
     body: { setupToken: SETUP_TOKEN, email: 'root@example.org', username: 'root', password: PASSWORD },
   })

@@ -20,9 +20,9 @@ export const SCHEMA_VERSION = MIGRATIONS.length
 /** The database was written by a newer program; this one must not touch it. */
 export class NewerDatabaseError extends Error {
   override readonly name = 'NewerDatabaseError'
-  constructor(file: string, version: number) {
+  constructor(file: string, version: number, known: number) {
     super(
-      `the database ${file} has schema version ${version}, this panel knows versions up to ${SCHEMA_VERSION}: ` +
+      `the database ${file} has schema version ${version}, this panel knows versions up to ${known}: ` +
         'start the newer panel, or restore the snapshot that its upgrade made',
     )
   }
@@ -43,7 +43,7 @@ export async function migrate(
   try {
     const [row] = await connection.all('PRAGMA user_version')
     const from = Number(row?.['user_version'] ?? 0)
-    if (from > migrations.length) throw new NewerDatabaseError(file, from)
+    if (from > migrations.length) throw new NewerDatabaseError(file, from, migrations.length)
     if (from === migrations.length) return { from, to: from, snapshot: undefined }
     const snapshot = from === 0 ? undefined : await takeSnapshot(connection, file, from)
     await connection.exec('PRAGMA journal_mode = WAL; PRAGMA synchronous = FULL')

@@ -108,6 +108,5 @@ export const reportSystemError = defineEndpoint({
   }),
   response: NoData,
   status: 202,
-  bodyLimit: 128 * 1024,
   audit: { none: 'it changes nothing; what is reported is a system error with its reporter' },
 })
