@@ -6,9 +6,9 @@ import { pruneErrors } from '../../src/daemon/system-errors/repo.ts'
 import { systemErrorRoutes } from '../../src/daemon/system-errors/routes.ts'
 import { listAuditLogs } from '../../src/shared/api/admin.ts'
 import * as api from '../../src/shared/api/system-errors.ts'
-import { now, systemClock } from '../../src/shared/time.ts'
+import { isoTime, systemClock } from '../../src/shared/time.ts'
 import { startPanel, type TestPanel } from '../panel.ts'
-import { DAY, openSetUpDoor, person, refusal } from './accounts-door.ts'
+import { HOUR, openSetUpDoor, person, refusal } from './accounts-door.ts'
 
 type Door = Awaited<ReturnType<typeof openSetUpDoor>>
 
@@ -137,14 +137,14 @@ describe('a system error', () => {
     capture('alpha one', 'warn')
     capture('alpha two', 'error')
     await door.errors.written()
-    door.clock.advance(DAY)
+    door.clock.advance(HOUR)
     capture('beta', 'warn')
     const names = async (query: Parameters<typeof list>[0]) => (await list(query)).map(({ component }) => component)
     expect(await names({})).toEqual(['beta', expect.stringContaining('alpha'), expect.stringContaining('alpha')])
     expect(await names({ level: 'warn' })).toEqual(['beta', 'alpha one'])
     expect((await names({ component: 'ALPHA' })).sort()).toEqual(['alpha one', 'alpha two'])
     expect(await names({ search: 'of beta' })).toEqual(['beta'])
-    const middle = new Date(door.clock.nowMs() - DAY / 2).toISOString()
+    const middle = new Date(door.clock.nowMs() - HOUR / 2).toISOString()
     expect(await names({ from: middle })).toEqual(['beta'])
     const resolve = async (body: Parameters<typeof door.admin.call<typeof api.resolveSystemErrors>>[1]) =>
       (await door.admin.call(api.resolveSystemErrors, body)).resolved
@@ -152,7 +152,7 @@ describe('a system error', () => {
     expect(await resolve({ body: { level: 'warn', to: middle } })).toBe(0)
     expect(await resolve({ body: {} })).toBe(2)
     expect(await names({ resolved: 'false' })).toEqual([])
-    await pruneErrors(door.db, now(door.clock))
+    await pruneErrors(door.db, isoTime(Date.parse(middle)))
     expect(await names({})).toEqual(['beta'])
   })
 
@@ -164,10 +164,7 @@ describe('a system error', () => {
     expect(await list()).toMatchObject([{ component: 'client/http', count: 30, userId: ann.id, level: 'error' }])
     expect(await refusal(ann.call(api.listSystemErrors, { query: {} }))).toMatchObject({ code: 'PERMISSION_DENIED' })
     const large = { component: 'a', message: 'b', metadata: { text: 'x'.repeat(60_000) } }
-    expect(await refusal(door.admin.call(api.reportSystemError, { body: large }))).toMatchObject({
-      code: 'VALIDATION_ERROR',
-      details: [{ field: 'body.metadata' }],
-    })
+    await expect(door.admin.call(api.reportSystemError, { body: large })).rejects.toThrow('body.metadata')
   })
 
   it('is exported', async () => {

@@ -69,7 +69,7 @@ export const audit = noun({
       options: [{ flags: '--expect <proof>', summary: 'a row and its hash as an earlier run told them' }],
       examples: [
         'panel audit verify',
-        'panel audit verify --expect "$(cat proof)"',
+        'panel audit verify --expect 1204:60303ae22b998861bce3b28f33eec1be758a213c86c93c076dbe9f558c11c752',
         'panel audit verify -o json --jq .proof',
       ],
       endpoints: ['audit.verify'],
