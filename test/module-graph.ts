@@ -77,7 +77,8 @@ const SLICES: readonly (readonly string[])[] = [
   ['locations', 'templates'],
   ['servers'],
   ['access', 'console', 'events'],
-  ['audit-log', 'system'],
+  ['audit-log', 'system-errors'],
+  ['system'],
 ]
 const DAEMON_PACKAGES = ['@node-rs/argon2', 'kysely', 'nodemailer', 're2js', 'yaml', 'zod']
 
@@ -125,6 +126,7 @@ const PARTS: readonly Part[] = [
       '@fastify/cookie',
       '@fastify/helmet',
       '@fastify/rate-limit',
+      'csv-stringify',
       'fastify',
       'kysely',
       'pino',

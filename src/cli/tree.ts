@@ -14,6 +14,7 @@ import { roles } from './roles/commands.ts'
 import { servers } from './servers/commands.ts'
 import { auth, context, login, logout, setup, whoami } from './session/commands.ts'
 import { locale, settings } from './settings/commands.ts'
+import { systemErrors } from './system-errors/commands.ts'
 import { templates } from './templates/commands.ts'
 import { api, commands, complete, completion, openapi, version } from './tooling/commands.ts'
 import { users } from './users/commands.ts'
@@ -43,6 +44,7 @@ export const tree: readonly (Command | Noun)[] = [
   apiKeys,
   audit,
   settings,
+  systemErrors,
   up,
   down,
   daemon,

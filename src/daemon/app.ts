@@ -17,6 +17,7 @@ import type { Config } from './config.ts'
 import { createConsole } from './console/hub.ts'
 import { consoleRoutes, consoleStreams } from './console/routes.ts'
 import { createAudit } from './core/audit.ts'
+import { chainOldRows } from './core/audit-chain.ts'
 import { createBus } from './core/bus.ts'
 import { Cleanup } from './core/cleanup.ts'
 import type { Db } from './core/db.ts'
@@ -29,6 +30,7 @@ import { createMetrics } from './core/metrics.ts'
 import type { Route, StreamRoute } from './core/route.ts'
 import { createVault } from './core/secrets.ts'
 import { openSettings, type Settings } from './core/settings.ts'
+import { createSystemErrors } from './core/system-errors.ts'
 import { eventStreams } from './events/routes.ts'
 import { locationRoutes } from './locations/routes.ts'
 import { createSmtpMailer } from './mail/smtp-mailer.ts'
@@ -41,6 +43,7 @@ import { serverRoutes } from './servers/routes.ts'
 import { settingsRoutes } from './settings/routes.ts'
 import { addSystemRoutes } from './system/health.ts'
 import { startUpkeep } from './system/upkeep.ts'
+import { systemErrorRoutes } from './system-errors/routes.ts'
 import { templateRoutes } from './templates/routes.ts'
 import { roleRoutes } from './users/roles.ts'
 import { userRoutes } from './users/users.ts'
@@ -68,6 +71,9 @@ export async function createApp({ config, db, clock, log, version, holder }: App
   const settings = await openSettings(db, config.fixed)
   await nameInstallation(db, settings, clock)
   const bus = createBus(db)
+  await chainOldRows(db, log)
+  const systemErrors = createSystemErrors({ db, bus, clock, log })
+  cleanup.add(() => systemErrors.close())
   const audit = createAudit(bus, clock)
   const credentials = createCredentials({ db, clock, log })
   cleanup.add(() => credentials.close())
@@ -79,7 +85,7 @@ export async function createApp({ config, db, clock, log, version, holder }: App
   const vault = createVault(config.credentialKey)
   const mailer = createSmtpMailer({ settings, vault, log: log.child({ component: 'mail' }), ca: config.mailCa })
   cleanup.add(() => mailer.close())
-  const core = { db, bus, audit, clock, settings, credentials, log, vault, mailer }
+  const core = { db, bus, audit, clock, settings, credentials, log, vault, mailer, systemErrors }
   let publicUrl = ''
   const people = { ...core, passwords, publicUrl: () => publicUrl }
 
@@ -112,6 +118,8 @@ export async function createApp({ config, db, clock, log, version, holder }: App
     framesPerSecond: () => settings.get('limits.agentFramesPerSecond'),
     ...(config.trustedProxies.length === 0 ? {} : { addressOf: clientAddress(config.trustedProxies) }),
     verify: (nodeId, key) => keys.verify(nodeId, key),
+    onMishap: (error, { level, nodeId }) =>
+      systemErrors.capture(error, { component: 'gateway', level, metadata: nodeId === undefined ? {} : { nodeId } }),
     handlers: {
       ...nodeLink,
       onEvent: serverLink.onEvent,
@@ -128,9 +136,10 @@ export async function createApp({ config, db, clock, log, version, holder }: App
       onConsole: (nodeId, frame) => console.lines(nodeId, frame),
       onConsoleGap: (nodeId, frame) => console.gap(nodeId, frame),
       onStats: (nodeId, reported) => {
-        figures
-          .report(db.read, nodeId, reported)
-          .catch((err: unknown) => log.error({ err, nodeId }, 'figures could not be read'))
+        figures.report(db.read, nodeId, reported).catch((err: unknown) => {
+          log.error({ err, nodeId }, 'figures could not be read')
+          systemErrors.capture(err, { component: 'figures', metadata: { nodeId } })
+        })
       },
     },
   })
@@ -145,6 +154,7 @@ export async function createApp({ config, db, clock, log, version, holder }: App
     log,
     clock,
     stopping: stopping.signal,
+    systemErrors,
     trustedProxies: config.trustedProxies,
     tls: config.tls,
   })
@@ -152,7 +162,8 @@ export async function createApp({ config, db, clock, log, version, holder }: App
     ...authRoutes({ ...core, passwords, gate }),
     ...userRoutes(people),
     ...roleRoutes(people),
-    ...auditLogRoutes({ db }),
+    ...auditLogRoutes(core),
+    ...systemErrorRoutes(core),
     // People sign in by password only: there is no identity provider that could be set up.
     ...settingsRoutes({ ...core, authProviders: () => ({ whmcs: false, paymenter: false }) }),
     ...locationRoutes({ ...core, isOnline }),

@@ -12,6 +12,7 @@ import { createLog, type Log } from './core/log.ts'
 import { migrate, NewerDatabaseError } from './core/migrations.ts'
 import { DataFolderBusy, lockData } from './data-lock.ts'
 import { readVersion } from './version.ts'
+import { watchBugs } from './watch-bugs.ts'
 
 /** A running daemon. */
 export interface Daemon {
@@ -104,6 +105,7 @@ async function runForeground(
   const log = createLog({ level: config.logLevel, format: config.logFormat })
   for (const name of config.unknownVariables) log.warn({ name }, 'unknown environment variable')
   let daemon: Daemon
+  const bugs = watchBugs(log)
   try {
     daemon = await startDaemon(config, { log })
   } catch (error) {
@@ -112,6 +114,7 @@ async function runForeground(
     process.stderr.write(`${reason}\n`)
     return EXIT_HOST
   }
+  bugs.tell(daemon.app.core.systemErrors)
   try {
     await work(daemon, log, config)
   } finally {

@@ -3,6 +3,7 @@ import * as admin from './api/admin.ts'
 import * as allocations from './api/allocations.ts'
 import * as apiKeys from './api/api-keys.ts'
 import * as assignments from './api/assignments.ts'
+import * as auditLog from './api/audit-log.ts'
 import * as auth from './api/auth.ts'
 import * as console from './api/console.ts'
 import * as effectivePermissions from './api/effective-permissions.ts'
@@ -14,6 +15,7 @@ import * as securitySettings from './api/security-settings.ts'
 import * as servers from './api/servers.ts'
 import * as settings from './api/settings.ts'
 import * as smtpSettings from './api/smtp-settings.ts'
+import * as systemErrors from './api/system-errors.ts'
 import * as templates from './api/templates.ts'
 import * as themeSettings from './api/theme-settings.ts'
 import * as users from './api/users.ts'
@@ -25,6 +27,7 @@ const groups = [
   allocations,
   apiKeys,
   assignments,
+  auditLog,
   auth,
   console,
   effectivePermissions,
@@ -36,6 +39,7 @@ const groups = [
   servers,
   settings,
   smtpSettings,
+  systemErrors,
   templates,
   themeSettings,
   users,

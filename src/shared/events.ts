@@ -1,6 +1,7 @@
 import { z } from 'zod'
 import type { Permission } from './permissions.ts'
 import { ServerStatus } from './server-life.ts'
+import { SystemError } from './system-error.ts'
 
 const who = z.string().nullable()
 
@@ -144,6 +145,14 @@ export const EVENTS = {
     userId: who,
     resource: z.string(),
     resourceId: z.string().nullable(),
+  }),
+  /** A bug shows itself for the first time, or again after it was resolved; repetitions are only counted. */
+  system_error: kind('admin.read', false, { error: SystemError }),
+  /** `errorId` is `null` where several were resolved together. */
+  system_error_resolved: kind('admin.read', false, {
+    errorId: z.string().nullable(),
+    resolved: z.int(),
+    resolvedBy: who,
   }),
 } as const satisfies Record<string, EventKind>
 

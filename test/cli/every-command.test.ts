@@ -1,4 +1,4 @@
-import { readFile, writeFile } from 'node:fs/promises'
+import { readdir, readFile, writeFile } from 'node:fs/promises'
 import { join } from 'node:path'
 import { afterAll, beforeAll, describe, expect, it } from 'vitest'
 import { startMailServer } from '../daemon/mail/mail-server.ts'
@@ -167,7 +167,7 @@ describe('every command against a real daemon and agent', () => {
     }
   })
 
-  it('api keys, users, roles, permissions, audit', async () => {
+  it('api keys, users, roles, permissions', async () => {
     const file = join(panel.home, 'reader.key')
     const create = ['api-keys', 'create', '--name', 'reader', '--permission', 'server.read', '--out-file', file]
     await ok(create)
@@ -188,7 +188,49 @@ describe('every command against a real daemon and agent', () => {
     expect(await json(['users', 'list'])).toHaveLength(2)
     expect(await ok(['roles', 'list', '-o', 'name'])).toContain('Administrator')
     expect(await ok(['permissions', 'list'])).toContain('server.start')
+  })
+
+  it('audit: list, view, export, check, follow', async () => {
     expect(await ok(['audit', 'list', '--action', 'server.', '--limit', '5'])).toContain('server.')
+    const [row] = await json(['audit', 'list', '--limit', '1'])
+    expect(await json(['audit', 'view', row.id])).toEqual(row)
+    await refused(6, ['audit', 'view', 'aud_nothing'])
+    const out = join(panel.home, 'audit.jsonl')
+    await ok(['audit', 'export', '--format', 'jsonl', '--out', out])
+    const lines = (await readFile(out, 'utf8')).trimEnd().split('\n')
+    expect(JSON.parse(lines[0] ?? '')).toEqual(row)
+    await refused(2, ['audit', 'export', '--out', out])
+    await ok(['audit', 'export', '--out', out, '--force', '--action', 'server.start'])
+    expect(await readFile(out, 'utf8')).toMatch(/^"id","timestamp","action"/)
+    expect(await readdir(panel.home)).not.toContain('audit.jsonl.part')
+    expect((await ok(['audit', 'export', '--format', 'json'])).trim()).toMatch(/^\[[\s\S]*\]$/)
+    const { proof, checked } = await json(['audit', 'verify'])
+    expect(checked).toBeGreaterThan(lines.length - 1)
+    expect(await json(['audit', 'verify', '--expect', proof])).toMatchObject({ intact: true })
+    expect(await refused(11, ['audit', 'verify', '--expect', `1:${'f'.repeat(64)}`])).toContain('row 1')
+    const first = await panel.follow(['audit', 'tail', '--tail', '0', '-o', 'jsonl'], 'location.create', () =>
+      panel.run(['locations', 'create', '--name', 'for the tail']),
+    )
+    expect(JSON.parse(first)).toMatchObject({ action: 'location.create', ipAddress: '127.0.0.1' })
+    done.add('audit tail')
+  })
+
+  it('system errors: list, view, resolve, export', async () => {
+    for (const component of ['one', 'two', 'three']) {
+      const input = JSON.stringify({ component, message: `the screen ${component} broke` })
+      await ok(['api', '/api/system-errors/report', '--method', 'POST', '--input', '-'], { input })
+    }
+    const open = async () => await json(['system-errors', 'list', '--unresolved', '--component', 'client/'])
+    await until('they are written down', async () => (await open()).length === 3)
+    const [three, two] = await open()
+    expect(await ok(['system-errors', 'view', three.id])).toContain('the screen three broke')
+    await ok(['system-errors', 'resolve', three.id, two.id, '--note', 'a new screen'])
+    expect(await json(['system-errors', 'view', two.id])).toMatchObject({ status: 'resolved', note: 'a new screen' })
+    await refused(6, ['system-errors', 'resolve', 'err_nothing'])
+    await refused(2, ['system-errors', 'resolve-all'])
+    await ok(['system-errors', 'resolve-all', '--component', 'client/one', '--yes'])
+    expect(await open()).toEqual([])
+    expect(await ok(['system-errors', 'export', '--resolved', '--format', 'jsonl'])).toContain('the screen one broke')
   })
 
   it('sessions: login by password and key, contexts, profile, logout', async () => {

@@ -21,6 +21,7 @@ const MISSING: Readonly<Record<string, ErrorCode>> = {
   targetUserId: 'ACCESS_NOT_FOUND',
   token: 'INVITE_NOT_FOUND',
   allocationId: 'ALLOCATION_NOT_FOUND',
+  errorId: 'ADMIN_SYSTEM_ERROR_NOT_FOUND',
   keyId: 'API_KEY_NOT_FOUND',
   locationId: 'LOCATION_NOT_FOUND',
   nestId: 'NEST_NOT_FOUND',

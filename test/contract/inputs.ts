@@ -10,7 +10,7 @@ import { createNest, createTemplate } from '../../src/shared/api/templates.ts'
 import { banUser, inviteUser } from '../../src/shared/api/users.ts'
 import { startPanel } from '../panel.ts'
 import type { Parts } from './http-call.ts'
-import { freshServer, PASSWORD, SIZE, signIn, type World } from './world.ts'
+import { freshServer, PASSWORD, SIZE, signIn, systemError, type World } from './world.ts'
 
 /** A valid request of one endpoint in the world; what it needs has been made for it alone. */
 export interface Valid extends Parts {
@@ -99,7 +99,10 @@ export const VALID: Readonly<Record<string, Make>> = {
   'api_keys.permissions_catalog': () => empty,
   'api_keys.update': async (world) => ({ params: { keyId: await key(world) }, body: { name: 'renamed' } }),
   'api_keys.usage': of('keyId'),
+  'audit.export': () => ({ query: { format: 'jsonl' } }),
+  'audit.get': of('auditLogId'),
   'audit.list': () => empty,
+  'audit.verify': () => empty,
   'agent.enroll': async (world) => {
     const params = { nodeId: await node(world) }
     const { deploymentToken } = await world.admin.call(createDeploymentToken, { params })
@@ -279,7 +282,7 @@ export const VALID: Readonly<Record<string, Make>> = {
   }),
   'servers.update': async (world) => ({
     params: { serverId: (await freshServer(world, false)).id },
-    body: { name: named(world) },
+    body: { name: named(world), allocatedMemoryMb: 128, allocatedDiskMb: 65, allocatedSwapMb: 1 },
   }),
   'settings.locale': () => ({ token: null }),
   'settings.localization_get': () => empty,
@@ -304,6 +307,22 @@ export const VALID: Readonly<Record<string, Make>> = {
     return { token: null, at, body, otherBody: { ...body, panelName: 'other' } }
   },
   'setup.status': () => ({ token: null }),
+  'system_errors.export': () => empty,
+  'system_errors.get': of('errorId'),
+  'system_errors.list': () => empty,
+  'system_errors.report': () => ({
+    body: { component: 'screen', message: 'it broke' },
+    otherBody: { component: 'screen', message: 'it broke again' },
+  }),
+  'system_errors.resolve': async (world) => ({
+    params: { errorId: await systemError(world) },
+    body: { note: 'it was the cable' },
+    otherBody: { note: 'it was not' },
+  }),
+  'system_errors.resolve_all': async (world) => ({
+    body: { ids: [await systemError(world)] },
+    otherBody: { level: 'warn' },
+  }),
   'templates.create': (world) => ({
     body: { name: named(world), startup: 'sleep 1' },
     otherBody: { name: named(world), startup: 'sleep 2' },

@@ -1,4 +1,5 @@
 import { createServerInvite, setServerAccess } from '../../src/shared/api/access.ts'
+import { listAuditLogs } from '../../src/shared/api/admin.ts'
 import { createAllocations, listAllocations } from '../../src/shared/api/allocations.ts'
 import { createApiKey, listRoles } from '../../src/shared/api/api-keys.ts'
 import { assignNode } from '../../src/shared/api/assignments.ts'
@@ -7,6 +8,7 @@ import { createLocation } from '../../src/shared/api/locations.ts'
 import { createNode } from '../../src/shared/api/nodes.ts'
 import { createRole } from '../../src/shared/api/roles.ts'
 import { createServer, getServer, type Server } from '../../src/shared/api/servers.ts'
+import { listSystemErrors, reportSystemError } from '../../src/shared/api/system-errors.ts'
 import { createNest, createTemplate } from '../../src/shared/api/templates.ts'
 import { createUser } from '../../src/shared/api/users.ts'
 import type { Client } from '../../src/shared/client.ts'
@@ -85,6 +87,8 @@ export async function buildWorld(panel: TestPanel): Promise<World> {
     params: { nodeId: spare.id },
     body: { targetType: 'user', targetId: member.id },
   })
+  const [auditRow] = await admin.call(listAuditLogs, { query: { limit: 1 } })
+  const errorId = await systemError({ admin, next })
   const ids = {
     assignmentId: assignment.id,
     inviteId: invite.id,
@@ -95,6 +99,8 @@ export async function buildWorld(panel: TestPanel): Promise<World> {
     targetUserId: member.id,
     token: invite.token ?? '',
     allocationId: allocations.data[0]?.id ?? '',
+    auditLogId: auditRow?.id ?? '',
+    errorId,
     keyId: key.id,
     locationId: location.id,
     nestId: nest.id,
@@ -125,6 +131,22 @@ export async function signIn(panel: TestPanel, username: string): Promise<{ id: 
 export async function keyWith(panel: TestPanel, permissions: readonly string[]): Promise<string> {
   const body = { name: 'exact', permissions: [...permissions], rateLimitEnabled: false }
   return (await panel.client.call(createApiKey, { body })).key
+}
+
+/** A fresh system error, open. */
+export async function systemError({ admin, next }: Pick<World, 'admin' | 'next'>): Promise<string> {
+  const component = `screen-${next()}`
+  await admin.call(reportSystemError, { body: { component, message: 'it broke' } })
+  let id: string | undefined
+  await until(
+    async () => {
+      const rows = await admin.call(listSystemErrors, { query: { component } })
+      id = rows.find((row) => row.component === `client/${component}`)?.id
+      return id !== undefined
+    },
+    () => 'the system error is written down',
+  )
+  return id ?? ''
 }
 
 /** The path parameters of an endpoint, filled from the world. */

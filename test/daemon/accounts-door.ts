@@ -12,12 +12,11 @@ import { createSetupGate } from '../../src/daemon/auth/setup.ts'
 import { createAudit } from '../../src/daemon/core/audit.ts'
 import { createBus } from '../../src/daemon/core/bus.ts'
 import { type Db, openDb } from '../../src/daemon/core/db.ts'
-import { addRoute, createDoor } from '../../src/daemon/core/http.ts'
+import { addRoute, createDoor, type Door } from '../../src/daemon/core/http.ts'
 import { createIdempotency } from '../../src/daemon/core/idempotency.ts'
 import { createLog } from '../../src/daemon/core/log.ts'
 import { createMetrics } from '../../src/daemon/core/metrics.ts'
 import { migrate } from '../../src/daemon/core/migrations.ts'
-import type { Route } from '../../src/daemon/core/route.ts'
 import { openSettings } from '../../src/daemon/core/settings.ts'
 import type { Mail, Mailer } from '../../src/daemon/mail/mailer.ts'
 import { roleRoutes } from '../../src/daemon/users/roles.ts'
@@ -45,6 +44,8 @@ export interface MovableClock extends Clock {
 export interface AccountsDoor {
   readonly url: string
   readonly db: Db
+  /** The file of the database. */
+  readonly file: string
   readonly clock: MovableClock
   readonly credentials: LiveCredentials
   /** What the routes work with. */
@@ -59,8 +60,10 @@ export interface AccountsDoor {
   close(): Promise<void>
 }
 
-/** `more`: routes beside those of accounts. */
-export async function openAccountsDoor(more: readonly Route[] = []): Promise<AccountsDoor> {
+/** Adds routes of other slices to the door. */
+type MoreRoutes = (door: Door, deps: AccountDeps) => void
+
+export async function openAccountsDoor(options: { more?: MoreRoutes } = {}): Promise<AccountsDoor> {
   const folder = await mkdtemp(join(tmpdir(), 'panel-accounts-'))
   const file = join(folder, 'panel.db')
   await migrate(file)
@@ -111,15 +114,16 @@ export async function openAccountsDoor(more: readonly Route[] = []): Promise<Acc
     ...roleRoutes(deps),
     ...accessRoutes({ ...deps, isOnline, facts }),
     ...auditLogRoutes(deps),
-    ...more,
   ]
   for (const route of routes) addRoute(door, route)
+  options.more?.(door, deps)
   await door.app.listen({ host: '127.0.0.1', port: 0 })
   const { port } = door.app.server.address() as AddressInfo // it listens on a port
   const url = `http://127.0.0.1:${port}`
   return {
     url,
     db,
+    file,
     clock,
     credentials,
     deps,
@@ -140,9 +144,9 @@ export async function openAccountsDoor(more: readonly Route[] = []): Promise<Acc
 
 /** A door whose setup is done, with the administrator's session. */
 export async function openSetUpDoor(
-  more: readonly Route[] = [],
+  options: { more?: MoreRoutes } = {},
 ): Promise<AccountsDoor & { admin: Client; adminId: string }> {
-  const door = await openAccountsDoor(more)
+  const door = await openAccountsDoor(options)
   const made = await door.client().call(completeSetup, {
     body: { setupToken: SETUP_TOKEN, email: 'root@example.org', username: 'root', password: PASSWORD },
   })

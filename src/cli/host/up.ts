@@ -1,5 +1,6 @@
 import { powerServer } from '../../shared/api/power.ts'
 import { listServers } from '../../shared/api/servers.ts'
+import { hasNextPage } from '../../shared/page.ts'
 import type { Action } from '../command.ts'
 import { CliFailure, usage } from '../failure.ts'
 import { saveContext, saveCredential } from '../profile/contexts.ts'
@@ -57,7 +58,7 @@ async function stopGames(run: Run, timeoutMs: number): Promise<number> {
   for (let page = 1; ; page++) {
     const { data, pagination } = await client.page(listServers, { query: { limit: 100, page } })
     games.push(...data.filter(({ status }) => ['running', 'starting', 'stopping', 'crashed'].includes(status)))
-    if (page >= pagination.totalPages) break
+    if (!hasNextPage(pagination, data.length)) break
   }
   if (games.length === 0) return 0
   return forEach(run, games, (game) => stopGame(run, game, timeoutMs))

@@ -7,6 +7,7 @@ import { refuseMissing, stillAllowed } from '../auth/grant-cap.ts'
 import { refuseLonger } from '../auth/server-cap.ts'
 import type { Caller } from '../core/caller.ts'
 import { isForeignKeyViolation, type Queries, type Tx, uniqueViolation } from '../core/db.ts'
+import { countRows, offsetOf } from '../core/paging.ts'
 import { heldAssignments } from '../core/relations.ts'
 import { type Context, callerOf, type Route, route } from '../core/route.ts'
 import { assignmentView, selectAssignments } from './assignment-rows.ts'
@@ -21,16 +22,9 @@ export function assignmentRoutes(deps: AccessDeps): Route[] {
     route(api.listNodeAssignments, async ({ params: { nodeId }, query }) => {
       await ensureNode(deps.db.read, nodeId)
       const rows = selectAssignments(deps.db.read).where('nodeAssignment.nodeId', '=', nodeId)
-      const { total } = await rows
-        .clearSelect()
-        .select((eb) => eb.fn.countAll<number>().as('total'))
-        .executeTakeFirstOrThrow()
-      const page = await rows
-        .orderBy('nodeAssignment.id')
-        .limit(query.limit)
-        .offset((query.page - 1) * query.limit)
-        .execute()
-      return { items: page.map(assignmentView), total: Number(total) }
+      const total = await countRows(deps.db.read, rows)
+      const page = await rows.orderBy('nodeAssignment.id').limit(query.limit).offset(offsetOf(query)).execute()
+      return { items: page.map(assignmentView), total: total }
     }),
     route(api.assignNode, ({ params: { nodeId }, body }, context) => assign(deps, context, { nodeId, ...body })),
     route(api.assignEveryNode, ({ body }, context) => assign(deps, context, { nodeId: null, ...body })),

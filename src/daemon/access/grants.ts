@@ -9,6 +9,7 @@ import { ensureMayGive } from '../auth/server-cap.ts'
 import { changes } from '../core/audit.ts'
 import type { Queries, Tx } from '../core/db.ts'
 import { parseJson } from '../core/json.ts'
+import { countRows, offsetOf } from '../core/paging.ts'
 import { permitServer, serverPermissions } from '../core/permit.ts'
 import { type Context, callerOf, type Route, route } from '../core/route.ts'
 import { putGrant } from '../users/server-grants.ts'
@@ -133,18 +134,14 @@ async function findGrant(q: Queries, serverId: string, userId: string) {
 }
 
 async function listGrants(q: Queries, serverId: string, { page, limit }: { page: number; limit: number }) {
-  const { total } = await q
-    .selectFrom('serverAccess')
-    .select((eb) => eb.fn.countAll<number>().as('total'))
-    .where('serverId', '=', serverId)
-    .executeTakeFirstOrThrow()
+  const total = await countRows(q, q.selectFrom('serverAccess').where('serverId', '=', serverId))
   const rows = await selectGrants(q)
     .where('serverAccess.serverId', '=', serverId)
     .orderBy('serverAccess.id')
     .limit(limit)
-    .offset((page - 1) * limit)
+    .offset(offsetOf({ page, limit }))
     .execute()
-  return { items: rows.map(shown), total: Number(total) }
+  return { items: rows.map(shown), total: total }
 }
 
 function selectGrants(q: Queries) {

@@ -7,6 +7,7 @@ import { stillAllowed } from '../auth/grant-cap.ts'
 import { ensureMayGive } from '../auth/server-cap.ts'
 import type { Queries, Tx } from '../core/db.ts'
 import { parseJson } from '../core/json.ts'
+import { countRows, offsetOf } from '../core/paging.ts'
 import { permitServer } from '../core/permit.ts'
 import { callerOf, type Route, route } from '../core/route.ts'
 import { newSecret, sha256 } from '../core/secrets.ts'
@@ -23,14 +24,9 @@ function listing({ db, clock }: AccessDeps): Route {
   return route(api.listServerInvites, async ({ params: { serverId }, query }) => {
     await ownerOf(db.read, serverId)
     const open = openInvites(db.read, serverId, now(clock))
-    const { total } = await open.select((eb) => eb.fn.countAll<number>().as('total')).executeTakeFirstOrThrow()
-    const rows = await open
-      .selectAll()
-      .orderBy('id', 'desc')
-      .limit(query.limit)
-      .offset((query.page - 1) * query.limit)
-      .execute()
-    return { items: rows.map(shown), total: Number(total) }
+    const total = await countRows(db.read, open)
+    const rows = await open.selectAll().orderBy('id', 'desc').limit(query.limit).offset(offsetOf(query)).execute()
+    return { items: rows.map(shown), total: total }
   })
 }
 

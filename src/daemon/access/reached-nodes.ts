@@ -2,6 +2,7 @@ import * as api from '../../shared/api/assignments.ts'
 import { PanelError } from '../../shared/errors.ts'
 import { type IsoTime, now } from '../../shared/time.ts'
 import type { Queries } from '../core/db.ts'
+import { countRows, offsetOf } from '../core/paging.ts'
 import { type Route, route } from '../core/route.ts'
 import { type AssignmentRow, assignmentView, selectAssignments } from './assignment-rows.ts'
 import type { AccessDeps } from './deps.ts'
@@ -55,18 +56,18 @@ async function reached(
   const ids = [...new Set(rows.flatMap(({ nodeId }) => (nodeId === null ? [] : [nodeId])))]
   if (!everywhere && ids.length === 0) return { items: [], total: 0 }
   const nodes = everywhere ? db.read.selectFrom('node') : db.read.selectFrom('node').where('id', 'in', ids)
-  const { total } = await nodes.select((eb) => eb.fn.countAll<number>().as('total')).executeTakeFirstOrThrow()
+  const total = await countRows(db.read, nodes)
   const found = await nodes
     .select(['id', 'name', 'hostname', 'publicAddress'])
     .orderBy('name')
     .orderBy('id')
     .limit(limit)
-    .offset((page - 1) * limit)
+    .offset(offsetOf({ page, limit }))
     .execute()
   const items = found.map((node) => ({
     ...node,
     isOnline: isOnline(node.id),
     assignments: rows.filter(({ nodeId }) => nodeId === null || nodeId === node.id).map(assignmentView),
   }))
-  return { items, total: Number(total) }
+  return { items, total: total }
 }

@@ -67,6 +67,8 @@ function addStream(door: Door, { stream, handle }: StreamRoute, limits: StreamLi
     } catch (error) {
       if (entry === undefined) throw error
       request.log.error({ err: error, requestId: request.id, endpoint: stream.id }, 'stream failed')
+      const about = { component: 'streams', requestId: request.id, userId: caller.userId }
+      deps.systemErrors?.capture(error, { ...about, metadata: { endpoint: stream.id } })
       entry.connection.fail('internal')
     } finally {
       release()

@@ -25,6 +25,7 @@ import { permit, permitServer } from './permit.ts'
 import { createRateLimits, kindOfPath, type RateLimits } from './rate-limits.ts'
 import type { Context, Route } from './route.ts'
 import type { Settings } from './settings.ts'
+import type { SystemErrors } from './system-errors.ts'
 
 /** The name of the session cookie. */
 export const SESSION_COOKIE = 'panel_session'
@@ -42,6 +43,8 @@ export interface HttpDeps {
   readonly stopping: AbortSignal
   /** Addresses of proxies whose forwarded headers count. */
   readonly trustedProxies: readonly string[]
+  /** Where bugs are written down, beside the log. */
+  readonly systemErrors?: Pick<SystemErrors, 'capture'>
   readonly tls: { readonly cert: string; readonly key: string } | undefined
 }
 
@@ -95,8 +98,13 @@ export async function createDoor(deps: HttpDeps): Promise<Door> {
   )
   app.setErrorHandler((error, request, reply) => {
     const failure = toPanelError(error)
-    if (failure.code === 'INTERNAL_ERROR')
-      request.log.error({ err: failure.cause ?? failure, requestId: request.id }, 'request failed')
+    if (failure.code === 'INTERNAL_ERROR') {
+      const { id: requestId, method, routeOptions } = request
+      request.log.error({ err: failure.cause ?? failure, requestId }, 'request failed')
+      const userId = known.get(request)?.caller?.userId
+      const metadata = { method, path: routeOptions.url }
+      deps.systemErrors?.capture(failure.cause ?? failure, { component: 'http', requestId, userId, metadata })
+    }
     return sendError(reply, failure, request.id)
   })
   return {

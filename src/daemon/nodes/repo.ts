@@ -1,6 +1,7 @@
 import { type Insertable, sql, type Updateable } from 'kysely'
 import { type ServerStatus, serverStatus } from '../../shared/server-life.ts'
 import type { Queries } from '../core/db.ts'
+import { countRows, offsetOf } from '../core/paging.ts'
 import type { Visibility } from '../core/permit.ts'
 import { assignedNodes } from '../core/relations.ts'
 import type { Schema } from '../core/schema.ts'
@@ -44,13 +45,9 @@ export async function listNodes(q: Queries, query: NodeQuery): Promise<{ items: 
     .orderBy('node.name')
     .orderBy('node.id')
     .limit(query.limit)
-    .offset((query.page - 1) * query.limit)
+    .offset(offsetOf(query))
     .execute()
-  const { total } = await q
-    .selectFrom(matching().as('found'))
-    .select((eb) => eb.fn.countAll<number>().as('total'))
-    .executeTakeFirstOrThrow()
-  return { items, total: Number(total) }
+  return { items, total: await countRows(q, matching()) }
 }
 
 /** Those that are named, and those that are assigned to the user. */

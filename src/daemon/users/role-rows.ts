@@ -1,6 +1,7 @@
 import { PermissionList } from '../auth/credential-rows.ts'
 import type { Queries } from '../core/db.ts'
 import { parseJson } from '../core/json.ts'
+import { countRows, offsetOf } from '../core/paging.ts'
 
 /** A role with the number of its members. */
 export type ShownRole = NonNullable<Awaited<ReturnType<typeof findRole>>>
@@ -13,16 +14,9 @@ export async function findRole(q: Queries, id: string) {
 
 /** One page of roles by name. */
 export async function listRoleRows(q: Queries, { page, limit }: { page: number; limit: number }) {
-  const { total } = await q
-    .selectFrom('role')
-    .select((eb) => eb.fn.countAll<number>().as('total'))
-    .executeTakeFirstOrThrow()
-  const rows = await selectRoles(q)
-    .orderBy('name')
-    .limit(limit)
-    .offset((page - 1) * limit)
-    .execute()
-  return { items: rows.map(shown), total: Number(total) }
+  const total = await countRows(q, q.selectFrom('role'))
+  const rows = await selectRoles(q).orderBy('name').limit(limit).offset(offsetOf({ page, limit })).execute()
+  return { items: rows.map(shown), total }
 }
 
 /** The roles of a user by name. */

@@ -2,6 +2,7 @@ import { sql } from 'kysely'
 import type { IsoTime } from '../../shared/time.ts'
 import { displayName, isBanned } from '../auth/accounts.ts'
 import type { Queries } from '../core/db.ts'
+import { countRows, offsetOf } from '../core/paging.ts'
 import { containing, contains } from '../core/text-search.ts'
 
 /** An account as administrators see it. */
@@ -45,16 +46,9 @@ export async function listUserRows(
       return banned ? holds : free
     })
   }
-  const { total } = await query
-    .clearSelect()
-    .select((eb) => eb.fn.countAll<number>().as('total'))
-    .executeTakeFirstOrThrow()
-  const rows = await query
-    .orderBy('user.id', 'desc')
-    .limit(filter.limit)
-    .offset((filter.page - 1) * filter.limit)
-    .execute()
-  return { items: await shown(q, rows, at), total: Number(total) }
+  const total = await countRows(q, query)
+  const rows = await query.orderBy('user.id', 'desc').limit(filter.limit).offset(offsetOf(filter)).execute()
+  return { items: await shown(q, rows, at), total }
 }
 
 function accountRows(q: Queries) {

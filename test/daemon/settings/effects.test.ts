@@ -1,5 +1,6 @@
 import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, it } from 'vitest'
 import { z } from 'zod'
+import { addRoute } from '../../../src/daemon/core/http.ts'
 import { route } from '../../../src/daemon/core/route.ts'
 import { listAuditLogs } from '../../../src/shared/api/admin.ts'
 import { getSetupStatus, login } from '../../../src/shared/api/auth.ts'
@@ -94,7 +95,15 @@ describe('requests for files and transfers', () => {
   })
 
   it('are counted apart from others, by what is set now', async () => {
-    const door = await openSetUpDoor([route(files, async () => true), route(bulk, async () => true)])
+    const door = await openSetUpDoor({
+      more: (app) => {
+        for (const endpoint of [files, bulk])
+          addRoute(
+            app,
+            route(endpoint, async () => true),
+          )
+      },
+    })
     try {
       const { settings, db } = door.deps
       const limit = (key: 'limits.fileRequestsPerMinute' | 'limits.transferRequestsPerMinute', most: number) =>

@@ -17,6 +17,8 @@ export interface PumpDoors {
   send(frame: DaemonFrame): void
   /** A command went out: for the first time on this connection, or again. */
   count(kind: 'sent' | 'resent'): void
+  /** Told of bugs, beside the log. */
+  onMishap(error: unknown): void
 }
 
 /**
@@ -46,13 +48,16 @@ export class CommandPump {
   }
 
   async run(signal: AbortSignal): Promise<void> {
-    const { clock, log, nodeId } = this.#doors
+    const { clock, log, nodeId, onMishap } = this.#doors
     while (!signal.aborted) {
       this.#woken = false
       try {
         await this.#sendDue(signal)
       } catch (err) {
-        if (!signal.aborted) log.error({ err, nodeId }, 'commands could not be sent, it is tried again in 5 s')
+        if (!signal.aborted) {
+          log.error({ err, nodeId }, 'commands could not be sent, it is tried again in 5 s')
+          onMishap(err)
+        }
       }
       if (this.#woken) continue
       const turn = new AbortController()

@@ -39,6 +39,8 @@ export interface SessionDoors {
   readonly metrics: GatewayMetrics
   /** How many frames an agent may send in a second. */
   framesPerSecond(): number
+  /** Told of bugs, beside the log. */
+  onMishap(error: unknown): void
   /** The handshake is over; resolves when that is written down. */
   ready(): Promise<void>
 }
@@ -69,11 +71,10 @@ export class Session {
     this.#socket = socket
     this.#doors = doors
     this.heardAt = doors.clock.nowMs()
-    const { db, clock, log, handlers, metrics } = doors
     this.#rate = new FrameRate(doors.clock)
-    this.#requests = new PendingRequests(clock, (id, request) => this.send({ type: 'request', id, request }))
-    const count = (kind: 'sent' | 'resent'): void => metrics.command(kind)
-    this.#pump = new CommandPump({ nodeId, db, clock, log, handlers, count, send: (frame) => this.send(frame) })
+    this.#requests = new PendingRequests(doors.clock, (id, request) => this.send({ type: 'request', id, request }))
+    const count = (kind: 'sent' | 'resent'): void => doors.metrics.command(kind)
+    this.#pump = new CommandPump({ ...doors, nodeId, count, send: (frame) => this.send(frame) })
   }
 
   get ready(): boolean {
@@ -204,6 +205,7 @@ export class Session {
           accepted: (ids) => this.#pump.accepted(ids),
           pause: (paused) => (paused ? this.#pause() : this.#resume()),
           failed: (error) => this.#fail(error),
+          onMishap: this.#doors.onMishap,
         },
         known.eventAck,
       )
@@ -268,6 +270,7 @@ export class Session {
       { nodeId: this.nodeId, err: error },
       'what a node sent could not be stored, it is asked to connect anew',
     )
+    this.#doors.onMishap(error)
     this.close(1011, { error: 'INTERNAL_ERROR', message: 'The daemon could not store what was sent; connect again' })
   }
 
