@@ -3,8 +3,8 @@ import { until } from '../e2e/wait.ts'
 import { IsolationStage, ratios, type Sampling, sideBySide } from '../faults/isolation-run.ts'
 
 const FLEET = { nodes: 20, serversPerNode: 25 }
-/** 3,000 requests of each kind and panel: the p99 stands on 30 of them. */
-const SAMPLING: Sampling = { slices: 60, each: 50 }
+/** 2,500 requests of each kind and panel: the p99 stands on 25 of them. */
+const SAMPLING: Sampling = { slices: 50, each: 50 }
 const MOST = 1.3
 
 let sound: IsolationStage
