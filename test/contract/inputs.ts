@@ -286,7 +286,7 @@ export const VALID: Readonly<Record<string, Make>> = {
   }),
   'settings.locale': () => ({ token: null }),
   'settings.localization_get': () => empty,
-  'settings.localization_update': () => ({ body: { locale: 'de', timezone: 'Europe/Berlin' } }),
+  'settings.localization_update': (world) => ({ body: { locale: `de-x-${world.next()}`, timezone: 'Europe/Berlin' } }),
   'settings.mod_manager_get': () => empty,
   'settings.mod_manager_update': (world) => ({ body: { curseforgeApiKey: named(world) } }),
   'settings.public': () => ({ token: null }),

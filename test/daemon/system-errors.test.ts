@@ -203,7 +203,7 @@ describe('a daemon', () => {
       rows = await panel.client.call(api.listSystemErrors, { query: { requestId: 'the-broken-one' } })
     }
     expect(rows).toMatchObject([{ component: 'http', count: 1, metadata: { method: 'GET', path: '/api/roles' } }])
-    expect(rows[0]?.stack).toContain('roles')
+    expect(rows[0]?.stack).toContain('listRoleRows')
     expect(rows[0]?.userId).toMatch(/^usr_/)
   })
 })

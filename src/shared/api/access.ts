@@ -15,7 +15,7 @@ export const ServerPermissions = z
   .transform((list) => [...new Set(list)])
 
 /** The secret of an invitation as it stands in its link. */
-export const InviteToken = z.string().regex(/^[A-Za-z0-9_-]{1,200}$/, 'must be the token of an invitation')
+export const InviteToken = z.string().regex(/^[A-Za-z0-9_-]{1,64}$/, 'must be the token of an invitation')
 
 /** What a user who is not its owner may do with a server (api.md §7.3). */
 export const ServerAccess = z.object({

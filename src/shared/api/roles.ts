@@ -99,7 +99,10 @@ export const removeRolePermission = defineEndpoint({
   summary: 'Take a permission out of a role',
   method: 'DELETE',
   path: '/api/roles/:roleId/permissions/:permission',
-  params: { roleId: RoleId, permission: z.string().min(1).max(200) },
+  params: {
+    roleId: RoleId,
+    permission: z.string().regex(/^(\*|[a-z]+\.[a-z_]+(:[\w*-]{1,64})?)$/, 'must be a permission'),
+  },
   errors: ['ROLE_NOT_FOUND', 'ROLE_PROTECTED', 'NOT_FOUND', 'LAST_ADMIN', 'PERMISSION_DENIED'],
   audit: { action: 'role.permission_remove' },
 })
