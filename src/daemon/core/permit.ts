@@ -1,9 +1,11 @@
 import type { Access } from '../../shared/contract.ts'
 import { PanelError } from '../../shared/errors.ts'
 import { grants, OWNER_PERMISSIONS, type Permission } from '../../shared/permissions.ts'
+import { constant } from './answer-json.ts'
 import type { Caller } from './caller.ts'
 import type { Queries } from './db.ts'
 
+const EVERYTHING = constant<Permission[]>([...OWNER_PERMISSIONS])
 const owned: ReadonlySet<string> = new Set(OWNER_PERMISSIONS)
 
 /**
@@ -70,6 +72,7 @@ export async function serverPermissions(
 
 /** All that the caller may do with a server of this owner. */
 export function permissionsOnServer(caller: Caller, server: { id: string; ownerId: string }): Permission[] {
+  if (caller.permissions.has('*')) return EVERYTHING
   return OWNER_PERMISSIONS.filter(
     (permission) =>
       grants(caller.permissions, permission, server.id) || ownerMay(caller, server.ownerId, server.id, permission),

@@ -2,6 +2,7 @@ import { type ExpressionBuilder, type SelectQueryBuilder, sql } from 'kysely'
 import type { ServerStatus } from '../../shared/server-life.ts'
 import { prepared, type Queries } from '../core/db.ts'
 import type { Visibility } from '../core/permit.ts'
+import { remembered } from '../core/remembered.ts'
 import type { Schema } from '../core/schema.ts'
 
 const SERVER_COLUMNS = [
@@ -61,15 +62,16 @@ export async function findServerRow(q: Queries, id: string) {
   return row
 }
 
-/** One page of the servers that the caller may see, and how many there are. */
-export async function listServerRows(
-  q: Queries,
-  visibility: Visibility,
-  filter: ServerFilter,
-): Promise<{ rows: ServerRow[]; total: number }> {
-  const count = await narrow(q.selectFrom('server'), visibility, filter)
-    .select((select) => select.fn.countAll<number>().as('total'))
-    .executeTakeFirstOrThrow()
+interface Asked {
+  readonly visibility: Visibility
+  readonly filter: ServerFilter
+}
+
+const countOfServers = remembered((q, { visibility, filter }: Asked) =>
+  narrow(q.selectFrom('server'), visibility, filter).select((select) => select.fn.countAll<number>().as('total')),
+)
+
+const pageOfServers = remembered((q, { visibility, filter }: Asked) => {
   const column = sortColumn(filter.sort)
   const ids = narrow(q.selectFrom('server'), visibility, filter)
     .select('server.id')
@@ -77,22 +79,31 @@ export async function listServerRows(
     .orderBy('server.id', filter.order)
     .limit(filter.limit)
     .offset((filter.page - 1) * filter.limit)
-  const found = await joined(q)
-    .where('server.id', 'in', ids)
-    .orderBy(column, filter.order)
-    .orderBy('server.id', filter.order)
-    .execute()
-  return { rows: await withDefinitions(q, found), total: Number(count.total) }
+  return joined(q).where('server.id', 'in', ids).orderBy(column, filter.order).orderBy('server.id', filter.order)
+})
+
+const definitionsOf = remembered((q, ids: readonly string[]) =>
+  q.selectFrom('template').select(['id', 'definition']).where('id', 'in', ids),
+)
+
+/** One page of the servers that the caller may see, and how many there are. */
+export async function listServerRows(
+  q: Queries,
+  visibility: Visibility,
+  filter: ServerFilter,
+): Promise<{ rows: ServerRow[]; total: number }> {
+  const [count] = await countOfServers(q, { visibility, filter: { ...filter, page: 1 } })
+  const found = await pageOfServers(q, { visibility, filter })
+  return { rows: await withDefinitions(q, found), total: Number(count?.total) }
 }
 
 /** Adds the definitions of the templates, each read once: they are the largest part, and many servers share one. */
 async function withDefinitions<R extends { readonly templateId: string }>(q: Queries, rows: readonly R[]) {
-  const ids = [...new Set(rows.map((row) => row.templateId))]
-  const templates = await q.selectFrom('template').select(['id', 'definition']).where('id', 'in', ids).execute()
+  const templates = await definitionsOf(q, [...new Set(rows.map((row) => row.templateId))].sort())
   const definitions = new Map(templates.map(({ id, definition }) => [id, definition]))
   return rows.flatMap((row) => {
     const templateDefinition = definitions.get(row.templateId)
-    return templateDefinition === undefined ? [] : [{ ...row, templateDefinition }] // both are gone since the first read
+    return templateDefinition === undefined ? [] : [Object.assign(row, { templateDefinition })] // both are gone since the first read
   })
 }
 

@@ -27,7 +27,7 @@ import { editServer } from './edit.ts'
 import { type Accepted, accept, type OrderDeps, refuseSuspended } from './orders.ts'
 import { removeServer } from './remove.ts'
 import { findServerRow, listServerRows, type ServerRow } from './repo.ts'
-import { figuresOf, statusOf, toServer, toServers, type ViewFacts } from './view.ts'
+import { figuresOf, statusOf, toServer, type ViewFacts } from './view.ts'
 
 /** What the routes of servers need. */
 export type ServerDeps = OrderDeps & { readonly bus: Bus; readonly facts: ViewFacts }
@@ -49,7 +49,7 @@ export function serverRoutes(deps: ServerDeps): Route[] {
     route(listServers, async ({ query }, context) => {
       const caller = callerOf(context)
       const { rows, total } = await listServerRows(db.read, visibleServers(caller), query)
-      return { items: toServers(rows, caller, facts), total }
+      return { items: rows.map((row) => toServer(row, caller, facts)), total }
     }),
     route(createServerEndpoint, async ({ body }, context) => {
       const caller = callerOf(context)
