@@ -40,6 +40,7 @@ import { nodeRoutes } from './nodes/routes.ts'
 import { Figures } from './servers/figures.ts'
 import { createServerLink } from './servers/link.ts'
 import { serverRoutes } from './servers/routes.ts'
+import { TemplateViews } from './servers/template-views.ts'
 import { settingsRoutes } from './settings/routes.ts'
 import { addSystemRoutes } from './system/health.ts'
 import { startUpkeep } from './system/upkeep.ts'
@@ -100,7 +101,7 @@ export async function createApp({ config, db, clock, log, version, holder }: App
     ...core,
     isOnline,
     wake: (nodeId: string) => gateway.wake(nodeId),
-    facts: { isOnline, figures: (serverId: string) => figures.get(serverId) },
+    facts: { isOnline, figures: (serverId: string) => figures.get(serverId), templates: new TemplateViews() },
   }
   const serverLink = createServerLink({ db, bus, settings })
   const nodeLink = createNodeLink({

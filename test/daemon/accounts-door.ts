@@ -19,6 +19,7 @@ import { createMetrics } from '../../src/daemon/core/metrics.ts'
 import { migrate } from '../../src/daemon/core/migrations.ts'
 import { openSettings } from '../../src/daemon/core/settings.ts'
 import type { Mail, Mailer } from '../../src/daemon/mail/mailer.ts'
+import { TemplateViews } from '../../src/daemon/servers/template-views.ts'
 import { roleRoutes } from '../../src/daemon/users/roles.ts'
 import { userRoutes } from '../../src/daemon/users/users.ts'
 import { createApiKey } from '../../src/shared/api/api-keys.ts'
@@ -107,7 +108,7 @@ export async function openAccountsDoor(options: { more?: MoreRoutes } = {}): Pro
   })
   const gate = createSetupGate(SETUP_TOKEN)
   const isOnline = (): boolean => false
-  const facts = { isOnline, figures: () => undefined }
+  const facts = { isOnline, figures: () => undefined, templates: new TemplateViews() }
   const routes = [
     ...authRoutes({ ...deps, gate }),
     ...userRoutes(deps),

@@ -1,11 +1,11 @@
 import { AsyncLocalStorage } from 'node:async_hooks'
-import { CamelCasePlugin, type CompiledQuery, Kysely } from 'kysely'
+import type { CompiledQuery, Kysely } from 'kysely'
 import { PanelError } from '../../shared/errors.ts'
 import { type Clock, type IsoTime, now } from '../../shared/time.ts'
 import type { Schema } from './schema.ts'
 import { Connection } from './sqlite/connection.ts'
-import { type ConnectionSource, sqliteDialect } from './sqlite/dialect.ts'
 import { leaseOf } from './sqlite/lease.ts'
+import { queriesOver } from './sqlite/queries.ts'
 
 /** Where queries go: the readers outside a transaction, the writer inside one. */
 export type Queries = Kysely<Schema>
@@ -47,7 +47,7 @@ export function prepared<O>(
   const never = async (): Promise<never> => {
     throw new Error('this instance only makes SQL')
   }
-  const query = build(kysely({ acquire: never, release: () => undefined }), ID_PLACE).compile()
+  const query = build(queriesOver({ acquire: never, release: () => undefined }), ID_PLACE).compile()
   return async (q, id) => {
     const parameters = query.parameters.map((value) => (value === ID_PLACE ? id : value))
     return (await q.executeQuery<O>({ ...query, parameters })).rows
@@ -76,7 +76,7 @@ export async function openDb(file: string, clock: Clock): Promise<Db> {
     'PRAGMA synchronous = FULL; PRAGMA foreign_keys = ON; PRAGMA busy_timeout = 5000; PRAGMA temp_store = MEMORY',
   )
   const readers = await ReaderPool.open(file)
-  const read = kysely({ acquire: () => readers.acquire(), release: (connection) => readers.release(connection) })
+  const read = queriesOver({ acquire: () => readers.acquire(), release: (connection) => readers.release(connection) })
   const queue = new WriteQueue(writer, clock)
   return {
     read,
@@ -91,10 +91,6 @@ export async function openDb(file: string, clock: Clock): Promise<Db> {
       await writer.close()
     },
   }
-}
-
-function kysely(source: ConnectionSource): Queries {
-  return new Kysely<Schema>({ dialect: sqliteDialect(source), plugins: [new CamelCasePlugin()] })
 }
 
 class ReaderPool {
@@ -230,7 +226,7 @@ class WriteQueue {
   async #one(job: Job, stamp: IsoTime): Promise<{ error: unknown; endedAll: boolean } | undefined> {
     const lease = leaseOf(this.#writer)
     const tx: Tx = {
-      q: kysely(lease.source),
+      q: queriesOver(lease.source),
       now: stamp,
       onCommit: (hook) => job.hooks.push(hook),
     }

@@ -1,27 +1,37 @@
 import { Readable } from 'node:stream'
 import type { FastifyReply } from 'fastify'
+import { z } from 'zod'
 import { type Endpoint, FileAnswer, RedirectAnswer } from '../../shared/contract.ts'
 import { pagination } from '../../shared/page.ts'
+import { compileJson } from './answer-json.ts'
 import type { SentAnswer } from './idempotency.ts'
-import type { Context, Handler } from './route.ts'
+import type { Context, Route } from './route.ts'
 
-/** Runs the handler and makes the envelope of its data, in which only what the contract names goes out. */
-export async function answer(
-  endpoint: Endpoint,
-  handle: Handler<Endpoint>,
-  input: unknown,
-  context: Context,
-): Promise<SentAnswer> {
-  const result: unknown = await handle(input as never, context) // parsed by this very endpoint's schemas
-  const paged = endpoint.paged ? (result as { items: unknown; total: number }) : undefined // Answer<E> of a paged endpoint
-  const data = endpoint.response.safeParse(paged === undefined ? result : paged.items)
-  if (!data.success) {
-    const issues = data.error.issues.map((issue) => `${issue.path.join('.')}: ${issue.message}`)
+/** Runs a route's handler and makes the envelope of its data, in which only what the contract names goes out. */
+export function answering({ endpoint, handle }: Route): (input: unknown, context: Context) => Promise<SentAnswer> {
+  const write = compileJson(endpoint.response)
+  return async (input, context) => {
+    const result: unknown = await handle(input as never, context) // parsed by this very endpoint's schemas
+    if (!endpoint.paged) return envelope(endpoint, written(endpoint, write, result))
+    const { items, total } = result as { items: unknown; total: number } // Answer<E> of a paged endpoint
+    const { query } = input as { query: { page: number; limit: number } } // a paged endpoint has pageQuery
+    const page = JSON.stringify(pagination(query, total))
+    return envelope(endpoint, `${written(endpoint, write, items)},"pagination":${page}`)
+  }
+}
+
+function envelope({ status }: Endpoint, data: string): SentAnswer {
+  return { status, payload: `{"success":true,"data":${data}}` }
+}
+
+function written(endpoint: Endpoint, write: (value: unknown) => string, value: unknown): string {
+  try {
+    return write(value)
+  } catch (error) {
+    if (!(error instanceof z.ZodError)) throw error
+    const issues = error.issues.map((issue) => `${issue.path.join('.')}: ${issue.message}`)
     throw new Error(`the answer of ${endpoint.id} does not fit its contract: ${issues.join('; ')}`)
   }
-  const query = (input as { query?: { page: number; limit: number } }).query // a paged endpoint has pageQuery
-  const page = paged === undefined || query === undefined ? {} : { pagination: pagination(query, paged.total) }
-  return { status: endpoint.status, payload: JSON.stringify({ success: true, data: data.data, ...page }) }
 }
 
 /** Sends an envelope. */

@@ -16,7 +16,7 @@ import { newIdSuffix } from '../../shared/ids.ts'
 import { type Clock, now } from '../../shared/time.ts'
 import type { Caller, Credentials } from './caller.ts'
 import type { Db } from './db.ts'
-import { answer, send, sendRaw } from './http-answers.ts'
+import { answering, send, sendRaw } from './http-answers.ts'
 import { errorBody, parsePart, sendError, toPanelError } from './http-errors.ts'
 import type { Idempotency, SentAnswer } from './idempotency.ts'
 import type { Log } from './log.ts'
@@ -70,7 +70,9 @@ export async function createDoor(deps: HttpDeps): Promise<Door> {
     loggerInstance: logger,
     logController: new LogController({ disableRequestLogging: true }),
     trustProxy: deps.trustedProxies.length > 0 ? [...deps.trustedProxies] : false,
-    genReqId: (request: IncomingMessage) => requestId(request.headers['x-request-id'], deps.clock),
+    // A logger of each request's own costs more than most requests; its id is a field of what is logged.
+    childLoggerFactory: (parent: FastifyBaseLogger) => parent,
+    genReqId: requestIds(deps.clock),
     forceCloseConnections: 'idle',
     routerOptions: { maxParamLength: 200 },
     // A URL that cannot be decoded is refused before any route or hook, so the header is set here.
@@ -83,11 +85,12 @@ export async function createDoor(deps: HttpDeps): Promise<Door> {
   const limits = createRateLimits(app, deps.settings)
   const known = new WeakMap<FastifyRequest, Known>()
   readEmptyBodies(app)
-  app.addHook('onSend', async (request, reply) => {
+  app.addHook('onSend', (request, reply, _, done) => {
     reply
       .header('x-request-id', request.id)
       .header('x-content-type-options', 'nosniff')
       .header('cache-control', 'no-store')
+    done()
   })
   app.setNotFoundHandler((request, reply) =>
     sendError(
@@ -124,13 +127,14 @@ export async function createDoor(deps: HttpDeps): Promise<Door> {
 export function addRoute(door: Door, { endpoint, handle }: Route): void {
   const { app, deps } = door
   const params = z.object(endpoint.params)
+  const answer = answering({ endpoint, handle })
   const counter = (status: number): void => deps.metrics.requests.inc({ endpoint: endpoint.id, status: String(status) })
   app.route({
     method: endpoint.method,
     url: endpoint.path,
     bodyLimit: endpoint.bodyLimit,
     onRequest: door.admit(endpoint),
-    onResponse: async (request, reply) => {
+    onResponse: (request, reply, done) => {
       counter(reply.statusCode)
       deps.metrics.duration.observe({ endpoint: endpoint.id }, reply.elapsedTime / 1000)
       const fields = {
@@ -140,6 +144,7 @@ export function addRoute(door: Door, { endpoint, handle }: Route): void {
         durationMs: Math.round(reply.elapsedTime),
       }
       request.log.debug(fields, 'request answered')
+      done()
     },
     handler: async (request, reply) => {
       const context = door.context(endpoint, request, reply)
@@ -149,8 +154,8 @@ export function addRoute(door: Door, { endpoint, handle }: Route): void {
         body: isDeclared(endpoint.body) ? parsePart('body', endpoint.body, request.body ?? undefined) : undefined,
       }
       await permitByBody(deps, endpoint, context.caller, input)
-      if (endpoint.answers !== 'data') return sendRaw(reply, endpoint, await handle(input as never, context)) // as in answer()
-      const work = (): Promise<SentAnswer> => answer(endpoint, handle, input, context)
+      if (endpoint.answers !== 'data') return sendRaw(reply, endpoint, await handle(input as never, context)) // as in answering()
+      const work = (): Promise<SentAnswer> => answer(input, context)
       const key = request.headers['idempotency-key']
       if (endpoint.method !== 'POST' || typeof key !== 'string') return send(reply, await work())
       if (key.length < 1 || key.length > 255) {
@@ -275,8 +280,14 @@ function requestSignal({ raw }: FastifyReply, stopping: AbortSignal): AbortSigna
   return AbortSignal.any([gone.signal, stopping])
 }
 
-function requestId(given: string | string[] | undefined, clock: Clock): string {
-  return typeof given === 'string' && /^[A-Za-z0-9._-]{1,64}$/.test(given) ? given : newIdSuffix(clock)
+/** Ids that clients give, or fresh ones: random by the daemon's start, then counted, as they name and need not hide. */
+function requestIds(clock: Clock): (request: IncomingMessage) => string {
+  const start = newIdSuffix(clock).slice(0, 18)
+  let count = 0
+  return ({ headers: { 'x-request-id': given } }) => {
+    if (typeof given === 'string' && /^[A-Za-z0-9._-]{1,64}$/.test(given)) return given
+    return start + (count++).toString(32).padStart(8, '0')
+  }
 }
 
 /** An empty body counts as none, whatever its content type says. */

@@ -10,16 +10,18 @@ export async function countRows<DB, TB extends keyof DB, O>(
   q: Queries,
   matching: SelectQueryBuilder<DB, TB, O>,
 ): Promise<number> {
+  const { total } = await countQuery(q, matching).executeTakeFirstOrThrow()
+  return Number(total)
+}
+
+/** The query of {@link countRows}. */
+export function countQuery<DB, TB extends keyof DB, O>(q: Queries, matching: SelectQueryBuilder<DB, TB, O>) {
   const some = matching
     .clearSelect()
     .clearOrderBy()
     .select(sql<number>`1`.as('one'))
     .limit(TOTAL_CAP + 1)
-  const { total } = await q
-    .selectFrom(some.as('counted'))
-    .select((eb) => eb.fn.countAll<number>().as('total'))
-    .executeTakeFirstOrThrow()
-  return Number(total)
+  return q.selectFrom(some.as('counted')).select((eb) => eb.fn.countAll<number>().as('total'))
 }
 
 /** The rows before a page. */

@@ -2,11 +2,14 @@ import type { Access } from '../../shared/contract.ts'
 import { PanelError } from '../../shared/errors.ts'
 import { grants, NODE_VISIBILITY, OWNER_PERMISSIONS, type Permission } from '../../shared/permissions.ts'
 import type { IsoTime } from '../../shared/time.ts'
+import { constant } from './answer-json.ts'
 import type { Caller } from './caller.ts'
 import { type At, heldAssignments, nodeSources, type Rooted, relationsTo, serverSources } from './relations.ts'
 
 /** Whose rights are asked for: a caller, or a user as he would be without a key. */
 export type Holder = Pick<Caller, 'userId' | 'permissions' | 'scope'>
+
+const EVERYTHING = constant<Permission[]>([...OWNER_PERMISSIONS])
 
 /**
  * Decides whether the caller may call at all, before the body is read (decisions #9). Throws UNAUTHENTICATED or
@@ -80,7 +83,7 @@ export async function permissionsOnServers(
   servers: readonly Rooted[],
 ): Promise<(server: Rooted) => Permission[]> {
   if (OWNER_PERMISSIONS.every((permission) => grants(caller.permissions, permission))) {
-    return () => [...OWNER_PERMISSIONS]
+    return () => EVERYTHING
   }
   const related = await relationsTo(at, caller.userId, servers)
   return (server) =>

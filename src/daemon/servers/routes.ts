@@ -30,7 +30,7 @@ import { editServer } from './edit.ts'
 import { type Accepted, accept, type OrderDeps, refuseSuspended } from './orders.ts'
 import { removeServer } from './remove.ts'
 import { findServerRow, listServerRows, type ServerRow } from './repo.ts'
-import { figuresOf, statusOf, toServer, toServers, type ViewFacts, viewerOf } from './view.ts'
+import { figuresOf, statusOf, toServer, type ViewFacts, viewerOf } from './view.ts'
 
 /** What the routes of servers need. */
 export type ServerDeps = OrderDeps & { readonly bus: Bus; readonly facts: ViewFacts }
@@ -56,7 +56,8 @@ export function serverRoutes(deps: ServerDeps): Route[] {
       const caller = callerOf(context)
       const at = here()
       const { rows, total } = await listServerRows(db.read, await visibleServers(at, caller), query)
-      return { items: toServers(rows, await viewerOf(at, caller, rows), facts), total }
+      const viewer = await viewerOf(at, caller, rows)
+      return { items: rows.map((row) => toServer(row, viewer, facts)), total }
     }),
     route(createServerEndpoint, async ({ body }, context) => {
       const caller = callerOf(context)
