@@ -1,11 +1,13 @@
 import { readdir, readFile } from 'node:fs/promises'
 import { join } from 'node:path'
 import { afterAll, beforeAll, expect, it } from 'vitest'
+import { createServerInvite, getServerInvite } from '../../src/shared/api/access.ts'
 import { createApiKey } from '../../src/shared/api/api-keys.ts'
 import { changePassword, login } from '../../src/shared/api/auth.ts'
 import { createDeploymentToken, createNodeKey, enrollAgent } from '../../src/shared/api/nodes.ts'
 import { updateModManagerSettings } from '../../src/shared/api/settings.ts'
 import { updateSmtpSettings } from '../../src/shared/api/smtp-settings.ts'
+import { acceptUserInvite, inviteUser } from '../../src/shared/api/users.ts'
 import { endpoints } from '../../src/shared/endpoints.ts'
 import { startPanel, type TestPanel } from '../panel.ts'
 import { callEndpoint, type Reply, send } from './http-call.ts'
@@ -78,7 +80,20 @@ async function driveSecrets(): Promise<Record<string, string>> {
   await send({ method: 'POST', url: `${panel.url}/api/agent/enroll`, body: { deploymentToken } })
   await send({ method: 'POST', url: `${panel.url}/api/setup/complete`, body: { setupToken: SETUP_TOKEN } })
   await send({ method: 'GET', url: `${panel.url}/api/servers`, headers: { cookie: `panel_session=${session}` } })
+  const { invite } = await panel.client.call(inviteUser, { body: { email: 'guest-2@example.org' } })
+  const userInvite = invite.token ?? ''
+  await anonymous.call(acceptUserInvite, { body: { token: userInvite, password: NEW_PASSWORD } })
+  const wish = { email: 'guest-3@example.org', permissions: ['server.read' as const] }
+  const made = await panel.client.call(createServerInvite, {
+    params: { serverId: world.ids['serverId'] ?? '' },
+    body: wish,
+  })
+  const serverInvite = made.token ?? ''
+  await anonymous.call(getServerInvite, { params: { token: serverInvite } })
+  await send({ method: 'GET', url: `${panel.url}/api/servers/invites/${serverInvite}x` })
   return {
+    userInvite,
+    serverInvite,
     password: PASSWORD,
     newPassword: NEW_PASSWORD,
     wrongPassword: WRONG_PASSWORD,

@@ -15,6 +15,9 @@ import { send } from '../mail/send.ts'
 import type { AccessDeps } from './deps.ts'
 import { ownerOf, record } from './grants.ts'
 
+/** An invitation that is over is told apart from an unknown one for so long. */
+const KEPT_AFTER_END_MS = 30 * 86_400_000
+
 /** The routes that make, list and cancel invitations to a server. */
 export function inviteRoutes(deps: AccessDeps): Route[] {
   return [listing(deps), creation(deps), cancellation(deps)]
@@ -120,8 +123,13 @@ async function isMember(tx: Tx, serverId: string, email: string): Promise<boolea
   return row.ownerId === row.id || (row.grantId !== null && (row.expiresAt === null || row.expiresAt > tx.now))
 }
 
-/** A new invitation takes the place of an open one to the same address. */
+/** A new invitation takes the place of an open one to the same address; those that are long over go. */
 async function cancelOpen(tx: Tx, serverId: string, email: string): Promise<void> {
+  await tx.q
+    .deleteFrom('serverInvite')
+    .where('serverId', '=', serverId)
+    .where('expiresAt', '<', isoTime(Date.parse(tx.now) - KEPT_AFTER_END_MS))
+    .execute()
   await tx.q
     .updateTable('serverInvite')
     .set({ cancelledAt: tx.now })

@@ -24,6 +24,8 @@ export function effectiveRoutes(deps: AccountDeps): Route[] {
       const keyId = query.keyId ?? own
       const key = keyId === undefined ? null : await keyOf(at, userId, keyId)
       const roles = await rolesOf(at, userId)
+      // Whether a server is there is not for everybody to find out; to him it is one on which he may do nothing.
+      if (grants(caller.permissions, 'user.read')) await ensureThere(at, query)
       const sources = await relationsOf(at, userId, query)
       const permissions = names(roles, query).flatMap((permission) => {
         const row = explain({ permission, roles, sources, id: query.serverId ?? query.nodeId, key })
@@ -121,13 +123,17 @@ function works(key: { enabled: 0 | 1; expiresAt: IsoTime | null }, at: IsoTime):
 }
 
 async function relationsOf(at: At, userId: string, { serverId, nodeId }: Query): Promise<Source[]> {
+  if (serverId !== undefined) return serverSources(at, userId, serverId)
+  return nodeId === undefined ? [] : nodeSources(at, userId, nodeId)
+}
+
+async function ensureThere(at: At, { serverId, nodeId }: Query): Promise<void> {
   if (serverId !== undefined) {
     const there = await at.q.selectFrom('server').select('id').where('id', '=', serverId).executeTakeFirst()
     if (there === undefined) throw new PanelError('SERVER_NOT_FOUND', `There is no server ${serverId}`)
-    return serverSources(at, userId, serverId)
   }
-  if (nodeId === undefined) return []
-  const there = await at.q.selectFrom('node').select('id').where('id', '=', nodeId).executeTakeFirst()
-  if (there === undefined) throw new PanelError('NODE_NOT_FOUND', `There is no node ${nodeId}`)
-  return nodeSources(at, userId, nodeId)
+  if (nodeId !== undefined) {
+    const there = await at.q.selectFrom('node').select('id').where('id', '=', nodeId).executeTakeFirst()
+    if (there === undefined) throw new PanelError('NODE_NOT_FOUND', `There is no node ${nodeId}`)
+  }
 }
