@@ -105,7 +105,7 @@ export async function finishCommand(
       error: done.error?.message ?? null,
     },
   })
-  if (done.ok && STARTS.has(command.op)) await followCleanEnd(tx, bus, command.serverId)
+  if (STARTS.has(command.op)) await followRest(tx, bus, command.serverId)
   return command
 }
 
@@ -155,8 +155,11 @@ async function desiredAfter(tx: Tx, row: ServerRow, report: ServerReport): Promi
   return report.power === 'running' ? 'running' : row.desired
 }
 
-/** A game that has ended cleanly before its own start was reported as done: the report of its end came too early to count. */
-async function followCleanEnd(tx: Tx, bus: Bus, serverId: string): Promise<void> {
+/**
+ * A start that has failed is not tried again by itself, and a game may end cleanly before its start is reported as done:
+ * the report of that came too early to count.
+ */
+async function followRest(tx: Tx, bus: Bus, serverId: string): Promise<void> {
   const row = await findServerRow(tx.q, serverId)
   if (row === undefined || row.desired === 'stopped' || row.observedGeneration < row.generation) return
   const atRest = row.power === 'offline' && row.activity === null && row.crashed === 0 && row.nextRestartAt === null
