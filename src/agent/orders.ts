@@ -20,6 +20,7 @@ export interface Outcome {
 export async function carryOut(server: GameServer, command: CommandRecord, signal: AbortSignal): Promise<Outcome> {
   const op = command.command
   if (op === null) throw new AgentFailure('INTERRUPTED', 'The order is not known any more')
+  await server.exitHandled()
   // A stop wants what the kill in its way has done, and a deletion stays due.
   const carriesOn = op.op === 'stop' || op.op === 'kill' || op.op === 'delete'
   if (signal.aborted && !carriesOn) throw new AgentFailure('INTERRUPTED', 'A newer order has replaced this one')
@@ -105,6 +106,7 @@ async function kill(server: GameServer, commandId: string): Promise<Outcome> {
 
 /** Nothing runs: a coming restart is called off, and a crash is taken as seen. */
 async function settle(server: GameServer, commandId: string): Promise<Outcome> {
+  await server.exitHandled()
   server.restartWait?.abort()
   const { desired, crashed, nextRestartAtMs } = server.facts
   if (desired === 'stopped' && !crashed && nextRestartAtMs === null) return { noop: true }

@@ -15,7 +15,7 @@ export type Step = { readonly gapMs: number } & (
   | { readonly what: 'install'; readonly server: number; readonly start: boolean }
   | { readonly what: 'type'; readonly server: number; readonly text: 'say' | 'stop' | 'exit 0' | 'exit 3' }
   | { readonly what: 'edit'; readonly server: number }
-  | { readonly what: 'kill game' | 'kill holder'; readonly server: number }
+  | { readonly what: 'kill game' | 'end game' | 'kill holder'; readonly server: number }
   | { readonly what: 'kill daemon'; readonly awayMs: number }
   | { readonly what: 'kill agent' | 'cut cable'; readonly node: number; readonly awayMs: number }
 )
@@ -73,6 +73,7 @@ export function steps(servers: number, nodes: number, options: { longCuts: boole
     { weight: 5, arbitrary: of('type', { server, text }) },
     { weight: 2, arbitrary: of('edit', { server }) },
     { weight: 3, arbitrary: of('kill game', { server }) },
+    { weight: 2, arbitrary: of('end game', { server }) },
     { weight: 1, arbitrary: of('kill holder', { server }) },
     { weight: 1, arbitrary: of('kill daemon', { awayMs }) },
     { weight: 2, arbitrary: of('kill agent', { node, awayMs }) },
@@ -95,7 +96,7 @@ export async function take(stage: WalkStage, step: Step, deedsOf: (walker: Walke
   if (step.what === 'type') return await type(stage, step.text, walker, deeds)
   if (step.what === 'edit') return await edit(stage, walker)
   if (step.what === 'kill holder') return await killHolder(walker)
-  await killGame(walker, deeds)
+  await endGame(walker, deeds, step.what === 'kill game' ? 'SIGKILL' : 'SIGTERM')
 }
 
 /** The order is asked for again under one key until the daemon says what has become of it. */
@@ -159,17 +160,17 @@ async function killHolder(walker: Walker): Promise<void> {
   for (const pid of await holdersOf(walker)) killNow(pid)
 }
 
-/** Ends the process that the game's own book names last, if it is alive. */
-async function killGame(walker: Walker, deeds: Deeds): Promise<void> {
+/** Ends the process that the game's own book names last, if it is alive: at once, or as a person does who may sign in there. */
+async function endGame(walker: Walker, deeds: Deeds, signal: 'SIGKILL' | 'SIGTERM'): Promise<void> {
   const run = (await bookOf(walker)).at(-1)
   if (run === undefined || run.end !== null) return
   deeds.disturbed = true
-  killNow(run.pid)
+  killNow(run.pid, signal)
 }
 
-function killNow(pid: number): void {
+function killNow(pid: number, signal: NodeJS.Signals = 'SIGKILL'): void {
   try {
-    process.kill(pid, 'SIGKILL')
+    process.kill(pid, signal)
   } catch {
     // It has ended before.
   }
