@@ -21,6 +21,7 @@ import { createNodeKeys, type NodeKeys } from '../../src/daemon/nodes/keys.ts'
 import { nodeRoutes } from '../../src/daemon/nodes/routes.ts'
 import type { HealthReport } from '../../src/daemon/nodes/stats.ts'
 import { serverRoutes } from '../../src/daemon/servers/routes.ts'
+import { TemplateViews } from '../../src/daemon/servers/template-views.ts'
 import { templateRoutes } from '../../src/daemon/templates/routes.ts'
 import { userRoutes } from '../../src/daemon/users/users.ts'
 import { completeSetup } from '../../src/shared/api/auth.ts'
@@ -71,6 +72,7 @@ export async function startPlacePanel(): Promise<PlacePanel> {
   const health = new Map<string, HealthReport>()
   const isOnline = (nodeId: string): boolean => online.has(nodeId)
   const gate = createSetupGate('the-setup-token-of-the-tests')
+  const facts = { isOnline, figures: () => undefined, templates: new TemplateViews() }
   const routes = [
     ...authRoutes({ ...core, gate }),
     ...userRoutes(core),
@@ -78,7 +80,7 @@ export async function startPlacePanel(): Promise<PlacePanel> {
     ...locationRoutes({ ...core, isOnline }),
     ...templateRoutes(core),
     ...nodeRoutes({ ...core, keys, isOnline, health: (id) => health.get(id), publicUrl: () => url }),
-    ...serverRoutes({ ...core, isOnline, wake: () => undefined, facts: { isOnline, figures: () => undefined } }),
+    ...serverRoutes({ ...core, isOnline, wake: () => undefined, facts }),
   ]
   for (const route of routes) addRoute(door, route)
   await door.app.listen({ host: '127.0.0.1', port: 0 })

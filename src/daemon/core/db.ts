@@ -68,6 +68,17 @@ interface Job {
   readonly hooks: (() => void)[]
 }
 
+/** How a job of a group is undone alone. */
+interface Points {
+  readonly before: readonly string[]
+  readonly after: readonly string[]
+  readonly undo: string
+}
+
+const AMONG_OTHERS: Points = { before: ['SAVEPOINT job'], after: ['RELEASE job'], undo: 'ROLLBACK TO job; RELEASE job' }
+/** The transaction is its own: what is undone is begun anew, for the commit. */
+const ALONE: Points = { before: [], after: [], undo: 'ROLLBACK; BEGIN IMMEDIATE' }
+
 /** Opens (or creates) the database at `file`. The schema is not touched: see migrations.ts. */
 export async function openDb(file: string, clock: Clock): Promise<Db> {
   const writer = await Connection.open(file, 'create')
@@ -134,6 +145,7 @@ class WriteQueue {
   readonly #jobs: Job[] = []
   readonly #inside = new AsyncLocalStorage<true>()
   readonly #firsts = new AsyncLocalStorage<{ run: ((tx: Tx) => Promise<void>) | undefined }>()
+  #scopes = 0
   #draining: Promise<void> | undefined
   #ended = false
 
@@ -165,8 +177,14 @@ class WriteQueue {
     })
   }
 
-  withFirst<T>(first: (tx: Tx) => Promise<void>, scope: () => Promise<T>): Promise<T> {
-    return this.#firsts.run({ run: first }, scope)
+  async withFirst<T>(first: (tx: Tx) => Promise<void>, scope: () => Promise<T>): Promise<T> {
+    this.#scopes += 1
+    try {
+      return await this.#firsts.run({ run: first }, scope)
+    } finally {
+      this.#scopes -= 1
+      if (this.#scopes === 0) this.#firsts.disable() // as in #drain
+    }
   }
 
   /** Runs `work` on the writer outside any transaction, between two groups. */
@@ -186,6 +204,7 @@ class WriteQueue {
   async #drain(): Promise<void> {
     await Promise.resolve() // so that calls of the same turn share a commit
     while (this.#jobs.length > 0) await this.#group(this.#jobs.splice(0, GROUP))
+    this.#inside.disable() // while a storage is in use, Node runs hooks of its own at every promise of the daemon
     this.#draining = undefined
   }
 
@@ -198,8 +217,9 @@ class WriteQueue {
       for (const job of jobs) job.settle(error)
       return
     }
+    const points = jobs.length === 1 ? ALONE : AMONG_OTHERS
     for (const job of jobs) {
-      const failure = await this.#one(job, stamp)
+      const failure = await this.#one(job, stamp, points)
       if (failure === undefined) done.push(job)
       else job.settle(failure.error)
     }
@@ -216,7 +236,7 @@ class WriteQueue {
     }
   }
 
-  async #one(job: Job, stamp: IsoTime): Promise<{ error: unknown } | undefined> {
+  async #one(job: Job, stamp: IsoTime, points: Points): Promise<{ error: unknown } | undefined> {
     const lease = leaseOf(this.#writer)
     const tx: Tx = {
       q: queriesOver(lease.source),
@@ -225,7 +245,7 @@ class WriteQueue {
     }
     const late = new AbortController()
     try {
-      await this.#writer.run('SAVEPOINT job')
+      for (const sql of points.before) await this.#writer.run(sql)
       await Promise.race([
         this.#inside.run(true, () => job.run(tx)),
         this.#clock.sleep(DEADLINE_MS, late.signal).then(() => {
@@ -233,12 +253,12 @@ class WriteQueue {
         }),
       ])
       await lease.end()
-      await this.#writer.run('RELEASE job')
+      for (const sql of points.after) await this.#writer.run(sql)
       return undefined
     } catch (error) {
       await lease.end()
       // When the failure has ended the whole transaction there is no savepoint left, and the commit below fails for all.
-      await this.#writer.exec('ROLLBACK TO job; RELEASE job').catch(() => undefined)
+      await this.#writer.exec(points.undo).catch(() => undefined)
       return { error }
     } finally {
       late.abort()
