@@ -73,6 +73,7 @@ export async function startPlacePanel(): Promise<PlacePanel> {
   const health = new Map<string, HealthReport>()
   const isOnline = (nodeId: string): boolean => online.has(nodeId)
   const gate = createSetupGate('the-setup-token-of-the-tests')
+  const facts = { isOnline, figures: () => undefined, templates: new TemplateViews() }
   const routes = [
     ...authRoutes({ ...core, gate }),
     ...userRoutes({ ...core, mailer: noMailer, publicUrl: () => url }),
@@ -80,12 +81,7 @@ export async function startPlacePanel(): Promise<PlacePanel> {
     ...locationRoutes({ ...core, isOnline }),
     ...templateRoutes(core),
     ...nodeRoutes({ ...core, keys, isOnline, health: (id) => health.get(id), publicUrl: () => url }),
-    ...serverRoutes({
-      ...core,
-      isOnline,
-      wake: () => undefined,
-      facts: { isOnline, figures: () => undefined, templates: new TemplateViews() },
-    }),
+    ...serverRoutes({ ...core, isOnline, wake: () => undefined, facts }),
   ]
   for (const route of routes) addRoute(door, route)
   await door.app.listen({ host: '127.0.0.1', port: 0 })

@@ -39,6 +39,7 @@ function compile(schema: z.ZodType): Write {
   if (schema instanceof z.ZodEnum) return oneOf(schema.options)
   if (schema instanceof z.ZodLiteral) return oneOf([...schema.values])
   if (schema instanceof z.ZodUnknown) return (value) => JSON.stringify(value)
+  if (schema instanceof z.ZodNumberFormat) return schema.format === 'safeint' ? integer : strict(schema)
   const scalar = SCALARS[schema.def.type]
   return scalar ?? strict(schema)
 }
@@ -48,6 +49,10 @@ const SCALARS: Readonly<Record<string, Write>> = {
   number: (value) => (Number.isFinite(value) ? `${value}` : undefined),
   boolean: (value) => (value === true ? 'true' : value === false ? 'false' : undefined),
   null: (value) => (value === null ? 'null' : undefined),
+}
+
+function integer(value: unknown): string | undefined {
+  return Number.isSafeInteger(value) ? `${value}` : undefined
 }
 
 /** Checks that accept or refuse, and never change what they look at. */
@@ -87,63 +92,55 @@ interface Field {
 
 function object(schema: z.ZodObject): Write {
   const fields = Object.entries(schema.shape).map(([name, field]) => fieldOf(name, field as z.ZodType)) // as in compile
-  return memoized((value) => {
-    if (Array.isArray(value)) return undefined
+  return memoized(isObject, (value) => {
     let text = ''
     for (const { name, label, write, absent } of fields) {
       const item = value[name]
-      if (item === undefined && absent !== undefined) {
-        text += absent
-        continue
-      }
-      const written = write(item)
+      const written = item === undefined && absent !== undefined ? absent : write(item)
       if (written === undefined) return undefined
-      text += label
-      text += written
+      if (written !== '') text += `${text === '' ? '{' : ','}${label}${written}`
     }
-    return `{${text.slice(1)}}`
+    return text === '' ? '{}' : `${text}}`
   })
 }
 
 function fieldOf(name: string, schema: z.ZodType): Field {
-  const label = `,${JSON.stringify(name)}:`
+  const label = `${JSON.stringify(name)}:`
   if (schema instanceof z.ZodOptional && leavesAlone(schema)) {
     return { name, label, write: compile(schema.def.innerType as z.ZodType), absent: '' } // as in compile
   }
   if (schema instanceof z.ZodDefault && leavesAlone(schema)) {
-    const absent = `${label}${JSON.stringify(schema.def.defaultValue)}`
+    const absent = JSON.stringify(schema.def.defaultValue)
     return { name, label, write: compile(schema.def.innerType as z.ZodType), absent } // as in compile
   }
   return { name, label, write: compile(schema), absent: undefined }
 }
 
 function array(item: Write): Write {
-  const list = memoized((value) => {
+  return memoized(isList, (value) => {
     let text = ''
-    for (const one of value as unknown as unknown[]) {
+    for (const one of value) {
       const written = item(one)
       if (written === undefined) return undefined
-      text += ','
-      text += written
+      text += `${text === '' ? '[' : ','}${written}`
     }
-    return `[${text.slice(1)}]`
+    return text === '' ? '[]' : `${text}]`
   })
-  return (value) => (Array.isArray(value) ? list(value) : undefined)
 }
 
 function record(schema: z.ZodRecord): Write {
   const { keyType, valueType } = schema.def
   if (!(keyType instanceof z.ZodString) || !leavesAlone(keyType)) return strict(schema)
   const write = compile(valueType as z.ZodType)
-  return memoized((value) => {
+  return memoized(isObject, (value) => {
     if (Object.getPrototypeOf(value) !== Object.prototype) return undefined
     let text = ''
-    for (const [key, item] of Object.entries(value)) {
-      const written = key === '__proto__' ? undefined : write(item)
+    for (const key of Object.keys(value)) {
+      const written = key === '__proto__' ? undefined : write(value[key])
       if (written === undefined) return undefined
-      text += `,${quote(key)}:${written}`
+      text += `${text === '' ? '{' : ','}${quote(key)}:${written}`
     }
-    return `{${text.slice(1)}}`
+    return text === '' ? '{}' : `${text}}`
   })
 }
 
@@ -186,10 +183,13 @@ function discriminated(schema: z.ZodDiscriminatedUnion): Write {
 }
 
 /** Remembers the text of {@link constant} values, as long as they live. */
-function memoized(write: (value: Record<string, unknown>) => string | undefined): Write {
+function memoized<T extends object>(
+  fits: (value: unknown) => value is T,
+  write: (value: T) => string | undefined,
+): Write {
   const known = new WeakMap<object, string>()
   return (value) => {
-    if (!isObject(value)) return undefined
+    if (!fits(value)) return undefined
     if (!(CONSTANT in value)) return write(value)
     const text = known.get(value) ?? write(value)
     if (text !== undefined) known.set(value, text)
@@ -198,11 +198,15 @@ function memoized(write: (value: Record<string, unknown>) => string | undefined)
 }
 
 function isObject(value: unknown): value is Record<string, unknown> {
-  return typeof value === 'object' && value !== null
+  return typeof value === 'object' && value !== null && !Array.isArray(value)
+}
+
+function isList(value: unknown): value is readonly unknown[] {
+  return Array.isArray(value)
 }
 
 function freeze(value: unknown, mark = true): void {
-  if (!isObject(value) || Object.isFrozen(value)) return
+  if (typeof value !== 'object' || value === null || Object.isFrozen(value)) return
   if (mark) Object.defineProperty(value, CONSTANT, { value: true })
   Object.freeze(value)
   for (const item of Object.values(value)) freeze(item, false)

@@ -4,6 +4,7 @@ import { PanelError } from '../../shared/errors.ts'
 import { type Clock, type IsoTime, now } from '../../shared/time.ts'
 import type { Schema } from './schema.ts'
 import { Connection } from './sqlite/connection.ts'
+import { storageFailure } from './sqlite/failures.ts'
 import { leaseOf } from './sqlite/lease.ts'
 import { queriesOver } from './sqlite/queries.ts'
 
@@ -67,6 +68,17 @@ interface Job {
   settle(failure?: unknown): void
   readonly hooks: (() => void)[]
 }
+
+/** How a job of a group is undone alone. */
+interface Points {
+  readonly before: readonly string[]
+  readonly after: readonly string[]
+  readonly undo: string
+}
+
+const AMONG_OTHERS: Points = { before: ['SAVEPOINT job'], after: ['RELEASE job'], undo: 'ROLLBACK TO job; RELEASE job' }
+/** The transaction is its own: what is undone is begun anew, for the commit. */
+const ALONE: Points = { before: [], after: [], undo: 'ROLLBACK; BEGIN IMMEDIATE' }
 
 /** Opens (or creates) the database at `file`. The schema is not touched: see migrations.ts. */
 export async function openDb(file: string, clock: Clock): Promise<Db> {
@@ -135,6 +147,7 @@ class WriteQueue {
   readonly #jobs: Job[] = []
   readonly #inside = new AsyncLocalStorage<true>()
   readonly #firsts = new AsyncLocalStorage<{ run: ((tx: Tx) => Promise<void>) | undefined }>()
+  #scopes = 0
   #draining: Promise<void> | undefined
   #ended = false
 
@@ -157,7 +170,7 @@ class WriteQueue {
           result = { value: await work(tx) }
         },
         settle: (failure) => {
-          if (result === undefined || failure !== undefined) return reject(toPanelError(failure))
+          if (result === undefined || failure !== undefined) return reject(storageFailure(failure))
           if (firsts !== undefined) firsts.run = undefined
           resolve(result.value)
         },
@@ -166,8 +179,14 @@ class WriteQueue {
     })
   }
 
-  withFirst<T>(first: (tx: Tx) => Promise<void>, scope: () => Promise<T>): Promise<T> {
-    return this.#firsts.run({ run: first }, scope)
+  async withFirst<T>(first: (tx: Tx) => Promise<void>, scope: () => Promise<T>): Promise<T> {
+    this.#scopes += 1
+    try {
+      return await this.#firsts.run({ run: first }, scope)
+    } finally {
+      this.#scopes -= 1
+      if (this.#scopes === 0) this.#firsts.disable() // as in #drain
+    }
   }
 
   /** Runs `work` on the writer outside any transaction, between two groups. */
@@ -187,6 +206,7 @@ class WriteQueue {
   async #drain(): Promise<void> {
     await Promise.resolve() // so that calls of the same turn share a commit
     while (this.#jobs.length > 0) await this.#group(this.#jobs.splice(0, GROUP))
+    this.#inside.disable() // while a storage is in use, Node runs hooks of its own at every promise of the daemon
     this.#draining = undefined
   }
 
@@ -199,8 +219,9 @@ class WriteQueue {
       for (const job of jobs) job.settle(error)
       return
     }
+    const points = jobs.length === 1 ? ALONE : AMONG_OTHERS
     for (const [place, job] of jobs.entries()) {
-      const failure = await this.#one(job, stamp)
+      const failure = await this.#one(job, stamp, points)
       if (failure === undefined) done.push(job)
       else job.settle(failure.error)
       if (failure?.endedAll !== true) continue
@@ -223,7 +244,7 @@ class WriteQueue {
   }
 
   /** `endedAll`: the failure, such as a full disk, has ended the transaction of the whole group. */
-  async #one(job: Job, stamp: IsoTime): Promise<{ error: unknown; endedAll: boolean } | undefined> {
+  async #one(job: Job, stamp: IsoTime, points: Points): Promise<{ error: unknown; endedAll: boolean } | undefined> {
     const lease = leaseOf(this.#writer)
     const tx: Tx = {
       q: queriesOver(lease.source),
@@ -232,7 +253,7 @@ class WriteQueue {
     }
     const late = new AbortController()
     try {
-      await this.#writer.run('SAVEPOINT job')
+      for (const sql of points.before) await this.#writer.run(sql)
       await Promise.race([
         this.#inside.run(true, () => job.run(tx)),
         this.#clock.sleep(DEADLINE_MS, late.signal).then(() => {
@@ -240,42 +261,26 @@ class WriteQueue {
         }),
       ])
       await lease.end()
-      await this.#writer.run('RELEASE job')
+      for (const sql of points.after) await this.#writer.run(sql)
       return undefined
     } catch (error) {
       await lease.end()
-      return { error, endedAll: !(await this.#undo()) }
+      return { error, endedAll: !(await this.#undo(points)) }
     } finally {
       late.abort()
     }
   }
 
   /** Undoes the job alone; false when there was no savepoint left, and with it nothing of the whole group. */
-  async #undo(): Promise<boolean> {
+  async #undo({ undo }: Points): Promise<boolean> {
     try {
-      await this.#writer.exec('ROLLBACK TO job; RELEASE job')
+      await this.#writer.exec(undo)
       return true
     } catch {
       await this.#writer.exec('ROLLBACK').catch(() => undefined) // mostly there is nothing left to roll back
       return false
     }
   }
-}
-
-/** Tells a full disk and a broken file from bugs; the daemon stays up and says what is wrong. */
-function toPanelError(error: unknown): unknown {
-  if (!(error instanceof Error) || !('code' in error)) return error
-  if (error.code === 'SQLITE_FULL') {
-    return new PanelError('INSUFFICIENT_SPACE', "The disk of the panel's database is full; free some space", {
-      cause: error,
-    })
-  }
-  if (error.code === 'SQLITE_IOERR' || error.code === 'SQLITE_BUSY' || error.code === 'SQLITE_READONLY') {
-    return new PanelError('DATABASE_UNAVAILABLE', "The panel's database cannot be written now; see the daemon's log", {
-      cause: error,
-    })
-  }
-  return error
 }
 
 /** The `table.column` list of a UNIQUE constraint that the error reports, as in `location.name`; else undefined. */

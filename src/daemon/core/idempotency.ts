@@ -19,7 +19,7 @@ export interface Attempt {
 /** An answer as it goes on the wire. */
 export interface SentAnswer {
   readonly status: number
-  readonly payload: string
+  readonly payload: string | Buffer
 }
 
 /**
@@ -88,7 +88,7 @@ async function once(
   }
   const keep = async (answer: SentAnswer): Promise<void> => {
     if (!written) return
-    const sealed = { response: sealBy(attempt.key, answer.payload), status: answer.status }
+    const sealed = { response: sealBy(attempt.key, answer.payload.toString()), status: answer.status }
     await db.write(async (tx) => {
       await tx.q.updateTable('idempotency').set(sealed).where('id', '=', id).execute()
     })

@@ -25,7 +25,9 @@ export type LifeRow = Pick<
 
 /** The status of a stored server. */
 export function statusOf(row: LifeRow, power: PowerState = row.power): ServerStatus {
-  return serverStatus({ ...row, power, crashed: row.crashed === 1, failed: row.failed === 1 })
+  const { deletingAt, archivedAt, suspendedAt, activity } = row
+  const [crashed, failed] = [row.crashed === 1, row.failed === 1]
+  return serverStatus({ deletingAt, archivedAt, suspendedAt, activity, power, crashed, failed })
 }
 
 /** The definition inside a template's row; it was parsed by the contract when it was written. */
