@@ -11,12 +11,11 @@ afterEach(async () => {
   open = undefined
 })
 
-const start = async (columns: number, rows: number, wishes: Record<string, unknown> = {}): Promise<Attached> => {
+const start = async (columns: number, rows: number): Promise<Attached> => {
   open = await attach({
     dist: DIST,
     columns,
     rows,
-    wishes,
     prepare: (peer) => peer.print(...Array.from({ length: 300 }, (_, n) => `line ${n + 1} of the beginning`)),
   })
   return open
@@ -141,8 +140,7 @@ describe('the console screen', { timeout: 60_000 }, () => {
     await pane.shows('EXIT=0')
     await pane.text('clear')
     await pane.keys('Enter')
-    await pane.text(command())
-    await pane.keys('Enter')
+    await command()
     await pane.shows('LIVE')
     await pane.keys('Up')
     await pane.shows('> time set day')
