@@ -4,6 +4,7 @@ import { ERRORS, isErrorCode } from '../../shared/errors.ts'
 import type { ServerId } from '../../shared/ids.ts'
 import type { Clock } from '../../shared/time.ts'
 import { farewell } from '../console/farewell.ts'
+import { oneLine } from '../output/escape.ts'
 import type { StreamOpener } from '../stream.ts'
 import { readHistory } from './history.ts'
 import { readKeyNames } from './keys.ts'
@@ -58,6 +59,8 @@ export async function runConsole(options: ConsoleOptions): Promise<number> {
     guard.release()
     terminal.leave()
   }
+  for (const { text, code } of await session.settle())
+    stderr.write(`not sent (${code ?? 'no answer'}): ${oneLine(text)}\n`)
   stderr.write(`${farewell(server.name, session.cursor ?? options.afterCursor)}\n`)
   return guard.signalled() ?? refusalExit(session.state)
 }

@@ -157,6 +157,18 @@ describe('the console screen', { timeout: 60_000 }, () => {
     await pane.shows('> time set day')
   })
 
+  test('sends and remembers what was typed right before it is left', async () => {
+    const { pane, peer, folder } = await start(80, 24)
+    await pane.text('say bye')
+    await pane.shows('> say bye')
+    await pane.keys('Enter', 'C-]')
+    await pane.shows('EXIT=0')
+    expect(peer.commands.map(({ text }) => text)).toEqual(['say bye'])
+    const history = join(folder, 'panel', 'history')
+    const [file = ''] = await readdir(history)
+    expect(await readFile(join(history, file), 'utf8')).toBe('say bye\n')
+  })
+
   test('says why a command failed and keeps its text', async () => {
     const { pane, peer } = await start(80, 24)
     peer.refuseCommands({ status: 503, code: 'NODE_OFFLINE' })
