@@ -9,7 +9,9 @@ import type { PaneRow } from './viewport.ts'
 
 /** One picture: painted rows from the top, and where the cursor stands. */
 export interface Frame {
-  readonly rows: readonly string[]
+  readonly header: readonly string[]
+  readonly log: readonly string[]
+  readonly footer: readonly string[]
   readonly cursor: { readonly x: number; readonly y: number } | undefined
 }
 
@@ -27,15 +29,16 @@ export function buildFrame(input: FrameInput): Frame {
   if (layout.kind === 'notice') {
     const { columns, rows } = input.size
     const text = fitText(`panel: ${columns}x${rows} is too small, 40x8 needed; ^] detaches`, layout.columns)
-    return { rows: [text], cursor: undefined }
+    return { header: [text], log: [], footer: [], cursor: undefined }
   }
   const boxed = layout.kind !== 'narrow'
   const log = logRows(input)
   const prompt = promptRow(state, boxed ? layout.columns - 4 : layout.columns)
   const x = prompt.cursor === undefined ? undefined : prompt.cursor + (boxed ? 2 : 0)
-  const cursor = x === undefined ? undefined : { x, y: 1 + log.length + (boxed ? 2 : 0) }
-  const header = headerRow(state, layout, bar)
-  if (!boxed) return { rows: [header, ...log, prompt.text], cursor }
+  const bare: Frame = { header: [headerRow(state, layout, bar)], log, footer: [prompt.text], cursor: undefined }
+  const y = 1 + log.length + (boxed ? 2 : 0)
+  const cursor = x === undefined ? undefined : { x, y }
+  if (!boxed) return { ...bare, cursor }
   const side = styled(INK.dim, '│')
   const footer = [
     statsRow(state, layout, bar),
@@ -43,7 +46,7 @@ export function buildFrame(input: FrameInput): Frame {
     `${side} ${prompt.text} ${side}`,
     hintRow(state, layout),
   ]
-  return { rows: [header, ...log, ...footer], cursor }
+  return { ...bare, footer, cursor }
 }
 
 /** The rows of the log, at the bottom of their space while there are few; in the box with its sides. */

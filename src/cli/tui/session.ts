@@ -11,7 +11,7 @@ import { Lines } from './lines.ts'
 import { type ConsoleState, type Effect, isFiltered, type Send, type Surroundings, scrollBy, tell } from './model.ts'
 import { createOrders, type Orders } from './orders.ts'
 import { createRateMeter, frameInterval } from './pace.ts'
-import type { Painter } from './painter.ts'
+import type { Painter } from './painter.tsx'
 import { press } from './press.ts'
 import { type Entry, Ring } from './ring.ts'
 import { settleSeek } from './seek.ts'
@@ -139,7 +139,7 @@ export class ConsoleSession {
 
   #redraw(): void {
     this.#lines.resize(this.#options.terminal.size())
-    this.#options.painter.restart()
+    this.#options.painter.restart(this.#lines.size)
     this.#request(true)
   }
 

@@ -1,9 +1,8 @@
-import { existsSync } from 'node:fs'
 import { chmod, mkdir, mkdtemp, readFile, rm, writeFile } from 'node:fs/promises'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { pathToFileURL } from 'node:url'
-import { gone, isAlive, until } from '../../e2e/wait.ts'
+import { until } from '../../e2e/wait.ts'
 import { openPane, type Pane } from './pane.ts'
 import { type Peer, SERVER_ID, startPeer } from './peer.ts'
 
@@ -19,8 +18,6 @@ export interface Attached {
   pid(): Promise<number>
   /** The exit code of the screen that was started last, once it has ended. */
   exit(): Promise<number>
-  /** Ends the screen if it still runs, as after a test that failed. */
-  end(): Promise<void>
   /** What `stty` told before the last start, and after its end. */
   settings(): Promise<{ before: string; after: string }>
   close(): Promise<void>
@@ -63,13 +60,6 @@ export async function attach(options: AttachOptions): Promise<Attached> {
     command,
     pid: async () => Number(await read('pid')),
     exit: () => until('the screen has ended', async () => Number(await read('exit'))),
-    end: async () => {
-      const running = existsSync(join(folder, 'pid')) && !existsSync(join(folder, 'exit'))
-      const pid = running ? Number(await read('pid')) : 0
-      if (pid === 0 || !(await isAlive(pid))) return
-      process.kill(pid, 'SIGTERM')
-      await gone(pid)
-    },
     settings: async () => ({ before: await read('before'), after: await read('after') }),
     close: async () => {
       await pane.close()

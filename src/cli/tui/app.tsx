@@ -9,7 +9,7 @@ import type { StreamOpener } from '../stream.ts'
 import { readHistory } from './history.ts'
 import { readKeyNames } from './keys.ts'
 import { type ConsoleState, initialState } from './model.ts'
-import { createPainter } from './painter.ts'
+import type { Painter } from './painter.tsx'
 import { ConsoleSession } from './session.ts'
 import { createTerminal, type Terminal } from './terminal.ts'
 
@@ -41,12 +41,12 @@ export interface ConsoleOptions {
  */
 export async function runConsole(options: ConsoleOptions): Promise<number> {
   const { stdin, stdout, stderr, server, clock } = options
-  holdMemory()
+  const { createPainter } = await loadPainter()
   const terminal = createTerminal(stdin, stdout)
-  const painter = createPainter(terminal)
+  const painter = createPainter(stdout, stdin, terminal.size())
   const state = await firstState(options, stdout.columns)
   const session = new ConsoleSession({ ...options, afterCursor: options.afterCursor, terminal, painter, state, clock })
-  const guard = guardProcess(session, terminal)
+  const guard = guardProcess(session, painter, terminal)
   stderr.on('error', ignoreLoss)
   try {
     terminal.enter({
@@ -57,6 +57,7 @@ export async function runConsole(options: ConsoleOptions): Promise<number> {
     await session.run()
   } finally {
     guard.release()
+    painter.stop()
     terminal.leave()
   }
   for (const { text, code } of await session.settle())
@@ -65,10 +66,25 @@ export async function runConsole(options: ConsoleOptions): Promise<number> {
   return guard.signalled() ?? refusalExit(session.state)
 }
 
-/** Lines leave much garbage and little that lives; left alone, V8 lets that grow to twice the memory before it cleans up. */
-function holdMemory(): void {
+/**
+ * Ink and React read the environment when they are loaded: under CI Ink draws only its last frame, and outside of production
+ * React keeps measurements of every frame.
+ */
+async function loadPainter(): Promise<typeof import('./painter.tsx')> {
+  // Frames leave much garbage and little that lives; left alone, V8 lets that grow to twice the memory before it cleans up.
   setFlagsFromString('--semi-space-growth-factor=1')
   setFlagsFromString('--heap-growing-percent=80')
+  const before = { ...process.env }
+  for (const name of Object.keys(process.env)) {
+    if (name === 'CI' || name === 'CONTINUOUS_INTEGRATION' || name.startsWith('CI_')) delete process.env[name]
+  }
+  process.env['NODE_ENV'] = 'production'
+  try {
+    return await import('./painter.tsx')
+  } finally {
+    Object.assign(process.env, before)
+    if (before['NODE_ENV'] === undefined) delete process.env['NODE_ENV']
+  }
 }
 
 async function firstState(options: ConsoleOptions, columns: number): Promise<ConsoleState> {
@@ -90,8 +106,12 @@ interface Guard {
 }
 
 /** Ends the screen on signals, and gives the terminal back before anything else when something fails unforeseen. */
-function guardProcess(session: ConsoleSession, terminal: Terminal): Guard {
+function guardProcess(session: ConsoleSession, painter: Painter, terminal: Terminal): Guard {
   let code: number | undefined
+  const restore = (): void => {
+    painter.stop()
+    terminal.leave()
+  }
   const endBy = (exit: number) => (): void => {
     code ??= exit
     session.stop()
@@ -101,7 +121,7 @@ function guardProcess(session: ConsoleSession, terminal: Terminal): Guard {
   const onInterrupt = (): void => session.type('\u0003')
   const onStop = (): void => {} // Ctrl-Z would leave the shell with a raw terminal
   const onFailure = (error: unknown): void => {
-    terminal.leave()
+    restore()
     session.fail(error)
   }
   process.on('SIGTERM', onTerminate)
@@ -109,7 +129,7 @@ function guardProcess(session: ConsoleSession, terminal: Terminal): Guard {
   process.on('SIGINT', onInterrupt)
   process.on('SIGTSTP', onStop)
   process.on('uncaughtException', onFailure)
-  process.on('exit', terminal.leave)
+  process.on('exit', restore)
   return {
     signalled: () => code,
     hangUp: onHangUp,
@@ -119,7 +139,7 @@ function guardProcess(session: ConsoleSession, terminal: Terminal): Guard {
       process.off('SIGINT', onInterrupt)
       process.off('SIGTSTP', onStop)
       process.off('uncaughtException', onFailure)
-      process.off('exit', terminal.leave)
+      process.off('exit', restore)
     },
   }
 }

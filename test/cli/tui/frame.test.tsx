@@ -1,3 +1,4 @@
+import { renderToString } from 'ink'
 import { describe, expect, test } from 'vitest'
 import { buildFrame, type Frame } from '../../../src/cli/tui/frame.ts'
 import { readKeyNames } from '../../../src/cli/tui/keys.ts'
@@ -5,6 +6,7 @@ import { Lines } from '../../../src/cli/tui/lines.ts'
 import { readPattern } from '../../../src/cli/tui/matcher.ts'
 import { type ConsoleState, initialState } from '../../../src/cli/tui/model.ts'
 import { Ring } from '../../../src/cli/tui/ring.ts'
+import { Screen } from '../../../src/cli/tui/screen.tsx'
 import { tailRows } from '../../../src/cli/tui/viewport.ts'
 import type { Clock } from '../../../src/shared/time.ts'
 
@@ -54,11 +56,15 @@ function frameAt(
   return buildFrame({ state, size, layout: lines.layout, rows: tailRows(lines.pane(state)), bar })
 }
 
-const drawn = (frame: Frame): string[] => frame.rows.map((row) => row.replace(SGR, '').trimEnd())
+const drawn = (frame: Frame, columns: number): string[] => {
+  return renderToString(<Screen frame={frame} />, { columns })
+    .replace(SGR, '')
+    .split('\n')
+}
 
 describe('a frame', () => {
   test('at 40x10 has no box: a status row, lines, a prompt', () => {
-    const rows = drawn(frameAt(40, 10))
+    const rows = drawn(frameAt(40, 10), 40)
     expect(rows).toHaveLength(9)
     expect(rows[0]).toMatch(/^ survival-1 {2}RUNNING 3d04h .*LIVE ●/)
     expect(rows[6]).toContain('line 10 日本')
@@ -68,16 +74,16 @@ describe('a frame', () => {
 
   test('at 40x10 says that it is paused, and what it is narrowed to', () => {
     const paused = frameAt(40, 10, (state) => ({ ...state, follow: false, pausedEnd: 4 }))
-    expect(drawn(paused)[0]).toMatch(/^ PAUSED · 7 new lines.* LIVE ●/)
+    expect(drawn(paused, 40)[0]).toMatch(/^ PAUSED · 7 new lines.* LIVE ●/)
     const filter = readPattern('!warn')
     const filtered = frameAt(40, 10, (state) => ({ ...state, filter }))
-    expect(drawn(filtered)[0]).toMatch(/^ filter: !\/warn\/ .* LIVE ●/)
+    expect(drawn(filtered, 40)[0]).toMatch(/^ filter: !\/warn\/ .* LIVE ●/)
     const levelled = frameAt(40, 10, (state) => ({ ...state, level: 'warn' }))
-    expect(drawn(levelled)[0]).toMatch(/^ level WARN .* LIVE ●/)
+    expect(drawn(levelled, 40)[0]).toMatch(/^ level WARN .* LIVE ●/)
   })
 
   test('at 80x24 has a box without the fields at its right', () => {
-    const rows = drawn(frameAt(80, 24))
+    const rows = drawn(frameAt(80, 24), 80)
     expect(rows).toHaveLength(23)
     expect(rows[0]).toMatch(/^┌ survival-1 ─ RUNNING 3d04h ─ node-a ─ ctx prod ─+ LIVE ● ┐$/)
     expect(rows[17]).toMatch(/^│ 00:00:00\.000Z line 10 日本 long long.* │$/)
@@ -88,7 +94,7 @@ describe('a frame', () => {
   })
 
   test('at 200x60 has the rate, the number and the length of the history too', () => {
-    const rows = drawn(frameAt(200, 60))
+    const rows = drawn(frameAt(200, 60), 200)
     expect(rows).toHaveLength(59)
     expect(rows[0]).toMatch(/LIVE ● ─ 42 l\/s ─ seq 1,204,331 ┐$/)
     expect(rows[56]).toMatch(/history 1\/500 │$/)
@@ -114,7 +120,7 @@ describe('a frame', () => {
     ]
     for (const change of changes) {
       const frame = frameAt(columns, rows, change)
-      const shown = drawn(frame)
+      const shown = drawn(frame, columns)
       expect(shown.length).toBeLessThanOrEqual(rows - 1)
       for (const row of shown)
         expect([...row].reduce((sum, c) => sum + (/[日本]/.test(c) ? 2 : 1), 0)).toBeLessThan(columns)
@@ -126,6 +132,6 @@ describe('a frame', () => {
   })
 
   test('below 40x8 is one sentence', () => {
-    expect(drawn(frameAt(39, 24))).toEqual([`${'panel: 39x24 is too small, 40x8 needed…'.slice(0, 37)}…`])
+    expect(drawn(frameAt(39, 24), 39)).toEqual([`${'panel: 39x24 is too small, 40x8 needed…'.slice(0, 37)}…`])
   })
 })
