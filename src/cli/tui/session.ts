@@ -246,7 +246,8 @@ export class ConsoleSession {
       const congested = this.#options.terminal.congested()
       this.#settle(meter.at(this.#progress.lines, now))
       const rate = this.state.facts.rate
-      const due = drawnAt + (this.#urgent && !congested ? URGENT_MS : frameInterval({ rate, congested, costMs }))
+      const cells = this.#lines.size.columns * this.#lines.size.rows
+      const due = drawnAt + (this.#urgent && !congested ? URGENT_MS : frameInterval({ rate, congested, costMs, cells }))
       const old = now - drawnAt >= 1000
       if ((this.#dirty || old || busy) && now >= due && !congested) {
         this.#dirty = false
