@@ -33,7 +33,11 @@ export const down: Action = async (run) => {
     const code = found === undefined ? 0 : await stopGamesOf(run, found, timeoutMs)
     if (code !== 0) return code
   }
-  const stopped = await run.roles.stopDaemon({ dataDir, timeoutMs })
+  const asked = await run.roles.stopDaemon({ dataDir, timeoutMs })
+  const stopped = asked?.daemon
+  if (asked?.gone === false) {
+    throw new CliFailure('TIMEOUT', `the panel (pid ${asked.daemon.pid}) did not stop within ${timeoutMs / 1000} s`)
+  }
   if (run.out.machine) await run.out.value(stopped ?? null)
   else run.notice(stopped === undefined ? 'no panel runs on this machine' : `the panel (pid ${stopped.pid}) is stopped`)
   return 0
