@@ -145,19 +145,17 @@ describe.each(SIZES)('the console screen at $columns x $rows', ({ columns, rows 
     expect(found).toBeGreaterThanOrEqual(newest)
     for (let wanted = found - 1000; wanted > found - 5000; wanted -= 1000) {
       await pane.keys('n')
-      const shown = numbers(await pane.until((now) => numbers(now).includes(wanted), `match ${wanted}`))
-      expect(shown).toEqual(consecutive(shown))
+      await pane.until((now) => numbers(now).includes(wanted) && isWhole(now), `match ${wanted} among its neighbours`)
     }
     await pane.keys('Escape')
     await pane.until((now) => !now.includes('match '), 'no search')
     await pane.keys('g')
     // The oldest line, then page by page: no line is missing and none is there twice.
-    let page = numbers(await pane.until((now) => oldest(now) < found - 12_000, 'the oldest lines'))
+    let page = await pane.until((now) => oldest(now) < found - 12_000 && isWhole(now), 'the oldest lines')
     for (let n = 0; n < 30; n += 1) {
-      expect(page).toEqual(consecutive(page))
-      const last = page.at(-1) ?? 0
+      const last = numbers(page).at(-1) ?? 0
       await pane.keys('PageDown')
-      page = numbers(await pane.until((now) => oldest(now) === last, `the page from ${last} on`))
+      page = await pane.until((now) => oldest(now) === last && isWhole(now), `the page from ${last} on, without a hole`)
     }
     await pane.keys('G')
     await pane.shows(`number ${printer.printed} `, 60_000)
@@ -229,6 +227,8 @@ function oldest(screen: string): number {
   return numbers(screen)[0] ?? Number.NaN
 }
 
-function consecutive(like: readonly number[]): number[] {
-  return like.map((_, index) => (like[0] ?? 0) + index)
+/** Whether each line is followed by the next one. A frame that tmux has read in part only is not whole yet. */
+function isWhole(screen: string): boolean {
+  const shown = numbers(screen)
+  return shown.length > 1 && shown.every((n, index) => n === (shown[0] ?? 0) + index)
 }
