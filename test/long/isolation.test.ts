@@ -1,5 +1,4 @@
 import { afterAll, beforeAll, describe, expect, it } from 'vitest'
-import { until } from '../e2e/wait.ts'
 import { IsolationStage, ratios, type Sampling, sideBySide } from '../faults/isolation-run.ts'
 
 const FLEET = { nodes: 20, serversPerNode: 25 }
@@ -45,10 +44,8 @@ describe('500 servers on 20 nodes, one of which answers nothing', () => {
     expect(await hurt.isLastOnline()).toBe(true)
   })
 
-  it('keep them while its connection stalls, and after it is given up', async () => {
+  it('keep them while its connection stalls', async () => {
     hurt.last.stall()
     await expectIsolated('stalled')
-    await until('the node to be offline', async () => !(await hurt.isLastOnline()), 35_000)
-    await expectIsolated('offline')
   })
 })

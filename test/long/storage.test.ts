@@ -88,33 +88,6 @@ describe.skipIf(disk === undefined)('a full disk (skipped where no file system m
     await panel.startDaemon()
     await expectSound(panel, new WriteLedger(panel))
   })
-
-  it('that comes and goes under SIGKILL harms nothing', async () => {
-    const ledger = new WriteLedger(panel)
-    for (let round = 1; round <= 10; round++) {
-      await disk?.leave(round * 40_000)
-      const writer = async (number: number): Promise<void> => {
-        for (let i = 0; i < 40; i++) {
-          const body = { name: `coming and going ${round} ${number} ${i}`, description: 'x'.repeat(400) }
-          const outcome = await ledger.write((client) => client.call(createLocation, { body }))
-          if (outcome.is === 'answered') ledger.created('location', outcome.data.id)
-          if (outcome.is === 'refused') expect(outcome.error.code).toBe('INSUFFICIENT_SPACE')
-        }
-      }
-      const all = Promise.all(Array.from({ length: 6 }, (_, number) => writer(number)))
-      // Killed while there is room, and after it has run out.
-      const { answered, refused } = ledger
-      const [some, none] = [answered.length + 10, refused.length + 10]
-      await until('the kill', async () => refused.length >= none || (round % 2 === 0 && answered.length >= some))
-      await panel.killDaemon()
-      await disk?.clear()
-      await panel.startDaemon()
-      await all
-      await expectSound(panel, ledger)
-    }
-    expect(ledger.answered.length).toBeGreaterThan(0)
-    expect(ledger.refused.length).toBeGreaterThan(0)
-  })
 })
 
 /** Fills the daemon's disk, and the room that is left within the files of the database. */
