@@ -95,7 +95,11 @@ async function settled(daemon: Daemon): Promise<void> {
   const enough = new AbortController()
   const look = async (): Promise<void> => {
     const rows = await serversOf(daemon)
-    if (rows.every((row) => row.desired === 'stopped' || !['stopped', 'installing', 'starting'].includes(row.status))) {
+    if (
+      rows.every(
+        (row) => row.desired === 'stopped' || !['stopped', 'installing', 'starting', 'unknown'].includes(row.status),
+      )
+    ) {
       enough.abort()
     }
   }

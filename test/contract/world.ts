@@ -162,7 +162,8 @@ export function paramsOf(world: World, endpoint: Endpoint | StreamEndpoint): Rec
 
 /** The same with ids that nothing has. */
 export function unknownParams(endpoint: Endpoint | StreamEndpoint): Record<string, string> {
-  return Object.fromEntries(Object.keys(endpoint.params).map((name) => [name, 'nobody_has_this']))
+  const unknown = (name: string): string => (name === 'permission' ? 'nobody.has_this' : 'nobody_has_this')
+  return Object.fromEntries(Object.keys(endpoint.params).map((name) => [name, unknown(name)]))
 }
 
 /** A server on the panel's own node, in the wished status. */

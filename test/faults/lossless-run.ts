@@ -73,7 +73,7 @@ export async function printUnderFaults(stage: LosslessStage, plan: Plan): Promis
     // Each has its place in the log before the first line.
     await panel.write(node, server, { name: 'play', text: 'sleep 1; echo begin; sleep 1; echo begin-2' })
     await follower.has('begin-2')
-    await viewer.line('the beginning', (text) => text === 'begin-2')
+    for (const one of [viewer, slowViewer]) await one.line('the beginning', (text) => text === 'begin-2')
 
     const gates = faults.map(([at]) => Math.max(1, Math.floor(count * at)))
     for (const gate of gates) await panel.write(node, server, { name: `gate-${gate}`, text: '' })

@@ -1,4 +1,3 @@
-import type { IncomingMessage } from 'node:http'
 import cookie from '@fastify/cookie'
 import rateLimit from '@fastify/rate-limit'
 import Fastify, {
@@ -12,7 +11,6 @@ import Fastify, {
 import { z } from 'zod'
 import { type Endpoint, isDeclared, type StreamEndpoint } from '../../shared/contract.ts'
 import { ERRORS, type ErrorCode, PanelError } from '../../shared/errors.ts'
-import { newIdSuffix } from '../../shared/ids.ts'
 import { type Clock, now } from '../../shared/time.ts'
 import type { Caller, Credentials } from './caller.ts'
 import type { Db } from './db.ts'
@@ -23,6 +21,7 @@ import type { Log } from './log.ts'
 import type { Metrics } from './metrics.ts'
 import { permit, permitServer } from './permit.ts'
 import { createRateLimits, kindOfPath, type RateLimits } from './rate-limits.ts'
+import { requestIds } from './request-ids.ts'
 import type { Context, Route } from './route.ts'
 import type { Settings } from './settings.ts'
 import type { SystemErrors } from './system-errors.ts'
@@ -278,16 +277,6 @@ function requestSignal({ raw }: FastifyReply, stopping: AbortSignal): AbortSigna
   if (raw.destroyed) gone.abort()
   else raw.once('close', () => gone.abort())
   return AbortSignal.any([gone.signal, stopping])
-}
-
-/** Ids that clients give, or fresh ones: random by the daemon's start, then counted, as they name and need not hide. */
-function requestIds(clock: Clock): (request: IncomingMessage) => string {
-  const start = newIdSuffix(clock).slice(0, 18)
-  let count = 0
-  return ({ headers: { 'x-request-id': given } }) => {
-    if (typeof given === 'string' && /^[A-Za-z0-9._-]{1,64}$/.test(given)) return given
-    return start + (count++).toString(32).padStart(8, '0')
-  }
 }
 
 /** An empty body counts as none, whatever its content type says. */

@@ -74,7 +74,7 @@ export function createNodeLink(deps: LinkDeps): NodeLink {
       // A daemon that stops cuts the connections itself, which says nothing about the nodes.
       if (stopping === undefined || stopping.aborted) return await deps.db.write((tx) => setOffline(tx, deps, nodeId))
       const signal = stopping
-      if (!(await wroteAway(deps, nodeId))) void writeAwayLater(deps, nodeId, signal)
+      if (!(await wroteAway(deps, nodeId, signal))) void writeAwayLater(deps, nodeId, signal)
     },
     start: async (signal) => {
       stopping = signal
@@ -193,17 +193,18 @@ async function markUnknownLater(deps: LinkDeps, nodeIds: readonly string[], sign
   await deps.clock.sleep(START_GRACE_MS, signal)
   for (const nodeId of nodeIds) {
     if (signal.aborted) return
-    if (!deps.isOnline(nodeId) && !(await wroteAway(deps, nodeId))) void writeAwayLater(deps, nodeId, signal)
+    if (!deps.isOnline(nodeId) && !(await wroteAway(deps, nodeId, signal))) void writeAwayLater(deps, nodeId, signal)
   }
 }
 
 /** Writes that a node is away and that nobody knows what its servers do; false when the database could not be written. */
-async function wroteAway(deps: LinkDeps, nodeId: string): Promise<boolean> {
+async function wroteAway(deps: LinkDeps, nodeId: string, signal: AbortSignal): Promise<boolean> {
   try {
     await deps.db.write(async (tx) => {
       if (deps.isOnline(nodeId)) return
       await setOffline(tx, deps, nodeId)
-      await deps.servers.markUnknown(tx, nodeId)
+      // A daemon that began to stop meanwhile says nothing about the nodes any more.
+      if (!signal.aborted) await deps.servers.markUnknown(tx, nodeId)
     })
     return true
   } catch (err) {
@@ -215,5 +216,5 @@ async function wroteAway(deps: LinkDeps, nodeId: string): Promise<boolean> {
 /** A full disk must not leave servers shown as running for ever: it is tried until it holds or the node is back. */
 async function writeAwayLater(deps: LinkDeps, nodeId: string, signal: AbortSignal): Promise<void> {
   do await deps.clock.sleep(AWAY_RETRY_MS, signal)
-  while (!signal.aborted && !deps.isOnline(nodeId) && !(await wroteAway(deps, nodeId)))
+  while (!signal.aborted && !deps.isOnline(nodeId) && !(await wroteAway(deps, nodeId, signal)))
 }
