@@ -4,10 +4,10 @@ import { afterAll, beforeAll, describe, expect, it } from 'vitest'
 import { getLogs } from '../../src/shared/api/console.ts'
 import type { Server } from '../../src/shared/api/servers.ts'
 import { until } from '../e2e/wait.ts'
-import { type FaultNode, FaultPanel } from './fault-panel.ts'
-import { streamUrl } from './lossless-run.ts'
-import { LosslessViewer } from './lossless-viewer.ts'
-import { GAME } from './machine.ts'
+import { type FaultNode, FaultPanel } from '../faults/fault-panel.ts'
+import { streamUrl } from '../faults/lossless-run.ts'
+import { LosslessViewer } from '../faults/lossless-viewer.ts'
+import { GAME } from '../faults/machine.ts'
 
 const TWO_HOURS = 2 * 60 * 60 * 1000
 /** What a start, its report and a loaded machine take. */
@@ -108,7 +108,7 @@ describe('a clock that is set back while the agent is away', () => {
 /** The environment of an agent whose machine's clock is off by what `setClock` says. */
 function shiftedClock(name: string): { env: Record<string, string>; setClock: (ms: number) => Promise<void> } {
   const file = join(panel.home, `${name}.shift`)
-  const preload = join(import.meta.dirname, 'clock-shift.cjs')
+  const preload = join(import.meta.dirname, '../faults/clock-shift.cjs')
   return {
     env: { NODE_OPTIONS: `--require ${preload}`, CLOCK_SHIFT_FILE: file },
     setClock: (ms) => writeFile(file, String(ms)),

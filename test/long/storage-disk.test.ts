@@ -5,11 +5,11 @@ import { createLocation, listLocations } from '../../src/shared/api/locations.ts
 import type { Server } from '../../src/shared/api/servers.ts'
 import { createTemplate, listTemplates } from '../../src/shared/api/templates.ts'
 import { isAlive, pause, until } from '../e2e/wait.ts'
-import { type FaultNode, FaultPanel } from './fault-panel.ts'
-import { GAME } from './machine.ts'
-import { SmallDisk } from './small-disk.ts'
-import { expectSound } from './storage-run.ts'
-import { WriteLedger } from './write-ledger.ts'
+import { type FaultNode, FaultPanel } from '../faults/fault-panel.ts'
+import { GAME } from '../faults/machine.ts'
+import { SmallDisk } from '../faults/small-disk.ts'
+import { expectSound } from '../faults/storage-run.ts'
+import { WriteLedger } from '../faults/write-ledger.ts'
 
 const DISK_MIB = 24
 const daemonDisk = await SmallDisk.mount(DISK_MIB)
