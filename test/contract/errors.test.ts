@@ -7,7 +7,7 @@ import { startPanel, type TestPanel } from '../panel.ts'
 import { callEndpoint, type Parts, type Reply, refusalOf } from './http-call.ts'
 import { VALID } from './inputs.ts'
 import { isObject } from './json-schema.ts'
-import { buildWorld, PASSWORD, paramsOf, type World } from './world.ts'
+import { buildWorld, PASSWORD, paramsOf, unknownParams, type World } from './world.ts'
 
 const all = [...endpoints, ...streams]
 
@@ -166,7 +166,7 @@ describe('a refusal', () => {
     for (const name of Object.keys(one.params).filter((key) => key !== 'targetType')) {
       const code = MISSING[name] ?? 'NOT_FOUND'
       expect(one.errors, `${one.id} declares ${code}`).toContain(code)
-      const params = { ...paramsOf(world, one), [name]: nothing }
+      const params = { ...paramsOf(world, one), [name]: unknownParams(one)[name] ?? '' }
       const reply = await call(one.id, { params, ...bodyFor(one.id) })
       expect(refusalOf(reply), reply.text).toEqual({ status: 404, code })
     }
