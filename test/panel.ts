@@ -2,7 +2,10 @@ import { mkdtemp, rm } from 'node:fs/promises'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { Writable } from 'node:stream'
+import { killServer } from '../src/shared/api/power.ts'
+import { listServers } from '../src/shared/api/servers.ts'
 import { type Client, createClient } from '../src/shared/client.ts'
+import type { ServerId } from '../src/shared/ids.ts'
 import { type Clock, systemClock } from '../src/shared/time.ts'
 import { DIST } from './run-panel.ts'
 
@@ -96,9 +99,22 @@ export async function startPanel(options: PanelOptions = {}): Promise<TestPanel>
     locationId: row.locationId,
     client: as(local.token),
     close: async () => {
+      if (agent !== undefined) await endServers(as(local.token))
       await agent?.stop()
       await daemon.close()
       await remove()
     },
+  }
+}
+
+/** Ends what runs, so that no game outlives the test that started it. */
+async function endServers(client: Client): Promise<void> {
+  const running = async () =>
+    (await client.call(listServers, { query: { limit: 100 } })).filter(({ pid }) => pid !== null)
+  const kill = ({ id: serverId }: { id: ServerId }) => client.call(killServer, { params: { serverId } })
+  // A server that ends or is deleted at this moment refuses; what matters is that nothing is left.
+  for (const server of await running()) await kill(server).catch(() => undefined)
+  for (const deadline = performance.now() + 15_000; (await running()).length > 0; await systemClock.sleep(20)) {
+    if (performance.now() > deadline) throw new Error('some games of this test do not end')
   }
 }
