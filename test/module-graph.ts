@@ -78,7 +78,7 @@ const SLICES: readonly (readonly string[])[] = [
   ['console', 'events'],
   ['audit-log', 'system'],
 ]
-const DAEMON_PACKAGES = ['@node-rs/argon2', 'kysely', 're2js', 'yaml', 'zod']
+const DAEMON_PACKAGES = ['@node-rs/argon2', 'kysely', 'otpauth', 're2js', 'yaml', 'zod']
 
 const PARTS: readonly Part[] = [
   { name: 'shared/endpoints.ts', files: /^src\/shared\/endpoints\.ts$/, may: [SHARED], packages: [], node: false },
@@ -108,6 +108,7 @@ const PARTS: readonly Part[] = [
       'get-east-asian-width',
       'ink',
       'jq-wasm',
+      'qrcode',
       're2js',
       'react',
       'undici',
@@ -123,6 +124,7 @@ const PARTS: readonly Part[] = [
     packages: [
       '@fastify/cookie',
       '@fastify/helmet',
+      '@fastify/multipart',
       '@fastify/rate-limit',
       'fastify',
       'kysely',

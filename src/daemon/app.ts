@@ -7,6 +7,8 @@ import { toOpenApi } from '../shared/openapi.ts'
 import type { Clock } from '../shared/time.ts'
 import { auditLogRoutes } from './audit-log/audit-log.ts'
 import { createCredentials } from './auth/credentials.ts'
+import { createDeliveries } from './auth/deliveries.ts'
+import { tellLockouts } from './auth/lockout-frames.ts'
 import { createPasswords } from './auth/passwords.ts'
 import { authRoutes } from './auth/routes.ts'
 import { createSetupGate } from './auth/setup.ts'
@@ -29,6 +31,7 @@ import { createVault } from './core/secrets.ts'
 import { openSettings, type Settings } from './core/settings.ts'
 import { eventStreams } from './events/routes.ts'
 import { locationRoutes } from './locations/routes.ts'
+import { type Mailer, noMailer } from './mail/mailer.ts'
 import { createNodeKeys } from './nodes/keys.ts'
 import { createNodeLink } from './nodes/link.ts'
 import { nodeRoutes } from './nodes/routes.ts'
@@ -52,13 +55,15 @@ interface AppOptions {
   readonly log: Log
   readonly version: string
   readonly holder: readonly [string, ...string[]]
+  /** Sends mail in the place of the mail server of the settings. */
+  readonly mailer?: Mailer | undefined
 }
 
 /** The wired daemon, before and after it listens. */
 export type App = Awaited<ReturnType<typeof createApp>>
 
 /** Builds every slice and hands its routes to the HTTP door: the only place that knows all of them. */
-export async function createApp({ config, db, clock, log, version, holder }: AppOptions) {
+export async function createApp({ config, db, clock, log, version, holder, mailer = noMailer }: AppOptions) {
   const cleanup = new Cleanup()
   const stopping = new AbortController()
   const settings = await openSettings(db, config.fixed)
@@ -70,6 +75,8 @@ export async function createApp({ config, db, clock, log, version, holder }: App
   const metrics = createMetrics(version)
   const idempotency = createIdempotency(db, clock)
   const passwords = createPasswords()
+  const deliveries = createDeliveries(log.child({ component: 'mail' }))
+  cleanup.add(() => deliveries.close())
   const keys = createNodeKeys({ db, clock })
   const gate = createSetupGate(config.setupToken)
   const vault = createVault(config.credentialKey)
@@ -141,7 +148,15 @@ export async function createApp({ config, db, clock, log, version, holder }: App
     tls: config.tls,
   })
   const routes: Route[] = [
-    ...authRoutes({ ...core, passwords, gate }),
+    ...authRoutes({
+      ...core,
+      passwords,
+      gate,
+      mailer,
+      deliveries,
+      publicUrl: () => publicUrl,
+      usedNow: (keyId) => door.limits.usedNow(keyId),
+    }),
     ...userRoutes({ ...core, passwords }),
     ...roleRoutes({ db }),
     ...auditLogRoutes({ db }),
@@ -156,7 +171,7 @@ export async function createApp({ config, db, clock, log, version, holder }: App
     ...consoleStreams({ ...core, console, isOnline }),
   ]
   for (const route of routes) addRoute(door, route)
-  addStreams(door, streamRoutes)
+  cleanup.add(tellLockouts(core, addStreams(door, streamRoutes)))
   addSystemRoutes(door, {
     db,
     metrics,

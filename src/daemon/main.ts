@@ -11,6 +11,7 @@ import { openDb } from './core/db.ts'
 import { createLog, type Log } from './core/log.ts'
 import { migrate, NewerDatabaseError } from './core/migrations.ts'
 import { DataFolderBusy, lockData } from './data-lock.ts'
+import type { Mailer } from './mail/mailer.ts'
 import { readVersion } from './version.ts'
 
 /** A running daemon. */
@@ -33,8 +34,11 @@ export const HOLDER = [
 ] as const
 
 /** Opens the data folder, brings the database up to date, wires everything and listens. */
-export async function startDaemon(config: Config, options: { log: Log; clock?: Clock }): Promise<Daemon> {
-  const { log, clock = systemClock } = options
+export async function startDaemon(
+  config: Config,
+  options: { log: Log; clock?: Clock; mailer?: Mailer | undefined },
+): Promise<Daemon> {
+  const { log, clock = systemClock, mailer } = options
   const cleanup = new Cleanup()
   try {
     const lock = await lockData(config.dataDir, isoTime(clock.nowMs()))
@@ -49,7 +53,7 @@ export async function startDaemon(config: Config, options: { log: Log; clock?: C
       log.info({ from: schema.from, to: schema.to, snapshot: schema.snapshot }, 'database migrated')
     const db = await openDb(file, clock)
     cleanup.add(() => db.close())
-    const app = await createApp({ config, db, clock, log, version: readVersion(), holder: HOLDER })
+    const app = await createApp({ config, db, clock, log, version: readVersion(), holder: HOLDER, mailer })
     cleanup.add(() => app.close())
     await app.http.listen({ host: config.host, port: config.port })
     const { port } = app.http.server.address() as AddressInfo // a TCP listener has one

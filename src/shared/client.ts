@@ -59,6 +59,8 @@ const Envelope = z.discriminatedUnion('success', [
     code: z.string(),
     details: z.array(z.object({ field: z.string(), message: z.string() })).optional(),
     meta: z.record(z.string(), z.unknown()).optional(),
+    /** Of a sign-in that wants a second factor. */
+    data: z.record(z.string(), z.unknown()).nullish(),
     requestId: z.string().optional(),
   }),
 ])
@@ -138,9 +140,14 @@ export function readEnvelope(status: number, text: string): { data: unknown; pag
     )
   }
   if (envelope.data.success) return { data: envelope.data.data, pagination: envelope.data.pagination }
-  const { error, code, details, meta, requestId } = envelope.data
+  const { error, code, details, meta, data, requestId } = envelope.data
   throw new PanelError(isErrorCode(code) ? code : codeForStatus(status), error, {
-    meta: { ...meta, ...(requestId === undefined ? {} : { requestId }), ...(isErrorCode(code) ? {} : { code }) },
+    meta: {
+      ...meta,
+      ...data,
+      ...(requestId === undefined ? {} : { requestId }),
+      ...(isErrorCode(code) ? {} : { code }),
+    },
     ...(details === undefined ? {} : { details }),
   })
 }

@@ -96,6 +96,8 @@ export interface Endpoint<
   /** A list with `page` and `limit`: `data` is an array and the answer carries `pagination`. */
   readonly paged: Paged
   readonly audit: AuditRule
+  /** What the body is: JSON, or one file in the field `file` of a form ({@link Upload}). */
+  readonly accepts: 'json' | 'multipart'
   /** The largest body in bytes. */
   readonly bodyLimit: number
 }
@@ -129,6 +131,20 @@ export const FileAnswer = z.custom<FileAnswer>(
   (value) => typeof value === 'object' && value !== null && 'content' in value,
 )
 
+/** One file that is read as it arrives. Reading beyond the endpoint's `bodyLimit` fails with PAYLOAD_TOO_LARGE. */
+export interface Upload {
+  /** As the client wrote it: nothing that a path may be made of. */
+  readonly fileName: string
+  readonly contentType: string
+  readonly content: AsyncIterable<Uint8Array>
+}
+
+/** The `body` of an endpoint that `accepts: 'multipart'`. */
+export const Upload = z.custom<Upload>(
+  (value) => typeof value === 'object' && value !== null && 'content' in value,
+  'must be one file in the field "file" of a multipart form',
+)
+
 /** The `response` of an endpoint that `answers: 'redirect'`. */
 export const RedirectAnswer = z.object({ location: z.string() })
 
@@ -137,7 +153,7 @@ const BODY_LIMIT = 1024 * 1024
 type ParamsField<P extends string, Params> = [PathParam<P>] extends [never] ? { params?: never } : { params: Params }
 
 /**
- * Declares a route. Defaults: status 200, `data` in the envelope, no query, no body, not paged, 1 MiB of body; a GET leaves no audit record.
+ * Declares a route. Defaults: status 200, `data` in the envelope, no query, no body, not paged, 1 MiB of JSON as body; a GET leaves no audit record.
  * A write must say what it leaves (`audit`).
  */
 export function defineEndpoint<
@@ -164,6 +180,7 @@ export function defineEndpoint<
     query?: Query
     body?: Body
     paged?: Paged
+    accepts?: 'json' | 'multipart'
     bodyLimit?: number
   } & ParamsField<P, Params> &
     (M extends 'GET' ? { audit?: AuditRule } : { audit: AuditRule }),
@@ -178,6 +195,7 @@ export function defineEndpoint<
     body: none,
     paged: false,
     audit: { none: 'reads nothing but' },
+    accepts: 'json',
     bodyLimit: BODY_LIMIT,
     ...def,
   } as never // the defaults stand exactly where the type parameters have theirs

@@ -1,17 +1,37 @@
+import * as accountRecovery from './api/account-recovery.ts'
 import * as admin from './api/admin.ts'
 import * as allocations from './api/allocations.ts'
 import * as apiKeys from './api/api-keys.ts'
 import * as auth from './api/auth.ts'
 import * as console from './api/console.ts'
 import * as locations from './api/locations.ts'
+import * as lockouts from './api/lockouts.ts'
 import * as nodes from './api/nodes.ts'
 import * as power from './api/power.ts'
+import * as profile from './api/profile.ts'
 import * as servers from './api/servers.ts'
 import * as templates from './api/templates.ts'
+import * as twoFactor from './api/two-factor.ts'
 import * as users from './api/users.ts'
 import type { Endpoint, StreamEndpoint } from './contract.ts'
 
-const groups = [admin, allocations, apiKeys, auth, console, locations, nodes, power, servers, templates, users]
+const groups = [
+  accountRecovery,
+  admin,
+  allocations,
+  apiKeys,
+  auth,
+  console,
+  locations,
+  lockouts,
+  nodes,
+  power,
+  profile,
+  servers,
+  templates,
+  twoFactor,
+  users,
+]
 
 const declared: readonly unknown[] = groups.flatMap((group) => Object.values(group))
 

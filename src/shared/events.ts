@@ -79,12 +79,32 @@ export const EVENTS = {
     user: z.object({ id: z.string(), email: z.string(), username: z.string() }),
     createdBy: who,
   }),
+  user_updated: kind('user.read', false, {
+    userId: z.string(),
+    username: z.string().optional(),
+    updatedBy: who,
+    change: z.string().optional(),
+  }),
+  user_deleted: kind('user.read', false, {
+    userId: z.string(),
+    email: z.string(),
+    username: z.string(),
+    deletedBy: who,
+  }),
   auth_lockout_created: kind('admin.read', false, {
     lockoutId: z.string(),
+    /** The account, when there is one. */
+    userId: who,
     email: z.string(),
     ipAddress: z.string(),
     lockedUntil: z.string(),
     failureCount: z.int(),
+  }),
+  auth_lockout_cleared: kind('admin.read', false, {
+    lockoutId: z.string(),
+    email: z.string(),
+    ipAddress: z.string(),
+    clearedBy: who,
   }),
   audit_log_created: kind('admin.read', false, {
     id: z.string(),

@@ -8,6 +8,7 @@ export const ID_PREFIXES = {
   aud: 'audit record',
   bak: 'backup',
   cmd: 'command to an agent',
+  cha: 'pending sign-in',
   db: 'database',
   dbh: 'database host',
   err: 'system error',
@@ -26,6 +27,7 @@ export const ID_PREFIXES = {
   ses: 'session',
   srv: 'server',
   step: 'migration step',
+  mtk: 'mailed token',
   tok: 'enrolment token',
   tpl: 'template',
   usr: 'user',
@@ -46,6 +48,8 @@ export const ApiKeyId = PathId.brand<'ApiKeyId'>()
 export type ApiKeyId = z.infer<typeof ApiKeyId>
 export const LocationId = PathId.brand<'LocationId'>()
 export type LocationId = z.infer<typeof LocationId>
+export const LockoutId = PathId.brand<'LockoutId'>()
+export type LockoutId = z.infer<typeof LockoutId>
 export const NestId = PathId.brand<'NestId'>()
 export type NestId = z.infer<typeof NestId>
 export const NodeId = PathId.brand<'NodeId'>()

@@ -4,6 +4,7 @@ import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { auditLogRoutes } from '../../src/daemon/audit-log/audit-log.ts'
 import { createCredentials, type LiveCredentials } from '../../src/daemon/auth/credentials.ts'
+import { createDeliveries } from '../../src/daemon/auth/deliveries.ts'
 import type { AccountDeps } from '../../src/daemon/auth/deps.ts'
 import { createPasswords } from '../../src/daemon/auth/passwords.ts'
 import { authRoutes } from '../../src/daemon/auth/routes.ts'
@@ -16,7 +17,9 @@ import { createIdempotency } from '../../src/daemon/core/idempotency.ts'
 import { createLog } from '../../src/daemon/core/log.ts'
 import { createMetrics } from '../../src/daemon/core/metrics.ts'
 import { migrate } from '../../src/daemon/core/migrations.ts'
+import { createVault } from '../../src/daemon/core/secrets.ts'
 import { openSettings } from '../../src/daemon/core/settings.ts'
+import type { Mail, Mailer } from '../../src/daemon/mail/mailer.ts'
 import { roleRoutes } from '../../src/daemon/users/roles.ts'
 import { userRoutes } from '../../src/daemon/users/users.ts'
 import { createApiKey } from '../../src/shared/api/api-keys.ts'
@@ -48,6 +51,10 @@ export interface AccountsDoor {
   readonly deps: AccountDeps
   /** A client with this token, calling from this address. */
   client(token?: string, ip?: string): Client
+  /** What was sent so far, after all that is under way. */
+  mails(): Promise<readonly Mail[]>
+  /** Whether there is a mail server. */
+  setMailer(configured: boolean): void
   /** The daemon's log so far. */
   logged(): string
   close(): Promise<void>
@@ -77,7 +84,22 @@ export async function openAccountsDoor(): Promise<AccountsDoor> {
     tls: undefined,
   })
   const gate = createSetupGate(SETUP_TOKEN)
-  const routes = [...authRoutes({ ...deps, gate }), ...userRoutes(deps), ...roleRoutes(deps), ...auditLogRoutes(deps)]
+  const mails: Mail[] = []
+  const mailer: Mailer & { configured: boolean } = {
+    configured: true,
+    isConfigured: () => mailer.configured,
+    send: async (mail) => void mails.push(mail),
+  }
+  const deliveries = createDeliveries(log)
+  const vault = createVault('ab'.repeat(32))
+  const usedNow = (keyId: string): number => door.limits.usedNow(keyId)
+  const mail = { mailer, deliveries, vault, publicUrl: () => 'http://panel.example.org' }
+  const routes = [
+    ...authRoutes({ ...deps, ...mail, gate, usedNow }),
+    ...userRoutes(deps),
+    ...roleRoutes(deps),
+    ...auditLogRoutes(deps),
+  ]
   for (const route of routes) addRoute(door, route)
   await door.app.listen({ host: '127.0.0.1', port: 0 })
   const { port } = door.app.server.address() as AddressInfo // it listens on a port
@@ -90,6 +112,13 @@ export async function openAccountsDoor(): Promise<AccountsDoor> {
     deps,
     client: (token, ip = '192.0.2.1') =>
       createClient({ baseUrl: url, token, fetch, headers: { 'x-forwarded-for': ip } }),
+    mails: async () => {
+      await deliveries.settled()
+      return mails
+    },
+    setMailer: (configured) => {
+      mailer.configured = configured
+    },
     logged: () => lines.join(''),
     close: async () => {
       stopping.abort()

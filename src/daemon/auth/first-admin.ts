@@ -62,6 +62,7 @@ export async function insertUser(
     passwordHash: string | null
     firstName?: string | null
     lastName?: string | null
+    emailVerified?: 0 | 1
   },
 ): Promise<void> {
   await tx.q
@@ -69,8 +70,8 @@ export async function insertUser(
     .values({
       firstName: null,
       lastName: null,
-      ...user,
       emailVerified: 1,
+      ...user,
       banned: 0,
       banReason: null,
       banExpires: null,

@@ -11,7 +11,7 @@ export async function answer(
   handle: Handler<Endpoint>,
   input: unknown,
   context: Context,
-): Promise<SentAnswer> {
+): Promise<Omit<SentAnswer, 'cookies'>> {
   const result: unknown = await handle(input as never, context) // parsed by this very endpoint's schemas
   const paged = endpoint.paged ? (result as { items: unknown; total: number }) : undefined // Answer<E> of a paged endpoint
   const data = endpoint.response.safeParse(paged === undefined ? result : paged.items)
@@ -25,7 +25,7 @@ export async function answer(
 }
 
 /** Sends an envelope. */
-export function send(reply: FastifyReply, { status, payload }: SentAnswer): FastifyReply {
+export function send(reply: FastifyReply, { status, payload }: Pick<SentAnswer, 'status' | 'payload'>): FastifyReply {
   return reply.status(status).header('content-type', 'application/json; charset=utf-8').send(payload)
 }
 

@@ -1,6 +1,7 @@
 import { copyFile, mkdir, readdir, rm } from 'node:fs/promises'
 import { dirname, join } from 'node:path'
 import { firstSchema } from './migrations/0001-first-schema.ts'
+import { selfService } from './migrations/0002-self-service.ts'
 import { Connection } from './sqlite/connection.ts'
 
 /** One step of the schema: a script that takes version `id` - 1 to `id`. Steps are never edited once released. */
@@ -11,7 +12,7 @@ export interface Migration {
 }
 
 /** All steps in order. */
-export const MIGRATIONS: readonly Migration[] = [firstSchema]
+export const MIGRATIONS: readonly Migration[] = [firstSchema, selfService]
 
 /** The newest version that this program knows. */
 export const SCHEMA_VERSION = MIGRATIONS.length

@@ -1,21 +1,34 @@
-import type { FastifyInstance, FastifyRequest } from 'fastify'
+import type { FastifyInstance, FastifyReply, FastifyRequest } from 'fastify'
 import { PanelError } from '../../shared/errors.ts'
+import type { Clock } from '../../shared/time.ts'
 import type { Caller } from './caller.ts'
 import type { Settings } from './settings.ts'
 
-/** The request limits (decisions #9, #80, #82): of an address without a caller, of a caller, of a key. */
+/**
+ * The request limits (decisions #9, #80, #82): of an address without a caller, of a key, of a user over all his sessions
+ * and keys. Settings are read at each request. The answer carries RateLimit-Limit, -Remaining and -Reset of the limit
+ * that is nearest; exceeding one throws RATE_LIMITED with `retryAfterSeconds`.
+ */
 export interface RateLimits {
   /** Counts a request of nobody against its address. */
-  address(request: FastifyRequest, auth: boolean): Promise<void>
-  /** Counts a request of this caller; a key with a limit of its own has that one. */
-  caller(request: FastifyRequest, caller: Caller): Promise<void>
+  address(request: FastifyRequest, reply: FastifyReply, auth: boolean): Promise<void>
+  /** Counts a request of this caller; a key has a limit of its own, and one without a limit is not counted at all. */
+  caller(request: FastifyRequest, reply: FastifyReply, caller: Caller): Promise<void>
+  /** Requests that a key has made in its window that runs now. */
+  usedNow(keyId: string): number
 }
 
 const MINUTE = 60_000
+/** As many as the counters of the limiter itself. */
+const REMEMBERED = 5000
 
-/** Limits over `@fastify/rate-limit`'s counters. Exceeding one throws RATE_LIMITED with `retryAfterSeconds`. */
-export function createRateLimits(app: FastifyInstance, settings: Settings): RateLimits {
+type Limiter = ReturnType<FastifyInstance['createRateLimit']>
+type Counted = { readonly max: number; readonly remaining: number; readonly ttlInSeconds: number; readonly ttl: number }
+
+/** Limits over `@fastify/rate-limit`'s counters. */
+export function createRateLimits(app: FastifyInstance, settings: Settings, clock: Clock): RateLimits {
   const callers = new WeakMap<FastifyRequest, Caller>()
+  const uses = new Map<string, { readonly count: number; readonly until: number }>()
   const byAddress = app.createRateLimit({
     max: () => settings.get('limits.requestsPerMinute'),
     timeWindow: MINUTE,
@@ -26,29 +39,64 @@ export function createRateLimits(app: FastifyInstance, settings: Settings): Rate
     timeWindow: MINUTE,
     keyGenerator: (request) => `auth ${request.ip}`,
   })
-  const byCaller = app.createRateLimit({
-    max: (request) => callers.get(request)?.rateLimit?.max ?? settings.get('limits.requestsPerMinute'),
-    timeWindow: (request) => callers.get(request)?.rateLimit?.windowMs ?? MINUTE,
-    keyGenerator: (request) => `caller ${callers.get(request)?.credentialId ?? ''}`,
+  const byUser = app.createRateLimit({
+    max: () => settings.get('limits.requestsPerMinute'),
+    timeWindow: MINUTE,
+    keyGenerator: (request) => `user ${callers.get(request)?.userId ?? ''}`,
   })
+  const byKey = app.createRateLimit({
+    max: (request) => callers.get(request)?.rateLimit?.max ?? 1,
+    timeWindow: (request) => callers.get(request)?.rateLimit?.windowMs ?? MINUTE,
+    keyGenerator: (request) => `key ${callers.get(request)?.credentialId ?? ''}`,
+  })
+  const remember = (keyId: string, { max, remaining, ttl }: Counted): void => {
+    uses.delete(keyId)
+    uses.set(keyId, { count: max - remaining, until: clock.monotonicMs() + ttl })
+    const [oldest] = uses.keys()
+    if (uses.size > REMEMBERED && oldest !== undefined) uses.delete(oldest)
+  }
   return {
-    address: async (request, auth) => {
-      refuse(await byAddress(request))
-      if (auth) refuse(await byAuth(request))
+    address: async (request, reply, auth) => {
+      tell(reply, [await count(byAddress, request), ...(auth ? [await count(byAuth, request)] : [])])
     },
-    caller: async (request, caller) => {
+    caller: async (request, reply, caller) => {
       if (caller.kind === 'apiKey' && caller.rateLimit === null) return
       callers.set(request, caller)
-      refuse(await byCaller(request))
+      const counted: Result[] = []
+      if (caller.kind === 'apiKey') {
+        const own = await count(byKey, request)
+        remember(caller.credentialId, own)
+        counted.push(own)
+      }
+      // A request that its key refuses is none of the user's.
+      if (!counted.some(({ exceeded }) => exceeded)) counted.push(await count(byUser, request))
+      tell(reply, counted)
+    },
+    usedNow: (keyId) => {
+      const use = uses.get(keyId)
+      return use === undefined || use.until <= clock.monotonicMs() ? 0 : use.count
     },
   }
 }
 
-function refuse(
-  result: { isAllowed: true } | { isAllowed: false; isExceeded: boolean; ttlInSeconds: number; max: number },
-): void {
-  if (result.isAllowed || !result.isExceeded) return
-  throw new PanelError('RATE_LIMITED', `Too many requests; try again in ${result.ttlInSeconds} s`, {
-    meta: { retryAfterSeconds: result.ttlInSeconds, limit: result.max },
+type Result = Counted & { readonly exceeded: boolean }
+
+async function count(limiter: Limiter, request: FastifyRequest): Promise<Result> {
+  const result = await limiter(request)
+  if (result.isAllowed) throw new Error('there is no list of addresses without a limit')
+  const { max, remaining, ttl, ttlInSeconds, isExceeded: exceeded } = result
+  return { max, remaining, ttl, ttlInSeconds, exceeded }
+}
+
+function tell(reply: FastifyReply, counted: readonly Result[]): void {
+  const [nearest] = [...counted].sort((a, b) => Number(b.exceeded) - Number(a.exceeded) || a.remaining - b.remaining)
+  if (nearest === undefined) return
+  reply
+    .header('ratelimit-limit', String(nearest.max))
+    .header('ratelimit-remaining', String(nearest.remaining))
+    .header('ratelimit-reset', String(nearest.ttlInSeconds))
+  if (!nearest.exceeded) return
+  throw new PanelError('RATE_LIMITED', `Too many requests; try again in ${nearest.ttlInSeconds} s`, {
+    meta: { retryAfterSeconds: nearest.ttlInSeconds, limit: nearest.max },
   })
 }

@@ -9,11 +9,15 @@ export const SETTINGS = {
   'setup.completedAt': z.string().nullable().default(null),
   /** Names this installation in event ids; made with the database. */
   'install.epoch': z.string().default(''),
+  /** Whether strangers may make accounts for themselves. */
+  'security.registrationEnabled': z.boolean().default(false),
   'security.lockoutMaxAttempts': z.int().default(5),
   'security.lockoutWindowMinutes': z.int().default(15),
   'security.lockoutDurationMinutes': z.int().default(15),
   /** Failed sign-ins of one address, whatever the accounts, in one window. */
   'security.addressMaxAttempts': z.int().default(20),
+  /** The most that one upload may have, whatever it is for. */
+  'limits.fileTunnelMaxUploadMb': z.int().default(100),
   'limits.consoleCommandsPerMinute': z.int().default(600),
   'limits.requestsPerMinute': z.int().default(3000),
   'limits.authRequestsPerMinute': z.int().default(300),
@@ -33,6 +37,8 @@ export interface Settings {
   get<K extends SettingKey>(key: K): SettingValue<K>
   /** Writes it; `get` answers the new value after the commit. */
   set<K extends SettingKey>(tx: Tx, key: K, value: SettingValue<K>): Promise<void>
+  /** Calls back after each commit that has changed a setting, until the returned function is called. */
+  onChange(listener: (key: SettingKey) => void): () => void
 }
 
 /** Reads all settings. `fixed` are values that file or environment decide: they win over the table. */
@@ -43,6 +49,7 @@ export async function openSettings(
   const rows = await db.read.selectFrom('setting').selectAll().execute()
   const stored = new Map(rows.map((row) => [row.key, JSON.parse(row.value) as unknown])) // checked by the schema at each read
   const values = new Map<string, unknown>()
+  const listeners = new Set<(key: SettingKey) => void>()
   for (const [key, schema] of Object.entries(SETTINGS)) {
     const value = Object.hasOwn(fixed, key) ? Reflect.get(fixed, key) : stored.get(key)
     values.set(key, schema.parse(value))
@@ -57,7 +64,14 @@ export async function openSettings(
         .values(row)
         .onConflict((conflict) => conflict.column('key').doUpdateSet({ value: row.value, updatedAt: row.updatedAt }))
         .execute()
-      tx.onCommit(() => values.set(key, parsed))
+      tx.onCommit(() => {
+        values.set(key, parsed)
+        for (const listener of listeners) listener(key)
+      })
+    },
+    onChange: (listener) => {
+      listeners.add(listener)
+      return () => listeners.delete(listener)
     },
   }
 }

@@ -40,6 +40,8 @@ async function once({ db, bus, clock, idempotency }: UpkeepDeps): Promise<void> 
   await idempotency.prune()
   await db.write(async (tx) => {
     await tx.q.deleteFrom('session').where('expiresAt', '<', tx.now).execute()
+    await tx.q.deleteFrom('loginChallenge').where('expiresAt', '<', tx.now).execute()
+    await tx.q.deleteFrom('mailedToken').where('expiresAt', '<', tx.now).execute()
     await tx.q
       .deleteFrom('deploymentToken')
       .where('expiresAt', '<', isoTime(nowMs - EVENT_DAYS_MS))

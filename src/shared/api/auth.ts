@@ -86,7 +86,14 @@ export const login = defineEndpoint({
     rememberMe: z.boolean().default(false),
   }),
   response: LoginResult,
-  errors: ['INVALID_CREDENTIALS', 'ACCOUNT_LOCKED', 'ACCOUNT_BANNED', 'SETUP_REQUIRED'],
+  errors: [
+    'INVALID_CREDENTIALS',
+    'ACCOUNT_LOCKED',
+    'ACCOUNT_BANNED',
+    'EMAIL_NOT_VERIFIED',
+    'SETUP_REQUIRED',
+    'TWO_FACTOR_REQUIRED',
+  ],
   audit: { action: 'auth.login' },
 })
 
