@@ -2,6 +2,8 @@ import { mkdtemp, rm } from 'node:fs/promises'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { Writable } from 'node:stream'
+import type { SettingKey, SettingValue } from '../src/daemon/core/settings.ts'
+import type { Mail, Mailer } from '../src/daemon/mail/mailer.ts'
 import { type Client, createClient } from '../src/shared/client.ts'
 import { type Clock, systemClock } from '../src/shared/time.ts'
 import { DIST } from './run-panel.ts'
@@ -29,6 +31,12 @@ export interface TestPanel {
   readonly client: Client
   /** A client with another credential, or none. */
   as(token: string | undefined): Client
+  /** What the daemon has mailed so far to this address, newest last. */
+  mailsTo(address: string): readonly Mail[]
+  /** Takes it back that this account has confirmed its address. */
+  unverify(userId: string): Promise<void>
+  /** Changes a setting as its endpoint does. */
+  configure<K extends SettingKey>(key: K, value: SettingValue<K>): Promise<void>
   close(): Promise<void>
 }
 
@@ -72,9 +80,18 @@ export async function startPanel(options: PanelOptions = {}): Promise<TestPanel>
   const log = createLog({ level: 'debug', format: 'json', destination })
   const config = readConfig({ dataDir, listen: '127.0.0.1:0' }, env)
   const clock = options.clock ?? systemClock
-  const daemon = await startDaemon(config, { log, clock })
+  const mails: Mail[] = []
+  const mailer: Mailer = { isConfigured: () => true, send: async (mail) => void mails.push(mail) }
+  const daemon = await startDaemon(config, { log, clock, mailer })
+  const { db, settings } = daemon.app.core
   const as = (token: string | undefined): Client => createClient({ baseUrl: daemon.url, token, fetch })
-  const bare = { url: daemon.url, home, dataDir, log: () => lines.join(''), as }
+  const mailsTo = (address: string): readonly Mail[] => mails.filter(({ to }) => to === address)
+  const configure: TestPanel['configure'] = (key, value) => db.write((tx) => settings.set(tx, key, value))
+  const unverify = (userId: string): Promise<void> =>
+    db.write(async (tx) => {
+      await tx.q.updateTable('user').set({ emailVerified: 0 }).where('id', '=', userId).execute()
+    })
+  const bare = { url: daemon.url, home, dataDir, log: () => lines.join(''), as, mailsTo, configure, unverify }
   const remove = (): Promise<void> =>
     options.dataDir === undefined ? rm(home, { recursive: true, force: true }) : Promise.resolve()
   if (options.empty === true) {

@@ -4,7 +4,7 @@ import { type Client, createClient, type Fetch } from '../shared/client.ts'
 import type { Clock } from '../shared/time.ts'
 import { CliFailure } from './failure.ts'
 import { createStreamOpener, type StreamFetch, type StreamOpener } from './stream.ts'
-import { maskedHeaders } from './trace.ts'
+import { maskedHeaders, maskedUrl } from './trace.ts'
 
 /** How to reach a panel. */
 export interface ConnectionOptions {
@@ -78,14 +78,15 @@ export function connect(options: ConnectionOptions): Connection {
 async function traced(
   options: ConnectionOptions,
   url: string,
-  init: { method: string; headers: Record<string, string>; body?: string; signal: AbortSignal },
+  init: { method: string; headers: Record<string, string>; body?: string | Uint8Array; signal: AbortSignal },
   dispatcher: Agent,
 ) {
   const started = options.clock.monotonicMs()
   const call = `${init.method} ${new URL(url).pathname}`
-  options.trace?.(`> ${init.method} ${url}`)
+  options.trace?.(`> ${init.method} ${maskedUrl(url)}`)
   options.trace?.(`> ${maskedHeaders(init.headers)}`)
-  if (init.body !== undefined) options.trace?.(`> body of ${init.body.length} characters`)
+  if (init.body !== undefined)
+    options.trace?.(`> body of ${init.body.length} ${typeof init.body === 'string' ? 'characters' : 'bytes'}`)
   try {
     const response = await undiciFetch(url, { ...init, dispatcher })
     const took = Math.round(options.clock.monotonicMs() - started)

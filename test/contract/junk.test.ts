@@ -16,7 +16,7 @@ beforeAll(async () => {
 })
 afterAll(() => panel.close())
 
-const withBody = endpoints.filter(({ body }) => isDeclared(body))
+const withBody = endpoints.filter(({ body, accepts }) => isDeclared(body) && accepts === 'json')
 const withQuery = [...endpoints, ...streams].filter(({ query }) => isDeclared(query))
 const withParams = [...endpoints, ...streams].filter(({ params }) => Object.keys(params).length > 0)
 

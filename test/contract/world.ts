@@ -2,6 +2,7 @@ import { createAllocations, listAllocations } from '../../src/shared/api/allocat
 import { createApiKey } from '../../src/shared/api/api-keys.ts'
 import { listSessions, login } from '../../src/shared/api/auth.ts'
 import { createLocation } from '../../src/shared/api/locations.ts'
+import { listLockouts } from '../../src/shared/api/lockouts.ts'
 import { createNode } from '../../src/shared/api/nodes.ts'
 import { createServer, getServer, type Server } from '../../src/shared/api/servers.ts'
 import { createNest, createTemplate } from '../../src/shared/api/templates.ts'
@@ -63,10 +64,16 @@ export async function buildWorld(panel: TestPanel): Promise<World> {
       ...SIZE,
     },
   })
+  await panel
+    .as(undefined)
+    .call(login, { body: { email: 'stranger@example.org', password: 'wrong' } })
+    .catch(() => undefined) // it is refused
+  const [lockout] = await admin.call(listLockouts, { query: { search: 'stranger' } })
   const ids = {
     allocationId: allocations.data[0]?.id ?? '',
     keyId: key.id,
     locationId: location.id,
+    lockoutId: lockout?.id ?? '',
     nestId: nest.id,
     nodeId: spare.id,
     serverId: server.id,

@@ -1,5 +1,6 @@
 import { command, noun, type Option } from '../command.ts'
 import { one } from '../option-sets.ts'
+import { recoveryCommands } from './recovery-commands.ts'
 
 const STORE: Option = {
   flags: '--store <store>',
@@ -13,12 +14,14 @@ export const login = command({
   summary: 'Sign in by e-mail address and password, or with an API key',
   details:
     'A sign-in by password makes an API key cli@<host> that works for 30 days; `panel logout` revokes it. An account that may ' +
-    'not make keys keeps a session instead.',
+    'not make keys keeps a session instead. With two-factor sign-in the code, or a recovery code, is asked for, or read from ' +
+    'stdin or PANEL_TOTP.',
   arguments: [{ name: 'url', summary: 'the panel (default: the one in force)', optional: true }],
   options: [
     { flags: '--token-stdin', summary: 'read an API key from stdin' },
     { flags: '--username <name>', summary: 'user name or e-mail address' },
     { flags: '--password-stdin', summary: 'read the password from stdin' },
+    { flags: '--totp-stdin', summary: 'read the code of two-factor sign-in from stdin, below the password' },
     NAME,
     STORE,
   ],
@@ -27,7 +30,7 @@ export const login = command({
     'panel login http://127.0.0.1:7420 --token-stdin < key',
     'panel login https://panel.example.org --username eve --password-stdin < password',
   ],
-  endpoints: ['auth.login'],
+  endpoints: ['auth.login', 'two_factor.verify_backup_code'],
   exits: [9],
   group: 'Core',
   load: async () => (await import('./login.ts')).login,
@@ -84,6 +87,7 @@ export const auth = noun({
   summary: 'The credential in force',
   group: 'Core',
   children: [
+    ...recoveryCommands,
     command({
       name: 'status',
       summary: 'Show the panel, the account and the credential in force',
