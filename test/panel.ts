@@ -47,7 +47,8 @@ export interface PanelOptions {
   /** Leaves the database without an administrator. */
   readonly empty?: boolean
   readonly clock?: Clock
-  readonly env?: Readonly<Record<string, string>>
+  /** `undefined` takes a variable away that a test's daemon has by default. */
+  readonly env?: Readonly<Record<string, string | undefined>>
   /** Uses (and keeps) this data folder. */
   readonly dataDir?: string
 }

@@ -60,7 +60,7 @@ export interface AccountsDoor {
   close(): Promise<void>
 }
 
-export async function openAccountsDoor(): Promise<AccountsDoor> {
+export async function openAccountsDoor(credentialKey: string | null = 'ab'.repeat(32)): Promise<AccountsDoor> {
   const folder = await mkdtemp(join(tmpdir(), 'panel-accounts-'))
   const file = join(folder, 'panel.db')
   await migrate(file)
@@ -91,7 +91,7 @@ export async function openAccountsDoor(): Promise<AccountsDoor> {
     send: async (mail) => void mails.push(mail),
   }
   const deliveries = createDeliveries(log)
-  const vault = createVault('ab'.repeat(32))
+  const vault = createVault(credentialKey ?? undefined)
   const usedNow = (keyId: string): number => door.limits.usedNow(keyId)
   const mail = { mailer, deliveries, vault, publicUrl: () => 'http://panel.example.org' }
   const routes = [
@@ -131,8 +131,10 @@ export async function openAccountsDoor(): Promise<AccountsDoor> {
 }
 
 /** A door whose setup is done, with the administrator's session. */
-export async function openSetUpDoor(): Promise<AccountsDoor & { admin: Client; adminId: string }> {
-  const door = await openAccountsDoor()
+export async function openSetUpDoor(
+  credentialKey?: string | null,
+): Promise<AccountsDoor & { admin: Client; adminId: string }> {
+  const door = await openAccountsDoor(credentialKey)
   const made = await door.client().call(completeSetup, {
     body: { setupToken: SETUP_TOKEN, email: 'root@example.org', username: 'root', password: PASSWORD },
   })

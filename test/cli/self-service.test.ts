@@ -1,0 +1,144 @@
+import { readFile, writeFile } from 'node:fs/promises'
+import { join } from 'node:path'
+import { URI } from 'otpauth'
+import { afterAll, beforeAll, describe, expect, it } from 'vitest'
+import { login } from '../../src/shared/api/auth.ts'
+import { getProfile } from '../../src/shared/api/profile.ts'
+import { createUser } from '../../src/shared/api/users.ts'
+import { mailedToken, PICTURE } from '../contract/inputs.ts'
+import { startPanel, type TestPanel } from '../panel.ts'
+import { type Ran, runPanel } from '../run-panel.ts'
+import { SELF_SERVICE } from './self-service-paths.ts'
+
+const PASSWORD = 'Correct horse 9 battery!'
+const EMAIL = 'eve@example.org'
+
+const done = new Set<string>()
+let panel: TestPanel
+let token = ''
+beforeAll(async () => {
+  panel = await startPanel()
+  await panel.client.call(createUser, { body: { email: EMAIL, username: 'eve', password: PASSWORD } })
+  token = (await panel.as(undefined).call(login, { body: { email: EMAIL, password: PASSWORD } })).token
+}, 60_000)
+afterAll(() => panel.close())
+
+interface Options {
+  readonly input?: string
+  readonly token?: string
+  readonly env?: Readonly<Record<string, string>>
+}
+
+async function run(args: readonly string[], { input, token: other, env }: Options = {}): Promise<Ran> {
+  const base = { HOME: panel.home, PANEL_URL: panel.url, PANEL_TOKEN: other ?? token, ...env }
+  const ran = await runPanel(args, { env: base, ...(input === undefined ? {} : { input }) })
+  const path = SELF_SERVICE.find((known) => `${args.join(' ')} `.startsWith(`${known} `))
+  if (path !== undefined && ran.code === 0) done.add(path)
+  return ran
+}
+
+async function ok(args: readonly string[], options?: Options): Promise<string> {
+  const ran = await run(args, options)
+  expect(ran, `panel ${args.join(' ')}: ${ran.stderr}`).toMatchObject({ code: 0 })
+  return ran.stdout
+}
+
+const json = async (args: readonly string[], options?: Options) =>
+  JSON.parse(await ok([...args, '-o', 'json'], options))
+
+async function refused(code: number, args: readonly string[], options?: Options): Promise<void> {
+  const ran = await run(args, options)
+  expect(ran, `panel ${args.join(' ')}: ${ran.stderr}`).toMatchObject({ code })
+}
+
+describe('the commands of one’s own account', { timeout: 120_000 }, () => {
+  it('view, edit, preferences', async () => {
+    await ok(['profile', 'edit', '--first-name', 'Eve'])
+    await refused(2, ['profile', 'edit'])
+    expect(await json(['profile', 'view'])).toMatchObject({ username: 'eve', firstName: 'Eve' })
+    expect(await json(['profile', 'preferences', '--set', 'theme=dark', '--set', 'rows=20'])).toEqual({
+      theme: 'dark',
+      rows: 20,
+    })
+    expect(await json(['profile', 'preferences', '--unset', 'rows'])).toEqual({ theme: 'dark' })
+  })
+
+  it('avatar: set, download, delete', async () => {
+    const [picture, copy] = [join(panel.home, 'me.png'), join(panel.home, 'copy.png')]
+    await writeFile(picture, PICTURE)
+    expect(await json(['profile', 'avatar', 'set', picture])).toMatchObject({ image: expect.stringMatching(/avatar/) })
+    await ok(['profile', 'avatar', 'download', '--out', copy])
+    expect(await readFile(copy)).toEqual(PICTURE)
+    await ok(['profile', 'avatar', 'delete'])
+    await refused(6, ['profile', 'avatar', 'download'])
+  })
+
+  it('own records and their export', async () => {
+    expect(await ok(['profile', 'audit-log', '-o', 'name'])).toContain('user.update')
+    expect(await json(['profile', 'api-keys'])).toEqual([])
+    const exported = JSON.parse(await ok(['profile', 'export']))
+    expect(exported).toMatchObject({ user: { username: 'eve' } })
+  })
+
+  it('two-factor: enable, confirm, sign in by code and recovery code, disable', async () => {
+    const shown = await ok(['profile', 'two-factor', 'enable', '--password-stdin'], { input: PASSWORD })
+    const uri = /otpauth:\/\/\S+/.exec(shown)?.[0] ?? ''
+    const codes = shown.match(/^[0-9a-z]{4}(-[0-9a-z]{4}){3}$/gm) ?? []
+    expect(shown).toMatch(/[█▀▄]{5}/)
+    expect(codes).toHaveLength(10)
+    const code = (steps: number): string => URI.parse(uri).generate({ timestamp: Date.now() + steps * 30_000 })
+    await ok(['profile', 'two-factor', 'confirm', '--totp-stdin'], { input: code(0) })
+    expect(await json(['profile', 'two-factor', 'status'])).toEqual({ twoFactorEnabled: true, backupCodesLeft: 10 })
+    const signIn = ['login', panel.url, '--username', 'eve', '--password-stdin', '--name', 'eve']
+    await refused(2, signIn, { input: PASSWORD, token: '' })
+    await ok([...signIn, '--totp-stdin'], { input: `${PASSWORD}\n${code(1)}\n`, token: '' })
+    await ok(signIn, { input: PASSWORD, token: '', env: { PANEL_TOTP: codes[0] ?? '' } })
+    await refused(4, signIn, { input: PASSWORD, token: '', env: { PANEL_TOTP: codes[0] ?? '' } })
+    const renewed = await ok(['profile', 'two-factor', 'codes', '--password-stdin'], { input: PASSWORD })
+    expect(renewed.trim().split('\n')).toHaveLength(10)
+    await ok(['profile', 'two-factor', 'disable', '--password-stdin', '--yes'], { input: PASSWORD })
+    await ok(signIn, { input: PASSWORD, token: '' })
+  })
+
+  it('lockouts: list, delete', async () => {
+    const admin = { token: panel.adminToken }
+    await refused(4, ['login', panel.url, '--username', 'nobody', '--password-stdin'], { input: 'wrong', token: '' })
+    await refused(5, ['lockouts', 'list'])
+    const [row] = await json(['lockouts', 'list', '--search', 'nobody'], admin)
+    expect(row).toMatchObject({ email: 'nobody', failureCount: 1 })
+    await refused(2, ['lockouts', 'delete'], admin)
+    await ok(['lockouts', 'delete', row.id, '--yes'], admin)
+    await refused(6, ['lockouts', 'delete', row.id, '--yes'], admin)
+    await ok(['lockouts', 'delete', '--ip', '127.0.0.1', '--yes'], admin)
+    expect(await json(['lockouts', 'list'], admin)).toEqual([])
+  })
+
+  it('forgotten password, registration, confirmation, deletion', async () => {
+    const nobody = { token: '' }
+    await ok(['auth', 'forgot-password', EMAIL], nobody)
+    const reset = await mailedToken({ panel }, EMAIL)
+    const change = ['auth', 'reset-password', '--token-stdin', '--password-stdin']
+    await ok(change, { ...nobody, input: `${reset}\n${PASSWORD}2\n` })
+    await refused(8, change, { ...nobody, input: `${reset}\n${PASSWORD}3\n` })
+    await refused(4, ['profile', 'view'])
+
+    const register = ['auth', 'register', '--email', 'dan@example.org', '--username', 'dan', '--password-stdin']
+    await refused(5, register, { ...nobody, input: PASSWORD })
+    await panel.configure('security.registrationEnabled', true)
+    await ok(register, { ...nobody, input: PASSWORD })
+    const body = { email: 'dan@example.org', password: PASSWORD }
+    await expect(panel.as(undefined).call(login, { body })).rejects.toMatchObject({ code: 'EMAIL_NOT_VERIFIED' })
+    const confirm = await mailedToken({ panel }, body.email)
+    await ok(['auth', 'verify-email', '--token-stdin'], { ...nobody, input: confirm })
+    const dan = (await panel.as(undefined).call(login, { body })).token
+    await panel.unverify((await panel.as(dan).call(getProfile)).id)
+    await ok(['profile', 'resend-verification'], { token: dan })
+    await refused(2, ['profile', 'delete', '--password-stdin'], { token: dan, input: PASSWORD })
+    await ok(['profile', 'delete', '--confirm', 'dan', '--password-stdin'], { token: dan, input: PASSWORD })
+    await refused(4, ['profile', 'view'], { token: dan })
+  })
+
+  it('are all of them here', () => {
+    expect(SELF_SERVICE.filter((path) => !done.has(path))).toEqual([])
+  })
+})
