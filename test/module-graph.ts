@@ -71,14 +71,16 @@ const CORE = /^src\/daemon\/core\//
 const SLICES: readonly (readonly string[])[] = [
   ['mail'],
   ['auth'],
+  ['settings'],
   ['users'],
   ['nodes'],
   ['locations', 'templates'],
   ['servers'],
-  ['console', 'events'],
-  ['audit-log', 'system'],
+  ['access', 'console', 'events'],
+  ['audit-log', 'system-errors'],
+  ['system'],
 ]
-const DAEMON_PACKAGES = ['@node-rs/argon2', 'kysely', 'otpauth', 're2js', 'yaml', 'zod']
+const DAEMON_PACKAGES = ['@node-rs/argon2', 'kysely', 'nodemailer', 'otpauth', 're2js', 'yaml', 'zod']
 
 const PARTS: readonly Part[] = [
   { name: 'shared/endpoints.ts', files: /^src\/shared\/endpoints\.ts$/, may: [SHARED], packages: [], node: false },
@@ -126,6 +128,7 @@ const PARTS: readonly Part[] = [
       '@fastify/helmet',
       '@fastify/multipart',
       '@fastify/rate-limit',
+      'csv-stringify',
       'fastify',
       'kysely',
       'pino',

@@ -3,8 +3,10 @@ import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { Writable } from 'node:stream'
 import type { SettingKey, SettingValue } from '../src/daemon/core/settings.ts'
-import type { Mail, Mailer } from '../src/daemon/mail/mailer.ts'
+import { killServer } from '../src/shared/api/power.ts'
+import { listServers } from '../src/shared/api/servers.ts'
 import { type Client, createClient } from '../src/shared/client.ts'
+import type { ServerId } from '../src/shared/ids.ts'
 import { type Clock, systemClock } from '../src/shared/time.ts'
 import { DIST } from './run-panel.ts'
 
@@ -31,8 +33,6 @@ export interface TestPanel {
   readonly client: Client
   /** A client with another credential, or none. */
   as(token: string | undefined): Client
-  /** What the daemon has mailed so far to this address, newest last. */
-  mailsTo(address: string): readonly Mail[]
   /** Takes it back that this account has confirmed its address. */
   unverify(userId: string): Promise<void>
   /** Changes a setting as its endpoint does. */
@@ -81,18 +81,15 @@ export async function startPanel(options: PanelOptions = {}): Promise<TestPanel>
   const log = createLog({ level: 'debug', format: 'json', destination })
   const config = readConfig({ dataDir, listen: '127.0.0.1:0' }, env)
   const clock = options.clock ?? systemClock
-  const mails: Mail[] = []
-  const mailer: Mailer = { isConfigured: () => true, send: async (mail) => void mails.push(mail) }
-  const daemon = await startDaemon(config, { log, clock, mailer })
+  const daemon = await startDaemon(config, { log, clock })
   const { db, settings } = daemon.app.core
   const as = (token: string | undefined): Client => createClient({ baseUrl: daemon.url, token, fetch })
-  const mailsTo = (address: string): readonly Mail[] => mails.filter(({ to }) => to === address)
   const configure: TestPanel['configure'] = (key, value) => db.write((tx) => settings.set(tx, key, value))
   const unverify = (userId: string): Promise<void> =>
     db.write(async (tx) => {
       await tx.q.updateTable('user').set({ emailVerified: 0 }).where('id', '=', userId).execute()
     })
-  const bare = { url: daemon.url, home, dataDir, log: () => lines.join(''), as, mailsTo, configure, unverify }
+  const bare = { url: daemon.url, home, dataDir, log: () => lines.join(''), as, configure, unverify }
   const remove = (): Promise<void> =>
     options.dataDir === undefined ? rm(home, { recursive: true, force: true }) : Promise.resolve()
   if (options.empty === true) {
@@ -114,9 +111,22 @@ export async function startPanel(options: PanelOptions = {}): Promise<TestPanel>
     locationId: row.locationId,
     client: as(local.token),
     close: async () => {
+      if (agent !== undefined) await endServers(as(local.token))
       await agent?.stop()
       await daemon.close()
       await remove()
     },
+  }
+}
+
+/** Ends what runs, so that no game outlives the test that started it. */
+async function endServers(client: Client): Promise<void> {
+  const running = async () =>
+    (await client.call(listServers, { query: { limit: 100 } })).filter(({ pid }) => pid !== null)
+  const kill = ({ id: serverId }: { id: ServerId }) => client.call(killServer, { params: { serverId } })
+  // A server that ends or is deleted at this moment refuses; what matters is that nothing is left.
+  for (const server of await running()) await kill(server).catch(() => undefined)
+  for (const deadline = performance.now() + 15_000; (await running()).length > 0; await systemClock.sleep(20)) {
+    if (performance.now() > deadline) throw new Error('some games of this test do not end')
   }
 }

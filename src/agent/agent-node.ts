@@ -7,6 +7,7 @@ import type { CommandRecord } from './journal-record.ts'
 import { errorText } from './logger.ts'
 import { GameServer } from './server.ts'
 import type { ServerContext } from './server-context.ts'
+import { snapshotFrames } from './snapshot.ts'
 
 /** How many servers are adopted at the same time. */
 const ADOPT_AT_ONCE = 8
@@ -53,14 +54,14 @@ export class AgentNode {
   }
 
   /** All servers with their present state, for a daemon that has just connected. */
-  async snapshot(): Promise<AgentFrame> {
+  async snapshot(): Promise<AgentFrame[]> {
     const known = [...this.servers.values()]
     await Promise.all(known.map((server) => server.refreshBounds()))
-    const unfinished = this.context.journal.unfinished().map(({ id }) => id)
+    const commands = this.context.journal.unfinished().map(({ id }) => id)
     const orphans = await this.#orphans()
     // Read in one go at the very end: every later change is an event behind this snapshot.
     const servers = [...this.servers.values()].map((server) => server.report())
-    return { type: 'snapshot', servers, commands: unfinished.slice(0, 10_000), orphans }
+    return snapshotFrames({ servers, commands, orphans })
   }
 
   async #adopt(server: GameServer, orders: readonly CommandRecord[]): Promise<void> {
@@ -74,6 +75,6 @@ export class AgentNode {
 
   async #orphans(): Promise<string[]> {
     const names = await readdir(this.context.layout.serversDir)
-    return names.filter((name) => !this.servers.has(name) && name.length <= 200).slice(0, 10_000)
+    return names.filter((name) => !this.servers.has(name) && name.length <= 200)
   }
 }

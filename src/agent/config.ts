@@ -102,8 +102,13 @@ export async function readConfig(env: Environment, flags: AgentFlags = {}): Prom
 
 /** Names that begin like ours and mean nothing here; worth a warning, because a slip of the pen looks the same. */
 export function unknownVariables(env: Environment): string[] {
-  return Object.keys(env).filter((name) => /^PANEL_[A-Z]+__/.test(name) && !Object.hasOwn(VARIABLES, name))
+  return Object.keys(env).filter(
+    (name) => /^PANEL_[A-Z]+__/.test(name) && !Object.hasOwn(VARIABLES, name) && !DAEMONS.test(name),
+  )
 }
+
+/** What the daemon reads; both may be given one environment file. */
+const DAEMONS = /^PANEL_(?:(?:HTTP|DATA|CONSOLE|LIMITS)__\w+|LOG__FORMAT|AGENT__EMBEDDED)$/
 
 type Sections = Record<string, Record<string, unknown>>
 

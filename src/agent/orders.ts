@@ -20,6 +20,7 @@ export interface Outcome {
 export async function carryOut(server: GameServer, command: CommandRecord, signal: AbortSignal): Promise<Outcome> {
   const op = command.command
   if (op === null) throw new AgentFailure('INTERRUPTED', 'The order is not known any more')
+  await server.exitHandled()
   // A stop wants what the kill in its way has done, and a deletion stays due.
   const carriesOn = op.op === 'stop' || op.op === 'kill' || op.op === 'delete'
   if (signal.aborted && !carriesOn) throw new AgentFailure('INTERRUPTED', 'A newer order has replaced this one')
@@ -94,15 +95,18 @@ async function stop(server: GameServer, timeoutMs: number | undefined, commandId
 }
 
 async function kill(server: GameServer, commandId: string): Promise<Outcome> {
-  if (server.live === undefined) return await settle(server, commandId)
+  // Held on to: the game may end by itself while the order is written down.
+  const { live } = server
+  if (live === undefined) return await settle(server, commandId)
   await server.remember({ desired: 'stopped', reason: null })
-  await killRun(server, server.live)
+  await killRun(server, live)
   await server.remember({ desired: 'stopped' })
   return { noop: false }
 }
 
 /** Nothing runs: a coming restart is called off, and a crash is taken as seen. */
 async function settle(server: GameServer, commandId: string): Promise<Outcome> {
+  await server.exitHandled()
   server.restartWait?.abort()
   const { desired, crashed, nextRestartAtMs } = server.facts
   if (desired === 'stopped' && !crashed && nextRestartAtMs === null) return { noop: true }

@@ -54,7 +54,10 @@ function serverOf(doors: RequestDoors, serverId: string): GameServer {
   return server
 }
 
-/** Types lines into a game. A typed stop command makes the end that follows an expected one. */
+/**
+ * Types lines into a game. A typed stop command makes an end expected that comes within the time of the stop rule: a game
+ * that does not heed it and ends later has ended by itself.
+ */
 async function typeLines(server: GameServer, lines: readonly string[]): Promise<void> {
   for (const line of lines) {
     // biome-ignore lint/suspicious/noControlCharactersInRegex: exactly these would make more than one line of it
@@ -64,7 +67,9 @@ async function typeLines(server: GameServer, lines: readonly string[]): Promise<
   for (const line of lines) {
     const { game, spec } = server
     if (game === undefined) throw new AgentFailure('NOT_RUNNING', 'The server is not running')
-    if (spec.stop.type === 'command' && line.trim() === spec.stop.value.trim()) await game.run.expectExit()
+    if (spec.stop.type === 'command' && line.trim() === spec.stop.value.trim()) {
+      await game.run.expectExit(spec.stop.timeoutMs)
+    }
     await game.run.input(line)
   }
 }

@@ -28,9 +28,15 @@ export function attach(server: GameServer, run: Run): LiveRun {
  * Takes note of an exit: once, also when the agent dies in between, because the runtime keeps it until it is journaled.
  * `reason` says what is known beside the exit itself.
  */
-export async function handleExit(server: GameServer, exit: RunExit, reason?: string): Promise<ServerExit> {
+export function handleExit(server: GameServer, exit: RunExit, reason?: string): Promise<ServerExit> {
+  const handled = takeNote(server, exit, reason)
+  server.runEnded(handled)
+  return handled
+}
+
+async function takeNote(server: GameServer, exit: RunExit, reason?: string): Promise<ServerExit> {
+  await server.refreshBounds()
   const { launch } = server.facts
-  server.setLive(undefined)
   const known = launch !== null && launch.id === exit.launchId && launch.ended
   const shape = exit.kind === 'install' ? installExit(exit) : await gameExit(server, exit, known, reason)
   if (exit.kind === 'install') {
@@ -55,7 +61,6 @@ async function gameExit(server: GameServer, exit: RunExit, known: boolean, reaso
   const nowMs = context.clock.nowMs()
   const verdict = judgeExit({ spec, facts, exit, ordered: exit.ordered || stopping, nowMs, random: context.random })
   if (known) return facts.lastExit ?? verdict.exit
-  await server.refreshBounds()
   const nextRestartAtMs = verdict.restartInMs === null ? null : nowMs + verdict.restartInMs
   const change = server.change({
     power: 'offline',

@@ -48,6 +48,7 @@ export class GameServer {
   #power: Power = 'offline'
   #activity: ServerActivity | null = null
   #live: LiveRun | undefined
+  #exit: Promise<unknown> = Promise.resolve()
   #bounds: LogBounds = { epoch: '', first: 1, last: 0 }
   #deleted = false
 
@@ -94,6 +95,17 @@ export class GameServer {
 
   setLive(live: LiveRun | undefined): void {
     this.#live = live
+  }
+
+  /** The run has ended: there is none any more, and `handled` settles when its exit has been taken note of. */
+  runEnded(handled: Promise<unknown>): void {
+    this.#live = undefined
+    this.#exit = handled.catch(() => {}) // whoever handles it tells of the failure
+  }
+
+  /** Resolves when no exit is being taken note of: an order that acted before would meet half of it. */
+  exitHandled(): Promise<unknown> {
+    return this.#exit
   }
 
   /** Queues an order. Its signal aborts when a kill or a deletion came in between; the order looks at it itself. */

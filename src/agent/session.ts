@@ -15,7 +15,8 @@ export interface SessionDoors {
   readonly log: AgentLog
   readonly journal: Journal
   hello(): Promise<AgentFrame>
-  snapshot(): Promise<AgentFrame>
+  /** In parts, in their order. */
+  snapshot(): Promise<readonly AgentFrame[]>
   command(frame: CommandFrame): void
   request(
     id: string,
@@ -148,7 +149,7 @@ export class Session {
     this.#phase = 'snapshot'
     if (frame.eventAck > journal.outbox.lastSeq) await journal.renumber(frame.eventAck + 1)
     else journal.acknowledge(frame.eventAck)
-    await this.sender.send(await this.#doors.snapshot())
+    for (const part of await this.#doors.snapshot()) await this.sender.send(part)
   }
 
   #begin(unknown: readonly string[]): void {

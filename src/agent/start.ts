@@ -24,6 +24,7 @@ export async function startGame(server: GameServer, options: StartOptions): Prom
   const launchId = options.launchId ?? newIdSuffix(context.clock)
   server.restartWait?.abort()
   server.restartWait = undefined
+  await server.exitHandled()
   try {
     await refuseUnfit(server)
     await server.note('Server is starting')

@@ -23,7 +23,10 @@ interface StopOptions {
 export async function stopGame(server: GameServer, options: StopOptions): Promise<ServerExit | undefined> {
   const live = server.game
   const { launch } = server.facts
-  if (live === undefined || launch === null) return undefined
+  if (live === undefined || launch === null) {
+    await server.exitHandled()
+    return undefined
+  }
   const { clock } = server.context
   const stopAtMs = launch.stopAtMs ?? clock.nowMs()
   await server.change({
@@ -31,7 +34,7 @@ export async function stopGame(server: GameServer, options: StopOptions): Promis
     facts: { launch: { ...launch, stopAtMs }, desired: options.desired, reason: options.reason ?? null },
     commandId: options.commandId,
   })
-  await live.run.expectExit()
+  await live.run.expectExit().catch(passOver)
   const rule = server.spec.stop
   const timeoutMs = options.timeoutMs ?? rule.timeoutMs
   const passedMs = Math.min(Math.max(0, clock.nowMs() - stopAtMs), timeoutMs)
@@ -48,6 +51,11 @@ export async function stopGame(server: GameServer, options: StopOptions): Promis
   if (terminated !== undefined) return terminated
   await server.note('Server has not stopped after SIGTERM, sending SIGKILL')
   return await killRun(server, live)
+}
+
+/** A run that has ended in this moment needs no order any more: its exit is waited for. */
+function passOver(error: unknown): void {
+  if (!(error instanceof AgentFailure) || error.code !== 'NOT_RUNNING') throw error
 }
 
 /** Ends every process of a run now. Resolves when its exit is journaled. */

@@ -14,9 +14,12 @@ export function coverage(): ReadonlyMap<string, readonly string[]> {
 export const API_ONLY: Readonly<Record<string, string>> = {
   'auth.sign_out': 'the same as auth.logout, which `panel logout` calls',
   'roles.list_admin': 'the same rows as roles.list, which `panel roles list` calls',
+  'users.remove': 'the same as users.delete, which `panel users delete` calls',
   'servers.patch': 'the same as servers.update, which `panel servers edit` calls',
   'servers.start': 'the same as servers.power with start, which `panel servers start` calls',
   'servers.stop': 'the same as servers.power with stop, which `panel servers stop` calls',
   'servers.restart': 'the same as servers.power with restart, which `panel servers restart` calls',
+  'system_errors.report': 'what clients with a screen send when they fail; a person has the list',
   'servers.kill': 'the same as servers.power with kill, which `panel servers kill` calls',
+  'settings.theme_public': 'part of settings.public, which `panel settings public` calls',
 }

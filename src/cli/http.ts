@@ -1,8 +1,9 @@
 import { readFileSync } from 'node:fs'
-import { Agent, fetch as undiciFetch } from 'undici'
+import type { Response } from 'undici'
 import { type Client, createClient, type Fetch } from '../shared/client.ts'
 import type { Clock } from '../shared/time.ts'
 import { CliFailure } from './failure.ts'
+import { createShortRequests } from './short-requests.ts'
 import { createStreamOpener, type StreamFetch, type StreamOpener } from './stream.ts'
 import { maskedHeaders, maskedUrl } from './trace.ts'
 
@@ -44,14 +45,22 @@ export function connect(options: ConnectionOptions): Connection {
     ...(options.insecure ? { rejectUnauthorized: false } : {}),
     timeout: CONNECT_TIMEOUT_MS,
   }
-  const requests = new Agent({ connect: tls })
-  const streams = new Agent({ connect: tls, headersTimeout: options.requestTimeoutMs, bodyTimeout: STREAM_SILENCE_MS })
+  const undici = lazily(async () => {
+    const { Agent, fetch } = await import('undici')
+    const limits = { headersTimeout: options.requestTimeoutMs, bodyTimeout: STREAM_SILENCE_MS }
+    return { fetch, dispatcher: new Agent({ connect: tls, ...limits }) }
+  })
+  const long: LongFetch = async (url, init) => {
+    const { fetch, dispatcher } = await undici.value()
+    return fetch(url, { ...init, dispatcher })
+  }
+  const requests = createShortRequests(tls, long)
   const headers = { 'user-agent': options.userAgent }
   const once: Fetch = async (url, init) => {
     const timeout = AbortSignal.timeout(options.requestTimeoutMs)
     const signals = [options.signal, timeout, ...(init.signal === undefined ? [] : [init.signal])]
     try {
-      const response = await traced(options, url, { ...init, signal: AbortSignal.any(signals) }, requests)
+      const response = await traced(options, url, { ...init, signal: AbortSignal.any(signals) }, requests.fetch)
       const text = await response.text()
       return { status: response.status, headers: response.headers, text: () => Promise.resolve(text) }
     } catch (error) {
@@ -60,9 +69,8 @@ export function connect(options: ConnectionOptions): Connection {
     }
   }
   const fetch: Fetch = (url, init) => withRetries(options, () => once(url, init), isRepeatable(init))
-  const streamFetch: StreamFetch = (url, init) => traced(options, url, init, streams)
-  const fileFetch: Fetch = (url, init) =>
-    traced(options, url, { ...init, signal: init.signal ?? options.signal }, streams)
+  const streamFetch: StreamFetch = (url, init) => traced(options, url, init, long)
+  const fileFetch: Fetch = (url, init) => traced(options, url, { ...init, signal: init.signal ?? options.signal }, long)
   const { token, clock } = options
   return {
     client: createClient({ baseUrl: options.url, token, fetch, fileFetch, headers }),
@@ -70,17 +78,35 @@ export function connect(options: ConnectionOptions): Connection {
     fetch,
     streamFetch,
     close: async () => {
-      await Promise.all([requests.destroy(), streams.destroy()])
+      requests.close()
+      await (await undici.made())?.dispatcher.destroy()
     },
   }
 }
 
-async function traced(
+type Init = Parameters<Fetch>[1] & { signal: AbortSignal }
+
+/** undici's own: for streams, files and redirections. */
+type LongFetch = (url: string, init: Parameters<Fetch>[1]) => Promise<Response>
+
+/** Loads or makes something when it is asked for first, once; `made` tells whether that has happened. */
+function lazily<T>(make: () => Promise<T>): { value(): Promise<T>; made(): Promise<T> | undefined } {
+  let made: Promise<T> | undefined
+  return {
+    value: () => {
+      made ??= make()
+      return made
+    },
+    made: () => made,
+  }
+}
+
+async function traced<A extends { readonly status: number; readonly headers: { get(name: string): string | null } }>(
   options: ConnectionOptions,
   url: string,
-  init: { method: string; headers: Record<string, string>; body?: string | Uint8Array; signal: AbortSignal },
-  dispatcher: Agent,
-) {
+  init: Init,
+  fetch: (url: string, init: Init) => Promise<A>,
+): Promise<A> {
   const started = options.clock.monotonicMs()
   const call = `${init.method} ${new URL(url).pathname}`
   options.trace?.(`> ${init.method} ${maskedUrl(url)}`)
@@ -88,7 +114,7 @@ async function traced(
   if (init.body !== undefined)
     options.trace?.(`> body of ${init.body.length} ${typeof init.body === 'string' ? 'characters' : 'bytes'}`)
   try {
-    const response = await undiciFetch(url, { ...init, dispatcher })
+    const response = await fetch(url, init)
     const took = Math.round(options.clock.monotonicMs() - started)
     const id = response.headers.get('x-request-id')
     options.trace?.(`< ${response.status} ${call} in ${took} ms${id === null ? '' : `, request ${id}`}`)

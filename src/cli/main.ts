@@ -1,20 +1,20 @@
 import { type Environment, readEnvironment } from './environment.ts'
 import { settleJson, wantsHelp } from './help-request.ts'
 import type { Roles } from './roles.ts'
-import { createTerminal, ReaderGone, type Terminal } from './terminal.ts'
+import { createTerminal, exit, ReaderGone, type Terminal } from './terminal.ts'
 import { tree } from './tree.ts'
 import { VERSION } from './version.ts'
 
 /** Runs a command line and ends the process with its exit code. */
 export async function runCli(argv: readonly string[], roles: Roles): Promise<void> {
-  const terminal = createTerminal(() => process.exit(0))
+  const terminal = createTerminal(() => exit(0))
   if (argv.length === 1 && (argv[0] === '--version' || argv[0] === '-V')) {
     await terminal.write(`${VERSION}\n`)
     return
   }
   const env = readEnvironment()
   const code = await attempt(argv, { env, terminal, roles })
-  process.exit(code)
+  exit(code)
 }
 
 interface Surroundings {
@@ -44,7 +44,7 @@ async function attempt(argv: readonly string[], around: Surroundings): Promise<n
     const { command, path, args } = invocation
     if (command.ownsSignals !== true) {
       listenForSignals((code) => {
-        if (signalled !== undefined) process.exit(code)
+        if (signalled !== undefined) exit(code)
         signalled = code
         stop.abort()
       })

@@ -59,6 +59,12 @@ export interface RunningDaemon {
   readonly dataDir: string
 }
 
+/** A daemon that was asked to stop; `gone`: within the time. */
+export interface StoppedDaemon {
+  readonly daemon: RunningDaemon
+  readonly gone: boolean
+}
+
 /**
  * What the command line needs of the daemon and the agent. It may import neither: `bin/panel.ts` hands these in, each
  * loading its part of the program only when it is called. The running ones resolve with an exit code when they are over.
@@ -70,6 +76,6 @@ export interface Roles {
   enrollAgent(options: AgentEnrollOptions): Promise<Enrolled>
   /** The daemon that runs on this data folder (default: the usual one), `undefined` when none does. */
   findDaemon(options: { dataDir: string | undefined }): Promise<RunningDaemon | undefined>
-  /** Asks it to stop and resolves when it is gone; `undefined` when none ran. Games run on. */
-  stopDaemon(options: { dataDir: string | undefined; timeoutMs: number }): Promise<RunningDaemon | undefined>
+  /** Asks it to stop and resolves when it is gone or the time has passed; `undefined` when none ran. Games run on. */
+  stopDaemon(options: { dataDir: string | undefined; timeoutMs: number }): Promise<StoppedDaemon | undefined>
 }

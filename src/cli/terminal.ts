@@ -1,3 +1,5 @@
+import { isatty } from 'node:tty'
+
 /** The process's own streams and what they are attached to. */
 export interface Terminal {
   readonly stdin: NodeJS.ReadStream
@@ -19,9 +21,11 @@ export function createTerminal(onGone: () => void): Terminal {
   const { stdin, stdout, stderr } = process
   let gone = false
   stdout.on('error', (error: NodeJS.ErrnoException) => {
-    if (error.code !== 'EPIPE') throw error
+    if (error.code !== 'EPIPE' && error.code !== 'EIO') throw error
     gone = true
-    onGone()
+    // The terminal was closed; whoever has to put something in order listens to the signal.
+    if (error.code === 'EIO') process.kill(process.pid, 'SIGHUP')
+    else onGone()
   })
   // Nobody reads stderr any more: there is no one left to tell.
   stderr.on('error', () => {})
@@ -35,6 +39,20 @@ export function createTerminal(onGone: () => void): Terminal {
       })
     })
   return { stdin, stdout, stderr, write, say: (text) => stderr.write(`${text}\n`) }
+}
+
+/**
+ * Ends the process with this exit code, or by SIGHUP when its terminal was closed: at an exit Node gives the terminal its
+ * settings back, and aborts with a core dump when that terminal is not there any more.
+ */
+export function exit(code: number): never {
+  const { stdin, stdout, stderr } = process
+  const closed = [stdin, stdout, stderr].some((stream) => stream.isTTY === true && !isatty(stream.fd))
+  if (closed) {
+    process.removeAllListeners('SIGHUP')
+    process.kill(process.pid, 'SIGHUP')
+  }
+  return process.exit(code)
 }
 
 /** All of stdin as text. */

@@ -1,6 +1,7 @@
+import { access, invites } from './access/commands.ts'
 import { profile } from './account/commands.ts'
 import { allocations } from './allocations/commands.ts'
-import { apiKeys, permissions, roles } from './api-keys/commands.ts'
+import { apiKeys, permissions } from './api-keys/commands.ts'
 import { audit } from './audit/commands.ts'
 import type { Command, Noun } from './command.ts'
 import { console } from './console/commands.ts'
@@ -10,8 +11,11 @@ import { locations } from './locations/commands.ts'
 import { lockouts } from './lockouts/commands.ts'
 import { nests } from './nests/commands.ts'
 import { nodes } from './nodes/commands.ts'
+import { roles } from './roles/commands.ts'
 import { servers } from './servers/commands.ts'
 import { auth, context, login, logout, setup, whoami } from './session/commands.ts'
+import { locale, settings } from './settings/commands.ts'
+import { systemErrors } from './system-errors/commands.ts'
 import { templates } from './templates/commands.ts'
 import { api, commands, complete, completion, openapi, version } from './tooling/commands.ts'
 import { users } from './users/commands.ts'
@@ -19,6 +23,8 @@ import { users } from './users/commands.ts'
 /** All commands, in the order of the help. Data only: loading this loads no action. */
 export const tree: readonly (Command | Noun)[] = [
   servers,
+  access,
+  invites,
   console,
   events,
   login,
@@ -27,6 +33,7 @@ export const tree: readonly (Command | Noun)[] = [
   auth,
   context,
   profile,
+  locale,
   nodes,
   locations,
   nests,
@@ -38,6 +45,8 @@ export const tree: readonly (Command | Noun)[] = [
   apiKeys,
   lockouts,
   audit,
+  settings,
+  systemErrors,
   up,
   down,
   daemon,

@@ -5,6 +5,8 @@ import { endpoints, streams } from '../shared/endpoints.ts'
 import { newIdSuffix } from '../shared/ids.ts'
 import { toOpenApi } from '../shared/openapi.ts'
 import type { Clock } from '../shared/time.ts'
+import { watchExpiry } from './access/expiry.ts'
+import { accessRoutes } from './access/routes.ts'
 import { auditLogRoutes } from './audit-log/audit-log.ts'
 import { createCredentials } from './auth/credentials.ts'
 import { createDeliveries } from './auth/deliveries.ts'
@@ -17,6 +19,7 @@ import type { Config } from './config.ts'
 import { createConsole } from './console/hub.ts'
 import { consoleRoutes, consoleStreams } from './console/routes.ts'
 import { createAudit } from './core/audit.ts'
+import { chainOldRows } from './core/audit-chain.ts'
 import { createBus } from './core/bus.ts'
 import { Cleanup } from './core/cleanup.ts'
 import type { Db } from './core/db.ts'
@@ -29,17 +32,21 @@ import { createMetrics } from './core/metrics.ts'
 import type { Route, StreamRoute } from './core/route.ts'
 import { createVault } from './core/secrets.ts'
 import { openSettings, type Settings } from './core/settings.ts'
+import { createSystemErrors } from './core/system-errors.ts'
 import { eventStreams } from './events/routes.ts'
 import { locationRoutes } from './locations/routes.ts'
-import { type Mailer, noMailer } from './mail/mailer.ts'
+import { createSmtpMailer } from './mail/smtp-mailer.ts'
 import { createNodeKeys } from './nodes/keys.ts'
 import { createNodeLink } from './nodes/link.ts'
 import { nodeRoutes } from './nodes/routes.ts'
 import { Figures } from './servers/figures.ts'
 import { createServerLink } from './servers/link.ts'
 import { serverRoutes } from './servers/routes.ts'
+import { TemplateViews } from './servers/template-views.ts'
+import { settingsRoutes } from './settings/routes.ts'
 import { addSystemRoutes } from './system/health.ts'
 import { startUpkeep } from './system/upkeep.ts'
+import { systemErrorRoutes } from './system-errors/routes.ts'
 import { templateRoutes } from './templates/routes.ts'
 import { roleRoutes } from './users/roles.ts'
 import { userRoutes } from './users/users.ts'
@@ -55,33 +62,37 @@ interface AppOptions {
   readonly log: Log
   readonly version: string
   readonly holder: readonly [string, ...string[]]
-  /** Sends mail in the place of the mail server of the settings. */
-  readonly mailer?: Mailer | undefined
 }
 
 /** The wired daemon, before and after it listens. */
 export type App = Awaited<ReturnType<typeof createApp>>
 
 /** Builds every slice and hands its routes to the HTTP door: the only place that knows all of them. */
-export async function createApp({ config, db, clock, log, version, holder, mailer = noMailer }: AppOptions) {
+export async function createApp({ config, db, clock, log, version, holder }: AppOptions) {
   const cleanup = new Cleanup()
   const stopping = new AbortController()
   const settings = await openSettings(db, config.fixed)
   await nameInstallation(db, settings, clock)
   const bus = createBus(db)
+  await chainOldRows(db, log)
+  const systemErrors = createSystemErrors({ db, bus, clock, log })
+  cleanup.add(() => systemErrors.close())
   const audit = createAudit(bus, clock)
   const credentials = createCredentials({ db, clock, log })
   cleanup.add(() => credentials.close())
   const metrics = createMetrics(version)
   const idempotency = createIdempotency(db, clock)
   const passwords = createPasswords()
-  const deliveries = createDeliveries(log.child({ component: 'mail' }))
-  cleanup.add(() => deliveries.close())
   const keys = createNodeKeys({ db, clock })
   const gate = createSetupGate(config.setupToken)
   const vault = createVault(config.credentialKey)
-  const core = { db, bus, audit, clock, settings, credentials, log, vault }
+  const mailer = createSmtpMailer({ settings, vault, log: log.child({ component: 'mail' }), ca: config.mailCa })
+  cleanup.add(() => mailer.close())
+  const deliveries = createDeliveries(log.child({ component: 'mail' }))
+  cleanup.add(() => deliveries.close())
+  const core = { db, bus, audit, clock, settings, credentials, log, vault, mailer, systemErrors }
   let publicUrl = ''
+  const people = { ...core, passwords, publicUrl: () => publicUrl }
 
   const isOnline = (nodeId: string): boolean => gateway.isOnline(nodeId)
   const figures = new Figures(clock, (nodeId, serverIds) => {
@@ -94,7 +105,7 @@ export async function createApp({ config, db, clock, log, version, holder, maile
     ...core,
     isOnline,
     wake: (nodeId: string) => gateway.wake(nodeId),
-    facts: { isOnline, figures: (serverId: string) => figures.get(serverId) },
+    facts: { isOnline, figures: (serverId: string) => figures.get(serverId), templates: new TemplateViews() },
   }
   const serverLink = createServerLink({ db, bus, settings })
   const nodeLink = createNodeLink({
@@ -109,8 +120,11 @@ export async function createApp({ config, db, clock, log, version, holder, maile
     log: log.child({ component: 'gateway' }),
     version,
     registry: metrics.registry,
+    framesPerSecond: () => settings.get('limits.agentFramesPerSecond'),
     ...(config.trustedProxies.length === 0 ? {} : { addressOf: clientAddress(config.trustedProxies) }),
     verify: (nodeId, key) => keys.verify(nodeId, key),
+    onMishap: (error, { level, nodeId }) =>
+      systemErrors.capture(error, { component: 'gateway', level, metadata: nodeId === undefined ? {} : { nodeId } }),
     handlers: {
       ...nodeLink,
       onEvent: serverLink.onEvent,
@@ -127,9 +141,10 @@ export async function createApp({ config, db, clock, log, version, holder, maile
       onConsole: (nodeId, frame) => console.lines(nodeId, frame),
       onConsoleGap: (nodeId, frame) => console.gap(nodeId, frame),
       onStats: (nodeId, reported) => {
-        figures
-          .report(db.read, nodeId, reported)
-          .catch((err: unknown) => log.error({ err, nodeId }, 'figures could not be read'))
+        figures.report(db.read, nodeId, reported).catch((err: unknown) => {
+          log.error({ err, nodeId }, 'figures could not be read')
+          systemErrors.capture(err, { component: 'figures', metadata: { nodeId } })
+        })
       },
     },
   })
@@ -144,26 +159,23 @@ export async function createApp({ config, db, clock, log, version, holder, maile
     log,
     clock,
     stopping: stopping.signal,
+    systemErrors,
     trustedProxies: config.trustedProxies,
     tls: config.tls,
   })
   const routes: Route[] = [
-    ...authRoutes({
-      ...core,
-      passwords,
-      gate,
-      mailer,
-      deliveries,
-      publicUrl: () => publicUrl,
-      usedNow: (keyId) => door.limits.usedNow(keyId),
-    }),
-    ...userRoutes({ ...core, passwords }),
-    ...roleRoutes({ db }),
-    ...auditLogRoutes({ db }),
+    ...authRoutes({ ...people, gate, deliveries, usedNow: (keyId) => door.limits.usedNow(keyId) }),
+    ...userRoutes(people),
+    ...roleRoutes(people),
+    ...auditLogRoutes(core),
+    ...systemErrorRoutes(core),
+    // People sign in by password only: there is no identity provider that could be set up.
+    ...settingsRoutes({ ...core, authProviders: () => ({ whmcs: false, paymenter: false }) }),
     ...locationRoutes({ ...core, isOnline }),
     ...templateRoutes(core),
     ...nodeRoutes({ ...core, keys, isOnline, health: (nodeId) => gateway.health(nodeId), publicUrl: () => publicUrl }),
     ...serverRoutes(serverDeps),
+    ...accessRoutes({ ...people, isOnline, facts: serverDeps.facts }),
     ...consoleRoutes({ ...core, console, gateway, isOnline }),
   ]
   const streamRoutes: StreamRoute[] = [
@@ -197,6 +209,7 @@ export async function createApp({ config, db, clock, log, version, holder, maile
       publicUrl = url
       await nodeLink.start(stopping.signal)
       startUpkeep({ ...core, idempotency }, stopping.signal)
+      void watchExpiry(core, stopping.signal)
     },
     close: async (): Promise<void> => {
       stopping.abort()

@@ -5,6 +5,8 @@ import { join, resolve } from 'node:path'
 import { parse } from 'yaml'
 import { z } from 'zod'
 import { credentialKeyProblem } from './core/secrets.ts'
+import type { FixedSetting } from './core/settings.ts'
+import { fixedSettings, settingSections } from './fixed-settings.ts'
 
 /** Everything that is wrong with the configuration, at once. */
 export class ConfigError extends Error {
@@ -26,8 +28,10 @@ export interface Config {
   readonly credentialKey: string | undefined
   readonly setupToken: string | undefined
   readonly embeddedAgent: boolean
-  /** Settings that the file or the environment decides. */
-  readonly fixed: Readonly<Record<string, number>>
+  /** Settings that the file or the environment decides, by key. */
+  readonly fixed: Readonly<Record<string, FixedSetting>>
+  /** Certificates (PEM) that mail servers may be signed by, beside the usual ones. */
+  readonly mailCa: string | undefined
   /** Names of variables that look like ours and mean nothing. */
   readonly unknownVariables: readonly string[]
 }
@@ -40,16 +44,6 @@ export interface ConfigFlags {
   readonly logFormat?: 'json' | 'pretty' | undefined
   readonly logLevel?: string | undefined
 }
-
-const LIMITS = {
-  streamsPerServer: 'limits.streamsPerServer',
-  streamsPerUser: 'limits.streamsPerUser',
-  requestsPerMinute: 'limits.requestsPerMinute',
-  authRequestsPerMinute: 'limits.authRequestsPerMinute',
-  consoleCommandsPerMinute: 'limits.consoleCommandsPerMinute',
-} as const
-
-const count = z.coerce.number().int().min(1)
 
 const File = z
   .strictObject({
@@ -68,17 +62,19 @@ const File = z
     agent: z
       .strictObject({ embedded: z.union([z.boolean(), z.enum(['true', 'false']).transform((t) => t === 'true')]) })
       .partial(),
-    console: z.strictObject({ logMb: count }).partial(),
-    limits: z
-      .strictObject({
-        streamsPerServer: count,
-        streamsPerUser: count,
-        requestsPerMinute: count,
-        authRequestsPerMinute: count,
-        consoleCommandsPerMinute: count,
-      })
-      .partial(),
   })
+  .partial()
+
+/** The sections that fix settings; `smtp.caFile` names a file that no request may choose. */
+const FixedSections = z
+  .strictObject(
+    Object.fromEntries(
+      Object.entries(settingSections()).map(([section, fields]) => [
+        section,
+        z.strictObject(section === 'smtp' ? { ...fields, caFile: z.string().min(1) } : { ...fields }).partial(),
+      ]),
+    ),
+  )
   .partial()
 
 type Environment = Readonly<Record<string, string | undefined>>
@@ -96,13 +92,10 @@ export function defaultDataDir(env: Environment = process.env): string {
 export function readConfig(flags: ConfigFlags, env: Environment = process.env): Config {
   const problems: string[] = []
   const file = readFile(flags.config, env, problems)
-  const { values, unknown } = fromEnvironment(env)
-  const merged = merge(file, values)
-  const parsed = File.safeParse(merged)
-  if (!parsed.success) {
-    for (const issue of parsed.error.issues) problems.push(`${issue.path.join('.') || 'the file'}: ${issue.message}`)
-  }
-  const settings = parsed.data ?? {}
+  const { values, variables, unknown } = fromEnvironment(env)
+  const [own, sections] = split(merge(file, values))
+  const settings = parsePart(File, own, problems) ?? {}
+  const fixable = parsePart(FixedSections, sections, problems) ?? {}
   const listen = listenAddress(flags.listen ?? settings.http?.listen ?? '127.0.0.1:7420', problems)
   const tls = readTls(settings.http?.tlsCert, settings.http?.tlsKey, problems)
   const trustedProxies = settings.http?.trustedProxies ?? []
@@ -128,7 +121,8 @@ export function readConfig(flags: ConfigFlags, env: Environment = process.env): 
     credentialKey: secret('PANEL_CREDENTIAL_KEY'),
     setupToken: secret('PANEL_SETUP_TOKEN'),
     embeddedAgent: settings.agent?.embedded ?? false,
-    fixed: fixedSettings(settings),
+    fixed: fixedSettings(fixable, (field) => variables.get(field), problems),
+    mailCa: readCa(fixable['smtp']?.['caFile'], problems),
     unknownVariables: unknown,
   }
   if (!['trace', 'debug', 'info', 'warn', 'error'].includes(config.logLevel)) {
@@ -146,14 +140,34 @@ export function isLoopback(host: string): boolean {
   return host === 'localhost' || host === '::1' || (isIP(host) === 4 && host.startsWith('127.'))
 }
 
-function fixedSettings(settings: z.infer<typeof File>): Record<string, number> {
-  const fixed: Record<string, number> = {}
-  for (const [name, key] of Object.entries(LIMITS)) {
-    const value = settings.limits?.[name as keyof typeof LIMITS] // Object.entries forgets the key type
-    if (value !== undefined) fixed[key] = value
+function parsePart<T extends z.ZodType>(schema: T, value: unknown, problems: string[]): z.output<T> | undefined {
+  const parsed = schema.safeParse(value)
+  if (parsed.success) return parsed.data
+  for (const issue of parsed.error.issues) problems.push(`${issue.path.join('.') || 'the file'}: ${issue.message}`)
+  return undefined
+}
+
+/** Parts what the daemon is started with from the sections that fix settings. */
+function split(merged: unknown): [own: unknown, sections: Record<string, unknown>] {
+  if (typeof merged !== 'object' || merged === null || Array.isArray(merged)) return [merged, {}]
+  const entries = Object.entries(merged)
+  const isFixable = ([name]: [string, unknown]): boolean => Object.hasOwn(FixedSections.shape, name)
+  return [
+    Object.fromEntries(entries.filter((entry) => !isFixable(entry))),
+    Object.fromEntries(entries.filter(isFixable)),
+  ]
+}
+
+function readCa(path: unknown, problems: string[]): string | undefined {
+  if (typeof path !== 'string') return undefined
+  try {
+    const pem = readFileSync(resolve(path), 'utf8')
+    if (pem.includes('-----BEGIN CERTIFICATE-----')) return pem
+    problems.push(`smtp.caFile: ${path} holds no certificate in PEM form`)
+  } catch (error) {
+    problems.push(`smtp.caFile: ${error instanceof Error ? error.message : String(error)}`)
   }
-  if (settings.console?.logMb !== undefined) fixed['console.logMb'] = settings.console.logMb
-  return fixed
+  return undefined
 }
 
 function readFile(given: string | undefined, env: Environment, problems: string[]): unknown {
@@ -169,20 +183,27 @@ function readFile(given: string | undefined, env: Environment, problems: string[
   }
 }
 
-/** `PANEL_HTTP__LISTEN` is `http.listen`, `PANEL_CONSOLE__LOG_MB` is `console.logMb`. */
-function fromEnvironment(env: Environment): { values: Record<string, Record<string, string>>; unknown: string[] } {
+/** `PANEL_HTTP__LISTEN` is `http.listen`, `PANEL_CONSOLE__LOG_MB` is `console.logMb`; `variables` tells the way back. */
+function fromEnvironment(env: Environment) {
   const values: Record<string, Record<string, string>> = {}
+  const variables = new Map<string, string>()
   const unknown: string[] = []
-  const shape = File.shape
   for (const [name, value] of Object.entries(env)) {
     if (!name.startsWith('PANEL_') || value === undefined || FOREIGN.test(name)) continue
     if (/^PANEL_(CREDENTIAL_KEY|SETUP_TOKEN)(_FILE)?$/.test(name)) continue
-    const [section = '', key] = name.slice('PANEL_'.length).toLowerCase().split('__')
-    const field = key?.replace(/_([a-z])/g, (_, letter: string) => letter.toUpperCase())
-    if (field === undefined || !Object.hasOwn(shape, section)) unknown.push(name)
-    else values[section] = { ...values[section], [field]: value }
+    const [section = '', field] = name.slice('PANEL_'.length).toLowerCase().split('__').map(camelCase)
+    if (field === undefined || !(Object.hasOwn(File.shape, section) || Object.hasOwn(FixedSections.shape, section))) {
+      unknown.push(name)
+      continue
+    }
+    values[section] = { ...values[section], [field]: value }
+    variables.set(`${section}.${field}`, name)
   }
-  return { values, unknown }
+  return { values, variables, unknown }
+}
+
+function camelCase(text: string): string {
+  return text.replace(/_([a-z])/g, (_, letter: string) => letter.toUpperCase())
 }
 
 function merge(file: unknown, values: Record<string, Record<string, string>>): unknown {

@@ -68,9 +68,18 @@ async function livingHolder(file: string): Promise<Holder | undefined> {
     if (error instanceof Error && 'code' in error && error.code === 'ENOENT') return undefined
     throw error
   }
-  const holder = Holder.safeParse(JSON.parse(text))
+  const holder = Holder.safeParse(parsed(text))
   if (!holder.success || (await startOf(holder.data.pid)) !== holder.data.start) return undefined
   return holder.data
+}
+
+/** A power cut can leave an empty lock: its daemon is gone with it. */
+function parsed(text: string): unknown {
+  try {
+    return JSON.parse(text)
+  } catch {
+    return undefined // no holder's words, which is what the caller is told
+  }
 }
 
 /** Moves a dead one's lock aside; when that caught the fresh lock of a daemon that was quicker, it is put back. */

@@ -11,8 +11,8 @@ import { openDb } from './core/db.ts'
 import { createLog, type Log } from './core/log.ts'
 import { migrate, NewerDatabaseError } from './core/migrations.ts'
 import { DataFolderBusy, lockData } from './data-lock.ts'
-import type { Mailer } from './mail/mailer.ts'
 import { readVersion } from './version.ts'
+import { watchBugs } from './watch-bugs.ts'
 
 /** A running daemon. */
 export interface Daemon {
@@ -26,6 +26,9 @@ export interface Daemon {
 const EXIT_CONFIG = 2
 export const EXIT_HOST = 14
 
+/** Codes of errors that a full disk or a used-up quota ends in. */
+const DISK_FULL = ['INSUFFICIENT_SPACE', 'SQLITE_FULL', 'ENOSPC', 'EDQUOT']
+
 /** The command that starts a holder: this very program. */
 export const HOLDER = [
   process.execPath,
@@ -34,11 +37,8 @@ export const HOLDER = [
 ] as const
 
 /** Opens the data folder, brings the database up to date, wires everything and listens. */
-export async function startDaemon(
-  config: Config,
-  options: { log: Log; clock?: Clock; mailer?: Mailer | undefined },
-): Promise<Daemon> {
-  const { log, clock = systemClock, mailer } = options
+export async function startDaemon(config: Config, options: { log: Log; clock?: Clock }): Promise<Daemon> {
+  const { log, clock = systemClock } = options
   const cleanup = new Cleanup()
   try {
     const lock = await lockData(config.dataDir, isoTime(clock.nowMs()))
@@ -53,7 +53,7 @@ export async function startDaemon(
       log.info({ from: schema.from, to: schema.to, snapshot: schema.snapshot }, 'database migrated')
     const db = await openDb(file, clock)
     cleanup.add(() => db.close())
-    const app = await createApp({ config, db, clock, log, version: readVersion(), holder: HOLDER, mailer })
+    const app = await createApp({ config, db, clock, log, version: readVersion(), holder: HOLDER })
     cleanup.add(() => app.close())
     await app.http.listen({ host: config.host, port: config.port })
     const { port } = app.http.server.address() as AddressInfo // a TCP listener has one
@@ -64,7 +64,7 @@ export async function startDaemon(
     log.info({ url, dataDir: config.dataDir }, 'daemon ready')
     return { url, app, close: () => cleanup.run() }
   } catch (error) {
-    await cleanup.run()
+    await cleanup.run().catch((err: unknown) => log.error({ err }, 'not all could be closed after a failed start'))
     throw error
   }
 }
@@ -105,6 +105,7 @@ async function runForeground(
   const log = createLog({ level: config.logLevel, format: config.logFormat })
   for (const name of config.unknownVariables) log.warn({ name }, 'unknown environment variable')
   let daemon: Daemon
+  const bugs = watchBugs(log)
   try {
     daemon = await startDaemon(config, { log })
   } catch (error) {
@@ -113,6 +114,7 @@ async function runForeground(
     process.stderr.write(`${reason}\n`)
     return EXIT_HOST
   }
+  bugs.tell(daemon.app.core.systemErrors)
   try {
     await work(daemon, log, config)
   } finally {
@@ -133,10 +135,21 @@ export async function stopSignal(log: Log): Promise<void> {
 /** Why a daemon cannot be started, as a person would want to read it; `undefined`: nobody expected that. */
 export function startFailure(error: unknown): string | undefined {
   if (error instanceof DataFolderBusy || error instanceof NewerDatabaseError) return `panel: ${error.message}`
-  if (!(error instanceof Error) || !('code' in error)) return undefined
+  if (!(error instanceof Error)) return undefined
+  if (isOneOf(DISK_FULL, error)) {
+    return 'panel: the disk of the data folder is full; free some space and start again'
+  }
+  if (isOneOf(['DATABASE_UNAVAILABLE'], error)) return `panel: ${error.message}`
+  if (!('code' in error)) return undefined
   if (error.code === 'EADDRINUSE')
     return `panel: ${error.message}: another program listens there; choose one with --listen`
   if (error.code === 'EACCES' || error.code === 'EADDRNOTAVAIL' || error.code === 'EROFS')
     return `panel: ${error.message}`
   return undefined
+}
+
+/** Whether the error or what it came from has one of the codes. */
+function isOneOf(codes: readonly string[], error: Error): boolean {
+  if ('code' in error && typeof error.code === 'string' && codes.includes(error.code)) return true
+  return error.cause instanceof Error && isOneOf(codes, error.cause)
 }

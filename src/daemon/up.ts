@@ -10,6 +10,7 @@ import { startEmbeddedAgent } from './embedded-agent.ts'
 import { credentialKey, ensureLocal, freePort, LOCAL } from './first-run.ts'
 import { type Daemon, EXIT_HOST, startDaemon, startFailure, stopSignal } from './main.ts'
 import { loadStarters, starterFolder } from './templates/starter.ts'
+import { watchBugs } from './watch-bugs.ts'
 
 /** What `panel up` is asked for, and the door to the command line's own files. */
 interface UpOptions {
@@ -46,6 +47,7 @@ export async function runUp(options: UpOptions): Promise<number> {
   }
   const log = createLog({ level: config.logLevel, format: config.logFormat })
   let daemon: Daemon
+  const bugs = watchBugs(log)
   try {
     daemon = await startDaemon(config, { log })
   } catch (error) {
@@ -54,6 +56,7 @@ export async function runUp(options: UpOptions): Promise<number> {
     process.stderr.write(`${reason}\n`)
     return EXIT_HOST
   }
+  bugs.tell(daemon.app.core.systemErrors)
   try {
     const local = await ensureLocal(daemon.app, dataDir, await loadStarters(starterFolder()), { demo: true })
     await options.saveContext({ name: LOCAL, url: daemon.url, token: local.token })
@@ -92,7 +95,11 @@ async function settled(daemon: Daemon): Promise<void> {
   const enough = new AbortController()
   const look = async (): Promise<void> => {
     const rows = await serversOf(daemon)
-    if (rows.every((row) => row.desired === 'stopped' || !['stopped', 'installing', 'starting'].includes(row.status))) {
+    if (
+      rows.every(
+        (row) => row.desired === 'stopped' || !['stopped', 'installing', 'starting', 'unknown'].includes(row.status),
+      )
+    ) {
       enough.abort()
     }
   }

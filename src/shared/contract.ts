@@ -35,13 +35,14 @@ export type Tag = (typeof TAGS)[number]
  * - `server`: holds all of these on the server that the path names as `:serverId`.
  * - `serverByBody`: holds at least one of `possible` on that server to have the body read, and then all of `exact(body)`.
  * - `node`: holds this permission on the node that the path names as `:nodeId`.
+ * With `orSelf` the user whom that path parameter names may call as well.
  */
 export type Access =
   | 'public'
   | 'session'
-  | { readonly panel: Permission }
+  | { readonly panel: Permission; readonly orSelf?: string }
   | { readonly anyOf: readonly Permission[] }
-  | { readonly server: readonly Permission[] }
+  | { readonly server: readonly Permission[]; readonly orSelf?: string }
   | {
       readonly serverByBody: {
         readonly possible: readonly Permission[]

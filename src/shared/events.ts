@@ -1,6 +1,7 @@
 import { z } from 'zod'
 import type { Permission } from './permissions.ts'
 import { ServerStatus } from './server-life.ts'
+import { SystemError } from './system-error.ts'
 
 const who = z.string().nullable()
 
@@ -62,6 +63,32 @@ export const EVENTS = {
     updatedBy: who.optional(),
     change: z.string().optional(),
   }),
+  node_assigned: kind('node.read', false, {
+    nodeId: z.string(),
+    targetType: z.string(),
+    targetId: z.string(),
+    assignmentId: z.string(),
+    assignedBy: who,
+  }),
+  node_unassigned: kind('node.read', false, {
+    nodeId: z.string(),
+    targetType: z.string(),
+    targetId: z.string(),
+    assignmentId: z.string(),
+    removedBy: who,
+  }),
+  wildcard_assigned: kind('node.read', false, {
+    targetType: z.string(),
+    targetId: z.string(),
+    assignmentId: z.string(),
+    assignedBy: who,
+  }),
+  wildcard_removed: kind('node.read', false, {
+    targetType: z.string(),
+    targetId: z.string(),
+    assignmentId: z.string(),
+    removedBy: who,
+  }),
   node_deleted: kind('node.read', false, { nodeId: z.string(), nodeName: z.string(), deletedBy: who }),
   location_created: kind('location.read', false, { locationId: z.string(), locationName: z.string(), createdBy: who }),
   location_updated: kind('location.read', false, { locationId: z.string(), locationName: z.string(), updatedBy: who }),
@@ -81,9 +108,10 @@ export const EVENTS = {
   }),
   user_updated: kind('user.read', false, {
     userId: z.string(),
-    username: z.string().optional(),
+    username: z.string(),
     updatedBy: who,
     change: z.string().optional(),
+    roleId: z.string().optional(),
   }),
   user_deleted: kind('user.read', false, {
     userId: z.string(),
@@ -91,6 +119,14 @@ export const EVENTS = {
     username: z.string(),
     deletedBy: who,
   }),
+  role_created: kind('role.read', false, { roleId: z.string(), roleName: z.string(), createdBy: who }),
+  role_updated: kind('role.read', false, {
+    roleId: z.string(),
+    roleName: z.string(),
+    updatedBy: who,
+    change: z.string().optional(),
+  }),
+  role_deleted: kind('role.read', false, { roleId: z.string(), roleName: z.string(), deletedBy: who }),
   auth_lockout_created: kind('admin.read', false, {
     lockoutId: z.string(),
     /** The account, when there is one. */
@@ -106,12 +142,25 @@ export const EVENTS = {
     ipAddress: z.string(),
     clearedBy: who,
   }),
+  localization_settings_updated: kind('admin.read', false, { updatedBy: who }),
+  security_settings_updated: kind('admin.read', false, { updatedBy: who }),
+  smtp_settings_updated: kind('admin.read', false, { updatedBy: who }),
+  system_settings_updated: kind('admin.read', false, { updatedBy: who }),
+  theme_settings_updated: kind('admin.read', false, { updatedBy: who }),
   audit_log_created: kind('admin.read', false, {
     id: z.string(),
     action: z.string(),
     userId: who,
     resource: z.string(),
     resourceId: z.string().nullable(),
+  }),
+  /** A bug shows itself for the first time, or again after it was resolved; repetitions are only counted. */
+  system_error: kind('admin.read', false, { error: SystemError }),
+  /** `errorId` is `null` where several were resolved together. */
+  system_error_resolved: kind('admin.read', false, {
+    errorId: z.string().nullable(),
+    resolved: z.int(),
+    resolvedBy: who,
   }),
 } as const satisfies Record<string, EventKind>
 

@@ -50,7 +50,7 @@ export const ConsoleLine = z.tuple([z.int().min(1), z.number(), LineStream, z.st
 export type ConsoleLine = z.infer<typeof ConsoleLine>
 
 /** What a server's log holds: numbers run without a hole from `first` to `last`; `last` = `first` - 1 when it is empty. */
-export const LogBounds = z.object({ epoch: z.string(), first: z.int(), last: z.int() })
+export const LogBounds = z.object({ epoch: z.string(), first: z.int().min(1), last: z.int().min(0) })
 export type LogBounds = z.infer<typeof LogBounds>
 
 /** How a process ended. `expected`: by an order, or by its own clean end where the policy does not call that a crash. */
@@ -195,6 +195,8 @@ export const AgentFrame = z.discriminatedUnion('type', [
     commands: z.array(z.string()).max(10_000),
     /** Folders of servers that no specification belongs to. */
     orphans: z.array(z.string().max(200)).max(10_000),
+    /** Another part follows: the snapshot of a node with many servers does not fit into one frame. */
+    more: z.literal(true).optional(),
   }),
   z.object({ type: z.literal('event'), seq: z.int().min(1), ageMs: z.number().min(0), event: AgentEvent }),
   z.object({ type: z.literal('command.accepted'), id: z.string() }),
@@ -214,8 +216,8 @@ export const AgentFrame = z.discriminatedUnion('type', [
     type: z.literal('console.gap'),
     serverId: z.string(),
     epoch: z.string(),
-    from: z.int(),
-    to: z.int(),
+    from: z.int().min(1),
+    to: z.int().min(1),
   }),
   z.object({ type: z.literal('stats'), servers: z.array(ServerFigures).max(1000) }),
   z.object({ type: z.literal('health'), health: NodeHealth }),

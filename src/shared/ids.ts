@@ -3,8 +3,10 @@ import type { Clock } from './time.ts'
 
 /** The kinds of id and the nouns they stand for. An id reads `<prefix>_<26 characters>` (a TypeID: a UUID v7 in base 32). */
 export const ID_PREFIXES = {
+  acc: 'server grant',
   alc: 'allocation',
   alert: 'alert',
+  asg: 'node assignment',
   aud: 'audit record',
   bak: 'backup',
   cmd: 'command to an agent',
@@ -46,6 +48,12 @@ export const AllocationId = PathId.brand<'AllocationId'>()
 export type AllocationId = z.infer<typeof AllocationId>
 export const ApiKeyId = PathId.brand<'ApiKeyId'>()
 export type ApiKeyId = z.infer<typeof ApiKeyId>
+export const AssignmentId = PathId.brand<'AssignmentId'>()
+export type AssignmentId = z.infer<typeof AssignmentId>
+export const InviteId = PathId.brand<'InviteId'>()
+export type InviteId = z.infer<typeof InviteId>
+export const AuditLogId = PathId.brand<'AuditLogId'>()
+export type AuditLogId = z.infer<typeof AuditLogId>
 export const LocationId = PathId.brand<'LocationId'>()
 export type LocationId = z.infer<typeof LocationId>
 export const LockoutId = PathId.brand<'LockoutId'>()
@@ -60,6 +68,8 @@ export const ServerId = PathId.brand<'ServerId'>()
 export type ServerId = z.infer<typeof ServerId>
 export const SessionId = PathId.brand<'SessionId'>()
 export type SessionId = z.infer<typeof SessionId>
+export const SystemErrorId = PathId.brand<'SystemErrorId'>()
+export type SystemErrorId = z.infer<typeof SystemErrorId>
 export const TemplateId = PathId.brand<'TemplateId'>()
 export type TemplateId = z.infer<typeof TemplateId>
 export const UserId = PathId.brand<'UserId'>()

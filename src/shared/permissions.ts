@@ -212,6 +212,9 @@ export const OWNER_PERMISSIONS = [
   'alert.delete',
 ] as const satisfies readonly Permission[]
 
+/** What somebody may do with a node that is assigned to him, beside {@link OWNER_PERMISSIONS} on its servers. */
+export const NODE_VISIBILITY = ['node.read', 'node.view_stats'] as const satisfies readonly Permission[]
+
 /** Whether the text may be granted: a permission of the catalogue, or one of them for a single resource (`server.read:ID`). */
 export function isGrantable(text: string): boolean {
   const at = text.indexOf(':')

@@ -4,6 +4,7 @@ import { createServer } from 'node:http'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { afterEach, beforeEach, describe, expect, it } from 'vitest'
+import { unknownVariables } from '../../src/agent/config.ts'
 import { lockFolder } from '../../src/agent/folder-lock.ts'
 import { ConfigError, enroll, readConfig, readNodeFile } from '../../src/agent/main.ts'
 
@@ -49,6 +50,15 @@ describe('the configuration of an agent', () => {
     expect(error.problems.join('\n')).toContain('colour')
     expect(error.problems.join('\n')).toContain('log.level')
     await expect(readConfig({ HOME: home, PANEL_LOG__LEVEL: 'info' })).rejects.toThrow('colour')
+  })
+
+  it('tells of variables that mean nothing to agent and daemon, and of no others', () => {
+    const own = ['PANEL_AGENT__DATA_DIR', 'PANEL_DAEMON__CA', 'PANEL_LOG__LEVEL']
+    const daemons = ['PANEL_HTTP__LISTEN', 'PANEL_DATA__DIR', 'PANEL_LOG__FORMAT', 'PANEL_AGENT__EMBEDDED']
+    const limits = ['PANEL_CONSOLE__LOG_MB', 'PANEL_LIMITS__REQUESTS_PER_MINUTE']
+    const slips = ['PANEL_AGENT__DATADIR', 'PANEL_LOGS__LEVEL', 'PANEL_DAEMON__URI']
+    const all = [...own, ...daemons, ...limits, ...slips]
+    expect(unknownVariables(Object.fromEntries(all.map((name) => [name, 'x'])))).toEqual(slips)
   })
 
   it('refuses plain http to another machine unless that is allowed', async () => {

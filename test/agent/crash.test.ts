@@ -1,6 +1,8 @@
 import { afterAll, beforeAll, describe, expect, it } from 'vitest'
 import { AgentStage, buildAgent, GAME, gameSpec } from './agent-stage.ts'
 
+const NEVER = { policy: 'never', maxCrashes: 5 } as const
+
 let stage: AgentStage
 let remove: () => Promise<void>
 const used = new Set<string>()
@@ -79,6 +81,41 @@ describe('a server that ends by itself', () => {
     await type(id, 'quit')
     const typed = await stage.peer.report(id, 'typed stop', (report) => report.lastExit?.code === 9)
     expect(typed).toMatchObject({ lastExit: { expected: true }, crash: { crashed: false, nextRestartMs: null } })
+  })
+
+  it('has crashed when it does not heed a typed stop command and fails after the time that a stop may take', async () => {
+    const id = serverNamed('heedless')
+    const heedless = gameSpec(id, 1, {
+      startup: 'echo ready; read -r line; sleep 1.5; exit 9',
+      stop: { type: 'command', value: 'quit', timeoutMs: 300 },
+    })
+    await stage.peer.order(id, 1, { op: 'start', spec: heedless })
+    await stage.peer.report(id, 'running', (report) => report.power === 'running')
+    await type(id, 'quit')
+    const failed = await stage.peer.report(id, 'the end', (report) => report.lastExit?.code === 9)
+    expect(failed).toMatchObject({ lastExit: { expected: false }, crash: { crashed: true, count: 1 } })
+    expect(failed.crash.nextRestartMs).not.toBeNull()
+    await stage.peer.order(id, 2, { op: 'stop' })
+  })
+
+  it('is restarted by an order that comes in the moment of its end', { timeout: 60_000 }, async () => {
+    const id = serverNamed('moment')
+    let generation = 1
+    const spec = () => gameSpec(id, generation, { startup: 'echo ready; sleep 1000', restart: NEVER })
+    await stage.peer.order(id, generation, { op: 'start', spec: spec() })
+    const failed: unknown[] = []
+    for (const gapMs of [0, 1, 2, 3, 4, 5, 6, 8, 10, 12, 14, 16, 20, 24, 28, 32, 40]) {
+      const { pid } = await stage.peer.report(id, 'running', (now) => now.power === 'running' && now.pid !== null)
+      generation += 1
+      process.kill(pid ?? 0, 'SIGKILL')
+      await new Promise((resolve) => setTimeout(resolve, gapMs))
+      const done = await stage.peer.order(id, generation, { op: 'restart', spec: spec() })
+      if (!done.ok) failed.push({ gapMs, ...done.error })
+      if (!done.ok) break
+      await stage.peer.report(id, 'running again', (now) => now.power === 'running' && now.pid !== pid)
+    }
+    expect(failed).toEqual([])
+    await stage.peer.order(id, generation + 1, { op: 'kill' })
   })
 
   it('follows its policy: always starts again after a clean end, never stays down after a failure', async () => {

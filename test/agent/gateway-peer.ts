@@ -182,7 +182,7 @@ export class GatewayPeer {
   #answer(frame: AgentFrame): void {
     if (frame.type === 'hello') {
       this.send({ type: 'welcome', protocol: 1, daemonVersion: 'test', eventAck: this.eventAck })
-    } else if (frame.type === 'snapshot') {
+    } else if (frame.type === 'snapshot' && frame.more !== true) {
       this.send({ type: 'snapshot.ok', unknown: [] })
     } else if (frame.type === 'event' && this.acknowledges) {
       this.eventAck = Math.max(this.eventAck, frame.seq)

@@ -89,6 +89,22 @@ describe('the power of a server', () => {
     expect(offline.crash).toMatchObject({ count: 0, crashed: false })
   })
 
+  it('carries out kills of games that end by themselves at that very moment', async () => {
+    const ids = Array.from({ length: 16 }, (_, i) => serverNamed(`dying-${i}`))
+    const never = { restart: { policy: 'never', maxCrashes: 5 } } as const
+    const startup = 'echo ready; read -r line; exit 3'
+    for (const generation of [1, 3, 5]) {
+      const start = (id: string) =>
+        stage.peer.order(id, generation, { op: 'start', spec: gameSpec(id, generation, { startup, ...never }) })
+      await Promise.all(ids.map(start))
+      // Many at once, so that some end while their kill is written down.
+      const typed = ids.map((serverId) => stage.peer.request({ op: 'console.input', serverId, lines: ['end'] }))
+      const kills = await Promise.all(ids.map((id) => stage.peer.order(id, generation + 1, { op: 'kill' })))
+      expect(kills.filter(({ ok }) => !ok)).toEqual([])
+      await Promise.allSettled(typed)
+    }
+  })
+
   it('lets a kill end a stop that waits', async () => {
     const id = serverNamed('killstop')
     const spec = gameSpec(id, 1, {

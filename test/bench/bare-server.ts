@@ -27,7 +27,12 @@ answerAll(async (question) => {
   return { url: await listen(options) }
 })
 
-/** What a program without a panel would do: Fastify, the daemon's own SQL by prepared statements, JSON.stringify. */
+/**
+ * What a program without a panel would do: Fastify and the daemon's own SQL by prepared statements. Its payload is
+ * `JSON.stringify` of the rows that these statements give, one array for each: for a page the count, the 50 servers with
+ * what is joined to them, and each template once. The daemon answers more from the same rows (every server with its
+ * template and the caller's permissions); `answer` and `bareAnswer` are the two sizes. `/…-bytes` sends the daemon's bytes.
+ */
 async function listen(options: BareOptions): Promise<string> {
   const { list, get } = await queriesOf(options)
   const readers = [await reader(options.database), await reader(options.database)]

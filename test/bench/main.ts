@@ -1,8 +1,10 @@
 import { cpus, loadavg, release } from 'node:os'
 import { parseArgs } from 'node:util'
+import { auditExport } from './audit-export.ts'
 import { fanOut, oneViewer } from './fan-out.ts'
 import type { Measurement } from './figure.ts'
 import { idleServers } from './idle-servers.ts'
+import { lists } from './lists.ts'
 import { orders } from './orders.ts'
 import { reads } from './reads.ts'
 import { sseConnects } from './sse-connects.ts'
@@ -16,6 +18,8 @@ const MEASUREMENTS: Readonly<Record<string, Measurement>> = {
   sseConnects,
   startUp,
   idleServers,
+  lists,
+  auditExport,
 }
 
 /**

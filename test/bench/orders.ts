@@ -39,6 +39,7 @@ export const orders: Measurement = async (progress) => {
     const figures = {
       ...(await compare('oneByOne', { order, insert }, 1, progress)),
       ...(await compare('sixteenAtATime', { order, insert }, 16, progress)),
+      ...(await compare('sixtyFourAtATime', { order, insert }, 64, progress)),
     }
     await peer.leave()
     return figures

@@ -1,9 +1,11 @@
 import { spawn } from 'node:child_process'
 import { once } from 'node:events'
 import { join } from 'node:path'
+import type { Command, Noun } from '../../src/cli/command.ts'
+import { tree } from '../../src/cli/tree.ts'
 import { DIST } from '../run-panel.ts'
 import { BenchPanel } from './bench-panel.ts'
-import { type Figures, type Measurement, median, shown, spread, under } from './figure.ts'
+import { type Figures, type Measurement, median, percentile, shown, spread, under } from './figure.ts'
 import { residentMiB } from './processes.ts'
 import { seedServers } from './seed.ts'
 import { pause } from './waiting.ts'
@@ -49,15 +51,31 @@ async function commandLine(panel: BenchPanel): Promise<Figures> {
     version.push(await timed([program, '--version'], panel.env))
     list.push(await timed([program, 'servers', 'list'], panel.env))
   }
+  const help: number[] = []
+  for (const path of commandPaths(tree)) {
+    const before = await timed(['-e', '0'], panel.env)
+    help.push((await timed([program, ...path, '--help'], panel.env)) - before)
+  }
   const over = (times: readonly number[]): number => median(times.map((ms, run) => ms - (bare[run] ?? Number.NaN)))
   return {
     'cli.bareNode': shown(median(bare), 'ms'),
     'cli.version': shown(median(version), 'ms'),
     'cli.versionOverBare': under(over(version), 80, 'ms'),
+    'cli.helpOverBare': under(median(help), 40, `ms, the median of ${help.length} commands`),
+    'cli.helpOverBareMost': shown(percentile(help, 95), 'ms, of 95 % of the commands at most'),
     'cli.serversList': shown(median(list), 'ms, 100 servers'),
     'cli.serversListOverBare': shown(over(list), 'ms'),
     'cli.noise': spread(bare),
   }
+}
+
+/** The words of every command that help shows. */
+function commandPaths(nodes: readonly (Command | Noun)[]): string[][] {
+  return nodes
+    .filter((node) => node.kind === 'noun' || node.hidden !== true)
+    .flatMap((node) =>
+      node.kind === 'noun' ? commandPaths(node.children).map((path) => [node.name, ...path]) : [[node.name]],
+    )
 }
 
 async function timed(args: readonly string[], env: Record<string, string>): Promise<number> {

@@ -1,6 +1,7 @@
-import { readFile, writeFile } from 'node:fs/promises'
+import { readdir, readFile, writeFile } from 'node:fs/promises'
 import { join } from 'node:path'
 import { afterAll, beforeAll, describe, expect, it } from 'vitest'
+import { startMailServer } from '../daemon/mail/mail-server.ts'
 import { SplitPanel } from '../e2e/split-panel.ts'
 import { quietPort, until } from '../e2e/wait.ts'
 import type { Ran } from '../run-panel.ts'
@@ -167,7 +168,7 @@ describe('every command against a real daemon and agent', () => {
     }
   })
 
-  it('api keys, users, roles, permissions, audit', async () => {
+  it('api keys, users, roles, permissions', async () => {
     const file = join(panel.home, 'reader.key')
     const create = ['api-keys', 'create', '--name', 'reader', '--permission', 'server.read', '--out-file', file]
     await ok(create)
@@ -188,7 +189,49 @@ describe('every command against a real daemon and agent', () => {
     expect(await json(['users', 'list'])).toHaveLength(2)
     expect(await ok(['roles', 'list', '-o', 'name'])).toContain('Administrator')
     expect(await ok(['permissions', 'list'])).toContain('server.start')
+  })
+
+  it('audit: list, view, export, check, follow', async () => {
     expect(await ok(['audit', 'list', '--action', 'server.', '--limit', '5'])).toContain('server.')
+    const [row] = await json(['audit', 'list', '--limit', '1'])
+    expect(await json(['audit', 'view', row.id])).toEqual(row)
+    await refused(6, ['audit', 'view', 'aud_nothing'])
+    const out = join(panel.home, 'audit.jsonl')
+    await ok(['audit', 'export', '--format', 'jsonl', '--out', out])
+    const lines = (await readFile(out, 'utf8')).trimEnd().split('\n')
+    expect(JSON.parse(lines[0] ?? '')).toEqual(row)
+    await refused(2, ['audit', 'export', '--out', out])
+    await ok(['audit', 'export', '--out', out, '--force', '--action', 'server.start'])
+    expect(await readFile(out, 'utf8')).toMatch(/^"id","timestamp","action"/)
+    expect(await readdir(panel.home)).not.toContain('audit.jsonl.part')
+    expect((await ok(['audit', 'export', '--format', 'json'])).trim()).toMatch(/^\[[\s\S]*\]$/)
+    const { proof, checked } = await json(['audit', 'verify'])
+    expect(checked).toBeGreaterThan(lines.length - 1)
+    expect(await json(['audit', 'verify', '--expect', proof])).toMatchObject({ intact: true })
+    expect(await refused(11, ['audit', 'verify', '--expect', `1:${'f'.repeat(64)}`])).toContain('row 1')
+    const first = await panel.follow(['audit', 'tail', '--tail', '0', '-o', 'jsonl'], 'location.create', () =>
+      panel.run(['locations', 'create', '--name', 'for the tail']),
+    )
+    expect(JSON.parse(first)).toMatchObject({ action: 'location.create', ipAddress: '127.0.0.1' })
+    done.add('audit tail')
+  })
+
+  it('system errors: list, view, resolve, export', async () => {
+    for (const component of ['one', 'two', 'three']) {
+      const input = JSON.stringify({ component, message: `the screen ${component} broke` })
+      await ok(['api', '/api/system-errors/report', '--method', 'POST', '--input', '-'], { input })
+    }
+    const open = async () => await json(['system-errors', 'list', '--unresolved', '--component', 'client/'])
+    await until('they are written down', async () => (await open()).length === 3)
+    const [three, two] = await open()
+    expect(await ok(['system-errors', 'view', three.id])).toContain('the screen three broke')
+    await ok(['system-errors', 'resolve', three.id, two.id, '--note', 'a new screen'])
+    expect(await json(['system-errors', 'view', two.id])).toMatchObject({ status: 'resolved', note: 'a new screen' })
+    await refused(6, ['system-errors', 'resolve', 'err_nothing'])
+    await refused(2, ['system-errors', 'resolve-all'])
+    await ok(['system-errors', 'resolve-all', '--component', 'client/one', '--yes'])
+    expect(await open()).toEqual([])
+    expect(await ok(['system-errors', 'export', '--resolved', '--format', 'jsonl'])).toContain('the screen one broke')
   })
 
   it('sessions: login by password and key, contexts, profile, logout', async () => {
@@ -221,6 +264,136 @@ describe('every command against a real daemon and agent', () => {
     const sessions = await json(['profile', 'sessions', 'list'], BY_CONTEXT)
     expect(sessions).toContainEqual(expect.objectContaining({ current: true }))
     await ok(['profile', 'sessions', 'revoke', '--others', '--yes'], BY_CONTEXT)
+  })
+
+  it('settings: groups, a mail through a real server, secrets from files', async () => {
+    const mail = await startMailServer()
+    try {
+      const secret = join(panel.home, 'mail-password')
+      await writeFile(secret, 'let-me-in\n')
+      expect(await json(['settings', 'security', 'set', '--lockout-max-attempts', '6'])).toMatchObject({
+        lockoutMaxAttempts: 6,
+      })
+      expect(await ok(['settings', 'security', 'get'])).toMatch(/LOCKOUT-MAX-ATTEMPTS +6/)
+      await refused(8, ['settings', 'security', 'set', '--file-tunnel-max-upload-mb', '501'])
+      await refused(2, ['settings', 'security', 'set'])
+      expect(await json(['settings', 'upload-limit'])).toMatchObject({ maxUploadMb: 100 })
+
+      const server = ['settings', 'smtp', 'set', '--host', '127.0.0.1', '--port', String(mail.port), '--tls', 'auto']
+      const sender = ['--from', 'Panel <panel@example.org>', '--user', 'panel']
+      const masked = await ok([...server, ...sender, '--password-file', secret])
+      expect(masked).toMatch(/PASSWORD +\*{8}/)
+      expect(masked).not.toContain('let-me-in')
+      expect(await json(['settings', 'smtp', 'test', '--to', 'eve@example.org'])).toMatchObject({ ok: true })
+      expect(mail.received).toMatchObject([{ to: ['eve@example.org'], user: 'panel' }])
+      await ok(['settings', 'smtp', 'set', '--password-stdin'], { input: 'wrong' })
+      const denied = await run(['settings', 'smtp', 'test', '--to', 'eve@example.org'])
+      expect(denied).toMatchObject({ code: 11, stdout: expect.stringContaining('check user name and password') })
+      await refused(2, ['settings', 'smtp', 'set', '--unset', 'colour'])
+      await ok(['settings', 'smtp', 'set', '--unset', 'user', '--unset', 'password'])
+      expect(await json(['settings', 'smtp', 'get'])).toMatchObject({
+        username: null,
+        password: null,
+        requireTls: null,
+      })
+    } finally {
+      await mail.close()
+    }
+    await ok(['settings', 'theme', 'set', '--panel-name', 'Our games', '--enabled-themes', 'dark'])
+    expect(await json(['settings', 'theme', 'get'])).toMatchObject({ panelName: 'Our games', enabledThemes: ['dark'] })
+    await refused(2, ['settings', 'theme', 'reset'])
+    await ok(['settings', 'theme', 'reset', '--yes'])
+    expect(await json(['settings', 'public'], { env: { PANEL_TOKEN: '' } })).toMatchObject({
+      panelName: 'panel',
+      enabledThemes: ['light', 'dark'],
+    })
+    await ok(['settings', 'localization', 'set', '--locale', 'de', '--timezone', 'Europe/Berlin'])
+    expect(await json(['settings', 'localization', 'get'])).toMatchObject({ timezone: 'Europe/Berlin' })
+    expect(await ok(['locale', '--jq', '.locale'], { env: { PANEL_TOKEN: '' } })).toBe('de\n')
+    await ok(['settings', 'mod-manager', 'set', '--modrinth-key-stdin'], { input: 'mrp_secret' })
+    expect(await json(['settings', 'mod-manager', 'get'])).toMatchObject({ modrinthApiKey: '********' })
+    const all: { id: string; value: unknown }[] = await json(['settings', 'list'])
+    expect(all).toContainEqual(expect.objectContaining({ id: 'localization.locale', value: 'de' }))
+    expect(JSON.stringify(all)).not.toContain('mrp_secret')
+  })
+
+  it('accounts and roles: invite, edit, ban, members, reasons, deletion', async () => {
+    expect(await ok(['roles', 'presets', '-o', 'name'])).toContain('support')
+    await ok(['roles', 'create', '--name', 'crew', '--preset', 'support', '--permission', 'apikey.manage'])
+    await ok(['roles', 'edit', 'crew', '--description', 'the crew'])
+    await ok(['roles', 'grant', 'crew', '--permission', 'backup.read'])
+    await ok(['roles', 'revoke', 'crew', '--permission', 'backup.read'])
+    await refused(7, ['roles', 'edit', 'Administrator', '--name', 'root'])
+
+    const token = await ok(['users', 'invite', '--email', 'amy@example.org', '--role', 'User'])
+    const [tokenFile, secret] = [join(panel.home, 'amy.token'), join(panel.home, 'amy.password')]
+    await writeFile(tokenFile, token)
+    await writeFile(secret, PASSWORD)
+    const accept = ['users', 'accept-invite', '--url', panel.url, '--token-file', tokenFile, '--username', 'amy']
+    await ok([...accept, '--password-file', secret, '--name', 'amy'], BY_CONTEXT)
+    await refused(6, [...accept, '--password-file', secret], BY_CONTEXT)
+    expect(await json(['whoami', '--context', 'amy'], BY_CONTEXT)).toMatchObject({ username: 'amy' })
+    await ok(['roles', 'members', 'crew', '--add', 'amy'])
+    expect(await json(['roles', 'view', 'crew'])).toMatchObject({
+      description: 'the crew',
+      users: [{ username: 'amy' }],
+    })
+    expect(await ok(['users', 'roles', 'amy', '-o', 'name'])).toContain('crew')
+    await refused(7, ['roles', 'delete', 'crew', '--yes'])
+    expect(await ok(['permissions', 'explain', 'server.read', '--user', 'amy'])).toContain('role crew has server.read')
+    expect((await run(['permissions', 'explain', 'server.start', '--user', 'amy'])).code).toBe(5)
+    const why = await panel.run(['auth', 'can-i', 'server.read', '--why', '--context', 'amy'], BY_CONTEXT)
+    expect(why).toMatchObject({ code: 0, stdout: 'yes\n', stderr: expect.stringContaining('role crew') })
+    await ok(['roles', 'members', 'crew', '--remove', 'amy'])
+
+    await ok(['users', 'edit', 'amy', '--first-name', 'Amy', '--no-roles'])
+    expect(await json(['users', 'view', 'amy'])).toMatchObject({ firstName: 'Amy', roles: [] })
+    await ok(['users', 'ban', 'amy', '--reason', 'noise', '--expires', '1h'])
+    await refused(4, ['whoami', '--context', 'amy'], BY_CONTEXT)
+    await ok(['users', 'unban', 'amy'])
+    await ok(['users', 'unlock', 'amy'])
+    await ok(['users', 'edit', 'amy', '--password-stdin'], { input: `${PASSWORD}3` })
+    const again = ['login', panel.url, '--username', 'amy', '--password-stdin', '--name', 'amy']
+    await ok(again, { ...BY_CONTEXT, input: `${PASSWORD}3` })
+
+    await ok(['nodes', 'assign', 'box', '--user', 'amy', '--expires', '1h'])
+    expect(await ok(['nodes', 'assignments', 'box', '-o', 'name'])).toBe('amy\n')
+    expect(await ok(['users', 'nodes', 'amy', '-o', 'name'])).toBe('box\n')
+    expect(await ok(['nodes', 'accessible', '--context', 'amy', '-o', 'name'], BY_CONTEXT)).toBe('box\n')
+    await ok(['nodes', 'unassign', 'box', '--user', 'amy'])
+    await ok(['nodes', 'assign', '--every', '--role', 'crew'])
+    expect(await ok(['roles', 'nodes', 'crew', '-o', 'name'])).toContain('box')
+    await ok(['nodes', 'unassign', '--every', '--role', 'crew'])
+    await ok(['roles', 'delete', 'crew', '--yes'])
+  })
+
+  it('members of a server, invitations to it, its owner', async () => {
+    expect(await ok(['access', 'presets', '-o', 'name'])).toContain('readOnly')
+    await ok(['access', 'grant', 'demo', '--user', 'amy', '--preset', 'readOnly', '--expires', '1h'])
+    expect(await json(['access', 'list', 'demo'])).toMatchObject([{ user: { username: 'amy' } }])
+    expect(await ok(['users', 'servers', 'amy', '-o', 'csv'])).toContain('member')
+    await ok(['access', 'revoke', 'demo', '--user', 'amy', '--yes'])
+
+    const file = join(panel.home, 'invite.token')
+    const invite = async (email: string): Promise<void> =>
+      writeFile(file, await ok(['invites', 'create', 'demo', '--email', email, '--permission', 'server.read']))
+    await invite('amy@example.org')
+    expect(await json(['invites', 'view', '--token-file', file])).toMatchObject({ serverName: 'demo' })
+    await ok(['invites', 'accept', '--token-file', file, '--context', 'amy'], BY_CONTEXT)
+    expect(await ok(['servers', 'list', '--context', 'amy', '-o', 'name'], BY_CONTEXT)).toBe('demo\n')
+    await invite('zoe@example.org')
+    const register = ['invites', 'register', '--url', panel.url, '--token-file', file, '--username', 'zoe']
+    await ok([...register, '--password-stdin', '--name', 'zoe'], { ...BY_CONTEXT, input: PASSWORD })
+    await invite('kim@example.org')
+    const [open] = await json(['invites', 'list', 'demo'])
+    await ok(['invites', 'cancel', 'demo', '--invite', open.id])
+    await refused(7, ['invites', 'view', '--token-file', file])
+
+    await ok(['servers', 'transfer-ownership', 'demo', '--to', 'zoe', '--yes'])
+    await refused(7, ['users', 'delete', 'zoe', '--yes'])
+    await ok(['users', 'delete', 'zoe', '--force', '--yes'])
+    await ok(['users', 'delete', 'amy', '--yes'])
+    await ok(['context', 'use', 'eve'], BY_CONTEXT)
   })
 
   it('tooling', async () => {

@@ -5,7 +5,8 @@ import { afterAll, beforeAll, describe, expect, it } from 'vitest'
 import { login } from '../../src/shared/api/auth.ts'
 import { getProfile } from '../../src/shared/api/profile.ts'
 import { createUser } from '../../src/shared/api/users.ts'
-import { mailedToken, PICTURE } from '../contract/inputs.ts'
+import { PICTURE } from '../contract/inputs.ts'
+import { withMailServer } from '../contract/mailbox.ts'
 import { startPanel, type TestPanel } from '../panel.ts'
 import { type Ran, runPanel } from '../run-panel.ts'
 import { SELF_SERVICE } from './self-service-paths.ts'
@@ -115,8 +116,10 @@ describe('the commands of one’s own account', { timeout: 120_000 }, () => {
 
   it('forgotten password, registration, confirmation, deletion', async () => {
     const nobody = { token: '' }
-    await ok(['auth', 'forgot-password', EMAIL], nobody)
-    const reset = await mailedToken({ panel }, EMAIL)
+    const reset = await withMailServer(panel, async (mails) => {
+      await ok(['auth', 'forgot-password', EMAIL], nobody)
+      return mails.token(EMAIL)
+    })
     const change = ['auth', 'reset-password', '--token-stdin', '--password-stdin']
     await ok(change, { ...nobody, input: `${reset}\n${PASSWORD}2\n` })
     await refused(8, change, { ...nobody, input: `${reset}\n${PASSWORD}3\n` })
@@ -125,10 +128,12 @@ describe('the commands of one’s own account', { timeout: 120_000 }, () => {
     const register = ['auth', 'register', '--email', 'dan@example.org', '--username', 'dan', '--password-stdin']
     await refused(5, register, { ...nobody, input: PASSWORD })
     await panel.configure('security.registrationEnabled', true)
-    await ok(register, { ...nobody, input: PASSWORD })
     const body = { email: 'dan@example.org', password: PASSWORD }
+    const confirm = await withMailServer(panel, async (mails) => {
+      await ok(register, { ...nobody, input: PASSWORD })
+      return mails.token(body.email)
+    })
     await expect(panel.as(undefined).call(login, { body })).rejects.toMatchObject({ code: 'EMAIL_NOT_VERIFIED' })
-    const confirm = await mailedToken({ panel }, body.email)
     await ok(['auth', 'verify-email', '--token-stdin'], { ...nobody, input: confirm })
     const dan = (await panel.as(undefined).call(login, { body })).token
     await panel.unverify((await panel.as(dan).call(getProfile)).id)

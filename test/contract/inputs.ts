@@ -1,18 +1,23 @@
 import { URI } from 'otpauth'
+import { createServerInvite, setServerAccess } from '../../src/shared/api/access.ts'
 import { forgotPassword, resendVerification } from '../../src/shared/api/account-recovery.ts'
 import { createAllocations, listAllocations } from '../../src/shared/api/allocations.ts'
 import { createApiKey } from '../../src/shared/api/api-keys.ts'
+import { assignEveryNode, assignNode } from '../../src/shared/api/assignments.ts'
 import { listSessions, login } from '../../src/shared/api/auth.ts'
 import { createLocation } from '../../src/shared/api/locations.ts'
 import { listLockouts } from '../../src/shared/api/lockouts.ts'
 import { createDeploymentToken, createNode, createNodeKey } from '../../src/shared/api/nodes.ts'
 import { getProfile, setAvatar } from '../../src/shared/api/profile.ts'
+import { addRoleMember, createRole } from '../../src/shared/api/roles.ts'
 import { createNest, createTemplate } from '../../src/shared/api/templates.ts'
 import { enableTwoFactor, verifyTotp } from '../../src/shared/api/two-factor.ts'
+import { banUser, inviteUser } from '../../src/shared/api/users.ts'
 import { PanelError } from '../../src/shared/errors.ts'
 import { startPanel } from '../panel.ts'
 import type { Parts } from './http-call.ts'
-import { freshServer, PASSWORD, SIZE, signIn, until, type World } from './world.ts'
+import { sendBy, withMailServer } from './mailbox.ts'
+import { freshServer, PASSWORD, SIZE, signIn, systemError, type World } from './world.ts'
 
 /** A valid request of one endpoint in the world; what it needs has been made for it alone. */
 export interface Valid extends Parts {
@@ -70,6 +75,18 @@ const of =
 
 /** One valid request for each endpoint of the API, by its id. */
 export const VALID: Readonly<Record<string, Make>> = {
+  'access.list': of('serverId'),
+  'access.presets': () => empty,
+  'access.remove': async (world) => {
+    const { id } = await person(world)
+    const body = { targetUserId: id, permissions: ['server.read' as const] }
+    await world.admin.call(setServerAccess, { params: ofServer(world), body })
+    return { params: { ...ofServer(world), targetUserId: id } }
+  },
+  'access.set': async (world) => {
+    const body = { targetUserId: (await person(world)).id, permissions: ['server.read', 'console.read'] }
+    return { params: ofServer(world), body, otherBody: { ...body, permissions: ['server.read'] } }
+  },
   'allocations.create': async (world) => ({
     params: { nodeId: await node(world) },
     body: { ip: '127.0.0.1', ports: '6000-6003' },
@@ -89,6 +106,8 @@ export const VALID: Readonly<Record<string, Make>> = {
   'api_keys.permissions_catalog': () => empty,
   'api_keys.update': async (world) => ({ params: { keyId: await key(world) }, body: { name: 'renamed' } }),
   'api_keys.usage': of('keyId'),
+  'audit.export': () => ({ query: { format: 'jsonl' } }),
+  'audit.get': of('auditLogId'),
   'audit.list': () => empty,
   'auth.forgot_password': () => ({
     token: null,
@@ -100,7 +119,10 @@ export const VALID: Readonly<Record<string, Make>> = {
     const body = (name: string) => ({ email: `${name}@example.org`, username: name, password: PASSWORD })
     return { token: null, body: body(named(world)), otherBody: body(named(world)) }
   },
-  'auth.resend_verification': async (world) => ({ token: (await unverified(world)).token }),
+  'auth.resend_verification': async (world) => {
+    await sendBy(world.panel, 9)
+    return { token: (await unverified(world)).token }
+  },
   'auth.reset_password': async (world) => {
     const token = await resetToken(world)
     const body = { token, password: NEW_PASSWORD }
@@ -109,9 +131,13 @@ export const VALID: Readonly<Record<string, Make>> = {
   'auth.reset_validate': () => ({ token: null, query: { token: 'none' } }),
   'auth.verify_email': async (world) => {
     const { email, token } = await unverified(world)
-    await world.panel.as(token).call(resendVerification)
-    return { token: null, query: { token: await mailedToken(world, email) } }
+    const mailed = await withMailServer(world.panel, async (mails) => {
+      await world.panel.as(token).call(resendVerification)
+      return mails.token(email)
+    })
+    return { token: null, query: { token: mailed } }
   },
+  'audit.verify': () => empty,
   'agent.enroll': async (world) => {
     const params = { nodeId: await node(world) }
     const { deploymentToken } = await world.admin.call(createDeploymentToken, { params })
@@ -135,6 +161,12 @@ export const VALID: Readonly<Record<string, Make>> = {
   }),
   // The panel's own administrator is made without a password.
   'auth.password_set': () => ({ body: { newPassword: NEW_PASSWORD }, otherBody: { newPassword: `${NEW_PASSWORD}!` } }),
+  'auth.invite_accept': async (world) => {
+    const email = `${named(world)}@example.org`
+    const { token } = (await world.admin.call(inviteUser, { body: { email } })).invite
+    const body = { token, password: NEW_PASSWORD }
+    return { token: null, body, otherBody: { ...body, username: 'other' } }
+  },
   'auth.session_revoke': async (world) => {
     const { token, id } = await person(world)
     const { data } = await world.panel.as(token).page(listSessions)
@@ -155,6 +187,30 @@ export const VALID: Readonly<Record<string, Make>> = {
   'console.logs': async (world) => ({ params: { serverId: (await freshServer(world, true)).id } }),
   'lockouts.delete': async (world) => ({ params: { lockoutId: await lockout(world) } }),
   'lockouts.list': () => empty,
+  'invites.accept': async (world) => {
+    const { token } = await person(world)
+    const email = `person-${world.next() - 1}@example.org`
+    const body = { token: (await invite(world, email)).token }
+    return { token, body, otherBody: { token: 'another' } }
+  },
+  'invites.cancel': async (world) => ({
+    params: { ...ofServer(world), inviteId: (await invite(world, `${named(world)}@example.org`)).id },
+  }),
+  'invites.create': (world) => {
+    const body = { email: `${named(world)}@example.org`, permissions: ['server.read'] }
+    return { params: ofServer(world), body, otherBody: { ...body, permissions: ['console.read'] } }
+  },
+  'invites.get': async (world) => ({
+    params: { token: (await invite(world, `${named(world)}@example.org`)).token },
+    token: null,
+  }),
+  'invites.list': of('serverId'),
+  'invites.register': async (world) => {
+    const username = named(world)
+    const { token } = await invite(world, `${username}@example.org`)
+    const body = { token, username, password: NEW_PASSWORD }
+    return { token: null, body, otherBody: { ...body, username: 'other' } }
+  },
   'locations.create': (world) => ({ body: { name: named(world) }, otherBody: { name: named(world) } }),
   'locations.delete': async (world) => ({ params: { locationId: await location(world) } }),
   'locations.get': of('locationId'),
@@ -168,6 +224,27 @@ export const VALID: Readonly<Record<string, Make>> = {
   'nests.get': of('nestId'),
   'nests.list': () => empty,
   'nests.update': async (world) => ({ params: { nestId: await nest(world) }, body: { name: named(world) } }),
+  'nodes.accessible': () => empty,
+  'nodes.assign': async (world) => {
+    const body = { targetType: 'user', targetId: (await person(world)).id }
+    return { params: { nodeId: await node(world) }, body, otherBody: { ...body, targetId: 'other' } }
+  },
+  'nodes.assign_wildcard': async (world) => {
+    const body = { targetType: 'role', targetId: await role(world) }
+    return { body, otherBody: { ...body, targetId: 'other' } }
+  },
+  'nodes.assignments': of('nodeId'),
+  'nodes.unassign': async (world) => {
+    const nodeId = await node(world)
+    const body = { targetType: 'role' as const, targetId: await role(world) }
+    const { id } = await world.admin.call(assignNode, { params: { nodeId }, body })
+    return { params: { nodeId, assignmentId: id } }
+  },
+  'nodes.unassign_wildcard': async (world) => {
+    const body = { targetType: 'role' as const, targetId: await role(world) }
+    await world.admin.call(assignEveryNode, { body })
+    return { params: body }
+  },
   'nodes.create': ({ ids, ...world }) => {
     const body = { name: `node-${world.next()}`, locationId: ids['locationId'], maxMemoryMb: 1024, maxCpuCores: 2 }
     return { body, otherBody: { ...body, name: 'other' } }
@@ -202,8 +279,29 @@ export const VALID: Readonly<Record<string, Make>> = {
   'profile.get': () => empty,
   'profile.preferences': async (world) => ({ token: (await person(world)).token, body: { theme: 'dark' } }),
   'profile.update': async (world) => ({ token: (await person(world)).token, body: { firstName: 'Ann' } }),
+  'roles.create': (world) => ({
+    body: { name: named(world), permissions: ['server.read'] },
+    otherBody: { name: named(world) },
+  }),
+  'roles.delete': async (world) => ({ params: { roleId: await role(world) } }),
+  'roles.get': of('roleId'),
   'roles.list': () => empty,
   'roles.list_admin': () => empty,
+  'roles.member_add': async (world) => ({ params: { roleId: await role(world), userId: (await person(world)).id } }),
+  'roles.member_remove': async (world) => ({ params: await member(world, await role(world)) }),
+  'roles.nodes': of('roleId'),
+  'roles.nodes_of_user': of('userId'),
+  'roles.of_user': of('userId'),
+  'roles.permission_add': async (world) => ({
+    params: { roleId: await role(world) },
+    body: { permission: 'node.read' },
+    otherBody: { permission: 'user.read' },
+  }),
+  'roles.permission_remove': async (world) => ({
+    params: { roleId: await role(world, ['node.read']), permission: 'node.read' },
+  }),
+  'roles.presets': () => empty,
+  'roles.update': async (world) => ({ params: { roleId: await role(world) }, body: { name: named(world) } }),
   'servers.create': (world) => {
     const body = {
       name: named(world),
@@ -230,10 +328,31 @@ export const VALID: Readonly<Record<string, Make>> = {
   'servers.start': power(false),
   'servers.stats': of('serverId'),
   'servers.stop': power(true),
+  'servers.transfer_ownership': async (world) => ({
+    params: { serverId: (await freshServer(world, false)).id },
+    body: { newOwnerId: (await person(world)).id },
+    otherBody: { newOwnerId: 'other' },
+  }),
   'servers.update': async (world) => ({
     params: { serverId: (await freshServer(world, false)).id },
-    body: { name: named(world) },
+    body: { name: named(world), allocatedMemoryMb: 128, allocatedDiskMb: 65, allocatedSwapMb: 1 },
   }),
+  'settings.locale': () => ({ token: null }),
+  'settings.localization_get': () => empty,
+  'settings.localization_update': (world) => ({ body: { locale: `de-x-${world.next()}`, timezone: 'Europe/Berlin' } }),
+  'settings.mod_manager_get': () => empty,
+  'settings.mod_manager_update': (world) => ({ body: { curseforgeApiKey: named(world) } }),
+  'settings.public': () => ({ token: null }),
+  'settings.security_get': () => empty,
+  'settings.security_update': (world) => ({ body: { auditRetentionDays: 90 + world.next() } }),
+  'settings.smtp_get': () => empty,
+  // Nothing listens there: the answer is that the mail was not taken.
+  'settings.smtp_test': () => ({ body: { to: 'eve@example.org' }, otherBody: { to: 'ann@example.org' } }),
+  'settings.smtp_update': (world) => ({ body: { host: '127.0.0.1', port: 9, from: `${named(world)}@example.org` } }),
+  'settings.theme_get': () => empty,
+  'settings.theme_public': () => ({ token: null }),
+  'settings.theme_update': (world) => ({ body: { panelName: named(world) } }),
+  'settings.upload_limit': () => empty,
   'setup.complete': async () => {
     const setupToken = 'the-setup-token-of-this-test'
     const at = await startPanel({ empty: true, env: { PANEL_SETUP_TOKEN: setupToken } })
@@ -241,6 +360,22 @@ export const VALID: Readonly<Record<string, Make>> = {
     return { token: null, at, body, otherBody: { ...body, panelName: 'other' } }
   },
   'setup.status': () => ({ token: null }),
+  'system_errors.export': () => empty,
+  'system_errors.get': of('errorId'),
+  'system_errors.list': () => empty,
+  'system_errors.report': () => ({
+    body: { component: 'screen', message: 'it broke' },
+    otherBody: { component: 'screen', message: 'it broke again' },
+  }),
+  'system_errors.resolve': async (world) => ({
+    params: { errorId: await systemError(world) },
+    body: { note: 'it was the cable' },
+    otherBody: { note: 'it was not' },
+  }),
+  'system_errors.resolve_all': async (world) => ({
+    body: { ids: [await systemError(world)] },
+    otherBody: { level: 'warn' },
+  }),
   'templates.create': (world) => ({
     body: { name: named(world), startup: 'sleep 1' },
     otherBody: { name: named(world), startup: 'sleep 2' },
@@ -271,9 +406,63 @@ export const VALID: Readonly<Record<string, Make>> = {
     const body = (name: string) => ({ email: `${name}@example.org`, username: name, password: PASSWORD })
     return { body: body(named(world)), otherBody: body(named(world)) }
   },
+  'users.ban': async (world) => ({
+    params: { userId: (await person(world)).id },
+    body: { reason: 'shared the account' },
+    otherBody: { reason: 'another' },
+  }),
+  'users.delete': async (world) => ({
+    params: { userId: (await person(world)).id },
+    body: {},
+    otherBody: { force: true },
+  }),
+  'users.effective_permissions': of('userId'),
   'users.get': of('userId'),
+  'users.invite': (world) => ({
+    body: { email: `${named(world)}@example.org` },
+    otherBody: { email: `${named(world)}@example.org` },
+  }),
   'users.list': () => empty,
+  'users.remove': async (world) => ({ params: { userId: (await person(world)).id } }),
+  'users.servers': of('userId'),
+  'users.unban': async (world) => {
+    const { id: userId } = await person(world)
+    await world.admin.call(banUser, { params: { userId } })
+    return { params: { userId } }
+  },
+  'users.unlock': async (world) => {
+    const { id: userId } = await person(world)
+    const email = `person-${world.next() - 1}@example.org`
+    await world.panel
+      .as(undefined)
+      .call(login, { body: { email, password: 'Wrong-horse-1' } })
+      .catch(() => undefined) // it is meant to fail: that is what there is to forget
+    return { params: { userId } }
+  },
+  'users.update': async (world) => ({
+    params: { userId: (await person(world)).id },
+    body: { firstName: 'Nell' },
+  }),
 }
+
+async function role(world: World, permissions: readonly string[] = []): Promise<string> {
+  return (await world.admin.call(createRole, { body: { name: named(world), permissions: [...permissions] } })).id
+}
+
+async function member(world: World, roleId: string): Promise<{ roleId: string; userId: string }> {
+  const userId = (await person(world)).id
+  await world.admin.call(addRoleMember, { params: { roleId, userId } })
+  return { roleId, userId }
+}
+
+/** An invitation to the world's server for an address, with the token of its link. */
+async function invite(world: World, email: string): Promise<{ id: string; token: string }> {
+  const body = { email, permissions: ['server.read' as const] }
+  const made = await world.admin.call(createServerInvite, { params: ofServer(world), body })
+  return { id: made.id, token: made.token ?? '' }
+}
+
+const ofServer = ({ ids }: World) => ({ serverId: ids['serverId'] ?? '' })
 
 async function nest(world: World): Promise<string> {
   return (await world.admin.call(createNest, { body: { name: named(world) } })).id
@@ -308,17 +497,10 @@ async function unverified(world: World): Promise<{ email: string; token: string 
 async function resetToken(world: World): Promise<string> {
   const { token } = await person(world)
   const { email } = await world.panel.as(token).call(getProfile)
-  await world.panel.as(undefined).call(forgotPassword, { body: { email } })
-  return mailedToken(world, email)
-}
-
-/** The token in the newest mail to the address. */
-export async function mailedToken({ panel }: Pick<World, 'panel'>, email: string): Promise<string> {
-  await until(
-    () => panel.mailsTo(email).length > 0,
-    () => `a mail to ${email}`,
-  )
-  return /^Token: (.+)$/m.exec(panel.mailsTo(email).at(-1)?.text ?? '')?.[1] ?? ''
+  return withMailServer(world.panel, async (mails) => {
+    await world.panel.as(undefined).call(forgotPassword, { body: { email } })
+    return mails.token(email)
+  })
 }
 
 async function lockout(world: World): Promise<string> {

@@ -50,7 +50,10 @@ describe('the registry', () => {
     expect([...one.path.matchAll(/:(\w+)/g)].map(([, name]) => name)).toEqual(Object.keys(one.params))
     for (const code of one.errors) expect(Object.keys(ERRORS)).toContain(code)
     for (const permission of needed(one.access)) expect(PERMISSIONS).toContain(permission)
-    if (one.kind === 'endpoint' && one.method !== 'GET') expect(one.audit).toHaveProperty('action')
+    if (one.kind === 'endpoint' && one.method !== 'GET') {
+      expect('action' in one.audit ? one.audit.action : one.audit.none).toMatch(/^[a-z_]+\.[a-z0-9_]+$|^.{20,}$/)
+    }
+    if (one.kind === 'endpoint' && one.answers !== 'data') expect([one.method, one.paged]).toEqual(['GET', false])
     if (one.kind === 'endpoint' && one.paged) {
       const query = one.query.safeParse({})
       expect(query.data).toMatchObject({ page: 1, limit: 50 })

@@ -1,9 +1,13 @@
 import { readdir, readFile } from 'node:fs/promises'
 import { join } from 'node:path'
 import { afterAll, beforeAll, expect, it } from 'vitest'
+import { createServerInvite, getServerInvite } from '../../src/shared/api/access.ts'
 import { createApiKey } from '../../src/shared/api/api-keys.ts'
 import { changePassword, login } from '../../src/shared/api/auth.ts'
 import { createDeploymentToken, createNodeKey, enrollAgent } from '../../src/shared/api/nodes.ts'
+import { updateModManagerSettings } from '../../src/shared/api/settings.ts'
+import { updateSmtpSettings } from '../../src/shared/api/smtp-settings.ts'
+import { acceptUserInvite, inviteUser } from '../../src/shared/api/users.ts'
 import { endpoints } from '../../src/shared/endpoints.ts'
 import { startPanel, type TestPanel } from '../panel.ts'
 import { callEndpoint, type Reply, send } from './http-call.ts'
@@ -11,6 +15,8 @@ import { buildWorld, keyWith, PASSWORD, paramsOf, type World } from './world.ts'
 
 const SETUP_TOKEN = 'setup-token-that-must-not-be-seen'
 const NEW_PASSWORD = 'Quite-another-horse-22'
+const MAIL_PASSWORD = 'Mail-horse-that-is-sealed-44'
+const CATALOGUE_KEY = '$2a$10$catalogue-key-that-is-sealed'
 const WRONG_PASSWORD = 'Wrong-horse-that-was-typed-33'
 
 let panel: TestPanel
@@ -63,6 +69,8 @@ async function driveSecrets(): Promise<Record<string, string>> {
     body: { name: 'sealed', permissions: [] },
   })
   const { key: sealed } = createApiKey.response.parse(idempotent.json?.data)
+  await panel.client.call(updateSmtpSettings, { body: { host: '127.0.0.1', port: 9, password: MAIL_PASSWORD } })
+  await panel.client.call(updateModManagerSettings, { body: { curseforgeApiKey: CATALOGUE_KEY } })
   await send({ method: 'POST', url: `${panel.url}/api/auth/login`, body: { email, password: WRONG_PASSWORD } })
   await send({
     method: 'POST',
@@ -72,11 +80,26 @@ async function driveSecrets(): Promise<Record<string, string>> {
   await send({ method: 'POST', url: `${panel.url}/api/agent/enroll`, body: { deploymentToken } })
   await send({ method: 'POST', url: `${panel.url}/api/setup/complete`, body: { setupToken: SETUP_TOKEN } })
   await send({ method: 'GET', url: `${panel.url}/api/servers`, headers: { cookie: `panel_session=${session}` } })
+  const { invite } = await panel.client.call(inviteUser, { body: { email: 'guest-2@example.org' } })
+  const userInvite = invite.token ?? ''
+  await anonymous.call(acceptUserInvite, { body: { token: userInvite, password: NEW_PASSWORD } })
+  const wish = { email: 'guest-3@example.org', permissions: ['server.read' as const] }
+  const made = await panel.client.call(createServerInvite, {
+    params: { serverId: world.ids['serverId'] ?? '' },
+    body: wish,
+  })
+  const serverInvite = made.token ?? ''
+  await anonymous.call(getServerInvite, { params: { token: serverInvite } })
+  await send({ method: 'GET', url: `${panel.url}/api/servers/invites/${serverInvite}x` })
   return {
+    userInvite,
+    serverInvite,
     password: PASSWORD,
     newPassword: NEW_PASSWORD,
     wrongPassword: WRONG_PASSWORD,
     setupToken: SETUP_TOKEN,
+    mailPassword: MAIL_PASSWORD,
+    catalogueKey: CATALOGUE_KEY,
     adminKey: secretPart(panel.adminToken),
     session: secretPart(session),
     key: secretPart(key),

@@ -1,10 +1,15 @@
+import { createServerInvite, setServerAccess } from '../../src/shared/api/access.ts'
+import { listAuditLogs } from '../../src/shared/api/admin.ts'
 import { createAllocations, listAllocations } from '../../src/shared/api/allocations.ts'
-import { createApiKey } from '../../src/shared/api/api-keys.ts'
-import { listSessions, login } from '../../src/shared/api/auth.ts'
+import { createApiKey, listRoles } from '../../src/shared/api/api-keys.ts'
+import { assignNode } from '../../src/shared/api/assignments.ts'
+import { getMe, listSessions, login } from '../../src/shared/api/auth.ts'
 import { createLocation } from '../../src/shared/api/locations.ts'
 import { listLockouts } from '../../src/shared/api/lockouts.ts'
 import { createNode } from '../../src/shared/api/nodes.ts'
+import { createRole } from '../../src/shared/api/roles.ts'
 import { createServer, getServer, type Server } from '../../src/shared/api/servers.ts'
+import { listSystemErrors, reportSystemError } from '../../src/shared/api/system-errors.ts'
 import { createNest, createTemplate } from '../../src/shared/api/templates.ts'
 import { createUser } from '../../src/shared/api/users.ts'
 import type { Client } from '../../src/shared/client.ts'
@@ -26,6 +31,9 @@ export interface World {
   /** A session of somebody who holds no permission and owns nothing. */
   readonly powerless: string
   readonly powerlessId: string
+  /** The administrator, and the role that makes him one. */
+  readonly adminId: string
+  readonly administratorId: string
   /** A number that no earlier call got: names and ports that are not taken. */
   next(): number
 }
@@ -69,8 +77,36 @@ export async function buildWorld(panel: TestPanel): Promise<World> {
     .call(login, { body: { email: 'stranger@example.org', password: 'wrong' } })
     .catch(() => undefined) // it is refused
   const [lockout] = await admin.call(listLockouts, { query: { search: 'stranger' } })
+  const role = await admin.call(createRole, { body: { name: 'Watchers', permissions: ['server.read'] } })
+  const member = await admin.call(createUser, {
+    body: { email: 'member@example.org', username: 'member', password: PASSWORD },
+  })
+  await admin.call(setServerAccess, {
+    params: { serverId: server.id },
+    body: { targetUserId: member.id, permissions: ['server.read'] },
+  })
+  const invite = await admin.call(createServerInvite, {
+    params: { serverId: server.id },
+    body: { email: 'guest@example.org', permissions: ['server.read'] },
+  })
+  const assignment = await admin.call(assignNode, {
+    params: { nodeId: spare.id },
+    body: { targetType: 'user', targetId: member.id },
+  })
+  const [auditRow] = await admin.call(listAuditLogs, { query: { limit: 1 } })
+  const errorId = await systemError({ admin, next })
   const ids = {
+    assignmentId: assignment.id,
+    inviteId: invite.id,
+    permission: 'server.read',
+    roleId: role.id,
+    targetId: member.id,
+    targetType: 'user',
+    targetUserId: member.id,
+    token: invite.token ?? '',
     allocationId: allocations.data[0]?.id ?? '',
+    auditLogId: auditRow?.id ?? '',
+    errorId,
     keyId: key.id,
     locationId: location.id,
     lockoutId: lockout?.id ?? '',
@@ -79,9 +115,13 @@ export async function buildWorld(panel: TestPanel): Promise<World> {
     serverId: server.id,
     sessionId: session?.id ?? '',
     templateId: template.id,
-    userId: powerless.id,
+    userId: member.id,
   }
-  return { panel, admin, ids, powerless: powerless.token, powerlessId: powerless.id, next }
+  const { id: adminId } = await admin.call(getMe)
+  const roles = (await admin.page(listRoles, {})).data
+  const administratorId = roles.find(({ name }) => name === 'Administrator')?.id ?? ''
+  const powers = { powerless: powerless.token, powerlessId: powerless.id }
+  return { panel, admin, adminId, administratorId, ids, ...powers, next }
 }
 
 export const SIZE = { allocatedMemoryMb: 64, allocatedCpuCores: 0.1, allocatedDiskMb: 64 } as const
@@ -100,6 +140,22 @@ export async function keyWith(panel: TestPanel, permissions: readonly string[]):
   return (await panel.client.call(createApiKey, { body })).key
 }
 
+/** A fresh system error, open. */
+export async function systemError({ admin, next }: Pick<World, 'admin' | 'next'>): Promise<string> {
+  const component = `screen-${next()}`
+  await admin.call(reportSystemError, { body: { component, message: 'it broke' } })
+  let id: string | undefined
+  await until(
+    async () => {
+      const rows = await admin.call(listSystemErrors, { query: { component } })
+      id = rows.find((row) => row.component === `client/${component}`)?.id
+      return id !== undefined
+    },
+    () => 'the system error is written down',
+  )
+  return id ?? ''
+}
+
 /** The path parameters of an endpoint, filled from the world. */
 export function paramsOf(world: World, endpoint: Endpoint | StreamEndpoint): Record<string, string> {
   return Object.fromEntries(
@@ -113,7 +169,8 @@ export function paramsOf(world: World, endpoint: Endpoint | StreamEndpoint): Rec
 
 /** The same with ids that nothing has. */
 export function unknownParams(endpoint: Endpoint | StreamEndpoint): Record<string, string> {
-  return Object.fromEntries(Object.keys(endpoint.params).map((name) => [name, 'nobody_has_this']))
+  const unknown = (name: string): string => (name === 'permission' ? 'nobody.has_this' : 'nobody_has_this')
+  return Object.fromEntries(Object.keys(endpoint.params).map((name) => [name, unknown(name)]))
 }
 
 /** A server on the panel's own node, in the wished status. */

@@ -2,6 +2,7 @@ import { mkdtemp, rm } from 'node:fs/promises'
 import type { AddressInfo } from 'node:net'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
+import { accessRoutes } from '../../src/daemon/access/routes.ts'
 import { auditLogRoutes } from '../../src/daemon/audit-log/audit-log.ts'
 import { createCredentials, type LiveCredentials } from '../../src/daemon/auth/credentials.ts'
 import { createDeliveries } from '../../src/daemon/auth/deliveries.ts'
@@ -12,7 +13,7 @@ import { createSetupGate } from '../../src/daemon/auth/setup.ts'
 import { createAudit } from '../../src/daemon/core/audit.ts'
 import { createBus } from '../../src/daemon/core/bus.ts'
 import { type Db, openDb } from '../../src/daemon/core/db.ts'
-import { addRoute, createDoor } from '../../src/daemon/core/http.ts'
+import { addRoute, createDoor, type Door } from '../../src/daemon/core/http.ts'
 import { createIdempotency } from '../../src/daemon/core/idempotency.ts'
 import { createLog } from '../../src/daemon/core/log.ts'
 import { createMetrics } from '../../src/daemon/core/metrics.ts'
@@ -20,6 +21,7 @@ import { migrate } from '../../src/daemon/core/migrations.ts'
 import { createVault } from '../../src/daemon/core/secrets.ts'
 import { openSettings } from '../../src/daemon/core/settings.ts'
 import type { Mail, Mailer } from '../../src/daemon/mail/mailer.ts'
+import { TemplateViews } from '../../src/daemon/servers/template-views.ts'
 import { roleRoutes } from '../../src/daemon/users/roles.ts'
 import { userRoutes } from '../../src/daemon/users/users.ts'
 import { createApiKey } from '../../src/shared/api/api-keys.ts'
@@ -45,22 +47,34 @@ export interface MovableClock extends Clock {
 export interface AccountsDoor {
   readonly url: string
   readonly db: Db
+  /** The file of the database. */
+  readonly file: string
   readonly clock: MovableClock
   readonly credentials: LiveCredentials
   /** What the routes work with. */
   readonly deps: AccountDeps
   /** A client with this token, calling from this address. */
   client(token?: string, ip?: string): Client
-  /** What was sent so far, after all that is under way. */
-  mails(): Promise<readonly Mail[]>
-  /** Whether there is a mail server. */
-  setMailer(configured: boolean): void
+  /** The mails that went out, and whether any go. */
+  readonly mails: readonly Mail[]
+  readonly post: { configured: boolean; works: boolean }
+  /** The mails that went out, after all that is under way. */
+  allMails(): Promise<readonly Mail[]>
   /** The daemon's log so far. */
   logged(): string
   close(): Promise<void>
 }
 
-export async function openAccountsDoor(credentialKey: string | null = 'ab'.repeat(32)): Promise<AccountsDoor> {
+/** Adds routes of other slices to the door. */
+type MoreRoutes = (door: Door, deps: AccountDeps) => void
+
+/** `credentialKey` null is a daemon without a key for secrets at rest. */
+interface DoorOptions {
+  readonly more?: MoreRoutes
+  readonly credentialKey?: null
+}
+
+export async function openAccountsDoor(options: DoorOptions = {}): Promise<AccountsDoor> {
   const folder = await mkdtemp(join(tmpdir(), 'panel-accounts-'))
   const file = join(folder, 'panel.db')
   await migrate(file)
@@ -72,7 +86,26 @@ export async function openAccountsDoor(credentialKey: string | null = 'ab'.repea
   const destination = { write: (line: string): void => void lines.push(line) }
   const log = createLog({ level: 'debug', format: 'json', destination })
   const credentials = createCredentials({ db, clock, log })
-  const deps = { db, bus, clock, settings, credentials, audit: createAudit(bus, clock), passwords: createPasswords() }
+  const mails: Mail[] = []
+  const post = { configured: false, works: true }
+  const mailer: Mailer = {
+    isConfigured: () => post.configured,
+    send: async (mail) => {
+      if (!post.works) throw new Error('the mail server is away')
+      mails.push(mail)
+    },
+  }
+  const publicUrl = (): string => 'https://panel.example.org'
+  const account = {
+    db,
+    bus,
+    clock,
+    settings,
+    credentials,
+    audit: createAudit(bus, clock),
+    passwords: createPasswords(),
+  }
+  const deps = { ...account, mailer, publicUrl, log }
   const stopping = new AbortController()
   const door = await createDoor({
     ...deps,
@@ -84,45 +117,43 @@ export async function openAccountsDoor(credentialKey: string | null = 'ab'.repea
     tls: undefined,
   })
   const gate = createSetupGate(SETUP_TOKEN)
-  const mails: Mail[] = []
-  const mailer: Mailer & { configured: boolean } = {
-    configured: true,
-    isConfigured: () => mailer.configured,
-    send: async (mail) => void mails.push(mail),
-  }
   const deliveries = createDeliveries(log)
-  const vault = createVault(credentialKey ?? undefined)
+  const vault = createVault(options.credentialKey === null ? undefined : 'ab'.repeat(32))
   const usedNow = (keyId: string): number => door.limits.usedNow(keyId)
-  const mail = { mailer, deliveries, vault, publicUrl: () => 'http://panel.example.org' }
+  const isOnline = (): boolean => false
+  const facts = { isOnline, figures: () => undefined, templates: new TemplateViews() }
   const routes = [
-    ...authRoutes({ ...deps, ...mail, gate, usedNow }),
+    ...authRoutes({ ...deps, deliveries, vault, gate, usedNow }),
     ...userRoutes(deps),
     ...roleRoutes(deps),
+    ...accessRoutes({ ...deps, isOnline, facts }),
     ...auditLogRoutes(deps),
   ]
   for (const route of routes) addRoute(door, route)
+  options.more?.(door, deps)
   await door.app.listen({ host: '127.0.0.1', port: 0 })
   const { port } = door.app.server.address() as AddressInfo // it listens on a port
   const url = `http://127.0.0.1:${port}`
   return {
     url,
     db,
+    file,
     clock,
     credentials,
     deps,
     client: (token, ip = '192.0.2.1') =>
       createClient({ baseUrl: url, token, fetch, headers: { 'x-forwarded-for': ip } }),
-    mails: async () => {
+    mails,
+    post,
+    allMails: async () => {
       await deliveries.settled()
       return mails
-    },
-    setMailer: (configured) => {
-      mailer.configured = configured
     },
     logged: () => lines.join(''),
     close: async () => {
       stopping.abort()
       await door.app.close()
+      await deliveries.close()
       await credentials.close()
       await db.close()
       await rm(folder, { recursive: true })
@@ -132,9 +163,9 @@ export async function openAccountsDoor(credentialKey: string | null = 'ab'.repea
 
 /** A door whose setup is done, with the administrator's session. */
 export async function openSetUpDoor(
-  credentialKey?: string | null,
+  options: DoorOptions = {},
 ): Promise<AccountsDoor & { admin: Client; adminId: string }> {
-  const door = await openAccountsDoor(credentialKey)
+  const door = await openAccountsDoor(options)
   const made = await door.client().call(completeSetup, {
     body: { setupToken: SETUP_TOKEN, email: 'root@example.org', username: 'root', password: PASSWORD },
   })

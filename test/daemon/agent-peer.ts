@@ -109,7 +109,7 @@ export class AgentPeer {
     this.socket = socket
     socket.on('error', () => {}) // a refusal and a cut are looked at by the tests themselves
     socket.on('message', (data) => {
-      const frame = DaemonFrame.parse(JSON.parse(data.toString()))
+      const frame = this.#parse(data.toString())
       this.frames.push(frame)
       if (frame.type === 'request') this.#answer(frame.id, frame.request)
       this.#wake()
@@ -118,6 +118,14 @@ export class AgentPeer {
       this.closeCode = code
       this.#wake()
     })
+  }
+
+  /** What an agent would not understand is an error, and the end of the connection: nobody waits for it in vain. */
+  #parse(text: string): DaemonFrame {
+    const parsed = DaemonFrame.safeParse(JSON.parse(text))
+    if (parsed.success) return parsed.data
+    this.socket.terminate()
+    throw new Error(`the daemon sent what no agent understands: ${text.slice(0, 500)}`, { cause: parsed.error })
   }
 
   send(frame: AgentFrame): void {

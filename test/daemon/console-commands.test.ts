@@ -60,6 +60,22 @@ test('refuses a command that cannot reach a game', async () => {
   expect((await refusal(stage.command('two\nlines'))).fields).toEqual(['body.command'])
 })
 
+test('audits a command before it leaves, and once more when nobody can say whether it has arrived', async () => {
+  stage.peer.silent.add('console.input')
+  const text = `say ${stage.game.id}`
+  const typing = refusal(stage.command(text))
+  await stage.peer.until('the line', () => stage.peer.requests.some(({ op }) => op === 'console.input'))
+  const rows = async () => {
+    const query = { action: 'server.console_command', resourceId: stage.game.id }
+    return (await stage.panel.client.call(listAuditLogs, { query })).map(({ details }) => details)
+  }
+  const command = { command: text, length: text.length }
+  expect(await rows()).toEqual([command])
+  await stage.peer.leave()
+  expect((await typing).code).toBe('NODE_OFFLINE')
+  expect(await rows()).toEqual([{ ...command, outcome: 'unknown' }, command])
+})
+
 test('pages the log by ids and instants, and by stream', async () => {
   stage.peer.log(stage.game.id).append(100)
   const seqs = async (query: Record<string, string | number>) => (await stage.logs(query)).logs.map(({ seq }) => seq)

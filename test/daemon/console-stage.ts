@@ -57,11 +57,11 @@ export class ConsoleStage {
     await this.enter()
   }
 
-  /** Connects the agent's peer, with the log of an earlier connection. */
-  async enter(log?: PeerLog): Promise<void> {
+  /** Connects the agent's peer, with the log of an earlier connection, and with other servers that run there. */
+  async enter(log?: PeerLog, others: readonly Server[] = []): Promise<void> {
     const peer = await AgentPeer.connect(this.panel.url, this.node.id, this.node.key)
     if (log !== undefined) peer.logs.set(this.game.id, log)
-    await peer.enter({ journalId: `j${this.#count}`, servers: [report(this.game.id)] })
+    await peer.enter({ journalId: `j${this.#count}`, servers: [this.game, ...others].map(({ id }) => report(id)) })
     this.#peer = peer
     await this.status('running')
   }
@@ -73,8 +73,8 @@ export class ConsoleStage {
     )
   }
 
-  watch(query = '', headers: Record<string, string> = {}): ConsoleReader {
-    const url = `${this.panel.url}/api/servers/${this.game.id}/console/stream${query}`
+  watch(query = '', headers: Record<string, string> = {}, serverId: string = this.game.id): ConsoleReader {
+    const url = `${this.panel.url}/api/servers/${serverId}/console/stream${query}`
     const reader = new ConsoleReader(url, this.panel.adminToken, headers)
     this.#readers.push(reader)
     return reader

@@ -110,6 +110,20 @@ test('tells of lines that the log lost before they were read', async () => {
   ])
 })
 
+test('does not take bounds that no log has, and watches on when the node has right ones', async () => {
+  const id = stage.game.id
+  stage.peer.log(id).first = -5
+  const reader = stage.watch()
+  await stage.peer.until('a subscription', () => stage.peer.requests.some(({ op }) => op === 'console.subscribe'))
+  stage.peer.send({ type: 'console', serverId: id, epoch: 'epocha', lines: [[1, 0, 'stdout', 'one', 0]] })
+  await stage.peer.leave()
+  await stage.enter()
+  // A request that an agent does not understand would be an error of this peer.
+  stage.peer.say(id, 3)
+  await reader.until('the lines', ({ seqs }) => seqs.length === 3)
+  expect(reader.seqs).toEqual(range(1, 3))
+})
+
 test('viewers stay while the node is away and go on without a gap', async () => {
   stage.peer.say(stage.game.id, 10)
   const reader = stage.watch()

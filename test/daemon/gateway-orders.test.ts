@@ -157,3 +157,36 @@ function ended(events: ConsoleReader, commandId: string): Promise<Record<string,
     return reader.of('server_command_done').find(({ data }) => data['commandId'] === commandId)?.data
   })
 }
+
+test('takes a snapshot in several parts as one', async () => {
+  const node = await stage.node()
+  const [first, last, absent] = [await stage.server(node), await stage.server(node), await stage.server(node)]
+  const before = await stage.connect(node)
+  await before.enter({ servers: [first, last, absent].map(({ id }) => report(id)) })
+  await Promise.all([first, last, absent].map((game) => stage.status(game, 'running')))
+  await before.leave()
+
+  const peer = await stage.connect(node)
+  const many = Array.from({ length: 1000 }, (_, i) => report(`srv_part${i}`))
+  const part = { type: 'snapshot' as const, commands: [], orphans: [], more: true as const }
+  peer.hello({ lastEvent: 0 })
+  await peer.until('the welcome', () => peer.of('welcome')[0])
+  peer.send({ ...part, servers: [report(first.id, { pid: 11 }), ...many] })
+  peer.send({ ...part, servers: many.map((said) => ({ ...said, serverId: `${said.serverId}b` })) })
+  expect(peer.of('snapshot.ok')).toEqual([])
+  peer.send({ type: 'snapshot', servers: [report(last.id, { pid: 22 })], commands: [], orphans: [] })
+  const { unknown } = await peer.until('the snapshot to be taken', () => peer.of('snapshot.ok')[0])
+  expect(unknown).toHaveLength(2000)
+  expect(await stage.status(first, 'running')).toMatchObject({ pid: 11 })
+  expect(await stage.status(last, 'running')).toMatchObject({ pid: 22 })
+  await stage.status(absent, 'stopped')
+})
+
+test('ends the connection of an agent whose snapshot has no end', async () => {
+  const node = await stage.node()
+  const peer = await stage.connect(node)
+  peer.hello()
+  await peer.until('the welcome', () => peer.of('welcome')[0])
+  for (let i = 0; i < 100; i++) peer.send({ type: 'snapshot', servers: [], commands: [], orphans: [], more: true })
+  expect(await peer.until('the end', () => peer.closeCode)).toBe(4400)
+})

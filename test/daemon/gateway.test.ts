@@ -2,6 +2,7 @@ import { createConnection } from 'node:net'
 import { afterAll, afterEach, beforeAll, expect, test } from 'vitest'
 import { createLoopback } from '../../src/daemon/core/gateway/loopback.ts'
 import { deleteNodeKey } from '../../src/shared/api/nodes.ts'
+import { listSystemErrors } from '../../src/shared/api/system-errors.ts'
 import { startPanel, type TestPanel } from '../panel.ts'
 import { AgentPeer, refusedBy } from './agent-peer.ts'
 import { eventually, GatewayStage } from './gateway-stage.ts'
@@ -88,6 +89,12 @@ test('the newest connection of a node wins and the old one is closed with 4409',
   expect(await first.until('the close', () => first.closeCode)).toBe(4409)
   expect((await stage.nodeNow(nodeId)).isOnline).toBe(true)
   expect(second.closeCode).toBeUndefined()
+  const ofNode = async () => {
+    const rows = await panel.client.call(listSystemErrors, { query: { component: 'gateway' } })
+    return rows.find(({ metadata }) => metadata?.['nodeId'] === nodeId)
+  }
+  const told = await eventually(ofNode, (row) => row !== undefined)
+  expect(told).toMatchObject({ level: 'warn', message: expect.stringContaining('two agents have one node key') })
 })
 
 test('closes a connection whose key is revoked with 4401 after an error frame, within a second', async () => {

@@ -37,7 +37,11 @@ async function person(username: string): Promise<string> {
 }
 
 /** The refusal of a sign-in, or `in`. */
-async function attempt(client: Client, email: string, password: string) {
+async function attempt(
+  client: Client,
+  email: string,
+  password: string,
+): Promise<Pick<PanelError, 'meta'> & { code: string }> {
   try {
     await client.call(login, { body: { email, password } })
     return { code: 'in', meta: {} }

@@ -155,7 +155,7 @@ describe('a picture', () => {
 
   it('obeys a lower limit of uploads at once', async () => {
     const ann = await somebody()
-    const set = (mb: number) => door.db.write((tx) => door.deps.settings.set(tx, 'limits.fileTunnelMaxUploadMb', mb))
+    const set = (mb: number) => door.db.write((tx) => door.deps.settings.set(tx, 'files.maxUploadMb', mb))
     const bytes = Buffer.concat([Buffer.from(PICTURES.png, 'latin1'), Buffer.alloc(1024 * 1024)])
     await set(1)
     const refused = await refusal(upload(ann, bytes))

@@ -19,11 +19,12 @@ import { migrate } from '../../src/daemon/core/migrations.ts'
 import { createVault } from '../../src/daemon/core/secrets.ts'
 import { openSettings } from '../../src/daemon/core/settings.ts'
 import { locationRoutes } from '../../src/daemon/locations/routes.ts'
-import { noMailer } from '../../src/daemon/mail/mailer.ts'
+import { noMailer } from '../../src/daemon/mail/send.ts'
 import { createNodeKeys, type NodeKeys } from '../../src/daemon/nodes/keys.ts'
 import { nodeRoutes } from '../../src/daemon/nodes/routes.ts'
 import type { HealthReport } from '../../src/daemon/nodes/stats.ts'
 import { serverRoutes } from '../../src/daemon/servers/routes.ts'
+import { TemplateViews } from '../../src/daemon/servers/template-views.ts'
 import { templateRoutes } from '../../src/daemon/templates/routes.ts'
 import { userRoutes } from '../../src/daemon/users/users.ts'
 import { completeSetup } from '../../src/shared/api/auth.ts'
@@ -80,14 +81,15 @@ export async function startPlacePanel(): Promise<PlacePanel> {
     publicUrl: () => url,
   }
   const gate = createSetupGate('the-setup-token-of-the-tests')
+  const facts = { isOnline, figures: () => undefined, templates: new TemplateViews() }
   const routes = [
     ...authRoutes({ ...core, ...mail, gate, usedNow: (keyId) => door.limits.usedNow(keyId) }),
-    ...userRoutes(core),
+    ...userRoutes({ ...core, mailer: noMailer, publicUrl: () => url }),
     ...auditLogRoutes(core),
     ...locationRoutes({ ...core, isOnline }),
     ...templateRoutes(core),
     ...nodeRoutes({ ...core, keys, isOnline, health: (id) => health.get(id), publicUrl: () => url }),
-    ...serverRoutes({ ...core, isOnline, wake: () => undefined, facts: { isOnline, figures: () => undefined } }),
+    ...serverRoutes({ ...core, isOnline, wake: () => undefined, facts }),
   ]
   for (const route of routes) addRoute(door, route)
   await door.app.listen({ host: '127.0.0.1', port: 0 })

@@ -21,7 +21,7 @@ const reset = (token: string, password = NEXT) => door.client().call(api.resetPa
 const signIn = (password: string) => door.client().call(login, { body: { email: EMAIL, password } })
 
 async function newestToken(): Promise<string> {
-  return /^Token: (.+)$/m.exec((await door.mails()).at(-1)?.text ?? '')?.[1] ?? ''
+  return /^Token: (.+)$/m.exec((await door.allMails()).at(-1)?.text ?? '')?.[1] ?? ''
 }
 
 describe('a forgotten password', () => {
@@ -30,7 +30,7 @@ describe('a forgotten password', () => {
     const other = await signIn(PASSWORD)
     await forgot()
     const token = await newestToken()
-    expect((await door.mails()).map(({ to }) => to)).toEqual([EMAIL])
+    expect((await door.allMails()).map(({ to }) => to)).toEqual([EMAIL])
     expect(await door.client().call(api.validateReset, { query: { token } })).toEqual({ valid: true })
     await reset(token)
     for (const client of [ann, door.client(other.token)]) {
@@ -48,7 +48,7 @@ describe('a forgotten password', () => {
   it('is answered alike for an unknown address, whose only trace is the audit row', async () => {
     await person(door, 'ann', [])
     expect(await Promise.all([forgot(), forgot('nobody@example.org')])).toEqual([null, null])
-    expect((await door.mails()).map(({ to }) => to)).toEqual([EMAIL])
+    expect((await door.allMails()).map(({ to }) => to)).toEqual([EMAIL])
     const rows = await door.db.read
       .selectFrom('auditLog')
       .select('details')
@@ -60,10 +60,10 @@ describe('a forgotten password', () => {
   it('sends three mails within a quarter of an hour at most, and answers no differently', async () => {
     await person(door, 'ann', [])
     for (let i = 0; i < 6; i++) expect(await forgot()).toBeNull()
-    expect(await door.mails()).toHaveLength(3)
+    expect(await door.allMails()).toHaveLength(3)
     door.clock.advance(15 * 60_000 + 1000)
     await forgot()
-    expect(await door.mails()).toHaveLength(4)
+    expect(await door.allMails()).toHaveLength(4)
   })
 
   it('has a token that lives an hour, is stored hashed, and dies with the address it was sent to', async () => {
@@ -92,14 +92,14 @@ describe('a forgotten password', () => {
 
   it('sends nothing to who is banned, and nothing where there is no mail server', async () => {
     const ann = await person(door, 'ann', [])
-    door.setMailer(false)
+    door.post.configured = false
     expect(await forgot()).toBeNull()
-    door.setMailer(true)
+    door.post.configured = true
     await door.db.write(async (tx) => {
       await tx.q.updateTable('user').set({ banned: 1 }).where('id', '=', ann.id).execute()
     })
     expect(await forgot()).toBeNull()
-    expect(await door.mails()).toEqual([])
+    expect(await door.allMails()).toEqual([])
   })
 
   it('is no way around the second factor', async () => {
@@ -134,7 +134,7 @@ describe('registration', () => {
     const token = await newestToken()
     expect(await codeOf(signIn('Wrong-horse-11'))).toBe('INVALID_CREDENTIALS')
     expect(await codeOf(signIn(PASSWORD))).toBe('EMAIL_NOT_VERIFIED')
-    expect(await door.mails()).toHaveLength(2)
+    expect(await door.allMails()).toHaveLength(2)
     expect(await codeOf(door.client().call(api.verifyEmail, { query: { token: 'none' } }))).toBe('TOKEN_INVALID')
     expect(await door.client().call(api.verifyEmail, { query: { token } })).toEqual({ status: true })
     const session = await signIn(PASSWORD)
@@ -144,12 +144,12 @@ describe('registration', () => {
 
   it('signs in at once where there is no mail server, and lets the address be confirmed later', async () => {
     await allow(true)
-    door.setMailer(false)
+    door.post.configured = false
     const { token } = await register()
     const ann = door.client(token ?? '')
     expect(await ann.call(getProfile)).toMatchObject({ emailVerified: false })
     expect(await codeOf(ann.call(api.resendVerification))).toBe('FEATURE_DISABLED')
-    door.setMailer(true)
+    door.post.configured = true
     for (let i = 0; i < 3; i++) expect(await ann.call(api.resendVerification)).toBeNull()
     const { code, meta } = await refusal(ann.call(api.resendVerification))
     expect([code, meta['retryAfterSeconds']]).toEqual(['RATE_LIMITED', 3600])

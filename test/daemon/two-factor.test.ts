@@ -174,7 +174,7 @@ describe('two-factor sign-in', () => {
 })
 
 it('without a key for secrets at rest nobody can begin with two-factor sign-in', async () => {
-  const bare = await openSetUpDoor(null)
+  const bare = await openSetUpDoor({ credentialKey: null })
   try {
     expect(await codeOf(bare.admin.call(api.enableTwoFactor, withPassword))).toBe('CREDENTIAL_ENCRYPTION_KEY_MISSING')
     expect(await bare.admin.call(api.getTwoFactor)).toMatchObject({ twoFactorEnabled: false })

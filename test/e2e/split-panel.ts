@@ -115,9 +115,9 @@ export class SplitPanel {
     await end(this.#agent, signal)
   }
 
-  /** Resolves when the daemon sees the agent. */
+  /** Resolves when the daemon sees the agent, whose wait grows to 30 s when it is cut off again and again. */
   async online(): Promise<void> {
-    await until('the node is online', async () => (await this.#node()).isOnline)
+    await until('the node is online', async () => (await this.#node()).isOnline, 45_000)
   }
 
   async #node() {

@@ -30,16 +30,28 @@ export function framesOf(text: string): Frame[] {
 
 /** Everything that the event log holds now, oldest first: the stream is read from the first event to the present last one. */
 export async function allEvents(url: string, token: string): Promise<PanelEvent[]> {
+  return (await eventsAfter(url, token, undefined)).events
+}
+
+/** The events behind the one with this id (all, without one) up to the present last one, and that one's id. */
+export async function eventsAfter(
+  url: string,
+  token: string,
+  id: string | undefined,
+): Promise<{ events: PanelEvent[]; last: string }> {
   const [hello] = await readFrames(url, token, undefined, (frames) => frames.length > 0)
   const last = String(JSON.parse(hello?.data ?? '{}').lastEventId)
   const [epoch = '', count] = last.split('-')
-  if (count === '0') return []
-  const frames = await readFrames(url, token, `${epoch}-0`, (read) => read.some(({ id }) => id === last))
-  return frames.slice(1).map(({ event, data }) => {
+  if (count === '0' || last === id) return { events: [], last }
+  const frames = await readFrames(url, token, id ?? `${epoch}-0`, (read) => read.some((frame) => frame.id === last))
+  // What comes behind it belongs to the next reading.
+  const wanted = frames.slice(1, frames.findIndex((frame) => frame.id === last) + 1)
+  const events = wanted.map(({ event, data }) => {
     const fields: Record<string, unknown> = JSON.parse(data)
     const { serverId } = fields
     return { type: event, serverId: typeof serverId === 'string' ? serverId : undefined, data: fields }
   })
+  return { events, last }
 }
 
 async function readFrames(

@@ -184,7 +184,11 @@ describe.each(accounts)('panel up by $who', ({ uid }) => {
     for (const text of [second.url, 'panel servers list', String(second.child.pid)])
       expect(beside.stdout).toContain(text)
 
-    expect(await person.run('down')).toMatchObject({ code: 0 })
+    // A daemon that does not get to run cannot stop either; it does when it runs again.
+    second.child.kill('SIGSTOP')
+    const late = await person.run('down', '--timeout', '300ms')
+    expect(late).toMatchObject({ code: 124, stderr: expect.stringContaining('did not stop within 0.3 s') })
+    second.child.kill('SIGCONT')
     await until('the first one has ended', async () => second.child.exitCode === 0)
     expect(await isAlive(pid)).toBe(true)
 

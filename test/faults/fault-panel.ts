@@ -6,7 +6,14 @@ import { completeSetup } from '../../src/shared/api/auth.ts'
 import { createLocation } from '../../src/shared/api/locations.ts'
 import { createDeploymentToken, createNode, getNode } from '../../src/shared/api/nodes.ts'
 import { powerServer } from '../../src/shared/api/power.ts'
-import { createServer, deleteServer, getServer, listServers, type Server } from '../../src/shared/api/servers.ts'
+import {
+  createServer,
+  deleteServer,
+  getServer,
+  listServers,
+  type NewServer,
+  type Server,
+} from '../../src/shared/api/servers.ts'
 import { createTemplate } from '../../src/shared/api/templates.ts'
 import { type Client, createClient } from '../../src/shared/client.ts'
 import { allEvents, type PanelEvent } from '../e2e/sse.ts'
@@ -17,6 +24,13 @@ import { patientFetch } from './patient-fetch.ts'
 import { end } from './process-end.ts'
 
 const SETUP_TOKEN = 'a-setup-token-for-tests-only'
+
+/** How a game is asked to stop. */
+export interface StopRule {
+  readonly stopCommand?: string
+  readonly sendSignalTo?: 'SIGINT'
+  readonly stopTimeoutSeconds?: number
+}
 
 /** How an agent is run. */
 export interface AgentRun {
@@ -179,15 +193,17 @@ export class FaultPanel {
     return await this.client.call(getNode, { params: { nodeId: node.id } })
   }
 
-  /** A template of one shell script. */
-  async makeTemplate(name: string, script: string): Promise<string> {
-    return (await this.client.call(createTemplate, { body: templateOf(name, script) })).id
+  /** A template of one shell script; `stop` says how it is stopped if not by SIGTERM. */
+  async makeTemplate(name: string, script: string, stop: StopRule = {}): Promise<string> {
+    return (await this.client.call(createTemplate, { body: { ...templateOf(name, script), ...stop } })).id
   }
 
   /** A server on the node that is installed and runs. */
   async makeServer(
     node: FaultNode,
-    wish: { readonly name: string; readonly templateId: string; readonly restartPolicy?: 'on-failure' },
+    wish: { readonly name: string; readonly templateId: string } & Partial<
+      Pick<NewServer, 'restartPolicy' | 'maxCrashCount'>
+    >,
   ): Promise<Server> {
     const made = await this.client.call(createServer, {
       body: {
@@ -255,7 +271,7 @@ export class FaultPanel {
   /** Deletes all servers of nodes that have an agent, ends every process and removes the folder. */
   async leave(): Promise<void> {
     try {
-      await this.#removeServers()
+      if (this.#nodes.some(({ agent }) => agent !== undefined)) await this.#removeServers()
     } finally {
       await this.#remove()
     }

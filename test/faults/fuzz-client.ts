@@ -90,6 +90,8 @@ export class FuzzClient {
 /** Whether the connection still stands after what was sent was read. */
 function settled(socket: WebSocket): Promise<boolean> {
   return new Promise((resolve) => {
+    // An answer of the handshake may have been the end of the connection: nothing comes any more then.
+    if (socket.readyState === WebSocket.CLOSED) return resolve(false)
     const closed = (): void => resolve(false)
     socket.once('close', closed)
     socket.once('pong', () => {

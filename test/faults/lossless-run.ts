@@ -3,6 +3,8 @@ import { join } from 'node:path'
 import { expect } from 'vitest'
 import { getLogs } from '../../src/shared/api/console.ts'
 import type { Server } from '../../src/shared/api/servers.ts'
+import { pause } from '../e2e/wait.ts'
+import type { Cable } from './cable.ts'
 import { CursorFollower } from './cursor-follower.ts'
 import type { FaultNode, FaultPanel } from './fault-panel.ts'
 import { LosslessViewer } from './lossless-viewer.ts'
@@ -38,10 +40,15 @@ export interface LosslessStage {
   readonly panel: FaultPanel
   readonly node: FaultNode
   readonly server: Server
+  /** Lies between the agent and the daemon where cuts are part of the plan. */
+  readonly cable?: Cable
 }
 
+/** How long a cut lasts: the connection lives through it. */
+const CUT_MS = 3000
+
 /** What happens while the lines come, in this order; each at the fraction of the lines that the viewer has by then. */
-export type Fault = readonly [at: number, who: 'daemon' | 'agent' | 'viewer']
+export type Fault = readonly [at: number, who: 'daemon' | 'agent' | 'viewer' | 'cable']
 
 /** What is done to readers' lines, and where the follower is ended, as fractions of the lines. */
 export interface Plan {
@@ -66,7 +73,7 @@ export async function printUnderFaults(stage: LosslessStage, plan: Plan): Promis
     // Each has its place in the log before the first line.
     await panel.write(node, server, { name: 'play', text: 'sleep 1; echo begin; sleep 1; echo begin-2' })
     await follower.has('begin-2')
-    await viewer.line('the beginning', (text) => text === 'begin-2')
+    for (const one of [viewer, slowViewer]) await one.line('the beginning', (text) => text === 'begin-2')
 
     const gates = faults.map(([at]) => Math.max(1, Math.floor(count * at)))
     for (const gate of gates) await panel.write(node, server, { name: `gate-${gate}`, text: '' })
@@ -119,7 +126,7 @@ async function cutAtTheEnd({ panel, node, server }: LosslessStage, viewer: Lossl
 const range = (count: number): number[] => Array.from({ length: count }, (_, i) => i + 1)
 
 async function fault(
-  { panel, node }: LosslessStage,
+  { panel, node, cable }: LosslessStage,
   viewer: LosslessViewer,
   { who, goOn }: { readonly who: Fault[1]; readonly goOn: () => Promise<void> },
 ): Promise<void> {
@@ -127,10 +134,16 @@ async function fault(
     viewer.cut()
     return await goOn()
   }
+  if (who === 'cable') {
+    cable?.cut()
+    await goOn()
+    await pause(CUT_MS)
+    return cable?.mend()
+  }
   const killed = who === 'daemon' ? panel.killDaemon() : panel.killAgent(node)
   await Promise.all([killed, goOn()])
   if (who === 'daemon') await panel.startDaemon()
-  else panel.startAgent(node)
+  else panel.startAgent(node, cable === undefined ? {} : { url: cable.url })
 }
 
 async function endFollower(follower: CursorFollower, { count, followerEnds }: Plan): Promise<void> {

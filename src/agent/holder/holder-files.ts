@@ -47,17 +47,24 @@ export interface HolderRecord extends RunRecord {
   readonly alive: boolean
   /** The next exit was ordered. */
   readonly ordered: boolean
+  /** An exit up to this instant (milliseconds since the epoch) was ordered. */
+  readonly orderedUntilMs?: number
   /** Why the panel itself ended the run. */
   readonly by: string | null
   /** The agent has taken note of the exit. */
   readonly forgotten: boolean
 }
 
+/** Whether the end of a run at this instant was ordered. */
+export function isOrdered(record: Pick<HolderRecord, 'ordered' | 'orderedUntilMs'>, atMs: number): boolean {
+  return record.ordered || (record.orderedUntilMs !== undefined && atMs <= record.orderedUntilMs)
+}
+
 /** What is asked of a holder; each is answered by an {@link Answer} with the same id. */
 export type Ask =
   | { readonly id: number; readonly op: 'input'; readonly line: string }
   | { readonly id: number; readonly op: 'signal'; readonly name: string }
-  | { readonly id: number; readonly op: 'expect' }
+  | { readonly id: number; readonly op: 'expect'; readonly withinMs?: number }
   | { readonly id: number; readonly op: 'note'; readonly text: string; readonly stream: LineStream }
   | { readonly id: number; readonly op: 'ack'; readonly launchId: string }
 

@@ -7,7 +7,7 @@ import type { RunExit } from '../runtime/runtime.ts'
 import { limitsMemory, oomKills, removeCgroup } from './cgroup.ts'
 import { type ChildEnd, childEnded, type Wake } from './child.ts'
 import { ControlServer } from './control-server.ts'
-import type { Ask, HolderPaths, HolderRecord, Say } from './holder-files.ts'
+import { type Ask, type HolderPaths, type HolderRecord, isOrdered, type Say } from './holder-files.ts'
 import { writeOwnJson } from './json-file.ts'
 import { watchMemory } from './memory-watchdog.ts'
 import { Output } from './outputs.ts'
@@ -84,7 +84,7 @@ export class Holder {
         return { id: ask.id, ok: true }
       }
       case 'expect':
-        await this.save(() => life.change({ ordered: true }))
+        await this.save(() => life.change(this.expectation(ask.withinMs)))
         return { id: ask.id, ok: true }
       case 'note':
         for (const line of ask.text.split('\n')) this.write(ask.stream, line)
@@ -96,6 +96,10 @@ export class Holder {
         }
         return { id: ask.id, ok: true }
     }
+  }
+
+  private expectation(withinMs: number | undefined): Partial<Pick<HolderRecord, 'ordered' | 'orderedUntilMs'>> {
+    return withinMs === undefined ? { ordered: true } : { orderedUntilMs: this.clock.nowMs() + withinMs }
   }
 
   private async input(ask: Ask & { op: 'input' }): Promise<Say> {
@@ -138,7 +142,7 @@ export class Holder {
     const { cgroup } = record.run.isolation
     const killed = cgroup === null ? 0 : oomKills(cgroup)
     const failed = end.signal === 'SIGKILL' || (end.code !== 0 && end.code !== null)
-    if (left > 0 && record.by === null && !record.ordered) {
+    if (left > 0 && record.by === null && !isOrdered(record, end.atMs)) {
       this.write('system', `${left} processes that the program left behind were ended`)
     }
     await this.saving
@@ -148,7 +152,7 @@ export class Holder {
       code: end.code,
       signal: end.signal,
       oom: record.by === 'memory limit' || (killed > 0 && failed),
-      ordered: life.record.ordered,
+      ordered: isOrdered(life.record, end.atMs),
       by: life.record.by,
       endedAtMs: Math.round(end.atMs),
       uptimeMs: Math.max(0, Math.round(end.atMs - record.startedAtMs)),
@@ -182,7 +186,7 @@ class Life {
     this.scope = { launchId: record.launchId, pid: record.pid, start: record.start, isolation: record.run.isolation }
   }
 
-  async change(part: Partial<Pick<HolderRecord, 'ordered' | 'by' | 'forgotten'>>): Promise<void> {
+  async change(part: Partial<Pick<HolderRecord, 'ordered' | 'orderedUntilMs' | 'by' | 'forgotten'>>): Promise<void> {
     this.record = { ...this.record, ...part }
     await writeOwnJson(this.paths.record, this.record)
   }

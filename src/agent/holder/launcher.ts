@@ -18,6 +18,7 @@ export const CHAIN_FAILED = 125
  * the environment from descriptor 3 and becomes the program. Until then nothing of the server's environment is in force, so
  * that no variable of a template (LD_PRELOAD …) works on a program that still runs as root.
  *
+ * On a full disk `KEEP` tries until the code fits: without it a clean end would count as a crash.
  * When the holder dies before it gave the word, descriptor 3 ends and the child goes away without having run anything.
  */
 const KEEP = `
@@ -25,7 +26,10 @@ out=$1
 shift
 ( exec "$@" 2>&4 4>&- )
 code=$?
-echo "$code" > "$out.new" && mv "$out.new" "$out"
+until echo "$code" > "$out.new" && mv "$out.new" "$out"; do
+  [ -d "\${out%/*}" ] || exit 1
+  sleep 1
+done 2> /dev/null
 `
 const BEGIN = `
 cd "$1" || exit ${CHAIN_FAILED}

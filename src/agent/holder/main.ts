@@ -7,7 +7,7 @@ import { BeginFailure, type Begun, begin } from './begin.ts'
 import { Wake } from './child.ts'
 import { holderClock } from './clock.ts'
 import { Holder } from './holder.ts'
-import { type HolderPaths, type HolderRecord, holderPaths, type LaunchFile } from './holder-files.ts'
+import { type HolderPaths, type HolderRecord, holderPaths, isOrdered, type LaunchFile } from './holder-files.ts'
 import { closeInherited } from './inherited-files.ts'
 import { readOwnJson, writeOwnJson } from './json-file.ts'
 import { makeFifos } from './launcher.ts'
@@ -88,7 +88,8 @@ async function takeOver(paths: HolderPaths, record: HolderRecord): Promise<void>
   if (record.bootId !== (await machineBootId())) {
     // The machine was restarted: nothing of the run is left, and its process numbers belong to others now.
     const at = holderClock.nowMs()
-    const { launchId, kind, ordered } = record
+    const { launchId, kind } = record
+    const ordered = isOrdered(record, at)
     const end = {
       code: null,
       signal: null,

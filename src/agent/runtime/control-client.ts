@@ -9,7 +9,7 @@ const ANSWER_MS = 60_000
 type Question =
   | { op: 'input'; line: string }
   | { op: 'signal'; name: string }
-  | { op: 'expect' }
+  | { op: 'expect'; withinMs?: number }
   | { op: 'note'; text: string; stream: LineStream }
   | { op: 'ack'; launchId: string }
 

@@ -64,11 +64,13 @@ export class HolderDoor {
       if (exit !== undefined) return exit
       const record = await readOwnJson<HolderRecord>(paths.record)
       const file = await readOwnJson<LaunchFile>(paths.launch)
+      // A holder may still answer there, in the moment before it goes.
+      if (file === undefined && record?.forgotten === true) return undefined
       const socket = file?.run.socket ?? record?.run.socket
       const client = socket === undefined ? undefined : await ControlClient.open(socket)
       if (client !== undefined) return client
       if (file !== undefined) await this.withdraw(paths)
-      else if (record === undefined || record.forgotten) return undefined
+      else if (record === undefined) return undefined
       else if (holder === undefined || holder.ended()) holder = this.startHolder(place.state)
       if (this.options.clock.monotonicMs() > deadline) {
         const failure = await readOwnJson<{ message: string }>(paths.failure)
@@ -100,7 +102,8 @@ export class HolderDoor {
     await mkdir(place.state, { recursive: true, mode: 0o700 })
     for (let attempt = 0; attempt < 500; attempt++) {
       const record = await readOwnJson<HolderRecord>(paths.record)
-      const client = record === undefined ? undefined : await ControlClient.open(record.run.socket)
+      const isHeld = record !== undefined && !record.forgotten
+      const client = isHeld ? await ControlClient.open(record.run.socket) : undefined
       if (client !== undefined) return await client.ask({ op: 'note', text, stream }).finally(() => client.close())
       const lock = await takeLock(paths.lock, 0)
       if (lock === undefined) {

@@ -46,8 +46,8 @@ export class ProcessRun implements Run {
     await this.order({ op: 'signal', name })
   }
 
-  async expectExit(): Promise<void> {
-    await this.order({ op: 'expect' })
+  async expectExit(withinMs?: number): Promise<void> {
+    await this.order(withinMs === undefined ? { op: 'expect' } : { op: 'expect', withinMs })
   }
 
   async figures(): Promise<RunFigures> {

@@ -58,8 +58,11 @@ export interface Run {
   input(line: string): Promise<void>
   /** Sends the signal to the whole process group; SIGKILL ends every process of the run, also those that left the group. */
   signal(name: StopSignal): Promise<void>
-  /** The next exit was ordered; the holder keeps that even if the agent dies before it. */
-  expectExit(): Promise<void>
+  /**
+   * The next exit was ordered, also when it comes after a while; with `withinMs` only one that comes in that time. The
+   * holder keeps that even if the agent dies before it.
+   */
+  expectExit(withinMs?: number): Promise<void>
   /** Resolves once, when the run has ended and its last line is in the log. */
   readonly exited: Promise<RunExit>
   /** CPU, memory, I/O and processes of the whole run since the last call; disk is not the runtime's matter. */

@@ -1,6 +1,6 @@
 import * as api from '../../shared/api/api-keys.ts'
 import type { Action } from '../command.ts'
-import { column, type View, view, wide } from '../output/view.ts'
+import { column, type View, view } from '../output/view.ts'
 import { writePrivateFile } from '../profile/files.ts'
 import { call, deleted, editAction, ignoringNotFound, viewAction } from '../resource/actions.ts'
 import { forEach } from '../resource/bulk.ts'
@@ -90,13 +90,3 @@ export const listPermissions: Action = async (run) => {
     })
   await run.out.list(mine === undefined ? rows : rows.filter(({ id }) => mine.has(id) || mine.has('*')), PERMISSIONS)
 }
-
-const ROLES = view<api.Role>([
-  column('NAME', (row) => row.name),
-  column('USERS', (row) => row.userCount),
-  column('PERMISSIONS', (row) => (row.permissions.includes('*') ? 'everything' : row.permissions.length)),
-  column('ID', (row) => row.id),
-  wide('DESCRIPTION', (row) => row.description),
-])
-
-export const listRoles = listAction(api.listRoles, ROLES)

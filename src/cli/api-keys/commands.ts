@@ -117,22 +117,20 @@ export const permissions = noun({
       endpoints: ['api_keys.permissions_catalog', 'api_keys.my_permissions'],
       load: async () => (await actions()).listPermissions,
     }),
-  ],
-})
-
-export const roles = noun({
-  name: 'roles',
-  aliases: ['role'],
-  summary: 'Named sets of permissions',
-  group: 'Administration',
-  children: [
     command({
-      name: 'list',
-      summary: 'List roles by name',
-      options: LIST,
-      examples: ['panel roles list', 'panel roles list -o json'],
-      endpoints: ['roles.list'],
-      load: async () => (await actions()).listRoles,
+      name: 'explain',
+      summary: 'Show what somebody may do and why: by which role, grant, assignment or ownership; exit 5 when not',
+      arguments: [{ name: 'permission', summary: 'only this one, also when it is not held', optional: true }],
+      options: [
+        { flags: '--user <user>', summary: 'who (default: you, through the credential in force)', ref: 'user' },
+        { flags: '--server <server>', summary: 'on this server', ref: 'server' },
+        { flags: '--node <node>', summary: 'on this node', ref: 'node' },
+        { flags: '--key <key>', summary: 'through this API key', ref: 'apiKey' },
+      ],
+      examples: ['panel permissions explain', 'panel permissions explain console.write --user eve --server demo'],
+      endpoints: ['users.effective_permissions'],
+      exits: [6],
+      load: async () => (await import('../session/explain.ts')).explain,
     }),
   ],
 })

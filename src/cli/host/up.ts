@@ -1,5 +1,6 @@
 import { powerServer } from '../../shared/api/power.ts'
 import { listServers } from '../../shared/api/servers.ts'
+import { hasNextPage } from '../../shared/page.ts'
 import type { Action } from '../command.ts'
 import { CliFailure, usage } from '../failure.ts'
 import { saveContext, saveCredential } from '../profile/contexts.ts'
@@ -32,7 +33,11 @@ export const down: Action = async (run) => {
     const code = found === undefined ? 0 : await stopGamesOf(run, found, timeoutMs)
     if (code !== 0) return code
   }
-  const stopped = await run.roles.stopDaemon({ dataDir, timeoutMs })
+  const asked = await run.roles.stopDaemon({ dataDir, timeoutMs })
+  const stopped = asked?.daemon
+  if (asked?.gone === false) {
+    throw new CliFailure('TIMEOUT', `the panel (pid ${asked.daemon.pid}) did not stop within ${timeoutMs / 1000} s`)
+  }
   if (run.out.machine) await run.out.value(stopped ?? null)
   else run.notice(stopped === undefined ? 'no panel runs on this machine' : `the panel (pid ${stopped.pid}) is stopped`)
   return 0
@@ -57,7 +62,7 @@ async function stopGames(run: Run, timeoutMs: number): Promise<number> {
   for (let page = 1; ; page++) {
     const { data, pagination } = await client.page(listServers, { query: { limit: 100, page } })
     games.push(...data.filter(({ status }) => ['running', 'starting', 'stopping', 'crashed'].includes(status)))
-    if (page >= pagination.totalPages) break
+    if (!hasNextPage(pagination, data.length)) break
   }
   if (games.length === 0) return 0
   return forEach(run, games, (game) => stopGame(run, game, timeoutMs))

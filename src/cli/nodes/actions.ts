@@ -13,27 +13,12 @@ import {
 } from '../resource/actions.ts'
 import { fieldsOf } from '../resource/fields.ts'
 import { listAction } from '../resource/list.ts'
-
-const COLUMNS = [
-  column<api.Node>('NAME', (row) => row.name),
-  column<api.Node>('STATUS', (row) => ({ status: row.status })),
-  column<api.Node>('LOCATION', (row) => row.location.name),
-  column<api.Node>('ADDRESS', (row) => row.publicAddress),
-  column<api.Node>('SERVERS', (row) => row.serverCount),
-  column<api.Node>('MEMORY', (row) => ({ mib: row.maxMemoryMb })),
-  column<api.Node>('CPU', (row) => row.maxCpuCores),
-  column<api.Node>('SEEN', (row) => ({ time: row.lastSeenAt })),
-  column<api.Node>('ID', (row) => row.id),
-  wide<api.Node>('AGENT', (row) => row.agentVersion),
-  wide<api.Node>('SYSTEM', (row) => (row.os === null ? null : `${row.os}/${row.arch ?? '?'}`)),
-  wide<api.Node>('RUNTIMES', (row) => row.runtimes.map(({ name }) => name).join(',')),
-]
+import { NODE_COLUMNS, NODE_VIEW } from './view.ts'
 
 type AdminNode = api.Node & { allocatedMemoryMb: number; allocatedCpuCores: number; runningServers: number }
 
-const VIEW = view<api.Node>(COLUMNS)
 const ADMIN_VIEW = view<AdminNode>([
-  ...COLUMNS,
+  ...NODE_COLUMNS,
   wide('GIVEN', (row: AdminNode) => ({ mib: row.allocatedMemoryMb })),
   wide('GIVEN CPU', (row: AdminNode) => row.allocatedCpuCores),
   wide('RUNNING', (row: AdminNode) => row.runningServers),
@@ -41,13 +26,13 @@ const ADMIN_VIEW = view<AdminNode>([
 
 const SUBJECT = { ref: 'node', param: 'nodeId' } as const
 
-const listPlain = listAction(api.listNodes, VIEW)
+const listPlain = listAction(api.listNodes, NODE_VIEW)
 const listWide = listAction(api.listAdminNodes, ADMIN_VIEW)
 
 export const listNodes: Action = (run) => (run.out.format === 'wide' ? listWide(run) : listPlain(run))
-export const viewNode = viewAction(api.getNode, SUBJECT, VIEW)
-export const createNode = createAction(api.createNode, VIEW)
-export const editNode = editAction(api.updateNode, SUBJECT, VIEW)
+export const viewNode = viewAction(api.getNode, SUBJECT, NODE_VIEW)
+export const createNode = createAction(api.createNode, NODE_VIEW)
+export const editNode = editAction(api.updateNode, SUBJECT, NODE_VIEW)
 export const deleteNode = deleteAction(api.deleteNode, SUBJECT, 'node')
 
 const percent = (value: number | null): Cell => (value === null ? null : `${Math.round(value)} %`)

@@ -1,5 +1,6 @@
 import { command, noun } from '../command.ts'
 import { BODY_FILE, DELETE, field, IDEMPOTENCY, LIST, one, reference, SEARCH, YES } from '../option-sets.ts'
+import { ASSIGNMENT_COMMANDS } from './assignment-commands.ts'
 
 const actions = () => import('./actions.ts')
 
@@ -49,6 +50,15 @@ export const nodes = noun({
       exits: [6],
       load: async () => (await actions()).viewNode,
     }),
+    command({
+      name: 'accessible',
+      summary: 'List the nodes that you may see, by name',
+      options: [SEARCH, ...LIST],
+      examples: ['panel nodes accessible'],
+      endpoints: ['nodes.accessible'],
+      load: async () => (await import('./assignments.ts')).accessibleNodes,
+    }),
+    ...ASSIGNMENT_COMMANDS,
     command({
       name: 'create',
       summary: 'Add a node; an agent enrols for it afterwards',

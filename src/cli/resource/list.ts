@@ -1,4 +1,5 @@
 import type { Endpoint, Row } from '../../shared/contract.ts'
+import { hasNextPage } from '../../shared/page.ts'
 import type { Action } from '../command.ts'
 import type { View } from '../output/view.ts'
 import type { Run } from '../run.ts'
@@ -33,10 +34,12 @@ async function readPages(run: Run, { endpoint, params, query }: Pages): Promise<
     const paging = { page, ...(limit === undefined ? {} : { limit }) }
     const answer = await client.page<Endpoint>(endpoint, { params, query: { ...query, ...paging } })
     if (Array.isArray(answer.data)) rows.push(...answer.data)
-    const { totalPages, total } = answer.pagination
-    if (all && page < totalPages) continue
-    if (!all && page < totalPages && !run.out.machine) {
-      run.notice(`${rows.length} of ${total} shown; --all for the rest, --page ${page + 1} for the next`)
+    const { total, totalIsCapped } = answer.pagination
+    const more = hasNextPage(answer.pagination, Array.isArray(answer.data) ? answer.data.length : 0)
+    if (all && more) continue
+    if (!all && more && !run.out.machine) {
+      const known = totalIsCapped === true ? `${total.toLocaleString('en-US')}+` : total
+      run.notice(`${rows.length} of ${known} shown; --all for the rest, --page ${page + 1} for the next`)
     }
     return rows
   }

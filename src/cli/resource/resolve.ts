@@ -7,6 +7,7 @@ import { listNests, listTemplates } from '../../shared/api/templates.ts'
 import { listUsers } from '../../shared/api/users.ts'
 import type { Client } from '../../shared/client.ts'
 import type { Endpoint } from '../../shared/contract.ts'
+import { hasNextPage } from '../../shared/page.ts'
 import type { Reference } from '../command.ts'
 import { CliFailure, usage } from '../failure.ts'
 import type { Run } from '../run.ts'
@@ -91,7 +92,7 @@ export async function resolveAllocation(run: Run, nodeId: string, word: string):
       const address = `${ip}:${port}`
       if (address === word || String(port) === word || id.startsWith(word)) found.push({ id, name: address })
     }
-    if (page >= pagination.totalPages) break
+    if (!hasNextPage(pagination, data.length)) break
   }
   const [only] = found
   if (only !== undefined && found.length === 1) return only.id

@@ -1,3 +1,4 @@
+import { TRANSFER_OWNERSHIP } from '../access/commands.ts'
 import { command, noun, type Option } from '../command.ts'
 import { BODY_FILE, DELETE, field, IDEMPOTENCY, LIST, one, reference, SEARCH, several, WAIT } from '../option-sets.ts'
 import { POWER_COMMANDS } from './power-commands.ts'
@@ -119,6 +120,7 @@ export const servers = noun({
       exits: [6, 7, 124],
       load: async () => (await import('./delete.ts')).deleteServer,
     }),
+    TRANSFER_OWNERSHIP,
     ...POWER_COMMANDS,
     command({
       name: 'wait',

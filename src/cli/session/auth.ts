@@ -90,6 +90,19 @@ export const authToken: Action = async (run) => {
 
 export const canI: Action = async (run) => {
   const permission = run.args.required('permission')
+  if (run.args.flag('why')) {
+    const { effective, reason } = await import('./explain.ts')
+    const [row] = await effective(run, permission)
+    if (row === undefined) throw new Error('the panel said nothing about the permission')
+    if (run.out.machine) await run.out.value(row)
+    else {
+      await run.out.text(row.allowed ? 'yes\n' : 'no\n')
+      for (const source of row.sources) run.terminal.say(reason(source))
+      if (row.cutBy !== null) run.terminal.say(`the key ${row.cutBy.name} withholds it`)
+      if (row.sources.length === 0) run.terminal.say('no role, grant, assignment or ownership gives it')
+    }
+    return row.allowed ? 0 : 5
+  }
   const client = await run.client()
   const word = run.args.text('server')
   const serverId = word === undefined ? undefined : (await resolve(run, 'server', word)).id

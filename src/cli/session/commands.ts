@@ -104,8 +104,15 @@ export const auth = noun({
       name: 'can-i',
       summary: 'Tell whether the credential in force has a permission; exit 5 when not',
       arguments: [{ name: 'permission', summary: 'as in `panel permissions list`' }],
-      options: [{ flags: '--server <server>', summary: 'on this server', ref: 'server' }],
-      examples: ['panel auth can-i server.create', 'panel auth can-i console.write --server demo && echo yes'],
+      options: [
+        { flags: '--server <server>', summary: 'on this server', ref: 'server' },
+        { flags: '--why', summary: 'say by which role, grant, assignment or ownership, and which key withholds it' },
+      ],
+      examples: [
+        'panel auth can-i server.create',
+        'panel auth can-i console.write --server demo && echo yes',
+        'panel auth can-i console.write --server demo --why',
+      ],
       exits: [6],
       load: async () => (await import('./auth.ts')).canI,
     }),

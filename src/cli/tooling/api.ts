@@ -1,4 +1,5 @@
 import { readEnvelope } from '../../shared/client.ts'
+import { hasNextPage } from '../../shared/page.ts'
 import type { Action } from '../command.ts'
 import { usage } from '../failure.ts'
 import { parsePair, readText } from '../read-file.ts'
@@ -84,7 +85,7 @@ async function allPages(run: Run, call: Call): Promise<unknown[]> {
     const { data, pagination } = readEnvelope(status, text)
     if (!Array.isArray(data)) throw usage('--paginate is for lists')
     rows.push(...data)
-    if (pagination === undefined || page >= pagination.totalPages) return rows
+    if (pagination === undefined || !hasNextPage(pagination, data.length)) return rows
   }
 }
 

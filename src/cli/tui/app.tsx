@@ -3,6 +3,8 @@ import type { Client } from '../../shared/client.ts'
 import { ERRORS, isErrorCode } from '../../shared/errors.ts'
 import type { ServerId } from '../../shared/ids.ts'
 import type { Clock } from '../../shared/time.ts'
+import { farewell } from '../console/farewell.ts'
+import { oneLine } from '../output/escape.ts'
 import type { StreamOpener } from '../stream.ts'
 import { readHistory } from './history.ts'
 import { readKeyNames } from './keys.ts'
@@ -50,7 +52,7 @@ export async function runConsole(options: ConsoleOptions): Promise<number> {
     terminal.enter({
       input: (chunk) => session.type(chunk),
       resize: () => session.resized(),
-      gone: () => session.stop(),
+      gone: guard.hangUp,
     })
     await session.run()
   } finally {
@@ -58,15 +60,10 @@ export async function runConsole(options: ConsoleOptions): Promise<number> {
     painter.stop()
     terminal.leave()
   }
+  for (const { text, code } of await session.settle())
+    stderr.write(`not sent (${code ?? 'no answer'}): ${oneLine(text)}\n`)
   stderr.write(`${farewell(server.name, session.cursor ?? options.afterCursor)}\n`)
   return guard.signalled() ?? refusalExit(session.state)
-}
-
-/** The last line on stderr: where one was, and how to come back to it. */
-export function farewell(name: string, cursor: string | undefined): string {
-  const word = /^[\w.-]+$/.test(name) ? name : `'${name}'`
-  if (cursor === undefined) return `detached from ${name}`
-  return `detached from ${name} at ${cursor} (resume: panel console attach ${word} --after-cursor ${cursor})`
 }
 
 /**
@@ -100,11 +97,11 @@ async function firstState(options: ConsoleOptions, columns: number): Promise<Con
   })
 }
 
-const SIGNALS = { SIGTERM: 15, SIGHUP: 1 } as const
-
 interface Guard {
   /** The exit code of the signal that ended the screen. */
   signalled(): number | undefined
+  /** Ends the screen as SIGHUP does. */
+  hangUp(): void
   release(): void
 }
 
@@ -115,27 +112,30 @@ function guardProcess(session: ConsoleSession, painter: Painter, terminal: Termi
     painter.stop()
     terminal.leave()
   }
-  const onSignal = (signal: NodeJS.Signals): void => {
-    code = 128 + (signal === 'SIGTERM' ? SIGNALS.SIGTERM : SIGNALS.SIGHUP)
+  const endBy = (exit: number) => (): void => {
+    code ??= exit
     session.stop()
   }
+  const onTerminate = endBy(143)
+  const onHangUp = endBy(129)
   const onInterrupt = (): void => session.type('\u0003')
   const onStop = (): void => {} // Ctrl-Z would leave the shell with a raw terminal
   const onFailure = (error: unknown): void => {
     restore()
     session.fail(error)
   }
-  process.on('SIGTERM', onSignal)
-  process.on('SIGHUP', onSignal)
+  process.on('SIGTERM', onTerminate)
+  process.on('SIGHUP', onHangUp)
   process.on('SIGINT', onInterrupt)
   process.on('SIGTSTP', onStop)
   process.on('uncaughtException', onFailure)
   process.on('exit', restore)
   return {
     signalled: () => code,
+    hangUp: onHangUp,
     release: () => {
-      process.off('SIGTERM', onSignal)
-      process.off('SIGHUP', onSignal)
+      process.off('SIGTERM', onTerminate)
+      process.off('SIGHUP', onHangUp)
       process.off('SIGINT', onInterrupt)
       process.off('SIGTSTP', onStop)
       process.off('uncaughtException', onFailure)

@@ -19,8 +19,7 @@ export interface Facts {
   readonly lockedUntilMs: number | undefined
   /** The last number of the log that the daemon spoke of at connecting. */
   readonly headSeq: number
-  /** The last line seen, `<epoch>-<seq>`, as a resume needs it. */
-  readonly cursor: string | undefined
+  /** The number of the last line seen. */
   readonly seq: number
   /** Lines per second, over the last second. */
   readonly rate: number
@@ -36,7 +35,6 @@ export const NO_FACTS: Facts = {
   stats: undefined,
   lockedUntilMs: undefined,
   headSeq: 0,
-  cursor: undefined,
   seq: 0,
   rate: 0,
   limit: undefined,

@@ -69,6 +69,11 @@ export class LineIndex {
     return this.#low <= Math.max(place, this.#ring.first) && this.#high >= this.#ring.end
   }
 
+  /** Whether of the lines before a place the newest have been tested, without a hole up to the oldest one tested. */
+  covers(place: number): boolean {
+    return this.#high >= Math.min(place, this.#ring.end)
+  }
+
   #passes(at: number): boolean {
     const entry = this.#ring.get(at)
     return entry !== undefined && this.#test(entry)

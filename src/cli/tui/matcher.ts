@@ -28,8 +28,8 @@ type Finder = Pick<Matcher, 'contains' | 'ranges'>
 const MOST_RANGES = 100
 
 function byWord(word: string, exact: boolean): Finder {
-  const needle = exact ? word : word.toLowerCase()
-  const prepare = (text: string): string => (exact ? text : text.toLowerCase())
+  const prepare = exact ? (text: string): string => text : lowered
+  const needle = prepare(word)
   return {
     contains: (text) => prepare(text).includes(needle),
     ranges: (text) => {
@@ -45,6 +45,15 @@ function byWord(word: string, exact: boolean): Finder {
       return ranges
     },
   }
+}
+
+/** A text in lower case and of the same length, so that offsets hold: the few letters that become two stay as they are. */
+function lowered(text: string): string {
+  const lower = text.toLowerCase()
+  if (lower.length === text.length) return lower
+  return Array.from(text, (letter) =>
+    letter.toLowerCase().length === letter.length ? letter.toLowerCase() : letter,
+  ).join('')
 }
 
 function byExpression(pattern: string, exact: boolean): Finder {

@@ -29,6 +29,8 @@ const GAP_LINES = 2000
 export interface Orders {
   /** Sends commands one after the other in the order of the calls; several at once at 5 lines per second. */
   send(lines: readonly string[]): void
+  /** Resolves when the command on its way is answered; those behind it are not sent once the screen has ended. */
+  settled(): Promise<void>
   power(action: PowerAction): Promise<void>
   /** Puts the page before the oldest line in front; whether there was one. */
   loadOlder(): Promise<boolean>
@@ -59,6 +61,7 @@ export function createOrders(options: OrderOptions): Orders {
     send: (lines) => {
       queue = queue.then(() => sendAll(options, lines, () => nextId++))
     },
+    settled: () => queue,
     power: async (action) => {
       try {
         say(`${action} …`)
@@ -79,9 +82,9 @@ export function createOrders(options: OrderOptions): Orders {
 async function sendAll(options: OrderOptions, lines: readonly string[], newId: () => number): Promise<void> {
   const { store, clock, signal } = options
   for (const [index, text] of lines.entries()) {
-    if (signal.aborted) return
     const left = lines.length - index - 1
     if (index > 0) await clock.sleep(PASTE_PACE_MS, signal)
+    if (index > 0 && signal.aborted) return
     const code = await sendOne(options, text, { id: newId(), left })
     if (code === undefined) continue
     const state = store.get()
@@ -114,11 +117,8 @@ async function sendOne(
     store.set({ ...state, sends: state.sends.map((send) => (send.id === id ? { ...send, ...change, endedMs } : send)) })
   }
   try {
-    await options.client.call(
-      sendCommand,
-      { params: { serverId: options.serverId }, body: { command: text } },
-      { signal: options.signal },
-    )
+    // What was typed is sent, also when the screen is left before the answer.
+    await options.client.call(sendCommand, { params: { serverId: options.serverId }, body: { command: text } })
     settle({ state: 'sent' })
     return undefined
   } catch (error) {

@@ -19,7 +19,7 @@ export function settleSeek(state: ConsoleState, around: Surroundings, complete: 
   const before = matches.rank(seek.from)
   // Older lines are searched from the newest on: the first match found before `from` is the nearest one.
   const index = seek.direction === -1 ? before - 1 : matches.at(before) === seek.from ? before + 1 : before
-  const certain = seek.direction === -1 || complete || matches.reaches(seek.from)
+  const certain = complete || (seek.direction === -1 ? matches.covers(seek.from) : matches.reaches(seek.from))
   const at = certain ? matches.at(index) : undefined
   if (at !== undefined) return show(state, at, around)
   if (!complete) return state

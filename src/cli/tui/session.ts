@@ -8,15 +8,15 @@ import { buildFrame } from './frame.ts'
 import { appendHistory } from './history.ts'
 import { createKeyReader, type Input } from './keys.ts'
 import { Lines } from './lines.ts'
-import { type ConsoleState, type Effect, isFiltered, type Surroundings, scrollBy, tell } from './model.ts'
+import { type ConsoleState, type Effect, isFiltered, type Send, type Surroundings, scrollBy, tell } from './model.ts'
 import { createOrders, type Orders } from './orders.ts'
 import { createRateMeter, frameInterval } from './pace.ts'
 import type { Painter } from './painter.tsx'
 import { press } from './press.ts'
-import { Ring } from './ring.ts'
+import { type Entry, Ring } from './ring.ts'
 import { settleSeek } from './seek.ts'
 import { createStore, type Store } from './store.ts'
-import { asText, clipboardSequence, entriesBetween, exportLines, toTemporaryFile } from './take-out.ts'
+import { copyLines, entriesBetween, exportLines } from './take-out.ts'
 import type { Terminal } from './terminal.ts'
 import { rowsFrom, tailRows } from './viewport.ts'
 
@@ -39,6 +39,7 @@ const ESCAPE_MS = 30
 const RESIZE_MS = 50
 const URGENT_MS = 16
 const SAMPLE_RATE = 2000
+const SETTLE_MS = 2000
 const SENT_SHOWN_MS = 3000
 const FAILED_SHOWN_MS = 15_000
 
@@ -59,6 +60,8 @@ export class ConsoleSession {
   #inputs = 0
   #resizes = 0
   #failure: unknown
+  /** Work with files that is under way. */
+  readonly #reports = new Set<Promise<void>>()
 
   constructor(options: SessionOptions) {
     const { clock, client, server } = options
@@ -92,6 +95,16 @@ export class ConsoleSession {
     for (const task of work) task.catch((error: unknown) => this.fail(error))
     await Promise.allSettled(work)
     if (this.#failure !== undefined) throw this.#failure
+  }
+
+  /** Waits a moment for the command on its way and for files being written; the commands not confirmed by then. */
+  async settle(): Promise<readonly Send[]> {
+    const pending = new Set(this.state.sends.filter(({ state }) => state === 'pending').map(({ id }) => id))
+    const over = new AbortController()
+    const work = Promise.allSettled([this.#orders.settled(), ...this.#reports])
+    await Promise.race([work, this.#clock.sleep(SETTLE_MS, over.signal)])
+    over.abort()
+    return this.state.sends.filter((send) => pending.has(send.id) && send.state !== 'sent')
   }
 
   stop(): void {
@@ -176,10 +189,12 @@ export class ConsoleSession {
         this.#report(appendHistory(this.#options.historyPath, effect.text).then(() => undefined))
         break
       case 'copy':
-        this.#report(this.#copy(effect.from, effect.to))
+        this.#report(
+          copyLines(entriesBetween(this.#ring, this.#lines.pane(this.state).view, effect), this.#options.terminal),
+        )
         break
       case 'export':
-        this.#report(this.#export())
+        this.#report(exportLines(this.#options.server.name, this.#shownEntries(), this.#clock.nowMs()))
         break
       case 'loadOlder':
         void this.#orders.loadOlder().then((loaded) => {
@@ -198,31 +213,20 @@ export class ConsoleSession {
 
   /** Says what came of work with files; a failure there is told, not thrown. */
   #report(work: Promise<string | undefined>): void {
-    work.then(
+    const told = work.then(
       (text) => (text === undefined ? undefined : this.#say(text)),
       (error: unknown) => this.#say(`✗ ${error instanceof Error ? error.message : String(error)}`),
     )
+    this.#reports.add(told)
+    void told.finally(() => this.#reports.delete(told))
   }
 
   #say(text: string): void {
     this.#store.set(tell(this.state, text, this.#clock.nowMs()))
   }
 
-  async #copy(from: number, to: number): Promise<string> {
-    const entries = entriesBetween(this.#ring, this.#lines.pane(this.state).view, { from, to })
-    const text = asText(entries)
-    const sequence = clipboardSequence(text)
-    const lines = `${entries.length} ${entries.length === 1 ? 'line' : 'lines'}`
-    if (sequence === undefined) return `${lines} written to ${await toTemporaryFile(text)}`
-    this.#options.terminal.write(sequence)
-    return `${lines} copied`
-  }
-
-  async #export(): Promise<string> {
-    const places = [...new Set(this.#shown().map((row) => row.at))]
-    const entries = places.flatMap((at) => this.#ring.get(at) ?? [])
-    const path = await exportLines(this.#options.server.name, entries, this.#clock.nowMs())
-    return `${entries.length} lines written to ${path}`
+  #shownEntries(): Entry[] {
+    return [...new Set(this.#shown().map((row) => row.at))].flatMap((at) => this.#ring.get(at) ?? [])
   }
 
   #shown(): ReturnType<typeof tailRows> {
@@ -242,7 +246,8 @@ export class ConsoleSession {
       const congested = this.#options.terminal.congested()
       this.#settle(meter.at(this.#progress.lines, now))
       const rate = this.state.facts.rate
-      const due = drawnAt + (this.#urgent && !congested ? URGENT_MS : frameInterval({ rate, congested, costMs }))
+      const cells = this.#lines.size.columns * this.#lines.size.rows
+      const due = drawnAt + (this.#urgent && !congested ? URGENT_MS : frameInterval({ rate, congested, costMs, cells }))
       const old = now - drawnAt >= 1000
       if ((this.#dirty || old || busy) && now >= due && !congested) {
         this.#dirty = false
@@ -271,7 +276,7 @@ export class ConsoleSession {
     this.#ring.limit = state.follow ? RING_LINES : 2 * RING_LINES
     const { facts } = state
     if (facts.rate === rate && facts.seq === seq && sends.length === state.sends.length) return
-    this.#store.set({ ...state, sends, facts: { ...facts, rate, seq, cursor: this.cursor } })
+    this.#store.set({ ...state, sends, facts: { ...facts, rate, seq } })
   }
 
   #paint(searching: boolean): void {

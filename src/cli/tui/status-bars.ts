@@ -25,17 +25,11 @@ export function headerRow(state: ConsoleState, layout: Layout, bar: BarFacts): s
   const link = linkText(state.facts, bar.nowMs)
   const left = [{ text: state.serverName, style: INK.bold }, lifePiece(state, bar.nowMs)]
   if (layout.kind === 'narrow') {
-    const right = [linkPiece(link)]
-    const told = messagePiece(state, bar) ?? viewPiece(state, bar)
-    const middle = told !== undefined ? [told] : state.follow ? [] : [pausedPiece(state, bar)]
-    return ruleRow({
-      start: '',
-      left: told === undefined ? [...left, ...middle] : middle,
-      right,
-      end: '',
-      width: layout.columns,
-      fill: ' ',
-    })
+    // The only row for everything: what needs to be read first stands first.
+    const paused = state.follow ? undefined : pausedPiece(state, bar)
+    const first = messagePiece(state, bar) ?? viewPiece(state, bar) ?? paused
+    const shown = first === undefined ? [...narrowedPieces(state), ...left] : [first]
+    return ruleRow({ start: '', left: shown, right: [linkPiece(link)], end: '', width: layout.columns, fill: ' ' })
   }
   left.push({ text: bar.nodeName }, { text: `ctx ${bar.contextName}` })
   const { facts } = state
@@ -56,10 +50,7 @@ export function settingsRow(state: ConsoleState, layout: Layout, bar: BarFacts):
   const view = viewPiece(state, bar)
   const settings: Piece[] = [
     ...(view === undefined ? [] : [view]),
-    ...(state.filter === undefined
-      ? []
-      : [{ text: `filter: ${state.filter.inverse ? '!' : ''}/${state.filter.pattern}/`, style: INK.yellow }]),
-    ...(state.level === 'all' ? [] : [{ text: `level ${state.level.toUpperCase()}`, style: INK.yellow }]),
+    ...narrowedPieces(state),
     { text: `wrap ${state.wrap ? 'on' : 'off'}` },
     { text: `ts ${state.time}` },
     { text: `follow ${state.follow ? 'ON' : 'off'}` },
@@ -161,6 +152,15 @@ function viewPiece(state: ConsoleState, bar: BarFacts): Piece | undefined {
       style: INK.yellow,
     }
   return undefined
+}
+
+/** Which lines alone are shown. */
+function narrowedPieces({ filter, level }: ConsoleState): Piece[] {
+  const pieces: Piece[] = []
+  if (filter !== undefined)
+    pieces.push({ text: `filter: ${filter.inverse ? '!' : ''}/${filter.pattern}/`, style: INK.yellow })
+  if (level !== 'all') pieces.push({ text: `level ${level.toUpperCase()}`, style: INK.yellow })
+  return pieces
 }
 
 function statsPieces(stats: ResourceStats | undefined): Piece[] {

@@ -1,6 +1,6 @@
 import type { Size } from './layout.ts'
 
-/** What happens at the terminal. `gone`: it was closed. */
+/** What happens at the terminal. `gone`: it was closed; may be told more than once. */
 export interface TerminalListener {
   readonly input: (chunk: string) => void
   readonly resize: () => void
@@ -25,8 +25,6 @@ const LEAVE = '\u001B[?2026l\u001B[0m\u001B[?7h\u001B[?2004l\u001B[?25h\u001B[?1
 /** The terminal behind these streams. */
 export function createTerminal(stdin: NodeJS.ReadStream, stdout: NodeJS.WriteStream): Terminal {
   let entered: TerminalListener | undefined
-  // A terminal that has gone away answers EIO to reads and writes; SIGHUP ends the session then.
-  const ignoreLoss = (): void => {}
   return {
     size: () => ({ columns: stdout.columns || 80, rows: stdout.rows || 24 }),
     congested: () => stdout.writableNeedDrain,
@@ -35,8 +33,9 @@ export function createTerminal(stdin: NodeJS.ReadStream, stdout: NodeJS.WriteStr
     },
     enter: (listener) => {
       entered = listener
-      stdout.on('error', ignoreLoss)
-      stdin.on('error', ignoreLoss)
+      // A terminal that was closed answers EIO to reads and writes, also after this has left it.
+      stdout.on('error', listener.gone)
+      stdin.on('error', listener.gone)
       stdin.setEncoding('utf8')
       stdin.setRawMode(true)
       stdin.on('data', listener.input)

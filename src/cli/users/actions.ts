@@ -1,10 +1,18 @@
+import { listUserNodes } from '../../shared/api/assignments.ts'
+import * as roles from '../../shared/api/roles.ts'
 import * as api from '../../shared/api/users.ts'
 import type { Action } from '../command.ts'
-import { column, type View, wide } from '../output/view.ts'
+import { usage } from '../failure.ts'
+import { endOf } from '../instant.ts'
+import { REACHED } from '../nodes/assignment-views.ts'
+import { column, type View, view, wide } from '../output/view.ts'
 import { readSecret } from '../prompt.ts'
-import { call, viewAction } from '../resource/actions.ts'
+import { call, deleted, ignoringNotFound, subjectOf, viewAction } from '../resource/actions.ts'
 import { fieldsOf } from '../resource/fields.ts'
 import { listAction } from '../resource/list.ts'
+import { resolve } from '../resource/resolve.ts'
+import type { Run } from '../run.ts'
+import { keep, keyForSession } from '../session/login.ts'
 
 const VIEW: View<api.User> = {
   id: (row) => row.id,
@@ -18,17 +26,119 @@ const VIEW: View<api.User> = {
     column('ID', (row) => row.id),
     wide('NAME', (row) => row.name),
     wide('BANNED', (row) => row.banned),
+    wide('BAN ENDS', (row) => ({ time: row.banExpires })),
+    wide('LOCKED UNTIL', (row) => ({ time: row.lockedUntil })),
     wide('CREATED', (row) => ({ time: row.createdAt })),
   ],
 }
 
+const SUBJECT = { ref: 'user', param: 'userId' } as const
+
 export const listUsers = listAction(api.listUsers, VIEW, async ({ args }) => ({
   query: args.flag('banned') ? { banned: true } : {},
 }))
-export const viewUser = viewAction(api.getUser, { ref: 'user', param: 'userId' }, VIEW)
+export const viewUser = viewAction(api.getUser, SUBJECT, VIEW)
 
 export const createUser: Action = async (run) => {
   const body = await fieldsOf(run)
   body['password'] ??= await readSecret({ name: 'password', question: `Password of ${body['username']}:` }, run)
   await run.out.item(await call(run, api.createUser, { params: {}, body }), VIEW)
 }
+
+/** Prints the token alone on stdout when no mail has taken it, so that it can be handed over by another way. */
+export const inviteUser: Action = async (run) => {
+  const made = await call(run, api.inviteUser, { params: {}, body: await fieldsOf(run) })
+  if (run.out.machine) return run.out.value(made)
+  if (made.invite.token === null) return run.notice(`the invitation is on its way to ${made.email}`)
+  await run.out.text(`${made.invite.token}\n`)
+  run.notice(`no mail was sent: give the token to ${made.email} yourself; it is shown this once`)
+}
+
+/** Chooses the password of an invited account, and keeps the sign-in as a context. */
+export const acceptInvite: Action = async (run) => {
+  const { url } = await run.target()
+  const { client } = await run.connectTo(url, undefined)
+  const token = (await readSecret({ name: 'token', question: 'Token of the invitation:' }, run)).trim()
+  const password = await readSecret({ name: 'password', question: 'New password:' }, run)
+  const username = run.args.text('username')
+  const body = { token, password, ...(username === undefined ? {} : { username }) }
+  const me = await client.call(api.acceptUserInvite, { body }, { idempotencyKey: run.idempotencyKey() })
+  const context = await keep(run, url, await keyForSession(await run.connectTo(url, me.token), me.token))
+  if (run.out.machine) return run.out.value({ context, url, username: me.username })
+  run.notice(`welcome, ${me.username}; you are signed in to ${url} (context ${context})`)
+}
+
+export const editUser: Action = async (run) => {
+  const { id } = await subjectOf(run, SUBJECT)
+  const body = await fieldsOf(run)
+  if (run.args.choice('roles') === false) body['roleIds'] = []
+  if (run.args.choice('servers') === false) body['serverIds'] = []
+  if (run.args.flag('password-stdin') || run.args.text('secret-file') !== undefined || run.args.flag('password')) {
+    body['password'] = await readSecret({ name: 'password', question: 'New password of the account:' }, run)
+  }
+  if (Object.keys(body).length === 0) throw usage('nothing to change is given', 'panel users edit --help')
+  await run.out.item(await call(run, api.updateUser, { params: { userId: id }, body }), VIEW)
+}
+
+export const deleteUser: Action = async (run) => {
+  await ignoringNotFound(run, async () => {
+    const user = await subjectOf(run, SUBJECT)
+    await run.prompt.confirm(`Delete the account ${user.name}?`)
+    const heir = run.args.text('transfer-to')
+    const transferToUserId = heir === undefined ? undefined : (await resolve(run, 'user', heir)).id
+    const force = run.args.flag('force')
+    const body = { ...(force ? { force } : {}), ...(transferToUserId === undefined ? {} : { transferToUserId }) }
+    await call(run, api.deleteUser, { params: { userId: user.id }, body })
+    await deleted(run, user)
+  })
+}
+
+export const banUser: Action = async (run) => {
+  const { id } = await subjectOf(run, SUBJECT)
+  const expiresAt = endOf(run, 'expires')
+  const body = { ...(await fieldsOf(run)), ...(expiresAt === undefined ? {} : { expiresAt }) }
+  await run.out.item(await call(run, api.banUser, { params: { userId: id }, body }), VIEW)
+}
+
+export const unbanUser: Action = async (run) => {
+  const { id } = await subjectOf(run, SUBJECT)
+  await run.out.item(await call(run, api.unbanUser, { params: { userId: id } }), VIEW)
+}
+
+export const unlockUser: Action = async (run) => {
+  const { id, name } = await subjectOf(run, SUBJECT)
+  await call(run, api.unlockUser, { params: { userId: id } })
+  run.notice(`${name} can sign in from everywhere again`)
+}
+
+interface ServerOfUser {
+  readonly id: string
+  readonly name: string
+  readonly relation: string
+}
+
+const SERVERS = view<ServerOfUser>([column('SERVER', (row) => row.id), column('RELATION', (row) => row.relation)])
+
+export const userServers: Action = async (run) => {
+  const { id } = await subjectOf(run, SUBJECT)
+  const { serverIds, ownedServerIds } = await call(run, api.getUserServers, { params: { userId: id } })
+  const row = (relation: string) => (serverId: string) => ({ id: serverId, name: serverId, relation })
+  await run.out.list([...ownedServerIds.map(row('owner')), ...serverIds.map(row('member'))], SERVERS)
+}
+
+type RoleOfUser = { readonly id: string; readonly name: string; readonly permissions: readonly string[] }
+
+const ROLES = view<RoleOfUser>([
+  column('ROLE', (row) => row.name),
+  column('PERMISSIONS', (row) => (row.permissions.includes('*') ? 'everything' : row.permissions.join(','))),
+  column('ID', (row) => row.id),
+])
+
+export const userRoles: Action = async (run) => {
+  const { id } = await subjectOf(run, SUBJECT)
+  await run.out.list((await call(run, roles.getUserRoles, { params: { userId: id } })).roles, ROLES)
+}
+
+const ofUser = async (run: Run) => ({ params: { userId: (await subjectOf(run, SUBJECT)).id } })
+
+export const userNodes = listAction(listUserNodes, REACHED, ofUser)

@@ -1,7 +1,19 @@
-import { command, noun } from '../command.ts'
-import { BODY_FILE, field, IDEMPOTENCY, LIST, one, reference, SEARCH } from '../option-sets.ts'
+import { command, noun, type Option } from '../command.ts'
+import { BODY_FILE, DELETE, field, IDEMPOTENCY, LIST, one, reference, SEARCH } from '../option-sets.ts'
 
 const actions = () => import('./actions.ts')
+
+const SERVERS: readonly Option[] = [
+  { ...reference('--server <server>', 'a server that it is a member of', 'serverIds', 'server'), repeat: true },
+  field('--server-permission <permission>', 'what it may do there (default: read)', 'serverPermissions', 'list'),
+]
+
+const NAMES: readonly Option[] = [
+  field('--username <name>', '3 to 32 letters, digits, _ or -', 'username'),
+  field('--first-name <name>', 'first name', 'firstName'),
+  field('--last-name <name>', 'last name', 'lastName'),
+  { ...reference('--role <role>', 'a role that it has', 'roleIds', 'role'), repeat: true },
+]
 
 export const users = noun({
   name: 'users',
@@ -36,12 +48,10 @@ export const users = noun({
       summary: 'Create an account; giving roles needs user.set_roles, and only what you hold yourself can be given',
       options: [
         field('--email <address>', 'its e-mail address', 'email'),
-        field('--username <name>', '3 to 32 letters, digits, _ or -', 'username'),
-        field('--first-name <name>', 'first name', 'firstName'),
-        field('--last-name <name>', 'last name', 'lastName'),
-        { ...reference('--role <role>', 'a role that it has', 'roleIds', 'role'), repeat: true },
+        ...NAMES,
         { flags: '--password-stdin', summary: 'read the password from stdin' },
         { flags: '--secret-file <file>', summary: 'read the password from a file' },
+        ...SERVERS,
         BODY_FILE,
         IDEMPOTENCY,
       ],
@@ -49,6 +59,139 @@ export const users = noun({
       endpoints: ['users.create'],
       exits: [6, 7, 8],
       load: async () => (await actions()).createUser,
+    }),
+    command({
+      name: 'invite',
+      summary: 'Create an account without a password and send its owner a link to choose one',
+      details: 'Without a mail server the token is printed, alone on stdout and this once: hand it over yourself.',
+      options: [
+        field('--email <address>', 'who is invited', 'email'),
+        ...NAMES,
+        ...SERVERS,
+        field('--expires <duration>', 'how long the link works (default 7d)', 'expiresIn', 'seconds'),
+        BODY_FILE,
+        IDEMPOTENCY,
+      ],
+      examples: ['panel users invite --email eve@example.org --role User'],
+      endpoints: ['users.invite'],
+      exits: [6, 7, 8],
+      load: async () => (await actions()).inviteUser,
+    }),
+    command({
+      name: 'accept-invite',
+      summary: 'Accept the invitation to an account: choose a password and sign in',
+      options: [
+        { flags: '--token-stdin', summary: 'read the token from stdin' },
+        { flags: '--token-file <file>', summary: 'read the token from a file' },
+        { flags: '--username <name>', summary: 'a user name of your choice' },
+        { flags: '--password-stdin', summary: 'read the password from stdin' },
+        { flags: '--password-file <file>', summary: 'read the password from a file' },
+        { flags: '--name <context>', summary: 'the name of the context (default: the host)' },
+        IDEMPOTENCY,
+      ],
+      examples: ['panel users accept-invite --url https://panel.example.org --token-file token'],
+      endpoints: ['auth.invite_accept'],
+      exits: [6, 7, 8],
+      load: async () => (await actions()).acceptInvite,
+    }),
+    command({
+      name: 'edit',
+      summary: 'Edit an account; a new password ends its sessions, roles need user.set_roles in addition',
+      details:
+        'Roles and servers that are given take the place of those it had. A new password or address needs all rights that the account has.',
+      arguments: [one('user')],
+      options: [
+        field('--email <address>', 'its e-mail address', 'email'),
+        ...NAMES,
+        { flags: '--no-roles', summary: 'take all roles' },
+        ...SERVERS,
+        { flags: '--no-servers', summary: 'take all grants on servers' },
+        { flags: '--password', summary: 'ask for a new password' },
+        { flags: '--password-stdin', summary: 'read the new password from stdin' },
+        { flags: '--secret-file <file>', summary: 'read the new password from a file' },
+        BODY_FILE,
+      ],
+      examples: ['panel users edit eve --role Support', 'panel users edit eve --password-stdin < password'],
+      endpoints: ['users.update'],
+      exits: [6, 7, 8],
+      load: async () => (await actions()).editUser,
+    }),
+    command({
+      name: 'delete',
+      summary: 'Delete an account with its sessions, keys and grants; its servers go to another one',
+      arguments: [one('user')],
+      options: [
+        { flags: '--transfer-to <user>', summary: 'who gets its servers', ref: 'user' },
+        { flags: '--force', summary: 'its servers become yours' },
+        ...DELETE,
+        IDEMPOTENCY,
+      ],
+      examples: ['panel users delete eve --transfer-to bob --yes'],
+      endpoints: ['users.delete'],
+      exits: [6, 7, 8],
+      load: async () => (await actions()).deleteUser,
+    }),
+    command({
+      name: 'ban',
+      summary: 'Ban an account: its sessions end, its API keys are switched off',
+      arguments: [one('user')],
+      options: [
+        field('--reason <text>', 'why, as the account is told', 'reason'),
+        { flags: '--expires <time>', summary: 'when it ends: 7d or a time' },
+        IDEMPOTENCY,
+      ],
+      examples: ['panel users ban eve --reason "shared the account" --expires 7d'],
+      endpoints: ['users.ban'],
+      exits: [6, 7, 8],
+      load: async () => (await actions()).banUser,
+    }),
+    command({
+      name: 'unban',
+      summary: 'Lift the ban of an account',
+      arguments: [one('user')],
+      options: [IDEMPOTENCY],
+      examples: ['panel users unban eve'],
+      endpoints: ['users.unban'],
+      exits: [6],
+      load: async () => (await actions()).unbanUser,
+    }),
+    command({
+      name: 'unlock',
+      summary: 'Lift the lockouts of an account and forget its failed sign-ins',
+      arguments: [one('user')],
+      options: [IDEMPOTENCY],
+      examples: ['panel users unlock eve'],
+      endpoints: ['users.unlock'],
+      exits: [6],
+      load: async () => (await actions()).unlockUser,
+    }),
+    command({
+      name: 'servers',
+      summary: 'Show the servers of an account',
+      arguments: [one('user')],
+      examples: ['panel users servers eve'],
+      endpoints: ['users.servers'],
+      exits: [6],
+      load: async () => (await actions()).userServers,
+    }),
+    command({
+      name: 'roles',
+      summary: 'Show the roles of a user and what they hold together',
+      arguments: [one('user')],
+      examples: ['panel users roles eve'],
+      endpoints: ['roles.of_user'],
+      exits: [6],
+      load: async () => (await actions()).userRoles,
+    }),
+    command({
+      name: 'nodes',
+      summary: 'List the nodes that are assigned to a user or to one of his roles, by name',
+      arguments: [one('user')],
+      options: LIST,
+      examples: ['panel users nodes eve'],
+      endpoints: ['roles.nodes_of_user'],
+      exits: [6],
+      load: async () => (await actions()).userNodes,
     }),
   ],
 })

@@ -1,51 +1,41 @@
-import { sql } from 'kysely'
-import { z } from 'zod'
-import * as api from '../../shared/api/admin.ts'
-import type { Input } from '../../shared/contract.ts'
-import { isoTime } from '../../shared/time.ts'
-import type { Db, Queries } from '../core/db.ts'
-import { parseJson } from '../core/json.ts'
+import { listAuditLogs } from '../../shared/api/admin.ts'
+import { exportAuditLogs, getAuditLog, verifyAuditLogs } from '../../shared/api/audit-log.ts'
+import type { Clock } from '../../shared/time.ts'
+import type { Db } from '../core/db.ts'
+import { type ExportColumn, exportFile } from '../core/export-file.ts'
 import { type Route, route } from '../core/route.ts'
-import { containing, contains } from '../core/text-search.ts'
+import { type AuditRow, auditBatches, findAudit, listAudit, shown } from './repo.ts'
+import { verifyAudit } from './verify.ts'
 
-const Details = z.record(z.string(), z.unknown())
-
-/** The route of the audit log. */
-export function auditLogRoutes(deps: { db: Db }): Route[] {
-  return [route(api.listAuditLogs, ({ query }) => listRows(deps.db.read, query))]
+/** The routes of the audit log. */
+export function auditLogRoutes({ db, clock }: { db: Db; clock: Clock }): Route[] {
+  return [
+    route(listAuditLogs, ({ query }) => listAudit(db.read, query)),
+    route(exportAuditLogs, async ({ query: { format, ...filter } }) => {
+      const batches = (): AsyncIterable<AuditRow[]> => auditBatches(db.read, filter)
+      return exportFile({ format, name: 'audit-log', columns: COLUMNS, toJson: shown, batches, clock })
+    }),
+    route(verifyAuditLogs, ({ query }, { signal }) => verifyAudit(db.read, query, signal)),
+    route(getAuditLog, async ({ params }, context) => {
+      const row = await findAudit(db.read, params.auditLogId)
+      return row ?? context.fail('NOT_FOUND', 'There is no such row in the audit log')
+    }),
+  ]
 }
 
-type Filter = Input<typeof api.listAuditLogs>['query']
-
-async function listRows(q: Queries, filter: Filter) {
-  const matching = matchingRows(q, filter)
-  const { total } = await matching.select((eb) => eb.fn.countAll<number>().as('total')).executeTakeFirstOrThrow()
-  const rows = await matching
-    .leftJoin('user', 'user.id', 'auditLog.userId')
-    .selectAll('auditLog')
-    .select(['user.username', 'user.email'])
-    .orderBy('auditLog.createdAt', 'desc')
-    .orderBy('auditLog.id', 'desc')
-    .limit(filter.limit)
-    .offset((filter.page - 1) * filter.limit)
-    .execute()
-  const items = rows.map(({ username, email, createdAt, details, ...row }) => ({
-    ...row,
-    details: details === null ? null : parseJson(Details, details),
-    user: row.userId === null || username === null || email === null ? null : { id: row.userId, username, email },
-    timestamp: createdAt,
-  }))
-  return { items, total: Number(total) }
-}
-
-function matchingRows(q: Queries, filter: Filter) {
-  let query = q.selectFrom('auditLog')
-  if (filter.userId !== undefined) query = query.where('auditLog.userId', '=', filter.userId)
-  if (filter.resource !== undefined) query = query.where('auditLog.resource', '=', filter.resource)
-  if (filter.resourceId !== undefined) query = query.where('auditLog.resourceId', '=', filter.resourceId)
-  if (filter.requestId !== undefined) query = query.where('auditLog.requestId', '=', filter.requestId)
-  if (filter.from !== undefined) query = query.where('auditLog.createdAt', '>=', isoTime(Date.parse(filter.from)))
-  if (filter.to !== undefined) query = query.where('auditLog.createdAt', '<=', isoTime(Date.parse(filter.to)))
-  if (filter.action !== undefined) query = query.where(contains(sql.ref('audit_log.action'), containing(filter.action)))
-  return query
-}
+/** Those of api.md §8.27, and behind them what else a row says. */
+const COLUMNS: readonly ExportColumn<AuditRow>[] = [
+  { name: 'id', value: (row) => row.id },
+  { name: 'timestamp', value: (row) => row.createdAt },
+  { name: 'action', value: (row) => row.action },
+  { name: 'resource', value: (row) => row.resource },
+  { name: 'resourceId', value: (row) => row.resourceId },
+  { name: 'userId', value: (row) => row.userId },
+  { name: 'username', value: (row) => row.username },
+  { name: 'email', value: (row) => row.email },
+  { name: 'details', value: (row) => row.details },
+  { name: 'ipAddress', value: (row) => row.ipAddress },
+  { name: 'userAgent', value: (row) => row.userAgent },
+  { name: 'apiKeyId', value: (row) => row.apiKeyId },
+  { name: 'requestId', value: (row) => row.requestId },
+]

@@ -1,10 +1,9 @@
 import * as api from '../../shared/api/profile.ts'
 import { PanelError } from '../../shared/errors.ts'
 import { isForeignKeyViolation, type Tx } from '../core/db.ts'
-import { parseJson } from '../core/json.ts'
 import { type Route, route } from '../core/route.ts'
-import { PermissionList } from './credential-rows.ts'
 import type { SignInDeps } from './deps.ts'
+import { ensureAdminLeft } from './last-admin.ts'
 import { knownByPassword } from './two-factor.ts'
 
 /** So many servers are named in a refusal at most. */
@@ -17,10 +16,10 @@ export function accountDeletionRoutes(deps: SignInDeps): Route[] {
       const { id, email } = await knownByPassword(deps, context, body.currentPassword)
       await deps.db.write(async (tx) => {
         await ensureOwnsNothing(tx, id)
-        await ensureNotLastAdmin(tx, id)
         const entry = { action: 'auth.account_delete', resource: 'user', resourceId: id, details: { email } }
         await deps.audit.record(tx, context.actor, entry)
         const { username } = await removeUser(tx, id)
+        await ensureAdminLeft(tx)
         await deps.bus.append(tx, { type: 'user_deleted', data: { userId: id, email, username, deletedBy: id } })
         tx.onCommit(() => deps.credentials.changed())
       })
@@ -39,20 +38,6 @@ async function ensureOwnsNothing(tx: Tx, userId: string): Promise<void> {
     .limit(NAMED)
     .execute()
   if (ownedServers.length > 0) throw ownsServers({ ownedServers })
-}
-
-/** Refuses with LAST_ADMIN to take away the last account that may do everything and is not banned. */
-async function ensureNotLastAdmin(tx: Tx, userId: string): Promise<void> {
-  const rows = await tx.q
-    .selectFrom('userRole')
-    .innerJoin('role', 'role.id', 'userRole.roleId')
-    .innerJoin('user', 'user.id', 'userRole.userId')
-    .select(['userRole.userId', 'role.permissions', 'user.banned'])
-    .execute()
-  const admins = rows.filter(({ permissions }) => parseJson(PermissionList, permissions).includes('*'))
-  const isOne = admins.some((row) => row.userId === userId)
-  if (!isOne || admins.some((row) => row.userId !== userId && row.banned === 0)) return
-  throw new PanelError('LAST_ADMIN', 'You are the last administrator; make another one first')
 }
 
 async function removeUser(tx: Tx, userId: string): Promise<{ username: string }> {

@@ -4,6 +4,7 @@ import { newId } from '../../shared/ids.ts'
 import type { Clock, IsoTime } from '../../shared/time.ts'
 import type { Queries, Tx } from '../core/db.ts'
 import { parseJson } from '../core/json.ts'
+import { countRows, offsetOf } from '../core/paging.ts'
 import { formatToken, newSecret, sha256 } from '../core/secrets.ts'
 import { containing, contains } from '../core/text-search.ts'
 import { PermissionList } from './credential-rows.ts'
@@ -96,16 +97,9 @@ export async function listApiKeyRows(
       eb.or([contains(sql.ref('api_key.name'), pattern), contains(sql.ref('api_key.start'), pattern)]),
     )
   }
-  const { total } = await query
-    .clearSelect()
-    .select((eb) => eb.fn.countAll<number>().as('total'))
-    .executeTakeFirstOrThrow()
-  const rows = await query
-    .orderBy('apiKey.id', 'desc')
-    .limit(filter.limit)
-    .offset((filter.page - 1) * filter.limit)
-    .execute()
-  return { items: rows.map(shown), total: Number(total) }
+  const total = await countRows(q, query)
+  const rows = await query.orderBy('apiKey.id', 'desc').limit(filter.limit).offset(offsetOf(filter)).execute()
+  return { items: rows.map(shown), total }
 }
 
 function shownKeys(q: Queries) {

@@ -9,7 +9,7 @@ import type { Queries, Tx } from '../core/db.ts'
 import { type Context, callerOf, type Route, route } from '../core/route.ts'
 import { createApiKeyRow, findApiKey, listApiKeyRows, type ShownKey } from './api-key-rows.ts'
 import type { AccountDeps } from './deps.ts'
-import { ensureMayGrant, ensureMayGrantAll } from './grant-cap.ts'
+import { ensureMayGrant, ensureMayGrantAll, stillAllowed } from './grant-cap.ts'
 
 /** What the routes of API keys work with beside the rest; `usedNow` asks the limiter what a key has used of its window. */
 export interface ApiKeyDeps extends AccountDeps {
@@ -53,9 +53,9 @@ function writingRoutes(deps: ApiKeyDeps): Route[] {
       const caller = callerOf(context)
       const expiresAt = expiryOf(body, deps.clock.nowMs())
       return deps.db.write(async (tx) => {
-        const giver = await stillAllowed(deps, caller)
+        const giver = await stillAllowed(deps.credentials, caller)
         if (body.allPermissions) ensureMayGrantAll(giver)
-        else await ensureMayGrant(tx.q, giver, body.permissions)
+        else await ensureMayGrant(tx, giver, body.permissions)
         return create(deps, tx, context, { body, expiresAt })
       })
     }),
@@ -125,7 +125,7 @@ async function update(
   const after = { ...edited(before, body) }
   if (body.permissions !== undefined) {
     const had = before.allPermissions ? [] : before.permissions
-    await ensureMayGrant(tx.q, await stillAllowed(deps, caller), missingFrom(new Set(had), body.permissions))
+    await ensureMayGrant(tx, await stillAllowed(deps.credentials, caller), missingFrom(new Set(had), body.permissions))
   }
   const changed = changes(before, after)
   if (changed === undefined) return before
@@ -163,16 +163,6 @@ function edited(before: ShownKey, body: Input<typeof api.updateApiKey>['body']) 
     rateLimitMax: body.rateLimitMax ?? before.rateLimitMax,
     rateLimitTimeWindow: body.rateLimitTimeWindow ?? before.rateLimitTimeWindow,
   }
-}
-
-/**
- * The caller as he is now, inside the write: roles may have been taken from him since the request was admitted. A
- * revocation that is committed later ends the new key's rights with his.
- */
-async function stillAllowed(deps: AccountDeps, caller: Caller): Promise<Caller> {
-  const current = await deps.credentials.recheck(caller)
-  if (typeof current !== 'string') return current
-  throw new PanelError('UNAUTHENTICATED', 'The credential is no longer valid')
 }
 
 async function readable(q: Queries, caller: Caller, keyId: string): Promise<ShownKey> {

@@ -14,7 +14,7 @@ export function avatarRoutes(deps: AccountDeps): Route[] {
   return [
     route(api.setAvatar, async ({ body }, context) => {
       const { userId } = wholeUser(context)
-      const limit = Math.min(api.AVATAR_MAX_BYTES, deps.settings.get('limits.fileTunnelMaxUploadMb') * MIB)
+      const limit = Math.min(api.AVATAR_MAX_BYTES, deps.settings.get('files.maxUploadMb') * MIB)
       const content = await collect(body.content, limit)
       const contentType = kindOf(content)
       if (contentType === undefined) throw fieldError('body.file', 'must be a JPEG, PNG, GIF or WebP picture')
@@ -58,7 +58,12 @@ async function record(
   { userId, details }: { userId: string; details: Record<string, unknown> },
 ): Promise<void> {
   await deps.audit.record(tx, actor, { action: 'user.avatar_update', resource: 'user', resourceId: userId, details })
-  const data = { userId, updatedBy: userId, change: 'avatar' }
+  const { username } = await tx.q
+    .selectFrom('user')
+    .select('username')
+    .where('id', '=', userId)
+    .executeTakeFirstOrThrow()
+  const data = { userId, username, updatedBy: userId, change: 'avatar' }
   await deps.bus.append(tx, { type: 'user_updated', data })
 }
 

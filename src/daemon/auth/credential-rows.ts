@@ -3,7 +3,8 @@ import type { IsoTime } from '../../shared/time.ts'
 import type { Caller } from '../core/caller.ts'
 import type { Queries } from '../core/db.ts'
 import { parseJson } from '../core/json.ts'
-import { intersection, isOwnerPermission, scoped } from './effective.ts'
+import { isRelational, scoped } from '../core/relations.ts'
+import { intersection } from './effective.ts'
 
 /** A list of permissions in a JSON column. */
 export const PermissionList = z.array(z.string())
@@ -16,8 +17,8 @@ export interface CredentialEntry {
   /** A session that slides. */
   readonly sliding: boolean
   readonly caller: Caller
-  /** Permissions of a key for single servers that count only while its user owns the server. */
-  readonly whileOwner: readonly string[]
+  /** Permissions of a key for single servers and nodes that count only while its user holds them beside his roles. */
+  readonly whileRelated: readonly string[]
 }
 
 /** The user's live panel-wide permissions: the union of his roles. */
@@ -55,7 +56,7 @@ export async function readSession(q: Queries, id: string): Promise<CredentialEnt
       expiresAt: row.expiresAt,
       rateLimit: null,
     },
-    whileOwner: [],
+    whileRelated: [],
   }
 }
 
@@ -86,20 +87,11 @@ export async function readApiKey(q: Queries, id: string): Promise<CredentialEntr
       expiresAt: row.expiresAt,
       rateLimit: row.rateLimitEnabled === 1 ? { max: row.rateLimitMax, windowMs: row.rateLimitTimeWindow } : null,
     },
-    whileOwner: [...(scope ?? [])].filter((text) => {
+    whileRelated: [...(scope ?? [])].filter((text) => {
       const part = scoped(text)
-      return part !== undefined && isOwnerPermission(part.permission) && !permissions.has(text)
+      return part !== undefined && isRelational(part.permission) && !permissions.has(text)
     }),
   }
-}
-
-/** Which of the scoped permissions the user holds now as the owner of their servers. */
-export async function ownedNow(q: Queries, userId: string, texts: readonly string[]): Promise<string[]> {
-  const ids = [...new Set(texts.flatMap((text) => scoped(text)?.id ?? []))]
-  if (ids.length === 0) return []
-  const rows = await q.selectFrom('server').select('id').where('ownerId', '=', userId).where('id', 'in', ids).execute()
-  const owned = new Set(rows.map((row) => row.id))
-  return texts.filter((text) => owned.has(scoped(text)?.id ?? ''))
 }
 
 function banOf(row: { banned: 0 | 1; banExpires: IsoTime | null }): CredentialEntry['ban'] {

@@ -2,8 +2,9 @@ import { type Clock, type IsoTime, isoTime, now } from '../../shared/time.ts'
 import type { Caller, Credentials, Refusal } from '../core/caller.ts'
 import type { Db } from '../core/db.ts'
 import type { Log } from '../core/log.ts'
+import { heldByRelation } from '../core/relations.ts'
 import { parseToken, secretMatches } from '../core/secrets.ts'
-import { type CredentialEntry, ownedNow, readApiKey, readSession } from './credential-rows.ts'
+import { type CredentialEntry, readApiKey, readSession } from './credential-rows.ts'
 
 /** A session that is kept lives this long after its last use. */
 export const SLIDING_SESSION_MS = 7 * 86_400_000
@@ -23,8 +24,8 @@ export interface LiveCredentials extends Credentials {
 }
 
 /**
- * Credentials over the database. Rows are remembered until `changed()`; expiry, bans with an end and ownership of
- * servers are judged at each use. Uses of keys are counted in memory and written every few seconds.
+ * Credentials over the database. Rows are remembered until `changed()`; expiry, bans with an end, and what a user
+ * holds beside his roles are judged at each use. Uses of keys are counted in memory and written every few seconds.
  */
 export function createCredentials(deps: { db: Db; clock: Clock; log?: Log }): LiveCredentials {
   return new CredentialCache(deps)
@@ -134,9 +135,9 @@ class CredentialCache implements LiveCredentials {
     if (!entry.enabled) return 'unknown'
     if (ban !== null && (ban.expires === null || ban.expires > stamp)) return 'unknown'
     if (caller.expiresAt !== null && caller.expiresAt <= stamp) return 'expired'
-    if (entry.whileOwner.length === 0) return caller
-    const owned = await ownedNow(this.#db.read, caller.userId, entry.whileOwner)
-    return { ...caller, permissions: new Set([...caller.permissions, ...owned]) }
+    if (entry.whileRelated.length === 0) return caller
+    const held = await heldByRelation({ q: this.#db.read, now: stamp }, caller.userId, entry.whileRelated)
+    return { ...caller, permissions: new Set([...caller.permissions, ...held]) }
   }
 
   #renewed(entry: CredentialEntry, caller: Caller): Caller {

@@ -1,6 +1,4 @@
-import { grants, missingFrom, OWNER_PERMISSIONS, type Permission } from '../../shared/permissions.ts'
-
-const ownable: ReadonlySet<string> = new Set(OWNER_PERMISSIONS)
+import { grants, missingFrom, type Permission } from '../../shared/permissions.ts'
 
 /**
  * What two sets grant both: each permission of the one that the other covers. A broad permission met by a scoped one
@@ -8,18 +6,6 @@ const ownable: ReadonlySet<string> = new Set(OWNER_PERMISSIONS)
  */
 export function intersection(left: ReadonlySet<string>, right: ReadonlySet<string>): Set<string> {
   return new Set([...covered(left, right), ...covered(right, left)])
-}
-
-/** A permission for one resource in its parts; `undefined` for one that is panel-wide. */
-export function scoped(text: string): { permission: Permission; id: string } | undefined {
-  const at = text.indexOf(':')
-  if (at < 0 || text.endsWith(':*')) return undefined
-  return { permission: text.slice(0, at) as Permission, id: text.slice(at + 1) } // callers pass what isGrantable accepted
-}
-
-/** Whether the owner of a server holds this on it. */
-export function isOwnerPermission(permission: Permission): boolean {
-  return ownable.has(permission)
 }
 
 /** Whether a key with this scope may do that on the resource; `null`: whatever its user may. */

@@ -3,6 +3,7 @@ import { newId } from '../../shared/ids.ts'
 import { DEFAULT_ROLES } from '../../shared/permissions.ts'
 import type { Origin } from '../core/caller.ts'
 import type { Tx } from '../core/db.ts'
+import type { Settings } from '../core/settings.ts'
 import type { AccountDeps } from './deps.ts'
 import { isSetUp } from './setup-state.ts'
 
@@ -38,8 +39,7 @@ export async function createFirstAdmin(
   await insertUser(tx, { id: userId, email, username, passwordHash })
   await createRoles(tx, deps, userId)
   await deps.settings.set(tx, 'setup.completedAt', tx.now)
-  if (admin.panelName !== undefined) await deps.settings.set(tx, 'panel.name', admin.panelName)
-  if (admin.locale !== undefined) await deps.settings.set(tx, 'panel.locale', admin.locale)
+  await setUnlessFixed(tx, deps.settings, { 'panel.name': admin.panelName, 'panel.locale': admin.locale })
   const actor = { caller: undefined, origin: admin.origin, userId }
   await deps.audit.record(tx, actor, {
     action: 'setup.complete',
@@ -50,6 +50,18 @@ export async function createFirstAdmin(
   await deps.bus.append(tx, { type: 'user_created', data: { user: { id: userId, email, username }, createdBy: null } })
   tx.onCommit(() => deps.credentials.changed())
   return { userId }
+}
+
+/** What file or environment decide stays: the setup must not fail over it. */
+async function setUnlessFixed(
+  tx: Tx,
+  settings: Settings,
+  values: Readonly<Record<'panel.name' | 'panel.locale', string | undefined>>,
+): Promise<void> {
+  for (const key of ['panel.name', 'panel.locale'] as const) {
+    const value = values[key]
+    if (value !== undefined && settings.fixed(key) === undefined) await settings.set(tx, key, value)
+  }
 }
 
 /** A new row of `user`; the constraints of the table speak when name or address are taken. */

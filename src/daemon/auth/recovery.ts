@@ -60,10 +60,15 @@ function addressRoutes(deps: SignInDeps): Route[] {
     route(api.verifyEmail, async ({ query }, context) => {
       await deps.db.write(async (tx) => {
         const user = (await useToken(tx, query.token, 'verify')) ?? context.fail('TOKEN_INVALID', GONE)
-        await tx.q.updateTable('user').set({ emailVerified: 1, updatedAt: tx.now }).where('id', '=', user.id).execute()
+        const { username } = await tx.q
+          .updateTable('user')
+          .set({ emailVerified: 1, updatedAt: tx.now })
+          .where('id', '=', user.id)
+          .returning('username')
+          .executeTakeFirstOrThrow()
         const entry = { action: 'auth.email_verify', resource: 'user', resourceId: user.id }
         await deps.audit.record(tx, { ...context.actor, userId: user.id }, entry)
-        const data = { userId: user.id, updatedBy: user.id, change: 'email_verified' }
+        const data = { userId: user.id, username, updatedBy: user.id, change: 'email_verified' }
         await deps.bus.append(tx, { type: 'user_updated', data })
       })
       return { status: true }

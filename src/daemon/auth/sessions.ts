@@ -2,6 +2,7 @@ import { newId } from '../../shared/ids.ts'
 import { type Clock, isoTime } from '../../shared/time.ts'
 import type { Origin } from '../core/caller.ts'
 import type { Queries, Tx } from '../core/db.ts'
+import { countRows, offsetOf } from '../core/paging.ts'
 import { formatToken, newSecret, sha256 } from '../core/secrets.ts'
 import { SHORT_SESSION_MS, SLIDING_SESSION_MS } from './credentials.ts'
 
@@ -50,14 +51,14 @@ export async function listOwnSessions(q: Queries, filter: { userId: string; at: 
     .selectFrom('session')
     .where('userId', '=', filter.userId)
     .where('expiresAt', '>', isoTime(Date.parse(filter.at)))
-  const { total } = await own.select((eb) => eb.fn.countAll<number>().as('total')).executeTakeFirstOrThrow()
+  const total = await countRows(q, own)
   const rows = await own
     .select(['id', 'ipAddress', 'userAgent', 'createdAt', 'updatedAt', 'expiresAt'])
     .orderBy('id', 'desc')
     .limit(filter.limit)
-    .offset((filter.page - 1) * filter.limit)
+    .offset(offsetOf(filter))
     .execute()
-  return { rows, total: Number(total) }
+  return { rows, total }
 }
 
 /** Ends one session of the user; whether there was one. */

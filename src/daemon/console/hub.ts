@@ -5,12 +5,14 @@ import type { Bus } from '../core/bus.ts'
 import type { Db } from '../core/db.ts'
 import type { FrameOf } from '../core/gateway/handlers.ts'
 import type { Log } from '../core/log.ts'
+import type { Settings } from '../core/settings.ts'
 import type { SseConnection } from '../core/sse.ts'
 import { endWithServers } from './endings.ts'
 import { type ConsoleGateway, Feed } from './feed.ts'
+import { Pace } from './pace.ts'
 import { type Start, Viewer } from './viewer.ts'
 
-const ALL_RINGS_BYTES = 64 * 1024 * 1024
+const MIB = 1024 * 1024
 const LINGER_MS = 30_000
 
 /** What the consoles need; the gateway is made after them. */
@@ -20,6 +22,7 @@ export interface ConsoleDeps {
   readonly log: Log
   readonly db: Db
   readonly bus: Bus
+  readonly settings: Settings
 }
 
 /** Makes the hub; streams of servers that are suspended or deleted meanwhile are ended with the reason. */
@@ -54,8 +57,12 @@ export class Console {
   ): Promise<void> {
     const watched = this.#open(server.id, server.nodeId)
     const { feed } = watched
-    const { clock, log } = this.#deps
-    const viewer = new Viewer({ feed, connection, clock, log })
+    const { clock, log, settings } = this.#deps
+    const pace = new Pace(clock, () => ({
+      lines: settings.get('console.outputLinesPerSecond'),
+      bytes: settings.get('console.outputBytesPerSecond'),
+    }))
+    const viewer = new Viewer({ feed, connection, clock, log, pace })
     watched.viewers.set(viewer, connection)
     try {
       await viewer.run(start)
@@ -161,10 +168,11 @@ export class Console {
       this.#watched.delete(grown.serverId)
       this.#watched.set(grown.serverId, entry)
     }
+    const most = this.#deps.settings.get('console.bufferMb') * MIB
     let bytes = 0
     for (const { feed } of this.#watched.values()) bytes += feed.ring.bytes
     for (const { feed } of this.#watched.values()) {
-      if (bytes <= ALL_RINGS_BYTES || feed === grown) return
+      if (bytes <= most || feed === grown) return
       bytes -= feed.ring.bytes
       feed.ring.clear()
     }

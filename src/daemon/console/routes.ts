@@ -58,34 +58,39 @@ export function consoleRoutes(deps: RouteDeps): Route[] {
     }),
   ]
 
-  /** Resolves when the game has the line. What may have reached it is audited, also when the answer did not come back. */
+  /**
+   * Resolves when the game has the line. The audit row comes first, so that no line reaches a game without one, whatever
+   * ends meanwhile; a line that did not get there, or of which nobody can say, gets a second row with that outcome.
+   */
   async function typeLine(
     { gateway, audit }: RouteDeps,
     row: ServerRow,
     text: string,
     { actor }: Pick<Context, 'actor'>,
   ) {
-    const record = (outcome: 'sent' | 'unknown'): Promise<void> =>
+    const command = { command: text.slice(0, AUDIT_CHARS), length: text.length }
+    const record = (details: Readonly<Record<string, unknown>>): Promise<void> =>
       db.write((tx) =>
         audit.record(tx, actor, {
           action: 'server.console_command',
           resource: 'server',
           resourceId: row.id,
-          details: { command: text.slice(0, AUDIT_CHARS), length: text.length, outcome },
+          details,
         }),
       )
+    await record(command)
     try {
       await gateway.request(row.nodeId, { op: 'console.input', serverId: row.id, lines: [text] })
     } catch (error) {
-      if (error instanceof PanelError && error.code === 'AGENT_TIMEOUT') await record('unknown')
       const agentCode = agentCodeOf(error)
+      // Without a word from the node itself the line may have reached the game.
+      await record({ ...command, outcome: agentCode === undefined ? 'unknown' : 'refused' })
       if (agentCode !== 'NOT_RUNNING' && agentCode !== 'UNKNOWN_SERVER') throw error
       throw new PanelError('SERVER_INVALID_STATE', 'The server has ended meanwhile; nothing was typed', {
         meta: { currentStatus: statusOf(row), allowed: ['starting', 'running', 'stopping'] },
         cause: error,
       })
     }
-    await record('sent')
   }
 }
 

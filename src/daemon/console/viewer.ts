@@ -4,7 +4,8 @@ import type { Log } from '../core/log.ts'
 import type { SseConnection } from '../core/sse.ts'
 import { FETCH_LINES, type Feed, type LiveViewer } from './feed.ts'
 import { consoleFrame, lineId, type Position, type Resume } from './frames.ts'
-import { type Batch, batches, PAGE_BYTES } from './ring.ts'
+import type { Pace } from './pace.ts'
+import { type Batch, batches, PAGE_BYTES, type Page } from './ring.ts'
 
 /** Where a viewer begins: after a line that it has seen, or with the last ones. */
 export interface Start {
@@ -18,6 +19,7 @@ export interface ViewerDoors {
   readonly connection: SseConnection
   readonly clock: Clock
   readonly log: Log
+  readonly pace: Pace
 }
 
 const MOST_UNSENT = 256 * 1024
@@ -59,14 +61,13 @@ export class Viewer implements LiveViewer {
   }
 
   offer(batch: Batch): boolean {
-    const { connection } = this.#doors
-    const fits = connection.unsentBytes + batch.bytes.length <= MOST_UNSENT
+    const { connection, pace } = this.#doors
+    const fits = connection.unsentBytes + batch.bytes.length <= MOST_UNSENT && pace.waitMs() === 0
     if (batch.from !== this.#cursor + 1 || !fits) {
       this.#left()
       return false
     }
-    connection.write(batch.bytes)
-    this.#cursor = batch.to
+    this.#write(batch)
     return true
   }
 
@@ -171,8 +172,7 @@ export class Viewer implements LiveViewer {
     const { feed, connection } = this.#doors
     const page = feed.page(this.#cursor)
     if (page !== undefined) {
-      connection.write(page.bytes)
-      this.#cursor = page.to
+      this.#write(page)
       return
     }
     const result = await this.#fetch(FETCH_LINES)
@@ -192,10 +192,16 @@ export class Viewer implements LiveViewer {
     const { feed, connection } = this.#doors
     const news = lines.filter(([seq]) => seq > this.#cursor)
     for (const page of batches(news, (line) => consoleFrame(feed.serverId, epoch, line))) {
-      connection.write(page.bytes)
-      this.#cursor = page.to
+      this.#write(page)
       if (connection.unsentBytes > MOST_UNSENT - PAGE_BYTES) return
     }
+  }
+
+  #write({ bytes, to }: Page): void {
+    const { connection, pace } = this.#doors
+    pace.spend(to - this.#cursor, bytes.length)
+    connection.write(bytes)
+    this.#cursor = to
   }
 
   /** A page after the cursor; `undefined` when it cannot be had now, after a wait for something to change. */
@@ -218,7 +224,8 @@ export class Viewer implements LiveViewer {
 
   /** Resolves when there is room for a page. Ends the connection when nothing was taken for five minutes. */
   async #room(): Promise<void> {
-    const { connection, clock, feed, log } = this.#doors
+    const { connection, clock, feed, log, pace } = this.#doors
+    while (pace.waitMs() > 0 && !this.#over()) await clock.sleep(pace.waitMs(), connection.closed)
     while (connection.unsentBytes > MOST_UNSENT - PAGE_BYTES && !this.#over()) {
       const before = connection.unsentBytes
       const taken = new AbortController()

@@ -1,8 +1,10 @@
 import { newId } from '../../shared/ids.ts'
 import type { Clock } from '../../shared/time.ts'
+import { appendAudit } from './audit-chain.ts'
 import type { Bus } from './bus.ts'
 import type { Caller, Origin } from './caller.ts'
 import type { Tx } from './db.ts'
+import { maskSecrets } from './masking.ts'
 
 /** What was done to what. `details` must not carry secrets; names that look like secrets are masked all the same. */
 export interface AuditEntry {
@@ -19,12 +21,10 @@ export interface Actor {
   readonly userId?: string
 }
 
-/** The audit log: one row per change, in the transaction of the change. */
+/** The audit log: one row per change, in the transaction of the change, each chained to the one before. */
 export interface Audit {
   record(tx: Tx, actor: Actor, entry: AuditEntry): Promise<void>
 }
-
-const SECRET_NAME = /password|secret|token|apikey|api_key|privatekey|credential/i
 
 /** The audit log over its table; each row is announced as `audit_log_created`. */
 export function createAudit(bus: Bus, clock: Clock): Audit {
@@ -43,7 +43,7 @@ export function createAudit(bus: Bus, clock: Clock): Audit {
         requestId: origin?.requestId ?? null,
         createdAt: tx.now,
       }
-      await tx.q.insertInto('auditLog').values(row).execute()
+      await appendAudit(tx, row)
       const { id, action, resource, resourceId } = row
       await bus.append(tx, {
         type: 'audit_log_created',
@@ -61,15 +61,4 @@ export function changes(
   const changed = Object.keys(after).filter((key) => JSON.stringify(before[key]) !== JSON.stringify(after[key]))
   if (changed.length === 0) return undefined
   return Object.fromEntries(changed.map((key) => [key, { before: before[key] ?? null, after: after[key] ?? null }]))
-}
-
-function maskSecrets(value: unknown, depth = 0): unknown {
-  if (typeof value !== 'object' || value === null || depth > 8) return value
-  if (Array.isArray(value)) return value.map((item) => maskSecrets(item, depth + 1))
-  return Object.fromEntries(
-    Object.entries(value).map(([key, item]) => [
-      key,
-      SECRET_NAME.test(key) ? '********' : maskSecrets(item, depth + 1),
-    ]),
-  )
 }

@@ -1,11 +1,12 @@
 import { AsyncLocalStorage } from 'node:async_hooks'
-import { CamelCasePlugin, type CompiledQuery, Kysely } from 'kysely'
+import type { CompiledQuery, Kysely } from 'kysely'
 import { PanelError } from '../../shared/errors.ts'
 import { type Clock, type IsoTime, now } from '../../shared/time.ts'
 import type { Schema } from './schema.ts'
 import { Connection } from './sqlite/connection.ts'
-import { type ConnectionSource, sqliteDialect } from './sqlite/dialect.ts'
+import { storageFailure } from './sqlite/failures.ts'
 import { leaseOf } from './sqlite/lease.ts'
+import { queriesOver } from './sqlite/queries.ts'
 
 /** Where queries go: the readers outside a transaction, the writer inside one. */
 export type Queries = Kysely<Schema>
@@ -47,7 +48,7 @@ export function prepared<O>(
   const never = async (): Promise<never> => {
     throw new Error('this instance only makes SQL')
   }
-  const query = build(kysely({ acquire: never, release: () => undefined }), ID_PLACE).compile()
+  const query = build(queriesOver({ acquire: never, release: () => undefined }), ID_PLACE).compile()
   return async (q, id) => {
     const parameters = query.parameters.map((value) => (value === ID_PLACE ? id : value))
     return (await q.executeQuery<O>({ ...query, parameters })).rows
@@ -68,6 +69,17 @@ interface Job {
   readonly hooks: (() => void)[]
 }
 
+/** How a job of a group is undone alone. */
+interface Points {
+  readonly before: readonly string[]
+  readonly after: readonly string[]
+  readonly undo: string
+}
+
+const AMONG_OTHERS: Points = { before: ['SAVEPOINT job'], after: ['RELEASE job'], undo: 'ROLLBACK TO job; RELEASE job' }
+/** The transaction is its own: what is undone is begun anew, for the commit. */
+const ALONE: Points = { before: [], after: [], undo: 'ROLLBACK; BEGIN IMMEDIATE' }
+
 /** Opens (or creates) the database at `file`. The schema is not touched: see migrations.ts. */
 export async function openDb(file: string, clock: Clock): Promise<Db> {
   const writer = await Connection.open(file, 'create')
@@ -76,7 +88,7 @@ export async function openDb(file: string, clock: Clock): Promise<Db> {
     'PRAGMA synchronous = FULL; PRAGMA foreign_keys = ON; PRAGMA busy_timeout = 5000; PRAGMA temp_store = MEMORY',
   )
   const readers = await ReaderPool.open(file)
-  const read = kysely({ acquire: () => readers.acquire(), release: (connection) => readers.release(connection) })
+  const read = queriesOver({ acquire: () => readers.acquire(), release: (connection) => readers.release(connection) })
   const queue = new WriteQueue(writer, clock)
   return {
     read,
@@ -86,14 +98,11 @@ export async function openDb(file: string, clock: Clock): Promise<Db> {
     close: async () => {
       await queue.end()
       await readers.close()
-      await writer.exec('PRAGMA optimize; PRAGMA wal_checkpoint(TRUNCATE)')
+      // On a full disk the log cannot be brought into the file; it stays beside it and is read at the next start.
+      await writer.exec('PRAGMA optimize; PRAGMA wal_checkpoint(TRUNCATE)').catch(() => undefined)
       await writer.close()
     },
   }
-}
-
-function kysely(source: ConnectionSource): Queries {
-  return new Kysely<Schema>({ dialect: sqliteDialect(source), plugins: [new CamelCasePlugin()] })
 }
 
 class ReaderPool {
@@ -138,6 +147,7 @@ class WriteQueue {
   readonly #jobs: Job[] = []
   readonly #inside = new AsyncLocalStorage<true>()
   readonly #firsts = new AsyncLocalStorage<{ run: ((tx: Tx) => Promise<void>) | undefined }>()
+  #scopes = 0
   #draining: Promise<void> | undefined
   #ended = false
 
@@ -160,7 +170,7 @@ class WriteQueue {
           result = { value: await work(tx) }
         },
         settle: (failure) => {
-          if (result === undefined || failure !== undefined) return reject(toPanelError(failure))
+          if (result === undefined || failure !== undefined) return reject(storageFailure(failure))
           if (firsts !== undefined) firsts.run = undefined
           resolve(result.value)
         },
@@ -169,8 +179,14 @@ class WriteQueue {
     })
   }
 
-  withFirst<T>(first: (tx: Tx) => Promise<void>, scope: () => Promise<T>): Promise<T> {
-    return this.#firsts.run({ run: first }, scope)
+  async withFirst<T>(first: (tx: Tx) => Promise<void>, scope: () => Promise<T>): Promise<T> {
+    this.#scopes += 1
+    try {
+      return await this.#firsts.run({ run: first }, scope)
+    } finally {
+      this.#scopes -= 1
+      if (this.#scopes === 0) this.#firsts.disable() // as in #drain
+    }
   }
 
   /** Runs `work` on the writer outside any transaction, between two groups. */
@@ -190,6 +206,7 @@ class WriteQueue {
   async #drain(): Promise<void> {
     await Promise.resolve() // so that calls of the same turn share a commit
     while (this.#jobs.length > 0) await this.#group(this.#jobs.splice(0, GROUP))
+    this.#inside.disable() // while a storage is in use, Node runs hooks of its own at every promise of the daemon
     this.#draining = undefined
   }
 
@@ -202,10 +219,16 @@ class WriteQueue {
       for (const job of jobs) job.settle(error)
       return
     }
-    for (const job of jobs) {
-      const failure = await this.#one(job, stamp)
+    const points = jobs.length === 1 ? ALONE : AMONG_OTHERS
+    for (const [place, job] of jobs.entries()) {
+      const failure = await this.#one(job, stamp, points)
       if (failure === undefined) done.push(job)
       else job.settle(failure.error)
+      if (failure?.endedAll !== true) continue
+      // Nothing of this group is stored. What has not begun must not write outside a transaction: it gets a new one.
+      for (const undone of done) undone.settle(failure.error)
+      this.#jobs.unshift(...jobs.slice(place + 1))
+      return
     }
     try {
       await this.#writer.run('COMMIT')
@@ -220,16 +243,17 @@ class WriteQueue {
     }
   }
 
-  async #one(job: Job, stamp: IsoTime): Promise<{ error: unknown } | undefined> {
+  /** `endedAll`: the failure, such as a full disk, has ended the transaction of the whole group. */
+  async #one(job: Job, stamp: IsoTime, points: Points): Promise<{ error: unknown; endedAll: boolean } | undefined> {
     const lease = leaseOf(this.#writer)
     const tx: Tx = {
-      q: kysely(lease.source),
+      q: queriesOver(lease.source),
       now: stamp,
       onCommit: (hook) => job.hooks.push(hook),
     }
     const late = new AbortController()
     try {
-      await this.#writer.run('SAVEPOINT job')
+      for (const sql of points.before) await this.#writer.run(sql)
       await Promise.race([
         this.#inside.run(true, () => job.run(tx)),
         this.#clock.sleep(DEADLINE_MS, late.signal).then(() => {
@@ -237,33 +261,26 @@ class WriteQueue {
         }),
       ])
       await lease.end()
-      await this.#writer.run('RELEASE job')
+      for (const sql of points.after) await this.#writer.run(sql)
       return undefined
     } catch (error) {
       await lease.end()
-      // When the failure has ended the whole transaction there is no savepoint left, and the commit below fails for all.
-      await this.#writer.exec('ROLLBACK TO job; RELEASE job').catch(() => undefined)
-      return { error }
+      return { error, endedAll: !(await this.#undo(points)) }
     } finally {
       late.abort()
     }
   }
-}
 
-/** Tells a full disk and a broken file from bugs; the daemon stays up and says what is wrong. */
-function toPanelError(error: unknown): unknown {
-  if (!(error instanceof Error) || !('code' in error)) return error
-  if (error.code === 'SQLITE_FULL') {
-    return new PanelError('INSUFFICIENT_SPACE', "The disk of the panel's database is full; free some space", {
-      cause: error,
-    })
+  /** Undoes the job alone; false when there was no savepoint left, and with it nothing of the whole group. */
+  async #undo({ undo }: Points): Promise<boolean> {
+    try {
+      await this.#writer.exec(undo)
+      return true
+    } catch {
+      await this.#writer.exec('ROLLBACK').catch(() => undefined) // mostly there is nothing left to roll back
+      return false
+    }
   }
-  if (error.code === 'SQLITE_IOERR' || error.code === 'SQLITE_BUSY' || error.code === 'SQLITE_READONLY') {
-    return new PanelError('DATABASE_UNAVAILABLE', "The panel's database cannot be written now; see the daemon's log", {
-      cause: error,
-    })
-  }
-  return error
 }
 
 /** The `table.column` list of a UNIQUE constraint that the error reports, as in `location.name`; else undefined. */

@@ -2,7 +2,7 @@ import type { FastifyReply, FastifyRequest } from 'fastify'
 import type { Endpoint, StreamEndpoint } from '../../shared/contract.ts'
 import { type ErrorCode, PanelError } from '../../shared/errors.ts'
 import type { Caller, Credentials } from './caller.ts'
-import type { RateLimits } from './rate-limits.ts'
+import { kindOfPath, type RateLimits } from './rate-limits.ts'
 
 /** The name of the session cookie. */
 export const SESSION_COOKIE = 'panel_session'
@@ -26,16 +26,20 @@ export function createCallers(credentials: Credentials, limits: RateLimits): Cal
       const isAuth = endpoint.tag === 'Auth' || endpoint.tag === 'Setup'
       const { token, byCookie } = tokenOf(request)
       if (token === undefined || endpoint.access === 'public') {
-        await limits.address(request, reply, isAuth && endpoint.access === 'public')
+        await limits.address(
+          request,
+          reply,
+          isAuth && endpoint.access === 'public' ? 'auth' : kindOfPath(endpoint.path),
+        )
         return undefined
       }
       const caller = await credentials.resolve(token)
       if (typeof caller === 'string') {
-        await limits.address(request, reply, true)
+        await limits.address(request, reply, 'auth')
         throw refused(caller)
       }
       if (byCookie && request.method !== 'GET') refuseForeignOrigin(request)
-      await limits.caller(request, reply, caller)
+      await limits.caller(request, reply, { caller, kind: kindOfPath(endpoint.path) })
       return caller
     },
     optional: async (request) => {

@@ -31,7 +31,9 @@ export function toPanelError(error: unknown): PanelError {
   if (code === 'FST_ERR_CTP_BODY_TOO_LARGE') {
     return new PanelError('PAYLOAD_TOO_LARGE', 'The body is larger than this endpoint takes', { cause: error })
   }
-  if (error instanceof SyntaxError || (typeof code === 'string' && code.startsWith('FST_ERR_CTP'))) {
+  // A SyntaxError without a status comes from a handler and is a bug of ours, not the caller's JSON.
+  const isBadJson = error instanceof SyntaxError && 'statusCode' in error && error.statusCode === 400
+  if (isBadJson || (typeof code === 'string' && code.startsWith('FST_ERR_CTP'))) {
     return new PanelError('VALIDATION_ERROR', 'The body is not valid JSON; send content-type application/json', {
       details: [{ field: 'body', message: 'must be JSON' }],
       cause: error,

@@ -2,7 +2,7 @@ import { z } from 'zod'
 import { isDeclared } from '../../shared/contract.ts'
 import { PanelError } from '../../shared/errors.ts'
 import type { StreamError } from '../../shared/events.ts'
-import type { IsoTime } from '../../shared/time.ts'
+import { type IsoTime, now } from '../../shared/time.ts'
 import type { Caller } from './caller.ts'
 import type { Door } from './http.ts'
 import { parsePart } from './http-errors.ts'
@@ -108,6 +108,8 @@ function addStream(door: Door, { stream, handle }: StreamRoute, limits: StreamLi
     } catch (error) {
       if (entry === undefined) throw error
       request.log.error({ err: error, requestId: request.id, endpoint: stream.id }, 'stream failed')
+      const about = { component: 'streams', requestId: request.id, userId: caller.userId }
+      deps.systemErrors?.capture(error, { ...about, metadata: { endpoint: stream.id } })
       entry.connection.fail('internal')
     } finally {
       release()
@@ -143,7 +145,7 @@ async function recheck(
   if (present === 'unknown') connection.fail('auth_failed', { code: 'UNAUTHENTICATED' })
   if (typeof present === 'string') return null
   try {
-    await permit(deps.db.read, access, present, params)
+    await permit({ q: deps.db.read, now: now(deps.clock) }, access, present, params)
   } catch (error) {
     if (!(error instanceof PanelError)) throw error
     connection.fail('permission_denied', { code: 'PERMISSION_DENIED' })

@@ -1,4 +1,3 @@
-import type { IncomingMessage } from 'node:http'
 import cookie from '@fastify/cookie'
 import multipart from '@fastify/multipart'
 import rateLimit from '@fastify/rate-limit'
@@ -14,11 +13,10 @@ import Fastify, {
 import { z } from 'zod'
 import { type Endpoint, isDeclared, type StreamEndpoint } from '../../shared/contract.ts'
 import { ERRORS, PanelError } from '../../shared/errors.ts'
-import { newIdSuffix } from '../../shared/ids.ts'
-import type { Clock } from '../../shared/time.ts'
+import { type Clock, now } from '../../shared/time.ts'
 import type { Caller, Credentials } from './caller.ts'
 import type { Db } from './db.ts'
-import { answer, send, sendRaw } from './http-answers.ts'
+import { answering, send, sendRaw } from './http-answers.ts'
 import { createCallers } from './http-callers.ts'
 import { createContexts, type SentCookie, sendCookie } from './http-context.ts'
 import { errorBody, parsePart, sendError, toPanelError } from './http-errors.ts'
@@ -28,8 +26,10 @@ import type { Log } from './log.ts'
 import type { Metrics } from './metrics.ts'
 import { permit, permitServer } from './permit.ts'
 import { createRateLimits, type RateLimits } from './rate-limits.ts'
+import { requestIds } from './request-ids.ts'
 import type { Context, Route } from './route.ts'
 import type { Settings } from './settings.ts'
+import type { SystemErrors } from './system-errors.ts'
 
 /** What the HTTP door is made of. */
 export interface HttpDeps {
@@ -44,6 +44,8 @@ export interface HttpDeps {
   readonly stopping: AbortSignal
   /** Addresses of proxies whose forwarded headers count. */
   readonly trustedProxies: readonly string[]
+  /** Where bugs are written down, beside the log. */
+  readonly systemErrors?: Pick<SystemErrors, 'capture'>
   readonly tls: { readonly cert: string; readonly key: string } | undefined
 }
 
@@ -66,7 +68,9 @@ export async function createDoor(deps: HttpDeps): Promise<Door> {
     loggerInstance: logger,
     logController: new LogController({ disableRequestLogging: true }),
     trustProxy: deps.trustedProxies.length > 0 ? [...deps.trustedProxies] : false,
-    genReqId: (request: IncomingMessage) => requestId(request.headers['x-request-id'], deps.clock),
+    // A logger of each request's own costs more than most requests; its id is a field of what is logged.
+    childLoggerFactory: (parent: FastifyBaseLogger) => parent,
+    genReqId: requestIds(deps.clock),
     forceCloseConnections: 'idle',
     routerOptions: { maxParamLength: 200 },
     // A URL that cannot be decoded is refused before any route or hook, so the header is set here.
@@ -81,11 +85,12 @@ export async function createDoor(deps: HttpDeps): Promise<Door> {
   const contexts = createContexts({ ...deps, callers })
   const known = new WeakMap<FastifyRequest, Caller | undefined>()
   readEmptyBodies(app)
-  app.addHook('onSend', async (request, reply) => {
+  app.addHook('onSend', (request, reply, _, done) => {
     reply
       .header('x-request-id', request.id)
       .header('x-content-type-options', 'nosniff')
       .header('cache-control', 'no-store')
+    done()
   })
   app.setNotFoundHandler((request, reply) =>
     sendError(
@@ -96,8 +101,13 @@ export async function createDoor(deps: HttpDeps): Promise<Door> {
   )
   app.setErrorHandler((error, request, reply) => {
     const failure = toPanelError(error)
-    if (failure.code === 'INTERNAL_ERROR')
-      request.log.error({ err: failure.cause ?? failure, requestId: request.id }, 'request failed')
+    if (failure.code === 'INTERNAL_ERROR') {
+      const { id: requestId, method, routeOptions } = request
+      request.log.error({ err: failure.cause ?? failure, requestId }, 'request failed')
+      const userId = known.get(request)?.userId
+      const metadata = { method, path: routeOptions.url }
+      deps.systemErrors?.capture(failure.cause ?? failure, { component: 'http', requestId, userId, metadata })
+    }
     return sendError(reply, failure, request.id)
   })
   return {
@@ -109,7 +119,7 @@ export async function createDoor(deps: HttpDeps): Promise<Door> {
       const caller = await callers.identify(endpoint, request, reply)
       known.set(request, caller)
       const params = request.params as Record<string, string> // find-my-way gives exactly this
-      await permit(deps.db.read, endpoint.access, caller, params)
+      await permit({ q: deps.db.read, now: now(deps.clock) }, endpoint.access, caller, params)
     },
     context: (_, request, reply) => contexts.of(known.get(request), request, reply),
     cookiesOf: (request) => contexts.cookiesOf(request),
@@ -121,13 +131,14 @@ export function addRoute(door: Door, route: Route): void {
   const { app, deps } = door
   const { endpoint } = route
   const params = z.object(endpoint.params)
+  const answer = answering(route)
   const counter = (status: number): void => deps.metrics.requests.inc({ endpoint: endpoint.id, status: String(status) })
   const definition: RouteOptions = {
     method: endpoint.method,
     url: endpoint.path,
     bodyLimit: endpoint.bodyLimit,
     onRequest: door.admit(endpoint),
-    onResponse: async (request, reply) => {
+    onResponse: (request, reply, done) => {
       counter(reply.statusCode)
       deps.metrics.duration.observe({ endpoint: endpoint.id }, reply.elapsedTime / 1000)
       const fields = {
@@ -137,9 +148,10 @@ export function addRoute(door: Door, route: Route): void {
         durationMs: Math.round(reply.elapsedTime),
       }
       request.log.debug(fields, 'request answered')
+      done()
     },
     handler: (request, reply) => {
-      const served = { ...route, params, request, reply }
+      const served = { ...route, params, answer, request, reply }
       if (endpoint.accepts === 'json') return serve(door, { ...served, body: request.body ?? undefined })
       return withUpload(request, endpoint.bodyLimit, (body) => serve(door, { ...served, body }))
     },
@@ -156,6 +168,7 @@ export function addRoute(door: Door, route: Route): void {
 /** A request at its route, its body read. */
 interface Served extends Route {
   readonly params: z.ZodType
+  readonly answer: ReturnType<typeof answering>
   readonly request: FastifyRequest
   readonly reply: FastifyReply
   readonly body: unknown
@@ -171,9 +184,9 @@ async function serve(door: Door, served: Served): Promise<FastifyReply> {
     body: isDeclared(endpoint.body) ? parsePart('body', endpoint.body, body) : undefined,
   }
   await permitByBody(deps, endpoint, context.caller, input)
-  if (endpoint.answers !== 'data') return sendRaw(reply, endpoint, await handle(input as never, context)) // as in answer()
+  if (endpoint.answers !== 'data') return sendRaw(reply, endpoint, await handle(input as never, context)) // as in answering()
   const work = async (): Promise<SentAnswer> => {
-    const { status, payload } = await answer(endpoint, handle, input, context)
+    const { status, payload } = await served.answer(input, context)
     return { status, payload, cookies: door.cookiesOf(request) }
   }
   const key = request.headers['idempotency-key']
@@ -206,11 +219,8 @@ async function permitByBody(
 ): Promise<void> {
   if (typeof endpoint.access === 'string' || !('serverByBody' in endpoint.access) || caller === undefined) return
   const { serverId } = input.params as { serverId: string } // every serverByBody path has :serverId
-  await permitServer(deps.db.read, caller, serverId, endpoint.access.serverByBody.exact(input.body))
-}
-
-function requestId(given: string | string[] | undefined, clock: Clock): string {
-  return typeof given === 'string' && /^[A-Za-z0-9._-]{1,64}$/.test(given) ? given : newIdSuffix(clock)
+  const place = { q: deps.db.read, now: now(deps.clock) }
+  await permitServer(place, caller, serverId, endpoint.access.serverByBody.exact(input.body))
 }
 
 /** An empty body counts as none, whatever its content type says. */

@@ -22,7 +22,7 @@ export interface Attempt {
 /** An answer as it goes on the wire. */
 export interface SentAnswer {
   readonly status: number
-  readonly payload: string
+  readonly payload: string | Buffer
   /** What the answer set in the browser; a repetition sets it again. */
   readonly cookies: readonly SentCookie[]
 }
@@ -99,8 +99,9 @@ async function once(
   }
   const keep = async (answer: SentAnswer): Promise<void> => {
     if (!written) return
-    const { status, payload, cookies } = answer
-    const sealed = { response: sealBy(attempt.key, JSON.stringify({ payload, cookies })), status }
+    const { status, cookies } = answer
+    const kept: z.input<typeof Kept> = { payload: answer.payload.toString(), cookies: [...cookies] }
+    const sealed = { response: sealBy(attempt.key, JSON.stringify(kept)), status }
     await db.write(async (tx) => {
       await tx.q.updateTable('idempotency').set(sealed).where('id', '=', id).execute()
     })

@@ -1,7 +1,9 @@
-import { copyFile, mkdir, readdir, rm } from 'node:fs/promises'
+import { mkdir, open, readdir, rename, rm } from 'node:fs/promises'
 import { dirname, join } from 'node:path'
 import { firstSchema } from './migrations/0001-first-schema.ts'
-import { selfService } from './migrations/0002-self-service.ts'
+import { access } from './migrations/0002-access.ts'
+import { records } from './migrations/0003-records.ts'
+import { selfService } from './migrations/0004-self-service.ts'
 import { Connection } from './sqlite/connection.ts'
 
 /** One step of the schema: a script that takes version `id` - 1 to `id`. Steps are never edited once released. */
@@ -12,7 +14,7 @@ export interface Migration {
 }
 
 /** All steps in order. */
-export const MIGRATIONS: readonly Migration[] = [firstSchema, selfService]
+export const MIGRATIONS: readonly Migration[] = [firstSchema, access, records, selfService]
 
 /** The newest version that this program knows. */
 export const SCHEMA_VERSION = MIGRATIONS.length
@@ -20,15 +22,16 @@ export const SCHEMA_VERSION = MIGRATIONS.length
 /** The database was written by a newer program; this one must not touch it. */
 export class NewerDatabaseError extends Error {
   override readonly name = 'NewerDatabaseError'
-  constructor(file: string, version: number) {
+  constructor(file: string, version: number, known: number) {
     super(
-      `the database ${file} has schema version ${version}, this panel knows versions up to ${SCHEMA_VERSION}: ` +
+      `the database ${file} has schema version ${version}, this panel knows versions up to ${known}: ` +
         'start the newer panel, or restore the snapshot that its upgrade made',
     )
   }
 }
 
 const SNAPSHOTS_KEPT = 5
+const UNFINISHED = '.unfinished'
 
 /**
  * Brings the database at `file` to the newest schema, each step in one transaction together with its version number
@@ -43,7 +46,7 @@ export async function migrate(
   try {
     const [row] = await connection.all('PRAGMA user_version')
     const from = Number(row?.['user_version'] ?? 0)
-    if (from > migrations.length) throw new NewerDatabaseError(file, from)
+    if (from > migrations.length) throw new NewerDatabaseError(file, from, migrations.length)
     if (from === migrations.length) return { from, to: from, snapshot: undefined }
     const snapshot = from === 0 ? undefined : await takeSnapshot(connection, file, from)
     await connection.exec('PRAGMA journal_mode = WAL; PRAGMA synchronous = FULL')
@@ -69,13 +72,27 @@ async function apply(connection: Connection, migration: Migration): Promise<void
   }
 }
 
+/** A copy has its name only when all of it is on the disk: a killed or failed copying leaves none that looks whole. */
 async function takeSnapshot(connection: Connection, file: string, version: number): Promise<string> {
   const folder = join(dirname(file), 'snapshots')
   await mkdir(folder, { recursive: true, mode: 0o700 })
-  await connection.exec('PRAGMA wal_checkpoint(TRUNCATE)')
+  for (const name of await readdir(folder)) if (name.endsWith(UNFINISHED)) await rm(join(folder, name))
   const snapshot = join(folder, `before-v${version + 1}-${new Date().toISOString().replace(/[:.]/g, '-')}.db`)
-  await copyFile(file, snapshot)
+  await (await open(snapshot + UNFINISHED, 'w', 0o600)).close()
+  await connection.run('VACUUM INTO ?', [snapshot + UNFINISHED])
+  await sync(snapshot + UNFINISHED)
+  await rename(snapshot + UNFINISHED, snapshot)
+  await sync(folder)
   const all = (await readdir(folder)).filter((name) => name.startsWith('before-v')).sort()
   for (const old of all.slice(0, -SNAPSHOTS_KEPT)) await rm(join(folder, old))
   return snapshot
+}
+
+async function sync(path: string): Promise<void> {
+  const handle = await open(path, 'r')
+  try {
+    await handle.sync()
+  } finally {
+    await handle.close()
+  }
 }

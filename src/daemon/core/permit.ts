@@ -1,17 +1,22 @@
 import type { Access } from '../../shared/contract.ts'
 import { PanelError } from '../../shared/errors.ts'
-import { grants, OWNER_PERMISSIONS, type Permission } from '../../shared/permissions.ts'
+import { grants, NODE_VISIBILITY, OWNER_PERMISSIONS, type Permission } from '../../shared/permissions.ts'
+import type { IsoTime } from '../../shared/time.ts'
+import { constant } from './answer-json.ts'
 import type { Caller } from './caller.ts'
-import type { Queries } from './db.ts'
+import { type At, heldAssignments, nodeSources, type Rooted, relationsTo, serverSources } from './relations.ts'
 
-const owned: ReadonlySet<string> = new Set(OWNER_PERMISSIONS)
+/** Whose rights are asked for: a caller, or a user as he would be without a key. */
+export type Holder = Pick<Caller, 'userId' | 'permissions' | 'scope'>
+
+const EVERYTHING = constant<Permission[]>([...OWNER_PERMISSIONS])
 
 /**
  * Decides whether the caller may call at all, before the body is read (decisions #9). Throws UNAUTHENTICATED or
  * PERMISSION_DENIED; whether the named resource exists makes no difference to a caller without the right.
  */
 export async function permit(
-  q: Queries,
+  at: At,
   access: Access,
   caller: Caller | undefined,
   params: Readonly<Record<string, string>>,
@@ -19,6 +24,7 @@ export async function permit(
   if (access === 'public') return
   if (caller === undefined) throw new PanelError('UNAUTHENTICATED', 'Sign in first: send an API key or a session')
   if (access === 'session') return
+  if ('orSelf' in access && access.orSelf !== undefined && params[access.orSelf] === caller.userId) return
   if ('panel' in access) return ensure(grants(caller.permissions, access.panel), [access.panel])
   if ('anyOf' in access) {
     return ensure(
@@ -27,71 +33,104 @@ export async function permit(
     )
   }
   if ('node' in access) {
-    return ensure(grants(caller.permissions, access.node, params['nodeId']), [access.node])
+    return ensure(await mayOnNode(at, caller, params['nodeId'] ?? '', access.node), [access.node])
   }
   const serverId = params['serverId'] ?? ''
-  if ('server' in access) return permitServer(q, caller, serverId, access.server)
-  const held = await serverPermissions(q, caller, serverId, access.serverByBody.possible)
+  if ('server' in access) return permitServer(at, caller, serverId, access.server)
+  const held = await serverPermissions(at, caller, serverId, access.serverByBody.possible)
   ensure(held.length > 0, access.serverByBody.possible)
 }
 
 /** Refuses a caller who does not hold all of `permissions` on the server. */
 export async function permitServer(
-  q: Queries,
-  caller: Caller,
+  at: At,
+  caller: Holder,
   serverId: string,
   permissions: readonly Permission[],
 ): Promise<void> {
-  const held = await serverPermissions(q, caller, serverId, permissions)
+  const held = await serverPermissions(at, caller, serverId, permissions)
   ensure(held.length === permissions.length, permissions)
 }
 
 /**
  * Which of `wanted` the caller holds on the server (api.md §4.1): panel-wide or for this server by role or key, or as its
- * owner within what his key may do. `all-servers` counts as a server that everybody may read: its stream shows each
- * caller only the servers that are visible to him.
+ * owner, by a grant or by an assignment of its node, within what his key may do. `all-servers` counts as a server that
+ * everybody may read: its stream shows each caller only the servers that are visible to him.
  */
 export async function serverPermissions(
-  q: Queries,
-  caller: Caller,
+  at: At,
+  caller: Holder,
   serverId: string,
   wanted: readonly Permission[],
 ): Promise<Permission[]> {
   if (serverId === 'all-servers') {
     return wanted.filter((permission) => permission === 'server.read' || grants(caller.permissions, permission))
   }
-  const byRole = wanted.filter((permission) => grants(caller.permissions, permission, serverId))
-  if (byRole.length === wanted.length) return byRole
-  const row = await q.selectFrom('server').select('ownerId').where('id', '=', serverId).executeTakeFirst()
+  const byRole = new Set(wanted.filter((permission) => grants(caller.permissions, permission, serverId)))
+  const possible = wanted.filter((permission) => !byRole.has(permission) && within(caller, permission, serverId))
+  if (possible.length === 0) return wanted.filter((permission) => byRole.has(permission))
+  const sources = await serverSources(at, caller.userId, serverId)
+  const related = new Set(sources.flatMap(({ permissions }) => permissions))
   return wanted.filter(
-    (permission) => byRole.includes(permission) || ownerMay(caller, row?.ownerId, serverId, permission),
+    (permission) => byRole.has(permission) || (related.has(permission) && possible.includes(permission)),
   )
 }
 
-/** All that the caller may do with a server of this owner. */
-export function permissionsOnServer(caller: Caller, server: { id: string; ownerId: string }): Permission[] {
-  return OWNER_PERMISSIONS.filter(
-    (permission) =>
-      grants(caller.permissions, permission, server.id) || ownerMay(caller, server.ownerId, server.id, permission),
-  )
+/** What the caller may do with each of these servers, for answers that show several. */
+export async function permissionsOnServers(
+  at: At,
+  caller: Holder,
+  servers: readonly Rooted[],
+): Promise<(server: Rooted) => Permission[]> {
+  if (OWNER_PERMISSIONS.every((permission) => grants(caller.permissions, permission))) {
+    return () => EVERYTHING
+  }
+  const related = await relationsTo(at, caller.userId, servers)
+  return (server) =>
+    OWNER_PERMISSIONS.filter(
+      (permission) =>
+        grants(caller.permissions, permission, server.id) ||
+        (within(caller, permission, server.id) && related(server, permission)),
+    )
 }
 
-/** The servers that a list shows to the caller: all, or those of an owner together with some named ones. */
-export type Visibility = 'all' | { readonly ownerId: string | null; readonly ids: readonly string[] }
+/** Whether the caller holds the permission on the node: by role or key, or by an assignment that lets him see it. */
+export async function mayOnNode(at: At, caller: Holder, nodeId: string, permission: Permission): Promise<boolean> {
+  if (grants(caller.permissions, permission, nodeId)) return true
+  if (!NODE_VISIBILITY.some((name) => name === permission) || !within(caller, permission, nodeId)) return false
+  return (await nodeSources(at, caller.userId, nodeId)).length > 0
+}
+
+/**
+ * The servers that a list shows to the caller: all, or those with these ids together with those that `userId` owns, was
+ * granted or is assigned to at `now` (`null`: his key does not reach so far).
+ */
+export type Visibility =
+  | 'all'
+  | { readonly ids: readonly string[]; readonly related: { readonly userId: string; readonly now: IsoTime } | null }
 
 /** Which servers the caller may see in lists, by `server.read`. */
-export function visibleServers(caller: Caller): Visibility {
-  if (grants(caller.permissions, 'server.read')) return 'all'
-  const named = (set: ReadonlySet<string>): string[] =>
-    [...set].flatMap((text) => (text.startsWith('server.read:') ? [text.slice('server.read:'.length)] : []))
-  const ids = named(caller.permissions)
-  if (caller.scope === null || grants(caller.scope, 'server.read')) return { ownerId: caller.userId, ids }
-  return { ownerId: null, ids }
+export async function visibleServers(at: At, caller: Holder): Promise<Visibility> {
+  return visibleBy(at, caller, 'server.read')
 }
 
-function ownerMay(caller: Caller, ownerId: string | undefined, serverId: string, permission: Permission): boolean {
-  if (ownerId !== caller.userId || !owned.has(permission)) return false
-  return caller.scope === null || grants(caller.scope, permission, serverId)
+/** Which nodes the caller may see in lists, by `node.read`. */
+export async function visibleNodes(at: At, caller: Holder): Promise<Visibility> {
+  return visibleBy(at, caller, 'node.read')
+}
+
+async function visibleBy(at: At, caller: Holder, permission: 'server.read' | 'node.read'): Promise<Visibility> {
+  if (grants(caller.permissions, permission)) return 'all'
+  const prefix = `${permission}:`
+  const ids = [...caller.permissions].flatMap((text) => (text.startsWith(prefix) ? [text.slice(prefix.length)] : []))
+  if (caller.scope !== null && !grants(caller.scope, permission)) return { ids, related: null }
+  const assignments = await heldAssignments(at, caller.userId, [])
+  return assignments.length > 0 ? 'all' : { ids, related: { userId: caller.userId, now: at.now } }
+}
+
+/** Whether the caller's key, if he calls by one, may do that on the resource. */
+function within(caller: Holder, permission: Permission, id: string): boolean {
+  return caller.scope === null || grants(caller.scope, permission, id)
 }
 
 function ensure(allowed: boolean, needed: readonly Permission[]): void {

@@ -4,6 +4,9 @@ import type { Clock } from '../../shared/time.ts'
 import type { Caller } from './caller.ts'
 import type { Settings } from './settings.ts'
 
+/** What an endpoint counts as beside a request: by its path, so that no group of endpoints can be forgotten. */
+export type RequestKind = 'auth' | 'files' | 'transfer' | 'plain'
+
 /**
  * The request limits (decisions #9, #80, #82): of an address without a caller, of a key, of a user over all his sessions
  * and keys. Settings are read at each request. The answer carries RateLimit-Limit, -Remaining and -Reset of the limit
@@ -11,11 +14,17 @@ import type { Settings } from './settings.ts'
  */
 export interface RateLimits {
   /** Counts a request of nobody against its address. */
-  address(request: FastifyRequest, reply: FastifyReply, auth: boolean): Promise<void>
+  address(request: FastifyRequest, reply: FastifyReply, kind: RequestKind): Promise<void>
   /** Counts a request of this caller; a key has a limit of its own, and one without a limit is not counted at all. */
-  caller(request: FastifyRequest, reply: FastifyReply, caller: Caller): Promise<void>
+  caller(request: FastifyRequest, reply: FastifyReply, by: { caller: Caller; kind: RequestKind }): Promise<void>
   /** Requests that a key has made in its window that runs now. */
   usedNow(keyId: string): number
+}
+
+/** The kind of requests to this path: the files of a server, the agents' bulk transfers, or any other. */
+export function kindOfPath(path: string): 'files' | 'transfer' | 'plain' {
+  if (/^\/api\/servers\/:serverId\/files(\/|$)/.test(path)) return 'files'
+  return /^\/api\/agent\/bulk(\/|$)/.test(path) ? 'transfer' : 'plain'
 }
 
 const MINUTE = 60_000
@@ -39,6 +48,16 @@ export function createRateLimits(app: FastifyInstance, settings: Settings, clock
     timeWindow: MINUTE,
     keyGenerator: (request) => `auth ${request.ip}`,
   })
+  const byTransfer = app.createRateLimit({
+    max: () => settings.get('limits.transferRequestsPerMinute'),
+    timeWindow: MINUTE,
+    keyGenerator: (request) => `transfer ${request.ip}`,
+  })
+  const byFiles = app.createRateLimit({
+    max: () => settings.get('limits.fileRequestsPerMinute'),
+    timeWindow: MINUTE,
+    keyGenerator: (request) => `files ${callers.get(request)?.credentialId ?? ''}`,
+  })
   const byUser = app.createRateLimit({
     max: () => settings.get('limits.requestsPerMinute'),
     timeWindow: MINUTE,
@@ -56,10 +75,13 @@ export function createRateLimits(app: FastifyInstance, settings: Settings, clock
     if (uses.size > REMEMBERED && oldest !== undefined) uses.delete(oldest)
   }
   return {
-    address: async (request, reply, auth) => {
-      tell(reply, [await count(byAddress, request), ...(auth ? [await count(byAuth, request)] : [])])
+    address: async (request, reply, kind) => {
+      const counted = [await count(byAddress, request)]
+      if (kind === 'auth') counted.push(await count(byAuth, request))
+      if (kind === 'transfer') counted.push(await count(byTransfer, request))
+      tell(reply, counted)
     },
-    caller: async (request, reply, caller) => {
+    caller: async (request, reply, { caller, kind }) => {
       if (caller.kind === 'apiKey' && caller.rateLimit === null) return
       callers.set(request, caller)
       const counted: Result[] = []
@@ -70,6 +92,7 @@ export function createRateLimits(app: FastifyInstance, settings: Settings, clock
       }
       // A request that its key refuses is none of the user's.
       if (!counted.some(({ exceeded }) => exceeded)) counted.push(await count(byUser, request))
+      if (kind === 'files') counted.push(await count(byFiles, request))
       tell(reply, counted)
     },
     usedNow: (keyId) => {

@@ -1,3 +1,4 @@
+import type { AccessTables } from './schema/access.ts'
 import type { AccountsTables } from './schema/accounts.ts'
 import type { InfrastructureTables } from './schema/infrastructure.ts'
 import type { RecordsTables } from './schema/records.ts'
@@ -5,4 +6,10 @@ import type { SelfServiceTables } from './schema/self-service.ts'
 import type { ServersTables } from './schema/servers.ts'
 
 /** Every table, by its name in camel case; columns are snake case in SQL. */
-export interface Schema extends AccountsTables, InfrastructureTables, RecordsTables, SelfServiceTables, ServersTables {}
+export interface Schema
+  extends AccessTables,
+    AccountsTables,
+    InfrastructureTables,
+    RecordsTables,
+    SelfServiceTables,
+    ServersTables {}

@@ -1,30 +1,96 @@
 import { z } from 'zod'
+import { PanelError } from '../../shared/errors.ts'
+import { SECURITY_NUMBERS, type SecurityField } from '../../shared/security-numbers.ts'
+import {
+  Colour,
+  HostName,
+  LocaleTag,
+  OneLine,
+  PictureUrl,
+  Sender,
+  THEME_DEFAULTS,
+  ThemeName,
+  TimeZone,
+} from '../../shared/setting-values.ts'
 import type { Db, Tx } from './db.ts'
 
-/** What administrators can change while the daemon runs, by key, with shape and default. */
+/** A number of the security settings with its default and bounds. */
+const int = (field: SecurityField) => {
+  const { min, max, default: value } = SECURITY_NUMBERS[field]
+  return z.int().min(min).max(max).default(value)
+}
+
+/** A value that may be absent, and is so at first. */
+const optional = <T extends z.ZodType>(schema: T) => schema.nullable().default(null)
+
+/**
+ * What administrators can change while the daemon runs, by key, with shape and default. The configuration file and the
+ * environment can fix each but those of `setup` and `install`.
+ */
 export const SETTINGS = {
-  'panel.name': z.string().default('panel'),
-  'panel.locale': z.string().default('en'),
+  'panel.name': z.string().trim().min(1).max(50).default(THEME_DEFAULTS.panelName),
+  'panel.locale': LocaleTag.default('en'),
+  'panel.timezone': TimeZone.default('UTC'),
   /** Set once, in the transaction that makes the first administrator. */
   'setup.completedAt': z.string().nullable().default(null),
   /** Names this installation in event ids; made with the database. */
   'install.epoch': z.string().default(''),
   /** Whether strangers may make accounts for themselves. */
   'security.registrationEnabled': z.boolean().default(false),
-  'security.lockoutMaxAttempts': z.int().default(5),
-  'security.lockoutWindowMinutes': z.int().default(15),
-  'security.lockoutDurationMinutes': z.int().default(15),
+  'security.lockoutMaxAttempts': int('lockoutMaxAttempts'),
+  'security.lockoutWindowMinutes': int('lockoutWindowMinutes'),
+  'security.lockoutDurationMinutes': int('lockoutDurationMinutes'),
   /** Failed sign-ins of one address, whatever the accounts, in one window. */
-  'security.addressMaxAttempts': z.int().default(20),
-  /** The most that one upload may have, whatever it is for. */
-  'limits.fileTunnelMaxUploadMb': z.int().default(100),
-  'limits.consoleCommandsPerMinute': z.int().default(600),
-  'limits.requestsPerMinute': z.int().default(3000),
-  'limits.authRequestsPerMinute': z.int().default(300),
-  'limits.streamsPerServer': z.int().default(200),
-  'limits.streamsPerUser': z.int().default(50),
-  'console.logMb': z.int().default(64),
+  'security.addressMaxAttempts': int('addressMaxAttempts'),
+  'limits.consoleCommandsPerMinute': int('consoleRateLimitMax'),
+  'limits.requestsPerMinute': int('requestRateLimitMax'),
+  'limits.authRequestsPerMinute': int('authRateLimitMax'),
+  'limits.fileRequestsPerMinute': int('fileRateLimitMax'),
+  'limits.transferRequestsPerMinute': int('fileTunnelRateLimitMax'),
+  'limits.agentFramesPerSecond': int('agentMessageMax'),
+  'limits.agentMetricsPerMinute': int('agentMetricsMax'),
+  'limits.serverMetricsPerMinute': int('serverMetricsMax'),
+  'limits.streamsPerServer': int('streamsPerServerMax'),
+  'limits.streamsPerUser': int('streamsPerUserMax'),
+  'console.logMb': int('consoleLogMb'),
+  'console.bufferMb': int('maxBufferMb'),
+  'console.outputLinesPerSecond': int('consoleOutputLinesMax'),
+  'console.outputBytesPerSecond': int('consoleOutputByteLimitBytes'),
+  'audit.retentionDays': int('auditRetentionDays'),
+  'files.maxUploadMb': int('fileTunnelMaxUploadMb'),
+  'files.transfersPerNode': int('fileTunnelConcurrentMax'),
+  'files.waitingTransfersPerNode': int('fileTunnelMaxPendingPerNode'),
+  'smtp.host': optional(HostName),
+  'smtp.port': optional(z.int().min(1).max(65_535)),
+  'smtp.username': optional(OneLine.min(1).max(254)),
+  'smtp.password': optional(z.string().min(1)),
+  'smtp.from': optional(Sender),
+  'smtp.replyTo': optional(Sender),
+  'smtp.secure': optional(z.boolean()),
+  'smtp.requireTls': optional(z.boolean()),
+  'smtp.pool': optional(z.boolean()),
+  'smtp.maxConnections': optional(z.int().min(1).max(100)),
+  'smtp.maxMessages': optional(z.int().min(1).max(10_000)),
+  'theme.logoUrl': optional(PictureUrl),
+  'theme.faviconUrl': optional(PictureUrl),
+  'theme.defaultTheme': ThemeName.default(THEME_DEFAULTS.defaultTheme),
+  'theme.enabledThemes': z
+    .array(ThemeName.exclude(['system']))
+    .min(1)
+    .max(2)
+    .default([...THEME_DEFAULTS.enabledThemes]),
+  'theme.customCss': optional(z.string().max(100_000)),
+  'theme.primaryColor': Colour.default(THEME_DEFAULTS.primaryColor),
+  'theme.secondaryColor': Colour.default(THEME_DEFAULTS.secondaryColor),
+  'theme.accentColor': Colour.default(THEME_DEFAULTS.accentColor),
+  'theme.metadata': z.record(z.string(), z.json()).default({}),
+  'modManager.curseforgeApiKey': optional(z.string().min(1)),
+  'modManager.modrinthApiKey': optional(z.string().min(1)),
 } as const satisfies Record<string, z.ZodType>
+
+/** Keys whose values are secret: sealed by the vault in the table, in clear where file or environment fix them. */
+export const SECRET_SETTINGS = ['smtp.password', 'modManager.curseforgeApiKey', 'modManager.modrinthApiKey'] as const
+export type SecretSettingKey = (typeof SECRET_SETTINGS)[number]
 
 /** A key of {@link SETTINGS}. */
 export type SettingKey = keyof typeof SETTINGS
@@ -32,31 +98,49 @@ export type SettingKey = keyof typeof SETTINGS
 /** The value of a setting. */
 export type SettingValue<K extends SettingKey> = z.output<(typeof SETTINGS)[K]>
 
+/** A value that file or environment decide, and where: the name of the variable, or `section.name` of the file. */
+export interface FixedSetting {
+  readonly value: unknown
+  readonly source: 'env' | 'file'
+  readonly name: string
+}
+
 /** Settings in memory, read once and kept in step with their table. */
 export interface Settings {
   get<K extends SettingKey>(key: K): SettingValue<K>
-  /** Writes it; `get` answers the new value after the commit. */
+  /** The value as this transaction sees it, also when another one of the same commit has just changed it. */
+  read<K extends SettingKey>(tx: Tx, key: K): Promise<SettingValue<K>>
+  /** Writes it; `get` answers the new value after the commit. Fails with SETTING_LOCKED when it is fixed. */
   set<K extends SettingKey>(tx: Tx, key: K, value: SettingValue<K>): Promise<void>
   /** Calls back after each commit that has changed a setting, until the returned function is called. */
   onChange(listener: (key: SettingKey) => void): () => void
+  /** What decides this setting in place of the table. */
+  fixed(key: SettingKey): FixedSetting | undefined
 }
 
 /** Reads all settings. `fixed` are values that file or environment decide: they win over the table. */
-export async function openSettings(
-  db: Db,
-  fixed: Partial<{ [K in SettingKey]: SettingValue<K> }> = {},
-): Promise<Settings> {
+export async function openSettings(db: Db, fixed: Readonly<Record<string, FixedSetting>> = {}): Promise<Settings> {
   const rows = await db.read.selectFrom('setting').selectAll().execute()
   const stored = new Map(rows.map((row) => [row.key, JSON.parse(row.value) as unknown])) // checked by the schema at each read
+  const fixedBy = new Map(Object.entries(fixed))
   const values = new Map<string, unknown>()
   const listeners = new Set<(key: SettingKey) => void>()
   for (const [key, schema] of Object.entries(SETTINGS)) {
-    const value = Object.hasOwn(fixed, key) ? Reflect.get(fixed, key) : stored.get(key)
-    values.set(key, schema.parse(value))
+    values.set(key, schema.parse(fixedBy.has(key) ? fixedBy.get(key)?.value : stored.get(key)))
   }
+  const get = <K extends SettingKey>(key: K) => values.get(key) as SettingValue<K> // parsed by that key's schema above or in set
   return {
-    get: <K extends SettingKey>(key: K) => values.get(key) as SettingValue<K>, // parsed by that key's schema above or in set
+    get,
+    fixed: (key) => fixedBy.get(key),
+    read: async (tx, key) => {
+      if (fixedBy.has(key)) return get(key)
+      const row = await tx.q.selectFrom('setting').select('value').where('key', '=', key).executeTakeFirst()
+      const schema: z.ZodType = SETTINGS[key]
+      return schema.parse(row === undefined ? undefined : JSON.parse(row.value)) as SettingValue<typeof key> // by its own schema
+    },
     set: async (tx, key, value) => {
+      const by = fixedBy.get(key)
+      if (by !== undefined) throw settingLocked(key, by)
       const parsed = SETTINGS[key].parse(value)
       const row = { key, value: JSON.stringify(parsed), updatedAt: tx.now }
       await tx.q
@@ -74,4 +158,12 @@ export async function openSettings(
       return () => listeners.delete(listener)
     },
   }
+}
+
+/** The refusal of a write to a fixed setting (decisions #21); `name` in meta says what to change instead. */
+export function settingLocked(what: string, { source, name }: FixedSetting): PanelError {
+  const place = source === 'env' ? `the environment variable ${name}` : `${name} in the configuration file`
+  return new PanelError('SETTING_LOCKED', `${what} is decided by ${place}; change it there and restart the daemon`, {
+    meta: { source, name },
+  })
 }

@@ -2,17 +2,17 @@ import { streamAdminEvents } from '../../shared/api/admin.ts'
 import { streamServerEvents } from '../../shared/api/servers.ts'
 import { PanelError } from '../../shared/errors.ts'
 import { EVENTS, isEventType } from '../../shared/events.ts'
-import { grants } from '../../shared/permissions.ts'
-import type { Bus, BusEvent } from '../core/bus.ts'
-import type { Caller, Credentials } from '../core/caller.ts'
+import type { Clock } from '../../shared/time.ts'
+import type { Bus } from '../core/bus.ts'
+import type { Credentials } from '../core/caller.ts'
 import type { Db } from '../core/db.ts'
-import { serverPermissions, visibleServers } from '../core/permit.ts'
 import { callerOf, type StreamRoute, streamRoute } from '../core/route.ts'
 import type { Settings } from '../core/settings.ts'
 import type { SseConnection } from '../core/sse.ts'
 import type { Figures } from '../servers/figures.ts'
 import { findServerRow } from '../servers/repo.ts'
 import { follow, typesOf } from './follow.ts'
+import { Scope } from './scope.ts'
 
 /** Bytes a viewer may leave unread; beyond, he is told and has to resume (decisions #35). */
 const MAX_UNSENT = 1024 * 1024
@@ -21,6 +21,7 @@ const MAX_UNSENT = 1024 * 1024
 interface EventDeps {
   readonly db: Db
   readonly bus: Bus
+  readonly clock: Clock
   readonly settings: Settings
   readonly credentials: Credentials
   readonly figures: Figures
@@ -28,7 +29,7 @@ interface EventDeps {
 
 /** The streams over the event log: of one server, of all visible servers, and of the administration. */
 export function eventStreams(deps: EventDeps): StreamRoute[] {
-  const { db, bus, settings, credentials, figures } = deps
+  const { db, bus, settings, figures } = deps
   bus.listen((event) => {
     if (event.type === 'server_deleted' && event.serverId !== null) figures.forget(event.serverId)
   })
@@ -44,7 +45,7 @@ export function eventStreams(deps: EventDeps): StreamRoute[] {
       if (!all && row === undefined) throw new PanelError('SERVER_NOT_FOUND', 'There is no such server')
       const caller = callerOf(context)
       const connection = context.open({ name: 'events', ...(all ? {} : { serverId }), maxUnsentBytes: MAX_UNSENT })
-      const scope = new Scope(db, credentials, caller)
+      const scope = new Scope(deps, caller)
       const deleted = (): void => connection.fail('server_deleted', { serverId })
       let endFigures = (): void => undefined
       try {
@@ -73,7 +74,7 @@ export function eventStreams(deps: EventDeps): StreamRoute[] {
       const types = typesOf(query.types, isEventType)
       const caller = callerOf(context)
       const connection = context.open({ name: 'admin', maxUnsentBytes: MAX_UNSENT })
-      const scope = new Scope(db, credentials, caller)
+      const scope = new Scope(deps, caller)
       await follow({
         bus,
         connection,
@@ -85,48 +86,6 @@ export function eventStreams(deps: EventDeps): StreamRoute[] {
       })
     }),
   ]
-}
-
-/** What a caller may see, by what he may do now: rights that change while a stream is open hold from the next event on. */
-class Scope {
-  readonly #db: Db
-  readonly #credentials: Credentials
-  readonly #first: Caller
-
-  constructor(db: Db, credentials: Credentials, caller: Caller) {
-    this.#db = db
-    this.#credentials = credentials
-    this.#first = caller
-  }
-
-  /** Holds the permission that this type of event asks for, panel-wide. */
-  async holds(event: BusEvent): Promise<boolean> {
-    const caller = await this.#caller()
-    return caller !== undefined && grants(caller.permissions, EVENTS[event.type].permission)
-  }
-
-  /** May read the server that the event is about. A deleted one is known to whom all servers are, and to its owner. */
-  async sees(event: BusEvent): Promise<boolean> {
-    const caller = await this.#caller()
-    if (caller === undefined || event.serverId === null) return false
-    const visible = visibleServers(caller)
-    if (visible === 'all') return true
-    if (event.type === 'server_deleted' && visible.ownerId !== null && event.data['ownerId'] === visible.ownerId)
-      return true
-    return (await serverPermissions(this.#db.read, caller, event.serverId, ['server.read'])).length > 0
-  }
-
-  async seesServer(serverId: string): Promise<boolean> {
-    const caller = await this.#caller()
-    return (
-      caller !== undefined && (await serverPermissions(this.#db.read, caller, serverId, ['server.read'])).length > 0
-    )
-  }
-
-  async #caller(): Promise<Caller | undefined> {
-    const caller = await this.#credentials.recheck(this.#first)
-    return typeof caller === 'string' ? undefined : caller
-  }
 }
 
 /** Pushes figures as they come; the newest stands for all that a slow reader has missed. */

@@ -1,6 +1,7 @@
 import type { Location } from '../../shared/api/locations.ts'
 import type { IsoTime } from '../../shared/time.ts'
 import type { Queries } from '../core/db.ts'
+import { countRows, offsetOf } from '../core/paging.ts'
 import { textMatches } from '../core/text-search.ts'
 
 interface NewLocation {
@@ -30,13 +31,9 @@ export async function listLocations(
     .orderBy('location.name')
     .orderBy('location.id')
     .limit(limit)
-    .offset((page - 1) * limit)
+    .offset(offsetOf({ page, limit }))
     .execute()
-  const { total } = await q
-    .selectFrom(matching().as('found'))
-    .select((eb) => eb.fn.countAll<number>().as('total'))
-    .executeTakeFirstOrThrow()
-  return { items: rows.map(toLocation), total: Number(total) }
+  return { items: rows.map(toLocation), total: await countRows(q, matching()) }
 }
 
 /** The location with the number of its nodes. */

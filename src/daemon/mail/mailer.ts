@@ -12,9 +12,3 @@ export interface Mailer {
   /** Resolves when the mail server has taken the message; rejects with MAIL_NOT_CONFIGURED or MAIL_FAILED. */
   send(mail: Mail, signal?: AbortSignal): Promise<void>
 }
-
-/** No mail server. */
-export const noMailer: Mailer = {
-  isConfigured: () => false,
-  send: () => Promise.reject(new Error('there is no mail server to send by')),
-}

@@ -49,6 +49,7 @@ export interface NodeLink
 
 /** Reports that are written in one transaction. */
 const REPORTS_PER_WRITE = 200
+const AWAY_RETRY_MS = 2000
 /** The back-off of an agent after a short absence ends before this. */
 export const START_GRACE_MS = GATEWAY_LIMITS.deadMs
 
@@ -69,12 +70,12 @@ export function createNodeLink(deps: LinkDeps): NodeLink {
     },
     onReports: (nodeId, reports, at) => writeReports(deps, nodeId, reports, at),
     onOnline: (nodeId) => deps.db.write((tx) => setOnline(tx, deps, nodeId)),
-    onOffline: (nodeId) =>
-      deps.db.write(async (tx) => {
-        await setOffline(tx, deps, nodeId)
-        // A daemon that stops cuts the connections itself, which says nothing about the nodes.
-        if (stopping?.aborted !== true) await deps.servers.markUnknown(tx, nodeId)
-      }),
+    onOffline: async (nodeId) => {
+      // A daemon that stops cuts the connections itself, which says nothing about the nodes.
+      if (stopping === undefined || stopping.aborted) return await deps.db.write((tx) => setOffline(tx, deps, nodeId))
+      const signal = stopping
+      if (!(await wroteAway(deps, nodeId, signal))) void writeAwayLater(deps, nodeId, signal)
+    },
     start: async (signal) => {
       stopping = signal
       const away = await deps.db.write((tx) => allOffline(tx, deps))
@@ -192,13 +193,28 @@ async function markUnknownLater(deps: LinkDeps, nodeIds: readonly string[], sign
   await deps.clock.sleep(START_GRACE_MS, signal)
   for (const nodeId of nodeIds) {
     if (signal.aborted) return
-    if (deps.isOnline(nodeId)) continue
-    try {
-      await deps.db.write(async (tx) => {
-        if (!deps.isOnline(nodeId)) await deps.servers.markUnknown(tx, nodeId)
-      })
-    } catch (err) {
-      deps.log.error({ err, nodeId }, 'the servers of a node that did not come back could not be marked')
-    }
+    if (!deps.isOnline(nodeId) && !(await wroteAway(deps, nodeId, signal))) void writeAwayLater(deps, nodeId, signal)
   }
+}
+
+/** Writes that a node is away and that nobody knows what its servers do; false when the database could not be written. */
+async function wroteAway(deps: LinkDeps, nodeId: string, signal: AbortSignal): Promise<boolean> {
+  try {
+    await deps.db.write(async (tx) => {
+      if (deps.isOnline(nodeId)) return
+      await setOffline(tx, deps, nodeId)
+      // A daemon that began to stop meanwhile says nothing about the nodes any more.
+      if (!signal.aborted) await deps.servers.markUnknown(tx, nodeId)
+    })
+    return true
+  } catch (err) {
+    deps.log.error({ err, nodeId }, 'it could not be written down that a node is offline; it is tried again')
+    return false
+  }
+}
+
+/** A full disk must not leave servers shown as running for ever: it is tried until it holds or the node is back. */
+async function writeAwayLater(deps: LinkDeps, nodeId: string, signal: AbortSignal): Promise<void> {
+  do await deps.clock.sleep(AWAY_RETRY_MS, signal)
+  while (!signal.aborted && !deps.isOnline(nodeId) && !(await wroteAway(deps, nodeId, signal)))
 }

@@ -1,6 +1,9 @@
 import { type Insertable, sql, type Updateable } from 'kysely'
 import { type ServerStatus, serverStatus } from '../../shared/server-life.ts'
 import type { Queries } from '../core/db.ts'
+import { countRows, offsetOf } from '../core/paging.ts'
+import type { Visibility } from '../core/permit.ts'
+import { assignedNodes } from '../core/relations.ts'
 import type { Schema } from '../core/schema.ts'
 import { textMatches } from '../core/text-search.ts'
 
@@ -23,6 +26,8 @@ interface NodeQuery {
   readonly locationId?: string | undefined
   readonly page: number
   readonly limit: number
+  /** Which nodes the list shows; all without it. */
+  readonly visibility?: Visibility
 }
 
 /** One page of nodes by name, with the number of all that match. */
@@ -30,6 +35,7 @@ export async function listNodes(q: Queries, query: NodeQuery): Promise<{ items: 
   const matching = (): ReturnType<typeof selectNodes> => {
     let nodes = selectNodes(q)
     if (query.locationId !== undefined) nodes = nodes.where('node.locationId', '=', query.locationId)
+    if (query.visibility !== undefined) nodes = seen(nodes, query.visibility)
     if (query.search === undefined) return nodes
     return nodes.where(
       textMatches(query.search, 'node.id', ['node.name', 'node.description', 'node.hostname', 'node.publicAddress']),
@@ -39,13 +45,22 @@ export async function listNodes(q: Queries, query: NodeQuery): Promise<{ items: 
     .orderBy('node.name')
     .orderBy('node.id')
     .limit(query.limit)
-    .offset((query.page - 1) * query.limit)
+    .offset(offsetOf(query))
     .execute()
-  const { total } = await q
-    .selectFrom(matching().as('found'))
-    .select((eb) => eb.fn.countAll<number>().as('total'))
-    .executeTakeFirstOrThrow()
-  return { items, total: Number(total) }
+  return { items, total: await countRows(q, matching()) }
+}
+
+/** Those that are named, and those that are assigned to the user. */
+function seen(nodes: ReturnType<typeof selectNodes>, visibility: Visibility): ReturnType<typeof selectNodes> {
+  if (visibility === 'all') return nodes
+  const { ids, related } = visibility
+  return nodes.where((eb) =>
+    eb.or([
+      ...(ids.length === 0 ? [] : [eb('node.id', 'in', [...ids])]),
+      ...(related === null ? [] : [eb('node.id', 'in', assignedNodes(related))]),
+      sql<boolean>`1 = 0`,
+    ]),
+  )
 }
 
 /** The nodes of a location by name. */

@@ -1,3 +1,4 @@
+import { listAccessibleNodes } from '../../shared/api/assignments.ts'
 import {
   createNode,
   deleteNode,
@@ -8,9 +9,11 @@ import {
   updateNode,
 } from '../../shared/api/nodes.ts'
 import { newId } from '../../shared/ids.ts'
+import { now } from '../../shared/time.ts'
 import { changes } from '../core/audit.ts'
 import { isForeignKeyViolation, uniqueViolation } from '../core/db.ts'
-import { type Route, route } from '../core/route.ts'
+import { visibleNodes } from '../core/permit.ts'
+import { callerOf, type Route, route } from '../core/route.ts'
 import { allocationRoutes } from './allocation-routes.ts'
 import { credentialRoutes } from './credential-routes.ts'
 import type { NodeDeps } from './deps.ts'
@@ -26,6 +29,7 @@ export function nodeRoutes(deps: NodeDeps): Route[] {
   return [
     list(deps),
     listForAdmin(deps),
+    listAccessible(deps),
     get(deps),
     create(deps),
     update(deps),
@@ -56,6 +60,15 @@ function listForAdmin(deps: NodeDeps): Route {
       return { ...nodeView(row, deps), ...given }
     })
     return { items: withUsage, total }
+  })
+}
+
+function listAccessible(deps: NodeDeps): Route {
+  return route(listAccessibleNodes, async ({ query }, context) => {
+    const at = { q: deps.db.read, now: now(deps.clock) }
+    const visibility = await visibleNodes(at, callerOf(context))
+    const { items, total } = await repo.listNodes(deps.db.read, { ...query, visibility })
+    return { items: items.map((row) => nodeView(row, deps)), total }
   })
 }
 

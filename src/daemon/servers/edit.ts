@@ -46,9 +46,10 @@ export async function editServer(
   }
   const before = comparable(row)
   const wanted = await wantedColumns({ tx, clock: deps.clock, caller: edit.caller }, row, edit.patch)
-  const changed = changes(before, wanted.columns)
-  if (changed === undefined) return
-  refuseOperatorFields(edit.caller, edit.patch, changed)
+  const changedColumns = changes(before, wanted.columns)
+  if (changedColumns === undefined) return
+  refuseOperatorFields(edit.caller, edit.patch, changedColumns)
+  const changed = byFieldName(changedColumns)
   const { memoryMb, cpuCores } = { ...row, ...wanted.columns }
   if (memoryMb > row.memoryMb || cpuCores > row.cpuCores) {
     const node = await tx.q.selectFrom('node').selectAll().where('id', '=', row.nodeId).executeTakeFirstOrThrow()
@@ -162,6 +163,19 @@ function refuseOperatorFields(caller: Caller, patch: Patch, changed: Readonly<Re
   throw new PanelError('PERMISSION_DENIED', `Changing ${touched.join(', ')} needs admin.write`, {
     meta: { missing: ['admin.write'] },
   })
+}
+
+/** What the API calls the columns that are named differently in the database. */
+const FIELD_OF: Readonly<Record<string, string>> = {
+  memoryMb: 'allocatedMemoryMb',
+  cpuCores: 'allocatedCpuCores',
+  diskMb: 'allocatedDiskMb',
+  swapMb: 'allocatedSwapMb',
+}
+
+/** The changes as people made them: audit rows and events name fields of the API. */
+function byFieldName<T>(changed: Readonly<Record<string, T>>): Record<string, T> {
+  return Object.fromEntries(Object.entries(changed).map(([column, value]) => [FIELD_OF[column] ?? column, value]))
 }
 
 function comparable(row: ServerRow): Record<string, unknown> {

@@ -70,6 +70,8 @@ export async function observeAbsent(tx: Tx, bus: Bus, nodeId: string, present: R
   }
 }
 
+const STARTS: ReadonlySet<string> = new Set(['start', 'restart', 'install'])
+
 /** Writes and tells the end of an order, once; answers the order, `undefined` when its end was told before. */
 export async function finishCommand(
   tx: Tx,
@@ -103,6 +105,7 @@ export async function finishCommand(
       error: done.error?.message ?? null,
     },
   })
+  if (STARTS.has(command.op)) await followRest(tx, bus, command.serverId)
   return command
 }
 
@@ -146,18 +149,37 @@ function sameStart(row: ServerRow, report: ServerReport, computed: IsoTime): Iso
  */
 async function desiredAfter(tx: Tx, row: ServerRow, report: ServerReport): Promise<DesiredState> {
   if (report.generation < row.generation || report.activity !== null) return row.desired
+  if (await isOrderOpen(tx, row)) return row.desired
+  if (report.power === 'offline' && report.lastExit?.expected === true && report.crash.nextRestartMs === null)
+    return 'stopped'
+  return report.power === 'running' ? 'running' : row.desired
+}
+
+/**
+ * A start that has failed is not tried again by itself, and a game may end cleanly before its start is reported as done:
+ * the report of that came too early to count.
+ */
+async function followRest(tx: Tx, bus: Bus, serverId: string): Promise<void> {
+  const row = await findServerRow(tx.q, serverId)
+  if (row === undefined || row.desired === 'stopped' || row.observedGeneration < row.generation) return
+  const atRest = row.power === 'offline' && row.activity === null && row.crashed === 0 && row.nextRestartAt === null
+  if (!atRest || (await isOrderOpen(tx, row))) return
+  await tx.q.updateTable('server').set({ desired: 'stopped' }).where('id', '=', serverId).execute()
+  await tell(tx, bus, row, { ...row, desired: 'stopped' })
+}
+
+/** Whether an order is under way that says what is wanted; an edit does not. */
+async function isOrderOpen(tx: Tx, row: Pick<ServerRow, 'id' | 'nodeId'>): Promise<boolean> {
   const open = await tx.q
     .selectFrom('command')
     .select('id')
     .where('nodeId', '=', row.nodeId)
     .where('serverId', '=', row.id)
+    .where('op', '!=', 'apply')
     .where('state', 'in', ['queued', 'accepted'])
     .limit(1)
     .executeTakeFirst()
-  if (open !== undefined) return row.desired
-  if (report.power === 'offline' && report.lastExit?.expected === true && report.crash.nextRestartMs === null)
-    return 'stopped'
-  return report.power === 'running' ? 'running' : row.desired
+  return open !== undefined
 }
 
 /** Tells everybody what has changed about a server's state, if anything has. */

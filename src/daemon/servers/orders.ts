@@ -1,9 +1,11 @@
+import { z } from 'zod'
 import { PanelError } from '../../shared/errors.ts'
 import { newId } from '../../shared/ids.ts'
 import { ACTION_GATES, type DesiredState, type PowerAction, type ServerStatus } from '../../shared/server-life.ts'
 import type { Clock } from '../../shared/time.ts'
 import type { Actor, Audit } from '../core/audit.ts'
 import type { Db, Tx } from '../core/db.ts'
+import { parseJson } from '../core/json.ts'
 import { findServerRow, type ServerRow } from './repo.ts'
 import { statusOf } from './view.ts'
 
@@ -181,7 +183,12 @@ function offline(row: ServerRow): PanelError {
   })
 }
 
-/** An installation that is under way already is the answer to a second wish for it (decisions §3.2). */
+const InstallArgs = z.object({ thenStart: z.boolean().optional() })
+
+/**
+ * An installation that is under way already is the answer to a second wish for it (decisions §3.2), unless that one wants
+ * a start behind it and the first one does not.
+ */
 async function sameInstallation(tx: Tx, row: ServerRow, order: Order): Promise<Accepted | undefined> {
   const status = statusOf(row)
   // A server that is up has its installation behind it, though not yet the start that was ordered with it.
@@ -189,13 +196,14 @@ async function sameInstallation(tx: Tx, row: ServerRow, order: Order): Promise<A
     return undefined
   const open = await tx.q
     .selectFrom('command')
-    .select(['id', 'generation'])
+    .select(['id', 'generation', 'args'])
     .where('nodeId', '=', row.nodeId)
     .where('serverId', '=', row.id)
     .where('op', '=', 'install')
     .where('state', 'in', ['queued', 'accepted'])
     .executeTakeFirst()
   if (open === undefined) return undefined
+  if (order.args['thenStart'] === true && parseJson(InstallArgs, open.args).thenStart !== true) return undefined
   return {
     action: 'install',
     status,

@@ -6,7 +6,7 @@ import type { Bus } from '../core/bus.ts'
 import type { Tx } from '../core/db.ts'
 import { parseJson } from '../core/json.ts'
 import { releaseAllocations } from '../nodes/allocation-claims.ts'
-import { tell } from './observe.ts'
+import { finishCommand, tell } from './observe.ts'
 import { addCommand, nextGeneration, type OrderDeps, pendingStatus, refuseSuspended } from './orders.ts'
 import { findServerRow, type ServerRow } from './repo.ts'
 import { statusOf } from './view.ts'
@@ -42,6 +42,7 @@ export function removeServer(deps: OrderDeps & { readonly bus: Bus }, removal: R
     if (!force && (await isUnderWay(tx, row))) return
     const generation = await nextGeneration(tx, row, { desired: 'stopped', deletingAt: row.deletingAt ?? tx.now })
     const deletedBy = removal.actor.caller?.userId ?? null
+    if (force) await endQueued(tx, deps.bus, row)
     await addCommand(tx, deps, { row, generation, op: 'delete', args: { keepFiles, deletedBy } })
     await deps.audit.record(tx, removal.actor, {
       action: 'server.delete',
@@ -55,6 +56,22 @@ export function removeServer(deps: OrderDeps & { readonly bus: Bus }, removal: R
     const wish = { desired: 'stopped', deletingAt: row.deletingAt ?? tx.now, generation } as const
     await tell(tx, deps.bus, row, { ...row, ...wish })
   })
+}
+
+/** Orders that have not left yet end with their server: its node may never come back to hear of them. */
+async function endQueued(tx: Tx, bus: Bus, row: ServerRow): Promise<void> {
+  const queued = await tx.q
+    .selectFrom('command')
+    .select('id')
+    .where('nodeId', '=', row.nodeId)
+    .where('serverId', '=', row.id)
+    .where('op', '!=', 'delete')
+    .where('state', '=', 'queued')
+    .execute()
+  const error = { code: 'UNKNOWN_SERVER' as const, message: 'The server was deleted' }
+  for (const { id: commandId } of queued) {
+    await finishCommand(tx, bus, row.nodeId, { commandId, ok: false, noop: false, error })
+  }
 }
 
 /** A second deletion is the same one, as long as the node has not said that it failed. */

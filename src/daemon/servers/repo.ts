@@ -1,7 +1,11 @@
 import { type ExpressionBuilder, type SelectQueryBuilder, sql } from 'kysely'
 import type { ServerStatus } from '../../shared/server-life.ts'
+import type { IsoTime } from '../../shared/time.ts'
 import { prepared, type Queries } from '../core/db.ts'
+import { countQuery, offsetOf } from '../core/paging.ts'
 import type { Visibility } from '../core/permit.ts'
+import { assignedNodes } from '../core/relations.ts'
+import { remembered } from '../core/remembered.ts'
 import type { Schema } from '../core/schema.ts'
 
 const SERVER_COLUMNS = [
@@ -61,38 +65,48 @@ export async function findServerRow(q: Queries, id: string) {
   return row
 }
 
-/** One page of the servers that the caller may see, and how many there are. */
-export async function listServerRows(
-  q: Queries,
-  visibility: Visibility,
-  filter: ServerFilter,
-): Promise<{ rows: ServerRow[]; total: number }> {
-  const count = await narrow(q.selectFrom('server'), visibility, filter)
-    .select((select) => select.fn.countAll<number>().as('total'))
-    .executeTakeFirstOrThrow()
+interface Asked {
+  readonly visibility: Visibility
+  readonly filter: ServerFilter
+}
+
+const countOfServers = remembered((q, { visibility, filter }: Asked) =>
+  countQuery(q, narrow(q.selectFrom('server'), visibility, filter)),
+)
+
+const pageOfServers = remembered((q, { visibility, filter }: Asked) => {
   const column = sortColumn(filter.sort)
   const ids = narrow(q.selectFrom('server'), visibility, filter)
     .select('server.id')
     .orderBy(column, filter.order)
     .orderBy('server.id', filter.order)
     .limit(filter.limit)
-    .offset((filter.page - 1) * filter.limit)
-  const found = await joined(q)
-    .where('server.id', 'in', ids)
-    .orderBy(column, filter.order)
-    .orderBy('server.id', filter.order)
-    .execute()
-  return { rows: await withDefinitions(q, found), total: Number(count.total) }
+    .offset(offsetOf(filter))
+  return joined(q).where('server.id', 'in', ids).orderBy(column, filter.order).orderBy('server.id', filter.order)
+})
+
+const definitionsOf = remembered((q, ids: readonly string[]) =>
+  q.selectFrom('template').select(['id', 'definition']).where('id', 'in', ids),
+)
+
+/** One page of the servers that the caller may see, and how many there are. */
+export async function listServerRows(
+  q: Queries,
+  visibility: Visibility,
+  filter: ServerFilter,
+): Promise<{ rows: ServerRow[]; total: number }> {
+  const [count] = await countOfServers(q, { visibility, filter: { ...filter, page: 1 } })
+  const found = await pageOfServers(q, { visibility, filter })
+  return { rows: await withDefinitions(q, found), total: Number(count?.total) }
 }
 
 /** Adds the definitions of the templates, each read once: they are the largest part, and many servers share one. */
 async function withDefinitions<R extends { readonly templateId: string }>(q: Queries, rows: readonly R[]) {
-  const ids = [...new Set(rows.map((row) => row.templateId))]
-  const templates = await q.selectFrom('template').select(['id', 'definition']).where('id', 'in', ids).execute()
+  const templates = await definitionsOf(q, [...new Set(rows.map((row) => row.templateId))].sort())
   const definitions = new Map(templates.map(({ id, definition }) => [id, definition]))
   return rows.flatMap((row) => {
     const templateDefinition = definitions.get(row.templateId)
-    return templateDefinition === undefined ? [] : [{ ...row, templateDefinition }] // both are gone since the first read
+    return templateDefinition === undefined ? [] : [Object.assign(row, { templateDefinition })] // both are gone since the first read
   })
 }
 
@@ -142,12 +156,25 @@ function sortColumn(sort: ServerFilter['sort']) {
   return sort === 'name' ? sql<string>`lower(server.name)` : sql<string>`${sql.ref(`server.${sort}`)}`
 }
 
-function visible(where: ExpressionBuilder<Schema, 'server'>, visibility: Exclude<Visibility, 'all'>) {
+function visible(where: ExpressionBuilder<Schema, 'server'>, { ids, related }: Exclude<Visibility, 'all'>) {
+  const named = ids.length === 0 ? [] : [where('server.id', 'in', [...ids])]
+  if (related === null) return where.or([...named, sql<boolean>`1 = 0`])
   return where.or([
-    ...(visibility.ownerId === null ? [] : [where('server.ownerId', '=', visibility.ownerId)]),
-    ...(visibility.ids.length === 0 ? [] : [where('server.id', 'in', [...visibility.ids])]),
-    sql<boolean>`1 = 0`,
+    ...named,
+    where('server.ownerId', '=', related.userId),
+    where('server.id', 'in', grantedServers(where, related)),
+    where('server.nodeId', 'in', assignedNodes(related)),
   ])
+}
+
+/** The servers that the user was granted to read. */
+function grantedServers(where: ExpressionBuilder<Schema, 'server'>, { userId, now }: { userId: string; now: IsoTime }) {
+  return where
+    .selectFrom('serverAccess')
+    .select('serverAccess.serverId')
+    .where('serverAccess.userId', '=', userId)
+    .where((eb) => eb.or([eb('serverAccess.expiresAt', 'is', null), eb('serverAccess.expiresAt', '>', now)]))
+    .where('serverAccess.permissions', 'like', '%"server.read"%')
 }
 
 /** The status of `serverStatus` (shared/server-life.ts) in SQL, for filters and order; a test compares the two. */

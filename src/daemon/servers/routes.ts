@@ -18,16 +18,19 @@ import {
 } from '../../shared/api/servers.ts'
 import { PanelError } from '../../shared/errors.ts'
 import type { PowerAction } from '../../shared/server-life.ts'
+import { now } from '../../shared/time.ts'
 import type { Bus } from '../core/bus.ts'
+import type { Caller } from '../core/caller.ts'
 import type { Queries } from '../core/db.ts'
 import { visibleServers } from '../core/permit.ts'
+import type { At } from '../core/relations.ts'
 import { type Context, callerOf, type Route, route } from '../core/route.ts'
 import { createServer } from './create.ts'
 import { editServer } from './edit.ts'
 import { type Accepted, accept, type OrderDeps, refuseSuspended } from './orders.ts'
 import { removeServer } from './remove.ts'
 import { findServerRow, listServerRows, type ServerRow } from './repo.ts'
-import { figuresOf, statusOf, toServer, toServers, type ViewFacts } from './view.ts'
+import { figuresOf, statusOf, toServer, type ViewFacts, viewerOf } from './view.ts'
 
 /** What the routes of servers need. */
 export type ServerDeps = OrderDeps & { readonly bus: Bus; readonly facts: ViewFacts }
@@ -35,6 +38,9 @@ export type ServerDeps = OrderDeps & { readonly bus: Bus; readonly facts: ViewFa
 /** Servers: list, create, show, edit, delete, orders, figures. */
 export function serverRoutes(deps: ServerDeps): Route[] {
   const { db, facts } = deps
+  const here = (): At => ({ q: db.read, now: now(deps.clock) })
+  const shown = async (at: At, caller: Caller, row: ServerRow) =>
+    toServer(row, await viewerOf(at, caller, [row]), facts)
   const edit = async (
     { params, body }: { params: { serverId: string }; body: Parameters<typeof editServer>[2]['patch'] },
     context: Pick<Context, 'caller' | 'actor'>,
@@ -42,24 +48,26 @@ export function serverRoutes(deps: ServerDeps): Route[] {
     const caller = callerOf(context)
     return await db.write(async (tx) => {
       await editServer(tx, deps, { serverId: params.serverId, patch: body, caller, actor: context.actor })
-      return toServer(await present(tx.q, params.serverId), caller, facts)
+      return shown(tx, caller, await present(tx.q, params.serverId))
     })
   }
   return [
     route(listServers, async ({ query }, context) => {
       const caller = callerOf(context)
-      const { rows, total } = await listServerRows(db.read, visibleServers(caller), query)
-      return { items: toServers(rows, caller, facts), total }
+      const at = here()
+      const { rows, total } = await listServerRows(db.read, await visibleServers(at, caller), query)
+      const viewer = await viewerOf(at, caller, rows)
+      return { items: rows.map((row) => toServer(row, viewer, facts)), total }
     }),
     route(createServerEndpoint, async ({ body }, context) => {
       const caller = callerOf(context)
       return await db.write(async (tx) => {
         const { id, commandId } = await createServer(tx, deps, { body, caller, actor: context.actor })
-        return { ...toServer(await present(tx.q, id), caller, facts), commandId }
+        return { ...(await shown(tx, caller, await present(tx.q, id))), commandId }
       })
     }),
     route(getServer, async ({ params }, context) =>
-      toServer(await present(db.read, params.serverId), callerOf(context), facts),
+      shown(here(), callerOf(context), await present(db.read, params.serverId)),
     ),
     route(updateServer, edit),
     route(patchServer, edit),

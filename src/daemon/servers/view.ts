@@ -1,17 +1,20 @@
-import { z } from 'zod'
+import type { z } from 'zod'
 import type { Server } from '../../shared/api/servers.ts'
 import type { NewTemplate } from '../../shared/api/templates.ts'
-import { grants } from '../../shared/permissions.ts'
+import type { Permission } from '../../shared/permissions.ts'
 import { type PowerState, type ServerStatus, serverStatus } from '../../shared/server-life.ts'
 import type { Caller } from '../core/caller.ts'
-import { permissionsOnServer } from '../core/permit.ts'
+import { permissionsOnServers } from '../core/permit.ts'
+import type { At, Rooted } from '../core/relations.ts'
 import type { FiguresNow } from './figures.ts'
 import type { ServerRow } from './repo.ts'
+import type { TemplateViews } from './template-views.ts'
 
 /** What a view of a server needs beside its row. */
 export interface ViewFacts {
   readonly isOnline: (nodeId: string) => boolean
   readonly figures: (serverId: string) => FiguresNow | undefined
+  readonly templates: TemplateViews
 }
 
 /** The columns that a status is derived from. */
@@ -22,7 +25,9 @@ export type LifeRow = Pick<
 
 /** The status of a stored server. */
 export function statusOf(row: LifeRow, power: PowerState = row.power): ServerStatus {
-  return serverStatus({ ...row, power, crashed: row.crashed === 1, failed: row.failed === 1 })
+  const { deletingAt, archivedAt, suspendedAt, activity } = row
+  const [crashed, failed] = [row.crashed === 1, row.failed === 1]
+  return serverStatus({ deletingAt, archivedAt, suspendedAt, activity, power, crashed, failed })
 }
 
 /** The definition inside a template's row; it was parsed by the contract when it was written. */
@@ -30,36 +35,26 @@ export function definitionOf(row: Pick<ServerRow, 'templateDefinition'>): Omit<N
   return JSON.parse(row.templateDefinition) as Omit<NewTemplate, 'name' | 'nestId'> // see above
 }
 
-const Environment = z.record(z.string(), z.string())
-
-/** The stored values of a server's variables. */
+/** The stored values of a server's variables; they were parsed by the contract when they were written. */
 export function environmentOf(row: Pick<ServerRow, 'environment'>): Record<string, string> {
-  return Environment.parse(JSON.parse(row.environment))
+  return JSON.parse(row.environment) as Record<string, string> // see above
 }
 
-/** A server as the API answers it to this caller; values of secret variables are masked. */
-export function toServer(row: ServerRow, caller: Caller, facts: ViewFacts): z.input<typeof Server> {
-  return viewOf(row, definitionOf(row), caller, facts)
+/** Who looks, with what he may do with the servers that he looks at. */
+export interface Viewer {
+  readonly caller: Caller
+  readonly permissions: (server: Rooted) => Permission[]
 }
 
-/** Servers of one read, as `toServer` shows each; a template that several share is parsed once. */
-export function toServers(rows: readonly ServerRow[], caller: Caller, facts: ViewFacts): z.input<typeof Server>[] {
-  const templates = new Map<string, ReturnType<typeof definitionOf>>()
-  return rows.map((row) => {
-    const template = templates.get(row.templateId) ?? definitionOf(row)
-    templates.set(row.templateId, template)
-    return viewOf(row, template, caller, facts)
-  })
+/** The caller as the viewer of these servers. */
+export async function viewerOf(at: At, caller: Caller, servers: readonly Rooted[]): Promise<Viewer> {
+  return { caller, permissions: await permissionsOnServers(at, caller, servers) }
 }
 
-function viewOf(
-  row: ServerRow,
-  template: ReturnType<typeof definitionOf>,
-  caller: Caller,
-  facts: ViewFacts,
-): z.input<typeof Server> {
+/** A server as the API answers it to this viewer; values of secret variables are masked. */
+export function toServer(row: ServerRow, { caller, permissions }: Viewer, facts: ViewFacts): z.input<typeof Server> {
   const figures = figuresOf(row, facts)
-  const masked = maskedVariables(template.variables, caller)
+  const template = facts.templates.of(row, caller)
   return {
     id: row.id,
     uuid: row.uuid,
@@ -89,7 +84,7 @@ function viewOf(
     allocationId: row.allocationId,
     primaryPort: row.port,
     primaryIp: row.ip,
-    environment: shownEnvironment(environmentOf(row), masked),
+    environment: shownEnvironment(environmentOf(row), template.masked),
     startupCommand: row.startupCommand,
     restartPolicy: row.restartPolicy,
     crashCount: row.crashCount,
@@ -98,19 +93,7 @@ function viewOf(
     lastExitCode: row.lastExitCode,
     lastExitSignal: row.lastExitSignal,
     nextRestartAt: row.nextRestartAt,
-    template: {
-      id: row.templateId,
-      name: row.templateName,
-      image: template.image,
-      images: template.images,
-      defaultImage: template.defaultImage,
-      startup: template.startup,
-      stopCommand: template.stopCommand,
-      features: template.features,
-      variables: template.variables.map((variable) =>
-        masked.has(variable.name) && variable.default !== '' ? { ...variable, default: MASK } : variable,
-      ),
-    },
+    template: template.shown,
     node: {
       id: row.nodeId,
       name: row.nodeName,
@@ -120,7 +103,7 @@ function viewOf(
     },
     location: { id: row.locationId, name: row.locationName },
     connection: { host: row.ip, port: row.port },
-    effectivePermissions: permissionsOnServer(caller, row),
+    effectivePermissions: permissions(row),
     cpuPercent: figures.cpuPercent,
     memoryUsageMb: figures.memoryUsageMb,
     diskUsageMb: figures.diskUsageMb,
@@ -143,21 +126,9 @@ export function withoutMasks(
   return Object.fromEntries(Object.entries(given).filter(([name, value]) => value !== MASK || !maskable.has(name)))
 }
 
-/** Secrets are masked for everybody, variables that members may not see for all but operators. */
-function maskedVariables(variables: NewTemplate['variables'], caller: Caller): ReadonlySet<string> {
-  const operator = grants(caller.permissions, 'admin.write')
-  return new Set(
-    variables.filter(({ secret, userViewable }) => secret || (!userViewable && !operator)).map(({ name }) => name),
-  )
-}
-
-function shownEnvironment(
-  environment: Readonly<Record<string, string>>,
-  masked: ReadonlySet<string>,
-): Record<string, string> {
-  return Object.fromEntries(
-    Object.entries(environment).map(([name, value]) => [name, masked.has(name) && value !== '' ? MASK : value]),
-  )
+function shownEnvironment(environment: Record<string, string>, masked: ReadonlySet<string>): Record<string, string> {
+  for (const name of masked) if (environment[name]) environment[name] = MASK
+  return environment
 }
 
 /** What a server uses now. Without a process it has nothing but its files: the last figures of the one before are left out. */

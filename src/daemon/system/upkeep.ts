@@ -1,10 +1,17 @@
 import { type Clock, isoTime } from '../../shared/time.ts'
+import { trimAudit } from '../core/audit-chain.ts'
 import type { Bus } from '../core/bus.ts'
 import type { Db } from '../core/db.ts'
 import type { Idempotency } from '../core/idempotency.ts'
 import type { Log } from '../core/log.ts'
+import type { Settings } from '../core/settings.ts'
+import type { SystemErrors } from '../core/system-errors.ts'
+import { pruneErrors } from '../system-errors/repo.ts'
 
 const HOUR = 3_600_000
+const DAY = 24 * HOUR
+/** An error that has not happened for so long is forgotten, resolved or not. */
+const ERROR_DAYS = 30
 const EVENTS_KEPT = 50_000
 const EVENT_DAYS_MS = 24 * HOUR
 const COMMANDS_KEPT_MS = 7 * 24 * HOUR
@@ -16,9 +23,11 @@ interface UpkeepDeps {
   readonly clock: Clock
   readonly log: Log
   readonly idempotency: Idempotency
+  readonly settings: Settings
+  readonly systemErrors: SystemErrors
 }
 
-/** Forgets, once an hour, what has served its time: events, answers, sessions, tokens, ended orders. */
+/** Forgets, once an hour, what has served its time: events, answers, sessions, tokens, ended orders, old records. */
 export function startUpkeep(deps: UpkeepDeps, signal: AbortSignal): void {
   void loop(deps, signal)
 }
@@ -29,15 +38,19 @@ async function loop(deps: UpkeepDeps, signal: AbortSignal): Promise<void> {
       await once(deps)
     } catch (err) {
       deps.log.error({ err }, 'upkeep failed; it is tried again in an hour')
+      deps.systemErrors.capture(err, { component: 'upkeep' })
     }
     await deps.clock.sleep(HOUR, signal)
   }
 }
 
-async function once({ db, bus, clock, idempotency }: UpkeepDeps): Promise<void> {
+async function once({ db, bus, clock, idempotency, settings, log }: UpkeepDeps): Promise<void> {
   const nowMs = clock.nowMs()
   await bus.prune(isoTime(nowMs - EVENT_DAYS_MS), EVENTS_KEPT)
   await idempotency.prune()
+  await pruneErrors(db, isoTime(nowMs - ERROR_DAYS * DAY))
+  const removed = await trimAudit(db, isoTime(nowMs - settings.get('audit.retentionDays') * DAY))
+  if (removed > 0) log.info({ removed }, 'old rows of the audit log were removed')
   await db.write(async (tx) => {
     await tx.q.deleteFrom('session').where('expiresAt', '<', tx.now).execute()
     await tx.q.deleteFrom('loginChallenge').where('expiresAt', '<', tx.now).execute()

@@ -2,6 +2,7 @@ import type { z } from 'zod'
 import type { Nest } from '../../shared/api/templates.ts'
 import type { IsoTime } from '../../shared/time.ts'
 import type { Queries } from '../core/db.ts'
+import { countRows, offsetOf } from '../core/paging.ts'
 import { textMatches } from '../core/text-search.ts'
 
 /** A nest as answers show it, before it is written out. */
@@ -34,13 +35,9 @@ export async function listNests(
     .orderBy('nest.name')
     .orderBy('nest.id')
     .limit(limit)
-    .offset((page - 1) * limit)
+    .offset(offsetOf({ page, limit }))
     .execute()
-  const { total } = await q
-    .selectFrom(matching().as('found'))
-    .select((eb) => eb.fn.countAll<number>().as('total'))
-    .executeTakeFirstOrThrow()
-  return { items: rows.map(toNest), total: Number(total) }
+  return { items: rows.map(toNest), total: await countRows(q, matching()) }
 }
 
 /** The nest with the number of its templates. */

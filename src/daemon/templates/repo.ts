@@ -2,6 +2,7 @@ import type { z } from 'zod'
 import type { NewTemplate, Template } from '../../shared/api/templates.ts'
 import type { IsoTime } from '../../shared/time.ts'
 import type { Queries } from '../core/db.ts'
+import { countRows, offsetOf } from '../core/paging.ts'
 import { textMatches } from '../core/text-search.ts'
 import { definitionJson, storedTemplate } from './definition.ts'
 
@@ -37,13 +38,9 @@ export async function listTemplates(
     .orderBy('template.createdAt', 'desc')
     .orderBy('template.id', 'desc')
     .limit(query.limit)
-    .offset((query.page - 1) * query.limit)
+    .offset(offsetOf(query))
     .execute()
-  const { total } = await q
-    .selectFrom(matching().as('found'))
-    .select((eb) => eb.fn.countAll<number>().as('total'))
-    .executeTakeFirstOrThrow()
-  return { items: rows.map(toTemplate), total: Number(total) }
+  return { items: rows.map(toTemplate), total: await countRows(q, matching()) }
 }
 
 /** The templates of a nest by name. */

@@ -1,40 +1,41 @@
-import * as api from '../../shared/api/api-keys.ts'
-import { PermissionList } from '../auth/credential-rows.ts'
-import type { Db, Queries } from '../core/db.ts'
-import { parseJson } from '../core/json.ts'
+import { listAdminRoles, listRoles } from '../../shared/api/api-keys.ts'
+import * as api from '../../shared/api/roles.ts'
+import { PanelError } from '../../shared/errors.ts'
+import { ROLE_PRESETS } from '../../shared/permission-presets.ts'
+import { rolePermissions } from '../auth/credential-rows.ts'
+import type { AccountDeps } from '../auth/deps.ts'
 import { type Route, route } from '../core/route.ts'
+import { roleEditRoutes } from './role-edit.ts'
+import { memberRoutes } from './role-members.ts'
+import { findRole, listRoleRows, membersOf, rolesOfUser } from './role-rows.ts'
 
-/** The routes of roles. */
-export function roleRoutes(deps: { db: Db }): Route[] {
+const SHOWN_MEMBERS = 100
+
+/** The routes of roles (api.md §8.20). */
+export function roleRoutes(deps: AccountDeps): Route[] {
+  const { db } = deps
   return [
-    route(api.listRoles, ({ query }) => listRoleRows(deps.db.read, query)),
-    route(api.listAdminRoles, ({ query }) => listRoleRows(deps.db.read, query)),
+    route(listRoles, ({ query }) => listRoleRows(db.read, query)),
+    route(listAdminRoles, ({ query }) => listRoleRows(db.read, query)),
+    route(api.getRolePresets, async () =>
+      ROLE_PRESETS.map((preset) => ({ ...preset, permissions: [...preset.permissions] })),
+    ),
+    route(api.getRole, async ({ params }) => {
+      const role = await findRole(db.read, params.roleId)
+      if (role === undefined) throw new PanelError('ROLE_NOT_FOUND', `There is no role ${params.roleId}`)
+      return { ...role, users: await membersOf(db.read, role.id, SHOWN_MEMBERS) }
+    }),
+    route(api.getUserRoles, async ({ params: { userId } }, context) => {
+      const user = await db.read
+        .selectFrom('user')
+        .select(['id', 'email', 'username'])
+        .where('id', '=', userId)
+        .executeTakeFirst()
+      if (user === undefined) return context.fail('USER_NOT_FOUND', `There is no account ${userId}`)
+      const permissions = [...(await rolePermissions(db.read, userId))].sort()
+      return { user, roles: await rolesOfUser(db.read, userId), permissions }
+    }),
+    ...roleEditRoutes(deps),
+    ...memberRoutes(deps),
   ]
-}
-
-async function listRoleRows(q: Queries, { page, limit }: { page: number; limit: number }) {
-  const { total } = await q
-    .selectFrom('role')
-    .select((eb) => eb.fn.countAll<number>().as('total'))
-    .executeTakeFirstOrThrow()
-  const rows = await q
-    .selectFrom('role')
-    .select(['id', 'name', 'description', 'permissions', 'createdAt', 'updatedAt'])
-    .select((eb) =>
-      eb
-        .selectFrom('userRole')
-        .select((inner) => inner.fn.countAll<number>().as('count'))
-        .whereRef('userRole.roleId', '=', 'role.id')
-        .as('userCount'),
-    )
-    .orderBy('name')
-    .limit(limit)
-    .offset((page - 1) * limit)
-    .execute()
-  const items = rows.map((row) => ({
-    ...row,
-    permissions: parseJson(PermissionList, row.permissions),
-    userCount: Number(row.userCount),
-  }))
-  return { items, total: Number(total) }
 }

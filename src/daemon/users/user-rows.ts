@@ -2,6 +2,7 @@ import { sql } from 'kysely'
 import type { IsoTime } from '../../shared/time.ts'
 import { displayName, isBanned } from '../auth/accounts.ts'
 import type { Queries } from '../core/db.ts'
+import { countRows, offsetOf } from '../core/paging.ts'
 import { containing, contains } from '../core/text-search.ts'
 
 /** An account as administrators see it. */
@@ -45,16 +46,9 @@ export async function listUserRows(
       return banned ? holds : free
     })
   }
-  const { total } = await query
-    .clearSelect()
-    .select((eb) => eb.fn.countAll<number>().as('total'))
-    .executeTakeFirstOrThrow()
-  const rows = await query
-    .orderBy('user.id', 'desc')
-    .limit(filter.limit)
-    .offset((filter.page - 1) * filter.limit)
-    .execute()
-  return { items: await shown(q, rows, at), total: Number(total) }
+  const total = await countRows(q, query)
+  const rows = await query.orderBy('user.id', 'desc').limit(filter.limit).offset(offsetOf(filter)).execute()
+  return { items: await shown(q, rows, at), total }
 }
 
 function accountRows(q: Queries) {
@@ -84,6 +78,11 @@ async function shown(q: Queries, rows: readonly AccountRow[], at: IsoTime) {
           .where('userRole.userId', 'in', ids)
           .orderBy('role.id')
           .execute()
+  const locks = await lockedUntil(
+    q,
+    rows.map((row) => row.email),
+    at,
+  )
   return rows.map((row) => ({
     id: row.id,
     email: row.email,
@@ -93,6 +92,9 @@ async function shown(q: Queries, rows: readonly AccountRow[], at: IsoTime) {
     lastName: row.lastName,
     roles: roles.filter((role) => role.userId === row.id).map(({ id, name }) => ({ id, name })),
     banned: isBanned(row, at),
+    banReason: isBanned(row, at) ? row.banReason : null,
+    banExpires: isBanned(row, at) ? row.banExpires : null,
+    lockedUntil: locks.get(row.email) ?? null,
     emailVerified: row.emailVerified === 1,
     hasPassword: row.passwordHash !== null,
     lastSuccessfulLogin: row.lastSuccessfulLogin,
@@ -100,4 +102,17 @@ async function shown(q: Queries, rows: readonly AccountRow[], at: IsoTime) {
     createdAt: row.createdAt,
     updatedAt: row.updatedAt,
   }))
+}
+
+/** Until when each of the addresses is locked out somewhere. */
+async function lockedUntil(q: Queries, emails: readonly string[], at: IsoTime): Promise<Map<string, IsoTime>> {
+  if (emails.length === 0) return new Map()
+  const rows = await q
+    .selectFrom('authLockout')
+    .select(['email', 'lockedUntil'])
+    .where('email', 'in', emails)
+    .where('lockedUntil', '>', at)
+    .orderBy('lockedUntil')
+    .execute()
+  return new Map(rows.flatMap(({ email, lockedUntil: until }) => (until === null ? [] : [[email, until]])))
 }

@@ -36,6 +36,20 @@ export const AuditLog = z.object({
 })
 export type AuditLog = z.infer<typeof AuditLog>
 
+/** Which rows are meant; all of those given must fit. */
+export const auditFilter = {
+  userId: z.string().max(64).optional(),
+  /** Contained in the action's name. */
+  action: z.string().max(100).optional(),
+  resource: z.string().max(100).optional(),
+  resourceId: z.string().max(100).optional(),
+  requestId: z.string().max(100).optional(),
+  /** The address that the request came from. */
+  address: z.string().max(64).optional(),
+  from: z.iso.datetime().optional(),
+  to: z.iso.datetime().optional(),
+} as const
+
 export const listAuditLogs = defineEndpoint({
   id: 'audit.list',
   tag: 'Admin',
@@ -43,16 +57,7 @@ export const listAuditLogs = defineEndpoint({
   method: 'GET',
   path: '/api/admin/audit-logs',
   access: { panel: 'admin.read' },
-  query: pageQuery(200).extend({
-    userId: z.string().max(64).optional(),
-    /** Contained in the action's name. */
-    action: z.string().max(100).optional(),
-    resource: z.string().max(100).optional(),
-    resourceId: z.string().max(100).optional(),
-    requestId: z.string().max(100).optional(),
-    from: z.iso.datetime().optional(),
-    to: z.iso.datetime().optional(),
-  }),
+  query: pageQuery(200).extend(auditFilter),
   response: z.array(AuditLog),
   paged: true,
 })

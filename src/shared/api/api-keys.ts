@@ -9,7 +9,8 @@ import { IsoTime } from '../time.ts'
 const ApiKeyRead: Access = { anyOf: ['apikey.manage', 'admin.read'] }
 const ApiKeyManage: Access = { panel: 'apikey.manage' }
 
-const GrantList = z
+/** Permissions of the catalogue, also for single resources, each once. */
+export const GrantList = z
   .array(z.string().max(200).refine(isGrantable, 'is not a permission of the catalogue'))
   .max(500)
   .transform((list) => [...new Set(list)])

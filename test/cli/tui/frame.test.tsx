@@ -3,6 +3,7 @@ import { describe, expect, test } from 'vitest'
 import { buildFrame, type Frame } from '../../../src/cli/tui/frame.ts'
 import { readKeyNames } from '../../../src/cli/tui/keys.ts'
 import { Lines } from '../../../src/cli/tui/lines.ts'
+import { readPattern } from '../../../src/cli/tui/matcher.ts'
 import { type ConsoleState, initialState } from '../../../src/cli/tui/model.ts'
 import { Ring } from '../../../src/cli/tui/ring.ts'
 import { Screen } from '../../../src/cli/tui/screen.tsx'
@@ -69,6 +70,16 @@ describe('a frame', () => {
     expect(rows[6]).toContain('line 10 日本')
     expect(rows[7]).toMatch(/^──.*gap: 10 lines.*──$/)
     expect(rows[8]).toBe('>')
+  })
+
+  test('at 40x10 says that it is paused, and what it is narrowed to', () => {
+    const paused = frameAt(40, 10, (state) => ({ ...state, follow: false, pausedEnd: 4 }))
+    expect(drawn(paused, 40)[0]).toMatch(/^ PAUSED · 7 new lines.* LIVE ●/)
+    const filter = readPattern('!warn')
+    const filtered = frameAt(40, 10, (state) => ({ ...state, filter }))
+    expect(drawn(filtered, 40)[0]).toMatch(/^ filter: !\/warn\/ .* LIVE ●/)
+    const levelled = frameAt(40, 10, (state) => ({ ...state, level: 'warn' }))
+    expect(drawn(levelled, 40)[0]).toMatch(/^ level WARN .* LIVE ●/)
   })
 
   test('at 80x24 has a box without the fields at its right', () => {

@@ -1,11 +1,13 @@
 import { describe, expect, test } from 'vitest'
 import { linkText, NO_FACTS, withStatus, withStreamError } from '../../../src/cli/tui/facts.ts'
 import { createKeyReader, type Input, readKeyNames } from '../../../src/cli/tui/keys.ts'
+import { LineIndex } from '../../../src/cli/tui/line-index.ts'
 import { Lines } from '../../../src/cli/tui/lines.ts'
 import { readPattern } from '../../../src/cli/tui/matcher.ts'
 import { type ConsoleState, type Effect, initialState, type Surroundings } from '../../../src/cli/tui/model.ts'
 import { press } from '../../../src/cli/tui/press.ts'
 import { Ring } from '../../../src/cli/tui/ring.ts'
+import { seekMatch, settleSeek } from '../../../src/cli/tui/seek.ts'
 import { rowsFrom, tailRows } from '../../../src/cli/tui/viewport.ts'
 import { systemClock } from '../../../src/shared/time.ts'
 
@@ -148,6 +150,24 @@ describe('the keys', () => {
   })
 })
 
+describe('a search', () => {
+  test('comes to the newest match, not to one that is found before the lines that have just come are tested', () => {
+    const ring = new Ring({ lines: 100 })
+    const add = (text: string): void => ring.append({ seq: ring.end + 1, ms: 0, kind: 'stdout', text })
+    for (const text of ['old needle', 'hay', 'hay']) add(text)
+    const index = new LineIndex(ring, (entry) => entry.text.includes('needle'))
+    index.advance(1000, systemClock)
+    add('new needle')
+    const lines = new Lines(ring, systemClock, { columns: 80, rows: 24 })
+    const around: Surroundings = { ring, pane: (of) => lines.pane(of), matches: index, nowMs: 0 }
+    const start = initialState({ serverName: 'demo', readOnly: true, detachKeys: [], history: [], time: 'off' })
+    const sought = seekMatch({ ...start, search: readPattern('needle') }, -1, around)
+    expect(sought.matchAt).toBeUndefined()
+    index.advance(1000, systemClock)
+    expect(settleSeek(sought, around, true).matchAt).toBe(3)
+  })
+})
+
 describe('a pattern', () => {
   test('ignores case until it has a capital letter', () => {
     expect(readPattern('warn|error').contains('an ERROR')).toBe(true)
@@ -157,6 +177,10 @@ describe('a pattern', () => {
       [1, 2],
       [2, 3],
     ])
+  })
+
+  test('is found where it is, also behind letters that have two in lower case', () => {
+    expect(readPattern('x').ranges('İİ x')).toEqual([[3, 4]])
   })
 
   test('takes no time for what would hold up other engines', () => {

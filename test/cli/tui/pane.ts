@@ -3,6 +3,7 @@ import { mkdtemp, rm, writeFile } from 'node:fs/promises'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { promisify } from 'node:util'
+import { Control } from './control.ts'
 
 const run = promisify(execFile)
 
@@ -24,12 +25,14 @@ export interface Pane {
   resize(columns: number, rows: number): Promise<void>
   /** A format of tmux, such as `#{alternate_on}`. */
   display(format: string): Promise<string>
-  /** From now on writes what the program sends to the terminal into a file as well. */
-  record(path: string): Promise<void>
+  /** From now on writes what the program sends to the terminal into a file as well; `undefined` ends it. */
+  record(path: string | undefined): Promise<void>
   /** What programs have put on the clipboard; '' when nothing. */
   clipboard(): Promise<string>
-  /** The settings of the pane's terminal. */
-  settings(): Promise<string>
+  /** Closes the terminal, as a window that is closed or a connection that is cut. */
+  hangUp(): Promise<void>
+  /** A client that stays, for taking times; the caller closes it. */
+  control(): Control
   close(): Promise<void>
 }
 
@@ -55,13 +58,16 @@ export async function openPane(columns: number, rows: number, environment: Recor
   await tmux('set-option', '-g', 'status', 'off')
   await tmux('set-option', '-s', 'set-clipboard', 'on')
   await tmux('resize-window', '-x', String(columns), '-y', String(rows))
-  const tty = (await tmux('display', '-p', '#{pane_tty}')).trim()
   const screen = (styled = false): Promise<string> => tmux('capture-pane', '-p', ...(styled ? ['-e'] : []))
-  const until = async (wanted: (screen: string) => boolean, what: string, ms = 10_000): Promise<string> => {
+  const until = async (
+    wanted: (screen: string) => boolean | Promise<boolean>,
+    what: string,
+    ms = 10_000,
+  ): Promise<string> => {
     const deadline = performance.now() + ms
     for (;;) {
       const now = await screen()
-      if (wanted(now)) return now
+      if (await wanted(now)) return now
       if (performance.now() > deadline) throw new Error(`the screen never showed ${what}; it shows:\n${now}`)
       await new Promise((done) => setTimeout(done, 20))
     }
@@ -80,13 +86,15 @@ export async function openPane(columns: number, rows: number, environment: Recor
     shows: (text, ms) => until((now) => now.includes(text), JSON.stringify(text), ms),
     toLog: async () => {
       await tmux('send-keys', 'Escape')
-      await pane.shows('i type')
+      await until(() => pane.display('#{cursor_flag}').then((shown) => shown === '0'), 'no cursor in the prompt')
     },
     resize: async (x, y) => void (await tmux('resize-window', '-x', String(x), '-y', String(y))),
     display: async (format) => (await tmux('display', '-p', format)).trim(),
-    record: async (path) => void (await tmux('pipe-pane', '-O', `cat > ${path}`)),
+    record: async (path) => void (await tmux('pipe-pane', ...(path === undefined ? [] : ['-O', `cat > ${path}`]))),
     clipboard: () => tmux('show-buffer').catch(() => ''),
-    settings: async () => (await run('stty', ['-F', tty, '-a'])).stdout,
+    hangUp: async () => void (await tmux('kill-pane')),
+    control: () =>
+      new Control(['tmux', '-u', '-S', socket, '-C', 'attach-session', '-f', 'no-output,ignore-size'], env),
     close: async () => {
       await tmux('kill-server').catch(() => undefined) // it ends with its last pane
       await rm(folder, { recursive: true, force: true })

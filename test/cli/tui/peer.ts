@@ -20,8 +20,6 @@ export interface Peer {
   readonly viewers: number
   /** The header Last-Event-ID of every console stream so far. */
   readonly resumes: readonly (string | undefined)[]
-  /** The process that opened the last console stream. */
-  lastPid(): number
   print(...texts: string[]): void
   printAs(stream: LineStream, text: string): void
   /** Lines up to this number are forgotten: a viewer that resumes before them is told so. */
@@ -34,9 +32,18 @@ export interface Peer {
   cut(): void
   /** From now on every request is answered so. */
   refuse(refusal: { readonly status: number; readonly code: string } | undefined): void
+  /** The same for event streams only. */
+  refuseStreams(refusal: { readonly status: number; readonly code: string } | undefined): void
   refuseCommands(refusal: { readonly status: number; readonly code: string } | undefined): void
+  /** Cuts every stream and listens no more, as when the daemon has died. */
+  goAway(): Promise<void>
+  /** Listens again, where it was; nothing when it does. */
+  comeBack(): Promise<void>
   close(): Promise<void>
 }
+
+/** The server that every peer has. */
+export const SERVER_ID = `srv_${'0'.repeat(26)}`
 
 const EPOCH = 'e1'
 
@@ -49,8 +56,8 @@ export async function startPeer(): Promise<Peer> {
   const orders: string[] = []
   const resumes: (string | undefined)[] = []
   let first = 1
-  let lastPid = 0
   let refusal: { status: number; code: string } | undefined
+  let streamRefusal: { status: number; code: string } | undefined
   let commandRefusal: { status: number; code: string } | undefined
 
   const now = (): string => new Date().toISOString()
@@ -62,7 +69,7 @@ export async function startPeer(): Promise<Peer> {
     const line = log[seq - 1]
     const data = {
       type: 'console',
-      serverId: 'srv_1',
+      serverId: SERVER_ID,
       line: line?.text,
       stream: line?.stream,
       seq,
@@ -88,13 +95,17 @@ export async function startPeer(): Promise<Peer> {
   const openStream = (response: ServerResponse, set: Set<ServerResponse>): void => {
     response.writeHead(200, { 'content-type': 'text/event-stream', 'cache-control': 'no-store' })
     response.write(': connected\nretry: 1000\n\n')
-    sendEvent([response], 'connected', { type: 'connected', serverId: 'srv_1', timestamp: now(), lastSeq: log.length })
+    sendEvent([response], 'connected', {
+      type: 'connected',
+      serverId: SERVER_ID,
+      timestamp: now(),
+      lastSeq: log.length,
+    })
     set.add(response)
     response.on('close', () => set.delete(response))
   }
   const streamLines = (request: IncomingMessage, response: ServerResponse, url: URL): void => {
     const last = request.headers['last-event-id']
-    lastPid = Number(request.headers['x-test-pid'])
     resumes.push(typeof last === 'string' ? last : undefined)
     openStream(response, consoles)
     let from = Math.max(first, log.length - Number(url.searchParams.get('lines') ?? 200) + 1)
@@ -104,7 +115,7 @@ export async function startPeer(): Promise<Peer> {
       from = Math.max(first, seen + 1)
       const frame = {
         type: 'resume_console',
-        serverId: 'srv_1',
+        serverId: SERVER_ID,
         from: seen + 1,
         to: from - 1,
         missed,
@@ -168,13 +179,23 @@ export async function startPeer(): Promise<Peer> {
     if (request.headers.authorization !== 'Bearer test-token')
       return refuse(response, { status: 401, code: 'UNAUTHENTICATED' })
     if (refusal !== undefined) return refuse(response, refusal)
+    const stream = url.pathname.endsWith('/console/stream') || url.pathname.endsWith('/events')
+    if (stream && streamRefusal !== undefined) return refuse(response, streamRefusal)
     if (url.pathname.endsWith('/console/stream')) return streamLines(request, response, url)
     if (url.pathname.endsWith('/events')) return openStream(response, events)
     if (url.pathname.endsWith('/logs')) return page(response, url)
     if (request.method === 'POST') return void post(request, response, url)
     answer(response, 200, serverAnswer('running'))
   })
-  await new Promise<void>((resolve) => server.listen(0, '127.0.0.1', resolve))
+  const listen = (port: number): Promise<void> =>
+    new Promise((resolve) => server.listen(port, '127.0.0.1', () => resolve()))
+  const goAway = async (): Promise<void> => {
+    if (!server.listening) return
+    const closed = new Promise((resolve) => server.close(resolve))
+    server.closeAllConnections()
+    await closed
+  }
+  await listen(0)
   const { port } = server.address() as AddressInfo // a TCP server that listens has such an address
   return {
     baseUrl: `http://127.0.0.1:${port}`,
@@ -184,7 +205,6 @@ export async function startPeer(): Promise<Peer> {
     get viewers() {
       return consoles.size
     },
-    lastPid: () => lastPid,
     print: (...texts) => add('stdout', texts, true),
     printAs: (stream, text) => add(stream, [text], true),
     printUnseen: (...texts) => add('stdout', texts, false),
@@ -199,13 +219,15 @@ export async function startPeer(): Promise<Peer> {
     refuse: (next) => {
       refusal = next
     },
+    refuseStreams: (next) => {
+      streamRefusal = next
+    },
     refuseCommands: (next) => {
       commandRefusal = next
     },
-    close: async () => {
-      server.closeAllConnections()
-      await new Promise((resolve) => server.close(resolve))
-    },
+    goAway,
+    comeBack: () => (server.listening ? Promise.resolve() : listen(port)),
+    close: goAway,
   }
 }
 

@@ -11,12 +11,11 @@ afterEach(async () => {
   open = undefined
 })
 
-const start = async (columns: number, rows: number, wishes: Record<string, unknown> = {}): Promise<Attached> => {
+const start = async (columns: number, rows: number): Promise<Attached> => {
   open = await attach({
     dist: DIST,
     columns,
     rows,
-    wishes,
     prepare: (peer) => peer.print(...Array.from({ length: 300 }, (_, n) => `line ${n + 1} of the beginning`)),
   })
   return open
@@ -141,8 +140,7 @@ describe('the console screen', { timeout: 60_000 }, () => {
     await pane.shows('EXIT=0')
     await pane.text('clear')
     await pane.keys('Enter')
-    await pane.text(command())
-    await pane.keys('Enter')
+    await command()
     await pane.shows('LIVE')
     await pane.keys('Up')
     await pane.shows('> time set day')
@@ -157,6 +155,18 @@ describe('the console screen', { timeout: 60_000 }, () => {
     await pane.shows("(reverse-i-search) 'set': time set day")
     await pane.keys('Enter')
     await pane.shows('> time set day')
+  })
+
+  test('sends and remembers what was typed right before it is left', async () => {
+    const { pane, peer, folder } = await start(80, 24)
+    await pane.text('say bye')
+    await pane.shows('> say bye')
+    await pane.keys('Enter', 'C-]')
+    await pane.shows('EXIT=0')
+    expect(peer.commands.map(({ text }) => text)).toEqual(['say bye'])
+    const history = join(folder, 'panel', 'history')
+    const [file = ''] = await readdir(history)
+    expect(await readFile(join(history, file), 'utf8')).toBe('say bye\n')
   })
 
   test('says why a command failed and keeps its text', async () => {

@@ -2,7 +2,7 @@
 export function serverAnswer(status: string): Record<string, unknown> {
   const at = '2026-01-01T00:00:00.000Z'
   return {
-    id: 'srv_1',
+    id: `srv_${'0'.repeat(26)}`,
     uuid: '00000000-0000-4000-8000-000000000001',
     name: 'survival-1',
     description: null,

@@ -58,10 +58,11 @@ describe('the configuration', () => {
 
   it('fixes limits by file or environment', async () => {
     const config = await file('limits: { streamsPerUser: 7, streamsPerServer: 8 }\nconsole: { logMb: 9 }\n')
-    expect(read({ config }, { PANEL_LIMITS__STREAMS_PER_USER: '3' }).fixed).toEqual({
-      'limits.streamsPerUser': 3,
-      'limits.streamsPerServer': 8,
-      'console.logMb': 9,
+    const name = 'PANEL_LIMITS__STREAMS_PER_USER'
+    expect(read({ config }, { [name]: '3' }).fixed).toEqual({
+      'limits.streamsPerUser': { value: 3, source: 'env', name },
+      'limits.streamsPerServer': { value: 8, source: 'file', name: 'limits.streamsPerServer' },
+      'console.logMb': { value: 9, source: 'file', name: 'console.logMb' },
     })
   })
 

@@ -1,7 +1,7 @@
 import fc from 'fast-check'
 import { describe, expect, it } from 'vitest'
 import { ID_PREFIXES, type IdPrefix, newId, ServerId, uuidOf } from '../../../src/shared/ids.ts'
-import { pageQuery, pagination } from '../../../src/shared/page.ts'
+import { hasNextPage, pageQuery, pagination } from '../../../src/shared/page.ts'
 import { IsoTime, isoTime, parseDuration } from '../../../src/shared/time.ts'
 import { testClock } from './test-clock.ts'
 
@@ -84,5 +84,18 @@ describe('pages', () => {
         expect(Math.max(0, totalPages - 1) * query.limit).toBeLessThanOrEqual(Math.max(0, total - 1))
       }),
     )
+  })
+
+  it('tell totals exactly up to 10,000, and that there are more above', () => {
+    const query = { page: 1, limit: 50 }
+    expect(pagination(query, 10_000)).toEqual({ page: 1, limit: 50, total: 10_000, totalPages: 200 })
+    const capped = { page: 1, limit: 50, total: 10_000, totalPages: 200, totalIsCapped: true } as const
+    expect(pagination(query, 10_001)).toEqual(capped)
+    expect([hasNextPage({ ...capped, page: 300 }, 50), hasNextPage({ ...capped, page: 300 }, 49)]).toEqual([
+      true,
+      false,
+    ])
+    const known = pagination({ page: 200, limit: 50 }, 10_000)
+    expect([hasNextPage({ ...known, page: 199 }, 50), hasNextPage(known, 50)]).toEqual([true, false])
   })
 })

@@ -108,7 +108,11 @@ describe('what the daemon keeps', () => {
     })
     expect(settings.get('panel.name')).toBe('mine')
     expect((await openSettings(db)).get('panel.name')).toBe('mine')
-    expect((await openSettings(db, { 'panel.name': 'fixed' })).get('panel.name')).toBe('fixed')
+    expect(
+      (await openSettings(db, { 'panel.name': { value: 'fixed', source: 'env', name: 'PANEL_PANEL__NAME' } })).get(
+        'panel.name',
+      ),
+    ).toBe('fixed')
     await expect(db.write((tx) => settings.set(tx, 'limits.streamsPerUser', 1.5))).rejects.toThrow()
   })
 

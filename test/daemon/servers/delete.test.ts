@@ -4,7 +4,7 @@ import type { Template } from '../../../src/shared/api/templates.ts'
 import { ACTION_GATES, ServerStatus } from '../../../src/shared/server-life.ts'
 import { report } from '../agent-peer.ts'
 import { refusal } from '../place-panel.ts'
-import { FACTS, Stage, type StageNode } from './stage.ts'
+import { FACTS, Stage, type StageNode, until } from './stage.ts'
 
 let stage: Stage
 let node: StageNode
@@ -99,4 +99,34 @@ test('force forgets a server of a node that does not come back, and its port is 
   )
   expect(command.command).toEqual({ op: 'delete', keepFiles: false })
   expect((await refusal(remove(heir, { force: 'perhaps' }))).code).toBe('VALIDATION_ERROR')
+})
+
+/** The ends of orders that the event log tells of a server. */
+async function endsOf(serverId: string): Promise<unknown[]> {
+  const told = (await stage.events(serverId)).filter(({ type }) => type === 'server_command_done')
+  return told.map(({ data }) => JSON.parse(data))
+}
+
+test('a forced deletion ends the orders that have not left yet, and tells of each once', async () => {
+  const lost = await stage.node()
+  const server = await stage.create(template, lost)
+  await remove(server, { force: 'true' })
+  const { commandId } = server
+  expect(await endsOf(server.id)).toMatchObject([{ commandId, ok: false, code: 'UNKNOWN_SERVER' }])
+  const back = await stage.peer(lost)
+  await back.until('the deletion', () => back.of('command').length > 0)
+  expect(back.of('command').map(({ command }) => command.op)).toEqual(['delete'])
+  expect(await endsOf(server.id)).toHaveLength(1)
+})
+
+test('an order whose server is gone when it is its turn ends, and its end is told', async () => {
+  const lost = await stage.node()
+  const server = await stage.create(template, lost)
+  const { commandId } = server
+  await stage.db.write((tx) => tx.q.deleteFrom('server').where('id', '=', server.id).execute())
+  const back = await stage.peer(lost)
+  await until('the end', async () => ((await endsOf(server.id)).length > 0 ? true : undefined))
+  expect(await endsOf(server.id)).toMatchObject([{ commandId, ok: false, code: 'UNKNOWN_SERVER' }])
+  expect(back.of('command')).toEqual([])
+  expect(await stage.commands(server.id)).toMatchObject([{ id: commandId, state: 'failed' }])
 })

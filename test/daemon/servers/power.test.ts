@@ -207,6 +207,22 @@ test('nothing runs beside an installation that is on its way, and a second one i
   })
 })
 
+test('a second installation that wants a start behind it is refused while one without a start is on its way', async () => {
+  const install = (server: Server, start: boolean) =>
+    stage.admin.call(installServer, { params: { serverId: server.id }, body: { start } })
+  const server = await serverIn(FACTS.stopped)
+  const first = await install(server, false)
+  expect(await refusal(install(server, true))).toMatchObject({
+    code: 'SERVER_INVALID_STATE',
+    meta: { currentStatus: 'installing' },
+  })
+  expect(await install(server, false)).toEqual(first)
+  const other = await serverIn(FACTS.stopped)
+  const starting = await install(other, true)
+  expect(starting.desired).toBe('running')
+  for (const start of [true, false]) expect(await install(other, start)).toMatchObject(starting)
+})
+
 test('a suspended server shows no figures', async () => {
   const server = await serverIn(FACTS.suspended)
   expect((await refusal(stage.admin.call(getServerStats, { params: { serverId: server.id } }))).code).toBe(

@@ -1,4 +1,4 @@
-import { type DaemonFrame, GATEWAY_LIMITS } from '../../../shared/frames.ts'
+import { type AgentEvent, type DaemonFrame, GATEWAY_LIMITS } from '../../../shared/frames.ts'
 import type { Clock } from '../../../shared/time.ts'
 import type { Db, Tx } from '../db.ts'
 import type { Log } from '../log.ts'
@@ -13,10 +13,12 @@ export interface PumpDoors {
   readonly db: Db
   readonly clock: Clock
   readonly log: Log
-  readonly handlers: Pick<GatewayHandlers, 'commandFrame'>
+  readonly handlers: Pick<GatewayHandlers, 'commandFrame' | 'onEvent'>
   send(frame: DaemonFrame): void
   /** A command went out: for the first time on this connection, or again. */
   count(kind: 'sent' | 'resent'): void
+  /** Told of bugs, beside the log. */
+  onMishap(error: unknown): void
 }
 
 /**
@@ -46,13 +48,16 @@ export class CommandPump {
   }
 
   async run(signal: AbortSignal): Promise<void> {
-    const { clock, log, nodeId } = this.#doors
+    const { clock, log, nodeId, onMishap } = this.#doors
     while (!signal.aborted) {
       this.#woken = false
       try {
         await this.#sendDue(signal)
       } catch (err) {
-        if (!signal.aborted) log.error({ err, nodeId }, 'commands could not be sent, it is tried again in 5 s')
+        if (!signal.aborted) {
+          log.error({ err, nodeId }, 'commands could not be sent, it is tried again in 5 s')
+          onMishap(err)
+        }
       }
       if (this.#woken) continue
       const turn = new AbortController()
@@ -91,7 +96,7 @@ export class CommandPump {
     const command = await handlers.commandFrame(row)
     if (command === undefined) {
       log.warn({ nodeId, commandId: row.id, serverId: row.serverId }, 'a command has lost its server and is given up')
-      await db.write((tx) => failCommand(tx, row.id, 'The server of this command is gone'))
+      await db.write((tx) => handlers.onEvent(tx, nodeId, lost(row), { receivedMs: clock.nowMs(), ageMs: 0 }))
       return
     }
     const { id, serverId, generation } = row
@@ -113,14 +118,10 @@ export async function acceptCommands(tx: Tx, nodeId: string, ids: readonly strin
     .execute()
 }
 
-async function failCommand(tx: Tx, id: string, message: string): Promise<void> {
-  const error = JSON.stringify({ code: 'UNKNOWN_SERVER', message })
-  await tx.q
-    .updateTable('command')
-    .set({ state: 'failed', error, endedAt: tx.now })
-    .where('id', '=', id)
-    .where('state', '=', 'queued')
-    .execute()
+/** The end of a command that cannot be sent, told as an agent would tell it. */
+function lost({ id: commandId, serverId }: CommandRow): AgentEvent {
+  const error = { code: 'UNKNOWN_SERVER' as const, message: 'The server of this command is gone' }
+  return { type: 'command.done', commandId, serverId, ok: false, noop: false, error }
 }
 
 /** Aborts with either; `turn` is aborted by its owner afterwards, which takes the listener off. */

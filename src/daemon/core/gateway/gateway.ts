@@ -20,6 +20,13 @@ import type { GatewayHandlers } from './handlers.ts'
 import type { RequestOptions } from './pending.ts'
 import { offline, Session } from './session.ts'
 
+/** Told of an error, or of a sentence about one. */
+export type OnMishap = (error: unknown, about: { readonly level: 'warn' | 'error'; readonly nodeId?: string }) => void
+
+/** The key may have been copied to another machine, or the network has cut the older connection without a word. */
+const TWO_CONNECTIONS =
+  'A node has connected while it was connected: the newer connection stays. When it goes on, two agents have one node key'
+
 /** What a gateway is made of. */
 export interface GatewayOptions {
   readonly db: Db
@@ -29,8 +36,12 @@ export interface GatewayOptions {
   readonly version: string
   readonly handlers: GatewayHandlers
   readonly registry: Registry
+  /** How many frames an agent may send in a second; above it its connection is closed with 4429. */
+  readonly framesPerSecond: () => number
   /** The caller's address; the socket's own without this. */
   readonly addressOf?: (request: IncomingMessage) => string
+  /** Told of what is a bug or needs a look by people, beside the log; must not throw. */
+  readonly onMishap?: OnMishap
 }
 
 /** The daemon's end of the connections that agents open. Knows nodes by id and commands by row, and no more of the domain. */
@@ -166,14 +177,17 @@ class Sessions implements Gateway {
 
   #refuse(socket: Duplex, error: unknown): void {
     const known = error instanceof PanelError
-    if (!known) this.#options.log.error({ err: error }, 'a node could not be checked')
+    if (!known) {
+      this.#options.log.error({ err: error }, 'a node could not be checked')
+      this.#options.onMishap?.(error, { level: 'error' })
+    }
     const refusal = known ? error : new PanelError('INTERNAL_ERROR', 'The node could not be checked; try again')
     this.#metrics.refused(refusal.code)
     refuse(socket, refusal, this.#options.clock)
   }
 
   #begin(nodeId: string, webSocket: WebSocket, stream: Duplex): void {
-    const { db, clock, log, version, handlers } = this.#options
+    const { db, clock, log, version, handlers, framesPerSecond, onMishap } = this.#options
     const metrics = this.#metrics
     const session: Session = new Session(nodeId, webSocket, {
       db,
@@ -182,11 +196,16 @@ class Sessions implements Gateway {
       version,
       handlers,
       metrics,
+      framesPerSecond,
+      onMishap: (error) => onMishap?.(error, { level: 'error', nodeId }),
       ready: () => this.#announce(nodeId),
     })
     const previous = this.#current.get(nodeId)
     if (previous !== undefined) {
-      if (previous.session.ready) log.warn({ nodeId }, 'a node has connected again, its older connection is closed')
+      if (previous.session.ready) {
+        log.warn({ nodeId }, 'a node has connected again, its older connection is closed')
+        onMishap?.(TWO_CONNECTIONS, { level: 'warn', nodeId })
+      }
       previous.session.close(GATEWAY_CLOSE.replaced, {
         error: 'REPLACED',
         message: 'A newer connection of this node has come',
@@ -222,6 +241,7 @@ class Sessions implements Gateway {
       await this.#options.handlers.onOffline(nodeId)
     } catch (error) {
       this.#options.log.error({ nodeId, err: error }, 'it could not be written down that a node is offline')
+      this.#options.onMishap?.(error, { level: 'error', nodeId })
     }
   }
 }

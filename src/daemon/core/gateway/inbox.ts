@@ -29,6 +29,8 @@ export interface InboxDoors {
   /** Events up to this number are on the disk. */
   acknowledge(seq: number): void
   accepted(ids: readonly string[]): void
+  /** Told of bugs, beside the log. */
+  onMishap(error: unknown): void
   /** Stops and goes on with reading the socket. */
   pause(paused: boolean): void
   /** It cannot go on: the connection must end, so that the agent sends again what was not stored. */
@@ -133,6 +135,7 @@ export class Inbox {
       if (isPassing(error) || item.kind !== 'event') throw error
       const about = { err: error, nodeId, seq: item.seq, type: item.event?.type }
       log.error(about, 'an event cannot be stored and is left out; the next report of its server replaces it')
+      this.#doors.onMishap(error)
       await db.write((tx) => this.#apply(tx, [{ ...item, event: undefined }]))
     }
   }

@@ -16,11 +16,13 @@ import type { Db } from '../db.ts'
 import type { Log } from '../log.ts'
 import type { ResultOf } from './agent-errors.ts'
 import { CommandPump } from './command-pump.ts'
+import { FrameRate, TOO_MANY_FRAMES } from './frame-rate.ts'
 import type { GatewayMetrics } from './gateway-metrics.ts'
 import type { FrameOf, GatewayHandlers } from './handlers.ts'
 import { Inbox } from './inbox.ts'
 import { watchLiveness } from './liveness.ts'
 import { PendingRequests, type RequestOptions } from './pending.ts'
+import { SnapshotParts } from './snapshot-parts.ts'
 import { readFrame } from './wire.ts'
 
 /** An agent that takes nothing while this much waits for it is given up. */
@@ -35,6 +37,10 @@ export interface SessionDoors {
   readonly version: string
   readonly handlers: GatewayHandlers
   readonly metrics: GatewayMetrics
+  /** How many frames an agent may send in a second. */
+  framesPerSecond(): number
+  /** Told of bugs, beside the log. */
+  onMishap(error: unknown): void
   /** The handshake is over; resolves when that is written down. */
   ready(): Promise<void>
 }
@@ -49,6 +55,8 @@ export class Session {
   readonly #closed = new AbortController()
   readonly #requests: PendingRequests
   readonly #pump: CommandPump
+  readonly #parts = new SnapshotParts()
+  readonly #rate: FrameRate
   #inbox: Inbox | undefined
   #hello: FrameOf<'hello'> | undefined
   #phase: Phase = 'hello'
@@ -63,10 +71,10 @@ export class Session {
     this.#socket = socket
     this.#doors = doors
     this.heardAt = doors.clock.nowMs()
-    const { db, clock, log, handlers, metrics } = doors
-    this.#requests = new PendingRequests(clock, (id, request) => this.send({ type: 'request', id, request }))
-    const count = (kind: 'sent' | 'resent'): void => metrics.command(kind)
-    this.#pump = new CommandPump({ nodeId, db, clock, log, handlers, count, send: (frame) => this.send(frame) })
+    this.#rate = new FrameRate(doors.clock)
+    this.#requests = new PendingRequests(doors.clock, (id, request) => this.send({ type: 'request', id, request }))
+    const count = (kind: 'sent' | 'resent'): void => doors.metrics.command(kind)
+    this.#pump = new CommandPump({ ...doors, nodeId, count, send: (frame) => this.send(frame) })
   }
 
   get ready(): boolean {
@@ -134,6 +142,13 @@ export class Session {
 
   #receive(data: RawData, isBinary: boolean): void {
     if (this.#closed.signal.aborted || this.#socket.readyState !== this.#socket.OPEN) return
+    const most = this.#doors.framesPerSecond()
+    if (!this.#rate.take(most)) {
+      this.#doors.log.warn({ nodeId: this.nodeId, most }, 'a node sends too many frames, its connection is closed')
+      const message = `More than ${most} frames in a second; connect again`
+      this.close(TOO_MANY_FRAMES, { error: 'RATE_LIMITED', message })
+      return
+    }
     if (isBinary) {
       this.#protocolError('a binary frame')
       return
@@ -190,6 +205,7 @@ export class Session {
           accepted: (ids) => this.#pump.accepted(ids),
           pause: (paused) => (paused ? this.#pause() : this.#resume()),
           failed: (error) => this.#fail(error),
+          onMishap: this.#doors.onMishap,
         },
         known.eventAck,
       )
@@ -203,10 +219,16 @@ export class Session {
       this.#protocolError('a snapshot out of turn')
       return
     }
+    const snapshot = this.#parts.add(frame)
+    if (snapshot === undefined) return
+    if (snapshot === 'endless') {
+      this.#protocolError('a snapshot without an end')
+      return
+    }
     this.#phase = 'snapshot'
     this.#next(async () => {
-      const { unknown } = await this.#doors.handlers.onSnapshot(this.nodeId, frame)
-      await this.#inbox?.addReports(frame.servers, this.#hello?.lastEvent ?? 0)
+      const { unknown } = await this.#doors.handlers.onSnapshot(this.nodeId, snapshot)
+      await this.#inbox?.addReports(snapshot.servers, this.#hello?.lastEvent ?? 0)
       if (this.#closed.signal.aborted) return
       this.#phase = 'ready'
       this.send({ type: 'snapshot.ok', unknown: [...unknown] })
@@ -248,6 +270,7 @@ export class Session {
       { nodeId: this.nodeId, err: error },
       'what a node sent could not be stored, it is asked to connect anew',
     )
+    this.#doors.onMishap(error)
     this.close(1011, { error: 'INTERNAL_ERROR', message: 'The daemon could not store what was sent; connect again' })
   }
 

@@ -1,5 +1,5 @@
 import { AgentEvent, AgentFrame } from '../../../shared/frames.ts'
-import { inRange } from './durations.ts'
+import { inRange } from './ranges.ts'
 
 const MOST_DEPTH = 16
 

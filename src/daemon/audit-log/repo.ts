@@ -1,0 +1,112 @@
+import { type Selectable, sql } from 'kysely'
+import type { AuditLog, listAuditLogs } from '../../shared/api/admin.ts'
+import type { Input } from '../../shared/contract.ts'
+import { isoTime } from '../../shared/time.ts'
+import type { Queries } from '../core/db.ts'
+import { countRows, offsetOf } from '../core/paging.ts'
+import type { Schema } from '../core/schema.ts'
+import { containing, contains } from '../core/text-search.ts'
+
+type Query = Input<typeof listAuditLogs>['query']
+/** Which rows are meant. */
+export type AuditFilter = Omit<Query, 'page' | 'limit'>
+
+/** A row with the names of its user. */
+export type AuditRow = Selectable<Schema['auditLog']> & {
+  readonly username: string | null
+  readonly email: string | null
+}
+
+const BATCH = 1000
+
+/** A row as the API shows it. */
+export function shown(row: AuditRow): AuditLog {
+  const { id, userId, apiKeyId, action, resource, resourceId, ipAddress, userAgent, requestId, username, email } = row
+  const user = userId === null || username === null || email === null ? null : { id: userId, username, email }
+  const details = row.details === null ? null : readDetails(row.details)
+  const what = { id, userId, apiKeyId, action, resource, resourceId, details }
+  return { ...what, ipAddress, userAgent, requestId, user, timestamp: row.createdAt }
+}
+
+/** One page, newest first. The page is found in an index; only its rows are read. */
+export async function listAudit(q: Queries, query: Query): Promise<{ items: AuditLog[]; total: number }> {
+  const matching = matchingRows(q, query)
+  const page = newestFirst(matching.select('auditLog.seq')).limit(query.limit).offset(offsetOf(query))
+  const rows = await newestFirst(
+    q
+      .selectFrom(page.as('page'))
+      .innerJoin('auditLog', 'auditLog.seq', 'page.seq')
+      .leftJoin('user', 'user.id', 'auditLog.userId')
+      .selectAll('auditLog')
+      .select(['user.username', 'user.email']),
+  ).execute()
+  return { items: rows.map(shown), total: await countRows(q, matching) }
+}
+
+/** One row. */
+export async function findAudit(q: Queries, id: string): Promise<AuditLog | undefined> {
+  const row = await q
+    .selectFrom('auditLog')
+    .leftJoin('user', 'user.id', 'auditLog.userId')
+    .selectAll('auditLog')
+    .select(['user.username', 'user.email'])
+    .where('auditLog.id', '=', id)
+    .executeTakeFirst()
+  return row === undefined ? undefined : shown(row)
+}
+
+/** All rows that are there when it begins, newest first, a thousand at a time. */
+export async function* auditBatches(q: Queries, filter: AuditFilter): AsyncGenerator<AuditRow[]> {
+  let last: { createdAt: string; seq: number } | undefined
+  for (;;) {
+    let matching = matchingRows(q, filter)
+    if (last !== undefined) {
+      const { createdAt, seq } = last
+      matching = matching.where((eb) =>
+        eb(eb.refTuple('auditLog.createdAt', 'auditLog.seq'), '<', eb.tuple(isoTime(Date.parse(createdAt)), seq)),
+      )
+    }
+    const rows = await newestFirst(
+      matching
+        .leftJoin('user', 'user.id', 'auditLog.userId')
+        .selectAll('auditLog')
+        .select(['user.username', 'user.email']),
+    )
+      .limit(BATCH)
+      .execute()
+    if (rows.length > 0) yield rows
+    last = rows.at(-1)
+    if (rows.length < BATCH || last === undefined) return
+  }
+}
+
+function matchingRows(q: Queries, filter: AuditFilter) {
+  let query = q.selectFrom('auditLog')
+  if (filter.userId !== undefined) query = query.where('auditLog.userId', '=', filter.userId)
+  if (filter.resource !== undefined) query = query.where('auditLog.resource', '=', filter.resource)
+  if (filter.resourceId !== undefined) query = query.where('auditLog.resourceId', '=', filter.resourceId)
+  if (filter.requestId !== undefined) query = query.where('auditLog.requestId', '=', filter.requestId)
+  if (filter.address !== undefined) query = query.where('auditLog.ipAddress', '=', filter.address)
+  if (filter.from !== undefined) query = query.where('auditLog.createdAt', '>=', isoTime(Date.parse(filter.from)))
+  if (filter.to !== undefined) query = query.where('auditLog.createdAt', '<=', isoTime(Date.parse(filter.to)))
+  if (filter.action !== undefined) query = query.where(contains(sql.ref('audit_log.action'), containing(filter.action)))
+  return query
+}
+
+/** Details that somebody else has written into the database must not make the rest unreadable. */
+function readDetails(text: string): Record<string, unknown> {
+  try {
+    const value: unknown = JSON.parse(text)
+    if (typeof value === 'object' && value !== null && !Array.isArray(value)) return { ...value }
+  } catch {
+    // shown as it stands, below
+  }
+  return { unreadable: text }
+}
+
+/** By the time that stands in the rows; rows of one moment in the order of the chain. */
+function newestFirst<Q extends { orderBy(column: 'auditLog.createdAt' | 'auditLog.seq', direction: 'desc'): Q }>(
+  query: Q,
+): Q {
+  return query.orderBy('auditLog.createdAt', 'desc').orderBy('auditLog.seq', 'desc')
+}

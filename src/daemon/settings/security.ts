@@ -1,0 +1,27 @@
+import { getSecuritySettings, updateSecuritySettings } from '../../shared/api/security-settings.ts'
+import { SECURITY_NUMBERS, type SecurityField } from '../../shared/security-numbers.ts'
+import { type Route, route } from '../core/route.ts'
+import type { SettingKey } from '../core/settings.ts'
+import { changeGroup, type GroupDeps, groupView, type SettingGroup } from './group.ts'
+
+type Keys = { readonly [F in SecurityField]: (typeof SECURITY_NUMBERS)[F]['key'] }
+
+const SECURITY: SettingGroup<Keys> = {
+  name: 'security',
+  action: 'settings.security_update',
+  event: 'security_settings_updated',
+  fields: Object.fromEntries(
+    Object.entries(SECURITY_NUMBERS).map(([field, { key }]): [string, SettingKey] => [field, key]),
+  ) as Keys, // made from its keys
+}
+
+/** The limits: whoever counts asks for the present number each time, so that a change is in force at once. */
+export function securityRoutes(deps: GroupDeps): Route[] {
+  return [
+    route(getSecuritySettings, async () => groupView(deps, SECURITY)),
+    route(updateSecuritySettings, async ({ body }, { actor }) => {
+      await changeGroup(deps, SECURITY, { given: body, actor })
+      return groupView(deps, SECURITY)
+    }),
+  ]
+}

@@ -1,0 +1,103 @@
+import { sql } from 'kysely'
+import type { listSystemErrors, resolveSystemErrors } from '../../shared/api/system-errors.ts'
+import type { Input } from '../../shared/contract.ts'
+import type { SystemError } from '../../shared/system-error.ts'
+import { type IsoTime, isoTime } from '../../shared/time.ts'
+import type { Db, Queries, Tx } from '../core/db.ts'
+import { countRows, offsetOf } from '../core/paging.ts'
+import { systemErrorOf } from '../core/system-errors.ts'
+import { containing, contains, textMatches } from '../core/text-search.ts'
+
+type Query = Input<typeof listSystemErrors>['query']
+/** Which errors are meant. */
+export type ErrorFilter = Omit<Query, 'page' | 'limit'>
+/** Which open ones are to be resolved. */
+export type Selection = Omit<Input<typeof resolveSystemErrors>['body'], 'note'>
+
+/** Who resolves, and what he writes down. */
+export interface Resolution {
+  readonly by: string | null
+  readonly note: string | null
+}
+
+const BATCH = 1000
+
+/** One page, the last that happened first. */
+export async function listErrors(q: Queries, query: Query): Promise<{ items: SystemError[]; total: number }> {
+  const matching = matchingRows(q, query)
+  const rows = await matching
+    .selectAll()
+    .orderBy('lastSeenAt', 'desc')
+    .orderBy('id', 'desc')
+    .limit(query.limit)
+    .offset(offsetOf(query))
+    .execute()
+  return { items: rows.map(systemErrorOf), total: await countRows(q, matching) }
+}
+
+/** One error. */
+export async function findError(q: Queries, id: string): Promise<SystemError | undefined> {
+  const row = await q.selectFrom('systemError').selectAll().where('id', '=', id).executeTakeFirst()
+  return row === undefined ? undefined : systemErrorOf(row)
+}
+
+/** All that match, newest id first, a thousand at a time: an error that happens meanwhile is neither left out nor told twice. */
+export async function* errorBatches(q: Queries, filter: ErrorFilter): AsyncGenerator<SystemError[]> {
+  let last: string | undefined
+  for (;;) {
+    let matching = matchingRows(q, filter)
+    if (last !== undefined) matching = matching.where('id', '<', last)
+    const rows = await matching.selectAll().orderBy('id', 'desc').limit(BATCH).execute()
+    if (rows.length > 0) yield rows.map(systemErrorOf)
+    last = rows.at(-1)?.id
+    if (rows.length < BATCH) return
+  }
+}
+
+/** Resolves one that is open; whether it was. */
+export async function resolveOne(tx: Tx, id: string, resolution: Resolution): Promise<boolean> {
+  const done = await resolving(tx, resolution).where('id', '=', id).executeTakeFirst()
+  return done.numUpdatedRows > 0n
+}
+
+/** Resolves all open ones of a selection; how many those were. */
+export async function resolveSelected(tx: Tx, selection: Selection, resolution: Resolution): Promise<number> {
+  let update = resolving(tx, resolution)
+  const { level, component, from, to, ids } = selection
+  if (level !== undefined) update = update.where('level', '=', level)
+  if (component !== undefined) update = update.where(contains(sql.ref('component'), containing(component)))
+  if (from !== undefined) update = update.where('lastSeenAt', '>=', isoTime(Date.parse(from)))
+  if (to !== undefined) update = update.where('lastSeenAt', '<=', isoTime(Date.parse(to)))
+  if (ids !== undefined) update = update.where('id', 'in', ids)
+  return Number((await update.executeTakeFirst()).numUpdatedRows)
+}
+
+/** Forgets errors that have not happened since, a thousand in each transaction. */
+export async function pruneErrors(db: Db, before: IsoTime): Promise<void> {
+  for (;;) {
+    const removed = await db.write(async (tx) => {
+      const old = tx.q.selectFrom('systemError').select('id').where('lastSeenAt', '<', before).limit(BATCH)
+      return Number((await tx.q.deleteFrom('systemError').where('id', 'in', old).executeTakeFirst()).numDeletedRows)
+    })
+    if (removed < BATCH) return
+  }
+}
+
+function resolving(tx: Tx, { by, note }: Resolution) {
+  return tx.q
+    .updateTable('systemError')
+    .set({ resolvedAt: tx.now, resolvedBy: by, resolutionNote: note })
+    .where('resolvedAt', 'is', null)
+}
+
+function matchingRows(q: Queries, filter: ErrorFilter) {
+  let query = q.selectFrom('systemError')
+  if (filter.level !== undefined) query = query.where('level', '=', filter.level)
+  if (filter.component !== undefined) query = query.where(contains(sql.ref('component'), containing(filter.component)))
+  if (filter.resolved !== undefined) query = query.where('resolvedAt', filter.resolved ? 'is not' : 'is', null)
+  if (filter.requestId !== undefined) query = query.where('requestId', '=', filter.requestId)
+  if (filter.from !== undefined) query = query.where('lastSeenAt', '>=', isoTime(Date.parse(filter.from)))
+  if (filter.to !== undefined) query = query.where('lastSeenAt', '<=', isoTime(Date.parse(filter.to)))
+  if (filter.search !== undefined) query = query.where(textMatches(filter.search, 'id', ['message']))
+  return query
+}

@@ -1,0 +1,35 @@
+import { z } from 'zod'
+import { defineEndpoint } from '../contract.ts'
+import { Locked } from '../locked-settings.ts'
+import { SECURITY_NUMBERS, type SecurityField } from '../security-numbers.ts'
+
+const numbers = Object.fromEntries(
+  Object.entries(SECURITY_NUMBERS).map(([field, { min, max }]) => [field, z.int().min(min).max(max)]),
+) as Record<SecurityField, z.ZodInt> // made from its keys
+
+/** The limits of the panel (api.md §8.30). All are in force at once. */
+export const SecuritySettings = z.object({ ...numbers, locked: Locked })
+export type SecuritySettings = z.infer<typeof SecuritySettings>
+
+export const getSecuritySettings = defineEndpoint({
+  id: 'settings.security_get',
+  tag: 'Admin',
+  summary: 'Show the limits of sign-in, requests, consoles, agents and files',
+  method: 'GET',
+  path: '/api/admin/security-settings',
+  access: { panel: 'admin.read' },
+  response: SecuritySettings,
+})
+
+export const updateSecuritySettings = defineEndpoint({
+  id: 'settings.security_update',
+  tag: 'Admin',
+  summary: 'Change limits; those that are not named stay',
+  method: 'PUT',
+  path: '/api/admin/security-settings',
+  access: { panel: 'admin.write' },
+  body: z.object(numbers).partial(),
+  response: SecuritySettings,
+  errors: ['SETTING_LOCKED'],
+  audit: { action: 'settings.security_update' },
+})

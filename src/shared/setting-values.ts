@@ -1,0 +1,107 @@
+import { z } from 'zod'
+
+/** What a secret looks like in answers; sent back it means "as it is". */
+export const SECRET_MASK = '********'
+
+/** A BCP-47 language tag, in its canonical form: `pt-br` becomes `pt-BR`. */
+export const LocaleTag = z
+  .string()
+  .max(35)
+  .transform((text, context) => {
+    const [tag] = canonical(text)
+    if (tag !== undefined) return tag
+    context.addIssue({ code: 'custom', message: 'must be a language tag such as en or pt-BR' })
+    return z.NEVER
+  })
+
+/** A time zone of the IANA database, such as `UTC` or `Europe/Berlin`; letters in any case. */
+export const TimeZone = z
+  .string()
+  .max(64)
+  .transform((text, context) => {
+    const zone = /^[A-Za-z][A-Za-z0-9_+/-]*$/.test(text) ? zoneOf(text) : undefined
+    if (zone !== undefined) return zone
+    context.addIssue({ code: 'custom', message: 'must be a time zone such as UTC or Europe/Berlin' })
+    return z.NEVER
+  })
+
+/** `#rrggbb` */
+export const Colour = z.string().regex(/^#[0-9a-f]{6}$/i, 'must be a colour such as #0d9488')
+
+/** The address of a picture: http, https, or a path on this host. */
+export const PictureUrl = z
+  .string()
+  .max(2000)
+  .refine(
+    (text) => /^\/(?!\/)[^\s\\]*$/.test(text) || (/^https?:\/\/[^\s\\]+$/i.test(text) && URL.canParse(text)),
+    'must be an http or https URL, or a path that begins with /',
+  )
+
+/** The schemes of a page. */
+export const ThemeName = z.enum(['light', 'dark', 'system'])
+
+/** The theme of a fresh installation. */
+export const THEME_DEFAULTS = {
+  panelName: 'panel',
+  logoUrl: null,
+  faviconUrl: null,
+  defaultTheme: 'dark',
+  enabledThemes: ['light', 'dark'],
+  customCss: null,
+  primaryColor: '#0d9488',
+  secondaryColor: '#64748b',
+  accentColor: '#06b6d4',
+} as const
+
+/** A host name, an IPv4 or an IPv6 address. */
+export const HostName = z
+  .string()
+  .max(253)
+  .regex(
+    /^(?:[A-Za-z0-9](?:[A-Za-z0-9._-]*[A-Za-z0-9.])?|[0-9A-Fa-f:.]*:[0-9A-Fa-f:.]*)$/,
+    'must be a host name or an address',
+  )
+
+const CONTROL = /\p{Cc}/u
+const PLAIN_ADDRESS = z.email().max(254)
+
+/** Text of one line: header lines and protocol commands are made of it. */
+export const OneLine = z.string().refine((text) => !CONTROL.test(text), 'must be a single line')
+
+/** A sender: `panel@example.org` or `Panel <panel@example.org>`. */
+export const Sender = z
+  .string()
+  .max(320)
+  .refine((text) => parseSender(text) !== undefined, 'must be an address, or a name and <address>')
+
+/** The parts of a {@link Sender}; `undefined` for anything else. */
+export function parseSender(text: string): { readonly name: string; readonly address: string } | undefined {
+  if (CONTROL.test(text)) return undefined
+  const match = /^\s*(?:"?([^"<>]*?)"?\s*<([^<>\s]+)>|([^<>\s]+))\s*$/.exec(text)
+  const address = match?.[2] ?? match?.[3]
+  if (address === undefined || !PLAIN_ADDRESS.safeParse(address).success) return undefined
+  return { name: match?.[1]?.trim() ?? '', address }
+}
+
+/** Whether only this machine can be meant. */
+export function isLoopbackHost(host: string): boolean {
+  return host === 'localhost' || host === '::1' || /^127(?:\.\d{1,3}){3}$/.test(host)
+}
+
+function canonical(tag: string): readonly string[] {
+  try {
+    return Intl.getCanonicalLocales(tag)
+  } catch {
+    return [] // a RangeError: it is no tag, which the caller says in its own words
+  }
+}
+
+function zoneOf(text: string): string | undefined {
+  try {
+    const known = new Intl.DateTimeFormat('en', { timeZone: text }).resolvedOptions().timeZone
+    // Aliases (Asia/Kolkata, Asia/Calcutta) stay as they were chosen.
+    return known.toLowerCase() === text.toLowerCase() ? known : text
+  } catch {
+    return undefined // a RangeError: there is no such zone
+  }
+}
