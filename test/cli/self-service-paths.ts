@@ -22,4 +22,6 @@ export const SELF_SERVICE: readonly string[] = [
   'profile two-factor enable',
   'profile two-factor status',
   'profile view',
+  'users disable-2fa',
+  'users logout',
 ]
