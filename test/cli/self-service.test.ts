@@ -2,6 +2,7 @@ import { readFile, writeFile } from 'node:fs/promises'
 import { join } from 'node:path'
 import { URI } from 'otpauth'
 import { afterAll, beforeAll, describe, expect, it } from 'vitest'
+import { createApiKey } from '../../src/shared/api/api-keys.ts'
 import { login } from '../../src/shared/api/auth.ts'
 import { getProfile } from '../../src/shared/api/profile.ts'
 import { createUser } from '../../src/shared/api/users.ts'
@@ -99,6 +100,45 @@ describe('the commands of one’s own account', { timeout: 120_000 }, () => {
     expect(renewed.trim().split('\n')).toHaveLength(10)
     await ok(['profile', 'two-factor', 'disable', '--password-stdin', '--yes'], { input: PASSWORD })
     await ok(signIn, { input: PASSWORD, token: '' })
+  })
+
+  it('users: disable-2fa, logout', async () => {
+    const admin = { token: panel.adminToken }
+    await ok(['profile', 'two-factor', 'enable', '--password-stdin'], { input: PASSWORD })
+    await refused(2, ['users', 'disable-2fa', 'eve'], admin)
+    expect(await json(['users', 'disable-2fa', 'eve', '--yes'], admin)).toMatchObject({ twoFactorEnabled: false })
+    const other = await panel.as(undefined).call(login, { body: { email: EMAIL, password: PASSWORD } })
+    expect(await json(['users', 'logout', 'eve', '--yes'], admin)).toEqual({ revoked: expect.any(Number) })
+    await refused(4, ['profile', 'view'], { token: other.token })
+    token = (await panel.as(undefined).call(login, { body: { email: EMAIL, password: PASSWORD } })).token
+  })
+
+  it('auth refresh, api-keys rotate: a new key beside the old one, for a while', async () => {
+    const folder = { HOME: panel.home, PANEL_URL: '' }
+    const key = async (name: string) => {
+      const body = { name, allPermissions: true, expiresIn: 86_400, rateLimitMax: 9000 }
+      return panel.as(panel.adminToken).call(createApiKey, { body })
+    }
+    const old = await key('laptop')
+    const context = ['--context', 'laptop']
+    await ok(['login', panel.url, '--token-stdin', '--name', 'laptop'], { input: old.key, token: '', env: folder })
+    await refused(2, ['auth', 'refresh', ...context], { token: old.key, env: folder })
+    const kept = { token: '', env: folder }
+    const made = await json(['auth', 'refresh', '--overlap', '10m', ...context], kept)
+    expect(made).toMatchObject({ context: 'laptop', oldKeyId: old.id })
+    const left = Date.parse(made.oldEnds) - Date.now()
+    expect([left > 8 * 60_000, left <= 10 * 60_000]).toEqual([true, true])
+    expect(await json(['auth', 'status', ...context], kept)).toMatchObject({ credentialId: made.keyId })
+    const [before, after] = [old.id, made.keyId].map((keyId) => json(['api-keys', 'view', keyId, ...context], kept))
+    const same = ['name', 'allPermissions', 'permissions', 'rateLimitMax', 'rateLimitTimeWindow', 'userId']
+    const shown = await after
+    for (const field of same) expect([field, shown[field]]).toEqual([field, (await before)[field]])
+    expect(Date.parse(shown.expiresAt) - Date.parse(shown.createdAt)).toBeGreaterThan(86_000_000)
+    await json(['auth', 'refresh', '--overlap', '0', '--scopes', 'apikey.manage,server.read', ...context], kept)
+    await refused(6, ['api-keys', 'view', made.keyId], { token: panel.adminToken })
+    await refused(5, ['users', 'list', ...context], kept)
+    const rotated = await ok(['api-keys', 'rotate', 'laptop', '--overlap', '0', ...context], kept)
+    expect(rotated).toMatch(/^pak_\w+/)
   })
 
   it('lockouts: list, delete', async () => {

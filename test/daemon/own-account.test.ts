@@ -1,5 +1,6 @@
 import { afterAll, beforeAll, describe, expect, it } from 'vitest'
 import { z } from 'zod'
+import { setServerAccess } from '../../src/shared/api/access.ts'
 import { getMe, login } from '../../src/shared/api/auth.ts'
 import * as api from '../../src/shared/api/profile.ts'
 import { getUser } from '../../src/shared/api/users.ts'
@@ -178,6 +179,11 @@ describe('one’s own records', () => {
   it('are exported as one JSON file without any secret', async () => {
     const ann = await somebody()
     const serverId = await serverOf(door, ann.id)
+    const shared = await serverOf(door, door.adminId)
+    await door.admin.call(setServerAccess, {
+      params: { serverId: setServerAccess.params.serverId.parse(shared) },
+      body: { targetUserId: getUser.params.userId.parse(ann.id), permissions: ['server.read'] },
+    })
     const text = (await read(await ann.file(api.exportProfile))).toString()
     const exported = z.record(z.string(), z.unknown()).parse(JSON.parse(text))
     expect(exported).toMatchObject({
@@ -185,7 +191,11 @@ describe('one’s own records', () => {
       sessions: [{ ipAddress: '192.0.2.1' }],
       apiKeys: [],
       auditLogs: [{ action: 'auth.login' }],
-      serverAccess: [{ id: serverId, relation: 'owner' }],
+      roles: [{ id: ann.roleId }],
+      serverAccess: [
+        { id: serverId, relation: 'owner' },
+        { id: shared, relation: 'member', permissions: ['server.read'] },
+      ],
     })
     expect(text).not.toMatch(/argon2|secretHash|pst_|passwordHash/)
   })

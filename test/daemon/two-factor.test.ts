@@ -1,7 +1,8 @@
 import { URI } from 'otpauth'
 import { afterEach, beforeEach, describe, expect, it } from 'vitest'
+import { disableTwoFactorOfUser } from '../../src/shared/api/account-security.ts'
 import { listAuditLogs } from '../../src/shared/api/admin.ts'
-import { getMe, login } from '../../src/shared/api/auth.ts'
+import { changePassword, getMe, login } from '../../src/shared/api/auth.ts'
 import { listLockouts } from '../../src/shared/api/lockouts.ts'
 import * as api from '../../src/shared/api/two-factor.ts'
 import type { Client } from '../../src/shared/client.ts'
@@ -181,4 +182,43 @@ it('without a key for secrets at rest nobody can begin with two-factor sign-in',
   } finally {
     await bare.close()
   }
+})
+
+describe('a sign-in that waits for its second factor', () => {
+  const NEXT = 'Battery-staple-2'
+
+  it('ends with the password that it began with', async () => {
+    const { next } = await secure()
+    const token = await pending()
+    await ann.call(changePassword, { body: { currentPassword: PASSWORD, newPassword: NEXT } })
+    expect(await codeOf(give(token, next()))).toBe('UNAUTHENTICATED')
+  })
+})
+
+describe('an administrator', () => {
+  const disable = (client: Client, id: string) => {
+    const userId = disableTwoFactorOfUser.params.userId.parse(id)
+    return client.call(disableTwoFactorOfUser, { params: { userId } })
+  }
+
+  it('ends the second factor of who has lost it, which is audited; sign-ins that wait end with it', async () => {
+    const { next } = await secure()
+    const token = await pending()
+    expect(await disable(door.admin, ann.id)).toMatchObject({ id: ann.id, twoFactorEnabled: false })
+    expect(await codeOf(give(token, next()))).toBe('UNAUTHENTICATED')
+    expect(await door.client().call(login, { body: credentials })).toMatchObject({ userId: ann.id })
+    await disable(door.admin, ann.id)
+    const rows = await door.admin.call(listAuditLogs, { query: { action: 'auth.2fa_disable' } })
+    expect(rows).toMatchObject([{ userId: door.adminId, resourceId: ann.id }])
+  })
+
+  it('cannot do so for who may do more than he, nor for himself without his password', async () => {
+    const helper = await person(door, 'helper', ['user.update', 'user.read'])
+    const boss = await person(door, 'boss', ['user.update', 'user.read', 'node.read'])
+    await secure(boss)
+    expect(await codeOf(disable(helper, boss.id))).toBe('PERMISSION_DENIED')
+    expect(await codeOf(disable(boss, boss.id))).toBe('USER_SELF_ACTION')
+    expect(await boss.call(api.getTwoFactor)).toMatchObject({ twoFactorEnabled: true })
+    expect(await disable(boss, helper.id)).toMatchObject({ twoFactorEnabled: false })
+  })
 })
