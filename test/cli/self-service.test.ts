@@ -134,10 +134,11 @@ describe('the commands of one’s own account', { timeout: 120_000 }, () => {
     const shown = await after
     for (const field of same) expect([field, shown[field]]).toEqual([field, (await before)[field]])
     expect(Date.parse(shown.expiresAt) - Date.parse(shown.createdAt)).toBeGreaterThan(86_000_000)
-    await json(['auth', 'refresh', '--overlap', '0', '--scopes', 'apikey.manage,server.read', ...context], kept)
+    const scoped = ['auth', 'refresh', '--overlap', '0', '--scopes', 'apikey.manage,server.read', ...context]
+    const { keyId } = await json(scoped, kept)
     await refused(6, ['api-keys', 'view', made.keyId], { token: panel.adminToken })
     await refused(5, ['users', 'list', ...context], kept)
-    const rotated = await ok(['api-keys', 'rotate', 'laptop', '--overlap', '0', ...context], kept)
+    const rotated = await ok(['api-keys', 'rotate', keyId, '--overlap', '0', ...context], kept)
     expect(rotated).toMatch(/^pak_\w+/)
   })
 

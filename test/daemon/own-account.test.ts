@@ -179,7 +179,7 @@ describe('one’s own records', () => {
   it('are exported as one JSON file without any secret', async () => {
     const ann = await somebody()
     const serverId = await serverOf(door, ann.id)
-    const shared = await serverOf(door, door.adminId)
+    const shared = await serverOf(door, (await somebody()).id)
     await door.admin.call(setServerAccess, {
       params: { serverId: setServerAccess.params.serverId.parse(shared) },
       body: { targetUserId: getUser.params.userId.parse(ann.id), permissions: ['server.read'] },
