@@ -53,7 +53,7 @@ async function finish(
 ) {
   const account = await accountById(deps.db.read, pending.userId)
   const attempt = { account: account.email, origin: context.origin }
-  return deps.turns.take(countedAddress(context.origin.ip), async () => {
+  return inTurn(deps, context, account.id, async () => {
     await refuseLockedFactor(deps.db.read, attempt, deps.clock.nowMs())
     const persistent = pending.persistent === 1
     const first = async (tx: Tx): Promise<void> => {
@@ -66,6 +66,11 @@ async function finish(
     context.setCookie(PENDING_COOKIE, null)
     return done
   })
+}
+
+/** Codes are counted for the account as a whole, so those for one account wait for each other wherever they come from. */
+function inTurn<T>(deps: SignInDeps, { origin }: Asked, userId: string, work: () => Promise<T>): Promise<T> {
+  return deps.turns.take(countedAddress(origin.ip), () => deps.turns.take(`codes of ${userId}`, work))
 }
 
 /** Confirms the second factor that the caller has begun with; from now on his sign-in asks for it. */
