@@ -113,6 +113,9 @@ describe('unlocking', () => {
     await door.admin.call(api.unlockUser, { params })
     expect((await door.admin.call(api.getUser, { params })).lockedUntil).toBeNull()
     expect(await signIn('fay', PASSWORD, '192.0.2.77')).toMatchObject({ username: 'fay' })
+    const events = door.db.read.selectFrom('event').select('data').where('type', '=', 'auth_lockout_cleared')
+    const [cleared] = (await events.execute()).map(({ data }) => JSON.parse(data))
+    expect(cleared).toMatchObject({ email: 'fay@example.org', ipAddress: '192.0.2.77', clearedBy: door.adminId })
   })
 })
 
