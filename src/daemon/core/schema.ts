@@ -2,7 +2,14 @@ import type { AccessTables } from './schema/access.ts'
 import type { AccountsTables } from './schema/accounts.ts'
 import type { InfrastructureTables } from './schema/infrastructure.ts'
 import type { RecordsTables } from './schema/records.ts'
+import type { SelfServiceTables } from './schema/self-service.ts'
 import type { ServersTables } from './schema/servers.ts'
 
 /** Every table, by its name in camel case; columns are snake case in SQL. */
-export interface Schema extends AccessTables, AccountsTables, InfrastructureTables, RecordsTables, ServersTables {}
+export interface Schema
+  extends AccessTables,
+    AccountsTables,
+    InfrastructureTables,
+    RecordsTables,
+    SelfServiceTables,
+    ServersTables {}
