@@ -7,11 +7,13 @@ import * as auditLog from './api/audit-log.ts'
 import * as auth from './api/auth.ts'
 import * as console from './api/console.ts'
 import * as effectivePermissions from './api/effective-permissions.ts'
+import * as ipPools from './api/ip-pools.ts'
 import * as locations from './api/locations.ts'
 import * as nodes from './api/nodes.ts'
 import * as power from './api/power.ts'
 import * as roles from './api/roles.ts'
 import * as securitySettings from './api/security-settings.ts'
+import * as serverEvents from './api/server-events.ts'
 import * as servers from './api/servers.ts'
 import * as settings from './api/settings.ts'
 import * as smtpSettings from './api/smtp-settings.ts'
@@ -31,11 +33,13 @@ const groups = [
   auth,
   console,
   effectivePermissions,
+  ipPools,
   locations,
   nodes,
   power,
   roles,
   securitySettings,
+  serverEvents,
   servers,
   settings,
   smtpSettings,

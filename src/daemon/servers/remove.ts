@@ -5,7 +5,7 @@ import type { Actor } from '../core/audit.ts'
 import type { Bus } from '../core/bus.ts'
 import type { Tx } from '../core/db.ts'
 import { parseJson } from '../core/json.ts'
-import { releaseAllocations } from '../nodes/allocation-claims.ts'
+import { releasePlace } from '../nodes/pool-claims.ts'
 import { finishCommand, tell } from './observe.ts'
 import { addCommand, nextGeneration, type OrderDeps, pendingStatus, refuseSuspended } from './orders.ts'
 import { findServerRow, type ServerRow } from './repo.ts'
@@ -107,7 +107,7 @@ export async function tellUndeleted(tx: Tx, bus: Bus, serverId: string, reason: 
 }
 
 async function forget(tx: Tx, bus: Bus, row: ServerRow, deletedBy: string | null): Promise<void> {
-  await releaseAllocations(tx, row.id)
+  await releasePlace(tx, row.id)
   await tx.q.deleteFrom('server').where('id', '=', row.id).execute()
   const data = { serverName: row.name, ownerId: row.ownerId, deletedBy }
   await bus.append(tx, { type: 'server_deleted', serverId: row.id, data })

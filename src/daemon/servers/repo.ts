@@ -12,7 +12,8 @@ const SERVER_COLUMNS = [
   'server.id', 'server.uuid', 'server.name', 'server.description', 'server.templateId', 'server.nodeId', 'server.locationId',
   'server.ownerId', 'server.allocationId', 'server.runtime', 'server.memoryMb', 'server.cpuCores', 'server.diskMb',
   'server.swapMb', 'server.environment', 'server.startupCommand', 'server.restartPolicy', 'server.maxCrashCount',
-  'server.suspendedAt', 'server.suspensionReason', 'server.archivedAt', 'server.deletingAt', 'server.desired',
+  'server.suspendedAt', 'server.suspendedByUserId', 'server.suspensionReason', 'server.archivedAt', 'server.deletingAt',
+  'server.desired',
   'server.generation', 'server.power', 'server.lastKnownPower', 'server.activity', 'server.installed', 'server.failed',
   'server.crashed', 'server.crashCount', 'server.reason', 'server.observedGeneration', 'server.observedAt',
   'server.startedAt', 'server.pid', 'server.lastExitCode', 'server.lastExitSignal', 'server.lastCrashAt',
@@ -43,6 +44,8 @@ function joined(q: Queries) {
     .innerJoin('node', 'node.id', 'server.nodeId')
     .innerJoin('location', 'location.id', 'server.locationId')
     .innerJoin('allocation', 'allocation.id', 'server.allocationId')
+    .leftJoin('ipPoolAddress', 'ipPoolAddress.serverId', 'server.id')
+    .leftJoin('ipPool', 'ipPool.id', 'ipPoolAddress.poolId')
     .select(SERVER_COLUMNS)
     .select([
       'template.name as templateName',
@@ -52,6 +55,7 @@ function joined(q: Queries) {
       'location.name as locationName',
       'allocation.ip as ip',
       'allocation.port as port',
+      'ipPool.networkName as networkName',
     ])
 }
 
