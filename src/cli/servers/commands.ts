@@ -76,6 +76,7 @@ export const servers = noun({
         reference('--location <location>', 'the location of that node (default)', 'locationId', 'location'),
         ...SIZES,
         ...ADDRESS,
+        field('--network <name>', 'a network of the node (panel ip-pools list): an address of its own', 'networkMode'),
         ...BEHAVIOUR,
         reference('--owner <user>', 'whose it is (default: yours)', 'ownerId', 'user'),
         field('--runtime <name>', 'process or docker', 'runtime'),
