@@ -1,10 +1,12 @@
 import * as access from './api/access.ts'
 import * as admin from './api/admin.ts'
+import * as adminServers from './api/admin-servers.ts'
 import * as allocations from './api/allocations.ts'
 import * as apiKeys from './api/api-keys.ts'
 import * as assignments from './api/assignments.ts'
 import * as auditLog from './api/audit-log.ts'
 import * as auth from './api/auth.ts'
+import * as bulkServers from './api/bulk-servers.ts'
 import * as console from './api/console.ts'
 import * as effectivePermissions from './api/effective-permissions.ts'
 import * as ipPools from './api/ip-pools.ts'
@@ -17,6 +19,7 @@ import * as serverEvents from './api/server-events.ts'
 import * as servers from './api/servers.ts'
 import * as settings from './api/settings.ts'
 import * as smtpSettings from './api/smtp-settings.ts'
+import * as suspension from './api/suspension.ts'
 import * as systemErrors from './api/system-errors.ts'
 import * as templates from './api/templates.ts'
 import * as themeSettings from './api/theme-settings.ts'
@@ -26,11 +29,13 @@ import type { Endpoint, StreamEndpoint } from './contract.ts'
 const groups = [
   access,
   admin,
+  adminServers,
   allocations,
   apiKeys,
   assignments,
   auditLog,
   auth,
+  bulkServers,
   console,
   effectivePermissions,
   ipPools,
@@ -43,6 +48,7 @@ const groups = [
   servers,
   settings,
   smtpSettings,
+  suspension,
   systemErrors,
   templates,
   themeSettings,

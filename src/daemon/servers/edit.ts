@@ -187,7 +187,7 @@ function comparable(row: ServerRow): Record<string, unknown> {
 }
 
 /** The newest specification is all that a node needs: older ones that have not left yet end here. */
-async function replaceQueuedApplies(tx: Tx, bus: Bus, row: ServerRow): Promise<void> {
+export async function replaceQueuedApplies(tx: Tx, bus: Bus, row: ServerRow): Promise<void> {
   const replaced = await tx.q
     .selectFrom('command')
     .select('id')

@@ -166,7 +166,8 @@ export type ServerPatch = z.infer<typeof ServerPatch>
 
 const params = { serverId: ServerId }
 
-const serverQuery = pageQuery().extend({
+/** What lists of servers are asked for. */
+export const serverQuery = pageQuery().extend({
   /** Contained in the name, or the beginning of the id or uuid. */
   search: z.string().max(200).optional(),
   status: ServerStatus.optional(),
