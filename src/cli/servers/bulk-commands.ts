@@ -47,10 +47,7 @@ export const BULK_COMMANDS: readonly Command[] = [
       SERVERS,
     ],
     options: [REASON, FROM, YES, IDEMPOTENCY],
-    examples: [
-      'panel servers bulk stop lobby arena',
-      'panel servers list --state crashed --all -o id | panel servers bulk restart --from -',
-    ],
+    examples: ['panel servers bulk stop lobby arena', 'panel servers bulk restart --from crashed.txt'],
     endpoints: ['servers.bulk_actions'],
     exits: [3, 6, 7, 12],
     load: async () => (await import('./bulk.ts')).bulkAction,
