@@ -133,7 +133,7 @@ test('a server may run on until it ends, and is what its node says when the susp
   expect(peer.of('command').map(({ command }) => command.op)).toEqual(['apply'])
   expect(await stage.get(server.id)).toMatchObject({ status: 'suspended', powerState: 'running' })
   expect(await unsuspend(server)).toMatchObject({ status: 'running' })
-  await stage.set(server.id, { power: 'offline' }) // nothing is there that could be ended
+  await stage.set(server.id, { power: 'offline', pid: null }) // nothing is there that could be ended
 })
 
 test('only who holds server.suspend may do it, and neither to a server that goes nor to one that is put away', async () => {
