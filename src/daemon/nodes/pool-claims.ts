@@ -4,7 +4,6 @@ import type { Clock } from '../../shared/time.ts'
 import { type Tx, uniqueViolation } from '../core/db.ts'
 import { canonicalIp } from './addresses.ts'
 import { type AllocationClaim, type ClaimedAllocation, claimAllocation } from './allocation-claims.ts'
-import { findNetwork, type PoolRow, poolsOfNode } from './pool-repo.ts'
 import { freeAddresses, type PoolSpace, placeIn, withheld } from './pool-space.ts'
 
 /** A place for a server: an address and port of the node, or of one of its networks. */
@@ -16,6 +15,8 @@ export interface PlaceClaim extends Omit<AllocationClaim, 'wanted'> {
     | { readonly network: string; readonly ip: string | undefined; readonly port: number }
 }
 
+type Pool = PoolSpace & { readonly networkName: string }
+
 /**
  * Gives a server its address and port. An address that a pool gives out belongs to one server, whichever way it is asked
  * for: of many that want it at once one gets it, the others ALLOCATION_IN_USE. A network that the node does not have is
@@ -26,11 +27,17 @@ export async function claimPlace(tx: Tx, claim: PlaceClaim): Promise<ClaimedAllo
   const { wanted } = claim
   if (!('network' in wanted)) {
     const allocation = await claimAllocation(tx, { ...claim, wanted })
-    const pool = (await poolsOfNode(tx.q, claim.nodeId)).find((one) => placeIn(one, allocation.ip) !== undefined)
+    const spaces = await tx.q.selectFrom('ipPool').selectAll().where('nodeId', '=', claim.nodeId).execute()
+    const pool = spaces.find((one) => placeIn(one, allocation.ip) !== undefined)
     if (pool !== undefined) await take(tx, { ...claim, pool, ip: allocation.ip })
     return allocation
   }
-  const pool = await findNetwork(tx.q, claim.nodeId, wanted.network)
+  const pool = await tx.q
+    .selectFrom('ipPool')
+    .selectAll()
+    .where('nodeId', '=', claim.nodeId)
+    .where('networkName', '=', wanted.network)
+    .executeTakeFirst()
   if (pool === undefined) {
     throw new PanelError('ADMIN_IP_POOL_NOT_FOUND', `The node has no IP pool for the network ${wanted.network}`)
   }
@@ -107,7 +114,7 @@ export async function strandedIn(tx: Tx, pool: PoolSpace): Promise<string | unde
   return row?.ip
 }
 
-async function nextFree(tx: Tx, pool: PoolRow): Promise<string> {
+async function nextFree(tx: Tx, pool: Pool): Promise<string> {
   const [ip] = await freeAddresses(tx.q, pool, 1)
   if (ip !== undefined) return ip
   throw new PanelError('INSUFFICIENT_RESOURCES', `The network ${pool.networkName} has no free address`, {
@@ -117,12 +124,7 @@ async function nextFree(tx: Tx, pool: PoolRow): Promise<string> {
 
 async function take(
   tx: Tx,
-  {
-    pool,
-    ip,
-    serverId,
-    clock,
-  }: Pick<PlaceClaim, 'serverId' | 'clock'> & { readonly pool: PoolRow; readonly ip: string },
+  { pool, ip, serverId, clock }: Pick<PlaceClaim, 'serverId' | 'clock'> & { readonly pool: Pool; readonly ip: string },
 ): Promise<void> {
   const position = placeIn(pool, ip)
   if (position === undefined) throw fieldError('body.primaryIp', `is no address that ${pool.networkName} gives out`)

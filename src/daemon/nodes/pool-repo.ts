@@ -41,14 +41,6 @@ export async function findPool(q: Queries, id: string): Promise<PoolRow | undefi
   return selectPools(q).where('ipPool.id', '=', id).executeTakeFirst()
 }
 
-/** The pool of this network on the node. */
-export async function findNetwork(q: Queries, nodeId: string, networkName: string): Promise<PoolRow | undefined> {
-  return selectPools(q)
-    .where('ipPool.nodeId', '=', nodeId)
-    .where('ipPool.networkName', '=', networkName)
-    .executeTakeFirst()
-}
-
 /** All pools of a node by network. */
 export async function poolsOfNode(q: Queries, nodeId: string): Promise<PoolRow[]> {
   return selectPools(q).where('ipPool.nodeId', '=', nodeId).orderBy('ipPool.networkName').execute()
