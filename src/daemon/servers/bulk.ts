@@ -4,16 +4,13 @@ import { PanelError } from '../../shared/errors.ts'
 import type { Permission } from '../../shared/permissions.ts'
 import { POWER_PERMISSIONS, type ServerStatus } from '../../shared/server-life.ts'
 import type { Actor } from '../core/audit.ts'
-import type { Bus } from '../core/bus.ts'
 import type { Caller } from '../core/caller.ts'
 import type { Tx } from '../core/db.ts'
 import { serverPermissions } from '../core/permit.ts'
-import type { Settings } from '../core/settings.ts'
-import { acceptIn, type OrderDeps } from './orders.ts'
-import { removeIn } from './remove.ts'
+import { acceptIn } from './orders.ts'
+import { type RemovalDeps, removeIn } from './remove.ts'
 import { suspendServer, unsuspendServer } from './suspend.ts'
 
-type Deps = OrderDeps & { readonly bus: Bus; readonly settings: Pick<Settings, 'get'> }
 type Result = z.input<typeof BulkResult>
 
 /** An action on several servers. */
@@ -45,7 +42,7 @@ const THERE: Readonly<Partial<Record<BulkAction, readonly ServerStatus[]>>> = {
  * of it. A target that refuses has written nothing. A caller who may on none of them gets PERMISSION_DENIED; ids of no
  * server are NOT_FOUND for the whole call (decisions §3.15).
  */
-export async function actOnServers(tx: Tx, deps: Deps, caller: Caller, order: BulkOrder): Promise<Result[]> {
+export async function actOnServers(tx: Tx, deps: RemovalDeps, caller: Caller, order: BulkOrder): Promise<Result[]> {
   const needed = NEEDED[order.action]
   const allowed = new Set<string>()
   for (const id of order.serverIds) {
@@ -72,7 +69,7 @@ export async function actOnServers(tx: Tx, deps: Deps, caller: Caller, order: Bu
 }
 
 /** The same where the whole call needs the permission panel-wide: a target that is not there fails alone. */
-export async function actOnEach(tx: Tx, deps: Deps, order: BulkOrder): Promise<Result[]> {
+export async function actOnEach(tx: Tx, deps: RemovalDeps, order: BulkOrder): Promise<Result[]> {
   const results: Result[] = []
   for (const serverId of order.serverIds) {
     results.push(await outcomeOf(order.action, serverId, () => act(tx, deps, order, serverId)))
@@ -101,7 +98,7 @@ function isThere(action: BulkAction, { code, meta }: PanelError): boolean {
   return code === 'SERVER_INVALID_STATE' && there.some((status) => status === meta['currentStatus'])
 }
 
-async function act(tx: Tx, deps: Deps, order: BulkOrder, serverId: string): Promise<string | undefined> {
+async function act(tx: Tx, deps: RemovalDeps, order: BulkOrder, serverId: string): Promise<string | undefined> {
   const { action, reason, stopServer, actor } = order
   const auditAction = `server.bulk_${action}`
   switch (action) {

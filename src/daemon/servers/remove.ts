@@ -22,7 +22,8 @@ interface Removal {
   readonly auditAction?: string
 }
 
-type Deps = OrderDeps & {
+/** What deletions need. */
+export type RemovalDeps = OrderDeps & {
   readonly bus: Bus
   readonly settings: Pick<Settings, 'get'>
 }
@@ -31,12 +32,12 @@ type Deps = OrderDeps & {
  * Marks a server for deletion and tells its node; the row goes when the node has confirmed. With `force` it goes at once,
  * also from a node that is away.
  */
-export function removeServer(deps: Deps, removal: Removal): Promise<void> {
+export function removeServer(deps: RemovalDeps, removal: Removal): Promise<void> {
   return deps.db.write((tx) => removeIn(tx, deps, removal))
 }
 
 /** {@link removeServer} as a part of a transaction; what refuses has written nothing. */
-export async function removeIn(tx: Tx, deps: Deps, removal: Removal): Promise<void> {
+export async function removeIn(tx: Tx, deps: RemovalDeps, removal: Removal): Promise<void> {
   const found = await findServerRow(tx.q, removal.serverId)
   if (found === undefined) throw new PanelError('SERVER_NOT_FOUND', 'There is no such server')
   const spared = deps.settings.get('suspension.deletePolicy') === 'block'

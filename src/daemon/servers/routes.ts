@@ -21,28 +21,22 @@ import { suspendServer as suspendEndpoint, unsuspendServer as unsuspendEndpoint 
 import { PanelError } from '../../shared/errors.ts'
 import type { PowerAction } from '../../shared/server-life.ts'
 import { now } from '../../shared/time.ts'
-import type { Bus } from '../core/bus.ts'
 import type { Caller } from '../core/caller.ts'
 import type { Queries } from '../core/db.ts'
 import { visibleServers } from '../core/permit.ts'
 import type { At } from '../core/relations.ts'
 import { type Context, callerOf, type Route, route } from '../core/route.ts'
-import type { Settings } from '../core/settings.ts'
 import { bulkRoutes } from './bulk-routes.ts'
 import { createServer } from './create.ts'
 import { editServer } from './edit.ts'
-import { type Accepted, accept, type OrderDeps, refuseSuspended } from './orders.ts'
-import { removeServer } from './remove.ts'
+import { type Accepted, accept, refuseSuspended } from './orders.ts'
+import { type RemovalDeps, removeServer } from './remove.ts'
 import { findServerRow, listServerRows, ownersOf, type ServerRow } from './repo.ts'
 import { suspendServer, unsuspendServer } from './suspend.ts'
 import { figuresOf, statusOf, toServer, type ViewFacts, viewerOf } from './view.ts'
 
 /** What the routes of servers need. */
-export type ServerDeps = OrderDeps & {
-  readonly bus: Bus
-  readonly facts: ViewFacts
-  readonly settings: Pick<Settings, 'get'>
-}
+export type ServerDeps = RemovalDeps & { readonly facts: ViewFacts }
 
 /** Servers: list, create, show, edit, delete, suspend, orders, figures. */
 export function serverRoutes(deps: ServerDeps): Route[] {
