@@ -1,6 +1,7 @@
 import type { AccessTables } from './schema/access.ts'
 import type { AccountsTables } from './schema/accounts.ts'
 import type { InfrastructureTables } from './schema/infrastructure.ts'
+import type { IpPoolsTables } from './schema/ip-pools.ts'
 import type { RecordsTables } from './schema/records.ts'
 import type { SelfServiceTables } from './schema/self-service.ts'
 import type { ServersTables } from './schema/servers.ts'
@@ -10,6 +11,7 @@ export interface Schema
   extends AccessTables,
     AccountsTables,
     InfrastructureTables,
+    IpPoolsTables,
     RecordsTables,
     SelfServiceTables,
     ServersTables {}
