@@ -6,9 +6,12 @@ import * as assignments from './api/assignments.ts'
 import * as auditLog from './api/audit-log.ts'
 import * as auth from './api/auth.ts'
 import * as console from './api/console.ts'
+import * as dashboard from './api/dashboard.ts'
 import * as effectivePermissions from './api/effective-permissions.ts'
 import * as locations from './api/locations.ts'
+import * as metricsStreams from './api/metrics-streams.ts'
 import * as nodes from './api/nodes.ts'
+import * as overview from './api/overview.ts'
 import * as power from './api/power.ts'
 import * as roles from './api/roles.ts'
 import * as securitySettings from './api/security-settings.ts'
@@ -18,6 +21,7 @@ import * as smtpSettings from './api/smtp-settings.ts'
 import * as systemErrors from './api/system-errors.ts'
 import * as templates from './api/templates.ts'
 import * as themeSettings from './api/theme-settings.ts'
+import * as updates from './api/updates.ts'
 import * as users from './api/users.ts'
 import type { Endpoint, StreamEndpoint } from './contract.ts'
 
@@ -30,9 +34,12 @@ const groups = [
   auditLog,
   auth,
   console,
+  dashboard,
   effectivePermissions,
   locations,
+  metricsStreams,
   nodes,
+  overview,
   power,
   roles,
   securitySettings,
@@ -42,6 +49,7 @@ const groups = [
   systemErrors,
   templates,
   themeSettings,
+  updates,
   users,
 ]
 

@@ -134,6 +134,8 @@ export const EVENTS = {
     lockedUntil: z.string(),
     failureCount: z.int(),
   }),
+  /** A check of the database file has ended otherwise than the one before. */
+  db_status_changed: kind('admin.read', false, { status: z.enum(['ok', 'damaged', 'failed']) }),
   localization_settings_updated: kind('admin.read', false, { updatedBy: who }),
   security_settings_updated: kind('admin.read', false, { updatedBy: who }),
   smtp_settings_updated: kind('admin.read', false, { updatedBy: who }),
@@ -153,6 +155,11 @@ export const EVENTS = {
     errorId: z.string().nullable(),
     resolved: z.int(),
     resolvedBy: who,
+  }),
+  update_state_changed: kind('admin.read', false, {
+    state: z.string(),
+    previousVersion: z.string(),
+    targetVersion: z.string(),
   }),
 } as const satisfies Record<string, EventKind>
 

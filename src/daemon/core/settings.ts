@@ -35,6 +35,8 @@ export const SETTINGS = {
   'setup.completedAt': z.string().nullable().default(null),
   /** Names this installation in event ids; made with the database. */
   'install.epoch': z.string().default(''),
+  /** The version of the daemon that ran last; '' before the first start that writes it. */
+  'install.version': z.string().default(''),
   'security.lockoutMaxAttempts': int('lockoutMaxAttempts'),
   'security.lockoutWindowMinutes': int('lockoutWindowMinutes'),
   'security.lockoutDurationMinutes': int('lockoutDurationMinutes'),
