@@ -3,7 +3,7 @@ import { PanelError } from '../../shared/errors.ts'
 import type { Bus } from '../core/bus.ts'
 import type { Db } from '../core/db.ts'
 import { type StreamRoute, streamRoute } from '../core/route.ts'
-import type { NodeFiguresBoard, NodeFiguresNow } from '../nodes/figures.ts'
+import type { NodeFiguresBoard } from '../nodes/figures.ts'
 import type { Figures } from '../servers/figures.ts'
 import { endWithServer } from './server-end.ts'
 
@@ -39,12 +39,12 @@ function serverMetrics({ db, bus, figures }: MetricsDeps): StreamRoute {
     const connection = context.open({ name: 'metrics', serverId, maxUnsentBytes: MAX_UNSENT })
     const push = (): void => {
       const now = figures.get(serverId)
-      // A slow reader gets the newest when he has taken what waits.
-      if (now !== undefined && connection.unsentBytes === 0) connection.send('resource_stats', { serverId, ...now })
+      if (now !== undefined) connection.send('resource_stats', { serverId, ...now })
     }
     const ends = [
       figures.listen((of) => {
-        if (of === serverId) push()
+        // A slow reader gets the newest when he has taken what waits.
+        if (of === serverId && connection.unsentBytes === 0) push()
       }),
       figures.watch(row.nodeId, serverId),
       endWithServer({ bus, find, connection, serverId, log: context.log }),
@@ -61,12 +61,9 @@ function nodeMetrics({ db, bus, nodeFigures }: MetricsDeps): StreamRoute {
     const row = await db.read.selectFrom('node').select('id').where('id', '=', nodeId).executeTakeFirst()
     if (row === undefined) throw new PanelError('NODE_NOT_FOUND', 'There is no such node')
     const connection = context.open({ name: 'node-metrics', maxUnsentBytes: MAX_UNSENT })
-    const push = (figures: NodeFiguresNow): void => {
-      if (connection.unsentBytes === 0) connection.send('node_stats', figures)
-    }
     const ends = [
       nodeFigures.listen((figures) => {
-        if (figures.nodeId === nodeId) push(figures)
+        if (figures.nodeId === nodeId && connection.unsentBytes === 0) connection.send('node_stats', figures)
       }),
       bus.listen(({ type, data }) => {
         if (type === 'node_deleted' && data['nodeId'] === nodeId) connection.end()
@@ -74,7 +71,7 @@ function nodeMetrics({ db, bus, nodeFigures }: MetricsDeps): StreamRoute {
     ]
     connection.send('connected', { nodeId })
     const last = nodeFigures.get(nodeId)
-    if (last !== undefined) push(last)
+    if (last !== undefined) connection.send('node_stats', last)
     await over(connection.closed, ends)
   })
 }
