@@ -134,6 +134,12 @@ export const EVENTS = {
     lockedUntil: z.string(),
     failureCount: z.int(),
   }),
+  auth_lockout_cleared: kind('admin.read', false, {
+    lockoutId: z.string(),
+    email: z.string(),
+    ipAddress: z.string(),
+    clearedBy: who,
+  }),
   /** A check of the database file has ended otherwise than the one before. */
   db_status_changed: kind('admin.read', false, { status: z.enum(['ok', 'damaged', 'failed']) }),
   localization_settings_updated: kind('admin.read', false, { updatedBy: who }),
