@@ -31,6 +31,7 @@ const STATS = only<api.AdminStats>('stats', [
   column('NODES', (row) => row.nodes),
   column('ONLINE NODES', (row) => row.onlineNodes),
   column('OPEN ERRORS', (row) => row.openErrors),
+  column('ALERTS', (row) => row.activeAlerts),
   column('VERSION', (row) => row.version),
   column('STARTED', (row) => ({ time: row.startedAt })),
 ])

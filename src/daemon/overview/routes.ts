@@ -31,6 +31,7 @@ function adminRoutes(deps: OverviewDeps): Route[] {
         nodes: nodes.total,
         onlineNodes: nodes.online,
         openErrors: await openErrorCount(db.read),
+        activeAlerts: (await deps.alerts(db.read)).open,
         ...daemonFacts(deps),
       }
     }),

@@ -17,6 +17,8 @@ export const AdminStats = z.object({
   onlineNodes: z.int(),
   /** System errors that nobody has resolved. */
   openErrors: z.int(),
+  /** Alerts that are not resolved. */
+  activeAlerts: z.int(),
   version: z.string(),
   startedAt: IsoTime,
   uptimeSeconds: z.int(),
