@@ -103,7 +103,14 @@ export const EVENTS = {
   api_key_updated: kind('apikey.manage', false, { keyId: z.string(), keyName: z.string(), updatedBy: who }),
   api_key_deleted: kind('apikey.manage', false, { keyId: z.string(), keyName: z.string(), deletedBy: who }),
   user_created: kind('user.read', false, {
-    user: z.object({ id: z.string(), email: z.string(), username: z.string() }),
+    user: z.object({
+      id: z.string(),
+      email: z.string(),
+      username: z.string(),
+      createdAt: z.string().optional(),
+      updatedAt: z.string().optional(),
+      roles: z.array(z.object({ id: z.string(), name: z.string() })).optional(),
+    }),
     createdBy: who,
   }),
   user_updated: kind('user.read', false, {

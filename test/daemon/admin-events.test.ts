@@ -203,6 +203,17 @@ describe('every type of event', () => {
   })
 })
 
+it('events say what api.md says of them, also where a change has a word of its own', () => {
+  const last = (type: EventType) => reader('*').of(type).at(-1)?.data
+  const since = expect.stringMatching(/^\d{4}-.*Z$/)
+  expect(last('user_created')?.['user']).toMatchObject({ createdAt: since, updatedAt: since, roles: [] })
+  expect(last('role_updated')).toMatchObject({ change: 'permission_added' })
+  const access = reader('*')
+    .of('server_updated')
+    .map(({ data }) => data['change'])
+  expect(access).toEqual(expect.arrayContaining(['access_updated', 'invite_created']))
+})
+
 describe('a holder of one right', () => {
   it.each(RIGHTS)('%s is sent nothing that belongs to another', async (permission) => {
     // Events come in the order of their ids: when the last is there, so is everything before it.
