@@ -77,7 +77,7 @@ const SLICES: readonly (readonly string[])[] = [
   ['locations', 'templates'],
   ['servers'],
   ['access', 'console', 'events'],
-  ['audit-log', 'system-errors'],
+  ['audit-log', 'overview', 'system-errors', 'updates'],
   ['system'],
 ]
 const DAEMON_PACKAGES = ['@node-rs/argon2', 'ipaddr.js', 'kysely', 'nodemailer', 'otpauth', 're2js', 'yaml', 'zod']

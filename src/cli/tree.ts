@@ -12,6 +12,7 @@ import { locations } from './locations/commands.ts'
 import { lockouts } from './lockouts/commands.ts'
 import { nests } from './nests/commands.ts'
 import { nodes } from './nodes/commands.ts'
+import { dashboard, db, health, stats } from './overview/commands.ts'
 import { roles } from './roles/commands.ts'
 import { servers } from './servers/commands.ts'
 import { auth, context, login, logout, setup, whoami } from './session/commands.ts'
@@ -19,6 +20,7 @@ import { locale, settings } from './settings/commands.ts'
 import { systemErrors } from './system-errors/commands.ts'
 import { templates } from './templates/commands.ts'
 import { api, commands, complete, completion, openapi, version } from './tooling/commands.ts'
+import { update } from './update/commands.ts'
 import { users } from './users/commands.ts'
 
 /** All commands, in the order of the help. Data only: loading this loads no action. */
@@ -34,6 +36,7 @@ export const tree: readonly (Command | Noun)[] = [
   auth,
   context,
   profile,
+  dashboard,
   locale,
   nodes,
   locations,
@@ -49,6 +52,10 @@ export const tree: readonly (Command | Noun)[] = [
   audit,
   settings,
   systemErrors,
+  stats,
+  health,
+  db,
+  update,
   up,
   down,
   daemon,

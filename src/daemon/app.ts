@@ -4,7 +4,7 @@ import type { FastifyInstance } from 'fastify'
 import { endpoints, streams } from '../shared/endpoints.ts'
 import { newIdSuffix } from '../shared/ids.ts'
 import { toOpenApi } from '../shared/openapi.ts'
-import type { Clock } from '../shared/time.ts'
+import { type Clock, now } from '../shared/time.ts'
 import { watchExpiry } from './access/expiry.ts'
 import { accessRoutes } from './access/routes.ts'
 import { auditLogRoutes } from './audit-log/audit-log.ts'
@@ -27,18 +27,22 @@ import { createGateway, type Gateway } from './core/gateway/gateway.ts'
 import { addRoute, createDoor } from './core/http.ts'
 import { addStreams } from './core/http-streams.ts'
 import { createIdempotency } from './core/idempotency.ts'
+import { IntegrityCheck } from './core/integrity-check.ts'
 import type { Log } from './core/log.ts'
 import { createMetrics } from './core/metrics.ts'
 import type { Route, StreamRoute } from './core/route.ts'
 import { createVault } from './core/secrets.ts'
 import { openSettings, type Settings } from './core/settings.ts'
 import { createSystemErrors } from './core/system-errors.ts'
+import { metricsStreams } from './events/metrics-routes.ts'
 import { eventStreams } from './events/routes.ts'
 import { locationRoutes } from './locations/routes.ts'
 import { createSmtpMailer } from './mail/smtp-mailer.ts'
+import { NodeFiguresBoard } from './nodes/figures.ts'
 import { createNodeKeys } from './nodes/keys.ts'
 import { createNodeLink } from './nodes/link.ts'
 import { nodeRoutes } from './nodes/routes.ts'
+import { overviewRoutes } from './overview/routes.ts'
 import { Figures } from './servers/figures.ts'
 import { createServerLink } from './servers/link.ts'
 import { serverRoutes } from './servers/routes.ts'
@@ -48,6 +52,9 @@ import { addSystemRoutes } from './system/health.ts'
 import { startUpkeep } from './system/upkeep.ts'
 import { systemErrorRoutes } from './system-errors/routes.ts'
 import { templateRoutes } from './templates/routes.ts'
+import { updateRoutes } from './updates/routes.ts'
+import { Updates } from './updates/updates.ts'
+import { noteVersion, type SchemaChange } from './updates/version-change.ts'
 import { roleRoutes } from './users/roles.ts'
 import { userRoutes } from './users/users.ts'
 
@@ -62,13 +69,16 @@ interface AppOptions {
   readonly log: Log
   readonly version: string
   readonly holder: readonly [string, ...string[]]
+  /** What this start has done to the database's schema. */
+  readonly schema: SchemaChange
 }
 
 /** The wired daemon, before and after it listens. */
 export type App = Awaited<ReturnType<typeof createApp>>
 
 /** Builds every slice and hands its routes to the HTTP door: the only place that knows all of them. */
-export async function createApp({ config, db, clock, log, version, holder }: AppOptions) {
+export async function createApp({ config, db, clock, log, version, holder, schema }: AppOptions) {
+  const life = { startedAt: now(clock), startedMs: clock.monotonicMs() }
   const cleanup = new Cleanup()
   const stopping = new AbortController()
   const settings = await openSettings(db, config.fixed)
@@ -93,6 +103,19 @@ export async function createApp({ config, db, clock, log, version, holder }: App
   const core = { db, bus, audit, clock, settings, credentials, log, vault, mailer, systemErrors }
   let publicUrl = ''
   const people = { ...core, passwords, publicUrl: () => publicUrl }
+
+  const integrity = new IntegrityCheck({
+    file: db.file,
+    clock,
+    changed: (status) => {
+      db.write((tx) => bus.append(tx, { type: 'db_status_changed', data: { status } })).catch((err: unknown) =>
+        log.error({ err, status }, 'the result of the database check could not be announced'),
+      )
+    },
+  })
+  cleanup.add(() => integrity.close())
+  const updates = new Updates({ version, feedUrl: config.updateFeed, clock, log, signal: stopping.signal })
+  const nodeFigures = new NodeFiguresBoard(clock)
 
   const isOnline = (nodeId: string): boolean => gateway.isOnline(nodeId)
   const figures = new Figures(clock, (nodeId, serverIds) => {
@@ -141,6 +164,7 @@ export async function createApp({ config, db, clock, log, version, holder }: App
       },
       onConsole: (nodeId, frame) => console.lines(nodeId, frame),
       onConsoleGap: (nodeId, frame) => console.gap(nodeId, frame),
+      onHealth: (nodeId, health) => nodeFigures.report(nodeId, health),
       onStats: (nodeId, reported) => {
         figures.report(db.read, nodeId, reported).catch((err: unknown) => {
           log.error({ err, nodeId }, 'figures could not be read')
@@ -178,9 +202,17 @@ export async function createApp({ config, db, clock, log, version, holder }: App
     ...serverRoutes(serverDeps),
     ...accessRoutes({ ...people, isOnline, facts: serverDeps.facts }),
     ...consoleRoutes({ ...core, console, gateway, isOnline }),
+    ...overviewRoutes({
+      ...{ db, clock, version, life, integrity, nodeFigures, isOnline },
+      connected: () => gateway.connected().length,
+      // No alert is ever raised before there are rules for them.
+      alerts: async () => ({ open: 0, unacknowledged: 0 }),
+    }),
+    ...updateRoutes(updates),
   ]
   const streamRoutes: StreamRoute[] = [
     ...eventStreams({ ...core, figures }),
+    ...metricsStreams({ ...core, figures, nodeFigures }),
     ...consoleStreams({ ...core, console, isOnline }),
   ]
   for (const route of routes) addRoute(door, route)
@@ -208,6 +240,8 @@ export async function createApp({ config, db, clock, log, version, holder }: App
     /** Called once, when the daemon listens. */
     begin: async (url: string): Promise<void> => {
       publicUrl = url
+      const update = await noteVersion({ ...core, version, startedAt: life.startedAt, schema })
+      if (update !== undefined) updates.completed(update)
       await nodeLink.start(stopping.signal)
       startUpkeep({ ...core, idempotency }, stopping.signal)
       void watchExpiry(core, stopping.signal)

@@ -32,6 +32,8 @@ export interface Config {
   readonly fixed: Readonly<Record<string, FixedSetting>>
   /** Certificates (PEM) that mail servers may be signed by, beside the usual ones. */
   readonly mailCa: string | undefined
+  /** Where releases are told of; without it nobody is asked for newer versions. */
+  readonly updateFeed: string | undefined
   /** Names of variables that look like ours and mean nothing. */
   readonly unknownVariables: readonly string[]
 }
@@ -44,6 +46,8 @@ export interface ConfigFlags {
   readonly logFormat?: 'json' | 'pretty' | undefined
   readonly logLevel?: string | undefined
 }
+
+const UNSAFE_FEED = 'must begin with https://, so that nobody on the way can name another version'
 
 const File = z
   .strictObject({
@@ -58,6 +62,14 @@ const File = z
     data: z.strictObject({ dir: z.string() }).partial(),
     log: z
       .strictObject({ level: z.enum(['trace', 'debug', 'info', 'warn', 'error']), format: z.enum(['json', 'pretty']) })
+      .partial(),
+    updates: z
+      .strictObject({
+        feedUrl: z
+          .url({ protocol: /^https?$/ })
+          .max(2000)
+          .refine(isSafeFeed, UNSAFE_FEED),
+      })
       .partial(),
     agent: z
       .strictObject({ embedded: z.union([z.boolean(), z.enum(['true', 'false']).transform((t) => t === 'true')]) })
@@ -123,6 +135,7 @@ export function readConfig(flags: ConfigFlags, env: Environment = process.env): 
     embeddedAgent: settings.agent?.embedded ?? false,
     fixed: fixedSettings(fixable, (field) => variables.get(field), problems),
     mailCa: readCa(fixable['smtp']?.['caFile'], problems),
+    updateFeed: settings.updates?.feedUrl,
     unknownVariables: unknown,
   }
   if (!['trace', 'debug', 'info', 'warn', 'error'].includes(config.logLevel)) {
@@ -138,6 +151,12 @@ export function readConfig(flags: ConfigFlags, env: Environment = process.env): 
 /** Whether the address can only be reached from this machine. */
 export function isLoopback(host: string): boolean {
   return host === 'localhost' || host === '::1' || (isIP(host) === 4 && host.startsWith('127.'))
+}
+
+/** A feed on this machine needs no TLS. */
+function isSafeFeed(url: string): boolean {
+  const { protocol, hostname } = new URL(url)
+  return protocol === 'https:' || isLoopback(hostname.replace(/^\[|\]$/g, ''))
 }
 
 function parsePart<T extends z.ZodType>(schema: T, value: unknown, problems: string[]): z.output<T> | undefined {

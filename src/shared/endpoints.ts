@@ -10,11 +10,14 @@ import * as auditLog from './api/audit-log.ts'
 import * as auth from './api/auth.ts'
 import * as bulkServers from './api/bulk-servers.ts'
 import * as console from './api/console.ts'
+import * as dashboard from './api/dashboard.ts'
 import * as effectivePermissions from './api/effective-permissions.ts'
 import * as ipPools from './api/ip-pools.ts'
 import * as locations from './api/locations.ts'
 import * as lockouts from './api/lockouts.ts'
+import * as metricsStreams from './api/metrics-streams.ts'
 import * as nodes from './api/nodes.ts'
+import * as overview from './api/overview.ts'
 import * as power from './api/power.ts'
 import * as profile from './api/profile.ts'
 import * as roles from './api/roles.ts'
@@ -28,6 +31,7 @@ import * as systemErrors from './api/system-errors.ts'
 import * as templates from './api/templates.ts'
 import * as themeSettings from './api/theme-settings.ts'
 import * as twoFactor from './api/two-factor.ts'
+import * as updates from './api/updates.ts'
 import * as users from './api/users.ts'
 import type { Endpoint, StreamEndpoint } from './contract.ts'
 
@@ -44,11 +48,14 @@ const groups = [
   auth,
   bulkServers,
   console,
+  dashboard,
   effectivePermissions,
   ipPools,
   locations,
   lockouts,
+  metricsStreams,
   nodes,
+  overview,
   power,
   profile,
   roles,
@@ -62,6 +69,7 @@ const groups = [
   templates,
   themeSettings,
   twoFactor,
+  updates,
   users,
 ]
 

@@ -117,7 +117,14 @@ export const EVENTS = {
   api_key_updated: kind('apikey.manage', false, { keyId: z.string(), keyName: z.string(), updatedBy: who }),
   api_key_deleted: kind('apikey.manage', false, { keyId: z.string(), keyName: z.string(), deletedBy: who }),
   user_created: kind('user.read', false, {
-    user: z.object({ id: z.string(), email: z.string(), username: z.string() }),
+    user: z.object({
+      id: z.string(),
+      email: z.string(),
+      username: z.string(),
+      createdAt: z.string().optional(),
+      updatedAt: z.string().optional(),
+      roles: z.array(z.object({ id: z.string(), name: z.string() })).optional(),
+    }),
     createdBy: who,
   }),
   user_updated: kind('user.read', false, {
@@ -156,6 +163,8 @@ export const EVENTS = {
     ipAddress: z.string(),
     clearedBy: who,
   }),
+  /** A check of the database file has ended otherwise than the one before. */
+  db_status_changed: kind('admin.read', false, { status: z.enum(['ok', 'damaged', 'failed']) }),
   localization_settings_updated: kind('admin.read', false, { updatedBy: who }),
   security_settings_updated: kind('admin.read', false, { updatedBy: who }),
   smtp_settings_updated: kind('admin.read', false, { updatedBy: who }),
@@ -175,6 +184,11 @@ export const EVENTS = {
     errorId: z.string().nullable(),
     resolved: z.int(),
     resolvedBy: who,
+  }),
+  update_state_changed: kind('admin.read', false, {
+    state: z.string(),
+    previousVersion: z.string(),
+    targetVersion: z.string(),
   }),
 } as const satisfies Record<string, EventKind>
 

@@ -1,3 +1,4 @@
+import { NodeFigures } from '../../shared/api/metrics-streams.ts'
 import * as api from '../../shared/api/nodes.ts'
 import type { Action } from '../command.ts'
 import { type Cell, column, type View, view, wide } from '../output/view.ts'
@@ -56,7 +57,31 @@ const STATS: View<api.NodeStats> = {
   ],
 }
 
-export const nodeStats = viewAction(api.getNodeStats, SUBJECT, STATS)
+const showStats = viewAction(api.getNodeStats, SUBJECT, STATS)
+
+const FIGURES: View<NodeFigures> = {
+  id: (row) => row.nodeId,
+  name: (row) => row.nodeId,
+  columns: [
+    column('CPU', (row) => percent(row.cpuPercent)),
+    column('LOAD', (row) => row.load1),
+    column('MEMORY', (row) => ({ mib: row.memoryUsageMb })),
+    column('DISK', (row) => ({ mib: row.diskUsageMb })),
+    column('SERVERS', (row) => `${row.runningServers} running`),
+    wide('RECEIVED', (row) => row.networkRxBytes),
+    wide('SENT', (row) => row.networkTxBytes),
+  ],
+}
+
+export const nodeStats: Action = async (run) => {
+  if (!run.args.flag('watch')) {
+    await showStats(run)
+    return
+  }
+  const { nodeFigures, watchFigures } = await import('../events/figures.ts')
+  const items = await nodeFigures(run, (await subjectOf(run, SUBJECT)).id)
+  await watchFigures(run, { items, event: 'node_stats', view: FIGURES, schema: NodeFigures })
+}
 
 /** Prints the token alone on stdout, so that it can be piped. */
 export const enrollToken: Action = async (run) => {

@@ -92,9 +92,14 @@ export const nodes = noun({
       name: 'stats',
       summary: 'Show what a node has, has given away and uses',
       arguments: [one('node')],
-      examples: ['panel nodes stats local', 'panel nodes stats local --jq .resources.actualCpuPercent'],
-      endpoints: ['nodes.stats'],
-      exits: [6],
+      options: [{ flags: '-w, --watch', summary: 'show each report of its agent as it comes' }],
+      examples: [
+        'panel nodes stats local',
+        'panel nodes stats local --jq .resources.actualCpuPercent',
+        'panel nodes stats local --watch -o jsonl',
+      ],
+      endpoints: ['nodes.stats', 'nodes.metrics_stream'],
+      exits: [6, 9],
       load: async () => (await actions()).nodeStats,
     }),
     command({

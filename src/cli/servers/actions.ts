@@ -1,12 +1,13 @@
 import { type AdminServer, listAdminServers } from '../../shared/api/admin-servers.ts'
 import * as api from '../../shared/api/servers.ts'
 import type { Data } from '../../shared/contract.ts'
+import { ResourceStats } from '../../shared/events.ts'
 import type { Action } from '../command.ts'
 import { usage } from '../failure.ts'
 import { column, type View, view, wide } from '../output/view.ts'
 import { call, viewAction } from '../resource/actions.ts'
 import { listAction } from '../resource/list.ts'
-import { resolveAll } from '../resource/resolve.ts'
+import { type Named, resolveAll } from '../resource/resolve.ts'
 import type { Run } from '../run.ts'
 import { SERVER_VIEW } from './view.ts'
 
@@ -54,9 +55,32 @@ const STATS: View<Stats> = {
 /** One server is an object, several are a list. */
 export const serverStats: Action = async (run) => {
   const servers = await resolveAll(run, 'server', run.args.words('server'))
+  if (run.args.flag('watch')) return watchStats(run, servers)
   const rows: Stats[] = []
   for (const { id } of servers) rows.push(await call(run, api.getServerStats, { params: { serverId: id } }))
   const [only] = rows
   if (rows.length === 1 && only !== undefined) await run.out.item(only, STATS)
   else await run.out.list(rows, STATS)
+}
+
+const FIGURES: View<ResourceStats> = {
+  id: () => '',
+  name: () => '',
+  columns: [
+    column('CPU', (row) => (row.cpuPercent === null ? null : `${Math.round(row.cpuPercent)} %`)),
+    column('MEMORY', (row) => ({ mib: row.memoryUsageMb })),
+    column('DISK', (row) => ({ mib: row.diskUsageMb })),
+    column('PROCESSES', (row) => row.processes),
+    wide('CORES', (row) => row.cpuCores),
+    wide('RECEIVED', (row) => row.networkRxBytes),
+    wide('SENT', (row) => row.networkTxBytes),
+  ],
+}
+
+async function watchStats(run: Run, [server, ...others]: readonly Named[]): Promise<void> {
+  if (server === undefined || others.length > 0) throw usage('--watch follows one server')
+  const { serverFigures, watchFigures } = await import('../events/figures.ts')
+  const view: View<ResourceStats> = { ...FIGURES, id: () => server.id, name: () => server.name }
+  const items = await serverFigures(run, server.id)
+  await watchFigures(run, { items, event: 'resource_stats', view, schema: ResourceStats })
 }

@@ -149,9 +149,14 @@ export const servers = noun({
       name: 'stats',
       summary: 'Show what a server uses now',
       arguments: [several('server')],
-      examples: ['panel servers stats demo', 'panel servers stats demo --jq .memoryUsageMb'],
-      endpoints: ['servers.stats'],
-      exits: [3, 6],
+      options: [{ flags: '-w, --watch', summary: 'show each report of one server as it comes' }],
+      examples: [
+        'panel servers stats demo',
+        'panel servers stats demo --jq .memoryUsageMb',
+        'panel servers stats demo --watch -o jsonl',
+      ],
+      endpoints: ['servers.stats', 'servers.metrics_stream'],
+      exits: [3, 6, 9],
       load: async () => (await import('./actions.ts')).serverStats,
     }),
     command({

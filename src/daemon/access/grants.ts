@@ -88,17 +88,26 @@ function removal(deps: AccessDeps): Route {
   )
 }
 
+/** What the event of a server says of an action on its members (api.md §9.3). */
+const CHANGES = {
+  'server.access_remove': 'access_removed',
+  'server.access_update': 'access_updated',
+  'server.invite': 'invite_created',
+  'server.invite_accept': 'invite_accepted',
+  'server.invite_cancel': 'invite_cancelled',
+} as const
+
 /** Writes down and announces a change of a server's members; open streams are looked at again. */
 export async function record(
   deps: Pick<AccessDeps, 'audit' | 'bus' | 'credentials'>,
   tx: Tx,
   { actor }: Pick<Context, 'actor'>,
   serverId: string,
-  entry: { action: string; details: Readonly<Record<string, unknown>> },
+  entry: { action: keyof typeof CHANGES; details: Readonly<Record<string, unknown>> },
 ): Promise<void> {
   await deps.audit.record(tx, actor, { ...entry, resource: 'server', resourceId: serverId })
   const updatedBy = actor.caller?.userId ?? actor.userId ?? null
-  await deps.bus.append(tx, { type: 'server_updated', serverId, data: { updatedBy, change: 'access' } })
+  await deps.bus.append(tx, { type: 'server_updated', serverId, data: { updatedBy, change: CHANGES[entry.action] } })
   tx.onCommit(() => deps.credentials.changed())
 }
 

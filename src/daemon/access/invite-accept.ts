@@ -51,7 +51,8 @@ function registration(deps: AccessDeps): Route {
       const { email } = invite
       const { username } = body
       await insertUser(tx, { id, email, username, passwordHash }).catch(refuseTaken)
-      await deps.bus.append(tx, { type: 'user_created', data: { user: { id, email, username }, createdBy: id } })
+      const user = { id, email, username, createdAt: tx.now, updatedAt: tx.now, roles: [] }
+      await deps.bus.append(tx, { type: 'user_created', data: { user, createdBy: id } })
       await accept(deps, tx, invite, { userId: id, actor: { caller: undefined, origin, userId: id }, created: true })
       const session = await createSession(tx, deps.clock, { userId: id, origin, persistent: false })
       return { token: session, profile: await profileOf(tx.q, id) }

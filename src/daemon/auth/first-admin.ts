@@ -37,7 +37,7 @@ export async function createFirstAdmin(
   const userId = newId('usr', deps.clock)
   const { email, username, passwordHash } = admin
   await insertUser(tx, { id: userId, email, username, passwordHash })
-  await createRoles(tx, deps, userId)
+  const roles = await createRoles(tx, deps, userId)
   await deps.settings.set(tx, 'setup.completedAt', tx.now)
   await setUnlessFixed(tx, deps.settings, { 'panel.name': admin.panelName, 'panel.locale': admin.locale })
   const actor = { caller: undefined, origin: admin.origin, userId }
@@ -47,7 +47,8 @@ export async function createFirstAdmin(
     resourceId: userId,
     details: { username, email },
   })
-  await deps.bus.append(tx, { type: 'user_created', data: { user: { id: userId, email, username }, createdBy: null } })
+  const user = { id: userId, email, username, createdAt: tx.now, updatedAt: tx.now, roles }
+  await deps.bus.append(tx, { type: 'user_created', data: { user, createdBy: null } })
   tx.onCommit(() => deps.credentials.changed())
   return { userId }
 }
@@ -94,7 +95,13 @@ export async function insertUser(
     .execute()
 }
 
-async function createRoles(tx: Tx, deps: Pick<AccountDeps, 'clock'>, adminId: string): Promise<void> {
+/** Answers those that the administrator has been given. */
+async function createRoles(
+  tx: Tx,
+  deps: Pick<AccountDeps, 'clock'>,
+  adminId: string,
+): Promise<{ id: string; name: string }[]> {
+  const given: { id: string; name: string }[] = []
   for (const { name, description, permissions } of DEFAULT_ROLES) {
     const id = newId('role', deps.clock)
     const isAdministrator = name === 'Administrator'
@@ -110,6 +117,9 @@ async function createRoles(tx: Tx, deps: Pick<AccountDeps, 'clock'>, adminId: st
         updatedAt: tx.now,
       })
       .execute()
-    if (isAdministrator) await tx.q.insertInto('userRole').values({ userId: adminId, roleId: id }).execute()
+    if (!isAdministrator) continue
+    await tx.q.insertInto('userRole').values({ userId: adminId, roleId: id }).execute()
+    given.push({ id, name })
   }
+  return given
 }

@@ -24,6 +24,8 @@ export interface Tx {
  * commit on disk before it is answered.
  */
 export interface Db {
+  /** Where the database is; its write-ahead log stands beside it with `-wal`. */
+  readonly file: string
   /** For reading. A reader sees every commit that was answered before it began. */
   readonly read: Queries
   /**
@@ -91,6 +93,7 @@ export async function openDb(file: string, clock: Clock): Promise<Db> {
   const read = queriesOver({ acquire: () => readers.acquire(), release: (connection) => readers.release(connection) })
   const queue = new WriteQueue(writer, clock)
   return {
+    file,
     read,
     write: (work) => queue.write(work),
     withFirst: (first, scope) => queue.withFirst(first, scope),

@@ -37,6 +37,8 @@ export const SETTINGS = {
   'install.epoch': z.string().default(''),
   /** Whether strangers may make accounts for themselves. */
   'security.registrationEnabled': z.boolean().default(false),
+  /** The version of the daemon that ran last; '' before the first start that writes it. */
+  'install.version': z.string().default(''),
   'security.lockoutMaxAttempts': int('lockoutMaxAttempts'),
   'security.lockoutWindowMinutes': int('lockoutWindowMinutes'),
   'security.lockoutDurationMinutes': int('lockoutDurationMinutes'),

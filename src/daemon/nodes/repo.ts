@@ -63,6 +63,18 @@ function seen(nodes: ReturnType<typeof selectNodes>, visibility: Visibility): Re
   )
 }
 
+/** What tells whether a node is well, of the nodes that somebody may see, by name. */
+export async function nodeFacts(q: Queries, visibility: Visibility) {
+  const facts = q
+    .selectFrom('node')
+    .select(['node.id', 'node.name', 'node.maintenance', 'node.lastSeenAt', 'node.maxCpuCores'])
+  const shown =
+    visibility === 'all'
+      ? facts
+      : facts.where('node.id', 'in', seen(selectNodes(q), visibility).clearSelect().select('node.id'))
+  return shown.orderBy('node.name').orderBy('node.id').execute()
+}
+
 /** The nodes of a location by name. */
 export async function nodesOfLocation(q: Queries, locationId: string): Promise<NodeRow[]> {
   return selectNodes(q).where('node.locationId', '=', locationId).orderBy('node.name').execute()

@@ -49,7 +49,10 @@ export function nodeView(row: NodeRow, presence: Presence): NodeAnswer {
 }
 
 /** A node that was never seen is offline, not stale: nothing of it has gone out of date. */
-function nodeStatus(row: NodeRow, { clock, isOnline }: Presence): NodeStatus {
+export function nodeStatus(
+  row: Pick<NodeRow, 'id' | 'maintenance' | 'lastSeenAt'>,
+  { clock, isOnline }: Presence,
+): NodeStatus {
   if (row.maintenance === 1) return 'maintenance'
   if (isOnline(row.id)) return 'online'
   if (row.lastSeenAt === null) return 'offline'

@@ -133,6 +133,14 @@ export async function ownersOf(q: Queries, rows: readonly Pick<ServerRow, 'owner
   return new Map(users.map((user) => [user.id, user]))
 }
 
+/** How many of the servers that the caller may see have each status. */
+export async function countServersByStatus(q: Queries, visibility: Visibility) {
+  const servers = q.selectFrom('server')
+  const seen = visibility === 'all' ? servers : servers.where((where) => visible(where, visibility))
+  const query = seen.select((eb) => [statusSql().as('status'), eb.fn.countAll<number>().as('count')])
+  return query.groupBy('status').execute()
+}
+
 /** The ids of the servers on a node. */
 export async function serverIdsOfNode(q: Queries, nodeId: string): Promise<Set<string>> {
   const rows = await q.selectFrom('server').select('id').where('nodeId', '=', nodeId).execute()

@@ -66,15 +66,18 @@ export function banRoutes(deps: UserDeps): Route[] {
         const rows = await tx.q
           .deleteFrom('authLockout')
           .where('email', '=', user.email)
-          .returning(['id', 'email', 'ipAddress'])
+          .returning(['id', 'email', 'ipAddress', 'lockedUntil'])
           .execute()
         if (rows.length === 0) return null
         const details = { username: user.username, rows: rows.length }
         const entry = { action: 'auth_lockout.delete', resource: 'user', resourceId: userId, details }
         await audit.record(tx, context.actor, entry)
         const clearedBy = callerOf(context).userId
-        for (const { id: lockoutId, ...row } of rows)
-          await bus.append(tx, { type: 'auth_lockout_cleared', data: { lockoutId, ...row, clearedBy } })
+        for (const { id: lockoutId, email, ipAddress, lockedUntil } of rows) {
+          if (lockedUntil === null) continue // counted failures that have locked nobody
+          const data = { lockoutId, email, ipAddress, clearedBy }
+          await bus.append(tx, { type: 'auth_lockout_cleared', data })
+        }
         await changed(tx, user, clearedBy, 'unlocked')
         return null
       }),

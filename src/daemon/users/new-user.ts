@@ -57,11 +57,10 @@ export async function makeUser(tx: Tx, deps: UserDeps, caller: Caller, user: New
   for (const roleId of roleIds) await tx.q.insertInto('userRole').values({ userId: id, roleId }).execute()
   const wish = { userId: id, serverIds: user.serverIds, permissions: user.serverPermissions }
   await replaceGrants(tx, deps.clock, caller, wish)
-  const data = { user: { id, email, username }, createdBy: caller.userId }
-  await deps.bus.append(tx, { type: 'user_created', data })
-  tx.onCommit(() => deps.credentials.changed())
   const made = await findUser(tx.q, id, tx.now)
   if (made === undefined) throw new Error('the account that was just made is not there')
+  await deps.bus.append(tx, { type: 'user_created', data: { user: made, createdBy: caller.userId } })
+  tx.onCommit(() => deps.credentials.changed())
   return made
 }
 

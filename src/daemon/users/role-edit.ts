@@ -86,6 +86,12 @@ function deletion(deps: AccountDeps): Route {
   )
 }
 
+/** What the event says of an action that has a word of its own; of others it names the changed fields. */
+const CHANGES: Readonly<Record<string, string>> = {
+  'role.permission_add': 'permission_added',
+  'role.permission_remove': 'permission_removed',
+}
+
 interface Wish {
   readonly name?: string | undefined
   readonly description?: string | null | undefined
@@ -120,7 +126,8 @@ function editing(
       .catch(refuseTaken)
     await ensureAdminLeft(tx)
     await deps.audit.record(tx, context.actor, { action, resource: 'role', resourceId: roleId, details })
-    const data = { roleId, roleName: after.name, updatedBy: caller.userId, change: Object.keys(details).join(',') }
+    const change = CHANGES[action] ?? Object.keys(details).join(',')
+    const data = { roleId, roleName: after.name, updatedBy: caller.userId, change }
     await deps.bus.append(tx, { type: 'role_updated', data })
     tx.onCommit(() => deps.credentials.changed())
     return present(tx, roleId)

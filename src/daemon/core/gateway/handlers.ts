@@ -1,5 +1,12 @@
 import type { Selectable } from 'kysely'
-import type { AgentEvent, AgentFrame, CommandOp, ServerFigures, ServerReport } from '../../../shared/frames.ts'
+import type {
+  AgentEvent,
+  AgentFrame,
+  CommandOp,
+  NodeHealth,
+  ServerFigures,
+  ServerReport,
+} from '../../../shared/frames.ts'
 import type { Tx } from '../db.ts'
 import type { Schema } from '../schema.ts'
 
@@ -37,6 +44,8 @@ export interface GatewayHandlers {
   onConsole(nodeId: string, frame: FrameOf<'console'>): void
   onConsoleGap(nodeId: string, frame: FrameOf<'console.gap'>): void
   onStats(nodeId: string, figures: readonly ServerFigures[]): void
+  /** The figures of the machine itself; must not wait. */
+  onHealth(nodeId: string, health: NodeHealth): void
   /** The order as it goes over the wire, with the present specification; `undefined`: it has lost its object and fails. */
   commandFrame(row: CommandRow): Promise<CommandOp | undefined>
 }

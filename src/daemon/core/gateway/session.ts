@@ -245,7 +245,10 @@ export class Session {
     else if (frame.type === 'console') handlers.onConsole(this.nodeId, frame)
     else if (frame.type === 'console.gap') handlers.onConsoleGap(this.nodeId, frame)
     else if (frame.type === 'stats') handlers.onStats(this.nodeId, frame.servers)
-    else this.health = { health: frame.health, atMs: clock.nowMs() }
+    else {
+      this.health = { health: frame.health, atMs: clock.nowMs() }
+      handlers.onHealth(this.nodeId, frame.health)
+    }
   }
 
   #addEvent(seq: number, event: AgentEvent | undefined, ageMs: number): void {
@@ -266,10 +269,8 @@ export class Session {
 
   #fail(error: unknown): void {
     if (this.#closed.signal.aborted) return
-    this.#doors.log.error(
-      { nodeId: this.nodeId, err: error },
-      'what a node sent could not be stored, it is asked to connect anew',
-    )
+    const { nodeId } = this
+    this.#doors.log.error({ nodeId, err: error }, 'what a node sent could not be stored, it is asked to connect anew')
     this.#doors.onMishap(error)
     this.close(1011, { error: 'INTERNAL_ERROR', message: 'The daemon could not store what was sent; connect again' })
   }

@@ -1,0 +1,25 @@
+import { existsSync } from 'node:fs'
+import { dirname, join } from 'node:path'
+import { fileURLToPath } from 'node:url'
+
+/** How this copy of the program came to this machine. */
+export type Origin = 'package' | 'git' | 'container' | 'files'
+
+/** Looks around the program's own folder and the machine: a container first, because it holds one of the others. */
+export function findOrigin(): Origin {
+  if (isContainer()) return 'container'
+  const folder = packageFolder(dirname(fileURLToPath(import.meta.url)))
+  if (existsSync(join(folder, '.git'))) return 'git'
+  return folder.split('/').includes('node_modules') ? 'package' : 'files'
+}
+
+/** Whether this process runs in a container: the two common runtimes leave a file at the root. */
+export function isContainer(): boolean {
+  return existsSync('/.dockerenv') || existsSync('/run/.containerenv')
+}
+
+function packageFolder(folder: string): string {
+  if (existsSync(join(folder, 'package.json'))) return folder
+  const above = dirname(folder)
+  return above === folder ? folder : packageFolder(above)
+}

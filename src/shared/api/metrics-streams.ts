@@ -1,0 +1,46 @@
+import { z } from 'zod'
+import { defineStream } from '../contract.ts'
+import { ResourceStats } from '../events.ts'
+import { NodeId, ServerId } from '../ids.ts'
+
+export const streamServerMetrics = defineStream({
+  id: 'servers.metrics_stream',
+  tag: 'Servers',
+  summary: 'Follow what a server uses',
+  path: '/api/servers/:serverId/metrics/stream',
+  access: { server: ['server.read'] },
+  params: { serverId: ServerId },
+  events: { resource_stats: ResourceStats },
+  errors: ['SERVER_NOT_FOUND', 'SERVER_SUSPENDED', 'STREAM_LIMIT_REACHED'],
+})
+
+/** The figures of a machine as its agent reports them (api.md §9.4). */
+export const NodeFigures = z.object({
+  nodeId: z.string(),
+  cpuPercent: z.number(),
+  load1: z.number(),
+  memoryUsageMb: z.number(),
+  memoryTotalMb: z.number(),
+  diskUsageMb: z.number(),
+  diskTotalMb: z.number(),
+  /** Counters since the machine started. */
+  networkRxBytes: z.string(),
+  networkTxBytes: z.string(),
+  /** Between the last two reports; `null` before there are two. */
+  networkRxBytesPerSecond: z.number().nullable(),
+  networkTxBytesPerSecond: z.number().nullable(),
+  runningServers: z.int(),
+  uptimeSeconds: z.number(),
+})
+export type NodeFigures = z.infer<typeof NodeFigures>
+
+export const streamNodeMetrics = defineStream({
+  id: 'nodes.metrics_stream',
+  tag: 'Nodes',
+  summary: 'Follow what a node uses',
+  path: '/api/nodes/:nodeId/metrics/stream',
+  access: { node: 'node.view_stats' },
+  params: { nodeId: NodeId },
+  events: { node_stats: NodeFigures },
+  errors: ['NODE_NOT_FOUND', 'STREAM_LIMIT_REACHED'],
+})
