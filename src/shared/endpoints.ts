@@ -11,13 +11,17 @@ import * as effectivePermissions from './api/effective-permissions.ts'
 import * as locations from './api/locations.ts'
 import * as lockouts from './api/lockouts.ts'
 import * as nodes from './api/nodes.ts'
+import * as oidcSettings from './api/oidc-settings.ts'
+import * as passkeys from './api/passkeys.ts'
 import * as power from './api/power.ts'
 import * as profile from './api/profile.ts'
+import * as providers from './api/providers.ts'
 import * as roles from './api/roles.ts'
 import * as securitySettings from './api/security-settings.ts'
 import * as servers from './api/servers.ts'
 import * as settings from './api/settings.ts'
 import * as smtpSettings from './api/smtp-settings.ts'
+import * as sso from './api/sso.ts'
 import * as systemErrors from './api/system-errors.ts'
 import * as templates from './api/templates.ts'
 import * as themeSettings from './api/theme-settings.ts'
@@ -39,13 +43,17 @@ const groups = [
   locations,
   lockouts,
   nodes,
+  oidcSettings,
+  passkeys,
   power,
   profile,
+  providers,
   roles,
   securitySettings,
   servers,
   settings,
   smtpSettings,
+  sso,
   systemErrors,
   templates,
   themeSettings,

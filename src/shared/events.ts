@@ -143,6 +143,7 @@ export const EVENTS = {
     clearedBy: who,
   }),
   localization_settings_updated: kind('admin.read', false, { updatedBy: who }),
+  oidc_settings_updated: kind('admin.read', false, { updatedBy: who }),
   security_settings_updated: kind('admin.read', false, { updatedBy: who }),
   smtp_settings_updated: kind('admin.read', false, { updatedBy: who }),
   system_settings_updated: kind('admin.read', false, { updatedBy: who }),

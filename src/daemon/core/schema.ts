@@ -1,5 +1,6 @@
 import type { AccessTables } from './schema/access.ts'
 import type { AccountsTables } from './schema/accounts.ts'
+import type { IdentityTables } from './schema/identities.ts'
 import type { InfrastructureTables } from './schema/infrastructure.ts'
 import type { RecordsTables } from './schema/records.ts'
 import type { SelfServiceTables } from './schema/self-service.ts'
@@ -9,6 +10,7 @@ import type { ServersTables } from './schema/servers.ts'
 export interface Schema
   extends AccessTables,
     AccountsTables,
+    IdentityTables,
     InfrastructureTables,
     RecordsTables,
     SelfServiceTables,

@@ -48,7 +48,7 @@ export function settingsRoutes(deps: SmtpDeps & ThemeDeps): Route[] {
       }
     }),
     route(api.getPublicSettings, async () => ({
-      ...publicTheme(deps),
+      ...(await publicTheme(deps)),
       ...localeOf(deps.settings),
       timezone: deps.settings.get('panel.timezone'),
       setupRequired: await isSetupRequired(deps.db.read, deps.settings),
