@@ -11,6 +11,7 @@ import { locations } from './locations/commands.ts'
 import { lockouts } from './lockouts/commands.ts'
 import { nests } from './nests/commands.ts'
 import { nodes } from './nodes/commands.ts'
+import { providers } from './providers/commands.ts'
 import { roles } from './roles/commands.ts'
 import { servers } from './servers/commands.ts'
 import { auth, context, login, logout, setup, whoami } from './session/commands.ts'
@@ -46,6 +47,7 @@ export const tree: readonly (Command | Noun)[] = [
   lockouts,
   audit,
   settings,
+  providers,
   systemErrors,
   up,
   down,
