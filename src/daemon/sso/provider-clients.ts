@@ -52,6 +52,8 @@ async function describe({ clientId, discoveryUrl }: ProviderEntry, secret: strin
   client[oidc.customFetch] = guardedFetch
   client.timeout = TIMEOUT_SECONDS
   for (const extension of execute) extension(client)
+  // The token comes over TLS from the provider itself, which would do for the protocol; its signature is checked all the same.
+  oidc.enableNonRepudiationChecks(client)
   return client
 }
 
