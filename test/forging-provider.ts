@@ -28,10 +28,10 @@ export interface ForgingProvider {
 }
 
 /** Starts one for the client `panel` without a secret. */
-export async function startForger(): Promise<ForgingProvider> {
+export async function startForger(sub = 'ann'): Promise<ForgingProvider> {
   const [own, other] = [newKey(), newKey()]
   const codes = new Map<string, { nonce: string | null; challenge: string | null }>()
-  const self = { forgery: {} as Forgery, person: { sub: 'ann' } as Claims, asked: [] as URLSearchParams[], issuer: '' }
+  const self = { forgery: {} as Forgery, person: { sub } as Claims, asked: [] as URLSearchParams[], issuer: '' }
   const server = createServer((request, response) => {
     answer(request, response).catch((error: unknown) => response.writeHead(500).end(String(error)))
   })
@@ -69,6 +69,7 @@ export async function startForger(): Promise<ForgingProvider> {
   await new Promise<void>((resolve) => server.listen(0, '127.0.0.1', resolve))
   const { port } = server.address() as AddressInfo // it listens on a port
   self.issuer = `http://127.0.0.1:${port}`
+  server.unref() // a test that forgets it ends all the same
   return Object.assign(self, {
     close: () =>
       new Promise<void>((resolve) => {

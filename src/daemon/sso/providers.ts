@@ -30,6 +30,7 @@ export function providerRoutes(deps: SsoDeps): Route[] {
       await db.write(async (tx) => {
         const caller = await stillAllowed(deps.credentials, callerOf(context))
         if ((await findProvider(tx.q, settings, id)) === undefined) {
+          if (body.clientId === undefined && body.discoveryUrl === undefined) throw gone(id)
           if (body.clientId === undefined) throw fieldError('body.clientId', 'is required for a new provider')
           if (body.discoveryUrl === undefined) throw fieldError('body.discoveryUrl', 'is required for a new provider')
         }
@@ -95,7 +96,7 @@ async function providerOf({ db, settings }: SsoDeps, id: string): Promise<Provid
 }
 
 function gone(id: string): PanelError {
-  return new PanelError('PROVIDER_NOT_FOUND', `There is no identity provider ${id}`)
+  return new PanelError('PROVIDER_NOT_FOUND', `There is no identity provider ${id}; client id and discovery URL make one`)
 }
 
 /** Takes the roles back that the provider gave, and the links to it; answers how many of each there were. */

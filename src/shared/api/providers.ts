@@ -105,7 +105,7 @@ export const putProvider = defineEndpoint({
     })
     .partial(),
   response: Provider,
-  errors: ['CONFLICT', 'ROLE_NOT_FOUND', 'SETTING_LOCKED', 'CREDENTIAL_ENCRYPTION_KEY_MISSING'],
+  errors: ['CONFLICT', 'PROVIDER_NOT_FOUND', 'ROLE_NOT_FOUND', 'SETTING_LOCKED', 'CREDENTIAL_ENCRYPTION_KEY_MISSING'],
   audit: { action: 'provider.update' },
 })
 
