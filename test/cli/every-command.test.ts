@@ -6,6 +6,7 @@ import { SplitPanel } from '../e2e/split-panel.ts'
 import { quietPort, until } from '../e2e/wait.ts'
 import type { Ran } from '../run-panel.ts'
 import { SELF_SERVICE } from './self-service-paths.ts'
+import { SIGN_IN } from './sign-in-paths.ts'
 
 /** Answers `hi` to what is typed and ends at `quit`. */
 const GAME = `
@@ -446,7 +447,7 @@ describe('every command against a real daemon and agent', () => {
 
   it('leaves none out', () => {
     // `panel up` is tried in test/e2e/up.test.ts: it wants a machine of its own. What needs mail is in self-service.test.ts.
-    const elsewhere = ['up', ...SELF_SERVICE]
+    const elsewhere = ['up', ...SELF_SERVICE, ...SIGN_IN]
     expect(paths.filter((path) => !done.has(path) && !elsewhere.includes(path))).toEqual([])
   })
 })

@@ -45,7 +45,7 @@ describe('the registry', () => {
   it.each(all)('$id keeps to the rules of declarations', (one) => {
     expect(one.id).toMatch(/^[a-z_]+\.[a-z_]+$/)
     expect(TAGS).toContain(one.tag)
-    expect(one.path).toMatch(/^\/api(\/[a-z-]+|\/:\w+)+$/)
+    expect(one.path).toMatch(/^\/api(\/[a-z][a-z0-9-]*|\/:\w+)+$/)
     expect(one.summary).toMatch(/^[A-Z].*[^.]$/)
     expect([...one.path.matchAll(/:(\w+)/g)].map(([, name]) => name)).toEqual(Object.keys(one.params))
     for (const code of one.errors) expect(Object.keys(ERRORS)).toContain(code)
