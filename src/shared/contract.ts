@@ -60,6 +60,15 @@ type PathParam<P extends string> = P extends `${string}:${infer Rest}`
 /** The `:names` of a path and the keys of `params` are the same set; the compiler checks it. */
 type ParamsFor<P extends string> = { [K in PathParam<P>]: z.ZodType }
 
+/**
+ * How often one user, or of a public endpoint one address, may call it (api.md §3.3). It holds at the default of the setting
+ * `limits.authRequestsPerMinute` and grows with it.
+ */
+export interface EndpointLimit {
+  readonly max: number
+  readonly minutes: number
+}
+
 /** What a write leaves in the audit log: the action's name (api.md §5.4), or why it leaves nothing. */
 export type AuditRule = { readonly action: string } | { readonly none: string }
 
@@ -101,6 +110,8 @@ export interface Endpoint<
   readonly accepts: 'json' | 'multipart'
   /** The largest body in bytes. */
   readonly bodyLimit: number
+  /** A limit of its own, beside those of all requests. */
+  readonly limit: EndpointLimit | null
 }
 
 /** One Server-Sent-Events route: `events` names every event it can send and the shape of its data (spec.md §6). */
@@ -183,6 +194,7 @@ export function defineEndpoint<
     paged?: Paged
     accepts?: 'json' | 'multipart'
     bodyLimit?: number
+    limit?: EndpointLimit
   } & ParamsField<P, Params> &
     (M extends 'GET' ? { audit?: AuditRule } : { audit: AuditRule }),
 ): Endpoint<P, Params, Query, Body, Response, Code, Paged> {
@@ -198,6 +210,7 @@ export function defineEndpoint<
     audit: { none: 'reads nothing but' },
     accepts: 'json',
     bodyLimit: BODY_LIMIT,
+    limit: null,
     ...def,
   } as never // the defaults stand exactly where the type parameters have theirs
 }

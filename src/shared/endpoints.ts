@@ -1,5 +1,6 @@
 import * as access from './api/access.ts'
 import * as accountRecovery from './api/account-recovery.ts'
+import * as accountSecurity from './api/account-security.ts'
 import * as admin from './api/admin.ts'
 import * as allocations from './api/allocations.ts'
 import * as apiKeys from './api/api-keys.ts'
@@ -32,6 +33,7 @@ import type { Endpoint, StreamEndpoint } from './contract.ts'
 const groups = [
   access,
   accountRecovery,
+  accountSecurity,
   admin,
   allocations,
   apiKeys,

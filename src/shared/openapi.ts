@@ -21,7 +21,8 @@ export function toOpenApi(endpoints: readonly Endpoint[], streams: readonly Stre
   const paths: Record<string, Record<string, unknown>> = {}
   for (const endpoint of endpoints) {
     const item = pathItem(paths, endpoint.path)
-    item[endpoint.method.toLowerCase()] = { ...common(endpoint), ...jsonParts(endpoint) }
+    const limit = endpoint.limit === null ? {} : { 'x-rate-limit': endpoint.limit }
+    item[endpoint.method.toLowerCase()] = { ...common(endpoint), ...limit, ...jsonParts(endpoint) }
   }
   for (const stream of streams) pathItem(paths, stream.path)['get'] = { ...common(stream), ...streamParts(stream) }
   return {

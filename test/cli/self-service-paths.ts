@@ -1,6 +1,8 @@
 /** The commands that test/cli/self-service.test.ts runs: they need a daemon whose mail can be read. */
 export const SELF_SERVICE: readonly string[] = [
+  'api-keys rotate',
   'auth forgot-password',
+  'auth refresh',
   'auth register',
   'auth reset-password',
   'auth verify-email',
@@ -22,4 +24,6 @@ export const SELF_SERVICE: readonly string[] = [
   'profile two-factor enable',
   'profile two-factor status',
   'profile view',
+  'users disable-2fa',
+  'users logout',
 ]

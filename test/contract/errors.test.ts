@@ -105,6 +105,11 @@ const CAUSES: readonly Cause[] = [
   { id: 'templates.delete', code: 'TEMPLATE_IN_USE', parts: on('templateId') },
   { id: 'roles.create', code: 'ROLE_NAME_TAKEN', parts: body('roles.create', { name: 'watchers' }) },
   {
+    id: 'users.two_factor_disable',
+    code: 'USER_SELF_ACTION',
+    parts: ({ adminId }) => ({ params: { userId: adminId } }),
+  },
+  {
     id: 'users.ban',
     code: 'USER_SELF_ACTION',
     parts: ({ adminId }) => ({ params: { userId: adminId }, body: {} }),

@@ -428,6 +428,8 @@ export const VALID: Readonly<Record<string, Make>> = {
   'users.list': () => empty,
   'users.remove': async (world) => ({ params: { userId: (await person(world)).id } }),
   'users.servers': of('userId'),
+  'users.sign_out': async (world) => ({ params: { userId: (await person(world)).id } }),
+  'users.two_factor_disable': async (world) => ({ params: { userId: (await secured(world)).id } }),
   'users.unban': async (world) => {
     const { id: userId } = await person(world)
     await world.admin.call(banUser, { params: { userId } })
@@ -516,7 +518,7 @@ async function lockout(world: World): Promise<string> {
 
 /** Somebody with a second factor, and a sign-in of his that waits for it; `code` is that of so many steps ahead. */
 async function secured(world: World) {
-  const { token } = await person(world)
+  const { id, token } = await person(world)
   const client = world.panel.as(token)
   const { email } = await client.call(getProfile)
   const { totpURI, backupCodes } = await client.call(enableTwoFactor, { body: { password: PASSWORD } })
@@ -528,5 +530,5 @@ async function secured(world: World) {
     .call(login, { body: { email, password: PASSWORD } })
     .catch((error: unknown) => error)
   const pending = refused instanceof PanelError ? String(refused.meta['token']) : ''
-  return { token, pending, backupCodes, code }
+  return { id, token, pending, backupCodes, code }
 }

@@ -34,7 +34,12 @@ function mailbox({ received }: MailServer): Mailbox {
         () => sentTo(email).length >= mails,
         () => `mail number ${mails} to ${email}`,
       )
-      return /^Token: (\S+)/m.exec(sentTo(email).at(-1)?.text ?? '')?.[1] ?? ''
+      return /^Token: (\S+)/m.exec(unwrapped(sentTo(email).at(-1)?.text ?? ''))?.[1] ?? ''
     },
   }
+}
+
+/** Longer lines of a mail are sent quoted-printable, in pieces that end in `=`. */
+function unwrapped(text: string): string {
+  return text.replace(/=\r?\n/g, '')
 }

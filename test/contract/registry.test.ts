@@ -163,6 +163,7 @@ const Operation = z.strictObject({
   summary: z.string().min(5),
   'x-access': z.unknown(),
   'x-events': z.record(z.string(), SchemaObject).optional(),
+  'x-rate-limit': z.strictObject({ max: z.int().positive(), minutes: z.int().positive() }).optional(),
   security: z.array(z.record(z.string(), z.array(z.string()))),
   parameters: z.array(
     z.strictObject({ in: z.enum(['path', 'query']), name: z.string(), required: z.boolean(), schema: SchemaObject }),

@@ -10,7 +10,9 @@ const PASSWORD = 'Correct-horse-1'
 let panel: TestPanel
 beforeAll(async () => {
   // Not fixed by the environment, as in other tests: here they are changed while the daemon runs.
-  panel = await startPanel({ env: { PANEL_LIMITS__REQUESTS_PER_MINUTE: undefined } })
+  panel = await startPanel({
+    env: { PANEL_LIMITS__REQUESTS_PER_MINUTE: undefined, PANEL_LIMITS__AUTH_REQUESTS_PER_MINUTE: undefined },
+  })
 }, 60_000)
 afterAll(() => panel.close())
 
@@ -60,12 +62,43 @@ describe('requests', () => {
 
   it('obey a limit from the moment it is changed', async () => {
     const token = await person('cleo')
-    expect((await get(token)).status).toBe(200)
-    await panel.configure('limits.requestsPerMinute', 1)
+    for (let i = 0; i < 10; i++) expect((await get(token)).status).toBe(200)
+    await panel.configure('limits.requestsPerMinute', 10)
     const lowered = await get(token)
     await panel.configure('limits.requestsPerMinute', 3000)
     const raised = await get(token)
     expect([lowered.status, raised.status]).toEqual([429, 200])
+  })
+})
+
+describe('requests to one endpoint', () => {
+  const change = (token: string, theme: string) =>
+    fetch(`${panel.url}/api/auth/profile/preferences`, {
+      method: 'PATCH',
+      headers: { authorization: `Bearer ${token}`, 'content-type': 'application/json' },
+      body: JSON.stringify({ theme }),
+    })
+
+  it('that changes one’s account are five a minute, more where sign-ins may be more, and counted for each user alone', async () => {
+    const [token, other] = [await person('emil'), await person('finn')]
+    const statuses: number[] = []
+    for (let i = 0; i < 6; i++) statuses.push((await change(token, `theme ${i}`)).status)
+    expect(statuses).toEqual([200, 200, 200, 200, 200, 429])
+    const refused = await change(token, 'none')
+    expect(await refused.json()).toMatchObject({ code: 'RATE_LIMITED', meta: { limit: 5 } })
+    expect(refused.headers.get('ratelimit-limit')).toBe('5')
+    expect((await get(token)).status).toBe(200)
+    expect((await change(other, 'dark')).status).toBe(200)
+    await panel.configure('limits.authRequestsPerMinute', 600)
+    expect((await change(token, 'dark')).headers.get('ratelimit-limit')).toBe('10')
+    await panel.configure('limits.authRequestsPerMinute', 300)
+  })
+
+  it('without a credential are counted by address', async () => {
+    const validate = () => fetch(`${panel.url}/api/auth/reset-password/validate?token=none`)
+    const statuses: number[] = []
+    for (let i = 0; i < 6; i++) statuses.push((await validate()).status)
+    expect(statuses).toEqual([200, 200, 200, 200, 200, 429])
   })
 })
 

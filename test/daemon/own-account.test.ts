@@ -1,5 +1,6 @@
 import { afterAll, beforeAll, describe, expect, it } from 'vitest'
 import { z } from 'zod'
+import { setServerAccess } from '../../src/shared/api/access.ts'
 import { getMe, login } from '../../src/shared/api/auth.ts'
 import * as api from '../../src/shared/api/profile.ts'
 import { getUser } from '../../src/shared/api/users.ts'
@@ -86,14 +87,14 @@ describe('a profile', () => {
   it('cannot be changed or looked through by a key with fewer rights than its user', async () => {
     const weak = await keyOf(door, door.admin, ['server.read'])
     for (const call of [
-      weak.call(api.updateProfile, { body: { firstName: 'Eve' } }),
-      weak.call(api.updatePreferences, { body: { a: 1 } }),
-      weak.call(api.listOwnAuditLogs, { query: {} }),
-      weak.call(api.listOwnApiKeys, { query: {} }),
-      weak.call(api.deleteAvatar),
-      weak.file(api.exportProfile),
+      () => weak.call(api.updateProfile, { body: { firstName: 'Eve' } }),
+      () => weak.call(api.updatePreferences, { body: { a: 1 } }),
+      () => weak.call(api.listOwnAuditLogs, { query: {} }),
+      () => weak.call(api.listOwnApiKeys, { query: {} }),
+      () => weak.call(api.deleteAvatar),
+      () => weak.file(api.exportProfile),
     ]) {
-      expect(await codeOf(call)).toBe('PERMISSION_DENIED')
+      expect(await codeOf(call())).toBe('PERMISSION_DENIED')
     }
   })
 })
@@ -178,6 +179,11 @@ describe('one’s own records', () => {
   it('are exported as one JSON file without any secret', async () => {
     const ann = await somebody()
     const serverId = await serverOf(door, ann.id)
+    const shared = await serverOf(door, (await somebody()).id)
+    await door.admin.call(setServerAccess, {
+      params: { serverId: setServerAccess.params.serverId.parse(shared) },
+      body: { targetUserId: getUser.params.userId.parse(ann.id), permissions: ['server.read'] },
+    })
     const text = (await read(await ann.file(api.exportProfile))).toString()
     const exported = z.record(z.string(), z.unknown()).parse(JSON.parse(text))
     expect(exported).toMatchObject({
@@ -185,7 +191,11 @@ describe('one’s own records', () => {
       sessions: [{ ipAddress: '192.0.2.1' }],
       apiKeys: [],
       auditLogs: [{ action: 'auth.login' }],
-      serverAccess: [{ id: serverId, relation: 'owner' }],
+      roles: [{ id: ann.roleId }],
+      serverAccess: [
+        { id: serverId, relation: 'owner' },
+        { id: shared, relation: 'member', permissions: ['server.read'] },
+      ],
     })
     expect(text).not.toMatch(/argon2|secretHash|pst_|passwordHash/)
   })

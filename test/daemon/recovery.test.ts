@@ -12,6 +12,7 @@ const EMAIL = 'ann@example.org'
 let door: AccountsDoor & { admin: Client; adminId: string }
 beforeEach(async () => {
   door = await openSetUpDoor()
+  door.post.configured = true
 })
 afterEach(() => door.close())
 

@@ -107,6 +107,31 @@ export const auth = noun({
       load: async () => (await import('./auth.ts')).authToken,
     }),
     command({
+      name: 'refresh',
+      summary: "Put a new API key in the place of the context's; the old one goes on working for a while",
+      details:
+        'The new key has the rights, limits and lifetime of the old one. With --scopes it has fewer rights; it never has more.',
+      options: [
+        {
+          flags: '--scopes <permissions>',
+          summary: 'the permissions that it has instead: server.read,console.read',
+          repeat: true,
+        },
+        { flags: '--overlap <duration>', summary: 'how long the old key works yet (default 1h); 0 revokes it at once' },
+        {
+          flags: '--expires <duration>',
+          summary: 'how long the new key works: 30d (default: as long as the old one did)',
+        },
+      ],
+      examples: [
+        'panel auth refresh',
+        'panel auth refresh --overlap 0',
+        'panel auth refresh --scopes server.read,console.read',
+      ],
+      exits: [8],
+      load: async () => (await import('./refresh.ts')).refresh,
+    }),
+    command({
       name: 'can-i',
       summary: 'Tell whether the credential in force has a permission; exit 5 when not',
       arguments: [{ name: 'permission', summary: 'as in `panel permissions list`' }],

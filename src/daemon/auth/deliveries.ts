@@ -1,6 +1,10 @@
+import { AsyncResource } from 'node:async_hooks'
 import type { Log } from '../core/log.ts'
 
-/** Work that goes on after the answer, so that its time tells the caller nothing; the daemon waits for it when it stops. */
+/**
+ * Work that goes on after the answer, so that its time tells the caller nothing; the daemon waits for it when it stops. It
+ * belongs to no transaction and no idempotency key, whatever it was begun in.
+ */
 export interface Deliveries {
   /** Begins the work; a failure is logged with this name. */
   run(name: string, work: (signal: AbortSignal) => Promise<void>): void
@@ -14,12 +18,14 @@ export interface Deliveries {
 export function createDeliveries(log: Log): Deliveries {
   const running = new Set<Promise<void>>()
   const closing = new AbortController()
+  const outside = new AsyncResource('deliveries')
   const settled = async (): Promise<void> => {
     while (running.size > 0) await Promise.all(running)
   }
   return {
     run: (name, work) => {
-      const job = work(closing.signal)
+      const job = outside
+        .runInAsyncScope(() => work(closing.signal))
         .catch((err: unknown) => log.error({ err }, `${name} failed`))
         .finally(() => running.delete(job))
       running.add(job)

@@ -10,6 +10,7 @@ export function tellLockouts(deps: { bus: Bus; clock: Clock }, streams: OpenStre
     if (typeof userId !== 'string' || typeof lockedUntil !== 'string') return // an address as a whole
     const leftMs = Date.parse(lockedUntil) - deps.clock.nowMs()
     const retryAfterSeconds = Math.max(1, Math.ceil(leftMs / 1000))
-    streams.tell(userId, 'auth_lockout', { code: 'ACCOUNT_LOCKED', retryAfterSeconds })
+    const message = `Too many failed sign-ins to your account: those from one address are refused for ${retryAfterSeconds} s`
+    streams.tell(userId, 'auth_lockout', { code: 'ACCOUNT_LOCKED', message, retryAfterSeconds })
   })
 }

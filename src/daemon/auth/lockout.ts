@@ -1,9 +1,9 @@
-import { isIPv6 } from 'node:net'
 import { PanelError } from '../../shared/errors.ts'
 import { newId } from '../../shared/ids.ts'
 import { type IsoTime, isoTime } from '../../shared/time.ts'
 import type { Actor } from '../core/audit.ts'
 import type { Origin } from '../core/caller.ts'
+import { countedAddress } from '../core/counted-address.ts'
 import type { Queries, Tx } from '../core/db.ts'
 import type { Settings } from '../core/settings.ts'
 import type { AccountDeps } from './deps.ts'
@@ -25,23 +25,6 @@ const FORGOTTEN_MS = 86_400_000
 const ANY_ACCOUNT = ''
 /** The address of the row that counts the second factors of an account, wherever they come from. */
 const ANY_ADDRESS = ''
-
-/** The address as it is counted: an IPv6 host owns its whole /64 and must not get a fresh count from each address in it. */
-export function countedAddress(ip: string): string {
-  const mapped = /^::ffff:(\d+\.\d+\.\d+\.\d+)$/i.exec(ip)?.[1]
-  if (mapped !== undefined) return mapped
-  if (!isIPv6(ip)) return ip
-  const [left = '', right] = ip.split('%')[0]?.split('::') ?? []
-  const groups = left === '' ? [] : left.split(':')
-  const tail = right === undefined || right === '' ? [] : right.split(':')
-  const filled =
-    right === undefined ? groups : [...groups, ...Array<string>(8 - groups.length - tail.length).fill('0'), ...tail]
-  if (filled.slice(0, 4).every((group) => /^0+$/.test(group))) return ip // ::1 and its like are single hosts
-  return `${filled
-    .slice(0, 4)
-    .map((group) => group.toLowerCase().replace(/^0+(?=.)/, ''))
-    .join(':')}::/64`
-}
 
 /** Refuses with ACCOUNT_LOCKED while the account is locked for this address, or the address as a whole. */
 export async function refuseLocked(q: Queries, attempt: Attempt, nowMs: number): Promise<void> {

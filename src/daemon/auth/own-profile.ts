@@ -50,8 +50,10 @@ export function ownProfileRoutes(deps: AccountDeps): Route[] {
         const before = await preferencesOf(tx.q, userId)
         const merged = Object.entries({ ...before, ...body })
         const after = Object.fromEntries(merged.flatMap(([name, value]) => (value === null ? [] : [[name, value]])))
-        const changed = Object.keys(body).filter((name) => before[name] !== after[name])
-        if (changed.length === 0) return before
+        const named = (of: api.Preferences) =>
+          Object.fromEntries(Object.keys(body).map((name) => [name, of[name] ?? null]))
+        const details = changes(named(before), named(after))
+        if (details === undefined) return before
         const preferences = JSON.stringify(after)
         if (Buffer.byteLength(preferences) > api.PREFERENCES_MAX_BYTES) {
           throw fieldError('body', `must leave at most ${api.PREFERENCES_MAX_BYTES} bytes of preferences`)
@@ -62,7 +64,6 @@ export function ownProfileRoutes(deps: AccountDeps): Route[] {
           .values({ userId, ...values })
           .onConflict((conflict) => conflict.column('userId').doUpdateSet(values))
           .execute()
-        const details = { changed }
         const entry = { action: 'user.preferences_update', resource: 'user', resourceId: userId, details }
         await deps.audit.record(tx, context.actor, entry)
         return after

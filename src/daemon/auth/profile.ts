@@ -2,13 +2,15 @@ import * as api from '../../shared/api/auth.ts'
 import type { Endpoint } from '../../shared/contract.ts'
 import { now } from '../../shared/time.ts'
 import type { Caller } from '../core/caller.ts'
+import { countedAddress } from '../core/counted-address.ts'
 import type { Tx } from '../core/db.ts'
 import { type Context, callerOf, type Route, route } from '../core/route.ts'
 import { accountById, profileOf } from './accounts.ts'
 import type { AccountDeps, SignInDeps } from './deps.ts'
-import { countedAddress, forgetFailures } from './lockout.ts'
+import { forgetFailures } from './lockout.ts'
 import { deleteOtherSessions, deleteOwnSession, listOwnSessions } from './sessions.ts'
 import { checkPassword } from './sign-in.ts'
+import { endStaleSignIns } from './stale-sign-ins.ts'
 import { wholeUser } from './whole-user.ts'
 
 /** The routes of whoever is signed in: who he is, his sessions, his password. */
@@ -127,7 +129,9 @@ async function replacePassword(tx: Tx, userId: string, hash: { from: string | nu
     .where('id', '=', userId)
     .where('passwordHash', hash.from === null ? 'is' : '=', hash.from)
     .executeTakeFirst()
-  return row.numUpdatedRows > 0n
+  if (row.numUpdatedRows === 0n) return false
+  await endStaleSignIns(tx.q, userId)
+  return true
 }
 
 async function recordChange(

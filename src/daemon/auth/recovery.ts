@@ -7,6 +7,7 @@ import { accountById } from './accounts.ts'
 import type { SignInDeps } from './deps.ts'
 import { issueToken, tokenHolder, useToken } from './mailed-tokens.ts'
 import { register } from './register.ts'
+import { endStaleSignIns } from './stale-sign-ins.ts'
 
 const GONE = 'The token is wrong, was used already, or has expired; ask for another mail'
 
@@ -43,7 +44,7 @@ function passwordRoutes(deps: SignInDeps): Route[] {
         const change = { passwordHash, emailVerified: 1, updatedAt: tx.now } as const // the mail has arrived, after all
         await tx.q.updateTable('user').set(change).where('id', '=', user.id).execute()
         await tx.q.deleteFrom('session').where('userId', '=', user.id).execute()
-        await tx.q.deleteFrom('loginChallenge').where('userId', '=', user.id).execute()
+        await endStaleSignIns(tx.q, user.id)
         const actor: Actor = { ...context.actor, userId: user.id }
         const entry = { action: 'auth.password_reset', resource: 'user', resourceId: user.id }
         await deps.audit.record(tx, actor, entry)

@@ -4,6 +4,7 @@ import { type ApiKeyDeps, apiKeyRoutes } from './api-keys.ts'
 import { avatarRoutes } from './avatar.ts'
 import type { SignInDeps } from './deps.ts'
 import { lockoutRoutes } from './lockout-routes.ts'
+import { ownExportRoutes } from './own-export.ts'
 import { ownProfileRoutes } from './own-profile.ts'
 import { ownRecordRoutes } from './own-records.ts'
 import { profileRoutes } from './profile.ts'
@@ -28,6 +29,7 @@ export function authRoutes(deps: ApiKeyDeps & Omit<SignInDeps, 'turns'> & { gate
     ...ownProfileRoutes(deps),
     ...avatarRoutes(deps),
     ...ownRecordRoutes(deps),
+    ...ownExportRoutes(deps),
     ...twoFactorRoutes(withTurns),
     ...recoveryRoutes(withTurns),
     ...accountDeletionRoutes(withTurns),

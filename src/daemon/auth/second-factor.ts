@@ -1,11 +1,12 @@
 import * as api from '../../shared/api/two-factor.ts'
 import { PanelError } from '../../shared/errors.ts'
 import type { Caller } from '../core/caller.ts'
+import { countedAddress } from '../core/counted-address.ts'
 import type { Tx } from '../core/db.ts'
 import { type Context, type Route, route } from '../core/route.ts'
 import { type Account, accountById, profileOf } from './accounts.ts'
 import type { SignInDeps } from './deps.ts'
-import { type Attempt, countedAddress, recordFailure, refuseLockedFactor } from './lockout.ts'
+import { type Attempt, recordFailure, refuseLockedFactor } from './lockout.ts'
 import { endPending, findPending, PENDING_COOKIE, type PendingSignIn } from './pending-sign-in.ts'
 import { signIn } from './sign-in.ts'
 import { stepOf } from './totp.ts'
@@ -52,7 +53,7 @@ async function finish(
 ) {
   const account = await accountById(deps.db.read, pending.userId)
   const attempt = { account: account.email, origin: context.origin }
-  return deps.turns.take(countedAddress(context.origin.ip), async () => {
+  return inTurn(deps, context, account.id, async () => {
     await refuseLockedFactor(deps.db.read, attempt, deps.clock.nowMs())
     const persistent = pending.persistent === 1
     const first = async (tx: Tx): Promise<void> => {
@@ -65,6 +66,11 @@ async function finish(
     context.setCookie(PENDING_COOKIE, null)
     return done
   })
+}
+
+/** Codes are counted for the account as a whole, so those for one account wait for each other wherever they come from. */
+function inTurn<T>(deps: SignInDeps, { origin }: Asked, userId: string, work: () => Promise<T>): Promise<T> {
+  return deps.turns.take(countedAddress(origin.ip), () => deps.turns.take(`codes of ${userId}`, work))
 }
 
 /** Confirms the second factor that the caller has begun with; from now on his sign-in asks for it. */

@@ -2,7 +2,7 @@ import type { FastifyReply, FastifyRequest } from 'fastify'
 import type { Endpoint, StreamEndpoint } from '../../shared/contract.ts'
 import { type ErrorCode, PanelError } from '../../shared/errors.ts'
 import type { Caller, Credentials } from './caller.ts'
-import { kindOfPath, type RateLimits } from './rate-limits.ts'
+import type { RateLimits } from './rate-limits.ts'
 
 /** The name of the session cookie. */
 export const SESSION_COOKIE = 'panel_session'
@@ -26,20 +26,16 @@ export function createCallers(credentials: Credentials, limits: RateLimits): Cal
       const isAuth = endpoint.tag === 'Auth' || endpoint.tag === 'Setup'
       const { token, byCookie } = tokenOf(request)
       if (token === undefined || endpoint.access === 'public') {
-        await limits.address(
-          request,
-          reply,
-          isAuth && endpoint.access === 'public' ? 'auth' : kindOfPath(endpoint.path),
-        )
+        await limits.address({ endpoint, request, reply }, isAuth && endpoint.access === 'public')
         return undefined
       }
       const caller = await credentials.resolve(token)
       if (typeof caller === 'string') {
-        await limits.address(request, reply, 'auth')
+        await limits.address({ endpoint, request, reply }, true)
         throw refused(caller)
       }
       if (byCookie && request.method !== 'GET') refuseForeignOrigin(request)
-      await limits.caller(request, reply, { caller, kind: kindOfPath(endpoint.path) })
+      await limits.caller({ endpoint, request, reply }, caller)
       return caller
     },
     optional: async (request) => {

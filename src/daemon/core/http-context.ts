@@ -65,8 +65,10 @@ export function createContexts(deps: {
 /** Sets or removes a cookie that only the panel's own pages send back, and no script reads. */
 export function sendCookie(request: FastifyRequest, reply: FastifyReply, { name, value, maxAge }: SentCookie): void {
   const options = { path: '/', httpOnly: true, sameSite: 'lax', secure: request.protocol === 'https' } as const
-  if (value === null) reply.clearCookie(name, options)
-  else reply.setCookie(name, value, { ...options, ...(maxAge === null ? {} : { maxAge }) })
+  if (value === null) return void reply.clearCookie(name, options)
+  // The same for clients that keep no cookies (api.md §6.1).
+  if (name === SESSION_COOKIE) reply.header('set-auth-token', value)
+  reply.setCookie(name, value, { ...options, ...(maxAge === null ? {} : { maxAge }) })
 }
 
 /** Made when a handler asks for it: most do not, and a combined signal costs as much as a whole small request. */

@@ -1,28 +1,35 @@
 import type { FastifyInstance, FastifyReply, FastifyRequest } from 'fastify'
+import type { Endpoint, EndpointLimit, StreamEndpoint } from '../../shared/contract.ts'
 import { PanelError } from '../../shared/errors.ts'
+import { SECURITY_NUMBERS } from '../../shared/security-numbers.ts'
 import type { Clock } from '../../shared/time.ts'
 import type { Caller } from './caller.ts'
+import { countedAddress } from './counted-address.ts'
 import type { Settings } from './settings.ts'
 
-/** What an endpoint counts as beside a request: by its path, so that no group of endpoints can be forgotten. */
-export type RequestKind = 'auth' | 'files' | 'transfer' | 'plain'
+/** A request on its way to an endpoint. */
+export interface Counted {
+  readonly endpoint: Endpoint | StreamEndpoint
+  readonly request: FastifyRequest
+  readonly reply: FastifyReply
+}
 
 /**
- * The request limits (decisions #9, #80, #82): of an address without a caller, of a key, of a user over all his sessions
- * and keys. Settings are read at each request. The answer carries RateLimit-Limit, -Remaining and -Reset of the limit
- * that is nearest; exceeding one throws RATE_LIMITED with `retryAfterSeconds`.
+ * The request limits (api.md §3.3, decisions #9, #80, #82): of an address without a caller, of a key, of a user over all his
+ * sessions and keys, of single endpoints. Settings are read at each request. The answer carries RateLimit-Limit, -Remaining
+ * and -Reset of the limit that is nearest; exceeding one throws RATE_LIMITED with `retryAfterSeconds`.
  */
 export interface RateLimits {
-  /** Counts a request of nobody against its address. */
-  address(request: FastifyRequest, reply: FastifyReply, kind: RequestKind): Promise<void>
+  /** Counts a request of nobody against its address; `auth`: one that gives credentials, or wrong ones. */
+  address(counted: Counted, auth: boolean): Promise<void>
   /** Counts a request of this caller; a key has a limit of its own, and one without a limit is not counted at all. */
-  caller(request: FastifyRequest, reply: FastifyReply, by: { caller: Caller; kind: RequestKind }): Promise<void>
+  caller(counted: Counted, caller: Caller): Promise<void>
   /** Requests that a key has made in its window that runs now. */
   usedNow(keyId: string): number
 }
 
-/** The kind of requests to this path: the files of a server, the agents' bulk transfers, or any other. */
-export function kindOfPath(path: string): 'files' | 'transfer' | 'plain' {
+/** What requests count as beside a request: by the path, so that no group of endpoints can be forgotten. */
+function kindOf({ path }: Endpoint | StreamEndpoint): 'files' | 'transfer' | 'plain' {
   if (/^\/api\/servers\/:serverId\/files(\/|$)/.test(path)) return 'files'
   return /^\/api\/agent\/bulk(\/|$)/.test(path) ? 'transfer' : 'plain'
 }
@@ -32,7 +39,7 @@ const MINUTE = 60_000
 const REMEMBERED = 5000
 
 type Limiter = ReturnType<FastifyInstance['createRateLimit']>
-type Counted = { readonly max: number; readonly remaining: number; readonly ttlInSeconds: number; readonly ttl: number }
+type Count = { readonly max: number; readonly remaining: number; readonly ttlInSeconds: number; readonly ttl: number }
 
 /** Limits over `@fastify/rate-limit`'s counters. */
 export function createRateLimits(app: FastifyInstance, settings: Settings, clock: Clock): RateLimits {
@@ -41,17 +48,17 @@ export function createRateLimits(app: FastifyInstance, settings: Settings, clock
   const byAddress = app.createRateLimit({
     max: () => settings.get('limits.requestsPerMinute'),
     timeWindow: MINUTE,
-    keyGenerator: (request) => `ip ${request.ip}`,
+    keyGenerator: (request) => `ip ${countedAddress(request.ip)}`,
   })
   const byAuth = app.createRateLimit({
     max: () => settings.get('limits.authRequestsPerMinute'),
     timeWindow: MINUTE,
-    keyGenerator: (request) => `auth ${request.ip}`,
+    keyGenerator: (request) => `auth ${countedAddress(request.ip)}`,
   })
   const byTransfer = app.createRateLimit({
     max: () => settings.get('limits.transferRequestsPerMinute'),
     timeWindow: MINUTE,
-    keyGenerator: (request) => `transfer ${request.ip}`,
+    keyGenerator: (request) => `transfer ${countedAddress(request.ip)}`,
   })
   const byFiles = app.createRateLimit({
     max: () => settings.get('limits.fileRequestsPerMinute'),
@@ -68,20 +75,39 @@ export function createRateLimits(app: FastifyInstance, settings: Settings, clock
     timeWindow: (request) => callers.get(request)?.rateLimit?.windowMs ?? MINUTE,
     keyGenerator: (request) => `key ${callers.get(request)?.credentialId ?? ''}`,
   })
-  const remember = (keyId: string, { max, remaining, ttl }: Counted): void => {
+  const own = new WeakMap<FastifyRequest, EndpointLimit & { readonly id: string }>()
+  const byEndpoint = app.createRateLimit({
+    max: (request) => {
+      const wider = settings.get('limits.authRequestsPerMinute') / SECURITY_NUMBERS.authRateLimitMax.default
+      return Math.floor((own.get(request)?.max ?? 1) * Math.max(1, wider))
+    },
+    timeWindow: (request) => (own.get(request)?.minutes ?? 1) * MINUTE,
+    keyGenerator: (request) => {
+      const userId = callers.get(request)?.userId
+      const who = userId === undefined ? `ip ${countedAddress(request.ip)}` : `user ${userId}`
+      return `endpoint ${own.get(request)?.id ?? ''} ${who}`
+    },
+  })
+  const countOwn = async (request: FastifyRequest, endpoint: Endpoint | StreamEndpoint): Promise<Result[]> => {
+    if (endpoint.kind === 'stream' || endpoint.limit === null) return []
+    own.set(request, { ...endpoint.limit, id: endpoint.id })
+    return [await count(byEndpoint, request)]
+  }
+  const remember = (keyId: string, { max, remaining, ttl }: Count): void => {
     uses.delete(keyId)
     uses.set(keyId, { count: max - remaining, until: clock.monotonicMs() + ttl })
     const [oldest] = uses.keys()
     if (uses.size > REMEMBERED && oldest !== undefined) uses.delete(oldest)
   }
   return {
-    address: async (request, reply, kind) => {
+    address: async ({ endpoint, request, reply }, auth) => {
       const counted = [await count(byAddress, request)]
-      if (kind === 'auth') counted.push(await count(byAuth, request))
-      if (kind === 'transfer') counted.push(await count(byTransfer, request))
+      if (auth) counted.push(await count(byAuth, request))
+      if (kindOf(endpoint) === 'transfer') counted.push(await count(byTransfer, request))
+      if (endpoint.access === 'public') counted.push(...(await countOwn(request, endpoint)))
       tell(reply, counted)
     },
-    caller: async (request, reply, { caller, kind }) => {
+    caller: async ({ endpoint, request, reply }, caller) => {
       if (caller.kind === 'apiKey' && caller.rateLimit === null) return
       callers.set(request, caller)
       const counted: Result[] = []
@@ -92,7 +118,8 @@ export function createRateLimits(app: FastifyInstance, settings: Settings, clock
       }
       // A request that its key refuses is none of the user's.
       if (!counted.some(({ exceeded }) => exceeded)) counted.push(await count(byUser, request))
-      if (kind === 'files') counted.push(await count(byFiles, request))
+      if (kindOf(endpoint) === 'files') counted.push(await count(byFiles, request))
+      counted.push(...(await countOwn(request, endpoint)))
       tell(reply, counted)
     },
     usedNow: (keyId) => {
@@ -102,7 +129,7 @@ export function createRateLimits(app: FastifyInstance, settings: Settings, clock
   }
 }
 
-type Result = Counted & { readonly exceeded: boolean }
+type Result = Count & { readonly exceeded: boolean }
 
 async function count(limiter: Limiter, request: FastifyRequest): Promise<Result> {
   const result = await limiter(request)

@@ -12,6 +12,7 @@ export const register = defineEndpoint({
   method: 'POST',
   path: '/api/auth/register',
   access: 'public',
+  limit: { max: 10, minutes: 1 },
   body: z.object({ email: Email, username: Username, password: NewPassword }),
   /** `token` is null when the address has to be verified first. */
   response: LoginResult.extend({ token: z.string().nullable() }),
@@ -27,6 +28,7 @@ export const forgotPassword = defineEndpoint({
   method: 'POST',
   path: '/api/auth/forgot-password',
   access: 'public',
+  limit: { max: 10, minutes: 15 },
   body: z.object({ email: Email }),
   response: NoData,
   audit: { action: 'auth.password_reset_request' },
@@ -39,6 +41,7 @@ export const validateReset = defineEndpoint({
   method: 'GET',
   path: '/api/auth/reset-password/validate',
   access: 'public',
+  limit: { max: 5, minutes: 15 },
   query: z.object({ token: MailToken }),
   response: z.object({ valid: z.boolean() }),
 })
@@ -50,6 +53,7 @@ export const resetPassword = defineEndpoint({
   method: 'POST',
   path: '/api/auth/reset-password',
   access: 'public',
+  limit: { max: 5, minutes: 15 },
   body: z.object({ token: MailToken, password: NewPassword }),
   response: NoData,
   errors: ['TOKEN_INVALID'],

@@ -22,6 +22,7 @@ export const enableTwoFactor = defineEndpoint({
   method: 'POST',
   path: '/api/auth/profile/two-factor/enable',
   access: 'session',
+  limit: { max: 5, minutes: 1 },
   body: Password,
   /** Both are shown this once. */
   response: z.object({ totpURI: z.string(), backupCodes: RecoveryCodes }),
@@ -36,6 +37,7 @@ export const disableTwoFactor = defineEndpoint({
   method: 'POST',
   path: '/api/auth/profile/two-factor/disable',
   access: 'session',
+  limit: { max: 5, minutes: 1 },
   body: Password,
   response: z.object({ status: z.boolean() }),
   errors: ['INVALID_CREDENTIALS', 'ACCOUNT_LOCKED'],
@@ -49,6 +51,7 @@ export const renewRecoveryCodes = defineEndpoint({
   method: 'POST',
   path: '/api/auth/profile/two-factor/generate-backup-codes',
   access: 'session',
+  limit: { max: 5, minutes: 1 },
   body: Password,
   response: z.object({ backupCodes: RecoveryCodes }),
   errors: ['INVALID_CREDENTIALS', 'ACCOUNT_LOCKED', 'CONFLICT'],
