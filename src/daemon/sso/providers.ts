@@ -96,7 +96,10 @@ async function providerOf({ db, settings }: SsoDeps, id: string): Promise<Provid
 }
 
 function gone(id: string): PanelError {
-  return new PanelError('PROVIDER_NOT_FOUND', `There is no identity provider ${id}; client id and discovery URL make one`)
+  return new PanelError(
+    'PROVIDER_NOT_FOUND',
+    `There is no identity provider ${id}; client id and discovery URL make one`,
+  )
 }
 
 /** Takes the roles back that the provider gave, and the links to it; answers how many of each there were. */
