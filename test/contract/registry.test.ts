@@ -171,7 +171,15 @@ const Operation = z.strictObject({
   requestBody: z.strictObject({ required: z.literal(true), content: Content }).optional(),
   responses: z.record(
     z.string().regex(/^[2-5]\d\d$/),
-    z.strictObject({ description: z.string().min(1), content: Content }),
+    z.union([
+      z.strictObject({ description: z.string().min(1), content: Content }),
+      // A browser is sent elsewhere.
+      z.strictObject({
+        description: z.string().min(1),
+        headers: z.strictObject({ location: z.strictObject({ schema: SchemaObject }) }),
+        content: z.undefined().optional(),
+      }),
+    ]),
   ),
 })
 type Operation = z.infer<typeof Operation>
