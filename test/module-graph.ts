@@ -73,6 +73,7 @@ const SLICES: readonly (readonly string[])[] = [
   ['auth'],
   ['settings'],
   ['users'],
+  ['passkeys', 'sso'],
   ['nodes'],
   ['locations', 'templates'],
   ['servers'],
@@ -80,7 +81,18 @@ const SLICES: readonly (readonly string[])[] = [
   ['audit-log', 'overview', 'system-errors', 'updates'],
   ['system'],
 ]
-const DAEMON_PACKAGES = ['@node-rs/argon2', 'ipaddr.js', 'kysely', 'nodemailer', 'otpauth', 're2js', 'yaml', 'zod']
+const DAEMON_PACKAGES = [
+  '@node-rs/argon2',
+  '@simplewebauthn/server',
+  'ipaddr.js',
+  'kysely',
+  'nodemailer',
+  'openid-client',
+  'otpauth',
+  're2js',
+  'yaml',
+  'zod',
+]
 
 const PARTS: readonly Part[] = [
   { name: 'shared/endpoints.ts', files: /^src\/shared\/endpoints\.ts$/, may: [SHARED], packages: [], node: false },

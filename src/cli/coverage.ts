@@ -14,6 +14,13 @@ export function coverage(): ReadonlyMap<string, readonly string[]> {
 export const API_ONLY: Readonly<Record<string, string>> = {
   'auth.sign_out': 'the same as auth.logout, which `panel logout` calls',
   'roles.list_admin': 'the same rows as roles.list, which `panel roles list` calls',
+  'passkeys.begin': 'the first half of making a passkey, which only a browser with an authenticator can end',
+  'passkeys.verify': 'the second half of making a passkey: a browser has the authenticator',
+  'passkeys.sign_in_options': 'what a browser asks its authenticator to sign',
+  'passkeys.sign_in_options_read': 'the same as passkeys.sign_in_options',
+  'passkeys.sign_in': 'the answer of an authenticator, which a browser has',
+  'sso.start': 'where `panel login --web` sends a browser',
+  'sso.callback': 'where an identity provider sends a browser back to',
   'users.remove': 'the same as users.delete, which `panel users delete` calls',
   'servers.bulk_suspend': 'servers.bulk_actions with suspend, for at most 100, with its answer in another shape',
   'servers.bulk_unsuspend': 'servers.bulk_actions with unsuspend, as above',

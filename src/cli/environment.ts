@@ -14,6 +14,10 @@ export interface Environment {
   readonly debug: boolean
   readonly pager: string | undefined
   readonly ci: boolean
+  /** The program that opens addresses. */
+  readonly browser: string | undefined
+  /** Whether there is a desktop that a browser could be on. */
+  readonly hasDisplay: boolean
   readonly dumbTerminal: boolean
   readonly noColor: boolean
   readonly forceColor: boolean
@@ -60,6 +64,8 @@ export function readEnvironment(env: Readonly<Record<string, string | undefined>
     debug: on('PANEL_DEBUG'),
     pager: get('PANEL_PAGER') ?? get('PAGER'),
     ci: on('CI'),
+    browser: get('BROWSER'),
+    hasDisplay: get('DISPLAY') !== undefined || get('WAYLAND_DISPLAY') !== undefined,
     dumbTerminal: get('TERM') === 'dumb',
     noColor: get('NO_COLOR') !== undefined || on('PANEL_NO_COLOR'),
     forceColor: on('FORCE_COLOR') || on('CLICOLOR_FORCE'),

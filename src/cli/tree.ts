@@ -13,6 +13,7 @@ import { lockouts } from './lockouts/commands.ts'
 import { nests } from './nests/commands.ts'
 import { nodes } from './nodes/commands.ts'
 import { dashboard, db, health, stats } from './overview/commands.ts'
+import { providers } from './providers/commands.ts'
 import { roles } from './roles/commands.ts'
 import { servers } from './servers/commands.ts'
 import { auth, context, login, logout, setup, whoami } from './session/commands.ts'
@@ -51,6 +52,7 @@ export const tree: readonly (Command | Noun)[] = [
   lockouts,
   audit,
   settings,
+  providers,
   systemErrors,
   stats,
   health,

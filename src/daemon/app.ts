@@ -43,11 +43,14 @@ import { createNodeKeys } from './nodes/keys.ts'
 import { createNodeLink } from './nodes/link.ts'
 import { nodeRoutes } from './nodes/routes.ts'
 import { overviewRoutes } from './overview/routes.ts'
+import { passkeyRoutes } from './passkeys/routes.ts'
 import { Figures } from './servers/figures.ts'
 import { createServerLink } from './servers/link.ts'
 import { serverRoutes } from './servers/routes.ts'
 import { TemplateViews } from './servers/template-views.ts'
 import { settingsRoutes } from './settings/routes.ts'
+import { authProviders } from './sso/oidc-settings.ts'
+import { ssoRoutes } from './sso/routes.ts'
 import { addSystemRoutes } from './system/health.ts'
 import { startUpkeep } from './system/upkeep.ts'
 import { systemErrorRoutes } from './system-errors/routes.ts'
@@ -194,8 +197,9 @@ export async function createApp({ config, db, clock, log, version, holder, schem
     ...roleRoutes(people),
     ...auditLogRoutes(core),
     ...systemErrorRoutes(core),
-    // People sign in by password only: there is no identity provider that could be set up.
-    ...settingsRoutes({ ...core, authProviders: () => ({ whmcs: false, paymenter: false }) }),
+    ...settingsRoutes({ ...core, authProviders: () => authProviders(core) }),
+    ...ssoRoutes({ ...people, deliveries }),
+    ...passkeyRoutes({ ...people, deliveries }),
     ...locationRoutes({ ...core, isOnline }),
     ...templateRoutes(core),
     ...nodeRoutes({ ...core, keys, isOnline, health: (nodeId) => gateway.health(nodeId), publicUrl: () => publicUrl }),
@@ -239,7 +243,7 @@ export async function createApp({ config, db, clock, log, version, holder, schem
     isSetupRequired: () => isSetupRequired(db.read, settings),
     /** Called once, when the daemon listens. */
     begin: async (url: string): Promise<void> => {
-      publicUrl = url
+      publicUrl = config.publicUrl ?? url
       const update = await noteVersion({ ...core, version, startedAt: life.startedAt, schema })
       if (update !== undefined) updates.completed(update)
       await nodeLink.start(stopping.signal)

@@ -22,6 +22,8 @@ export interface Config {
   readonly host: string
   readonly port: number
   readonly tls: { readonly cert: string; readonly key: string } | undefined
+  /** Where people reach this panel, when that is not where it listens. */
+  readonly publicUrl: string | undefined
   readonly trustedProxies: readonly string[]
   readonly logLevel: string
   readonly logFormat: 'json' | 'pretty'
@@ -54,6 +56,10 @@ const File = z
     http: z
       .strictObject({
         listen: z.string(),
+        publicUrl: z
+          .string()
+          .regex(/^https?:\/\/[^\s/?#@]+\/?$/i, 'must be a URL without a path, such as https://panel.example.org')
+          .transform((text) => new URL(text).origin),
         tlsCert: z.string(),
         tlsKey: z.string(),
         trustedProxies: z.union([z.array(z.string()), z.string().transform((text) => text.split(','))]),
@@ -127,6 +133,7 @@ export function readConfig(flags: ConfigFlags, env: Environment = process.env): 
     dataDir: resolve(flags.dataDir ?? settings.data?.dir ?? defaultDataDir(env)),
     ...listen,
     tls,
+    publicUrl: settings.http?.publicUrl,
     trustedProxies,
     logLevel: flags.logLevel ?? settings.log?.level ?? 'info',
     logFormat: flags.logFormat ?? settings.log?.format ?? (process.stdout.isTTY ? 'pretty' : 'json'),

@@ -17,15 +17,19 @@ import * as locations from './api/locations.ts'
 import * as lockouts from './api/lockouts.ts'
 import * as metricsStreams from './api/metrics-streams.ts'
 import * as nodes from './api/nodes.ts'
+import * as oidcSettings from './api/oidc-settings.ts'
 import * as overview from './api/overview.ts'
+import * as passkeys from './api/passkeys.ts'
 import * as power from './api/power.ts'
 import * as profile from './api/profile.ts'
+import * as providers from './api/providers.ts'
 import * as roles from './api/roles.ts'
 import * as securitySettings from './api/security-settings.ts'
 import * as serverEvents from './api/server-events.ts'
 import * as servers from './api/servers.ts'
 import * as settings from './api/settings.ts'
 import * as smtpSettings from './api/smtp-settings.ts'
+import * as sso from './api/sso.ts'
 import * as suspension from './api/suspension.ts'
 import * as systemErrors from './api/system-errors.ts'
 import * as templates from './api/templates.ts'
@@ -56,8 +60,11 @@ const groups = [
   metricsStreams,
   nodes,
   overview,
+  oidcSettings,
+  passkeys,
   power,
   profile,
+  providers,
   roles,
   securitySettings,
   serverEvents,
@@ -65,6 +72,7 @@ const groups = [
   settings,
   smtpSettings,
   suspension,
+  sso,
   systemErrors,
   templates,
   themeSettings,

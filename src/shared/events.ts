@@ -166,6 +166,7 @@ export const EVENTS = {
   /** A check of the database file has ended otherwise than the one before. */
   db_status_changed: kind('admin.read', false, { status: z.enum(['ok', 'damaged', 'failed']) }),
   localization_settings_updated: kind('admin.read', false, { updatedBy: who }),
+  oidc_settings_updated: kind('admin.read', false, { updatedBy: who }),
   security_settings_updated: kind('admin.read', false, { updatedBy: who }),
   smtp_settings_updated: kind('admin.read', false, { updatedBy: who }),
   system_settings_updated: kind('admin.read', false, { updatedBy: who }),

@@ -14,6 +14,7 @@ export const ID_PREFIXES = {
   db: 'database',
   dbh: 'database host',
   err: 'system error',
+  idn: 'linked identity',
   inv: 'invite',
   ipa: 'address of an IP pool',
   ipp: 'IP pool',
@@ -24,10 +25,12 @@ export const ID_PREFIXES = {
   nest: 'nest',
   nky: 'node key',
   node: 'node',
+  psk: 'passkey',
   role: 'role',
   rule: 'alert rule',
   sch: 'schedule',
   ses: 'session',
+  sif: 'sign-in flow',
   srv: 'server',
   step: 'migration step',
   mtk: 'mailed token',
@@ -65,6 +68,14 @@ export const NestId = PathId.brand<'NestId'>()
 export type NestId = z.infer<typeof NestId>
 export const NodeId = PathId.brand<'NodeId'>()
 export type NodeId = z.infer<typeof NodeId>
+export const PasskeyId = PathId.brand<'PasskeyId'>()
+export type PasskeyId = z.infer<typeof PasskeyId>
+/** Chosen by people: it stands in the address that an identity provider sends browsers back to. */
+export const ProviderId = z
+  .string()
+  .regex(/^[a-z0-9][a-z0-9_-]{0,63}$/, 'must be 1 to 64 lower-case letters, digits, _ or -')
+  .brand<'ProviderId'>()
+export type ProviderId = z.infer<typeof ProviderId>
 export const RoleId = PathId.brand<'RoleId'>()
 export type RoleId = z.infer<typeof RoleId>
 export const ServerId = PathId.brand<'ServerId'>()

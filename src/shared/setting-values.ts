@@ -83,6 +83,24 @@ export function parseSender(text: string): { readonly name: string; readonly add
   return { name: match?.[1]?.trim() ?? '', address }
 }
 
+/** Where an identity provider describes itself: its issuer, or the whole address of its discovery document. */
+export const DiscoveryUrl = z
+  .string()
+  .trim()
+  .max(2000)
+  .refine((text) => isProtectedUrl(text), 'must be an https URL; http is taken only on this machine')
+
+/** A name that a provider knows this panel by. */
+export const ClientId = OneLine.min(1).max(255)
+
+/** Whether what goes there cannot be read on the way: https, or http that never leaves this machine. */
+export function isProtectedUrl(text: string): boolean {
+  if (!/^https?:\/\//i.test(text) || !URL.canParse(text)) return false
+  const { protocol, hostname, username, password } = new URL(text)
+  if (username !== '' || password !== '') return false
+  return protocol === 'https:' || isLoopbackHost(hostname.replace(/^\[|\]$/g, ''))
+}
+
 /** Whether only this machine can be meant. */
 export function isLoopbackHost(host: string): boolean {
   return host === 'localhost' || host === '::1' || /^127(?:\.\d{1,3}){3}$/.test(host)

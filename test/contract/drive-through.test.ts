@@ -94,11 +94,17 @@ function call(endpoint: Endpoint, valid: Valid, name: string): Promise<Reply> {
   const headers = {
     'x-request-id': `${name}-${endpoint.id}`,
     ...(endpoint.method === 'POST' ? { 'idempotency-key': `key of ${endpoint.id}` } : {}),
+    ...valid.headers,
   }
   return callEndpoint(valid.at?.url ?? panel.url, endpoint, valid, { token, headers })
 }
 
 function fitsContract(endpoint: Endpoint, { json, headers, text }: Reply): void {
+  if (endpoint.answers === 'redirect') {
+    expect(URL.canParse(headers.get('location') ?? '', panel.url)).toBe(true)
+    expect([text, headers.get('cache-control')]).toEqual(['', 'no-store'])
+    return
+  }
   if (endpoint.answers === 'file') {
     expect(text.length).toBeGreaterThan(0)
     expect(headers.get('content-disposition')).toMatch(/^attachment; filename="[\w.-]+"$/)

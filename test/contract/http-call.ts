@@ -50,6 +50,7 @@ export async function send(call: Call): Promise<Reply> {
   const hasBody = call.body !== undefined
   const response = await fetch(call.url, {
     method: call.method,
+    redirect: 'manual',
     headers: {
       ...(call.token === undefined ? {} : { authorization: `Bearer ${call.token}` }),
       ...(hasBody ? { 'content-type': 'application/json' } : {}),

@@ -19,10 +19,12 @@ import { PanelError } from '../../src/shared/errors.ts'
 import { startPanel } from '../panel.ts'
 import type { Parts } from './http-call.ts'
 import { sendBy, withMailServer } from './mailbox.ts'
+import { SIGN_IN_INPUTS } from './sign-in-inputs.ts'
 import { freshServer, PASSWORD, SIZE, signIn, systemError, type World } from './world.ts'
 
 /** A valid request of one endpoint in the world; what it needs has been made for it alone. */
 export interface Valid extends Parts {
+  readonly headers?: Readonly<Record<string, string>>
   /** Whose call it is, when not the administrator's; `null`: nobody's. */
   readonly token?: string | null
   /** Another body that is valid too, for the reuse of an Idempotency-Key. */
@@ -31,7 +33,7 @@ export interface Valid extends Parts {
   readonly at?: { readonly url: string; close(): Promise<void> }
 }
 
-type Make = (world: World) => Promise<Valid> | Valid
+export type Make = (world: World) => Promise<Valid> | Valid
 
 const NEW_PASSWORD = 'Other-horse-22'
 
@@ -95,6 +97,7 @@ const of =
 
 /** One valid request for each endpoint of the API, by its id. */
 export const VALID: Readonly<Record<string, Make>> = {
+  ...SIGN_IN_INPUTS,
   'access.list': of('serverId'),
   'access.presets': () => empty,
   'access.remove': async (world) => {

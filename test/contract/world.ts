@@ -8,6 +8,8 @@ import { createIpPool } from '../../src/shared/api/ip-pools.ts'
 import { createLocation } from '../../src/shared/api/locations.ts'
 import { listLockouts } from '../../src/shared/api/lockouts.ts'
 import { createNode } from '../../src/shared/api/nodes.ts'
+import { beginPasskey, verifyPasskey } from '../../src/shared/api/passkeys.ts'
+import { putProvider } from '../../src/shared/api/providers.ts'
 import { createRole } from '../../src/shared/api/roles.ts'
 import { createServer, getServer, type Server } from '../../src/shared/api/servers.ts'
 import { listSystemErrors, reportSystemError } from '../../src/shared/api/system-errors.ts'
@@ -15,7 +17,9 @@ import { createNest, createTemplate } from '../../src/shared/api/templates.ts'
 import { createUser } from '../../src/shared/api/users.ts'
 import type { Client } from '../../src/shared/client.ts'
 import type { Endpoint, StreamEndpoint } from '../../src/shared/contract.ts'
+import { ProviderId } from '../../src/shared/ids.ts'
 import { systemClock } from '../../src/shared/time.ts'
+import { createPasskey, type SoftPasskey } from '../authenticator.ts'
 import type { TestPanel } from '../panel.ts'
 
 export const PASSWORD = 'Correct-horse-1'
@@ -99,6 +103,11 @@ export async function buildWorld(panel: TestPanel): Promise<World> {
   })
   const [auditRow] = await admin.call(listAuditLogs, { query: { limit: 1 } })
   const errorId = await systemError({ admin, next })
+  const providerId = 'corp'
+  await admin.call(putProvider, {
+    params: { providerId: ProviderId.parse(providerId) },
+    body: { clientId: 'panel', discoveryUrl: 'http://127.0.0.1:1' },
+  })
   const ids = {
     assignmentId: assignment.id,
     inviteId: invite.id,
@@ -115,6 +124,8 @@ export async function buildWorld(panel: TestPanel): Promise<World> {
     locationId: location.id,
     lockoutId: lockout?.id ?? '',
     nestId: nest.id,
+    passkeyId: (await addPasskey(panel, admin)).id,
+    providerId,
     nodeId: spare.id,
     poolId: pool.id,
     serverId: server.id,
@@ -130,6 +141,14 @@ export async function buildWorld(panel: TestPanel): Promise<World> {
 }
 
 export const SIZE = { allocatedMemoryMb: 64, allocatedCpuCores: 0.1, allocatedDiskMb: 64 } as const
+
+/** A passkey of the client's account, as a page on `localhost` makes it. */
+export async function addPasskey(panel: TestPanel, client: Client): Promise<{ id: string; key: SoftPasskey }> {
+  const options = await client.call(beginPasskey)
+  const key = createPasskey(panel.url.replace('127.0.0.1', 'localhost'))
+  const { id } = await client.call(verifyPasskey, { body: { response: key.register(options) } })
+  return { id, key }
+}
 
 /** A fresh account without roles, signed in. */
 export async function signIn(panel: TestPanel, username: string): Promise<{ id: string; token: string }> {

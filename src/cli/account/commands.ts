@@ -1,6 +1,8 @@
 import { command, noun } from '../command.ts'
 import { LIST, YES } from '../option-sets.ts'
 import { ownCommands } from './own-commands.ts'
+import { passkeys } from './passkey-commands.ts'
+import { sso } from './sso-commands.ts'
 import { twoFactor } from './two-factor-commands.ts'
 
 const actions = () => import('./actions.ts')
@@ -12,6 +14,8 @@ export const profile = noun({
   children: [
     ...ownCommands,
     twoFactor,
+    passkeys,
+    sso,
     command({
       name: 'password',
       summary: 'Change your password, or give yourself one',

@@ -1,5 +1,6 @@
 import { command, noun, type Option } from '../command.ts'
 import { one } from '../option-sets.ts'
+import { BROWSER } from './browser-options.ts'
 import { recoveryCommands } from './recovery-commands.ts'
 
 const STORE: Option = {
@@ -11,17 +12,21 @@ const NAME: Option = { flags: '--name <name>', summary: 'the name of the context
 
 export const login = command({
   name: 'login',
-  summary: 'Sign in by e-mail address and password, or with an API key',
+  summary: 'Sign in by e-mail address and password, by an identity provider, or with an API key',
   details:
     'A sign-in by password makes an API key cli@<host> that works for 30 days; `panel logout` revokes it. An account that may ' +
     'not make keys keeps a session instead. With two-factor sign-in the code, or a recovery code, is asked for, or read from ' +
-    'stdin or PANEL_TOTP.',
+    'stdin or PANEL_TOTP. With --web an identity provider of the panel signs you in, in a browser on this machine; BROWSER ' +
+    'names the program that opens it.',
   arguments: [{ name: 'url', summary: 'the panel (default: the one in force)', optional: true }],
   options: [
     { flags: '--token-stdin', summary: 'read an API key from stdin' },
     { flags: '--username <name>', summary: 'user name or e-mail address' },
     { flags: '--password-stdin', summary: 'read the password from stdin' },
     { flags: '--totp-stdin', summary: 'read the code of two-factor sign-in from stdin, below the password' },
+    { flags: '--web', summary: 'sign in by an identity provider, in a browser on this machine' },
+    { flags: '--provider <id>', summary: 'which one (default: the only one there is)' },
+    ...BROWSER,
     NAME,
     STORE,
   ],
@@ -29,9 +34,10 @@ export const login = command({
     'panel login https://panel.example.org',
     'panel login http://127.0.0.1:7420 --token-stdin < key',
     'panel login https://panel.example.org --username eve --password-stdin < password',
+    'panel login https://panel.example.org --web --provider corp',
   ],
-  endpoints: ['auth.login', 'two_factor.verify_backup_code'],
-  exits: [9],
+  endpoints: ['auth.login', 'two_factor.verify_backup_code', 'sso.sign_in', 'sso.exchange'],
+  exits: [6, 7, 8, 9, 11, 124],
   group: 'Core',
   load: async () => (await import('./login.ts')).login,
 })

@@ -5,6 +5,7 @@ import { verifyRecoveryCode, verifyTotp } from '../../shared/api/two-factor.ts'
 import type { Client } from '../../shared/client.ts'
 import { PanelError } from '../../shared/errors.ts'
 import type { Action } from '../command.ts'
+import { usage } from '../failure.ts'
 import type { Connection } from '../http.ts'
 import {
   type Credential,
@@ -17,7 +18,7 @@ import {
 import { checkUrl } from '../profile/target.ts'
 import { readSecret } from '../prompt.ts'
 import type { Run } from '../run.ts'
-import { readPasswordAndCode } from './one-time-code.ts'
+import { readCode, readPasswordAndCode } from './one-time-code.ts'
 
 const KEY_SECONDS = 30 * 86_400
 
@@ -25,7 +26,9 @@ const KEY_SECONDS = 30 * 86_400
 export const login: Action = async (run) => {
   const url = run.args.word('url') ?? (await run.target()).url
   checkUrl(url)
-  const credential = run.args.flag('token-stdin') ? await byToken(run) : await byPassword(run, url)
+  const ways = ['token-stdin', 'web'].filter((flag) => run.args.flag(flag))
+  if (ways.length > 1) throw usage('--web and --token-stdin are two ways to sign in; choose one')
+  const credential = await (ways[0] === 'web' ? byWeb : ways[0] === 'token-stdin' ? byToken : byPassword)(run, url)
   const { client } = await run.connectTo(url, credential.token)
   const me = await client.call(api.getMe)
   const expiresAt = me.credential.expiresAt
@@ -88,18 +91,29 @@ async function byPassword(run: Run, url: string): Promise<Credential> {
   const email = run.args.text('username') ?? (await run.prompt.ask('User name or e-mail address:', '--username'))
   const { password, code } = await readPasswordAndCode(run)
   const { client } = await run.connectTo(url, undefined)
-  const token = await signIn(client, { email, password }, code)
+  const token = await signIn(client, () => client.call(api.login, { body: { email, password } }), code)
+  return keyForSession(await run.connectTo(url, token), token)
+}
+
+async function byWeb(run: Run, url: string): Promise<Credential> {
+  const { signInThroughBrowser } = await import('./web-login.ts')
+  const { client } = await run.connectTo(url, undefined)
+  const token = await signIn(
+    client,
+    () => signInThroughBrowser(run, client),
+    () => readCode(run),
+  )
   return keyForSession(await run.connectTo(url, token), token)
 }
 
 /** Answers a session; asks for the second factor when the account has one. */
 async function signIn(
   client: Client,
-  body: { email: string; password: string },
+  first: () => Promise<{ readonly token: string }>,
   code: () => Promise<string>,
 ): Promise<string> {
   try {
-    return (await client.call(api.login, { body })).token
+    return (await first()).token
   } catch (error) {
     const token = error instanceof PanelError ? error.meta['token'] : undefined
     if (!(error instanceof PanelError) || error.code !== 'TWO_FACTOR_REQUIRED' || typeof token !== 'string') throw error

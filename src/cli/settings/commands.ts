@@ -1,6 +1,7 @@
 import { type Command, command, noun, type Option } from '../command.ts'
 import { BODY_FILE, field, IDEMPOTENCY, YES } from '../option-sets.ts'
 import { flagName } from './flag-name.ts'
+import { oidc } from './oidc-commands.ts'
 import { SECURITY_SUMMARIES } from './security-flags.ts'
 
 const actions = () => import('./actions.ts')
@@ -239,6 +240,7 @@ export const settings = noun({
     theme,
     localization,
     modManager,
+    oidc,
   ],
 })
 

@@ -25,9 +25,13 @@ export async function ensureMayGrant(at: At, caller: Holder, permissions: Iterab
  * he holds on single servers beside them may end.
  */
 export async function ensureMayGrantForGood(at: At, caller: Holder, permissions: Iterable<string>): Promise<void> {
+  refuseMissing(missingFrom(await heldForGood(at, caller), permissions))
+}
+
+/** What the caller holds by his roles, within what his key reaches if he calls by one. */
+export async function heldForGood(at: At, caller: Holder): Promise<ReadonlySet<string>> {
   const byRole = await rolePermissions(at.q, caller.userId)
-  const held = caller.scope === null ? byRole : intersection(caller.scope, byRole)
-  refuseMissing(missingFrom(held, permissions))
+  return caller.scope === null ? byRole : intersection(caller.scope, byRole)
 }
 
 /** Refuses with PERMISSION_DENIED a caller who has less than all that his user may, now or later. */

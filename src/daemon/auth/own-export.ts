@@ -33,6 +33,7 @@ async function everythingOf({ db: { read }, clock }: AccountDeps, userId: string
     user: await readProfile(read, userId),
     roles: await rolesOf(read, userId),
     sessions: (await listOwnSessions(read, { ...page, at })).rows,
+    passkeys: await passkeysOf(read, userId),
     apiKeys: (await listApiKeyRows(read, { ownerId: userId, page: 1, limit: EXPORTED })).items,
     auditLogs: (await listOwnAudit(read, page)).items,
     serverAccess: [...(await ownedServers(read, userId)), ...(await grantedServers(read, userId, at))],
@@ -47,6 +48,16 @@ async function rolesOf(q: Queries, userId: string) {
     .select(['role.id', 'role.name'])
     .where('userRole.userId', '=', userId)
     .orderBy('role.id')
+    .limit(EXPORTED)
+    .execute()
+}
+
+async function passkeysOf(q: Queries, userId: string) {
+  return q
+    .selectFrom('passkey')
+    .select(['id', 'name', 'credentialId', 'deviceType', 'createdAt', 'lastUsedAt'])
+    .where('userId', '=', userId)
+    .orderBy('id')
     .limit(EXPORTED)
     .execute()
 }

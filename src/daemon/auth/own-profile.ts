@@ -95,6 +95,12 @@ export async function readProfile(q: Queries, userId: string) {
     failedLoginAttempts: Number(failures?.count ?? 0),
     lastFailedLogin: failures?.last ?? null,
     preferences: await preferencesOf(q, userId),
+    accounts: await q
+      .selectFrom('identity')
+      .select(['id', 'providerId', 'subject as accountId', 'createdAt', 'updatedAt'])
+      .where('userId', '=', userId)
+      .orderBy('id')
+      .execute(),
   }
 }
 

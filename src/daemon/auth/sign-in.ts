@@ -27,20 +27,7 @@ export function signInRoutes(deps: SignInDeps): Route[] {
         const account = await checkPassword(deps, { ...attempt, found }, body.password)
         if (account === undefined)
           return context.fail('INVALID_CREDENTIALS', 'User name, e-mail address or password is wrong')
-        if (!(await hasTwoFactor(deps.db.read, account.id))) {
-          return signIn(deps, context, { account, attempt, persistent: body.rememberMe })
-        }
-        const token = await deps.db.write(async (tx) => {
-          await ensureMaySignIn(deps, tx, account)
-          return postpone(tx, deps.clock, { userId: account.id, persistent: body.rememberMe })
-        })
-        context.setCookie(PENDING_COOKIE, token, PENDING_SECONDS)
-        const meta = { twoFactorRequired: true, token, expiresInSeconds: PENDING_SECONDS }
-        return context.fail(
-          'TWO_FACTOR_REQUIRED',
-          'The password is right; now give the code of your authenticator',
-          meta,
-        )
+        return finishFirstFactor(deps, context, { account, attempt, persistent: body.rememberMe })
       })
     }),
   ]
@@ -69,6 +56,27 @@ interface Passed {
   readonly persistent: boolean
   /** Further writes of the same transaction, before all else: they may still refuse. */
   readonly first?: (tx: Tx) => Promise<void>
+}
+
+/**
+ * Goes on after a first factor that was right, whichever it was: with a session, or with TWO_FACTOR_REQUIRED and a sign-in
+ * that waits for the code where the account has a second factor. Fails with ACCOUNT_LOCKED while it is locked here.
+ */
+export async function finishFirstFactor(
+  deps: SignInDeps,
+  context: Pick<Context, 'origin' | 'setSession' | 'setCookie'>,
+  passed: Omit<Passed, 'first'>,
+) {
+  const { account, attempt, persistent } = passed
+  await refuseLocked(deps.db.read, attempt, deps.clock.nowMs())
+  if (!(await hasTwoFactor(deps.db.read, account.id))) return signIn(deps, context, passed)
+  const token = await deps.db.write(async (tx) => {
+    await ensureMaySignIn(deps, tx, account)
+    return postpone(tx, deps.clock, { userId: account.id, persistent })
+  })
+  context.setCookie(PENDING_COOKIE, token, PENDING_SECONDS)
+  const meta = { twoFactorRequired: true, token, expiresInSeconds: PENDING_SECONDS }
+  throw new PanelError('TWO_FACTOR_REQUIRED', 'So far all is right; now give the code of your authenticator', { meta })
 }
 
 /** Makes the session, in the answer and the cookie. */

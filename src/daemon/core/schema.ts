@@ -1,5 +1,6 @@
 import type { AccessTables } from './schema/access.ts'
 import type { AccountsTables } from './schema/accounts.ts'
+import type { IdentityTables } from './schema/identities.ts'
 import type { InfrastructureTables } from './schema/infrastructure.ts'
 import type { IpPoolsTables } from './schema/ip-pools.ts'
 import type { RecordsTables } from './schema/records.ts'
@@ -10,6 +11,7 @@ import type { ServersTables } from './schema/servers.ts'
 export interface Schema
   extends AccessTables,
     AccountsTables,
+    IdentityTables,
     InfrastructureTables,
     IpPoolsTables,
     RecordsTables,

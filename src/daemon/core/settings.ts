@@ -2,7 +2,9 @@ import { z } from 'zod'
 import { PanelError } from '../../shared/errors.ts'
 import { SECURITY_NUMBERS, type SecurityField } from '../../shared/security-numbers.ts'
 import {
+  ClientId,
   Colour,
+  DiscoveryUrl,
   HostName,
   LocaleTag,
   OneLine,
@@ -90,10 +92,23 @@ export const SETTINGS = {
   'theme.metadata': z.record(z.string(), z.json()).default({}),
   'modManager.curseforgeApiKey': optional(z.string().min(1)),
   'modManager.modrinthApiKey': optional(z.string().min(1)),
+  /** Only to be fixed by file or environment: what administrators set stands in the table of providers. */
+  'oidc.whmcsClientId': optional(ClientId),
+  'oidc.whmcsClientSecret': optional(z.string().min(1).max(1024)),
+  'oidc.whmcsDiscoveryUrl': optional(DiscoveryUrl),
+  'oidc.paymenterClientId': optional(ClientId),
+  'oidc.paymenterClientSecret': optional(z.string().min(1).max(1024)),
+  'oidc.paymenterDiscoveryUrl': optional(DiscoveryUrl),
 } as const satisfies Record<string, z.ZodType>
 
 /** Keys whose values are secret: sealed by the vault in the table, in clear where file or environment fix them. */
-export const SECRET_SETTINGS = ['smtp.password', 'modManager.curseforgeApiKey', 'modManager.modrinthApiKey'] as const
+export const SECRET_SETTINGS = [
+  'smtp.password',
+  'modManager.curseforgeApiKey',
+  'modManager.modrinthApiKey',
+  'oidc.whmcsClientSecret',
+  'oidc.paymenterClientSecret',
+] as const
 export type SecretSettingKey = (typeof SECRET_SETTINGS)[number]
 
 /** A key of {@link SETTINGS}. */

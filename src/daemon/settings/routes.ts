@@ -48,7 +48,7 @@ export function settingsRoutes(deps: SmtpDeps & ThemeDeps): Route[] {
       }
     }),
     route(api.getPublicSettings, async () => ({
-      ...publicTheme(deps),
+      ...(await publicTheme(deps)),
       ...localeOf(deps.settings),
       timezone: deps.settings.get('panel.timezone'),
       registrationEnabled: deps.settings.get('security.registrationEnabled'),

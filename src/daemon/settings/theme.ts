@@ -16,7 +16,7 @@ import { changeGroup, type GroupDeps, type GroupValues, groupView, type SettingG
 export interface ThemeDeps extends GroupDeps {
   readonly clock: Clock
   /** Which identity providers people can sign in by now. */
-  readonly authProviders: () => PublicTheme['authProviders']
+  readonly authProviders: () => Promise<PublicTheme['authProviders']>
 }
 
 const FIELDS = {
@@ -42,7 +42,7 @@ const THEME: SettingGroup<typeof FIELDS> = {
 /** The theme, for everybody and for administrators. */
 export function themeRoutes(deps: ThemeDeps): Route[] {
   return [
-    route(getPublicTheme, async () => publicTheme(deps)),
+    route(getPublicTheme, () => publicTheme(deps)),
     route(getThemeSettings, () => theme(deps)),
     route(updateThemeSettings, async ({ body }, { actor }) => {
       await changeGroup(deps, THEME, { given: body, actor }, { check: refuseDisabledDefault, combine })
@@ -52,10 +52,10 @@ export function themeRoutes(deps: ThemeDeps): Route[] {
 }
 
 /** What a page needs before anybody has signed in. */
-export function publicTheme(deps: ThemeDeps): PublicTheme {
+export async function publicTheme(deps: ThemeDeps): Promise<PublicTheme> {
   const { metadata, locked: _, ...shown } = groupView(deps, THEME)
   const colours = ThemeColours.safeParse(metadata['themeColors'])
-  return { ...shown, authProviders: deps.authProviders(), themeColors: colours.success ? colours.data : null }
+  return { ...shown, authProviders: await deps.authProviders(), themeColors: colours.success ? colours.data : null }
 }
 
 const ThemeColours = z.record(z.string(), Colour)

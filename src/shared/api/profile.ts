@@ -23,6 +23,10 @@ export const Profile = Me.omit({ role: true, permissions: true }).extend({
   failedLoginAttempts: z.int(),
   lastFailedLogin: IsoTime.nullable(),
   preferences: Preferences,
+  /** At identity providers. */
+  accounts: z.array(
+    z.object({ id: z.string(), providerId: z.string(), accountId: z.string(), createdAt: IsoTime, updatedAt: IsoTime }),
+  ),
 })
 export type Profile = z.infer<typeof Profile>
 

@@ -1,0 +1,25 @@
+import type { Tx } from '../core/db.ts'
+import { newSecret } from '../core/secrets.ts'
+
+const LONGEST = 32
+const SHORTEST = 3
+
+/** A user name that is free: the wished one as far as it is one, with a number where it is taken. */
+export async function freeUsername(tx: Tx, wishes: readonly (string | null)[]): Promise<string> {
+  const wished = wishes.map((wish) => cleaned(wish ?? '')).find((wish) => wish.length >= SHORTEST) ?? 'person'
+  const base = wished.slice(0, LONGEST - 5)
+  const rows = await tx.q
+    .selectFrom('user')
+    .select('username')
+    .where('username', 'like', `${base.replaceAll('_', '\\_')}%`)
+    .limit(10_000)
+    .execute()
+  const taken = new Set(rows.map(({ username }) => username.toLowerCase()))
+  const all = [wished.slice(0, LONGEST), ...Array.from({ length: 9998 }, (_, i) => `${base}-${i + 2}`)]
+  return all.find((name) => !taken.has(name.toLowerCase())) ?? `${base.slice(0, 16)}-${newSecret().slice(0, 15)}`
+}
+
+function cleaned(wish: string): string {
+  const plain = wish.split('@')[0]?.normalize('NFKD').replace(/\p{M}/gu, '') ?? ''
+  return plain.replace(/[^A-Za-z0-9_-]+/g, '-').replace(/^-+|-+$/g, '')
+}
