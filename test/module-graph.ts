@@ -77,10 +77,11 @@ const SLICES: readonly (readonly string[])[] = [
   ['locations', 'templates'],
   ['servers'],
   ['access', 'console', 'events'],
-  ['audit-log', 'system-errors'],
+  ['audit-log', 'system-errors', 'webhooks'],
+  ['alerts'],
   ['system'],
 ]
-const DAEMON_PACKAGES = ['@node-rs/argon2', 'kysely', 'nodemailer', 're2js', 'yaml', 'zod']
+const DAEMON_PACKAGES = ['@node-rs/argon2', 'ipaddr.js', 'kysely', 'nodemailer', 're2js', 'undici', 'yaml', 'zod']
 
 const PARTS: readonly Part[] = [
   { name: 'shared/endpoints.ts', files: /^src\/shared\/endpoints\.ts$/, may: [SHARED], packages: [], node: false },

@@ -48,6 +48,11 @@ import { systemErrorRoutes } from './system-errors/routes.ts'
 import { templateRoutes } from './templates/routes.ts'
 import { roleRoutes } from './users/roles.ts'
 import { userRoutes } from './users/users.ts'
+import { Courier } from './webhooks/courier.ts'
+import { createOutbox } from './webhooks/outbox.ts'
+import { webhookRoutes } from './webhooks/routes.ts'
+import { createSender } from './webhooks/sender.ts'
+import { tellWebhooks } from './webhooks/subscriptions.ts'
 
 /** How long requests that are under way may take when the daemon stops. */
 const DRAIN_MS = 10_000
@@ -87,6 +92,11 @@ export async function createApp({ config, db, clock, log, version, holder }: App
   const mailer = createSmtpMailer({ settings, vault, log: log.child({ component: 'mail' }), ca: config.mailCa })
   cleanup.add(() => mailer.close())
   const core = { db, bus, audit, clock, settings, credentials, log, vault, mailer, systemErrors }
+  const outbox = createOutbox({ clock, vault })
+  const sender = createSender({ settings, clock })
+  cleanup.add(() => sender.close())
+  const courier = new Courier({ ...core, sender, outbox })
+  tellWebhooks(bus, outbox)
   let publicUrl = ''
   const people = { ...core, passwords, publicUrl: () => publicUrl }
 
@@ -165,6 +175,7 @@ export async function createApp({ config, db, clock, log, version, holder }: App
     ...roleRoutes(people),
     ...auditLogRoutes(core),
     ...systemErrorRoutes(core),
+    ...webhookRoutes({ ...core, outbox, courier }),
     // People sign in by password only: there is no identity provider that could be set up.
     ...settingsRoutes({ ...core, authProviders: () => ({ whmcs: false, paymenter: false }) }),
     ...locationRoutes({ ...core, isOnline }),
@@ -206,6 +217,7 @@ export async function createApp({ config, db, clock, log, version, holder }: App
       await nodeLink.start(stopping.signal)
       startUpkeep({ ...core, idempotency }, stopping.signal)
       void watchExpiry(core, stopping.signal)
+      void courier.run(stopping.signal)
     },
     close: async (): Promise<void> => {
       stopping.abort()

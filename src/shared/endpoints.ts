@@ -1,5 +1,7 @@
 import * as access from './api/access.ts'
 import * as admin from './api/admin.ts'
+import * as alertRules from './api/alert-rules.ts'
+import * as alerts from './api/alerts.ts'
 import * as allocations from './api/allocations.ts'
 import * as apiKeys from './api/api-keys.ts'
 import * as assignments from './api/assignments.ts'
@@ -19,11 +21,14 @@ import * as systemErrors from './api/system-errors.ts'
 import * as templates from './api/templates.ts'
 import * as themeSettings from './api/theme-settings.ts'
 import * as users from './api/users.ts'
+import * as webhooks from './api/webhooks.ts'
 import type { Endpoint, StreamEndpoint } from './contract.ts'
 
 const groups = [
   access,
   admin,
+  alertRules,
+  alerts,
   allocations,
   apiKeys,
   assignments,
@@ -43,6 +48,7 @@ const groups = [
   templates,
   themeSettings,
   users,
+  webhooks,
 ]
 
 const declared: readonly unknown[] = groups.flatMap((group) => Object.values(group))
