@@ -7,6 +7,9 @@ import { toOpenApi } from '../shared/openapi.ts'
 import type { Clock } from '../shared/time.ts'
 import { watchExpiry } from './access/expiry.ts'
 import { accessRoutes } from './access/routes.ts'
+import { Evaluator } from './alerts/evaluator.ts'
+import { watchEvents } from './alerts/event-watch.ts'
+import { alertRoutes } from './alerts/routes.ts'
 import { auditLogRoutes } from './audit-log/audit-log.ts'
 import { createCredentials } from './auth/credentials.ts'
 import { createPasswords } from './auth/passwords.ts'
@@ -97,6 +100,7 @@ export async function createApp({ config, db, clock, log, version, holder }: App
   cleanup.add(() => sender.close())
   const courier = new Courier({ ...core, sender, outbox })
   tellWebhooks(bus, outbox)
+  watchEvents(bus, { ...core, outbox })
   let publicUrl = ''
   const people = { ...core, passwords, publicUrl: () => publicUrl }
 
@@ -154,6 +158,13 @@ export async function createApp({ config, db, clock, log, version, holder }: App
       },
     },
   })
+  const evaluator = new Evaluator({
+    ...core,
+    outbox,
+    isOnline,
+    health: (nodeId) => gateway.health(nodeId),
+    figures: (serverId) => figures.get(serverId),
+  })
   keys.onRevoked((nodeId) => gateway.disconnect(nodeId))
 
   const door = await createDoor({
@@ -176,6 +187,7 @@ export async function createApp({ config, db, clock, log, version, holder }: App
     ...auditLogRoutes(core),
     ...systemErrorRoutes(core),
     ...webhookRoutes({ ...core, outbox, courier }),
+    ...alertRoutes({ ...core, outbox }),
     // People sign in by password only: there is no identity provider that could be set up.
     ...settingsRoutes({ ...core, authProviders: () => ({ whmcs: false, paymenter: false }) }),
     ...locationRoutes({ ...core, isOnline }),
@@ -218,6 +230,7 @@ export async function createApp({ config, db, clock, log, version, holder }: App
       startUpkeep({ ...core, idempotency }, stopping.signal)
       void watchExpiry(core, stopping.signal)
       void courier.run(stopping.signal)
+      void evaluator.run(stopping.signal)
     },
     close: async (): Promise<void> => {
       stopping.abort()
