@@ -60,5 +60,6 @@ export function several(ref: Reference, name: string = ref): Argument {
 }
 
 function describe(ref: Reference): string {
-  return ref === 'apiKey' ? 'API key' : ref
+  if (ref === 'apiKey') return 'API key'
+  return ref === 'alertRule' ? 'alert rule' : ref
 }
