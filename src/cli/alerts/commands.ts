@@ -81,7 +81,7 @@ export const alerts = noun({
       summary: 'Mark several alerts as resolved, all or none',
       arguments: [{ ...ALERT, summary: 'their ids', many: true }],
       options: [YES, IDEMPOTENCY],
-      examples: ['panel alerts resolve-all --yes $(panel alerts list --open -o id)'],
+      examples: [`panel alerts resolve-all ${SOME} alert_01k5w0d3q2e8rvn5h7j9p4t6wz --yes`],
       endpoints: ['alerts.bulk_resolve'],
       exits: [6, 8],
       load: async () => (await actions()).resolveAlerts,
