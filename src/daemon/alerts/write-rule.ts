@@ -105,7 +105,7 @@ export async function changeRule(
   const { createdAt: _, id: __, ...columns } = { ...row, updatedAt: tx.now }
   await tx.q.updateTable('alertRule').set(columns).where('id', '=', id).execute()
   if (before.enabled === 1 && row.enabled === 0) await resolveAllOf(tx, deps, id)
-  const details = { ...changed, ...(urlsChanged ? { webhooksChanged: true } : {}) }
+  const details = { ...changed, ...(urlsChanged ? { unseen: ['actions.webhooks'] } : {}) }
   await deps.audit.record(tx, actor, { action: 'alert_rule.update', resource: 'alert_rule', resourceId: id, details })
   const data = { ruleId: id, ruleName: row.name, updatedBy: actor.caller?.userId ?? null }
   await deps.bus.append(tx, { type: 'alert_rule_updated', data })

@@ -94,11 +94,11 @@ export async function editWebhook(deps: WriteDeps, id: string, body: Edit, { cal
     const after = toWebhook(row)
     const named = changes(namedFields(shown), namedFields(after))
     // A URL of Discord or Slack shows nothing that has changed; a secret is never shown.
-    const hidden = { ...(url === undefined ? {} : { urlChanged: true }), ...(secret ? { secretChanged: true } : {}) }
-    if (named === undefined && Object.keys(hidden).length === 0) return { ...shown, secret: null }
+    const unseen = [...(url === undefined ? [] : ['url']), ...(secret === undefined ? [] : ['secret'])]
+    if (named === undefined && unseen.length === 0) return { ...shown, secret: null }
     await store(tx, row)
     if (before.enabled === 1 && row.enabled === 0) await giveUpWaiting(tx, id, 'the webhook was switched off')
-    const details = { ...named, ...hidden }
+    const details = { ...named, ...(unseen.length === 0 ? {} : { unseen }) }
     await deps.audit.record(tx, actor, { action: 'webhook.update', resource: 'webhook', resourceId: id, details })
     const data = { webhookId: id, webhookName: row.name, updatedBy: caller.userId }
     await deps.bus.append(tx, { type: 'webhook_updated', data })
