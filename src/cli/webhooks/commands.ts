@@ -12,7 +12,7 @@ const FORMAT: Option = {
 const FIELDS: readonly Option[] = [
   field('--name <name>', 'its name', 'name'),
   field('--description <text>', 'what it is for', 'description'),
-  field('--url <url>', 'where requests go', 'url'),
+  field('--to <url>', 'where requests go', 'url'),
   field('--event <name>', 'what it is told of: *, server.*, alert.created (default *)', 'events', 'list'),
   FORMAT,
   { flags: '--secret-stdin', summary: 'read the signing secret from stdin (default: the panel makes one)' },
@@ -56,7 +56,7 @@ export const webhooks = noun({
       details: 'Prints the signing secret, alone on stdout and this once, unless you give one yourself.',
       options: [...FIELDS, { flags: '--no-enabled', summary: 'tell it nothing yet' }, BODY_FILE, IDEMPOTENCY],
       examples: [
-        'panel webhooks create --name chat --url https://hooks.example.org/panel --event server.* --event alert.*',
+        'panel webhooks create --name chat --to https://hooks.example.org/panel --event server.* --event alert.*',
       ],
       endpoints: ['webhooks.create'],
       exits: [8, 14],
