@@ -3,6 +3,7 @@ import type { Input } from '../../shared/contract.ts'
 import { PanelError } from '../../shared/errors.ts'
 import { newId } from '../../shared/ids.ts'
 import { grants, type Permission } from '../../shared/permissions.ts'
+import { isoTime } from '../../shared/time.ts'
 import type { Caller } from '../core/caller.ts'
 import type { Queries, Tx } from '../core/db.ts'
 import { serverPermissions } from '../core/permit.ts'
@@ -25,6 +26,7 @@ import {
 const GONE = 'There is no such alert rule'
 /** Rules for one server or node; each costs a look every 30 s. */
 const MOST_PER_TARGET = 50
+const TESTS_PER_MINUTE = 10
 
 /** The routes of alert rules (api.md §8.22). */
 export function alertRuleRoutes(deps: RuleDeps): Route[] {
@@ -103,6 +105,7 @@ function test(deps: RuleDeps): Route {
       const caller = callerOf(context)
       const rule = (await visibleRule(tx.q, caller, ruleId)) ?? context.fail('ALERT_RULE_NOT_FOUND', GONE)
       await permitRule(tx, caller, rule, 'alert.update')
+      await limitTests(tx, caller)
       const id = newId('alert', deps.clock)
       await tx.q
         .insertInto('alert')
@@ -133,6 +136,27 @@ function test(deps: RuleDeps): Route {
       return toAlert(row)
     }),
   )
+}
+
+/** Messages go to addresses that the caller chose: by the audit log, which nobody can shorten, only so many a minute. */
+async function limitTests(tx: Tx, { userId }: Caller): Promise<void> {
+  const since = isoTime(Date.parse(tx.now) - 60_000)
+  const tests = tx.q
+    .selectFrom('auditLog')
+    .select('id')
+    .where('userId', '=', userId)
+    .where('createdAt', '>', since)
+    .where('action', '=', 'alert_rule.test')
+  if (
+    (await tests
+      .limit(1)
+      .offset(TESTS_PER_MINUTE - 1)
+      .executeTakeFirst()) === undefined
+  )
+    return
+  throw new PanelError('RATE_LIMITED', `At most ${TESTS_PER_MINUTE} tests a minute; try again in a minute`, {
+    meta: { retryAfterSeconds: 60, limit: TESTS_PER_MINUTE },
+  })
 }
 
 type Target = Pick<Input<typeof api.createAlertRule>['body'], 'target'> & {

@@ -148,6 +148,13 @@ describe('rules', () => {
     expect((await read()).sealedWebhooks).toBeNull()
   })
 
+  it('are tested ten times a minute by one account and no more', async () => {
+    const { id: ruleId } = await rule(owner.client, server)
+    const test = () => owner.client.call(rules.testAlertRule, { params: { ruleId } })
+    for (let n = 0; n < 10; n++) await test()
+    expect((await refusal(test())).code).toBe('RATE_LIMITED')
+  })
+
   it('for a server go with the account of whoever made them', async () => {
     const friend = await stage.person(['alert.create', 'alert.read'])
     const { id } = await rule(friend.client, server)
