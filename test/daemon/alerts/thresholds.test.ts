@@ -1,6 +1,7 @@
 import { afterAll, beforeAll, describe, expect, it } from 'vitest'
+import { setServerAccess } from '../../../src/shared/api/access.ts'
 import { resolveAlert } from '../../../src/shared/api/alerts.ts'
-import type { Server } from '../../../src/shared/api/servers.ts'
+import { type Server, updateServer } from '../../../src/shared/api/servers.ts'
 import type { Template } from '../../../src/shared/api/templates.ts'
 import { type AgentPeer, report } from '../agent-peer.ts'
 import type { Stage, StageNode } from '../servers/stage.ts'
@@ -46,6 +47,11 @@ describe('a threshold', () => {
     expect(rule.webhookSecret).toMatch(/^whsec_/)
     const stream = stage.watch(`${server.id}/events?types=alert`)
     await stream.until('the greeting', (r) => r.of('connected')[0])
+    const member = await stage.person()
+    const grant = { targetUserId: member.id as never, permissions: ['server.read' as const] }
+    await stage.admin.call(setServerAccess, { params: { serverId: server.id }, body: grant })
+    const blind = stage.watch(`${server.id}/events?types=alert,server_updated`, { token: member.token })
+    await blind.until('the greeting', (r) => r.of('connected')[0])
     const high = figures(server.id, { memoryMb: 60, cpuCores: 0.1 })
     // It must last: at first there is nothing.
     await whileSending(peer, high, clock.sleep(200))
@@ -88,6 +94,11 @@ describe('a threshold', () => {
     await stream.until('both events', (r) => r.of('alert').length === 2)
     expect(stream.of('alert').map(({ data }) => data['alert'])).toMatchObject([{ resolved: false }, { resolved: true }])
     stream.close()
+    // Who may read the server and not its alerts is told of it alone.
+    await stage.admin.call(updateServer, { params: { serverId: server.id }, body: { description: 'for all' } })
+    await blind.until('the edit', (r) => r.of('server_updated')[0])
+    expect(blind.of('alert')).toEqual([])
+    blind.close()
 
     // Within the cool-down it keeps quiet, after it it does not.
     await whileSending(peer, high, clock.sleep(200))
