@@ -81,7 +81,17 @@ const SLICES: readonly (readonly string[])[] = [
   ['alerts'],
   ['system'],
 ]
-const DAEMON_PACKAGES = ['@node-rs/argon2', 'ipaddr.js', 'kysely', 'nodemailer', 're2js', 'undici', 'yaml', 'zod']
+const DAEMON_PACKAGES = [
+  '@node-rs/argon2',
+  'ipaddr.js',
+  'kysely',
+  'nodemailer',
+  'otpauth',
+  're2js',
+  'undici',
+  'yaml',
+  'zod',
+]
 
 const PARTS: readonly Part[] = [
   { name: 'shared/endpoints.ts', files: /^src\/shared\/endpoints\.ts$/, may: [SHARED], packages: [], node: false },
@@ -111,6 +121,7 @@ const PARTS: readonly Part[] = [
       'get-east-asian-width',
       'ink',
       'jq-wasm',
+      'qrcode',
       're2js',
       'react',
       'undici',
@@ -126,6 +137,7 @@ const PARTS: readonly Part[] = [
     packages: [
       '@fastify/cookie',
       '@fastify/helmet',
+      '@fastify/multipart',
       '@fastify/rate-limit',
       'csv-stringify',
       'fastify',

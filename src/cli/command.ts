@@ -9,6 +9,7 @@ export type Reference =
   | 'template'
   | 'user'
   | 'role'
+  | 'ipPool'
   | 'apiKey'
   | 'alertRule'
   | 'webhook'

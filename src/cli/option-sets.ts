@@ -61,5 +61,6 @@ export function several(ref: Reference, name: string = ref): Argument {
 
 function describe(ref: Reference): string {
   if (ref === 'apiKey') return 'API key'
+  if (ref === 'ipPool') return 'IP pool'
   return ref === 'alertRule' ? 'alert rule' : ref
 }

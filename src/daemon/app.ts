@@ -12,6 +12,8 @@ import { watchEvents } from './alerts/event-watch.ts'
 import { alertRoutes } from './alerts/routes.ts'
 import { auditLogRoutes } from './audit-log/audit-log.ts'
 import { createCredentials } from './auth/credentials.ts'
+import { createDeliveries } from './auth/deliveries.ts'
+import { tellLockouts } from './auth/lockout-frames.ts'
 import { createPasswords } from './auth/passwords.ts'
 import { authRoutes } from './auth/routes.ts'
 import { createSetupGate } from './auth/setup.ts'
@@ -94,6 +96,8 @@ export async function createApp({ config, db, clock, log, version, holder }: App
   const vault = createVault(config.credentialKey)
   const mailer = createSmtpMailer({ settings, vault, log: log.child({ component: 'mail' }), ca: config.mailCa })
   cleanup.add(() => mailer.close())
+  const deliveries = createDeliveries(log.child({ component: 'mail' }))
+  cleanup.add(() => deliveries.close())
   const core = { db, bus, audit, clock, settings, credentials, log, vault, mailer, systemErrors }
   const outbox = createOutbox({ clock, vault })
   const sender = createSender({ settings, clock })
@@ -182,7 +186,7 @@ export async function createApp({ config, db, clock, log, version, holder }: App
     tls: config.tls,
   })
   const routes: Route[] = [
-    ...authRoutes({ ...core, passwords, gate }),
+    ...authRoutes({ ...people, gate, deliveries, usedNow: (keyId) => door.limits.usedNow(keyId) }),
     ...userRoutes(people),
     ...roleRoutes(people),
     ...auditLogRoutes(core),
@@ -203,7 +207,7 @@ export async function createApp({ config, db, clock, log, version, holder }: App
     ...consoleStreams({ ...core, console, isOnline }),
   ]
   for (const route of routes) addRoute(door, route)
-  addStreams(door, streamRoutes)
+  cleanup.add(tellLockouts(core, addStreams(door, streamRoutes)))
   addSystemRoutes(door, {
     db,
     metrics,

@@ -51,6 +51,17 @@ export const EVENTS = {
     createdBy: who,
   }),
   server_updated: kind('server.read', true, { updatedBy: who, change: z.string().optional() }),
+  server_suspended: kind('server.read', true, {
+    serverName: z.string(),
+    suspendedBy: who,
+    reason: z.string().nullable(),
+    bulk: z.boolean().optional(),
+  }),
+  server_unsuspended: kind('server.read', true, {
+    serverName: z.string(),
+    unsuspendedBy: who,
+    bulk: z.boolean().optional(),
+  }),
   server_deleted: kind('server.read', true, { serverName: z.string(), ownerId: z.string().optional(), deletedBy: who }),
   backup_complete: kind('server.read', true, {
     backupId: z.string(),
@@ -108,6 +119,9 @@ export const EVENTS = {
     removedBy: who,
   }),
   node_deleted: kind('node.read', false, { nodeId: z.string(), nodeName: z.string(), deletedBy: who }),
+  ip_pool_created: kind('admin.read', false, { poolId: z.string(), nodeId: z.string(), createdBy: who }),
+  ip_pool_updated: kind('admin.read', false, { poolId: z.string(), nodeId: z.string(), updatedBy: who }),
+  ip_pool_deleted: kind('admin.read', false, { poolId: z.string(), nodeId: z.string(), deletedBy: who }),
   location_created: kind('location.read', false, { locationId: z.string(), locationName: z.string(), createdBy: who }),
   location_updated: kind('location.read', false, { locationId: z.string(), locationName: z.string(), updatedBy: who }),
   location_deleted: kind('location.read', false, { locationId: z.string(), locationName: z.string(), deletedBy: who }),
@@ -147,10 +161,18 @@ export const EVENTS = {
   role_deleted: kind('role.read', false, { roleId: z.string(), roleName: z.string(), deletedBy: who }),
   auth_lockout_created: kind('admin.read', false, {
     lockoutId: z.string(),
+    /** The account, when there is one. */
+    userId: who,
     email: z.string(),
     ipAddress: z.string(),
     lockedUntil: z.string(),
     failureCount: z.int(),
+  }),
+  auth_lockout_cleared: kind('admin.read', false, {
+    lockoutId: z.string(),
+    email: z.string(),
+    ipAddress: z.string(),
+    clearedBy: who,
   }),
   localization_settings_updated: kind('admin.read', false, { updatedBy: who }),
   security_settings_updated: kind('admin.read', false, { updatedBy: who }),

@@ -10,11 +10,13 @@ export const ID_PREFIXES = {
   aud: 'audit record',
   bak: 'backup',
   cmd: 'command to an agent',
+  cha: 'pending sign-in',
   db: 'database',
   dbh: 'database host',
   dlv: 'delivery',
   err: 'system error',
   inv: 'invite',
+  ipa: 'address of an IP pool',
   ipp: 'IP pool',
   job: 'job',
   key: 'API key',
@@ -29,6 +31,7 @@ export const ID_PREFIXES = {
   ses: 'session',
   srv: 'server',
   step: 'migration step',
+  mtk: 'mailed token',
   tok: 'enrolment token',
   tpl: 'template',
   usr: 'user',
@@ -59,8 +62,12 @@ export const InviteId = PathId.brand<'InviteId'>()
 export type InviteId = z.infer<typeof InviteId>
 export const AuditLogId = PathId.brand<'AuditLogId'>()
 export type AuditLogId = z.infer<typeof AuditLogId>
+export const IpPoolId = PathId.brand<'IpPoolId'>()
+export type IpPoolId = z.infer<typeof IpPoolId>
 export const LocationId = PathId.brand<'LocationId'>()
 export type LocationId = z.infer<typeof LocationId>
+export const LockoutId = PathId.brand<'LockoutId'>()
+export type LockoutId = z.infer<typeof LockoutId>
 export const NestId = PathId.brand<'NestId'>()
 export type NestId = z.infer<typeof NestId>
 export const NodeId = PathId.brand<'NodeId'>()

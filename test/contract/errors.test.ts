@@ -27,8 +27,10 @@ const MISSING: Readonly<Record<string, ErrorCode>> = {
   errorId: 'ADMIN_SYSTEM_ERROR_NOT_FOUND',
   keyId: 'API_KEY_NOT_FOUND',
   locationId: 'LOCATION_NOT_FOUND',
+  lockoutId: 'ADMIN_LOCKOUT_NOT_FOUND',
   nestId: 'NEST_NOT_FOUND',
   nodeId: 'NODE_NOT_FOUND',
+  poolId: 'ADMIN_IP_POOL_NOT_FOUND',
   serverId: 'SERVER_NOT_FOUND',
   sessionId: 'NOT_FOUND',
   templateId: 'TEMPLATE_NOT_FOUND',
@@ -38,6 +40,8 @@ const MISSING: Readonly<Record<string, ErrorCode>> = {
 
 /** Declared codes whose causes are made in other files, and where. */
 const ELSEWHERE: Partial<Readonly<Record<ErrorCode, string>>> = {
+  ADMIN_IP_POOL_IN_USE: 'test/daemon/ip-pools.test.ts',
+  SERVER_ALREADY_SUSPENDED: 'test/daemon/servers/suspend.test.ts',
   CREDENTIAL_ENCRYPTION_KEY_MISSING: 'test/daemon/settings/settings.test.ts',
   ACCESS_EXISTS: 'test/daemon/access.test.ts',
   ASSIGNMENT_EXISTS: 'test/daemon/access.test.ts',
@@ -55,12 +59,19 @@ const ELSEWHERE: Partial<Readonly<Record<ErrorCode, string>>> = {
   ALLOCATION_IN_USE: 'test/daemon/allocations.test.ts',
   AUTH_EXPIRED: 'test/daemon/api-keys.test.ts',
   CONFLICT: 'test/daemon/auth.test.ts',
+  EMAIL_NOT_VERIFIED: 'test/daemon/recovery.test.ts',
+  FEATURE_DISABLED: 'test/daemon/recovery.test.ts',
+  PAYLOAD_TOO_LARGE: 'test/daemon/own-account.test.ts',
   PERMISSION_DENIED: 'test/contract/access.test.ts',
   RATE_LIMITED: 'test/daemon/console-commands.test.ts',
   SERVER_MUST_BE_STOPPED: 'test/daemon/servers/edit.test.ts',
   SERVER_SUSPENDED: 'test/daemon/servers/power.test.ts',
   SETUP_REQUIRED: 'test/daemon/setup.test.ts',
   SETUP_TOKEN_INVALID: 'test/daemon/setup.test.ts',
+  TOKEN_INVALID: 'test/daemon/recovery.test.ts',
+  TWO_FACTOR_INVALID: 'test/daemon/two-factor.test.ts',
+  TWO_FACTOR_REQUIRED: 'test/daemon/two-factor.test.ts',
+  UNAUTHENTICATED: 'test/daemon/two-factor.test.ts',
   STREAM_LIMIT_REACHED: 'test/daemon/core/streams.test.ts',
 }
 
@@ -97,6 +108,11 @@ const CAUSES: readonly Cause[] = [
   { id: 'templates.delete', code: 'TEMPLATE_IN_USE', parts: on('templateId') },
   { id: 'roles.create', code: 'ROLE_NAME_TAKEN', parts: body('roles.create', { name: 'watchers' }) },
   {
+    id: 'users.two_factor_disable',
+    code: 'USER_SELF_ACTION',
+    parts: ({ adminId }) => ({ params: { userId: adminId } }),
+  },
+  {
     id: 'users.ban',
     code: 'USER_SELF_ACTION',
     parts: ({ adminId }) => ({ params: { userId: adminId }, body: {} }),
@@ -130,6 +146,23 @@ const CAUSES: readonly Cause[] = [
     id: 'servers.create',
     code: 'ALLOCATION_NOT_FOUND',
     parts: body('servers.create', { primaryPort: undefined, allocationId: nothing }),
+  },
+  {
+    id: 'ip_pools.create',
+    code: 'ADMIN_IP_POOL_OVERLAP',
+    parts: ({ ids }) => ({ body: { nodeId: ids['nodeId'], networkName: 'other', cidr: '10.0.0.128/25' } }),
+  },
+  {
+    id: 'ip_pools.create',
+    code: 'NODE_NOT_FOUND',
+    parts: () => ({ body: { nodeId: nothing, networkName: 'lan', cidr: '10.0.0.0/24' } }),
+  },
+  { id: 'servers.create', code: 'ADMIN_IP_POOL_NOT_FOUND', parts: body('servers.create', { networkMode: 'wan' }) },
+  { id: 'servers.unsuspend', code: 'SERVER_NOT_SUSPENDED', parts: on('serverId') },
+  {
+    id: 'servers.bulk_actions',
+    code: 'NOT_FOUND',
+    parts: () => ({ body: { serverIds: [nothing], action: 'start' } }),
   },
   { id: 'servers.stop', code: 'SERVER_INVALID_STATE', parts: on('serverId') },
   { id: 'servers.power', code: 'NODE_OFFLINE', parts: on('serverId', { body: { action: 'start' } }) },

@@ -1,17 +1,26 @@
+import { URI } from 'otpauth'
 import { createServerInvite, setServerAccess } from '../../src/shared/api/access.ts'
+import { forgotPassword, resendVerification } from '../../src/shared/api/account-recovery.ts'
 import { createAlertRule } from '../../src/shared/api/alert-rules.ts'
 import { createAllocations, listAllocations } from '../../src/shared/api/allocations.ts'
 import { createApiKey } from '../../src/shared/api/api-keys.ts'
 import { assignEveryNode, assignNode } from '../../src/shared/api/assignments.ts'
 import { listSessions, login } from '../../src/shared/api/auth.ts'
+import { createIpPool } from '../../src/shared/api/ip-pools.ts'
 import { createLocation } from '../../src/shared/api/locations.ts'
+import { listLockouts } from '../../src/shared/api/lockouts.ts'
 import { createDeploymentToken, createNode, createNodeKey } from '../../src/shared/api/nodes.ts'
+import { getProfile, setAvatar } from '../../src/shared/api/profile.ts'
 import { addRoleMember, createRole } from '../../src/shared/api/roles.ts'
+import { suspendServer } from '../../src/shared/api/suspension.ts'
 import { createNest, createTemplate } from '../../src/shared/api/templates.ts'
+import { enableTwoFactor, verifyTotp } from '../../src/shared/api/two-factor.ts'
 import { banUser, inviteUser } from '../../src/shared/api/users.ts'
 import { createWebhook, testWebhook } from '../../src/shared/api/webhooks.ts'
+import { PanelError } from '../../src/shared/errors.ts'
 import { startPanel } from '../panel.ts'
 import type { Parts } from './http-call.ts'
+import { sendBy, withMailServer } from './mailbox.ts'
 import { openAlert } from './open-alert.ts'
 import { freshServer, NOBODY_LISTENS, PASSWORD, SIZE, signIn, systemError, type World } from './world.ts'
 
@@ -63,6 +72,24 @@ const key = async (world: World): Promise<string> =>
 const power =
   (start: boolean, body: unknown = {}, otherBody: unknown = { graceSeconds: 599 }): Make =>
   async (world) => ({ params: { serverId: (await freshServer(world, start)).id }, body, otherBody })
+
+const bulk =
+  (more: object): Make =>
+  async (world) => {
+    const body = { serverIds: [(await freshServer(world, false)).id] }
+    return { body, otherBody: { ...body, ...more } }
+  }
+
+async function suspended(world: World): Promise<string> {
+  const { id } = await freshServer(world, false)
+  await world.admin.call(suspendServer, { params: { serverId: id } })
+  return id
+}
+
+async function pool(world: World): Promise<string> {
+  const body = { nodeId: await node(world), networkName: named(world), cidr: '10.0.0.0/24' }
+  return (await world.admin.call(createIpPool, { body })).id
+}
 
 const empty = {} satisfies Valid
 const of =
@@ -127,6 +154,34 @@ export const VALID: Readonly<Record<string, Make>> = {
   'audit.export': () => ({ query: { format: 'jsonl' } }),
   'audit.get': of('auditLogId'),
   'audit.list': () => empty,
+  'auth.forgot_password': () => ({
+    token: null,
+    body: { email: 'powerless@example.org' },
+    otherBody: { email: 'nobody@example.org' },
+  }),
+  'auth.register': async (world) => {
+    await world.panel.configure('security.registrationEnabled', true)
+    const body = (name: string) => ({ email: `${name}@example.org`, username: name, password: PASSWORD })
+    return { token: null, body: body(named(world)), otherBody: body(named(world)) }
+  },
+  'auth.resend_verification': async (world) => {
+    await sendBy(world.panel, 9)
+    return { token: (await unverified(world)).token }
+  },
+  'auth.reset_password': async (world) => {
+    const token = await resetToken(world)
+    const body = { token, password: NEW_PASSWORD }
+    return { token: null, body, otherBody: { ...body, password: `${NEW_PASSWORD}!` } }
+  },
+  'auth.reset_validate': () => ({ token: null, query: { token: 'none' } }),
+  'auth.verify_email': async (world) => {
+    const { email, token } = await unverified(world)
+    const mailed = await withMailServer(world.panel, async (mails) => {
+      await world.panel.as(token).call(resendVerification)
+      return mails.token(email)
+    })
+    return { token: null, query: { token: mailed } }
+  },
   'audit.verify': () => empty,
   'agent.enroll': async (world) => {
     const params = { nodeId: await node(world) }
@@ -175,6 +230,8 @@ export const VALID: Readonly<Record<string, Make>> = {
     otherBody: { command: 'good evening' },
   }),
   'console.logs': async (world) => ({ params: { serverId: (await freshServer(world, true)).id } }),
+  'lockouts.delete': async (world) => ({ params: { lockoutId: await lockout(world) } }),
+  'lockouts.list': () => empty,
   'invites.accept': async (world) => {
     const { token } = await person(world)
     const email = `person-${world.next() - 1}@example.org`
@@ -199,6 +256,15 @@ export const VALID: Readonly<Record<string, Make>> = {
     const body = { token, username, password: NEW_PASSWORD }
     return { token: null, body, otherBody: { ...body, username: 'other' } }
   },
+  'ip_pools.create': async (world) => {
+    const body = { nodeId: await node(world), networkName: named(world), cidr: '10.0.0.0/24' }
+    return { body, otherBody: { ...body, cidr: '10.0.1.0/24' } }
+  },
+  'ip_pools.delete': async (world) => ({ params: { poolId: await pool(world) } }),
+  'ip_pools.update': async (world) => ({
+    params: { poolId: await pool(world) },
+    body: { gateway: '10.0.0.1', startIp: '10.0.0.9', endIp: '10.0.0.99', reserved: ['10.0.0.10'] },
+  }),
   'locations.create': (world) => ({ body: { name: named(world) }, otherBody: { name: named(world) } }),
   'locations.delete': async (world) => ({ params: { locationId: await location(world) } }),
   'locations.get': of('locationId'),
@@ -251,6 +317,22 @@ export const VALID: Readonly<Record<string, Make>> = {
   'nodes.list_admin': () => empty,
   'nodes.stats': of('nodeId'),
   'nodes.update': async (world) => ({ params: { nodeId: await node(world) }, body: { description: 'rack 2' } }),
+  'profile.api_keys': () => empty,
+  'profile.audit_log': () => empty,
+  'profile.avatar': async (world) => {
+    const { id, token } = await pictured(world)
+    return { token, params: { userId: id } }
+  },
+  'profile.avatar_delete': async (world) => ({ token: (await pictured(world)).token }),
+  'profile.avatar_set': async (world) => ({ token: (await person(world)).token, file: PICTURE }),
+  'profile.delete': async (world) => {
+    const body = { confirm: 'DELETE', currentPassword: PASSWORD }
+    return { token: (await person(world)).token, body }
+  },
+  'profile.export': () => empty,
+  'profile.get': () => empty,
+  'profile.preferences': async (world) => ({ token: (await person(world)).token, body: { theme: 'dark' } }),
+  'profile.update': async (world) => ({ token: (await person(world)).token, body: { firstName: 'Ann' } }),
   'roles.create': (world) => ({
     body: { name: named(world), permissions: ['server.read'] },
     otherBody: { name: named(world) },
@@ -274,6 +356,18 @@ export const VALID: Readonly<Record<string, Make>> = {
   }),
   'roles.presets': () => empty,
   'roles.update': async (world) => ({ params: { roleId: await role(world) }, body: { name: named(world) } }),
+  'servers.bulk_actions': async (world) => {
+    const body = { serverIds: [(await freshServer(world, false)).id], action: 'suspend' }
+    return { body, otherBody: { ...body, action: 'unsuspend' } }
+  },
+  'servers.bulk_delete': bulk({ serverIds: ['other'] }),
+  'servers.bulk_remove': bulk({}),
+  'servers.bulk_status': bulk({}),
+  'servers.bulk_suspend': bulk({ reason: 'unpaid' }),
+  'servers.bulk_unsuspend': async (world) => {
+    const body = { serverIds: [await suspended(world)] }
+    return { body, otherBody: { serverIds: ['other'] } }
+  },
   'servers.create': (world) => {
     const body = {
       name: named(world),
@@ -300,11 +394,13 @@ export const VALID: Readonly<Record<string, Make>> = {
   'servers.start': power(false),
   'servers.stats': of('serverId'),
   'servers.stop': power(true),
+  'servers.suspend': power(false, { reason: 'unpaid' }, {}),
   'servers.transfer_ownership': async (world) => ({
     params: { serverId: (await freshServer(world, false)).id },
     body: { newOwnerId: (await person(world)).id },
     otherBody: { newOwnerId: 'other' },
   }),
+  'servers.unsuspend': async (world) => ({ params: { serverId: await suspended(world) } }),
   'servers.update': async (world) => ({
     params: { serverId: (await freshServer(world, false)).id },
     body: { name: named(world), allocatedMemoryMb: 128, allocatedDiskMb: 65, allocatedSwapMb: 1 },
@@ -359,6 +455,21 @@ export const VALID: Readonly<Record<string, Make>> = {
     params: { templateId: await template(world) },
     body: { name: named(world) },
   }),
+  'two_factor.codes': async (world) => ({ token: (await secured(world)).token, ...withPassword }),
+  'two_factor.disable': async (world) => ({ token: (await secured(world)).token, ...withPassword }),
+  'two_factor.enable': async (world) => ({ token: (await person(world)).token, ...withPassword }),
+  'two_factor.get': () => empty,
+  'two_factor.verify_backup_code': async (world) => {
+    const { pending, backupCodes } = await secured(world)
+    const body = { token: pending, code: backupCodes[0] }
+    return { token: null, body, otherBody: { ...body, code: backupCodes[1] } }
+  },
+  'two_factor.verify_totp': async (world) => {
+    const { pending, code } = await secured(world)
+    // That of the time before this step was used to confirm the factor; this one is a step further.
+    const body = { token: pending, code: code(1) }
+    return { token: null, body, otherBody: { ...body, code: '000000' } }
+  },
   'users.create': (world) => {
     const body = (name: string) => ({ email: `${name}@example.org`, username: name, password: PASSWORD })
     return { body: body(named(world)), otherBody: body(named(world)) }
@@ -382,6 +493,8 @@ export const VALID: Readonly<Record<string, Make>> = {
   'users.list': () => empty,
   'users.remove': async (world) => ({ params: { userId: (await person(world)).id } }),
   'users.servers': of('userId'),
+  'users.sign_out': async (world) => ({ params: { userId: (await person(world)).id } }),
+  'users.two_factor_disable': async (world) => ({ params: { userId: (await secured(world)).id } }),
   'users.unban': async (world) => {
     const { id: userId } = await person(world)
     await world.admin.call(banUser, { params: { userId } })
@@ -456,4 +569,60 @@ async function nest(world: World): Promise<string> {
 
 async function template(world: World): Promise<string> {
   return (await world.admin.call(createTemplate, { body: { name: named(world), startup: 'sleep 1' } })).id
+}
+
+const withPassword = { body: { password: PASSWORD }, otherBody: { password: `${PASSWORD}!` } }
+
+/** The smallest thing that begins like a PNG. */
+export const PICTURE = Buffer.from('\x89PNG\r\n\x1a\n and no more', 'latin1')
+
+async function pictured(world: World): Promise<{ id: string; token: string }> {
+  const made = await person(world)
+  const content = (async function* () {
+    yield PICTURE
+  })()
+  await world.panel.as(made.token).call(setAvatar, { body: { fileName: 'me', contentType: 'image/png', content } })
+  return made
+}
+
+/** Somebody who has made his account himself and is signed in without having confirmed his address. */
+async function unverified(world: World): Promise<{ email: string; token: string }> {
+  const { token } = await person(world)
+  const { email, id } = await world.panel.as(token).call(getProfile)
+  await world.panel.unverify(id)
+  return { email, token }
+}
+
+async function resetToken(world: World): Promise<string> {
+  const { token } = await person(world)
+  const { email } = await world.panel.as(token).call(getProfile)
+  return withMailServer(world.panel, async (mails) => {
+    await world.panel.as(undefined).call(forgotPassword, { body: { email } })
+    return mails.token(email)
+  })
+}
+
+async function lockout(world: World): Promise<string> {
+  const email = `${named(world)}@example.org`
+  const call = world.panel.as(undefined).call(login, { body: { email, password: 'wrong' } })
+  await call.catch(() => undefined) // it is refused; the row is what matters
+  const [row] = await world.admin.call(listLockouts, { query: { search: email } })
+  return row?.id ?? ''
+}
+
+/** Somebody with a second factor, and a sign-in of his that waits for it; `code` is that of so many steps ahead. */
+async function secured(world: World) {
+  const { id, token } = await person(world)
+  const client = world.panel.as(token)
+  const { email } = await client.call(getProfile)
+  const { totpURI, backupCodes } = await client.call(enableTwoFactor, { body: { password: PASSWORD } })
+  const totp = URI.parse(totpURI)
+  const code = (steps: number): string => totp.generate({ timestamp: Date.now() + steps * 30_000 })
+  await client.call(verifyTotp, { body: { code: code(0) } })
+  const refused = await world.panel
+    .as(undefined)
+    .call(login, { body: { email, password: PASSWORD } })
+    .catch((error: unknown) => error)
+  const pending = refused instanceof PanelError ? String(refused.meta['token']) : ''
+  return { id, token, pending, backupCodes, code }
 }

@@ -5,7 +5,9 @@ import { createAllocations, listAllocations } from '../../src/shared/api/allocat
 import { createApiKey, listRoles } from '../../src/shared/api/api-keys.ts'
 import { assignNode } from '../../src/shared/api/assignments.ts'
 import { getMe, listSessions, login } from '../../src/shared/api/auth.ts'
+import { createIpPool } from '../../src/shared/api/ip-pools.ts'
 import { createLocation } from '../../src/shared/api/locations.ts'
+import { listLockouts } from '../../src/shared/api/lockouts.ts'
 import { createNode } from '../../src/shared/api/nodes.ts'
 import { createRole } from '../../src/shared/api/roles.ts'
 import { createServer, getServer, type Server } from '../../src/shared/api/servers.ts'
@@ -73,6 +75,11 @@ export async function buildWorld(panel: TestPanel): Promise<World> {
       ...SIZE,
     },
   })
+  await panel
+    .as(undefined)
+    .call(login, { body: { email: 'stranger@example.org', password: 'wrong' } })
+    .catch(() => undefined) // it is refused
+  const [lockout] = await admin.call(listLockouts, { query: { search: 'stranger' } })
   const role = await admin.call(createRole, { body: { name: 'Watchers', permissions: ['server.read'] } })
   const member = await admin.call(createUser, {
     body: { email: 'member@example.org', username: 'member', password: PASSWORD },
@@ -88,6 +95,9 @@ export async function buildWorld(panel: TestPanel): Promise<World> {
   const assignment = await admin.call(assignNode, {
     params: { nodeId: spare.id },
     body: { targetType: 'user', targetId: member.id },
+  })
+  const pool = await admin.call(createIpPool, {
+    body: { nodeId: spare.id, networkName: 'lan', cidr: '10.0.0.0/24' },
   })
   const [auditRow] = await admin.call(listAuditLogs, { query: { limit: 1 } })
   const errorId = await systemError({ admin, next })
@@ -113,8 +123,10 @@ export async function buildWorld(panel: TestPanel): Promise<World> {
     errorId,
     keyId: key.id,
     locationId: location.id,
+    lockoutId: lockout?.id ?? '',
     nestId: nest.id,
     nodeId: spare.id,
+    poolId: pool.id,
     serverId: server.id,
     sessionId: session?.id ?? '',
     templateId: template.id,

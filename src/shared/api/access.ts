@@ -88,7 +88,7 @@ export const setServerAccess = defineEndpoint({
     expiresAt: z.iso.datetime().nullish(),
   }),
   response: ServerAccess,
-  errors: ['SERVER_NOT_FOUND', 'USER_NOT_FOUND', 'OWNER_IMMUTABLE', 'PERMISSION_DENIED'],
+  errors: ['SERVER_NOT_FOUND', 'SERVER_SUSPENDED', 'USER_NOT_FOUND', 'OWNER_IMMUTABLE', 'PERMISSION_DENIED'],
   audit: { action: 'server.access_update' },
 })
 
@@ -135,7 +135,7 @@ export const createServerInvite = defineEndpoint({
   }),
   response: ServerInvite.extend({ mailed: z.boolean(), token: z.string().nullable() }),
   status: 201,
-  errors: ['SERVER_NOT_FOUND', 'ACCESS_EXISTS', 'PERMISSION_DENIED'],
+  errors: ['SERVER_NOT_FOUND', 'SERVER_SUSPENDED', 'ACCESS_EXISTS', 'PERMISSION_DENIED'],
   audit: { action: 'server.invite' },
 })
 
@@ -159,6 +159,7 @@ export const getServerInvite = defineEndpoint({
   method: 'GET',
   path: '/api/servers/invites/:token',
   access: 'public',
+  limit: { max: 20, minutes: 1 },
   params: { token: InviteToken },
   response: z.object({
     email: z.string(),
@@ -189,6 +190,7 @@ export const registerByInvite = defineEndpoint({
   method: 'POST',
   path: '/api/servers/invites/register',
   access: 'public',
+  limit: { max: 10, minutes: 1 },
   body: z.object({ token: InviteToken, username: Username, password: NewPassword }),
   response: LoginResult,
   status: 201,
@@ -206,6 +208,6 @@ export const transferOwnership = defineEndpoint({
   params,
   body: z.object({ newOwnerId: UserId }),
   response: Server,
-  errors: ['SERVER_NOT_FOUND', 'USER_NOT_FOUND', 'PERMISSION_DENIED'],
+  errors: ['SERVER_NOT_FOUND', 'SERVER_SUSPENDED', 'USER_NOT_FOUND', 'PERMISSION_DENIED'],
   audit: { action: 'server.transfer_ownership' },
 })

@@ -5,7 +5,7 @@ import type { Migration } from '../migrations.ts'
  * a rule that notices nodes that stay away.
  */
 export const alerts: Migration = {
-  id: 4,
+  id: 6,
   name: 'alerts',
   sql: `
 create table alert_rule (
