@@ -78,7 +78,8 @@ const SLICES: readonly (readonly string[])[] = [
   ['locations', 'templates'],
   ['servers'],
   ['access', 'console', 'events'],
-  ['audit-log', 'overview', 'system-errors', 'updates'],
+  ['audit-log', 'overview', 'system-errors', 'updates', 'webhooks'],
+  ['alerts'],
   ['system'],
 ]
 const DAEMON_PACKAGES = [
@@ -90,6 +91,7 @@ const DAEMON_PACKAGES = [
   'openid-client',
   'otpauth',
   're2js',
+  'undici',
   'yaml',
   'zod',
 ]

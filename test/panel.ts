@@ -67,6 +67,8 @@ export async function startPanel(options: PanelOptions = {}): Promise<TestPanel>
   const env = {
     HOME: home,
     PANEL_CREDENTIAL_KEY: 'ab'.repeat(32),
+    // Receivers of the tests are on this machine.
+    PANEL_WEBHOOKS__ALLOWED_RANGES: '127.0.0.0/8',
     PANEL_LIMITS__REQUESTS_PER_MINUTE: '1000000',
     PANEL_LIMITS__AUTH_REQUESTS_PER_MINUTE: '1000000',
     ...options.env,

@@ -11,6 +11,8 @@ export type Reference =
   | 'role'
   | 'ipPool'
   | 'apiKey'
+  | 'alertRule'
+  | 'webhook'
   | 'context'
 
 /** How the text of an option becomes a value of a request's body. */

@@ -60,5 +60,7 @@ export function several(ref: Reference, name: string = ref): Argument {
 }
 
 function describe(ref: Reference): string {
-  return ref === 'apiKey' ? 'API key' : ref === 'ipPool' ? 'IP pool' : ref
+  if (ref === 'apiKey') return 'API key'
+  if (ref === 'ipPool') return 'IP pool'
+  return ref === 'alertRule' ? 'alert rule' : ref
 }

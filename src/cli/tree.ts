@@ -1,5 +1,7 @@
 import { access, invites } from './access/commands.ts'
 import { profile } from './account/commands.ts'
+import { alertRules } from './alert-rules/commands.ts'
+import { alerts } from './alerts/commands.ts'
 import { allocations } from './allocations/commands.ts'
 import { apiKeys, permissions } from './api-keys/commands.ts'
 import { audit } from './audit/commands.ts'
@@ -23,6 +25,7 @@ import { templates } from './templates/commands.ts'
 import { api, commands, complete, completion, openapi, version } from './tooling/commands.ts'
 import { update } from './update/commands.ts'
 import { users } from './users/commands.ts'
+import { webhooks } from './webhooks/commands.ts'
 
 /** All commands, in the order of the help. Data only: loading this loads no action. */
 export const tree: readonly (Command | Noun)[] = [
@@ -31,6 +34,8 @@ export const tree: readonly (Command | Noun)[] = [
   invites,
   console,
   events,
+  alerts,
+  alertRules,
   login,
   logout,
   whoami,
@@ -58,6 +63,7 @@ export const tree: readonly (Command | Noun)[] = [
   health,
   db,
   update,
+  webhooks,
   up,
   down,
   daemon,

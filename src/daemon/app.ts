@@ -7,6 +7,9 @@ import { toOpenApi } from '../shared/openapi.ts'
 import { type Clock, now } from '../shared/time.ts'
 import { watchExpiry } from './access/expiry.ts'
 import { accessRoutes } from './access/routes.ts'
+import { Evaluator } from './alerts/evaluator.ts'
+import { watchEvents } from './alerts/event-watch.ts'
+import { alertRoutes } from './alerts/routes.ts'
 import { auditLogRoutes } from './audit-log/audit-log.ts'
 import { createCredentials } from './auth/credentials.ts'
 import { createDeliveries } from './auth/deliveries.ts'
@@ -60,6 +63,11 @@ import { Updates } from './updates/updates.ts'
 import { noteVersion, type SchemaChange } from './updates/version-change.ts'
 import { roleRoutes } from './users/roles.ts'
 import { userRoutes } from './users/users.ts'
+import { Courier } from './webhooks/courier.ts'
+import { createOutbox } from './webhooks/outbox.ts'
+import { webhookRoutes } from './webhooks/routes.ts'
+import { createSender } from './webhooks/sender.ts'
+import { tellWebhooks } from './webhooks/subscriptions.ts'
 
 /** How long requests that are under way may take when the daemon stops. */
 const DRAIN_MS = 10_000
@@ -104,6 +112,12 @@ export async function createApp({ config, db, clock, log, version, holder, schem
   const deliveries = createDeliveries(log.child({ component: 'mail' }))
   cleanup.add(() => deliveries.close())
   const core = { db, bus, audit, clock, settings, credentials, log, vault, mailer, systemErrors }
+  const outbox = createOutbox({ clock, vault })
+  const sender = createSender({ settings, clock })
+  cleanup.add(() => sender.close())
+  const courier = new Courier({ ...core, sender, outbox })
+  tellWebhooks(bus, outbox)
+  watchEvents(bus, { ...core, outbox })
   let publicUrl = ''
   const people = { ...core, passwords, publicUrl: () => publicUrl }
 
@@ -176,6 +190,13 @@ export async function createApp({ config, db, clock, log, version, holder, schem
       },
     },
   })
+  const evaluator = new Evaluator({
+    ...core,
+    outbox,
+    isOnline,
+    health: (nodeId) => gateway.health(nodeId),
+    figures: (serverId) => figures.get(serverId),
+  })
   keys.onRevoked((nodeId) => gateway.disconnect(nodeId))
 
   const door = await createDoor({
@@ -200,6 +221,8 @@ export async function createApp({ config, db, clock, log, version, holder, schem
     ...settingsRoutes({ ...core, authProviders: () => authProviders(core) }),
     ...ssoRoutes({ ...people, deliveries }),
     ...passkeyRoutes({ ...people, deliveries }),
+    ...webhookRoutes({ ...core, outbox, courier }),
+    ...alertRoutes({ ...core, outbox }),
     ...locationRoutes({ ...core, isOnline }),
     ...templateRoutes(core),
     ...nodeRoutes({ ...core, keys, isOnline, health: (nodeId) => gateway.health(nodeId), publicUrl: () => publicUrl }),
@@ -249,6 +272,8 @@ export async function createApp({ config, db, clock, log, version, holder, schem
       await nodeLink.start(stopping.signal)
       startUpkeep({ ...core, idempotency }, stopping.signal)
       void watchExpiry(core, stopping.signal)
+      void courier.run(stopping.signal)
+      void evaluator.run(stopping.signal)
     },
     close: async (): Promise<void> => {
       stopping.abort()

@@ -3,6 +3,8 @@ import * as accountRecovery from './api/account-recovery.ts'
 import * as accountSecurity from './api/account-security.ts'
 import * as admin from './api/admin.ts'
 import * as adminServers from './api/admin-servers.ts'
+import * as alertRules from './api/alert-rules.ts'
+import * as alerts from './api/alerts.ts'
 import * as allocations from './api/allocations.ts'
 import * as apiKeys from './api/api-keys.ts'
 import * as assignments from './api/assignments.ts'
@@ -37,6 +39,7 @@ import * as themeSettings from './api/theme-settings.ts'
 import * as twoFactor from './api/two-factor.ts'
 import * as updates from './api/updates.ts'
 import * as users from './api/users.ts'
+import * as webhooks from './api/webhooks.ts'
 import type { Endpoint, StreamEndpoint } from './contract.ts'
 
 const groups = [
@@ -45,6 +48,8 @@ const groups = [
   accountSecurity,
   admin,
   adminServers,
+  alertRules,
+  alerts,
   allocations,
   apiKeys,
   assignments,
@@ -79,6 +84,7 @@ const groups = [
   twoFactor,
   updates,
   users,
+  webhooks,
 ]
 
 const declared: readonly unknown[] = groups.flatMap((group) => Object.values(group))

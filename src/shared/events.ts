@@ -1,4 +1,5 @@
 import { z } from 'zod'
+import { Alert } from './alert.ts'
 import type { Permission } from './permissions.ts'
 import { ServerStatus } from './server-life.ts'
 import { SystemError } from './system-error.ts'
@@ -62,6 +63,23 @@ export const EVENTS = {
     bulk: z.boolean().optional(),
   }),
   server_deleted: kind('server.read', true, { serverName: z.string(), ownerId: z.string().optional(), deletedBy: who }),
+  backup_complete: kind('server.read', true, {
+    backupId: z.string(),
+    backupName: z.string(),
+    sizeMb: z.number().nullable(),
+    checksum: z.string().nullable(),
+    status: z.enum(['completed', 'failed']),
+    error: z.string().optional(),
+  }),
+  /** An alert of this server was created or resolved; `alert.resolved` says which. */
+  alert: kind('alert.read', true, { alert: Alert }),
+  alert_created: kind('alert.read', false, { alert: Alert }),
+  /** `resolvedBy` is `null` where the cause has gone by itself. */
+  alert_resolved: kind('alert.read', false, { alertId: z.string(), alert: Alert, resolvedBy: who }),
+  alert_deleted: kind('alert.read', false, { alertId: z.string(), deletedBy: who }),
+  alert_rule_created: kind('alert.read', false, { ruleId: z.string(), ruleName: z.string(), createdBy: who }),
+  alert_rule_updated: kind('alert.read', false, { ruleId: z.string(), ruleName: z.string(), updatedBy: who }),
+  alert_rule_deleted: kind('alert.read', false, { ruleId: z.string(), ruleName: z.string(), deletedBy: who }),
   node_created: kind('node.read', false, {
     nodeId: z.string(),
     nodeName: z.string(),
@@ -180,6 +198,15 @@ export const EVENTS = {
   }),
   /** A bug shows itself for the first time, or again after it was resolved; repetitions are only counted. */
   system_error: kind('admin.read', false, { error: SystemError }),
+  webhook_created: kind('admin.read', false, { webhookId: z.string(), webhookName: z.string(), createdBy: who }),
+  /** `change` is `disabled_failing` where the panel itself has switched it off. */
+  webhook_updated: kind('admin.read', false, {
+    webhookId: z.string(),
+    webhookName: z.string(),
+    updatedBy: who,
+    change: z.string().optional(),
+  }),
+  webhook_deleted: kind('admin.read', false, { webhookId: z.string(), webhookName: z.string(), deletedBy: who }),
   /** `errorId` is `null` where several were resolved together. */
   system_error_resolved: kind('admin.read', false, {
     errorId: z.string().nullable(),

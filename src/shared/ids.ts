@@ -13,6 +13,7 @@ export const ID_PREFIXES = {
   cha: 'pending sign-in',
   db: 'database',
   dbh: 'database host',
+  dlv: 'delivery',
   err: 'system error',
   idn: 'linked identity',
   inv: 'invite',
@@ -48,12 +49,18 @@ const ALPHABET = '0123456789abcdefghjkmnpqrstvwxyz'
 /** What a path parameter may look like: wider than our own ids, because imported rows keep theirs. */
 const PathId = z.string().regex(/^[A-Za-z0-9_-]{1,64}$/, 'must be an id: 1 to 64 letters, digits, _ or -')
 
+export const AlertId = PathId.brand<'AlertId'>()
+export type AlertId = z.infer<typeof AlertId>
+export const AlertRuleId = PathId.brand<'AlertRuleId'>()
+export type AlertRuleId = z.infer<typeof AlertRuleId>
 export const AllocationId = PathId.brand<'AllocationId'>()
 export type AllocationId = z.infer<typeof AllocationId>
 export const ApiKeyId = PathId.brand<'ApiKeyId'>()
 export type ApiKeyId = z.infer<typeof ApiKeyId>
 export const AssignmentId = PathId.brand<'AssignmentId'>()
 export type AssignmentId = z.infer<typeof AssignmentId>
+export const DeliveryId = PathId.brand<'DeliveryId'>()
+export type DeliveryId = z.infer<typeof DeliveryId>
 export const InviteId = PathId.brand<'InviteId'>()
 export type InviteId = z.infer<typeof InviteId>
 export const AuditLogId = PathId.brand<'AuditLogId'>()
@@ -88,6 +95,8 @@ export const TemplateId = PathId.brand<'TemplateId'>()
 export type TemplateId = z.infer<typeof TemplateId>
 export const UserId = PathId.brand<'UserId'>()
 export type UserId = z.infer<typeof UserId>
+export const WebhookId = PathId.brand<'WebhookId'>()
+export type WebhookId = z.infer<typeof WebhookId>
 export const CommandId = PathId.brand<'CommandId'>()
 export type CommandId = z.infer<typeof CommandId>
 

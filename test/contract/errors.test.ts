@@ -13,12 +13,15 @@ const all = [...endpoints, ...streams]
 
 /** The code for a path parameter that names nothing. */
 const MISSING: Readonly<Record<string, ErrorCode>> = {
+  alertId: 'ALERT_NOT_FOUND',
   assignmentId: 'ASSIGNMENT_NOT_FOUND',
+  deliveryId: 'WEBHOOK_DELIVERY_NOT_FOUND',
   inviteId: 'INVITE_NOT_FOUND',
   permission: 'NOT_FOUND',
   passkeyId: 'NOT_FOUND',
   providerId: 'PROVIDER_NOT_FOUND',
   roleId: 'ROLE_NOT_FOUND',
+  ruleId: 'ALERT_RULE_NOT_FOUND',
   targetId: 'ASSIGNMENT_NOT_FOUND',
   targetUserId: 'ACCESS_NOT_FOUND',
   token: 'INVITE_NOT_FOUND',
@@ -34,6 +37,7 @@ const MISSING: Readonly<Record<string, ErrorCode>> = {
   sessionId: 'NOT_FOUND',
   templateId: 'TEMPLATE_NOT_FOUND',
   userId: 'USER_NOT_FOUND',
+  webhookId: 'WEBHOOK_NOT_FOUND',
 }
 
 /** Declared codes whose causes are made in other files, and where. */
@@ -96,6 +100,7 @@ const on =
   ({ ids }: World): Parts => ({ params: { [name]: ids[name] ?? '' }, ...extra })
 
 const CAUSES: readonly Cause[] = [
+  { id: 'alert_rules.create', code: 'NODE_NOT_FOUND', parts: body('alert_rules.create', { targetId: nothing }) },
   { id: 'locations.create', code: 'LOCATION_NAME_TAKEN', parts: body('locations.create', { name: 'Bonn' }) },
   { id: 'locations.delete', code: 'LOCATION_IN_USE', parts: on('locationId') },
   { id: 'nests.create', code: 'NEST_NAME_TAKEN', parts: body('nests.create', { name: 'Games' }) },

@@ -1,6 +1,7 @@
 import { URI } from 'otpauth'
 import { createServerInvite, setServerAccess } from '../../src/shared/api/access.ts'
 import { forgotPassword, resendVerification } from '../../src/shared/api/account-recovery.ts'
+import { createAlertRule } from '../../src/shared/api/alert-rules.ts'
 import { createAllocations, listAllocations } from '../../src/shared/api/allocations.ts'
 import { createApiKey } from '../../src/shared/api/api-keys.ts'
 import { assignEveryNode, assignNode } from '../../src/shared/api/assignments.ts'
@@ -15,12 +16,14 @@ import { suspendServer } from '../../src/shared/api/suspension.ts'
 import { createNest, createTemplate } from '../../src/shared/api/templates.ts'
 import { enableTwoFactor, verifyTotp } from '../../src/shared/api/two-factor.ts'
 import { banUser, inviteUser } from '../../src/shared/api/users.ts'
+import { createWebhook, testWebhook } from '../../src/shared/api/webhooks.ts'
 import { PanelError } from '../../src/shared/errors.ts'
 import { startPanel } from '../panel.ts'
 import type { Parts } from './http-call.ts'
 import { sendBy, withMailServer } from './mailbox.ts'
+import { openAlert } from './open-alert.ts'
 import { SIGN_IN_INPUTS } from './sign-in-inputs.ts'
-import { freshServer, PASSWORD, SIZE, signIn, systemError, type World } from './world.ts'
+import { freshServer, NOBODY_LISTENS, PASSWORD, SIZE, signIn, systemError, type World } from './world.ts'
 
 /** A valid request of one endpoint in the world; what it needs has been made for it alone. */
 export interface Valid extends Parts {
@@ -110,6 +113,28 @@ export const VALID: Readonly<Record<string, Make>> = {
     const body = { targetUserId: (await person(world)).id, permissions: ['server.read', 'console.read'] }
     return { params: ofServer(world), body, otherBody: { ...body, permissions: ['server.read'] } }
   },
+  'alert_rules.create': ({ ids, ...world }) => {
+    const body = { name: `rule-${world.next()}`, type: 'node_offline', target: 'node', targetId: ids['nodeId'] }
+    return { body, otherBody: { ...body, name: 'other' } }
+  },
+  'alert_rules.delete': async (world) => ({ params: { ruleId: await rule(world) } }),
+  'alert_rules.get': of('ruleId'),
+  'alert_rules.list': () => empty,
+  'alert_rules.test': async (world) => ({ params: { ruleId: await rule(world) } }),
+  'alert_rules.update': async (world) => ({
+    params: { ruleId: await rule(world) },
+    body: { name: named(world), conditions: { offlineThreshold: 7 }, actions: { emails: ['ops@example.org'] } },
+  }),
+  'alerts.bulk_resolve': async ({ panel, ids }) => ({
+    body: { alertIds: [await openAlert(panel, ids['ruleId'] ?? '')] },
+    otherBody: { alertIds: [await openAlert(panel, ids['ruleId'] ?? '')] },
+  }),
+  'alerts.delete': async ({ panel, ids }) => ({ params: { alertId: await openAlert(panel, ids['ruleId'] ?? '') } }),
+  'alerts.deliveries': of('alertId'),
+  'alerts.get': of('alertId'),
+  'alerts.list': () => empty,
+  'alerts.resolve': async ({ panel, ids }) => ({ params: { alertId: await openAlert(panel, ids['ruleId'] ?? '') } }),
+  'alerts.stats': () => empty,
   'allocations.create': async (world) => ({
     params: { nodeId: await node(world) },
     body: { ip: '127.0.0.1', ports: '6000-6003' },
@@ -491,6 +516,25 @@ export const VALID: Readonly<Record<string, Make>> = {
     params: { userId: (await person(world)).id },
     body: { firstName: 'Nell' },
   }),
+  'webhooks.create': (world) => {
+    const body = { name: named(world), url: NOBODY_LISTENS, events: ['node.*'] }
+    return { body, otherBody: { ...body, name: 'other' } }
+  },
+  'webhooks.delete': async (world) => ({ params: { webhookId: await webhook(world) } }),
+  'webhooks.deliveries': of('webhookId'),
+  'webhooks.delivery': of('webhookId', 'deliveryId'),
+  'webhooks.get': of('webhookId'),
+  'webhooks.list': () => empty,
+  'webhooks.redeliver': async (world) => {
+    const webhookId = await webhook(world)
+    const { deliveryId } = await world.admin.call(testWebhook, { params: { webhookId } })
+    return { params: { webhookId, deliveryId } }
+  },
+  'webhooks.test': async (world) => ({ params: { webhookId: await webhook(world) } }),
+  'webhooks.update': async (world) => ({
+    params: { webhookId: await webhook(world) },
+    body: { name: named(world), events: ['server.created'], format: 'slack' },
+  }),
 }
 
 async function role(world: World, permissions: readonly string[] = []): Promise<string> {
@@ -511,6 +555,16 @@ async function invite(world: World, email: string): Promise<{ id: string; token:
 }
 
 const ofServer = ({ ids }: World) => ({ serverId: ids['serverId'] ?? '' })
+
+async function rule(world: World): Promise<string> {
+  const body = { name: named(world), type: 'node_offline' as const, target: 'global' as const }
+  return (await world.admin.call(createAlertRule, { body })).id
+}
+
+async function webhook(world: World): Promise<string> {
+  const body = { name: named(world), url: NOBODY_LISTENS, events: ['node.*'] }
+  return (await world.admin.call(createWebhook, { body })).id
+}
 
 async function nest(world: World): Promise<string> {
   return (await world.admin.call(createNest, { body: { name: named(world) } })).id

@@ -2,6 +2,7 @@ import { readdir, readFile } from 'node:fs/promises'
 import { join } from 'node:path'
 import { afterAll, beforeAll, expect, it } from 'vitest'
 import { createServerInvite, getServerInvite } from '../../src/shared/api/access.ts'
+import { createAlertRule } from '../../src/shared/api/alert-rules.ts'
 import { createApiKey } from '../../src/shared/api/api-keys.ts'
 import { changePassword, login } from '../../src/shared/api/auth.ts'
 import { createDeploymentToken, createNodeKey, enrollAgent } from '../../src/shared/api/nodes.ts'
@@ -9,6 +10,7 @@ import { putProvider } from '../../src/shared/api/providers.ts'
 import { updateModManagerSettings } from '../../src/shared/api/settings.ts'
 import { updateSmtpSettings } from '../../src/shared/api/smtp-settings.ts'
 import { acceptUserInvite, inviteUser } from '../../src/shared/api/users.ts'
+import { createWebhook, testWebhook, updateWebhook } from '../../src/shared/api/webhooks.ts'
 import { endpoints } from '../../src/shared/endpoints.ts'
 import { ProviderId } from '../../src/shared/ids.ts'
 import { startPanel, type TestPanel } from '../panel.ts'
@@ -20,6 +22,8 @@ const NEW_PASSWORD = 'Quite-another-horse-22'
 const MAIL_PASSWORD = 'Mail-horse-that-is-sealed-44'
 const CLIENT_SECRET = 'Client-horse-that-is-sealed-55'
 const CATALOGUE_KEY = '$2a$10$catalogue-key-that-is-sealed'
+const CHAT_TOKEN = 'token-of-a-chat-that-lets-everybody-post'
+const HOOK_SECRET = 'secret-that-somebody-chose-for-a-hook'
 const WRONG_PASSWORD = 'Wrong-horse-that-was-typed-33'
 
 let panel: TestPanel
@@ -76,6 +80,15 @@ async function driveSecrets(): Promise<Record<string, string>> {
   const provider = { clientId: 'panel', clientSecret: CLIENT_SECRET, discoveryUrl: 'https://id.example.org' }
   await panel.client.call(putProvider, { params: { providerId: ProviderId.parse('sealed') }, body: provider })
   await panel.client.call(updateModManagerSettings, { body: { curseforgeApiKey: CATALOGUE_KEY } })
+  const hook = { name: 'chat', url: `http://127.0.0.1:9/api/hooks/${CHAT_TOKEN}`, format: 'slack' as const }
+  const { id: webhookId, secret: hookSecret } = await panel.client.call(createWebhook, { body: hook })
+  await panel.client.call(testWebhook, { params: { webhookId } })
+  await panel.client.call(updateWebhook, { params: { webhookId }, body: { secret: HOOK_SECRET } })
+  const away = { name: 'away', type: 'node_offline' as const, target: 'global' as const }
+  const url = `https://discord.com/api/webhooks/1/${CHAT_TOKEN}`
+  const { webhookSecret } = await panel.client.call(createAlertRule, {
+    body: { ...away, actions: { webhooks: [url] } },
+  })
   await send({ method: 'POST', url: `${panel.url}/api/auth/login`, body: { email, password: WRONG_PASSWORD } })
   await send({
     method: 'POST',
@@ -106,6 +119,10 @@ async function driveSecrets(): Promise<Record<string, string>> {
     mailPassword: MAIL_PASSWORD,
     catalogueKey: CATALOGUE_KEY,
     clientSecret: CLIENT_SECRET,
+    chatToken: CHAT_TOKEN,
+    hookSecret: hookSecret ?? '',
+    givenHookSecret: HOOK_SECRET,
+    ruleSecret: webhookSecret ?? '',
     adminKey: secretPart(panel.adminToken),
     session: secretPart(session),
     key: secretPart(key),

@@ -1,5 +1,6 @@
 import { createServerInvite, setServerAccess } from '../../src/shared/api/access.ts'
 import { listAuditLogs } from '../../src/shared/api/admin.ts'
+import { createAlertRule, testAlertRule } from '../../src/shared/api/alert-rules.ts'
 import { createAllocations, listAllocations } from '../../src/shared/api/allocations.ts'
 import { createApiKey, listRoles } from '../../src/shared/api/api-keys.ts'
 import { assignNode } from '../../src/shared/api/assignments.ts'
@@ -15,6 +16,7 @@ import { createServer, getServer, type Server } from '../../src/shared/api/serve
 import { listSystemErrors, reportSystemError } from '../../src/shared/api/system-errors.ts'
 import { createNest, createTemplate } from '../../src/shared/api/templates.ts'
 import { createUser } from '../../src/shared/api/users.ts'
+import { createWebhook, testWebhook } from '../../src/shared/api/webhooks.ts'
 import type { Client } from '../../src/shared/client.ts'
 import type { Endpoint, StreamEndpoint } from '../../src/shared/contract.ts'
 import { ProviderId } from '../../src/shared/ids.ts'
@@ -108,7 +110,15 @@ export async function buildWorld(panel: TestPanel): Promise<World> {
     params: { providerId: ProviderId.parse(providerId) },
     body: { clientId: 'panel', discoveryUrl: 'http://127.0.0.1:1' },
   })
+  const rule = await admin.call(createAlertRule, { body: { name: 'away', type: 'node_offline', target: 'global' } })
+  const alert = await admin.call(testAlertRule, { params: { ruleId: rule.id } })
+  const webhook = await admin.call(createWebhook, { body: { name: 'hook', url: NOBODY_LISTENS, events: ['node.*'] } })
+  const delivery = await admin.call(testWebhook, { params: { webhookId: webhook.id } })
   const ids = {
+    alertId: alert.id,
+    deliveryId: delivery.deliveryId,
+    ruleId: rule.id,
+    webhookId: webhook.id,
     assignmentId: assignment.id,
     inviteId: invite.id,
     permission: 'server.read',
@@ -139,6 +149,9 @@ export async function buildWorld(panel: TestPanel): Promise<World> {
   const powers = { powerless: powerless.token, powerlessId: powerless.id }
   return { panel, admin, adminId, administratorId, ids, ...powers, next }
 }
+
+/** Requests to this port are refused at once. */
+export const NOBODY_LISTENS = 'http://127.0.0.1:9/hook'
 
 export const SIZE = { allocatedMemoryMb: 64, allocatedCpuCores: 0.1, allocatedDiskMb: 64 } as const
 

@@ -1,3 +1,4 @@
+import { listAlertRules } from '../../shared/api/alert-rules.ts'
 import { listAllocations } from '../../shared/api/allocations.ts'
 import { listApiKeys, listRoles } from '../../shared/api/api-keys.ts'
 import { listIpPools } from '../../shared/api/ip-pools.ts'
@@ -6,6 +7,7 @@ import { listNodes } from '../../shared/api/nodes.ts'
 import { listServers } from '../../shared/api/servers.ts'
 import { listNests, listTemplates } from '../../shared/api/templates.ts'
 import { listUsers } from '../../shared/api/users.ts'
+import { listWebhooks } from '../../shared/api/webhooks.ts'
 import type { Client } from '../../shared/client.ts'
 import type { Endpoint } from '../../shared/contract.ts'
 import { hasNextPage } from '../../shared/page.ts'
@@ -34,6 +36,8 @@ const KINDS: Readonly<
   user: { list: listUsers, prefix: 'usr', noun: 'user', plural: 'users', also: 'username' },
   role: { list: listRoles, prefix: 'role', noun: 'role', plural: 'roles' },
   ipPool: { list: listIpPools, prefix: 'ipp', noun: 'IP pool', plural: 'ip-pools', title: 'networkName' },
+  alertRule: { list: listAlertRules, prefix: 'rule', noun: 'alert rule', plural: 'alert-rules' },
+  webhook: { list: listWebhooks, prefix: 'whk', noun: 'webhook', plural: 'webhooks' },
   apiKey: { list: listApiKeys, prefix: 'key', noun: 'API key', plural: 'api-keys' },
 }
 

@@ -17,6 +17,11 @@ export interface BusEvent {
  */
 export interface Bus {
   append<T extends EventType>(tx: Tx, event: { type: T; serverId?: string; data: EventData<T> }): Promise<void>
+  /**
+   * Runs `work` for every event from now on, in the transaction that makes it true: what `work` writes is there exactly when
+   * the event is, and its failure undoes both.
+   */
+  enlist(work: (tx: Tx, event: BusEvent) => Promise<void>): void
   /** Events after `id`, oldest first, at most `limit`. */
   after(id: number, limit: number): Promise<BusEvent[]>
   /** The ids of the first and last kept event; `last` is `first` - 1 when there is none. */
@@ -30,6 +35,7 @@ export interface Bus {
 /** The bus over the `event` table. */
 export function createBus(db: Db): Bus {
   const listeners = new Set<(event: BusEvent) => void>()
+  const enlisted: ((tx: Tx, event: BusEvent) => Promise<void>)[] = []
   return {
     append: async (tx, { type, serverId, data }) => {
       const clean = EVENTS[type].data.parse(data)
@@ -39,7 +45,9 @@ export function createBus(db: Db): Bus {
       tx.onCommit(() => {
         for (const listener of listeners) listener(event)
       })
+      for (const work of enlisted) await work(tx, event)
     },
+    enlist: (work) => void enlisted.push(work),
     after: async (id, limit) => {
       const rows = await db.read
         .selectFrom('event')

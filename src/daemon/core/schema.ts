@@ -1,5 +1,6 @@
 import type { AccessTables } from './schema/access.ts'
 import type { AccountsTables } from './schema/accounts.ts'
+import type { AlertsTables } from './schema/alerts.ts'
 import type { IdentityTables } from './schema/identities.ts'
 import type { InfrastructureTables } from './schema/infrastructure.ts'
 import type { IpPoolsTables } from './schema/ip-pools.ts'
@@ -16,4 +17,5 @@ export interface Schema
     IpPoolsTables,
     RecordsTables,
     SelfServiceTables,
+    AlertsTables,
     ServersTables {}

@@ -99,6 +99,11 @@ export const SETTINGS = {
   'oidc.paymenterClientId': optional(ClientId),
   'oidc.paymenterClientSecret': optional(z.string().min(1).max(1024)),
   'oidc.paymenterDiscoveryUrl': optional(DiscoveryUrl),
+  /** Private ranges that webhooks may reach all the same; by file or environment only, so that no request can open them. */
+  'webhooks.allowedRanges': z
+    .array(z.union([z.cidrv4(), z.cidrv6()]))
+    .max(50)
+    .default([]),
 } as const satisfies Record<string, z.ZodType>
 
 /** Keys whose values are secret: sealed by the vault in the table, in clear where file or environment fix them. */

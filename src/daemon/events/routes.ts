@@ -56,7 +56,10 @@ export function eventStreams(deps: EventDeps): StreamRoute[] {
           lastEventId: context.lastEventId,
           types,
           hello: { serverId, isGlobal: all },
-          mayPass: (event) => EVENTS[event.type].server && (all ? scope.sees(event) : event.serverId === serverId),
+          mayPass: async (event) =>
+            EVENTS[event.type].server &&
+            (all ? await scope.sees(event) : event.serverId === serverId) &&
+            (await scope.mayKnow(event)),
           begun: async () => {
             // It may have gone between the first look and the place in the log that this stream begins at.
             if (!all && (await findServerRow(db.read, serverId)) === undefined) return deleted()

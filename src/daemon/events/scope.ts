@@ -45,6 +45,15 @@ export class Scope {
     return this.#mayRead(caller, event.serverId)
   }
 
+  /** Holds what this type asks for on its server, where that is more than to read the server: alerts are for whom they are. */
+  async mayKnow(event: BusEvent): Promise<boolean> {
+    const { permission } = EVENTS[event.type]
+    if (permission === 'server.read' || event.serverId === null) return true
+    const caller = await this.#caller()
+    if (caller === undefined) return false
+    return (await serverPermissions(this.#at(), caller, event.serverId, [permission])).length > 0
+  }
+
   /** May read this server now. */
   async seesServer(serverId: string): Promise<boolean> {
     const caller = await this.#caller()

@@ -1,4 +1,5 @@
 import { type Clock, isoTime } from '../../shared/time.ts'
+import { pruneAlerts } from '../alerts/alert-rows.ts'
 import { trimAudit } from '../core/audit-chain.ts'
 import type { Bus } from '../core/bus.ts'
 import type { Db } from '../core/db.ts'
@@ -7,11 +8,15 @@ import type { Log } from '../core/log.ts'
 import type { Settings } from '../core/settings.ts'
 import type { SystemErrors } from '../core/system-errors.ts'
 import { pruneErrors } from '../system-errors/repo.ts'
+import { pruneDeliveries } from '../webhooks/delivery-rows.ts'
 
 const HOUR = 3_600_000
 const DAY = 24 * HOUR
 /** An error that has not happened for so long is forgotten, resolved or not. */
 const ERROR_DAYS = 30
+/** What was resolved, sent or given up so long ago is forgotten. */
+const ALERT_DAYS = 90
+const DELIVERY_DAYS = 30
 const EVENTS_KEPT = 50_000
 const EVENT_DAYS_MS = 24 * HOUR
 const COMMANDS_KEPT_MS = 7 * 24 * HOUR
@@ -49,6 +54,8 @@ async function once({ db, bus, clock, idempotency, settings, log }: UpkeepDeps):
   await bus.prune(isoTime(nowMs - EVENT_DAYS_MS), EVENTS_KEPT)
   await idempotency.prune()
   await pruneErrors(db, isoTime(nowMs - ERROR_DAYS * DAY))
+  await pruneDeliveries(db, isoTime(nowMs - DELIVERY_DAYS * DAY))
+  await pruneAlerts(db, isoTime(nowMs - ALERT_DAYS * DAY))
   const removed = await trimAudit(db, isoTime(nowMs - settings.get('audit.retentionDays') * DAY))
   if (removed > 0) log.info({ removed }, 'old rows of the audit log were removed')
   await db.write(async (tx) => {

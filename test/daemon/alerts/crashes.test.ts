@@ -1,0 +1,151 @@
+import { afterAll, beforeAll, describe, expect, it } from 'vitest'
+import { removeServerAccess, setServerAccess } from '../../../src/shared/api/access.ts'
+import { createAlertRule, deleteAlertRule, updateAlertRule } from '../../../src/shared/api/alert-rules.ts'
+import { listAlerts } from '../../../src/shared/api/alerts.ts'
+import { getNode } from '../../../src/shared/api/nodes.ts'
+import type { Server } from '../../../src/shared/api/servers.ts'
+import type { Template } from '../../../src/shared/api/templates.ts'
+import { type AgentPeer, report } from '../agent-peer.ts'
+import type { Stage, StageNode } from '../servers/stage.ts'
+import { eventually } from '../webhooks/receiver.ts'
+import { type AlertStage, alertOf, alertsAbout, makeRule, openAlertStage, settled } from './alert-stage.ts'
+
+let all: AlertStage
+let stage: Stage
+let node: StageNode
+let template: Template
+let peer: AgentPeer
+beforeAll(async () => {
+  all = await openAlertStage()
+  stage = all.stage
+  node = await stage.node()
+  template = await stage.template()
+  peer = await stage.peer(node)
+})
+afterAll(() => all.close())
+
+/** A server that runs, as its agent says. */
+async function running(): Promise<Server> {
+  const server = await stage.create(template, node)
+  peer.event({ type: 'server.state', report: report(server.id), previous: 'offline', commandId: null })
+  return stage.status(server.id, 'running')
+}
+
+const crash = { count: 1, crashed: true, nextRestartMs: null }
+const exit = { code: 3, signal: null, oom: false, expected: false, uptimeMs: 5 }
+
+function crashes(server: Server, count = 1): void {
+  const end = { power: 'offline' as const, pid: null, uptimeMs: null, lastExit: exit, crash: { ...crash, count } }
+  peer.event({ type: 'server.state', report: report(server.id, end), previous: 'running', commandId: null })
+}
+
+function runs(server: Server, count: number): void {
+  const change = { pid: 4343, crash: { count, crashed: false, nextRestartMs: null } }
+  peer.event({ type: 'server.state', report: report(server.id, change), previous: 'running', commandId: null })
+}
+
+describe('a crash', () => {
+  it('raises an alert with its reason, mails the owner, and is resolved when the server runs again', async () => {
+    const owner = await stage.person()
+    const server = await stage.create(template, node, { ownerId: owner.id })
+    peer.event({ type: 'server.state', report: report(server.id), previous: 'offline', commandId: null })
+    await stage.status(server.id, 'running')
+    const rule = await makeRule(stage, {
+      type: 'server_crashed',
+      target: 'server',
+      targetId: server.id,
+      actions: { notifyOwner: true },
+    })
+    crashes(server)
+    const alert = await alertOf(stage, { serverId: server.id })
+    expect(alert).toMatchObject({
+      ruleId: rule.id,
+      type: 'server_crashed',
+      severity: 'critical',
+      message: expect.stringContaining('exit code 3'),
+    })
+    const [mail] = await settled(stage, alert.id, 1)
+    expect(mail).toMatchObject({
+      channel: 'email',
+      target: expect.stringMatching(/^user\d+@example.org$/),
+      status: 'sent',
+    })
+    runs(server, 1)
+    expect(await alertOf(stage, { serverId: server.id, resolved: true })).toMatchObject({ id: alert.id })
+    await stage.admin.call(deleteAlertRule, { params: { ruleId: rule.id } })
+    expect(await alertsAbout(stage, server.id)).toMatchObject([{ ruleId: null, rule: null }])
+  })
+
+  it('after which the server was started again at once is not missed', async () => {
+    const server = await running()
+    const rule = await makeRule(stage, { type: 'server_crashed', target: 'server', targetId: server.id })
+    runs(server, 1)
+    const alert = await alertOf(stage, { serverId: server.id })
+    expect(alert).toMatchObject({ ruleId: rule.id, resolved: true })
+  })
+
+  it('is told when the server is still down after the rule has kept quiet', async () => {
+    const server = await running()
+    await makeRule(stage, {
+      type: 'server_crashed',
+      target: 'server',
+      targetId: server.id,
+      actions: { cooldownMinutes: 30 },
+    })
+    runs(server, 1)
+    await alertOf(stage, { serverId: server.id, resolved: true })
+    crashes(server, 2)
+    await stage.status(server.id, 'crashed')
+    expect(await alertsAbout(stage, server.id)).toHaveLength(1)
+    all.clock.advance(31 * 60_000)
+    await alertOf(stage, { serverId: server.id, resolved: false })
+  })
+
+  it('is not told to somebody who has lost the server, nor by a rule that is switched off', async () => {
+    const server = await running()
+    const friend = await stage.person()
+    const params = { serverId: server.id }
+    const permissions = ['server.read', 'alert.read', 'alert.create', 'alert.update']
+    await stage.admin.call(setServerAccess, {
+      params,
+      body: { targetUserId: friend.id as never, permissions } as never,
+    })
+    const body = { name: 'mine', type: 'server_crashed' as const, target: 'server' as const, targetId: server.id }
+    const rule = await friend.client.call(createAlertRule, { body })
+    await stage.admin.call(removeServerAccess, { params: { ...params, targetUserId: friend.id as never } })
+    const silent = await makeRule(stage, { type: 'server_crashed', target: 'server', targetId: server.id })
+    await stage.admin.call(updateAlertRule, { params: { ruleId: silent.id }, body: { enabled: false } })
+    const witness = await makeRule(stage, { type: 'server_crashed', target: 'server', targetId: server.id })
+    crashes(server)
+    await alertOf(stage, { serverId: server.id })
+    const told = (await alertsAbout(stage, server.id)).map(({ ruleId }) => ruleId)
+    expect(told).toEqual([witness.id])
+    expect(told).not.toContain(rule.id)
+  })
+})
+
+describe('a node that stays away', () => {
+  it('is an alert of the rule that comes with the panel, unless it is in maintenance; its return resolves it', async () => {
+    const [away, spared] = [await stage.node(), await stage.node()]
+    const [first, second] = [await stage.peer(away), await stage.peer(spared)]
+    await stage.db.write((tx) => tx.q.updateTable('node').set({ maintenance: 1 }).where('id', '=', spared.id).execute())
+    first.socket.terminate()
+    second.socket.terminate()
+    const gone = async (id: string) => !(await stage.admin.call(getNode, { params: { nodeId: id as never } })).isOnline
+    await eventually('both to be away', async () => (await gone(away.id)) && (await gone(spared.id)))
+    await all.clock.sleep(100)
+    all.clock.advance(4 * 60_000)
+    await all.clock.sleep(200)
+    all.clock.advance(90_000)
+    const alert = await alertOf(stage, { nodeId: away.id })
+    expect(alert).toMatchObject({
+      type: 'node_offline',
+      severity: 'critical',
+      rule: { name: 'Node away' },
+      userId: null,
+    })
+    await stage.peer(away)
+    await alertOf(stage, { nodeId: away.id, resolved: true })
+    expect(await stage.admin.call(listAlerts, { query: { nodeId: spared.id as never } })).toEqual([])
+  })
+})

@@ -1,0 +1,86 @@
+import { mkdtemp, rm } from 'node:fs/promises'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
+import { afterAll, beforeAll, beforeEach, describe, expect, it } from 'vitest'
+import { watchEvents } from '../../../src/daemon/alerts/event-watch.ts'
+import { type Bus, createBus } from '../../../src/daemon/core/bus.ts'
+import { type Db, openDb } from '../../../src/daemon/core/db.ts'
+import { createLog } from '../../../src/daemon/core/log.ts'
+import { createVault } from '../../../src/daemon/core/secrets.ts'
+import { createOutbox } from '../../../src/daemon/webhooks/outbox.ts'
+import { tellWebhooks } from '../../../src/daemon/webhooks/subscriptions.ts'
+import { createAlertRule } from '../../../src/shared/api/alert-rules.ts'
+import { createWebhook } from '../../../src/shared/api/webhooks.ts'
+import { systemClock } from '../../../src/shared/time.ts'
+
+import { Stage } from '../servers/stage.ts'
+
+let stage: Stage
+let db: Db
+let bus: Bus
+let serverId: string
+let folder: string
+beforeAll(async () => {
+  stage = await Stage.open()
+  const server = await stage.create(await stage.template(), await stage.node())
+  serverId = server.id
+  await stage.admin.call(createAlertRule, { body: { name: 'b', type: 'backup_failed', target: 'global' } })
+  const hook = { name: 'h', url: 'http://127.0.0.1:9/x', events: ['backup.*', 'alert.*'] }
+  await stage.admin.call(createWebhook, { body: hook })
+  // The parts that write, over the same database, where no courier takes away what they have written.
+  folder = await mkdtemp(join(tmpdir(), 'panel-commit-'))
+  const file = join(folder, 'panel.db')
+  await stage.db.copyTo(file)
+  db = await openDb(file, systemClock)
+  bus = createBus(db)
+  const vault = createVault('ab'.repeat(32))
+  const outbox = createOutbox({ clock: systemClock, vault })
+  tellWebhooks(bus, outbox)
+  watchEvents(bus, { bus, clock: systemClock, vault, outbox, log: createLog({ level: 'error', format: 'json' }) })
+})
+afterAll(async () => {
+  await db.close()
+  await stage.close()
+  await rm(folder, { recursive: true })
+})
+beforeEach(() => db.write(async (tx) => void (await tx.q.deleteFrom('delivery').execute())))
+
+const backup = { backupId: 'bak_1', backupName: 'nightly', sizeMb: null, checksum: null }
+
+const waiting = async () =>
+  (await db.read.selectFrom('delivery').select('event').orderBy('id').execute()).map(({ event }) => event).sort()
+
+describe('what is told', () => {
+  it('of a failed backup is an alert and messages of one commit, and the next good backup resolves it', async () => {
+    const failed = { ...backup, status: 'failed' as const, error: 'the disk is full' }
+    await db.write((tx) => bus.append(tx, { type: 'backup_complete', serverId, data: failed }))
+    const open = () => db.read.selectFrom('alert').selectAll().where('resolvedAt', 'is', null).execute()
+    expect(await open()).toMatchObject([
+      { type: 'backup_failed', severity: 'warning', serverId, message: expect.stringContaining('the disk is full') },
+    ])
+    expect(await waiting()).toEqual(['alert.created', 'backup.failed'])
+    // A second failure is the same open alert.
+    await db.write((tx) => bus.append(tx, { type: 'backup_complete', serverId, data: failed }))
+    expect(await open()).toHaveLength(1)
+    const good = { ...backup, status: 'completed' as const }
+    await db.write((tx) => bus.append(tx, { type: 'backup_complete', serverId, data: good }))
+    expect(await open()).toEqual([])
+    expect(await waiting()).toEqual([
+      'alert.created',
+      'alert.resolved',
+      'backup.completed',
+      'backup.failed',
+      'backup.failed',
+    ])
+  })
+
+  it('goes with the change when that is undone', async () => {
+    const data = { ...backup, status: 'failed' as const }
+    const undone = db.write(async (tx) => {
+      await bus.append(tx, { type: 'backup_complete', serverId, data })
+      throw new Error('it did not happen')
+    })
+    await expect(undone).rejects.toThrow('it did not happen')
+    expect(await waiting()).toEqual([])
+  })
+})
