@@ -76,11 +76,11 @@ const SLICES: readonly (readonly string[])[] = [
   ['nodes'],
   ['locations', 'templates'],
   ['servers'],
-  ['access', 'console', 'events'],
+  ['access', 'console', 'databases', 'events'],
   ['audit-log', 'system-errors'],
   ['system'],
 ]
-const DAEMON_PACKAGES = ['@node-rs/argon2', 'kysely', 'nodemailer', 're2js', 'yaml', 'zod']
+const DAEMON_PACKAGES = ['@node-rs/argon2', 'kysely', 'mysql2', 'nodemailer', 'pg', 're2js', 'yaml', 'zod']
 
 const PARTS: readonly Part[] = [
   { name: 'shared/endpoints.ts', files: /^src\/shared\/endpoints\.ts$/, may: [SHARED], packages: [], node: false },

@@ -20,7 +20,7 @@ import { createAudit } from './core/audit.ts'
 import { chainOldRows } from './core/audit-chain.ts'
 import { createBus } from './core/bus.ts'
 import { Cleanup } from './core/cleanup.ts'
-import type { Db } from './core/db.ts'
+import type { Db, Tx } from './core/db.ts'
 import { createGateway, type Gateway } from './core/gateway/gateway.ts'
 import { addRoute, createDoor } from './core/http.ts'
 import { addStreams } from './core/http-streams.ts'
@@ -31,6 +31,9 @@ import type { Route, StreamRoute } from './core/route.ts'
 import { createVault } from './core/secrets.ts'
 import { openSettings, type Settings } from './core/settings.ts'
 import { createSystemErrors } from './core/system-errors.ts'
+import { databaseHostRoutes } from './databases/host-routes.ts'
+import { HostWork } from './databases/host-work.ts'
+import { databaseRoutes } from './databases/routes.ts'
 import { eventStreams } from './events/routes.ts'
 import { locationRoutes } from './locations/routes.ts'
 import { createSmtpMailer } from './mail/smtp-mailer.ts'
@@ -87,6 +90,9 @@ export async function createApp({ config, db, clock, log, version, holder }: App
   const mailer = createSmtpMailer({ settings, vault, log: log.child({ component: 'mail' }), ca: config.mailCa })
   cleanup.add(() => mailer.close())
   const core = { db, bus, audit, clock, settings, credentials, log, vault, mailer, systemErrors }
+  const databaseWork = new HostWork(core)
+  cleanup.add(() => databaseWork.close())
+  const leaving = [(tx: Tx, serverId: string) => databaseWork.serverLeaves(tx, serverId)]
   let publicUrl = ''
   const people = { ...core, passwords, publicUrl: () => publicUrl }
 
@@ -100,10 +106,11 @@ export async function createApp({ config, db, clock, log, version, holder }: App
   const serverDeps = {
     ...core,
     isOnline,
+    leaving,
     wake: (nodeId: string) => gateway.wake(nodeId),
     facts: { isOnline, figures: (serverId: string) => figures.get(serverId), templates: new TemplateViews() },
   }
-  const serverLink = createServerLink({ db, bus, settings })
+  const serverLink = createServerLink({ db, bus, settings, leaving })
   const nodeLink = createNodeLink({
     ...core,
     servers: serverLink,
@@ -171,6 +178,8 @@ export async function createApp({ config, db, clock, log, version, holder }: App
     ...templateRoutes(core),
     ...nodeRoutes({ ...core, keys, isOnline, health: (nodeId) => gateway.health(nodeId), publicUrl: () => publicUrl }),
     ...serverRoutes(serverDeps),
+    ...databaseHostRoutes(core),
+    ...databaseRoutes({ ...core, work: databaseWork }),
     ...accessRoutes({ ...people, isOnline, facts: serverDeps.facts }),
     ...consoleRoutes({ ...core, console, gateway, isOnline }),
   ]
@@ -206,6 +215,7 @@ export async function createApp({ config, db, clock, log, version, holder }: App
       await nodeLink.start(stopping.signal)
       startUpkeep({ ...core, idempotency }, stopping.signal)
       void watchExpiry(core, stopping.signal)
+      databaseWork.start()
     },
     close: async (): Promise<void> => {
       stopping.abort()

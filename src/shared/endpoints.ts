@@ -6,6 +6,8 @@ import * as assignments from './api/assignments.ts'
 import * as auditLog from './api/audit-log.ts'
 import * as auth from './api/auth.ts'
 import * as console from './api/console.ts'
+import * as databaseHosts from './api/database-hosts.ts'
+import * as databases from './api/databases.ts'
 import * as effectivePermissions from './api/effective-permissions.ts'
 import * as locations from './api/locations.ts'
 import * as nodes from './api/nodes.ts'
@@ -30,6 +32,8 @@ const groups = [
   auditLog,
   auth,
   console,
+  databaseHosts,
+  databases,
   effectivePermissions,
   locations,
   nodes,

@@ -11,7 +11,7 @@ import type { Schema } from '../core/schema.ts'
 const SERVER_COLUMNS = [
   'server.id', 'server.uuid', 'server.name', 'server.description', 'server.templateId', 'server.nodeId', 'server.locationId',
   'server.ownerId', 'server.allocationId', 'server.runtime', 'server.memoryMb', 'server.cpuCores', 'server.diskMb',
-  'server.swapMb', 'server.environment', 'server.startupCommand', 'server.restartPolicy', 'server.maxCrashCount',
+  'server.swapMb', 'server.databaseAllocation', 'server.environment', 'server.startupCommand', 'server.restartPolicy', 'server.maxCrashCount',
   'server.suspendedAt', 'server.suspensionReason', 'server.archivedAt', 'server.deletingAt', 'server.desired',
   'server.generation', 'server.power', 'server.lastKnownPower', 'server.activity', 'server.installed', 'server.failed',
   'server.crashed', 'server.crashCount', 'server.reason', 'server.observedGeneration', 'server.observedAt',

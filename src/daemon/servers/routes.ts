@@ -28,12 +28,12 @@ import { type Context, callerOf, type Route, route } from '../core/route.ts'
 import { createServer } from './create.ts'
 import { editServer } from './edit.ts'
 import { type Accepted, accept, type OrderDeps, refuseSuspended } from './orders.ts'
-import { removeServer } from './remove.ts'
+import { type Leaving, removeServer } from './remove.ts'
 import { findServerRow, listServerRows, type ServerRow } from './repo.ts'
 import { figuresOf, statusOf, toServer, type ViewFacts, viewerOf } from './view.ts'
 
 /** What the routes of servers need. */
-export type ServerDeps = OrderDeps & { readonly bus: Bus; readonly facts: ViewFacts }
+export type ServerDeps = OrderDeps & { readonly bus: Bus; readonly facts: ViewFacts; readonly leaving: Leaving }
 
 /** Servers: list, create, show, edit, delete, orders, figures. */
 export function serverRoutes(deps: ServerDeps): Route[] {
