@@ -60,5 +60,6 @@ export function several(ref: Reference, name: string = ref): Argument {
 }
 
 function describe(ref: Reference): string {
+  if (ref === 'databaseHost') return 'database host'
   return ref === 'apiKey' ? 'API key' : ref
 }

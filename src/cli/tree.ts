@@ -5,6 +5,8 @@ import { apiKeys, permissions } from './api-keys/commands.ts'
 import { audit } from './audit/commands.ts'
 import type { Command, Noun } from './command.ts'
 import { console } from './console/commands.ts'
+import { databases } from './databases/commands.ts'
+import { dbHosts } from './db-hosts/commands.ts'
 import { events } from './events/commands.ts'
 import { agent, daemon, down, up } from './host/commands.ts'
 import { locations } from './locations/commands.ts'
@@ -25,6 +27,7 @@ export const tree: readonly (Command | Noun)[] = [
   access,
   invites,
   console,
+  databases,
   events,
   login,
   logout,
@@ -38,6 +41,7 @@ export const tree: readonly (Command | Noun)[] = [
   nests,
   templates,
   allocations,
+  dbHosts,
   users,
   roles,
   permissions,

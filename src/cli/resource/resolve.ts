@@ -1,5 +1,6 @@
 import { listAllocations } from '../../shared/api/allocations.ts'
 import { listApiKeys, listRoles } from '../../shared/api/api-keys.ts'
+import { listDatabaseHosts } from '../../shared/api/database-hosts.ts'
 import { listLocations } from '../../shared/api/locations.ts'
 import { listNodes } from '../../shared/api/nodes.ts'
 import { listServers } from '../../shared/api/servers.ts'
@@ -32,6 +33,7 @@ const KINDS: Readonly<Record<Listed, { list: Endpoint; prefix: string; noun: str
     user: { list: listUsers, prefix: 'usr', noun: 'user', plural: 'users', also: 'username' },
     role: { list: listRoles, prefix: 'role', noun: 'role', plural: 'roles' },
     apiKey: { list: listApiKeys, prefix: 'key', noun: 'API key', plural: 'api-keys' },
+    databaseHost: { list: listDatabaseHosts, prefix: 'dbh', noun: 'database host', plural: 'db-hosts' },
   }
 
 /**

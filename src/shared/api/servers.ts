@@ -6,7 +6,7 @@ import { pageQuery } from '../page.ts'
 import { DesiredState, PowerState, RestartPolicy, ServerStatus } from '../server-life.ts'
 import { RuntimeName, VariableName } from '../server-spec.ts'
 import { IsoTime } from '../time.ts'
-import { Template } from './templates.ts'
+import { TemplateLite } from './templates.ts'
 
 const Name = z
   .string()
@@ -66,17 +66,7 @@ export const Server = z.object({
   lastExitCode: z.int().nullable(),
   lastExitSignal: z.string().nullable(),
   nextRestartAt: IsoTime.nullable(),
-  template: Template.pick({
-    id: true,
-    name: true,
-    image: true,
-    images: true,
-    defaultImage: true,
-    startup: true,
-    stopCommand: true,
-    features: true,
-    variables: true,
-  }),
+  template: TemplateLite,
   node: z.object({
     id: NodeId,
     name: z.string(),
