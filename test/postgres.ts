@@ -1,5 +1,5 @@
 import { existsSync, readdirSync } from 'node:fs'
-import { writeFile } from 'node:fs/promises'
+import { readFile, writeFile } from 'node:fs/promises'
 import { join } from 'node:path'
 import { Client } from 'pg'
 import { clear, freePort, kill, launch, prepare, servicePlace, whenReady } from './private-service.ts'
@@ -16,6 +16,8 @@ export interface TestPostgres {
   ask(sql: string, database?: string): Promise<Record<string, unknown>[]>
   /** Signs in as somebody; the caller ends it. */
   connect(who: { user: string; password: string; database: string }): Promise<Client>
+  /** What it has logged: every statement. */
+  log(): Promise<string>
   /** Ends it without a goodbye; its data stays. */
   crash(): Promise<void>
   /** Begins again after a crash. */
@@ -66,6 +68,7 @@ export async function startPostgres(): Promise<TestPostgres> {
       await client.connect()
       return client
     },
+    log: () => readFile(join(place.folder, 'service.log'), 'utf8'),
     crash: () => kill(child),
     restart: async () => {
       child = await start()

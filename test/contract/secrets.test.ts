@@ -11,7 +11,7 @@ import { acceptUserInvite, inviteUser } from '../../src/shared/api/users.ts'
 import { endpoints } from '../../src/shared/endpoints.ts'
 import { startPanel, type TestPanel } from '../panel.ts'
 import { callEndpoint, type Reply, send } from './http-call.ts'
-import { buildWorld, keyWith, PASSWORD, paramsOf, type World } from './world.ts'
+import { buildWorld, HOST_PASSWORD, keyWith, PASSWORD, paramsOf, type World } from './world.ts'
 
 const SETUP_TOKEN = 'setup-token-that-must-not-be-seen'
 const NEW_PASSWORD = 'Quite-another-horse-22'
@@ -100,6 +100,7 @@ async function driveSecrets(): Promise<Record<string, string>> {
     setupToken: SETUP_TOKEN,
     mailPassword: MAIL_PASSWORD,
     catalogueKey: CATALOGUE_KEY,
+    hostPassword: HOST_PASSWORD,
     adminKey: secretPart(panel.adminToken),
     session: secretPart(session),
     key: secretPart(key),

@@ -4,6 +4,8 @@ import { createAllocations, listAllocations } from '../../src/shared/api/allocat
 import { createApiKey, listRoles } from '../../src/shared/api/api-keys.ts'
 import { assignNode } from '../../src/shared/api/assignments.ts'
 import { getMe, listSessions, login } from '../../src/shared/api/auth.ts'
+import { createDatabaseHost } from '../../src/shared/api/database-hosts.ts'
+import { createServerDatabase } from '../../src/shared/api/databases.ts'
 import { createLocation } from '../../src/shared/api/locations.ts'
 import { createNode } from '../../src/shared/api/nodes.ts'
 import { createRole } from '../../src/shared/api/roles.ts'
@@ -15,6 +17,7 @@ import type { Client } from '../../src/shared/client.ts'
 import type { Endpoint, StreamEndpoint } from '../../src/shared/contract.ts'
 import { systemClock } from '../../src/shared/time.ts'
 import type { TestPanel } from '../panel.ts'
+import { startPostgresPeer } from '../postgres-peer.ts'
 
 export const PASSWORD = 'Correct-horse-1'
 
@@ -68,6 +71,7 @@ export async function buildWorld(panel: TestPanel): Promise<World> {
       nodeId: spare.id,
       locationId: location.id,
       primaryPort: 40_100,
+      databaseAllocation: 1000,
       ...SIZE,
     },
   })
@@ -88,6 +92,8 @@ export async function buildWorld(panel: TestPanel): Promise<World> {
     body: { targetType: 'user', targetId: member.id },
   })
   const [auditRow] = await admin.call(listAuditLogs, { query: { limit: 1 } })
+  const host = await admin.call(createDatabaseHost, { body: { name: 'elephant', ...(await databaseService()) } })
+  const database = await admin.call(createServerDatabase, { params: { serverId: server.id }, body: {} })
   const errorId = await systemError({ admin, next })
   const ids = {
     assignmentId: assignment.id,
@@ -100,7 +106,9 @@ export async function buildWorld(panel: TestPanel): Promise<World> {
     token: invite.token ?? '',
     allocationId: allocations.data[0]?.id ?? '',
     auditLogId: auditRow?.id ?? '',
+    databaseId: database.id,
     errorId,
+    hostId: host.id,
     keyId: key.id,
     locationId: location.id,
     nestId: nest.id,
@@ -118,6 +126,14 @@ export async function buildWorld(panel: TestPanel): Promise<World> {
 }
 
 export const SIZE = { allocatedMemoryMb: 64, allocatedCpuCores: 0.1, allocatedDiskMb: 64 } as const
+
+/** Something that answers like a database host, and how to get in; the password is looked for by test/contract/secrets.test.ts. */
+export async function databaseService() {
+  const { port } = await startPostgresPeer()
+  return { engine: 'postgresql', host: '127.0.0.1', port, username: 'panel', password: HOST_PASSWORD } as const
+}
+
+export const HOST_PASSWORD = 'Elephant-that-is-sealed-55'
 
 /** A fresh account without roles, signed in. */
 export async function signIn(panel: TestPanel, username: string): Promise<{ id: string; token: string }> {

@@ -17,14 +17,17 @@ import { type Route, route } from '../core/route.ts'
 import type { Vault } from '../core/secrets.ts'
 import type { DatabaseDeps } from './deps.ts'
 import * as repo from './host-repo.ts'
+import type { HostWork } from './host-work.ts'
 import { pingHost } from './ping.ts'
 import { hostPlace, opened } from './secrets.ts'
+
+type Deps = DatabaseDeps & { readonly work: Pick<HostWork, 'wake'> }
 
 const GONE = 'There is no database host with this id'
 const PORTS = { mysql: 3306, postgresql: 5432 } as const
 
 /** The routes of database hosts (api.md §8.28). */
-export function databaseHostRoutes(deps: DatabaseDeps): Route[] {
+export function databaseHostRoutes(deps: Deps): Route[] {
   const { db } = deps
   return [
     route(listDatabaseHosts, ({ query }) => repo.listHosts(db.read, query)),
@@ -68,7 +71,7 @@ function create({ db, bus, audit, clock, vault }: DatabaseDeps): Route {
   )
 }
 
-function update({ db, bus, audit, vault }: DatabaseDeps): Route {
+function update({ db, bus, audit, vault, work }: Deps): Route {
   return route(updateDatabaseHost, ({ params: { hostId }, body }, context) =>
     db.write(async (tx) => {
       const before = (await repo.findHostRow(tx.q, hostId)) ?? context.fail('ADMIN_DATABASE_HOST_NOT_FOUND', GONE)
@@ -93,6 +96,7 @@ function update({ db, bus, audit, vault }: DatabaseDeps): Route {
         .where('hostId', '=', hostId)
         .where('state', '!=', 'ready')
         .execute()
+      tx.onCommit(() => work.wake())
       await audit.record(tx, context.actor, {
         action: 'database_host.update',
         resource: 'database_host',
