@@ -48,9 +48,9 @@ export const mysqlDialect: MakeDialect = (query): Dialect => ({
 
 /** A dropped user's sessions would go on, with the rights that they had. */
 async function endSessions(query: Parameters<MakeDialect>[0], username: string): Promise<void> {
-  const rows = await query(`SELECT id FROM information_schema.processlist WHERE user = ${literal(username)}`)
-  for (const { id } of rows) {
-    await query(`KILL ${Number(id)}`).catch((error: unknown) => {
+  const rows = await query(`SELECT id AS session FROM information_schema.processlist WHERE user = ${literal(username)}`)
+  for (const { session } of rows) {
+    await query(`KILL ${Number(session)}`).catch((error: unknown) => {
       const codes = error instanceof HostFailure ? error.codes : []
       // 1094: it has ended by itself. 1095, 1227: the panel's user may not; the session cannot come back when it ends.
       if (!codes.some((code) => ['1094', '1095', '1227'].includes(code))) throw error

@@ -47,7 +47,7 @@ describe.skipIf(NO_MARIADB !== undefined)(`databases on a real MariaDB${NO_MARIA
     await expect(client.query('CREATE DATABASE more')).rejects.toThrow('Access denied')
     await expect(client.query("GRANT SELECT ON shop_1.* TO 'root'@'localhost'")).rejects.toThrow('Access denied')
     await expect(signIn(made, 'shopx1')).rejects.toThrow('Access denied')
-    const [account] = await mariadb.ask(`SELECT host FROM mysql.user WHERE user = '${made.username}'`)
+    const [account] = await mariadb.ask(`SELECT host AS host FROM mysql.user WHERE user = '${made.username}'`)
     expect(account).toMatchObject({ host: '127.0.0.0/255.0.0.0' })
     const params = { serverId: one, databaseId: made.id }
     const rotated = await panel.client.call(rotateServerDatabase, { params })
