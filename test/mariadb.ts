@@ -1,7 +1,7 @@
 import { existsSync } from 'node:fs'
 import { join } from 'node:path'
 import { type Connection, createConnection, type RowDataPacket } from 'mysql2/promise'
-import { clear, freePort, kill, launch, prepare, servicePlace, whenReady } from './private-service.ts'
+import { clear, freePort, keep, kill, launch, prepare, servicePlace, whenReady } from './private-service.ts'
 
 const PROGRAM = '/usr/sbin/mariadbd'
 const INSTALL = '/usr/bin/mariadb-install-db'
@@ -22,6 +22,8 @@ export interface TestMariadb {
   crash(): Promise<void>
   /** Begins again after a crash. */
   restart(): Promise<void>
+  /** Ends it and begins again with TLS. */
+  useCertificate(certificate: { readonly cert: string; readonly key: string }): Promise<void>
   close(): Promise<void>
 }
 
@@ -38,8 +40,9 @@ export async function startMariadb(): Promise<TestMariadb> {
   const place_ = [`--datadir=${data}`, `--socket=${socketPath}`, `--pid-file=${join(place.folder, 'pid')}`]
   const net = ['--bind-address=127.0.0.1', `--port=${port}`, '--skip-name-resolve']
   const asRoot = () => createConnection({ socketPath, user: 'root' })
+  let tls: string[] = []
   const start = async () => {
-    const begun = launch(place, PROGRAM, ['--no-defaults', ...place_, ...net, ...small])
+    const begun = launch(place, PROGRAM, ['--no-defaults', ...place_, ...net, ...small, ...tls])
     await whenReady(place, begun, async () => (await asRoot()).end())
     return begun
   }
@@ -63,6 +66,12 @@ export async function startMariadb(): Promise<TestMariadb> {
     connect: (who) => createConnection({ host: '127.0.0.1', port, ...who }),
     crash: () => kill(child),
     restart: async () => {
+      child = await start()
+    },
+    useCertificate: async (certificate) => {
+      const { cert, key } = await keep(place, place.folder, certificate)
+      tls = [`--ssl-cert=${cert}`, `--ssl-key=${key}`]
+      await kill(child)
       child = await start()
     },
     close: async () => {

@@ -2,7 +2,7 @@ import { existsSync, readdirSync } from 'node:fs'
 import { readFile, writeFile } from 'node:fs/promises'
 import { join } from 'node:path'
 import { Client } from 'pg'
-import { clear, freePort, kill, launch, prepare, servicePlace, whenReady } from './private-service.ts'
+import { clear, freePort, keep, kill, launch, prepare, servicePlace, whenReady } from './private-service.ts'
 
 /** Why tests with a real PostgreSQL cannot run on this machine; `undefined` when they can. */
 export const NO_POSTGRES = programs() === undefined ? 'PostgreSQL is not installed' : undefined
@@ -22,6 +22,8 @@ export interface TestPostgres {
   crash(): Promise<void>
   /** Begins again after a crash. */
   restart(): Promise<void>
+  /** Turns TLS on, for connections from now on. */
+  useCertificate(certificate: { readonly cert: string; readonly key: string }): Promise<void>
   close(): Promise<void>
 }
 
@@ -72,6 +74,11 @@ export async function startPostgres(): Promise<TestPostgres> {
     crash: () => kill(child),
     restart: async () => {
       child = await start()
+    },
+    useCertificate: async (certificate) => {
+      await keep(place, data, certificate)
+      await ask('ALTER SYSTEM SET ssl = on')
+      await ask('SELECT pg_reload_conf()')
     },
     close: async () => {
       await kill(child)

@@ -1,7 +1,7 @@
 import { type ChildProcess, execFile, spawn } from 'node:child_process'
 import { once } from 'node:events'
 import { closeSync, openSync, readFileSync } from 'node:fs'
-import { chown, mkdtemp, readFile, rm } from 'node:fs/promises'
+import { chown, mkdtemp, readFile, rm, writeFile } from 'node:fs/promises'
 import { type AddressInfo, createServer } from 'node:net'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
@@ -60,6 +60,23 @@ export async function whenReady<T>(place: ServicePlace, child: ChildProcess, att
       throw new Error(`it does not run: ${await readFile(join(place.folder, 'service.log'), 'utf8')}`, { cause: error })
     }
   }
+}
+
+/** Writes a certificate and its key where the service may read them; answers the files. */
+export async function keep(
+  place: ServicePlace,
+  folder: string,
+  { cert, key }: { readonly cert: string; readonly key: string },
+): Promise<{ cert: string; key: string }> {
+  const files = { cert: join(folder, 'server.crt'), key: join(folder, 'server.key') }
+  for (const [file, text] of [
+    [files.cert, cert],
+    [files.key, key],
+  ] as const) {
+    await writeFile(file, text, { mode: 0o600 })
+    if ('uid' in place.owner) await chown(file, place.owner.uid, place.owner.gid)
+  }
+  return files
 }
 
 /** Ends a process as a power cut would. */

@@ -11,7 +11,7 @@ import { postgresqlDriver } from './postgresql-driver.ts'
 /** From the first packet to the end of the sign-in. */
 const CONNECT_MS = 5000
 /** The whole of it: the command line waits 30 s for an answer, and what fails is undone within it. */
-const WHOLE_MS = 15_000
+const WHOLE_MS = 12_000
 const GOODBYE_MS = 500
 
 const ENGINES: Readonly<Record<DatabaseEngine, { driver: (address: HostAddress) => Driver; dialect: MakeDialect }>> = {
@@ -25,14 +25,16 @@ export interface HostCall {
   readonly address: HostAddress
   /** Ends the connection at once. */
   readonly signal?: AbortSignal
+  /** How long all of it may take; 12 s when absent. */
+  readonly withinMs?: number
 }
 
 /**
- * Connects, makes sure that the host is one that the panel can use, does the work and disconnects, all within 15 s. What
+ * Connects, makes sure that the host is one that the panel can use, does the work and disconnects, all in time. What
  * goes wrong with the host is a {@link HostFailure}.
  */
 export async function withHost<T>(
-  { clock, address, signal }: HostCall,
+  { clock, address, signal, withinMs = WHOLE_MS }: HostCall,
   work: (host: Dialect, version: string) => Promise<T>,
 ): Promise<T> {
   const { driver, dialect } = ENGINES[address.engine]
@@ -51,7 +53,7 @@ export async function withHost<T>(
     return work(host, await host.version())
   }
   try {
-    return await within(WHOLE_MS, call())
+    return await within(withinMs, call())
   } finally {
     over.abort()
     await Promise.race([connection.close(), clock.sleep(GOODBYE_MS)]).catch(() => undefined) // it is as good as gone

@@ -1,3 +1,5 @@
+import { isIP } from 'node:net'
+import { createSecureContext } from 'node:tls'
 import {
   createDatabaseHost,
   type DatabaseHost,
@@ -8,7 +10,7 @@ import {
   updateDatabaseHost,
 } from '../../shared/api/database-hosts.ts'
 import type { Input } from '../../shared/contract.ts'
-import { PanelError } from '../../shared/errors.ts'
+import { fieldError, PanelError } from '../../shared/errors.ts'
 import { newId } from '../../shared/ids.ts'
 import { SECRET_MASK } from '../../shared/setting-values.ts'
 import { changes } from '../core/audit.ts'
@@ -47,8 +49,10 @@ export function databaseHostRoutes(deps: Deps): Route[] {
 }
 
 function create({ db, bus, audit, clock, vault }: DatabaseDeps): Route {
-  return route(createDatabaseHost, ({ body }, context) =>
-    db.write(async (tx) => {
+  return route(createDatabaseHost, async ({ body }, context) => {
+    checkCertificates(body.caCertificate)
+    checkIdentity(body)
+    return db.write(async (tx) => {
       const id = newId('dbh', clock)
       const { password, port = PORTS[body.engine], caCertificate = null, maxDatabases = null, ...rest } = body
       const fields = { ...rest, port, caCertificate, maxDatabases }
@@ -67,16 +71,18 @@ function create({ db, bus, audit, clock, vault }: DatabaseDeps): Route {
       const createdBy = context.caller?.userId ?? null
       await bus.append(tx, { type: 'database_host_created', data: { hostId: id, hostName: body.name, createdBy } })
       return present(tx, id)
-    }),
-  )
+    })
+  })
 }
 
 function update({ db, bus, audit, vault, work }: Deps): Route {
-  return route(updateDatabaseHost, ({ params: { hostId }, body }, context) =>
-    db.write(async (tx) => {
+  return route(updateDatabaseHost, async ({ params: { hostId }, body }, context) => {
+    checkCertificates(body.caCertificate)
+    return db.write(async (tx) => {
       const before = (await repo.findHostRow(tx.q, hostId)) ?? context.fail('ADMIN_DATABASE_HOST_NOT_FOUND', GONE)
       const { password, ...given } = body
       const fields = Object.fromEntries(Object.entries(given).filter(([, value]) => value !== undefined))
+      checkIdentity({ ...before, ...fields })
       const sealed = newPassword(vault, before, password)
       const details = {
         ...changes(before, fields),
@@ -106,8 +112,8 @@ function update({ db, bus, audit, vault, work }: Deps): Route {
       const data = { hostId, hostName: body.name ?? before.name, updatedBy: context.caller?.userId ?? null }
       await bus.append(tx, { type: 'database_host_updated', data })
       return present(tx, hostId)
-    }),
-  )
+    })
+  })
 }
 
 function remove({ db, bus, audit }: DatabaseDeps): Route {
@@ -139,6 +145,23 @@ function remove({ db, bus, audit }: DatabaseDeps): Route {
       return null
     }),
   )
+}
+
+/** What cannot be read as certificates would break every connection. */
+function checkCertificates(pem: string | null | undefined): void {
+  if (pem === null || pem === undefined) return
+  try {
+    createSecureContext({ ca: pem })
+  } catch {
+    // OpenSSL's reason says nothing that helps whoever has sent the text.
+    throw fieldError('body.caCertificate', 'must be certificates as PEM')
+  }
+}
+
+/** The driver of MySQL compares certificates with names alone. */
+function checkIdentity({ engine, tls, host }: Pick<repo.HostRow, 'engine' | 'tls' | 'host'>): void {
+  if (engine !== 'mysql' || tls !== 'verify' || isIP(host) === 0) return
+  throw fieldError('body.tls', 'cannot be verify with an address as host; use the name that the certificate is for')
 }
 
 /** The new password sealed; `undefined` when it stays. */

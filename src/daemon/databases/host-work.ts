@@ -9,6 +9,8 @@ import { finish } from './unfinished-work.ts'
 /** A wait at most so long, because the wall clock may be set meanwhile. */
 const LONGEST_WAIT_MS = 60_000
 const AFTER_BUG_MS = 60_000
+/** How long the loop waits for a host. */
+const PATIENCE_MS = 300_000
 const AT_ONCE = 4
 const BATCH = 50
 
@@ -127,7 +129,7 @@ export class HostWork {
     if (signal.aborted || this.#held.has(id)) return
     this.#held.add(id)
     try {
-      await finish(this.#deps, id, { signal })
+      await finish(this.#deps, id, { signal, withinMs: PATIENCE_MS })
     } catch (error) {
       // A failure of the host is written down with the row, and the row waits.
       if (!(error instanceof HostFailure)) throw error

@@ -14,6 +14,8 @@ import { addressOf, databasePlace, opened } from './secrets.ts'
 export interface Finishing {
   readonly actor?: Actor
   readonly signal?: AbortSignal
+  /** How long the host may take, where nobody waits for an answer: a large database is not dropped in seconds. */
+  readonly withinMs?: number
 }
 
 const FIRST_PAUSE_MS = 15_000
@@ -50,12 +52,13 @@ function asFailure(error: unknown): HostFailure | undefined {
   return noKey ? new HostFailure('key', error.message, { undone: true }) : undefined
 }
 
-async function onHost({ db, clock, vault }: DatabaseDeps, row: DatabaseRow, { signal }: Finishing): Promise<void> {
+async function onHost({ db, clock, vault }: DatabaseDeps, row: DatabaseRow, how: Finishing): Promise<void> {
   const host = await findHostRow(db.read, row.hostId)
   if (host === undefined) return // the host was deleted by force, and the row with it
   const address = addressOf(vault, host)
-  const call = { clock, address, ...(signal === undefined ? {} : { signal }) }
-  await withHost(call, (dialect) => carryOut(dialect, row, vault))
+  const { signal, withinMs } = how
+  const limits = { ...(signal === undefined ? {} : { signal }), ...(withinMs === undefined ? {} : { withinMs }) }
+  await withHost({ clock, address, ...limits }, (dialect) => carryOut(dialect, row, vault))
 }
 
 async function carryOut(dialect: Dialect, row: DatabaseRow, vault: DatabaseDeps['vault']): Promise<void> {

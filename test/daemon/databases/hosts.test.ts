@@ -9,7 +9,8 @@ import {
   updateDatabaseHost,
 } from '../../../src/shared/api/database-hosts.ts'
 import { deleteServerDatabase, listServerDatabases } from '../../../src/shared/api/databases.ts'
-import { getServer, updateServer } from '../../../src/shared/api/servers.ts'
+import { createServer, getServer, updateServer } from '../../../src/shared/api/servers.ts'
+import { createTemplate } from '../../../src/shared/api/templates.ts'
 import { startPanel, type TestPanel } from '../../panel.ts'
 import { type PostgresPeer, startPostgresPeer } from '../../postgres-peer.ts'
 import { refusal } from '../place-panel.ts'
@@ -54,6 +55,12 @@ describe('a database host', () => {
     expect(await refusal(panel.client.call(getDatabaseHost, { params }))).toMatchObject({
       code: 'ADMIN_DATABASE_HOST_NOT_FOUND',
     })
+  })
+
+  it('takes certificates only', async () => {
+    const caCertificate = '-----BEGIN CERTIFICATE-----\nbm90IG9uZQ==\n-----END CERTIFICATE-----\n'
+    const made = panel.client.call(createDatabaseHost, { body: { ...BODY, name: 'maria', caCertificate } })
+    expect(await refusal(made)).toMatchObject({ code: 'VALIDATION_ERROR', fields: ['body.caCertificate'] })
   })
 
   it('needs a key for its password', async () => {
@@ -129,7 +136,15 @@ describe('the number of databases', () => {
     expect((await addDatabase(panel, serverId, {})).hostId).toBe(free.id)
   })
 
-  it('is none by default, and an operator’s to raise', async () => {
+  it('is none by default, or what the template says, and an operator’s to raise', async () => {
+    const { nodeId, locationId, client } = panel
+    const features = { databaseAllocation: 2 }
+    const template = await client.call(createTemplate, {
+      body: { name: 'With databases', startup: 'sleep 1', features },
+    })
+    const size = { allocatedMemoryMb: 16, allocatedCpuCores: 0.1, allocatedDiskMb: 16 }
+    const wish = { name: 'two', templateId: template.id, nodeId, locationId, primaryPort: 20_999, ...size }
+    expect(await client.call(createServer, { body: wish })).toMatchObject({ databaseAllocation: 2 })
     const serverId = await addServer(panel, 0)
     expect(await refusal(addDatabase(panel, serverId, {}))).toMatchObject({ code: 'DATABASE_DISABLED' })
     await panel.client.call(updateServer, { params: { serverId }, body: { databaseAllocation: 1 } })

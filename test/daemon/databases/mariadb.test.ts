@@ -5,6 +5,7 @@ import { deleteServer } from '../../../src/shared/api/servers.ts'
 import { NO_MARIADB, startMariadb, type TestMariadb } from '../../mariadb.ts'
 import { startPanel, type TestPanel } from '../../panel.ts'
 import { startSqlCable } from '../../sql-cable.ts'
+import { makeCertificate } from '../mail/mail-server.ts'
 import { refusal } from '../place-panel.ts'
 import { addDatabase, addHost, addServer, hostNow, until } from './stage.ts'
 
@@ -152,5 +153,25 @@ describe.skipIf(NO_MARIADB !== undefined)(`databases on a real MariaDB${NO_MARIA
     const denied = await refusal(addDatabase(panel, serverId, params))
     expect(denied).toMatchObject({ code: 'DATABASE_PROVISION_FAILED', meta: { reason: 'denied' } })
     expect(await ours()).toEqual([])
+  })
+
+  it('are spoken to by TLS, to hosts that prove who they are where that is wished', async () => {
+    const certificate = await makeCertificate()
+    try {
+      await mariadb.useCertificate(certificate)
+      const caCertificate = certificate.cert
+      const ping = async (more: { tls: 'require' | 'verify'; caCertificate?: string; host?: string }) => {
+        const { id: hostId } = await addHost(panel, mariadb, { engine, host: 'localhost', ...more })
+        return panel.client.call(pingDatabaseHost, { params: { hostId } })
+      }
+      await until('TLS is on', async () => (await ping({ tls: 'require' })).ok)
+      const unknown = { ok: false, reason: 'tls', error: expect.stringContaining('nobody who is trusted') }
+      expect(await ping({ tls: 'verify' })).toMatchObject(unknown)
+      expect(await ping({ tls: 'verify', caCertificate })).toMatchObject({ ok: true })
+      const byAddress = await refusal(ping({ tls: 'verify', caCertificate, host: '127.0.0.1' }))
+      expect(byAddress).toMatchObject({ code: 'VALIDATION_ERROR', fields: ['body.tls'] })
+    } finally {
+      await certificate.remove()
+    }
   })
 })

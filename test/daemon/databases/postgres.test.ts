@@ -16,6 +16,7 @@ import { listSystemErrors } from '../../../src/shared/api/system-errors.ts'
 import { startPanel, type TestPanel } from '../../panel.ts'
 import { NO_POSTGRES, startPostgres, type TestPostgres } from '../../postgres.ts'
 import { startSqlCable } from '../../sql-cable.ts'
+import { makeCertificate } from '../mail/mail-server.ts'
 import { refusal } from '../place-panel.ts'
 import { addDatabase, addHost, addServer, hostNow, until } from './stage.ts'
 
@@ -241,6 +242,25 @@ describe.skipIf(NO_POSTGRES !== undefined)(
       })
       expect(await ours()).toEqual([])
       await panel.client.call(deleteDatabaseHost, { params: { hostId } })
+    })
+
+    it('are spoken to by TLS, to hosts that prove who they are where that is wished', async () => {
+      const certificate = await makeCertificate()
+      try {
+        await postgres.useCertificate(certificate)
+        const caCertificate = certificate.cert
+        const ping = async (more: { tls: 'require' | 'verify'; caCertificate?: string; host?: string }) => {
+          const { id: hostId } = await addHost(panel, postgres, { engine, host: 'localhost', ...more })
+          return panel.client.call(pingDatabaseHost, { params: { hostId } })
+        }
+        await until('TLS is on', async () => (await ping({ tls: 'require' })).ok)
+        const unknown = { ok: false, reason: 'tls', error: expect.stringContaining('nobody who is trusted') }
+        expect(await ping({ tls: 'verify' })).toMatchObject(unknown)
+        expect(await ping({ tls: 'verify', caCertificate })).toMatchObject({ ok: true })
+        expect(await ping({ tls: 'verify', caCertificate, host: '127.0.0.1' })).toMatchObject({ ok: true })
+      } finally {
+        await certificate.remove()
+      }
     })
   },
 )

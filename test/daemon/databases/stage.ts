@@ -2,8 +2,11 @@ import { createDatabaseHost, type DatabaseHost, listDatabaseHosts } from '../../
 import { createServerDatabase, type ServerDatabase } from '../../../src/shared/api/databases.ts'
 import { createServer } from '../../../src/shared/api/servers.ts'
 import { createTemplate } from '../../../src/shared/api/templates.ts'
+import type { CallInput } from '../../../src/shared/contract.ts'
 import type { DatabaseHostId, ServerId } from '../../../src/shared/ids.ts'
 import type { TestPanel } from '../../panel.ts'
+
+type Input = NonNullable<CallInput<typeof createDatabaseHost>['body']>
 
 let count = 0
 
@@ -28,7 +31,7 @@ export interface Service {
 export function addHost(
   { client }: TestPanel,
   { port, username, password }: Service,
-  more: { engine: 'mysql' | 'postgresql'; tls?: 'auto' | 'off' | 'require'; host?: string; maxDatabases?: number },
+  more: Pick<Input, 'engine' | 'tls' | 'maxDatabases' | 'caCertificate'> & { readonly host?: string },
 ): Promise<DatabaseHost> {
   count += 1
   const body = { name: `host ${count}`, host: '127.0.0.1', port, username, password, ...more }
