@@ -23,7 +23,7 @@ export interface TestMariadb {
   /** Begins again after a crash. */
   restart(): Promise<void>
   /** Ends it and begins again with TLS. */
-  useCertificate(certificate: { readonly cert: string; readonly key: string }): Promise<void>
+  takeCertificate(certificate: { readonly cert: string; readonly key: string }): Promise<void>
   close(): Promise<void>
 }
 
@@ -68,7 +68,7 @@ export async function startMariadb(): Promise<TestMariadb> {
     restart: async () => {
       child = await start()
     },
-    useCertificate: async (certificate) => {
+    takeCertificate: async (certificate) => {
       const { cert, key } = await keep(place, place.folder, certificate)
       tls = [`--ssl-cert=${cert}`, `--ssl-key=${key}`]
       await kill(child)

@@ -23,7 +23,7 @@ export interface TestPostgres {
   /** Begins again after a crash. */
   restart(): Promise<void>
   /** Turns TLS on, for connections from now on. */
-  useCertificate(certificate: { readonly cert: string; readonly key: string }): Promise<void>
+  takeCertificate(certificate: { readonly cert: string; readonly key: string }): Promise<void>
   close(): Promise<void>
 }
 
@@ -75,7 +75,7 @@ export async function startPostgres(): Promise<TestPostgres> {
     restart: async () => {
       child = await start()
     },
-    useCertificate: async (certificate) => {
+    takeCertificate: async (certificate) => {
       await keep(place, data, certificate)
       await ask('ALTER SYSTEM SET ssl = on')
       await ask('SELECT pg_reload_conf()')

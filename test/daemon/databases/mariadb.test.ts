@@ -158,7 +158,7 @@ describe.skipIf(NO_MARIADB !== undefined)(`databases on a real MariaDB${NO_MARIA
   it('are spoken to by TLS, to hosts that prove who they are where that is wished', async () => {
     const certificate = await makeCertificate()
     try {
-      await mariadb.useCertificate(certificate)
+      await mariadb.takeCertificate(certificate)
       const caCertificate = certificate.cert
       const ping = async (more: { tls: 'require' | 'verify'; caCertificate?: string; host?: string }) => {
         const { id: hostId } = await addHost(panel, mariadb, { engine, host: 'localhost', ...more })

@@ -247,7 +247,7 @@ describe.skipIf(NO_POSTGRES !== undefined)(
     it('are spoken to by TLS, to hosts that prove who they are where that is wished', async () => {
       const certificate = await makeCertificate()
       try {
-        await postgres.useCertificate(certificate)
+        await postgres.takeCertificate(certificate)
         const caCertificate = certificate.cert
         const ping = async (more: { tls: 'require' | 'verify'; caCertificate?: string; host?: string }) => {
           const { id: hostId } = await addHost(panel, postgres, { engine, host: 'localhost', ...more })
