@@ -80,7 +80,7 @@ const SLICES: readonly (readonly string[])[] = [
   ['audit-log', 'system-errors'],
   ['system'],
 ]
-const DAEMON_PACKAGES = ['@node-rs/argon2', 'kysely', 'mysql2', 'nodemailer', 'pg', 're2js', 'yaml', 'zod']
+const DAEMON_PACKAGES = ['@node-rs/argon2', 'kysely', 'mysql2', 'nodemailer', 'otpauth', 'pg', 're2js', 'yaml', 'zod']
 
 const PARTS: readonly Part[] = [
   { name: 'shared/endpoints.ts', files: /^src\/shared\/endpoints\.ts$/, may: [SHARED], packages: [], node: false },
@@ -110,6 +110,7 @@ const PARTS: readonly Part[] = [
       'get-east-asian-width',
       'ink',
       'jq-wasm',
+      'qrcode',
       're2js',
       'react',
       'undici',
@@ -125,6 +126,7 @@ const PARTS: readonly Part[] = [
     packages: [
       '@fastify/cookie',
       '@fastify/helmet',
+      '@fastify/multipart',
       '@fastify/rate-limit',
       'csv-stringify',
       'fastify',

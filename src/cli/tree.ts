@@ -10,6 +10,7 @@ import { dbHosts } from './db-hosts/commands.ts'
 import { events } from './events/commands.ts'
 import { agent, daemon, down, up } from './host/commands.ts'
 import { locations } from './locations/commands.ts'
+import { lockouts } from './lockouts/commands.ts'
 import { nests } from './nests/commands.ts'
 import { nodes } from './nodes/commands.ts'
 import { roles } from './roles/commands.ts'
@@ -46,6 +47,7 @@ export const tree: readonly (Command | Noun)[] = [
   roles,
   permissions,
   apiKeys,
+  lockouts,
   audit,
   settings,
   systemErrors,

@@ -1,4 +1,6 @@
 import * as access from './api/access.ts'
+import * as accountRecovery from './api/account-recovery.ts'
+import * as accountSecurity from './api/account-security.ts'
 import * as admin from './api/admin.ts'
 import * as allocations from './api/allocations.ts'
 import * as apiKeys from './api/api-keys.ts'
@@ -10,8 +12,10 @@ import * as databaseHosts from './api/database-hosts.ts'
 import * as databases from './api/databases.ts'
 import * as effectivePermissions from './api/effective-permissions.ts'
 import * as locations from './api/locations.ts'
+import * as lockouts from './api/lockouts.ts'
 import * as nodes from './api/nodes.ts'
 import * as power from './api/power.ts'
+import * as profile from './api/profile.ts'
 import * as roles from './api/roles.ts'
 import * as securitySettings from './api/security-settings.ts'
 import * as servers from './api/servers.ts'
@@ -20,11 +24,14 @@ import * as smtpSettings from './api/smtp-settings.ts'
 import * as systemErrors from './api/system-errors.ts'
 import * as templates from './api/templates.ts'
 import * as themeSettings from './api/theme-settings.ts'
+import * as twoFactor from './api/two-factor.ts'
 import * as users from './api/users.ts'
 import type { Endpoint, StreamEndpoint } from './contract.ts'
 
 const groups = [
   access,
+  accountRecovery,
+  accountSecurity,
   admin,
   allocations,
   apiKeys,
@@ -36,8 +43,10 @@ const groups = [
   databases,
   effectivePermissions,
   locations,
+  lockouts,
   nodes,
   power,
+  profile,
   roles,
   securitySettings,
   servers,
@@ -46,6 +55,7 @@ const groups = [
   systemErrors,
   templates,
   themeSettings,
+  twoFactor,
   users,
 ]
 

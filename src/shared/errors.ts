@@ -12,21 +12,28 @@ const row = (status: number, exit: number): ErrorRow => ({ status, exit })
  * 13 daemon unreachable, 14 host lacks something). A code is added here and nowhere else.
  */
 export const ERRORS = {
+  /** No failure: the password was right and the second factor is still to come (api.md §6.7). */
+  TWO_FACTOR_REQUIRED: row(202, 4),
   VALIDATION_ERROR: row(400, 8),
   FILE_PATH_INVALID: row(400, 8),
+  TOKEN_INVALID: row(400, 8),
   USER_SELF_ACTION: row(400, 8),
   UNAUTHENTICATED: row(401, 4),
   AUTH_EXPIRED: row(401, 4),
   INVALID_CREDENTIALS: row(401, 4),
   DEPLOYMENT_TOKEN_INVALID: row(401, 4),
+  TWO_FACTOR_INVALID: row(401, 4),
   PERMISSION_DENIED: row(403, 5),
   ACCOUNT_BANNED: row(403, 5),
+  EMAIL_NOT_VERIFIED: row(403, 5),
+  FEATURE_DISABLED: row(403, 5),
   NODE_DISABLED: row(403, 5),
   CSRF_INVALID: row(403, 5),
   INVITE_WRONG_ACCOUNT: row(403, 5),
   DATABASE_DISABLED: row(403, 5),
   SETUP_TOKEN_INVALID: row(403, 5),
   NOT_FOUND: row(404, 6),
+  ADMIN_LOCKOUT_NOT_FOUND: row(404, 6),
   ACCESS_NOT_FOUND: row(404, 6),
   ADMIN_DATABASE_HOST_NOT_FOUND: row(404, 6),
   ADMIN_SYSTEM_ERROR_NOT_FOUND: row(404, 6),

@@ -7,6 +7,7 @@ import { getMe, listSessions, login } from '../../src/shared/api/auth.ts'
 import { createDatabaseHost } from '../../src/shared/api/database-hosts.ts'
 import { createServerDatabase } from '../../src/shared/api/databases.ts'
 import { createLocation } from '../../src/shared/api/locations.ts'
+import { listLockouts } from '../../src/shared/api/lockouts.ts'
 import { createNode } from '../../src/shared/api/nodes.ts'
 import { createRole } from '../../src/shared/api/roles.ts'
 import { createServer, getServer, type Server } from '../../src/shared/api/servers.ts'
@@ -75,6 +76,11 @@ export async function buildWorld(panel: TestPanel): Promise<World> {
       ...SIZE,
     },
   })
+  await panel
+    .as(undefined)
+    .call(login, { body: { email: 'stranger@example.org', password: 'wrong' } })
+    .catch(() => undefined) // it is refused
+  const [lockout] = await admin.call(listLockouts, { query: { search: 'stranger' } })
   const role = await admin.call(createRole, { body: { name: 'Watchers', permissions: ['server.read'] } })
   const member = await admin.call(createUser, {
     body: { email: 'member@example.org', username: 'member', password: PASSWORD },
@@ -111,6 +117,7 @@ export async function buildWorld(panel: TestPanel): Promise<World> {
     hostId: host.id,
     keyId: key.id,
     locationId: location.id,
+    lockoutId: lockout?.id ?? '',
     nestId: nest.id,
     nodeId: spare.id,
     serverId: server.id,
