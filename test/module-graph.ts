@@ -80,7 +80,18 @@ const SLICES: readonly (readonly string[])[] = [
   ['audit-log', 'system-errors'],
   ['system'],
 ]
-const DAEMON_PACKAGES = ['@node-rs/argon2', 'kysely', 'mysql2', 'nodemailer', 'otpauth', 'pg', 're2js', 'yaml', 'zod']
+const DAEMON_PACKAGES = [
+  '@node-rs/argon2',
+  'ipaddr.js',
+  'kysely',
+  'mysql2',
+  'nodemailer',
+  'otpauth',
+  'pg',
+  're2js',
+  'yaml',
+  'zod',
+]
 
 const PARTS: readonly Part[] = [
   { name: 'shared/endpoints.ts', files: /^src\/shared\/endpoints\.ts$/, may: [SHARED], packages: [], node: false },

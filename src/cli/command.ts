@@ -11,6 +11,7 @@ export type Reference =
   | 'role'
   | 'apiKey'
   | 'databaseHost'
+  | 'ipPool'
   | 'context'
 
 /** How the text of an option becomes a value of a request's body. */

@@ -61,5 +61,5 @@ export function several(ref: Reference, name: string = ref): Argument {
 
 function describe(ref: Reference): string {
   if (ref === 'databaseHost') return 'database host'
-  return ref === 'apiKey' ? 'API key' : ref
+  return ref === 'apiKey' ? 'API key' : ref === 'ipPool' ? 'IP pool' : ref
 }

@@ -9,6 +9,7 @@ import { databases } from './databases/commands.ts'
 import { dbHosts } from './db-hosts/commands.ts'
 import { events } from './events/commands.ts'
 import { agent, daemon, down, up } from './host/commands.ts'
+import { ipPools } from './ip-pools/commands.ts'
 import { locations } from './locations/commands.ts'
 import { lockouts } from './lockouts/commands.ts'
 import { nests } from './nests/commands.ts'
@@ -43,6 +44,7 @@ export const tree: readonly (Command | Noun)[] = [
   templates,
   allocations,
   dbHosts,
+  ipPools,
   users,
   roles,
   permissions,

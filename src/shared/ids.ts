@@ -15,6 +15,7 @@ export const ID_PREFIXES = {
   dbh: 'database host',
   err: 'system error',
   inv: 'invite',
+  ipa: 'address of an IP pool',
   ipp: 'IP pool',
   job: 'job',
   key: 'API key',
@@ -58,6 +59,8 @@ export const DatabaseId = PathId.brand<'DatabaseId'>()
 export type DatabaseId = z.infer<typeof DatabaseId>
 export const DatabaseHostId = PathId.brand<'DatabaseHostId'>()
 export type DatabaseHostId = z.infer<typeof DatabaseHostId>
+export const IpPoolId = PathId.brand<'IpPoolId'>()
+export type IpPoolId = z.infer<typeof IpPoolId>
 export const LocationId = PathId.brand<'LocationId'>()
 export type LocationId = z.infer<typeof LocationId>
 export const LockoutId = PathId.brand<'LockoutId'>()

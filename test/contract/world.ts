@@ -6,6 +6,7 @@ import { assignNode } from '../../src/shared/api/assignments.ts'
 import { getMe, listSessions, login } from '../../src/shared/api/auth.ts'
 import { createDatabaseHost } from '../../src/shared/api/database-hosts.ts'
 import { createServerDatabase } from '../../src/shared/api/databases.ts'
+import { createIpPool } from '../../src/shared/api/ip-pools.ts'
 import { createLocation } from '../../src/shared/api/locations.ts'
 import { listLockouts } from '../../src/shared/api/lockouts.ts'
 import { createNode } from '../../src/shared/api/nodes.ts'
@@ -97,6 +98,9 @@ export async function buildWorld(panel: TestPanel): Promise<World> {
     params: { nodeId: spare.id },
     body: { targetType: 'user', targetId: member.id },
   })
+  const pool = await admin.call(createIpPool, {
+    body: { nodeId: spare.id, networkName: 'lan', cidr: '10.0.0.0/24' },
+  })
   const [auditRow] = await admin.call(listAuditLogs, { query: { limit: 1 } })
   const host = await admin.call(createDatabaseHost, { body: { name: 'elephant', ...(await databaseService()) } })
   const database = await admin.call(createServerDatabase, { params: { serverId: server.id }, body: {} })
@@ -120,6 +124,7 @@ export async function buildWorld(panel: TestPanel): Promise<World> {
     lockoutId: lockout?.id ?? '',
     nestId: nest.id,
     nodeId: spare.id,
+    poolId: pool.id,
     serverId: server.id,
     sessionId: session?.id ?? '',
     templateId: template.id,

@@ -4,7 +4,8 @@ import { firstSchema } from './migrations/0001-first-schema.ts'
 import { access } from './migrations/0002-access.ts'
 import { records } from './migrations/0003-records.ts'
 import { selfService } from './migrations/0004-self-service.ts'
-import { databases } from './migrations/0005-databases.ts'
+import { ipPools } from './migrations/0005-ip-pools.ts'
+import { databases } from './migrations/0006-databases.ts'
 import { Connection } from './sqlite/connection.ts'
 
 /** One step of the schema: a script that takes version `id` - 1 to `id`. Steps are never edited once released. */
@@ -15,7 +16,7 @@ export interface Migration {
 }
 
 /** All steps in order. */
-export const MIGRATIONS: readonly Migration[] = [firstSchema, access, records, selfService, databases]
+export const MIGRATIONS: readonly Migration[] = [firstSchema, access, records, selfService, ipPools, databases]
 
 /** The newest version that this program knows. */
 export const SCHEMA_VERSION = MIGRATIONS.length

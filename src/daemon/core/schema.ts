@@ -2,6 +2,7 @@ import type { AccessTables } from './schema/access.ts'
 import type { AccountsTables } from './schema/accounts.ts'
 import type { DatabasesTables } from './schema/databases.ts'
 import type { InfrastructureTables } from './schema/infrastructure.ts'
+import type { IpPoolsTables } from './schema/ip-pools.ts'
 import type { RecordsTables } from './schema/records.ts'
 import type { SelfServiceTables } from './schema/self-service.ts'
 import type { ServersTables } from './schema/servers.ts'
@@ -12,6 +13,7 @@ export interface Schema
     AccountsTables,
     DatabasesTables,
     InfrastructureTables,
+    IpPoolsTables,
     RecordsTables,
     SelfServiceTables,
     ServersTables {}

@@ -2,7 +2,7 @@ import type { Migration } from '../migrations.ts'
 
 /** Database hosts, the databases of servers on them, and how many a server may have. */
 export const databases: Migration = {
-  id: 5,
+  id: 6,
   name: 'databases',
   sql: `
 alter table server add column database_allocation integer not null default 0;
