@@ -9,10 +9,11 @@ export type Reference =
   | 'template'
   | 'user'
   | 'role'
-  | 'ipPool'
   | 'apiKey'
   | 'alertRule'
   | 'webhook'
+  | 'databaseHost'
+  | 'ipPool'
   | 'context'
 
 /** How the text of an option becomes a value of a request's body. */

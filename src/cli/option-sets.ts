@@ -60,7 +60,8 @@ export function several(ref: Reference, name: string = ref): Argument {
 }
 
 function describe(ref: Reference): string {
+  if (ref === 'alertRule') return 'alert rule'
   if (ref === 'apiKey') return 'API key'
-  if (ref === 'ipPool') return 'IP pool'
-  return ref === 'alertRule' ? 'alert rule' : ref
+  if (ref === 'databaseHost') return 'database host'
+  return ref === 'ipPool' ? 'IP pool' : ref
 }

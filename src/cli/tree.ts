@@ -7,6 +7,8 @@ import { apiKeys, permissions } from './api-keys/commands.ts'
 import { audit } from './audit/commands.ts'
 import type { Command, Noun } from './command.ts'
 import { console } from './console/commands.ts'
+import { databases } from './databases/commands.ts'
+import { dbHosts } from './db-hosts/commands.ts'
 import { events } from './events/commands.ts'
 import { agent, daemon, down, up } from './host/commands.ts'
 import { ipPools } from './ip-pools/commands.ts'
@@ -33,6 +35,7 @@ export const tree: readonly (Command | Noun)[] = [
   access,
   invites,
   console,
+  databases,
   events,
   alerts,
   alertRules,
@@ -49,6 +52,7 @@ export const tree: readonly (Command | Noun)[] = [
   nests,
   templates,
   allocations,
+  dbHosts,
   ipPools,
   users,
   roles,

@@ -7,6 +7,7 @@ import { toOpenApi } from '../shared/openapi.ts'
 import { type Clock, now } from '../shared/time.ts'
 import { watchExpiry } from './access/expiry.ts'
 import { accessRoutes } from './access/routes.ts'
+import { countOpenAlerts } from './alerts/alert-rows.ts'
 import { Evaluator } from './alerts/evaluator.ts'
 import { watchEvents } from './alerts/event-watch.ts'
 import { alertRoutes } from './alerts/routes.ts'
@@ -25,7 +26,7 @@ import { createAudit } from './core/audit.ts'
 import { chainOldRows } from './core/audit-chain.ts'
 import { createBus } from './core/bus.ts'
 import { Cleanup } from './core/cleanup.ts'
-import type { Db } from './core/db.ts'
+import type { Db, Tx } from './core/db.ts'
 import { createGateway, type Gateway } from './core/gateway/gateway.ts'
 import { addRoute, createDoor } from './core/http.ts'
 import { addStreams } from './core/http-streams.ts'
@@ -37,6 +38,9 @@ import type { Route, StreamRoute } from './core/route.ts'
 import { createVault } from './core/secrets.ts'
 import { openSettings, type Settings } from './core/settings.ts'
 import { createSystemErrors } from './core/system-errors.ts'
+import { databaseHostRoutes } from './databases/host-routes.ts'
+import { HostWork } from './databases/host-work.ts'
+import { databaseRoutes } from './databases/routes.ts'
 import { metricsStreams } from './events/metrics-routes.ts'
 import { eventStreams } from './events/routes.ts'
 import { locationRoutes } from './locations/routes.ts'
@@ -118,6 +122,9 @@ export async function createApp({ config, db, clock, log, version, holder, schem
   const courier = new Courier({ ...core, sender, outbox })
   tellWebhooks(bus, outbox)
   watchEvents(bus, { ...core, outbox })
+  const databaseWork = new HostWork(core)
+  cleanup.add(() => databaseWork.close())
+  const leaving = [(tx: Tx, serverId: string) => databaseWork.serverLeaves(tx, serverId)]
   let publicUrl = ''
   const people = { ...core, passwords, publicUrl: () => publicUrl }
 
@@ -144,10 +151,11 @@ export async function createApp({ config, db, clock, log, version, holder, schem
   const serverDeps = {
     ...core,
     isOnline,
+    leaving,
     wake: (nodeId: string) => gateway.wake(nodeId),
     facts: { isOnline, figures: (serverId: string) => figures.get(serverId), templates: new TemplateViews() },
   }
-  const serverLink = createServerLink({ db, bus, settings })
+  const serverLink = createServerLink({ db, bus, settings, leaving })
   const nodeLink = createNodeLink({
     ...core,
     servers: serverLink,
@@ -227,13 +235,14 @@ export async function createApp({ config, db, clock, log, version, holder, schem
     ...templateRoutes(core),
     ...nodeRoutes({ ...core, keys, isOnline, health: (nodeId) => gateway.health(nodeId), publicUrl: () => publicUrl }),
     ...serverRoutes(serverDeps),
+    ...databaseHostRoutes({ ...core, work: databaseWork }),
+    ...databaseRoutes({ ...core, work: databaseWork }),
     ...accessRoutes({ ...people, isOnline, facts: serverDeps.facts }),
     ...consoleRoutes({ ...core, console, gateway, isOnline }),
     ...overviewRoutes({
       ...{ db, clock, version, life, integrity, nodeFigures, isOnline },
       connected: () => gateway.connected().length,
-      // No alert is ever raised before there are rules for them.
-      alerts: async () => ({ open: 0, unacknowledged: 0 }),
+      alerts: countOpenAlerts,
     }),
     ...updateRoutes(updates),
   ]
@@ -274,6 +283,7 @@ export async function createApp({ config, db, clock, log, version, holder, schem
       void watchExpiry(core, stopping.signal)
       void courier.run(stopping.signal)
       void evaluator.run(stopping.signal)
+      databaseWork.start()
     },
     close: async (): Promise<void> => {
       stopping.abort()

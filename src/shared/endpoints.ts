@@ -13,6 +13,8 @@ import * as auth from './api/auth.ts'
 import * as bulkServers from './api/bulk-servers.ts'
 import * as console from './api/console.ts'
 import * as dashboard from './api/dashboard.ts'
+import * as databaseHosts from './api/database-hosts.ts'
+import * as databases from './api/databases.ts'
 import * as effectivePermissions from './api/effective-permissions.ts'
 import * as ipPools from './api/ip-pools.ts'
 import * as locations from './api/locations.ts'
@@ -58,6 +60,8 @@ const groups = [
   bulkServers,
   console,
   dashboard,
+  databaseHosts,
+  databases,
   effectivePermissions,
   ipPools,
   locations,

@@ -183,6 +183,16 @@ export const EVENTS = {
   }),
   /** A check of the database file has ended otherwise than the one before. */
   db_status_changed: kind('admin.read', false, { status: z.enum(['ok', 'damaged', 'failed']) }),
+  database_host_created: kind('admin.read', false, { hostId: z.string(), hostName: z.string(), createdBy: who }),
+  database_host_updated: kind('admin.read', false, { hostId: z.string(), hostName: z.string(), updatedBy: who }),
+  database_host_deleted: kind('admin.read', false, { hostId: z.string(), hostName: z.string(), deletedBy: who }),
+  database_created: kind('server.read', true, { databaseId: z.string(), databaseName: z.string(), createdBy: who }),
+  database_deleted: kind('server.read', true, { databaseId: z.string(), databaseName: z.string(), deletedBy: who }),
+  database_password_rotated: kind('server.read', true, {
+    databaseId: z.string(),
+    databaseName: z.string(),
+    rotatedBy: who,
+  }),
   localization_settings_updated: kind('admin.read', false, { updatedBy: who }),
   oidc_settings_updated: kind('admin.read', false, { updatedBy: who }),
   security_settings_updated: kind('admin.read', false, { updatedBy: who }),

@@ -6,6 +6,7 @@ import { SplitPanel } from '../e2e/split-panel.ts'
 import { quietPort, until } from '../e2e/wait.ts'
 import type { Ran } from '../run-panel.ts'
 import { ALERTS } from './alerts-paths.ts'
+import { DATABASE_COMMANDS } from './database-command-paths.ts'
 import { OVERVIEW } from './overview-paths.ts'
 import { POOLS } from './pool-paths.ts'
 import { SELF_SERVICE } from './self-service-paths.ts'
@@ -453,7 +454,7 @@ describe('every command against a real daemon and agent', () => {
   it('leaves none out', () => {
     // `panel up` is tried in test/e2e/up.test.ts: it wants a machine of its own. The lists are walked by files
     // of their own.
-    const elsewhere = ['up', ...SELF_SERVICE, ...POOLS, ...OVERVIEW, ...SIGN_IN, ...ALERTS]
+    const elsewhere = ['up', ...SELF_SERVICE, ...POOLS, ...OVERVIEW, ...SIGN_IN, ...ALERTS, ...DATABASE_COMMANDS]
     expect(paths.filter((path) => !done.has(path) && !elsewhere.includes(path))).toEqual([])
   })
 })

@@ -26,6 +26,8 @@ const MISSING: Readonly<Record<string, ErrorCode>> = {
   targetUserId: 'ACCESS_NOT_FOUND',
   token: 'INVITE_NOT_FOUND',
   allocationId: 'ALLOCATION_NOT_FOUND',
+  databaseId: 'DATABASE_NOT_FOUND',
+  hostId: 'ADMIN_DATABASE_HOST_NOT_FOUND',
   errorId: 'ADMIN_SYSTEM_ERROR_NOT_FOUND',
   keyId: 'API_KEY_NOT_FOUND',
   locationId: 'LOCATION_NOT_FOUND',
@@ -42,6 +44,11 @@ const MISSING: Readonly<Record<string, ErrorCode>> = {
 
 /** Declared codes whose causes are made in other files, and where. */
 const ELSEWHERE: Partial<Readonly<Record<ErrorCode, string>>> = {
+  ADMIN_DATABASE_HOST_IN_USE: 'test/daemon/databases/hosts.test.ts',
+  ADMIN_DATABASE_HOST_NAME_TAKEN: 'test/daemon/databases/hosts.test.ts',
+  DATABASE_DISABLED: 'test/daemon/databases/hosts.test.ts',
+  DATABASE_LIMIT_REACHED: 'test/daemon/databases/hosts.test.ts',
+  DATABASE_PROVISION_FAILED: 'test/daemon/databases/hosts.test.ts',
   ADMIN_IP_POOL_IN_USE: 'test/daemon/ip-pools.test.ts',
   SERVER_ALREADY_SUSPENDED: 'test/daemon/servers/suspend.test.ts',
   CREDENTIAL_ENCRYPTION_KEY_MISSING: 'test/daemon/settings/settings.test.ts',
@@ -243,6 +250,7 @@ describe('the declared codes', () => {
 function bodyFor(id: string): Parts {
   const bodies: Record<string, unknown> = {
     'allocations.create': { ip: '127.0.0.1', ports: '1' },
+    'databases.create': {},
     'servers.power': { action: 'start' },
     'access.set': { targetUserId: 'x', permissions: ['server.read'] },
     'invites.create': { email: 'x@example.org', permissions: ['server.read'] },

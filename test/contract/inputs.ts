@@ -6,6 +6,8 @@ import { createAllocations, listAllocations } from '../../src/shared/api/allocat
 import { createApiKey } from '../../src/shared/api/api-keys.ts'
 import { assignEveryNode, assignNode } from '../../src/shared/api/assignments.ts'
 import { listSessions, login } from '../../src/shared/api/auth.ts'
+import { createDatabaseHost } from '../../src/shared/api/database-hosts.ts'
+import { createServerDatabase } from '../../src/shared/api/databases.ts'
 import { createIpPool } from '../../src/shared/api/ip-pools.ts'
 import { createLocation } from '../../src/shared/api/locations.ts'
 import { listLockouts } from '../../src/shared/api/lockouts.ts'
@@ -23,7 +25,16 @@ import type { Parts } from './http-call.ts'
 import { sendBy, withMailServer } from './mailbox.ts'
 import { openAlert } from './open-alert.ts'
 import { SIGN_IN_INPUTS } from './sign-in-inputs.ts'
-import { freshServer, NOBODY_LISTENS, PASSWORD, SIZE, signIn, systemError, type World } from './world.ts'
+import {
+  databaseService,
+  freshServer,
+  NOBODY_LISTENS,
+  PASSWORD,
+  SIZE,
+  signIn,
+  systemError,
+  type World,
+} from './world.ts'
 
 /** A valid request of one endpoint in the world; what it needs has been made for it alone. */
 export interface Valid extends Parts {
@@ -233,6 +244,22 @@ export const VALID: Readonly<Record<string, Make>> = {
     otherBody: { command: 'good evening' },
   }),
   'console.logs': async (world) => ({ params: { serverId: (await freshServer(world, true)).id } }),
+  'database_hosts.create': async (world) => {
+    const body = { name: named(world), host: 'db.example.org', username: 'panel', password: 'Another-elephant-66' }
+    return { body, otherBody: { ...body, port: 3307 } }
+  },
+  'database_hosts.delete': async (world) => ({ params: { hostId: await databaseHost(world) } }),
+  'database_hosts.update': async (world) => ({
+    params: { hostId: await databaseHost(world) },
+    body: { name: named(world), port: 3307, tls: 'verify', maxDatabases: 7, password: 'A-third-elephant-77' },
+  }),
+  'databases.create': (world) => ({
+    params: ofServer(world),
+    body: { hostId: world.ids['hostId'], name: `shop_${world.next()}` },
+    otherBody: {},
+  }),
+  'databases.delete': async (world) => ({ params: await database(world) }),
+  'databases.rotate': async (world) => ({ params: await database(world) }),
   'lockouts.delete': async (world) => ({ params: { lockoutId: await lockout(world) } }),
   'lockouts.list': () => empty,
   'invites.accept': async (world) => {
@@ -552,6 +579,17 @@ async function invite(world: World, email: string): Promise<{ id: string; token:
   const body = { email, permissions: ['server.read' as const] }
   const made = await world.admin.call(createServerInvite, { params: ofServer(world), body })
   return { id: made.id, token: made.token ?? '' }
+}
+
+async function databaseHost(world: World): Promise<string> {
+  const body = { name: named(world), ...(await databaseService()) }
+  return (await world.admin.call(createDatabaseHost, { body })).id
+}
+
+async function database(world: World): Promise<{ serverId: string; databaseId: string }> {
+  const params = ofServer(world)
+  const body = { hostId: world.ids['hostId'] }
+  return { ...params, databaseId: (await world.admin.call(createServerDatabase, { params, body })).id }
 }
 
 const ofServer = ({ ids }: World) => ({ serverId: ids['serverId'] ?? '' })

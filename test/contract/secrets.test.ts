@@ -15,7 +15,7 @@ import { endpoints } from '../../src/shared/endpoints.ts'
 import { ProviderId } from '../../src/shared/ids.ts'
 import { startPanel, type TestPanel } from '../panel.ts'
 import { callEndpoint, type Reply, send } from './http-call.ts'
-import { buildWorld, keyWith, PASSWORD, paramsOf, type World } from './world.ts'
+import { buildWorld, HOST_PASSWORD, keyWith, PASSWORD, paramsOf, type World } from './world.ts'
 
 const SETUP_TOKEN = 'setup-token-that-must-not-be-seen'
 const NEW_PASSWORD = 'Quite-another-horse-22'
@@ -123,6 +123,7 @@ async function driveSecrets(): Promise<Record<string, string>> {
     hookSecret: hookSecret ?? '',
     givenHookSecret: HOOK_SECRET,
     ruleSecret: webhookSecret ?? '',
+    hostPassword: HOST_PASSWORD,
     adminKey: secretPart(panel.adminToken),
     session: secretPart(session),
     key: secretPart(key),

@@ -5,6 +5,8 @@ import { createAllocations, listAllocations } from '../../src/shared/api/allocat
 import { createApiKey, listRoles } from '../../src/shared/api/api-keys.ts'
 import { assignNode } from '../../src/shared/api/assignments.ts'
 import { getMe, listSessions, login } from '../../src/shared/api/auth.ts'
+import { createDatabaseHost } from '../../src/shared/api/database-hosts.ts'
+import { createServerDatabase } from '../../src/shared/api/databases.ts'
 import { createIpPool } from '../../src/shared/api/ip-pools.ts'
 import { createLocation } from '../../src/shared/api/locations.ts'
 import { listLockouts } from '../../src/shared/api/lockouts.ts'
@@ -23,6 +25,7 @@ import { ProviderId } from '../../src/shared/ids.ts'
 import { systemClock } from '../../src/shared/time.ts'
 import { createPasskey, type SoftPasskey } from '../authenticator.ts'
 import type { TestPanel } from '../panel.ts'
+import { startPostgresPeer } from '../postgres-peer.ts'
 
 export const PASSWORD = 'Correct-horse-1'
 
@@ -76,6 +79,7 @@ export async function buildWorld(panel: TestPanel): Promise<World> {
       nodeId: spare.id,
       locationId: location.id,
       primaryPort: 40_100,
+      databaseAllocation: 1000,
       ...SIZE,
     },
   })
@@ -104,6 +108,8 @@ export async function buildWorld(panel: TestPanel): Promise<World> {
     body: { nodeId: spare.id, networkName: 'lan', cidr: '10.0.0.0/24' },
   })
   const [auditRow] = await admin.call(listAuditLogs, { query: { limit: 1 } })
+  const host = await admin.call(createDatabaseHost, { body: { name: 'elephant', ...(await databaseService()) } })
+  const database = await admin.call(createServerDatabase, { params: { serverId: server.id }, body: {} })
   const errorId = await systemError({ admin, next })
   const providerId = 'corp'
   await admin.call(putProvider, {
@@ -129,7 +135,9 @@ export async function buildWorld(panel: TestPanel): Promise<World> {
     token: invite.token ?? '',
     allocationId: allocations.data[0]?.id ?? '',
     auditLogId: auditRow?.id ?? '',
+    databaseId: database.id,
     errorId,
+    hostId: host.id,
     keyId: key.id,
     locationId: location.id,
     lockoutId: lockout?.id ?? '',
@@ -162,6 +170,14 @@ export async function addPasskey(panel: TestPanel, client: Client): Promise<{ id
   const { id } = await client.call(verifyPasskey, { body: { response: key.register(options) } })
   return { id, key }
 }
+
+/** Something that answers like a database host, and how to get in; the password is looked for by test/contract/secrets.test.ts. */
+export async function databaseService() {
+  const { port } = await startPostgresPeer()
+  return { engine: 'postgresql', host: '127.0.0.1', port, username: 'panel', password: HOST_PASSWORD } as const
+}
+
+export const HOST_PASSWORD = 'Elephant-that-is-sealed-55'
 
 /** A fresh account without roles, signed in. */
 export async function signIn(panel: TestPanel, username: string): Promise<{ id: string; token: string }> {

@@ -89,7 +89,7 @@ export async function startPlacePanel(): Promise<PlacePanel> {
     ...locationRoutes({ ...core, isOnline }),
     ...templateRoutes(core),
     ...nodeRoutes({ ...core, keys, isOnline, health: (id) => health.get(id), publicUrl: () => url }),
-    ...serverRoutes({ ...core, isOnline, wake: () => undefined, facts }),
+    ...serverRoutes({ ...core, isOnline, wake: () => undefined, facts, leaving: [] }),
   ]
   for (const route of routes) addRoute(door, route)
   await door.app.listen({ host: '127.0.0.1', port: 0 })

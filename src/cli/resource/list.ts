@@ -5,17 +5,25 @@ import type { View } from '../output/view.ts'
 import type { Run } from '../run.ts'
 import { fieldsOf } from './fields.ts'
 
-/** The action of a list: one page, or with `--all` every page. `more` adds path parameters and fixed query values. */
+/** What a list adds to its flags: path parameters, fixed query values, and how rows are changed before they are shown. */
+interface More<R> {
+  readonly params?: Record<string, string>
+  readonly query?: Record<string, unknown>
+  readonly shown?: (row: R) => R
+}
+
+/** The action of a list: one page, or with `--all` every page. */
 export function listAction<E extends Endpoint>(
   endpoint: E,
   view: View<Row<E>>,
-  more: (run: Run) => Promise<{ params?: Record<string, string>; query?: Record<string, unknown> }> = async () => ({}),
+  more: (run: Run) => Promise<More<Row<E>>> = async () => ({}),
 ): Action {
   return async (run) => {
-    const { params, query } = await more(run)
+    const { params, query, shown } = await more(run)
     const wanted = { ...(await fieldsOf(run)), ...query }
-    const rows = await readPages(run, { endpoint, params: params ?? {}, query: wanted })
-    await run.out.list(rows as readonly Row<E>[], view) // parsed by that endpoint's own schema
+    const found = await readPages(run, { endpoint, params: params ?? {}, query: wanted })
+    const rows = found as readonly Row<E>[] // parsed by that endpoint's own schema
+    await run.out.list(shown === undefined ? rows : rows.map(shown), view)
   }
 }
 

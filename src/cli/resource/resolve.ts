@@ -1,6 +1,7 @@
 import { listAlertRules } from '../../shared/api/alert-rules.ts'
 import { listAllocations } from '../../shared/api/allocations.ts'
 import { listApiKeys, listRoles } from '../../shared/api/api-keys.ts'
+import { listDatabaseHosts } from '../../shared/api/database-hosts.ts'
 import { listIpPools } from '../../shared/api/ip-pools.ts'
 import { listLocations } from '../../shared/api/locations.ts'
 import { listNodes } from '../../shared/api/nodes.ts'
@@ -39,6 +40,7 @@ const KINDS: Readonly<
   alertRule: { list: listAlertRules, prefix: 'rule', noun: 'alert rule', plural: 'alert-rules' },
   webhook: { list: listWebhooks, prefix: 'whk', noun: 'webhook', plural: 'webhooks' },
   apiKey: { list: listApiKeys, prefix: 'key', noun: 'API key', plural: 'api-keys' },
+  databaseHost: { list: listDatabaseHosts, prefix: 'dbh', noun: 'database host', plural: 'db-hosts' },
 }
 
 /**

@@ -9,6 +9,7 @@ const SIZES: readonly Option[] = [
   field('--cpu <cores>', 'cores: 0.5, 2', 'allocatedCpuCores', 'number'),
   field('--disk <size>', 'disk: 10G', 'allocatedDiskMb', 'mib'),
   field('--swap <size>', 'swap', 'allocatedSwapMb', 'mib'),
+  field('--databases <n>', 'how many databases it may have', 'databaseAllocation', 'int'),
 ]
 
 const ADDRESS: readonly Option[] = [
@@ -100,7 +101,7 @@ export const servers = noun({
       name: 'edit',
       summary: 'Edit a server',
       details:
-        'Sizes, address and startup line need admin.write; a new address needs a stopped server. --env changes the named variables only.',
+        'Sizes, databases, address and startup line need admin.write; a new address needs a stopped server. --env changes the named variables only.',
       arguments: [one('server')],
       options: [field('--name <name>', 'its name', 'name'), ...SIZES, ...ADDRESS, ...BEHAVIOUR, BODY_FILE],
       examples: ['panel servers edit demo --memory 512', "panel servers edit demo --env MOTD='hello all'"],

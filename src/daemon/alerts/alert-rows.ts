@@ -44,6 +44,17 @@ export async function findAlertRows(q: Queries, ids: readonly string[]): Promise
     .execute()
 }
 
+/** How many listed alerts are open; an alert that somebody has looked at is resolved. */
+export async function countOpenAlerts(q: Queries): Promise<{ open: number; unacknowledged: number }> {
+  const { open } = await q
+    .selectFrom('alert')
+    .where('listed', '=', 1)
+    .where('resolvedAt', 'is', null)
+    .select((eb) => eb.fn.countAll<number>().as('open'))
+    .executeTakeFirstOrThrow()
+  return { open: Number(open), unacknowledged: Number(open) }
+}
+
 /** The open alerts about one server or node, of one type if it is given. */
 export async function openAbout(q: Queries, subjectId: string, type?: Alert['type']): Promise<AlertRow[]> {
   const open = joined(q).where('alert.subjectId', '=', subjectId).where('alert.resolvedAt', 'is', null)

@@ -7,6 +7,7 @@ import { selfService } from './migrations/0004-self-service.ts'
 import { ipPools } from './migrations/0005-ip-pools.ts'
 import { identities } from './migrations/0006-identities.ts'
 import { alerts } from './migrations/0007-alerts.ts'
+import { databases } from './migrations/0008-databases.ts'
 import { Connection } from './sqlite/connection.ts'
 
 /** One step of the schema: a script that takes version `id` - 1 to `id`. Steps are never edited once released. */
@@ -17,7 +18,16 @@ export interface Migration {
 }
 
 /** All steps in order. */
-export const MIGRATIONS: readonly Migration[] = [firstSchema, access, records, selfService, ipPools, identities, alerts]
+export const MIGRATIONS: readonly Migration[] = [
+  firstSchema,
+  access,
+  records,
+  selfService,
+  ipPools,
+  identities,
+  alerts,
+  databases,
+]
 
 /** The newest version that this program knows. */
 export const SCHEMA_VERSION = MIGRATIONS.length

@@ -1,6 +1,7 @@
 import type { AccessTables } from './schema/access.ts'
 import type { AccountsTables } from './schema/accounts.ts'
 import type { AlertsTables } from './schema/alerts.ts'
+import type { DatabasesTables } from './schema/databases.ts'
 import type { IdentityTables } from './schema/identities.ts'
 import type { InfrastructureTables } from './schema/infrastructure.ts'
 import type { IpPoolsTables } from './schema/ip-pools.ts'
@@ -13,6 +14,7 @@ export interface Schema
   extends AccessTables,
     AccountsTables,
     IdentityTables,
+    DatabasesTables,
     InfrastructureTables,
     IpPoolsTables,
     RecordsTables,

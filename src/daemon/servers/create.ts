@@ -1,5 +1,5 @@
 import type { z } from 'zod'
-import type { NewServer } from '../../shared/api/servers.ts'
+import { NewServer } from '../../shared/api/servers.ts'
 import { fieldError, PanelError } from '../../shared/errors.ts'
 import { RuntimeReport } from '../../shared/frames.ts'
 import { newId, uuidOf } from '../../shared/ids.ts'
@@ -77,6 +77,7 @@ export async function createServer(
       cpuCores: body.allocatedCpuCores,
       diskMb: body.allocatedDiskMb,
       swapMb: body.allocatedSwapMb,
+      databaseAllocation: body.databaseAllocation ?? databasesByTemplate(template.features),
       environment: JSON.stringify(environment),
       startupCommand: body.startupCommand ?? null,
       restartPolicy: body.restartPolicy,
@@ -146,6 +147,11 @@ async function templateOf(tx: Tx, id: string) {
     .executeTakeFirst()
   if (row === undefined) throw new PanelError('TEMPLATE_NOT_FOUND', 'There is no such template')
   return definitionOf(row)
+}
+
+/** What the template's makers wish for its servers; anything but a number of databases counts as none. */
+function databasesByTemplate(features: Readonly<Record<string, unknown>>): number {
+  return NewServer.shape.databaseAllocation.safeParse(features['databaseAllocation']).data ?? 0
 }
 
 /** The wished runtime, or the template's first that the node offers; a node that never reported is taken at its word. */

@@ -22,6 +22,7 @@ const OPERATOR_FIELDS = [
   'allocatedCpuCores',
   'allocatedDiskMb',
   'allocatedSwapMb',
+  'databaseAllocation',
   'primaryPort',
   'primaryIp',
   'allocationId',
@@ -83,6 +84,7 @@ async function wantedColumns(at: { tx: Tx; clock: Clock; caller: Caller }, row: 
     ...(patch.allocatedCpuCores === undefined ? {} : { cpuCores: patch.allocatedCpuCores }),
     ...(patch.allocatedDiskMb === undefined ? {} : { diskMb: patch.allocatedDiskMb }),
     ...(patch.allocatedSwapMb === undefined ? {} : { swapMb: patch.allocatedSwapMb }),
+    ...(patch.databaseAllocation === undefined ? {} : { databaseAllocation: patch.databaseAllocation }),
     ...(patch.restartPolicy === undefined ? {} : { restartPolicy: patch.restartPolicy }),
     ...(patch.maxCrashCount === undefined ? {} : { maxCrashCount: patch.maxCrashCount }),
     ...(patch.environment === undefined
@@ -180,9 +182,10 @@ function byFieldName<T>(changed: Readonly<Record<string, T>>): Record<string, T>
 
 function comparable(row: ServerRow): Record<string, unknown> {
   const { name, description, startupCommand, memoryMb, cpuCores, diskMb, swapMb, restartPolicy, maxCrashCount } = row
-  const { environment, allocationId } = row
+  const { environment, allocationId, databaseAllocation } = row
   return {
     name, description, startupCommand, memoryMb, cpuCores, diskMb, swapMb, restartPolicy, maxCrashCount, environment, allocationId,
+    databaseAllocation,
   } // biome-ignore format: columns
 }
 

@@ -4,7 +4,7 @@ import type { GatewayHandlers } from '../core/gateway/handlers.ts'
 import type { Settings } from '../core/settings.ts'
 import type { LinkedServers } from '../nodes/link.ts'
 import { finishCommand, markUnknown, observe, observeAbsent } from './observe.ts'
-import { forgetDeleted, tellUndeleted } from './remove.ts'
+import { forgetDeleted, type Leaving, tellUndeleted } from './remove.ts'
 import { findServerRow } from './repo.ts'
 import { buildSpec, commandOp } from './spec.ts'
 
@@ -12,11 +12,12 @@ import { buildSpec, commandOp } from './spec.ts'
 export type ServerLink = LinkedServers & Pick<GatewayHandlers, 'onEvent' | 'commandFrame'>
 
 /** The link between the rows of servers and the gateway. */
-export function createServerLink({ db, bus, settings }: { db: Db; bus: Bus; settings: Settings }): ServerLink {
+export function createServerLink(deps: { db: Db; bus: Bus; settings: Settings; leaving: Leaving }): ServerLink {
+  const { db, bus, settings } = deps
   const finish: LinkedServers['finishCommand'] = async (tx, nodeId, done) => {
     const command = await finishCommand(tx, bus, nodeId, done)
     if (command?.op !== 'delete') return
-    if (done.ok) await forgetDeleted(tx, bus, command)
+    if (done.ok) await forgetDeleted(tx, deps, command)
     else
       await tellUndeleted(tx, bus, command.serverId, `It could not be deleted: ${done.error?.message ?? 'no reason'}`)
   }

@@ -26,7 +26,11 @@ interface Removal {
 export type RemovalDeps = OrderDeps & {
   readonly bus: Bus
   readonly settings: Pick<Settings, 'get'>
+  readonly leaving: Leaving
 }
+
+/** What belongs to servers elsewhere; told in the transaction that deletes a server's row, just before. */
+export type Leaving = readonly ((tx: Tx, serverId: string) => Promise<void>)[]
 
 /**
  * Marks a server for deletion and tells its node; the row goes when the node has confirmed. With `force` it goes at once,
@@ -65,7 +69,7 @@ export async function removeIn(tx: Tx, deps: RemovalDeps, removal: Removal): Pro
     resourceId: row.id,
     details: { name: row.name, force, keepFiles },
   })
-  if (force) return await forget(tx, deps.bus, row, deletedBy)
+  if (force) return await forget(tx, deps, row, deletedBy)
   const data = { updatedBy: deletedBy, change: 'deleting' }
   await deps.bus.append(tx, { type: 'server_updated', serverId: row.id, data })
   const wish = { desired: 'stopped', deletingAt: row.deletingAt ?? tx.now, generation } as const
@@ -105,11 +109,15 @@ async function isUnderWay(tx: Tx, row: ServerRow): Promise<boolean> {
 const DeleteArgs = z.object({ deletedBy: z.string().nullable().optional() })
 
 /** The node has deleted a server: nothing of it is left here but audit and events. */
-export async function forgetDeleted(tx: Tx, bus: Bus, command: { serverId: string; args: string }): Promise<void> {
+export async function forgetDeleted(
+  tx: Tx,
+  deps: { readonly bus: Bus; readonly leaving: Leaving },
+  command: { serverId: string; args: string },
+): Promise<void> {
   const row = await findServerRow(tx.q, command.serverId)
   if (row === undefined || row.deletingAt === null) return
   const { deletedBy = null } = parseJson(DeleteArgs, command.args)
-  await forget(tx, bus, row, deletedBy)
+  await forget(tx, deps, row, deletedBy)
 }
 
 /** The node could not delete a server: it stays `deleting` with the reason, and may be deleted again. */
@@ -120,7 +128,13 @@ export async function tellUndeleted(tx: Tx, bus: Bus, serverId: string, reason: 
   await tell(tx, bus, row, { ...row, reason })
 }
 
-async function forget(tx: Tx, bus: Bus, row: ServerRow, deletedBy: string | null): Promise<void> {
+async function forget(
+  tx: Tx,
+  { bus, leaving }: { readonly bus: Bus; readonly leaving: Leaving },
+  row: ServerRow,
+  deletedBy: string | null,
+): Promise<void> {
+  for (const leave of leaving) await leave(tx, row.id)
   await releasePlace(tx, row.id)
   await tx.q.deleteFrom('server').where('id', '=', row.id).execute()
   const data = { serverName: row.name, ownerId: row.ownerId, deletedBy }

@@ -81,6 +81,7 @@ export function toServer(row: ServerRow, { caller, permissions }: Viewer, facts:
     allocatedCpuCores: row.cpuCores,
     allocatedDiskMb: row.diskMb,
     allocatedSwapMb: row.swapMb,
+    databaseAllocation: row.databaseAllocation,
     runtime: row.runtime,
     allocationId: row.allocationId,
     primaryPort: row.port,

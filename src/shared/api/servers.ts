@@ -6,7 +6,7 @@ import { pageQuery } from '../page.ts'
 import { DesiredState, PowerState, RestartPolicy, ServerStatus } from '../server-life.ts'
 import { RuntimeName, VariableName } from '../server-spec.ts'
 import { IsoTime } from '../time.ts'
-import { Template } from './templates.ts'
+import { TemplateLite } from './templates.ts'
 
 const Name = z
   .string()
@@ -18,6 +18,7 @@ const Environment = z.record(VariableName, z.string().max(4096))
 const MemoryMb = z.int().min(16).max(1_048_576)
 const CpuCores = z.number().min(0.1).max(1024)
 const DiskMb = z.int().min(16).max(1_073_741_824)
+const DatabaseAllocation = z.int().min(0).max(1000)
 const Port = z.int().min(1).max(65_535)
 const Ip = z.union([z.ipv4(), z.ipv6()])
 
@@ -51,6 +52,8 @@ export const Server = z.object({
   allocatedCpuCores: z.number(),
   allocatedDiskMb: z.int(),
   allocatedSwapMb: z.int(),
+  /** How many databases it may have. */
+  databaseAllocation: z.int(),
   runtime: RuntimeName,
   allocationId: AllocationId,
   primaryPort: z.int(),
@@ -66,17 +69,7 @@ export const Server = z.object({
   lastExitCode: z.int().nullable(),
   lastExitSignal: z.string().nullable(),
   nextRestartAt: IsoTime.nullable(),
-  template: Template.pick({
-    id: true,
-    name: true,
-    image: true,
-    images: true,
-    defaultImage: true,
-    startup: true,
-    stopCommand: true,
-    features: true,
-    variables: true,
-  }),
+  template: TemplateLite,
   node: z.object({
     id: NodeId,
     name: z.string(),
@@ -111,6 +104,8 @@ export const NewServer = z
     allocatedCpuCores: CpuCores,
     allocatedDiskMb: DiskMb,
     allocatedSwapMb: z.int().min(0).max(1_048_576).default(0),
+    /** Without it the template's `features.databaseAllocation`, else 0. */
+    databaseAllocation: DatabaseAllocation.optional(),
     runtime: RuntimeName.optional(),
     primaryPort: Port.optional(),
     primaryIp: Ip.nullish(),
@@ -146,7 +141,7 @@ export const NewServer = z
   })
 export type NewServer = z.infer<typeof NewServer>
 
-/** What may be edited. Sizes, address and startup line need `admin.write`; a new address needs a stopped server. */
+/** What may be edited. Sizes, quotas, address and startup line need `admin.write`; a new address needs a stopped server. */
 export const ServerPatch = z.object({
   name: Name.optional(),
   description: z.string().max(500).nullish(),
@@ -156,6 +151,7 @@ export const ServerPatch = z.object({
   allocatedCpuCores: CpuCores.optional(),
   allocatedDiskMb: DiskMb.optional(),
   allocatedSwapMb: z.int().min(0).max(1_048_576).optional(),
+  databaseAllocation: DatabaseAllocation.optional(),
   primaryPort: Port.optional(),
   primaryIp: Ip.optional(),
   allocationId: AllocationId.optional(),

@@ -108,6 +108,19 @@ export const Template = z.object({
 })
 export type Template = z.infer<typeof Template>
 
+/** What servers show of their template. */
+export const TemplateLite = Template.pick({
+  id: true,
+  name: true,
+  image: true,
+  images: true,
+  defaultImage: true,
+  startup: true,
+  stopCommand: true,
+  features: true,
+  variables: true,
+})
+
 /** Every field of a template, each only if it is to change. Defaults do not apply. */
 export const TemplatePatch = z.object(
   Object.fromEntries(

@@ -26,6 +26,7 @@ export function serverAnswer(status: string): Record<string, unknown> {
     allocatedCpuCores: 2,
     allocatedDiskMb: 10_240,
     allocatedSwapMb: 0,
+    databaseAllocation: 0,
     runtime: 'process',
     allocationId: 'alc_1',
     primaryPort: 25_565,

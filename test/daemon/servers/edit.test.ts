@@ -121,7 +121,7 @@ test('merges variables, and takes the mask of a secret as unchanged', async () =
 
 test('keeps sizes, address, startup line and fixed variables to operators, but lets an owner send them back', async () => {
   const values = {
-    allocatedMemoryMb: 65, allocatedCpuCores: 0.2, allocatedDiskMb: 65, allocatedSwapMb: 1, primaryPort: 29_999,
+    allocatedMemoryMb: 65, allocatedCpuCores: 0.2, allocatedDiskMb: 65, allocatedSwapMb: 1, databaseAllocation: 1, primaryPort: 29_999,
     primaryIp: '127.0.0.9', allocationId: 'alc_any', startupCommand: 'sleep 3',
   } // biome-ignore format: columns
   for (const [field, value] of Object.entries(values)) {

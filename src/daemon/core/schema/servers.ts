@@ -1,3 +1,4 @@
+import type { Generated } from 'kysely'
 import type { DesiredState, PowerState, RestartPolicy, ServerActivity } from '../../../shared/server-life.ts'
 import type { RuntimeName } from '../../../shared/server-spec.ts'
 import type { IsoTime } from '../../../shared/time.ts'
@@ -19,6 +20,8 @@ interface ServerTable extends Stamps {
   cpuCores: number
   diskMb: number
   swapMb: number
+  /** How many databases it may have. */
+  databaseAllocation: Generated<number>
   environment: Json
   startupCommand: string | null
   restartPolicy: RestartPolicy

@@ -1,0 +1,102 @@
+import { writeFile } from 'node:fs/promises'
+import { join } from 'node:path'
+import { afterAll, beforeAll, describe, expect, it } from 'vitest'
+import { createApiKey } from '../../src/shared/api/api-keys.ts'
+import { addServer } from '../daemon/databases/stage.ts'
+import { startPanel, type TestPanel } from '../panel.ts'
+import { type PostgresPeer, startPostgresPeer } from '../postgres-peer.ts'
+import { type Ran, runPanel } from '../run-panel.ts'
+import { DATABASE_COMMANDS } from './database-command-paths.ts'
+
+const MASK = '********'
+
+const done = new Set<string>()
+let panel: TestPanel
+let peer: PostgresPeer
+let server: string
+beforeAll(async () => {
+  panel = await startPanel()
+  peer = await startPostgresPeer()
+  server = await addServer(panel)
+})
+afterAll(() => panel.close())
+
+async function run(args: readonly string[], input?: string, token = panel.adminToken): Promise<Ran> {
+  const env = { HOME: panel.home, PANEL_URL: panel.url, PANEL_TOKEN: token }
+  const ran = await runPanel(args, { env, ...(input === undefined ? {} : { input }) })
+  const path = DATABASE_COMMANDS.find((known) => `${args.join(' ')} `.startsWith(`${known} `))
+  if (path !== undefined && ran.code === 0) done.add(path)
+  return ran
+}
+
+async function ok(args: readonly string[], input?: string): Promise<string> {
+  const ran = await run(args, input)
+  expect(ran, `panel ${args.join(' ')}: ${ran.stderr}`).toMatchObject({ code: 0 })
+  return ran.stdout
+}
+
+const json = async (args: readonly string[], input?: string) => JSON.parse(await ok([...args, '-o', 'json'], input))
+
+async function refused(code: number, args: readonly string[]): Promise<Ran> {
+  const ran = await run(args)
+  expect(ran, `panel ${args.join(' ')}: ${ran.stderr}`).toMatchObject({ code })
+  return ran
+}
+
+describe('the commands of databases', { timeout: 60_000 }, () => {
+  it('database hosts: create, list, view, edit, ping', async () => {
+    const place = ['--engine', 'postgresql', '--host', '127.0.0.1', '--port', String(peer.port), '--user', 'panel']
+    await refused(2, ['db-hosts', 'create', '--name', 'elephant', ...place])
+    const made = await json(['db-hosts', 'create', '--name', 'elephant', ...place, '--password-stdin'], 'secret\n')
+    expect(made).toMatchObject({ name: 'elephant', engine: 'postgresql', tls: 'auto', hasPassword: true })
+    expect(await ok(['db-hosts', 'list'])).toContain(`127.0.0.1:${peer.port}`)
+    const file = join(panel.home, 'password')
+    await writeFile(file, 'another\n')
+    await refused(2, ['db-hosts', 'edit', 'elephant'])
+    await ok(['db-hosts', 'edit', 'elephant', '--max', '9', '--password-file', file])
+    expect(await json(['db-hosts', 'edit', 'elephant', '--unset', 'max'])).toMatchObject({ maxDatabases: null })
+    expect(await json(['db-hosts', 'view', 'elephant'])).toMatchObject({ id: made.id, maxDatabases: null })
+    expect(await ok(['db-hosts', 'ping', 'elephant'])).toContain('PostgreSQL 16.2')
+    await ok(['db-hosts', 'create', '--name', 'nowhere', ...place, '--password-file', file])
+    await ok(['db-hosts', 'edit', 'nowhere', '--port', '1'])
+    expect((await refused(11, ['db-hosts', 'ping', 'nowhere'])).stdout).toContain('nothing listens')
+    await refused(11, ['databases', 'create', server, '--host', 'nowhere'])
+    await ok(['db-hosts', 'delete', 'nowhere', '--yes'])
+  })
+
+  it('databases: create, list, view, rotate, delete; the password only where it is asked for', async () => {
+    const made = await json(['databases', 'create', server, '--host', 'elephant', '--name', 'shop', '--show-password'])
+    expect(made).toMatchObject({ name: 'shop', state: 'ready', hostName: 'elephant' })
+    expect(made.password).toMatch(/^[\w-]{32}$/)
+    expect(await json(['databases', 'create', server])).toMatchObject({ password: MASK })
+    for (const args of [
+      ['list', server],
+      ['view', server, 'shop'],
+      ['view', server, made.id.slice(3, 12)],
+    ]) {
+      const found = await run(['databases', ...args, '-o', 'json'])
+      expect(found.stdout.includes(made.password)).toBe(false)
+    }
+    expect(await ok(['databases', 'list', server, '--show-password'])).toContain(made.password)
+    expect(await json(['databases', 'view', server, 'shop', '--show-password'])).toEqual(made)
+    const rotated = await json(['databases', 'rotate', server, 'shop', '--show-password'])
+    expect(rotated.password).not.toBe(made.password)
+    await refused(6, ['databases', 'view', server, 'nothing'])
+    await refused(8, ['databases', 'create', server, '--remote', 'somewhere'])
+    await refused(7, ['db-hosts', 'delete', 'elephant', '--yes'])
+    await refused(2, ['databases', 'delete', server, 'shop'])
+    await ok(['databases', 'delete', server, 'shop', '--confirm', 'shop'])
+    await ok(['databases', 'delete', server, 'shop', '--confirm', 'shop', '--ignore-not-found'])
+    const [left] = await json(['databases', 'list', server])
+    const { key } = await panel.client.call(createApiKey, {
+      body: { name: 'remover', permissions: ['database.delete'] },
+    })
+    const blind = ['databases', 'delete', server, left.id, '--confirm', left.id]
+    expect(await run(blind, undefined, key)).toMatchObject({ code: 0 })
+    await ok(['db-hosts', 'delete', 'elephant', '--yes'])
+  })
+
+  it('leave none out', () => {
+    expect(DATABASE_COMMANDS.filter((path) => !done.has(path))).toEqual([])
+  })
+})
