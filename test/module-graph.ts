@@ -78,9 +78,10 @@ const SLICES: readonly (readonly string[])[] = [
   ['servers'],
   ['access', 'console', 'events'],
   ['audit-log', 'system-errors'],
+  ['plugins'],
   ['system'],
 ]
-const DAEMON_PACKAGES = ['@node-rs/argon2', 'kysely', 'nodemailer', 're2js', 'yaml', 'zod']
+const DAEMON_PACKAGES = ['@node-rs/argon2', 'ajv', 'croner', 'kysely', 'nodemailer', 're2js', 'yaml', 'zod']
 
 const PARTS: readonly Part[] = [
   { name: 'shared/endpoints.ts', files: /^src\/shared\/endpoints\.ts$/, may: [SHARED], packages: [], node: false },
@@ -152,6 +153,13 @@ const PARTS: readonly Part[] = [
       }
     }),
   ),
+  {
+    name: 'plugin-host',
+    files: /^src\/plugin-host\//,
+    may: [/^src\/shared\/plugin-frames\.ts$/, /^src\/plugin-host\//],
+    packages: [],
+    node: true,
+  },
   {
     name: 'daemon/embedded-agent.ts',
     files: /^src\/daemon\/embedded-agent\.ts$/,

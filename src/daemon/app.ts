@@ -37,6 +37,9 @@ import { createSmtpMailer } from './mail/smtp-mailer.ts'
 import { createNodeKeys } from './nodes/keys.ts'
 import { createNodeLink } from './nodes/link.ts'
 import { nodeRoutes } from './nodes/routes.ts'
+import { pluginOwnRoutes } from './plugins/own-routes.ts'
+import { Plugins } from './plugins/plugins.ts'
+import { pluginRoutes } from './plugins/routes.ts'
 import { Figures } from './servers/figures.ts'
 import { createServerLink } from './servers/link.ts'
 import { serverRoutes } from './servers/routes.ts'
@@ -159,6 +162,12 @@ export async function createApp({ config, db, clock, log, version, holder }: App
     trustedProxies: config.trustedProxies,
     tls: config.tls,
   })
+  const plugins = new Plugins({
+    ...core,
+    version,
+    dataDir: config.dataDir,
+    inject: (request) => door.app.inject(request),
+  })
   const routes: Route[] = [
     ...authRoutes({ ...core, passwords, gate }),
     ...userRoutes(people),
@@ -171,6 +180,7 @@ export async function createApp({ config, db, clock, log, version, holder }: App
     ...templateRoutes(core),
     ...nodeRoutes({ ...core, keys, isOnline, health: (nodeId) => gateway.health(nodeId), publicUrl: () => publicUrl }),
     ...serverRoutes(serverDeps),
+    ...pluginRoutes(plugins),
     ...accessRoutes({ ...people, isOnline, facts: serverDeps.facts }),
     ...consoleRoutes({ ...core, console, gateway, isOnline }),
   ]
@@ -178,7 +188,7 @@ export async function createApp({ config, db, clock, log, version, holder }: App
     ...eventStreams({ ...core, figures }),
     ...consoleStreams({ ...core, console, isOnline }),
   ]
-  for (const route of routes) addRoute(door, route)
+  for (const route of [...routes, ...pluginOwnRoutes(plugins)]) addRoute(door, route)
   addStreams(door, streamRoutes)
   addSystemRoutes(door, {
     db,
@@ -206,13 +216,14 @@ export async function createApp({ config, db, clock, log, version, holder }: App
       await nodeLink.start(stopping.signal)
       startUpkeep({ ...core, idempotency }, stopping.signal)
       void watchExpiry(core, stopping.signal)
+      await plugins.begin()
     },
     close: async (): Promise<void> => {
       stopping.abort()
       const drained = new AbortController()
       void clock.sleep(DRAIN_MS, drained.signal).then(() => door.app.server.closeAllConnections())
       // Together: the HTTP server waits for upgraded sockets too, which only the gateway ends.
-      await Promise.all([door.app.close(), gateway.close()])
+      await Promise.all([door.app.close(), gateway.close(), plugins.close()])
       drained.abort()
       console.close()
       await cleanup.run()

@@ -9,6 +9,7 @@ import * as console from './api/console.ts'
 import * as effectivePermissions from './api/effective-permissions.ts'
 import * as locations from './api/locations.ts'
 import * as nodes from './api/nodes.ts'
+import * as plugins from './api/plugins.ts'
 import * as power from './api/power.ts'
 import * as roles from './api/roles.ts'
 import * as securitySettings from './api/security-settings.ts'
@@ -33,6 +34,7 @@ const groups = [
   effectivePermissions,
   locations,
   nodes,
+  plugins,
   power,
   roles,
   securitySettings,

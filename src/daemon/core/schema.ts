@@ -1,8 +1,15 @@
 import type { AccessTables } from './schema/access.ts'
 import type { AccountsTables } from './schema/accounts.ts'
 import type { InfrastructureTables } from './schema/infrastructure.ts'
+import type { PluginsTables } from './schema/plugins.ts'
 import type { RecordsTables } from './schema/records.ts'
 import type { ServersTables } from './schema/servers.ts'
 
 /** Every table, by its name in camel case; columns are snake case in SQL. */
-export interface Schema extends AccessTables, AccountsTables, InfrastructureTables, RecordsTables, ServersTables {}
+export interface Schema
+  extends AccessTables,
+    AccountsTables,
+    InfrastructureTables,
+    PluginsTables,
+    RecordsTables,
+    ServersTables {}
