@@ -8,6 +8,7 @@ export const MOST_FRAMES_PER_SECOND = 5_000
 export const MOST_BYTES_PER_SECOND = 16 * 1024 * 1024
 /** What may wait for a plugin that does not read. */
 const MOST_UNSENT_BYTES = 4 * 1024 * 1024
+const FLOOD = 'it floods its pipe'
 
 /** What the owner of a channel is told. */
 export interface ChannelListener {
@@ -47,18 +48,28 @@ export class Channel {
 
   #read(chunk: Buffer): void {
     if (this.#deaf) return
+    const trouble = this.#takeAll(chunk)
+    if (trouble === undefined) return
+    this.#deaf = true
+    this.#pipe.pause()
+    this.#listener.trouble(trouble)
+  }
+
+  /** Hands over what is complete; what is wrong with it, if something is. */
+  #takeAll(chunk: Buffer): string | undefined {
+    if (!this.#within(0, chunk.length)) return FLOOD
     try {
-      if (!this.#within(0, chunk.length)) return this.#fail('it floods its pipe')
       for (const line of this.#splitter.push(chunk)) {
-        if (this.#deaf) return
-        if (!this.#within(1, 0)) return this.#fail('it floods its pipe')
+        if (this.#deaf) return undefined
+        if (!this.#within(1, 0)) return FLOOD
         const frame = parseFrame(line)
-        if (frame === undefined) return this.#fail('it writes into its pipe what is no frame')
+        if (frame === undefined) return 'it writes into its pipe what is no frame'
         this.#listener.frame(frame)
       }
+      return undefined
     } catch (error) {
-      if (!(error instanceof FrameTooLong)) throw error
-      this.#fail(error.message)
+      if (error instanceof FrameTooLong) return error.message
+      throw error
     }
   }
 
@@ -68,11 +79,5 @@ export class Channel {
     this.#window.frames += frames
     this.#window.bytes += bytes
     return this.#window.frames <= MOST_FRAMES_PER_SECOND && this.#window.bytes <= MOST_BYTES_PER_SECOND
-  }
-
-  #fail(why: string): void {
-    this.#deaf = true
-    this.#pipe.pause()
-    this.#listener.trouble(why)
   }
 }

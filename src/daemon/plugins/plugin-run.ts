@@ -150,19 +150,23 @@ export class PluginRun {
     switch (frame.t) {
       case 'ready':
         this.#isReady = true
-        return this.#ready?.resolve()
+        this.#ready?.resolve()
+        break
       case 'failed':
-        return this.#ready?.reject(problemOf(frame))
+        this.#ready?.reject(problemOf(frame))
+        break
       case 'pong':
         this.#unanswered = 0
-        return
+        break
       case 'log':
-        return this.#of.log(frame.level, frame.text, frame.fields)
+        this.#of.log(frame.level, frame.text, frame.fields)
+        break
       case 'request':
         void this.#serve(frame)
-        return
+        break
       case 'result':
-        return this.#calls.get(frame.id)?.resolve(frame.value ?? null)
+        this.#calls.get(frame.id)?.resolve(frame.value ?? null)
+        break
       case 'error': {
         const { message, stack, code } = frame
         this.#calls.get(frame.id)?.reject(new CallFailure('threw', message, { stack, code }))

@@ -27,7 +27,7 @@ export interface PluginStorage {
 export function createPluginStorage(db: Db): PluginStorage {
   return {
     get: async (plugin, key) => {
-      const value = await valueOf(db.read, plugin, keyOf(key))
+      const value = await storedValue(db.read, plugin, keyOf(key))
       return value === undefined ? null : parseJson(z.unknown(), value)
     },
     set: async (plugin, key, value) => {
@@ -35,7 +35,7 @@ export function createPluginStorage(db: Db): PluginStorage {
       const text = JSON.stringify(value ?? null)
       const bytes = Buffer.byteLength(text) + Buffer.byteLength(name)
       if (bytes > STORAGE_QUOTA.valueBytes) throw full(`a value may have ${STORAGE_QUOTA.valueBytes} bytes`)
-      if ((await valueOf(db.read, plugin, name)) === text) return
+      if ((await storedValue(db.read, plugin, name)) === text) return
       await db.write(async (tx) => {
         const row = { pluginName: plugin, key: name, value: text, bytes, updatedAt: tx.now }
         await tx.q
@@ -58,7 +58,7 @@ export function createPluginStorage(db: Db): PluginStorage {
     },
     delete: async (plugin, key) => {
       const name = keyOf(key)
-      if ((await valueOf(db.read, plugin, name)) === undefined) return false
+      if ((await storedValue(db.read, plugin, name)) === undefined) return false
       const result = await db.write((tx) =>
         tx.q.deleteFrom('pluginStorage').where('pluginName', '=', plugin).where('key', '=', name).executeTakeFirst(),
       )
@@ -78,7 +78,7 @@ export function createPluginStorage(db: Db): PluginStorage {
   }
 }
 
-async function valueOf(q: Queries, plugin: string, key: string): Promise<string | undefined> {
+async function storedValue(q: Queries, plugin: string, key: string): Promise<string | undefined> {
   const row = await q
     .selectFrom('pluginStorage')
     .select('value')
