@@ -10,6 +10,7 @@ import { agent, daemon, down, up } from './host/commands.ts'
 import { locations } from './locations/commands.ts'
 import { nests } from './nests/commands.ts'
 import { nodes } from './nodes/commands.ts'
+import { plugins } from './plugins/commands.ts'
 import { roles } from './roles/commands.ts'
 import { servers } from './servers/commands.ts'
 import { auth, context, login, logout, setup, whoami } from './session/commands.ts'
@@ -44,6 +45,7 @@ export const tree: readonly (Command | Noun)[] = [
   apiKeys,
   audit,
   settings,
+  plugins,
   systemErrors,
   up,
   down,

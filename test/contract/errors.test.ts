@@ -24,6 +24,7 @@ const MISSING: Readonly<Record<string, ErrorCode>> = {
   errorId: 'ADMIN_SYSTEM_ERROR_NOT_FOUND',
   keyId: 'API_KEY_NOT_FOUND',
   locationId: 'LOCATION_NOT_FOUND',
+  name: 'PLUGIN_NOT_FOUND',
   nestId: 'NEST_NOT_FOUND',
   nodeId: 'NODE_NOT_FOUND',
   serverId: 'SERVER_NOT_FOUND',
@@ -52,6 +53,8 @@ const ELSEWHERE: Partial<Readonly<Record<ErrorCode, string>>> = {
   AUTH_EXPIRED: 'test/daemon/api-keys.test.ts',
   CONFLICT: 'test/daemon/auth.test.ts',
   PERMISSION_DENIED: 'test/contract/access.test.ts',
+  PLUGIN_CONFIG_INVALID: 'test/daemon/plugins/config.test.ts',
+  PLUGIN_ERROR: 'test/daemon/plugins/bad-plugin.ts',
   RATE_LIMITED: 'test/daemon/console-commands.test.ts',
   SERVER_MUST_BE_STOPPED: 'test/daemon/servers/edit.test.ts',
   SERVER_SUSPENDED: 'test/daemon/servers/power.test.ts',
@@ -206,6 +209,8 @@ function bodyFor(id: string): Parts {
     'roles.permission_add': { permission: 'node.read' },
     'servers.transfer_ownership': { newOwnerId: 'x' },
     'console.command': { command: 'x' },
+    'plugins.enable': { enabled: true },
+    'plugins.config': { config: {} },
   }
   return id in bodies ? { body: bodies[id] } : ['PUT', 'PATCH'].includes(methodOfId(id)) ? { body: {} } : {}
 }

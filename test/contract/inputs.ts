@@ -8,6 +8,7 @@ import { createDeploymentToken, createNode, createNodeKey } from '../../src/shar
 import { addRoleMember, createRole } from '../../src/shared/api/roles.ts'
 import { createNest, createTemplate } from '../../src/shared/api/templates.ts'
 import { banUser, inviteUser } from '../../src/shared/api/users.ts'
+import { enable, writePlugin } from '../daemon/plugins/plugin-stage.ts'
 import { startPanel } from '../panel.ts'
 import type { Parts } from './http-call.ts'
 import { freshServer, PASSWORD, SIZE, signIn, systemError, type World } from './world.ts'
@@ -226,6 +227,23 @@ export const VALID: Readonly<Record<string, Make>> = {
   'nodes.list_admin': () => empty,
   'nodes.stats': of('nodeId'),
   'nodes.update': async (world) => ({ params: { nodeId: await node(world) }, body: { description: 'rack 2' } }),
+  'plugins.config': async (world) => ({
+    params: { name: await plugin(world) },
+    body: { config: { greeting: named(world) } },
+  }),
+  'plugins.enable': async (world) => ({
+    params: { name: await plugin(world) },
+    body: { enabled: true },
+    otherBody: { enabled: false },
+  }),
+  'plugins.frontend_manifest': async (world) => {
+    const name = await plugin(world)
+    await enable(world.panel, name)
+    return { params: { name } }
+  },
+  'plugins.get': of('name'),
+  'plugins.list': () => empty,
+  'plugins.reload': async (world) => ({ params: { name: await plugin(world) } }),
   'roles.create': (world) => ({
     body: { name: named(world), permissions: ['server.read'] },
     otherBody: { name: named(world) },
@@ -402,4 +420,12 @@ async function nest(world: World): Promise<string> {
 
 async function template(world: World): Promise<string> {
   return (await world.admin.call(createTemplate, { body: { name: named(world), startup: 'sleep 1' } })).id
+}
+
+async function plugin(world: World): Promise<string> {
+  const name = `plugin-${world.next()}`
+  const configSchema = { type: 'object', properties: { greeting: { type: 'string' } } }
+  const manifest = { configSchema, frontend: { entry: '/screens/plugin.js' } }
+  await writePlugin(world.panel.dataDir, name, { manifest, code: 'export default () => ({})' })
+  return name
 }

@@ -5,6 +5,7 @@ import { createServerInvite, getServerInvite } from '../../src/shared/api/access
 import { createApiKey } from '../../src/shared/api/api-keys.ts'
 import { changePassword, login } from '../../src/shared/api/auth.ts'
 import { createDeploymentToken, createNodeKey, enrollAgent } from '../../src/shared/api/nodes.ts'
+import { configurePlugin } from '../../src/shared/api/plugins.ts'
 import { updateModManagerSettings } from '../../src/shared/api/settings.ts'
 import { updateSmtpSettings } from '../../src/shared/api/smtp-settings.ts'
 import { acceptUserInvite, inviteUser } from '../../src/shared/api/users.ts'
@@ -16,6 +17,7 @@ import { buildWorld, keyWith, PASSWORD, paramsOf, type World } from './world.ts'
 const SETUP_TOKEN = 'setup-token-that-must-not-be-seen'
 const NEW_PASSWORD = 'Quite-another-horse-22'
 const MAIL_PASSWORD = 'Mail-horse-that-is-sealed-44'
+const PLUGIN_SECRET = 'Plugin-horse-that-is-sealed-55'
 const CATALOGUE_KEY = '$2a$10$catalogue-key-that-is-sealed'
 const WRONG_PASSWORD = 'Wrong-horse-that-was-typed-33'
 
@@ -70,6 +72,8 @@ async function driveSecrets(): Promise<Record<string, string>> {
   })
   const { key: sealed } = createApiKey.response.parse(idempotent.json?.data)
   await panel.client.call(updateSmtpSettings, { body: { host: '127.0.0.1', port: 9, password: MAIL_PASSWORD } })
+  const config = { signature: PLUGIN_SECRET }
+  await panel.client.call(configurePlugin, { params: { name: 'greeter' }, body: { config } })
   await panel.client.call(updateModManagerSettings, { body: { curseforgeApiKey: CATALOGUE_KEY } })
   await send({ method: 'POST', url: `${panel.url}/api/auth/login`, body: { email, password: WRONG_PASSWORD } })
   await send({
@@ -100,6 +104,7 @@ async function driveSecrets(): Promise<Record<string, string>> {
     setupToken: SETUP_TOKEN,
     mailPassword: MAIL_PASSWORD,
     catalogueKey: CATALOGUE_KEY,
+    pluginSecret: PLUGIN_SECRET,
     adminKey: secretPart(panel.adminToken),
     session: secretPart(session),
     key: secretPart(key),

@@ -14,6 +14,7 @@ import { createUser } from '../../src/shared/api/users.ts'
 import type { Client } from '../../src/shared/client.ts'
 import type { Endpoint, StreamEndpoint } from '../../src/shared/contract.ts'
 import { systemClock } from '../../src/shared/time.ts'
+import { installExample } from '../daemon/plugins/plugin-stage.ts'
 import type { TestPanel } from '../panel.ts'
 
 export const PASSWORD = 'Correct-horse-1'
@@ -89,6 +90,7 @@ export async function buildWorld(panel: TestPanel): Promise<World> {
   })
   const [auditRow] = await admin.call(listAuditLogs, { query: { limit: 1 } })
   const errorId = await systemError({ admin, next })
+  await installExample(panel.dataDir)
   const ids = {
     assignmentId: assignment.id,
     inviteId: invite.id,
@@ -103,6 +105,7 @@ export async function buildWorld(panel: TestPanel): Promise<World> {
     errorId,
     keyId: key.id,
     locationId: location.id,
+    name: 'greeter',
     nestId: nest.id,
     nodeId: spare.id,
     serverId: server.id,
@@ -162,7 +165,8 @@ export function paramsOf(world: World, endpoint: Endpoint | StreamEndpoint): Rec
 
 /** The same with ids that nothing has. */
 export function unknownParams(endpoint: Endpoint | StreamEndpoint): Record<string, string> {
-  const unknown = (name: string): string => (name === 'permission' ? 'nobody.has_this' : 'nobody_has_this')
+  const shaped: Readonly<Record<string, string>> = { permission: 'nobody.has_this', name: 'nobody-has-this' }
+  const unknown = (name: string): string => shaped[name] ?? 'nobody_has_this'
   return Object.fromEntries(Object.keys(endpoint.params).map((name) => [name, unknown(name)]))
 }
 

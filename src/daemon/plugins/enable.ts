@@ -1,9 +1,9 @@
 import { PanelError } from '../../shared/errors.ts'
 import { ensureMayGrant, stillAllowed } from '../auth/grant-cap.ts'
-import { type Actor, changes } from '../core/audit.ts'
+import type { Actor } from '../core/audit.ts'
 import type { Caller } from '../core/caller.ts'
 import type { Tx } from '../core/db.ts'
-import { configToStore, openedConfig, shownConfig, storedConfig } from './config-values.ts'
+import { configToStore, openedConfig, type StoredConfig, shownConfig, storedConfig } from './config-values.ts'
 import { LoadProblem } from './failures.ts'
 import { type Definition, permissionsOf } from './manifest.ts'
 import type { Plugins } from './plugins.ts'
@@ -145,15 +145,12 @@ async function note(
   await bus.append(tx, { type: 'plugin_updated', data: { name, action: what, updatedBy: by.caller.userId } })
 }
 
-/** Which fields have changed; secrets as the mask, whatever their names. */
-function differences(before: ReturnType<typeof storedConfig>, after: ReturnType<typeof storedConfig>) {
-  const plain = changes(
-    { ...Object.fromEntries(Object.keys(after.plain).map((field) => [field, null])), ...before.plain },
-    { ...Object.fromEntries(Object.keys(before.plain).map((field) => [field, null])), ...after.plain },
-  )
+/** The configuration before and after as it is shown, and which secrets are others now. */
+function differences(before: StoredConfig, after: StoredConfig): Record<string, unknown> {
   const fields = new Set([...Object.keys(before.sealed), ...Object.keys(after.sealed)])
-  const secrets = [...fields].filter((field) => before.sealed[field] !== after.sealed[field])
-  return { ...plain, ...(secrets.length === 0 ? {} : { secretFields: secrets }) }
+  const replaced = [...fields].filter((field) => before.sealed[field] !== after.sealed[field])
+  const config = { before: shownConfig(before), after: shownConfig(after) }
+  return { config, ...(replaced.length === 0 ? {} : { replaced }) }
 }
 
 function reasonOf(error: unknown): string {
