@@ -1,6 +1,6 @@
 import { z } from 'zod'
 import { readEnvelope } from '../../shared/client.ts'
-import { endpoints } from '../../shared/endpoints.ts'
+import { endpoints, streams } from '../../shared/endpoints.ts'
 import { ERRORS, PanelError } from '../../shared/errors.ts'
 import type { Refusal } from '../../shared/plugin-frames.ts'
 import { CallFailure } from './failures.ts'
@@ -35,10 +35,13 @@ const ApiCall = z.object({
 
 const Stored = z.object({ key: z.unknown(), value: z.unknown(), prefix: z.unknown() }).partial()
 
-/** Endpoints that answer data; streams and files are not for plugins. */
-const CALLABLE = endpoints
-  .filter(({ answers }) => answers === 'data')
-  .map(({ method, path }) => ({ method, pattern: new RegExp(`^${path.replace(/:\w+/g, '[^/]+')}$`) }))
+/** Every way of the API, those with words before those with parameters, as the router decides. */
+const WAYS = [
+  ...endpoints.map(({ method, path, answers }) => ({ method, path, callable: answers === 'data' })),
+  ...streams.map(({ path }) => ({ method: 'GET' as const, path, callable: false })),
+]
+  .map((way) => ({ ...way, pattern: new RegExp(`^${way.path.replace(/:\w+/g, '[^/]+')}$`), order: orderOf(way.path) }))
+  .sort((left, right) => (left.order < right.order ? -1 : 1))
 
 /** The narrow way from plugins back to the panel: what they store, and the JSON API with their own rights. */
 export function createPanelDoor(deps: { storage: PluginStorage; rights: PluginRights; inject: Inject }): PanelDoor {
@@ -84,7 +87,8 @@ async function callApi(
   }
   const { method, path, query, body } = parsed.data
   const url = new URL(path, 'http://panel.invalid')
-  if (!CALLABLE.some((one) => one.method === method && one.pattern.test(url.pathname))) {
+  // Streams and files are not for plugins: their answers have no end that could be waited for.
+  if (WAYS.find((way) => way.method === method && way.pattern.test(url.pathname))?.callable !== true) {
     throw new PanelError('NOT_FOUND', `There is no ${method} ${path} that plugins can call`)
   }
   for (const [name, value] of Object.entries(query)) url.searchParams.set(name, String(value))
@@ -106,4 +110,11 @@ async function callApi(
   }
   const { data, pagination } = readEnvelope(answer.statusCode, answer.body)
   return { data, pagination: pagination ?? null }
+}
+
+function orderOf(path: string): string {
+  return path
+    .split('/')
+    .map((word) => (word.startsWith(':') ? '1' : '0'))
+    .join('')
 }
