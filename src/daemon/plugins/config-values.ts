@@ -5,17 +5,15 @@ import { parseJson } from '../core/json.ts'
 import type { Vault } from '../core/secrets.ts'
 import type { ConfigSchema } from './config-schema.ts'
 
-type Json = z.infer<ReturnType<typeof z.json>>
-
 /** The configuration of a plugin as its row keeps it. */
 export interface StoredConfig {
   /** Without secret fields. */
-  readonly plain: Readonly<Record<string, Json>>
+  readonly plain: Readonly<Record<string, unknown>>
   /** Sealed texts by field. */
   readonly sealed: Readonly<Record<string, string>>
 }
 
-const Plain = z.record(z.string(), z.json())
+const Plain = z.record(z.string(), z.unknown())
 const Sealed = z.record(z.string(), z.string())
 
 /** Reads the two columns of a plugin's row. */
@@ -25,7 +23,7 @@ export function storedConfig(row: { config: string; secrets: string } | undefine
 }
 
 /** The configuration as answers show it: the mask where a secret is set. */
-export function shownConfig({ plain, sealed }: StoredConfig): Record<string, Json> {
+export function shownConfig({ plain, sealed }: StoredConfig): Record<string, unknown> {
   return { ...plain, ...Object.fromEntries(Object.keys(sealed).map((field) => [field, SECRET_MASK])) }
 }
 
@@ -50,10 +48,10 @@ export interface PluginSchema {
  */
 export function configToStore(
   of: PluginSchema,
-  given: Readonly<Record<string, Json>>,
+  given: Readonly<Record<string, unknown>>,
   { before, vault }: { before: StoredConfig; vault: Vault },
 ): StoredConfig {
-  const plain: Record<string, Json> = {}
+  const plain: Record<string, unknown> = {}
   const sealed: Record<string, string> = {}
   const whole: Record<string, unknown> = {}
   for (const [field, value] of Object.entries(given)) {

@@ -17,7 +17,8 @@ export const PluginName = z
 export const PluginStatus = z.enum(['unloaded', 'loading', 'loaded', 'enabled', 'disabled', 'error'])
 export type PluginStatus = z.infer<typeof PluginStatus>
 
-const Config = z.record(z.string().max(100), z.json())
+const MOST_CONFIG = 64 * 1024
+const Config = z.record(z.string().max(100), z.unknown())
 
 /** A plugin in a list (api.md §7.4). */
 export const Plugin = z.object({
@@ -56,7 +57,7 @@ export const PluginDetail = Plugin.extend({
   catalystVersion: z.string(),
   /** Secret fields that are set read as the mask. */
   config: Config,
-  configSchema: z.record(z.string(), z.json()),
+  configSchema: z.record(z.string(), z.unknown()),
   routes: z.array(z.object({ method: z.string(), url: z.string(), permission: z.string() })),
   wsHandlers: z.array(z.string()),
   tasks: z.array(z.object({ name: z.string(), cron: z.string(), nextRun: IsoTime.nullable() })),
@@ -132,8 +133,9 @@ export const configurePlugin = defineEndpoint({
   access: { panel: 'admin.write' },
   params,
   /** Secret fields that hold the mask keep what they have. */
-  body: z.object({ config: Config }),
-  bodyLimit: 128 * 1024,
+  body: z.object({
+    config: Config.refine((config) => JSON.stringify(config).length <= MOST_CONFIG, 'must be at most 64 KiB of JSON'),
+  }),
   response: Config,
   errors: ['PLUGIN_NOT_FOUND', 'PLUGIN_ERROR', 'PLUGIN_CONFIG_INVALID', 'CREDENTIAL_ENCRYPTION_KEY_MISSING'],
   audit: { action: 'plugin.config' },

@@ -31,9 +31,8 @@ beforeAll(async () => {
 })
 afterAll(() => panel.close())
 
-type Config = Record<string, never>
-const configure = (config: object, at = panel) =>
-  at.client.call(configurePlugin, { params: { name: 'mailer' }, body: { config: config as Config } })
+const configure = (config: Record<string, unknown>, at = panel) =>
+  at.client.call(configurePlugin, { params: { name: 'mailer' }, body: { config } })
 const given = async () => (await callRoute(panel, 'mailer/shown')).data
 
 describe('the configuration of a plugin', () => {
