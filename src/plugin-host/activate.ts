@@ -19,9 +19,9 @@ export async function activate(frame: ToPlugin & { t: 'start' }, door: PanelDoor
   // Through the working folder: the plugin's user may not be able to enter the folders above it.
   const path = frame.main.split('/').map(encodeURIComponent).join('/')
   const module: unknown = await import(`file:///proc/self/cwd/${path}`)
-  const start = member(module, 'default') ?? member(module, 'activate')
+  const start = member(module, 'activate') ?? member(module, 'default')
   if (typeof start !== 'function') {
-    throw new Error(`${frame.main} must export a function: export default async function activate(panel) {}`)
+    throw new Error(`${frame.main} must export a function: export async function activate(panel) {}`)
   }
   const returned: unknown = await start(panelFor(frame, door))
   const given = member(returned, 'handlers')

@@ -30,8 +30,8 @@ export async function enable(plugins: Plugins, name: string, by: By): Promise<vo
   const same = row?.enabled === 1 && row.keyId !== null && grantedOf(row).join() === permissions.join()
   if (same && plugins.life(name)?.status === 'enabled') return
   openedConfig(definition, storedConfig(row), vault)
-  await plugins.stop(name)
   await db.write((tx) => writeEnabled(plugins, tx, { definition, permissions, by }))
+  await plugins.stop(name)
   try {
     await plugins.start(name, { patiently: false })
   } catch (error) {
@@ -52,9 +52,11 @@ export async function disable(plugins: Plugins, name: string, by: By): Promise<v
 
 /** Reads the folder again and starts an enabled plugin anew. Its rights stay as they are: only enabling gives some. */
 export async function reload(plugins: Plugins, name: string, by: By): Promise<void> {
-  const { db } = plugins.deps
+  const { db, vault } = plugins.deps
   const definition = await definitionOf(plugins, name)
   const row = await findPlugin(db.read, name)
+  // What works goes on working when what is there now cannot.
+  if (row?.enabled === 1) openedConfig(definition, storedConfig(row), vault)
   await db.write((tx) => note(plugins, tx, { name, by, what: 'reloaded', details: { version: definition.version } }))
   if (row?.enabled === 1) await startAnew(plugins, name)
 }
@@ -79,7 +81,7 @@ export async function configure(
     await note(plugins, tx, { name, by, what: 'config_updated', details: differences(before, after) })
     return { after, changed: true, enabled: row?.enabled === 1 }
   })
-  if (outcome.enabled) await startAnew(plugins, name)
+  if (outcome.enabled) await startAnew(plugins, name, 'The configuration is stored. ')
   return shownConfig(outcome.after)
 }
 
@@ -94,12 +96,12 @@ export async function definitionOf(plugins: Plugins, name: string): Promise<Defi
   }
 }
 
-async function startAnew(plugins: Plugins, name: string): Promise<void> {
+async function startAnew(plugins: Plugins, name: string, before = ''): Promise<void> {
   await plugins.stop(name)
   try {
     await plugins.start(name, { patiently: false })
   } catch (error) {
-    throw error instanceof LoadProblem ? pluginError(name, error.message) : error
+    throw error instanceof LoadProblem ? pluginError(name, error.message, before) : error
   }
 }
 
@@ -158,6 +160,6 @@ function reasonOf(error: unknown): string {
   throw error
 }
 
-function pluginError(name: string, reason: string): PanelError {
-  return new PanelError('PLUGIN_ERROR', `The plugin ${name} does not work: ${reason}`, { meta: { reason } })
+function pluginError(name: string, reason: string, before = ''): PanelError {
+  return new PanelError('PLUGIN_ERROR', `${before}The plugin ${name} does not work: ${reason}`, { meta: { reason } })
 }

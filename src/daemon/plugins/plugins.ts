@@ -49,7 +49,6 @@ export class Plugins {
     for (const { name } of wanted) {
       void this.turn(name, () => this.start(name, { patiently: true })).catch((error: unknown) => {
         const reason = messageOf(error)
-        this.#problems.set(name, reason)
         this.deps.log.error({ plugin: name, reason }, 'a plugin could not be started')
         this.#capture(name, `The plugin could not be started: ${reason}`)
       })
@@ -101,23 +100,14 @@ export class Plugins {
 
   /** Starts the plugin of an enabled row. Patiently: it is tried again; else it fails with a LoadProblem. */
   async start(name: string, { patiently }: { patiently: boolean }): Promise<void> {
-    const definition = await this.definition(name)
-    const row = await this.#row(name)
-    const config = openedConfig(definition, storedConfig(row), this.deps.vault)
-    await this.rights.renew(name, row.keyId)
-    if (this.#closed) throw new LoadProblem('the daemon is stopping')
-    const log = new PluginLog(this.deps.log.child({ component: 'plugin', plugin: name }), this.deps.clock)
-    log.hide([...definition.schema.secrets].map((field) => String(config[field] ?? '')))
-    const uid = await this.#uid(name)
-    const life = new PluginLife(definition, {
-      clock: this.deps.clock,
-      makeRun: () => this.#run(definition, { config, uid, log }),
-      onFailure: (reason, givenUp) => this.#failed(name, log.clean(reason), givenUp),
-    })
-    const failed = (handler: string, failure: unknown): void => this.handlerFailed(name, handler, failure)
-    const leave = attend({ deps: this.deps, life, log, rights: this.rights, failed })
-    this.#living.set(name, { life, log, leave })
-    this.#problems.delete(name)
+    let living: Living
+    try {
+      living = await this.#prepare(name)
+    } catch (error) {
+      this.#problems.set(name, messageOf(error))
+      throw error
+    }
+    const { life, log, leave } = living
     if (patiently) return life.beginPatiently()
     try {
       await life.begin()
@@ -127,14 +117,35 @@ export class Plugins {
     }
   }
 
+  async #prepare(name: string): Promise<Living> {
+    const definition = await this.definition(name)
+    const row = await this.#row(name)
+    const config = openedConfig(definition, storedConfig(row), this.deps.vault)
+    await this.rights.renew(name, row.keyId)
+    const uid = await this.#uid(name)
+    if (this.#closed) throw new LoadProblem('the daemon is stopping')
+    const log = new PluginLog(this.deps.log.child({ component: 'plugin', plugin: name }), this.deps.clock)
+    log.hide([...definition.schema.secrets].map((field) => String(config[field] ?? '')))
+    const life = new PluginLife(definition, {
+      clock: this.deps.clock,
+      makeRun: () => this.#run(definition, { config, uid, log }),
+      onFailure: (reason, givenUp) => this.#failed(name, log.clean(reason), givenUp),
+    })
+    const failed = (handler: string, failure: unknown): void => this.handlerFailed(name, handler, failure)
+    const leave = attend({ deps: this.deps, life, log, rights: this.rights, failed })
+    const living = { life, log, leave }
+    this.#living.set(name, living)
+    return living
+  }
+
   /** Ends the plugin, if it lives. */
   async stop(name: string): Promise<void> {
+    this.#problems.delete(name)
     const living = this.#living.get(name)
     if (living === undefined) return
     living.leave()
     await living.life.stop()
     this.#living.delete(name)
-    this.#problems.delete(name)
   }
 
   #run(definition: Definition, of: { config: Record<string, unknown>; uid: number | null; log: PluginLog }): PluginRun {
@@ -162,13 +173,13 @@ export class Plugins {
     return refusal
   }
 
-  /** The row, with a number of a system user where the daemon can give it one. */
   async #row(name: string): Promise<PluginRow> {
     const row = await findPlugin(this.deps.db.read, name)
     if (row === undefined) throw new LoadProblem('it is not enabled')
     return row
   }
 
+  /** The system user that it runs as; `null`: that of the daemon. */
   async #uid(name: string): Promise<number | null> {
     if (process.getuid?.() !== 0) return null
     const uid = await this.deps.db.write(async (tx) => {

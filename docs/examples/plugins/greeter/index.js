@@ -1,5 +1,5 @@
 /** Greets by its configuration, and counts what happens to servers. */
-export default async function activate(panel) {
+export async function activate(panel) {
   const { greeting, loud, signature } = panel.config
   panel.log.info('greeter is ready', { loud })
 
