@@ -12,7 +12,7 @@ export async function activate(panel) {
         const text = `${greeting}, ${params.who}`
         return { text: loud ? text.toUpperCase() : text, signed: signature !== undefined, askedBy: caller.userId }
       },
-      changes,
+      changes: async () => ({ changes: await changes(), servers: await panel.storage.get('servers') }),
       forget: () => panel.storage.delete('changes'),
       onServer: async (event) => {
         const counts = await changes()
