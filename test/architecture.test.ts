@@ -145,8 +145,8 @@ describe('surroundings reach the program in named places', () => {
     expect(filesWith(program, /\bprocess\.env\b/)).toEqual([
       'src/agent/run.ts',
       'src/cli/environment.ts',
-      // Ink decides by these variables while it loads whether it may draw at all.
-      'src/cli/tui/app.tsx',
+      // React decides by NODE_ENV while it loads whether it keeps measurements of every frame.
+      'src/cli/tui/app.ts',
       'src/daemon/config.ts',
       'src/daemon/up.ts',
     ])

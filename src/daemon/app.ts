@@ -129,9 +129,10 @@ export async function createApp({ config, db, clock, log, version, holder }: App
       onEvent: serverLink.onEvent,
       commandFrame: serverLink.commandFrame,
       onOnline: async (nodeId) => {
-        await nodeLink.onOnline(nodeId)
+        // At once: whoever begins to watch while the node's row is written would otherwise be subscribed twice.
         figures.watchAgain(nodeId)
         console.nodeOnline(nodeId)
+        await nodeLink.onOnline(nodeId)
       },
       onOffline: async (nodeId) => {
         console.nodeOffline(nodeId)

@@ -223,10 +223,12 @@ describe('every command against a real daemon and agent', () => {
     }
     const open = async () => await json(['system-errors', 'list', '--unresolved', '--component', 'client/'])
     await until('they are written down', async () => (await open()).length === 3)
-    const [three, two] = await open()
-    expect(await ok(['system-errors', 'view', three.id])).toContain('the screen three broke')
-    await ok(['system-errors', 'resolve', three.id, two.id, '--note', 'a new screen'])
-    expect(await json(['system-errors', 'view', two.id])).toMatchObject({ status: 'resolved', note: 'a new screen' })
+    const found: { component: string; id: string }[] = await open()
+    const idOf = (component: string): string => found.find((one) => one.component === `client/${component}`)?.id ?? ''
+    const [three, two] = [idOf('three'), idOf('two')]
+    expect(await ok(['system-errors', 'view', three])).toContain('the screen three broke')
+    await ok(['system-errors', 'resolve', three, two, '--note', 'a new screen'])
+    expect(await json(['system-errors', 'view', two])).toMatchObject({ status: 'resolved', note: 'a new screen' })
     await refused(6, ['system-errors', 'resolve', 'err_nothing'])
     await refused(2, ['system-errors', 'resolve-all'])
     await ok(['system-errors', 'resolve-all', '--component', 'client/one', '--yes'])

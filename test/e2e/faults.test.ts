@@ -1,65 +1,28 @@
-import { readFile, writeFile } from 'node:fs/promises'
+import { writeFile } from 'node:fs/promises'
 import { join } from 'node:path'
 import { afterAll, beforeAll, describe, expect, it } from 'vitest'
 import type { Server } from '../../src/shared/api/servers.ts'
+import { type Absent, COUNTING_GAME, doneEvents, killAll, startAll, startsOf } from './kills.ts'
 import { SplitPanel } from './split-panel.ts'
-import { gone, isAlive, pause, until } from './wait.ts'
-
-/** Counts its starts in a file, and ends with the code that somebody writes into `end`. */
-const GAME = `
-echo start >> starts
-echo ready
-while [ ! -e end ]; do sleep 0.05; done
-code=$(cat end)
-rm end
-exit "$code"
-`
+import { tryStartOrders } from './start-orders.ts'
+import { gone, isAlive, until } from './wait.ts'
 
 let panel: SplitPanel
 let templateId: string
 
 beforeAll(async () => {
   panel = await SplitPanel.enter()
-  templateId = await panel.makeTemplate('faults', GAME)
+  templateId = await panel.makeTemplate('faults', COUNTING_GAME)
 })
 
 afterAll(async () => {
   await panel.leave()
 })
 
-type Party = 'daemon' | 'agent'
-type Absent = readonly Party[]
-
-const kill = (party: Party) => (party === 'daemon' ? panel.killDaemon() : panel.killAgent())
-const start = (party: Party) => (party === 'daemon' ? panel.startDaemon() : panel.startAgent())
-
-async function killAll(parties: Absent): Promise<void> {
-  for (const party of parties) await kill(party)
-}
-
-async function startAll(parties: Absent): Promise<void> {
-  for (const party of parties) await start(party)
-  await panel.online()
-}
-
-async function starts(server: Server): Promise<number> {
-  const text = await readFile(join(panel.filesOf(server.id), 'starts'), 'utf8').catch(() => '') // not started yet
-  return text.split('\n').filter((line) => line === 'start').length
-}
-
 function pidOf(server: Server): number {
   if (server.pid === null) throw new Error('no process')
   return server.pid
 }
-
-async function ownPid(server: Server): Promise<number> {
-  return (await until('the process', async () => (await panel.server(server.id)).pid)) ?? 0
-}
-
-const doneEvents = async (server: Server, commandId: string) =>
-  (await panel.events(server.id)).filter(
-    ({ type, data }) => type === 'server_command_done' && data['commandId'] === commandId,
-  )
 
 describe('a game whose daemon and agent are killed', () => {
   const orders: { name: string; killed: Absent; back: Absent }[] = [
@@ -78,13 +41,13 @@ describe('a game whose daemon and agent are killed', () => {
 
   it.each(orders)('runs on with its process and its uptime: $name', async ({ killed, back }) => {
     const before = await panel.server(game.id)
-    await killAll(killed)
+    await killAll(panel, killed)
     expect(await isAlive(pidOf(before))).toBe(true)
-    await startAll(back)
+    await startAll(panel, back)
     const after = await panel.serverWhen(game.id, 'running', ({ status }) => status === 'running')
     expect(after).toMatchObject({ pid: before.pid, startedAt: before.startedAt, desired: 'running', crashCount: 0 })
     expect(after).toMatchObject({ generation: before.generation, lastExitCode: null, lastCrashAt: null, reason: null })
-    expect(await starts(game)).toBe(1)
+    expect(await startsOf(panel, game)).toBe(1)
   })
 
   it('has told of one start and of no end', async () => {
@@ -104,7 +67,7 @@ describe('a game whose daemon and agent are killed', () => {
     const stopped = await panel.serverWhen(game.id, 'stopped', ({ status }) => status === 'stopped')
     expect(stopped).toMatchObject({ pid: null, crashCount: 0, desired: 'stopped', startedAt: null })
     await gone(pid ?? 0)
-    await until('the order is done', async () => (await doneEvents(game, commandId)).length === 1)
+    await until('the order is done', async () => (await doneEvents(panel, game, commandId)).length === 1)
   })
 })
 
@@ -124,15 +87,15 @@ describe('a game that ends by itself while one of them is away', () => {
   it.each(cases)('$how, $away away: state, exit code and crash count are right afterwards', async (aCase) => {
     const { how, away, parties, status, exit, crashes } = aCase
     const game = await panel.makeServer(`ends ${how} ${away}`, templateId, { start: true })
-    await killAll(parties)
+    await killAll(panel, parties)
     if (how === 'killed') process.kill(pidOf(game), 'SIGKILL')
     else await writeFile(join(panel.filesOf(game.id), 'end'), how.slice(-1))
     await gone(pidOf(game))
-    await startAll(parties)
+    await startAll(panel, parties)
     const ended = await panel.serverWhen(game.id, status, (server) => server.status === status)
     expect(ended).toMatchObject({ ...exit, crashCount: crashes, pid: null, startedAt: null, nextRestartAt: null })
     expect(ended.lastCrashAt === null).toBe(crashes === 0)
-    expect(await starts(game)).toBe(1)
+    expect(await startsOf(panel, game)).toBe(1)
     const told = (await panel.events(game.id)).filter(
       ({ data }) => data['state'] === status && data['exitCode'] !== undefined,
     )
@@ -144,51 +107,19 @@ describe('a game that ends by itself while one of them is away', () => {
 
   it('is started again once by its policy after both were away', async () => {
     const game = await panel.makeServer('again', templateId, { start: true, restartPolicy: 'on-failure' })
-    await killAll(['daemon', 'agent'])
+    await killAll(panel, ['daemon', 'agent'])
     process.kill(pidOf(game), 'SIGKILL')
     await gone(pidOf(game))
-    await startAll(['agent', 'daemon'])
+    await startAll(panel, ['agent', 'daemon'])
     const again = await panel.serverWhen(
       game.id,
       'running again',
       ({ status, pid }) => status === 'running' && pid !== game.pid,
     )
     expect(again).toMatchObject({ crashCount: 1, lastExitSignal: 'SIGKILL', desired: 'running' })
-    expect(await starts(game)).toBe(2)
+    expect(await startsOf(panel, game)).toBe(2)
   })
 })
 
-describe('a start order that was accepted before the kill', () => {
-  const cases = [0, 10, 40, 120, 300].flatMap((ms) =>
-    (['daemon', 'agent', 'both'] as const).map((who) => ({ ms, who })),
-  )
-  let game: Server
-
-  beforeAll(async () => {
-    game = await panel.makeServer('once', templateId)
-  })
-
-  it.each(cases)('is carried out once: $who killed after $ms ms', async ({ ms, who }) => {
-    const before = await starts(game)
-    const commandId = await panel.order(game.id, 'start')
-    await pause(ms)
-    const parties: Absent = who === 'both' ? ['daemon', 'agent'] : [who]
-    await Promise.all(parties.map((party) => kill(party)))
-    await startAll(parties)
-    const running = await panel.serverWhen(game.id, 'running', ({ status }) => status === 'running')
-    await until('the order is done', async () => (await doneEvents(game, commandId)).length > 0)
-    expect(await isAlive(await ownPid(running))).toBe(true)
-    expect(await starts(game)).toBe(before + 1)
-
-    const stop = await panel.order(game.id, 'stop')
-    const stopped = await panel.serverWhen(game.id, 'stopped', ({ status }) => status === 'stopped')
-    expect(stopped).toMatchObject({ crashCount: 0, pid: null })
-    await until('the stop is done', async () => (await doneEvents(game, stop)).length > 0)
-    expect(await starts(game)).toBe(before + 1)
-    for (const id of [commandId, stop]) {
-      const told = await doneEvents(game, id)
-      expect(told).toHaveLength(1)
-      expect(told[0]?.data).toMatchObject({ ok: true })
-    }
-  })
-})
+// Further moments are in test/long/start-orders.test.ts.
+tryStartOrders(() => ({ panel, templateId }), [10, 120])

@@ -12,7 +12,7 @@ export const attach: Action = async (run) => {
   const server = await readServer(run, id)
   const { stdin, stdout, stderr } = run.terminal
   if (!wantsScreen(run)) return lineMode(run, { id: server.id, name: server.name })
-  const { runConsole } = await import('../tui/app.tsx')
+  const { runConsole } = await import('../tui/app.ts')
   const contextName = (await run.target()).contextName ?? 'none'
   return runConsole({
     client: await run.client(),

@@ -9,7 +9,7 @@ export interface Layout {
   readonly kind: 'wide' | 'medium' | 'narrow' | 'notice'
   /** Columns drawn: one less than the terminal has, because terminals differ in what clearing after the last one does. */
   readonly columns: number
-  /** Rows drawn: one less than the terminal has, because Ink clears the screen for every frame that fills it. */
+  /** Rows drawn: one less than the terminal has, because some scroll when their last cell is written. */
   readonly rows: number
   readonly logHeight: number
   readonly logWidth: number

@@ -6,13 +6,9 @@ export interface PaceFacts {
   readonly congested: boolean
   /** How long the last frame took to make, in milliseconds. */
   readonly costMs: number
-  /** How many characters the screen has; Ink takes a frame apart into them after it is made. */
-  readonly cells: number
 }
 
 const SHARE = 10
-/** What one cell of a frame costs Ink, ten times over: at 200×60 there are 6 frames a second while many lines arrive. */
-const MS_PER_CELL = 0.014
 
 /**
  * Milliseconds between frames: 30 a second while little arrives, 15 from 100 lines per second on, 5 on a slow terminal;
@@ -21,8 +17,7 @@ const MS_PER_CELL = 0.014
 export function frameInterval(facts: PaceFacts): number {
   if (facts.congested) return 200
   const wanted = facts.rate < 100 ? 1000 / 30 : 1000 / 15
-  const dear = facts.rate < 100 ? 0 : facts.cells * MS_PER_CELL
-  return Math.min(250, Math.max(wanted, dear, facts.costMs * SHARE))
+  return Math.min(250, Math.max(wanted, facts.costMs * SHARE))
 }
 
 /** Counts lines per second over windows of one second. */

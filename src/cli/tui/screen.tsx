@@ -1,25 +1,17 @@
-import { Box, Transform, useCursor } from 'ink'
+import { Box, renderToString, Transform } from 'ink'
 import type { ReactElement } from 'react'
 import type { Frame } from './frame.ts'
 
-/** The whole screen: header, log and footer, row by row. */
-export function Screen({ frame }: { readonly frame: Frame }): ReactElement {
-  const { setCursorPosition } = useCursor()
-  setCursorPosition(frame.cursor)
-  return (
-    <Box flexDirection="column">
-      <Rows rows={frame.header} />
-      <Rows rows={frame.log} />
-      <Rows rows={frame.footer} />
-    </Box>
-  )
+/** The rows above and below the log as Ink lays them out: as many as the frame has of them, one string each. */
+export function layOut({ header, footer }: Pick<Frame, 'header' | 'footer'>, columns: number): readonly string[] {
+  return renderToString(<Bars rows={[...header, ...footer]} />, { columns }).split('\n')
 }
 
-function Rows({ rows }: { readonly rows: readonly string[] }): ReactElement {
+function Bars({ rows }: { readonly rows: readonly string[] }): ReactElement {
   return (
     <Box flexDirection="column">
       {rows.map((text, index) => (
-        // biome-ignore lint/suspicious/noArrayIndexKey: a row is a place on the screen, not a line of the log
+        // biome-ignore lint/suspicious/noArrayIndexKey: a row is a place on the screen
         <Row key={index} text={text} />
       ))}
     </Box>
@@ -27,7 +19,7 @@ function Rows({ rows }: { readonly rows: readonly string[] }): ReactElement {
 }
 
 /**
- * One row, already painted. It goes in as a transform of a fixed space, because Ink keeps the measure of every text it has
+ * One row, already styled. It goes in as a transform of a fixed space, because Ink keeps the measure of every text it has
  * ever laid out, which over an endless console is a leak.
  */
 function Row({ text }: { readonly text: string }): ReactElement {

@@ -11,7 +11,7 @@ import { Lines } from './lines.ts'
 import { type ConsoleState, type Effect, isFiltered, type Send, type Surroundings, scrollBy, tell } from './model.ts'
 import { createOrders, type Orders } from './orders.ts'
 import { createRateMeter, frameInterval } from './pace.ts'
-import type { Painter } from './painter.tsx'
+import type { Painter } from './painter.ts'
 import { press } from './press.ts'
 import { type Entry, Ring } from './ring.ts'
 import { settleSeek } from './seek.ts'
@@ -246,8 +246,7 @@ export class ConsoleSession {
       const congested = this.#options.terminal.congested()
       this.#settle(meter.at(this.#progress.lines, now))
       const rate = this.state.facts.rate
-      const cells = this.#lines.size.columns * this.#lines.size.rows
-      const due = drawnAt + (this.#urgent && !congested ? URGENT_MS : frameInterval({ rate, congested, costMs, cells }))
+      const due = drawnAt + (this.#urgent && !congested ? URGENT_MS : frameInterval({ rate, congested, costMs }))
       const old = now - drawnAt >= 1000
       if ((this.#dirty || old || busy) && now >= due && !congested) {
         this.#dirty = false

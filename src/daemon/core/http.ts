@@ -25,6 +25,7 @@ import { requestIds } from './request-ids.ts'
 import type { Context, Route } from './route.ts'
 import type { Settings } from './settings.ts'
 import type { SystemErrors } from './system-errors.ts'
+import { endUnusedConnections } from './unused-connections.ts'
 
 /** The name of the session cookie. */
 export const SESSION_COOKIE = 'panel_session'
@@ -79,6 +80,7 @@ export async function createDoor(deps: HttpDeps): Promise<Door> {
       sendError(reply.header('x-request-id', request.id), toPanelError(error), request.id),
   } as const satisfies FastifyServerOptions
   const app: FastifyInstance = deps.tls === undefined ? Fastify(options) : Fastify({ ...options, https: deps.tls })
+  endUnusedConnections(app, deps.tls === undefined ? 'connection' : 'secureConnection')
   await app.register(cookie)
   await app.register(rateLimit, { global: false })
   const limits = createRateLimits(app, deps.settings)

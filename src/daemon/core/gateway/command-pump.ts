@@ -6,6 +6,14 @@ import type { CommandRow, GatewayHandlers } from './handlers.ts'
 
 /** Commands that may be under way without having been accepted. */
 const WINDOW = 200
+/** The longest time between two sendings of a command: an agent that answers nothing is not made to work, nor are we. */
+const MAX_WAIT_MS = 60_000
+
+/** When a command went out last, and how long its acceptance is waited for. */
+interface Sending {
+  readonly atMs: number
+  readonly waitMs: number
+}
 
 /** What a pump needs. */
 export interface PumpDoors {
@@ -22,12 +30,13 @@ export interface PumpDoors {
 }
 
 /**
- * Sends the queued commands of one node over one connection, in order, each again every 5 s until the agent has accepted it.
+ * Sends the queued commands of one node over one connection, in order, each again after 5 s, then after twice as long each
+ * time up to a minute, until the agent has accepted it.
  * The rows are the queue: nothing is lost when the connection or the daemon goes.
  */
 export class CommandPump {
   readonly #doors: PumpDoors
-  readonly #sentAt = new Map<string, number>()
+  readonly #sendings = new Map<string, Sending>()
   #wake = (): void => {}
   #woken = false
 
@@ -43,7 +52,7 @@ export class CommandPump {
 
   /** The agent has these; their place is free. */
   accepted(ids: readonly string[]): void {
-    for (const id of ids) this.#sentAt.delete(id)
+    for (const id of ids) this.#sendings.delete(id)
     if (ids.length > 0) this.wake()
   }
 
@@ -62,12 +71,16 @@ export class CommandPump {
       if (this.#woken) continue
       const turn = new AbortController()
       this.#wake = () => turn.abort()
-      await clock.sleep(
-        this.#sentAt.size > 0 ? GATEWAY_LIMITS.acceptMs / 5 : GATEWAY_LIMITS.acceptMs,
-        either(turn, signal),
-      )
+      await clock.sleep(this.#untilDueMs(), either(turn, signal))
       turn.abort()
     }
+  }
+
+  /** How long nothing is to be sent again; without anything under way, how long to trust that every order wakes this. */
+  #untilDueMs(): number {
+    const dueMs = [...this.#sendings.values()].map(({ atMs, waitMs }) => atMs + waitMs)
+    if (dueMs.length === 0) return GATEWAY_LIMITS.acceptMs
+    return Math.max(0, Math.min(...dueMs) - this.#doors.clock.monotonicMs())
   }
 
   async #sendDue(signal: AbortSignal): Promise<void> {
@@ -82,16 +95,16 @@ export class CommandPump {
       .limit(WINDOW)
       .execute()
     const queued = new Set(rows.map((row) => row.id))
-    for (const id of this.#sentAt.keys()) if (!queued.has(id)) this.#sentAt.delete(id)
+    for (const id of this.#sendings.keys()) if (!queued.has(id)) this.#sendings.delete(id)
     for (const row of rows) {
       if (signal.aborted) return
-      const sentAt = this.#sentAt.get(row.id)
-      if (sentAt !== undefined && clock.monotonicMs() - sentAt < GATEWAY_LIMITS.acceptMs) continue
-      await this.#send(row, sentAt === undefined ? 'sent' : 'resent')
+      const last = this.#sendings.get(row.id)
+      if (last !== undefined && clock.monotonicMs() - last.atMs < last.waitMs) continue
+      await this.#send(row, last)
     }
   }
 
-  async #send(row: CommandRow, kind: 'sent' | 'resent'): Promise<void> {
+  async #send(row: CommandRow, last: Sending | undefined): Promise<void> {
     const { db, clock, handlers, log, nodeId } = this.#doors
     const command = await handlers.commandFrame(row)
     if (command === undefined) {
@@ -100,8 +113,9 @@ export class CommandPump {
       return
     }
     const { id, serverId, generation } = row
-    this.#sentAt.set(id, clock.monotonicMs())
-    this.#doors.count(kind)
+    const waitMs = last === undefined ? GATEWAY_LIMITS.acceptMs : Math.min(last.waitMs * 2, MAX_WAIT_MS)
+    this.#sendings.set(id, { atMs: clock.monotonicMs(), waitMs })
+    this.#doors.count(last === undefined ? 'sent' : 'resent')
     this.#doors.send({ type: 'command', id, serverId, generation, command })
   }
 }

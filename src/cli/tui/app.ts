@@ -9,7 +9,6 @@ import type { StreamOpener } from '../stream.ts'
 import { readHistory } from './history.ts'
 import { readKeyNames } from './keys.ts'
 import { type ConsoleState, initialState } from './model.ts'
-import type { Painter } from './painter.tsx'
 import { ConsoleSession } from './session.ts'
 import { createTerminal, type Terminal } from './terminal.ts'
 
@@ -43,10 +42,10 @@ export async function runConsole(options: ConsoleOptions): Promise<number> {
   const { stdin, stdout, stderr, server, clock } = options
   const { createPainter } = await loadPainter()
   const terminal = createTerminal(stdin, stdout)
-  const painter = createPainter(stdout, stdin, terminal.size())
+  const painter = createPainter(terminal, terminal.size())
   const state = await firstState(options, stdout.columns)
   const session = new ConsoleSession({ ...options, afterCursor: options.afterCursor, terminal, painter, state, clock })
-  const guard = guardProcess(session, painter, terminal)
+  const guard = guardProcess(session, terminal)
   stderr.on('error', ignoreLoss)
   try {
     terminal.enter({
@@ -57,7 +56,6 @@ export async function runConsole(options: ConsoleOptions): Promise<number> {
     await session.run()
   } finally {
     guard.release()
-    painter.stop()
     terminal.leave()
   }
   for (const { text, code } of await session.settle())
@@ -66,24 +64,18 @@ export async function runConsole(options: ConsoleOptions): Promise<number> {
   return guard.signalled() ?? refusalExit(session.state)
 }
 
-/**
- * Ink and React read the environment when they are loaded: under CI Ink draws only its last frame, and outside of production
- * React keeps measurements of every frame.
- */
-async function loadPainter(): Promise<typeof import('./painter.tsx')> {
-  // Frames leave much garbage and little that lives; left alone, V8 lets that grow to twice the memory before it cleans up.
+/** Ink and React read the environment when they are loaded: outside of production React keeps measurements of every frame. */
+async function loadPainter(): Promise<typeof import('./painter.ts')> {
+  // Lines leave much garbage and little that lives; left alone, V8 lets that grow to twice the memory before it cleans up.
   setFlagsFromString('--semi-space-growth-factor=1')
   setFlagsFromString('--heap-growing-percent=80')
-  const before = { ...process.env }
-  for (const name of Object.keys(process.env)) {
-    if (name === 'CI' || name === 'CONTINUOUS_INTEGRATION' || name.startsWith('CI_')) delete process.env[name]
-  }
+  const before = process.env['NODE_ENV']
   process.env['NODE_ENV'] = 'production'
   try {
-    return await import('./painter.tsx')
+    return await import('./painter.ts')
   } finally {
-    Object.assign(process.env, before)
-    if (before['NODE_ENV'] === undefined) delete process.env['NODE_ENV']
+    if (before === undefined) delete process.env['NODE_ENV']
+    else process.env['NODE_ENV'] = before
   }
 }
 
@@ -106,12 +98,8 @@ interface Guard {
 }
 
 /** Ends the screen on signals, and gives the terminal back before anything else when something fails unforeseen. */
-function guardProcess(session: ConsoleSession, painter: Painter, terminal: Terminal): Guard {
+function guardProcess(session: ConsoleSession, terminal: Terminal): Guard {
   let code: number | undefined
-  const restore = (): void => {
-    painter.stop()
-    terminal.leave()
-  }
   const endBy = (exit: number) => (): void => {
     code ??= exit
     session.stop()
@@ -121,7 +109,7 @@ function guardProcess(session: ConsoleSession, painter: Painter, terminal: Termi
   const onInterrupt = (): void => session.type('\u0003')
   const onStop = (): void => {} // Ctrl-Z would leave the shell with a raw terminal
   const onFailure = (error: unknown): void => {
-    restore()
+    terminal.leave()
     session.fail(error)
   }
   process.on('SIGTERM', onTerminate)
@@ -129,7 +117,7 @@ function guardProcess(session: ConsoleSession, painter: Painter, terminal: Termi
   process.on('SIGINT', onInterrupt)
   process.on('SIGTSTP', onStop)
   process.on('uncaughtException', onFailure)
-  process.on('exit', restore)
+  process.on('exit', terminal.leave)
   return {
     signalled: () => code,
     hangUp: onHangUp,
@@ -139,7 +127,7 @@ function guardProcess(session: ConsoleSession, painter: Painter, terminal: Termi
       process.off('SIGINT', onInterrupt)
       process.off('SIGTSTP', onStop)
       process.off('uncaughtException', onFailure)
-      process.off('exit', restore)
+      process.off('exit', terminal.leave)
     },
   }
 }

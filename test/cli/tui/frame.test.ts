@@ -1,4 +1,3 @@
-import { renderToString } from 'ink'
 import { describe, expect, test } from 'vitest'
 import { buildFrame, type Frame } from '../../../src/cli/tui/frame.ts'
 import { readKeyNames } from '../../../src/cli/tui/keys.ts'
@@ -6,7 +5,7 @@ import { Lines } from '../../../src/cli/tui/lines.ts'
 import { readPattern } from '../../../src/cli/tui/matcher.ts'
 import { type ConsoleState, initialState } from '../../../src/cli/tui/model.ts'
 import { Ring } from '../../../src/cli/tui/ring.ts'
-import { Screen } from '../../../src/cli/tui/screen.tsx'
+import { layOut } from '../../../src/cli/tui/screen.tsx'
 import { tailRows } from '../../../src/cli/tui/viewport.ts'
 import type { Clock } from '../../../src/shared/time.ts'
 
@@ -57,9 +56,9 @@ function frameAt(
 }
 
 const drawn = (frame: Frame, columns: number): string[] => {
-  return renderToString(<Screen frame={frame} />, { columns })
-    .replace(SGR, '')
-    .split('\n')
+  const bars = layOut(frame, columns)
+  const top = frame.header.length
+  return [...bars.slice(0, top), ...frame.log, ...bars.slice(top)].map((row) => row.replace(SGR, '').trimEnd())
 }
 
 describe('a frame', () => {
