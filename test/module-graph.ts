@@ -81,7 +81,7 @@ const SLICES: readonly (readonly string[])[] = [
   ['plugins'],
   ['system'],
 ]
-const DAEMON_PACKAGES = ['@node-rs/argon2', 'ajv', 'croner', 'kysely', 'nodemailer', 're2js', 'yaml', 'zod']
+const DAEMON_PACKAGES = ['@node-rs/argon2', 'ajv', 'croner', 'kysely', 'nodemailer', 'otpauth', 're2js', 'yaml', 'zod']
 
 const PARTS: readonly Part[] = [
   { name: 'shared/endpoints.ts', files: /^src\/shared\/endpoints\.ts$/, may: [SHARED], packages: [], node: false },
@@ -111,6 +111,7 @@ const PARTS: readonly Part[] = [
       'get-east-asian-width',
       'ink',
       'jq-wasm',
+      'qrcode',
       're2js',
       'react',
       'undici',
@@ -126,6 +127,7 @@ const PARTS: readonly Part[] = [
     packages: [
       '@fastify/cookie',
       '@fastify/helmet',
+      '@fastify/multipart',
       '@fastify/rate-limit',
       'csv-stringify',
       'fastify',

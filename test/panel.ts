@@ -2,6 +2,7 @@ import { mkdtemp, rm } from 'node:fs/promises'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { Writable } from 'node:stream'
+import type { SettingKey, SettingValue } from '../src/daemon/core/settings.ts'
 import { killServer } from '../src/shared/api/power.ts'
 import { listServers } from '../src/shared/api/servers.ts'
 import { type Client, createClient } from '../src/shared/client.ts'
@@ -32,6 +33,10 @@ export interface TestPanel {
   readonly client: Client
   /** A client with another credential, or none. */
   as(token: string | undefined): Client
+  /** Takes it back that this account has confirmed its address. */
+  unverify(userId: string): Promise<void>
+  /** Changes a setting as its endpoint does. */
+  configure<K extends SettingKey>(key: K, value: SettingValue<K>): Promise<void>
   close(): Promise<void>
 }
 
@@ -42,6 +47,7 @@ export interface PanelOptions {
   /** Leaves the database without an administrator. */
   readonly empty?: boolean
   readonly clock?: Clock
+  /** `undefined` takes a variable away that a test's daemon has by default. */
   readonly env?: Readonly<Record<string, string | undefined>>
   /** Uses (and keeps) this data folder. */
   readonly dataDir?: string
@@ -76,8 +82,14 @@ export async function startPanel(options: PanelOptions = {}): Promise<TestPanel>
   const config = readConfig({ dataDir, listen: '127.0.0.1:0' }, env)
   const clock = options.clock ?? systemClock
   const daemon = await startDaemon(config, { log, clock })
+  const { db, settings } = daemon.app.core
   const as = (token: string | undefined): Client => createClient({ baseUrl: daemon.url, token, fetch })
-  const bare = { url: daemon.url, home, dataDir, log: () => lines.join(''), as }
+  const configure: TestPanel['configure'] = (key, value) => db.write((tx) => settings.set(tx, key, value))
+  const unverify = (userId: string): Promise<void> =>
+    db.write(async (tx) => {
+      await tx.q.updateTable('user').set({ emailVerified: 0 }).where('id', '=', userId).execute()
+    })
+  const bare = { url: daemon.url, home, dataDir, log: () => lines.join(''), as, configure, unverify }
   const remove = (): Promise<void> =>
     options.dataDir === undefined ? rm(home, { recursive: true, force: true }) : Promise.resolve()
   if (options.empty === true) {

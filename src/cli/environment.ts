@@ -8,6 +8,8 @@ export interface Environment {
   readonly context: string | undefined
   readonly output: string | undefined
   readonly setupToken: string | undefined
+  /** A one-time code for two-factor sign-in. */
+  readonly totp: string | undefined
   readonly noInput: boolean
   readonly debug: boolean
   readonly pager: string | undefined
@@ -34,6 +36,7 @@ const KNOWN = [
   'PANEL_NO_COLOR',
   'PANEL_PAGER',
   'PANEL_SETUP_TOKEN',
+  'PANEL_TOTP',
   // Of the daemon and of our own tests.
   'PANEL_CREDENTIAL_KEY',
   'PANEL_CREDENTIAL_KEY_FILE',
@@ -52,6 +55,7 @@ export function readEnvironment(env: Readonly<Record<string, string | undefined>
     context: get('PANEL_CONTEXT'),
     output: get('PANEL_OUTPUT'),
     setupToken: get('PANEL_SETUP_TOKEN'),
+    totp: get('PANEL_TOTP'),
     noInput: on('PANEL_NO_INPUT'),
     debug: on('PANEL_DEBUG'),
     pager: get('PANEL_PAGER') ?? get('PAGER'),

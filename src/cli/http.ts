@@ -5,7 +5,7 @@ import type { Clock } from '../shared/time.ts'
 import { CliFailure } from './failure.ts'
 import { createShortRequests } from './short-requests.ts'
 import { createStreamOpener, type StreamFetch, type StreamOpener } from './stream.ts'
-import { maskedHeaders } from './trace.ts'
+import { maskedHeaders, maskedUrl } from './trace.ts'
 
 /** How to reach a panel. */
 export interface ConnectionOptions {
@@ -84,7 +84,7 @@ export function connect(options: ConnectionOptions): Connection {
   }
 }
 
-type Init = { method: string; headers: Record<string, string>; body?: string; signal: AbortSignal }
+type Init = Parameters<Fetch>[1] & { signal: AbortSignal }
 
 /** undici's own: for streams, files and redirections. */
 type LongFetch = (url: string, init: Parameters<Fetch>[1]) => Promise<Response>
@@ -109,9 +109,10 @@ async function traced<A extends { readonly status: number; readonly headers: { g
 ): Promise<A> {
   const started = options.clock.monotonicMs()
   const call = `${init.method} ${new URL(url).pathname}`
-  options.trace?.(`> ${init.method} ${url}`)
+  options.trace?.(`> ${init.method} ${maskedUrl(url)}`)
   options.trace?.(`> ${maskedHeaders(init.headers)}`)
-  if (init.body !== undefined) options.trace?.(`> body of ${init.body.length} characters`)
+  if (init.body !== undefined)
+    options.trace?.(`> body of ${init.body.length} ${typeof init.body === 'string' ? 'characters' : 'bytes'}`)
   try {
     const response = await fetch(url, init)
     const took = Math.round(options.clock.monotonicMs() - started)

@@ -12,6 +12,16 @@ export async function readText(path: string): Promise<string> {
   }
 }
 
+/** The bytes of a file; exit 2 when it cannot be read. */
+export async function readBytes(path: string): Promise<Uint8Array> {
+  try {
+    return await readFile(path)
+  } catch (error) {
+    const reason = error instanceof Error ? error.message : String(error)
+    throw new CliFailure('FILE_UNREADABLE', `${path} cannot be read: ${reason}`, { cause: error })
+  }
+}
+
 /** The object in a YAML or JSON file, `-` is stdin; exit 2 when it is none. */
 export async function readObject(
   path: string,

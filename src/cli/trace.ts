@@ -7,6 +7,11 @@ export function maskedHeaders(headers: Readonly<Record<string, string>>): string
     .join(', ')
 }
 
+/** A URL whose secrets, which only links from mails have, are masked. */
+export function maskedUrl(url: string): string {
+  return url.replace(/([?&]token=)[^&]+/g, '$1…')
+}
+
 /** Enough of a credential to recognise it by. */
 export function mask(secret: string): string {
   return secret

@@ -8,6 +8,7 @@ import { console } from './console/commands.ts'
 import { events } from './events/commands.ts'
 import { agent, daemon, down, up } from './host/commands.ts'
 import { locations } from './locations/commands.ts'
+import { lockouts } from './lockouts/commands.ts'
 import { nests } from './nests/commands.ts'
 import { nodes } from './nodes/commands.ts'
 import { plugins } from './plugins/commands.ts'
@@ -43,6 +44,7 @@ export const tree: readonly (Command | Noun)[] = [
   roles,
   permissions,
   apiKeys,
+  lockouts,
   audit,
   settings,
   plugins,

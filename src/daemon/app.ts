@@ -9,6 +9,8 @@ import { watchExpiry } from './access/expiry.ts'
 import { accessRoutes } from './access/routes.ts'
 import { auditLogRoutes } from './audit-log/audit-log.ts'
 import { createCredentials } from './auth/credentials.ts'
+import { createDeliveries } from './auth/deliveries.ts'
+import { tellLockouts } from './auth/lockout-frames.ts'
 import { createPasswords } from './auth/passwords.ts'
 import { authRoutes } from './auth/routes.ts'
 import { createSetupGate } from './auth/setup.ts'
@@ -89,6 +91,8 @@ export async function createApp({ config, db, clock, log, version, holder }: App
   const vault = createVault(config.credentialKey)
   const mailer = createSmtpMailer({ settings, vault, log: log.child({ component: 'mail' }), ca: config.mailCa })
   cleanup.add(() => mailer.close())
+  const deliveries = createDeliveries(log.child({ component: 'mail' }))
+  cleanup.add(() => deliveries.close())
   const core = { db, bus, audit, clock, settings, credentials, log, vault, mailer, systemErrors }
   let publicUrl = ''
   const people = { ...core, passwords, publicUrl: () => publicUrl }
@@ -170,7 +174,7 @@ export async function createApp({ config, db, clock, log, version, holder }: App
     inject: (request) => door.app.inject(request),
   })
   const routes: Route[] = [
-    ...authRoutes({ ...core, passwords, gate }),
+    ...authRoutes({ ...people, gate, deliveries, usedNow: (keyId) => door.limits.usedNow(keyId) }),
     ...userRoutes(people),
     ...roleRoutes(people),
     ...auditLogRoutes(core),
@@ -190,7 +194,7 @@ export async function createApp({ config, db, clock, log, version, holder }: App
     ...consoleStreams({ ...core, console, isOnline }),
   ]
   for (const route of [...routes, ...pluginOwnRoutes(plugins)]) addRoute(door, route)
-  addStreams(door, streamRoutes)
+  cleanup.add(tellLockouts(core, addStreams(door, streamRoutes)))
   addSystemRoutes(door, {
     db,
     metrics,

@@ -81,7 +81,7 @@ type Environment = Readonly<Record<string, string | undefined>>
 
 /** Names of variables that other parts of the program read. */
 const FOREIGN =
-  /^PANEL_(URL|TOKEN|CONTEXT|CONFIG_DIR|OUTPUT|NO_INPUT|DEBUG|NO_COLOR|PAGER|NO_UPDATE_NOTIFIER|NODE|TEST_.*|MIGRATION_.*|DAEMON__.*|AGENT__.*)$/
+  /^PANEL_(URL|TOKEN|CONTEXT|CONFIG_DIR|OUTPUT|NO_INPUT|DEBUG|NO_COLOR|PAGER|NO_UPDATE_NOTIFIER|NODE|TOTP|TEST_.*|MIGRATION_.*|DAEMON__.*|AGENT__.*)$/
 
 /** The data folder without any setting: `$XDG_DATA_HOME/panel`. */
 export function defaultDataDir(env: Environment = process.env): string {

@@ -1,12 +1,12 @@
 import { z } from 'zod'
-import type { CallInput, Data, Endpoint, StreamEndpoint } from './contract.ts'
+import { type CallInput, type Data, type Endpoint, type StreamEndpoint, Upload } from './contract.ts'
 import { type ErrorCode, isErrorCode, PanelError } from './errors.ts'
 import { Pagination } from './page.ts'
 
 /** The part of `fetch` that the client needs; the command line passes undici's, tests pass the global one. */
 export type Fetch = (
   url: string,
-  init: { method: string; headers: Record<string, string>; body?: string; signal?: AbortSignal },
+  init: { method: string; headers: Record<string, string>; body?: string | Uint8Array; signal?: AbortSignal },
 ) => Promise<FetchAnswer>
 
 /** What {@link Fetch} answers. */
@@ -59,14 +59,16 @@ const Envelope = z.discriminatedUnion('success', [
     code: z.string(),
     details: z.array(z.object({ field: z.string(), message: z.string() })).optional(),
     meta: z.record(z.string(), z.unknown()).optional(),
+    /** Of a sign-in that wants a second factor. */
+    data: z.record(z.string(), z.unknown()).nullish(),
     requestId: z.string().optional(),
   }),
 ])
 
 /** A client for one daemon and one credential. */
 export function createClient(options: ClientOptions): Client {
-  const request = (endpoint: Endpoint, input: LooseInput, wishes: CallOptions): Promise<FetchAnswer> => {
-    const hasBody = input.body !== undefined
+  const request = async (endpoint: Endpoint, input: LooseInput, wishes: CallOptions): Promise<FetchAnswer> => {
+    const sent = input.body === undefined ? undefined : await encoded(endpoint, input.body)
     const fetch = endpoint.answers === 'file' ? (options.fileFetch ?? options.fetch) : options.fetch
     return fetch(urlOf(endpoint, input, options.baseUrl), {
       method: endpoint.method,
@@ -74,10 +76,10 @@ export function createClient(options: ClientOptions): Client {
         ...options.headers,
         accept: 'application/json',
         ...(options.token === undefined ? {} : { authorization: `Bearer ${options.token}` }),
-        ...(hasBody ? { 'content-type': 'application/json' } : {}),
+        ...(sent === undefined ? {} : { 'content-type': sent.type }),
         ...(wishes.idempotencyKey === undefined ? {} : { 'idempotency-key': wishes.idempotencyKey }),
       },
-      ...(hasBody ? { body: JSON.stringify(input.body) } : {}),
+      ...(sent === undefined ? {} : { body: sent.body }),
       ...(wishes.signal === undefined ? {} : { signal: wishes.signal }),
     })
   }
@@ -106,6 +108,19 @@ export function createClient(options: ClientOptions): Client {
       return response.body
     },
   }
+}
+
+/** The body of a request as bytes on the wire. A file is read whole before it is sent. */
+async function encoded(endpoint: Endpoint, body: unknown): Promise<{ type: string; body: string | Uint8Array }> {
+  if (endpoint.accepts === 'json') return { type: 'application/json', body: JSON.stringify(body) }
+  const { fileName, contentType, content } = Upload.parse(body)
+  const pieces: Uint8Array<ArrayBuffer>[] = []
+  for await (const piece of content) pieces.push(Uint8Array.from(piece))
+  const form = new FormData()
+  form.set('file', new Blob(pieces, { type: contentType }), fileName)
+  const written = new Response(form)
+  const type = written.headers.get('content-type') ?? ''
+  return { type, body: new Uint8Array(await written.arrayBuffer()) }
 }
 
 /** The parts of an input as they go on the wire. */
@@ -138,9 +153,14 @@ export function readEnvelope(status: number, text: string): { data: unknown; pag
     )
   }
   if (envelope.data.success) return { data: envelope.data.data, pagination: envelope.data.pagination }
-  const { error, code, details, meta, requestId } = envelope.data
+  const { error, code, details, meta, data, requestId } = envelope.data
   throw new PanelError(isErrorCode(code) ? code : codeForStatus(status), error, {
-    meta: { ...meta, ...(requestId === undefined ? {} : { requestId }), ...(isErrorCode(code) ? {} : { code }) },
+    meta: {
+      ...meta,
+      ...data,
+      ...(requestId === undefined ? {} : { requestId }),
+      ...(isErrorCode(code) ? {} : { code }),
+    },
     ...(details === undefined ? {} : { details }),
   })
 }

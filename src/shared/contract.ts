@@ -60,6 +60,15 @@ type PathParam<P extends string> = P extends `${string}:${infer Rest}`
 /** The `:names` of a path and the keys of `params` are the same set; the compiler checks it. */
 type ParamsFor<P extends string> = { [K in PathParam<P>]: z.ZodType }
 
+/**
+ * How often one user, or of a public endpoint one address, may call it (api.md §3.3). It holds at the default of the setting
+ * `limits.authRequestsPerMinute` and grows with it.
+ */
+export interface EndpointLimit {
+  readonly max: number
+  readonly minutes: number
+}
+
 /** What a write leaves in the audit log: the action's name (api.md §5.4), or why it leaves nothing. */
 export type AuditRule = { readonly action: string } | { readonly none: string }
 
@@ -97,8 +106,12 @@ export interface Endpoint<
   /** A list with `page` and `limit`: `data` is an array and the answer carries `pagination`. */
   readonly paged: Paged
   readonly audit: AuditRule
+  /** What the body is: JSON, or one file in the field `file` of a form ({@link Upload}). */
+  readonly accepts: 'json' | 'multipart'
   /** The largest body in bytes. */
   readonly bodyLimit: number
+  /** A limit of its own, beside those of all requests. */
+  readonly limit: EndpointLimit | null
 }
 
 /** One Server-Sent-Events route: `events` names every event it can send and the shape of its data (spec.md §6). */
@@ -130,6 +143,20 @@ export const FileAnswer = z.custom<FileAnswer>(
   (value) => typeof value === 'object' && value !== null && 'content' in value,
 )
 
+/** One file that is read as it arrives. Reading beyond the endpoint's `bodyLimit` fails with PAYLOAD_TOO_LARGE. */
+export interface Upload {
+  /** As the client wrote it: nothing that a path may be made of. */
+  readonly fileName: string
+  readonly contentType: string
+  readonly content: AsyncIterable<Uint8Array>
+}
+
+/** The `body` of an endpoint that `accepts: 'multipart'`. */
+export const Upload = z.custom<Upload>(
+  (value) => typeof value === 'object' && value !== null && 'content' in value,
+  'must be one file in the field "file" of a multipart form',
+)
+
 /** The `response` of an endpoint that `answers: 'redirect'`. */
 export const RedirectAnswer = z.object({ location: z.string() })
 
@@ -138,7 +165,7 @@ const BODY_LIMIT = 1024 * 1024
 type ParamsField<P extends string, Params> = [PathParam<P>] extends [never] ? { params?: never } : { params: Params }
 
 /**
- * Declares a route. Defaults: status 200, `data` in the envelope, no query, no body, not paged, 1 MiB of body; a GET leaves no audit record.
+ * Declares a route. Defaults: status 200, `data` in the envelope, no query, no body, not paged, 1 MiB of JSON as body; a GET leaves no audit record.
  * A write must say what it leaves (`audit`).
  */
 export function defineEndpoint<
@@ -165,7 +192,9 @@ export function defineEndpoint<
     query?: Query
     body?: Body
     paged?: Paged
+    accepts?: 'json' | 'multipart'
     bodyLimit?: number
+    limit?: EndpointLimit
   } & ParamsField<P, Params> &
     (M extends 'GET' ? { audit?: AuditRule } : { audit: AuditRule }),
 ): Endpoint<P, Params, Query, Body, Response, Code, Paged> {
@@ -179,7 +208,9 @@ export function defineEndpoint<
     body: none,
     paged: false,
     audit: { none: 'reads nothing but' },
+    accepts: 'json',
     bodyLimit: BODY_LIMIT,
+    limit: null,
     ...def,
   } as never // the defaults stand exactly where the type parameters have theirs
 }

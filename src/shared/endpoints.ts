@@ -1,4 +1,6 @@
 import * as access from './api/access.ts'
+import * as accountRecovery from './api/account-recovery.ts'
+import * as accountSecurity from './api/account-security.ts'
 import * as admin from './api/admin.ts'
 import * as allocations from './api/allocations.ts'
 import * as apiKeys from './api/api-keys.ts'
@@ -8,9 +10,11 @@ import * as auth from './api/auth.ts'
 import * as console from './api/console.ts'
 import * as effectivePermissions from './api/effective-permissions.ts'
 import * as locations from './api/locations.ts'
+import * as lockouts from './api/lockouts.ts'
 import * as nodes from './api/nodes.ts'
 import * as plugins from './api/plugins.ts'
 import * as power from './api/power.ts'
+import * as profile from './api/profile.ts'
 import * as roles from './api/roles.ts'
 import * as securitySettings from './api/security-settings.ts'
 import * as servers from './api/servers.ts'
@@ -19,11 +23,14 @@ import * as smtpSettings from './api/smtp-settings.ts'
 import * as systemErrors from './api/system-errors.ts'
 import * as templates from './api/templates.ts'
 import * as themeSettings from './api/theme-settings.ts'
+import * as twoFactor from './api/two-factor.ts'
 import * as users from './api/users.ts'
 import type { Endpoint, StreamEndpoint } from './contract.ts'
 
 const groups = [
   access,
+  accountRecovery,
+  accountSecurity,
   admin,
   allocations,
   apiKeys,
@@ -33,9 +40,11 @@ const groups = [
   console,
   effectivePermissions,
   locations,
+  lockouts,
   nodes,
   plugins,
   power,
+  profile,
   roles,
   securitySettings,
   servers,
@@ -44,6 +53,7 @@ const groups = [
   systemErrors,
   templates,
   themeSettings,
+  twoFactor,
   users,
 ]
 

@@ -129,10 +129,18 @@ export const EVENTS = {
   role_deleted: kind('role.read', false, { roleId: z.string(), roleName: z.string(), deletedBy: who }),
   auth_lockout_created: kind('admin.read', false, {
     lockoutId: z.string(),
+    /** The account, when there is one. */
+    userId: who,
     email: z.string(),
     ipAddress: z.string(),
     lockedUntil: z.string(),
     failureCount: z.int(),
+  }),
+  auth_lockout_cleared: kind('admin.read', false, {
+    lockoutId: z.string(),
+    email: z.string(),
+    ipAddress: z.string(),
+    clearedBy: who,
   }),
   localization_settings_updated: kind('admin.read', false, { updatedBy: who }),
   security_settings_updated: kind('admin.read', false, { updatedBy: who }),

@@ -10,6 +10,7 @@ export const ID_PREFIXES = {
   aud: 'audit record',
   bak: 'backup',
   cmd: 'command to an agent',
+  cha: 'pending sign-in',
   db: 'database',
   dbh: 'database host',
   err: 'system error',
@@ -28,6 +29,7 @@ export const ID_PREFIXES = {
   ses: 'session',
   srv: 'server',
   step: 'migration step',
+  mtk: 'mailed token',
   tok: 'enrolment token',
   tpl: 'template',
   usr: 'user',
@@ -54,6 +56,8 @@ export const AuditLogId = PathId.brand<'AuditLogId'>()
 export type AuditLogId = z.infer<typeof AuditLogId>
 export const LocationId = PathId.brand<'LocationId'>()
 export type LocationId = z.infer<typeof LocationId>
+export const LockoutId = PathId.brand<'LockoutId'>()
+export type LockoutId = z.infer<typeof LockoutId>
 export const NestId = PathId.brand<'NestId'>()
 export type NestId = z.infer<typeof NestId>
 export const NodeId = PathId.brand<'NodeId'>()

@@ -21,7 +21,8 @@ export function toOpenApi(endpoints: readonly Endpoint[], streams: readonly Stre
   const paths: Record<string, Record<string, unknown>> = {}
   for (const endpoint of endpoints) {
     const item = pathItem(paths, endpoint.path)
-    item[endpoint.method.toLowerCase()] = { ...common(endpoint), ...jsonParts(endpoint) }
+    const limit = endpoint.limit === null ? {} : { 'x-rate-limit': endpoint.limit }
+    item[endpoint.method.toLowerCase()] = { ...common(endpoint), ...limit, ...jsonParts(endpoint) }
   }
   for (const stream of streams) pathItem(paths, stream.path)['get'] = { ...common(stream), ...streamParts(stream) }
   return {
@@ -81,9 +82,7 @@ function queryParameters(query: z.ZodType): unknown[] {
 }
 
 function jsonParts(endpoint: Endpoint): Record<string, unknown> {
-  const body = isDeclared(endpoint.body)
-    ? { requestBody: { required: true, content: json(jsonSchema(endpoint.body, 'input')) } }
-    : {}
+  const body = isDeclared(endpoint.body) ? { requestBody: { required: true, content: requestContent(endpoint) } } : {}
   const success = {
     type: 'object',
     required: ['success', 'data', ...(endpoint.paged ? ['pagination'] : [])],
@@ -99,6 +98,12 @@ function jsonParts(endpoint: Endpoint): Record<string, unknown> {
     redirect: { description: 'Elsewhere', headers: { location: { schema: { type: 'string' } } } },
   }
   return { ...body, responses: { [endpoint.status]: answers[endpoint.answers], ...failures(endpoint) } }
+}
+
+function requestContent(endpoint: Endpoint): Record<string, unknown> {
+  if (endpoint.accepts === 'json') return json(jsonSchema(endpoint.body, 'input'))
+  const file = { type: 'string', format: 'binary' }
+  return { 'multipart/form-data': { schema: { type: 'object', required: ['file'], properties: { file } } } }
 }
 
 function streamParts(stream: StreamEndpoint): Record<string, unknown> {

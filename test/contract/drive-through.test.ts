@@ -12,7 +12,7 @@ import { problems, type Schema } from './json-schema.ts'
 import { buildWorld, paramsOf, type World } from './world.ts'
 
 /** Why a second call with the same key is not answered like the first. */
-const CALLER_IS_GONE = new Set(['auth.logout', 'auth.sign_out'])
+const CALLER_IS_GONE = new Set(['auth.logout', 'auth.sign_out', 'profile.delete'])
 
 let panel: TestPanel
 let world: World
@@ -63,7 +63,7 @@ describe('a valid request', () => {
       expect(first.status, first.text).toBe(endpoint.status)
       fitsContract(endpoint, first)
       expect(await auditActions(endpoint, valid, 'first')).toEqual(declaredActions(endpoint))
-      if (endpoint.method === 'POST') await repeats(endpoint, valid, first)
+      if (endpoint.method === 'POST' && endpoint.accepts === 'json') await repeats(endpoint, valid, first)
     } finally {
       await valid.at?.close()
     }

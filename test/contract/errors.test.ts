@@ -24,6 +24,7 @@ const MISSING: Readonly<Record<string, ErrorCode>> = {
   errorId: 'ADMIN_SYSTEM_ERROR_NOT_FOUND',
   keyId: 'API_KEY_NOT_FOUND',
   locationId: 'LOCATION_NOT_FOUND',
+  lockoutId: 'ADMIN_LOCKOUT_NOT_FOUND',
   name: 'PLUGIN_NOT_FOUND',
   nestId: 'NEST_NOT_FOUND',
   nodeId: 'NODE_NOT_FOUND',
@@ -52,6 +53,9 @@ const ELSEWHERE: Partial<Readonly<Record<ErrorCode, string>>> = {
   ALLOCATION_IN_USE: 'test/daemon/allocations.test.ts',
   AUTH_EXPIRED: 'test/daemon/api-keys.test.ts',
   CONFLICT: 'test/daemon/auth.test.ts',
+  EMAIL_NOT_VERIFIED: 'test/daemon/recovery.test.ts',
+  FEATURE_DISABLED: 'test/daemon/recovery.test.ts',
+  PAYLOAD_TOO_LARGE: 'test/daemon/own-account.test.ts',
   PERMISSION_DENIED: 'test/contract/access.test.ts',
   PLUGIN_CONFIG_INVALID: 'test/daemon/plugins/config.test.ts',
   PLUGIN_ERROR: 'test/daemon/plugins/bad-plugin.ts',
@@ -60,6 +64,10 @@ const ELSEWHERE: Partial<Readonly<Record<ErrorCode, string>>> = {
   SERVER_SUSPENDED: 'test/daemon/servers/power.test.ts',
   SETUP_REQUIRED: 'test/daemon/setup.test.ts',
   SETUP_TOKEN_INVALID: 'test/daemon/setup.test.ts',
+  TOKEN_INVALID: 'test/daemon/recovery.test.ts',
+  TWO_FACTOR_INVALID: 'test/daemon/two-factor.test.ts',
+  TWO_FACTOR_REQUIRED: 'test/daemon/two-factor.test.ts',
+  UNAUTHENTICATED: 'test/daemon/two-factor.test.ts',
   STREAM_LIMIT_REACHED: 'test/daemon/core/streams.test.ts',
 }
 
@@ -94,6 +102,11 @@ const CAUSES: readonly Cause[] = [
   { id: 'templates.create', code: 'NEST_NOT_FOUND', parts: body('templates.create', { nestId: nothing }) },
   { id: 'templates.delete', code: 'TEMPLATE_IN_USE', parts: on('templateId') },
   { id: 'roles.create', code: 'ROLE_NAME_TAKEN', parts: body('roles.create', { name: 'watchers' }) },
+  {
+    id: 'users.two_factor_disable',
+    code: 'USER_SELF_ACTION',
+    parts: ({ adminId }) => ({ params: { userId: adminId } }),
+  },
   {
     id: 'users.ban',
     code: 'USER_SELF_ACTION',

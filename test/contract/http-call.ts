@@ -9,6 +9,8 @@ export interface Call {
   readonly token?: string | undefined
   /** Sent as JSON, unless it is text: that is sent as it is. */
   readonly body?: unknown
+  /** Sent as the file of a form. */
+  readonly file?: Uint8Array | undefined
   readonly headers?: Readonly<Record<string, string>>
 }
 
@@ -37,11 +39,14 @@ export interface Parts {
   readonly params?: Readonly<Record<string, string>>
   readonly query?: Readonly<Record<string, unknown>>
   readonly body?: unknown
+  /** A file, in the place of a body. */
+  readonly file?: Uint8Array
 }
 
 /** Sends it and reads the whole answer; an event stream is left after its headers. */
 export async function send(call: Call): Promise<Reply> {
   const leave = new AbortController()
+  const form = call.file === undefined ? undefined : formOf(call.file)
   const hasBody = call.body !== undefined
   const response = await fetch(call.url, {
     method: call.method,
@@ -50,6 +55,7 @@ export async function send(call: Call): Promise<Reply> {
       ...(hasBody ? { 'content-type': 'application/json' } : {}),
       ...call.headers,
     },
+    ...(form === undefined ? {} : { body: form }),
     ...(hasBody ? { body: typeof call.body === 'string' ? call.body : JSON.stringify(call.body) } : {}),
     signal: AbortSignal.any([leave.signal, AbortSignal.timeout(30_000)]),
   })
@@ -74,12 +80,24 @@ export function callEndpoint(
   parts: Parts,
   extra: Pick<Call, 'token' | 'headers'> = {},
 ): Promise<Reply> {
-  return send({ method: methodOf(endpoint), url: urlOf(endpoint, parts, base), body: parts.body, ...extra })
+  return send({
+    method: methodOf(endpoint),
+    url: urlOf(endpoint, parts, base),
+    body: parts.body,
+    file: parts.file,
+    ...extra,
+  })
 }
 
 /** The whole input of a refusal's shape, for comparison: what stands beside the message. */
 export function refusalOf({ status, json }: Reply): { status: number; code: string | undefined } {
   return { status, code: json?.code }
+}
+
+function formOf(file: Uint8Array): FormData {
+  const form = new FormData()
+  form.set('file', new Blob([Uint8Array.from(file)]), 'a file')
+  return form
 }
 
 function parse(text: string): Body | undefined {

@@ -101,6 +101,21 @@ describe('a POST with an Idempotency-Key', () => {
     expect(codes[0]).toBe('INVALID_CREDENTIALS')
   })
 
+  it('sets the session cookie again when a sign-in is repeated', async () => {
+    const body = { email: 'cookie@example.org', username: 'cookie', password: 'Correct-horse-1' }
+    await panel.client.call(createUser, { body })
+    const url = `${panel.url}/api/auth/login`
+    const headers = { 'idempotency-key': 'cookie' }
+    const [first, again] = [
+      await send({ method: 'POST', url, headers, body }),
+      await send({ method: 'POST', url, headers, body }),
+    ]
+    expect([first.status, replayed(first), again.status, replayed(again)]).toEqual([200, false, 200, true])
+    expect(first.headers.getSetCookie()).toHaveLength(1)
+    expect(first.headers.getSetCookie()[0]).toMatch(/^panel_session=pst_.*HttpOnly/)
+    expect(again.headers.getSetCookie()).toEqual(first.headers.getSetCookie())
+  })
+
   it('is not answered to one who may no longer ask', async () => {
     const token = await keyWith(panel, ['location.create'])
     expect((await post('right', 'Right', { token })).status).toBe(201)

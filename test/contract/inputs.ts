@@ -1,16 +1,23 @@
+import { URI } from 'otpauth'
 import { createServerInvite, setServerAccess } from '../../src/shared/api/access.ts'
+import { forgotPassword, resendVerification } from '../../src/shared/api/account-recovery.ts'
 import { createAllocations, listAllocations } from '../../src/shared/api/allocations.ts'
 import { createApiKey } from '../../src/shared/api/api-keys.ts'
 import { assignEveryNode, assignNode } from '../../src/shared/api/assignments.ts'
 import { listSessions, login } from '../../src/shared/api/auth.ts'
 import { createLocation } from '../../src/shared/api/locations.ts'
+import { listLockouts } from '../../src/shared/api/lockouts.ts'
 import { createDeploymentToken, createNode, createNodeKey } from '../../src/shared/api/nodes.ts'
+import { getProfile, setAvatar } from '../../src/shared/api/profile.ts'
 import { addRoleMember, createRole } from '../../src/shared/api/roles.ts'
 import { createNest, createTemplate } from '../../src/shared/api/templates.ts'
+import { enableTwoFactor, verifyTotp } from '../../src/shared/api/two-factor.ts'
 import { banUser, inviteUser } from '../../src/shared/api/users.ts'
+import { PanelError } from '../../src/shared/errors.ts'
 import { enable, writePlugin } from '../daemon/plugins/plugin-stage.ts'
 import { startPanel } from '../panel.ts'
 import type { Parts } from './http-call.ts'
+import { sendBy, withMailServer } from './mailbox.ts'
 import { freshServer, PASSWORD, SIZE, signIn, systemError, type World } from './world.ts'
 
 /** A valid request of one endpoint in the world; what it needs has been made for it alone. */
@@ -103,6 +110,34 @@ export const VALID: Readonly<Record<string, Make>> = {
   'audit.export': () => ({ query: { format: 'jsonl' } }),
   'audit.get': of('auditLogId'),
   'audit.list': () => empty,
+  'auth.forgot_password': () => ({
+    token: null,
+    body: { email: 'powerless@example.org' },
+    otherBody: { email: 'nobody@example.org' },
+  }),
+  'auth.register': async (world) => {
+    await world.panel.configure('security.registrationEnabled', true)
+    const body = (name: string) => ({ email: `${name}@example.org`, username: name, password: PASSWORD })
+    return { token: null, body: body(named(world)), otherBody: body(named(world)) }
+  },
+  'auth.resend_verification': async (world) => {
+    await sendBy(world.panel, 9)
+    return { token: (await unverified(world)).token }
+  },
+  'auth.reset_password': async (world) => {
+    const token = await resetToken(world)
+    const body = { token, password: NEW_PASSWORD }
+    return { token: null, body, otherBody: { ...body, password: `${NEW_PASSWORD}!` } }
+  },
+  'auth.reset_validate': () => ({ token: null, query: { token: 'none' } }),
+  'auth.verify_email': async (world) => {
+    const { email, token } = await unverified(world)
+    const mailed = await withMailServer(world.panel, async (mails) => {
+      await world.panel.as(token).call(resendVerification)
+      return mails.token(email)
+    })
+    return { token: null, query: { token: mailed } }
+  },
   'audit.verify': () => empty,
   'agent.enroll': async (world) => {
     const params = { nodeId: await node(world) }
@@ -151,6 +186,8 @@ export const VALID: Readonly<Record<string, Make>> = {
     otherBody: { command: 'good evening' },
   }),
   'console.logs': async (world) => ({ params: { serverId: (await freshServer(world, true)).id } }),
+  'lockouts.delete': async (world) => ({ params: { lockoutId: await lockout(world) } }),
+  'lockouts.list': () => empty,
   'invites.accept': async (world) => {
     const { token } = await person(world)
     const email = `person-${world.next() - 1}@example.org`
@@ -244,6 +281,22 @@ export const VALID: Readonly<Record<string, Make>> = {
   'plugins.get': of('name'),
   'plugins.list': () => empty,
   'plugins.reload': async (world) => ({ params: { name: await plugin(world) } }),
+  'profile.api_keys': () => empty,
+  'profile.audit_log': () => empty,
+  'profile.avatar': async (world) => {
+    const { id, token } = await pictured(world)
+    return { token, params: { userId: id } }
+  },
+  'profile.avatar_delete': async (world) => ({ token: (await pictured(world)).token }),
+  'profile.avatar_set': async (world) => ({ token: (await person(world)).token, file: PICTURE }),
+  'profile.delete': async (world) => {
+    const body = { confirm: 'DELETE', currentPassword: PASSWORD }
+    return { token: (await person(world)).token, body }
+  },
+  'profile.export': () => empty,
+  'profile.get': () => empty,
+  'profile.preferences': async (world) => ({ token: (await person(world)).token, body: { theme: 'dark' } }),
+  'profile.update': async (world) => ({ token: (await person(world)).token, body: { firstName: 'Ann' } }),
   'roles.create': (world) => ({
     body: { name: named(world), permissions: ['server.read'] },
     otherBody: { name: named(world) },
@@ -352,6 +405,21 @@ export const VALID: Readonly<Record<string, Make>> = {
     params: { templateId: await template(world) },
     body: { name: named(world) },
   }),
+  'two_factor.codes': async (world) => ({ token: (await secured(world)).token, ...withPassword }),
+  'two_factor.disable': async (world) => ({ token: (await secured(world)).token, ...withPassword }),
+  'two_factor.enable': async (world) => ({ token: (await person(world)).token, ...withPassword }),
+  'two_factor.get': () => empty,
+  'two_factor.verify_backup_code': async (world) => {
+    const { pending, backupCodes } = await secured(world)
+    const body = { token: pending, code: backupCodes[0] }
+    return { token: null, body, otherBody: { ...body, code: backupCodes[1] } }
+  },
+  'two_factor.verify_totp': async (world) => {
+    const { pending, code } = await secured(world)
+    // That of the time before this step was used to confirm the factor; this one is a step further.
+    const body = { token: pending, code: code(1) }
+    return { token: null, body, otherBody: { ...body, code: '000000' } }
+  },
   'users.create': (world) => {
     const body = (name: string) => ({ email: `${name}@example.org`, username: name, password: PASSWORD })
     return { body: body(named(world)), otherBody: body(named(world)) }
@@ -375,6 +443,8 @@ export const VALID: Readonly<Record<string, Make>> = {
   'users.list': () => empty,
   'users.remove': async (world) => ({ params: { userId: (await person(world)).id } }),
   'users.servers': of('userId'),
+  'users.sign_out': async (world) => ({ params: { userId: (await person(world)).id } }),
+  'users.two_factor_disable': async (world) => ({ params: { userId: (await secured(world)).id } }),
   'users.unban': async (world) => {
     const { id: userId } = await person(world)
     await world.admin.call(banUser, { params: { userId } })
@@ -428,4 +498,60 @@ async function plugin(world: World): Promise<string> {
   const manifest = { configSchema, frontend: { entry: '/screens/plugin.js' } }
   await writePlugin(world.panel.dataDir, name, { manifest, code: 'export default () => ({})' })
   return name
+}
+
+const withPassword = { body: { password: PASSWORD }, otherBody: { password: `${PASSWORD}!` } }
+
+/** The smallest thing that begins like a PNG. */
+export const PICTURE = Buffer.from('\x89PNG\r\n\x1a\n and no more', 'latin1')
+
+async function pictured(world: World): Promise<{ id: string; token: string }> {
+  const made = await person(world)
+  const content = (async function* () {
+    yield PICTURE
+  })()
+  await world.panel.as(made.token).call(setAvatar, { body: { fileName: 'me', contentType: 'image/png', content } })
+  return made
+}
+
+/** Somebody who has made his account himself and is signed in without having confirmed his address. */
+async function unverified(world: World): Promise<{ email: string; token: string }> {
+  const { token } = await person(world)
+  const { email, id } = await world.panel.as(token).call(getProfile)
+  await world.panel.unverify(id)
+  return { email, token }
+}
+
+async function resetToken(world: World): Promise<string> {
+  const { token } = await person(world)
+  const { email } = await world.panel.as(token).call(getProfile)
+  return withMailServer(world.panel, async (mails) => {
+    await world.panel.as(undefined).call(forgotPassword, { body: { email } })
+    return mails.token(email)
+  })
+}
+
+async function lockout(world: World): Promise<string> {
+  const email = `${named(world)}@example.org`
+  const call = world.panel.as(undefined).call(login, { body: { email, password: 'wrong' } })
+  await call.catch(() => undefined) // it is refused; the row is what matters
+  const [row] = await world.admin.call(listLockouts, { query: { search: email } })
+  return row?.id ?? ''
+}
+
+/** Somebody with a second factor, and a sign-in of his that waits for it; `code` is that of so many steps ahead. */
+async function secured(world: World) {
+  const { id, token } = await person(world)
+  const client = world.panel.as(token)
+  const { email } = await client.call(getProfile)
+  const { totpURI, backupCodes } = await client.call(enableTwoFactor, { body: { password: PASSWORD } })
+  const totp = URI.parse(totpURI)
+  const code = (steps: number): string => totp.generate({ timestamp: Date.now() + steps * 30_000 })
+  await client.call(verifyTotp, { body: { code: code(0) } })
+  const refused = await world.panel
+    .as(undefined)
+    .call(login, { body: { email, password: PASSWORD } })
+    .catch((error: unknown) => error)
+  const pending = refused instanceof PanelError ? String(refused.meta['token']) : ''
+  return { id, token, pending, backupCodes, code }
 }

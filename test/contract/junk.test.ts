@@ -1,5 +1,6 @@
 import fc from 'fast-check'
 import { afterAll, beforeAll, describe, expect, it } from 'vitest'
+import { z } from 'zod'
 import { type Endpoint, isDeclared } from '../../src/shared/contract.ts'
 import { endpoints, streams } from '../../src/shared/endpoints.ts'
 import { startPanel, type TestPanel } from '../panel.ts'
@@ -16,7 +17,7 @@ beforeAll(async () => {
 })
 afterAll(() => panel.close())
 
-const withBody = endpoints.filter(({ body }) => isDeclared(body))
+const withBody = endpoints.filter(({ body, accepts }) => isDeclared(body) && accepts === 'json')
 const withQuery = [...endpoints, ...streams].filter(({ query }) => isDeclared(query))
 const withParams = [...endpoints, ...streams].filter(({ params }) => Object.keys(params).length > 0)
 
@@ -217,6 +218,7 @@ function sample(endpoint: Endpoint): Readonly<Record<string, unknown>> {
 }
 
 function fieldsOf(endpoint: Endpoint): string[] {
+  if (endpoint.body instanceof z.ZodRecord) return ['any']
   const fields = Object.keys(shapeOf(endpoint.body))
   expect(fields.length, endpoint.id).toBeGreaterThan(0)
   return fields

@@ -5,6 +5,7 @@ import { createApiKey, listRoles } from '../../src/shared/api/api-keys.ts'
 import { assignNode } from '../../src/shared/api/assignments.ts'
 import { getMe, listSessions, login } from '../../src/shared/api/auth.ts'
 import { createLocation } from '../../src/shared/api/locations.ts'
+import { listLockouts } from '../../src/shared/api/lockouts.ts'
 import { createNode } from '../../src/shared/api/nodes.ts'
 import { createRole } from '../../src/shared/api/roles.ts'
 import { createServer, getServer, type Server } from '../../src/shared/api/servers.ts'
@@ -72,6 +73,11 @@ export async function buildWorld(panel: TestPanel): Promise<World> {
       ...SIZE,
     },
   })
+  await panel
+    .as(undefined)
+    .call(login, { body: { email: 'stranger@example.org', password: 'wrong' } })
+    .catch(() => undefined) // it is refused
+  const [lockout] = await admin.call(listLockouts, { query: { search: 'stranger' } })
   const role = await admin.call(createRole, { body: { name: 'Watchers', permissions: ['server.read'] } })
   const member = await admin.call(createUser, {
     body: { email: 'member@example.org', username: 'member', password: PASSWORD },
@@ -105,6 +111,7 @@ export async function buildWorld(panel: TestPanel): Promise<World> {
     errorId,
     keyId: key.id,
     locationId: location.id,
+    lockoutId: lockout?.id ?? '',
     name: 'greeter',
     nestId: nest.id,
     nodeId: spare.id,

@@ -5,6 +5,7 @@ import { join } from 'node:path'
 import { accessRoutes } from '../../src/daemon/access/routes.ts'
 import { auditLogRoutes } from '../../src/daemon/audit-log/audit-log.ts'
 import { createCredentials, type LiveCredentials } from '../../src/daemon/auth/credentials.ts'
+import { createDeliveries } from '../../src/daemon/auth/deliveries.ts'
 import type { AccountDeps } from '../../src/daemon/auth/deps.ts'
 import { createPasswords } from '../../src/daemon/auth/passwords.ts'
 import { authRoutes } from '../../src/daemon/auth/routes.ts'
@@ -17,6 +18,7 @@ import { createIdempotency } from '../../src/daemon/core/idempotency.ts'
 import { createLog } from '../../src/daemon/core/log.ts'
 import { createMetrics } from '../../src/daemon/core/metrics.ts'
 import { migrate } from '../../src/daemon/core/migrations.ts'
+import { createVault } from '../../src/daemon/core/secrets.ts'
 import { openSettings } from '../../src/daemon/core/settings.ts'
 import type { Mail, Mailer } from '../../src/daemon/mail/mailer.ts'
 import { TemplateViews } from '../../src/daemon/servers/template-views.ts'
@@ -56,6 +58,8 @@ export interface AccountsDoor {
   /** The mails that went out, and whether any go. */
   readonly mails: readonly Mail[]
   readonly post: { configured: boolean; works: boolean }
+  /** The mails that went out, after all that is under way. */
+  allMails(): Promise<readonly Mail[]>
   /** The daemon's log so far. */
   logged(): string
   close(): Promise<void>
@@ -64,13 +68,21 @@ export interface AccountsDoor {
 /** Adds routes of other slices to the door. */
 type MoreRoutes = (door: Door, deps: AccountDeps) => void
 
-export async function openAccountsDoor(options: { more?: MoreRoutes } = {}): Promise<AccountsDoor> {
+/** `credentialKey` null is a daemon without a key for secrets at rest. */
+interface DoorOptions {
+  readonly more?: MoreRoutes
+  readonly credentialKey?: null
+}
+
+export async function openAccountsDoor(options: DoorOptions = {}): Promise<AccountsDoor> {
   const folder = await mkdtemp(join(tmpdir(), 'panel-accounts-'))
   const file = join(folder, 'panel.db')
   await migrate(file)
   const clock = movableClock()
   const db = await openDb(file, clock)
-  const settings = await openSettings(db)
+  // Tests ask for more than people do in a minute.
+  const plenty = { value: 1_000_000, source: 'env', name: 'PANEL_LIMITS__AUTH_REQUESTS_PER_MINUTE' } as const
+  const settings = await openSettings(db, { 'limits.authRequestsPerMinute': plenty })
   const bus = createBus(db)
   const lines: string[] = []
   const destination = { write: (line: string): void => void lines.push(line) }
@@ -107,10 +119,13 @@ export async function openAccountsDoor(options: { more?: MoreRoutes } = {}): Pro
     tls: undefined,
   })
   const gate = createSetupGate(SETUP_TOKEN)
+  const deliveries = createDeliveries(log)
+  const vault = createVault(options.credentialKey === null ? undefined : 'ab'.repeat(32))
+  const usedNow = (keyId: string): number => door.limits.usedNow(keyId)
   const isOnline = (): boolean => false
   const facts = { isOnline, figures: () => undefined, templates: new TemplateViews() }
   const routes = [
-    ...authRoutes({ ...deps, gate }),
+    ...authRoutes({ ...deps, deliveries, vault, gate, usedNow }),
     ...userRoutes(deps),
     ...roleRoutes(deps),
     ...accessRoutes({ ...deps, isOnline, facts }),
@@ -132,10 +147,15 @@ export async function openAccountsDoor(options: { more?: MoreRoutes } = {}): Pro
       createClient({ baseUrl: url, token, fetch, headers: { 'x-forwarded-for': ip } }),
     mails,
     post,
+    allMails: async () => {
+      await deliveries.settled()
+      return mails
+    },
     logged: () => lines.join(''),
     close: async () => {
       stopping.abort()
       await door.app.close()
+      await deliveries.close()
       await credentials.close()
       await db.close()
       await rm(folder, { recursive: true })
@@ -145,7 +165,7 @@ export async function openAccountsDoor(options: { more?: MoreRoutes } = {}): Pro
 
 /** A door whose setup is done, with the administrator's session. */
 export async function openSetUpDoor(
-  options: { more?: MoreRoutes } = {},
+  options: DoorOptions = {},
 ): Promise<AccountsDoor & { admin: Client; adminId: string }> {
   const door = await openAccountsDoor(options)
   const made = await door.client().call(completeSetup, {

@@ -4,6 +4,7 @@ import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { auditLogRoutes } from '../../src/daemon/audit-log/audit-log.ts'
 import { createCredentials } from '../../src/daemon/auth/credentials.ts'
+import { createDeliveries } from '../../src/daemon/auth/deliveries.ts'
 import { createPasswords } from '../../src/daemon/auth/passwords.ts'
 import { authRoutes } from '../../src/daemon/auth/routes.ts'
 import { createSetupGate } from '../../src/daemon/auth/setup.ts'
@@ -15,6 +16,7 @@ import { createIdempotency } from '../../src/daemon/core/idempotency.ts'
 import { createLog } from '../../src/daemon/core/log.ts'
 import { createMetrics } from '../../src/daemon/core/metrics.ts'
 import { migrate } from '../../src/daemon/core/migrations.ts'
+import { createVault } from '../../src/daemon/core/secrets.ts'
 import { openSettings } from '../../src/daemon/core/settings.ts'
 import { locationRoutes } from '../../src/daemon/locations/routes.ts'
 import { noMailer } from '../../src/daemon/mail/send.ts'
@@ -72,10 +74,16 @@ export async function startPlacePanel(): Promise<PlacePanel> {
   const online = new Set<string>()
   const health = new Map<string, HealthReport>()
   const isOnline = (nodeId: string): boolean => online.has(nodeId)
+  const mail = {
+    mailer: noMailer,
+    deliveries: createDeliveries(log),
+    vault: createVault(undefined),
+    publicUrl: () => url,
+  }
   const gate = createSetupGate('the-setup-token-of-the-tests')
   const facts = { isOnline, figures: () => undefined, templates: new TemplateViews() }
   const routes = [
-    ...authRoutes({ ...core, gate }),
+    ...authRoutes({ ...core, ...mail, gate, usedNow: (keyId) => door.limits.usedNow(keyId) }),
     ...userRoutes({ ...core, mailer: noMailer, publicUrl: () => url }),
     ...auditLogRoutes(core),
     ...locationRoutes({ ...core, isOnline }),

@@ -1,4 +1,5 @@
 import { afterAll, beforeAll, describe, expect, it } from 'vitest'
+import { signUserOut } from '../../src/shared/api/account-security.ts'
 import { listAuditLogs } from '../../src/shared/api/admin.ts'
 import { listRoles } from '../../src/shared/api/api-keys.ts'
 import { getMe, login } from '../../src/shared/api/auth.ts'
@@ -112,6 +113,9 @@ describe('unlocking', () => {
     await door.admin.call(api.unlockUser, { params })
     expect((await door.admin.call(api.getUser, { params })).lockedUntil).toBeNull()
     expect(await signIn('fay', PASSWORD, '192.0.2.77')).toMatchObject({ username: 'fay' })
+    const events = door.db.read.selectFrom('event').select('data').where('type', '=', 'auth_lockout_cleared')
+    const [cleared] = (await events.execute()).map(({ data }) => JSON.parse(data))
+    expect(cleared).toMatchObject({ email: 'fay@example.org', ipAddress: '192.0.2.77', clearedBy: door.adminId })
   })
 })
 
@@ -202,5 +206,22 @@ describe('an invitation to an account', () => {
     expect(await codeOf(accept(oda.token))).toBe('INVITE_NOT_FOUND')
     door.clock.advance(HOUR + 1000)
     expect(await codeOf(accept(pam.token))).toBe('INVITE_EXPIRED')
+  })
+})
+
+describe('the sessions of an account', () => {
+  const end = (client: Client, userId: string) =>
+    client.call(signUserOut, { params: { userId: signUserOut.params.userId.parse(userId) } })
+
+  it('are ended by who has its rights, and its keys stay', async () => {
+    const ivy = await person(door, 'ivy', ['apikey.manage'])
+    const key = await keyOf(door, ivy, [])
+    expect(await end(door.admin, ivy.id)).toEqual({ revoked: 1 })
+    expect(await codeOf(ivy.call(getMe))).toBe('UNAUTHENTICATED')
+    expect(await key.call(getMe)).toMatchObject({ id: ivy.id })
+    expect(await end(door.admin, ivy.id)).toEqual({ revoked: 0 })
+    expect((await actions(ivy.id)).filter((action) => action === 'auth.session_revoke')).toHaveLength(1)
+    const helper = await person(door, 'session-helper', ['user.update'])
+    expect(await codeOf(end(helper, ivy.id))).toBe('PERMISSION_DENIED')
   })
 })

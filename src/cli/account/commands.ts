@@ -1,5 +1,7 @@
 import { command, noun } from '../command.ts'
 import { LIST, YES } from '../option-sets.ts'
+import { ownCommands } from './own-commands.ts'
+import { twoFactor } from './two-factor-commands.ts'
 
 const actions = () => import('./actions.ts')
 
@@ -8,6 +10,8 @@ export const profile = noun({
   summary: 'Your own account',
   group: 'Core',
   children: [
+    ...ownCommands,
+    twoFactor,
     command({
       name: 'password',
       summary: 'Change your password, or give yourself one',

@@ -1,34 +1,22 @@
 import * as api from '../../shared/api/api-keys.ts'
 import type { Action } from '../command.ts'
-import { column, type View, view, wide } from '../output/view.ts'
+import { column, type View, view } from '../output/view.ts'
 import { writePrivateFile } from '../profile/files.ts'
 import { call, deleted, editAction, ignoringNotFound, viewAction } from '../resource/actions.ts'
 import { forEach } from '../resource/bulk.ts'
 import { fieldsOf } from '../resource/fields.ts'
 import { listAction } from '../resource/list.ts'
 import { resolveAll } from '../resource/resolve.ts'
-
-const VIEW = view<api.ApiKey>([
-  column('NAME', (row) => row.name),
-  column('START', (row) => row.start),
-  column('ENABLED', (row) => row.enabled),
-  column('OWNER', (row) => row.user.username),
-  column('EXPIRES', (row) => ({ time: row.expiresAt })),
-  column('USED', (row) => ({ time: row.lastRequest })),
-  column('ID', (row) => row.id),
-  wide('REQUESTS', (row) => row.requestCount),
-  wide('PERMISSIONS', (row) => (row.allPermissions ? 'all of its owner' : row.permissions.join(','))),
-  wide('CREATED', (row) => ({ time: row.createdAt })),
-])
+import { API_KEY_VIEW } from './view.ts'
 
 const SUBJECT = { ref: 'apiKey', param: 'keyId', word: 'key' } as const
 
-export const listApiKeys = listAction(api.listApiKeys, VIEW, async ({ args }) => {
+export const listApiKeys = listAction(api.listApiKeys, API_KEY_VIEW, async ({ args }) => {
   const enabled = args.choice('enabled')
   return { query: { ...(args.flag('mine') ? { mine: true } : {}), ...(enabled === undefined ? {} : { enabled }) } }
 })
-export const viewApiKey = viewAction(api.getApiKey, SUBJECT, VIEW)
-export const editApiKey = editAction(api.updateApiKey, SUBJECT, VIEW)
+export const viewApiKey = viewAction(api.getApiKey, SUBJECT, API_KEY_VIEW)
+export const editApiKey = editAction(api.updateApiKey, SUBJECT, API_KEY_VIEW)
 
 /** Prints the key alone on stdout, or keeps it in a file that only its owner reads. */
 export const createApiKey: Action = async (run) => {

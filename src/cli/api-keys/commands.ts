@@ -78,6 +78,23 @@ export const apiKeys = noun({
       load: async () => (await actions()).editApiKey,
     }),
     command({
+      name: 'rotate',
+      summary: 'Make a new key with the rights of another, which goes on working for a while',
+      details: 'The new key alone is printed on stdout, or written to --out-file (0600).',
+      arguments: [one('apiKey', 'key')],
+      options: [
+        { flags: '--overlap <duration>', summary: 'how long the old key works yet (default 1h); 0 revokes it at once' },
+        {
+          flags: '--expires <duration>',
+          summary: 'how long the new key works: 30d (default: as long as the old one did)',
+        },
+        { flags: '--out-file <file>', summary: 'write the new key to this file (0600) instead of stdout' },
+      ],
+      examples: ['panel api-keys rotate backup --overlap 24h', 'panel api-keys rotate ci --out-file ci.key'],
+      exits: [6, 8],
+      load: async () => (await import('./rotate.ts')).rotateApiKey,
+    }),
+    command({
       name: 'revoke',
       aliases: ['delete'],
       summary: 'Revoke an API key at once, on open streams too',

@@ -60,6 +60,12 @@ export async function readCredential(configDir: string, context: string): Promis
   return toCredential(entry)
 }
 
+/** Where the credential of a context is kept. */
+export async function storeOf(configDir: string, context: string): Promise<Store> {
+  const entry = record(record(await readPrivateYaml(credentialsPath(configDir)))[context])
+  return entry['store'] === 'keyring' ? 'keyring' : 'file'
+}
+
 /** Keeps the credential of a context. */
 export async function saveCredential(
   configDir: string,

@@ -1,5 +1,6 @@
 import { command, noun, type Option } from '../command.ts'
 import { one } from '../option-sets.ts'
+import { recoveryCommands } from './recovery-commands.ts'
 
 const STORE: Option = {
   flags: '--store <store>',
@@ -13,12 +14,14 @@ export const login = command({
   summary: 'Sign in by e-mail address and password, or with an API key',
   details:
     'A sign-in by password makes an API key cli@<host> that works for 30 days; `panel logout` revokes it. An account that may ' +
-    'not make keys keeps a session instead.',
+    'not make keys keeps a session instead. With two-factor sign-in the code, or a recovery code, is asked for, or read from ' +
+    'stdin or PANEL_TOTP.',
   arguments: [{ name: 'url', summary: 'the panel (default: the one in force)', optional: true }],
   options: [
     { flags: '--token-stdin', summary: 'read an API key from stdin' },
     { flags: '--username <name>', summary: 'user name or e-mail address' },
     { flags: '--password-stdin', summary: 'read the password from stdin' },
+    { flags: '--totp-stdin', summary: 'read the code of two-factor sign-in from stdin, below the password' },
     NAME,
     STORE,
   ],
@@ -27,7 +30,7 @@ export const login = command({
     'panel login http://127.0.0.1:7420 --token-stdin < key',
     'panel login https://panel.example.org --username eve --password-stdin < password',
   ],
-  endpoints: ['auth.login'],
+  endpoints: ['auth.login', 'two_factor.verify_backup_code'],
   exits: [9],
   group: 'Core',
   load: async () => (await import('./login.ts')).login,
@@ -84,6 +87,7 @@ export const auth = noun({
   summary: 'The credential in force',
   group: 'Core',
   children: [
+    ...recoveryCommands,
     command({
       name: 'status',
       summary: 'Show the panel, the account and the credential in force',
@@ -95,6 +99,31 @@ export const auth = noun({
       summary: 'Print the credential in force, for scripts',
       examples: ['curl -H "Authorization: Bearer $(panel auth token)" http://127.0.0.1:7420/api/servers'],
       load: async () => (await import('./auth.ts')).authToken,
+    }),
+    command({
+      name: 'refresh',
+      summary: "Put a new API key in the place of the context's; the old one goes on working for a while",
+      details:
+        'The new key has the rights, limits and lifetime of the old one. With --scopes it has fewer rights; it never has more.',
+      options: [
+        {
+          flags: '--scopes <permissions>',
+          summary: 'the permissions that it has instead: server.read,console.read',
+          repeat: true,
+        },
+        { flags: '--overlap <duration>', summary: 'how long the old key works yet (default 1h); 0 revokes it at once' },
+        {
+          flags: '--expires <duration>',
+          summary: 'how long the new key works: 30d (default: as long as the old one did)',
+        },
+      ],
+      examples: [
+        'panel auth refresh',
+        'panel auth refresh --overlap 0',
+        'panel auth refresh --scopes server.read,console.read',
+      ],
+      exits: [8],
+      load: async () => (await import('./refresh.ts')).refresh,
     }),
     command({
       name: 'can-i',

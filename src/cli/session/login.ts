@@ -1,6 +1,8 @@
 import { hostname } from 'node:os'
 import { createApiKey } from '../../shared/api/api-keys.ts'
 import * as api from '../../shared/api/auth.ts'
+import { verifyRecoveryCode, verifyTotp } from '../../shared/api/two-factor.ts'
+import type { Client } from '../../shared/client.ts'
 import { PanelError } from '../../shared/errors.ts'
 import type { Action } from '../command.ts'
 import type { Connection } from '../http.ts'
@@ -15,6 +17,7 @@ import {
 import { checkUrl } from '../profile/target.ts'
 import { readSecret } from '../prompt.ts'
 import type { Run } from '../run.ts'
+import { readPasswordAndCode } from './one-time-code.ts'
 
 const KEY_SECONDS = 30 * 86_400
 
@@ -83,10 +86,29 @@ async function byToken(run: Run): Promise<Credential> {
 
 async function byPassword(run: Run, url: string): Promise<Credential> {
   const email = run.args.text('username') ?? (await run.prompt.ask('User name or e-mail address:', '--username'))
-  const password = await readSecret({ name: 'password', question: 'Password:' }, run)
-  const anonymous = await run.connectTo(url, undefined)
-  const { token } = await anonymous.client.call(api.login, { body: { email, password } })
+  const { password, code } = await readPasswordAndCode(run)
+  const { client } = await run.connectTo(url, undefined)
+  const token = await signIn(client, { email, password }, code)
   return keyForSession(await run.connectTo(url, token), token)
+}
+
+/** Answers a session; asks for the second factor when the account has one. */
+async function signIn(
+  client: Client,
+  body: { email: string; password: string },
+  code: () => Promise<string>,
+): Promise<string> {
+  try {
+    return (await client.call(api.login, { body })).token
+  } catch (error) {
+    const token = error instanceof PanelError ? error.meta['token'] : undefined
+    if (!(error instanceof PanelError) || error.code !== 'TWO_FACTOR_REQUIRED' || typeof token !== 'string') throw error
+    const typed = await code()
+    if (!/^\d{6}$/.test(typed)) return (await client.call(verifyRecoveryCode, { body: { token, code: typed } })).token
+    const done = await client.call(verifyTotp, { body: { token, code: typed } })
+    if (done.token === null) throw new PanelError('INTERNAL_ERROR', 'The panel has answered no session')
+    return done.token
+  }
 }
 
 /** The stored credential of a context, for `auth status`. */

@@ -12,9 +12,13 @@ const UNSET: Option = {
   repeat: true,
 }
 
-const SECURITY_FLAGS = Object.entries(SECURITY_SUMMARIES).map(([name, summary]) =>
-  field(`--${flagName(name)} <n>`, summary, name, 'int'),
-)
+const SECURITY_FLAGS: readonly Option[] = [
+  ...Object.entries(SECURITY_SUMMARIES).map(([name, summary]) =>
+    field(`--${flagName(name)} <n>`, summary, name, 'int'),
+  ),
+  field('--registration-enabled', 'strangers may make accounts for themselves', 'registrationEnabled', 'boolean'),
+  { flags: '--no-registration-enabled', summary: 'accounts are made by administrators (default)' },
+]
 
 const SMTP_FLAGS: readonly Option[] = [
   field('--host <host>', 'the mail server', 'host'),
@@ -80,7 +84,10 @@ const security = group('security', {
     name: 'set',
     summary: 'Change limits; they are in force at once',
     options: [...SECURITY_FLAGS, BODY_FILE],
-    examples: ['panel settings security set --lockout-max-attempts 3 --lockout-duration-minutes 30'],
+    examples: [
+      'panel settings security set --lockout-max-attempts 3 --lockout-duration-minutes 30',
+      'panel settings security set --registration-enabled',
+    ],
     endpoints: ['settings.security_update'],
     exits: [7, 8],
     load: async () => (await changes()).setSecurity,

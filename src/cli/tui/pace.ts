@@ -8,6 +8,8 @@ export interface PaceFacts {
   readonly costMs: number
 }
 
+/** From so many lines per second on nobody reads along. */
+export const FLOOD_RATE = 100
 const SHARE = 10
 
 /**
@@ -16,7 +18,7 @@ const SHARE = 10
  */
 export function frameInterval(facts: PaceFacts): number {
   if (facts.congested) return 200
-  const wanted = facts.rate < 100 ? 1000 / 30 : 1000 / 15
+  const wanted = facts.rate < FLOOD_RATE ? 1000 / 30 : 1000 / 15
   return Math.min(250, Math.max(wanted, facts.costMs * SHARE))
 }
 

@@ -10,7 +10,7 @@ import { createKeyReader, type Input } from './keys.ts'
 import { Lines } from './lines.ts'
 import { type ConsoleState, type Effect, isFiltered, type Send, type Surroundings, scrollBy, tell } from './model.ts'
 import { createOrders, type Orders } from './orders.ts'
-import { createRateMeter, frameInterval } from './pace.ts'
+import { createRateMeter, FLOOD_RATE, frameInterval } from './pace.ts'
 import type { Painter } from './painter.ts'
 import { press } from './press.ts'
 import { type Entry, Ring } from './ring.ts'
@@ -268,7 +268,8 @@ export class ConsoleSession {
   #settle(rate: number): void {
     const { state } = this
     const now = this.#clock.nowMs()
-    const { seq } = this.#progress
+    // A number that runs away cannot be read: it stands for a second, and Ink need not lay the bars out for each frame.
+    const seq = rate >= FLOOD_RATE && rate === state.facts.rate ? state.facts.seq : this.#progress.seq
     const sends = state.sends.filter((send) => {
       return now - (send.endedMs ?? now) < (send.state === 'failed' ? FAILED_SHOWN_MS : SENT_SHOWN_MS)
     })

@@ -5,7 +5,7 @@ import type { Action } from '../command.ts'
 import { usage } from '../failure.ts'
 import { endOf } from '../instant.ts'
 import { REACHED } from '../nodes/assignment-views.ts'
-import { column, type View, view, wide } from '../output/view.ts'
+import { column, view } from '../output/view.ts'
 import { readSecret } from '../prompt.ts'
 import { call, deleted, ignoringNotFound, subjectOf, viewAction } from '../resource/actions.ts'
 import { fieldsOf } from '../resource/fields.ts'
@@ -13,26 +13,7 @@ import { listAction } from '../resource/list.ts'
 import { resolve } from '../resource/resolve.ts'
 import type { Run } from '../run.ts'
 import { keep, keyForSession } from '../session/login.ts'
-
-const VIEW: View<api.User> = {
-  id: (row) => row.id,
-  name: (row) => row.username,
-  columns: [
-    column('USERNAME', (row) => row.username),
-    column('EMAIL', (row) => row.email),
-    column('ROLES', (row) => row.roles.map(({ name }) => name).join(',')),
-    column('SERVERS', (row) => row.serverCount),
-    column('SIGNED IN', (row) => ({ time: row.lastSuccessfulLogin })),
-    column('ID', (row) => row.id),
-    wide('NAME', (row) => row.name),
-    wide('BANNED', (row) => row.banned),
-    wide('BAN ENDS', (row) => ({ time: row.banExpires })),
-    wide('LOCKED UNTIL', (row) => ({ time: row.lockedUntil })),
-    wide('CREATED', (row) => ({ time: row.createdAt })),
-  ],
-}
-
-const SUBJECT = { ref: 'user', param: 'userId' } as const
+import { SUBJECT, VIEW } from './view.ts'
 
 export const listUsers = listAction(api.listUsers, VIEW, async ({ args }) => ({
   query: args.flag('banned') ? { banned: true } : {},

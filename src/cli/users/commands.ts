@@ -1,5 +1,5 @@
 import { command, noun, type Option } from '../command.ts'
-import { BODY_FILE, DELETE, field, IDEMPOTENCY, LIST, one, reference, SEARCH } from '../option-sets.ts'
+import { BODY_FILE, DELETE, field, IDEMPOTENCY, LIST, one, reference, SEARCH, YES } from '../option-sets.ts'
 
 const actions = () => import('./actions.ts')
 
@@ -164,6 +164,27 @@ export const users = noun({
       endpoints: ['users.unlock'],
       exits: [6],
       load: async () => (await actions()).unlockUser,
+    }),
+    command({
+      name: 'disable-2fa',
+      summary: 'End the two-factor sign-in of an account that has lost its authenticator',
+      details: 'It takes all rights that the account has, as a new password for it does.',
+      arguments: [one('user')],
+      options: [YES, IDEMPOTENCY],
+      examples: ['panel users disable-2fa eve', 'panel users disable-2fa eve --yes'],
+      endpoints: ['users.two_factor_disable'],
+      exits: [6],
+      load: async () => (await import('./account-security.ts')).disableTwoFactor,
+    }),
+    command({
+      name: 'logout',
+      summary: 'End all sessions of an account; its API keys stay',
+      arguments: [one('user')],
+      options: [YES, IDEMPOTENCY],
+      examples: ['panel users logout eve --yes'],
+      endpoints: ['users.sign_out'],
+      exits: [6],
+      load: async () => (await import('./account-security.ts')).signUserOut,
     }),
     command({
       name: 'servers',

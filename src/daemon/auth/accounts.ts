@@ -1,5 +1,6 @@
 import type { IsoTime } from '../../shared/time.ts'
 import type { Queries } from '../core/db.ts'
+import { avatarUrl } from './avatar-rows.ts'
 import { rolePermissions } from './credential-rows.ts'
 
 /** What a sign-in looks at. */
@@ -7,15 +8,18 @@ export interface Account {
   readonly id: string
   readonly email: string
   readonly passwordHash: string | null
+  readonly emailVerified: 0 | 1
   readonly banned: 0 | 1
   readonly banExpires: IsoTime | null
 }
+
+const ACCOUNT = ['id', 'email', 'passwordHash', 'emailVerified', 'banned', 'banExpires'] as const
 
 /** The account with this e-mail address (in lower case) or user name. */
 export async function findAccount(q: Queries, typed: string): Promise<Account | undefined> {
   return q
     .selectFrom('user')
-    .select(['id', 'email', 'passwordHash', 'banned', 'banExpires'])
+    .select([...ACCOUNT])
     .where(typed.includes('@') ? 'email' : 'username', '=', typed)
     .executeTakeFirst()
 }
@@ -24,7 +28,7 @@ export async function findAccount(q: Queries, typed: string): Promise<Account | 
 export async function accountById(q: Queries, id: string): Promise<Account> {
   return q
     .selectFrom('user')
-    .select(['id', 'email', 'passwordHash', 'banned', 'banExpires'])
+    .select([...ACCOUNT])
     .where('id', '=', id)
     .executeTakeFirstOrThrow()
 }
@@ -57,7 +61,7 @@ export async function profileOf(q: Queries, userId: string) {
   return {
     ...user,
     name: displayName(user),
-    image: null,
+    image: await avatarUrl(q, userId),
     role: role?.name ?? 'user',
     permissions: [...(await rolePermissions(q, userId))].sort(),
   }

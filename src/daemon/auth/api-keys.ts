@@ -11,9 +11,9 @@ import { createApiKeyRow, findApiKey, listApiKeyRows, type ShownKey } from './ap
 import type { AccountDeps } from './deps.ts'
 import { ensureMayGrant, ensureMayGrantAll, stillAllowed } from './grant-cap.ts'
 
-/** What the routes of API keys work with beside the rest; `remaining` asks the limiter what a key has left now. */
+/** What the routes of API keys work with beside the rest; `usedNow` asks the limiter what a key has used of its window. */
 export interface ApiKeyDeps extends AccountDeps {
-  readonly remaining?: (keyId: string) => number | null
+  readonly usedNow: (keyId: string) => number
 }
 
 /** The routes of API keys. */
@@ -38,7 +38,7 @@ function readingRoutes(deps: ApiKeyDeps): Route[] {
       const key = await readable(deps.db.read, callerOf(context), params.keyId)
       return {
         totalRequests: key.requestCount,
-        remaining: key.rateLimitEnabled ? (deps.remaining?.(key.id) ?? null) : null,
+        remaining: key.rateLimitEnabled ? Math.max(0, key.rateLimitMax - deps.usedNow(key.id)) : null,
         lastUsed: key.lastRequest,
         rateLimit: { max: key.rateLimitMax, windowMs: key.rateLimitTimeWindow },
         createdAt: key.createdAt,

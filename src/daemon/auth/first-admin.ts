@@ -74,6 +74,7 @@ export async function insertUser(
     passwordHash: string | null
     firstName?: string | null
     lastName?: string | null
+    emailVerified?: 0 | 1
   },
 ): Promise<void> {
   await tx.q
@@ -81,8 +82,8 @@ export async function insertUser(
     .values({
       firstName: null,
       lastName: null,
-      ...user,
       emailVerified: 1,
+      ...user,
       banned: 0,
       banReason: null,
       banExpires: null,

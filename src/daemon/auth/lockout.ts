@@ -1,9 +1,9 @@
-import { isIPv6 } from 'node:net'
 import { PanelError } from '../../shared/errors.ts'
 import { newId } from '../../shared/ids.ts'
 import { type IsoTime, isoTime } from '../../shared/time.ts'
 import type { Actor } from '../core/audit.ts'
 import type { Origin } from '../core/caller.ts'
+import { countedAddress } from '../core/counted-address.ts'
 import type { Queries, Tx } from '../core/db.ts'
 import type { Settings } from '../core/settings.ts'
 import type { AccountDeps } from './deps.ts'
@@ -14,29 +14,17 @@ export interface Attempt {
   readonly origin: Origin
 }
 
+/** An attempt that was wrong, with the account's id when there is one. */
+type Failure = Attempt & { readonly userId: string | undefined }
+
 const MINUTE = 60_000
 const LONGEST_MINUTES = 60
 /** After so long without a failure nothing is held against anyone any more. */
 const FORGOTTEN_MS = 86_400_000
 /** The account of the row that counts an address as a whole. */
 const ANY_ACCOUNT = ''
-
-/** The address as it is counted: an IPv6 host owns its whole /64 and must not get a fresh count from each address in it. */
-export function countedAddress(ip: string): string {
-  const mapped = /^::ffff:(\d+\.\d+\.\d+\.\d+)$/i.exec(ip)?.[1]
-  if (mapped !== undefined) return mapped
-  if (!isIPv6(ip)) return ip
-  const [left = '', right] = ip.split('%')[0]?.split('::') ?? []
-  const groups = left === '' ? [] : left.split(':')
-  const tail = right === undefined || right === '' ? [] : right.split(':')
-  const filled =
-    right === undefined ? groups : [...groups, ...Array<string>(8 - groups.length - tail.length).fill('0'), ...tail]
-  if (filled.slice(0, 4).every((group) => /^0+$/.test(group))) return ip // ::1 and its like are single hosts
-  return `${filled
-    .slice(0, 4)
-    .map((group) => group.toLowerCase().replace(/^0+(?=.)/, ''))
-    .join(':')}::/64`
-}
+/** The address of the row that counts the second factors of an account, wherever they come from. */
+const ANY_ADDRESS = ''
 
 /** Refuses with ACCOUNT_LOCKED while the account is locked for this address, or the address as a whole. */
 export async function refuseLocked(q: Queries, attempt: Attempt, nowMs: number): Promise<void> {
@@ -47,6 +35,23 @@ export async function refuseLocked(q: Queries, attempt: Attempt, nowMs: number):
     .where('email', 'in', [ANY_ACCOUNT, attempt.account])
     .where('lockedUntil', '>', isoTime(nowMs))
     .execute()
+  refuse(rows, nowMs)
+}
+
+/** The same for a second factor, which also waits while too many of the account's were wrong from all addresses together. */
+export async function refuseLockedFactor(q: Queries, attempt: Attempt, nowMs: number): Promise<void> {
+  await refuseLocked(q, attempt, nowMs)
+  const rows = await q
+    .selectFrom('authLockout')
+    .select('lockedUntil')
+    .where('ipAddress', '=', ANY_ADDRESS)
+    .where('email', '=', attempt.account)
+    .where('lockedUntil', '>', isoTime(nowMs))
+    .execute()
+  refuse(rows, nowMs)
+}
+
+function refuse(rows: readonly { readonly lockedUntil: IsoTime | null }[], nowMs: number): void {
   if (rows.length === 0) return
   const until = Math.max(...rows.map((row) => Date.parse(row.lockedUntil ?? '')))
   const retryAfterSeconds = Math.max(1, Math.ceil((until - nowMs) / 1000))
@@ -55,18 +60,21 @@ export async function refuseLocked(q: Queries, attempt: Attempt, nowMs: number):
   })
 }
 
-/** Counts a failed sign-in for the account at this address and for the address, and locks what has reached its limit. */
+/**
+ * Counts a failed sign-in for the account at this address and for the address, and locks what has reached its limit. A wrong
+ * second factor counts for the account as a whole too: who gives one knows the password, so no stranger can lock anybody out.
+ */
 export async function recordFailure(
   deps: AccountDeps,
   tx: Tx,
-  attempt: Attempt & { userId: string | undefined },
+  attempt: Failure & { factor?: 'second' },
 ): Promise<void> {
   const actor: Actor = { caller: undefined, origin: attempt.origin }
   await deps.audit.record(tx, actor, {
     action: 'auth.login_failed',
     resource: 'user',
     resourceId: attempt.userId,
-    details: { email: attempt.account },
+    details: { email: attempt.account, ...(attempt.factor === undefined ? {} : { factor: attempt.factor }) },
   })
   const nowMs = Date.parse(tx.now)
   await tx.q
@@ -75,8 +83,13 @@ export async function recordFailure(
     .where((eb) => eb.or([eb('lockedUntil', 'is', null), eb('lockedUntil', '<', tx.now)]))
     .execute()
   const { settings } = deps
-  await count(deps, tx, { ...attempt, max: settings.get('security.lockoutMaxAttempts') })
-  await count(deps, tx, { ...attempt, account: ANY_ACCOUNT, max: settings.get('security.addressMaxAttempts') })
+  const { account, userId } = attempt
+  const ipAddress = countedAddress(attempt.origin.ip)
+  const [few, many] = [settings.get('security.lockoutMaxAttempts'), settings.get('security.addressMaxAttempts')]
+  await count(deps, tx, attempt, { email: account, ipAddress, userId, max: few })
+  await count(deps, tx, attempt, { email: ANY_ACCOUNT, ipAddress, userId: undefined, max: many })
+  if (attempt.factor === 'second')
+    await count(deps, tx, attempt, { email: account, ipAddress: ANY_ADDRESS, userId, max: many })
 }
 
 /** Forgets the failures of the account at this address; those of the address as a whole stay. */
@@ -88,20 +101,24 @@ export async function forgetFailures(q: Queries, attempt: Attempt): Promise<void
     .execute()
 }
 
-async function count(deps: AccountDeps, tx: Tx, attempt: Attempt & { max: number }): Promise<void> {
-  const ipAddress = countedAddress(attempt.origin.ip)
+async function count(
+  deps: AccountDeps,
+  tx: Tx,
+  { origin }: Attempt,
+  { email, ipAddress, userId, max }: { email: string; ipAddress: string; userId: string | undefined; max: number },
+): Promise<void> {
   const row = await tx.q
     .selectFrom('authLockout')
     .selectAll()
-    .where('email', '=', attempt.account)
+    .where('email', '=', email)
     .where('ipAddress', '=', ipAddress)
     .executeTakeFirst()
   const running = row !== undefined && countsOn(deps.settings, row, tx.now)
   const failureCount = running ? row.failureCount + 1 : 1
-  const locks = failureCount >= attempt.max
+  const locks = failureCount >= max
   const lockCount = row?.lockCount ?? 0
   const values = {
-    userAgent: attempt.origin.userAgent,
+    userAgent: origin.userAgent,
     failureCount,
     lockCount: locks ? lockCount + 1 : lockCount,
     firstFailedAt: running ? row.firstFailedAt : tx.now,
@@ -112,14 +129,17 @@ async function count(deps: AccountDeps, tx: Tx, attempt: Attempt & { max: number
   const id = row?.id ?? newId('lck', deps.clock)
   if (row !== undefined) await tx.q.updateTable('authLockout').set(values).where('id', '=', id).execute()
   else {
-    const key = { id, email: attempt.account, ipAddress, createdAt: tx.now }
+    const key = { id, email, ipAddress, createdAt: tx.now }
     await tx.q
       .insertInto('authLockout')
       .values({ ...key, ...values })
       .execute()
   }
-  if (values.lockedUntil !== null)
-    await announce(deps, tx, attempt, { id, failureCount, lockedUntil: values.lockedUntil })
+  if (values.lockedUntil === null) return
+  const facts = { email, ipAddress, lockedUntil: values.lockedUntil, failureCount }
+  await deps.bus.append(tx, { type: 'auth_lockout_created', data: { lockoutId: id, userId: userId ?? null, ...facts } })
+  const entry = { action: 'auth_lockout.create', resource: 'auth_lockout', resourceId: id, details: facts }
+  await deps.audit.record(tx, { caller: undefined, origin }, entry)
 }
 
 /** Failures add up within one window, and not over a lockout that has passed. */
@@ -136,18 +156,4 @@ function countsOn(
 function lockMs(settings: Settings, lockCount: number): number {
   const first = settings.get('security.lockoutDurationMinutes')
   return Math.min(first * 2 ** Math.min(lockCount, 20), Math.max(first, LONGEST_MINUTES)) * MINUTE
-}
-
-async function announce(
-  deps: AccountDeps,
-  tx: Tx,
-  attempt: Attempt,
-  lock: { id: string; failureCount: number; lockedUntil: IsoTime },
-): Promise<void> {
-  const { id: lockoutId, failureCount, lockedUntil } = lock
-  const facts = { email: attempt.account, ipAddress: countedAddress(attempt.origin.ip), lockedUntil, failureCount }
-  await deps.bus.append(tx, { type: 'auth_lockout_created', data: { lockoutId, ...facts } })
-  const actor: Actor = { caller: undefined, origin: attempt.origin }
-  const entry = { action: 'auth_lockout.create', resource: 'auth_lockout', resourceId: lockoutId, details: facts }
-  await deps.audit.record(tx, actor, entry)
 }

@@ -1,18 +1,20 @@
 import * as api from '../../shared/api/auth.ts'
 import type { Endpoint } from '../../shared/contract.ts'
-import { PanelError } from '../../shared/errors.ts'
 import { now } from '../../shared/time.ts'
 import type { Caller } from '../core/caller.ts'
+import { countedAddress } from '../core/counted-address.ts'
 import type { Tx } from '../core/db.ts'
 import { type Context, callerOf, type Route, route } from '../core/route.ts'
 import { accountById, profileOf } from './accounts.ts'
-import type { AccountDeps } from './deps.ts'
-import { countedAddress, forgetFailures } from './lockout.ts'
+import type { AccountDeps, SignInDeps } from './deps.ts'
+import { forgetFailures } from './lockout.ts'
 import { deleteOtherSessions, deleteOwnSession, listOwnSessions } from './sessions.ts'
-import { checkPassword, type PasswordCheckDeps } from './sign-in.ts'
+import { checkPassword } from './sign-in.ts'
+import { endStaleSignIns } from './stale-sign-ins.ts'
+import { wholeUser } from './whole-user.ts'
 
 /** The routes of whoever is signed in: who he is, his sessions, his password. */
-export function profileRoutes(deps: PasswordCheckDeps): Route[] {
+export function profileRoutes(deps: SignInDeps): Route[] {
   return [
     route(api.getMe, async (_, context) => {
       const caller = callerOf(context)
@@ -85,7 +87,7 @@ function sessionRoutes(deps: AccountDeps): Route[] {
   ]
 }
 
-function passwordRoutes(deps: PasswordCheckDeps): Route[] {
+function passwordRoutes(deps: SignInDeps): Route[] {
   return [
     route(api.setPassword, async ({ body }, context) => {
       const caller = wholeUser(context)
@@ -127,7 +129,9 @@ async function replacePassword(tx: Tx, userId: string, hash: { from: string | nu
     .where('id', '=', userId)
     .where('passwordHash', hash.from === null ? 'is' : '=', hash.from)
     .executeTakeFirst()
-  return row.numUpdatedRows > 0n
+  if (row.numUpdatedRows === 0n) return false
+  await endStaleSignIns(tx.q, userId)
+  return true
 }
 
 async function recordChange(
@@ -138,13 +142,4 @@ async function recordChange(
 ): Promise<void> {
   await deps.audit.record(tx, context.actor, { action: 'auth.password_change', resource: 'user', resourceId: userId })
   tx.onCommit(() => deps.credentials.changed())
-}
-
-/** The caller, unless it is a key with fewer rights than its user: by a password or session it would get them all. */
-function wholeUser(context: Pick<Context, 'caller'>): Caller {
-  const caller = callerOf(context)
-  if (caller.scope === null) return caller
-  throw new PanelError('PERMISSION_DENIED', 'This needs a session, or an API key with all permissions of its user', {
-    meta: { missing: ['*'] },
-  })
 }

@@ -1,20 +1,20 @@
 import * as api from '../../shared/api/auth.ts'
-import type { Context, Route } from '../core/route.ts'
-import { route } from '../core/route.ts'
+import { PanelError } from '../../shared/errors.ts'
+import type { IsoTime } from '../../shared/time.ts'
+import { countedAddress } from '../core/counted-address.ts'
+import type { Tx } from '../core/db.ts'
+import { type Context, type Route, route } from '../core/route.ts'
+import { sendAccountMail } from './account-mail.ts'
 import { type Account, accountById, findAccount, isBanned, profileOf } from './accounts.ts'
-import type { AccountDeps } from './deps.ts'
-import { type Attempt, countedAddress, forgetFailures, recordFailure, refuseLocked } from './lockout.ts'
+import type { AccountDeps, SignInDeps } from './deps.ts'
+import { type Attempt, forgetFailures, recordFailure, refuseLocked } from './lockout.ts'
+import { PENDING_COOKIE, PENDING_SECONDS, postpone } from './pending-sign-in.ts'
 import { createSession, KEPT_COOKIE_SECONDS } from './sessions.ts'
 import { isSetupRequired } from './setup-state.ts'
-import type { Turns } from './turns.ts'
-
-/** What a check of a password works with: attempts of one address happen one after the other, so each sees the last. */
-export interface PasswordCheckDeps extends AccountDeps {
-  readonly turns: Turns
-}
+import { hasTwoFactor } from './two-factor-rows.ts'
 
 /** The route of the sign-in by password. */
-export function signInRoutes(deps: PasswordCheckDeps): Route[] {
+export function signInRoutes(deps: SignInDeps): Route[] {
   return [
     route(api.login, async ({ body }, context) => {
       if (await isSetupRequired(deps.db.read, deps.settings)) {
@@ -27,7 +27,20 @@ export function signInRoutes(deps: PasswordCheckDeps): Route[] {
         const account = await checkPassword(deps, { ...attempt, found }, body.password)
         if (account === undefined)
           return context.fail('INVALID_CREDENTIALS', 'User name, e-mail address or password is wrong')
-        return signIn(deps, context, { account, attempt, persistent: body.rememberMe })
+        if (!(await hasTwoFactor(deps.db.read, account.id))) {
+          return signIn(deps, context, { account, attempt, persistent: body.rememberMe })
+        }
+        const token = await deps.db.write(async (tx) => {
+          await ensureMaySignIn(deps, tx, account)
+          return postpone(tx, deps.clock, { userId: account.id, persistent: body.rememberMe })
+        })
+        context.setCookie(PENDING_COOKIE, token, PENDING_SECONDS)
+        const meta = { twoFactorRequired: true, token, expiresInSeconds: PENDING_SECONDS }
+        return context.fail(
+          'TWO_FACTOR_REQUIRED',
+          'The password is right; now give the code of your authenticator',
+          meta,
+        )
       })
     }),
   ]
@@ -49,17 +62,24 @@ export async function checkPassword(
   return undefined
 }
 
-async function signIn(
-  deps: AccountDeps,
-  context: Context<typeof api.login>,
-  { account, attempt, persistent }: { account: Account; attempt: Attempt; persistent: boolean },
+/** What a sign-in that has passed every check is made of. */
+interface Passed {
+  readonly account: Account
+  readonly attempt: Attempt
+  readonly persistent: boolean
+  /** Further writes of the same transaction, before all else: they may still refuse. */
+  readonly first?: (tx: Tx) => Promise<void>
+}
+
+/** Makes the session, in the answer and the cookie. */
+export async function signIn(
+  deps: SignInDeps,
+  context: Pick<Context, 'origin' | 'setSession'>,
+  { account, attempt, persistent, first }: Passed,
 ) {
   const { token, profile } = await deps.db.write(async (tx) => {
-    const current = await accountById(tx.q, account.id)
-    if (current.passwordHash !== account.passwordHash) {
-      context.fail('INVALID_CREDENTIALS', 'The password was changed at this moment; sign in with the new one')
-    }
-    if (isBanned(current, tx.now)) context.fail('ACCOUNT_BANNED', 'This account is banned; ask an administrator')
+    await first?.(tx)
+    await ensureMaySignIn(deps, tx, account)
     await forgetFailures(tx.q, attempt)
     await tx.q.updateTable('user').set({ lastSuccessfulLogin: tx.now }).where('id', '=', account.id).execute()
     const made = await createSession(tx, deps.clock, { userId: account.id, origin: context.origin, persistent })
@@ -70,4 +90,24 @@ async function signIn(
   context.setSession(token, persistent ? KEPT_COOKIE_SECONDS : undefined)
   const { id: userId, createdAt: _, ...rest } = profile
   return { ...rest, userId, token }
+}
+
+/** Refuses who knows his password and may not sign in all the same. */
+async function ensureMaySignIn(deps: SignInDeps, tx: Tx, account: Account): Promise<void> {
+  const current = await accountById(tx.q, account.id)
+  if (current.passwordHash !== account.passwordHash) {
+    throw new PanelError('INVALID_CREDENTIALS', 'The password was changed at this moment; sign in with the new one')
+  }
+  refuseBanned(current, tx.now)
+  if (current.emailVerified === 1 || !deps.mailer.isConfigured()) return
+  sendAccountMail(deps, current, 'verify')
+  throw new PanelError(
+    'EMAIL_NOT_VERIFIED',
+    'Confirm your e-mail address first: a mail that says how is on its way to you',
+  )
+}
+
+function refuseBanned(account: Account, stamp: IsoTime): void {
+  if (!isBanned(account, stamp)) return
+  throw new PanelError('ACCOUNT_BANNED', 'This account is banned; ask an administrator')
 }

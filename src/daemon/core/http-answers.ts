@@ -11,7 +11,10 @@ import type { Context, Route } from './route.ts'
 const PIECE = 32 * 1024
 
 /** Runs a route's handler and makes the envelope of its data, in which only what the contract names goes out. */
-export function answering({ endpoint, handle }: Route): (input: unknown, context: Context) => Promise<SentAnswer> {
+export function answering({
+  endpoint,
+  handle,
+}: Route): (input: unknown, context: Context) => Promise<Omit<SentAnswer, 'cookies'>> {
   const { response, status } = endpoint
   const write = compileJson(endpoint.paged && response instanceof z.ZodArray ? rowOf(response) : response)
   return async (input, context) => {
@@ -54,7 +57,7 @@ function written(endpoint: Endpoint, write: (value: unknown) => string, value: u
 }
 
 /** Sends an envelope. */
-export function send(reply: FastifyReply, { status, payload }: SentAnswer): FastifyReply {
+export function send(reply: FastifyReply, { status, payload }: Pick<SentAnswer, 'status' | 'payload'>): FastifyReply {
   return reply.status(status).header('content-type', 'application/json; charset=utf-8').send(payload)
 }
 

@@ -48,14 +48,16 @@ export function toPanelError(error: unknown): PanelError {
   })
 }
 
-/** The body of a refusal (architecture.md §5). */
+/** The body of a refusal (architecture.md §5); a sign-in that wants a second factor has `data` (api.md §18.11). */
 export function errorBody(error: PanelError, requestId: string): Record<string, unknown> {
   return {
     success: false,
     error: error.message,
     code: error.code,
     ...(error.details === undefined ? {} : { details: error.details }),
-    ...(Object.keys(error.meta).length === 0 ? {} : { meta: error.meta }),
+    ...(Object.keys(error.meta).length === 0
+      ? {}
+      : { [error.code === 'TWO_FACTOR_REQUIRED' ? 'data' : 'meta']: error.meta }),
     requestId,
   }
 }

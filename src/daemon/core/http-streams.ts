@@ -1,24 +1,41 @@
 import { z } from 'zod'
 import { isDeclared } from '../../shared/contract.ts'
 import { PanelError } from '../../shared/errors.ts'
-import { now } from '../../shared/time.ts'
+import type { StreamError } from '../../shared/events.ts'
+import { type IsoTime, now } from '../../shared/time.ts'
 import type { Caller } from './caller.ts'
 import type { Door } from './http.ts'
 import { parsePart } from './http-errors.ts'
 import { permit } from './permit.ts'
 import { callerOf, type StreamRoute } from './route.ts'
 import { SseConnection } from './sse.ts'
-import { StreamLimits } from './stream-limits.ts'
+import { RETRY_AFTER_SECONDS, StreamLimits } from './stream-limits.ts'
+
+const RECHECK_MS = 25_000
+/** A check at the very instant of the end could come a moment too early. */
+const AFTER_EXPIRY_MS = 50
+
+/** The streams that are open now. */
+export interface OpenStreams {
+  /** Says something on all streams of a user; they stay open. */
+  tell(userId: string, error: StreamError['error'], extra: Readonly<Record<string, unknown>>): void
+}
 
 /** One open stream, as the re-check of rights sees it. */
 interface OpenStream {
   readonly connection: SseConnection
-  /** Ends the stream with the fitting frame when its right is gone. */
-  check(): Promise<void>
+  readonly userId: string
+  /** What it counts as, with the limits that hold now. */
+  places(): readonly (readonly [string, number])[]
+  /** Ends the stream with the fitting frame when its right is gone; answers until when its credential lives. */
+  check(): Promise<IsoTime | null>
 }
 
-/** Adds the event streams; their rights are looked at again whenever a credential changes, and at each heartbeat's pace. */
-export function addStreams(door: Door, routes: readonly StreamRoute[]): void {
+/**
+ * Adds the event streams; their rights are looked at again whenever a credential changes, at the end of a credential's life,
+ * and at each heartbeat's pace. When a limit is lowered, the newest streams beyond it end with `connection_limit`.
+ */
+export function addStreams(door: Door, routes: readonly StreamRoute[]): OpenStreams {
   const { deps } = door
   const limits = new StreamLimits(deps.settings)
   const open = new Set<OpenStream>()
@@ -29,6 +46,28 @@ export function addStreams(door: Door, routes: readonly StreamRoute[]): void {
   deps.stopping.addEventListener('abort', () => {
     for (const stream of open) stream.connection.fail('server_shutdown')
   })
+  const settled = deps.settings.onChange((key) => {
+    if (key === 'limits.streamsPerServer' || key === 'limits.streamsPerUser') endSurplus(open)
+  })
+  deps.stopping.addEventListener('abort', settled)
+  return {
+    tell: (userId, error, extra) => {
+      for (const stream of open) if (stream.userId === userId) stream.connection.tell(error, extra)
+    },
+  }
+}
+
+/** A set keeps the order in which streams were opened: those that find their places taken by older ones end. */
+function endSurplus(open: ReadonlySet<OpenStream>): void {
+  const taken = new Map<string, number>()
+  for (const { connection, places } of open) {
+    if (connection.closed.aborted) continue
+    if (places().some(([place, limit]) => (taken.get(place) ?? 0) >= limit)) {
+      connection.fail('connection_limit', { code: 'STREAM_LIMIT_REACHED', retryAfterSeconds: RETRY_AFTER_SECONDS })
+      continue
+    }
+    for (const [place] of places()) taken.set(place, (taken.get(place) ?? 0) + 1)
+  }
 }
 
 function addStream(door: Door, { stream, handle }: StreamRoute, limits: StreamLimits, open: Set<OpenStream>): void {
@@ -56,11 +95,13 @@ function addStream(door: Door, { stream, handle }: StreamRoute, limits: StreamLi
           const connection = new SseConnection(reply.raw, deps.clock, kind.maxUnsentBytes)
           entry = {
             connection,
+            userId: caller.userId,
+            places: () => limits.placesOf(kind.name, caller.userId, kind.serverId),
             check: () => recheck(door, stream.access, caller, request.params as Record<string, string>, connection),
           } // as in admit
           open.add(entry)
           deps.metrics.streams.inc({ stream: stream.id })
-          void watchRight(door, entry)
+          void watchRight(door, entry, caller.expiresAt)
           return connection
         },
       })
@@ -82,11 +123,13 @@ function addStream(door: Door, { stream, handle }: StreamRoute, limits: StreamLi
   })
 }
 
-/** The safety net behind the change events: also finds what merely expired. */
-async function watchRight({ deps }: Door, stream: OpenStream): Promise<void> {
+/** The safety net behind the change events: finds what merely expired, within a second of its end. */
+async function watchRight({ deps }: Door, stream: OpenStream, expiresAt: IsoTime | null): Promise<void> {
+  let until = expiresAt
   while (!stream.connection.closed.aborted) {
-    await deps.clock.sleep(25_000, stream.connection.closed)
-    if (!stream.connection.closed.aborted) await stream.check()
+    const left = until === null ? RECHECK_MS : Date.parse(until) - deps.clock.nowMs()
+    await deps.clock.sleep(Math.min(RECHECK_MS, Math.max(left, AFTER_EXPIRY_MS)), stream.connection.closed)
+    if (!stream.connection.closed.aborted) until = await stream.check()
   }
 }
 
@@ -96,14 +139,16 @@ async function recheck(
   caller: Caller,
   params: Record<string, string>,
   connection: SseConnection,
-): Promise<void> {
+): Promise<IsoTime | null> {
   const present = await deps.credentials.recheck(caller)
-  if (present === 'expired') return connection.fail('auth_expired', { code: 'AUTH_EXPIRED' })
-  if (present === 'unknown') return connection.fail('auth_failed', { code: 'UNAUTHENTICATED' })
+  if (present === 'expired') connection.fail('auth_expired', { code: 'AUTH_EXPIRED' })
+  if (present === 'unknown') connection.fail('auth_failed', { code: 'UNAUTHENTICATED' })
+  if (typeof present === 'string') return null
   try {
     await permit({ q: deps.db.read, now: now(deps.clock) }, access, present, params)
   } catch (error) {
     if (!(error instanceof PanelError)) throw error
     connection.fail('permission_denied', { code: 'PERMISSION_DENIED' })
   }
+  return present.expiresAt
 }

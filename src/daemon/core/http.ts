@@ -1,4 +1,5 @@
 import cookie from '@fastify/cookie'
+import multipart from '@fastify/multipart'
 import rateLimit from '@fastify/rate-limit'
 import Fastify, {
   type FastifyBaseLogger,
@@ -7,28 +8,29 @@ import Fastify, {
   type FastifyRequest,
   type FastifyServerOptions,
   LogController,
+  type RouteOptions,
 } from 'fastify'
 import { z } from 'zod'
 import { type Endpoint, isDeclared, type StreamEndpoint } from '../../shared/contract.ts'
-import { ERRORS, type ErrorCode, PanelError } from '../../shared/errors.ts'
+import { ERRORS, PanelError } from '../../shared/errors.ts'
 import { type Clock, now } from '../../shared/time.ts'
 import type { Caller, Credentials } from './caller.ts'
 import type { Db } from './db.ts'
 import { answering, send, sendRaw } from './http-answers.ts'
+import { createCallers } from './http-callers.ts'
+import { createContexts, type SentCookie, sendCookie } from './http-context.ts'
 import { errorBody, parsePart, sendError, toPanelError } from './http-errors.ts'
+import { withUpload } from './http-upload.ts'
 import type { Idempotency, SentAnswer } from './idempotency.ts'
 import type { Log } from './log.ts'
 import type { Metrics } from './metrics.ts'
 import { permit, permitServer } from './permit.ts'
-import { createRateLimits, kindOfPath, type RateLimits } from './rate-limits.ts'
+import { createRateLimits, type RateLimits } from './rate-limits.ts'
 import { requestIds } from './request-ids.ts'
 import type { Context, Route } from './route.ts'
 import type { Settings } from './settings.ts'
 import type { SystemErrors } from './system-errors.ts'
 import { endUnusedConnections } from './unused-connections.ts'
-
-/** The name of the session cookie. */
-export const SESSION_COOKIE = 'panel_session'
 
 /** What the HTTP door is made of. */
 export interface HttpDeps {
@@ -48,19 +50,16 @@ export interface HttpDeps {
   readonly tls: { readonly cert: string; readonly key: string } | undefined
 }
 
-/** Who made a request, as the doors of `core` keep it beside the request. */
-interface Known {
-  readonly caller: Caller | undefined
-  readonly byCookie: boolean
-}
-
 /** The parts that JSON routes and streams share. */
 export interface Door {
   readonly app: FastifyInstance
   readonly deps: HttpDeps
   /** Address limit, caller, key limit, permission: in that order, before the body (decisions #9). */
-  admit(endpoint: Endpoint | StreamEndpoint): (request: FastifyRequest) => Promise<void>
+  admit(endpoint: Endpoint | StreamEndpoint): (request: FastifyRequest, reply: FastifyReply) => Promise<void>
   context(endpoint: Endpoint | StreamEndpoint, request: FastifyRequest, reply: FastifyReply): Context
+  /** The cookies that the handler of this request has set so far. */
+  cookiesOf(request: FastifyRequest): readonly SentCookie[]
+  readonly limits: RateLimits
 }
 
 /** The HTTP server, with error handling and request ids, without any route. */
@@ -83,8 +82,10 @@ export async function createDoor(deps: HttpDeps): Promise<Door> {
   endUnusedConnections(app, deps.tls === undefined ? 'connection' : 'secureConnection')
   await app.register(cookie)
   await app.register(rateLimit, { global: false })
-  const limits = createRateLimits(app, deps.settings)
-  const known = new WeakMap<FastifyRequest, Known>()
+  const limits = createRateLimits(app, deps.settings, deps.clock)
+  const callers = createCallers(deps.credentials, limits)
+  const contexts = createContexts({ ...deps, callers })
+  const known = new WeakMap<FastifyRequest, Caller | undefined>()
   readEmptyBodies(app)
   app.addHook('onSend', (request, reply, _, done) => {
     reply
@@ -105,7 +106,7 @@ export async function createDoor(deps: HttpDeps): Promise<Door> {
     if (failure.code === 'INTERNAL_ERROR') {
       const { id: requestId, method, routeOptions } = request
       request.log.error({ err: failure.cause ?? failure, requestId }, 'request failed')
-      const userId = known.get(request)?.caller?.userId
+      const userId = known.get(request)?.userId
       const metadata = { method, path: routeOptions.url }
       deps.systemErrors?.capture(failure.cause ?? failure, { component: 'http', requestId, userId, metadata })
     }
@@ -114,23 +115,27 @@ export async function createDoor(deps: HttpDeps): Promise<Door> {
   return {
     app,
     deps,
-    admit: (endpoint) => async (request) => {
+    limits,
+    admit: (endpoint) => async (request, reply) => {
       if (deps.stopping.aborted) throw new PanelError('SHUTTING_DOWN', 'The daemon is stopping; try again in a moment')
-      known.set(request, await identify(deps, limits, endpoint, request))
+      const caller = await callers.identify(endpoint, request, reply)
+      known.set(request, caller)
       const params = request.params as Record<string, string> // find-my-way gives exactly this
-      await permit({ q: deps.db.read, now: now(deps.clock) }, endpoint.access, known.get(request)?.caller, params)
+      await permit({ q: deps.db.read, now: now(deps.clock) }, endpoint.access, caller, params)
     },
-    context: (_, request, reply) => makeContext(deps, known.get(request)?.caller, request, reply),
+    context: (_, request, reply) => contexts.of(known.get(request), request, reply),
+    cookiesOf: (request) => contexts.cookiesOf(request),
   }
 }
 
 /** Adds a JSON route; everything around its handler is decided by its contract. */
-export function addRoute(door: Door, { endpoint, handle }: Route): void {
+export function addRoute(door: Door, route: Route): void {
   const { app, deps } = door
+  const { endpoint } = route
   const params = z.object(endpoint.params)
-  const answer = answering({ endpoint, handle })
+  const answer = answering(route)
   const counter = (status: number): void => deps.metrics.requests.inc({ endpoint: endpoint.id, status: String(status) })
-  app.route({
+  const definition: RouteOptions = {
     method: endpoint.method,
     url: endpoint.path,
     bodyLimit: endpoint.bodyLimit,
@@ -147,33 +152,65 @@ export function addRoute(door: Door, { endpoint, handle }: Route): void {
       request.log.debug(fields, 'request answered')
       done()
     },
-    handler: async (request, reply) => {
-      const context = door.context(endpoint, request, reply)
-      const input = {
-        params: parsePart('params', params, request.params),
-        query: isDeclared(endpoint.query) ? parsePart('query', endpoint.query, request.query) : undefined,
-        body: isDeclared(endpoint.body) ? parsePart('body', endpoint.body, request.body ?? undefined) : undefined,
-      }
-      await permitByBody(deps, endpoint, context.caller, input)
-      if (endpoint.answers !== 'data') return sendRaw(reply, endpoint, await handle(input as never, context)) // as in answering()
-      const work = (): Promise<SentAnswer> => answer(input, context)
-      const key = request.headers['idempotency-key']
-      if (endpoint.method !== 'POST' || typeof key !== 'string') return send(reply, await work())
-      if (key.length < 1 || key.length > 255) {
-        throw new PanelError('VALIDATION_ERROR', 'Idempotency-Key must have 1 to 255 characters', {
-          details: [{ field: 'headers.idempotency-key', message: 'must have 1 to 255 characters' }],
-        })
-      }
-      const scope = `${context.caller?.credentialId ?? context.origin.ip} ${endpoint.method} ${request.url}`
-      const refusal = (error: PanelError): SentAnswer => ({
-        status: ERRORS[error.code].status,
-        payload: JSON.stringify(errorBody(error, request.id)),
-      })
-      const sent = await deps.idempotency.run({ key, scope, body: JSON.stringify(input.body ?? null), refusal }, work)
-      if (sent.replayed) reply.header('idempotency-replayed', 'true')
-      return send(reply, sent)
+    handler: (request, reply) => {
+      const served = { ...route, params, answer, request, reply }
+      if (endpoint.accepts === 'json') return serve(door, { ...served, body: request.body ?? undefined })
+      return withUpload(request, endpoint.bodyLimit, (body) => serve(door, { ...served, body }))
     },
+  }
+  if (endpoint.accepts === 'json') app.route(definition)
+  // In a context of its own, so that no other route takes forms.
+  else
+    app.register(async (child) => {
+      await child.register(multipart)
+      child.route(definition)
+    })
+}
+
+/** A request at its route, its body read. */
+interface Served extends Route {
+  readonly params: z.ZodType
+  readonly answer: ReturnType<typeof answering>
+  readonly request: FastifyRequest
+  readonly reply: FastifyReply
+  readonly body: unknown
+}
+
+async function serve(door: Door, served: Served): Promise<FastifyReply> {
+  const { deps } = door
+  const { endpoint, handle, request, reply, body } = served
+  const context = door.context(endpoint, request, reply)
+  const input = {
+    params: parsePart('params', served.params, request.params),
+    query: isDeclared(endpoint.query) ? parsePart('query', endpoint.query, request.query) : undefined,
+    body: isDeclared(endpoint.body) ? parsePart('body', endpoint.body, body) : undefined,
+  }
+  await permitByBody(deps, endpoint, context.caller, input)
+  if (endpoint.answers !== 'data') return sendRaw(reply, endpoint, await handle(input as never, context)) // as in answering()
+  const work = async (): Promise<SentAnswer> => {
+    const { status, payload } = await served.answer(input, context)
+    return { status, payload, cookies: door.cookiesOf(request) }
+  }
+  const key = request.headers['idempotency-key']
+  const keeps = endpoint.method === 'POST' && endpoint.accepts === 'json' && typeof key === 'string'
+  if (!keeps) return send(reply, await work())
+  if (key.length < 1 || key.length > 255) {
+    throw new PanelError('VALIDATION_ERROR', 'Idempotency-Key must have 1 to 255 characters', {
+      details: [{ field: 'headers.idempotency-key', message: 'must have 1 to 255 characters' }],
+    })
+  }
+  const scope = `${context.caller?.credentialId ?? context.origin.ip} ${endpoint.method} ${request.url}`
+  const refusal = (error: PanelError): SentAnswer => ({
+    status: ERRORS[error.code].status,
+    payload: JSON.stringify(errorBody(error, request.id)),
+    cookies: door.cookiesOf(request),
   })
+  const sent = await deps.idempotency.run({ key, scope, body: JSON.stringify(input.body ?? null), refusal }, work)
+  if (sent.replayed) {
+    reply.header('idempotency-replayed', 'true')
+    for (const cookie of sent.cookies) sendCookie(request, reply, cookie)
+  }
+  return send(reply, sent)
 }
 
 async function permitByBody(
@@ -184,101 +221,8 @@ async function permitByBody(
 ): Promise<void> {
   if (typeof endpoint.access === 'string' || !('serverByBody' in endpoint.access) || caller === undefined) return
   const { serverId } = input.params as { serverId: string } // every serverByBody path has :serverId
-  await permitServer(
-    { q: deps.db.read, now: now(deps.clock) },
-    caller,
-    serverId,
-    endpoint.access.serverByBody.exact(input.body),
-  )
-}
-
-async function identify(
-  deps: HttpDeps,
-  limits: RateLimits,
-  endpoint: Endpoint | StreamEndpoint,
-  request: FastifyRequest,
-): Promise<Known> {
-  const isAuth = endpoint.tag === 'Auth' || endpoint.tag === 'Setup'
-  const { token, byCookie } = tokenOf(request)
-  if (token === undefined || endpoint.access === 'public') {
-    await limits.address(request, isAuth && endpoint.access === 'public' ? 'auth' : kindOfPath(endpoint.path))
-    return { caller: undefined, byCookie: false }
-  }
-  const caller = await deps.credentials.resolve(token)
-  if (typeof caller === 'string') {
-    await limits.address(request, 'auth')
-    throw refused(caller)
-  }
-  if (byCookie && request.method !== 'GET') refuseForeignOrigin(request)
-  await limits.caller(request, caller, kindOfPath(endpoint.path))
-  return { caller, byCookie }
-}
-
-/** The refusal of a credential that is expired, or not (any longer) known. */
-export function refused(why: 'unknown' | 'expired'): PanelError {
-  const code: ErrorCode = why === 'expired' ? 'AUTH_EXPIRED' : 'UNAUTHENTICATED'
-  return new PanelError(
-    code,
-    why === 'expired' ? 'The sign-in has expired; sign in again' : 'The credential is not valid',
-  )
-}
-
-function tokenOf(request: FastifyRequest): { token: string | undefined; byCookie: boolean } {
-  const header = request.headers.authorization
-  if (header !== undefined) return { token: /^Bearer +(\S+)$/i.exec(header)?.[1] ?? '', byCookie: false }
-  return { token: request.cookies[SESSION_COOKIE], byCookie: true }
-}
-
-/** A browser sends the cookie along from any page; only pages of ours may write with it. */
-function refuseForeignOrigin(request: FastifyRequest): void {
-  const site = request.headers['sec-fetch-site']
-  if (site === 'same-origin' || site === 'none') return
-  const { origin } = request.headers
-  if (origin !== undefined && URL.canParse(origin) && new URL(origin).host === request.host) return
-  throw new PanelError(
-    'CSRF_INVALID',
-    'Writes with a session cookie must come from the panel itself; scripts use an API key',
-  )
-}
-
-function makeContext(
-  deps: HttpDeps,
-  caller: Caller | undefined,
-  request: FastifyRequest,
-  reply: FastifyReply,
-): Context {
-  let signal: AbortSignal | undefined
-  const origin = {
-    ip: request.ip,
-    userAgent: request.headers['user-agent']?.slice(0, 500) ?? null,
-    requestId: request.id,
-  }
-  return {
-    caller,
-    origin,
-    actor: { caller, origin },
-    log: deps.log,
-    get signal() {
-      signal ??= requestSignal(reply, deps.stopping)
-      return signal
-    },
-    fail: (code, message, meta) => {
-      throw new PanelError(code, message, meta === undefined ? {} : { meta })
-    },
-    setSession: (token, maxAge) => {
-      const options = { path: '/', httpOnly: true, sameSite: 'lax', secure: request.protocol === 'https' } as const
-      if (token === null) reply.clearCookie(SESSION_COOKIE, options)
-      else reply.setCookie(SESSION_COOKIE, token, { ...options, ...(maxAge === undefined ? {} : { maxAge }) })
-    },
-  }
-}
-
-/** Made when a handler asks for it: most do not, and a combined signal costs as much as a whole small request. */
-function requestSignal({ raw }: FastifyReply, stopping: AbortSignal): AbortSignal {
-  const gone = new AbortController()
-  if (raw.destroyed) gone.abort()
-  else raw.once('close', () => gone.abort())
-  return AbortSignal.any([gone.signal, stopping])
+  const place = { q: deps.db.read, now: now(deps.clock) }
+  await permitServer(place, caller, serverId, endpoint.access.serverByBody.exact(input.body))
 }
 
 /** An empty body counts as none, whatever its content type says. */

@@ -1,6 +1,9 @@
+import { z } from 'zod'
 import { PanelError } from '../../shared/errors.ts'
 import { type Clock, isoTime } from '../../shared/time.ts'
 import type { Db, Tx } from './db.ts'
+import type { SentCookie } from './http-context.ts'
+import { parseJson } from './json.ts'
 import { openBy, sealBy, sha256 } from './secrets.ts'
 
 /** How long an answer is kept for its repetition. */
@@ -20,7 +23,15 @@ export interface Attempt {
 export interface SentAnswer {
   readonly status: number
   readonly payload: string | Buffer
+  /** What the answer set in the browser; a repetition sets it again. */
+  readonly cookies: readonly SentCookie[]
 }
+
+/** What is sealed of an answer. */
+const Kept = z.object({
+  payload: z.string(),
+  cookies: z.array(z.object({ name: z.string(), value: z.string().nullable(), maxAge: z.number().nullable() })),
+})
 
 /**
  * Carries a POST out at most once per key (decisions #113). The key's row is part of the first transaction of the
@@ -76,7 +87,7 @@ async function once(
         'This request was carried out already, but its answer was lost; look at the result',
       )
     }
-    return { status: row.status, payload: openBy(attempt.key, row.response), replayed: true }
+    return { status: row.status, ...parseJson(Kept, openBy(attempt.key, row.response)), replayed: true }
   }
   let written = false
   const first = async (tx: Tx): Promise<void> => {
@@ -88,7 +99,9 @@ async function once(
   }
   const keep = async (answer: SentAnswer): Promise<void> => {
     if (!written) return
-    const sealed = { response: sealBy(attempt.key, answer.payload.toString()), status: answer.status }
+    const { status, cookies } = answer
+    const kept: z.input<typeof Kept> = { payload: answer.payload.toString(), cookies: [...cookies] }
+    const sealed = { response: sealBy(attempt.key, JSON.stringify(kept)), status }
     await db.write(async (tx) => {
       await tx.q.updateTable('idempotency').set(sealed).where('id', '=', id).execute()
     })

@@ -16,6 +16,12 @@ export interface Context<E extends Endpoint | StreamEndpoint = Endpoint> {
   readonly signal: AbortSignal
   /** Fails with a code that this endpoint declares; another code does not compile. */
   fail(code: CodeOf<E>, message: string, meta?: Record<string, unknown>): never
+  /** Who calls a public endpoint that is also for people who are signed in; asked for only where that matters. */
+  identify(): Promise<Caller | undefined>
+  /** The value of a cookie of the request. */
+  cookie(name: string): string | undefined
+  /** Sets a cookie (`maxAgeSeconds` absent: until the browser closes), or removes it. */
+  setCookie(name: string, value: string | null, maxAgeSeconds?: number): void
   /** Sets the session cookie (`maxAgeSeconds` absent: until the browser closes), or removes it. */
   setSession(token: string | null, maxAgeSeconds?: number): void
 }

@@ -3,6 +3,7 @@ import type { AccountsTables } from './schema/accounts.ts'
 import type { InfrastructureTables } from './schema/infrastructure.ts'
 import type { PluginsTables } from './schema/plugins.ts'
 import type { RecordsTables } from './schema/records.ts'
+import type { SelfServiceTables } from './schema/self-service.ts'
 import type { ServersTables } from './schema/servers.ts'
 
 /** Every table, by its name in camel case; columns are snake case in SQL. */
@@ -12,4 +13,5 @@ export interface Schema
     InfrastructureTables,
     PluginsTables,
     RecordsTables,
+    SelfServiceTables,
     ServersTables {}

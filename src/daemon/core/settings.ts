@@ -35,6 +35,8 @@ export const SETTINGS = {
   'setup.completedAt': z.string().nullable().default(null),
   /** Names this installation in event ids; made with the database. */
   'install.epoch': z.string().default(''),
+  /** Whether strangers may make accounts for themselves. */
+  'security.registrationEnabled': z.boolean().default(false),
   'security.lockoutMaxAttempts': int('lockoutMaxAttempts'),
   'security.lockoutWindowMinutes': int('lockoutWindowMinutes'),
   'security.lockoutDurationMinutes': int('lockoutDurationMinutes'),
@@ -110,6 +112,8 @@ export interface Settings {
   read<K extends SettingKey>(tx: Tx, key: K): Promise<SettingValue<K>>
   /** Writes it; `get` answers the new value after the commit. Fails with SETTING_LOCKED when it is fixed. */
   set<K extends SettingKey>(tx: Tx, key: K, value: SettingValue<K>): Promise<void>
+  /** Calls back after each commit that has changed a setting, until the returned function is called. */
+  onChange(listener: (key: SettingKey) => void): () => void
   /** What decides this setting in place of the table. */
   fixed(key: SettingKey): FixedSetting | undefined
 }
@@ -120,6 +124,7 @@ export async function openSettings(db: Db, fixed: Readonly<Record<string, FixedS
   const stored = new Map(rows.map((row) => [row.key, JSON.parse(row.value) as unknown])) // checked by the schema at each read
   const fixedBy = new Map(Object.entries(fixed))
   const values = new Map<string, unknown>()
+  const listeners = new Set<(key: SettingKey) => void>()
   for (const [key, schema] of Object.entries(SETTINGS)) {
     values.set(key, schema.parse(fixedBy.has(key) ? fixedBy.get(key)?.value : stored.get(key)))
   }
@@ -143,7 +148,14 @@ export async function openSettings(db: Db, fixed: Readonly<Record<string, FixedS
         .values(row)
         .onConflict((conflict) => conflict.column('key').doUpdateSet({ value: row.value, updatedAt: row.updatedAt }))
         .execute()
-      tx.onCommit(() => values.set(key, parsed))
+      tx.onCommit(() => {
+        values.set(key, parsed)
+        for (const listener of listeners) listener(key)
+      })
+    },
+    onChange: (listener) => {
+      listeners.add(listener)
+      return () => listeners.delete(listener)
     },
   }
 }

@@ -70,10 +70,16 @@ export class SseConnection {
     })
   }
 
+  /** Says that something is amiss; the stream goes on. */
+  tell(error: StreamError['error'], extra: Readonly<Record<string, unknown>> = {}): void {
+    if (this.closed.aborted) return
+    this.#response.write(sseFrame('error', { type: 'error', error, ...extra, timestamp: isoTime(this.#clock.nowMs()) }))
+  }
+
   /** Says why, and ends the stream. */
   fail(error: StreamError['error'], extra: Readonly<Record<string, unknown>> = {}): void {
     if (this.closed.aborted) return
-    this.#response.write(sseFrame('error', { type: 'error', error, ...extra, timestamp: isoTime(this.#clock.nowMs()) }))
+    this.tell(error, extra)
     this.end()
   }
 

@@ -1,6 +1,9 @@
 import { PanelError } from '../../shared/errors.ts'
 import type { Settings } from './settings.ts'
 
+/** When to try again where no place is left. */
+export const RETRY_AFTER_SECONDS = 30
+
 /** Counts open streams by server and by user (spec.md §8, decisions #42). */
 export class StreamLimits {
   readonly #settings: Settings
@@ -10,16 +13,20 @@ export class StreamLimits {
     this.#settings = settings
   }
 
+  /** The places that a stream takes, each with the most that there may be of it now. */
+  placesOf(stream: string, userId: string, serverId: string | undefined): readonly (readonly [string, number])[] {
+    const ofUser = [`user ${userId}`, this.#settings.get('limits.streamsPerUser')] as const
+    if (serverId === undefined) return [ofUser]
+    return [ofUser, [`${stream} ${serverId}`, this.#settings.get('limits.streamsPerServer')]]
+  }
+
   /** Takes a place; the returned function gives it back. Throws STREAM_LIMIT_REACHED when there is none. */
   take(stream: string, userId: string, serverId: string | undefined): () => void {
-    const keys: [string, number][] = [[`user ${userId}`, this.#settings.get('limits.streamsPerUser')]]
-    if (serverId !== undefined) {
-      keys.push([`${stream} ${serverId}`, this.#settings.get('limits.streamsPerServer')])
-    }
+    const keys = this.placesOf(stream, userId, serverId)
     for (const [key, limit] of keys) {
       if ((this.#counts.get(key) ?? 0) >= limit) {
         throw new PanelError('STREAM_LIMIT_REACHED', 'Too many streams are open; close one and try again', {
-          meta: { limit, retryAfterSeconds: 30 },
+          meta: { limit, retryAfterSeconds: RETRY_AFTER_SECONDS },
         })
       }
     }

@@ -51,6 +51,7 @@ export function settingsRoutes(deps: SmtpDeps & ThemeDeps): Route[] {
       ...publicTheme(deps),
       ...localeOf(deps.settings),
       timezone: deps.settings.get('panel.timezone'),
+      registrationEnabled: deps.settings.get('security.registrationEnabled'),
       setupRequired: await isSetupRequired(deps.db.read, deps.settings),
     })),
   ]

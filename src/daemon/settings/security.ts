@@ -4,15 +4,19 @@ import { type Route, route } from '../core/route.ts'
 import type { SettingKey } from '../core/settings.ts'
 import { changeGroup, type GroupDeps, groupView, type SettingGroup } from './group.ts'
 
-type Keys = { readonly [F in SecurityField]: (typeof SECURITY_NUMBERS)[F]['key'] }
+type NumberKeys = { readonly [F in SecurityField]: (typeof SECURITY_NUMBERS)[F]['key'] }
+type Keys = NumberKeys & { readonly registrationEnabled: 'security.registrationEnabled' }
 
 const SECURITY: SettingGroup<Keys> = {
   name: 'security',
   action: 'settings.security_update',
   event: 'security_settings_updated',
-  fields: Object.fromEntries(
-    Object.entries(SECURITY_NUMBERS).map(([field, { key }]): [string, SettingKey] => [field, key]),
-  ) as Keys, // made from its keys
+  fields: {
+    ...(Object.fromEntries(
+      Object.entries(SECURITY_NUMBERS).map(([field, { key }]): [string, SettingKey] => [field, key]),
+    ) as NumberKeys), // made from its keys
+    registrationEnabled: 'security.registrationEnabled',
+  },
 }
 
 /** The limits: whoever counts asks for the present number each time, so that a change is in force at once. */

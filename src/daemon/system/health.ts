@@ -1,7 +1,8 @@
 import { PanelError } from '../../shared/errors.ts'
 import { grants } from '../../shared/permissions.ts'
 import type { Db } from '../core/db.ts'
-import { type Door, refused } from '../core/http.ts'
+import type { Door } from '../core/http.ts'
+import { refused } from '../core/http-callers.ts'
 import type { Metrics } from '../core/metrics.ts'
 
 /** What the routes outside the API's contract need. */

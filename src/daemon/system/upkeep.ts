@@ -53,6 +53,8 @@ async function once({ db, bus, clock, idempotency, settings, log }: UpkeepDeps):
   if (removed > 0) log.info({ removed }, 'old rows of the audit log were removed')
   await db.write(async (tx) => {
     await tx.q.deleteFrom('session').where('expiresAt', '<', tx.now).execute()
+    await tx.q.deleteFrom('loginChallenge').where('expiresAt', '<', tx.now).execute()
+    await tx.q.deleteFrom('mailedToken').where('expiresAt', '<', tx.now).execute()
     await tx.q
       .deleteFrom('deploymentToken')
       .where('expiresAt', '<', isoTime(nowMs - EVENT_DAYS_MS))

@@ -63,15 +63,19 @@ export function banRoutes(deps: UserDeps): Route[] {
     route(api.unlockUser, ({ params: { userId } }, context) =>
       db.write(async (tx) => {
         const user = await present(tx, userId)
-        const { numDeletedRows } = await tx.q
+        const rows = await tx.q
           .deleteFrom('authLockout')
           .where('email', '=', user.email)
-          .executeTakeFirst()
-        if (numDeletedRows === 0n) return null
-        const details = { username: user.username, rows: Number(numDeletedRows) }
+          .returning(['id', 'email', 'ipAddress'])
+          .execute()
+        if (rows.length === 0) return null
+        const details = { username: user.username, rows: rows.length }
         const entry = { action: 'auth_lockout.delete', resource: 'user', resourceId: userId, details }
         await audit.record(tx, context.actor, entry)
-        await changed(tx, user, callerOf(context).userId, 'unlocked')
+        const clearedBy = callerOf(context).userId
+        for (const { id: lockoutId, ...row } of rows)
+          await bus.append(tx, { type: 'auth_lockout_cleared', data: { lockoutId, ...row, clearedBy } })
+        await changed(tx, user, clearedBy, 'unlocked')
         return null
       }),
     ),

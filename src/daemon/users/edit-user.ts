@@ -4,6 +4,7 @@ import { fieldError, PanelError } from '../../shared/errors.ts'
 import { SERVER_PRESETS } from '../../shared/permission-presets.ts'
 import { stillAllowed } from '../auth/grant-cap.ts'
 import { ensureAdminLeft } from '../auth/last-admin.ts'
+import { endStaleSignIns } from '../auth/stale-sign-ins.ts'
 import { changes } from '../core/audit.ts'
 import type { Caller } from '../core/caller.ts'
 import type { Tx } from '../core/db.ts'
@@ -55,6 +56,7 @@ async function edit(deps: UserDeps, tx: Tx, context: Pick<Context, 'actor'>, one
   if (passwordHash !== undefined) {
     await tx.q.deleteFrom('session').where('userId', '=', userId).execute()
     await tx.q.deleteFrom('userInvite').where('userId', '=', userId).execute()
+    await endStaleSignIns(tx.q, userId)
     const entry = { action: 'user.password_reset', resource: 'user', resourceId: userId }
     await deps.audit.record(tx, context.actor, entry)
   }

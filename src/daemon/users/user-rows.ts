@@ -62,6 +62,17 @@ function accountRows(q: Queries) {
         .whereRef('server.ownerId', '=', 'user.id')
         .as('serverCount'),
     )
+    .select((eb) =>
+      eb
+        .exists(
+          eb
+            .selectFrom('twoFactor')
+            .select('userId')
+            .whereRef('twoFactor.userId', '=', 'user.id')
+            .where('confirmedAt', 'is not', null),
+        )
+        .as('twoFactorEnabled'),
+    )
 }
 
 type AccountRow = Awaited<ReturnType<ReturnType<typeof accountRows>['executeTakeFirstOrThrow']>>
@@ -97,6 +108,7 @@ async function shown(q: Queries, rows: readonly AccountRow[], at: IsoTime) {
     lockedUntil: locks.get(row.email) ?? null,
     emailVerified: row.emailVerified === 1,
     hasPassword: row.passwordHash !== null,
+    twoFactorEnabled: Boolean(row.twoFactorEnabled),
     lastSuccessfulLogin: row.lastSuccessfulLogin,
     serverCount: Number(row.serverCount),
     createdAt: row.createdAt,

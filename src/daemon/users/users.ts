@@ -4,6 +4,7 @@ import { now } from '../../shared/time.ts'
 import { rolePermissions } from '../auth/credential-rows.ts'
 import type { Queries } from '../core/db.ts'
 import { type Route, route } from '../core/route.ts'
+import { accountSecurityRoutes } from './account-security.ts'
 import { banRoutes } from './bans.ts'
 import { deletionRoutes } from './delete-user.ts'
 import type { UserDeps } from './deps.ts'
@@ -33,6 +34,7 @@ export function userRoutes(deps: UserDeps): Route[] {
     ...editRoutes(deps),
     ...deletionRoutes(deps),
     ...banRoutes(deps),
+    ...accountSecurityRoutes(deps),
     ...effectiveRoutes(deps),
   ]
 }

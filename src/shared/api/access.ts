@@ -159,6 +159,7 @@ export const getServerInvite = defineEndpoint({
   method: 'GET',
   path: '/api/servers/invites/:token',
   access: 'public',
+  limit: { max: 20, minutes: 1 },
   params: { token: InviteToken },
   response: z.object({
     email: z.string(),
@@ -189,6 +190,7 @@ export const registerByInvite = defineEndpoint({
   method: 'POST',
   path: '/api/servers/invites/register',
   access: 'public',
+  limit: { max: 10, minutes: 1 },
   body: z.object({ token: InviteToken, username: Username, password: NewPassword }),
   response: LoginResult,
   status: 201,

@@ -55,6 +55,7 @@ export const completeSetup = defineEndpoint({
   method: 'POST',
   path: '/api/setup/complete',
   access: 'public',
+  limit: { max: 5, minutes: 1 },
   body: z.object({
     setupToken: z.string().min(1).max(200).optional(),
     email: Email,
@@ -86,7 +87,14 @@ export const login = defineEndpoint({
     rememberMe: z.boolean().default(false),
   }),
   response: LoginResult,
-  errors: ['INVALID_CREDENTIALS', 'ACCOUNT_LOCKED', 'ACCOUNT_BANNED', 'SETUP_REQUIRED'],
+  errors: [
+    'INVALID_CREDENTIALS',
+    'ACCOUNT_LOCKED',
+    'ACCOUNT_BANNED',
+    'EMAIL_NOT_VERIFIED',
+    'SETUP_REQUIRED',
+    'TWO_FACTOR_REQUIRED',
+  ],
   audit: { action: 'auth.login' },
 })
 
@@ -180,6 +188,7 @@ export const setPassword = defineEndpoint({
   method: 'POST',
   path: '/api/auth/profile/set-password',
   access: 'session',
+  limit: { max: 5, minutes: 1 },
   body: z.object({ newPassword: NewPassword }),
   response: NoData,
   errors: ['CONFLICT'],
@@ -193,6 +202,7 @@ export const changePassword = defineEndpoint({
   method: 'POST',
   path: '/api/auth/profile/change-password',
   access: 'session',
+  limit: { max: 5, minutes: 1 },
   body: z.object({
     currentPassword: z.string().min(1).max(1024),
     newPassword: NewPassword,

@@ -7,14 +7,20 @@ const numbers = Object.fromEntries(
   Object.entries(SECURITY_NUMBERS).map(([field, { min, max }]) => [field, z.int().min(min).max(max)]),
 ) as Record<SecurityField, z.ZodInt> // made from its keys
 
+const fields = {
+  ...numbers,
+  /** Whether strangers may make accounts for themselves. */
+  registrationEnabled: z.boolean(),
+}
+
 /** The limits of the panel (api.md §8.30). All are in force at once. */
-export const SecuritySettings = z.object({ ...numbers, locked: Locked })
+export const SecuritySettings = z.object({ ...fields, locked: Locked })
 export type SecuritySettings = z.infer<typeof SecuritySettings>
 
 export const getSecuritySettings = defineEndpoint({
   id: 'settings.security_get',
   tag: 'Admin',
-  summary: 'Show the limits of sign-in, requests, consoles, agents and files',
+  summary: 'Show who may register, and the limits of sign-in, requests, consoles, agents and files',
   method: 'GET',
   path: '/api/admin/security-settings',
   access: { panel: 'admin.read' },
@@ -24,11 +30,11 @@ export const getSecuritySettings = defineEndpoint({
 export const updateSecuritySettings = defineEndpoint({
   id: 'settings.security_update',
   tag: 'Admin',
-  summary: 'Change limits; those that are not named stay',
+  summary: 'Change who may register, or limits; what is not named stays',
   method: 'PUT',
   path: '/api/admin/security-settings',
   access: { panel: 'admin.write' },
-  body: z.object(numbers).partial(),
+  body: z.object(fields).partial(),
   response: SecuritySettings,
   errors: ['SETTING_LOCKED'],
   audit: { action: 'settings.security_update' },

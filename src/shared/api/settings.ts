@@ -29,7 +29,12 @@ export const getPublicSettings = defineEndpoint({
   method: 'GET',
   path: '/api/settings/public',
   access: 'public',
-  response: PublicTheme.extend({ ...locale, timezone: z.string(), setupRequired: z.boolean() }),
+  response: PublicTheme.extend({
+    ...locale,
+    timezone: z.string(),
+    registrationEnabled: z.boolean(),
+    setupRequired: z.boolean(),
+  }),
 })
 
 /** The language and the time zone of this installation (api.md §8.30). */

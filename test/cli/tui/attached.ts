@@ -2,7 +2,7 @@ import { chmod, mkdir, mkdtemp, readFile, rm, writeFile } from 'node:fs/promises
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { pathToFileURL } from 'node:url'
-import { until } from '../../e2e/wait.ts'
+import { gone, until } from '../../e2e/wait.ts'
 import { openPane, type Pane } from './pane.ts'
 import { type Peer, SERVER_ID, startPeer } from './peer.ts'
 
@@ -63,8 +63,11 @@ export async function attach(options: AttachOptions): Promise<Attached> {
     settings: async () => ({ before: await read('before'), after: await read('after') }),
     close: async () => {
       await pane.close()
+      // Hung up, the screen still writes its history, and the script around it how it ended.
+      const pid = Number(await read('pid').catch(() => '0')) // never started
+      if (pid > 0) await gone(pid)
       await peer.close()
-      await rm(folder, { recursive: true, force: true })
+      await rm(folder, { recursive: true, force: true, maxRetries: 5 })
     },
   }
 }

@@ -1,0 +1,106 @@
+import { basename } from 'node:path'
+import { resendVerification } from '../../shared/api/account-recovery.ts'
+import * as api from '../../shared/api/profile.ts'
+import type { Action } from '../command.ts'
+import { saveDownload } from '../download.ts'
+import { usage } from '../failure.ts'
+import { column, type View, wide } from '../output/view.ts'
+import { readSecret } from '../prompt.ts'
+import { parsePair, readBytes } from '../read-file.ts'
+import { call } from '../resource/actions.ts'
+import { fieldsOf } from '../resource/fields.ts'
+import { resolve } from '../resource/resolve.ts'
+
+const PROFILE: View<api.Profile> = {
+  id: (row) => row.id,
+  name: (row) => row.username,
+  columns: [
+    column('USERNAME', (row) => row.username),
+    column('NAME', (row) => row.name),
+    column('EMAIL', (row) => row.email),
+    column('CONFIRMED', (row) => row.emailVerified),
+    column('PASSWORD', (row) => row.hasPassword),
+    column('TWO-FACTOR', (row) => row.twoFactorEnabled),
+    column('LAST SIGN-IN', (row) => ({ time: row.lastSuccessfulLogin })),
+    column('FAILED SIGN-INS', (row) => row.failedLoginAttempts),
+    column('PICTURE', (row) => row.image),
+    column('ID', (row) => row.id),
+    wide('CREATED', (row) => ({ time: row.createdAt })),
+  ],
+}
+
+export const viewProfile: Action = async (run) => {
+  await run.out.item(await call(run, api.getProfile, { params: {} }), PROFILE)
+}
+
+export const editProfile: Action = async (run) => {
+  const body = await fieldsOf(run)
+  if (Object.keys(body).length === 0) throw usage('nothing to change is given', 'panel profile edit --help')
+  const changed = await call(run, api.updateProfile, { params: {}, body })
+  if (run.out.machine) return run.out.value(changed)
+  run.notice(`your user name is ${changed.username}`)
+}
+
+/** Shows the preferences, after `--set` and `--unset`. */
+export const preferences: Action = async (run) => {
+  const set = Object.fromEntries(run.args.list('set').map((text) => parsePair(text, '--set')))
+  const unset = Object.fromEntries(run.args.list('unset').map((name) => [name, null]))
+  const body = {
+    ...Object.fromEntries(Object.entries(set).map(([name, text]) => [name, preferenceOf(text)])),
+    ...unset,
+  }
+  const now =
+    Object.keys(body).length === 0
+      ? (await call(run, api.getProfile, { params: {} })).preferences
+      : await call(run, api.updatePreferences, { params: {}, body })
+  await run.out.value(now)
+}
+
+export const setAvatar: Action = async (run) => {
+  const path = run.args.required('file')
+  const content = await readBytes(path)
+  const body = { fileName: basename(path), contentType: 'application/octet-stream', content: once(content) }
+  const { image } = await call(run, api.setAvatar, { params: {}, body })
+  if (run.out.machine) return run.out.value({ image })
+  run.notice(`your picture is at ${image}`)
+}
+
+export const deleteAvatar: Action = async (run) => {
+  await call(run, api.deleteAvatar, { params: {} })
+  run.notice('your picture is removed')
+}
+
+export const downloadAvatar: Action = async (run) => {
+  const word = run.args.text('user')
+  const client = await run.client()
+  const id = word === undefined ? (await client.call(api.getProfile)).id : (await resolve(run, 'user', word)).id
+  const userId = api.getAvatar.params.userId.parse(id)
+  await saveDownload(run, await client.file(api.getAvatar, { params: { userId } }))
+}
+
+export const exportProfile: Action = async (run) => {
+  await saveDownload(run, await (await run.client()).file(api.exportProfile))
+}
+
+export const deleteAccount: Action = async (run) => {
+  const { username } = await call(run, api.getProfile, { params: {} })
+  await run.prompt.confirmName(`Delete your account ${username} for good?`, username)
+  const currentPassword = await readSecret({ name: 'password', question: 'Password:' }, run)
+  await call(run, api.deleteAccount, { params: {}, body: { confirm: 'DELETE', currentPassword } })
+  run.notice(`the account ${username} is deleted`)
+}
+
+export const resendConfirmation: Action = async (run) => {
+  await call(run, resendVerification, { params: {} })
+  run.notice('a mail is on its way, unless your address is confirmed already')
+}
+
+/** `true`, `false` and numbers are what they look like; all else is text. */
+function preferenceOf(text: string): string | number | boolean {
+  if (text === 'true' || text === 'false') return text === 'true'
+  return /^-?\d{1,15}(\.\d+)?$/.test(text) ? Number(text) : text
+}
+
+async function* once(content: Uint8Array): AsyncGenerator<Uint8Array> {
+  yield content
+}

@@ -1,0 +1,62 @@
+import type { Queries } from '../core/db.ts'
+import type { Mail } from '../mail/mailer.ts'
+import type { SignInDeps } from './deps.ts'
+import { issueToken, type Purpose } from './mailed-tokens.ts'
+
+type MailDeps = Pick<SignInDeps, 'db' | 'clock' | 'settings' | 'mailer' | 'deliveries' | 'publicUrl'>
+
+/** Has the mail of this purpose sent after the answer; nothing is sent when the account has had too many of late. */
+export function sendAccountMail(deps: MailDeps, user: { id: string; email: string }, purpose: Purpose): void {
+  deps.deliveries.run(`a mail to ${user.id}`, async (signal) => {
+    const token = await deps.db.write((tx) => issueToken(tx, deps.clock, user, purpose))
+    if (token !== undefined) await deps.mailer.send(await textOf(deps, user.email, purpose, token), signal)
+  })
+}
+
+/** The same, with a token that has been made already. */
+export function sendMadeToken(
+  deps: MailDeps,
+  user: { id: string; email: string },
+  made: { purpose: Purpose; token: string },
+): void {
+  deps.deliveries.run(`a mail to ${user.id}`, async (signal) => {
+    await deps.mailer.send(await textOf(deps, user.email, made.purpose, made.token), signal)
+  })
+}
+
+/** The account with this address, if mail may go to it. */
+export async function mailableAccount(q: Queries, email: string): Promise<{ id: string; email: string } | undefined> {
+  return q
+    .selectFrom('user')
+    .select(['id', 'email'])
+    .where('email', '=', email)
+    .where('banned', '=', 0)
+    .executeTakeFirst()
+}
+
+async function textOf(deps: MailDeps, to: string, purpose: Purpose, token: string): Promise<Mail> {
+  const name = deps.settings.get('panel.name')
+  const url = deps.publicUrl()
+  if (purpose === 'reset') {
+    return {
+      to,
+      subject: `${name}: a new password`,
+      text:
+        `Somebody, hopefully you, asked for a new password for your account at ${name} (${url}).\n\n` +
+        'Run this command within one hour and paste the token below when it asks for it:\n\n' +
+        `  panel auth reset-password --url ${url}\n\n` +
+        `Token: ${token}\n\n` +
+        'The token works once. All sessions of the account end. If it was not you, there is nothing to do.\n',
+    }
+  }
+  return {
+    to,
+    subject: `${name}: confirm your e-mail address`,
+    text:
+      `Your e-mail address was given for an account at ${name} (${url}).\n\n` +
+      'Run this command within one day and paste the token below when it asks for it:\n\n' +
+      `  panel auth verify-email --url ${url}\n\n` +
+      `Token: ${token}\n\n` +
+      'If it was not you, there is nothing to do.\n',
+  }
+}

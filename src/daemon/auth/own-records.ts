@@ -1,0 +1,41 @@
+import { z } from 'zod'
+import * as api from '../../shared/api/profile.ts'
+import type { Queries } from '../core/db.ts'
+import { parseJson } from '../core/json.ts'
+import { type Route, route } from '../core/route.ts'
+import { listApiKeyRows } from './api-key-rows.ts'
+import type { AccountDeps } from './deps.ts'
+import { wholeUser } from './whole-user.ts'
+
+const Details = z.record(z.string(), z.unknown())
+
+/** The routes of what the panel has written down about the caller. */
+export function ownRecordRoutes(deps: AccountDeps): Route[] {
+  return [
+    route(api.listOwnAuditLogs, ({ query }, context) =>
+      listOwnAudit(deps.db.read, { ...query, userId: wholeUser(context).userId }),
+    ),
+    route(api.listOwnApiKeys, ({ query }, context) =>
+      listApiKeyRows(deps.db.read, { ...query, ownerId: wholeUser(context).userId }),
+    ),
+  ]
+}
+
+/** One page of what an account did, newest first. */
+export async function listOwnAudit(
+  q: Queries,
+  { userId, page, limit }: { userId: string; page: number; limit: number },
+) {
+  const own = q.selectFrom('auditLog').where('userId', '=', userId)
+  const { total } = await own.select((eb) => eb.fn.countAll<number>().as('total')).executeTakeFirstOrThrow()
+  const rows = await own
+    .select(['id', 'apiKeyId', 'action', 'resource', 'resourceId', 'details', 'ipAddress', 'userAgent', 'requestId'])
+    .select('createdAt as timestamp')
+    .orderBy('createdAt', 'desc')
+    .orderBy('id', 'desc')
+    .limit(limit)
+    .offset((page - 1) * limit)
+    .execute()
+  const items = rows.map((row) => ({ ...row, details: row.details === null ? null : parseJson(Details, row.details) }))
+  return { items, total: Number(total) }
+}

@@ -1,0 +1,10 @@
+import type { Queries } from '../core/db.ts'
+
+/**
+ * Ends what an old password has left behind beside sessions: sign-ins that wait for their second factor, and mails that could
+ * set yet another password.
+ */
+export async function endStaleSignIns(q: Queries, userId: string): Promise<void> {
+  await q.deleteFrom('loginChallenge').where('userId', '=', userId).execute()
+  await q.deleteFrom('mailedToken').where('userId', '=', userId).where('purpose', '=', 'reset').execute()
+}
