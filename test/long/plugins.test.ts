@@ -1,5 +1,6 @@
 import { afterAll, beforeAll, describe, expect, it } from 'vitest'
-import { endsBy, installBad, refusesToLoad, reports } from '../daemon/plugins/bad-plugin.ts'
+import { getMe } from '../../src/shared/api/auth.ts'
+import { aboutBad, endsBy, installBad, refusesToLoad, reports } from '../daemon/plugins/bad-plugin.ts'
 import { callRoute, enable, fastClock, show, until, writePlugin } from '../daemon/plugins/plugin-stage.ts'
 import { startPanel, type TestPanel } from '../panel.ts'
 
@@ -17,6 +18,22 @@ describe('a plugin', () => {
     ['flood', /floods its pipe/],
     ['print', /floods its output/],
   ])('that does %s is ended, reported and started again', (handler, reason) => endsBy(panel, handler, reason))
+
+  it.each(['loop', 'heap', 'buffers', 'flood', 'print'])(
+    'that does %s leaves the p99 of others below 100 ms',
+    async (handler) => {
+      await aboutBad(panel)
+      const busy = callRoute(panel, `bad/${handler}`)
+      const times: number[] = []
+      for (let i = 0; i < 300; i++) {
+        const from = performance.now()
+        await panel.client.call(getMe)
+        times.push(performance.now() - from)
+      }
+      await busy
+      expect(times.sort((a, b) => a - b)[297]).toBeLessThan(100)
+    },
+  )
 
   it.each([
     ['has-no-function', 'export const x = 1', 'must export a function'],
