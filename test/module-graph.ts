@@ -81,7 +81,18 @@ const SLICES: readonly (readonly string[])[] = [
   ['plugins'],
   ['system'],
 ]
-const DAEMON_PACKAGES = ['@node-rs/argon2', 'ajv', 'croner', 'kysely', 'nodemailer', 'otpauth', 're2js', 'yaml', 'zod']
+const DAEMON_PACKAGES = [
+  '@node-rs/argon2',
+  'ajv',
+  'croner',
+  'ipaddr.js',
+  'kysely',
+  'nodemailer',
+  'otpauth',
+  're2js',
+  'yaml',
+  'zod',
+]
 
 const PARTS: readonly Part[] = [
   { name: 'shared/endpoints.ts', files: /^src\/shared\/endpoints\.ts$/, may: [SHARED], packages: [], node: false },

@@ -1,7 +1,17 @@
 import type { Run } from './run.ts'
 
 /** What a word of the command line stands for; completion offers the live ones. */
-export type Reference = 'server' | 'node' | 'location' | 'nest' | 'template' | 'user' | 'role' | 'apiKey' | 'context'
+export type Reference =
+  | 'server'
+  | 'node'
+  | 'location'
+  | 'nest'
+  | 'template'
+  | 'user'
+  | 'role'
+  | 'ipPool'
+  | 'apiKey'
+  | 'context'
 
 /** How the text of an option becomes a value of a request's body. */
 export type FieldKind = 'text' | 'int' | 'number' | 'mib' | 'seconds' | 'boolean' | 'list' | 'pairs'

@@ -60,5 +60,5 @@ export function several(ref: Reference, name: string = ref): Argument {
 }
 
 function describe(ref: Reference): string {
-  return ref === 'apiKey' ? 'API key' : ref
+  return ref === 'apiKey' ? 'API key' : ref === 'ipPool' ? 'IP pool' : ref
 }

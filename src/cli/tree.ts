@@ -7,6 +7,7 @@ import type { Command, Noun } from './command.ts'
 import { console } from './console/commands.ts'
 import { events } from './events/commands.ts'
 import { agent, daemon, down, up } from './host/commands.ts'
+import { ipPools } from './ip-pools/commands.ts'
 import { locations } from './locations/commands.ts'
 import { lockouts } from './lockouts/commands.ts'
 import { nests } from './nests/commands.ts'
@@ -40,6 +41,7 @@ export const tree: readonly (Command | Noun)[] = [
   nests,
   templates,
   allocations,
+  ipPools,
   users,
   roles,
   permissions,

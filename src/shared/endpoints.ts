@@ -2,13 +2,16 @@ import * as access from './api/access.ts'
 import * as accountRecovery from './api/account-recovery.ts'
 import * as accountSecurity from './api/account-security.ts'
 import * as admin from './api/admin.ts'
+import * as adminServers from './api/admin-servers.ts'
 import * as allocations from './api/allocations.ts'
 import * as apiKeys from './api/api-keys.ts'
 import * as assignments from './api/assignments.ts'
 import * as auditLog from './api/audit-log.ts'
 import * as auth from './api/auth.ts'
+import * as bulkServers from './api/bulk-servers.ts'
 import * as console from './api/console.ts'
 import * as effectivePermissions from './api/effective-permissions.ts'
+import * as ipPools from './api/ip-pools.ts'
 import * as locations from './api/locations.ts'
 import * as lockouts from './api/lockouts.ts'
 import * as nodes from './api/nodes.ts'
@@ -17,9 +20,11 @@ import * as power from './api/power.ts'
 import * as profile from './api/profile.ts'
 import * as roles from './api/roles.ts'
 import * as securitySettings from './api/security-settings.ts'
+import * as serverEvents from './api/server-events.ts'
 import * as servers from './api/servers.ts'
 import * as settings from './api/settings.ts'
 import * as smtpSettings from './api/smtp-settings.ts'
+import * as suspension from './api/suspension.ts'
 import * as systemErrors from './api/system-errors.ts'
 import * as templates from './api/templates.ts'
 import * as themeSettings from './api/theme-settings.ts'
@@ -32,13 +37,16 @@ const groups = [
   accountRecovery,
   accountSecurity,
   admin,
+  adminServers,
   allocations,
   apiKeys,
   assignments,
   auditLog,
   auth,
+  bulkServers,
   console,
   effectivePermissions,
+  ipPools,
   locations,
   lockouts,
   nodes,
@@ -47,9 +55,11 @@ const groups = [
   profile,
   roles,
   securitySettings,
+  serverEvents,
   servers,
   settings,
   smtpSettings,
+  suspension,
   systemErrors,
   templates,
   themeSettings,

@@ -50,6 +50,17 @@ export const EVENTS = {
     createdBy: who,
   }),
   server_updated: kind('server.read', true, { updatedBy: who, change: z.string().optional() }),
+  server_suspended: kind('server.read', true, {
+    serverName: z.string(),
+    suspendedBy: who,
+    reason: z.string().nullable(),
+    bulk: z.boolean().optional(),
+  }),
+  server_unsuspended: kind('server.read', true, {
+    serverName: z.string(),
+    unsuspendedBy: who,
+    bulk: z.boolean().optional(),
+  }),
   server_deleted: kind('server.read', true, { serverName: z.string(), ownerId: z.string().optional(), deletedBy: who }),
   node_created: kind('node.read', false, {
     nodeId: z.string(),
@@ -90,6 +101,9 @@ export const EVENTS = {
     removedBy: who,
   }),
   node_deleted: kind('node.read', false, { nodeId: z.string(), nodeName: z.string(), deletedBy: who }),
+  ip_pool_created: kind('admin.read', false, { poolId: z.string(), nodeId: z.string(), createdBy: who }),
+  ip_pool_updated: kind('admin.read', false, { poolId: z.string(), nodeId: z.string(), updatedBy: who }),
+  ip_pool_deleted: kind('admin.read', false, { poolId: z.string(), nodeId: z.string(), deletedBy: who }),
   location_created: kind('location.read', false, { locationId: z.string(), locationName: z.string(), createdBy: who }),
   location_updated: kind('location.read', false, { locationId: z.string(), locationName: z.string(), updatedBy: who }),
   location_deleted: kind('location.read', false, { locationId: z.string(), locationName: z.string(), deletedBy: who }),

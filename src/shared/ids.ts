@@ -15,6 +15,7 @@ export const ID_PREFIXES = {
   dbh: 'database host',
   err: 'system error',
   inv: 'invite',
+  ipa: 'address of an IP pool',
   ipp: 'IP pool',
   job: 'job',
   key: 'API key',
@@ -54,6 +55,8 @@ export const InviteId = PathId.brand<'InviteId'>()
 export type InviteId = z.infer<typeof InviteId>
 export const AuditLogId = PathId.brand<'AuditLogId'>()
 export type AuditLogId = z.infer<typeof AuditLogId>
+export const IpPoolId = PathId.brand<'IpPoolId'>()
+export type IpPoolId = z.infer<typeof IpPoolId>
 export const LocationId = PathId.brand<'LocationId'>()
 export type LocationId = z.infer<typeof LocationId>
 export const LockoutId = PathId.brand<'LockoutId'>()

@@ -28,6 +28,7 @@ const MISSING: Readonly<Record<string, ErrorCode>> = {
   name: 'PLUGIN_NOT_FOUND',
   nestId: 'NEST_NOT_FOUND',
   nodeId: 'NODE_NOT_FOUND',
+  poolId: 'ADMIN_IP_POOL_NOT_FOUND',
   serverId: 'SERVER_NOT_FOUND',
   sessionId: 'NOT_FOUND',
   templateId: 'TEMPLATE_NOT_FOUND',
@@ -36,6 +37,8 @@ const MISSING: Readonly<Record<string, ErrorCode>> = {
 
 /** Declared codes whose causes are made in other files, and where. */
 const ELSEWHERE: Partial<Readonly<Record<ErrorCode, string>>> = {
+  ADMIN_IP_POOL_IN_USE: 'test/daemon/ip-pools.test.ts',
+  SERVER_ALREADY_SUSPENDED: 'test/daemon/servers/suspend.test.ts',
   CREDENTIAL_ENCRYPTION_KEY_MISSING: 'test/daemon/settings/settings.test.ts',
   ACCESS_EXISTS: 'test/daemon/access.test.ts',
   ASSIGNMENT_EXISTS: 'test/daemon/access.test.ts',
@@ -141,6 +144,23 @@ const CAUSES: readonly Cause[] = [
     id: 'servers.create',
     code: 'ALLOCATION_NOT_FOUND',
     parts: body('servers.create', { primaryPort: undefined, allocationId: nothing }),
+  },
+  {
+    id: 'ip_pools.create',
+    code: 'ADMIN_IP_POOL_OVERLAP',
+    parts: ({ ids }) => ({ body: { nodeId: ids['nodeId'], networkName: 'other', cidr: '10.0.0.128/25' } }),
+  },
+  {
+    id: 'ip_pools.create',
+    code: 'NODE_NOT_FOUND',
+    parts: () => ({ body: { nodeId: nothing, networkName: 'lan', cidr: '10.0.0.0/24' } }),
+  },
+  { id: 'servers.create', code: 'ADMIN_IP_POOL_NOT_FOUND', parts: body('servers.create', { networkMode: 'wan' }) },
+  { id: 'servers.unsuspend', code: 'SERVER_NOT_SUSPENDED', parts: on('serverId') },
+  {
+    id: 'servers.bulk_actions',
+    code: 'NOT_FOUND',
+    parts: () => ({ body: { serverIds: [nothing], action: 'start' } }),
   },
   { id: 'servers.stop', code: 'SERVER_INVALID_STATE', parts: on('serverId') },
   { id: 'servers.power', code: 'NODE_OFFLINE', parts: on('serverId', { body: { action: 'start' } }) },

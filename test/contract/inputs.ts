@@ -5,11 +5,13 @@ import { createAllocations, listAllocations } from '../../src/shared/api/allocat
 import { createApiKey } from '../../src/shared/api/api-keys.ts'
 import { assignEveryNode, assignNode } from '../../src/shared/api/assignments.ts'
 import { listSessions, login } from '../../src/shared/api/auth.ts'
+import { createIpPool } from '../../src/shared/api/ip-pools.ts'
 import { createLocation } from '../../src/shared/api/locations.ts'
 import { listLockouts } from '../../src/shared/api/lockouts.ts'
 import { createDeploymentToken, createNode, createNodeKey } from '../../src/shared/api/nodes.ts'
 import { getProfile, setAvatar } from '../../src/shared/api/profile.ts'
 import { addRoleMember, createRole } from '../../src/shared/api/roles.ts'
+import { suspendServer } from '../../src/shared/api/suspension.ts'
 import { createNest, createTemplate } from '../../src/shared/api/templates.ts'
 import { enableTwoFactor, verifyTotp } from '../../src/shared/api/two-factor.ts'
 import { banUser, inviteUser } from '../../src/shared/api/users.ts'
@@ -68,6 +70,24 @@ const key = async (world: World): Promise<string> =>
 const power =
   (start: boolean, body: unknown = {}, otherBody: unknown = { graceSeconds: 599 }): Make =>
   async (world) => ({ params: { serverId: (await freshServer(world, start)).id }, body, otherBody })
+
+const bulk =
+  (more: object): Make =>
+  async (world) => {
+    const body = { serverIds: [(await freshServer(world, false)).id] }
+    return { body, otherBody: { ...body, ...more } }
+  }
+
+async function suspended(world: World): Promise<string> {
+  const { id } = await freshServer(world, false)
+  await world.admin.call(suspendServer, { params: { serverId: id } })
+  return id
+}
+
+async function pool(world: World): Promise<string> {
+  const body = { nodeId: await node(world), networkName: named(world), cidr: '10.0.0.0/24' }
+  return (await world.admin.call(createIpPool, { body })).id
+}
 
 const empty = {} satisfies Valid
 const of =
@@ -212,6 +232,15 @@ export const VALID: Readonly<Record<string, Make>> = {
     const body = { token, username, password: NEW_PASSWORD }
     return { token: null, body, otherBody: { ...body, username: 'other' } }
   },
+  'ip_pools.create': async (world) => {
+    const body = { nodeId: await node(world), networkName: named(world), cidr: '10.0.0.0/24' }
+    return { body, otherBody: { ...body, cidr: '10.0.1.0/24' } }
+  },
+  'ip_pools.delete': async (world) => ({ params: { poolId: await pool(world) } }),
+  'ip_pools.update': async (world) => ({
+    params: { poolId: await pool(world) },
+    body: { gateway: '10.0.0.1', startIp: '10.0.0.9', endIp: '10.0.0.99', reserved: ['10.0.0.10'] },
+  }),
   'locations.create': (world) => ({ body: { name: named(world) }, otherBody: { name: named(world) } }),
   'locations.delete': async (world) => ({ params: { locationId: await location(world) } }),
   'locations.get': of('locationId'),
@@ -320,6 +349,18 @@ export const VALID: Readonly<Record<string, Make>> = {
   }),
   'roles.presets': () => empty,
   'roles.update': async (world) => ({ params: { roleId: await role(world) }, body: { name: named(world) } }),
+  'servers.bulk_actions': async (world) => {
+    const body = { serverIds: [(await freshServer(world, false)).id], action: 'suspend' }
+    return { body, otherBody: { ...body, action: 'unsuspend' } }
+  },
+  'servers.bulk_delete': bulk({ serverIds: ['other'] }),
+  'servers.bulk_remove': bulk({}),
+  'servers.bulk_status': bulk({}),
+  'servers.bulk_suspend': bulk({ reason: 'unpaid' }),
+  'servers.bulk_unsuspend': async (world) => {
+    const body = { serverIds: [await suspended(world)] }
+    return { body, otherBody: { serverIds: ['other'] } }
+  },
   'servers.create': (world) => {
     const body = {
       name: named(world),
@@ -346,11 +387,13 @@ export const VALID: Readonly<Record<string, Make>> = {
   'servers.start': power(false),
   'servers.stats': of('serverId'),
   'servers.stop': power(true),
+  'servers.suspend': power(false, { reason: 'unpaid' }, {}),
   'servers.transfer_ownership': async (world) => ({
     params: { serverId: (await freshServer(world, false)).id },
     body: { newOwnerId: (await person(world)).id },
     otherBody: { newOwnerId: 'other' },
   }),
+  'servers.unsuspend': async (world) => ({ params: { serverId: await suspended(world) } }),
   'servers.update': async (world) => ({
     params: { serverId: (await freshServer(world, false)).id },
     body: { name: named(world), allocatedMemoryMb: 128, allocatedDiskMb: 65, allocatedSwapMb: 1 },

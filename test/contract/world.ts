@@ -4,6 +4,7 @@ import { createAllocations, listAllocations } from '../../src/shared/api/allocat
 import { createApiKey, listRoles } from '../../src/shared/api/api-keys.ts'
 import { assignNode } from '../../src/shared/api/assignments.ts'
 import { getMe, listSessions, login } from '../../src/shared/api/auth.ts'
+import { createIpPool } from '../../src/shared/api/ip-pools.ts'
 import { createLocation } from '../../src/shared/api/locations.ts'
 import { listLockouts } from '../../src/shared/api/lockouts.ts'
 import { createNode } from '../../src/shared/api/nodes.ts'
@@ -94,6 +95,9 @@ export async function buildWorld(panel: TestPanel): Promise<World> {
     params: { nodeId: spare.id },
     body: { targetType: 'user', targetId: member.id },
   })
+  const pool = await admin.call(createIpPool, {
+    body: { nodeId: spare.id, networkName: 'lan', cidr: '10.0.0.0/24' },
+  })
   const [auditRow] = await admin.call(listAuditLogs, { query: { limit: 1 } })
   const errorId = await systemError({ admin, next })
   await installExample(panel.dataDir)
@@ -115,6 +119,7 @@ export async function buildWorld(panel: TestPanel): Promise<World> {
     name: 'greeter',
     nestId: nest.id,
     nodeId: spare.id,
+    poolId: pool.id,
     serverId: server.id,
     sessionId: session?.id ?? '',
     templateId: template.id,

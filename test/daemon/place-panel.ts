@@ -30,7 +30,7 @@ import { userRoutes } from '../../src/daemon/users/users.ts'
 import { completeSetup } from '../../src/shared/api/auth.ts'
 import { createLocation } from '../../src/shared/api/locations.ts'
 import { createNode } from '../../src/shared/api/nodes.ts'
-import { createServer, type Server } from '../../src/shared/api/servers.ts'
+import { createServer, type NewServer, type Server } from '../../src/shared/api/servers.ts'
 import { createTemplate } from '../../src/shared/api/templates.ts'
 import { type Client, createClient } from '../../src/shared/client.ts'
 import { PanelError } from '../../src/shared/errors.ts'
@@ -150,11 +150,14 @@ export async function place(panel: PlacePanel): Promise<{ locationId: string; no
   return { locationId, nodeId, templateId }
 }
 
+/** What servers of a test may differ in. */
+type Differing = 'name' | 'primaryPort' | 'primaryIp' | 'networkMode' | 'allocatedMemoryMb'
+
 /** A server of 128 MiB and 0.5 cores at that place. */
 export function addServer(
   panel: PlacePanel,
   at: { locationId: string; nodeId: string; templateId: string },
-  differs: { name?: string; primaryPort?: number; allocationId?: string; allocatedMemoryMb?: number } = {},
+  differs: Partial<Pick<NewServer, Differing>> & { allocationId?: string } = {},
 ): Promise<Server> {
   const port = differs.allocationId === undefined ? { primaryPort: 25_565 } : {}
   const size = { allocatedMemoryMb: 128, allocatedCpuCores: 0.5, allocatedDiskMb: 64 }

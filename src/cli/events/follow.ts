@@ -1,5 +1,5 @@
 import { streamAdminEvents } from '../../shared/api/admin.ts'
-import { streamServerEvents } from '../../shared/api/servers.ts'
+import { streamServerEvents } from '../../shared/api/server-events.ts'
 import { EVENTS } from '../../shared/events.ts'
 import type { Action } from '../command.ts'
 import { usage } from '../failure.ts'

@@ -1,5 +1,6 @@
 import { listAllocations } from '../../shared/api/allocations.ts'
 import { listApiKeys, listRoles } from '../../shared/api/api-keys.ts'
+import { listIpPools } from '../../shared/api/ip-pools.ts'
 import { listLocations } from '../../shared/api/locations.ts'
 import { listNodes } from '../../shared/api/nodes.ts'
 import { listServers } from '../../shared/api/servers.ts'
@@ -21,18 +22,20 @@ export interface Named {
 
 type Listed = Exclude<Reference, 'context'>
 
-/** How each kind is looked up: its list, the prefix of its ids, and what else names it beside `name`. */
-const KINDS: Readonly<Record<Listed, { list: Endpoint; prefix: string; noun: string; plural: string; also?: string }>> =
-  {
-    server: { list: listServers, prefix: 'srv', noun: 'server', plural: 'servers', also: 'uuid' },
-    node: { list: listNodes, prefix: 'node', noun: 'node', plural: 'nodes' },
-    location: { list: listLocations, prefix: 'loc', noun: 'location', plural: 'locations' },
-    nest: { list: listNests, prefix: 'nest', noun: 'nest', plural: 'nests' },
-    template: { list: listTemplates, prefix: 'tpl', noun: 'template', plural: 'templates' },
-    user: { list: listUsers, prefix: 'usr', noun: 'user', plural: 'users', also: 'username' },
-    role: { list: listRoles, prefix: 'role', noun: 'role', plural: 'roles' },
-    apiKey: { list: listApiKeys, prefix: 'key', noun: 'API key', plural: 'api-keys' },
-  }
+/** How each kind is looked up: its list, the prefix of its ids, what names it (`name` by default) and what else does. */
+const KINDS: Readonly<
+  Record<Listed, { list: Endpoint; prefix: string; noun: string; plural: string; title?: string; also?: string }>
+> = {
+  server: { list: listServers, prefix: 'srv', noun: 'server', plural: 'servers', also: 'uuid' },
+  node: { list: listNodes, prefix: 'node', noun: 'node', plural: 'nodes' },
+  location: { list: listLocations, prefix: 'loc', noun: 'location', plural: 'locations' },
+  nest: { list: listNests, prefix: 'nest', noun: 'nest', plural: 'nests' },
+  template: { list: listTemplates, prefix: 'tpl', noun: 'template', plural: 'templates' },
+  user: { list: listUsers, prefix: 'usr', noun: 'user', plural: 'users', also: 'username' },
+  role: { list: listRoles, prefix: 'role', noun: 'role', plural: 'roles' },
+  ipPool: { list: listIpPools, prefix: 'ipp', noun: 'IP pool', plural: 'ip-pools', title: 'networkName' },
+  apiKey: { list: listApiKeys, prefix: 'key', noun: 'API key', plural: 'api-keys' },
+}
 
 /**
  * The thing that a word means: a whole id as it is, else by exact name, else by the beginning of the id. Several matches are
@@ -74,11 +77,11 @@ export async function candidates(
   const searchable = ref !== 'role'
   const query = { ...(searchable && word !== '' ? { search: word } : {}), limit: 100 }
   const { data, pagination } = await client.page<Endpoint>(kind.list, { params: {}, query })
-  const rows = named(data, kind.also)
+  const rows = named(data, kind)
   const exact = rows.some((row) => row.name === word)
   // A search by the beginning of an id finds names only, except for servers; small lists are read whole instead.
   if (exact || rows.length > 0 || !searchable || pagination.total > 0) return rows
-  return named((await client.page<Endpoint>(kind.list, { params: {}, query: { limit: 100 } })).data, kind.also)
+  return named((await client.page<Endpoint>(kind.list, { params: {}, query: { limit: 100 } })).data, kind)
 }
 
 /** The allocation of a node that `ip:port`, a port or an id names. */
@@ -107,12 +110,15 @@ function startsLike(text: string, word: string): boolean {
   return text.startsWith(word) || (word.length >= 4 && text.slice(text.indexOf('_') + 1).startsWith(word))
 }
 
-function named(data: unknown, also: string | undefined): (Named & { also: readonly string[] })[] {
+function named(
+  data: unknown,
+  { title = 'name', also }: { readonly title?: string; readonly also?: string },
+): (Named & { also: readonly string[] })[] {
   if (!Array.isArray(data)) return []
   return data.flatMap((row: unknown) => {
     if (typeof row !== 'object' || row === null || !('id' in row) || typeof row.id !== 'string') return []
     const fields = new Map<string, unknown>(Object.entries(row))
-    const name = fields.get('name')
+    const name = fields.get(title)
     const second = also === undefined ? undefined : fields.get(also)
     return [
       {

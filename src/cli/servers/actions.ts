@@ -1,21 +1,33 @@
+import { type AdminServer, listAdminServers } from '../../shared/api/admin-servers.ts'
 import * as api from '../../shared/api/servers.ts'
 import type { Data } from '../../shared/contract.ts'
 import type { Action } from '../command.ts'
 import { usage } from '../failure.ts'
-import { column, type View, wide } from '../output/view.ts'
+import { column, type View, view, wide } from '../output/view.ts'
 import { call, viewAction } from '../resource/actions.ts'
 import { listAction } from '../resource/list.ts'
 import { resolveAll } from '../resource/resolve.ts'
+import type { Run } from '../run.ts'
 import { SERVER_VIEW } from './view.ts'
 
-export const listServers = listAction(api.listServers, SERVER_VIEW, async ({ args }) => {
+export const listServers: Action = (run) => (run.args.flag('admin') ? listAll : listMine)(run)
+
+const listMine = listAction(api.listServers, SERVER_VIEW, sorting)
+
+const listAll = listAction(
+  listAdminServers,
+  view<AdminServer>([...SERVER_VIEW.columns, column('OWNER', (row) => row.owner?.username)]),
+  sorting,
+)
+
+async function sorting({ args }: Pick<Run, 'args'>): Promise<{ query?: Record<string, unknown> }> {
   const sort = args.text('sort')
   if (sort === undefined) return {}
   const [field, order = 'asc', more] = sort.split(':')
   if (more !== undefined || (order !== 'asc' && order !== 'desc'))
     throw usage(`--sort is name, name:desc and the like, not '${sort}'`)
   return { query: { sort: field, order } }
-})
+}
 
 export const viewServer = viewAction(api.getServer, { ref: 'server', param: 'serverId' }, SERVER_VIEW)
 

@@ -1,6 +1,7 @@
 import { TRANSFER_OWNERSHIP } from '../access/commands.ts'
 import { command, noun, type Option } from '../command.ts'
 import { BODY_FILE, DELETE, field, IDEMPOTENCY, LIST, one, reference, SEARCH, several, WAIT } from '../option-sets.ts'
+import { BULK_COMMANDS } from './bulk-commands.ts'
 import { POWER_COMMANDS } from './power-commands.ts'
 
 const SIZES: readonly Option[] = [
@@ -44,15 +45,17 @@ export const servers = noun({
         reference('--location <location>', 'only those in this location', 'locationId', 'location'),
         reference('--template <template>', 'only those made from this template', 'templateId', 'template'),
         reference('--owner <user>', 'only those of this account', 'ownerId', 'user'),
+        { flags: '--admin', summary: 'those of all accounts, with whose they are (needs server.read)' },
         { flags: '--sort <field[:desc]>', summary: 'name, createdAt or status' },
         ...LIST,
       ],
       examples: [
         'panel servers list',
+        'panel servers list --admin --search rack-1',
         'panel servers list --state running --json id,name,node.name',
         'panel servers list --all --jq \'.[] | select(.status=="crashed") | .id\'',
       ],
-      endpoints: ['servers.list'],
+      endpoints: ['servers.list', 'servers.list_admin'],
       load: async () => (await import('./actions.ts')).listServers,
     }),
     command({
@@ -76,6 +79,7 @@ export const servers = noun({
         reference('--location <location>', 'the location of that node (default)', 'locationId', 'location'),
         ...SIZES,
         ...ADDRESS,
+        field('--network <name>', 'a network of the node (panel ip-pools list): an address of its own', 'networkMode'),
         ...BEHAVIOUR,
         reference('--owner <user>', 'whose it is (default: yours)', 'ownerId', 'user'),
         field('--runtime <name>', 'process or docker', 'runtime'),
@@ -122,6 +126,7 @@ export const servers = noun({
     }),
     TRANSFER_OWNERSHIP,
     ...POWER_COMMANDS,
+    ...BULK_COMMANDS,
     command({
       name: 'wait',
       summary: 'Wait until servers are in a state',

@@ -12,6 +12,7 @@ export const SERVER_VIEW = view<Server>([
   column('STARTED', (row) => ({ time: row.startedAt })),
   column('ID', (row) => row.id),
   wide('TEMPLATE', (row) => row.template.name),
+  wide('NETWORK', (row) => row.networkMode),
   wide('LOCATION', (row) => row.location.name),
   wide('DESIRED', (row) => row.desired),
   wide('REASON', (row) => row.reason),

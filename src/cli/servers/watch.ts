@@ -1,4 +1,5 @@
-import { getServer, type Server, streamServerEvents } from '../../shared/api/servers.ts'
+import { streamServerEvents } from '../../shared/api/server-events.ts'
+import { getServer, type Server } from '../../shared/api/servers.ts'
 import { EVENTS, type EventData } from '../../shared/events.ts'
 import { CliFailure } from '../failure.ts'
 import type { Named } from '../resource/resolve.ts'

@@ -12,6 +12,7 @@ import { parseJson } from '../core/json.ts'
 import { countRows, offsetOf } from '../core/paging.ts'
 import { permitServer, serverPermissions } from '../core/permit.ts'
 import { type Context, callerOf, type Route, route } from '../core/route.ts'
+import { refuseSuspended } from '../servers/orders.ts'
 import { putGrant } from '../users/server-grants.ts'
 import type { AccessDeps } from './deps.ts'
 
@@ -37,7 +38,7 @@ function setting(deps: AccessDeps): Route {
     const { targetUserId: userId, permissions } = body
     return deps.db.write(async (tx) => {
       const caller = await stillAllowed(deps.credentials, callerOf(context))
-      const ownerId = await ownerOf(tx.q, serverId)
+      const ownerId = await changeableOwnerOf(tx.q, serverId)
       if (ownerId === userId) context.fail('OWNER_IMMUTABLE', 'The owner has all permissions on his server')
       const expiresAt = endOf(body.expiresAt ?? null, tx.now)
       const before = await findGrant(tx.q, serverId, userId)
@@ -105,6 +106,18 @@ export async function record(
 export async function ownerOf(q: Queries, serverId: string): Promise<string> {
   const row = await q.selectFrom('server').select('ownerId').where('id', '=', serverId).executeTakeFirst()
   if (row === undefined) throw new PanelError('SERVER_NOT_FOUND', 'There is no such server')
+  return row.ownerId
+}
+
+/** The same where something is given away: a suspended server refuses that; rights can be taken back all the same. */
+export async function changeableOwnerOf(q: Queries, serverId: string): Promise<string> {
+  const row = await q
+    .selectFrom('server')
+    .select(['ownerId', 'suspendedAt', 'suspensionReason'])
+    .where('id', '=', serverId)
+    .executeTakeFirst()
+  if (row === undefined) throw new PanelError('SERVER_NOT_FOUND', 'There is no such server')
+  refuseSuspended(row)
   return row.ownerId
 }
 

@@ -13,7 +13,7 @@ import { callerOf, type Route, route } from '../core/route.ts'
 import { newSecret, sha256 } from '../core/secrets.ts'
 import { send } from '../mail/send.ts'
 import type { AccessDeps } from './deps.ts'
-import { ownerOf, record } from './grants.ts'
+import { changeableOwnerOf, ownerOf, record } from './grants.ts'
 
 /** An invitation that is over is told apart from an unknown one for so long. */
 const KEPT_AFTER_END_MS = 30 * 86_400_000
@@ -39,7 +39,7 @@ function creation(deps: AccessDeps): Route {
     const { email, permissions } = body
     const made = await deps.db.write(async (tx) => {
       const caller = await stillAllowed(deps.credentials, callerOf(context))
-      await ownerOf(tx.q, serverId)
+      await changeableOwnerOf(tx.q, serverId)
       await permitServer(tx, caller, serverId, ['server.users'])
       // What is accepted has no end, so nothing that ends can be given this way.
       await ensureMayGive(tx, caller, { serverId, permissions, expiresAt: null })

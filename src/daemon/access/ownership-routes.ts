@@ -8,7 +8,7 @@ import { findServerRow } from '../servers/repo.ts'
 import { toServer, viewerOf } from '../servers/view.ts'
 import { handOver } from '../users/ownership.ts'
 import type { AccessDeps } from './deps.ts'
-import { ownerOf } from './grants.ts'
+import { changeableOwnerOf } from './grants.ts'
 
 /** The route that gives a server to another owner. */
 export function ownershipRoutes(deps: AccessDeps): Route[] {
@@ -16,7 +16,7 @@ export function ownershipRoutes(deps: AccessDeps): Route[] {
     route(transferOwnership, ({ params: { serverId }, body: { newOwnerId } }, context) =>
       deps.db.write(async (tx) => {
         const caller = await stillAllowed(deps.credentials, callerOf(context))
-        const server = { id: serverId, ownerId: await ownerOf(tx.q, serverId) }
+        const server = { id: serverId, ownerId: await changeableOwnerOf(tx.q, serverId) }
         if (server.ownerId !== caller.userId && !grants(caller.permissions, 'admin.write')) {
           context.fail('PERMISSION_DENIED', 'Only its owner, or admin.write, can give a server away', {
             missing: ['admin.write'],

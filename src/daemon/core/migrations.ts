@@ -4,6 +4,7 @@ import { firstSchema } from './migrations/0001-first-schema.ts'
 import { access } from './migrations/0002-access.ts'
 import { records } from './migrations/0003-records.ts'
 import { selfService } from './migrations/0004-self-service.ts'
+import { ipPools } from './migrations/0005-ip-pools.ts'
 import { plugins } from './migrations/0010-plugins.ts'
 import { Connection } from './sqlite/connection.ts'
 
@@ -15,7 +16,7 @@ export interface Migration {
 }
 
 /** All steps in order. */
-export const MIGRATIONS: readonly Migration[] = [firstSchema, access, records, selfService, plugins]
+export const MIGRATIONS: readonly Migration[] = [firstSchema, access, records, selfService, ipPools, plugins]
 
 /** The newest version that this program knows. */
 export const SCHEMA_VERSION = MIGRATIONS.length

@@ -1,6 +1,7 @@
 import type { AccessTables } from './schema/access.ts'
 import type { AccountsTables } from './schema/accounts.ts'
 import type { InfrastructureTables } from './schema/infrastructure.ts'
+import type { IpPoolsTables } from './schema/ip-pools.ts'
 import type { PluginsTables } from './schema/plugins.ts'
 import type { RecordsTables } from './schema/records.ts'
 import type { SelfServiceTables } from './schema/self-service.ts'
@@ -11,6 +12,7 @@ export interface Schema
   extends AccessTables,
     AccountsTables,
     InfrastructureTables,
+    IpPoolsTables,
     PluginsTables,
     RecordsTables,
     SelfServiceTables,

@@ -52,6 +52,8 @@ export const SETTINGS = {
   'limits.serverMetricsPerMinute': int('serverMetricsMax'),
   'limits.streamsPerServer': int('streamsPerServerMax'),
   'limits.streamsPerUser': int('streamsPerUserMax'),
+  /** Whether suspended servers may be deleted; only the configuration file and the environment say so. */
+  'suspension.deletePolicy': z.enum(['block', 'allow']).default('block'),
   'console.logMb': int('consoleLogMb'),
   'console.bufferMb': int('maxBufferMb'),
   'console.outputLinesPerSecond': int('consoleOutputLinesMax'),

@@ -1,5 +1,5 @@
 import { streamAdminEvents } from '../../shared/api/admin.ts'
-import { streamServerEvents } from '../../shared/api/servers.ts'
+import { streamServerEvents } from '../../shared/api/server-events.ts'
 import { PanelError } from '../../shared/errors.ts'
 import { EVENTS, isEventType } from '../../shared/events.ts'
 import type { Clock } from '../../shared/time.ts'

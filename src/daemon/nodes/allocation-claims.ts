@@ -30,15 +30,6 @@ export async function claimAllocation(tx: Tx, claim: AllocationClaim): Promise<C
     : claimByAddress(tx, claim, claim.wanted)
 }
 
-/** Frees all allocations of a server; the rows stay for others. */
-export async function releaseAllocations(tx: Tx, serverId: string): Promise<void> {
-  await tx.q
-    .updateTable('allocation')
-    .set({ serverId: null, updatedAt: tx.now })
-    .where('serverId', '=', serverId)
-    .execute()
-}
-
 async function claimById(
   tx: Tx,
   { nodeId, serverId }: AllocationClaim,

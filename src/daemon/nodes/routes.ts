@@ -18,13 +18,14 @@ import { allocationRoutes } from './allocation-routes.ts'
 import { credentialRoutes } from './credential-routes.ts'
 import type { NodeDeps } from './deps.ts'
 import { editedFields, newNodeFields } from './fields.ts'
+import { poolRoutes } from './pool-routes.ts'
 import * as repo from './repo.ts'
 import { nodeStats } from './stats.ts'
 import { nodeView } from './view.ts'
 
 const GONE = 'There is no node with this id'
 
-/** The routes of nodes, their credentials and their allocations (api.md §8.18). */
+/** The routes of nodes, their credentials, allocations and IP pools (api.md §8.18, §8.29). */
 export function nodeRoutes(deps: NodeDeps): Route[] {
   return [
     list(deps),
@@ -37,6 +38,7 @@ export function nodeRoutes(deps: NodeDeps): Route[] {
     stats(deps),
     ...credentialRoutes(deps),
     ...allocationRoutes(deps),
+    ...poolRoutes(deps),
   ]
 }
 

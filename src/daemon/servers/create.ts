@@ -10,8 +10,8 @@ import type { Bus } from '../core/bus.ts'
 import type { Caller } from '../core/caller.ts'
 import type { Tx } from '../core/db.ts'
 import { parseJson } from '../core/json.ts'
-import { claimAllocation } from '../nodes/allocation-claims.ts'
 import { ensureCapacity } from '../nodes/capacity.ts'
+import { claimPlace, type PlaceClaim } from '../nodes/pool-claims.ts'
 import { checkEnvironment } from '../templates/rules.ts'
 import { refuseFixedVariables } from './edit.ts'
 import { addCommand, type OrderDeps } from './orders.ts'
@@ -57,15 +57,8 @@ export async function createServer(
   await ensureCapacity(tx, node, { memoryMb: body.allocatedMemoryMb, cpuCores: body.allocatedCpuCores })
   const runtime = chooseRuntime(body.runtime, template.runtimes, parseJson(RuntimeReport.array(), node.runtimes))
   const id = newId('srv', deps.clock)
-  const allocation = await claimAllocation(tx, {
-    nodeId: node.id,
-    serverId: id,
-    clock: deps.clock,
-    wanted:
-      body.allocationId === undefined
-        ? { ip: body.primaryIp ?? node.defaultIp, port: body.primaryPort ?? 0 }
-        : { allocationId: body.allocationId },
-  })
+  const wanted = wantedPlace(body, node)
+  const allocation = await claimPlace(tx, { nodeId: node.id, serverId: id, clock: deps.clock, wanted })
   const installs = template.installScript !== null
   await tx.q
     .insertInto('server')
@@ -108,12 +101,27 @@ export async function createServer(
     action: 'server.create',
     resource: 'server',
     resourceId: id,
-    details: { name: body.name, nodeId: node.id, templateId: body.templateId, ownerId: owner, port: allocation.port },
+    details: {
+      name: body.name,
+      nodeId: node.id,
+      templateId: body.templateId,
+      ownerId: owner,
+      ip: allocation.ip,
+      port: allocation.port,
+    },
   })
   const createdBy = caller?.userId ?? null
   const data = { serverName: body.name, ownerId: owner, nodeId: node.id, createdBy }
   await deps.bus.append(tx, { type: 'server_created', serverId: id, data })
   return { id, commandId }
+}
+
+function wantedPlace(body: Creation['body'], node: { readonly defaultIp: string }): PlaceClaim['wanted'] {
+  if (body.allocationId !== undefined) return { allocationId: body.allocationId }
+  const port = body.primaryPort ?? 0
+  const ip = body.primaryIp ?? undefined
+  if (body.networkMode !== undefined) return { network: body.networkMode, ip, port }
+  return { ip: ip ?? node.defaultIp, port }
 }
 
 /** The owner is the caller; naming another one needs `admin.write`. */

@@ -8,8 +8,8 @@ import { type Actor, changes } from '../core/audit.ts'
 import type { Bus } from '../core/bus.ts'
 import type { Caller } from '../core/caller.ts'
 import type { Tx } from '../core/db.ts'
-import { claimAllocation, releaseAllocations } from '../nodes/allocation-claims.ts'
 import { ensureCapacity } from '../nodes/capacity.ts'
+import { claimPlace, releasePlace } from '../nodes/pool-claims.ts'
 import { checkEnvironment } from '../templates/rules.ts'
 import { finishCommand } from './observe.ts'
 import { addCommand, nextGeneration, type OrderDeps, pendingStatus, refuseSuspended } from './orders.ts'
@@ -144,8 +144,8 @@ async function movedAllocation(
     })
   }
   const wanted = allocationId === undefined ? { ip, port } : { allocationId }
-  await releaseAllocations(tx, row.id)
-  return (await claimAllocation(tx, { nodeId: row.nodeId, serverId: row.id, clock, wanted })).id
+  await releasePlace(tx, row.id)
+  return (await claimPlace(tx, { nodeId: row.nodeId, serverId: row.id, clock, wanted })).id
 }
 
 function refuseOperatorFields(caller: Caller, patch: Patch, changed: Readonly<Record<string, unknown>>): void {
@@ -187,7 +187,7 @@ function comparable(row: ServerRow): Record<string, unknown> {
 }
 
 /** The newest specification is all that a node needs: older ones that have not left yet end here. */
-async function replaceQueuedApplies(tx: Tx, bus: Bus, row: ServerRow): Promise<void> {
+export async function replaceQueuedApplies(tx: Tx, bus: Bus, row: ServerRow): Promise<void> {
   const replaced = await tx.q
     .selectFrom('command')
     .select('id')

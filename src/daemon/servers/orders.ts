@@ -57,31 +57,36 @@ const OP: Record<Order['action'], string> = {
  * Refuses by the server's status (409), suspension (423) or an absent node (503), and then writes nothing.
  */
 export function accept(deps: OrderDeps, order: Order): Promise<Accepted> {
-  return deps.db.write(async (tx) => {
-    const row = await findServerRow(tx.q, order.serverId)
-    if (row === undefined) throw new PanelError('SERVER_NOT_FOUND', 'There is no such server')
-    const running = await sameInstallation(tx, row, order)
-    if (running !== undefined) return running
-    const online = deps.isOnline(row.nodeId)
-    refuseByStatus(row, order.action, online, online ? await pendingStatus(tx, row) : statusOf(row))
-    const desired = DESIRED[order.action] ?? (order.args['thenStart'] === true ? 'running' : 'stopped')
-    const generation = await nextGeneration(tx, row, { desired })
-    const commandId = await addCommand(tx, deps, { row, generation, op: OP[order.action], args: order.args })
-    await deps.audit.record(tx, order.actor, {
-      action: order.auditAction,
-      resource: 'server',
-      resourceId: row.id,
-      details: { action: order.action, generation, commandId, ...order.args },
-    })
-    return { action: order.action, status: statusOf(row), desired, generation, commandId }
+  return deps.db.write((tx) => acceptIn(tx, deps, order))
+}
+
+/** {@link accept} as a part of a transaction; what refuses has written nothing. */
+export async function acceptIn(tx: Tx, deps: OrderDeps, order: Order): Promise<Accepted> {
+  const row = await findServerRow(tx.q, order.serverId)
+  if (row === undefined) throw new PanelError('SERVER_NOT_FOUND', 'There is no such server')
+  const running = await sameInstallation(tx, row, order)
+  if (running !== undefined) return running
+  const online = deps.isOnline(row.nodeId)
+  refuseByStatus(row, order.action, online, online ? await pendingStatus(tx, row) : statusOf(row))
+  const desired = DESIRED[order.action] ?? (order.args['thenStart'] === true ? 'running' : 'stopped')
+  const generation = await nextGeneration(tx, row, { desired })
+  const commandId = await addCommand(tx, deps, { row, generation, op: OP[order.action], args: order.args })
+  await deps.audit.record(tx, order.actor, {
+    action: order.auditAction,
+    resource: 'server',
+    resourceId: row.id,
+    details: { action: order.action, generation, commandId, ...order.args },
   })
+  return { action: order.action, status: statusOf(row), desired, generation, commandId }
 }
 
 /** Raises the generation of a server together with other columns; of two that race, one is refused by the caller's checks. */
 export async function nextGeneration(
   tx: Tx,
   row: ServerRow,
-  columns: { desired?: DesiredState; deletingAt?: ServerRow['deletingAt'] },
+  columns: Partial<
+    Pick<ServerRow, 'desired' | 'deletingAt' | 'suspendedAt' | 'suspendedByUserId' | 'suspensionReason'>
+  >,
 ): Promise<number> {
   const generation = row.generation + 1
   await tx.q

@@ -5,7 +5,8 @@ import type { Actor } from '../core/audit.ts'
 import type { Bus } from '../core/bus.ts'
 import type { Tx } from '../core/db.ts'
 import { parseJson } from '../core/json.ts'
-import { releaseAllocations } from '../nodes/allocation-claims.ts'
+import type { Settings } from '../core/settings.ts'
+import { releasePlace } from '../nodes/pool-claims.ts'
 import { finishCommand, tell } from './observe.ts'
 import { addCommand, nextGeneration, type OrderDeps, pendingStatus, refuseSuspended } from './orders.ts'
 import { findServerRow, type ServerRow } from './repo.ts'
@@ -18,44 +19,57 @@ interface Removal {
   readonly force: boolean
   readonly keepFiles: boolean
   readonly actor: Actor
+  readonly auditAction?: string
+}
+
+/** What deletions need. */
+export type RemovalDeps = OrderDeps & {
+  readonly bus: Bus
+  readonly settings: Pick<Settings, 'get'>
 }
 
 /**
  * Marks a server for deletion and tells its node; the row goes when the node has confirmed. With `force` it goes at once,
  * also from a node that is away.
  */
-export function removeServer(deps: OrderDeps & { readonly bus: Bus }, removal: Removal): Promise<void> {
-  return deps.db.write(async (tx) => {
-    const row = await findServerRow(tx.q, removal.serverId)
-    if (row === undefined) throw new PanelError('SERVER_NOT_FOUND', 'There is no such server')
-    refuseSuspended(row)
-    const online = deps.isOnline(row.nodeId)
-    const status = online ? await pendingStatus(tx, row) : statusOf(row)
-    const allowed: readonly ServerStatus[] = ACTION_GATES.delete
-    const lost = removal.force && !online
-    if (!allowed.includes(status) && !lost) {
-      throw new PanelError('SERVER_INVALID_STATE', `A server that is ${status} cannot be deleted; stop it first`, {
-        meta: { currentStatus: status, allowed },
-      })
-    }
-    const { force, keepFiles } = removal
-    if (!force && (await isUnderWay(tx, row))) return
-    const generation = await nextGeneration(tx, row, { desired: 'stopped', deletingAt: row.deletingAt ?? tx.now })
-    const deletedBy = removal.actor.caller?.userId ?? null
-    if (force) await endQueued(tx, deps.bus, row)
-    await addCommand(tx, deps, { row, generation, op: 'delete', args: { keepFiles, deletedBy } })
-    await deps.audit.record(tx, removal.actor, {
-      action: 'server.delete',
-      resource: 'server',
-      resourceId: row.id,
-      details: { name: row.name, force, keepFiles },
+export function removeServer(deps: RemovalDeps, removal: Removal): Promise<void> {
+  return deps.db.write((tx) => removeIn(tx, deps, removal))
+}
+
+/** {@link removeServer} as a part of a transaction; what refuses has written nothing. */
+export async function removeIn(tx: Tx, deps: RemovalDeps, removal: Removal): Promise<void> {
+  const found = await findServerRow(tx.q, removal.serverId)
+  if (found === undefined) throw new PanelError('SERVER_NOT_FOUND', 'There is no such server')
+  const spared = deps.settings.get('suspension.deletePolicy') === 'block'
+  if (spared) refuseSuspended(found)
+  // Where suspended servers may be deleted, what counts is what they would be otherwise.
+  const row = { ...found, suspendedAt: null }
+  const online = deps.isOnline(row.nodeId)
+  const status = online ? await pendingStatus(tx, row) : statusOf(row)
+  const allowed: readonly ServerStatus[] = ACTION_GATES.delete
+  const lost = removal.force && !online
+  if (!allowed.includes(status) && !lost) {
+    throw new PanelError('SERVER_INVALID_STATE', `A server that is ${status} cannot be deleted; stop it first`, {
+      meta: { currentStatus: status, allowed },
     })
-    if (force) return await forget(tx, deps.bus, row, deletedBy)
-    const data = { updatedBy: deletedBy, change: 'deleting' }
-    await deps.bus.append(tx, { type: 'server_updated', serverId: row.id, data })
-    const wish = { desired: 'stopped', deletingAt: row.deletingAt ?? tx.now, generation } as const
-    await tell(tx, deps.bus, row, { ...row, ...wish })
+  }
+  const { force, keepFiles } = removal
+  if (!force && (await isUnderWay(tx, row))) return
+  const generation = await nextGeneration(tx, row, { desired: 'stopped', deletingAt: row.deletingAt ?? tx.now })
+  const deletedBy = removal.actor.caller?.userId ?? null
+  if (force) await endQueued(tx, deps.bus, row)
+  await addCommand(tx, deps, { row, generation, op: 'delete', args: { keepFiles, deletedBy } })
+  await deps.audit.record(tx, removal.actor, {
+    action: removal.auditAction ?? 'server.delete',
+    resource: 'server',
+    resourceId: row.id,
+    details: { name: row.name, force, keepFiles },
   })
+  if (force) return await forget(tx, deps.bus, row, deletedBy)
+  const data = { updatedBy: deletedBy, change: 'deleting' }
+  await deps.bus.append(tx, { type: 'server_updated', serverId: row.id, data })
+  const wish = { desired: 'stopped', deletingAt: row.deletingAt ?? tx.now, generation } as const
+  await tell(tx, deps.bus, found, { ...found, ...wish })
 }
 
 /** Orders that have not left yet end with their server: its node may never come back to hear of them. */
@@ -107,7 +121,7 @@ export async function tellUndeleted(tx: Tx, bus: Bus, serverId: string, reason: 
 }
 
 async function forget(tx: Tx, bus: Bus, row: ServerRow, deletedBy: string | null): Promise<void> {
-  await releaseAllocations(tx, row.id)
+  await releasePlace(tx, row.id)
   await tx.q.deleteFrom('server').where('id', '=', row.id).execute()
   const data = { serverName: row.name, ownerId: row.ownerId, deletedBy }
   await bus.append(tx, { type: 'server_deleted', serverId: row.id, data })

@@ -1,4 +1,4 @@
-import { type ExpressionBuilder, type SelectQueryBuilder, sql } from 'kysely'
+import { type ExpressionBuilder, expressionBuilder, type SelectQueryBuilder, sql } from 'kysely'
 import type { ServerStatus } from '../../shared/server-life.ts'
 import type { IsoTime } from '../../shared/time.ts'
 import { prepared, type Queries } from '../core/db.ts'
@@ -7,12 +7,14 @@ import type { Visibility } from '../core/permit.ts'
 import { assignedNodes } from '../core/relations.ts'
 import { remembered } from '../core/remembered.ts'
 import type { Schema } from '../core/schema.ts'
+import { containing, contains } from '../core/text-search.ts'
 
 const SERVER_COLUMNS = [
   'server.id', 'server.uuid', 'server.name', 'server.description', 'server.templateId', 'server.nodeId', 'server.locationId',
   'server.ownerId', 'server.allocationId', 'server.runtime', 'server.memoryMb', 'server.cpuCores', 'server.diskMb',
   'server.swapMb', 'server.environment', 'server.startupCommand', 'server.restartPolicy', 'server.maxCrashCount',
-  'server.suspendedAt', 'server.suspensionReason', 'server.archivedAt', 'server.deletingAt', 'server.desired',
+  'server.suspendedAt', 'server.suspendedByUserId', 'server.suspensionReason', 'server.archivedAt', 'server.deletingAt',
+  'server.desired',
   'server.generation', 'server.power', 'server.lastKnownPower', 'server.activity', 'server.installed', 'server.failed',
   'server.crashed', 'server.crashCount', 'server.reason', 'server.observedGeneration', 'server.observedAt',
   'server.startedAt', 'server.pid', 'server.lastExitCode', 'server.lastExitSignal', 'server.lastCrashAt',
@@ -29,6 +31,10 @@ export interface ServerFilter {
   readonly ownerId?: string | undefined
   readonly templateId?: string | undefined
   readonly locationId?: string | undefined
+  /** Contained in the name or e-mail address of the owner. */
+  readonly owner?: string | undefined
+  /** Whether `search` also finds names of nodes. */
+  readonly nodesToo?: true
   readonly sort: 'name' | 'createdAt' | 'status'
   readonly order: 'asc' | 'desc'
 }
@@ -43,6 +49,8 @@ function joined(q: Queries) {
     .innerJoin('node', 'node.id', 'server.nodeId')
     .innerJoin('location', 'location.id', 'server.locationId')
     .innerJoin('allocation', 'allocation.id', 'server.allocationId')
+    .leftJoin('ipPoolAddress', 'ipPoolAddress.serverId', 'server.id')
+    .leftJoin('ipPool', 'ipPool.id', 'ipPoolAddress.poolId')
     .select(SERVER_COLUMNS)
     .select([
       'template.name as templateName',
@@ -52,6 +60,7 @@ function joined(q: Queries) {
       'location.name as locationName',
       'allocation.ip as ip',
       'allocation.port as port',
+      'ipPool.networkName as networkName',
     ])
 }
 
@@ -110,6 +119,20 @@ async function withDefinitions<R extends { readonly templateId: string }>(q: Que
   })
 }
 
+/** Those of the servers with these ids that the caller may see, in any order. */
+export async function findVisibleRows(q: Queries, visibility: Visibility, ids: readonly string[]) {
+  const wanted = joined(q).where('server.id', 'in', [...ids])
+  return visibility === 'all' ? wanted.execute() : wanted.where((where) => visible(where, visibility)).execute()
+}
+
+/** Whose servers these are, by the id of the owner. */
+export async function ownersOf(q: Queries, rows: readonly Pick<ServerRow, 'ownerId'>[]) {
+  if (rows.length === 0) return new Map<string, never>()
+  const ids = [...new Set(rows.map((row) => row.ownerId))]
+  const users = await q.selectFrom('user').select(['id', 'username', 'email']).where('id', 'in', ids).execute()
+  return new Map(users.map((user) => [user.id, user]))
+}
+
 /** The ids of the servers on a node. */
 export async function serverIdsOfNode(q: Queries, nodeId: string): Promise<Set<string>> {
   const rows = await q.selectFrom('server').select('id').where('nodeId', '=', nodeId).execute()
@@ -129,8 +152,10 @@ function narrow<O>(
   const { status, search } = filter
   if (status !== undefined) narrowed = narrowed.where(statusSql(), '=', status)
   if (search !== undefined && search !== '') {
-    narrowed = narrowed.where((where) => where.or(matches(search)))
+    const nodes = filter.nodesToo === true ? [nodeNamed(search)] : []
+    narrowed = narrowed.where((where) => where.or([...matches(search), ...nodes]))
   }
+  if (filter.owner !== undefined) narrowed = narrowed.where('server.ownerId', 'in', ownersLike(filter.owner))
   return narrowed
 }
 
@@ -149,6 +174,23 @@ function matches(search: string) {
     (column) => sql<boolean>`lower(${sql.ref(`server.${column}`)}) like ${beginning} escape '\\'`,
   )
   return [...names, ...ids]
+}
+
+function nodeNamed(search: string) {
+  const eb = expressionBuilder<Schema, 'server'>()
+  const nodes = eb
+    .selectFrom('node')
+    .select('node.id')
+    .where(contains(sql.ref('node.name'), containing(search)))
+  return eb('server.nodeId', 'in', nodes)
+}
+
+function ownersLike(text: string) {
+  const pattern = containing(text)
+  return expressionBuilder<Schema>()
+    .selectFrom('user')
+    .select('user.id')
+    .where((eb) => eb.or([contains(sql.ref('user.username'), pattern), contains(sql.ref('user.email'), pattern)]))
 }
 
 function sortColumn(sort: ServerFilter['sort']) {

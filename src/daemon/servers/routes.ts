@@ -1,3 +1,4 @@
+import { listAdminServers } from '../../shared/api/admin-servers.ts'
 import {
   installServer,
   killServer,
@@ -16,26 +17,28 @@ import {
   patchServer,
   updateServer,
 } from '../../shared/api/servers.ts'
+import { suspendServer as suspendEndpoint, unsuspendServer as unsuspendEndpoint } from '../../shared/api/suspension.ts'
 import { PanelError } from '../../shared/errors.ts'
 import type { PowerAction } from '../../shared/server-life.ts'
 import { now } from '../../shared/time.ts'
-import type { Bus } from '../core/bus.ts'
 import type { Caller } from '../core/caller.ts'
 import type { Queries } from '../core/db.ts'
 import { visibleServers } from '../core/permit.ts'
 import type { At } from '../core/relations.ts'
 import { type Context, callerOf, type Route, route } from '../core/route.ts'
+import { bulkRoutes } from './bulk-routes.ts'
 import { createServer } from './create.ts'
 import { editServer } from './edit.ts'
-import { type Accepted, accept, type OrderDeps, refuseSuspended } from './orders.ts'
-import { removeServer } from './remove.ts'
-import { findServerRow, listServerRows, type ServerRow } from './repo.ts'
+import { type Accepted, accept, refuseSuspended } from './orders.ts'
+import { type RemovalDeps, removeServer } from './remove.ts'
+import { findServerRow, listServerRows, ownersOf, type ServerRow } from './repo.ts'
+import { suspendServer, unsuspendServer } from './suspend.ts'
 import { figuresOf, statusOf, toServer, type ViewFacts, viewerOf } from './view.ts'
 
 /** What the routes of servers need. */
-export type ServerDeps = OrderDeps & { readonly bus: Bus; readonly facts: ViewFacts }
+export type ServerDeps = RemovalDeps & { readonly facts: ViewFacts }
 
-/** Servers: list, create, show, edit, delete, orders, figures. */
+/** Servers: list, create, show, edit, delete, suspend, orders, figures. */
 export function serverRoutes(deps: ServerDeps): Route[] {
   const { db, facts } = deps
   const here = (): At => ({ q: db.read, now: now(deps.clock) })
@@ -58,6 +61,13 @@ export function serverRoutes(deps: ServerDeps): Route[] {
       const { rows, total } = await listServerRows(db.read, await visibleServers(at, caller), query)
       const viewer = await viewerOf(at, caller, rows)
       return { items: rows.map((row) => toServer(row, viewer, facts)), total }
+    }),
+    route(listAdminServers, async ({ query }, context) => {
+      const { rows, total } = await listServerRows(db.read, 'all', { ...query, nodesToo: true })
+      const viewer = await viewerOf(here(), callerOf(context), rows)
+      const owners = await ownersOf(db.read, rows)
+      const items = rows.map((row) => ({ ...toServer(row, viewer, facts), owner: owners.get(row.ownerId) ?? null }))
+      return { items, total }
     }),
     route(createServerEndpoint, async ({ body }, context) => {
       const caller = callerOf(context)
@@ -89,7 +99,29 @@ export function serverRoutes(deps: ServerDeps): Route[] {
         server: { id: row.id, name: row.name, status: statusOf(row) },
       }
     }),
+    ...suspensionRoutes(deps, shown),
     ...orderRoutes(deps),
+    ...bulkRoutes(deps),
+  ]
+}
+
+type Shown = (at: At, caller: Caller, row: ServerRow) => Promise<ReturnType<typeof toServer>>
+
+function suspensionRoutes(deps: ServerDeps, shown: Shown): Route[] {
+  return [
+    route(suspendEndpoint, ({ params: { serverId }, body }, context) =>
+      deps.db.write(async (tx) => {
+        const { reason = null, stopServer } = body
+        await suspendServer(tx, deps, { serverId, reason, stopServer, actor: context.actor })
+        return shown(tx, callerOf(context), await present(tx.q, serverId))
+      }),
+    ),
+    route(unsuspendEndpoint, ({ params: { serverId } }, context) =>
+      deps.db.write(async (tx) => {
+        await unsuspendServer(tx, deps, { serverId, actor: context.actor })
+        return shown(tx, callerOf(context), await present(tx.q, serverId))
+      }),
+    ),
   ]
 }
 

@@ -88,7 +88,7 @@ export const setServerAccess = defineEndpoint({
     expiresAt: z.iso.datetime().nullish(),
   }),
   response: ServerAccess,
-  errors: ['SERVER_NOT_FOUND', 'USER_NOT_FOUND', 'OWNER_IMMUTABLE', 'PERMISSION_DENIED'],
+  errors: ['SERVER_NOT_FOUND', 'SERVER_SUSPENDED', 'USER_NOT_FOUND', 'OWNER_IMMUTABLE', 'PERMISSION_DENIED'],
   audit: { action: 'server.access_update' },
 })
 
@@ -135,7 +135,7 @@ export const createServerInvite = defineEndpoint({
   }),
   response: ServerInvite.extend({ mailed: z.boolean(), token: z.string().nullable() }),
   status: 201,
-  errors: ['SERVER_NOT_FOUND', 'ACCESS_EXISTS', 'PERMISSION_DENIED'],
+  errors: ['SERVER_NOT_FOUND', 'SERVER_SUSPENDED', 'ACCESS_EXISTS', 'PERMISSION_DENIED'],
   audit: { action: 'server.invite' },
 })
 
@@ -208,6 +208,6 @@ export const transferOwnership = defineEndpoint({
   params,
   body: z.object({ newOwnerId: UserId }),
   response: Server,
-  errors: ['SERVER_NOT_FOUND', 'USER_NOT_FOUND', 'PERMISSION_DENIED'],
+  errors: ['SERVER_NOT_FOUND', 'SERVER_SUSPENDED', 'USER_NOT_FOUND', 'PERMISSION_DENIED'],
   audit: { action: 'server.transfer_ownership' },
 })

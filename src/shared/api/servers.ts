@@ -1,6 +1,6 @@
 import { z } from 'zod'
-import { defineEndpoint, defineStream, NoData } from '../contract.ts'
-import { EVENTS, ResourceStats } from '../events.ts'
+import { defineEndpoint, NoData } from '../contract.ts'
+import { ResourceStats } from '../events.ts'
 import { AllocationId, CommandId, LocationId, NodeId, ServerId, TemplateId, UserId } from '../ids.ts'
 import { pageQuery } from '../page.ts'
 import { DesiredState, PowerState, RestartPolicy, ServerStatus } from '../server-life.ts'
@@ -45,6 +45,7 @@ export const Server = z.object({
   startedAt: IsoTime.nullable(),
   pid: z.int().nullable(),
   suspendedAt: IsoTime.nullable(),
+  suspendedByUserId: UserId.nullable(),
   suspensionReason: z.string().nullable(),
   allocatedMemoryMb: z.int(),
   allocatedCpuCores: z.number(),
@@ -54,6 +55,8 @@ export const Server = z.object({
   allocationId: AllocationId,
   primaryPort: z.int(),
   primaryIp: z.string(),
+  /** The network of the pool that `primaryIp` is from; `host`: it is an address of the node. */
+  networkMode: z.string(),
   environment: z.record(z.string(), z.string()),
   startupCommand: z.string().nullable(),
   restartPolicy: RestartPolicy,
@@ -92,7 +95,10 @@ export const Server = z.object({
 })
 export type Server = z.infer<typeof Server>
 
-/** The body of a creation (spec.md §2): `primaryPort` with an optional `primaryIp`, or `allocationId`. */
+/**
+ * The body of a creation (spec.md §2): `primaryPort` with an optional `primaryIp`, or `allocationId`. With `networkMode` the
+ * address is `primaryIp` out of that network, or the next one that is free there.
+ */
 export const NewServer = z
   .object({
     name: Name,
@@ -109,6 +115,13 @@ export const NewServer = z
     primaryPort: Port.optional(),
     primaryIp: Ip.nullish(),
     allocationId: AllocationId.optional(),
+    /** The network of one of the node's IP pools; `host` and `bridge`: an address of the node itself. */
+    networkMode: z
+      .string()
+      .min(1)
+      .max(63)
+      .optional()
+      .transform((name) => (name === 'host' || name === 'bridge' ? undefined : name)),
     environment: Environment.default({}),
     startupCommand: z.string().min(1).max(4096).nullish(),
     restartPolicy: RestartPolicy.default('on-failure'),
@@ -126,6 +139,9 @@ export const NewServer = z
     }
     if (body.allocationId !== undefined && typeof body.primaryIp === 'string') {
       issue('primaryIp', 'and allocationId exclude each other')
+    }
+    if (body.allocationId !== undefined && body.networkMode !== undefined) {
+      issue('networkMode', 'and allocationId exclude each other')
     }
   })
 export type NewServer = z.infer<typeof NewServer>
@@ -150,7 +166,8 @@ export type ServerPatch = z.infer<typeof ServerPatch>
 
 const params = { serverId: ServerId }
 
-const serverQuery = pageQuery().extend({
+/** What lists of servers are asked for. */
+export const serverQuery = pageQuery().extend({
   /** Contained in the name, or the beginning of the id or uuid. */
   search: z.string().max(200).optional(),
   status: ServerStatus.optional(),
@@ -189,6 +206,7 @@ export const createServer = defineEndpoint({
     'TEMPLATE_NOT_FOUND',
     'NODE_NOT_FOUND',
     'LOCATION_NOT_FOUND',
+    'ADMIN_IP_POOL_NOT_FOUND',
     'ALLOCATION_NOT_FOUND',
     'USER_NOT_FOUND',
     'ALLOCATION_IN_USE',
@@ -277,20 +295,4 @@ export const getServerStats = defineEndpoint({
     server: z.object({ id: ServerId, name: z.string(), status: ServerStatus }),
   }),
   errors: ['SERVER_NOT_FOUND', 'SERVER_SUSPENDED'],
-})
-
-const serverEvents = Object.fromEntries(
-  Object.entries(EVENTS).flatMap(([type, kind]) => (kind.server ? [[type, kind.data]] : [])),
-)
-
-export const streamServerEvents = defineStream({
-  id: 'servers.events',
-  tag: 'Servers',
-  summary: 'Follow the state and figures of a server, or of `all-servers`',
-  path: '/api/servers/:serverId/events',
-  access: { server: ['server.read'] },
-  params,
-  query: z.object({ types: z.string().max(1000).optional() }),
-  events: { ...serverEvents, resource_stats: ResourceStats },
-  errors: ['SERVER_NOT_FOUND', 'STREAM_LIMIT_REACHED'],
 })

@@ -2,7 +2,7 @@ import type { Migration } from '../migrations.ts'
 
 /** Plugins: who enabled them with which rights, their configuration, and what they store. */
 export const plugins: Migration = {
-  id: 5,
+  id: 6,
   name: 'plugins',
   sql: `
 create table plugin (

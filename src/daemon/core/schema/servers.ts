@@ -24,6 +24,8 @@ interface ServerTable extends Stamps {
   restartPolicy: RestartPolicy
   maxCrashCount: number
   suspendedAt: IsoTime | null
+  /** `null` also where that account is gone. */
+  suspendedByUserId: string | null
   suspensionReason: string | null
   archivedAt: IsoTime | null
   deletingAt: IsoTime | null

@@ -1,0 +1,20 @@
+import { z } from 'zod'
+import { defineStream } from '../contract.ts'
+import { EVENTS, ResourceStats } from '../events.ts'
+import { ServerId } from '../ids.ts'
+
+const serverEvents = Object.fromEntries(
+  Object.entries(EVENTS).flatMap(([type, kind]) => (kind.server ? [[type, kind.data]] : [])),
+)
+
+export const streamServerEvents = defineStream({
+  id: 'servers.events',
+  tag: 'Servers',
+  summary: 'Follow the state and figures of a server, or of `all-servers`',
+  path: '/api/servers/:serverId/events',
+  access: { server: ['server.read'] },
+  params: { serverId: ServerId },
+  query: z.object({ types: z.string().max(1000).optional() }),
+  events: { ...serverEvents, resource_stats: ResourceStats },
+  errors: ['SERVER_NOT_FOUND', 'STREAM_LIMIT_REACHED'],
+})
