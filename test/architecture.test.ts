@@ -129,6 +129,10 @@ describe('the tree', () => {
     expect([...loadedBy('src/agent/holder/main.ts')].filter((name) => !/^(?:src\/|node:)/.test(name))).toEqual([])
   })
 
+  it('loads no package into the process of a plugin, whose memory is counted', () => {
+    expect([...loadedBy('src/plugin-host/main.ts')].filter((name) => !/^(?:src\/|node:)/.test(name))).toEqual([])
+  })
+
   it('loads no action, screen or HTTP client for the help', () => {
     const loaded = [...loadedBy('src/cli/tree.ts')]
     expect(loaded.length).toBeGreaterThan(15)

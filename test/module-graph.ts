@@ -79,12 +79,14 @@ const SLICES: readonly (readonly string[])[] = [
   ['servers'],
   ['access', 'console', 'databases', 'events'],
   ['audit-log', 'overview', 'system-errors', 'updates', 'webhooks'],
-  ['alerts'],
+  ['alerts', 'plugins'],
   ['system'],
 ]
 const DAEMON_PACKAGES = [
   '@node-rs/argon2',
   '@simplewebauthn/server',
+  'ajv',
+  'croner',
   'ipaddr.js',
   'kysely',
   'mysql2',
@@ -170,6 +172,13 @@ const PARTS: readonly Part[] = [
       }
     }),
   ),
+  {
+    name: 'plugin-host',
+    files: /^src\/plugin-host\//,
+    may: [/^src\/shared\/plugin-frames\.ts$/, /^src\/plugin-host\//],
+    packages: [],
+    node: true,
+  },
   {
     name: 'daemon/embedded-agent.ts',
     files: /^src\/daemon\/embedded-agent\.ts$/,

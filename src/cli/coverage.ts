@@ -31,6 +31,7 @@ export const API_ONLY: Readonly<Record<string, string>> = {
   'servers.stop': 'the same as servers.power with stop, which `panel servers stop` calls',
   'servers.restart': 'the same as servers.power with restart, which `panel servers restart` calls',
   'system_errors.report': 'what clients with a screen send when they fail; a person has the list',
+  'plugins.frontend_manifest': 'what clients with a screen load; `panel plugins view` shows more',
   'servers.kill': 'the same as servers.power with kill, which `panel servers kill` calls',
   'settings.theme_public': 'part of settings.public, which `panel settings public` calls',
 }

@@ -17,6 +17,7 @@ import { lockouts } from './lockouts/commands.ts'
 import { nests } from './nests/commands.ts'
 import { nodes } from './nodes/commands.ts'
 import { dashboard, db, health, stats } from './overview/commands.ts'
+import { plugins } from './plugins/commands.ts'
 import { providers } from './providers/commands.ts'
 import { roles } from './roles/commands.ts'
 import { servers } from './servers/commands.ts'
@@ -62,6 +63,7 @@ export const tree: readonly (Command | Noun)[] = [
   audit,
   settings,
   providers,
+  plugins,
   systemErrors,
   stats,
   health,

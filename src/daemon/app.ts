@@ -51,6 +51,9 @@ import { createNodeLink } from './nodes/link.ts'
 import { nodeRoutes } from './nodes/routes.ts'
 import { overviewRoutes } from './overview/routes.ts'
 import { passkeyRoutes } from './passkeys/routes.ts'
+import { pluginOwnRoutes } from './plugins/own-routes.ts'
+import { Plugins } from './plugins/plugins.ts'
+import { pluginRoutes } from './plugins/routes.ts'
 import { Figures } from './servers/figures.ts'
 import { createServerLink } from './servers/link.ts'
 import { serverRoutes } from './servers/routes.ts'
@@ -220,6 +223,12 @@ export async function createApp({ config, db, clock, log, version, holder, schem
     trustedProxies: config.trustedProxies,
     tls: config.tls,
   })
+  const plugins = new Plugins({
+    ...core,
+    version,
+    dataDir: config.dataDir,
+    inject: (request) => door.app.inject(request),
+  })
   const routes: Route[] = [
     ...authRoutes({ ...people, gate, deliveries, usedNow: (keyId) => door.limits.usedNow(keyId) }),
     ...userRoutes(people),
@@ -237,6 +246,7 @@ export async function createApp({ config, db, clock, log, version, holder, schem
     ...serverRoutes(serverDeps),
     ...databaseHostRoutes({ ...core, work: databaseWork }),
     ...databaseRoutes({ ...core, work: databaseWork }),
+    ...pluginRoutes(plugins),
     ...accessRoutes({ ...people, isOnline, facts: serverDeps.facts }),
     ...consoleRoutes({ ...core, console, gateway, isOnline }),
     ...overviewRoutes({
@@ -251,7 +261,7 @@ export async function createApp({ config, db, clock, log, version, holder, schem
     ...metricsStreams({ ...core, figures, nodeFigures }),
     ...consoleStreams({ ...core, console, isOnline }),
   ]
-  for (const route of routes) addRoute(door, route)
+  for (const route of [...routes, ...pluginOwnRoutes(plugins)]) addRoute(door, route)
   cleanup.add(tellLockouts(core, addStreams(door, streamRoutes)))
   addSystemRoutes(door, {
     db,
@@ -284,13 +294,14 @@ export async function createApp({ config, db, clock, log, version, holder, schem
       void courier.run(stopping.signal)
       void evaluator.run(stopping.signal)
       databaseWork.start()
+      await plugins.begin()
     },
     close: async (): Promise<void> => {
       stopping.abort()
       const drained = new AbortController()
       void clock.sleep(DRAIN_MS, drained.signal).then(() => door.app.server.closeAllConnections())
       // Together: the HTTP server waits for upgraded sockets too, which only the gateway ends.
-      await Promise.all([door.app.close(), gateway.close()])
+      await Promise.all([door.app.close(), gateway.close(), plugins.close()])
       drained.abort()
       console.close()
       await cleanup.run()

@@ -24,6 +24,7 @@ import * as nodes from './api/nodes.ts'
 import * as oidcSettings from './api/oidc-settings.ts'
 import * as overview from './api/overview.ts'
 import * as passkeys from './api/passkeys.ts'
+import * as plugins from './api/plugins.ts'
 import * as power from './api/power.ts'
 import * as profile from './api/profile.ts'
 import * as providers from './api/providers.ts'
@@ -71,6 +72,7 @@ const groups = [
   overview,
   oidcSettings,
   passkeys,
+  plugins,
   power,
   profile,
   providers,

@@ -199,6 +199,11 @@ export const EVENTS = {
   smtp_settings_updated: kind('admin.read', false, { updatedBy: who }),
   system_settings_updated: kind('admin.read', false, { updatedBy: who }),
   theme_settings_updated: kind('admin.read', false, { updatedBy: who }),
+  plugin_updated: kind('admin.read', false, {
+    name: z.string(),
+    action: z.enum(['enabled', 'disabled', 'reloaded', 'config_updated', 'failed']),
+    updatedBy: who,
+  }),
   audit_log_created: kind('admin.read', false, {
     id: z.string(),
     action: z.string(),

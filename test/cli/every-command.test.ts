@@ -8,6 +8,7 @@ import type { Ran } from '../run-panel.ts'
 import { ALERTS } from './alerts-paths.ts'
 import { DATABASE_COMMANDS } from './database-command-paths.ts'
 import { OVERVIEW } from './overview-paths.ts'
+import { PLUGIN_COMMANDS } from './plugins-paths.ts'
 import { POOLS } from './pool-paths.ts'
 import { SELF_SERVICE } from './self-service-paths.ts'
 import { SIGN_IN } from './sign-in-paths.ts'
@@ -454,7 +455,16 @@ describe('every command against a real daemon and agent', () => {
   it('leaves none out', () => {
     // `panel up` is tried in test/e2e/up.test.ts: it wants a machine of its own. The lists are walked by files
     // of their own.
-    const elsewhere = ['up', ...SELF_SERVICE, ...POOLS, ...OVERVIEW, ...SIGN_IN, ...ALERTS, ...DATABASE_COMMANDS]
+    const elsewhere = [
+      'up',
+      ...SELF_SERVICE,
+      ...POOLS,
+      ...OVERVIEW,
+      ...SIGN_IN,
+      ...ALERTS,
+      ...DATABASE_COMMANDS,
+      ...PLUGIN_COMMANDS,
+    ]
     expect(paths.filter((path) => !done.has(path) && !elsewhere.includes(path))).toEqual([])
   })
 })

@@ -32,6 +32,7 @@ const MISSING: Readonly<Record<string, ErrorCode>> = {
   keyId: 'API_KEY_NOT_FOUND',
   locationId: 'LOCATION_NOT_FOUND',
   lockoutId: 'ADMIN_LOCKOUT_NOT_FOUND',
+  name: 'PLUGIN_NOT_FOUND',
   nestId: 'NEST_NOT_FOUND',
   nodeId: 'NODE_NOT_FOUND',
   poolId: 'ADMIN_IP_POOL_NOT_FOUND',
@@ -75,6 +76,8 @@ const ELSEWHERE: Partial<Readonly<Record<ErrorCode, string>>> = {
   PERMISSION_DENIED: 'test/contract/access.test.ts',
   PROVIDER_DISABLED: 'test/daemon/sso/forgeries.test.ts',
   PROVIDER_FAILED: 'test/daemon/sso/forgeries.test.ts',
+  PLUGIN_CONFIG_INVALID: 'test/daemon/plugins/config.test.ts',
+  PLUGIN_ERROR: 'test/daemon/plugins/bad-plugin.ts',
   RATE_LIMITED: 'test/daemon/console-commands.test.ts',
   SERVER_MUST_BE_STOPPED: 'test/daemon/servers/edit.test.ts',
   SERVER_SUSPENDED: 'test/daemon/servers/power.test.ts',
@@ -259,6 +262,8 @@ function bodyFor(id: string): Parts {
     'roles.permission_add': { permission: 'node.read' },
     'servers.transfer_ownership': { newOwnerId: 'x' },
     'console.command': { command: 'x' },
+    'plugins.enable': { enabled: true },
+    'plugins.config': { config: {} },
   }
   return id in bodies ? { body: bodies[id] } : ['PUT', 'PATCH'].includes(methodOfId(id)) ? { body: {} } : {}
 }

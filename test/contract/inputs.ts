@@ -20,6 +20,7 @@ import { enableTwoFactor, verifyTotp } from '../../src/shared/api/two-factor.ts'
 import { banUser, inviteUser } from '../../src/shared/api/users.ts'
 import { createWebhook, testWebhook } from '../../src/shared/api/webhooks.ts'
 import { PanelError } from '../../src/shared/errors.ts'
+import { enable, writePlugin } from '../daemon/plugins/plugin-stage.ts'
 import { startPanel } from '../panel.ts'
 import type { Parts } from './http-call.ts'
 import { sendBy, withMailServer } from './mailbox.ts'
@@ -347,6 +348,23 @@ export const VALID: Readonly<Record<string, Make>> = {
   'nodes.list_admin': () => empty,
   'nodes.stats': of('nodeId'),
   'nodes.update': async (world) => ({ params: { nodeId: await node(world) }, body: { description: 'rack 2' } }),
+  'plugins.config': async (world) => ({
+    params: { name: await plugin(world) },
+    body: { config: { greeting: named(world) } },
+  }),
+  'plugins.enable': async (world) => ({
+    params: { name: await plugin(world) },
+    body: { enabled: true },
+    otherBody: { enabled: false },
+  }),
+  'plugins.frontend_manifest': async (world) => {
+    const name = await plugin(world)
+    await enable(world.panel, name)
+    return { params: { name } }
+  },
+  'plugins.get': of('name'),
+  'plugins.list': () => empty,
+  'plugins.reload': async (world) => ({ params: { name: await plugin(world) } }),
   'profile.api_keys': () => empty,
   'profile.audit_log': () => empty,
   'profile.avatar': async (world) => {
@@ -610,6 +628,14 @@ async function nest(world: World): Promise<string> {
 
 async function template(world: World): Promise<string> {
   return (await world.admin.call(createTemplate, { body: { name: named(world), startup: 'sleep 1' } })).id
+}
+
+async function plugin(world: World): Promise<string> {
+  const name = `plugin-${world.next()}`
+  const configSchema = { type: 'object', properties: { greeting: { type: 'string' } } }
+  const manifest = { configSchema, frontend: { entry: '/screens/plugin.js' } }
+  await writePlugin(world.panel.dataDir, name, { manifest, code: 'export default () => ({})' })
+  return name
 }
 
 const withPassword = { body: { password: PASSWORD }, otherBody: { password: `${PASSWORD}!` } }

@@ -6,6 +6,7 @@ import { createAlertRule } from '../../src/shared/api/alert-rules.ts'
 import { createApiKey } from '../../src/shared/api/api-keys.ts'
 import { changePassword, login } from '../../src/shared/api/auth.ts'
 import { createDeploymentToken, createNodeKey, enrollAgent } from '../../src/shared/api/nodes.ts'
+import { configurePlugin } from '../../src/shared/api/plugins.ts'
 import { putProvider } from '../../src/shared/api/providers.ts'
 import { updateModManagerSettings } from '../../src/shared/api/settings.ts'
 import { updateSmtpSettings } from '../../src/shared/api/smtp-settings.ts'
@@ -21,6 +22,7 @@ const SETUP_TOKEN = 'setup-token-that-must-not-be-seen'
 const NEW_PASSWORD = 'Quite-another-horse-22'
 const MAIL_PASSWORD = 'Mail-horse-that-is-sealed-44'
 const CLIENT_SECRET = 'Client-horse-that-is-sealed-55'
+const PLUGIN_SECRET = 'Plugin-horse-that-is-sealed-55'
 const CATALOGUE_KEY = '$2a$10$catalogue-key-that-is-sealed'
 const CHAT_TOKEN = 'token-of-a-chat-that-lets-everybody-post'
 const HOOK_SECRET = 'secret-that-somebody-chose-for-a-hook'
@@ -79,6 +81,8 @@ async function driveSecrets(): Promise<Record<string, string>> {
   await panel.client.call(updateSmtpSettings, { body: { host: '127.0.0.1', port: 9, password: MAIL_PASSWORD } })
   const provider = { clientId: 'panel', clientSecret: CLIENT_SECRET, discoveryUrl: 'https://id.example.org' }
   await panel.client.call(putProvider, { params: { providerId: ProviderId.parse('sealed') }, body: provider })
+  const config = { signature: PLUGIN_SECRET }
+  await panel.client.call(configurePlugin, { params: { name: 'greeter' }, body: { config } })
   await panel.client.call(updateModManagerSettings, { body: { curseforgeApiKey: CATALOGUE_KEY } })
   const hook = { name: 'chat', url: `http://127.0.0.1:9/api/hooks/${CHAT_TOKEN}`, format: 'slack' as const }
   const { id: webhookId, secret: hookSecret } = await panel.client.call(createWebhook, { body: hook })
@@ -124,6 +128,7 @@ async function driveSecrets(): Promise<Record<string, string>> {
     givenHookSecret: HOOK_SECRET,
     ruleSecret: webhookSecret ?? '',
     hostPassword: HOST_PASSWORD,
+    pluginSecret: PLUGIN_SECRET,
     adminKey: secretPart(panel.adminToken),
     session: secretPart(session),
     key: secretPart(key),

@@ -24,6 +24,7 @@ import type { Endpoint, StreamEndpoint } from '../../src/shared/contract.ts'
 import { ProviderId } from '../../src/shared/ids.ts'
 import { systemClock } from '../../src/shared/time.ts'
 import { createPasskey, type SoftPasskey } from '../authenticator.ts'
+import { installExample } from '../daemon/plugins/plugin-stage.ts'
 import type { TestPanel } from '../panel.ts'
 import { startPostgresPeer } from '../postgres-peer.ts'
 
@@ -120,6 +121,7 @@ export async function buildWorld(panel: TestPanel): Promise<World> {
   const alert = await admin.call(testAlertRule, { params: { ruleId: rule.id } })
   const webhook = await admin.call(createWebhook, { body: { name: 'hook', url: NOBODY_LISTENS, events: ['node.*'] } })
   const delivery = await admin.call(testWebhook, { params: { webhookId: webhook.id } })
+  await installExample(panel.dataDir)
   const ids = {
     alertId: alert.id,
     deliveryId: delivery.deliveryId,
@@ -141,6 +143,7 @@ export async function buildWorld(panel: TestPanel): Promise<World> {
     keyId: key.id,
     locationId: location.id,
     lockoutId: lockout?.id ?? '',
+    name: 'greeter',
     nestId: nest.id,
     passkeyId: (await addPasskey(panel, admin)).id,
     providerId,
@@ -222,7 +225,8 @@ export function paramsOf(world: World, endpoint: Endpoint | StreamEndpoint): Rec
 
 /** The same with ids that nothing has. */
 export function unknownParams(endpoint: Endpoint | StreamEndpoint): Record<string, string> {
-  const unknown = (name: string): string => (name === 'permission' ? 'nobody.has_this' : 'nobody_has_this')
+  const shaped: Readonly<Record<string, string>> = { permission: 'nobody.has_this', name: 'nobody-has-this' }
+  const unknown = (name: string): string => shaped[name] ?? 'nobody_has_this'
   return Object.fromEntries(Object.keys(endpoint.params).map((name) => [name, unknown(name)]))
 }
 

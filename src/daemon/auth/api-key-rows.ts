@@ -66,6 +66,18 @@ export async function createApiKeyRow(tx: Tx, clock: Clock, key: NewApiKey): Pro
   return { id, token }
 }
 
+/** Gives a key another secret; answers the new token, `undefined` when there is no such key. Nobody is told. */
+export async function renewApiKeyRow(tx: Tx, id: string): Promise<string | undefined> {
+  const secret = newSecret()
+  const token = formatToken('pak', id, secret)
+  const result = await tx.q
+    .updateTable('apiKey')
+    .set({ secretHash: sha256(secret), start: token.slice(0, START_LENGTH), updatedAt: tx.now })
+    .where('id', '=', id)
+    .executeTakeFirst()
+  return result.numUpdatedRows > 0n ? token : undefined
+}
+
 /** A key as the API shows it; never its secret or the hash of it. */
 export type ShownKey = NonNullable<Awaited<ReturnType<typeof findApiKey>>>
 

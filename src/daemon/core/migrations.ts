@@ -8,6 +8,7 @@ import { ipPools } from './migrations/0005-ip-pools.ts'
 import { identities } from './migrations/0006-identities.ts'
 import { alerts } from './migrations/0007-alerts.ts'
 import { databases } from './migrations/0008-databases.ts'
+import { plugins } from './migrations/0009-plugins.ts'
 import { Connection } from './sqlite/connection.ts'
 
 /** One step of the schema: a script that takes version `id` - 1 to `id`. Steps are never edited once released. */
@@ -27,6 +28,7 @@ export const MIGRATIONS: readonly Migration[] = [
   identities,
   alerts,
   databases,
+  plugins,
 ]
 
 /** The newest version that this program knows. */

@@ -5,6 +5,7 @@ import type { DatabasesTables } from './schema/databases.ts'
 import type { IdentityTables } from './schema/identities.ts'
 import type { InfrastructureTables } from './schema/infrastructure.ts'
 import type { IpPoolsTables } from './schema/ip-pools.ts'
+import type { PluginsTables } from './schema/plugins.ts'
 import type { RecordsTables } from './schema/records.ts'
 import type { SelfServiceTables } from './schema/self-service.ts'
 import type { ServersTables } from './schema/servers.ts'
@@ -17,6 +18,7 @@ export interface Schema
     DatabasesTables,
     InfrastructureTables,
     IpPoolsTables,
+    PluginsTables,
     RecordsTables,
     SelfServiceTables,
     AlertsTables,

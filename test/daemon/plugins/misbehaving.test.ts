@@ -1,0 +1,81 @@
+import { afterAll, beforeAll, describe, expect, it } from 'vitest'
+import { startPanel, type TestPanel } from '../../panel.ts'
+import { aboutBad, endsBy, installBad, refusesToLoad, reports } from './bad-plugin.ts'
+import { callRoute, enable, fastClock, isAlive, show, until } from './plugin-stage.ts'
+
+let panel: TestPanel
+beforeAll(async () => {
+  panel = await startPanel({ clock: fastClock(8) })
+  await installBad(panel)
+})
+afterAll(() => panel.close())
+
+// Floods, buffers, hanging and giving up: test/long/plugins.test.ts.
+describe('a plugin', () => {
+  it('runs apart: with a clean environment, in its folder, as its own user without a way to the database', async () => {
+    const { env, cwd, uid, read } = await aboutBad(panel, `?file=${panel.dataDir}/db/panel.db`)
+    expect(Object.keys(env).sort()).toEqual(['HOME', 'LANG', 'PANEL_PLUGIN', 'PANEL_PLUGIN_RUN', 'PATH', 'TZ'])
+    expect(cwd).toBe(`${panel.dataDir}/plugins/bad`)
+    if (process.getuid?.() !== 0) return
+    expect(uid).toBeGreaterThan(1_000_000_000)
+    expect(read).toBe('EACCES')
+  })
+
+  it('that throws is answered for, reported, and works on', async () => {
+    const { pid } = await aboutBad(panel)
+    const answer = await callRoute(panel, 'bad/throwit')
+    expect(answer).toMatchObject({ status: 502, code: 'PLUGIN_FAILED' })
+    expect(answer.text).not.toContain('42')
+    const message = 'throwIt: the handler broke at number 42'
+    await until('it is reported', async () => (await reports(panel, 'bad')).includes(message))
+    expect((await aboutBad(panel)).pid).toBe(pid)
+  })
+
+  it('that never answers, or too much, is refused', async () => {
+    expect(await callRoute(panel, 'bad/never')).toMatchObject({ status: 504, code: 'PLUGIN_TIMEOUT' })
+    expect(await callRoute(panel, 'bad/large')).toMatchObject({ status: 502, code: 'PLUGIN_FAILED' })
+  })
+
+  it('that loops for ever is ended and reported, while others are answered as quickly as before', async () => {
+    const { pid } = await aboutBad(panel)
+    const before = await typicalMs()
+    const looping = callRoute(panel, 'bad/loop')
+    const meanwhile = await typicalMs()
+    expect(isAlive(pid)).toBe(true)
+    expect(await looping).toMatchObject({ status: 503, code: 'PLUGIN_UNAVAILABLE' })
+    expect(meanwhile / before).toBeLessThan(5)
+    await until('it is reported', async () => (await reports(panel, 'bad')).some((text) => /did not answer/.test(text)))
+    expect((await aboutBad(panel)).pid).not.toBe(pid)
+  })
+
+  it('that eats memory is ended and reported', () => endsBy(panel, 'heap', /more memory than its 64 MiB/))
+
+  it('that writes junk into its pipe is ended and reported', () => endsBy(panel, 'junk', /no frame/))
+
+  it('that ignores SIGTERM and what it has left running end with it', async () => {
+    const { pid } = await aboutBad(panel)
+    const child = Number((await callRoute(panel, 'bad/child')).data)
+    expect(isAlive(child)).toBe(true)
+    await enable(panel, 'bad', false)
+    expect([isAlive(pid), (await show(panel, 'bad')).status]).toEqual([false, 'disabled'])
+    if (process.getuid?.() === 0) await until('the child is gone', () => !isAlive(child))
+  })
+
+  it.each([
+    ['throws', 'export default () => { throw new Error("not today") }', 'not today'],
+    ['has-no-handler', 'export default () => ({ handlers: {} })', 'the manifest names the handler hello'],
+  ])('that %s while it is loaded is refused with the reason, and is disabled', (name, code, reason) =>
+    refusesToLoad(panel, name, { code, reason }),
+  )
+})
+
+/** The median of how long a small request takes. */
+async function typicalMs(): Promise<number> {
+  const times: number[] = []
+  for (let i = 0; i < 40; i++) {
+    const from = performance.now()
+    await (await fetch(`${panel.url}/api/auth/me`, { headers: { authorization: `Bearer ${panel.adminToken}` } })).text()
+    times.push(performance.now() - from)
+  }
+  return times.sort((a, b) => a - b)[20] ?? 0
+}
