@@ -1,8 +1,5 @@
-import type { IncomingMessage } from 'node:http'
-import proxyAddr from '@fastify/proxy-addr'
 import type { FastifyInstance } from 'fastify'
 import { endpoints, streams } from '../shared/endpoints.ts'
-import { newIdSuffix } from '../shared/ids.ts'
 import { toOpenApi } from '../shared/openapi.ts'
 import { type Clock, now } from '../shared/time.ts'
 import { watchExpiry } from './access/expiry.ts'
@@ -12,52 +9,34 @@ import { Evaluator } from './alerts/evaluator.ts'
 import { watchEvents } from './alerts/event-watch.ts'
 import { alertRoutes } from './alerts/routes.ts'
 import { auditLogRoutes } from './audit-log/audit-log.ts'
-import { createCredentials } from './auth/credentials.ts'
-import { createDeliveries } from './auth/deliveries.ts'
 import { tellLockouts } from './auth/lockout-frames.ts'
-import { createPasswords } from './auth/passwords.ts'
 import { authRoutes } from './auth/routes.ts'
 import { createSetupGate } from './auth/setup.ts'
 import { isSetupRequired } from './auth/setup-state.ts'
 import type { Config } from './config.ts'
-import { createConsole } from './console/hub.ts'
 import { consoleRoutes, consoleStreams } from './console/routes.ts'
-import { createAudit } from './core/audit.ts'
-import { chainOldRows } from './core/audit-chain.ts'
-import { createBus } from './core/bus.ts'
 import { Cleanup } from './core/cleanup.ts'
 import type { Db, Tx } from './core/db.ts'
-import { createGateway, type Gateway } from './core/gateway/gateway.ts'
 import { addRoute, createDoor } from './core/http.ts'
 import { addStreams } from './core/http-streams.ts'
-import { createIdempotency } from './core/idempotency.ts'
 import { IntegrityCheck } from './core/integrity-check.ts'
 import type { Log } from './core/log.ts'
-import { createMetrics } from './core/metrics.ts'
 import type { Route, StreamRoute } from './core/route.ts'
-import { createVault } from './core/secrets.ts'
-import { openSettings, type Settings } from './core/settings.ts'
-import { createSystemErrors } from './core/system-errors.ts'
 import { databaseHostRoutes } from './databases/host-routes.ts'
 import { HostWork } from './databases/host-work.ts'
 import { databaseRoutes } from './databases/routes.ts'
 import { metricsStreams } from './events/metrics-routes.ts'
 import { eventStreams } from './events/routes.ts'
+import { layFoundation } from './foundation.ts'
 import { locationRoutes } from './locations/routes.ts'
-import { createSmtpMailer } from './mail/smtp-mailer.ts'
-import { NodeFiguresBoard } from './nodes/figures.ts'
-import { createNodeKeys } from './nodes/keys.ts'
-import { createNodeLink } from './nodes/link.ts'
+import { createNodeSide } from './node-side.ts'
 import { nodeRoutes } from './nodes/routes.ts'
 import { overviewRoutes } from './overview/routes.ts'
 import { passkeyRoutes } from './passkeys/routes.ts'
 import { pluginOwnRoutes } from './plugins/own-routes.ts'
 import { Plugins } from './plugins/plugins.ts'
 import { pluginRoutes } from './plugins/routes.ts'
-import { Figures } from './servers/figures.ts'
-import { createServerLink } from './servers/link.ts'
 import { serverRoutes } from './servers/routes.ts'
-import { TemplateViews } from './servers/template-views.ts'
 import { settingsRoutes } from './settings/routes.ts'
 import { authProviders } from './sso/oidc-settings.ts'
 import { ssoRoutes } from './sso/routes.ts'
@@ -99,26 +78,11 @@ export async function createApp({ config, db, clock, log, version, holder, schem
   const life = { startedAt: now(clock), startedMs: clock.monotonicMs() }
   const cleanup = new Cleanup()
   const stopping = new AbortController()
-  const settings = await openSettings(db, config.fixed)
-  await nameInstallation(db, settings, clock)
-  const bus = createBus(db)
-  await chainOldRows(db, log)
-  const systemErrors = createSystemErrors({ db, bus, clock, log })
-  cleanup.add(() => systemErrors.close())
-  const audit = createAudit(bus, clock)
-  const credentials = createCredentials({ db, clock, log })
-  cleanup.add(() => credentials.close())
-  const metrics = createMetrics(version)
-  const idempotency = createIdempotency(db, clock)
-  const passwords = createPasswords()
-  const keys = createNodeKeys({ db, clock })
+  const { core, metrics, idempotency, passwords, deliveries } = await layFoundation({
+    ...{ config, db, clock, log, version, cleanup },
+  })
+  const { bus, settings, vault, credentials, systemErrors } = core
   const gate = createSetupGate(config.setupToken)
-  const vault = createVault(config.credentialKey)
-  const mailer = createSmtpMailer({ settings, vault, log: log.child({ component: 'mail' }), ca: config.mailCa })
-  cleanup.add(() => mailer.close())
-  const deliveries = createDeliveries(log.child({ component: 'mail' }))
-  cleanup.add(() => deliveries.close())
-  const core = { db, bus, audit, clock, settings, credentials, log, vault, mailer, systemErrors }
   const outbox = createOutbox({ clock, vault })
   const sender = createSender({ settings, clock })
   cleanup.add(() => sender.close())
@@ -142,65 +106,8 @@ export async function createApp({ config, db, clock, log, version, holder, schem
   })
   cleanup.add(() => integrity.close())
   const updates = new Updates({ version, feedUrl: config.updateFeed, clock, log, signal: stopping.signal })
-  const nodeFigures = new NodeFiguresBoard(clock)
-
-  const isOnline = (nodeId: string): boolean => gateway.isOnline(nodeId)
-  const figures = new Figures(clock, (nodeId, serverIds) => {
-    if (!gateway.isOnline(nodeId)) return
-    gateway
-      .request(nodeId, { op: 'stats.watch', serverIds })
-      .catch((err: unknown) => log.debug({ err, nodeId }, 'figures could not be asked for'))
-  })
-  const serverDeps = {
-    ...core,
-    isOnline,
-    leaving,
-    wake: (nodeId: string) => gateway.wake(nodeId),
-    facts: { isOnline, figures: (serverId: string) => figures.get(serverId), templates: new TemplateViews() },
-  }
-  const serverLink = createServerLink({ db, bus, settings, leaving })
-  const nodeLink = createNodeLink({
-    ...core,
-    servers: serverLink,
-    isOnline,
-  })
-  const console = createConsole({ ...core, gateway: () => gateway })
-  const gateway: Gateway = createGateway({
-    db,
-    clock,
-    log: log.child({ component: 'gateway' }),
-    version,
-    registry: metrics.registry,
-    framesPerSecond: () => settings.get('limits.agentFramesPerSecond'),
-    ...(config.trustedProxies.length === 0 ? {} : { addressOf: clientAddress(config.trustedProxies) }),
-    verify: (nodeId, key) => keys.verify(nodeId, key),
-    onMishap: (error, { level, nodeId }) =>
-      systemErrors.capture(error, { component: 'gateway', level, metadata: nodeId === undefined ? {} : { nodeId } }),
-    handlers: {
-      ...nodeLink,
-      onEvent: serverLink.onEvent,
-      commandFrame: serverLink.commandFrame,
-      onOnline: async (nodeId) => {
-        // At once: whoever begins to watch while the node's row is written would otherwise be subscribed twice.
-        figures.watchAgain(nodeId)
-        console.nodeOnline(nodeId)
-        await nodeLink.onOnline(nodeId)
-      },
-      onOffline: async (nodeId) => {
-        console.nodeOffline(nodeId)
-        await nodeLink.onOffline(nodeId)
-      },
-      onConsole: (nodeId, frame) => console.lines(nodeId, frame),
-      onConsoleGap: (nodeId, frame) => console.gap(nodeId, frame),
-      onHealth: (nodeId, health) => nodeFigures.report(nodeId, health),
-      onStats: (nodeId, reported) => {
-        figures.report(db.read, nodeId, reported).catch((err: unknown) => {
-          log.error({ err, nodeId }, 'figures could not be read')
-          systemErrors.capture(err, { component: 'figures', metadata: { nodeId } })
-        })
-      },
-    },
-  })
+  const nodeSide = createNodeSide({ core, config, version, metrics, leaving })
+  const { gateway, isOnline, keys, figures, nodeFigures, serverDeps, nodeLink, console } = nodeSide
   const evaluator = new Evaluator({
     ...core,
     outbox,
@@ -208,7 +115,6 @@ export async function createApp({ config, db, clock, log, version, holder, schem
     health: (nodeId) => gateway.health(nodeId),
     figures: (serverId) => figures.get(serverId),
   })
-  keys.onRevoked((nodeId) => gateway.disconnect(nodeId))
 
   const door = await createDoor({
     db,
@@ -307,16 +213,4 @@ export async function createApp({ config, db, clock, log, version, holder, schem
       await cleanup.run()
     },
   }
-}
-
-/** Where an upgrade request comes from, as Fastify tells it of other requests: proxies that are trusted are looked through. */
-function clientAddress(trustedProxies: readonly string[]): (request: IncomingMessage) => string {
-  const trust = proxyAddr.compile([...trustedProxies])
-  return (request) => proxyAddr(request, trust)
-}
-
-/** Gives a new installation its name, which event ids carry. */
-async function nameInstallation(db: Db, settings: Settings, clock: Clock): Promise<void> {
-  if (settings.get('install.epoch') === '')
-    await db.write((tx) => settings.set(tx, 'install.epoch', newIdSuffix(clock)))
 }
