@@ -134,7 +134,9 @@ describe.each(built)('$name', ({ name, row, endpoint }) => {
     expect(listed.filter((code) => !declared.includes(code) && !elsewhere.includes(code))).toEqual([])
   })
 
-  it.runIf(row.codes.includes('VALIDATION_ERROR'))('refuses what is not valid', async () => {
+  if (!row.codes.includes('VALIDATION_ERROR')) return
+
+  it('refuses what is not valid', async () => {
     const junk = badQuery === undefined ? { ...parts(), body: [] } : { ...parts(), query: badQuery }
     const reply = await ask(endpoint, junk, panel.adminToken)
     expect(refusalOf(reply), reply.text).toEqual({ status: 400, code: 'VALIDATION_ERROR' })
