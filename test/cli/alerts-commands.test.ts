@@ -2,10 +2,9 @@ import { afterAll, beforeAll, describe, expect, it } from 'vitest'
 import { openAlert } from '../contract/open-alert.ts'
 import { isSignedWith, type Receiver, startReceiver } from '../daemon/webhooks/receiver.ts'
 import { startPanel, type TestPanel } from '../panel.ts'
-import { type Ran, runPanel } from '../run-panel.ts'
 import { ALERTS } from './alerts-paths.ts'
+import { walkPanel } from './command-walk.ts'
 
-const done = new Set<string>()
 let panel: TestPanel
 let receiver: Receiver
 beforeAll(async () => {
@@ -17,27 +16,10 @@ afterAll(async () => {
   await receiver.close()
 })
 
-async function run(args: readonly string[], input?: string): Promise<Ran> {
-  const env = { HOME: panel.home, PANEL_URL: panel.url, PANEL_TOKEN: panel.adminToken }
-  const ran = await runPanel(args, { env, ...(input === undefined ? {} : { input }) })
-  const path = ALERTS.find((known) => `${args.join(' ')} `.startsWith(`${known} `))
-  if (path !== undefined && ran.code === 0) done.add(path)
-  return ran
-}
-
-async function ok(args: readonly string[], input?: string): Promise<string> {
-  const ran = await run(args, input)
-  expect(ran, `panel ${args.join(' ')}: ${ran.stderr}`).toMatchObject({ code: 0 })
-  return ran.stdout
-}
-
-const json = async (args: readonly string[]) => JSON.parse(await ok([...args, '-o', 'json']))
-
-async function refused(code: number, args: readonly string[]): Promise<string> {
-  const ran = await run(args)
-  expect(ran, `panel ${args.join(' ')}: ${ran.stderr}`).toMatchObject({ code })
-  return ran.stderr
-}
+const walk = walkPanel(ALERTS, () => panel)
+const { ok, json } = walk
+const refused = async (code: number, args: readonly string[]): Promise<string> =>
+  (await walk.refused(code, args)).stderr
 
 describe('commands of alerts and webhooks', { timeout: 60_000 }, () => {
   it('webhooks: create, test, deliveries, redeliver, edit, delete', async () => {
@@ -55,7 +37,7 @@ describe('commands of alerts and webhooks', { timeout: 60_000 }, () => {
     expect(await ok(['webhooks', 'delivery', 'chat', failed.id])).toContain('out of order')
     expect(await json(['webhooks', 'redeliver', 'chat', failed.id])).toMatchObject({ status: 'pending' })
     await receiver.took(3)
-    await ok(['webhooks', 'edit', 'chat', '--secret-stdin', '--no-enabled'], 'a-secret-of-my-own\n')
+    await ok(['webhooks', 'edit', 'chat', '--secret-stdin', '--no-enabled'], { input: 'a-secret-of-my-own\n' })
     expect(await json(['webhooks', 'view', 'chat'])).toMatchObject({ enabled: false, events: ['node.*'] })
     expect(await ok(['webhooks', 'list', '--no-enabled', '-o', 'name'])).toBe('chat\n')
     expect((await ok(['webhooks', 'edit', 'chat', '--rotate-secret'])).trim()).toMatch(/^whsec_/)
@@ -102,6 +84,6 @@ describe('commands of alerts and webhooks', { timeout: 60_000 }, () => {
   })
 
   it('leave none out', () => {
-    expect(ALERTS.filter((path) => !done.has(path))).toEqual([])
+    expect(walk.left()).toEqual([])
   })
 })

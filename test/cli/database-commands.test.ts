@@ -5,12 +5,11 @@ import { createApiKey } from '../../src/shared/api/api-keys.ts'
 import { addServer } from '../daemon/databases/stage.ts'
 import { startPanel, type TestPanel } from '../panel.ts'
 import { type PostgresPeer, startPostgresPeer } from '../postgres-peer.ts'
-import { type Ran, runPanel } from '../run-panel.ts'
+import { walkPanel } from './command-walk.ts'
 import { DATABASE_COMMANDS } from './database-command-paths.ts'
 
 const MASK = '********'
 
-const done = new Set<string>()
 let panel: TestPanel
 let peer: PostgresPeer
 let server: string
@@ -21,33 +20,16 @@ beforeAll(async () => {
 })
 afterAll(() => panel.close())
 
-async function run(args: readonly string[], input?: string, token = panel.adminToken): Promise<Ran> {
-  const env = { HOME: panel.home, PANEL_URL: panel.url, PANEL_TOKEN: token }
-  const ran = await runPanel(args, { env, ...(input === undefined ? {} : { input }) })
-  const path = DATABASE_COMMANDS.find((known) => `${args.join(' ')} `.startsWith(`${known} `))
-  if (path !== undefined && ran.code === 0) done.add(path)
-  return ran
-}
-
-async function ok(args: readonly string[], input?: string): Promise<string> {
-  const ran = await run(args, input)
-  expect(ran, `panel ${args.join(' ')}: ${ran.stderr}`).toMatchObject({ code: 0 })
-  return ran.stdout
-}
-
-const json = async (args: readonly string[], input?: string) => JSON.parse(await ok([...args, '-o', 'json'], input))
-
-async function refused(code: number, args: readonly string[]): Promise<Ran> {
-  const ran = await run(args)
-  expect(ran, `panel ${args.join(' ')}: ${ran.stderr}`).toMatchObject({ code })
-  return ran
-}
+const walk = walkPanel(DATABASE_COMMANDS, () => panel)
+const { run, ok, json, refused } = walk
 
 describe('the commands of databases', { timeout: 60_000 }, () => {
   it('database hosts: create, list, view, edit, ping', async () => {
     const place = ['--engine', 'postgresql', '--host', '127.0.0.1', '--port', String(peer.port), '--user', 'panel']
     await refused(2, ['db-hosts', 'create', '--name', 'elephant', ...place])
-    const made = await json(['db-hosts', 'create', '--name', 'elephant', ...place, '--password-stdin'], 'secret\n')
+    const made = await json(['db-hosts', 'create', '--name', 'elephant', ...place, '--password-stdin'], {
+      input: 'secret\n',
+    })
     expect(made).toMatchObject({ name: 'elephant', engine: 'postgresql', tls: 'auto', hasPassword: true })
     expect(await ok(['db-hosts', 'list'])).toContain(`127.0.0.1:${peer.port}`)
     const file = join(panel.home, 'password')
@@ -92,11 +74,11 @@ describe('the commands of databases', { timeout: 60_000 }, () => {
       body: { name: 'remover', permissions: ['database.delete'] },
     })
     const blind = ['databases', 'delete', server, left.id, '--confirm', left.id]
-    expect(await run(blind, undefined, key)).toMatchObject({ code: 0 })
+    expect(await run(blind, { token: key })).toMatchObject({ code: 0 })
     await ok(['db-hosts', 'delete', 'elephant', '--yes'])
   })
 
   it('leave none out', () => {
-    expect(DATABASE_COMMANDS.filter((path) => !done.has(path))).toEqual([])
+    expect(walk.left()).toEqual([])
   })
 })

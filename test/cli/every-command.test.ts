@@ -4,8 +4,8 @@ import { afterAll, beforeAll, describe, expect, it } from 'vitest'
 import { startMailServer } from '../daemon/mail/mail-server.ts'
 import { SplitPanel } from '../e2e/split-panel.ts'
 import { quietPort, until } from '../e2e/wait.ts'
-import type { Ran } from '../run-panel.ts'
 import { ALERTS } from './alerts-paths.ts'
+import { commandWalk } from './command-walk.ts'
 import { DATABASE_COMMANDS } from './database-command-paths.ts'
 import { OVERVIEW } from './overview-paths.ts'
 import { PLUGIN_COMMANDS } from './plugins-paths.ts'
@@ -23,34 +23,18 @@ done
 `
 
 const PASSWORD = 'Correct horse 9 battery!'
-const done = new Set<string>()
 let panel: SplitPanel
 let paths: string[]
 
 type Options = Parameters<SplitPanel['run']>[1]
 
-/** Runs a command and notes which one it was. */
-async function run(args: readonly string[], options?: Options): Promise<Ran> {
-  const ran = await panel.run(args, options)
-  const path = paths.find((known) => `${args.join(' ')} `.startsWith(`${known} `))
-  if (path !== undefined && ran.code === 0) done.add(path)
-  return ran
-}
-
-async function ok(args: readonly string[], options?: Options): Promise<string> {
-  const ran = await run(args, options)
-  expect(ran, `panel ${args.join(' ')}: ${ran.stderr}`).toMatchObject({ code: 0 })
-  return ran.stdout
-}
-
-const json = async (args: readonly string[], options?: Options) =>
-  JSON.parse(await ok([...args, '-o', 'json'], options))
-
-async function refused(code: number, args: readonly string[], options?: Options): Promise<string> {
-  const ran = await run(args, options)
-  expect(ran, `panel ${args.join(' ')}: ${ran.stderr}`).toMatchObject({ code })
-  return ran.stderr
-}
+const walk = commandWalk<NonNullable<Options>>(
+  () => paths,
+  (args, options) => panel.run(args, options),
+)
+const { run, ok, json } = walk
+const refused = async (code: number, args: readonly string[], options?: Options): Promise<string> =>
+  (await walk.refused(code, args, options)).stderr
 
 /** Without a URL and a token in the environment: what the contexts say is in force. */
 const BY_CONTEXT = { env: { PANEL_URL: '', PANEL_TOKEN: '' } }
@@ -58,10 +42,9 @@ const BY_CONTEXT = { env: { PANEL_URL: '', PANEL_TOKEN: '' } }
 beforeAll(async () => {
   panel = await SplitPanel.enter()
   const known: { path: string }[] = JSON.parse((await panel.run(['commands', '--json'])).stdout)
-  // The longest first, so that `profile sessions list` is not taken for something shorter.
-  paths = known.map(({ path }) => path).sort((a, b) => b.length - a.length)
+  paths = known.map(({ path }) => path)
   // How the stage was made, and what runs in it.
-  for (const path of ['daemon run', 'agent enroll', 'agent run']) done.add(path)
+  for (const path of ['daemon run', 'agent enroll', 'agent run']) walk.note(path)
 })
 
 afterAll(async () => {
@@ -169,7 +152,7 @@ describe('every command against a real daemon and agent', () => {
         panel.run(['servers', 'restart', 'demo']),
       )
       expect(JSON.parse(first)).toMatchObject({ type: expect.stringMatching(/^server_/) })
-      done.add(args.slice(0, 2).join(' '))
+      walk.note(args.slice(0, 2).join(' '))
       await ok(['servers', 'wait', 'demo', '--for', 'state=running'])
     }
   })
@@ -219,7 +202,7 @@ describe('every command against a real daemon and agent', () => {
       panel.run(['locations', 'create', '--name', 'for the tail']),
     )
     expect(JSON.parse(first)).toMatchObject({ action: 'location.create', ipAddress: '127.0.0.1' })
-    done.add('audit tail')
+    walk.note('audit tail')
   })
 
   it('system errors: list, view, resolve, export', async () => {
@@ -465,6 +448,6 @@ describe('every command against a real daemon and agent', () => {
       ...DATABASE_COMMANDS,
       ...PLUGIN_COMMANDS,
     ]
-    expect(paths.filter((path) => !done.has(path) && !elsewhere.includes(path))).toEqual([])
+    expect(walk.left().filter((path) => !elsewhere.includes(path))).toEqual([])
   })
 })

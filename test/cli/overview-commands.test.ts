@@ -5,10 +5,9 @@ import { Connection } from '../../src/daemon/core/sqlite/connection.ts'
 import { getDbStatus } from '../../src/shared/api/overview.ts'
 import { GatewayStage } from '../daemon/gateway-stage.ts'
 import { startPanel, type TestPanel } from '../panel.ts'
-import { type Ran, type RunOptions, runPanel } from '../run-panel.ts'
+import { walkPanel } from './command-walk.ts'
 import { OVERVIEW } from './overview-paths.ts'
 
-const done = new Set<string>()
 let feed: Server
 let panel: TestPanel
 let stage: GatewayStage
@@ -25,21 +24,8 @@ afterAll(async () => {
 })
 afterEach(() => stage.clear())
 
-async function run(args: readonly string[], options: RunOptions = {}): Promise<Ran> {
-  const env = { HOME: panel.home, PANEL_URL: panel.url, PANEL_TOKEN: panel.adminToken }
-  const ran = await runPanel(args, { ...options, env })
-  const path = OVERVIEW.find((known) => `${args.join(' ')} `.startsWith(`${known} `))
-  if (path !== undefined && ran.code === 0) done.add(path)
-  return ran
-}
-
-async function ok(args: readonly string[]): Promise<string> {
-  const ran = await run(args)
-  expect(ran, `panel ${args.join(' ')}: ${ran.stderr}`).toMatchObject({ code: 0 })
-  return ran.stdout
-}
-
-const json = async (args: readonly string[]) => JSON.parse(await ok([...args, '-o', 'json']))
+const walk = walkPanel(OVERVIEW, () => panel)
+const { run, ok, json } = walk
 const codeOf = async (args: readonly string[]): Promise<number | null> => (await run(args)).code
 
 describe('the commands of the overview', { timeout: 60_000 }, () => {
@@ -119,6 +105,6 @@ describe('the commands of the overview', { timeout: 60_000 }, () => {
   })
 
   it('are all tried here', () => {
-    expect(OVERVIEW.filter((path) => !done.has(path))).toEqual([])
+    expect(walk.left()).toEqual([])
   })
 })

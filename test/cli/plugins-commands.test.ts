@@ -5,10 +5,10 @@ import { join } from 'node:path'
 import { afterAll, beforeAll, describe, expect, it } from 'vitest'
 import { EXAMPLE, installExample, isAlive, until } from '../daemon/plugins/plugin-stage.ts'
 import { startPanel, type TestPanel } from '../panel.ts'
-import { DIST, type Ran, runPanel } from '../run-panel.ts'
+import { DIST, runPanel } from '../run-panel.ts'
+import { walkPanel } from './command-walk.ts'
 import { PLUGIN_COMMANDS } from './plugins-paths.ts'
 
-const done = new Set<string>()
 let panel: TestPanel
 beforeAll(async () => {
   panel = await startPanel()
@@ -16,27 +16,10 @@ beforeAll(async () => {
 })
 afterAll(() => panel.close())
 
-async function run(args: readonly string[], input?: string): Promise<Ran> {
-  const env = { HOME: panel.home, PANEL_URL: panel.url, PANEL_TOKEN: panel.adminToken }
-  const ran = await runPanel(args, { env, ...(input === undefined ? {} : { input }) })
-  const path = PLUGIN_COMMANDS.find((known) => `${args.join(' ')} `.startsWith(`${known} `))
-  if (path !== undefined && ran.code === 0) done.add(path)
-  return ran
-}
-
-async function ok(args: readonly string[], input?: string): Promise<string> {
-  const ran = await run(args, input)
-  expect(ran, `panel ${args.join(' ')}: ${ran.stderr}`).toMatchObject({ code: 0 })
-  return ran.stdout
-}
-
-const json = async (args: readonly string[], input?: string) => JSON.parse(await ok([...args, '-o', 'json'], input))
-
-async function refused(code: number, args: readonly string[]): Promise<string> {
-  const ran = await run(args)
-  expect(ran, `panel ${args.join(' ')}: ${ran.stderr}`).toMatchObject({ code })
-  return ran.stderr
-}
+const walk = walkPanel(PLUGIN_COMMANDS, () => panel)
+const { ok, json } = walk
+const refused = async (code: number, args: readonly string[]): Promise<string> =>
+  (await walk.refused(code, args)).stderr
 
 describe('the commands of plugins', { timeout: 60_000 }, () => {
   it('list, view, enable, reload', async () => {
@@ -54,7 +37,7 @@ describe('the commands of plugins', { timeout: 60_000 }, () => {
     const config = ['plugins', 'config', 'greeter']
     const set = ['--set', 'greeting=Good day', '--set', 'loud=true']
     expect(await json([...config, ...set])).toEqual({ greeting: 'Good day', loud: true })
-    const secret = await json([...config, '--secret', 'signature', '--secret-stdin'], 'Ann\n')
+    const secret = await json([...config, '--secret', 'signature', '--secret-stdin'], { input: 'Ann\n' })
     expect(secret).toEqual({ greeting: 'Good day', loud: true, signature: '********' })
     const shown = await json(['api', '/api/plugins/greeter/greetings/ann', '--unwrap'])
     expect(shown).toMatchObject({ text: 'GOOD DAY, ANN', signed: true })
@@ -78,7 +61,7 @@ describe('the commands of plugins', { timeout: 60_000 }, () => {
   })
 
   it('leave none out', () => {
-    expect(PLUGIN_COMMANDS.filter((path) => !done.has(path))).toEqual([])
+    expect(walk.left()).toEqual([])
   })
 })
 

@@ -9,13 +9,12 @@ import { createUser } from '../../src/shared/api/users.ts'
 import { PICTURE } from '../contract/inputs.ts'
 import { withMailServer } from '../contract/mailbox.ts'
 import { startPanel, type TestPanel } from '../panel.ts'
-import { type Ran, runPanel } from '../run-panel.ts'
+import { walkPanel } from './command-walk.ts'
 import { SELF_SERVICE } from './self-service-paths.ts'
 
 const PASSWORD = 'Correct horse 9 battery!'
 const EMAIL = 'eve@example.org'
 
-const done = new Set<string>()
 let panel: TestPanel
 let token = ''
 beforeAll(async () => {
@@ -25,33 +24,8 @@ beforeAll(async () => {
 }, 60_000)
 afterAll(() => panel.close())
 
-interface Options {
-  readonly input?: string
-  readonly token?: string
-  readonly env?: Readonly<Record<string, string>>
-}
-
-async function run(args: readonly string[], { input, token: other, env }: Options = {}): Promise<Ran> {
-  const base = { HOME: panel.home, PANEL_URL: panel.url, PANEL_TOKEN: other ?? token, ...env }
-  const ran = await runPanel(args, { env: base, ...(input === undefined ? {} : { input }) })
-  const path = SELF_SERVICE.find((known) => `${args.join(' ')} `.startsWith(`${known} `))
-  if (path !== undefined && ran.code === 0) done.add(path)
-  return ran
-}
-
-async function ok(args: readonly string[], options?: Options): Promise<string> {
-  const ran = await run(args, options)
-  expect(ran, `panel ${args.join(' ')}: ${ran.stderr}`).toMatchObject({ code: 0 })
-  return ran.stdout
-}
-
-const json = async (args: readonly string[], options?: Options) =>
-  JSON.parse(await ok([...args, '-o', 'json'], options))
-
-async function refused(code: number, args: readonly string[], options?: Options): Promise<void> {
-  const ran = await run(args, options)
-  expect(ran, `panel ${args.join(' ')}: ${ran.stderr}`).toMatchObject({ code })
-}
+const walk = walkPanel(SELF_SERVICE, () => ({ home: panel.home, url: panel.url, adminToken: token }))
+const { ok, json, refused } = walk
 
 describe('the commands of one’s own account', { timeout: 120_000 }, () => {
   it('view, edit, preferences', async () => {
@@ -178,6 +152,6 @@ describe('the commands of one’s own account', { timeout: 120_000 }, () => {
   })
 
   it('are all of them here', () => {
-    expect(SELF_SERVICE.filter((path) => !done.has(path))).toEqual([])
+    expect(walk.left()).toEqual([])
   })
 })

@@ -10,12 +10,12 @@ import { createPasskey } from '../authenticator.ts'
 import { Browser } from '../browser.ts'
 import { startProvider, type TestProvider } from '../oidc-provider.ts'
 import { startPanel, type TestPanel } from '../panel.ts'
-import { type Ran, type RunOptions, runPanel } from '../run-panel.ts'
+import { type RunOptions, runPanel } from '../run-panel.ts'
+import { walkPanel } from './command-walk.ts'
 import { SIGN_IN } from './sign-in-paths.ts'
 
 const PASSWORD = 'Correct horse 9 battery!'
 
-const done = new Set<string>()
 let panel: TestPanel
 let provider: TestProvider
 let eve = ''
@@ -34,30 +34,8 @@ beforeEach(() => {
   provider.person = { sub: 'ann', email: 'ann@example.org', email_verified: true, preferred_username: 'ann' }
 })
 
-type Options = Pick<RunOptions, 'input' | 'onError'> & { readonly token?: string }
-
-async function run(args: readonly string[], { token = panel.adminToken, ...more }: Options = {}): Promise<Ran> {
-  const env = { HOME: panel.home, PANEL_URL: panel.url, PANEL_TOKEN: token }
-  const ran = await runPanel(args, { env, ...more })
-  const path = SIGN_IN.find((known) => `${args.join(' ')} `.startsWith(`${known} `))
-  if (path !== undefined && ran.code === 0) done.add(path)
-  return ran
-}
-
-async function ok(args: readonly string[], options?: Options): Promise<string> {
-  const ran = await run(args, options)
-  expect(ran, `panel ${args.join(' ')}: ${ran.stderr}`).toMatchObject({ code: 0 })
-  return ran.stdout
-}
-
-const json = async (args: readonly string[], options?: Options) =>
-  JSON.parse(await ok([...args, '-o', 'json'], options))
-
-async function refused(code: number, args: readonly string[], options?: Options): Promise<Ran> {
-  const ran = await run(args, options)
-  expect(ran, `panel ${args.join(' ')}: ${ran.stderr}`).toMatchObject({ code })
-  return ran
-}
+const walk = walkPanel(SIGN_IN, () => panel)
+const { run, ok, json, refused } = walk
 
 /** A person who opens the address that the command prints, in his browser. */
 function browsing(seen: { page?: string } = {}): Pick<RunOptions, 'onError'> {
@@ -208,7 +186,7 @@ describe('what one signs in with', { timeout: 60_000 }, () => {
   })
 
   it('are all commands here', () => {
-    expect(SIGN_IN.filter((path) => !done.has(path))).toEqual([])
+    expect(walk.left()).toEqual([])
   })
 })
 
