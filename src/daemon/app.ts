@@ -41,7 +41,7 @@ import { settingsRoutes } from './settings/routes.ts'
 import { authProviders } from './sso/oidc-settings.ts'
 import { ssoRoutes } from './sso/routes.ts'
 import { addSystemRoutes } from './system/health.ts'
-import { startUpkeep } from './system/upkeep.ts'
+import { runUpkeep } from './system/upkeep.ts'
 import { systemErrorRoutes } from './system-errors/routes.ts'
 import { templateRoutes } from './templates/routes.ts'
 import { updateRoutes } from './updates/routes.ts'
@@ -78,6 +78,8 @@ export async function createApp({ config, db, clock, log, version, holder, schem
   const life = { startedAt: now(clock), startedMs: clock.monotonicMs() }
   const cleanup = new Cleanup()
   const stopping = new AbortController()
+  /** What goes on until the daemon stops; the database is closed after it. */
+  const loops: Promise<void>[] = []
   const { core, metrics, idempotency, passwords, deliveries } = await layFoundation({
     ...{ config, db, clock, log, version, cleanup },
   })
@@ -195,10 +197,9 @@ export async function createApp({ config, db, clock, log, version, holder, schem
       const update = await noteVersion({ ...core, version, startedAt: life.startedAt, schema })
       if (update !== undefined) updates.completed(update)
       await nodeLink.start(stopping.signal)
-      startUpkeep({ ...core, idempotency }, stopping.signal)
-      void watchExpiry(core, stopping.signal)
-      void courier.run(stopping.signal)
-      void evaluator.run(stopping.signal)
+      const { signal } = stopping
+      loops.push(runUpkeep({ ...core, idempotency }, signal), watchExpiry(core, signal))
+      loops.push(courier.run(signal), evaluator.run(signal))
       databaseWork.start()
       await plugins.begin()
     },
@@ -210,6 +211,7 @@ export async function createApp({ config, db, clock, log, version, holder, schem
       await Promise.all([door.app.close(), gateway.close(), plugins.close()])
       drained.abort()
       console.close()
+      await Promise.all(loops)
       await cleanup.run()
     },
   }

@@ -33,8 +33,8 @@ const BODIES: readonly string[] = [
 
 /** Values for a field whose type is another one. */
 const VALUES: readonly unknown[] = [
-  null, true, 0, -1, 1.5, 1e308, 2 ** 53, '', ' ', 'x'.repeat(100_000), 'nul\u0000byte', '\ud800', '../../etc/passwd', "' or 1=1 --",
-  [], {}, [null], [[]], { a: 1 }, { toString: 1 }, Array(2000).fill('x'), '9'.repeat(400), 'NaN', '2024-13-45T00:00:00Z',
+  null, true, -1, 1.5, 2 ** 53, '', ' ', 'x'.repeat(100_000), 'nul\u0000byte', '\ud800', '../../etc/passwd',
+  [], {}, [null], { toString: 1 }, Array(2000).fill('x'), '2024-13-45T00:00:00Z',
 ] // biome-ignore format: a list
 
 describe('a body that is no request', () => {
@@ -101,7 +101,7 @@ describe('a body that is no request', () => {
         const text = JSON.stringify(body)
         judge(await call(endpoint, text), endpoint, 'body', fits(endpoint, text), text)
       }),
-      { numRuns: 40 },
+      { numRuns: 15 },
     )
   })
 })

@@ -32,12 +32,11 @@ interface UpkeepDeps {
   readonly systemErrors: SystemErrors
 }
 
-/** Forgets, once an hour, what has served its time: events, answers, sessions, tokens, ended orders, old records. */
-export function startUpkeep(deps: UpkeepDeps, signal: AbortSignal): void {
-  void loop(deps, signal)
-}
-
-async function loop(deps: UpkeepDeps, signal: AbortSignal): Promise<void> {
+/**
+ * Forgets, once an hour until `signal` aborts, what has served its time: events, answers, sessions, tokens, ended orders, old
+ * records.
+ */
+export async function runUpkeep(deps: UpkeepDeps, signal: AbortSignal): Promise<void> {
   while (!signal.aborted) {
     try {
       await once(deps)

@@ -35,7 +35,7 @@ const FORGOTTEN_MS = 7 * 3_600_000
  */
 export class Courier {
   readonly #deps: CourierDeps
-  readonly #busy = new Set<string>()
+  readonly #busy = new Map<string, Promise<void>>()
   /** Lanes that rest after failures: until when, by the wall clock, and how many failures in a row. */
   readonly #resting = new Map<string, { readonly untilMs: number; readonly failures: number }>()
   #woken = new AbortController()
@@ -50,7 +50,7 @@ export class Courier {
     this.#woken.abort()
   }
 
-  /** Sends until `signal` aborts. */
+  /** Sends until `signal` aborts; resolves when nothing is under way any more. */
   async run(signal: AbortSignal): Promise<void> {
     const { clock, log, systemErrors } = this.#deps
     while (!signal.aborted) {
@@ -63,6 +63,7 @@ export class Courier {
       })
       await clock.sleep(wait, AbortSignal.any([signal, woken]))
     }
+    await Promise.all(this.#busy.values())
   }
 
   /** Tries one message once, now, and writes that down. */
@@ -95,8 +96,7 @@ export class Courier {
   }
 
   #startLane(lane: string, signal: AbortSignal): void {
-    this.#busy.add(lane)
-    void this.#work(lane, signal)
+    const work = this.#work(lane, signal)
       .catch((err: unknown) => {
         if (signal.aborted) return
         this.#deps.log.error({ err, lane }, 'a message could not be handled; its lane rests')
@@ -107,6 +107,7 @@ export class Courier {
         this.#busy.delete(lane)
         this.wake()
       })
+    this.#busy.set(lane, work)
   }
 
   async #work(lane: string, signal: AbortSignal): Promise<void> {
