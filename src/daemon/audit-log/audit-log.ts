@@ -4,7 +4,7 @@ import type { Clock } from '../../shared/time.ts'
 import type { Db } from '../core/db.ts'
 import { type ExportColumn, exportFile } from '../core/export-file.ts'
 import { type Route, route } from '../core/route.ts'
-import { type AuditRow, auditBatches, findAudit, listAudit, shown } from './repo.ts'
+import { auditBatches, type ExportedRow, findAudit, listAudit, shownText } from './repo.ts'
 import { verifyAudit } from './verify.ts'
 
 /** The routes of the audit log. */
@@ -12,8 +12,8 @@ export function auditLogRoutes({ db, clock }: { db: Db; clock: Clock }): Route[]
   return [
     route(listAuditLogs, ({ query }) => listAudit(db.read, query)),
     route(exportAuditLogs, async ({ query: { format, ...filter } }) => {
-      const batches = (): AsyncIterable<AuditRow[]> => auditBatches(db.read, filter)
-      return exportFile({ format, name: 'audit-log', columns: COLUMNS, toJson: shown, batches, clock })
+      const batches = (): AsyncIterable<ExportedRow[]> => auditBatches(db.read, filter)
+      return exportFile({ format, name: 'audit-log', columns: COLUMNS, toJson: shownText, batches, clock })
     }),
     route(verifyAuditLogs, ({ query }, { signal }) => verifyAudit(db.read, query, signal)),
     route(getAuditLog, async ({ params }, context) => {
@@ -24,7 +24,7 @@ export function auditLogRoutes({ db, clock }: { db: Db; clock: Clock }): Route[]
 }
 
 /** Those of api.md §8.27, and behind them what else a row says. */
-const COLUMNS: readonly ExportColumn<AuditRow>[] = [
+const COLUMNS: readonly ExportColumn<ExportedRow>[] = [
   { name: 'id', value: (row) => row.id },
   { name: 'timestamp', value: (row) => row.createdAt },
   { name: 'action', value: (row) => row.action },

@@ -15,8 +15,8 @@ export interface Export<T> {
   /** The beginning of the file's name. */
   readonly name: string
   readonly columns: readonly ExportColumn<T>[]
-  /** A row as it stands in the JSON forms. */
-  readonly toJson: (row: T) => unknown
+  /** The JSON text of a row, on one line. */
+  readonly toJson: (row: T) => string
   /** Called when the file is wanted; the next batch is asked for when the client has taken the one before. */
   readonly batches: () => AsyncIterable<readonly T[]>
   readonly clock: Clock
@@ -29,7 +29,7 @@ const TYPES: Readonly<Record<ExportFormat, string>> = {
 }
 
 /** Rows that become text at a time: other requests are answered in between. */
-const CHUNK = 100
+const CHUNK = 50
 
 /**
  * An export as a file that is made while it is sent, so that its size does not matter. In CSV every field is quoted, and a
@@ -50,11 +50,11 @@ async function* contentOf<T>({ format, columns, toJson, batches }: Export<T>): A
     yield csv([columns.map(({ name }) => name)])
     for await (const chunk of rows) yield csv(chunk.map((row) => columns.map(({ value }) => value(row))))
   } else if (format === 'jsonl') {
-    for await (const chunk of rows) yield chunk.map((row) => `${JSON.stringify(toJson(row))}\n`).join('')
+    for await (const chunk of rows) yield chunk.map((row) => `${toJson(row)}\n`).join('')
   } else {
     let before = '[\n'
     for await (const chunk of rows) {
-      yield before + chunk.map((row) => JSON.stringify(toJson(row))).join(',\n')
+      yield before + chunk.map(toJson).join(',\n')
       before = ',\n'
     }
     yield before === '[\n' ? '[]\n' : '\n]\n'

@@ -30,7 +30,14 @@ export function systemErrorRoutes(deps: SystemErrorDeps): Route[] {
     route(api.listSystemErrors, ({ query }) => repo.listErrors(db.read, query)),
     route(api.exportSystemErrors, async ({ query: { format, ...filter } }) => {
       const batches = (): AsyncIterable<SystemError[]> => repo.errorBatches(db.read, filter)
-      return exportFile({ format, name: 'system-errors', columns: COLUMNS, toJson: (row) => row, batches, clock })
+      return exportFile({
+        format,
+        name: 'system-errors',
+        columns: COLUMNS,
+        toJson: (row) => JSON.stringify(row),
+        batches,
+        clock,
+      })
     }),
     route(api.getSystemError, async ({ params }, context) => {
       return (await repo.findError(db.read, params.errorId)) ?? context.fail('ADMIN_SYSTEM_ERROR_NOT_FOUND', GONE)

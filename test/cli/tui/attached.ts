@@ -46,13 +46,26 @@ export async function attach(options: AttachOptions): Promise<Attached> {
     await pane.text(['./attach', ...words].join(' '))
     await pane.keys('Enter')
   }
-  await pane.text(`cd ${folder} && clear`)
-  await pane.keys('Enter')
-  if (options.start !== false) {
-    await command()
-    await pane.shows('LIVE', 20_000)
-  }
   const read = (name: string): Promise<string> => readFile(join(folder, name), 'utf8')
+  const close = async (): Promise<void> => {
+    await pane.close()
+    // Hung up, the screen still writes its history, and the script around it how it ended.
+    const pid = Number(await read('pid').catch(() => '0')) // never started
+    if (pid > 0) await gone(pid)
+    await peer.close()
+    await rm(folder, { recursive: true, force: true, maxRetries: 5 })
+  }
+  try {
+    await pane.text(`cd ${folder} && clear`)
+    await pane.keys('Enter')
+    if (options.start !== false) {
+      await command()
+      await pane.shows('LIVE', 20_000)
+    }
+  } catch (error) {
+    await close()
+    throw error
+  }
   return {
     pane,
     peer,
@@ -61,14 +74,7 @@ export async function attach(options: AttachOptions): Promise<Attached> {
     pid: async () => Number(await read('pid')),
     exit: () => until('the screen has ended', async () => Number(await read('exit'))),
     settings: async () => ({ before: await read('before'), after: await read('after') }),
-    close: async () => {
-      await pane.close()
-      // Hung up, the screen still writes its history, and the script around it how it ended.
-      const pid = Number(await read('pid').catch(() => '0')) // never started
-      if (pid > 0) await gone(pid)
-      await peer.close()
-      await rm(folder, { recursive: true, force: true, maxRetries: 5 })
-    },
+    close,
   }
 }
 
