@@ -1,5 +1,5 @@
 import { connect } from 'node:net'
-import { type Connection, createConnection } from 'mysql2/promise'
+import type { Connection } from 'mysql2/promise'
 import { type Driver, type HostAddress, type Row, tlsOf } from './driver.ts'
 
 /** A connection to MySQL or MariaDB. */
@@ -9,6 +9,8 @@ export function mysqlDriver(address: HostAddress): Driver {
   let socket: ReturnType<typeof connect> | undefined
   return {
     open: async () => {
+      // Loaded here, because most panels never need it.
+      const { createConnection } = await import('mysql2/promise')
       socket = connect({ host: address.host, port: address.port, noDelay: true })
       connection = await createConnection({
         host: address.host,

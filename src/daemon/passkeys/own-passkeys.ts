@@ -1,4 +1,3 @@
-import { generateRegistrationOptions, verifyRegistrationResponse } from '@simplewebauthn/server'
 import { z } from 'zod'
 import * as api from '../../shared/api/passkeys.ts'
 import type { Input } from '../../shared/contract.ts'
@@ -15,6 +14,7 @@ import { countRows, offsetOf } from '../core/paging.ts'
 import { callerOf, type Route, route } from '../core/route.ts'
 import { CHALLENGE_SECONDS, newChallenge, takeChallenge } from './challenges.ts'
 import { relyingParty } from './relying-party.ts'
+import { webauthn } from './webauthn.ts'
 
 /** One account has at most so many. */
 const MOST = 50
@@ -92,7 +92,7 @@ async function begin(deps: SignInDeps, userId: string, { authenticatorAttachment
     .select(['credentialId', 'transports'])
     .where('userId', '=', userId)
     .execute()
-  const options = await generateRegistrationOptions({
+  const options = await (await webauthn()).generateRegistrationOptions({
     rpName: settings.get('panel.name'),
     rpID,
     userName: user.username,
@@ -142,7 +142,7 @@ async function verified(
   const { id: expectedRPID, origin: expectedOrigin } = relyingParty(publicUrl())
   const { transports, ...inner } = response.response
   try {
-    const result = await verifyRegistrationResponse({
+    const result = await (await webauthn()).verifyRegistrationResponse({
       response: {
         id: response.id,
         rawId: response.rawId,

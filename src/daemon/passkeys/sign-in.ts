@@ -1,4 +1,3 @@
-import { generateAuthenticationOptions, verifyAuthenticationResponse } from '@simplewebauthn/server'
 import * as api from '../../shared/api/passkeys.ts'
 import type { Input } from '../../shared/contract.ts'
 import { PanelError } from '../../shared/errors.ts'
@@ -13,6 +12,7 @@ import { type Context, type Route, route } from '../core/route.ts'
 import { CHALLENGE_SECONDS, newChallenge, takeChallenge } from './challenges.ts'
 import { Transports } from './own-passkeys.ts'
 import { relyingParty } from './relying-party.ts'
+import { webauthn } from './webauthn.ts'
 
 type Response = Input<typeof api.signInByPasskey>['body']['response']
 
@@ -27,7 +27,7 @@ export function passkeySignInRoutes(deps: SignInDeps): Route[] {
 
 async function options({ db, publicUrl }: SignInDeps) {
   const { id: rpID } = relyingParty(publicUrl())
-  const { challenge, timeout } = await generateAuthenticationOptions({
+  const { challenge, timeout } = await (await webauthn()).generateAuthenticationOptions({
     rpID,
     challenge: Buffer.from(await newChallenge(db, null), 'base64url'),
     timeout: CHALLENGE_SECONDS * 1000,
@@ -81,7 +81,7 @@ async function signedCounter(
   if (typeof userHandle === 'string' && Buffer.from(userHandle, 'base64url').toString() !== passkey.userId)
     return undefined
   try {
-    const { verified, authenticationInfo } = await verifyAuthenticationResponse({
+    const { verified, authenticationInfo } = await (await webauthn()).verifyAuthenticationResponse({
       response: {
         id: response.id,
         rawId: response.rawId,
