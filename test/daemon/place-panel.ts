@@ -19,7 +19,7 @@ import { migrate } from '../../src/daemon/core/migrations.ts'
 import { createVault } from '../../src/daemon/core/secrets.ts'
 import { openSettings } from '../../src/daemon/core/settings.ts'
 import { locationRoutes } from '../../src/daemon/locations/routes.ts'
-import { noMailer } from '../../src/daemon/mail/send.ts'
+import type { Mailer } from '../../src/daemon/mail/mailer.ts'
 import { createNodeKeys, type NodeKeys } from '../../src/daemon/nodes/keys.ts'
 import { nodeRoutes } from '../../src/daemon/nodes/routes.ts'
 import type { HealthReport } from '../../src/daemon/nodes/stats.ts'
@@ -35,6 +35,12 @@ import { createTemplate } from '../../src/shared/api/templates.ts'
 import { type Client, createClient } from '../../src/shared/client.ts'
 import { PanelError } from '../../src/shared/errors.ts'
 import { type Clock, systemClock } from '../../src/shared/time.ts'
+
+/** The mailer of a panel without a mail server. */
+const noMailer: Mailer = {
+  isConfigured: () => false,
+  send: () => Promise.reject(new Error('there is no mail server')),
+}
 
 /** The daemon's routes over a real database and real HTTP, without agents: the test says which nodes are connected. */
 export interface PlacePanel {

@@ -19,9 +19,3 @@ export async function send(
     return false
   }
 }
-
-/** The mailer of a panel without a mail server. */
-export const noMailer: Mailer = {
-  isConfigured: () => false,
-  send: () => Promise.reject(new Error('there is no mail server')),
-}
