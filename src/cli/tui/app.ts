@@ -68,7 +68,7 @@ export async function runConsole(options: ConsoleOptions): Promise<number> {
 async function loadPainter(): Promise<typeof import('./painter.ts')> {
   // Lines leave much garbage and little that lives; left alone, V8 lets that grow to twice the memory before it cleans up.
   setFlagsFromString('--semi-space-growth-factor=1')
-  setFlagsFromString('--heap-growing-percent=80')
+  setFlagsFromString('--heap-growing-percent=20')
   const before = process.env['NODE_ENV']
   process.env['NODE_ENV'] = 'production'
   try {
