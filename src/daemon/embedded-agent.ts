@@ -7,7 +7,7 @@ import type { Daemon } from './main.ts'
 import { readVersion } from './version.ts'
 
 /**
- * Runs an agent inside the daemon's process, over the same WebSocket code as any other (decisions #63): same upgrade, same
+ * Runs an agent inside the daemon's process, over the same WebSocket code as an agent elsewhere (decisions #63): same upgrade, same
  * headers, same key check, without a network in between.
  */
 export async function startEmbeddedAgent(

@@ -185,7 +185,7 @@ function storedSecret(
   const kept = secret !== null && 'sealed' in secret ? secret.sealed : null
   if (given === undefined || given === SECRET_MASK) return kept
   if (given === null) return null
-  if (secret !== null && 'clear' in secret) return kept // the same as the fixed one: any other was refused
+  if (secret !== null && 'clear' in secret) return kept // the same as the fixed one: one that differs was refused
   return vault.seal(secretPlace(id), given)
 }
 
