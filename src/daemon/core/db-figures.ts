@@ -93,7 +93,8 @@ async function one<T>(q: Queries, statement: string): Promise<T> {
 async function sizeOf(file: string, absent: null | 0): Promise<number | null> {
   try {
     return (await stat(file)).size
-  } catch {
-    return absent // a file that is not there is answered as what it means
+  } catch (error) {
+    if (error instanceof Error && 'code' in error && error.code === 'ENOENT') return absent
+    throw error
   }
 }
