@@ -113,6 +113,7 @@ export async function createApp({ config, db, clock, log, version, holder, schem
   const evaluator = new Evaluator({
     ...core,
     outbox,
+    metrics,
     isOnline,
     health: (nodeId) => gateway.health(nodeId),
     figures: (serverId) => figures.get(serverId),

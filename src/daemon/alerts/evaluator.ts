@@ -1,5 +1,6 @@
 import { type Clock, now } from '../../shared/time.ts'
 import type { Db } from '../core/db.ts'
+import type { Metrics } from '../core/metrics.ts'
 import type { SystemErrors } from '../core/system-errors.ts'
 import type { HealthReport } from '../nodes/stats.ts'
 import type { FiguresNow } from '../servers/figures.ts'
@@ -22,6 +23,7 @@ export interface EvaluatorDeps extends RaiseDeps {
   readonly db: Db
   readonly clock: Clock
   readonly systemErrors: SystemErrors
+  readonly metrics: Pick<Metrics, 'rounds'>
   isOnline(nodeId: string): boolean
   health(nodeId: string): HealthReport | undefined
   figures(serverId: string): FiguresNow | undefined
@@ -56,14 +58,19 @@ export class Evaluator {
 
   /** Looks again and again until `signal` aborts. */
   async run(signal: AbortSignal): Promise<void> {
-    const { clock, log, systemErrors } = this.#deps
+    const { clock, log, systemErrors, metrics } = this.#deps
+    const counted = (outcome: 'ok' | 'failed'): void => metrics.rounds.inc({ work: 'alert_rules', outcome })
     while (!signal.aborted) {
       await clock.sleep(PERIOD_MS, signal)
       if (signal.aborted) return
-      await this.once().catch((err: unknown) => {
+      try {
+        await this.once()
+        counted('ok')
+      } catch (err) {
         log.error({ err }, 'the alert rules could not be looked at; it is tried again')
         systemErrors.capture(err, { component: 'alerts' })
-      })
+        counted('failed')
+      }
     }
   }
 

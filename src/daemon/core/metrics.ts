@@ -6,6 +6,8 @@ export interface Metrics {
   readonly requests: Counter<'endpoint' | 'status'>
   readonly duration: Histogram<'endpoint'>
   readonly streams: Gauge<'stream'>
+  /** Finished rounds of work that comes again and again; one that begins after another has ended sees all until then. */
+  readonly rounds: Counter<'work' | 'outcome'>
 }
 
 /** A registry of its own, so that two daemons in one process do not share figures. */
@@ -36,6 +38,12 @@ export function createMetrics(version: string): Metrics {
       name: 'panel_sse_subscribers',
       help: 'Open event streams',
       labelNames: ['stream'],
+      registers,
+    }),
+    rounds: new Counter({
+      name: 'panel_work_rounds_total',
+      help: 'Finished rounds of work that is done again and again',
+      labelNames: ['work', 'outcome'],
       registers,
     }),
   }

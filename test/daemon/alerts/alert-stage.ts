@@ -3,10 +3,11 @@ import { createAlertRule } from '../../../src/shared/api/alert-rules.ts'
 import { getAlert, listAlerts } from '../../../src/shared/api/alerts.ts'
 import { updateSmtpSettings } from '../../../src/shared/api/smtp-settings.ts'
 import type { AgentFrame } from '../../../src/shared/frames.ts'
+import type { TestPanel } from '../../panel.ts'
 import type { AgentPeer } from '../agent-peer.ts'
 import { type MailServer, startMailServer } from '../mail/mail-server.ts'
 import { Stage, until } from '../servers/stage.ts'
-import { type QuickClock, quickClock, type Receiver, startReceiver } from '../webhooks/receiver.ts'
+import { eventually, type QuickClock, quickClock, type Receiver, startReceiver } from '../webhooks/receiver.ts'
 
 /** A daemon whose time tests move, with a mail server and somebody who is told of alerts. */
 export interface AlertStage {
@@ -82,6 +83,30 @@ export function settled({ admin }: Stage, alertId: string, count: number) {
     const done = deliveries.filter(({ status }) => status !== 'pending')
     return done.length === count ? done : undefined
   })
+}
+
+/** Waits until everything that is there now has been looked at by the rules: a look may be under way, the next one is whole. */
+export async function looked(panel: Pick<TestPanel, 'url' | 'adminToken'>): Promise<void> {
+  const looks = () => figureOf(panel, 'panel_work_rounds_total{work="alert_rules",outcome="ok"}')
+  const before = await looks()
+  await eventually('two looks at the rules', async () => (await looks()) >= before + 2)
+}
+
+async function figureOf({ url, adminToken }: Pick<TestPanel, 'url' | 'adminToken'>, name: string): Promise<number> {
+  const answer = await fetch(`${url}/metrics`, { headers: { authorization: `Bearer ${adminToken}` } })
+  const line = (await answer.text()).split('\n').find((text) => text.startsWith(`${name} `))
+  return Number(line?.slice(name.length) ?? 0)
+}
+
+/** Waits until the rules have seen these figures, and nothing newer. */
+export async function lookedAt({ panel }: Stage, peer: AgentPeer, frame: AgentFrame): Promise<void> {
+  const name = `panel_gateway_frames_total{type="${frame.type}"}`
+  const before = await figureOf(panel, name)
+  const seen = async () => {
+    await eventually(name, async () => (await figureOf(panel, name)) > before)
+    await looked(panel)
+  }
+  await whileSending(peer, frame, seen())
 }
 
 /** Makes a rule as the administrator. */

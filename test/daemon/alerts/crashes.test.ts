@@ -8,7 +8,7 @@ import type { Template } from '../../../src/shared/api/templates.ts'
 import { type AgentPeer, report } from '../agent-peer.ts'
 import type { Stage, StageNode } from '../servers/stage.ts'
 import { eventually } from '../webhooks/receiver.ts'
-import { type AlertStage, alertOf, alertsAbout, makeRule, openAlertStage, settled } from './alert-stage.ts'
+import { type AlertStage, alertOf, alertsAbout, looked, makeRule, openAlertStage, settled } from './alert-stage.ts'
 
 let all: AlertStage
 let stage: Stage
@@ -133,9 +133,10 @@ describe('a node that stays away', () => {
     second.socket.terminate()
     const gone = async (id: string) => !(await stage.admin.call(getNode, { params: { nodeId: id as never } })).isOnline
     await eventually('both to be away', async () => (await gone(away.id)) && (await gone(spared.id)))
-    await all.clock.sleep(100)
+    await looked(stage.panel)
     all.clock.advance(4 * 60_000)
-    await all.clock.sleep(200)
+    await looked(stage.panel)
+    expect(await stage.admin.call(listAlerts, { query: { nodeId: away.id as never } })).toEqual([])
     all.clock.advance(90_000)
     const alert = await alertOf(stage, { nodeId: away.id })
     expect(alert).toMatchObject({

@@ -7,6 +7,7 @@ import { listAlerts } from '../../../src/shared/api/alerts.ts'
 import { isoTime, systemClock } from '../../../src/shared/time.ts'
 import { startPanel } from '../../panel.ts'
 import { eventually, quickClock } from '../webhooks/receiver.ts'
+import { looked } from './alert-stage.ts'
 
 it('a restart neither forgets an alert nor repeats it, and nodes were not away while the daemon was', async () => {
   const home = await mkdtemp(join(tmpdir(), 'panel-restart-'))
@@ -19,7 +20,7 @@ it('a restart neither forgets an alert nor repeats it, and nodes were not away w
     await db.write(async (tx) => void (await tx.q.updateTable('node').set({ lastSeenAt }).execute()))
     await db.close()
     const alerts = () => panel.client.call(listAlerts)
-    await clock.sleep(300)
+    await looked(panel)
     expect(await alerts()).toEqual([])
     clock.advance(6 * 60_000)
     await eventually('the alert', async () => (await alerts()).length === 1)
@@ -27,10 +28,10 @@ it('a restart neither forgets an alert nor repeats it, and nodes were not away w
     expect(alert).toMatchObject({ type: 'node_offline', resolved: false })
     await panel.close()
     panel = await startPanel({ clock, dataDir: home })
-    await clock.sleep(300)
+    await looked(panel)
     expect(await alerts()).toEqual([alert])
     clock.advance(60 * 60_000)
-    await clock.sleep(300)
+    await looked(panel)
     expect(await alerts()).toEqual([alert])
   } finally {
     await panel.close()

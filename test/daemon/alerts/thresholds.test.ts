@@ -11,6 +11,7 @@ import {
   alertOf,
   alertsAbout,
   figures,
+  lookedAt,
   makeRule,
   openAlertStage,
   settled,
@@ -54,7 +55,7 @@ describe('a threshold', () => {
     await blind.until('the greeting', (r) => r.of('connected')[0])
     const high = figures(server.id, { memoryMb: 60, cpuCores: 0.1 })
     // It must last: at first there is nothing.
-    await whileSending(peer, high, clock.sleep(200))
+    await lookedAt(stage, peer, high)
     expect(await alertsAbout(stage, server.id)).toEqual([])
     clock.advance(21_000, 'both')
     const alert = await whileSending(peer, high, alertOf(stage, { serverId: server.id }))
@@ -84,7 +85,7 @@ describe('a threshold', () => {
     expect(mail.received[0]?.text).toContain('memory at 93.8')
 
     const low = figures(server.id, { memoryMb: 10 })
-    await whileSending(peer, low, clock.sleep(200))
+    await lookedAt(stage, peer, low)
     clock.advance(21_000, 'both')
     const resolved = await whileSending(peer, low, alertOf(stage, { serverId: server.id, resolved: true }))
     expect(resolved).toMatchObject({ id: alert.id, resolved: true, resolvedBy: null })
@@ -101,19 +102,19 @@ describe('a threshold', () => {
     blind.close()
 
     // Within the cool-down it keeps quiet, after it it does not.
-    await whileSending(peer, high, clock.sleep(200))
+    await lookedAt(stage, peer, high)
     clock.advance(21_000, 'both')
-    await whileSending(peer, high, clock.sleep(200))
+    await lookedAt(stage, peer, high)
     expect(await alertsAbout(stage, server.id)).toHaveLength(1)
     clock.advance(10 * 60_000)
     // Meanwhile nobody knew: it has to last once more.
-    await whileSending(peer, high, clock.sleep(200))
+    await lookedAt(stage, peer, high)
     clock.advance(21_000, 'both')
     const again = await whileSending(peer, high, alertOf(stage, { serverId: server.id, resolved: false }))
     expect(again.id).not.toBe(alert.id)
     const params = { alertId: again.id as never }
     await stage.admin.call(resolveAlert, { params })
-    await whileSending(peer, high, clock.sleep(200))
+    await lookedAt(stage, peer, high)
     expect(await alertsAbout(stage, server.id)).toHaveLength(2)
   })
 
