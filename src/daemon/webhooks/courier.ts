@@ -50,6 +50,12 @@ export class Courier {
     this.#woken.abort()
   }
 
+  /** Tries a lane again at once that rests after failures: somebody has mended something. */
+  resume(lane: string): void {
+    this.#resting.delete(lane)
+    this.wake()
+  }
+
   /** Sends until `signal` aborts; resolves when nothing is under way any more. */
   async run(signal: AbortSignal): Promise<void> {
     const { clock, log, systemErrors } = this.#deps

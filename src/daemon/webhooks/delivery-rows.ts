@@ -108,6 +108,18 @@ export async function giveUpWaiting(tx: Tx, webhookId: string, why: string): Pro
     .execute()
 }
 
+/** What waits for a webhook, by event. */
+export async function waitingEvents(q: Queries, webhookId: string): Promise<string[]> {
+  const rows = await q
+    .selectFrom('delivery')
+    .select('event')
+    .distinct()
+    .where('lane', '=', webhookId)
+    .where('nextAttemptAt', 'is not', null)
+    .execute()
+  return rows.map(({ event }) => event)
+}
+
 /** One page of the messages to a webhook, newest first. */
 export async function listDeliveries(q: Queries, webhookId: string, query: Query) {
   let matching = q.selectFrom('delivery').where('webhookId', '=', webhookId)

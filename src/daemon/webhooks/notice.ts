@@ -16,8 +16,8 @@ const SENTENCES: Readonly<Record<string, readonly [sentence: string, tone: Notic
   'backup.failed': ['A backup of NAME has failed', 'critical'],
   'node.created': ['The node NAME was added', 'info'],
   'node.deleted': ['The node NAME was deleted', 'info'],
-  'node.offline': ['A node has lost its connection', 'warning'],
-  'node.online': ['A node is connected', 'good'],
+  'node.offline': ['The node NAME has lost its connection', 'warning'],
+  'node.online': ['The node NAME is connected', 'good'],
   'server.crashed': ['The server NAME has crashed', 'critical'],
   'server.created': ['The server NAME was created', 'info'],
   'server.deleted': ['The server NAME was deleted', 'info'],
@@ -55,6 +55,8 @@ function nameIn({ serverName, serverId, data }: Payload): string {
 function reasonIn({ data }: Payload): string {
   const error = data['error']
   if (typeof error === 'object' && error !== null && 'message' in error) return String(error.message)
+  if (typeof data['lockedUntil'] === 'string')
+    return `${String(data['email'])} from ${String(data['ipAddress'])}, until ${data['lockedUntil']}`
   const said = [data['reason'], error, data['change']].find((text) => typeof text === 'string')
   return said ?? ''
 }

@@ -48,7 +48,7 @@ export function webhookEventOf({ type, data }: Pick<BusEvent, 'type' | 'data'>):
 export async function payloadOf(tx: Tx, name: WebhookEvent, event: BusEvent): Promise<Payload> {
   const { serverId, data, timestamp } = event
   const server = serverId === null ? {} : { serverId, ...(await serverName(tx, serverId, data)) }
-  return { event: name, ...server, userId: actorOf(data), timestamp, data }
+  return { event: name, ...server, userId: actorOf(data), timestamp, data: { ...data, ...(await nodeName(tx, event)) } }
 }
 
 function stateEvent({ state, previousState }: Data): WebhookEvent | undefined {
@@ -62,6 +62,13 @@ async function serverName(tx: Tx, serverId: string, data: Data): Promise<{ serve
   if (typeof data['serverName'] === 'string') return { serverName: data['serverName'] }
   const row = await tx.q.selectFrom('server').select('name').where('id', '=', serverId).executeTakeFirst()
   return row === undefined ? {} : { serverName: row.name }
+}
+
+/** That a node came or went says which by its id; people know names. */
+async function nodeName(tx: Tx, { type, data }: BusEvent): Promise<{ nodeName?: string }> {
+  if (type !== 'node_updated') return {}
+  const row = await tx.q.selectFrom('node').select('name').where('id', '=', String(data['nodeId'])).executeTakeFirst()
+  return row === undefined ? {} : { nodeName: row.name }
 }
 
 /** The field in which each event says who did it. */

@@ -77,6 +77,7 @@ function test({ db, audit, outbox, courier }: WebhookDeps): Route {
     })
     const { startedAt, outcome } = await courier.once(row, context.signal)
     const { ok, durationMs, status, error, response } = outcome
+    if (ok) courier.resume(webhookId)
     return { ok, deliveryId: row.id, startedAt, durationMs, status, error, response }
   })
 }
@@ -106,13 +107,15 @@ function redeliver({ db, audit, courier }: WebhookDeps): Route {
       const row = await findDelivery(tx.q, deliveryId)
       if (row === undefined || row.webhookId !== webhookId)
         return context.fail('WEBHOOK_DELIVERY_NOT_FOUND', NO_DELIVERY)
+      // Where it goes may be another place by now, and somebody else's.
+      mayRead(callerOf(context), row.event)
       if (webhook.enabled === 0)
         context.fail('CONFLICT', 'The webhook is switched off; switch it on before anything is sent to it again')
       await restart(tx, deliveryId)
       const details = { deliveryId, event: row.event }
       const entry = { action: 'webhook.redeliver', resource: 'webhook', resourceId: webhookId, details }
       await audit.record(tx, context.actor, entry)
-      tx.onCommit(() => courier.wake())
+      tx.onCommit(() => courier.resume(webhookId))
       return toWebhookDelivery((await findDelivery(tx.q, deliveryId)) ?? missing(deliveryId))
     }),
   )

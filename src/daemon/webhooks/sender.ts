@@ -86,7 +86,10 @@ export function createSender({ settings, clock }: { readonly settings: Settings;
       try {
         const signal = AbortSignal.any([late.signal, stopping])
         const { status, response, retryAfter } = await send(wanted, signal)
-        return answered(status, response, { durationMs: took(), retryAfter: String(retryAfter ?? '') })
+        return answered(status, response, {
+          durationMs: took(),
+          retryAfterMs: waitOf(String(retryAfter ?? ''), clock.nowMs()),
+        })
       } catch (error) {
         stopping.throwIfAborted()
         const text = late.signal.aborted ? `no answer within ${TIMEOUT_MS / 1000} s` : messageOf(error)
@@ -101,15 +104,22 @@ export function createSender({ settings, clock }: { readonly settings: Settings;
 
 const NOTHING = { status: null, error: null, response: null, final: false, retryAfterMs: null } as const
 
-function answered(status: number, response: string | null, seen: { durationMs: number; retryAfter: string }): Outcome {
-  const { durationMs, retryAfter } = seen
+function answered(
+  status: number,
+  response: string | null,
+  { durationMs, retryAfterMs }: Pick<Outcome, 'durationMs' | 'retryAfterMs'>,
+): Outcome {
   if (status >= 200 && status < 300) return { ...NOTHING, ok: true, durationMs, status, response }
   const redirected = status >= 300 && status < 400
   const error = redirected ? `HTTP ${status}: redirects are not followed` : `HTTP ${status}`
-  const seconds = /^\d{1,6}$/.test(retryAfter) ? Number(retryAfter) : undefined
-  const retryAfterMs = seconds === undefined ? null : Math.min(seconds * 1000, MOST_RETRY_AFTER_MS)
   // 410: the other side says that it is gone for good.
   return { ok: false, durationMs, status, response, error, final: status === 410, retryAfterMs }
+}
+
+/** What `Retry-After` asks for, which is seconds or a date; `null` when it asks for nothing. */
+function waitOf(text: string, nowMs: number): number | null {
+  const waitMs = /^\d{1,9}$/.test(text) ? Number(text) * 1000 : Date.parse(text) - nowMs
+  return Number.isNaN(waitMs) ? null : Math.min(Math.max(0, waitMs), MOST_RETRY_AFTER_MS)
 }
 
 /** The first KiB as text; the rest is not read. */

@@ -11,7 +11,8 @@ import type { Caller } from '../core/caller.ts'
 import type { Db, Tx } from '../core/db.ts'
 import { newSecret, type Vault } from '../core/secrets.ts'
 import type { Settings } from '../core/settings.ts'
-import { giveUpWaiting } from './delivery-rows.ts'
+import type { Courier } from './courier.ts'
+import { giveUpWaiting, waitingEvents } from './delivery-rows.ts'
 import { formatFor, shownUrl, targetProblem } from './target-url.ts'
 import { findWebhook, SEALED, toWebhook, type WebhookRow } from './webhook-rows.ts'
 
@@ -23,6 +24,7 @@ export interface WriteDeps {
   readonly clock: Clock
   readonly vault: Vault
   readonly settings: Settings
+  readonly courier: Pick<Courier, 'resume'>
 }
 
 /** Who writes. */
@@ -90,6 +92,8 @@ export async function editWebhook(deps: WriteDeps, id: string, body: Edit, { cal
     // Whoever decides where it goes or what it tells must be allowed to read that.
     const telling = [url, body.events, secret].some((value) => value !== undefined) || body.enabled === true
     if (telling) checkRights(caller, events)
+    // What waits goes there too, of whatever it was told before.
+    if (url !== undefined || secret !== undefined) checkRights(caller, await waitingEvents(tx.q, id))
     const row = changedRow(deps.vault, before, { body, url, secret })
     const after = toWebhook(row)
     const named = changes(namedFields(shown), namedFields(after))
@@ -98,6 +102,7 @@ export async function editWebhook(deps: WriteDeps, id: string, body: Edit, { cal
     if (named === undefined && unseen.length === 0) return { ...shown, secret: null }
     await store(tx, row)
     if (before.enabled === 1 && row.enabled === 0) await giveUpWaiting(tx, id, 'the webhook was switched off')
+    tx.onCommit(() => deps.courier.resume(id))
     const details = { ...named, ...(unseen.length === 0 ? {} : { unseen }) }
     await deps.audit.record(tx, actor, { action: 'webhook.update', resource: 'webhook', resourceId: id, details })
     const data = { webhookId: id, webhookName: row.name, updatedBy: caller.userId }
@@ -129,7 +134,7 @@ function changedRow(
   const format = body.format ?? before.format
   const target = url ?? (format === before.format ? undefined : vault.open(SEALED.url(id), before.sealedUrl))
   const enabled = body.enabled ?? before.enabled === 1
-  const switchedOn = enabled && before.enabled === 0
+  const anew = (enabled && before.enabled === 0) || url !== undefined
   return {
     ...before,
     name: body.name ?? before.name,
@@ -141,7 +146,8 @@ function changedRow(
     events: JSON.stringify(body.events ?? toWebhook(before).events),
     enabled: enabled ? 1 : 0,
     disabledReason: enabled ? null : before.disabledReason,
-    ...(switchedOn ? { failingSince: null, failures: 0, lastError: null } : {}),
+    // Failures of another place, or of another time, say nothing about this one.
+    ...(anew ? { failingSince: null, failures: 0, lastError: null } : {}),
   }
 }
 

@@ -110,9 +110,17 @@ describe('a message that does not arrive', () => {
     const [row] = await deliveries(made)
     const wait = Date.parse(row?.nextAttemptAt ?? '') - Date.parse(row?.lastAttemptAt ?? '')
     expect(wait).toBeGreaterThan(599_000)
-    receiver.answer = (response) => void response.writeHead(410).end()
+    // The same as a date.
+    const later = new Date(clock.nowMs() + wait + 1_800_000).toUTCString()
+    receiver.answer = (response) => void response.writeHead(429, { 'retry-after': later }).end()
     clock.advance(wait + 1000)
     await attempts(made, 2)
+    const [dated] = await deliveries(made)
+    const next = Date.parse(dated?.nextAttemptAt ?? '') - clock.nowMs()
+    expect(next).toBeGreaterThan(1_700_000)
+    receiver.answer = (response) => void response.writeHead(410).end()
+    clock.advance(next + 1000)
+    await attempts(made, 3)
     expect((await deliveries(made))[0]).toMatchObject({ status: 'failed', lastStatus: 410 })
   })
 
@@ -130,6 +138,29 @@ describe('a message that does not arrive', () => {
     expect(told?.json.id).toBe(row?.id)
     await attempts(made, 2)
     expect((await deliveries(made))[0]).toMatchObject({ status: 'sent' })
+  })
+})
+
+describe('a webhook to which nothing arrives', () => {
+  it('is tried again at once when somebody has mended it, and begins anew at another place', async () => {
+    const made = await hook('http://127.0.0.1:9/nobody')
+    // Each failure makes its lane rest for longer: the sixth for half a minute.
+    await node()
+    for (let attempt = 1; attempt <= 5; attempt++) {
+      await attempts(made, attempt)
+      const [row] = await deliveries(made)
+      clock.advance(Date.parse(row?.nextAttemptAt ?? '') - clock.nowMs())
+    }
+    await attempts(made, 6)
+    const waiting = await node()
+    await panel.client.call(api.updateWebhook, { params: of(made), body: { url: receiver.url } })
+    const [told] = await receiver.took(1)
+    expect(told?.json.data).toMatchObject({ nodeId: waiting.id })
+    expect(await panel.client.call(api.getWebhook, { params: of(made) })).toMatchObject({ failingSince: null })
+    const failed = (await deliveries(made)).find(({ status }) => status === 'pending')
+    const params = { ...of(made), deliveryId: failed?.id ?? ('' as never) }
+    await panel.client.call(api.redeliverWebhook, { params })
+    await receiver.took(2)
   })
 })
 

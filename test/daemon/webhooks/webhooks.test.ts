@@ -182,6 +182,23 @@ describe('what a webhook tells', () => {
     expect((await refusal(reader.call(api.getWebhookDelivery, { params }))).code).toBe('PERMISSION_DENIED')
   })
 
+  it('goes to no other place by who may not read it: neither what waits, nor what was sent before', async () => {
+    const { key } = await panel.client.call(createApiKey, {
+      body: { name: 'b', permissions: ['admin.write', 'alert.read'] },
+    })
+    const other = panel.as(key)
+    receiver.answer = (response) => void response.writeHead(500).end()
+    const made = await hook()
+    await node()
+    await eventually('an attempt', async () => (await deliveries(made))[0]?.attempts === 1)
+    const mine = { events: ['alert.created'], url: `${receiver.url}/mine` }
+    const moved = await refusal(other.call(api.updateWebhook, { params: of(made), body: mine }))
+    expect(moved).toMatchObject({ code: 'PERMISSION_DENIED', meta: { missing: ['node.read'] } })
+    const [row] = await deliveries(made)
+    const params = { ...of(made), deliveryId: row?.id ?? ('' as never) }
+    expect((await refusal(other.call(api.redeliverWebhook, { params }))).code).toBe('PERMISSION_DENIED')
+  })
+
   it('is refused with the names that there are when there is no such event', async () => {
     const wrong = await refusal(hook({ events: ['user.exploded'] }))
     expect(wrong).toMatchObject({ code: 'VALIDATION_ERROR', fields: ['body.events.0'] })
