@@ -1,5 +1,5 @@
 import { type Clock, now } from '../../shared/time.ts'
-import type { Db } from '../core/db.ts'
+import type { Db, Tx } from '../core/db.ts'
 import type { Metrics } from '../core/metrics.ts'
 import type { SystemErrors } from '../core/system-errors.ts'
 import type { HealthReport } from '../nodes/stats.ts'
@@ -14,9 +14,9 @@ import {
   type SeenServer,
   serverFigures,
 } from './observations.ts'
-import { type RaiseDeps, raise, resolveOpen } from './raise.ts'
+import { type RaiseDeps, raise, resolveOpen, type Subject } from './raise.ts'
 import { ruleHolds } from './rule-holds.ts'
-import { conditionsOf, enabledRules, type RuleRow } from './rule-rows.ts'
+import { conditionsOf, enabledRules, findRule, type RuleRow } from './rule-rows.ts'
 
 /** What the rules look at, and what they do with it. */
 export interface EvaluatorDeps extends RaiseDeps {
@@ -35,9 +35,10 @@ const TYPES = ['resource_threshold', 'node_offline', 'server_crashed'] as const
 /** `crashed`: `null` when nobody knows, or it is being started again. */
 type ServerSeen = SeenServer & { readonly crashed: boolean | null; readonly crash: Record<string, unknown> }
 
+/** By id. */
 interface Seen {
-  readonly servers: readonly ServerSeen[]
-  readonly nodes: readonly SeenNode[]
+  readonly servers: ReadonlyMap<string, ServerSeen>
+  readonly nodes: ReadonlyMap<string, SeenNode>
   readonly nowMs: number
 }
 
@@ -84,6 +85,8 @@ export class Evaluator {
     const seen = await this.#look(rules)
     const looked = new Set<string>()
     for (const rule of rules) {
+      // Rules about everything take their time with many servers: requests come first.
+      await new Promise((resolve) => setImmediate(resolve))
       for (const one of this.#observations(rule, seen)) {
         const key = keyOf(rule.id, one.subject.id, one.metric)
         looked.add(key)
@@ -97,15 +100,11 @@ export class Evaluator {
 
   *#observations(rule: RuleRow, { servers, nodes, nowMs }: Seen): Generator<Observation> {
     const conditions = conditionsOf(rule)
-    const mine = (kind: string, id: string): boolean =>
-      rule.target === 'global' || (rule.target === kind && rule.targetId === id)
-    for (const server of servers) {
-      if (!mine('server', server.id)) continue
+    for (const server of targetsOf(rule, 'server', servers)) {
       if (rule.type === 'resource_threshold') yield* serverFigures(server, conditions, nowMs)
       if (rule.type === 'server_crashed') yield crashOf(server)
     }
-    for (const node of nodes) {
-      if (!mine('node', node.id)) continue
+    for (const node of targetsOf(rule, 'node', nodes)) {
       if (rule.type === 'resource_threshold') yield* nodeFigures(node, conditions, nowMs)
       if (rule.type === 'node_offline') yield nodeAway(node, conditions, nowMs)
     }
@@ -129,7 +128,12 @@ export class Evaluator {
   }
 
   async #raise(rule: RuleRow, one: Observation): Promise<void> {
-    await this.#deps.db.write((tx) => raise(tx, this.#deps, rule, one.finding()))
+    await this.#deps.db.write(async (tx) => {
+      // What was changed or deleted since it was read is looked at in the next round.
+      const still = await findRule(tx.q, rule.id)
+      if (still?.updatedAt !== rule.updatedAt || !(await isThere(tx, one.subject))) return
+      await raise(tx, this.#deps, still, one.finding())
+    })
   }
 
   async #resolve({ id }: AlertRow): Promise<void> {
@@ -141,8 +145,8 @@ export class Evaluator {
     const servers = rules.some(({ target, type }) => target !== 'node' && type !== 'node_offline')
     const nodes = rules.some(({ target, type }) => target !== 'server' && type !== 'server_crashed')
     return {
-      servers: servers ? await this.#servers() : [],
-      nodes: nodes ? await this.#nodes() : [],
+      servers: byId(servers ? await this.#servers() : []),
+      nodes: byId(nodes ? await this.#nodes() : []),
       nowMs: clock.nowMs(),
     }
   }
@@ -184,6 +188,21 @@ export class Evaluator {
       health: health(id),
     }))
   }
+}
+
+function byId<T extends { readonly id: string }>(things: readonly T[]): ReadonlyMap<string, T> {
+  return new Map(things.map((thing) => [thing.id, thing]))
+}
+
+/** What a rule is about, without a look at everything for each rule of one thing. */
+function targetsOf<T>(rule: RuleRow, kind: 'server' | 'node', things: ReadonlyMap<string, T>): Iterable<T> {
+  if (rule.target === 'global') return things.values()
+  const one = rule.target === kind ? things.get(rule.targetId ?? '') : undefined
+  return one === undefined ? [] : [one]
+}
+
+async function isThere({ q }: Tx, { kind, id }: Subject): Promise<boolean> {
+  return (await q.selectFrom(kind).select('id').where('id', '=', id).executeTakeFirst()) !== undefined
 }
 
 function keyOf(ruleId: string | null, subjectId: string, metric: string): string {

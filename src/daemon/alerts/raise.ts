@@ -8,6 +8,7 @@ import type { Vault } from '../core/secrets.ts'
 import type { Outbox } from '../webhooks/outbox.ts'
 import { type AlertRow, findAlertRow, toAlert } from './alert-rows.ts'
 import { placesOf } from './places.ts'
+import { ruleHolds } from './rule-holds.ts'
 import { actionsOf, COOLDOWN_MINUTES, findRule, type RuleRow } from './rule-rows.ts'
 
 /** What raising and resolving alerts needs. */
@@ -89,7 +90,9 @@ export async function resolveOpen(tx: Tx, deps: RaiseDeps, alertId: string, by: 
   }
   await announce(tx, deps, row)
   const rule = row.ruleId === null ? undefined : await findRule(tx.q, row.ruleId)
-  if (rule?.enabled === 1) await tellPlaces(tx, deps, { rule, row, event: 'alert.resolved' })
+  // Who may not be told of it any more is not told of its end either.
+  if (rule?.enabled === 1 && (await ruleHolds(tx, rule)))
+    await tellPlaces(tx, deps, { rule, row, event: 'alert.resolved' })
   return true
 }
 

@@ -30,13 +30,16 @@ export async function alertReach(at: At, caller: Caller, scope: AlertScope | und
   const all = grants(caller.permissions, 'alert.read') || grants(caller.permissions, 'admin.read')
   if (scope === 'all' && !all) throw denied('alert.read')
   if (all && scope !== 'mine') return 'all'
-  const idsIn = (held: ReadonlySet<string>): string[] =>
-    [...held].flatMap((text) => (text.startsWith(PREFIX) && !text.endsWith('*') ? [text.slice(PREFIX.length)] : []))
   const ids = idsIn(caller.permissions)
-  const only = caller.scope === null || grants(caller.scope, 'alert.read') ? null : idsIn(caller.scope)
+  const only = reachOfKey(caller)
   if (only !== null && only.length === 0) return { ids, related: null }
   const everyNode = (await heldAssignments(at, caller.userId, [])).length > 0
   return { ids, related: { userId: caller.userId, now: at.now, everyNode, only } }
+}
+
+/** The servers whose alerts the caller's key reaches; `null`: all that its owner may see, or there is no key. */
+export function reachOfKey({ scope }: Pick<Caller, 'scope'>): readonly string[] | null {
+  return scope === null || grants(scope, 'alert.read') ? null : idsIn(scope)
 }
 
 /** Whether the caller may do that with this alert: by its server, as an administrator, or as whom it is for. */
@@ -51,6 +54,12 @@ export async function mayOnAlert(
   if (serverId !== null && (await serverPermissions(at, caller, serverId, [permission])).length > 0) return true
   const reaches = caller.scope === null || grants(caller.scope, permission)
   return reaches && userId === caller.userId && (permission === 'alert.read' || serverId === null)
+}
+
+function idsIn(held: ReadonlySet<string>): string[] {
+  return [...held].flatMap((text) =>
+    text.startsWith(PREFIX) && !text.endsWith('*') ? [text.slice(PREFIX.length)] : [],
+  )
 }
 
 /** The refusal of somebody who sees it and may not do that. */

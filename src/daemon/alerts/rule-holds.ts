@@ -17,7 +17,8 @@ export async function ruleHolds(at: At, { userId, target, targetId }: RuleRow): 
     .executeTakeFirst()
   if (user === undefined || (user.banned === 1 && (user.banExpires === null || user.banExpires > at.now))) return false
   const permissions = await rolePermissions(at.q, userId)
-  if (target !== 'server') return grants(permissions, 'admin.read')
+  if (grants(permissions, 'admin.read')) return true
+  if (target !== 'server') return false
   const holder = { userId, permissions, scope: null }
   return (await serverPermissions(at, holder, targetId ?? '', ['alert.read'])).length > 0
 }

@@ -12,7 +12,7 @@ import { callerOf, type Route, route } from '../core/route.ts'
 import { findAlertRow, toAlert } from './alert-rows.ts'
 import { tellPlaces } from './raise.ts'
 import { denied } from './reach.ts'
-import { findRule, listRules, type RuleRow, seesAllRules, toRule } from './rule-rows.ts'
+import { findRule, listRules, type RuleRow, seesAllRules, seesRule, toRule } from './rule-rows.ts'
 import {
   changeRule,
   checkConditions,
@@ -36,7 +36,7 @@ export function alertRuleRoutes(deps: RuleDeps): Route[] {
       const caller = callerOf(context)
       if (scope === 'all' && !seesAllRules(caller)) throw denied('admin.read')
       const all = seesAllRules(caller) && scope !== 'mine'
-      return listRules(db.read, all ? null : caller.userId, query)
+      return listRules(db.read, all ? null : caller, query)
     }),
     create(deps),
     route(api.getAlertRule, async ({ params }, context) => {
@@ -187,7 +187,7 @@ async function permitRule(at: At, caller: Caller, rule: RuleRow, permission: Per
 
 async function visibleRule(q: Queries, caller: Caller, id: string): Promise<RuleRow | undefined> {
   const row = await findRule(q, id)
-  return row !== undefined && (row.userId === caller.userId || seesAllRules(caller)) ? row : undefined
+  return row !== undefined && seesRule(caller, row) ? row : undefined
 }
 
 async function ensureThere(tx: Tx, { target, targetId }: Target): Promise<void> {

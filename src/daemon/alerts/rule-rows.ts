@@ -7,6 +7,7 @@ import type { Queries } from '../core/db.ts'
 import { parseJson } from '../core/json.ts'
 import { countRows, offsetOf } from '../core/paging.ts'
 import { textMatches } from '../core/text-search.ts'
+import { reachOfKey } from './reach.ts'
 
 /** A rule's row. */
 export type RuleRow = NonNullable<Awaited<ReturnType<typeof findRule>>>
@@ -43,14 +44,25 @@ export function seesAllRules(caller: Caller): boolean {
   return grants(caller.permissions, 'admin.read')
 }
 
-/** One page of rules by name: all, or those of one user. */
+/** Whether the caller sees this rule: as an administrator or as its owner, by a key as far as that may read alerts. */
+export function seesRule(caller: Caller, { userId, targetId }: Pick<RuleRow, 'userId' | 'targetId'>): boolean {
+  if (seesAllRules(caller)) return true
+  const only = reachOfKey(caller)
+  return userId === caller.userId && (only === null || (targetId !== null && only.includes(targetId)))
+}
+
+/** One page of rules by name: all, or those that are the caller's own. */
 export async function listRules(
   q: Queries,
-  ownerId: string | null,
+  owner: Caller | null,
   query: Omit<Input<typeof listAlertRules>['query'], 'scope'>,
 ) {
   let matching = q.selectFrom('alertRule')
-  if (ownerId !== null) matching = matching.where('userId', '=', ownerId)
+  if (owner !== null) {
+    const only = reachOfKey(owner)
+    matching = matching.where('userId', '=', owner.userId)
+    if (only !== null && !seesAllRules(owner)) matching = matching.where('targetId', 'in', [...only])
+  }
   for (const column of ['type', 'target', 'targetId'] as const) {
     const value = query[column]
     if (value !== undefined) matching = matching.where(column, '=', value)

@@ -132,9 +132,12 @@ function sealActions(
   const { webhooks = [], ...rest } = actions
   const had = before?.sealedWebhooks ? opened(vault, ruleId, before.sealedWebhooks) : undefined
   if (webhooks.length === 0) return { shown: rest, sealed: null, secret: null, changed: had !== undefined }
-  const shownBefore = before === undefined ? [] : (actionsOf(before).webhooks ?? [])
+  const shownBefore: (string | null)[] = before === undefined ? [] : [...(actionsOf(before).webhooks ?? [])]
   const urls = webhooks.map((text, place) => {
-    const kept = had?.urls[shownBefore.indexOf(text)]
+    const at = shownBefore.indexOf(text)
+    const kept = had?.urls[at]
+    // Several may be shown alike: each of them is meant once, in their order.
+    if (at >= 0) shownBefore[at] = null
     if (kept !== undefined) return kept
     const problem = targetProblem(text, settings.get('webhooks.allowedRanges'))
     if (problem !== undefined) throw fieldError(`body.actions.webhooks.${place}`, problem)

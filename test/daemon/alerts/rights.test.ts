@@ -142,10 +142,30 @@ describe('rules', () => {
     const kept = await edit({ webhooks: shown, emails: ['a@example.org'] })
     expect(kept).toMatchObject({ webhookSecret: null, actions: { webhooks: shown, emails: ['a@example.org'] } })
     expect((await read()).sealedWebhooks).toBe(before)
+    // Two that are shown alike stay two.
+    const alike = ['https://discord.com/********', 'https://discord.com/********']
+    await edit({ webhooks: [secret, `${secret}-of-another`] })
+    const two = (await read()).sealedWebhooks
+    expect(await edit({ webhooks: alike, emails: ['b@example.org'] })).toMatchObject({ actions: { webhooks: alike } })
+    expect((await read()).sealedWebhooks).toBe(two)
     await edit({ webhooks: ['https://example.org/b'] })
     expect((await read()).sealedWebhooks).not.toBe(before)
     await edit({})
     expect((await read()).sealedWebhooks).toBeNull()
+  })
+
+  it('are shown to a key of their owner as far as it may read alerts', async () => {
+    const { id } = await rule(owner.client, server)
+    const seen = async (permissions: string[]) => {
+      const client = await stage.key(owner.client, permissions)
+      const shown = await client.call(rules.getAlertRule, { params: { ruleId: id } }).then(
+        () => true,
+        () => false,
+      )
+      return [shown, (await client.call(rules.listAlertRules)).some((row) => row.id === id)]
+    }
+    expect(await seen([`server.read:${server.id}`])).toEqual([false, false])
+    expect(await seen([`alert.read:${server.id}`])).toEqual([true, true])
   })
 
   it('are tested ten times a minute by one account and no more', async () => {
