@@ -31,7 +31,9 @@ export const viewRule = viewAction(api.getAlertRule, SUBJECT, VIEW)
 export const deleteRule = deleteAction(api.deleteAlertRule, SUBJECT, 'alert rule')
 
 export const createRule: Action = async (run) => {
-  const body = { ...(await bodyOf(run)), ...(await targetOf(run)) }
+  const body: Record<string, unknown> = { ...(await bodyOf(run)), ...(await targetOf(run)) }
+  if (body['target'] === undefined)
+    throw usage('--server, --node or --global must say what it is about', 'panel alert-rules create --help')
   const made = await call(run, api.createAlertRule, { params: {}, body })
   await run.out.item(made, VIEW)
   tellSecret(run, made)

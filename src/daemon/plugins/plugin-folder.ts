@@ -35,6 +35,7 @@ export function pluginFolder(dataDir: string): PluginFolder {
       await mkdir(path, { recursive: true, mode: 0o711 })
     },
     names: async () => {
+      await mkdir(path, { recursive: true, mode: 0o711 }) // somebody may have removed it meanwhile
       const found = (await readdir(path)).sort().slice(0, MOST_PLUGINS)
       const present = await Promise.all(found.map(has))
       return found.filter((_, at) => present[at] === true)
