@@ -29,7 +29,7 @@ const LONGEST_WAIT_MS = 30_000
 const FORGOTTEN_MS = 7 * 3_600_000
 
 /**
- * Sends what is in the outbox. Each lane (a webhook, a host, mail) is worked on by itself, one message after the other: one
+ * Sends what is in the outbox. Each lane (a webhook, a URL of rules, mail) is worked on by itself, one message after the other: one
  * that is slow or dead holds up nobody else. A message may arrive twice when the daemon dies between sending and writing
  * that down; it has the same id then.
  */

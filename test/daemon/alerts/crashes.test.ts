@@ -1,7 +1,7 @@
 import { afterAll, beforeAll, describe, expect, it } from 'vitest'
 import { removeServerAccess, setServerAccess } from '../../../src/shared/api/access.ts'
 import { createAlertRule, deleteAlertRule, updateAlertRule } from '../../../src/shared/api/alert-rules.ts'
-import { listAlerts } from '../../../src/shared/api/alerts.ts'
+import { getAlert, listAlerts } from '../../../src/shared/api/alerts.ts'
 import { getNode } from '../../../src/shared/api/nodes.ts'
 import type { Server } from '../../../src/shared/api/servers.ts'
 import type { Template } from '../../../src/shared/api/templates.ts'
@@ -111,16 +111,41 @@ describe('a crash', () => {
       body: { targetUserId: friend.id as never, permissions } as never,
     })
     const body = { name: 'mine', type: 'server_crashed' as const, target: 'server' as const, targetId: server.id }
-    const rule = await friend.client.call(createAlertRule, { body })
+    const rule = await friend.client.call(createAlertRule, {
+      body: { ...body, actions: { emails: ['a@example.org'] } },
+    })
+    crashes(server)
+    const open = await alertOf(stage, { serverId: server.id, resolved: false })
+    await settled(stage, open.id, 1)
     await stage.admin.call(removeServerAccess, { params: { ...params, targetUserId: friend.id as never } })
+    runs(server, 1)
+    await alertOf(stage, { serverId: server.id, resolved: true })
+    // Nor of its end.
+    expect((await stage.admin.call(getAlert, { params: { alertId: open.id as never } })).deliveries).toHaveLength(1)
     const silent = await makeRule(stage, { type: 'server_crashed', target: 'server', targetId: server.id })
     await stage.admin.call(updateAlertRule, { params: { ruleId: silent.id }, body: { enabled: false } })
     const witness = await makeRule(stage, { type: 'server_crashed', target: 'server', targetId: server.id })
-    crashes(server)
-    await alertOf(stage, { serverId: server.id })
+    all.clock.advance(6 * 60_000) // beyond its cool-down
+    crashes(server, 2)
+    await alertOf(stage, { serverId: server.id, resolved: false })
     const told = (await alertsAbout(stage, server.id)).map(({ ruleId }) => ruleId)
-    expect(told).toEqual([witness.id])
-    expect(told).not.toContain(rule.id)
+    expect(told).toEqual([witness.id, rule.id])
+    expect(told).not.toContain(silent.id)
+  })
+})
+
+describe('the messages of a rule', () => {
+  it('reach one URL while another of the same host does not answer', async () => {
+    const server = await running()
+    const { receiver } = all
+    const [stuck, fine] = [`${receiver.url}/stuck`, `${receiver.url}/fine`]
+    receiver.answer = (response, { path }) => void (path.endsWith('stuck') ? undefined : response.writeHead(204).end())
+    const actions = { webhooks: [stuck, fine] }
+    await makeRule(stage, { type: 'server_crashed', target: 'server', targetId: server.id, actions })
+    crashes(server)
+    const arrived = () => receiver.received.map(({ path }) => path).sort()
+    await eventually('both', () => arrived().length === 2, 5000)
+    expect(arrived()).toEqual(['/hook/fine', '/hook/stuck'])
   })
 })
 

@@ -5,9 +5,12 @@ import { afterAll, beforeAll, beforeEach, describe, expect, it } from 'vitest'
 import { watchEvents } from '../../../src/daemon/alerts/event-watch.ts'
 import { type Bus, createBus } from '../../../src/daemon/core/bus.ts'
 import { type Db, openDb } from '../../../src/daemon/core/db.ts'
+import { parseJson } from '../../../src/daemon/core/json.ts'
 import { createLog } from '../../../src/daemon/core/log.ts'
 import { createVault } from '../../../src/daemon/core/secrets.ts'
+import { noticeOf } from '../../../src/daemon/webhooks/notice.ts'
 import { createOutbox } from '../../../src/daemon/webhooks/outbox.ts'
+import { Payload } from '../../../src/daemon/webhooks/payload.ts'
 import { tellWebhooks } from '../../../src/daemon/webhooks/subscriptions.ts'
 import { createAlertRule } from '../../../src/shared/api/alert-rules.ts'
 import { createWebhook } from '../../../src/shared/api/webhooks.ts'
@@ -19,13 +22,15 @@ let stage: Stage
 let db: Db
 let bus: Bus
 let serverId: string
+let nodeId: string
 let folder: string
 beforeAll(async () => {
   stage = await Stage.open()
   const server = await stage.create(await stage.template(), await stage.node())
   serverId = server.id
+  nodeId = server.nodeId
   await stage.admin.call(createAlertRule, { body: { name: 'b', type: 'backup_failed', target: 'global' } })
-  const hook = { name: 'h', url: 'http://127.0.0.1:9/x', events: ['backup.*', 'alert.*'] }
+  const hook = { name: 'h', url: 'http://127.0.0.1:9/x', events: ['backup.*', 'alert.*', 'node.offline'] }
   await stage.admin.call(createWebhook, { body: hook })
   // The parts that write, over the same database, where no courier takes away what they have written.
   folder = await mkdtemp(join(tmpdir(), 'panel-commit-'))
@@ -72,6 +77,17 @@ describe('what is told', () => {
       'backup.failed',
       'backup.failed',
     ])
+  })
+
+  it('of a node and of a locked account says which', async () => {
+    await db.write((tx) => bus.append(tx, { type: 'node_updated', data: { nodeId, isOnline: false } }))
+    const row = await db.read.selectFrom('delivery').select('payload').executeTakeFirstOrThrow()
+    const { name } = await db.read.selectFrom('node').select('name').where('id', '=', nodeId).executeTakeFirstOrThrow()
+    const payload = parseJson(Payload, row.payload)
+    expect(noticeOf(payload).title).toBe(`The node ${name} has lost its connection`)
+    const data = { email: 'a@example.org', ipAddress: '192.0.2.7', lockedUntil: '2026-01-01T00:00:00.000Z' }
+    const { text } = noticeOf({ ...payload, event: 'auth.locked_out', data })
+    expect(text).toBe('a@example.org from 192.0.2.7, until 2026-01-01T00:00:00.000Z')
   })
 
   it('goes with the change when that is undone', async () => {
