@@ -37,7 +37,7 @@ export class PanelDoor {
   }
 
   log(level: LogLevel, text: unknown, fields?: unknown): void {
-    const about = fields === undefined ? {} : { fields }
+    const about = fields === undefined ? {} : { fields: sayable(fields) }
     this.#channel.send({ t: 'log', level, text: String(text).slice(0, MOST_LOG_TEXT), ...about })
   }
 
@@ -46,5 +46,15 @@ export class PanelDoor {
     this.#waiting.delete(frame.id)
     if (frame.t === 'answer') waiting?.resolve(frame.value)
     else waiting?.reject(new PanelRefusal(frame.error))
+  }
+}
+
+/** A line of the log is not worth the failure of who writes it. */
+function sayable(fields: unknown): unknown {
+  try {
+    JSON.stringify(fields)
+    return fields
+  } catch {
+    return 'not JSON' // the text of the line is told all the same
   }
 }

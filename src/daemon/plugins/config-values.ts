@@ -22,9 +22,13 @@ export function storedConfig(row: { config: string; secrets: string } | undefine
   return { plain: parseJson(Plain, row.config), sealed: parseJson(Sealed, row.secrets) }
 }
 
-/** The configuration as answers show it: the mask where a secret is set. */
-export function shownConfig({ plain, sealed }: StoredConfig): Record<string, unknown> {
-  return { ...plain, ...Object.fromEntries(Object.keys(sealed).map((field) => [field, SECRET_MASK])) }
+/**
+ * The configuration as answers show it: the mask where a secret is set. So is what was stored openly before a newer manifest
+ * made it one of `secrets`.
+ */
+export function shownConfig({ plain, sealed }: StoredConfig, secrets: ReadonlySet<string>): Record<string, unknown> {
+  const hidden = [...Object.keys(sealed), ...Object.keys(plain).filter((field) => secrets.has(field))]
+  return { ...plain, ...Object.fromEntries(hidden.map((field) => [field, SECRET_MASK])) }
 }
 
 /**
@@ -65,6 +69,10 @@ export function configToStore(
     } else if (kept !== undefined) {
       whole[field] = vault.open(place(of.name, field), kept)
       sealed[field] = kept
+    } else if (field in before.plain) {
+      const open = before.plain[field]
+      whole[field] = open
+      if (typeof open === 'string') sealed[field] = vault.seal(place(of.name, field), open)
     }
   }
   checked(of, whole, 'body.')

@@ -78,11 +78,16 @@ export async function configure(
     const [was, is] = [configColumns(before), configColumns(after)]
     if (was.config === is.config && was.secrets === is.secrets) return { after, changed: false, enabled: false }
     await updatePlugin(tx, name, is)
-    await note(plugins, tx, { name, by, what: 'config_updated', details: differences(before, after) })
+    await note(plugins, tx, {
+      name,
+      by,
+      what: 'config_updated',
+      details: differences(before, after, definition.schema.secrets),
+    })
     return { after, changed: true, enabled: row?.enabled === 1 }
   })
   if (outcome.enabled) await startAnew(plugins, name, 'The configuration is stored. ')
-  return shownConfig(outcome.after)
+  return shownConfig(outcome.after, definition.schema.secrets)
 }
 
 /** The definition in the folder, or the refusal of a request about it. */
@@ -148,10 +153,10 @@ async function note(
 }
 
 /** The configuration before and after as it is shown, and which secrets are others now. */
-function differences(before: StoredConfig, after: StoredConfig): Record<string, unknown> {
+function differences(before: StoredConfig, after: StoredConfig, secrets: ReadonlySet<string>): Record<string, unknown> {
   const fields = new Set([...Object.keys(before.sealed), ...Object.keys(after.sealed)])
   const replaced = [...fields].filter((field) => before.sealed[field] !== after.sealed[field])
-  const config = { before: shownConfig(before), after: shownConfig(after) }
+  const config = { before: shownConfig(before, secrets), after: shownConfig(after, secrets) }
   return { config, ...(replaced.length === 0 ? {} : { replaced }) }
 }
 

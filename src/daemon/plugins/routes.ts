@@ -47,7 +47,7 @@ function frontend(plugins: Plugins): Route {
       throw new PanelError('PLUGIN_NOT_FOUND', `There is no plugin ${name} with a screen that works`)
     }
     const { displayName, frontend: screen, permissions, events, schema } = life.definition
-    const shown = shownConfig(storedConfig(await findPlugin(plugins.deps.db.read, name)))
+    const shown = shownConfig(storedConfig(await findPlugin(plugins.deps.db.read, name)), schema.secrets)
     const config = Object.fromEntries(Object.entries(shown).filter(([field]) => !schema.secrets.has(field)))
     const { entry } = screen
     return { name, displayName, entry, config, permissions, events: [...new Set(events.map(({ type }) => type))] }

@@ -22,7 +22,7 @@ export async function pluginDetail(plugins: Plugins, name: string): Promise<Plug
     ...viewOf(plugins, name, found),
     engine: definition?.engine ?? '',
     catalystVersion: definition?.engine ?? '',
-    config: shownConfig(storedConfig(row)),
+    config: shownConfig(storedConfig(row), definition?.schema.secrets ?? new Set()),
     configSchema: definition?.configSchema ?? {},
     routes: (definition?.routes ?? []).map(({ method, path, permission }) => ({
       method,

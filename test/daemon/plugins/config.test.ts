@@ -90,6 +90,19 @@ describe('the configuration of a plugin', () => {
 })
 
 describe('a plugin whose folder is changed', () => {
+  it('shows no field any more that a newer manifest makes a secret, and keeps its value', async () => {
+    const { host, ...properties } = MANIFEST.configSchema.properties
+    const configSchema = { ...MANIFEST.configSchema, properties: { ...properties, host: { ...host, writeOnly: true } } }
+    await writePlugin(panel.dataDir, 'mailer', { manifest: { ...MANIFEST, configSchema }, code: CODE })
+    expect((await show(panel, 'mailer')).config).toEqual({ host: '********' })
+    expect(await configure({ host: '********', port: 81 })).toEqual({ host: '********', port: 81 })
+    const [row] = await panel.client.call(listAuditLogs, { query: { action: 'plugin.config', limit: 1 } })
+    expect(JSON.stringify(row?.details)).not.toContain('c.d')
+    await enable(panel, 'mailer')
+    expect(await given()).toEqual({ host: 'c.d', port: 81 })
+    await enable(panel, 'mailer', false)
+  })
+
   it('is read again by a reload and keeps the rights that it was given', async () => {
     await installExample(panel.dataDir)
     await enable(panel, 'greeter')
