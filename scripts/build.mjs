@@ -1,6 +1,6 @@
-// Builds the program into a folder: every module by the TypeScript compiler, and over it bin/panel.js with the command line
-// in few files (most of what a command costs is to find and load modules; the daemon and the agent start once, and stay as
-// they are). The build is incremental and never deletes: a daemon or a command may be running from the folder.
+// Builds the program into a folder: every module by the TypeScript compiler, and bin/panel.js with all of it in few files,
+// because most of what a start costs is to find and load modules. The separate modules are what tests load one by one, and
+// the host of plugins. The build is incremental and never deletes: a daemon or a command may be running from the folder.
 //
 //   node scripts/build.mjs                                        dist, as `npm run build`
 //   node scripts/build.mjs <folder> [more files to compile …]     a whole copy elsewhere, for tests and the bench
@@ -14,8 +14,18 @@ import { rolldown } from 'rolldown'
 const root = dirname(dirname(fileURLToPath(import.meta.url)))
 const [folder, ...more] = process.argv.slice(2)
 
-/** Packages that nearly every command loads. All others stay where they are. */
-const BUNDLED = ['commander', 'zod', 'yaml', 'eventsource-parser']
+/** Packages of many files, and without any but modules, that most starts load. All others stay where they are. */
+const BUNDLED = [
+  'commander',
+  'eventsource-parser',
+  'kysely',
+  'prom-client',
+  '@opentelemetry/api',
+  're2js',
+  'undici',
+  'yaml',
+  'zod',
+]
 
 const project = folder === undefined ? join(root, 'tsconfig.build.json') : copyTo(folder, more)
 process.exitCode = compile(project)
@@ -46,7 +56,10 @@ function compile(config) {
   return status ?? 1
 }
 
-/** The names of the parts carry a hash of what is in them: a command that runs never finds half of another build. */
+/**
+ * The names of the parts carry a hash of what is in them: what runs never finds half of another build. They lie two folders
+ * below the build, as src/daemon and src/agent do, so that paths relative to a module hold in both forms.
+ */
 async function bundle(target) {
   const build = await rolldown({
     input: { panel: join(root, 'bin', 'panel.ts') },
@@ -58,7 +71,6 @@ async function bundle(target) {
 }
 
 function outside(id) {
-  if (/^\.\.\/src\/(?:daemon|agent)\//.test(id)) return { id: id.replace(/\.ts$/, '.js'), external: true }
   const [scope, name] = id.split('/')
   const isPackage = /^[@a-z]/.test(id) && !BUNDLED.includes(scope?.startsWith('@') ? `${scope}/${name}` : scope)
   return isPackage ? { id, external: true } : null
