@@ -1,6 +1,6 @@
 import { spawn } from 'node:child_process'
 import { once } from 'node:events'
-import { readdir, readFile, readlink, writeFile } from 'node:fs/promises'
+import { readdir, readFile, readlink, rm, writeFile } from 'node:fs/promises'
 import { join } from 'node:path'
 import { afterAll, beforeAll, describe, expect, it } from 'vitest'
 import { EXAMPLE, installExample, isAlive, until } from '../daemon/plugins/plugin-stage.ts'
@@ -58,6 +58,9 @@ describe('the commands of plugins', { timeout: 60_000 }, () => {
     await refused(7, ['plugins', 'enable', 'greeter', '--yes'])
     await writeFile(file, await readFile(join(EXAMPLE, 'index.js')))
     await ok(['plugins', 'enable', 'greeter', '--yes'])
+    await rm(join(panel.dataDir, 'plugins', 'greeter'), { recursive: true })
+    await ok(['plugins', 'disable', 'greeter'])
+    await refused(6, ['plugins', 'disable', 'greeter'])
   })
 
   it('leave none out', () => {

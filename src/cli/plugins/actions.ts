@@ -1,4 +1,5 @@
 import * as api from '../../shared/api/plugins.ts'
+import { PanelError } from '../../shared/errors.ts'
 import type { Action } from '../command.ts'
 import { usage } from '../failure.ts'
 import { type Cell, column, type View, wide } from '../output/view.ts'
@@ -53,8 +54,15 @@ export const enablePlugin: Action = async (run) => {
 }
 
 export const disablePlugin: Action = async (run) => {
-  await call(run, api.enablePlugin, { params: { name: nameOf(run) }, body: { enabled: false } })
-  await run.out.item(await get(run), VIEW)
+  const name = nameOf(run)
+  await call(run, api.enablePlugin, { params: { name }, body: { enabled: false } })
+  try {
+    await run.out.item(await get(run), VIEW)
+  } catch (error) {
+    if (!(error instanceof PanelError) || error.code !== 'PLUGIN_NOT_FOUND') throw error
+    // Nobody wants it any more, and its folder was removed before: that is all that there is to tell.
+    run.notice(`${name} is disabled; its folder is gone`)
+  }
 }
 
 export const reloadPlugin: Action = async (run) => {
