@@ -146,6 +146,25 @@ test('keeps sizes, address, startup line and fixed variables to operators, but l
   )
 })
 
+test('takes a whole server back as it was shown, with a change to its address', async () => {
+  const wanted = stage.port()
+  expect(await edit({ ...server, primaryPort: wanted })).toMatchObject({ primaryPort: wanted })
+  const moved = await stage.get(server.id)
+  const other = await stage.create(template, node)
+  const clash = { ...moved, allocationId: other.allocationId, primaryPort: stage.port() }
+  expect((await refusal(edit(clash))).fields).toEqual(['body.allocationId'])
+  await edit({ primaryIp: '127.0.0.8' })
+  expect(await edit({ primaryIp: null })).toMatchObject({ primaryIp: '127.0.0.1', primaryPort: wanted })
+})
+
+test('shows players the public address of the node where the server has the address of the node', async () => {
+  const far = await stage.node({ publicAddress: 'play.example.org', defaultIp: '10.1.2.3' })
+  const plain = await stage.create(template, far)
+  expect(plain).toMatchObject({ primaryIp: '10.1.2.3', connection: { host: 'play.example.org' } })
+  const own = await stage.create(template, far, { primaryIp: '10.1.2.4' })
+  expect(own).toMatchObject({ primaryIp: '10.1.2.4', connection: { host: '10.1.2.4' } })
+})
+
 async function holders() {
   const { data } = await stage.admin.page(listAllocations, {
     params: { nodeId: node.id as never },
