@@ -3,9 +3,10 @@ import { defineEndpoint, NoData } from '../contract.ts'
 import { NestId, TemplateId } from '../ids.ts'
 import { pageQuery } from '../page.ts'
 import { DoneRule, RESERVED_VARIABLES, RuntimeName, StopSignal, VariableName } from '../server-spec.ts'
+import { OneLine } from '../setting-values.ts'
 import { IsoTime } from '../time.ts'
 
-const Name = z.string().trim().min(1).max(100)
+const Name = OneLine.trim().min(1).max(100)
 
 /** A group of templates, such as one game (api.md §7.2). */
 export const Nest = z.object({
