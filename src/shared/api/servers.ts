@@ -13,7 +13,7 @@ const Name = z
   .trim()
   .min(1)
   .max(100)
-  .regex(/^(?:(?![/\\<>])[\p{L}\p{M}\p{N}\p{P}\p{S} ])+$/u, 'must be one line without / \\ < >')
+  .regex(/^(?:(?![/\\<>\ufffd])[\p{L}\p{M}\p{N}\p{P}\p{S} ])+$/u, 'must be one line without / \\ < >')
 /** YAML and JSON write numbers and booleans without quotes; a game gets the text. */
 const VariableValue = z
   .union([z.string().max(4096), z.number(), z.boolean()], 'must be a text of at most 4096 characters')
