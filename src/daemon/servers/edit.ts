@@ -55,7 +55,12 @@ export async function editServer(
   const { memoryMb, cpuCores } = { ...row, ...wanted.columns }
   if (memoryMb > row.memoryMb || cpuCores > row.cpuCores) {
     const node = await tx.q.selectFrom('node').selectAll().where('id', '=', row.nodeId).executeTakeFirstOrThrow()
-    await ensureCapacity(tx, node, { memoryMb, cpuCores }, row.id)
+    // Only what grows: a node that was made smaller keeps what it has given, and takes no offence at it.
+    const growing = {
+      memoryMb: memoryMb > row.memoryMb ? memoryMb : 0,
+      cpuCores: cpuCores > row.cpuCores ? cpuCores : 0,
+    }
+    await ensureCapacity(tx, node, growing, row.id)
   }
   await tx.q
     .updateTable('server')

@@ -42,7 +42,7 @@ export const TemplateVariable = z.object({
   /** Whether a user without `server.update` on the panel sees it, and whether the server's members may change it. */
   userViewable: z.boolean().default(true),
   userEditable: z.boolean().default(true),
-  /** Its value is masked in answers, logs and the install log. */
+  /** Its value is masked in answers, logs and the install log; its default for all who may not edit the template. */
   secret: z.boolean().default(false),
 })
 export type TemplateVariable = z.infer<typeof TemplateVariable>
