@@ -1,6 +1,7 @@
 import { writeFile } from 'node:fs/promises'
 import { join } from 'node:path'
 import { afterAll, beforeAll, expect, it } from 'vitest'
+import { createLocation } from '../../src/shared/api/locations.ts'
 import { createServer } from '../../src/shared/api/servers.ts'
 import { createTemplate } from '../../src/shared/api/templates.ts'
 import { startPanel, type TestPanel } from '../panel.ts'
@@ -68,6 +69,12 @@ it('gives a server an address of a network, and the game is told of it', { timeo
   await run(0, 'servers kill pooled --wait')
   await run(0, 'servers delete pooled --confirm pooled --wait')
   await run(0, 'ip-pools delete lan --yes')
+})
+
+it('finds the one that is named so among many whose names contain the word', { timeout: 60_000 }, async () => {
+  const names = [...Array.from({ length: 101 }, (_, i) => `a-x-${i}`), 'x']
+  await Promise.all(names.map((name) => panel.client.call(createLocation, { body: { name } })))
+  await say([0, 'locations view x -o name', 'x\n'], [6, 'locations view y', "there is no location 'y'"])
 })
 
 it('suspends servers, and acts on several at once', { timeout: 60_000 }, async () => {

@@ -90,7 +90,7 @@ test('finds by port, by address and port, by alias, and by whether a server has 
   expect(await addresses({ assigned: 'true' })).toEqual(['127.0.0.1 25565'])
   expect(await addresses({ serverId: server.id })).toEqual(['127.0.0.1 25565'])
   expect(await addresses({ assigned: 'false' })).toHaveLength(3)
-  expect((await page({ assigned: 'true' })).data[0]?.server).toEqual({ id: server.id, name: 'one' })
+  expect((await page({ assigned: 'true' })).data[0]?.server).toEqual({ id: server.id, name: 'one', status: 'stopped' })
 })
 
 test('edits alias and notes, and deletes what no server has', async () => {

@@ -26,6 +26,12 @@ test('makes, shows, edits and deletes a location', async () => {
   expect((await refusal(panel.admin.call(api.updateLocation, { params, body: {} }))).code).toBe('LOCATION_NOT_FOUND')
 })
 
+test('refuses a name that would not be one line', async () => {
+  for (const name of ['a\nb', 'a\u001b[31mb', ' ']) {
+    expect([name, (await refusal(add(name))).fields]).toEqual([name, ['body.name']])
+  }
+})
+
 test('refuses a name that is taken in another case, also under a race', async () => {
   await add('Bonn')
   expect((await refusal(add('bonn'))).code).toBe('LOCATION_NAME_TAKEN')

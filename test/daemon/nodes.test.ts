@@ -102,7 +102,7 @@ test('shows its servers and is not deleted while it has any', async () => {
   const ended: string[] = []
   panel.keys.onRevoked((id) => ended.push(id))
   const { apiKey } = await panel.admin.call(api.createNodeKey, { params: { nodeId }, body: {} })
-  await panel.admin.call(api.deleteNode, { params: { nodeId } })
+  expect(await panel.admin.call(api.deleteNode, { params: { nodeId } })).toEqual({ deletedApiKeys: 1 })
   expect(ended).toEqual([nodeId])
   expect(await panel.keys.verify(nodeId, apiKey)).toBe('unknown')
   expect((await refusal(panel.admin.call(api.getNode, { params: { nodeId } }))).code).toBe('NODE_NOT_FOUND')

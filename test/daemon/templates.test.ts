@@ -1,7 +1,9 @@
 import { afterEach, beforeEach, expect, test } from 'vitest'
 import { ensureStarters, loadStarters, starterFolder } from '../../src/daemon/templates/starter.ts'
+import { createApiKey } from '../../src/shared/api/api-keys.ts'
 import { createServer } from '../../src/shared/api/servers.ts'
 import * as api from '../../src/shared/api/templates.ts'
+import { createClient } from '../../src/shared/client.ts'
 import { addServer, type PlacePanel, place, refusal, startPlacePanel } from './place-panel.ts'
 
 let panel: PlacePanel
@@ -36,6 +38,26 @@ test('makes a template with defaults and gives every field back', async () => {
   const made = await send(whole)
   expect(made).toMatchObject(whole)
   expect(await panel.admin.call(api.getTemplate, { params: { templateId: made.id } })).toEqual(made)
+})
+
+test('shows the default of a secret only to those who may edit the template', async () => {
+  const nest = await panel.admin.call(api.createNest, { body: { name: 'Games' } })
+  const variables = [
+    { name: 'RCON', default: 'hunter2', secret: true },
+    { name: 'MOTD', default: 'plain' },
+  ]
+  const made = await add({ variables, nestId: nest.id })
+  const { key } = await panel.admin.call(createApiKey, { body: { name: 'reader', permissions: ['template.read'] } })
+  const reader = createClient({ baseUrl: panel.url, fetch, token: key })
+  const answers = async (client: typeof reader) => [
+    await client.call(api.getTemplate, { params: { templateId: made.id } }),
+    (await client.call(api.listTemplates, { query: { search: 'Game' } }))[0],
+    (await client.call(api.getNest, { params: { nestId: nest.id } })).templates[0],
+  ]
+  const defaults = async (client: typeof reader) =>
+    (await answers(client)).map((one) => one?.variables.map((variable) => variable.default))
+  expect(await defaults(reader)).toEqual(Array(3).fill(['********', 'plain']))
+  expect(await defaults(panel.admin)).toEqual(Array(3).fill(['hunter2', 'plain']))
 })
 
 test('edits only the named fields, and writes nothing when nothing changes', async () => {

@@ -12,6 +12,9 @@ export interface Named {
   readonly name: string
 }
 
+/** A row that a word may mean, by its id, its name or what else names it. */
+type Candidate = Named & { readonly also: readonly string[] }
+
 type Listed = Exclude<Reference, 'context'>
 
 /** How each kind is spoken of: the prefix of its ids, what names it (`name` by default) and what else does. */
@@ -56,7 +59,8 @@ export async function resolve(run: Run, ref: Reference, word: string): Promise<N
   const kind = KINDS[ref]
   // A whole id needs no look-up: the call itself answers whether it is there.
   if (isAnId(word, kind.prefix)) return { id: word, name: word }
-  const rows = await candidates(await run.client(), ref, word)
+  // Names need not be unique, and many may contain the word: all of them are looked at.
+  const rows = await candidates(await run.client(), ref, word, Number.POSITIVE_INFINITY)
   const exact = rows.filter((row) => row.name === word || row.also.includes(word) || row.id === word)
   const found =
     exact.length > 0 ? exact : rows.filter((row) => [row.id, ...row.also].some((text) => startsLike(text, word)))
@@ -77,22 +81,29 @@ export async function resolveAll(run: Run, ref: Reference, words: readonly strin
   return [...found.values()]
 }
 
-/** Rows of a kind that may be meant by the word. */
-export async function candidates(
+/** Rows of a kind that may be meant by the word: those on the first pages of what its list finds. */
+export async function candidates(client: Client, ref: Listed, word: string, pages = 1): Promise<readonly Candidate[]> {
+  if (ref === 'role' || word === '') return rowsOf(client, ref, { query: {}, pages })
+  const found = await rowsOf(client, ref, { query: { search: word }, pages })
+  // Not every list finds the beginning of an id; small ones are read whole instead.
+  return found.length > 0 ? found : rowsOf(client, ref, { query: {}, pages: 1 })
+}
+
+async function rowsOf(
   client: Client,
   ref: Listed,
-  word: string,
-): Promise<readonly (Named & { readonly also: readonly string[] })[]> {
-  const kind = KINDS[ref]
-  const searchable = ref !== 'role'
-  const query = { ...(searchable && word !== '' ? { search: word } : {}), limit: 100 }
+  { query, pages }: { readonly query: Readonly<Record<string, string>>; readonly pages: number },
+): Promise<readonly Candidate[]> {
   const list = await LISTS[ref]()
-  const { data, pagination } = await client.page<Endpoint>(list, { params: {}, query })
-  const rows = named(data, kind)
-  const exact = rows.some((row) => row.name === word)
-  // A search by the beginning of an id finds names only, except for servers; small lists are read whole instead.
-  if (exact || rows.length > 0 || !searchable || pagination.total > 0) return rows
-  return named((await client.page<Endpoint>(list, { params: {}, query: { limit: 100 } })).data, kind)
+  const rows: Candidate[] = []
+  for (let page = 1; page <= pages; page++) {
+    const asked = { params: {}, query: { ...query, limit: 100, page } }
+    const { data, pagination } = await client.page<Endpoint>(list, asked)
+    const found = named(data, KINDS[ref])
+    rows.push(...found)
+    if (!hasNextPage(pagination, found.length)) break
+  }
+  return rows
 }
 
 /** The allocation of a node that `ip:port`, a port or an id names. */
@@ -125,7 +136,7 @@ function startsLike(text: string, word: string): boolean {
 function named(
   data: unknown,
   { title = 'name', also }: { readonly title?: string; readonly also?: string },
-): (Named & { also: readonly string[] })[] {
+): Candidate[] {
   if (!Array.isArray(data)) return []
   return data.flatMap((row: unknown) => {
     if (typeof row !== 'object' || row === null || !('id' in row) || typeof row.id !== 'string') return []

@@ -90,7 +90,7 @@ export const servers = noun({
         IDEMPOTENCY,
       ],
       examples: [
-        'panel servers create --name lobby --template demo --node local --memory 256 --cpu 1 --disk 1G --port 25570 --start --wait',
+        "panel servers create --name lobby --template 'Demo game' --node local --memory 256 --cpu 1 --disk 1G --port 25570 --start --wait",
         'panel servers create -F lobby.yaml -o id',
       ],
       endpoints: ['servers.create'],

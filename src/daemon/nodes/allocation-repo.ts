@@ -2,6 +2,7 @@ import { sql } from 'kysely'
 import type { z } from 'zod'
 import type { Allocation } from '../../shared/api/allocations.ts'
 import { newId } from '../../shared/ids.ts'
+import { serverStatus } from '../../shared/server-life.ts'
 import type { Clock } from '../../shared/time.ts'
 import type { Queries, Tx } from '../core/db.ts'
 import { textMatches } from '../core/text-search.ts'
@@ -139,13 +140,15 @@ function withServer(rows: ReturnType<typeof matching>) {
   return rows
     .leftJoin('server', 'server.id', 'allocation.serverId')
     .selectAll('allocation')
-    .select('server.name as serverName')
+    .select(['server.name as serverName', 'server.deletingAt', 'server.archivedAt', 'server.suspendedAt'])
+    .select(['server.activity', 'server.power', 'server.crashed', 'server.failed'])
 }
 
 function toAllocation(
   row: Awaited<ReturnType<ReturnType<typeof withServer>['executeTakeFirstOrThrow']>>,
 ): AllocationAnswer {
-  const { serverName, ...allocation } = row
-  const server = row.serverId === null || serverName === null ? null : { id: row.serverId, name: serverName }
-  return { ...allocation, server }
+  const { serverName, deletingAt, archivedAt, suspendedAt, activity, power, crashed, failed, ...allocation } = row
+  if (row.serverId === null || serverName === null || power === null) return { ...allocation, server: null }
+  const life = { deletingAt, archivedAt, suspendedAt, activity, power, crashed: crashed === 1, failed: failed === 1 }
+  return { ...allocation, server: { id: row.serverId, name: serverName, status: serverStatus(life) } }
 }

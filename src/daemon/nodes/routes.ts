@@ -136,7 +136,7 @@ function update(deps: NodeDeps): Route {
 function remove({ db, bus, audit, keys }: NodeDeps): Route {
   return route(deleteNode, ({ params: { nodeId } }, context) =>
     db.write(async (tx) => {
-      await keys.revoke(tx, nodeId)
+      const hadKey = await keys.revoke(tx, nodeId)
       const deleted = await repo.deleteNode(tx.q, nodeId).catch((error: unknown) => {
         if (!isForeignKeyViolation(error)) throw error
         return context.fail('NODE_IN_USE', 'The node has servers; delete them first')
@@ -152,7 +152,7 @@ function remove({ db, bus, audit, keys }: NodeDeps): Route {
         type: 'node_deleted',
         data: { nodeId, nodeName: name, deletedBy: context.caller?.userId ?? null },
       })
-      return null
+      return { deletedApiKeys: hadKey ? 1 : 0 }
     }),
   )
 }

@@ -118,7 +118,7 @@ export async function createServer(
 }
 
 function wantedPlace(body: Creation['body'], node: { readonly defaultIp: string }): PlaceClaim['wanted'] {
-  if (body.allocationId !== undefined) return { allocationId: body.allocationId }
+  if (typeof body.allocationId === 'string') return { allocationId: body.allocationId }
   const port = body.primaryPort ?? 0
   const ip = body.primaryIp ?? undefined
   if (body.networkMode !== undefined) return { network: body.networkMode, ip, port }

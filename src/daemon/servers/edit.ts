@@ -1,13 +1,14 @@
 import type { z } from 'zod'
 import type { ServerPatch } from '../../shared/api/servers.ts'
 import type { NewTemplate } from '../../shared/api/templates.ts'
-import { PanelError } from '../../shared/errors.ts'
+import { fieldError, PanelError } from '../../shared/errors.ts'
 import { grants } from '../../shared/permissions.ts'
 import type { Clock } from '../../shared/time.ts'
 import { type Actor, changes } from '../core/audit.ts'
 import type { Bus } from '../core/bus.ts'
 import type { Caller } from '../core/caller.ts'
 import type { Tx } from '../core/db.ts'
+import { canonicalIp } from '../nodes/addresses.ts'
 import { ensureCapacity } from '../nodes/capacity.ts'
 import { claimPlace, releasePlace } from '../nodes/pool-claims.ts'
 import { checkEnvironment } from '../templates/rules.ts'
@@ -54,7 +55,12 @@ export async function editServer(
   const { memoryMb, cpuCores } = { ...row, ...wanted.columns }
   if (memoryMb > row.memoryMb || cpuCores > row.cpuCores) {
     const node = await tx.q.selectFrom('node').selectAll().where('id', '=', row.nodeId).executeTakeFirstOrThrow()
-    await ensureCapacity(tx, node, { memoryMb, cpuCores }, row.id)
+    // Only what grows: a node that was made smaller keeps what it has given, and takes no offence at it.
+    const growing = {
+      memoryMb: memoryMb > row.memoryMb ? memoryMb : 0,
+      cpuCores: cpuCores > row.cpuCores ? cpuCores : 0,
+    }
+    await ensureCapacity(tx, node, growing, row.id)
   }
   await tx.q
     .updateTable('server')
@@ -131,13 +137,16 @@ async function movedAllocation(
   row: ServerRow,
   patch: Patch,
 ): Promise<string | undefined> {
-  const { allocationId, primaryPort, primaryIp } = patch
-  if (allocationId === undefined && primaryPort === undefined && primaryIp === undefined) return undefined
-  const ip = primaryIp ?? row.ip
-  const port = primaryPort ?? row.port
-  const same = allocationId === undefined ? ip === row.ip && port === row.port : allocationId === row.allocationId
-  if (same) return undefined
+  // Who sends a server back as he was shown it names its allocation without wishing for another one.
+  const allocationId = patch.allocationId === row.allocationId ? undefined : patch.allocationId
+  const ip = wantedIp(row, patch.primaryIp)
+  const port = patch.primaryPort ?? row.port
+  const elsewhere = ip !== row.ip || port !== row.port
+  if (allocationId === undefined && !elsewhere) return undefined
   refuseOperatorFields(caller, patch, { allocationId: true })
+  if (allocationId !== undefined && elsewhere) {
+    throw fieldError('body.allocationId', 'and another primaryPort or primaryIp exclude each other')
+  }
   // A start that is on its way, and a restart that is due after a crash, would still take the old address.
   const currentStatus = await pendingStatus(tx, row)
   if (row.power !== 'offline' || currentStatus === 'starting' || row.nextRestartAt !== null) {
@@ -148,6 +157,12 @@ async function movedAllocation(
   const wanted = allocationId === undefined ? { ip, port } : { allocationId }
   await releasePlace(tx, row.id)
   return (await claimPlace(tx, { nodeId: row.nodeId, serverId: row.id, clock, wanted })).id
+}
+
+/** `null`: the address that the node gives by default. */
+function wantedIp(row: ServerRow, wished: Patch['primaryIp']): string {
+  if (wished === undefined) return row.ip
+  return wished === null ? row.nodeDefaultIp : (canonicalIp(wished) ?? wished)
 }
 
 function refuseOperatorFields(caller: Caller, patch: Patch, changed: Readonly<Record<string, unknown>>): void {

@@ -53,7 +53,8 @@ export async function removeIn(tx: Tx, deps: RemovalDeps, removal: Removal): Pro
   const allowed: readonly ServerStatus[] = ACTION_GATES.delete
   const lost = removal.force && !online
   if (!allowed.includes(status) && !lost) {
-    throw new PanelError('SERVER_INVALID_STATE', `A server that is ${status} cannot be deleted; stop it first`, {
+    const advice = status === 'unknown' && !online ? `wait for its node ${row.nodeName}, or force it` : 'stop it first'
+    throw new PanelError('SERVER_INVALID_STATE', `A server that is ${status} cannot be deleted; ${advice}`, {
       meta: { currentStatus: status, allowed },
     })
   }

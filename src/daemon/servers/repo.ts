@@ -57,6 +57,7 @@ function joined(q: Queries) {
       'node.name as nodeName',
       'node.hostname as nodeHostname',
       'node.publicAddress as nodePublicAddress',
+      'node.defaultIp as nodeDefaultIp',
       'location.name as locationName',
       'allocation.ip as ip',
       'allocation.port as port',

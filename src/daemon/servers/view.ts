@@ -3,6 +3,7 @@ import type { Server } from '../../shared/api/servers.ts'
 import type { NewTemplate } from '../../shared/api/templates.ts'
 import type { Permission } from '../../shared/permissions.ts'
 import { type PowerState, type ServerStatus, serverStatus } from '../../shared/server-life.ts'
+import { isLoopbackHost } from '../../shared/setting-values.ts'
 import type { Caller } from '../core/caller.ts'
 import { permissionsOnServers } from '../core/permit.ts'
 import type { At, Rooted } from '../core/relations.ts'
@@ -105,7 +106,7 @@ export function toServer(row: ServerRow, { caller, permissions }: Viewer, facts:
       isOnline: facts.isOnline(row.nodeId),
     },
     location: { id: row.locationId, name: row.locationName },
-    connection: { host: row.ip, port: row.port },
+    connection: { host: publicHost(row), port: row.port },
     effectivePermissions: permissions(row),
     cpuPercent: figures.cpuPercent,
     memoryUsageMb: figures.memoryUsageMb,
@@ -113,6 +114,11 @@ export function toServer(row: ServerRow, { caller, permissions }: Viewer, facts:
     createdAt: row.createdAt,
     updatedAt: row.updatedAt,
   }
+}
+
+/** Where players find it: the address of the node is known to the outside by the node's public one (it may be behind a router). */
+function publicHost(row: Pick<ServerRow, 'ip' | 'nodeDefaultIp' | 'nodePublicAddress'>): string {
+  return row.ip === row.nodeDefaultIp && !isLoopbackHost(row.ip) ? row.nodePublicAddress : row.ip
 }
 
 /** What stands in answers for a secret value; sent back, it means: unchanged. */

@@ -1,7 +1,11 @@
 import { createHash } from 'node:crypto'
 import { RE2JS } from 're2js'
+import type { z } from 'zod'
 import { NewTemplate, type TemplatePatch } from '../../shared/api/templates.ts'
 import { type FieldProblem, PanelError } from '../../shared/errors.ts'
+import { grants } from '../../shared/permissions.ts'
+import { SECRET_MASK } from '../../shared/setting-values.ts'
+import type { Caller } from '../core/caller.ts'
 import { parseJson } from '../core/json.ts'
 import { ruleProblems, valueProblem } from './rules.ts'
 
@@ -33,17 +37,33 @@ export function ensureUsable(template: NewTemplate): void {
   throw new PanelError('VALIDATION_ERROR', `The request is not valid: ${first.field} ${first.message}`, { details })
 }
 
+/** The template as this caller is shown it: the defaults of secrets only if he may edit it, and so send them back. */
+export function shownTo<T extends { readonly id: string; readonly variables?: Variables }>(
+  caller: Caller,
+  shown: T,
+): T {
+  if (shown.variables === undefined || grants(caller.permissions, 'template.update', shown.id)) return shown
+  return { ...shown, variables: masked(shown.variables) }
+}
+
 /** The template as the audit log keeps it: secrets masked, the script by its hash. */
 export function auditView(template: NewTemplate): Record<string, unknown> {
   const { installScript } = template
   return {
     ...template,
-    variables: template.variables.map((variable) => ({
-      ...variable,
-      default: variable.secret && variable.default !== '' ? '********' : variable.default,
-    })),
+    variables: masked(template.variables),
     installScript: installScript === null ? null : fingerprint(installScript),
   }
+}
+
+type Variables = z.input<typeof NewTemplate>['variables']
+
+function masked<V extends { readonly secret?: boolean | undefined; readonly default?: string | undefined }>(
+  variables: readonly V[],
+): V[] {
+  return variables.map((one) =>
+    one.secret === true && (one.default ?? '') !== '' ? { ...one, default: SECRET_MASK } : one,
+  )
 }
 
 function fingerprint(text: string): string {

@@ -2,7 +2,8 @@ import { createNest, deleteNest, getNest, listNests, updateNest } from '../../sh
 import { newId } from '../../shared/ids.ts'
 import { changes } from '../core/audit.ts'
 import { uniqueViolation } from '../core/db.ts'
-import { type Route, route } from '../core/route.ts'
+import { callerOf, type Route, route } from '../core/route.ts'
+import { shownTo } from './definition.ts'
 import type { TemplateDeps } from './deps.ts'
 import * as repo from './nest-repo.ts'
 import { templatesOfNest } from './repo.ts'
@@ -21,7 +22,8 @@ function list({ db }: TemplateDeps): Route {
 function get({ db }: TemplateDeps): Route {
   return route(getNest, async ({ params }, context) => {
     const nest = (await repo.findNest(db.read, params.nestId)) ?? context.fail('NEST_NOT_FOUND', GONE)
-    return { ...nest, templates: await templatesOfNest(db.read, nest.id) }
+    const templates = await templatesOfNest(db.read, nest.id)
+    return { ...nest, templates: templates.map((template) => shownTo(callerOf(context), template)) }
   })
 }
 

@@ -8,8 +8,8 @@ import {
 import { newId } from '../../shared/ids.ts'
 import { changes } from '../core/audit.ts'
 import { isForeignKeyViolation, uniqueViolation } from '../core/db.ts'
-import { type Route, route } from '../core/route.ts'
-import { auditView, ensureUsable, patched } from './definition.ts'
+import { callerOf, type Route, route } from '../core/route.ts'
+import { auditView, ensureUsable, patched, shownTo } from './definition.ts'
 import type { TemplateDeps } from './deps.ts'
 import { nestRoutes } from './nest-routes.ts'
 import * as repo from './repo.ts'
@@ -23,15 +23,17 @@ export function templateRoutes(deps: TemplateDeps): Route[] {
 }
 
 function list({ db }: TemplateDeps): Route {
-  return route(listTemplates, ({ query }) => repo.listTemplates(db.read, query))
+  return route(listTemplates, async ({ query }, context) => {
+    const { items, total } = await repo.listTemplates(db.read, query)
+    return { items: items.map((template) => shownTo(callerOf(context), template)), total }
+  })
 }
 
 function get({ db }: TemplateDeps): Route {
-  return route(
-    getTemplate,
-    async ({ params }, context) =>
-      (await repo.findTemplate(db.read, params.templateId)) ?? context.fail('TEMPLATE_NOT_FOUND', GONE),
-  )
+  return route(getTemplate, async ({ params }, context) => {
+    const found = await repo.findTemplate(db.read, params.templateId)
+    return shownTo(callerOf(context), found ?? context.fail('TEMPLATE_NOT_FOUND', GONE))
+  })
 }
 
 function create({ db, bus, audit, clock }: TemplateDeps): Route {

@@ -2,6 +2,7 @@ import { z } from 'zod'
 import { defineEndpoint, NoData } from '../contract.ts'
 import { AllocationId, NodeId, ServerId } from '../ids.ts'
 import { pageQuery } from '../page.ts'
+import { ServerStatus } from '../server-life.ts'
 import { IsoTime } from '../time.ts'
 
 /** An address and port of a node, TCP and UDP; it belongs to at most one server (decisions §3.6). */
@@ -9,7 +10,7 @@ export const Allocation = z.object({
   id: AllocationId,
   nodeId: NodeId,
   serverId: ServerId.nullable(),
-  server: z.object({ id: ServerId, name: z.string() }).nullable(),
+  server: z.object({ id: ServerId, name: z.string(), status: ServerStatus }).nullable(),
   ip: z.string(),
   port: z.int(),
   alias: z.string().nullable(),

@@ -39,7 +39,7 @@ export const DatabaseHost = z.object({
 export type DatabaseHost = z.infer<typeof DatabaseHost>
 
 const HostBody = z.object({
-  name: z.string().trim().min(3).max(100),
+  name: OneLine.trim().min(3).max(100),
   host: HostName,
   port: z.int().min(1).max(65_535).optional(),
   username: OneLine.min(1).max(128),

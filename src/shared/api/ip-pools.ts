@@ -171,7 +171,12 @@ export const listFreeAddresses = defineEndpoint({
   params: { nodeId: NodeId },
   query: z.object({
     networkName: z.string().max(63).optional(),
-    limit: z.coerce.number().int().min(1).max(1000).default(200),
+    limit: z.coerce
+      .number()
+      .int()
+      .min(1)
+      .default(200)
+      .transform((n) => Math.min(n, 1000)),
   }),
   response: z.array(z.string()),
   errors: ['NODE_NOT_FOUND', 'ADMIN_IP_POOL_NOT_FOUND'],

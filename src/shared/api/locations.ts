@@ -2,6 +2,7 @@ import { z } from 'zod'
 import { defineEndpoint, NoData } from '../contract.ts'
 import { LocationId } from '../ids.ts'
 import { pageQuery } from '../page.ts'
+import { OneLine } from '../setting-values.ts'
 import { IsoTime } from '../time.ts'
 import { Node } from './nodes.ts'
 
@@ -17,7 +18,7 @@ export const Location = z.object({
 export type Location = z.infer<typeof Location>
 
 const LocationBody = z.object({
-  name: z.string().trim().min(1).max(100),
+  name: OneLine.trim().min(1).max(100),
   description: z.string().max(500).nullish(),
 })
 

@@ -4,11 +4,12 @@ import { RuntimeReport } from '../frames.ts'
 import { LocationId, NodeId, ServerId } from '../ids.ts'
 import { pageQuery } from '../page.ts'
 import { ServerStatus } from '../server-life.ts'
+import { OneLine } from '../setting-values.ts'
 import { IsoTime } from '../time.ts'
 
-const Name = z.string().trim().min(1).max(100)
-const Address = z.string().trim().min(1).max(255)
-const Ip = z.union([z.ipv4(), z.ipv6()])
+const Name = OneLine.trim().min(1).max(100)
+const Address = OneLine.trim().min(1).max(255)
+const Ip = z.union([z.ipv4(), z.ipv6()], 'must be an IP address')
 
 /** online, offline (silent for 30 s), stale (offline for more than 5 min), maintenance (decisions #58). */
 export const NodeStatus = z.enum(['online', 'offline', 'stale', 'maintenance'])
@@ -136,7 +137,8 @@ export const deleteNode = defineEndpoint({
   path: '/api/nodes/:nodeId',
   access: { node: 'node.delete' },
   params: { nodeId: NodeId },
-  response: NoData,
+  /** How many keys of agents went with it. */
+  response: z.object({ deletedApiKeys: z.int() }),
   errors: ['NODE_NOT_FOUND', 'NODE_IN_USE'],
   audit: { action: 'node.delete' },
 })
@@ -256,7 +258,7 @@ export const enrollAgent = defineEndpoint({
   method: 'POST',
   path: '/api/agent/enroll',
   access: 'public',
-  body: z.object({ deploymentToken: z.string().min(1).max(200), hostname: z.string().max(255).optional() }),
+  body: z.object({ deploymentToken: z.string().min(1).max(200), hostname: OneLine.max(255).optional() }),
   response: z.object({ nodeId: NodeId, nodeName: z.string(), apiKey: z.string() }),
   status: 201,
   errors: ['DEPLOYMENT_TOKEN_INVALID'],

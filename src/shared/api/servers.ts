@@ -13,14 +13,18 @@ const Name = z
   .trim()
   .min(1)
   .max(100)
-  .regex(/^[\p{L}\p{N} ._-]+$/u, 'must be letters, digits, spaces, dots, _ or -')
-const Environment = z.record(VariableName, z.string().max(4096))
+  .regex(/^(?:(?![/\\<>\ufffd])[\p{L}\p{M}\p{N}\p{P}\p{S} ])+$/u, 'must be one line without / \\ < >')
+/** YAML and JSON write numbers and booleans without quotes; a game gets the text. */
+const VariableValue = z
+  .union([z.string().max(4096), z.number(), z.boolean()], 'must be a text of at most 4096 characters')
+  .transform(String)
+const Environment = z.record(VariableName, VariableValue)
 const MemoryMb = z.int().min(16).max(1_048_576)
 const CpuCores = z.number().min(0.1).max(1024)
 const DiskMb = z.int().min(16).max(1_073_741_824)
 const DatabaseAllocation = z.int().min(0).max(1000)
 const Port = z.int().min(1).max(65_535)
-const Ip = z.union([z.ipv4(), z.ipv6()])
+const Ip = z.union([z.ipv4(), z.ipv6()], 'must be an IP address')
 
 /** A game server (spec.md §2, api.md §7.3). Sizes in MiB, CPU in cores. */
 export const Server = z.object({
@@ -107,9 +111,9 @@ export const NewServer = z
     /** Without it the template's `features.databaseAllocation`, else 0. */
     databaseAllocation: DatabaseAllocation.optional(),
     runtime: RuntimeName.optional(),
-    primaryPort: Port.optional(),
+    primaryPort: Port.nullish(),
     primaryIp: Ip.nullish(),
-    allocationId: AllocationId.optional(),
+    allocationId: AllocationId.nullish(),
     /** The network of one of the node's IP pools; `host` and `bridge`: an address of the node itself. */
     networkMode: z
       .string()
@@ -126,22 +130,22 @@ export const NewServer = z
   })
   .superRefine((body, context) => {
     const issue = (path: string, message: string): void => context.addIssue({ code: 'custom', path: [path], message })
-    if (body.allocationId === undefined && body.primaryPort === undefined) {
-      issue('primaryPort', 'is required when there is no allocationId')
+    const { allocationId, primaryPort, primaryIp, networkMode } = body
+    const isGiven = (value: unknown): boolean => value !== undefined && value !== null
+    if (!isGiven(allocationId)) {
+      if (!isGiven(primaryPort)) issue('primaryPort', 'is required when there is no allocationId')
+      return
     }
-    if (body.allocationId !== undefined && body.primaryPort !== undefined) {
-      issue('allocationId', 'and primaryPort exclude each other')
-    }
-    if (body.allocationId !== undefined && typeof body.primaryIp === 'string') {
-      issue('primaryIp', 'and allocationId exclude each other')
-    }
-    if (body.allocationId !== undefined && body.networkMode !== undefined) {
-      issue('networkMode', 'and allocationId exclude each other')
-    }
+    if (isGiven(primaryPort)) issue('allocationId', 'and primaryPort exclude each other')
+    if (isGiven(primaryIp)) issue('primaryIp', 'and allocationId exclude each other')
+    if (isGiven(networkMode)) issue('networkMode', 'and allocationId exclude each other')
   })
 export type NewServer = z.infer<typeof NewServer>
 
-/** What may be edited. Sizes, quotas, address and startup line need `admin.write`; a new address needs a stopped server. */
+/**
+ * What may be edited. Sizes, quotas, address and startup line need `admin.write`; a new address needs a stopped server.
+ * `primaryIp: null` is the address that the node gives by default.
+ */
 export const ServerPatch = z.object({
   name: Name.optional(),
   description: z.string().max(500).nullish(),
@@ -153,7 +157,7 @@ export const ServerPatch = z.object({
   allocatedSwapMb: z.int().min(0).max(1_048_576).optional(),
   databaseAllocation: DatabaseAllocation.optional(),
   primaryPort: Port.optional(),
-  primaryIp: Ip.optional(),
+  primaryIp: Ip.nullish(),
   allocationId: AllocationId.optional(),
   restartPolicy: RestartPolicy.optional(),
   maxCrashCount: z.int().min(0).max(100).optional(),

@@ -3,9 +3,10 @@ import { defineEndpoint, NoData } from '../contract.ts'
 import { NestId, TemplateId } from '../ids.ts'
 import { pageQuery } from '../page.ts'
 import { DoneRule, RESERVED_VARIABLES, RuntimeName, StopSignal, VariableName } from '../server-spec.ts'
+import { OneLine } from '../setting-values.ts'
 import { IsoTime } from '../time.ts'
 
-const Name = z.string().trim().min(1).max(100)
+const Name = OneLine.trim().min(1).max(100)
 
 /** A group of templates, such as one game (api.md §7.2). */
 export const Nest = z.object({
@@ -41,7 +42,7 @@ export const TemplateVariable = z.object({
   /** Whether a user without `server.update` on the panel sees it, and whether the server's members may change it. */
   userViewable: z.boolean().default(true),
   userEditable: z.boolean().default(true),
-  /** Its value is masked in answers, logs and the install log. */
+  /** Its value is masked in answers, logs and the install log; its default for all who may not edit the template. */
   secret: z.boolean().default(false),
 })
 export type TemplateVariable = z.infer<typeof TemplateVariable>

@@ -22,7 +22,7 @@ const post = (body: unknown) => raw(stage.panel, createServer, '/api/servers', b
 
 test('refuses what is outside the bounds of each field, and takes what is on them', async () => {
   const wrong: Record<string, unknown[]> = {
-    name: ['', ' ', 'x'.repeat(101), 'a/b', 'a\nb', 7, null],
+    name: ['', ' ', 'x'.repeat(101), 'a/b', '<b>', 'a\\b', 'a\nb', 'a\u202eb', 7, null],
     description: ['x'.repeat(501)],
     allocatedMemoryMb: [15, 1_048_577, 64.5, '64', null],
     allocatedCpuCores: [0.09, 0, -1, 1025, '1'],
@@ -30,7 +30,7 @@ test('refuses what is outside the bounds of each field, and takes what is on the
     allocatedSwapMb: [-1, 1_048_577],
     primaryPort: [0, 65_536, 80.5, '80'],
     primaryIp: ['localhost', '1.2.3', ''],
-    environment: [{ 'a-b': '1' }, { A: 'x'.repeat(4097) }, { A: 1 }, []],
+    environment: [{ 'a-b': '1' }, { A: 'x'.repeat(4097) }, { A: {} }, { A: null }, []],
     startupCommand: ['', 'x'.repeat(4097)],
     restartPolicy: ['sometimes'],
     maxCrashCount: [-1, 101, 1.5],
@@ -52,9 +52,16 @@ test('refuses what is outside the bounds of each field, and takes what is on the
       allocatedCpuCores: 0.1,
       allocatedDiskMb: 16,
     },
-    { name: 'Größe 1_a.b-c', allocatedSwapMb: 0, maxCrashCount: 0, primaryPort: 1, restartPolicy: 'never' },
     {
-      name: '日本語',
+      name: 'Größe 1_a.b-c',
+      allocationId: null as never,
+      allocatedSwapMb: 0,
+      maxCrashCount: 0,
+      primaryPort: 1,
+      restartPolicy: 'never',
+    },
+    {
+      name: "日本語 ไทย (Bob's #1) [EU] 🔥",
       maxCrashCount: 100,
       primaryPort: 65_535,
       restartPolicy: 'always',
@@ -191,6 +198,12 @@ test('masks secrets in answers, audit and events, and keeps hidden variables fro
   expect(JSON.stringify(await stage.audits(made.id))).not.toContain('hunter2')
   expect(JSON.stringify(await stage.events(made.id))).not.toContain('hunter2')
   expect(stage.panel.log()).not.toContain('hunter2')
+})
+
+test('takes numbers and booleans as values of variables, as YAML and JSON write them', async () => {
+  const game = await stage.template({ variables: [{ name: 'SLOTS' }, { name: 'PVP' }] })
+  const made = await stage.create(game, node, { environment: { SLOTS: 20, PVP: true } as never })
+  expect(made.environment).toEqual({ SLOTS: '20', PVP: 'true' })
 })
 
 test('takes the mask of a secret as not given', async () => {

@@ -1,5 +1,6 @@
 import { afterAll, beforeAll, beforeEach, expect, test } from 'vitest'
 import { listAllocations } from '../../../src/shared/api/allocations.ts'
+import { updateNode } from '../../../src/shared/api/nodes.ts'
 import { startServer } from '../../../src/shared/api/power.ts'
 import { patchServer, type Server, updateServer } from '../../../src/shared/api/servers.ts'
 import type { Template } from '../../../src/shared/api/templates.ts'
@@ -144,6 +145,34 @@ test('keeps sizes, address, startup line and fixed variables to operators, but l
   expect((await refusal(edit({ name: 'x' }, stage.admin, { ...server, id: 'srv_none' as never }))).code).toBe(
     'SERVER_NOT_FOUND',
   )
+})
+
+test('takes a whole server back as it was shown, with a change to its address', async () => {
+  const wanted = stage.port()
+  expect(await edit({ ...server, primaryPort: wanted })).toMatchObject({ primaryPort: wanted })
+  const moved = await stage.get(server.id)
+  const other = await stage.create(template, node)
+  const clash = { ...moved, allocationId: other.allocationId, primaryPort: stage.port() }
+  expect((await refusal(edit(clash))).fields).toEqual(['body.allocationId'])
+  await edit({ primaryIp: '127.0.0.8' })
+  expect(await edit({ primaryIp: null })).toMatchObject({ primaryIp: '127.0.0.1', primaryPort: wanted })
+})
+
+test('a node that was made smaller refuses only what grows', async () => {
+  const small = await stage.node({ maxMemoryMb: 128, maxCpuCores: 1 })
+  const mine = await stage.create(template, small, { allocatedMemoryMb: 100 })
+  await stage.admin.call(updateNode, { params: { nodeId: small.id as never }, body: { maxMemoryMb: 50 } })
+  expect(await edit({ allocatedCpuCores: 0.5 }, stage.admin, mine)).toMatchObject({ allocatedCpuCores: 0.5 })
+  const more = edit({ allocatedMemoryMb: 101 }, stage.admin, mine)
+  expect(await refusal(more)).toMatchObject({ code: 'INSUFFICIENT_RESOURCES', meta: { available: { memoryMb: 50 } } })
+})
+
+test('shows players the public address of the node where the server has the address of the node', async () => {
+  const far = await stage.node({ publicAddress: 'play.example.org', defaultIp: '10.1.2.3' })
+  const plain = await stage.create(template, far)
+  expect(plain).toMatchObject({ primaryIp: '10.1.2.3', connection: { host: 'play.example.org' } })
+  const own = await stage.create(template, far, { primaryIp: '10.1.2.4' })
+  expect(own).toMatchObject({ primaryIp: '10.1.2.4', connection: { host: '10.1.2.4' } })
 })
 
 async function holders() {
