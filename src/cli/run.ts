@@ -39,7 +39,7 @@ export interface Run {
   client(options?: { readonly needsToken?: boolean }): Promise<Client>
   streams(): Promise<StreamOpener>
   connection(): Promise<Connection>
-  /** A connection to another panel or with another credential. */
+  /** A connection to another panel or with another credential; what a context with this URL trusts is trusted. */
   connectTo(url: string, token: string | undefined): Promise<Connection>
   /** The Idempotency-Key of this run; `part` tells several requests of it apart. */
   idempotencyKey(part?: string): string
@@ -109,7 +109,11 @@ export function createRun(parts: RunParts): Run {
     },
     target,
     connection,
-    connectTo: (url, token) => connectTo(url, token, args.text('ca-file')),
+    connectTo: async (url, token) => {
+      const { contextOf } = await import('./profile/target.ts')
+      const own = args.text('ca-file') === undefined ? await contextOf(env, args.text('context'), url) : undefined
+      return connectTo(url, token, args.text('ca-file') ?? own?.caFile)
+    },
     client: async (options) => {
       if (options?.needsToken !== false) await requireToken(await target())
       return (await connection()).client
@@ -139,7 +143,8 @@ function tracer({ args, env, terminal }: RunParts): ((line: string) => void) | u
 async function requireToken(target: Target): Promise<void> {
   if (target.token !== undefined) return
   const { CliFailure } = await import('./failure.ts')
-  throw new CliFailure('NOT_SIGNED_IN', `you are not signed in to ${target.url}`, { hint: `panel login ${target.url}` })
+  const { signInHint } = await import('./profile/target.ts')
+  throw new CliFailure('NOT_SIGNED_IN', `you are not signed in to ${target.url}`, { hint: signInHint(target) })
 }
 
 function createOutput({ args, env, terminal }: RunParts, clock: Clock, write: Terminal['write']): Output {
@@ -156,7 +161,7 @@ function createOutput({ args, env, terminal }: RunParts, clock: Clock, write: Te
       .text('columns')
       ?.split(',')
       .map((name) => name.trim()),
-    style: { nowMs: clock.nowMs(), utc: args.flag('utc'), paint: createPaint(colour) },
+    style: { nowMs: () => clock.nowMs(), utc: args.flag('utc'), paint: createPaint(colour) },
     write,
   })
 }

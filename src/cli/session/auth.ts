@@ -3,6 +3,7 @@ import { getServer } from '../../shared/api/servers.ts'
 import type { Action } from '../command.ts'
 import { CliFailure } from '../failure.ts'
 import { column, type View, wide } from '../output/view.ts'
+import { signInHint } from '../profile/target.ts'
 import { resolve } from '../resource/resolve.ts'
 import { mask } from '../trace.ts'
 import { storedCredential } from './login.ts'
@@ -80,9 +81,10 @@ export const authStatus: Action = async (run) => {
 }
 
 export const authToken: Action = async (run) => {
-  const { token, url } = await run.target()
+  const target = await run.target()
+  const { token, url } = target
   if (token === undefined) {
-    throw new CliFailure('NOT_SIGNED_IN', `you are not signed in to ${url}`, { hint: `panel login ${url}` })
+    throw new CliFailure('NOT_SIGNED_IN', `you are not signed in to ${url}`, { hint: signInHint(target) })
   }
   if (run.out.machine) await run.out.value({ url, token })
   else await run.out.text(`${token}\n`)
