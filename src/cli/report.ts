@@ -1,4 +1,5 @@
 import { ERRORS, PanelError } from '../shared/errors.ts'
+import { readEnvironment } from './environment.ts'
 import { CliFailure, NoConnection } from './failure.ts'
 import { oneLine } from './output/escape.ts'
 
@@ -75,7 +76,10 @@ function reportOfRefusal(error: PanelError): Report {
 
 function hintFor(error: PanelError): string | undefined {
   const { meta, code } = error
-  if (code === 'UNAUTHENTICATED' || code === 'AUTH_EXPIRED') return 'panel login'
+  if (code === 'UNAUTHENTICATED' || code === 'AUTH_EXPIRED') {
+    // A sign-in would change nothing as long as the variable stands above it.
+    return readEnvironment().token === undefined ? 'panel login' : 'unset PANEL_TOKEN, or give it a key that is valid'
+  }
   if (code === 'SETUP_REQUIRED') return 'panel setup'
   if (code === 'PERMISSION_DENIED' && Array.isArray(meta['missing'])) return `missing: ${meta['missing'].join(', ')}`
   if (code === 'SERVER_INVALID_STATE' && Array.isArray(meta['allowed']))
