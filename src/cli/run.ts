@@ -74,7 +74,7 @@ export function createRun(parts: RunParts): Run {
         token,
         caFile,
         insecure: args.flag('insecure-skip-tls-verify'),
-        requestTimeoutMs: args.duration('request-timeout') ?? 30_000,
+        requestTimeoutMs: requestTimeoutOf(args),
         retries: args.integer('retries') ?? 3,
         userAgent: `panel-cli/${VERSION} node/${process.versions.node}`,
         clock,
@@ -129,6 +129,12 @@ export function createRun(parts: RunParts): Run {
       await Promise.all(connections.map((it) => (it.status === 'fulfilled' ? it.value.close() : undefined)))
     },
   }
+}
+
+function requestTimeoutOf(args: Args): number {
+  const ms = args.duration('request-timeout') ?? 30_000
+  if (ms === 0) throw usage('--request-timeout 0 leaves no time for an answer')
+  return ms
 }
 
 /** `--debug` tells everything, `--verbose` only what came of each request. */

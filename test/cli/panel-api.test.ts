@@ -47,18 +47,39 @@ describe('panel api', () => {
   })
 })
 
-describe('panel auth can-i', () => {
+describe('against a panel that refuses writes', () => {
   let holder: Server
   let url: string
 
   beforeAll(async () => {
     const data = { ...me(), permissions: ['admin.write', 'server.start:srv_1'] }
-    holder = createServer((_, response) => response.end(JSON.stringify({ success: true, data })))
+    holder = createServer((request, response) => {
+      if (request.method === 'GET') return response.end(JSON.stringify({ success: true, data }))
+      const details = [
+        { field: 'body.name', message: 'is required' },
+        { field: 'body.other', message: 'is odd' },
+      ]
+      const error = 'The request is not valid: body.name is required'
+      return response
+        .writeHead(400)
+        .end(JSON.stringify({ success: false, error, code: 'VALIDATION_ERROR', details, requestId: 'req_1' }))
+    })
     holder.listen(0, '127.0.0.1')
     await once(holder, 'listening')
     url = `http://127.0.0.1:${(holder.address() as AddressInfo).port}` // it listens on TCP
   })
   afterAll(() => holder.close())
+
+  it('names refused fields by their flags, and by their paths for programs', async () => {
+    const ran = await run(['locations', 'create'], url)
+    expect(ran).toEqual({
+      code: 8,
+      stdout: '',
+      stderr:
+        'panel: The request is not valid (VALIDATION_ERROR)\n  --name: is required\n  body.other: is odd\n  request req_1\n',
+    })
+    expect((await run(['locations', 'create', '-o', 'json'], url)).stderr).toContain('body.name: is required')
+  })
 
   it.each<[string, number]>([
     ['admin.write', 0],
@@ -67,7 +88,7 @@ describe('panel auth can-i', () => {
     ['server.start:srv_2', 5],
     ['server.start', 5],
     ['server.strat', 2],
-  ])('judges %s as the panel does: exit %i', async (permission, code) => {
+  ])('auth can-i judges %s as the panel does: exit %i', async (permission, code) => {
     const stdout = { 0: 'yes\n', 5: 'no\n', 2: '' }[code]
     expect(await run(['auth', 'can-i', permission], url)).toMatchObject({ code, stdout })
   })
