@@ -43,6 +43,17 @@ export class CliFailure extends Error {
   }
 }
 
+/** A panel that cannot be spoken with; why stands in `cause`. */
+export class NoConnection extends Error {
+  override readonly name = 'NoConnection'
+  readonly origin: string
+
+  constructor(origin: string, cause: Error) {
+    super(`no connection to ${origin}: ${cause.message}`, { cause })
+    this.origin = origin
+  }
+}
+
 /** A wrong command line: exit 2. */
 export function usage(message: string, hint?: string): CliFailure {
   return new CliFailure('USAGE', message, hint === undefined ? {} : { hint })

@@ -15,7 +15,7 @@ export const GLOBAL_FLAGS: readonly Option[] = [
   { flags: '--jq <expression>', summary: 'filter the JSON output with a jq expression' },
   { flags: '--no-header', summary: 'leave out the heading of tables and CSV' },
   { flags: '--columns <names>', summary: 'choose the columns of tables and CSV: --columns name,status' },
-  { flags: '--color <when>', summary: 'auto, always or never', choices: ['auto', 'always', 'never'] },
+  { flags: '--color <when>', summary: 'when to use colours', choices: ['auto', 'always', 'never'] },
   { flags: '--no-color', summary: 'no colours (NO_COLOR, PANEL_NO_COLOR)' },
   { flags: '-q, --quiet', summary: 'no notices on stderr' },
   { flags: '-v, --verbose', summary: 'say more on stderr' },

@@ -45,7 +45,8 @@ function strictPath(tree: Tree, words: readonly string[]): readonly string[] {
   return path
 }
 
-function nodeAt(tree: Tree, path: readonly string[]): Command | Noun | undefined {
+/** The node at the end of a path. */
+export function nodeAt(tree: Tree, path: readonly string[]): Command | Noun | undefined {
   const [first, ...rest] = path
   const child = first === undefined ? undefined : childOf(tree, first)
   if (rest.length === 0 || child === undefined) return child

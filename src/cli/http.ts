@@ -1,8 +1,11 @@
+import { X509Certificate } from 'node:crypto'
 import { readFileSync } from 'node:fs'
+import { createSecureContext, rootCertificates, type SecureContext } from 'node:tls'
 import type { Response } from 'undici'
 import { type Client, createClient, type Fetch } from '../shared/client.ts'
 import type { Clock } from '../shared/time.ts'
-import { CliFailure } from './failure.ts'
+import { CliFailure, NoConnection } from './failure.ts'
+import { followed } from './redirections.ts'
 import { createShortRequests } from './short-requests.ts'
 import { createStreamOpener, type StreamFetch, type StreamOpener } from './stream.ts'
 import { maskedHeaders, maskedUrl } from './trace.ts'
@@ -41,7 +44,7 @@ const REPEATABLE = new Set([429, 502, 503, 504])
 /** A connection pool with the time-outs, certificates and repetitions of the command line. */
 export function connect(options: ConnectionOptions): Connection {
   const tls = {
-    ...(options.caFile === undefined ? {} : { ca: readCertificates(options.caFile) }),
+    ...(options.caFile === undefined ? {} : { secureContext: trusting(options.caFile) }),
     ...(options.insecure ? { rejectUnauthorized: false } : {}),
     timeout: CONNECT_TIMEOUT_MS,
   }
@@ -52,9 +55,9 @@ export function connect(options: ConnectionOptions): Connection {
   })
   const long: LongFetch = async (url, init) => {
     const { fetch, dispatcher } = await undici.value()
-    return fetch(url, { ...init, dispatcher })
+    return followed(url, init.method, (here) => fetch(here, { ...init, dispatcher, redirect: 'manual' }))
   }
-  const requests = createShortRequests(tls, long)
+  const requests = createShortRequests(tls)
   const headers = { 'user-agent': options.userAgent }
   const once: Fetch = async (url, init) => {
     const timeout = AbortSignal.timeout(options.requestTimeoutMs)
@@ -86,7 +89,7 @@ export function connect(options: ConnectionOptions): Connection {
 
 type Init = Parameters<Fetch>[1] & { signal: AbortSignal }
 
-/** undici's own: for streams, files and redirections. */
+/** undici's own: for streams and files. */
 type LongFetch = (url: string, init: Parameters<Fetch>[1]) => Promise<Response>
 
 /** Loads or makes something when it is asked for first, once; `made` tells whether that has happened. */
@@ -122,6 +125,7 @@ async function traced<A extends { readonly status: number; readonly headers: { g
   } catch (error) {
     const cause = error instanceof Error && error.cause instanceof Error ? error.cause.message : String(error)
     options.trace?.(`< failed ${call}: ${cause}`)
+    if (error instanceof TypeError) throw new NoConnection(new URL(url).origin, error)
     throw error
   }
 }
@@ -167,9 +171,11 @@ function retryAfterMs(answer: Answer): number {
 }
 
 function isReset(error: unknown): boolean {
-  const cause = error instanceof Error ? (error.cause ?? error) : error
-  const code = typeof cause === 'object' && cause !== null && 'code' in cause ? cause.code : undefined
-  return code === 'ECONNRESET' || code === 'UND_ERR_SOCKET' || code === 'EPIPE'
+  const codes = ['ECONNRESET', 'UND_ERR_SOCKET', 'EPIPE']
+  for (let cause = error; cause instanceof Error; cause = cause.cause) {
+    if ('code' in cause && codes.includes(String(cause.code))) return true
+  }
+  return false
 }
 
 function requestTimedOut(url: string, ms: number, cause: unknown): CliFailure {
@@ -179,10 +185,14 @@ function requestTimedOut(url: string, ms: number, cause: unknown): CliFailure {
   })
 }
 
-function readCertificates(path: string): string {
+/** Trusts what Node trusts, and who signed the certificates in a file. */
+function trusting(path: string): SecureContext {
+  let pem: string
   try {
-    return readFileSync(path, 'utf8')
+    pem = readFileSync(path, 'utf8')
+    new X509Certificate(pem) // Node itself would pass over what is none, and then refuse the panel
   } catch (error) {
-    throw new CliFailure('FILE_UNREADABLE', `the certificates in ${path} cannot be read`, { cause: error })
+    throw new CliFailure('FILE_UNREADABLE', `${path} cannot be read as certificates in PEM`, { cause: error })
   }
+  return createSecureContext({ ca: [...rootCertificates, pem] })
 }

@@ -1,4 +1,4 @@
-import type { Argument, FieldKind, Option, Reference } from './command.ts'
+import { type Argument, type FieldKind, type Option, optionName, type Reference } from './command.ts'
 
 /** The flags of every list. */
 export const LIST: readonly Option[] = [
@@ -47,6 +47,13 @@ export function field(flags: string, summary: string, name: string, as: FieldKin
 /** An option that names something by id or name and fills a field with its id. */
 export function reference(flags: string, summary: string, name: string, ref: Reference): Option {
   return { flags, summary, field: name, ref }
+}
+
+/** The same options for a creation, which cannot do without those that are named (in a file of `-F` or as flags). */
+export function requiring(options: readonly Option[], ...names: readonly string[]): readonly Option[] {
+  return options.map((option) =>
+    names.includes(optionName(option.flags)) ? { ...option, summary: `${option.summary} (required)` } : option,
+  )
 }
 
 /** The positional word for one thing. */

@@ -4,7 +4,7 @@ import { type Command, type Noun, type Option, optionName } from './command.ts'
 import { usage } from './failure.ts'
 import { GLOBAL_FLAGS } from './flags.ts'
 import { helpFor } from './help.ts'
-import { bareHelp, knownPath } from './help-request.ts'
+import { bareHelp, knownPath, nodeAt } from './help-request.ts'
 
 /** What a command line means: a command with its values, or a text to print. */
 export type Invocation =
@@ -25,7 +25,7 @@ export function parse(tree: Tree, words: readonly string[]): Invocation {
     if (error instanceof CommanderError && error.code === 'commander.help')
       return { kind: 'help', text: bareHelp(tree, words) }
     if (error instanceof CommanderError)
-      throw usage(error.message.replace(/^error: /, '').replace(/\n/, ' '), hintFor(tree, words))
+      throw usage(error.message.replace(/^error: /, '').replace(/\n/, ' '), hintFor(tree, words, error))
     throw error
   }
   return result ?? { kind: 'help', text: helpFor(tree, []) }
@@ -102,10 +102,14 @@ function wordsOf(command: Command, commander: Commander): ReadonlyMap<string, re
   return words
 }
 
-function hintFor(tree: Tree, words: readonly string[]): string {
+function hintFor(tree: Tree, words: readonly string[], error: CommanderError): string {
   const path = knownPath(
     tree,
     words.filter((word) => !word.startsWith('-')),
   )
+  const agreed = error.code === 'commander.unknownOption' && /'(-y|--yes)'/.test(error.message)
+  const node = agreed ? nodeAt(tree, path) : undefined
+  const destroys = node?.kind === 'command' && node.options?.some(({ flags }) => flags.startsWith('--confirm '))
+  if (destroys) return '--confirm <name>: what destroys data is agreed to by name'
   return ['panel', ...path, '--help'].join(' ')
 }

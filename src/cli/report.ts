@@ -1,5 +1,6 @@
 import { ERRORS, PanelError } from '../shared/errors.ts'
-import { CliFailure } from './failure.ts'
+import { readEnvironment } from './environment.ts'
+import { CliFailure, NoConnection } from './failure.ts'
 import { oneLine } from './output/escape.ts'
 
 /** What is told of a failure, whatever threw it. */
@@ -75,7 +76,10 @@ function reportOfRefusal(error: PanelError): Report {
 
 function hintFor(error: PanelError): string | undefined {
   const { meta, code } = error
-  if (code === 'UNAUTHENTICATED' || code === 'AUTH_EXPIRED') return 'panel login'
+  if (code === 'UNAUTHENTICATED' || code === 'AUTH_EXPIRED') {
+    // A sign-in would change nothing as long as the variable stands above it.
+    return readEnvironment().token === undefined ? 'panel login' : 'unset PANEL_TOKEN, or give it a key that is valid'
+  }
   if (code === 'SETUP_REQUIRED') return 'panel setup'
   if (code === 'PERMISSION_DENIED' && Array.isArray(meta['missing'])) return `missing: ${meta['missing'].join(', ')}`
   if (code === 'SERVER_INVALID_STATE' && Array.isArray(meta['allowed']))
@@ -102,29 +106,21 @@ const NETWORK: Readonly<Record<string, string>> = {
 }
 
 function networkFailure(error: unknown): Report | undefined {
+  const panel = error instanceof NoConnection ? error.origin : 'the panel'
   for (let cause: unknown = error; cause instanceof Error; cause = cause.cause) {
     const code = 'code' in cause && typeof cause.code === 'string' ? cause.code : ''
     const tls = /CERT|TLS|SSL|SELF_SIGNED|UNABLE_TO/.test(code)
     const known = NETWORK[code] ?? (tls ? `the certificate is not accepted: ${cause.message}` : undefined)
     if (known === undefined) continue
-    return {
-      code: 'UNREACHABLE',
-      message: `the panel cannot be reached: ${known} (${code})`,
-      exit: 13,
-      details: undefined,
-      requestId: undefined,
-      hint: tls ? '--ca-file <pem>' : 'panel context list, or panel up on this machine',
-    }
+    const hint = tls ? '--ca-file <pem>' : 'panel context list, or panel up on this machine'
+    return unreachable(`${panel} cannot be reached: ${known} (${code})`, hint)
   }
-  if (!(error instanceof TypeError) || error.message !== 'fetch failed') return undefined
-  const reason = error.cause instanceof Error ? error.cause.message : 'no reason is given'
-  const message = `the panel cannot be reached: ${reason}`
-  return {
-    code: 'UNREACHABLE',
-    message,
-    exit: 13,
-    details: undefined,
-    requestId: undefined,
-    hint: 'panel context list',
-  }
+  if (!(error instanceof NoConnection)) return undefined
+  const { cause } = error
+  const reason = cause instanceof Error && cause.cause instanceof Error ? cause.cause.message : error.message
+  return unreachable(`${panel} cannot be reached: ${reason}`, 'panel context list')
+}
+
+function unreachable(message: string, hint: string): Report {
+  return { code: 'UNREACHABLE', message, exit: 13, details: undefined, requestId: undefined, hint }
 }

@@ -39,7 +39,7 @@ export interface Run {
   client(options?: { readonly needsToken?: boolean }): Promise<Client>
   streams(): Promise<StreamOpener>
   connection(): Promise<Connection>
-  /** A connection to another panel or with another credential. */
+  /** A connection to another panel or with another credential; what a context with this URL trusts is trusted. */
   connectTo(url: string, token: string | undefined): Promise<Connection>
   /** The Idempotency-Key of this run; `part` tells several requests of it apart. */
   idempotencyKey(part?: string): string
@@ -74,7 +74,7 @@ export function createRun(parts: RunParts): Run {
         token,
         caFile,
         insecure: args.flag('insecure-skip-tls-verify'),
-        requestTimeoutMs: args.duration('request-timeout') ?? 30_000,
+        requestTimeoutMs: requestTimeoutOf(args),
         retries: args.integer('retries') ?? 3,
         userAgent: `panel-cli/${VERSION} node/${process.versions.node}`,
         clock,
@@ -109,7 +109,11 @@ export function createRun(parts: RunParts): Run {
     },
     target,
     connection,
-    connectTo: (url, token) => connectTo(url, token, args.text('ca-file')),
+    connectTo: async (url, token) => {
+      const { contextOf } = await import('./profile/target.ts')
+      const own = args.text('ca-file') === undefined ? await contextOf(env, args.text('context'), url) : undefined
+      return connectTo(url, token, args.text('ca-file') ?? own?.caFile)
+    },
     client: async (options) => {
       if (options?.needsToken !== false) await requireToken(await target())
       return (await connection()).client
@@ -127,6 +131,12 @@ export function createRun(parts: RunParts): Run {
   }
 }
 
+function requestTimeoutOf(args: Args): number {
+  const ms = args.duration('request-timeout') ?? 30_000
+  if (ms === 0) throw usage('--request-timeout 0 leaves no time for an answer')
+  return ms
+}
+
 /** `--debug` tells everything, `--verbose` only what came of each request. */
 function tracer({ args, env, terminal }: RunParts): ((line: string) => void) | undefined {
   if (args.flag('debug') || env.debug) return terminal.say
@@ -139,7 +149,8 @@ function tracer({ args, env, terminal }: RunParts): ((line: string) => void) | u
 async function requireToken(target: Target): Promise<void> {
   if (target.token !== undefined) return
   const { CliFailure } = await import('./failure.ts')
-  throw new CliFailure('NOT_SIGNED_IN', `you are not signed in to ${target.url}`, { hint: `panel login ${target.url}` })
+  const { signInHint } = await import('./profile/target.ts')
+  throw new CliFailure('NOT_SIGNED_IN', `you are not signed in to ${target.url}`, { hint: signInHint(target) })
 }
 
 function createOutput({ args, env, terminal }: RunParts, clock: Clock, write: Terminal['write']): Output {
@@ -156,7 +167,7 @@ function createOutput({ args, env, terminal }: RunParts, clock: Clock, write: Te
       .text('columns')
       ?.split(',')
       .map((name) => name.trim()),
-    style: { nowMs: clock.nowMs(), utc: args.flag('utc'), paint: createPaint(colour) },
+    style: { nowMs: () => clock.nowMs(), utc: args.flag('utc'), paint: createPaint(colour) },
     write,
   })
 }

@@ -1,11 +1,14 @@
 import { Agent, type IncomingMessage, request as requestPlain } from 'node:http'
 import { request as requestSecure, Agent as SecureAgent } from 'node:https'
 import { text } from 'node:stream/consumers'
+import type { SecureContext } from 'node:tls'
 import type { Fetch } from '../shared/client.ts'
+import { followed } from './redirections.ts'
 
 /** How to connect. */
 export interface ConnectOptions {
-  readonly ca?: string
+  /** Whose signatures are trusted; those of Node when absent. */
+  readonly secureContext?: SecureContext
   readonly rejectUnauthorized?: boolean
   /** Milliseconds that a connection may take to be ready. */
   readonly timeout: number
@@ -19,17 +22,17 @@ export interface ShortRequests {
 
 /**
  * Requests over Node's own HTTP client, which is there at once: to load undici takes longer than most commands run. They
- * fail as undici's `fetch` does. A redirection is left to `elsewhere`, which sends the request once more.
+ * fail as undici's `fetch` does.
  */
-export function createShortRequests({ timeout, ...tls }: ConnectOptions, elsewhere: Fetch): ShortRequests {
+export function createShortRequests({ timeout, ...tls }: ConnectOptions): ShortRequests {
   const plain = new Agent({ keepAlive: true })
   const secure = new SecureAgent({ keepAlive: true, ...tls })
-  const fetch: Fetch = async (url, init) => {
-    const answer = await sent(url, init, { plain, secure, timeout }).catch((cause: unknown) => {
-      throw init.signal?.aborted === true ? init.signal.reason : new TypeError('fetch failed', { cause })
-    })
-    return answer.status >= 300 && answer.headers.get('location') !== null ? elsewhere(url, init) : answer
-  }
+  const fetch: Fetch = (url, init) =>
+    followed(url, init.method, (here) =>
+      sent(here, init, { plain, secure, timeout }).catch((cause: unknown) => {
+        throw init.signal?.aborted === true ? init.signal.reason : new TypeError('fetch failed', { cause })
+      }),
+    )
   return {
     fetch,
     close: () => {

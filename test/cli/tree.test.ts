@@ -3,6 +3,7 @@ import { mkdtemp, readFile, rm } from 'node:fs/promises'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { describe, expect, it } from 'vitest'
+import { z } from 'zod'
 import { walk } from '../../src/cli/command.ts'
 import { API_ONLY, coverage } from '../../src/cli/coverage.ts'
 import { wantsHelp } from '../../src/cli/help-request.ts'
@@ -54,6 +55,32 @@ describe('the command tree', () => {
       expect(help.indexOf('Examples:')).toBeLessThan(help.indexOf('Usage:'))
     },
   )
+
+  it('says of every option that a creation cannot do without that it is required', () => {
+    // The command fills these itself.
+    const filled = ['nodeId', 'locationId', 'allocatedMemoryMb', 'allocatedCpuCores']
+    const byId = new Map(endpoints.map((endpoint) => [endpoint.id, endpoint] as const))
+    const silent = commands.flatMap(({ path, command }) => {
+      const bodies = (command.endpoints ?? []).flatMap((id) => byId.get(id)?.body ?? [])
+      const needed = bodies.flatMap(
+        (body) => z.toJSONSchema(body, { io: 'input', unrepresentable: 'any' }).required ?? [],
+      )
+      const own = path.join(' ') === 'servers create' ? needed.filter((field) => !filled.includes(field)) : needed
+      return (command.options ?? [])
+        .filter(({ field, summary }) => field !== undefined && own.includes(field) && !summary.includes('(required'))
+        .map(({ flags }) => `${path.join(' ')} ${flags}`)
+    })
+    expect(silent).toEqual([])
+  })
+
+  it('points to --confirm where --yes is not enough', () => {
+    expect(() => parse(tree, ['servers', 'delete', 'x', '--yes'])).toThrow(
+      expect.objectContaining({ hint: expect.stringContaining('--confirm <name>') }),
+    )
+    expect(() => parse(tree, ['servers', 'view', 'x', '--yes'])).toThrow(
+      expect.objectContaining({ hint: 'panel servers view --help' }),
+    )
+  })
 
   it('loads an action for every command', async () => {
     for (const { path, command } of commands) expect(typeof (await command.load()), path.join(' ')).toBe('function')

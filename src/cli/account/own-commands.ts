@@ -1,8 +1,8 @@
 import { type Command, command, type Noun, noun } from '../command.ts'
 import { field, LIST } from '../option-sets.ts'
+import { DOWNLOAD } from '../resource/download-options.ts'
 
 const actions = () => import('./profile-actions.ts')
-const OUT = { flags: '--out <file>', summary: 'where it is written (default: stdout)' }
 
 /** What one sees and changes of one's own account. */
 export const ownCommands: readonly (Command | Noun)[] = [
@@ -66,7 +66,7 @@ export const ownCommands: readonly (Command | Noun)[] = [
       command({
         name: 'download',
         summary: 'Download the picture of an account',
-        options: [{ flags: '--user <user>', summary: 'whose (default: yours)', ref: 'user' }, OUT],
+        options: [{ flags: '--user <user>', summary: 'whose (default: yours)', ref: 'user' }, ...DOWNLOAD],
         examples: ['panel profile avatar download --out me.png'],
         endpoints: ['profile.avatar'],
         exits: [6],
@@ -93,7 +93,7 @@ export const ownCommands: readonly (Command | Noun)[] = [
   command({
     name: 'export',
     summary: 'Download everything that the panel has stored about you, as JSON',
-    options: [OUT],
+    options: DOWNLOAD,
     examples: ['panel profile export --out me.json'],
     endpoints: ['profile.export'],
     load: async () => (await actions()).exportProfile,

@@ -2,12 +2,12 @@ import { basename } from 'node:path'
 import { resendVerification } from '../../shared/api/account-recovery.ts'
 import * as api from '../../shared/api/profile.ts'
 import type { Action } from '../command.ts'
-import { saveDownload } from '../download.ts'
 import { usage } from '../failure.ts'
 import { column, type View, wide } from '../output/view.ts'
 import { readSecret } from '../prompt.ts'
 import { parsePair, readBytes } from '../read-file.ts'
 import { call } from '../resource/actions.ts'
+import { saveFile } from '../resource/download.ts'
 import { fieldsOf } from '../resource/fields.ts'
 import { resolve } from '../resource/resolve.ts'
 
@@ -75,11 +75,11 @@ export const downloadAvatar: Action = async (run) => {
   const client = await run.client()
   const id = word === undefined ? (await client.call(api.getProfile)).id : (await resolve(run, 'user', word)).id
   const userId = api.getAvatar.params.userId.parse(id)
-  await saveDownload(run, await client.file(api.getAvatar, { params: { userId } }))
+  await saveFile(run, () => client.file(api.getAvatar, { params: { userId } }))
 }
 
 export const exportProfile: Action = async (run) => {
-  await saveDownload(run, await (await run.client()).file(api.exportProfile))
+  await saveFile(run, async () => (await run.client()).file(api.exportProfile))
 }
 
 export const deleteAccount: Action = async (run) => {

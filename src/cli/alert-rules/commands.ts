@@ -1,5 +1,5 @@
 import { command, noun, type Option } from '../command.ts'
-import { BODY_FILE, DELETE, field, IDEMPOTENCY, LIST, one, SEARCH } from '../option-sets.ts'
+import { BODY_FILE, DELETE, field, IDEMPOTENCY, LIST, one, requiring, SEARCH } from '../option-sets.ts'
 
 const actions = () => import('./actions.ts')
 
@@ -69,8 +69,7 @@ export const alertRules = noun({
       summary: 'Create an alert rule; for a server with alert.create there, for nodes and all with admin.write',
       details: 'The secret that requests to its webhooks are signed with is shown this once.',
       options: [
-        ...FIELDS,
-        TYPE,
+        ...requiring([...FIELDS, TYPE], 'name', 'type'),
         { flags: '--server <server>', summary: 'it is about this server', ref: 'server' },
         { flags: '--node <node>', summary: 'it is about this node', ref: 'node' },
         { flags: '--global', summary: 'it is about everything of its type' },

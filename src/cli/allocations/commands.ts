@@ -39,8 +39,8 @@ export const allocations = noun({
       summary: 'Add addresses and ports to a node; those that exist are left as they are',
       options: [
         NODE,
-        field('--ip <addresses>', 'addresses or CIDR ranges: 10.0.0.4 or 10.0.0.0/29', 'ip'),
-        field('--ports <ports>', 'ports and ranges: 25565,25570-25580', 'ports'),
+        field('--ip <addresses>', 'addresses or CIDR ranges: 10.0.0.4 or 10.0.0.0/29 (required)', 'ip'),
+        field('--ports <ports>', 'ports and ranges: 25565,25570-25580 (required)', 'ports'),
         ...NOTES,
         IDEMPOTENCY,
       ],

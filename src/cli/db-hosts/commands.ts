@@ -1,5 +1,5 @@
 import { command, noun, type Option } from '../command.ts'
-import { BODY_FILE, DELETE, field, IDEMPOTENCY, LIST, one, SEARCH } from '../option-sets.ts'
+import { BODY_FILE, DELETE, field, IDEMPOTENCY, LIST, one, requiring, SEARCH } from '../option-sets.ts'
 
 const actions = () => import('./actions.ts')
 
@@ -59,7 +59,7 @@ export const dbHosts = noun({
           choices: ['mysql', 'postgresql'],
           field: 'engine',
         },
-        ...PLACE,
+        ...requiring(PLACE, 'name', 'host', 'user'),
         BODY_FILE,
         IDEMPOTENCY,
       ],

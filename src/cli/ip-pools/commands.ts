@@ -1,5 +1,5 @@
 import { command, noun } from '../command.ts'
-import { BODY_FILE, DELETE, field, IDEMPOTENCY, LIST, one, reference, SEARCH } from '../option-sets.ts'
+import { BODY_FILE, DELETE, field, IDEMPOTENCY, LIST, one, reference, requiring, SEARCH } from '../option-sets.ts'
 
 const actions = () => import('./actions.ts')
 
@@ -45,7 +45,7 @@ export const ipPools = noun({
       options: [
         reference('--node <node>', 'the node (required)', 'nodeId', 'node'),
         field('--network <name>', 'the name that servers ask for it by (required)', 'networkName'),
-        ...RANGE,
+        ...requiring(RANGE, 'cidr'),
         IDEMPOTENCY,
       ],
       examples: [

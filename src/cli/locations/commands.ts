@@ -1,5 +1,5 @@
 import { command, noun } from '../command.ts'
-import { BODY_FILE, DELETE, field, IDEMPOTENCY, LIST, one, SEARCH } from '../option-sets.ts'
+import { BODY_FILE, DELETE, field, IDEMPOTENCY, LIST, one, requiring, SEARCH } from '../option-sets.ts'
 
 const actions = () => import('./actions.ts')
 
@@ -35,7 +35,7 @@ export const locations = noun({
     command({
       name: 'create',
       summary: 'Create a location',
-      options: [...BODY, IDEMPOTENCY],
+      options: [...requiring(BODY, 'name'), IDEMPOTENCY],
       examples: ["panel locations create --name berlin --description 'rack 4'"],
       endpoints: ['locations.create'],
       exits: [7, 8],

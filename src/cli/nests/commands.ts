@@ -1,5 +1,5 @@
 import { command, noun } from '../command.ts'
-import { BODY_FILE, DELETE, field, IDEMPOTENCY, LIST, one, SEARCH } from '../option-sets.ts'
+import { BODY_FILE, DELETE, field, IDEMPOTENCY, LIST, one, requiring, SEARCH } from '../option-sets.ts'
 
 const actions = () => import('./actions.ts')
 
@@ -37,7 +37,7 @@ export const nests = noun({
     command({
       name: 'create',
       summary: 'Create a nest',
-      options: [...BODY, IDEMPOTENCY],
+      options: [...requiring(BODY, 'name'), IDEMPOTENCY],
       examples: ["panel nests create --name arena --author 'the crew'"],
       endpoints: ['nests.create'],
       exits: [7, 8],

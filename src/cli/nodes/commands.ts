@@ -1,5 +1,5 @@
 import { command, noun } from '../command.ts'
-import { BODY_FILE, DELETE, field, IDEMPOTENCY, LIST, one, reference, SEARCH, YES } from '../option-sets.ts'
+import { BODY_FILE, DELETE, field, IDEMPOTENCY, LIST, one, reference, requiring, SEARCH, YES } from '../option-sets.ts'
 import { ASSIGNMENT_COMMANDS } from './assignment-commands.ts'
 
 const actions = () => import('./actions.ts')
@@ -62,7 +62,7 @@ export const nodes = noun({
     command({
       name: 'create',
       summary: 'Add a node; an agent enrols for it afterwards',
-      options: [...BODY, IDEMPOTENCY],
+      options: [...requiring(BODY, 'name', 'location', 'memory', 'cpu'), IDEMPOTENCY],
       examples: ['panel nodes create --name rack-2 --location berlin --memory 32G --cpu 8 --address games.example.org'],
       endpoints: ['nodes.create'],
       exits: [6, 7, 8],

@@ -4,7 +4,8 @@ import type { Cell } from './view.ts'
 
 /** How cells become text for people. */
 export interface CellStyle {
-  readonly nowMs: number
+  /** Asked for each cell: a command that waits begins long before it writes. */
+  readonly nowMs: () => number
   /** Times as ISO-8601 instead of "5m ago". */
   readonly utc: boolean
   readonly paint: Paint
@@ -19,7 +20,7 @@ export function humanCell(cell: Cell, style: CellStyle): string {
   if ('mib' in cell) return cell.mib === null ? '-' : humanMib(cell.mib)
   if ('status' in cell) return style.paint.status(oneLine(cell.status))
   if (cell.time === null) return '-'
-  return style.utc ? cell.time : relativeTime(cell.time, style.nowMs)
+  return style.utc ? cell.time : relativeTime(cell.time, style.nowMs())
 }
 
 /** A cell for CSV: raw numbers and ISO times, empty for nothing. */

@@ -60,10 +60,37 @@ export function chosenContext(file: ContextFile, env: Environment, flags: Target
   return found
 }
 
-/** Refuses what is no http(s) URL. */
+/** The context that a sign-in to this URL is kept in: the one that is asked for or in force, else another with the same URL. */
+export async function contextOf(
+  env: Environment,
+  wanted: string | undefined,
+  url: string,
+): Promise<Context | undefined> {
+  const file = await readContexts(env.configDir)
+  const name = wanted ?? env.context ?? file.current
+  const same = file.contexts.filter((context) => sameUrl(context.url, url))
+  return same.find((context) => context.name === name) ?? (wanted === undefined ? same[0] : undefined)
+}
+
+/** The command that signs in to a target. */
+export function signInHint({ contextName, url }: Pick<Target, 'contextName' | 'url'>): string {
+  return contextName === undefined ? `panel login ${url}` : `panel login --context ${contextName}`
+}
+
+/** Refuses what is no http(s) URL, and one that would bring a password into files and messages. */
 export function checkUrl(url: string): void {
   const parsed = URL.canParse(url) ? new URL(url) : undefined
-  if (parsed?.protocol === 'http:' || parsed?.protocol === 'https:') return
+  if (parsed?.protocol === 'http:' || parsed?.protocol === 'https:') {
+    if (parsed.username !== '' || parsed.password !== '')
+      throw new CliFailure('USAGE', 'the URL of a panel has no user and no password in it', {
+        hint: 'panel login <url>',
+      })
+    if (parsed.search !== '' || parsed.hash !== '')
+      throw new CliFailure('USAGE', `'${url}' has more than the address of a panel`, {
+        hint: `${parsed.origin}${parsed.pathname}`,
+      })
+    return
+  }
   throw new CliFailure('USAGE', `'${url}' is not the URL of a panel`, { hint: 'for example http://127.0.0.1:7420' })
 }
 

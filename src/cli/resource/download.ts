@@ -8,28 +8,32 @@ import { fieldsOf } from './fields.ts'
 
 const PROGRESS_MS = 500
 
-/**
- * Fetches what an endpoint answers as a file. `--out` appears whole or not at all: the bytes go to a file beside it that is
- * renamed at the end and removed when the connection breaks.
- */
+/** Fetches what an endpoint answers as a file, as {@link saveFile} does. */
 export function downloadAction<E extends Endpoint>(
   endpoint: E,
   more: (run: Run) => Promise<Record<string, unknown>> = async () => ({}),
 ): Action {
   return async (run) => {
     const query = { ...(await fieldsOf(run)), ...(await more(run)) }
-    const out = run.args.text('out')
-    const target = out === undefined || out === '-' ? undefined : await begin(out, run.args.flag('force'))
-    try {
-      const client = await run.client()
-      const bytes = await client.file<Endpoint>(endpoint, { params: {}, query })
-      const size = await copy(run, bytes, (part) => (target === undefined ? write(run, part) : target.write(part)))
-      await target?.finish()
-      if (out !== undefined && target !== undefined) run.notice(`${out}: ${humanBytes(size)}`)
-    } catch (error) {
-      await target?.abandon()
-      throw error instanceof TypeError && error.message === 'terminated' ? brokenOff(error) : error
-    }
+    await saveFile(run, async () => (await run.client()).file<Endpoint>(endpoint, { params: {}, query }))
+  }
+}
+
+/**
+ * Writes what is fetched to stdout or to `--out`, which appears whole or not at all: the bytes go to a file beside it that is
+ * renamed at the end and removed when the connection breaks.
+ */
+export async function saveFile(run: Run, fetch: () => Promise<AsyncIterable<Uint8Array>>): Promise<void> {
+  const out = run.args.text('out')
+  const target = out === undefined || out === '-' ? undefined : await begin(out, run.args.flag('force'))
+  try {
+    const bytes = await fetch()
+    const size = await copy(run, bytes, (part) => (target === undefined ? write(run, part) : target.write(part)))
+    await target?.finish()
+    if (out !== undefined && target !== undefined) run.notice(`${out}: ${humanBytes(size)}`)
+  } catch (error) {
+    await target?.abandon()
+    throw error instanceof TypeError && error.message === 'terminated' ? brokenOff(error) : error
   }
 }
 
@@ -105,7 +109,7 @@ function write(run: Run, part: Uint8Array): Promise<void> {
 
 function brokenOff(cause: unknown): CliFailure {
   return new CliFailure('UNREACHABLE', 'the connection broke off in the middle; nothing complete was written', {
-    hint: 'run it again, or fetch a shorter time with --since and --until',
+    hint: 'run it again',
     cause,
   })
 }

@@ -1,5 +1,5 @@
 import { command, noun } from '../command.ts'
-import { BODY_FILE, DELETE, field, IDEMPOTENCY, LIST, one } from '../option-sets.ts'
+import { BODY_FILE, DELETE, field, IDEMPOTENCY, LIST, one, requiring } from '../option-sets.ts'
 
 const actions = () => import('./actions.ts')
 
@@ -47,7 +47,7 @@ export const roles = noun({
       summary: 'Create a role; only permissions that you hold yourself can be in it',
       options: [
         { flags: '--preset <name>', summary: 'begin with those of `panel roles presets`' },
-        ...BODY,
+        ...requiring(BODY, 'name'),
         IDEMPOTENCY,
       ],
       examples: [

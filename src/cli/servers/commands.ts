@@ -1,6 +1,18 @@
 import { TRANSFER_OWNERSHIP } from '../access/commands.ts'
 import { command, noun, type Option } from '../command.ts'
-import { BODY_FILE, DELETE, field, IDEMPOTENCY, LIST, one, reference, SEARCH, several, WAIT } from '../option-sets.ts'
+import {
+  BODY_FILE,
+  DELETE,
+  field,
+  IDEMPOTENCY,
+  LIST,
+  one,
+  reference,
+  requiring,
+  SEARCH,
+  several,
+  WAIT,
+} from '../option-sets.ts'
 import { BULK_COMMANDS } from './bulk-commands.ts'
 import { POWER_COMMANDS } from './power-commands.ts'
 
@@ -72,13 +84,13 @@ export const servers = noun({
       name: 'create',
       summary: 'Create a server and install it',
       details:
-        'Sizes come from the template when they are not given. With --wait the command returns when the server is installed, with --start when it runs.',
+        'Memory and cores come from the template when they are not given. With --wait the command returns when the server is installed, with --start when it runs.',
       options: [
-        field('--name <name>', 'its name', 'name'),
-        reference('--template <template>', 'what it is made from', 'templateId', 'template'),
-        reference('--node <node>', 'where it runs', 'nodeId', 'node'),
-        reference('--location <location>', 'the location of that node (default)', 'locationId', 'location'),
-        ...SIZES,
+        field('--name <name>', 'its name (required)', 'name'),
+        reference('--template <template>', 'what it is made from (required)', 'templateId', 'template'),
+        reference('--node <node>', 'where it runs (default: the only node there is)', 'nodeId', 'node'),
+        reference('--location <location>', 'its location (default: that of the node)', 'locationId', 'location'),
+        ...requiring(SIZES, 'disk'),
         ...ADDRESS,
         field('--network <name>', 'a network of the node (panel ip-pools list): an address of its own', 'networkMode'),
         ...BEHAVIOUR,
@@ -90,7 +102,8 @@ export const servers = noun({
         IDEMPOTENCY,
       ],
       examples: [
-        "panel servers create --name lobby --template 'Demo game' --node local --memory 256 --cpu 1 --disk 1G --port 25570 --start --wait",
+        "panel servers create --name lobby --template 'Demo game' --disk 1G --port 25570 --start --wait",
+        "panel servers create --name big --template 'Demo game' --node local --memory 2G --cpu 2 --disk 10G --env MAX_PLAYERS=32",
         'panel servers create -F lobby.yaml -o id',
       ],
       endpoints: ['servers.create'],

@@ -1,8 +1,10 @@
 import { getMe } from '../../shared/api/auth.ts'
 import { getServer } from '../../shared/api/servers.ts'
+import { grants, PERMISSIONS } from '../../shared/permissions.ts'
 import type { Action } from '../command.ts'
-import { CliFailure } from '../failure.ts'
+import { CliFailure, usage } from '../failure.ts'
 import { column, type View, wide } from '../output/view.ts'
+import { signInHint } from '../profile/target.ts'
 import { resolve } from '../resource/resolve.ts'
 import { mask } from '../trace.ts'
 import { storedCredential } from './login.ts'
@@ -80,9 +82,10 @@ export const authStatus: Action = async (run) => {
 }
 
 export const authToken: Action = async (run) => {
-  const { token, url } = await run.target()
+  const target = await run.target()
+  const { token, url } = target
   if (token === undefined) {
-    throw new CliFailure('NOT_SIGNED_IN', `you are not signed in to ${url}`, { hint: `panel login ${url}` })
+    throw new CliFailure('NOT_SIGNED_IN', `you are not signed in to ${url}`, { hint: signInHint(target) })
   }
   if (run.out.machine) await run.out.value({ url, token })
   else await run.out.text(`${token}\n`)
@@ -90,6 +93,10 @@ export const authToken: Action = async (run) => {
 
 export const canI: Action = async (run) => {
   const permission = run.args.required('permission')
+  const [name, id] = permission.split(':', 2)
+  const known = PERMISSIONS.find((one) => one === name)
+  // Whoever may do everything would be told yes of a misspelt word.
+  if (known === undefined) throw usage(`there is no permission '${permission}'`, 'panel permissions list')
   if (run.args.flag('why')) {
     const { effective, reason } = await import('./explain.ts')
     const [row] = await effective(run, permission)
@@ -110,13 +117,8 @@ export const canI: Action = async (run) => {
     serverId === undefined
       ? (await client.call(getMe)).permissions
       : (await client.call(getServer, { params: { serverId } })).effectivePermissions
-  const allowed = held.some((grant) => covers(grant, permission))
+  const allowed = grants(new Set(held), known, id)
   if (run.out.machine) await run.out.value({ permission, allowed, ...(serverId === undefined ? {} : { serverId }) })
   else await run.out.text(allowed ? 'yes\n' : 'no\n')
   return allowed ? 0 : 5
-}
-
-/** `*` is everything; `server.*` is everything that begins so. */
-function covers(grant: string, permission: string): boolean {
-  return grant === '*' || grant === permission || (grant.endsWith('.*') && permission.startsWith(grant.slice(0, -1)))
 }

@@ -1,3 +1,4 @@
+import { resolve } from 'node:path'
 import type { Action } from '../command.ts'
 import { CliFailure, usage } from '../failure.ts'
 import { column, type View } from '../output/view.ts'
@@ -67,13 +68,14 @@ export const createContext: Action = async (run) => {
       hint: `panel context delete ${name}`,
     })
   }
-  const caFile = run.args.text('ca-file')
+  const given = run.args.text('ca-file')
+  const caFile = given === undefined ? undefined : resolve(given)
   await saveContext(run.env.configDir, { name, url, ...(caFile === undefined ? {} : { caFile }) }, run.args.flag('use'))
   const current = run.args.flag('use') || file.current === undefined
   await tell(
     run,
     { name, url, current, caFile: caFile ?? null },
-    `context ${name} made; sign in with panel login --context ${name}`,
+    `context ${name} made${current ? ', and in use' : ''}; sign in with panel login --context ${name}`,
   )
 }
 

@@ -1,4 +1,5 @@
 import { hostname } from 'node:os'
+import { resolve } from 'node:path'
 import { createApiKey } from '../../shared/api/api-keys.ts'
 import * as api from '../../shared/api/auth.ts'
 import { verifyRecoveryCode, verifyTotp } from '../../shared/api/two-factor.ts'
@@ -7,15 +8,8 @@ import { PanelError } from '../../shared/errors.ts'
 import type { Action } from '../command.ts'
 import { usage } from '../failure.ts'
 import type { Connection } from '../http.ts'
-import {
-  type Credential,
-  readContexts,
-  readCredential,
-  removeCredential,
-  saveContext,
-  saveCredential,
-} from '../profile/contexts.ts'
-import { checkUrl } from '../profile/target.ts'
+import { type Credential, readCredential, removeCredential, saveContext, saveCredential } from '../profile/contexts.ts'
+import { checkUrl, contextOf } from '../profile/target.ts'
 import { readSecret } from '../prompt.ts'
 import type { Run } from '../run.ts'
 import { readCode, readPasswordAndCode } from './one-time-code.ts'
@@ -58,11 +52,11 @@ export const logout: Action = async (run) => {
 /** Keeps a credential under the context of this URL; answers the context's name. */
 export async function keep(run: Run, url: string, credential: Credential): Promise<string> {
   const { configDir } = run.env
-  const file = await readContexts(configDir)
-  const known = file.contexts.find((context) => context.url === url)
+  const known = await contextOf(run.env, run.args.text('context'), url)
   const name =
     run.args.text('name') ?? run.args.text('context') ?? known?.name ?? new URL(url).host.replaceAll(':', '-')
-  const caFile = run.args.text('ca-file')
+  const given = run.args.text('ca-file')
+  const caFile = given === undefined ? known?.caFile : resolve(given)
   await saveContext(configDir, { name, url, ...(caFile === undefined ? {} : { caFile }) }, true)
   const store = run.args.text('store') === 'keyring' ? 'keyring' : 'file'
   await saveCredential(configDir, name, { credential, store })

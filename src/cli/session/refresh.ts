@@ -5,6 +5,7 @@ import { makeSuccessor, overlapOf, retire } from '../api-keys/successor.ts'
 import type { Action } from '../command.ts'
 import { CliFailure, usage } from '../failure.ts'
 import { saveCredential, storeOf } from '../profile/contexts.ts'
+import { signInHint } from '../profile/target.ts'
 import { call } from '../resource/actions.ts'
 
 /** Puts a new key in the place of the context's; the old one goes on working for a while, for what still uses it. */
@@ -12,7 +13,7 @@ export const refresh: Action = async (run) => {
   const { contextName, source, url } = await run.target()
   if (source === 'environment') throw usage('PANEL_TOKEN is yours to replace: panel api-keys rotate <key>')
   if (contextName === undefined || source === 'none') {
-    throw new CliFailure('NOT_SIGNED_IN', `you are not signed in to ${url}`, { hint: `panel login ${url}` })
+    throw new CliFailure('NOT_SIGNED_IN', `you are not signed in to ${url}`, { hint: signInHint({ contextName, url }) })
   }
   const { credential } = await (await run.client()).call(getMe)
   if (credential.kind !== 'apiKey') throw usage('this context keeps a session, which has no successor: panel login')

@@ -1,5 +1,5 @@
 import { command, noun } from '../command.ts'
-import { BODY_FILE, DELETE, field, IDEMPOTENCY, LIST, one, reference, SEARCH } from '../option-sets.ts'
+import { BODY_FILE, DELETE, field, IDEMPOTENCY, LIST, one, reference, requiring, SEARCH } from '../option-sets.ts'
 
 const actions = () => import('./actions.ts')
 
@@ -45,7 +45,7 @@ export const templates = noun({
       name: 'create',
       summary: 'Create a template',
       details: DETAILS,
-      options: [...BODY, IDEMPOTENCY],
+      options: [...requiring(BODY, 'name', 'startup'), IDEMPOTENCY],
       examples: [
         'panel templates create -F docs/examples/templates/openttd.yaml',
         'panel templates create -F openttd.yaml --name openttd-14',

@@ -39,16 +39,28 @@ async function callOf(run: Run): Promise<Call> {
   const target = await run.target()
   const word = args.required('path')
   if (/^[a-z]+:\/\//i.test(word)) throw usage('give a path, not a URL: the panel is that of the context')
-  const url = new URL(word.startsWith('/') ? word : `/api/${word}`, target.url)
+  const url = urlOf(word, target.url)
   const fields = await fieldsOf(run)
   const input = args.text('input')
   const text =
     input === undefined ? undefined : input === '-' ? await readAll(run.terminal.stdin) : await readText(input)
   const hasFields = Object.keys(fields).length > 0
   const method = args.text('method') ?? (hasFields || text !== undefined ? 'POST' : 'GET')
+  if (method !== 'GET' && hasFields && text !== undefined)
+    throw usage('--input is the whole body; leave out the fields')
   if (method === 'GET') for (const [name, value] of Object.entries(fields)) url.searchParams.set(name, String(value))
   const body = text ?? (hasFields && method !== 'GET' ? JSON.stringify(fields) : undefined)
   return { method, url, body, headers: headersOf(run, { method, body, token: target.token }) }
+}
+
+/** The path below the panel's own URL. `//host` and `/\\host` would be other hosts, and get the credential. */
+function urlOf(word: string, panel: string): URL {
+  const path = word.startsWith('/') ? word : `/api/${word}`
+  const base = new URL(panel.endsWith('/') ? panel : `${panel}/`)
+  const url = URL.canParse(`.${path}`, base.href) ? new URL(`.${path}`, base) : undefined
+  const isBelow = url?.origin === base.origin && url.pathname.startsWith(base.pathname) && !/^\/[/\\]/.test(path)
+  if (url === undefined || !isBelow) throw usage(`'${word}' is no path of ${base.origin}`)
+  return url
 }
 
 function headersOf(

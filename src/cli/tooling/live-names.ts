@@ -1,4 +1,5 @@
-import { mkdir, readFile, stat, writeFile } from 'node:fs/promises'
+import { createHash } from 'node:crypto'
+import { mkdir, readdir, readFile, rm, stat, writeFile } from 'node:fs/promises'
 import { join } from 'node:path'
 import type { Reference } from '../command.ts'
 import { readContexts } from '../profile/contexts.ts'
@@ -29,18 +30,29 @@ async function named(
 ): Promise<readonly (readonly [string, string])[]> {
   const { url, token } = await run.target()
   if (token === undefined) return []
-  const file = join(
-    run.env.cacheDir,
-    'completion',
-    `${new URL(url).host.replaceAll(':', '-')}-${ref}-${typed.replace(/\W/g, '_').slice(0, 20)}.json`,
-  )
+  const folder = join(run.env.cacheDir, 'completion')
+  // What one account sees is not offered to the next.
+  const asked = createHash('sha256')
+    .update(JSON.stringify([url, token, ref, typed]))
+    .digest('hex')
+  const file = join(folder, `${ref}-${asked.slice(0, 32)}.json`)
   const cached = await readCache(run, file)
   if (cached !== undefined) return cached
   const names = await Promise.race([fetchNames(run, ref, typed), run.clock.sleep(BUDGET_MS).then(() => undefined)])
   if (names === undefined) return []
-  await mkdir(join(run.env.cacheDir, 'completion'), { recursive: true, mode: 0o700 })
+  await mkdir(folder, { recursive: true, mode: 0o700 })
+  await dropOld(run, folder)
   await writeFile(file, JSON.stringify(names), { mode: 0o600 })
   return names
+}
+
+/** Each beginning that somebody types leaves a file; those that are read no more go. */
+async function dropOld(run: Run, folder: string): Promise<void> {
+  for (const name of await readdir(folder)) {
+    const file = join(folder, name)
+    const age = run.clock.nowMs() - (await stat(file)).mtimeMs
+    if (age > CACHE_MS) await rm(file, { force: true })
+  }
 }
 
 async function fetchNames(

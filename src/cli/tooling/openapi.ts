@@ -16,7 +16,7 @@ export const openapi: Action = async (run) => {
 export async function readOpenApi(run: Run): Promise<Record<string, unknown>> {
   const { url } = await run.target()
   const { fetch } = await run.connection()
-  const answer = await fetch(new URL('/api/openapi.json', url).href, {
+  const answer = await fetch(new URL('api/openapi.json', url.endsWith('/') ? url : `${url}/`).href, {
     method: 'GET',
     headers: { accept: 'application/json' },
   })

@@ -1,5 +1,5 @@
 import { command, noun, type Option } from '../command.ts'
-import { BODY_FILE, DELETE, field, IDEMPOTENCY, LIST, one, reference, SEARCH, YES } from '../option-sets.ts'
+import { BODY_FILE, DELETE, field, IDEMPOTENCY, LIST, one, reference, requiring, SEARCH, YES } from '../option-sets.ts'
 
 const actions = () => import('./actions.ts')
 
@@ -47,8 +47,8 @@ export const users = noun({
       name: 'create',
       summary: 'Create an account; giving roles needs user.set_roles, and only what you hold yourself can be given',
       options: [
-        field('--email <address>', 'its e-mail address', 'email'),
-        ...NAMES,
+        field('--email <address>', 'its e-mail address (required)', 'email'),
+        ...requiring(NAMES, 'username'),
         { flags: '--password-stdin', summary: 'read the password from stdin' },
         { flags: '--secret-file <file>', summary: 'read the password from a file' },
         ...SERVERS,
@@ -65,7 +65,7 @@ export const users = noun({
       summary: 'Create an account without a password and send its owner a link to choose one',
       details: 'Without a mail server the token is printed, alone on stdout and this once: hand it over yourself.',
       options: [
-        field('--email <address>', 'who is invited', 'email'),
+        field('--email <address>', 'who is invited (required)', 'email'),
         ...NAMES,
         ...SERVERS,
         field('--expires <duration>', 'how long the link works (default 7d)', 'expiresIn', 'seconds'),

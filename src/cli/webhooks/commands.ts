@@ -1,5 +1,5 @@
 import { type Argument, command, noun, type Option } from '../command.ts'
-import { BODY_FILE, DELETE, field, IDEMPOTENCY, LIST, one, SEARCH } from '../option-sets.ts'
+import { BODY_FILE, DELETE, field, IDEMPOTENCY, LIST, one, requiring, SEARCH } from '../option-sets.ts'
 
 const actions = () => import('./actions.ts')
 
@@ -54,7 +54,12 @@ export const webhooks = noun({
       name: 'create',
       summary: 'Create a webhook; events need the permission to read what they tell',
       details: 'Prints the signing secret, alone on stdout and this once, unless you give one yourself.',
-      options: [...FIELDS, { flags: '--no-enabled', summary: 'tell it nothing yet' }, BODY_FILE, IDEMPOTENCY],
+      options: [
+        ...requiring(FIELDS, 'name', 'to'),
+        { flags: '--no-enabled', summary: 'tell it nothing yet' },
+        BODY_FILE,
+        IDEMPOTENCY,
+      ],
       examples: [
         'panel webhooks create --name chat --to https://hooks.example.org/panel --event server.* --event alert.*',
       ],

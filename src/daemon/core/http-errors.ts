@@ -12,7 +12,7 @@ export function parsePart<T extends z.ZodType>(
   if (parsed.success) return parsed.data
   const details: FieldProblem[] = parsed.error.issues.map((issue) => ({
     field: [part, ...issue.path.map(String)].join('.'),
-    message: issue.message,
+    message: saidOf(issue),
   }))
   const [first] = details
   throw new PanelError(
@@ -22,6 +22,12 @@ export function parsePart<T extends z.ZodType>(
       details,
     },
   )
+}
+
+/** zod has no word of its own for a value that is missing. */
+function saidOf(issue: z.core.$ZodIssue): string {
+  const isMissing = issue.code === 'invalid_type' && issue.message.endsWith('received undefined')
+  return isMissing ? 'is required' : issue.message
 }
 
 /** What the framework's own refusals (bad JSON, too large, unknown media type) mean in our codes; anything else is a bug. */

@@ -1,0 +1,190 @@
+import { once } from 'node:events'
+import { writeFile } from 'node:fs/promises'
+import { createServer, type RequestListener, type Server } from 'node:http'
+import { createServer as createSecureServer } from 'node:https'
+import { type AddressInfo, createServer as createTcpServer, type Server as TcpServer } from 'node:net'
+import { join } from 'node:path'
+import { text } from 'node:stream/consumers'
+import { afterAll, afterEach, beforeAll, describe, expect, it } from 'vitest'
+import { type ConnectionOptions, connect } from '../../src/cli/http.ts'
+import { reportOf } from '../../src/cli/report.ts'
+import { createShortRequests } from '../../src/cli/short-requests.ts'
+import { systemClock } from '../../src/shared/time.ts'
+import { type Certificate, makeCertificate } from '../daemon/mail/mail-server.ts'
+
+const open: TcpServer[] = []
+let certificate: Certificate
+
+beforeAll(async () => {
+  certificate = await makeCertificate()
+})
+afterAll(() => certificate.remove())
+afterEach(async () => {
+  for (const server of open.splice(0)) {
+    if ('closeAllConnections' in server) (server as Server).closeAllConnections() // only HTTP servers have it
+    server.close()
+    await once(server, 'close')
+  }
+})
+
+async function listening(server: TcpServer, scheme = 'http'): Promise<string> {
+  open.push(server)
+  server.listen(0, '127.0.0.1')
+  await once(server, 'listening')
+  const { port } = server.address() as AddressInfo // it listens on TCP
+  return `${scheme}://127.0.0.1:${port}`
+}
+
+const serve = (answer: RequestListener) => listening(createServer(answer))
+const serveTls = (answer: RequestListener) =>
+  listening(createSecureServer({ cert: certificate.cert, key: certificate.key }, answer), 'https')
+
+/** What a request comes to over a connection of its own: the answer's text, or the report of its failure. */
+async function asked(
+  url: string,
+  options: Partial<ConnectionOptions> = {},
+  init: { method?: string; body?: string; long?: boolean } = {},
+) {
+  const { method = 'GET', body, long = false } = init
+  const signal = new AbortController().signal
+  const parts = { url, token: 'pak_x', caFile: undefined, insecure: false, userAgent: 'test', trace: undefined }
+  const limits = { requestTimeoutMs: 10_000, retries: 0, clock: systemClock, signal }
+  try {
+    const connection = connect({ ...parts, ...limits, ...options })
+    try {
+      const headers = { authorization: 'Bearer pak_x' }
+      const answer = long
+        ? await connection.streamFetch(url, { method: 'GET', headers, signal })
+        : await connection.fetch(url, { method, headers, ...(body === undefined ? {} : { body }) })
+      return { status: answer.status, text: await answer.text() }
+    } finally {
+      await connection.close()
+    }
+  } catch (error) {
+    const { code, exit, message, hint } = reportOf(error)
+    return { code, exit, message, hint }
+  }
+}
+
+describe.each([false, true])('over TLS (streams and files: %s)', (long) => {
+  const hello: RequestListener = (_, response) => response.end('hello')
+
+  it('refuses a certificate that nobody trusted has signed, and names the panel and the flag', async () => {
+    const url = await serveTls(hello)
+    expect(await asked(url, {}, { long })).toEqual({
+      code: 'UNREACHABLE',
+      exit: 13,
+      message: `${url} cannot be reached: the certificate is not accepted: self-signed certificate (DEPTH_ZERO_SELF_SIGNED_CERT)`,
+      hint: '--ca-file <pem>',
+    })
+  })
+
+  it('accepts what --ca-file has signed, and with --insecure-skip-tls-verify everything', async () => {
+    const url = await serveTls(hello)
+    expect(await asked(url, { caFile: certificate.file }, { long })).toEqual({ status: 200, text: 'hello' })
+    expect(await asked(url, { insecure: true }, { long })).toEqual({ status: 200, text: 'hello' })
+  })
+
+  it('refuses a --ca-file without a certificate before anything is sent', async () => {
+    const file = join(certificate.folder, 'nonsense.pem')
+    await writeFile(file, 'not a certificate\n')
+    for (const caFile of [file, join(certificate.folder, 'absent.pem')]) {
+      expect(await asked('https://127.0.0.1:1', { caFile }, { long })).toMatchObject({
+        code: 'FILE_UNREADABLE',
+        exit: 2,
+        message: expect.stringContaining(caFile),
+      })
+    }
+  })
+})
+
+describe.each([false, true])('redirections (streams and files: %s)', (long) => {
+  it('are followed on the same origin, with the credential', async () => {
+    const url = await serve((request, response) => {
+      if (request.url === '/new') response.end(request.headers.authorization)
+      else response.writeHead(308, { location: '/new' }).end()
+    })
+    expect(await asked(`${url}/old`, {}, { long })).toEqual({ status: 200, text: 'Bearer pak_x' })
+  })
+
+  it('to another origin are refused and named; nothing is sent there', async () => {
+    let reached = 0
+    const other = await serve((_, response) => {
+      reached += 1
+      response.end()
+    })
+    const url = await serve((_, response) => response.writeHead(302, { location: `${other}/api` }).end())
+    expect(await asked(url, {}, { long })).toEqual({
+      code: 'UNREACHABLE',
+      exit: 13,
+      message: `${url} does not answer as a panel: it redirects to ${other}`,
+      hint: `panel login ${other}, or --url ${other}`,
+    })
+    expect(reached).toBe(0)
+  })
+
+  it('in a circle end', async () => {
+    const url = await serve((_, response) => response.writeHead(307, { location: '/' }).end())
+    expect(await asked(url, {}, { long })).toMatchObject({ exit: 13, message: expect.stringContaining('5 times') })
+  })
+})
+
+describe('writes', () => {
+  it('go on to where a 308 sends them with their body, and are never turned into a read', async () => {
+    const seen: string[] = []
+    const url = await serve(async (request, response) => {
+      seen.push(`${request.method} ${request.url} ${await text(request)}`)
+      if (request.url === '/new') response.end('done')
+      else response.writeHead(request.url === '/moved' ? 308 : 301, { location: '/new' }).end()
+    })
+    const write = { method: 'POST', body: '{}' }
+    expect(await asked(`${url}/moved`, {}, write)).toEqual({ status: 200, text: 'done' })
+    expect(await asked(`${url}/old`, {}, write)).toMatchObject({
+      exit: 13,
+      message: expect.stringMatching(/POST .*nothing was done/),
+    })
+    expect(seen).toEqual(['POST /moved {}', 'POST /new {}', 'POST /old {}'])
+  })
+})
+
+describe('time-outs', () => {
+  it('end a request that is not answered, and one whose answer stops in the middle', async () => {
+    const url = await serve((request, response) => {
+      if (request.url === '/half') response.writeHead(200, { 'content-length': '10' }).write('half')
+    })
+    for (const path of ['/never', '/half']) {
+      expect(await asked(url + path, { requestTimeoutMs: 100 })).toMatchObject({
+        code: 'UNREACHABLE',
+        exit: 13,
+        message: `${new URL(url).host} did not answer within 0.1 s`,
+      })
+    }
+  })
+
+  it('end a connection that does not get ready', async () => {
+    // It takes connections and never begins TLS.
+    const url = await listening(
+      createTcpServer((socket) => socket.resume()),
+      'https',
+    )
+    const requests = createShortRequests({ timeout: 50 })
+    const failed = await requests.fetch(url, { method: 'GET', headers: {} }).catch((error: unknown) => error)
+    requests.close()
+    expect(failed).toMatchObject({ message: 'fetch failed', cause: { code: 'ETIMEDOUT' } })
+  })
+
+  it('leave a slow answer alone once the connection is ready', async () => {
+    const url = await serve((_, response) => setTimeout(() => response.end('late'), 150))
+    const requests = createShortRequests({ timeout: 50 })
+    const answer = await requests.fetch(url, { method: 'GET', headers: {} })
+    expect(await answer.text()).toBe('late')
+    requests.close()
+  })
+})
+
+it('names the panel that nothing listens for', async () => {
+  expect(await asked('http://127.0.0.1:1/api/servers')).toMatchObject({
+    exit: 13,
+    message: 'http://127.0.0.1:1 cannot be reached: nothing listens there (ECONNREFUSED)',
+  })
+})
