@@ -86,7 +86,11 @@ describe('a real provider', () => {
       provider.person = { sub, email: `${sub}@example.org`, email_verified: true, preferred_username: 'Dee_100' }
       return (await panel.as((await signInBy(panel, 'corp')).token).call(getMe)).username
     }
-    expect([await named('dee'), await named('dee-2'), await named('dee-3')]).toEqual(['Dee_100', 'Dee_100-2', 'Dee_100-3'])
+    expect([await named('dee'), await named('dee-2'), await named('dee-3')]).toEqual([
+      'Dee_100',
+      'Dee_100-2',
+      'Dee_100-3',
+    ])
   })
 
   it('gives the roles of groups, and takes them back', async () => {
