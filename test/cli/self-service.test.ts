@@ -64,13 +64,30 @@ describe('the commands of one’s own account', { timeout: 120_000 }, () => {
     await ok(['profile', 'two-factor', 'confirm', '--totp-stdin'], { input: code(0) })
     expect(await json(['profile', 'two-factor', 'status'])).toEqual({ twoFactorEnabled: true, backupCodesLeft: 10 })
     const signIn = ['login', panel.url, '--username', 'eve', '--password-stdin', '--name', 'eve']
-    await ok([...signIn, '--totp-stdin'], { input: `${PASSWORD}\n${code(1)}\n`, token: '' })
+    const grouped = code(1).replace(/^.../, '$& ')
+    await ok([...signIn, '--totp-stdin'], { input: `${PASSWORD}\n${grouped}\n`, token: '' })
     await ok(signIn, { input: PASSWORD, token: '', env: { PANEL_TOTP: codes[0] ?? '' } })
     await refused(4, signIn, { input: PASSWORD, token: '', env: { PANEL_TOTP: codes[0] ?? '' } })
     const renewed = await ok(['profile', 'two-factor', 'codes', '--password-stdin'], { input: PASSWORD })
     expect(renewed.trim().split('\n')).toHaveLength(10)
     await ok(['profile', 'two-factor', 'disable', '--password-stdin', '--yes'], { input: PASSWORD })
     await panel.as(undefined).call(login, { body: { email: EMAIL, password: PASSWORD } })
+  })
+
+  it('login: one context for a panel however its address is typed, and nothing left behind where it fails', async () => {
+    const env = { HOME: join(panel.home, 'logins'), PANEL_URL: '', DBUS_SESSION_BUS_ADDRESS: 'unix:path=/nonexistent' }
+    const signIn = (url: string, ...more: string[]) => ['login', url, '--username', 'eve', '--password-stdin', ...more]
+    const kept = { input: PASSWORD, token: '', env }
+    await ok(signIn(panel.url, '--name', 'home'), kept)
+    await ok(signIn(`${panel.url}/`), kept)
+    expect(await json(['context', 'list'], kept)).toMatchObject([{ name: 'home', current: true }])
+    const { expiresAt } = await json(['auth', 'status'], kept)
+    expect(Date.parse(expiresAt) - Date.now()).toBeGreaterThan(6 * 86_400_000)
+    const sessions = async () => (await json(['profile', 'sessions', 'list'])).length
+    const before = await sessions()
+    await refused(2, signIn(panel.url, '--name', 'a b'), kept)
+    await refused(14, signIn(panel.url, '--name', 'safe', '--store', 'keyring'), kept)
+    expect([await sessions(), await json(['context', 'list'], kept)]).toMatchObject([before, [{ name: 'home' }]])
   })
 
   it('users: disable-2fa, logout', async () => {

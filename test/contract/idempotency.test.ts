@@ -1,4 +1,5 @@
-import { mkdtemp, rm } from 'node:fs/promises'
+import { createHash } from 'node:crypto'
+import { mkdtemp, readdir, readFile, rm } from 'node:fs/promises'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { afterAll, beforeAll, describe, expect, it } from 'vitest'
@@ -114,6 +115,20 @@ describe('a POST with an Idempotency-Key', () => {
     expect(first.headers.getSetCookie()).toHaveLength(1)
     expect(first.headers.getSetCookie()[0]).toMatch(/^panel_session=pst_.*HttpOnly/)
     expect(again.headers.getSetCookie()).toEqual(first.headers.getSetCookie())
+  })
+
+  it('leaves no hash of its body by which a password could be guessed', async () => {
+    const body = { email: 'guessed@example.org', password: 'Correct-horse-1', rememberMe: false }
+    await panel.client.call(createUser, { body: { ...body, username: 'guessed' } })
+    const url = `${panel.url}/api/auth/login`
+    expect((await send({ method: 'POST', url, headers: { 'idempotency-key': 'hash' }, body })).status).toBe(200)
+    const sha256 = (text: string): string => createHash('sha256').update(text).digest('hex')
+    const folder = join(panel.dataDir, 'db')
+    const files = await readdir(folder, { withFileTypes: true })
+    const texts = files.filter((file) => file.isFile()).map(({ name }) => readFile(join(folder, name), 'latin1'))
+    const database = (await Promise.all(texts)).join('')
+    expect(database).toContain(sha256('127.0.0.1 POST /api/auth/login\nhash'))
+    expect(database.includes(sha256(JSON.stringify(body)))).toBe(false)
   })
 
   it('is not answered to one who may no longer ask', async () => {

@@ -46,10 +46,13 @@ describe('signing in', () => {
   it('says that an account is banned only to who knows its password', async () => {
     const mallory = await person(door, 'mallory', [])
     await door.db.write(async (tx) => {
-      await tx.q.updateTable('user').set({ banned: 1 }).where('id', '=', mallory.id).execute()
+      await tx.q.updateTable('user').set({ banned: 1, banReason: 'noise' }).where('id', '=', mallory.id).execute()
       tx.onCommit(() => door.credentials.changed())
     })
-    expect(await codeOf(signIn({ email: 'mallory', password: PASSWORD }))).toBe('ACCOUNT_BANNED')
+    expect(await refusal(signIn({ email: 'mallory', password: PASSWORD }))).toMatchObject({
+      code: 'ACCOUNT_BANNED',
+      meta: { banReason: 'noise', banExpires: null },
+    })
     expect(await codeOf(signIn({ email: 'mallory', password: wrong.password }))).toBe('INVALID_CREDENTIALS')
     expect(await codeOf(mallory.call(api.getMe))).toBe('UNAUTHENTICATED')
   })
@@ -175,6 +178,37 @@ describe('sessions', () => {
     expect(await codeOf(mine.call(api.getMe))).toBe('UNAUTHENTICATED')
   })
 
+  it('that have expired are not among those that are said to end', async () => {
+    await signIn(right)
+    door.clock.advance(2 * DAY)
+    const { token } = await signIn(right)
+    expect(await door.client(token).call(api.revokeOtherSessions)).toEqual({ revoked: 0 })
+  })
+
+  it('in a cookie write only from pages of this panel', async () => {
+    const { token } = await signIn(right)
+    const host = new URL(door.url).host
+    const statusFrom = async (headers: Record<string, string>) => {
+      const cookie = `panel_session=${token}`
+      return (
+        await fetch(`${door.url}/api/auth/profile/sessions`, { method: 'DELETE', headers: { cookie, ...headers } })
+      ).status
+    }
+    for (const headers of [
+      {},
+      { origin: 'https://evil.example' },
+      { origin: 'null' },
+      { 'sec-fetch-site': 'same-site' },
+      { 'sec-fetch-site': 'cross-site', origin: `https://${host}` },
+    ]) {
+      expect(await statusFrom(headers), JSON.stringify(headers)).toBe(403)
+    }
+    expect(await statusFrom({ origin: door.url })).toBe(200)
+    expect(await statusFrom({ 'sec-fetch-site': 'same-origin' })).toBe(200)
+    const cookie = `panel_session=${token}`
+    expect((await fetch(`${door.url}/api/auth/me`, { headers: { cookie } })).status).toBe(200)
+  })
+
   it('of others cannot be revoked', async () => {
     const eve = await person(door, 'eve', [])
     const [session] = await door.admin.call(api.listSessions, { query: {} })
@@ -211,6 +245,8 @@ describe('passwords', () => {
       await tx.q.updateTable('user').set({ passwordHash: null }).where('id', '=', door.adminId).execute()
     })
     expect(await codeOf(signIn(right))).toBe('INVALID_CREDENTIALS')
+    const body = { currentPassword: PASSWORD, newPassword: NEXT }
+    await expect(door.admin.call(api.changePassword, { body })).rejects.toThrow('has no password yet')
     const weak = await keyOf(door, door.admin, ['server.read'])
     expect(await codeOf(weak.call(api.setPassword, { body: { newPassword: NEXT } }))).toBe('PERMISSION_DENIED')
     const whole = await keyOf(door, door.admin, 'all')

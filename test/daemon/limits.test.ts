@@ -102,6 +102,13 @@ describe('requests to one endpoint', () => {
   })
 })
 
+it('whether the setup is done may be asked again and again', async () => {
+  await panel.configure('limits.authRequestsPerMinute', 5)
+  const ask = async () => (await fetch(`${panel.url}/api/setup/status`)).status
+  expect(new Set(await Promise.all(Array.from({ length: 8 }, ask)))).toEqual(new Set([200]))
+  await panel.configure('limits.authRequestsPerMinute', 300)
+})
+
 describe('streams', () => {
   it('beyond a limit that is lowered end, the newest first', async () => {
     const token = await person('dora')

@@ -46,6 +46,22 @@ describe('a forgotten password', () => {
     expect(rows + door.logged()).not.toContain(token)
   })
 
+  it('once replaced lets its owner in who has been locked out here, which is announced', async () => {
+    const ann = await person(door, 'ann', [])
+    for (let i = 0; i < 5; i++) await refusal(signIn('Wrong-horse-11'))
+    expect(await codeOf(signIn(PASSWORD))).toBe('ACCOUNT_LOCKED')
+    await forgot()
+    await reset(await newestToken())
+    expect(await signIn(NEXT)).toMatchObject({ userId: ann.id })
+    const events = await door.db.read
+      .selectFrom('event')
+      .select('data')
+      .where('type', '=', 'auth_lockout_cleared')
+      .execute()
+    expect(events).toHaveLength(1)
+    expect(events[0]?.data).toContain(EMAIL)
+  })
+
   it('is answered alike for an unknown address, whose only trace is the audit row', async () => {
     await person(door, 'ann', [])
     expect(await Promise.all([forgot(), forgot('nobody@example.org')])).toEqual([null, null])
@@ -101,6 +117,12 @@ describe('a forgotten password', () => {
     })
     expect(await forgot()).toBeNull()
     expect(await door.allMails()).toEqual([])
+    await door.db.write(async (tx) => {
+      await tx.q.updateTable('user').set({ banExpires: tx.now }).where('id', '=', ann.id).execute()
+    })
+    door.clock.advance(1000)
+    await forgot()
+    expect(await door.allMails()).toHaveLength(1)
   })
 
   it('is no way around the second factor', async () => {

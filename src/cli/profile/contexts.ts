@@ -1,4 +1,5 @@
 import { join } from 'node:path'
+import { usage } from '../failure.ts'
 import { readPrivateYaml, readYaml, writePrivateYaml } from './files.ts'
 
 /** A panel that the command line knows (`cli.yaml`). Never with its credential. */
@@ -34,6 +35,12 @@ export async function readContexts(configDir: string): Promise<ContextFile> {
   })
   const current = file['current']
   return { current: typeof current === 'string' ? current : undefined, contexts }
+}
+
+/** Refuses what is no name of a context. */
+export function checkContextName(name: string): void {
+  if (/^[A-Za-z0-9._@-]{1,64}$/.test(name)) return
+  throw usage('a name is 1 to 64 letters, digits, dots, _, @ or -')
 }
 
 /** Adds or replaces a context; it becomes the current one when `use` is set or there was none. */

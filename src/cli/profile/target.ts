@@ -94,6 +94,7 @@ export function checkUrl(url: string): void {
   throw new CliFailure('USAGE', `'${url}' is not the URL of a panel`, { hint: 'for example http://127.0.0.1:7420' })
 }
 
-function sameUrl(a: string, b: string): boolean {
+/** Whether both lead to the same panel, however they are typed. */
+export function sameUrl(a: string, b: string): boolean {
   return URL.canParse(a) && URL.canParse(b) && new URL(a).href === new URL(b).href
 }

@@ -31,6 +31,8 @@ export async function throughBrowser(run: Run, begin: (place: LoopbackPlace) => 
   try {
     const { port, state, codeChallenge, codeVerifier } = listener
     const url = await begin({ port, state, codeChallenge })
+    if (!/^https?:\/\//i.test(url))
+      throw new PanelError('INTERNAL_ERROR', 'The panel has answered no address of a page')
     const opened = run.args.choice('browser') !== false && (await openBrowser(run.env, url))
     const hint = opened
       ? 'a browser opens; if none does, open this address on this machine'

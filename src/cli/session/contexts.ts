@@ -2,7 +2,7 @@ import { resolve } from 'node:path'
 import type { Action } from '../command.ts'
 import { CliFailure, usage } from '../failure.ts'
 import { column, type View } from '../output/view.ts'
-import { readContexts, removeCredential, saveContext, writeContexts } from '../profile/contexts.ts'
+import { checkContextName, readContexts, removeCredential, saveContext, writeContexts } from '../profile/contexts.ts'
 import { checkUrl, chosenContext } from '../profile/target.ts'
 import type { Run } from '../run.ts'
 
@@ -60,7 +60,7 @@ export const createContext: Action = async (run) => {
   const name = run.args.required('name')
   const url = run.args.text('url')
   if (url === undefined) throw usage('--url <url> is required')
-  if (!/^[A-Za-z0-9._@-]{1,64}$/.test(name)) throw usage('a name is 1 to 64 letters, digits, dots, _, @ or -')
+  checkContextName(name)
   checkUrl(url)
   const file = await readContexts(run.env.configDir)
   if (file.contexts.some((context) => context.name === name)) {

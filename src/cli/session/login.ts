@@ -8,7 +8,14 @@ import { PanelError } from '../../shared/errors.ts'
 import type { Action } from '../command.ts'
 import { usage } from '../failure.ts'
 import type { Connection } from '../http.ts'
-import { type Credential, readCredential, removeCredential, saveContext, saveCredential } from '../profile/contexts.ts'
+import {
+  type Credential,
+  checkContextName,
+  readCredential,
+  removeCredential,
+  saveContext,
+  saveCredential,
+} from '../profile/contexts.ts'
 import { checkUrl, contextOf } from '../profile/target.ts'
 import { readSecret } from '../prompt.ts'
 import type { Run } from '../run.ts'
@@ -20,6 +27,7 @@ const KEY_SECONDS = 30 * 86_400
 export const login: Action = async (run) => {
   const url = run.args.word('url') ?? (await run.target()).url
   checkUrl(url)
+  checkName(run)
   const ways = ['token-stdin', 'web'].filter((flag) => run.args.flag(flag))
   if (ways.length > 1) throw usage('--web and --token-stdin are two ways to sign in; choose one')
   const credential = await (ways[0] === 'web' ? byWeb : ways[0] === 'token-stdin' ? byToken : byPassword)(run, url)
@@ -49,17 +57,30 @@ export const logout: Action = async (run) => {
   )
 }
 
-/** Keeps a credential under the context of this URL; answers the context's name. */
+/** Refuses a name for the context before anything is made under it. */
+export function checkName({ args }: Run): void {
+  const name = args.text('name')
+  if (name !== undefined) checkContextName(name)
+}
+
+/**
+ * Keeps a credential under the context of this URL and makes that the current one; answers the context's name. One that cannot
+ * be kept is revoked, unless it was there before: nobody would know it any more.
+ */
 export async function keep(run: Run, url: string, credential: Credential): Promise<string> {
-  const { configDir } = run.env
-  const known = await contextOf(run.env, run.args.text('context'), url)
-  const name =
-    run.args.text('name') ?? run.args.text('context') ?? known?.name ?? new URL(url).host.replaceAll(':', '-')
-  const given = run.args.text('ca-file')
+  const { args, env } = run
+  const known = await contextOf(env, args.text('context'), url)
+  const name = args.text('name') ?? args.text('context') ?? known?.name ?? new URL(url).host.replaceAll(':', '-')
+  const given = args.text('ca-file')
   const caFile = given === undefined ? known?.caFile : resolve(given)
-  await saveContext(configDir, { name, url, ...(caFile === undefined ? {} : { caFile }) }, true)
-  const store = run.args.text('store') === 'keyring' ? 'keyring' : 'file'
-  await saveCredential(configDir, name, { credential, store })
+  const store = args.text('store') === 'keyring' ? 'keyring' : 'file'
+  try {
+    await saveCredential(env.configDir, name, { credential, store })
+  } catch (error) {
+    if (!args.flag('token-stdin')) await (await run.connectTo(url, credential.token)).client.call(api.logout)
+    throw error
+  }
+  await saveContext(env.configDir, { name, url, ...(caFile === undefined ? {} : { caFile }) }, true)
   return name
 }
 
@@ -85,7 +106,9 @@ async function byPassword(run: Run, url: string): Promise<Credential> {
   const email = run.args.text('username') ?? (await run.prompt.ask('User name or e-mail address:', '--username'))
   const { password, code } = await readPasswordAndCode(run)
   const { client } = await run.connectTo(url, undefined)
-  const token = await signIn(client, () => client.call(api.login, { body: { email, password } }), code)
+  // Where no key can be made the session is what stays, so it must not end with the day.
+  const body = { email, password, rememberMe: true }
+  const token = await signIn(client, () => client.call(api.login, { body }), code)
   return keyForSession(await run.connectTo(url, token), token)
 }
 

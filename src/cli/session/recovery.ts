@@ -5,10 +5,11 @@ import { usage } from '../failure.ts'
 import { readSecret } from '../prompt.ts'
 import type { Run } from '../run.ts'
 import { readAll } from '../terminal.ts'
-import { keep, keyForSession } from './login.ts'
+import { checkName, keep, keyForSession } from './login.ts'
 
 /** Makes an account; where the address need not be confirmed it is signed in at once. */
 export const register: Action = async (run) => {
+  checkName(run)
   const { client, url } = await anonymous(run)
   const email = run.args.text('email') ?? (await run.prompt.ask('E-mail address:', '--email'))
   const username = run.args.text('username') ?? (await run.prompt.ask('User name:', '--username'))

@@ -5,7 +5,7 @@ import { column, type View } from '../output/view.ts'
 import { readSecret } from '../prompt.ts'
 import { readText } from '../read-file.ts'
 import type { Run } from '../run.ts'
-import { keep, keyForSession } from './login.ts'
+import { checkName, keep, keyForSession } from './login.ts'
 
 const STATUS: View<{ setupRequired: boolean }> = {
   id: (row) => String(row.setupRequired),
@@ -19,6 +19,7 @@ export const setup: Action = async (run) => {
   const { client } = await run.connectTo(url, undefined)
   if (run.args.word('what') === 'status') return run.out.item(await client.call(api.getSetupStatus), STATUS)
   const { args, prompt } = run
+  checkName(run)
   const setupToken = await setupTokenOf(run)
   const email = args.text('admin-email') ?? (await prompt.ask('E-mail address of the administrator:', '--admin-email'))
   const username =

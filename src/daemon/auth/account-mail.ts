@@ -1,5 +1,7 @@
+import type { IsoTime } from '../../shared/time.ts'
 import type { Queries } from '../core/db.ts'
 import type { Mail } from '../mail/mailer.ts'
+import { findAccount, isBanned } from './accounts.ts'
 import type { SignInDeps } from './deps.ts'
 import { issueToken, type Purpose } from './mailed-tokens.ts'
 
@@ -24,14 +26,14 @@ export function sendMadeToken(
   })
 }
 
-/** The account with this address, if mail may go to it. */
-export async function mailableAccount(q: Queries, email: string): Promise<{ id: string; email: string } | undefined> {
-  return q
-    .selectFrom('user')
-    .select(['id', 'email'])
-    .where('email', '=', email)
-    .where('banned', '=', 0)
-    .executeTakeFirst()
+/** The account with this address, if mail may go to it at this time. */
+export async function mailableAccount(
+  q: Queries,
+  email: string,
+  at: IsoTime,
+): Promise<{ id: string; email: string } | undefined> {
+  const account = await findAccount(q, email)
+  return account === undefined || isBanned(account, at) ? undefined : account
 }
 
 async function textOf(deps: MailDeps, to: string, purpose: Purpose, token: string): Promise<Mail> {

@@ -1,3 +1,4 @@
+import { PanelError } from '../../shared/errors.ts'
 import type { IsoTime } from '../../shared/time.ts'
 import type { Queries } from '../core/db.ts'
 import { avatarUrl } from './avatar-rows.ts'
@@ -10,10 +11,11 @@ export interface Account {
   readonly passwordHash: string | null
   readonly emailVerified: 0 | 1
   readonly banned: 0 | 1
+  readonly banReason: string | null
   readonly banExpires: IsoTime | null
 }
 
-const ACCOUNT = ['id', 'email', 'passwordHash', 'emailVerified', 'banned', 'banExpires'] as const
+const ACCOUNT = ['id', 'email', 'passwordHash', 'emailVerified', 'banned', 'banReason', 'banExpires'] as const
 
 /** The account with this e-mail address (in lower case) or user name. */
 export async function findAccount(q: Queries, typed: string): Promise<Account | undefined> {
@@ -24,13 +26,13 @@ export async function findAccount(q: Queries, typed: string): Promise<Account | 
     .executeTakeFirst()
 }
 
-/** The account by its id. */
+/** The account by its id; UNAUTHENTICATED when it was deleted while its owner was on his way in. */
 export async function accountById(q: Queries, id: string): Promise<Account> {
   return q
     .selectFrom('user')
     .select([...ACCOUNT])
     .where('id', '=', id)
-    .executeTakeFirstOrThrow()
+    .executeTakeFirstOrThrow(() => new PanelError('UNAUTHENTICATED', 'This account is gone: it was deleted just now'))
 }
 
 /** Whether a ban holds at this time. */

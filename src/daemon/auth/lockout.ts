@@ -101,6 +101,25 @@ export async function forgetFailures(q: Queries, attempt: Attempt): Promise<void
     .execute()
 }
 
+/** The same for somebody who has come in by another way while the account may be locked for him; says so when it was. */
+export async function endLockout(deps: AccountDeps, tx: Tx, attempt: Attempt & { userId: string }): Promise<void> {
+  const { account, origin, userId } = attempt
+  const ipAddress = countedAddress(origin.ip)
+  const row = await tx.q
+    .deleteFrom('authLockout')
+    .where('email', '=', account)
+    .where('ipAddress', '=', ipAddress)
+    .returning(['id', 'failureCount', 'lockedUntil'])
+    .executeTakeFirst()
+  if (row === undefined || row.lockedUntil === null || row.lockedUntil <= tx.now) return
+  const { id, ...rest } = row
+  const details = { email: account, ipAddress, ...rest }
+  const entry = { action: 'auth_lockout.delete', resource: 'auth_lockout', resourceId: id, details }
+  await deps.audit.record(tx, { caller: undefined, origin, userId }, entry)
+  const data = { lockoutId: id, email: account, ipAddress, clearedBy: userId }
+  await deps.bus.append(tx, { type: 'auth_lockout_cleared', data })
+}
+
 async function count(
   deps: AccountDeps,
   tx: Tx,

@@ -9,7 +9,7 @@ import { accountById, profileOf } from './accounts.ts'
 import type { AccountDeps, SignInDeps } from './deps.ts'
 import { forgetFailures } from './lockout.ts'
 import { deleteOtherSessions, deleteOwnSession, listOwnSessions } from './sessions.ts'
-import { checkPassword } from './sign-in.ts'
+import { checkPassword, refuseWithoutPassword } from './sign-in.ts'
 import { endStaleSignIns } from './stale-sign-ins.ts'
 import { wholeUser } from './whole-user.ts'
 
@@ -70,7 +70,7 @@ function sessionRoutes(deps: AccountDeps): Route[] {
     route(api.revokeOtherSessions, async (_, context) => {
       const caller = wholeUser(context)
       const revoked = await deps.db.write(async (tx) => {
-        const count = await deleteOtherSessions(tx.q, caller.userId, caller.credentialId)
+        const count = await deleteOtherSessions(tx, caller.userId, caller.credentialId)
         if (count === 0) return count
         const entry = {
           action: 'auth.session_revoke',
@@ -103,6 +103,7 @@ function passwordRoutes(deps: SignInDeps): Route[] {
     route(api.changePassword, async ({ body }, context) => {
       const caller = wholeUser(context)
       const found = await accountById(deps.db.read, caller.userId)
+      refuseWithoutPassword(found)
       const attempt = { account: found.email, origin: context.origin, found }
       return deps.turns.take(countedAddress(context.origin.ip), async () => {
         const account = await checkPassword(deps, attempt, body.currentPassword)
@@ -112,7 +113,7 @@ function passwordRoutes(deps: SignInDeps): Route[] {
         await deps.db.write(async (tx) => {
           if (!(await replacePassword(tx, account.id, { from: account.passwordHash, to: newHash }))) wrong()
           await forgetFailures(tx.q, attempt)
-          if (body.revokeOtherSessions) await deleteOtherSessions(tx.q, account.id, caller.credentialId)
+          if (body.revokeOtherSessions) await deleteOtherSessions(tx, account.id, caller.credentialId)
           await recordChange(deps, tx, context, caller)
         })
         return null

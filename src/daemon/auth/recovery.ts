@@ -1,10 +1,12 @@
 import * as api from '../../shared/api/account-recovery.ts'
 import { PanelError } from '../../shared/errors.ts'
+import { now } from '../../shared/time.ts'
 import type { Actor } from '../core/audit.ts'
 import { callerOf, type Route, route } from '../core/route.ts'
 import { mailableAccount, sendAccountMail, sendMadeToken } from './account-mail.ts'
 import { accountById } from './accounts.ts'
 import type { SignInDeps } from './deps.ts'
+import { endLockout } from './lockout.ts'
 import { issueToken, tokenHolder, useToken } from './mailed-tokens.ts'
 import { register } from './register.ts'
 import { endStaleSignIns } from './stale-sign-ins.ts'
@@ -19,7 +21,7 @@ export function recoveryRoutes(deps: SignInDeps): Route[] {
 function passwordRoutes(deps: SignInDeps): Route[] {
   return [
     route(api.forgotPassword, async ({ body }, context) => {
-      const account = await mailableAccount(deps.db.read, body.email)
+      const account = await mailableAccount(deps.db.read, body.email, now(deps.clock))
       await deps.db.write((tx) =>
         deps.audit.record(tx, context.actor, {
           action: 'auth.password_reset_request',
@@ -48,6 +50,8 @@ function passwordRoutes(deps: SignInDeps): Route[] {
         const actor: Actor = { ...context.actor, userId: user.id }
         const entry = { action: 'auth.password_reset', resource: 'user', resourceId: user.id }
         await deps.audit.record(tx, actor, entry)
+        // Whoever reads the mail of the account is no guesser, and has most likely come here because of the lockout.
+        await endLockout(deps, tx, { account: user.email, origin: context.origin, userId: user.id })
         tx.onCommit(() => deps.credentials.changed())
       })
       return null

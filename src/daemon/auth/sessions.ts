@@ -67,8 +67,10 @@ export async function deleteOwnSession(q: Queries, userId: string, id: string): 
   return row.numDeletedRows > 0n
 }
 
-/** Ends all sessions of the user but `keep`; answers how many. */
-export async function deleteOtherSessions(q: Queries, userId: string, keep: string): Promise<number> {
-  const row = await q.deleteFrom('session').where('userId', '=', userId).where('id', '!=', keep).executeTakeFirst()
-  return Number(row.numDeletedRows)
+/** Ends all sessions of the user but `keep`; answers how many of them lived. */
+export async function deleteOtherSessions(tx: Tx, userId: string, keep: string | null): Promise<number> {
+  let others = tx.q.deleteFrom('session').where('userId', '=', userId)
+  if (keep !== null) others = others.where('id', '!=', keep)
+  const ended = await others.returning('expiresAt').execute()
+  return ended.filter(({ expiresAt }) => expiresAt > tx.now).length
 }

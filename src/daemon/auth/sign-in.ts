@@ -49,6 +49,15 @@ export async function checkPassword(
   return undefined
 }
 
+/** Tells the owner of an account without a password, who signs in by other means, what to do before one is asked for. */
+export function refuseWithoutPassword({ passwordHash }: Account): void {
+  if (passwordHash !== null) return
+  throw new PanelError(
+    'INVALID_CREDENTIALS',
+    'This account has no password yet: give it one first (panel profile password --set)',
+  )
+}
+
 /** What a sign-in that has passed every check is made of. */
 interface Passed {
   readonly account: Account
@@ -117,5 +126,9 @@ async function ensureMaySignIn(deps: SignInDeps, tx: Tx, account: Account): Prom
 
 function refuseBanned(account: Account, stamp: IsoTime): void {
   if (!isBanned(account, stamp)) return
-  throw new PanelError('ACCOUNT_BANNED', 'This account is banned; ask an administrator')
+  const { banReason, banExpires } = account
+  const until = banExpires === null ? '' : ` until ${banExpires}`
+  throw new PanelError('ACCOUNT_BANNED', `This account is banned${until}; ask an administrator`, {
+    meta: { banReason, banExpires },
+  })
 }

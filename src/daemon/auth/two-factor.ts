@@ -6,7 +6,7 @@ import { countedAddress } from '../core/counted-address.ts'
 import { type Context, callerOf, type Route, route } from '../core/route.ts'
 import { type Account, accountById } from './accounts.ts'
 import type { SignInDeps } from './deps.ts'
-import { checkPassword } from './sign-in.ts'
+import { checkPassword, refuseWithoutPassword } from './sign-in.ts'
 import { newTotpSecret, totpUri } from './totp.ts'
 import { beginTwoFactor, codesLeft, endTwoFactor, findTwoFactor, renewCodes } from './two-factor-rows.ts'
 import { wholeUser } from './whole-user.ts'
@@ -70,6 +70,7 @@ export async function knownByPassword(
 ): Promise<Account> {
   const caller: Caller = wholeUser(context)
   const found = await accountById(deps.db.read, caller.userId)
+  refuseWithoutPassword(found)
   const attempt = { account: found.email, origin: context.origin, found }
   return deps.turns.take(countedAddress(context.origin.ip), async () => {
     const account = await checkPassword(deps, attempt, password)

@@ -23,7 +23,8 @@ export interface Callers {
 export function createCallers(credentials: Credentials, limits: RateLimits): Callers {
   return {
     identify: async (endpoint, request, reply) => {
-      const isAuth = endpoint.tag === 'Auth' || endpoint.tag === 'Setup'
+      // By the path: whether the setup is done is asked again and again until a panel is up (api.md §3.3).
+      const isAuth = endpoint.path.startsWith('/api/auth/')
       const { token, byCookie } = tokenOf(request)
       if (token === undefined || endpoint.access === 'public') {
         await limits.address({ endpoint, request, reply }, isAuth && endpoint.access === 'public')
@@ -68,9 +69,15 @@ function tokenOf(request: FastifyRequest): { token: string | undefined; byCookie
 function refuseForeignOrigin(request: FastifyRequest): void {
   const site = request.headers['sec-fetch-site']
   if (site === 'same-origin' || site === 'none') return
+  // The browser has said where the page is from: an address with the same host may still be another scheme's or port's.
+  if (site !== undefined) throw foreign()
   const { origin } = request.headers
   if (origin !== undefined && URL.canParse(origin) && new URL(origin).host === request.host) return
-  throw new PanelError(
+  throw foreign()
+}
+
+function foreign(): PanelError {
+  return new PanelError(
     'CSRF_INVALID',
     'Writes with a session cookie must come from the panel itself; scripts use an API key',
   )

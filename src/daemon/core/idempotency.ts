@@ -4,7 +4,7 @@ import { type Clock, isoTime } from '../../shared/time.ts'
 import type { Db, Tx } from './db.ts'
 import type { SentCookie } from './http-context.ts'
 import { parseJson } from './json.ts'
-import { openBy, sealBy, sha256 } from './secrets.ts'
+import { macBy, openBy, sealBy, sha256 } from './secrets.ts'
 
 /** How long an answer is kept for its repetition. */
 const KEPT_MS = 24 * 3_600_000
@@ -36,7 +36,7 @@ const Kept = z.object({
 /**
  * Carries a POST out at most once per key (decisions #113). The key's row is part of the first transaction of the
  * request, so a crash leaves both the change and the row, or neither. The answer is kept sealed by the key itself, which
- * is not stored: answers may hold secrets.
+ * is not stored, and the body is known again by a MAC under it: both may hold secrets.
  */
 export interface Idempotency {
   run(attempt: Attempt, work: () => Promise<SentAnswer>): Promise<SentAnswer & { replayed: boolean }>
@@ -72,7 +72,7 @@ async function once(
   attempt: Attempt,
   work: () => Promise<SentAnswer>,
 ): Promise<SentAnswer & { replayed: boolean }> {
-  const requestHash = sha256(attempt.body)
+  const requestHash = macBy(attempt.key, attempt.body) // a plain hash would let passwords in bodies be guessed quickly
   const row = await db.read.selectFrom('idempotency').selectAll().where('id', '=', id).executeTakeFirst()
   if (row !== undefined) {
     if (row.requestHash !== requestHash) {

@@ -1,4 +1,12 @@
-import { createCipheriv, createDecipheriv, createHash, hkdfSync, randomBytes, timingSafeEqual } from 'node:crypto'
+import {
+  createCipheriv,
+  createDecipheriv,
+  createHash,
+  createHmac,
+  hkdfSync,
+  randomBytes,
+  timingSafeEqual,
+} from 'node:crypto'
 import { PanelError } from '../../shared/errors.ts'
 import type { IdPrefix } from '../../shared/ids.ts'
 
@@ -52,6 +60,11 @@ export function openBy(passphrase: string, sealed: string): string {
   return openWith(derive(passphrase), sealed)
 }
 
+/** A MAC in hex by which text is known again; without the passphrase, which is itself never stored, nobody can try guesses. */
+export function macBy(passphrase: string, text: string): string {
+  return createHmac('sha256', derive(passphrase, 'known body')).update(text).digest('hex')
+}
+
 /**
  * Seals secrets at rest with the installation's key (AES-256-GCM, architecture.md §5), bound to the place they stand in, so
  * that a sealed text that was copied to another row or column does not open.
@@ -87,8 +100,8 @@ function keyBytes(key: string): Buffer {
   return /^[0-9a-f]{64}$/i.test(key) ? Buffer.from(key, 'hex') : Buffer.from(key, 'base64')
 }
 
-function derive(passphrase: string): Buffer {
-  return Buffer.from(hkdfSync('sha256', passphrase, 'panel', 'sealed answer', 32))
+function derive(passphrase: string, purpose = 'sealed answer'): Buffer {
+  return Buffer.from(hkdfSync('sha256', passphrase, 'panel', purpose, 32))
 }
 
 function sealWith(key: Buffer, text: string): string {

@@ -1,3 +1,4 @@
+import { sql } from 'kysely'
 import type { Tx } from '../core/db.ts'
 import { newSecret } from '../core/secrets.ts'
 
@@ -11,7 +12,7 @@ export async function freeUsername(tx: Tx, wishes: readonly (string | null)[]): 
   const rows = await tx.q
     .selectFrom('user')
     .select('username')
-    .where('username', 'like', `${base.replaceAll('_', '\\_')}%`)
+    .where(sql<boolean>`username like ${`${base.replaceAll('_', '\\_')}%`} escape '\\'`)
     .limit(10_000)
     .execute()
   const taken = new Set(rows.map(({ username }) => username.toLowerCase()))

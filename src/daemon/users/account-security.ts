@@ -1,6 +1,7 @@
 import * as api from '../../shared/api/account-security.ts'
 import { PanelError } from '../../shared/errors.ts'
 import { stillAllowed } from '../auth/grant-cap.ts'
+import { deleteOtherSessions } from '../auth/sessions.ts'
 import { endStaleSignIns } from '../auth/stale-sign-ins.ts'
 import { endTwoFactor } from '../auth/two-factor-rows.ts'
 import type { Tx } from '../core/db.ts'
@@ -37,8 +38,7 @@ export function accountSecurityRoutes({ db, audit, bus, credentials }: UserDeps)
         const user = await present(tx, userId)
         await ensureNotAbove(tx, caller, userId)
         await endStaleSignIns(tx.q, userId)
-        const { numDeletedRows } = await tx.q.deleteFrom('session').where('userId', '=', userId).executeTakeFirst()
-        const revoked = Number(numDeletedRows)
+        const revoked = await deleteOtherSessions(tx, userId, null)
         if (revoked === 0) return { revoked }
         const details = { username: user.username, revoked }
         const entry = { action: 'auth.session_revoke', resource: 'user', resourceId: userId, details }

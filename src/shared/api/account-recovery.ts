@@ -28,7 +28,7 @@ export const forgotPassword = defineEndpoint({
   method: 'POST',
   path: '/api/auth/forgot-password',
   access: 'public',
-  limit: { max: 10, minutes: 15 },
+  limit: { max: 3, minutes: 15 },
   body: z.object({ email: Email }),
   response: NoData,
   audit: { action: 'auth.password_reset_request' },

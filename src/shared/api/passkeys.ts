@@ -51,6 +51,7 @@ export const beginPasskey = defineEndpoint({
   method: 'POST',
   path: '/api/auth/profile/passkeys',
   access: 'session',
+  limit: { max: 5, minutes: 1 },
   body: z.object({ name: Name.optional(), authenticatorAttachment: attachment.optional() }).optional(),
   /** PublicKeyCredentialCreationOptionsJSON of WebAuthn. */
   response: z.object({
@@ -79,6 +80,7 @@ export const verifyPasskey = defineEndpoint({
   method: 'POST',
   path: '/api/auth/profile/passkeys/verify',
   access: 'session',
+  limit: { max: 5, minutes: 1 },
   body: z.object({
     name: Name.optional(),
     /** RegistrationResponseJSON of WebAuthn. */
@@ -108,6 +110,7 @@ export const renamePasskey = defineEndpoint({
   method: 'PATCH',
   path: '/api/auth/profile/passkeys/:passkeyId',
   access: 'session',
+  limit: { max: 5, minutes: 1 },
   params: { passkeyId: PasskeyId },
   body: z.object({ name: Name }),
   response: Passkey,
@@ -122,6 +125,7 @@ export const deletePasskey = defineEndpoint({
   method: 'DELETE',
   path: '/api/auth/profile/passkeys/:passkeyId',
   access: 'session',
+  limit: { max: 5, minutes: 1 },
   params: { passkeyId: PasskeyId },
   response: z.object({ status: z.literal(true) }),
   errors: ['NOT_FOUND', 'LAST_SIGN_IN_METHOD'],

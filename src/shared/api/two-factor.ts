@@ -77,7 +77,14 @@ export const verifyTotp = defineEndpoint({
   }),
   /** `token` is null when it was given to begin with two-factor sign-in: there was a session already. */
   response: LoginResult.extend({ token: z.string().nullable() }),
-  errors: ['TWO_FACTOR_INVALID', 'ACCOUNT_LOCKED', 'ACCOUNT_BANNED', 'CONFLICT', 'UNAUTHENTICATED'],
+  errors: [
+    'TWO_FACTOR_INVALID',
+    'ACCOUNT_LOCKED',
+    'ACCOUNT_BANNED',
+    'EMAIL_NOT_VERIFIED',
+    'CONFLICT',
+    'UNAUTHENTICATED',
+  ],
   audit: { action: 'auth.login' },
 })
 
@@ -90,6 +97,6 @@ export const verifyRecoveryCode = defineEndpoint({
   access: 'public',
   body: z.object({ token: pendingToken, code: z.string().trim().min(1).max(64) }),
   response: LoginResult,
-  errors: ['TWO_FACTOR_INVALID', 'ACCOUNT_LOCKED', 'ACCOUNT_BANNED', 'UNAUTHENTICATED'],
+  errors: ['TWO_FACTOR_INVALID', 'ACCOUNT_LOCKED', 'ACCOUNT_BANNED', 'EMAIL_NOT_VERIFIED', 'UNAUTHENTICATED'],
   audit: { action: 'auth.login' },
 })

@@ -81,6 +81,18 @@ describe('a real provider', () => {
     ])
   })
 
+  it('makes another user name of one that is taken, whatever stands in it', async () => {
+    const named = async (sub: string) => {
+      provider.person = { sub, email: `${sub}@example.org`, email_verified: true, preferred_username: 'Dee_100' }
+      return (await panel.as((await signInBy(panel, 'corp')).token).call(getMe)).username
+    }
+    expect([await named('dee'), await named('dee-2'), await named('dee-3')]).toEqual([
+      'Dee_100',
+      'Dee_100-2',
+      'Dee_100-3',
+    ])
+  })
+
   it('gives the roles of groups, and takes them back', async () => {
     const { id } = await panel.client.call(createRole, { body: { name: 'Helpers', permissions: ['server.read'] } })
     const roleMapping = [{ group: 'helpers', roleId: RoleId.parse(id) }]
