@@ -91,6 +91,25 @@ describe('nobody gets or passes on what he does not hold', () => {
     ).toEqual(['*'])
   })
 
+  it('by a role that has nodes', async () => {
+    const { id: roleId } = await door.admin.call(roles.createRole, { body: { name: 'of nodes', permissions: [] } })
+    await door.admin.call(nodes.assignNode, { params: { nodeId }, body: { targetType: 'role', targetId: roleId } })
+    const all = [...OWNER_PERMISSIONS, 'node.read', 'node.view_stats']
+    const account = { email: 'nodes@example.org', username: 'of-nodes', password: PASSWORD, roleIds: [roleId] }
+    for (const [, by] of both()) {
+      const tries = [
+        by.call(roles.addRoleMember, { params: { roleId, userId: manager.id } }),
+        by.call(users.updateUser, { params: { userId: manager.id }, body: { roleIds: [manager.roleId, roleId] } }),
+        by.call(users.createUser, { body: account }),
+        by.call(users.inviteUser, { body: { email: account.email, roleIds: [roleId] } }),
+      ]
+      for (const tried of await Promise.all(tries.map(missing))) expect(tried).toEqual(all)
+    }
+    expect(await door.admin.call(roles.addRoleMember, { params: { roleId, userId: owner.id } })).toBeNull()
+    expect(await missing(manager.call(roles.removeRoleMember, { params: { roleId, userId: owner.id } }))).toEqual(all)
+    await door.admin.call(roles.removeRoleMember, { params: { roleId, userId: owner.id } })
+  })
+
   it('by what he holds on one server, put into a role', async () => {
     const chief = await person(door, 'chief', ['role.create', 'apikey.manage'])
     const own = await serverOf(door, chief.id)

@@ -5,6 +5,7 @@ import { grants, type Permission } from '../../shared/permissions.ts'
 import { PermissionList } from '../auth/credential-rows.ts'
 import { insertUser } from '../auth/first-admin.ts'
 import { ensureMayGrantForGood, stillAllowed } from '../auth/grant-cap.ts'
+import { assignmentsOfRoles, ensureMayAssign } from '../auth/node-cap.ts'
 import type { Caller } from '../core/caller.ts'
 import { type Tx, uniqueViolation } from '../core/db.ts'
 import { parseJson } from '../core/json.ts'
@@ -72,7 +73,7 @@ export function ensureMaySetRoles(caller: Caller, roleIds: readonly string[] | u
   })
 }
 
-/** The roles exist, and hold nothing that the caller does not hold for good. */
+/** The roles exist, and give nothing that the caller does not hold as long: no permissions, and no nodes. */
 export async function ensureRoles(tx: Tx, caller: Caller, roleIds: readonly string[]): Promise<void> {
   if (roleIds.length === 0) return
   const roles = await tx.q.selectFrom('role').select(['id', 'permissions']).where('id', 'in', roleIds).execute()
@@ -81,6 +82,7 @@ export async function ensureRoles(tx: Tx, caller: Caller, roleIds: readonly stri
   if (unknown !== undefined) throw new PanelError('ROLE_NOT_FOUND', `There is no role ${unknown}`)
   const given = roles.flatMap((role) => parseJson(PermissionList, role.permissions))
   await ensureMayGrantForGood(tx, caller, new Set(given))
+  for (const one of await assignmentsOfRoles(tx, roleIds)) await ensureMayAssign(tx, caller, one)
 }
 
 /** Turns the database's word on a taken address or name into USER_EXISTS. */
