@@ -22,7 +22,9 @@ export function creationRoutes(deps: UserDeps): Route[] {
       const passwordHash = await deps.passwords.hash(body.password)
       return deps.db.write(async (tx) => {
         const caller = await stillAllowed(deps.credentials, callerOf(context))
-        const user = await makeUser(tx, deps, caller, { ...body, passwordHash })
+        const emailVerified = body.emailVerified ?? mayConfirm(caller)
+        if (emailVerified) ensureMayConfirm(caller)
+        const user = await makeUser(tx, deps, caller, { ...body, passwordHash, emailVerified })
         const { id, email, username } = user
         const { roleIds, serverIds } = body
         const details = { email, username, roleIds, serverIds }
@@ -63,6 +65,22 @@ export async function makeUser(tx: Tx, deps: UserDeps, caller: Caller, user: New
   await deps.bus.append(tx, { type: 'user_created', data: { user: made, createdBy: caller.userId } })
   tx.onCommit(() => deps.credentials.changed())
   return made
+}
+
+/**
+ * Whether the caller's word can stand for the mail that confirms an address. Whom an identity provider signs in gets into the
+ * account with his confirmed address, and his roles with him: who knows its password would have them too.
+ */
+export function mayConfirm(caller: Caller): boolean {
+  return grants(caller.permissions, '*')
+}
+
+/** Refuses with PERMISSION_DENIED who may not. */
+export function ensureMayConfirm(caller: Caller): void {
+  if (mayConfirm(caller)) return
+  throw new PanelError('PERMISSION_DENIED', 'Only who may do everything can say that an address is confirmed', {
+    meta: { missing: ['*'] },
+  })
 }
 
 /** Giving roles needs `user.set_roles` beside the permission of the route. */
