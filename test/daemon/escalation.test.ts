@@ -210,6 +210,12 @@ describe('nobody gets or passes on what he does not hold', () => {
     // Who has more is above him.
     await give(owner, friend.id, ['server.read', 'file.write'])
     expect(await missing(give(member, friend.id, ['server.read'], until))).toEqual(['file.write'])
+    const helper = await person(door, 'grant-helper', ['user.update', 'server.read', 'server.users'])
+    for (const serverIds of [[], [serverId]]) {
+      const body = { serverIds, serverPermissions: ['server.read' as const] }
+      const less = helper.call(users.updateUser, { params: { userId: friend.id }, body })
+      expect(await missing(less)).toEqual(['file.write'])
+    }
     const remove = member.call(access.removeServerAccess, { params: { serverId, targetUserId: friend.id } })
     expect(await missing(remove)).toEqual(['file.write'])
   })
