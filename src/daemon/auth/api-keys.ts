@@ -160,7 +160,10 @@ function revives(before: Pick<ShownKey, 'enabled' | 'expiresAt'>, after: typeof 
   return before.expiresAt !== null && (after.expiresAt === null || after.expiresAt > before.expiresAt)
 }
 
-/** Whoever brings a key back to life gives what it may do: all of it must be his, unless it is his own key to do all he may. */
+/**
+ * Whoever brings a key back to life gives what it may do, so he must hold that. His own key is cut to what he holds anyway, unless
+ * he calls by another one that may do less.
+ */
 async function ensureMayRevive(
   tx: Tx,
   giver: Caller,
