@@ -4,6 +4,7 @@ import { listAuditLogs } from '../../src/shared/api/admin.ts'
 import * as nodes from '../../src/shared/api/assignments.ts'
 import { getMe } from '../../src/shared/api/auth.ts'
 import { getEffectivePermissions } from '../../src/shared/api/effective-permissions.ts'
+import { getProfile } from '../../src/shared/api/profile.ts'
 import { addRoleMember } from '../../src/shared/api/roles.ts'
 import { updateUser } from '../../src/shared/api/users.ts'
 import type { Client } from '../../src/shared/client.ts'
@@ -132,6 +133,8 @@ describe('an invitation to a server', () => {
     const session = await door.client().call(api.registerByInvite, { body })
     expect(session).toMatchObject({ email: 'new@example.org', permissions: [] })
     const fresh = door.client(session.token)
+    // Who invites without a mail server has the token himself: it confirms no address.
+    expect(await fresh.call(getProfile)).toMatchObject({ emailVerified: false })
     expect(await members(fresh)).toHaveLength(1)
     await take(owner, { id: session.userId })
     const { token: second } = await invite(owner, 'new@example.org')
@@ -162,6 +165,10 @@ describe('an invitation to a server', () => {
     expect(mail).toMatchObject({ to: 'post@example.org', subject: expect.stringContaining('s on panel') })
     const sent = /\/invites\/(\S+)/.exec(mail?.text ?? '')?.[1] ?? ''
     expect(await door.client().call(api.getServerInvite, { params: { token: sent } })).toHaveProperty('serverName', 's')
+    const body = { token: sent, username: 'post', password: PASSWORD }
+    const session = await door.client().call(api.registerByInvite, { body })
+    expect(await door.client(session.token).call(getProfile)).toMatchObject({ emailVerified: true })
+    await take(owner, { id: session.userId })
     door.post.configured = false
   })
 
@@ -190,7 +197,7 @@ describe('an assignment of a node', () => {
     expect(made).toMatchObject({ nodeId, userId: friend.id, username: 'friend', source: 'user' })
     expect(await codeOf(assign(door.admin, 'user', friend.id))).toBe('ASSIGNMENT_EXISTS')
     expect(await members(friend)).toEqual([])
-    expect(await friend.call(api.listServerInvites, { params: { serverId } })).toHaveLength(2)
+    expect(await friend.call(api.listServerInvites, { params: { serverId } })).toHaveLength(1)
     const reached = await friend.call(nodes.listUserNodes, { params: { userId: friend.id } })
     expect(reached).toMatchObject([{ id: nodeId, assignments: [{ id: made.id }] }])
     door.clock.advance(HOUR + 1000)

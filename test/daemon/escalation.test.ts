@@ -6,6 +6,7 @@ import { changePassword, getMe, setPassword } from '../../src/shared/api/auth.ts
 import * as roles from '../../src/shared/api/roles.ts'
 import * as users from '../../src/shared/api/users.ts'
 import type { Client } from '../../src/shared/client.ts'
+import type { ApiKeyId } from '../../src/shared/ids.ts'
 import { OWNER_PERMISSIONS, PERMISSIONS } from '../../src/shared/permissions.ts'
 import { type AccountsDoor, HOUR, keyOf, openSetUpDoor, PASSWORD, person, refusal, serverOf } from './accounts-door.ts'
 
@@ -62,6 +63,26 @@ describe('nobody gets or passes on what he does not hold', () => {
     expect(await missing(key.call(updateApiKey, raise))).toEqual(['*'])
   })
 
+  it('by a key that was switched off, or has expired', async () => {
+    const some = await door.admin.call(createApiKey, { body: { name: 'some', permissions: ['file.write'] } })
+    const whole = await door.admin.call(createApiKey, {
+      body: { name: 'whole', allPermissions: true, expiresIn: 3600 },
+    })
+    const edit = (by: Client, one: { id: ApiKeyId }, body: object) =>
+      by.call(updateApiKey, { params: { keyId: one.id }, body })
+    for (const one of [some, whole]) await edit(door.admin, one, { enabled: false })
+    for (const [, by] of both()) {
+      expect(await missing(edit(by, some, { enabled: true }))).toEqual(['file.write'])
+      for (const body of [{ enabled: true }, { expiresAt: null }]) {
+        expect(await missing(edit(by, whole, body))).toEqual(['*'])
+      }
+      expect(await edit(by, some, { permissions: ['user.read'], enabled: true })).toMatchObject({ enabled: true })
+      await edit(door.admin, some, { permissions: ['file.write'], enabled: false })
+    }
+    const far = new Date(door.clock.nowMs() + 2 * HOUR).toISOString()
+    expect(await edit(door.admin, whole, { enabled: true, expiresAt: far })).toMatchObject({ enabled: true })
+  })
+
   it('by making, editing or giving a role', async () => {
     const high = await door.admin.call(roles.createRole, { body: { name: 'high', permissions: ['file.write'] } })
     const low = await door.admin.call(roles.createRole, { body: { name: 'low', permissions: ['user.read'] } })
@@ -89,6 +110,25 @@ describe('nobody gets or passes on what he does not hold', () => {
     expect(
       await missing(manager.call(roles.addRoleMember, { params: { roleId: administrator, userId: manager.id } })),
     ).toEqual(['*'])
+  })
+
+  it('by a role that has nodes', async () => {
+    const { id: roleId } = await door.admin.call(roles.createRole, { body: { name: 'of nodes', permissions: [] } })
+    await door.admin.call(nodes.assignNode, { params: { nodeId }, body: { targetType: 'role', targetId: roleId } })
+    const all = [...OWNER_PERMISSIONS, 'node.read', 'node.view_stats']
+    const account = { email: 'nodes@example.org', username: 'of-nodes', password: PASSWORD, roleIds: [roleId] }
+    for (const [, by] of both()) {
+      const tries = [
+        by.call(roles.addRoleMember, { params: { roleId, userId: manager.id } }),
+        by.call(users.updateUser, { params: { userId: manager.id }, body: { roleIds: [manager.roleId, roleId] } }),
+        by.call(users.createUser, { body: account }),
+        by.call(users.inviteUser, { body: { email: account.email, roleIds: [roleId] } }),
+      ]
+      for (const tried of await Promise.all(tries.map(missing))) expect(tried).toEqual(all)
+    }
+    expect(await door.admin.call(roles.addRoleMember, { params: { roleId, userId: owner.id } })).toBeNull()
+    expect(await missing(manager.call(roles.removeRoleMember, { params: { roleId, userId: owner.id } }))).toEqual(all)
+    await door.admin.call(roles.removeRoleMember, { params: { roleId, userId: owner.id } })
   })
 
   it('by what he holds on one server, put into a role', async () => {
@@ -121,6 +161,20 @@ describe('nobody gets or passes on what he does not hold', () => {
     expect(
       await missing(key.call(users.updateUser, { params: { userId: door.adminId }, body: { password: OTHER } })),
     ).toEqual(['*'])
+  })
+
+  it('by the word that an address is confirmed', async () => {
+    const account = { email: 'top@example.org', username: 'top', password: PASSWORD }
+    for (const [, by] of both()) {
+      expect(await missing(by.call(users.createUser, { body: { ...account, emailVerified: true } }))).toEqual(['*'])
+    }
+    const made = await manager.call(users.createUser, { body: account })
+    expect(made).toMatchObject({ emailVerified: false })
+    const edit = (by: Client, body: object) => by.call(users.updateUser, { params: { userId: made.id }, body })
+    expect(await missing(edit(key, { emailVerified: true }))).toEqual(['*'])
+    expect(await edit(door.admin, { emailVerified: true })).toMatchObject({ emailVerified: true })
+    expect(await missing(edit(manager, { email: 'boss@example.org', emailVerified: true }))).toEqual(['*'])
+    expect(await edit(manager, { email: 'boss@example.org' })).toMatchObject({ emailVerified: false })
   })
 
   it('by a grant on a server, an invitation, or an account with grants', async () => {
@@ -156,6 +210,12 @@ describe('nobody gets or passes on what he does not hold', () => {
     // Who has more is above him.
     await give(owner, friend.id, ['server.read', 'file.write'])
     expect(await missing(give(member, friend.id, ['server.read'], until))).toEqual(['file.write'])
+    const helper = await person(door, 'grant-helper', ['user.update', 'server.read', 'server.users'])
+    for (const serverIds of [[], [serverId]]) {
+      const body = { serverIds, serverPermissions: ['server.read' as const] }
+      const less = helper.call(users.updateUser, { params: { userId: friend.id }, body })
+      expect(await missing(less)).toEqual(['file.write'])
+    }
     const remove = member.call(access.removeServerAccess, { params: { serverId, targetUserId: friend.id } })
     expect(await missing(remove)).toEqual(['file.write'])
   })

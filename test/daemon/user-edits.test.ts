@@ -174,7 +174,8 @@ describe('an invitation to an account', () => {
     const session = await accept(token, { username: 'kim' })
     expect(session).toMatchObject({ userId: made.id, username: 'kim', role: 'User' })
     expect(await door.client(session.token).call(getMe)).toMatchObject({ username: 'kim' })
-    expect(await door.admin.call(api.getUser, { params: { userId: made.id } })).toMatchObject({ emailVerified: true })
+    // The token went through the administrator's hands and says nothing of who reads that address.
+    expect(await door.admin.call(api.getUser, { params: { userId: made.id } })).toMatchObject({ emailVerified: false })
     expect(await codeOf(accept(token))).toBe('INVITE_NOT_FOUND')
     expect(await codeOf(door.admin.call(api.inviteUser, { body }))).toBe('USER_EXISTS')
   })
@@ -186,7 +187,9 @@ describe('an invitation to an account', () => {
     const mail = door.mails.find(({ to }) => to === 'lea@example.org')
     const token = /accept-invite\?token=(\S+)/.exec(mail?.text ?? '')?.[1] ?? ''
     expect(mail?.text).toContain('https://panel.example.org/')
-    expect(await accept(token)).toMatchObject({ username: 'lea' })
+    const { userId } = await accept(token)
+    const lea = await door.admin.call(api.getUser, { params: { userId } })
+    expect(lea).toMatchObject({ username: 'lea', emailVerified: true })
     door.post.works = false
     const { invite: kept } = await door.admin.call(api.inviteUser, { body: { email: 'may@example.org' } })
     expect(kept).toMatchObject({ mailed: false, token: expect.any(String) })
@@ -194,12 +197,15 @@ describe('an invitation to an account', () => {
     Object.assign(door.post, { configured: false, works: true })
   })
 
-  it('ends with its time, with a ban, and with a password from an administrator', async () => {
+  it('ends with its time, with a ban, and with a password or another address from an administrator', async () => {
     const invited = async (email: string) => {
       const made = await door.admin.call(api.inviteUser, { body: { email, expiresIn: 3600 } })
       return { id: made.id, token: made.invite.token ?? '' }
     }
     const [ned, oda, pam] = [await invited('ned@x.org'), await invited('oda@x.org'), await invited('pam@x.org')]
+    const quin = await invited('qiun@x.org')
+    await edit(quin.id, { email: 'quin@x.org' })
+    expect(await codeOf(accept(quin.token))).toBe('INVITE_NOT_FOUND')
     await door.admin.call(api.banUser, { params: { userId: ned.id } })
     expect(await codeOf(accept(ned.token))).toBe('ACCOUNT_BANNED')
     await edit(oda.id, { password: PASSWORD })

@@ -107,6 +107,9 @@ const smtp = group('smtp', {
   set: command({
     name: 'set',
     summary: 'Change the mail server; the next message goes by it',
+    details:
+      'Mails carry tokens: none goes to an account that can do more than who set the server last, and only who holds as much can change it. ' +
+      'Saving the same host again takes that over.',
     options: SMTP_FLAGS,
     examples: [
       "panel settings smtp set --host mail.example.org --tls starttls --user panel --password-stdin --from 'Panel <panel@example.org>' < password",

@@ -1,20 +1,14 @@
 import * as api from '../../shared/api/assignments.ts'
 import { fieldError, PanelError } from '../../shared/errors.ts'
 import { newId } from '../../shared/ids.ts'
-import { missingFrom, NODE_VISIBILITY, OWNER_PERMISSIONS } from '../../shared/permissions.ts'
 import { type IsoTime, isoTime } from '../../shared/time.ts'
-import { refuseMissing, stillAllowed } from '../auth/grant-cap.ts'
-import { refuseLonger } from '../auth/server-cap.ts'
-import type { Caller } from '../core/caller.ts'
+import { stillAllowed } from '../auth/grant-cap.ts'
+import { ensureMayAssign } from '../auth/node-cap.ts'
 import { isForeignKeyViolation, type Queries, type Tx, uniqueViolation } from '../core/db.ts'
 import { countRows, offsetOf } from '../core/paging.ts'
-import { heldAssignments } from '../core/relations.ts'
 import { type Context, callerOf, type Route, route } from '../core/route.ts'
 import { assignmentView, selectAssignments } from './assignment-rows.ts'
 import type { AccessDeps } from './deps.ts'
-
-/** What an assignment passes on. */
-const PASSED_ON = [...OWNER_PERMISSIONS, ...NODE_VISIBILITY]
 
 /** The routes of assignments of nodes. */
 export function assignmentRoutes(deps: AccessDeps): Route[] {
@@ -93,7 +87,7 @@ function assign(deps: AccessDeps, context: Pick<Context, 'actor' | 'caller'>, wi
     const caller = await stillAllowed(deps.credentials, callerOf(context))
     if (nodeId !== null) await ensureNode(tx.q, nodeId)
     const expiresAt = endOf(wish.expiresAt ?? null, tx.now)
-    await ensureMayAssign(tx, caller, nodeId, expiresAt)
+    await ensureMayAssign(tx, caller, { nodeId, expiresAt })
     await makeRoom(tx, wish)
     const id = newId('asg', deps.clock)
     const target = targetType === 'user' ? { userId: targetId, roleId: null } : { userId: null, roleId: targetId }
@@ -112,26 +106,6 @@ function assign(deps: AccessDeps, context: Pick<Context, 'actor' | 'caller'>, wi
     tx.onCommit(() => deps.credentials.changed())
     return assignmentView(await selectAssignments(tx.q).where('nodeAssignment.id', '=', id).executeTakeFirstOrThrow())
   })
-}
-
-/**
- * Who assigns passes on all rights on the servers of the node, also on those to come: he holds them panel-wide, or by an
- * assignment of his own that lasts as long.
- */
-async function ensureMayAssign(tx: Tx, caller: Caller, nodeId: string | null, end: IsoTime | null): Promise<void> {
-  const missing = missingFrom(caller.permissions, PASSED_ON)
-  if (missing.length === 0) return
-  if (caller.scope !== null) refuseMissing(missingFrom(caller.scope, PASSED_ON))
-  const own = await heldAssignments(tx, caller.userId, nodeId === null ? [] : [nodeId])
-  if (own.length === 0) refuseMissing(missing)
-  const sources = own.map(({ id, expiresAt, role }) => ({
-    kind: 'assignment' as const,
-    id,
-    expiresAt,
-    role,
-    permissions: PASSED_ON,
-  }))
-  refuseLonger(sources, missing, end)
 }
 
 /** What has ended goes; one for every node takes the place of single ones, and leaves none to be added. */

@@ -6,6 +6,7 @@ import { now } from '../../shared/time.ts'
 import { isBanned, profileOf } from '../auth/accounts.ts'
 import { rolePermissions } from '../auth/credential-rows.ts'
 import { insertUser } from '../auth/first-admin.ts'
+import { cameByMail } from '../auth/invite-tokens.ts'
 import { ensureMayGive } from '../auth/server-cap.ts'
 import { createSession } from '../auth/sessions.ts'
 import type { Actor } from '../core/audit.ts'
@@ -50,7 +51,9 @@ function registration(deps: AccessDeps): Route {
       const id = newId('usr', deps.clock)
       const { email } = invite
       const { username } = body
-      await insertUser(tx, { id, email, username, passwordHash }).catch(refuseTaken)
+      // A token that went through the hands of the inviter says nothing of who reads that address.
+      const emailVerified = cameByMail(body.token, invite.tokenHash) ? 1 : 0
+      await insertUser(tx, { id, email, username, passwordHash, emailVerified }).catch(refuseTaken)
       const user = { id, email, username, createdAt: tx.now, updatedAt: tx.now, roles: [] }
       await deps.bus.append(tx, { type: 'user_created', data: { user, createdBy: id } })
       await accept(deps, tx, invite, { userId: id, actor: { caller: undefined, origin, userId: id }, created: true })

@@ -4,13 +4,14 @@ import { newId } from '../../shared/ids.ts'
 import { type IsoTime, isoTime, now } from '../../shared/time.ts'
 import { PermissionList } from '../auth/credential-rows.ts'
 import { stillAllowed } from '../auth/grant-cap.ts'
+import { inviteHashes, newInviteSecrets } from '../auth/invite-tokens.ts'
+import { mayMail } from '../auth/mail-trust.ts'
 import { ensureMayGive } from '../auth/server-cap.ts'
 import type { Queries, Tx } from '../core/db.ts'
 import { parseJson } from '../core/json.ts'
 import { countRows, offsetOf } from '../core/paging.ts'
 import { permitServer } from '../core/permit.ts'
 import { callerOf, type Route, route } from '../core/route.ts'
-import { newSecret, sha256 } from '../core/secrets.ts'
 import { send } from '../mail/send.ts'
 import type { AccessDeps } from './deps.ts'
 import { changeableOwnerOf, ownerOf, record } from './grants.ts'
@@ -35,7 +36,7 @@ function listing({ db, clock }: AccessDeps): Route {
 
 function creation(deps: AccessDeps): Route {
   return route(api.createServerInvite, async ({ params: { serverId }, body }, context) => {
-    const token = newSecret()
+    const token = newInviteSecrets()
     const { email, permissions } = body
     const made = await deps.db.write(async (tx) => {
       const caller = await stillAllowed(deps.credentials, callerOf(context))
@@ -53,7 +54,7 @@ function creation(deps: AccessDeps): Route {
         serverId,
         email,
         permissions: JSON.stringify(permissions),
-        tokenHash: sha256(token),
+        tokenHash: token.hash,
         invitedByUserId: caller.userId,
         createdAt: tx.now,
         expiresAt: isoTime(Date.parse(tx.now) + body.expiresIn * 1000),
@@ -64,11 +65,12 @@ function creation(deps: AccessDeps): Route {
       const details = { inviteId: id, email, permissions, expiresAt: row.expiresAt }
       await record(deps, tx, context, serverId, { action: 'server.invite', details })
       const server = await tx.q.selectFrom('server').select('name').where('id', '=', serverId).executeTakeFirstOrThrow()
-      return { invite: shown(row), serverName: server.name }
+      const mailable = await mayMail(tx, deps.settings, permissions)
+      return { invite: shown(row), serverName: server.name, mailable }
     })
-    const mail = mailFor(deps, { ...made, token })
-    const mailed = await send(deps, mail, context.signal)
-    return { ...made.invite, mailed, token: mailed ? null : token }
+    const mail = mailFor(deps, { ...made, token: token.mailed })
+    const mailed = made.mailable && (await send(deps, mail, context.signal))
+    return { ...made.invite, mailed, token: mailed ? null : token.handedOver }
   })
 }
 
@@ -100,7 +102,7 @@ export async function usableInvite(q: Queries, token: string, at: IsoTime) {
     .innerJoin('server', 'server.id', 'serverInvite.serverId')
     .selectAll('serverInvite')
     .select(['server.name as serverName', 'server.ownerId'])
-    .where('tokenHash', '=', sha256(token))
+    .where('tokenHash', 'in', inviteHashes(token))
     .executeTakeFirst()
   if (row === undefined) throw new PanelError('INVITE_NOT_FOUND', 'There is no such invitation')
   if (row.acceptedAt !== null) throw new PanelError('INVITE_INACTIVE', 'The invitation has been used already')

@@ -1,8 +1,11 @@
+import { PanelError } from '../../shared/errors.ts'
 import type { IsoTime } from '../../shared/time.ts'
 import type { Queries } from '../core/db.ts'
 import type { Mail } from '../mail/mailer.ts'
+import { rightsOf } from './account-rights.ts'
 import { findAccount, isBanned } from './accounts.ts'
 import type { SignInDeps } from './deps.ts'
+import { mayMail } from './mail-trust.ts'
 import { issueToken, type Purpose } from './mailed-tokens.ts'
 
 type MailDeps = Pick<SignInDeps, 'db' | 'clock' | 'settings' | 'mailer' | 'deliveries' | 'publicUrl'>
@@ -10,7 +13,10 @@ type MailDeps = Pick<SignInDeps, 'db' | 'clock' | 'settings' | 'mailer' | 'deliv
 /** Has the mail of this purpose sent after the answer; nothing is sent when the account has had too many of late. */
 export function sendAccountMail(deps: MailDeps, user: { id: string; email: string }, purpose: Purpose): void {
   deps.deliveries.run(`a mail to ${user.id}`, async (signal) => {
-    const token = await deps.db.write((tx) => issueToken(tx, deps.clock, user, purpose))
+    const token = await deps.db.write(async (tx) => {
+      if (purpose === 'reset' && !(await mayMail(tx, deps.settings, await rightsOf(tx, user.id)))) throw unvouched()
+      return issueToken(tx, deps.clock, user, purpose)
+    })
     if (token !== undefined) await deps.mailer.send(await textOf(deps, user.email, purpose, token), signal)
   })
 }
@@ -34,6 +40,15 @@ export async function mailableAccount(
 ): Promise<{ id: string; email: string } | undefined> {
   const account = await findAccount(q, email)
   return account === undefined || isBanned(account, at) ? undefined : account
+}
+
+/** Ends in the log: the one who asked must not learn more of the account. */
+function unvouched(): PanelError {
+  return new PanelError(
+    'MAIL_FAILED',
+    'Not sent: the account can do more than the one who set the mail server; an administrator who can do everything ' +
+      'vouches for it by saving its host again: panel settings smtp set --host …',
+  )
 }
 
 async function textOf(deps: MailDeps, to: string, purpose: Purpose, token: string): Promise<Mail> {

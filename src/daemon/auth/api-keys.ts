@@ -7,9 +7,10 @@ import { changes } from '../core/audit.ts'
 import type { Caller } from '../core/caller.ts'
 import type { Queries, Tx } from '../core/db.ts'
 import { type Context, callerOf, type Route, route } from '../core/route.ts'
+import { rightsOf } from './account-rights.ts'
 import { createApiKeyRow, findApiKey, listApiKeyRows, type ShownKey } from './api-key-rows.ts'
 import type { AccountDeps } from './deps.ts'
-import { ensureMayGrant, ensureMayGrantAll, stillAllowed } from './grant-cap.ts'
+import { ensureMayGrant, ensureMayGrantAll, refuseMissing, stillAllowed } from './grant-cap.ts'
 
 /** What the routes of API keys work with beside the rest; `usedNow` asks the limiter what a key has used of its window. */
 export interface ApiKeyDeps extends AccountDeps {
@@ -123,10 +124,12 @@ async function update(
 ): Promise<ShownKey> {
   const caller = callerOf(context)
   const after = { ...edited(before, body) }
+  const giver = await stillAllowed(deps.credentials, caller)
   if (body.permissions !== undefined) {
     const had = before.allPermissions ? [] : before.permissions
-    await ensureMayGrant(tx, await stillAllowed(deps.credentials, caller), missingFrom(new Set(had), body.permissions))
+    await ensureMayGrant(tx, giver, missingFrom(new Set(had), body.permissions))
   }
+  if (revives(before, after)) await ensureMayRevive(tx, giver, { ...after, userId: before.userId })
   const changed = changes(before, after)
   if (changed === undefined) return before
   await tx.q
@@ -149,6 +152,27 @@ async function update(
   await deps.bus.append(tx, { type: 'api_key_updated', data })
   tx.onCommit(() => deps.credentials.changed())
   return readable(tx.q, caller, before.id)
+}
+
+/** Whether the key works, or works for longer, because of the edit. */
+function revives(before: Pick<ShownKey, 'enabled' | 'expiresAt'>, after: typeof before): boolean {
+  if (after.enabled && !before.enabled) return true
+  return before.expiresAt !== null && (after.expiresAt === null || after.expiresAt > before.expiresAt)
+}
+
+/**
+ * Whoever brings a key back to life gives what it may do, so he must hold that. His own key is cut to what he holds anyway, unless
+ * he calls by another one that may do less.
+ */
+async function ensureMayRevive(
+  tx: Tx,
+  giver: Caller,
+  key: Pick<ShownKey, 'userId' | 'allPermissions' | 'permissions'>,
+): Promise<void> {
+  if (giver.userId === key.userId && giver.scope === null) return
+  if (!key.allPermissions) return ensureMayGrant(tx, giver, key.permissions)
+  ensureMayGrantAll(giver)
+  refuseMissing(missingFrom(giver.permissions, await rightsOf(tx, key.userId)))
 }
 
 /** The fields that an edit can change, as they are after it. A list of permissions takes the place of "all". */

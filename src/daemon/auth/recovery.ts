@@ -4,9 +4,11 @@ import { now } from '../../shared/time.ts'
 import type { Actor } from '../core/audit.ts'
 import { callerOf, type Route, route } from '../core/route.ts'
 import { mailableAccount, sendAccountMail, sendMadeToken } from './account-mail.ts'
+import { rightsOf } from './account-rights.ts'
 import { accountById } from './accounts.ts'
 import type { SignInDeps } from './deps.ts'
 import { endLockout } from './lockout.ts'
+import { mayMail } from './mail-trust.ts'
 import { issueToken, tokenHolder, useToken } from './mailed-tokens.ts'
 import { register } from './register.ts'
 import { endStaleSignIns } from './stale-sign-ins.ts'
@@ -43,6 +45,8 @@ function passwordRoutes(deps: SignInDeps): Route[] {
       const passwordHash = await deps.passwords.hash(body.password)
       await deps.db.write(async (tx) => {
         const user = (await useToken(tx, body.token, 'reset')) ?? context.fail('TOKEN_INVALID', GONE)
+        // It may have been given rights since the mail was sent.
+        if (!(await mayMail(tx, deps.settings, await rightsOf(tx, user.id)))) context.fail('TOKEN_INVALID', GONE)
         const change = { passwordHash, emailVerified: 1, updatedAt: tx.now } as const // the mail has arrived, after all
         await tx.q.updateTable('user').set(change).where('id', '=', user.id).execute()
         await tx.q.deleteFrom('session').where('userId', '=', user.id).execute()

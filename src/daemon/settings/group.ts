@@ -43,7 +43,12 @@ interface ChangeRules<F extends Fields> {
   readonly check?: (values: GroupValues<F>) => void
   /** Puts the given value of a field together with the present one. */
   readonly combine?: (field: string, before: unknown, given: unknown) => unknown
+  /** Refuses who may not change these fields; what it writes itself it answers for the audit log. */
+  readonly decide?: (tx: Tx, change: { before: GroupValues<F>; changed: readonly string[] }) => Promise<Details>
 }
+
+/** What changed, field by field, as the audit log keeps it. */
+type Details = Readonly<Record<string, { readonly before: unknown; readonly after: unknown }>>
 
 /** The group as it is answered: secrets as the mask, and which fields are fixed. */
 export function groupView<F extends Fields>(
@@ -87,6 +92,7 @@ export async function changeGroup<F extends Fields>(
       Object.assign(after, { [field]: stored })
       details[field] = { before: shown(key, old), after: shown(key, stored) }
     }
+    Object.assign(details, await rules.decide?.(tx, { before, changed: Object.keys(details) }))
     if (Object.keys(details).length === 0) return
     rules.check?.(after)
     await audit.record(tx, input.actor, { action: group.action, resource: 'system', resourceId: group.name, details })

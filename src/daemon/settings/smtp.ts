@@ -5,9 +5,15 @@ import {
   updateSmtpSettings,
 } from '../../shared/api/smtp-settings.ts'
 import { fieldError, PanelError } from '../../shared/errors.ts'
+import { missingFrom } from '../../shared/permissions.ts'
 import { isLoopbackHost } from '../../shared/setting-values.ts'
 import type { Clock } from '../../shared/time.ts'
+import { heldForGood, refuseMissing, stillAllowed } from '../auth/grant-cap.ts'
+import { MAIL_TRUST } from '../auth/mail-trust.ts'
+import type { Caller, Credentials } from '../core/caller.ts'
+import type { Tx } from '../core/db.ts'
 import { type Context, callerOf, type Route, route } from '../core/route.ts'
+import type { SettingKey } from '../core/settings.ts'
 import type { Mailer } from '../mail/mailer.ts'
 import { protection } from '../mail/smtp-server.ts'
 import { changeGroup, type GroupDeps, type GroupValues, groupView, type SettingGroup } from './group.ts'
@@ -16,6 +22,7 @@ import { changeGroup, type GroupDeps, type GroupValues, groupView, type SettingG
 export interface SmtpDeps extends GroupDeps {
   readonly mailer: Mailer
   readonly clock: Clock
+  readonly credentials: Credentials
 }
 
 const FIELDS = {
@@ -43,8 +50,10 @@ const SMTP: SettingGroup<typeof FIELDS> = {
 export function smtpRoutes(deps: SmtpDeps): Route[] {
   return [
     route(getSmtpSettings, async () => groupView(deps, SMTP)),
-    route(updateSmtpSettings, async ({ body }, { actor }) => {
-      await changeGroup(deps, SMTP, { given: body, actor }, { check: refuseClearText })
+    route(updateSmtpSettings, async ({ body }, context) => {
+      const { actor } = context
+      const decide: Decide = (tx, change) => vouch(deps, tx, callerOf(context), { ...change, saved: body.host })
+      await changeGroup(deps, SMTP, { given: body, actor }, { check: refuseClearText, decide })
       return groupView(deps, SMTP)
     }),
     route(testSmtpSettings, async ({ body }, context) => {
@@ -62,6 +71,36 @@ export function smtpRoutes(deps: SmtpDeps): Route[] {
       return result
     }),
   ]
+}
+
+type Decide = NonNullable<NonNullable<Parameters<typeof changeGroup<typeof FIELDS>>[3]>['decide']>
+
+/**
+ * Mails carry tokens, and who sets the mail server could read them: so he must hold all that the one before him held, and
+ * mails bring nobody more than that from then on. Who saves the host again as it is takes over, if he holds more.
+ */
+async function vouch(
+  { settings, credentials }: SmtpDeps,
+  tx: Tx,
+  caller: Caller,
+  one: Parameters<Decide>[1] & { readonly saved: string | null | undefined },
+): ReturnType<Decide> {
+  const { before, changed, saved } = one
+  const trust = Object.entries(FIELDS).filter(([, key]) => MAIL_TRUST.some((one) => one === key))
+  const set = trust.filter(([field]) => Reflect.get(before, field) !== null)
+  const fixed = (key: SettingKey): boolean => settings.fixed(key) !== undefined
+  const byOperator = set.every(([, key]) => fixed(key))
+  const stored = (await settings.read(tx, 'install.mailVouched')) ?? []
+  const vouched = set.length === 0 ? [] : byOperator ? ['*'] : stored
+  const held = await heldForGood(tx, await stillAllowed(credentials, caller))
+  const missing = missingFrom(held, vouched)
+  const trusting = trust.some(([field]) => changed.includes(field))
+  if (trusting) refuseMissing(missing)
+  const takesOver = typeof saved === 'string' && !byOperator && missing.length === 0
+  if (!trusting && !(takesOver && missingFrom(new Set(vouched), held).length > 0)) return {}
+  const after = [...held].sort()
+  await settings.set(tx, 'install.mailVouched', after)
+  return trusting ? {} : { vouched: { before: vouched, after } }
 }
 
 /** What contradicts itself, and what would send a password over the network in clear. */

@@ -2,6 +2,7 @@ import { PanelError } from '../../shared/errors.ts'
 import { newId } from '../../shared/ids.ts'
 import { type Account, accountById, findAccount } from '../auth/accounts.ts'
 import { insertUser } from '../auth/first-admin.ts'
+import { mayMail } from '../auth/mail-trust.ts'
 import type { Origin } from '../core/caller.ts'
 import { type Tx, uniqueViolation } from '../core/db.ts'
 import { ensureHoldsAllOf } from '../users/rank.ts'
@@ -76,7 +77,7 @@ async function newcomer(tx: Tx, deps: SsoDeps, arrival: Arrival): Promise<{ id: 
   const { provider, person, origin } = arrival
   const email = trustedEmail(provider, person)
   const existing = await findAccount(tx.q, email)
-  if (existing !== undefined) await ensureMayLink(tx, provider, existing)
+  if (existing !== undefined) await ensureMayLink(tx, deps, provider, existing)
   else if (!provider.createAccounts) {
     throw new PanelError('PERMISSION_DENIED', `There is no account for ${email} here; ask an administrator for one`)
   }
@@ -110,7 +111,12 @@ function trustedEmail({ name, allowedDomains }: ProviderEntry, { email, emailVer
 }
 
 /** No provider brings anybody into an account that can do more than the provider's configurer may give. */
-async function ensureMayLink(tx: Tx, { linkByEmail, vouched, name }: ProviderEntry, account: Account): Promise<void> {
+async function ensureMayLink(
+  tx: Tx,
+  { settings }: Pick<SsoDeps, 'settings'>,
+  { linkByEmail, vouched, name }: ProviderEntry,
+  account: Account,
+): Promise<void> {
   if (!linkByEmail) {
     throw new PanelError(
       'USER_EXISTS',
@@ -121,6 +127,13 @@ async function ensureMayLink(tx: Tx, { linkByEmail, vouched, name }: ProviderEnt
     throw new PanelError(
       'EMAIL_NOT_VERIFIED',
       'The account with this address has not confirmed it; it must do that first',
+    )
+  }
+  // Who set the mail server could have confirmed any address for himself, and would get the roles of whose it is.
+  if (!(await mayMail(tx, settings, vouched))) {
+    throw new PanelError(
+      'PERMISSION_DENIED',
+      `Who set the mail server may do less than ${name} vouches for; sign in to your account and link ${name} there`,
     )
   }
   const held = new Set(vouched)

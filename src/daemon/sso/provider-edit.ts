@@ -5,6 +5,7 @@ import { grants, missingFrom, type Permission } from '../../shared/permissions.t
 import { SECRET_MASK } from '../../shared/setting-values.ts'
 import { PermissionList } from '../auth/credential-rows.ts'
 import { heldForGood, refuseMissing } from '../auth/grant-cap.ts'
+import { assignmentsOfRoles, PASSED_ON } from '../auth/node-cap.ts'
 import type { Caller } from '../core/caller.ts'
 import type { Tx } from '../core/db.ts'
 import { parseJson } from '../core/json.ts'
@@ -134,7 +135,9 @@ async function permissionsOf(tx: Tx, mapping: readonly RoleMapping[]): Promise<S
   const known = new Set(roles.map(({ id }) => id))
   const unknown = ids.find((id) => !known.has(id))
   if (unknown !== undefined) throw new PanelError('ROLE_NOT_FOUND', `There is no role ${unknown}`)
-  return new Set(roles.flatMap((role) => parseJson(PermissionList, role.permissions)))
+  const assigned = await assignmentsOfRoles(tx, ids)
+  const own = roles.flatMap((role) => parseJson(PermissionList, role.permissions))
+  return new Set([...own, ...(assigned.length === 0 ? [] : PASSED_ON)])
 }
 
 async function store(

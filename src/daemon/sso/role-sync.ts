@@ -2,6 +2,7 @@ import { PanelError } from '../../shared/errors.ts'
 import { missingFrom } from '../../shared/permissions.ts'
 import { PermissionList } from '../auth/credential-rows.ts'
 import { ensureAdminLeft } from '../auth/last-admin.ts'
+import { assignmentsOfRoles, PASSED_ON } from '../auth/node-cap.ts'
 import type { Actor } from '../core/audit.ts'
 import type { Origin } from '../core/caller.ts'
 import type { Tx } from '../core/db.ts'
@@ -25,7 +26,7 @@ type SyncDeps = Pick<SsoDeps, 'audit' | 'bus' | 'credentials' | 'log'>
 
 /**
  * Gives the roles of a person's groups, and takes those back that a group gave before and gives no longer. Roles that
- * somebody has given by hand stay, and a role that holds more than what the provider's configurer may give is none of his to give.
+ * somebody has given by hand stay, and a role that gives more than the provider's configurer may give is none of his to give.
  */
 export async function syncRoles(tx: Tx, deps: SyncDeps, synced: Synced): Promise<void> {
   const { provider, identityId, userId, groups } = synced
@@ -65,7 +66,11 @@ async function wantedRoles(
   if (ids.length === 0) return new Map()
   const roles = await tx.q.selectFrom('role').select(['id', 'name', 'permissions']).where('id', 'in', ids).execute()
   const may = new Set(vouched)
-  const within = roles.filter((role) => missingFrom(may, parseJson(PermissionList, role.permissions)).length === 0)
+  const assigned = new Set((await assignmentsOfRoles(tx, ids)).map(({ roleId }) => roleId))
+  const within = roles.filter(({ id, permissions }) => {
+    const given = [...parseJson(PermissionList, permissions), ...(assigned.has(id) ? PASSED_ON : [])]
+    return missingFrom(may, given).length === 0
+  })
   return new Map(within.map(({ id, name }) => [id, name]))
 }
 

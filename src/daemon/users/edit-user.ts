@@ -10,7 +10,7 @@ import type { Caller } from '../core/caller.ts'
 import type { Tx } from '../core/db.ts'
 import { type Context, callerOf, type Route, route } from '../core/route.ts'
 import type { UserDeps } from './deps.ts'
-import { ensureMaySetRoles, ensureRoles, refuseTaken } from './new-user.ts'
+import { ensureMayConfirm, ensureMaySetRoles, ensureRoles, mayConfirm, refuseTaken } from './new-user.ts'
 import { ensureHoldsAllOf, ensureNotAbove } from './rank.ts'
 import { replaceGrants } from './server-grants.ts'
 import { findUser, type ShownUser } from './user-rows.ts'
@@ -44,7 +44,11 @@ async function edit(deps: UserDeps, tx: Tx, context: Pick<Context, 'actor'>, one
   const newAddress = body.email !== undefined && body.email !== before.email
   if (passwordHash !== undefined || newAddress) await ensureHoldsAllOf(tx, caller, userId)
   const had = await serversOf(tx, userId)
-  await writeFields(tx, before, body, passwordHash)
+  if (body.emailVerified === true && (newAddress || !before.emailVerified)) ensureMayConfirm(caller)
+  // A new address is confirmed by a mail to it, unless the caller's word can stand for that.
+  const emailVerified = body.emailVerified ?? (newAddress && !mayConfirm(caller) ? false : undefined)
+  await writeFields(tx, before, { ...body, emailVerified }, passwordHash)
+  if (newAddress) await tx.q.deleteFrom('userInvite').where('userId', '=', userId).execute()
   await writeRoles(tx, caller, before, body.roleIds)
   await writeGrants(tx, deps, one)
   const after = await present(tx, userId)
@@ -68,7 +72,12 @@ async function edit(deps: UserDeps, tx: Tx, context: Pick<Context, 'actor'>, one
   return present(tx, userId)
 }
 
-async function writeFields(tx: Tx, before: ShownUser, body: Body, passwordHash: string | undefined): Promise<void> {
+async function writeFields(
+  tx: Tx,
+  before: ShownUser,
+  body: Omit<Body, 'emailVerified'> & { emailVerified: boolean | undefined },
+  passwordHash: string | undefined,
+): Promise<void> {
   const { email, username, firstName, lastName, emailVerified } = body
   const fields = {
     ...(email === undefined ? {} : { email }),

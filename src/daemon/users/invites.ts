@@ -2,12 +2,15 @@ import * as api from '../../shared/api/users.ts'
 import { PanelError } from '../../shared/errors.ts'
 import { newId } from '../../shared/ids.ts'
 import { type IsoTime, isoTime } from '../../shared/time.ts'
+import { rightsOf } from '../auth/account-rights.ts'
 import { isBanned, profileOf } from '../auth/accounts.ts'
 import { stillAllowed } from '../auth/grant-cap.ts'
+import { cameByMail, type InviteSecrets, inviteHashes, newInviteSecrets } from '../auth/invite-tokens.ts'
+import { mayMail } from '../auth/mail-trust.ts'
 import { createSession } from '../auth/sessions.ts'
 import type { Tx } from '../core/db.ts'
 import { callerOf, type Route, route } from '../core/route.ts'
-import { newSecret, sha256 } from '../core/secrets.ts'
+import { newSecret } from '../core/secrets.ts'
 import { send } from '../mail/send.ts'
 import type { UserDeps } from './deps.ts'
 import { ensureMaySetRoles, makeUser, refuseTaken } from './new-user.ts'
@@ -17,10 +20,14 @@ export function inviteRoutes(deps: UserDeps): Route[] {
   return [
     route(api.inviteUser, async ({ body }, context) => {
       ensureMaySetRoles(callerOf(context), body.roleIds)
-      const token = newSecret()
+      const token = newInviteSecrets()
       const made = await deps.db.write(async (tx) => {
         const caller = await stillAllowed(deps.credentials, callerOf(context))
-        const username = body.username ?? `user-${token.replace(/[^A-Za-z0-9]/g, '').slice(0, 8)}`
+        const username =
+          body.username ??
+          `user-${newSecret()
+            .replace(/[^A-Za-z0-9]/g, '')
+            .slice(0, 8)}`
         const user = await makeUser(tx, deps, caller, { ...body, username, passwordHash: null, emailVerified: false })
         const expiresAt = isoTime(Date.parse(tx.now) + body.expiresIn * 1000)
         await keepToken(tx, deps, { userId: user.id, token, expiresAt })
@@ -28,15 +35,17 @@ export function inviteRoutes(deps: UserDeps): Route[] {
         const details = { email: user.email, username, roleIds, serverIds, expiresAt }
         const entry = { action: 'user.invite', resource: 'user', resourceId: user.id, details }
         await deps.audit.record(tx, context.actor, entry)
-        return { user, expiresAt }
+        return { user, expiresAt, mailable: await mayMail(tx, deps.settings, await rightsOf(tx, user.id)) }
       })
-      const { user, expiresAt } = made
-      const mailed = await send(
-        { ...deps, log: context.log },
-        mailFor(deps, user.email, { token, expiresAt }),
-        context.signal,
-      )
-      return { ...user, invite: { expiresAt, mailed, token: mailed ? null : token } }
+      const { user, expiresAt, mailable } = made
+      const mailed =
+        mailable &&
+        (await send(
+          { ...deps, log: context.log },
+          mailFor(deps, user.email, { token: token.mailed, expiresAt }),
+          context.signal,
+        ))
+      return { ...user, invite: { expiresAt, mailed, token: mailed ? null : token.handedOver } }
     }),
     route(api.acceptUserInvite, async ({ body }, context) => {
       await openInvite(deps.db.read, body.token, isoTime(deps.clock.nowMs()))
@@ -47,7 +56,8 @@ export function inviteRoutes(deps: UserDeps): Route[] {
         if (isBanned(invite, tx.now)) context.fail('ACCOUNT_BANNED', 'This account is banned; ask an administrator')
         await tx.q
           .updateTable('user')
-          .set({ passwordHash, emailVerified: 1, lastSuccessfulLogin: tx.now, updatedAt: tx.now })
+          .set({ passwordHash, lastSuccessfulLogin: tx.now, updatedAt: tx.now })
+          .set(cameByMail(body.token, invite.tokenHash) ? { emailVerified: 1 } : {})
           .set(body.username === undefined ? {} : { username: body.username })
           .where('id', '=', invite.userId)
           .execute()
@@ -73,12 +83,12 @@ export function inviteRoutes(deps: UserDeps): Route[] {
 async function keepToken(
   tx: Tx,
   { clock }: UserDeps,
-  invite: { userId: string; token: string; expiresAt: IsoTime },
+  invite: { userId: string; token: InviteSecrets; expiresAt: IsoTime },
 ): Promise<void> {
   const { userId, token, expiresAt } = invite
   await tx.q
     .insertInto('userInvite')
-    .values({ id: newId('inv', clock), userId, tokenHash: sha256(token), createdAt: tx.now, expiresAt })
+    .values({ id: newId('inv', clock), userId, tokenHash: token.hash, createdAt: tx.now, expiresAt })
     .execute()
 }
 
@@ -86,8 +96,9 @@ async function openInvite(q: Tx['q'], token: string, now: IsoTime) {
   const row = await q
     .selectFrom('userInvite')
     .innerJoin('user', 'user.id', 'userInvite.userId')
-    .select(['userInvite.id', 'userInvite.userId', 'userInvite.expiresAt', 'user.banned', 'user.banExpires'])
-    .where('userInvite.tokenHash', '=', sha256(token))
+    .select(['userInvite.id', 'userInvite.userId', 'userInvite.tokenHash', 'userInvite.expiresAt'])
+    .select(['user.banned', 'user.banExpires'])
+    .where('userInvite.tokenHash', 'in', inviteHashes(token))
     .executeTakeFirst()
   if (row === undefined) throw new PanelError('INVITE_NOT_FOUND', 'There is no such invitation; it may be used already')
   if (row.expiresAt <= now) throw new PanelError('INVITE_EXPIRED', 'The invitation has expired; ask for a new one')

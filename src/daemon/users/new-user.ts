@@ -5,6 +5,7 @@ import { grants, type Permission } from '../../shared/permissions.ts'
 import { PermissionList } from '../auth/credential-rows.ts'
 import { insertUser } from '../auth/first-admin.ts'
 import { ensureMayGrantForGood, stillAllowed } from '../auth/grant-cap.ts'
+import { assignmentsOfRoles, ensureMayAssign } from '../auth/node-cap.ts'
 import type { Caller } from '../core/caller.ts'
 import { type Tx, uniqueViolation } from '../core/db.ts'
 import { parseJson } from '../core/json.ts'
@@ -21,7 +22,9 @@ export function creationRoutes(deps: UserDeps): Route[] {
       const passwordHash = await deps.passwords.hash(body.password)
       return deps.db.write(async (tx) => {
         const caller = await stillAllowed(deps.credentials, callerOf(context))
-        const user = await makeUser(tx, deps, caller, { ...body, passwordHash })
+        const emailVerified = body.emailVerified ?? mayConfirm(caller)
+        if (emailVerified) ensureMayConfirm(caller)
+        const user = await makeUser(tx, deps, caller, { ...body, passwordHash, emailVerified })
         const { id, email, username } = user
         const { roleIds, serverIds } = body
         const details = { email, username, roleIds, serverIds }
@@ -64,6 +67,22 @@ export async function makeUser(tx: Tx, deps: UserDeps, caller: Caller, user: New
   return made
 }
 
+/**
+ * Whether the caller's word can stand for the mail that confirms an address. Whom an identity provider signs in gets into the
+ * account with his confirmed address, and his roles with him: who knows its password would have them too.
+ */
+export function mayConfirm(caller: Caller): boolean {
+  return grants(caller.permissions, '*')
+}
+
+/** Refuses with PERMISSION_DENIED who may not. */
+export function ensureMayConfirm(caller: Caller): void {
+  if (mayConfirm(caller)) return
+  throw new PanelError('PERMISSION_DENIED', 'Only who may do everything can say that an address is confirmed', {
+    meta: { missing: ['*'] },
+  })
+}
+
 /** Giving roles needs `user.set_roles` beside the permission of the route. */
 export function ensureMaySetRoles(caller: Caller, roleIds: readonly string[] | undefined): void {
   if (roleIds === undefined || roleIds.length === 0 || grants(caller.permissions, 'user.set_roles')) return
@@ -72,7 +91,7 @@ export function ensureMaySetRoles(caller: Caller, roleIds: readonly string[] | u
   })
 }
 
-/** The roles exist, and hold nothing that the caller does not hold for good. */
+/** The roles exist, and give nothing that the caller does not hold as long: no permissions, and no nodes. */
 export async function ensureRoles(tx: Tx, caller: Caller, roleIds: readonly string[]): Promise<void> {
   if (roleIds.length === 0) return
   const roles = await tx.q.selectFrom('role').select(['id', 'permissions']).where('id', 'in', roleIds).execute()
@@ -81,6 +100,7 @@ export async function ensureRoles(tx: Tx, caller: Caller, roleIds: readonly stri
   if (unknown !== undefined) throw new PanelError('ROLE_NOT_FOUND', `There is no role ${unknown}`)
   const given = roles.flatMap((role) => parseJson(PermissionList, role.permissions))
   await ensureMayGrantForGood(tx, caller, new Set(given))
+  for (const one of await assignmentsOfRoles(tx, roleIds)) await ensureMayAssign(tx, caller, one)
 }
 
 /** Turns the database's word on a taken address or name into USER_EXISTS. */

@@ -1,10 +1,11 @@
 import * as api from '../../shared/api/roles.ts'
 import { PanelError } from '../../shared/errors.ts'
 import type { AccountDeps } from '../auth/deps.ts'
-import { ensureMayGrantForGood, stillAllowed } from '../auth/grant-cap.ts'
+import { stillAllowed } from '../auth/grant-cap.ts'
 import { ensureAdminLeft } from '../auth/last-admin.ts'
 import { type Tx, uniqueViolation } from '../core/db.ts'
 import { type Context, callerOf, type Route, route } from '../core/route.ts'
+import { ensureRoles } from './new-user.ts'
 import { ensureNotAbove } from './rank.ts'
 import { findRole } from './role-rows.ts'
 
@@ -56,7 +57,7 @@ function changing(
     if (role === undefined) throw new PanelError('ROLE_NOT_FOUND', `There is no role ${roleId}`)
     const user = await tx.q.selectFrom('user').select('username').where('id', '=', userId).executeTakeFirst()
     if (user === undefined) throw new PanelError('USER_NOT_FOUND', `There is no account ${userId}`)
-    await ensureMayGrantForGood(tx, caller, role.permissions)
+    await ensureRoles(tx, caller, [roleId])
     await ensureNotAbove(tx, caller, userId)
     await work(tx)
     const details = { roleId, role: role.name, username: user.username }

@@ -2,9 +2,12 @@ import { PanelError } from '../../shared/errors.ts'
 import { newId } from '../../shared/ids.ts'
 import type { Permission } from '../../shared/permissions.ts'
 import type { Clock, IsoTime } from '../../shared/time.ts'
+import { PermissionList } from '../auth/credential-rows.ts'
+import { refuseMissing } from '../auth/grant-cap.ts'
 import { ensureMayGive } from '../auth/server-cap.ts'
 import type { Tx } from '../core/db.ts'
-import { type Holder, permitServer } from '../core/permit.ts'
+import { parseJson } from '../core/json.ts'
+import { type Holder, permitServer, serverPermissions } from '../core/permit.ts'
 
 /** A grant as it is written. */
 export interface NewGrant {
@@ -34,27 +37,38 @@ interface Wish {
 
 /**
  * Gives the account the permissions on these servers and nothing on others that it does not own: for each that changes the
- * caller must manage its members (`server.users`) and hold what he gives. Its own servers are left out.
+ * caller must manage its members (`server.users`) and hold what he gives, and what he takes. Its own servers are left out.
  */
 export async function replaceGrants(tx: Tx, clock: Clock, caller: Holder, wish: Wish): Promise<void> {
   const { userId, permissions } = wish
   const had = await tx.q
     .selectFrom('serverAccess')
-    .select(['serverId', 'permissions'])
+    .select(['serverId', 'permissions', 'expiresAt'])
     .where('userId', '=', userId)
     .execute()
   const wanted = new Set(wish.serverIds)
-  for (const { serverId } of had.filter((row) => !wanted.has(row.serverId))) {
+  for (const row of had.filter((one) => !wanted.has(one.serverId))) {
+    const { serverId } = row
     await permitServer(tx, caller, serverId, ['server.users'])
+    await ensureHolds(tx, caller, serverId, row.permissions)
     await tx.q.deleteFrom('serverAccess').where('userId', '=', userId).where('serverId', '=', serverId).execute()
   }
   for (const serverId of wanted) {
     const server = await tx.q.selectFrom('server').select('ownerId').where('id', '=', serverId).executeTakeFirst()
     if (server === undefined) throw new PanelError('SERVER_NOT_FOUND', `There is no server ${serverId}`)
     const before = had.find((row) => row.serverId === serverId)
-    if (server.ownerId === userId || before?.permissions === JSON.stringify(permissions)) continue
+    const ended = before !== undefined && before.expiresAt !== null && before.expiresAt <= tx.now
+    if (server.ownerId === userId || (before?.permissions === JSON.stringify(permissions) && !ended)) continue
     await permitServer(tx, caller, serverId, ['server.users'])
+    if (before !== undefined) await ensureHolds(tx, caller, serverId, before.permissions)
     await ensureMayGive(tx, caller, { serverId, permissions, expiresAt: null })
     await putGrant(tx, clock, { serverId, userId, permissions, expiresAt: null })
   }
+}
+
+/** Who has more than the caller is above him: his grant stays as it is. */
+async function ensureHolds(tx: Tx, caller: Holder, serverId: string, stored: string): Promise<void> {
+  const given = parseJson(PermissionList, stored) as Permission[] // checked when they were written
+  const held = new Set(await serverPermissions(tx, caller, serverId, given))
+  refuseMissing(given.filter((permission) => !held.has(permission)))
 }

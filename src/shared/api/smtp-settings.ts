@@ -44,6 +44,7 @@ export const updateSmtpSettings = defineEndpoint({
   method: 'PUT',
   path: '/api/admin/smtp',
   access: { panel: 'admin.write' },
+  /** Who sets it vouches for mails with tokens: they bring nobody more rights than he holds, nor may he hold less than the one before. */
   body: z
     .object({
       host: HostName.nullable(),
@@ -61,7 +62,7 @@ export const updateSmtpSettings = defineEndpoint({
     })
     .partial(),
   response: SmtpSettings,
-  errors: ['SETTING_LOCKED', 'CREDENTIAL_ENCRYPTION_KEY_MISSING'],
+  errors: ['SETTING_LOCKED', 'CREDENTIAL_ENCRYPTION_KEY_MISSING', 'PERMISSION_DENIED'],
   audit: { action: 'settings.smtp_update' },
 })
 

@@ -84,7 +84,8 @@ export const createUser = defineEndpoint({
     password: NewPassword,
     ...names,
     ...rights,
-    emailVerified: z.boolean().default(true),
+    /** Only who may do everything can say so; it is then the default. Others have a mail confirm the address. */
+    emailVerified: z.boolean().optional(),
   }),
   response: User,
   status: 201,
@@ -147,7 +148,7 @@ export const updateUser = defineEndpoint({
   path: '/api/admin/users/:userId',
   access: { panel: 'user.update' },
   params,
-  /** A new password or address needs all rights of the account; `roleIds` and `serverIds` replace what it had. */
+  /** A new password or address needs all rights of the account, a confirmed address (`emailVerified`) all rights; `roleIds` and `serverIds` replace what it had. */
   body: z.object({
     email: Email.optional(),
     username: Username.optional(),

@@ -1,5 +1,6 @@
 import { afterAll, beforeAll, describe, expect, it } from 'vitest'
 import { createApiKey, listRoles } from '../../../src/shared/api/api-keys.ts'
+import { assignEveryNode } from '../../../src/shared/api/assignments.ts'
 import { getMe } from '../../../src/shared/api/auth.ts'
 import { getOidcConfig, updateOidcConfig } from '../../../src/shared/api/oidc-settings.ts'
 import { deleteProvider, getProvider, putProvider } from '../../../src/shared/api/providers.ts'
@@ -57,6 +58,11 @@ describe('who configures a provider with few rights', () => {
     )
     expect(await codeOf(put(clerk, 'mine', { ...own(), roleMapping: roleMapping(RoleId.parse('none')) }))).toBe(
       'ROLE_NOT_FOUND',
+    )
+    const { id } = await panel.client.call(createRole, { body: { name: 'Of nodes', permissions: [] } })
+    await panel.client.call(assignEveryNode, { body: { targetType: 'role', targetId: id } })
+    expect(await codeOf(put(clerk, 'mine', { ...own(), roleMapping: roleMapping(RoleId.parse(id)) }))).toBe(
+      'PERMISSION_DENIED',
     )
     const bare = await clientWith(['admin.write', 'user.read'])
     expect(await codeOf(put(bare, 'mine', { ...own(), createAccounts: true }))).toBe('PERMISSION_DENIED')

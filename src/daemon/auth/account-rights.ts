@@ -1,0 +1,19 @@
+import { NODE_VISIBILITY, OWNER_PERMISSIONS } from '../../shared/permissions.ts'
+import { parseJson } from '../core/json.ts'
+import { type At, heldAssignments } from '../core/relations.ts'
+import { PermissionList, rolePermissions } from './credential-rows.ts'
+
+/**
+ * All that the account can do, by its roles, its grants, its servers and its nodes, without telling apart on which: what
+ * whoever gets into it would get.
+ */
+export async function rightsOf(at: At, userId: string): Promise<Set<string>> {
+  const rights = await rolePermissions(at.q, userId)
+  const grants = await at.q.selectFrom('serverAccess').select('permissions').where('userId', '=', userId).execute()
+  for (const row of grants) for (const name of parseJson(PermissionList, row.permissions)) rights.add(name)
+  const server = await at.q.selectFrom('server').select('id').where('ownerId', '=', userId).executeTakeFirst()
+  const assignments = await heldAssignments(at, userId)
+  if (server !== undefined || assignments.length > 0) for (const name of OWNER_PERMISSIONS) rights.add(name)
+  if (assignments.length > 0) for (const name of NODE_VISIBILITY) rights.add(name)
+  return rights
+}
