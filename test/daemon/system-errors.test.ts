@@ -86,6 +86,8 @@ describe('a system error', () => {
       password: 'hunter6horse',
       url: 'https://a:hunter7horse@example.org',
       deep: [{ token: 'hunter8horse' }],
+      headers: { 'x-api-key': 'hunter9horse', private_key: 'hunter0horse' },
+      bottomless: { a: { b: { c: { d: { e: { f: { g: { h: { password: 'hunter1horse' } } } } } } } } },
     }
     door.errors.capture(error, { component: 'test', metadata })
     const [row] = await list()
