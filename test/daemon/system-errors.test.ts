@@ -158,6 +158,16 @@ describe('a system error', () => {
     expect(await names({})).toEqual(['beta'])
   })
 
+  it('is forgotten when too many others have happened since', async () => {
+    for (const component of ['first', 'second', 'third']) {
+      door.clock.advance(2000)
+      door.errors.capture(new Error('again'), { component })
+      await door.errors.written()
+    }
+    await pruneErrors(door.db, isoTime(0), 2)
+    expect((await list()).map(({ component }) => component)).toEqual(['third', 'second'])
+  })
+
   it('is reported by anybody who is signed in, thirty times a minute', async () => {
     const ann = await person(door, 'ann', [])
     const report = () => ann.call(api.reportSystemError, { body: { component: 'http', message: 'a screen broke' } })
