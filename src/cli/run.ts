@@ -156,7 +156,14 @@ function createOutput({ args, env, terminal }: RunParts, clock: Clock, write: Te
       .text('columns')
       ?.split(',')
       .map((name) => name.trim()),
-    style: { nowMs: clock.nowMs(), utc: args.flag('utc'), paint: createPaint(colour) },
+    style: {
+      // Each row by the time at which it is shown: what is followed for hours is not told as being in the future.
+      get nowMs() {
+        return clock.nowMs()
+      },
+      utc: args.flag('utc'),
+      paint: createPaint(colour),
+    },
     write,
   })
 }
