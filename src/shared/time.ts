@@ -4,6 +4,11 @@ import { z } from 'zod'
 export const IsoTime = z.iso.datetime({ precision: 3 }).brand<'IsoTime'>()
 export type IsoTime = z.infer<typeof IsoTime>
 
+/** An instant as a filter takes it: ISO-8601 in UTC or with an offset, or a day, which stands for its first moment in UTC. */
+export const Instant = z.union([z.iso.datetime({ offset: true }), z.iso.date()], {
+  error: 'must be a time such as 2026-01-31T12:00:00Z or a day such as 2026-01-31',
+})
+
 /** Where time comes from. The daemon and the agent get it as a parameter, so that tests own time. */
 export interface Clock {
   /** Milliseconds since the epoch, by the wall clock; for stamps that people read. */

@@ -305,6 +305,7 @@ describe('every command against a real daemon and agent', () => {
     expect(await json(['settings', 'mod-manager', 'get'])).toMatchObject({ modrinthApiKey: '********' })
     const all: { id: string; value: unknown }[] = await json(['settings', 'list'])
     expect(all).toContainEqual(expect.objectContaining({ id: 'localization.locale', value: 'de' }))
+    expect(all).toContainEqual(expect.objectContaining({ id: 'oidc.whmcs.clientId', value: null }))
     expect(JSON.stringify(all)).not.toContain('mrp_secret')
   })
 

@@ -86,6 +86,8 @@ describe('a system error', () => {
       password: 'hunter6horse',
       url: 'https://a:hunter7horse@example.org',
       deep: [{ token: 'hunter8horse' }],
+      headers: { 'x-api-key': 'hunter9horse', private_key: 'hunter0horse' },
+      bottomless: { a: { b: { c: { d: { e: { f: { g: { h: { password: 'hunter1horse' } } } } } } } } },
     }
     door.errors.capture(error, { component: 'test', metadata })
     const [row] = await list()
@@ -154,6 +156,16 @@ describe('a system error', () => {
     expect(await names({ resolved: 'false' })).toEqual([])
     await pruneErrors(door.db, isoTime(Date.parse(middle)))
     expect(await names({})).toEqual(['beta'])
+  })
+
+  it('is forgotten when too many others have happened since', async () => {
+    for (const component of ['first', 'second', 'third']) {
+      door.clock.advance(2000)
+      door.errors.capture(new Error('again'), { component })
+      await door.errors.written()
+    }
+    await pruneErrors(door.db, isoTime(0), 2)
+    expect((await list()).map(({ component }) => component)).toEqual(['third', 'second'])
   })
 
   it('is reported by anybody who is signed in, thirty times a minute', async () => {

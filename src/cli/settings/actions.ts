@@ -1,3 +1,4 @@
+import { getOidcConfig, type OidcConfig } from '../../shared/api/oidc-settings.ts'
 import { getSecuritySettings } from '../../shared/api/security-settings.ts'
 import * as api from '../../shared/api/settings.ts'
 import { getSmtpSettings, type SmtpTestResult, testSmtpSettings } from '../../shared/api/smtp-settings.ts'
@@ -68,6 +69,7 @@ export const listSettings: Action = async (run) => {
     ['theme', await call(run, getThemeSettings, NOTHING)],
     ['localization', await call(run, api.getLocalizationSettings, NOTHING)],
     ['mod-manager', await call(run, api.getModManagerSettings, NOTHING)],
+    ['oidc', flattened(await call(run, getOidcConfig, NOTHING))],
   ]
   const rows = groups.flatMap(([group, { locked, ...values }]) =>
     Object.entries(values)
@@ -78,6 +80,14 @@ export const listSettings: Action = async (run) => {
       }),
   )
   await run.out.list(rows, SETTINGS)
+}
+
+/** The settings of each provider under names such as `whmcs.clientId`, as `locked` names them. */
+function flattened({ locked, ...providers }: OidcConfig) {
+  const fields = Object.entries(providers).flatMap(([id, { source: _, ...values }]) =>
+    Object.entries(values).map(([field, value]) => [`${id}.${field}`, value] as const),
+  )
+  return { ...Object.fromEntries(fields), locked }
 }
 
 /** Fields of the answers that nobody sets. */

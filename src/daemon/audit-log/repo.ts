@@ -21,8 +21,8 @@ export type AuditRow = Selectable<Schema['auditLog']> & {
 /** A row with the text of its details, when they are an object. */
 export type ExportedRow = AuditRow & { readonly detailsText: string | null }
 
-/** Few enough to be gone before they are moved to where only a full collection finds them. */
-const BATCH = 250
+/** Few enough to be gone before they are moved to where only a full collection finds them (see core/export-file.ts). */
+const BATCH = 100
 
 /** A row as the API shows it. */
 export function shown(row: AuditRow): AuditLog {
@@ -86,7 +86,7 @@ export async function findAudit(q: Queries, id: string): Promise<AuditLog | unde
   return row === undefined ? undefined : shown(row)
 }
 
-/** All rows that are there when it begins, newest first, a thousand at a time. */
+/** All rows that are there when it begins, newest first, in batches. */
 export async function* auditBatches(q: Queries, filter: AuditFilter): AsyncGenerator<ExportedRow[]> {
   let last: { createdAt: string; seq: number } | undefined
   for (;;) {

@@ -19,8 +19,8 @@ export async function verifyAudit(q: Queries, wish: Wish, signal: AbortSignal): 
     const batch = await rowsAfter(q, walk.seq, Math.min(BATCH, most - rows))
     atEnd = batch.length === 0
     for (const row of batch) {
-      if (row.seq !== walk.seq + 1 && !(await caughtUp(q, walk, row.seq))) {
-        problem = missing(walk.seq + 1, row)
+      if (row.seq !== walk.seq + 1) {
+        if (!(await caughtUp(q, walk))) problem = missing(walk.seq + 1, row)
         break
       }
       if (row.hash !== auditHash(walk.hash, row)) {
@@ -33,7 +33,8 @@ export async function verifyAudit(q: Queries, wish: Wish, signal: AbortSignal): 
     }
   }
   if (problem === null && atEnd) problem = await missingEnd(q)
-  problem ??= await witnessProblem(q, wish)
+  const witness = await witnessOf(q, wish)
+  problem ??= witnessProblem(wish, witness)
   const { seq: trimmedTo } = await readAnchor(q)
   return {
     intact: problem === null,
@@ -42,7 +43,7 @@ export async function verifyAudit(q: Queries, wish: Wish, signal: AbortSignal): 
     lastSeq: rows === 0 ? null : walk.seq,
     lastHash: rows === 0 ? null : walk.hash,
     next: problem !== null || atEnd ? null : walk.seq,
-    witness: await witnessOf(q, wish),
+    witness,
     problem,
   }
 }
@@ -52,18 +53,18 @@ interface Walk {
   hash: string
 }
 
-/** Behind the anchor, or behind a row that an earlier call has found in order. */
+/** Behind the anchor, or behind a row that an earlier call has found in order. The anchor is read last: it only moves on. */
 async function begin(q: Queries, after: number): Promise<Walk> {
+  const [row] = after === 0 ? [] : await rowsAfter(q, after - 1, 1)
   const anchor = await readAnchor(q)
   if (after <= anchor.seq) return { seq: anchor.seq, hash: anchor.hash }
-  const [row] = await rowsAfter(q, after - 1, 1)
   return { seq: after, hash: row?.seq === after ? (row.hash ?? '') : '' }
 }
 
 /** Retention may have removed the rows under our feet: then the walk goes on behind the new anchor. */
-async function caughtUp(q: Queries, walk: Walk, seq: number): Promise<boolean> {
+async function caughtUp(q: Queries, walk: Walk): Promise<boolean> {
   const anchor = await readAnchor(q)
-  if (anchor.seq + 1 !== seq) return false
+  if (anchor.seq <= walk.seq) return false
   walk.seq = anchor.seq
   walk.hash = anchor.hash
   return true
@@ -77,21 +78,20 @@ async function missingEnd(q: Queries): Promise<AuditProblem | null> {
   return { kind: 'truncated', seq: end + 1, id: null, message }
 }
 
-async function witnessProblem(q: Queries, wish: Wish): Promise<AuditProblem | null> {
-  const found = await witnessOf(q, wish)
-  if (wish.seq === undefined || found === null || found === 'matches' || found === 'trimmed') return null
-  const message =
-    found === 'absent' ? `row ${wish.seq} is gone` : `row ${wish.seq} has another hash than was written down`
-  return { kind: 'replaced', seq: wish.seq, id: null, message }
+function witnessProblem({ seq }: Wish, found: AuditVerification['witness']): AuditProblem | null {
+  if (seq === undefined || found === null || found === 'matches' || found === 'trimmed') return null
+  const message = found === 'absent' ? `row ${seq} is gone` : `row ${seq} has another hash than was written down`
+  return { kind: 'replaced', seq, id: null, message }
 }
 
+/** The anchor is read last, as in {@link begin}. */
 async function witnessOf(q: Queries, { seq, hash }: Wish): Promise<AuditVerification['witness']> {
   if (seq === undefined || hash === undefined) return null
+  const [row] = await rowsAfter(q, seq - 1, 1)
   const anchor = await readAnchor(q)
-  if (seq < anchor.seq) return 'trimmed'
-  const [row] = seq === anchor.seq ? [anchor] : await rowsAfter(q, seq - 1, 1)
-  if (row?.seq !== seq) return 'absent'
-  return row.hash === hash ? 'matches' : 'differs'
+  const found = row?.seq === seq ? row : anchor
+  if (found.seq === seq) return found.hash === hash ? 'matches' : 'differs'
+  return seq < anchor.seq ? 'trimmed' : 'absent'
 }
 
 function missing(first: number, row: { seq: number; id: string }): AuditProblem {

@@ -59,7 +59,8 @@ export function refused(why: 'unknown' | 'expired'): PanelError {
   )
 }
 
-function tokenOf(request: FastifyRequest): { token: string | undefined; byCookie: boolean } {
+/** The credential that a request carries: a header wins over the session's cookie. */
+export function tokenOf(request: FastifyRequest): { token: string | undefined; byCookie: boolean } {
   const header = request.headers.authorization
   if (header !== undefined) return { token: /^Bearer +(\S+)$/i.exec(header)?.[1] ?? '', byCookie: false }
   return { token: request.cookies[SESSION_COOKIE], byCookie: true }

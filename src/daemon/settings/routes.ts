@@ -1,4 +1,6 @@
 import * as api from '../../shared/api/settings.ts'
+import type { Input } from '../../shared/contract.ts'
+import { fieldError } from '../../shared/errors.ts'
 import { isSetupRequired } from '../auth/setup-state.ts'
 import { type Route, route } from '../core/route.ts'
 import type { Settings } from '../core/settings.ts'
@@ -66,11 +68,23 @@ function localizationRoutes(deps: GroupDeps): Route[] {
     route(api.getLocale, async () => localeOf(deps.settings)),
     route(api.getLocalizationSettings, async () => shown()),
     route(api.updateLocalizationSettings, async ({ body }, { actor }) => {
-      const given = { locale: body.locale ?? body.language, timezone: body.timezone }
+      const given = { locale: chosenLocale(deps.settings, body), timezone: body.timezone }
       await changeGroup(deps, LOCALIZATION, { given, actor })
       return shown()
     }),
   ]
+}
+
+/** A client that sends back what it was given has changed one of the two names and left the other as it was. */
+function chosenLocale(
+  settings: Settings,
+  { locale, language }: Input<typeof api.updateLocalizationSettings>['body'],
+): string | undefined {
+  if (locale === undefined || language === undefined || locale === language) return locale ?? language
+  const present = settings.get('panel.locale')
+  if (locale === present) return language
+  if (language === present) return locale
+  throw fieldError('body.language', 'is the same as locale: give one of them')
 }
 
 function modManagerRoutes(deps: GroupDeps): Route[] {

@@ -1,10 +1,11 @@
-import { sql } from 'kysely'
+import { type SelectQueryBuilder, sql } from 'kysely'
 import type { listSystemErrors, resolveSystemErrors } from '../../shared/api/system-errors.ts'
 import type { Input } from '../../shared/contract.ts'
 import type { SystemError } from '../../shared/system-error.ts'
 import { type IsoTime, isoTime } from '../../shared/time.ts'
 import type { Db, Queries, Tx } from '../core/db.ts'
 import { countRows, offsetOf } from '../core/paging.ts'
+import type { Schema } from '../core/schema.ts'
 import { systemErrorOf } from '../core/system-errors.ts'
 import { containing, contains, textMatches } from '../core/text-search.ts'
 
@@ -21,6 +22,10 @@ export interface Resolution {
 }
 
 const BATCH = 1000
+/** A row with its stack and what a client has sent with it has up to 70 KiB: few enough to be held at a time. */
+const EXPORTED = 100
+/** Clients can report errors of their own making: more rows than this are not kept. */
+const MOST_KEPT = 10_000
 
 /** One page, the last that happened first. */
 export async function listErrors(q: Queries, query: Query): Promise<{ items: SystemError[]; total: number }> {
@@ -41,16 +46,16 @@ export async function findError(q: Queries, id: string): Promise<SystemError | u
   return row === undefined ? undefined : systemErrorOf(row)
 }
 
-/** All that match, newest id first, a thousand at a time: an error that happens meanwhile is neither left out nor told twice. */
+/** All that match, newest id first, in batches: an error that happens meanwhile is neither left out nor told twice. */
 export async function* errorBatches(q: Queries, filter: ErrorFilter): AsyncGenerator<SystemError[]> {
   let last: string | undefined
   for (;;) {
     let matching = matchingRows(q, filter)
     if (last !== undefined) matching = matching.where('id', '<', last)
-    const rows = await matching.selectAll().orderBy('id', 'desc').limit(BATCH).execute()
+    const rows = await matching.selectAll().orderBy('id', 'desc').limit(EXPORTED).execute()
     if (rows.length > 0) yield rows.map(systemErrorOf)
     last = rows.at(-1)?.id
-    if (rows.length < BATCH) return
+    if (rows.length < EXPORTED) return
   }
 }
 
@@ -72,12 +77,19 @@ export async function resolveSelected(tx: Tx, selection: Selection, resolution: 
   return Number((await update.executeTakeFirst()).numUpdatedRows)
 }
 
-/** Forgets errors that have not happened since, a thousand in each transaction. */
-export async function pruneErrors(db: Db, before: IsoTime): Promise<void> {
+/** Forgets errors that have not happened since, and of the others all but the `most` that happened last. */
+export async function pruneErrors(db: Db, before: IsoTime, most = MOST_KEPT): Promise<void> {
+  const errors = (q: Queries) => q.selectFrom('systemError').select('id')
+  await prune(db, (q) => errors(q).where('lastSeenAt', '<', before).limit(BATCH))
+  await prune(db, (q) => errors(q).orderBy('lastSeenAt', 'desc').orderBy('id', 'desc').limit(BATCH).offset(most))
+}
+
+/** Removes what the query names, a thousand in each transaction. */
+async function prune(db: Db, named: (q: Queries) => SelectQueryBuilder<Schema, 'systemError', { id: string }>) {
   for (;;) {
     const removed = await db.write(async (tx) => {
-      const old = tx.q.selectFrom('systemError').select('id').where('lastSeenAt', '<', before).limit(BATCH)
-      return Number((await tx.q.deleteFrom('systemError').where('id', 'in', old).executeTakeFirst()).numDeletedRows)
+      const done = await tx.q.deleteFrom('systemError').where('id', 'in', named(tx.q)).executeTakeFirst()
+      return Number(done.numDeletedRows)
     })
     if (removed < BATCH) return
   }

@@ -2,7 +2,7 @@ import { PanelError } from '../../shared/errors.ts'
 import { grants } from '../../shared/permissions.ts'
 import type { Db } from '../core/db.ts'
 import type { Door } from '../core/http.ts'
-import { refused } from '../core/http-callers.ts'
+import { refused, tokenOf } from '../core/http-callers.ts'
 import type { Metrics } from '../core/metrics.ts'
 
 /** What the routes outside the API's contract need. */
@@ -19,12 +19,16 @@ export function addSystemRoutes({ app, deps }: Door, system: SystemDeps): void {
   app.get('/livez', async () => ({ status: 'ok' }))
   const ready = async (): Promise<boolean> => {
     if (system.isStopping()) return false
-    await system.db.read.selectFrom('setting').select('key').limit(1).execute()
-    return true
+    try {
+      await system.db.read.selectFrom('setting').select('key').limit(1).execute()
+      return true
+    } catch {
+      return false // the answer says so, to whoever watches
+    }
   }
   app.get('/readyz', async (_, reply) => {
     const ok = await ready()
-    return reply.status(ok ? 200 : 503).send({ status: ok ? 'ok' : 'stopping' })
+    return reply.status(ok ? 200 : 503).send({ status: ok ? 'ok' : system.isStopping() ? 'stopping' : 'unhealthy' })
   })
   app.get('/health', async (_, reply) => {
     const ok = await ready()
@@ -37,7 +41,7 @@ export function addSystemRoutes({ app, deps }: Door, system: SystemDeps): void {
     return reply.header('content-type', 'application/json; charset=utf-8').send(document)
   })
   app.get('/metrics', async (request, reply) => {
-    const token = /^Bearer +(\S+)$/i.exec(request.headers.authorization ?? '')?.[1]
+    const { token } = tokenOf(request)
     if (token === undefined) throw new PanelError('UNAUTHENTICATED', 'Send an API key that holds admin.read')
     const caller = await deps.credentials.resolve(token)
     if (typeof caller === 'string') throw refused(caller)

@@ -3,7 +3,7 @@ import { defineEndpoint, defineStream } from '../contract.ts'
 import { EVENTS } from '../events.ts'
 import { pageQuery } from '../page.ts'
 import { ANY_ADMIN_PERMISSION } from '../permissions.ts'
-import { IsoTime } from '../time.ts'
+import { Instant, IsoTime } from '../time.ts'
 
 const adminEvents = Object.fromEntries(Object.entries(EVENTS).map(([type, kind]) => [type, kind.data]))
 
@@ -46,8 +46,8 @@ export const auditFilter = {
   requestId: z.string().max(100).optional(),
   /** The address that the request came from. */
   address: z.string().max(64).optional(),
-  from: z.iso.datetime().optional(),
-  to: z.iso.datetime().optional(),
+  from: Instant.optional(),
+  to: Instant.optional(),
 } as const
 
 export const listAuditLogs = defineEndpoint({

@@ -63,17 +63,12 @@ export const updateLocalizationSettings = defineEndpoint({
   method: 'PUT',
   path: '/api/admin/localization-settings',
   access: { panel: 'admin.write' },
-  body: z
-    .object({
-      locale: LocaleTag.optional(),
-      /** The same as `locale`. */
-      language: LocaleTag.optional(),
-      timezone: TimeZone.optional(),
-    })
-    .refine(({ locale: tag, language }) => tag === undefined || language === undefined || tag === language, {
-      path: ['language'],
-      message: 'is the same as locale: give one of them',
-    }),
+  body: z.object({
+    locale: LocaleTag.optional(),
+    /** The same as `locale`; of the two the one that differs from the present language counts. */
+    language: LocaleTag.optional(),
+    timezone: TimeZone.optional(),
+  }),
   response: LocalizationSettings,
   errors: ['SETTING_LOCKED'],
   audit: { action: 'settings.localization_update' },

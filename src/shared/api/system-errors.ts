@@ -4,6 +4,7 @@ import { ExportFormat } from '../export.ts'
 import { SystemErrorId } from '../ids.ts'
 import { pageQuery, QueryBoolean } from '../page.ts'
 import { SystemError, SystemErrorLevel } from '../system-error.ts'
+import { Instant } from '../time.ts'
 
 const params = { errorId: SystemErrorId }
 
@@ -13,8 +14,8 @@ const filter = {
   /** Contained in the component's name. */
   component: z.string().max(200).optional(),
   resolved: QueryBoolean.optional(),
-  from: z.iso.datetime().optional(),
-  to: z.iso.datetime().optional(),
+  from: Instant.optional(),
+  to: Instant.optional(),
   /** Contained in the message, or the beginning of the id. */
   search: z.string().max(200).optional(),
   requestId: z.string().max(100).optional(),
@@ -82,8 +83,8 @@ export const resolveSystemErrors = defineEndpoint({
     .object({
       level: SystemErrorLevel.optional(),
       component: z.string().max(200).optional(),
-      from: z.iso.datetime().optional(),
-      to: z.iso.datetime().optional(),
+      from: Instant.optional(),
+      to: Instant.optional(),
       ids: z.array(SystemErrorId).min(1).max(500).optional(),
       note: z.string().max(1000).optional(),
     })

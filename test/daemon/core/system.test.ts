@@ -6,6 +6,7 @@ import { createBus } from '../../../src/daemon/core/bus.ts'
 import { type Db, openDb } from '../../../src/daemon/core/db.ts'
 import { migrate } from '../../../src/daemon/core/migrations.ts'
 import { openSettings } from '../../../src/daemon/core/settings.ts'
+import { Connection } from '../../../src/daemon/core/sqlite/connection.ts'
 import { createApiKey } from '../../../src/shared/api/api-keys.ts'
 import { createUser } from '../../../src/shared/api/users.ts'
 import { isoTime, systemClock } from '../../../src/shared/time.ts'
@@ -33,6 +34,21 @@ describe('the routes for machines', () => {
     ])
   })
 
+  it('say that the daemon is not ready while its database cannot be read', async () => {
+    const connection = await Connection.open(`${panel.dataDir}/db/panel.db`, 'existing')
+    await connection.exec('pragma busy_timeout = 5000; alter table setting rename to away')
+    try {
+      const answers = await Promise.all(['/readyz', '/health'].map((path) => get(path)))
+      expect(answers.map(({ status }) => status)).toEqual([503, 503])
+      expect(await answers[0]?.json()).toEqual({ status: 'unhealthy' })
+      expect((await get('/livez')).status).toBe(200)
+    } finally {
+      await connection.exec('alter table away rename to setting')
+      await connection.close()
+    }
+    expect((await get('/readyz')).status).toBe(200)
+  })
+
   it('show figures to holders of admin.read alone', async () => {
     const key = async (permissions: string[]) =>
       (await panel.client.call(createApiKey, { body: { name: 'metrics', permissions } })).key
@@ -42,6 +58,8 @@ describe('the routes for machines', () => {
     expect(await codeOf(await get('/metrics', await key(['server.read'])))).toEqual([403, 'PERMISSION_DENIED'])
     const shown = await get('/metrics', await key(['admin.read']))
     const text = await shown.text()
+    const cookie = { cookie: `panel_session=${panel.adminToken}` }
+    expect((await fetch(`${panel.url}/metrics`, { headers: cookie })).status).toBe(200)
     expect([shown.status, shown.headers.get('content-type')]).toEqual([200, expect.stringContaining('text/plain')])
     expect(text).toMatch(/panel_build_info\{version="[^"]+"\} 1/)
     expect(text).toMatch(/panel_http_requests_total\{endpoint="api_keys.create",status="201"\} [1-9]/)

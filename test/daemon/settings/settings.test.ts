@@ -226,9 +226,18 @@ describe('language and time zone', () => {
     await events.until('the event', (reader) => reader.of('localization_settings_updated')[0])
   })
 
+  it('change by a client that sends back all that it was given, under either name', async () => {
+    const change = async (body: { locale?: string; language?: string }) => {
+      const all = await panel.client.call(api.getLocalizationSettings)
+      return (await panel.client.call(api.updateLocalizationSettings, { body: { ...all, ...body } })).locale
+    }
+    expect(await change({ locale: 'fr' })).toBe('fr')
+    expect(await change({ language: 'it' })).toBe('it')
+  })
+
   it.each([
     ['a language that is none', { locale: 'not a tag' }, 'body.locale'],
-    ['two languages', { locale: 'en', language: 'de' }, 'body.language'],
+    ['two languages', { locale: 'nl', language: 'sv' }, 'body.language'],
     ['a zone that is none', { timezone: 'Mars/Olympus' }, 'body.timezone'],
     ['an offset', { timezone: '+02:00' }, 'body.timezone'],
   ])('refuse %s', async (_, body, field) => {
@@ -250,6 +259,8 @@ describe('keys of catalogues', () => {
     expect(await put({ curseforgeApiKey: null })).toMatchObject({ curseforgeApiKey: null, modrinthApiKey: MASK })
     expect(await refusal(put({ modrinthApiKey: '' }))).toMatchObject({ fields: ['body.modrinthApiKey'] })
     await events.until('the event', (reader) => reader.of('system_settings_updated')[0])
+    const [removed] = await audit('settings.mod_manager_update')
+    expect(removed?.details).toEqual({ curseforgeApiKey: { before: MASK, after: null } })
     const all = JSON.stringify([await audit('settings.mod_manager_update'), panel.log()])
     expect(all).not.toContain('secret-of-curse')
     expect(all).not.toContain('mrp_secret')
