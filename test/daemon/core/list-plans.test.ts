@@ -82,6 +82,7 @@ const LISTS: readonly [name: string, list: List, page: string, count?: string][]
   ['the own audit log', (to) => listOwnAudit(to, { userId: 'u', ...page }), 'audit_log_user'],
   ['errors', errors({}), 'system_error_time', 'any'],
   ['errors of a level', errors({ level: 'error' }), 'system_error_level'],
+  ['open errors of a level', errors({ level: 'error', resolved: false }), 'system_error_'],
   ['open errors', errors({ resolved: false }), 'system_error_unresolved'],
   ['alerts', alerts({}), 'alert_time', 'any'],
   ['open alerts', alerts({ resolved: false }), 'alert_unresolved'],

@@ -60,8 +60,10 @@ create index alert_unresolved on alert (listed, created_at, id, resolved_at) whe
 create index delivery_status on delivery (webhook_id, status, created_at) where webhook_id is not null;
 create index delivery_event on delivery (webhook_id, event, created_at) where webhook_id is not null;
 
-create index system_error_unresolved on system_error (last_seen_at, id, resolved_at) where resolved_at is null;
-create index system_error_resolved on system_error (last_seen_at, id, resolved_at) where resolved_at is not null;
+drop index system_error_level;
+create index system_error_level on system_error (level, last_seen_at, id, resolved_at);
+create index system_error_unresolved on system_error (last_seen_at, id, resolved_at, level) where resolved_at is null;
+create index system_error_resolved on system_error (last_seen_at, id, resolved_at, level) where resolved_at is not null;
 create index system_error_request on system_error (request_id) where request_id is not null;
 `,
 }
