@@ -21,16 +21,28 @@ const TIMES = 3
 const PAGES: Readonly<Record<string, (panel: BenchPanel) => string>> = {
   'audit.first': () => '/api/admin/audit-logs?limit=50',
   'audit.user': () => `/api/admin/audit-logs?limit=50&userId=${COMMON.userId}`,
+  'audit.userAndResource': () => `/api/admin/audit-logs?limit=50&userId=${COMMON.userId}&resource=${COMMON.resource}`,
   'audit.resource': () => `/api/admin/audit-logs?limit=50&resource=${COMMON.resource}`,
   'audit.resourceId': () => `/api/admin/audit-logs?limit=50&resourceId=${COMMON.resourceId}`,
   'audit.address': () => `/api/admin/audit-logs?limit=50&address=${COMMON.ipAddress}`,
   'audit.time': () => `/api/admin/audit-logs?limit=50&from=${new Date(Date.now() - 864e5).toISOString()}`,
   'servers.first': () => '/api/servers?limit=50',
   'servers.byName': () => '/api/servers?limit=50&sort=name&order=asc',
+  'servers.byStatus': () => '/api/servers?limit=50&sort=status&order=asc',
+  'servers.status': () => '/api/servers?limit=50&status=stopped',
   'servers.node': ({ nodeId }) => `/api/servers?limit=50&nodeId=${nodeId}`,
+  'servers.nodeByName': ({ nodeId }) => `/api/servers?limit=50&sort=name&nodeId=${nodeId}`,
 }
 /** Pages that 100 rows do not have: compared with the first page there. */
-const DEEP: Readonly<Record<string, string>> = { 'audit.first': 'audit.page100', 'servers.first': 'servers.page100' }
+const DEEP: Readonly<Record<string, string>> = {
+  'audit.first': 'audit.page100',
+  'audit.resource': 'audit.resourcePage100',
+  'audit.user': 'audit.userPage100',
+  'servers.first': 'servers.page100',
+  'servers.byName': 'servers.byNamePage100',
+  'servers.byStatus': 'servers.byStatusPage100',
+  'servers.node': 'servers.nodePage100',
+}
 
 /** Lists of 10,000 servers and of a million audit rows against the same lists of 100 rows, and searches against their bare SQL. */
 export const lists: Measurement = async (progress) => {

@@ -6,7 +6,7 @@ import type { Answer, Input } from '../../shared/contract.ts'
 import type { IsoTime } from '../../shared/time.ts'
 import type { Db, Queries } from '../core/db.ts'
 import { parseJson } from '../core/json.ts'
-import { countRows, offsetOf } from '../core/paging.ts'
+import { offsetOf, totalOf } from '../core/paging.ts'
 import { assignedNodes } from '../core/relations.ts'
 import type { Schema } from '../core/schema.ts'
 import type { AlertReach } from './reach.ts'
@@ -94,7 +94,7 @@ export async function listAlertRows(q: Queries, reach: AlertReach, query: Omit<Q
     .orderBy('alert.createdAt', 'desc')
     .orderBy('alert.id', 'desc')
     .execute()
-  return { items: rows.map(toAlert), total: await countRows(q, matching) }
+  return { items: rows.map(toAlert), total: await totalOf(q, matching, { query, found: rows.length }) }
 }
 
 /** How many alerts somebody may see, and what is open. */

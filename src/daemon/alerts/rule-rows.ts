@@ -5,7 +5,7 @@ import { grants } from '../../shared/permissions.ts'
 import type { Caller } from '../core/caller.ts'
 import type { Queries } from '../core/db.ts'
 import { parseJson } from '../core/json.ts'
-import { countRows, offsetOf } from '../core/paging.ts'
+import { offsetOf, totalOf } from '../core/paging.ts'
 import { textMatches } from '../core/text-search.ts'
 import { reachOfKey } from './reach.ts'
 
@@ -70,7 +70,8 @@ export async function listRules(
   if (query.enabled !== undefined) matching = matching.where('enabled', '=', query.enabled ? 1 : 0)
   if (query.search !== undefined) matching = matching.where(textMatches(query.search, 'id', ['name', 'description']))
   const page = matching.selectAll().orderBy('name').orderBy('id').limit(query.limit).offset(offsetOf(query))
-  return { items: (await page.execute()).map(toRule), total: await countRows(q, matching) }
+  const items = (await page.execute()).map(toRule)
+  return { items, total: await totalOf(q, matching, { query, found: items.length }) }
 }
 
 /** What the rule looks for. */

@@ -4,7 +4,7 @@ import { newId } from '../../shared/ids.ts'
 import type { Clock, IsoTime } from '../../shared/time.ts'
 import type { Queries, Tx } from '../core/db.ts'
 import { parseJson } from '../core/json.ts'
-import { countRows, offsetOf } from '../core/paging.ts'
+import { offsetOf, totalOf } from '../core/paging.ts'
 import { formatToken, newSecret, sha256 } from '../core/secrets.ts'
 import { containing, contains } from '../core/text-search.ts'
 import { PermissionList } from './credential-rows.ts'
@@ -100,7 +100,7 @@ export async function listApiKeyRows(
     limit: number
   },
 ) {
-  let query = shownKeys(q)
+  let query = q.selectFrom('apiKey')
   if (filter.ownerId !== undefined) query = query.where('apiKey.userId', '=', filter.ownerId)
   if (filter.enabled !== undefined) query = query.where('apiKey.enabled', '=', filter.enabled ? 1 : 0)
   if (filter.search !== undefined) {
@@ -109,9 +109,9 @@ export async function listApiKeyRows(
       eb.or([contains(sql.ref('api_key.name'), pattern), contains(sql.ref('api_key.start'), pattern)]),
     )
   }
-  const total = await countRows(q, query)
-  const rows = await query.orderBy('apiKey.id', 'desc').limit(filter.limit).offset(offsetOf(filter)).execute()
-  return { items: rows.map(shown), total }
+  const page = query.select('apiKey.id').orderBy('apiKey.id', 'desc').limit(filter.limit).offset(offsetOf(filter))
+  const rows = await shownKeys(q).where('apiKey.id', 'in', page).orderBy('apiKey.id', 'desc').execute()
+  return { items: rows.map(shown), total: await totalOf(q, query, { query: filter, found: rows.length }) }
 }
 
 function shownKeys(q: Queries) {

@@ -3,6 +3,7 @@ import * as api from '../../shared/api/lockouts.ts'
 import type { Input } from '../../shared/contract.ts'
 import { isoTime } from '../../shared/time.ts'
 import type { Queries } from '../core/db.ts'
+import { offsetOf, totalOf } from '../core/paging.ts'
 import { callerOf, type Route, route } from '../core/route.ts'
 import { containing, contains } from '../core/text-search.ts'
 import type { AccountDeps } from './deps.ts'
@@ -51,14 +52,13 @@ async function listRows(q: Queries, filter: Input<typeof api.listLockouts>['quer
       locked ? eb('lockedUntil', '>', at) : eb.or([eb('lockedUntil', 'is', null), eb('lockedUntil', '<=', at)]),
     )
   }
-  const { total } = await query.select((eb) => eb.fn.countAll<number>().as('total')).executeTakeFirstOrThrow()
   const items = await query
     .select(['id', 'email', 'ipAddress', 'userAgent', 'failureCount', 'firstFailedAt', 'lastFailedAt', 'lockedUntil'])
     .select(['createdAt', 'updatedAt'])
     .orderBy('lastFailedAt', 'desc')
     .orderBy('id', 'desc')
     .limit(filter.limit)
-    .offset((filter.page - 1) * filter.limit)
+    .offset(offsetOf(filter))
     .execute()
-  return { items, total: Number(total) }
+  return { items, total: await totalOf(q, query, { query: filter, found: items.length }) }
 }

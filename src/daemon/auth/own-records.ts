@@ -2,6 +2,7 @@ import { z } from 'zod'
 import * as api from '../../shared/api/profile.ts'
 import type { Queries } from '../core/db.ts'
 import { parseJson } from '../core/json.ts'
+import { offsetOf, totalOf } from '../core/paging.ts'
 import { type Route, route } from '../core/route.ts'
 import { listApiKeyRows } from './api-key-rows.ts'
 import type { AccountDeps } from './deps.ts'
@@ -22,20 +23,22 @@ export function ownRecordRoutes(deps: AccountDeps): Route[] {
 }
 
 /** One page of what an account did, newest first. */
-export async function listOwnAudit(
-  q: Queries,
-  { userId, page, limit }: { userId: string; page: number; limit: number },
-) {
-  const own = q.selectFrom('auditLog').where('userId', '=', userId)
-  const { total } = await own.select((eb) => eb.fn.countAll<number>().as('total')).executeTakeFirstOrThrow()
-  const rows = await own
+export async function listOwnAudit(q: Queries, query: { userId: string; page: number; limit: number }) {
+  const own = q.selectFrom('auditLog').where('userId', '=', query.userId)
+  const page = own
+    .select('seq')
+    .orderBy('createdAt', 'desc')
+    .orderBy('seq', 'desc')
+    .limit(query.limit)
+    .offset(offsetOf(query))
+  const rows = await q
+    .selectFrom('auditLog')
+    .where('seq', 'in', page)
     .select(['id', 'apiKeyId', 'action', 'resource', 'resourceId', 'details', 'ipAddress', 'userAgent', 'requestId'])
     .select('createdAt as timestamp')
     .orderBy('createdAt', 'desc')
-    .orderBy('id', 'desc')
-    .limit(limit)
-    .offset((page - 1) * limit)
+    .orderBy('seq', 'desc')
     .execute()
   const items = rows.map((row) => ({ ...row, details: row.details === null ? null : parseJson(Details, row.details) }))
-  return { items, total: Number(total) }
+  return { items, total: await totalOf(q, own, { query, found: rows.length }) }
 }

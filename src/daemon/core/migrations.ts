@@ -9,6 +9,7 @@ import { identities } from './migrations/0006-identities.ts'
 import { alerts } from './migrations/0007-alerts.ts'
 import { databases } from './migrations/0008-databases.ts'
 import { plugins } from './migrations/0009-plugins.ts'
+import { listIndexes } from './migrations/0010-list-indexes.ts'
 import { Connection } from './sqlite/connection.ts'
 
 /** One step of the schema: a script that takes version `id` - 1 to `id`. Steps are never edited once released. */
@@ -29,6 +30,7 @@ export const MIGRATIONS: readonly Migration[] = [
   alerts,
   databases,
   plugins,
+  listIndexes,
 ]
 
 /** The newest version that this program knows. */

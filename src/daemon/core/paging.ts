@@ -14,6 +14,24 @@ export async function countRows<DB, TB extends keyof DB, O>(
   return Number(total)
 }
 
+/**
+ * The total of a list of which one page of `found` rows has been read: a page that is not full tells it by itself, so that a
+ * search that finds little looks at every row once and not twice. Any other is counted by {@link countRows}.
+ */
+export async function totalOf<DB, TB extends keyof DB, O>(
+  q: Queries,
+  matching: SelectQueryBuilder<DB, TB, O>,
+  { query, found }: { query: { page: number; limit: number }; found: number },
+): Promise<number> {
+  return totalByPage(query, found) ?? countRows(q, matching)
+}
+
+/** The total that a page of `found` rows tells; `undefined` when the rows must be counted. */
+export function totalByPage(query: { page: number; limit: number }, found: number): number | undefined {
+  const before = offsetOf(query)
+  return found < query.limit && (found > 0 || before === 0) ? before + found : undefined
+}
+
 /** The query of {@link countRows}. */
 export function countQuery<DB, TB extends keyof DB, O>(q: Queries, matching: SelectQueryBuilder<DB, TB, O>) {
   const some = matching

@@ -1,7 +1,7 @@
 import type { Selectable } from 'kysely'
 import type { IsoTime } from '../../shared/time.ts'
 import type { Queries, Tx } from '../core/db.ts'
-import { countRows, offsetOf } from '../core/paging.ts'
+import { offsetOf, totalOf } from '../core/paging.ts'
 import type { DatabaseState } from '../core/schema/databases.ts'
 import type { Schema } from '../core/schema.ts'
 
@@ -30,7 +30,7 @@ export async function listShown(
     .limit(limit)
     .offset(offsetOf({ page, limit }))
     .execute()
-  return { rows, total: await countRows(q, matching) }
+  return { rows, total: await totalOf(q, matching, { query: { page, limit }, found: rows.length }) }
 }
 
 /** The database of this server with this id. */

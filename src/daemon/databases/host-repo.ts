@@ -1,7 +1,7 @@
 import type { ExpressionBuilder, Selectable } from 'kysely'
 import type { DatabaseHost } from '../../shared/api/database-hosts.ts'
 import type { Queries } from '../core/db.ts'
-import { countRows, offsetOf } from '../core/paging.ts'
+import { offsetOf, totalOf } from '../core/paging.ts'
 import type { Schema } from '../core/schema.ts'
 import { textMatches } from '../core/text-search.ts'
 
@@ -26,7 +26,10 @@ export async function listHosts(
     .limit(limit)
     .offset(offsetOf({ page, limit }))
     .execute()
-  return { items: rows.map(toHost), total: await countRows(q, matching()) }
+  return {
+    items: rows.map(toHost),
+    total: await totalOf(q, matching(), { query: { page, limit }, found: rows.length }),
+  }
 }
 
 /** The host as the API shows it. */

@@ -1,7 +1,7 @@
 import type { Location } from '../../shared/api/locations.ts'
 import type { IsoTime } from '../../shared/time.ts'
 import type { Queries } from '../core/db.ts'
-import { countRows, offsetOf } from '../core/paging.ts'
+import { offsetOf, totalOf } from '../core/paging.ts'
 import { textMatches } from '../core/text-search.ts'
 
 interface NewLocation {
@@ -33,7 +33,10 @@ export async function listLocations(
     .limit(limit)
     .offset(offsetOf({ page, limit }))
     .execute()
-  return { items: rows.map(toLocation), total: await countRows(q, matching()) }
+  return {
+    items: rows.map(toLocation),
+    total: await totalOf(q, matching(), { query: { page, limit }, found: rows.length }),
+  }
 }
 
 /** The location with the number of its nodes. */

@@ -48,11 +48,14 @@ export async function listAllocations(
   for (const { ip, count } of blocks) {
     if (items.length >= query.limit) break
     if (skip < count) {
-      const rows = await withServer(matching(q, nodeId, query))
+      const shown = matching(q, nodeId, query)
         .where('allocation.ip', '=', ip)
+        .select('allocation.id')
         .orderBy('allocation.port')
         .limit(query.limit - items.length)
         .offset(skip)
+      const rows = await withServer(q.selectFrom('allocation').where('allocation.id', 'in', shown))
+        .orderBy('allocation.port')
         .execute()
       items.push(...rows.map(toAllocation))
     }

@@ -3,7 +3,7 @@ import type { z } from 'zod'
 import { type IpPool, type PoolAddress, SHOWN_ADDRESSES } from '../../shared/api/ip-pools.ts'
 import { serverStatus } from '../../shared/server-life.ts'
 import type { Queries } from '../core/db.ts'
-import { countRows, offsetOf } from '../core/paging.ts'
+import { offsetOf, totalOf } from '../core/paging.ts'
 import type { Schema } from '../core/schema.ts'
 import { textMatches } from '../core/text-search.ts'
 import { formatIp, fromIpKey } from './ip-numbers.ts'
@@ -33,7 +33,7 @@ export async function listPools(q: Queries, query: PoolQuery): Promise<{ items: 
     .limit(query.limit)
     .offset(offsetOf(query))
     .execute()
-  return { items, total: await countRows(q, matching) }
+  return { items, total: await totalOf(q, matching, { query, found: items.length }) }
 }
 
 /** The pool with this id. */
@@ -86,17 +86,16 @@ export async function listAddresses(
   poolId: string,
   query: { readonly page: number; readonly limit: number },
 ): Promise<{ items: z.input<typeof PoolAddress>[]; total: number }> {
-  const matching = q
+  const matching = q.selectFrom('ipPoolAddress').where('ipPoolAddress.poolId', '=', poolId)
+  const page = matching.select('id').orderBy('position').limit(query.limit).offset(offsetOf(query))
+  const rows = await q
     .selectFrom('ipPoolAddress')
     .innerJoin('server', 'server.id', 'ipPoolAddress.serverId')
-    .where('ipPoolAddress.poolId', '=', poolId)
-  const rows = await matching
+    .where('ipPoolAddress.id', 'in', page)
     .select(['ipPoolAddress.id', 'ipPoolAddress.ip', 'ipPoolAddress.serverId', 'ipPoolAddress.createdAt'])
     .select(['server.name', 'server.deletingAt', 'server.archivedAt', 'server.suspendedAt', 'server.activity'])
     .select(['server.power', 'server.crashed', 'server.failed'])
     .orderBy('ipPoolAddress.position')
-    .limit(query.limit)
-    .offset(offsetOf(query))
     .execute()
   const items = rows.map(({ id, ip, serverId, createdAt, name, ...life }) => ({
     id,
@@ -106,7 +105,7 @@ export async function listAddresses(
     serverStatus: serverStatus({ ...life, crashed: life.crashed === 1, failed: life.failed === 1 }),
     createdAt,
   }))
-  return { items, total: await countRows(q, matching) }
+  return { items, total: await totalOf(q, matching, { query, found: items.length }) }
 }
 
 /** The pool of the API. */

@@ -1,7 +1,7 @@
 import { type Insertable, sql, type Updateable } from 'kysely'
 import { type ServerStatus, serverStatus } from '../../shared/server-life.ts'
 import type { Queries } from '../core/db.ts'
-import { countRows, offsetOf } from '../core/paging.ts'
+import { offsetOf, totalOf } from '../core/paging.ts'
 import type { Visibility } from '../core/permit.ts'
 import { assignedNodes } from '../core/relations.ts'
 import type { Schema } from '../core/schema.ts'
@@ -47,7 +47,7 @@ export async function listNodes(q: Queries, query: NodeQuery): Promise<{ items: 
     .limit(query.limit)
     .offset(offsetOf(query))
     .execute()
-  return { items, total: await countRows(q, matching()) }
+  return { items, total: await totalOf(q, matching(), { query, found: items.length }) }
 }
 
 /** Those that are named, and those that are assigned to the user. */

@@ -2,7 +2,7 @@ import { type ExpressionBuilder, expressionBuilder, type SelectQueryBuilder, sql
 import type { ServerStatus } from '../../shared/server-life.ts'
 import type { IsoTime } from '../../shared/time.ts'
 import { prepared, type Queries } from '../core/db.ts'
-import { countQuery, offsetOf } from '../core/paging.ts'
+import { countQuery, offsetOf, totalByPage } from '../core/paging.ts'
 import type { Visibility } from '../core/permit.ts'
 import { assignedNodes } from '../core/relations.ts'
 import { remembered } from '../core/remembered.ts'
@@ -105,9 +105,14 @@ export async function listServerRows(
   visibility: Visibility,
   filter: ServerFilter,
 ): Promise<{ rows: ServerRow[]; total: number }> {
-  const [count] = await countOfServers(q, { visibility, filter: { ...filter, page: 1 } })
   const found = await pageOfServers(q, { visibility, filter })
-  return { rows: await withDefinitions(q, found), total: Number(count?.total) }
+  const total = totalByPage(filter, found.length) ?? (await countServers(q, { visibility, filter }))
+  return { rows: await withDefinitions(q, found), total }
+}
+
+async function countServers(q: Queries, { visibility, filter }: Asked): Promise<number> {
+  const [count] = await countOfServers(q, { visibility, filter: { ...filter, page: 1 } })
+  return Number(count?.total)
 }
 
 /** Adds the definitions of the templates, each read once: they are the largest part, and many servers share one. */
@@ -204,7 +209,7 @@ function ownersLike(text: string) {
 
 function sortColumn(sort: ServerFilter['sort']) {
   if (sort === 'status') return statusSql()
-  return sort === 'name' ? sql<string>`lower(server.name)` : sql<string>`${sql.ref(`server.${sort}`)}`
+  return sort === 'name' ? sql<string>`server.name collate nocase` : sql<string>`${sql.ref(`server.${sort}`)}`
 }
 
 function visible(where: ExpressionBuilder<Schema, 'server'>, { ids, related }: Exclude<Visibility, 'all'>) {

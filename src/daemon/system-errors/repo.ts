@@ -4,7 +4,7 @@ import type { Input } from '../../shared/contract.ts'
 import type { SystemError } from '../../shared/system-error.ts'
 import { type IsoTime, isoTime } from '../../shared/time.ts'
 import type { Db, Queries, Tx } from '../core/db.ts'
-import { countRows, offsetOf } from '../core/paging.ts'
+import { offsetOf, totalOf } from '../core/paging.ts'
 import type { Schema } from '../core/schema.ts'
 import { systemErrorOf } from '../core/system-errors.ts'
 import { containing, contains, textMatches } from '../core/text-search.ts'
@@ -30,14 +30,9 @@ const MOST_KEPT = 10_000
 /** One page, the last that happened first. */
 export async function listErrors(q: Queries, query: Query): Promise<{ items: SystemError[]; total: number }> {
   const matching = matchingRows(q, query)
-  const rows = await matching
-    .selectAll()
-    .orderBy('lastSeenAt', 'desc')
-    .orderBy('id', 'desc')
-    .limit(query.limit)
-    .offset(offsetOf(query))
-    .execute()
-  return { items: rows.map(systemErrorOf), total: await countRows(q, matching) }
+  const page = lastFirst(matching.select('id')).limit(query.limit).offset(offsetOf(query))
+  const rows = await lastFirst(q.selectFrom('systemError').selectAll().where('id', 'in', page)).execute()
+  return { items: rows.map(systemErrorOf), total: await totalOf(q, matching, { query, found: rows.length }) }
 }
 
 /** One error. */
@@ -100,6 +95,10 @@ function resolving(tx: Tx, { by, note }: Resolution) {
     .updateTable('systemError')
     .set({ resolvedAt: tx.now, resolvedBy: by, resolutionNote: note })
     .where('resolvedAt', 'is', null)
+}
+
+function lastFirst<Q extends { orderBy(column: 'lastSeenAt' | 'id', direction: 'desc'): Q }>(query: Q): Q {
+  return query.orderBy('lastSeenAt', 'desc').orderBy('id', 'desc')
 }
 
 function matchingRows(q: Queries, filter: ErrorFilter) {

@@ -2,7 +2,7 @@ import type { z } from 'zod'
 import type { Nest } from '../../shared/api/templates.ts'
 import type { IsoTime } from '../../shared/time.ts'
 import type { Queries } from '../core/db.ts'
-import { countRows, offsetOf } from '../core/paging.ts'
+import { offsetOf, totalOf } from '../core/paging.ts'
 import { textMatches } from '../core/text-search.ts'
 
 /** A nest as answers show it, before it is written out. */
@@ -37,7 +37,10 @@ export async function listNests(
     .limit(limit)
     .offset(offsetOf({ page, limit }))
     .execute()
-  return { items: rows.map(toNest), total: await countRows(q, matching()) }
+  return {
+    items: rows.map(toNest),
+    total: await totalOf(q, matching(), { query: { page, limit }, found: rows.length }),
+  }
 }
 
 /** The nest with the number of its templates. */

@@ -2,7 +2,7 @@ import type { z } from 'zod'
 import type { NewTemplate, Template } from '../../shared/api/templates.ts'
 import type { IsoTime } from '../../shared/time.ts'
 import type { Queries } from '../core/db.ts'
-import { countRows, offsetOf } from '../core/paging.ts'
+import { offsetOf, totalOf } from '../core/paging.ts'
 import { textMatches } from '../core/text-search.ts'
 import { definitionJson, storedTemplate } from './definition.ts'
 
@@ -40,7 +40,7 @@ export async function listTemplates(
     .limit(query.limit)
     .offset(offsetOf(query))
     .execute()
-  return { items: rows.map(toTemplate), total: await countRows(q, matching()) }
+  return { items: rows.map(toTemplate), total: await totalOf(q, matching(), { query, found: rows.length }) }
 }
 
 /** The templates of a nest by name. */

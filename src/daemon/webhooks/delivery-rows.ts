@@ -3,7 +3,7 @@ import type { DeliveryAttempt, listWebhookDeliveries, WebhookDelivery } from '..
 import type { Input } from '../../shared/contract.ts'
 import { type IsoTime, isoTime } from '../../shared/time.ts'
 import type { Db, Queries, Tx } from '../core/db.ts'
-import { countRows, offsetOf } from '../core/paging.ts'
+import { offsetOf, totalOf } from '../core/paging.ts'
 import { ATTEMPTS } from './outbox.ts'
 import { waitAfter } from './retry.ts'
 import type { Outcome } from './sender.ts'
@@ -126,14 +126,13 @@ export async function listDeliveries(q: Queries, webhookId: string, query: Query
   if (query.status !== undefined) matching = matching.where('status', '=', query.status)
   if (query.event !== undefined) matching = matching.where('event', '=', query.event)
   if (query.from !== undefined) matching = matching.where('createdAt', '>=', isoTime(Date.parse(query.from)))
-  const rows = await matching
-    .selectAll()
-    .orderBy('createdAt', 'desc')
-    .orderBy('id', 'desc')
-    .limit(query.limit)
-    .offset(offsetOf(query))
-    .execute()
-  return { items: rows.map(toWebhookDelivery), total: await countRows(q, matching) }
+  const page = newestFirst(matching.select('id')).limit(query.limit).offset(offsetOf(query))
+  const rows = await newestFirst(q.selectFrom('delivery').selectAll().where('id', 'in', page)).execute()
+  return { items: rows.map(toWebhookDelivery), total: await totalOf(q, matching, { query, found: rows.length }) }
+}
+
+function newestFirst<Q extends { orderBy(column: 'createdAt' | 'id', direction: 'desc'): Q }>(query: Q): Q {
+  return query.orderBy('createdAt', 'desc').orderBy('id', 'desc')
 }
 
 /** The attempts of a message, the last first; those of the last hundred. */

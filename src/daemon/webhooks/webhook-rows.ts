@@ -4,7 +4,7 @@ import type { Input } from '../../shared/contract.ts'
 import { subscribes } from '../../shared/webhook-events.ts'
 import type { Queries } from '../core/db.ts'
 import { parseJson } from '../core/json.ts'
-import { countRows, offsetOf } from '../core/paging.ts'
+import { offsetOf, totalOf } from '../core/paging.ts'
 import { textMatches } from '../core/text-search.ts'
 
 /** A webhook's row. */
@@ -23,7 +23,8 @@ export async function listWebhookRows(q: Queries, query: Input<typeof listWebhoo
   if (query.enabled !== undefined) matching = matching.where('enabled', '=', query.enabled ? 1 : 0)
   if (query.search !== undefined) matching = matching.where(textMatches(query.search, 'id', ['name', 'description']))
   const page = matching.selectAll().orderBy('name').orderBy('id').limit(query.limit).offset(offsetOf(query))
-  return { items: (await page.execute()).map(toWebhook), total: await countRows(q, matching) }
+  const items = (await page.execute()).map(toWebhook)
+  return { items, total: await totalOf(q, matching, { query, found: items.length }) }
 }
 
 /** The enabled webhooks that want to be told of the event. */
