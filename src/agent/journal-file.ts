@@ -167,7 +167,7 @@ export class JournalFile {
     this.#flushing = undefined
   }
 
-  /** A disk stays full for hours: one word a minute is enough. */
+  /** A disk may stay full for hours: one word a minute is enough. */
   #complain(error: unknown): void {
     const { clock, log } = this.#options
     if (clock.monotonicMs() - this.#saidAtMs < SAY_AGAIN_MS) return
@@ -194,6 +194,7 @@ export class JournalFile {
       throw error
     }
     this.#used += bytes.length
+    if (refused === undefined) this.#saidAtMs = Number.NEGATIVE_INFINITY
     return count
   }
 
