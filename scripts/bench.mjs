@@ -1,7 +1,7 @@
 // `npm run bench`: compiles the program and the bench into a folder of its own, so that neither a daemon that runs from dist
 // nor an unfinished build is in the way, and runs the bench there. The bench's arguments are passed on.
 import { spawnSync } from 'node:child_process'
-import { cpSync, mkdtempSync, rmSync, symlinkSync, writeFileSync } from 'node:fs'
+import { mkdtempSync, rmSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { dirname, join } from 'node:path'
 import { fileURLToPath } from 'node:url'
@@ -17,21 +17,9 @@ try {
 }
 
 function compile() {
-  const config = join(dist, 'tsconfig.json')
-  const compilerOptions = {
-    noEmit: false,
-    outDir: dist,
-    rootDir: root,
-    types: ['node'],
-    typeRoots: [join(root, 'node_modules', '@types')],
-  }
-  const include = ['bin', 'src', 'test/bench'].map((name) => join(root, name))
-  writeFileSync(config, JSON.stringify({ extends: join(root, 'tsconfig.json'), compilerOptions, include }))
-  for (const name of ['package.json', 'templates']) cpSync(join(root, name), join(dist, name), { recursive: true })
-  symlinkSync(join(root, 'node_modules'), join(dist, 'node_modules'))
-  const tsc = join(root, 'node_modules', 'typescript', 'bin', 'tsc')
-  // The compiler's words go to stderr: stdout is the bench's one JSON object.
-  const { status } = spawnSync(process.execPath, [tsc, '-p', config], { stdio: ['ignore', 2, 2] })
+  const { status } = spawnSync(process.execPath, [join(root, 'scripts', 'build.mjs'), dist, 'test/bench'], {
+    stdio: 'inherit',
+  })
   return status ?? 1
 }
 

@@ -1,8 +1,6 @@
 import { type Environment, readEnvironment } from './environment.ts'
-import { settleJson, wantsHelp } from './help-request.ts'
 import type { Roles } from './roles.ts'
 import { createTerminal, exit, ReaderGone, type Terminal } from './terminal.ts'
-import { tree } from './tree.ts'
 import { VERSION } from './version.ts'
 
 /** Runs a command line and ends the process with its exit code. */
@@ -28,6 +26,7 @@ async function attempt(argv: readonly string[], around: Surroundings): Promise<n
   const stop = new AbortController()
   let signalled: number | undefined
   try {
+    const [{ tree }, { settleJson, wantsHelp }] = await Promise.all([import('./tree.ts'), import('./help-request.ts')])
     const words = settleJson(tree, argv)
     const help = wantsHelp(tree, words)
     if (help !== undefined) {

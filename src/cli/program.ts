@@ -17,7 +17,8 @@ type Tree = readonly (Command | Noun)[]
 export function parse(tree: Tree, words: readonly string[]): Invocation {
   let result: Invocation | undefined
   const root = configure(new Commander('panel'), [])
-  for (const node of tree) root.addCommand(build(node, [node.name], (invocation) => (result = invocation)))
+  const wanted = { words: new Set(words), found: (invocation: Invocation) => (result = invocation) }
+  for (const node of tree) root.addCommand(build(node, [node.name], wanted))
   try {
     root.parse([...words], { from: 'user' })
   } catch (error) {
@@ -30,13 +31,19 @@ export function parse(tree: Tree, words: readonly string[]): Invocation {
   return result ?? { kind: 'help', text: helpFor(tree, []) }
 }
 
-type Found = (invocation: Invocation) => void
+interface Wanted {
+  readonly words: ReadonlySet<string>
+  readonly found: (invocation: Invocation) => void
+}
 
-function build(node: Command | Noun, path: readonly string[], found: Found): Commander {
-  const commander = configure(new Commander(node.name), node.kind === 'command' ? (node.options ?? []) : [])
-  commander.aliases([...(node.aliases ?? [])])
+function build(node: Command | Noun, path: readonly string[], wanted: Wanted): Commander {
+  const names = [node.name, ...(node.aliases ?? [])]
+  const bare = new Commander(node.name).aliases(names.slice(1))
+  // A node that no word names is never run: its name is enough, for what is suggested. To build all costs 100 ms.
+  if (!names.some((name) => wanted.words.has(name))) return bare
+  const commander = configure(bare, node.kind === 'command' ? (node.options ?? []) : [])
   if (node.kind === 'noun') {
-    for (const child of node.children) commander.addCommand(build(child, [...path, child.name], found))
+    for (const child of node.children) commander.addCommand(build(child, [...path, child.name], wanted))
     return commander
   }
   for (const argument of node.arguments ?? []) {
@@ -44,7 +51,7 @@ function build(node: Command | Noun, path: readonly string[], found: Found): Com
     commander.argument(argument.optional === true ? `[${text}]` : `<${text}>`)
   }
   return commander.action(() => {
-    found({ kind: 'run', command: node, path, args: new Args(optionsOf(commander), wordsOf(node, commander)) })
+    wanted.found({ kind: 'run', command: node, path, args: new Args(optionsOf(commander), wordsOf(node, commander)) })
   })
 }
 

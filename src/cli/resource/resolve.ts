@@ -1,14 +1,3 @@
-import { listAlertRules } from '../../shared/api/alert-rules.ts'
-import { listAllocations } from '../../shared/api/allocations.ts'
-import { listApiKeys, listRoles } from '../../shared/api/api-keys.ts'
-import { listDatabaseHosts } from '../../shared/api/database-hosts.ts'
-import { listIpPools } from '../../shared/api/ip-pools.ts'
-import { listLocations } from '../../shared/api/locations.ts'
-import { listNodes } from '../../shared/api/nodes.ts'
-import { listServers } from '../../shared/api/servers.ts'
-import { listNests, listTemplates } from '../../shared/api/templates.ts'
-import { listUsers } from '../../shared/api/users.ts'
-import { listWebhooks } from '../../shared/api/webhooks.ts'
 import type { Client } from '../../shared/client.ts'
 import type { Endpoint } from '../../shared/contract.ts'
 import { hasNextPage } from '../../shared/page.ts'
@@ -25,22 +14,37 @@ export interface Named {
 
 type Listed = Exclude<Reference, 'context'>
 
-/** How each kind is looked up: its list, the prefix of its ids, what names it (`name` by default) and what else does. */
-const KINDS: Readonly<
-  Record<Listed, { list: Endpoint; prefix: string; noun: string; plural: string; title?: string; also?: string }>
-> = {
-  server: { list: listServers, prefix: 'srv', noun: 'server', plural: 'servers', also: 'uuid' },
-  node: { list: listNodes, prefix: 'node', noun: 'node', plural: 'nodes' },
-  location: { list: listLocations, prefix: 'loc', noun: 'location', plural: 'locations' },
-  nest: { list: listNests, prefix: 'nest', noun: 'nest', plural: 'nests' },
-  template: { list: listTemplates, prefix: 'tpl', noun: 'template', plural: 'templates' },
-  user: { list: listUsers, prefix: 'usr', noun: 'user', plural: 'users', also: 'username' },
-  role: { list: listRoles, prefix: 'role', noun: 'role', plural: 'roles' },
-  ipPool: { list: listIpPools, prefix: 'ipp', noun: 'IP pool', plural: 'ip-pools', title: 'networkName' },
-  alertRule: { list: listAlertRules, prefix: 'rule', noun: 'alert rule', plural: 'alert-rules' },
-  webhook: { list: listWebhooks, prefix: 'whk', noun: 'webhook', plural: 'webhooks' },
-  apiKey: { list: listApiKeys, prefix: 'key', noun: 'API key', plural: 'api-keys' },
-  databaseHost: { list: listDatabaseHosts, prefix: 'dbh', noun: 'database host', plural: 'db-hosts' },
+/** How each kind is spoken of: the prefix of its ids, what names it (`name` by default) and what else does. */
+const KINDS: Readonly<Record<Listed, { prefix: string; noun: string; plural: string; title?: string; also?: string }>> =
+  {
+    server: { prefix: 'srv', noun: 'server', plural: 'servers', also: 'uuid' },
+    node: { prefix: 'node', noun: 'node', plural: 'nodes' },
+    location: { prefix: 'loc', noun: 'location', plural: 'locations' },
+    nest: { prefix: 'nest', noun: 'nest', plural: 'nests' },
+    template: { prefix: 'tpl', noun: 'template', plural: 'templates' },
+    user: { prefix: 'usr', noun: 'user', plural: 'users', also: 'username' },
+    role: { prefix: 'role', noun: 'role', plural: 'roles' },
+    ipPool: { prefix: 'ipp', noun: 'IP pool', plural: 'ip-pools', title: 'networkName' },
+    alertRule: { prefix: 'rule', noun: 'alert rule', plural: 'alert-rules' },
+    webhook: { prefix: 'whk', noun: 'webhook', plural: 'webhooks' },
+    apiKey: { prefix: 'key', noun: 'API key', plural: 'api-keys' },
+    databaseHost: { prefix: 'dbh', noun: 'database host', plural: 'db-hosts' },
+  }
+
+/** The list of each kind. A contract is loaded when a word is looked up: all of them would cost every command 30 ms. */
+const LISTS: Readonly<Record<Listed, () => Promise<Endpoint>>> = {
+  server: async () => (await import('../../shared/api/servers.ts')).listServers,
+  node: async () => (await import('../../shared/api/nodes.ts')).listNodes,
+  location: async () => (await import('../../shared/api/locations.ts')).listLocations,
+  nest: async () => (await import('../../shared/api/templates.ts')).listNests,
+  template: async () => (await import('../../shared/api/templates.ts')).listTemplates,
+  user: async () => (await import('../../shared/api/users.ts')).listUsers,
+  role: async () => (await import('../../shared/api/api-keys.ts')).listRoles,
+  ipPool: async () => (await import('../../shared/api/ip-pools.ts')).listIpPools,
+  alertRule: async () => (await import('../../shared/api/alert-rules.ts')).listAlertRules,
+  webhook: async () => (await import('../../shared/api/webhooks.ts')).listWebhooks,
+  apiKey: async () => (await import('../../shared/api/api-keys.ts')).listApiKeys,
+  databaseHost: async () => (await import('../../shared/api/database-hosts.ts')).listDatabaseHosts,
 }
 
 /**
@@ -82,17 +86,19 @@ export async function candidates(
   const kind = KINDS[ref]
   const searchable = ref !== 'role'
   const query = { ...(searchable && word !== '' ? { search: word } : {}), limit: 100 }
-  const { data, pagination } = await client.page<Endpoint>(kind.list, { params: {}, query })
+  const list = await LISTS[ref]()
+  const { data, pagination } = await client.page<Endpoint>(list, { params: {}, query })
   const rows = named(data, kind)
   const exact = rows.some((row) => row.name === word)
   // A search by the beginning of an id finds names only, except for servers; small lists are read whole instead.
   if (exact || rows.length > 0 || !searchable || pagination.total > 0) return rows
-  return named((await client.page<Endpoint>(kind.list, { params: {}, query: { limit: 100 } })).data, kind)
+  return named((await client.page<Endpoint>(list, { params: {}, query: { limit: 100 } })).data, kind)
 }
 
 /** The allocation of a node that `ip:port`, a port or an id names. */
 export async function resolveAllocation(run: Run, nodeId: string, word: string): Promise<string> {
   if (isAnId(word, 'alc')) return word
+  const { listAllocations } = await import('../../shared/api/allocations.ts')
   const client = await run.client()
   const found: Named[] = []
   for (let page = 1; ; page++) {

@@ -2,7 +2,6 @@ import { type ChildProcess, spawn } from 'node:child_process'
 import { closeSync, existsSync, openSync } from 'node:fs'
 import { dirname, join, relative } from 'node:path'
 import { Duplex, type Readable } from 'node:stream'
-import { fileURLToPath } from 'node:url'
 import { LoadProblem } from './failures.ts'
 
 /** The tools of the chain are looked up here and nowhere else. */
@@ -10,6 +9,8 @@ const TOOL_PATH = '/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin'
 /** Beside the heap of JavaScript a process has code, stacks of threads and buffers. */
 const BESIDE_HEAP_MB = 256
 const MEBI = 1024 * 1024
+/** The host's main file, from the folder that the program is built into. */
+const HOST = join('src', 'plugin-host', 'main.js')
 
 /** What a plugin's process is started with. */
 export interface Launch {
@@ -84,9 +85,15 @@ function environmentOf({ name, folder, mark }: Launch): Record<string, string> {
 
 /** The folder with the program's package file, which says that its files are modules, and the host's main file below it. */
 function programPlace(): { root: string; main: string } {
-  const here = fileURLToPath(new URL('../../plugin-host/main.js', import.meta.url))
-  for (let root = dirname(here); root !== dirname(root); root = dirname(root)) {
-    if (existsSync(join(root, 'package.json'))) return { root, main: relative(root, here) }
-  }
-  throw new Error('package.json of panel is not where it belongs')
+  const folders = foldersAbove(import.meta.dirname)
+  const built = folders.map((folder) => join(folder, HOST)).find((file) => existsSync(file))
+  const root = folders.find((folder) => existsSync(join(folder, 'package.json')))
+  if (built === undefined || root === undefined)
+    throw new Error(`there is no built program above ${import.meta.dirname}`)
+  return { root, main: relative(root, built) }
+}
+
+function foldersAbove(folder: string): string[] {
+  const above = dirname(folder)
+  return above === folder ? [folder] : [folder, ...foldersAbove(above)]
 }

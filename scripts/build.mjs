@@ -1,0 +1,77 @@
+// Builds the program into a folder: every module by the TypeScript compiler, and bin/panel.js with all of it in few files,
+// because most of what a start costs is to find and load modules. The separate modules are what tests load one by one, and
+// the host of plugins. The build is incremental and never deletes: a daemon or a command may be running from the folder.
+//
+//   node scripts/build.mjs                                        dist, as `npm run build`
+//   node scripts/build.mjs <folder> [more files to compile …]     a whole copy elsewhere, for tests and the bench
+import { spawnSync } from 'node:child_process'
+import { cpSync, mkdirSync, symlinkSync, writeFileSync } from 'node:fs'
+import { createRequire } from 'node:module'
+import { dirname, join } from 'node:path'
+import { fileURLToPath } from 'node:url'
+import { rolldown } from 'rolldown'
+
+const root = dirname(dirname(fileURLToPath(import.meta.url)))
+const [folder, ...more] = process.argv.slice(2)
+
+/** Packages of many files, and without any but modules, that most starts load. All others stay where they are. */
+const BUNDLED = [
+  'commander',
+  'eventsource-parser',
+  'kysely',
+  'prom-client',
+  '@opentelemetry/api',
+  're2js',
+  'undici',
+  'yaml',
+  'zod',
+]
+
+const project = folder === undefined ? join(root, 'tsconfig.build.json') : copyTo(folder, more)
+process.exitCode = compile(project)
+if (process.exitCode === 0) await bundle(join(folder ?? join(root, 'dist'), 'bin'))
+
+/** What a copy of the program needs beside its modules, and the configuration that compiles into it. */
+function copyTo(target, include) {
+  mkdirSync(target, { recursive: true })
+  for (const name of ['package.json', 'templates']) cpSync(join(root, name), join(target, name), { recursive: true })
+  symlinkSync(join(root, 'node_modules'), join(target, 'node_modules'))
+  const compilerOptions = {
+    noEmit: false,
+    outDir: target,
+    rootDir: root,
+    types: ['node'],
+    typeRoots: [join(root, 'node_modules', '@types')],
+  }
+  const config = join(target, 'tsconfig.json')
+  const files = ['src', ...include].map((name) => join(root, name))
+  writeFileSync(config, JSON.stringify({ extends: join(root, 'tsconfig.json'), compilerOptions, include: files }))
+  return config
+}
+
+/** The compiler's words go to stderr: stdout belongs to whoever builds. */
+function compile(config) {
+  const compiler = join(dirname(createRequire(import.meta.url).resolve('typescript/package.json')), 'bin', 'tsc')
+  const { status } = spawnSync(process.execPath, [compiler, '-p', config], { cwd: root, stdio: ['ignore', 2, 2] })
+  return status ?? 1
+}
+
+/**
+ * The names of the parts carry a hash of what is in them: what runs never finds half of another build. They lie two folders
+ * below the build, as src/daemon and src/agent do, so that paths relative to a module hold in both forms.
+ */
+async function bundle(target) {
+  const build = await rolldown({
+    input: { panel: join(root, 'bin', 'panel.ts') },
+    platform: 'node',
+    plugins: [{ name: 'what stays outside', resolveId: outside }],
+  })
+  await build.write({ dir: target, entryFileNames: '[name].js', chunkFileNames: 'parts/[name]-[hash].js' })
+  await build.close()
+}
+
+function outside(id) {
+  const [scope, name] = id.split('/')
+  const isPackage = /^[@a-z]/.test(id) && !BUNDLED.includes(scope?.startsWith('@') ? `${scope}/${name}` : scope)
+  return isPackage ? { id, external: true } : null
+}
