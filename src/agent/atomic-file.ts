@@ -1,4 +1,4 @@
-import { open, rename } from 'node:fs/promises'
+import { open, rename, rm } from 'node:fs/promises'
 import { dirname } from 'node:path'
 
 /** Replaces a file as a whole: after a crash there is the old or the new content. Mode 0600. */
@@ -9,10 +9,13 @@ export async function writeFileAtomic(path: string, text: string): Promise<void>
     await file.chmod(0o600)
     await file.writeFile(text)
     await file.sync()
+    await rename(temporary, path)
+  } catch (error) {
+    await rm(temporary, { force: true }) // on a full disk half a file would be in the way of others
+    throw error
   } finally {
     await file.close()
   }
-  await rename(temporary, path)
   await syncFolder(dirname(path))
 }
 

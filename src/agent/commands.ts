@@ -167,7 +167,7 @@ export class CommandTable {
       inTheWay()
       const { live } = server
       if (live === undefined || op === 'delete') return
-      await live.run.expectExit()
+      await live.run.expectExit().catch(() => {}) // as in killRun: the order itself goes on with it
       await live.run.signal('SIGKILL')
     }
     now().catch(failed)

@@ -63,6 +63,15 @@ export const JournalRecord = z.discriminatedUnion('k', [
 ])
 export type JournalRecord = z.infer<typeof JournalRecord>
 
+/** The server that a record speaks of; `undefined` for records of the journal itself. */
+export function serverOf(record: JournalRecord): string | undefined {
+  if (record.k === 'spec') return record.spec.serverId
+  if (record.k === 'facts' || record.k === 'gone') return record.serverId
+  if (record.k === 'command') return record.command.serverId
+  if (record.k !== 'event') return undefined
+  return record.event.type === 'server.state' ? record.event.report.serverId : record.event.serverId
+}
+
 /** The facts of a server that nothing has happened to yet. */
 export function freshFacts(): ServerFacts {
   return {

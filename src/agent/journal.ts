@@ -3,8 +3,9 @@ import { type AgentEvent, GATEWAY_LIMITS } from '../shared/frames.ts'
 import { newIdSuffix } from '../shared/ids.ts'
 import type { ServerSpec } from '../shared/server-spec.ts'
 import type { Clock } from '../shared/time.ts'
+import { EndingOrders } from './ending-orders.ts'
 import { JournalFile, readJournal } from './journal-file.ts'
-import type { CommandRecord, JournalRecord, ServerFacts } from './journal-record.ts'
+import { type CommandRecord, type JournalRecord, type ServerFacts, serverOf } from './journal-record.ts'
 import type { AgentLog } from './logger.ts'
 import { Outbox, type OutboxEvent } from './outbox.ts'
 
@@ -35,17 +36,19 @@ export class Journal {
   readonly #servers = new Map<string, { spec: ServerSpec | undefined; facts: ServerFacts | undefined }>()
   readonly #gone = new Map<string, { generation: number; atMs: number }>()
   readonly #commands = new Map<string, CommandRecord>()
+  readonly #ending = new EndingOrders()
   readonly outbox: Outbox
   #journalId: string
 
   /** Opens the journal of a folder, or begins one. */
   static async open(options: JournalOptions): Promise<Journal> {
     const path = join(options.folder, 'journal.jsonl')
-    const { records, damaged } = await readJournal(path)
+    const found = await readJournal(path)
+    const { records, damaged } = found
     if (damaged > 0) options.log.warn({ damaged }, 'the journal had damaged lines, they are left out')
     const journal = new Journal(options, path)
     for (const record of records) journal.#apply(record)
-    await journal.#file.open()
+    await journal.#file.open(found)
     journal.outbox.markDurable(journal.outbox.lastSeq)
     return journal
   }
@@ -91,7 +94,10 @@ export class Journal {
     return this.#gone.get(serverId)?.generation
   }
 
-  /** Writes values and events together. */
+  /**
+   * Writes values and events together. What concerns a server that is to be ended gets through on a full disk as well:
+   * ending servers is how room is made.
+   */
   async write(change: {
     spec?: ServerSpec
     facts?: { serverId: string; facts: ServerFacts }
@@ -107,8 +113,11 @@ export class Journal {
     if (change.command !== undefined) records.push({ k: 'command', command: change.command })
     let seq = this.outbox.lastSeq
     for (const event of change.events ?? []) records.push({ k: 'event', seq: ++seq, atMs, event })
+    // Asked on both sides, because the record that ends such an order still belongs to it.
+    const isEnding = (): boolean => records.some((record) => this.#ending.concerns(serverOf(record)))
+    const before = isEnding()
     for (const record of records) this.#apply(record)
-    await this.#file.append(records)
+    await this.#file.append(records, before || isEnding())
     this.outbox.markDurable(seq)
   }
 
@@ -144,8 +153,10 @@ export class Journal {
     else if (record.k === 'gone') {
       this.#servers.delete(record.serverId)
       this.#gone.set(record.serverId, { generation: record.generation, atMs: record.atMs })
-    } else if (record.k === 'command') this.#commands.set(record.command.id, record.command)
-    else if (record.k === 'event') this.outbox.add(record)
+    } else if (record.k === 'command') {
+      this.#commands.set(record.command.id, record.command)
+      this.#ending.note(record.command)
+    } else if (record.k === 'event') this.outbox.add(record)
     else if (record.k === 'ack') this.outbox.acknowledge(record.seq)
     else this.outbox.renumber(record.from)
   }

@@ -10,6 +10,13 @@ interface LinkOptions {
   readonly random: () => number
 }
 
+/** How a connection ended, and how that is told. */
+interface Ended {
+  readonly end: LinkEnd
+  readonly fields: Readonly<Record<string, unknown>>
+  readonly message: string
+}
+
 /** Keeps the connection to the daemon: connects, runs a session, waits, and connects again until it is told to end. */
 export class Link {
   readonly #options: LinkOptions
@@ -32,27 +39,29 @@ export class Link {
   }
 
   async run(signal: AbortSignal): Promise<void> {
-    const { clock } = this.#options.doors
+    const { clock, log } = this.#options.doors
     while (!signal.aborted) {
-      const end = await this.#once(signal)
+      const { end, fields, message } = await this.#once(signal)
       if (signal.aborted) return
-      await clock.sleep(this.#backoff.next(end), signal)
+      const waitMs = this.#backoff.next(end)
+      log.warn({ ...fields, waitMs }, message)
+      await clock.sleep(waitMs, signal)
     }
   }
 
-  async #once(signal: AbortSignal): Promise<LinkEnd> {
+  async #once(signal: AbortSignal): Promise<Ended> {
     const { target, doors } = this.#options
     try {
       const { socket, stream } = await connect(target, signal)
       this.#session = new Session(socket, doors)
       const { code, readyMs } = await this.#session.run(stream, signal)
-      if (!signal.aborted) doors.log.warn({ closeCode: code }, 'the connection to the daemon has ended')
-      return { code, retryAfterMs: null, readyMs }
+      const end = { code, retryAfterMs: null, readyMs }
+      return { end, fields: { closeCode: code }, message: 'the connection to the daemon has ended' }
     } catch (error) {
       const fields = { url: target.url, err: errorText(error) }
-      if (!signal.aborted) doors.log.warn(fields, 'the daemon cannot be reached')
       const refusal = error instanceof ConnectRefused ? error.refusal : undefined
-      return { code: refusal?.status ?? null, retryAfterMs: refusal?.retryAfterMs ?? null, readyMs: 0 }
+      const end = { code: refusal?.status ?? null, retryAfterMs: refusal?.retryAfterMs ?? null, readyMs: 0 }
+      return { end, fields, message: 'the daemon cannot be reached' }
     } finally {
       this.#session = undefined
     }

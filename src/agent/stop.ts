@@ -53,14 +53,17 @@ export async function stopGame(server: GameServer, options: StopOptions): Promis
   return await killRun(server, live)
 }
 
-/** A run that has ended in this moment needs no order any more: its exit is waited for. */
+/**
+ * A run that has ended in this moment needs no order any more: its exit is waited for. A holder that cannot write the
+ * expectation down (INTERNAL: a full disk) knows of it, and so does the journal.
+ */
 function passOver(error: unknown): void {
-  if (!(error instanceof AgentFailure) || error.code !== 'NOT_RUNNING') throw error
+  if (!(error instanceof AgentFailure) || (error.code !== 'NOT_RUNNING' && error.code !== 'INTERNAL')) throw error
 }
 
 /** Ends every process of a run now. Resolves when its exit is journaled. */
 export async function killRun(server: GameServer, live: LiveRun): Promise<ServerExit> {
-  await live.run.expectExit().catch(() => {}) // only a run that has ended refuses
+  await live.run.expectExit().catch(() => {}) // only a run that has ended refuses, or a disk that is full
   await live.run.signal('SIGKILL').catch(() => {}) // likewise
   const exit = await waitForEnd(server, live, KILL_MS)
   if (exit === undefined)

@@ -2,15 +2,21 @@ import { appendFile, mkdtemp, readFile, rm, stat, truncate, writeFile } from 'no
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import fc from 'fast-check'
-import { afterEach, beforeEach, describe, expect, it } from 'vitest'
+import { afterAll, afterEach, beforeEach, describe, expect, it } from 'vitest'
 import { Journal } from '../../src/agent/journal.ts'
 import { type CommandRecord, freshFacts } from '../../src/agent/journal-record.ts'
 import type { AgentEvent } from '../../src/shared/frames.ts'
 import { systemClock } from '../../src/shared/time.ts'
+import { SmallDisk } from '../faults/small-disk.ts'
 import { gameSpec } from './agent-stage.ts'
 
 let folder: string
 const silent = { info: () => {}, warn: () => {}, error: () => {} }
+
+/** `undefined` where this process may not mount a file system: what needs a full disk is skipped there. */
+const disk = await SmallDisk.mount(4)
+
+afterAll(() => disk?.unmount())
 
 beforeEach(async () => {
   folder = await mkdtemp(join(tmpdir(), 'panel-journal-'))
@@ -93,16 +99,19 @@ describe('the journal', () => {
     const journal = await open()
     for (const id of ids) await journal.write({ command: command(id), events: [done(id)] })
     await journal.close()
-    const whole = await readFile(file())
+    const written = await readFile(file())
+    const whole = written.subarray(0, written.lastIndexOf(10) + 1)
     const lineEnds = [...whole.entries()].filter(([, byte]) => byte === 10).map(([at]) => at)
     await fc.assert(
       fc.asyncProperty(
         fc.integer({ min: (lineEnds[0] ?? 0) + 1, max: whole.length }),
         fc.uint8Array({ maxLength: 40 }),
-        async (cut, noise) => {
+        fc.constantFrom(0, 5000),
+        async (cut, noise, reserve) => {
           await writeFile(file(), whole)
           await truncate(file(), cut)
           await appendFile(file(), noise)
+          await appendFile(file(), Buffer.alloc(reserve))
           const kept = lineEnds.filter((at) => at < cut).length
           const read = await open()
           expect(read.journalId).toBe(journal.journalId)
@@ -183,6 +192,50 @@ describe('the journal', () => {
     expect(journal.outbox.next(0)?.seq).toBe(1)
     await journal.close()
   })
+
+  it.skipIf(disk === undefined)(
+    'takes what ends a server on a full disk, behind all that came before it, and the rest when there is room',
+    async () => {
+      folder = await mkdtemp(join(disk?.folder ?? '', 'journal-'))
+      const journal = await open()
+      for (const id of ['srv_a', 'srv_b']) {
+        await journal.write({ spec: gameSpec(id, 1), facts: { serverId: id, facts: freshFacts() } })
+      }
+      await disk?.fill()
+      const order = (id: string, serverId: string, op: 'stop' | 'kill'): CommandRecord => {
+        return { ...command(id), serverId, command: { op } }
+      }
+      // What is of no urgency is taken until only the reserve is left.
+      let told = 0
+      const tell = (): Promise<void> => journal.write({ events: [state('srv_b', ++told)] })
+      for (let late = false; !late; ) {
+        const wrote = tell().then(() => false)
+        late = await Promise.race([wrote, systemClock.sleep(500).then(() => true)])
+      }
+      const behind = journal.write({ facts: { serverId: 'srv_b', facts: { ...freshFacts(), generation: 7 } } })
+      for (let i = 0; i < 100; i++) {
+        await journal.write({ command: order(`cmd_${i}`, 'srv_a', i % 2 === 0 ? 'stop' : 'kill') })
+        const ended = { ...order(`cmd_${i}`, 'srv_a', 'stop'), command: null, state: 'done' as const }
+        await journal.write({ command: ended, events: [done(`cmd_${i}`)] })
+      }
+      await behind
+      const before = tell()
+      await journal.write({ command: order('cmd_open', 'srv_a', 'stop') })
+      await before
+      const after = tell()
+
+      // As after a crash: what was promised is there, in a file that another journal goes on with on the full disk.
+      const second = await open()
+      expect(second.unfinished().map(({ id }) => id)).toEqual(['cmd_open'])
+      expect(second.servers().get('srv_b')?.facts.generation).toBe(7)
+      expect(second.outbox.lastSeq).toBe(told - 1 + 100)
+      await second.write({ command: { ...order('cmd_open', 'srv_a', 'stop'), command: null, state: 'done' } })
+      await second.close()
+      await disk?.clear()
+      await after
+      await journal.close()
+    },
+  )
 
   it('forgets a deleted server but remembers its generation', async () => {
     const journal = await open()

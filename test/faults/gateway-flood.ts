@@ -26,6 +26,12 @@ export function knock({ url, from, nodeId }: Knock, padding = 0): Promise<number
   })
 }
 
+export interface SlowHandshakes {
+  /** All are connected, and each has sent several bytes. */
+  readonly dripped: Promise<void>
+  leave(): void
+}
+
 /** So many knocks, `width` at a time; answers how often each status came. */
 export async function flood(about: Knock, count: number, width: number): Promise<Map<number, number>> {
   const statuses = new Map<number, number>()
@@ -40,8 +46,11 @@ export async function flood(about: Knock, count: number, width: number): Promise
   return statuses
 }
 
-/** Connections that begin a handshake and then send a byte now and then; end them with the result. */
-export function slowHandshakes({ url, from, nodeId }: Knock, count: number): () => void {
+const DRIP_MS = 200
+const DRIPS = 10
+
+/** Connections that begin a handshake and then send a byte now and then, until they are told to leave. */
+export function slowHandshakes({ url, from, nodeId }: Knock, count: number): SlowHandshakes {
   const sockets: Socket[] = []
   for (let i = 0; i < count; i++) {
     const socket = connect({ port: Number(new URL(url).port), host: '127.0.0.1', localAddress: from })
@@ -49,16 +58,26 @@ export function slowHandshakes({ url, from, nodeId }: Knock, count: number): () 
     socket.write(head(nodeId))
     sockets.push(socket)
   }
-  let dripping = true
-  const drip = (): void => {
-    for (const socket of sockets) if (socket.writable) socket.write('X')
-    if (dripping) setTimeout(drip, 200)
-  }
-  drip()
-  return () => {
-    dripping = false
+  const gone = new AbortController()
+  const dripped = new Promise<void>((resolve) => {
+    const drip = (round: number): void => {
+      if (gone.signal.aborted) return
+      for (const socket of sockets) if (socket.writable) socket.write('X')
+      if (round === DRIPS) resolve()
+      setTimeout(() => drip(round + 1), DRIP_MS)
+    }
+    for (const socket of sockets) socket.once('connect', () => connected())
+    let waiting = count
+    const connected = (): void => {
+      waiting -= 1
+      if (waiting === 0) drip(1)
+    }
+  })
+  const leave = (): void => {
+    gone.abort()
     for (const socket of sockets) socket.destroy()
   }
+  return { dripped, leave }
 }
 
 function head(nodeId: string): string {

@@ -2,8 +2,9 @@ import { join } from 'node:path'
 import { afterAll, afterEach, beforeAll, describe, expect, it } from 'vitest'
 import { getLogs } from '../../src/shared/api/console.ts'
 import { createLocation, listLocations } from '../../src/shared/api/locations.ts'
-import type { Server } from '../../src/shared/api/servers.ts'
+import { deleteServer, getServer, type Server, updateServer } from '../../src/shared/api/servers.ts'
 import { createTemplate, listTemplates } from '../../src/shared/api/templates.ts'
+import { PanelError } from '../../src/shared/errors.ts'
 import { isAlive, pause, until } from '../e2e/wait.ts'
 import { type FaultNode, FaultPanel } from '../faults/fault-panel.ts'
 import { GAME } from '../faults/machine.ts'
@@ -134,13 +135,13 @@ while :; do
   sleep 0.05
 done
 `
-  let games: Record<'stopped' | 'clean' | 'failed' | 'kept' | 'crashed', Server>
+  let games: Record<'restarted' | 'clean' | 'failed' | 'kept' | 'crashed', Server>
 
   it('keeps its games and carries out each order once, and reports all as it was', { timeout: 90_000 }, async () => {
     const templateId = await panel.makeTemplate('talker', TALKER)
     const make = (name: string, wish = {}) => panel.makeServer(far, { name, templateId, ...wish })
     games = {
-      stopped: await make('stopped'),
+      restarted: await make('restarted'),
       clean: await make('clean', { restartPolicy: 'on-failure' }),
       failed: await make('failed', { restartPolicy: 'on-failure' }),
       kept: await make('kept'),
@@ -148,13 +149,8 @@ done
     }
     await panel.write(far, games.crashed, { name: 'end-7', text: '' })
     await panel.serverWhen(games.crashed.id, 'crashed')
-    await agentDisk?.fill()
-    // Some records still fit into what is left of the journal's last block; such an order has nothing to do.
-    await until('the journal to be refused', async () => {
-      await panel.order(games.crashed.id, 'kill')
-      return panel.log.includes('the journal cannot be written')
-    })
-    const order = await panel.order(games.stopped.id, 'stop')
+    await fillAgent(games.crashed)
+    const order = await panel.order(games.restarted.id, 'restart')
     // Empty files take no room.
     for (const [game, name] of [
       [games.clean, 'end-0'],
@@ -164,9 +160,9 @@ done
       await until(`${name} to be followed`, async () => !(await isAlive(game.pid ?? 0)))
     }
     expect(await isAlive(games.kept.pid ?? 0)).toBe(true)
-    expect(await ends(games.stopped, order)).toEqual([])
     // An order that is not on the disk is neither told as done nor carried out.
-    expect(await isAlive(games.stopped.pid ?? 0)).toBe(true)
+    expect(await ends(games.restarted, order)).toEqual([])
+    expect(await isAlive(games.restarted.pid ?? 0)).toBe(true)
     await until('the log of a talking game to stand', async () => {
       const last = await lastLine(games.kept)
       await pause(300)
@@ -174,9 +170,10 @@ done
     })
 
     await agentDisk?.clear()
-    expect(await panel.serverWhen(games.stopped.id, 'stopped')).toMatchObject({ crashCount: 0, pid: null })
-    await until('the order is told', async () => (await ends(games.stopped, order)).length > 0)
-    expect(await ends(games.stopped, order)).toMatchObject([{ ok: true }])
+    await until('the order is told', async () => (await ends(games.restarted, order)).length > 0)
+    expect(await ends(games.restarted, order)).toMatchObject([{ ok: true }])
+    expect(await panel.serverWhen(games.restarted.id, 'running')).toMatchObject({ crashCount: 0 })
+    expect(await panel.starts(far, games.restarted)).toBe(2)
     expect(await panel.serverWhen(games.clean.id, 'stopped')).toMatchObject({ crashCount: 0, desired: 'stopped' })
     expect(await panel.starts(far, games.clean)).toBe(1)
     await until('the restart after the crash', async () => (await panel.starts(far, games.failed)) === 2)
@@ -185,11 +182,62 @@ done
     expect(await panel.starts(far, games.kept)).toBe(1)
   })
 
+  it('carries out what ends servers: a stop, a kill and a deletion', { timeout: 90_000 }, async () => {
+    const templateId = await panel.makeTemplate('ended', TALKER)
+    const [stopped, killed, deleted] = [
+      await panel.makeServer(far, { name: 'told-to-stop', templateId, restartPolicy: 'always' }),
+      await panel.makeServer(far, { name: 'told-to-die', templateId, restartPolicy: 'always' }),
+      await panel.makeServer(far, { name: 'told-to-go', templateId, restartPolicy: 'always' }),
+    ]
+    await fillAgent(games.kept)
+    const stop = await panel.order(stopped.id, 'stop')
+    const kill = await panel.order(killed.id, 'kill')
+    for (const [server, order] of [
+      [killed, kill],
+      [stopped, stop],
+    ] as const) {
+      expect(await panel.serverWhen(server.id, 'stopped')).toMatchObject({ crashCount: 0, pid: null })
+      await until('the order is told', async () => (await ends(server, order)).length > 0)
+      expect(await ends(server, order)).toMatchObject([{ ok: true }])
+      expect(await isAlive(server.pid ?? 0)).toBe(false)
+    }
+    await panel.order(deleted.id, 'kill')
+    await panel.serverWhen(deleted.id, 'stopped')
+    await panel.client.call(deleteServer, { params: { serverId: deleted.id } })
+    await until('the server is deleted', () =>
+      panel.client.call(getServer, { params: { serverId: deleted.id } }).then(
+        () => false,
+        (error: unknown) => error instanceof PanelError && error.code === 'SERVER_NOT_FOUND',
+      ),
+    )
+    expect(await isAlive(games.kept.pid ?? 0)).toBe(true)
+
+    await agentDisk?.clear()
+    for (const server of [stopped, killed]) {
+      await panel.order(server.id, 'start')
+      expect(await panel.serverWhen(server.id, 'running')).toMatchObject({ crashCount: 0 })
+      expect(await panel.starts(far, server)).toBe(2)
+      expect(await ends(server, server === stopped ? stop : kill)).toHaveLength(1)
+    }
+  })
+
   it('tells in the console how many lines it had no room for', async () => {
     const said = async (): Promise<string> => (await panel.run(['console', 'logs', 'kept', '--tail', '2000'])).stdout
     await until('the remark', async () => /\d+ lines were lost here: .*ENOSPC/.test(await said()))
   })
 })
+
+/** Fills the agent's disk, and the room that its journal has beside its reserve. */
+async function fillAgent(server: Server): Promise<void> {
+  await agentDisk?.fill()
+  const before = panel.log.length
+  let allocatedDiskMb = 64
+  await until('the journal to be refused', async () => {
+    allocatedDiskMb += 1
+    await panel.client.call(updateServer, { params: { serverId: server.id }, body: { allocatedDiskMb } })
+    return panel.log.slice(before).includes('the journal cannot be written')
+  })
+}
 
 async function names(): Promise<Set<string>> {
   const found = new Set<string>()

@@ -6,6 +6,7 @@ import type { HolderPaths, HolderRecord, LaunchFile } from './holder-files.ts'
 import { writeOwnJson } from './json-file.ts'
 import { CHAIN_FAILED, ChildVoice, giveWord, type Launched, launch } from './launcher.ts'
 import { commandLine, isAlive, processFacts } from './proc.ts'
+import { killRun, scopeOf } from './run-processes.ts'
 
 /** Games are to be ended before the panel and the system when the machine runs out of memory. */
 const OOM_SCORE = 200
@@ -35,20 +36,21 @@ export async function begin(
   const launched = launch(paths, file, openFilesLimit())
   const wake = new Wake(at.clock)
   launched.launcher.once('exit', () => wake.now())
+  let record: HolderRecord | undefined
   try {
     const voice = new ChildVoice(launched.word)
-    const record = await prepare(paths, { file, launched, voice, clock: at.clock, firstSeq: at.firstSeq })
+    record = await prepare(paths, { file, launched, voice, clock: at.clock, firstSeq: at.firstSeq })
     rmSync(paths.launch)
     giveWord(launched.word, file.env)
     await becomeProgram(paths, { record, launched, voice, wake })
-    const alive = { ...record, alive: true }
-    await writeOwnJson(paths.record, alive)
     launched.word.destroy()
-    return { record: alive, wake }
+    return { record, wake }
   } catch (error) {
     launched.word.destroy()
     if (launched.launcher.exitCode === null) await at.clock.sleep(200)
     launched.launcher.kill('SIGKILL')
+    // A child that was merely slow has the word and would become a program that nobody knows of.
+    if (record !== undefined) await killRun(scopeOf(record), at.clock)
     rmSync(paths.record, { force: true })
     if (cgroup !== null) removeCgroup(cgroup)
     throw error
@@ -89,7 +91,6 @@ async function prepare(paths: HolderPaths, of: Preparing): Promise<HolderRecord>
     firstSeq: of.firstSeq,
     run: of.file.run,
     bootId: readFileSync('/proc/sys/kernel/random/boot_id', 'latin1').trim(),
-    alive: false,
     ordered: false,
     by: null,
     forgotten: false,

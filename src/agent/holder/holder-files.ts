@@ -43,8 +43,6 @@ export interface HolderRecord extends RunRecord {
   readonly launcherPid: number
   readonly launcherStart: string
   readonly bootId: string
-  /** The child has become the program; before that it is still being prepared. */
-  readonly alive: boolean
   /** The next exit was ordered. */
   readonly ordered: boolean
   /** An exit up to this instant (milliseconds since the epoch) was ordered. */

@@ -1,4 +1,4 @@
-import { rmSync } from 'node:fs'
+import { existsSync, rmSync } from 'node:fs'
 import type { LineStream } from '../../shared/frames.ts'
 import type { Clock } from '../../shared/time.ts'
 import { MAX_LINE_BYTES } from '../log/record.ts'
@@ -11,11 +11,12 @@ import { type Ask, type HolderPaths, type HolderRecord, isOrdered, type Say } fr
 import { writeOwnJson } from './json-file.ts'
 import { watchMemory } from './memory-watchdog.ts'
 import { Output } from './outputs.ts'
-import { killRun, type RunScope, runPids, signalGroup } from './run-processes.ts'
+import { killRun, type RunScope, runPids, scopeOf, signalGroup } from './run-processes.ts'
 import { Stdin, StdinFull } from './stdin.ts'
 
 /** How long a holder waits for the agent to take note of an exit; the exit stays on disk after that. */
 const LINGER_MS = 600_000
+const KEEP_AGAIN_MS = 1000
 
 /** One run from the moment its outputs are read until the agent has taken note of its end. */
 export class Holder {
@@ -28,6 +29,7 @@ export class Holder {
   private exit: RunExit | undefined
   private readonly acknowledged = new AbortController()
   private saving: Promise<void> = Promise.resolve()
+  private kept: Promise<void> = Promise.resolve()
 
   /** Opens the outputs, whose FIFOs exist, and reads them from now on. */
   constructor(paths: HolderPaths, writer: LogWriter, clock: Clock) {
@@ -59,6 +61,7 @@ export class Holder {
     over.abort()
     await this.finish(life, end)
     await this.clock.sleep(LINGER_MS, this.acknowledged.signal)
+    await this.kept
     await this.saving
     this.control.close()
     this.writer.close()
@@ -158,12 +161,35 @@ export class Holder {
       uptimeMs: Math.max(0, Math.round(end.atMs - record.startedAtMs)),
       lastSeq: this.writer.last,
     }
-    await writeOwnJson(this.paths.exit, exit)
+    await this.keep(exit)
     this.exit = exit
     this.control?.announce(this.writer.last)
     this.control?.sayToAll({ exit })
     for (let i = 0; cgroup !== null && !removeCgroup(cgroup) && i < 50; i++) await this.clock.sleep(20)
     rmSync(this.paths.io, { recursive: true, force: true })
+  }
+
+  /**
+   * Writes the exit down. When that fails (a full disk), the agent is told of it all the same, and it is tried again until
+   * the exit is written or the agent has taken note of it. Whoever takes this run over meanwhile finds the exit code.
+   */
+  private async keep(exit: RunExit): Promise<void> {
+    try {
+      await writeOwnJson(this.paths.exit, exit)
+    } catch {
+      this.kept = this.keepLater(exit) // nothing is lost: see above
+    }
+  }
+
+  private async keepLater(exit: RunExit): Promise<void> {
+    while (true) {
+      await this.clock.sleep(KEEP_AGAIN_MS, this.acknowledged.signal)
+      // Without its folder the server has been removed, and nobody will ask.
+      if (this.acknowledged.signal.aborted || !existsSync(this.paths.record)) return
+      try {
+        return await this.save(() => writeOwnJson(this.paths.exit, exit))
+      } catch {} // it is tried again
+    }
   }
 
   /** The record has one writer at a time. */
@@ -183,7 +209,7 @@ class Life {
   constructor(paths: HolderPaths, record: HolderRecord) {
     this.paths = paths
     this.record = record
-    this.scope = { launchId: record.launchId, pid: record.pid, start: record.start, isolation: record.run.isolation }
+    this.scope = scopeOf(record)
   }
 
   async change(part: Partial<Pick<HolderRecord, 'ordered' | 'orderedUntilMs' | 'by' | 'forgotten'>>): Promise<void> {
@@ -191,8 +217,9 @@ class Life {
     await writeOwnJson(this.paths.record, this.record)
   }
 
+  /** Without room for the remark (a full disk) the record goes as a whole: the agent's journal knows of the end. */
   async forget(): Promise<void> {
-    await this.change({ forgotten: true })
+    await this.change({ forgotten: true }).catch(() => rmSync(this.paths.record, { force: true }))
     rmSync(this.paths.exit, { force: true })
   }
 }

@@ -1,5 +1,5 @@
 import { type ChildProcess, spawn, spawnSync } from 'node:child_process'
-import { chownSync, closeSync, constants, mkdirSync, openSync, rmSync } from 'node:fs'
+import { chownSync, closeSync, constants, mkdirSync, openSync, rmSync, writeFileSync } from 'node:fs'
 import { Duplex } from 'node:stream'
 import type { HolderPaths, LaunchFile } from './holder-files.ts'
 
@@ -18,7 +18,8 @@ export const CHAIN_FAILED = 125
  * the environment from descriptor 3 and becomes the program. Until then nothing of the server's environment is in force, so
  * that no variable of a template (LD_PRELOAD …) works on a program that still runs as root.
  *
- * On a full disk `KEEP` tries until the code fits: without it a clean end would count as a crash.
+ * The code is written over the room that `makeFifos` has taken for it, so that it fits on a full disk as well: without it a
+ * clean end would count as a crash, and nobody would hear of any end.
  * When the holder dies before it gave the word, descriptor 3 ends and the child goes away without having run anything.
  */
 const KEEP = `
@@ -26,7 +27,7 @@ out=$1
 shift
 ( exec "$@" 2>&4 4>&- )
 code=$?
-until echo "$code" > "$out.new" && mv "$out.new" "$out"; do
+until echo "$code" 1<> "$out.new" && mv "$out.new" "$out"; do
   [ -d "\${out%/*}" ] || exit 1
   sleep 1
 done 2> /dev/null
@@ -52,10 +53,14 @@ command -v "$1" > /dev/null || { echo "there is no program $1" >&3; exit 127; }
 exec "$@" 3>&-
 `
 
-/** Fresh FIFOs for a run; the child's user owns them, so that it can open /dev/stdout by its name. */
+/**
+ * Fresh FIFOs for a run; the child's user owns them, so that it can open /dev/stdout by its name. Beside them the room for
+ * what the launcher will say: blanks that it writes over, and that are passed over by whoever reads them.
+ */
 export function makeFifos(paths: HolderPaths, uid: number | null): void {
   rmSync(paths.io, { recursive: true, force: true })
   mkdirSync(paths.io, { recursive: true, mode: 0o700 })
+  for (const file of [`${paths.code}.new`, paths.diagnosis]) writeFileSync(file, ' '.repeat(128), { mode: 0o600 })
   const fifos = [paths.stdin, paths.stdout, paths.stderr]
   const made = spawnSync('mkfifo', ['-m', '600', ...fifos], { env: { PATH: TOOL_PATH }, encoding: 'utf8' })
   if (made.status !== 0) throw new Error(`mkfifo failed: ${made.stderr || String(made.error)}`)
@@ -73,7 +78,7 @@ export interface Launched {
 export function launch(paths: HolderPaths, file: LaunchFile, nofile: number): Launched {
   const token = `panel-launch-${file.run.launchId}`
   const argv = ['-c', KEEP, 'panel-keep', paths.code, ...childChain(file, nofile, token)]
-  const diagnosis = openSync(paths.diagnosis, 'w', 0o600)
+  const diagnosis = openSync(paths.diagnosis, 'r+')
   // Open for both directions: no end of file and no SIGPIPE for the child, even when the holder is gone.
   const [stdin, stdout, stderr] = [paths.stdin, paths.stdout, paths.stderr].map((path) =>
     openSync(path, constants.O_RDWR),

@@ -1,6 +1,6 @@
 import type { Clock } from '../../shared/time.ts'
 import { cgroupPids, killCgroup } from './cgroup.ts'
-import type { Isolation } from './holder-files.ts'
+import type { HolderRecord, Isolation } from './holder-files.ts'
 import { allPids, hasVariable, isAlive, processFacts, uidOf } from './proc.ts'
 
 /** A variable in the environment of every process of a run; by it they are found where there is neither group nor user. */
@@ -12,6 +12,10 @@ export interface RunScope {
   readonly pid: number
   readonly start: string
   readonly isolation: Isolation
+}
+
+export function scopeOf({ launchId, pid, start, run }: HolderRecord): RunScope {
+  return { launchId, pid, start, isolation: run.isolation }
 }
 
 /** The processes of a run, also those that left its process group or lost their parent. */

@@ -91,7 +91,9 @@ export class HolderDoor {
       return
     }
     await this.locked(paths, async () => {
-      await writeOwnJson<HolderRecord>(paths.record, { ...record, forgotten: true })
+      // As in the holder: without room for the remark the record goes.
+      const forgotten: HolderRecord = { ...record, forgotten: true }
+      await writeOwnJson(paths.record, forgotten).catch(() => rm(paths.record, { force: true }))
       await rm(paths.exit, { force: true })
     })
   }

@@ -7,6 +7,7 @@ import { Connection } from './sqlite/connection.ts'
 import { storageFailure } from './sqlite/failures.ts'
 import { leaseOf } from './sqlite/lease.ts'
 import { queriesOver } from './sqlite/queries.ts'
+import { ReaderPool } from './sqlite/reader-pool.ts'
 
 /** Where queries go: the readers outside a transaction, the writer inside one. */
 export type Queries = Kysely<Schema>
@@ -33,7 +34,10 @@ export interface Db {
    * throws undoes itself alone. Waiting for anything but the database inside is a mistake; after 10 s it is undone.
    */
   write<T>(work: (tx: Tx) => Promise<T>): Promise<T>
-  /** Begins every transaction of the calls made inside `scope` with `first`, once (idempotency keys). */
+  /**
+   * Begins the transactions of the calls made inside `scope` with `first`, until one holds (idempotency keys). What a commit
+   * sets off, and what goes on after the scope has ended, is not part of it.
+   */
   withFirst<T>(first: (tx: Tx) => Promise<void>, scope: () => Promise<T>): Promise<T>
   /** A consistent copy of the whole database in a new file. */
   copyTo(file: string): Promise<void>
@@ -60,7 +64,6 @@ export function prepared<O>(
 /** Stands for the id while the SQL is made; no value of ours contains it. */
 const ID_PLACE = '\0id'
 
-const READERS = 2
 const GROUP = 64
 const DEADLINE_MS = 10_000
 
@@ -69,6 +72,11 @@ interface Job {
   /** Settles the caller: after the commit, or with the failure. */
   settle(failure?: unknown): void
   readonly hooks: (() => void)[]
+}
+
+/** What the next transaction of a scope begins with, until one holds. */
+interface Firsts {
+  run: ((tx: Tx) => Promise<void>) | undefined
 }
 
 /** How a job of a group is undone alone. */
@@ -108,48 +116,13 @@ export async function openDb(file: string, clock: Clock): Promise<Db> {
   }
 }
 
-class ReaderPool {
-  readonly #all: readonly Connection[]
-  readonly #free: Connection[]
-  readonly #waiting: ((connection: Connection) => void)[] = []
-
-  private constructor(connections: readonly Connection[]) {
-    this.#all = connections
-    this.#free = [...connections]
-  }
-
-  static async open(file: string): Promise<ReaderPool> {
-    const connections: Connection[] = []
-    for (let i = 0; i < READERS; i++) {
-      const connection = await Connection.open(file, 'existing')
-      await connection.exec('PRAGMA busy_timeout = 5000; PRAGMA temp_store = MEMORY; PRAGMA query_only = ON')
-      connections.push(connection)
-    }
-    return new ReaderPool(connections)
-  }
-
-  async acquire(): Promise<Connection> {
-    return this.#free.pop() ?? new Promise((resolve) => this.#waiting.push(resolve))
-  }
-
-  release(connection: Connection): void {
-    const next = this.#waiting.shift()
-    if (next === undefined) this.#free.push(connection)
-    else next(connection)
-  }
-
-  async close(): Promise<void> {
-    for (const connection of this.#all) await connection.close()
-  }
-}
-
 /** Takes turns on the writer connection. */
 class WriteQueue {
   readonly #writer: Connection
   readonly #clock: Clock
   readonly #jobs: Job[] = []
   readonly #inside = new AsyncLocalStorage<true>()
-  readonly #firsts = new AsyncLocalStorage<{ run: ((tx: Tx) => Promise<void>) | undefined }>()
+  readonly #firsts = new AsyncLocalStorage<Firsts>()
   #scopes = 0
   #draining: Promise<void> | undefined
   #ended = false
@@ -178,15 +151,17 @@ class WriteQueue {
           resolve(result.value)
         },
       })
-      this.#draining ??= this.#drain()
+      this.#draining ??= this.#drainForAll()
     })
   }
 
   async withFirst<T>(first: (tx: Tx) => Promise<void>, scope: () => Promise<T>): Promise<T> {
     this.#scopes += 1
+    const firsts: Firsts = { run: first }
     try {
-      return await this.#firsts.run({ run: first }, scope)
+      return await this.#firsts.run(firsts, scope)
     } finally {
+      firsts.run = undefined // what the scope has set off goes on without it
       this.#scopes -= 1
       if (this.#scopes === 0) this.#firsts.disable() // as in #drain
     }
@@ -196,7 +171,7 @@ class WriteQueue {
   async alone(work: (connection: Connection) => Promise<void>): Promise<void> {
     while (this.#draining !== undefined) await this.#draining
     this.#draining = work(this.#writer).finally(() => {
-      this.#draining = this.#jobs.length > 0 ? this.#drain() : undefined
+      this.#draining = this.#jobs.length > 0 ? this.#drainForAll() : undefined
     })
     await this.#draining
   }
@@ -204,6 +179,12 @@ class WriteQueue {
   async end(): Promise<void> {
     this.#ended = true
     while (this.#draining !== undefined) await this.#draining
+  }
+
+  /** In nobody's scope, although a scope may have called: others' work runs in here, and what commits set off. */
+  #drainForAll(): Promise<void> {
+    if (this.#firsts.getStore() === undefined) return this.#drain()
+    return this.#firsts.run({ run: undefined }, () => this.#drain())
   }
 
   async #drain(): Promise<void> {

@@ -228,6 +228,60 @@ describe('the first work of a scope', () => {
     )
     expect(await keys()).toEqual(['first 2', 'one', 'two'])
   })
+
+  it('does not come into the writes of others that share its commit, nor into what they set off', async () => {
+    const { opened, open } = openable()
+    const refused = db.withFirst(
+      (tx) => put(tx, 'first').then(() => undefined),
+      () => db.write(() => Promise.reject(new Error('no'))).catch(() => opened), // refused on purpose
+    )
+    const setOff: Promise<unknown>[] = []
+    const other = db.write(async (tx) => {
+      await put(tx, 'other')
+      tx.onCommit(() => setOff.push(db.write((later) => put(later, 'set off'))))
+    })
+    await other
+    await Promise.all(setOff)
+    open()
+    await refused
+    expect(await keys()).toEqual(['other', 'set off'])
+  })
+
+  it('is no part of what its own commit sets off', async () => {
+    const setOff: Promise<unknown>[] = []
+    await db.withFirst(
+      (tx) => put(tx, 'first').then(() => undefined),
+      () =>
+        db.write(async (tx) => {
+          await put(tx, 'own')
+          tx.onCommit(() => setOff.push(db.write((later) => put(later, 'set off'))))
+        }),
+    )
+    await Promise.all(setOff)
+    expect(await keys()).toEqual(['first', 'own', 'set off'])
+  })
+
+  it('ends with the scope: what goes on behind it writes for itself', async () => {
+    const { opened, open } = openable()
+    let behind: Promise<unknown> = Promise.resolve()
+    await db.withFirst(
+      (tx) => put(tx, 'first').then(() => undefined),
+      async () => {
+        behind = opened.then(() => db.write((tx) => put(tx, 'behind')))
+      },
+    )
+    const { opened: inside, open: letGo } = openable()
+    // Another scope, so that contexts are in use while the first one's work goes on.
+    const second = db.withFirst(
+      (tx) => put(tx, 'second').then(() => undefined),
+      () => inside,
+    )
+    open()
+    await behind
+    letGo()
+    await second
+    expect(await keys()).toEqual(['behind'])
+  })
 })
 
 function openable(): { opened: Promise<void>; open: () => void } {
