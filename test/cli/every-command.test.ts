@@ -281,8 +281,9 @@ describe('every command against a real daemon and agent', () => {
       const denied = await run(['settings', 'smtp', 'test', '--to', 'eve@example.org'])
       expect(denied).toMatchObject({ code: 11, stdout: expect.stringContaining('check user name and password') })
       await refused(2, ['settings', 'smtp', 'set', '--unset', 'colour'])
-      await ok(['settings', 'smtp', 'set', '--unset', 'user', '--unset', 'password'])
+      await ok(['settings', 'smtp', 'set', '--unset', 'host', '--unset', 'user', '--unset', 'password'])
       expect(await json(['settings', 'smtp', 'get'])).toMatchObject({
+        host: null,
         username: null,
         password: null,
         requireTls: null,

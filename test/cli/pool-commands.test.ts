@@ -47,7 +47,7 @@ it('gives a server an address of a network, and the game is told of it', { timeo
   expect(pool).toMatchObject({ networkName: 'lan', total: 6, availableCount: 3, reserved: ['127.0.9.2', '127.0.9.3'] })
   await say(
     [7, create, 'ADMIN_IP_POOL_OVERLAP'],
-    [8, `${create.replace('lan', 'wan')} --gateway 10.0.0.1`, 'body.gateway'],
+    [8, `${create.replace('lan', 'wan')} --gateway 10.0.0.1`, '--gateway'],
     [0, 'ip-pools next lan -o id', '127.0.9.4\n'],
   )
   const make = 'servers create --template sleep --memory 64 --cpu 0.1 --disk 64 --network lan --port 18100'

@@ -228,6 +228,7 @@ export async function serverOf(door: AccountsDoor, ownerId: string): Promise<str
   const nodeId = newId('node', door.clock)
   const templateId = newId('tpl', door.clock)
   const id = newId('srv', door.clock)
+  const allocationId = newId('alc', door.clock)
   await door.db.write(async ({ q }) => {
     await q
       .insertInto('location')
@@ -253,10 +254,15 @@ export async function serverOf(door: AccountsDoor, ownerId: string): Promise<str
       crashCount: 0,
       observedGeneration: 0,
     } as const
-    const refs = { templateId, nodeId, locationId, ownerId, allocationId: 'alc_none' }
+    const refs = { templateId, nodeId, locationId, ownerId, allocationId }
     await q
       .insertInto('server')
       .values({ id, uuid: id, name: 's', ...refs, ...size, ...wish, ...life, ...noSuch, ...stamps })
+      .execute()
+    const address = { nodeId, serverId: id, ip: '127.0.0.1', port: 25_565, alias: null, notes: null }
+    await q
+      .insertInto('allocation')
+      .values({ id: allocationId, ...address, ...stamps })
       .execute()
   })
   return id

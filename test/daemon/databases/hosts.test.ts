@@ -50,7 +50,11 @@ describe('a database host', () => {
     expect(edited).toMatchObject({ host: '2001:db8::1', username: 'panel' })
     const [row, ...more] = await panel.client.call(listAuditLogs, { query: { action: 'database_host.update' } })
     expect(more).toEqual([])
-    expect(row?.details).toEqual({ host: { before: 'db.example.org', after: '2001:db8::1' }, password: '********' })
+    const [host, password] = [
+      { before: 'db.example.org', after: '2001:db8::1' },
+      { before: '********', after: '********' },
+    ]
+    expect(row?.details).toEqual({ host, password })
     for (const { id: hostId } of [mysql, pg]) await panel.client.call(deleteDatabaseHost, { params: { hostId } })
     expect(await refusal(panel.client.call(getDatabaseHost, { params }))).toMatchObject({
       code: 'ADMIN_DATABASE_HOST_NOT_FOUND',

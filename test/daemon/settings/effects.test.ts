@@ -3,7 +3,7 @@ import { z } from 'zod'
 import { addRoute } from '../../../src/daemon/core/http.ts'
 import { route } from '../../../src/daemon/core/route.ts'
 import { listAuditLogs } from '../../../src/shared/api/admin.ts'
-import { getSetupStatus, login } from '../../../src/shared/api/auth.ts'
+import { login } from '../../../src/shared/api/auth.ts'
 import { getLogs } from '../../../src/shared/api/console.ts'
 import { createLocation } from '../../../src/shared/api/locations.ts'
 import { type SecuritySettings, updateSecuritySettings } from '../../../src/shared/api/security-settings.ts'
@@ -46,12 +46,13 @@ describe('requests and sign-ins', () => {
   })
 
   it('limits sign-in requests of an address as is set now', async () => {
-    const ask = () => panel.as(undefined).call(getSetupStatus)
-    await ask()
+    const ask = () =>
+      refusal(panel.as(undefined).call(login, { body: { email: 'other@example.org', password: 'Wrong' } }))
+    expect((await ask()).code).toBe('INVALID_CREDENTIALS')
     await set(panel, { authRateLimitMax: 1 })
-    expect(await refusal(ask())).toMatchObject({ code: 'RATE_LIMITED', meta: { limit: 1 } })
-    await set(panel, { authRateLimitMax: 1000 })
-    expect(await ask()).toEqual({ setupRequired: false })
+    expect(await ask()).toMatchObject({ code: 'RATE_LIMITED', meta: { limit: 1 } })
+    await set(panel, { authRateLimitMax: 1000, lockoutMaxAttempts: 9 })
+    expect((await ask()).code).toBe('INVALID_CREDENTIALS')
   })
 
   it('deletes rows of the audit log after as many days as are set now', async () => {
