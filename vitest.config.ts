@@ -7,7 +7,8 @@ export default defineConfig({
     globalSetup: ['test/build.ts'],
     testTimeout: 60_000,
     hookTimeout: 120_000,
-    maxWorkers: 2,
+    // Tests wait for processes and timers much of their time: three share two cores well.
+    maxWorkers: 3,
     pool: 'forks',
     // To load the modules anew for each file would take a quarter of the run; no module keeps state.
     isolate: false,
