@@ -80,7 +80,7 @@ export async function startPanel(options: PanelOptions = {}): Promise<TestPanel>
       done()
     },
   })
-  const log = createLog({ level: 'debug', format: 'json', destination })
+  const log = createLog({ level: 'debug', destination })
   const config = readConfig({ dataDir, listen: '127.0.0.1:0' }, env)
   const clock = options.clock ?? systemClock
   const daemon = await startDaemon(config, { log, clock })

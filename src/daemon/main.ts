@@ -8,7 +8,7 @@ import { type App, createApp } from './app.ts'
 import { type Config, ConfigError, type ConfigFlags, readConfig } from './config.ts'
 import { Cleanup } from './core/cleanup.ts'
 import { openDb } from './core/db.ts'
-import { createLog, type Log } from './core/log.ts'
+import { type Log, openLog } from './core/log.ts'
 import { migrate, NewerDatabaseError } from './core/migrations.ts'
 import { DataFolderBusy, lockData } from './data-lock.ts'
 import { readVersion } from './version.ts'
@@ -102,7 +102,7 @@ async function runForeground(
     process.stderr.write(`${error.message}\n`)
     return EXIT_CONFIG
   }
-  const log = createLog({ level: config.logLevel, format: config.logFormat })
+  const log = await openLog({ level: config.logLevel, format: config.logFormat })
   for (const name of config.unknownVariables) log.warn({ name }, 'unknown environment variable')
   let daemon: Daemon
   const bugs = watchBugs(log)

@@ -4,7 +4,7 @@ import { isEventType } from '../shared/events.ts'
 import { serverStatus } from '../shared/server-life.ts'
 import { systemClock } from '../shared/time.ts'
 import { type Config, ConfigError, defaultDataDir, readConfig } from './config.ts'
-import { createLog } from './core/log.ts'
+import { openLog } from './core/log.ts'
 import { findHolder } from './data-lock.ts'
 import { startEmbeddedAgent } from './embedded-agent.ts'
 import { credentialKey, ensureLocal, freePort, LOCAL } from './first-run.ts'
@@ -45,7 +45,7 @@ export async function runUp(options: UpOptions): Promise<number> {
     process.stderr.write(`${error.message}\n`)
     return 2
   }
-  const log = createLog({ level: config.logLevel, format: config.logFormat })
+  const log = await openLog({ level: config.logLevel, format: config.logFormat })
   let daemon: Daemon
   const bugs = watchBugs(log)
   try {

@@ -71,7 +71,7 @@ describe('the wired daemon', () => {
     const { startDaemon } = await load<DaemonModule>('main.js')
     const { readConfig } = await load<ConfigModule>('config.js')
     const { createLog } = await load<LogModule>('core/log.js')
-    const log = createLog({ level: 'silent', format: 'json' })
+    const log = createLog({ level: 'silent' })
     const config = readConfig({ dataDir: `${panel.home}/wired`, listen: '127.0.0.1:0' }, { HOME: panel.home })
     const { app, close } = await startDaemon(config, { log })
     try {

@@ -86,7 +86,7 @@ export async function openAccountsDoor(options: DoorOptions = {}): Promise<Accou
   const bus = createBus(db)
   const lines: string[] = []
   const destination = { write: (line: string): void => void lines.push(line) }
-  const log = createLog({ level: 'debug', format: 'json', destination })
+  const log = createLog({ level: 'debug', destination })
   const credentials = createCredentials({ db, clock, log })
   const mails: Mail[] = []
   const post = { configured: false, works: true }

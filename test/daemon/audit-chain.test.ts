@@ -164,7 +164,7 @@ describe('rows from before the chain', () => {
     await migrate(file)
     const db = await openDb(file, systemClock)
     try {
-      const log = createLog({ level: 'silent', format: 'json' })
+      const log = createLog({ level: 'silent' })
       let writes = 0
       const breaking: Db = {
         ...db,

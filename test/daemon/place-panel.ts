@@ -68,7 +68,7 @@ export async function startPlacePanel(): Promise<PlacePanel> {
   const clock: Clock = { ...systemClock, nowMs: () => systemClock.nowMs() + ahead }
   await migrate(join(folder, 'panel.db'))
   const db = await openDb(join(folder, 'panel.db'), clock)
-  const log = createLog({ level: 'error', format: 'json' })
+  const log = createLog({ level: 'error' })
   const [settings, bus] = [await openSettings(db), createBus(db)]
   const audit = createAudit(bus, clock)
   const credentials = createCredentials({ db, clock, log })

@@ -20,7 +20,7 @@ beforeAll(async () => {
   const made = await openSetUpDoor({
     more: (app, deps) => {
       const { db, bus, audit } = deps
-      const log = createLog({ level: 'silent', format: 'json' })
+      const log = createLog({ level: 'silent' })
       // Its pauses are real, whatever the clock of the test says.
       const clock = { ...deps.clock, sleep: (_: number, signal?: AbortSignal) => systemClock.sleep(5, signal) }
       const systemErrors = createSystemErrors({ db, bus, clock, log })

@@ -1,5 +1,4 @@
 import { type DestinationStream, type Logger, pino } from 'pino'
-import pretty from 'pino-pretty'
 
 /** Structured logging with the field names of style.md §4.5; `msg` is a constant sentence, values are fields. */
 export type Log = Logger
@@ -12,10 +11,16 @@ const SECRETS = [
   'secretHash', 'deploymentToken', 'setupToken', 'nodeKey',
 ] // biome-ignore format: a list
 
-/** A logger to `destination` (standard output). Fields that carry secrets are masked, two levels deep. */
-export function createLog(options: { level: string; format: LogFormat; destination?: DestinationStream }): Log {
-  const destination =
-    options.destination ?? (options.format === 'pretty' ? pretty({ sync: true }) : pino.destination(1))
+/** A logger to standard output in this format. */
+export async function openLog({ level, format }: { level: string; format: LogFormat }): Promise<Log> {
+  if (format === 'json') return createLog({ level })
+  // Loaded here: a daemon without a terminal never needs it.
+  const { default: pretty } = await import('pino-pretty')
+  return createLog({ level, destination: pretty({ sync: true }) })
+}
+
+/** A logger of JSON lines to `destination` (standard output). Fields that carry secrets are masked, two levels deep. */
+export function createLog(options: { level: string; destination?: DestinationStream }): Log {
   return pino(
     {
       level: options.level,
@@ -24,6 +29,6 @@ export function createLog(options: { level: string; format: LogFormat; destinati
       formatters: { level: (level) => ({ level }) },
       redact: { paths: SECRETS.flatMap((name) => [name, `*.${name}`, `*.*.${name}`]), censor: '[masked]' },
     },
-    destination,
+    options.destination ?? pino.destination(1),
   )
 }

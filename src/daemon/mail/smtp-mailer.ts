@@ -1,5 +1,5 @@
 import { rootCertificates } from 'node:tls'
-import { createTransport, type SMTPPoolOptions } from 'nodemailer'
+import type { createTransport, SMTPPoolOptions } from 'nodemailer'
 import { PanelError } from '../../shared/errors.ts'
 import { parseSender } from '../../shared/setting-values.ts'
 import type { Log } from '../core/log.ts'
@@ -37,12 +37,12 @@ export function createSmtpMailer(deps: SmtpMailerDeps): SmtpMailer {
   const transports = new Set<Transport>()
 
   /** The connections of these settings. Those of others end when what they are sending is sent. */
-  function transportFor(server: SmtpServer): Transport {
+  function transportFor(server: SmtpServer, create: typeof createTransport): Transport {
     const options = transportOptions(server, secretSetting(settings, vault, 'smtp.password'), deps.ca)
     const key = JSON.stringify(options)
     if (current?.key === key) return current.transport
     current?.transport.retire()
-    const transport = new Transport(options, log, () => transports.delete(transport))
+    const transport = new Transport(create(options), log, () => transports.delete(transport))
     transports.add(transport)
     current = { key, transport }
     log.info({ host: server.host, port: server.port }, 'mail is sent by these settings from now on')
@@ -55,7 +55,9 @@ export function createSmtpMailer(deps: SmtpMailerDeps): SmtpMailer {
       const server = smtpServer(settings) ?? notConfigured()
       const message = messageOf(mail, server)
       try {
-        await transportFor(server).send({ ...message, ...(signal === undefined ? {} : { signal }) })
+        // Loaded here, because a panel without mail never needs it.
+        const { createTransport } = await import('nodemailer')
+        await transportFor(server, createTransport).send({ ...message, ...(signal === undefined ? {} : { signal }) })
       } catch (error) {
         if (error instanceof PanelError) throw error
         signal?.throwIfAborted()
@@ -69,17 +71,18 @@ export function createSmtpMailer(deps: SmtpMailerDeps): SmtpMailer {
   }
 }
 
+type Pool = ReturnType<typeof createTransport<unknown, SMTPPoolOptions>>
 type Message = ReturnType<typeof messageOf> & { readonly signal?: AbortSignal }
 
 /** The connections of one set of settings. */
 class Transport {
-  readonly #mailer: ReturnType<typeof createTransport<unknown, SMTPPoolOptions>>
+  readonly #mailer: Pool
   readonly #ended: () => void
   #sending = 0
   #retired = false
 
-  constructor(options: SMTPPoolOptions & { pool: true }, log: Log, ended: () => void) {
-    this.#mailer = createTransport(options)
+  constructor(mailer: Pool, log: Log, ended: () => void) {
+    this.#mailer = mailer
     // Of a connection without a message: whoever sends is told by the rejection.
     this.#mailer.on('error', (err) => log.warn({ err }, 'a connection to the mail server has failed'))
     this.#ended = ended

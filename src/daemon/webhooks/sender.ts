@@ -1,5 +1,5 @@
 import { isIP, type LookupFunction } from 'node:net'
-import { Agent, request } from 'undici'
+import type { Agent } from 'undici'
 import type { Clock } from '../../shared/time.ts'
 import type { Settings } from '../core/settings.ts'
 import { isReachable } from './addresses.ts'
@@ -65,13 +65,17 @@ export function createSender({ settings, clock }: { readonly settings: Settings;
       (error: unknown) => done(error instanceof Error ? error : new Error(String(error)), '', 0),
     )
   }
-  const agent = new Agent({ connect: { lookup, timeout: TIMEOUT_MS }, keepAliveTimeout: 10_000, connections: 2 })
+  let connections: Agent | undefined
 
   async function send({ url, headers, body }: OutRequest, signal: AbortSignal) {
     const host = hostOf(new URL(url))
     // An address that stands in the URL itself is not looked up.
     if (isIP(host) !== 0 && !mayReach(host)) throw new AddressRefused(host)
-    const answer = await request(url, { method: 'POST', headers, body, signal, dispatcher: agent })
+    // Loaded here, because most panels never need it.
+    const { Agent, request } = await import('undici')
+    const connect = { lookup, timeout: TIMEOUT_MS }
+    const dispatcher = (connections ??= new Agent({ connect, keepAliveTimeout: 10_000, connections: 2 }))
+    const answer = await request(url, { method: 'POST', headers, body, signal, dispatcher })
     const response = await excerptOf(answer.body)
     return { status: answer.statusCode, response, retryAfter: answer.headers['retry-after'] }
   }
@@ -98,7 +102,7 @@ export function createSender({ settings, clock }: { readonly settings: Settings;
         done.abort()
       }
     },
-    close: () => agent.destroy(),
+    close: async () => connections?.destroy(),
   }
 }
 

@@ -41,7 +41,7 @@ beforeAll(async () => {
   const vault = createVault('ab'.repeat(32))
   const outbox = createOutbox({ clock: systemClock, vault })
   tellWebhooks(bus, outbox)
-  watchEvents(bus, { bus, clock: systemClock, vault, outbox, log: createLog({ level: 'error', format: 'json' }) })
+  watchEvents(bus, { bus, clock: systemClock, vault, outbox, log: createLog({ level: 'error' }) })
 })
 afterAll(async () => {
   await db.close()
