@@ -167,8 +167,9 @@ export class CommandTable {
       inTheWay()
       const { live } = server
       if (live === undefined || op === 'delete') return
-      await live.run.expectExit().catch(() => {}) // as in killRun: the order itself goes on with it
-      await live.run.signal('SIGKILL')
+      // What fails here, killRun does again when it is the order's turn.
+      await live.run.expectExit().catch(() => {})
+      await live.run.signal('SIGKILL').catch(() => {})
     }
     now().catch(failed)
   }

@@ -100,7 +100,8 @@ async function kill(server: GameServer, commandId: string): Promise<Outcome> {
   if (live === undefined) return await settle(server, commandId)
   await server.remember({ desired: 'stopped', reason: null })
   await killRun(server, live)
-  await server.remember({ desired: 'stopped' })
+  // One that ended by itself counted as a crash, perhaps: then a restart is due that nobody wants any more.
+  await settle(server, commandId)
   return { noop: false }
 }
 
