@@ -12,13 +12,15 @@ import { closeInherited } from './inherited-files.ts'
 import { readOwnJson, writeOwnJson } from './json-file.ts'
 import { makeFifos } from './launcher.ts'
 import { holdOpen } from './outputs.ts'
+import { endUnbegun } from './run-processes.ts'
 
 const LOCK_SECONDS = 15
 
 /**
  * The process that holds one run of a server: it reads the program's output into the console log, feeds its input, and
  * writes down how it ended, whether or not an agent is there. `dir` is the server's state folder. With a launch file in it
- * a run is started; without one, a run that lost its holder is taken over.
+ * a run is started (one that an earlier holder did not come to begin among them); without one, a run that lost its holder is
+ * taken over.
  */
 export async function runHolder(dir: string): Promise<void> {
   // Orders reach a holder by its socket only; a signal to the agent's group or terminal is not meant for the game.
@@ -30,8 +32,10 @@ export async function runHolder(dir: string): Promise<void> {
   try {
     const file = await readOwnJson<LaunchFile>(paths.launch)
     const record = await readOwnJson<HolderRecord>(paths.record)
-    if (file !== undefined && record?.launchId !== file.run.launchId) await startRun(paths, file)
-    else if (record !== undefined && !record.forgotten && !existsSync(paths.exit)) {
+    if (file !== undefined) {
+      if (record?.launchId === file.run.launchId) await endUnbegun(record, holderClock)
+      await startRun(paths, file)
+    } else if (record !== undefined && !record.forgotten && !existsSync(paths.exit)) {
       await takeOver(paths, record).catch((error: unknown) => tellFailure(paths, record.launchId, error))
     }
   } finally {

@@ -47,6 +47,15 @@ export async function killRun(scope: RunScope, clock: Clock): Promise<number> {
   return ended.size
 }
 
+/**
+ * Ends what a killed holder had prepared for a run that it did not begin: as long as there is a launch file, the child has
+ * not got the word to go on.
+ */
+export async function endUnbegun(record: HolderRecord, clock: Clock): Promise<void> {
+  if (isAlive(record.launcherPid, record.launcherStart)) send(record.launcherPid, 'SIGKILL')
+  await killRun(scopeOf(record), clock)
+}
+
 /** Without group or user: the child's session, its descendants, and whatever carries the run's variable. */
 function markedPids(scope: RunScope): number[] {
   const found = new Set<number>()

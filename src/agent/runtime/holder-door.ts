@@ -7,6 +7,7 @@ import { AgentFailure } from '../failure.ts'
 import { type HolderPaths, type HolderRecord, holderPaths, type LaunchFile } from '../holder/holder-files.ts'
 import { readOwnJson, writeOwnJson } from '../holder/json-file.ts'
 import { TOOL_PATH } from '../holder/launcher.ts'
+import { endUnbegun } from '../holder/run-processes.ts'
 import { takeLock } from '../log/lock.ts'
 import { MAX_LINE_BYTES } from '../log/record.ts'
 import { LogWriter } from '../log/writer.ts'
@@ -14,6 +15,7 @@ import { ControlClient } from './control-client.ts'
 import type { RunExit, ServerPlace } from './runtime.ts'
 
 const BEGIN_MS = 45_000
+const BEGIN_ATTEMPTS = 3
 const LOOK_MS = 10
 const RETRY_MS = 500
 const DEFAULT_LOG_MB = 64
@@ -32,22 +34,17 @@ export class HolderDoor {
     this.options = options
   }
 
-  /** Starts a holder for the launch file and waits until the program is alive. */
-  async begin(place: ServerPlace, launchId: string, socket: string): Promise<ControlClient> {
-    const paths = holderPaths(place.state)
-    const holder = this.startHolder(place.state)
+  /**
+   * Starts a holder for the launch file and waits until the program is alive, or has ended. A holder that is killed before
+   * that gets a successor, which begins the run, or takes it over when it has begun.
+   */
+  async begin(place: ServerPlace, launchId: string, socket: string): Promise<ControlClient | RunExit> {
     const deadline = this.options.clock.monotonicMs() + BEGIN_MS
-    for (let last = false; ; ) {
-      const client = await ControlClient.open(socket)
-      if (client?.record.launchId === launchId) return client
-      client?.close()
-      const failure = await readOwnJson<{ launchId: string; message: string }>(paths.failure)
-      if (failure?.launchId === launchId) throw new AgentFailure('SPAWN_FAILED', failure.message)
-      if (last) break
-      last = holder.ended() || this.options.clock.monotonicMs() > deadline
-      if (!last) await this.options.clock.sleep(LOOK_MS)
+    for (let attempt = 1; attempt <= BEGIN_ATTEMPTS && this.options.clock.monotonicMs() <= deadline; attempt++) {
+      const begun = await this.beginOnce(place, { launchId, socket, deadline })
+      if (begun !== undefined) return begun
     }
-    await this.withdraw(paths)
+    await this.withdraw(holderPaths(place.state))
     throw new AgentFailure('SPAWN_FAILED', 'The process that holds the server could not be started')
   }
 
@@ -98,6 +95,28 @@ export class HolderDoor {
     })
   }
 
+  /** `undefined` when the holder has gone without a word, or time is over. */
+  private async beginOnce(
+    place: ServerPlace,
+    run: { launchId: string; socket: string; deadline: number },
+  ): Promise<ControlClient | RunExit | undefined> {
+    const paths = holderPaths(place.state)
+    const { clock } = this.options
+    const holder = this.startHolder(place.state)
+    for (let last = false; ; ) {
+      const client = await ControlClient.open(run.socket)
+      if (client?.record.launchId === run.launchId) return client
+      client?.close()
+      const failure = await readOwnJson<{ launchId: string; message: string }>(paths.failure)
+      if (failure?.launchId === run.launchId) throw new AgentFailure('SPAWN_FAILED', failure.message)
+      const exit = await readOwnJson<RunExit>(paths.exit)
+      if (exit?.launchId === run.launchId) return exit
+      if (last) return undefined
+      last = holder.ended() || clock.monotonicMs() > run.deadline
+      if (!last) await clock.sleep(LOOK_MS)
+    }
+  }
+
   /** Writes lines into the log: by the holder when one lives, else under its lock, so that there are never two writers. */
   async note(place: ServerPlace, text: string, stream: LineStream): Promise<void> {
     const paths = holderPaths(place.state)
@@ -131,11 +150,17 @@ export class HolderDoor {
     writer.close()
   }
 
-  /** Takes a launch file away unless a holder is at work on it. */
+  /** Takes a launch file away unless a holder is at work on it, and with it what is on record of a run that did not begin. */
   private async withdraw(paths: HolderPaths): Promise<void> {
     const lock = await takeLock(paths.lock, 0)
     if (lock === undefined) return
     try {
+      const file = await readOwnJson<LaunchFile>(paths.launch)
+      const record = await readOwnJson<HolderRecord>(paths.record)
+      if (record !== undefined && record.launchId === file?.run.launchId) {
+        await endUnbegun(record, this.options.clock)
+        await rm(paths.record, { force: true })
+      }
       await rm(paths.launch, { force: true })
     } finally {
       await lock.close()

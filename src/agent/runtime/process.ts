@@ -68,8 +68,9 @@ export class ProcessRuntime implements Runtime {
     const env: Record<string, string> = { ...launch.env, HOME: home, [RUN_VARIABLE]: launch.launchId }
     if (env['MNT_SERVER'] !== undefined) env['MNT_SERVER'] = home
     await writeOwnJson<LaunchFile>(paths.launch, { run, argv: launch.argv, env, files: place.files })
-    const client = await this.door.begin(place, launch.launchId, run.socket)
-    return await this.runOf(place, client)
+    const begun = await this.door.begin(place, launch.launchId, run.socket)
+    if (begun instanceof ControlClient) return await this.runOf(place, begun)
+    return new EndedRun(await recordOf(place), begun)
   }
 
   async adopt(place: ServerPlace): Promise<{ run: Run } | { exit: RunExit } | undefined> {
@@ -104,8 +105,7 @@ export class ProcessRuntime implements Runtime {
   }
 
   private async runOf(place: ServerPlace, client: ControlClient): Promise<Run> {
-    const record = await readOwnJson<HolderRecord>(holderPaths(place.state).record)
-    if (record === undefined) throw new AgentFailure('INTERNAL', 'The record of a living run is missing')
+    const record = await recordOf(place)
     const again = async (): Promise<ControlClient | RunExit> => {
       const found = await this.door.find(place)
       if (found !== undefined) return found
@@ -143,4 +143,10 @@ export class ProcessRuntime implements Runtime {
     this.studied ??= studyMachine()
     return this.studied
   }
+}
+
+async function recordOf(place: ServerPlace): Promise<HolderRecord> {
+  const record = await readOwnJson<HolderRecord>(holderPaths(place.state).record)
+  if (record === undefined) throw new AgentFailure('INTERNAL', 'The record of a run is missing')
+  return record
 }

@@ -1,4 +1,4 @@
-import { mkdirSync, readFileSync, writeFileSync } from 'node:fs'
+import { existsSync, mkdirSync, readFileSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { afterEach, beforeEach, expect, it } from 'vitest'
 import { ConsoleTail } from '../../../src/agent/log/console-tail.ts'
@@ -185,3 +185,21 @@ it('carries out an order although the holder is killed at that moment', async ()
   await run.signal('SIGTERM')
   expect(await run.exited).toMatchObject({ code: 8, ordered: true })
 }, 30_000)
+
+it('begins a run once, at whatever moment of the beginning its holder is killed', async () => {
+  for (const delayMs of [0, 5, 10, 15, 20, 25, 30, 35, 40, 50, 60, 70, 80, 90, 100, 120, 140]) {
+    const place = rig.place(`begun-${delayMs}`)
+    const starting = rig.start(place, ['sh', '-c', 'echo $$ >> starts; while :; do sleep 0.05; done'])
+    starting.catch(() => undefined) // told below
+    const holder = await rig.holderPid(place)
+    await new Promise((resolve) => setTimeout(resolve, delayMs))
+    process.kill(holder, 'SIGKILL')
+    const run = await starting.catch((error: unknown) => {
+      throw new Error(`killed after ${delayMs} ms: ${String(error)}`)
+    })
+    const file = join(place.files, 'starts')
+    await until('a start', () => existsSync(file))
+    expect(readFileSync(file, 'utf8'), `killed after ${delayMs} ms`).toBe(`${run.record.pid}\n`)
+    expect(isLiving(run.record.pid)).toBe(true)
+  }
+}, 60_000)
