@@ -55,11 +55,12 @@ export class ControlServer {
         this.announce(newer)
       }
     }, PUSH_MS)
-    this.sayToAll({ last })
+    for (const socket of this.clients) if (socket.writableLength < MAX_UNREAD_BYTES) send(socket, { last })
   }
 
+  /** Also to an agent that does not read: what is said here is said once. */
   sayToAll(say: Say): void {
-    for (const socket of this.clients) if (socket.writableLength < MAX_UNREAD_BYTES) send(socket, say)
+    for (const socket of this.clients) send(socket, say)
   }
 
   close(): void {

@@ -5,6 +5,7 @@ import type { Ask, Say } from '../holder/holder-files.ts'
 import type { RunExit, RunRecord } from './runtime.ts'
 
 const ANSWER_MS = 60_000
+const GREETING_MS = 10_000
 
 type Question =
   | { op: 'input'; line: string }
@@ -42,11 +43,16 @@ export class ControlClient {
     })
   }
 
-  /** Connects and waits for the greeting; `undefined` when no holder listens there. */
-  static async open(path: string): Promise<ControlClient | undefined> {
+  /**
+   * Connects and waits for the greeting; `undefined` when no holder listens there. One that says nothing, such as a stopped
+   * process, counts as none: nobody must wait for it for ever.
+   */
+  static async open(path: string, withinMs = GREETING_MS): Promise<ControlClient | undefined> {
     const socket = connect(path)
     const feed = new Feed(socket)
+    const timer = setTimeout(() => socket.destroy(), withinMs)
     const first = await feed.first
+    clearTimeout(timer)
     if (first === undefined || !('hello' in first)) {
       socket.destroy()
       return undefined

@@ -15,6 +15,7 @@ import { ControlClient } from './control-client.ts'
 import type { RunExit, ServerPlace } from './runtime.ts'
 
 const BEGIN_MS = 45_000
+const NOTE_MS = 5000
 const BEGIN_ATTEMPTS = 3
 const LOOK_MS = 10
 const RETRY_MS = 500
@@ -59,8 +60,9 @@ export class HolderDoor {
     while (true) {
       const exit = await readOwnJson<RunExit>(paths.exit)
       if (exit !== undefined) return exit
-      const record = await readOwnJson<HolderRecord>(paths.record)
+      // In this order: a holder that begins writes the record before it takes the launch file away.
       const file = await readOwnJson<LaunchFile>(paths.launch)
+      const record = await readOwnJson<HolderRecord>(paths.record)
       // A holder may still answer there, in the moment before it goes.
       if (file === undefined && record?.forgotten === true) return undefined
       const socket = file?.run.socket ?? record?.run.socket
@@ -121,7 +123,8 @@ export class HolderDoor {
   async note(place: ServerPlace, text: string, stream: LineStream): Promise<void> {
     const paths = holderPaths(place.state)
     await mkdir(place.state, { recursive: true, mode: 0o700 })
-    for (let attempt = 0; attempt < 500; attempt++) {
+    const deadline = this.options.clock.monotonicMs() + NOTE_MS
+    do {
       const record = await readOwnJson<HolderRecord>(paths.record)
       const isHeld = record !== undefined && !record.forgotten
       const client = isHeld ? await ControlClient.open(record.run.socket) : undefined
@@ -137,7 +140,7 @@ export class HolderDoor {
       } finally {
         await lock.close()
       }
-    }
+    } while (this.options.clock.monotonicMs() < deadline)
     throw new AgentFailure('TIMEOUT', 'The console log of the server stays locked')
   }
 

@@ -107,6 +107,7 @@ export class Feed {
 
   /** Ends the feed; an agent that is there is told. */
   close(): void {
+    if (this.closed) return // a second word would end the subscription of the feed that has followed this one
     this.#end.abort()
     this.#changed()
     if (!this.online) return

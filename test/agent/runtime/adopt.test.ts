@@ -1,7 +1,10 @@
-import { existsSync, mkdirSync, readFileSync, writeFileSync } from 'node:fs'
+import { execFileSync } from 'node:child_process'
+import { existsSync, mkdirSync, readdirSync, readFileSync, writeFileSync } from 'node:fs'
+import { createServer } from 'node:net'
 import { join } from 'node:path'
 import { afterEach, beforeEach, expect, it } from 'vitest'
 import { ConsoleTail } from '../../../src/agent/log/console-tail.ts'
+import { ControlClient } from '../../../src/agent/runtime/control-client.ts'
 import { DIST } from '../../run-panel.ts'
 import { allLines, isLiving, otherProcess, Rig, texts, until } from './rig.ts'
 
@@ -19,7 +22,7 @@ function agentThatStarts(
   serverId: string,
   script: string,
   how = { sayBefore: false },
-): Promise<{ line: string; kill(): void }> {
+): Promise<{ line: string; kill(): Promise<void> }> {
   const place = rig.place(serverId)
   const launch = { kind: 'game', launchId: 'l1', argv: ['sh', '-c', script], env: { PATH: '/usr/bin:/bin' }, logMb: 8 }
   const limits = { memoryMb: 256, swapMb: 0, cpuCores: 1, pids: 100 }
@@ -41,7 +44,7 @@ function agentThatStarts(
 it('goes on when the agent is killed, and the next agent finds it', async () => {
   const place = rig.place('orphan')
   const agent = await agentThatStarts('orphan', `${COUNTER} & read x; echo got $x; kill %1; exit 6`)
-  agent.kill()
+  await agent.kill()
   const found = await rig.runtime.adopt(place)
   if (found === undefined || !('run' in found)) throw new Error('the run was not found')
   expect(found.run.record.pid).toBe(Number(agent.line))
@@ -55,7 +58,7 @@ it('goes on when the agent is killed, and the next agent finds it', async () => 
 it('finds the exit that happened while no agent was there', async () => {
   const place = rig.place('away')
   const agent = await agentThatStarts('away', 'echo hi; read x; exit 9')
-  agent.kill()
+  await agent.kill()
   const found = await rig.runtime.adopt(place)
   if (found === undefined || !('run' in found)) throw new Error('the run was not found')
   await found.run.input('end')
@@ -88,7 +91,7 @@ it('replaces a killed holder without touching the game or losing a line', async 
 it('keeps the exit code of a game that ends without a holder', async () => {
   const place = rig.place('alone')
   const agent = await agentThatStarts('alone', 'while [ ! -e go ]; do sleep 0.02; done; exit 11')
-  agent.kill()
+  await agent.kill()
   process.kill(await rig.holderPid(place), 'SIGKILL')
   writeFileSync(join(place.files, 'go'), '')
   await until('the end', () => !isLiving(Number(agent.line)))
@@ -100,7 +103,7 @@ it('keeps the exit code of a game that ends without a holder', async () => {
 it('tells a run of before the last boot from a living one', async () => {
   const place = rig.place('boot')
   const agent = await agentThatStarts('boot', 'read x; exit 0')
-  agent.kill()
+  await agent.kill()
   const living = await rig.runtime.adopt(place)
   const file = join(place.state, 'holder.json')
   const record: unknown = JSON.parse(readFileSync(file, 'utf8'))
@@ -147,7 +150,7 @@ it('leaves no process or one that is found, at whatever moment the agent is kill
     const place = rig.place(`moment-${delayMs}`)
     const agent = await agentThatStarts(place.serverId, 'while :; do sleep 0.05; done', { sayBefore: true })
     await new Promise((resolve) => setTimeout(resolve, delayMs))
-    agent.kill()
+    await agent.kill()
     const found = await rig.runtime.adopt(place)
     if (found === undefined) {
       // A holder that comes late must find nothing to do: the next start is the only one.
@@ -176,6 +179,16 @@ it('goes on when its holder is killed while nothing else happens, and flushes a 
   expect(await run.exited).toMatchObject({ code: 2 })
 }, 30_000)
 
+it('takes a holder that says nothing for none, instead of waiting for ever', async () => {
+  const silent = createServer()
+  const path = join(rig.dataDir, 'silent.sock')
+  await new Promise<void>((resolve) => silent.listen(path, resolve))
+  const left = new Promise((resolve) => silent.once('connection', (socket) => socket.resume().once('close', resolve)))
+  expect(await ControlClient.open(path, 50)).toBeUndefined()
+  await left
+  silent.close()
+})
+
 it('carries out an order although the holder is killed at that moment', async () => {
   const place = rig.place('order')
   const run = await rig.start(place, ['sh', '-c', 'trap "exit 8" TERM; echo up; while :; do sleep 0.05; done'])
@@ -198,8 +211,26 @@ it('begins a run once, at whatever moment of the beginning its holder is killed'
       throw new Error(`killed after ${delayMs} ms: ${String(error)}`)
     })
     const file = join(place.files, 'starts')
-    await until('a start', () => existsSync(file))
-    expect(readFileSync(file, 'utf8'), `killed after ${delayMs} ms`).toBe(`${run.record.pid}\n`)
+    const starts = (): string => (existsSync(file) ? readFileSync(file, 'utf8') : '')
+    const dump = setTimeout(() => {
+      const st = place.state
+      console.log(
+        'STUCK',
+        delayMs,
+        run.record.pid,
+        isLiving(run.record.pid),
+        readdirSync(st),
+        readdirSync(join(st, 'io')),
+        existsSync(join(st, 'exit.json')) ? readFileSync(join(st, 'exit.json'), 'utf8') : '',
+        execFileSync('ps', ['-eo', 'pid,ppid,stat,args'], { encoding: 'utf8' })
+          .split('\n')
+          .filter((l) => l.includes(place.state) || l.includes('panel-launch') || l.includes(String(run.record.pid)))
+          .join('\n'),
+      )
+    }, 5000)
+    await until(`a start, killed after ${delayMs} ms`, () => starts() !== '')
+    clearTimeout(dump)
+    expect(starts(), `killed after ${delayMs} ms`).toBe(`${run.record.pid}\n`)
     expect(isLiving(run.record.pid)).toBe(true)
   }
 }, 60_000)

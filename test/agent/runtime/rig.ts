@@ -111,7 +111,10 @@ function isHolder(pid: number, state: string): boolean {
 }
 
 /** Runs a program text of Node in a process of its own, as another agent would; resolves when it has printed a line. */
-export async function otherProcess(dir: string, program: string): Promise<{ pid: number; line: string; kill(): void }> {
+export async function otherProcess(
+  dir: string,
+  program: string,
+): Promise<{ pid: number; line: string; kill(): Promise<void> }> {
   mkdirSync(dir, { recursive: true })
   const file = join(dir, 'agent.mjs')
   writeFileSync(file, program)
@@ -120,7 +123,12 @@ export async function otherProcess(dir: string, program: string): Promise<{ pid:
     child.stdout.once('data', (chunk: Buffer) => resolve(chunk.toString().trim()))
     child.once('exit', (code) => reject(new Error(`it ended with ${code} before it said anything`)))
   })
-  return { pid: child.pid ?? 0, line, kill: () => void child.kill('SIGKILL') }
+  const ended = new Promise<void>((resolve) => child.once('exit', () => resolve()))
+  const kill = (): Promise<void> => {
+    child.kill('SIGKILL')
+    return ended
+  }
+  return { pid: child.pid ?? 0, line, kill }
 }
 
 export const isRoot = process.getuid?.() === 0
