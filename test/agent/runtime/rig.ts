@@ -45,7 +45,15 @@ export class Rig {
       const exit = 'run' in found ? await found.run.exited : found.exit
       await this.runtime.forget(place, exit.launchId)
     }
-    rmSync(this.dataDir, { recursive: true, force: true })
+    // Holders tidy up at the same time, and take away what is to be removed.
+    await until('the folder to be gone', () => {
+      try {
+        rmSync(this.dataDir, { recursive: true, force: true })
+      } catch (error) {
+        if (!(error instanceof Error && 'code' in error && error.code === 'ENOENT')) throw error
+      }
+      return !existsSync(this.dataDir)
+    })
   }
 
   /** The process that holds the server. */
