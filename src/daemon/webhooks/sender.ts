@@ -74,8 +74,8 @@ export function createSender({ settings, clock }: { readonly settings: Settings;
     // Loaded here, because most panels never need it.
     const { Agent, request } = await import('undici')
     const connect = { lookup, timeout: TIMEOUT_MS }
-    const dispatcher = (connections ??= new Agent({ connect, keepAliveTimeout: 10_000, connections: 2 }))
-    const answer = await request(url, { method: 'POST', headers, body, signal, dispatcher })
+    connections ??= new Agent({ connect, keepAliveTimeout: 10_000, connections: 2 })
+    const answer = await request(url, { method: 'POST', headers, body, signal, dispatcher: connections })
     const response = await excerptOf(answer.body)
     return { status: answer.statusCode, response, retryAfter: answer.headers['retry-after'] }
   }
