@@ -1,10 +1,11 @@
 import { type ChildProcessWithoutNullStreams, execFile, spawn } from 'node:child_process'
 import { EventEmitter, once } from 'node:events'
-import { chown, mkdtemp, rm, writeFile } from 'node:fs/promises'
+import { chown, mkdtemp, readFile, rm, writeFile } from 'node:fs/promises'
 import { createServer } from 'node:net'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { createInterface } from 'node:readline'
+import { setImmediate } from 'node:timers/promises'
 import { promisify } from 'node:util'
 import type { NewTemplate } from '../../src/shared/api/templates.ts'
 
@@ -104,6 +105,15 @@ export class GameProcess {
 
   closeInput(): void {
     this.#child.stdin.end()
+  }
+
+  /**
+   * Resolves when the game's first thread sleeps, which a line read from it does not prove: the thread may still be
+   * within the write, holding a lock that the game's handlers of signals want too (Luanti's do, and hang for ever).
+   */
+  async idle(): Promise<void> {
+    const state = async () => / (\w) [^)]*$/.exec(await readFile(`/proc/${this.pid}/stat`, 'utf8'))?.[1]
+    while ((await state()) !== 'S') await setImmediate()
   }
 
   signal(name: NodeJS.Signals): void {

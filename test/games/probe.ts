@@ -133,21 +133,27 @@ function isNumber(value: unknown): value is number {
   return typeof value === 'number'
 }
 
-/** Sends until `accept` takes an answer: UDP may lose packets, and some games reopen their socket after the ready line. */
+/**
+ * Sends until `accept` takes an answer: UDP may lose packets, and some games open their socket only after the ready
+ * line (Luanti) or once more (OpenTTD), so that a closed port is no more than a lost packet.
+ */
 async function askUdp<T>({ host, port }: Door, packet: Buffer, accept: (answer: Buffer) => T | undefined): Promise<T> {
   const socket = createSocket('udp4')
   const over = new AbortController()
+  let cause: Error | undefined
   try {
     return await new Promise<T>((resolve, reject) => {
-      socket.on('error', reject)
+      socket.on('error', (error) => {
+        cause = error
+      })
       socket.on('message', (answer) => {
         const taken = answer.length < 3 ? undefined : accept(answer)
         if (taken !== undefined) resolve(taken)
       })
-      // A connected socket learns of a closed port at once, and hears nobody but the game.
+      // A connected socket hears nobody but the game.
       socket.connect(port, host, () => {
         sendRepeatedly(socket, packet, over.signal).then(
-          () => reject(new Error(`no answer from ${host}:${port} over UDP`)),
+          () => reject(new Error(`no answer from ${host}:${port} over UDP`, { cause })),
           reject,
         )
       })
