@@ -21,8 +21,12 @@ export interface Clock {
 
 /** The instant `ms` milliseconds after the epoch. */
 export function isoTime(ms: number): IsoTime {
-  return new Date(ms).toISOString() as IsoTime // a Date prints exactly the branded form
+  if (ms !== last.ms) last = { ms, text: new Date(ms).toISOString() as IsoTime } // a Date prints exactly the branded form
+  return last.text
 }
+
+/** Under load the same instant is asked for many times. */
+let last: { readonly ms: number; readonly text: IsoTime } = { ms: 0, text: '1970-01-01T00:00:00.000Z' as IsoTime }
 
 /** The clock's present instant. */
 export function now(clock: Clock): IsoTime {
