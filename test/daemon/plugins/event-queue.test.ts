@@ -1,3 +1,4 @@
+import { setImmediate } from 'node:timers/promises'
 import { describe, expect, it } from 'vitest'
 import type { BusEvent } from '../../../src/daemon/core/bus.ts'
 import { EventQueue, MOST_WAITING_EVENTS } from '../../../src/daemon/plugins/event-queue.ts'
@@ -41,12 +42,12 @@ function listener(fail: (got: Got, times: number) => CallFailure | undefined = (
   return { queue, got, failures, open }
 }
 
-/** Lets the queue deliver until it has nothing left to do. */
+/** Lets the queue deliver until it has nothing left to do: nothing here waits for more than a turn. */
 async function drained({ queue, got }: ReturnType<typeof listener>): Promise<void> {
   const running = queue.run()
   for (let before = -1; before !== got.length; ) {
     before = got.length
-    await new Promise((resolve) => setTimeout(resolve, 5))
+    await setImmediate()
   }
   queue.close()
   await running
