@@ -68,7 +68,9 @@ function common(endpoint: Endpoint | StreamEndpoint): Record<string, unknown> {
 
 function accessText({ access }: Endpoint | StreamEndpoint): unknown {
   if (typeof access === 'string') return access
-  return 'serverByBody' in access ? { server: access.serverByBody.possible, byBody: true } : access
+  if ('serverByBody' in access) return { server: access.serverByBody.possible, byBody: true }
+  if (!('orOnNode' in access)) return access
+  return { anyOf: access.anyOf, node: access.orOnNode?.permission, byBody: true }
 }
 
 function queryParameters(query: z.ZodType): unknown[] {

@@ -213,7 +213,11 @@ export const OWNER_PERMISSIONS = [
 ] as const satisfies readonly Permission[]
 
 /** What somebody may do with a node that is assigned to him, beside {@link OWNER_PERMISSIONS} on its servers. */
-export const NODE_VISIBILITY = ['node.read', 'node.view_stats'] as const satisfies readonly Permission[]
+export const ASSIGNEE_PERMISSIONS = [
+  'node.read',
+  'node.view_stats',
+  'server.create',
+] as const satisfies readonly Permission[]
 
 /** Whether the text may be granted: a permission of the catalogue, or one of them for a single resource (`server.read:ID`). */
 export function isGrantable(text: string): boolean {

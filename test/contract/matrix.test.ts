@@ -14,7 +14,7 @@ type Any = Endpoint | StreamEndpoint
 
 const AT_ONCE = 8
 /** What an assignment of a node adds to the rights on its servers. */
-const SEEING = ['node.read', 'node.view_stats']
+const ON_NODE = ['node.read', 'node.view_stats', 'server.create']
 
 const all: readonly Any[] = [...endpoints, ...streams]
 const guarded = all.filter(({ access }) => typeof access !== 'string')
@@ -40,7 +40,10 @@ function holds(held: readonly string[], name: string): boolean {
 /** Whether the door is open to who holds this panel-wide, and that on the server and node that the path names. */
 function opens(access: Exclude<Access, string>, panelWide: readonly string[], there: readonly string[]): boolean {
   if ('panel' in access) return holds(panelWide, access.panel)
-  if ('anyOf' in access) return access.anyOf.some((name) => holds(panelWide, name))
+  if ('anyOf' in access) {
+    const onNode = access.orOnNode !== undefined && there.includes(access.orOnNode.permission)
+    return onNode || access.anyOf.some((name) => holds(panelWide, name))
+  }
   const near = [...panelWide, ...there]
   if ('node' in access) return holds(near, access.node)
   if ('server' in access) return access.server.every((name) => holds(near, name))
@@ -154,14 +157,16 @@ describe('each endpoint and each permission', () => {
     const nodeId = world.ids['nodeId'] ?? ''
     const body = { targetType: 'user' as const, targetId: id }
     const { id: assignmentId } = await world.admin.call(assignNode, { params: { nodeId }, body })
-    const near = guarded.filter(({ params }) => 'serverId' in params || 'nodeId' in params)
+    const near = guarded.filter(
+      (one) => 'serverId' in one.params || 'nodeId' in one.params || 'orOnNode' in accessOf(one),
+    )
     const casesOf = (there: readonly string[]): Case[] =>
       near.flatMap((one) => {
         const open = opens(accessOf(one), [], there)
         if (open && takesNothing(one)) return []
         return [{ one, who: 'who has the node', token, parts: harmless(one, paramsOf(world, one)), open }]
       })
-    expect(await differences(casesOf([...OWNER_PERMISSIONS, ...SEEING]))).toEqual([])
+    expect(await differences(casesOf([...OWNER_PERMISSIONS, ...ON_NODE]))).toEqual([])
     await world.admin.call(unassignNode, { params: { nodeId, assignmentId } })
     expect(await differences(casesOf([]))).toEqual([])
   })

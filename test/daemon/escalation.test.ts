@@ -115,7 +115,7 @@ describe('nobody gets or passes on what he does not hold', () => {
   it('by a role that has nodes', async () => {
     const { id: roleId } = await door.admin.call(roles.createRole, { body: { name: 'of nodes', permissions: [] } })
     await door.admin.call(nodes.assignNode, { params: { nodeId }, body: { targetType: 'role', targetId: roleId } })
-    const all = [...OWNER_PERMISSIONS, 'node.read', 'node.view_stats']
+    const all = [...OWNER_PERMISSIONS, 'node.read', 'node.view_stats', 'server.create']
     const account = { email: 'nodes@example.org', username: 'of-nodes', password: PASSWORD, roleIds: [roleId] }
     for (const [, by] of both()) {
       const tries = [
@@ -243,14 +243,11 @@ describe('nobody gets or passes on what he does not hold', () => {
         params: { nodeId },
         body: { targetType: 'user', targetId, ...(expiresAt === undefined ? {} : { expiresAt }) },
       })
+    const all = [...OWNER_PERMISSIONS, 'node.read', 'node.view_stats', 'server.create']
     for (const [, by] of both()) {
-      expect(await missing(assign(by, manager.id))).toEqual([...OWNER_PERMISSIONS, 'node.read', 'node.view_stats'])
+      expect(await missing(assign(by, manager.id))).toEqual(all)
       const body = { targetType: 'role' as const, targetId: manager.roleId }
-      expect(await missing(by.call(nodes.assignEveryNode, { body }))).toEqual([
-        ...OWNER_PERMISSIONS,
-        'node.read',
-        'node.view_stats',
-      ])
+      expect(await missing(by.call(nodes.assignEveryNode, { body }))).toEqual(all)
     }
     const until = new Date(door.clock.nowMs() + HOUR).toISOString()
     const friend = await person(door, 'node-friend', [])

@@ -25,7 +25,7 @@ export const ASSIGNMENT_COMMANDS = [
   }),
   command({
     name: 'assign',
-    summary: 'Assign a node to a user or a role: all rights on its servers',
+    summary: 'Assign a node to a user or a role: all rights on its servers, and to create some there',
     details: 'You must hold those rights yourself, panel-wide or by an assignment that lasts as long.',
     arguments: [NODE],
     options: [...TARGET, { flags: '--expires <time>', summary: 'when it ends: 30d or a time' }, IDEMPOTENCY],

@@ -1,4 +1,4 @@
-import { NODE_VISIBILITY, OWNER_PERMISSIONS } from '../../shared/permissions.ts'
+import { ASSIGNEE_PERMISSIONS, OWNER_PERMISSIONS } from '../../shared/permissions.ts'
 import { parseJson } from '../core/json.ts'
 import { type At, heldAssignments } from '../core/relations.ts'
 import { PermissionList, rolePermissions } from './credential-rows.ts'
@@ -14,6 +14,6 @@ export async function rightsOf(at: At, userId: string): Promise<Set<string>> {
   const server = await at.q.selectFrom('server').select('id').where('ownerId', '=', userId).executeTakeFirst()
   const assignments = await heldAssignments(at, userId)
   if (server !== undefined || assignments.length > 0) for (const name of OWNER_PERMISSIONS) rights.add(name)
-  if (assignments.length > 0) for (const name of NODE_VISIBILITY) rights.add(name)
+  if (assignments.length > 0) for (const name of ASSIGNEE_PERMISSIONS) rights.add(name)
   return rights
 }

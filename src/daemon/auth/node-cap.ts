@@ -1,4 +1,4 @@
-import { missingFrom, NODE_VISIBILITY, OWNER_PERMISSIONS } from '../../shared/permissions.ts'
+import { ASSIGNEE_PERMISSIONS, missingFrom, OWNER_PERMISSIONS } from '../../shared/permissions.ts'
 import type { IsoTime } from '../../shared/time.ts'
 import type { Holder } from '../core/permit.ts'
 import { type At, heldAssignments } from '../core/relations.ts'
@@ -6,7 +6,7 @@ import { refuseMissing } from './grant-cap.ts'
 import { refuseLonger } from './server-cap.ts'
 
 /** What an assignment of a node passes on. */
-export const PASSED_ON = [...OWNER_PERMISSIONS, ...NODE_VISIBILITY]
+export const PASSED_ON = [...OWNER_PERMISSIONS, ...ASSIGNEE_PERMISSIONS]
 
 /**
  * Refuses with PERMISSION_DENIED who passes on a node (`null`: every node) without holding all that an assignment of it

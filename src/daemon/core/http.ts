@@ -24,7 +24,7 @@ import { withUpload } from './http-upload.ts'
 import type { Idempotency, SentAnswer } from './idempotency.ts'
 import type { Log } from './log.ts'
 import type { Metrics } from './metrics.ts'
-import { permit, permitServer } from './permit.ts'
+import { permit, permitByBody } from './permit.ts'
 import { createRateLimits, type RateLimits } from './rate-limits.ts'
 import { requestIds } from './request-ids.ts'
 import type { Context, Route } from './route.ts'
@@ -185,7 +185,7 @@ async function serve(door: Door, served: Served): Promise<FastifyReply> {
     query: isDeclared(endpoint.query) ? parsePart('query', endpoint.query, request.query) : undefined,
     body: isDeclared(endpoint.body) ? parsePart('body', endpoint.body, body) : undefined,
   }
-  await permitByBody(deps, endpoint, context.caller, input)
+  await permitByBody({ q: deps.db.read, now: now(deps.clock) }, endpoint.access, context.caller, input)
   if (endpoint.answers !== 'data') return sendRaw(reply, endpoint, await handle(input as never, context)) // as in answering()
   const work = async (): Promise<SentAnswer> => {
     const { status, payload } = await served.answer(input, context)
@@ -211,18 +211,6 @@ async function serve(door: Door, served: Served): Promise<FastifyReply> {
     for (const cookie of sent.cookies) sendCookie(request, reply, cookie)
   }
   return send(reply, sent)
-}
-
-async function permitByBody(
-  deps: HttpDeps,
-  endpoint: Endpoint,
-  caller: Caller | undefined,
-  input: { params: unknown; body: unknown },
-): Promise<void> {
-  if (typeof endpoint.access === 'string' || !('serverByBody' in endpoint.access) || caller === undefined) return
-  const { serverId } = input.params as { serverId: string } // every serverByBody path has :serverId
-  const place = { q: deps.db.read, now: now(deps.clock) }
-  await permitServer(place, caller, serverId, endpoint.access.serverByBody.exact(input.body))
 }
 
 /** An empty body counts as none, whatever its content type says. */

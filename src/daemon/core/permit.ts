@@ -1,6 +1,6 @@
 import type { Access } from '../../shared/contract.ts'
 import { PanelError } from '../../shared/errors.ts'
-import { grants, NODE_VISIBILITY, OWNER_PERMISSIONS, type Permission } from '../../shared/permissions.ts'
+import { ASSIGNEE_PERMISSIONS, grants, OWNER_PERMISSIONS, type Permission } from '../../shared/permissions.ts'
 import type { IsoTime } from '../../shared/time.ts'
 import { constant } from './answer-json.ts'
 import type { Caller } from './caller.ts'
@@ -27,10 +27,9 @@ export async function permit(
   if ('orSelf' in access && access.orSelf !== undefined && params[access.orSelf] === caller.userId) return
   if ('panel' in access) return ensure(grants(caller.permissions, access.panel), [access.panel])
   if ('anyOf' in access) {
-    return ensure(
-      access.anyOf.some((permission) => grants(caller.permissions, permission)),
-      access.anyOf,
-    )
+    const held = access.anyOf.some((permission) => grants(caller.permissions, permission))
+    const near = !held && access.orOnNode !== undefined && (await mayOnSomeNode(at, caller, access.orOnNode.permission))
+    return ensure(held || near, access.anyOf)
   }
   if ('node' in access) {
     return ensure(await mayOnNode(at, caller, params['nodeId'] ?? '', access.node), [access.node])
@@ -39,6 +38,24 @@ export async function permit(
   if ('server' in access) return permitServer(at, caller, serverId, access.server)
   const held = await serverPermissions(at, caller, serverId, access.serverByBody.possible)
   ensure(held.length > 0, access.serverByBody.possible)
+}
+
+/** What {@link permit} has left open until the body is read. Throws PERMISSION_DENIED. */
+export async function permitByBody(
+  at: At,
+  access: Access,
+  caller: Caller | undefined,
+  input: { readonly params: unknown; readonly body: unknown },
+): Promise<void> {
+  if (typeof access === 'string' || caller === undefined) return
+  if ('serverByBody' in access) {
+    const { serverId } = input.params as { serverId: string } // every serverByBody path has :serverId
+    return permitServer(at, caller, serverId, access.serverByBody.exact(input.body))
+  }
+  if (!('orOnNode' in access) || access.orOnNode === undefined) return
+  if (access.anyOf.some((permission) => grants(caller.permissions, permission))) return
+  const { permission, nodeId } = access.orOnNode
+  ensure(await mayOnNode(at, caller, nodeId(input.body), permission), access.anyOf)
 }
 
 /** Refuses a caller who does not hold all of `permissions` on the server. */
@@ -94,11 +111,19 @@ export async function permissionsOnServers(
     )
 }
 
-/** Whether the caller holds the permission on the node: by role or key, or by an assignment that lets him see it. */
+/** Whether the caller holds the permission on the node: by role or key, or by an assignment. */
 export async function mayOnNode(at: At, caller: Holder, nodeId: string, permission: Permission): Promise<boolean> {
   if (grants(caller.permissions, permission, nodeId)) return true
-  if (!NODE_VISIBILITY.some((name) => name === permission) || !within(caller, permission, nodeId)) return false
+  if (!ASSIGNEE_PERMISSIONS.some((name) => name === permission) || !within(caller, permission, nodeId)) return false
   return (await nodeSources(at, caller.userId, nodeId)).length > 0
+}
+
+/** Whether there may be a node on which the caller holds the permission, by a scoped one or by an assignment. */
+async function mayOnSomeNode(at: At, { userId, permissions, scope }: Holder, permission: Permission): Promise<boolean> {
+  const scoped = (held: ReadonlySet<string>): boolean => [...held].some((text) => text.startsWith(`${permission}:`))
+  if (scoped(permissions)) return true
+  if (scope !== null && !grants(scope, permission) && !scoped(scope)) return false
+  return (await heldAssignments(at, userId)).length > 0
 }
 
 /**

@@ -1,6 +1,6 @@
 import { expressionBuilder } from 'kysely'
 import { z } from 'zod'
-import { NODE_VISIBILITY, OWNER_PERMISSIONS, type Permission } from '../../shared/permissions.ts'
+import { ASSIGNEE_PERMISSIONS, OWNER_PERMISSIONS, type Permission } from '../../shared/permissions.ts'
 import type { IsoTime } from '../../shared/time.ts'
 import type { Queries } from './db.ts'
 import { parseJson } from './json.ts'
@@ -34,7 +34,7 @@ export interface HeldAssignment {
 
 const Permissions = z.array(z.string())
 const owned: ReadonlySet<string> = new Set(OWNER_PERMISSIONS)
-const visible: ReadonlySet<string> = new Set(NODE_VISIBILITY)
+const forAssignees: ReadonlySet<string> = new Set(ASSIGNEE_PERMISSIONS)
 
 /** What the user may do with a server by owning it, by a grant, and by assignments of its node; nothing when it is not there. */
 export async function serverSources(at: At, userId: string, serverId: string): Promise<Source[]> {
@@ -63,7 +63,7 @@ export async function serverSources(at: At, userId: string, serverId: string): P
 /** What the user may do with a node by assignments. */
 export async function nodeSources(at: At, userId: string, nodeId: string): Promise<Source[]> {
   const assignments = await heldAssignments(at, userId, [nodeId])
-  return assignments.map((one) => fromAssignment(one, NODE_VISIBILITY))
+  return assignments.map((one) => fromAssignment(one, ASSIGNEE_PERMISSIONS))
 }
 
 /** The user's present assignments, his own and those of his roles: all, or those that cover one of the nodes. */
@@ -141,7 +141,7 @@ export async function heldByRelation(at: At, userId: string, texts: readonly str
   return parts.flatMap(({ text, permission, id }) => {
     const server = byId.get(id)
     const onNode =
-      visible.has(permission) &&
+      forAssignees.has(permission) &&
       assignments.some(({ nodeId }) => nodeId === id || nodeId === null) &&
       server === undefined
     return onNode || (server !== undefined && mayOn(server, permission)) ? [text] : []
@@ -157,7 +157,7 @@ export function scoped(text: string): { permission: Permission; id: string } | u
 
 /** Whether somebody can hold this on a single server or node without a role. */
 export function isRelational(permission: Permission): boolean {
-  return owned.has(permission) || visible.has(permission)
+  return owned.has(permission) || forAssignees.has(permission)
 }
 
 /** The nodes of the user's present assignments, as a subquery; one for every node is not among them. */

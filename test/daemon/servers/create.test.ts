@@ -1,5 +1,7 @@
 import { afterAll, beforeAll, expect, test } from 'vitest'
 import { createAllocations, listAllocations } from '../../../src/shared/api/allocations.ts'
+import { createApiKey } from '../../../src/shared/api/api-keys.ts'
+import { assignNode, unassignNode } from '../../../src/shared/api/assignments.ts'
 import { createLocation } from '../../../src/shared/api/locations.ts'
 import { createServer } from '../../../src/shared/api/servers.ts'
 import type { Template } from '../../../src/shared/api/templates.ts'
@@ -17,6 +19,7 @@ beforeAll(async () => {
 })
 afterAll(() => stage.close())
 
+const ANY_CREATES = ['server.create', 'admin.write']
 const refusedBy = (differs: Differs, of: { id: string } = template) => refusal(stage.create(of, node, differs))
 const post = (body: unknown) => raw(stage.panel, createServer, '/api/servers', body)
 
@@ -229,6 +232,36 @@ test('keeps fixed variables, startup lines and foreign owners to operators', asy
   expect(await refusal(mine({ ownerId: 'usr_other' }))).toMatchObject(missing)
   const nobody = await stage.person()
   expect((await refusal(stage.create(game, node, {}, nobody.client))).code).toBe('PERMISSION_DENIED')
+})
+
+test('takes servers on a node from those whom it is assigned to, while it is', async () => {
+  const mine = await stage.node()
+  const { client, id } = await stage.person()
+  const body = { targetType: 'user' as const, targetId: id }
+  const create = (place: StageNode, differs: Differs = {}, by = client) => stage.create(template, place, differs, by)
+  expect(await refusal(create(mine))).toMatchObject({ code: 'PERMISSION_DENIED' })
+  const assigned = await stage.admin.call(assignNode, { params: { nodeId: mine.id as never }, body })
+  expect(await create(mine)).toMatchObject({ ownerId: id, nodeId: mine.id })
+  expect(await refusal(create(node))).toMatchObject({ code: 'PERMISSION_DENIED', meta: { missing: ANY_CREATES } })
+  expect(await refusal(create({ ...mine, id: 'node_none' }))).toMatchObject({ code: 'PERMISSION_DENIED' })
+  expect(await refusal(create(mine, { startupCommand: 'sleep 1' }))).toMatchObject({
+    meta: { missing: ['admin.write'] },
+  })
+  expect(await refusal(create(mine, { nodeId: 7 as never }))).toMatchObject({ code: 'VALIDATION_ERROR' })
+  const params = { nodeId: mine.id as never, assignmentId: assigned.id }
+  await stage.admin.call(unassignNode, { params })
+  expect(await refusal(create(mine))).toMatchObject({ code: 'PERMISSION_DENIED' })
+})
+
+test('takes no server from a key that may not create, although a node is assigned to its owner', async () => {
+  const place = await stage.node()
+  const { client, id } = await stage.person(['apikey.manage', 'node.read'])
+  const body = { targetType: 'user' as const, targetId: id }
+  await stage.admin.call(assignNode, { params: { nodeId: place.id as never }, body })
+  const reader = await stage.key(client, ['node.read'])
+  expect(await refusal(stage.create(template, place, {}, reader))).toMatchObject({ code: 'PERMISSION_DENIED' })
+  const { key } = await client.call(createApiKey, { body: { name: 'all', allPermissions: true } })
+  expect(await stage.create(template, place, {}, stage.panel.as(key))).toMatchObject({ ownerId: id })
 })
 
 test('gives no more than the node has', async () => {
