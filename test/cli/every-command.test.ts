@@ -353,7 +353,13 @@ describe('every command against a real daemon and agent', () => {
     expect(await ok(['nodes', 'assignments', 'box', '-o', 'name'])).toBe('amy\n')
     expect(await ok(['users', 'nodes', 'amy', '-o', 'name'])).toBe('box\n')
     expect(await ok(['nodes', 'accessible', '--context', 'amy', '-o', 'name'], BY_CONTEXT)).toBe('box\n')
+    const [game] = await json(['templates', 'list'])
+    const size = ['--memory', '64', '--cpu', '0.1', '--disk', '64', '--port', '26001']
+    const make = ['servers', 'create', '--name', 'amys', '--template', game.id, '--node', 'box', ...size]
+    await ok([...make, '--context', 'amy'], BY_CONTEXT)
+    await ok(['servers', 'delete', 'amys', '--confirm', 'amys', '--wait'])
     await ok(['nodes', 'unassign', 'box', '--user', 'amy'])
+    await refused(6, [...make, '--context', 'amy'], BY_CONTEXT) // she does not see it any more
     await ok(['nodes', 'assign', '--every', '--role', 'crew'])
     expect(await ok(['roles', 'nodes', 'crew', '-o', 'name'])).toContain('box')
     await ok(['nodes', 'unassign', '--every', '--role', 'crew'])

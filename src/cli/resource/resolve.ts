@@ -37,7 +37,8 @@ const KINDS: Readonly<Record<Listed, { prefix: string; noun: string; plural: str
 /** The list of each kind. A contract is loaded when a word is looked up: all of them would cost every command 30 ms. */
 const LISTS: Readonly<Record<Listed, () => Promise<Endpoint>>> = {
   server: async () => (await import('../../shared/api/servers.ts')).listServers,
-  node: async () => (await import('../../shared/api/nodes.ts')).listNodes,
+  // Also for those to whom nodes are only assigned.
+  node: async () => (await import('../../shared/api/assignments.ts')).listAccessibleNodes,
   location: async () => (await import('../../shared/api/locations.ts')).listLocations,
   nest: async () => (await import('../../shared/api/templates.ts')).listNests,
   template: async () => (await import('../../shared/api/templates.ts')).listTemplates,

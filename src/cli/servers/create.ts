@@ -1,4 +1,4 @@
-import { listNodes } from '../../shared/api/nodes.ts'
+import { listAccessibleNodes } from '../../shared/api/assignments.ts'
 import * as api from '../../shared/api/servers.ts'
 import { getTemplate } from '../../shared/api/templates.ts'
 import type { Action } from '../command.ts'
@@ -71,10 +71,10 @@ function hasEnded(server: api.Server): boolean {
 /** The location is that of the node; the node may be left out when there is only one. */
 async function addPlace(run: Run, body: Record<string, unknown>): Promise<void> {
   if (body['nodeId'] !== undefined && body['locationId'] !== undefined) return
-  const { data, pagination } = await (await run.client()).page(listNodes, { query: { limit: 100 } })
+  const { data, pagination } = await (await run.client()).page(listAccessibleNodes, { query: { limit: 100 } })
   if (body['nodeId'] === undefined) {
     const [only] = data
-    if (only === undefined || pagination.total > 1) throw usage('--node <node> is required', 'panel nodes list')
+    if (only === undefined || pagination.total > 1) throw usage('--node <node> is required', 'panel nodes accessible')
     body['nodeId'] = only.id
   }
   const node = data.find(({ id }) => id === body['nodeId'])
