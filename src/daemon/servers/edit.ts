@@ -3,6 +3,7 @@ import type { ServerPatch } from '../../shared/api/servers.ts'
 import type { NewTemplate } from '../../shared/api/templates.ts'
 import { fieldError, PanelError } from '../../shared/errors.ts'
 import { grants } from '../../shared/permissions.ts'
+import { SECRET_MASK } from '../../shared/setting-values.ts'
 import type { Clock } from '../../shared/time.ts'
 import { type Actor, changes } from '../core/audit.ts'
 import type { Bus } from '../core/bus.ts'
@@ -15,7 +16,7 @@ import { checkEnvironment } from '../templates/rules.ts'
 import { finishCommand } from './observe.ts'
 import { addCommand, nextGeneration, type OrderDeps, pendingStatus, refuseSuspended } from './orders.ts'
 import { findServerRow, type ServerRow } from './repo.ts'
-import { definitionOf, environmentOf, MASK, withoutMasks } from './view.ts'
+import { definitionOf, environmentOf, withoutMasks } from './view.ts'
 
 /** Fields that say what a server costs and where it listens: the operator's, not the owner's (api.md §14.4). */
 const OPERATOR_FIELDS = [
@@ -230,6 +231,6 @@ function maskEnvironment(
   const before = environmentOf(row)
   const after = environmentOf({ environment: String(environment.after) })
   const values = changes(before, after) ?? {}
-  const shown = Object.entries(values).map(([name, value]) => [name, secret.has(name) ? MASK : value])
+  const shown = Object.entries(values).map(([name, value]) => [name, secret.has(name) ? SECRET_MASK : value])
   return { ...rest, environment: Object.fromEntries(shown) }
 }

@@ -2,10 +2,11 @@ import type { z } from 'zod'
 import type { Server } from '../../shared/api/servers.ts'
 import type { NewTemplate } from '../../shared/api/templates.ts'
 import { grants } from '../../shared/permissions.ts'
+import { SECRET_MASK } from '../../shared/setting-values.ts'
 import { constant } from '../core/answer-json.ts'
 import type { Caller } from '../core/caller.ts'
 import type { ServerRow } from './repo.ts'
-import { definitionOf, MASK } from './view.ts'
+import { definitionOf } from './view.ts'
 
 /** What the answer about a server says of its template. */
 export interface TemplateView {
@@ -53,7 +54,7 @@ function viewOf(row: TemplateRow, operator: boolean): TemplateView {
     stopCommand: template.stopCommand,
     features: template.features,
     variables: template.variables.map((variable) =>
-      masked.has(variable.name) && variable.default !== '' ? { ...variable, default: MASK } : variable,
+      masked.has(variable.name) && variable.default !== '' ? { ...variable, default: SECRET_MASK } : variable,
     ),
   })
   return { shown, masked }

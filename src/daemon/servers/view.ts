@@ -3,7 +3,7 @@ import type { Server } from '../../shared/api/servers.ts'
 import type { NewTemplate } from '../../shared/api/templates.ts'
 import type { Permission } from '../../shared/permissions.ts'
 import { type PowerState, type ServerStatus, serverStatus } from '../../shared/server-life.ts'
-import { isLoopbackHost } from '../../shared/setting-values.ts'
+import { isLoopbackHost, SECRET_MASK } from '../../shared/setting-values.ts'
 import type { Caller } from '../core/caller.ts'
 import { permissionsOnServers } from '../core/permit.ts'
 import type { At, Rooted } from '../core/relations.ts'
@@ -121,9 +121,6 @@ function publicHost(row: Pick<ServerRow, 'ip' | 'nodeDefaultIp' | 'nodePublicAdd
   return row.ip === row.nodeDefaultIp && !isLoopbackHost(row.ip) ? row.nodePublicAddress : row.ip
 }
 
-/** What stands in answers for a secret value; sent back, it means: unchanged. */
-export const MASK = '********'
-
 /** What a caller's own values are when he sends back what he was shown: masks of masked variables are left out. */
 export function withoutMasks(
   given: Readonly<Record<string, string>>,
@@ -132,11 +129,13 @@ export function withoutMasks(
   const maskable = new Set(
     variables.flatMap(({ name, secret, userViewable }) => (secret || !userViewable ? [name] : [])),
   )
-  return Object.fromEntries(Object.entries(given).filter(([name, value]) => value !== MASK || !maskable.has(name)))
+  return Object.fromEntries(
+    Object.entries(given).filter(([name, value]) => value !== SECRET_MASK || !maskable.has(name)),
+  )
 }
 
 function shownEnvironment(environment: Record<string, string>, masked: ReadonlySet<string>): Record<string, string> {
-  for (const name of masked) if (environment[name]) environment[name] = MASK
+  for (const name of masked) if (environment[name]) environment[name] = SECRET_MASK
   return environment
 }
 

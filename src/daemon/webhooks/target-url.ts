@@ -1,8 +1,7 @@
 import { isIP } from 'node:net'
 import type { WebhookFormat } from '../../shared/api/webhooks.ts'
+import { SECRET_MASK } from '../../shared/setting-values.ts'
 import { isReachable } from './addresses.ts'
-
-const MASK = '********'
 
 /** Why requests cannot go to this URL, as the end of a sentence; `undefined` when they may. A name is looked up when it is sent to. */
 export function targetProblem(text: string, allowed: readonly string[]): string | undefined {
@@ -28,9 +27,16 @@ export function formatFor(text: string): WebhookFormat {
   return /(^|\.)discord(app)?\.com$/.test(hostname) && pathname.startsWith('/api/') ? 'discord' : 'generic'
 }
 
-/** The URL as it may be shown and logged. Whoever has a URL of Discord or Slack can post there: of those only the host. */
+/**
+ * The URL as it may be shown and logged. Whoever has a URL of Discord or Slack can post there: of those only the host. Others
+ * have their token in the query or in the path, where it is told by its looks.
+ */
 export function shownUrl(text: string, format: WebhookFormat = 'generic'): string {
   const url = new URL(text)
-  if (format !== 'generic' || formatFor(text) !== 'generic') return `${url.origin}/${MASK}`
-  return `${url.origin}${url.pathname}${url.search === '' ? '' : `?${MASK}`}`
+  if (format !== 'generic' || formatFor(text) !== 'generic') return `${url.origin}/${SECRET_MASK}`
+  const path = url.pathname.split('/').map((part) => (LIKE_A_TOKEN.test(part) ? SECRET_MASK : part))
+  return `${url.origin}${path.join('/')}${url.search === '' ? '' : `?${SECRET_MASK}`}`
 }
+
+/** Long, without a dot, with letters and digits: no name that people give. */
+const LIKE_A_TOKEN = /^(?=.*\d)(?=.*[A-Za-z])[^.]{20,}$/

@@ -106,6 +106,16 @@ describe('a webhook', () => {
     expect(row?.details).toEqual({ unseen: ['secret'] })
   })
 
+  it('shows no token that stands in its URL, and keeps it when that is sent back', async () => {
+    const shown = `${receiver.url}/team-chat-of-the-club/********/v2?********`
+    const made = await hook({ url: `${receiver.url}/team-chat-of-the-club/9a8B7c6D5e4F3a2B1c0D_x/v2?key=1` })
+    expect(made.url).toBe(shown)
+    const body = { url: made.url, description: 'chat' }
+    expect(await panel.client.call(api.updateWebhook, { params: of(made), body })).toMatchObject({ url: shown })
+    await node()
+    expect((await receiver.took(1))[0]?.path).toBe('/hook/team-chat-of-the-club/9a8B7c6D5e4F3a2B1c0D_x/v2?key=1')
+  })
+
   it('gets the shapes of Discord and Slack, in which names call up nobody', async () => {
     await hook({ format: 'discord' })
     await node()
