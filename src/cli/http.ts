@@ -185,7 +185,7 @@ function requestTimedOut(url: string, ms: number, cause: unknown): CliFailure {
   })
 }
 
-/** Trusts what Node trusts, and who signed the certificates in a file. */
+/** Trusts the authorities that Node ships, and those in a file. */
 function trusting(path: string): SecureContext {
   let pem: string
   try {
