@@ -134,7 +134,13 @@ export class AgentPeer {
 
   /** Hello and snapshot, until the daemon has taken both. Returns its eventAck. */
   async enter(
-    about: { journalId?: string; lastEvent?: number; servers?: ServerReport[]; commands?: string[] } = {},
+    about: {
+      journalId?: string
+      lastEvent?: number
+      servers?: ServerReport[]
+      commands?: string[]
+      addresses?: string[]
+    } = {},
   ): Promise<number> {
     this.hello(about)
     const { eventAck } = await this.until('the welcome', () => this.of('welcome')[0])
@@ -144,8 +150,8 @@ export class AgentPeer {
     return eventAck
   }
 
-  hello(about: { journalId?: string; lastEvent?: number; protocol?: number } = {}): void {
-    const { journalId = 'journal-1', lastEvent = 0, protocol = 1 } = about
+  hello(about: { journalId?: string; lastEvent?: number; protocol?: number; addresses?: string[] } = {}): void {
+    const { journalId = 'journal-1', lastEvent = 0, protocol = 1, addresses = ['127.0.0.1'] } = about
     this.send({
       type: 'hello',
       protocol,
@@ -159,7 +165,7 @@ export class AgentPeer {
       cpus: 2,
       memoryMb: 1024,
       diskMb: 1024,
-      addresses: ['127.0.0.1'],
+      addresses,
       runtimes: [{ name: 'process', version: '1', ok: true, reason: null, capabilities: [] }],
     })
   }

@@ -10,7 +10,11 @@ const BODY = [
   reference('--location <location>', 'where it stands', 'locationId', 'location'),
   field('--hostname <name>', 'the name of the machine', 'hostname'),
   field('--address <host>', 'the address that players use', 'publicAddress'),
-  field('--default-ip <ip>', 'the address that a server gets when none is chosen', 'defaultIp'),
+  field(
+    '--default-ip <ip>',
+    'the address that a server gets when none is chosen (default: the public one, or the first that the machine has)',
+    'defaultIp',
+  ),
   field('--memory <size>', 'what its servers may have together: 8G', 'maxMemoryMb', 'mib'),
   field('--cpu <cores>', 'the cores that its servers may have together', 'maxCpuCores', 'number'),
   field('--memory-overallocate <percent>', 'percent above that; -1 is no limit', 'memoryOverallocatePercent', 'int'),

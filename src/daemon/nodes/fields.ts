@@ -1,6 +1,8 @@
+import { isIPv4 } from 'node:net'
 import type { z } from 'zod'
 import type { createNode, updateNode } from '../../shared/api/nodes.ts'
 import { fieldError } from '../../shared/errors.ts'
+import { isLoopbackHost } from '../../shared/setting-values.ts'
 import { canonicalIp, isUnspecified } from './addresses.ts'
 
 /** What people decide about a node. */
@@ -24,25 +26,41 @@ const LOOPBACK = '127.0.0.1'
 
 /**
  * The fields of a new node. Without addresses it is taken for this machine. Servers get `defaultIp` unless they name
- * another one: the given one, else the public address where that is an IP address, else 127.0.0.1 (decisions §3.6).
+ * another one: the given one, else {@link addressFor} the public address.
  */
 export function newNodeFields(body: z.output<typeof createNode.body>): NodeFields {
   const hostname = body.hostname ?? body.publicAddress ?? UNNAMED_HOST
   const publicAddress = body.publicAddress ?? body.hostname ?? LOOPBACK
-  const publicIp = canonicalIp(publicAddress)
-  const ownIp = publicIp === undefined || isUnspecified(publicIp) ? LOOPBACK : publicIp
   return {
     name: body.name,
     description: body.description ?? null,
     locationId: body.locationId,
     hostname,
     publicAddress,
-    defaultIp: body.defaultIp === undefined ? ownIp : boundAddress(body.defaultIp),
+    defaultIp: body.defaultIp === undefined ? addressFor(publicAddress) : boundAddress(body.defaultIp),
     maxMemoryMb: body.maxMemoryMb,
     maxCpuCores: body.maxCpuCores,
     memoryOverallocatePercent: body.memoryOverallocatePercent ?? 0,
     cpuOverallocatePercent: body.cpuOverallocatePercent ?? 0,
   }
+}
+
+/** The address for servers that none was chosen for: the public one where that is an IP address, else 127.0.0.1. */
+export function addressFor(publicAddress: string): string {
+  const ip = canonicalIp(publicAddress)
+  return ip === undefined || isUnspecified(ip) ? LOOPBACK : ip
+}
+
+/**
+ * The same once the machine has said which addresses it has: the public one only where it is one of these (decisions §3.6).
+ * A machine that is known by a name, or stands behind a router, has another one; its first IPv4 address is taken.
+ */
+export function addressAmong(publicAddress: string, own: readonly string[]): string {
+  const wished = addressFor(publicAddress)
+  const local = own.flatMap((address) => canonicalIp(address) ?? [])
+  if (isLoopbackHost(publicAddress) || (!isLoopbackHost(wished) && local.includes(wished))) return wished
+  const reachable = local.filter((ip) => !isLoopbackHost(ip))
+  return reachable.find((ip) => isIPv4(ip)) ?? reachable[0] ?? wished
 }
 
 /** The fields that an edit names; the others stay. */

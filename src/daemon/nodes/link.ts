@@ -4,6 +4,7 @@ import type { Bus } from '../core/bus.ts'
 import type { Db, Queries, Tx } from '../core/db.ts'
 import type { FrameOf, GatewayHandlers, ReportedAt } from '../core/gateway/handlers.ts'
 import type { Log } from '../core/log.ts'
+import { addressAmong, addressFor } from './fields.ts'
 
 /** What the link needs of the servers slice; all of it runs in the transaction that is handed over. */
 export interface LinkedServers {
@@ -87,10 +88,12 @@ export function createNodeLink(deps: LinkDeps): NodeLink {
 async function takeHello(tx: Tx, nodeId: string, hello: FrameOf<'hello'>): Promise<{ eventAck: number } | undefined> {
   const row = await tx.q
     .selectFrom('node')
-    .select(['journalId', 'eventAck'])
+    .select(['journalId', 'eventAck', 'agentVersion', 'publicAddress', 'defaultIp'])
     .where('id', '=', nodeId)
     .executeTakeFirst()
   if (row === undefined) return undefined
+  // Only the first time, and only what nobody has chosen.
+  const undecided = row.agentVersion === null && row.defaultIp === addressFor(row.publicAddress)
   await tx.q
     .updateTable('node')
     .set({
@@ -99,6 +102,7 @@ async function takeHello(tx: Tx, nodeId: string, hello: FrameOf<'hello'>): Promi
       arch: hello.arch,
       runtimes: JSON.stringify(hello.runtimes),
       addresses: JSON.stringify(hello.addresses),
+      ...(undecided ? { defaultIp: addressAmong(row.publicAddress, hello.addresses) } : {}),
       lastSeenAt: tx.now,
     })
     .where('id', '=', nodeId)

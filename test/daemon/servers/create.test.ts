@@ -3,6 +3,7 @@ import { createAllocations, listAllocations } from '../../../src/shared/api/allo
 import { createApiKey } from '../../../src/shared/api/api-keys.ts'
 import { assignNode, unassignNode } from '../../../src/shared/api/assignments.ts'
 import { createLocation } from '../../../src/shared/api/locations.ts'
+import { getNode, updateNode } from '../../../src/shared/api/nodes.ts'
 import { createServer } from '../../../src/shared/api/servers.ts'
 import type { Template } from '../../../src/shared/api/templates.ts'
 import { refusal } from '../place-panel.ts'
@@ -232,6 +233,34 @@ test('keeps fixed variables, startup lines and foreign owners to operators', asy
   expect(await refusal(mine({ ownerId: 'usr_other' }))).toMatchObject(missing)
   const nobody = await stage.person()
   expect((await refusal(stage.create(game, node, {}, nobody.client))).code).toBe('PERMISSION_DENIED')
+})
+
+test('gives a server an address that its node has, as soon as the node has said which', async () => {
+  const machine = ['127.0.0.1', '::1', '2001:db8::5', '192.0.2.5', '10.0.0.5']
+  const expected: [named: Record<string, string>, ip: string, host: string][] = [
+    [{ publicAddress: 'play.example.org' }, '192.0.2.5', 'play.example.org'],
+    [{ publicAddress: '203.0.113.9' }, '192.0.2.5', '203.0.113.9'],
+    [{ publicAddress: '10.0.0.5' }, '10.0.0.5', '10.0.0.5'],
+    [{ publicAddress: 'play.example.org', defaultIp: '10.0.0.77' }, '10.0.0.77', 'play.example.org'],
+    [{ publicAddress: '127.0.0.1' }, '127.0.0.1', '127.0.0.1'],
+  ]
+  for (const [named, ip, host] of expected) {
+    const place = await stage.node(named)
+    await stage.peer(place, { addresses: machine })
+    const made = await stage.create(template, place)
+    expect(made).toMatchObject({ primaryIp: ip, connection: { host } })
+  }
+})
+
+test('leaves the address of a node alone once it was chosen', async () => {
+  const place = await stage.node({ publicAddress: 'play.example.org' })
+  const params = { nodeId: place.id as never }
+  const first = await stage.peer(place, { addresses: ['127.0.0.1', '192.0.2.5'] })
+  expect(await stage.admin.call(getNode, { params })).toMatchObject({ defaultIp: '192.0.2.5' })
+  await stage.admin.call(updateNode, { params, body: { defaultIp: '127.0.0.1' } })
+  first.socket.terminate()
+  await stage.peer(place, { addresses: ['127.0.0.1', '192.0.2.5'] })
+  expect(await stage.admin.call(getNode, { params })).toMatchObject({ defaultIp: '127.0.0.1' })
 })
 
 test('takes servers on a node from those whom it is assigned to, while it is', async () => {
