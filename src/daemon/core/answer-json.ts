@@ -1,9 +1,11 @@
 import { z } from 'zod'
+import type { JsonBytes } from './json-bytes.ts'
 
-/** Writes a value as JSON by a schema; `undefined` when the value does not have the schema's shape. */
-type Write = (value: unknown) => string | undefined
+/** Writes a value as JSON by a schema; false when the value does not have the schema's shape, whatever was written so far. */
+type Write = (value: unknown, out: JsonBytes) => boolean
 
-const CONSTANT = Symbol('constant')
+/** Values of which nothing changes any more. */
+const constants = new WeakSet<object>()
 
 /**
  * Freezes a value that many answers contain, all the way down. Its JSON is made once per place of a schema, so nothing in
@@ -11,20 +13,24 @@ const CONSTANT = Symbol('constant')
  */
 export function constant<T extends object>(value: T): T {
   freeze(value)
+  constants.add(value)
   return value
 }
 
 /**
- * Compiles a schema into a function that gives the same text as `JSON.stringify(schema.parse(value))`: fields that the
+ * Compiles a schema into a function that writes the same as `JSON.stringify(schema.parse(value))`: fields that the
  * schema does not name are left out, defaults are put in. Of a value it checks the shape (types, literals, presence), not
  * lengths, ranges and patterns; a part of the schema that can change what it parses goes through zod itself. A value of
  * another shape is left to zod as a whole, which throws the ZodError that says where it does not fit.
  */
-export function compileJson(schema: z.ZodType): (value: unknown) => string {
+export function compileJson(schema: z.ZodType): (value: unknown, out: JsonBytes) => void {
   let write: Write | undefined
-  return (value) => {
+  return (value, out) => {
     write ??= compile(schema) // by the first answer: a daemon has hundreds of endpoints, and most rest
-    return write(value) ?? JSON.stringify(schema.parse(value))
+    const { length } = out
+    if (write(value, out)) return
+    out.back(length)
+    out.json(JSON.stringify(schema.parse(value)))
   }
 }
 
@@ -38,21 +44,42 @@ function compile(schema: z.ZodType): Write {
   if (schema instanceof z.ZodUnion) return union(schema)
   if (schema instanceof z.ZodEnum) return oneOf(schema.options)
   if (schema instanceof z.ZodLiteral) return oneOf([...schema.values])
-  if (schema instanceof z.ZodUnknown) return (value) => JSON.stringify(value)
+  if (schema instanceof z.ZodUnknown) return anything
   if (schema instanceof z.ZodNumberFormat) return schema.format === 'safeint' ? integer : strict(schema)
   const scalar = SCALARS[schema.def.type]
   return scalar ?? strict(schema)
 }
 
+const [NULL, TRUE, FALSE] = [Buffer.from('null'), Buffer.from('true'), Buffer.from('false')]
+
 const SCALARS: Readonly<Record<string, Write>> = {
-  string: (value) => (typeof value === 'string' ? quote(value) : undefined),
-  number: (value) => (Number.isFinite(value) ? `${value}` : undefined),
-  boolean: (value) => (value === true ? 'true' : value === false ? 'false' : undefined),
-  null: (value) => (value === null ? 'null' : undefined),
+  string: (value, out) => {
+    if (typeof value !== 'string') return false
+    out.string(value)
+    return true
+  },
+  number: (value, out) => Number.isFinite(value) && text(`${value}`, out),
+  boolean: (value, out) => (value === true ? put(TRUE, out) : value === false && put(FALSE, out)),
+  null: (value, out) => value === null && put(NULL, out),
 }
 
-function integer(value: unknown): string | undefined {
-  return Number.isSafeInteger(value) ? `${value}` : undefined
+function put(json: Uint8Array, out: JsonBytes): true {
+  out.bytes(json)
+  return true
+}
+
+function text(json: string, out: JsonBytes): true {
+  out.json(json)
+  return true
+}
+
+function integer(value: unknown, out: JsonBytes): boolean {
+  return Number.isSafeInteger(value) && text(`${value}`, out)
+}
+
+function anything(value: unknown, out: JsonBytes): boolean {
+  const json = JSON.stringify(value) as string | undefined // of what JSON has no word for
+  return json !== undefined && text(json, out)
 }
 
 /** Checks that accept or refuse, and never change what they look at. */
@@ -76,55 +103,63 @@ function leavesAlone({ def }: z.ZodType): boolean {
 }
 
 function strict(schema: z.ZodType): Write {
-  return (value) => {
+  return (value, out) => {
     const parsed = schema.safeParse(value)
-    return parsed.success ? JSON.stringify(parsed.data) : undefined
+    return parsed.success && anything(parsed.data, out)
   }
 }
 
 interface Field {
   readonly name: string
-  readonly label: string
+  /** The name as JSON, as the first of its object and behind others. */
+  readonly first: Uint8Array
+  readonly next: Uint8Array
   readonly write: Write
-  /** What is written for `undefined`: nothing at all (''), a default; `undefined` where the value must be there. */
-  readonly absent: string | undefined
+  /** What is written for `undefined`: nothing at all, a default; `undefined` where the value must be there. */
+  readonly absent: Uint8Array | undefined
 }
+
+const NOTHING = Buffer.alloc(0)
 
 function object(schema: z.ZodObject): Write {
   const fields = Object.entries(schema.shape).map(([name, field]) => fieldOf(name, field as z.ZodType)) // as in compile
-  return memoized(isObject, (value) => {
-    let text = ''
-    for (const { name, label, write, absent } of fields) {
+  return memoized(isObject, (value, out) => {
+    let isEmpty = true
+    for (const { name, first, next, write, absent } of fields) {
       const item = value[name]
-      const written = item === undefined && absent !== undefined ? absent : write(item)
-      if (written === undefined) return undefined
-      if (written !== '') text += `${text === '' ? '{' : ','}${label}${written}`
+      const inPlace = item === undefined ? absent : undefined
+      if (inPlace === NOTHING) continue
+      out.bytes(isEmpty ? first : next)
+      isEmpty = false
+      if (inPlace !== undefined) out.bytes(inPlace)
+      else if (!write(item, out)) return false
     }
-    return text === '' ? '{}' : `${text}}`
+    return text(isEmpty ? '{}' : '}', out)
   })
 }
 
 function fieldOf(name: string, schema: z.ZodType): Field {
   const label = `${JSON.stringify(name)}:`
+  const labels = { name, first: Buffer.from(`{${label}`), next: Buffer.from(`,${label}`) }
   if (schema instanceof z.ZodOptional && leavesAlone(schema)) {
-    return { name, label, write: compile(schema.def.innerType as z.ZodType), absent: '' } // as in compile
+    return { ...labels, write: compile(schema.def.innerType as z.ZodType), absent: NOTHING } // as in compile
   }
   if (schema instanceof z.ZodDefault && leavesAlone(schema)) {
-    const absent = JSON.stringify(schema.def.defaultValue)
-    return { name, label, write: compile(schema.def.innerType as z.ZodType), absent } // as in compile
+    const absent = Buffer.from(JSON.stringify(schema.def.defaultValue))
+    return { ...labels, write: compile(schema.def.innerType as z.ZodType), absent } // as in compile
   }
-  return { name, label, write: compile(schema), absent: undefined }
+  return { ...labels, write: compile(schema), absent: undefined }
 }
 
 function array(item: Write): Write {
-  return memoized(isList, (value) => {
-    let text = ''
+  return memoized(isList, (value, out) => {
+    let isEmpty = true
     for (const one of value) {
-      const written = item(one)
-      if (written === undefined) return undefined
-      text += `${text === '' ? '[' : ','}${written}`
+      out.json(isEmpty ? '[' : ',')
+      isEmpty = false
+      if (!item(one, out)) return false
     }
-    return text === '' ? '[]' : `${text}]`
+    return text(isEmpty ? '[]' : ']', out)
   })
 }
 
@@ -132,25 +167,31 @@ function record(schema: z.ZodRecord): Write {
   const { keyType, valueType } = schema.def
   if (!(keyType instanceof z.ZodString) || !leavesAlone(keyType)) return strict(schema)
   const write = compile(valueType as z.ZodType)
-  return memoized(isObject, (value) => {
-    if (Object.getPrototypeOf(value) !== Object.prototype) return undefined
-    let text = ''
+  return memoized(isObject, (value, out) => {
+    if (Object.getPrototypeOf(value) !== Object.prototype) return false
+    let isEmpty = true
     for (const key of Object.keys(value)) {
-      const written = key === '__proto__' ? undefined : write(value[key])
-      if (written === undefined) return undefined
-      text += `${text === '' ? '{' : ','}${quote(key)}:${written}`
+      if (key === '__proto__') return false
+      out.json(isEmpty ? '{' : ',')
+      isEmpty = false
+      out.string(key)
+      out.json(':')
+      if (!write(value[key], out)) return false
     }
-    return text === '' ? '{}' : `${text}}`
+    return text(isEmpty ? '{}' : '}', out)
   })
 }
 
 function nullable(write: Write): Write {
-  return (value) => (value === null ? 'null' : write(value))
+  return (value, out) => (value === null ? put(NULL, out) : write(value, out))
 }
 
 function oneOf(values: readonly unknown[]): Write {
-  const texts = new Map(values.map((value) => [value, JSON.stringify(value)]))
-  return (value) => texts.get(value)
+  const known = new Map(values.map((value) => [value, Buffer.from(JSON.stringify(value))]))
+  return (value, out) => {
+    const json = known.get(value)
+    return json !== undefined && put(json, out)
+  }
 }
 
 /** Of strings, numbers, literals and the like: whichever option takes the value writes the same. */
@@ -160,13 +201,7 @@ function union(schema: z.ZodUnion): Write {
   if ('inclusive' in schema.def && schema.def.inclusive === false) return strict(schema)
   if (!options.every((option) => scalar(option) && leavesAlone(option))) return strict(schema)
   const writes = options.map(compile)
-  return (value) => {
-    for (const write of writes) {
-      const written = write(value)
-      if (written !== undefined) return written
-    }
-    return undefined
-  }
+  return (value, out) => writes.some((write) => write(value, out)) // a scalar that does not fit writes nothing
 }
 
 function discriminated(schema: z.ZodDiscriminatedUnion): Write {
@@ -179,21 +214,27 @@ function discriminated(schema: z.ZodDiscriminatedUnion): Write {
     const write = compile(option)
     for (const value of tag instanceof z.ZodEnum ? tag.options : tag.values) writes.set(value, write)
   }
-  return (value) => (isObject(value) ? writes.get(value[discriminator])?.(value) : undefined)
+  return (value, out) => isObject(value) && writes.get(value[discriminator])?.(value, out) === true
 }
 
-/** Remembers the text of {@link constant} values, as long as they live. */
+/** Remembers the JSON of {@link constant} values, as long as they live. */
 function memoized<T extends object>(
   fits: (value: unknown) => value is T,
-  write: (value: T) => string | undefined,
+  write: (value: T, out: JsonBytes) => boolean,
 ): Write {
-  const known = new WeakMap<object, string>()
-  return (value) => {
-    if (!fits(value)) return undefined
-    if (!(CONSTANT in value)) return write(value)
-    const text = known.get(value) ?? write(value)
-    if (text !== undefined) known.set(value, text)
-    return text
+  const known = new WeakMap<object, Uint8Array>()
+  return (value, out) => {
+    if (!fits(value)) return false
+    if (!constants.has(value)) return write(value, out)
+    const bytes = known.get(value)
+    if (bytes !== undefined) {
+      out.bytes(bytes)
+      return true
+    }
+    const { length } = out
+    if (!write(value, out)) return false
+    known.set(value, out.since(length))
+    return true
   }
 }
 
@@ -205,17 +246,8 @@ function isList(value: unknown): value is readonly unknown[] {
   return Array.isArray(value)
 }
 
-function freeze(value: unknown, mark = true): void {
+function freeze(value: unknown): void {
   if (typeof value !== 'object' || value === null || Object.isFrozen(value)) return
-  if (mark) Object.defineProperty(value, CONSTANT, { value: true })
   Object.freeze(value)
-  for (const item of Object.values(value)) freeze(item, false)
+  for (const item of Object.values(value)) freeze(item)
 }
-
-/** A string in JSON; most contain nothing that must be escaped. */
-function quote(text: string): string {
-  return ESCAPED.test(text) ? JSON.stringify(text) : `"${text}"`
-}
-
-// biome-ignore lint/suspicious/noControlCharactersInRegex: these are what JSON escapes
-const ESCAPED = /[\u0000-\u001f"\\\ud800-\udfff]/

@@ -5,10 +5,11 @@ import { type Endpoint, FileAnswer, RedirectAnswer } from '../../shared/contract
 import { pagination } from '../../shared/page.ts'
 import { compileJson } from './answer-json.ts'
 import type { SentAnswer } from './idempotency.ts'
+import { JsonBytes } from './json-bytes.ts'
 import type { Context, Route } from './route.ts'
 
-/** Text beyond this is made into bytes: V8 takes the pages of a string above 128 KiB from the kernel each time. */
-const PIECE = 32 * 1024
+/** Answers are put together in one place, each in one go. */
+const out = new JsonBytes()
 
 /** Runs a route's handler and makes the envelope of its data, in which only what the contract names goes out. */
 export function answering({
@@ -16,44 +17,29 @@ export function answering({
   handle,
 }: Route): (input: unknown, context: Context) => Promise<Omit<SentAnswer, 'cookies'>> {
   const { response, status } = endpoint
-  const write = compileJson(endpoint.paged && response instanceof z.ZodArray ? rowOf(response) : response)
+  const write = compileJson(response)
   return async (input, context) => {
     const result: unknown = await handle(input as never, context) // parsed by this very endpoint's schemas
-    if (!endpoint.paged) {
-      return { status, payload: `{"success":true,"data":${written(endpoint, write, result)}}` }
-    }
+    if (!endpoint.paged) return { status, payload: envelope(endpoint, () => write(result, out), '') }
     const { items, total } = result as { items: readonly unknown[]; total: number } // Answer<E> of a paged endpoint
     const { query } = input as { query: { page: number; limit: number } } // a paged endpoint has pageQuery
-    const rows = items.map((item) => written(endpoint, write, item))
-    return { status, payload: inPieces(rows, JSON.stringify(pagination(query, total))) }
+    const page = `,"pagination":${JSON.stringify(pagination(query, total))}`
+    return { status, payload: envelope(endpoint, () => write(items, out), page) }
   }
 }
 
-function rowOf(list: z.ZodArray): z.ZodType {
-  return list.def.element as z.ZodType // zod types it by its core
-}
-
-function inPieces(rows: readonly string[], page: string): Buffer {
-  const pieces: Buffer[] = []
-  let text = '{"success":true,"data":['
-  for (const [at, row] of rows.entries()) {
-    text += at === 0 ? row : `,${row}`
-    if (text.length < PIECE) continue
-    pieces.push(Buffer.from(text))
-    text = ''
-  }
-  pieces.push(Buffer.from(`${text}],"pagination":${page}}`))
-  return Buffer.concat(pieces)
-}
-
-function written(endpoint: Endpoint, write: (value: unknown) => string, value: unknown): string {
+function envelope(endpoint: Endpoint, write: () => void, more: string): Buffer {
+  out.back(0)
+  out.json('{"success":true,"data":')
   try {
-    return write(value)
+    write()
   } catch (error) {
     if (!(error instanceof z.ZodError)) throw error
     const issues = error.issues.map((issue) => `${issue.path.join('.')}: ${issue.message}`)
     throw new Error(`the answer of ${endpoint.id} does not fit its contract: ${issues.join('; ')}`)
   }
+  out.json(`${more}}`)
+  return out.take()
 }
 
 /** Sends an envelope. */

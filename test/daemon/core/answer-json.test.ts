@@ -2,6 +2,7 @@ import fc from 'fast-check'
 import { describe, expect, it } from 'vitest'
 import { z } from 'zod'
 import { compileJson, constant } from '../../../src/daemon/core/answer-json.ts'
+import { JsonBytes } from '../../../src/daemon/core/json-bytes.ts'
 import { endpoints } from '../../../src/shared/endpoints.ts'
 
 const Tagged = z.discriminatedUnion('kind', [
@@ -41,11 +42,23 @@ const shapes = {
 /** What looks right but breaks a pattern is written: handlers answer what was checked when it came in. */
 const HAS_A_PATTERN: ReadonlySet<string> = new Set(['a time'])
 
+const out = new JsonBytes()
+
+/** The text that an answer of this schema is sent as. */
+function compiled(schema: z.ZodType): (value: unknown) => string {
+  const write = compileJson(schema)
+  return (value) => {
+    out.back(0)
+    write(value, out)
+    return out.take().toString()
+  }
+}
+
 describe('answers as JSON', () => {
   it.each(Object.entries(shapes))(
     'writes %s as zod and JSON.stringify do, and refuses what zod refuses',
     (name, schema) => {
-      const write = compileJson(schema)
+      const write = compiled(schema)
       fc.assert(
         fc.property(valuesNear(schema), (value) => {
           const parsed = schema.safeParse(value)
@@ -60,7 +73,7 @@ describe('answers as JSON', () => {
   it('writes what the schema of any endpoint accepts as zod and JSON.stringify do', () => {
     const responses = endpoints.filter(({ answers }) => answers === 'data').map(({ response }) => response)
     const fitting = responses.filter((response) => {
-      const write = compileJson(response)
+      const write = compiled(response)
       return fc.sample(valuesOf(response), { numRuns: 10, seed: 7 }).some((value) => {
         const parsed = response.safeParse(value)
         if (parsed.success) expect(write(value)).toBe(JSON.stringify(parsed.data))
@@ -73,17 +86,17 @@ describe('answers as JSON', () => {
   it('leaves out what the schema does not name, at every depth', () => {
     const schema = z.object({ user: z.object({ name: z.string() }), list: z.array(z.object({ id: z.int() })) })
     const value = { user: { name: 'a', passwordHash: 'x' }, list: [{ id: 1, secret: 'y' }], token: 'z' }
-    expect(compileJson(schema)(value)).toBe('{"user":{"name":"a"},"list":[{"id":1}]}')
+    expect(compiled(schema)(value)).toBe('{"user":{"name":"a"},"list":[{"id":1}]}')
   })
 
   it('names the field that does not fit', () => {
-    const write = compileJson(z.object({ rows: z.array(z.object({ id: z.string() })) }))
+    const write = compiled(z.object({ rows: z.array(z.object({ id: z.string() })) }))
     expect(() => write({ rows: [{ id: 'a' }, { id: 2 }] })).toThrow(/"rows",\s*1,\s*"id"/)
     expect(() => write({})).toThrow(z.ZodError)
   })
 
   it('escapes strings that break JSON', () => {
-    const write = compileJson(z.object({ text: z.string() }))
+    const write = compiled(z.object({ text: z.string() }))
     for (const text of ['"', '\\', '\n\u0000\u001f', '\ud800', '😀', '\u2028', 'ü', '</script>']) {
       expect(JSON.parse(write({ text }))).toEqual({ text: text === '\ud800' ? '\ud800' : text })
       expect(write({ text })).toBe(JSON.stringify({ text }))
@@ -92,14 +105,14 @@ describe('answers as JSON', () => {
 
   it('writes a constant by each schema with the fields of that schema, and lets nobody change it', () => {
     const value = constant({ name: 'a', inner: { list: [1, 2] }, secret: 'x' })
-    const wide = compileJson(z.object({ name: z.string(), inner: z.object({ list: z.array(z.int()) }) }))
-    const narrow = compileJson(z.object({ name: z.string() }))
+    const wide = compiled(z.object({ name: z.string(), inner: z.object({ list: z.array(z.int()) }) }))
+    const narrow = compiled(z.object({ name: z.string() }))
     for (let again = 0; again < 3; again++) {
       expect(wide(value)).toBe('{"name":"a","inner":{"list":[1,2]}}')
       expect(narrow(value)).toBe('{"name":"a"}')
     }
     expect(() => value.inner.list.push(3)).toThrow(TypeError)
-    expect(() => compileJson(z.object({ name: z.int() }))(value)).toThrow(z.ZodError)
+    expect(() => compiled(z.object({ name: z.int() }))(value)).toThrow(z.ZodError)
   })
 })
 
