@@ -1,3 +1,4 @@
+import { timingSafeEqual } from 'node:crypto'
 import { type Clock, type IsoTime, isoTime, now } from '../../shared/time.ts'
 import type { Caller, Credentials, Refusal } from '../core/caller.ts'
 import type { Db } from '../core/db.ts'
@@ -36,6 +37,7 @@ class CredentialCache implements LiveCredentials {
   readonly #clock: Clock
   readonly #log: Log | undefined
   readonly #entries = new Map<string, CredentialEntry>()
+  readonly #secrets = new WeakMap<CredentialEntry, Buffer>()
   readonly #loading = new Map<string, Promise<CredentialEntry | undefined>>()
   readonly #listeners = new Set<() => void>()
   readonly #closing = new AbortController()
@@ -55,7 +57,7 @@ class CredentialCache implements LiveCredentials {
     const parts = parseToken(token)
     if (parts === undefined || parts.kind === 'pnk') return 'unknown'
     const entry = await this.#entry(parts.id)
-    if (entry === undefined || !secretMatches(parts.secret, entry.secretHash)) return 'unknown'
+    if (entry === undefined || !this.#isSecret(parts.secret, entry)) return 'unknown'
     const caller = await this.#judge(entry)
     if (typeof caller === 'string') return caller
     if (caller.kind === 'apiKey') this.#count(caller.credentialId)
@@ -127,6 +129,16 @@ class CredentialCache implements LiveCredentials {
     this.#entries.set(id, entry)
     const [oldest] = this.#entries.keys()
     if (this.#entries.size > REMEMBERED && oldest !== undefined) this.#entries.delete(oldest)
+  }
+
+  /** A secret that was right once is remembered with its row: to hash it costs more than most of what a request needs. */
+  #isSecret(secret: string, entry: CredentialEntry): boolean {
+    const given = Buffer.from(secret)
+    const known = this.#secrets.get(entry)
+    if (known !== undefined) return known.length === given.length && timingSafeEqual(known, given)
+    if (!secretMatches(secret, entry.secretHash)) return false
+    this.#secrets.set(entry, given)
+    return true
   }
 
   async #judge(entry: CredentialEntry): Promise<Caller | Refusal> {

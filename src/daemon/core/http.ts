@@ -132,8 +132,7 @@ export async function createDoor(deps: HttpDeps): Promise<Door> {
 export function addRoute(door: Door, route: Route): void {
   const { app, deps } = door
   const { endpoint } = route
-  const params = z.object(endpoint.params)
-  const answer = answering(route)
+  const served: Served = { ...route, params: z.object(endpoint.params), answer: answering(route) }
   const counter = (status: number): void => deps.metrics.requests.inc({ endpoint: endpoint.id, status: String(status) })
   const definition: RouteOptions = {
     method: endpoint.method,
@@ -153,9 +152,8 @@ export function addRoute(door: Door, route: Route): void {
       done()
     },
     handler: (request, reply) => {
-      const served = { ...route, params, answer, request, reply }
-      if (endpoint.accepts === 'json') return serve(door, { ...served, body: request.body ?? undefined })
-      return withUpload(request, endpoint.bodyLimit, (body) => serve(door, { ...served, body }))
+      if (endpoint.accepts === 'json') return serve(door, served, { request, reply, body: request.body ?? undefined })
+      return withUpload(request, endpoint.bodyLimit, (body) => serve(door, served, { request, reply, body }))
     },
   }
   if (endpoint.accepts === 'json') app.route(definition)
@@ -167,18 +165,22 @@ export function addRoute(door: Door, route: Route): void {
     })
 }
 
-/** A request at its route, its body read. */
+/** A route with what is made of it once. */
 interface Served extends Route {
   readonly params: z.ZodType
   readonly answer: ReturnType<typeof answering>
+}
+
+/** A request at its route, its body read. */
+interface Asked {
   readonly request: FastifyRequest
   readonly reply: FastifyReply
   readonly body: unknown
 }
 
-async function serve(door: Door, served: Served): Promise<FastifyReply> {
+async function serve(door: Door, served: Served, { request, reply, body }: Asked): Promise<FastifyReply> {
   const { deps } = door
-  const { endpoint, handle, request, reply, body } = served
+  const { endpoint, handle } = served
   const context = door.context(endpoint, request, reply)
   const input = {
     params: parsePart('params', served.params, request.params),
