@@ -5,7 +5,8 @@ import { type ChildEnd, childEnded, Wake } from './child.ts'
 import type { HolderPaths, HolderRecord, LaunchFile } from './holder-files.ts'
 import { writeOwnJson } from './json-file.ts'
 import { CHAIN_FAILED, ChildVoice, giveWord, type Launched, launch } from './launcher.ts'
-import { commandLine, isAlive, processFacts } from './proc.ts'
+import { isProgram } from './lost-beginning.ts'
+import { processFacts } from './proc.ts'
 import { killRun, scopeOf } from './run-processes.ts'
 
 /** Games are to be ended before the panel and the system when the machine runs out of memory. */
@@ -23,8 +24,9 @@ export interface Begun {
 }
 
 /**
- * Starts the child of a launch file. The record is on disk before the child gets the word to go on, so at whatever moment
- * this process dies, either nothing runs or the record says what runs. The FIFOs must exist and be held open by the caller.
+ * Starts the child of a launch file. The record is on disk before the child gets the word to go on, and the launch file goes
+ * when the child is the program: at whatever moment this process dies, a successor knows what runs, and can begin what does
+ * not (`hasBegun`). The FIFOs must exist and be held open by the caller.
  */
 export async function begin(
   paths: HolderPaths,
@@ -40,9 +42,9 @@ export async function begin(
   try {
     const voice = new ChildVoice(launched.word)
     record = await prepare(paths, { file, launched, voice, clock: at.clock, firstSeq: at.firstSeq })
-    rmSync(paths.launch)
     giveWord(launched.word, file.env)
     await becomeProgram(paths, { record, launched, voice, wake })
+    rmSync(paths.launch)
     launched.word.destroy()
     return { record, wake }
   } catch (error) {
@@ -106,13 +108,12 @@ interface Becoming {
   wake: Wake
 }
 
-/** Waits until the chain has become the program: the chain's own arguments carry a token, the program's do not. */
+/** Waits until the chain has become the program. */
 async function becomeProgram(paths: HolderPaths, of: Becoming): Promise<void> {
   const { record, launched, wake } = of
   const deadline = wake.clock.monotonicMs() + PREPARE_MS
   while (launched.launcher.exitCode === null && launched.launcher.signalCode === null) {
-    const line = commandLine(record.pid)
-    if (line !== '' && !isOurs(line, launched.token) && isAlive(record.pid, record.start)) return
+    if (isProgram(record)) return
     if (wake.clock.monotonicMs() > deadline) throw new BeginFailure('The program could not be prepared in time')
     await wake.clock.sleep(2)
   }
@@ -121,10 +122,6 @@ async function becomeProgram(paths: HolderPaths, of: Becoming): Promise<void> {
   const complaint = of.voice.complaint
   if (end.code === 127 && complaint !== '') throw new BeginFailure(`It could not be started: ${complaint}`)
   if (end.code === 126) throw new BeginFailure('It could not be started: the program may not be executed')
-}
-
-function isOurs(commandLineText: string, token: string): boolean {
-  return commandLineText.split('\0').includes(token)
 }
 
 function preferForOom(pid: number): void {

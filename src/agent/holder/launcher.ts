@@ -71,12 +71,16 @@ export function makeFifos(paths: HolderPaths, uid: number | null): void {
 export interface Launched {
   readonly launcher: ChildProcess
   readonly word: Duplex
-  readonly token: string
+}
+
+/** What the arguments of a run's chain carry, and those of its program do not. */
+export function tokenOf(launchId: string): string {
+  return `panel-launch-${launchId}`
 }
 
 /** Starts the chain; the child waits in `BEGIN` until it gets the word. */
 export function launch(paths: HolderPaths, file: LaunchFile, nofile: number): Launched {
-  const token = `panel-launch-${file.run.launchId}`
+  const token = tokenOf(file.run.launchId)
   const argv = ['-c', KEEP, 'panel-keep', paths.code, ...childChain(file, nofile, token)]
   const diagnosis = openSync(paths.diagnosis, 'r+')
   // Open for both directions: no end of file and no SIGPIPE for the child, even when the holder is gone.
@@ -92,7 +96,7 @@ export function launch(paths: HolderPaths, file: LaunchFile, nofile: number): La
     })
     const word = launcher.stdio[3]
     if (!(word instanceof Duplex)) throw new Error('The launcher could not be started')
-    return { launcher, word, token }
+    return { launcher, word }
   } finally {
     for (const fd of [stdin, stdout, stderr, diagnosis]) if (fd !== undefined) closeSync(fd)
   }

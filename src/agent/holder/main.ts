@@ -11,6 +11,7 @@ import { type HolderPaths, type HolderRecord, holderPaths, isOrdered, type Launc
 import { closeInherited } from './inherited-files.ts'
 import { readOwnJson, writeOwnJson } from './json-file.ts'
 import { makeFifos } from './launcher.ts'
+import { hasBegun } from './lost-beginning.ts'
 import { holdOpen } from './outputs.ts'
 import { endUnbegun } from './run-processes.ts'
 
@@ -32,8 +33,10 @@ export async function runHolder(dir: string): Promise<void> {
   try {
     const file = await readOwnJson<LaunchFile>(paths.launch)
     const record = await readOwnJson<HolderRecord>(paths.record)
-    if (file !== undefined) {
-      if (record?.launchId === file.run.launchId) await endUnbegun(record, holderClock)
+    const isLost = record !== undefined && record.launchId === file?.run.launchId
+    const begun = isLost && (await hasBegun(record, paths, holderClock))
+    if (file !== undefined && !begun) {
+      if (isLost) await endUnbegun(record, holderClock)
       await startRun(paths, file)
     } else if (record !== undefined && !record.forgotten && !existsSync(paths.exit)) {
       await takeOver(paths, record).catch((error: unknown) => tellFailure(paths, record.launchId, error))

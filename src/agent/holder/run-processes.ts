@@ -47,10 +47,7 @@ export async function killRun(scope: RunScope, clock: Clock): Promise<number> {
   return ended.size
 }
 
-/**
- * Ends what a killed holder had prepared for a run that it did not begin: as long as there is a launch file, the child has
- * not got the word to go on.
- */
+/** Ends what a killed holder had prepared for a run that it did not begin. */
 export async function endUnbegun(record: HolderRecord, clock: Clock): Promise<void> {
   if (isAlive(record.launcherPid, record.launcherStart)) send(record.launcherPid, 'SIGKILL')
   await killRun(scopeOf(record), clock)

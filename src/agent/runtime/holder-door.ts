@@ -7,6 +7,7 @@ import { AgentFailure } from '../failure.ts'
 import { type HolderPaths, type HolderRecord, holderPaths, type LaunchFile } from '../holder/holder-files.ts'
 import { readOwnJson, writeOwnJson } from '../holder/json-file.ts'
 import { TOOL_PATH } from '../holder/launcher.ts'
+import { hasBegun } from '../holder/lost-beginning.ts'
 import { endUnbegun } from '../holder/run-processes.ts'
 import { takeLock } from '../log/lock.ts'
 import { MAX_LINE_BYTES } from '../log/record.ts'
@@ -45,7 +46,7 @@ export class HolderDoor {
       const begun = await this.beginOnce(place, { launchId, socket, deadline })
       if (begun !== undefined) return begun
     }
-    await this.withdraw(holderPaths(place.state))
+    await this.withdraw(holderPaths(place.state), true)
     throw new AgentFailure('SPAWN_FAILED', 'The process that holds the server could not be started')
   }
 
@@ -153,14 +154,18 @@ export class HolderDoor {
     writer.close()
   }
 
-  /** Takes a launch file away unless a holder is at work on it, and with it what is on record of a run that did not begin. */
-  private async withdraw(paths: HolderPaths): Promise<void> {
+  /**
+   * Takes a launch file away unless a holder is at work on it, and with it what is on record of a run that did not begin; of
+   * one that did begin too when `evenBegun`.
+   */
+  private async withdraw(paths: HolderPaths, evenBegun = false): Promise<void> {
     const lock = await takeLock(paths.lock, 0)
     if (lock === undefined) return
     try {
       const file = await readOwnJson<LaunchFile>(paths.launch)
       const record = await readOwnJson<HolderRecord>(paths.record)
-      if (record !== undefined && record.launchId === file?.run.launchId) {
+      const isLost = record !== undefined && record.launchId === file?.run.launchId
+      if (isLost && (evenBegun || !(await hasBegun(record, paths, this.options.clock)))) {
         await endUnbegun(record, this.options.clock)
         await rm(paths.record, { force: true })
       }

@@ -1,8 +1,8 @@
-import { execFileSync } from 'node:child_process'
-import { existsSync, mkdirSync, readdirSync, readFileSync, writeFileSync } from 'node:fs'
+import { existsSync, mkdirSync, readFileSync, writeFileSync } from 'node:fs'
 import { createServer } from 'node:net'
 import { join } from 'node:path'
 import { afterEach, beforeEach, expect, it } from 'vitest'
+import { holderPaths } from '../../../src/agent/holder/holder-files.ts'
 import { ConsoleTail } from '../../../src/agent/log/console-tail.ts'
 import { ControlClient } from '../../../src/agent/runtime/control-client.ts'
 import { DIST } from '../../run-panel.ts'
@@ -199,38 +199,34 @@ it('carries out an order although the holder is killed at that moment', async ()
   expect(await run.exited).toMatchObject({ code: 8, ordered: true })
 }, 30_000)
 
+/** Starts a program whose holder is killed at a moment of the beginning; it must run, and must have begun once. */
+async function beginOnceThough(name: string, moment: (state: string) => Promise<unknown>): Promise<void> {
+  const place = rig.place(name)
+  const starting = rig.start(place, ['sh', '-c', 'echo $$ >> starts; while :; do sleep 0.05; done'])
+  starting.catch(() => undefined) // told below
+  const holder = await rig.holderPid(place)
+  await moment(place.state)
+  process.kill(holder, 'SIGKILL')
+  const run = await starting.catch((error: unknown) => {
+    throw new Error(`${name}: ${String(error)}`)
+  })
+  const file = join(place.files, 'starts')
+  const starts = (): string => (existsSync(file) ? readFileSync(file, 'utf8') : '')
+  await until(`the start of ${name}`, () => starts() !== '')
+  expect(starts(), name).toBe(`${run.record.pid}\n`)
+  expect(isLiving(run.record.pid)).toBe(true)
+}
+
 it('begins a run once, at whatever moment of the beginning its holder is killed', async () => {
-  for (const delayMs of [0, 5, 10, 15, 20, 25, 30, 35, 40, 50, 60, 70, 80, 90, 100, 120, 140]) {
-    const place = rig.place(`begun-${delayMs}`)
-    const starting = rig.start(place, ['sh', '-c', 'echo $$ >> starts; while :; do sleep 0.05; done'])
-    starting.catch(() => undefined) // told below
-    const holder = await rig.holderPid(place)
-    await new Promise((resolve) => setTimeout(resolve, delayMs))
-    process.kill(holder, 'SIGKILL')
-    const run = await starting.catch((error: unknown) => {
-      throw new Error(`killed after ${delayMs} ms: ${String(error)}`)
+  for (const ms of [0, 5, 10, 15, 20, 25, 30, 35, 40, 50, 60, 70, 80, 90, 100, 120, 140]) {
+    await beginOnceThough(`after-${ms}-ms`, () => new Promise((resolve) => setTimeout(resolve, ms)))
+  }
+}, 60_000)
+
+it('begins a run once although its holder is killed as soon as the run is on record', async () => {
+  for (let time = 1; time <= 8; time++) {
+    await beginOnceThough(`on-record-${time}`, (state) => {
+      return until('the record', () => existsSync(holderPaths(state).record))
     })
-    const file = join(place.files, 'starts')
-    const starts = (): string => (existsSync(file) ? readFileSync(file, 'utf8') : '')
-    const dump = setTimeout(() => {
-      const st = place.state
-      console.log(
-        'STUCK',
-        delayMs,
-        run.record.pid,
-        isLiving(run.record.pid),
-        readdirSync(st),
-        readdirSync(join(st, 'io')),
-        existsSync(join(st, 'exit.json')) ? readFileSync(join(st, 'exit.json'), 'utf8') : '',
-        execFileSync('ps', ['-eo', 'pid,ppid,stat,args'], { encoding: 'utf8' })
-          .split('\n')
-          .filter((l) => l.includes(place.state) || l.includes('panel-launch') || l.includes(String(run.record.pid)))
-          .join('\n'),
-      )
-    }, 5000)
-    await until(`a start, killed after ${delayMs} ms`, () => starts() !== '')
-    clearTimeout(dump)
-    expect(starts(), `killed after ${delayMs} ms`).toBe(`${run.record.pid}\n`)
-    expect(isLiving(run.record.pid)).toBe(true)
   }
 }, 60_000)
