@@ -32,7 +32,7 @@ export type Tag = (typeof TAGS)[number]
  * Who may call, decided before the body is read.
  * - `public`: anyone; `session`: whoever is signed in (by session or API key).
  * - `panel`: holds this permission panel-wide; `anyOf`: holds at least one of these panel-wide, or, with `orOnNode`, that
- *   permission on the node that the body names (api.md §8.5).
+ *   permission on the node that the body names as `nodeId` (api.md §8.5).
  * - `server`: holds all of these on the server that the path names as `:serverId`.
  * - `serverByBody`: holds at least one of `possible` on that server to have the body read, and then all of `exact(body)`.
  * - `node`: holds this permission on the node that the path names as `:nodeId`.
@@ -42,10 +42,7 @@ export type Access =
   | 'public'
   | 'session'
   | { readonly panel: Permission; readonly orSelf?: string }
-  | {
-      readonly anyOf: readonly Permission[]
-      readonly orOnNode?: { readonly permission: Permission; readonly nodeId: (body: unknown) => string }
-    }
+  | { readonly anyOf: readonly Permission[]; readonly orOnNode?: Permission }
   | { readonly server: readonly Permission[]; readonly orSelf?: string }
   | {
       readonly serverByBody: {

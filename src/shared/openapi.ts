@@ -70,7 +70,7 @@ function accessText({ access }: Endpoint | StreamEndpoint): unknown {
   if (typeof access === 'string') return access
   if ('serverByBody' in access) return { server: access.serverByBody.possible, byBody: true }
   if (!('orOnNode' in access)) return access
-  return { anyOf: access.anyOf, node: access.orOnNode?.permission, byBody: true }
+  return { anyOf: access.anyOf, node: access.orOnNode, byBody: true }
 }
 
 function queryParameters(query: z.ZodType): unknown[] {

@@ -41,7 +41,7 @@ function holds(held: readonly string[], name: string): boolean {
 function opens(access: Exclude<Access, string>, panelWide: readonly string[], there: readonly string[]): boolean {
   if ('panel' in access) return holds(panelWide, access.panel)
   if ('anyOf' in access) {
-    const onNode = access.orOnNode !== undefined && there.includes(access.orOnNode.permission)
+    const onNode = access.orOnNode !== undefined && there.includes(access.orOnNode)
     return onNode || access.anyOf.some((name) => holds(panelWide, name))
   }
   const near = [...panelWide, ...there]

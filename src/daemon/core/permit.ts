@@ -28,7 +28,7 @@ export async function permit(
   if ('panel' in access) return ensure(grants(caller.permissions, access.panel), [access.panel])
   if ('anyOf' in access) {
     const held = access.anyOf.some((permission) => grants(caller.permissions, permission))
-    const near = !held && access.orOnNode !== undefined && (await mayOnSomeNode(at, caller, access.orOnNode.permission))
+    const near = !held && access.orOnNode !== undefined && (await mayOnSomeNode(at, caller, access.orOnNode))
     return ensure(held || near, access.anyOf)
   }
   if ('node' in access) {
@@ -54,8 +54,8 @@ export async function permitByBody(
   }
   if (!('orOnNode' in access) || access.orOnNode === undefined) return
   if (access.anyOf.some((permission) => grants(caller.permissions, permission))) return
-  const { permission, nodeId } = access.orOnNode
-  ensure(await mayOnNode(at, caller, nodeId(input.body), permission), access.anyOf)
+  const { nodeId } = input.body as { nodeId: string } // every body of an orOnNode endpoint has it
+  ensure(await mayOnNode(at, caller, nodeId, access.orOnNode), access.anyOf)
 }
 
 /** Refuses a caller who does not hold all of `permissions` on the server. */
