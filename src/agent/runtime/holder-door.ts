@@ -129,7 +129,10 @@ export class HolderDoor {
       const record = await readOwnJson<HolderRecord>(paths.record)
       const isHeld = record !== undefined && !record.forgotten
       const client = isHeld ? await ControlClient.open(record.run.socket) : undefined
-      if (client !== undefined) return await client.ask({ op: 'note', text, stream }).finally(() => client.close())
+      if (client !== undefined) {
+        if (await heard(client, { text, stream })) return
+        continue
+      }
       const lock = await takeLock(paths.lock, 0)
       if (lock === undefined) {
         // A holder is just beginning or ending.
@@ -202,5 +205,18 @@ export class HolderDoor {
     })
     child.unref()
     return { ended: () => over }
+  }
+}
+
+/** Has a holder write a remark; false when it has ended before it heard of it. */
+async function heard(client: ControlClient, remark: { text: string; stream: LineStream }): Promise<boolean> {
+  try {
+    await client.ask({ op: 'note', ...remark })
+    return true
+  } catch (error) {
+    if (error instanceof AgentFailure && error.code === 'INTERRUPTED') return false
+    throw error
+  } finally {
+    client.close()
   }
 }
