@@ -2,7 +2,7 @@ import { existsSync, mkdirSync, readFileSync, writeFileSync } from 'node:fs'
 import { createServer } from 'node:net'
 import { join } from 'node:path'
 import { afterEach, beforeEach, expect, it } from 'vitest'
-import { holderPaths } from '../../../src/agent/holder/holder-files.ts'
+import { type HolderPaths, holderPaths } from '../../../src/agent/holder/holder-files.ts'
 import { ConsoleTail } from '../../../src/agent/log/console-tail.ts'
 import { ControlClient } from '../../../src/agent/runtime/control-client.ts'
 import { DIST } from '../../run-panel.ts'
@@ -217,16 +217,19 @@ async function beginOnceThough(name: string, moment: (state: string) => Promise<
   expect(isLiving(run.record.pid)).toBe(true)
 }
 
-it('begins a run once, at whatever moment of the beginning its holder is killed', async () => {
-  for (const ms of [0, 5, 10, 15, 20, 25, 30, 35, 40, 50, 60, 70, 80, 90, 100, 120, 140]) {
-    await beginOnceThough(`after-${ms}-ms`, () => new Promise((resolve) => setTimeout(resolve, ms)))
-  }
-}, 60_000)
-
-it('begins a run once although its holder is killed as soon as the run is on record', async () => {
-  for (let time = 1; time <= 8; time++) {
-    await beginOnceThough(`on-record-${time}`, (state) => {
-      return until('the record', () => existsSync(holderPaths(state).record))
-    })
-  }
-}, 60_000)
+it.each<[moment: string, seen: (paths: HolderPaths) => boolean]>([
+  ['there is a holder', () => true],
+  ['its outputs are made', ({ io }) => existsSync(io)],
+  ['it is on record', ({ record }) => existsSync(record)],
+  ['its launch file is gone', ({ launch }) => !existsSync(launch)],
+])(
+  'begins a run once although its holder is killed as soon as %s',
+  async (moment, seen) => {
+    for (let time = 1; time <= 6; time++) {
+      await beginOnceThough(`${moment.replaceAll(' ', '-')}-${time}`, (state) => {
+        return until(moment, () => seen(holderPaths(state)))
+      })
+    }
+  },
+  60_000,
+)
