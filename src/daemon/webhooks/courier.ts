@@ -121,14 +121,15 @@ export class Courier {
     for (let count = 0; count < IN_A_ROW && !signal.aborted; count++) {
       const row = await nextOfLane(db.read, lane, now(clock))
       if (row === undefined) return
-      const { outcome } = await this.once(row, signal)
+      const { startedAt, outcome } = await this.once(row, signal)
       if (outcome.ok || outcome.final) {
         this.#resting.delete(lane)
         continue
       }
       log.info({ deliveryId: row.id, target: row.target, error: outcome.error }, 'a message did not arrive')
       const failures = (this.#resting.get(lane)?.failures ?? 0) + 1
-      this.#resting.set(lane, { untilMs: clock.nowMs() + laneRest(failures), failures })
+      // From the end of the attempt: that it took long to write it down does not make the rest longer.
+      this.#resting.set(lane, { untilMs: Date.parse(startedAt) + outcome.durationMs + laneRest(failures), failures })
       return
     }
   }

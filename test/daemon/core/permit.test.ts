@@ -4,6 +4,7 @@ import type { Caller } from '../../../src/daemon/core/caller.ts'
 import {
   permissionsOnServers,
   permit,
+  permitByBody,
   serverPermissions,
   visibleNodes,
   visibleServers,
@@ -85,7 +86,7 @@ function mayOnServer(one: Person, permission: string, serverId: string): boolean
 function mayOnNode(one: Person, permission: string, place: number): boolean {
   const id = nodes[place] ?? ''
   if (held(one.permissions, permission, id)) return true
-  if (!['node.read', 'node.view_stats'].includes(permission)) return false
+  if (!['node.read', 'node.view_stats', 'server.create'].includes(permission)) return false
   return (one.scope === null || held(one.scope, permission, id)) && reaches(one, place)
 }
 
@@ -161,9 +162,12 @@ function callerOf({ userId, permissions, scope }: Omit<Person, 'related'>): Call
   return { kind, userId, permissions: new Set(permissions), scope: scope === null ? null : new Set(scope), ...rest }
 }
 
-async function allowed(access: Access, caller: Caller | undefined, params: Record<string, string>): Promise<string> {
+const allowed = (access: Access, caller: Caller | undefined, params: Record<string, string>): Promise<string> =>
+  answerOf(() => permit(at(), access, caller, params))
+
+async function answerOf(decision: () => Promise<void>): Promise<string> {
   try {
-    await permit(at(), access, caller, params)
+    await decision()
     return 'allowed'
   } catch (error) {
     if (error instanceof PanelError) return error.code
@@ -192,6 +196,11 @@ describe('permit', () => {
         const byBody = { possible: names, exact: () => names }
         expect(await ask({ serverByBody: byBody }, { serverId })).toBe(word(names.some(on)))
         expect(await serverPermissions(at(), caller, serverId, names)).toEqual(names.filter(on))
+        const orOnNode = { anyOf: names, orOnNode: first }
+        const mayThere = names.some((name) => held(one.permissions, name)) || mayOnNode(one, first, place)
+        const body = { nodeId: nodes[place] }
+        expect(await answerOf(() => permitByBody(at(), orOnNode, caller, { params: {}, body }))).toBe(word(mayThere))
+        if (mayThere) expect(await ask(orOnNode)).toBe('allowed')
         const himself = { server: names, orSelf: 'userId' } as const
         expect(await ask(himself, { serverId, userId: one.userId })).toBe('allowed')
         expect(await ask(himself, { serverId, userId: 'usr_none' })).toBe(word(names.every(on)))

@@ -42,7 +42,11 @@ const deliveries = (webhook: { readonly id: string }) =>
   panel.client.call(api.listWebhookDeliveries, { params: of(webhook) })
 
 const attempts = (webhook: { readonly id: string }, made: number) =>
-  eventually(`${made} attempts`, async () => (await deliveries(webhook))[0]?.attempts === made)
+  eventually(`${made} attempts`, async () => {
+    // Who had worked out how long to wait just before the clock was put forward looks again.
+    clock.advance(0)
+    return (await deliveries(webhook))[0]?.attempts === made
+  })
 
 describe('a message that does not arrive', () => {
   it('is sent again after growing waits until it does, and every attempt is in the log', async () => {
@@ -63,7 +67,7 @@ describe('a message that does not arrive', () => {
     for (const [place, wait] of waits.entries()) {
       // A fifth more or less by chance, and the time that the attempt took.
       expect(wait).toBeGreaterThan(5000 * 4 ** place * 0.79)
-      expect(wait).toBeLessThan(5000 * 4 ** place * 1.21 + 2000)
+      expect(wait).toBeLessThan(5000 * 4 ** place * 1.21 + 8000)
     }
     const [row] = await deliveries(made)
     expect(row).toMatchObject({ status: 'sent', nextAttemptAt: null, lastError: null })

@@ -90,7 +90,7 @@ export function quickClock(): QuickClock {
 }
 
 /** Polls until the condition holds. */
-export async function eventually(what: string, holds: () => boolean | Promise<boolean>, ms = 10_000): Promise<void> {
+export async function eventually(what: string, holds: () => boolean | Promise<boolean>, ms = 30_000): Promise<void> {
   const deadline = performance.now() + ms
   while (!(await holds())) {
     if (performance.now() > deadline) throw new Error(`Waited in vain for ${what}`)
