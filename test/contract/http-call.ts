@@ -1,3 +1,4 @@
+import { type Dispatcher, FormData, request } from 'undici'
 import { urlOf } from '../../src/shared/client.ts'
 import type { Endpoint, StreamEndpoint } from '../../src/shared/contract.ts'
 
@@ -45,28 +46,27 @@ export interface Parts {
 
 /** Sends it and reads the whole answer; an event stream is left after its headers. */
 export async function send(call: Call): Promise<Reply> {
-  const leave = new AbortController()
   const form = call.file === undefined ? undefined : formOf(call.file)
-  const hasBody = call.body !== undefined
-  const response = await fetch(call.url, {
-    method: call.method,
-    redirect: 'manual',
+  const text = call.body === undefined || typeof call.body === 'string' ? call.body : JSON.stringify(call.body)
+  const answer = await request(call.url, {
+    method: call.method as Dispatcher.HttpMethod, // whatever it is, it goes out as it is
     headers: {
       ...(call.token === undefined ? {} : { authorization: `Bearer ${call.token}` }),
-      ...(hasBody ? { 'content-type': 'application/json' } : {}),
+      ...(text === undefined ? {} : { 'content-type': 'application/json' }),
       ...call.headers,
     },
-    ...(form === undefined ? {} : { body: form }),
-    ...(hasBody ? { body: typeof call.body === 'string' ? call.body : JSON.stringify(call.body) } : {}),
-    signal: AbortSignal.any([leave.signal, AbortSignal.timeout(30_000)]),
+    body: text ?? form ?? null,
+    headersTimeout: 30_000,
+    bodyTimeout: 30_000,
   })
-  const { status, headers } = response
+  const { statusCode: status, body } = answer
+  const headers = headersOf(answer.headers)
   if (headers.get('content-type')?.startsWith('text/event-stream') === true) {
-    leave.abort()
+    body.on('error', () => undefined).destroy() // it is left on purpose
     return { status, headers, text: '', json: undefined }
   }
-  const text = await response.text()
-  return { status, headers, text, json: parse(text) }
+  const received = await body.text()
+  return { status, headers, text: received, json: parse(received) }
 }
 
 /** The method that reaches it. */
@@ -93,6 +93,13 @@ export function callEndpoint(
 /** The whole input of a refusal's shape, for comparison: what stands beside the message. */
 export function refusalOf({ status, json }: Reply): { status: number; code: string | undefined } {
   return { status, code: json?.code }
+}
+
+function headersOf(raw: Dispatcher.ResponseData['headers']): Headers {
+  const headers = new Headers()
+  for (const [name, values] of Object.entries(raw))
+    for (const value of [values].flat()) headers.append(name, value ?? '')
+  return headers
 }
 
 function formOf(file: Uint8Array): FormData {
