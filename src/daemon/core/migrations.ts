@@ -10,6 +10,7 @@ import { alerts } from './migrations/0007-alerts.ts'
 import { databases } from './migrations/0008-databases.ts'
 import { plugins } from './migrations/0009-plugins.ts'
 import { listIndexes } from './migrations/0010-list-indexes.ts'
+import { auditTime } from './migrations/0011-audit-time.ts'
 import { Connection } from './sqlite/connection.ts'
 
 /** One step of the schema: a script that takes version `id` - 1 to `id`. Steps are never edited once released. */
@@ -31,6 +32,7 @@ export const MIGRATIONS: readonly Migration[] = [
   databases,
   plugins,
   listIndexes,
+  auditTime,
 ]
 
 /** The newest version that this program knows. */

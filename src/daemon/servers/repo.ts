@@ -1,4 +1,4 @@
-import { type ExpressionBuilder, expressionBuilder, type SelectQueryBuilder, sql } from 'kysely'
+import { type Expression, type ExpressionBuilder, expressionBuilder, type SelectQueryBuilder, sql } from 'kysely'
 import type { ServerStatus } from '../../shared/server-life.ts'
 import type { IsoTime } from '../../shared/time.ts'
 import { prepared, type Queries } from '../core/db.ts'
@@ -85,14 +85,11 @@ const countOfServers = remembered((q, { visibility, filter }: Asked) =>
 )
 
 const pageOfServers = remembered((q, { visibility, filter }: Asked) => {
-  const column = sortColumn(filter.sort)
   const ids = narrow(q.selectFrom('server'), visibility, filter)
     .select('server.id')
-    .orderBy(column, filter.order)
-    .orderBy('server.id', filter.order)
     .limit(filter.limit)
     .offset(offsetOf(filter))
-  return joined(q).where('server.id', 'in', ids).orderBy(column, filter.order).orderBy('server.id', filter.order)
+  return sorted(joined(q).where('server.id', 'in', sorted(ids, filter)), filter)
 })
 
 const definitionsOf = remembered((q, ids: readonly string[]) =>
@@ -207,9 +204,18 @@ function ownersLike(text: string) {
     .where((eb) => eb.or([contains(sql.ref('user.username'), pattern), contains(sql.ref('user.email'), pattern)]))
 }
 
-function sortColumn(sort: ServerFilter['sort']) {
-  if (sort === 'status') return statusSql()
-  return sort === 'name' ? sql<string>`server.name collate nocase` : sql<string>`${sql.ref(`server.${sort}`)}`
+/** Sorts by what an index has in this order, so that the rows before a page are passed over and not sorted. */
+function sorted<Q extends { orderBy(by: Expression<unknown>, direction: 'asc' | 'desc'): Q }>(
+  query: Q,
+  { sort, order }: ServerFilter,
+): Q {
+  const [id, createdAt] = [sql.ref('server.id'), sql.ref('server.createdAt')]
+  const columns = {
+    name: [sql`server.name collate nocase`, id],
+    createdAt: [createdAt, id],
+    status: [statusSql(), createdAt, id],
+  }
+  return columns[sort].reduce<Q>((so, column) => so.orderBy(column, order), query)
 }
 
 function visible(where: ExpressionBuilder<Schema, 'server'>, { ids, related }: Exclude<Visibility, 'all'>) {

@@ -92,7 +92,7 @@ const LISTS: readonly [name: string, list: List, page: string, count?: string][]
   ['failed messages to a webhook', messages({ status: 'failed' }), 'delivery_status'],
 ]
 
-test.each(LISTS)('%s: page and count are read from an index, without a row of the table', async (...of) => {
+test.each(LISTS)('%s: page and count come from an index in its order, without a row of the table', async (...of) => {
   const [, list, index, counted = index] = of
   statements = []
   await list(q)
@@ -105,6 +105,8 @@ test.each(LISTS)('%s: page and count are read from an index, without a row of th
   const count = plans.find((steps) => steps.some((step) => step.startsWith('CO-ROUTINE')))
   const pages = plans.find((steps) => steps.some((step) => step.includes(`USING COVERING INDEX ${index}`)))
   expect(pages, JSON.stringify(plans, null, 1)).toBeDefined()
+  // An index that has not the whole order makes SQLite sort every row before the page.
+  expect(pages?.filter((step) => /TEMP B-TREE FOR (RIGHT PART|LAST)/.test(step))).toEqual([])
   const name = counted === 'any' ? '' : counted
   expect(count?.join('\n'), JSON.stringify(plans, null, 1)).toContain(`USING COVERING INDEX ${name}`)
 })
