@@ -6,6 +6,11 @@ const roles: Roles = {
   runDaemon: async (options) => (await import('../src/daemon/main.ts')).runDaemon(options),
   runUp: async (options) => (await import('../src/daemon/up.ts')).runUp(options),
   findDaemon: async (options) => (await import('../src/daemon/running.ts')).findDaemon(options),
+  countGames: async (options) => {
+    const { agentDataDir } = await import('../src/daemon/running.ts')
+    const { runningServers } = await import('../src/agent/running-servers.ts')
+    return (await runningServers(agentDataDir(options))).length
+  },
   stopDaemon: async (options) => (await import('../src/daemon/running.ts')).stopDaemon(options),
   runAgent: async (options) => (await import('../src/agent/run.ts')).runAgent(options),
   enrollAgent: async (options) => (await import('../src/agent/run.ts')).enrollAgent(options),

@@ -1,9 +1,9 @@
-import { join } from 'node:path'
 import { type Agent, startAgent } from '../agent/main.ts'
 import type { Clock } from '../shared/time.ts'
 import { createLoopback } from './core/gateway/loopback.ts'
 import type { Log } from './core/log.ts'
 import type { Daemon } from './main.ts'
+import { agentDataDir } from './running.ts'
 import { readVersion } from './version.ts'
 
 /**
@@ -17,7 +17,7 @@ export async function startEmbeddedAgent(
   const { gateway, holder } = daemon.app
   const loopback = createLoopback((request, socket, head) => gateway.upgrade(request, socket, head))
   const agent = await startAgent({
-    dataDir: join(options.dataDir, 'agent'),
+    dataDir: agentDataDir(options),
     connect: {
       url: daemon.url,
       nodeId: options.nodeId,

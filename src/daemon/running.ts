@@ -1,4 +1,4 @@
-import { resolve } from 'node:path'
+import { join, resolve } from 'node:path'
 import { systemClock } from '../shared/time.ts'
 import { defaultDataDir } from './config.ts'
 import { findHolder } from './data-lock.ts'
@@ -19,6 +19,11 @@ export async function findDaemon(options: { dataDir: string | undefined }): Prom
   const holder = await findHolder(dataDir)
   if (holder === undefined) return undefined
   return { pid: holder.pid, url: holder.url, startedAt: holder.startedAt, dataDir }
+}
+
+/** Where in this data folder (default: the usual one) the agent within the daemon has its own. */
+export function agentDataDir(options: { dataDir: string | undefined }): string {
+  return join(resolve(options.dataDir ?? defaultDataDir()), 'agent')
 }
 
 /** A daemon that was asked to stop; `gone`: within the time. */

@@ -192,10 +192,16 @@ describe.each(accounts)('panel up by $who', ({ uid }) => {
     await until('the first one has ended', async () => second.child.exitCode === 0)
     expect(await isAlive(pid)).toBe(true)
 
+    // Games without a panel are not passed over.
+    expect(await person.run('down')).toMatchObject({ code: 0, stderr: expect.stringContaining('one game runs on') })
+    const orphans = await person.run('down', '--servers')
+    expect(orphans).toMatchObject({ code: 14, stderr: expect.stringContaining('panel up, and in another terminal') })
+    expect(await isAlive(pid)).toBe(true)
+
     await person.up(...listen)
     expect(await person.run('down', '--servers')).toMatchObject({ code: 0 })
     await gone(pid)
-    expect(await person.run('down')).toMatchObject({ code: 0, stderr: expect.stringContaining('no panel runs') })
+    expect(await person.run('down')).toMatchObject({ code: 0, stderr: 'no panel runs on this machine\n' })
   })
 
   it('keeps its keys to itself', async () => {

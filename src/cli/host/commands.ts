@@ -27,7 +27,7 @@ export const down = command({
     { flags: '--timeout <duration>', summary: 'how long each part may take (default 60s)' },
   ],
   examples: ['panel down', 'panel down --servers'],
-  exits: [3, 11, 124],
+  exits: [3, 11, 14, 124],
   group: 'Host',
   load: async () => (await import('./up.ts')).down,
 })

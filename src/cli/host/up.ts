@@ -30,7 +30,7 @@ export const down: Action = async (run) => {
   const dataDir = run.args.text('data-dir')
   if (run.args.flag('servers')) {
     const found = await run.roles.findDaemon({ dataDir })
-    const code = found === undefined ? 0 : await stopGamesOf(run, found, timeoutMs)
+    const code = found === undefined ? await failOverGames(run, dataDir) : await stopGamesOf(run, found, timeoutMs)
     if (code !== 0) return code
   }
   const asked = await run.roles.stopDaemon({ dataDir, timeoutMs })
@@ -39,8 +39,25 @@ export const down: Action = async (run) => {
     throw new CliFailure('TIMEOUT', `the panel (pid ${asked.daemon.pid}) did not stop within ${timeoutMs / 1000} s`)
   }
   if (run.out.machine) await run.out.value(stopped ?? null)
-  else run.notice(stopped === undefined ? 'no panel runs on this machine' : `the panel (pid ${stopped.pid}) is stopped`)
+  else {
+    const what = stopped === undefined ? 'no panel runs on this machine' : `the panel (pid ${stopped.pid}) is stopped`
+    const games = await run.roles.countGames({ dataDir })
+    run.notice(games === 0 ? what : `${what}; ${running(games)}`)
+  }
   return 0
+}
+
+/** Games without a panel: only one that runs can stop them, each in its own way. */
+async function failOverGames(run: Run, dataDir: string | undefined): Promise<number> {
+  const games = await run.roles.countGames({ dataDir })
+  if (games === 0) return 0
+  throw new CliFailure('HOST_PRECONDITION', `no panel runs on this machine; ${running(games)}`, {
+    hint: 'panel up, and in another terminal panel down --servers',
+  })
+}
+
+function running(games: number): string {
+  return games === 1 ? 'one game runs on' : `${games} games run on`
 }
 
 /** Only the games of this machine's panel: the context in force may be quite another one. */
