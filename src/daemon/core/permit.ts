@@ -113,7 +113,11 @@ export async function permissionsOnServers(
 
 /** Whether the caller holds the permission on the node: by role or key, or by an assignment. */
 export async function mayOnNode(at: At, caller: Holder, nodeId: string, permission: Permission): Promise<boolean> {
-  if (grants(caller.permissions, permission, nodeId)) return true
+  return grants(caller.permissions, permission, nodeId) || mayAsAssignee(at, caller, nodeId, permission)
+}
+
+/** Whether the caller holds the permission on the node because it is assigned to him, within what his key may do. */
+export async function mayAsAssignee(at: At, caller: Holder, nodeId: string, permission: Permission): Promise<boolean> {
   if (!ASSIGNEE_PERMISSIONS.some((name) => name === permission) || !within(caller, permission, nodeId)) return false
   return (await nodeSources(at, caller.userId, nodeId)).length > 0
 }

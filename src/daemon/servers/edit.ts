@@ -9,6 +9,7 @@ import { type Actor, changes } from '../core/audit.ts'
 import type { Bus } from '../core/bus.ts'
 import type { Caller } from '../core/caller.ts'
 import type { Tx } from '../core/db.ts'
+import { mayAsAssignee } from '../core/permit.ts'
 import { canonicalIp } from '../nodes/addresses.ts'
 import { ensureCapacity } from '../nodes/capacity.ts'
 import { claimPlace, releasePlace } from '../nodes/pool-claims.ts'
@@ -18,7 +19,7 @@ import { addCommand, nextGeneration, type OrderDeps, pendingStatus, refuseSuspen
 import { findServerRow, type ServerRow } from './repo.ts'
 import { definitionOf, environmentOf, withoutMasks } from './view.ts'
 
-/** Fields that say what a server costs and where it listens: the operator's, not the owner's (api.md §14.4). */
+/** Fields that say what a server costs and where it listens: the operator's, not the owner's (api.md §8.5, §14.4). */
 const OPERATOR_FIELDS = [
   'allocatedMemoryMb',
   'allocatedCpuCores',
@@ -51,7 +52,7 @@ export async function editServer(
   const wanted = await wantedColumns({ tx, clock: deps.clock, caller: edit.caller }, row, edit.patch)
   const changedColumns = changes(before, wanted.columns)
   if (changedColumns === undefined) return
-  refuseOperatorFields(edit.caller, edit.patch, changedColumns)
+  await refuseOperatorFields({ tx, row, ...edit }, changedColumns)
   const changed = byFieldName(changedColumns)
   const { memoryMb, cpuCores } = { ...row, ...wanted.columns }
   if (memoryMb > row.memoryMb || cpuCores > row.cpuCores) {
@@ -144,7 +145,7 @@ async function movedAllocation(
   const port = patch.primaryPort ?? row.port
   const elsewhere = ip !== row.ip || port !== row.port
   if (allocationId === undefined && !elsewhere) return undefined
-  refuseOperatorFields(caller, patch, { allocationId: true })
+  await refuseOperatorFields({ tx, row, caller, patch }, { allocationId: true })
   if (allocationId !== undefined && elsewhere) {
     throw fieldError('body.allocationId', 'and another primaryPort or primaryIp exclude each other')
   }
@@ -166,7 +167,11 @@ function wantedIp(row: ServerRow, wished: Patch['primaryIp']): string {
   return wished === null ? row.nodeDefaultIp : (canonicalIp(wished) ?? wished)
 }
 
-function refuseOperatorFields(caller: Caller, patch: Patch, changed: Readonly<Record<string, unknown>>): void {
+/** Who has the node assigned may say what its servers cost; a startup line of its own stays the administrators'. */
+async function refuseOperatorFields(
+  { tx, row, caller, patch }: { tx: Tx; row: ServerRow; caller: Caller; patch: Patch },
+  changed: Readonly<Record<string, unknown>>,
+): Promise<void> {
   if (grants(caller.permissions, 'admin.write')) return
   const column: Partial<Record<keyof Patch, string>> = {
     allocatedMemoryMb: 'memoryMb',
@@ -178,6 +183,8 @@ function refuseOperatorFields(caller: Caller, patch: Patch, changed: Readonly<Re
   }
   const touched = OPERATOR_FIELDS.filter((field) => patch[field] !== undefined && (column[field] ?? field) in changed)
   if (touched.length === 0) return
+  const isOfNode = !touched.includes('startupCommand')
+  if (isOfNode && (await mayAsAssignee({ q: tx.q, now: tx.now }, caller, row.nodeId, 'server.create'))) return
   throw new PanelError('PERMISSION_DENIED', `Changing ${touched.join(', ')} needs admin.write`, {
     meta: { missing: ['admin.write'] },
   })

@@ -143,7 +143,8 @@ export const NewServer = z
 export type NewServer = z.infer<typeof NewServer>
 
 /**
- * What may be edited. Sizes, quotas, address and startup line need `admin.write`; a new address needs a stopped server.
+ * What may be edited. Sizes, quotas and address need `admin.write` or an assignment of the node, a startup line needs
+ * `admin.write`; a new address needs a stopped server.
  * `primaryIp: null` is the address that the node gives by default.
  */
 export const ServerPatch = z.object({

@@ -1,5 +1,6 @@
 import { afterAll, beforeAll, beforeEach, expect, test } from 'vitest'
 import { listAllocations } from '../../../src/shared/api/allocations.ts'
+import { assignNode } from '../../../src/shared/api/assignments.ts'
 import { updateNode } from '../../../src/shared/api/nodes.ts'
 import { startServer } from '../../../src/shared/api/power.ts'
 import { patchServer, type Server, updateServer } from '../../../src/shared/api/servers.ts'
@@ -145,6 +146,17 @@ test('keeps sizes, address, startup line and fixed variables to operators, but l
   expect((await refusal(edit({ name: 'x' }, stage.admin, { ...server, id: 'srv_none' as never }))).code).toBe(
     'SERVER_NOT_FOUND',
   )
+})
+
+test('whoever has the node assigned sizes and moves its servers, and no others', async () => {
+  const keeper = await stage.person()
+  const body = { targetType: 'user' as const, targetId: keeper.id }
+  await stage.admin.call(assignNode, { params: { nodeId: node.id as never }, body })
+  const wanted = { allocatedMemoryMb: 65, databaseAllocation: 1, primaryPort: stage.port() }
+  expect(await edit(wanted, keeper.client)).toMatchObject(wanted)
+  expect((await refusal(edit({ startupCommand: 'sleep 3' }, keeper.client))).code).toBe('PERMISSION_DENIED')
+  const elsewhere = await stage.create(template, await stage.node(), { ownerId: keeper.id })
+  expect((await refusal(edit(wanted, keeper.client, elsewhere))).code).toBe('PERMISSION_DENIED')
 })
 
 test('takes a whole server back as it was shown, with a change to its address', async () => {
