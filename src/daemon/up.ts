@@ -149,7 +149,7 @@ panel is up
 
   API        ${daemon.url}   (context "${LOCAL}" in ${configDir})
   Data       ${dataDir}
-  Servers    ${servers.length === 0 ? 'none yet' : ''}
+  Servers${servers.length === 0 ? '    none yet' : ''}
 ${lines.join('\n')}
 ${NEXT}
 Ctrl-C stops daemon and node; the games run on. "panel down --servers" stops the games too.
