@@ -28,6 +28,7 @@ export function toOpenApi(endpoints: readonly Endpoint[], streams: readonly Stre
   return {
     openapi: '3.1.0',
     info: { title: 'panel', version: '1.0.0', license: { name: 'MIT', identifier: 'MIT' } },
+    servers: [{ url: '/' }],
     tags: [...new Set([...endpoints, ...streams].map((endpoint) => endpoint.tag))].sort().map((name) => ({ name })),
     paths,
     components: {
@@ -78,7 +79,7 @@ function queryParameters(query: z.ZodType): unknown[] {
   return Object.entries(query.shape).map(([name, schema]) => ({
     in: 'query',
     name,
-    required: false,
+    required: !(schema as z.ZodType).safeParse(undefined).success, // zod types it by its core
     schema: jsonSchema(schema, 'input'),
   }))
 }

@@ -23,6 +23,17 @@ function wordsOf(example: string): string[] {
 }
 
 const commands = [...walk(tree)]
+const byId = new Map([...endpoints, ...streams].map((one) => [one.id, one]))
+
+/** The words that an endpoint takes for a field, when they are a fixed few and only one is given. */
+function wordsFor(id: string, name: string): readonly unknown[] | undefined {
+  const one = byId.get(id)
+  const part = one !== undefined && 'body' in one && one.body instanceof z.ZodObject ? one.body : one?.query
+  let field: unknown = part instanceof z.ZodObject ? part.shape[name] : undefined
+  while (field instanceof z.ZodOptional || field instanceof z.ZodNullable || field instanceof z.ZodDefault)
+    field = field.unwrap()
+  return field instanceof z.ZodEnum ? field.options : undefined
+}
 
 describe('the command tree', () => {
   it('has one command for each endpoint, or a reason on the list', () => {
@@ -33,6 +44,18 @@ describe('the command tree', () => {
     expect([...covered.keys(), ...Object.keys(API_ONLY)].filter((id) => !all.includes(id))).toEqual([])
     expect([...covered].filter(([, paths]) => paths.length > 1)).toEqual([])
   })
+
+  it.each(commands.map(({ path, command }) => [path.join(' '), command] as const))(
+    '%s offers what the API takes for each of its flags',
+    (_, command) => {
+      for (const { flags, field, choices } of command.options ?? []) {
+        if (field === undefined) continue
+        for (const words of (command.endpoints ?? []).map((id) => wordsFor(id, field))) {
+          if (words !== undefined) expect(choices, flags).toEqual(words)
+        }
+      }
+    },
+  )
 
   it.each(commands.map(({ path, command }) => [path.join(' '), command] as const))(
     '%s has examples that parse as itself',

@@ -37,10 +37,18 @@ const BEHAVIOUR: readonly Option[] = [
   { flags: '--env <name=value>', summary: 'a variable of the template', repeat: true },
   { flags: '--env-file <file>', summary: 'variables as NAME=value lines' },
   field('--startup <line>', 'a command line of its own (needs admin.write)', 'startupCommand'),
-  field('--restart-policy <policy>', 'always, on-failure or never', 'restartPolicy'),
+  {
+    ...field('--restart-policy <policy>', 'what follows its end', 'restartPolicy'),
+    choices: ['always', 'on-failure', 'never'],
+  },
   field('--max-crashes <n>', 'give up after that many crashes', 'maxCrashCount', 'int'),
   field('--description <text>', 'what it is for', 'description'),
 ]
+
+const STATUSES = [
+  'stopped', 'installing', 'starting', 'running', 'stopping', 'crashed', 'error', 'suspended', 'archived', 'transferring',
+  'restoring', 'deleting', 'unknown',
+] // biome-ignore format: a list
 
 export const servers = noun({
   name: 'servers',
@@ -53,7 +61,7 @@ export const servers = noun({
       summary: 'List the servers that you may see',
       options: [
         SEARCH,
-        field('--state <status>', 'only those in this state: running, stopped, crashed …', 'status'),
+        { ...field('--state <status>', 'only those in this state', 'status'), choices: STATUSES },
         reference('--node <node>', 'only those on this node', 'nodeId', 'node'),
         reference('--location <location>', 'only those in this location', 'locationId', 'location'),
         reference('--template <template>', 'only those made from this template', 'templateId', 'template'),
@@ -95,7 +103,7 @@ export const servers = noun({
         field('--network <name>', 'a network of the node (panel ip-pools list): an address of its own', 'networkMode'),
         ...BEHAVIOUR,
         reference('--owner <user>', 'whose it is (default: yours)', 'ownerId', 'user'),
-        field('--runtime <name>', 'process or docker', 'runtime'),
+        { ...field('--runtime <name>', 'what runs it', 'runtime'), choices: ['process', 'docker'] },
         field('--start', 'start it as soon as it is installed', 'start', 'boolean'),
         BODY_FILE,
         ...WAIT,

@@ -47,7 +47,10 @@ const THEME_FLAGS: readonly Option[] = [
   field('--panel-name <name>', 'the name of this panel', 'panelName'),
   field('--logo-url <url>', 'the logo: http, https, or a path', 'logoUrl'),
   field('--favicon-url <url>', 'the icon of the page', 'faviconUrl'),
-  field('--default-theme <theme>', 'light, dark or system', 'defaultTheme'),
+  {
+    ...field('--default-theme <theme>', 'the theme of who has chosen none', 'defaultTheme'),
+    choices: ['light', 'dark', 'system'],
+  },
   field('--enabled-themes <themes>', 'light, dark or both: light,dark', 'enabledThemes', 'list'),
   field('--primary-color <colour>', '#rrggbb', 'primaryColor'),
   field('--secondary-color <colour>', '#rrggbb', 'secondaryColor'),

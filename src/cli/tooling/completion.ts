@@ -41,7 +41,12 @@ const FISH = `# fish completion of panel
 function __panel_complete
   set -l words (commandline -opc)
   set -e words[1]
-  panel __complete -- $words (commandline -ct) 2>/dev/null
+  set -l found (panel __complete -- $words (commandline -ct) 2>/dev/null)
+  if test (count $found) -gt 0
+    printf '%s\\n' $found
+  else
+    __fish_complete_path (commandline -ct)
+  end
 end
-complete -c panel -f -a '(__panel_complete)'
+complete -c panel -f -k -a '(__panel_complete)'
 `

@@ -89,7 +89,7 @@ export const verifyPasskey = defineEndpoint({
       rawId: Base64Url.max(1400),
       type: z.literal('public-key'),
       authenticatorAttachment: z.string().max(50).nullish(),
-      clientExtensionResults: z.record(z.string().max(100), z.json()).default({}),
+      clientExtensionResults: z.record(z.string().max(100), z.unknown()).default({}),
       response: z.object({
         clientDataJSON: Base64Url.max(8192),
         attestationObject: Base64Url.max(65_536),
@@ -179,7 +179,7 @@ export const signInByPasskey = defineEndpoint({
       rawId: Base64Url.max(1400),
       type: z.literal('public-key'),
       authenticatorAttachment: z.string().max(50).nullish(),
-      clientExtensionResults: z.record(z.string().max(100), z.json()).default({}),
+      clientExtensionResults: z.record(z.string().max(100), z.unknown()).default({}),
       response: z.object({
         clientDataJSON: Base64Url.max(8192),
         authenticatorData: Base64Url.max(8192),
