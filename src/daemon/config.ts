@@ -4,6 +4,7 @@ import { homedir } from 'node:os'
 import { join, resolve } from 'node:path'
 import { parse } from 'yaml'
 import { z } from 'zod'
+import { mustBe } from '../shared/refusal-words.ts'
 import { credentialKeyProblem } from './core/secrets.ts'
 import type { FixedSetting } from './core/settings.ts'
 import { fixedSettings, settingSections } from './fixed-settings.ts'
@@ -167,7 +168,7 @@ function isSafeFeed(url: string): boolean {
 }
 
 function parsePart<T extends z.ZodType>(schema: T, value: unknown, problems: string[]): z.output<T> | undefined {
-  const parsed = schema.safeParse(value)
+  const parsed = schema.safeParse(value, { error: mustBe })
   if (parsed.success) return parsed.data
   for (const issue of parsed.error.issues) problems.push(`${issue.path.join('.') || 'the file'}: ${issue.message}`)
   return undefined

@@ -1,6 +1,7 @@
 import { readFileSync } from 'node:fs'
 import { resolve } from 'node:path'
 import { z } from 'zod'
+import { mustBe } from '../shared/refusal-words.ts'
 import { type FixedSetting, SECRET_SETTINGS, SETTINGS } from './core/settings.ts'
 
 /** Sections that only the daemon itself writes. */
@@ -69,7 +70,7 @@ function givenAs(schema: z.ZodType): z.ZodType {
   return z.unknown().transform((given, context) => {
     let problem = 'unfit'
     for (const reading of readings(given)) {
-      const parsed = schema.safeParse(reading)
+      const parsed = schema.safeParse(reading, { error: mustBe })
       if (parsed.success) return parsed.data
       problem = parsed.error.issues[0]?.message ?? problem
     }

@@ -1,6 +1,7 @@
 import type { FastifyReply } from 'fastify'
 import type { z } from 'zod'
 import { ERRORS, type FieldProblem, PanelError } from '../../shared/errors.ts'
+import { mustBe } from '../../shared/refusal-words.ts'
 
 /** Parses one part of a request; every refused field is named as `<part>.<path>`. */
 export function parsePart<T extends z.ZodType>(
@@ -8,11 +9,11 @@ export function parsePart<T extends z.ZodType>(
   schema: T,
   raw: unknown,
 ): z.output<T> {
-  const parsed = schema.safeParse(raw)
+  const parsed = schema.safeParse(raw, { error: mustBe })
   if (parsed.success) return parsed.data
   const details: FieldProblem[] = parsed.error.issues.map((issue) => ({
     field: [part, ...issue.path.map(String)].join('.'),
-    message: saidOf(issue),
+    message: issue.message,
   }))
   const [first] = details
   throw new PanelError(
@@ -22,12 +23,6 @@ export function parsePart<T extends z.ZodType>(
       details,
     },
   )
-}
-
-/** zod has no word of its own for a value that is missing. */
-function saidOf(issue: z.core.$ZodIssue): string {
-  const isMissing = issue.code === 'invalid_type' && issue.message.endsWith('received undefined')
-  return isMissing ? 'is required' : issue.message
 }
 
 /** What the framework's own refusals (bad JSON, too large, unknown media type) mean in our codes; anything else is a bug. */

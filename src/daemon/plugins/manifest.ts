@@ -6,6 +6,7 @@ import { z } from 'zod'
 import { PluginName } from '../../shared/api/plugins.ts'
 import { type EventType, isEventType } from '../../shared/events.ts'
 import { PERMISSIONS, type Permission } from '../../shared/permissions.ts'
+import { mustBe } from '../../shared/refusal-words.ts'
 import { type ConfigSchema, compileConfigSchema, SchemaProblem } from './config-schema.ts'
 import { inRange, isRange } from './engine-range.ts'
 import { LoadProblem } from './failures.ts'
@@ -108,7 +109,7 @@ export interface Definition extends Manifest {
 
 /** Reads the manifest in the folder of the plugin `name`. Throws a LoadProblem that says what is wrong with which field. */
 export async function readDefinition(folder: string, name: string, panelVersion: string): Promise<Definition> {
-  const parsed = Manifest.safeParse(parseText(await readText(join(folder, MANIFEST))))
+  const parsed = Manifest.safeParse(parseText(await readText(join(folder, MANIFEST))), { error: mustBe })
   if (!parsed.success) {
     const problems = parsed.error.issues.map((issue) => `${issue.path.join('.') || 'it'}: ${issue.message}`)
     throw new LoadProblem(`${MANIFEST} is not valid: ${problems.slice(0, 5).join('; ')}`)
