@@ -25,7 +25,7 @@ interface InstallOptions {
 
 /**
  * Runs the install script. Resolves when it has ended well and the server is marked as installed. Taken up again after the
- * agent was away, it follows the script that still runs, or ends with INTERRUPTED when that is gone without a trace.
+ * agent was away, it follows the script that still runs, takes its exit, or begins the one that had not begun.
  */
 export async function installServer(server: GameServer, options: InstallOptions): Promise<void> {
   if (server.game !== undefined) throw new AgentFailure('CONFLICT_STATE', 'The server must be stopped to be installed')
@@ -67,13 +67,16 @@ async function scriptRun(
   install: InstallRule,
   options: InstallOptions,
 ): Promise<{ live: LiveRun } | { exit: ServerExit }> {
-  const { live, endedInstall } = server
   const { launch } = server.facts
-  if (launch?.id !== options.launchId) return { live: await beginScript(server, install, options) }
-  if (live !== undefined) return { live }
-  if (endedInstall?.launchId === options.launchId) return endedInstall
-  await server.remember({ launch: { ...launch, ended: true } })
-  throw new AgentFailure('INTERRUPTED', 'The installation was interrupted; install the server again')
+  if (launch?.id === options.launchId) {
+    if (server.live !== undefined) return { live: server.live }
+    if (launch.exit !== null) return { exit: launch.exit }
+    if (launch.ended) {
+      throw new AgentFailure('INTERRUPTED', 'The installation was interrupted; install the server again')
+    }
+    // Written down and never begun: a run that has begun leaves a process or an exit.
+  }
+  return { live: await beginScript(server, install, options) }
 }
 
 async function beginScript(server: GameServer, install: InstallRule, options: InstallOptions): Promise<LiveRun> {

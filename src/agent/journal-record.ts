@@ -11,6 +11,8 @@ export const LaunchFacts = z.object({
   bootId: z.string(),
   /** It has ended, and its exit is taken note of. */
   ended: z.boolean(),
+  /** How an installation ended, for an order that is taken up after its script has ended. */
+  exit: ServerExit.nullable().default(null),
   /** When it was seen to be up; `null` until then. */
   readyAtMs: z.number().nullable(),
   /** When its stop was ordered; `null` without an order. */
@@ -90,5 +92,5 @@ export function freshFacts(): ServerFacts {
 
 /** A run that is about to begin. */
 export function newLaunch(id: string, kind: LaunchFacts['kind'], bootId: string): LaunchFacts {
-  return { id, kind, bootId, ended: false, readyAtMs: null, stopAtMs: null }
+  return { id, kind, bootId, ended: false, exit: null, readyAtMs: null, stopAtMs: null }
 }

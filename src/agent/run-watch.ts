@@ -39,9 +39,8 @@ async function takeNote(server: GameServer, exit: RunExit, reason?: string): Pro
   const { launch } = server.facts
   const known = launch !== null && launch.id === exit.launchId && launch.ended
   const shape = exit.kind === 'install' ? installExit(exit) : await gameExit(server, exit, known, reason)
-  if (exit.kind === 'install') {
-    server.endedInstall = { launchId: exit.launchId, exit: shape }
-    if (launch?.id === exit.launchId && !known) await server.remember({ launch: { ...launch, ended: true } })
+  if (exit.kind === 'install' && launch?.id === exit.launchId && !known) {
+    await server.remember({ launch: { ...launch, ended: true, exit: shape } })
   }
   await server.context.runtime.forget(server.place, exit.launchId).catch((error: unknown) => {
     // It is found again at the next start of the agent, and known then.

@@ -40,8 +40,6 @@ export class GameServer {
   readonly gone = new AbortController()
   /** Ends the wait for the next restart after a crash. */
   restartWait: AbortController | undefined
-  /** The end of the last installation, for an order that is taken up after the script has ended. */
-  endedInstall: { readonly launchId: string; readonly exit: ServerExit } | undefined
   readonly #orders = new Set<AbortController>()
   #spec: ServerSpec
   #facts: ServerFacts

@@ -54,7 +54,7 @@ describe('the judgement of an exit', () => {
       facts: {
         ...freshFacts(),
         crashes,
-        launch: { id: 'l', kind: 'game', bootId: 'b', ended: false, readyAtMs, stopAtMs: null },
+        launch: { id: 'l', kind: 'game', bootId: 'b', ended: false, exit: null, readyAtMs, stopAtMs: null },
       },
       exit,
       ordered: false,

@@ -125,6 +125,21 @@ describe('an agent that is killed', () => {
     },
   )
 
+  it.each([
+    ['its run is written down', '"kind":"install"'],
+    ['its exit is written down', '"ended":true'],
+  ])('when %s in the journal runs an install script once', async (_, text) => {
+    const id = serverNamed('noted')
+    const order = stage.peer.nextId()
+    const install = { script: 'echo ran >> "$MNT_SERVER/ran.txt"', entrypoint: 'sh', timeoutMs: 60_000 }
+    send(order, id, 1, { op: 'install', spec: gameSpec(id, 1, { install }), wipe: false, thenStart: false })
+    await journalHas(text)
+    await stage.killAgent()
+    await stage.startAgent()
+    expect(await stage.peer.done(order)).toMatchObject({ ok: true, error: null })
+    expect(await readFile(join(stage.dataDir, 'servers', id, 'ran.txt'), 'utf8')).toBe('ran\n')
+  })
+
   it('finds its running servers again, with the same process', async () => {
     const id = serverNamed('adopt')
     await stage.peer.order(id, 1, { op: 'start', spec: gameSpec(id, 1) })

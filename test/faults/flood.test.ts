@@ -68,7 +68,7 @@ describe('strangers at the gateway', () => {
     await expectUntouched()
   })
 
-  it('that only begin a handshake hold up nobody', { timeout: 60_000 }, async () => {
+  it('that only begin a handshake hold up nobody', { timeout: 120_000 }, async () => {
     const before = await residentBytes()
     const strangers = slowHandshakes(stranger(), 300)
     try {
@@ -86,7 +86,7 @@ describe('strangers at the gateway', () => {
     await expectUntouched()
   })
 
-  it('with headers of 15 KiB are refused, with larger ones cut off', { timeout: 60_000 }, async () => {
+  it('with headers of 15 KiB are refused, with larger ones cut off', { timeout: 120_000 }, async () => {
     const before = await residentBytes()
     const knocks = async (): Promise<number[]> => {
       const statuses: number[] = []

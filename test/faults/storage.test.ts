@@ -27,7 +27,7 @@ describe('a daemon that is killed in the midst of writes of all kinds', () => {
     await panel.serverWhen(game.id, 'running')
   })
 
-  it('starts beside a lock that a power cut has emptied', { timeout: 60_000 }, async () => {
+  it('starts beside a lock that a power cut has emptied', { timeout: 120_000 }, async () => {
     await panel.killDaemon()
     await writeFile(join(panel.home, 'daemon', 'daemon.lock'), '')
     await panel.startDaemon()
