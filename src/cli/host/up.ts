@@ -30,7 +30,7 @@ export const down: Action = async (run) => {
   const dataDir = run.args.text('data-dir')
   if (run.args.flag('servers')) {
     const found = await run.roles.findDaemon({ dataDir })
-    const code = found === undefined ? await failOverGames(run, dataDir) : await stopGamesOf(run, found, timeoutMs)
+    const code = found === undefined ? await refuseToLeaveGames(run, dataDir) : await stopGamesOf(run, found, timeoutMs)
     if (code !== 0) return code
   }
   const asked = await run.roles.stopDaemon({ dataDir, timeoutMs })
@@ -48,7 +48,7 @@ export const down: Action = async (run) => {
 }
 
 /** Games without a panel: only one that runs can stop them, each in its own way. */
-async function failOverGames(run: Run, dataDir: string | undefined): Promise<number> {
+async function refuseToLeaveGames(run: Run, dataDir: string | undefined): Promise<number> {
   const games = await run.roles.countGames({ dataDir })
   if (games === 0) return 0
   throw new CliFailure('HOST_PRECONDITION', `no panel runs on this machine; ${running(games)}`, {

@@ -145,23 +145,33 @@ it('writes remarks with and without a holder into one gapless log', async () => 
   expect(run.record.firstSeq).toBe(3)
 }, 30_000)
 
-it('leaves no process or one that is found, at whatever moment the agent is killed', async () => {
-  for (const delayMs of [0, 5, 15, 30, 50, 70, 85, 100, 115, 130, 150, 180]) {
-    const place = rig.place(`moment-${delayMs}`)
-    const agent = await agentThatStarts(place.serverId, 'while :; do sleep 0.05; done', { sayBefore: true })
-    await new Promise((resolve) => setTimeout(resolve, delayMs))
-    await agent.kill()
-    const found = await rig.runtime.adopt(place)
-    if (found === undefined) {
-      // A holder that comes late must find nothing to do: the next start is the only one.
-      const run = await rig.start(place, ['sleep', '60'])
-      expect((await run.figures()).processes).toBe(1)
-    } else {
-      if (!('run' in found)) throw new Error('the run has ended by itself')
-      expect(isLiving(found.run.record.pid)).toBe(true)
+it.each<[moment: string, seen: (paths: HolderPaths) => boolean]>([
+  ['it is about to start', () => true],
+  ['there is a launch file', ({ launch }) => existsSync(launch)],
+  ['a holder is at work', ({ io }) => existsSync(io)],
+  ['the run is on record', ({ record }) => existsSync(record)],
+  ['the launch file is gone', ({ record, launch }) => existsSync(record) && !existsSync(launch)],
+])(
+  'leaves no process or one that is found when the agent is killed as soon as %s',
+  async (moment, seen) => {
+    for (let time = 1; time <= 3; time++) {
+      const place = rig.place(`${moment.replaceAll(' ', '-')}-${time}`)
+      const agent = await agentThatStarts(place.serverId, 'while :; do sleep 0.05; done', { sayBefore: true })
+      await until(moment, () => seen(holderPaths(place.state)))
+      await agent.kill()
+      const found = await rig.runtime.adopt(place)
+      if (found === undefined) {
+        // A holder that comes late must find nothing to do: the next start is the only one.
+        const run = await rig.start(place, ['sleep', '60'])
+        expect((await run.figures()).processes).toBe(1)
+      } else {
+        if (!('run' in found)) throw new Error('the run has ended by itself')
+        expect(isLiving(found.run.record.pid)).toBe(true)
+      }
     }
-  }
-}, 60_000)
+  },
+  60_000,
+)
 
 it('goes on when its holder is killed while nothing else happens, and flushes a prompt after a moment', async () => {
   const place = rig.place('prompt')
