@@ -5,6 +5,7 @@ const UNSENT_BYTES = 64 * 1024
 const NAMELESS_CONNECTIONS = 16
 const NAME_WITHIN_MS = 20_000
 const IDLE_MS = 5 * 60_000
+const GREET_AFTER_MS = 1000
 const BURST_LINES = 20
 const LINES_PER_SECOND = 5
 const NAME = /^[\p{L}\p{N}][\p{L}\p{N}_-]{0,15}$/u
@@ -61,11 +62,16 @@ export class Lobby {
     return true
   }
 
-  /** Greets people who have not said anything yet, and ends the connections of those who are silent for too long. */
+  /**
+   * Greets people who have not said anything yet, and ends the connections of those who are silent for too long. A
+   * program that asks for the state gets its answer as the first line, also over a slow line: people are greeted late.
+   */
   tick(now) {
     for (const guest of this.#guests) {
-      if (!guest.greeted) this.#tell(guest, `Welcome to ${this.gameName}. Your name?`)
-      guest.greeted = true
+      if (!guest.greeted && now - guest.lastLine >= GREET_AFTER_MS) {
+        this.#tell(guest, `Welcome to ${this.gameName}. Your name?`)
+        guest.greeted = true
+      }
       const limit = guest.player === undefined ? NAME_WITHIN_MS : IDLE_MS
       if (guest.leaving !== undefined) {
         if (now - guest.leaving > 1000) guest.socket.destroy()

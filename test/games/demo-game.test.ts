@@ -121,6 +121,24 @@ describe('the demo game', () => {
     await person.sees('Hello Zoë.')
   })
 
+  test('answers a program that is slow to ask before it greets it, and one that it has greeted already', async () => {
+    const { door } = await startGame()
+    for (;;) {
+      const connectedAt = performance.now()
+      const monitor = await visit(door)
+      await sleep(600) // longer than the game's tick
+      monitor.type('QUERY\n')
+      await monitor.gone
+      if (performance.now() - connectedAt > 900) continue // too slow to tell
+      expect(JSON.parse(monitor.text)).toMatchObject({ name: 'Gold Rush' })
+      break
+    }
+    const late = await visit(door)
+    await late.sees('Welcome to Gold Rush. Your name?\n')
+    late.type('QUERY\n')
+    await late.sees('\n{"name":"Gold Rush"')
+  })
+
   test('counts gold, banks it when the round is over, and keeps scores over a restart', async () => {
     const { game, door } = await startGame({ ROUND_SECONDS: '600' })
     const ann = await play(door, 'Ann')

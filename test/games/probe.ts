@@ -23,12 +23,9 @@ export interface DemoStatus {
   readonly uptime: number
 }
 
-/** Asks the demo game for its state (TCP). */
+/** Asks the demo game for its state (TCP). Who is slow to ask is greeted like a person before the answer. */
 export async function queryDemo(door: Door): Promise<DemoStatus> {
-  const line = await askTcp(door, Buffer.from('QUERY\n'), (bytes) => {
-    const end = bytes.indexOf('\n')
-    return end === -1 ? undefined : bytes.toString('utf8', 0, end)
-  })
+  const line = await askTcp(door, Buffer.from('QUERY\n'), (bytes) => /^(\{.*)\n/m.exec(bytes.toString('utf8'))?.[1])
   return demoStatus(JSON.parse(line))
 }
 
