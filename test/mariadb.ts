@@ -1,7 +1,8 @@
 import { existsSync } from 'node:fs'
 import { join } from 'node:path'
 import { type Connection, createConnection, type RowDataPacket } from 'mysql2/promise'
-import { clear, freePort, keep, kill, launch, prepare, servicePlace, whenReady } from './private-service.ts'
+import { quietPort } from './ports.ts'
+import { clear, keep, kill, launch, prepare, servicePlace, whenReady } from './private-service.ts'
 
 const PROGRAM = '/usr/sbin/mariadbd'
 const INSTALL = '/usr/bin/mariadb-install-db'
@@ -32,7 +33,7 @@ export async function startMariadb(): Promise<TestMariadb> {
   const place = await servicePlace('mariadb', ['mysql'])
   const data = join(place.folder, 'data')
   const socketPath = join(place.folder, 's')
-  const [port, password] = [await freePort(), 'Panel-pass-of-this-test-1']
+  const [port, password] = [await quietPort(), 'Panel-pass-of-this-test-1']
   const small = ['--innodb-buffer-pool-size=8M', '--innodb-log-file-size=4M', '--innodb-flush-log-at-trx-commit=0']
   await prepare(place, INSTALL, [
     '--no-defaults', `--datadir=${data}`, '--skip-test-db', '--auth-root-authentication-method=normal', ...small,

@@ -2,7 +2,8 @@ import { existsSync, readdirSync } from 'node:fs'
 import { readFile, writeFile } from 'node:fs/promises'
 import { join } from 'node:path'
 import { Client } from 'pg'
-import { clear, freePort, keep, kill, launch, prepare, servicePlace, whenReady } from './private-service.ts'
+import { quietPort } from './ports.ts'
+import { clear, keep, kill, launch, prepare, servicePlace, whenReady } from './private-service.ts'
 
 /** Why tests with a real PostgreSQL cannot run on this machine; `undefined` when they can. */
 export const NO_POSTGRES = programs() === undefined ? 'PostgreSQL is not installed' : undefined
@@ -33,7 +34,7 @@ export async function startPostgres(): Promise<TestPostgres> {
   if (bin === undefined) throw new Error('PostgreSQL is not installed')
   const place = await servicePlace('postgres', ['postgres'])
   const data = join(place.folder, 'data')
-  const [port, password] = [await freePort(), 'Panel-pass-of-this-test-2']
+  const [port, password] = [await quietPort(), 'Panel-pass-of-this-test-2']
   const auth = ['--auth-local=trust', '--auth-host=scram-sha-256']
   await prepare(place, join(bin, 'initdb'), ['-D', data, '-U', 'postgres', ...auth, '--no-sync', '-E', 'UTF8'])
   const settings = `listen_addresses = '127.0.0.1'\nport = ${port}\nunix_socket_directories = '${place.folder}'\nfsync = off\nlog_statement = all\n`

@@ -2,7 +2,6 @@ import { type ChildProcess, execFile, spawn } from 'node:child_process'
 import { once } from 'node:events'
 import { closeSync, openSync, readFileSync } from 'node:fs'
 import { chown, mkdtemp, readFile, rm, writeFile } from 'node:fs/promises'
-import { type AddressInfo, createServer } from 'node:net'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { promisify } from 'node:util'
@@ -90,14 +89,4 @@ export async function kill(child: ChildProcess): Promise<void> {
 /** Removes the folder of a service whose processes have ended or are about to. */
 export function clear({ folder }: ServicePlace): Promise<void> {
   return rm(folder, { recursive: true, force: true, maxRetries: 10, retryDelay: 50 })
-}
-
-/** A port of the loopback that nothing listens on. */
-export async function freePort(): Promise<number> {
-  const server = createServer().listen(0, '127.0.0.1')
-  await once(server, 'listening')
-  const { port } = server.address() as AddressInfo // a TCP listener has one
-  server.close()
-  await once(server, 'close')
-  return port
 }

@@ -1,8 +1,6 @@
 import { type ChildProcess, spawn } from 'node:child_process'
 import { once } from 'node:events'
 import { chmod, chown, mkdtemp, readFile, rm, writeFile } from 'node:fs/promises'
-import type { AddressInfo } from 'node:net'
-import { createServer } from 'node:net'
 import { tmpdir } from 'node:os'
 import { dirname, join } from 'node:path'
 import type { ServerSpec } from '../../src/shared/server-spec.ts'
@@ -121,16 +119,6 @@ export class AgentStage {
 export async function buildAgent(): Promise<{ programs: AgentPrograms; remove: () => Promise<void> }> {
   const workDir = await mkdtemp(join(tmpdir(), 'panel-agent-build-'))
   return { programs: agentPrograms(workDir), remove: () => rm(workDir, { recursive: true, force: true }) }
-}
-
-/** A port that was free a moment ago. */
-export async function freePort(): Promise<number> {
-  const server = createServer().listen(0, '127.0.0.1')
-  await once(server, 'listening')
-  const { port } = server.address() as AddressInfo // the address of a listening TCP server is an object
-  server.close()
-  await once(server, 'close')
-  return port
 }
 
 /** A small game: says `ready`, answers typed lines, stops at `stop`, fails at `crash`. */

@@ -1,5 +1,6 @@
 import { afterAll, beforeAll, describe, expect, it } from 'vitest'
-import { AgentStage, buildAgent, freePort, gameSpec, isAlive } from './agent-stage.ts'
+import { quietPort } from '../ports.ts'
+import { AgentStage, buildAgent, gameSpec, isAlive } from './agent-stage.ts'
 
 let stage: AgentStage
 let remove: () => Promise<void>
@@ -137,7 +138,7 @@ describe('the power of a server', () => {
 
   it('refuses a taken port and names who has it', async () => {
     const id = serverNamed('port')
-    const port = await freePort()
+    const port = await quietPort()
     const { createServer } = await import('node:net')
     const holder = createServer().listen(port, '127.0.0.1')
     const spec = gameSpec(id, 1, { ports: [{ ip: '127.0.0.1', port, primary: true }] })
@@ -165,7 +166,7 @@ describe('the power of a server', () => {
       startup:
         'printf "%s|%s|%s\\n" "{{MOTD}}" "{{server.build.default.port}}" "{{NOBODY}}"; env; echo ready; read -r line',
       env: { MOTD: marker },
-      ports: [{ ip: '127.0.0.1', port: await freePort(), primary: true }],
+      ports: [{ ip: '127.0.0.1', port: await quietPort(), primary: true }],
     })
     await stage.peer.order(id, 1, { op: 'start', spec })
     await stage.peer.request({ op: 'console.subscribe', serverId: id, tail: 100 })

@@ -2,7 +2,8 @@ import { readFile } from 'node:fs/promises'
 import { join } from 'node:path'
 import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, it } from 'vitest'
 import type { CommandOp } from '../../src/shared/frames.ts'
-import { AgentStage, buildAgent, freePort, gameSpec, isAlive, type AgentStage as Stage } from './agent-stage.ts'
+import { quietPort } from '../ports.ts'
+import { AgentStage, buildAgent, gameSpec, isAlive, type AgentStage as Stage } from './agent-stage.ts'
 
 let built: Awaited<ReturnType<typeof buildAgent>>
 let stage: Stage
@@ -251,7 +252,7 @@ describe('an agent that is stopped', () => {
     const id = serverNamed('left')
     await stage.peer.order(id, 1, {
       op: 'start',
-      spec: gameSpec(id, 1, { ports: [{ ip: '127.0.0.1', port: await freePort(), primary: true }] }),
+      spec: gameSpec(id, 1, { ports: [{ ip: '127.0.0.1', port: await quietPort(), primary: true }] }),
     })
     const running = await stage.peer.report(id, 'running', ({ power }) => power === 'running')
     await stage.stopAgent()

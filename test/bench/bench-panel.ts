@@ -11,8 +11,9 @@ import { createServer, deleteServer, getServer, listServers, type Server } from 
 import { createTemplate, type NewTemplate } from '../../src/shared/api/templates.ts'
 import { type Client, createClient } from '../../src/shared/client.ts'
 import type { TemplateId } from '../../src/shared/ids.ts'
+import { quietPort } from '../ports.ts'
 import { DIST, runPanel } from '../run-panel.ts'
-import { freePort, until } from './waiting.ts'
+import { until } from './waiting.ts'
 
 const SETUP_TOKEN = 'a-setup-token-for-the-bench'
 /** A folder for CPU profiles of the daemon; each is written when the daemon ends. */
@@ -36,7 +37,7 @@ export class BenchPanel {
   static async enter(): Promise<BenchPanel> {
     const home = await mkdtemp(join(tmpdir(), 'panel-bench-'))
     await chmod(home, 0o711)
-    const panel = new BenchPanel(home, await freePort())
+    const panel = new BenchPanel(home, await quietPort())
     try {
       await panel.startDaemon()
       await panel.#setUp()

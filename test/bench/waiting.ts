@@ -1,5 +1,3 @@
-import { createServer } from 'node:net'
-
 /** Asks again and again until the answer is neither `undefined` nor `false`; tells at the deadline what was last seen. */
 export async function until<T>(what: string, ask: () => Promise<T | undefined | false>, withinMs = 30_000): Promise<T> {
   const deadline = performance.now() + withinMs
@@ -19,17 +17,4 @@ export async function until<T>(what: string, ask: () => Promise<T | undefined | 
 /** Lets time pass: measuring takes a while. */
 export function pause(ms: number): Promise<void> {
   return new Promise((resolve) => setTimeout(resolve, ms))
-}
-
-/** A port of the loopback that was free a moment ago, below the range that the kernel gives to outgoing connections. */
-export async function freePort(): Promise<number> {
-  for (;;) {
-    const port = 20_000 + Math.floor(Math.random() * 12_000)
-    const free = await new Promise<boolean>((resolve) => {
-      const probe = createServer()
-      probe.once('error', () => resolve(false))
-      probe.listen(port, '127.0.0.1', () => probe.close(() => resolve(true)))
-    })
-    if (free) return port
-  }
 }

@@ -11,9 +11,10 @@ import {
   probeOpenttdUdp,
   probeTeeworlds,
 } from '../games/probe.ts'
+import { quietPort } from '../ports.ts'
 import type { Ran } from '../run-panel.ts'
 import { SplitPanel } from './split-panel.ts'
-import { gone, isAlive, quietPort, userOf } from './wait.ts'
+import { gone, isAlive, userOf } from './wait.ts'
 
 interface Game {
   readonly template: string

@@ -10,9 +10,10 @@ import { powerServer } from '../../src/shared/api/power.ts'
 import { createServer, deleteServer, getServer, listServers, type Server } from '../../src/shared/api/servers.ts'
 import { createTemplate } from '../../src/shared/api/templates.ts'
 import { type Client, createClient } from '../../src/shared/client.ts'
+import { quietPort } from '../ports.ts'
 import { DIST, type Ran, runPanel } from '../run-panel.ts'
 import { allEvents, type PanelEvent } from './sse.ts'
-import { quietPort, until } from './wait.ts'
+import { until } from './wait.ts'
 
 const SETUP_TOKEN = 'a-setup-token-for-tests-only'
 

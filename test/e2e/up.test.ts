@@ -7,8 +7,9 @@ import { join } from 'node:path'
 import { afterEach, beforeEach, describe, expect, it } from 'vitest'
 import { openPane } from '../cli/tui/pane.ts'
 import { queryDemo } from '../games/probe.ts'
+import { quietPort } from '../ports.ts'
 import { DIST, type Ran } from '../run-panel.ts'
-import { gone, isAlive, quietPort, until, userOf } from './wait.ts'
+import { gone, isAlive, until, userOf } from './wait.ts'
 
 const NOBODY = 65_534
 const PANEL = [process.execPath, join(DIST, 'bin', 'panel.js')]

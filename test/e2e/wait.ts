@@ -1,5 +1,4 @@
 import { readFile } from 'node:fs/promises'
-import { createServer } from 'node:net'
 
 /** Asks again and again until there is an answer that is neither `undefined` nor `false`; tells what was last seen when it gives up. */
 export async function until<T>(what: string, ask: () => Promise<T | undefined | false>, withinMs = 20_000): Promise<T> {
@@ -41,24 +40,4 @@ export async function gone(pid: number): Promise<void> {
 /** The real user id of a process. */
 export async function userOf(pid: number): Promise<number> {
   return Number(/^Uid:\s+(\d+)/m.exec(await readFile(`/proc/${pid}/status`, 'utf8'))?.[1])
-}
-
-/**
- * A port of 127.0.0.1 that was free over TCP a moment ago, below the range that the kernel gives to outgoing connections:
- * it stays free while a daemon that listens on it is away.
- */
-export async function quietPort(): Promise<number> {
-  for (;;) {
-    const port = 20_000 + Math.floor(Math.random() * 12_000)
-    if (await canListen(port)) return port
-  }
-}
-
-/** Whether the port can be listened on now. */
-export function canListen(port: number): Promise<boolean> {
-  const server = createServer()
-  return new Promise((resolve) => {
-    server.once('error', () => resolve(false))
-    server.listen(port, '127.0.0.1', () => server.close(() => resolve(true)))
-  })
 }

@@ -3,7 +3,8 @@ import { readFile, rm } from 'node:fs/promises'
 import { join } from 'node:path'
 import { afterEach, beforeEach, describe, expect, test } from 'vitest'
 import type { NewTemplate } from '../../src/shared/api/templates.ts'
-import { freePort, GameProcess, install, makeServerFolder, serverEnv } from './game-process.ts'
+import { quietPort } from '../ports.ts'
+import { GameProcess, install, makeServerFolder, serverEnv } from './game-process.ts'
 import { probeFreeciv, probeMinetest, probeOpenttdTcp, probeOpenttdUdp, probeTeeworlds } from './probe.ts'
 import { readTemplate } from './starter-template.ts'
 
@@ -16,7 +17,7 @@ let game: GameProcess | undefined
 
 beforeEach(async () => {
   folder = await makeServerFolder()
-  port = await freePort()
+  port = await quietPort()
 })
 
 afterEach(async () => {
