@@ -90,6 +90,8 @@ async function lostRun(server: GameServer, launch: LaunchFacts): Promise<void> {
   }
   const { context, facts } = server
   const rebooted = launch.bootId !== context.bootId
+  // What began has a record, and a holder that takes it over when its own is gone.
+  if (!rebooted && launch.readyAtMs === null) return await unbegun(server, launch)
   const reason = rebooted ? 'The machine was restarted' : 'The process and its holder have vanished'
   const nowMs = context.clock.nowMs()
   const exit: RunExit = {
@@ -119,4 +121,18 @@ async function lostRun(server: GameServer, launch: LaunchFacts): Promise<void> {
     },
   })
   await server.note(`Server has ended: ${reason.toLowerCase()}`)
+}
+
+/** A start after a crash that the end of the agent cut off before it began: it is due again, and no crash more. */
+async function unbegun(server: GameServer, launch: LaunchFacts): Promise<void> {
+  const wanted = server.facts.desired === 'running'
+  server.adoptState('starting', null)
+  await server.change({
+    power: 'offline',
+    facts: {
+      launch: { ...launch, ended: true },
+      crashed: wanted,
+      nextRestartAtMs: wanted ? server.context.clock.nowMs() : null,
+    },
+  })
 }

@@ -13,6 +13,8 @@ const NOBODY = 65534
 export class AgentStage {
   readonly dataDir: string
   readonly peer: GatewayPeer
+  /** What the next agent starts holders with. */
+  holder: AgentPrograms['holder']
   readonly #workDir: string
   readonly #programs: AgentPrograms
   #agent: ChildProcess | undefined
@@ -38,6 +40,7 @@ export class AgentStage {
   private constructor(workDir: string, programs: AgentPrograms, peer: GatewayPeer) {
     this.#workDir = workDir
     this.#programs = programs
+    this.holder = programs.holder
     this.dataDir = join(workDir, 'data')
     this.peer = peer
   }
@@ -57,7 +60,7 @@ export class AgentStage {
     const options = {
       dataDir: this.dataDir,
       connect: { url: this.peer.url, nodeId: 'node_test', nodeKey: 'pnk_test' },
-      holder: this.#programs.holder,
+      holder: this.holder,
       version: '0.0.0-test',
     }
     const file = join(this.#workDir, 'options.json')

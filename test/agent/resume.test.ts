@@ -43,6 +43,17 @@ async function watch(serverId: string): Promise<void> {
   await stage.peer.request({ op: 'console.subscribe', serverId, after: 0 })
 }
 
+/** The content of a file, as soon as there is one. */
+async function contentOf(path: string): Promise<string> {
+  const deadline = performance.now() + 20_000
+  for (;;) {
+    const text = await readFile(path, 'utf8').catch(() => undefined) // not there yet: the deadline tells
+    if (text !== undefined) return text
+    if (performance.now() > deadline) throw new Error(`There never was ${path}`)
+    await new Promise((resolve) => setTimeout(resolve, 5))
+  }
+}
+
 async function journalHas(text: string): Promise<void> {
   const path = join(stage.dataDir, 'journal', 'journal.jsonl')
   const deadline = performance.now() + 10_000
@@ -142,6 +153,29 @@ describe('an agent that is killed', () => {
     await stage.startAgent()
     expect(await stage.peer.done(order)).toMatchObject({ ok: true, error: null })
     expect(await readFile(join(stage.dataDir, 'servers', id, 'ran.txt'), 'utf8')).toBe('ran\n')
+  })
+
+  it('before a start after a crash has begun makes up for it, and counts no crash more', async () => {
+    const id = serverNamed('unbegun')
+    await stage.peer.order(id, 1, { op: 'start', spec: gameSpec(id, 1) })
+    await stage.peer.report(id, 'running', ({ power }) => power === 'running')
+    await stage.killAgent()
+    const [usual, pidFile] = [stage.holder, join(stage.dataDir, 'never.pid')]
+    stage.holder = ['/bin/sh', '-c', `echo $$ > ${pidFile}.new; mv ${pidFile}.new ${pidFile}; exec sleep 600`]
+    await stage.startAgent()
+    await stage.peer.request({ op: 'console.input', serverId: id, lines: ['crash'] })
+    const holder = Number(await contentOf(pidFile))
+    await stage.killAgent()
+    process.kill(holder, 'SIGKILL')
+    stage.holder = usual
+    const before = stage.peer.reports(id).length
+    await stage.startAgent()
+    await stage.peer.until('running again', () => stage.peer.reports(id).slice(before).at(-1)?.power === 'running')
+    const lastExit = expect.objectContaining({ code: 3 })
+    expect(stage.peer.reports(id).at(-1)).toMatchObject({ crash: { count: 1, crashed: false }, lastExit })
+    await watch(id)
+    await stage.peer.until('the console', () => startsOf(id) === 2)
+    expect(stage.peer.lines(id).map(([, , , text]) => text)).not.toContainEqual(expect.stringContaining('vanished'))
   })
 
   it('finds its running servers again, with the same process', async () => {
