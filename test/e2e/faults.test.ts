@@ -1,7 +1,7 @@
-import { writeFile } from 'node:fs/promises'
 import { join } from 'node:path'
 import { afterAll, beforeAll, describe, expect, it } from 'vitest'
 import type { Server } from '../../src/shared/api/servers.ts'
+import { placeFile } from '../place-file.ts'
 import { type Absent, COUNTING_GAME, doneEvents, killAll, startAll, startsOf } from './kills.ts'
 import { SplitPanel } from './split-panel.ts'
 import { tryStartOrders } from './start-orders.ts'
@@ -89,7 +89,7 @@ describe('a game that ends by itself while one of them is away', () => {
     const game = await panel.makeServer(`ends ${how} ${away}`, templateId, { start: true })
     await killAll(panel, parties)
     if (how === 'killed') process.kill(pidOf(game), 'SIGKILL')
-    else await writeFile(join(panel.filesOf(game.id), 'end'), how.slice(-1))
+    else await placeFile(join(panel.filesOf(game.id), 'end'), how.slice(-1))
     await gone(pidOf(game))
     await startAll(panel, parties)
     const ended = await panel.serverWhen(game.id, status, (server) => server.status === status)

@@ -1,5 +1,5 @@
 import { type ChildProcess, spawn } from 'node:child_process'
-import { chmod, mkdtemp, readFile, rename, rm, writeFile } from 'node:fs/promises'
+import { chmod, mkdtemp, readFile, rm } from 'node:fs/promises'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { completeSetup } from '../../src/shared/api/auth.ts'
@@ -18,6 +18,7 @@ import { createTemplate } from '../../src/shared/api/templates.ts'
 import { type Client, createClient } from '../../src/shared/client.ts'
 import { allEvents, type PanelEvent } from '../e2e/sse.ts'
 import { until } from '../e2e/wait.ts'
+import { placeFile } from '../place-file.ts'
 import { quietPort } from '../ports.ts'
 import { DIST, type Ran, runPanel } from '../run-panel.ts'
 import { templateOf } from './machine.ts'
@@ -256,11 +257,9 @@ export class FaultPanel {
     return join(node.dir, 'servers', serverId, name)
   }
 
-  /** Puts a file into the server's folder, whole in the moment in which it is there. */
+  /** Puts a file into the server's folder. */
   async write(node: FaultNode, server: Server, file: { readonly name: string; readonly text: string }): Promise<void> {
-    const path = this.fileOf(node, server.id, file.name)
-    await writeFile(`${path}.new`, file.text)
-    await rename(`${path}.new`, path)
+    await placeFile(this.fileOf(node, server.id, file.name), file.text)
   }
 
   /** How often the game wrote `start` into its file `starts`. */

@@ -1,4 +1,3 @@
-import { writeFile } from 'node:fs/promises'
 import { join } from 'node:path'
 import { afterAll, beforeAll, describe, expect, it } from 'vitest'
 import { getLogs } from '../../src/shared/api/console.ts'
@@ -8,6 +7,7 @@ import { type FaultNode, FaultPanel } from '../faults/fault-panel.ts'
 import { streamUrl } from '../faults/lossless-run.ts'
 import { LosslessViewer } from '../faults/lossless-viewer.ts'
 import { GAME } from '../faults/machine.ts'
+import { placeFile } from '../place-file.ts'
 
 const TWO_HOURS = 2 * 60 * 60 * 1000
 /** What a start, its report and a loaded machine take. */
@@ -111,6 +111,6 @@ function shiftedClock(name: string): { env: Record<string, string>; setClock: (m
   const preload = join(import.meta.dirname, '../faults/clock-shift.cjs')
   return {
     env: { NODE_OPTIONS: `--require ${preload}`, CLOCK_SHIFT_FILE: file },
-    setClock: (ms) => writeFile(file, String(ms)),
+    setClock: (ms) => placeFile(file, String(ms)),
   }
 }

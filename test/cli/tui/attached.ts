@@ -104,8 +104,9 @@ function script(dist: string, folder: string): string {
     'stty -a > before',
     `bash -c 'echo $$ > pid; exec env ${environment} ${program} "$@"' attach "$@"`,
     'code=$?',
-    'echo $code > exit',
     'stty -a > after',
+    // The last file, whole in the moment in which it is there.
+    'echo $code > exit.new && mv exit.new exit',
     'echo "EXIT=$code"',
     '',
   ].join('\n')
