@@ -7,6 +7,9 @@ import { Pagination } from './page.ts'
 const EVERYWHERE = ['VALIDATION_ERROR', 'RATE_LIMITED', 'INTERNAL_ERROR'] as const satisfies readonly ErrorCode[]
 const WITH_CALLER = ['UNAUTHENTICATED', 'AUTH_EXPIRED', 'PERMISSION_DENIED'] as const satisfies readonly ErrorCode[]
 
+/** What JSON Schema 2020-12 knows under `format`, as far as the contract has it. */
+const FORMATS = ['date-time', 'date', 'email', 'hostname', 'ipv4', 'ipv6', 'uri', 'uuid']
+
 const ErrorEnvelope = z.object({
   success: z.literal(false),
   error: z.string(),
@@ -79,13 +82,13 @@ function queryParameters(query: z.ZodType): unknown[] {
   return Object.entries(query.shape).map(([name, schema]) => ({
     in: 'query',
     name,
-    required: !(schema as z.ZodType).safeParse(undefined).success, // zod types it by its core
+    required: isRequired(schema as z.ZodType), // zod types it by its core
     schema: jsonSchema(schema, 'input'),
   }))
 }
 
 function jsonParts(endpoint: Endpoint): Record<string, unknown> {
-  const body = isDeclared(endpoint.body) ? { requestBody: { required: true, content: requestContent(endpoint) } } : {}
+  const body = isDeclared(endpoint.body) ? { requestBody: requestBody(endpoint) } : {}
   const success = {
     type: 'object',
     required: ['success', 'data', ...(endpoint.paged ? ['pagination'] : [])],
@@ -103,10 +106,11 @@ function jsonParts(endpoint: Endpoint): Record<string, unknown> {
   return { ...body, responses: { [endpoint.status]: answers[endpoint.answers], ...failures(endpoint) } }
 }
 
-function requestContent(endpoint: Endpoint): Record<string, unknown> {
-  if (endpoint.accepts === 'json') return json(jsonSchema(endpoint.body, 'input'))
+function requestBody({ accepts, body }: Endpoint): Record<string, unknown> {
+  if (accepts === 'json') return { required: isRequired(body), content: json(jsonSchema(body, 'input')) }
   const file = { type: 'string', format: 'binary' }
-  return { 'multipart/form-data': { schema: { type: 'object', required: ['file'], properties: { file } } } }
+  const schema = { type: 'object', required: ['file'], properties: { file } }
+  return { required: true, content: { 'multipart/form-data': { schema } } }
 }
 
 function streamParts(stream: StreamEndpoint): Record<string, unknown> {
@@ -143,7 +147,18 @@ function json(schema: unknown): Record<string, unknown> {
   return { 'application/json': { schema } }
 }
 
+function isRequired(schema: z.ZodType): boolean {
+  return !schema.safeParse(undefined).success
+}
+
 function jsonSchema(schema: z.ZodType, io: 'input' | 'output'): unknown {
-  const { $schema: _, ...rest } = z.toJSONSchema(schema, { io, unrepresentable: 'any' })
+  const { $schema: _, ...rest } = z.toJSONSchema(schema, {
+    io,
+    unrepresentable: 'any',
+    override: ({ jsonSchema }) => {
+      // Names that only zod knows stop strict readers; the pattern beside them says the same.
+      if (jsonSchema.format !== undefined && !FORMATS.includes(jsonSchema.format)) delete jsonSchema.format
+    },
+  })
   return rest
 }

@@ -4,9 +4,8 @@ import { endpoints, streams } from '../../src/shared/endpoints.ts'
 import type { ErrorCode } from '../../src/shared/errors.ts'
 import { ERRORS } from '../../src/shared/errors.ts'
 import { startPanel, type TestPanel } from '../panel.ts'
-import { callEndpoint, type Parts, type Reply, refusalOf } from './http-call.ts'
+import { callEndpoint, isObject, type Parts, type Reply, refusalOf } from './http-call.ts'
 import { VALID } from './inputs.ts'
-import { isObject } from './json-schema.ts'
 import { buildWorld, PASSWORD, paramsOf, unknownParams, type World } from './world.ts'
 
 const all = [...endpoints, ...streams]

@@ -95,6 +95,10 @@ export function refusalOf({ status, json }: Reply): { status: number; code: stri
   return { status, code: json?.code }
 }
 
+export function isObject(value: unknown): value is Readonly<Record<string, unknown>> {
+  return typeof value === 'object' && value !== null && !Array.isArray(value)
+}
+
 function headersOf(raw: Dispatcher.ResponseData['headers']): Headers {
   const headers = new Headers()
   for (const [name, values] of Object.entries(raw))

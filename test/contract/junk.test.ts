@@ -4,9 +4,8 @@ import { z } from 'zod'
 import { type Endpoint, isDeclared } from '../../src/shared/contract.ts'
 import { endpoints, streams } from '../../src/shared/endpoints.ts'
 import { startPanel, type TestPanel } from '../panel.ts'
-import { callEndpoint, methodOf, type Reply, send } from './http-call.ts'
+import { callEndpoint, isObject, methodOf, type Reply, send } from './http-call.ts'
 import { VALID } from './inputs.ts'
-import { isObject } from './json-schema.ts'
 import { buildWorld, paramsOf, unknownParams, type World } from './world.ts'
 
 let panel: TestPanel
