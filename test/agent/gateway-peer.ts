@@ -133,6 +133,11 @@ export class GatewayPeer {
     })
   }
 
+  /** Waits for a report as wanted, which newer ones may have followed: for states that pass. */
+  async passing(serverId: string, what: string, test: (report: ServerReport) => boolean): Promise<ServerReport> {
+    return await this.until(what, () => this.reports(serverId).find(test))
+  }
+
   /** Waits until `look` finds something; rejects with `what` after the deadline. */
   async until<T>(what: string, look: () => T | undefined | false, ms = 20_000): Promise<T> {
     const deadline = performance.now() + ms

@@ -210,8 +210,11 @@ describe('an agent that is killed', () => {
     await stage.killAgent()
     await stage.startAgent()
     expect(stage.peer.of('snapshot').at(-1)?.servers[0]).toMatchObject({ crash: { count: 1, crashed: true } })
-    const exits = stage.peer.reports(id).filter(({ lastExit }) => lastExit?.code === 6)
-    expect(exits).toHaveLength(1)
+    // An event may come twice, under its number.
+    const exits = stage.peer
+      .of('event')
+      .filter(({ event }) => event.type === 'server.state' && event.report.lastExit?.code === 6)
+    expect(new Set(exits.map(({ seq }) => seq)).size).toBe(1)
   })
 
   it('in the first phase of a stop still escalates', async () => {
@@ -224,7 +227,7 @@ describe('an agent that is killed', () => {
     await stage.peer.report(id, 'running', ({ power }) => power === 'running')
     const stop = stage.peer.nextId()
     send(stop, id, 2, { op: 'stop' })
-    await stage.peer.report(id, 'stopping', ({ power }) => power === 'stopping')
+    await stage.peer.passing(id, 'stopping', ({ power }) => power === 'stopping')
     await stage.killAgent()
     await stage.startAgent()
     expect(await stage.peer.done(stop)).toMatchObject({ ok: true })
@@ -240,7 +243,7 @@ describe('an agent that is killed', () => {
     const first = await stage.peer.report(id, 'running', ({ power }) => power === 'running')
     const restart = stage.peer.nextId()
     send(restart, id, 2, { op: 'restart', spec: { ...spec, generation: 2 } })
-    await stage.peer.report(id, 'stopping', ({ power }) => power === 'stopping')
+    await stage.peer.passing(id, 'stopping', ({ power }) => power === 'stopping')
     await stage.killAgent()
     await stage.startAgent()
     expect(await stage.peer.done(restart)).toMatchObject({ ok: true })
@@ -274,7 +277,7 @@ describe('an agent that is killed', () => {
     await stage.peer.order(id, 1, { op: 'start', spec: gameSpec(id, 1) })
     await stage.peer.report(id, 'running', ({ power }) => power === 'running')
     await stage.peer.request({ op: 'console.input', serverId: id, lines: ['crash'] })
-    await stage.peer.report(id, 'crashed', ({ crash }) => crash.nextRestartMs !== null)
+    await stage.peer.passing(id, 'crashed', ({ crash }) => crash.nextRestartMs !== null)
     await stage.killAgent()
     await stage.startAgent()
     await stage.peer.report(id, 'running again', ({ power, crash }) => power === 'running' && crash.count === 1)
