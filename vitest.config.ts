@@ -4,7 +4,7 @@ export default defineConfig({
   test: {
     include: ['test/**/*.test.{ts,tsx}'],
     exclude: ['test/long/**', 'node_modules/**'],
-    globalSetup: ['test/build.ts'],
+    globalSetup: ['test/home.ts', 'test/build.ts'],
     testTimeout: 60_000,
     hookTimeout: 120_000,
     // Tests wait for processes and timers much of their time: three share two cores well.

@@ -42,7 +42,7 @@ const SHELLS: Readonly<Record<string, (words: readonly string[]) => string[]>> =
 
 function isInstalled(shell: string): boolean {
   try {
-    execFileSync(shell, ['-c', ':'])
+    execFileSync(shell, ['--version'])
     return true
   } catch {
     return false // then its tests are skipped

@@ -53,7 +53,7 @@ export async function openPane(columns: number, rows: number, environment: Recor
     String(columns),
     '-y',
     String(rows),
-    "env PS1='READY> ' bash --norc --noprofile",
+    "env PS1='READY> ' HISTFILE= bash --norc --noprofile",
   )
   await tmux('set-option', '-g', 'status', 'off')
   await tmux('set-option', '-s', 'set-clipboard', 'on')
