@@ -8,7 +8,7 @@ import { spawnSync } from 'node:child_process'
 import { cpSync, mkdirSync, symlinkSync, writeFileSync } from 'node:fs'
 import { createRequire } from 'node:module'
 import { dirname, join } from 'node:path'
-import { fileURLToPath } from 'node:url'
+import { fileURLToPath, pathToFileURL } from 'node:url'
 import { rolldown } from 'rolldown'
 
 const root = dirname(dirname(fileURLToPath(import.meta.url)))
@@ -64,10 +64,21 @@ async function bundle(target) {
   const build = await rolldown({
     input: { panel: join(root, 'bin', 'panel.ts') },
     platform: 'node',
-    plugins: [{ name: 'what stays outside', resolveId: outside }],
+    plugins: [
+      { name: 'what stays outside', resolveId: outside },
+      { name: 'help that is made already', load: await readyHelp(dirname(target)) },
+    ],
   })
   await build.write({ dir: target, entryFileNames: '[name].js', chunkFileNames: 'parts/[name]-[hash].js' })
   await build.close()
+}
+
+/** Puts the texts of help into the place of the module that makes them from the tree of commands. */
+async function readyHelp(folder) {
+  const { pages } = await import(pathToFileURL(join(folder, 'src', 'cli', 'help-pages.js')).href)
+  const texts = JSON.stringify(JSON.stringify([...pages]))
+  const module = `export const pages = new Map(JSON.parse(${texts}))`
+  return (id) => (id === join(root, 'src', 'cli', 'help-pages.ts') ? module : null)
 }
 
 function outside(id) {

@@ -1,102 +1,41 @@
-import { type Environment, readEnvironment } from './environment.ts'
+import { writeSync } from 'node:fs'
 import type { Roles } from './roles.ts'
-import { createTerminal, exit, ReaderGone, type Terminal } from './terminal.ts'
 import { VERSION } from './version.ts'
 
 /** Runs a command line and ends the process with its exit code. */
 export async function runCli(argv: readonly string[], roles: Roles): Promise<void> {
-  const terminal = createTerminal(() => exit(0))
-  if (argv.length === 1 && (argv[0] === '--version' || argv[0] === '-V')) {
-    await terminal.write(`${VERSION}\n`)
-    return
-  }
-  const env = readEnvironment()
-  const code = await attempt(argv, { env, terminal, roles })
-  exit(code)
+  const answer = isVersion(argv) ? `${VERSION}\n` : await plainHelp(argv)
+  if (answer !== undefined) return print(answer)
+  const { invoke } = await import('./invoke.ts')
+  await invoke(argv, roles)
 }
 
-interface Surroundings {
-  readonly env: Environment
-  readonly terminal: Terminal
-  readonly roles: Roles
+function isVersion([word, ...rest]: readonly string[]): boolean {
+  return (word === '--version' || word === '-V') && rest.length === 0
 }
 
-async function attempt(argv: readonly string[], around: Surroundings): Promise<number> {
-  const { env, terminal, roles } = around
-  const stop = new AbortController()
-  let signalled: number | undefined
+/**
+ * The help that is asked for in one of the plain ways: `--help` or `-h` behind the name of a command, `help` before it, or
+ * nothing at all. All other ways go by the tree of commands, which takes longer to load than this takes altogether.
+ */
+async function plainHelp(argv: readonly string[]): Promise<string | undefined> {
+  const isBehind = ['--help', '-h'].includes(argv.at(-1) ?? '--help')
+  if (!isBehind && argv[0] !== 'help') return undefined
+  const words = isBehind ? argv.slice(0, -1) : argv.slice(1)
+  const { pages } = await import('./help-pages.ts')
+  return words.some((word) => word.includes(' ')) ? undefined : pages.get(words.join(' '))
+}
+
+/** Writes without the stream of stdout, whose modules are more than all that was loaded until here. */
+function print(text: string): void {
+  let rest: Uint8Array = Buffer.from(text)
   try {
-    const [{ tree }, { settleJson, wantsHelp }] = await Promise.all([import('./tree.ts'), import('./help-request.ts')])
-    const words = settleJson(tree, argv)
-    const help = wantsHelp(tree, words)
-    if (help !== undefined) {
-      await terminal.write(help)
-      return 0
-    }
-    // Help needs no parser: it is answered before that is loaded.
-    const { parse } = await import('./program.ts')
-    const invocation = parse(tree, words)
-    if (invocation.kind === 'help') {
-      await terminal.write(invocation.text)
-      return 0
-    }
-    const { command, path, args } = invocation
-    if (command.ownsSignals !== true) {
-      listenForSignals((code) => {
-        if (signalled !== undefined) exit(code)
-        signalled = code
-        stop.abort()
-      })
-    }
-    if (command.hidden !== true && !args.flag('quiet')) warnOfUnknown(env, terminal)
-    const { createRun } = await import('./run.ts')
-    const run = createRun({ command, path, args, env, terminal, roles, signal: stop.signal })
-    try {
-      const action = await command.load()
-      const code = (await action(run)) ?? 0
-      return signalled ?? code
-    } finally {
-      await run.close()
-    }
+    while (rest.length > 0) rest = rest.subarray(writeSync(1, rest))
   } catch (error) {
-    if (error instanceof ReaderGone) return 0
-    if (signalled !== undefined) return signalled
-    return report(error, { argv, env, terminal })
+    const code = error instanceof Error && 'code' in error ? error.code : undefined
+    // A pipe that is full and does not wait.
+    if (code === 'EAGAIN') process.stdout.write(rest)
+    // Nobody reads any more, as in `panel --help | head -1`.
+    else if (code !== 'EPIPE' && code !== 'EIO') throw error
   }
-}
-
-function listenForSignals(onSignal: (code: number) => void): void {
-  process.on('SIGINT', () => onSignal(130))
-  process.on('SIGTERM', () => onSignal(143))
-}
-
-function warnOfUnknown(env: Environment, terminal: Terminal): void {
-  for (const name of env.unknown) terminal.say(`panel: the variable ${name} means nothing here (see panel help flags)`)
-}
-
-async function report(
-  error: unknown,
-  around: { readonly argv: readonly string[]; readonly env: Environment; readonly terminal: Terminal },
-): Promise<number> {
-  const { reportJson, reportOf, reportText } = await import('./report.ts')
-  const { argv, env, terminal } = around
-  // @inquirer/prompts rejects so when the person presses Ctrl-C at a question.
-  if (error instanceof Error && error.name === 'ExitPromptError') return 130
-  const told = reportOf(error)
-  terminal.stderr.write(wantsMachine(argv, env) ? reportJson(told) : reportText(told))
-  if ((env.debug || argv.includes('--debug')) && error instanceof Error) terminal.say(error.stack ?? '')
-  return told.exit
-}
-
-/** Whether failures are JSON. It looks at the words themselves: the line may be what is wrong. */
-function wantsMachine(argv: readonly string[], env: Environment): boolean {
-  const formats = ['json', 'jsonl', 'yaml']
-  const given = argv.flatMap((word, i) => {
-    if (word === '-o' || word === '--output') return [argv[i + 1] ?? '']
-    const attached = /^(?:--output=|-o=?)(\w+)$/.exec(word)
-    return attached?.[1] === undefined ? [] : [attached[1]]
-  })
-  if (given.length > 0) return formats.includes(given.at(-1) ?? '')
-  if (argv.some((word) => word === '--json' || word.startsWith('--json=') || word.startsWith('--jq'))) return true
-  return formats.includes(env.output ?? '')
 }
