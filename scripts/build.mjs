@@ -14,17 +14,27 @@ import { rolldown } from 'rolldown'
 const root = dirname(dirname(fileURLToPath(import.meta.url)))
 const [folder, ...more] = process.argv.slice(2)
 
-/** Packages of many files, and without any but modules, that most starts load. All others stay where they are. */
-const BUNDLED = [
-  'commander',
-  'eventsource-parser',
-  'kysely',
-  'prom-client',
-  '@opentelemetry/api',
-  're2js',
-  'undici',
-  'yaml',
-  'zod',
+/** Packages that stay where they are; all others are part of the program. */
+const OUTSIDE = [
+  // with binaries, workers or files beside them
+  '@node-rs/argon2',
+  'jq-wasm',
+  'pino',
+  'pino-pretty',
+  'sqlite3',
+  // that most starts do without
+  '@fastify/ajv-compiler',
+  '@fastify/fast-json-stringify-compiler',
+  '@inquirer/prompts',
+  '@simplewebauthn/server',
+  'ajv',
+  'ink',
+  'light-my-request',
+  'mysql2',
+  'nodemailer',
+  'pg',
+  'qrcode',
+  'react',
 ]
 
 const project = folder === undefined ? join(root, 'tsconfig.build.json') : copyTo(folder, more)
@@ -83,6 +93,5 @@ async function readyHelp(folder) {
 
 function outside(id) {
   const [scope, name] = id.split('/')
-  const isPackage = /^[@a-z]/.test(id) && !BUNDLED.includes(scope?.startsWith('@') ? `${scope}/${name}` : scope)
-  return isPackage ? { id, external: true } : null
+  return OUTSIDE.includes(scope?.startsWith('@') ? `${scope}/${name}` : scope) ? { id, external: true } : null
 }

@@ -1,4 +1,4 @@
-import { Ajv, type ErrorObject, type ValidateFunction } from 'ajv'
+import type { ErrorObject, ValidateFunction } from 'ajv'
 import { RE2JS } from 're2js'
 import { z } from 'zod'
 import type { FieldProblem } from '../../shared/errors.ts'
@@ -20,8 +20,10 @@ export interface ConfigSchema {
  * Compiles a JSON Schema (draft 7) of an object. Patterns run in linear time, whatever they are; `format` is a hint for
  * people. Throws a SchemaProblem.
  */
-export function compileConfigSchema(schema: Readonly<Record<string, unknown>>): ConfigSchema {
+export async function compileConfigSchema(schema: Readonly<Record<string, unknown>>): Promise<ConfigSchema> {
   if (schema['type'] !== 'object') throw new SchemaProblem('must be a schema of type object')
+  // A panel without plugins does without it: it is as large as the panel's own routes.
+  const { Ajv } = await import('ajv')
   const secrets = secretFields(schema)
   const ajv = new Ajv({ useDefaults: true, validateFormats: false, code: { regExp: linear }, logger: false })
   let validate: ValidateFunction

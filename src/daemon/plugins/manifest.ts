@@ -122,7 +122,7 @@ export async function readDefinition(folder: string, name: string, panelVersion:
     throw new LoadProblem(`it is made for panel ${manifest.engine}; this is ${panelVersion}`)
   }
   try {
-    const schema = compileConfigSchema(manifest.configSchema)
+    const schema = await compileConfigSchema(manifest.configSchema)
     return { ...manifest, displayName: manifest.displayName ?? manifest.name, schema }
   } catch (error) {
     if (error instanceof SchemaProblem)
