@@ -52,6 +52,8 @@ export async function runAgent(options: RunOptions): Promise<number> {
     )
     return EXIT_HOST
   }
+  const signals = ['SIGINT', 'SIGTERM', 'SIGHUP'] as const
+  const signalled = Promise.race(signals.map((name) => once(process, name)))
   try {
     const agent = await startAgent({
       dataDir: config.dataDir,
@@ -67,8 +69,7 @@ export async function runAgent(options: RunOptions): Promise<number> {
       log,
       version: version(),
     })
-    const signals = ['SIGINT', 'SIGTERM', 'SIGHUP'] as const
-    await Promise.race([agent.closed, ...signals.map((name) => once(process, name))])
+    await Promise.race([agent.closed, signalled])
     for (const name of signals) process.once(name, () => process.exit(130))
     await agent.stop()
     return 0

@@ -71,7 +71,7 @@ export async function startDaemon(config: Config, options: { log: Log; clock?: C
 
 /** `panel daemon run`: in the foreground until a signal; resolves with the exit code. A second signal ends it at once. */
 export async function runDaemon(flags: ConfigFlags): Promise<number> {
-  return runForeground(flags, async (daemon, log, config) => {
+  return runForeground(flags, async (daemon, { log, config, stopped }) => {
     if (await daemon.app.isSetupRequired()) {
       const { setupToken } = daemon.app
       process.stderr.write(
@@ -79,20 +79,28 @@ export async function runDaemon(flags: ConfigFlags): Promise<number> {
           `Complete it with: panel setup --url ${daemon.url.replace(/\/\/(0\.0\.0\.0|\[::\])/, '//<address>')}\n\n`,
       )
     }
-    if (!config.embeddedAgent) return stopSignal(log)
+    if (!config.embeddedAgent) return stopped
     const { startEmbeddedAgent } = await import('./embedded-agent.ts')
     const { ensureLocalNode } = await import('./first-run.ts')
     const node = await ensureLocalNode(daemon.app)
     const embedded = await startEmbeddedAgent(daemon, { ...node, dataDir: config.dataDir, clock: systemClock, log })
-    await Promise.race([stopSignal(log), embedded.agent.closed])
+    await Promise.race([stopped, embedded.agent.closed])
     await embedded.stop()
   })
+}
+
+/** What a daemon in the foreground works with. */
+interface Foreground {
+  readonly log: Log
+  readonly config: Config
+  /** Resolves at the first signal, which may come while the daemon starts. */
+  readonly stopped: Promise<void>
 }
 
 /** Starts a daemon, does `work`, and stops it; tells why a start fails as a person would want to read it. */
 async function runForeground(
   flags: ConfigFlags,
-  work: (daemon: Daemon, log: Log, config: Config) => Promise<void>,
+  work: (daemon: Daemon, around: Foreground) => Promise<void>,
 ): Promise<number> {
   let config: Config
   try {
@@ -105,6 +113,7 @@ async function runForeground(
   const log = await openLog({ level: config.logLevel, format: config.logFormat })
   for (const name of config.unknownVariables) log.warn({ name }, 'unknown environment variable')
   let daemon: Daemon
+  const stopped = stopSignal(log)
   const bugs = watchBugs(log)
   try {
     daemon = await startDaemon(config, { log })
@@ -116,7 +125,7 @@ async function runForeground(
   }
   bugs.tell(daemon.app.core.systemErrors)
   try {
-    await work(daemon, log, config)
+    await work(daemon, { log, config, stopped })
   } finally {
     await daemon.close()
     log.info('daemon stopped; games run on')

@@ -47,6 +47,7 @@ export async function runUp(options: UpOptions): Promise<number> {
   }
   const log = await openLog({ level: config.logLevel, format: config.logFormat })
   let daemon: Daemon
+  const stopped = stopSignal(log)
   const bugs = watchBugs(log)
   try {
     daemon = await startDaemon(config, { log })
@@ -62,7 +63,6 @@ export async function runUp(options: UpOptions): Promise<number> {
     await options.saveContext({ name: LOCAL, url: daemon.url, token: local.token })
     const embedded = await startEmbeddedAgent(daemon, { ...local, dataDir, clock: systemClock, log })
     try {
-      const stopped = stopSignal(log)
       await Promise.race([stopped, settled(daemon)])
       process.stdout.write(await screen(daemon, dataDir, options.configDir))
       await Promise.race([stopped, embedded.agent.closed])
