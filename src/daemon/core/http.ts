@@ -32,11 +32,6 @@ import type { Settings } from './settings.ts'
 import type { SystemErrors } from './system-errors.ts'
 import { endUnusedConnections } from './unused-connections.ts'
 
-/** No route has a schema of Fastify's, so nobody asks for one. */
-function noSchemas(): never {
-  throw new Error('routes are judged by the contract and have no schemas')
-}
-
 /** What the HTTP door is made of. */
 export interface HttpDeps {
   readonly db: Db
@@ -230,4 +225,9 @@ function readEmptyBodies(app: FastifyInstance): void {
     if (body === '') done(null, undefined)
     else parse(request, body.toString(), done)
   })
+}
+
+/** No route has a schema of Fastify's, so nobody asks for one. */
+function noSchemas(): never {
+  throw new Error('routes are judged by the contract and have no schemas')
 }
