@@ -1,5 +1,7 @@
 import { RE2JS } from 're2js'
+import type { ConsoleLine } from '../shared/frames.ts'
 import type { DoneRule } from '../shared/server-spec.ts'
+import { TAKEN_OVER } from './holder/holder-files.ts'
 import { errorText } from './logger.ts'
 import type { Run } from './runtime/runtime.ts'
 import type { GameServer } from './server.ts'
@@ -39,13 +41,13 @@ export function withoutAnsi(line: string): string {
   return line.replace(/\u001b(?:\[[0-?]*[ -/]*[@-~]|\][^\u0007\u001b]*(?:\u0007|\u001b\\)?|[@-Z\\-_])/g, '')
 }
 
-/** Watches a starting game until a rule matches, or until 120 s have passed where there are none. */
+/** Watches a starting game until a rule matches, or until 120 s have passed where none can be counted on. */
 export function watchReady(server: GameServer, run: Run): void {
   const over = new AbortController()
   const stop = (): void => over.abort()
   run.exited.then(stop, stop)
   const signal = AbortSignal.any([over.signal, server.gone.signal, server.context.ending])
-  void (server.spec.done.length === 0 ? waitOut(server, run, signal) : followLog(server, run, signal)).catch(
+  void (server.spec.done.length === 0 ? waitOut(server, run, signal) : awaitLine(server, run, signal)).catch(
     (error: unknown) => {
       server.context.log.error({ serverId: server.id, err: errorText(error) }, 'the ready line cannot be watched for')
     },
@@ -59,20 +61,39 @@ async function waitOut(server: GameServer, run: Run, signal: AbortSignal): Promi
   if (!signal.aborted) await markReady(server, run)
 }
 
-/** Reads the log from the run's first line, so that a line of the time when the agent was away counts as well. */
-async function followLog(server: GameServer, run: Run, signal: AbortSignal): Promise<void> {
+/**
+ * Reads the log from the run's first line, so that a line of the time when the agent was away counts as well. Where it may
+ * have been lost with a holder, nobody can wait for it: then time counts too.
+ */
+async function awaitLine(server: GameServer, run: Run, signal: AbortSignal): Promise<void> {
   const invalid: string[] = []
   const test = readyTest(server.spec.done, server.spec.stripAnsi, (rule) => invalid.push(rule))
   for (const rule of invalid) await server.note(`The ready rule "${rule}" is no valid regular expression`)
-  let seq = run.record.firstSeq - 1
+  const isReady = ([, , stream, text]: ConsoleLine): boolean =>
+    (stream === 'stdout' || stream === 'stderr') && test(text)
+  const isGap = ([, , stream, text]: ConsoleLine): boolean => stream === 'system' && text === TAKEN_OVER
+  const found = await lineOf(server, run.record.firstSeq, { wanted: (line) => isReady(line) || isGap(line), signal })
+  if (found === undefined) return
+  if (isReady(found)) return await markReady(server, run)
+  const late = lineOf(server, found[0] + 1, { wanted: isReady, signal })
+  await Promise.race([late.then((line) => line && markReady(server, run)), waitOut(server, run, signal)])
+}
+
+/** The first wanted line from `first` on; `undefined` when the game is not starting any more. */
+async function lineOf(
+  server: GameServer,
+  first: number,
+  { wanted, signal }: { readonly wanted: (line: ConsoleLine) => boolean; readonly signal: AbortSignal },
+): Promise<ConsoleLine | undefined> {
+  let seq = first - 1
   while (!signal.aborted && server.power === 'starting') {
     const lines = await server.console.after(seq, { lines: 500, bytes: 256 * 1024 })
-    for (const [, , stream, text] of lines) {
-      if ((stream === 'stdout' || stream === 'stderr') && test(text)) return await markReady(server, run)
-    }
+    const found = lines.find(wanted)
+    if (found !== undefined) return found
     seq = lines.at(-1)?.[0] ?? seq
     if (lines.length === 0) await server.console.waitAfter(seq, signal)
   }
+  return undefined
 }
 
 async function markReady(server: GameServer, run: Run): Promise<void> {

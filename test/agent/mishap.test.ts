@@ -2,7 +2,10 @@ import { readdir, readFile, rm, writeFile } from 'node:fs/promises'
 import { join } from 'node:path'
 import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, it } from 'vitest'
 import { encodeLine, readJournal } from '../../src/agent/journal-file.ts'
+import { startAgent } from '../../src/agent/main.ts'
+import { systemClock } from '../../src/shared/time.ts'
 import { AgentStage, buildAgent, gameSpec, isAlive } from './agent-stage.ts'
+import { GatewayPeer } from './gateway-peer.ts'
 
 let built: Awaited<ReturnType<typeof buildAgent>>
 let stage: AgentStage
@@ -29,6 +32,14 @@ afterEach(async () => {
 function serverNamed(name: string): string {
   used.push(`srv_${name}`)
   return `srv_${name}`
+}
+
+async function killHolder(state: string): Promise<void> {
+  for (const name of await readdir('/proc')) {
+    if (!/^\d+$/.test(name)) continue
+    const argv = await readFile(`/proc/${name}/cmdline`, 'utf8').catch(() => '')
+    if (argv.split('\0').includes(state)) process.kill(Number(name), 'SIGKILL')
+  }
 }
 
 /** Ends game and holder and removes their traces, as a power cut of the machine does with what lived in its memory. */
@@ -89,6 +100,38 @@ describe('a run that has left no trace', () => {
     expect(
       told.some(({ reason, lastExit }) => reason === 'The machine was restarted' && lastExit?.expected === false),
     ).toBe(true)
+  })
+})
+
+describe('a holder that is killed while its game starts', () => {
+  it('may have had the ready line: the console says so, and the server does not start for ever', async () => {
+    const dataDir = join(stage.dataDir, 'inside')
+    const peer = await GatewayPeer.listen()
+    // Two minutes are a moment here; all other times are what they are.
+    const sleep = (ms: number, signal?: AbortSignal) => systemClock.sleep(ms > 100_000 ? 200 : ms, signal)
+    const agent = await startAgent({
+      dataDir,
+      connect: { url: peer.url, nodeId: 'node_inside', nodeKey: 'pnk_inside' },
+      holder: built.programs.holder,
+      clock: { ...systemClock, sleep },
+      log: { info: () => {}, warn: () => {}, error: () => {} },
+      version: '0.0.0-test',
+    })
+    await peer.until('the snapshot', () => peer.of('snapshot')[0])
+    const id = 'srv_lost'
+    const spec = gameSpec(id, 1, { startup: 'echo hello; read -r line', done: [{ kind: 'contains', value: 'lost' }] })
+    await peer.order(id, 1, { op: 'start', spec })
+    await peer.request({ op: 'console.subscribe', serverId: id, after: 0 })
+    const says = (text: string) => peer.lines(id).some(([, , , line]) => line.includes(text))
+    await peer.until('the game', () => says('hello'))
+    const { pid } = await peer.report(id, 'starting', ({ power }) => power === 'starting')
+    await killHolder(join(dataDir, 'state', id))
+    const running = await peer.report(id, 'running', ({ power }) => power === 'running')
+    expect([running.pid, says('lines of that moment may be missing')]).toEqual([pid, true])
+    await peer.order(id, 2, { op: 'kill' })
+    await peer.order(id, 3, { op: 'delete', keepFiles: false })
+    await agent.stop()
+    await peer.close()
   })
 })
 

@@ -8,7 +8,8 @@ import { WalkTrails } from './walk-trails.ts'
 
 /** An agent that was refused several times in a row waits up to 30 s. */
 const ONLINE_MS = 60_000
-const REST_MS = 60_000
+/** Longer than a server takes to count as running whose ready line was lost with its holder. */
+const REST_MS = 150_000
 /** Steps from one rest to the next. */
 const MOST_STEPS = 10
 

@@ -16,6 +16,9 @@ export interface Isolation {
   readonly cgroup: CgroupPlace | null
 }
 
+/** What stands in the console, as a line of the system, where a holder was killed and another one took its place. */
+export const TAKEN_OVER = 'The process that reads the output has been replaced; lines of that moment may be missing'
+
 /** What a holder needs to know of its run for as long as it lives. */
 export interface HeldRun {
   readonly serverId: string

@@ -7,7 +7,14 @@ import { BeginFailure, type Begun, begin } from './begin.ts'
 import { Wake } from './child.ts'
 import { holderClock } from './clock.ts'
 import { Holder } from './holder.ts'
-import { type HolderPaths, type HolderRecord, holderPaths, isOrdered, type LaunchFile } from './holder-files.ts'
+import {
+  type HolderPaths,
+  type HolderRecord,
+  holderPaths,
+  isOrdered,
+  type LaunchFile,
+  TAKEN_OVER,
+} from './holder-files.ts'
 import { closeInherited } from './inherited-files.ts'
 import { readOwnJson, writeOwnJson } from './json-file.ts'
 import { makeFifos } from './launcher.ts'
@@ -110,6 +117,8 @@ async function takeOver(paths: HolderPaths, record: HolderRecord): Promise<void>
     writer.close()
     return
   }
+  writer.append({ stream: 'system', ms: holderClock.nowMs(), text: Buffer.from(TAKEN_OVER), flags: 0 })
+  writer.flush()
   const holder = new Holder(paths, writer, holderClock)
   await holder.hold(record, new Wake(holderClock))
 }
