@@ -80,6 +80,7 @@ describe.skipIf(NO_POSTGRES !== undefined)(
       await ended
       await panel.client.call(deleteServer, { params: { serverId: two }, query: { force: 'true' } })
       await until('nothing of the deleted server is left', async () => (await ours()).length === 0)
+      await until('nothing waits', async () => (await hostNow(panel, host.id)).leftoverCount === 0)
       await panel.client.call(deleteDatabaseHost, { params: { hostId: host.id } })
     })
 
