@@ -34,22 +34,19 @@ function serverNamed(name: string): string {
   return `srv_${name}`
 }
 
-async function killHolder(state: string): Promise<void> {
+/** Kills the processes whose words are as wanted. */
+async function killThose(wanted: (words: readonly string[]) => boolean): Promise<void> {
   for (const name of await readdir('/proc')) {
     if (!/^\d+$/.test(name)) continue
-    const argv = await readFile(`/proc/${name}/cmdline`, 'utf8').catch(() => '')
-    if (argv.split('\0').includes(state)) process.kill(Number(name), 'SIGKILL')
+    const argv = await readFile(`/proc/${name}/cmdline`, 'utf8').catch(() => '') // it has ended in between
+    if (wanted(argv.split('\0'))) process.kill(Number(name), 'SIGKILL')
   }
 }
 
 /** Ends game and holder and removes their traces, as a power cut of the machine does with what lived in its memory. */
 async function cutPower(serverId: string, gamePid: number): Promise<void> {
   const state = join(stage.dataDir, 'state', serverId)
-  for (const name of await readdir('/proc')) {
-    if (!/^\d+$/.test(name)) continue
-    const argv = await readFile(`/proc/${name}/cmdline`, 'utf8').catch(() => '')
-    if (argv.split('\0').includes(state) || argv.includes(`${state}/`)) process.kill(Number(name), 'SIGKILL')
-  }
+  await killThose((words) => words.some((word) => word === state || word.includes(`${state}/`)))
   if (await isAlive(gamePid)) process.kill(gamePid, 'SIGKILL')
   while (await isAlive(gamePid)) await new Promise((resolve) => setTimeout(resolve, 10))
   for (const name of ['holder.json', 'exit.json', 'io', 'holder.lock']) {
@@ -125,7 +122,7 @@ describe('a holder that is killed while its game starts', () => {
     const says = (text: string) => peer.lines(id).some(([, , , line]) => line.includes(text))
     await peer.until('the game', () => says('hello'))
     const { pid } = await peer.report(id, 'starting', ({ power }) => power === 'starting')
-    await killHolder(join(dataDir, 'state', id))
+    await killThose((words) => words.includes(join(dataDir, 'state', id)))
     const running = await peer.report(id, 'running', ({ power }) => power === 'running')
     expect([running.pid, says('lines of that moment may be missing')]).toEqual([pid, true])
     await peer.order(id, 2, { op: 'kill' })

@@ -2,6 +2,7 @@ import { readFile } from 'node:fs/promises'
 import { join } from 'node:path'
 import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, it } from 'vitest'
 import type { CommandOp } from '../../src/shared/frames.ts'
+import { until } from '../e2e/wait.ts'
 import { quietPort } from '../ports.ts'
 import { AgentStage, buildAgent, gameSpec, isAlive, type AgentStage as Stage } from './agent-stage.ts'
 
@@ -41,17 +42,6 @@ const startsOf = (id: string): number =>
 
 async function watch(serverId: string): Promise<void> {
   await stage.peer.request({ op: 'console.subscribe', serverId, after: 0 })
-}
-
-/** The content of a file, as soon as there is one. */
-async function contentOf(path: string): Promise<string> {
-  const deadline = performance.now() + 20_000
-  for (;;) {
-    const text = await readFile(path, 'utf8').catch(() => undefined) // not there yet: the deadline tells
-    if (text !== undefined) return text
-    if (performance.now() > deadline) throw new Error(`There never was ${path}`)
-    await new Promise((resolve) => setTimeout(resolve, 5))
-  }
 }
 
 async function journalHas(text: string): Promise<void> {
@@ -164,7 +154,7 @@ describe('an agent that is killed', () => {
     stage.holder = ['/bin/sh', '-c', `echo $$ > ${pidFile}.new; mv ${pidFile}.new ${pidFile}; exec sleep 600`]
     await stage.startAgent()
     await stage.peer.request({ op: 'console.input', serverId: id, lines: ['crash'] })
-    const holder = Number(await contentOf(pidFile))
+    const holder = Number(await until('the holder', () => readFile(pidFile, 'utf8')))
     await stage.killAgent()
     process.kill(holder, 'SIGKILL')
     stage.holder = usual

@@ -1,4 +1,6 @@
 import { execFile } from 'node:child_process'
+import { mkdtemp, rm } from 'node:fs/promises'
+import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { promisify } from 'node:util'
 import { expect, it } from 'vitest'
@@ -35,7 +37,13 @@ it.each([
 })
 
 it('ends without a word when nobody reads its help', async () => {
-  const panel = `'${process.execPath}' '${join(DIST, 'bin', 'panel.js')}'`
-  const line = `(sleep 0.2; ${panel} --help; echo "code $?" >&2) | true`
-  expect(await promisify(execFile)('sh', ['-c', line])).toEqual({ stdout: '', stderr: 'code 0\n' })
+  const folder = await mkdtemp(join(tmpdir(), 'panel-help-'))
+  try {
+    // A pipe that is open for writing, and whose only reader has gone.
+    const script = 'mkfifo pipe && exec 3<>pipe 4>pipe 3<&-; "$@" >&4; echo "code $?" >&2'
+    const words = ['-c', script, 'sh', process.execPath, join(DIST, 'bin', 'panel.js'), '--help']
+    expect(await promisify(execFile)('sh', words, { cwd: folder })).toEqual({ stdout: '', stderr: 'code 0\n' })
+  } finally {
+    await rm(folder, { recursive: true })
+  }
 })

@@ -95,6 +95,7 @@ export function refusalOf({ status, json }: Reply): { status: number; code: stri
   return { status, code: json?.code }
 }
 
+/** Whether it is an object of JSON, and no list. */
 export function isObject(value: unknown): value is Readonly<Record<string, unknown>> {
   return typeof value === 'object' && value !== null && !Array.isArray(value)
 }

@@ -1,6 +1,6 @@
 import { once } from 'node:events'
 import { mkdir, mkdtemp, readdir, readFile, rm, symlink, writeFile } from 'node:fs/promises'
-import { createServer } from 'node:net'
+import { type AddressInfo, createServer } from 'node:net'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { setTimeout as sleep } from 'node:timers/promises'
@@ -10,6 +10,8 @@ import { GameProcess, install, makeServerFolder, serverEnv } from './game-proces
 import { type Person, play, visit } from './person.ts'
 import { type Door, queryDemo } from './probe.ts'
 import { readStarter } from './starter-template.ts'
+
+const LOBBY = new URL('../../templates/demo/lobby.mjs', import.meta.url).href
 
 let template: NewTemplate
 let folder: string
@@ -122,21 +124,32 @@ describe('the demo game', () => {
   })
 
   test('answers a program that is slow to ask before it greets it, and one that it has greeted already', async () => {
-    const { door } = await startGame()
-    for (;;) {
-      const connectedAt = performance.now()
+    const { Lobby } = await import(LOBBY)
+    let nowMs = 0
+    const lobby = new Lobby({ gameName: 'Gold Rush', now: () => nowMs, describe: () => ({ players: 0 }) })
+    const server = createServer((socket) => lobby.accept(socket)).listen(0, '127.0.0.1')
+    await once(server, 'listening')
+    const door = { host: '127.0.0.1', port: (server.address() as AddressInfo).port } // a TCP listener has one
+    const arrive = async (): Promise<Person> => {
+      const accepted = once(server, 'connection')
       const monitor = await visit(door)
-      await sleep(600) // longer than the game's tick
-      monitor.type('QUERY\n')
-      await monitor.gone
-      if (performance.now() - connectedAt > 900) continue // too slow to tell
-      expect(JSON.parse(monitor.text)).toMatchObject({ name: 'Gold Rush' })
-      break
+      await accepted
+      return monitor
     }
-    const late = await visit(door)
+    const slow = await arrive()
+    nowMs = 999
+    lobby.tick(nowMs)
+    slow.type('QUERY\n')
+    await slow.gone
+    expect(slow.text).toBe('{"players":0}\n')
+    const late = await arrive()
+    nowMs += 1000
+    lobby.tick(nowMs)
     await late.sees('Welcome to Gold Rush. Your name?\n')
     late.type('QUERY\n')
-    await late.sees('\n{"name":"Gold Rush"')
+    await late.gone
+    expect(late.text.split('\n')[1]).toBe('{"players":0}')
+    server.close()
   })
 
   test('counts gold, banks it when the round is over, and keeps scores over a restart', async () => {
