@@ -1,6 +1,7 @@
 import { BenchPanel } from './bench-panel.ts'
 import { atLeast, exactly, type Figures, type Measurement, shown, under } from './figure.ts'
 import { Helper, usage } from './processes.ts'
+import { talkativeServer } from './talkative-server.ts'
 import type { ViewerQuestion, ViewersSeen } from './viewers.ts'
 import { pause } from './waiting.ts'
 
@@ -82,28 +83,6 @@ function streamPath(serverId: string): string {
 
 function ask<A>(helper: Helper, question: ViewerQuestion): Promise<A> {
   return helper.ask<A>(question)
-}
-
-/** A game that prints so many lines of some 60 bytes per second, evenly. */
-async function talkativeServer(panel: BenchPanel, linesPerSecond: number): Promise<string> {
-  const game = `let n = 0
-const began = performance.now()
-console.log('ready')
-setInterval(() => {
-  const due = ((performance.now() - began) / 1000) * ${linesPerSecond}
-  let text = ''
-  while (n < due) text += 'line ' + ++n + ' [Server thread/INFO]: something happened in the world\\n'
-  process.stdout.write(text)
-}, 5)`
-  const templateId = await panel.makeTemplate({
-    name: 'Talker',
-    startup: 'exec "{{PANEL_NODE}}" game.mjs',
-    startupDetection: { done: [{ kind: 'contains', value: 'ready' }], stripAnsi: true },
-    installScript: `cat > "\${MNT_SERVER:-.}/game.mjs" <<'END'\n${game}\nEND\n`,
-  })
-  const serverId = await panel.makeServer({ name: 'talker', templateId, primaryPort: 25_565 })
-  await panel.running(serverId)
-  return serverId
 }
 
 function summary(parts: readonly ViewersSeen[]) {

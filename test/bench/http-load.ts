@@ -14,6 +14,7 @@ export interface Target {
 
 /** What a stretch of load came to. */
 export interface Load {
+  readonly requests: number
   readonly perSecond: number
   readonly p50: number
   readonly p99: number
@@ -37,6 +38,7 @@ export async function load(target: Target, connections: number, ms: number): Pro
   )
   const seconds = (performance.now() - began) / 1000
   return {
+    requests: latencies.length,
     perSecond: latencies.length / seconds,
     p50: percentile(latencies, 50),
     p99: percentile(latencies, 99),

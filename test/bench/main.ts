@@ -1,6 +1,9 @@
 import { cpus, loadavg, release } from 'node:os'
 import { parseArgs } from 'node:util'
+import { DIST } from '../run-panel.ts'
 import { auditExport } from './audit-export.ts'
+import { compareBuilds } from './compare.ts'
+import { PARTS, type Part } from './compare-parts.ts'
 import { fanOut, oneViewer } from './fan-out.ts'
 import type { Measurement } from './figure.ts'
 import { idleServers } from './idle-servers.ts'
@@ -25,28 +28,54 @@ const MEASUREMENTS: Readonly<Record<string, Measurement>> = {
 /**
  * Prints one JSON object: each figure with its target and whether it was reached. What happens goes to stderr. A missed
  * target is a result; only a measurement that fails makes the exit code 1. `--only reads,orders` runs a part.
+ * With PANEL_BENCH_OTHER_DIST two builds are compared instead (parts: requests, commands, console, idle), and the exit code is
+ * 0 only when this one is not worse in anything.
  */
 const { values } = parseArgs({ options: { only: { type: 'string' } } })
-const names = values.only?.split(',') ?? Object.keys(MEASUREMENTS)
+const other = process.env['PANEL_BENCH_OTHER_DIST']
 const report: Record<string, unknown> = {
   machine: { cpus: cpus().length, model: cpus()[0]?.model ?? '', kernel: release(), node: process.version },
   startedAt: new Date().toISOString(),
 }
-for (const name of names) {
-  const measure = MEASUREMENTS[name]
-  if (measure === undefined) {
-    process.stderr.write(`There is no measurement ${name}; there are ${Object.keys(MEASUREMENTS).join(', ')}\n`)
-    process.exit(2)
-  }
-  const began = performance.now()
-  const loadBefore = loadavg()[0]
-  try {
-    const figures = await measure((text) => process.stderr.write(`${name}: ${text}\n`))
-    report[name] = { ...figures, seconds: Math.round((performance.now() - began) / 1000), loadBefore }
-  } catch (error) {
-    process.stderr.write(`${name}: ${error instanceof Error ? error.stack : String(error)}\n`)
-    report[name] = { failed: String(error) }
-    process.exitCode = 1
+if (other === undefined) await measureAll(chosen(Object.keys(MEASUREMENTS)))
+else await compareWith(other)
+process.stdout.write(`${JSON.stringify(report, null, 2)}\n`)
+
+function chosen<Name extends string>(names: readonly Name[]): Name[] {
+  const asked = values.only?.split(',') ?? names
+  return asked.map((word) => {
+    const name = names.find((each) => each === word)
+    if (name === undefined) {
+      process.stderr.write(`There is no measurement ${word}; there are ${names.join(', ')}\n`)
+      process.exit(2)
+    }
+    return name
+  })
+}
+
+async function measureAll(names: readonly string[]): Promise<void> {
+  for (const name of names) {
+    const began = performance.now()
+    const loadBefore = loadavg()[0]
+    try {
+      const figures = await MEASUREMENTS[name]?.((text) => process.stderr.write(`${name}: ${text}\n`))
+      report[name] = { ...figures, seconds: Math.round((performance.now() - began) / 1000), loadBefore }
+    } catch (error) {
+      process.stderr.write(`${name}: ${error instanceof Error ? error.stack : String(error)}\n`)
+      report[name] = { failed: String(error) }
+      process.exitCode = 1
+    }
   }
 }
-process.stdout.write(`${JSON.stringify(report, null, 2)}\n`)
+
+async function compareWith(otherDist: string): Promise<void> {
+  const parts: Part[] = chosen(PARTS)
+  const costs = await compareBuilds({ other: otherDist, this: DIST }, parts, (text) =>
+    process.stderr.write(`compare: ${text}\n`),
+  )
+  report['compared'] = costs
+  for (const [name, { verdict, cpuMs }] of Object.entries(costs)) {
+    process.stderr.write(`compare: ${name}: ${verdict} (CPU ${cpuMs.ratio.toFixed(2)} of the other build's)\n`)
+    if (verdict !== 'not worse') process.exitCode = 1
+  }
+}

@@ -49,7 +49,8 @@ export const orders: Measurement = async (progress) => {
   }
 }
 
-async function obedientAgent(panel: BenchPanel): Promise<AgentPeer> {
+/** A node's agent that carries out every order at once. */
+export async function obedientAgent(panel: BenchPanel): Promise<AgentPeer> {
   const { nodeId } = panel
   const { apiKey } = await panel.client.call(createNodeKey, { params: { nodeId }, body: {} })
   const peer = await AgentPeer.connect(panel.url, nodeId, apiKey)
