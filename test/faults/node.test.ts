@@ -10,8 +10,7 @@ import { FrameRelay } from './frame-relay.ts'
 import { GAME, setKey, watchNode } from './machine.ts'
 import { end } from './process-end.ts'
 
-/** Within 1 s, and what a loaded machine needs to tell of it. */
-const AT_ONCE_MS = 1500
+const CUT_OFF_MS = 1500
 
 let panel: FaultPanel
 let templateId: string
@@ -36,11 +35,11 @@ describe('a node whose key ends', () => {
     key = keyOf(await readFile(join(node.dir, 'node.json'), 'utf8'))
   })
 
-  it('is cut off within a second when the key is revoked, and refused afterwards, while its game runs on', async () => {
+  it('is cut off within 1.5 s when the key is revoked, and refused afterwards, while its game runs on', async () => {
     const { told } = await watchNode(panel, node, false)
     const began = performance.now()
     await panel.client.call(deleteNodeKey, { params: { nodeId: node.id } })
-    expect((await told) - began).toBeLessThan(AT_ONCE_MS)
+    expect((await told) - began).toBeLessThan(CUT_OFF_MS)
     await panel.serverWhen(game.id, 'unknown')
     expect(await panel.server(game.id)).toMatchObject({ lastKnownStatus: 'running' })
 
@@ -60,11 +59,11 @@ describe('a node whose key ends', () => {
     await enterWith(key)
   })
 
-  it('is cut off within a second when the key is rotated, and comes back with the next one', async () => {
+  it('is cut off within 1.5 s when the key is rotated, and comes back with the next one', async () => {
     const { told } = await watchNode(panel, node, false)
     const began = performance.now()
     const made = await panel.client.call(createNodeKey, { params: { nodeId: node.id }, body: { regenerate: true } })
-    expect((await told) - began).toBeLessThan(AT_ONCE_MS)
+    expect((await told) - began).toBeLessThan(CUT_OFF_MS)
     const { status } = await refusedBy(AgentPeer.connect(panel.url, node.id, key))
     expect([401, 429]).toContain(status)
     await enterWith(made.apiKey)
