@@ -39,9 +39,9 @@ function forget(context: ServerContext, id: string, power: Map<string, string>, 
 }
 
 async function look(context: ServerContext, server: GameServer, warned: Set<string>): Promise<void> {
-  const measured = { id: server.id, files: server.place.files, running: server.live !== undefined }
-  const usedMb = await context.disk.measure(measured, context.ending)
   const limitMb = server.spec.limits.diskMb
+  const measured = { id: server.id, files: server.place.files, running: server.live !== undefined, limitMb }
+  const usedMb = await context.disk.measure(measured, context.ending)
   if (limitMb <= 0 || server.game === undefined) return
   const share = usedMb / limitMb
   if (share >= DISK_STOP_SHARE) {

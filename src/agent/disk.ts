@@ -6,6 +6,19 @@ const SHORTEST_MS = 60_000
 const IDLE_MS = 30 * 60_000
 const COST_FACTOR = 20
 
+const MIB = 1024 * 1024
+/** A server that uses so many times its limit is over it, whatever else there is to count. */
+const ENOUGH_SHARE = 2
+
+/** What is to be measured. */
+interface MeasuredServer {
+  readonly id: string
+  readonly files: string
+  readonly running: boolean
+  /** 0 or less: there is none. */
+  readonly limitMb: number
+}
+
 interface Measured {
   usedMb: number
   nextAtMs: number
@@ -33,9 +46,10 @@ export class DiskUsage {
     return measured === undefined || this.#clock.monotonicMs() >= measured.nextAtMs
   }
 
-  async measure(server: { id: string; files: string; running: boolean }, signal: AbortSignal): Promise<number> {
+  async measure(server: MeasuredServer, signal: AbortSignal): Promise<number> {
     const began = this.#clock.monotonicMs()
-    const usedMb = (await treeBytes(server.files, signal)) / (1024 * 1024)
+    const enoughBytes = server.limitMb > 0 ? ENOUGH_SHARE * server.limitMb * MIB : Infinity
+    const usedMb = (await treeBytes(server.files, { signal, enoughBytes })) / MIB
     const tookMs = this.#clock.monotonicMs() - began
     const pauseMs = Math.max(server.running ? SHORTEST_MS : IDLE_MS, COST_FACTOR * tookMs)
     if (!signal.aborted) this.#measured.set(server.id, { usedMb, nextAtMs: this.#clock.monotonicMs() + pauseMs })

@@ -1,51 +1,55 @@
-import type { Stats } from 'node:fs'
-import { constants } from 'node:fs'
-import { type FileHandle, lstat, open, opendir, rmdir, unlink } from 'node:fs/promises'
+import { rmdirSync, unlinkSync } from 'node:fs'
+import { codeOf, FolderHandle } from './files/folder-handle.ts'
+import { walk } from './files/walk.ts'
+
+/** Where counting ends before all is counted. */
+interface CountOptions {
+  readonly signal: AbortSignal
+  /** From here on it does not matter how much more there is: a game may make files for as long as it is counted. */
+  readonly enoughBytes?: number
+}
 
 /** Allocated bytes below `folder`; links are counted and never followed, a file with several names is counted once. */
-export async function treeBytes(folder: string, signal: AbortSignal): Promise<number> {
-  const seen = new Set<string>()
+export async function treeBytes(folder: string, { signal, enoughBytes = Infinity }: CountOptions): Promise<number> {
+  const root = FolderHandle.open(folder)
+  if (root === undefined) return 0
+  const seen = new Set<number>()
   let total = 0
-  const walk = async (path: string): Promise<void> => {
-    let folderHandle: Awaited<ReturnType<typeof opendir>>
-    try {
-      folderHandle = await opendir(path)
-    } catch {
-      return // removed while walking
+  const entry = (at: FolderHandle, name: Buffer): void => {
+    const facts = at.statOf(name)
+    if (facts === undefined) return
+    if (facts.nlink > 1 && !facts.isDirectory()) {
+      if (seen.has(facts.ino)) return
+      seen.add(facts.ino)
     }
-    for await (const entry of folderHandle) {
-      if (signal.aborted) return
-      const child = `${path}/${entry.name}`
-      let stats: Stats
-      try {
-        stats = await lstat(child)
-      } catch {
-        continue // removed while walking
-      }
-      if (stats.nlink > 1 && !stats.isDirectory()) {
-        const key = `${stats.dev}:${stats.ino}`
-        if (seen.has(key)) continue
-        seen.add(key)
-      }
-      total += stats.blocks * 512
-      if (stats.isDirectory()) await walk(child)
-    }
+    total += facts.blocks * 512
   }
-  await walk(folder)
+  const enter = (inner: FolderHandle): void => {
+    total += inner.stat().blocks * 512
+  }
+  try {
+    await walk(root, { entry, enter }, () => signal.aborted || total >= enoughBytes)
+  } finally {
+    root.close()
+  }
   return total
 }
 
 /**
- * Removes everything in `folder`, and not the folder. Each directory is opened without following links and entries are
- * removed through that handle, so that a link put in the way by a game, even in mid-work, leads nowhere.
+ * Removes everything in `folder`, and not the folder. Entries are removed through the handle of the folder that they are in,
+ * so that a link put in the way by a game, even in mid-work, leads nowhere. What is in the way of removing everything (a
+ * mount, an attribute of the file system) fails it, after all else is gone.
  */
 export async function emptyFolder(folder: string): Promise<void> {
-  const handle = await openFolder(folder)
-  if (handle === undefined) return
+  const root = FolderHandle.open(folder)
+  if (root === undefined) return
   try {
-    await removeEntries(handle)
+    let removed: Removed
+    do removed = await removeOnce(root)
+    while (removed.count > 0 && removed.left > 0)
+    if (removed.left > 0) throw removed.failure ?? new Error('Entries that appear again and again cannot be removed')
   } finally {
-    await handle.close()
+    root.close()
   }
 }
 
@@ -53,54 +57,41 @@ export async function emptyFolder(folder: string): Promise<void> {
 export async function removeFolder(folder: string): Promise<void> {
   await emptyFolder(folder)
   try {
-    await removeName(folder)
+    rmdirSync(folder)
   } catch (error) {
-    if (!isMissing(error)) throw error
+    const code = codeOf(error)
+    if (code === 'ENOENT') return
+    if (code !== 'ENOTDIR') throw error
+    unlinkSync(folder)
   }
 }
 
-async function removeEntries(handle: FileHandle): Promise<void> {
-  const base = `/proc/self/fd/${handle.fd}`
-  const names: string[] = []
-  for await (const entry of await opendir(base)) names.push(entry.name)
-  for (const name of names) {
-    const path = `${base}/${name}`
-    const child = await openFolder(path)
-    if (child !== undefined) {
-      try {
-        await removeEntries(child)
-      } finally {
-        await child.close()
-      }
+interface Removed {
+  readonly count: number
+  /** Entries that are still there, or came meanwhile. */
+  readonly left: number
+  readonly failure: unknown
+}
+
+/** One walk that removes what it meets, the deepest first. What is moved about meanwhile is left for the next one. */
+async function removeOnce(root: FolderHandle): Promise<Removed> {
+  let count = 0
+  let failure: unknown
+  const attempt = (remove: () => boolean): void => {
+    try {
+      if (remove()) count++
+    } catch (error) {
+      failure = error
     }
-    await removeName(path).catch((error: unknown) => {
-      if (!isMissing(error)) throw error
-    })
   }
-}
-
-/** A handle of a real directory; `undefined` for anything else, a link among it. */
-async function openFolder(path: string): Promise<FileHandle | undefined> {
-  try {
-    return await open(path, constants.O_RDONLY | constants.O_DIRECTORY | constants.O_NOFOLLOW)
-  } catch (error) {
-    if (error instanceof Error && 'code' in error && ['ENOTDIR', 'ELOOP', 'ENOENT'].includes(String(error.code))) {
-      return undefined
-    }
-    throw error
+  await walk(root, {
+    entry: (folder, name) => attempt(() => folder.unlink(name) || folder.removeFolder(name)),
+    leave: (folder, name) => attempt(() => folder.removeFolder(name)),
+  })
+  let left = 0
+  for (const _entry of root.entries()) {
+    left++
+    break
   }
-}
-
-async function removeName(path: string): Promise<void> {
-  try {
-    await unlink(path)
-  } catch (error) {
-    const code = error instanceof Error && 'code' in error ? error.code : undefined
-    if (code !== 'EISDIR' && code !== 'EPERM') throw error
-    await rmdir(path)
-  }
-}
-
-function isMissing(error: unknown): boolean {
-  return error instanceof Error && 'code' in error && error.code === 'ENOENT'
+  return { count, left, failure }
 }

@@ -1,41 +1,31 @@
-import { constants } from 'node:fs'
-import { type FileHandle, lchown, lstat, open, readdir } from 'node:fs/promises'
+import type { Stats } from 'node:fs'
+import { FolderHandle } from '../files/folder-handle.ts'
+import { walk } from '../files/walk.ts'
 
 /**
- * Gives a folder and all in it to one user, touching only what belongs to another. It never follows a link: each folder is
- * opened as such and its entries are named through it, so that a link put in its place meanwhile leads nowhere. A file with
- * a second name is left alone, because the other name may be outside.
+ * Gives a folder and all in it to one user, touching only what belongs to another. It never follows a link and never leaves
+ * the folder. A file with a second name is left alone, because the other name may be outside; so is a device.
  */
 export async function giveTo(folder: string, uid: number): Promise<void> {
-  const handle = await openFolder(folder)
+  const root = FolderHandle.open(folder)
+  if (root === undefined) throw new Error('The files folder of the server is no folder')
+  const isOthers = (facts: Stats): boolean => facts.uid !== uid || facts.gid !== uid
+  const mayGive = (facts: Stats): boolean =>
+    isOthers(facts) && facts.nlink === 1 && !facts.isBlockDevice() && !facts.isCharacterDevice() && !facts.isDirectory()
+  const giveFolder = (inner: FolderHandle): void => {
+    if (isOthers(inner.stat())) inner.give(uid)
+  }
   try {
-    const facts = await handle.stat()
-    if (facts.uid !== uid || facts.gid !== uid) await handle.chown(uid, uid)
-    if ((facts.mode & 0o777) !== 0o700) await handle.chmod(0o700)
-    await giveEntries(handle, uid)
+    giveFolder(root)
+    if ((root.stat().mode & 0o777) !== 0o700) root.setMode(0o700)
+    await walk(root, {
+      enter: giveFolder,
+      entry: (at, name) => {
+        const facts = at.statOf(name)
+        if (facts !== undefined && mayGive(facts)) at.giveEntry(name, uid, mayGive)
+      },
+    })
   } finally {
-    await handle.close()
+    root.close()
   }
-}
-
-async function giveEntries(folder: FileHandle, uid: number): Promise<void> {
-  const here = `/proc/self/fd/${folder.fd}`
-  for (const name of await readdir(here, { encoding: 'buffer' })) {
-    const path = Buffer.concat([Buffer.from(`${here}/`), name])
-    const facts = await lstat(path)
-    if (facts.isDirectory()) {
-      const inner = await openFolder(path)
-      try {
-        const now = await inner.stat()
-        if (now.uid !== uid || now.gid !== uid) await inner.chown(uid, uid)
-        await giveEntries(inner, uid)
-      } finally {
-        await inner.close()
-      }
-    } else if ((facts.uid !== uid || facts.gid !== uid) && facts.nlink === 1) await lchown(path, uid, uid)
-  }
-}
-
-function openFolder(path: string | Buffer): Promise<FileHandle> {
-  return open(path, constants.O_RDONLY | constants.O_DIRECTORY | constants.O_NOFOLLOW)
 }

@@ -1,0 +1,37 @@
+import { execFileSync } from 'node:child_process'
+import { lstatSync, readdirSync } from 'node:fs'
+
+/** Makes one folder in another, `depth` times, and puts a file of `fileMb` MiB into the lowest. */
+export function nestFolders(folder: string, depth: number, fileMb = 0): void {
+  const program = `
+import os, sys
+os.chdir(sys.argv[1])
+for i in range(int(sys.argv[2])):
+    os.mkdir('d')
+    os.chdir('d')
+with open('data', 'wb') as f:
+    f.write(b'x' * (int(sys.argv[3]) << 20))
+`
+  execFileSync('python3', ['-c', program, folder, String(depth), String(fileMb)])
+}
+
+/** Puts a file of `mb` MiB under a name of bytes that are no UTF-8, with a line break in it. */
+export function hideFile(folder: string, mb: number): void {
+  const program = `
+import os, sys
+with open(os.fsencode(sys.argv[1]) + b'/\\xff\\xfe\\nworld', 'wb') as f:
+    f.write(b'x' * (int(sys.argv[2]) << 20))
+`
+  execFileSync('python3', ['-c', program, folder, String(mb)])
+}
+
+/** Allocated bytes below a folder by the system's own count. */
+export function bytesByDu(folder: string): number {
+  const all = Number.parseInt(execFileSync('du', ['-sB1', folder], { encoding: 'utf8' }), 10)
+  return all - lstatSync(folder).blocks * 512
+}
+
+/** Descriptors of this process. */
+export function openDescriptors(): number {
+  return readdirSync('/proc/self/fd').length
+}
