@@ -65,6 +65,8 @@ interface Part {
 
 const KERNEL = /^src\/shared\/(?!endpoints\.ts$)[^/]+\.ts$/
 const SHARED = /^src\/shared\//
+/** Node without the domain: every wing that runs on Node may use it. */
+const PLATFORM = /^src\/shared\/platform\//
 const CORE = /^src\/daemon\/core\//
 
 /** Slices in their order: each may use the files of earlier ones, but never their routes. */
@@ -110,10 +112,11 @@ const PARTS: readonly Part[] = [
     packages: ['zod'],
     node: false,
   },
+  { name: 'shared/platform', files: PLATFORM, may: [KERNEL, PLATFORM], packages: ['zod'], node: true },
   {
     name: 'agent',
     files: /^src\/agent\//,
-    may: [KERNEL, /^src\/agent\//],
+    may: [KERNEL, PLATFORM, /^src\/agent\//],
     packages: ['re2js', 'undici', 'ws', 'yaml', 'zod'],
     node: true,
   },
@@ -140,7 +143,7 @@ const PARTS: readonly Part[] = [
   {
     name: 'daemon/core',
     files: CORE,
-    may: [KERNEL, CORE],
+    may: [KERNEL, PLATFORM, CORE],
     packages: [
       '@fastify/cookie',
       '@fastify/helmet',

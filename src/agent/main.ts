@@ -1,12 +1,13 @@
 import { newIdSuffix } from '../shared/ids.ts'
-import type { Clock } from '../shared/time.ts'
+import { FolderInUse, type FolderLock, lockFolder } from '../shared/platform/folder-lock.ts'
+import { machineBootId } from '../shared/platform/process-identity.ts'
+import { type Clock, isoTime } from '../shared/time.ts'
 import { AgentNode } from './agent-node.ts'
 import type { ConnectTarget } from './connect.ts'
 import { urlProblem } from './daemon-url.ts'
 import { DiskUsage } from './disk.ts'
 import { watchDisks } from './disk-watch.ts'
 import { AgentFailure } from './failure.ts'
-import { lockFolder } from './folder-lock.ts'
 import { helloFrame } from './hello.ts'
 import { holderPaths } from './holder/holder-files.ts'
 import { PRIVATE_HOME } from './holder/launcher.ts'
@@ -16,7 +17,6 @@ import { Link } from './link.ts'
 import { ConsoleTail } from './log/console-tail.ts'
 import { type AgentLog, errorText } from './logger.ts'
 import { NodeGauge } from './node-health.ts'
-import { machineBootId } from './process-identity.ts'
 import { answer } from './requests.ts'
 import { ProcessRuntime } from './runtime/process.ts'
 import type { SessionDoors } from './session.ts'
@@ -53,7 +53,7 @@ export async function startAgent(options: AgentOptions): Promise<Agent> {
   if (problem !== undefined) throw new AgentFailure('BAD_REQUEST', `The daemon's address ${problem}`)
   const layout = agentLayout(options.dataDir)
   await makeLayout(layout)
-  const lock = await lockFolder(layout.lockFile)
+  const lock = await lockData(layout, isoTime(options.clock.nowMs()))
   try {
     const agent = await assemble(options, layout)
     return { closed: agent.closed.finally(() => lock.release()), stop: agent.stop }
@@ -61,6 +61,13 @@ export async function startAgent(options: AgentOptions): Promise<Agent> {
     await lock.release()
     throw error
   }
+}
+
+async function lockData({ dataDir, lockFile }: AgentLayout, startedAt: string): Promise<FolderLock> {
+  const taken = await lockFolder(lockFile, startedAt)
+  if ('lock' in taken) return taken.lock
+  const wayOut = 'stop it first (systemctl stop panel-agent, or Ctrl-C where it runs)'
+  throw new AgentFailure('CONFLICT_STATE', new FolderInUse('Another agent', dataDir, taken.holder, wayOut).message)
 }
 
 async function assemble(options: AgentOptions, layout: AgentLayout): Promise<Agent> {

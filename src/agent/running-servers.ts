@@ -1,9 +1,9 @@
 import { readdir } from 'node:fs/promises'
 import { join } from 'node:path'
+import { processStart } from '../shared/platform/process-identity.ts'
 import { type HolderRecord, holderPaths } from './holder/holder-files.ts'
 import { readOwnJson } from './holder/json-file.ts'
 import { agentLayout } from './layout.ts'
-import { processStart } from './process-identity.ts'
 
 /** The ids of the servers below an agent's data folder whose processes live, also while no agent runs. */
 export async function runningServers(dataDir: string): Promise<string[]> {

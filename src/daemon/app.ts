@@ -17,6 +17,7 @@ import type { Config } from './config.ts'
 import { consoleRoutes, consoleStreams } from './console/routes.ts'
 import { Cleanup } from './core/cleanup.ts'
 import type { Db, Tx } from './core/db.ts'
+import { retryWrites } from './core/db-recovery.ts'
 import { addRoute, createDoor } from './core/http.ts'
 import { addStreams } from './core/http-streams.ts'
 import { IntegrityCheck } from './core/integrity-check.ts'
@@ -200,7 +201,7 @@ export async function createApp({ config, db, clock, log, version, holder, schem
       await nodeLink.start(stopping.signal)
       const { signal } = stopping
       loops.push(runUpkeep({ ...core, idempotency }, signal), watchExpiry(core, signal))
-      loops.push(courier.run(signal), evaluator.run(signal))
+      loops.push(courier.run(signal), evaluator.run(signal), retryWrites({ db, clock, log }, signal))
       databaseWork.start()
       await plugins.begin()
     },

@@ -1,4 +1,6 @@
+import { AgentFailure } from '../agent/failure.ts'
 import { type Agent, startAgent } from '../agent/main.ts'
+import { PanelError } from '../shared/errors.ts'
 import type { Clock } from '../shared/time.ts'
 import { createLoopback } from './core/gateway/loopback.ts'
 import type { Log } from './core/log.ts'
@@ -16,7 +18,7 @@ export async function startEmbeddedAgent(
 ): Promise<{ agent: Agent; stop(): Promise<void> }> {
   const { gateway, holder } = daemon.app
   const loopback = createLoopback((request, socket, head) => gateway.upgrade(request, socket, head))
-  const agent = await startAgent({
+  const starting = startAgent({
     dataDir: agentDataDir(options),
     connect: {
       url: daemon.url,
@@ -28,6 +30,11 @@ export async function startEmbeddedAgent(
     clock: options.clock,
     log: options.log.child({ component: 'agent' }),
     version: readVersion(),
+  })
+  const agent = await starting.catch((error: unknown) => {
+    loopback.close()
+    if (!(error instanceof AgentFailure)) throw error
+    throw new PanelError('CONFLICT', error.message, { cause: error })
   })
   return {
     agent,

@@ -3,14 +3,16 @@ import { chmod, mkdir, open } from 'node:fs/promises'
 import type { AddressInfo } from 'node:net'
 import { join } from 'node:path'
 import { fileURLToPath } from 'node:url'
+import { FolderInUse } from '../shared/platform/folder-lock.ts'
 import { type Clock, isoTime, systemClock } from '../shared/time.ts'
 import { type App, createApp } from './app.ts'
 import { type Config, ConfigError, type ConfigFlags, readConfig } from './config.ts'
 import { Cleanup } from './core/cleanup.ts'
 import { openDb } from './core/db.ts'
+import { openingFailure, UnusableDatabaseError } from './core/db-health.ts'
 import { type Log, openLog } from './core/log.ts'
 import { migrate, NewerDatabaseError } from './core/migrations.ts'
-import { DataFolderBusy, lockData } from './data-lock.ts'
+import { lockDataFolder } from './data-folder.ts'
 import { readVersion } from './version.ts'
 import { watchBugs } from './watch-bugs.ts'
 
@@ -29,6 +31,9 @@ export const EXIT_HOST = 14
 /** Codes of errors that a full disk or a used-up quota ends in. */
 const DISK_FULL = ['INSUFFICIENT_SPACE', 'SQLITE_FULL', 'ENOSPC', 'EDQUOT']
 
+/** Errors whose message says all that a person needs. */
+const EXPLAINED = [FolderInUse, NewerDatabaseError, UnusableDatabaseError]
+
 /** The command that starts a holder: this very program. */
 export const HOLDER = [
   process.execPath,
@@ -41,17 +46,16 @@ export async function startDaemon(config: Config, options: { log: Log; clock?: C
   const { log, clock = systemClock } = options
   const cleanup = new Cleanup()
   try {
-    const lock = await lockData(config.dataDir, isoTime(clock.nowMs()))
+    const lock = await lockDataFolder(config.dataDir, isoTime(clock.nowMs()))
     cleanup.add(() => lock.release())
     const folder = join(config.dataDir, 'db')
     await mkdir(folder, { recursive: true, mode: 0o700 })
     await chmod(folder, 0o700)
     const file = join(folder, 'panel.db')
     await (await open(file, 'a', 0o600)).close() // its journal files get the same mode
-    const schema = await migrate(file)
+    const { schema, db } = await openDatabase(file, clock)
     if (schema.from !== schema.to)
       log.info({ from: schema.from, to: schema.to, snapshot: schema.snapshot }, 'database migrated')
-    const db = await openDb(file, clock)
     cleanup.add(() => db.close())
     const app = await createApp({ config, db, clock, log, version: readVersion(), holder: HOLDER, schema })
     cleanup.add(() => app.close())
@@ -66,6 +70,15 @@ export async function startDaemon(config: Config, options: { log: Log; clock?: C
   } catch (error) {
     await cleanup.run().catch((err: unknown) => log.error({ err }, 'not all could be closed after a failed start'))
     throw error
+  }
+}
+
+async function openDatabase(file: string, clock: Clock) {
+  try {
+    const schema = await migrate(file)
+    return { schema, db: await openDb(file, clock) }
+  } catch (error) {
+    throw openingFailure(error, file)
   }
 }
 
@@ -143,8 +156,8 @@ export async function stopSignal(log: Log): Promise<void> {
 
 /** Why a daemon cannot be started, as a person would want to read it; `undefined`: nobody expected that. */
 export function startFailure(error: unknown): string | undefined {
-  if (error instanceof DataFolderBusy || error instanceof NewerDatabaseError) return `panel: ${error.message}`
   if (!(error instanceof Error)) return undefined
+  if (EXPLAINED.some((known) => error instanceof known)) return `panel: ${error.message}`
   if (isOneOf(DISK_FULL, error)) {
     return 'panel: the disk of the data folder is full; free some space and start again'
   }

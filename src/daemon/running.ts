@@ -1,7 +1,8 @@
 import { join, resolve } from 'node:path'
+import { PanelError } from '../shared/errors.ts'
 import { systemClock } from '../shared/time.ts'
 import { defaultDataDir } from './config.ts'
-import { findHolder } from './data-lock.ts'
+import { findHolder } from './data-folder.ts'
 
 /** The daemon that works on a data folder. */
 export interface RunningDaemon {
@@ -9,6 +10,9 @@ export interface RunningDaemon {
   readonly url: string | undefined
   readonly startedAt: string | undefined
   readonly dataDir: string
+  /** Whether `pid` is a process of this machine and this container. */
+  readonly isHere: boolean
+  readonly host: string
 }
 
 const POLL_MS = 100
@@ -18,7 +22,8 @@ export async function findDaemon(options: { dataDir: string | undefined }): Prom
   const dataDir = resolve(options.dataDir ?? defaultDataDir())
   const holder = await findHolder(dataDir)
   if (holder === undefined) return undefined
-  return { pid: holder.pid, url: holder.url, startedAt: holder.startedAt, dataDir }
+  const { pid, url, startedAt, isHere, host } = holder
+  return { pid, url, startedAt, dataDir, isHere, host }
 }
 
 /** Where in this data folder (default: the usual one) the agent within the daemon has its own. */
@@ -39,6 +44,11 @@ export async function stopDaemon(options: {
 }): Promise<StoppedDaemon | undefined> {
   const daemon = await findDaemon(options)
   if (daemon === undefined) return undefined
+  if (!daemon.isHere) {
+    // The number is that of quite another process here.
+    const what = `The daemon of ${daemon.dataDir} is process ${daemon.pid} on ${daemon.host}, in another container or on another machine`
+    throw new PanelError('CONFLICT', `${what}: stop it there, by its container or service`)
+  }
   process.kill(daemon.pid, 'SIGTERM')
   const deadline = systemClock.monotonicMs() + options.timeoutMs
   while ((await findDaemon(options))?.pid === daemon.pid) {

@@ -5,7 +5,7 @@ import { serverStatus } from '../shared/server-life.ts'
 import { systemClock } from '../shared/time.ts'
 import { type Config, ConfigError, defaultDataDir, readConfig } from './config.ts'
 import { openLog } from './core/log.ts'
-import { findHolder } from './data-lock.ts'
+import { findHolder } from './data-folder.ts'
 import { startEmbeddedAgent } from './embedded-agent.ts'
 import { credentialKey, ensureLocal, freePort, LOCAL } from './first-run.ts'
 import { type Daemon, EXIT_HOST, startDaemon, startFailure, stopSignal } from './main.ts'
@@ -33,7 +33,7 @@ export async function runUp(options: UpOptions): Promise<number> {
   const running = await findHolder(dataDir)
   if (running !== undefined) {
     process.stdout.write(
-      `panel runs already (process ${running.pid})\n\n  API        ${running.url ?? 'starting'}\n${NEXT}`,
+      `panel runs already (process ${running.pid}${running.isHere ? '' : ` on ${running.host}`})\n\n  API        ${running.url ?? 'starting'}\n${NEXT}`,
     )
     return 0
   }

@@ -1,12 +1,12 @@
 import { once } from 'node:events'
-import { chmod, mkdir, mkdtemp, readFile, rm, stat, writeFile } from 'node:fs/promises'
+import { chmod, mkdir, mkdtemp, rm, stat, writeFile } from 'node:fs/promises'
 import { createServer } from 'node:http'
-import { tmpdir } from 'node:os'
+import { hostname, tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { afterEach, beforeEach, describe, expect, it } from 'vitest'
 import { unknownVariables } from '../../src/agent/config.ts'
-import { lockFolder } from '../../src/agent/folder-lock.ts'
 import { ConfigError, enroll, readConfig, readNodeFile } from '../../src/agent/main.ts'
+import { folderHolder, lockFolder } from '../../src/shared/platform/folder-lock.ts'
 
 let home: string
 
@@ -108,17 +108,23 @@ describe('the enrolment', () => {
 })
 
 describe('the lock of a data folder', () => {
-  it('is held against others, freed by its owner, and taken over from a dead process', async () => {
+  it('is held against others, freed by its owner, and says who has it', async () => {
     const path = join(home, 'agent.lock')
-    const lock = await lockFolder(path)
-    await expect(lockFolder(path)).rejects.toThrow('Another agent')
-    await lock.release()
-    const again = await lockFolder(path)
-    await again.release()
-    // A number that is in use again, by a process that began at another time.
-    await writeFile(path, `${process.pid} 1 stale\n`)
-    const taken = await Promise.allSettled([lockFolder(path), lockFolder(path), lockFolder(path)])
-    expect(taken.filter(({ status }) => status === 'fulfilled')).toHaveLength(1)
-    expect(await readFile(path, 'utf8')).not.toContain('stale')
+    const take = () => lockFolder(path, '2026-01-02T03:04:05.000Z')
+    expect(await folderHolder(path)).toBeUndefined()
+    // What another process has left, and what a power cut leaves.
+    await writeFile(path, `{"pid":${process.pid},"start":"1","boot":"x","namespace":"x","host":"x","startedAt":"x"}`)
+    expect(await folderHolder(path)).toBeUndefined()
+    await writeFile(path, '')
+    const taken = await Promise.all([take(), take(), take()])
+    const locks = taken.flatMap((one) => ('lock' in one ? [one.lock] : []))
+    const holders = taken.flatMap((one) => ('holder' in one ? [one.holder] : []))
+    expect([locks.length, holders.length]).toEqual([1, 2])
+    const mine = { pid: process.pid, host: hostname(), startedAt: '2026-01-02T03:04:05.000Z', isHere: true }
+    expect(holders[0]).toMatchObject(mine)
+    await locks[0]?.announce('http://127.0.0.1:1')
+    expect(await folderHolder(path)).toMatchObject({ ...mine, url: 'http://127.0.0.1:1' })
+    await locks[0]?.release()
+    expect(await folderHolder(path)).toBeUndefined()
   })
 })

@@ -15,6 +15,7 @@ const silent = { info: () => {}, warn: () => {}, error: () => {} }
 
 /** `undefined` where this process may not mount a file system: what needs a full disk is skipped there. */
 const disk = await SmallDisk.mount(4)
+const NO_DISK = disk === undefined ? ' (skipped: this user may not mount a file system)' : ''
 
 afterAll(() => disk?.unmount())
 
@@ -194,8 +195,9 @@ describe('the journal', () => {
   })
 
   it.skipIf(disk === undefined)(
-    'takes what ends a server on a full disk, behind all that came before it, and the rest when there is room',
+    `takes what ends a server on a full disk, behind all that came before it, and the rest when there is room${NO_DISK}`,
     async () => {
+      await rm(folder, { recursive: true })
       folder = await mkdtemp(join(disk?.folder ?? '', 'journal-'))
       const journal = await open()
       for (const id of ['srv_a', 'srv_b']) {

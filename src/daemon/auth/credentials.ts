@@ -5,6 +5,7 @@ import type { Db } from '../core/db.ts'
 import type { Log } from '../core/log.ts'
 import { heldByRelation } from '../core/relations.ts'
 import { parseToken, secretMatches } from '../core/secrets.ts'
+import { isStorageFailure } from '../core/sqlite/failures.ts'
 import { type CredentialEntry, readApiKey, readSession } from './credential-rows.ts'
 
 /** A session that is kept lives this long after its last use. */
@@ -99,7 +100,10 @@ class CredentialCache implements LiveCredentials {
   async close(): Promise<void> {
     this.#closing.abort()
     await this.#loop
-    await this.flush()
+    await this.flush().catch((error: unknown) => {
+      if (!isStorageFailure(error)) throw error
+      this.#log?.warn({ err: error }, 'the last uses of credentials could not be written and are not counted')
+    })
   }
 
   async #entry(id: string): Promise<CredentialEntry | undefined> {

@@ -9,6 +9,7 @@ import type { Db, Tx } from './db.ts'
 import { parseJson } from './json.ts'
 import type { Log } from './log.ts'
 import type { Schema } from './schema.ts'
+import { isStorageFailure } from './sqlite/failures.ts'
 import { type ErrorAbout, type ErrorEntry, errorEntry } from './system-error-entry.ts'
 
 /** Writes down what goes wrong, once for each bug (api.md §8.27). */
@@ -50,6 +51,8 @@ class Recorder implements SystemErrors {
   #wake = (): void => undefined
   #listeners: (() => void)[] = []
   #writing = false
+  /** The last attempt has failed, and the log says so. */
+  #isBehind = false
 
   constructor(deps: { db: Db; bus: Bus; clock: Clock; log: Log }) {
     this.#deps = deps
@@ -95,6 +98,17 @@ class Recorder implements SystemErrors {
     return this.#described.count <= MOST_DESCRIBED
   }
 
+  /** The database cannot be written now: the errors wait, as many as ever wait. */
+  #putBack(waiting: ReadonlyMap<string, Waiting>): void {
+    this.#isBehind = true
+    for (const [fingerprint, { entry, count }] of waiting) {
+      const newer = this.#waiting.get(fingerprint)
+      if (newer !== undefined) newer.count += count
+      else if (this.#waiting.size < MOST_WAITING) this.#waiting.set(fingerprint, { entry, count })
+      else this.#dropped += count
+    }
+  }
+
   async #run(): Promise<void> {
     const { clock } = this.#deps
     const { signal } = this.#ending
@@ -123,8 +137,10 @@ class Recorder implements SystemErrors {
           for (const one of waiting.values()) await writeOne(tx, { bus, clock }, one)
         })
       }
+      this.#isBehind = false
     } catch (err) {
-      log.error({ err, count: waiting.size }, 'system errors could not be written down')
+      if (!this.#isBehind) log.error({ err, count: waiting.size }, 'system errors could not be written down')
+      if (isStorageFailure(err) && !this.#ending.signal.aborted) this.#putBack(waiting)
     }
     this.#writing = false
     if (this.#waiting.size > 0) return

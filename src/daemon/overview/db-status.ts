@@ -10,7 +10,9 @@ export async function readDbStatus({ db, clock, integrity }: OverviewDeps): Prom
     latencyMs: await dbLatency(db, () => clock.monotonicMs()),
     ...(await dbFigures(db)),
   }))
-  const { status, problems, checkedAt } = integrity.report()
+  const checked = integrity.report()
+  const health = db.health()
+  const found = health.status === 'damaged' ? { status: health.status, problems: [health.reason ?? ''] } : checked
   return {
     status: read === undefined ? 'disconnected' : 'connected',
     engine: 'sqlite',
@@ -22,7 +24,7 @@ export async function readDbStatus({ db, clock, integrity }: OverviewDeps): Prom
     freelistPages: read?.freelistPages ?? null,
     tables: read === undefined ? [] : [...read.tables],
     migrations: read?.migrations ?? null,
-    integrity: { status, problems: [...problems], checkedAt },
+    integrity: { status: found.status, problems: [...found.problems], checkedAt: checked.checkedAt },
     latencyMs: read?.latencyMs ?? null,
   }
 }

@@ -8,7 +8,7 @@ import { type NodeCounts, nodeCounts } from './node-counts.ts'
 const NAMED = 5
 
 /**
- * Whether all is well. Degraded: the database does not answer or was found damaged, or a node that was connected before is
+ * Whether all is well. Degraded: the database does not answer, cannot be written or was found damaged, or a node that was connected before is
  * away. A node in maintenance, or one that was never enrolled, is missed by nobody.
  */
 export async function readHealth(deps: OverviewDeps): Promise<z.input<typeof AdminHealth>> {
@@ -17,6 +17,7 @@ export async function readHealth(deps: OverviewDeps): Promise<z.input<typeof Adm
   return {
     status: problems.length === 0 ? 'healthy' : 'degraded',
     database: nodes === undefined ? 'disconnected' : 'connected',
+    storage: deps.db.health().status,
     nodes: {
       total: nodes?.total ?? null,
       online: nodes?.online ?? deps.connected(),
@@ -38,9 +39,11 @@ async function countedNodes(deps: OverviewDeps): Promise<NodeCounts | undefined>
   }
 }
 
-function databaseProblems({ integrity }: OverviewDeps, nodes: NodeCounts | undefined): string[] {
+function databaseProblems({ db, integrity }: OverviewDeps, nodes: NodeCounts | undefined): string[] {
   const { status, problems } = integrity.report()
+  const { reason } = db.health()
   return [
+    ...(reason === null ? [] : [reason]),
     ...(nodes === undefined ? ['The database does not answer'] : []),
     ...(status === 'damaged'
       ? [`The database file is damaged: ${problems[0] ?? 'see the status of the database'}`]

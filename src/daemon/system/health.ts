@@ -14,26 +14,37 @@ interface SystemDeps {
   readonly isStopping: () => boolean
 }
 
+/** Whether requests are served, and in a few words what is wrong. */
+interface Readiness {
+  readonly ok: boolean
+  readonly status: 'ok' | 'degraded' | 'unhealthy' | 'stopping'
+  readonly reason?: string
+}
+
 /** Liveness, readiness, figures and the OpenAPI document: for machines, outside the envelope (decisions #27–#29). */
 export function addSystemRoutes({ app, deps }: Door, system: SystemDeps): void {
   app.get('/livez', async () => ({ status: 'ok' }))
-  const ready = async (): Promise<boolean> => {
-    if (system.isStopping()) return false
+  const readiness = async (): Promise<Readiness> => {
+    if (system.isStopping()) return { ok: false, status: 'stopping' }
+    const { status } = system.db.health()
+    if (status === 'damaged') return { ok: false, status: 'unhealthy', reason: 'the database is damaged' }
     try {
       await system.db.read.selectFrom('setting').select('key').limit(1).execute()
-      return true
     } catch {
-      return false // the answer says so, to whoever watches
+      return { ok: false, status: 'unhealthy' } // the answer says so, to whoever watches
     }
+    // Lists, consoles, stop and kill go on without writing: whoever takes the panel away now takes those too.
+    if (status === 'unwritable') return { ok: true, status: 'degraded', reason: 'the database cannot be written' }
+    return { ok: true, status: 'ok' }
   }
   app.get('/readyz', async (_, reply) => {
-    const ok = await ready()
-    return reply.status(ok ? 200 : 503).send({ status: ok ? 'ok' : system.isStopping() ? 'stopping' : 'unhealthy' })
+    const { ok, ...body } = await readiness()
+    return reply.status(ok ? 200 : 503).send(body)
   })
   app.get('/health', async (_, reply) => {
-    const ok = await ready()
+    const { ok, status, ...why } = await readiness()
     const timestamp = new Date(deps.clock.nowMs()).toISOString()
-    return reply.status(ok ? 200 : 503).send({ status: ok ? 'ok' : 'unhealthy', timestamp })
+    return reply.status(ok ? 200 : 503).send({ status: ok ? status : 'unhealthy', ...why, timestamp })
   })
   let document: string | undefined
   app.get('/api/openapi.json', async (_, reply) => {

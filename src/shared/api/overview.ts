@@ -39,6 +39,8 @@ export const getAdminStats = defineEndpoint({
 export const AdminHealth = z.object({
   status: z.enum(['healthy', 'degraded']),
   database: z.enum(['connected', 'disconnected']),
+  /** What the last use of the database has shown; `problems` says which disk or file it is. */
+  storage: z.enum(['ok', 'unwritable', 'damaged']),
   nodes: z.object({
     total: z.int().nullable(),
     online: z.int(),

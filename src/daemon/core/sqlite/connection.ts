@@ -17,20 +17,27 @@ const STATEMENTS = 256
  */
 export class Connection {
   readonly #db: sqlite3.Database
+  readonly #explain: (error: Error) => unknown
   readonly #statements = new Map<string, Promise<sqlite3.Statement>>()
 
-  private constructor(db: sqlite3.Database) {
+  private constructor(db: sqlite3.Database, explain: (error: Error) => unknown) {
     this.#db = db
+    this.#explain = explain
   }
 
-  static async open(file: string, mode: 'create' | 'existing'): Promise<Connection> {
+  /** `explain` makes of a failure of the driver what callers get; without it they get the driver's own. */
+  static async open(
+    file: string,
+    mode: 'create' | 'existing',
+    explain: (error: Error) => unknown = (error) => error,
+  ): Promise<Connection> {
     const flags = sqlite3.OPEN_READWRITE | sqlite3.OPEN_FULLMUTEX | (mode === 'create' ? sqlite3.OPEN_CREATE : 0)
     const db = await new Promise<sqlite3.Database>((resolve, reject) => {
       const opened: sqlite3.Database = new sqlite3.Database(file, flags, (error) =>
-        error === null ? resolve(opened) : reject(error),
+        error === null ? resolve(opened) : reject(explain(error)),
       )
     })
-    return new Connection(db)
+    return new Connection(db, explain)
   }
 
   /** Runs one statement and gives its rows. */
@@ -38,7 +45,9 @@ export class Connection {
     const values = bind(parameters)
     const statement = await this.#prepare(sql)
     return new Promise((resolve, reject) => {
-      statement.all<Record<string, unknown>>(values, (error, rows) => (error === null ? resolve(rows) : reject(error)))
+      statement.all<Record<string, unknown>>(values, (error, rows) =>
+        error === null ? resolve(rows) : reject(this.#explain(error)),
+      )
     })
   }
 
@@ -46,10 +55,11 @@ export class Connection {
   async run(sql: string, parameters: readonly unknown[] = []): Promise<RunResult> {
     const values = bind(parameters)
     const statement = await this.#prepare(sql)
+    const explain = this.#explain
     return new Promise((resolve, reject) => {
       statement.run(values, function (this: sqlite3.RunResult, error: Error | null) {
         if (error === null) resolve({ changes: this.changes, lastId: this.lastID })
-        else reject(error)
+        else reject(explain(error))
       })
     })
   }
@@ -57,7 +67,7 @@ export class Connection {
   /** Runs a whole script without parameters. */
   exec(sql: string): Promise<void> {
     return new Promise((resolve, reject) => {
-      this.#db.exec(sql, (error) => (error === null ? resolve() : reject(error)))
+      this.#db.exec(sql, (error) => (error === null ? resolve() : reject(this.#explain(error))))
     })
   }
 
@@ -86,7 +96,7 @@ export class Connection {
       const statement: sqlite3.Statement = this.#db.prepare(sql, (error: Error | null) => {
         if (error === null) return resolve(statement)
         this.#statements.delete(sql)
-        reject(error)
+        reject(this.#explain(error))
       })
     })
     this.#statements.set(sql, prepared)

@@ -13,10 +13,10 @@ export class ReaderPool {
     this.#free = [...connections]
   }
 
-  static async open(file: string): Promise<ReaderPool> {
+  static async open(file: string, explain: (error: Error) => unknown): Promise<ReaderPool> {
     const connections: Connection[] = []
     for (let i = 0; i < READERS; i++) {
-      const connection = await Connection.open(file, 'existing')
+      const connection = await Connection.open(file, 'existing', explain)
       await connection.exec('PRAGMA busy_timeout = 5000; PRAGMA temp_store = MEMORY; PRAGMA query_only = ON')
       connections.push(connection)
     }

@@ -1,0 +1,145 @@
+import { copyFile, mkdir, mkdtemp, readdir, rm } from 'node:fs/promises'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
+import { sql } from 'kysely'
+import { afterAll, afterEach, beforeAll, describe, expect, it } from 'vitest'
+import { openDb, type Queries } from '../../../src/daemon/core/db.ts'
+import { MIGRATIONS, migrate } from '../../../src/daemon/core/migrations.ts'
+import { Connection } from '../../../src/daemon/core/sqlite/connection.ts'
+import { listLocations } from '../../../src/shared/api/locations.ts'
+import { systemClock } from '../../../src/shared/time.ts'
+import { pauseBefore, plantFaults, type SqliteCode } from '../../faulty-driver.ts'
+import { startPanel, type TestPanel } from '../../panel.ts'
+
+let folder: string
+let panel: TestPanel
+let faults: { remove(): void } | undefined
+beforeAll(async () => {
+  folder = await mkdtemp(join(tmpdir(), 'panel-commits-'))
+  panel = await startPanel()
+})
+afterEach(() => faults?.remove())
+afterAll(async () => {
+  await panel?.close()
+  await rm(folder, { recursive: true })
+})
+
+describe('a commit that fails', () => {
+  const add = async (name: string) => {
+    const headers = { authorization: `Bearer ${panel.adminToken}`, 'content-type': 'application/json' }
+    const request = { method: 'POST', headers, body: JSON.stringify({ name }) }
+    const response = await fetch(`${panel.url}/api/locations`, request)
+    const { code } = (await response.json()) as { code?: string }
+    return [response.status, code]
+  }
+  const names = async () => (await panel.client.call(listLocations, { query: { limit: 100 } })).map(({ name }) => name)
+
+  it.each<[SqliteCode, number, string]>([
+    ['SQLITE_FULL', 507, 'INSUFFICIENT_SPACE'],
+    ['SQLITE_IOERR', 503, 'DATABASE_UNAVAILABLE'],
+    ['SQLITE_READONLY', 503, 'DATABASE_UNAVAILABLE'],
+  ])('with %s is answered as %i %s to all that it was for, and leaves nothing', async (failure, status, code) => {
+    faults = plantFaults(({ sql: text }) => (text === 'COMMIT' ? failure : undefined))
+    // Together, so that they share one commit, and alone.
+    const answers = [...(await Promise.all(['a', 'b', 'c'].map((name) => add(name + failure)))), await add(failure)]
+    expect(answers).toEqual(Array(4).fill([status, code]))
+    expect((await names()).filter((name) => name.includes(failure))).toEqual([])
+    faults.remove()
+    expect(await add(`after ${failure}`)).toEqual([201, undefined])
+    expect(await names()).toContain(`after ${failure}`)
+  })
+
+  it('runs nothing that was to follow it', async () => {
+    const file = join(folder, 'hooks.db')
+    await migrate(file)
+    const db = await openDb(file, systemClock)
+    try {
+      const done: string[] = []
+      const put = (id: string) =>
+        db.write(async (tx) => {
+          tx.onCommit(() => done.push(id))
+          const row = { id, name: id, description: null, createdAt: tx.now, updatedAt: tx.now }
+          await tx.q.insertInto('location').values(row).execute()
+        })
+      faults = plantFaults(({ sql: text }) => (text === 'COMMIT' ? 'SQLITE_FULL' : undefined))
+      await expect(put('one')).rejects.toMatchObject({ code: 'INSUFFICIENT_SPACE' })
+      expect(db.health().status).toBe('unwritable')
+      faults.remove()
+      await put('two')
+      expect(done).toEqual(['two'])
+      expect(db.health().status).toBe('ok')
+      expect((await db.read.selectFrom('location').select('id').execute()).map(({ id }) => id)).toEqual(['two'])
+    } finally {
+      await db.close()
+    }
+  })
+})
+
+describe('the connections', () => {
+  it('wait for the disk at every commit, keep references whole, and read without writing', async () => {
+    const file = join(folder, 'pragmas.db')
+    await migrate(file)
+    const db = await openDb(file, systemClock)
+    const ask = async (q: Queries, name: string) =>
+      Object.values((await sql`${sql.raw(`pragma ${name}`)}`.execute(q)).rows[0] ?? {})[0]
+    try {
+      const writer = await db.write(async ({ q }) => [
+        await ask(q, 'synchronous'),
+        await ask(q, 'foreign_keys'),
+        await ask(q, 'journal_mode'),
+      ])
+      expect(writer).toEqual([2, 1, 'wal']) // 2 is FULL: the log is synced before a commit is over
+      expect(await ask(db.read, 'query_only')).toBe(1)
+    } finally {
+      await db.close()
+    }
+  })
+})
+
+describe('a migration that is killed', () => {
+  /** What a killed process leaves: the file and its log as they are at this moment, also what was not synced. */
+  const keep = async (file: string, to: string): Promise<void> => {
+    await mkdir(to)
+    for (const name of await readdir(join(file, '..'))) {
+      if (/^panel\.db(-wal)?$/.test(name)) await copyFile(join(file, '..', name), join(to, name))
+    }
+  }
+  const shape = async (file: string) => {
+    const connection = await Connection.open(file, 'create')
+    const [row] = await connection.all('PRAGMA user_version')
+    const tables = await connection.all(
+      "select name, sql from sqlite_schema where name not like 'sqlite_%' order by name",
+    )
+    await connection.close()
+    return { version: Number(row?.['user_version']), tables: JSON.stringify(tables) }
+  }
+
+  it('before any of its statements has happened up to a step or not, and is carried on by the next start', async () => {
+    const whole: string[] = []
+    for (let version = 0; version <= MIGRATIONS.length; version++) {
+      const file = join(folder, `whole-${version}.db`)
+      if (version > 0) await migrate(file, MIGRATIONS.slice(0, version))
+      whole.push((await shape(file)).tables)
+    }
+    await mkdir(join(folder, 'killed'))
+    const file = join(folder, 'killed', 'panel.db')
+    const kept: { folder: string; before: string }[] = []
+    faults = pauseBefore(async ({ sql: before }) => {
+      const to = join(folder, `kill-${kept.length}`)
+      await keep(file, to)
+      kept.push({ folder: to, before })
+    })
+    await migrate(file)
+    faults.remove()
+    expect(kept.filter(({ before }) => before === 'COMMIT').length).toBe(MIGRATIONS.length)
+    for (const { folder: at, before } of kept) {
+      const { version, tables } = await shape(join(at, 'panel.db'))
+      expect(tables, `killed before ${before}`).toBe(whole[version])
+    }
+    for (const { folder: at } of kept.filter(({ before }) => before === 'COMMIT').slice(-2)) {
+      await migrate(join(at, 'panel.db'))
+      expect((await shape(join(at, 'panel.db'))).tables).toBe(whole[MIGRATIONS.length])
+    }
+    expect((await shape(file)).tables).toBe(whole[MIGRATIONS.length])
+  })
+})

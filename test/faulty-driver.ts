@@ -1,0 +1,63 @@
+import sqlite3 from 'sqlite3'
+
+/** A statement that is about to be run. */
+export interface Statement {
+  readonly sql: string
+  readonly file: string
+}
+
+/** What becomes of it: `undefined` runs it, a code fails it as the driver does. */
+export type Plan = (statement: Statement) => SqliteCode | undefined
+
+/** Codes of SQLite, as the driver names them. */
+export type SqliteCode = 'SQLITE_FULL' | 'SQLITE_IOERR' | 'SQLITE_READONLY' | 'SQLITE_CORRUPT'
+
+type Callback = (error: Error | null, ...rest: unknown[]) => void
+
+/** What was changed in the driver; `remove` puts it back. */
+export interface Planted {
+  remove(): void
+}
+
+/**
+ * The database driver of this process (and of daemons in it) fails statements as planned, without running them, until
+ * `remove` is called. The driver is a package; nothing of the program is replaced.
+ */
+export function plantFaults(plan: Plan): Planted {
+  return wrapDriver((statement, run, callback) => {
+    const code = plan(statement)
+    if (code === undefined) run()
+    else setImmediate(() => callback?.(Object.assign(new Error(`${code}: planted by a test`), { code })))
+  })
+}
+
+/** Each statement waits for `pause`, as long as nothing else is asked of the driver meanwhile. */
+export function pauseBefore(pause: (statement: Statement) => Promise<void>): Planted {
+  return wrapDriver((statement, run, callback) => {
+    pause(statement).then(run, (error: Error) => callback?.(error))
+  })
+}
+
+function wrapDriver(around: (statement: Statement, run: () => void, callback: Callback | undefined) => void): Planted {
+  const { Database, Statement } = sqlite3
+  const { exec } = Database.prototype
+  const { run, all } = Statement.prototype
+  // The driver's own objects: a statement knows its text, a database its file.
+  Database.prototype.exec = function (this: sqlite3.Database & { filename?: string }, sql: string, callback?: never) {
+    around({ sql, file: this.filename ?? '' }, () => exec.call(this, sql, callback), callback)
+    return this
+  }
+  const wrapped = (original: typeof run | typeof all) =>
+    function (this: sqlite3.Statement & { sql?: string }, values: unknown, callback?: never) {
+      around({ sql: this.sql ?? '', file: '' }, () => void original.call(this, values, callback as never), callback)
+      return this
+    }
+  Statement.prototype.run = wrapped(run) as typeof run
+  Statement.prototype.all = wrapped(all) as typeof all
+  return {
+    remove: () => {
+      Object.assign(Database.prototype, { exec })
+      Object.assign(Statement.prototype, { run, all })
+    },
+  }
+}
