@@ -17,6 +17,7 @@ import { Link } from './link.ts'
 import { ConsoleTail } from './log/console-tail.ts'
 import { type AgentLog, errorText } from './logger.ts'
 import { NodeGauge } from './node-health.ts'
+import { ReadyThread } from './ready-matcher.ts'
 import { answer } from './requests.ts'
 import { ProcessRuntime } from './runtime/process.ts'
 import type { SessionDoors } from './session.ts'
@@ -84,6 +85,7 @@ async function assemble(options: AgentOptions, layout: AgentLayout): Promise<Age
     layout,
     runtime,
     disk: new DiskUsage(clock),
+    readyThread: new ReadyThread(clock, ending.signal),
     openLog: (place: { state: string }) => new ConsoleTail(holderPaths(place.state).log),
     bootId: await machineBootId(),
     insidePath: (place: { files: string }) => (privateMounts ? PRIVATE_HOME : place.files),

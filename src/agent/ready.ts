@@ -1,45 +1,14 @@
-import { RE2JS } from 're2js'
 import type { ConsoleLine } from '../shared/frames.ts'
 import type { DoneRule } from '../shared/server-spec.ts'
 import { TAKEN_OVER } from './holder/holder-files.ts'
 import { errorText } from './logger.ts'
+import type { ReadyMatcher } from './ready-matcher.ts'
 import type { Run } from './runtime/runtime.ts'
 import type { GameServer } from './server.ts'
 
 const NO_RULE_MS = 120_000
-const REGEX_CHARACTERS = 4096
-
-/** Tells whether a line says that the server is up. */
-export type ReadyTest = (line: string) => boolean
-
-/**
- * Compiles ready rules once. Expressions are of RE2's syntax, which has no exponential cases, and see at most 4 KiB of a
- * line. A rule that does not compile is reported through `invalid` and never matches.
- */
-export function readyTest(rules: readonly DoneRule[], stripAnsi: boolean, invalid: (rule: string) => void): ReadyTest {
-  const tests = rules.flatMap((rule): ReadyTest[] => {
-    if (rule.kind === 'contains') return [(line) => line.includes(rule.value)]
-    try {
-      const pattern = RE2JS.compile(rule.value)
-      return [(line) => pattern.matcher(line.slice(0, REGEX_CHARACTERS)).find()]
-    } catch {
-      invalid(rule.value) // told to the person who watches the console
-      return []
-    }
-  })
-  return (line) => {
-    const text = stripAnsi ? withoutAnsi(line) : line
-    return tests.some((test) => test(text))
-  }
-}
-
-/** A line without escape sequences. */
-export function withoutAnsi(line: string): string {
-  if (!line.includes('\u001b')) return line
-  // CSI sequences, OSC sequences up to BEL or ST, and two-character escapes.
-  // biome-ignore lint/suspicious/noControlCharactersInRegex: escape sequences are made of control characters
-  return line.replace(/\u001b(?:\[[0-?]*[ -/]*[@-~]|\][^\u0007\u001b]*(?:\u0007|\u001b\\)?|[@-Z\\-_])/g, '')
-}
+/** What of a rule stands in a sentence about it. */
+const RULE_CHARACTERS = 80
 
 /** Watches a starting game until a rule matches, or until 120 s have passed where none can be counted on. */
 export function watchReady(server: GameServer, run: Run): void {
@@ -63,37 +32,66 @@ async function waitOut(server: GameServer, run: Run, signal: AbortSignal): Promi
 
 /**
  * Reads the log from the run's first line, so that a line of the time when the agent was away counts as well. Where it may
- * have been lost with a holder, nobody can wait for it: then time counts too.
+ * have been lost with a holder, or its rule was switched off, nobody can wait for it: then time counts too.
  */
 async function awaitLine(server: GameServer, run: Run, signal: AbortSignal): Promise<void> {
-  const invalid: string[] = []
-  const test = readyTest(server.spec.done, server.spec.stripAnsi, (rule) => invalid.push(rule))
-  for (const rule of invalid) await server.note(`The ready rule "${rule}" is no valid regular expression`)
-  const isReady = ([, , stream, text]: ConsoleLine): boolean =>
-    (stream === 'stdout' || stream === 'stderr') && test(text)
-  const isGap = ([, , stream, text]: ConsoleLine): boolean => stream === 'system' && text === TAKEN_OVER
-  const found = await lineOf(server, run.record.firstSeq, { wanted: (line) => isReady(line) || isGap(line), signal })
-  if (found === undefined) return
-  if (isReady(found)) return await markReady(server, run)
-  const late = lineOf(server, found[0] + 1, { wanted: isReady, signal })
-  await Promise.race([late.then((line) => line && markReady(server, run)), waitOut(server, run, signal)])
+  const { spec, context } = server
+  let mayMiss = (): void => undefined
+  const missed = new Promise<void>((resolve) => {
+    mayMiss = resolve
+  })
+  const matcher = context.readyThread.matcher(spec.done, {
+    stripAnsi: spec.stripAnsi,
+    switchedOff: (rule, reason) => {
+      void reportRule(server, rule, reason)
+      mayMiss()
+    },
+  })
+  const found = hasReadyLine(server, run.record.firstSeq, { matcher, signal, mayMiss })
+  await Promise.race([
+    found.then((isReady) => (isReady ? markReady(server, run) : undefined)),
+    missed.then(() => waitOut(server, run, signal)),
+  ])
 }
 
-/** The first wanted line from `first` on; `undefined` when the game is not starting any more. */
-async function lineOf(
-  server: GameServer,
-  first: number,
-  { wanted, signal }: { readonly wanted: (line: ConsoleLine) => boolean; readonly signal: AbortSignal },
-): Promise<ConsoleLine | undefined> {
+/** The server's owner sees why a rule does not count: in the console, and as the reason while it starts. */
+async function reportRule(server: GameServer, { value }: DoneRule, reason: string): Promise<void> {
+  const shown = value.length <= RULE_CHARACTERS ? value : `${value.slice(0, RULE_CHARACTERS)}…`
+  const text = `The ready rule "${shown}" is switched off: it ${reason}; edit it in the template`
+  await server.note(text)
+  if (server.power === 'starting') await server.change({ facts: { reason: text } })
+}
+
+interface Search {
+  readonly matcher: ReadyMatcher
+  readonly signal: AbortSignal
+  /** Called where a line may have been lost. */
+  readonly mayMiss: () => void
+}
+
+/** Whether a line from `first` on says that the game is up; false when it is not starting any more. */
+async function hasReadyLine(server: GameServer, first: number, { matcher, signal, mayMiss }: Search): Promise<boolean> {
   let seq = first - 1
   while (!signal.aborted && server.power === 'starting') {
     const lines = await server.console.after(seq, { lines: 500, bytes: 256 * 1024 })
-    const found = lines.find(wanted)
-    if (found !== undefined) return found
+    const found = await matcher.match(
+      lines.filter(isOutput).map(([, , , text]) => text),
+      signal,
+    )
+    if (found !== undefined) return true
+    if (lines.some(isGap)) mayMiss()
     seq = lines.at(-1)?.[0] ?? seq
     if (lines.length === 0) await server.console.waitAfter(seq, signal)
   }
-  return undefined
+  return false
+}
+
+function isOutput([, , stream]: ConsoleLine): boolean {
+  return stream === 'stdout' || stream === 'stderr'
+}
+
+function isGap([, , stream, text]: ConsoleLine): boolean {
+  return stream === 'system' && text === TAKEN_OVER
 }
 
 async function markReady(server: GameServer, run: Run): Promise<void> {

@@ -4,6 +4,7 @@ import type { DiskUsage } from './disk.ts'
 import type { Journal } from './journal.ts'
 import type { AgentLayout } from './layout.ts'
 import type { AgentLog } from './logger.ts'
+import type { ReadyThread } from './ready-matcher.ts'
 import type { Runtime, ServerPlace } from './runtime/runtime.ts'
 import type { GameServer } from './server.ts'
 
@@ -15,6 +16,8 @@ export interface ServerContext {
   readonly layout: AgentLayout
   readonly runtime: Runtime
   readonly disk: DiskUsage
+  /** Matches lines of games with ready rules, off the event loop. */
+  readonly readyThread: ReadyThread
   readonly openLog: (place: ServerPlace) => ConsoleLog
   /** The machine's present boot. */
   readonly bootId: string

@@ -49,9 +49,15 @@ export const ROLE_PRESETS = [
       'alert.create',
       'alert.update',
       'alert.delete',
+      'system_error.report',
     ],
   },
-  { key: 'user', label: 'User', description: 'May use the servers that are theirs', permissions: [] },
+  {
+    key: 'user',
+    label: 'User',
+    description: 'May use the servers that are theirs',
+    permissions: ['system_error.report'],
+  },
   {
     key: 'support',
     label: 'Support',
@@ -66,6 +72,7 @@ export const ROLE_PRESETS = [
       'console.read',
       'alert.read',
       'user.read',
+      'system_error.report',
     ],
   },
 ] as const satisfies readonly {

@@ -16,6 +16,7 @@ export const PERMISSION_CATALOG = [
       { value: '*', label: 'Everything' },
       { value: 'admin.read', label: 'Read the administration area, audit log, errors and settings' },
       { value: 'admin.write', label: 'Change the administration area' },
+      { value: 'system_error.report', label: 'Report errors of a client' },
     ],
   },
   {
@@ -236,9 +237,13 @@ export function grants(held: ReadonlySet<string>, permission: Permission, id?: s
   return permission === 'admin.read' && held.has('admin.write')
 }
 
+/** What everybody may pass on, because it gives no power over anything: the role User is nobody's to withhold. */
+const FREELY_GIVEN: ReadonlySet<string> = new Set(['system_error.report'] satisfies readonly Permission[])
+
 /** The permissions in `wanted` that `held` does not cover: what its holder may not pass on. Scoped ones count by their scope. */
 export function missingFrom(held: ReadonlySet<string>, wanted: Iterable<string>): string[] {
   return [...wanted].filter((text) => {
+    if (FREELY_GIVEN.has(text)) return false
     const at = text.indexOf(':')
     const base = (at < 0 ? text : text.slice(0, at)) as Permission // callers have checked isGrantable
     const id = at < 0 || text.endsWith(':*') ? undefined : text.slice(at + 1)
@@ -246,8 +251,11 @@ export function missingFrom(held: ReadonlySet<string>, wanted: Iterable<string>)
   })
 }
 
-/** The two roles that setup creates (api.md §4.4): rows of ownership carry a user's rights, so User holds none. */
+/**
+ * The two roles that setup creates (api.md §4.4). Rows of ownership carry a user's rights over servers, so User holds none of
+ * those; what it holds opens nothing of anybody else.
+ */
 export const DEFAULT_ROLES = [
   { name: 'Administrator', description: 'May do everything', permissions: ['*'] },
-  { name: 'User', description: 'May use the servers that are theirs', permissions: [] },
+  { name: 'User', description: 'May use the servers that are theirs', permissions: ['system_error.report'] },
 ] as const

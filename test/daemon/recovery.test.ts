@@ -146,7 +146,7 @@ describe('registration', () => {
   it('is off until an administrator allows it', async () => {
     expect(await codeOf(register())).toBe('FEATURE_DISABLED')
     await allow(true)
-    expect(await register()).toMatchObject({ username: 'ann', role: 'User', permissions: [] })
+    expect(await register()).toMatchObject({ username: 'ann', role: 'User', permissions: ['system_error.report'] })
     await allow(false)
     expect(await codeOf(register('bob'))).toBe('FEATURE_DISABLED')
   })

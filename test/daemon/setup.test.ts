@@ -29,7 +29,7 @@ describe('the first setup', () => {
     const roles = await admin.call(listRoles, { query: {} })
     expect(roles.map(({ name, permissions, userCount }) => ({ name, permissions, userCount }))).toEqual([
       { name: 'Administrator', permissions: ['*'], userCount: 1 },
-      { name: 'User', permissions: [], userCount: 0 },
+      { name: 'User', permissions: ['system_error.report'], userCount: 0 },
     ])
   })
 

@@ -168,8 +168,11 @@ describe('a system error', () => {
     expect((await list()).map(({ component }) => component)).toEqual(['third', 'second'])
   })
 
-  it('is reported by anybody who is signed in, thirty times a minute', async () => {
-    const ann = await person(door, 'ann', [])
+  it('is reported by whoever may, thirty times a minute', async () => {
+    const nobody = await person(door, 'nobody', [])
+    const body = { component: 'http', message: 'not from here' }
+    expect(await refusal(nobody.call(api.reportSystemError, { body }))).toMatchObject({ code: 'PERMISSION_DENIED' })
+    const ann = await person(door, 'ann', ['system_error.report'])
     const report = () => ann.call(api.reportSystemError, { body: { component: 'http', message: 'a screen broke' } })
     for (let i = 0; i < 30; i++) await report()
     expect(await refusal(report())).toMatchObject({ code: 'RATE_LIMITED', meta: { limit: 30 } })

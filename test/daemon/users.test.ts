@@ -33,7 +33,7 @@ describe('accounts', () => {
     const shown = await door.admin.call(api.getUser, { params: { userId: door.adminId } })
     expect(shown).toMatchObject({ permissions: ['*'], roles: [{ name: 'Administrator' }] })
     const { token } = await door.client().call(login, { body: { email: 'new', password: PASSWORD } })
-    expect(await door.client(token).call(getMe)).toMatchObject({ role: 'User', permissions: [] })
+    expect(await door.client(token).call(getMe)).toMatchObject({ role: 'User', permissions: ['system_error.report'] })
   })
 
   it('are found by text, role and ban', async () => {

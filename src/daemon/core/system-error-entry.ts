@@ -63,7 +63,14 @@ function stackOf(thrown: unknown): string | null {
 function framesOf(stack: string | null): string[] {
   if (stack === null) return []
   const frames = stack.split('\n').filter((line) => /^\s+at /.test(line))
-  return frames.slice(0, FRAMES).map((frame) => frame.trim().replace(/(?:file:\/\/)?\/\S*\/(?=[^/]+$)/, ''))
+  return frames.slice(0, FRAMES).map((frame) => withoutFolder(frame.trim()))
+}
+
+/** `at run (file:///opt/panel/dist/a.js:1:2)` is `at run (a.js:1:2)`. */
+function withoutFolder(frame: string): string {
+  const begin = frame.search(/file:\/\/\/|\//)
+  const end = frame.lastIndexOf('/')
+  return begin < 0 ? frame : `${frame.slice(0, begin)}${frame.slice(end + 1)}`
 }
 
 /** Ids, numbers and quoted values vary between two times of one bug. */

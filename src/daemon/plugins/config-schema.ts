@@ -1,7 +1,7 @@
 import type { ErrorObject, ValidateFunction } from 'ajv'
-import { RE2JS } from 're2js'
 import { z } from 'zod'
 import type { FieldProblem } from '../../shared/errors.ts'
+import { compileBounded } from '../templates/bounded-pattern.ts'
 
 /** A configuration schema that cannot be used; the message is a sentence part. */
 export class SchemaProblem extends Error {
@@ -44,8 +44,8 @@ export async function compileConfigSchema(schema: Readonly<Record<string, unknow
 
 const linear = Object.assign(
   (pattern: string) => {
-    const compiled = RE2JS.compile(pattern)
-    return { test: (text: string) => compiled.matcher(text).find() }
+    const compiled = compileBounded(pattern)
+    return { test: (text: string) => compiled.find(text) }
   },
   { code: 'new RegExp' },
 )

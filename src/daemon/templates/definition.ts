@@ -1,13 +1,14 @@
 import { createHash } from 'node:crypto'
-import { RE2JS } from 're2js'
 import type { z } from 'zod'
 import { NewTemplate, type TemplatePatch } from '../../shared/api/templates.ts'
 import { type FieldProblem, PanelError } from '../../shared/errors.ts'
+import { MOST_PATTERN_STEPS, patternSteps } from '../../shared/pattern-steps.ts'
 import { grants } from '../../shared/permissions.ts'
 import { SECRET_MASK } from '../../shared/setting-values.ts'
 import type { Caller } from '../core/caller.ts'
 import { parseJson } from '../core/json.ts'
-import { ruleProblems, valueProblem } from './rules.ts'
+import { compileBounded, PatternBudget, PatternProblem } from './bounded-pattern.ts'
+import { ruleProblems, TOO_MUCH, valueProblem } from './rules.ts'
 
 /** What a template's row keeps as JSON: all that no query looks at. */
 export const Definition = NewTemplate.omit({ name: true, nestId: true })
@@ -31,7 +32,12 @@ export function patched(before: NewTemplate, patch: TemplatePatch): NewTemplate 
 
 /** Refuses with all that the schema cannot say: images, names used twice, rules, defaults, expressions. */
 export function ensureUsable(template: NewTemplate): void {
-  const details = [...imageProblems(template), ...variableProblems(template), ...detectionProblems(template)]
+  const budget = new PatternBudget()
+  const details = [
+    ...imageProblems(template),
+    ...variableProblems(template, budget),
+    ...detectionProblems(template, budget),
+  ]
   const [first] = details
   if (first === undefined) return
   throw new PanelError('VALIDATION_ERROR', `The request is not valid: ${first.field} ${first.message}`, { details })
@@ -75,32 +81,33 @@ function imageProblems({ runtimes, image }: NewTemplate): FieldProblem[] {
   return [{ field: 'body.image', message: 'is required when docker is among the runtimes' }]
 }
 
-function variableProblems({ variables }: NewTemplate): FieldProblem[] {
+function variableProblems({ variables }: NewTemplate, budget: PatternBudget): FieldProblem[] {
   const seen = new Set<string>()
   return variables.flatMap((variable, index) => {
     const field = `body.variables.${index}`
     const twice = seen.has(variable.name)
     seen.add(variable.name)
     if (twice) return [{ field: `${field}.name`, message: `is used twice: ${variable.name}` }]
-    const rules = ruleProblems(variable.rules)
+    const rules = ruleProblems(variable.rules, budget)
     if (rules.length > 0) return rules.map((rule) => ({ field: `${field}.rules.${rule.index}`, message: rule.message }))
     // An empty default is no value: whoever makes a server gives one.
-    const message = variable.default === '' ? undefined : valueProblem(variable, variable.default)
+    const message = variable.default === '' ? undefined : valueProblem(variable, variable.default, budget)
     return message === undefined ? [] : [{ field: `${field}.default`, message }]
   })
 }
 
-function detectionProblems({ startupDetection }: NewTemplate): FieldProblem[] {
+function detectionProblems({ startupDetection }: NewTemplate, budget: PatternBudget): FieldProblem[] {
   return startupDetection.done.flatMap((rule, index) => {
     if (rule.kind === 'contains') return []
+    const field = `body.startupDetection.done.${index}.value`
     try {
-      RE2JS.compile(rule.value)
+      const steps = patternSteps(rule.value)
+      if (steps <= MOST_PATTERN_STEPS && !budget.take(steps)) return [{ field, message: TOO_MUCH }]
+      compileBounded(rule.value)
       return []
     } catch (error) {
-      const why = error instanceof Error ? error.message : String(error)
-      return [
-        { field: `body.startupDetection.done.${index}.value`, message: `is no regular expression of RE2: ${why}` },
-      ]
+      if (error instanceof PatternProblem) return [{ field, message: error.message }]
+      throw error
     }
   })
 }

@@ -1,6 +1,8 @@
 import { isIP, isIPv4, isIPv6 } from 'node:net'
 import { RE2JS } from 're2js'
 import { z } from 'zod'
+import { patternSteps } from '../../shared/pattern-steps.ts'
+import { type BoundedPattern, compileBounded } from './bounded-pattern.ts'
 
 /** Looks at a value that is not empty; a string is what is wrong with it, as in `must be an integer`. */
 export type Check = (value: string) => string | undefined
@@ -8,7 +10,7 @@ export type Check = (value: string) => string | undefined
 /** Whether sizes are lengths (`text`) or the number itself. */
 export type Measure = 'text' | 'number'
 
-/** Makes the check of one rule from what stands after its colon; `undefined`: that is malformed. */
+/** Makes the check of one rule from what stands after its colon; `undefined`: that is malformed. Throws a PatternProblem. */
 type Maker = (argument: string | undefined, measure: Measure) => Check | undefined
 
 /** Every rule by its name (gateway.md §4.5). */
@@ -95,9 +97,13 @@ function counted(count: number, problem: (limits: readonly number[]) => string):
 function listed(holds: (value: string, list: readonly string[]) => boolean, problem: string): Maker {
   return (argument) => {
     if (argument === undefined || argument === '') return undefined
-    const list = argument.split(',').map((item) => /^"(.*)"$/.exec(item)?.[1] ?? item)
+    const list = argument.split(',').map(unquoted)
     return (value) => (holds(value, list) ? undefined : `${problem} ${list.join(', ')}`)
   }
+}
+
+function unquoted(item: string): string {
+  return item.length > 1 && item.startsWith('"') && item.endsWith('"') ? item.slice(1, -1) : item
 }
 
 /** Expressions are of RE2's syntax: their time grows with the value and no faster. */
@@ -106,23 +112,28 @@ function expression(wanted: boolean): Maker {
     const pattern = compile(argument ?? '')
     if (pattern === undefined) return undefined
     const problem = wanted ? `must match ${argument}` : `must not match ${argument}`
-    return (value) => (pattern.matcher(value).find() === wanted ? undefined : problem)
+    return (value) => (pattern.find(value) === wanted ? undefined : problem)
   }
 }
 
-function compile(text: string): RE2JS | undefined {
-  const match = /^([/~#@%!])(.*)\1([iusm]*)$/s.exec(text)
-  if (match === null) return undefined
-  const [, delimiter = '', body = '', letters = ''] = match
+/** The steps of the expression that a rule of this name has; 0 for one without. */
+export function stepsOfRule(name: string, argument: string | undefined): number {
+  if (name !== 'regex' && name !== 'not_regex') return 0
+  return patternSteps(argument ?? '')
+}
+
+function compile(text: string): BoundedPattern | undefined {
+  const delimiter = text[0] ?? ''
+  const end = text.lastIndexOf(delimiter)
+  const letters = text.slice(end + 1)
+  if (!'/~#@%!'.includes(delimiter) || end < 1 || [...letters].some((letter) => !'iusm'.includes(letter))) {
+    return undefined
+  }
   const flags =
     (letters.includes('i') ? RE2JS.CASE_INSENSITIVE : 0) |
     (letters.includes('s') ? RE2JS.DOTALL : 0) |
     (letters.includes('m') ? RE2JS.MULTILINE : 0)
-  try {
-    return RE2JS.compile(body.replaceAll(`\\${delimiter}`, delimiter), flags)
-  } catch {
-    return undefined // what RE2 does not take is malformed here; the caller names the rule
-  }
+  return compileBounded(text.slice(1, end).replaceAll(`\\${delimiter}`, delimiter), flags)
 }
 
 function numbers(argument: string | undefined, count: number): number[] | undefined {

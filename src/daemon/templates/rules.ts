@@ -1,25 +1,31 @@
 import type { TemplateVariable } from '../../shared/api/templates.ts'
 import type { FieldProblem } from '../../shared/errors.ts'
-import { type Check, RULES } from './rule-checks.ts'
+import { MOST_PATTERN_STEPS } from '../../shared/pattern-steps.ts'
+import { PatternBudget, PatternProblem } from './bounded-pattern.ts'
+import { type Check, type Measure, RULES, stepsOfRule } from './rule-checks.ts'
 
 /** Rules of one variable, ready to look at values. */
 type Variable = Pick<TemplateVariable, 'name' | 'default' | 'required' | 'rules'>
 
+/** Why an expression was not looked at. */
+export const TOO_MUCH = 'the patterns of this template are too large together; use fewer or shorter ones'
+
 /** What a rule that cannot be used is refused for, by its place among the variable's rules. */
-export function ruleProblems(rules: readonly string[]): { index: number; message: string }[] {
+export function ruleProblems(
+  rules: readonly string[],
+  budget = new PatternBudget(),
+): { index: number; message: string }[] {
   return rules.flatMap((rule, index) => {
-    const { name, argument } = split(rule)
-    const maker = Object.hasOwn(RULES, name) ? RULES[name] : undefined
-    if (maker === undefined) return [{ index, message: `has no rule '${name}'; write one rule per entry` }]
-    return maker(argument, 'text') === undefined ? [{ index, message: `is malformed: '${rule}'` }] : []
+    const made = makeCheck(rule, 'text', { budget, characters: 0 })
+    return typeof made === 'string' ? [{ index, message: made }] : []
   })
 }
 
 /** What is wrong with the value of a variable, as in `must be an integer`; `undefined` when nothing is. */
-export function valueProblem(variable: Variable, value: string): string | undefined {
+export function valueProblem(variable: Variable, value: string, budget = new PatternBudget()): string | undefined {
   if (value.includes('\0')) return 'must not contain the character NUL'
   if (value === '') return isRequired(variable) ? 'is required' : undefined
-  for (const check of checksOf(variable.rules)) {
+  for (const check of checksOf(variable.rules, { budget, characters: value.length })) {
     const problem = check(value)
     if (problem !== undefined) return problem
   }
@@ -41,12 +47,13 @@ export function checkEnvironment(
   const unknown = Object.keys(given).filter((name) => !known.has(name))
   const problems: FieldProblem[] = unknown.map((name) => problem(name, 'is no variable of the template'))
   const environment: Record<string, string> = {}
+  const budget = new PatternBudget()
   for (const variable of variables) {
     const own = ownValue(given, variable.name)
     const value = own ?? ownValue(existing ?? {}, variable.name) ?? variable.default
     environment[variable.name] = value
     if (own === undefined && existing !== undefined) continue
-    const message = valueProblem(variable, value)
+    const message = valueProblem(variable, value, budget)
     if (message !== undefined) problems.push(problem(variable.name, message))
   }
   return { environment, problems }
@@ -64,13 +71,35 @@ function isRequired({ required, rules }: Variable): boolean {
   return required || rules.some((rule) => split(rule).name === 'required')
 }
 
-function checksOf(rules: readonly string[]): Check[] {
-  const parts = rules.map(split)
-  const measure = parts.some(({ name }) => name === 'numeric' || name === 'integer') ? 'number' : 'text'
-  return parts.map(({ name, argument }) => {
-    const check = Object.hasOwn(RULES, name) ? RULES[name]?.(argument, measure) : undefined
-    return check ?? ((): string => `cannot be checked: the template's rule '${name}' is not one of this version`)
-  })
+/** What the expressions of a request may cost, and how long the text is that they look at. */
+interface Work {
+  readonly budget: PatternBudget
+  readonly characters: number
+}
+
+/** A generator: the rule behind one that refuses is not compiled. */
+function* checksOf(rules: readonly string[], work: Work): Generator<Check> {
+  const names = rules.map((rule) => split(rule).name)
+  const measure = names.some((name) => name === 'numeric' || name === 'integer') ? 'number' : 'text'
+  for (const rule of rules) {
+    const made = makeCheck(rule, measure, work)
+    yield typeof made === 'string' ? () => `cannot be checked: the rule '${rule}' ${made}` : made
+  }
+}
+
+/** The check of a rule, or what is wrong with the rule, as in `is malformed`. */
+function makeCheck(rule: string, measure: Measure, { budget, characters }: Work): Check | string {
+  const { name, argument } = split(rule)
+  const maker = Object.hasOwn(RULES, name) ? RULES[name] : undefined
+  if (maker === undefined) return `has no rule '${name}'; write one rule per entry`
+  const steps = stepsOfRule(name, argument)
+  try {
+    if (steps > 0 && steps <= MOST_PATTERN_STEPS && !budget.take(steps, characters)) return TOO_MUCH
+    return maker(argument, measure) ?? `is malformed: '${rule}'`
+  } catch (error) {
+    if (error instanceof PatternProblem) return error.message
+    throw error
+  }
 }
 
 function split(rule: string): { name: string; argument: string | undefined } {

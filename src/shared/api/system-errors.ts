@@ -99,7 +99,7 @@ export const reportSystemError = defineEndpoint({
   summary: 'Report an error of a client, 30 a minute',
   method: 'POST',
   path: '/api/system-errors/report',
-  access: 'session',
+  access: { panel: 'system_error.report' },
   body: z.object({
     level: SystemErrorLevel.default('error'),
     component: z.string().min(1).max(180),
