@@ -21,7 +21,8 @@ afterEach(() => stage.clear())
 /** A stranger who shares the node's address. */
 const here = (nodeId: string) => ({ url: panel.url, from: '127.0.0.1', nodeId })
 
-const refused = async (nodeId: string, key: string) => (await refusedBy(AgentPeer.connect(panel.url, nodeId, key))).status
+const refused = async (nodeId: string, key: string) =>
+  (await refusedBy(AgentPeer.connect(panel.url, nodeId, key))).status
 
 describe('a stranger who guesses keys from the address of a node', () => {
   it('does not keep the agent out that has the key, neither before nor while it goes on', async () => {
@@ -55,9 +56,17 @@ describe('a stranger who guesses keys from the address of a node', () => {
 
   it('is refused with the key of another node, the key of a user, and keys that only begin like the right one', async () => {
     const [node, other] = [await stage.node(), await stage.node()]
-    const tries = [other.key, panel.adminToken, node.key.slice(0, -1), `${node.key}A`, 'pnk_', `pnk_${'0'.repeat(5000)}`]
+    const tries = [
+      other.key,
+      panel.adminToken,
+      node.key.slice(0, -1),
+      `${node.key}A`,
+      'pnk_',
+      `pnk_${'0'.repeat(5000)}`,
+    ]
     for (const key of tries) expect([401, 429]).toContain(await refused(node.nodeId, key))
-    for (const id of ['constructor', '__proto__', `${node.nodeId}x`]) expect([401, 429]).toContain(await refused(id, node.key))
+    for (const id of ['constructor', '__proto__', `${node.nodeId}x`])
+      expect([401, 429]).toContain(await refused(id, node.key))
     await (await stage.connect(node)).enter()
     await (await stage.connect(other)).enter()
   })

@@ -71,6 +71,8 @@ export function createNodeKeys({ db, clock }: { db: Db; clock: Clock }): NodeKey
         lastUsedAt: null,
       }
       await tx.q.insertInto('nodeKey').values(row).execute()
+      // Whoever makes a key decides which machine gets it: the first that connects with it is the node's.
+      await tx.q.updateTable('node').set({ machineId: null, machineBootId: null }).where('id', '=', nodeId).execute()
       tx.onCommit(() => hashes.reload())
       return token
     },
