@@ -113,6 +113,8 @@ async function ensureNode(tx: Tx, { core }: App): Promise<{ id: string; location
       addresses: '[]',
       journalId: null,
       eventAck: 0,
+      machineId: null,
+      machineBootId: null,
       ...stamps,
     })
     .execute()

@@ -42,11 +42,15 @@ export function createNodeSide({ core, config, version, metrics, leaving }: Node
     wake: (nodeId: string) => gateway.wake(nodeId),
     facts: { isOnline, figures: (serverId: string) => figures.get(serverId), templates: new TemplateViews() },
   }
-  const serverLink = createServerLink({ db, bus, settings, leaving })
+  const serverLink = createServerLink({ db, bus, clock, settings, leaving, wake: serverDeps.wake })
   const nodeLink = createNodeLink({
     ...core,
     servers: serverLink,
     isOnline,
+    warn: (message, about) => {
+      log.warn(about, message)
+      systemErrors.capture(message, { component: 'gateway', level: 'warn', metadata: about })
+    },
   })
   const console = createConsole({ ...core, gateway: () => gateway })
   const gateway: Gateway = createGateway({

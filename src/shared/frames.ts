@@ -1,5 +1,5 @@
 import { z } from 'zod'
-import { PowerState, ServerActivity } from './server-life.ts'
+import { DesiredState, PowerState, ServerActivity } from './server-life.ts'
 import { ServerSpec } from './server-spec.ts'
 
 /**
@@ -168,6 +168,10 @@ export const RuntimeReport = z.object({
 })
 export type RuntimeReport = z.infer<typeof RuntimeReport>
 
+/** A machine by what a copy of its data folder does not take along. `id`: of this installation, `null` where it has none. */
+export const NodeMachine = z.object({ id: z.string().max(64).nullable(), bootId: z.string().max(64) })
+export type NodeMachine = z.infer<typeof NodeMachine>
+
 /** Frames from agent to daemon. */
 export const AgentFrame = z.discriminatedUnion('type', [
   z.object({
@@ -187,6 +191,12 @@ export const AgentFrame = z.discriminatedUnion('type', [
     runtimes: z.array(RuntimeReport).max(8),
     /** The number of the last event written; 0 when there never was one. */
     lastEvent: z.int().min(0),
+    /** The number of the last event that a daemon has acknowledged: those up to it are not sent again. */
+    acknowledged: z.int().min(0).optional(),
+    /** The journal is there and has lost a part: something that was promised may be unknown. */
+    journalDamaged: z.boolean().optional(),
+    /** Tells this machine from another one that was given a copy of the node's key. */
+    machine: NodeMachine.optional(),
   }),
   z.object({
     type: z.literal('snapshot'),
@@ -195,6 +205,13 @@ export const AgentFrame = z.discriminatedUnion('type', [
     commands: z.array(z.string()).max(10_000),
     /** Folders of servers that no specification belongs to. */
     orphans: z.array(z.string().max(200)).max(10_000),
+    /** Servers that were deleted here, and the generation below which no order brings them back. */
+    gone: z
+      .array(z.object({ serverId: z.string(), generation: z.int() }))
+      .max(10_000)
+      .optional(),
+    /** The number of the last event that happened before this snapshot was taken; what it says is true right behind that one. */
+    asOf: z.int().min(0).optional(),
     /** Another part follows: the snapshot of a node with many servers does not fit into one frame. */
     more: z.literal(true).optional(),
   }),
@@ -266,6 +283,10 @@ export const PortsResult = z.object({
 })
 export type PortsResult = z.infer<typeof PortsResult>
 
+/** What was wanted of a server last, for an agent that has forgotten it. */
+export const SettledServer = z.object({ serverId: z.string(), generation: z.int(), desired: DesiredState })
+export type SettledServer = z.infer<typeof SettledServer>
+
 /** Frames from daemon to agent. */
 export const DaemonFrame = z.discriminatedUnion('type', [
   z.object({
@@ -275,8 +296,17 @@ export const DaemonFrame = z.discriminatedUnion('type', [
     /** The number of the last event that the daemon has stored; the agent sends those after it. */
     eventAck: z.int().min(0),
   }),
-  /** The snapshot is applied; `unknown` are servers that this daemon has no record of (they run on and are listed). */
-  z.object({ type: z.literal('snapshot.ok'), unknown: z.array(z.string()) }),
+  /**
+   * The snapshot is taken; `unknown` are servers that this daemon has no record of (they run on and are listed). `ended` are
+   * those of the snapshot's commands that are over. `settled` is what the daemon knows better of servers whose agent has
+   * forgotten something: what is wanted of them, and at which generation.
+   */
+  z.object({
+    type: z.literal('snapshot.ok'),
+    unknown: z.array(z.string()),
+    ended: z.array(z.string()).optional(),
+    settled: z.array(SettledServer).optional(),
+  }),
   z.object({ type: z.literal('event.ack'), seq: z.int().min(0) }),
   z.object({
     type: z.literal('command'),

@@ -124,6 +124,12 @@ export function uuidOf(id: string): string | undefined {
   return `${hex.slice(0, 8)}-${hex.slice(8, 12)}-${hex.slice(12, 16)}-${hex.slice(16, 20)}-${hex.slice(20)}`
 }
 
+/** When an id of ours was made (milliseconds since the epoch), `undefined` for an imported one. */
+export function madeAtMs(id: string): number | undefined {
+  const uuid = uuidOf(id)
+  return uuid === undefined ? undefined : Number.parseInt(uuid.slice(0, 13).replace('-', ''), 16)
+}
+
 function uuidV7Bytes(ms: number): Uint8Array {
   const bytes = globalThis.crypto.getRandomValues(new Uint8Array(16))
   for (let i = 0; i < 6; i++) bytes[i] = Math.floor(ms / 2 ** (8 * (5 - i))) & 0xff

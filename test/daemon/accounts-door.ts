@@ -237,7 +237,14 @@ export async function serverOf(door: AccountsDoor, ownerId: string): Promise<str
     const place = { locationId, hostname: 'h', publicAddress: '127.0.0.1', defaultIp: '127.0.0.1' }
     const capacity = { maxMemoryMb: 1024, maxCpuCores: 1, memoryOverallocatePercent: 0, cpuOverallocatePercent: 0 }
     const agent = { lastSeenAt: null, agentVersion: null, os: null, arch: null, runtimes: '[]', addresses: '[]' }
-    const journal = { journalId: null, eventAck: 0, maintenance: 0 as const, isOnline: 0 as const }
+    const journal = {
+      journalId: null,
+      eventAck: 0,
+      machineId: null,
+      machineBootId: null,
+      maintenance: 0 as const,
+      isOnline: 0 as const,
+    }
     const node = { id: nodeId, name: nodeId, description: null, ...place, ...capacity, ...agent, ...journal, ...stamps }
     await q.insertInto('node').values(node).execute()
     await q

@@ -20,6 +20,26 @@ export interface Refused {
   readonly body: { success: boolean; code: string; error: string; requestId: string }
 }
 
+/** What a peer says of itself. */
+export interface PeerHello {
+  readonly journalId?: string
+  readonly lastEvent?: number
+  readonly acknowledged?: number
+  readonly protocol?: number
+  readonly addresses?: string[]
+  readonly machine?: { id: string | null; bootId: string }
+  readonly journalDamaged?: boolean
+}
+
+/** What a peer says that it has. */
+export interface PeerSnapshot {
+  readonly servers?: ServerReport[]
+  readonly commands?: string[]
+  readonly orphans?: string[]
+  readonly gone?: { serverId: string; generation: number }[]
+  readonly asOf?: number
+}
+
 /** A console log as an agent keeps it, with a start that can be cut off. */
 export class PeerLog {
   epoch: string
@@ -133,25 +153,23 @@ export class AgentPeer {
   }
 
   /** Hello and snapshot, until the daemon has taken both. Returns its eventAck. */
-  async enter(
-    about: {
-      journalId?: string
-      lastEvent?: number
-      servers?: ServerReport[]
-      commands?: string[]
-      addresses?: string[]
-    } = {},
-  ): Promise<number> {
+  async enter(about: PeerHello & PeerSnapshot = {}): Promise<number> {
     this.hello(about)
     const { eventAck } = await this.until('the welcome', () => this.of('welcome')[0])
     this.#seq = eventAck
-    this.send({ type: 'snapshot', servers: about.servers ?? [], commands: about.commands ?? [], orphans: [] })
+    this.snapshot(about)
     await this.until('the snapshot to be taken', () => this.of('snapshot.ok')[0])
     return eventAck
   }
 
-  hello(about: { journalId?: string; lastEvent?: number; protocol?: number; addresses?: string[] } = {}): void {
+  snapshot({ servers = [], commands = [], orphans = [], gone, asOf }: PeerSnapshot): void {
+    const known = { ...(gone === undefined ? {} : { gone }), ...(asOf === undefined ? {} : { asOf }) }
+    this.send({ type: 'snapshot', servers, commands, orphans, ...known })
+  }
+
+  hello(about: PeerHello = {}): void {
     const { journalId = 'journal-1', lastEvent = 0, protocol = 1, addresses = ['127.0.0.1'] } = about
+    const { acknowledged, machine, journalDamaged } = about
     this.send({
       type: 'hello',
       protocol,
@@ -167,6 +185,9 @@ export class AgentPeer {
       diskMb: 1024,
       addresses,
       runtimes: [{ name: 'process', version: '1', ok: true, reason: null, capabilities: [] }],
+      ...(acknowledged === undefined ? {} : { acknowledged }),
+      ...(machine === undefined ? {} : { machine }),
+      ...(journalDamaged === undefined ? {} : { journalDamaged }),
     })
   }
 

@@ -12,6 +12,7 @@ import { plugins } from './migrations/0009-plugins.ts'
 import { listIndexes } from './migrations/0010-list-indexes.ts'
 import { auditTime } from './migrations/0011-audit-time.ts'
 import { reportRight } from './migrations/0012-report-right.ts'
+import { nodeMachine } from './migrations/0013-node-machine.ts'
 import { Connection } from './sqlite/connection.ts'
 
 /** One step of the schema: a script that takes version `id` - 1 to `id`. Steps are never edited once released. */
@@ -35,6 +36,7 @@ export const MIGRATIONS: readonly Migration[] = [
   listIndexes,
   auditTime,
   reportRight,
+  nodeMachine,
 ]
 
 /** The newest version that this program knows. */

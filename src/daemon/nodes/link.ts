@@ -1,17 +1,26 @@
-import { type AgentError, GATEWAY_LIMITS, type ServerReport } from '../../shared/frames.ts'
+import { type AgentError, GATEWAY_LIMITS, type ServerReport, type SettledServer } from '../../shared/frames.ts'
 import type { Clock } from '../../shared/time.ts'
 import type { Bus } from '../core/bus.ts'
 import type { Db, Queries, Tx } from '../core/db.ts'
-import type { FrameOf, GatewayHandlers, ReportedAt } from '../core/gateway/handlers.ts'
+import type { AboutReports, FrameOf, GatewayHandlers, ReportedAt, SnapshotAnswer } from '../core/gateway/handlers.ts'
 import type { Log } from '../core/log.ts'
 import { addressAmong, addressFor } from './fields.ts'
+import { endedOrders, endLostOrders, type OpenOrder, unlistedOrders } from './lost-orders.ts'
+import { claimOf, noteMachine } from './machine.ts'
 
 /** What the link needs of the servers slice; all of it runs in the transaction that is handed over. */
 export interface LinkedServers {
   /** Writes what an agent reports of one server; one that the node does not have here is left aside. */
   observe(tx: Tx, nodeId: string, report: ServerReport, at: ReportedAt): Promise<unknown>
   /** The node's servers that its snapshot does not name. */
-  observeAbsent(tx: Tx, nodeId: string, present: ReadonlySet<string>): Promise<void>
+  observeAbsent(tx: Tx, nodeId: string, absence: Absence): Promise<void>
+  /** Raises generations to those of the agent; answers the servers that were behind it. */
+  raiseGenerations(tx: Tx, nodeId: string, known: readonly KnownGeneration[]): Promise<string[]>
+  /** What is wanted of the servers of an agent that has forgotten something, which also gets their specifications again. */
+  settleForgotten(
+    tx: Tx,
+    agent: { readonly nodeId: string; readonly reports: readonly ServerReport[]; readonly hasLostJournal: boolean },
+  ): Promise<SettledServer[]>
   /** The node is away: what its servers do is not known. */
   markUnknown(tx: Tx, nodeId: string): Promise<void>
   /** Ends an order, as the agent's own report of its end does. */
@@ -29,6 +38,15 @@ export interface LinkedServers {
   ): Promise<unknown>
 }
 
+/** What the snapshot of a node says of the servers that it does not name. */
+interface Absence {
+  readonly present: ReadonlySet<string>
+  readonly leftOver: ReadonlySet<string>
+  readonly contested: boolean
+}
+
+type KnownGeneration = Pick<ServerReport, 'serverId' | 'generation'>
+
 interface LinkDeps {
   readonly db: Db
   readonly bus: Bus
@@ -36,11 +54,13 @@ interface LinkDeps {
   readonly log: Log
   readonly servers: LinkedServers
   isOnline(nodeId: string): boolean
+  /** Beside the log: something that an operator should look at. */
+  warn(message: string, about: Readonly<Record<string, unknown>>): void
 }
 
 /** The part of the gateway's handlers that keeps the rows of nodes in step with their agents. */
 export interface NodeLink
-  extends Pick<GatewayHandlers, 'onHello' | 'onSnapshot' | 'onReports' | 'onOnline' | 'onOffline'> {
+  extends Pick<GatewayHandlers, 'onClaim' | 'onHello' | 'onSnapshot' | 'onReports' | 'onOnline' | 'onOffline'> {
   /**
    * Begins the daemon's life, which `signal` ends: every node counts as offline until it connects, but its servers keep their states for 30 s,
    * because agents that were connected are back within that time and nothing has happened to their servers.
@@ -56,20 +76,22 @@ export const START_GRACE_MS = GATEWAY_LIMITS.deadMs
 
 /** Makes the link between the nodes' rows and the gateway. */
 export function createNodeLink(deps: LinkDeps): NodeLink {
-  /** The journals of agents that have said hello; one that is new becomes the node's with the snapshot. */
-  const journals = new Map<string, string>()
+  const memories = new Map<string, AgentMemory>()
   let stopping: AbortSignal | undefined
   return {
-    onHello: (nodeId, hello) => {
-      journals.set(nodeId, hello.journalId)
-      return deps.db.write((tx) => takeHello(tx, nodeId, hello))
+    onClaim: (nodeId, hello) => claimOf(deps.db.read, nodeId, hello.machine),
+    onHello: async (nodeId, hello) => {
+      const memory = await deps.db.write((tx) => takeHello(tx, nodeId, hello))
+      if (memory === undefined) return undefined
+      memories.set(nodeId, memory)
+      return { eventAck: memory.eventAck }
     },
     onSnapshot: async (nodeId, snapshot) => {
-      const journalId = journals.get(nodeId) ?? ''
-      await deps.db.write((tx) => takeJournal(tx, deps, { nodeId, journalId, living: snapshot.commands }))
-      return { unknown: await unknownServers(deps.db.read, nodeId, snapshot.servers) }
+      const memory = memories.get(nodeId)
+      if (memory === undefined) throw new Error(`no hello came before the snapshot of ${nodeId}`)
+      return await takeSnapshot(deps, { nodeId, memory, snapshot })
     },
-    onReports: (nodeId, reports, at) => writeReports(deps, nodeId, reports, at),
+    onReports: (nodeId, reports, about) => writeReports(deps, { nodeId, memory: memories.get(nodeId), reports, about }),
     onOnline: (nodeId) => deps.db.write((tx) => setOnline(tx, deps, nodeId)),
     onOffline: async (nodeId) => {
       // A daemon that stops cuts the connections itself, which says nothing about the nodes.
@@ -85,7 +107,24 @@ export function createNodeLink(deps: LinkDeps): NodeLink {
   }
 }
 
-async function takeHello(tx: Tx, nodeId: string, hello: FrameOf<'hello'>): Promise<{ eventAck: number } | undefined> {
+/** What an agent and this database know of each other, for the time of one connection. */
+interface AgentMemory {
+  readonly journalId: string
+  /** The journal is another one than before. */
+  readonly isNewJournal: boolean
+  /** The agent has lost its journal or a part of it: it may not know what it was told. */
+  readonly hasLostJournal: boolean
+  /** Events up to this number are stored here, or will never be. */
+  readonly eventAck: number
+  /** So many events were acknowledged to the agent and are not in this database, which is a copy of an earlier time. */
+  readonly missingEvents: number
+  /** What the agent has accepted and does not name in its snapshot: over, when no event reports its end. */
+  unlisted: readonly OpenOrder[]
+  /** Names of folders without a record. */
+  leftOver: ReadonlySet<string>
+}
+
+async function takeHello(tx: Tx, nodeId: string, hello: FrameOf<'hello'>): Promise<AgentMemory | undefined> {
   const row = await tx.q
     .selectFrom('node')
     .select(['journalId', 'eventAck', 'agentVersion', 'publicAddress', 'defaultIp'])
@@ -107,32 +146,86 @@ async function takeHello(tx: Tx, nodeId: string, hello: FrameOf<'hello'>): Promi
     })
     .where('id', '=', nodeId)
     .execute()
-  return { eventAck: row.journalId === hello.journalId ? row.eventAck : 0 }
+  if (hello.machine !== undefined) await noteMachine(tx, nodeId, hello.machine)
+  const isNewJournal = row.journalId !== hello.journalId
+  const stored = isNewJournal ? 0 : row.eventAck
+  const acknowledged = Math.min(hello.acknowledged ?? 0, hello.lastEvent)
+  return {
+    journalId: hello.journalId,
+    isNewJournal,
+    hasLostJournal:
+      (isNewJournal && row.journalId !== null) || stored > hello.lastEvent || hello.journalDamaged === true,
+    eventAck: Math.max(stored, acknowledged),
+    missingEvents: Math.max(0, acknowledged - stored),
+    unlisted: [],
+    leftOver: new Set(),
+  }
 }
+
+interface Snapshot {
+  readonly nodeId: string
+  readonly memory: AgentMemory
+  readonly snapshot: FrameOf<'snapshot'>
+}
+
+/** Brings the two memories together, and answers what the agent needs to know before it goes on with anything. */
+async function takeSnapshot(deps: LinkDeps, { nodeId, memory, snapshot }: Snapshot): Promise<SnapshotAnswer> {
+  const { servers: reports, commands, gone = [], orphans } = snapshot
+  const { hasLostJournal, eventAck, missingEvents } = memory
+  const raised = await deps.db.write(async (tx) => {
+    if (memory.isNewJournal) await takeJournal(tx, deps, { nodeId, ...memory, living: commands })
+    else
+      await tx.q
+        .updateTable('node')
+        .set({ eventAck })
+        .where('id', '=', nodeId)
+        .where('eventAck', '<', eventAck)
+        .execute()
+    return await deps.servers.raiseGenerations(tx, nodeId, [...reports, ...gone])
+  })
+  const settled = await deps.db.write((tx) => deps.servers.settleForgotten(tx, { nodeId, reports, hasLostJournal }))
+  const unknown = await unknownServers(deps.db.read, nodeId, reports)
+  const ended = await endedOrders(deps.db.read, { nodeId, listed: commands, nowMs: deps.clock.nowMs() })
+  memory.leftOver = new Set(orphans)
+  // An older agent does not say when it took its snapshot, so an order may have been accepted behind it.
+  memory.unlisted = snapshot.asOf === undefined ? [] : await unlistedOrders(deps.db.read, nodeId, commands)
+  if (missingEvents > 0 || raised.length > 0) {
+    const about = { nodeId, missingEvents, raised, unknown: unknown.slice(0, 20) }
+    deps.warn(OLDER_DATABASE, about)
+    const event = { type: 'node_updated' as const, data: { nodeId, change: 'database_behind' } }
+    await deps.db.write((tx) => deps.bus.append(tx, event))
+  }
+  if (hasLostJournal) deps.warn(LOST_JOURNAL, { nodeId, servers: settled.length })
+  if (unknown.length > 0) deps.warn(UNKNOWN_SERVERS, { nodeId, servers: unknown.slice(0, 20), count: unknown.length })
+  return { unknown, ended, settled }
+}
+
+const OLDER_DATABASE =
+  'The database is older than what a node has reported, as after it was restored from a copy: orders get numbers behind ' +
+  'those that the node knows. Servers that were made since are shown by "panel nodes orphans list <node>"'
+const LOST_JOURNAL =
+  'The agent of a node has lost its journal or a part of it: running servers are adopted, orders that were under way are ' +
+  'ended as interrupted, and the agent gets the specifications again'
+const UNKNOWN_SERVERS =
+  'A node has servers that this panel has no record of; they go on as they are. ' +
+  'See "panel nodes orphans list <node>", and adopt or purge them'
 
 /** Makes a new journal the node's. Orders that the agent had accepted and now knows nothing of will never be reported. */
 async function takeJournal(
   tx: Tx,
   deps: LinkDeps,
-  agent: { readonly nodeId: string; readonly journalId: string; readonly living: readonly string[] },
+  agent: {
+    readonly nodeId: string
+    readonly journalId: string
+    readonly eventAck: number
+    readonly living: readonly string[]
+  },
 ): Promise<void> {
-  const { nodeId, journalId } = agent
-  const node = await tx.q.selectFrom('node').select('journalId').where('id', '=', nodeId).executeTakeFirst()
-  if (node === undefined || node.journalId === journalId) return
-  await tx.q.updateTable('node').set({ journalId, eventAck: 0 }).where('id', '=', nodeId).execute()
-  const accepted = await tx.q
-    .selectFrom('command')
-    .select(['id', 'serverId'])
-    .where('nodeId', '=', nodeId)
-    .where('state', '=', 'accepted')
-    .execute()
-  const living = new Set(agent.living)
-  const error = { code: 'INTERRUPTED' as const, message: 'The agent has lost its journal; the order was cut off' }
-  for (const { id: commandId, serverId } of accepted) {
-    if (living.has(commandId)) continue
-    const done = { type: 'command.done' as const, commandId, serverId, ok: false, noop: false, error }
-    await deps.servers.finishCommand(tx, nodeId, done)
-  }
+  const { nodeId, journalId, eventAck } = agent
+  await tx.q.updateTable('node').set({ journalId, eventAck }).where('id', '=', nodeId).execute()
+  const orders = await unlistedOrders(tx.q, nodeId, agent.living)
+  const message = 'The agent has lost its journal; the order was cut off'
+  await endLostOrders(tx, deps.servers, { nodeId, orders, message })
 }
 
 async function unknownServers(q: Queries, nodeId: string, reports: readonly ServerReport[]): Promise<string[]> {
@@ -144,18 +237,29 @@ async function unknownServers(q: Queries, nodeId: string, reports: readonly Serv
 
 async function writeReports(
   deps: LinkDeps,
-  nodeId: string,
-  reports: readonly ServerReport[],
-  at: ReportedAt,
+  of: {
+    readonly nodeId: string
+    readonly memory: AgentMemory | undefined
+    readonly reports: readonly ServerReport[]
+    readonly about: AboutReports
+  },
 ): Promise<void> {
+  const { nodeId, memory, reports, about } = of
   for (let from = 0; from < reports.length; from += REPORTS_PER_WRITE) {
     const part = reports.slice(from, from + REPORTS_PER_WRITE)
     await deps.db.write(async (tx) => {
-      for (const report of part) await deps.servers.observe(tx, nodeId, report, at)
+      for (const report of part) await deps.servers.observe(tx, nodeId, report, about.at)
     })
   }
   const present = new Set(reports.map(({ serverId }) => serverId))
-  await deps.db.write((tx) => deps.servers.observeAbsent(tx, nodeId, present))
+  const leftOver = memory?.leftOver ?? new Set<string>()
+  const orders = memory?.unlisted ?? []
+  await deps.db.write(async (tx) => {
+    await deps.servers.observeAbsent(tx, nodeId, { present, leftOver, contested: about.contested })
+    const message =
+      'The agent of the node does not know this order any more; how it ended shows from the state of the server'
+    await endLostOrders(tx, deps.servers, { nodeId, orders, message })
+  })
 }
 
 async function setOnline(tx: Tx, deps: LinkDeps, nodeId: string): Promise<void> {

@@ -179,6 +179,8 @@ const NOT_SEEN = {
   addresses: '[]',
   journalId: null,
   eventAck: 0,
+  machineId: null,
+  machineBootId: null,
 } as const
 
 function missing(id: string): never {

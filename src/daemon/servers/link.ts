@@ -1,9 +1,11 @@
+import type { Clock } from '../../shared/time.ts'
 import type { Bus } from '../core/bus.ts'
 import type { Db } from '../core/db.ts'
 import type { GatewayHandlers } from '../core/gateway/handlers.ts'
 import type { Settings } from '../core/settings.ts'
 import type { LinkedServers } from '../nodes/link.ts'
 import { finishCommand, markUnknown, observe, observeAbsent } from './observe.ts'
+import { raiseGenerations, settleForgotten } from './reconcile.ts'
 import { forgetDeleted, type Leaving, tellUndeleted } from './remove.ts'
 import { findServerRow } from './repo.ts'
 import { buildSpec, commandOp } from './spec.ts'
@@ -12,7 +14,14 @@ import { buildSpec, commandOp } from './spec.ts'
 export type ServerLink = LinkedServers & Pick<GatewayHandlers, 'onEvent' | 'commandFrame'>
 
 /** The link between the rows of servers and the gateway. */
-export function createServerLink(deps: { db: Db; bus: Bus; settings: Settings; leaving: Leaving }): ServerLink {
+export function createServerLink(deps: {
+  db: Db
+  bus: Bus
+  clock: Clock
+  settings: Settings
+  leaving: Leaving
+  wake: (nodeId: string) => void
+}): ServerLink {
   const { db, bus, settings } = deps
   const finish: LinkedServers['finishCommand'] = async (tx, nodeId, done) => {
     const command = await finishCommand(tx, bus, nodeId, done)
@@ -23,7 +32,9 @@ export function createServerLink(deps: { db: Db; bus: Bus; settings: Settings; l
   }
   return {
     observe: (tx, nodeId, report, at) => observe(tx, bus, nodeId, report, at),
-    observeAbsent: (tx, nodeId, present) => observeAbsent(tx, bus, nodeId, present),
+    observeAbsent: (tx, nodeId, absence) => observeAbsent(tx, bus, nodeId, absence),
+    raiseGenerations,
+    settleForgotten: (tx, agent) => settleForgotten(tx, deps, agent),
     markUnknown: (tx, nodeId) => markUnknown(tx, bus, nodeId),
     finishCommand: finish,
     onEvent: async (tx, nodeId, event, at) => {

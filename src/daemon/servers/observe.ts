@@ -48,19 +48,28 @@ export async function markUnknown(tx: Tx, bus: Bus, nodeId: string): Promise<voi
   }
 }
 
-/** Servers that the node's snapshot does not name have neither process nor files there. */
-export async function observeAbsent(tx: Tx, bus: Bus, nodeId: string, present: ReadonlySet<string>): Promise<void> {
+/** What the snapshot of a node says of the servers that it does not name. */
+export interface Absence {
+  /** The servers that it names. */
+  readonly present: ReadonlySet<string>
+  /** Servers whose folders are there although the agent knows nothing else of them. */
+  readonly leftOver: ReadonlySet<string>
+  /** Another agent claims to be the node: the servers may be on its machine, where nobody can see them now. */
+  readonly contested: boolean
+}
+
+/** Servers that the node's snapshot does not name have no process there, as far as this agent can know. */
+export async function observeAbsent(tx: Tx, bus: Bus, nodeId: string, absence: Absence): Promise<void> {
   const rows = await tx.q
     .selectFrom('server')
     .select(['id', 'power', 'activity'])
     .where('nodeId', '=', nodeId)
     .execute()
   for (const { id, power, activity } of rows) {
-    if (present.has(id) || (power === 'offline' && activity === null)) continue
+    if (absence.present.has(id) || (power === 'offline' && activity === null)) continue
     const row = await findServerRow(tx.q, id)
     if (row === undefined) continue
-    const reason = 'The node does not know this server any more; install it again'
-    const seen = { power: 'offline', lastKnownPower: null, activity: null, pid: null, startedAt: null, reason } as const
+    const seen = absence.contested ? unseen(row) : gone(absence.leftOver.has(id))
     await tx.q
       .updateTable('server')
       .set({ ...seen, observedAt: tx.now })
@@ -68,6 +77,21 @@ export async function observeAbsent(tx: Tx, bus: Bus, nodeId: string, present: R
       .execute()
     await tell(tx, bus, row, { ...row, ...seen })
   }
+}
+
+function unseen(row: ServerRow) {
+  const reason =
+    "Two agents have connected with the key of this server's node, and the present one does not have the server: end the " +
+    'other one, or give it a node of its own'
+  const lastKnownPower = row.power === 'unknown' ? row.lastKnownPower : row.power
+  return { power: 'unknown', lastKnownPower, reason } as const
+}
+
+function gone(hasFiles: boolean) {
+  const reason = hasFiles
+    ? 'The agent of the node has lost its record of this server; its files are there, and it can be started'
+    : 'The node does not know this server any more; install it again'
+  return { power: 'offline', lastKnownPower: null, activity: null, pid: null, startedAt: null, reason } as const
 }
 
 const STARTS: ReadonlySet<string> = new Set(['start', 'restart', 'install'])

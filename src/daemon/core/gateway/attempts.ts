@@ -14,7 +14,7 @@ interface Entry {
 
 /**
  * Slows down guessing at node keys: each failure of an address with a node id, and each beyond twenty of an address, blocks
- * the next attempt for longer (1, 5, 15, 60, 300 s). Only attempts are blocked; a connection that stands is not touched.
+ * the next wrong one for longer (1, 5, 15, 60, 300 s). A right key is never asked to wait: the caller checks it first.
  * Keeps at most ten thousand entries of each kind, the newest.
  */
 export class AttemptLimiter {

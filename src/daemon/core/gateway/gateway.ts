@@ -16,7 +16,7 @@ import type { Log } from '../log.ts'
 import type { ResultOf } from './agent-errors.ts'
 import { Door, refuse, SUBPROTOCOL, type VerifyNode } from './door.ts'
 import { createGatewayMetrics } from './gateway-metrics.ts'
-import type { GatewayHandlers } from './handlers.ts'
+import type { FrameOf, GatewayHandlers } from './handlers.ts'
 import type { RequestOptions } from './pending.ts'
 import { offline, Session } from './session.ts'
 
@@ -26,6 +26,12 @@ export type OnMishap = (error: unknown, about: { readonly level: 'warn' | 'error
 /** The key may have been copied to another machine, or the network has cut the older connection without a word. */
 const TWO_CONNECTIONS =
   'A node has connected while it was connected: the newer connection stays. When it goes on, two agents have one node key'
+const OTHER_MACHINE =
+  "Another machine has connected with a node's key and is refused. If the node has moved there, enrol that machine " +
+  '(panel nodes enroll-token); if not, its key was copied: replace it (panel nodes rotate-key)'
+const NOT_THE_MACHINE =
+  'This machine is not the one that the key of the node belongs to. If the node has moved here, enrol this machine ' +
+  '("panel nodes enroll-token <node>" on the panel, then "panel agent enroll --force" here)'
 
 /** What a gateway is made of. */
 export interface GatewayOptions {
@@ -75,6 +81,13 @@ export function createGateway(options: GatewayOptions): Gateway {
   return new Sessions(options)
 }
 
+/** A connection. `before`: the end of the one that it has replaced. */
+interface Entry {
+  readonly session: Session
+  finished: Promise<void>
+  before: Promise<void>
+}
+
 class Sessions implements Gateway {
   readonly #options: GatewayOptions
   readonly #door: Door
@@ -86,8 +99,10 @@ class Sessions implements Gateway {
     clientTracking: false,
     handleProtocols: (offered) => (offered.has(SUBPROTOCOL) ? SUBPROTOCOL : false),
   })
-  /** The newest session of each node, and its end with all that follows from it. */
-  readonly #current = new Map<string, { readonly session: Session; finished: Promise<void> }>()
+  /** The session of each node, and its end with all that follows from it. */
+  readonly #current = new Map<string, Entry>()
+  /** The newest connection of each node that has not said yet which machine it comes from: the present one stays so long. */
+  readonly #newcomers = new Map<string, Entry>()
   /** Nodes that were told to be online. */
   readonly #announced = new Set<string>()
   readonly #running = new Set<Promise<void>>()
@@ -156,14 +171,15 @@ class Sessions implements Gateway {
   }
 
   disconnect(nodeId: string, code: number = GATEWAY_CLOSE.keyRevoked): void {
-    const session = this.#current.get(nodeId)?.session
     const revoked = { error: 'UNAUTHENTICATED', message: 'The key of this node was revoked' }
-    session?.close(code, code === GATEWAY_CLOSE.keyRevoked ? revoked : undefined)
+    for (const of of [this.#current, this.#newcomers]) {
+      of.get(nodeId)?.session.close(code, code === GATEWAY_CLOSE.keyRevoked ? revoked : undefined)
+    }
   }
 
   async close(): Promise<void> {
     this.#closing = true
-    for (const { session } of this.#current.values()) session.close(1012)
+    for (const { session } of [...this.#current.values(), ...this.#newcomers.values()]) session.close(1012)
     while (this.#running.size > 0) await Promise.all(this.#running)
     this.#sockets.close()
   }
@@ -198,33 +214,62 @@ class Sessions implements Gateway {
       metrics,
       framesPerSecond,
       onMishap: (error) => onMishap?.(error, { level: 'error', nodeId }),
+      claim: (hello) => this.#claim(entry, hello),
       ready: () => this.#announce(nodeId),
     })
-    const previous = this.#current.get(nodeId)
-    if (previous !== undefined) {
-      if (previous.session.ready) {
-        log.warn({ nodeId }, 'a node has connected again, its older connection is closed')
-        onMishap?.(TWO_CONNECTIONS, { level: 'warn', nodeId })
-      }
-      previous.session.close(GATEWAY_CLOSE.replaced, {
-        error: 'REPLACED',
-        message: 'A newer connection of this node has come',
-      })
-    }
-    const entry = { session, finished: Promise.resolve() }
-    this.#current.set(nodeId, entry)
-    entry.finished = this.#run(session, stream, previous?.finished ?? Promise.resolve())
+    const entry: Entry = { session, finished: Promise.resolve(), before: Promise.resolve() }
+    this.#newcomers.get(nodeId)?.session.close(GATEWAY_CLOSE.replaced, REPLACED)
+    this.#newcomers.set(nodeId, entry)
+    entry.finished = this.#run(entry, stream)
     this.#running.add(entry.finished)
     void entry.finished.finally(() => this.#running.delete(entry.finished))
   }
 
-  async #run(session: Session, stream: Duplex, before: Promise<void>): Promise<void> {
+  /** Makes a newcomer the node's connection; one from a machine that is not the node's is refused, and nothing changes. */
+  async #claim(entry: Entry, hello: FrameOf<'hello'>): Promise<boolean> {
+    const { session } = entry
     const { nodeId } = session
-    await session.run(stream, before)
-    await before
-    if (this.#current.get(nodeId)?.session !== session) return // replaced: the next one tells how it goes on
+    const { handlers, log, onMishap } = this.#options
+    const verdict = await handlers.onClaim(nodeId, hello)
+    const present = this.#current.get(nodeId)?.session
+    const isOther = verdict === 'other' || (present !== undefined && (await isElsewhere(present, hello)))
+    if (this.#newcomers.get(nodeId) !== entry) return false
+    this.#newcomers.delete(nodeId)
+    if (isOther) {
+      log.warn({ nodeId, hostname: hello.hostname }, 'another machine has the key of a node and is refused')
+      onMishap?.(OTHER_MACHINE, { level: 'warn', nodeId })
+      session.close(GATEWAY_CLOSE.replaced, { error: 'OTHER_MACHINE', message: NOT_THE_MACHINE })
+      return false
+    }
+    this.#replace(entry, hello)
+    await entry.before
+    return this.#current.get(nodeId) === entry
+  }
+
+  #replace(entry: Entry, hello: FrameOf<'hello'>): void {
+    const { nodeId } = entry.session
+    const { log, onMishap } = this.#options
+    const previous = this.#current.get(nodeId)
+    this.#current.set(nodeId, entry)
+    if (previous === undefined) return
+    entry.before = previous.finished
+    if (previous.session.ready) {
+      log.warn({ nodeId }, 'a node has connected again, its older connection is closed')
+      onMishap?.(TWO_CONNECTIONS, { level: 'warn', nodeId })
+      entry.session.contested = previous.session.hello?.journalId !== hello.journalId
+    }
+    previous.session.close(GATEWAY_CLOSE.replaced, REPLACED)
+  }
+
+  async #run(entry: Entry, stream: Duplex): Promise<void> {
+    const { session } = entry
+    const { nodeId } = session
+    await session.run(stream)
+    if (this.#newcomers.get(nodeId) === entry) this.#newcomers.delete(nodeId)
+    await entry.before
+    if (this.#current.get(nodeId) !== entry) return // replaced or refused: the node's own connection reports how it goes on
     if (this.#announced.delete(nodeId)) await this.#tellOffline(nodeId)
-    if (this.#current.get(nodeId)?.session === session) this.#current.delete(nodeId)
+    if (this.#current.get(nodeId) === entry) this.#current.delete(nodeId)
     this.#metrics.connected(this.connected().length)
   }
 
@@ -244,6 +289,15 @@ class Sessions implements Gateway {
       this.#options.onMishap?.(error, { level: 'error', nodeId })
     }
   }
+}
+
+const REPLACED = { error: 'REPLACED', message: 'A newer connection of this node has come' }
+
+/** Two machines that run at the same time: another boot than that of a connection whose agent still answers. */
+async function isElsewhere(present: Session, hello: FrameOf<'hello'>): Promise<boolean> {
+  const [there, here] = [present.hello?.machine, hello.machine]
+  if (!present.ready || there === undefined || here === undefined || there.bootId === here.bootId) return false
+  return await present.answers()
 }
 
 function stopping(): PanelError {

@@ -3,6 +3,7 @@ import type {
   AgentEvent,
   AgentFrame,
   CommandOp,
+  DaemonFrame,
   NodeHealth,
   ServerFigures,
   ServerReport,
@@ -22,18 +23,32 @@ export interface ReportedAt {
   readonly ageMs: number
 }
 
+/** `other`: certainly not the node's machine. `unproved`: there is too little to compare. */
+export type MachineClaim = 'same' | 'other' | 'unproved'
+
+/** What an agent is told when its snapshot was taken. */
+export type SnapshotAnswer = Omit<Extract<DaemonFrame, { type: 'snapshot.ok' }>, 'type'>
+
+/** When the reports of a snapshot were true. `contested`: another agent that claims to be the node was connected as well. */
+export interface AboutReports {
+  readonly at: ReportedAt
+  readonly contested: boolean
+}
+
 /**
  * What the daemon does with what agents say. Everything about one node comes in order: a call begins when the one before has
  * resolved (also over reconnects), apart from console lines and figures, which are told at once. A rejection ends the
  * connection; the agent comes back and says again what was not stored.
  */
 export interface GatewayHandlers {
+  /** Whether the machine that an agent says it runs on is the node's; asked before anything else, and nothing is written. */
+  onClaim(nodeId: string, hello: FrameOf<'hello'>): Promise<MachineClaim>
   /** An agent says who it is; answers the number of its last stored event. `undefined`: there is no such node any more. */
   onHello(nodeId: string, hello: FrameOf<'hello'>): Promise<{ readonly eventAck: number } | undefined>
-  /** What the agent has; answers the servers that are not known here. The reports of the servers follow by `onReports`. */
-  onSnapshot(nodeId: string, snapshot: FrameOf<'snapshot'>): Promise<{ readonly unknown: readonly string[] }>
-  /** The state of all servers of the snapshot, told when every event that is older has been told. */
-  onReports(nodeId: string, reports: readonly ServerReport[], at: ReportedAt): Promise<void>
+  /** What the agent has; answers what the agent is told back. The reports of the servers follow by `onReports`. */
+  onSnapshot(nodeId: string, snapshot: FrameOf<'snapshot'>): Promise<SnapshotAnswer>
+  /** The state of all servers of the snapshot, reported when every event that is older has been reported. */
+  onReports(nodeId: string, reports: readonly ServerReport[], about: AboutReports): Promise<void>
   /** A state that changed or a command that ended, inside the transaction that also stores the event's number. */
   onEvent(tx: Tx, nodeId: string, event: AgentEvent, at: ReportedAt): Promise<void>
   /** The handshake is over: commands and requests flow. Also told when a connection replaces another. */

@@ -9,7 +9,7 @@ import type { GatewayHandlers, ReportedAt } from './handlers.ts'
 const BATCH = 256
 /** More than this waits: the socket is not read until it is less. */
 const PAUSE_AT = 400
-/** How long the reports of a snapshot wait for the older events that the agent has announced. */
+/** How long the reports of an agent that does not say when it took its snapshot wait for the events of its hello. */
 const REPLAY_MS = 3000
 
 /** Something that is stored in the order in which it came. */
@@ -17,6 +17,14 @@ type Item =
   | { readonly kind: 'accepted'; readonly id: string }
   /** `event` is undefined for one of a newer version: only its number is stored. */
   | { readonly kind: 'event'; readonly seq: number; readonly event: AgentEvent | undefined; readonly at: ReportedAt }
+
+/** A snapshot, and the number of the last event that happened before it. */
+export interface TakenSnapshot {
+  readonly reports: readonly ServerReport[]
+  readonly asOf: number
+  /** It comes from one of two agents that both claim to be the node. */
+  readonly contested: boolean
+}
 
 /** What an inbox needs. */
 export interface InboxDoors {
@@ -44,7 +52,7 @@ export class Inbox {
   readonly #stop = new AbortController()
   #ack: number
   #working: Promise<void> | undefined
-  #reports: { readonly reports: readonly ServerReport[]; readonly after: number; readonly at: ReportedAt } | undefined
+  #snapshot: (TakenSnapshot & { readonly at: ReportedAt }) | undefined
   #paused = false
 
   constructor(doors: InboxDoors, eventAck: number) {
@@ -60,18 +68,18 @@ export class Inbox {
   }
 
   /**
-   * Applies the reports of a snapshot, after the events up to `lastEvent`: those are older, and applied afterwards they would
-   * show states that are long over.
+   * Applies the reports of a snapshot exactly where it was taken: behind the event `asOf`, before the next one. What comes
+   * earlier would be overwritten by older events, what comes later would overwrite newer ones.
    */
-  async addReports(reports: readonly ServerReport[], lastEvent: number): Promise<void> {
+  async addReports(snapshot: TakenSnapshot, isExact: boolean): Promise<void> {
     const at = { receivedMs: this.#doors.clock.nowMs(), ageMs: 0 }
-    this.#reports = { reports, at, after: lastEvent }
-    await this.#applyReports()
-    if (this.#reports === undefined) return
+    this.#snapshot = { ...snapshot, at }
+    if (snapshot.asOf <= this.#ack) await this.#applyReports()
+    if (this.#snapshot === undefined || isExact) return
     void this.#doors.clock.sleep(REPLAY_MS, this.#stop.signal).then(() => {
-      if (this.#reports === undefined || this.#stop.signal.aborted) return
+      if (this.#snapshot === undefined || this.#stop.signal.aborted) return
       // The agent has less to send than it thought, such as after it lost its numbers.
-      this.#reports = { reports, at, after: 0 }
+      this.#snapshot = { ...snapshot, at, asOf: 0 }
       this.#working ??= this.#work()
     })
   }
@@ -87,8 +95,10 @@ export class Inbox {
     await Promise.resolve() // so that frames of the same turn share a transaction
     try {
       while (!this.#stop.signal.aborted) {
-        await this.#applyReports()
-        const batch = this.#queue.splice(0, BATCH)
+        const older = this.#olderThanSnapshot()
+        if (this.#snapshot !== undefined && (older === 0 || this.#snapshot.asOf <= this.#ack))
+          await this.#applyReports()
+        const batch = this.#queue.splice(0, Math.min(BATCH, older || BATCH))
         if (batch.length === 0) break
         await this.#store(batch)
         if (this.#paused && this.#queue.length < PAUSE_AT / 2) this.#setPaused(false)
@@ -102,11 +112,21 @@ export class Inbox {
     if (this.#queue.length > 0 && !this.#stop.signal.aborted) this.#working ??= this.#work()
   }
 
+  /** How many of those that wait were sent before the snapshot was taken; all of them when none is newer. */
+  #olderThanSnapshot(): number {
+    const { asOf } = this.#snapshot ?? { asOf: Number.POSITIVE_INFINITY }
+    const newer = this.#queue.findIndex((item) => item.kind === 'event' && item.seq > asOf)
+    return newer === -1 ? Number.POSITIVE_INFINITY : newer
+  }
+
   async #applyReports(): Promise<void> {
-    const waiting = this.#reports
-    if (waiting === undefined || waiting.after > this.#ack) return
-    this.#reports = undefined
-    await this.#doors.handlers.onReports(this.#doors.nodeId, waiting.reports, waiting.at)
+    const snapshot = this.#snapshot
+    if (snapshot === undefined) return
+    this.#snapshot = undefined
+    await this.#doors.handlers.onReports(this.#doors.nodeId, snapshot.reports, {
+      at: snapshot.at,
+      contested: snapshot.contested,
+    })
   }
 
   async #store(batch: readonly Item[]): Promise<void> {

@@ -41,9 +41,13 @@ export interface SessionDoors {
   framesPerSecond(): number
   /** Told of bugs, beside the log. */
   onMishap(error: unknown): void
+  /** The agent has said who it is. Resolves when this connection may go on as the node's, with false when it may not. */
+  claim(hello: FrameOf<'hello'>): Promise<boolean>
   /** The handshake is over; resolves when that is written down. */
   ready(): Promise<void>
 }
+
+const PONG_MS = 2000
 
 type Phase = 'hello' | 'welcomed' | 'snapshot' | 'ready'
 
@@ -64,6 +68,8 @@ export class Session {
   #paused = false
   /** When the last byte came, by the wall clock. */
   heardAt: number
+  /** The connection before this one stood when this one came, and belonged to another agent. */
+  contested = false
   health: { readonly health: NodeHealth; readonly atMs: number } | undefined
 
   constructor(nodeId: string, socket: WebSocket, doors: SessionDoors) {
@@ -81,14 +87,30 @@ export class Session {
     return this.#phase === 'ready' && this.#socket.readyState === this.#socket.OPEN
   }
 
-  /** Runs to the end of the connection and of what it was storing. `before`: the end of the one that it replaces. */
-  async run(stream: Duplex, before: Promise<unknown>): Promise<void> {
+  /** What the agent has said of itself. */
+  get hello(): FrameOf<'hello'> | undefined {
+    return this.#hello
+  }
+
+  /** Whether the agent at the other end is there, by a ping; one that is not read now counts as there. */
+  async answers(): Promise<boolean> {
+    if (this.#paused) return true
+    const over = new AbortController()
+    const pong = new Promise<boolean>((resolve) => this.#socket.once('pong', () => resolve(true)))
+    this.#socket.ping(undefined, undefined, () => {}) // a failed ping shows as silence
+    const silent = this.#doors.clock.sleep(PONG_MS, AbortSignal.any([over.signal, this.#closed.signal]))
+    const answered = await Promise.race([pong, silent.then(() => false)])
+    over.abort()
+    return answered
+  }
+
+  /** Runs to the end of the connection and of what it was storing. */
+  async run(stream: Duplex): Promise<void> {
     const { clock, log } = this.#doors
     const { nodeId } = this
     const signal = this.#closed.signal
     const ended = new Promise<void>((resolve) => this.#socket.once('close', () => resolve()))
     this.#socket.on('error', (error) => log.warn({ nodeId, err: error }, 'the connection of a node has failed'))
-    this.#step = before.then(() => undefined)
     this.#socket.on('message', (data, isBinary) => this.#receive(data, isBinary))
     void watchLiveness(this.#socket, stream, {
       clock,
@@ -99,7 +121,7 @@ export class Session {
       onDead: () => log.warn({ nodeId }, 'nothing has come from a node for 30 s, its connection is given up'),
       isPaused: () => this.#paused,
     })
-    void this.#awaitHello(before)
+    void this.#awaitHello()
     if (this.#socket.readyState !== this.#socket.CLOSED) await ended
     this.#closed.abort()
     this.#requests.failAll(offline())
@@ -133,8 +155,7 @@ export class Session {
     void this.#doors.clock.sleep(CLOSE_MS, this.#closed.signal).then(() => this.#socket.terminate())
   }
 
-  async #awaitHello(before: Promise<unknown>): Promise<void> {
-    await before
+  async #awaitHello(): Promise<void> {
     await this.#doors.clock.sleep(GATEWAY_LIMITS.helloMs, this.#closed.signal)
     if (this.#phase !== 'hello' || this.#hello !== undefined || this.#closed.signal.aborted) return
     this.#protocolError('no hello within 5 s')
@@ -190,6 +211,7 @@ export class Session {
     }
     this.#next(async () => {
       const { db, clock, log, handlers, version } = this.#doors
+      if (!(await this.#doors.claim(frame)) || this.#closed.signal.aborted) return
       const known = await handlers.onHello(this.nodeId, frame)
       if (known === undefined)
         return this.close(GATEWAY_CLOSE.keyRevoked, { error: 'UNAUTHENTICATED', message: 'This node was removed' })
@@ -227,11 +249,12 @@ export class Session {
     }
     this.#phase = 'snapshot'
     this.#next(async () => {
-      const { unknown } = await this.#doors.handlers.onSnapshot(this.nodeId, snapshot)
-      await this.#inbox?.addReports(snapshot.servers, this.#hello?.lastEvent ?? 0)
+      const answer = await this.#doors.handlers.onSnapshot(this.nodeId, snapshot)
+      const { servers: reports, asOf = this.#hello?.lastEvent ?? 0 } = snapshot
+      await this.#inbox?.addReports({ reports, asOf, contested: this.contested }, snapshot.asOf !== undefined)
       if (this.#closed.signal.aborted) return
       this.#phase = 'ready'
-      this.send({ type: 'snapshot.ok', unknown: [...unknown] })
+      this.send({ type: 'snapshot.ok', ...answer })
       await this.#doors.ready()
       void this.#pump.run(this.#closed.signal)
     })

@@ -19,6 +19,8 @@ export class SnapshotParts {
       servers: parts.flatMap(({ servers }) => servers),
       commands: parts.flatMap(({ commands }) => commands),
       orphans: parts.flatMap(({ orphans }) => orphans),
+      gone: parts.flatMap(({ gone }) => gone ?? []),
+      ...(frame.asOf === undefined ? {} : { asOf: frame.asOf }),
     }
   }
 }

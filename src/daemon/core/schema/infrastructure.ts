@@ -31,6 +31,9 @@ interface NodeTable extends Stamps {
   /** The agent's journal and the last of its events that is stored here. */
   journalId: string | null
   eventAck: number
+  /** The machine that the agent runs on; `null` until one has connected with the node's present key. */
+  machineId: string | null
+  machineBootId: string | null
 }
 
 interface NodeKeyTable {
