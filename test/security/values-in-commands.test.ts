@@ -22,7 +22,7 @@ const HOSTILE = [
   '> fell',
   '"; touch fell; "',
   "'; touch fell; '",
-  '${HOME}',
+  '$' + '{HOME}',
   '$((1+1))',
   '\\',
   '\\"',
