@@ -1,4 +1,5 @@
 import type { ServerSpec } from '../shared/server-spec.ts'
+import { shellLine } from './startup-line.ts'
 
 /** Names that the agent gives each server. */
 const AGENT_NAMES = [
@@ -9,8 +10,6 @@ const AGENT_NAMES = [
   'PANEL_SERVER_ID',
   'PANEL_NODE',
 ] as const
-
-const PLACEHOLDER = /\{\{\s*([^{}]+?)\s*\}\}/g
 
 /**
  * The environment of a server's processes: a clean list, the template's variables, and what the agent knows. Nothing of
@@ -39,15 +38,11 @@ export function serverEnvironment(spec: ServerSpec, home: string): Record<string
 }
 
 /**
- * The startup line as a shell command: `{{NAME}}` becomes `${NAME}` for a variable that exists, so that a value is never
- * parsed as code. `{{server.build.default.port}}` and its kin name what the agent knows under another name. Anything
+ * The startup line as a shell command: `{{NAME}}` becomes a variable of the shell, and its value one word as it is. `{{server.build.default.port}}` and its kin name what the agent knows under another name. Anything
  * unknown becomes nothing, as an unset variable does in a shell: a literal `{{…}}` would reach the game as an argument.
  */
 export function startupCommand(spec: ServerSpec): string {
-  return spec.startup.replace(PLACEHOLDER, (_whole, name: string) => {
-    const known = variableOf(spec, name)
-    return known === undefined ? '' : `\${${known}}`
-  })
+  return shellLine(spec.startup, (name) => variableOf(spec, name))
 }
 
 function variableOf(spec: ServerSpec, name: string): string | undefined {

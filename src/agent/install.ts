@@ -100,6 +100,8 @@ async function beginScript(server: GameServer, install: InstallRule, options: In
     argv: [entrypoint, `${inside}/${script}`],
     env: { ...serverEnvironment(server.spec, inside), MNT_SERVER: inside },
     limits: { memoryMb: Math.max(memoryMb, INSTALL_MEMORY_MB), swapMb, cpuCores: Math.max(cpuCores, 1), pids },
+    allowUserNamespaces: server.spec.allowUserNamespaces === true,
+    masked: (server.spec.secrets ?? []).flatMap((name) => server.spec.env[name] ?? []),
     logMb: server.spec.console.logMb,
   })
   return attach(server, run)

@@ -9,9 +9,14 @@ export interface TakenPort {
   readonly port: number
   readonly code: AgentErrorCode
   readonly message: string
+  /** The process that holds it, where that is known; for the agent's log. */
+  readonly holder: string | undefined
 }
 
-/** Which of these addresses cannot be bound now, over TCP and UDP. Each is bound for a moment and freed again. */
+/**
+ * Which of these addresses cannot be bound now, over TCP and UDP. Each is bound for a moment and freed again. What others
+ * run on the node is not the affair of a server's owner: the process that holds a port is named in the agent's log only.
+ */
 export async function takenPorts(ports: readonly { ip: string; port: number }[]): Promise<TakenPort[]> {
   const taken: TakenPort[] = []
   for (const { ip, port } of ports) {
@@ -52,12 +57,17 @@ function errnoOf(error: Error): string {
 async function describe(ip: string, port: number, problem: BindProblem): Promise<TakenPort> {
   const at = `${isIPv6(ip) ? `[${ip}]` : ip}:${port}`
   if (problem.errno === 'EADDRINUSE') {
-    const owner = await ownerOf(port, problem.protocol)
-    const by = owner === undefined ? 'another program' : owner
-    return { ip, port, code: 'PORT_IN_USE', message: `Port ${at} (${problem.protocol}) is in use by ${by}` }
+    const message = `Port ${at} (${problem.protocol}) is in use by another program`
+    return { ip, port, code: 'PORT_IN_USE', message, holder: await ownerOf(port, problem.protocol) }
   }
   const why = problem.errno === 'EACCES' ? 'the agent may not use ports this low' : problem.errno
-  return { ip, port, code: 'ADDRESS_UNAVAILABLE', message: `Port ${at} cannot be used on this node: ${why}` }
+  return {
+    ip,
+    port,
+    code: 'ADDRESS_UNAVAILABLE',
+    message: `Port ${at} cannot be used on this node: ${why}`,
+    holder: undefined,
+  }
 }
 
 /** Name and number of the process that holds a port, when /proc lets the agent see it. */

@@ -61,7 +61,10 @@ async function refuseUnfit(server: GameServer): Promise<void> {
     throw new AgentFailure('NO_SPACE', `The server uses ${Math.round(usedMb)} MB of its ${limitMb} MB of disk`)
   }
   const [taken] = await takenPorts(spec.ports)
-  if (taken !== undefined) throw new AgentFailure(taken.code, taken.message)
+  if (taken === undefined) return
+  const { code, message, port, holder } = taken
+  context.log.warn({ serverId: server.id, port, holder }, 'a port that a server needs is taken')
+  throw new AgentFailure(code, message)
 }
 
 function gameLaunch(server: GameServer, launchId: string): Launch {
@@ -73,6 +76,7 @@ function gameLaunch(server: GameServer, launchId: string): Launch {
     argv: ['/bin/sh', '-c', startupCommand(spec)],
     env: serverEnvironment(spec, context.insidePath(server.place)),
     limits: { memoryMb, swapMb, cpuCores, pids },
+    allowUserNamespaces: spec.allowUserNamespaces === true,
     logMb: spec.console.logMb,
   }
 }

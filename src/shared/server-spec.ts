@@ -44,13 +44,17 @@ export const ServerSpec = z.object({
   name: z.string(),
   generation: z.int().min(0),
   runtime: RuntimeName,
-  /** A shell command line; `{{NAME}}` stands for the environment variable NAME and is never spliced as text. */
+  /** A shell command line; `{{NAME}}` stands for the environment variable NAME: one word, whatever its value is. */
   startup: z.string(),
   stop: StopRule,
   /** Any match makes the server `running`; with none it is `running` after 120 s without an exit. */
   done: z.array(DoneRule),
   stripAnsi: z.boolean(),
   env: z.record(VariableName, z.string()),
+  /** Variables whose values do not get into the log of the installation. */
+  secrets: z.array(VariableName).optional(),
+  /** The game may make user namespaces, in which it has capabilities; off unless its template asks for it. */
+  allowUserNamespaces: z.boolean().optional(),
   limits: z.object({
     memoryMb: z.int(),
     swapMb: z.int(),

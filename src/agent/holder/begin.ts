@@ -1,4 +1,4 @@
-import { readFileSync, rmSync, writeFileSync } from 'node:fs'
+import { closeSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
 import type { Clock } from '../../shared/time.ts'
 import { joinCgroup, makeCgroup, removeCgroup } from './cgroup.ts'
 import { type ChildEnd, childEnded, Wake } from './child.ts'
@@ -8,6 +8,7 @@ import { CHAIN_FAILED, ChildVoice, giveWord, type Launched, launch } from './lau
 import { isProgram } from './lost-beginning.ts'
 import { processFacts } from './proc.ts'
 import { killRun, scopeOf } from './run-processes.ts'
+import { openUserNamespace } from './user-namespace.ts'
 
 /** Games are to be ended before the panel and the system when the machine runs out of memory. */
 const OOM_SCORE = 200
@@ -35,7 +36,7 @@ export async function begin(
 ): Promise<Begun> {
   const { cgroup } = file.run.isolation
   if (cgroup !== null) makeCgroup(cgroup, file.run.limits)
-  const launched = launch(paths, file, openFilesLimit())
+  const launched = await launchLocked(paths, file)
   const wake = new Wake(at.clock)
   launched.launcher.once('exit', () => wake.now())
   let record: HolderRecord | undefined
@@ -56,6 +57,17 @@ export async function begin(
     rmSync(paths.record, { force: true })
     if (cgroup !== null) removeCgroup(cgroup)
     throw error
+  }
+}
+
+async function launchLocked(paths: HolderPaths, file: LaunchFile): Promise<Launched> {
+  const nofile = openFilesLimit()
+  if (file.run.isolation.locked !== true) return launch(paths, file, { nofile, userNamespace: undefined })
+  const userNamespace = await openUserNamespace()
+  try {
+    return launch(paths, file, { nofile, userNamespace })
+  } finally {
+    closeSync(userNamespace)
   }
 }
 

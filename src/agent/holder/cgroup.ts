@@ -2,13 +2,14 @@ import { mkdirSync, readFileSync, rmdirSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import type { Launch } from '../runtime/runtime.ts'
 import type { CgroupPlace } from './holder-files.ts'
+import { enforcedMemoryMb } from './memory-limit.ts'
 
 const CPU_PERIOD_US = 100_000
 
 /** Makes the groups of a run and sets its limits; a limit of 0 or less is none. */
 export function makeCgroup(place: CgroupPlace, limits: Launch['limits']): void {
   for (const dir of foldersOf(place)) mkdirSync(dir, { recursive: true })
-  const memory = limits.memoryMb * 1024 * 1024
+  const memory = enforcedMemoryMb(limits.memoryMb) * 1024 * 1024
   const quota = Math.max(1000, Math.round(limits.cpuCores * CPU_PERIOD_US))
   if (place.version === 2) {
     if (memory > 0) write(place.dir, 'memory.max', memory)

@@ -13,6 +13,8 @@ export interface Isolation {
   readonly uid: number | null
   /** A private mount namespace, in which the files folder is /mnt/server. */
   readonly mounts: boolean
+  /** The program is locked into a user namespace in which no further one can be made. */
+  readonly locked?: boolean
   readonly cgroup: CgroupPlace | null
 }
 
@@ -28,6 +30,8 @@ export interface HeldRun {
   readonly logMb: number
   readonly newEpoch: string
   readonly limits: Launch['limits']
+  /** Values that do not get into the console log. */
+  readonly masked?: readonly string[]
   readonly isolation: Isolation
 }
 

@@ -7,10 +7,11 @@ import type { RunExit } from '../runtime/runtime.ts'
 import { limitsMemory, oomKills, removeCgroup } from './cgroup.ts'
 import { type ChildEnd, childEnded, type Wake } from './child.ts'
 import { ControlServer } from './control-server.ts'
-import { type Ask, type HolderPaths, type HolderRecord, isOrdered, type Say } from './holder-files.ts'
+import { type Ask, type HeldRun, type HolderPaths, type HolderRecord, isOrdered, type Say } from './holder-files.ts'
 import { writeOwnJson } from './json-file.ts'
 import { watchMemory } from './memory-watchdog.ts'
 import { Output } from './outputs.ts'
+import { ReadingBudget } from './pacing.ts'
 import { killRun, type RunScope, runPids, scopeOf, signalGroup } from './run-processes.ts'
 import { Stdin, StdinFull } from './stdin.ts'
 
@@ -32,11 +33,13 @@ export class Holder {
   private kept: Promise<void> = Promise.resolve()
 
   /** Opens the outputs, whose FIFOs exist, and reads them from now on. */
-  constructor(paths: HolderPaths, writer: LogWriter, clock: Clock) {
+  constructor(paths: HolderPaths, writer: LogWriter, { run, clock }: { run: HeldRun; clock: Clock }) {
     this.paths = paths
     this.writer = writer
     this.clock = clock
-    const sink = { writer, clock, written: () => this.control?.announce(writer.last) }
+    const budget = new ReadingBudget(run.limits.cpuCores, clock)
+    const written = (): void => this.control?.announce(writer.last)
+    const sink = { writer, clock, written, budget, masked: run.masked ?? [] }
     this.outputs = [new Output(paths.stdout, 'stdout', sink), new Output(paths.stderr, 'stderr', sink)]
   }
 

@@ -14,8 +14,8 @@ export const CHAIN_FAILED = 125
  * The chain from the holder to the program: one shell that waits and keeps the exit code (`KEEP`), and one process that
  * becomes the program step by step, always under the same pid:
  *
- * `BEGIN` tells its pid and waits for the word; `setsid`, `prlimit`, the private mounts (`MOUNTS`) and `setpriv` follow; `LAST` takes
- * the environment from descriptor 3 and becomes the program. Until then nothing of the server's environment is in force, so
+ * `BEGIN` tells its pid and waits for the word; `setsid`, `prlimit`, the private mounts (`MOUNTS`), the user namespace of
+ * descriptor 5 (`LOCK_USER_NAMESPACE`) and `setpriv` follow; `LAST` takes the environment from descriptor 3 and becomes the program. Until then nothing of the server's environment is in force, so
  * that no variable of a template (LD_PRELOAD …) works on a program that still runs as root.
  *
  * The code is written over the room that `makeFifos` has taken for it, so that it fits on a full disk as well: without it a
@@ -39,10 +39,25 @@ echo "$$" >&3
 read -r word <&3 && [ "$word" = go ] || exit ${CHAIN_FAILED}
 exec "$@"
 `
+/** Folders of the machine that everybody may write to; a program gets its own ones, in memory that is counted as its. */
+const SHARED_FOLDERS = ['/dev/shm', '/tmp', '/var/tmp', '/run/lock', '/dev/mqueue'] as const
 const MOUNTS = `
+mount -t tmpfs -o "size=$1,mode=755,nosuid,nodev" panel /mnt || exit ${CHAIN_FAILED}
+shift
+n=0
+for folder in ${SHARED_FOLDERS.join(' ')}; do
+  [ -d "$folder" ] || continue
+  n=$((n + 1))
+  mkdir -m 1777 "/mnt/$n" && mount --bind "/mnt/$n" "$folder" || exit ${CHAIN_FAILED}
+done
 mount -t tmpfs -o size=1m,mode=755,nosuid,nodev panel /mnt && mkdir ${PRIVATE_HOME} &&
 mount --no-canonicalize --bind . ${PRIVATE_HOME} && cd ${PRIVATE_HOME} || exit ${CHAIN_FAILED}
 exec "$@"
+`
+/** What a program runs in a user namespace before it gets its user: it takes away the namespaces of all that follows. */
+export const LOCK_USER_NAMESPACE = `
+{ echo 0 > /proc/sys/user/max_user_namespaces; } 2> /dev/null || exit ${CHAIN_FAILED}
+exec "$@" 5<&-
 `
 const LAST = `
 given=$(cat <&3) || exit ${CHAIN_FAILED}
@@ -78,10 +93,18 @@ export function tokenOf(launchId: string): string {
   return `panel-launch-${launchId}`
 }
 
+/** What a chain is started with beside its launch file. */
+interface LaunchOptions {
+  /** The most files that may be open. */
+  readonly nofile: number
+  /** A descriptor of the user namespace that the program is locked into. */
+  readonly userNamespace: number | undefined
+}
+
 /** Starts the chain; the child waits in `BEGIN` until it gets the word. */
-export function launch(paths: HolderPaths, file: LaunchFile, nofile: number): Launched {
+export function launch(paths: HolderPaths, file: LaunchFile, options: LaunchOptions): Launched {
   const token = tokenOf(file.run.launchId)
-  const argv = ['-c', KEEP, 'panel-keep', paths.code, ...childChain(file, nofile, token)]
+  const argv = ['-c', KEEP, 'panel-keep', paths.code, ...childChain(file, options, token)]
   const diagnosis = openSync(paths.diagnosis, 'r+')
   // Open for both directions: no end of file and no SIGPIPE for the child, even when the holder is gone.
   const [stdin, stdout, stderr] = [paths.stdin, paths.stdout, paths.stderr].map((path) =>
@@ -89,7 +112,14 @@ export function launch(paths: HolderPaths, file: LaunchFile, nofile: number): La
   )
   try {
     const launcher = spawn('/bin/sh', argv, {
-      stdio: [stdin, stdout, diagnosis, 'pipe', stderr],
+      stdio: [
+        stdin,
+        stdout,
+        diagnosis,
+        'pipe',
+        stderr,
+        ...(options.userNamespace === undefined ? [] : [options.userNamespace]),
+      ],
       cwd: '/',
       env: { PATH: TOOL_PATH },
       detached: true,
@@ -128,17 +158,28 @@ export function giveWord(word: Duplex, env: Readonly<Record<string, string>>): v
   word.end(`go\n${lines.join('\n')}\npanel_complete=yes\n`)
 }
 
-function childChain(file: LaunchFile, nofile: number, token: string): string[] {
+function childChain(file: LaunchFile, { nofile, userNamespace }: LaunchOptions, token: string): string[] {
   const { uid, mounts } = file.run.isolation
   const limits = [`--core=0`, `--nofile=${nofile}`]
   if (uid !== null && file.run.limits.pids > 0) limits.push(`--nproc=${file.run.limits.pids}`)
   const chain = ['/bin/sh', '-c', BEGIN, token, file.files, 'setsid', 'prlimit', ...limits]
-  if (mounts) chain.push('unshare', '--mount', '--propagation', 'private', '/bin/sh', '-c', MOUNTS, token)
+  if (mounts) chain.push(...UNSHARE, '/bin/sh', '-c', MOUNTS, token, scratchSize(file.run.limits.memoryMb))
+  if (userNamespace !== undefined) chain.push(...ENTER_USER_NAMESPACE, '/bin/sh', '-c', LOCK_USER_NAMESPACE, token)
   if (uid !== null) {
     chain.push('setpriv', `--reuid=${uid}`, `--regid=${uid}`, '--clear-groups', '--no-new-privs')
     chain.push('--inh-caps=-all', '--bounding-set=-all', '--')
   }
   return [...chain, '/bin/sh', '-c', LAST, token, ...file.argv]
+}
+
+/** Programs that are kept apart by their mounts have their own shared memory of the other kind (System V) as well. */
+const UNSHARE = ['unshare', '--mount', '--ipc', '--propagation', 'private'] as const
+/** Enters the user namespace of descriptor 5. */
+export const ENTER_USER_NAMESPACE = ['nsenter', '--user=/proc/self/fd/5', '--preserve-credentials'] as const
+
+/** Private folders in memory hold as much as the server may use; without a limit half of the machine's memory, as is usual. */
+function scratchSize(memoryMb: number): string {
+  return memoryMb > 0 ? `${memoryMb}m` : '50%'
 }
 
 function quote(text: string): string {

@@ -84,7 +84,7 @@ async function beginHeld(
   writer: LogWriter,
 ): Promise<{ holder: Holder; begun: Begun }> {
   const release = holdOpen([paths.stdout, paths.stderr])
-  const holder = new Holder(paths, writer, holderClock)
+  const holder = new Holder(paths, writer, { run: file.run, clock: holderClock })
   try {
     const begun = await begin(paths, file, { clock: holderClock, firstSeq: writer.last + 1 })
     return { holder, begun }
@@ -119,6 +119,6 @@ async function takeOver(paths: HolderPaths, record: HolderRecord): Promise<void>
   }
   writer.append({ stream: 'system', ms: holderClock.nowMs(), text: Buffer.from(TAKEN_OVER), flags: 0 })
   writer.flush()
-  const holder = new Holder(paths, writer, holderClock)
+  const holder = new Holder(paths, writer, { run: record.run, clock: holderClock })
   await holder.hold(record, new Wake(holderClock))
 }

@@ -1,23 +1,49 @@
+import { statfsSync } from 'node:fs'
 import type { Clock } from '../../shared/time.ts'
-import { processFacts } from './proc.ts'
+import { enforcedMemoryMb } from './memory-limit.ts'
+import { processMemory } from './proc.ts'
 import { type RunScope, runPids } from './run-processes.ts'
 
 const EVERY_MS = 5000
-/** Shared pages count for each process, so a run may show a little more than it uses. */
-const TOLERANCE = 1.2
+const MIB = 1024 * 1024
+const TMPFS = 0x01021994
 
-/** Resolves when the run uses more than 120 % of its memory, measured every 5 s; never when `signal` aborts first. */
+/** Resolves when the run uses more memory than it may, measured every 5 s; never when `signal` aborts first. */
 export async function watchMemory(
   scope: RunScope,
   memoryMb: number,
   at: { clock: Clock; signal: AbortSignal },
 ): Promise<void> {
-  const limit = memoryMb * 1024 * 1024 * TOLERANCE
+  const limit = enforcedMemoryMb(memoryMb) * MIB
   while (!at.signal.aborted) {
     await at.clock.sleep(EVERY_MS, at.signal)
-    let used = 0
-    for (const pid of runPids(scope)) used += processFacts(pid)?.rssBytes ?? 0
-    if (used > limit && !at.signal.aborted) return
+    if (usedMemory(scope) > limit && !at.signal.aborted) return
   }
   await new Promise<never>(() => undefined)
+}
+
+/** What the processes have for themselves, and what they share or keep in their private folders, whichever is more. */
+function usedMemory(scope: RunScope): number {
+  const pids = runPids(scope)
+  let own = 0
+  let shared = 0
+  for (const pid of pids) {
+    const memory = processMemory(pid)
+    own += memory.own
+    shared += memory.shared
+  }
+  return own + Math.max(shared, scope.isolation.mounts ? scratchBytes(pids) : 0)
+}
+
+/** What is in the private folders of a run; they are in one room. */
+function scratchBytes(pids: readonly number[]): number {
+  for (const pid of pids) {
+    try {
+      const { type, bsize, blocks, bfree } = statfsSync(`/proc/${pid}/root/tmp`)
+      return type === TMPFS ? (blocks - bfree) * bsize : 0
+    } catch {
+      // it ended in between; the next one sees the same folders
+    }
+  }
+  return 0
 }

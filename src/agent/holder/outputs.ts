@@ -5,6 +5,8 @@ import type { Clock } from '../../shared/time.ts'
 import { LineSplitter } from '../log/line-splitter.ts'
 import { PARTIAL } from '../log/record.ts'
 import type { LogWriter } from '../log/writer.ts'
+import type { ReadingBudget } from './pacing.ts'
+import { SecretMask } from './secret-mask.ts'
 
 /** Text without an end of line becomes a partial line after so much quiet. */
 const QUIET_MS = 500
@@ -18,11 +20,14 @@ export interface Sink {
   readonly clock: Clock
   /** Called after lines were written. */
   readonly written: () => void
+  readonly budget: ReadingBudget
+  /** Values that do not get into the log. */
+  readonly masked: readonly string[]
 }
 
 /**
- * One output of the child, read from its FIFO into the log for as long as the holder lives: nothing ever waits here, since
- * a game whose output is not read stands still.
+ * One output of the child, read from its FIFO into the log for as long as the holder lives. A game whose output is not read
+ * stands still, so reading waits only where the game has used up what its holder may work for it.
  */
 export class Output {
   /** Resolves when every process has closed this output. */
@@ -31,10 +36,13 @@ export class Output {
   private readonly socket: Socket
   private readonly splitter: LineSplitter
   private readonly sink: Sink
+  private readonly mask: SecretMask
   private quiet: NodeJS.Timeout | undefined
+  private pause: NodeJS.Timeout | undefined
 
   constructor(path: string, stream: LineStream, sink: Sink) {
     this.sink = sink
+    this.mask = new SecretMask(sink.masked)
     this.fd = openSync(path, constants.O_RDONLY | constants.O_NONBLOCK)
     this.splitter = new LineSplitter((text, partial) => {
       sink.writer.append({ stream, ms: sink.clock.nowMs(), text, flags: partial ? PARTIAL : 0 })
@@ -57,22 +65,28 @@ export class Output {
     for (let total = 0; total < PIPE_BYTES && !this.socket.destroyed; ) {
       const length = readNow(this.fd, buffer)
       if (length === 0) break
-      this.splitter.push(buffer.subarray(0, length))
+      this.splitter.push(this.mask.push(buffer.subarray(0, length)))
       total += length
     }
     clearTimeout(this.quiet)
+    clearTimeout(this.pause)
+    this.splitter.push(this.mask.end())
     this.splitter.end()
     this.sink.writer.flush()
     this.socket.destroy()
   }
 
   private take(chunk: Buffer): boolean {
-    this.splitter.push(chunk)
+    this.splitter.push(this.mask.push(chunk))
     this.sink.writer.flush()
     this.sink.written()
     clearTimeout(this.quiet)
     if (this.splitter.pending) this.quiet = setTimeout(() => this.flush(), QUIET_MS)
-    return true
+    const pauseMs = this.sink.budget.pauseMs()
+    if (pauseMs === 0) return true
+    this.socket.pause()
+    this.pause = setTimeout(() => this.socket.resume(), pauseMs)
+    return false
   }
 
   private flush(): void {

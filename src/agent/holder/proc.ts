@@ -34,6 +34,13 @@ export function processFacts(pid: number): ProcessFacts | undefined {
   }
 }
 
+/** Bytes of a process's memory: of its own, and shared (with others, or files in memory); nothing when it is gone. */
+export function processMemory(pid: number): { own: number; shared: number } {
+  const text = readProc(`/proc/${pid}/status`) ?? ''
+  const bytes = (name: string): number => Number(new RegExp(`^${name}:\\s+(\\d+) kB`, 'm').exec(text)?.[1] ?? 0) * 1024
+  return { own: bytes('RssAnon') + bytes('RssFile'), shared: bytes('RssShmem') }
+}
+
 /** Whether the process that began at `start` still lives, as a program and not as a zombie. */
 export function isAlive(pid: number, start: string): boolean {
   return processFacts(pid)?.start === start

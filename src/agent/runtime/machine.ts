@@ -1,7 +1,10 @@
-import { execFile } from 'node:child_process'
+import { type ChildProcess, execFile, spawn } from 'node:child_process'
+import { once } from 'node:events'
+import { closeSync } from 'node:fs'
 import { stat } from 'node:fs/promises'
 import { dirname } from 'node:path'
-import { TOOL_PATH } from '../holder/launcher.ts'
+import { ENTER_USER_NAMESPACE, LOCK_USER_NAMESPACE, TOOL_PATH } from '../holder/launcher.ts'
+import { openUserNamespace } from '../holder/user-namespace.ts'
 import { type CgroupBase, findCgroups } from './cgroup-places.ts'
 import { FIRST_SERVER_UID } from './server-users.ts'
 
@@ -13,6 +16,8 @@ export interface Machine {
   readonly users: boolean
   /** Runs can have a private mount namespace. */
   readonly mounts: boolean
+  /** A program can be locked into a user namespace in which it can make no further one. */
+  readonly locks: boolean
   readonly cgroups: CgroupBase | null
 }
 
@@ -31,13 +36,44 @@ export async function studyMachine(): Promise<Machine> {
     '--inh-caps=-all',
     '--bounding-set=-all',
   ]
-  const [missing, users, mounts, cgroups] = await Promise.all([
+  const [missing, users, mounts, locks, cgroups] = await Promise.all([
     firstMissing(),
     root && works('setpriv', [...asUser, 'true']),
-    root && works('unshare', ['--mount', '--propagation', 'private', '/bin/sh', '-c', MOUNT_TRIAL]),
+    root && works('unshare', ['--mount', '--ipc', '--propagation', 'private', '/bin/sh', '-c', MOUNT_TRIAL]),
+    root && canLock(['setpriv', ...asUser]),
     findCgroups(),
   ])
-  return { missing, users, mounts: users && mounts, cgroups }
+  return { missing, users, mounts: users && mounts, locks: users && locks, cgroups }
+}
+
+/** Whether a program that is locked in starts, and then makes no user namespace. */
+async function canLock(asUser: readonly string[]): Promise<boolean> {
+  let namespace: number
+  try {
+    namespace = await openUserNamespace()
+  } catch {
+    return false // the kernel, or whoever runs this machine, does not allow it
+  }
+  try {
+    const [program, ...args] = [...ENTER_USER_NAMESPACE, '/bin/sh', '-c', LOCK_USER_NAMESPACE, 'panel', ...asUser]
+    const trial = spawn(program, [...args, '/bin/sh', '-c', '! unshare --user true'], {
+      stdio: ['ignore', 'ignore', 'ignore', 'ignore', 'ignore', namespace],
+      env: { PATH: TOOL_PATH },
+      timeout: 10_000,
+    })
+    return await endsWell(trial)
+  } finally {
+    closeSync(namespace)
+  }
+}
+
+async function endsWell(trial: ChildProcess): Promise<boolean> {
+  try {
+    const [code] = await once(trial, 'exit')
+    return code === 0
+  } catch {
+    return false // the program is missing
+  }
 }
 
 /** Whether any user can enter every folder above `path`. */

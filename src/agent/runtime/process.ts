@@ -41,7 +41,7 @@ export class ProcessRuntime implements Runtime {
   }
 
   async probe(): Promise<RuntimeReport> {
-    const { missing, users, mounts, cgroups } = await this.machine()
+    const { missing, users, mounts, locks, cgroups } = await this.machine()
     const isolation = users ? (mounts ? 'own user, private mounts' : 'own user') : 'none'
     const limits = cgroups === null ? 'watchdog' : `cgroup v${cgroups.version}`
     return {
@@ -49,7 +49,11 @@ export class ProcessRuntime implements Runtime {
       version: release().slice(0, 64),
       ok: missing === null,
       reason: missing === null ? null : `The program ${missing} (of util-linux or coreutils) is missing`,
-      capabilities: [`isolation: ${isolation}`, `limits: ${limits}`],
+      capabilities: [
+        `isolation: ${isolation}`,
+        `limits: ${limits}`,
+        ...(users ? [`user namespaces: ${locks ? 'off' : 'as the machine allows'}`] : []),
+      ],
     }
   }
 
@@ -127,7 +131,13 @@ export class ProcessRuntime implements Runtime {
       logMb: launch.logMb,
       newEpoch: newIdSuffix(this.options.clock),
       limits: launch.limits,
-      isolation: { uid, mounts, cgroup: cgroupOfRun(machine.cgroups, launch.launchId) },
+      ...(launch.masked === undefined ? {} : { masked: launch.masked }),
+      isolation: {
+        uid,
+        mounts,
+        locked: uid !== null && machine.locks && launch.allowUserNamespaces !== true,
+        cgroup: cgroupOfRun(machine.cgroups, launch.launchId),
+      },
     }
     return { run, home: mounts ? PRIVATE_HOME : place.files }
   }

@@ -22,6 +22,10 @@ export interface Launch {
     readonly cpuCores: number
     readonly pids: number
   }
+  /** The program may make user namespaces, in which it has capabilities; only where something asks for it. */
+  readonly allowUserNamespaces?: boolean
+  /** Values that do not get into the console log: what the program says is masked where they stand. */
+  readonly masked?: readonly string[]
   /** The size of the console log on disk, in MiB. */
   readonly logMb: number
 }

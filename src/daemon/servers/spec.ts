@@ -20,6 +20,8 @@ export function buildSpec(row: ServerRow, generation: number, logMb: number): Se
     done: template.startupDetection.done,
     stripAnsi: template.startupDetection.stripAnsi,
     env: { ...defaults, ...environmentOf(row) },
+    secrets: template.variables.flatMap(({ name, secret }) => (secret ? [name] : [])),
+    allowUserNamespaces: template.allowUserNamespaces,
     limits: { memoryMb: row.memoryMb, swapMb: row.swapMb, cpuCores: row.cpuCores, diskMb: row.diskMb, pids: PIDS },
     ports: [{ ip: row.ip, port: row.port, primary: true }],
     restart: { policy: row.restartPolicy, maxCrashes: row.maxCrashCount },

@@ -85,6 +85,8 @@ const templateFields = {
   installEntrypoint: z.string().min(1).max(200).default('sh'),
   installImage: z.string().max(300).nullable().default(null),
   installTimeoutSeconds: z.int().min(1).max(86_400).default(3600),
+  /** Lets the game make user namespaces, as browsers and some launchers do; they widen what it can reach in the kernel. */
+  allowUserNamespaces: z.boolean().default(false),
   supportedPorts: z.array(z.int().min(1).max(65_535)).max(100).default([]),
   allocatedMemoryMb: z.int().min(16).max(1_048_576).default(1024),
   allocatedCpuCores: z.number().min(0.1).max(1024).default(1),

@@ -1,11 +1,15 @@
 import { execFileSync } from 'node:child_process'
 import { lstatSync, readdirSync } from 'node:fs'
 
-/** Makes one folder in another, `depth` times, and puts a file of `fileMb` MiB into the lowest. */
+/** Makes one folder in another, `depth` times, as the user whose the first is, and puts a file of `fileMb` MiB into the lowest. */
 export function nestFolders(folder: string, depth: number, fileMb = 0): void {
   const program = `
 import os, sys
 os.chdir(sys.argv[1])
+owner = os.stat('.')
+if os.geteuid() == 0:
+    os.setegid(owner.st_gid)
+    os.seteuid(owner.st_uid)
 for i in range(int(sys.argv[2])):
     os.mkdir('d')
     os.chdir('d')

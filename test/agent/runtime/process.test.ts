@@ -204,7 +204,8 @@ describe('isolation', () => {
     const said = (await texts(one)).map((line) => line.replaceAll(/\s+/g, ' '))
     expect(said).toEqual(['server', 'CapEff: 0000000000000000', 'CapBnd: 0000000000000000', 'NoNewPrivs: 1', '0'])
     expect(existsSync(join(one.files, 'mine'))).toBe(true)
-    expect((await texts(one, 'stderr')).join()).toContain('Permission denied')
+    // Closed to it by its mode, or not even there where the data folder is below a folder that is private to each game.
+    expect((await texts(one, 'stderr')).join()).toMatch(/Permission denied|No such file/)
   })
 
   it.runIf(isRoot)(

@@ -1,0 +1,99 @@
+import { execFileSync } from 'node:child_process'
+import { mkdtempSync, rmSync, writeFileSync } from 'node:fs'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
+import { afterAll, beforeAll, describe, expect, it } from 'vitest'
+import { serverEnvironment, startupCommand } from '../../src/agent/environment.ts'
+import { gameSpec } from '../agent/agent-stage.ts'
+
+const HOSTILE = [
+  'a --inspect=0.0.0.0:1 b',
+  '/etc/pass*',
+  '*',
+  '',
+  ' ',
+  '\t\n',
+  'two\nlines',
+  '$(touch fell)',
+  '`touch fell`',
+  '; touch fell;',
+  '| touch fell',
+  '&& touch fell',
+  '> fell',
+  '"; touch fell; "',
+  "'; touch fell; '",
+  '$' + '{HOME}',
+  '$((1+1))',
+  '\\',
+  '\\"',
+  '~',
+  '-rf',
+  '{a,b}',
+  '[a-z]*',
+  '!!',
+  '#',
+  'EOF',
+  '{{OTHER}}',
+  'ü ´ \u2028 \ud83d\ude00',
+]
+let dir: string
+
+beforeAll(() => {
+  dir = mkdtempSync(join(tmpdir(), 'panel-values-'))
+  for (const name of ['pass-one', 'x y', '--force']) writeFileSync(join(dir, name), '')
+})
+afterAll(() => rmSync(dir, { recursive: true, force: true }))
+
+/** The arguments that a program gets from a startup line, as a real shell gives them. */
+function argumentsOf(startup: string, value: string): string[] {
+  const spec = gameSpec('srv_values', 1, { startup, env: { VALUE: value, OTHER: 'other' } })
+  const env = { ...serverEnvironment(spec, dir), PATH: '/usr/bin:/bin' }
+  const said = execFileSync('/bin/sh', ['-c', startupCommand(spec)], { env, cwd: dir, encoding: 'utf8' })
+  return said.split('\0').slice(0, -1)
+}
+
+describe('a value in a startup line', () => {
+  const lines: [what: string, startup: string, expected: (value: string) => string[]][] = [
+    ['unquoted', `printf '%s\\0' {{VALUE}} end`, (value) => [value, 'end']],
+    ['in a word', `printf '%s\\0' -Xmx{{VALUE}}M end`, (value) => [`-Xmx${value}M`, 'end']],
+    ['twice in a word', `printf '%s\\0' {{VALUE}}:{{ VALUE }}`, (value) => [`${value}:${value}`]],
+    ['in double quotes', `printf '%s\\0' "a {{VALUE}} b"`, (value) => [`a ${value} b`]],
+    ['after an escaped quote', `printf '%s\\0' "\\"{{VALUE}}" \\"{{VALUE}}`, (value) => [`"${value}`, `"${value}`]],
+    ['in an assignment', `A={{VALUE}}; printf '%s\\0' "$A"`, (value) => [value]],
+    ['as a default', `printf '%s\\0' \${NONE:-{{VALUE}}} "\${NONE:-{{VALUE}}}"`, (value) => [value, value]],
+    ['after a comment with a quote', `# don't\nprintf '%s\\0' {{VALUE}}`, (value) => [value]],
+    ['after single quotes', `printf '%s\\0' 'x "' {{VALUE}}`, (value) => ['x "', value]],
+    ['for another shell', `sh -c 'printf "%s\\0" {{VALUE}} "{{VALUE}}"'`, (value) => [value, value]],
+    ['in a function of the shell', `f() { printf '%s\\0' "$@"; }; f {{VALUE}} x`, (value) => [value, 'x']],
+    ['in a command substitution', `printf '%s\\0' "$(printf '%s.' {{VALUE}} x)"`, (value) => [`${value}.x.`]],
+    ['in backquotes', "printf '%s\\0' \"`printf '%s.' {{VALUE}} x`\"", (value) => [`${value}.x.`]],
+    ['behind them', `printf '%s\\0' "$(echo "a" "(")" {{VALUE}}`, (value) => ['a (', value]],
+    [
+      'in a here-document',
+      `{ cat; printf '\\0'; } <<EOF\n<{{VALUE}}>\nEOF\nprintf '%s\\0' {{VALUE}}`,
+      (value) => [`<${value}>\n`, value],
+    ],
+    ['by another name', `printf '%s\\0' {{env.VALUE}} {{server.build.env.VALUE}}`, (value) => [value, value]],
+  ]
+  it.each(lines)('is one word, whatever it is: %s', (_what, startup, expected) => {
+    for (const value of HOSTILE) expect([value, argumentsOf(startup, value)]).toEqual([value, expected(value)])
+    expect(execFileSync('ls', [dir], { encoding: 'utf8' })).toBe('--force\npass-one\nx y\n')
+  })
+
+  it('is a number in arithmetic', () => {
+    expect(argumentsOf(`printf '%s\\0' $(( ({{VALUE}} + 2) * 3 )) {{VALUE}}`, '4')).toEqual(['18', '4'])
+  })
+
+  it('is nothing for a name that no variable has', () => {
+    expect(argumentsOf(`printf '%s\\0' a {{NOBODY}} b{{nobody.knows}}`, 'x')).toEqual(['a', 'b'])
+  })
+
+  it('takes no time for lines that open and close nothing', () => {
+    const began = performance.now()
+    for (const part of ['${', '"', '$((', '`', "'", '<<A\n', '{{VALUE}}', '{{', '#', '\\', '(']) {
+      const spec = gameSpec('srv_values', 1, { startup: part.repeat(4096 / part.length), env: { VALUE: 'x' } })
+      startupCommand(spec)
+    }
+    expect(performance.now() - began).toBeLessThan(1000)
+  })
+})
