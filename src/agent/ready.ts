@@ -2,7 +2,6 @@ import { RE2JS } from 're2js'
 import type { ConsoleLine } from '../shared/frames.ts'
 import type { DoneRule } from '../shared/server-spec.ts'
 import { TAKEN_OVER } from './holder/holder-files.ts'
-import { errorText } from './logger.ts'
 import type { Run } from './runtime/runtime.ts'
 import type { GameServer } from './server.ts'
 
@@ -41,24 +40,21 @@ export function withoutAnsi(line: string): string {
   return line.replace(/\u001b(?:\[[0-?]*[ -/]*[@-~]|\][^\u0007\u001b]*(?:\u0007|\u001b\\)?|[@-Z\\-_])/g, '')
 }
 
-/** Watches a starting game until a rule matches, or until 120 s have passed where none can be counted on. */
-export function watchReady(server: GameServer, run: Run): void {
-  const over = new AbortController()
-  const stop = (): void => over.abort()
-  run.exited.then(stop, stop)
-  const signal = AbortSignal.any([over.signal, server.gone.signal, server.context.ending])
-  void (server.spec.done.length === 0 ? waitOut(server, run, signal) : awaitLine(server, run, signal)).catch(
-    (error: unknown) => {
-      server.context.log.error({ serverId: server.id, err: errorText(error) }, 'the ready line cannot be watched for')
-    },
-  )
+/**
+ * Waits until a starting game says that it is up, or until 120 s have passed where nothing can be counted on. True unless it
+ * was called off before.
+ */
+export async function awaitReady(server: GameServer, run: Run, signal: AbortSignal): Promise<boolean> {
+  if (server.spec.done.length > 0) await awaitLine(server, run, signal)
+  // Without a rule its port says it, where it has one; without either time does.
+  else if (server.spec.listens === undefined || server.spec.listens === 'none') await waitOut(server, run, signal)
+  return !signal.aborted
 }
 
 async function waitOut(server: GameServer, run: Run, signal: AbortSignal): Promise<void> {
   const { clock } = server.context
   const age = Math.max(0, clock.nowMs() - run.record.startedAtMs)
   await clock.sleep(Math.max(0, NO_RULE_MS - age), signal)
-  if (!signal.aborted) await markReady(server, run)
 }
 
 /**
@@ -73,10 +69,8 @@ async function awaitLine(server: GameServer, run: Run, signal: AbortSignal): Pro
     (stream === 'stdout' || stream === 'stderr') && test(text)
   const isGap = ([, , stream, text]: ConsoleLine): boolean => stream === 'system' && text === TAKEN_OVER
   const found = await lineOf(server, run.record.firstSeq, { wanted: (line) => isReady(line) || isGap(line), signal })
-  if (found === undefined) return
-  if (isReady(found)) return await markReady(server, run)
-  const late = lineOf(server, found[0] + 1, { wanted: isReady, signal })
-  await Promise.race([late.then((line) => line && markReady(server, run)), waitOut(server, run, signal)])
+  if (found === undefined || isReady(found)) return
+  await Promise.race([lineOf(server, found[0] + 1, { wanted: isReady, signal }), waitOut(server, run, signal)])
 }
 
 /** The first wanted line from `first` on; `undefined` when the game is not starting any more. */
@@ -94,12 +88,4 @@ async function lineOf(
     if (lines.length === 0) await server.console.waitAfter(seq, signal)
   }
   return undefined
-}
-
-async function markReady(server: GameServer, run: Run): Promise<void> {
-  const { launch } = server.facts
-  if (server.game?.run !== run || server.power !== 'starting' || launch === null) return
-  await server.refreshBounds()
-  if (server.game?.run !== run || server.power !== 'starting') return
-  await server.change({ power: 'running', facts: { launch: { ...launch, readyAtMs: server.context.clock.nowMs() } } })
 }

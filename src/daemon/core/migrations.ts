@@ -11,6 +11,7 @@ import { databases } from './migrations/0008-databases.ts'
 import { plugins } from './migrations/0009-plugins.ts'
 import { listIndexes } from './migrations/0010-list-indexes.ts'
 import { auditTime } from './migrations/0011-audit-time.ts'
+import { exitCause } from './migrations/0012-exit-cause.ts'
 import { Connection } from './sqlite/connection.ts'
 
 /** One step of the schema: a script that takes version `id` - 1 to `id`. Steps are never edited once released. */
@@ -33,6 +34,7 @@ export const MIGRATIONS: readonly Migration[] = [
   plugins,
   listIndexes,
   auditTime,
+  exitCause,
 ]
 
 /** The newest version that this program knows. */
