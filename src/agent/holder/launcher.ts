@@ -15,17 +15,18 @@ export const CHAIN_FAILED = 125
  * becomes the program step by step, always under the same pid:
  *
  * `BEGIN` tells its pid and waits for the word; `setsid`, `prlimit`, the private mounts (`MOUNTS`), the user namespace of
- * descriptor 5 (`LOCK_USER_NAMESPACE`) and `setpriv` follow; `LAST` takes the environment from descriptor 3 and becomes the program. Until then nothing of the server's environment is in force, so
- * that no variable of a template (LD_PRELOAD …) works on a program that still runs as root.
+ * descriptor 6 (`LOCK_USER_NAMESPACE`) and `setpriv` follow; `LAST` takes the environment from descriptor 3 and becomes the
+ * program. Until then nothing of the server's environment is in force, so that no variable of a template (LD_PRELOAD …) works on a program that still runs as root.
  *
  * The code is written over the room that `makeFifos` has taken for it, so that it fits on a full disk as well: without it a
  * clean end would count as a crash, and nobody would hear of any end.
+ * Descriptor 5 is the FIFO `alive`: the shell keeps it to itself, so that its end shows at once and to every holder.
  * When the holder dies before it gave the word, descriptor 3 ends and the child goes away without having run anything.
  */
 const KEEP = `
 out=$1
 shift
-( exec "$@" 2>&4 4>&- )
+( exec "$@" 2>&4 4>&- 5>&- )
 code=$?
 until echo "$code" 1<> "$out.new" && mv "$out.new" "$out"; do
   [ -d "\${out%/*}" ] || exit 1
@@ -57,7 +58,7 @@ exec "$@"
 /** What a program runs in a user namespace before it gets its user: it takes away the namespaces of all that follows. */
 export const LOCK_USER_NAMESPACE = `
 { echo 0 > /proc/sys/user/max_user_namespaces; } 2> /dev/null || exit ${CHAIN_FAILED}
-exec "$@" 5<&-
+exec "$@" 6<&-
 `
 const LAST = `
 given=$(cat <&3) || exit ${CHAIN_FAILED}
@@ -77,7 +78,7 @@ export function makeFifos(paths: HolderPaths, uid: number | null): void {
   mkdirSync(paths.io, { recursive: true, mode: 0o700 })
   for (const file of [`${paths.code}.new`, paths.diagnosis]) writeFileSync(file, ' '.repeat(128), { mode: 0o600 })
   const fifos = [paths.stdin, paths.stdout, paths.stderr]
-  const made = spawnSync('mkfifo', ['-m', '600', ...fifos], { env: { PATH: TOOL_PATH }, encoding: 'utf8' })
+  const made = spawnSync('mkfifo', ['-m', '600', ...fifos, paths.alive], { env: { PATH: TOOL_PATH }, encoding: 'utf8' })
   if (made.status !== 0) throw new Error(`mkfifo failed: ${made.stderr || String(made.error)}`)
   if (uid !== null) for (const fifo of fifos) chownSync(fifo, uid, uid)
 }
@@ -107,7 +108,7 @@ export function launch(paths: HolderPaths, file: LaunchFile, options: LaunchOpti
   const argv = ['-c', KEEP, 'panel-keep', paths.code, ...childChain(file, options, token)]
   const diagnosis = openSync(paths.diagnosis, 'r+')
   // Open for both directions: no end of file and no SIGPIPE for the child, even when the holder is gone.
-  const [stdin, stdout, stderr] = [paths.stdin, paths.stdout, paths.stderr].map((path) =>
+  const [stdin, stdout, stderr, alive] = [paths.stdin, paths.stdout, paths.stderr, paths.alive].map((path) =>
     openSync(path, constants.O_RDWR),
   )
   try {
@@ -118,6 +119,7 @@ export function launch(paths: HolderPaths, file: LaunchFile, options: LaunchOpti
         diagnosis,
         'pipe',
         stderr,
+        alive,
         ...(options.userNamespace === undefined ? [] : [options.userNamespace]),
       ],
       cwd: '/',
@@ -128,7 +130,7 @@ export function launch(paths: HolderPaths, file: LaunchFile, options: LaunchOpti
     if (!(word instanceof Duplex)) throw new Error('The launcher could not be started')
     return { launcher, word }
   } finally {
-    for (const fd of [stdin, stdout, stderr, diagnosis]) if (fd !== undefined) closeSync(fd)
+    for (const fd of [stdin, stdout, stderr, alive, diagnosis]) if (fd !== undefined) closeSync(fd)
   }
 }
 
@@ -174,8 +176,8 @@ function childChain(file: LaunchFile, { nofile, userNamespace }: LaunchOptions, 
 
 /** Programs that are kept apart by their mounts have their own shared memory of the other kind (System V) as well. */
 const UNSHARE = ['unshare', '--mount', '--ipc', '--propagation', 'private'] as const
-/** Enters the user namespace of descriptor 5. */
-export const ENTER_USER_NAMESPACE = ['nsenter', '--user=/proc/self/fd/5', '--preserve-credentials'] as const
+/** Enters the user namespace of descriptor 6. */
+export const ENTER_USER_NAMESPACE = ['nsenter', '--user=/proc/self/fd/6', '--preserve-credentials'] as const
 
 /** Private folders in memory hold as much as the server may use; without a limit half of the machine's memory, as is usual. */
 function scratchSize(memoryMb: number): string {

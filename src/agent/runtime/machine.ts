@@ -57,7 +57,7 @@ async function canLock(asUser: readonly string[]): Promise<boolean> {
   try {
     const [program, ...args] = [...ENTER_USER_NAMESPACE, '/bin/sh', '-c', LOCK_USER_NAMESPACE, 'panel', ...asUser]
     const trial = spawn(program, [...args, '/bin/sh', '-c', '! unshare --user true'], {
-      stdio: ['ignore', 'ignore', 'ignore', 'ignore', 'ignore', namespace],
+      stdio: ['ignore', 'ignore', 'ignore', 'ignore', 'ignore', 'ignore', namespace],
       env: { PATH: TOOL_PATH },
       timeout: 10_000,
     })

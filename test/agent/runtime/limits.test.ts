@@ -14,7 +14,7 @@ import {
   removeCgroup,
 } from '../../../src/agent/holder/cgroup.ts'
 import { processFacts } from '../../../src/agent/holder/proc.ts'
-import { killRun, runPids, signalGroup } from '../../../src/agent/holder/run-processes.ts'
+import { killRun, runPids, signalRun } from '../../../src/agent/holder/run-processes.ts'
 import { findCgroups } from '../../../src/agent/runtime/cgroup-places.ts'
 import { systemClock } from '../../../src/shared/time.ts'
 import { isLiving, isRoot, LIMITS, Rig, texts, until } from './rig.ts'
@@ -159,11 +159,11 @@ describe('a process number that belongs to another process by now', () => {
     const start = processFacts(pid)?.start ?? ''
     const isolation = { uid: null, mounts: false, cgroup: null }
     const scope = { launchId: 'of-before', pid, start: String(Number(start) - 100), isolation }
-    expect(signalGroup(scope, 'SIGTERM')).toBe(false)
+    expect(signalRun(scope, 'SIGTERM')).toBe(false)
     expect(runPids(scope)).toEqual([])
     expect(await killRun(scope, systemClock)).toBe(0)
     expect(isLiving(pid)).toBe(true)
-    expect(signalGroup({ ...scope, start }, 'SIGKILL')).toBe(true)
+    expect(signalRun({ ...scope, start }, 'SIGKILL')).toBe(true)
     await until('its end', () => !isLiving(pid))
   })
 })
