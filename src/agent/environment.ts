@@ -10,7 +10,7 @@ const AGENT_NAMES = [
   'PANEL_NODE',
 ] as const
 
-const PLACEHOLDER = /\{\{\s*([^{}]+?)\s*\}\}/g
+const PLACEHOLDER = /\{\{([^{}]+)\}\}/g
 
 /**
  * The environment of a server's processes: a clean list, the template's variables, and what the agent knows. Nothing of
@@ -45,7 +45,7 @@ export function serverEnvironment(spec: ServerSpec, home: string): Record<string
  */
 export function startupCommand(spec: ServerSpec): string {
   return spec.startup.replace(PLACEHOLDER, (_whole, name: string) => {
-    const known = variableOf(spec, name)
+    const known = variableOf(spec, name.trim())
     return known === undefined ? '' : `\${${known}}`
   })
 }
