@@ -12,6 +12,7 @@ const LONG = `${ESCAPES}${'x'.repeat(200_000)}`
 /** The same where several of them have to fit into a frame. */
 const WORD = LONG.slice(0, 20_000)
 /** A second spelling of what no answer holds. */
+// biome-ignore lint/suspicious/noControlCharactersInRegex: these are what is looked for
 const CONTROL = /[\u0000-\u001f\u007f-\u009f\u061c\u200e\u200f\u2028\u2029\u202a-\u202e\u2066-\u2069]/
 
 let panel: TestPanel

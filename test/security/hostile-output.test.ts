@@ -24,6 +24,7 @@ const HOSTILE =
 const VALUE = { name: HOSTILE, [HOSTILE]: [HOSTILE, `several\nlines ${HOSTILE}`], n: 1 }
 /** A second spelling of what no terminal may get; tmux and script themselves add \r\n. */
 const CONTROL =
+  // biome-ignore lint/suspicious/noControlCharactersInRegex: these are what is looked for
   /[\u0000-\u0008\u000b\u000c\u000e-\u001f\u007f-\u009f\u061c\u200e\u200f\u2028\u2029\u202a-\u202e\u2066-\u2069]|\r(?!\n)/
 
 const run = promisify(execFile)

@@ -94,7 +94,7 @@ export const REGISTRY: Readonly<Record<string, FilePatterns>> = {
   'src/cli/db-hosts/actions.ts': { sees: 'operator', patterns: ['/^--/'] },
   'src/cli/events/follow.ts': {
     sees: 'operator',
-    patterns: [String.raw`/\*+/g`, '/[.+^${}()|[\\]\\\\]/g'],
+    patterns: [String.raw`/\*+/g`, '/[.+^$\u007b}()|[\\]\\\\]/g'],
     made: { 'new RegExp(`^${text}$`)': "the operator's own, on names of events that the program knows" },
   },
   'src/cli/help-request.ts': { sees: 'operator', patterns: ['/<[^<>]+>/', '/[ ,]+/'] },
@@ -109,7 +109,7 @@ export const REGISTRY: Readonly<Record<string, FilePatterns>> = {
       '/[.!?]$/',
       '/(?<=[.!?]) (?=[A-Z`])/',
       '/^[A-Z][a-z]/',
-      String.raw`/^([.'])/`,
+      `/^([.'])/`,
       String.raw`/[^\u0020-\u007e]/g`,
     ],
   },
@@ -138,7 +138,7 @@ export const REGISTRY: Readonly<Record<string, FilePatterns>> = {
   },
   'src/cli/output/yaml-text.ts': { sees: 'game', patterns: [String.raw`/[\n\t]/g`] },
   'src/cli/profile/contexts.ts': { sees: 'operator', patterns: ['/^[A-Za-z0-9._@-]{1,64}$/'] },
-  'src/cli/program.ts': { sees: 'operator', patterns: ['/^error: /', String.raw`/\n/`, String.raw`/'(-y|--yes)'/`] },
+  'src/cli/program.ts': { sees: 'operator', patterns: ['/^error: /', String.raw`/\n/`, `/'(-y|--yes)'/`] },
   'src/cli/prompt.ts': { sees: 'operator', patterns: [String.raw`/\r?\n/`] },
   'src/cli/providers/actions.ts': { sees: 'operator', patterns: ['/^--/'] },
   'src/cli/read-file.ts': {
@@ -155,7 +155,7 @@ export const REGISTRY: Readonly<Record<string, FilePatterns>> = {
   'src/cli/servers/wait.ts': { sees: 'operator', patterns: ['/^state=(.+)$/'] },
   'src/cli/session/browser-trip.ts': { sees: 'operator', patterns: [String.raw`/^https?:\/\//i`] },
   'src/cli/session/login.ts': { sees: 'operator', patterns: [String.raw`/^\d{6}$/`] },
-  'src/cli/session/loopback.ts': { sees: 'operator', patterns: [String.raw`/[&<>"']/g`] },
+  'src/cli/session/loopback.ts': { sees: 'operator', patterns: [`/[&<>"']/g`] },
   'src/cli/session/one-time-code.ts': { sees: 'operator', patterns: [String.raw`/\s/g`, String.raw`/\r?\n/`] },
   'src/cli/session/recovery.ts': { sees: 'operator', patterns: [String.raw`/\r?\n/`] },
   'src/cli/settings/changes.ts': { sees: 'operator', patterns: ['/^--/'] },
@@ -298,7 +298,7 @@ export const REGISTRY: Readonly<Record<string, FilePatterns>> = {
     sees: 'remote host',
     patterns: [String.raw`/^[\w%.:/+=$-]*$/`, String.raw`/^(\d+)(?:\.(\d+))?/`],
   },
-  'src/daemon/databases/host-connection.ts': { sees: 'remote host', patterns: [String.raw`/'([^']{20,})'/g`] },
+  'src/daemon/databases/host-connection.ts': { sees: 'remote host', patterns: [`/'([^']{20,})'/g`] },
   'src/daemon/databases/host-failure.ts': {
     sees: 'remote host',
     patterns: [
