@@ -3,6 +3,7 @@ import { readFile } from 'node:fs/promises'
 import { createRequire } from 'node:module'
 import { fileURLToPath } from 'node:url'
 import { type ErrorCode, PanelError } from '../shared/errors.ts'
+import { jsonText } from '../shared/terminal-text.ts'
 import { systemClock } from '../shared/time.ts'
 import { type AgentConfig, type AgentFlags, ConfigError, readConfig, unknownVariables } from './config.ts'
 import { enroll } from './enroll.ts'
@@ -11,6 +12,7 @@ import { agentLayout } from './layout.ts'
 import { type AgentLog, errorText } from './logger.ts'
 import { startAgent } from './main.ts'
 import { readNodeFile } from './node-file.ts'
+import { print, printError } from './notices.ts'
 
 /** Options of `panel agent run`; absent ones come from the configuration. */
 interface RunOptions {
@@ -39,14 +41,14 @@ export async function runAgent(options: RunOptions): Promise<number> {
     config = await readConfig(process.env, flags(options))
   } catch (error) {
     if (!(error instanceof ConfigError)) throw error
-    process.stderr.write(`${error.message}\n`)
+    printError(`${error.message}\n`)
     return EXIT_CONFIG
   }
   const log = consoleLog(config.logLevel)
   for (const name of unknownVariables(process.env)) log.warn({ name }, 'unknown environment variable')
   const node = await readNodeFile(agentLayout(config.dataDir).nodeFile)
   if (node === undefined) {
-    process.stderr.write(
+    printError(
       `panel: ${config.dataDir} is not enrolled yet; on the panel run "panel nodes enroll-token <node>", ` +
         'here "panel agent enroll --url <panel> --token-stdin"\n',
     )
@@ -75,7 +77,7 @@ export async function runAgent(options: RunOptions): Promise<number> {
     return 0
   } catch (error) {
     if (!(error instanceof AgentFailure)) throw error
-    process.stderr.write(`panel: ${error.message}\n`)
+    printError(`panel: ${error.message}\n`)
     return EXIT_HOST
   }
 }
@@ -142,9 +144,7 @@ function consoleLog(level: AgentConfig['logLevel']): AgentLog {
       const shown = Object.fromEntries(
         Object.entries(fields).map(([name, value]) => [name, value instanceof Error ? errorText(value) : value]),
       )
-      process.stdout.write(
-        `${JSON.stringify({ level: own, time: new Date(systemClock.nowMs()), component: 'agent', ...shown, msg })}\n`,
-      )
+      print(`${jsonText({ level: own, time: new Date(systemClock.nowMs()), component: 'agent', ...shown, msg })}\n`)
     }
   return { info: say('info'), warn: say('warn'), error: say('error') }
 }

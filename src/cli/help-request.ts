@@ -8,7 +8,7 @@ type Tree = readonly (Command | Noun)[]
 /** Global flags whose value is the next word, such as `-o` and `--context`. */
 const VALUE_FLAGS = new Set(
   GLOBAL_FLAGS.flatMap(({ flags }) =>
-    /<.+>/.test(flags) ? flags.split(/[ ,]+/).filter((word) => word.startsWith('-')) : [],
+    /<[^<>]+>/.test(flags) ? flags.split(/[ ,]+/).filter((word) => word.startsWith('-')) : [],
   ),
 )
 

@@ -78,7 +78,7 @@ async function report(
   // @inquirer/prompts rejects so when the person presses Ctrl-C at a question.
   if (error instanceof Error && error.name === 'ExitPromptError') return 130
   const told = reportOf(error)
-  terminal.stderr.write(wantsMachine(argv, env) ? reportJson(told) : reportText(told))
+  terminal.say((wantsMachine(argv, env) ? reportJson(told) : reportText(told)).trimEnd())
   if ((env.debug || argv.includes('--debug')) && error instanceof Error) terminal.say(error.stack ?? '')
   return told.exit
 }

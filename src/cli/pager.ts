@@ -1,4 +1,5 @@
 import { spawn } from 'node:child_process'
+import { terminalText } from '../shared/terminal-text.ts'
 import type { Environment } from './environment.ts'
 import { ReaderGone, type Terminal } from './terminal.ts'
 
@@ -32,7 +33,7 @@ export function createPager({ env, terminal }: { readonly env: Environment; read
     write: (text) =>
       new Promise((resolve, reject) => {
         if (gone) return reject(new ReaderGone())
-        child.stdin.write(text, (error) =>
+        child.stdin.write(terminalText(text, { colours: true }), (error) =>
           error === null || error === undefined ? resolve() : reject(new ReaderGone()),
         )
       }),

@@ -1,3 +1,4 @@
+import { oneLine } from '../shared/terminal-text.ts'
 import type { Args } from './args.ts'
 import type { Environment } from './environment.ts'
 import { CliFailure, usage } from './failure.ts'
@@ -28,7 +29,7 @@ export function createPrompt(terminal: Terminal, env: Environment, args: Args): 
       if (args.flag('yes')) return
       if (!possible) throw confirmationRequired(question, '--yes')
       const { confirm } = await import('@inquirer/prompts')
-      if (!(await confirm({ message: question, default: false }, context))) throw cancelled()
+      if (!(await confirm({ message: oneLine(question), default: false }, context))) throw cancelled()
     },
     confirmName: async (question, name) => {
       const given = args.text('confirm')
@@ -36,19 +37,19 @@ export function createPrompt(terminal: Terminal, env: Environment, args: Args): 
       if (given !== undefined) throw usage(`--confirm '${given}' is not the name '${name}'`)
       if (!possible) throw confirmationRequired(question, `--confirm '${name}'`)
       const { input } = await import('@inquirer/prompts')
-      const typed = await input({ message: `${question} Type ${name} to go on:` }, context)
+      const typed = await input({ message: oneLine(`${question} Type ${name} to go on:`) }, context)
       if (typed.trim() !== name) throw cancelled()
     },
     ask: async (question, flag, initial) => {
       if (!possible) throw usage(`${flag} is required`)
       const { input } = await import('@inquirer/prompts')
-      const config = { message: question, required: true }
+      const config = { message: oneLine(question), required: true }
       return input(initial === undefined ? config : { ...config, default: initial }, context)
     },
     secret: async (question, flag) => {
       if (!possible) throw usage(`${flag} is required: a secret is read from stdin or asked on a terminal`)
       const { password } = await import('@inquirer/prompts')
-      return password({ message: question }, context)
+      return password({ message: oneLine(question) }, context)
     },
   }
 }

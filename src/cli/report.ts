@@ -1,4 +1,5 @@
 import { ERRORS, PanelError } from '../shared/errors.ts'
+import { jsonText } from '../shared/terminal-text.ts'
 import { readEnvironment } from './environment.ts'
 import { CliFailure, NoConnection } from './failure.ts'
 import { oneLine } from './output/escape.ts'
@@ -39,14 +40,14 @@ export function reportText(report: Report): string {
   const lines = [`panel: ${oneLine(report.message)} (${report.code})`]
   for (const { field, message } of report.details ?? []) lines.push(`  ${oneLine(field)}: ${oneLine(message)}`)
   if (report.hint !== undefined) lines.push(`  try: ${oneLine(report.hint)}`)
-  if (report.requestId !== undefined) lines.push(`  request ${report.requestId}`)
+  if (report.requestId !== undefined) lines.push(`  request ${oneLine(report.requestId)}`)
   return `${lines.join('\n')}\n`
 }
 
 /** The report for programs, one line of JSON. */
 export function reportJson(report: Report): string {
   const { code, message, details, requestId, hint } = report
-  return `${JSON.stringify({ error: { code, message, details, requestId, hint } })}\n`
+  return `${jsonText({ error: { code, message, details, requestId, hint } })}\n`
 }
 
 /** An answer that is not of the contract: another version, or a defect of the panel. */

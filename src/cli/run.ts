@@ -167,6 +167,7 @@ function createOutput({ args, env, terminal }: RunParts, clock: Clock, write: Te
       .text('columns')
       ?.split(',')
       .map((name) => name.trim()),
+    terminal: terminal.stdout.isTTY === true,
     style: { nowMs: () => clock.nowMs(), utc: args.flag('utc'), paint: createPaint(colour) },
     write,
   })

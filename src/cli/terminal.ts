@@ -1,14 +1,22 @@
 import { isatty } from 'node:tty'
+import { terminalText } from '../shared/terminal-text.ts'
 
 /** The process's own streams and what they are attached to. */
 export interface Terminal {
   readonly stdin: NodeJS.ReadStream
   readonly stdout: NodeJS.WriteStream
   readonly stderr: NodeJS.WriteStream
-  /** Writes to stdout; resolves when the text is handed to the system. A reader that has gone ends the program quietly. */
+  /**
+   * Writes to stdout; resolves when the text is handed to the system. A reader that has gone ends the program quietly. A
+   * terminal gets no control character but colours, whatever the text is made of.
+   */
   write(text: string): Promise<void>
-  /** A notice for people, on stderr. */
+  /** Bytes of a file, as they are; to a terminal as text. */
+  writeBytes(bytes: Uint8Array): Promise<void>
+  /** A notice for people, on stderr, without any control character. */
   say(text: string): void
+  /** A line on stderr in the place of the last such one; '' takes it away. */
+  progress(text: string): void
 }
 
 /** Thrown when nobody reads our output any more, as in `panel … | head -1`: not an error. */
@@ -29,16 +37,25 @@ export function createTerminal(onGone: () => void): Terminal {
   })
   // Nobody reads stderr any more: there is no one left to tell.
   stderr.on('error', () => {})
-  const write = (text: string): Promise<void> =>
+  const send = (data: string | Uint8Array): Promise<void> =>
     new Promise((resolve, reject) => {
       if (gone) return reject(new ReaderGone())
-      if (text === '') return resolve()
-      stdout.write(text, (error) => {
+      if (data.length === 0) return resolve()
+      stdout.write(data, (error) => {
         if (error === null || error === undefined) resolve()
         else reject(new ReaderGone())
       })
     })
-  return { stdin, stdout, stderr, write, say: (text) => stderr.write(`${text}\n`) }
+  const decoder = new TextDecoder()
+  return {
+    stdin,
+    stdout,
+    stderr,
+    write: (text) => send(stdout.isTTY === true ? terminalText(text, { colours: true }) : text),
+    writeBytes: (bytes) => send(stdout.isTTY === true ? terminalText(decoder.decode(bytes, { stream: true })) : bytes),
+    say: (text) => stderr.write(`${terminalText(text)}\n`),
+    progress: (text) => stderr.write(`\r\u001b[K${terminalText(text)}`),
+  }
 }
 
 /**

@@ -13,6 +13,7 @@ import { openingFailure, UnusableDatabaseError } from './core/db-health.ts'
 import { type Log, openLog } from './core/log.ts'
 import { migrate, NewerDatabaseError } from './core/migrations.ts'
 import { lockDataFolder } from './data-folder.ts'
+import { printError } from './notices.ts'
 import { readVersion } from './version.ts'
 import { watchBugs } from './watch-bugs.ts'
 
@@ -87,7 +88,7 @@ export async function runDaemon(flags: ConfigFlags): Promise<number> {
   return runForeground(flags, async (daemon, { log, config, stopped }) => {
     if (await daemon.app.isSetupRequired()) {
       const { setupToken } = daemon.app
-      process.stderr.write(
+      printError(
         `\nThis installation has no administrator yet. Its setup token (works once):\n\n    ${setupToken}\n\n` +
           `Complete it with: panel setup --url ${daemon.url.replace(/\/\/(0\.0\.0\.0|\[::\])/, '//<address>')}\n\n`,
       )
@@ -120,7 +121,7 @@ async function runForeground(
     config = readConfig(flags)
   } catch (error) {
     if (!(error instanceof ConfigError)) throw error
-    process.stderr.write(`${error.message}\n`)
+    printError(`${error.message}\n`)
     return EXIT_CONFIG
   }
   const log = await openLog({ level: config.logLevel, format: config.logFormat })
@@ -133,7 +134,7 @@ async function runForeground(
   } catch (error) {
     const reason = startFailure(error)
     if (reason === undefined) throw error
-    process.stderr.write(`${reason}\n`)
+    printError(`${reason}\n`)
     return EXIT_HOST
   }
   bugs.tell(daemon.app.core.systemErrors)

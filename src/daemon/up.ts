@@ -2,6 +2,7 @@ import { mkdir } from 'node:fs/promises'
 import { resolve } from 'node:path'
 import { isEventType } from '../shared/events.ts'
 import { serverStatus } from '../shared/server-life.ts'
+import { oneLine } from '../shared/terminal-text.ts'
 import { systemClock } from '../shared/time.ts'
 import { type Config, ConfigError, defaultDataDir, readConfig } from './config.ts'
 import { openLog } from './core/log.ts'
@@ -9,6 +10,7 @@ import { findHolder } from './data-folder.ts'
 import { startEmbeddedAgent } from './embedded-agent.ts'
 import { credentialKey, ensureLocal, freePort, LOCAL } from './first-run.ts'
 import { type Daemon, EXIT_HOST, startDaemon, startFailure, stopSignal } from './main.ts'
+import { print, printError } from './notices.ts'
 import { loadStarters, starterFolder } from './templates/starter.ts'
 import { watchBugs } from './watch-bugs.ts'
 
@@ -32,7 +34,7 @@ export async function runUp(options: UpOptions): Promise<number> {
   const dataDir = resolve(options.dataDir ?? defaultDataDir())
   const running = await findHolder(dataDir)
   if (running !== undefined) {
-    process.stdout.write(
+    print(
       `panel runs already (process ${running.pid}${running.isHere ? '' : ` on ${running.host}`})\n\n  API        ${running.url ?? 'starting'}\n${NEXT}`,
     )
     return 0
@@ -42,7 +44,7 @@ export async function runUp(options: UpOptions): Promise<number> {
     config = await upConfig(options, dataDir)
   } catch (error) {
     if (!(error instanceof ConfigError)) throw error
-    process.stderr.write(`${error.message}\n`)
+    printError(`${error.message}\n`)
     return 2
   }
   const log = await openLog({ level: config.logLevel, format: config.logFormat })
@@ -54,7 +56,7 @@ export async function runUp(options: UpOptions): Promise<number> {
   } catch (error) {
     const reason = startFailure(error)
     if (reason === undefined) throw error
-    process.stderr.write(`${reason}\n`)
+    printError(`${reason}\n`)
     return EXIT_HOST
   }
   bugs.tell(daemon.app.core.systemErrors)
@@ -64,14 +66,14 @@ export async function runUp(options: UpOptions): Promise<number> {
     const embedded = await startEmbeddedAgent(daemon, { ...local, dataDir, clock: systemClock, log })
     try {
       await Promise.race([stopped, settled(daemon)])
-      process.stdout.write(await screen(daemon, dataDir, options.configDir))
+      print(await screen(daemon, dataDir, options.configDir))
       await Promise.race([stopped, embedded.agent.closed])
     } finally {
       await embedded.stop()
     }
   } finally {
     await daemon.close()
-    process.stdout.write('panel has stopped; the games run on. "panel up" takes them up again.\n')
+    print('panel has stopped; the games run on. "panel up" takes them up again.\n')
   }
   return 0
 }
@@ -140,9 +142,10 @@ Next, in another terminal:
 
 async function screen(daemon: Daemon, dataDir: string, configDir: string): Promise<string> {
   const servers = await serversOf(daemon)
-  const lines = servers.map(
-    ({ name, status, ip, port, nodeName, reason }) =>
+  const lines = servers.map(({ name, status, ip, port, nodeName, reason }) =>
+    oneLine(
       `  ${name.padEnd(20)} ${status.padEnd(11)} ${`${ip}:${port}`.padEnd(22)} node ${nodeName}${reason === null ? '' : `  (${reason})`}`,
+    ),
   )
   return `
 panel is up

@@ -1,4 +1,5 @@
 import { z } from 'zod'
+import { AgentText, AgentId as Id, MOST_REASON } from './agent-text.ts'
 import { DesiredState, ExitCause, PowerState, ServerActivity } from './server-life.ts'
 import { ServerSpec } from './server-spec.ts'
 
@@ -50,20 +51,20 @@ export const ConsoleLine = z.tuple([z.int().min(1), z.number(), LineStream, z.st
 export type ConsoleLine = z.infer<typeof ConsoleLine>
 
 /** What a server's log holds: numbers run without a hole from `first` to `last`; `last` = `first` - 1 when it is empty. */
-export const LogBounds = z.object({ epoch: z.string(), first: z.int().min(1), last: z.int().min(0) })
+export const LogBounds = z.object({ epoch: Id, first: z.int().min(1), last: z.int().min(0) })
 export type LogBounds = z.infer<typeof LogBounds>
 
 /** How a process ended. `expected`: by an order, or by its own clean end where the policy does not call that a crash. */
 export const ServerExit = z.object({
   code: z.int().nullable(),
-  signal: z.string().nullable(),
+  signal: AgentText(32).nullable(),
   oom: z.boolean(),
   expected: z.boolean(),
   uptimeMs: z.number(),
   /** Absent from an agent that does not say it; a cause that this program does not know is `unknown`. */
   cause: ExitCause.optional().catch('unknown'),
   /** The cause as a sentence for people. */
-  message: z.string().max(500).optional(),
+  message: AgentText(MOST_REASON).optional(),
 })
 export type ServerExit = z.infer<typeof ServerExit>
 
@@ -76,12 +77,12 @@ export const AgentErrorCode = z.enum([
 export type AgentErrorCode = z.infer<typeof AgentErrorCode>
 
 /** A failure on a node: `message` is a sentence for people. */
-export const AgentError = z.object({ code: AgentErrorCode, message: z.string().max(2000) })
+export const AgentError = z.object({ code: AgentErrorCode, message: AgentText(2000) })
 export type AgentError = z.infer<typeof AgentError>
 
 /** All that an agent knows of one server; the same in snapshots and state events. Ages and durations, no instants. */
 export const ServerReport = z.object({
-  serverId: z.string(),
+  serverId: Id,
   generation: z.int(),
   power: PowerState.exclude(['unknown']),
   /** How long the process has been alive; `null` without one. */
@@ -90,12 +91,12 @@ export const ServerReport = z.object({
   activity: ServerActivity.nullable(),
   installed: z.boolean(),
   /** The last install failed, with the reason. */
-  installError: z.string().nullable(),
+  installError: AgentText(MOST_REASON).nullable(),
   /**
    * Why it is not as desired: why the last start failed, why the last process ended badly, what a starting server waits for,
    * or that nothing of a running one listens on its port.
    */
-  reason: z.string().nullable(),
+  reason: AgentText(MOST_REASON).nullable(),
   lastExit: ServerExit.nullable(),
   crash: z.object({ count: z.int(), crashed: z.boolean(), nextRestartMs: z.number().nullable() }),
   console: LogBounds,
@@ -121,12 +122,12 @@ export const AgentEvent = z.discriminatedUnion('type', [
     type: z.literal('server.state'),
     report: ServerReport,
     previous: PowerState,
-    commandId: z.string().nullable(),
+    commandId: Id.nullable(),
   }),
   z.object({
     type: z.literal('command.done'),
-    commandId: z.string(),
-    serverId: z.string(),
+    commandId: Id,
+    serverId: Id,
     ok: z.boolean(),
     /** The goal already held; nothing was done. */
     noop: z.boolean(),
@@ -137,7 +138,7 @@ export type AgentEvent = z.infer<typeof AgentEvent>
 
 /** The figures of one server; bytes as numbers of MiB, CPU in cores used, counters as decimal text. `null`: not known here. */
 export const ServerFigures = z.object({
-  serverId: z.string(),
+  serverId: Id,
   cpuCores: z.number().nullable(),
   memoryMb: z.number().nullable(),
   diskMb: z.number().nullable(),
@@ -168,10 +169,10 @@ export type NodeHealth = z.infer<typeof NodeHealth>
 /** A runtime that a node offers, or why it does not. `isolation: none` stands among the capabilities where servers share a user. */
 export const RuntimeReport = z.object({
   name: z.enum(['process', 'docker']),
-  version: z.string().max(64),
+  version: AgentText(64),
   ok: z.boolean(),
-  reason: z.string().max(500).nullable(),
-  capabilities: z.array(z.string().max(64)).max(32),
+  reason: AgentText(MOST_REASON).nullable(),
+  capabilities: z.array(AgentText(64)).max(32),
 })
 export type RuntimeReport = z.infer<typeof RuntimeReport>
 
@@ -184,17 +185,17 @@ export const AgentFrame = z.discriminatedUnion('type', [
   z.object({
     type: z.literal('hello'),
     protocol: z.int(),
-    agentVersion: z.string().max(64),
+    agentVersion: AgentText(64),
     bootId: z.string().max(64),
     /** Changes when the agent's journal was lost: what was accepted before is then unknown to it. */
     journalId: z.string().max(64),
-    hostname: z.string().max(255),
-    os: z.string().max(200),
-    arch: z.string().max(32),
+    hostname: AgentText(255),
+    os: AgentText(200),
+    arch: AgentText(32),
     cpus: z.int(),
     memoryMb: z.int(),
     diskMb: z.int(),
-    addresses: z.array(z.string().max(64)).max(256),
+    addresses: z.array(AgentText(64)).max(256),
     runtimes: z.array(RuntimeReport).max(8),
     /** The number of the last event written; 0 when there never was one. */
     lastEvent: z.int().min(0),
@@ -209,12 +210,12 @@ export const AgentFrame = z.discriminatedUnion('type', [
     type: z.literal('snapshot'),
     servers: z.array(ServerReport).max(10_000),
     /** Commands that were accepted and are not done yet. */
-    commands: z.array(z.string()).max(10_000),
+    commands: z.array(Id).max(10_000),
     /** Folders of servers that no specification belongs to. */
     orphans: z.array(z.string().max(200)).max(10_000),
     /** Servers that were deleted here, and the generation below which no order brings them back. */
     gone: z
-      .array(z.object({ serverId: z.string(), generation: z.int() }))
+      .array(z.object({ serverId: Id, generation: z.int() }))
       .max(10_000)
       .optional(),
     /** The number of the last event that happened before this snapshot was taken; what it says is true right behind that one. */
@@ -223,23 +224,23 @@ export const AgentFrame = z.discriminatedUnion('type', [
     more: z.literal(true).optional(),
   }),
   z.object({ type: z.literal('event'), seq: z.int().min(1), ageMs: z.number().min(0), event: AgentEvent }),
-  z.object({ type: z.literal('command.accepted'), id: z.string() }),
+  z.object({ type: z.literal('command.accepted'), id: Id }),
   z.object({
     type: z.literal('reply'),
-    id: z.string(),
+    id: Id,
     error: AgentError.nullable(),
     result: z.unknown(),
   }),
   z.object({
     type: z.literal('console'),
-    serverId: z.string(),
-    epoch: z.string(),
+    serverId: Id,
+    epoch: Id,
     lines: z.array(ConsoleLine).max(5000),
   }),
   z.object({
     type: z.literal('console.gap'),
-    serverId: z.string(),
-    epoch: z.string(),
+    serverId: Id,
+    epoch: Id,
     from: z.int().min(1),
     to: z.int().min(1),
   }),
@@ -286,7 +287,7 @@ export type FetchResult = z.infer<typeof FetchResult>
 
 /** Answer of `ports.check`: the taken ones with the reason. */
 export const PortsResult = z.object({
-  taken: z.array(z.object({ ip: z.string(), port: z.int(), code: AgentErrorCode, message: z.string() })),
+  taken: z.array(z.object({ ip: AgentText(64), port: z.int(), code: AgentErrorCode, message: AgentText(500) })),
 })
 export type PortsResult = z.infer<typeof PortsResult>
 

@@ -53,12 +53,15 @@ export const THEME_DEFAULTS = {
   accentColor: '#06b6d4',
 } as const
 
+const HOST_NAME = /^[A-Za-z0-9][A-Za-z0-9._-]*$/
+const IPV6 = /^[0-9A-Fa-f:.]+$/
+
 /** A host name, an IPv4 or an IPv6 address. */
 export const HostName = z
   .string()
   .max(253)
-  .regex(
-    /^(?:[A-Za-z0-9](?:[A-Za-z0-9._-]*[A-Za-z0-9.])?|[0-9A-Fa-f:.]*:[0-9A-Fa-f:.]*)$/,
+  .refine(
+    (text) => (HOST_NAME.test(text) && !/[_-]$/.test(text)) || (IPV6.test(text) && text.includes(':')),
     'must be a host name or an address',
   )
 
@@ -77,10 +80,18 @@ export const Sender = z
 /** The parts of a {@link Sender}; `undefined` for anything else. */
 export function parseSender(text: string): { readonly name: string; readonly address: string } | undefined {
   if (CONTROL.test(text)) return undefined
-  const match = /^\s*(?:"?([^"<>]*?)"?\s*<([^<>\s]+)>|([^<>\s]+))\s*$/.exec(text)
-  const address = match?.[2] ?? match?.[3]
-  if (address === undefined || !PLAIN_ADDRESS.safeParse(address).success) return undefined
-  return { name: match?.[1]?.trim() ?? '', address }
+  const whole = text.trim()
+  const begin = whole.indexOf('<')
+  const isNamed = begin >= 0 && whole.endsWith('>')
+  const address = isNamed ? whole.slice(begin + 1, -1) : whole
+  const name = isNamed ? unquoted(whole.slice(0, begin).trim()) : ''
+  if (/["<>]/.test(name) || !PLAIN_ADDRESS.safeParse(address).success) return undefined
+  return { name, address }
+}
+
+function unquoted(text: string): string {
+  const isQuoted = text.length > 1 && text.startsWith('"') && text.endsWith('"')
+  return (isQuoted ? text.slice(1, -1) : text).trim()
 }
 
 /** Where an identity provider describes itself: its issuer, or the whole address of its discovery document. */

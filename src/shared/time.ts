@@ -56,10 +56,10 @@ export const systemClock: Clock = {
  */
 export function parseDuration(text: string): number | undefined {
   if (/^\d+(\.\d+)?$/.test(text)) return Number(text) * 1000
-  if (!/^(\d+(\.\d+)?(ms|s|m|h|d))+$/.test(text)) return undefined
+  if (!/^(\d{1,15}(\.\d{1,15})?(ms|s|m|h|d))+$/.test(text)) return undefined
   const unit: Record<string, number> = { ms: 1, s: 1000, m: 60_000, h: 3_600_000, d: 86_400_000 }
   let total = 0
-  for (const [, amount, name] of text.matchAll(/(\d+(?:\.\d+)?)(ms|s|m|h|d)/g)) {
+  for (const [, amount, name] of text.matchAll(/(\d{1,15}(?:\.\d{1,15})?)(ms|s|m|h|d)/g)) {
     total += Number(amount) * (unit[name ?? ''] ?? 0)
   }
   return total

@@ -39,6 +39,7 @@ async function written(options: Partial<OutputOptions>, work: (output: Output) =
     jq: undefined,
     header: true,
     columns: undefined,
+    terminal: false,
     style: { nowMs: () => NOW, utc: false, paint: createPaint(false) },
     write: async (part) => {
       text += part

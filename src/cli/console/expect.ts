@@ -4,12 +4,12 @@ import { CliFailure } from '../failure.ts'
 import { oneLine, plainText } from '../output/escape.ts'
 import { subjectOf } from '../resource/actions.ts'
 import type { Run } from '../run.ts'
-import { compile, consoleItem, printLine } from './line.ts'
+import { compile, consoleItem, type LinePattern, printLine } from './line.ts'
 
 /** `panel console expect`: listens, then sends, then waits for as many matching lines as are wanted. */
 export const expect: Action = async (run) => {
   const { id: serverId, name } = await subjectOf(run, { ref: 'server', param: 'serverId' })
-  const pattern = compile(run.args.required('regex'), '')
+  const pattern = compile(run.args.required('regex'), { ignoreCase: false })
   const count = run.args.integer('count', 1) ?? 1
   const timeoutMs = run.args.duration('timeout') ?? 30_000
   const over = new AbortController()
@@ -24,13 +24,14 @@ export const expect: Action = async (run) => {
   } finally {
     over.abort()
   }
-  if (timedOut) throw new CliFailure('TIMEOUT', `${name}: no line matched ${pattern} within ${timeoutMs / 1000} s`)
-  throw new CliFailure('NO_MATCH', `${name}: the console ended and no line matched ${pattern}`)
+  if (timedOut)
+    throw new CliFailure('TIMEOUT', `${name}: no line matched /${pattern.source}/ within ${timeoutMs / 1000} s`)
+  throw new CliFailure('NO_MATCH', `${name}: the console ended and no line matched /${pattern.source}/`)
 }
 
 interface Wanted {
   readonly serverId: string
-  readonly pattern: RegExp
+  readonly pattern: LinePattern
   readonly count: number
   readonly signal: AbortSignal
 }

@@ -1,3 +1,4 @@
+import { RE2JS } from 're2js'
 import { ConsoleFrame, type LogLine, ResumeFrame } from '../../shared/api/console.ts'
 import { usage } from '../failure.ts'
 import { consoleText, plainText } from '../output/escape.ts'
@@ -71,15 +72,22 @@ export async function printLine(run: Run, line: Line): Promise<void> {
 export function lineFilter(run: Run): (line: Line) => boolean {
   const stream = run.args.text('stream')
   const grep = run.args.text('grep')
-  const pattern = grep === undefined ? undefined : compile(grep, /[A-Z]/.test(grep) ? '' : 'i')
+  const pattern = grep === undefined ? undefined : compile(grep, { ignoreCase: !/[A-Z]/.test(grep) })
   return (line) =>
     (stream === undefined || line.stream === stream) && (pattern === undefined || pattern.test(plainText(line.line)))
 }
 
-/** A regular expression of the command line; exit 2 when it is none. */
-export function compile(text: string, flags: string): RegExp {
+/** A regular expression of the command line, as it looks at lines of a game. */
+export interface LinePattern {
+  readonly source: string
+  test(line: string): boolean
+}
+
+/** Compiles one of RE2's syntax: no line of a game can make it take for ever. Exit 2 when it is none. */
+export function compile(text: string, { ignoreCase }: { readonly ignoreCase: boolean }): LinePattern {
   try {
-    return new RegExp(text, `u${flags}`)
+    const pattern = RE2JS.compile(text, ignoreCase ? RE2JS.CASE_INSENSITIVE : 0)
+    return { source: text, test: (line) => pattern.matcher(line).find() }
   } catch (error) {
     throw usage(`'${text}' is not a regular expression: ${error instanceof Error ? error.message : ''}`)
   }

@@ -72,8 +72,11 @@ function typesOf(globs: readonly string[]): readonly string[] | undefined {
   return types
 }
 
+/** A star says no more when it is written twice. */
 function patternOf(glob: string): RegExp {
   const text = glob
+    .slice(0, 100)
+    .replace(/\*+/g, '*')
     .replace(/[.+^${}()|[\]\\]/g, '\\$&')
     .replaceAll('*', '.*')
     .replaceAll('?', '.')

@@ -1,17 +1,7 @@
-/** C0, DEL, C1, and the marks that turn the direction of text: a terminal must never get them from remote data. */
-// biome-ignore lint/suspicious/noControlCharactersInRegex: these are what is escaped
-const UNSAFE = /[\u0000-\u001f\u007f-\u009f\u061c\u200e\u200f\u202a-\u202e\u2066-\u2069]/g
+export { oneLine } from '../../shared/terminal-text.ts'
 
-/** Text that moves no cursor and stays in its line; control characters are shown as `\x1b`, `\n` and the like. */
-export function oneLine(text: string): string {
-  return text.replace(UNSAFE, (char) => {
-    if (char === '\n') return '\\n'
-    if (char === '\t') return '\\t'
-    if (char === '\r') return '\\r'
-    const code = char.charCodeAt(0)
-    return code < 256 ? `\\x${code.toString(16).padStart(2, '0')}` : `\\u${code.toString(16).padStart(4, '0')}`
-  })
-}
+// biome-ignore lint/suspicious/noControlCharactersInRegex: these are what is dropped
+const UNSAFE = /[\u0000-\u001f\u007f-\u009f\u061c\u200e\u200f\u2028-\u202e\u2066-\u2069]/g
 
 /** A console line for a terminal: colours (SGR) stay, everything else that is not text is dropped. */
 export function consoleText(line: string): string {

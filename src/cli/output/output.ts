@@ -1,3 +1,4 @@
+import { jsonText, terminalText } from '../../shared/terminal-text.ts'
 import { usage } from '../failure.ts'
 import type { Format } from '../flags.ts'
 import { type CellStyle, humanCell, rawCell } from './cell.ts'
@@ -14,6 +15,8 @@ export interface OutputOptions {
   readonly header: boolean
   readonly columns: readonly string[] | undefined
   readonly style: CellStyle
+  /** Whether a person's terminal gets what is written. */
+  readonly terminal: boolean
   /** Resolves when the text is handed on: a slow reader slows the writer down. */
   readonly write: (text: string) => Promise<void>
 }
@@ -36,9 +39,14 @@ export class Output {
     return ['json', 'jsonl', 'yaml'].includes(this.format) || this.#options.jq !== undefined
   }
 
-  /** Text as it is. */
+  /** Text of the program's own making, with its colours. */
   async text(text: string): Promise<void> {
     await this.#options.write(text)
+  }
+
+  /** Text of somebody else as it is; a terminal gets its control characters escaped. */
+  async remote(text: string): Promise<void> {
+    await this.text(this.#options.terminal ? terminalText(text) : text)
   }
 
   /** A list: the whole of it for JSON and YAML, a line for each row otherwise. */
@@ -67,12 +75,12 @@ export class Output {
     if (this.#options.jq !== undefined) return this.value(row)
     switch (this.format) {
       case 'id':
-        return this.text(`${view.id(row)}\n`)
+        return this.remote(`${view.id(row)}\n`)
       case 'name':
-        return this.text(`${view.name(row).replace(/[\r\n]/g, ' ')}\n`)
+        return this.remote(`${view.name(row).replace(/[\r\n]/g, ' ')}\n`)
       case 'csv':
         await this.#csvHeader(view)
-        return this.text(csvLine(this.#columns(view, true).map(({ value }) => rawCell(value(row)))))
+        return this.remote(csvLine(this.#columns(view, true).map(({ value }) => rawCell(value(row)))))
       case 'table':
       case 'wide': {
         const cells = this.#columns(view, this.format === 'wide').map(({ value }) =>
@@ -91,25 +99,25 @@ export class Output {
     const { jq } = this.#options
     if (jq !== undefined) {
       const { runJq } = await import('./jq.ts')
-      return this.text(await runJq(chosen, jq))
+      return this.remote(await runJq(chosen, jq))
     }
     if (this.format === 'yaml') {
-      const { stringify } = await import('yaml')
-      return this.text(Array.isArray(chosen) ? stringify(chosen) : `---\n${stringify(chosen)}`)
+      const { yamlText } = await import('./yaml-text.ts')
+      return this.text(Array.isArray(chosen) ? yamlText(chosen) : `---\n${yamlText(chosen)}`)
     }
     if (this.format === 'jsonl') {
       const rows = Array.isArray(chosen) ? chosen : [chosen]
-      for (const row of rows) await this.text(`${JSON.stringify(row)}\n`)
+      for (const row of rows) await this.text(`${jsonText(row)}\n`)
       return
     }
-    await this.text(`${JSON.stringify(chosen, null, 2)}\n`)
+    await this.text(`${jsonText(chosen, 2)}\n`)
   }
 
   /** One entry of a stream: JSON in one line, whatever the JSON format. */
   async entry(value: unknown): Promise<void> {
     const { jq } = this.#options
     if (jq !== undefined || this.format === 'yaml') return this.value(value)
-    await this.text(`${JSON.stringify(this.#choose(value))}\n`)
+    await this.text(`${jsonText(this.#choose(value))}\n`)
   }
 
   #isRows(): boolean {

@@ -3,7 +3,6 @@ import type { Endpoint } from '../../shared/contract.ts'
 import type { Action } from '../command.ts'
 import { CliFailure } from '../failure.ts'
 import type { Run } from '../run.ts'
-import { ReaderGone } from '../terminal.ts'
 import { fieldsOf } from './fields.ts'
 
 const PROGRESS_MS = 500
@@ -28,7 +27,9 @@ export async function saveFile(run: Run, fetch: () => Promise<AsyncIterable<Uint
   const target = out === undefined || out === '-' ? undefined : await begin(out, run.args.flag('force'))
   try {
     const bytes = await fetch()
-    const size = await copy(run, bytes, (part) => (target === undefined ? write(run, part) : target.write(part)))
+    const size = await copy(run, bytes, (part) =>
+      target === undefined ? run.terminal.writeBytes(part) : target.write(part),
+    )
     await target?.finish()
     if (out !== undefined && target !== undefined) run.notice(`${out}: ${humanBytes(size)}`)
   } catch (error) {
@@ -92,19 +93,10 @@ async function copy(
     size += part.length
     if (!shows || run.clock.monotonicMs() - shownAt < PROGRESS_MS) continue
     shownAt = run.clock.monotonicMs()
-    stderr.write(`\r${humanBytes(size)} so far `)
+    run.terminal.progress(`${humanBytes(size)} so far `)
   }
-  if (shows) stderr.write('\r\u001b[K')
+  if (shows) run.terminal.progress('')
   return size
-}
-
-/** Bytes as they are: a file need not be text. */
-function write(run: Run, part: Uint8Array): Promise<void> {
-  return new Promise((resolve, reject) => {
-    run.terminal.stdout.write(part, (error) =>
-      error === null || error === undefined ? resolve() : reject(new ReaderGone()),
-    )
-  })
 }
 
 function brokenOff(cause: unknown): CliFailure {

@@ -24,13 +24,13 @@ export const callApi: Action = async (run) => {
     if (status >= 400) readEnvelope(status, text)
     return
   }
-  if (run.args.flag('include')) await run.out.text(`HTTP ${status}\n${shownHeaders(headers)}\n`)
+  if (run.args.flag('include')) await run.out.remote(`HTTP ${status}\n${shownHeaders(headers)}\n`)
   const json = parseJson(text)
   if (status >= 400 || run.args.flag('unwrap')) {
     const { data } = readEnvelope(status, text)
     return run.out.value(data)
   }
-  if (json === undefined) await run.out.text(text)
+  if (json === undefined) await run.out.remote(text)
   else await run.out.value(json)
 }
 

@@ -57,7 +57,7 @@ function placeOf(before: readonly string[]): Place {
       awaited = undefined
     } else if (word.startsWith('-')) {
       const option = optionsOf(node).find(({ flags }) => flags.split(/[ ,]+/).includes(word))
-      awaited = option !== undefined && /<.+>/.test(option.flags) ? option : undefined
+      awaited = option !== undefined && /<[^<>]+>/.test(option.flags) ? option : undefined
     } else if (node?.kind === 'command') {
       position += 1
     } else {

@@ -94,7 +94,25 @@ function following(text: string, cursor: number): number {
 }
 
 function wordStart(text: string, cursor: number): number {
-  return /[\p{L}\p{N}_]*[^\p{L}\p{N}_]*$/u.exec(text.slice(0, cursor))?.index ?? 0
+  return backOver(
+    text,
+    backOver(text, cursor, (char) => !WORD.test(char)),
+    (char) => WORD.test(char),
+  )
+}
+
+const WORD = /[\p{L}\p{N}_]/u
+
+/** Where the characters before `cursor` that fit begin. */
+function backOver(text: string, cursor: number, fits: (char: string) => boolean): number {
+  let at = cursor
+  while (at > 0) {
+    const low = text.charCodeAt(at - 1)
+    const width = at > 1 && low >= 0xdc00 && low <= 0xdfff ? 2 : 1
+    if (!fits(text.slice(at - width, at))) break
+    at -= width
+  }
+  return at
 }
 
 function wordEnd(text: string, cursor: number): number {
@@ -103,5 +121,9 @@ function wordEnd(text: string, cursor: number): number {
 }
 
 function spaceBefore(text: string, cursor: number): number {
-  return /\S*\s*$/.exec(text.slice(0, cursor))?.index ?? 0
+  return backOver(text, backOver(text, cursor, isSpace), (char) => !isSpace(char))
+}
+
+function isSpace(char: string): boolean {
+  return char.trim() === ''
 }

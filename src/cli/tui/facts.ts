@@ -122,5 +122,5 @@ function clockTime(ms: number): string {
 
 /** A number with commas between thousands. */
 export function grouped(n: number): string {
-  return String(Math.round(n)).replace(/\B(?=(\d{3})+$)/g, ',')
+  return Math.round(n).toLocaleString('en-US')
 }

@@ -13,6 +13,7 @@ import Fastify, {
 import { z } from 'zod'
 import { type Endpoint, isDeclared, type StreamEndpoint } from '../../shared/contract.ts'
 import { ERRORS, PanelError } from '../../shared/errors.ts'
+import { isDeeperThan, MOST_BODY_DEPTH } from '../../shared/json-depth.ts'
 import { type Clock, now } from '../../shared/time.ts'
 import type { Caller, Credentials } from './caller.ts'
 import type { Db } from './db.ts'
@@ -223,7 +224,16 @@ function readEmptyBodies(app: FastifyInstance): void {
   app.removeContentTypeParser(['application/json', 'text/plain'])
   app.addContentTypeParser('application/json', { parseAs: 'string' }, (request, body, done) => {
     if (body === '') done(null, undefined)
+    else if (isDeeperThan(body.toString(), MOST_BODY_DEPTH)) done(tooDeep())
     else parse(request, body.toString(), done)
+  })
+}
+
+/** One place for all routes: whatever walks through a body may call itself. */
+function tooDeep(): PanelError {
+  const message = `must not be nested deeper than ${MOST_BODY_DEPTH} levels`
+  return new PanelError('VALIDATION_ERROR', `The request is not valid: body ${message}`, {
+    details: [{ field: 'body', message }],
   })
 }
 

@@ -1,4 +1,5 @@
 import { type DestinationStream, type Logger, pino } from 'pino'
+import { terminalText } from '../../shared/terminal-text.ts'
 
 /** Structured logging with the field names of style.md §4.5; `msg` is a constant sentence, values are fields. */
 export type Log = Logger
@@ -16,7 +17,14 @@ export async function openLog({ level, format }: { level: string; format: LogFor
   if (format === 'json') return createLog({ level })
   // Loaded here: a daemon without a terminal never needs it.
   const { default: pretty } = await import('pino-pretty')
-  return createLog({ level, destination: pretty({ sync: true }) })
+  return createLog({ level, destination: pretty({ colorize: process.stdout.isTTY === true, destination: TERMINAL }) })
+}
+
+/** What stands in a log comes from plugins, nodes and other machines as well. */
+const TERMINAL: DestinationStream = {
+  write: (text) => {
+    process.stdout.write(terminalText(text, { colours: true }))
+  },
 }
 
 /** A logger of JSON lines to `destination` (standard output). Fields that carry secrets are masked, two levels deep. */

@@ -50,7 +50,12 @@ export function expandIps(text: string, max: number): readonly string[] | string
 /** The ports of a list such as `25565,25570-25580`, each once; a string says what is wrong. */
 export function expandPorts(text: string, max: number): readonly number[] | string {
   const found = new Set<number>()
-  for (const word of words(text.replace(/\s*-\s*/g, '-'))) {
+  for (const word of words(
+    text
+      .split('-')
+      .map((part) => part.trim())
+      .join('-'),
+  )) {
     const match = /^(\d{1,5})(?:-(\d{1,5}))?$/.exec(word)
     if (match === null) return `has '${word}', which is neither a port nor a range of ports`
     const first = Number(match[1])

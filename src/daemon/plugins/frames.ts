@@ -1,7 +1,10 @@
 import { z } from 'zod'
+import { isDeeperThan } from '../../shared/json-depth.ts'
 import type { FromPlugin } from '../../shared/plugin-frames.ts'
 
 const Id = z.int().min(0)
+/** Of what a plugin answers or logs: what writes it out calls itself for each level. */
+const MOST_DEPTH = 64
 const Text = z.string().max(16_000)
 
 const Frame = z.discriminatedUnion('t', [
@@ -21,6 +24,7 @@ const Frame = z.discriminatedUnion('t', [
 
 /** A frame of a plugin's process, `undefined` when the line is none: plugins can write into their pipe what they like. */
 export function parseFrame(line: string): FromPlugin | undefined {
+  if (isDeeperThan(line, MOST_DEPTH)) return undefined
   let value: unknown
   try {
     value = JSON.parse(line)

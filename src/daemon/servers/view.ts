@@ -1,4 +1,5 @@
 import type { z } from 'zod'
+import { agentText, MOST_REASON } from '../../shared/agent-text.ts'
 import type { Server } from '../../shared/api/servers.ts'
 import type { NewTemplate } from '../../shared/api/templates.ts'
 import type { Permission } from '../../shared/permissions.ts'
@@ -71,7 +72,7 @@ export function toServer(row: ServerRow, { caller, permissions }: Viewer, facts:
     generation: row.generation,
     observedAt: row.observedAt,
     lastKnownStatus: row.power === 'unknown' && row.lastKnownPower !== null ? statusOf(row, row.lastKnownPower) : null,
-    reason: row.reason,
+    reason: row.reason === null ? null : agentText(row.reason, MOST_REASON),
     installed: row.installed === 1,
     startedAt: row.startedAt,
     pid: row.pid,

@@ -48,7 +48,7 @@ function said(host: string, error: string, description: string | undefined): str
 }
 
 function tlsWord(codes: string): string {
-  return /[A-Z_]*(?:CERT|SELF_SIGNED|UNABLE_TO_|ERR_TLS|ERR_SSL)[A-Z_]*/.exec(codes)?.[0] ?? 'unknown'
+  return codes.match(/[A-Z_]+/g)?.find((word) => /CERT|SELF_SIGNED|UNABLE_TO_|ERR_TLS|ERR_SSL/.test(word)) ?? 'unknown'
 }
 
 function statusOf(errors: readonly Error[]): string {

@@ -145,7 +145,7 @@ function numbers(argument: string | undefined, count: number): number[] | undefi
 }
 
 function toNumber(text: string): number | undefined {
-  return /^[+-]?(?:\d+\.?\d*|\.\d+)(?:e[+-]?\d{1,3})?$/i.test(text) ? Number(text) : undefined
+  return /^[+-]?(?:\d+(?:\.\d*)?|\.\d+)(?:e[+-]?\d{1,3})?$/i.test(text) ? Number(text) : undefined
 }
 
 function isUrl(value: string): boolean {

@@ -1,4 +1,5 @@
 import { AgentEvent, AgentFrame } from '../../../shared/frames.ts'
+import { isDeeperThan } from '../../../shared/json-depth.ts'
 import { inRange } from './ranges.ts'
 
 const MOST_DEPTH = 16
@@ -14,7 +15,7 @@ const EVENT_TYPES: ReadonlySet<unknown> = new Set(AgentEvent.options.map((option
 
 /** Reads a text frame: JSON of bounded depth that fits its type. Unknown types and fields are passed over. */
 export function readFrame(text: string): Incoming {
-  if (isTooDeep(text)) return { kind: 'broken', problem: `the JSON is deeper than ${MOST_DEPTH}` }
+  if (isDeeperThan(text, MOST_DEPTH)) return { kind: 'broken', problem: `the JSON is deeper than ${MOST_DEPTH}` }
   let value: unknown
   try {
     value = JSON.parse(text)
@@ -39,21 +40,4 @@ function fromNewerVersion(value: unknown): Incoming | undefined {
     return undefined
   if (EVENT_TYPES.has(event.type) || typeof seq !== 'number' || !Number.isSafeInteger(seq) || seq < 1) return undefined
   return { kind: 'skipped', type: event.type, eventSeq: seq }
-}
-
-/** Looks at the text, so that no parser meets a depth that it cannot bear. */
-function isTooDeep(text: string): boolean {
-  let depth = 0
-  let inString = false
-  for (let i = 0; i < text.length; i++) {
-    const char = text.charCodeAt(i)
-    if (inString) {
-      if (char === 0x5c) i++
-      else if (char === 0x22) inString = false
-    } else if (char === 0x22) inString = true
-    else if (char === 0x7b || char === 0x5b) {
-      if (++depth > MOST_DEPTH) return true
-    } else if (char === 0x7d || char === 0x5d) depth--
-  }
-  return false
 }

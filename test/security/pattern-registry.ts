@@ -1,0 +1,603 @@
+/**
+ * Whose text an expression sees: all but `operator` (who runs the program), `machine` (the kernel) and `program` (its own
+ * texts) may be hostile. Every expression has to be quick all the same; see patterns.test.ts.
+ */
+export type Source =
+  | 'game'
+  | 'template'
+  | 'client'
+  | 'agent'
+  | 'daemon'
+  | 'panel'
+  | 'plugin'
+  | 'remote host'
+  | 'operator'
+  | 'machine'
+  | 'program'
+
+/** The expressions of one file as they stand there, and the most foreign text that they see. */
+export interface FilePatterns {
+  readonly sees: Source
+  readonly patterns: readonly string[]
+  /** Expressions that are made while the program runs, and what bounds them. */
+  readonly made?: Readonly<Record<string, string>>
+}
+
+/** Expressions that no source file may have beside these; a new one is added here, with whose text it sees. */
+export const REGISTRY: Readonly<Record<string, FilePatterns>> = {
+  'src/agent/commands.ts': { sees: 'daemon', patterns: ['/^[A-Za-z0-9_-]{1,64}$/'] },
+  'src/agent/config.ts': {
+    sees: 'operator',
+    patterns: [
+      '/^PANEL_[A-Z]+__/',
+      String.raw`/^PANEL_(?:(?:HTTP|DATA|CONSOLE|LIMITS)__\w+|LOG__FORMAT|AGENT__EMBEDDED)$/`,
+    ],
+  },
+  'src/agent/daemon-url.ts': { sees: 'operator', patterns: [String.raw`/^127\.\d+\.\d+\.\d+$/`] },
+  'src/agent/environment.ts': { sees: 'template', patterns: [String.raw`/\{\{([^{}]+)\}\}/g`, String.raw`/^env\./`] },
+  'src/agent/holder/begin.ts': { sees: 'machine', patterns: [String.raw`/^Max open files\s+\S+\s+(\S+)/m`] },
+  'src/agent/holder/cgroup.ts': {
+    sees: 'machine',
+    patterns: [
+      String.raw`/^oom_kill (\d+)/m`,
+      String.raw`/^usage_usec (\d+)/m`,
+      String.raw`/^inactive_file (\d+)/m`,
+      String.raw`/^total_inactive_file (\d+)/m`,
+    ],
+  },
+  'src/agent/holder/inherited-files.ts': { sees: 'machine', patterns: [String.raw`/^flags:\s+(\d+)/m`] },
+  'src/agent/holder/proc.ts': {
+    sees: 'machine',
+    patterns: [
+      String.raw`/^\d+$/`,
+      String.raw`/^Uid:\t(\d+)/m`,
+      String.raw`/^read_bytes: (\d+)/m`,
+      String.raw`/^write_bytes: (\d+)/m`,
+    ],
+  },
+  'src/agent/install.ts': { sees: 'template', patterns: [String.raw`/\r\n?/g`] },
+  'src/agent/journal-file.ts': { sees: 'machine', patterns: [String.raw`/^\0+/`] },
+  'src/agent/layout.ts': { sees: 'daemon', patterns: ['/^[A-Za-z0-9_-]{1,64}$/'] },
+  'src/agent/log/record.ts': { sees: 'game', patterns: [String.raw`/[\x00-\x08\x0a-\x1a\x1c-\x1f]/g`] },
+  'src/agent/log/segments.ts': { sees: 'game', patterns: [String.raw`/^(\d{16})\.log$/`] },
+  'src/agent/node-health.ts': {
+    sees: 'machine',
+    patterns: [String.raw`/^MemAvailable:\s+(\d+) kB/m`, String.raw`/\s+/`],
+  },
+  'src/agent/ports.ts': { sees: 'machine', patterns: [String.raw`/^\d+$/`, String.raw`/\s+/`] },
+  'src/agent/ready-thread.ts': {
+    sees: 'game',
+    patterns: [String.raw`/\u001b(?:\[[0-?]*[ -/]*[@-~]|\][^\u0007\u001b]*(?:\u0007|\u001b\\)?|[@-Z\\-_])/g`],
+    made: {
+      'RE2JS.compile(expression)': 'in a thread of its own, ended when it takes too long: template-author.test.ts',
+    },
+  },
+  'src/agent/requests.ts': { sees: 'game', patterns: [String.raw`/[\u0000\r\n]/`] },
+  'src/agent/runtime/cgroup-places.ts': { sees: 'machine', patterns: ['/[^A-Za-z0-9_-]/g'] },
+  'src/agent/runtime/process-run.ts': { sees: 'machine', patterns: [String.raw`/[\r\n]/`] },
+  'src/cli/account/profile-actions.ts': { sees: 'operator', patterns: [String.raw`/^-?\d{1,15}(\.\d+)?$/`] },
+  'src/cli/args.ts': { sees: 'operator', patterns: [String.raw`/^\d{1,15}$/`] },
+  'src/cli/audit/verify.ts': { sees: 'panel', patterns: [String.raw`/^\d+$/`, '/^[0-9a-f]{64}$/'] },
+  'src/cli/command.ts': { sees: 'operator', patterns: ['/--(?:no-)?([a-z][a-z0-9-]*)/', '/[<[]/'] },
+  'src/cli/console/attach.ts': { sees: 'operator', patterns: [String.raw`/[^\w.@-]/g`] },
+  'src/cli/console/farewell.ts': { sees: 'operator', patterns: [String.raw`/^\w[\w.-]*$/`] },
+  'src/cli/console/history.ts': {
+    sees: 'operator',
+    patterns: [String.raw`/^[0-9a-z]{1,40}-\d{1,15}$/`, String.raw`/^\d{1,15}$/`],
+  },
+  'src/cli/console/line.ts': {
+    sees: 'game',
+    patterns: ['/[A-Z]/'],
+    made: { 'RE2JS.compile(text, ignoreCase ? RE2JS.CASE_INSENSITIVE : 0)': "RE2 on one line; the operator's own" },
+  },
+  'src/cli/console/pages.ts': { sees: 'operator', patterns: [String.raw`/^[0-9a-z]{1,40}-(\d{1,15})$/`] },
+  'src/cli/db-hosts/actions.ts': { sees: 'operator', patterns: ['/^--/'] },
+  'src/cli/events/follow.ts': {
+    sees: 'operator',
+    patterns: [String.raw`/\*+/g`, '/[.+^$\u007b}()|[\\]\\\\]/g'],
+    made: { 'new RegExp(`^${text}$`)': "the operator's own, on names of events that the program knows" },
+  },
+  'src/cli/help-request.ts': { sees: 'operator', patterns: ['/<[^<>]+>/', '/[ ,]+/'] },
+  'src/cli/instant.ts': {
+    sees: 'operator',
+    patterns: [String.raw`/^\d{4}-\d{2}-\d{2}/`, String.raw`/^\d{4}-\d{2}-\d{2}/`],
+  },
+  'src/cli/invoke.ts': { sees: 'operator', patterns: [String.raw`/^(?:--output=|-o=?)(\w+)$/`] },
+  'src/cli/man.ts': {
+    sees: 'operator',
+    patterns: [
+      '/[.!?]$/',
+      '/(?<=[.!?]) (?=[A-Z`])/',
+      '/^[A-Z][a-z]/',
+      `/^([.'])/`,
+      String.raw`/[^\u0020-\u007e]/g`,
+    ],
+  },
+  'src/cli/output/csv.ts': {
+    sees: 'game',
+    patterns: [String.raw`/^[=+\-@\t\r]/`, String.raw`/^[+-]?\d+(\.\d+)?$/`, String.raw`/[",\r\n]/`],
+  },
+  'src/cli/output/escape.ts': {
+    sees: 'game',
+    patterns: [
+      String.raw`/[\u0000-\u001f\u007f-\u009f\u061c\u200e\u200f\u2028-\u202e\u2066-\u2069]/g`,
+      String.raw`/\u001b(?:\[[0-?]*[ -/]*[@-~]|[\]PX^_][^\u0007\u001b]*(?:\u0007|\u001b\\)?|[ -/]*[0-~])|\u009b[0-?]*[ -/]*[@-~]/g`,
+      String.raw`/^\u001b\[[\d;:]*m$/`,
+      String.raw`/\u001b(?!\[[\d;:]*m)/g`,
+    ],
+  },
+  'src/cli/output/jq.ts': { sees: 'panel', patterns: ['/^jq: (error: )?/'] },
+  'src/cli/output/output.ts': { sees: 'game', patterns: [String.raw`/[\r\n]/g`] },
+  'src/cli/output/table.ts': {
+    sees: 'game',
+    patterns: [
+      String.raw`/^[\u0020-\u007e]$/`,
+      String.raw`/^(?:\p{M}|[\u200b-\u200d])$/u`,
+      String.raw`/^[\u1100-\u115f\u2e80-\u303e\u3041-\u33ff\u3400-\u4dbf\u4e00-\u9fff\ua000-\ua4cf\uac00-\ud7a3\uf900-\ufaff\ufe30-\ufe4f\uff00-\uff60\uffe0-\uffe6\u{1f300}-\u{1f64f}\u{1f680}-\u{1f6ff}\u{1f900}-\u{1f9ff}\u{20000}-\u{3fffd}]$/u`,
+    ],
+  },
+  'src/cli/output/yaml-text.ts': { sees: 'game', patterns: [String.raw`/[\n\t]/g`] },
+  'src/cli/profile/contexts.ts': { sees: 'operator', patterns: ['/^[A-Za-z0-9._@-]{1,64}$/'] },
+  'src/cli/program.ts': { sees: 'operator', patterns: ['/^error: /', String.raw`/\n/`, `/'(-y|--yes)'/`] },
+  'src/cli/prompt.ts': { sees: 'operator', patterns: [String.raw`/\r?\n/`] },
+  'src/cli/providers/actions.ts': { sees: 'operator', patterns: ['/^--/'] },
+  'src/cli/read-file.ts': {
+    sees: 'operator',
+    patterns: [String.raw`/\r?\n/`, String.raw`/^\s*(#|$)/`, String.raw`/^\s*export\s+/`],
+  },
+  'src/cli/report.ts': { sees: 'panel', patterns: ['/CERT|TLS|SSL|SELF_SIGNED|UNABLE_TO/'] },
+  'src/cli/resource/actions.ts': { sees: 'operator', patterns: [String.raw`/^(body|query)\./`] },
+  'src/cli/resource/fields.ts': {
+    sees: 'operator',
+    patterns: [String.raw`/^-?\d+(\.\d+)?$/`, String.raw`/^(\d+(?:\.\d+)?)\s*([mgt])?(?:i?b)?$/i`],
+  },
+  'src/cli/resource/id.ts': { sees: 'operator', patterns: ['/^[0-9a-hjkmnp-tv-z]{26}$/'] },
+  'src/cli/servers/wait.ts': { sees: 'operator', patterns: ['/^state=(.+)$/'] },
+  'src/cli/session/browser-trip.ts': { sees: 'operator', patterns: [String.raw`/^https?:\/\//i`] },
+  'src/cli/session/login.ts': { sees: 'operator', patterns: [String.raw`/^\d{6}$/`] },
+  'src/cli/session/loopback.ts': { sees: 'operator', patterns: [`/[&<>"']/g`] },
+  'src/cli/session/one-time-code.ts': { sees: 'operator', patterns: [String.raw`/\s/g`, String.raw`/\r?\n/`] },
+  'src/cli/session/recovery.ts': { sees: 'operator', patterns: [String.raw`/\r?\n/`] },
+  'src/cli/settings/changes.ts': { sees: 'operator', patterns: ['/^--/'] },
+  'src/cli/settings/flag-name.ts': { sees: 'operator', patterns: ['/[A-Z]/g'] },
+  'src/cli/settings/oidc.ts': { sees: 'operator', patterns: ['/^--/'] },
+  'src/cli/tooling/api.ts': {
+    sees: 'operator',
+    patterns: [String.raw`/^[a-z]+:\/\//i`, String.raw`/^\/[/\\]/`, String.raw`/^-?\d+(\.\d+)?$/`],
+  },
+  'src/cli/tooling/complete.ts': {
+    sees: 'operator',
+    patterns: [String.raw`/[\t\r\n]/g`, '/[ ,]+/', '/<[^<>]+>/', '/--[a-z-]+/'],
+  },
+  'src/cli/trace.ts': {
+    sees: 'panel',
+    patterns: [
+      '/([?&]token=)[^&]+/g',
+      '/(pak|pst|pnk|pdt)_[A-Za-z0-9]+_[A-Za-z0-9_-]+/g',
+      String.raw`/^(Bearer )(?!p\w\w_…).+$/`,
+    ],
+  },
+  'src/cli/tui/ansi.ts': {
+    sees: 'game',
+    patterns: [String.raw`/[\p{Cc}\u200E\u200F\u2028-\u202E\u2066-\u2069]/u`, '/[;:]/'],
+    made: {
+      "new RegExp( [ '(?:\\\\u001B\\\\[|\\\\u009B)(?<sgr>[\\\\d;:]*)m', '(?:\\\\u001B\\\\[|\\\\u009B)[\\\\x30-\\\\x3F]*[\\\\x20-\\\\x2F]*[\\\\x40-\\\\x7E]?', `(?:\\\\u001B[\\\\]PX^_]|[\\\\u0090\\\\u0098\\\\u009D-\\\\u009F])${BODY}`, '\\\\u001B[\\\\x20-\\\\x2F]*[\\\\x30-\\\\x7E]?', '[\\\\u0000-\\\\u001F\\\\u007F-\\\\u009F\\\\u200E\\\\u200F\\\\u2028-\\\\u202E\\\\u2066-\\\\u2069]', ].join('|'), 'g', )":
+        'constant; searched in patterns.test.ts',
+    },
+  },
+  'src/cli/tui/cells.ts': {
+    sees: 'game',
+    patterns: [
+      String.raw`/[^\t\u0020-\u007E]/`,
+      String.raw`/^[\p{Default_Ignorable_Code_Point}\p{Mark}\p{Cf}]+$/u`,
+      String.raw`/\p{Extended_Pictographic}\u{FE0F}|\p{Emoji_Presentation}|^\p{Regional_Indicator}{2}/u`,
+    ],
+  },
+  'src/cli/tui/editor.ts': {
+    sees: 'operator',
+    patterns: [String.raw`/\p{Cc}/gu`, String.raw`/[\p{L}\p{N}_]/u`, String.raw`/^[^\p{L}\p{N}_]*[\p{L}\p{N}_]*/u`],
+  },
+  'src/cli/tui/feed.ts': { sees: 'operator', patterns: [String.raw`/^([0-9a-z]+)-\d+$/`] },
+  'src/cli/tui/frame.ts': { sees: 'game', patterns: [String.raw`/\u001B\[[\d;]*m/g`] },
+  'src/cli/tui/keys.ts': {
+    sees: 'operator',
+    patterns: [
+      String.raw`/^\u001B(?:\[([\d;]*)([A-Za-z~])|O([A-Za-z])|\[\[([A-E]))/`,
+      String.raw`/^\u001B(?:\[[\d;?<>=]*|O|\[\[)$/`,
+      String.raw`/^\u001B\[[\d;?<>=]*[\x20-\x7E]/`,
+      String.raw`/^(?:ctrl[-+]|\^|C-)(.+)$/i`,
+    ],
+  },
+  'src/cli/tui/level.ts': {
+    sees: 'game',
+    patterns: [
+      String.raw`/\b(?:(ERROR|SEVERE|FATAL|CRITICAL)|(WARN(?:ING)?)|(INFO|NOTICE)|(DEBUG|TRACE|FINE(?:ST|R)?))\b/i`,
+      String.raw`/^(?:\s|Caused by:|\.\.\. \d)/`,
+    ],
+  },
+  'src/cli/tui/matcher.ts': {
+    sees: 'game',
+    patterns: [String.raw`/\p{Lu}/u`, String.raw`/\\./g`, String.raw`/[\\^$.|?*+()[\]{}]/`],
+    made: { 'RE2JS.compile(pattern, exact ? 0 : RE2JS.CASE_INSENSITIVE)': "RE2 on one line; the operator's own" },
+  },
+  'src/cli/tui/press-input.ts': { sees: 'operator', patterns: [String.raw`/\s/`, String.raw`/\s+/`] },
+  'src/cli/tui/press.ts': { sees: 'operator', patterns: [String.raw`/\r\n|\r|\n/`, String.raw`/\p{Cc}/gu`] },
+  'src/cli/tui/take-out.ts': { sees: 'game', patterns: ['/[:.]/g', String.raw`/[^\p{L}\p{N}_-]+/gu`] },
+  'src/daemon/auth/two-factor-rows.ts': { sees: 'client', patterns: ['/(.{4})(?=.)/g', String.raw`/[\s-]/g`] },
+  'src/daemon/config.ts': {
+    sees: 'operator',
+    patterns: [
+      String.raw`/^https?:\/\/[^\s/?#@]+\/?$/i`,
+      '/^https?$/',
+      '/^PANEL_(URL|TOKEN|CONTEXT|CONFIG_DIR|OUTPUT|NO_INPUT|DEBUG|NO_COLOR|PAGER|NO_UPDATE_NOTIFIER|NODE|TOTP|TEST_.*|MIGRATION_.*|DAEMON__.*|AGENT__.*)$/',
+      String.raw`/^\[|\]$/g`,
+      '/^PANEL_(CREDENTIAL_KEY|SETUP_TOKEN)(_FILE)?$/',
+      '/_([a-z])/g',
+      String.raw`/^(?:https?:\/\/)?(?:(\[[^\]]+\]|[^:]*):)?(\d{1,5})\/?$/`,
+      String.raw`/^\[|\]$/g`,
+      'z.url({protocol:/^https?$/})',
+    ],
+  },
+  'src/daemon/console/frames.ts': { sees: 'client', patterns: [String.raw`/^([0-9a-z]{1,40})-(\d{1,15})$/`] },
+  'src/daemon/core/counted-address.ts': {
+    sees: 'client',
+    patterns: [String.raw`/^::ffff:(\d+\.\d+\.\d+\.\d+)$/i`, '/^0+$/', '/^0+(?=.)/'],
+  },
+  'src/daemon/core/db.ts': { sees: 'program', patterns: ['/UNIQUE constraint failed: (.+)$/'] },
+  'src/daemon/core/gateway/attempts.ts': { sees: 'agent', patterns: ['/^::ffff:/i'] },
+  'src/daemon/core/gateway/door.ts': { sees: 'agent', patterns: ['/^[A-Za-z0-9_-]{1,64}$/'] },
+  'src/daemon/core/gateway/ranges.ts': { sees: 'agent', patterns: [String.raw`/^\d{1,20}$/`] },
+  'src/daemon/core/http-answers.ts': { sees: 'client', patterns: [String.raw`/[^\w.-]/g`] },
+  'src/daemon/core/http-callers.ts': { sees: 'client', patterns: [String.raw`/^Bearer +(\S+)$/i`] },
+  'src/daemon/core/json-bytes.ts': { sees: 'client', patterns: [String.raw`/[\u0000-\u001f"\\\ud800-\udfff]/`] },
+  'src/daemon/core/masking.ts': {
+    sees: 'client',
+    patterns: [
+      '/pass(?:word|wd|phrase)|secret|token|api[_-]?key|(?:private|access|encryption)[_-]?key|credential|authorization|cookie/i',
+      '/(?:Id|_id)$/',
+      String.raw`/\b(pak|pnk|pst)_[0-9a-z]{1,26}_[\w-]+/g`,
+      String.raw`/\b(pak|pnk|pst)_[\w-]{20,}/g`,
+      String.raw`/\b(bearer|basic)\s+[\w.~+/=-]{6,}/gi`,
+      String.raw`/(?<=[a-z0-9+.-])(:\/\/[^\s/:@]*):[^\s/@]+@/gi`,
+      '/-----BEGIN [A-Z ]{0,60}-----/g',
+      '/-----END [A-Z ]{0,60}-----/g',
+      String.raw`/[\w.-]+/g`,
+      String.raw`/\beyJ[\w-]/`,
+      String.raw`/[\w-]+/g`,
+      String.raw`/(["']?\s*[:=]\s*)(?:"[^"\\]*(?:\\.[^"\\]*)*"|'[^'\\]*(?:\\.[^'\\]*)*'|[^\s,;&}]+)/y`,
+    ],
+  },
+  'src/daemon/core/migrations.ts': { sees: 'program', patterns: ['/[:.]/g'] },
+  'src/daemon/core/rate-limits.ts': {
+    sees: 'program',
+    patterns: [String.raw`/^\/api\/servers\/:serverId\/files(\/|$)/`, String.raw`/^\/api\/agent\/bulk(\/|$)/`],
+  },
+  'src/daemon/core/request-ids.ts': { sees: 'client', patterns: ['/^[A-Za-z0-9._-]{1,64}$/'] },
+  'src/daemon/core/secrets.ts': {
+    sees: 'client',
+    patterns: ['/^(pak|pnk|pst)_([0-9a-z]{26})_([A-Za-z0-9_-]{43})$/', '/^[0-9a-f]{64}$/i'],
+  },
+  'src/daemon/core/settings.ts': { sees: 'client', patterns: ['z.cidrv4()', 'z.cidrv6()'] },
+  'src/daemon/core/sqlite/dialect.ts': {
+    sees: 'program',
+    patterns: [String.raw`/^\s*(select|with|explain|pragma)\b/i`],
+  },
+  'src/daemon/core/system-error-entry.ts': {
+    sees: 'client',
+    patterns: [
+      String.raw`/^\s+at /`,
+      String.raw`/file:\/\/\/|\//`,
+      String.raw`/\b[a-z]{2,5}_[0-9a-z]{26}\b/g`,
+      String.raw`/\b[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}\b/gi`,
+      '/(["\'`]).*?\\1/g',
+      String.raw`/\b0x[0-9a-f]+\b|\d+/gi`,
+    ],
+  },
+  'src/daemon/core/text-search.ts': { sees: 'client', patterns: [String.raw`/[\\%_]/g`, String.raw`/[\\%_]/g`] },
+  'src/daemon/databases/dialect.ts': {
+    sees: 'remote host',
+    patterns: [String.raw`/^[\w%.:/+=$-]*$/`, String.raw`/^(\d+)(?:\.(\d+))?/`],
+  },
+  'src/daemon/databases/host-connection.ts': { sees: 'remote host', patterns: [`/'([^']{20,})'/g`] },
+  'src/daemon/databases/host-failure.ts': {
+    sees: 'remote host',
+    patterns: [
+      String.raw`/^(ENOTFOUND|EAI_\w+)$/`,
+      '/^ECONNREFUSED$/',
+      '/^(EHOSTUNREACH|ENETUNREACH|EHOSTDOWN|ENETDOWN|EADDRNOTAVAIL)$/',
+      '/^(ETIMEDOUT|PROTOCOL_SEQUENCE_TIMEOUT|57014)$/',
+      String.raw`/^(HANDSHAKE_NO_SSL_SUPPORT|HANDSHAKE_SSL_ERROR|ERR_O?SSL\w*|ERR_TLS\w*|EPROTO|\w*CERT\w*|UNABLE_TO_\w+)$/`,
+      String.raw`/^(1044|1045|1129|1130|1142|1227|1251|1410|1698|3159|28\w{3}|42501|AUTH_SWITCH_PLUGIN_ERROR)$/`,
+      '/^(1007|42P04)$/',
+      String.raw`/^(1053|1077|1079|1927|57P\w\w|08\w{3}|58\w{3}|XX\w{3})$/`,
+      String.raw`/^(\d{4}|[0-9A-Z]{5})$/`,
+      '/does not support (SSL|secure)|SSL connection|certificate|altnames|wrong version number/i',
+      '/timeout|timed out/i',
+      '/does not support/i',
+      '/self.signed|unable to (verify|get)/i',
+      '/altnames|does not match/i',
+      '/expired/i',
+      String.raw`/\s+/g`,
+    ],
+  },
+  'src/daemon/databases/host-routes.ts': {
+    sees: 'client',
+    patterns: [String.raw`/(?<=-----END CERTIFICATE-----)\s*/`],
+  },
+  'src/daemon/databases/mysql-dialect.ts': { sees: 'remote host', patterns: ['/mariadb/i', String.raw`/[\\_%]/g`] },
+  'src/daemon/databases/secrets.ts': {
+    sees: 'client',
+    patterns: ['/^[A-Za-z]/', '/[A-Z]/', '/[a-z]/', String.raw`/\d/`, '/[-_]/'],
+  },
+  'src/daemon/events/follow.ts': { sees: 'client', patterns: [String.raw`/^([0-9a-z]+)-(\d{1,15})$/`] },
+  'src/daemon/fixed-settings.ts': { sees: 'operator', patterns: [String.raw`/^-?\d+(\.\d+)?$/`] },
+  'src/daemon/mail/mail-failure.ts': {
+    sees: 'remote host',
+    patterns: [
+      '/ENOTFOUND|EAI_AGAIN/',
+      '/ECONNREFUSED/',
+      '/ERR_SSL|ERR_TLS|SSL routines|CERT|SELF_SIGNED|UNABLE_TO_|certificate|wrong version number/i',
+      '/wrong version number|packet length too long/i',
+      '/SELF_SIGNED|self.signed|UNABLE_TO_(VERIFY|GET)|unable to (verify|get)/i',
+      '/ALTNAME|altnames/i',
+      '/EXPIRED|has expired/i',
+      '/STARTTLS/i',
+      String.raw`/\s+/g`,
+    ],
+  },
+  'src/daemon/mail/smtp-mailer.ts': { sees: 'remote host', patterns: [String.raw`/\p{Cc}+/gu`] },
+  'src/daemon/main.ts': { sees: 'operator', patterns: [String.raw`/\/\/(0\.0\.0\.0|\[::\])/`] },
+  'src/daemon/nodes/addresses.ts': {
+    sees: 'client',
+    patterns: [String.raw`/^(\d{1,5})(?:-(\d{1,5}))?$/`, String.raw`/[\s,]+/`],
+  },
+  'src/daemon/nodes/allocation-repo.ts': { sees: 'client', patterns: [String.raw`/^\d{1,5}$/`] },
+  'src/daemon/nodes/ip-numbers.ts': { sees: 'client', patterns: [String.raw`/^\d{1,3}$/`] },
+  'src/daemon/overview/activity.ts': { sees: 'client', patterns: ['/[._]/g'] },
+  'src/daemon/passkeys/own-passkeys.ts': { sees: 'remote host', patterns: [String.raw`/\s+/g`] },
+  'src/daemon/passkeys/relying-party.ts': {
+    sees: 'remote host',
+    patterns: [String.raw`/^\[|\]$/g`, String.raw`/^\[|\]$/g`],
+  },
+  'src/daemon/plugins/engine-range.ts': {
+    sees: 'plugin',
+    patterns: [
+      String.raw`/^(>=|<=|>|<|=|\^|~)?(\d+)\.(\d+)\.(\d+)$/`,
+      String.raw`/^(\d+)\.(\d+)\.(\d+)/`,
+      String.raw`/\s+/`,
+    ],
+  },
+  'src/daemon/plugins/manifest.ts': {
+    sees: 'plugin',
+    patterns: [
+      String.raw`/^[A-Za-z_$][\w$]{0,63}$/`,
+      String.raw`/^[^\p{Cc}]*$/u`,
+      String.raw`/^(\/(:[a-z][A-Za-z0-9]{0,31}|[a-z0-9][a-z0-9._-]{0,63}))+$/`,
+      String.raw`/^\d+\.\d+\.\d+([-+][\w.+-]{1,50})?$/`,
+      String.raw`/^[A-Za-z0-9_-][\w.-]*(\/[A-Za-z0-9_-][\w.-]*)*\.(js|mjs|cjs)$/`,
+      '/^[a-z0-9][a-z0-9-]{0,63}$/',
+      String.raw`/^(https:\/\/|\/)\S+$/`,
+      String.raw`/:\w+/g`,
+    ],
+  },
+  'src/daemon/plugins/panel-door.ts': {
+    sees: 'plugin',
+    patterns: [String.raw`/^\/api\/[^?#\s]*$/`, String.raw`/:\w+/g`],
+    made: {
+      "new RegExp(`^${way.path.replace(/:\\w+/g, '[^/]+')}$`)":
+        'made from paths of the contract: each part ends at a slash',
+    },
+  },
+  'src/daemon/plugins/plugin-run.ts': {
+    sees: 'plugin',
+    patterns: ['/heap out of memory|allocation failed/i', String.raw`/^\w*Error\b|^Error:/`],
+  },
+  'src/daemon/plugins/processes.ts': {
+    sees: 'machine',
+    patterns: [String.raw`/^\d+$/`, String.raw`/^Uid:\t(\d+)/m`, String.raw`/^State:\t[ZX]/m`],
+  },
+  'src/daemon/plugins/storage.ts': { sees: 'plugin', patterns: [String.raw`/^[^\p{Cc}]+$/u`] },
+  'src/daemon/servers/repo.ts': { sees: 'client', patterns: [String.raw`/[\\%_]/g`] },
+  'src/daemon/sso/claims.ts': { sees: 'remote host', patterns: [String.raw`/\p{Cc}/gu`] },
+  'src/daemon/sso/provider-clients.ts': {
+    sees: 'remote host',
+    patterns: [String.raw`/\/\.well-known\/openid-configuration\/?$/`, String.raw`/\/$/`],
+  },
+  'src/daemon/sso/provider-failure.ts': {
+    sees: 'remote host',
+    patterns: [
+      '/ENOTFOUND|EAI_AGAIN/',
+      '/ECONNREFUSED/',
+      String.raw`/OAUTH_TIMEOUT|ETIMEDOUT|UND_ERR_\w*TIMEOUT/`,
+      '/CERT|SELF_SIGNED|UNABLE_TO_|ERR_TLS|ERR_SSL/',
+      '/ECONNRESET|UND_ERR_SOCKET|EHOSTUNREACH|ENETUNREACH/',
+      '/OAUTH_RESPONSE_IS_NOT_JSON|OAUTH_PARSE_ERROR/',
+      '/OAUTH_RESPONSE_IS_NOT_CONFORM/',
+      '/OAUTH_JSON_ATTRIBUTE_COMPARISON_FAILED/',
+      String.raw`/\s+/g`,
+      '/ENOTFOUND|EAI_AGAIN|ECONNREFUSED|ECONNRESET|EHOSTUNREACH|ENETUNREACH|ETIMEDOUT|UND_ERR|OAUTH_TIMEOUT|CERT|SELF_SIGNED|UNABLE_TO_|ERR_TLS|ERR_SSL|OAUTH_RESPONSE_IS_NOT_JSON|OAUTH_RESPONSE_IS_NOT_CONFORM|OAUTH_PARSE_ERROR/',
+      String.raw`/\s+/g`,
+      '/[A-Z_]+/g',
+      '/CERT|SELF_SIGNED|UNABLE_TO_|ERR_TLS|ERR_SSL/',
+    ],
+  },
+  'src/daemon/sso/usernames.ts': {
+    sees: 'remote host',
+    patterns: [String.raw`/\p{M}/gu`, '/[^A-Za-z0-9_-]+/g', '/^-+|-+$/g'],
+  },
+  'src/daemon/templates/bounded-pattern.ts': {
+    sees: 'template',
+    patterns: [],
+    made: {
+      'RE2JS.compile(pattern, flags)': 'RE2, with bounded steps and a budget for each request: template-author.test.ts',
+    },
+  },
+  'src/daemon/templates/rule-checks.ts': {
+    sees: 'template',
+    patterns: [
+      String.raw`/^[+-]?\d{1,18}$/`,
+      '/^(?:0|1|true|false)$/',
+      String.raw`/^[\p{L}\p{M}]+$/u`,
+      String.raw`/^[\p{L}\p{M}\p{N}]+$/u`,
+      String.raw`/^[\p{L}\p{M}\p{N}_-]+$/u`,
+      '/^[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}$/i',
+      String.raw`/^\d+$/`,
+      String.raw`/^[+-]?(?:\d+(?:\.\d*)?|\.\d+)(?:e[+-]?\d{1,3})?$/i`,
+      String.raw`/^[a-z][a-z0-9+.-]*:\/\//i`,
+      'z.email()',
+    ],
+  },
+  'src/daemon/templates/starter.ts': { sees: 'operator', patterns: [String.raw`/^#@file ([a-z0-9-]+\.[a-z]+)$/`] },
+  'src/daemon/updates/version-order.ts': {
+    sees: 'remote host',
+    patterns: [
+      String.raw`/^v?(\d{1,9}\.\d{1,9}\.\d{1,9}(?:-[0-9A-Za-z.-]{1,60})?)(?:\+[0-9A-Za-z.-]{1,60})?$/`,
+      String.raw`/^\d+$/`,
+      String.raw`/^\d+$/`,
+    ],
+  },
+  'src/daemon/users/invites.ts': { sees: 'client', patterns: ['/[^A-Za-z0-9]/g'] },
+  'src/daemon/webhooks/sender.ts': { sees: 'remote host', patterns: [String.raw`/^\d{1,9}$/`, String.raw`/\s+/g`] },
+  'src/daemon/webhooks/target-url.ts': {
+    sees: 'client',
+    patterns: [
+      String.raw`/^\[|\]$/g`,
+      String.raw`/(^|\.)discord(app)?\.com$/`,
+      String.raw`/^(?=.*\d)(?=.*[A-Za-z])[^.]{20,}$/`,
+    ],
+  },
+  'src/shared/agent-text.ts': {
+    sees: 'agent',
+    patterns: [
+      String.raw`/\u001b(?:\[[0-?]*[ -/]*[@-~]|\][^\u0007\u001b]*(?:\u0007|\u001b\\)?)/g`,
+      String.raw`/[\p{Cc}\u061c\u200e\u200f\u2028-\u202e\u2066-\u2069]+/gu`,
+    ],
+  },
+  'src/shared/api/access.ts': { sees: 'client', patterns: ['/^[A-Za-z0-9_-]{1,64}$/', 'z.iso.datetime()'] },
+  'src/shared/api/alert-rules.ts': { sees: 'client', patterns: ['z.email()'] },
+  'src/shared/api/api-keys.ts': { sees: 'client', patterns: ['z.iso.datetime()', 'z.iso.datetime()'] },
+  'src/shared/api/assignments.ts': { sees: 'client', patterns: ['/^[A-Za-z0-9_-]{1,64}$/', 'z.iso.datetime()'] },
+  'src/shared/api/audit-log.ts': { sees: 'client', patterns: ['/^[0-9a-f]{64}$/'] },
+  'src/shared/api/auth.ts': {
+    sees: 'client',
+    patterns: [
+      String.raw`/\p{Ll}/u`,
+      String.raw`/\p{Lu}/u`,
+      String.raw`/\d/`,
+      String.raw`/[^\p{L}\d]/u`,
+      '/^[A-Za-z0-9_-]{3,32}$/',
+      '/^[A-Za-z]{2,3}(-[A-Za-z0-9]{2,8})*$/',
+      'z.email()',
+    ],
+  },
+  'src/shared/api/console.ts': {
+    sees: 'client',
+    patterns: [String.raw`/^[0-9a-z]{1,40}-\d{1,15}$/`, String.raw`/^[^\r\n\u0000]*$/`, 'z.iso.datetime()'],
+  },
+  'src/shared/api/databases.ts': {
+    sees: 'client',
+    patterns: [
+      String.raw`/^(?:(?:\d|[1-9]\d|1\d\d|2[0-4]\d|25[0-5])\.){1,3}%$/`,
+      '/^[a-z][a-z0-9_]{2,31}$/',
+      'z.ipv4()',
+      'z.ipv6()',
+      'z.cidrv4()',
+    ],
+  },
+  'src/shared/api/ip-pools.ts': {
+    sees: 'client',
+    patterns: [
+      String.raw`/^\d{16,}$/`,
+      '/^[A-Za-z0-9][A-Za-z0-9_.-]{0,62}$/',
+      'z.ipv4()',
+      'z.ipv6()',
+      'z.cidrv4()',
+      'z.cidrv6()',
+    ],
+  },
+  'src/shared/api/nodes.ts': { sees: 'client', patterns: ['z.ipv4()', 'z.ipv6()'] },
+  'src/shared/api/passkeys.ts': { sees: 'client', patterns: ['/^[A-Za-z0-9_-]+$/'] },
+  'src/shared/api/plugins.ts': { sees: 'client', patterns: ['/^[a-z0-9][a-z0-9-]{0,63}$/'] },
+  'src/shared/api/providers.ts': {
+    sees: 'client',
+    patterns: [
+      String.raw`/^(\*|[a-z0-9](?:[a-z0-9-]*[a-z0-9])?(?:\.[a-z0-9](?:[a-z0-9-]*[a-z0-9])?)+)$/`,
+      String.raw`/^[\x21\x23-\x5b\x5d-\x7e]{1,100}$/`,
+    ],
+  },
+  'src/shared/api/roles.ts': { sees: 'client', patterns: [String.raw`/^(\*|[a-z]+\.[a-z_]+(:[\w*-]{1,64})?)$/`] },
+  'src/shared/api/servers.ts': {
+    sees: 'client',
+    patterns: [String.raw`/^(?:(?![/\\<>\ufffd])[\p{L}\p{M}\p{N}\p{P}\p{S} ])+$/u`, 'z.ipv4()', 'z.ipv6()'],
+  },
+  'src/shared/api/settings.ts': { sees: 'client', patterns: [String.raw`/^[\x21-\x7e]+$/`] },
+  'src/shared/api/sso.ts': {
+    sees: 'client',
+    patterns: [
+      '/^[A-Za-z0-9._~-]{43,128}$/',
+      '/^[A-Za-z0-9_-]{16,128}$/',
+      '/^[A-Za-z0-9_-]{43}$/',
+      String.raw`/^\/(?![/\\])[\x21-\x5b\x5d-\x7e]*$/`,
+    ],
+  },
+  'src/shared/api/two-factor.ts': { sees: 'client', patterns: [String.raw`/^\d{6}$/`] },
+  'src/shared/api/users.ts': { sees: 'client', patterns: ['z.iso.datetime()'] },
+  'src/shared/api/webhooks.ts': { sees: 'client', patterns: ['z.iso.datetime()'] },
+  'src/shared/client.ts': { sees: 'program', patterns: [String.raw`/:(\w+)/g`] },
+  'src/shared/ids.ts': {
+    sees: 'client',
+    patterns: ['/^[A-Za-z0-9_-]{1,64}$/', '/^[a-z0-9][a-z0-9_-]{0,63}$/', '/^[0-7][0-9a-hjkmnp-tv-z]{25}$/'],
+  },
+  'src/shared/openapi.ts': { sees: 'program', patterns: [String.raw`/:(\w+)/g`] },
+  'src/shared/pattern-steps.ts': {
+    sees: 'template',
+    patterns: [
+      String.raw`/\{(\d{1,6})(?:,(\d{0,6}))?\}/y`,
+      String.raw`/\(\?(?:P?<\w{1,60}>|[a-zA-Z-]{0,10}:)/y`,
+      String.raw`/\\[pPx]\{[^}]{0,40}\}/y`,
+    ],
+  },
+  'src/shared/permissions.ts': { sees: 'client', patterns: [String.raw`/^([A-Za-z0-9_-]{1,64}|\*)$/`] },
+  'src/shared/server-spec.ts': { sees: 'client', patterns: ['/^[A-Za-z_][A-Za-z0-9_]{0,190}$/'] },
+  'src/shared/setting-values.ts': {
+    sees: 'client',
+    patterns: [
+      '/^[A-Za-z][A-Za-z0-9_+/-]*$/',
+      '/^#[0-9a-f]{6}$/i',
+      String.raw`/^\/(?!\/)[^\s\\]*$/`,
+      String.raw`/^https?:\/\/[^\s\\]+$/i`,
+      '/^[A-Za-z0-9][A-Za-z0-9._-]*$/',
+      '/^[0-9A-Fa-f:.]+$/',
+      '/[_-]$/',
+      String.raw`/\p{Cc}/u`,
+      '/["<>]/',
+      String.raw`/^https?:\/\//i`,
+      String.raw`/^\[|\]$/g`,
+      String.raw`/^127(?:\.\d{1,3}){3}$/`,
+      'z.email()',
+    ],
+  },
+  'src/shared/terminal-text.ts': {
+    sees: 'game',
+    patterns: [String.raw`/[\u0000-\u001f\u007f-\u009f\u061c\u200e\u200f\u2028-\u202e\u2066-\u2069]/g`],
+    made: {
+      "new RegExp(String.raw`\\r\\n|\\u001b\\[[\\d;:]{0,64}m|${UNSAFE.source}`, 'g')":
+        'constant; searched in patterns.test.ts',
+    },
+  },
+  'src/shared/theme-metadata.ts': {
+    sees: 'client',
+    patterns: ['/^(?:__proto__|prototype|constructor)$|password|secret|token|api_?key|credential|oidc/i'],
+  },
+  'src/shared/time.ts': {
+    sees: 'client',
+    patterns: [
+      String.raw`/^\d+(\.\d+)?$/`,
+      String.raw`/^(\d{1,15}(\.\d{1,15})?(ms|s|m|h|d))+$/`,
+      String.raw`/(\d{1,15}(?:\.\d{1,15})?)(ms|s|m|h|d)/g`,
+      'z.iso.datetime({precision:3})',
+      'z.iso.datetime({offset:true})',
+      'z.iso.date()',
+    ],
+  },
+}
