@@ -117,7 +117,7 @@ const PARTS: readonly Part[] = [
     name: 'agent',
     files: /^src\/agent\//,
     may: [KERNEL, PLATFORM, /^src\/agent\//],
-    packages: ['re2js', 'undici', 'ws', 'yaml', 'zod'],
+    packages: ['pino-pretty', 're2js', 'undici', 'ws', 'yaml', 'zod'],
     node: true,
   },
   {

@@ -20,6 +20,8 @@ type LogModule = typeof import('../src/daemon/core/log.ts')
 /** A daemon of its own for one test file: real HTTP on loopback, real database in a temporary folder. */
 export interface TestPanel {
   readonly url: string
+  /** The unix socket of {@link PanelOptions.localSocket}. */
+  readonly socket: string
   /** An API key that may do everything and has no limits. */
   readonly adminToken: string
   /** A HOME for command-line runs. */
@@ -51,6 +53,8 @@ export interface PanelOptions {
   readonly env?: Readonly<Record<string, string | undefined>>
   /** Uses (and keeps) this data folder. */
   readonly dataDir?: string
+  /** Serves the unix socket of `panel up` too. */
+  readonly localSocket?: boolean
 }
 
 /** Starts a daemon as `panel up` does, without its screen. The compiled program runs, so that holders can be started from it. */
@@ -81,7 +85,7 @@ export async function startPanel(options: PanelOptions = {}): Promise<TestPanel>
     },
   })
   const log = createLog({ level: 'debug', destination })
-  const config = readConfig({ dataDir, listen: '127.0.0.1:0' }, env)
+  const config = { ...readConfig({ dataDir, listen: '127.0.0.1:0' }, env), localSocket: options.localSocket ?? false }
   const clock = options.clock ?? systemClock
   const daemon = await startDaemon(config, { log, clock })
   const { db, settings } = daemon.app.core
@@ -91,7 +95,16 @@ export async function startPanel(options: PanelOptions = {}): Promise<TestPanel>
     db.write(async (tx) => {
       await tx.q.updateTable('user').set({ emailVerified: 0 }).where('id', '=', userId).execute()
     })
-  const bare = { url: daemon.url, home, dataDir, log: () => lines.join(''), as, configure, unverify }
+  const bare = {
+    url: daemon.url,
+    socket: daemon.socket ?? '',
+    home,
+    dataDir,
+    log: () => lines.join(''),
+    as,
+    configure,
+    unverify,
+  }
   const remove = (): Promise<void> =>
     options.dataDir === undefined ? rm(home, { recursive: true, force: true }) : Promise.resolve()
   if (options.empty === true) {

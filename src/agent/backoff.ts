@@ -2,7 +2,7 @@ import { GATEWAY_CLOSE } from '../shared/frames.ts'
 
 const BASE_MS = 500
 const MAX_MS = 30_000
-const STABLE_MS = 60_000
+const STABLE_MS = 10_000
 const REVOKED_FIRST_MS = 60_000
 const REVOKED_MAX_MS = 15 * 60_000
 const REPLACED_MS = 5 * 60_000
@@ -28,7 +28,7 @@ export class Backoff {
   }
 
   /**
-   * Full jitter from 0.5 s doubling to 30 s, from the start again after a minute of being ready. A refused key waits from
+   * Full jitter from 0.5 s doubling to 30 s, from the start again after ten seconds of being ready. A refused key waits from
    * one minute up to fifteen, a node that another machine has taken over five, an agent of a wrong version ten.
    */
   next(end: LinkEnd): number {

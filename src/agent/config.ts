@@ -13,7 +13,9 @@ export interface AgentConfig {
   readonly allowInsecure: boolean
   /** The path of certificates to trust (PEM). */
   readonly ca: string | undefined
+  readonly listenerUid: number | undefined
   readonly logLevel: 'debug' | 'info' | 'warn' | 'error'
+  readonly logFormat: 'json' | 'pretty'
 }
 
 /** Everything that is wrong with a configuration, in one error. */
@@ -37,9 +39,15 @@ const ConfigFile = z.strictObject({
       url: z.string().optional(),
       allowInsecure: z.boolean().optional(),
       ca: z.string().min(1).optional(),
+      listenerUid: z.int().min(0).optional(),
     })
     .optional(),
-  log: z.strictObject({ level: z.enum(['debug', 'info', 'warn', 'error']).optional() }).optional(),
+  log: z
+    .strictObject({
+      level: z.enum(['debug', 'info', 'warn', 'error']).optional(),
+      format: z.enum(['json', 'pretty']).optional(),
+    })
+    .optional(),
 })
 
 const VARIABLES = {
@@ -47,7 +55,9 @@ const VARIABLES = {
   PANEL_DAEMON__URL: ['daemon', 'url'],
   PANEL_DAEMON__ALLOW_INSECURE: ['daemon', 'allowInsecure'],
   PANEL_DAEMON__CA: ['daemon', 'ca'],
+  PANEL_DAEMON__LISTENER_UID: ['daemon', 'listenerUid'],
   PANEL_LOG__LEVEL: ['log', 'level'],
+  PANEL_LOG__FORMAT: ['log', 'format'],
 } as const
 
 /** Flags of the command line; they win over the environment, which wins over the file. */
@@ -57,7 +67,11 @@ export interface AgentFlags {
   readonly url?: string
   readonly allowInsecure?: boolean
   readonly ca?: string
+  readonly listenerUid?: number
   readonly logLevel?: string
+  readonly logFormat?: string
+  /** Standard output is a terminal: logs are for a person unless something else is asked for. */
+  readonly terminal?: boolean
 }
 
 /** The folder of `agent.yaml`: `$XDG_CONFIG_HOME/panel`, by default `~/.config/panel`. */
@@ -78,13 +92,15 @@ export async function readConfig(env: Environment, flags: AgentFlags = {}): Prom
   const merged = { ...sections(written) }
   for (const [name, place] of Object.entries(VARIABLES)) {
     const text = env[name]
-    if (text !== undefined && text !== '') put(merged, place, place[1] === 'allowInsecure' ? flagValue(text) : text)
+    if (text !== undefined && text !== '') put(merged, place, readingOf(place[1], text))
   }
   put(merged, ['agent', 'dataDir'], flags.dataDir)
   put(merged, ['daemon', 'url'], flags.url)
   put(merged, ['daemon', 'allowInsecure'], flags.allowInsecure)
   put(merged, ['daemon', 'ca'], flags.ca)
+  put(merged, ['daemon', 'listenerUid'], flags.listenerUid)
   put(merged, ['log', 'level'], flags.logLevel)
+  put(merged, ['log', 'format'], flags.logFormat)
   const parsed = ConfigFile.safeParse(merged)
   if (!parsed.success) {
     for (const issue of parsed.error.issues) problems.push(`${issue.path.join('.') || path}: ${issue.message}`)
@@ -97,7 +113,11 @@ export async function readConfig(env: Environment, flags: AgentFlags = {}): Prom
   const problem = daemon?.url === undefined ? undefined : urlProblem(daemon.url, allowInsecure)
   if (problem !== undefined) problems.push(`daemon.url: ${problem}`)
   if (problems.length > 0) throw new ConfigError(problems)
-  return { dataDir, url: daemon?.url, allowInsecure, ca: daemon?.ca, logLevel: log?.level ?? 'info' }
+  return {
+    ...{ dataDir, url: daemon?.url, allowInsecure, ca: daemon?.ca, listenerUid: daemon?.listenerUid },
+    logLevel: log?.level ?? 'info',
+    logFormat: log?.format ?? (flags.terminal === true ? 'pretty' : 'json'),
+  }
 }
 
 /** Names that begin like ours and mean nothing here; worth a warning, because a slip of the pen looks the same. */
@@ -108,7 +128,7 @@ export function unknownVariables(env: Environment): string[] {
 }
 
 /** What the daemon reads; both may be given one environment file. */
-const DAEMONS = /^PANEL_(?:(?:HTTP|DATA|CONSOLE|LIMITS)__\w+|LOG__FORMAT|AGENT__EMBEDDED)$/
+const DAEMONS = /^PANEL_(?:(?:HTTP|DATA|CONSOLE|LIMITS)__\w+|AGENT__EMBEDDED)$/
 
 type Sections = Record<string, Record<string, unknown>>
 
@@ -134,7 +154,9 @@ function put(into: Sections, [section, key]: readonly [string, string], value: u
   into[section] = { ...(typeof present === 'object' ? present : {}), [key]: value }
 }
 
-function flagValue(text: string): unknown {
+function readingOf(key: string, text: string): unknown {
+  if (key === 'listenerUid') return /^\d+$/.test(text) ? Number(text) : text
+  if (key !== 'allowInsecure') return text
   if (['1', 'true', 'yes'].includes(text)) return true
   return ['0', 'false', 'no'].includes(text) ? false : text
 }

@@ -3,17 +3,17 @@ import type { Socket } from 'node:net'
 import type { Duplex } from 'node:stream'
 import { type ClientOptions, WebSocket } from 'ws'
 import { GATEWAY_LIMITS, GATEWAY_PATH, NODE_ID_HEADER, NODE_KEY_HEADER } from '../shared/frames.ts'
+import { connectPlain, type DaemonTrust } from './daemon-connection.ts'
+import { httpUrl } from './daemon-url.ts'
 
 /** Where and as whom the agent connects. */
-export interface ConnectTarget {
+export interface ConnectTarget extends DaemonTrust {
   /** The daemon's address: `https://panel.example` or `http://127.0.0.1:7420`. */
   readonly url: string
   readonly nodeId: string
   readonly nodeKey: string
   /** Stands in for the network: the embedded agent hands in one end of a stream pair. */
   readonly createConnection?: () => Duplex
-  /** Certificates to trust, as PEM, beside none of the system's. */
-  readonly ca?: string
 }
 
 /** Why the daemon did not answer with 101. */
@@ -86,8 +86,23 @@ function socketOptions(target: ConnectTarget): ClientOptions {
   if (createConnection !== undefined) {
     // `ws` and `http` use nothing of a Socket that a Duplex has not.
     options.createConnection = () => createConnection() as Socket
+  } else if (/^(?:http|ws):/i.test(target.url)) {
+    options.createConnection = connectingBy(() => connectPlain(httpUrl(target.url, '/'), target))
   }
   return options
+}
+
+/** `http` takes a connection that comes later by its second argument, which the type of `ws` does not show. */
+function connectingBy(open: () => Promise<Socket>): NonNullable<ClientOptions['createConnection']> {
+  const later = (_: unknown, done: (error: Error | null, socket?: Socket) => void): undefined => {
+    open().then(
+      (socket) => done(null, socket),
+      (error: Error) => done(error),
+    )
+  }
+  return later as Partial<NonNullable<ClientOptions['createConnection']>> as NonNullable<
+    ClientOptions['createConnection']
+  > // see above
 }
 
 function refusalOf(response: IncomingMessage): Refusal {

@@ -1,3 +1,5 @@
+import { isLoopbackHost } from '../shared/platform/listener.ts'
+
 /**
  * What is wrong with a daemon's address, as the rest of a sentence; `undefined` when it is fine. Plain http is for
  * loopback addresses, because the node's key travels in a header.
@@ -12,8 +14,8 @@ export function urlProblem(url: string, allowInsecure: boolean): string | undefi
   const plain = parsed.protocol === 'http:' || parsed.protocol === 'ws:'
   if (!plain && parsed.protocol !== 'https:' && parsed.protocol !== 'wss:') return 'must begin with https://'
   if (parsed.username !== '' || parsed.password !== '') return 'must not hold a user name or a password'
-  if (plain && !allowInsecure && !isLoopback(parsed.hostname)) {
-    return 'must begin with https:// unless the host is this machine or allowInsecure is true'
+  if (plain && !allowInsecure && !isLoopbackHost(parsed.hostname)) {
+    return 'must begin with https:// unless the host is this machine or allowInsecure is true (--insecure-http)'
   }
   return undefined
 }
@@ -24,8 +26,4 @@ export function httpUrl(url: string, path: string): URL {
   if (target.protocol === 'ws:') target.protocol = 'http:'
   if (target.protocol === 'wss:') target.protocol = 'https:'
   return target
-}
-
-function isLoopback(host: string): boolean {
-  return host === 'localhost' || host === '[::1]' || /^127\.\d+\.\d+\.\d+$/.test(host)
 }

@@ -1,7 +1,7 @@
 import type { AgentFrame } from '../shared/frames.ts'
 import { Backoff, type LinkEnd } from './backoff.ts'
 import { ConnectRefused, type ConnectTarget, connect } from './connect.ts'
-import { errorText } from './logger.ts'
+import { connectionProblem } from './daemon-connection.ts'
 import { Session, type SessionDoors } from './session.ts'
 
 interface LinkOptions {
@@ -58,7 +58,7 @@ export class Link {
       const end = { code, retryAfterMs: null, readyMs }
       return { end, fields: { closeCode: code }, message: 'the connection to the daemon has ended' }
     } catch (error) {
-      const fields = { url: target.url, err: errorText(error) }
+      const fields = { url: target.url, err: connectionProblem(error) }
       const refusal = error instanceof ConnectRefused ? error.refusal : undefined
       const end = { code: refusal?.status ?? null, retryAfterMs: refusal?.retryAfterMs ?? null, readyMs: 0 }
       return { end, fields, message: 'the daemon cannot be reached' }

@@ -27,7 +27,7 @@ import { Stats } from './stats.ts'
 export interface AgentOptions {
   readonly dataDir: string
   /** The daemon and the node's credentials; plain http to another machine needs `allowInsecure`. */
-  readonly connect: ConnectTarget & { readonly allowInsecure?: boolean }
+  readonly connect: ConnectTarget
   /** The command that starts a holder; the folder of a run becomes its last argument. */
   readonly holder: readonly [string, ...string[]]
   readonly clock: Clock

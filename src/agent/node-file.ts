@@ -9,6 +9,12 @@ export const NodeCredentials = z.object({
   nodeId: z.string(),
   nodeName: z.string(),
   nodeKey: z.string(),
+  /** Certificates of the daemon's authority, as PEM. */
+  ca: z.string().optional(),
+  /** The user whose program served the daemon's address, where that is on this machine. */
+  listenerUid: z.int().optional(),
+  /** Plain http to another machine was insisted on. */
+  allowInsecure: z.boolean().optional(),
 })
 export type NodeCredentials = z.infer<typeof NodeCredentials>
 

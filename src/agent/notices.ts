@@ -1,8 +1,8 @@
 import { terminalText } from '../shared/terminal-text.ts'
 
-/** Writes text for the person at the terminal to stdout; nothing in it moves a cursor. */
-export function print(text: string): void {
-  process.stdout.write(terminalText(text))
+/** Writes text for the person at the terminal to stdout; nothing in it moves a cursor. `colours` keeps those that it has. */
+export function print(text: string, options: { readonly colours?: boolean } = {}): void {
+  process.stdout.write(terminalText(text, options))
 }
 
 /** The same to stderr: why something cannot work. */

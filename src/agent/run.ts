@@ -1,24 +1,32 @@
+import { X509Certificate } from 'node:crypto'
 import { once } from 'node:events'
 import { readFile } from 'node:fs/promises'
 import { createRequire } from 'node:module'
 import { fileURLToPath } from 'node:url'
 import { type ErrorCode, PanelError } from '../shared/errors.ts'
-import { jsonText } from '../shared/terminal-text.ts'
+import { UntrustedListener } from '../shared/platform/listener.ts'
 import { systemClock } from '../shared/time.ts'
 import { type AgentConfig, type AgentFlags, ConfigError, readConfig, unknownVariables } from './config.ts'
+import type { DaemonTrust } from './daemon-connection.ts'
 import { enroll } from './enroll.ts'
 import { AgentFailure } from './failure.ts'
 import { agentLayout } from './layout.ts'
-import { type AgentLog, errorText } from './logger.ts'
+import { errorText } from './logger.ts'
 import { startAgent } from './main.ts'
-import { readNodeFile } from './node-file.ts'
-import { print, printError } from './notices.ts'
+import { type NodeCredentials, readNodeFile } from './node-file.ts'
+import { printError } from './notices.ts'
+import { openAgentLog } from './own-log.ts'
 
 /** Options of `panel agent run`; absent ones come from the configuration. */
 interface RunOptions {
   readonly config: string | undefined
   readonly panelUrl: string | undefined
   readonly dataDir: string | undefined
+  readonly caFile?: string | undefined
+  readonly allowInsecure?: boolean
+  readonly listenerUid?: number | undefined
+  readonly logFormat?: string | undefined
+  readonly logLevel?: string | undefined
 }
 
 /** Options of `panel agent enroll`. */
@@ -28,6 +36,8 @@ interface EnrollOptions {
   readonly dataDir: string | undefined
   readonly config: string | undefined
   readonly caFile: string | undefined
+  readonly allowInsecure: boolean
+  readonly listenerUid: number | undefined
   readonly force: boolean
 }
 
@@ -44,7 +54,7 @@ export async function runAgent(options: RunOptions): Promise<number> {
     printError(`${error.message}\n`)
     return EXIT_CONFIG
   }
-  const log = consoleLog(config.logLevel)
+  const log = await openAgentLog(config)
   for (const name of unknownVariables(process.env)) log.warn({ name }, 'unknown environment variable')
   const node = await readNodeFile(agentLayout(config.dataDir).nodeFile)
   if (node === undefined) {
@@ -63,8 +73,7 @@ export async function runAgent(options: RunOptions): Promise<number> {
         url: config.url ?? node.url,
         nodeId: node.nodeId,
         nodeKey: node.nodeKey,
-        allowInsecure: config.allowInsecure,
-        ...(config.ca === undefined ? {} : { ca: await readFile(config.ca, 'utf8') }),
+        ...trustOf(config, node, await caOf(config.ca)),
       },
       holder: holderCommand(),
       clock: systemClock,
@@ -86,14 +95,12 @@ export async function runAgent(options: RunOptions): Promise<number> {
 export async function enrollAgent(options: EnrollOptions): Promise<{ nodeId: string; nodeName: string; file: string }> {
   try {
     const config = await readConfig(process.env, flags({ ...options, panelUrl: undefined }))
-    const caFile = options.caFile ?? config.ca
     const enrolled = await enroll({
       dataDir: config.dataDir,
       url: options.url,
       deploymentToken: options.token,
-      allowInsecure: config.allowInsecure,
       force: options.force,
-      ...(caFile === undefined ? {} : { ca: await readFile(caFile, 'utf8') }),
+      ...trustOf(config, undefined, await caOf(config.ca)),
     })
     return { ...enrolled, file: agentLayout(config.dataDir).nodeFile }
   } catch (error) {
@@ -103,7 +110,8 @@ export async function enrollAgent(options: EnrollOptions): Promise<{ nodeId: str
       TIMEOUT: 'SHUTTING_DOWN',
       BAD_REQUEST: 'VALIDATION_ERROR',
     }
-    throw new PanelError(codes[error.code] ?? 'AGENT_ERROR', error.message, { cause: error })
+    const meta = metaOf(error)
+    throw new PanelError(codes[error.code] ?? 'AGENT_ERROR', error.message, { cause: error, meta })
   }
 }
 
@@ -131,20 +139,45 @@ function flags(options: RunOptions): AgentFlags {
     ...(options.config === undefined ? {} : { configFile: options.config }),
     ...(options.dataDir === undefined ? {} : { dataDir: options.dataDir }),
     ...(options.panelUrl === undefined ? {} : { url: options.panelUrl }),
+    ...(options.caFile === undefined ? {} : { ca: options.caFile }),
+    ...(options.allowInsecure === true ? { allowInsecure: true } : {}),
+    ...(options.listenerUid === undefined ? {} : { listenerUid: options.listenerUid }),
+    ...(options.logFormat === undefined ? {} : { logFormat: options.logFormat }),
+    ...(options.logLevel === undefined ? {} : { logLevel: options.logLevel }),
+    terminal: process.stdout.isTTY === true,
   }
 }
 
-/** JSON lines on standard output, with the daemon's field names. */
-function consoleLog(level: AgentConfig['logLevel']): AgentLog {
-  const order = ['debug', 'info', 'warn', 'error']
-  const say =
-    (own: 'info' | 'warn' | 'error') =>
-    (fields: Readonly<Record<string, unknown>>, msg: string): void => {
-      if (order.indexOf(own) < order.indexOf(level)) return
-      const shown = Object.fromEntries(
-        Object.entries(fields).map(([name, value]) => [name, value instanceof Error ? errorText(value) : value]),
-      )
-      print(`${jsonText({ level: own, time: new Date(systemClock.nowMs()), component: 'agent', ...shown, msg })}\n`)
-    }
-  return { info: say('info'), warn: say('warn'), error: say('error') }
+/** What flags, environment and file say wins over what the enrolment has kept. */
+function trustOf(config: AgentConfig, node: NodeCredentials | undefined, given: string | undefined): DaemonTrust {
+  const ca = given ?? node?.ca
+  const listenerUid = config.listenerUid ?? node?.listenerUid
+  return {
+    allowInsecure: config.allowInsecure || node?.allowInsecure === true,
+    ...(ca === undefined ? {} : { ca }),
+    ...(listenerUid === undefined ? {} : { listenerUid }),
+  }
+}
+
+/** A file without a certificate would be passed over by Node, which then refuses the daemon for a reason that is not told. */
+async function caOf(path: string | undefined): Promise<string | undefined> {
+  if (path === undefined) return undefined
+  try {
+    const pem = await readFile(path, 'utf8')
+    new X509Certificate(pem)
+    return pem
+  } catch (error) {
+    throw new AgentFailure('BAD_REQUEST', `${path} cannot be read as certificates in PEM: ${errorText(error)}`)
+  }
+}
+
+/** The code and the flag for a daemon that was not reached, as the command line reports a panel that it cannot reach. */
+function metaOf({ code, cause }: AgentFailure): Record<string, unknown> {
+  if (code !== 'TIMEOUT') return {}
+  for (let at = cause; at instanceof Error; at = at.cause) {
+    if (!(at instanceof UntrustedListener)) continue
+    const [uid] = at.uids
+    return { code: at.code, hint: uid === undefined ? 'an https URL' : `if that is your panel: --listener-uid ${uid}` }
+  }
+  return { code: 'UNREACHABLE' }
 }

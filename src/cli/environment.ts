@@ -8,6 +8,10 @@ export interface Environment {
   readonly context: string | undefined
   readonly output: string | undefined
   readonly setupToken: string | undefined
+  /** The user that may serve a panel on this machine, beside root and oneself. */
+  readonly listenerUid: number | undefined
+  /** Send credentials over plain http to another machine. */
+  readonly insecureHttp: boolean
   /** A one-time code for two-factor sign-in. */
   readonly totp: string | undefined
   readonly noInput: boolean
@@ -41,6 +45,8 @@ const KNOWN = [
   'PANEL_PAGER',
   'PANEL_SETUP_TOKEN',
   'PANEL_TOTP',
+  'PANEL_LISTENER_UID',
+  'PANEL_INSECURE_HTTP',
   // Of the daemon and of our own tests.
   'PANEL_CREDENTIAL_KEY',
   'PANEL_CREDENTIAL_KEY_FILE',
@@ -59,6 +65,8 @@ export function readEnvironment(env: Readonly<Record<string, string | undefined>
     context: get('PANEL_CONTEXT'),
     output: get('PANEL_OUTPUT'),
     setupToken: get('PANEL_SETUP_TOKEN'),
+    listenerUid: uidOf(get('PANEL_LISTENER_UID')),
+    insecureHttp: on('PANEL_INSECURE_HTTP'),
     totp: get('PANEL_TOTP'),
     noInput: on('PANEL_NO_INPUT'),
     debug: on('PANEL_DEBUG'),
@@ -74,6 +82,11 @@ export function readEnvironment(env: Readonly<Record<string, string | undefined>
     cacheDir: folder('XDG_CACHE_HOME', '.cache'),
     unknown: Object.keys(env).filter(isUnknown).sort(),
   }
+}
+
+/** What is no number counts as none: nobody more is trusted then. */
+function uidOf(text: string | undefined): number | undefined {
+  return text !== undefined && /^\d{1,10}$/.test(text) ? Number(text) : undefined
 }
 
 /** `PANEL_<SECTION>__<KEY>` belongs to daemon and agent, `PANEL_TEST_…` to the tests. */

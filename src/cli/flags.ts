@@ -10,6 +10,11 @@ export const GLOBAL_FLAGS: readonly Option[] = [
   { flags: '--url <url>', summary: 'talk to this panel (PANEL_URL)' },
   { flags: '--ca-file <pem>', summary: 'trust the certificates in this file as well' },
   { flags: '--insecure-skip-tls-verify', summary: 'do not check the certificate of the panel' },
+  { flags: '--insecure-http', summary: 'send credentials over plain http to another machine (PANEL_INSECURE_HTTP)' },
+  {
+    flags: '--listener-uid <uid>',
+    summary: 'trust a panel on this machine that runs as this user (PANEL_LISTENER_UID)',
+  },
   { flags: '-o, --output <format>', summary: `${FORMATS.join(', ')} (PANEL_OUTPUT)`, choices: FORMATS },
   { flags: '--json [fields]', summary: 'the same as -o json, with a choice of fields: --json id,name' },
   { flags: '--jq <expression>', summary: 'filter the JSON output with a jq expression' },

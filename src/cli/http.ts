@@ -5,16 +5,16 @@ import type { Response } from 'undici'
 import { type Client, createClient, type Fetch } from '../shared/client.ts'
 import type { Clock } from '../shared/time.ts'
 import { CliFailure, NoConnection } from './failure.ts'
+import type { Reach } from './profile/target.ts'
 import { followed } from './redirections.ts'
 import { createShortRequests } from './short-requests.ts'
+import { createSocketOpener, refusalIn } from './socket-opener.ts'
 import { createStreamOpener, type StreamFetch, type StreamOpener } from './stream.ts'
 import { maskedHeaders, maskedUrl } from './trace.ts'
 
 /** How to reach a panel. */
-export interface ConnectionOptions {
-  readonly url: string
+export interface ConnectionOptions extends Reach {
   readonly token: string | undefined
-  readonly caFile: string | undefined
   readonly insecure: boolean
   readonly requestTimeoutMs: number
   readonly retries: number
@@ -48,16 +48,17 @@ export function connect(options: ConnectionOptions): Connection {
     ...(options.insecure ? { rejectUnauthorized: false } : {}),
     timeout: CONNECT_TIMEOUT_MS,
   }
+  const opener = createSocketOpener({ ...options, timeoutMs: CONNECT_TIMEOUT_MS })
   const undici = lazily(async () => {
-    const { Agent, fetch } = await import('undici')
+    const [{ Agent, fetch }, { createConnector }] = await Promise.all([import('undici'), import('./connector.ts')])
     const limits = { headersTimeout: options.requestTimeoutMs, bodyTimeout: STREAM_SILENCE_MS }
-    return { fetch, dispatcher: new Agent({ connect: tls, ...limits }) }
+    return { fetch, dispatcher: new Agent({ connect: createConnector(opener, tls), ...limits }) }
   })
   const long: LongFetch = async (url, init) => {
     const { fetch, dispatcher } = await undici.value()
     return followed(url, init.method, (here) => fetch(here, { ...init, dispatcher, redirect: 'manual' }))
   }
-  const requests = createShortRequests(tls)
+  const requests = createShortRequests(tls, opener)
   const headers = { 'user-agent': options.userAgent }
   const once: Fetch = async (url, init) => {
     const timeout = AbortSignal.timeout(options.requestTimeoutMs)
@@ -125,6 +126,8 @@ async function traced<A extends { readonly status: number; readonly headers: { g
   } catch (error) {
     const cause = error instanceof Error && error.cause instanceof Error ? error.cause.message : String(error)
     options.trace?.(`< failed ${call}: ${cause}`)
+    const refusal = refusalIn(error)
+    if (refusal !== undefined) throw refusal
     if (error instanceof TypeError) throw new NoConnection(new URL(url).origin, error)
     throw error
   }

@@ -81,6 +81,7 @@ function hintFor(error: PanelError): string | undefined {
     // A sign-in would change nothing as long as the variable stands above it.
     return readEnvironment().token === undefined ? 'panel login' : 'unset PANEL_TOKEN, or give it a key that is valid'
   }
+  if (typeof meta['hint'] === 'string') return meta['hint']
   if (code === 'SETUP_REQUIRED') return 'panel setup'
   if (code === 'PERMISSION_DENIED' && Array.isArray(meta['missing'])) return `missing: ${meta['missing'].join(', ')}`
   if (code === 'SERVER_INVALID_STATE' && Array.isArray(meta['allowed']))

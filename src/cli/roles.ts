@@ -12,6 +12,8 @@ export interface DaemonRunOptions {
 export interface SavedContext {
   readonly name: string
   readonly url: string
+  /** The unix socket that it is reached by. */
+  readonly socket: string
   readonly token: string
 }
 
@@ -30,6 +32,13 @@ export interface AgentRunOptions {
   readonly config: string | undefined
   readonly panelUrl: string | undefined
   readonly dataDir: string | undefined
+  readonly caFile: string | undefined
+  /** Plain http to another machine. */
+  readonly allowInsecure: boolean
+  /** The user whose program may serve the panel on this machine, beside root and the agent's own. */
+  readonly listenerUid: number | undefined
+  readonly logFormat: string | undefined
+  readonly logLevel: string | undefined
 }
 
 /** Options of `panel agent enroll`. */
@@ -39,6 +48,10 @@ export interface AgentEnrollOptions {
   readonly dataDir: string | undefined
   readonly config: string | undefined
   readonly caFile: string | undefined
+  /** Plain http to another machine. */
+  readonly allowInsecure: boolean
+  /** The user whose program may serve the panel on this machine, beside root and the agent's own. */
+  readonly listenerUid: number | undefined
   /** Replace the credentials of an earlier enrolment. */
   readonly force: boolean
 }

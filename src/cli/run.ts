@@ -11,7 +11,7 @@ import type { Connection } from './http.ts'
 import { createPaint, wantsColour } from './output/colour.ts'
 import { parseFields } from './output/fields.ts'
 import { Output } from './output/output.ts'
-import type { Target } from './profile/target.ts'
+import type { Reach, Target } from './profile/target.ts'
 import { createPrompt, type Prompt } from './prompt.ts'
 import type { Roles } from './roles.ts'
 import type { StreamOpener } from './stream.ts'
@@ -41,6 +41,10 @@ export interface Run {
   connection(): Promise<Connection>
   /** A connection to another panel or with another credential; what a context with this URL trusts is trusted. */
   connectTo(url: string, token: string | undefined): Promise<Connection>
+  /** How `connectTo` reaches a URL. */
+  reach(url: string): Promise<Reach>
+  /** Trusts a panel on this machine that runs as this user, for the rest of this run. */
+  acceptListener(uid: number): void
   /** The Idempotency-Key of this run; `part` tells several requests of it apart. */
   idempotencyKey(part?: string): string
   close(): Promise<void>
@@ -62,17 +66,27 @@ export function createRun(parts: RunParts): Run {
   const { args, env, terminal, signal } = parts
   const clock = systemClock
   const opened: Promise<Connection>[] = []
+  let accepted: number | undefined
+  const flags = () => ({
+    context: args.text('context'),
+    url: args.text('url'),
+    caFile: args.text('ca-file'),
+    listenerUid: args.integer('listener-uid') ?? accepted,
+    insecureHttp: args.flag('insecure-http'),
+  })
   const target = once(async () => {
     const { resolveTarget } = await import('./profile/target.ts')
-    const flags = { context: args.text('context'), url: args.text('url'), caFile: args.text('ca-file') }
-    return resolveTarget(env, flags)
+    return resolveTarget(env, flags())
   })
-  const connectTo = (url: string, token: string | undefined, caFile: string | undefined): Promise<Connection> => {
+  const reach = async (url: string): Promise<Reach> => {
+    const { reachOf } = await import('./profile/target.ts')
+    return reachOf(env, flags(), url)
+  }
+  const connectBy = (way: Reach, token: string | undefined): Promise<Connection> => {
     const connection = import('./http.ts').then(({ connect }) =>
       connect({
-        url,
+        ...way,
         token,
-        caFile,
         insecure: args.flag('insecure-skip-tls-verify'),
         requestTimeoutMs: requestTimeoutOf(args),
         retries: args.integer('retries') ?? 3,
@@ -86,8 +100,8 @@ export function createRun(parts: RunParts): Run {
     return connection
   }
   const connection = once(async () => {
-    const { url, token, caFile } = await target()
-    return connectTo(url, token, caFile)
+    const { token, ...way } = await target()
+    return connectBy(way, token)
   })
   const pager = once(async () => {
     const { createPager } = await import('./pager.ts')
@@ -109,11 +123,11 @@ export function createRun(parts: RunParts): Run {
     },
     target,
     connection,
-    connectTo: async (url, token) => {
-      const { contextOf } = await import('./profile/target.ts')
-      const own = args.text('ca-file') === undefined ? await contextOf(env, args.text('context'), url) : undefined
-      return connectTo(url, token, args.text('ca-file') ?? own?.caFile)
+    reach,
+    acceptListener: (uid) => {
+      accepted = uid
     },
+    connectTo: async (url, token) => connectBy(await reach(url), token),
     client: async (options) => {
       if (options?.needsToken !== false) await requireToken(await target())
       return (await connection()).client

@@ -3,6 +3,7 @@ import { type LooseInput, readEnvelope, urlOf } from '../shared/client.ts'
 import type { CallInput, StreamEndpoint } from '../shared/contract.ts'
 import { PanelError } from '../shared/errors.ts'
 import type { Clock } from '../shared/time.ts'
+import { CliFailure } from './failure.ts'
 
 /**
  * What a stream tells. `frame`: one event (`id` is '' when it carries none, `data` is the JSON text as sent);
@@ -97,6 +98,7 @@ export async function* openStream(options: StreamOptions): AsyncGenerator<Stream
     })
     if (isAborted(options.signal)) return
     if (end.refusal !== undefined && isFinal(end.refusal)) throw end.refusal
+    if (end.cause instanceof CliFailure) throw end.cause
     attempt += 1
     const most = (opened ? undefined : options.retriesBeforeOpen) ?? options.retries
     if (most !== undefined && attempt > most) throw end.refusal ?? end.cause ?? cutOff(end.reason)

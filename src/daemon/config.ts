@@ -31,6 +31,8 @@ export interface Config {
   readonly credentialKey: string | undefined
   readonly setupToken: string | undefined
   readonly embeddedAgent: boolean
+  /** Serve a unix socket in the data folder as well, for its owner. */
+  readonly localSocket: boolean
   /** Settings that the file or the environment decides, by key. */
   readonly fixed: Readonly<Record<string, FixedSetting>>
   /** Certificates (PEM) that mail servers may be signed by, beside the usual ones. */
@@ -100,7 +102,7 @@ type Environment = Readonly<Record<string, string | undefined>>
 
 /** Names of variables that other parts of the program read. */
 const FOREIGN =
-  /^PANEL_(URL|TOKEN|CONTEXT|CONFIG_DIR|OUTPUT|NO_INPUT|DEBUG|NO_COLOR|PAGER|NO_UPDATE_NOTIFIER|NODE|TOTP|TEST_.*|MIGRATION_.*|DAEMON__.*|AGENT__.*)$/
+  /^PANEL_(URL|TOKEN|CONTEXT|CONFIG_DIR|OUTPUT|NO_INPUT|DEBUG|NO_COLOR|PAGER|NO_UPDATE_NOTIFIER|NODE|TOTP|LISTENER_UID|INSECURE_HTTP|TEST_.*|MIGRATION_.*|DAEMON__.*|AGENT__DATA_DIR)$/
 
 /** The data folder without any setting: `$XDG_DATA_HOME/panel`. */
 export function defaultDataDir(env: Environment = process.env): string {
@@ -141,6 +143,7 @@ export function readConfig(flags: ConfigFlags, env: Environment = process.env): 
     credentialKey: secret('PANEL_CREDENTIAL_KEY'),
     setupToken: secret('PANEL_SETUP_TOKEN'),
     embeddedAgent: settings.agent?.embedded ?? false,
+    localSocket: false,
     fixed: fixedSettings(fixable, (field) => variables.get(field), problems),
     mailCa: readCa(fixable['smtp']?.['caFile'], problems),
     updateFeed: settings.updates?.feedUrl,

@@ -44,3 +44,5 @@ export async function startEmbeddedAgent(
     },
   }
 }
+
+export { runningServers } from '../agent/running-servers.ts'

@@ -7,7 +7,7 @@ import { NewServer } from '../shared/api/servers.ts'
 import type { NewTemplate } from '../shared/api/templates.ts'
 import { newId } from '../shared/ids.ts'
 import type { App } from './app.ts'
-import { createApiKeyRow, localApiKey } from './auth/api-key-rows.ts'
+import { createApiKeyRow, isForSocket, localApiKey } from './auth/api-key-rows.ts'
 import { createFirstAdmin, LOCAL_ADMIN } from './auth/first-admin.ts'
 import type { Tx } from './core/db.ts'
 import { createServer as createGameServer } from './servers/create.ts'
@@ -42,16 +42,20 @@ export async function ensureLocal(
   wish: { readonly demo: boolean },
 ): Promise<LocalNode> {
   const { core, keys } = app
-  const tokenFile = join(dataDir, 'local.key')
-  const kept = await readKept(tokenFile)
-  const valid = kept !== undefined && typeof (await core.credentials.resolve(kept)) !== 'string'
+  const kept = await keptToken(dataDir)
+  const resolved = kept === undefined ? undefined : await core.credentials.resolve(kept)
+  const keyId = resolved === undefined || typeof resolved === 'string' ? undefined : resolved.credentialId
   const port = await freePort(25_600)
   const made = await core.db.write(async (tx) => {
     const first = await app.isSetupRequired()
     const userId = first
       ? (await createFirstAdmin(tx, core, { ...LOCAL_ADMIN, origin: null })).userId
       : await someAdmin(tx)
-    const token = valid ? kept : (await createApiKeyRow(tx, core.clock, localApiKey(userId))).token
+    const valid = keyId !== undefined && (await isForSocket(tx.q, keyId))
+    // One from before the socket has gone over a port, whoever listened there.
+    if (keyId !== undefined && !valid) await tx.q.deleteFrom('apiKey').where('id', '=', keyId).execute()
+    const token =
+      valid && kept !== undefined ? kept : (await createApiKeyRow(tx, core.clock, localApiKey(userId))).token
     const node = await ensureNode(tx, app)
     const nodeKey = await keys.issue(tx, node.id)
     await ensureStarters(tx, core, starters)
@@ -59,8 +63,17 @@ export async function ensureLocal(
     tx.onCommit(() => core.credentials.changed())
     return { first, token, nodeId: node.id, nodeKey }
   })
-  if (!valid) await writeFile(tokenFile, `${made.token}\n`, { mode: 0o600 })
+  if (made.token !== kept) await writeFile(tokenFile(dataDir), `${made.token}\n`, { mode: 0o600 })
   return made
+}
+
+/** The API key that an earlier run has left in the data folder. */
+export function keptToken(dataDir: string): Promise<string | undefined> {
+  return readKept(tokenFile(dataDir))
+}
+
+function tokenFile(dataDir: string): string {
+  return join(dataDir, 'local.key')
 }
 
 /** This machine as a node, with a fresh key, for a daemon that embeds the agent. */

@@ -13,6 +13,7 @@ import { openingFailure, UnusableDatabaseError } from './core/db-health.ts'
 import { type Log, openLog } from './core/log.ts'
 import { migrate, NewerDatabaseError } from './core/migrations.ts'
 import { lockDataFolder } from './data-folder.ts'
+import { serveLocally } from './local-socket.ts'
 import { printError } from './notices.ts'
 import { readVersion } from './version.ts'
 import { watchBugs } from './watch-bugs.ts'
@@ -20,6 +21,8 @@ import { watchBugs } from './watch-bugs.ts'
 /** A running daemon. */
 export interface Daemon {
   readonly url: string
+  /** The unix socket that it serves too, where the configuration says so. */
+  readonly socket: string | undefined
   readonly app: App
   /** Lets requests finish (10 s at most), closes streams and agents, and the database last. */
   close(): Promise<void>
@@ -64,10 +67,12 @@ export async function startDaemon(config: Config, options: { log: Log; clock?: C
     const { port } = app.http.server.address() as AddressInfo // a TCP listener has one
     const host = config.host.includes(':') ? `[${config.host}]` : config.host
     const url = `${config.tls === undefined ? 'http' : 'https'}://${host}:${port}`
+    const local = config.localSocket ? await serveLocally(app.http.server, config.dataDir) : undefined
+    if (local !== undefined) cleanup.add(() => local.close())
     await lock.announce(url)
     await app.begin(url)
     log.info({ url, dataDir: config.dataDir }, 'daemon ready')
-    return { url, app, close: () => cleanup.run() }
+    return { url, socket: local?.path, app, close: () => cleanup.run() }
   } catch (error) {
     await cleanup.run().catch((err: unknown) => log.error({ err }, 'not all could be closed after a failed start'))
     throw error

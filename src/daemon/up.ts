@@ -7,10 +7,12 @@ import { systemClock } from '../shared/time.ts'
 import { type Config, ConfigError, defaultDataDir, readConfig } from './config.ts'
 import { openLog } from './core/log.ts'
 import { findHolder } from './data-folder.ts'
-import { startEmbeddedAgent } from './embedded-agent.ts'
-import { credentialKey, ensureLocal, freePort, LOCAL } from './first-run.ts'
+import { runningServers, startEmbeddedAgent } from './embedded-agent.ts'
+import { credentialKey, ensureLocal, freePort, keptToken, LOCAL } from './first-run.ts'
+import { findLocalSocket } from './local-socket.ts'
 import { type Daemon, EXIT_HOST, startDaemon, startFailure, stopSignal } from './main.ts'
 import { print, printError } from './notices.ts'
+import { agentDataDir } from './running.ts'
 import { loadStarters, starterFolder } from './templates/starter.ts'
 import { watchBugs } from './watch-bugs.ts'
 
@@ -18,8 +20,16 @@ import { watchBugs } from './watch-bugs.ts'
 interface UpOptions {
   readonly listen: string | undefined
   readonly dataDir: string | undefined
-  readonly saveContext: (context: { name: string; url: string; token: string }) => Promise<void>
+  readonly saveContext: (context: LocalContext) => Promise<void>
   readonly configDir: string
+}
+
+/** The context that talks to this panel: by its socket, which no other program can take the place of. */
+interface LocalContext {
+  readonly name: string
+  readonly url: string
+  readonly socket: string
+  readonly token: string
 }
 
 const PORT = 7420
@@ -34,6 +44,7 @@ export async function runUp(options: UpOptions): Promise<number> {
   const dataDir = resolve(options.dataDir ?? defaultDataDir())
   const running = await findHolder(dataDir)
   if (running !== undefined) {
+    await signInAgain(options, dataDir, running.url)
     print(
       `panel runs already (process ${running.pid}${running.isHere ? '' : ` on ${running.host}`})\n\n  API        ${running.url ?? 'starting'}\n${NEXT}`,
     )
@@ -62,7 +73,7 @@ export async function runUp(options: UpOptions): Promise<number> {
   bugs.tell(daemon.app.core.systemErrors)
   try {
     const local = await ensureLocal(daemon.app, dataDir, await loadStarters(starterFolder()), { demo: true })
-    await options.saveContext({ name: LOCAL, url: daemon.url, token: local.token })
+    await options.saveContext({ name: LOCAL, url: daemon.url, socket: socketOf(daemon), token: local.token })
     const embedded = await startEmbeddedAgent(daemon, { ...local, dataDir, clock: systemClock, log })
     try {
       await Promise.race([stopped, settled(daemon)])
@@ -73,9 +84,27 @@ export async function runUp(options: UpOptions): Promise<number> {
     }
   } finally {
     await daemon.close()
-    print('panel has stopped; the games run on. "panel up" takes them up again.\n')
+    print(`panel has stopped; ${await gamesLeft(dataDir)}\n`)
   }
   return 0
+}
+
+async function gamesLeft(dataDir: string): Promise<string> {
+  const games = (await runningServers(agentDataDir({ dataDir }))).length
+  if (games === 0) return 'no game runs. "panel up" starts it again.'
+  return `${games === 1 ? 'one game runs' : `${games} games run`} on. "panel up" takes ${games === 1 ? 'it' : 'them'} up again.`
+}
+
+/** Brings the context back to who signed out of it, while the panel runs: the key lies in the data folder. */
+async function signInAgain(options: UpOptions, dataDir: string, url: string | undefined): Promise<void> {
+  const [socket, token] = [await findLocalSocket(dataDir), await keptToken(dataDir)]
+  if (url !== undefined && socket !== undefined && token !== undefined)
+    await options.saveContext({ name: LOCAL, url, socket, token })
+}
+
+function socketOf(daemon: Daemon): string {
+  if (daemon.socket === undefined) throw new Error('the daemon of "panel up" serves no socket')
+  return daemon.socket
 }
 
 async function upConfig(options: UpOptions, dataDir: string): Promise<Config> {
@@ -88,6 +117,7 @@ async function upConfig(options: UpOptions, dataDir: string): Promise<Config> {
     ...listen,
     credentialKey: config.credentialKey ?? (await credentialKey(dataDir)),
     embeddedAgent: true,
+    localSocket: true,
   }
 }
 

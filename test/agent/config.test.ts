@@ -99,7 +99,13 @@ describe('the enrolment', () => {
     expect(seen[1]).toContain('POST /api/agent/enroll {"deploymentToken":"good"')
     const file = join(home, 'node.json')
     expect((await stat(file)).mode & 0o777).toBe(0o600)
-    expect(await readNodeFile(file)).toEqual({ url, nodeId: 'node_1', nodeName: 'oak', nodeKey: 'pnk_secret' })
+    expect(await readNodeFile(file)).toEqual({
+      url,
+      nodeId: 'node_1',
+      nodeName: 'oak',
+      nodeKey: 'pnk_secret',
+      listenerUid: process.getuid?.(),
+    })
     await expect(enroll({ dataDir: home, url, deploymentToken: 'good' })).rejects.toThrow('enrolled already')
     await chmod(file, 0o640)
     await expect(readNodeFile(file)).rejects.toThrow('chmod 600')

@@ -193,7 +193,10 @@ describe('signing in', () => {
     const file = join(home, '.config/panel/credentials.yaml')
     expect((await stat(file)).mode & 0o777).toBe(0o600)
     expect(JSON.parse((await run(['context', 'list', '-o', 'json'], { env })).stdout)).toEqual([
-      { name: 'here', url: peer.url, current: true, caFile: null },
+      {
+        ...{ name: 'here', url: peer.url, current: true, caFile: null },
+        ...{ socket: null, listenerUid: process.getuid?.(), insecureHttp: false },
+      },
     ])
     expect((await run(['whoami', '-o', 'name'], { env })).stdout).toBe('eve\n')
     expect((await run(['auth', 'can-i', 'server.read'], { env })).stdout).toBe('yes\n')

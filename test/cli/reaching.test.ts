@@ -9,6 +9,7 @@ import { afterAll, afterEach, beforeAll, describe, expect, it } from 'vitest'
 import { type ConnectionOptions, connect } from '../../src/cli/http.ts'
 import { reportOf } from '../../src/cli/report.ts'
 import { createShortRequests } from '../../src/cli/short-requests.ts'
+import { createSocketOpener } from '../../src/cli/socket-opener.ts'
 import { systemClock } from '../../src/shared/time.ts'
 import { type Certificate, makeCertificate } from '../daemon/mail/mail-server.ts'
 
@@ -35,6 +36,11 @@ async function listening(server: TcpServer, scheme = 'http'): Promise<string> {
   return `${scheme}://127.0.0.1:${port}`
 }
 
+const openerOf = (url: string) =>
+  createSocketOpener({
+    ...{ url, socket: undefined, listenerUid: undefined, insecureHttp: false, insecure: false },
+    timeoutMs: 50,
+  })
 const serve = (answer: RequestListener) => listening(createServer(answer))
 const serveTls = (answer: RequestListener) =>
   listening(createSecureServer({ cert: certificate.cert, key: certificate.key }, answer), 'https')
@@ -47,7 +53,8 @@ async function asked(
 ) {
   const { method = 'GET', body, long = false } = init
   const signal = new AbortController().signal
-  const parts = { url, token: 'pak_x', caFile: undefined, insecure: false, userAgent: 'test', trace: undefined }
+  const reach = { url, caFile: undefined, socket: undefined, listenerUid: undefined, insecureHttp: false }
+  const parts = { ...reach, token: 'pak_x', insecure: false, userAgent: 'test', trace: undefined }
   const limits = { requestTimeoutMs: 10_000, retries: 0, clock: systemClock, signal }
   try {
     const connection = connect({ ...parts, ...limits, ...options })
@@ -167,7 +174,7 @@ describe('time-outs', () => {
       createTcpServer((socket) => socket.resume()),
       'https',
     )
-    const requests = createShortRequests({ timeout: 50 })
+    const requests = createShortRequests({ timeout: 50 }, openerOf(url))
     const failed = await requests.fetch(url, { method: 'GET', headers: {} }).catch((error: unknown) => error)
     requests.close()
     expect(failed).toMatchObject({ message: 'fetch failed', cause: { code: 'ETIMEDOUT' } })
@@ -175,7 +182,7 @@ describe('time-outs', () => {
 
   it('leave a slow answer alone once the connection is ready', async () => {
     const url = await serve((_, response) => setTimeout(() => response.end('late'), 150))
-    const requests = createShortRequests({ timeout: 50 })
+    const requests = createShortRequests({ timeout: 50 }, openerOf(url))
     const answer = await requests.fetch(url, { method: 'GET', headers: {} })
     expect(await answer.text()).toBe('late')
     requests.close()

@@ -105,13 +105,7 @@ export const REGISTRY: Readonly<Record<string, FilePatterns>> = {
   'src/cli/invoke.ts': { sees: 'operator', patterns: [String.raw`/^(?:--output=|-o=?)(\w+)$/`] },
   'src/cli/man.ts': {
     sees: 'operator',
-    patterns: [
-      '/[.!?]$/',
-      '/(?<=[.!?]) (?=[A-Z`])/',
-      '/^[A-Z][a-z]/',
-      `/^([.'])/`,
-      String.raw`/[^\u0020-\u007e]/g`,
-    ],
+    patterns: ['/[.!?]$/', '/(?<=[.!?]) (?=[A-Z`])/', '/^[A-Z][a-z]/', `/^([.'])/`, String.raw`/[^\u0020-\u007e]/g`],
   },
   'src/cli/output/csv.ts': {
     sees: 'game',

@@ -1,9 +1,9 @@
-import { rmSync } from 'node:fs'
+import { rm } from 'node:fs/promises'
 import { createServer, type Server, type Socket } from 'node:net'
+import { basename, dirname } from 'node:path'
+import { PrivateFolder } from '../../shared/platform/private-folder.ts'
 import type { Ask, Say } from './holder-files.ts'
 
-/** The longest path of a unix socket that Node does not silently cut. */
-export const MAX_SOCKET_PATH = 100
 const MAX_ASK_BYTES = 256 * 1024
 /** An agent that does not read is told no more news until it does; it finds the lines in the log. */
 const MAX_UNREAD_BYTES = 256 * 1024
@@ -32,12 +32,15 @@ export class ControlServer {
 
   /** Listens; a socket that a dead holder left is removed (the caller has the lock, so there is no living one). */
   static async listen(path: string, talk: ControlTalk): Promise<ControlServer> {
-    if (Buffer.byteLength(path) > MAX_SOCKET_PATH) throw new Error(`The path of a socket is too long: ${path}`)
-    rmSync(path, { force: true })
+    const folder = await PrivateFolder.make(dirname(path))
+    const name = basename(path)
+    await rm(folder.inside(name), { force: true })
     const control = new ControlServer(talk)
+    // Node removes the socket, by a path that may lead through the folder's handle.
+    control.server.once('close', () => void folder.close())
     await new Promise<void>((resolve, reject) => {
       control.server.once('error', reject)
-      control.server.listen(path, resolve)
+      control.server.listen(folder.socketPath(name), resolve)
     })
     return control
   }

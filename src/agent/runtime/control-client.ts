@@ -1,5 +1,6 @@
-import { connect, type Socket } from 'node:net'
+import type { Socket } from 'node:net'
 import type { LineStream } from '../../shared/frames.ts'
+import { connectPrivately } from '../../shared/platform/private-folder.ts'
 import { AgentFailure } from '../failure.ts'
 import type { Ask, Say } from '../holder/holder-files.ts'
 import type { RunExit, RunRecord } from './runtime.ts'
@@ -48,7 +49,9 @@ export class ControlClient {
    * process, counts as none: nobody must wait for it for ever.
    */
   static async open(path: string, withinMs = GREETING_MS): Promise<ControlClient | undefined> {
-    const socket = connect(path)
+    // Its folder is closed to others, which is what counts; holders of earlier versions leave the socket's own mode as it is.
+    const socket = await connectPrivately(path, false).catch(() => undefined) // nobody's, or not ours: no holder of ours
+    if (socket === undefined) return undefined
     const feed = new Feed(socket)
     const timer = setTimeout(() => socket.destroy(), withinMs)
     const first = await feed.first

@@ -10,6 +10,7 @@ import { listAction } from '../resource/list.ts'
 import { resolve } from '../resource/resolve.ts'
 import type { Run } from '../run.ts'
 import { SERVER_VIEW } from '../servers/view.ts'
+import { agreeOnListener } from '../session/listener-consent.ts'
 import { keep, keyForSession } from '../session/login.ts'
 
 const SUBJECT = { ref: 'server', param: 'serverId' } as const
@@ -125,6 +126,7 @@ const SHOWN: View<Shown> = {
 
 export const viewInvite: Action = async (run) => {
   const { url } = await run.target()
+  await agreeOnListener(run, url)
   const { client } = await run.connectTo(url, undefined)
   await run.out.item(await client.call(api.getServerInvite, { params: { token: await tokenOf(run) } }), SHOWN)
 }
@@ -138,6 +140,7 @@ export const acceptInvite: Action = async (run) => {
 /** Makes an account by the invitation, and keeps the sign-in as a context. */
 export const registerByInvite: Action = async (run) => {
   const { url } = await run.target()
+  await agreeOnListener(run, url)
   const { client } = await run.connectTo(url, undefined)
   const token = await tokenOf(run)
   const username = run.args.text('username') ?? (await run.prompt.ask('User name:', '--username'))

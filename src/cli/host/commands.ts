@@ -2,6 +2,11 @@ import { command, noun, type Option } from '../command.ts'
 
 const DATA_DIR: Option = { flags: '--data-dir <folder>', summary: 'the data folder' }
 const CONFIG: Option = { flags: '--config <file>', summary: 'the configuration file' }
+const LOG_FORMAT: Option = {
+  flags: '--log-format <format>',
+  summary: 'json or pretty (default: pretty on a terminal)',
+  choices: ['json', 'pretty'],
+}
 const LISTEN: Option = { flags: '--listen <address>', summary: 'where it listens: host:port, :port or port' }
 
 export const up = command({
@@ -44,7 +49,7 @@ export const daemon = noun({
         CONFIG,
         LISTEN,
         DATA_DIR,
-        { flags: '--log-format <format>', summary: 'json or pretty', choices: ['json', 'pretty'] },
+        LOG_FORMAT,
         {
           flags: '--log-level <level>',
           summary: 'what is logged',
@@ -76,7 +81,8 @@ export const agent = noun({
       name: 'enroll',
       summary: 'Exchange a one-time enrolment token for node credentials',
       details:
-        'The token comes from `panel nodes enroll-token`. The credentials are kept in the data folder of the agent (0600).',
+        'The token comes from `panel nodes enroll-token`. The credentials are kept in the data folder of the agent (0600), ' +
+        'with the certificates of --ca-file, which `panel agent run` trusts from then on.',
       options: [
         { flags: '--token-stdin', summary: 'read the token from stdin' },
         { flags: '--secret-file <file>', summary: 'read the token from a file' },
@@ -94,8 +100,14 @@ export const agent = noun({
       summary: 'Run the agent in the foreground',
       options: [
         CONFIG,
-        { flags: '--panel-url <url>', summary: 'the panel (default: that of the enrolment)' },
+        { flags: '--panel-url <url>', summary: 'the panel (default: that of the enrolment); the same as --url' },
         DATA_DIR,
+        LOG_FORMAT,
+        {
+          flags: '--log-level <level>',
+          summary: 'what is logged (default info)',
+          choices: ['debug', 'info', 'warn', 'error'],
+        },
       ],
       examples: ['panel agent run', 'panel agent run --data-dir /var/lib/panel-agent'],
       exits: [12, 14],

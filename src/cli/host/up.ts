@@ -17,9 +17,9 @@ export const up: Action = async (run) => {
     listen: run.args.text('listen'),
     dataDir: run.args.text('data-dir'),
     configDir,
-    saveContext: async ({ name, url, token }) => {
-      await saveContext(configDir, { name, url }, true)
-      await saveCredential(configDir, name, { credential: { token }, store: 'file' })
+    saveContext: async ({ name, url, socket, token }) => {
+      await saveContext(configDir, { name, url, socket }, true)
+      await saveCredential(configDir, name, { credential: { token, madeBy: 'up' }, store: 'file' })
     },
   })
 }

@@ -7,6 +7,12 @@ export interface Context {
   readonly name: string
   readonly url: string
   readonly caFile?: string
+  /** The unix socket by which this panel is reached, instead of its URL. */
+  readonly socket?: string
+  /** The user that served the URL at the sign-in; a panel on this machine. */
+  readonly listenerUid?: number
+  /** Plain http to another machine was insisted on. */
+  readonly insecureHttp?: boolean
 }
 
 /** How to sign in to a context (`credentials.yaml`, 0600, or the desktop's keyring). */
@@ -15,6 +21,8 @@ export interface Credential {
   /** The id of the API key, to revoke it. */
   readonly keyId?: string
   readonly expiresAt?: string
+  /** The key that `panel up` keeps in its data folder, where it stands whatever is forgotten here. */
+  readonly madeBy?: 'up'
 }
 
 /** Where a credential is kept. */
@@ -30,8 +38,18 @@ export interface ContextFile {
 export async function readContexts(configDir: string): Promise<ContextFile> {
   const file = record(await readYaml(join(configDir, 'cli.yaml')))
   const contexts = Object.entries(record(file['contexts'])).flatMap(([name, value]) => {
-    const { url, caFile } = record(value)
-    return typeof url === 'string' ? [{ name, url, ...(typeof caFile === 'string' ? { caFile } : {}) }] : []
+    const { url, caFile, socket, listenerUid, insecureHttp } = record(value)
+    if (typeof url !== 'string') return []
+    return [
+      {
+        name,
+        url,
+        ...(typeof caFile === 'string' ? { caFile } : {}),
+        ...(typeof socket === 'string' ? { socket } : {}),
+        ...(typeof listenerUid === 'number' ? { listenerUid } : {}),
+        ...(insecureHttp === true ? { insecureHttp } : {}),
+      },
+    ]
   })
   const current = file['current']
   return { current: typeof current === 'string' ? current : undefined, contexts }
@@ -107,12 +125,13 @@ function credentialsPath(configDir: string): string {
 }
 
 function toCredential(entry: Record<string, unknown>): Credential | undefined {
-  const { token, keyId, expiresAt } = entry
+  const { token, keyId, expiresAt, madeBy } = entry
   if (typeof token !== 'string') return undefined
   return {
     token,
     ...(typeof keyId === 'string' ? { keyId } : {}),
     ...(typeof expiresAt === 'string' ? { expiresAt } : {}),
+    ...(madeBy === 'up' ? { madeBy } : {}),
   }
 }
 

@@ -2,13 +2,23 @@ import type { Environment } from '../environment.ts'
 import { CliFailure } from '../failure.ts'
 import { type Context, type ContextFile, readContexts, readCredential } from './contexts.ts'
 
+/** How a panel is reached, and what is trusted on the way. */
+export interface Reach {
+  readonly url: string
+  readonly caFile: string | undefined
+  /** The unix socket to connect to instead of the URL's host and port. */
+  readonly socket: string | undefined
+  /** The user whose program may serve the URL on this machine, beside root and oneself. */
+  readonly listenerUid: number | undefined
+  /** Send credentials over plain http to another machine. */
+  readonly insecureHttp: boolean
+}
+
 /** The panel that a command talks to, and as whom. */
-export interface Target {
+export interface Target extends Reach {
   /** The context; `undefined` when the URL came by flag or environment. */
   readonly contextName: string | undefined
-  readonly url: string
   readonly token: string | undefined
-  readonly caFile: string | undefined
   /** Where the token came from. */
   readonly source: 'environment' | 'context' | 'none'
 }
@@ -18,6 +28,8 @@ export interface TargetFlags {
   readonly context: string | undefined
   readonly url: string | undefined
   readonly caFile: string | undefined
+  readonly listenerUid: number | undefined
+  readonly insecureHttp: boolean
 }
 
 /**
@@ -38,16 +50,34 @@ export async function resolveTarget(env: Environment, flags: TargetFlags): Promi
   const stored = own && env.token === undefined ? await readCredential(env.configDir, context.name) : undefined
   const token = env.token ?? stored?.token
   return {
+    ...reachBy(env, flags, own ? context : undefined, url),
     contextName: own ? context.name : undefined,
-    url,
     token,
-    caFile: flags.caFile ?? (own ? context.caFile : undefined),
     source: env.token !== undefined ? 'environment' : token === undefined ? 'none' : 'context',
   }
 }
 
+/** How a URL is reached; what a context with this URL trusts is trusted. */
+export async function reachOf(env: Environment, flags: TargetFlags, url: string): Promise<Reach> {
+  return reachBy(env, flags, await contextOf(env, flags.context, url), url)
+}
+
+function reachBy(env: Environment, flags: TargetFlags, context: Context | undefined, url: string): Reach {
+  return {
+    url,
+    caFile: flags.caFile ?? context?.caFile,
+    socket: context?.socket,
+    listenerUid: flags.listenerUid ?? env.listenerUid ?? context?.listenerUid,
+    insecureHttp: flags.insecureHttp || env.insecureHttp || context?.insecureHttp === true,
+  }
+}
+
 /** The context that is in force; `undefined` when there is none. */
-export function chosenContext(file: ContextFile, env: Environment, flags: TargetFlags): Context | undefined {
+export function chosenContext(
+  file: ContextFile,
+  env: Environment,
+  flags: Pick<TargetFlags, 'context'>,
+): Context | undefined {
   const wanted = flags.context ?? env.context
   const name = wanted ?? file.current
   const found = file.contexts.find((context) => context.name === name)
@@ -73,7 +103,12 @@ export async function contextOf(
 }
 
 /** The command that signs in to a target. */
-export function signInHint({ contextName, url }: Pick<Target, 'contextName' | 'url'>): string {
+export function signInHint({
+  contextName,
+  url,
+  socket,
+}: Pick<Target, 'contextName' | 'url'> & { readonly socket?: string | undefined }): string {
+  if (socket !== undefined) return 'panel up'
   return contextName === undefined ? `panel login ${url}` : `panel login --context ${contextName}`
 }
 

@@ -45,7 +45,9 @@ export const login = command({
 export const logout = command({
   name: 'logout',
   summary: 'End the session, or revoke the API key, that makes this call',
-  details: 'The credential of the context is revoked and forgotten; the context stays.',
+  details:
+    'The credential of the context is revoked and forgotten; the context stays. The key of `panel up` belongs to its data ' +
+    'folder: it is forgotten only, and the next `panel up` brings it back, also while one runs.',
   examples: ['panel logout', 'panel logout --context staging'],
   endpoints: ['auth.logout'],
   group: 'Core',

@@ -1,8 +1,15 @@
 import { resolve } from 'node:path'
 import type { Action } from '../command.ts'
 import { CliFailure, usage } from '../failure.ts'
-import { column, type View } from '../output/view.ts'
-import { checkContextName, readContexts, removeCredential, saveContext, writeContexts } from '../profile/contexts.ts'
+import { column, type View, wide } from '../output/view.ts'
+import {
+  type Context,
+  checkContextName,
+  readContexts,
+  removeCredential,
+  saveContext,
+  writeContexts,
+} from '../profile/contexts.ts'
 import { checkUrl, chosenContext } from '../profile/target.ts'
 import type { Run } from '../run.ts'
 
@@ -11,6 +18,9 @@ interface ContextRow {
   readonly url: string
   readonly current: boolean
   readonly caFile: string | null
+  readonly socket: string | null
+  readonly listenerUid: number | null
+  readonly insecureHttp: boolean
 }
 
 const VIEW: View<ContextRow> = {
@@ -20,6 +30,8 @@ const VIEW: View<ContextRow> = {
     column('CURRENT', (row) => (row.current ? '*' : ' ')),
     column('NAME', (row) => row.name),
     column('URL', (row) => row.url),
+    wide('SOCKET', (row) => row.socket),
+    wide('LISTENER UID', (row) => row.listenerUid),
   ],
 }
 
@@ -28,19 +40,16 @@ export const listContexts: Action = async (run) => {
   const chosen = file.contexts.find(
     ({ name }) => name === (run.args.text('context') ?? run.env.context ?? file.current),
   )
-  const rows = file.contexts.map(({ name, url, caFile }) => {
-    return { name, url, current: name === chosen?.name, caFile: caFile ?? null }
-  })
+  const rows = file.contexts.map((context) => rowOf(context, context.name === chosen?.name))
   await run.out.list(rows, VIEW)
 }
 
 export const currentContext: Action = async (run) => {
   const file = await readContexts(run.env.configDir)
-  const flags = { context: run.args.text('context'), url: undefined, caFile: undefined }
-  const context = chosenContext(file, run.env, flags)
+  const context = chosenContext(file, run.env, { context: run.args.text('context') })
   if (context === undefined)
     throw new CliFailure('NOT_FOUND', 'no context is chosen', { hint: 'panel context use <name>' })
-  await run.out.item({ name: context.name, url: context.url, current: true, caFile: context.caFile ?? null }, VIEW)
+  await run.out.item(rowOf(context, true), VIEW)
 }
 
 export const useContext: Action = async (run) => {
@@ -49,11 +58,7 @@ export const useContext: Action = async (run) => {
   const found = file.contexts.find((context) => context.name === name)
   if (found === undefined) throw unknown(name)
   await writeContexts(run.env.configDir, { ...file, current: name })
-  await tell(
-    run,
-    { name, url: found.url, current: true, caFile: found.caFile ?? null },
-    `commands now talk to ${name} (${found.url})`,
-  )
+  await tell(run, rowOf(found, true), `commands now talk to ${name} (${found.url})`)
 }
 
 export const createContext: Action = async (run) => {
@@ -70,11 +75,18 @@ export const createContext: Action = async (run) => {
   }
   const given = run.args.text('ca-file')
   const caFile = given === undefined ? undefined : resolve(given)
-  await saveContext(run.env.configDir, { name, url, ...(caFile === undefined ? {} : { caFile }) }, run.args.flag('use'))
+  const listenerUid = run.args.integer('listener-uid')
+  const context: Context = {
+    ...{ name, url },
+    ...(caFile === undefined ? {} : { caFile }),
+    ...(listenerUid === undefined ? {} : { listenerUid }),
+    ...(run.args.flag('insecure-http') ? { insecureHttp: true } : {}),
+  }
+  await saveContext(run.env.configDir, context, run.args.flag('use'))
   const current = run.args.flag('use') || file.current === undefined
   await tell(
     run,
-    { name, url, current, caFile: caFile ?? null },
+    rowOf(context, current),
     `context ${name} made${current ? ', and in use' : ''}; sign in with panel login --context ${name}`,
   )
 }
@@ -91,6 +103,16 @@ export const deleteContext: Action = async (run) => {
   const contexts = file.contexts.filter((context) => context.name !== name)
   await writeContexts(configDir, { current: file.current === name ? undefined : file.current, contexts })
   run.notice(`context ${name} deleted${file.current === name ? '; choose another with panel context use' : ''}`)
+}
+
+function rowOf({ name, url, caFile, socket, listenerUid, insecureHttp }: Context, current: boolean): ContextRow {
+  return {
+    ...{ name, url, current },
+    caFile: caFile ?? null,
+    socket: socket ?? null,
+    listenerUid: listenerUid ?? null,
+    insecureHttp: insecureHttp ?? false,
+  }
 }
 
 async function tell(run: Run, row: ContextRow, sentence: string): Promise<void> {

@@ -9,6 +9,7 @@ import type { Action } from '../command.ts'
 import { usage } from '../failure.ts'
 import type { Connection } from '../http.ts'
 import {
+  type Context,
   type Credential,
   checkContextName,
   readCredential,
@@ -19,6 +20,7 @@ import {
 import { checkUrl, contextOf } from '../profile/target.ts'
 import { readSecret } from '../prompt.ts'
 import type { Run } from '../run.ts'
+import { agreeOnListener, listenerToKeep } from './listener-consent.ts'
 import { readCode, readPasswordAndCode } from './one-time-code.ts'
 
 const KEY_SECONDS = 30 * 86_400
@@ -28,6 +30,7 @@ export const login: Action = async (run) => {
   const url = run.args.word('url') ?? (await run.target()).url
   checkUrl(url)
   checkName(run)
+  await agreeOnListener(run, url)
   const ways = ['token-stdin', 'web'].filter((flag) => run.args.flag(flag))
   if (ways.length > 1) throw usage('--web and --token-stdin are two ways to sign in; choose one')
   const credential = await (ways[0] === 'web' ? byWeb : ways[0] === 'token-stdin' ? byToken : byPassword)(run, url)
@@ -39,10 +42,15 @@ export const login: Action = async (run) => {
   run.notice(`signed in to ${url} as ${me.username} (context ${name})`)
 }
 
-/** Revokes the credential of the context and forgets it. */
+/** Revokes the credential of the context and forgets it; the key of `panel up` belongs to its data folder and is forgotten only. */
 export const logout: Action = async (run) => {
   const target = await run.target()
   const { contextName } = target
+  const stored = target.source === 'context' ? await storedCredential(run, contextName) : undefined
+  if (stored?.madeBy === 'up' && contextName !== undefined) {
+    await removeCredential(run.env.configDir, contextName)
+    return run.notice(`signed out of ${target.url}; "panel up" signs you in again with the key of its data folder`)
+  }
   if (target.token !== undefined) {
     try {
       await (await run.client()).call(api.logout)
@@ -73,6 +81,8 @@ export async function keep(run: Run, url: string, credential: Credential): Promi
   const name = args.text('name') ?? args.text('context') ?? known?.name ?? new URL(url).host.replaceAll(':', '-')
   const given = args.text('ca-file')
   const caFile = given === undefined ? known?.caFile : resolve(given)
+  const listenerUid = await listenerToKeep(run, url)
+  const insecureHttp = args.flag('insecure-http') || known?.insecureHttp === true
   const store = args.text('store') === 'keyring' ? 'keyring' : 'file'
   try {
     await saveCredential(env.configDir, name, { credential, store })
@@ -80,7 +90,14 @@ export async function keep(run: Run, url: string, credential: Credential): Promi
     if (!args.flag('token-stdin')) await (await run.connectTo(url, credential.token)).client.call(api.logout)
     throw error
   }
-  await saveContext(env.configDir, { name, url, ...(caFile === undefined ? {} : { caFile }) }, true)
+  const context: Context = {
+    ...{ name, url },
+    ...(caFile === undefined ? {} : { caFile }),
+    ...(known?.socket === undefined ? {} : { socket: known.socket }),
+    ...(listenerUid === undefined ? {} : { listenerUid }),
+    ...(insecureHttp ? { insecureHttp } : {}),
+  }
+  await saveContext(env.configDir, context, true)
   return name
 }
 

@@ -5,6 +5,7 @@ import { usage } from '../failure.ts'
 import { readSecret } from '../prompt.ts'
 import type { Run } from '../run.ts'
 import { readAll } from '../terminal.ts'
+import { agreeOnListener } from './listener-consent.ts'
 import { checkName, keep, keyForSession } from './login.ts'
 
 /** Makes an account; where the address need not be confirmed it is signed in at once. */
@@ -62,5 +63,6 @@ async function tokenAndPassword(run: Run): Promise<[string, string | undefined]>
 
 async function anonymous(run: Run) {
   const { url } = await run.target()
+  await agreeOnListener(run, url)
   return { url, client: (await run.connectTo(url, undefined)).client }
 }

@@ -5,6 +5,7 @@ import { column, type View } from '../output/view.ts'
 import { readSecret } from '../prompt.ts'
 import { readText } from '../read-file.ts'
 import type { Run } from '../run.ts'
+import { agreeOnListener } from './listener-consent.ts'
 import { checkName, keep, keyForSession } from './login.ts'
 
 const STATUS: View<{ setupRequired: boolean }> = {
@@ -16,6 +17,7 @@ const STATUS: View<{ setupRequired: boolean }> = {
 /** `panel setup status`, and the set-up itself. */
 export const setup: Action = async (run) => {
   const { url } = await run.target()
+  await agreeOnListener(run, url)
   const { client } = await run.connectTo(url, undefined)
   if (run.args.word('what') === 'status') return run.out.item(await client.call(api.getSetupStatus), STATUS)
   const { args, prompt } = run

@@ -12,6 +12,7 @@ import { fieldsOf } from '../resource/fields.ts'
 import { listAction } from '../resource/list.ts'
 import { resolve } from '../resource/resolve.ts'
 import type { Run } from '../run.ts'
+import { agreeOnListener } from '../session/listener-consent.ts'
 import { keep, keyForSession } from '../session/login.ts'
 import { SUBJECT, VIEW } from './view.ts'
 
@@ -38,6 +39,7 @@ export const inviteUser: Action = async (run) => {
 /** Chooses the password of an invited account, and keeps the sign-in as a context. */
 export const acceptInvite: Action = async (run) => {
   const { url } = await run.target()
+  await agreeOnListener(run, url)
   const { client } = await run.connectTo(url, undefined)
   const token = (await readSecret({ name: 'token', question: 'Token of the invitation:' }, run)).trim()
   const password = await readSecret({ name: 'password', question: 'New password:' }, run)

@@ -25,6 +25,9 @@ export interface NewApiKey {
   readonly rateLimitTimeWindow: number
 }
 
+/** Marks a key that was made for the context that goes by the unix socket. */
+const FOR_SOCKET = { usedOver: 'unix socket' }
+
 /** The key that `panel up` keeps in the context `local`: all that its user may, without end and without a limit. */
 export function localApiKey(userId: string): NewApiKey {
   return {
@@ -33,7 +36,7 @@ export function localApiKey(userId: string): NewApiKey {
     allPermissions: true,
     permissions: [],
     expiresAt: null,
-    metadata: null,
+    metadata: FOR_SOCKET,
     rateLimitEnabled: false,
     rateLimitMax: 1200,
     rateLimitTimeWindow: 60_000,
@@ -64,6 +67,12 @@ export async function createApiKeyRow(tx: Tx, clock: Clock, key: NewApiKey): Pro
     })
     .execute()
   return { id, token }
+}
+
+/** Whether the key was made as {@link localApiKey}, and not by a version whose local context went by a port. */
+export async function isForSocket(q: Queries, id: string): Promise<boolean> {
+  const row = await q.selectFrom('apiKey').select('metadata').where('id', '=', id).executeTakeFirst()
+  return row?.metadata === JSON.stringify(FOR_SOCKET)
 }
 
 /** Gives a key another secret; answers the new token, `undefined` when there is no such key. Nobody is told. */

@@ -1,4 +1,6 @@
-import { existsSync, readdirSync, readFileSync, writeFileSync } from 'node:fs'
+import { createHash } from 'node:crypto'
+import { chownSync, existsSync, mkdirSync, readdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
+import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { afterEach, beforeEach, describe, expect, it } from 'vitest'
 import { DIST } from '../../run-panel.ts'
@@ -38,6 +40,29 @@ describe('a run', () => {
     expect(lines.length).toBeGreaterThan(400)
     expect(lines.every((line) => line[2] === 'stdin' || /^[\ufffdabc]*$/.test(line[3]))).toBe(true)
   }, 30_000)
+
+  it('has its socket in the data folder however long its path is, whatever others have made elsewhere', async () => {
+    const long = new Rig(HOLDER, 'a-name-that-is-too-long-for-a-socket-'.repeat(4))
+    const uid = process.getuid?.() ?? 0
+    // Where earlier versions went, and where anybody could be first.
+    const squatted = join(
+      tmpdir(),
+      `panel-${uid}-${createHash('sha256').update(long.dataDir).digest('hex').slice(0, 12)}`,
+    )
+    mkdirSync(squatted, { mode: 0o777 })
+    if (isRoot) chownSync(squatted, 65_534, 65_534)
+    try {
+      const place = long.place('far')
+      const run = await long.start(place, ['sh', '-c', 'read line; echo "heard $line"'])
+      await run.input('you')
+      expect((await run.exited).code).toBe(0)
+      expect(await texts(place)).toContain('heard you')
+      expect(readdirSync(squatted)).toEqual([])
+    } finally {
+      rmSync(squatted, { recursive: true })
+      await long.close()
+    }
+  }, 20_000)
 
   it('tells exit codes and signals apart', async () => {
     const place = rig.place('exits')

@@ -17,8 +17,8 @@ export class Rig {
   readonly command: readonly [string, ...string[]]
   readonly runtime: ProcessRuntime
 
-  constructor(command: readonly [string, ...string[]] = HOLDER) {
-    this.dataDir = mkdtempSync(join(tmpdir(), 'panel-runtime-'))
+  constructor(command: readonly [string, ...string[]] = HOLDER, name = '') {
+    this.dataDir = mkdtempSync(join(tmpdir(), `panel-runtime-${name}`))
     this.command = command
     this.runtime = new ProcessRuntime({ dataDir: this.dataDir, execArgv: command, clock: systemClock })
   }

@@ -1,0 +1,32 @@
+import { jsonText } from '../shared/terminal-text.ts'
+import { systemClock } from '../shared/time.ts'
+import type { AgentConfig } from './config.ts'
+import { type AgentLog, errorText } from './logger.ts'
+import { print } from './notices.ts'
+
+const ORDER = ['debug', 'info', 'warn', 'error']
+
+/** The log of `panel agent run` on standard output, in the field names and the look of the daemon's. */
+export async function openAgentLog({
+  logLevel,
+  logFormat,
+}: Pick<AgentConfig, 'logLevel' | 'logFormat'>): Promise<AgentLog> {
+  const format = logFormat === 'pretty' ? await prettyLine() : (entry: object) => `${jsonText(entry)}\n`
+  const write =
+    (level: 'info' | 'warn' | 'error') =>
+    (fields: Readonly<Record<string, unknown>>, msg: string): void => {
+      if (ORDER.indexOf(level) < ORDER.indexOf(logLevel)) return
+      const shown = Object.fromEntries(
+        Object.entries(fields).map(([name, value]) => [name, value instanceof Error ? errorText(value) : value]),
+      )
+      const time = new Date(systemClock.nowMs()).toISOString()
+      print(format({ level, time, component: 'agent', ...shown, msg }), { colours: true })
+    }
+  return { info: write('info'), warn: write('warn'), error: write('error') }
+}
+
+/** Loaded here: an agent without a terminal never needs it. */
+async function prettyLine(): Promise<(entry: object) => string> {
+  const { prettyFactory } = await import('pino-pretty')
+  return prettyFactory({})
+}
