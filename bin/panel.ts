@@ -12,6 +12,8 @@ const roles: Roles = {
     return (await runningServers(agentDataDir(options))).length
   },
   stopDaemon: async (options) => (await import('../src/daemon/running.ts')).stopDaemon(options),
+  checkDatabase: async (options) => (await import('../src/daemon/database-files.ts')).checkDatabase(options),
+  restoreDatabase: async (options) => (await import('../src/daemon/database-files.ts')).restoreDatabase(options),
   runAgent: async (options) => (await import('../src/agent/run.ts')).runAgent(options),
   enrollAgent: async (options) => (await import('../src/agent/run.ts')).enrollAgent(options),
 }

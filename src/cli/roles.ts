@@ -78,6 +78,25 @@ export interface StoppedDaemon {
   readonly gone: boolean
 }
 
+/** A file with a database of a panel, as it was found. */
+export interface DatabaseFile {
+  readonly file: string
+  readonly status: 'ok' | 'damaged' | 'newer' | 'missing'
+  readonly problems: readonly string[]
+  readonly schemaVersion: number | null
+  readonly bytes: number | null
+  readonly modifiedAt: string | null
+}
+
+/** A copy that has become the database of a data folder. */
+export interface RestoredDatabase {
+  readonly file: string
+  readonly from: string
+  readonly schemaVersion: number
+  /** The folder with the database that was there before. */
+  readonly replaced: string
+}
+
 /**
  * What the command line needs of the daemon and the agent. It may import neither: `bin/panel.ts` hands these in, each
  * loading its part of the program only when it is called. The running ones resolve with an exit code when they are over.
@@ -93,4 +112,10 @@ export interface Roles {
   countGames(options: { dataDir: string | undefined }): Promise<number>
   /** Asks it to stop and resolves when it is gone or the time has passed; `undefined` when none ran. Games run on. */
   stopDaemon(options: { dataDir: string | undefined; timeoutMs: number }): Promise<StoppedDaemon | undefined>
+  /** Reads that folder's database and the copies of it through; `running`: a daemon has it open. */
+  checkDatabase(options: {
+    dataDir: string | undefined
+  }): Promise<DatabaseFile & { readonly running: boolean; readonly copies: readonly DatabaseFile[] }>
+  /** Puts a copy in the place of that folder's database, whose daemon must be stopped. */
+  restoreDatabase(options: { dataDir: string | undefined; copy: string }): Promise<RestoredDatabase>
 }

@@ -49,17 +49,18 @@ export const HOLDER = [
 export async function startDaemon(config: Config, options: { log: Log; clock?: Clock }): Promise<Daemon> {
   const { log, clock = systemClock } = options
   const cleanup = new Cleanup()
+  const folder = join(config.dataDir, 'db')
+  const file = join(folder, 'panel.db')
   try {
     const lock = await lockDataFolder(config.dataDir, isoTime(clock.nowMs()))
     cleanup.add(() => lock.release())
-    const folder = join(config.dataDir, 'db')
     await mkdir(folder, { recursive: true, mode: 0o700 })
     await chmod(folder, 0o700)
-    const file = join(folder, 'panel.db')
     await (await open(file, 'a', 0o600)).close() // its journal files get the same mode
-    const { schema, db } = await openDatabase(file, clock)
+    const schema = await migrate(file)
     if (schema.from !== schema.to)
       log.info({ from: schema.from, to: schema.to, snapshot: schema.snapshot }, 'database migrated')
+    const db = await openDb(file, clock)
     cleanup.add(() => db.close())
     const app = await createApp({ config, db, clock, log, version: readVersion(), holder: HOLDER, schema })
     cleanup.add(() => app.close())
@@ -75,15 +76,6 @@ export async function startDaemon(config: Config, options: { log: Log; clock?: C
     return { url, socket: local?.path, app, close: () => cleanup.run() }
   } catch (error) {
     await cleanup.run().catch((err: unknown) => log.error({ err }, 'not all could be closed after a failed start'))
-    throw error
-  }
-}
-
-async function openDatabase(file: string, clock: Clock) {
-  try {
-    const schema = await migrate(file)
-    return { schema, db: await openDb(file, clock) }
-  } catch (error) {
     throw openingFailure(error, file)
   }
 }

@@ -1,17 +1,24 @@
 import type { IncomingMessage } from 'node:http'
 import proxyAddr from '@fastify/proxy-addr'
+import type { Clock } from '../shared/time.ts'
 import type { Config } from './config.ts'
 import { createConsole } from './console/hub.ts'
+import type { Db } from './core/db.ts'
 import { createGateway, type Gateway } from './core/gateway/gateway.ts'
+import type { GatewayHandlers } from './core/gateway/handlers.ts'
 import type { Metrics } from './core/metrics.ts'
+import { isStorageFailure } from './core/sqlite/failures.ts'
 import type { Core } from './foundation.ts'
 import { NodeFiguresBoard } from './nodes/figures.ts'
 import { createNodeKeys } from './nodes/keys.ts'
-import { createNodeLink } from './nodes/link.ts'
+import { createNodeLink, type NodeLink } from './nodes/link.ts'
 import { Figures } from './servers/figures.ts'
 import { createServerLink } from './servers/link.ts'
+import { LiveStates } from './servers/live-states.ts'
 import type { Leaving } from './servers/remove.ts'
+import type { ServerRow } from './servers/repo.ts'
 import { TemplateViews } from './servers/template-views.ts'
+import { type CommandFrame, UnstoredOrders } from './servers/unstored-orders.ts'
 
 /** What the side towards the nodes is made of. */
 export interface NodeSideParts {
@@ -35,12 +42,22 @@ export function createNodeSide({ core, config, version, metrics, leaving }: Node
       .request(nodeId, { op: 'stats.watch', serverIds })
       .catch((err: unknown) => log.debug({ err, nodeId }, 'figures could not be asked for'))
   })
+  const live = new LiveStates(isOnline)
+  const reconnect = (nodeId: string): void => gateway.disconnect(nodeId, SERVICE_RESTART)
+  const send = (nodeId: string, frame: CommandFrame): void => gateway.sendCommand(nodeId, frame)
+  const unstored = new UnstoredOrders({ ...core, live, isOnline, send })
   const serverDeps = {
     ...core,
     isOnline,
     leaving,
     wake: (nodeId: string) => gateway.wake(nodeId),
-    facts: { isOnline, figures: (serverId: string) => figures.get(serverId), templates: new TemplateViews() },
+    unstored,
+    facts: {
+      isOnline,
+      figures: (serverId: string) => figures.get(serverId),
+      templates: new TemplateViews(),
+      observed: (row: ServerRow) => unstored.overlay(live.overlay(row)),
+    },
   }
   const serverLink = createServerLink({ db, bus, clock, settings, leaving, wake: serverDeps.wake })
   const nodeLink = createNodeLink({
@@ -66,17 +83,20 @@ export function createNodeSide({ core, config, version, metrics, leaving }: Node
       systemErrors.capture(error, { component: 'gateway', level, metadata: nodeId === undefined ? {} : { nodeId } }),
     handlers: {
       ...nodeLink,
+      ...handlersWithoutStorage({ link: nodeLink, live, unstored, db, clock, reconnect }),
       onEvent: serverLink.onEvent,
       commandFrame: serverLink.commandFrame,
       onOnline: async (nodeId) => {
         // At once: whoever begins to watch while the node's row is written would otherwise be subscribed twice.
         figures.watchAgain(nodeId)
         console.nodeOnline(nodeId)
-        await nodeLink.onOnline(nodeId)
+        await orUnstored(live, nodeId, () => nodeLink.onOnline(nodeId))
       },
       onOffline: async (nodeId) => {
         console.nodeOffline(nodeId)
+        unstored.disconnected(nodeId)
         await nodeLink.onOffline(nodeId)
+        if (db.health().status !== 'ok') live.fallBehind(nodeId)
       },
       onConsole: (nodeId, frame) => console.lines(nodeId, frame),
       onConsoleGap: (nodeId, frame) => console.gap(nodeId, frame),
@@ -91,6 +111,69 @@ export function createNodeSide({ core, config, version, metrics, leaving }: Node
   })
   keys.onRevoked((nodeId) => gateway.disconnect(nodeId))
   return { gateway, isOnline, keys, figures, nodeFigures, serverDeps, nodeLink, console }
+}
+
+/** The close code that has an agent connect anew at once. */
+const SERVICE_RESTART = 1012
+
+/** The handshake goes through also when nothing of it can be stored: then the node's rows are behind what it reports. */
+function handlersWithoutStorage(deps: {
+  readonly link: NodeLink
+  readonly live: LiveStates
+  readonly unstored: UnstoredOrders
+  readonly db: Db
+  readonly clock: Clock
+  readonly reconnect: (nodeId: string) => void
+}): Pick<GatewayHandlers, 'onHello' | 'onSnapshot' | 'onReports' | 'onLive' | 'onAccepted' | 'onUnstored'> {
+  const { link, live, unstored, db, clock, reconnect } = deps
+  /** Nodes whose present connection began with what could not be stored. */
+  const halfway = new Set<string>()
+  // What nodes have reported meanwhile they send again, over connections that begin with the state of all their servers.
+  db.onHealth(({ status }) => {
+    if (status !== 'ok') return
+    for (const nodeId of live.behind()) {
+      halfway.delete(nodeId)
+      reconnect(nodeId)
+    }
+  })
+  return {
+    onHello: async (nodeId, hello) => {
+      halfway.delete(nodeId)
+      const known = await orUnstored(live, nodeId, () => link.onHello(nodeId, hello))
+      if (known !== UNSTORED) return known
+      halfway.add(nodeId)
+      return await link.unstored.onHello(nodeId, hello)
+    },
+    onSnapshot: async (nodeId, snapshot) => {
+      const at = { receivedMs: clock.nowMs(), ageMs: 0 }
+      for (const report of snapshot.servers) live.report(nodeId, report, at)
+      // Without the hello in its row nothing that follows from it may be written.
+      if (halfway.has(nodeId)) return await link.unstored.onSnapshot(nodeId, snapshot)
+      const known = await orUnstored(live, nodeId, () => link.onSnapshot(nodeId, snapshot))
+      if (known !== UNSTORED) return known
+      halfway.add(nodeId)
+      return await link.unstored.onSnapshot(nodeId, snapshot)
+    },
+    onReports: async (nodeId, reports, about) => {
+      const stored = await orUnstored(live, nodeId, () => link.onReports(nodeId, reports, about))
+      if (stored !== UNSTORED && !halfway.has(nodeId)) live.catchUp(nodeId)
+    },
+    onLive: (nodeId, report, at) => live.report(nodeId, report, at),
+    onAccepted: (nodeId, commandId) => unstored.accepted(nodeId, commandId),
+    onUnstored: (nodeId) => live.fallBehind(nodeId),
+  }
+}
+
+const UNSTORED = Symbol('not stored')
+
+async function orUnstored<T>(live: LiveStates, nodeId: string, store: () => Promise<T>): Promise<T | typeof UNSTORED> {
+  try {
+    return await store()
+  } catch (error) {
+    if (!isStorageFailure(error)) throw error
+    live.fallBehind(nodeId)
+    return UNSTORED
+  }
 }
 
 /** Where an upgrade request comes from, as Fastify tells it of other requests: proxies that are trusted are looked through. */

@@ -4,6 +4,7 @@ import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { afterAll, beforeAll, describe, expect, it } from 'vitest'
 import { DIST, runPanel } from '../run-panel.ts'
+import { skippedUnless } from '../skips.ts'
 
 let home: string
 beforeAll(async () => {
@@ -57,12 +58,15 @@ describe.each(Object.keys(SHELLS))('completion in %s (skipped where it is not in
     return text.split('\n').flatMap((line) => (line === '' ? [] : [line.split('\t')[0] ?? '']))
   }
 
-  it.skipIf(!isInstalled(shell))('offers commands, flags, their words, and files', () => {
-    expect(offered('servers', 'sto')).toEqual(['stop'])
-    expect(offered('servers', 'power', '')).toEqual(['start', 'stop', 'restart', 'kill'])
-    expect(offered('servers', 'list', '--sta')).toEqual(['--state'])
-    expect(offered('servers', 'list', '--state', 'run')).toEqual(['running'])
-    // Where the panel has no word to offer, bash itself names files.
-    if (shell !== 'bash') expect(offered('templates', 'create', '-F', `${home}/pan`)).toEqual([`${home}/panel`])
-  })
+  it.skipIf(!isInstalled(shell))(
+    `offers commands, flags, their words, and files${skippedUnless(isInstalled(shell), shell)}`,
+    () => {
+      expect(offered('servers', 'sto')).toEqual(['stop'])
+      expect(offered('servers', 'power', '')).toEqual(['start', 'stop', 'restart', 'kill'])
+      expect(offered('servers', 'list', '--sta')).toEqual(['--state'])
+      expect(offered('servers', 'list', '--state', 'run')).toEqual(['running'])
+      // Where the panel has no word to offer, bash itself names files.
+      if (shell !== 'bash') expect(offered('templates', 'create', '-F', `${home}/pan`)).toEqual([`${home}/panel`])
+    },
+  )
 })

@@ -1,4 +1,4 @@
-import { readdir, readFile, writeFile } from 'node:fs/promises'
+import { copyFile, readdir, readFile, writeFile } from 'node:fs/promises'
 import { join } from 'node:path'
 import { afterAll, beforeAll, describe, expect, it } from 'vitest'
 import { startMailServer } from '../daemon/mail/mail-server.ts'
@@ -428,6 +428,13 @@ describe('every command against a real daemon and agent', () => {
       })
       await ok(['down', ...place])
       await until('the daemon has ended', async () => daemon.exitCode === 0)
+      const { file, status, copies } = await json(['db', 'check', ...place])
+      expect({ status, copies }).toEqual({ status: 'ok', copies: [] })
+      const copy = join(panel.home, 'copy.db')
+      await copyFile(file, copy)
+      await refused(2, ['db', 'restore', copy, ...place])
+      await refused(6, ['db', 'restore', 'none.db', '--yes', ...place])
+      expect(await json(['db', 'restore', copy, '--yes', ...place])).toMatchObject({ file, from: copy })
     } finally {
       daemon.kill('SIGKILL')
     }

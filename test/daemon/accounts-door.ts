@@ -21,6 +21,7 @@ import { migrate } from '../../src/daemon/core/migrations.ts'
 import { createVault } from '../../src/daemon/core/secrets.ts'
 import { openSettings } from '../../src/daemon/core/settings.ts'
 import type { Mail, Mailer } from '../../src/daemon/mail/mailer.ts'
+import type { ServerRow } from '../../src/daemon/servers/repo.ts'
 import { TemplateViews } from '../../src/daemon/servers/template-views.ts'
 import { roleRoutes } from '../../src/daemon/users/roles.ts'
 import { userRoutes } from '../../src/daemon/users/users.ts'
@@ -123,7 +124,12 @@ export async function openAccountsDoor(options: DoorOptions = {}): Promise<Accou
   const vault = createVault(options.credentialKey === null ? undefined : 'ab'.repeat(32))
   const usedNow = (keyId: string): number => door.limits.usedNow(keyId)
   const isOnline = (): boolean => false
-  const facts = { isOnline, figures: () => undefined, templates: new TemplateViews() }
+  const facts = {
+    isOnline,
+    figures: () => undefined,
+    templates: new TemplateViews(),
+    observed: (row: ServerRow) => row,
+  }
   const routes = [
     ...authRoutes({ ...deps, deliveries, vault, gate, usedNow }),
     ...userRoutes(deps),

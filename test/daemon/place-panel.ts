@@ -23,8 +23,11 @@ import type { Mailer } from '../../src/daemon/mail/mailer.ts'
 import { createNodeKeys, type NodeKeys } from '../../src/daemon/nodes/keys.ts'
 import { nodeRoutes } from '../../src/daemon/nodes/routes.ts'
 import type { HealthReport } from '../../src/daemon/nodes/stats.ts'
+import { LiveStates } from '../../src/daemon/servers/live-states.ts'
+import type { ServerRow } from '../../src/daemon/servers/repo.ts'
 import { serverRoutes } from '../../src/daemon/servers/routes.ts'
 import { TemplateViews } from '../../src/daemon/servers/template-views.ts'
+import { UnstoredOrders } from '../../src/daemon/servers/unstored-orders.ts'
 import { templateRoutes } from '../../src/daemon/templates/routes.ts'
 import { userRoutes } from '../../src/daemon/users/users.ts'
 import { completeSetup } from '../../src/shared/api/auth.ts'
@@ -87,7 +90,14 @@ export async function startPlacePanel(): Promise<PlacePanel> {
     publicUrl: () => url,
   }
   const gate = createSetupGate('the-setup-token-of-the-tests')
-  const facts = { isOnline, figures: () => undefined, templates: new TemplateViews() }
+  const facts = {
+    isOnline,
+    figures: () => undefined,
+    templates: new TemplateViews(),
+    observed: (row: ServerRow) => row,
+  }
+  const live = new LiveStates(isOnline)
+  const unstored = new UnstoredOrders({ ...core, live, isOnline, send: () => undefined })
   const routes = [
     ...authRoutes({ ...core, ...mail, gate, usedNow: (keyId) => door.limits.usedNow(keyId) }),
     ...userRoutes({ ...core, mailer: noMailer, publicUrl: () => url }),
@@ -95,7 +105,7 @@ export async function startPlacePanel(): Promise<PlacePanel> {
     ...locationRoutes({ ...core, isOnline }),
     ...templateRoutes(core),
     ...nodeRoutes({ ...core, keys, isOnline, health: (id) => health.get(id), publicUrl: () => url }),
-    ...serverRoutes({ ...core, isOnline, wake: () => undefined, facts, leaving: [] }),
+    ...serverRoutes({ ...core, unstored, isOnline, wake: () => undefined, facts, leaving: [] }),
   ]
   for (const route of routes) addRoute(door, route)
   await door.app.listen({ host: '127.0.0.1', port: 0 })

@@ -83,6 +83,8 @@ describe('a system error', () => {
       cause,
     })
     const metadata = {
+      // Nothing but the word before it tells that this is one.
+      request: 'GET / with bearer hunter0horse/of+strangers=',
       password: 'hunter6horse',
       url: 'https://a:hunter7horse@example.org',
       deep: [{ token: 'hunter8horse' }],

@@ -13,6 +13,7 @@ import {
 } from '../games/probe.ts'
 import { quietPort } from '../ports.ts'
 import type { Ran } from '../run-panel.ts'
+import { skippedUnless } from '../skips.ts'
 import { SplitPanel } from './split-panel.ts'
 import { gone, isAlive, userOf } from './wait.ts'
 
@@ -109,82 +110,85 @@ describe.each(GAMES)('$template', (game) => {
   const templateName = `${template}-example`
   let port: number
 
-  describe.skipIf(!existsSync(game.program))('from Debian', () => {
-    beforeAll(async () => {
-      port = await quietPort()
-      const file = fileURLToPath(new URL(`../../docs/examples/templates/${template}.yaml`, import.meta.url))
-      await ok(['templates', 'create', '-F', file, '--name', templateName])
-    })
-
-    it('runs by its template, answers players and its console, and stops as it is asked to', async () => {
-      const created = await create(name, templateName, port, ['--start', '--wait', '--timeout', '60s'])
-      expect(created, created.stderr).toMatchObject({ code: 0 })
-      expect(JSON.parse(created.stdout)).toMatchObject({ status: 'running', installed: true, crashCount: 0 })
-      expect(await ok(['console', 'logs', name, '--tail', '500'])).toContain(ready)
-      await probe({ host: '127.0.0.1', port })
-      const { pid } = await view(name)
-      if (process.getuid?.() === 0) expect(await userOf(pid)).toBeGreaterThan(0)
-      if (ask !== undefined) {
-        const answer = await ok(['console', 'expect', name, ask[1], '--send', ask[0], '--timeout', '20s'])
-        expect(answer).toMatch(new RegExp(ask[1]))
-      }
-
-      await ok(['servers', 'stop', name, '--wait', '--timeout', '60s'])
-      expect(await view(name)).toMatchObject({
-        status: 'stopped',
-        desired: 'stopped',
-        crashCount: 0,
-        pid: null,
-        ...exit,
+  describe.skipIf(!existsSync(game.program))(
+    `from Debian${skippedUnless(existsSync(game.program), game.program)}`,
+    () => {
+      beforeAll(async () => {
+        port = await quietPort()
+        const file = fileURLToPath(new URL(`../../docs/examples/templates/${template}.yaml`, import.meta.url))
+        await ok(['templates', 'create', '-F', file, '--name', templateName])
       })
-      await gone(pid)
-    })
 
-    it('starts a second time', async () => {
-      await ok(['servers', 'start', name, '--no-wait'])
-      await ok(['servers', 'wait', name, '--for', 'state=running', '--timeout', '60s'])
-      await probe({ host: '127.0.0.1', port })
-      const { pid } = await view(name)
-      await ok(['servers', 'power', 'stop', name, '--wait', '--timeout', '60s'])
-      expect(await isAlive(pid)).toBe(false)
-    })
+      it('runs by its template, answers players and its console, and stops as it is asked to', async () => {
+        const created = await create(name, templateName, port, ['--start', '--wait', '--timeout', '60s'])
+        expect(created, created.stderr).toMatchObject({ code: 0 })
+        expect(JSON.parse(created.stdout)).toMatchObject({ status: 'running', installed: true, crashCount: 0 })
+        expect(await ok(['console', 'logs', name, '--tail', '500'])).toContain(ready)
+        await probe({ host: '127.0.0.1', port })
+        const { pid } = await view(name)
+        if (process.getuid?.() === 0) expect(await userOf(pid)).toBeGreaterThan(0)
+        if (ask !== undefined) {
+          const answer = await ok(['console', 'expect', name, ask[1], '--send', ask[0], '--timeout', '20s'])
+          expect(answer).toMatch(new RegExp(ask[1]))
+        }
 
-    it('is never shown as running on a taken port, and everywhere says why', async () => {
-      const { id } = await view(name)
-      const told = (await panel.events(id)).length
-      const free = await occupy(protocol, port)
-      try {
-        const sentence = `Port 127.0.0.1:${port} (${protocol.toUpperCase()}) is in use by`
-        const started = await panel.run(['servers', 'start', name, '--wait', '--timeout', '30s'])
-        expect(started.code).toBe(11)
-        expect(started.stderr).toContain(sentence)
-        const after = await view(name)
-        expect(after).toMatchObject({ status: 'stopped', pid: null, reason: expect.stringContaining(sentence) })
-        expect(await ok(['console', 'logs', name, '--tail', '5'])).toContain(sentence)
-        const events = (await panel.events(id)).slice(told)
-        expect(events.map(({ data }) => data['state'])).not.toContain('running')
-        const done = events.filter(({ type }) => type === 'server_command_done')
-        expect(done.map(({ data }) => [data['ok'], data['code']])).toEqual([[false, 'PORT_IN_USE']])
-      } finally {
-        await free()
-      }
-      await ok(['servers', 'start', name, '--wait', '--timeout', '60s'])
-      await ok(['servers', 'kill', name, '--wait', '--timeout', '30s'])
-    })
+        await ok(['servers', 'stop', name, '--wait', '--timeout', '60s'])
+        expect(await view(name)).toMatchObject({
+          status: 'stopped',
+          desired: 'stopped',
+          crashCount: 0,
+          pid: null,
+          ...exit,
+        })
+        await gone(pid)
+      })
 
-    it('is not created on the port of another server, and its creation on a taken port ends with the reason', async () => {
-      const second = await create(`${name}-2`, templateName, port)
-      expect(second.code).toBe(7)
-      expect(second.stderr).toContain(String(port))
-      const other = await quietPort()
-      const free = await occupy(protocol, other)
-      try {
-        const third = await create(`${name}-3`, templateName, other, ['--start', '--wait', '--timeout', '30s'])
-        expect(third.code).toBe(11)
-        expect(third.stderr).toContain(`Port 127.0.0.1:${other} (${protocol.toUpperCase()}) is in use by`)
-      } finally {
-        await free()
-      }
-    })
-  })
+      it('starts a second time', async () => {
+        await ok(['servers', 'start', name, '--no-wait'])
+        await ok(['servers', 'wait', name, '--for', 'state=running', '--timeout', '60s'])
+        await probe({ host: '127.0.0.1', port })
+        const { pid } = await view(name)
+        await ok(['servers', 'power', 'stop', name, '--wait', '--timeout', '60s'])
+        expect(await isAlive(pid)).toBe(false)
+      })
+
+      it('is never shown as running on a taken port, and everywhere says why', async () => {
+        const { id } = await view(name)
+        const told = (await panel.events(id)).length
+        const free = await occupy(protocol, port)
+        try {
+          const sentence = `Port 127.0.0.1:${port} (${protocol.toUpperCase()}) is in use by`
+          const started = await panel.run(['servers', 'start', name, '--wait', '--timeout', '30s'])
+          expect(started.code).toBe(11)
+          expect(started.stderr).toContain(sentence)
+          const after = await view(name)
+          expect(after).toMatchObject({ status: 'stopped', pid: null, reason: expect.stringContaining(sentence) })
+          expect(await ok(['console', 'logs', name, '--tail', '5'])).toContain(sentence)
+          const events = (await panel.events(id)).slice(told)
+          expect(events.map(({ data }) => data['state'])).not.toContain('running')
+          const done = events.filter(({ type }) => type === 'server_command_done')
+          expect(done.map(({ data }) => [data['ok'], data['code']])).toEqual([[false, 'PORT_IN_USE']])
+        } finally {
+          await free()
+        }
+        await ok(['servers', 'start', name, '--wait', '--timeout', '60s'])
+        await ok(['servers', 'kill', name, '--wait', '--timeout', '30s'])
+      })
+
+      it('is not created on the port of another server, and its creation on a taken port ends with the reason', async () => {
+        const second = await create(`${name}-2`, templateName, port)
+        expect(second.code).toBe(7)
+        expect(second.stderr).toContain(String(port))
+        const other = await quietPort()
+        const free = await occupy(protocol, other)
+        try {
+          const third = await create(`${name}-3`, templateName, other, ['--start', '--wait', '--timeout', '30s'])
+          expect(third.code).toBe(11)
+          expect(third.stderr).toContain(`Port 127.0.0.1:${other} (${protocol.toUpperCase()}) is in use by`)
+        } finally {
+          await free()
+        }
+      })
+    },
+  )
 })

@@ -6,10 +6,14 @@ import { join } from 'node:path'
 import { setTimeout as sleep } from 'node:timers/promises'
 import { afterEach, beforeEach, describe, expect, test } from 'vitest'
 import type { NewTemplate } from '../../src/shared/api/templates.ts'
+import { skippedUnless } from '../skips.ts'
 import { GameProcess, install, makeServerFolder, serverEnv } from './game-process.ts'
 import { type Person, play, visit } from './person.ts'
 import { type Door, queryDemo } from './probe.ts'
 import { readStarter } from './starter-template.ts'
+
+const isRoot = process.getuid?.() === 0
+const NO_ROOT = skippedUnless(isRoot, 'root')
 
 const LOBBY = new URL('../../templates/demo/lobby.mjs', import.meta.url).href
 
@@ -276,7 +280,7 @@ describe('the install script of the demo game', () => {
     })
   })
 
-  test.runIf(process.getuid?.() === 0)('says clearly that the node is closed to the user of the server', async () => {
+  test.runIf(isRoot)(`says clearly that the node is closed to the user of the server${NO_ROOT}`, async () => {
     const closed = await mkdtemp(join(tmpdir(), 'panel-closed-'))
     await symlink(process.execPath, join(closed, 'node'))
     const env = serverEnv(template, folder, { SERVER_PORT: '0', PANEL_NODE: join(closed, 'node') })

@@ -1,4 +1,5 @@
 import { command, noun, type Option } from '../command.ts'
+import { YES } from '../option-sets.ts'
 
 const actions = () => import('./actions.ts')
 
@@ -27,6 +28,8 @@ export const stats = command({
   endpoints: ['overview.stats'],
   load: async () => (await actions()).showStats,
 })
+
+const DATA_DIR: Option = { flags: '--data-dir <folder>', summary: 'the data folder' }
 
 export const health = command({
   name: 'health',
@@ -62,6 +65,30 @@ export const db = noun({
       endpoints: ['overview.db_status'],
       exits: [10, 11, 124],
       load: async () => (await actions()).showDbStatus,
+    }),
+    command({
+      name: 'check',
+      summary: 'Check the files of the database of this machine, and list the copies to go back to',
+      details:
+        'Reads the database and every copy that upgrades have made through, without the panel and without changing them; ' +
+        'exit 11 when the database is damaged or missing.',
+      options: [DATA_DIR],
+      examples: ['panel db check', 'panel db check --data-dir /var/lib/panel -o json'],
+      exits: [11],
+      load: async () => (await import('../host/database.ts')).checkDatabase,
+    }),
+    command({
+      name: 'restore',
+      summary: 'Put a copy in the place of the database of this machine',
+      details:
+        'The panel must be stopped; games run on. The copy is a file, or the name of one that `panel db check` lists. It is ' +
+        'checked first, and the database that was there is kept beside the new one. What happened after the copy was made ' +
+        'is not in it.',
+      arguments: [{ name: 'copy', summary: 'the copy: a file, or a name that `panel db check` lists' }],
+      options: [DATA_DIR, YES],
+      examples: ['panel db restore before-v12-2026-03-01T10-00-00-000Z.db', 'panel db restore /backup/panel.db --yes'],
+      exits: [6, 7, 8],
+      load: async () => (await import('../host/database.ts')).restoreDatabase,
     }),
   ],
 })

@@ -110,6 +110,21 @@ async function orderOnly(run: Run, server: Named, action: Kind): Promise<Result>
   return resultOf(before, action, { status: given?.status ?? before.status, order: given, waitedMs: 0 })
 }
 
+/** Nobody hears of the end of an order that is not stored, but the state is known at once. */
+const POLL_MS = 500
+
+async function waitUnstored(run: Run, server: Server, action: Kind, order: OrderAccepted): Promise<Result> {
+  const started = run.clock.monotonicMs()
+  const left = (): number => started + waitTimeout(run) - run.clock.monotonicMs()
+  for (let now = await readServer(run, server.id); ; now = await readServer(run, server.id)) {
+    const waitedMs = Math.round(run.clock.monotonicMs() - started)
+    if (now.status === 'stopped') return resultOf(now, action, { status: now.status, order, waitedMs })
+    if (left() <= 0) throw new CliFailure('TIMEOUT', `${server.name}: not stopped in time; what was ordered continues`)
+    await run.clock.sleep(Math.min(POLL_MS, left()), run.signal)
+    if (run.signal.aborted) throw new CliFailure('INTERRUPTED', 'stopped waiting')
+  }
+}
+
 async function orderAndWait(run: Run, server: Named, action: Kind): Promise<Result> {
   const started = run.clock.monotonicMs()
   const before = await readServer(run, server.id)
@@ -124,6 +139,7 @@ async function orderAndWait(run: Run, server: Named, action: Kind): Promise<Resu
   return watchServer(run, { server: before, timeoutMs: waitTimeout(run) }, async (tick) => {
     if (tick.kind === 'open' && tick.first) {
       given = await give(run, before, action)
+      if (given?.stored === false) return waitUnstored(run, before, action, given)
       const settled = given === undefined && !isOnTheWay(before.status)
       if (settled) return resultOf(before, action, { status: before.status, order: undefined, waitedMs: 0 })
     }
@@ -150,6 +166,9 @@ async function orderAndWait(run: Run, server: Named, action: Kind): Promise<Resu
   })
 }
 
+const UNSTORED =
+  "the panel's database cannot be written, so the order went straight to the node; it is recorded later (panel health)"
+
 /** Gives the order; `undefined` when the server is there, or on its way there, already. */
 async function give(run: Run, server: Server, action: Kind): Promise<OrderAccepted | undefined> {
   const client = await run.client()
@@ -161,7 +180,9 @@ async function give(run: Run, server: Server, action: Kind): Promise<OrderAccept
     if (action === 'reinstall') return await client.call(reinstallServer, { params, body: { start } }, options)
     const grace = run.args.duration('grace')
     const body = grace === undefined ? { action } : { action, graceSeconds: Math.ceil(grace / 1000) }
-    return await client.call(powerServer, { params, body }, options)
+    const accepted = await client.call(powerServer, { params, body }, options)
+    if (!accepted.stored) run.notice(`${server.name}: ${UNSTORED}`)
+    return accepted
   } catch (error) {
     if (!(error instanceof PanelError) || error.code !== 'SERVER_INVALID_STATE') throw error
     const status = String(error.meta['currentStatus'] ?? server.status)

@@ -43,6 +43,13 @@ export async function findHostRow(q: Queries, id: string): Promise<HostRow | und
   return q.selectFrom('databaseHost').selectAll().where('id', '=', id).executeTakeFirst()
 }
 
+/** Whether another host has this name, in whichever case it is written. SQLite folds the case of ASCII letters alone. */
+export async function hasNamesake(q: Queries, name: string, besideId: string): Promise<boolean> {
+  const rows = await q.selectFrom('databaseHost').select(['id', 'name']).where('id', '!=', besideId).execute()
+  const folded = name.normalize('NFC').toLowerCase()
+  return rows.some((row) => row.name.normalize('NFC').toLowerCase() === folded)
+}
+
 /** Of the hosts that have room, the one with the fewest databases. */
 export async function roomiestHost(q: Queries): Promise<HostRow | undefined> {
   const rows = await selectHosts(q)

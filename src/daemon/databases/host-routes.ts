@@ -14,7 +14,7 @@ import { fieldError, PanelError } from '../../shared/errors.ts'
 import { newId } from '../../shared/ids.ts'
 import { SECRET_MASK } from '../../shared/setting-values.ts'
 import { changes } from '../core/audit.ts'
-import { isForeignKeyViolation, type Tx, uniqueViolation } from '../core/db.ts'
+import { isForeignKeyViolation, type Tx } from '../core/db.ts'
 import { type Route, route } from '../core/route.ts'
 import type { Vault } from '../core/secrets.ts'
 import type { DatabaseDeps } from './deps.ts'
@@ -53,6 +53,7 @@ function create({ db, bus, audit, clock, vault }: DatabaseDeps): Route {
     checkCertificates(body.caCertificate)
     checkIdentity(body)
     return db.write(async (tx) => {
+      await refuseTakenName(tx, body.name)
       const id = newId('dbh', clock)
       const { password, port = PORTS[body.engine], caCertificate = null, maxDatabases = null, ...rest } = body
       const fields = { ...rest, port, caCertificate, maxDatabases }
@@ -61,7 +62,6 @@ function create({ db, bus, audit, clock, vault }: DatabaseDeps): Route {
         .insertInto('databaseHost')
         .values({ id, ...fields, password: sealed, createdAt: tx.now, updatedAt: tx.now })
         .execute()
-        .catch(nameTaken(body.name))
       await audit.record(tx, context.actor, {
         action: 'database_host.create',
         resource: 'database_host',
@@ -83,6 +83,7 @@ function update({ db, bus, audit, vault, work }: Deps): Route {
       const { password, ...given } = body
       const fields = Object.fromEntries(Object.entries(given).filter(([, value]) => value !== undefined))
       checkIdentity({ ...before, ...fields })
+      if (body.name !== undefined) await refuseTakenName(tx, body.name, hostId)
       const sealed = newPassword(vault, before, password)
       const details = {
         ...changes(before, fields),
@@ -94,7 +95,6 @@ function update({ db, bus, audit, vault, work }: Deps): Route {
         .set({ ...fields, ...(sealed === undefined ? {} : { password: sealed }), updatedAt: tx.now })
         .where('id', '=', hostId)
         .execute()
-        .catch(nameTaken(body.name ?? before.name))
       // What waits for this host is tried again with the new facts.
       await tx.q
         .updateTable('serverDatabase')
@@ -180,11 +180,10 @@ function newPassword(
   return vault.seal(hostPlace(id), given)
 }
 
-function nameTaken(name: string): (error: unknown) => never {
-  return (error) => {
-    if (uniqueViolation(error) === undefined) throw error
-    throw new PanelError('ADMIN_DATABASE_HOST_NAME_TAKEN', `There is a database host named ${name} already`)
-  }
+/** Names that differ in case alone count as one. */
+async function refuseTakenName(tx: Tx, name: string, besideId = ''): Promise<void> {
+  if (!(await repo.hasNamesake(tx.q, name, besideId))) return
+  throw new PanelError('ADMIN_DATABASE_HOST_NAME_TAKEN', `There is a database host named ${name} already`)
 }
 
 async function present(tx: Tx, id: string): Promise<DatabaseHost> {

@@ -61,6 +61,8 @@ interface LinkDeps {
 /** The part of the gateway's handlers that keeps the rows of nodes in step with their agents. */
 export interface NodeLink
   extends Pick<GatewayHandlers, 'onClaim' | 'onHello' | 'onSnapshot' | 'onReports' | 'onOnline' | 'onOffline'> {
+  /** What a hello and a snapshot are answered while nothing can be written: as far as it can be read. */
+  readonly unstored: Pick<GatewayHandlers, 'onHello' | 'onSnapshot'>
   /**
    * Begins the daemon's life, which `signal` ends: every node counts as offline until it connects, but its servers keep their states for 30 s,
    * because agents that were connected are back within that time and nothing has happened to their servers.
@@ -90,6 +92,10 @@ export function createNodeLink(deps: LinkDeps): NodeLink {
       const memory = memories.get(nodeId)
       if (memory === undefined) throw new Error(`no hello came before the snapshot of ${nodeId}`)
       return await takeSnapshot(deps, { nodeId, memory, snapshot })
+    },
+    unstored: {
+      onHello: (nodeId, hello) => readAck(deps.db.read, nodeId, hello),
+      onSnapshot: (nodeId, snapshot) => readAnswer(deps, nodeId, snapshot),
     },
     onReports: (nodeId, reports, about) => writeReports(deps, { nodeId, memory: memories.get(nodeId), reports, about }),
     onOnline: (nodeId) => deps.db.write((tx) => setOnline(tx, deps, nodeId)),
@@ -160,6 +166,22 @@ async function takeHello(tx: Tx, nodeId: string, hello: FrameOf<'hello'>): Promi
     unlisted: [],
     leftOver: new Set(),
   }
+}
+
+/** How far a node's events are stored, without anything being written. */
+async function readAck(q: Queries, nodeId: string, hello: FrameOf<'hello'>): Promise<{ eventAck: number } | undefined> {
+  const row = await q.selectFrom('node').select(['journalId', 'eventAck']).where('id', '=', nodeId).executeTakeFirst()
+  if (row === undefined) return undefined
+  const stored = row.journalId === hello.journalId ? row.eventAck : 0
+  return { eventAck: Math.max(stored, Math.min(hello.acknowledged ?? 0, hello.lastEvent)) }
+}
+
+/** What an agent needs to know before it goes on, without anything being written. */
+async function readAnswer(deps: LinkDeps, nodeId: string, snapshot: FrameOf<'snapshot'>): Promise<SnapshotAnswer> {
+  const { servers, commands: listed } = snapshot
+  const unknown = await unknownServers(deps.db.read, nodeId, servers)
+  const ended = await endedOrders(deps.db.read, { nodeId, listed, nowMs: deps.clock.nowMs() })
+  return { unknown, ended, settled: [] }
 }
 
 interface Snapshot {

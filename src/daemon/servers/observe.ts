@@ -133,7 +133,8 @@ export async function finishCommand(
   return command
 }
 
-function observedColumns(row: ServerRow, report: ServerReport, at: ReportedAt) {
+/** The columns of a server that its agent's report says. */
+export function observedColumns(row: ServerRow, report: ServerReport, at: ReportedAt) {
   const instant = (msAgo: number): IsoTime => isoTime(at.receivedMs - at.ageMs - msAgo)
   const crashed = report.crash.count > row.crashCount
   const { nextRestartMs } = report.crash

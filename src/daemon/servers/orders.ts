@@ -7,6 +7,7 @@ import type { Actor, Audit } from '../core/audit.ts'
 import type { Db, Tx } from '../core/db.ts'
 import { parseJson } from '../core/json.ts'
 import { findServerRow, type ServerRow } from './repo.ts'
+import type { UnstoredOrders } from './unstored-orders.ts'
 import { statusOf } from './view.ts'
 
 /** What orders need of the rest of the daemon. */
@@ -17,6 +18,7 @@ export interface OrderDeps {
   readonly isOnline: (nodeId: string) => boolean
   /** Sends what is queued for the node; called after the commit. */
   readonly wake: (nodeId: string) => void
+  readonly unstored: Pick<UnstoredOrders, 'mayGive' | 'give'>
 }
 
 /** What an accepted order answers. */
@@ -26,10 +28,12 @@ export interface Accepted {
   readonly desired: DesiredState
   readonly generation: number
   readonly commandId: string
+  /** `false`: the database could not be written, and the order went straight to the node. */
+  readonly stored: boolean
 }
 
 /** An order as it is asked for. */
-interface Order {
+export interface Order {
   readonly serverId: string
   readonly action: PowerAction | 'install' | 'reinstall'
   readonly args: Readonly<Record<string, unknown>>
@@ -55,9 +59,16 @@ const OP: Record<Order['action'], string> = {
 /**
  * Accepts an order: intent, generation, command and audit in one transaction; the agent hears of it after the commit.
  * Refuses by the server's status (409), suspension (423) or an absent node (503), and then writes nothing.
+ * Stop and kill go past a database that cannot be written.
  */
-export function accept(deps: OrderDeps, order: Order): Promise<Accepted> {
-  return deps.db.write((tx) => acceptIn(tx, deps, order))
+export async function accept(deps: OrderDeps, order: Order): Promise<Accepted> {
+  try {
+    return await deps.db.write((tx) => acceptIn(tx, deps, order))
+  } catch (error) {
+    const { unstored } = deps
+    if (!unstored.mayGive(order, error)) throw error
+    return await unstored.give(order)
+  }
 }
 
 /** {@link accept} as a part of a transaction; what refuses has written nothing. */
@@ -77,7 +88,7 @@ export async function acceptIn(tx: Tx, deps: OrderDeps, order: Order): Promise<A
     resourceId: row.id,
     details: { action: order.action, generation, commandId, ...order.args },
   })
-  return { action: order.action, status: statusOf(row), desired, generation, commandId }
+  return { action: order.action, status: statusOf(row), desired, generation, commandId, stored: true }
 }
 
 /** Raises the generation of a server together with other columns; of two that race, one is refused by the caller's checks. */
@@ -215,6 +226,7 @@ async function sameInstallation(tx: Tx, row: ServerRow, order: Order): Promise<A
     desired: row.desired,
     generation: open.generation,
     commandId: open.id,
+    stored: true,
   }
 }
 

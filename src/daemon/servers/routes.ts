@@ -87,7 +87,7 @@ export function serverRoutes(deps: ServerDeps): Route[] {
       return null
     }),
     route(getServerStats, async ({ params }) => {
-      const row = await present(db.read, params.serverId)
+      const row = facts.observed(await present(db.read, params.serverId))
       refuseSuspended(row)
       const { timestamp, ...figures } = figuresOf(row, facts)
       return {

@@ -17,6 +17,8 @@ export interface ViewFacts {
   readonly isOnline: (nodeId: string) => boolean
   readonly figures: (serverId: string) => FiguresNow | undefined
   readonly templates: TemplateViews
+  /** The row with what is known beyond it while nothing can be stored. */
+  readonly observed: (row: ServerRow) => ServerRow
 }
 
 /** The columns that a status is derived from. */
@@ -54,7 +56,8 @@ export async function viewerOf(at: At, caller: Caller, servers: readonly Rooted[
 }
 
 /** A server as the API answers it to this viewer; values of secret variables are masked. */
-export function toServer(row: ServerRow, { caller, permissions }: Viewer, facts: ViewFacts): z.input<typeof Server> {
+export function toServer(stored: ServerRow, { caller, permissions }: Viewer, facts: ViewFacts): z.input<typeof Server> {
+  const row = facts.observed(stored)
   const figures = figuresOf(row, facts)
   const template = facts.templates.of(row, caller)
   return {

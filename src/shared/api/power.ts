@@ -12,6 +12,11 @@ export const OrderAccepted = z.object({
   desired: DesiredState,
   generation: z.int(),
   commandId: CommandId,
+  /**
+   * `false`: the database could not be written. The order (a stop or a kill) is in the journal of the node, and is written
+   * into the database when that can be written again.
+   */
+  stored: z.boolean().default(true),
 })
 export type OrderAccepted = z.infer<typeof OrderAccepted>
 

@@ -4,7 +4,10 @@ import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { afterEach, beforeEach, describe, expect, it } from 'vitest'
 import { DIST } from '../../run-panel.ts'
+import { skippedUnless } from '../../skips.ts'
 import { allLines, asNobody, HOLDER, isLiving, isRoot, LIMITS, Rig, texts, until } from './rig.ts'
+
+const NO_ROOT = skippedUnless(isRoot, 'root')
 
 let rig: Rig
 
@@ -218,7 +221,7 @@ describe('a run', () => {
 })
 
 describe('isolation', () => {
-  it.runIf(isRoot)('gives each server a user without rights and only its own folder', async () => {
+  it.runIf(isRoot)(`gives each server a user without rights and only its own folder${NO_ROOT}`, async () => {
     const one = rig.place('one')
     const two = rig.place('two')
     await rig.runtime.prepare(two)
@@ -234,7 +237,7 @@ describe('isolation', () => {
   })
 
   it.runIf(isRoot)(
-    'works as an ordinary user and says that nothing is isolated',
+    `works as an ordinary user and says that nothing is isolated${NO_ROOT}`,
     () => {
       const folder = asNobody(['mktemp', '-d']).trim()
       const program = `
@@ -258,7 +261,7 @@ describe('isolation', () => {
   )
 
   it.runIf(isRoot)(
-    'ends a server that needs too much memory where the kernel does not',
+    `ends a server that needs too much memory where the kernel does not${NO_ROOT}`,
     () => {
       const folder = asNobody(['mktemp', '-d']).trim()
       const program = `

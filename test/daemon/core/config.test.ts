@@ -54,6 +54,13 @@ describe('the configuration', () => {
       logLevel: 'error',
       dataDir: '/from/flag',
     })
+    const logging = { ...env, PANEL_LOG__FORMAT: 'json', PANEL_DATA__DIR: '/from/env' }
+    expect(read({ logLevel: 'trace', logFormat: 'pretty', dataDir: '/from/flag' }, logging)).toMatchObject({
+      port: 7002,
+      logLevel: 'trace',
+      logFormat: 'pretty',
+      dataDir: '/from/flag',
+    })
   })
 
   it('fixes limits by file or environment', async () => {

@@ -2,6 +2,7 @@ import { mkdtemp, rm } from 'node:fs/promises'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { afterAll, beforeAll, describe, expect, it } from 'vitest'
+import { createAudit } from '../../../src/daemon/core/audit.ts'
 import { createBus } from '../../../src/daemon/core/bus.ts'
 import { type Db, openDb } from '../../../src/daemon/core/db.ts'
 import { migrate } from '../../../src/daemon/core/migrations.ts'
@@ -132,6 +133,35 @@ describe('what the daemon keeps', () => {
       ),
     ).toBe('fixed')
     await expect(db.write((tx) => settings.set(tx, 'limits.streamsPerUser', 1.5))).rejects.toThrow()
+  })
+
+  it('refuses to write a setting that the configuration fixes, and says where it is fixed', async () => {
+    const fixed = { 'panel.name': { value: 'fixed', source: 'env', name: 'PANEL_PANEL__NAME' } } as const
+    const settings = await openSettings(db, fixed)
+    await expect(db.write((tx) => settings.set(tx, 'panel.name', 'other'))).rejects.toMatchObject({
+      code: 'SETTING_LOCKED',
+      meta: { source: 'env', name: 'PANEL_PANEL__NAME' },
+    })
+    expect(settings.get('panel.name')).toBe('fixed')
+  })
+
+  it('masks in the audit log what telling names hold, at any depth, and not what only names a row', async () => {
+    const audit = createAudit(createBus(db), systemClock)
+    const details = {
+      name: 'seen',
+      apiKeyId: 'key_1',
+      password: { before: 'hunter1horse', after: 'hunter2horse' },
+      smtp: [{ client_secret: 'hunter3horse', port: 25 }],
+    }
+    const actor = { caller: undefined, origin: null }
+    await db.write((tx) => audit.record(tx, actor, { action: 'test.masking', resource: 'system', details }))
+    const [row] = await db.read.selectFrom('auditLog').select('details').where('action', '=', 'test.masking').execute()
+    expect(JSON.parse(row?.details ?? '')).toEqual({
+      name: 'seen',
+      apiKeyId: 'key_1',
+      password: { before: '********', after: '********' },
+      smtp: [{ client_secret: '********', port: 25 }],
+    })
   })
 
   it('keeps the newest event when it forgets old ones, so that resuming there misses nothing', async () => {

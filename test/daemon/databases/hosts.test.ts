@@ -40,6 +40,13 @@ describe('a database host', () => {
     expect(JSON.stringify(hosts)).not.toContain(BODY.password)
     const taken = panel.client.call(updateDatabaseHost, { params, body: { name: 'maria' } })
     expect(await refusal(taken)).toMatchObject({ code: 'ADMIN_DATABASE_HOST_NAME_TAKEN' })
+    // Nobody tells two names apart that differ in case alone; its own name a host may write otherwise.
+    const alike = panel.client.call(createDatabaseHost, { body: { ...BODY, name: 'MARIA' } })
+    expect(await refusal(alike)).toMatchObject({ code: 'ADMIN_DATABASE_HOST_NAME_TAKEN' })
+    const renamed = panel.client.call(updateDatabaseHost, { params, body: { name: 'Maria' } })
+    expect(await refusal(renamed)).toMatchObject({ code: 'ADMIN_DATABASE_HOST_NAME_TAKEN' })
+    const own = await panel.client.call(updateDatabaseHost, { params: { hostId: mysql.id }, body: { name: 'Maria' } })
+    expect(own.name).toBe('Maria')
     const same = { name: 'elephant', password: '********', port: 5432 }
     expect(await panel.client.call(updateDatabaseHost, { params, body: same })).toEqual(pg)
     expect(await panel.client.call(updateDatabaseHost, { params, body: { password: BODY.password } })).toEqual(pg)
@@ -48,7 +55,8 @@ describe('a database host', () => {
       body: { host: '2001:db8::1', password: 'new one' },
     })
     expect(edited).toMatchObject({ host: '2001:db8::1', username: 'panel' })
-    const [row, ...more] = await panel.client.call(listAuditLogs, { query: { action: 'database_host.update' } })
+    const query = { action: 'database_host.update', resourceId: pg.id }
+    const [row, ...more] = await panel.client.call(listAuditLogs, { query })
     expect(more).toEqual([])
     const [host, password] = [
       { before: 'db.example.org', after: '2001:db8::1' },

@@ -61,6 +61,8 @@ export interface Gateway {
   request<R extends AgentRequest>(nodeId: string, request: R, options?: RequestOptions): Promise<ResultOf<R['op']>>
   /** Tells an agent how far its console lines have been passed on; nothing happens without a connection. */
   acknowledgeConsole(nodeId: string, ack: { serverId: string; epoch: string; seq: number }): void
+  /** Sends a command that is not in the command table; throws NODE_OFFLINE without a connection. */
+  sendCommand(nodeId: string, frame: Extract<DaemonFrame, { type: 'command' }>): void
   /** There are new rows in the command table for this node; call it after their commit. */
   wake(nodeId: string): void
   isOnline(nodeId: string): boolean
@@ -147,6 +149,12 @@ class Sessions implements Gateway {
     const frame: DaemonFrame = { type: 'console.ack', ...ack }
     const session = this.#current.get(nodeId)?.session
     if (session?.ready === true) session.send(frame)
+  }
+
+  sendCommand(nodeId: string, frame: Extract<DaemonFrame, { type: 'command' }>): void {
+    const session = this.#current.get(nodeId)?.session
+    if (session?.ready !== true) throw offline()
+    session.send(frame)
   }
 
   wake(nodeId: string): void {

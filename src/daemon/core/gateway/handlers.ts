@@ -45,6 +45,12 @@ export interface GatewayHandlers {
   onClaim(nodeId: string, hello: FrameOf<'hello'>): Promise<MachineClaim>
   /** An agent says who it is; answers the number of its last stored event. `undefined`: there is no such node any more. */
   onHello(nodeId: string, hello: FrameOf<'hello'>): Promise<{ readonly eventAck: number } | undefined>
+  /** The state of a server as it comes, before it is stored; must not wait. */
+  onLive(nodeId: string, report: ServerReport, at: ReportedAt): void
+  /** The agent has a command in its journal; must not wait. */
+  onAccepted(nodeId: string, commandId: string): void
+  /** What the node reports cannot be stored. Nothing more of this connection is stored or acknowledged; it stays for the rest. */
+  onUnstored(nodeId: string): void
   /** What the agent has; answers what the agent is told back. The reports of the servers follow by `onReports`. */
   onSnapshot(nodeId: string, snapshot: FrameOf<'snapshot'>): Promise<SnapshotAnswer>
   /** The state of all servers of the snapshot, reported when every event that is older has been reported. */

@@ -14,6 +14,7 @@ import {
 import type { Clock } from '../../../shared/time.ts'
 import type { Db } from '../db.ts'
 import type { Log } from '../log.ts'
+import { isStorageFailure } from '../sqlite/failures.ts'
 import type { ResultOf } from './agent-errors.ts'
 import { CommandPump } from './command-pump.ts'
 import { FrameRate, TOO_MANY_FRAMES } from './frame-rate.ts'
@@ -226,7 +227,7 @@ export class Session {
           acknowledge: (seq) => this.send({ type: 'event.ack', seq }),
           accepted: (ids) => this.#pump.accepted(ids),
           pause: (paused) => (paused ? this.#pause() : this.#resume()),
-          failed: (error) => this.#fail(error),
+          failed: (error) => this.#storeFailed(error),
           onMishap: this.#doors.onMishap,
         },
         known.eventAck,
@@ -263,8 +264,10 @@ export class Session {
   #take(frame: Exclude<AgentFrame, { type: 'hello' | 'snapshot' }>): void {
     const { handlers, clock } = this.#doors
     if (frame.type === 'event') this.#addEvent(frame.seq, frame.event, frame.ageMs)
-    else if (frame.type === 'command.accepted') this.#inbox?.add({ kind: 'accepted', id: frame.id })
-    else if (frame.type === 'reply') this.#requests.settle(frame)
+    else if (frame.type === 'command.accepted') {
+      handlers.onAccepted(this.nodeId, frame.id)
+      this.#inbox?.add({ kind: 'accepted', id: frame.id })
+    } else if (frame.type === 'reply') this.#requests.settle(frame)
     else if (frame.type === 'console') handlers.onConsole(this.nodeId, frame)
     else if (frame.type === 'console.gap') handlers.onConsoleGap(this.nodeId, frame)
     else if (frame.type === 'stats') handlers.onStats(this.nodeId, frame.servers)
@@ -275,7 +278,9 @@ export class Session {
   }
 
   #addEvent(seq: number, event: AgentEvent | undefined, ageMs: number): void {
-    this.#inbox?.add({ kind: 'event', seq, event, at: { receivedMs: this.#doors.clock.nowMs(), ageMs } })
+    const at = { receivedMs: this.#doors.clock.nowMs(), ageMs }
+    if (event?.type === 'server.state') this.#doors.handlers.onLive(this.nodeId, event.report, at)
+    this.#inbox?.add({ kind: 'event', seq, event, at })
   }
 
   /** The steps of the handshake, one after the other; a failure ends the connection. */
@@ -296,6 +301,21 @@ export class Session {
     this.#doors.log.error({ nodeId, err: error }, 'what a node sent could not be stored, it is asked to connect anew')
     this.#doors.onMishap(error)
     this.close(1011, { error: 'INTERNAL_ERROR', message: 'The daemon could not store what was sent; connect again' })
+  }
+
+  /**
+   * While nothing can be written, the connection stays for consoles, stop and kill. Its inbox takes and acknowledges nothing
+   * more: the agent sends all of it again over the connection that follows when there is room.
+   */
+  #storeFailed(error: unknown): void {
+    if (this.#closed.signal.aborted) return
+    if (!isStorageFailure(error)) {
+      this.#fail(error)
+      return
+    }
+    this.#doors.log.warn({ nodeId: this.nodeId, err: error }, 'what a node reports cannot be stored now')
+    this.#resume()
+    this.#doors.handlers.onUnstored(this.nodeId)
   }
 
   #protocolError(problem: string): void {

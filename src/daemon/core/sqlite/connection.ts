@@ -28,10 +28,11 @@ export class Connection {
   /** `explain` makes of a failure of the driver what callers get; without it they get the driver's own. */
   static async open(
     file: string,
-    mode: 'create' | 'existing',
+    mode: 'create' | 'existing' | 'read',
     explain: (error: Error) => unknown = (error) => error,
   ): Promise<Connection> {
-    const flags = sqlite3.OPEN_READWRITE | sqlite3.OPEN_FULLMUTEX | (mode === 'create' ? sqlite3.OPEN_CREATE : 0)
+    const access = mode === 'read' ? sqlite3.OPEN_READONLY : sqlite3.OPEN_READWRITE
+    const flags = access | sqlite3.OPEN_FULLMUTEX | (mode === 'create' ? sqlite3.OPEN_CREATE : 0)
     const db = await new Promise<sqlite3.Database>((resolve, reject) => {
       const opened: sqlite3.Database = new sqlite3.Database(file, flags, (error) =>
         error === null ? resolve(opened) : reject(explain(error)),

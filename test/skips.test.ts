@@ -1,0 +1,12 @@
+import { expect, it } from 'vitest'
+import { readSource, sourceFiles } from './module-graph.ts'
+
+it('every test that may be skipped says why in its title, or in that of its group', () => {
+  const silent = sourceFiles('test').flatMap((file) =>
+    [...readSource(file).matchAll(/\.(?:skipIf|runIf)\([^\n]*(?:\n[^\n]*){0,2}/g)]
+      .filter(([text]) => !/skipped|NO_[A-Z]+|WHY_NOT/.test(text))
+      .map(([text]) => `${file}: ${text.split('\n')[0]}`),
+  )
+  // The test of the page of guarantees has one in a text.
+  expect(silent.filter((one) => !/^test\/(?:docs-guarantees|skips)\.test\.ts/.test(one))).toEqual([])
+})
