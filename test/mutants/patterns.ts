@@ -124,8 +124,8 @@ export const MUTANTS: readonly Mutant[] = [
     title: 'texts of agents are as long as they like',
     topic: 'agent text',
     file: 'src/shared/agent-text.ts',
-    find: '.slice(0, most * 4)',
-    replace: '.slice(0)',
+    find: 'return line.length <= most ? line : `${line.slice(0, most - 1)}…`',
+    replace: 'return line',
     seenBy: [NODE],
   },
   {
