@@ -35,6 +35,10 @@ export const REGISTRY: Readonly<Record<string, FilePatterns>> = {
   },
   'src/agent/daemon-url.ts': { sees: 'operator', patterns: [String.raw`/^127\.\d+\.\d+\.\d+$/`] },
   'src/agent/environment.ts': { sees: 'template', patterns: [String.raw`/\{\{([^{}]+)\}\}/g`, String.raw`/^env\./`] },
+  'src/agent/files/folder-handle.ts': {
+    sees: 'program',
+    patterns: [String.raw`/[/\0]/`, String.raw`/^mnt_id:\s*(\d+)/m`],
+  },
   'src/agent/holder/begin.ts': { sees: 'machine', patterns: [String.raw`/^Max open files\s+\S+\s+(\S+)/m`] },
   'src/agent/holder/cgroup.ts': {
     sees: 'machine',

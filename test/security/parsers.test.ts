@@ -1,0 +1,155 @@
+import { Cron } from 'croner'
+import { describe, expect, it } from 'vitest'
+import { parse as parseYaml } from 'yaml'
+import { z } from 'zod'
+import { startupCommand } from '../../src/agent/environment.ts'
+import { LineSplitter } from '../../src/agent/log/line-splitter.ts'
+import { csvLine } from '../../src/cli/output/csv.ts'
+import { consoleText, plainText } from '../../src/cli/output/escape.ts'
+import { displayWidth } from '../../src/cli/output/table.ts'
+import { yamlText } from '../../src/cli/output/yaml-text.ts'
+import { readLine, plainText as screenText } from '../../src/cli/tui/ansi.ts'
+import { fitText, textWidth } from '../../src/cli/tui/cells.ts'
+import { readLevel } from '../../src/cli/tui/level.ts'
+import { countedAddress } from '../../src/daemon/core/counted-address.ts'
+import { readFrame } from '../../src/daemon/core/gateway/wire.ts'
+import { maskSecrets, maskText } from '../../src/daemon/core/masking.ts'
+import { errorEntry } from '../../src/daemon/core/system-error-entry.ts'
+import { hostFailure } from '../../src/daemon/databases/host-failure.ts'
+import { mailFailure } from '../../src/daemon/mail/mail-failure.ts'
+import { canonicalIp, expandIps, expandPorts } from '../../src/daemon/nodes/addresses.ts'
+import { parseIp, parseNetwork } from '../../src/daemon/nodes/ip-numbers.ts'
+import { inRange, isRange } from '../../src/daemon/plugins/engine-range.ts'
+import { parseFrame } from '../../src/daemon/plugins/frames.ts'
+import { isNewer, versionIn } from '../../src/daemon/updates/version-order.ts'
+import { formatFor, shownUrl, targetProblem } from '../../src/daemon/webhooks/target-url.ts'
+import { agentText } from '../../src/shared/agent-text.ts'
+import { isDeeperThan } from '../../src/shared/json-depth.ts'
+import { patternSteps } from '../../src/shared/pattern-steps.ts'
+import { HostName, parseSender } from '../../src/shared/setting-values.ts'
+import { jsonText, oneLine, terminalText } from '../../src/shared/terminal-text.ts'
+import { parseDuration } from '../../src/shared/time.ts'
+import { gameSpec } from '../agent/agent-stage.ts'
+
+/** Everything that reads text of others, beside single expressions (patterns.test.ts). */
+const PARSERS: Readonly<Record<string, (text: string) => unknown>> = {
+  'a console line on the screen': readLine,
+  'a console line, plain': screenText,
+  'a console line of the line mode': consoleText,
+  'a console line in a file': plainText,
+  'the level of a line': (text) => readLevel(text, 'stdout', 'info'),
+  'the width of a text on the screen': textWidth,
+  'a text that is cut for the screen': (text) => fitText(text, 40),
+  'the width of a cell': displayWidth,
+  'a cell of CSV': (text) => csvLine([text]),
+  'a text of YAML': yamlText,
+  'a text of JSON': (text) => jsonText(text),
+  'a line for a terminal': oneLine,
+  'text for a terminal': (text) => terminalText(text, { colours: true }),
+  'lines of a game': (text) => new LineSplitter(() => {}).push(Buffer.from(text)),
+  'a startup line': (text) => startupCommand(gameSpec('srv_a', 1, { startup: text })),
+  'a frame of an agent': readFrame,
+  'a frame of a plugin': parseFrame,
+  'a text of an agent': (text) => agentText(text, 500),
+  'the depth of a body': (text) => isDeeperThan(text, 32),
+  'the steps of an expression': patternSteps,
+  'secrets in a text': maskText,
+  'secrets in an object': (text) => maskSecrets({ [text]: text, deep: [text] }, true),
+  'an error that is written down': (text) =>
+    errorEntry(Object.assign(new Error(text), { stack: `x\n    at ${text}` }), { component: text }),
+  'an error of a database host': (text) =>
+    hostFailure(Object.assign(new Error(text), { code: text }), { host: 'a', port: 1 } as never, true),
+  'an error of a mail server': (text) =>
+    mailFailure(Object.assign(new Error(text), { code: text, response: text }), {
+      host: 'a',
+      port: 1,
+      secure: true,
+    } as never),
+  'an address': canonicalIp,
+  'addresses of a list': (text) => expandIps(text, 100),
+  'ports of a list': (text) => expandPorts(text, 100),
+  'an address of a pool': parseIp,
+  'a network of a pool': parseNetwork,
+  'the address of a caller': countedAddress,
+  'a range of versions': (text) => [isRange(text), inRange('1.0.0', text)],
+  'a version of the update feed': (text) => [versionIn(text), isNewer('1.0.0', text)],
+  'the target of a webhook': (text) => [targetProblem(text, []), formatFor(text), shownUrl(text)],
+  'a sender of mails': parseSender,
+  'a host name': (text) => HostName.safeParse(text),
+  'a duration': parseDuration,
+  'an e-mail address': (text) => z.email().safeParse(text),
+  'an instant': (text) => z.iso.datetime({ offset: true }).safeParse(text),
+  'addresses of zod': (text) => [z.ipv4(), z.ipv6(), z.cidrv4(), z.cidrv6()].map((one) => one.safeParse(text)),
+  'a URL': (text) => URL.canParse(text),
+  'a schedule': (text) => new Cron(text, { paused: true }),
+}
+
+const PUMPS = [
+  ...' \t\n\r\u0000\u001b\u009b"\'`\\/:;,.-_@=+*#%&<>[](){}|^$!?~0aAzé中😀\u0301\u202e',
+  '\u001b[',
+  '\u001b[1;',
+  '\u001b]0;',
+  '\u001b[1m',
+  '{{',
+  '{{ ',
+  '[{',
+  '{"a":',
+  '"\\',
+  'a.',
+  'a@',
+  'a-',
+  '1.',
+  '0:',
+  '1-',
+  '::',
+  '1s',
+  '9.9',
+  '1,',
+  '://',
+  'a://b:',
+  'token',
+  "token='",
+  'eyJ-',
+  '(a{9}',
+  '\\Q',
+  '&a ',
+  '*a ',
+  '- ',
+  ' <a',
+  'Error: ',
+]
+const BEFORE = ['', 'http://', '{"type":"', '[', '"', '1', '^']
+const LENGTH = 100_000
+
+describe('a parser', () => {
+  it.each(Object.entries(PARSERS))('needs less than 100 ms for 100 kB of anything: %s', (_, parse) => {
+    const took = (text: string): number => {
+      const begun = performance.now()
+      try {
+        parse(text)
+      } catch {
+        // A refusal is an answer.
+      }
+      return performance.now() - begun
+    }
+    const slow = PUMPS.flatMap((pump) =>
+      BEFORE.flatMap((before) => {
+        const short = before + pump.repeat(5000 / pump.length)
+        // What grows faster than the text is seen in a twentieth of it; only then, and once for each, the whole is read.
+        if (before !== '' && took(short) < 2) return []
+        const text = before + pump.repeat(LENGTH / pump.length)
+        const ms = Math.min(took(text), took(text))
+        return ms < 100 ? [] : [`${JSON.stringify(before + pump)}: ${Math.round(ms)} ms`]
+      }),
+    )
+    expect(slow).toEqual([])
+  })
+
+  it('of YAML refuses names that stand for each other without an end', () => {
+    const levels = Array.from({ length: 20 }, (_, level) => `a${level}: &a${level} [${`*a${level - 1},`.repeat(9)}]`)
+    const bomb = ['a-1: &a-1 x', ...levels].join('\n')
+    const begun = performance.now()
+    expect(() => parseYaml(bomb)).toThrow(/alias/i)
+    expect(performance.now() - begun).toBeLessThan(500)
+  })
+})
