@@ -179,7 +179,7 @@ describe('every answer', () => {
       ['/api/admin/audit-logs/export', { headers: { authorization } }], ['/api/servers'], ['/nowhere'], ['/api/%ff'], ['/health'],
       ['/api/openapi.json'], ['/metrics'], ['/api/servers', { headers: { host: 'evil.example' } }],
       ['/api/auth/login', { method: 'POST', headers: { 'content-type': 'application/json' }, body: '{' }],
-      ['/api/agent/gateway', { headers: { upgrade: 'websocket', connection: 'upgrade' } }],
+      ['/api/gateway/v1', { headers: { upgrade: 'websocket', connection: 'upgrade' } }],
     ] // biome-ignore format: a list
     for (const [path, sent] of ways) {
       const { headers } = await send(panel.url, path, sent)

@@ -117,7 +117,7 @@ export async function createDoor(deps: HttpDeps): Promise<Door> {
   endUnusedConnections(app, deps.tls === undefined ? 'connection' : 'secureConnection')
   await app.register(cookie)
   await app.register(rateLimit, { global: false })
-  const limits = createRateLimits(app, deps.settings, deps.clock)
+  const limits = createRateLimits(app, deps)
   const callers = createCallers(deps.credentials, limits)
   const contexts = createContexts({ ...deps, callers })
   const known = new WeakMap<FastifyRequest, Caller | undefined>()
