@@ -22,7 +22,8 @@ const get = (token: string) => fetch(`${panel.url}/api/auth/me`, { headers: { au
 async function person(username: string): Promise<string> {
   const body = { email: `${username}@example.org`, username, password: PASSWORD }
   await panel.client.call(createUser, { body })
-  return (await panel.as(undefined).call(login, { body })).token
+  const { email, password } = body
+  return (await panel.as(undefined).call(login, { body: { email, password } })).token
 }
 
 const key = async (rateLimitMax: number) =>
@@ -54,7 +55,9 @@ describe('requests', () => {
     const made = await panel.client.call(createApiKey, { body })
     const uses = async (): Promise<number> => {
       const page = await fetch(`${panel.url}/metrics`, { headers: { authorization: `Bearer ${panel.adminToken}` } })
-      return Number(/^panel_http_credential_uses_total\{kind="unlimited_key"\} (\d+)$/m.exec(await page.text())?.[1] ?? 0)
+      return Number(
+        /^panel_http_credential_uses_total\{kind="unlimited_key"\} (\d+)$/m.exec(await page.text())?.[1] ?? 0,
+      )
     }
     const before = await uses()
     for (let i = 0; i < 5; i++) expect((await get(made.key)).status).toBe(200)

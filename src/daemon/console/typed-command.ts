@@ -3,7 +3,8 @@ const MASKED = '********'
 /** So much of a line is kept. */
 const MOST_CHARS = 256
 /** Words that tell that what follows them is secret, in commands (`login`, `sv_password`) and names of values (`token=x`). */
-const TELLING = /pass|pwd|secret|token|login|logon|register|credential|auth|apikey|api[-_]key|(?:^|[-_./])(?:pw|pin|otp|key)(?:$|[-_])/i
+const TELLING =
+  /pass|pwd|secret|token|login|logon|register|credential|auth|apikey|api[-_]key|(?:^|[-_./])(?:pw|pin|otp|key)(?:$|[-_])/i
 /** A word, and a value that stands with its name. */
 const NAMED_VALUE = /^([^=:]{1,100}[=:]).+$/
 
