@@ -132,6 +132,7 @@ export async function createApp({ config, db, clock, log, version, holder, schem
     systemErrors,
     trustedProxies: config.trustedProxies,
     tls: config.tls,
+    allowedHosts: [config.host, ...config.allowedHosts, ...hostOf(config.publicUrl)],
   })
   const plugins = new Plugins({
     ...core,
@@ -217,4 +218,8 @@ export async function createApp({ config, db, clock, log, version, holder, schem
       await cleanup.run()
     },
   }
+}
+
+function hostOf(url: string | undefined): string[] {
+  return url === undefined ? [] : [new URL(url).hostname]
 }

@@ -5,6 +5,7 @@ import { join, resolve } from 'node:path'
 import { parse } from 'yaml'
 import { z } from 'zod'
 import { mustBe } from '../shared/refusal-words.ts'
+import { readCa, readSecret, readTls } from './config-files.ts'
 import { credentialKeyProblem } from './core/secrets.ts'
 import type { FixedSetting } from './core/settings.ts'
 import { fixedSettings, settingSections } from './fixed-settings.ts'
@@ -26,6 +27,8 @@ export interface Config {
   /** Where people reach this panel, when that is not where it listens. */
   readonly publicUrl: string | undefined
   readonly trustedProxies: readonly string[]
+  /** Names that the panel answers by, beside those that it knows. */
+  readonly allowedHosts: readonly string[]
   readonly logLevel: string
   readonly logFormat: 'json' | 'pretty'
   readonly credentialKey: string | undefined
@@ -52,6 +55,7 @@ export interface ConfigFlags {
   readonly logLevel?: string | undefined
 }
 
+const HOST_NAME = /^[a-z0-9_](?:[a-z0-9_.-]{0,252}[a-z0-9_])?$/i
 const UNSAFE_FEED = 'must begin with https://, so that nobody on the way can name another version'
 
 const File = z
@@ -66,6 +70,9 @@ const File = z
         tlsCert: z.string(),
         tlsKey: z.string(),
         trustedProxies: z.union([z.array(z.string()), z.string().transform((text) => text.split(','))]),
+        allowedHosts: z
+          .union([z.array(z.string()), z.string().transform((text) => text.split(','))])
+          .transform((names) => names.map((name) => name.trim()).filter((name) => name !== '')),
       })
       .partial(),
     data: z.strictObject({ dir: z.string() }).partial(),
@@ -124,6 +131,13 @@ export function readConfig(flags: ConfigFlags, env: Environment = process.env): 
     if (isIP(proxy.split('/')[0] ?? '') === 0)
       problems.push(`http.trustedProxies: ${proxy} is neither an address nor a range`)
   }
+  const allowedHosts = settings.http?.allowedHosts ?? []
+  for (const name of allowedHosts) {
+    if (!HOST_NAME.test(name))
+      problems.push(
+        `http.allowedHosts: ${JSON.stringify(name)} is no host name; give names without scheme, port and path`,
+      )
+  }
   if (!isLoopback(listen.host) && tls === undefined && trustedProxies.length === 0) {
     problems.push(
       `http.listen: ${listen.host} is not loopback: give http.tlsCert and http.tlsKey, or list the addresses of your ` +
@@ -138,6 +152,7 @@ export function readConfig(flags: ConfigFlags, env: Environment = process.env): 
     tls,
     publicUrl: settings.http?.publicUrl,
     trustedProxies,
+    allowedHosts,
     logLevel: flags.logLevel ?? settings.log?.level ?? 'info',
     logFormat: flags.logFormat ?? settings.log?.format ?? (process.stdout.isTTY ? 'pretty' : 'json'),
     credentialKey: secret('PANEL_CREDENTIAL_KEY'),
@@ -186,18 +201,6 @@ function split(merged: unknown): [own: unknown, sections: Record<string, unknown
     Object.fromEntries(entries.filter((entry) => !isFixable(entry))),
     Object.fromEntries(entries.filter(isFixable)),
   ]
-}
-
-function readCa(path: unknown, problems: string[]): string | undefined {
-  if (typeof path !== 'string') return undefined
-  try {
-    const pem = readFileSync(resolve(path), 'utf8')
-    if (pem.includes('-----BEGIN CERTIFICATE-----')) return pem
-    problems.push(`smtp.caFile: ${path} holds no certificate in PEM form`)
-  } catch (error) {
-    problems.push(`smtp.caFile: ${error instanceof Error ? error.message : String(error)}`)
-  }
-  return undefined
 }
 
 function readFile(given: string | undefined, env: Environment, problems: string[]): unknown {
@@ -255,38 +258,4 @@ function listenAddress(text: string, problems: string[]): { host: string; port: 
   }
   const host = (match[1] ?? '').replace(/^\[|\]$/g, '')
   return { host: host === '' ? '127.0.0.1' : host, port }
-}
-
-function readTls(cert: string | undefined, key: string | undefined, problems: string[]): Config['tls'] {
-  if (cert === undefined && key === undefined) return undefined
-  if (cert === undefined || key === undefined) {
-    problems.push('http.tlsCert and http.tlsKey belong together')
-    return undefined
-  }
-  try {
-    return { cert: readFileSync(cert, 'utf8'), key: readFileSync(key, 'utf8') }
-  } catch (error) {
-    problems.push(`http.tlsCert, http.tlsKey: ${error instanceof Error ? error.message : String(error)}`)
-    return undefined
-  }
-}
-
-/** The value of a secret variable, of the file that `<NAME>_FILE` names, or of the systemd credential of that name. */
-function readSecret(name: string, env: Environment, problems: string[]): string | undefined {
-  const direct = env[name]
-  if (direct !== undefined && direct !== '') return direct
-  const credentials = env['CREDENTIALS_DIRECTORY']
-  const systemd =
-    credentials === undefined
-      ? undefined
-      : join(credentials, name.replace('PANEL_', '').toLowerCase().replaceAll('_', '-'))
-  const path = env[`${name}_FILE`] ?? systemd
-  if (path === undefined) return undefined
-  try {
-    return readFileSync(resolve(path), 'utf8').trim()
-  } catch (error) {
-    if (env[`${name}_FILE`] !== undefined)
-      problems.push(`${name}_FILE: ${error instanceof Error ? error.message : String(error)}`)
-    return undefined
-  }
 }

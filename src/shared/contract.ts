@@ -1,6 +1,7 @@
 import { z } from 'zod'
 import type { ErrorCode } from './errors.ts'
 import type { Permission } from './permissions.ts'
+import { strictBody } from './strict-body.ts'
 
 /** The verbs the API uses. */
 export type Method = 'GET' | 'POST' | 'PUT' | 'PATCH' | 'DELETE'
@@ -98,7 +99,14 @@ export interface Endpoint<
 > extends Common<P, Params, Query, Code> {
   readonly kind: 'endpoint'
   readonly method: Method
+  /** What it takes: fields that it does not name are refused, at any depth ({@link strictBody}). */
   readonly body: Body
+  /** Fields, by dotted paths, that clients send although they mean nothing here. */
+  readonly ignores: readonly string[]
+  /** Why fields that it does not name are dropped and not refused: programs of other versions write this body. */
+  readonly lenient: string | null
+  /** Says of a body that it was made for something else; it follows the words "body …". */
+  readonly foreign: ((body: unknown) => string | undefined) | null
   /** The shape of `data`; fields that it does not name never leave the daemon. */
   readonly response: Response
   readonly status: 200 | 201 | 202 | 302
@@ -192,6 +200,9 @@ export function defineEndpoint<
     errors?: readonly Code[]
     query?: Query
     body?: Body
+    ignores?: readonly string[]
+    lenient?: string
+    foreign?: (body: unknown) => string | undefined
     paged?: Paged
     accepts?: 'json' | 'multipart'
     bodyLimit?: number
@@ -207,12 +218,16 @@ export function defineEndpoint<
     params: {},
     query: none,
     body: none,
+    ignores: [],
+    foreign: null,
+    lenient: null,
     paged: false,
     audit: { none: 'reads nothing but' },
     accepts: 'json',
     bodyLimit: BODY_LIMIT,
     limit: null,
     ...def,
+    ...(def.body === undefined || def.lenient !== undefined ? {} : { body: strictBody(def.body) }),
   } as never // the defaults stand exactly where the type parameters have theirs
 }
 

@@ -45,8 +45,9 @@ export const PERMISSION_CATALOG = [
     description: 'The machines that host servers',
     permissions: [
       { value: 'node.read', label: 'See nodes' },
-      { value: 'node.create', label: 'Add nodes and enrol agents' },
-      { value: 'node.update', label: 'Edit nodes and rotate their keys' },
+      { value: 'node.create', label: 'Add nodes' },
+      { value: 'node.update', label: 'Edit nodes' },
+      { value: 'node.rotate_key', label: 'Enrol agents; make, rotate and revoke the keys of nodes' },
       { value: 'node.delete', label: 'Delete nodes' },
       { value: 'node.view_stats', label: 'See the figures of nodes' },
       { value: 'node.manage_allocation', label: 'Manage addresses and ports' },

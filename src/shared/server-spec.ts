@@ -9,6 +9,14 @@ export type RuntimeName = z.infer<typeof RuntimeName>
 export const StopSignal = z.enum(['SIGTERM', 'SIGINT', 'SIGQUIT', 'SIGHUP', 'SIGUSR1', 'SIGUSR2', 'SIGKILL'])
 export type StopSignal = z.infer<typeof StopSignal>
 
+/** Keys of a terminal that mean a signal. */
+const STOP_KEYS: Readonly<Record<string, StopSignal>> = { '^C': 'SIGINT', '^^C': 'SIGINT', '^\\': 'SIGQUIT' }
+
+/** The signal that a stop command of a template means: `^C`, or `^` and its name; `undefined`: it means none. */
+export function signalOf(stopCommand: string): StopSignal | undefined {
+  return STOP_KEYS[stopCommand] ?? StopSignal.safeParse(stopCommand.slice(1)).data
+}
+
 /**
  * How a server is stopped: a console command or a signal. After `timeoutMs` the agent sends SIGTERM, after 10 s more
  * SIGKILL to the whole process group.

@@ -24,7 +24,7 @@ beforeAll(async () => {
   provider = await startProvider([`${panel.url}/api/auth/oauth2/callback/corp`])
   const body = { email: 'eve@example.org', username: 'eve', password: PASSWORD }
   await panel.client.call(createUser, { body })
-  eve = (await panel.as(undefined).call(login, { body })).token
+  eve = (await panel.as(undefined).call(login, { body: { email: body.email, password: PASSWORD } })).token
 }, 60_000)
 afterAll(async () => {
   await provider.close()

@@ -2,7 +2,7 @@ import { Validator } from '@seriousme/openapi-schema-validator'
 import { afterAll, beforeAll, describe, expect, it } from 'vitest'
 import { z } from 'zod'
 import { API_ONLY, coverage } from '../../src/cli/coverage.ts'
-import { TAGS } from '../../src/shared/contract.ts'
+import { type Access, TAGS } from '../../src/shared/contract.ts'
 import { endpoints, streams } from '../../src/shared/endpoints.ts'
 import { ERRORS } from '../../src/shared/errors.ts'
 import { toOpenApi } from '../../src/shared/openapi.ts'
@@ -10,6 +10,7 @@ import { PERMISSIONS } from '../../src/shared/permissions.ts'
 import { startPanel, type TestPanel } from '../panel.ts'
 import { DIST } from '../run-panel.ts'
 import { ApiDocument } from './api-document.ts'
+import { BY_BODY, GUARDS } from './guards.ts'
 import { methodOf, send } from './http-call.ts'
 
 type DaemonModule = typeof import('../../src/daemon/main.ts')
@@ -40,6 +41,23 @@ describe('the registry', () => {
       const reason = API_ONLY[id]
       expect([id, covered.get(id)?.length ?? 0]).toEqual([id, reason === undefined ? 1 : 0])
       if (reason !== undefined) expect(reason.length).toBeGreaterThan(10)
+    }
+  })
+
+  it('guards and audits each of them as the table says that was written by hand', () => {
+    const shown = all.map((one) => {
+      const audit = one.kind === 'endpoint' && 'action' in one.audit ? one.audit.action : undefined
+      const guard = guardText(one.access)
+      return [one.id, audit === undefined ? guard : [guard, audit]] as const
+    })
+    expect(Object.fromEntries(shown)).toEqual(GUARDS)
+    const byBody = all.flatMap(({ id, access }) =>
+      typeof access !== 'string' && 'serverByBody' in access ? [{ id, exact: access.serverByBody.exact }] : [],
+    )
+    expect(byBody.map(({ id }) => id)).toEqual(Object.keys(BY_BODY))
+    for (const { id, exact } of byBody) {
+      for (const [body, permissions] of BY_BODY[id] ?? [])
+        expect([...exact(body)].sort()).toEqual([...permissions].sort())
     }
   })
 
@@ -227,4 +245,15 @@ function needed(access: (typeof all)[number]['access']): readonly string[] {
   if ('server' in access) return access.server
   if ('node' in access) return [access.node]
   return access.serverByBody.possible
+}
+
+/** A guard in the words of the table. */
+function guardText(access: Access): string {
+  if (typeof access === 'string') return access
+  const self = 'orSelf' in access && access.orSelf !== undefined ? ` or self ${access.orSelf}` : ''
+  if ('panel' in access) return `panel ${access.panel}${self}`
+  if ('server' in access) return `server ${access.server.join(' ')}${self}`
+  if ('node' in access) return `node ${access.node}`
+  if ('serverByBody' in access) return `by body ${access.serverByBody.possible.join(' ')}`
+  return `any of ${access.anyOf.join(' ')}${access.orOnNode === undefined ? '' : ` or on node ${access.orOnNode}`}`
 }

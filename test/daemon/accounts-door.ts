@@ -118,6 +118,7 @@ export async function openAccountsDoor(options: DoorOptions = {}): Promise<Accou
     stopping: stopping.signal,
     trustedProxies: ['127.0.0.1'],
     tls: undefined,
+    allowedHosts: [],
   })
   const gate = createSetupGate(SETUP_TOKEN)
   const deliveries = createDeliveries(log)

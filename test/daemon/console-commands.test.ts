@@ -24,6 +24,27 @@ test('types a command after the node has taken it, and audits the start of it', 
   expect(mine?.details).toMatchObject({ command: long.slice(0, 256), length: long.length })
 })
 
+test('audits what is typed without what stands behind a telling word', async () => {
+  const typed: Readonly<Record<string, string>> = {
+    'op ann': 'op ann',
+    'say  all is well': 'say  all is well',
+    login: 'login',
+    '/login hunter2': '/login ********',
+    'register hunter2 hunter2': 'register ********',
+    'sv_password "hunter2 again"': 'sv_password ********',
+    'rcon.pw hunter2': 'rcon.pw ********',
+    'changepass ann hunter2': 'changepass ********',
+    'set token=hunter2 quiet': 'set token=******** ********',
+    'auth:hunter2': 'auth:********',
+    'say the PASSWORD is hunter2': 'say the PASSWORD ********',
+  }
+  for (const text of Object.keys(typed)) await stage.command(text)
+  expect(stage.peer.typed).toEqual(Object.keys(typed))
+  const query = { action: 'server.console_command', resourceId: stage.game.id, limit: 100 }
+  const rows = await stage.panel.client.call(listAuditLogs, { query })
+  expect(rows.map(({ details }) => details?.['command']).reverse()).toEqual(Object.values(typed))
+})
+
 test('limits the commands of a caller to a server', async () => {
   const typing = Array.from({ length: 600 }, (_, i) => stage.command(`say ${i}`))
   await Promise.all(typing)

@@ -2,6 +2,7 @@ import { afterAll, beforeAll, describe, expect, it } from 'vitest'
 import { createApiKey, getApiKeyUsage } from '../../src/shared/api/api-keys.ts'
 import { login } from '../../src/shared/api/auth.ts'
 import { createUser } from '../../src/shared/api/users.ts'
+import { systemClock } from '../../src/shared/time.ts'
 import { startPanel, type TestPanel } from '../panel.ts'
 import { ConsoleReader } from './console-reader.ts'
 
@@ -21,7 +22,8 @@ const get = (token: string) => fetch(`${panel.url}/api/auth/me`, { headers: { au
 async function person(username: string): Promise<string> {
   const body = { email: `${username}@example.org`, username, password: PASSWORD }
   await panel.client.call(createUser, { body })
-  return (await panel.as(undefined).call(login, { body })).token
+  const { email, password } = body
+  return (await panel.as(undefined).call(login, { body: { email, password } })).token
 }
 
 const key = async (rateLimitMax: number) =>
@@ -46,6 +48,23 @@ describe('requests', () => {
     expect(wait).toBeLessThanOrEqual(60)
     expect(refused.headers.get('ratelimit-reset')).toBe(String(wait))
     expect(await refused.json()).toMatchObject({ code: 'RATE_LIMITED', meta: { limit: 3, retryAfterSeconds: wait } })
+  })
+
+  it('of a key without a limit are counted, in its usage and in the metrics, and never refused', async () => {
+    const body = { name: 'free', permissions: [], rateLimitEnabled: false, rateLimitMax: 1 }
+    const made = await panel.client.call(createApiKey, { body })
+    const uses = async (): Promise<number> => {
+      const page = await fetch(`${panel.url}/metrics`, { headers: { authorization: `Bearer ${panel.adminToken}` } })
+      return Number(
+        /^panel_http_credential_uses_total\{kind="unlimited_key"\} (\d+)$/m.exec(await page.text())?.[1] ?? 0,
+      )
+    }
+    const before = await uses()
+    for (let i = 0; i < 5; i++) expect((await get(made.key)).status).toBe(200)
+    expect(await uses()).toBeGreaterThanOrEqual(before + 5)
+    const usage = () => panel.client.call(getApiKeyUsage, { params: { keyId: made.id } })
+    while ((await usage()).totalRequests < 5) await systemClock.sleep(50) // written every few seconds
+    expect(await usage()).toMatchObject({ totalRequests: 5, remaining: null, lastUsed: expect.any(String) })
   })
 
   it('of a user are counted over all his sessions, and not against others', async () => {

@@ -27,7 +27,7 @@ beforeEach(async () => {
   const username = `ann-${++count}`
   const body = { email: `${username}@example.org`, username, password: PASSWORD }
   const { id } = await panel.client.call(createUser, { body })
-  const { token } = await panel.as(undefined).call(login, { body })
+  const { token } = await panel.as(undefined).call(login, { body: { email: body.email, password: PASSWORD } })
   ann = { ...panel.as(token), id: UserId.parse(id), email: body.email }
   passkey = createPasskey(ORIGIN)
 })

@@ -14,6 +14,7 @@ import type { ConsoleGateway } from './feed.ts'
 import { logLine, parseLineId } from './frames.ts'
 import type { Console } from './hub.ts'
 import { type LogPage, type LogQuery, pageOfHeld, readLogPage } from './log-pages.ts'
+import { typedCommand } from './typed-command.ts'
 
 interface StreamDeps {
   readonly db: Db
@@ -27,9 +28,6 @@ interface RouteDeps extends StreamDeps {
   readonly settings: Settings
   readonly gateway: ConsoleGateway
 }
-
-/** The typed command as the audit log keeps it. */
-const AUDIT_CHARS = 256
 
 /** Typed commands and pages of the log. */
 export function consoleRoutes(deps: RouteDeps): Route[] {
@@ -68,7 +66,7 @@ export function consoleRoutes(deps: RouteDeps): Route[] {
     text: string,
     { actor }: Pick<Context, 'actor'>,
   ) {
-    const command = { command: text.slice(0, AUDIT_CHARS), length: text.length }
+    const command = { command: typedCommand(text), length: text.length }
     const record = (details: Readonly<Record<string, unknown>>): Promise<void> =>
       db.write((tx) =>
         audit.record(tx, actor, {

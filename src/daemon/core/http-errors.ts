@@ -1,20 +1,33 @@
 import type { FastifyReply } from 'fastify'
-import type { z } from 'zod'
+import { z } from 'zod'
 import { ERRORS, type FieldProblem, PanelError } from '../../shared/errors.ts'
 import { mustBe } from '../../shared/refusal-words.ts'
 
-/** Parses one part of a request; every refused field is named as `<part>.<path>`. */
+/** Parses one part of a request; every refused field is named once, as `<part>.<path>`. */
 export function parsePart<T extends z.ZodType>(
   part: 'params' | 'query' | 'body',
   schema: T,
   raw: unknown,
 ): z.output<T> {
-  const parsed = schema.safeParse(raw, { error: mustBe })
+  const known = new Map<string, readonly string[]>()
+  const parsed = schema.safeParse(raw, {
+    error: (issue) => {
+      if (issue.code === 'unrecognized_keys') known.set(pathOf(issue), fieldsOf(issue.inst))
+      return mustBe(issue)
+    },
+  })
   if (parsed.success) return parsed.data
-  const details: FieldProblem[] = parsed.error.issues.map((issue) => ({
-    field: [part, ...issue.path.map(String)].join('.'),
-    message: issue.message,
-  }))
+  const problems = parsed.error.issues.flatMap((issue): FieldProblem[] => {
+    if (issue.code !== 'unrecognized_keys') return [{ field: fieldName(part, issue.path), message: issue.message }]
+    return issue.keys.slice(0, MOST_PROBLEMS).map((key) => ({
+      field: fieldName(part, [...issue.path, key.slice(0, MOST_NAME)]),
+      message: `is not a field of this request${nearest(key, known.get(pathOf(issue)) ?? [])}`,
+    }))
+  })
+  // Of several rules that a value breaks the first one says what it must be.
+  const details = [...new Map(problems.toReversed().map((problem) => [problem.field, problem])).values()]
+    .toReversed()
+    .slice(0, MOST_PROBLEMS)
   const [first] = details
   throw new PanelError(
     'VALIDATION_ERROR',
@@ -23,6 +36,45 @@ export function parsePart<T extends z.ZodType>(
       details,
     },
   )
+}
+
+/** A body may hold any number of wrong fields, with names of any length. */
+const MOST_PROBLEMS = 100
+const MOST_NAME = 100
+
+const pathOf = ({ path }: { readonly path?: readonly PropertyKey[] | undefined }): string =>
+  JSON.stringify(path?.map(String) ?? [])
+
+function fieldName(part: string, path: readonly PropertyKey[]): string {
+  return [part, ...path.map(String)].join('.')
+}
+
+function fieldsOf(schema: unknown): readonly string[] {
+  return schema instanceof z.ZodObject ? Object.keys(schema.shape) : []
+}
+
+/** "; did you mean x?", when a known name differs by little. */
+function nearest(name: string, known: readonly string[]): string {
+  const plain = (text: string): string => text.toLowerCase().replace(/[_-]/g, '')
+  const [best] = known
+    .map((one) => ({ one, distance: distance(plain(name).slice(0, MOST_NAME), plain(one)) }))
+    .filter(({ one, distance }) => distance <= Math.max(1, Math.floor(one.length / 4)))
+    .sort((a, b) => a.distance - b.distance)
+  return best === undefined ? '' : `; did you mean ${best.one}?`
+}
+
+/** How many letters have to be put in, left out or changed. */
+function distance(a: string, b: string): number {
+  let row = Array.from({ length: b.length + 1 }, (_, i) => i)
+  for (let i = 1; i <= a.length; i++) {
+    const next = [i]
+    for (let j = 1; j <= b.length; j++) {
+      const changed = (row[j - 1] ?? 0) + (a[i - 1] === b[j - 1] ? 0 : 1)
+      next.push(Math.min(changed, (row[j] ?? 0) + 1, (next[j - 1] ?? 0) + 1))
+    }
+    row = next
+  }
+  return row.at(-1) ?? 0
 }
 
 /** What the framework's own refusals (bad JSON, too large, unknown media type) mean in our codes; anything else is a bug. */

@@ -6,6 +6,7 @@ import { type IsoTime, now } from '../../shared/time.ts'
 import type { Caller } from './caller.ts'
 import type { Door } from './http.ts'
 import { parsePart } from './http-errors.ts'
+import { answerHeaders } from './http-headers.ts'
 import { permit } from './permit.ts'
 import { callerOf, type StreamRoute } from './route.ts'
 import { SseConnection } from './sse.ts'
@@ -91,6 +92,7 @@ function addStream(door: Door, { stream, handle }: StreamRoute, limits: StreamLi
         open: (kind) => {
           release = limits.take(kind.name, caller.userId, kind.serverId)
           reply.hijack()
+          for (const [name, value] of Object.entries(answerHeaders(request))) reply.raw.setHeader(name, value)
           reply.raw.setHeader('x-request-id', request.id)
           const connection = new SseConnection(reply.raw, deps.clock, kind.maxUnsentBytes)
           entry = {

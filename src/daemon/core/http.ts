@@ -12,15 +12,19 @@ import Fastify, {
 } from 'fastify'
 import { z } from 'zod'
 import { type Endpoint, isDeclared, type StreamEndpoint } from '../../shared/contract.ts'
-import { ERRORS, PanelError } from '../../shared/errors.ts'
+import { ERRORS, fieldError, PanelError } from '../../shared/errors.ts'
 import { isDeeperThan, MOST_BODY_DEPTH } from '../../shared/json-depth.ts'
+import { withoutIgnored } from '../../shared/strict-body.ts'
 import { type Clock, now } from '../../shared/time.ts'
 import type { Caller, Credentials } from './caller.ts'
 import type { Db } from './db.ts'
 import { answering, send, sendRaw } from './http-answers.ts'
 import { createCallers } from './http-callers.ts'
+import { cutSlowBodies, HEAD_CHECK_MS, HEAD_MS, refuseMalformed } from './http-connections.ts'
 import { createContexts, type SentCookie, sendCookie } from './http-context.ts'
 import { errorBody, parsePart, sendError, toPanelError } from './http-errors.ts'
+import { answerHeaders } from './http-headers.ts'
+import { createHostCheck } from './http-hosts.ts'
 import { withUpload } from './http-upload.ts'
 import type { Idempotency, SentAnswer } from './idempotency.ts'
 import type { Log } from './log.ts'
@@ -49,7 +53,26 @@ export interface HttpDeps {
   /** Where bugs are written down, beside the log. */
   readonly systemErrors?: Pick<SystemErrors, 'capture'>
   readonly tls: { readonly cert: string; readonly key: string } | undefined
+  /** Names that the panel answers by, beside addresses, `localhost` and those of its certificate. */
+  readonly allowedHosts: readonly string[]
 }
+
+/** TLS 1.2 with forward secrecy and authenticated encryption, or 1.3. */
+const TLS = {
+  minVersion: 'TLSv1.2',
+  ciphers: [
+    'TLS_AES_256_GCM_SHA384',
+    'TLS_CHACHA20_POLY1305_SHA256',
+    'TLS_AES_128_GCM_SHA256',
+    'ECDHE-ECDSA-AES256-GCM-SHA384',
+    'ECDHE-RSA-AES256-GCM-SHA384',
+    'ECDHE-ECDSA-CHACHA20-POLY1305',
+    'ECDHE-RSA-CHACHA20-POLY1305',
+    'ECDHE-ECDSA-AES128-GCM-SHA256',
+    'ECDHE-RSA-AES128-GCM-SHA256',
+  ].join(':'),
+  handshakeTimeout: HEAD_MS,
+} as const
 
 /** The parts that JSON routes and streams share. */
 export interface Door {
@@ -79,22 +102,36 @@ export async function createDoor(deps: HttpDeps): Promise<Door> {
     routerOptions: { maxParamLength: 200 },
     // A URL that cannot be decoded is refused before any route or hook, so the header is set here.
     frameworkErrors: (error: Error, request: FastifyRequest, reply: FastifyReply) =>
-      sendError(reply.header('x-request-id', request.id), toPanelError(error), request.id),
+      sendError(
+        reply.headers(answerHeaders(request)).header('x-request-id', request.id),
+        toPanelError(error),
+        request.id,
+      ),
+    clientErrorHandler: refuseMalformed,
   } as const satisfies FastifyServerOptions
-  const app: FastifyInstance = deps.tls === undefined ? Fastify(options) : Fastify({ ...options, https: deps.tls })
+  const heads = { headersTimeout: HEAD_MS, connectionsCheckingInterval: HEAD_CHECK_MS }
+  const app: FastifyInstance =
+    deps.tls === undefined
+      ? Fastify({ ...options, http: heads })
+      : Fastify({ ...options, https: { ...heads, ...TLS, ...deps.tls } })
+  cutSlowBodies(app.server, deps.clock, deps.stopping)
   endUnusedConnections(app, deps.tls === undefined ? 'connection' : 'secureConnection')
   await app.register(cookie)
   await app.register(rateLimit, { global: false })
-  const limits = createRateLimits(app, deps.settings, deps.clock)
+  const limits = createRateLimits(app, deps)
   const callers = createCallers(deps.credentials, limits)
   const contexts = createContexts({ ...deps, callers })
   const known = new WeakMap<FastifyRequest, Caller | undefined>()
   readEmptyBodies(app)
   app.addHook('onSend', (request, reply, _, done) => {
-    reply
-      .header('x-request-id', request.id)
-      .header('x-content-type-options', 'nosniff')
-      .header('cache-control', 'no-store')
+    reply.headers(answerHeaders(request)).header('x-request-id', request.id)
+    done()
+  })
+  const checkHost = createHostCheck({ names: deps.allowedHosts, certificate: deps.tls?.cert })
+  app.addHook('onRequest', (request, _, done) => {
+    // Both: a page that has come here by a name of its own can send the header of a proxy, too.
+    checkHost(request.headers.host ?? '')
+    checkHost(request.host)
     done()
   })
   app.setNotFoundHandler((request, reply) =>
@@ -185,10 +222,14 @@ async function serve(door: Door, served: Served, { request, reply, body }: Asked
   const { deps } = door
   const { endpoint, handle } = served
   const context = door.context(endpoint, request, reply)
+  const foreign = endpoint.foreign?.(body)
+  if (foreign !== undefined) throw fieldError('body', foreign)
   const input = {
     params: parsePart('params', served.params, request.params),
     query: isDeclared(endpoint.query) ? parsePart('query', endpoint.query, request.query) : undefined,
-    body: isDeclared(endpoint.body) ? parsePart('body', endpoint.body, body) : undefined,
+    body: isDeclared(endpoint.body)
+      ? parsePart('body', endpoint.body, withoutIgnored(body, endpoint.ignores))
+      : undefined,
   }
   await permitByBody({ q: deps.db.read, now: now(deps.clock) }, endpoint.access, context.caller, input)
   if (endpoint.answers !== 'data') return sendRaw(reply, endpoint, await handle(input as never, context)) // as in answering()

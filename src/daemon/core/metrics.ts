@@ -4,6 +4,8 @@ import { Counter, collectDefaultMetrics, Gauge, Histogram, Registry } from 'prom
 export interface Metrics {
   readonly registry: Registry
   readonly requests: Counter<'endpoint' | 'status'>
+  /** Requests with a credential that was right, refused ones included. */
+  readonly credentialUses: Counter<'kind'>
   readonly duration: Histogram<'endpoint'>
   readonly streams: Gauge<'stream'>
   /** Finished rounds of work that comes again and again; one that begins after another has ended sees all until then. */
@@ -25,6 +27,12 @@ export function createMetrics(version: string): Metrics {
       name: 'panel_http_requests_total',
       help: 'Answered requests',
       labelNames: ['endpoint', 'status'],
+      registers,
+    }),
+    credentialUses: new Counter({
+      name: 'panel_http_credential_uses_total',
+      help: 'Requests with a session, an API key, or a key without a limit',
+      labelNames: ['kind'],
       registers,
     }),
     duration: new Histogram({

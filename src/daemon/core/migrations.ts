@@ -14,6 +14,7 @@ import { auditTime } from './migrations/0011-audit-time.ts'
 import { reportRight } from './migrations/0012-report-right.ts'
 import { nodeMachine } from './migrations/0013-node-machine.ts'
 import { exitCause } from './migrations/0014-exit-cause.ts'
+import { nodeKeys } from './migrations/0015-node-keys.ts'
 import { Connection } from './sqlite/connection.ts'
 
 /** One step of the schema: a script that takes version `id` - 1 to `id`. Steps are never edited once released. */
@@ -39,6 +40,7 @@ export const MIGRATIONS: readonly Migration[] = [
   reportRight,
   nodeMachine,
   exitCause,
+  nodeKeys,
 ]
 
 /** The newest version that this program knows. */

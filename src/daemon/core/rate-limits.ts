@@ -5,6 +5,7 @@ import { SECURITY_NUMBERS } from '../../shared/security-numbers.ts'
 import type { Clock } from '../../shared/time.ts'
 import type { Caller } from './caller.ts'
 import { countedAddress } from './counted-address.ts'
+import type { Metrics } from './metrics.ts'
 import type { Settings } from './settings.ts'
 
 /** A request on its way to an endpoint. */
@@ -22,7 +23,7 @@ export interface Counted {
 export interface RateLimits {
   /** Counts a request of nobody against its address; `auth`: one that gives credentials, or wrong ones. */
   address(counted: Counted, auth: boolean): Promise<void>
-  /** Counts a request of this caller; a key has a limit of its own, and one without a limit is not counted at all. */
+  /** Counts a request of this caller; a key has a limit of its own, and one without a limit is counted and never refused. */
   caller(counted: Counted, caller: Caller): Promise<void>
   /** Requests that a key has made in its window that runs now. */
   usedNow(keyId: string): number
@@ -42,7 +43,10 @@ type Limiter = ReturnType<FastifyInstance['createRateLimit']>
 type Count = { readonly max: number; readonly remaining: number; readonly ttlInSeconds: number; readonly ttl: number }
 
 /** Limits over `@fastify/rate-limit`'s counters. */
-export function createRateLimits(app: FastifyInstance, settings: Settings, clock: Clock): RateLimits {
+export function createRateLimits(
+  app: FastifyInstance,
+  { settings, clock, metrics: { credentialUses } }: { settings: Settings; clock: Clock; metrics: Metrics },
+): RateLimits {
   const callers = new WeakMap<FastifyRequest, Caller>()
   const uses = new Map<string, { readonly count: number; readonly until: number }>()
   const byAddress = app.createRateLimit({
@@ -108,8 +112,10 @@ export function createRateLimits(app: FastifyInstance, settings: Settings, clock
       tell(reply, counted)
     },
     caller: async ({ endpoint, request, reply }, caller) => {
-      if (caller.kind === 'apiKey' && caller.rateLimit === null) return
       callers.set(request, caller)
+      if (caller.kind === 'apiKey') credentialUses.inc({ kind: caller.rateLimit === null ? 'unlimited_key' : 'key' })
+      else credentialUses.inc({ kind: 'session' })
+      if (caller.kind === 'apiKey' && caller.rateLimit === null) return
       const counted: Result[] = []
       if (caller.kind === 'apiKey') {
         const own = await count(byKey, request)

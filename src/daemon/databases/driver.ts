@@ -17,6 +17,8 @@ export type Row = Readonly<Record<string, unknown>>
 export interface Driver {
   open(): Promise<void>
   query(sql: string): Promise<readonly Row[]>
+  /** How much the host has sent so far. */
+  bytesRead(): number
   /** Says goodbye and ends. */
   close(): Promise<void>
   destroy(): void

@@ -13,6 +13,10 @@ const CONNECT_MS = 5000
 /** The whole of it: the command line waits 30 s for an answer, and what fails is undone within it. */
 const WHOLE_MS = 12_000
 const GOODBYE_MS = 500
+/** Our statements are answered with a few rows; drivers would take in, and hold, whatever comes. */
+const MOST_BYTES = 1024 * 1024
+/** Sockets are read in pieces of 64 KiB, and between them there is time to look. */
+const LOOK_MS = 5
 
 const ENGINES: Readonly<Record<DatabaseEngine, { driver: (address: HostAddress) => Driver; dialect: MakeDialect }>> = {
   mysql: { driver: mysqlDriver, dialect: mysqlDialect },
@@ -45,6 +49,15 @@ export async function withHost<T>(
     const late = clock.sleep(ms, signal === undefined ? over.signal : AbortSignal.any([over.signal, signal]))
     return Promise.race([part, late.then(() => Promise.reject(lateness(address, signal, ask.isWaiting())))])
   }
+  const flooded = async (): Promise<never> => {
+    while (connection.bytesRead() <= MOST_BYTES) {
+      await clock.sleep(LOOK_MS, over.signal)
+      if (over.signal.aborted) return new Promise<never>(() => undefined) // nobody waits for it any more
+    }
+    connection.destroy()
+    const much = `${address.host} sends more than the panel has asked for; check that it is a database host`
+    throw new HostFailure('connection', much, { undone: !ask.isWaiting() })
+  }
   const call = async (): Promise<T> => {
     await within(CONNECT_MS, connection.open()).catch((error: unknown) => {
       throw hostFailure(error, address, false)
@@ -53,7 +66,7 @@ export async function withHost<T>(
     return work(host, await host.version())
   }
   try {
-    return await within(withinMs, call())
+    return await Promise.race([within(withinMs, call()), flooded()])
   } finally {
     over.abort()
     await Promise.race([connection.close(), clock.sleep(GOODBYE_MS)]).catch(() => undefined) // it is as good as gone

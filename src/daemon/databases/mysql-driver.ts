@@ -30,6 +30,7 @@ export function mysqlDriver(address: HostAddress): Driver {
       // The driver's type spans all kinds of answers; a list holds rows, for statements there is a single object.
       return Array.isArray(rows) ? (rows as Row[]) : []
     },
+    bytesRead: () => socket?.bytesRead ?? 0,
     close: async () => connection?.end(),
     destroy: () => {
       connection?.destroy()

@@ -31,6 +31,7 @@ export function postgresqlDriver(address: HostAddress): Driver {
       if (client === undefined) throw new Error('the connection is not open')
       return (await client.query<Record<string, unknown>>(sql)).rows
     },
+    bytesRead: () => socket.bytesRead,
     close: async () => client?.end(),
     destroy: () => socket.destroy(),
   }

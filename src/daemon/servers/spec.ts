@@ -1,5 +1,5 @@
 import type { CommandOp } from '../../shared/frames.ts'
-import { type ServerSpec, type StopRule, StopSignal } from '../../shared/server-spec.ts'
+import { type ServerSpec, type StopRule, type StopSignal, signalOf } from '../../shared/server-spec.ts'
 import type { ServerRow } from './repo.ts'
 import { definitionOf, environmentOf } from './view.ts'
 
@@ -66,7 +66,6 @@ export function commandOp(op: string, args: Readonly<Record<string, unknown>>, s
 function stopRule(command: string, signal: StopSignal, timeoutMs: number): StopRule {
   if (command === '') return { type: 'signal', value: signal, timeoutMs }
   if (!command.startsWith('^')) return { type: 'command', value: command, timeoutMs }
-  const named: Record<string, StopSignal> = { '^C': 'SIGINT', '^^C': 'SIGINT', '^\\': 'SIGQUIT' }
-  const parsed = StopSignal.safeParse(command.slice(1))
-  return { type: 'signal', value: named[command] ?? (parsed.success ? parsed.data : 'SIGTERM'), timeoutMs }
+  // Older templates may hold what is refused today.
+  return { type: 'signal', value: signalOf(command) ?? 'SIGTERM', timeoutMs }
 }

@@ -4,6 +4,7 @@ import { NewTemplate, type TemplatePatch } from '../../shared/api/templates.ts'
 import { type FieldProblem, PanelError } from '../../shared/errors.ts'
 import { MOST_PATTERN_STEPS, patternSteps } from '../../shared/pattern-steps.ts'
 import { grants } from '../../shared/permissions.ts'
+import { StopSignal, signalOf } from '../../shared/server-spec.ts'
 import { SECRET_MASK } from '../../shared/setting-values.ts'
 import type { Caller } from '../core/caller.ts'
 import { parseJson } from '../core/json.ts'
@@ -34,6 +35,7 @@ export function patched(before: NewTemplate, patch: TemplatePatch): NewTemplate 
 export function ensureUsable(template: NewTemplate): void {
   const budget = new PatternBudget()
   const details = [
+    ...stopProblems(template),
     ...imageProblems(template),
     ...variableProblems(template, budget),
     ...detectionProblems(template, budget),
@@ -74,6 +76,12 @@ function masked<V extends { readonly secret?: boolean | undefined; readonly defa
 
 function fingerprint(text: string): string {
   return `${Buffer.byteLength(text)} bytes, sha256 ${createHash('sha256').update(text).digest('hex')}`
+}
+
+function stopProblems({ stopCommand }: NewTemplate): FieldProblem[] {
+  if (!stopCommand.startsWith('^') || signalOf(stopCommand) !== undefined) return []
+  const names = StopSignal.options.map((name) => `^${name}`).join(', ')
+  return [{ field: 'body.stopCommand', message: `names no signal: with ^ it must be ^C, ^\\ or one of ${names}` }]
 }
 
 function imageProblems({ runtimes, image }: NewTemplate): FieldProblem[] {

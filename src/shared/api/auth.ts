@@ -67,6 +67,7 @@ export const completeSetup = defineEndpoint({
       .regex(/^[A-Za-z]{2,3}(-[A-Za-z0-9]{2,8})*$/, 'must be a language tag such as en or pt-BR')
       .default('en'),
   }),
+  ignores: ['primaryColor', 'accentColor', 'defaultTheme', 'logoUrl'],
   response: Me.extend({ panelName: z.string(), token: z.string() }),
   status: 201,
   errors: ['SETUP_ALREADY_COMPLETE', 'SETUP_TOKEN_INVALID'],

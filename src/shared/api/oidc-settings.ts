@@ -46,6 +46,7 @@ export const updateOidcConfig = defineEndpoint({
   path: '/api/admin/oidc-config',
   access: { panel: 'admin.write' },
   body: z.object({ whmcs: Change, paymenter: Change }).partial(),
+  ignores: ['locked', 'whmcs.source', 'paymenter.source'],
   response: OidcConfig,
   errors: ['SETTING_LOCKED', 'CREDENTIAL_ENCRYPTION_KEY_MISSING'],
   audit: { action: 'settings.oidc_update' },

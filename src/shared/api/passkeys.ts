@@ -81,6 +81,7 @@ export const verifyPasskey = defineEndpoint({
   path: '/api/auth/profile/passkeys/verify',
   access: 'session',
   limit: { max: 5, minutes: 1 },
+  lenient: 'browsers put in what newer versions of WebAuthn name',
   body: z.object({
     name: Name.optional(),
     /** RegistrationResponseJSON of WebAuthn. */
@@ -171,6 +172,7 @@ export const signInByPasskey = defineEndpoint({
   method: 'POST',
   path: '/api/auth/passkey/verify-authentication',
   access: 'public',
+  lenient: 'browsers put in what newer versions of WebAuthn name',
   body: z.object({
     rememberMe: z.boolean().default(false),
     /** AuthenticationResponseJSON of WebAuthn. */

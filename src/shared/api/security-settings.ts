@@ -35,6 +35,7 @@ export const updateSecuritySettings = defineEndpoint({
   path: '/api/admin/security-settings',
   access: { panel: 'admin.write' },
   body: z.object(fields).partial(),
+  ignores: ['locked'],
   response: SecuritySettings,
   errors: ['SETTING_LOCKED'],
   audit: { action: 'settings.security_update' },

@@ -14,7 +14,7 @@ const Name = z
   .min(1)
   .max(100)
   .regex(/^(?:(?![/\\<>\ufffd])[\p{L}\p{M}\p{N}\p{P}\p{S} ])+$/u, 'must be one line without / \\ < >')
-/** YAML and JSON write numbers and booleans without quotes; a game gets the text. */
+// YAML and JSON write numbers and booleans without quotes; a game gets the text.
 const VariableValue = z
   .union([z.string().max(4096), z.number(), z.boolean()], 'must be a text of at most 4096 characters')
   .transform(String)
@@ -98,10 +98,9 @@ export const Server = z.object({
 })
 export type Server = z.infer<typeof Server>
 
-/**
- * The body of a creation (spec.md §2): `primaryPort` with an optional `primaryIp`, or `allocationId`. With `networkMode` the
- * address is `primaryIp` out of that network, or the next one that is free there.
- */
+// The address: `primaryPort` with an optional `primaryIp`, or `allocationId`. With `networkMode` it is `primaryIp` out of that
+// network, or the next one that is free there.
+/** The body of a creation (spec.md §2). */
 export const NewServer = z
   .object({
     name: Name,
@@ -149,9 +148,8 @@ export const NewServer = z
 export type NewServer = z.infer<typeof NewServer>
 
 /**
- * What may be edited. Sizes, quotas and address need `admin.write` or an assignment of the node, a startup line needs
- * `admin.write`; a new address needs a stopped server.
- * `primaryIp: null` is the address that the node gives by default.
+ * What may be edited. Sizes, quotas and address need `admin.write` or an assignment of the node, a startup line
+ * `admin.write`; a new address needs a stopped server. `primaryIp: null` is the address that the node gives by default.
  */
 export const ServerPatch = z.object({
   name: Name.optional(),
@@ -207,6 +205,7 @@ export const createServer = defineEndpoint({
   access: { anyOf: ['server.create', 'admin.write'], orOnNode: 'server.create' },
   body: NewServer,
   /** `commandId` names the order that makes it ready; its end is told as `server_command_done`. */
+  ignores: ['portBindings', 'subdomain', 'backupAllocationMb', 'ioWeight'],
   response: Server.extend({ commandId: CommandId }),
   status: 201,
   errors: [
@@ -243,6 +242,7 @@ const serverEdit = {
   access: { server: ['server.update'] },
   params,
   body: ServerPatch,
+  ignores: ['portBindings', 'subdomain', 'backupAllocationMb'],
   response: Server,
   errors: [
     'SERVER_NOT_FOUND',

@@ -69,6 +69,7 @@ export const updateLocalizationSettings = defineEndpoint({
     language: LocaleTag.optional(),
     timezone: TimeZone.optional(),
   }),
+  ignores: ['availableLocales', 'fallbackLocale', 'locked'],
   response: LocalizationSettings,
   errors: ['SETTING_LOCKED'],
   audit: { action: 'settings.localization_update' },
@@ -107,6 +108,7 @@ export const updateModManagerSettings = defineEndpoint({
   access: { panel: 'admin.write' },
   /** `********` keeps the stored one, `null` removes it. */
   body: z.object({ curseforgeApiKey: CatalogueKey, modrinthApiKey: CatalogueKey }).partial(),
+  ignores: ['locked'],
   response: ModManagerSettings,
   errors: ['SETTING_LOCKED', 'CREDENTIAL_ENCRYPTION_KEY_MISSING'],
   audit: { action: 'settings.mod_manager_update' },

@@ -61,6 +61,7 @@ export const updateSmtpSettings = defineEndpoint({
       maxMessages: z.int().min(1).max(10_000).nullable(),
     })
     .partial(),
+  ignores: ['locked'],
   response: SmtpSettings,
   errors: ['SETTING_LOCKED', 'CREDENTIAL_ENCRYPTION_KEY_MISSING', 'PERMISSION_DENIED'],
   audit: { action: 'settings.smtp_update' },

@@ -1,5 +1,6 @@
 import { z } from 'zod'
 import { defineEndpoint, NoData } from '../contract.ts'
+import { eggRefusal } from '../egg.ts'
 import { NestId, TemplateId } from '../ids.ts'
 import { pageQuery } from '../page.ts'
 import { DoneRule, Listens, RESERVED_VARIABLES, RuntimeName, StopSignal, VariableName } from '../server-spec.ts'
@@ -141,6 +142,9 @@ export const TemplatePatch = z.object(
 export type TemplatePatch = z.infer<typeof TemplatePatch>
 type Unwrapped<T> = T extends z.ZodDefault<infer U> ? U : T
 
+/** What answers tell of a template beside its fields: a file made by `templates view` may be sent back. */
+const ANSWERED = ['id', 'nest', 'serverCount', 'createdAt', 'updatedAt'] as const
+
 export const listNests = defineEndpoint({
   id: 'nests.list',
   tag: 'Nests',
@@ -238,6 +242,8 @@ export const createTemplate = defineEndpoint({
   path: '/api/templates',
   access: { panel: 'template.create' },
   body: NewTemplate,
+  ignores: ANSWERED,
+  foreign: eggRefusal,
   response: Template,
   status: 201,
   errors: ['TEMPLATE_NAME_TAKEN', 'NEST_NOT_FOUND'],
@@ -253,6 +259,8 @@ export const updateTemplate = defineEndpoint({
   access: { panel: 'template.update' },
   params: { templateId: TemplateId },
   body: TemplatePatch,
+  ignores: ANSWERED,
+  foreign: eggRefusal,
   response: Template,
   errors: ['TEMPLATE_NOT_FOUND', 'TEMPLATE_NAME_TAKEN', 'NEST_NOT_FOUND'],
   audit: { action: 'template.update' },

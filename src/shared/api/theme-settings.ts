@@ -86,6 +86,7 @@ export const updateThemeSettings = defineEndpoint({
       metadata: Metadata,
     })
     .partial(),
+  ignores: ['id', 'createdAt', 'updatedAt', 'locked'],
   response: Theme,
   errors: ['SETTING_LOCKED'],
   audit: { action: 'settings.theme_update' },

@@ -76,6 +76,7 @@ export const verifyTotp = defineEndpoint({
       .regex(/^\d{6}$/, 'must be 6 digits'),
   }),
   /** `token` is null when it was given to begin with two-factor sign-in: there was a session already. */
+  ignores: ['trustDevice'],
   response: LoginResult.extend({ token: z.string().nullable() }),
   errors: [
     'TWO_FACTOR_INVALID',
@@ -96,6 +97,7 @@ export const verifyRecoveryCode = defineEndpoint({
   path: '/api/auth/two-factor/verify-backup-code',
   access: 'public',
   body: z.object({ token: pendingToken, code: z.string().trim().min(1).max(64) }),
+  ignores: ['trustDevice'],
   response: LoginResult,
   errors: ['TWO_FACTOR_INVALID', 'ACCOUNT_LOCKED', 'ACCOUNT_BANNED', 'EMAIL_NOT_VERIFIED', 'UNAUTHENTICATED'],
   audit: { action: 'auth.login' },

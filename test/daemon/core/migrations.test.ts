@@ -135,3 +135,41 @@ describe('a database of a newer program', () => {
     expect(stderr).toContain('start the newer panel')
   })
 })
+
+describe('the right to the keys of nodes', () => {
+  it('goes to whoever could enrol agents before, and not to who could only edit nodes', async () => {
+    await migrate(file, MIGRATIONS.slice(0, 13))
+    const held: Readonly<Record<string, readonly string[]>> = {
+      administrator: ['*'],
+      editor: ['node.read', 'node.update'],
+      adder: ['node.update', 'node.create', 'server.read'],
+      scoped: ['node.create:node_1', 'node.create:*'],
+      nobody: [],
+    }
+    const connection = await Connection.open(file, 'existing')
+    const stamps = "'2026-01-01T00:00:00.000Z', '2026-01-01T00:00:00.000Z'"
+    await connection.exec(
+      `insert into user (id, email, username, created_at, updated_at) values ('u', 'e', 'u', ${stamps});`,
+    )
+    for (const [name, permissions] of Object.entries(held)) {
+      const json = JSON.stringify(permissions)
+      await connection.exec(`insert into role values ('${name}', '${name}', null, '${json}', 0, ${stamps});
+        insert into api_key (id, user_id, name, start, secret_hash, rate_limit_enabled, rate_limit_max,
+          rate_limit_time_window, all_permissions, permissions, created_at, updated_at)
+        values ('${name}', 'u', '${name}', '', '${name}', 0, 1, 1, 0, '${json}', ${stamps});`)
+    }
+    await connection.close()
+    await migrate(file)
+    const expected = {
+      ...held,
+      adder: ['node.update', 'node.create', 'server.read', 'node.rotate_key'],
+      scoped: ['node.create:node_1', 'node.create:*', 'node.rotate_key:node_1', 'node.rotate_key:*'],
+    }
+    for (const table of ['role', 'api_key']) {
+      const rows = await ask(`select name, permissions from ${table}`)
+      expect(Object.fromEntries(rows.map((row) => [row['name'], JSON.parse(String(row['permissions']))]))).toEqual(
+        expected,
+      )
+    }
+  })
+})

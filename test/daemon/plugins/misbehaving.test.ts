@@ -1,7 +1,7 @@
 import { afterAll, beforeAll, describe, expect, it } from 'vitest'
 import { startPanel, type TestPanel } from '../../panel.ts'
 import { aboutBad, endsBy, installBad, refusesToLoad, reports } from './bad-plugin.ts'
-import { callRoute, enable, fastClock, isAlive, show, until } from './plugin-stage.ts'
+import { callRoute, enable, fastClock, isAlive, show, until, writePlugin } from './plugin-stage.ts'
 
 let panel: TestPanel
 beforeAll(async () => {
@@ -10,7 +10,7 @@ beforeAll(async () => {
 })
 afterAll(() => panel.close())
 
-// Floods, buffers, hanging and giving up: test/long/plugins.test.ts.
+// More of them, and what they cost others: test/long/plugins.test.ts.
 describe('a plugin', () => {
   it('runs apart: with a clean environment, in its folder, as its own user without a way to the database', async () => {
     const { env, cwd, uid, read } = await aboutBad(panel, `?file=${panel.dataDir}/db/panel.db`)
@@ -51,6 +51,33 @@ describe('a plugin', () => {
   it('that eats memory is ended and reported', () => endsBy(panel, 'heap', /more memory than its 64 MiB/))
 
   it('that writes junk into its pipe is ended and reported', () => endsBy(panel, 'junk', /no frame/))
+
+  it('that floods its pipe is ended and reported', () => endsBy(panel, 'flood', /floods its pipe/))
+
+  it('whose memory grows beside its heap is ended and reported before it has what the kernel allows', async () => {
+    await writePlugin(panel.dataDir, 'eater', {
+      manifest: { memoryMb: 64, routes: [{ method: 'GET', path: '/eat', permission: 'session', handler: 'eat' }] },
+      // 220 MiB are beyond the 160 of a plugin with 64 MiB of heap, and below the limit of its address space.
+      code: `let kept
+        export default () => ({ handlers: { eat: () => { kept = Buffer.alloc(220 * 1024 * 1024, 1); return kept.length } } })`,
+    })
+    await enable(panel, 'eater')
+    await callRoute(panel, 'eater/eat')
+    const seen = async () =>
+      (await reports(panel, 'eater')).some((text) => /used more memory than its 64 MiB/.test(text))
+    await until('it is ended and reported', seen)
+    await enable(panel, 'eater', false)
+  })
+
+  it('that ends again and again is given up after five failures', async () => {
+    await writePlugin(panel.dataDir, 'weak', {
+      code: 'export default () => { setTimeout(() => process.exit(7), 50) }',
+    })
+    await enable(panel, 'weak')
+    await until('it is given up', async () => (await show(panel, 'weak')).status === 'error')
+    expect((await show(panel, 'weak')).error).toMatch(/^given up after 5 failures: it ended with code 7/)
+    await until('that is reported', async () => (await reports(panel, 'weak')).some((text) => /given up/.test(text)))
+  })
 
   it('that ignores SIGTERM and what it has left running end with it', async () => {
     const { pid } = await aboutBad(panel)

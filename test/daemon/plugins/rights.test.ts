@@ -214,6 +214,25 @@ describe('what a plugin stores', () => {
   })
 })
 
+describe('what another plugin stores', () => {
+  it('is neither read, listed, changed nor deleted', async () => {
+    const code = CODE
+    await writePlugin(panel.dataDir, 'stranger', { manifest: { routes: [route('POST', '/store', 'store')] }, code })
+    await enable(panel, 'stranger')
+    const strange = async (op: string, ...args: unknown[]) =>
+      (await callRoute(panel, 'stranger/store', { method: 'POST', body: { op, args } })).data
+    await store('delete', 'part 0')
+    await store('set', 'mine', 'a secret')
+    expect(await strange('get', 'mine')).toEqual({ value: null })
+    expect(await strange('list', '')).toEqual({ value: [] })
+    expect(await strange('delete', 'mine')).toEqual({ value: false })
+    expect(await strange('set', 'mine', 'another')).toEqual({ value: null })
+    expect(await store('get', 'mine')).toEqual({ value: 'a secret' })
+    expect(await strange('delete', 'mine')).toEqual({ value: true })
+    expect(await store('get', 'mine')).toEqual({ value: 'a secret' })
+  })
+})
+
 describe('the tasks of a plugin', () => {
   it('run at their times', async () => {
     expect((await show(panel, 'caller')).tasks).toMatchObject([{ name: 'tick', nextRun: expect.any(String) }])

@@ -4,6 +4,7 @@ import { ERRORS, PanelError } from '../../../shared/errors.ts'
 import { GATEWAY_PATH, GATEWAY_PROTOCOL, NODE_ID_HEADER, NODE_KEY_HEADER } from '../../../shared/frames.ts'
 import { newIdSuffix } from '../../../shared/ids.ts'
 import type { Clock } from '../../../shared/time.ts'
+import { ANSWER_HEADERS } from '../http-headers.ts'
 import { AttemptLimiter } from './attempts.ts'
 
 /** The subprotocol that names the version before the first frame. */
@@ -73,8 +74,7 @@ export function refuse(socket: Duplex, error: PanelError, clock: Clock): void {
     `HTTP/1.1 ${status} ${REASONS[status] ?? 'Refused'}`,
     'Content-Type: application/json; charset=utf-8',
     `Content-Length: ${Buffer.byteLength(body)}`,
-    'Cache-Control: no-store',
-    'X-Content-Type-Options: nosniff',
+    ...Object.entries(ANSWER_HEADERS).map(([name, value]) => `${name}: ${value}`),
     ...(typeof retryAfter === 'number' ? [`Retry-After: ${retryAfter}`] : []),
     ...(status === 426 ? [`Sec-WebSocket-Protocol: ${SUBPROTOCOL}`] : []),
     'Connection: close',
