@@ -17,6 +17,7 @@ import { Link } from './link.ts'
 import { ConsoleTail } from './log/console-tail.ts'
 import { type AgentLog, errorText } from './logger.ts'
 import { NodeGauge } from './node-health.ts'
+import { machineBootId, thisMachine } from './process-identity.ts'
 import { ReadyThread } from './ready-matcher.ts'
 import { answer } from './requests.ts'
 import { ProcessRuntime } from './runtime/process.ts'
@@ -136,11 +137,17 @@ function sessionDoors(
     clock,
     log,
     journal,
-    hello: () => helloFrame({ version, bootId, dataDir, journal, runtime }),
+    hello: async () => {
+      // The embedded agent gets a new key with each start of its process, so nobody can have a copy of it.
+      const machine =
+        options.connect.createConnection === undefined ? await thisMachine(options.connect.nodeId) : undefined
+      return await helloFrame({ version, bootId, dataDir, journal, runtime, machine })
+    },
     snapshot: () => node.snapshot(),
     command: (frame) => node.commands.receive(frame),
     request: (id, request, feeds) => answer({ servers: node.servers, feeds, stats, log }, id, request),
-    ready: () => {
+    ready: (answer) => {
+      node.settle(answer)
       log.info({ nodeId: options.connect.nodeId }, 'connected to the daemon')
       // The daemon says anew what it watches, and wants figures to show at once.
       stats.watch([])
