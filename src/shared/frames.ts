@@ -49,8 +49,20 @@ export const LINE_TRUNCATED = 2
 export const ConsoleLine = z.tuple([z.int().min(1), z.number(), LineStream, z.string(), z.int().min(0)])
 export type ConsoleLine = z.infer<typeof ConsoleLine>
 
-/** What a server's log holds: numbers run without a hole from `first` to `last`; `last` = `first` - 1 when it is empty. */
-export const LogBounds = z.object({ epoch: z.string(), first: z.int().min(1), last: z.int().min(0) })
+/**
+ * What a server's log holds: numbers run without a hole from `first` to `last`; `last` = `first` - 1 when it is empty.
+ * `epochs` are those of the lines that it holds, oldest first, each with its first line: a log that may have lost its end
+ * goes on under another epoch, whose numbers may have been given before.
+ */
+export const LogBounds = z.object({
+  epoch: z.string(),
+  first: z.int().min(1),
+  last: z.int().min(0),
+  epochs: z
+    .array(z.object({ epoch: z.string(), first: z.int().min(1) }))
+    .max(64)
+    .optional(),
+})
 export type LogBounds = z.infer<typeof LogBounds>
 
 /** How a process ended. `expected`: by an order, or by its own clean end where the policy does not call that a crash. */
