@@ -145,7 +145,11 @@ function sessionDoors(
     },
     snapshot: () => node.snapshot(),
     command: (frame) => node.commands.receive(frame),
-    request: (id, request, feeds) => answer({ servers: node.servers, feeds, stats, log }, id, request),
+    request: (id, request, feeds) => {
+      const { servers } = node
+      const holdings = { servers, journal, layout: node.context.layout }
+      return answer({ servers, feeds, stats, holdings, log }, id, request)
+    },
     ready: (answer) => {
       node.settle(answer)
       log.info({ nodeId: options.connect.nodeId }, 'connected to the daemon')

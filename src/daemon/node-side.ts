@@ -35,11 +35,13 @@ export function createNodeSide({ core, config, version, metrics, leaving }: Node
       .request(nodeId, { op: 'stats.watch', serverIds })
       .catch((err: unknown) => log.debug({ err, nodeId }, 'figures could not be asked for'))
   })
+  const ask: Gateway['request'] = (nodeId, request, options) => gateway.request(nodeId, request, options)
   const serverDeps = {
     ...core,
     isOnline,
     leaving,
     wake: (nodeId: string) => gateway.wake(nodeId),
+    ask,
     facts: { isOnline, figures: (serverId: string) => figures.get(serverId), templates: new TemplateViews() },
   }
   const serverLink = createServerLink({ db, bus, clock, settings, leaving, wake: serverDeps.wake })

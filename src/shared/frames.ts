@@ -280,6 +280,10 @@ export const AgentRequest = z.discriminatedUnion('op', [
   }),
   /** Whether TCP and UDP of each address can be bound now. Result: {@link PortsResult}. */
   z.object({ op: z.literal('ports.check'), ports: z.array(z.object({ ip: z.string(), port: z.int() })).max(200) }),
+  /** What the node has beside these servers of the daemon. Result: {@link OrphansResult}. */
+  z.object({ op: z.literal('orphans.list'), known: z.array(z.string().max(64)).max(10_000) }),
+  /** All that the node knows of one server. Result: {@link OrphanResult}. */
+  z.object({ op: z.literal('orphans.describe'), serverId: z.string().max(64) }),
   /** These servers' figures come every 2 s instead of every 15 s. */
   z.object({ op: z.literal('stats.watch'), serverIds: z.array(z.string()).max(1000) }),
 ])
@@ -288,6 +292,27 @@ export type AgentRequest = z.infer<typeof AgentRequest>
 /** Answer of `console.fetch`. */
 export const FetchResult = LogBounds.extend({ lines: z.array(ConsoleLine) })
 export type FetchResult = z.infer<typeof FetchResult>
+
+/** A server, or what is left of one, that a node has. */
+export const OrphanReport = z.object({
+  serverId: z.string().max(64),
+  /** `null`: nothing but folders is left. */
+  name: z.string().max(200).nullable(),
+  power: PowerState.exclude(['unknown']),
+  pid: z.int().nullable(),
+  /** Orders must be newer to be carried out. */
+  generation: z.int(),
+  hasFiles: z.boolean(),
+})
+export type OrphanReport = z.infer<typeof OrphanReport>
+
+/** Answer of `orphans.list`; `more`: there are others. */
+export const OrphansResult = z.object({ orphans: z.array(OrphanReport).max(500), more: z.boolean() })
+export type OrphansResult = z.infer<typeof OrphansResult>
+
+/** Answer of `orphans.describe`; `null`: nothing is known but, perhaps, folders. */
+export const OrphanResult = z.object({ spec: ServerSpec.nullable(), report: ServerReport.nullable() })
+export type OrphanResult = z.infer<typeof OrphanResult>
 
 /** Answer of `ports.check`: the taken ones with the reason. */
 export const PortsResult = z.object({

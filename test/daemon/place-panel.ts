@@ -87,6 +87,7 @@ export async function startPlacePanel(): Promise<PlacePanel> {
     publicUrl: () => url,
   }
   const gate = createSetupGate('the-setup-token-of-the-tests')
+  const ask = (): Promise<never> => Promise.reject(new Error('no agent is asked here'))
   const facts = { isOnline, figures: () => undefined, templates: new TemplateViews() }
   const routes = [
     ...authRoutes({ ...core, ...mail, gate, usedNow: (keyId) => door.limits.usedNow(keyId) }),
@@ -95,7 +96,7 @@ export async function startPlacePanel(): Promise<PlacePanel> {
     ...locationRoutes({ ...core, isOnline }),
     ...templateRoutes(core),
     ...nodeRoutes({ ...core, keys, isOnline, health: (id) => health.get(id), publicUrl: () => url }),
-    ...serverRoutes({ ...core, isOnline, wake: () => undefined, facts, leaving: [] }),
+    ...serverRoutes({ ...core, isOnline, ask, wake: () => undefined, facts, leaving: [] }),
   ]
   for (const route of routes) addRoute(door, route)
   await door.app.listen({ host: '127.0.0.1', port: 0 })
