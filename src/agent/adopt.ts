@@ -1,6 +1,8 @@
+import type { SettledServer } from '../shared/frames.ts'
 import type { ServerActivity } from '../shared/server-life.ts'
 import { scheduleRestart } from './crash-restart.ts'
 import { type CommandRecord, type LaunchFacts, newLaunch } from './journal-record.ts'
+import { lastRun } from './last-run.ts'
 import { errorText } from './logger.ts'
 import { attach, handleExit } from './run-watch.ts'
 import type { RunExit } from './runtime/runtime.ts'
@@ -20,9 +22,10 @@ export async function adoptServer(server: GameServer, orders: readonly CommandRe
   if (found !== undefined && 'run' in found) {
     const { record } = found.run
     const launch = server.facts.launch
-    // The journal does not know the run when it was lost; the game counts as starting then.
+    // The journal does not know the run when it was lost: the game has been up for longer than the agent, and counts so.
     if (launch?.id !== record.launchId) {
-      await server.remember({ launch: newLaunch(record.launchId, record.kind, server.context.bootId) })
+      const known = newLaunch(record.launchId, record.kind, server.context.bootId)
+      await server.remember({ launch: { ...known, readyAtMs: server.context.clock.nowMs() } })
     }
     server.adoptState(...stateOf(server, record.kind))
     const live = attach(server, found.run)
@@ -32,6 +35,8 @@ export async function adoptServer(server: GameServer, orders: readonly CommandRe
   if (found !== undefined) {
     server.adoptState(...stateOf(server, found.exit.kind))
     await handleExit(server, found.exit)
+  } else if (await isBehind(server)) {
+    await forgottenEnd(server)
   } else if (isLost(server.facts.launch) && !owned(server.facts.launch.id)) {
     await lostRun(server, server.facts.launch)
   }
@@ -64,6 +69,41 @@ function followUnowned(server: GameServer, live: LiveRun): void {
   followed.catch((error: unknown) => {
     server.context.log.error({ serverId: server.id, err: errorText(error) }, 'an installation could not be followed')
   })
+}
+
+/**
+ * The journal is older than what a holder has written: a run that it takes for living was ended and taken note of, or there
+ * was a later one. What was wanted since is not known here.
+ */
+async function isBehind(server: GameServer): Promise<boolean> {
+  const { launch } = server.facts
+  const record = await lastRun(server.place.state)
+  if (record === undefined) return false
+  if (record.launchId === launch?.id) return record.forgotten && !launch.ended
+  return record.startedAtMs > server.context.journal.lastMs
+}
+
+/** Nothing is started again by a journal that may be older than a stop; the daemon says what is wanted. */
+async function forgottenEnd(server: GameServer): Promise<void> {
+  const { launch } = server.facts
+  await server.change({
+    power: 'offline',
+    activity: null,
+    facts: {
+      launch: launch === null ? null : { ...launch, ended: true },
+      desired: 'stopped',
+      crashed: false,
+      nextRestartAtMs: null,
+      reason: 'The journal of the agent is older than the last run of this server; start it again if it should run',
+    },
+  })
+}
+
+/** What the daemon knows better than a journal that has lost something. */
+export function settleServer(server: GameServer, { generation, desired }: SettledServer): void {
+  if (generation < server.facts.generation) return
+  if (desired === 'stopped') server.restartWait?.abort()
+  void server.remember({ generation, desired, ...(desired === 'stopped' ? { nextRestartAtMs: null } : {}) })
 }
 
 type Found = ['offline' | 'starting' | 'running' | 'stopping', ServerActivity | null]

@@ -1,12 +1,14 @@
 import { readdir } from 'node:fs/promises'
 import type { AgentFrame } from '../shared/frames.ts'
-import { adoptServer, resumeServer } from './adopt.ts'
+import { adoptServer, resumeServer, settleServer } from './adopt.ts'
 import { CommandTable, type ServerTable } from './commands.ts'
 import { scheduleRestart } from './crash-restart.ts'
 import type { CommandRecord } from './journal-record.ts'
+import { factsOfRun, recordedRuns, specOfRun } from './last-run.ts'
 import { errorText } from './logger.ts'
 import { GameServer } from './server.ts'
 import type { ServerContext } from './server-context.ts'
+import type { SnapshotAnswer } from './session.ts'
 import { snapshotFrames } from './snapshot.ts'
 
 /** How many servers are adopted at the same time. */
@@ -20,13 +22,20 @@ export class AgentNode {
   readonly context: ServerContext
   readonly servers: ServerTable = new Map()
   readonly commands: CommandTable
+  /** Orders of the time before are taken up when a daemon has said which of them are over. */
+  #isResumed = false
+  /** A part of the journal is lost: until a daemon has said what is wanted, nothing is started by it. */
+  #isHeld: boolean
 
   constructor(parts: NodeParts, sendAccepted: (id: string) => void) {
+    this.#isHeld = parts.journal.hasLost
     this.context = {
       ...parts,
-      onRestartDue: (server) => scheduleRestart(server),
+      onRestartDue: (server) => {
+        if (!this.#isHeld) scheduleRestart(server)
+      },
       adoptNew: (server) => {
-        void server.order(() => this.#adopt(server, []))
+        void server.order(() => this.#adoptNew(server))
       },
     }
     this.commands = new CommandTable(this.context, this.servers, sendAccepted)
@@ -42,6 +51,7 @@ export class AgentNode {
     for (const [id, { spec, facts }] of journal.servers()) {
       this.servers.set(id, new GameServer(this.context, spec, facts))
     }
+    await this.#addRecorded()
     const waiting = [...this.servers.values()]
     const adoptNext = async (): Promise<void> => {
       for (let server = waiting.shift(); server !== undefined; server = waiting.shift()) {
@@ -49,7 +59,23 @@ export class AgentNode {
       }
     }
     await Promise.all(Array.from({ length: ADOPT_AT_ONCE }, adoptNext))
-    this.commands.resume()
+    if (!this.#isHeld) for (const server of this.servers.values()) resumeServer(server)
+  }
+
+  /**
+   * Goes on with what the agent was at when it ended. A journal may be older than it looks, so the orders in it wait for the
+   * daemon, which knows those that are over; and an agent that has forgotten something hears what is wanted of its servers.
+   */
+  settle({ ended = [], settled = [] }: Pick<SnapshotAnswer, 'ended' | 'settled'>): void {
+    for (const known of settled) {
+      const server = this.servers.get(known.serverId)
+      if (server !== undefined) settleServer(server, known)
+    }
+    this.context.journal.madeUp()
+    if (!this.#isResumed) this.commands.resume(new Set(ended))
+    this.#isResumed = true
+    if (!this.#isHeld) return
+    this.#isHeld = false
     for (const server of this.servers.values()) resumeServer(server)
   }
 
@@ -57,11 +83,31 @@ export class AgentNode {
   async snapshot(): Promise<AgentFrame[]> {
     const known = [...this.servers.values()]
     await Promise.all(known.map((server) => server.refreshBounds()))
-    const commands = this.context.journal.unfinished().map(({ id }) => id)
     const orphans = await this.#orphans()
     // Read in one go at the very end: every later change is an event behind this snapshot.
+    const { journal } = this.context
     const servers = [...this.servers.values()].map((server) => server.report())
-    return snapshotFrames({ servers, commands, orphans })
+    const commands = journal.unfinished().map(({ id }) => id)
+    return snapshotFrames({ servers, commands, orphans, gone: journal.gone(), asOf: journal.outbox.lastSeq })
+  }
+
+  /** Servers that the journal has lost, by what their holders have written down. */
+  async #addRecorded(): Promise<void> {
+    const { journal, layout, log } = this.context
+    for (const [id, record] of await recordedRuns(layout.stateDir)) {
+      if (this.servers.has(id) || journal.goneGeneration(id) !== undefined) continue
+      log.warn(
+        { serverId: id },
+        'the journal has no specification of a server that was run here, it is adopted as it is',
+      )
+      this.servers.set(id, new GameServer(this.context, specOfRun(record), journal.facts(id) ?? factsOfRun(record)))
+    }
+  }
+
+  async #adoptNew(server: GameServer): Promise<void> {
+    await this.#adopt(server, [])
+    // No snapshot has named it.
+    await server.change({})
   }
 
   async #adopt(server: GameServer, orders: readonly CommandRecord[]): Promise<void> {

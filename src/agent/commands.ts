@@ -45,11 +45,22 @@ export class CommandTable {
     else if (!this.#accepting.has(frame.id)) this.#answerAgain(known)
   }
 
-  /** Takes up the commands that were not done when the agent ended. */
-  resume(): void {
-    for (const command of this.#context.journal.unfinished()) {
-      const server = this.#servers.get(command.serverId)
-      this.#run(server, command, Promise.resolve())
+  /** Takes up the commands that were not done when the agent ended, apart from those of which the daemon says that they are. */
+  resume(ended: ReadonlySet<string>): void {
+    const { journal, log } = this.#context
+    for (const command of journal.unfinished()) {
+      if (!ended.has(command.id)) {
+        this.#run(this.#servers.get(command.serverId), command, Promise.resolve())
+        continue
+      }
+      log.warn(
+        { commandId: command.id, serverId: command.serverId },
+        'a command was done before, it is not carried out again',
+      )
+      const error = { code: 'INTERRUPTED' as const, message: 'The daemon has the end of this order' }
+      void journal.write({
+        command: { ...command, command: null, state: 'done', result: { ok: false, noop: false, error } },
+      })
     }
   }
 

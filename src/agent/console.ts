@@ -23,7 +23,9 @@ export interface ConsoleChannel {
 
 interface Subscription {
   readonly stop: AbortController
+  /** The one that lines are sent under; those of earlier epochs of the log as well. */
   epoch: string
+  epochs: ReadonlySet<string>
   acked: number
   /** Frames under way, oldest first. */
   unacked: { readonly last: number; readonly bytes: number }[]
@@ -58,6 +60,7 @@ export class ConsoleFeeds {
     const feed: Subscription = {
       stop: new AbortController(),
       epoch: bounds.epoch,
+      epochs: epochsOf(bounds),
       acked: 0,
       unacked: [],
       unackedBytes: 0,
@@ -101,9 +104,13 @@ export class ConsoleFeeds {
       const first = lines[0]?.[0]
       const last = lines.at(-1)?.[0]
       if (first === undefined || last === undefined) {
-        await log.waitAfter(after, signal)
+        await log.waitAfter(after, feed.epoch, signal)
         // A log that holds nothing yet gets its epoch with its first line.
         if (!signal.aborted) after = await this.#renewEpoch(feed, log, after)
+        continue
+      }
+      if (!feed.epochs.has(log.epochOf(first))) {
+        after = await this.#renewEpoch(feed, log, after)
         continue
       }
       if (first > after + 1) {
@@ -120,14 +127,30 @@ export class ConsoleFeeds {
     }
   }
 
-  /** Notices a log that was made anew: its numbers begin anew as well. */
+  /** Notices a log that was made anew, whose numbers begin anew as well, or that goes on under another epoch. */
   async #renewEpoch(feed: Subscription, log: ConsoleLog, after: number): Promise<number> {
-    const { epoch, first } = await log.bounds()
-    if (epoch === feed.epoch) return after
+    const bounds = await log.bounds()
+    if (bounds.epoch === feed.epoch) {
+      feed.epochs = epochsOf(bounds)
+      return after
+    }
     const wasEmpty = feed.epoch === ''
-    feed.epoch = epoch
-    return wasEmpty ? after : first - 1
+    const from = wasEmpty ? after : (continuedAfter(bounds, feed.epoch, after) ?? bounds.first - 1)
+    feed.epoch = bounds.epoch
+    feed.epochs = epochsOf(bounds)
+    // What is under way is of the old epoch, and is not waited for.
+    feed.unacked = []
+    feed.unackedBytes = 0
+    return from
   }
+}
+
+/** How far somebody has the lines of this log who has those of `epoch` up to `seq`; `undefined`: the log has none of it. */
+function continuedAfter({ epochs = [] }: LogBounds, epoch: string, seq: number): number | undefined {
+  const index = epochs.findIndex((one) => one.epoch === epoch)
+  if (index === -1) return undefined
+  const next = epochs[index + 1]
+  return next === undefined ? seq : Math.min(seq, next.first - 1)
 }
 
 interface FeedState {
@@ -159,12 +182,19 @@ function fitting(lines: readonly ConsoleLine[], keepNewest: boolean): ConsoleLin
   return keepNewest ? kept.reverse() : kept
 }
 
+/** The epochs of which lines can be sent under the present one. */
+function epochsOf({ epoch, epochs = [] }: LogBounds): Set<string> {
+  return new Set([epoch, ...epochs.map((one) => one.epoch)])
+}
+
 /** The number that the feed begins after. An unknown epoch means that every line of this log is new to the viewer. */
 function startOf(request: Subscribe, bounds: LogBounds): number {
   const { first, last } = bounds
   const tail = request.tail === undefined ? undefined : Math.max(first - 1, last - request.tail)
   if (request.after === undefined) return tail ?? last
-  if (request.epoch !== undefined && request.epoch !== bounds.epoch) return tail ?? first - 1
+  if (request.epoch !== undefined && request.epoch !== bounds.epoch) {
+    return continuedAfter(bounds, request.epoch, request.after) ?? tail ?? first - 1
+  }
   return Math.min(request.after, last)
 }
 

@@ -1,5 +1,5 @@
 import { arch, cpus, hostname, release, totalmem, type } from 'node:os'
-import { type AgentFrame, GATEWAY_PROTOCOL } from '../shared/frames.ts'
+import { type AgentFrame, GATEWAY_PROTOCOL, type NodeMachine } from '../shared/frames.ts'
 import type { Journal } from './journal.ts'
 import { diskOf, machineAddresses } from './node-health.ts'
 import type { Runtime } from './runtime/runtime.ts'
@@ -11,6 +11,8 @@ export async function helloFrame(about: {
   readonly dataDir: string
   readonly journal: Journal
   readonly runtime: Runtime
+  /** `undefined`: the agent is a part of the daemon's own process. */
+  readonly machine: NodeMachine | undefined
 }): Promise<AgentFrame> {
   const { journal } = about
   const [disk, runtime] = await Promise.all([diskOf(about.dataDir), about.runtime.probe()])
@@ -29,5 +31,8 @@ export async function helloFrame(about: {
     addresses: machineAddresses().slice(0, 256),
     runtimes: [runtime],
     lastEvent: journal.outbox.lastSeq,
+    acknowledged: journal.outbox.ack,
+    ...(journal.hasLost ? { journalDamaged: true } : {}),
+    ...(about.machine === undefined ? {} : { machine: about.machine }),
   }
 }

@@ -10,6 +10,8 @@ import { type AgentLog, errorText } from './logger.ts'
 export interface JournalContent {
   readonly records: JournalRecord[]
   readonly damaged: number
+  /** More is missing than a line that was just being written: lines are damaged, or the file was cut. */
+  readonly hasLost: boolean
   /** Where the last line ends; what is behind it is room that was never written to, or a torn line. */
   readonly usedBytes: number
   readonly fileBytes: number
@@ -55,11 +57,12 @@ export async function readJournal(path: string): Promise<JournalContent> {
     bytes = await readFile(path)
   } catch (error) {
     if (!(error instanceof Error && 'code' in error && error.code === 'ENOENT')) throw error
-    return { records: [], damaged: 0, usedBytes: 0, fileBytes: 0 }
+    return { records: [], damaged: 0, hasLost: false, usedBytes: 0, fileBytes: 0 }
   }
   const usedBytes = bytes.lastIndexOf(LINE_END) + 1
   const records: JournalRecord[] = []
-  let damaged = bytes.subarray(usedBytes).some((byte) => byte !== 0) ? 1 : 0
+  const torn = bytes.subarray(usedBytes).some((byte) => byte !== 0) ? 1 : 0
+  let damaged = 0
   const lines = bytes.toString('utf8', 0, usedBytes).split('\n')
   lines.pop()
   for (const line of lines) {
@@ -67,7 +70,9 @@ export async function readJournal(path: string): Promise<JournalContent> {
     if (record === undefined) damaged++
     else records.push(record)
   }
-  return { records, damaged, usedBytes, fileBytes: bytes.length }
+  // The room behind the last line is always there, unless the disk was full or the file was cut.
+  const hasLost = damaged > 0 || bytes.length - usedBytes < RESERVE_BYTES
+  return { records, damaged: damaged + torn, hasLost, usedBytes, fileBytes: bytes.length }
 }
 
 /** One line of the file: checksum, blank, JSON. */

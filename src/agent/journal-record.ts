@@ -59,7 +59,13 @@ export type CommandRecord = z.infer<typeof CommandRecord>
 
 /** One line of the journal. Each carries the whole new value, so that reading a line twice changes nothing. */
 export const JournalRecord = z.discriminatedUnion('k', [
-  z.object({ k: z.literal('head'), journalId: z.string(), lastSeq: z.int(), ack: z.int() }),
+  z.object({
+    k: z.literal('head'),
+    journalId: z.string(),
+    lastSeq: z.int(),
+    ack: z.int(),
+    atMs: z.number().optional(),
+  }),
   z.object({ k: z.literal('spec'), spec: ServerSpec }),
   z.object({ k: z.literal('facts'), serverId: z.string(), facts: ServerFacts }),
   z.object({ k: z.literal('gone'), serverId: z.string(), generation: z.int(), atMs: z.number() }),

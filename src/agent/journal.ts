@@ -5,7 +5,7 @@ import type { ServerSpec } from '../shared/server-spec.ts'
 import type { Clock } from '../shared/time.ts'
 import { EndingOrders } from './ending-orders.ts'
 import { JournalFile, readJournal } from './journal-file.ts'
-import { type CommandRecord, type JournalRecord, type ServerFacts, serverOf } from './journal-record.ts'
+import { type CommandRecord, freshFacts, type JournalRecord, type ServerFacts, serverOf } from './journal-record.ts'
 import type { AgentLog } from './logger.ts'
 import { Outbox, type OutboxEvent } from './outbox.ts'
 
@@ -39,6 +39,8 @@ export class Journal {
   readonly #ending = new EndingOrders()
   readonly outbox: Outbox
   #journalId: string
+  #hasLost = false
+  #lastMs = 0
 
   /** Opens the journal of a folder, or begins one. */
   static async open(options: JournalOptions): Promise<Journal> {
@@ -47,6 +49,7 @@ export class Journal {
     const { records, damaged } = found
     if (damaged > 0) options.log.warn({ damaged }, 'the journal had damaged lines, they are left out')
     const journal = new Journal(options, path)
+    journal.#hasLost = found.hasLost
     for (const record of records) journal.#apply(record)
     await journal.#file.open(found)
     journal.outbox.markDurable(journal.outbox.lastSeq)
@@ -71,13 +74,38 @@ export class Journal {
     return this.#journalId
   }
 
+  /** A part of what was written here is gone, and no daemon has said since what it was. */
+  get hasLost(): boolean {
+    return this.#hasLost
+  }
+
+  /** The instant of the newest record that has one (milliseconds since the epoch). */
+  get lastMs(): number {
+    return this.#lastMs
+  }
+
+  /** The daemon has said what it knows better: the journal is whole again. */
+  madeUp(): void {
+    this.#hasLost = false
+  }
+
   /** Every server with a specification. */
   servers(): Map<string, JournaledServer> {
     const known = new Map<string, JournaledServer>()
     for (const [id, { spec, facts }] of this.#servers) {
-      if (spec !== undefined && facts !== undefined) known.set(id, { spec, facts })
+      if (spec !== undefined) known.set(id, { spec, facts: facts ?? { ...freshFacts(), generation: spec.generation } })
     }
     return known
+  }
+
+  /** The facts of a server, also of one whose specification is lost. */
+  facts(serverId: string): ServerFacts | undefined {
+    return this.#servers.get(serverId)?.facts
+  }
+
+  /** The servers that were deleted here, with the generation of each. */
+  gone(): { serverId: string; generation: number }[] {
+    return [...this.#gone].map(([serverId, { generation }]) => ({ serverId, generation }))
   }
 
   command(id: string): CommandRecord | undefined {
@@ -145,6 +173,8 @@ export class Journal {
   }
 
   #apply(record: JournalRecord): void {
+    const atMs = record.k === 'command' ? record.command.atMs : 'atMs' in record ? record.atMs : undefined
+    this.#lastMs = Math.max(this.#lastMs, atMs ?? 0)
     if (record.k === 'head') {
       this.#journalId = record.journalId
       this.outbox.restore(record.lastSeq, record.ack)
@@ -173,7 +203,13 @@ export class Journal {
   #snapshot(): JournalRecord[] {
     this.#forgetOld()
     const records: JournalRecord[] = [
-      { k: 'head', journalId: this.#journalId, lastSeq: this.outbox.firstWaitingSeq - 1, ack: this.outbox.ack },
+      {
+        k: 'head',
+        journalId: this.#journalId,
+        lastSeq: this.outbox.firstWaitingSeq - 1,
+        ack: this.outbox.ack,
+        atMs: this.#lastMs,
+      },
     ]
     for (const [serverId, gone] of this.#gone) records.push({ k: 'gone', serverId, ...gone })
     for (const [serverId, { spec, facts }] of this.#servers) {

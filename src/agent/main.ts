@@ -1,6 +1,6 @@
 import { newIdSuffix } from '../shared/ids.ts'
 import { FolderInUse, type FolderLock, lockFolder } from '../shared/platform/folder-lock.ts'
-import { machineBootId } from '../shared/platform/process-identity.ts'
+import { machineBootId, thisMachine } from '../shared/platform/process-identity.ts'
 import { type Clock, isoTime } from '../shared/time.ts'
 import { AgentNode } from './agent-node.ts'
 import type { ConnectTarget } from './connect.ts'
@@ -136,11 +136,21 @@ function sessionDoors(
     clock,
     log,
     journal,
-    hello: () => helloFrame({ version, bootId, dataDir, journal, runtime }),
+    hello: async () => {
+      // The embedded agent gets a new key with each start of its process, so nobody can have a copy of it.
+      const machine =
+        options.connect.createConnection === undefined ? await thisMachine(options.connect.nodeId) : undefined
+      return await helloFrame({ version, bootId, dataDir, journal, runtime, machine })
+    },
     snapshot: () => node.snapshot(),
     command: (frame) => node.commands.receive(frame),
-    request: (id, request, feeds) => answer({ servers: node.servers, feeds, stats, log }, id, request),
-    ready: () => {
+    request: (id, request, feeds) => {
+      const { servers } = node
+      const holdings = { servers, journal, layout: node.context.layout }
+      return answer({ servers, feeds, stats, holdings, log }, id, request)
+    },
+    ready: (answer) => {
+      node.settle(answer)
       log.info({ nodeId: options.connect.nodeId }, 'connected to the daemon')
       // The daemon says anew what it watches, and wants figures to show at once.
       stats.watch([])

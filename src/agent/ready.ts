@@ -74,7 +74,7 @@ async function hasReadyLine(server: GameServer, first: number, { matcher, signal
     if (found !== undefined) return true
     if (lines.some(isGap)) mayMiss()
     seq = lines.at(-1)?.[0] ?? seq
-    if (lines.length === 0) await server.console.waitAfter(seq, signal)
+    if (lines.length === 0) await server.console.waitAfter(seq, undefined, signal)
   }
   return false
 }

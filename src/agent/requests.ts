@@ -3,6 +3,7 @@ import type { ServerTable } from './commands.ts'
 import { type ConsoleFeeds, fetchLines } from './console.ts'
 import { AgentFailure } from './failure.ts'
 import { type AgentLog, errorText } from './logger.ts'
+import { describeOrphan, listOrphans, type NodeHoldings } from './orphans.ts'
 import { takenPorts } from './ports.ts'
 import type { GameServer } from './server.ts'
 import type { Stats } from './stats.ts'
@@ -12,6 +13,7 @@ export interface RequestDoors {
   readonly servers: ServerTable
   readonly feeds: ConsoleFeeds
   readonly stats: Stats
+  readonly holdings: NodeHoldings
   readonly log: AgentLog
 }
 
@@ -43,6 +45,10 @@ async function perform(doors: RequestDoors, request: AgentRequest): Promise<unkn
       return await fetchLines(serverOf(doors, request.serverId).console, request)
     case 'ports.check':
       return { taken: (await takenPorts(request.ports)).filter(({ passing }) => !passing) } satisfies PortsResult
+    case 'orphans.list':
+      return await listOrphans(doors.holdings, new Set(request.known))
+    case 'orphans.describe':
+      return describeOrphan(doors.holdings, request.serverId)
     case 'stats.watch':
       return doors.stats.watch(request.serverIds)
   }

@@ -194,7 +194,8 @@ export class GameServer {
   /** Reads the log's bounds for the next report; a log that cannot be read keeps the last known ones. */
   async refreshBounds(): Promise<LogBounds> {
     try {
-      this.#bounds = await this.console.bounds()
+      const { epoch, first, last } = await this.console.bounds()
+      this.#bounds = { epoch, first, last }
     } catch (error) {
       this.context.log.warn({ serverId: this.id, err: errorText(error) }, 'the bounds of a console log cannot be read')
     }

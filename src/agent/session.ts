@@ -23,9 +23,12 @@ export interface SessionDoors {
     request: Extract<DaemonFrame, { type: 'request' }>['request'],
     feeds: ConsoleFeeds,
   ): Promise<AgentFrame>
-  /** The daemon has taken the snapshot. */
-  ready(): void
+  /** The daemon has taken the snapshot, and says what it knows better. Runs before the first command of the connection. */
+  ready(answer: SnapshotAnswer): void
 }
+
+/** What the daemon says of a snapshot. */
+export type SnapshotAnswer = Extract<DaemonFrame, { type: 'snapshot.ok' }>
 
 /** How a session ended. */
 export interface SessionEnd {
@@ -120,7 +123,7 @@ export class Session {
     } else if (frame.type === 'welcome') {
       void this.#attempt(() => this.#welcome(frame))
     } else if (frame.type === 'snapshot.ok') {
-      this.#begin(frame.unknown)
+      this.#begin(frame)
     } else if (this.#phase !== 'ready') {
       this.#protocolError('an order came before the snapshot was taken')
     } else this.#handleReady(frame)
@@ -152,7 +155,8 @@ export class Session {
     for (const part of await this.#doors.snapshot()) await this.sender.send(part)
   }
 
-  #begin(unknown: readonly string[]): void {
+  #begin(answer: SnapshotAnswer): void {
+    const { unknown } = answer
     if (this.#phase !== 'snapshot') {
       this.#protocolError('an answer to a snapshot that was not sent')
       return
@@ -165,7 +169,7 @@ export class Session {
         'the daemon does not know some servers',
       )
     }
-    this.#doors.ready()
+    this.#doors.ready(answer)
     void this.#attempt(() => this.#pumpEvents())
   }
 

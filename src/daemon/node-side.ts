@@ -46,11 +46,13 @@ export function createNodeSide({ core, config, version, metrics, leaving }: Node
   const reconnect = (nodeId: string): void => gateway.disconnect(nodeId, SERVICE_RESTART)
   const send = (nodeId: string, frame: CommandFrame): void => gateway.sendCommand(nodeId, frame)
   const unstored = new UnstoredOrders({ ...core, live, isOnline, send })
+  const ask: Gateway['request'] = (nodeId, request, options) => gateway.request(nodeId, request, options)
   const serverDeps = {
     ...core,
     isOnline,
     leaving,
     wake: (nodeId: string) => gateway.wake(nodeId),
+    ask,
     unstored,
     facts: {
       isOnline,

@@ -50,8 +50,20 @@ export const LINE_TRUNCATED = 2
 export const ConsoleLine = z.tuple([z.int().min(1), z.number(), LineStream, z.string(), z.int().min(0)])
 export type ConsoleLine = z.infer<typeof ConsoleLine>
 
-/** What a server's log holds: numbers run without a hole from `first` to `last`; `last` = `first` - 1 when it is empty. */
-export const LogBounds = z.object({ epoch: Id, first: z.int().min(1), last: z.int().min(0) })
+/**
+ * What a server's log holds: numbers run without a hole from `first` to `last`; `last` = `first` - 1 when it is empty.
+ * `epochs` are those of the lines that it holds, oldest first, each with its first line: a log that may have lost its end
+ * goes on under another epoch, whose numbers may have been given before.
+ */
+export const LogBounds = z.object({
+  epoch: Id,
+  first: z.int().min(1),
+  last: z.int().min(0),
+  epochs: z
+    .array(z.object({ epoch: Id, first: z.int().min(1) }))
+    .max(64)
+    .optional(),
+})
 export type LogBounds = z.infer<typeof LogBounds>
 
 /** How a process ended. `expected`: by an order, or by its own clean end where the policy does not call that a crash. */
@@ -276,6 +288,10 @@ export const AgentRequest = z.discriminatedUnion('op', [
   }),
   /** Whether TCP and UDP of each address can be bound now. Result: {@link PortsResult}. */
   z.object({ op: z.literal('ports.check'), ports: z.array(z.object({ ip: z.string(), port: z.int() })).max(200) }),
+  /** What the node has beside these servers of the daemon. Result: {@link OrphansResult}. */
+  z.object({ op: z.literal('orphans.list'), known: z.array(z.string().max(64)).max(10_000) }),
+  /** All that the node knows of one server. Result: {@link OrphanResult}. */
+  z.object({ op: z.literal('orphans.describe'), serverId: z.string().max(64) }),
   /** These servers' figures come every 2 s instead of every 15 s. */
   z.object({ op: z.literal('stats.watch'), serverIds: z.array(z.string()).max(1000) }),
 ])
@@ -284,6 +300,27 @@ export type AgentRequest = z.infer<typeof AgentRequest>
 /** Answer of `console.fetch`. */
 export const FetchResult = LogBounds.extend({ lines: z.array(ConsoleLine) })
 export type FetchResult = z.infer<typeof FetchResult>
+
+/** A server, or what is left of one, that a node has. */
+export const OrphanReport = z.object({
+  serverId: Id,
+  /** `null`: nothing but folders is left. */
+  name: AgentText(200).nullable(),
+  power: PowerState.exclude(['unknown']),
+  pid: z.int().nullable(),
+  /** Orders must be newer to be carried out. */
+  generation: z.int(),
+  hasFiles: z.boolean(),
+})
+export type OrphanReport = z.infer<typeof OrphanReport>
+
+/** Answer of `orphans.list`; `more`: there are others. */
+export const OrphansResult = z.object({ orphans: z.array(OrphanReport).max(500), more: z.boolean() })
+export type OrphansResult = z.infer<typeof OrphansResult>
+
+/** Answer of `orphans.describe`; `null`: nothing is known but, perhaps, folders. */
+export const OrphanResult = z.object({ spec: ServerSpec.nullable(), report: ServerReport.nullable() })
+export type OrphanResult = z.infer<typeof OrphanResult>
 
 /** Answer of `ports.check`: the taken ones with the reason. */
 export const PortsResult = z.object({

@@ -91,5 +91,7 @@ export const ServerSpec = z.object({
   /** `entrypoint` is the program that is handed the script's path, such as `sh` or `bash`. */
   install: z.object({ script: z.string(), entrypoint: z.string(), timeoutMs: z.int() }).nullable(),
   console: z.object({ logMb: z.int() }),
+  /** What it was made from, for a daemon that has lost its row. */
+  templateId: z.string().max(64).optional(),
 })
 export type ServerSpec = z.infer<typeof ServerSpec>

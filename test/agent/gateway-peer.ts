@@ -11,6 +11,7 @@ import {
   type ServerReport,
 } from '../../src/shared/frames.ts'
 
+type DaemonFrameOf<T extends DaemonFrame['type']> = Extract<DaemonFrame, { type: T }>
 type Frame<T extends AgentFrame['type']> = Extract<AgentFrame, { type: T }>
 type Done = Extract<Frame<'event'>['event'], { type: 'command.done' }>
 
@@ -27,6 +28,8 @@ export class GatewayPeer {
   readonly #http: Server
   readonly #sockets = new WebSocketServer({ noServer: true, maxPayload: 1024 * 1024 })
   #socket: WebSocket | undefined
+  /** What the peer knows better than the agent, told with the next snapshot. */
+  known: Pick<DaemonFrameOf<'snapshot.ok'>, 'ended' | 'settled'> = {}
   #changed = new Set<() => void>()
   #ids = 0
 
@@ -188,7 +191,7 @@ export class GatewayPeer {
     if (frame.type === 'hello') {
       this.send({ type: 'welcome', protocol: 1, daemonVersion: 'test', eventAck: this.eventAck })
     } else if (frame.type === 'snapshot' && frame.more !== true) {
-      this.send({ type: 'snapshot.ok', unknown: [] })
+      this.send({ type: 'snapshot.ok', unknown: [], ...this.known })
     } else if (frame.type === 'event' && this.acknowledges) {
       this.eventAck = Math.max(this.eventAck, frame.seq)
       this.send({ type: 'event.ack', seq: this.eventAck })

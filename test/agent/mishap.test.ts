@@ -142,7 +142,10 @@ describe('a journal that is lost', () => {
     await stage.startAgent()
     const [first, second] = stage.peer.of('hello')
     expect(second?.journalId).not.toBe(first?.journalId)
-    expect(stage.peer.of('snapshot').at(-1)).toMatchObject({ servers: [], orphans: [id] })
+    expect(stage.peer.of('snapshot').at(-1)).toMatchObject({
+      servers: [{ serverId: id, power: 'running', pid: running.pid }],
+      orphans: [],
+    })
     const done = await stage.peer.order(id, 2, { op: 'start', spec: gameSpec(id, 2) })
     expect(done).toMatchObject({ ok: true, noop: true })
     const found = await stage.peer.report(

@@ -72,6 +72,7 @@ describe('a valid request', () => {
       if (endpoint.method === 'POST' && endpoint.accepts === 'json') await repeats(endpoint, valid, first)
     } finally {
       await valid.at?.close()
+      await valid.after?.()
     }
   })
 })

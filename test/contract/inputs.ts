@@ -20,6 +20,8 @@ import { enableTwoFactor, verifyTotp } from '../../src/shared/api/two-factor.ts'
 import { banUser, inviteUser } from '../../src/shared/api/users.ts'
 import { createWebhook, testWebhook } from '../../src/shared/api/webhooks.ts'
 import { PanelError } from '../../src/shared/errors.ts'
+import { gameSpec } from '../agent/agent-stage.ts'
+import { AgentPeer } from '../daemon/agent-peer.ts'
 import { enable, writePlugin } from '../daemon/plugins/plugin-stage.ts'
 import { startPanel } from '../panel.ts'
 import type { Parts } from './http-call.ts'
@@ -46,6 +48,8 @@ export interface Valid extends Parts {
   readonly otherBody?: unknown
   /** Another daemon, for what works once in the life of an installation. */
   readonly at?: { readonly url: string; close(): Promise<void> }
+  /** Ends what the request needed. */
+  readonly after?: () => Promise<void>
 }
 
 export type Make = (world: World) => Promise<Valid> | Valid
@@ -68,6 +72,21 @@ async function nodeWithKey(world: World): Promise<string> {
   await world.admin.call(createNodeKey, { params: { nodeId } })
   return nodeId
 }
+
+/** A node whose agent has a server that the panel does not know. */
+const orphan =
+  (body?: object, otherBody?: object) =>
+  async (world: World): Promise<Valid> => {
+    const nodeId = await node(world)
+    const { apiKey } = await world.admin.call(createNodeKey, { params: { nodeId: nodeId as never } })
+    const peer = await AgentPeer.connect(world.panel.url, nodeId, apiKey)
+    await peer.enter()
+    const serverId = `srv_orphan${world.next()}`
+    const spec = gameSpec(serverId, 3, { uuid: serverId, templateId: world.ids['templateId'] ?? '' })
+    peer.holdings.set(serverId, { ...spec, ports: [{ ip: '127.0.0.1', port: 30_000 + world.next(), primary: true }] })
+    const valid = { params: { nodeId, serverId }, after: () => peer.leave() }
+    return { ...valid, ...(body === undefined ? {} : { body }), ...(otherBody === undefined ? {} : { otherBody }) }
+  }
 
 async function allocation(world: World): Promise<{ nodeId: string; allocationId: string }> {
   const nodeId = await node(world)
@@ -346,6 +365,12 @@ export const VALID: Readonly<Record<string, Make>> = {
   'nodes.key_get': of('nodeId'),
   'nodes.list': () => empty,
   'nodes.list_admin': () => empty,
+  'nodes.orphan_adopt': orphan({ name: 'found again' }, { name: 'found twice' }),
+  'nodes.orphan_purge': orphan(),
+  'nodes.orphans': async (world) => {
+    const { params, after = async () => undefined } = await orphan()(world)
+    return { params: { nodeId: String(params?.['nodeId']) }, after }
+  },
   'nodes.stats': of('nodeId'),
   'nodes.update': async (world) => ({ params: { nodeId: await node(world) }, body: { description: 'rack 2' } }),
   'plugins.config': async (world) => ({

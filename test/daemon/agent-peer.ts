@@ -10,6 +10,7 @@ import {
   GATEWAY_PATH,
   type ServerReport,
 } from '../../src/shared/frames.ts'
+import type { ServerSpec } from '../../src/shared/server-spec.ts'
 
 type DaemonFrameOf<T extends DaemonFrame['type']> = Extract<DaemonFrame, { type: T }>
 
@@ -91,6 +92,8 @@ export class AgentPeer {
   closeCode: number | undefined
   /** Requests with these operations get no answer. */
   readonly silent = new Set<string>()
+  /** Servers that the peer has, by id: with their specifications, or `null` for left-over folders. */
+  readonly holdings = new Map<string, ServerSpec | null>()
   /** Servers with a subscription, and the last line sent. */
   readonly subscribed = new Map<string, number>()
   readonly socket: WebSocket
@@ -282,6 +285,20 @@ export class AgentPeer {
     if (request.op === 'console.unsubscribe') {
       this.subscribed.delete(request.serverId)
       reply(null)
+      return
+    }
+    if (request.op === 'orphans.list') {
+      const found = [...this.holdings].filter(([serverId]) => !request.known.includes(serverId))
+      const orphans = found.map(([serverId, spec]) => {
+        return { serverId, name: spec?.name ?? null, power: 'offline', pid: null, generation: 3, hasFiles: true }
+      })
+      reply({ orphans, more: false })
+      return
+    }
+    if (request.op === 'orphans.describe') {
+      const spec = this.holdings.get(request.serverId) ?? null
+      const at = report(request.serverId, { generation: 3, power: 'offline', pid: null, uptimeMs: null })
+      reply({ spec, report: spec === null ? null : at })
       return
     }
     if (request.op !== 'console.subscribe' && request.op !== 'console.fetch') {

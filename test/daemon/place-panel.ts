@@ -90,6 +90,7 @@ export async function startPlacePanel(): Promise<PlacePanel> {
     publicUrl: () => url,
   }
   const gate = createSetupGate('the-setup-token-of-the-tests')
+  const ask = (): Promise<never> => Promise.reject(new Error('no agent is asked here'))
   const facts = {
     isOnline,
     figures: () => undefined,
@@ -105,7 +106,7 @@ export async function startPlacePanel(): Promise<PlacePanel> {
     ...locationRoutes({ ...core, isOnline }),
     ...templateRoutes(core),
     ...nodeRoutes({ ...core, keys, isOnline, health: (id) => health.get(id), publicUrl: () => url }),
-    ...serverRoutes({ ...core, unstored, isOnline, wake: () => undefined, facts, leaving: [] }),
+    ...serverRoutes({ ...core, unstored, isOnline, ask, wake: () => undefined, facts, leaving: [] }),
   ]
   for (const route of routes) addRoute(door, route)
   await door.app.listen({ host: '127.0.0.1', port: 0 })

@@ -259,16 +259,25 @@ describe('two agents with one key', () => {
     expect(moved.closeCode).toBeUndefined()
   })
 
-  it('that say nothing of their machines: servers that only the older one has are unknown, not stopped', async () => {
+  it('that say nothing of their machines: the one that is there stays', async () => {
+    const node = await stage.node()
+    const first = await stage.connect(node)
+    await first.enter()
+    const copy = await stage.connect(node)
+    copy.hello({ journalId: 'journal-b' })
+    expect(await copy.until('the end', () => copy.closeCode)).toBe(4409)
+    expect(first.closeCode).toBeUndefined()
+  })
+
+  it('when the first one hangs: servers that only it has are unknown, not stopped', async () => {
     const node = await stage.node()
     const { game } = await settled(node)
     const first = await stage.connect(node)
     await first.enter({ servers: [report(game.id)] })
+    first.socket.pause()
     await (await stage.connect(node)).enter({ journalId: 'journal-b' })
-    expect(await stage.serverNow(game)).toMatchObject({
-      status: 'unknown',
-      lastKnownStatus: 'running',
-      reason: expect.stringContaining('Two agents'),
-    })
+    const reason: unknown = expect.stringContaining('Two agents')
+    expect(await stage.serverNow(game)).toMatchObject({ status: 'unknown', lastKnownStatus: 'running', reason })
+    first.socket.resume()
   })
 })

@@ -56,9 +56,11 @@ export async function runHolder(dir: string): Promise<void> {
 async function startRun(paths: HolderPaths, file: LaunchFile): Promise<void> {
   const { run } = file
   try {
+    const before = await readOwnJson<RunExit>(paths.exit)
     rmSync(paths.record, { force: true })
     rmSync(paths.exit, { force: true })
-    const writer = new LogWriter({ dir: paths.log, logMb: run.logMb, newEpoch: run.newEpoch })
+    const { logMb, newEpoch } = run
+    const writer = new LogWriter({ dir: paths.log, logMb, newEpoch, written: before?.lastSeq ?? 0 })
     makeFifos(paths, run.isolation.uid)
     const { holder, begun } = await beginHeld(paths, file, writer)
     await holder.hold(begun.record, begun.wake)

@@ -18,6 +18,10 @@ export class ConsoleTail implements ConsoleLog {
     return this.reader.bounds()
   }
 
+  epochOf(seq: number): string {
+    return this.reader.epochOf(seq)
+  }
+
   async after(seq: number, max: { readonly lines: number; readonly bytes: number }): Promise<readonly ConsoleLine[]> {
     return (await this.reader.readAfter(seq, { maxLines: max.lines, maxBytes: max.bytes })).lines
   }
@@ -26,13 +30,13 @@ export class ConsoleTail implements ConsoleLog {
     return (await this.reader.readBefore(seq, { maxLines: max.lines, maxBytes: max.bytes })).lines
   }
 
-  async waitAfter(seq: number, signal: AbortSignal): Promise<void> {
+  async waitAfter(seq: number, epoch: string | undefined, signal: AbortSignal): Promise<void> {
     while (!signal.aborted) {
       // The watch begins before the look, so that a line written in between is not missed.
       const change = nextChange(this.dir, signal)
       try {
-        const { first, last } = await this.reader.bounds()
-        if (last > seq || first > seq + 1) return
+        const now = await this.reader.bounds()
+        if (now.last > seq || now.first > seq + 1 || (epoch !== undefined && now.epoch !== epoch)) return
         await change.happened
       } finally {
         change.stop()

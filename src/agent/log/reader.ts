@@ -26,7 +26,6 @@ export interface ReadResult extends LogBounds {
 export class LogReader {
   private readonly dir: string
   private indexes = new Map<string, SegmentIndex>()
-  private epoch = ''
   private known: Log | undefined
   private turn: Promise<unknown> = Promise.resolve()
 
@@ -38,19 +37,24 @@ export class LogReader {
     return this.inTurn(async () => boundsOf(await this.look()))
   }
 
-  /** The lines after number `after`, as many as the limit allows. */
+  /** The epoch of a line that was read; empty for one that is not known here. */
+  epochOf(seq: number): string {
+    return this.known?.segments.findLast(({ first }) => first <= seq)?.epoch ?? ''
+  }
+
+  /** The lines after number `after` that have one epoch, as many as the limit allows. */
   readAfter(after: number, limit: ReadLimit): Promise<ReadResult> {
     return this.inTurn(async () => {
       // A tail that has just been told of new lines reads them without looking at the folder again.
       const known = this.known
       if (known !== undefined && after + 1 >= known.first && after < known.last) {
-        const result = await this.collect(known, { from: after + 1, to: known.last, gap: null, limit })
+        const result = await this.collect(known, { from: after + 1, to: known.last, gap: null, limit, oneEpoch: true })
         if (result.lines.length > 0 && result.gap === null) return result
       }
       const log = await this.look()
       const from = Math.max(after + 1, log.first)
       const gap = after + 1 < log.first ? { from: after + 1, to: log.first - 1 } : null
-      return this.collect(log, { from, to: log.last, gap, limit })
+      return this.collect(log, { from, to: log.last, gap, limit, oneEpoch: true })
     })
   }
 
@@ -84,7 +88,7 @@ export class LogReader {
         if (bytes > limit.maxBytes && start <= to) break
       }
       const all = { maxLines: limit.maxLines, maxBytes: Number.MAX_SAFE_INTEGER }
-      return this.collect(log, { from: start, to, gap: null, limit: all })
+      return this.collect(log, { from: start, to, gap: null, limit: all, oneEpoch: false })
     })
   }
 
@@ -103,6 +107,7 @@ export class LogReader {
         gap = { from: gap?.from ?? from, to: index.first - 1 }
         from = index.first
       }
+      if (lines.length > 0 && want.oneEpoch && index.epoch !== this.epochOf(lines[0]?.[0] ?? 0)) break
       await this.walk(index, from, (record, buffer) => {
         const size = record.end - record.textStart
         full = lines.length > 0 && (lines.length >= want.limit.maxLines || bytes + size > want.limit.maxBytes)
@@ -135,14 +140,16 @@ export class LogReader {
     const oldest = found[0]
     if (newest === undefined || oldest === undefined) {
       this.indexes.clear()
-      return { epoch: '', first: 1, last: 0, segments: [] }
+      return { epoch: '', first: 1, last: 0, segments: [], epochs: [] }
     }
     const old = this.indexes
     this.indexes = new Map(found.map(({ name, first }) => [name, old.get(name) ?? new SegmentIndex(name, first)]))
     const segments = [...this.indexes.values()]
     const last = segments.at(-1) ?? new SegmentIndex(newest.name, newest.first)
     await this.extend(last)
-    return { epoch: this.epoch, first: oldest.first, last: last.first + last.lines - 1, segments }
+    for (const index of segments) if (index.epoch === '') await this.readEpoch(index)
+    const { epoch } = last
+    return { epoch, first: oldest.first, last: last.first + last.lines - 1, segments, epochs: epochsOf(segments) }
   }
 
   /** An older segment is read through once, when something in it is wanted. */
@@ -164,12 +171,22 @@ export class LogReader {
       const epoch = epochOf(head) ?? ''
       // A log that was removed and begun again has files of the same names (and often inodes), but another epoch.
       if (index.epoch !== epoch) index.reset(epoch)
-      this.epoch = epoch
       const start = { seq: index.first + index.lines, offset: index.end }
       await scan(file, start, (record, _buffer, offset) => {
         index.add(record.seq, offset, offset + RECORD_HEAD_BYTES + record.end - record.textStart)
         return true
       })
+    } finally {
+      await file.close()
+    }
+  }
+
+  private async readEpoch(index: SegmentIndex): Promise<void> {
+    const file = await open(join(this.dir, index.name))
+    try {
+      const head = Buffer.alloc(SEGMENT_HEAD_BYTES)
+      await file.read(head, 0, SEGMENT_HEAD_BYTES, 0)
+      index.epoch = epochOf(head) ?? ''
     } finally {
       await file.close()
     }
@@ -208,6 +225,8 @@ interface Want {
   readonly to: number
   readonly gap: ReadResult['gap']
   readonly limit: ReadLimit
+  /** Ends before a line of another epoch than the first one's. */
+  readonly oneEpoch: boolean
 }
 
 /** Gets each record with the buffer it lies in and its place in the file; `false` ends the walk. */
@@ -238,8 +257,12 @@ function lastOf(log: Log, i: number): number {
   return next === undefined ? log.last : next.first - 1
 }
 
-function boundsOf(log: LogBounds): LogBounds {
-  return { epoch: log.epoch, first: log.first, last: log.last }
+function boundsOf({ epoch, first, last, epochs = [] }: LogBounds): LogBounds {
+  return { epoch, first, last, ...(epochs.length > 1 ? { epochs } : {}) }
+}
+
+function epochsOf(segments: readonly SegmentIndex[]): NonNullable<LogBounds['epochs']> {
+  return segments.flatMap(({ epoch, first }, i) => (epoch === segments[i - 1]?.epoch ? [] : [{ epoch, first }]))
 }
 
 function isMissing(error: unknown): boolean {

@@ -1,14 +1,18 @@
+import { randomBytes } from 'node:crypto'
 import {
   closeSync,
   constants,
+  fstatSync,
   fsyncSync,
   ftruncateSync,
   mkdirSync,
   openSync,
   readdirSync,
+  readFileSync,
   readSync,
   renameSync,
   unlinkSync,
+  writeFileSync,
   writeSync,
 } from 'node:fs'
 import { join } from 'node:path'
@@ -27,11 +31,15 @@ import { SEGMENTS, type Segment, segmentBytesOf, segmentName, segmentsAmong } fr
 const STAGE_BYTES = 256 * 1024
 const SCAN_BYTES = 256 * 1024
 
-/** What a log is opened with. `newEpoch` names the log when there is none yet. */
+/**
+ * What a log is opened with. `newEpoch` names the log when there is none yet. `written`: the last line that is known to have
+ * been written.
+ */
 export interface LogOptions {
   readonly dir: string
   readonly logMb: number
   readonly newEpoch: string
+  readonly written?: number
 }
 
 /** One line to be written; `ms` is its moment. */
@@ -60,12 +68,15 @@ export class LogWriter {
   private written: number
   private lost = 0
   private lostWhy = ''
+  /** What is to be said in front of the next line. */
+  private remark: string | undefined
 
   constructor(options: LogOptions) {
     mkdirSync(options.dir, { recursive: true, mode: 0o700 })
     this.dir = options.dir
     this.segmentBytes = segmentBytesOf(options.logMb)
     const end = recover(options)
+    this.remark = end.remark
     this.epoch = end.epoch
     this.segments = end.segments
     this.fd = end.fd
@@ -80,6 +91,10 @@ export class LogWriter {
 
   /** Takes one line of at most 16 KiB; it is in the file after the next {@link LogWriter.flush}. */
   append(entry: LogEntry): void {
+    if (this.remark !== undefined) {
+      this.put({ stream: 'system', ms: entry.ms, text: Buffer.from(this.remark), flags: 0 })
+      this.remark = undefined
+    }
     if (this.staged === 0 && this.lost > 0) {
       this.put({
         stream: 'system',
@@ -156,33 +171,84 @@ interface LogEnd {
   fd: number
   size: number
   last: number
+  remark?: string
 }
 
-/** Opens the newest segment behind its last whole record, and cuts what a killed writer left torn. */
+/**
+ * Opens the newest segment behind its last whole record. Where the log may have had more lines than are there now, it goes on
+ * under another epoch, and says so: under the old one a number would be given twice, and who has seen the first line of that
+ * number would never be shown the second.
+ */
 function recover(options: LogOptions): LogEnd {
-  const names = readdirSync(options.dir)
-  for (const name of names) if (name.endsWith('.new')) unlinkSync(join(options.dir, name))
+  const { dir } = options
+  const names = readdirSync(dir)
+  for (const name of names) if (name.endsWith('.new')) unlinkSync(join(dir, name))
+  const rebooted = noteBoot(dir, names)
   const segments = segmentsAmong(names)
   const newest = segments.at(-1)
-  if (newest !== undefined) {
-    const fd = openSync(join(options.dir, newest.name), constants.O_RDWR | constants.O_APPEND)
-    const end = scan(fd, newest.first)
-    if (end !== undefined) {
-      ftruncateSync(fd, end.size)
-      return { ...end, segments, fd }
-    }
-    // The newest segment has no head, so nobody knows which numbers were given: another epoch begins.
-    closeSync(fd)
-    for (const segment of segments) unlinkSync(join(options.dir, segment.name))
-  }
-  const { fd, segment } = createSegment(options.dir, options.newEpoch, 1)
-  return { epoch: options.newEpoch, segments: [segment], fd, size: SEGMENT_HEAD_BYTES, last: 0 }
+  if (newest === undefined) return beginSegment({ dir, epoch: options.newEpoch, first: 1, before: [] })
+  const fd = openSync(join(dir, newest.name), constants.O_RDWR | constants.O_APPEND)
+  const end = scan(fd, newest.first)
+  const isWhole = end.epoch !== undefined && fstatSync(fd).size === end.size && end.last >= (options.written ?? 0)
+  if (isWhole && !rebooted && end.epoch !== undefined) return { ...end, epoch: end.epoch, segments, fd }
+  ftruncateSync(fd, end.size)
+  // The lines of a segment whose head is damaged can still be read; nobody knows the epoch that they had.
+  if (end.epoch === undefined) writeHead(join(dir, newest.name), freshEpoch())
+  closeSync(fd)
+  const isEmpty = end.last < newest.first
+  if (isEmpty) unlinkSync(join(dir, newest.name))
+  const before = isEmpty ? segments.slice(0, -1) : segments
+  const begun = beginSegment({ dir, epoch: freshEpoch(), first: end.last + 1, before })
+  return { ...begun, remark: isWhole ? REBOOTED : DAMAGED }
 }
 
-function scan(fd: number, first: number): { epoch: string; size: number; last: number } | undefined {
+const REBOOTED = 'The machine was restarted; the last lines before that may be missing here'
+const DAMAGED = 'The console log was damaged; lines may be missing here'
+
+function beginSegment(of: { dir: string; epoch: string; first: number; before: readonly Segment[] }): LogEnd {
+  const { fd, segment } = createSegment(of.dir, of.epoch, of.first)
+  return { epoch: of.epoch, segments: [...of.before, segment], fd, size: SEGMENT_HEAD_BYTES, last: of.first - 1 }
+}
+
+/** Whether another boot of the machine has written the log before: what it wrote last may never have reached the disk. */
+function noteBoot(dir: string, names: readonly string[]): boolean {
+  const boot = thisBoot()
+  const path = join(dir, BOOT_FILE)
+  const known = names.includes(BOOT_FILE) ? readFileSync(path, 'latin1') : undefined
+  if (known === boot) return false
+  writeFileSync(path, boot, { mode: 0o600 })
+  return known !== undefined
+}
+
+const BOOT_FILE = 'boot'
+
+function thisBoot(): string {
+  try {
+    return readFileSync('/proc/sys/kernel/random/boot_id', 'latin1').trim()
+  } catch {
+    return 'unknown' // then no restart of the machine is ever noticed
+  }
+}
+
+/** An epoch has 26 characters of an alphabet that ids use; the holder loads no package that would make one. */
+function freshEpoch(): string {
+  return [...randomBytes(26)].map((byte) => '0123456789abcdefghjkmnpqrstvwxyz'[byte % 32]).join('')
+}
+
+function writeHead(path: string, epoch: string): void {
+  const fd = openSync(path, constants.O_WRONLY) // not for appending, which would ignore the position
+  try {
+    writeSync(fd, segmentHead(epoch), 0, SEGMENT_HEAD_BYTES, 0)
+    fsyncSync(fd)
+  } finally {
+    closeSync(fd)
+  }
+}
+
+/** The whole records of a segment; `epoch` is undefined when its head is damaged. */
+function scan(fd: number, first: number): { epoch: string | undefined; size: number; last: number } {
   const buffer = Buffer.allocUnsafe(SCAN_BYTES)
   const epoch = epochOf(buffer.subarray(0, readSync(fd, buffer, 0, SEGMENT_HEAD_BYTES, 0)))
-  if (epoch === undefined) return undefined
   let size = SEGMENT_HEAD_BYTES
   let seq = first
   while (true) {

@@ -1,6 +1,7 @@
 import { command, noun } from '../command.ts'
 import { BODY_FILE, DELETE, field, IDEMPOTENCY, LIST, one, reference, requiring, SEARCH, YES } from '../option-sets.ts'
 import { ASSIGNMENT_COMMANDS } from './assignment-commands.ts'
+import { orphans } from './orphan-commands.ts'
 
 const actions = () => import('./actions.ts')
 
@@ -153,5 +154,6 @@ export const nodes = noun({
       exits: [6],
       load: async () => (await actions()).revokeKey,
     }),
+    orphans,
   ],
 })

@@ -158,7 +158,12 @@ function resume(id: string, frame: ResumeFrame, options: FeedOptions, progress: 
   options.store.touch()
 }
 
-const REASONS = { trimmed: 'trimmed from the log', epoch: 'the log began anew', unknown_id: 'unknown place' } as const
+const REASONS = {
+  trimmed: 'trimmed from the log',
+  epoch: 'the log began anew',
+  unknown_id: 'unknown place',
+  damaged: 'the log was damaged on the node',
+} as const
 
 function appendGap(from: number, to: number, ring: Ring, resumed?: ResumeFrame): void {
   const count = resumed?.missed ?? to - from + 1

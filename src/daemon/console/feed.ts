@@ -32,6 +32,7 @@ const FLUSH_MS = 25
 /** Lines that a feed begins with, so that the usual first page needs no further request. */
 const TAIL = 200
 const RETRY_MS = 1000
+const MOST_EPOCHS = 64
 /** The most that one request for a page asks for, so that slow viewers cost little. */
 export const FETCH_LINES = 500
 
@@ -59,6 +60,8 @@ export class Feed {
   #received = 0
   /** `undefined`: nothing is known of the log yet. '' is a log without a line. */
   epoch: string | undefined
+  /** The epochs of the log, oldest first, each with its first line; the last one is the present. */
+  #epochs: { readonly epoch: string; readonly first: number }[] = []
   /** The first line that the log had when it was last asked. */
   first = 1
   /** The newest line that viewers can have. */
@@ -80,6 +83,13 @@ export class Feed {
 
   get closed(): boolean {
     return this.#end.signal.aborted
+  }
+
+  /** The last line of an earlier epoch that the log still has; `undefined`: it has none of that epoch. */
+  endOf(epoch: string): number | undefined {
+    const index = this.#epochs.findIndex((one) => one.epoch === epoch)
+    const next = this.#epochs[index + 1]
+    return index === -1 || next === undefined ? undefined : next.first - 1
   }
 
   /** Subscribes at the agent, from the newest known line on; also after the node has come back. */
@@ -121,7 +131,7 @@ export class Feed {
   take(frame: FrameOf<'console'>): void {
     if (this.#state === 'subscribing') return void this.#early.push(() => this.take(frame))
     if (this.#state !== 'live') return
-    if (frame.epoch !== this.epoch) this.#begin(frame.epoch, frame.lines[0]?.[0] ?? 1)
+    if (frame.epoch !== this.epoch) this.#beginWith(frame)
     for (const line of frame.lines) {
       if (line[0] <= this.#received) continue
       if (line[0] !== this.#received + 1) this.#skipTo(line[0] - 1)
@@ -202,12 +212,15 @@ export class Feed {
 
   #known(bounds: LogBounds): void {
     const { epoch, first, last } = bounds
-    if (this.epoch === undefined) {
+    const known = this.epoch
+    this.#epochs = bounds.epochs === undefined ? [{ epoch, first }] : [...bounds.epochs]
+    if (known === undefined) {
       this.epoch = epoch
       this.#received = Math.max(first - 1, last - TAIL)
       this.head = this.#received
-    } else if (epoch !== this.epoch) {
-      this.#begin(epoch, first)
+    } else if (epoch !== known) {
+      const end = this.endOf(known)
+      this.#begin(epoch, end === undefined ? first : Math.min(this.#received, end) + 1)
     } else if (last < this.#received) {
       this.#flush()
       this.rewinds += 1
@@ -222,6 +235,16 @@ export class Feed {
     if (this.epoch !== undefined) return
     this.epoch = ''
     this.#changed()
+  }
+
+  /** The first lines of another epoch: of a new log, or of one that goes on behind an end that it may have lost. */
+  #beginWith({ epoch, lines }: FrameOf<'console'>): void {
+    const start = lines[0]?.[0] ?? 1
+    const { first } = this
+    const goesOn = start > first
+    this.#epochs = goesOn ? [...this.#epochs, { epoch, first: start }].slice(-MOST_EPOCHS) : [{ epoch, first: start }]
+    this.#begin(epoch, start)
+    if (goesOn) this.first = first
   }
 
   /** Another log takes the place of the known one. */

@@ -118,14 +118,14 @@ export class Viewer implements LiveViewer {
       this.#cursor = Math.max(feed.first - 1, feed.last - lines)
       return
     }
-    if (resume.epoch !== feed.epoch) return this.#fromTheBeginning()
+    if (resume.epoch !== feed.epoch) return this.#changeEpoch(resume)
     this.#cursor = resume.seq
     const inRing = feed.ring.first !== undefined && resume.seq + 1 >= feed.ring.first && resume.seq <= feed.head
     if (resume.seq === feed.head || inRing)
       return this.#tellResume({ from: resume.seq + 1, to: resume.seq, missed: 0, reason: null })
     const found = await this.#fetch(1)
     if (found === undefined) return
-    if (found.epoch !== resume.epoch) return this.#fromTheBeginning()
+    if (found.epoch !== resume.epoch) return this.#changeEpoch(resume)
     if (found.last < resume.seq) {
       this.#cursor = found.last
       return this.#tellResume({ from: found.last + 1, to: found.last, missed: 0, reason: 'unknown_id' })
@@ -135,10 +135,20 @@ export class Viewer implements LiveViewer {
     this.#tellResume({ from: resume.seq + 1, to: this.#cursor, missed, reason: missed > 0 ? 'trimmed' : null })
   }
 
-  /** The log that the viewer knew is gone; the present one is all new to it. */
-  #fromTheBeginning(): void {
+  /**
+   * The log has another epoch than the viewer knows: it goes on behind what is left of that one, or it is all new to the
+   * viewer.
+   */
+  #changeEpoch(known: Position): void {
     const { feed } = this.#doors
     this.#epoch = feed.epoch
+    const end = feed.endOf(known.epoch)
+    if (end !== undefined) {
+      this.#cursor = Math.max(feed.first - 1, Math.min(known.seq, end))
+      const missed = Math.max(0, this.#cursor - known.seq)
+      this.#tellResume({ from: this.#cursor - missed + 1, to: this.#cursor, missed, reason: 'damaged' })
+      return
+    }
     this.#cursor = feed.first - 1
     this.#tellResume({ from: 1, to: this.#cursor, missed: this.#cursor, reason: 'epoch' })
   }
@@ -147,7 +157,7 @@ export class Viewer implements LiveViewer {
   #follow(): void {
     const { feed } = this.#doors
     if (this.#epoch === '' && feed.epoch !== '') this.#epoch = feed.epoch // the log has got its first line
-    if (this.#epoch !== feed.epoch) this.#fromTheBeginning()
+    if (this.#epoch !== feed.epoch) this.#changeEpoch({ epoch: this.#epoch ?? '', seq: this.#cursor })
     if (this.#rewinds === feed.rewinds) return
     this.#rewinds = feed.rewinds
     if (this.#cursor <= feed.head) return

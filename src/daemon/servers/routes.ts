@@ -30,13 +30,15 @@ import { bulkRoutes } from './bulk-routes.ts'
 import { createServer } from './create.ts'
 import { editServer } from './edit.ts'
 import { type Accepted, accept, refuseSuspended } from './orders.ts'
+import { orphanRoutes } from './orphan-routes.ts'
+import type { OrphanDeps } from './orphans.ts'
 import { type RemovalDeps, removeServer } from './remove.ts'
 import { findServerRow, listServerRows, ownersOf, type ServerRow } from './repo.ts'
 import { suspendServer, unsuspendServer } from './suspend.ts'
 import { figuresOf, statusOf, toServer, type ViewFacts, viewerOf } from './view.ts'
 
 /** What the routes of servers need. */
-export type ServerDeps = RemovalDeps & { readonly facts: ViewFacts }
+export type ServerDeps = RemovalDeps & OrphanDeps & { readonly facts: ViewFacts }
 
 /** Servers: list, create, show, edit, delete, suspend, orders, figures. */
 export function serverRoutes(deps: ServerDeps): Route[] {
@@ -101,6 +103,7 @@ export function serverRoutes(deps: ServerDeps): Route[] {
     }),
     ...suspensionRoutes(deps, shown),
     ...orderRoutes(deps),
+    ...orphanRoutes(deps),
     ...bulkRoutes(deps),
   ]
 }

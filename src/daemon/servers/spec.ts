@@ -37,6 +37,7 @@ export function buildSpec(row: ServerRow, generation: number, logMb: number): Se
             timeoutMs: template.installTimeoutSeconds * 1000,
           },
     console: { logMb },
+    templateId: row.templateId,
   }
 }
 

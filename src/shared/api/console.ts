@@ -20,14 +20,17 @@ export const ConsoleFrame = z.object({
 })
 export type ConsoleFrame = z.infer<typeof ConsoleFrame>
 
-/** What a resume found (decisions #36): lines `from`..`to` are gone for ever when `missed` > 0, and why. */
+/**
+ * What a resume found (decisions #36): lines `from`..`to` are gone for ever when `missed` > 0, and why. `damaged`: the node
+ * lost an end of the log that nobody can count, and went on under another epoch; a line of the system says where.
+ */
 export const ResumeFrame = z.object({
   type: z.literal('resume_console'),
   serverId: z.string(),
   from: z.int(),
   to: z.int(),
   missed: z.int(),
-  reason: z.enum(['trimmed', 'epoch', 'unknown_id']).nullable(),
+  reason: z.enum(['trimmed', 'epoch', 'unknown_id', 'damaged']).nullable(),
   timestamp: IsoTime,
 })
 export type ResumeFrame = z.infer<typeof ResumeFrame>

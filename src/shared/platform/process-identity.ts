@@ -1,4 +1,6 @@
+import { createHash } from 'node:crypto'
 import { readFile } from 'node:fs/promises'
+import type { NodeMachine } from '../frames.ts'
 
 /** The kernel's start time of a living process in clock ticks; `undefined` for none and for a zombie. */
 export async function processStart(pid: number): Promise<string | undefined> {
@@ -21,4 +23,20 @@ export async function machineBootId(): Promise<string> {
   } catch {
     return 'unknown' // without it a reboot looks like a lost process, which is handled as well
   }
+}
+
+/**
+ * This machine, for a daemon that has to tell it from another one with the same key. The installation's id is hashed: it is
+ * nobody else's matter. Containers often have none; then only the boot can be compared.
+ */
+export async function thisMachine(nodeId: string): Promise<NodeMachine> {
+  let installed = ''
+  try {
+    installed = (await readFile('/etc/machine-id', 'utf8')).trim()
+  } catch {
+    // not every system has one
+  }
+  const isId = /^[0-9a-f]{32}$/.test(installed)
+  const id = isId ? createHash('sha256').update(`panel node ${nodeId} ${installed}`).digest('hex') : null
+  return { id, bootId: (await machineBootId()).slice(0, 64) }
 }

@@ -1,4 +1,4 @@
-import { appendFileSync, mkdtempSync, readdirSync, rmSync, statSync, truncateSync } from 'node:fs'
+import { appendFileSync, mkdtempSync, readdirSync, readFileSync, rmSync, statSync, writeFileSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import fc from 'fast-check'
@@ -33,7 +33,8 @@ function put(writer: LogWriter, ...lines: (string | Buffer)[]): void {
 }
 
 function newest(): string {
-  return join(dir, readdirSync(dir).sort().at(-1) ?? '')
+  const segments = readdirSync(dir).filter((name) => name.endsWith('.log'))
+  return join(dir, segments.sort().at(-1) ?? '')
 }
 
 describe('the log', () => {
@@ -50,24 +51,33 @@ describe('the log', () => {
     second.close()
   })
 
-  it('cuts a torn record at whatever byte it was torn, and loses nothing before it', async () => {
+  it('cuts a torn record at whatever byte it was torn, goes on under another epoch, and says so', async () => {
     const writer = open()
     put(writer, 'kept')
     const whole = statSync(newest()).size
     put(writer, 'torn line')
     writer.close()
-    for (let size = statSync(newest()).size - 1; size >= whole; size--) {
-      truncateSync(newest(), size)
-      const again = open()
-      expect(again.last).toBe(1)
-      put(again, 'torn line')
+    const torn = readFileSync(newest())
+    const [name] = readdirSync(dir).filter((entry) => entry.endsWith('.log'))
+    for (let size = torn.length - 1; size > whole; size--) {
+      for (const entry of readdirSync(dir)) if (entry.endsWith('.log')) rmSync(join(dir, entry))
+      writeFileSync(join(dir, name ?? ''), torn.subarray(0, size))
+      const again = open(1, OTHER)
+      expect([again.last, again.epoch === EPOCH, again.epoch === OTHER]).toEqual([1, false, false])
+      put(again, 'next')
       again.close()
+      const { lines, ...bounds } = await new LogReader(dir).readBefore(99, ALL)
+      expect(lines.map((line) => [line[0], line[2], line[3]])).toEqual([
+        [1, 'stdout', 'kept'],
+        [2, 'system', 'The console log was damaged; lines may be missing here'],
+        [3, 'stdout', 'next'],
+      ])
+      const epochs = [
+        { epoch: EPOCH, first: 1 },
+        { epoch: again.epoch, first: 2 },
+      ]
+      expect(bounds).toEqual({ epoch: again.epoch, first: 1, last: 3, epochs, gap: null })
     }
-    const { lines } = await new LogReader(dir).readAfter(0, ALL)
-    expect(lines.map((line) => [line[0], line[3]])).toEqual([
-      [1, 'kept'],
-      [2, 'torn line'],
-    ])
   })
 
   it('is not misled by what a power cut leaves', async () => {
@@ -79,7 +89,55 @@ describe('the log', () => {
     const again = open()
     put(again, 'next')
     again.close()
-    expect((await new LogReader(dir).readAfter(1, ALL)).lines).toEqual([[2, 1_700_000_000_000, 'stdout', 'next', 0]])
+    const reader = new LogReader(dir)
+    expect((await reader.readAfter(1, ALL)).lines.map((line) => line[3])).toEqual([
+      'The console log was damaged; lines may be missing here',
+      'next',
+    ])
+    expect([reader.epochOf(1), reader.epochOf(2)]).toEqual([EPOCH, again.epoch])
+  })
+
+  it('takes another epoch after a restart of the machine, and where a known line is not there', async () => {
+    const writer = open()
+    put(writer, 'one', 'two')
+    writer.close()
+    const same = open()
+    expect(same.epoch).toBe(EPOCH)
+    same.close()
+    writeFileSync(join(dir, 'boot'), 'an earlier boot')
+    const rebooted = open()
+    put(rebooted, 'three')
+    rebooted.close()
+    expect((await new LogReader(dir).readAfter(2, ALL)).lines.map((line) => line[3])).toEqual([
+      'The machine was restarted; the last lines before that may be missing here',
+      'three',
+    ])
+    // The disk has forgotten whole lines without a trace, but somebody knows better.
+    const known = new LogWriter({ dir, logMb: 1, newEpoch: OTHER, written: 4 })
+    expect([known.epoch, known.last]).toEqual([rebooted.epoch, 4])
+    known.close()
+    const cut = new LogWriter({ dir, logMb: 1, newEpoch: OTHER, written: 5 })
+    expect(cut.epoch).not.toBe(rebooted.epoch)
+    cut.close()
+  })
+
+  it('keeps the lines of a segment whose head is damaged, and all others', async () => {
+    const writer = open(1)
+    put(writer, ...Array.from({ length: 4000 }, (_, i) => `l${i + 1} ${'y'.repeat(60)}`))
+    writer.close()
+    const bytes = readFileSync(newest())
+    writeFileSync(newest(), Buffer.concat([Buffer.alloc(32), bytes.subarray(32)]))
+    const again = open(1, OTHER)
+    expect(again.last).toBe(4000)
+    put(again, 'next')
+    again.close()
+    const { lines, first, last } = await new LogReader(dir).readBefore(9999, ALL)
+    expect([first, last]).toEqual([1, 4002])
+    expect(lines.map((line) => line[0])).toEqual(Array.from({ length: 4002 }, (_, i) => i + 1))
+    writeFileSync(newest(), 'all of it')
+    const third = open(1)
+    expect(third.last).toBe(4000)
+    third.close()
   })
 
   it('keeps its size, and tells precisely what it no longer has', async () => {
@@ -137,7 +195,7 @@ describe('the log', () => {
     })()
     let after = 0
     while (after < 20_000) {
-      await tail.waitAfter(after, stop.signal)
+      await tail.waitAfter(after, undefined, stop.signal)
       for (const line of await tail.after(after, { lines: 500, bytes: 100_000 })) {
         expect(line[3].startsWith(`n${line[0]} `)).toBe(true)
         expect(line[0]).toBeGreaterThan(after)
@@ -146,7 +204,7 @@ describe('the log', () => {
     }
     await writing
     writer.close()
-    const waiting = tail.waitAfter(20_000, stop.signal)
+    const waiting = tail.waitAfter(20_000, undefined, stop.signal)
     stop.abort()
     await waiting
   })

@@ -6,6 +6,8 @@ import {
   type AgentRequest,
   FetchResult,
   LogBounds,
+  OrphanResult,
+  OrphansResult,
   PortsResult,
 } from '../../../shared/frames.ts'
 
@@ -38,6 +40,8 @@ export const RESULTS = {
   'console.unsubscribe': Nothing,
   'console.fetch': FetchResult,
   'ports.check': PortsResult,
+  'orphans.list': OrphansResult,
+  'orphans.describe': OrphanResult,
   'stats.watch': Nothing,
 } as const satisfies Record<AgentRequest['op'], z.ZodType>
 

@@ -301,11 +301,13 @@ class Sessions implements Gateway {
 
 const REPLACED = { error: 'REPLACED', message: 'A newer connection of this node has come' }
 
-/** Two machines that run at the same time: another boot than that of a connection whose agent still answers. */
+/** Two agents at the same time: another journal or another boot than those of a connection whose agent still answers. */
 async function isElsewhere(present: Session, hello: FrameOf<'hello'>): Promise<boolean> {
-  const [there, here] = [present.hello?.machine, hello.machine]
-  if (!present.ready || there === undefined || here === undefined || there.bootId === here.bootId) return false
-  return await present.answers()
+  const { hello: known } = present
+  if (!present.ready || known === undefined) return false
+  const [there, here] = [known.machine?.bootId, hello.machine?.bootId]
+  const sameBoot = there === undefined || here === undefined || there === here
+  return !(sameBoot && known.journalId === hello.journalId) && (await present.answers())
 }
 
 function stopping(): PanelError {

@@ -1,0 +1,47 @@
+import { readdir } from 'node:fs/promises'
+import type { OrphanReport, OrphanResult, OrphansResult } from '../shared/frames.ts'
+import type { Journal } from './journal.ts'
+import type { AgentLayout } from './layout.ts'
+import type { GameServer } from './server.ts'
+
+const MOST = 500
+const SERVER_ID = /^[A-Za-z0-9_-]{1,64}$/
+
+/** What a node's servers and their remains are found in. */
+export interface NodeHoldings {
+  readonly servers: ReadonlyMap<string, GameServer>
+  readonly layout: Pick<AgentLayout, 'serversDir' | 'stateDir'>
+  readonly journal: Journal
+}
+
+/** The servers and left-over folders of this node beside those that the daemon knows. */
+export async function listOrphans(of: NodeHoldings, known: ReadonlySet<string>): Promise<OrphansResult> {
+  const files = new Set(await names(of.layout.serversDir))
+  const ids = new Set([...of.servers.keys(), ...files, ...(await names(of.layout.stateDir))])
+  const found = [...ids].filter((id) => !known.has(id)).sort()
+  const orphans = found.slice(0, MOST).map((id) => orphanOf(of, id, files.has(id)))
+  return { orphans, more: found.length > MOST }
+}
+
+/** All that is known of one server. */
+export function describeOrphan({ servers }: NodeHoldings, serverId: string): OrphanResult {
+  const server = servers.get(serverId)
+  if (server === undefined) return { spec: null, report: null }
+  // One that was adopted by its holder's record alone has no specification that anything could be made from.
+  return { spec: server.spec.generation === 0 ? null : server.spec, report: server.report() }
+}
+
+function orphanOf({ servers, journal }: NodeHoldings, serverId: string, hasFiles: boolean): OrphanReport {
+  const server = servers.get(serverId)
+  if (server === undefined) {
+    const generation = journal.goneGeneration(serverId) ?? 0
+    return { serverId, name: null, power: 'offline', pid: null, generation, hasFiles }
+  }
+  const { power, pid, generation } = server.report()
+  return { serverId, name: server.spec.name.slice(0, 200), power, pid, generation, hasFiles }
+}
+
+/** Other names than those of servers are not the agent's to speak of. */
+async function names(folder: string): Promise<string[]> {
+  return (await readdir(folder)).filter((name) => SERVER_ID.test(name))
+}
