@@ -3,7 +3,8 @@ import { resolve } from 'node:path'
 import { isEventType } from '../shared/events.ts'
 import { serverStatus } from '../shared/server-life.ts'
 import { systemClock } from '../shared/time.ts'
-import { type Config, ConfigError, defaultDataDir, readConfig } from './config.ts'
+import { type Config, defaultDataDir, readConfig } from './config.ts'
+import { ConfigError } from './config-problems.ts'
 import { openLog } from './core/log.ts'
 import { findHolder } from './data-folder.ts'
 import { startEmbeddedAgent } from './embedded-agent.ts'
@@ -135,7 +136,7 @@ Next, in another terminal:
   panel console attach demo     its console; Ctrl-] leaves it, the game runs on
   panel servers create --help   a server of your own
 
-(in a clone without an installation: npx panel …)
+(in a clone without an installation: ./panel …)
 `
 
 async function screen(daemon: Daemon, dataDir: string, configDir: string): Promise<string> {
