@@ -64,7 +64,11 @@ export function createRun(parts: RunParts): Run {
   const opened: Promise<Connection>[] = []
   const target = once(async () => {
     const { resolveTarget } = await import('./profile/target.ts')
-    const flags = { context: args.text('context'), url: args.text('url'), caFile: args.text('ca-file') }
+    const flags = {
+      context: args.globalText('context'),
+      url: args.globalText('url'),
+      caFile: args.globalText('ca-file'),
+    }
     return resolveTarget(env, flags)
   })
   const connectTo = (url: string, token: string | undefined, caFile: string | undefined): Promise<Connection> => {
