@@ -89,8 +89,8 @@ export const MUTANTS: readonly Mutant[] = [
     title: 'Two servers of an owner get one name at the creation',
     topic: 'commands',
     file: 'src/daemon/servers/create.ts',
-    find: '  await ensureNameFree(tx, { ownerId: owner, name: body.name })\n',
-    replace: '',
+    find: '  await ensureNameFree(tx, { ownerId: owner, name: body.name })',
+    replace: "  if (body.name === '') await ensureNameFree(tx, { ownerId: owner, name: body.name })",
     seenBy: ['test/daemon/servers/names.test.ts'],
   },
   {
