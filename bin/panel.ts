@@ -4,6 +4,7 @@ import type { Roles } from '../src/cli/roles.ts'
 /** Each role of the program is loaded only when it is the one that runs. */
 const roles: Roles = {
   runDaemon: async (options) => (await import('../src/daemon/main.ts')).runDaemon(options),
+  checkDaemon: async (options) => (await import('../src/daemon/check.ts')).checkConfiguration(options),
   runUp: async (options) => (await import('../src/daemon/up.ts')).runUp(options),
   findDaemon: async (options) => (await import('../src/daemon/running.ts')).findDaemon(options),
   countGames: async (options) => {

@@ -3,6 +3,7 @@ import { homedir } from 'node:os'
 import { isAbsolute, join } from 'node:path'
 import { parse } from 'yaml'
 import { z } from 'zod'
+import { nearestName } from '../shared/nearest-name.ts'
 import { urlProblem } from './daemon-url.ts'
 import { errorText } from './logger.ts'
 
@@ -103,7 +104,7 @@ export async function readConfig(env: Environment, flags: AgentFlags = {}): Prom
   put(merged, ['log', 'format'], flags.logFormat)
   const parsed = ConfigFile.safeParse(merged)
   if (!parsed.success) {
-    for (const issue of parsed.error.issues) problems.push(`${issue.path.join('.') || path}: ${issue.message}`)
+    for (const issue of parsed.error.issues) problems.push(...issueLines(issue, path))
     throw new ConfigError(problems)
   }
   const { agent, daemon, log } = parsed.data
@@ -118,6 +119,23 @@ export async function readConfig(env: Environment, flags: AgentFlags = {}): Prom
     logLevel: log?.level ?? 'info',
     logFormat: log?.format ?? (flags.terminal === true ? 'pretty' : 'json'),
   }
+}
+
+/** The names of all settings, as people write them: `agent.dataDir`. */
+export function configNames(): string[] {
+  return Object.entries(ConfigFile.shape).flatMap(([section, schema]) =>
+    Object.keys(schema.unwrap().shape).map((name) => `${section}.${name}`),
+  )
+}
+
+/** One line for each setting that is wrong; unknown names come with the one that may be meant. */
+function issueLines(issue: z.core.$ZodIssue, path: string): string[] {
+  if (issue.code !== 'unrecognized_keys') return [`${issue.path.join('.') || path}: ${issue.message}`]
+  return issue.keys.map((key) => {
+    const name = [...issue.path, key].join('.')
+    const nearest = nearestName(name, issue.path.length === 0 ? Object.keys(ConfigFile.shape) : configNames())
+    return `${name}: there is no such setting${nearest === undefined ? '' : `; did you mean ${nearest}?`}`
+  })
 }
 
 /** Names that begin like ours and mean nothing here; worth a warning, because a slip of the pen looks the same. */

@@ -5,10 +5,17 @@ import { usage } from './failure.ts'
 export class Args {
   readonly #options: ReadonlyMap<string, unknown>
   readonly #words: ReadonlyMap<string, readonly string[]>
+  readonly #shadowed: ReadonlyMap<string, unknown>
 
-  constructor(options: ReadonlyMap<string, unknown>, words: ReadonlyMap<string, readonly string[]>) {
+  /** `shadowed`: the global flags whose names are also those of the command's own options; `undefined` when not given. */
+  constructor(
+    options: ReadonlyMap<string, unknown>,
+    words: ReadonlyMap<string, readonly string[]>,
+    shadowed: ReadonlyMap<string, unknown> = new Map(),
+  ) {
     this.#options = options
     this.#words = words
+    this.#shadowed = shadowed
   }
 
   /** The one word of an argument; an absent optional one is `undefined`. */
@@ -31,6 +38,13 @@ export class Args {
   /** The text of an option. */
   text(name: string): string | undefined {
     const value = this.#options.get(name)
+    return typeof value === 'string' ? value : undefined
+  }
+
+  /** The text of a global flag, also when the command has an option of its own by that name. */
+  globalText(name: string): string | undefined {
+    if (!this.#shadowed.has(name)) return this.text(name)
+    const value = this.#shadowed.get(name)
     return typeof value === 'string' ? value : undefined
   }
 

@@ -30,6 +30,8 @@ export interface Option {
   /** The field of the request's body or query that it fills, and how. */
   readonly field?: string
   readonly as?: FieldKind
+  /** The field that the command fills from it in a way of its own, so that refusals name this flag. */
+  readonly fills?: string
   /** The value names one of these; it is resolved to the id. */
   readonly ref?: Reference
 }

@@ -16,13 +16,18 @@ const VALUE_FLAGS = new Set(
 export function wantsHelp(tree: Tree, words: readonly string[]): string | undefined {
   const end = words.indexOf('--')
   const before = end === -1 ? words : words.slice(0, end)
-  const named = before.filter((word, i) => !word.startsWith('-') && !VALUE_FLAGS.has(before[i - 1] ?? ''))
+  const named = namedWords(before)
   if (before.includes('-h') || before.includes('--help')) return helpFor(tree, knownPath(tree, named))
   if (named[0] === 'help' && named[1] === 'flags') return flagsHelp()
   if (named[0] === 'help') return helpFor(tree, strictPath(tree, named.slice(1)))
   const path = knownPath(tree, named)
   const isNoun = path.length === named.length && nodeAt(tree, path)?.kind !== 'command'
   return isNoun && before.every((word) => !word.startsWith('-')) ? helpFor(tree, path) : undefined
+}
+
+/** The words that are neither flags nor values of global ones: those of the command come first. */
+export function namedWords(words: readonly string[]): readonly string[] {
+  return words.filter((word, i) => !word.startsWith('-') && !VALUE_FLAGS.has(words[i - 1] ?? ''))
 }
 
 /** The help of a bare noun that has global flags around it. */

@@ -1,3 +1,4 @@
+import type { Command } from './command.ts'
 import { type Environment, readEnvironment } from './environment.ts'
 import type { Roles } from './roles.ts'
 import { createTerminal, exit, ReaderGone, type Terminal } from './terminal.ts'
@@ -20,6 +21,7 @@ async function attempt(argv: readonly string[], around: Surroundings): Promise<n
   const { env, terminal, roles } = around
   const stop = new AbortController()
   let signalled: number | undefined
+  let known: Command | undefined
   try {
     const [{ tree }, { settleJson, wantsHelp }] = await Promise.all([import('./tree.ts'), import('./help-request.ts')])
     const words = settleJson(tree, argv)
@@ -36,6 +38,7 @@ async function attempt(argv: readonly string[], around: Surroundings): Promise<n
       return 0
     }
     const { command, path, args } = invocation
+    known = command
     if (command.ownsSignals !== true) {
       listenForSignals((code) => {
         if (signalled !== undefined) exit(code)
@@ -56,7 +59,7 @@ async function attempt(argv: readonly string[], around: Surroundings): Promise<n
   } catch (error) {
     if (error instanceof ReaderGone) return 0
     if (signalled !== undefined) return signalled
-    return report(error, { argv, env, terminal })
+    return report(error, { argv, env, terminal, command: known })
   }
 }
 
@@ -71,14 +74,20 @@ function warnOfUnknown(env: Environment, terminal: Terminal): void {
 
 async function report(
   error: unknown,
-  around: { readonly argv: readonly string[]; readonly env: Environment; readonly terminal: Terminal },
+  around: {
+    readonly argv: readonly string[]
+    readonly env: Environment
+    readonly terminal: Terminal
+    /** What ran; `undefined` when the line was not understood. */
+    readonly command: Command | undefined
+  },
 ): Promise<number> {
   const { reportJson, reportOf, reportText } = await import('./report.ts')
-  const { argv, env, terminal } = around
+  const { argv, env, terminal, command } = around
   // @inquirer/prompts rejects so when the person presses Ctrl-C at a question.
   if (error instanceof Error && error.name === 'ExitPromptError') return 130
   const told = reportOf(error)
-  terminal.say((wantsMachine(argv, env) ? reportJson(told) : reportText(told)).trimEnd())
+  terminal.say((wantsMachine(argv, env) ? reportJson(told) : reportText(told, command)).trimEnd())
   if ((env.debug || argv.includes('--debug')) && error instanceof Error) terminal.say(error.stack ?? '')
   return told.exit
 }

@@ -1,10 +1,10 @@
 import { Command as Commander, CommanderError, Option as CommanderOption } from 'commander'
 import { Args } from './args.ts'
-import { type Command, type Noun, type Option, optionName } from './command.ts'
+import { type Command, type Noun, type Option, optionName, takesValue } from './command.ts'
 import { usage } from './failure.ts'
 import { GLOBAL_FLAGS } from './flags.ts'
 import { helpFor } from './help.ts'
-import { bareHelp, knownPath, nodeAt } from './help-request.ts'
+import { bareHelp, knownPath, namedWords, nodeAt } from './help-request.ts'
 
 /** What a command line means: a command with its values, or a text to print. */
 export type Invocation =
@@ -17,7 +17,10 @@ type Tree = readonly (Command | Noun)[]
 export function parse(tree: Tree, words: readonly string[]): Invocation {
   let result: Invocation | undefined
   const root = configure(new Commander('panel'), [])
-  const wanted = { words: new Set(words), found: (invocation: Invocation) => (result = invocation) }
+  const shadowing = shadowedBy(commandOf(tree, words)).size > 0
+  const wanted = { words: new Set(words), shadowing, found: (invocation: Invocation) => (result = invocation) }
+  // Else the levels above would take the flag, wherever it stands, before the command sees it.
+  if (shadowing) root.enablePositionalOptions()
   for (const node of tree) root.addCommand(build(node, [node.name], wanted))
   try {
     root.parse([...words], { from: 'user' })
@@ -33,6 +36,8 @@ export function parse(tree: Tree, words: readonly string[]): Invocation {
 
 interface Wanted {
   readonly words: ReadonlySet<string>
+  /** Whether the command has options that are called like global flags. */
+  readonly shadowing: boolean
   readonly found: (invocation: Invocation) => void
 }
 
@@ -42,6 +47,7 @@ function build(node: Command | Noun, path: readonly string[], wanted: Wanted): C
   // A node that no word names is never run: its name is enough, for what is suggested. To build all costs 100 ms.
   if (!names.some((name) => wanted.words.has(name))) return bare
   const commander = configure(bare, node.kind === 'command' ? (node.options ?? []) : [])
+  if (wanted.shadowing) commander.enablePositionalOptions()
   if (node.kind === 'noun') {
     for (const child of node.children) commander.addCommand(build(child, [...path, child.name], wanted))
     return commander
@@ -51,7 +57,10 @@ function build(node: Command | Noun, path: readonly string[], wanted: Wanted): C
     commander.argument(argument.optional === true ? `[${text}]` : `<${text}>`)
   }
   return commander.action(() => {
-    wanted.found({ kind: 'run', command: node, path, args: new Args(optionsOf(commander), wordsOf(node, commander)) })
+    const shadowed = shadowedBy(node)
+    const globals = new Map([...shadowed].map((name) => [name, valuesOf(commander.parent).get(name)] as const))
+    const own = valuesOf(commander, shadowed)
+    wanted.found({ kind: 'run', command: node, path, args: new Args(own, wordsOf(node, commander), globals) })
   })
 }
 
@@ -74,13 +83,25 @@ function toCommander(option: Option): CommanderOption {
   return option.choices === undefined ? made : made.choices(option.choices)
 }
 
-/** The options of the command and of the levels above it; the nearest wins. */
-function optionsOf(commander: Commander): ReadonlyMap<string, unknown> {
+/** The global flags with a value that the command has options of its own for. */
+function shadowedBy(node: Command | Noun | undefined): ReadonlySet<string> {
+  const own = node?.kind === 'command' ? (node.options ?? []).map(({ flags }) => optionName(flags)) : []
+  const valued = GLOBAL_FLAGS.filter(({ flags }) => takesValue(flags)).map(({ flags }) => optionName(flags))
+  return new Set(valued.filter((name) => own.includes(name)))
+}
+
+function commandOf(tree: Tree, words: readonly string[]): Command | Noun | undefined {
+  return nodeAt(tree, knownPath(tree, namedWords(words)))
+}
+
+/** The options of a level and of those above it; the nearest wins, and `lowestOnly` are read at that level alone. */
+function valuesOf(lowest: Commander | null, lowestOnly: ReadonlySet<string> = new Set()): ReadonlyMap<string, unknown> {
   const values = new Map<string, unknown>()
-  for (let level: Commander | null = commander; level !== null; level = level.parent) {
+  for (let level = lowest; level !== null; level = level.parent) {
     for (const option of level.options) {
       const name = optionName(option.flags)
       const attribute = option.attributeName()
+      if (level !== lowest && lowestOnly.has(name)) continue
       if (level.getOptionValueSource(attribute) !== 'cli' || values.has(name)) continue
       values.set(name, level.getOptionValue(attribute))
     }

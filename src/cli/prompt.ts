@@ -4,6 +4,13 @@ import type { Environment } from './environment.ts'
 import { CliFailure, usage } from './failure.ts'
 import { readAll, type Terminal } from './terminal.ts'
 
+/** Further wishes of a question. */
+export interface Asking {
+  readonly initial?: string
+  /** What is wrong with an answer; it is asked for again until nothing is. */
+  readonly check?: (answer: string) => string | undefined
+}
+
 /** Questions to the person at the terminal; without one every question is an error that names the flag to pass. */
 export interface Prompt {
   /** Whether questions can be asked. */
@@ -13,9 +20,9 @@ export interface Prompt {
   /** Agreement to something that destroys data: the name is typed, or passed as `--confirm <name>`. */
   confirmName(question: string, name: string): Promise<void>
   /** A text; `flag` is what to pass instead. */
-  ask(question: string, flag: string, initial?: string): Promise<string>
+  ask(question: string, flag: string, more?: Asking): Promise<string>
   /** A secret, not echoed; `flag` is what to pass instead. */
-  secret(question: string, flag: string): Promise<string>
+  secret(question: string, flag: string, more?: Pick<Asking, 'check'>): Promise<string>
 }
 
 /** Prompts on stderr, so that stdout stays data. */
@@ -40,23 +47,23 @@ export function createPrompt(terminal: Terminal, env: Environment, args: Args): 
       const typed = await input({ message: oneLine(`${question} Type ${name} to go on:`) }, context)
       if (typed.trim() !== name) throw cancelled()
     },
-    ask: async (question, flag, initial) => {
+    ask: async (question, flag, { initial, check } = {}) => {
       if (!possible) throw usage(`${flag} is required`)
       const { input } = await import('@inquirer/prompts')
-      const config = { message: oneLine(question), required: true }
+      const config = { message: oneLine(question), required: true, validate: validator(check) }
       return input(initial === undefined ? config : { ...config, default: initial }, context)
     },
-    secret: async (question, flag) => {
+    secret: async (question, flag, { check } = {}) => {
       if (!possible) throw usage(`${flag} is required: a secret is read from stdin or asked on a terminal`)
       const { password } = await import('@inquirer/prompts')
-      return password({ message: oneLine(question) }, context)
+      return password({ message: oneLine(question), validate: validator(check) }, context)
     },
   }
 }
 
 /** A secret by `--<name>-stdin`, `--<name>-file` or a hidden question; never by the value of a flag. */
 export async function readSecret(
-  wanted: { readonly name: string; readonly question: string },
+  wanted: { readonly name: string; readonly question: string } & Pick<Asking, 'check'>,
   source: { readonly args: Args; readonly terminal: Terminal; readonly prompt: Prompt },
 ): Promise<string> {
   const { args, terminal, prompt } = source
@@ -66,7 +73,12 @@ export async function readSecret(
     const { readText } = await import('./read-file.ts')
     return firstLine(await readText(file), file)
   }
-  return prompt.secret(wanted.question, `--${wanted.name}-stdin`)
+  return prompt.secret(wanted.question, `--${wanted.name}-stdin`, wanted)
+}
+
+/** As @inquirer/prompts wants it: `true`, or what is wrong. */
+function validator(check: Asking['check']): (answer: string) => true | string {
+  return (answer) => check?.(answer) ?? true
 }
 
 function firstLine(text: string, source: string): string {

@@ -1,7 +1,9 @@
 import { ERRORS, PanelError } from '../shared/errors.ts'
 import { jsonText } from '../shared/terminal-text.ts'
+import type { Command } from './command.ts'
 import { readEnvironment } from './environment.ts'
 import { CliFailure, NoConnection } from './failure.ts'
+import { inFlags } from './field-names.ts'
 import { oneLine } from './output/escape.ts'
 
 /** What is told of a failure, whatever threw it. */
@@ -35,10 +37,11 @@ export function reportOf(error: unknown): Report {
   }
 }
 
-/** The report for people: one line, the refused fields below it, then what to do next. */
-export function reportText(report: Report): string {
-  const lines = [`panel: ${oneLine(report.message)} (${report.code})`]
-  for (const { field, message } of report.details ?? []) lines.push(`  ${oneLine(field)}: ${oneLine(message)}`)
+/** The report for people, in the words of the command: one line, the refused fields below it, then what to do next. */
+export function reportText(report: Report, command: Command | undefined): string {
+  const { message, details } = inFlags(report, command)
+  const lines = [`panel: ${oneLine(message)} (${report.code})`]
+  for (const { field, message } of details ?? []) lines.push(`  ${oneLine(field)}: ${oneLine(message)}`)
   if (report.hint !== undefined) lines.push(`  try: ${oneLine(report.hint)}`)
   if (report.requestId !== undefined) lines.push(`  request ${oneLine(report.requestId)}`)
   return `${lines.join('\n')}\n`

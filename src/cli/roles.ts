@@ -103,6 +103,8 @@ export interface RestoredDatabase {
  */
 export interface Roles {
   runDaemon(options: DaemonRunOptions): Promise<number>
+  /** Says what is wrong with the configuration, or that it is valid; starts nothing. */
+  checkDaemon(options: DaemonRunOptions): Promise<number>
   runUp(options: UpRunOptions): Promise<number>
   runAgent(options: AgentRunOptions): Promise<number>
   enrollAgent(options: AgentEnrollOptions): Promise<Enrolled>

@@ -68,9 +68,9 @@ export function createRun(parts: RunParts): Run {
   const opened: Promise<Connection>[] = []
   let accepted: number | undefined
   const flags = () => ({
-    context: args.text('context'),
-    url: args.text('url'),
-    caFile: args.text('ca-file'),
+    context: args.globalText('context'),
+    url: args.globalText('url'),
+    caFile: args.globalText('ca-file'),
     listenerUid: args.integer('listener-uid') ?? accepted,
     insecureHttp: args.flag('insecure-http'),
   })

@@ -37,6 +37,7 @@ import { passkeyRoutes } from './passkeys/routes.ts'
 import { pluginOwnRoutes } from './plugins/own-routes.ts'
 import { Plugins } from './plugins/plugins.ts'
 import { pluginRoutes } from './plugins/routes.ts'
+import { reachableUrl } from './reachable-url.ts'
 import { serverRoutes } from './servers/routes.ts'
 import { settingsRoutes } from './settings/routes.ts'
 import { authProviders } from './sso/oidc-settings.ts'
@@ -196,7 +197,12 @@ export async function createApp({ config, db, clock, log, version, holder, schem
     isSetupRequired: () => isSetupRequired(db.read, settings),
     /** Called once, when the daemon listens. */
     begin: async (url: string): Promise<void> => {
-      publicUrl = config.publicUrl ?? url
+      publicUrl = config.publicUrl ?? reachableUrl(url)
+      if (publicUrl !== url && config.publicUrl === undefined)
+        log.warn(
+          { publicUrl },
+          'http.publicUrl is not set: mails and enrolment commands name an address of this machine',
+        )
       const update = await noteVersion({ ...core, version, startedAt: life.startedAt, schema })
       if (update !== undefined) updates.completed(update)
       await nodeLink.start(stopping.signal)

@@ -1,25 +1,6 @@
 import { readFileSync } from 'node:fs'
 import { join, resolve } from 'node:path'
 
-/** Certificate and key of the files that the configuration names. */
-export function readTls(
-  cert: string | undefined,
-  key: string | undefined,
-  problems: string[],
-): { readonly cert: string; readonly key: string } | undefined {
-  if (cert === undefined && key === undefined) return undefined
-  if (cert === undefined || key === undefined) {
-    problems.push('http.tlsCert and http.tlsKey belong together')
-    return undefined
-  }
-  try {
-    return { cert: readFileSync(cert, 'utf8'), key: readFileSync(key, 'utf8') }
-  } catch (error) {
-    problems.push(`http.tlsCert, http.tlsKey: ${error instanceof Error ? error.message : String(error)}`)
-    return undefined
-  }
-}
-
 /** The certificates of a file in PEM form. */
 export function readCa(path: unknown, problems: string[]): string | undefined {
   if (typeof path !== 'string') return undefined

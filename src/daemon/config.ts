@@ -5,18 +5,11 @@ import { join, resolve } from 'node:path'
 import { parse } from 'yaml'
 import { z } from 'zod'
 import { mustBe } from '../shared/refusal-words.ts'
-import { readCa, readSecret, readTls } from './config-files.ts'
+import { readCa, readSecret } from './config-files.ts'
+import { ConfigError, issueLines, readTls, settingNames } from './config-problems.ts'
 import { credentialKeyProblem } from './core/secrets.ts'
 import type { FixedSetting } from './core/settings.ts'
 import { fixedSettings, settingSections } from './fixed-settings.ts'
-
-/** Everything that is wrong with the configuration, at once. */
-export class ConfigError extends Error {
-  override readonly name = 'ConfigError'
-  constructor(problems: readonly string[]) {
-    super(`The configuration is not valid:\n${problems.map((problem) => `  ${problem}`).join('\n')}`)
-  }
-}
 
 /** What the daemon is started with, frozen. */
 export interface Config {
@@ -116,16 +109,31 @@ export function defaultDataDir(env: Environment = process.env): string {
   return join(env['XDG_DATA_HOME'] || join(env['HOME'] || homedir(), '.local', 'share'), 'panel')
 }
 
+/** The names of all settings that are read before the database is open, and of those that fix one in it. */
+export function configNames(): string[] {
+  return [...settingNames(File), ...settingNames(FixedSections)]
+}
+
 /** Reads flags, environment and `panel.yaml`. Throws one ConfigError that lists every problem. */
 export function readConfig(flags: ConfigFlags, env: Environment = process.env): Config {
+  const { config, problems } = inspectConfig(flags, env)
+  if (problems.length > 0) throw new ConfigError(problems)
+  return config
+}
+
+/** The same with what is wrong beside it; what is wrong has its default in the configuration. */
+export function inspectConfig(
+  flags: ConfigFlags,
+  env: Environment = process.env,
+): { readonly config: Config; readonly problems: string[] } {
   const problems: string[] = []
   const file = readFile(flags.config, env, problems)
   const { values, variables, unknown } = fromEnvironment(env)
   const [own, sections] = split(merge(file, values))
-  const settings = parsePart(File, own, problems) ?? {}
-  const fixable = parsePart(FixedSections, sections, problems) ?? {}
+  const settings = parsePart(File, own, variables, problems) ?? {}
+  const fixable = parsePart(FixedSections, sections, variables, problems) ?? {}
   const listen = listenAddress(flags.listen ?? settings.http?.listen ?? '127.0.0.1:7420', problems)
-  const tls = readTls(settings.http?.tlsCert, settings.http?.tlsKey, problems)
+  const tls = readTls(settings.http ?? {}, problems)
   const trustedProxies = settings.http?.trustedProxies ?? []
   for (const proxy of trustedProxies) {
     if (isIP(proxy.split('/')[0] ?? '') === 0)
@@ -138,7 +146,9 @@ export function readConfig(flags: ConfigFlags, env: Environment = process.env): 
         `http.allowedHosts: ${JSON.stringify(name)} is no host name; give names without scheme, port and path`,
       )
   }
-  if (!isLoopback(listen.host) && tls === undefined && trustedProxies.length === 0) {
+  // Files that are named and broken are a problem of their own, which is told above.
+  const tlsIsGiven = settings.http?.tlsCert !== undefined || settings.http?.tlsKey !== undefined
+  if (!isLoopback(listen.host) && !tlsIsGiven && trustedProxies.length === 0) {
     problems.push(
       `http.listen: ${listen.host} is not loopback: give http.tlsCert and http.tlsKey, or list the addresses of your ` +
         'TLS proxy in http.trustedProxies; else keys would cross the network in clear',
@@ -170,8 +180,7 @@ export function readConfig(flags: ConfigFlags, env: Environment = process.env): 
   if (config.credentialKey !== undefined && credentialKeyProblem(config.credentialKey) !== undefined) {
     problems.push(`PANEL_CREDENTIAL_KEY: ${credentialKeyProblem(config.credentialKey)}`)
   }
-  if (problems.length > 0) throw new ConfigError(problems)
-  return Object.freeze(config)
+  return { config: Object.freeze(config), problems }
 }
 
 /** Whether the address can only be reached from this machine. */
@@ -185,10 +194,15 @@ function isSafeFeed(url: string): boolean {
   return protocol === 'https:' || isLoopback(hostname.replace(/^\[|\]$/g, ''))
 }
 
-function parsePart<T extends z.ZodType>(schema: T, value: unknown, problems: string[]): z.output<T> | undefined {
+function parsePart<T extends z.ZodType>(
+  schema: T,
+  value: unknown,
+  variables: ReadonlyMap<string, string>,
+  problems: string[],
+): z.output<T> | undefined {
   const parsed = schema.safeParse(value, { error: mustBe })
   if (parsed.success) return parsed.data
-  for (const issue of parsed.error.issues) problems.push(`${issue.path.join('.') || 'the file'}: ${issue.message}`)
+  for (const issue of parsed.error.issues) problems.push(...issueLines(issue, configNames(), variables))
   return undefined
 }
 

@@ -11,7 +11,7 @@ import { createApiKeyRow, isForSocket, localApiKey } from './auth/api-key-rows.t
 import { createFirstAdmin, LOCAL_ADMIN } from './auth/first-admin.ts'
 import type { Tx } from './core/db.ts'
 import { createServer as createGameServer } from './servers/create.ts'
-import { ensureStarters } from './templates/starter.ts'
+import { ensureStarters, loadStarters, starterFolder } from './templates/starter.ts'
 
 /** The name of the node and context that `panel up` makes. */
 export const LOCAL = 'local'
@@ -74,6 +74,15 @@ export function keptToken(dataDir: string): Promise<string | undefined> {
 
 function tokenFile(dataDir: string): string {
   return join(dataDir, 'local.key')
+}
+
+/** The templates that come with the program, each once: one that was edited or deleted stays so. */
+export async function addStarters({ core }: App): Promise<void> {
+  const starters = await loadStarters(starterFolder())
+  const given = core.settings.get('install.starters')
+  // Most starts have nothing to add, and write nothing.
+  if (starters.every(({ name }) => given.includes(name))) return
+  await core.db.write((tx) => ensureStarters(tx, core, starters))
 }
 
 /** This machine as a node, with a fresh key, for a daemon that embeds the agent. */

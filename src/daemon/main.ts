@@ -6,7 +6,8 @@ import { fileURLToPath } from 'node:url'
 import { FolderInUse } from '../shared/platform/folder-lock.ts'
 import { type Clock, isoTime, systemClock } from '../shared/time.ts'
 import { type App, createApp } from './app.ts'
-import { type Config, ConfigError, type ConfigFlags, readConfig } from './config.ts'
+import { type Config, type ConfigFlags, readConfig } from './config.ts'
+import { ConfigError, EXIT_CONFIG } from './config-problems.ts'
 import { Cleanup } from './core/cleanup.ts'
 import { openDb } from './core/db.ts'
 import { openingFailure, UnusableDatabaseError } from './core/db-health.ts'
@@ -15,6 +16,7 @@ import { migrate, NewerDatabaseError } from './core/migrations.ts'
 import { lockDataFolder } from './data-folder.ts'
 import { serveLocally } from './local-socket.ts'
 import { printError } from './notices.ts'
+import { reachableUrl } from './reachable-url.ts'
 import { readVersion } from './version.ts'
 import { watchBugs } from './watch-bugs.ts'
 
@@ -28,8 +30,7 @@ export interface Daemon {
   close(): Promise<void>
 }
 
-/** Exit codes of a start that cannot work (decisions #90): configuration, and a host that lacks something. */
-const EXIT_CONFIG = 2
+/** The exit code of a start on a host that lacks something. */
 export const EXIT_HOST = 14
 
 /** Codes of errors that a full disk or a used-up quota ends in. */
@@ -83,16 +84,20 @@ export async function startDaemon(config: Config, options: { log: Log; clock?: C
 /** `panel daemon run`: in the foreground until a signal; resolves with the exit code. A second signal ends it at once. */
 export async function runDaemon(flags: ConfigFlags): Promise<number> {
   return runForeground(flags, async (daemon, { log, config, stopped }) => {
+    const { addStarters, ensureLocalNode } = await import('./first-run.ts')
+    // A daemon whose disk is full has other things to do first.
+    await addStarters(daemon.app).catch((err: unknown) =>
+      log.error({ err }, 'the starter templates could not be added; the next start tries again'),
+    )
     if (await daemon.app.isSetupRequired()) {
       const { setupToken } = daemon.app
       printError(
         `\nThis installation has no administrator yet. Its setup token (works once):\n\n    ${setupToken}\n\n` +
-          `Complete it with: panel setup --url ${daemon.url.replace(/\/\/(0\.0\.0\.0|\[::\])/, '//<address>')}\n\n`,
+          `Complete it with: panel setup --url ${config.publicUrl ?? reachableUrl(daemon.url)}\n\n`,
       )
     }
     if (!config.embeddedAgent) return stopped
     const { startEmbeddedAgent } = await import('./embedded-agent.ts')
-    const { ensureLocalNode } = await import('./first-run.ts')
     const node = await ensureLocalNode(daemon.app)
     const embedded = await startEmbeddedAgent(daemon, { ...node, dataDir: config.dataDir, clock: systemClock, log })
     await Promise.race([stopped, embedded.agent.closed])

@@ -4,7 +4,8 @@ import { isEventType } from '../shared/events.ts'
 import { serverStatus } from '../shared/server-life.ts'
 import { oneLine } from '../shared/terminal-text.ts'
 import { systemClock } from '../shared/time.ts'
-import { type Config, ConfigError, defaultDataDir, readConfig } from './config.ts'
+import { type Config, defaultDataDir, readConfig } from './config.ts'
+import { ConfigError } from './config-problems.ts'
 import { openLog } from './core/log.ts'
 import { findHolder } from './data-folder.ts'
 import { runningServers, startEmbeddedAgent } from './embedded-agent.ts'
@@ -167,7 +168,7 @@ Next, in another terminal:
   panel console attach demo     its console; Ctrl-] leaves it, the game runs on
   panel servers create --help   a server of your own
 
-(in a clone without an installation: npx panel …)
+(in a clone without an installation: ./panel …)
 `
 
 async function screen(daemon: Daemon, dataDir: string, configDir: string): Promise<string> {

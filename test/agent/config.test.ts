@@ -50,6 +50,12 @@ describe('the configuration of an agent', () => {
     expect(error.problems.join('\n')).toContain('colour')
     expect(error.problems.join('\n')).toContain('log.level')
     await expect(readConfig({ HOME: home, PANEL_LOG__LEVEL: 'info' })).rejects.toThrow('colour')
+    await writeYaml('daemon:\n  ur: https://panel.example\nagnet: {}\n')
+    const slips = await readConfig({ HOME: home }).catch((thrown: unknown) => thrown)
+    expect(slips instanceof ConfigError ? slips.problems.toSorted() : slips).toEqual([
+      'agnet: there is no such setting; did you mean agent?',
+      'daemon.ur: there is no such setting; did you mean daemon.url?',
+    ])
   })
 
   it('tells of variables that mean nothing to agent and daemon, and of no others', () => {

@@ -35,7 +35,7 @@ describe('the command line against a real daemon', () => {
   })
 
   it('makes a template from a file and names what is refused of another', async () => {
-    const file = join(import.meta.dirname, '../../docs/examples/templates/openttd.yaml')
+    const file = join(import.meta.dirname, '../../templates/openttd.yaml')
     const made = await run(['templates', 'create', '-F', file, '--name', 'journey', '-o', 'name'])
     expect(made).toMatchObject({ code: 0, stdout: 'journey\n' })
     const refused = await run(['templates', 'create', '-F', '-'], { input: 'name: x\nstartup: 5\n' })

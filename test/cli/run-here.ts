@@ -1,4 +1,5 @@
 import { Readable, Writable } from 'node:stream'
+import type { Command } from '../../src/cli/command.ts'
 import { readEnvironment } from '../../src/cli/environment.ts'
 import { settleJson } from '../../src/cli/help-request.ts'
 import { parse } from '../../src/cli/program.ts'
@@ -30,10 +31,12 @@ export async function runHere(
     say: (text: string) => void err.stream.write(`${text}\n`),
   } as Partial<Terminal> as Terminal // streams that are no terminal, as in a pipe
   const done = (code: number): RanHere => ({ code, stdout: out.text(), stderr: err.text() })
+  let command: Command | undefined
   try {
     const invocation = parse(tree, settleJson(tree, argv))
     if (invocation.kind === 'help') return { code: 0, stdout: invocation.text, stderr: '' }
-    const { command, path, args } = invocation
+    const { path, args } = invocation
+    command = invocation.command
     const roles = {} as Partial<Roles> as Roles // no command of these tests plays another role
     const run = createRun({ command, path, args, env, terminal, roles, signal: new AbortController().signal })
     try {
@@ -44,7 +47,7 @@ export async function runHere(
     }
   } catch (error) {
     const report = reportOf(error)
-    err.stream.write(reportText(report))
+    err.stream.write(reportText(report, command))
     return done(report.exit)
   }
 }

@@ -79,6 +79,7 @@ const ELSEWHERE: Partial<Readonly<Record<ErrorCode, string>>> = {
   PLUGIN_ERROR: 'test/daemon/plugins/bad-plugin.ts',
   RATE_LIMITED: 'test/daemon/console-commands.test.ts',
   SERVER_MUST_BE_STOPPED: 'test/daemon/servers/edit.test.ts',
+  SERVER_NAME_TAKEN: 'test/daemon/servers/names.test.ts',
   SERVER_SUSPENDED: 'test/daemon/servers/power.test.ts',
   SETUP_REQUIRED: 'test/daemon/setup.test.ts',
   SETUP_TOKEN_INVALID: 'test/daemon/setup.test.ts',

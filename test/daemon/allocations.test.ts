@@ -1,5 +1,6 @@
 import { afterEach, beforeEach, expect, test } from 'vitest'
 import * as api from '../../src/shared/api/allocations.ts'
+import { updateNode } from '../../src/shared/api/nodes.ts'
 import { addServer, type PlacePanel, place, refusal, startPlacePanel } from './place-panel.ts'
 
 interface Query {
@@ -86,7 +87,7 @@ test('finds by port, by address and port, by alias, and by whether a server has 
   expect(await addresses({ search: '25565' })).toEqual(['10.0.0.1 25565', '10.0.0.2 25565'])
   expect(await addresses({ search: '10.0.0.1:25566' })).toEqual(['10.0.0.1 25566'])
   expect(await addresses({ search: 'lobby' })).toEqual(['10.0.0.2 25565'])
-  const server = await addServer(panel, at, { primaryPort: 25_565 })
+  const server = await addServer(panel, at, { name: 'one', primaryPort: 25_565 })
   expect(await addresses({ assigned: 'true' })).toEqual(['127.0.0.1 25565'])
   expect(await addresses({ serverId: server.id })).toEqual(['127.0.0.1 25565'])
   expect(await addresses({ assigned: 'false' })).toHaveLength(3)
@@ -137,6 +138,32 @@ test('of fifty servers that want one allocation one gets it', async () => {
 
 test('takes a free allocation by its address instead of making another one', async () => {
   await add('127.0.0.1', '7777', { alias: 'kept' })
-  await addServer(panel, at, { primaryPort: 7777 })
+  await addServer(panel, at, { name: 'one', primaryPort: 7777 })
   expect((await page()).data).toMatchObject([{ ip: '127.0.0.1', port: 7777, alias: 'kept', server: { name: 'one' } }])
+})
+
+test('names the addresses of the node to who means all of them', async () => {
+  const own = ['127.0.0.1', '192.168.7.20', 'fd00::7']
+  const put = (addresses: readonly string[]) =>
+    panel.db.write((tx) =>
+      tx.q
+        .updateTable('node')
+        .set({ addresses: JSON.stringify(addresses) })
+        .where('id', '=', at.nodeId)
+        .execute(),
+    )
+  const said = (call: Promise<unknown>) =>
+    call.then(
+      () => 'nothing',
+      (error: { details: readonly { message: string }[] }) => error.details[0]?.message,
+    )
+  const everywhere = () => addServer(panel, at, { primaryIp: '0.0.0.0' })
+  expect(await said(everywhere())).toBe('must be one address of the node: 127.0.0.1') // what people gave it
+  await put(own)
+  expect(await said(everywhere())).toBe('must be one address of the node: 127.0.0.1, 192.168.7.20, fd00::7')
+  const edit = panel.admin.call(updateNode, { params: { nodeId: at.nodeId } as never, body: { defaultIp: '::' } })
+  expect(await said(edit)).toBe('must be one address of the node: 127.0.0.1, 192.168.7.20, fd00::7')
+  expect(await said(add('0.0.0.0', '80'))).toContain('it must be one address of the node: 127.0.0.1, 192.168.7.20')
+  await put(Array.from({ length: 400 }, (_, i) => `10.0.${i >> 8}.${i & 255}`))
+  expect(await said(everywhere())).toMatch(/10\.0\.0\.9 and 390 more$/)
 })

@@ -33,8 +33,10 @@ const get = ({ id }: { id: string }) => panel.admin.call(api.getIpPool, { params
 const remove = ({ id }: { id: string }) => panel.admin.call(api.deleteIpPool, { params: { poolId: id } })
 const free = (query: { networkName?: string; limit?: number } = {}) =>
   panel.admin.call(api.listFreeAddresses, { params: { nodeId: at.nodeId }, query })
+/** The tests share a panel, and a name is given once. */
+const named = (name: string): string => `${name}-${nodes}`
 const server = (name: string, differs: Parameters<typeof addServer>[2] = {}) =>
-  addServer(panel, at, { name, allocatedMemoryMb: 16, ...differs })
+  addServer(panel, at, { name: named(name), allocatedMemoryMb: 16, ...differs })
 const inPool = (name: string, primaryIp?: string) =>
   server(name, { networkMode: 'lan', ...(primaryIp === undefined ? {} : { primaryIp }) })
 const names = async (query: object) =>
@@ -56,9 +58,9 @@ test('gives the addresses of a network out, lowest first, and takes them back wh
   const used = await get(pool)
   expect(used).toMatchObject({ usedCount: 3, availableCount: 1 })
   expect(used.allocations).toMatchObject([
-    { ip: '10.0.0.2', serverId: two.id, serverName: 'two', serverStatus: 'stopped' },
-    { ip: '10.0.0.4', serverName: 'four' },
-    { ip: '10.0.0.6', serverName: 'six' },
+    { ip: '10.0.0.2', serverId: two.id, serverName: named('two'), serverStatus: 'stopped' },
+    { ip: '10.0.0.4', serverName: named('four') },
+    { ip: '10.0.0.6', serverName: named('six') },
   ])
   const page = await panel.admin.page(api.listPoolAddresses, {
     params: { poolId: pool.id },
@@ -248,7 +250,7 @@ test('a server that moves gives its address back', async () => {
   const left = await panel.admin.page(listAllocations, { params: { nodeId: at.nodeId }, query: {} })
   expect(left.data.map(({ ip, server: of }) => [ip, of?.name])).toEqual([
     ['10.0.0.4', undefined],
-    ['127.0.0.1', 'one'],
+    ['127.0.0.1', named('one')],
   ])
 })
 
@@ -258,7 +260,7 @@ test('servers that were there before the pool keep their addresses, and share no
   await server('three', { primaryIp: '10.0.0.2', primaryPort: 2 })
   expect((await refusal(create())).fields).toEqual(['body.reserved'])
   const pool = await create({ reserved: ['10.0.0.2'] })
-  expect(pool.allocations).toMatchObject([{ ip: '10.0.0.1', serverName: 'one' }])
+  expect(pool.allocations).toMatchObject([{ ip: '10.0.0.1', serverName: named('one') }])
   expect((await refusal(edit(pool, { reserved: [] }))).fields).toEqual(['body.reserved'])
   expect(await inPool('four')).toMatchObject({ primaryIp: '10.0.0.3' })
 })

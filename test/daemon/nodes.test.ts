@@ -96,7 +96,7 @@ test('shows its servers and is not deleted while it has any', async () => {
   const params = { nodeId: at.nodeId }
   const server = await addServer(panel, at)
   const node = await panel.admin.call(api.getNode, { params })
-  expect(node.servers).toEqual([{ id: server.id, uuid: server.uuid, name: 'one', status: server.status }])
+  expect(node.servers).toEqual([{ id: server.id, uuid: server.uuid, name: server.name, status: server.status }])
   expect((await refusal(panel.admin.call(api.deleteNode, { params }))).code).toBe('NODE_IN_USE')
   const { id: nodeId } = await add()
   const ended: string[] = []

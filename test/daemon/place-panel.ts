@@ -1,3 +1,4 @@
+import { randomUUID } from 'node:crypto'
 import { mkdtemp, rm } from 'node:fs/promises'
 import type { AddressInfo } from 'node:net'
 import { tmpdir } from 'node:os'
@@ -17,7 +18,7 @@ import { createLog } from '../../src/daemon/core/log.ts'
 import { createMetrics } from '../../src/daemon/core/metrics.ts'
 import { migrate } from '../../src/daemon/core/migrations.ts'
 import { createVault } from '../../src/daemon/core/secrets.ts'
-import { openSettings } from '../../src/daemon/core/settings.ts'
+import { openSettings, type Settings } from '../../src/daemon/core/settings.ts'
 import { locationRoutes } from '../../src/daemon/locations/routes.ts'
 import type { Mailer } from '../../src/daemon/mail/mailer.ts'
 import { createNodeKeys, type NodeKeys } from '../../src/daemon/nodes/keys.ts'
@@ -55,6 +56,7 @@ export interface PlacePanel {
   readonly db: Db
   readonly bus: Bus
   readonly audit: Audit
+  readonly settings: Settings
   readonly clock: Clock
   readonly keys: NodeKeys
   readonly online: Set<string>
@@ -128,6 +130,7 @@ export async function startPlacePanel(): Promise<PlacePanel> {
     db,
     bus,
     audit,
+    settings,
     clock,
     keys,
     online,
@@ -178,5 +181,7 @@ export function addServer(
 ): Promise<Server> {
   const port = differs.allocationId === undefined ? { primaryPort: 25_565 } : {}
   const size = { allocatedMemoryMb: 128, allocatedCpuCores: 0.5, allocatedDiskMb: 64 }
-  return panel.admin.call(createServer, { body: { name: 'one', ...size, ...at, ...port, ...differs } })
+  // Names are given once; tests that care name their servers.
+  const name = `server ${randomUUID()}`
+  return panel.admin.call(createServer, { body: { name, ...size, ...at, ...port, ...differs } })
 }

@@ -192,4 +192,7 @@ test('brings the starter templates once and leaves an edited one as it is', asyn
   expect((await panel.bus.bounds()).last).toBe(last)
   const [kept] = await panel.admin.call(api.listTemplates, { query: { search: 'Demo game' } })
   expect(kept?.stopCommand).toBe('halt')
+  await panel.admin.call(api.deleteTemplate, { params: { templateId: kept?.id ?? '' } as never })
+  await ensure()
+  expect(await panel.admin.call(api.listTemplates, { query: { search: 'Demo game' } })).toEqual([])
 })

@@ -104,6 +104,11 @@ function occupy(protocol: 'tcp' | 'udp', port: number): Promise<() => Promise<vo
   })
 }
 
+it('a daemon of its own has the starter templates', async () => {
+  const names = (await ok(['templates', 'list', '-o', 'name'])).trim().split('\n')
+  expect(names).toEqual(expect.arrayContaining(['Demo game', 'Freeciv', 'Luanti (minetest)', 'OpenTTD', 'Teeworlds']))
+})
+
 describe.each(GAMES)('$template', (game) => {
   const { template, protocol, ready, ask, probe, exit } = game
   const name = `my-${template}`
@@ -115,7 +120,7 @@ describe.each(GAMES)('$template', (game) => {
     () => {
       beforeAll(async () => {
         port = await quietPort()
-        const file = fileURLToPath(new URL(`../../docs/examples/templates/${template}.yaml`, import.meta.url))
+        const file = fileURLToPath(new URL(`../../templates/${template}.yaml`, import.meta.url))
         await ok(['templates', 'create', '-F', file, '--name', templateName])
       })
 

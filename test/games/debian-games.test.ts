@@ -9,7 +9,7 @@ import { GameProcess, install, makeServerFolder, serverEnv } from './game-proces
 import { probeFreeciv, probeMinetest, probeOpenttdTcp, probeOpenttdUdp, probeTeeworlds } from './probe.ts'
 import { readTemplate } from './starter-template.ts'
 
-const EXAMPLES = new URL('../../docs/examples/templates/', import.meta.url)
+const EXAMPLES = new URL('../../templates/', import.meta.url)
 const HOSTILE = "It's $(id) `id` & %s é €"
 
 let folder: string

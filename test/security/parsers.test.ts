@@ -66,7 +66,7 @@ const PARSERS: Readonly<Record<string, (text: string) => unknown>> = {
       secure: true,
     } as never),
   'an address': canonicalIp,
-  'addresses of a list': (text) => expandIps(text, 100),
+  'addresses of a list': (text) => expandIps(text, 100, 'others'),
   'ports of a list': (text) => expandPorts(text, 100),
   'an address of a pool': parseIp,
   'a network of a pool': parseNetwork,

@@ -2,7 +2,9 @@ import * as api from '../../shared/api/access.ts'
 import type { Data } from '../../shared/contract.ts'
 import type { Action } from '../command.ts'
 import { usage } from '../failure.ts'
+import { tellGuest } from '../guest-command.ts'
 import { endOf } from '../instant.ts'
+import { askUsername, readNewPassword } from '../new-account.ts'
 import { column, type View, view, wide } from '../output/view.ts'
 import { readSecret } from '../prompt.ts'
 import { call, deleted, ignoringNotFound, subjectOf } from '../resource/actions.ts'
@@ -98,7 +100,7 @@ export const createInvite: Action = async (run) => {
   if (run.out.machine) return run.out.value(made)
   if (made.token === null) return run.notice(`the invitation is on its way to ${email}`)
   await run.out.text(`${made.token}\n`)
-  run.notice(`no mail was sent: give the token to ${email} yourself; it is shown this once`)
+  await tellGuest(run, email, ['invites accept', 'invites register'])
 }
 
 export const cancelInvite: Action = async (run) => {
@@ -143,8 +145,8 @@ export const registerByInvite: Action = async (run) => {
   await agreeOnListener(run, url)
   const { client } = await run.connectTo(url, undefined)
   const token = await tokenOf(run)
-  const username = run.args.text('username') ?? (await run.prompt.ask('User name:', '--username'))
-  const password = await readSecret({ name: 'password', question: 'New password:' }, run)
+  const username = await askUsername(run, 'username', { question: 'User name:' })
+  const password = await readNewPassword(run, 'New password:')
   const body = { token, username, password }
   const me = await client.call(api.registerByInvite, { body }, { idempotencyKey: run.idempotencyKey() })
   const context = await keep(run, url, await keyForSession(await run.connectTo(url, me.token), me.token))

@@ -1,6 +1,7 @@
 import * as api from '../../shared/api/auth.ts'
 import type { Action } from '../command.ts'
 import { usage } from '../failure.ts'
+import { readNewPassword } from '../new-account.ts'
 import { column, type View, wide } from '../output/view.ts'
 import { readSecret } from '../prompt.ts'
 import { call } from '../resource/actions.ts'
@@ -37,11 +38,11 @@ export const revokeSession: Action = async (run) => {
 
 export const changePassword: Action = async (run) => {
   if (run.args.flag('set')) {
-    const newPassword = await readSecret({ name: 'password', question: 'New password:' }, run)
+    const newPassword = await readNewPassword(run, 'New password:')
     await call(run, api.setPassword, { params: {}, body: { newPassword } })
   } else {
     const currentPassword = await readSecret({ name: 'current-password', question: 'Present password:' }, run)
-    const newPassword = await readSecret({ name: 'password', question: 'New password:' }, run)
+    const newPassword = await readNewPassword(run, 'New password:')
     const revokeOtherSessions = run.args.flag('sign-out-others')
     await call(run, api.changePassword, { params: {}, body: { currentPassword, newPassword, revokeOtherSessions } })
   }

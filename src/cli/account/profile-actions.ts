@@ -1,9 +1,10 @@
 import { basename } from 'node:path'
 import { resendVerification } from '../../shared/api/account-recovery.ts'
 import * as api from '../../shared/api/profile.ts'
+import type { Data } from '../../shared/contract.ts'
 import type { Action } from '../command.ts'
 import { usage } from '../failure.ts'
-import { column, type View, wide } from '../output/view.ts'
+import { cellOf, column, type View, view, wide } from '../output/view.ts'
 import { readSecret } from '../prompt.ts'
 import { parsePair, readBytes } from '../read-file.ts'
 import { call } from '../resource/actions.ts'
@@ -29,6 +30,27 @@ const PROFILE: View<api.Profile> = {
   ],
 }
 
+const CHANGED: View<Data<typeof api.updateProfile>> = {
+  id: (row) => row.id,
+  name: (row) => row.username,
+  columns: [
+    column('USERNAME', (row) => row.username),
+    column('FIRST NAME', (row) => row.firstName),
+    column('LAST NAME', (row) => row.lastName),
+  ],
+}
+
+interface Preference {
+  readonly id: string
+  readonly name: string
+  readonly value: unknown
+}
+
+const PREFERENCES = view<Preference>([
+  column('PREFERENCE', (row) => row.name),
+  column('VALUE', (row) => cellOf(row.value)),
+])
+
 export const viewProfile: Action = async (run) => {
   await run.out.item(await call(run, api.getProfile, { params: {} }), PROFILE)
 }
@@ -38,7 +60,7 @@ export const editProfile: Action = async (run) => {
   if (Object.keys(body).length === 0) throw usage('nothing to change is given', 'panel profile edit --help')
   const changed = await call(run, api.updateProfile, { params: {}, body })
   if (run.out.machine) return run.out.value(changed)
-  run.notice(`your user name is ${changed.username}`)
+  await run.out.item(changed, CHANGED)
 }
 
 /** Shows the preferences, after `--set` and `--unset`. */
@@ -53,7 +75,9 @@ export const preferences: Action = async (run) => {
     Object.keys(body).length === 0
       ? (await call(run, api.getProfile, { params: {} })).preferences
       : await call(run, api.updatePreferences, { params: {}, body })
-  await run.out.value(now)
+  if (run.out.machine) return run.out.value(now)
+  const rows = Object.entries(now).map(([name, value]) => ({ id: name, name, value }))
+  await run.out.list(rows, PREFERENCES)
 }
 
 export const setAvatar: Action = async (run) => {

@@ -55,8 +55,16 @@ export const daemon = noun({
           summary: 'what is logged',
           choices: ['trace', 'debug', 'info', 'warn', 'error'],
         },
+        {
+          flags: '--check',
+          summary: 'start nothing: say what is wrong with configuration, certificate and data folder',
+        },
       ],
-      examples: ['panel daemon run', 'panel daemon run --config /etc/panel/panel.yaml --log-format json'],
+      examples: [
+        'panel daemon run',
+        'panel daemon run --config /etc/panel/panel.yaml --log-format json',
+        'panel daemon run --config /etc/panel/panel.yaml --check',
+      ],
       exits: [14],
       ownsSignals: true,
       load: async () => (await import('./daemon.ts')).runDaemon,

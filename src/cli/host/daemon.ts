@@ -3,9 +3,10 @@ import { column, type View } from '../output/view.ts'
 
 /** `panel daemon run`. */
 export const runDaemon: Action = (run) => {
-  const { args } = run
+  const { args, roles } = run
   const format = args.text('log-format')
-  return run.roles.runDaemon({
+  const start = args.flag('check') ? roles.checkDaemon : roles.runDaemon
+  return start({
     config: args.text('config'),
     listen: args.text('listen'),
     dataDir: args.text('data-dir'),

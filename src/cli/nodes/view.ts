@@ -14,6 +14,7 @@ export const NODE_COLUMNS = [
   column<Node>('ID', (row) => row.id),
   wide<Node>('AGENT', (row) => row.agentVersion),
   wide<Node>('SYSTEM', (row) => (row.os === null ? null : `${row.os}/${row.arch ?? '?'}`)),
+  wide<Node>('ADDRESSES', (row) => row.addresses.join(', ')),
   wide<Node>('RUNTIMES', (row) => row.runtimes.map(({ name }) => name).join(',')),
 ]
 

@@ -28,6 +28,21 @@ export function view<T extends { readonly id: string; readonly name: string }>(c
   return { columns, id: (row) => row.id, name: (row) => row.name }
 }
 
+/** A value of any shape as people read it: lists by commas, what is deeper by `name=value`. */
+export function cellOf(value: unknown): Cell {
+  if (value === null || value === undefined) return null
+  if (typeof value === 'string' || typeof value === 'number' || typeof value === 'boolean') return value
+  return Array.isArray(value) ? value.map(plain).join(',') : plain(value)
+}
+
+function plain(value: unknown): string {
+  if (typeof value !== 'object' || value === null) return String(value)
+  if (Array.isArray(value)) return value.map(plain).join(',')
+  return Object.entries(value)
+    .map(([name, below]) => `${name}=${plain(below)}`)
+    .join(' ')
+}
+
 /** A column. */
 export function column<T>(title: string, value: (row: T) => Cell): Column<T> {
   return { title, value }

@@ -1,6 +1,6 @@
 import type { Data, Endpoint } from '../../shared/contract.ts'
 import { PanelError } from '../../shared/errors.ts'
-import { type Action, optionName, type Reference } from '../command.ts'
+import type { Action, Reference } from '../command.ts'
 import { usage } from '../failure.ts'
 import type { View } from '../output/view.ts'
 import type { Run } from '../run.ts'
@@ -61,25 +61,7 @@ export async function call<E extends Endpoint>(
 ): Promise<Data<E>> {
   const client = await run.client()
   const options = endpoint.method === 'POST' ? { idempotencyKey: run.idempotencyKey() } : {}
-  try {
-    return (await client.call<Endpoint>(endpoint, input, options)) as Data<E> // parsed by that endpoint's own schema
-  } catch (error) {
-    throw error instanceof PanelError && !run.out.machine ? byFlags(run, error) : error
-  }
-}
-
-/** A refusal that names the flags which people know in the place of the fields that they fill. */
-function byFlags(run: Run, error: PanelError): PanelError {
-  if (error.details === undefined) return error
-  const options = new Map((run.command.options ?? []).flatMap((it) => (it.field === undefined ? [] : [[it.field, it]])))
-  const details = error.details.map(({ field, message }) => {
-    const option = options.get(field.replace(/^(body|query)\./, ''))
-    return { field: option === undefined ? field : `--${optionName(option.flags)}`, message }
-  })
-  const [first] = error.details
-  // The sentence repeats the first field; the lines below it say all of them.
-  const message = error.message.replace(`: ${first?.field} ${first?.message}`, '')
-  return new PanelError(error.code, message, { details, meta: error.meta, cause: error })
+  return (await client.call<Endpoint>(endpoint, input, options)) as Data<E> // parsed by that endpoint's own schema
 }
 
 /** Runs a deletion; with `--ignore-not-found` an absent thing is no failure. */

@@ -32,7 +32,7 @@ export async function forEach<T extends Named>(
         const report = reportOf(error)
         exits.push(report.exit)
         onFailure(thing, report)
-        run.terminal.say(`${thing.name}: ${reportText(report).trimEnd()}`)
+        run.terminal.say(`${thing.name}: ${reportText(report, run.command).trimEnd()}`)
       }
     }
   }

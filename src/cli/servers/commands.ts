@@ -34,7 +34,7 @@ const ADDRESS: readonly Option[] = [
 ]
 
 const BEHAVIOUR: readonly Option[] = [
-  { flags: '--env <name=value>', summary: 'a variable of the template', repeat: true },
+  { flags: '--env <name=value>', summary: 'a variable of the template', repeat: true, fills: 'environment' },
   { flags: '--env-file <file>', summary: 'variables as NAME=value lines' },
   field('--startup <line>', 'a command line of its own (needs admin.write)', 'startupCommand'),
   {

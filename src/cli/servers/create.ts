@@ -3,6 +3,7 @@ import * as api from '../../shared/api/servers.ts'
 import { getTemplate } from '../../shared/api/templates.ts'
 import type { Action } from '../command.ts'
 import { CliFailure, usage } from '../failure.ts'
+import { calledBy } from '../field-names.ts'
 import { parsePair, readPairs } from '../read-file.ts'
 import { call, subjectOf } from '../resource/actions.ts'
 import { fieldsOf } from '../resource/fields.ts'
@@ -40,13 +41,30 @@ export const editServer: Action = async (run) => {
   const { id } = await subjectOf(run, { ref: 'server', param: 'serverId' })
   const body = await fieldsOf(run)
   const environment = await environmentOf(run)
-  if (environment !== undefined || run.args.text('allocation') !== undefined) {
-    const server = await readServer(run, id)
-    if (environment !== undefined) body['environment'] = { ...server.environment, ...environment }
-    await addAllocation(run, body, server.nodeId)
-  }
+  const waits = environment !== undefined || AT_NEXT_START.some((field) => body[field] !== undefined)
+  const before = waits || run.args.text('allocation') !== undefined ? await readServer(run, id) : undefined
+  if (environment !== undefined) body['environment'] = { ...before?.environment, ...environment }
+  await addAllocation(run, body, before?.nodeId)
   if (Object.keys(body).length === 0) throw usage('nothing to change is given', 'panel servers edit --help')
-  await run.out.item(await call(run, api.updateServer, { params: { serverId: id }, body }), SERVER_VIEW)
+  const after = await call(run, api.updateServer, { params: { serverId: id }, body })
+  await run.out.item(after, SERVER_VIEW)
+  if (before !== undefined) tellWhatWaits(run, before, after)
+}
+
+/** What a run has until it ends; the flags of other fields count at once. */
+const AT_NEXT_START = [
+  'environment',
+  'startupCommand',
+  'allocatedMemoryMb',
+  'allocatedCpuCores',
+  'allocatedSwapMb',
+] as const satisfies readonly (keyof api.Server)[]
+
+function tellWhatWaits(run: Run, before: api.Server, after: api.Server): void {
+  const changed = AT_NEXT_START.filter((field) => JSON.stringify(before[field]) !== JSON.stringify(after[field]))
+  if (changed.length === 0 || !['starting', 'running', 'stopping'].includes(after.powerState)) return
+  const flags = changed.map((field) => calledBy(run.command, field)).join(', ')
+  run.notice(`${flags}: in force at the next start of ${after.name} (panel servers restart ${after.name})`)
 }
 
 async function untilReady(run: Run, created: api.Server, start: boolean): Promise<api.Server> {

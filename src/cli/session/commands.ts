@@ -71,8 +71,8 @@ export const setup = command({
     'The context that talks to this panel is made as by `panel login`.',
   arguments: [{ name: 'what', summary: 'status, or nothing', optional: true, choices: ['status'] }],
   options: [
-    { flags: '--admin-email <address>', summary: 'the e-mail address of the administrator' },
-    { flags: '--admin-username <name>', summary: 'the user name of the administrator' },
+    { flags: '--admin-email <address>', summary: 'the e-mail address of the administrator', fills: 'email' },
+    { flags: '--admin-username <name>', summary: 'the user name of the administrator', fills: 'username' },
     { flags: '--password-stdin', summary: 'read the password from stdin' },
     { flags: '--setup-token-file <file>', summary: 'the file with the setup token' },
     { flags: '--panel-name <name>', summary: 'the name of the panel' },

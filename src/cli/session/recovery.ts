@@ -2,6 +2,7 @@ import * as api from '../../shared/api/account-recovery.ts'
 import { PanelError } from '../../shared/errors.ts'
 import type { Action } from '../command.ts'
 import { usage } from '../failure.ts'
+import { askEmail, askUsername, readNewPassword } from '../new-account.ts'
 import { readSecret } from '../prompt.ts'
 import type { Run } from '../run.ts'
 import { readAll } from '../terminal.ts'
@@ -12,9 +13,9 @@ import { checkName, keep, keyForSession } from './login.ts'
 export const register: Action = async (run) => {
   checkName(run)
   const { client, url } = await anonymous(run)
-  const email = run.args.text('email') ?? (await run.prompt.ask('E-mail address:', '--email'))
-  const username = run.args.text('username') ?? (await run.prompt.ask('User name:', '--username'))
-  const password = await readSecret({ name: 'password', question: 'Password:' }, run)
+  const email = await askEmail(run, 'email', 'E-mail address:')
+  const username = await askUsername(run, 'username', { question: 'User name:' })
+  const password = await readNewPassword(run, 'Password:')
   const body = { email, username, password }
   const made = await client.call(api.register, { body }, { idempotencyKey: run.idempotencyKey() })
   if (made.token === null) {
@@ -38,7 +39,7 @@ export const resetPassword: Action = async (run) => {
   const [token, typed] = await tokenAndPassword(run)
   const { valid } = await client.call(api.validateReset, { query: { token } })
   if (!valid) throw new PanelError('TOKEN_INVALID', 'The token is wrong, was used already, or has expired')
-  const password = typed ?? (await readSecret({ name: 'password', question: 'New password:' }, run))
+  const password = typed ?? (await readNewPassword(run, 'New password:'))
   await client.call(api.resetPassword, { body: { token, password } }, { idempotencyKey: run.idempotencyKey() })
   run.notice('the password is set and all sessions are ended; sign in with panel login')
 }

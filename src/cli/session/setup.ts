@@ -1,8 +1,9 @@
 import * as api from '../../shared/api/auth.ts'
+import { PanelError } from '../../shared/errors.ts'
 import type { Action } from '../command.ts'
 import { usage } from '../failure.ts'
+import { askEmail, askUsername, readNewPassword } from '../new-account.ts'
 import { column, type View } from '../output/view.ts'
-import { readSecret } from '../prompt.ts'
 import { readText } from '../read-file.ts'
 import type { Run } from '../run.ts'
 import { agreeOnListener } from './listener-consent.ts'
@@ -20,38 +21,42 @@ export const setup: Action = async (run) => {
   await agreeOnListener(run, url)
   const { client } = await run.connectTo(url, undefined)
   if (run.args.word('what') === 'status') return run.out.item(await client.call(api.getSetupStatus), STATUS)
-  const { args, prompt } = run
+  const { args } = run
   checkName(run)
-  const setupToken = await setupTokenOf(run)
-  const email = args.text('admin-email') ?? (await prompt.ask('E-mail address of the administrator:', '--admin-email'))
-  const username =
-    args.text('admin-username') ?? (await prompt.ask('User name of the administrator:', '--admin-username', 'admin'))
-  const password = await readSecret({ name: 'password', question: 'Password of the administrator:' }, run)
+  const email = await askEmail(run, 'admin-email', 'E-mail address of the administrator:')
+  const question = 'User name of the administrator:'
+  const username = await askUsername(run, 'admin-username', { question, initial: 'admin' })
+  const password = await readNewPassword(run, 'Password of the administrator:')
   const [panelName, locale] = [args.text('panel-name'), args.text('locale')]
-  const made = await client.call(
-    api.completeSetup,
-    {
-      body: {
-        email,
-        username,
-        password,
-        ...(setupToken === undefined ? {} : { setupToken }),
-        ...(panelName === undefined ? {} : { panelName }),
-        ...(locale === undefined ? {} : { locale }),
-      },
-    },
-    { idempotencyKey: run.idempotencyKey() },
-  )
+  const named = { ...(panelName === undefined ? {} : { panelName }), ...(locale === undefined ? {} : { locale }) }
+  const made = await withSetupToken(run, (setupToken, part) => {
+    const body = { email, username, password, ...(setupToken === undefined ? {} : { setupToken }), ...named }
+    return client.call(api.completeSetup, { body }, { idempotencyKey: run.idempotencyKey(part) })
+  })
   const name = await keep(run, url, await keyForSession(await run.connectTo(url, made.token), made.token))
   if (run.out.machine) return run.out.value({ context: name, url, username: made.username, panelName: made.panelName })
   run.notice(`${made.panelName} is set up; you are signed in as ${made.username} (context ${name})`)
 }
 
-async function setupTokenOf(run: Run): Promise<string | undefined> {
+/** Works with the token; one that was typed wrong is asked for again, and nothing else is. */
+async function withSetupToken<T>(run: Run, work: (token: string | undefined, part?: string) => Promise<T>): Promise<T> {
+  const given = await givenToken(run)
+  if (given !== undefined || !run.prompt.possible) return work(given)
+  for (let attempt = 1; ; attempt++) {
+    const token = await run.prompt.secret('Setup token (the daemon printed it):', '--setup-token-file')
+    try {
+      return await work(token.trim(), String(attempt))
+    } catch (error) {
+      if (!(error instanceof PanelError && error.code === 'SETUP_TOKEN_INVALID')) throw error
+      run.terminal.say(error.message)
+    }
+  }
+}
+
+async function givenToken(run: Run): Promise<string | undefined> {
   const file = run.args.text('setup-token-file')
   const text = file === undefined ? run.env.setupToken : await readText(file)
   const token = text?.trim()
   if (token === '') throw usage('the setup token is empty')
-  if (token !== undefined || !run.prompt.possible) return token
-  return run.prompt.secret('Setup token (the daemon printed it):', '--setup-token-file')
+  return token
 }

@@ -5,7 +5,7 @@ import { getSmtpSettings, type SmtpTestResult, testSmtpSettings } from '../../sh
 import { getThemeSettings } from '../../shared/api/theme-settings.ts'
 import type { Action } from '../command.ts'
 import { CLI_FAILURES } from '../failure.ts'
-import { type Cell, column, type View, view } from '../output/view.ts'
+import { cellOf, column, type View, view } from '../output/view.ts'
 import { call } from '../resource/actions.ts'
 import { fieldsOf } from '../resource/fields.ts'
 import type { Run } from '../run.ts'
@@ -17,12 +17,14 @@ const NOTHING = { params: {} }
 
 /** Shows a group as it was answered, field by field, and below which fields are fixed. */
 export async function showGroup(run: Run, name: string, group: Group): Promise<void> {
-  const fields = Object.keys(group).filter((field) => field !== 'locked')
+  const { locked: _, ...values } = group
   const shown: View<Group> = {
     id: () => name,
     name: () => name,
     columns: [
-      ...fields.map((field) => column<Group>(flagName(field).toUpperCase(), (row) => cellOf(row[field]))),
+      ...leavesOf(values).map(([path, value]) =>
+        column<Group>(path.map(flagName).join(' ').toUpperCase(), () => cellOf(value)),
+      ),
       column<Group>('FIXED', (row) => fixedList(row['locked'])),
     ],
   }
@@ -121,10 +123,12 @@ function showing(name: string, get: (run: Run) => Promise<Group>): Action {
   return async (run) => showGroup(run, name, await get(run))
 }
 
-function cellOf(value: unknown): Cell {
-  if (value === null || value === undefined) return null
-  if (typeof value === 'string' || typeof value === 'number' || typeof value === 'boolean') return value
-  return Array.isArray(value) ? value.map(String).join(',') : JSON.stringify(value)
+/** The values of an object at any depth, with the names that lead to each; lists are values. */
+function leavesOf(group: Group): [path: readonly string[], value: unknown][] {
+  return Object.entries(group).flatMap(([field, value]): [readonly string[], unknown][] => {
+    if (typeof value !== 'object' || value === null || Array.isArray(value)) return [[[field], value]]
+    return leavesOf({ ...value }).map(([path, below]) => [[field, ...path], below])
+  })
 }
 
 function fixedList(locked: unknown): string {

@@ -15,8 +15,8 @@ const BODY = [
 ]
 
 const DETAILS =
-  'The file is the body of POST /api/templates, as YAML or JSON; flags override its fields. The examples under ' +
-  'docs/examples/templates show every field.'
+  'The file is the body of POST /api/templates, as YAML or JSON; flags override its fields. `panel templates view OpenTTD -o yaml` ' +
+  'shows every field.'
 
 export const templates = noun({
   name: 'templates',
@@ -46,10 +46,7 @@ export const templates = noun({
       summary: 'Create a template',
       details: DETAILS,
       options: [...requiring(BODY, 'name', 'startup'), IDEMPOTENCY],
-      examples: [
-        'panel templates create -F docs/examples/templates/openttd.yaml',
-        'panel templates create -F openttd.yaml --name openttd-14',
-      ],
+      examples: ['panel templates create -F my-game.yaml', 'panel templates create -F openttd.yaml --name openttd-14'],
       endpoints: ['templates.create'],
       exits: [6, 7, 8],
       load: async () => (await actions()).createTemplate,

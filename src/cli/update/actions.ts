@@ -9,6 +9,8 @@ import type { Run } from '../run.ts'
 
 const NEWER = 10
 const FAILED = 11
+/** Nobody can say: the host names no feed, or the feed has no answer. */
+const UNKNOWN = 14
 const NOTHING = { params: {} }
 
 type Check = Data<typeof api.checkUpdate>
@@ -19,7 +21,7 @@ const CHECK: View<Check> = {
   columns: [
     column('INSTALLED', (row) => row.currentVersion),
     column('NEWEST', (row) => row.latestVersion ?? 'unknown'),
-    column('UPDATE', (row) => row.updateAvailable),
+    column('UPDATE', answerOf),
   ],
 }
 
@@ -29,7 +31,7 @@ const STATUS: View<api.UpdateStatus> = {
   columns: [
     column('INSTALLED', (row) => row.currentVersion),
     column('NEWEST', (row) => row.latestVersion ?? 'unknown'),
-    column('UPDATE', (row) => row.updateAvailable),
+    column('UPDATE', answerOf),
     column('WHY', (row) => row.checkError),
     column('CHECKED', (row) => ({ time: row.lastCheckedAt })),
     column('PUBLISHED', (row) => ({ time: row.publishedAt })),
@@ -56,7 +58,9 @@ const STATE: View<api.UpdateState> = {
 export const check: Action = async (run) => {
   const found = await call(run, api.checkUpdate, NOTHING)
   await run.out.item(found, CHECK)
-  return exitOf(run, found)
+  if (found.latestVersion !== null) return exitOf(run, found)
+  run.notice('the newest version is not known; `panel update status` says why')
+  return UNKNOWN
 }
 
 export const status: Action = async (run) => {
@@ -86,6 +90,15 @@ export const watch: Action = async (run) => {
   }
 }
 
-function exitOf(run: Run, { updateAvailable }: { readonly updateAvailable: boolean }): number {
-  return run.args.flag('detailed-exitcode') && updateAvailable ? NEWER : 0
+type Versions = Pick<Check, 'latestVersion' | 'updateAvailable'>
+
+/** What is not known is not "no". */
+function answerOf({ latestVersion, updateAvailable }: Versions): boolean | string {
+  return latestVersion === null ? 'unknown' : updateAvailable
+}
+
+function exitOf(run: Run, { latestVersion, updateAvailable }: Versions): number {
+  if (!run.args.flag('detailed-exitcode')) return 0
+  if (latestVersion === null) return UNKNOWN
+  return updateAvailable ? NEWER : 0
 }

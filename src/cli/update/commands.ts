@@ -10,11 +10,11 @@ export const update = noun({
   children: [
     command({
       name: 'check',
-      summary: 'Show whether there is a newer version',
+      summary: 'Show whether there is a newer version; exit 14 when nobody can say',
       options: [{ flags: '--detailed-exitcode', summary: 'exit 10 when there is one' }],
       examples: ['panel update check', 'panel update check --jq .latestVersion'],
       endpoints: ['update.check'],
-      exits: [10],
+      exits: [10, 14],
       load: async () => (await actions()).check,
     }),
     command({
@@ -24,10 +24,12 @@ export const update = noun({
         'The newest version is told by the feed that updates.feedUrl in the configuration of the daemon names. The panel does ' +
         'not change its own program: stop it, install the other version the way this one was installed, start it. The ' +
         'database is copied before its schema changes.',
-      options: [{ flags: '--detailed-exitcode', summary: 'exit 10 when there is a newer version' }],
+      options: [
+        { flags: '--detailed-exitcode', summary: 'exit 10 when there is a newer version, 14 when nobody can say' },
+      ],
       examples: ['panel update status', 'panel update status --detailed-exitcode --quiet'],
       endpoints: ['update.status'],
-      exits: [10],
+      exits: [10, 14],
       load: async () => (await actions()).status,
     }),
     command({

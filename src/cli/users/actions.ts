@@ -3,7 +3,9 @@ import * as roles from '../../shared/api/roles.ts'
 import * as api from '../../shared/api/users.ts'
 import type { Action } from '../command.ts'
 import { usage } from '../failure.ts'
+import { tellGuest } from '../guest-command.ts'
 import { endOf } from '../instant.ts'
+import { readNewPassword } from '../new-account.ts'
 import { REACHED } from '../nodes/assignment-views.ts'
 import { column, view } from '../output/view.ts'
 import { readSecret } from '../prompt.ts'
@@ -23,7 +25,7 @@ export const viewUser = viewAction(api.getUser, SUBJECT, VIEW)
 
 export const createUser: Action = async (run) => {
   const body = await fieldsOf(run)
-  body['password'] ??= await readSecret({ name: 'password', question: `Password of ${body['username']}:` }, run)
+  body['password'] ??= await readNewPassword(run, `Password of ${body['username']}:`)
   await run.out.item(await call(run, api.createUser, { params: {}, body }), VIEW)
 }
 
@@ -33,7 +35,7 @@ export const inviteUser: Action = async (run) => {
   if (run.out.machine) return run.out.value(made)
   if (made.invite.token === null) return run.notice(`the invitation is on its way to ${made.email}`)
   await run.out.text(`${made.invite.token}\n`)
-  run.notice(`no mail was sent: give the token to ${made.email} yourself; it is shown this once`)
+  await tellGuest(run, made.email, ['users accept-invite'])
 }
 
 /** Chooses the password of an invited account, and keeps the sign-in as a context. */
@@ -42,7 +44,7 @@ export const acceptInvite: Action = async (run) => {
   await agreeOnListener(run, url)
   const { client } = await run.connectTo(url, undefined)
   const token = (await readSecret({ name: 'token', question: 'Token of the invitation:' }, run)).trim()
-  const password = await readSecret({ name: 'password', question: 'New password:' }, run)
+  const password = await readNewPassword(run, 'New password:')
   const username = run.args.text('username')
   const body = { token, password, ...(username === undefined ? {} : { username }) }
   const me = await client.call(api.acceptUserInvite, { body }, { idempotencyKey: run.idempotencyKey() })
@@ -57,7 +59,7 @@ export const editUser: Action = async (run) => {
   if (run.args.choice('roles') === false) body['roleIds'] = []
   if (run.args.choice('servers') === false) body['serverIds'] = []
   if (run.args.flag('password-stdin') || run.args.text('secret-file') !== undefined || run.args.flag('password')) {
-    body['password'] = await readSecret({ name: 'password', question: 'New password of the account:' }, run)
+    body['password'] = await readNewPassword(run, 'New password of the account:')
   }
   if (Object.keys(body).length === 0) throw usage('nothing to change is given', 'panel users edit --help')
   await run.out.item(await call(run, api.updateUser, { params: { userId: id }, body }), VIEW)

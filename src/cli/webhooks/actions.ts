@@ -124,6 +124,8 @@ async function tested(run: Run) {
 
 async function bodyOf(run: Run): Promise<Record<string, unknown>> {
   const body = await fieldsOf(run)
+  body['url'] ??= run.args.text('to')
+  if (body['url'] === undefined) delete body['url']
   if (run.args.flag('secret-stdin') || run.args.text('secret-file') !== undefined)
     body['secret'] = await readSecret({ name: 'secret', question: 'Secret:' }, run)
   const enabled = run.args.choice('enabled')

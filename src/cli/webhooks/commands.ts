@@ -12,7 +12,8 @@ const FORMAT: Option = {
 const FIELDS: readonly Option[] = [
   field('--name <name>', 'its name', 'name'),
   field('--description <text>', 'what it is for', 'description'),
-  field('--to <url>', 'where requests go', 'url'),
+  field('--url <url>', 'where requests go; the panel is chosen by --context or PANEL_URL here', 'url'),
+  { flags: '--to <url>', summary: 'the same as --url' },
   field('--event <name>', 'what it is told of: *, server.*, alert.created (default *)', 'events', 'list'),
   FORMAT,
   { flags: '--secret-stdin', summary: 'read the signing secret from stdin (default: the panel makes one)' },
@@ -55,13 +56,13 @@ export const webhooks = noun({
       summary: 'Create a webhook; events need the permission to read what they tell',
       details: 'Prints the signing secret, alone on stdout and this once, unless you give one yourself.',
       options: [
-        ...requiring(FIELDS, 'name', 'to'),
+        ...requiring(FIELDS, 'name', 'url'),
         { flags: '--no-enabled', summary: 'tell it nothing yet' },
         BODY_FILE,
         IDEMPOTENCY,
       ],
       examples: [
-        'panel webhooks create --name chat --to https://hooks.example.org/panel --event server.* --event alert.*',
+        'panel webhooks create --name chat --url https://hooks.example.org/panel --event server.* --event alert.*',
       ],
       endpoints: ['webhooks.create'],
       exits: [8, 14],

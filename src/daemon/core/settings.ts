@@ -41,6 +41,8 @@ export const SETTINGS = {
   'security.registrationEnabled': z.boolean().default(false),
   /** The version of the daemon that ran last; '' before the first start that writes it. */
   'install.version': z.string().default(''),
+  /** The names of the starter templates that this installation has been given. */
+  'install.starters': z.array(z.string()).default([]),
   /** What the one who set the mail server last may give; `null` before anybody has. */
   'install.mailVouched': z.array(z.string()).nullable().default(null),
   'security.lockoutMaxAttempts': int('lockoutMaxAttempts'),

@@ -24,9 +24,10 @@ export function compareIps(left: string, right: string): number {
 
 /**
  * The addresses of a list of addresses and CIDR ranges, each once, in canonical form. A range stands for every address
- * in it. A string says what is wrong; more than `max` are refused before they are made.
+ * in it. A string says what is wrong, with `instead` where all addresses of the node are meant; more than `max` are refused
+ * before they are made.
  */
-export function expandIps(text: string, max: number): readonly string[] | string {
+export function expandIps(text: string, max: number, instead: string): readonly string[] | string {
   const ranges: Network[] = []
   for (const word of words(text)) {
     const range = parseNetwork(word)
@@ -39,8 +40,7 @@ export function expandIps(text: string, max: number): readonly string[] | string
   for (const { first, count } of ranges) {
     for (let i = 0n; i < count; i++) {
       const address: Address = { bits: first.bits, value: first.value + i }
-      if (address.value === 0n)
-        return `has ${formatIp(address)}, which stands for all addresses: name the ones of the node`
+      if (address.value === 0n) return `has ${formatIp(address)}, which stands for all addresses; it ${instead}`
       found.add(formatIp(address))
     }
   }

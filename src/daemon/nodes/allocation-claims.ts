@@ -3,6 +3,7 @@ import { newId } from '../../shared/ids.ts'
 import type { Clock } from '../../shared/time.ts'
 import type { Tx } from '../core/db.ts'
 import { canonicalIp, isUnspecified } from './addresses.ts'
+import { oneOfItsAddresses } from './own-addresses.ts'
 
 /** An allocation that now belongs to the server. */
 export interface ClaimedAllocation {
@@ -60,7 +61,7 @@ async function claimByAddress(
   { ip: text, port }: { readonly ip: string; readonly port: number },
 ): Promise<ClaimedAllocation> {
   const ip = canonicalIp(text)
-  if (ip === undefined || isUnspecified(ip)) throw fieldError('body.primaryIp', 'must be one address of the node')
+  if (ip === undefined || isUnspecified(ip)) throw fieldError('body.primaryIp', await oneOfItsAddresses(tx.q, nodeId))
   const claimed = await tx.q
     .insertInto('allocation')
     .values({

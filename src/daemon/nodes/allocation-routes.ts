@@ -5,6 +5,7 @@ import { type Route, route } from '../core/route.ts'
 import { expandIps, expandPorts } from './addresses.ts'
 import * as repo from './allocation-repo.ts'
 import type { NodeDeps } from './deps.ts'
+import { oneOfItsAddresses } from './own-addresses.ts'
 import { findNode } from './repo.ts'
 
 const GONE = 'There is no node with this id'
@@ -24,8 +25,8 @@ function list({ db }: NodeDeps): Route {
 }
 
 function create({ db, bus, audit, clock }: NodeDeps): Route {
-  return route(createAllocations, ({ params: { nodeId }, body }, context) => {
-    const pairs = pairsOf(body)
+  return route(createAllocations, async ({ params: { nodeId }, body }, context) => {
+    const pairs = pairsOf(body, await oneOfItsAddresses(db.read, nodeId))
     return db.write(async (tx) => {
       if ((await findNode(tx.q, nodeId)) === undefined) context.fail('NODE_NOT_FOUND', GONE)
       const note = { alias: body.alias ?? null, notes: body.notes ?? null }
@@ -100,8 +101,11 @@ function remove({ db, bus, audit }: NodeDeps): Route {
   )
 }
 
-function pairsOf(body: { readonly ip: string; readonly ports: string }): { ip: string; port: number }[] {
-  const ips = expandIps(body.ip, MAX_PAIRS)
+function pairsOf(
+  body: { readonly ip: string; readonly ports: string },
+  instead: string,
+): { ip: string; port: number }[] {
+  const ips = expandIps(body.ip, MAX_PAIRS, instead)
   if (typeof ips === 'string') throw fieldError('body.ip', ips)
   const ports = expandPorts(body.ports, MAX_PAIRS)
   if (typeof ports === 'string') throw fieldError('body.ports', ports)

@@ -63,14 +63,14 @@ export function addressAmong(publicAddress: string, own: readonly string[]): str
   return reachable.find((ip) => isIPv4(ip)) ?? reachable[0] ?? wished
 }
 
-/** The fields that an edit names; the others stay. */
+/** The fields that an edit names; the others stay. Whether `defaultIp` is one of the node's is left to the caller. */
 export function editedFields(body: z.output<typeof updateNode.body>): Partial<NodeFields> {
   const { description, defaultIp, ...rest } = body
   const named = Object.entries(rest).filter(([, value]) => value !== undefined)
   return {
     ...Object.fromEntries(named),
     ...(description === undefined ? {} : { description }),
-    ...(defaultIp === undefined ? {} : { defaultIp: boundAddress(defaultIp) }),
+    ...(defaultIp === undefined ? {} : { defaultIp: canonicalIp(defaultIp) ?? defaultIp }),
   }
 }
 

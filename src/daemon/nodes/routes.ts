@@ -8,16 +8,19 @@ import {
   listNodes,
   updateNode,
 } from '../../shared/api/nodes.ts'
+import { fieldError } from '../../shared/errors.ts'
 import { newId } from '../../shared/ids.ts'
 import { now } from '../../shared/time.ts'
 import { changes } from '../core/audit.ts'
 import { isForeignKeyViolation, uniqueViolation } from '../core/db.ts'
 import { visibleNodes } from '../core/permit.ts'
 import { callerOf, type Route, route } from '../core/route.ts'
+import { isUnspecified } from './addresses.ts'
 import { allocationRoutes } from './allocation-routes.ts'
 import { credentialRoutes } from './credential-routes.ts'
 import type { NodeDeps } from './deps.ts'
 import { editedFields, newNodeFields } from './fields.ts'
+import { oneOfItsAddresses } from './own-addresses.ts'
 import { poolRoutes } from './pool-routes.ts'
 import * as repo from './repo.ts'
 import { nodeStats } from './stats.ts'
@@ -119,6 +122,8 @@ function update(deps: NodeDeps): Route {
     const fields = editedFields(body)
     return db.write(async (tx) => {
       const before = (await repo.findNode(tx.q, nodeId)) ?? context.fail('NODE_NOT_FOUND', GONE)
+      if (fields.defaultIp !== undefined && isUnspecified(fields.defaultIp))
+        throw fieldError('body.defaultIp', await oneOfItsAddresses(tx.q, nodeId))
       const details = changes({ ...before }, fields)
       if (details === undefined) return nodeView(before, deps)
       await repo.updateNode(tx.q, nodeId, { ...fields, updatedAt: tx.now }).catch((error: unknown) => {

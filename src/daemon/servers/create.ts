@@ -14,6 +14,7 @@ import { ensureCapacity } from '../nodes/capacity.ts'
 import { claimPlace, type PlaceClaim } from '../nodes/pool-claims.ts'
 import { checkEnvironment } from '../templates/rules.ts'
 import { refuseFixedVariables } from './edit.ts'
+import { ensureNameFree } from './names.ts'
 import { addCommand, type OrderDeps } from './orders.ts'
 import { definitionOf, withoutMasks } from './view.ts'
 
@@ -54,6 +55,7 @@ export async function createServer(
   if (problems.length > 0) {
     throw new PanelError('VALIDATION_ERROR', 'Some variables are not valid', { details: problems })
   }
+  await ensureNameFree(tx, { ownerId: owner, name: body.name })
   await ensureCapacity(tx, node, { memoryMb: body.allocatedMemoryMb, cpuCores: body.allocatedCpuCores })
   const runtime = chooseRuntime(body.runtime, template.runtimes, parseJson(RuntimeReport.array(), node.runtimes))
   const id = newId('srv', deps.clock)

@@ -14,6 +14,7 @@ import { canonicalIp } from '../nodes/addresses.ts'
 import { ensureCapacity } from '../nodes/capacity.ts'
 import { claimPlace, releasePlace } from '../nodes/pool-claims.ts'
 import { checkEnvironment } from '../templates/rules.ts'
+import { ensureNameFree } from './names.ts'
 import { finishCommand } from './observe.ts'
 import { addCommand, nextGeneration, type OrderDeps, pendingStatus, refuseSuspended } from './orders.ts'
 import { findServerRow, type ServerRow } from './repo.ts'
@@ -53,6 +54,8 @@ export async function editServer(
   const changedColumns = changes(before, wanted.columns)
   if (changedColumns === undefined) return
   await refuseOperatorFields({ tx, row, ...edit }, changedColumns)
+  if (edit.patch.name !== undefined && edit.patch.name !== row.name)
+    await ensureNameFree(tx, { ownerId: row.ownerId, name: edit.patch.name })
   const changed = byFieldName(changedColumns)
   const { memoryMb, cpuCores } = { ...row, ...wanted.columns }
   if (memoryMb > row.memoryMb || cpuCores > row.cpuCores) {

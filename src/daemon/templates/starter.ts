@@ -8,6 +8,7 @@ import type { Clock } from '../../shared/time.ts'
 import type { Audit } from '../core/audit.ts'
 import type { Bus } from '../core/bus.ts'
 import type { Tx } from '../core/db.ts'
+import type { Settings } from '../core/settings.ts'
 import { auditView, ensureUsable } from './definition.ts'
 import { findNestIdByName, insertNest } from './nest-repo.ts'
 import { insertTemplateIfNew } from './repo.ts'
@@ -37,14 +38,21 @@ export async function loadStarters(folder: string): Promise<NewTemplate[]> {
   return Promise.all(files.map((name) => loadStarter(folder, name.slice(0, -'.yaml'.length))))
 }
 
-/** Adds the nest "Starter" and the templates whose names are not there yet. Present ones stay as people edited them. */
+/**
+ * Adds the nest "Starter" and the templates that this installation was never given, by name. Present ones stay as people edited
+ * them, and those that were deleted stay away.
+ */
 export async function ensureStarters(
   tx: Tx,
-  { bus, audit, clock }: { bus: Bus; audit: Audit; clock: Clock },
+  { bus, audit, clock, settings }: { bus: Bus; audit: Audit; clock: Clock; settings: Settings },
   starters: readonly NewTemplate[],
 ): Promise<void> {
+  const given = await settings.read(tx, 'install.starters')
+  const missing = starters.filter(({ name }) => !given.includes(name))
+  if (missing.length === 0) return
+  await settings.set(tx, 'install.starters', [...given, ...missing.map(({ name }) => name)])
   const nestId = (await findNestIdByName(tx.q, NEST.name)) ?? (await createNest(tx, { bus, audit, clock }))
-  for (const starter of starters) {
+  for (const starter of missing) {
     const id = newId('tpl', clock)
     // The id is that of the row above.
     const template = { ...starter, nestId: nestId as NewTemplate['nestId'] }

@@ -196,6 +196,16 @@ export const listServers = defineEndpoint({
   paged: true,
 })
 
+/** What may be wrong with the fields of a creation and of an edit. */
+const REFUSED_FIELDS = [
+  'ALLOCATION_NOT_FOUND',
+  'ALLOCATION_IN_USE',
+  'PORT_IN_USE',
+  'SERVER_NAME_TAKEN',
+  'INSUFFICIENT_RESOURCES',
+  'PERMISSION_DENIED',
+] as const
+
 export const createServer = defineEndpoint({
   id: 'servers.create',
   tag: 'Servers',
@@ -213,13 +223,9 @@ export const createServer = defineEndpoint({
     'NODE_NOT_FOUND',
     'LOCATION_NOT_FOUND',
     'ADMIN_IP_POOL_NOT_FOUND',
-    'ALLOCATION_NOT_FOUND',
     'USER_NOT_FOUND',
-    'ALLOCATION_IN_USE',
-    'PORT_IN_USE',
-    'INSUFFICIENT_RESOURCES',
     'CONFLICT',
-    'PERMISSION_DENIED',
+    ...REFUSED_FIELDS,
   ],
   audit: { action: 'server.create' },
 })
@@ -244,17 +250,7 @@ const serverEdit = {
   body: ServerPatch,
   ignores: ['portBindings', 'subdomain', 'backupAllocationMb'],
   response: Server,
-  errors: [
-    'SERVER_NOT_FOUND',
-    'SERVER_SUSPENDED',
-    'SERVER_MUST_BE_STOPPED',
-    'SERVER_INVALID_STATE',
-    'ALLOCATION_NOT_FOUND',
-    'ALLOCATION_IN_USE',
-    'PORT_IN_USE',
-    'INSUFFICIENT_RESOURCES',
-    'PERMISSION_DENIED',
-  ],
+  errors: ['SERVER_NOT_FOUND', 'SERVER_SUSPENDED', 'SERVER_MUST_BE_STOPPED', 'SERVER_INVALID_STATE', ...REFUSED_FIELDS],
   audit: { action: 'server.update' },
 } as const
 

@@ -2,7 +2,8 @@ import { mkdtemp, rm, writeFile } from 'node:fs/promises'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { afterEach, beforeEach, describe, expect, it } from 'vitest'
-import { ConfigError, type ConfigFlags, defaultDataDir, readConfig } from '../../../src/daemon/config.ts'
+import { type ConfigFlags, defaultDataDir, readConfig } from '../../../src/daemon/config.ts'
+import { ConfigError } from '../../../src/daemon/config-problems.ts'
 
 let folder: string
 beforeEach(async () => {
@@ -78,7 +79,7 @@ describe('the configuration', () => {
       'http: { listen: "nowhere:99999", tlsCert: /x }\nlog: { level: loud }\nlimits: { streamsPerUser: 0 }\nmore: 1\n',
     )
     const problems = problemsOf({ config }, { PANEL_CREDENTIAL_KEY_FILE: '/not/there' })
-    for (const part of ['log.level', 'limits.streamsPerUser', 'the file', 'PANEL_CREDENTIAL_KEY_FILE']) {
+    for (const part of ['log.level', 'limits.streamsPerUser', 'more: there is no', 'PANEL_CREDENTIAL_KEY_FILE']) {
       expect(
         problems.some((problem) => problem.startsWith(part)),
         `${part} in ${problems.join('\n')}`,
@@ -113,6 +114,38 @@ describe('the configuration', () => {
     }
   })
 
+  it('says of each certificate file what is wrong with it, and nothing that is untrue', async () => {
+    const listen = '0.0.0.0:1'
+    const [tlsCert, tlsKey] = [join(folder, 'tls.crt'), join(folder, 'tls.key')]
+    const config = await file(`http: { tlsCert: ${tlsCert}, tlsKey: ${tlsKey} }\n`)
+    expect(problemsOf({ config, listen })).toEqual([
+      expect.stringMatching(/^http\.tlsCert: ENOENT.*tls\.crt/),
+      expect.stringMatching(/^http\.tlsKey: ENOENT.*tls\.key/),
+    ])
+    await writeFile(tlsCert, 'no certificate')
+    await writeFile(tlsKey, 'no key')
+    expect(problemsOf({ config, listen })).toEqual([
+      expect.stringMatching(/^http\.tlsCert, http\.tlsKey: no certificate/),
+    ])
+    expect(problemsOf({ listen }, { PANEL_HTTP__TLS_CERT: tlsCert })).toEqual([
+      'http.tlsCert and http.tlsKey belong together',
+    ])
+  })
+
+  it.each([
+    ['http: { tlsCrt: x }', 'http.tlsCrt: there is no such setting; did you mean http.tlsCert?'],
+    ['htpp: { listen: x }', 'htpp: there is no such setting; did you mean http?'],
+    ['http: { dir: /x }', 'http.dir: there is no such setting; did you mean data.dir?'],
+    [
+      'limits: { streamPerUser: 1 }',
+      'limits.streamPerUser: there is no such setting; did you mean limits.streamsPerUser?',
+    ],
+    ['http: { quitesomethingelse: 1 }', 'http.quitesomethingelse: there is no such setting'],
+    [`http: { ${'x'.repeat(5000)}: 1 }`, `http.${'x'.repeat(5000)}: there is no such setting`],
+  ])('names the setting that may be meant in %.40s', async (text, problem) => {
+    expect(problemsOf({ config: await file(text) })).toEqual([problem])
+  })
+
   it('reads secrets from a file, without the end of the line', async () => {
     const path = join(folder, 'secret')
     await writeFile(path, 'the token\n')
@@ -125,7 +158,9 @@ describe('the configuration', () => {
   it('names variables that mean nothing, and leaves those of others alone', () => {
     const env = { PANEL_HTPP__LISTEN: 'x', PANEL_LISTEN: 'x', PANEL_URL: 'x', PANEL_TOKEN: 'x', OTHER: 'x' }
     expect([...read({}, env).unknownVariables].sort()).toEqual(['PANEL_HTPP__LISTEN', 'PANEL_LISTEN'])
-    expect(problemsOf({}, { PANEL_HTTP__LISTNE: 'x' })[0]).toContain('listne')
+    expect(problemsOf({}, { PANEL_HTTP__LISTNE: 'x' })).toEqual([
+      'PANEL_HTTP__LISTNE (http.listne): there is no such setting; did you mean http.listen?',
+    ])
   })
 
   it('refuses a file that is named and missing, or no YAML', async () => {
