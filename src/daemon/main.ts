@@ -4,6 +4,7 @@ import type { AddressInfo } from 'node:net'
 import { join } from 'node:path'
 import { fileURLToPath } from 'node:url'
 import { FolderInUse } from '../shared/platform/folder-lock.ts'
+import { ExposedPath } from '../shared/platform/private-folder.ts'
 import { type Clock, isoTime, systemClock } from '../shared/time.ts'
 import { type App, createApp } from './app.ts'
 import { type Config, type ConfigFlags, readConfig } from './config.ts'
@@ -37,7 +38,7 @@ export const EXIT_HOST = 14
 const DISK_FULL = ['INSUFFICIENT_SPACE', 'SQLITE_FULL', 'ENOSPC', 'EDQUOT']
 
 /** Errors whose message says all that a person needs. */
-const EXPLAINED = [FolderInUse, NewerDatabaseError, UnusableDatabaseError]
+const EXPLAINED = [FolderInUse, NewerDatabaseError, UnusableDatabaseError, ExposedPath]
 
 /** The command that starts a holder: this very program. */
 export const HOLDER = [

@@ -8,8 +8,9 @@ import { readContexts } from '../../src/cli/profile/contexts.ts'
 import { untrustedOf } from '../../src/shared/platform/listener.ts'
 import { usersOfFarEnd } from '../../src/shared/platform/listener-table.ts'
 import { runHere } from '../cli/run-here.ts'
+import { openPane } from '../cli/tui/pane.ts'
 import { quietPort } from '../ports.ts'
-import { type Ran, runPanel } from '../run-panel.ts'
+import { DIST, type Ran, runPanel } from '../run-panel.ts'
 import { Squatter, STRANGER } from './squatter.ts'
 
 const KEY = 'pak_01k000000000000000000000aa_secretsecret'
@@ -177,6 +178,25 @@ describe.skipIf(!isRoot)('a program of another user that listens where the panel
       expect((await second.ended)?.stdout).toContain('panel has stopped; no game runs.')
     } finally {
       await panel('down', '--servers')
+    }
+  })
+
+  it('is asked about at a terminal, and gets nothing after a no', async () => {
+    const port = await quietPort()
+    const squatter = await squat([`127.0.0.1:${port}`], { manner: 'answer' })
+    const pane = await openPane(120, 20, { HOME: home })
+    try {
+      const program = join(DIST, 'bin', 'panel.js')
+      await pane.text(`${process.execPath} ${program} login http://127.0.0.1:${port} --username eve`)
+      await pane.keys('Enter')
+      await pane.shows('nobody (uid 65534)')
+      await pane.shows('Trust it with your credentials?')
+      await pane.text('n')
+      await pane.keys('Enter')
+      await pane.shows('cancelled')
+      expect(await squatter.loot()).toEqual([])
+    } finally {
+      await pane.close()
     }
   })
 

@@ -163,6 +163,15 @@ describe('the configuration', () => {
     ])
   })
 
+  it('embeds the agent where its variable says so, and leaves those of the agent alone', () => {
+    expect(read({}, { PANEL_AGENT__EMBEDDED: 'true', PANEL_AGENT__DATA_DIR: '/srv/a' })).toMatchObject({
+      embeddedAgent: true,
+      unknownVariables: [],
+    })
+    expect(read({}, { PANEL_AGENT__EMBEDDED: 'false' }).embeddedAgent).toBe(false)
+    expect(problemsOf({}, { PANEL_AGENT__EMBEDDED: 'maybe' })[0]).toContain('agent.embedded')
+  })
+
   it('refuses a file that is named and missing, or no YAML', async () => {
     expect(problemsOf({ config: join(folder, 'none.yaml') })[0]).toContain('ENOENT')
     expect(problemsOf({ config: await file('http: [') }).length).toBeGreaterThan(0)
