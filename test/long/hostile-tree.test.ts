@@ -1,14 +1,13 @@
 import { execFileSync } from 'node:child_process'
 import { existsSync, mkdirSync, mkdtempSync, writeFileSync } from 'node:fs'
-import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { afterEach, beforeEach, expect, it } from 'vitest'
-import { bytesByDu, nestFolders } from '../agent/files/hostile-tree.ts'
+import { bytesByDu, nestFolders, ROOMY } from '../agent/files/hostile-tree.ts'
 import { DIST } from '../run-panel.ts'
 
 let base: string
 beforeEach(() => {
-  base = mkdtempSync(join(tmpdir(), 'panel-hostile-'))
+  base = mkdtempSync(join(ROOMY, 'panel-hostile-'))
 })
 afterEach(() => {
   execFileSync('rm', ['-rf', base])

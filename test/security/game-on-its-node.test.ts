@@ -131,7 +131,7 @@ describe('a game and its agent', () => {
       const stopped = await stage.peer.report(id, 'stopped', ({ reason }) => reason?.includes('of its 2 MB') === true)
       expect(stopped.power).not.toBe('running')
       await stage.peer.report(id, 'offline', ({ power }) => power === 'offline')
-      nestFolders(files, 25_000)
+      nestFolders(files, 2200)
       expect((await stage.peer.order(id, 2, { op: 'delete', keepFiles: false })).error).toBeNull()
       expect([existsSync(files), existsSync(join(stage.dataDir, 'state', id))]).toEqual([false, false])
     })

@@ -28,6 +28,7 @@ export async function walk(root: FolderHandle, visitor: Visitor, stop: () => boo
   const waiting = new Map<number, Waiting>()
   let pause = performance.now() + SLICE_MS
   const mayGoOn = async (): Promise<boolean> => {
+    if (stop()) return false
     if (performance.now() < pause) return true
     await setImmediate()
     pause = performance.now() + SLICE_MS

@@ -36,7 +36,10 @@ export async function begin(
 ): Promise<Begun> {
   const { cgroup } = file.run.isolation
   if (cgroup !== null) makeCgroup(cgroup, file.run.limits)
-  const launched = await launchLocked(paths, file)
+  const launched = await launchLocked(paths, file).catch((error: unknown) => {
+    if (cgroup !== null) removeCgroup(cgroup)
+    throw error
+  })
   const wake = new Wake(at.clock)
   launched.launcher.once('exit', () => wake.now())
   let record: HolderRecord | undefined

@@ -42,7 +42,8 @@ exec "$@"
 `
 /** Folders of the machine that everybody may write to; a program gets its own ones, in memory that is counted as its. */
 const SHARED_FOLDERS = ['/dev/shm', '/tmp', '/var/tmp', '/run/lock', '/dev/mqueue'] as const
-const MOUNTS = `
+/** Makes the private folders of a size, puts the present folder at its place, and goes on there. */
+export const MOUNTS = `
 mount -t tmpfs -o "size=$1,mode=755,nosuid,nodev" panel /mnt || exit ${CHAIN_FAILED}
 shift
 n=0
@@ -175,7 +176,7 @@ function childChain(file: LaunchFile, { nofile, userNamespace }: LaunchOptions, 
 }
 
 /** Programs that are kept apart by their mounts have their own shared memory of the other kind (System V) as well. */
-const UNSHARE = ['unshare', '--mount', '--ipc', '--propagation', 'private'] as const
+export const UNSHARE = ['unshare', '--mount', '--ipc', '--propagation', 'private'] as const
 /** Enters the user namespace of descriptor 6. */
 export const ENTER_USER_NAMESPACE = ['nsenter', '--user=/proc/self/fd/6', '--preserve-credentials'] as const
 

@@ -3,7 +3,7 @@ import { once } from 'node:events'
 import { closeSync } from 'node:fs'
 import { stat } from 'node:fs/promises'
 import { dirname } from 'node:path'
-import { ENTER_USER_NAMESPACE, LOCK_USER_NAMESPACE, TOOL_PATH } from '../holder/launcher.ts'
+import { ENTER_USER_NAMESPACE, LOCK_USER_NAMESPACE, MOUNTS, TOOL_PATH, UNSHARE } from '../holder/launcher.ts'
 import { openUserNamespace } from '../holder/user-namespace.ts'
 import { type CgroupBase, findCgroups } from './cgroup-places.ts'
 import { FIRST_SERVER_UID } from './server-users.ts'
@@ -22,7 +22,6 @@ export interface Machine {
 }
 
 const TOOLS = ['flock', 'mkfifo', 'setsid', 'prlimit'] as const
-const MOUNT_TRIAL = 'mount -t tmpfs panel /mnt && mkdir /mnt/server && mount --no-canonicalize --bind / /mnt/server'
 
 /** Finds out what this machine allows. */
 export async function studyMachine(): Promise<Machine> {
@@ -39,11 +38,17 @@ export async function studyMachine(): Promise<Machine> {
   const [missing, users, mounts, locks, cgroups] = await Promise.all([
     firstMissing(),
     root && works('setpriv', [...asUser, 'true']),
-    root && works('unshare', ['--mount', '--ipc', '--propagation', 'private', '/bin/sh', '-c', MOUNT_TRIAL]),
+    root && canMount(),
     root && canLock(['setpriv', ...asUser]),
     findCgroups(),
   ])
   return { missing, users, mounts: users && mounts, locks: users && locks, cgroups }
+}
+
+/** Whether the private folders of a run can be made, as a run makes them. */
+function canMount(): Promise<boolean> {
+  const [program, ...args] = UNSHARE
+  return works(program, [...args, '/bin/sh', '-c', MOUNTS, 'panel', '1m', 'true'])
 }
 
 /** Whether a program that is locked in starts, and then makes no user namespace. */
@@ -91,6 +96,6 @@ async function firstMissing(): Promise<string | null> {
 
 function works(program: string, args: readonly string[]): Promise<boolean> {
   return new Promise((resolve) => {
-    execFile(program, args, { env: { PATH: TOOL_PATH }, timeout: 10_000 }, (error) => resolve(error === null))
+    execFile(program, args, { env: { PATH: TOOL_PATH }, cwd: '/', timeout: 10_000 }, (error) => resolve(error === null))
   })
 }
