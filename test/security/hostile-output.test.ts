@@ -92,10 +92,11 @@ describe('a panel that answers hostile texts', () => {
     const clean = (text: string): string => text.replace(/\r+\n/g, '\n')
     expect(JSON.parse(clean(await onTerminal('api', '/api/x', '--unwrap', '-o', 'json')))).toEqual(VALUE)
     expect(parse(clean(await onTerminal('api', '/api/x', '--unwrap', '-o', 'yaml')))).toEqual(VALUE)
-    for (const [format, read] of [
-      ['json', (text: string): unknown => JSON.parse(text)] as const,
-      ['yaml', (text: string): unknown => parse(text)] as const,
-    ]) {
+    const readers: readonly (readonly [string, (text: string) => unknown])[] = [
+      ['json', (text) => JSON.parse(text)],
+      ['yaml', (text) => parse(text)],
+    ]
+    for (const [format, read] of readers) {
       const { stdout } = await runPanel(['api', '/api/x', '--unwrap', '-o', format], { env })
       expect(read(stdout)).toEqual(VALUE)
       expect(stdout).not.toMatch(CONTROL)
