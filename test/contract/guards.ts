@@ -223,7 +223,7 @@ export const GUARDS: Readonly<Record<string, string | readonly [guard: string, a
   'system_errors.export': 'panel admin.read',
   'system_errors.get': 'panel admin.read',
   'system_errors.list': 'panel admin.read',
-  'system_errors.report': 'session',
+  'system_errors.report': 'panel system_error.report',
   'system_errors.resolve': ['panel admin.write', 'system_error.resolve'],
   'system_errors.resolve_all': ['panel admin.write', 'system_error.resolve'],
   'templates.create': ['panel template.create', 'template.create'],
