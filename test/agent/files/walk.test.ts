@@ -24,8 +24,11 @@ import { type Visitor, walk } from '../../../src/agent/files/walk.ts'
 import { giveTo } from '../../../src/agent/runtime/ownership.ts'
 import { emptyFolder, removeFolder, treeBytes } from '../../../src/agent/tree.ts'
 import { DIST } from '../../run-panel.ts'
+import { skippedUnless } from '../../skips.ts'
 import { asNobody, isRoot, until } from '../runtime/rig.ts'
 import { bytesByDu, hideFile, nestFolders, openDescriptors, ROOMY } from './hostile-tree.ts'
+
+const NO_ROOT = skippedUnless(isRoot, 'root')
 
 const MIB = 1024 * 1024
 const forever = { signal: new AbortController().signal }
@@ -214,7 +217,7 @@ while True:
     expect(readdirSync(outside)).toEqual(['precious'])
   })
 
-  it.runIf(isRoot)('does not enter what is mounted there, says so, and takes all else', async () => {
+  it.runIf(isRoot)(`does not enter what is mounted there, says so, and takes all else${NO_ROOT}`, async () => {
     mkdirSync(join(files, 'mount'))
     mkdirSync(join(files, 'z'))
     const program = `const { removeFolder } = await import('${DIST}/src/agent/tree.js')
@@ -227,7 +230,7 @@ while True:
   })
 })
 
-describe.runIf(isRoot)('the owner of a server’s files', () => {
+describe.runIf(isRoot)(`the owner of a server’s files${NO_ROOT}`, () => {
   const UID = 70_123
 
   it('gets folders, files and links themselves, and nothing that has another name or is behind a link', async () => {

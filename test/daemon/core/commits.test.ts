@@ -34,20 +34,24 @@ describe('a commit that fails', () => {
   }
   const names = async () => (await panel.client.call(listLocations, { query: { limit: 100 } })).map(({ name }) => name)
 
-  it.each<[SqliteCode, number, string]>([
+  const failures: [SqliteCode, number, string][] = [
     ['SQLITE_FULL', 507, 'INSUFFICIENT_SPACE'],
     ['SQLITE_IOERR', 503, 'DATABASE_UNAVAILABLE'],
     ['SQLITE_READONLY', 503, 'DATABASE_UNAVAILABLE'],
-  ])('with %s is answered as %i %s to all that it was for, and leaves nothing', async (failure, status, code) => {
-    faults = plantFaults(({ sql: text }) => (text === 'COMMIT' ? failure : undefined))
-    // Together, so that they share one commit, and alone.
-    const answers = [...(await Promise.all(['a', 'b', 'c'].map((name) => add(name + failure)))), await add(failure)]
-    expect(answers).toEqual(Array(4).fill([status, code]))
-    expect((await names()).filter((name) => name.includes(failure))).toEqual([])
-    faults.remove()
-    expect(await add(`after ${failure}`)).toEqual([201, undefined])
-    expect(await names()).toContain(`after ${failure}`)
-  })
+  ]
+  it.each(failures)(
+    'with %s is answered as %i %s to all that it was for, and leaves nothing',
+    async (failure, status, code) => {
+      faults = plantFaults(({ sql: text }) => (text === 'COMMIT' ? failure : undefined))
+      // Together, so that they share one commit, and alone.
+      const answers = [...(await Promise.all(['a', 'b', 'c'].map((name) => add(name + failure)))), await add(failure)]
+      expect(answers).toEqual(Array(4).fill([status, code]))
+      expect((await names()).filter((name) => name.includes(failure))).toEqual([])
+      faults.remove()
+      expect(await add(`after ${failure}`)).toEqual([201, undefined])
+      expect(await names()).toContain(`after ${failure}`)
+    },
+  )
 
   it('runs nothing that was to follow it', async () => {
     const file = join(folder, 'hooks.db')
