@@ -94,7 +94,12 @@ describe('two machines with one key', () => {
       await until('the newer one stays away', async () => /"closeCode":4409,"waitMs":300000/.test(panel.log))
       expect(panel.log).toContain('another machine has the key of a node and is refused')
       await panel.online(node)
-      expect(await panel.server(game.id)).toMatchObject({ status: 'running', pid: game.pid, crashCount: 0, reason: null })
+      expect(await panel.server(game.id)).toMatchObject({
+        status: 'running',
+        pid: game.pid,
+        crashCount: 0,
+        reason: null,
+      })
       await panel.order(game.id, 'stop')
       await panel.serverWhen(game.id, 'stopped')
     } finally {

@@ -122,9 +122,9 @@ export const MUTANTS: readonly Mutant[] = [
     title: 'asks the limit before the key',
     topic: 'gateway limits',
     file: 'src/daemon/core/gateway/door.ts',
-    find: "    const verdict = await this.#verify(nodeId, key)\n",
+    find: '    const verdict = await this.#verify(nodeId, key)\n',
     replace:
-      "    if (this.#attempts.waitSeconds(address, nodeId) > 0) throw tooMany(1)\n    const verdict = await this.#verify(nodeId, key)\n",
+      '    if (this.#attempts.waitSeconds(address, nodeId) > 0) throw tooMany(1)\n    const verdict = await this.#verify(nodeId, key)\n',
     seenBy: [STRANGER],
   },
   {
