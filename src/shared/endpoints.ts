@@ -22,6 +22,7 @@ import * as lockouts from './api/lockouts.ts'
 import * as metricsStreams from './api/metrics-streams.ts'
 import * as nodes from './api/nodes.ts'
 import * as oidcSettings from './api/oidc-settings.ts'
+import * as orphans from './api/orphans.ts'
 import * as overview from './api/overview.ts'
 import * as passkeys from './api/passkeys.ts'
 import * as plugins from './api/plugins.ts'
@@ -69,6 +70,7 @@ const groups = [
   lockouts,
   metricsStreams,
   nodes,
+  orphans,
   overview,
   oidcSettings,
   passkeys,
