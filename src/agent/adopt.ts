@@ -35,7 +35,9 @@ export async function adoptServer(server: GameServer, orders: readonly CommandRe
   } else if (isLost(server.facts.launch) && !owned(server.facts.launch.id)) {
     await lostRun(server, server.facts.launch)
   }
-  server.adoptState('offline', server.activity)
+  // A clean end after which the policy starts it again has its next start before it.
+  const { crashed, nextRestartAtMs } = server.facts
+  server.adoptState(nextRestartAtMs !== null && !crashed ? 'starting' : 'offline', server.activity)
 }
 
 /** Goes on with what no order carries: the wait for the next start after a crash, and a stop of the agent's own will. */
@@ -92,7 +94,8 @@ async function lostRun(server: GameServer, launch: LaunchFacts): Promise<void> {
   const rebooted = launch.bootId !== context.bootId
   // What began has a record, and a holder that takes it over when its own is gone.
   if (!rebooted && launch.readyAtMs === null) return await unbegun(server, launch)
-  const reason = rebooted ? 'The machine was restarted' : 'The process and its holder have vanished'
+  const cause = rebooted ? 'machine-restart' : 'lost'
+  const message = rebooted ? 'The machine was restarted' : 'The process and its holder have vanished'
   const nowMs = context.clock.nowMs()
   const exit: RunExit = {
     launchId: launch.id,
@@ -108,19 +111,19 @@ async function lostRun(server: GameServer, launch: LaunchFacts): Promise<void> {
   }
   const wanted = facts.desired
   server.adoptState(launch.readyAtMs === null ? 'starting' : 'running', null)
-  if (!rebooted) return void (await handleExit(server, exit, reason))
+  if (!rebooted) return void (await handleExit(server, exit, { cause, message }))
   // A reboot is no fault of the game, so it counts as no crash, and a wanted server starts at once.
   await server.change({
     power: 'offline',
     facts: {
       launch: { ...launch, ended: true },
-      lastExit: { code: null, signal: null, oom: false, expected: false, uptimeMs: exit.uptimeMs },
-      reason,
+      lastExit: { code: null, signal: null, oom: false, expected: false, uptimeMs: exit.uptimeMs, cause, message },
+      reason: message,
       crashed: wanted === 'running',
       nextRestartAtMs: wanted === 'running' && server.spec.restart.policy !== 'never' ? nowMs : null,
     },
   })
-  await server.note(`Server has ended: ${reason.toLowerCase()}`)
+  await server.note(`Server has ended: ${message.toLowerCase()}`)
 }
 
 /** A start after a crash that the end of the agent cut off before it began: it is due again, and no crash more. */

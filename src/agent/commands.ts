@@ -8,6 +8,7 @@ import { carryOut, type Outcome } from './orders.ts'
 import { removeUnknown } from './remove.ts'
 import { GameServer } from './server.ts'
 import type { ServerContext } from './server-context.ts'
+import { rememberStep } from './stop.ts'
 
 /** A command as it comes over the wire. */
 export type CommandFrame = Extract<DaemonFrame, { type: 'command' }>
@@ -151,7 +152,14 @@ export class CommandTable {
       return
     }
     if (op === 'kill' || op === 'delete') this.#preempt(server, op, durable, failed)
-    server.order(task).catch(failed)
+    // A start that waits for its port has begun nothing yet, and gives way to what comes after it.
+    const replaces = op === 'stop' || op === 'restart'
+    if (replaces) server.waitingStops += 1
+    const inTurn = (signal: AbortSignal): Promise<void> => {
+      if (replaces) server.waitingStops -= 1
+      return task(signal)
+    }
+    server.order(inTurn).catch(failed)
   }
 
   /** Ends what is in the way of a kill or a deletion; the order itself waits for its turn behind it. */
@@ -167,6 +175,7 @@ export class CommandTable {
       inTheWay()
       const { live } = server
       if (live === undefined || op === 'delete') return
+      await rememberStep(server, live, 'kill')
       // What fails here, killRun does again when it is the order's turn.
       await live.run.expectExit().catch(() => {})
       await live.run.signal('SIGKILL').catch(() => {})

@@ -2,7 +2,7 @@ import { backOff, untilRestart } from './crash.ts'
 import { AgentFailure } from './failure.ts'
 import { errorText } from './logger.ts'
 import type { GameServer } from './server.ts'
-import { startGame } from './start.ts'
+import { endedLaunch, noteFailure, startGame } from './start.ts'
 
 /** Waits until a crashed server's next start is due, and starts it. An order that comes first ends the wait. */
 export function scheduleRestart(server: GameServer): void {
@@ -32,19 +32,32 @@ async function restartNow(server: GameServer, signal: AbortSignal): Promise<void
     await startGame(server, { commandId: null, signal })
   } catch (error) {
     if (signal.aborted || server.deleted || server.context.ending.aborted) return
+    // A stop called it off while it waited for its port.
+    if (error instanceof AgentFailure && error.code === 'INTERRUPTED') return
     await countFailedStart(server, error)
   }
 }
 
-/** A start that failed (a port still taken, say) counts as one more crash. */
+/** A start that failed (a port that another program uses, say) counts as one more crash. */
 async function countFailedStart(server: GameServer, error: unknown): Promise<void> {
   const { clock, random, onRestartDue } = server.context
+  const failure = await noteFailure(server, error)
   const crashes = [...server.facts.crashes, clock.nowMs()]
   // A suspended server is started by an order once it may run again, and never by itself.
   const final = crashes.length >= server.spec.restart.maxCrashes || isSuspension(error)
-  const nextRestartAtMs = final ? null : clock.nowMs() + backOff(crashes.length, random)
-  await server.change({ facts: { crashes, crashed: true, nextRestartAtMs } })
-  if (nextRestartAtMs !== null) onRestartDue(server)
+  const waitMs = backOff(crashes.length, random)
+  const next = final ? 'it is not started again' : `next start in ${Math.ceil(waitMs / 1000)} s`
+  await server.change({
+    power: 'offline',
+    facts: {
+      launch: endedLaunch(server),
+      crashes,
+      crashed: true,
+      nextRestartAtMs: final ? null : clock.nowMs() + waitMs,
+      reason: `${failure ?? 'It could not be started'}; ${next}`,
+    },
+  })
+  if (!final) onRestartDue(server)
   else await server.note('Server is not started again')
 }
 

@@ -11,10 +11,13 @@ const LAST_DELAY_MS = 5 * 60_000
 
 /** What an exit means for the server's future. */
 export interface CrashVerdict {
-  readonly exit: ServerExit
+  /** It was ordered, or clean. */
+  readonly expected: boolean
   readonly crashed: boolean
   /** The crashes that count from now on. */
   readonly crashes: number[]
+  /** The clean ends that lengthen the pause before the next start. */
+  readonly finishes: number[]
   /** How long until the next start; `null` when there is none by the agent's own will. */
   readonly restartInMs: number | null
   /** The limit of crashes is reached. */
@@ -22,37 +25,36 @@ export interface CrashVerdict {
 }
 
 /**
- * Judges an exit by the restart policy. Ordered ends are never crashes. Back-off 2 s · 2ⁿ plus jitter, at most 5 min; the
- * agent gives up when `maxCrashes` crashes lie within 10 min; 5 min of running forgive all earlier ones.
+ * Validates an exit against the restart policy. Ordered ends and clean ones are never crashes. Back-off 2 s · 2ⁿ plus jitter,
+ * at most 5 min; the agent gives up when `maxCrashes` crashes lie within 10 min; 5 min of running forgive all earlier ones.
  */
 export function judgeExit(options: {
   spec: ServerSpec
   facts: ServerFacts
   exit: RunExit
   ordered: boolean
+  isBad: boolean
   nowMs: number
   random: () => number
 }): CrashVerdict {
-  const { spec, facts, exit, nowMs } = options
+  const { spec, facts, exit, nowMs, random } = options
   const { policy, maxCrashes } = spec.restart
-  const clean = exit.code === 0 && exit.signal === null && !exit.oom && exit.by === null
-  const expected = options.ordered || (clean && policy !== 'always')
-  const shape: ServerExit = {
-    code: exit.code,
-    signal: exit.signal,
-    oom: exit.oom,
-    expected,
-    uptimeMs: Math.max(0, exit.uptimeMs),
-  }
-  if (expected) {
-    return { exit: shape, crashed: false, crashes: [], restartInMs: null, gaveUp: false }
-  }
+  const calm = { crashed: false, crashes: [], finishes: [], restartInMs: null, gaveUp: false }
+  if (options.ordered) return { ...calm, expected: true }
   const readyAtMs = facts.launch?.readyAtMs ?? null
   const forgiven = readyAtMs !== null && exit.endedAtMs - readyAtMs >= RESET_MS
-  const crashes = [...(forgiven ? [] : recent(facts.crashes, nowMs)), nowMs]
-  if (policy === 'never') return { exit: shape, crashed: true, crashes, restartInMs: null, gaveUp: false }
-  if (crashes.length >= maxCrashes) return { exit: shape, crashed: true, crashes, restartInMs: null, gaveUp: true }
-  return { exit: shape, crashed: true, crashes, restartInMs: backOff(crashes.length, options.random), gaveUp: false }
+  const earlier = (instants: readonly number[]): number[] => (forgiven ? [] : recent(instants, nowMs))
+  if (!options.isBad) {
+    if (policy !== 'always') return { ...calm, expected: true }
+    const finishes = [...earlier(facts.finishes ?? []), nowMs]
+    const crashes = earlier(facts.crashes)
+    return { ...calm, expected: true, crashes, finishes, restartInMs: backOff(finishes.length, random) }
+  }
+  const crashes = [...earlier(facts.crashes), nowMs]
+  const crash = { ...calm, expected: false, crashed: true, crashes }
+  if (policy === 'never') return crash
+  if (crashes.length >= maxCrashes) return { ...crash, gaveUp: true }
+  return { ...crash, restartInMs: backOff(crashes.length, random) }
 }
 
 /** The wait before the next start after the `count`th crash in a row. */
@@ -65,9 +67,12 @@ export function backOff(count: number, random: () => number): number {
  * How long until the next start that is due; `null` when none is. An instant that lies farther ahead than any wait comes
  * from a clock that was set back since, and does not put the start off.
  */
-export function untilRestart(facts: Pick<ServerFacts, 'nextRestartAtMs' | 'crashes'>, nowMs: number): number | null {
+export function untilRestart(
+  facts: Pick<ServerFacts, 'nextRestartAtMs' | 'crashes' | 'finishes'>,
+  nowMs: number,
+): number | null {
   if (facts.nextRestartAtMs === null) return null
-  const longest = backOff(Math.max(1, facts.crashes.length), () => 1)
+  const longest = backOff(Math.max(1, facts.crashes.length, facts.finishes?.length ?? 0), () => 1)
   return Math.min(longest, Math.max(0, facts.nextRestartAtMs - nowMs))
 }
 

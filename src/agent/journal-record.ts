@@ -17,6 +17,9 @@ export const LaunchFacts = z.object({
   readyAtMs: z.number().nullable(),
   /** When its stop was ordered; `null` without an order. */
   stopAtMs: z.number().nullable(),
+  /** The last step that was taken to end it, and the time that its stop rule had; absent before any. */
+  stopStep: z.enum(['rule', 'sigterm', 'sigkill', 'kill']).optional(),
+  stopTimeoutMs: z.number().optional(),
 })
 export type LaunchFacts = z.infer<typeof LaunchFacts>
 
@@ -31,6 +34,8 @@ export const ServerFacts = z.object({
   launch: LaunchFacts.nullable(),
   /** Instants of the crashes that count, in milliseconds since the epoch. */
   crashes: z.array(z.number()),
+  /** Instants of clean ends after which the policy `always` starts it again: they lengthen the pause, and are no crashes. */
+  finishes: z.array(z.number()).optional(),
   crashed: z.boolean(),
   nextRestartAtMs: z.number().nullable(),
 })

@@ -6,7 +6,7 @@ import type { CommandRecord } from './journal-record.ts'
 import { removeServer } from './remove.ts'
 import type { GameServer } from './server.ts'
 import { startGame } from './start.ts'
-import { killRun, stopGame } from './stop.ts'
+import { killRun, rememberStep, stopGame } from './stop.ts'
 
 /** Whether the goal already held; nothing was done then. */
 export interface Outcome {
@@ -63,7 +63,7 @@ async function start(server: GameServer, step: OrderStep & { spec: ServerSpec; l
     await server.game.ended
   }
   // A person decides to try again, so earlier crashes are forgiven.
-  await server.remember({ crashes: [] })
+  await server.remember({ crashes: [], finishes: [] })
   await startGame(server, { launchId, commandId: step.commandId, signal: step.signal })
   return { noop: false }
 }
@@ -99,6 +99,7 @@ async function kill(server: GameServer, commandId: string): Promise<Outcome> {
   const { live } = server
   if (live === undefined) return await settle(server, commandId)
   await server.remember({ desired: 'stopped', reason: null })
+  await rememberStep(server, live, 'kill')
   await killRun(server, live)
   // One that ended by itself counted as a crash, perhaps: then a restart is due that nobody wants any more.
   await settle(server, commandId)
@@ -112,7 +113,8 @@ async function settle(server: GameServer, commandId: string): Promise<Outcome> {
   const { desired, crashed, nextRestartAtMs } = server.facts
   if (desired === 'stopped' && !crashed && nextRestartAtMs === null) return { noop: true }
   await server.change({
-    facts: { desired: 'stopped', crashed: false, crashes: [], nextRestartAtMs: null },
+    power: 'offline',
+    facts: { desired: 'stopped', crashed: false, crashes: [], finishes: [], nextRestartAtMs: null, reason: null },
     commandId,
   })
   return { noop: false }

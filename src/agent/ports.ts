@@ -2,44 +2,60 @@ import { createSocket } from 'node:dgram'
 import { readdir, readFile, readlink } from 'node:fs/promises'
 import { createServer, isIPv6 } from 'node:net'
 import type { AgentErrorCode } from '../shared/frames.ts'
+import type { Listens } from '../shared/server-spec.ts'
+import { addressText, openSockets, type Protocol, takes } from './sockets.ts'
 
 /** An address that cannot be bound now, and why. */
 export interface TakenPort {
   readonly ip: string
   readonly port: number
+  readonly protocol: Protocol
   readonly code: AgentErrorCode
   readonly message: string
+  /** Nobody listens there: the kernel keeps the port for connections that are closed or closing, and gives it free soon. */
+  readonly passing: boolean
 }
 
-/** Which of these addresses cannot be bound now, over TCP and UDP. Each is bound for a moment and freed again. */
-export async function takenPorts(ports: readonly { ip: string; port: number }[]): Promise<TakenPort[]> {
+type Address = { readonly ip: string; readonly port: number }
+
+/** Which of these addresses cannot be bound now. Each is bound for a moment and freed again. */
+export async function takenPorts(ports: readonly Address[], listens?: Listens): Promise<TakenPort[]> {
+  const protocols: readonly Protocol[] = listens === 'tcp' || listens === 'udp' ? [listens] : ['tcp', 'udp']
   const taken: TakenPort[] = []
-  for (const { ip, port } of ports) {
-    const problem = (await bindTcp(ip, port)) ?? (await bindUdp(ip, port))
-    if (problem !== undefined) taken.push(await describe(ip, port, problem))
+  for (const address of ports) {
+    for (const protocol of protocols) {
+      const errno = await (protocol === 'tcp' ? bindTcp(address) : bindUdp(address))
+      if (errno === undefined) continue
+      taken.push(await describe(address, protocol, errno))
+      break
+    }
   }
   return taken
 }
 
-interface BindProblem {
-  readonly protocol: 'TCP' | 'UDP'
-  readonly errno: string
+/** The program that has a port open, as a person would name it; `undefined` when nobody listens there. */
+export async function listenerOf(address: Address, protocol: Protocol): Promise<string | undefined> {
+  const sockets = (await openSockets()).filter((socket) => socket.protocol === protocol && takes(socket, address))
+  if (sockets.length === 0) return undefined
+  return (await ownerOf(new Set(sockets.map(({ inode }) => `socket:[${inode}]`)))) ?? 'another program'
 }
 
-function bindTcp(ip: string, port: number): Promise<BindProblem | undefined> {
+function bindTcp({ ip, port }: Address): Promise<string | undefined> {
   return new Promise((resolve) => {
     const server = createServer()
-    server.once('error', (error) => resolve({ protocol: 'TCP', errno: errnoOf(error) }))
+    server.once('error', (error) => resolve(errnoOf(error)))
+    // A player who tries again and again may get in here; what is left of a connection would hold the port.
+    server.on('connection', (socket) => socket.resetAndDestroy())
     server.listen({ host: ip, port, exclusive: true }, () => server.close(() => resolve(undefined)))
   })
 }
 
-function bindUdp(ip: string, port: number): Promise<BindProblem | undefined> {
+function bindUdp({ ip, port }: Address): Promise<string | undefined> {
   return new Promise((resolve) => {
     const socket = createSocket({ type: isIPv6(ip) ? 'udp6' : 'udp4' })
     socket.once('error', (error) => {
       socket.close()
-      resolve({ protocol: 'UDP', errno: errnoOf(error) })
+      resolve(errnoOf(error))
     })
     socket.bind({ address: ip, port, exclusive: true }, () => socket.close(() => resolve(undefined)))
   })
@@ -49,45 +65,34 @@ function errnoOf(error: Error): string {
   return 'code' in error && typeof error.code === 'string' ? error.code : error.message
 }
 
-async function describe(ip: string, port: number, problem: BindProblem): Promise<TakenPort> {
-  const at = `${isIPv6(ip) ? `[${ip}]` : ip}:${port}`
-  if (problem.errno === 'EADDRINUSE') {
-    const owner = await ownerOf(port, problem.protocol)
-    const by = owner === undefined ? 'another program' : owner
-    return { ip, port, code: 'PORT_IN_USE', message: `Port ${at} (${problem.protocol}) is in use by ${by}` }
+async function describe(address: Address, protocol: Protocol, errno: string): Promise<TakenPort> {
+  const at = addressText(address)
+  if (errno === 'EADDRINUSE') {
+    const by = await listenerOf(address, protocol)
+    const what = `Port ${at} (${protocol.toUpperCase()})`
+    const message =
+      by === undefined
+        ? `${what} is still held by connections that are closed or closing, though nobody listens on it`
+        : `${what} is in use by ${by}`
+    return { ...address, protocol, code: 'PORT_IN_USE', message, passing: by === undefined }
   }
-  const why = problem.errno === 'EACCES' ? 'the agent may not use ports this low' : problem.errno
-  return { ip, port, code: 'ADDRESS_UNAVAILABLE', message: `Port ${at} cannot be used on this node: ${why}` }
+  const why = errno === 'EACCES' ? 'the agent may not use ports this low' : errno
+  const message = `Port ${at} cannot be used on this node: ${why}`
+  return { ...address, protocol, code: 'ADDRESS_UNAVAILABLE', message, passing: false }
 }
 
-/** Name and number of the process that holds a port, when /proc lets the agent see it. */
-async function ownerOf(port: number, protocol: 'TCP' | 'UDP'): Promise<string | undefined> {
-  const inodes = await socketInodes(port, protocol.toLowerCase())
-  if (inodes.size === 0) return undefined
+/** Name and number of the process that holds one of these sockets, when /proc lets the agent see it. */
+async function ownerOf(links: ReadonlySet<string>): Promise<string | undefined> {
   for (const entry of await list('/proc')) {
     if (!/^\d+$/.test(entry)) continue
     for (const fd of await list(`/proc/${entry}/fd`)) {
       const target = await readlink(`/proc/${entry}/fd/${fd}`).catch(() => '') // gone or not ours to see
-      if (!inodes.has(target)) continue
+      if (!links.has(target)) continue
       const name = (await readFile(`/proc/${entry}/comm`, 'utf8').catch(() => '')).trim() // likewise
       return `${name === '' ? 'a process' : name} (process ${entry})`
     }
   }
   return undefined
-}
-
-async function socketInodes(port: number, protocol: string): Promise<Set<string>> {
-  const hex = port.toString(16).toUpperCase().padStart(4, '0')
-  const inodes = new Set<string>()
-  for (const table of [protocol, `${protocol}6`]) {
-    const text = await readFile(`/proc/net/${table}`, 'utf8').catch(() => '') // a machine without IPv6 has no such table
-    for (const line of text.split('\n').slice(1)) {
-      const fields = line.trim().split(/\s+/)
-      const listening = protocol === 'udp' || fields[3] === '0A'
-      if (listening && fields[1]?.endsWith(`:${hex}`)) inodes.add(`socket:[${fields[9]}]`)
-    }
-  }
-  return inodes
 }
 
 async function list(folder: string): Promise<string[]> {

@@ -1,7 +1,6 @@
 import type { ConsoleLine } from '../shared/frames.ts'
 import type { DoneRule } from '../shared/server-spec.ts'
 import { TAKEN_OVER } from './holder/holder-files.ts'
-import { errorText } from './logger.ts'
 import type { ReadyMatcher } from './ready-matcher.ts'
 import type { Run } from './runtime/runtime.ts'
 import type { GameServer } from './server.ts'
@@ -10,24 +9,21 @@ const NO_RULE_MS = 120_000
 /** What of a rule stands in a sentence about it. */
 const RULE_CHARACTERS = 80
 
-/** Watches a starting game until a rule matches, or until 120 s have passed where none can be counted on. */
-export function watchReady(server: GameServer, run: Run): void {
-  const over = new AbortController()
-  const stop = (): void => over.abort()
-  run.exited.then(stop, stop)
-  const signal = AbortSignal.any([over.signal, server.gone.signal, server.context.ending])
-  void (server.spec.done.length === 0 ? waitOut(server, run, signal) : awaitLine(server, run, signal)).catch(
-    (error: unknown) => {
-      server.context.log.error({ serverId: server.id, err: errorText(error) }, 'the ready line cannot be watched for')
-    },
-  )
+/**
+ * Waits until a starting game says that it is up, or until 120 s have passed where nothing can be counted on. True unless it
+ * was called off before.
+ */
+export async function awaitReady(server: GameServer, run: Run, signal: AbortSignal): Promise<boolean> {
+  if (server.spec.done.length > 0) await awaitLine(server, run, signal)
+  // Without a rule its port says it, where it has one; without either time does.
+  else if (server.spec.listens === undefined || server.spec.listens === 'none') await waitOut(server, run, signal)
+  return !signal.aborted
 }
 
 async function waitOut(server: GameServer, run: Run, signal: AbortSignal): Promise<void> {
   const { clock } = server.context
   const age = Math.max(0, clock.nowMs() - run.record.startedAtMs)
   await clock.sleep(Math.max(0, NO_RULE_MS - age), signal)
-  if (!signal.aborted) await markReady(server, run)
 }
 
 /**
@@ -48,10 +44,7 @@ async function awaitLine(server: GameServer, run: Run, signal: AbortSignal): Pro
     },
   })
   const found = hasReadyLine(server, run.record.firstSeq, { matcher, signal, mayMiss })
-  await Promise.race([
-    found.then((isReady) => (isReady ? markReady(server, run) : undefined)),
-    missed.then(() => waitOut(server, run, signal)),
-  ])
+  await Promise.race([found, missed.then(() => waitOut(server, run, signal))])
 }
 
 /** The server's owner sees why a rule does not count: in the console, and as the reason while it starts. */
@@ -92,12 +85,4 @@ function isOutput([, , stream]: ConsoleLine): boolean {
 
 function isGap([, , stream, text]: ConsoleLine): boolean {
   return stream === 'system' && text === TAKEN_OVER
-}
-
-async function markReady(server: GameServer, run: Run): Promise<void> {
-  const { launch } = server.facts
-  if (server.game?.run !== run || server.power !== 'starting' || launch === null) return
-  await server.refreshBounds()
-  if (server.game?.run !== run || server.power !== 'starting') return
-  await server.change({ power: 'running', facts: { launch: { ...launch, readyAtMs: server.context.clock.nowMs() } } })
 }

@@ -42,7 +42,7 @@ async function perform(doors: RequestDoors, request: AgentRequest): Promise<unkn
     case 'console.fetch':
       return await fetchLines(serverOf(doors, request.serverId).console, request)
     case 'ports.check':
-      return { taken: await takenPorts(request.ports) } satisfies PortsResult
+      return { taken: (await takenPorts(request.ports)).filter(({ passing }) => !passing) } satisfies PortsResult
     case 'stats.watch':
       return doors.stats.watch(request.serverIds)
   }

@@ -1,11 +1,12 @@
 import type { ServerExit } from '../shared/frames.ts'
-import { exitText, judgeExit } from './crash.ts'
+import { type CrashVerdict, exitText, judgeExit } from './crash.ts'
+import { type EndContext, type ExitExplanation, explainExit } from './exit-cause.ts'
 import { errorText } from './logger.ts'
-import { watchReady } from './ready.ts'
+import { watchGame } from './port-watch.ts'
 import type { Run, RunExit } from './runtime/runtime.ts'
 import type { GameServer, LiveRun } from './server.ts'
 
-/** Follows a living run: its exit is handled, and a game that is not up yet is watched for its ready line. */
+/** Follows a living run: its exit is handled, and a game is watched for its ready line and its port. */
 export function attach(server: GameServer, run: Run): LiveRun {
   const { ending } = server.context
   // An exit that comes after the agent's end is kept by the runtime, and is the next agent's to take note of.
@@ -18,27 +19,30 @@ export function attach(server: GameServer, run: Run): LiveRun {
   })
   const live = { run, ended }
   server.setLive(live)
-  if (run.record.kind === 'game' && server.facts.launch?.readyAtMs === null && server.power === 'starting') {
-    watchReady(server, run)
-  }
+  if (run.record.kind === 'game') watchGame(server, run)
   return live
 }
 
 /**
  * Takes note of an exit: once, also when the agent dies in between, because the runtime keeps it until it is journaled.
- * `reason` says what is known beside the exit itself.
+ * `vanished` is given for a run that has left no exit.
  */
-export function handleExit(server: GameServer, exit: RunExit, reason?: string): Promise<ServerExit> {
-  const handled = takeNote(server, exit, reason)
+export function handleExit(server: GameServer, exit: RunExit, vanished?: EndContext['vanished']): Promise<ServerExit> {
+  const handled = takeNote(server, exit, vanished)
   server.runEnded(handled)
   return handled
 }
 
-async function takeNote(server: GameServer, exit: RunExit, reason?: string): Promise<ServerExit> {
+async function takeNote(server: GameServer, exit: RunExit, vanished: EndContext['vanished']): Promise<ServerExit> {
   await server.refreshBounds()
   const { launch } = server.facts
   const known = launch !== null && launch.id === exit.launchId && launch.ended
-  const shape = exit.kind === 'install' ? installExit(exit) : await gameExit(server, exit, known, reason)
+  const shape =
+    exit.kind === 'install'
+      ? installExit(exit)
+      : known
+        ? (server.facts.lastExit ?? endOf(server, exit, vanished).shape)
+        : await gameExit(server, exit, vanished)
   if (exit.kind === 'install' && launch?.id === exit.launchId && !known) {
     await server.remember({ launch: { ...launch, ended: true, exit: shape } })
   }
@@ -53,44 +57,60 @@ function installExit(exit: RunExit): ServerExit {
   return { code: exit.code, signal: exit.signal, oom: exit.oom, expected: exit.ordered, uptimeMs: exit.uptimeMs }
 }
 
-async function gameExit(server: GameServer, exit: RunExit, known: boolean, reason?: string): Promise<ServerExit> {
-  const { context, spec, facts } = server
+async function gameExit(server: GameServer, exit: RunExit, vanished: EndContext['vanished']): Promise<ServerExit> {
+  const { context, facts } = server
   const { launch } = facts
-  const stopping = launch?.stopAtMs !== null && launch?.stopAtMs !== undefined
-  const nowMs = context.clock.nowMs()
-  const verdict = judgeExit({ spec, facts, exit, ordered: exit.ordered || stopping, nowMs, random: context.random })
-  if (known) return facts.lastExit ?? verdict.exit
-  const nextRestartAtMs = verdict.restartInMs === null ? null : nowMs + verdict.restartInMs
+  const { verdict, explanation, shape, stopping } = endOf(server, exit, vanished)
+  const nextRestartAtMs = verdict.restartInMs === null ? null : context.clock.nowMs() + verdict.restartInMs
   const change = server.change({
-    power: 'offline',
+    // A clean end after which the policy starts it again is the beginning of that start.
+    power: nextRestartAtMs !== null && !verdict.crashed ? 'starting' : 'offline',
     facts: {
       launch: launch === null ? null : { ...launch, ended: true },
-      lastExit: verdict.exit,
-      reason: reason ?? exit.by ?? (stopping ? facts.reason : null),
+      lastExit: shape,
+      reason: explanation.isBad || nextRestartAtMs !== null ? remark(verdict, explanation) : null,
       crashed: verdict.crashed,
       crashes: verdict.crashes,
+      finishes: verdict.finishes,
       nextRestartAtMs,
       // An end by a typed stop command or by the game's own will is what is wanted from now on.
-      desired: verdict.exit.expected && !stopping ? 'stopped' : facts.desired,
+      desired: verdict.expected && !stopping && nextRestartAtMs === null ? 'stopped' : facts.desired,
     },
   })
-  const log = {
-    serverId: server.id,
-    code: exit.code,
-    signal: exit.signal,
-    oom: exit.oom,
-    expected: verdict.exit.expected,
-  }
+  const { code, signal, oom } = exit
+  const log = { serverId: server.id, code, signal, oom, expected: verdict.expected, cause: explanation.cause }
   context.log.info(log, 'server ended')
   await change
   if (nextRestartAtMs !== null) context.onRestartDue(server)
-  await server.note(remark(verdict, exit))
-  return verdict.exit
+  await server.note(
+    `Server has ${verdict.expected ? 'stopped' : 'crashed'} (${exitText(exit)}): ${remark(verdict, explanation)}`,
+  )
+  return shape
 }
 
-function remark(verdict: ReturnType<typeof judgeExit>, exit: RunExit): string {
-  if (verdict.exit.expected) return `Server has stopped (${exitText(exit)})`
-  const what = `Server has crashed (${exitText(exit)}${exit.by === null ? '' : `: ${exit.by}`})`
-  if (verdict.restartInMs !== null) return `${what}; next start in ${Math.ceil(verdict.restartInMs / 1000)} s`
-  return verdict.gaveUp ? `${what}; ${verdict.crashes.length} crashes in 10 minutes, it is not started again` : what
+function endOf(server: GameServer, exit: RunExit, vanished: EndContext['vanished']) {
+  const { context, spec, facts } = server
+  const explanation = explainExit(exit, { spec, facts, ...(vanished === undefined ? {} : { vanished }) })
+  const stopping = facts.launch !== null && facts.launch.stopAtMs !== null
+  const ordered = exit.ordered || stopping
+  const nowMs = context.clock.nowMs()
+  const verdict = judgeExit({ spec, facts, exit, ordered, isBad: explanation.isBad, nowMs, random: context.random })
+  const shape: ServerExit = {
+    code: exit.code,
+    signal: exit.signal,
+    oom: exit.oom,
+    expected: verdict.expected,
+    uptimeMs: Math.max(0, exit.uptimeMs),
+    cause: explanation.cause,
+    message: explanation.message.slice(0, 500),
+  }
+  return { verdict, explanation, shape, stopping }
+}
+
+/** Why it ended and what comes next, in one line. */
+function remark(verdict: CrashVerdict, { message }: ExitExplanation): string {
+  if (verdict.restartInMs !== null) return `${message}; next start in ${Math.ceil(verdict.restartInMs / 1000)} s`
+  return verdict.gaveUp
+    ? `${message}; ${verdict.crashes.length} crashes in 10 minutes, it is not started again`
+    : message
 }

@@ -40,6 +40,10 @@ export class GameServer {
   readonly gone = new AbortController()
   /** Ends the wait for the next restart after a crash. */
   restartWait: AbortController | undefined
+  /** A start waits for its port. */
+  waitsForPort = false
+  /** How many orders wait for their turn that stop what the one before them starts. */
+  waitingStops = 0
   readonly #orders = new Set<AbortController>()
   #spec: ServerSpec
   #facts: ServerFacts
@@ -180,7 +184,8 @@ export class GameServer {
       crash: {
         count: crashCount(this.#facts, this.#power, clock.nowMs()),
         crashed: this.#facts.crashed,
-        nextRestartMs: untilRestart(this.#facts, clock.nowMs()),
+        // A start that waits for its port is due, and no more to come.
+        nextRestartMs: this.waitsForPort ? null : untilRestart(this.#facts, clock.nowMs()),
       },
       console: this.#bounds,
     }

@@ -1,7 +1,7 @@
 import { newIdSuffix } from '../shared/ids.ts'
 import { serverEnvironment, startupCommand } from './environment.ts'
 import { AgentFailure } from './failure.ts'
-import { newLaunch } from './journal-record.ts'
+import { type LaunchFacts, newLaunch } from './journal-record.ts'
 import { takenPorts } from './ports.ts'
 import { attach } from './run-watch.ts'
 import type { Launch } from './runtime/runtime.ts'
@@ -9,6 +9,10 @@ import type { GameServer } from './server.ts'
 
 /** A server above this share of its disk limit is stopped, and not started. */
 export const DISK_STOP_SHARE = 1.05
+
+/** Closed connections hold a port for 60 s. */
+const PORT_WAIT_MS = 75_000
+const PORT_LOOK_MS = 500
 
 interface StartOptions {
   /** Names the run; a start that is taken up again after the agent was away uses the same one. */
@@ -18,7 +22,10 @@ interface StartOptions {
   readonly signal: AbortSignal
 }
 
-/** Starts the game. Resolves when its process is alive; the server is `starting` then. */
+/**
+ * Starts the game. Resolves when its process is alive; the server is `starting` then. Of a start without an order the caller
+ * reports the failure.
+ */
 export async function startGame(server: GameServer, options: StartOptions): Promise<void> {
   const { context, spec } = server
   const launchId = options.launchId ?? newIdSuffix(context.clock)
@@ -27,6 +34,8 @@ export async function startGame(server: GameServer, options: StartOptions): Prom
   await server.exitHandled()
   try {
     await refuseUnfit(server)
+    await awaitPorts(server, options)
+    throwIfAborted(options.signal)
     await server.note('Server is starting')
     await context.runtime.prepare(server.place)
     throwIfAborted(options.signal)
@@ -44,7 +53,7 @@ export async function startGame(server: GameServer, options: StartOptions): Prom
   } catch (error) {
     // An order that the end of the agent cut off is taken up again, with the same run.
     if (context.ending.aborted) throw error
-    await startFailed(server, error, options.commandId)
+    if (options.commandId !== null) await startFailed(server, error, options.commandId)
     throw error
   }
 }
@@ -60,8 +69,34 @@ async function refuseUnfit(server: GameServer): Promise<void> {
   if (limitMb > 0 && usedMb !== null && usedMb > limitMb * DISK_STOP_SHARE) {
     throw new AgentFailure('NO_SPACE', `The server uses ${Math.round(usedMb)} MB of its ${limitMb} MB of disk`)
   }
-  const [taken] = await takenPorts(spec.ports)
-  if (taken !== undefined) throw new AgentFailure(taken.code, taken.message)
+}
+
+/**
+ * Looks at the server's ports. What only closed connections hold (those of an earlier run, whose players were connected when it
+ * ended) is free within a minute and is waited for; what somebody listens on is refused.
+ */
+async function awaitPorts(server: GameServer, { signal, commandId }: StartOptions): Promise<void> {
+  const { context, spec } = server
+  const { clock, ending } = context
+  const deadline = clock.monotonicMs() + PORT_WAIT_MS
+  try {
+    while (true) {
+      const [taken] = await takenPorts(spec.ports, spec.listens)
+      if (taken === undefined) return
+      if (!taken.passing || clock.monotonicMs() >= deadline) throw new AgentFailure(taken.code, taken.message)
+      if (!server.waitsForPort) {
+        server.waitsForPort = true
+        const reason = `${taken.message}; it starts when the port is free, within ${PORT_WAIT_MS / 1000} s`
+        await server.note(reason)
+        await server.change({ power: 'starting', facts: { reason }, commandId })
+      }
+      await clock.sleep(PORT_LOOK_MS, AbortSignal.any([signal, ending]))
+      if (server.waitingStops > 0 || ending.aborted) throw replaced()
+      throwIfAborted(signal)
+    }
+  } finally {
+    server.waitsForPort = false
+  }
 }
 
 function gameLaunch(server: GameServer, launchId: string): Launch {
@@ -77,23 +112,33 @@ function gameLaunch(server: GameServer, launchId: string): Launch {
   }
 }
 
-async function startFailed(server: GameServer, error: unknown, commandId: string | null): Promise<void> {
-  const reason = error instanceof AgentFailure ? error.message : 'The agent failed to start the server'
-  await server.note(`Server could not be started: ${reason}`)
-  const { launch } = server.facts
+/** An order that failed is not carried out again by itself. */
+async function startFailed(server: GameServer, error: unknown, commandId: string): Promise<void> {
+  const reason = await noteFailure(server, error)
   await server.change({
     power: 'offline',
-    facts: {
-      launch: launch === null ? null : { ...launch, ended: true },
-      reason,
-      nextRestartAtMs: null,
-      // A failed order is not tried again by itself; a failed restart after a crash counts as one more crash.
-      ...(commandId === null ? {} : { desired: 'stopped' as const }),
-    },
+    facts: { launch: endedLaunch(server), reason, nextRestartAtMs: null, desired: 'stopped' },
     commandId,
   })
 }
 
+/** Tells the people at the console why a start has failed; `null` when a newer order has called it off. */
+export async function noteFailure(server: GameServer, error: unknown): Promise<string | null> {
+  if (error instanceof AgentFailure && error.code === 'INTERRUPTED') return null
+  const reason = error instanceof AgentFailure ? error.message : 'The agent failed to start the server'
+  await server.note(`Server could not be started: ${reason}`)
+  return reason
+}
+
+/** The run of a start that has failed never began. */
+export function endedLaunch({ facts }: GameServer): LaunchFacts | null {
+  return facts.launch === null ? null : { ...facts.launch, ended: true }
+}
+
 function throwIfAborted(signal: AbortSignal): void {
-  if (signal.aborted) throw new AgentFailure('INTERRUPTED', 'A newer order has replaced this one')
+  if (signal.aborted) throw replaced()
+}
+
+function replaced(): AgentFailure {
+  return new AgentFailure('INTERRUPTED', 'A newer order has replaced this one')
 }

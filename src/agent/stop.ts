@@ -1,5 +1,6 @@
 import type { ServerExit } from '../shared/frames.ts'
 import { AgentFailure } from './failure.ts'
+import type { LaunchFacts } from './journal-record.ts'
 import { errorText } from './logger.ts'
 import type { GameServer, LiveRun } from './server.ts'
 
@@ -29,14 +30,19 @@ export async function stopGame(server: GameServer, options: StopOptions): Promis
   }
   const { clock } = server.context
   const stopAtMs = launch.stopAtMs ?? clock.nowMs()
+  const rule = server.spec.stop
+  const timeoutMs = options.timeoutMs ?? rule.timeoutMs
+  const { stopStep = 'rule' } = launch
   await server.change({
     power: 'stopping',
-    facts: { launch: { ...launch, stopAtMs }, desired: options.desired, reason: options.reason ?? null },
+    facts: {
+      launch: { ...launch, stopAtMs, stopStep, stopTimeoutMs: timeoutMs },
+      desired: options.desired,
+      reason: options.reason ?? null,
+    },
     commandId: options.commandId,
   })
   await live.run.expectExit().catch(passOver)
-  const rule = server.spec.stop
-  const timeoutMs = options.timeoutMs ?? rule.timeoutMs
   const passedMs = Math.min(Math.max(0, clock.nowMs() - stopAtMs), timeoutMs)
   // A game that does not read its input must not hold up the escalation, so nobody waits for this.
   const asked = rule.type === 'command' ? live.run.input(rule.value) : live.run.signal(rule.value)
@@ -45,10 +51,12 @@ export async function stopGame(server: GameServer, options: StopOptions): Promis
   })
   const exit = await waitForEnd(server, live, timeoutMs - passedMs)
   if (exit !== undefined) return exit
+  await rememberStep(server, live, 'sigterm')
   await server.note(`Server has not stopped in ${Math.round(timeoutMs / 1000)} s, sending SIGTERM`)
   await live.run.signal('SIGTERM').catch(() => {}) // it has ended in this moment, or SIGKILL follows
   const terminated = await waitForEnd(server, live, TERM_MS)
   if (terminated !== undefined) return terminated
+  await rememberStep(server, live, 'sigkill')
   await server.note('Server has not stopped after SIGTERM, sending SIGKILL')
   return await killRun(server, live)
 }
@@ -59,6 +67,17 @@ export async function stopGame(server: GameServer, options: StopOptions): Promis
  */
 function passOver(error: unknown): void {
   if (!(error instanceof AgentFailure) || (error.code !== 'NOT_RUNNING' && error.code !== 'INTERNAL')) throw error
+}
+
+/** Writes down how far it had to go to end the run: its end is explained by that, also by a later agent. */
+export async function rememberStep(
+  server: GameServer,
+  live: LiveRun,
+  stopStep: NonNullable<LaunchFacts['stopStep']>,
+): Promise<void> {
+  const { launch } = server.facts
+  if (launch === null || launch.ended || launch.id !== live.run.record.launchId || launch.stopStep === 'kill') return
+  await server.remember({ launch: { ...launch, stopStep } })
 }
 
 /** Ends every process of a run now. Resolves when its exit is journaled. */

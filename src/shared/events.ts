@@ -1,7 +1,7 @@
 import { z } from 'zod'
 import { Alert } from './alert.ts'
 import type { Permission } from './permissions.ts'
-import { ServerStatus } from './server-life.ts'
+import { ExitCause, ServerStatus } from './server-life.ts'
 import { SystemError } from './system-error.ts'
 
 const who = z.string().nullable()
@@ -33,6 +33,8 @@ export const EVENTS = {
     reason: z.string().nullable(),
     exitCode: z.int().nullable(),
     exitSignal: z.string().nullable(),
+    exitCause: ExitCause.nullable().default(null),
+    exitReason: z.string().nullable().default(null),
     crashCount: z.int(),
     nextRestartAt: z.string().nullable(),
   }),

@@ -1,5 +1,5 @@
 import { z } from 'zod'
-import { DesiredState, PowerState, ServerActivity } from './server-life.ts'
+import { DesiredState, ExitCause, PowerState, ServerActivity } from './server-life.ts'
 import { ServerSpec } from './server-spec.ts'
 
 /**
@@ -60,6 +60,10 @@ export const ServerExit = z.object({
   oom: z.boolean(),
   expected: z.boolean(),
   uptimeMs: z.number(),
+  /** Absent from an agent that does not say it; a cause that this program does not know is `unknown`. */
+  cause: ExitCause.optional().catch('unknown'),
+  /** The cause as a sentence for people. */
+  message: z.string().max(500).optional(),
 })
 export type ServerExit = z.infer<typeof ServerExit>
 
@@ -87,7 +91,10 @@ export const ServerReport = z.object({
   installed: z.boolean(),
   /** The last install failed, with the reason. */
   installError: z.string().nullable(),
-  /** Why the last start failed or the last process was stopped, where nobody ordered it. */
+  /**
+   * Why it is not as desired: why the last start failed, why the last process ended badly, what a starting server waits for,
+   * or that nothing of a running one listens on its port.
+   */
   reason: z.string().nullable(),
   lastExit: ServerExit.nullable(),
   crash: z.object({ count: z.int(), crashed: z.boolean(), nextRestartMs: z.number().nullable() }),

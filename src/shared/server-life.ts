@@ -39,6 +39,19 @@ export type PowerAction = z.infer<typeof PowerAction>
 export const RestartPolicy = z.enum(['always', 'on-failure', 'never'])
 export type RestartPolicy = z.infer<typeof RestartPolicy>
 
+/**
+ * Why a server's last process ended. By an order: `stopped` by its stop rule, `stop-sigterm` and `stop-sigkill` when that did
+ * not end it in time, `killed`; `stop-command`: the stop command was typed into its console. By the panel: `disk-limit`,
+ * and `out-of-memory` (also by the kernel). By itself: `finished` with exit code 0, `exit-code` with another one, `signal` by one
+ * that the panel did not send, `background` when it left processes that could not be followed. `machine-restart` and `lost`
+ * leave no exit code, and `unknown` is one that nobody could read.
+ */
+export const ExitCause = z.enum([
+  'stopped', 'stop-sigterm', 'stop-sigkill', 'killed', 'stop-command', 'disk-limit', 'out-of-memory',
+  'finished', 'exit-code', 'signal', 'background', 'machine-restart', 'lost', 'unknown',
+]) // biome-ignore format: by whom
+export type ExitCause = z.infer<typeof ExitCause>
+
 /** The stored facts that a status is derived from. */
 export interface LifeFacts {
   readonly deletingAt: string | null

@@ -23,6 +23,13 @@ export type StopRule = z.infer<typeof StopRule>
 export const DoneRule = z.object({ kind: z.enum(['contains', 'regex']), value: z.string().min(1).max(500) })
 export type DoneRule = z.infer<typeof DoneRule>
 
+/**
+ * What a game has open on its primary port once it serves. With any but `none` a server is `running` only when a process of
+ * it has that port; absent: nobody knows, so nothing is required.
+ */
+export const Listens = z.enum(['tcp', 'udp', 'both', 'any', 'none'])
+export type Listens = z.infer<typeof Listens>
+
 /** Names that a template variable may not have: the agent sets them, or they would change how programs are loaded. */
 export const RESERVED_VARIABLES: ReadonlySet<string> = new Set([
   'PATH', 'HOME', 'USER', 'LOGNAME', 'SHELL', 'PWD', 'TERM', 'LANG', 'TZ', 'HOSTNAME', 'STARTUP', 'MNT_SERVER',
@@ -47,9 +54,13 @@ export const ServerSpec = z.object({
   /** A shell command line; `{{NAME}}` stands for the environment variable NAME and is never spliced as text. */
   startup: z.string(),
   stop: StopRule,
-  /** Any match makes the server `running`; with none it is `running` after 120 s without an exit. */
+  /**
+   * Any match makes the server `running`, given that it listens as `listens` says. Without a rule that alone counts, and
+   * without either it is `running` after 120 s without an exit.
+   */
   done: z.array(DoneRule),
   stripAnsi: z.boolean(),
+  listens: Listens.optional(),
   env: z.record(VariableName, z.string()),
   limits: z.object({
     memoryMb: z.int(),
@@ -58,7 +69,10 @@ export const ServerSpec = z.object({
     diskMb: z.int(),
     pids: z.int(),
   }),
-  /** All are bound for a moment before a start; a taken one fails it with PORT_IN_USE. */
+  /**
+   * All are bound for a moment before a start, over what `listens` names; one on which somebody listens fails it with
+   * PORT_IN_USE, and one that only closed connections hold is waited for.
+   */
   ports: z.array(z.object({ ip: z.string(), port: z.int(), primary: z.boolean() })),
   restart: z.object({ policy: RestartPolicy, maxCrashes: z.int() }),
   suspended: z.boolean(),

@@ -58,6 +58,7 @@ describe('the judgement of an exit', () => {
       },
       exit,
       ordered: false,
+      isBad: true,
       nowMs: 10_000_000,
       random: () => 0,
     })

@@ -187,6 +187,7 @@ describe('the outcome of an order', () => {
     startedAt: null,
     lastCrashAt: null,
     reason: null,
+    lastExitReason: null,
     installed: true,
     nextRestartAt: null,
   }
@@ -204,6 +205,16 @@ describe('the outcome of an order', () => {
     const crashed: Seen = { ...before, status: 'crashed' }
     const start: Order = { ...order, action: 'start' }
     expect(isReached(start, now({ status: 'crashed' }), { before: crashed, done: undefined, moved: false })).toBe(false)
+  })
+
+  it('does not take the stop within an earlier restart for its own', () => {
+    const stop: Order = { action: 'stop', generation: 3, commandId: 'cmd_2', start: false }
+    const down = now({ generation: 3, desired: 'stopped', status: 'stopped' })
+    expect(isReached(stop, down, { before, done: undefined, moved: false })).toBe(false)
+    const done = { commandId: 'cmd_2', op: 'stop', ok: true, noop: false, code: null, error: null }
+    expect(isReached(stop, down, { before, done, moved: false })).toBe(true)
+    // Without an order of its own it waits for what was under way.
+    expect(isReached({ ...stop, commandId: '' }, down, { before, done: undefined, moved: false })).toBe(true)
   })
 
   it('ends when a later order wants the opposite', () => {

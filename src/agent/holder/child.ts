@@ -1,8 +1,15 @@
-import { readFileSync, statSync } from 'node:fs'
-import { constants } from 'node:os'
+import { constants, openSync, readFileSync, statSync } from 'node:fs'
+import { Socket } from 'node:net'
+import { constants as systemConstants } from 'node:os'
 import type { Clock } from '../../shared/time.ts'
 import type { HolderPaths, HolderRecord } from './holder-files.ts'
 import { isAlive } from './proc.ts'
+
+/** How often is looked although nothing was reported; in the moment after a report; and where nothing can be reported. */
+const NET_MS = 30_000
+const QUICK_MS = 1000
+const OFTEN_MS = 1000
+const ORPHAN_MS = 200
 
 /** How the child ended, as its launcher wrote it down. */
 export interface ChildEnd {
@@ -16,30 +23,63 @@ export interface ChildEnd {
  * lives; with the launcher killed too, only the end itself is known.
  */
 export async function childEnded(record: HolderRecord, paths: HolderPaths, wake: Wake): Promise<ChildEnd> {
-  while (isAlive(record.launcherPid, record.launcherStart) || isAlive(record.pid, record.start)) await wake.next()
+  const stop = watchLauncher(paths.alive, wake)
+  try {
+    while (true) {
+      const launched = isAlive(record.launcherPid, record.launcherStart)
+      if (!launched && !isAlive(record.pid, record.start)) break
+      // Without its launcher nothing reports the end of the child.
+      await (launched ? wake.next() : wake.clock.sleep(ORPHAN_MS))
+    }
+  } finally {
+    stop()
+  }
   const code = readCode(paths.code)
   if (code === undefined) return { code: null, signal: null, atMs: wake.clock.nowMs() }
   return { ...meaningOf(code, readDiagnosis(paths.diagnosis)), atMs: statSync(paths.code).mtimeMs }
 }
 
-/** Waits a moment, less when something is known to have happened. */
+/** Wakes when the launcher ends, also for a holder whose child it is not. Call the result when nobody waits any more. */
+function watchLauncher(path: string, wake: Wake): () => void {
+  let fd: number
+  try {
+    fd = openSync(path, constants.O_RDONLY | constants.O_NONBLOCK)
+  } catch {
+    wake.lookOften() // the run was begun by an older program, which makes no such FIFO
+    return () => undefined
+  }
+  const socket = new Socket({ fd, readable: true, writable: false })
+  socket.once('close', () => wake.now())
+  socket.on('error', () => undefined) // it closes then, and whoever waits looks
+  socket.resume()
+  return () => socket.destroy()
+}
+
+/** Waits until something is known to have happened, with a look from time to time in case that news was lost. */
 export class Wake {
   readonly clock: Clock
   private controller = new AbortController()
+  private netMs = NET_MS
+  private quickUntilMs = 0
 
   constructor(clock: Clock) {
     this.clock = clock
   }
 
   now(): void {
+    // A process closes its files a moment before it counts as ended.
+    this.quickUntilMs = this.clock.monotonicMs() + QUICK_MS
     this.controller.abort()
+    this.controller = new AbortController()
+  }
+
+  lookOften(): void {
+    this.netMs = OFTEN_MS
   }
 
   async next(): Promise<void> {
-    await this.clock.sleep(
-      this.controller.signal.aborted ? 5 : 200,
-      this.controller.signal.aborted ? undefined : this.controller.signal,
-    )
+    const quick = this.clock.monotonicMs() < this.quickUntilMs
+    await this.clock.sleep(quick ? 5 : this.netMs, quick ? undefined : this.controller.signal)
   }
 }
 
@@ -49,7 +89,7 @@ export class Wake {
  * those 128 + n is taken as the signal, which is what programs mean by it.
  */
 function meaningOf(code: number, diagnosis: string): { code: number | null; signal: string | null } {
-  const signal = Object.entries(constants.signals).find(([, number]) => number === code - 128)?.[0]
+  const signal = Object.entries(systemConstants.signals).find(([, number]) => number === code - 128)?.[0]
   const silent = signal === 'SIGINT' || signal === 'SIGPIPE' || signal === 'SIGTERM'
   if (signal === undefined || (diagnosis === '' && !silent)) return { code, signal: null }
   return { code: null, signal }

@@ -48,6 +48,8 @@ export interface HolderRecord extends RunRecord {
   readonly bootId: string
   /** The next exit was ordered. */
   readonly ordered: boolean
+  /** When that was first said. */
+  readonly orderedAtMs?: number
   /** An exit up to this instant (milliseconds since the epoch) was ordered. */
   readonly orderedUntilMs?: number
   /** Why the panel itself ended the run. */
@@ -94,6 +96,8 @@ export interface HolderPaths {
   readonly stdin: string
   readonly stdout: string
   readonly stderr: string
+  /** Only the launcher has it open for writing, so that it ends with the launcher. */
+  readonly alive: string
   /** Written by the launcher when the child has ended: its exit code as a shell gives it. */
   readonly code: string
   /** What the launcher's shell itself says. */
@@ -114,6 +118,7 @@ export function holderPaths(state: string): HolderPaths {
     stdin: join(io, 'stdin'),
     stdout: join(io, 'stdout'),
     stderr: join(io, 'stderr'),
+    alive: join(io, 'alive'),
     code: join(io, 'code'),
     diagnosis: join(io, 'diagnosis'),
   }

@@ -11,12 +11,17 @@ import { type Ask, type HolderPaths, type HolderRecord, isOrdered, type Say } fr
 import { writeOwnJson } from './json-file.ts'
 import { watchMemory } from './memory-watchdog.ts'
 import { Output } from './outputs.ts'
-import { killRun, type RunScope, runPids, scopeOf, signalGroup } from './run-processes.ts'
+import { isEnclosed, killRun, livingPids, type RunScope, scopeOf, signalRun } from './run-processes.ts'
 import { Stdin, StdinFull } from './stdin.ts'
 
 /** How long a holder waits for the agent to take note of an exit; the exit stays on disk after that. */
 const LINGER_MS = 600_000
 const KEEP_AGAIN_MS = 1000
+/** How often is looked whether the last process of a run has gone: when its end is ordered, and when it runs on. */
+const ENDING_LOOK_MS = 100
+const BACKGROUND_LOOK_MS = 1000
+/** The kernel stamps files by a coarse clock. */
+const STAMP_SLACK_MS = 50
 
 /** One run from the moment its outputs are read until the agent has taken note of its end. */
 export class Holder {
@@ -54,10 +59,9 @@ export class Holder {
       hello: () => this.hello(record),
       answer: (ask) => this.answer(ask, life),
     })
-    for (const output of this.outputs) void output.ended.then(() => wake.now())
     const over = new AbortController()
     this.guardMemory(life, over.signal)
-    const end = await childEnded(record, this.paths, wake)
+    const end = await this.lastEnded(life, await childEnded(record, this.paths, wake))
     over.abort()
     await this.finish(life, end)
     await this.clock.sleep(LINGER_MS, this.acknowledged.signal)
@@ -83,11 +87,11 @@ export class Holder {
         // The agent's schema allows only names of signals.
         const name = ask.name as NodeJS.Signals
         if (name === 'SIGKILL') await killRun(life.scope, this.clock)
-        else if (!signalGroup(life.scope, name)) return ended(ask)
+        else if (!signalRun(life.scope, name)) return ended(ask)
         return { id: ask.id, ok: true }
       }
       case 'expect':
-        await this.save(() => life.change(this.expectation(ask.withinMs)))
+        await this.save(() => life.change(this.expectation(life.record, ask.withinMs)))
         return { id: ask.id, ok: true }
       case 'note':
         for (const line of ask.text.split('\n')) this.write(ask.stream, line)
@@ -101,8 +105,10 @@ export class Holder {
     }
   }
 
-  private expectation(withinMs: number | undefined): Partial<Pick<HolderRecord, 'ordered' | 'orderedUntilMs'>> {
-    return withinMs === undefined ? { ordered: true } : { orderedUntilMs: this.clock.nowMs() + withinMs }
+  private expectation(record: HolderRecord, withinMs: number | undefined): Partial<Expectation> {
+    const nowMs = this.clock.nowMs()
+    if (withinMs !== undefined) return { orderedUntilMs: nowMs + withinMs }
+    return { ordered: true, orderedAtMs: record.orderedAtMs ?? nowMs }
   }
 
   private async input(ask: Ask & { op: 'input' }): Promise<Say> {
@@ -136,16 +142,44 @@ export class Holder {
     })
   }
 
+  /**
+   * The end of the run, whose first process has ended. One that was asked to end has ended with its last process: a game
+   * behind a script may be saving. One that went into the background (its first process ended well by itself) runs on where
+   * its processes cannot escape; elsewhere nobody could follow it.
+   */
+  private async lastEnded(life: Life, first: ChildEnd): Promise<RunEnd> {
+    const wasAsked = isOrdered(life.record, first.atMs)
+    if (life.record.kind !== 'game') return { ...first, ordered: wasAsked }
+    const isWell = first.code === 0 && life.record.by === null
+    let background: RunExit['background']
+    let atMs = first.atMs
+    while (livingPids(life.scope).length > 0) {
+      const isAsked = isAwaited(life.record, first, { wasAsked, nowMs: this.clock.nowMs() })
+      if (!isAsked && background === undefined) {
+        if (wasAsked || life.record.ordered || !isWell) break
+        if (!isEnclosed(life.scope)) return { ...first, ordered: false, background: 'lost' }
+        background = 'followed'
+        this.write('system', 'The program went into the background; the server runs until its last process has ended')
+      }
+      await this.clock.sleep(isAsked ? ENDING_LOOK_MS : BACKGROUND_LOOK_MS)
+      atMs = this.clock.nowMs()
+    }
+    // Of a process that is nobody's child here the exit code is not to be had.
+    const ordered = wasAsked || life.record.ordered
+    if (background !== undefined) return { code: null, signal: null, atMs, ordered, background }
+    return { ...first, atMs, ordered }
+  }
+
   /** What the program left behind goes with it; then its last words are read and the exit is written down. */
-  private async finish(life: Life, end: ChildEnd): Promise<void> {
-    const left = runPids(life.scope).length > 0 ? await killRun(life.scope, this.clock) : 0
+  private async finish(life: Life, end: RunEnd): Promise<void> {
+    const left = livingPids(life.scope).length > 0 ? await killRun(life.scope, this.clock) : 0
     for (const output of this.outputs) output.finish()
     this.stdin?.close()
     const { record } = life
     const { cgroup } = record.run.isolation
     const killed = cgroup === null ? 0 : oomKills(cgroup)
-    const failed = end.signal === 'SIGKILL' || (end.code !== 0 && end.code !== null)
-    if (left > 0 && record.by === null && !isOrdered(record, end.atMs)) {
+    const failed = end.signal === 'SIGKILL' || (end.code !== 0 && end.code !== null) || end.background === 'followed'
+    if (left > 0 && record.by === null && !end.ordered) {
       this.write('system', `${left} processes that the program left behind were ended`)
     }
     await this.saving
@@ -155,11 +189,12 @@ export class Holder {
       code: end.code,
       signal: end.signal,
       oom: record.by === 'memory limit' || (killed > 0 && failed),
-      ordered: isOrdered(life.record, end.atMs),
+      ordered: end.ordered,
       by: life.record.by,
       endedAtMs: Math.round(end.atMs),
       uptimeMs: Math.max(0, Math.round(end.atMs - record.startedAtMs)),
       lastSeq: this.writer.last,
+      ...(end.background === undefined ? {} : { background: end.background }),
     }
     await this.keep(exit)
     this.exit = exit
@@ -200,6 +235,11 @@ export class Holder {
   }
 }
 
+type Expectation = Pick<HolderRecord, 'ordered' | 'orderedAtMs' | 'orderedUntilMs'>
+
+/** How a run ended: as its first process did, unless that went into the background. */
+type RunEnd = ChildEnd & Pick<RunExit, 'ordered' | 'background'>
+
 /** The record of the run that is held, kept on disk at each change. */
 class Life {
   record: HolderRecord
@@ -212,7 +252,7 @@ class Life {
     this.scope = scopeOf(record)
   }
 
-  async change(part: Partial<Pick<HolderRecord, 'ordered' | 'orderedUntilMs' | 'by' | 'forgotten'>>): Promise<void> {
+  async change(part: Partial<Expectation & Pick<HolderRecord, 'by' | 'forgotten'>>): Promise<void> {
     this.record = { ...this.record, ...part }
     await writeOwnJson(this.paths.record, this.record)
   }
@@ -222,6 +262,19 @@ class Life {
     await this.change({ forgotten: true }).catch(() => rmSync(this.paths.record, { force: true }))
     rmSync(this.paths.exit, { force: true })
   }
+}
+
+/**
+ * Whether the end of what is left of a run is waited for: it was asked to end. Where its first process failed before that, it
+ * is no game that saves.
+ */
+function isAwaited(
+  record: HolderRecord,
+  first: ChildEnd,
+  { wasAsked, nowMs }: { readonly wasAsked: boolean; readonly nowMs: number },
+): boolean {
+  if (!record.ordered) return wasAsked && isOrdered(record, nowMs)
+  return first.code === 0 || first.atMs > (record.orderedAtMs ?? 0) - STAMP_SLACK_MS
 }
 
 function ended(ask: Ask): Say {

@@ -20,12 +20,13 @@ export const CHAIN_FAILED = 125
  *
  * The code is written over the room that `makeFifos` has taken for it, so that it fits on a full disk as well: without it a
  * clean end would count as a crash, and nobody would hear of any end.
+ * Descriptor 5 is the FIFO `alive`: the shell keeps it to itself, so that its end shows at once and to every holder.
  * When the holder dies before it gave the word, descriptor 3 ends and the child goes away without having run anything.
  */
 const KEEP = `
 out=$1
 shift
-( exec "$@" 2>&4 4>&- )
+( exec "$@" 2>&4 4>&- 5>&- )
 code=$?
 until echo "$code" 1<> "$out.new" && mv "$out.new" "$out"; do
   [ -d "\${out%/*}" ] || exit 1
@@ -62,7 +63,7 @@ export function makeFifos(paths: HolderPaths, uid: number | null): void {
   mkdirSync(paths.io, { recursive: true, mode: 0o700 })
   for (const file of [`${paths.code}.new`, paths.diagnosis]) writeFileSync(file, ' '.repeat(128), { mode: 0o600 })
   const fifos = [paths.stdin, paths.stdout, paths.stderr]
-  const made = spawnSync('mkfifo', ['-m', '600', ...fifos], { env: { PATH: TOOL_PATH }, encoding: 'utf8' })
+  const made = spawnSync('mkfifo', ['-m', '600', ...fifos, paths.alive], { env: { PATH: TOOL_PATH }, encoding: 'utf8' })
   if (made.status !== 0) throw new Error(`mkfifo failed: ${made.stderr || String(made.error)}`)
   if (uid !== null) for (const fifo of fifos) chownSync(fifo, uid, uid)
 }
@@ -84,12 +85,12 @@ export function launch(paths: HolderPaths, file: LaunchFile, nofile: number): La
   const argv = ['-c', KEEP, 'panel-keep', paths.code, ...childChain(file, nofile, token)]
   const diagnosis = openSync(paths.diagnosis, 'r+')
   // Open for both directions: no end of file and no SIGPIPE for the child, even when the holder is gone.
-  const [stdin, stdout, stderr] = [paths.stdin, paths.stdout, paths.stderr].map((path) =>
+  const [stdin, stdout, stderr, alive] = [paths.stdin, paths.stdout, paths.stderr, paths.alive].map((path) =>
     openSync(path, constants.O_RDWR),
   )
   try {
     const launcher = spawn('/bin/sh', argv, {
-      stdio: [stdin, stdout, diagnosis, 'pipe', stderr],
+      stdio: [stdin, stdout, diagnosis, 'pipe', stderr, alive],
       cwd: '/',
       env: { PATH: TOOL_PATH },
       detached: true,
@@ -98,7 +99,7 @@ export function launch(paths: HolderPaths, file: LaunchFile, nofile: number): La
     if (!(word instanceof Duplex)) throw new Error('The launcher could not be started')
     return { launcher, word }
   } finally {
-    for (const fd of [stdin, stdout, stderr, diagnosis]) if (fd !== undefined) closeSync(fd)
+    for (const fd of [stdin, stdout, stderr, alive, diagnosis]) if (fd !== undefined) closeSync(fd)
   }
 }
 

@@ -26,10 +26,23 @@ export function runPids(scope: RunScope): number[] {
   return markedPids(scope)
 }
 
-/** Sends a signal to the child's process group, when the child is still the process that was started. */
-export function signalGroup(scope: RunScope, signal: NodeJS.Signals): boolean {
-  if (!isAlive(scope.pid, scope.start)) return false
-  return send(-scope.pid, signal)
+/** Whether nothing but the run's own processes can be among {@link runPids}, and none of them can leave. */
+export function isEnclosed({ isolation }: RunScope): boolean {
+  return isolation.cgroup !== null || isolation.uid !== null
+}
+
+/** The processes of a run that live: a group may still list one that is a zombie. */
+export function livingPids(scope: RunScope): number[] {
+  return runPids(scope).filter((pid) => processFacts(pid) !== undefined)
+}
+
+/**
+ * Sends a signal to the child's process group; when the child has ended and others of the run go on, to each of them, as the
+ * number of the group may belong to somebody else by then. False when there is nobody to get it.
+ */
+export function signalRun(scope: RunScope, signal: NodeJS.Signals): boolean {
+  if (isAlive(scope.pid, scope.start)) return send(-scope.pid, signal)
+  return livingPids(scope).filter((pid) => send(pid, signal)).length > 0
 }
 
 /** Ends every process of the run, and looks again until none is left: a process may fork while it is being ended. */

@@ -2,8 +2,10 @@ import type { StopSignal } from '../../shared/server-spec.ts'
 import type { Clock } from '../../shared/time.ts'
 import { AgentFailure } from '../failure.ts'
 import type { HolderRecord } from '../holder/holder-files.ts'
+import type { OpenSocket, SocketTable } from '../sockets.ts'
 import type { ControlClient } from './control-client.ts'
 import { FigureMeter, type RunFigures } from './figures.ts'
+import { RunSockets } from './run-sockets.ts'
 import type { Run, RunExit, RunRecord } from './runtime.ts'
 
 const RETRY_MS = 1000
@@ -15,6 +17,7 @@ export interface RunKeeper {
   readonly clock: Clock
   /** Connects again after the holder went away, with a new holder where needed, or finds the exit. */
   readonly again: () => Promise<ControlClient | RunExit>
+  readonly sockets: SocketTable
 }
 
 /** A run that a holder keeps; a holder that is killed is replaced without the program noticing. */
@@ -25,13 +28,16 @@ export class ProcessRun implements Run {
   private exit: RunExit | undefined
   private readonly keeper: RunKeeper
   private readonly meter: FigureMeter
+  private readonly sockets: RunSockets
 
   constructor(client: ControlClient, record: HolderRecord, keeper: RunKeeper) {
     const { kind, launchId, pid, startedAtMs, firstSeq } = record
     this.record = { kind, launchId, pid, startedAtMs, firstSeq }
     this.client = client
     this.keeper = keeper
-    this.meter = new FigureMeter({ launchId, pid, start: record.start, isolation: record.run.isolation }, keeper.clock)
+    const scope = { launchId, pid, start: record.start, isolation: record.run.isolation }
+    this.meter = new FigureMeter(scope, keeper.clock)
+    this.sockets = new RunSockets(scope, keeper.sockets)
     this.exited = this.follow()
   }
 
@@ -48,6 +54,11 @@ export class ProcessRun implements Run {
 
   async expectExit(withinMs?: number): Promise<void> {
     await this.order(withinMs === undefined ? { op: 'expect' } : { op: 'expect', withinMs })
+  }
+
+  async listening(address?: { readonly ip: string; readonly port: number }): Promise<readonly OpenSocket[]> {
+    this.refuseWhenOver()
+    return address === undefined ? await this.sockets.all() : await this.sockets.at(address)
   }
 
   async figures(): Promise<RunFigures> {
@@ -116,6 +127,10 @@ export class EndedRun implements Run {
   }
 
   expectExit(): Promise<void> {
+    return over()
+  }
+
+  listening(): Promise<readonly OpenSocket[]> {
     return over()
   }
 

@@ -8,6 +8,7 @@ import { type HeldRun, type HolderRecord, holderPaths, type LaunchFile } from '.
 import { readOwnJson, writeOwnJson } from '../holder/json-file.ts'
 import { PRIVATE_HOME } from '../holder/launcher.ts'
 import { RUN_VARIABLE } from '../holder/run-processes.ts'
+import { SocketTable } from '../sockets.ts'
 import { cgroupOfRun } from './cgroup-places.ts'
 import { ControlClient } from './control-client.ts'
 import { HolderDoor } from './holder-door.ts'
@@ -32,12 +33,14 @@ export class ProcessRuntime implements Runtime {
   private readonly options: ProcessRuntimeOptions
   private readonly users: ServerUsers
   private readonly door: HolderDoor
+  private readonly sockets: SocketTable
   private studied: Promise<Machine> | undefined
 
   constructor(options: ProcessRuntimeOptions) {
     this.options = options
     this.users = new ServerUsers(options.dataDir)
     this.door = new HolderDoor(options)
+    this.sockets = new SocketTable(options.clock)
   }
 
   async probe(): Promise<RuntimeReport> {
@@ -111,7 +114,7 @@ export class ProcessRuntime implements Runtime {
       if (found !== undefined) return found
       throw new AgentFailure('INTERNAL', 'The run has left no trace')
     }
-    return new ProcessRun(client, record, { clock: this.options.clock, again })
+    return new ProcessRun(client, record, { clock: this.options.clock, again, sockets: this.sockets })
   }
 
   private async plan(place: ServerPlace, launch: Launch): Promise<{ run: HeldRun; home: string }> {

@@ -1,5 +1,6 @@
 import type { LineStream, RuntimeReport, ServerFigures } from '../../shared/frames.ts'
 import type { StopSignal } from '../../shared/server-spec.ts'
+import type { OpenSocket } from '../sockets.ts'
 
 /** Where one server lives on a node. `files` is its HOME and working folder, `state` is the agent's and closed to the game. */
 export interface ServerPlace {
@@ -49,6 +50,11 @@ export interface RunExit {
   readonly endedAtMs: number
   readonly uptimeMs: number
   readonly lastSeq: number
+  /**
+   * Its first process ended well and left others: `followed` until the last of them ended, whose exit code nobody has, or
+   * `lost` and ended, where nothing holds a run's processes together.
+   */
+  readonly background?: 'followed' | 'lost'
 }
 
 /** A living run. It goes on when this object, or the whole agent, goes away. */
@@ -65,6 +71,8 @@ export interface Run {
   expectExit(withinMs?: number): Promise<void>
   /** Resolves once, when the run has ended and its last line is in the log. */
   readonly exited: Promise<RunExit>
+  /** The sockets that its processes have open: those that an address reaches, or all of them. */
+  listening(address?: { readonly ip: string; readonly port: number }): Promise<readonly OpenSocket[]>
   /** CPU, memory, I/O and processes of the whole run since the last call; disk is not the runtime's matter. */
   figures(): Promise<Omit<ServerFigures, 'serverId' | 'diskMb' | 'uptimeMs'>>
 }

@@ -5,7 +5,16 @@ import { CliFailure } from '../failure.ts'
 /** The part of a server that outcomes are judged by. */
 export type Seen = Pick<
   Server,
-  'name' | 'status' | 'generation' | 'desired' | 'startedAt' | 'lastCrashAt' | 'reason' | 'installed' | 'nextRestartAt'
+  | 'name'
+  | 'status'
+  | 'generation'
+  | 'desired'
+  | 'startedAt'
+  | 'lastCrashAt'
+  | 'reason'
+  | 'lastExitReason'
+  | 'installed'
+  | 'nextRestartAt'
 >
 
 /** An order whose outcome is awaited. */
@@ -39,7 +48,11 @@ export function isReached(order: Order, server: Seen, evidence: Evidence): boole
   }
   if (wanted.installed && !isInstalled(server, evidence)) return false
   if (wanted.desired === undefined) return true
-  if (wanted.desired === 'stopped') return server.status === 'stopped' && server.generation >= order.generation
+  if (wanted.desired === 'stopped') {
+    // Stopped it may also be in the middle of an earlier restart: what counts is the end of this very order, where there is one.
+    const isOver = order.commandId === '' || done !== undefined
+    return isOver && (server.status === 'stopped' || server.status === 'error')
+  }
   if (server.lastCrashAt !== before.lastCrashAt && server.status === 'crashed') {
     throw failed(server, server.reason ?? 'it crashed')
   }
@@ -47,8 +60,9 @@ export function isReached(order: Order, server: Seen, evidence: Evidence): boole
     if (done !== undefined || evidence.moved) throw failed(server, server.reason ?? 'it failed')
     return false
   }
-  if (server.status === 'stopped' && evidence.moved && done !== undefined && server.installed) {
-    throw failed(server, server.reason ?? 'it ended again')
+  const isDown = server.status === 'stopped' && server.nextRestartAt === null
+  if (isDown && evidence.moved && done !== undefined && server.installed) {
+    throw failed(server, server.reason ?? server.lastExitReason ?? 'it ended again')
   }
   if (server.status !== 'running') return false
   // The state of a restart stays `running` until the agent acts: only a new start counts.

@@ -21,6 +21,8 @@ interface Result {
   /** `null`: it was there already, nothing was ordered. */
   readonly commandId: string | null
   readonly waitedMs: number
+  /** Why it ended, of one that was stopped; else why it is not as desired. */
+  readonly reason: string | null
   /** Of one that failed, among several. */
   readonly error?: string
 }
@@ -34,6 +36,7 @@ const RESULT: View<Result> = {
     column('STATUS', (row) => ({ status: row.status })),
     column('COMMAND', (row) => row.commandId),
     column('WAITED', (row) => `${(row.waitedMs / 1000).toFixed(1)} s`),
+    column('REASON', (row) => row.reason),
   ],
 }
 
@@ -82,7 +85,17 @@ async function orderAll(run: Run, servers: readonly Named[], action: Kind): Prom
     },
     ({ id, name }, { code: error }) => {
       if (!streamed)
-        results.push({ server: name, id, action, status: 'failed', generation: 0, commandId: null, waitedMs: 0, error })
+        results.push({
+          server: name,
+          id,
+          action,
+          status: 'failed',
+          generation: 0,
+          commandId: null,
+          waitedMs: 0,
+          reason: null,
+          error,
+        })
     },
   )
   const [only] = results
@@ -103,6 +116,7 @@ async function orderAndWait(run: Run, server: Named, action: Kind): Promise<Resu
   let given: OrderAccepted | undefined
   let done: Parameters<typeof isReached>[2]['done']
   let moved = false
+  let said = before.reason
   run.signal.addEventListener('abort', () => {
     if (given !== undefined)
       run.notice(`\nstopped waiting; the order continues (${given.commandId}): panel servers view ${before.name}`)
@@ -117,6 +131,9 @@ async function orderAndWait(run: Run, server: Named, action: Kind): Promise<Resu
     if (tick.kind === 'done' && tick.order.commandId === given?.commandId) done = tick.order
     const now = await readServer(run, before.id)
     moved ||= isMoving(now, before)
+    if (now.status === 'starting' && now.reason !== null && now.reason !== said)
+      run.notice(`${now.name}: ${now.reason}`)
+    said = now.reason
     const start = run.args.flag('start')
     const order: Order = {
       action,
@@ -180,5 +197,6 @@ function resultOf(
     generation: outcome.order?.generation ?? server.generation,
     commandId: outcome.order?.commandId ?? null,
     waitedMs: outcome.waitedMs,
+    reason: outcome.status === 'stopped' ? server.lastExitReason : server.reason,
   }
 }

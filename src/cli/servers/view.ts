@@ -23,6 +23,7 @@ export const SERVER_VIEW = view<Server>([
   wide('PID', (row) => row.pid),
   wide('CRASHES', (row) => row.crashCount),
   wide('EXIT', (row) => row.lastExitSignal ?? row.lastExitCode),
+  wide('CAUSE', (row) => row.lastExitCause),
   wide('OBSERVED', (row) => ({ time: row.observedAt })),
   wide('CREATED', (row) => ({ time: row.createdAt })),
 ])

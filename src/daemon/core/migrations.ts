@@ -13,6 +13,7 @@ import { listIndexes } from './migrations/0010-list-indexes.ts'
 import { auditTime } from './migrations/0011-audit-time.ts'
 import { reportRight } from './migrations/0012-report-right.ts'
 import { nodeMachine } from './migrations/0013-node-machine.ts'
+import { exitCause } from './migrations/0014-exit-cause.ts'
 import { Connection } from './sqlite/connection.ts'
 
 /** One step of the schema: a script that takes version `id` - 1 to `id`. Steps are never edited once released. */
@@ -37,6 +38,7 @@ export const MIGRATIONS: readonly Migration[] = [
   auditTime,
   reportRight,
   nodeMachine,
+  exitCause,
 ]
 
 /** The newest version that this program knows. */

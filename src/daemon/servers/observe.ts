@@ -151,6 +151,8 @@ function observedColumns(row: ServerRow, report: ServerReport, at: ReportedAt) {
     pid: report.pid,
     lastExitCode: report.lastExit?.code ?? null,
     lastExitSignal: report.lastExit?.signal ?? null,
+    lastExitCause: report.lastExit?.cause ?? null,
+    lastExitReason: report.lastExit?.message ?? null,
     lastCrashAt: crashed ? instant(0) : row.lastCrashAt,
     nextRestartAt: nextRestartMs === null ? null : instant(-nextRestartMs),
   } as const
@@ -215,7 +217,8 @@ export async function tell(tx: Tx, bus: Bus, before: ServerRow, after: ServerRow
     before.desired === after.desired &&
     before.reason === after.reason &&
     before.crashCount === after.crashCount &&
-    before.pid === after.pid &&
+    // The first process of a start is no news: its state is.
+    (before.pid === after.pid || before.pid === null) &&
     before.installed === after.installed
   if (same) return
   await bus.append(tx, {
@@ -229,6 +232,8 @@ export async function tell(tx: Tx, bus: Bus, before: ServerRow, after: ServerRow
       reason: after.reason,
       exitCode: after.lastExitCode,
       exitSignal: after.lastExitSignal,
+      exitCause: after.lastExitCause,
+      exitReason: after.lastExitReason,
       crashCount: after.crashCount,
       nextRestartAt: after.nextRestartAt,
     },

@@ -17,7 +17,8 @@ const SERVER_COLUMNS = [
   'server.desired',
   'server.generation', 'server.power', 'server.lastKnownPower', 'server.activity', 'server.installed', 'server.failed',
   'server.crashed', 'server.crashCount', 'server.reason', 'server.observedGeneration', 'server.observedAt',
-  'server.startedAt', 'server.pid', 'server.lastExitCode', 'server.lastExitSignal', 'server.lastCrashAt',
+  'server.startedAt', 'server.pid', 'server.lastExitCode', 'server.lastExitSignal', 'server.lastExitCause',
+  'server.lastExitReason', 'server.lastCrashAt',
   'server.nextRestartAt', 'server.createdAt', 'server.updatedAt',
 ] as const // biome-ignore format: columns
 

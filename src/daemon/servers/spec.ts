@@ -19,6 +19,8 @@ export function buildSpec(row: ServerRow, generation: number, logMb: number): Se
     stop: stopRule(template.stopCommand, template.sendSignalTo, template.stopTimeoutSeconds * 1000),
     done: template.startupDetection.done,
     stripAnsi: template.startupDetection.stripAnsi,
+    // Templates that were stored before the field was there do not have it.
+    ...(template.listens == null ? {} : { listens: template.listens }),
     env: { ...defaults, ...environmentOf(row) },
     limits: { memoryMb: row.memoryMb, swapMb: row.swapMb, cpuCores: row.cpuCores, diskMb: row.diskMb, pids: PIDS },
     ports: [{ ip: row.ip, port: row.port, primary: true }],

@@ -96,6 +96,8 @@ export function toServer(row: ServerRow, { caller, permissions }: Viewer, facts:
     lastCrashAt: row.lastCrashAt,
     lastExitCode: row.lastExitCode,
     lastExitSignal: row.lastExitSignal,
+    lastExitCause: row.lastExitCause,
+    lastExitReason: row.lastExitReason,
     nextRestartAt: row.nextRestartAt,
     template: template.shown,
     node: {

@@ -3,7 +3,7 @@ import { defineEndpoint, NoData } from '../contract.ts'
 import { ResourceStats } from '../events.ts'
 import { AllocationId, CommandId, LocationId, NodeId, ServerId, TemplateId, UserId } from '../ids.ts'
 import { pageQuery } from '../page.ts'
-import { DesiredState, PowerState, RestartPolicy, ServerStatus } from '../server-life.ts'
+import { DesiredState, ExitCause, PowerState, RestartPolicy, ServerStatus } from '../server-life.ts'
 import { RuntimeName, VariableName } from '../server-spec.ts'
 import { IsoTime } from '../time.ts'
 import { TemplateLite } from './templates.ts'
@@ -44,7 +44,10 @@ export const Server = z.object({
   observedAt: IsoTime.nullable(),
   /** The status before its node went away, while that is `unknown`. */
   lastKnownStatus: ServerStatus.nullable(),
-  /** Why the last start, install or run ended badly. */
+  /**
+   * Why it is not as desired: why the last start, install or run ended badly, what a starting server waits for, or that nothing of
+   * a running one listens on its port.
+   */
   reason: z.string().nullable(),
   installed: z.boolean(),
   startedAt: IsoTime.nullable(),
@@ -72,6 +75,9 @@ export const Server = z.object({
   lastCrashAt: IsoTime.nullable(),
   lastExitCode: z.int().nullable(),
   lastExitSignal: z.string().nullable(),
+  /** Why the last process ended, and the same as a sentence. */
+  lastExitCause: ExitCause.nullable(),
+  lastExitReason: z.string().nullable(),
   nextRestartAt: IsoTime.nullable(),
   template: TemplateLite,
   node: z.object({

@@ -2,7 +2,7 @@ import { z } from 'zod'
 import { defineEndpoint, NoData } from '../contract.ts'
 import { NestId, TemplateId } from '../ids.ts'
 import { pageQuery } from '../page.ts'
-import { DoneRule, RESERVED_VARIABLES, RuntimeName, StopSignal, VariableName } from '../server-spec.ts'
+import { DoneRule, Listens, RESERVED_VARIABLES, RuntimeName, StopSignal, VariableName } from '../server-spec.ts'
 import { OneLine } from '../setting-values.ts'
 import { IsoTime } from '../time.ts'
 
@@ -76,6 +76,11 @@ const templateFields = {
   sendSignalTo: StopSignal.default('SIGTERM'),
   stopTimeoutSeconds: z.int().min(0).max(600).default(30),
   startupDetection: StartupDetection.default({ done: [], stripAnsi: true }),
+  /**
+   * What its servers have open on their primary port once they serve; with any but `none` they are `running` only then. `both`:
+   * TCP and UDP, `any`: one of the two, `null`: it is not known.
+   */
+  listens: Listens.nullable().default(null),
   variables: z.array(TemplateVariable).max(200).default([]),
   installScript: z
     .string()

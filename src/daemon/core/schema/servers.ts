@@ -1,5 +1,5 @@
 import type { Generated } from 'kysely'
-import type { DesiredState, PowerState, RestartPolicy, ServerActivity } from '../../../shared/server-life.ts'
+import type { DesiredState, ExitCause, PowerState, RestartPolicy, ServerActivity } from '../../../shared/server-life.ts'
 import type { RuntimeName } from '../../../shared/server-spec.ts'
 import type { IsoTime } from '../../../shared/time.ts'
 import type { Flag, Json, Stamps } from './columns.ts'
@@ -49,6 +49,8 @@ interface ServerTable extends Stamps {
   pid: number | null
   lastExitCode: number | null
   lastExitSignal: string | null
+  lastExitCause: ExitCause | null
+  lastExitReason: string | null
   lastCrashAt: IsoTime | null
   nextRestartAt: IsoTime | null
 }

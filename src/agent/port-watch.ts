@@ -1,0 +1,179 @@
+import { errorText } from './logger.ts'
+import { listenerOf } from './ports.ts'
+import { awaitReady } from './ready.ts'
+import type { Run } from './runtime/runtime.ts'
+import type { GameServer } from './server.ts'
+import { addressText, type OpenSocket, type Protocol } from './sockets.ts'
+
+/** From when on a server that is still starting, or that listens nowhere, gets a reason. */
+const SLOW_MS = 120_000
+/** Some games open their port a moment after their ready line. */
+const GRACE_MS = 5000
+const LOOK_MS = 60_000
+const AGAIN_MS = 5000
+const EXPLAIN_MS = 1000
+const EXPLAIN_AGAIN_MS = 10_000
+const FIRST_PAUSE_MS = 50
+const LONGEST_PAUSE_MS = 1000
+const SHOWN_SOCKETS = 5
+
+/**
+ * Follows a living game: it is running when its ready rule has matched and a process of it has its port, as far as its
+ * template says something of either. Afterwards the port is looked at every minute.
+ */
+export function watchGame(server: GameServer, run: Run): void {
+  const over = new AbortController()
+  const stop = (): void => over.abort()
+  run.exited.then(stop, stop)
+  const signal = AbortSignal.any([over.signal, server.gone.signal, server.context.ending])
+  follow(server, run, signal).catch((error: unknown) => {
+    // The exit of the run ends the watch by itself; here something is wrong with the node.
+    if (signal.aborted) return
+    server.context.log.error({ serverId: server.id, err: errorText(error) }, 'a running game cannot be watched')
+  })
+}
+
+async function follow(server: GameServer, run: Run, signal: AbortSignal): Promise<void> {
+  if (server.power === 'starting') await bringUp(server, run, signal)
+  while (!signal.aborted && server.power === 'running') await lookAgain(server, run, signal)
+}
+
+async function bringUp(server: GameServer, run: Run, signal: AbortSignal): Promise<void> {
+  const up = new AbortController()
+  const starting = AbortSignal.any([signal, up.signal])
+  const progress: Progress = { readyAtMs: undefined }
+  const explained = explainStart(server, run, { progress, signal: starting })
+  try {
+    if (!(await awaitReady(server, run, starting))) return
+    progress.readyAtMs = server.context.clock.monotonicMs()
+    await awaitPort(server, run, starting)
+  } finally {
+    up.abort()
+    await explained
+  }
+  if (!signal.aborted) await markRunning(server, run)
+}
+
+interface Progress {
+  readyAtMs: number | undefined
+}
+
+/** A server that stays `starting` says why. */
+async function explainStart(
+  server: GameServer,
+  run: Run,
+  { progress, signal }: { readonly progress: Progress; readonly signal: AbortSignal },
+): Promise<void> {
+  const { clock } = server.context
+  const isRuled = server.spec.done.length > 0
+  while (isStarting(server, run, signal)) {
+    const isSlow = clock.nowMs() - run.record.startedAtMs >= SLOW_MS
+    const { readyAtMs } = progress
+    const isDeaf = isRuled && readyAtMs !== undefined && clock.monotonicMs() - readyAtMs >= GRACE_MS
+    if (isSlow || isDeaf) {
+      const what = isRuled && readyAtMs === undefined ? 'Its ready line has not come within 2 minutes' : undefined
+      const reason = await portReason(server, run, what)
+      // The look at the port takes a moment, in which all may have changed.
+      if (isStarting(server, run, signal) && server.facts.reason !== reason) await server.change({ facts: { reason } })
+    }
+    await clock.sleep(isSlow || isDeaf ? EXPLAIN_AGAIN_MS : EXPLAIN_MS, signal)
+  }
+}
+
+function isStarting(server: GameServer, run: Run, signal: AbortSignal): boolean {
+  return !signal.aborted && server.power === 'starting' && server.game?.run === run
+}
+
+/** Resolves when a process of the run has the server's port, or at once where the template does not ask for that. */
+async function awaitPort(server: GameServer, run: Run, signal: AbortSignal): Promise<void> {
+  const { clock } = server.context
+  if (!isRequired(server)) return
+  for (let pauseMs = FIRST_PAUSE_MS; !signal.aborted; pauseMs = Math.min(LONGEST_PAUSE_MS, pauseMs * 1.5)) {
+    if (await hasPort(server, run)) return
+    await clock.sleep(pauseMs, signal)
+  }
+}
+
+async function markRunning(server: GameServer, run: Run): Promise<void> {
+  const { launch } = server.facts
+  if (server.game?.run !== run || server.power !== 'starting' || launch === null) return
+  await server.refreshBounds()
+  if (server.game?.run !== run || server.power !== 'starting') return
+  const readyAtMs = server.context.clock.nowMs()
+  await server.change({ power: 'running', facts: { launch: { ...launch, readyAtMs }, reason: null } })
+}
+
+/** One look at the port of a running server. While it runs its reason is about its port and nothing else. */
+async function lookAgain(server: GameServer, run: Run, signal: AbortSignal): Promise<void> {
+  const { clock } = server.context
+  const ageMs = Math.max(0, clock.nowMs() - run.record.startedAtMs)
+  // Where nobody said that it listens, it has as long as a slow start before that is worth a word.
+  await clock.sleep(isRequired(server) ? LOOK_MS : Math.max(LOOK_MS, SLOW_MS - ageMs), signal)
+  if (!isRunning(server, run, signal) || addressOf(server) === undefined) return
+  let has = await hasPort(server, run)
+  if (!has) {
+    // Games close their port for a moment when they change the map.
+    await clock.sleep(AGAIN_MS, signal)
+    if (!isRunning(server, run, signal)) return
+    has = await hasPort(server, run)
+  }
+  const reason = has ? null : await portReason(server, run)
+  if (isRunning(server, run, signal) && server.facts.reason !== reason) await server.change({ facts: { reason } })
+}
+
+function isRunning(server: GameServer, run: Run, signal: AbortSignal): boolean {
+  return !signal.aborted && server.power === 'running' && server.game?.run === run
+}
+
+/** What is missing, and what the server's processes listen on instead. */
+async function portReason(server: GameServer, run: Run, what?: string): Promise<string> {
+  const sockets = await run.listening()
+  const parts = what === undefined ? [] : [what]
+  const address = addressOf(server)
+  if (address !== undefined && !(await hasPort(server, run))) {
+    parts.push(`No process of the server listens on ${protocolText(server)} ${addressText(address)}`)
+    for (const protocol of protocolsOf(server)) {
+      const owner = await listenerOf(address, protocol)
+      const isForeign =
+        owner !== undefined && !sockets.some((one) => one.protocol === protocol && one.port === address.port)
+      if (isForeign) parts.push(`its port (${protocol.toUpperCase()}) is in use by ${owner}`)
+    }
+  }
+  if (parts.length === 0) parts.push('It has not become ready within 2 minutes')
+  parts.push(sockets.length === 0 ? 'it listens on no port' : `it listens on ${socketsText(sockets)}`)
+  return parts.join('; ')
+}
+
+function socketsText(sockets: readonly OpenSocket[]): string {
+  const texts = [...new Set(sockets.map((socket) => `${socket.protocol.toUpperCase()} ${addressText(socket)}`))].sort()
+  const more = texts.length - SHOWN_SOCKETS
+  return `${texts.slice(0, SHOWN_SOCKETS).join(', ')}${more > 0 ? ` and ${more} more` : ''}`
+}
+
+async function hasPort(server: GameServer, run: Run): Promise<boolean> {
+  const address = addressOf(server)
+  if (address === undefined) return true
+  const found = new Set((await run.listening(address)).map(({ protocol }) => protocol))
+  const wanted = protocolsOf(server)
+  return server.spec.listens === 'both' ? wanted.every((one) => found.has(one)) : wanted.some((one) => found.has(one))
+}
+
+/** The address that the server is to have; `undefined` where its template says that it listens on none. */
+function addressOf({ spec }: GameServer): { readonly ip: string; readonly port: number } | undefined {
+  return spec.listens === 'none' ? undefined : (spec.ports.find(({ primary }) => primary) ?? spec.ports[0])
+}
+
+function isRequired(server: GameServer): boolean {
+  return server.spec.listens !== undefined && addressOf(server) !== undefined
+}
+
+function protocolsOf({ spec }: GameServer): readonly Protocol[] {
+  return spec.listens === 'tcp' || spec.listens === 'udp' ? [spec.listens] : ['tcp', 'udp']
+}
+
+function protocolText(server: GameServer): string {
+  const join = server.spec.listens === 'both' ? ' and ' : ' or '
+  return protocolsOf(server)
+    .map((protocol) => protocol.toUpperCase())
+    .join(join)
+}
