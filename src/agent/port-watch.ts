@@ -26,27 +26,38 @@ export function watchGame(server: GameServer, run: Run): void {
   const stop = (): void => over.abort()
   run.exited.then(stop, stop)
   const signal = AbortSignal.any([over.signal, server.gone.signal, server.context.ending])
-  follow(server, run, signal).catch((error: unknown) => {
+  const watch: Watch = { server, run, signal, sinceMs: server.context.clock.monotonicMs() }
+  follow(watch).catch((error: unknown) => {
     // The exit of the run ends the watch by itself; here something is wrong with the node.
     if (signal.aborted) return
     server.context.log.error({ serverId: server.id, err: errorText(error) }, 'a running game cannot be watched')
   })
 }
 
-async function follow(server: GameServer, run: Run, signal: AbortSignal): Promise<void> {
-  if (server.power === 'starting') await bringUp(server, run, signal)
-  while (!signal.aborted && server.power === 'running') await lookAgain(server, run, signal)
+/** One run that is watched, and since when, by a clock that nobody sets. */
+interface Watch {
+  readonly server: GameServer
+  readonly run: Run
+  readonly signal: AbortSignal
+  readonly sinceMs: number
 }
 
-async function bringUp(server: GameServer, run: Run, signal: AbortSignal): Promise<void> {
+async function follow(watch: Watch): Promise<void> {
+  const { server, signal } = watch
+  if (server.power === 'starting') await bringUp(watch)
+  while (!signal.aborted && server.power === 'running') await lookAgain(watch)
+}
+
+async function bringUp(watch: Watch): Promise<void> {
+  const { server, run, signal } = watch
   const up = new AbortController()
-  const starting = AbortSignal.any([signal, up.signal])
+  const starting = { ...watch, signal: AbortSignal.any([signal, up.signal]) }
   const progress: Progress = { readyAtMs: undefined }
-  const explained = explainStart(server, run, { progress, signal: starting })
+  const explained = explainStart(starting, progress)
   try {
-    if (!(await awaitReady(server, run, starting))) return
+    if (!(await awaitReady(server, run, starting.signal))) return
     progress.readyAtMs = server.context.clock.monotonicMs()
-    await awaitPort(server, run, starting)
+    await awaitPort(starting)
   } finally {
     up.abort()
     await explained
@@ -59,33 +70,27 @@ interface Progress {
 }
 
 /** A server that stays `starting` says why. */
-async function explainStart(
-  server: GameServer,
-  run: Run,
-  { progress, signal }: { readonly progress: Progress; readonly signal: AbortSignal },
-): Promise<void> {
+async function explainStart(watch: Watch, progress: Progress): Promise<void> {
+  const { server, run, signal, sinceMs } = watch
   const { clock } = server.context
   const isRuled = server.spec.done.length > 0
-  while (isStarting(server, run, signal)) {
-    const isSlow = clock.nowMs() - run.record.startedAtMs >= SLOW_MS
+  while (isStill('starting', watch)) {
+    const nowMs = clock.monotonicMs()
     const { readyAtMs } = progress
-    const isDeaf = isRuled && readyAtMs !== undefined && clock.monotonicMs() - readyAtMs >= GRACE_MS
+    const isSlow = nowMs - sinceMs >= SLOW_MS
+    const isDeaf = isRuled && readyAtMs !== undefined && nowMs - readyAtMs >= GRACE_MS
     if (isSlow || isDeaf) {
       const what = isRuled && readyAtMs === undefined ? 'Its ready line has not come within 2 minutes' : undefined
       const reason = await portReason(server, run, what)
       // The look at the port takes a moment, in which all may have changed.
-      if (isStarting(server, run, signal) && server.facts.reason !== reason) await server.change({ facts: { reason } })
+      if (isStill('starting', watch) && server.facts.reason !== reason) await server.change({ facts: { reason } })
     }
     await clock.sleep(isSlow || isDeaf ? EXPLAIN_AGAIN_MS : EXPLAIN_MS, signal)
   }
 }
 
-function isStarting(server: GameServer, run: Run, signal: AbortSignal): boolean {
-  return !signal.aborted && server.power === 'starting' && server.game?.run === run
-}
-
 /** Resolves when a process of the run has the server's port, or at once where the template does not ask for that. */
-async function awaitPort(server: GameServer, run: Run, signal: AbortSignal): Promise<void> {
+async function awaitPort({ server, run, signal }: Watch): Promise<void> {
   const { clock } = server.context
   if (!isRequired(server)) return
   for (let pauseMs = FIRST_PAUSE_MS; !signal.aborted; pauseMs = Math.min(LONGEST_PAUSE_MS, pauseMs * 1.5)) {
@@ -104,25 +109,26 @@ async function markRunning(server: GameServer, run: Run): Promise<void> {
 }
 
 /** One look at the port of a running server. While it runs its reason is about its port and nothing else. */
-async function lookAgain(server: GameServer, run: Run, signal: AbortSignal): Promise<void> {
+async function lookAgain(watch: Watch): Promise<void> {
+  const { server, run, signal, sinceMs } = watch
   const { clock } = server.context
-  const ageMs = Math.max(0, clock.nowMs() - run.record.startedAtMs)
+  const ageMs = clock.monotonicMs() - sinceMs
   // Where nobody said that it listens, it has as long as a slow start before that is worth a word.
   await clock.sleep(isRequired(server) ? LOOK_MS : Math.max(LOOK_MS, SLOW_MS - ageMs), signal)
-  if (!isRunning(server, run, signal) || addressOf(server) === undefined) return
+  if (!isStill('running', watch) || addressOf(server) === undefined) return
   let has = await hasPort(server, run)
   if (!has) {
     // Games close their port for a moment when they change the map.
     await clock.sleep(AGAIN_MS, signal)
-    if (!isRunning(server, run, signal)) return
+    if (!isStill('running', watch)) return
     has = await hasPort(server, run)
   }
   const reason = has ? null : await portReason(server, run)
-  if (isRunning(server, run, signal) && server.facts.reason !== reason) await server.change({ facts: { reason } })
+  if (isStill('running', watch) && server.facts.reason !== reason) await server.change({ facts: { reason } })
 }
 
-function isRunning(server: GameServer, run: Run, signal: AbortSignal): boolean {
-  return !signal.aborted && server.power === 'running' && server.game?.run === run
+function isStill(power: 'starting' | 'running', { server, run, signal }: Watch): boolean {
+  return !signal.aborted && server.power === power && server.game?.run === run
 }
 
 /** What is missing, and what the server's processes listen on instead. */
@@ -131,7 +137,7 @@ async function portReason(server: GameServer, run: Run, what?: string): Promise<
   const parts = what === undefined ? [] : [what]
   const address = addressOf(server)
   if (address !== undefined && !(await hasPort(server, run))) {
-    parts.push(`No process of the server listens on ${protocolText(server)} ${addressText(address)}`)
+    parts.push(`no process of the server listens on ${protocolText(server)} ${addressText(address)}`)
     for (const protocol of protocolsOf(server)) {
       const owner = await listenerOf(address, protocol)
       const isForeign =
@@ -141,7 +147,8 @@ async function portReason(server: GameServer, run: Run, what?: string): Promise<
   }
   if (parts.length === 0) parts.push('It has not become ready within 2 minutes')
   parts.push(sockets.length === 0 ? 'it listens on no port' : `it listens on ${socketsText(sockets)}`)
-  return parts.join('; ')
+  const text = parts.join('; ')
+  return `${text.charAt(0).toUpperCase()}${text.slice(1)}`
 }
 
 function socketsText(sockets: readonly OpenSocket[]): string {
