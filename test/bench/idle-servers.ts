@@ -1,6 +1,6 @@
 import { BenchPanel } from './bench-panel.ts'
 import { type Measurement, median, shown } from './figure.ts'
-import { allProcesses, proportionalMiB, usage, withDescendants } from './processes.ts'
+import { allProcesses, cpuSeconds, proportionalMiB, type SeenProcess, usage, withDescendants } from './processes.ts'
 import { pause } from './waiting.ts'
 
 const SERVERS = 200
@@ -29,6 +29,7 @@ export const idleServers: Measurement = async (progress) => {
     progress(`${SERVERS} servers run after ${startSeconds.toFixed(0)} s`)
     await pause(SETTLE_MS)
     const agentUsed = usage(panel.agentPid, () => pause(WINDOW_MS))
+    const holders = holdersCpu(panel, () => pause(WINDOW_MS))
     const daemon = await usage(panel.daemonPid, () => pause(WINDOW_MS))
     const agent = await agentUsed
     const costs = await costsOfServers(panel)
@@ -42,6 +43,7 @@ export const idleServers: Measurement = async (progress) => {
         ((await proportionalMiB(panel.agentPid)) - agentAlone) / SERVERS,
         'MiB (PSS) per server',
       ),
+      'holders.cpu': shown(await holders, `% of a core for all ${SERVERS} holders`),
       'server.memory': shown(median(costs.memory), 'MiB (PSS): holder, shell and game'),
       'server.processes': shown(median(costs.processes), 'processes'),
       'servers.found': shown(costs.memory.length, 'holders'),
@@ -51,9 +53,23 @@ export const idleServers: Measurement = async (progress) => {
   }
 }
 
+/** What all holders together use of a core meanwhile. */
+async function holdersCpu(panel: BenchPanel, meanwhile: () => Promise<unknown>): Promise<number> {
+  const pids = holdersOf(panel, await allProcesses()).map(({ pid }) => pid)
+  const all = async (): Promise<number> =>
+    (await Promise.all(pids.map(cpuSeconds))).reduce((sum, seconds) => sum + seconds, 0)
+  const [before, began] = [await all(), performance.now()]
+  await meanwhile()
+  return (((await all()) - before) / ((performance.now() - began) / 1000)) * 100
+}
+
+function holdersOf(panel: BenchPanel, all: readonly SeenProcess[]): readonly SeenProcess[] {
+  return all.filter(({ commandLine }) => commandLine.includes('__holder') && commandLine.includes(panel.home))
+}
+
 async function costsOfServers(panel: BenchPanel): Promise<{ memory: number[]; processes: number[] }> {
   const all = await allProcesses()
-  const holders = all.filter(({ commandLine }) => commandLine.includes('__holder') && commandLine.includes(panel.home))
+  const holders = holdersOf(panel, all)
   const memory: number[] = []
   const processes: number[] = []
   for (const holder of holders) {
