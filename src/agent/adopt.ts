@@ -1,5 +1,6 @@
 import type { ServerActivity } from '../shared/server-life.ts'
 import { scheduleRestart } from './crash-restart.ts'
+import { MACHINE_RESTART } from './holder/holder-files.ts'
 import { type CommandRecord, type LaunchFacts, newLaunch } from './journal-record.ts'
 import { errorText } from './logger.ts'
 import { attach, handleExit } from './run-watch.ts'
@@ -31,7 +32,12 @@ export async function adoptServer(server: GameServer, orders: readonly CommandRe
   }
   if (found !== undefined) {
     server.adoptState(...stateOf(server, found.exit.kind))
-    await handleExit(server, found.exit)
+    const { launch } = server.facts
+    const isReboot = found.exit.by === MACHINE_RESTART && found.exit.kind === 'game'
+    if (isReboot && launch?.id === found.exit.launchId && !launch.ended) {
+      await rebootedRun(server, launch, found.exit.uptimeMs)
+      await runtime.forget(server.place, launch.id)
+    } else await handleExit(server, found.exit)
   } else if (isLost(server.facts.launch) && !owned(server.facts.launch.id)) {
     await lostRun(server, server.facts.launch)
   }
@@ -90,13 +96,14 @@ async function lostRun(server: GameServer, launch: LaunchFacts): Promise<void> {
       },
     })
   }
-  const { context, facts } = server
+  const { context } = server
   const rebooted = launch.bootId !== context.bootId
   // What began has a record, and a holder that takes it over when its own is gone.
   if (!rebooted && launch.readyAtMs === null) return await unbegun(server, launch)
-  const cause = rebooted ? 'machine-restart' : 'lost'
-  const message = rebooted ? 'The machine was restarted' : 'The process and its holder have vanished'
   const nowMs = context.clock.nowMs()
+  const uptimeMs = launch.readyAtMs === null ? 0 : Math.max(0, nowMs - launch.readyAtMs)
+  server.adoptState(launch.readyAtMs === null ? 'starting' : 'running', null)
+  if (rebooted) return await rebootedRun(server, launch, uptimeMs)
   const exit: RunExit = {
     launchId: launch.id,
     kind: 'game',
@@ -106,21 +113,33 @@ async function lostRun(server: GameServer, launch: LaunchFacts): Promise<void> {
     ordered: false,
     by: null,
     endedAtMs: nowMs,
-    uptimeMs: launch.readyAtMs === null ? 0 : Math.max(0, nowMs - launch.readyAtMs),
+    uptimeMs,
     lastSeq: 0,
   }
-  const wanted = facts.desired
-  server.adoptState(launch.readyAtMs === null ? 'starting' : 'running', null)
-  if (!rebooted) return void (await handleExit(server, exit, { cause, message }))
-  // A reboot is no fault of the game, so it counts as no crash, and a wanted server starts at once.
+  await handleExit(server, exit, { cause: 'lost', message: 'The process and its holder have vanished' })
+}
+
+/** A reboot is no fault of the game, so it counts as no crash, and a wanted server starts at once. */
+async function rebootedRun(server: GameServer, launch: LaunchFacts, uptimeMs: number): Promise<void> {
+  const message = 'The machine was restarted'
+  const isStopped = launch.stopAtMs !== null && server.facts.desired === 'stopped'
+  const wanted = server.facts.desired === 'running'
   await server.change({
     power: 'offline',
     facts: {
       launch: { ...launch, ended: true },
-      lastExit: { code: null, signal: null, oom: false, expected: false, uptimeMs: exit.uptimeMs, cause, message },
+      lastExit: {
+        code: null,
+        signal: null,
+        oom: false,
+        expected: isStopped,
+        uptimeMs,
+        cause: 'machine-restart',
+        message,
+      },
       reason: message,
-      crashed: wanted === 'running',
-      nextRestartAtMs: wanted === 'running' && server.spec.restart.policy !== 'never' ? nowMs : null,
+      crashed: wanted,
+      nextRestartAtMs: wanted && server.spec.restart.policy !== 'never' ? server.context.clock.nowMs() : null,
     },
   })
   await server.note(`Server has ended: ${message.toLowerCase()}`)

@@ -1,6 +1,7 @@
 import type { ExitCause } from '../shared/server-life.ts'
 import type { ServerSpec } from '../shared/server-spec.ts'
 import { exitText } from './crash.ts'
+import { MACHINE_RESTART } from './holder/holder-files.ts'
 import type { LaunchFacts, ServerFacts } from './journal-record.ts'
 import type { RunExit } from './runtime/runtime.ts'
 
@@ -23,7 +24,7 @@ export interface EndContext {
 /** Explains an exit; the first that applies counts. */
 export function explainExit(exit: RunExit, { spec, facts, vanished }: EndContext): ExitExplanation {
   if (vanished !== undefined) return bad(vanished.cause, vanished.message)
-  if (exit.by === 'restart of the machine') return bad('machine-restart', 'The machine was restarted')
+  if (exit.by === MACHINE_RESTART) return bad('machine-restart', 'The machine was restarted')
   if (exit.oom) return bad('out-of-memory', memoryMessage(exit, spec))
   const { launch } = facts
   const stopping = stepOf(exit, launch)

@@ -90,10 +90,11 @@ async function explainStart(watch: Watch, progress: Progress): Promise<void> {
 }
 
 /** Resolves when a process of the run has the server's port, or at once where the template does not ask for that. */
-async function awaitPort({ server, run, signal }: Watch): Promise<void> {
+async function awaitPort(watch: Watch): Promise<void> {
+  const { server, run, signal } = watch
   const { clock } = server.context
   if (!isRequired(server)) return
-  for (let pauseMs = FIRST_PAUSE_MS; !signal.aborted; pauseMs = Math.min(LONGEST_PAUSE_MS, pauseMs * 1.5)) {
+  for (let pauseMs = FIRST_PAUSE_MS; isStill('starting', watch); pauseMs = Math.min(LONGEST_PAUSE_MS, pauseMs * 1.5)) {
     if (await hasPort(server, run)) return
     await clock.sleep(pauseMs, signal)
   }

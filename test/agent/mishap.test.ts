@@ -44,14 +44,15 @@ async function killThose(wanted: (words: readonly string[]) => boolean): Promise
 }
 
 /** Ends game and holder and removes their traces, as a power cut of the machine does with what lived in its memory. */
-async function cutPower(serverId: string, gamePid: number): Promise<void> {
+async function cutPower(serverId: string, gamePid: number, record: 'kept' | 'gone' = 'gone'): Promise<void> {
   const state = join(stage.dataDir, 'state', serverId)
   await killThose((words) => words.some((word) => word === state || word.includes(`${state}/`)))
   if (await isAlive(gamePid)) process.kill(gamePid, 'SIGKILL')
   while (await isAlive(gamePid)) await new Promise((resolve) => setTimeout(resolve, 10))
-  for (const name of ['holder.json', 'exit.json', 'io', 'holder.lock']) {
-    await rm(join(state, name), { recursive: true, force: true })
-  }
+  for (const name of ['exit.json', 'io', 'holder.lock']) await rm(join(state, name), { recursive: true, force: true })
+  const file = join(state, 'holder.json')
+  if (record === 'gone') return await rm(file, { force: true })
+  await writeFile(file, (await readFile(file, 'utf8')).replace(/"bootId":"[^"]*"/, '"bootId":"an-earlier-boot"'))
 }
 
 describe('a run that has left no trace', () => {
@@ -72,32 +73,35 @@ describe('a run that has left no trace', () => {
     expect(again.crash.crashed).toBe(false)
   })
 
-  it('is started again at once, and is no crash, when the machine was restarted', async () => {
-    const id = serverNamed('reboot')
-    await stage.peer.order(id, 1, { op: 'start', spec: gameSpec(id, 1) })
-    const running = await stage.peer.report(id, 'running', ({ power }) => power === 'running')
-    await stage.killAgent()
-    await cutPower(id, running.pid ?? 0)
-    const path = join(stage.dataDir, 'journal', 'journal.jsonl')
-    const { records } = await readJournal(path)
-    const earlier = records.map((record) =>
-      record.k === 'facts' && record.facts.launch !== null
-        ? { ...record, facts: { ...record.facts, launch: { ...record.facts.launch, bootId: 'an-earlier-boot' } } }
-        : record,
-    )
-    await writeFile(path, earlier.map(encodeLine).join(''))
-    await stage.startAgent()
-    const again = await stage.peer.report(
-      id,
-      'running again',
-      ({ power, pid }) => power === 'running' && pid !== running.pid,
-    )
-    expect(again.crash.count).toBe(0)
-    const told = [...stage.peer.of('snapshot').flatMap(({ servers }) => servers), ...stage.peer.reports(id)]
-    expect(
-      told.some(({ reason, lastExit }) => reason === 'The machine was restarted' && lastExit?.expected === false),
-    ).toBe(true)
-  })
+  it.each(['gone', 'kept'] as const)(
+    'is started again at once, and is no crash, when the machine was restarted (its record %s)',
+    async (record) => {
+      const id = serverNamed(`reboot-${record}`)
+      await stage.peer.order(id, 1, { op: 'start', spec: gameSpec(id, 1) })
+      const running = await stage.peer.report(id, 'running', ({ power }) => power === 'running')
+      await stage.killAgent()
+      await cutPower(id, running.pid ?? 0, record)
+      const path = join(stage.dataDir, 'journal', 'journal.jsonl')
+      const { records } = await readJournal(path)
+      const earlier = records.map((record) =>
+        record.k === 'facts' && record.facts.launch !== null
+          ? { ...record, facts: { ...record.facts, launch: { ...record.facts.launch, bootId: 'an-earlier-boot' } } }
+          : record,
+      )
+      await writeFile(path, earlier.map(encodeLine).join(''))
+      await stage.startAgent()
+      const again = await stage.peer.report(
+        id,
+        'running again',
+        ({ power, pid }) => power === 'running' && pid !== running.pid,
+      )
+      expect(again.crash.count).toBe(0)
+      const told = [...stage.peer.of('snapshot').flatMap(({ servers }) => servers), ...stage.peer.reports(id)]
+      expect(
+        told.some(({ reason, lastExit }) => reason === 'The machine was restarted' && lastExit?.expected === false),
+      ).toBe(true)
+    },
+  )
 })
 
 describe('a holder that is killed while its game starts', () => {

@@ -6,8 +6,8 @@ import { fileURLToPath } from 'node:url'
 import { afterAll, beforeAll, describe, expect, it } from 'vitest'
 import { updateServer } from '../../src/shared/api/servers.ts'
 import type { NewTemplate } from '../../src/shared/api/templates.ts'
-import type { PanelEvent } from '../e2e/sse.ts'
 import { SplitPanel } from '../e2e/split-panel.ts'
+import type { PanelEvent } from '../e2e/sse.ts'
 import { pause } from '../e2e/wait.ts'
 import { readTemplate } from '../games/starter-template.ts'
 import { quietPort } from '../ports.ts'
@@ -109,7 +109,12 @@ describe.each(GAMES)('$template', (game) => {
       expect(states.filter((state) => state === 'crashed')).toEqual([])
       expect(states.slice(-2)).toEqual(['starting', 'running'])
       expect(states.filter((state) => state === 'starting')).toHaveLength(1)
-      expect(await view(name)).toMatchObject({ status: 'running', crashCount: 0, reason: null, lastExitCause: 'stopped' })
+      expect(await view(name)).toMatchObject({
+        status: 'running',
+        crashCount: 0,
+        reason: null,
+        lastExitCause: 'stopped',
+      })
     })
 
     it('is one crash when it is killed with a player connected, and runs again', async () => {
@@ -122,7 +127,12 @@ describe.each(GAMES)('$template', (game) => {
       await ok(['servers', 'wait', name, '--for', 'state=running', '--timeout', '120s'])
       leave()
       const after = await view(name)
-      expect(after).toMatchObject({ status: 'running', crashCount: 1, lastExitSignal: 'SIGKILL', lastExitCause: 'signal' })
+      expect(after).toMatchObject({
+        status: 'running',
+        crashCount: 1,
+        lastExitSignal: 'SIGKILL',
+        lastExitCause: 'signal',
+      })
       expect(after.pid).not.toBe(pid)
       const states = statesOf(await eventsSince(id, before))
       expect(states).toEqual(['crashed', 'starting', 'running'])
@@ -134,7 +144,11 @@ describe.each(GAMES)('$template', (game) => {
       const before = (await panel.events(id)).length
       await setStartup(`SERVER_PORT=${wrong}; export SERVER_PORT; ${definition.startup}`)
       await ok(['servers', 'start', name, '--no-wait'])
-      const seen = await panel.serverWhen(id, 'with a reason', ({ status, reason }) => status === 'starting' && reason !== null)
+      const seen = await panel.serverWhen(
+        id,
+        'with a reason',
+        ({ status, reason }) => status === 'starting' && reason !== null,
+      )
       expect(seen.reason).toContain(`127.0.0.1:${port}; it listens on`)
       expect(seen.reason).toContain(`127.0.0.1:${wrong}`)
       await ok(['servers', 'stop', name, '--wait', '--timeout', '60s'])
@@ -149,8 +163,10 @@ describe.each(GAMES)('$template', (game) => {
       await panel.serverWhen(id, 'starting', ({ status, pid }) => status === 'starting' && pid !== null)
       const free = await occupy(game, port)
       const seen = await panel.serverWhen(id, 'with a reason', ({ reason }) => reason !== null)
-      if (seen.status === 'starting') expect(seen.reason).toMatch(/its port \((TCP|UDP)\) is in use by .+ \(process \d+\)/)
-      else expect(seen).toMatchObject({ status: 'crashed', lastExitCause: expect.stringMatching(/^(exit-code|signal)$/) })
+      if (seen.status === 'starting')
+        expect(seen.reason).toMatch(/its port \((TCP|UDP)\) is in use by .+ \(process \d+\)/)
+      else
+        expect(seen).toMatchObject({ status: 'crashed', lastExitCause: expect.stringMatching(/^(exit-code|signal)$/) })
       expect(statesOf(await eventsSince(id, before))).not.toContain('running')
       await ok(['servers', 'kill', name, '--wait', '--timeout', '30s'])
       free()
@@ -162,7 +178,12 @@ describe.each(GAMES)('$template', (game) => {
       await ok(['servers', 'start', name, '--wait', '--timeout', '90s'])
       const { pid } = await view(name)
       await ok(['servers', 'stop', name, '--wait', '--timeout', '90s'])
-      expect(await view(name)).toMatchObject({ status: 'stopped', crashCount: 0, lastExitCause: 'stopped', reason: null })
+      expect(await view(name)).toMatchObject({
+        status: 'stopped',
+        crashCount: 0,
+        lastExitCause: 'stopped',
+        reason: null,
+      })
       expect(existsSync(`/proc/${pid}`)).toBe(false)
       await ok(['servers', 'start', name, '--wait', '--timeout', '90s'])
       await ok(['servers', 'stop', name, '--wait', '--timeout', '60s'])
@@ -172,7 +193,6 @@ describe.each(GAMES)('$template', (game) => {
 })
 
 describe('another program', () => {
-
   it('has five seconds to save behind a script without exec, and --wait prints how it ended', async () => {
     const script = "trap 'sleep 5; echo all > saved; exit 0' TERM\necho ready\nwhile :; do sleep 0.1; done"
     const templateId = await panel.makeTemplate('saver', script)
@@ -184,7 +204,10 @@ describe('another program', () => {
     await ok(['servers', 'start', 'saver', '--wait', '--timeout', '30s'])
     const stopped = await ok(['servers', 'stop', 'saver', '--grace', '30s', '--wait', '--timeout', '60s', '-o', 'json'])
     expect(existsSync(join(panel.filesOf(server.id), 'saved'))).toBe(true)
-    expect(JSON.parse(stopped)).toMatchObject({ status: 'stopped', reason: expect.stringContaining('stopped by an order') })
+    expect(JSON.parse(stopped)).toMatchObject({
+      status: 'stopped',
+      reason: expect.stringContaining('stopped by an order'),
+    })
     await ok(['servers', 'start', 'saver', '--wait', '--timeout', '30s'])
     const forced = await ok(['servers', 'stop', 'saver', '--grace', '1s', '--wait', '--timeout', '60s', '-o', 'json'])
     expect(JSON.parse(forced).reason).toBe('It did not stop within 1 s and was ended with SIGTERM')

@@ -87,8 +87,8 @@ export const MUTANTS: readonly Mutant[] = [
     title: 'a connection with the local port passes for a socket that listens',
     topic: 'running',
     file: 'src/agent/sockets.ts',
-    find: "if (protocol === 'tcp' ? state !== TCP_LISTEN : !remote.endsWith(`:${NO_PEER}`)) continue",
-    replace: "if (protocol === 'udp' && !remote.endsWith(`:${NO_PEER}`)) continue",
+    find: "protocol === 'tcp' ? state !== TCP_LISTEN : ",
+    replace: "protocol === 'udp' && ",
     seenBy: [LIFE],
   },
   {

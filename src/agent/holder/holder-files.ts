@@ -19,6 +19,9 @@ export interface Isolation {
 /** What stands in the console, as a line of the system, where a holder was killed and another one took its place. */
 export const TAKEN_OVER = 'The process that reads the output has been replaced; lines of that moment may be missing'
 
+/** Why a run ended that a holder finds after a restart of the machine. */
+export const MACHINE_RESTART = 'restart of the machine'
+
 /** What a holder needs to know of its run for as long as it lives. */
 export interface HeldRun {
   readonly serverId: string

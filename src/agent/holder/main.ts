@@ -13,6 +13,7 @@ import {
   holderPaths,
   isOrdered,
   type LaunchFile,
+  MACHINE_RESTART,
   TAKEN_OVER,
 } from './holder-files.ts'
 import { closeInherited } from './inherited-files.ts'
@@ -108,7 +109,7 @@ async function takeOver(paths: HolderPaths, record: HolderRecord): Promise<void>
       code: null,
       signal: null,
       oom: false,
-      by: 'restart of the machine',
+      by: MACHINE_RESTART,
       endedAtMs: at,
       lastSeq: writer.last,
     }
