@@ -11,7 +11,7 @@ const SLOW_MS = 120_000
 const GRACE_MS = 5000
 const LOOK_MS = 60_000
 const AGAIN_MS = 5000
-const EXPLAIN_MS = 1000
+const EXPLAIN_MS = 2000
 const EXPLAIN_AGAIN_MS = 10_000
 const FIRST_PAUSE_MS = 50
 const LONGEST_PAUSE_MS = 1000
@@ -79,13 +79,18 @@ async function explainStart(watch: Watch, progress: Progress): Promise<void> {
     const { readyAtMs } = progress
     const isSlow = nowMs - sinceMs >= SLOW_MS
     const isDeaf = isRuled && readyAtMs !== undefined && nowMs - readyAtMs >= GRACE_MS
-    if (isSlow || isDeaf) {
-      const what = isRuled && readyAtMs === undefined ? 'Its ready line has not come within 2 minutes' : undefined
+    // A game whose port was taken before its own bind may never come to its ready line.
+    const isTaken =
+      isRequired(server) && nowMs - sinceMs >= GRACE_MS && (await foreignListeners(server, run)).length > 0
+    const isDue = isSlow || isDeaf || isTaken
+    if (isDue) {
+      const what =
+        isSlow && isRuled && readyAtMs === undefined ? 'Its ready line has not come within 2 minutes' : undefined
       const reason = await portReason(server, run, what)
       // The look at the port takes a moment, in which all may have changed.
       if (isStill('starting', watch) && server.facts.reason !== reason) await server.change({ facts: { reason } })
     }
-    await clock.sleep(isSlow || isDeaf ? EXPLAIN_AGAIN_MS : EXPLAIN_MS, signal)
+    await clock.sleep(isDue ? EXPLAIN_AGAIN_MS : EXPLAIN_MS, signal)
   }
 }
 
@@ -139,17 +144,25 @@ async function portReason(server: GameServer, run: Run, what?: string): Promise<
   const address = addressOf(server)
   if (address !== undefined && !(await hasPort(server, run))) {
     parts.push(`no process of the server listens on ${protocolText(server)} ${addressText(address)}`)
-    for (const protocol of protocolsOf(server)) {
-      const owner = await listenerOf(address, protocol)
-      const isForeign =
-        owner !== undefined && !sockets.some((one) => one.protocol === protocol && one.port === address.port)
-      if (isForeign) parts.push(`its port (${protocol.toUpperCase()}) is in use by ${owner}`)
-    }
+    for (const text of await foreignListeners(server, run)) parts.push(`its port ${text}`)
   }
   if (parts.length === 0) parts.push('It has not become ready within 2 minutes')
   parts.push(sockets.length === 0 ? 'it listens on no port' : `it listens on ${socketsText(sockets)}`)
   const text = parts.join('; ')
   return `${text.charAt(0).toUpperCase()}${text.slice(1)}`
+}
+
+/** Other programs that have the server's port, each as the end of a sentence about it. */
+async function foreignListeners(server: GameServer, run: Run): Promise<string[]> {
+  const address = addressOf(server)
+  if (address === undefined) return []
+  const texts: string[] = []
+  for (const protocol of protocolsOf(server)) {
+    const owner = await listenerOf(address, protocol)
+    if (owner === undefined || (await run.listening(address)).some((one) => one.protocol === protocol)) continue
+    texts.push(`(${protocol.toUpperCase()}) is in use by ${owner}`)
+  }
+  return texts
 }
 
 function socketsText(sockets: readonly OpenSocket[]): string {

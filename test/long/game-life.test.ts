@@ -156,6 +156,7 @@ describe.each(GAMES)('$template', (game) => {
       await setStartup(null)
     })
 
+    // OpenTTD stays up without network then, without its ready line.
     it('is never running when its port is taken between the look and its own bind', async () => {
       const before = (await panel.events(id)).length
       await setStartup(`sleep 3; ${definition.startup}`)
