@@ -1,10 +1,11 @@
 import { chmod, mkdir, mkdtemp, rm, writeFile } from 'node:fs/promises'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
-import { type Agent, startAgent } from '../../src/agent/main.ts'
+import type { Agent } from '../../src/agent/main.ts'
 import type { ServerReport } from '../../src/shared/frames.ts'
 import type { ServerSpec } from '../../src/shared/server-spec.ts'
 import type { Clock } from '../../src/shared/time.ts'
+import { DIST } from '../run-panel.ts'
 import type { AgentPrograms } from './agent-build.ts'
 import { gameSpec } from './agent-stage.ts'
 import { GatewayPeer } from './gateway-peer.ts'
@@ -72,6 +73,8 @@ export class InnerAgent {
 
   async start(): Promise<void> {
     const before = this.peer.of('snapshot').length
+    // As it was compiled: its thread for ready lines is a file of JavaScript.
+    const { startAgent }: typeof import('../../src/agent/main.ts') = await import(join(DIST, 'src/agent/main.js'))
     this.#agent = await startAgent({
       dataDir: this.dataDir,
       connect: { url: this.peer.url, nodeId: 'node_inner', nodeKey: 'pnk_inner' },
