@@ -1,4 +1,4 @@
-const PLACEHOLDER = /\{\{\s*([^{}]+?)\s*\}\}/y
+const PLACEHOLDER = /\{\{([^{}]+)\}\}/y
 const HERE_DOCUMENT = /<<(-?)[ \t]*(["'\\]?)([A-Za-z0-9_.-]+)["']?/y
 
 /** The variable that a placeholder's name stands for; `undefined` when there is none of that name. */
@@ -54,7 +54,7 @@ class Scanner {
     PLACEHOLDER.lastIndex = this.#at
     const match = PLACEHOLDER.exec(this.#text)
     if (match === null) return false
-    const variable = this.#variableOf(match[1] ?? '')
+    const variable = this.#variableOf((match[1] ?? '').trim())
     if (variable !== undefined) this.#out += place === 'words' ? `"\${${variable}}"` : `\${${variable}}`
     this.#at += match[0].length
     return true

@@ -242,13 +242,16 @@ export const getServer = defineEndpoint({
   errors: ['SERVER_NOT_FOUND'],
 })
 
+/** What a server is shown with beside what can be edited: clients send back the whole server that they were shown. */
+const SHOWN_ONLY = Object.keys(Server.shape).filter((field) => !Object.hasOwn(ServerPatch.shape, field))
+
 const serverEdit = {
   tag: 'Servers',
   path: '/api/servers/:serverId',
   access: { server: ['server.update'] },
   params,
   body: ServerPatch,
-  ignores: ['portBindings', 'subdomain', 'backupAllocationMb'],
+  ignores: [...SHOWN_ONLY, 'portBindings', 'subdomain', 'backupAllocationMb'],
   response: Server,
   errors: ['SERVER_NOT_FOUND', 'SERVER_SUSPENDED', 'SERVER_MUST_BE_STOPPED', 'SERVER_INVALID_STATE', ...REFUSED_FIELDS],
   audit: { action: 'server.update' },

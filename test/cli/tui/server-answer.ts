@@ -41,6 +41,8 @@ export function serverAnswer(status: string): Record<string, unknown> {
     lastCrashAt: null,
     lastExitCode: null,
     lastExitSignal: null,
+    lastExitCause: null,
+    lastExitReason: null,
     nextRestartAt: null,
     template: {
       id: 'tpl_1',
