@@ -169,7 +169,8 @@ describe('surroundings reach the program in named places', () => {
 
 describe('types', () => {
   const mine = 'test/architecture.test.ts'
-  const others = everything.filter((file) => file !== mine)
+  // Planted mistakes are source text in strings.
+  const others = everything.filter((file) => file !== mine && !file.startsWith('test/mutants/'))
 
   it('are never switched off', () => {
     expect(filesWith(others, /[:<|&,(]\s*any\b(?=\s*[>,;)=|&[\]\n])|\bas any\b/)).toEqual([])

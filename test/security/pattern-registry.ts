@@ -30,11 +30,13 @@ export const REGISTRY: Readonly<Record<string, FilePatterns>> = {
     sees: 'operator',
     patterns: [
       '/^PANEL_[A-Z]+__/',
-      String.raw`/^PANEL_(?:(?:HTTP|DATA|CONSOLE|LIMITS)__\w+|LOG__FORMAT|AGENT__EMBEDDED)$/`,
+      String.raw`/^PANEL_(?:(?:HTTP|DATA|CONSOLE|LIMITS)__\w+|AGENT__EMBEDDED)$/`,
+      String.raw`/^\d+$/`,
     ],
   },
-  'src/agent/daemon-url.ts': { sees: 'operator', patterns: [String.raw`/^127\.\d+\.\d+\.\d+$/`] },
-  'src/agent/environment.ts': { sees: 'template', patterns: [String.raw`/\{\{([^{}]+)\}\}/g`, String.raw`/^env\./`] },
+  'src/agent/connect.ts': { sees: 'operator', patterns: ['/^(?:http|ws):/i'] },
+  'src/agent/daemon-connection.ts': { sees: 'remote host', patterns: ['/CERT|TLS|SSL|SELF_SIGNED|UNABLE_TO/'] },
+  'src/agent/environment.ts': { sees: 'template', patterns: [String.raw`/^env\./`] },
   'src/agent/files/folder-handle.ts': {
     sees: 'program',
     patterns: [String.raw`/[/\0]/`, String.raw`/^mnt_id:\s*(\d+)/m`],
@@ -58,7 +60,9 @@ export const REGISTRY: Readonly<Record<string, FilePatterns>> = {
       String.raw`/^read_bytes: (\d+)/m`,
       String.raw`/^write_bytes: (\d+)/m`,
     ],
+    made: { "new RegExp(`^${name}:\\\\s+(\\\\d+) kB`, 'm')": "constant names; of the kernel's own text" },
   },
+  'src/agent/holder/user-namespace.ts': { sees: 'machine', patterns: [String.raw`/\s+/`] },
   'src/agent/install.ts': { sees: 'template', patterns: [String.raw`/\r\n?/g`] },
   'src/agent/journal-file.ts': { sees: 'machine', patterns: [String.raw`/^\0+/`] },
   'src/agent/layout.ts': { sees: 'daemon', patterns: ['/^[A-Za-z0-9_-]{1,64}$/'] },
@@ -68,7 +72,8 @@ export const REGISTRY: Readonly<Record<string, FilePatterns>> = {
     sees: 'machine',
     patterns: [String.raw`/^MemAvailable:\s+(\d+) kB/m`, String.raw`/\s+/`],
   },
-  'src/agent/ports.ts': { sees: 'machine', patterns: [String.raw`/^\d+$/`, String.raw`/\s+/`] },
+  'src/agent/orphans.ts': { sees: 'machine', patterns: ['/^[A-Za-z0-9_-]{1,64}$/'] },
+  'src/agent/ports.ts': { sees: 'machine', patterns: [String.raw`/^\d+$/`] },
   'src/agent/ready-thread.ts': {
     sees: 'game',
     patterns: [String.raw`/\u001b(?:\[[0-?]*[ -/]*[@-~]|\][^\u0007\u001b]*(?:\u0007|\u001b\\)?|[@-Z\\-_])/g`],
@@ -79,6 +84,16 @@ export const REGISTRY: Readonly<Record<string, FilePatterns>> = {
   'src/agent/requests.ts': { sees: 'game', patterns: [String.raw`/[\u0000\r\n]/`] },
   'src/agent/runtime/cgroup-places.ts': { sees: 'machine', patterns: ['/[^A-Za-z0-9_-]/g'] },
   'src/agent/runtime/process-run.ts': { sees: 'machine', patterns: [String.raw`/[\r\n]/`] },
+  'src/agent/sockets.ts': { sees: 'machine', patterns: [String.raw`/\s+/`, '/.{8}/g', '/.{4}/g'] },
+  'src/agent/startup-line.ts': {
+    sees: 'template',
+    patterns: [
+      String.raw`/\{\{([^{}]+)\}\}/y`,
+      String.raw`/<<(-?)[ \t]*(["'\\]?)([A-Za-z0-9_.-]+)["']?/y`,
+      String.raw`/(^|[\s;&|()])$/`,
+      String.raw`/^\t+/`,
+    ],
+  },
   'src/cli/account/profile-actions.ts': { sees: 'operator', patterns: [String.raw`/^-?\d{1,15}(\.\d+)?$/`] },
   'src/cli/args.ts': { sees: 'operator', patterns: [String.raw`/^\d{1,15}$/`] },
   'src/cli/audit/verify.ts': { sees: 'panel', patterns: [String.raw`/^\d+$/`, '/^[0-9a-f]{64}$/'] },
@@ -96,11 +111,26 @@ export const REGISTRY: Readonly<Record<string, FilePatterns>> = {
   },
   'src/cli/console/pages.ts': { sees: 'operator', patterns: [String.raw`/^[0-9a-z]{1,40}-(\d{1,15})$/`] },
   'src/cli/db-hosts/actions.ts': { sees: 'operator', patterns: ['/^--/'] },
+  'src/cli/environment.ts': { sees: 'operator', patterns: [String.raw`/^\d{1,10}$/`] },
   'src/cli/events/follow.ts': {
     sees: 'operator',
-    patterns: [String.raw`/\*+/g`, '/[.+^$\u007b}()|[\\]\\\\]/g'],
+    patterns: [String.raw`/\*+/g`, '/[.+^${}()|[\\]\\\\]/g'],
     made: { 'new RegExp(`^${text}$`)': "the operator's own, on names of events that the program knows" },
   },
+  'src/cli/field-names.ts': {
+    sees: 'panel',
+    patterns: [
+      String.raw`/^(?:(?:body|query|params)(?:\.|$))?(.*)$/s`,
+      String.raw`/^\d+$/`,
+      String.raw`/\b(?:body|query|params)\.[A-Za-z][\w.]*\w/g`,
+      String.raw`/(?<![\w.-])[a-z]+[A-Z]\w*\b/g`,
+      '/^(?:new|current)(?=[A-Z])/',
+      '/Ids?$/',
+      '/[A-Z]/g',
+      '/^-/',
+    ],
+  },
+  'src/cli/guest-command.ts': { sees: 'operator', patterns: [String.raw`/^\[|\]$/g`] },
   'src/cli/help-request.ts': { sees: 'operator', patterns: ['/<[^<>]+>/', '/[ ,]+/'] },
   'src/cli/instant.ts': {
     sees: 'operator',
@@ -109,7 +139,13 @@ export const REGISTRY: Readonly<Record<string, FilePatterns>> = {
   'src/cli/invoke.ts': { sees: 'operator', patterns: [String.raw`/^(?:--output=|-o=?)(\w+)$/`] },
   'src/cli/man.ts': {
     sees: 'operator',
-    patterns: ['/[.!?]$/', '/(?<=[.!?]) (?=[A-Z`])/', '/^[A-Z][a-z]/', `/^([.'])/`, String.raw`/[^\u0020-\u007e]/g`],
+    patterns: [
+      '/[.!?]$/',
+      '/(?<=[.!?]) (?=[A-Z`])/',
+      '/^[A-Z][a-z]/',
+      String.raw`/^([.'])/`,
+      String.raw`/[^\u0020-\u007e]/g`,
+    ],
   },
   'src/cli/output/csv.ts': {
     sees: 'game',
@@ -136,7 +172,7 @@ export const REGISTRY: Readonly<Record<string, FilePatterns>> = {
   },
   'src/cli/output/yaml-text.ts': { sees: 'game', patterns: [String.raw`/[\n\t]/g`] },
   'src/cli/profile/contexts.ts': { sees: 'operator', patterns: ['/^[A-Za-z0-9._@-]{1,64}$/'] },
-  'src/cli/program.ts': { sees: 'operator', patterns: ['/^error: /', String.raw`/\n/`, `/'(-y|--yes)'/`] },
+  'src/cli/program.ts': { sees: 'operator', patterns: ['/^error: /', String.raw`/\n/`, String.raw`/'(-y|--yes)'/`] },
   'src/cli/prompt.ts': { sees: 'operator', patterns: [String.raw`/\r?\n/`] },
   'src/cli/providers/actions.ts': { sees: 'operator', patterns: ['/^--/'] },
   'src/cli/read-file.ts': {
@@ -144,7 +180,6 @@ export const REGISTRY: Readonly<Record<string, FilePatterns>> = {
     patterns: [String.raw`/\r?\n/`, String.raw`/^\s*(#|$)/`, String.raw`/^\s*export\s+/`],
   },
   'src/cli/report.ts': { sees: 'panel', patterns: ['/CERT|TLS|SSL|SELF_SIGNED|UNABLE_TO/'] },
-  'src/cli/resource/actions.ts': { sees: 'operator', patterns: [String.raw`/^(body|query)\./`] },
   'src/cli/resource/fields.ts': {
     sees: 'operator',
     patterns: [String.raw`/^-?\d+(\.\d+)?$/`, String.raw`/^(\d+(?:\.\d+)?)\s*([mgt])?(?:i?b)?$/i`],
@@ -153,12 +188,13 @@ export const REGISTRY: Readonly<Record<string, FilePatterns>> = {
   'src/cli/servers/wait.ts': { sees: 'operator', patterns: ['/^state=(.+)$/'] },
   'src/cli/session/browser-trip.ts': { sees: 'operator', patterns: [String.raw`/^https?:\/\//i`] },
   'src/cli/session/login.ts': { sees: 'operator', patterns: [String.raw`/^\d{6}$/`] },
-  'src/cli/session/loopback.ts': { sees: 'operator', patterns: [`/[&<>"']/g`] },
+  'src/cli/session/loopback.ts': { sees: 'operator', patterns: [String.raw`/[&<>"']/g`] },
   'src/cli/session/one-time-code.ts': { sees: 'operator', patterns: [String.raw`/\s/g`, String.raw`/\r?\n/`] },
   'src/cli/session/recovery.ts': { sees: 'operator', patterns: [String.raw`/\r?\n/`] },
   'src/cli/settings/changes.ts': { sees: 'operator', patterns: ['/^--/'] },
   'src/cli/settings/flag-name.ts': { sees: 'operator', patterns: ['/[A-Z]/g'] },
   'src/cli/settings/oidc.ts': { sees: 'operator', patterns: ['/^--/'] },
+  'src/cli/short-requests.ts': { sees: 'operator', patterns: ['/^https:/'] },
   'src/cli/tooling/api.ts': {
     sees: 'operator',
     patterns: [String.raw`/^[a-z]+:\/\//i`, String.raw`/^\/[/\\]/`, String.raw`/^-?\d+(\.\d+)?$/`],
@@ -225,18 +261,27 @@ export const REGISTRY: Readonly<Record<string, FilePatterns>> = {
   'src/daemon/config.ts': {
     sees: 'operator',
     patterns: [
+      '/^[a-z0-9_](?:[a-z0-9_.-]{0,252}[a-z0-9_])?$/i',
       String.raw`/^https?:\/\/[^\s/?#@]+\/?$/i`,
+      'z.url({protocol:/^https?$/})',
       '/^https?$/',
-      '/^PANEL_(URL|TOKEN|CONTEXT|CONFIG_DIR|OUTPUT|NO_INPUT|DEBUG|NO_COLOR|PAGER|NO_UPDATE_NOTIFIER|NODE|TOTP|TEST_.*|MIGRATION_.*|DAEMON__.*|AGENT__.*)$/',
+      '/^PANEL_(URL|TOKEN|CONTEXT|CONFIG_DIR|OUTPUT|NO_INPUT|DEBUG|NO_COLOR|PAGER|NO_UPDATE_NOTIFIER|NODE|TOTP|LISTENER_UID|INSECURE_HTTP|TEST_.*|MIGRATION_.*|DAEMON__.*|AGENT__DATA_DIR)$/',
       String.raw`/^\[|\]$/g`,
       '/^PANEL_(CREDENTIAL_KEY|SETUP_TOKEN)(_FILE)?$/',
       '/_([a-z])/g',
       String.raw`/^(?:https?:\/\/)?(?:(\[[^\]]+\]|[^:]*):)?(\d{1,5})\/?$/`,
       String.raw`/^\[|\]$/g`,
-      'z.url({protocol:/^https?$/})',
     ],
   },
   'src/daemon/console/frames.ts': { sees: 'client', patterns: [String.raw`/^([0-9a-z]{1,40})-(\d{1,15})$/`] },
+  'src/daemon/console/typed-command.ts': {
+    sees: 'client',
+    patterns: [
+      '/pass|pwd|secret|token|login|logon|register|credential|auth|apikey|api[-_]key|(?:^|[-_./])(?:pw|pin|otp|key)(?:$|[-_])/i',
+      '/^([^=:]{1,100}[=:]).+$/',
+      String.raw`/\S+/g`,
+    ],
+  },
   'src/daemon/core/counted-address.ts': {
     sees: 'client',
     patterns: [String.raw`/^::ffff:(\d+\.\d+\.\d+\.\d+)$/i`, '/^0+$/', '/^0+(?=.)/'],
@@ -247,6 +292,11 @@ export const REGISTRY: Readonly<Record<string, FilePatterns>> = {
   'src/daemon/core/gateway/ranges.ts': { sees: 'agent', patterns: [String.raw`/^\d{1,20}$/`] },
   'src/daemon/core/http-answers.ts': { sees: 'client', patterns: [String.raw`/[^\w.-]/g`] },
   'src/daemon/core/http-callers.ts': { sees: 'client', patterns: [String.raw`/^Bearer +(\S+)$/i`] },
+  'src/daemon/core/http-errors.ts': { sees: 'client', patterns: ['/[_-]/g'] },
+  'src/daemon/core/http-hosts.ts': {
+    sees: 'client',
+    patterns: [String.raw`/^\[([^\]]*)\](?::\d*)?$/`, String.raw`/:\d*$/`, String.raw`/\.$/`],
+  },
   'src/daemon/core/json-bytes.ts': { sees: 'client', patterns: [String.raw`/[\u0000-\u001f"\\\ud800-\udfff]/`] },
   'src/daemon/core/masking.ts': {
     sees: 'client',
@@ -292,11 +342,12 @@ export const REGISTRY: Readonly<Record<string, FilePatterns>> = {
     ],
   },
   'src/daemon/core/text-search.ts': { sees: 'client', patterns: [String.raw`/[\\%_]/g`, String.raw`/[\\%_]/g`] },
+  'src/daemon/database-files.ts': { sees: 'program', patterns: ['/[:.]/g'] },
   'src/daemon/databases/dialect.ts': {
     sees: 'remote host',
     patterns: [String.raw`/^[\w%.:/+=$-]*$/`, String.raw`/^(\d+)(?:\.(\d+))?/`],
   },
-  'src/daemon/databases/host-connection.ts': { sees: 'remote host', patterns: [`/'([^']{20,})'/g`] },
+  'src/daemon/databases/host-connection.ts': { sees: 'remote host', patterns: [String.raw`/'([^']{20,})'/g`] },
   'src/daemon/databases/host-failure.ts': {
     sees: 'remote host',
     patterns: [
@@ -344,7 +395,6 @@ export const REGISTRY: Readonly<Record<string, FilePatterns>> = {
     ],
   },
   'src/daemon/mail/smtp-mailer.ts': { sees: 'remote host', patterns: [String.raw`/\p{Cc}+/gu`] },
-  'src/daemon/main.ts': { sees: 'operator', patterns: [String.raw`/\/\/(0\.0\.0\.0|\[::\])/`] },
   'src/daemon/nodes/addresses.ts': {
     sees: 'client',
     patterns: [String.raw`/^(\d{1,5})(?:-(\d{1,5}))?$/`, String.raw`/[\s,]+/`],
@@ -438,11 +488,11 @@ export const REGISTRY: Readonly<Record<string, FilePatterns>> = {
       String.raw`/^[\p{L}\p{M}]+$/u`,
       String.raw`/^[\p{L}\p{M}\p{N}]+$/u`,
       String.raw`/^[\p{L}\p{M}\p{N}_-]+$/u`,
+      'z.email()',
       '/^[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}$/i',
       String.raw`/^\d+$/`,
       String.raw`/^[+-]?(?:\d+(?:\.\d*)?|\.\d+)(?:e[+-]?\d{1,3})?$/i`,
       String.raw`/^[a-z][a-z0-9+.-]*:\/\//i`,
-      'z.email()',
     ],
   },
   'src/daemon/templates/starter.ts': { sees: 'operator', patterns: [String.raw`/^#@file ([a-z0-9-]+\.[a-z]+)$/`] },
@@ -479,13 +529,13 @@ export const REGISTRY: Readonly<Record<string, FilePatterns>> = {
   'src/shared/api/auth.ts': {
     sees: 'client',
     patterns: [
+      'z.email()',
       String.raw`/\p{Ll}/u`,
       String.raw`/\p{Lu}/u`,
       String.raw`/\d/`,
       String.raw`/[^\p{L}\d]/u`,
       '/^[A-Za-z0-9_-]{3,32}$/',
       '/^[A-Za-z]{2,3}(-[A-Za-z0-9]{2,8})*$/',
-      'z.email()',
     ],
   },
   'src/shared/api/console.ts': {
@@ -495,22 +545,22 @@ export const REGISTRY: Readonly<Record<string, FilePatterns>> = {
   'src/shared/api/databases.ts': {
     sees: 'client',
     patterns: [
-      String.raw`/^(?:(?:\d|[1-9]\d|1\d\d|2[0-4]\d|25[0-5])\.){1,3}%$/`,
-      '/^[a-z][a-z0-9_]{2,31}$/',
       'z.ipv4()',
       'z.ipv6()',
       'z.cidrv4()',
+      String.raw`/^(?:(?:\d|[1-9]\d|1\d\d|2[0-4]\d|25[0-5])\.){1,3}%$/`,
+      '/^[a-z][a-z0-9_]{2,31}$/',
     ],
   },
   'src/shared/api/ip-pools.ts': {
     sees: 'client',
     patterns: [
       String.raw`/^\d{16,}$/`,
-      '/^[A-Za-z0-9][A-Za-z0-9_.-]{0,62}$/',
       'z.ipv4()',
       'z.ipv6()',
       'z.cidrv4()',
       'z.cidrv6()',
+      '/^[A-Za-z0-9][A-Za-z0-9_.-]{0,62}$/',
     ],
   },
   'src/shared/api/nodes.ts': { sees: 'client', patterns: ['z.ipv4()', 'z.ipv6()'] },
@@ -542,6 +592,7 @@ export const REGISTRY: Readonly<Record<string, FilePatterns>> = {
   'src/shared/api/users.ts': { sees: 'client', patterns: ['z.iso.datetime()'] },
   'src/shared/api/webhooks.ts': { sees: 'client', patterns: ['z.iso.datetime()'] },
   'src/shared/client.ts': { sees: 'program', patterns: [String.raw`/:(\w+)/g`] },
+  'src/shared/egg.ts': { sees: 'client', patterns: [String.raw`/^(PTDL|PLCN)_(v\d{1,3})$/i`] },
   'src/shared/ids.ts': {
     sees: 'client',
     patterns: ['/^[A-Za-z0-9_-]{1,64}$/', '/^[a-z0-9][a-z0-9_-]{0,63}$/', '/^[0-7][0-9a-hjkmnp-tv-z]{25}$/'],
@@ -556,6 +607,21 @@ export const REGISTRY: Readonly<Record<string, FilePatterns>> = {
     ],
   },
   'src/shared/permissions.ts': { sees: 'client', patterns: [String.raw`/^([A-Za-z0-9_-]{1,64}|\*)$/`] },
+  'src/shared/platform/listener-table.ts': {
+    sees: 'machine',
+    patterns: [String.raw`/\s+/`, String.raw`/^::ffff:(?=\d+\.\d+\.\d+\.\d+$)/i`],
+  },
+  'src/shared/platform/listener.ts': {
+    sees: 'operator',
+    patterns: [
+      String.raw`/^(?:localhost|\[::1?\]|\[::ffff:7f[0-9a-f]{2}:[0-9a-f]{1,4}\]|127\.\d+\.\d+\.\d+|0\.0\.0\.0)$/`,
+      String.raw`/^[\w.-]{1,64}$/`,
+      String.raw`/^\[|\]$/g`,
+      String.raw`/^(?:::ffff:)?127\.|^::1$/i`,
+      String.raw`/\s+/`,
+    ],
+  },
+  'src/shared/platform/process-identity.ts': { sees: 'machine', patterns: ['/^[0-9a-f]{32}$/'] },
   'src/shared/server-spec.ts': { sees: 'client', patterns: ['/^[A-Za-z_][A-Za-z0-9_]{0,190}$/'] },
   'src/shared/setting-values.ts': {
     sees: 'client',
@@ -568,11 +634,11 @@ export const REGISTRY: Readonly<Record<string, FilePatterns>> = {
       '/^[0-9A-Fa-f:.]+$/',
       '/[_-]$/',
       String.raw`/\p{Cc}/u`,
+      'z.email()',
       '/["<>]/',
       String.raw`/^https?:\/\//i`,
       String.raw`/^\[|\]$/g`,
       String.raw`/^127(?:\.\d{1,3}){3}$/`,
-      'z.email()',
     ],
   },
   'src/shared/terminal-text.ts': {
@@ -590,12 +656,12 @@ export const REGISTRY: Readonly<Record<string, FilePatterns>> = {
   'src/shared/time.ts': {
     sees: 'client',
     patterns: [
-      String.raw`/^\d+(\.\d+)?$/`,
-      String.raw`/^(\d{1,15}(\.\d{1,15})?(ms|s|m|h|d))+$/`,
-      String.raw`/(\d{1,15}(?:\.\d{1,15})?)(ms|s|m|h|d)/g`,
       'z.iso.datetime({precision:3})',
       'z.iso.datetime({offset:true})',
       'z.iso.date()',
+      String.raw`/^\d+(\.\d+)?$/`,
+      String.raw`/^(\d{1,15}(\.\d{1,15})?(ms|s|m|h|d))+$/`,
+      String.raw`/(\d{1,15}(?:\.\d{1,15})?)(ms|s|m|h|d)/g`,
     ],
   },
 }

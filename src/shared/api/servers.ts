@@ -251,7 +251,7 @@ const serverEdit = {
   access: { server: ['server.update'] },
   params,
   body: ServerPatch,
-  ignores: [...SHOWN_ONLY, 'portBindings', 'subdomain', 'backupAllocationMb'],
+  ignores: [...SHOWN_ONLY, 'commandId', 'portBindings', 'subdomain', 'backupAllocationMb'],
   response: Server,
   errors: ['SERVER_NOT_FOUND', 'SERVER_SUSPENDED', 'SERVER_MUST_BE_STOPPED', 'SERVER_INVALID_STATE', ...REFUSED_FIELDS],
   audit: { action: 'server.update' },
