@@ -2,8 +2,8 @@ import { readdir, readFile, rm, writeFile } from 'node:fs/promises'
 import { join } from 'node:path'
 import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, it } from 'vitest'
 import { encodeLine, readJournal } from '../../src/agent/journal-file.ts'
-import { startAgent } from '../../src/agent/main.ts'
 import { systemClock } from '../../src/shared/time.ts'
+import { DIST } from '../run-panel.ts'
 import { AgentStage, buildAgent, gameSpec, isAlive } from './agent-stage.ts'
 import { GatewayPeer } from './gateway-peer.ts'
 
@@ -110,6 +110,8 @@ describe('a holder that is killed while its game starts', () => {
     const peer = await GatewayPeer.listen()
     // Two minutes are a moment here; all other times are what they are.
     const sleep = (ms: number, signal?: AbortSignal) => systemClock.sleep(ms > 100_000 ? 200 : ms, signal)
+    // As it was compiled: its thread for ready lines is a file of JavaScript.
+    const { startAgent }: typeof import('../../src/agent/main.ts') = await import(join(DIST, 'src/agent/main.js'))
     const agent = await startAgent({
       dataDir,
       connect: { url: peer.url, nodeId: 'node_inside', nodeKey: 'pnk_inside' },

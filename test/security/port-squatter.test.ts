@@ -132,7 +132,9 @@ describe.skipIf(!isRoot)('a program of another user that listens where the panel
     expect(await other.loot()).toEqual([])
   })
 
-  it('gets nothing before, while and after the panel stands, which goes on elsewhere', async () => {
+  it('gets nothing before, while and after the panel stands, which goes on elsewhere', {
+    timeout: 180_000,
+  }, async () => {
     const [port, other] = [await quietPort(), await quietPort()]
     const panel = (...args: string[]) => runPanel(args, { env: { HOME: home } })
     const up = async (listen: number) => {
@@ -184,7 +186,7 @@ describe.skipIf(!isRoot)('a program of another user that listens where the panel
   it('is asked about at a terminal, and gets nothing after a no', async () => {
     const port = await quietPort()
     const squatter = await squat([`127.0.0.1:${port}`], { manner: 'answer' })
-    const pane = await openPane(120, 20, { HOME: home })
+    const pane = await openPane(200, 20, { HOME: home })
     try {
       const program = join(DIST, 'bin', 'panel.js')
       await pane.text(`${process.execPath} ${program} login http://127.0.0.1:${port} --username eve`)

@@ -44,7 +44,8 @@ describe('a template with expressions that are too large', () => {
     })
     expect(refused).toMatchObject({ code: 'VALIDATION_ERROR' })
     expect(JSON.stringify(refused)).toMatch(/repeats too much|too large together/)
-    expect(stall).toBeLessThan(600)
+    // A tenth of that on a quiet machine; unbounded, it would be minutes.
+    expect(stall).toBeLessThan(3000)
   })
 
   it('is no template that people write', async () => {
@@ -68,7 +69,8 @@ describe('a template with expressions that are too large', () => {
     const stall = await longestStall(async () => {
       await expect(panel.client.call(createServer, { body })).rejects.toMatchObject({ code: 'VALIDATION_ERROR' })
     })
-    expect(stall).toBeLessThan(600)
+    // A tenth of that on a quiet machine; unbounded, it would be minutes.
+    expect(stall).toBeLessThan(3000)
   })
 })
 
@@ -115,8 +117,11 @@ echo up; while read -r line; do [ "$line" = stop ] && exit 0; done`
     const done = [...twenty(LARGE).slice(0, 5), { kind: 'contains', value: 'up' } as const]
     await stage.peer.order(id, 1, { op: 'start', spec: flooded(id, done) })
     expect(await longestAnswerMs(id)).toBeLessThan(1500)
-    const running = await stage.peer.report(id, 'running', ({ power }) => power === 'running')
-    expect(running.reason).toMatch(/^The ready rule ".{1,100}" is switched off: it has more than 1000 steps/)
+    await stage.peer.report(id, 'running', ({ power }) => power === 'running')
+    const why = /^The ready rule ".{1,100}" is switched off: it has more than 1000 steps/
+    expect(stage.peer.reports(id).some(({ power, reason }) => power === 'starting' && why.test(reason ?? ''))).toBe(
+      true,
+    )
     await stage.peer.request({ op: 'console.subscribe', serverId: id, tail: 100 })
     await stage.peer.until('the remark', () =>
       stage.peer.lines(id).some(([, , stream, text]) => stream === 'system' && text.includes('is switched off')),
