@@ -127,8 +127,26 @@ const NOT_ASCII = /[^\t\u0020-\u007E]/
 
 const segmenter = new Intl.Segmenter(undefined, { granularity: 'grapheme' })
 
-function graphemes(text: string): Iterable<{ segment: string }> {
-  return segmenter.segment(text)
+/** The time of a segmenter grows with the square of the text, so it gets short pieces; the last part of each may go on. */
+const PIECE = 256
+
+function* graphemes(text: string): Generator<{ segment: string }> {
+  for (let from = 0; from < text.length; ) {
+    const piece = text.slice(from, from + PIECE)
+    const isLast = from + piece.length >= text.length
+    let held: string | undefined
+    for (const { segment } of segmenter.segment(piece)) {
+      if (held !== undefined) {
+        yield { segment: held }
+        from += held.length
+      }
+      held = segment
+    }
+    if (held !== undefined && (isLast || held.length === piece.length)) {
+      yield { segment: held }
+      from += held.length
+    }
+  }
 }
 
 const INVISIBLE = /^[\p{Default_Ignorable_Code_Point}\p{Mark}\p{Cf}]+$/u
