@@ -17,6 +17,7 @@ interface Named {
 export async function eachCase<T extends Named>(
   cases: readonly T[],
   check: (one: T) => Promise<unknown> | unknown,
+  atOnce = AT_ONCE,
 ): Promise<void> {
   if (cases.length === 0) throw new Error('there is no case, so nothing was checked')
   const failures: { readonly id: string; readonly error: unknown }[] = []
@@ -30,7 +31,7 @@ export async function eachCase<T extends Named>(
       }
     }
   }
-  await Promise.all(Array.from({ length: AT_ONCE }, worker))
+  await Promise.all(Array.from({ length: atOnce }, worker))
   if (failures.length === 0) return
   const shown = failures.slice(0, MOST_SHOWN).map(({ id, error }) => `- ${id}: ${textOf(error)}`)
   throw new Error(`${failures.length} of ${cases.length} cases failed\n${shown.join('\n')}`, {
