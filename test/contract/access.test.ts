@@ -5,6 +5,7 @@ import { type Access, type Endpoint, isDeclared, type StreamEndpoint } from '../
 import { endpoints, streams } from '../../src/shared/endpoints.ts'
 import { PERMISSIONS, type Permission } from '../../src/shared/permissions.ts'
 import { startPanel, type TestPanel } from '../panel.ts'
+import { eachCase, LOOP } from './each-case.ts'
 import { callEndpoint, type Parts, refusalOf } from './http-call.ts'
 import { buildWorld, keyWith, paramsOf, unknownParams, type World } from './world.ts'
 
@@ -40,24 +41,28 @@ function harmless(one: Any): Parts {
 }
 
 describe('nobody', () => {
-  it.each(closed)('is refused by $id with 401', async (one) => {
-    for (const parts of [{ params: paramsOf(world, one) }, { params: unknownParams(one) }]) {
-      const reply = await callEndpoint(panel.url, one, parts)
-      expect(refusalOf(reply)).toEqual({ status: 401, code: 'UNAUTHENTICATED' })
-    }
-  })
+  it('is refused by every endpoint with 401', LOOP, () =>
+    eachCase(closed, async (one) => {
+      for (const parts of [{ params: paramsOf(world, one) }, { params: unknownParams(one) }]) {
+        const reply = await callEndpoint(panel.url, one, parts)
+        expect(refusalOf(reply)).toEqual({ status: 401, code: 'UNAUTHENTICATED' })
+      }
+    }),
+  )
 
-  it.each(closed)('is refused by $id with a credential that is none', async (one) => {
+  it('is refused by every endpoint with a credential that is none', LOOP, async () => {
     const tokens = [
       'x',
       `pak_${'0'.repeat(26)}_${'A'.repeat(43)}`,
       `${panel.adminToken.slice(0, -1)}~`,
       `pnk${panel.adminToken.slice(3)}`,
     ]
-    for (const token of tokens) {
-      const reply = await callEndpoint(panel.url, one, { params: paramsOf(world, one) }, { token })
-      expect(refusalOf(reply)).toEqual({ status: 401, code: 'UNAUTHENTICATED' })
-    }
+    await eachCase(closed, async (one) => {
+      for (const token of tokens) {
+        const reply = await callEndpoint(panel.url, one, { params: paramsOf(world, one) }, { token })
+        expect(refusalOf(reply)).toEqual({ status: 401, code: 'UNAUTHENTICATED' })
+      }
+    })
   })
 
   it('is not let in by other ways to hand a token over', async () => {
@@ -81,52 +86,58 @@ describe('nobody', () => {
 })
 
 describe('somebody without any permission', () => {
-  it.each(guarded)('is refused by $id with 403, whether or not the resource exists', async ({ one }) => {
-    const replies = []
-    for (const params of [paramsOf(world, one), unknownParams(one)]) {
-      replies.push(await callEndpoint(panel.url, one, { ...harmless(one), params }, { token: world.powerless }))
-    }
-    const [there, notThere] = replies.map(({ status, json }) => ({ status, ...json, requestId: '' }))
-    expect(there).toMatchObject({ status: 403, code: 'PERMISSION_DENIED', meta: { missing: expect.any(Array) } })
-    expect(there).toEqual(notThere)
-  })
+  it('is refused by every endpoint with 403, whether or not the resource exists', LOOP, () =>
+    eachCase(guarded, async ({ one }) => {
+      const replies = []
+      for (const params of [paramsOf(world, one), unknownParams(one)]) {
+        replies.push(await callEndpoint(panel.url, one, { ...harmless(one), params }, { token: world.powerless }))
+      }
+      const [there, notThere] = replies.map(({ status, json }) => ({ status, ...json, requestId: '' }))
+      expect(there).toMatchObject({ status: 403, code: 'PERMISSION_DENIED', meta: { missing: expect.any(Array) } })
+      expect(there).toEqual(notThere)
+    }),
+  )
 
   const deeds = guarded.filter(
     ({ one, access }) => 'serverId' in one.params && smallestGaps(access).flat().join() !== 'server.read',
   )
 
-  it.each(deeds)(
-    'is refused by $id for all-servers, which everybody may read and nobody may touch',
-    async ({ one }) => {
+  it('is refused by all deeds on all-servers, which everybody may read and nobody may touch', LOOP, () =>
+    eachCase(deeds, async ({ one }) => {
       const params = { ...paramsOf(world, one), serverId: 'all-servers' }
       const reply = await callEndpoint(panel.url, one, { ...harmless(one), params }, { token: world.powerless })
       expect(refusalOf(reply)).toEqual({ status: 403, code: 'PERMISSION_DENIED' })
-    },
+    }),
   )
 })
 
 describe('a key', () => {
-  it.each(guarded)('with only what $id asks for passes its door', async ({ one, access }) => {
-    for (const enough of smallestSets(access)) {
-      const token = await key(enough)
-      const reply = await callEndpoint(panel.url, one, harmless(one), { token })
-      expect([401, 403], `${enough}: ${reply.text}`).not.toContain(reply.status)
-      expect(reply.status).not.toBe(500)
-    }
-  })
+  it('with only what an endpoint asks for passes its door', LOOP, () =>
+    eachCase(guarded, async ({ one, access }) => {
+      for (const enough of smallestSets(access)) {
+        const token = await key(enough)
+        const reply = await callEndpoint(panel.url, one, harmless(one), { token })
+        expect([401, 403], `${enough}: ${reply.text}`).not.toContain(reply.status)
+        expect(reply.status).not.toBe(500)
+      }
+    }),
+  )
 
-  it.each(guarded)('with everything but what $id asks for is refused', async ({ one, access }) => {
-    for (const lacking of smallestGaps(access)) {
-      const rest = PERMISSIONS.filter((name) => name !== '*' && !lacking.includes(name))
-      const token = await key(lacking.includes('admin.read') ? rest.filter((name) => name !== 'admin.write') : rest)
-      const reply = await callEndpoint(panel.url, one, { ...harmless(one), params: paramsOf(world, one) }, { token })
-      expect(refusalOf(reply)).toEqual({ status: 403, code: 'PERMISSION_DENIED' })
-    }
-  })
+  it('with everything but what an endpoint asks for is refused', LOOP, () =>
+    eachCase(guarded, async ({ one, access }) => {
+      for (const lacking of smallestGaps(access)) {
+        const rest = PERMISSIONS.filter((name) => name !== '*' && !lacking.includes(name))
+        const token = await key(lacking.includes('admin.read') ? rest.filter((name) => name !== 'admin.write') : rest)
+        const reply = await callEndpoint(panel.url, one, { ...harmless(one), params: paramsOf(world, one) }, { token })
+        expect(refusalOf(reply)).toEqual({ status: 403, code: 'PERMISSION_DENIED' })
+      }
+    }),
+  )
 
-  it.each(guarded.filter(({ access }) => 'server' in access || 'node' in access))(
-    'for one resource passes the door of $id there and nowhere else',
-    async ({ one, access }) => {
+  const near = guarded.filter(({ access }) => 'server' in access || 'node' in access)
+
+  it('for one resource passes the doors there and nowhere else', LOOP, () =>
+    eachCase(near, async ({ one, access }) => {
       const mine = 'server' in access ? (world.ids['serverId'] ?? '') : (world.ids['nodeId'] ?? '')
       const [enough = []] = smallestSets(access)
       const token = await key(enough.map((name) => `${name}:${mine}`))
@@ -135,17 +146,17 @@ describe('a key', () => {
       if (one.kind === 'endpoint' && one.method !== 'GET' && !isDeclared(one.body)) return // it would really be done
       const there = await callEndpoint(panel.url, one, { ...harmless(one), params: paramsOf(world, one) }, { token })
       expect([401, 403], there.text).not.toContain(there.status)
-    },
+    }),
   )
 
-  it('is refused everywhere from the moment it is deleted', async () => {
+  it('is refused everywhere from the moment it is deleted', LOOP, async () => {
     const made = await keyWith(panel, ['*'])
     const { credential } = await panel.as(made).call(getMe)
     await world.admin.call(deleteApiKey, { params: { keyId: credential.id } })
-    for (const one of closed) {
+    await eachCase(closed, async (one) => {
       const reply = await callEndpoint(panel.url, one, { params: paramsOf(world, one) }, { token: made })
-      expect([one.id, refusalOf(reply)]).toEqual([one.id, { status: 401, code: 'UNAUTHENTICATED' }])
-    }
+      expect(refusalOf(reply)).toEqual({ status: 401, code: 'UNAUTHENTICATED' })
+    })
   })
 })
 
@@ -155,24 +166,26 @@ describe('the order of refusals', () => {
   )
   const large = `"${'x'.repeat(1024 * 1024 + 10)}"`
 
-  it.each(withBody)('of $id: who, then may he, then how much, then what', async ({ one }) => {
-    const params = paramsOf(world, one)
-    const cases = [
-      { token: undefined, body: '{broken', status: 401, code: 'UNAUTHENTICATED' },
-      { token: undefined, body: large, status: 401, code: 'UNAUTHENTICATED' },
-      { token: world.powerless, body: '{broken', status: 403, code: 'PERMISSION_DENIED' },
-      { token: world.powerless, body: large, status: 403, code: 'PERMISSION_DENIED' },
-      { token: panel.adminToken, body: large, status: 413, code: 'PAYLOAD_TOO_LARGE' },
-      { token: panel.adminToken, body: '{broken', status: 400, code: 'VALIDATION_ERROR' },
-    ]
-    for (const { token, body, status, code } of cases) {
-      const reply = await callEndpoint(panel.url, one, { params, body }, token === undefined ? {} : { token })
-      expect(refusalOf(reply)).toEqual({ status, code })
-      expect(reply.json?.requestId).toBe(reply.headers.get('x-request-id'))
-    }
-    const unknown = await callEndpoint(panel.url, one, harmless(one), { token: panel.adminToken })
-    expect(refusalOf(unknown)).toEqual({ status: 400, code: 'VALIDATION_ERROR' })
-  })
+  it('of every endpoint: who, then may they, then how much, then what', LOOP, () =>
+    eachCase(withBody, async ({ one }) => {
+      const params = paramsOf(world, one)
+      const cases = [
+        { token: undefined, body: '{broken', status: 401, code: 'UNAUTHENTICATED' },
+        { token: undefined, body: large, status: 401, code: 'UNAUTHENTICATED' },
+        { token: world.powerless, body: '{broken', status: 403, code: 'PERMISSION_DENIED' },
+        { token: world.powerless, body: large, status: 403, code: 'PERMISSION_DENIED' },
+        { token: panel.adminToken, body: large, status: 413, code: 'PAYLOAD_TOO_LARGE' },
+        { token: panel.adminToken, body: '{broken', status: 400, code: 'VALIDATION_ERROR' },
+      ]
+      for (const { token, body, status, code } of cases) {
+        const reply = await callEndpoint(panel.url, one, { params, body }, token === undefined ? {} : { token })
+        expect(refusalOf(reply)).toEqual({ status, code })
+        expect(reply.json?.requestId).toBe(reply.headers.get('x-request-id'))
+      }
+      const unknown = await callEndpoint(panel.url, one, harmless(one), { token: panel.adminToken })
+      expect(refusalOf(unknown)).toEqual({ status: 400, code: 'VALIDATION_ERROR' })
+    }),
+  )
 })
 
 /** Each smallest set of permissions that opens the door. */

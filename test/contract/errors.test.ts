@@ -4,6 +4,7 @@ import { endpoints, streams } from '../../src/shared/endpoints.ts'
 import type { ErrorCode } from '../../src/shared/errors.ts'
 import { ERRORS } from '../../src/shared/errors.ts'
 import { startPanel, type TestPanel } from '../panel.ts'
+import { eachCase, LOOP } from './each-case.ts'
 import { callEndpoint, isObject, type Parts, type Reply, refusalOf } from './http-call.ts'
 import { VALID } from './inputs.ts'
 import { buildWorld, PASSWORD, paramsOf, unknownParams, type World } from './world.ts'
@@ -215,7 +216,16 @@ describe('a refusal', () => {
   // A browser that comes back is known by its state; where it comes back to is looked at after that.
   const named = all.filter(({ id, params }) => Object.keys(params).length > 0 && id !== 'sso.callback')
 
-  it.each(named)('of $id names what is not there', async (one) => {
+  // The database of a server is kept by one request at a time, even while it looks whether there is one.
+  const inTurn = named.filter(({ params }) => 'databaseId' in params)
+  const atOnce = named.filter((one) => !inTurn.includes(one))
+
+  it('names what is not there', LOOP, async () => {
+    await eachCase(atOnce, namesMissing)
+    await eachCase(inTurn, namesMissing, 1)
+  })
+
+  async function namesMissing(one: (typeof all)[number]): Promise<void> {
     // A word of a path that is a choice of two is refused as such.
     // What a node has without a record is only known by the node, and this one has no agent.
     const unseen = one.id.startsWith('nodes.orphan_') ? 'serverId' : 'targetType'
@@ -226,13 +236,15 @@ describe('a refusal', () => {
       const reply = await call(one.id, { params, ...bodyFor(one.id) })
       expect(refusalOf(reply), reply.text).toEqual({ status: 404, code })
     }
-  })
+  }
 
-  it.each(CAUSES)('of $id is $code by its cause', async ({ id, code, parts }) => {
-    expect(all.find((one) => one.id === id)?.errors).toContain(code)
-    const reply = await call(id, parts(world))
-    expect(refusalOf(reply), reply.text).toEqual({ status: ERRORS[code].status, code })
-  })
+  it('is by its cause', LOOP, () =>
+    eachCase(CAUSES, async ({ id, code, parts }) => {
+      expect(all.find((one) => one.id === id)?.errors).toContain(code)
+      const reply = await call(id, parts(world))
+      expect(refusalOf(reply), reply.text).toEqual({ status: ERRORS[code].status, code })
+    }),
+  )
 })
 
 describe('the declared codes', () => {

@@ -60,13 +60,20 @@ export async function send(call: Call): Promise<Reply> {
     bodyTimeout: 30_000,
   })
   const { statusCode: status, body } = answer
-  const headers = headersOf(answer.headers)
-  if (headers.get('content-type')?.startsWith('text/event-stream') === true) {
+  if (`${answer.headers['content-type']}`.startsWith('text/event-stream')) {
     body.on('error', () => undefined).destroy() // it is left on purpose
-    return { status, headers, text: '', json: undefined }
+    return { status, headers: headersOf(answer.headers), text: '', json: undefined }
   }
   const received = await body.text()
-  return { status, headers, text: received, json: parse(received) }
+  return {
+    status,
+    // Made when somebody looks: few of thousands do.
+    get headers() {
+      return headersOf(answer.headers)
+    },
+    text: received,
+    json: parse(received),
+  }
 }
 
 /** The method that reaches it. */

@@ -10,6 +10,7 @@ import { PERMISSIONS } from '../../src/shared/permissions.ts'
 import { startPanel, type TestPanel } from '../panel.ts'
 import { DIST } from '../run-panel.ts'
 import { ApiDocument } from './api-document.ts'
+import { eachCase } from './each-case.ts'
 import { BY_BODY, GUARDS } from './guards.ts'
 import { methodOf, send } from './http-call.ts'
 
@@ -61,27 +62,30 @@ describe('the registry', () => {
     }
   })
 
-  it.each(all)('$id keeps to the rules of declarations', (one) => {
-    expect(one.id).toMatch(/^[a-z_]+\.[a-z_]+$/)
-    expect(TAGS).toContain(one.tag)
-    expect(one.path).toMatch(/^\/api(\/[a-z][a-z0-9-]*|\/:\w+)+$/)
-    expect(one.summary).toMatch(/^[A-Z].*[^.]$/)
-    expect([...one.path.matchAll(/:(\w+)/g)].map(([, name]) => name)).toEqual(Object.keys(one.params))
-    for (const code of one.errors) expect(Object.keys(ERRORS)).toContain(code)
-    for (const permission of needed(one.access)) expect(PERMISSIONS).toContain(permission)
-    if (one.kind === 'endpoint' && one.method !== 'GET') {
-      expect('action' in one.audit ? one.audit.action : one.audit.none).toMatch(/^[a-z_]+\.[a-z0-9_]+$|^.{20,}$/)
-    }
-    if (one.kind === 'endpoint' && one.answers !== 'data') expect([one.method, one.paged]).toEqual(['GET', false])
-    if (one.kind === 'endpoint' && one.paged) {
-      const query = one.query.safeParse({})
-      expect(query.data).toMatchObject({ page: 1, limit: 50 })
-      expect(one.query.safeParse({ limit: '100000' }).data).toMatchObject({ limit: expect.toSatisfy((n) => n <= 200) })
-      for (const bad of [{ limit: '0' }, { limit: '-1' }, { limit: 'x' }, { page: '0' }]) {
-        expect(one.query.safeParse(bad).success).toBe(false)
+  it('keeps to the rules of declarations', () =>
+    eachCase(all, (one) => {
+      expect(one.id).toMatch(/^[a-z_]+\.[a-z_]+$/)
+      expect(TAGS).toContain(one.tag)
+      expect(one.path).toMatch(/^\/api(\/[a-z][a-z0-9-]*|\/:\w+)+$/)
+      expect(one.summary).toMatch(/^[A-Z].*[^.]$/)
+      expect([...one.path.matchAll(/:(\w+)/g)].map(([, name]) => name)).toEqual(Object.keys(one.params))
+      for (const code of one.errors) expect(Object.keys(ERRORS)).toContain(code)
+      for (const permission of needed(one.access)) expect(PERMISSIONS).toContain(permission)
+      if (one.kind === 'endpoint' && one.method !== 'GET') {
+        expect('action' in one.audit ? one.audit.action : one.audit.none).toMatch(/^[a-z_]+\.[a-z0-9_]+$|^.{20,}$/)
       }
-    }
-  })
+      if (one.kind === 'endpoint' && one.answers !== 'data') expect([one.method, one.paged]).toEqual(['GET', false])
+      if (one.kind === 'endpoint' && one.paged) {
+        const query = one.query.safeParse({})
+        expect(query.data).toMatchObject({ page: 1, limit: 50 })
+        expect(one.query.safeParse({ limit: '100000' }).data).toMatchObject({
+          limit: expect.toSatisfy((n) => n <= 200),
+        })
+        for (const bad of [{ limit: '0' }, { limit: '-1' }, { limit: 'x' }, { page: '0' }]) {
+          expect(one.query.safeParse(bad).success).toBe(false)
+        }
+      }
+    }))
 })
 
 describe('the wired daemon', () => {

@@ -13,6 +13,7 @@ import { PERMISSIONS } from '../../src/shared/permissions.ts'
 import { systemClock } from '../../src/shared/time.ts'
 import { startPanel, type TestPanel } from '../panel.ts'
 import { skippedUnless } from '../skips.ts'
+import { eachCase, LOOP } from './each-case.ts'
 import { callEndpoint, methodOf, type Parts, type Reply, refusalOf } from './http-call.ts'
 import { NOT_BUILT, WALKS } from './spec-guards.ts'
 import { fixtureOf, keptTable, type SpecRow, statusesOf, tableOf } from './spec-table.ts'
@@ -25,7 +26,7 @@ const unbuilt = Object.values(NOT_BUILT).flat()
 
 /** A row with the endpoint that stands for it. */
 interface Built {
-  readonly name: string
+  readonly id: string
   readonly row: SpecRow
   readonly endpoint: Endpoint | StreamEndpoint
 }
@@ -33,7 +34,7 @@ interface Built {
 const built: readonly Built[] = kept.rows.flatMap((row) => {
   const shape = (path: string): string => path.replace(/:\w+|\{\w+\}/g, '{}')
   const endpoint = all.find((one) => methodOf(one) === row.method && shape(one.path) === shape(row.path))
-  return endpoint === undefined ? [] : [{ name: nameOf(row), row, endpoint }]
+  return endpoint === undefined ? [] : [{ id: nameOf(row), row, endpoint }]
 })
 
 /** Codes that every row of its kind can answer; api.md does not repeat them. */
@@ -62,7 +63,7 @@ describe('the kept table', () => {
 
 describe('the rows', () => {
   it('are built, or stand on the list of those that are not', () => {
-    const there = new Set(built.map(({ name }) => name))
+    const there = new Set(built.map(({ id }) => id))
     expect(kept.rows.map(nameOf).filter((name) => !there.has(name) && !unbuilt.includes(name))).toEqual([])
     expect(unbuilt.filter((name) => there.has(name) || !kept.rows.some((row) => nameOf(row) === name))).toEqual([])
   })
@@ -79,7 +80,7 @@ describe('the rows', () => {
 let ahead = 0
 let panel: TestPanel
 let world: World
-const keys = new Map<string, string>()
+const keys = new Map<string, Promise<string>>()
 beforeAll(async () => {
   panel = await startPanel({ clock: { ...systemClock, nowMs: () => systemClock.nowMs() + ahead } })
   world = await buildWorld(panel)
@@ -87,67 +88,85 @@ beforeAll(async () => {
 afterAll(() => panel.close())
 
 /** A key of the administrator with exactly these permissions, made once. */
-async function keyOf(permissions: readonly string[]): Promise<string> {
+function keyOf(permissions: readonly string[]): Promise<string> {
   const name = permissions.join()
-  const token = keys.get(name) ?? (await keyWith(panel, permissions))
+  const token = keys.get(name) ?? keyWith(panel, permissions)
   keys.set(name, token)
   return token
 }
 
-describe.each(built)('$name', ({ name, row, endpoint }) => {
-  const { guard, badQuery, body } = WALKS[name] ?? { guard: [] }
-  const hasBody = endpoint.kind === 'endpoint' && isDeclared(endpoint.body)
-  const isWrite = endpoint.kind === 'endpoint' && endpoint.method !== 'GET'
-  /** What is asked of a row: rows of the administration about a thing that is not there, those of a server about one. */
-  const parts = (): Parts => {
-    const params = isWrite && !('serverId' in endpoint.params) ? unknownParams(endpoint) : paramsOf(world, endpoint)
-    return { params, ...(hasBody ? { body: body ?? [] } : {}) }
-  }
+describe('each row that is built', () => {
+  it('is for those whom its guard lets in', LOOP, () =>
+    eachCase(built, async (one) => {
+      const { endpoint } = one
+      const { guard } = walkOf(one)
+      const anonymous = await ask(endpoint, partsOf(one), undefined)
+      if (guard === 'public') return expect(anonymous.status).toBe(200)
+      expect(refusalOf(anonymous)).toEqual({ status: 401, code: 'UNAUTHENTICATED' })
+      if (guard === 'session') return expect((await ask(endpoint, partsOf(one), world.powerless)).status).toBe(200)
+      const denied = { status: 403, code: 'PERMISSION_DENIED' }
+      const opens = (name: string): boolean =>
+        guard.some((needed) => needed === name) ||
+        name === '*' ||
+        (name === 'admin.write' && guard.includes('admin.read'))
+      const others = PERMISSIONS.filter((name) => !opens(name))
+      const refused = await ask(endpoint, partsOf(one), await keyOf(others))
+      expect(refusalOf(refused), refused.text).toEqual(denied)
+      isRefusal(refused)
+      for (const permission of guard) {
+        const admitted = await ask(endpoint, partsOf(one), await keyOf([permission]))
+        expect([401, 403], `${permission}: ${admitted.text}`).not.toContain(admitted.status)
+      }
+    }),
+  )
 
-  it('is for those whom its guard lets in', async () => {
-    const anonymous = await ask(endpoint, parts(), undefined)
-    if (guard === 'public') return expect(anonymous.status).toBe(200)
-    expect(refusalOf(anonymous)).toEqual({ status: 401, code: 'UNAUTHENTICATED' })
-    if (guard === 'session') return expect((await ask(endpoint, parts(), world.powerless)).status).toBe(200)
-    const denied = { status: 403, code: 'PERMISSION_DENIED' }
-    const opens = (one: string): boolean =>
-      guard.some((needed) => needed === one) || one === '*' || (one === 'admin.write' && guard.includes('admin.read'))
-    const others = PERMISSIONS.filter((one) => !opens(one))
-    const refused = await ask(endpoint, parts(), await keyOf(others))
-    expect(refusalOf(refused), refused.text).toEqual(denied)
-    isRefusal(refused)
-    for (const permission of guard) {
-      const admitted = await ask(endpoint, parts(), await keyOf([permission]))
-      expect([401, 403], `${permission}: ${admitted.text}`).not.toContain(admitted.status)
-    }
-  })
+  it('answers in the envelope', LOOP, () =>
+    eachCase(built, async (one) => {
+      const { endpoint } = one
+      const reply = await ask(endpoint, partsOf(one), panel.adminToken)
+      if (isWrite(one) && reply.status >= 400) return isRefusal(reply)
+      expect(reply.status, reply.text).toBe(endpoint.kind === 'stream' ? 200 : endpoint.status)
+      if (endpoint.kind === 'stream') return expect(reply.headers.get('content-type')).toContain('text/event-stream')
+      if (endpoint.answers === 'file') return expect(reply.headers.get('content-disposition')).toContain('attachment')
+      expect(reply.json).toMatchObject({ success: true })
+      expect(reply.json).toHaveProperty('data')
+    }),
+  )
 
-  it('answers in the envelope', async () => {
-    const reply = await ask(endpoint, parts(), panel.adminToken)
-    if (isWrite && reply.status >= 400) return isRefusal(reply)
-    expect(reply.status, reply.text).toBe(endpoint.kind === 'stream' ? 200 : endpoint.status)
-    if (endpoint.kind === 'stream') return expect(reply.headers.get('content-type')).toContain('text/event-stream')
-    if (endpoint.answers === 'file') return expect(reply.headers.get('content-disposition')).toContain('attachment')
-    expect(reply.json).toMatchObject({ success: true })
-    expect(reply.json).toHaveProperty('data')
-  })
+  it('declares the codes that are listed for it', LOOP, () =>
+    eachCase(built, ({ id, row, endpoint }) => {
+      const listed = row.codes.filter((code) => !IMPLIED.includes(code))
+      const elsewhere = OF_ANOTHER_ROW[id] ?? []
+      const declared: readonly string[] = endpoint.errors
+      expect(listed.filter((code) => !declared.includes(code) && !elsewhere.includes(code))).toEqual([])
+    }),
+  )
 
-  it('declares the codes that are listed for it', () => {
-    const listed = row.codes.filter((code) => !IMPLIED.includes(code))
-    const elsewhere = OF_ANOTHER_ROW[name] ?? []
-    const declared: readonly string[] = endpoint.errors
-    expect(listed.filter((code) => !declared.includes(code) && !elsewhere.includes(code))).toEqual([])
-  })
-
-  if (!row.codes.includes('VALIDATION_ERROR')) return
-
-  it('refuses what is not valid', async () => {
-    const junk = badQuery === undefined ? { ...parts(), body: [] } : { ...parts(), query: badQuery }
-    const reply = await ask(endpoint, junk, panel.adminToken)
-    expect(refusalOf(reply), reply.text).toEqual({ status: 400, code: 'VALIDATION_ERROR' })
-    isRefusal(reply)
-  })
+  it('refuses what is not valid', LOOP, () =>
+    eachCase(
+      built.filter(({ row }) => row.codes.includes('VALIDATION_ERROR')),
+      async (one) => {
+        const { badQuery } = walkOf(one)
+        const parts = partsOf(one)
+        const junk = badQuery === undefined ? { ...parts, body: [] } : { ...parts, query: badQuery }
+        const reply = await ask(one.endpoint, junk, panel.adminToken)
+        expect(refusalOf(reply), reply.text).toEqual({ status: 400, code: 'VALIDATION_ERROR' })
+        isRefusal(reply)
+      },
+    ),
+  )
 })
+
+const walkOf = ({ id }: Built) => WALKS[id] ?? { guard: [] }
+const isWrite = ({ endpoint }: Built): boolean => endpoint.kind === 'endpoint' && endpoint.method !== 'GET'
+
+/** What is asked of a row: rows of the administration about a thing that is not there, those of a server about one. */
+function partsOf(one: Built): Parts {
+  const { endpoint } = one
+  const params = isWrite(one) && !('serverId' in endpoint.params) ? unknownParams(endpoint) : paramsOf(world, endpoint)
+  const hasBody = endpoint.kind === 'endpoint' && isDeclared(endpoint.body)
+  return { params, ...(hasBody ? { body: walkOf(one).body ?? [] } : {}) }
+}
 
 /** Codes that spec.md lists with a row and that belong to one below it: a list names no single key. */
 const OF_ANOTHER_ROW: Readonly<Record<string, readonly string[]>> = {
@@ -177,7 +196,7 @@ describe('codes by a cause of their own', () => {
   })
 
   const broken = built.filter(({ row }) => row.codes.includes('INTERNAL_ERROR') && row.path.includes('/api-keys'))
-  it.each(broken)('$name is INTERNAL_ERROR when its table is gone, and says nothing of it', async ({ endpoint }) => {
+  it.each(broken)('$id is INTERNAL_ERROR when its table is gone, and says nothing of it', async ({ endpoint }) => {
     const token = await administrator()
     const { path } = await panel.client.call(getDbStatus)
     const file = await Connection.open(path, 'existing')

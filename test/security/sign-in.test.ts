@@ -2,6 +2,7 @@ import { URI } from 'otpauth'
 import { afterAll, beforeAll, describe, expect, it } from 'vitest'
 import { createNodeKeys } from '../../src/daemon/nodes/keys.ts'
 import { resendVerification, resetPassword, validateReset, verifyEmail } from '../../src/shared/api/account-recovery.ts'
+import { createApiKey } from '../../src/shared/api/api-keys.ts'
 import { getMe, login } from '../../src/shared/api/auth.ts'
 import { createRole } from '../../src/shared/api/roles.ts'
 import { enableTwoFactor, verifyTotp } from '../../src/shared/api/two-factor.ts'
@@ -105,24 +106,33 @@ describe('a password', () => {
   })
 })
 
-it('what one may pass on is looked at again when the write has its turn', async () => {
-  const finn = await person(door, 'finn', ['role.create', 'node.read'])
-  let release = (): void => undefined
-  const held = new Promise<void>((resolve) => {
-    release = resolve
+describe('what one may pass on is looked at again when the write has its turn', () => {
+  const late = { name: 'late', permissions: ['node.read' as const] }
+  const grants = [
+    { what: 'for a role', name: 'finn', grant: (client: Client) => client.call(createRole, { body: late }) },
+    { what: 'for a key', name: 'gina', grant: (client: Client) => client.call(createApiKey, { body: late }) },
+  ]
+
+  it.each(grants)('$what', async ({ name, grant }) => {
+    const held = ['role.create', 'apikey.manage']
+    const giver = await person(door, name, [...held, 'node.read'])
+    let release = (): void => undefined
+    const released = new Promise<void>((resolve) => {
+      release = resolve
+    })
+    const busy = door.db.write(async (tx) => {
+      await released
+      const permissions = JSON.stringify(held)
+      await tx.q.updateTable('role').set({ permissions }).where('id', '=', giver.roleId).execute()
+      tx.onCommit(() => door.credentials.changed())
+    })
+    const asked = refusal(grant(giver))
+    // Requests behind it that are answered: it has been admitted, and waits for the write that is held.
+    for (let i = 0; i < 5; i++) await giver.call(getMe)
+    release()
+    await busy
+    expect(await asked).toMatchObject({ code: 'PERMISSION_DENIED', meta: { missing: ['node.read'] } })
   })
-  const busy = door.db.write(async (tx) => {
-    await held
-    const permissions = JSON.stringify(['role.create'])
-    await tx.q.updateTable('role').set({ permissions }).where('id', '=', finn.roleId).execute()
-    tx.onCommit(() => door.credentials.changed())
-  })
-  const asked = refusal(finn.call(createRole, { body: { name: 'late', permissions: ['node.read'] } }))
-  // Requests behind it that are answered: it has been admitted, and waits for the write that is held.
-  for (let i = 0; i < 5; i++) await finn.call(getMe)
-  release()
-  await busy
-  expect(await asked).toMatchObject({ code: 'PERMISSION_DENIED', meta: { missing: ['node.read'] } })
 })
 
 it('the key of a node opens nothing of the API, in no disguise, and a key of the API no node', async () => {
