@@ -41,6 +41,7 @@ export class ReadyThread {
   readonly #jobs = new SerialQueue()
   #thread: MatchThread | undefined
   #waiting = 0
+  #watchesIdle = false
 
   /** `ending` aborts when the agent ends; nothing is switched off after that. */
   constructor(clock: Clock, ending: AbortSignal) {
@@ -98,7 +99,7 @@ export class ReadyThread {
       return { failed: `cannot be matched: ${errorText(error)}`, rule: undefined }
     } finally {
       this.#waiting -= 1
-      if (this.#waiting === 0) void this.#endWhenIdle(this.#thread)
+      if (!this.#watchesIdle) void this.#endWhenIdle()
     }
   }
 
@@ -107,12 +108,19 @@ export class ReadyThread {
     return this.#thread
   }
 
-  async #endWhenIdle(thread: MatchThread | undefined): Promise<void> {
-    const jobs = thread?.jobs
-    await this.#clock.sleep(IDLE_MS, this.#ending)
-    if (thread === undefined || thread !== this.#thread || this.#waiting > 0 || thread.jobs !== jobs) return
-    this.#thread = undefined
-    thread.end()
+  /** One watch for all jobs: each would otherwise wait with a listener of its own. */
+  async #endWhenIdle(): Promise<void> {
+    this.#watchesIdle = true
+    for (;;) {
+      const thread = this.#thread
+      const jobs = thread?.jobs
+      await this.#clock.sleep(IDLE_MS, this.#ending)
+      if (!this.#ending.aborted && (this.#waiting > 0 || thread !== this.#thread || thread?.jobs !== jobs)) continue
+      this.#watchesIdle = false
+      this.#thread = undefined
+      thread?.end()
+      return
+    }
   }
 }
 
@@ -129,6 +137,9 @@ class MatchThread {
   /** How many jobs it has been given. */
   jobs = 0
   ended = false
+  readonly #hasEnded = (): void => {
+    this.ended = true
+  }
 
   constructor(clock: Clock) {
     this.#clock = clock
@@ -136,9 +147,7 @@ class MatchThread {
     const workerData = { progress: this.#progress.buffer }
     this.#worker = new Worker(file, { workerData, env: {}, resourceLimits: MEMORY, execArgv: [] })
     this.#worker.unref()
-    this.#worker.once('exit', () => {
-      this.ended = true
-    })
+    this.#worker.once('exit', this.#hasEnded)
   }
 
   end(): void {
@@ -165,8 +174,9 @@ class MatchThread {
       return await Promise.race([answered, this.#overrun(over.signal)])
     } finally {
       over.abort()
-      this.#worker.removeAllListeners('message').removeAllListeners('error')
+      for (const event of ['message', 'error', 'exit']) this.#worker.removeAllListeners(event)
       this.#worker.on('error', () => {}) // of a thread that has been given up
+      this.#worker.once('exit', this.#hasEnded)
     }
   }
 

@@ -36,15 +36,17 @@ async function awaitLine(server: GameServer, run: Run, signal: AbortSignal): Pro
   const missed = new Promise<void>((resolve) => {
     mayMiss = resolve
   })
+  let reported: Promise<unknown> = Promise.resolve()
   const matcher = context.readyThread.matcher(spec.done, {
     stripAnsi: spec.stripAnsi,
     switchedOff: (rule, reason) => {
-      void reportRule(server, rule, reason)
+      reported = Promise.all([reported, reportRule(server, rule, reason)])
       mayMiss()
     },
   })
   const found = hasReadyLine(server, run.record.firstSeq, { matcher, signal, mayMiss })
   await Promise.race([found, missed.then(() => waitOut(server, run, signal))])
+  await reported // a server that runs by another rule says as well which one does not count
 }
 
 /** The server's owner sees why a rule does not count: in the console, and as the reason while it starts. */

@@ -14,7 +14,7 @@ import { openDb } from './core/db.ts'
 import { openingFailure, UnusableDatabaseError } from './core/db-health.ts'
 import { type Log, openLog } from './core/log.ts'
 import { migrate, NewerDatabaseError } from './core/migrations.ts'
-import { lockDataFolder } from './data-folder.ts'
+import { lockDataFolder, UnusableDataFolder } from './data-folder.ts'
 import { serveLocally } from './local-socket.ts'
 import { printError } from './notices.ts'
 import { reachableUrl } from './reachable-url.ts'
@@ -38,7 +38,7 @@ export const EXIT_HOST = 14
 const DISK_FULL = ['INSUFFICIENT_SPACE', 'SQLITE_FULL', 'ENOSPC', 'EDQUOT']
 
 /** Errors whose message says all that a person needs. */
-const EXPLAINED = [FolderInUse, NewerDatabaseError, UnusableDatabaseError, ExposedPath]
+const EXPLAINED = [FolderInUse, UnusableDataFolder, NewerDatabaseError, UnusableDatabaseError, ExposedPath]
 
 /** The command that starts a holder: this very program. */
 export const HOLDER = [

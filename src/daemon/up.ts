@@ -1,4 +1,3 @@
-import { mkdir } from 'node:fs/promises'
 import { resolve } from 'node:path'
 import { isEventType } from '../shared/events.ts'
 import { serverStatus } from '../shared/server-life.ts'
@@ -7,7 +6,7 @@ import { systemClock } from '../shared/time.ts'
 import { type Config, defaultDataDir, readConfig } from './config.ts'
 import { ConfigError } from './config-problems.ts'
 import { openLog } from './core/log.ts'
-import { findHolder } from './data-folder.ts'
+import { findHolder, inDataFolder, makeDataFolder } from './data-folder.ts'
 import { runningServers, startEmbeddedAgent } from './embedded-agent.ts'
 import { credentialKey, ensureLocal, freePort, keptToken, LOCAL } from './first-run.ts'
 import { findLocalSocket } from './local-socket.ts'
@@ -43,6 +42,17 @@ const SETTLE_MS = 60_000
  */
 export async function runUp(options: UpOptions): Promise<number> {
   const dataDir = resolve(options.dataDir ?? defaultDataDir())
+  try {
+    return await runIn(dataDir, options)
+  } catch (error) {
+    const reason = startFailure(error)
+    if (reason === undefined) throw error
+    printError(`${reason}\n`)
+    return EXIT_HOST
+  }
+}
+
+async function runIn(dataDir: string, options: UpOptions): Promise<number> {
   const running = await findHolder(dataDir)
   if (running !== undefined) {
     await signInAgain(options, dataDir, running.url)
@@ -60,17 +70,9 @@ export async function runUp(options: UpOptions): Promise<number> {
     return 2
   }
   const log = await openLog({ level: config.logLevel, format: config.logFormat })
-  let daemon: Daemon
   const stopped = stopSignal(log)
   const bugs = watchBugs(log)
-  try {
-    daemon = await startDaemon(config, { log })
-  } catch (error) {
-    const reason = startFailure(error)
-    if (reason === undefined) throw error
-    printError(`${reason}\n`)
-    return EXIT_HOST
-  }
+  const daemon = await startDaemon(config, { log })
   bugs.tell(daemon.app.core.systemErrors)
   try {
     const local = await ensureLocal(daemon.app, dataDir, await loadStarters(starterFolder()), { demo: true })
@@ -109,14 +111,14 @@ function socketOf(daemon: Daemon): string {
 }
 
 async function upConfig(options: UpOptions, dataDir: string): Promise<Config> {
-  await mkdir(dataDir, { recursive: true, mode: 0o711 })
+  await makeDataFolder(dataDir)
   const flags = { dataDir, listen: options.listen, logLevel: process.env['PANEL_LOG__LEVEL'] ?? 'warn' }
   const config = readConfig(flags)
   const listen = options.listen === undefined && config.port === PORT ? { port: await freePort(PORT, config.host) } : {}
   return {
     ...config,
     ...listen,
-    credentialKey: config.credentialKey ?? (await credentialKey(dataDir)),
+    credentialKey: config.credentialKey ?? (await inDataFolder(dataDir, () => credentialKey(dataDir))),
     embeddedAgent: true,
     localSocket: true,
   }

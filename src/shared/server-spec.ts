@@ -5,6 +5,9 @@ import { RestartPolicy } from './server-life.ts'
 export const RuntimeName = z.enum(['process', 'docker'])
 export type RuntimeName = z.infer<typeof RuntimeName>
 
+/** Text for a shell, a script or a console; NUL fits into no argument and no variable of a program. */
+export const ShellText = z.string().refine((text) => !text.includes('\0'), 'must not contain the character NUL')
+
 /** The signals that a stop may use. */
 export const StopSignal = z.enum(['SIGTERM', 'SIGINT', 'SIGQUIT', 'SIGHUP', 'SIGUSR1', 'SIGUSR2', 'SIGKILL'])
 export type StopSignal = z.infer<typeof StopSignal>

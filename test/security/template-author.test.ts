@@ -48,6 +48,13 @@ describe('a template with expressions that are too large', () => {
     expect(stall).toBeLessThan(3000)
   })
 
+  it.each(['startup', 'stopCommand', 'installScript', 'installEntrypoint'])('has no NUL in %s', async (field) => {
+    await expect(save({ [field]: 'echo \0' })).rejects.toMatchObject({
+      code: 'VALIDATION_ERROR',
+      details: [{ field: `body.${field}`, message: 'must not contain the character NUL' }],
+    })
+  })
+
   it('is no template that people write', async () => {
     const done = ['\\[.*INFO\\]: Done \\(\\d+\\.\\d+s\\)!', '^Server .{1,255} is up$', '(?i)listening on [\\w.:]+'].map(
       (value) => ({ kind: 'regex', value }),
@@ -152,6 +159,14 @@ echo up; while read -r line; do [ "$line" = stop ] && exit 0; done`
     await stage.peer.order(quick, 1, { op: 'start', spec: flooded(quick, done, 'echo up; sleep 100') })
     const running = await stage.peer.report(quick, 'running', ({ power }) => power === 'running')
     expect(running.reason).toBeNull()
+  })
+
+  it('that are asked line by line leave nothing behind in the agent', async () => {
+    const id = 'srv_drip'
+    const startup = 'i=0; while [ $i -lt 40 ]; do echo "$i"; i=$((i+1)); sleep 0.02; done; echo up; sleep 100'
+    await stage.peer.order(id, 1, { op: 'start', spec: flooded(id, [{ kind: 'contains', value: 'up' }], startup) })
+    await stage.peer.report(id, 'running', ({ power }) => power === 'running')
+    expect(stage.output).not.toMatch(/MaxListenersExceeded/)
   })
 
   it('of many escapes and of texts that nearly match are looked at in time', async () => {

@@ -4,7 +4,7 @@ import { ResourceStats } from '../events.ts'
 import { AllocationId, CommandId, LocationId, NodeId, ServerId, TemplateId, UserId } from '../ids.ts'
 import { pageQuery } from '../page.ts'
 import { DesiredState, ExitCause, PowerState, RestartPolicy, ServerStatus } from '../server-life.ts'
-import { RuntimeName, VariableName } from '../server-spec.ts'
+import { RuntimeName, ShellText, VariableName } from '../server-spec.ts'
 import { IsoTime } from '../time.ts'
 import { TemplateLite } from './templates.ts'
 
@@ -127,7 +127,7 @@ export const NewServer = z
       .optional()
       .transform((name) => (name === 'host' || name === 'bridge' ? undefined : name)),
     environment: Environment.default({}),
-    startupCommand: z.string().min(1).max(4096).nullish(),
+    startupCommand: ShellText.min(1).max(4096).nullish(),
     restartPolicy: RestartPolicy.default('on-failure'),
     maxCrashCount: z.int().min(0).max(100).default(5),
     /** Start it as soon as it is installed. */
@@ -155,7 +155,7 @@ export const ServerPatch = z.object({
   name: Name.optional(),
   description: z.string().max(500).nullish(),
   environment: Environment.optional(),
-  startupCommand: z.string().min(1).max(4096).nullish(),
+  startupCommand: ShellText.min(1).max(4096).nullish(),
   allocatedMemoryMb: MemoryMb.optional(),
   allocatedCpuCores: CpuCores.optional(),
   allocatedDiskMb: DiskMb.optional(),

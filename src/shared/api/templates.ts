@@ -3,7 +3,15 @@ import { defineEndpoint, NoData } from '../contract.ts'
 import { eggRefusal } from '../egg.ts'
 import { NestId, TemplateId } from '../ids.ts'
 import { pageQuery } from '../page.ts'
-import { DoneRule, Listens, RESERVED_VARIABLES, RuntimeName, StopSignal, VariableName } from '../server-spec.ts'
+import {
+  DoneRule,
+  Listens,
+  RESERVED_VARIABLES,
+  RuntimeName,
+  ShellText,
+  StopSignal,
+  VariableName,
+} from '../server-spec.ts'
 import { OneLine } from '../setting-values.ts'
 import { IsoTime } from '../time.ts'
 
@@ -71,9 +79,9 @@ const templateFields = {
   images: z.array(TemplateImage).max(50).default([]),
   defaultImage: z.string().max(300).nullable().default(null),
   /** The shell command line of the server; `{{NAME}}` stands for a variable. */
-  startup: z.string().min(1).max(4096),
+  startup: ShellText.min(1).max(4096),
   /** What is typed into the console to stop the server; empty: the signal is used. `^C` and the like mean signals. */
-  stopCommand: z.string().max(4096).default(''),
+  stopCommand: ShellText.max(4096).default(''),
   sendSignalTo: StopSignal.default('SIGTERM'),
   stopTimeoutSeconds: z.int().min(0).max(600).default(30),
   startupDetection: StartupDetection.default({ done: [], stripAnsi: true }),
@@ -83,12 +91,10 @@ const templateFields = {
    */
   listens: Listens.nullable().default(null),
   variables: z.array(TemplateVariable).max(200).default([]),
-  installScript: z
-    .string()
-    .max(256 * 1024)
+  installScript: ShellText.max(256 * 1024)
     .nullable()
     .default(null),
-  installEntrypoint: z.string().min(1).max(200).default('sh'),
+  installEntrypoint: ShellText.min(1).max(200).default('sh'),
   installImage: z.string().max(300).nullable().default(null),
   installTimeoutSeconds: z.int().min(1).max(86_400).default(3600),
   /** Lets the game make user namespaces, as browsers and some launchers do; they widen what it can reach in the kernel. */
