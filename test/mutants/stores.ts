@@ -161,7 +161,7 @@ export const MUTANTS: readonly Mutant[] = [
     topic: 'streams',
     file: 'src/daemon/events/follow.ts',
     find: 'marker >= first - 1 && marker <= last',
-    replace: 'marker <= last',
+    replace: 'first >= 0 && marker <= last',
     seenBy: [UPKEEP],
   },
   {
@@ -217,7 +217,7 @@ export const MUTANTS: readonly Mutant[] = [
     topic: 'streams',
     file: 'src/daemon/console/pace.ts',
     find: 'Math.max(lines / limits.lines, bytes / limits.bytes)',
-    replace: '(lines / limits.lines)',
+    replace: 'Math.max(lines / limits.lines, 0 * bytes)',
     seenBy: [PACE],
   },
   {
@@ -225,7 +225,7 @@ export const MUTANTS: readonly Mutant[] = [
     topic: 'streams',
     file: 'src/daemon/console/viewer.ts',
     find: 'if (connection.unsentBytes < before || this.#over()) continue',
-    replace: 'if (connection.unsentBytes >= 0 || this.#over()) continue',
+    replace: 'if (connection.unsentBytes < before || before >= 0 || this.#over()) continue',
     seenBy: [PACE],
   },
   {
@@ -312,8 +312,8 @@ export const MUTANTS: readonly Mutant[] = [
     title: 'asks no node whether it is there',
     topic: 'gateway limits',
     file: 'src/daemon/core/gateway/liveness.ts',
-    find: 'if (now >= pingAt && socket.readyState === socket.OPEN) {',
-    replace: 'if (now >= pingAt && socket.readyState === socket.CLOSED) {',
+    find: 'socket.ping(undefined, undefined, () => {}) // a failed ping shows as silence or as a close',
+    replace: '',
     seenBy: [GATEWAY],
   },
 ]
