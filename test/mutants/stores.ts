@@ -208,8 +208,8 @@ export const MUTANTS: readonly Mutant[] = [
     title: 'hands live lines to viewers beyond their pace',
     topic: 'streams',
     file: 'src/daemon/console/viewer.ts',
-    find: ' && pace.waitMs() === 0',
-    replace: '',
+    find: 'pace.waitMs() === 0',
+    replace: 'pace.waitMs() >= 0',
     seenBy: [PACE],
   },
   {
@@ -249,7 +249,7 @@ export const MUTANTS: readonly Mutant[] = [
     topic: 'observed state',
     file: 'src/daemon/servers/observe.ts',
     find: "power === 'offline' && activity === null && nextRestartAt === null",
-    replace: "power === 'offline' && activity === null",
+    replace: "power === 'offline' && activity === null && (nextRestartAt === null || nextRestartAt.length > 0)",
     seenBy: [STORES],
   },
   {
