@@ -64,6 +64,20 @@ describe('the power of a server', () => {
     expect(await stage.peer.order(id, 4, { op: 'stop' })).toMatchObject({ ok: true, noop: true })
   })
 
+  it('leaves an older specification aside, and refuses orders of an older generation', async () => {
+    const id = serverNamed('specs')
+    const apply = (generation: number, of: number, name: string) =>
+      stage.peer.order(id, generation, { op: 'apply', spec: gameSpec(id, of, { name }) })
+    const known = async () => (await stage.peer.request({ op: 'orphans.describe', serverId: id })).result
+    expect(await apply(3, 3, 'three')).toMatchObject({ ok: true })
+    expect(await apply(5, 2, 'two')).toMatchObject({ ok: true })
+    expect(await known()).toMatchObject({ spec: { name: 'three', generation: 3 }, report: { generation: 5 } })
+    expect((await apply(4, 4, 'four')).error?.code).toBe('STALE_GENERATION')
+    expect(await known()).toMatchObject({ spec: { name: 'three' }, report: { generation: 5 } })
+    expect(await apply(6, 6, 'six')).toMatchObject({ ok: true })
+    expect(await known()).toMatchObject({ spec: { name: 'six', generation: 6 }, report: { generation: 6 } })
+  })
+
   it('restarts as one order with a new process', async () => {
     const id = serverNamed('restart')
     await stage.peer.order(id, 1, { op: 'start', spec: gameSpec(id, 1) })

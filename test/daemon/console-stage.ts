@@ -3,7 +3,7 @@ import { createNode, createNodeKey } from '../../src/shared/api/nodes.ts'
 import { createServer, getServer, type Server } from '../../src/shared/api/servers.ts'
 import { createTemplate } from '../../src/shared/api/templates.ts'
 import type { LocationId, NodeId } from '../../src/shared/ids.ts'
-import { systemClock } from '../../src/shared/time.ts'
+import { type Clock, systemClock } from '../../src/shared/time.ts'
 import { startPanel, type TestPanel } from '../panel.ts'
 import { AgentPeer, type PeerLog, report } from './agent-peer.ts'
 import { ConsoleReader } from './console-reader.ts'
@@ -19,10 +19,10 @@ export class ConsoleStage {
   readonly #readers: ConsoleReader[] = []
 
   /** The 30 s after which a console without viewers is given up are a moment here. */
-  static async open(): Promise<ConsoleStage> {
-    const sleep = (ms: number, signal?: AbortSignal) => systemClock.sleep(ms === 30_000 ? 300 : ms, signal)
+  static async open(base: Clock = systemClock): Promise<ConsoleStage> {
+    const sleep = (ms: number, signal?: AbortSignal) => base.sleep(ms === 30_000 ? 300 : ms, signal)
     const env = { PANEL_LIMITS__STREAMS_PER_SERVER: '1000', PANEL_LIMITS__STREAMS_PER_USER: '1000' }
-    const panel = await startPanel({ clock: { ...systemClock, sleep }, env })
+    const panel = await startPanel({ clock: { ...base, sleep }, env })
     const locationId = panel.locationId as LocationId // as the panel's own answers carry it
     const body = { name: 'console-node', locationId, maxMemoryMb: 100_000, maxCpuCores: 100 }
     const { id } = await panel.client.call(createNode, { body })

@@ -110,6 +110,53 @@ test('tells of lines that the log lost before they were read', async () => {
   ])
 })
 
+test('says it when the log has lost its end, and shows what takes its place, also where both have the same numbers', async () => {
+  const id = stage.game.id
+  stage.peer.say(id, 10)
+  const reader = stage.watch()
+  await reader.until('the first lines', ({ seqs }) => seqs.length === 10)
+  const log = stage.peer.log(id)
+  await stage.peer.leave()
+  log.lines.splice(6) // as after a machine has lost its power
+  await stage.enter(log)
+  await stage.peer.until('the new subscription', () => stage.peer.subscribed.has(id))
+  stage.peer.say(id, 3, (seq) => `other ${seq}`)
+  await reader.until('what came since', ({ seqs }) => seqs.length === 13)
+  expect(reader.seqs).toEqual([...range(1, 10), ...range(7, 9)])
+  expect(reader.of('console').map(({ data }) => data['line'])).toContain('other 7')
+  const told = reader.of('resume_console')
+  expect(told.map(({ id: at, data }) => [at, data['from'], data['to'], data['missed'], data['reason']])).toEqual([
+    ['epocha-6', 7, 6, 0, 'unknown_id'],
+  ])
+  const late = stage.watch()
+  await late.until('all lines', ({ seqs }) => seqs.length === 9)
+  expect(late.of('console').map(({ data }) => String(data['line']).split(' ')[0])).toEqual([
+    ...Array(6).fill('line'),
+    ...Array(3).fill('other'),
+  ])
+})
+
+test('shows no line twice that an agent sends again after a new subscription', async () => {
+  const id = stage.game.id
+  stage.peer.say(id, 10)
+  const reader = stage.watch()
+  await reader.until('the first lines', ({ seqs }) => seqs.length === 10)
+  const log = stage.peer.log(id)
+  await stage.peer.leave()
+  log.append(5)
+  await stage.enter(log)
+  await reader.until('what came meanwhile', ({ seqs }) => seqs.length === 15)
+  expect(stage.peer.requests.find(({ op }) => op === 'console.subscribe')).toMatchObject({ epoch: 'epocha', after: 10 })
+  stage.peer.subscribed.set(id, 3) // an agent that begins further back than it was asked to
+  stage.peer.say(id, 5)
+  const late = stage.watch('', { 'last-event-id': 'epocha-2' })
+  for (const [one, from] of [[reader, 1] as const, [late, 3] as const]) {
+    await one.until('the last line', ({ seqs }) => seqs.at(-1) === 20)
+    expect(one.seqs).toEqual(range(from, 20))
+  }
+  expect(reader.of('resume_console')).toEqual([])
+})
+
 test('does not take bounds that no log has, and watches on when the node has right ones', async () => {
   const id = stage.game.id
   stage.peer.log(id).first = -5

@@ -4,13 +4,15 @@ import { createLoopback } from '../../src/daemon/core/gateway/loopback.ts'
 import { deleteNodeKey } from '../../src/shared/api/nodes.ts'
 import { listSystemErrors } from '../../src/shared/api/system-errors.ts'
 import { startPanel, type TestPanel } from '../panel.ts'
-import { AgentPeer, refusedBy } from './agent-peer.ts'
+import { AgentPeer, refusedBy, report } from './agent-peer.ts'
 import { eventually, GatewayStage } from './gateway-stage.ts'
+import { leapingClock } from './leaping-clock.ts'
 
+const clock = leapingClock()
 let panel: TestPanel
 let stage: GatewayStage
 beforeAll(async () => {
-  panel = await startPanel()
+  panel = await startPanel({ clock })
   stage = new GatewayStage(panel)
 })
 afterAll(() => panel.close())
@@ -168,4 +170,37 @@ test('the same door works without a network', async () => {
   await peer.leave()
   loopback.close()
   await stage.online(nodeId, false)
+})
+
+test('gives up a node from which nothing has come for 30 s, and none that answers', async () => {
+  const [silent, idle] = [await stage.node(), await stage.node()]
+  const game = await stage.server(silent)
+  const [peer, other] = [await stage.connect(silent), await stage.connect(idle)]
+  await peer.enter({ servers: [report(game.id)] })
+  await other.enter()
+  await stage.status(game, 'running')
+  peer.socket.pause()
+  const since = clock.monotonicMs()
+  for (let i = 0; i < 5; i++) {
+    clock.leap(5000)
+    await stage.nodeNow(idle.nodeId) // as long as a request takes, a node answers a ping
+  }
+  expect((await stage.nodeNow(silent.nodeId)).isOnline).toBe(true)
+  await eventually(
+    () => {
+      clock.leap(1000)
+      return stage.nodeNow(silent.nodeId)
+    },
+    ({ isOnline }) => !isOnline,
+  )
+  expect(clock.monotonicMs() - since).toBeGreaterThan(29_000)
+  expect(panel.log()).toContain('nothing has come from a node for 30 s')
+  expect(await stage.status(game, 'unknown')).toMatchObject({ lastKnownStatus: 'running' })
+  for (let i = 0; i < 8; i++) {
+    clock.leap(5000)
+    await stage.nodeNow(idle.nodeId)
+  }
+  expect((await stage.nodeNow(idle.nodeId)).isOnline).toBe(true)
+  expect(other.closeCode).toBeUndefined()
+  peer.socket.resume()
 })

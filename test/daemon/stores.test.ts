@@ -93,6 +93,78 @@ describe('a snapshot', () => {
   })
 })
 
+describe('a server of which its node says nothing', () => {
+  const resting = { power: 'offline', pid: null, uptimeMs: null } as const
+
+  it('is stopped with the reason when a snapshot does not name it, and nothing of its process is shown', async () => {
+    const node = await stage.node()
+    const [named, lost, left, crashed] = [
+      await stage.server(node),
+      await stage.server(node),
+      await stage.server(node),
+      await stage.server(node),
+    ]
+    const first = await stage.connect(node)
+    const crash = { count: 1, crashed: false, nextRestartMs: 60_000 }
+    await first.enter({
+      servers: [
+        report(named.id),
+        report(lost.id, { pid: 7 }),
+        report(left.id, { ...resting, activity: 'installing' }),
+        report(crashed.id, { ...resting, crash }),
+      ],
+    })
+    expect(await stage.status(lost, 'running')).toMatchObject({ pid: 7 })
+    expect((await stage.serverNow(crashed)).nextRestartAt).not.toBeNull()
+    const events = await stage.follow(lost.id)
+    await first.leave()
+    await stage.status(lost, 'unknown')
+    await (await stage.connect(node)).enter({ servers: [report(named.id)], orphans: [left.id] })
+    const nothing = { powerState: 'offline', pid: null, startedAt: null, lastKnownStatus: null, nextRestartAt: null }
+    const forgotten = 'The node does not know this server any more; install it again'
+    expect(await stage.status(lost, 'stopped')).toMatchObject({ ...nothing, reason: forgotten })
+    expect(await stage.serverNow(crashed)).toMatchObject({ ...nothing, reason: forgotten })
+    const itsFiles: unknown = expect.stringContaining('its files are there')
+    expect(await stage.serverNow(left)).toMatchObject({ ...nothing, status: 'stopped', reason: itsFiles })
+    expect(await stage.serverNow(named)).toMatchObject({ status: 'running', pid: 4242, reason: null })
+    const told = await events.until('the end', (r) => {
+      const updates = r.of('server_state_update').map(({ data }) => data)
+      return updates.at(-1)?.['state'] === 'stopped' && updates
+    })
+    expect(told.map(({ state, previousState, reason }) => [state, previousState, reason])).toEqual([
+      ['unknown', 'running', null],
+      ['stopped', 'unknown', forgotten],
+    ])
+  })
+
+  it('is unknown with its last known state while the node is away, unless it was stopped', async () => {
+    const [node, other] = [await stage.node(), await stage.node()]
+    const powers = ['running', 'starting', 'stopping', 'offline'] as const
+    const servers: Server[] = []
+    for (const _ of powers) servers.push(await stage.server(node))
+    const elsewhere = await stage.server(other)
+    const peer = await stage.connect(node)
+    await peer.enter({
+      servers: servers.map(({ id }, i) =>
+        report(id, powers[i] === 'offline' ? resting : { power: powers[i] ?? 'running' }),
+      ),
+    })
+    await (await stage.connect(other)).enter({ servers: [report(elsewhere.id)] })
+    await peer.leave()
+    const [running] = servers
+    if (running === undefined) throw new Error('no servers')
+    await stage.status(running, 'unknown')
+    const seen = await Promise.all([...servers, elsewhere].map((server) => stage.serverNow(server)))
+    expect(seen.map(({ status, lastKnownStatus }) => [status, lastKnownStatus])).toEqual([
+      ['unknown', 'running'],
+      ['unknown', 'starting'],
+      ['unknown', 'stopping'],
+      ['stopped', null],
+      ['running', null],
+    ])
+  })
+})
+
 describe('a database that is older than the agent', () => {
   it('takes over its generations, says so, and loses no order', async () => {
     const node = await stage.node()

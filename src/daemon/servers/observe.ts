@@ -62,11 +62,12 @@ export interface Absence {
 export async function observeAbsent(tx: Tx, bus: Bus, nodeId: string, absence: Absence): Promise<void> {
   const rows = await tx.q
     .selectFrom('server')
-    .select(['id', 'power', 'activity'])
+    .select(['id', 'power', 'activity', 'nextRestartAt'])
     .where('nodeId', '=', nodeId)
     .execute()
-  for (const { id, power, activity } of rows) {
-    if (absence.present.has(id) || (power === 'offline' && activity === null)) continue
+  for (const { id, power, activity, nextRestartAt } of rows) {
+    const isAtRest = power === 'offline' && activity === null && nextRestartAt === null
+    if (absence.present.has(id) || isAtRest) continue
     const row = await findServerRow(tx.q, id)
     if (row === undefined) continue
     const seen = absence.contested ? unseen(row) : gone(absence.leftOver.has(id))
@@ -91,7 +92,8 @@ function gone(hasFiles: boolean) {
   const reason = hasFiles
     ? 'The agent of the node has lost its record of this server; its files are there, and it can be started'
     : 'The node does not know this server any more; install it again'
-  return { power: 'offline', lastKnownPower: null, activity: null, pid: null, startedAt: null, reason } as const
+  const nothing = { lastKnownPower: null, activity: null, pid: null, startedAt: null, nextRestartAt: null } as const
+  return { power: 'offline', ...nothing, reason } as const
 }
 
 const STARTS: ReadonlySet<string> = new Set(['start', 'restart', 'install'])
