@@ -41,6 +41,7 @@ export class ReadyThread {
   readonly #jobs = new SerialQueue()
   #thread: MatchThread | undefined
   #waiting = 0
+  #watchesIdle = false
 
   /** `ending` aborts when the agent ends; nothing is switched off after that. */
   constructor(clock: Clock, ending: AbortSignal) {
@@ -98,7 +99,7 @@ export class ReadyThread {
       return { failed: `cannot be matched: ${errorText(error)}`, rule: undefined }
     } finally {
       this.#waiting -= 1
-      if (this.#waiting === 0) void this.#endWhenIdle(this.#thread)
+      if (this.#waiting === 0) void this.#endWhenIdle()
     }
   }
 
@@ -107,12 +108,19 @@ export class ReadyThread {
     return this.#thread
   }
 
-  async #endWhenIdle(thread: MatchThread | undefined): Promise<void> {
-    const jobs = thread?.jobs
-    await this.#clock.sleep(IDLE_MS, this.#ending)
-    if (thread === undefined || thread !== this.#thread || this.#waiting > 0 || thread.jobs !== jobs) return
-    this.#thread = undefined
-    thread.end()
+  /** One wait at a time, however many jobs end meanwhile. */
+  async #endWhenIdle(): Promise<void> {
+    if (this.#watchesIdle) return
+    this.#watchesIdle = true
+    while (this.#thread !== undefined && !this.#ending.aborted) {
+      const thread = this.#thread
+      const { jobs } = thread
+      await this.#clock.sleep(IDLE_MS, this.#ending)
+      if (thread !== this.#thread || this.#waiting > 0 || thread.jobs !== jobs) continue
+      this.#thread = undefined
+      thread.end()
+    }
+    this.#watchesIdle = false
   }
 }
 
@@ -149,6 +157,7 @@ class MatchThread {
   async run(job: MatchJob): Promise<MatchAnswer | Failure> {
     this.jobs += 1
     const over = new AbortController()
+    let exited = (): void => undefined
     const answered = new Promise<MatchAnswer | Failure>((resolve) => {
       this.#worker.once('message', resolve)
       this.#worker.once('error', (error: Error) => {
@@ -158,14 +167,15 @@ class MatchThread {
         else resolve({ failed: `cannot be matched: ${error.message}`, rule: undefined })
       })
       // Listened to first is handled first: an error says more than the end that follows it.
-      this.#worker.once('exit', () => resolve({ failed: 'cannot be matched: its thread has ended', rule: undefined }))
+      exited = () => resolve({ failed: 'cannot be matched: its thread has ended', rule: undefined })
+      this.#worker.once('exit', exited)
     })
     this.#worker.postMessage(job)
     try {
       return await Promise.race([answered, this.#overrun(over.signal)])
     } finally {
       over.abort()
-      this.#worker.removeAllListeners('message').removeAllListeners('error')
+      this.#worker.removeAllListeners('message').removeAllListeners('error').off('exit', exited)
       this.#worker.on('error', () => {}) // of a thread that has been given up
     }
   }
