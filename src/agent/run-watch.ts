@@ -19,8 +19,17 @@ export function attach(server: GameServer, run: Run): LiveRun {
   })
   const live = { run, ended }
   server.setLive(live)
+  run.onPid(() => reportPid(server, run))
   if (run.record.kind === 'game') watchGame(server, run)
   return live
+}
+
+/** A program that went into the background is shown with a process that lives. */
+function reportPid(server: GameServer, run: Run): void {
+  if (server.game?.run !== run) return
+  server.change({}).catch((error: unknown) => {
+    server.context.log.warn({ serverId: server.id, err: errorText(error) }, 'a process id could not be reported')
+  })
 }
 
 /**
@@ -110,7 +119,7 @@ function endOf(server: GameServer, exit: RunExit, vanished: EndContext['vanished
 /** Why it ended and what comes next, in one line. */
 function remark(verdict: CrashVerdict, { message }: ExitExplanation): string {
   if (verdict.restartInMs !== null) return `${message}; next start in ${Math.ceil(verdict.restartInMs / 1000)} s`
-  return verdict.gaveUp
-    ? `${message}; ${verdict.crashes.length} crashes in 10 minutes, it is not started again`
-    : message
+  if (!verdict.gaveUp) return message
+  const count = verdict.crashes.length
+  return `${message}; ${count} ${count === 1 ? 'crash' : 'crashes'} in 10 minutes, it is not started again`
 }

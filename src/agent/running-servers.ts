@@ -1,8 +1,9 @@
 import { readdir } from 'node:fs/promises'
 import { join } from 'node:path'
-import { processStart } from '../shared/platform/process-identity.ts'
+import { machineBootId, processStart } from '../shared/platform/process-identity.ts'
 import { type HolderRecord, holderPaths } from './holder/holder-files.ts'
 import { readOwnJson } from './holder/json-file.ts'
+import { livingPids, scopeOf } from './holder/run-processes.ts'
 import { agentLayout } from './layout.ts'
 
 /** The ids of the servers below an agent's data folder whose processes live, also while no agent runs. */
@@ -14,8 +15,10 @@ export async function runningServers(dataDir: string): Promise<string[]> {
   return ids.filter((_, place) => living[place])
 }
 
+/** A run lives as long as any process of it: its first one may have gone into the background. */
 async function lives(record: HolderRecord | undefined): Promise<boolean> {
-  return record !== undefined && !record.forgotten && (await processStart(record.pid)) === record.start
+  if (record === undefined || record.forgotten || record.bootId !== (await machineBootId())) return false
+  return (await processStart(record.pid)) === record.start || livingPids(scopeOf(record)).length > 0
 }
 
 /** A machine without the folder, or whose folder is another user's, has no servers of whoever asks. */

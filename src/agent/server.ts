@@ -175,7 +175,7 @@ export class GameServer {
       generation: this.#facts.generation,
       power: this.#power,
       uptimeMs: game === undefined ? null : Math.max(0, clock.nowMs() - game.startedAtMs),
-      pid: game?.pid ?? null,
+      pid: game === undefined ? null : (this.#live?.run.pid ?? null),
       activity: this.#activity,
       installed: this.#facts.installed,
       installError: this.#facts.installError?.slice(0, 500) ?? null,

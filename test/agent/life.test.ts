@@ -1,8 +1,9 @@
 import { existsSync } from 'node:fs'
-import { writeFile } from 'node:fs/promises'
+import { readFile, writeFile } from 'node:fs/promises'
 import { type AddressInfo, connect, createServer, type Server } from 'node:net'
 import { join } from 'node:path'
 import { afterAll, beforeAll, describe, expect, it } from 'vitest'
+import { runningServers } from '../../src/agent/running-servers.ts'
 import type { ServerSpec } from '../../src/shared/server-spec.ts'
 import { quietPort } from '../ports.ts'
 import { buildAgent, gameSpec, isAlive } from './agent-stage.ts'
@@ -17,13 +18,18 @@ const byTerm = (timeoutMs: number): ServerSpec['stop'] => ({ type: 'signal', val
 
 let built: Awaited<ReturnType<typeof buildAgent>>
 let agent: InnerAgent
+/** What Node says of listeners that nobody removes. */
+const warnings: string[] = []
+const onWarning = (warning: Error): number => warnings.push(String(warning))
 
 beforeAll(async () => {
+  process.on('warning', onWarning)
   built = await buildAgent()
   agent = await InnerAgent.enter(built.programs.holder)
 }, 60_000)
 
 afterAll(async () => {
+  process.off('warning', onWarning)
   await agent.leave()
   await built.remove()
 }, 60_000)
@@ -145,6 +151,13 @@ describe('an ordered stop', () => {
 })
 
 describe('a server', () => {
+  it('that says a lot before its ready line leaves no listeners behind', async () => {
+    const id = 'srv_talks'
+    await agent.begin(id, { startup: `for i in $(seq 30); do echo $i; sleep 0.05; done; echo ready; ${WAITS}` })
+    await agent.reaches(id, 'running')
+    expect(warnings).toEqual([])
+  })
+
   it('is running only when a process of it listens on its port', async () => {
     const [right, wrong, taken, never] = ['srv_right', 'srv_wrong', 'srv_taken', 'srv_never']
     const ports = [
@@ -313,7 +326,7 @@ describe('an end', () => {
       spec: { restart: { policy: 'on-failure', maxCrashes: 1 } },
       expected: false,
       cause: 'exit-code',
-      reason: 'The program ended with exit code 7; 1 crashes in 10 minutes, it is not started again',
+      reason: 'The program ended with exit code 7; 1 crash in 10 minutes, it is not started again',
     },
     {
       title: 'always',
@@ -386,7 +399,18 @@ describe('an end', () => {
       agent.peer.lines(id).some(([, , , text]) => text.includes('went into the background')),
     )
     expect(agent.powers(id)).toEqual(['starting', 'running'])
+    const pid = Number(await readFile(join(agent.dataDir, 'servers', id, 'pid'), 'utf8'))
+    await agent.peer.report(id, 'its living process', (report) => report.pid === pid)
+    await agent.stop()
+    expect(await runningServers(agent.dataDir)).toContain(id)
+    await agent.start()
+    const found = agent.peer
+      .of('snapshot')
+      .at(-1)
+      ?.servers.find(({ serverId }) => serverId === id)
+    expect(found).toMatchObject({ power: 'running', pid })
     expect(await agent.order(id, stop())).toMatchObject({ ok: true })
+    expect(await runningServers(agent.dataDir)).not.toContain(id)
     expect(existsSync(join(agent.dataDir, 'servers', id, 'saved'))).toBe(true)
     expect(await agent.reaches(id, 'offline')).toMatchObject({
       reason: null,
@@ -412,7 +436,7 @@ describe('an end', () => {
     agent.clock.pass(5000)
     const twice = await agent.peer.report(id, 'a failed start', ({ crash }) => crash.count === 2)
     expect(twice).toMatchObject({ power: 'offline', crash: { crashed: true } })
-    expect(twice.reason).toMatch(/is in use by .+; next start in \d+ s$/)
+    expect(twice.reason).toMatch(/\(TCP\) is in use by another program; next start in \d+ s$/)
     await closed(server)
     expect(await agent.begin(id, spec)).toMatchObject({ ok: true })
     expect(await agent.reaches(id, 'running')).toMatchObject({ crash: { count: 0, crashed: false } })

@@ -162,7 +162,7 @@ describe.each(GAMES)('$template', (game) => {
         const told = (await panel.events(id)).length
         const free = await occupy(protocol, port)
         try {
-          const sentence = `Port 127.0.0.1:${port} (${protocol.toUpperCase()}) is in use by`
+          const sentence = `Port 127.0.0.1:${port} (${protocol.toUpperCase()}) is in use by another program`
           const started = await panel.run(['servers', 'start', name, '--wait', '--timeout', '30s'])
           expect(started.code).toBe(11)
           expect(started.stderr).toContain(sentence)
@@ -189,7 +189,9 @@ describe.each(GAMES)('$template', (game) => {
         try {
           const third = await create(`${name}-3`, templateName, other, ['--start', '--wait', '--timeout', '30s'])
           expect(third.code).toBe(11)
-          expect(third.stderr).toContain(`Port 127.0.0.1:${other} (${protocol.toUpperCase()}) is in use by`)
+          expect(third.stderr).toContain(
+            `Port 127.0.0.1:${other} (${protocol.toUpperCase()}) is in use by another program`,
+          )
         } finally {
           await free()
         }

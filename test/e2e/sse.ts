@@ -46,12 +46,35 @@ export async function eventsAfter(
   const frames = await readFrames(url, token, id ?? `${epoch}-0`, (read) => read.some((frame) => frame.id === last))
   // What comes behind it belongs to the next reading.
   const wanted = frames.slice(1, frames.findIndex((frame) => frame.id === last) + 1)
-  const events = wanted.map(({ event, data }) => {
-    const fields: Record<string, unknown> = JSON.parse(data)
-    const { serverId } = fields
-    return { type: event, serverId: typeof serverId === 'string' ? serverId : undefined, data: fields }
-  })
-  return { events, last }
+  return { events: wanted.map(eventOf), last }
+}
+
+/** Follows the stream from the first event that is kept until one comes that is so; each is looked at once, in order. */
+export async function firstEvent(
+  url: string,
+  token: string,
+  isSo: (event: PanelEvent) => boolean,
+  withinMs: number,
+): Promise<PanelEvent> {
+  const [hello] = await readFrames(url, token, undefined, (frames) => frames.length > 0)
+  const [epoch = ''] = String(JSON.parse(hello?.data ?? '{}').lastEventId).split('-')
+  let looked = 0
+  let found: PanelEvent | undefined
+  const isEnough = (frames: readonly Frame[]): boolean => {
+    const fresh = frames.slice(looked).map(eventOf)
+    looked = frames.length
+    found ??= fresh.find(isSo)
+    return found !== undefined
+  }
+  await readFrames(url, token, `${epoch}-0`, isEnough, withinMs)
+  if (found === undefined) throw new Error(`${url} ended`)
+  return found
+}
+
+function eventOf({ event, data }: Frame): PanelEvent {
+  const fields: Record<string, unknown> = JSON.parse(data)
+  const { serverId } = fields
+  return { type: event, serverId: typeof serverId === 'string' ? serverId : undefined, data: fields }
 }
 
 async function readFrames(
@@ -59,8 +82,9 @@ async function readFrames(
   token: string,
   lastEventId: string | undefined,
   isEnough: (frames: readonly Frame[]) => boolean,
+  withinMs = 10_000,
 ): Promise<Frame[]> {
-  const over = AbortSignal.timeout(10_000)
+  const over = AbortSignal.timeout(withinMs)
   const response = await fetch(url, {
     headers: {
       authorization: `Bearer ${token}`,

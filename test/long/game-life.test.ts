@@ -1,5 +1,5 @@
 import { createSocket } from 'node:dgram'
-import { existsSync } from 'node:fs'
+import { existsSync, readFileSync } from 'node:fs'
 import { connect, createServer, type Socket } from 'node:net'
 import { join } from 'node:path'
 import { fileURLToPath } from 'node:url'
@@ -7,8 +7,7 @@ import { afterAll, beforeAll, describe, expect, it } from 'vitest'
 import { updateServer } from '../../src/shared/api/servers.ts'
 import type { NewTemplate } from '../../src/shared/api/templates.ts'
 import { SplitPanel } from '../e2e/split-panel.ts'
-import type { PanelEvent } from '../e2e/sse.ts'
-import { pause } from '../e2e/wait.ts'
+import { firstEvent, type PanelEvent } from '../e2e/sse.ts'
 import { readTemplate } from '../games/starter-template.ts'
 import { quietPort } from '../ports.ts'
 
@@ -41,6 +40,10 @@ async function ok(args: readonly string[]): Promise<string> {
   return ran.stdout
 }
 
+/** The name of the program that a process runs; nothing when it has ended. */
+const programOf = (pid: number) =>
+  existsSync(`/proc/${pid}/comm`) ? readFileSync(`/proc/${pid}/comm`, 'utf8').trim() : ''
+
 const view = async (name: string) => JSON.parse(await ok(['servers', 'view', name, '-o', 'json']))
 
 /** A player's connection, as far as the kernel is concerned. */
@@ -69,13 +72,51 @@ function occupy({ protocol }: Game, port: number): Promise<() => void> {
   })
 }
 
-/** The events of one stretch of a server's life, as a client saw them. */
-async function eventsSince(id: string, count: number): Promise<PanelEvent[]> {
-  return (await panel.events(id)).slice(count).filter(({ type }) => type === 'server_state_update')
+type Fields = PanelEvent['data']
+
+/** What the event stream says of one stretch of a server's life, event by event. */
+async function eventsSince(id: string, count: number): Promise<Fields[]> {
+  const events = (await panel.events(id)).slice(count)
+  return events.filter(({ type }) => type === 'server_state_update').map(({ data }) => data)
 }
 
-const statesOf = (events: readonly PanelEvent[]) =>
-  events.map(({ data }) => String(data['state'])).filter((state, at, all) => state !== all[at - 1])
+/** The first change of state of the stretch that is so, from the stream that a client reads. */
+async function eventWhen(id: string, count: number, isSo: (event: Fields) => boolean): Promise<Fields> {
+  let place = 0
+  const isWanted = ({ type, serverId, data }: PanelEvent): boolean =>
+    serverId === id && place++ >= count && type === 'server_state_update' && isSo(data)
+  return (await firstEvent(`${panel.url}/api/admin/events`, panel.token, isWanted, 150_000)).data
+}
+
+const statesOf = (events: readonly Fields[]) =>
+  events.map(({ state }) => String(state)).filter((state, at, all) => state !== all[at - 1])
+
+/** A starting server may wait for its port; a running, stopping or stopped one has nothing to explain. */
+function expectNoReasonBut(waiting: RegExp, events: readonly Fields[]): void {
+  for (const { state, reason } of events) {
+    if (reason !== null) expect([state, reason]).toEqual(['starting', expect.stringMatching(waiting)])
+  }
+}
+
+const HELD = /^Port 127\.0\.0\.1:\d+ \((TCP|UDP)\) is still held by connections/
+
+/** API, command line and the last event agree. */
+async function expectAgreement(id: string, name: string): Promise<void> {
+  const last = (await eventsSince(id, 0)).at(-1)
+  const [shown, asked] = [await view(name), await panel.server(id)]
+  expect(last).toMatchObject({
+    state: asked.status,
+    reason: asked.reason,
+    crashCount: asked.crashCount,
+    exitCode: asked.lastExitCode,
+    exitSignal: asked.lastExitSignal,
+    exitCause: asked.lastExitCause,
+    exitReason: asked.lastExitReason,
+  })
+  const { status, reason, crashCount, lastExitCode, lastExitSignal, lastExitCause, lastExitReason, pid } = asked
+  const same = { status, reason, crashCount, lastExitCode, lastExitSignal, lastExitCause, lastExitReason, pid }
+  expect(shown).toMatchObject(same)
+}
 
 describe.each(GAMES)('$template', (game) => {
   const { template, program } = game
@@ -91,8 +132,8 @@ describe.each(GAMES)('$template', (game) => {
   describe.skipIf(!existsSync(program))('from Debian', () => {
     beforeAll(async () => {
       port = await quietPort()
-      const file = fileURLToPath(new URL(`../../docs/examples/templates/${template}.yaml`, import.meta.url))
-      definition = await readTemplate(new URL(`../../docs/examples/templates/${template}.yaml`, import.meta.url))
+      const file = fileURLToPath(new URL(`../../templates/${template}.yaml`, import.meta.url))
+      definition = await readTemplate(new URL(`../../templates/${template}.yaml`, import.meta.url))
       await ok(['templates', 'create', '-F', file, '--name', name])
       const where = ['--template', name, '--node', 'box', '--port', String(port), '--disk', '1G']
       await ok(['servers', 'create', '--name', name, ...where, '--start', '--wait', '--timeout', '90s', '-o', 'json'])
@@ -106,15 +147,14 @@ describe.each(GAMES)('$template', (game) => {
       leave()
       const events = await eventsSince(id, before)
       const states = statesOf(events)
-      expect(states.filter((state) => state === 'crashed')).toEqual([])
-      expect(states.slice(-2)).toEqual(['starting', 'running'])
-      expect(states.filter((state) => state === 'starting')).toHaveLength(1)
-      expect(await view(name)).toMatchObject({
-        status: 'running',
-        crashCount: 0,
-        reason: null,
-        lastExitCause: 'stopped',
-      })
+      expect(states).toEqual(['stopping', 'stopped', 'starting', 'running'])
+      expectNoReasonBut(HELD, events)
+      expect(events.every(({ crashCount }) => crashCount === 0)).toBe(true)
+      expect(events.filter(({ state }) => state !== 'stopping').every(({ exitCause }) => exitCause === 'stopped')).toBe(
+        true,
+      )
+      expect(await view(name)).toMatchObject({ status: 'running', reason: null })
+      await expectAgreement(id, name)
     })
 
     it('is one crash when it is killed with a player connected, and runs again', async () => {
@@ -122,8 +162,7 @@ describe.each(GAMES)('$template', (game) => {
       const leave = await player(game, port)
       const { pid } = await view(name)
       process.kill(pid, 'SIGKILL')
-      const again = await panel.serverWhen(id, 'crashed', ({ crashCount }) => crashCount > 0)
-      expect(again.crashCount).toBe(1)
+      await eventWhen(id, before, ({ state }) => state === 'crashed')
       await ok(['servers', 'wait', name, '--for', 'state=running', '--timeout', '120s'])
       leave()
       const after = await view(name)
@@ -134,8 +173,16 @@ describe.each(GAMES)('$template', (game) => {
         lastExitCause: 'signal',
       })
       expect(after.pid).not.toBe(pid)
-      const states = statesOf(await eventsSince(id, before))
-      expect(states).toEqual(['crashed', 'starting', 'running'])
+      const events = await eventsSince(id, before)
+      expect(statesOf(events)).toEqual(['crashed', 'starting', 'running'])
+      expect(events[0]).toMatchObject({
+        reason: expect.stringMatching(/^The program was ended by SIGKILL; next start in \d+ s$/),
+        nextRestartAt: expect.any(String),
+      })
+      expectNoReasonBut(HELD, events.slice(1))
+      const end = { exitCode: null, exitSignal: 'SIGKILL', exitCause: 'signal', crashCount: 1 }
+      for (const event of events) expect(event).toMatchObject(end)
+      await expectAgreement(id, name)
       await ok(['servers', 'stop', name, '--wait', '--timeout', '60s'])
     })
 
@@ -144,15 +191,17 @@ describe.each(GAMES)('$template', (game) => {
       const before = (await panel.events(id)).length
       await setStartup(`SERVER_PORT=${wrong}; export SERVER_PORT; ${definition.startup}`)
       await ok(['servers', 'start', name, '--no-wait'])
-      const seen = await panel.serverWhen(
-        id,
-        'with a reason',
-        ({ status, reason }) => status === 'starting' && reason !== null,
-      )
-      expect(seen.reason).toContain(`127.0.0.1:${port}; it listens on`)
-      expect(seen.reason).toContain(`127.0.0.1:${wrong}`)
+      const isExplained = ({ state, reason }: Fields) => state === 'starting' && String(reason).startsWith('No process')
+      const seen = await eventWhen(id, before, isExplained)
+      await expectAgreement(id, name)
+      expect(seen['reason']).toContain(`127.0.0.1:${port}; it listens on`)
+      expect(seen['reason']).toContain(`127.0.0.1:${wrong}`)
       await ok(['servers', 'stop', name, '--wait', '--timeout', '60s'])
-      expect(statesOf(await eventsSince(id, before))).toEqual(['starting', 'stopping', 'stopped'])
+      const events = await eventsSince(id, before)
+      expect(statesOf(events)).toEqual(['starting', 'stopping', 'stopped'])
+      expect(events.every(({ crashCount }) => crashCount === 0)).toBe(true)
+      expect(events.at(-1)).toMatchObject({ reason: null, exitCause: 'stopped' })
+      await expectAgreement(id, name)
       await setStartup(null)
     })
 
@@ -163,11 +212,16 @@ describe.each(GAMES)('$template', (game) => {
       await ok(['servers', 'start', name, '--no-wait'])
       await panel.serverWhen(id, 'starting', ({ status, pid }) => status === 'starting' && pid !== null)
       const free = await occupy(game, port)
-      const seen = await panel.serverWhen(id, 'with a reason', ({ reason }) => reason !== null)
-      if (seen.status === 'starting')
-        expect(seen.reason).toMatch(/its port \((TCP|UDP)\) is in use by .+ \(process \d+\)/)
+      const isExplained = ({ reason }: Fields) => reason !== null && !HELD.test(String(reason))
+      const seen = await eventWhen(id, before, isExplained)
+      if (seen['state'] === 'starting')
+        expect(seen['reason']).toMatch(/its port \((TCP|UDP)\) is in use by another program/)
       else
-        expect(seen).toMatchObject({ status: 'crashed', lastExitCause: expect.stringMatching(/^(exit-code|signal)$/) })
+        expect(seen).toMatchObject({
+          state: 'crashed',
+          crashCount: 1,
+          exitCause: expect.stringMatching(/^(exit-code|signal)$/),
+        })
       expect(statesOf(await eventsSince(id, before))).not.toContain('running')
       await ok(['servers', 'kill', name, '--wait', '--timeout', '30s'])
       free()
@@ -175,6 +229,7 @@ describe.each(GAMES)('$template', (game) => {
     })
 
     it('is stopped by a signal behind a script, and all of it has ended then', async () => {
+      const before = (await panel.events(id)).length
       await setStartup(`echo pre; ${definition.startup.replace('exec ', '')}; echo post`)
       await ok(['servers', 'start', name, '--wait', '--timeout', '90s'])
       const { pid } = await view(name)
@@ -186,6 +241,10 @@ describe.each(GAMES)('$template', (game) => {
         reason: null,
       })
       expect(existsSync(`/proc/${pid}`)).toBe(false)
+      await expectAgreement(id, name)
+      const events = await eventsSince(id, before)
+      expect(statesOf(events)).toEqual(['starting', 'running', 'stopping', 'stopped'])
+      expectNoReasonBut(HELD, events)
       await ok(['servers', 'start', name, '--wait', '--timeout', '90s'])
       await ok(['servers', 'stop', name, '--wait', '--timeout', '60s'])
       await setStartup(null)
@@ -218,13 +277,15 @@ describe('another program', () => {
   it('whose ready line never comes says so after two minutes', async () => {
     const templateId = await panel.makeTemplate('silent', 'echo hello; exec sleep 1000')
     const server = await panel.makeServer('silent', templateId)
+    const before = (await panel.events(server.id)).length
+    const startedMs = performance.now()
     await ok(['servers', 'start', 'silent', '--no-wait'])
-    await panel.serverWhen(server.id, 'starting', ({ status, pid }) => status === 'starting' && pid !== null)
-    await pause(110_000)
-    expect(await view('silent')).toMatchObject({ status: 'starting', reason: null })
-    const seen = await panel.serverWhen(server.id, 'with a reason', ({ reason }) => reason !== null)
-    expect(seen).toMatchObject({ status: 'starting', crashCount: 0 })
-    expect(seen.reason).toMatch(/^Its ready line has not come within 2 minutes; .+listens on no port$/)
+    const seen = await eventWhen(server.id, before, ({ reason }) => reason !== null)
+    expect(performance.now() - startedMs).toBeGreaterThan(119_000)
+    expect(statesOf(await eventsSince(server.id, before))).toEqual(['starting'])
+    expect(seen).toMatchObject({ state: 'starting', crashCount: 0 })
+    await expectAgreement(server.id, 'silent')
+    expect(seen['reason']).toMatch(/^Its ready line has not come within 2 minutes; .+listens on no port$/)
     await ok(['servers', 'kill', 'silent', '--wait', '--timeout', '30s'])
   })
 
@@ -234,8 +295,10 @@ describe('another program', () => {
     const started = await panel.run(['servers', 'start', 'daemon', '--wait', '--timeout', '30s'])
     if (process.getuid?.() !== 0) return
     expect(started.code).toBe(0)
-    await pause(3000)
-    expect(await view('daemon')).toMatchObject({ status: 'running', crashCount: 0 })
+    const isSleep = ({ pid }: { pid: number | null }) => pid !== null && programOf(pid) === 'sleep'
+    const living = await panel.serverWhen(server.id, 'with its living process', isSleep)
+    expect(living).toMatchObject({ status: 'running', crashCount: 0, reason: null })
+    await expectAgreement(server.id, 'daemon')
     await ok(['servers', 'stop', 'daemon', '--wait', '--timeout', '60s'])
     expect(statesOf(await eventsSince(server.id, 0)).slice(-4)).toEqual(['starting', 'running', 'stopping', 'stopped'])
   })

@@ -78,7 +78,7 @@ export type Ask =
   | { readonly id: number; readonly op: 'note'; readonly text: string; readonly stream: LineStream }
   | { readonly id: number; readonly op: 'ack'; readonly launchId: string }
 
-/** What a holder says: answers, and what happens. `hello` comes first on every connection. */
+/** What a holder says: answers, and what happens. `hello` comes first on every connection; its `pid` is a living process. */
 export type Say =
   | { readonly id: number; readonly ok: true }
   | {
@@ -89,6 +89,8 @@ export type Say =
     }
   | { readonly hello: RunRecord; readonly last: number }
   | { readonly last: number }
+  /** The first process has ended, and this one of the run lives on. */
+  | { readonly pid: number }
   | { readonly exit: RunExit }
 
 /** Where things are in a server's state folder. */

@@ -12,7 +12,7 @@ import { writeOwnJson } from './json-file.ts'
 import { watchMemory } from './memory-watchdog.ts'
 import { Output } from './outputs.ts'
 import { ReadingBudget } from './pacing.ts'
-import { isEnclosed, killRun, livingPids, type RunScope, scopeOf, signalRun } from './run-processes.ts'
+import { isEnclosed, killRun, livingPids, oldestOf, type RunScope, scopeOf, signalRun } from './run-processes.ts'
 import { Stdin, StdinFull } from './stdin.ts'
 
 /** How long a holder waits for the agent to take note of an exit; the exit stays on disk after that. */
@@ -33,6 +33,8 @@ export class Holder {
   private control: ControlServer | undefined
   private stdin: Stdin | undefined
   private exit: RunExit | undefined
+  /** The process that stands for the run once its first one has ended. */
+  private successor: number | undefined
   private readonly acknowledged = new AbortController()
   private saving: Promise<void> = Promise.resolve()
   private kept: Promise<void> = Promise.resolve()
@@ -76,7 +78,8 @@ export class Holder {
   }
 
   private hello(record: HolderRecord): Say[] {
-    const { kind, launchId, pid, startedAtMs, firstSeq } = record
+    const { kind, launchId, startedAtMs, firstSeq } = record
+    const pid = this.successor ?? record.pid
     const first: Say = { hello: { kind, launchId, pid, startedAtMs, firstSeq }, last: this.writer.last }
     return this.exit === undefined ? [first] : [first, { exit: this.exit }]
   }
@@ -156,7 +159,9 @@ export class Holder {
     const isWell = first.code === 0 && life.record.by === null
     let background: RunExit['background']
     let atMs = first.atMs
-    while (livingPids(life.scope).length > 0) {
+    for (let looks = 0; ; looks++) {
+      const living = livingPids(life.scope)
+      if (living.length === 0) break
       const isAsked = isAwaited(life.record, first, { wasAsked, nowMs: this.clock.nowMs() })
       if (!isAsked && background === undefined) {
         if (wasAsked || life.record.ordered || !isWell) break
@@ -164,6 +169,8 @@ export class Holder {
         background = 'followed'
         this.write('system', 'The program went into the background; the server runs until its last process has ended')
       }
+      // What ends in the moment after its first process is not worth a word.
+      if (background !== undefined || looks > 0) this.announceSuccessor(living)
       await this.clock.sleep(isAsked ? ENDING_LOOK_MS : BACKGROUND_LOOK_MS)
       atMs = this.clock.nowMs()
     }
@@ -171,6 +178,14 @@ export class Holder {
     const ordered = wasAsked || life.record.ordered
     if (background !== undefined) return { code: null, signal: null, atMs, ordered, background }
     return { ...first, atMs, ordered }
+  }
+
+  private announceSuccessor(living: readonly number[]): void {
+    if (this.successor !== undefined && living.includes(this.successor)) return
+    const pid = oldestOf(living)
+    if (pid === undefined) return
+    this.successor = pid
+    this.control?.sayToAll({ pid })
   }
 
   /** What the program left behind goes with it; then its last words are read and the exit is written down. */

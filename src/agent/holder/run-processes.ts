@@ -36,6 +36,12 @@ export function livingPids(scope: RunScope): number[] {
   return runPids(scope).filter((pid) => processFacts(pid) !== undefined)
 }
 
+/** The one of these processes that has lived longest; `undefined` when none of them lives. */
+export function oldestOf(pids: readonly number[]): number | undefined {
+  const facts = pids.flatMap((pid) => processFacts(pid) ?? [])
+  return facts.sort((one, other) => Number(one.start) - Number(other.start) || one.pid - other.pid)[0]?.pid
+}
+
 /**
  * Sends a signal to the child's process group; when the child has ended and others of the run go on, to each of them, as the
  * number of the group may belong to somebody else by then. False when there is nobody to get it.

@@ -25,10 +25,13 @@ export class ControlClient {
   private readonly waiting = new Map<number, { resolve: () => void; reject: (error: Error) => void }>()
   private nextId = 1
   private closing = false
+  private livingPid: number
+  private pidChanged: () => void = () => undefined
 
   private constructor(socket: Socket, record: RunRecord, feed: Feed) {
     this.socket = socket
     this.record = record
+    this.livingPid = record.pid
     this.ended = new Promise((resolve) => {
       const lost = (): void => {
         const gone = new AgentFailure('INTERRUPTED', 'The holder of the server went away')
@@ -40,6 +43,7 @@ export class ControlClient {
         if (say === undefined) lost()
         else if ('exit' in say) resolve(say.exit)
         else if ('id' in say) this.settle(say)
+        else if ('pid' in say) this.setPid(say.pid)
       })
     })
   }
@@ -61,6 +65,15 @@ export class ControlClient {
       return undefined
     }
     return new ControlClient(socket, first.hello, feed)
+  }
+
+  /** A living process of the run. */
+  get pid(): number {
+    return this.livingPid
+  }
+
+  onPid(changed: () => void): void {
+    this.pidChanged = changed
   }
 
   /** Asks and waits for the answer; rejects with an AgentFailure. */
@@ -91,6 +104,11 @@ export class ControlClient {
   close(): void {
     this.closing = true
     if (this.waiting.size === 0) this.socket.destroy()
+  }
+
+  private setPid(pid: number): void {
+    this.livingPid = pid
+    this.pidChanged()
   }
 
   private settle(say: Extract<Say, { id: number }>): void {

@@ -26,6 +26,7 @@ export class ProcessRun implements Run {
   readonly exited: Promise<RunExit>
   private client: ControlClient
   private exit: RunExit | undefined
+  private pidChanged: () => void = () => undefined
   private readonly keeper: RunKeeper
   private readonly meter: FigureMeter
   private readonly sockets: RunSockets
@@ -39,6 +40,15 @@ export class ProcessRun implements Run {
     this.meter = new FigureMeter(scope, keeper.clock)
     this.sockets = new RunSockets(scope, keeper.sockets)
     this.exited = this.follow()
+  }
+
+  get pid(): number | null {
+    return this.exit === undefined ? this.client.pid : null
+  }
+
+  onPid(changed: () => void): void {
+    this.pidChanged = changed
+    this.client.onPid(changed)
   }
 
   async input(line: string): Promise<void> {
@@ -92,7 +102,10 @@ export class ProcessRun implements Run {
         this.exit = found
         return found
       }
+      const { pid } = this.client
       this.client = found
+      found.onPid(this.pidChanged)
+      if (found.pid !== pid) this.pidChanged()
     }
   }
 
@@ -111,12 +124,15 @@ export class ProcessRun implements Run {
 /** A run that had ended when it was asked for. */
 export class EndedRun implements Run {
   readonly record: RunRecord
+  readonly pid = null
   readonly exited: Promise<RunExit>
 
   constructor(record: RunRecord, exit: RunExit) {
     this.record = record
     this.exited = Promise.resolve(exit)
   }
+
+  onPid(): void {} // there is none any more
 
   input(): Promise<void> {
     return over()

@@ -64,6 +64,10 @@ export interface RunExit {
 /** A living run. It goes on when this object, or the whole agent, goes away. */
 export interface Run {
   readonly record: RunRecord
+  /** A living process of the run: its first one or, when that has ended, the oldest of the others. `null` without any. */
+  readonly pid: number | null
+  /** Calls `changed` whenever {@link pid} has become another one. */
+  onPid(changed: () => void): void
   /** Resolves when the whole line is in the program's stdin and in the log as `stdin`; rejects when it has ended. */
   input(line: string): Promise<void>
   /** Sends the signal to the whole process group; SIGKILL ends every process of the run, also those that left the group. */
