@@ -76,7 +76,7 @@ describe('against a panel that refuses writes', () => {
       code: 8,
       stdout: '',
       stderr:
-        'panel: The request is not valid (VALIDATION_ERROR)\n  --name: is required\n  body.other: is odd\n  request req_1\n',
+        'panel: The request is not valid (VALIDATION_ERROR)\n  --name: is required\n  other: is odd\n  request req_1\n',
     })
     expect((await run(['locations', 'create', '-o', 'json'], url)).stderr).toContain('body.name: is required')
   })

@@ -129,7 +129,7 @@ describe.each(GAMES)('$template', (game) => {
     await panel.client.call(updateServer, { params: { serverId: id as never }, body: { startupCommand } })
   }
 
-  describe.skipIf(!existsSync(program))('from Debian', () => {
+  describe.skipIf(!existsSync(program))('from Debian (skipped where it is not installed)', () => {
     beforeAll(async () => {
       port = await quietPort()
       const file = fileURLToPath(new URL(`../../templates/${template}.yaml`, import.meta.url))

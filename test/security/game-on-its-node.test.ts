@@ -24,7 +24,7 @@ async function play(name: string, script: string, more: Parameters<Rig['start']>
   return { place, exit, said: await texts(place), errors: await texts(place, 'stderr') }
 }
 
-describe.runIf(isRoot)('a game with a user of its own', () => {
+describe.runIf(isRoot)('a game with a user of its own (skipped unless root)', () => {
   it('fills no memory of the machine through shared folders, and leaves nothing there', async () => {
     const small = { ...LIMITS, memoryMb: 64 }
     const script = `

@@ -112,7 +112,7 @@ describe('a socket that somebody may have put there', () => {
   })
 
   it.skipIf(!isRoot)(
-    'is not used in a folder of another user, nor is a socket of another user (needs root)',
+    'is not used in a folder of another user, nor is a socket of another user (skipped unless root)',
     async () => {
       await chown(folder(), STRANGER, STRANGER)
       expect(await run(panel.socket, 'whoami')).toMatchObject(refused(/belongs to another user \(uid 65534\)/))

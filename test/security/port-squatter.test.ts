@@ -45,7 +45,7 @@ const refusal = {
 }
 
 // Another user's program cannot be started without root.
-describe.skipIf(!isRoot)('a program of another user that listens where the panel did (needs root)', () => {
+describe.skipIf(!isRoot)('a program of another user that listens where the panel did (skipped unless root)', () => {
   beforeAll(() => {
     squatters = []
   })
