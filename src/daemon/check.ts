@@ -1,5 +1,6 @@
 import { type ConfigFlags, inspectConfig } from './config.ts'
 import { dataFolderProblems, EXIT_CONFIG } from './config-problems.ts'
+import { print, printError } from './notices.ts'
 
 /** `panel daemon run --check`: prints everything that a start would stumble over, or what it would do. Starts nothing. */
 export function checkConfiguration(flags: ConfigFlags): number {
@@ -7,9 +8,9 @@ export function checkConfiguration(flags: ConfigFlags): number {
   problems.push(...dataFolderProblems(config.dataDir))
   // The command line has warned of the others.
   const sections = config.unknownVariables.filter((name) => name.includes('__'))
-  for (const name of sections) process.stderr.write(`panel: the variable ${name} means nothing here\n`)
+  for (const name of sections) printError(`panel: the variable ${name} means nothing here\n`)
   if (problems.length > 0) {
-    process.stderr.write(`The configuration is not valid:\n${problems.map((problem) => `  ${problem}\n`).join('')}`)
+    printError(`The configuration is not valid:\n${problems.map((problem) => `  ${problem}\n`).join('')}`)
     return EXIT_CONFIG
   }
   const host = config.host.includes(':') ? `[${config.host}]` : config.host
@@ -20,8 +21,6 @@ export function checkConfiguration(flags: ConfigFlags): number {
     ['credential key', config.credentialKey === undefined ? 'not set (PANEL_CREDENTIAL_KEY_FILE)' : 'set'],
     ['fixed settings', Object.keys(config.fixed).join(', ') || 'none'],
   ] as const
-  process.stdout.write(
-    `The configuration is valid.\n${rows.map(([name, is]) => `  ${name.padEnd(16)}${is}\n`).join('')}`,
-  )
+  print(`The configuration is valid.\n${rows.map(([name, is]) => `  ${name.padEnd(16)}${is}\n`).join('')}`)
   return 0
 }

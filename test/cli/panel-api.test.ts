@@ -5,6 +5,7 @@ import type { AddressInfo } from 'node:net'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { afterAll, beforeAll, describe, expect, it } from 'vitest'
+import { runPanel } from '../run-panel.ts'
 import { type PanelPeer, PEER_TOKEN, startPanelPeer } from './panel-peer.ts'
 import { me } from './peer-answers.ts'
 import { runHere } from './run-here.ts'
@@ -78,7 +79,9 @@ describe('against a panel that refuses writes', () => {
       stderr:
         'panel: The request is not valid (VALIDATION_ERROR)\n  --name: is required\n  other: is odd\n  request req_1\n',
     })
-    expect((await run(['locations', 'create', '-o', 'json'], url)).stderr).toContain('body.name: is required')
+    const env = { HOME: home, PANEL_URL: url, PANEL_TOKEN: PEER_TOKEN }
+    const { stderr } = await runPanel(['locations', 'create', '-o', 'json'], { env })
+    expect(stderr).toContain('"body.name"')
   })
 
   it.each<[string, number]>([

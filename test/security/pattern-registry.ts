@@ -139,13 +139,7 @@ export const REGISTRY: Readonly<Record<string, FilePatterns>> = {
   'src/cli/invoke.ts': { sees: 'operator', patterns: [String.raw`/^(?:--output=|-o=?)(\w+)$/`] },
   'src/cli/man.ts': {
     sees: 'operator',
-    patterns: [
-      '/[.!?]$/',
-      '/(?<=[.!?]) (?=[A-Z`])/',
-      '/^[A-Z][a-z]/',
-      String.raw`/^([.'])/`,
-      String.raw`/[^\u0020-\u007e]/g`,
-    ],
+    patterns: ['/[.!?]$/', '/(?<=[.!?]) (?=[A-Z`])/', '/^[A-Z][a-z]/', "/^([.'])/", String.raw`/[^\u0020-\u007e]/g`],
   },
   'src/cli/output/csv.ts': {
     sees: 'game',
@@ -172,7 +166,7 @@ export const REGISTRY: Readonly<Record<string, FilePatterns>> = {
   },
   'src/cli/output/yaml-text.ts': { sees: 'game', patterns: [String.raw`/[\n\t]/g`] },
   'src/cli/profile/contexts.ts': { sees: 'operator', patterns: ['/^[A-Za-z0-9._@-]{1,64}$/'] },
-  'src/cli/program.ts': { sees: 'operator', patterns: ['/^error: /', String.raw`/\n/`, String.raw`/'(-y|--yes)'/`] },
+  'src/cli/program.ts': { sees: 'operator', patterns: ['/^error: /', String.raw`/\n/`, "/'(-y|--yes)'/"] },
   'src/cli/prompt.ts': { sees: 'operator', patterns: [String.raw`/\r?\n/`] },
   'src/cli/providers/actions.ts': { sees: 'operator', patterns: ['/^--/'] },
   'src/cli/read-file.ts': {
@@ -188,7 +182,7 @@ export const REGISTRY: Readonly<Record<string, FilePatterns>> = {
   'src/cli/servers/wait.ts': { sees: 'operator', patterns: ['/^state=(.+)$/'] },
   'src/cli/session/browser-trip.ts': { sees: 'operator', patterns: [String.raw`/^https?:\/\//i`] },
   'src/cli/session/login.ts': { sees: 'operator', patterns: [String.raw`/^\d{6}$/`] },
-  'src/cli/session/loopback.ts': { sees: 'operator', patterns: [String.raw`/[&<>"']/g`] },
+  'src/cli/session/loopback.ts': { sees: 'operator', patterns: ['/[&<>"\']/g'] },
   'src/cli/session/one-time-code.ts': { sees: 'operator', patterns: [String.raw`/\s/g`, String.raw`/\r?\n/`] },
   'src/cli/session/recovery.ts': { sees: 'operator', patterns: [String.raw`/\r?\n/`] },
   'src/cli/settings/changes.ts': { sees: 'operator', patterns: ['/^--/'] },
@@ -347,7 +341,7 @@ export const REGISTRY: Readonly<Record<string, FilePatterns>> = {
     sees: 'remote host',
     patterns: [String.raw`/^[\w%.:/+=$-]*$/`, String.raw`/^(\d+)(?:\.(\d+))?/`],
   },
-  'src/daemon/databases/host-connection.ts': { sees: 'remote host', patterns: [String.raw`/'([^']{20,})'/g`] },
+  'src/daemon/databases/host-connection.ts': { sees: 'remote host', patterns: ["/'([^']{20,})'/g"] },
   'src/daemon/databases/host-failure.ts': {
     sees: 'remote host',
     patterns: [

@@ -128,8 +128,9 @@ describe('a migration that is killed', () => {
     await mkdir(join(folder, 'killed'))
     const file = join(folder, 'killed', 'panel.db')
     const kept: { folder: string; before: string }[] = []
+    let moments = 0
     faults = pauseBefore(async ({ sql: before }) => {
-      const to = join(folder, `kill-${kept.length}`)
+      const to = join(folder, `kill-${moments++}`)
       await keep(file, to)
       kept.push({ folder: to, before })
     })
