@@ -4,7 +4,7 @@ import type { Environment } from './environment.ts'
 import { CliFailure, usage } from './failure.ts'
 import { readAll, type Terminal } from './terminal.ts'
 
-/** Further wishes of a question. */
+/** Options of a question. */
 export interface Asking {
   readonly initial?: string
   /** What is wrong with an answer; it is asked for again until nothing is. */

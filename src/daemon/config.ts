@@ -146,7 +146,7 @@ export function inspectConfig(
         `http.allowedHosts: ${JSON.stringify(name)} is no host name; give names without scheme, port and path`,
       )
   }
-  // Files that are named and broken are a problem of their own, which is told above.
+  // Files that are named and broken are a problem of their own, which is reported above.
   const tlsIsGiven = settings.http?.tlsCert !== undefined || settings.http?.tlsKey !== undefined
   if (!isLoopback(listen.host) && !tlsIsGiven && trustedProxies.length === 0) {
     problems.push(

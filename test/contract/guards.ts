@@ -1,5 +1,5 @@
 /**
- * Who may call each endpoint, and what its write leaves in the audit log, by its id: written down by hand and compared with
+ * Who may call each endpoint, and what its write leaves in the audit log, by its id: a copy of its own that is compared with
  * the contracts, so that no guard is judged by itself. A new endpoint gets a line here from what it is meant to allow.
  *
  * `public`, `session`; `panel P`: P panel-wide; `any of P Q`; `server P Q`: all of them on the server of the path; `node P`;

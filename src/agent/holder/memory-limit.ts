@@ -1,5 +1,5 @@
 /**
- * The MiB at which a server is ended, for the memory that it was given. Programs that are told that number (`-Xmx`) use
+ * The MiB at which a server is ended, for the memory that it was given. Programs that get that number (`-Xmx`) use
  * somewhat more for themselves: 15 % are added up to 2 GiB, 10 % up to 4 GiB, and 5 % above. 0 or less is no limit.
  */
 export function enforcedMemoryMb(memoryMb: number): number {

@@ -26,7 +26,7 @@ export interface ReportedAt {
 /** `other`: certainly not the node's machine. `unproved`: there is too little to compare. */
 export type MachineClaim = 'same' | 'other' | 'unproved'
 
-/** What an agent is told when its snapshot was taken. */
+/** What an agent is answered when its snapshot was taken. */
 export type SnapshotAnswer = Omit<Extract<DaemonFrame, { type: 'snapshot.ok' }>, 'type'>
 
 /** When the reports of a snapshot were true. `contested`: another agent that claims to be the node was connected as well. */
@@ -51,7 +51,7 @@ export interface GatewayHandlers {
   onAccepted(nodeId: string, commandId: string): void
   /** What the node reports cannot be stored. Nothing more of this connection is stored or acknowledged; it stays for the rest. */
   onUnstored(nodeId: string): void
-  /** What the agent has; answers what the agent is told back. The reports of the servers follow by `onReports`. */
+  /** What the agent has; returns the answer to the agent. The reports of the servers follow by `onReports`. */
   onSnapshot(nodeId: string, snapshot: FrameOf<'snapshot'>): Promise<SnapshotAnswer>
   /** The state of all servers of the snapshot, reported when every event that is older has been reported. */
   onReports(nodeId: string, reports: readonly ServerReport[], about: AboutReports): Promise<void>
