@@ -123,6 +123,14 @@ const PUMPS = [
 ]
 const BEFORE = ['', 'http://', '{"type":"', '[', '"', '1', '^']
 const LENGTH = 100_000
+const LIMIT_MS = 100
+
+/** The least of so many measurements, or the first that is low enough: a busy machine makes them longer, never shorter. */
+function bestOf(times: number, measure: () => number, enough: number): number {
+  let best = measure()
+  for (let more = 1; more < times && best >= enough; more += 1) best = Math.min(best, measure())
+  return best
+}
 
 describe('a parser', () => {
   it.each(Object.entries(PARSERS))('needs less than 100 ms for 100 kB of anything: %s', (_, parse) => {
@@ -140,8 +148,8 @@ describe('a parser', () => {
         // What grows faster than the text is seen in a twentieth of it; only then, and once for each, the whole is read.
         if (before !== '' && took(short) < 2) return []
         const text = before + pump.repeat(LENGTH / pump.length)
-        const ms = Math.min(took(text), took(text))
-        return ms < 100 ? [] : [`${JSON.stringify(before + pump)}: ${Math.round(ms)} ms`]
+        const ms = bestOf(5, () => took(text), LIMIT_MS)
+        return ms < LIMIT_MS ? [] : [`${JSON.stringify(before + pump)}: ${Math.round(ms)} ms`]
       }),
     )
     expect(slow).toEqual([])

@@ -17,19 +17,21 @@ export function readLine(raw: string, most = Number.POSITIVE_INFINITY): Span[] {
   if (!NEEDS_CARE.test(raw)) return raw === '' ? [] : [{ style: '', text: raw.slice(0, most) }]
   const spans: Span[] = []
   let pen = PLAIN
+  let style = ''
   let seen = 0
   let at = 0
   const put = (text: string): void => {
     if (text === '') return
-    spans.push({ style: styleOf(pen), text: text.slice(0, Math.max(0, most - seen)) })
+    spans.push({ style, text: text.slice(0, Math.max(0, most - seen)) })
     seen += text.length
   }
   for (const found of raw.matchAll(CONTROL)) {
     put(raw.slice(at, found.index))
     at = found.index + found[0].length
     if (seen >= most) return spans
-    if (found[0] === '\t') put('\t')
-    else if (found.groups?.['sgr'] !== undefined) pen = applySgr(pen, found.groups['sgr'])
+    if (found.groups?.['sgr'] === undefined) continue
+    pen = applySgr(pen, found.groups['sgr'])
+    style = styleOf(pen)
   }
   put(raw.slice(at))
   return spans
@@ -37,7 +39,7 @@ export function readLine(raw: string, most = Number.POSITIVE_INFINITY): Span[] {
 
 /** The text of a line without any style or control, as searches and copies see it. */
 export function plainText(raw: string): string {
-  return NEEDS_CARE.test(raw) ? raw.replace(CONTROL, (found) => (found === '\t' ? '\t' : '')) : raw
+  return NEEDS_CARE.test(raw) ? raw.replace(CONTROL, '') : raw
 }
 
 /** Spans as text for the terminal; ends plainly when it was not plain. */
@@ -48,7 +50,7 @@ export function paint(spans: readonly Span[]): string {
 }
 
 // Sequences with a body (OSC, DCS, SOS, PM, APC) run to their terminator or to the end of the line. A sequence that is
-// not complete loses its introducer here and its other control bytes by the last alternatives.
+// not complete loses its introducer here and its other control bytes by the last alternatives. A tab is text.
 const BODY = '[^\\u0007\\u001B\\u009C]*(?:\\u0007|\\u001B\\\\|\\u009C|$)?'
 const CONTROL = new RegExp(
   [
@@ -56,7 +58,8 @@ const CONTROL = new RegExp(
     '(?:\\u001B\\[|\\u009B)[\\x30-\\x3F]*[\\x20-\\x2F]*[\\x40-\\x7E]?',
     `(?:\\u001B[\\]PX^_]|[\\u0090\\u0098\\u009D-\\u009F])${BODY}`,
     '\\u001B[\\x20-\\x2F]*[\\x30-\\x7E]?',
-    '[\\u0000-\\u001F\\u007F-\\u009F\\u200E\\u200F\\u2028-\\u202E\\u2066-\\u2069]',
+    '[\\u0000-\\u0008\\u000A-\\u001A\\u001C-\\u001F\\u007F-\\u008F\\u0091-\\u0097\\u0099\\u009A\\u009C]+',
+    '[\\u200E\\u200F\\u2028-\\u202E\\u2066-\\u2069]+',
   ].join('|'),
   'g',
 )
