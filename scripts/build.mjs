@@ -48,6 +48,7 @@ function copyTo(target, include) {
   symlinkSync(join(root, 'node_modules'), join(target, 'node_modules'))
   const compilerOptions = {
     noEmit: false,
+    noCheck: true, // types are the matter of `npm run typecheck`, and of `npm run build`
     outDir: target,
     rootDir: root,
     types: ['node'],

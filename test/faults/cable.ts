@@ -1,15 +1,22 @@
 import { once } from 'node:events'
 import { type AddressInfo, connect, createServer, type Server, type Socket } from 'node:net'
+import { pause } from '../e2e/wait.ts'
+
+/** What a slow cable carries, and how often: a greeting takes a good second. */
+const SLOW_BYTES = 64
+const SLOW_MS = 20
 
 /**
  * A cable between an agent and its daemon. Cut, it carries nothing in either direction and says nothing about it: no end of
- * a connection, no refusal of a new one. Mended, what was on the way arrives.
+ * a connection, no refusal of a new one. Mended, what was on the way arrives. Slow, it carries a few bytes at a time, so that
+ * frames which were sent together arrive one after the other.
  */
 export class Cable {
   readonly url: string
   readonly #server: Server
   readonly #ends = new Set<Socket>()
   #isCut = false
+  #isSlow = false
   #mended: (() => void)[] = []
 
   static async lay(to: string): Promise<Cable> {
@@ -32,8 +39,13 @@ export class Cable {
     this.#isCut = true
   }
 
+  slow(): void {
+    this.#isSlow = true
+  }
+
   mend(): void {
     this.#isCut = false
+    this.#isSlow = false
     const waiting = this.#mended
     this.#mended = []
     for (const resume of waiting) resume()
@@ -65,7 +77,12 @@ export class Cable {
     try {
       for await (const chunk of from) {
         await this.#whole()
-        if (!to.write(chunk)) await Promise.race([once(to, 'drain'), once(to, 'close')])
+        for (let at = 0; at < chunk.length; ) {
+          const piece = chunk.subarray(at, this.#isSlow ? at + SLOW_BYTES : undefined)
+          at += piece.length
+          if (!to.write(piece)) await Promise.race([once(to, 'drain'), once(to, 'close')])
+          if (this.#isSlow) await pause(SLOW_MS)
+        }
       }
       await this.#whole()
       to.end()

@@ -27,6 +27,7 @@ export function lies({ api, sight, before }: Rest): string[] {
   if (alive !== (status === 'running')) wrong.push(`it is ${status}, and its processes are [${sight.roots.join(', ')}]`)
   if (api.powerState !== (alive ? 'running' : 'offline')) wrong.push(`its power is ${api.powerState}`)
   if (api.pid !== (sight.roots[0] ?? null)) wrong.push(`its pid is ${api.pid}, by the kernel ${sight.roots[0]}`)
+  if (status === 'crashed' && !/\w{3}/.test(api.lastExitReason ?? '')) wrong.push('it has crashed without a reason')
   if (api.lastKnownStatus !== null) wrong.push(`its last known status is ${api.lastKnownStatus}`)
   if (status === 'running' && api.desired !== 'running') wrong.push('it runs and is wanted to be stopped')
   if (status === 'stopped' && api.desired !== 'stopped') wrong.push('it is stopped and is wanted to run')
@@ -80,9 +81,14 @@ function unorderedLies({ api, sight, deeds, before }: Omit<Rest, 'walker'>): str
   let count = before.api.crashCount
   let status = before.api.status
   for (const { end } of ends) {
-    const expected = end === 0 && restartPolicy !== 'always'
-    count = expected ? 0 : count + 1
-    status = expected ? 'stopped' : restartPolicy === 'never' || count >= api.maxCrashCount ? 'crashed' : 'running'
+    if (end === 0) {
+      // A clean end is no crash. What starts again after it keeps those that it has.
+      count = restartPolicy === 'always' ? count : 0
+      status = restartPolicy === 'always' ? 'running' : 'stopped'
+    } else {
+      count += 1
+      status = restartPolicy === 'never' || count >= api.maxCrashCount ? 'crashed' : 'running'
+    }
   }
   const wrong: string[] = []
   if (api.crashCount !== count) wrong.push(`${api.crashCount} crashes count, there were ${count}`)

@@ -11,7 +11,7 @@ const ONLINE_MS = 60_000
 /** Longer than a server takes to count as running whose ready line was lost with its holder. */
 const REST_MS = 150_000
 /** Steps from one rest to the next. */
-const MOST_STEPS = 10
+const MOST_STEPS = 16
 
 /** How far a walk goes: so many rounds, or rounds until so many milliseconds have passed. */
 export interface Way {
@@ -76,14 +76,15 @@ class Walk {
   async round(taken: readonly Step[]): Promise<void> {
     for (const all of this.#deeds.values()) all.push(noDeeds())
     const deedsOf = (walker: Walker): Deeds => this.#deeds.get(walker)?.at(-1) ?? noDeeds()
-    const under: Promise<void>[] = []
-    for (const step of taken) {
-      const taking = take(this.#stage, step, deedsOf)
-      taking.catch(() => {}) // told below
-      under.push(taking)
-      await pause(step.gapMs)
+    const goes = async (client: number): Promise<void> => {
+      for (const step of taken.filter((step) => step.client === client)) {
+        await take(this.#stage, step, deedsOf)
+        await pause(step.gapMs)
+      }
     }
-    await Promise.all(under)
+    // All of them are over before a failure of one is reported.
+    const ends = await Promise.allSettled(this.#stage.clients.map((_, client) => goes(client)))
+    for (const end of ends) if (end.status === 'rejected') throw end.reason
     this.#steps += taken.length
     await this.#rest()
   }

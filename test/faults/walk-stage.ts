@@ -1,6 +1,9 @@
+import { createApiKey } from '../../src/shared/api/api-keys.ts'
 import type { Server } from '../../src/shared/api/servers.ts'
+import { type Client, createClient } from '../../src/shared/client.ts'
 import { Cable } from './cable.ts'
 import { type FaultNode, FaultPanel, type StopRule } from './fault-panel.ts'
+import { patientFetch } from './patient-fetch.ts'
 
 /** A server of the walk and what is known of its game's manners. */
 export interface Walker {
@@ -61,9 +64,14 @@ exit 9
 `
 }
 
-/** A daemon, two agents behind cables and five servers, all of them real processes. */
+/** How many clients walk at once. */
+export const CLIENTS = 4
+
+/** A daemon, two agents behind cables, five servers and four clients; all but the clients are processes of their own. */
 export class WalkStage {
   readonly panel: FaultPanel
+  /** Each with a key of its own. */
+  readonly clients: readonly Client[]
   readonly nodes: readonly WalkNode[]
   readonly walkers: readonly Walker[]
   /** Faults that are being made up for: what is down is brought back by whoever took it down. */
@@ -73,7 +81,13 @@ export class WalkStage {
     const panel = await FaultPanel.enter()
     const nodes: WalkNode[] = []
     const walkers: Walker[] = []
+    const clients: Client[] = []
     try {
+      for (let number = 1; number <= CLIENTS; number++) {
+        const body = { name: `client ${number}`, allPermissions: true, rateLimitEnabled: false }
+        const { key } = await panel.client.call(createApiKey, { body })
+        clients.push(createClient({ baseUrl: panel.url, token: key, fetch: patientFetch }))
+      }
       for (const name of ['east', 'west']) {
         const cable = await Cable.lay(panel.url)
         nodes.push({ node: await panel.addMachine(name, { url: cable.url }), cable })
@@ -87,14 +101,20 @@ export class WalkStage {
         walkers.push({ server, node, character })
       }
     } catch (error) {
-      await new WalkStage(panel, nodes, walkers).leave()
+      await new WalkStage(panel, clients, nodes, walkers).leave()
       throw error
     }
-    return new WalkStage(panel, nodes, walkers)
+    return new WalkStage(panel, clients, nodes, walkers)
   }
 
-  private constructor(panel: FaultPanel, nodes: readonly WalkNode[], walkers: readonly Walker[]) {
+  private constructor(
+    panel: FaultPanel,
+    clients: readonly Client[],
+    nodes: readonly WalkNode[],
+    walkers: readonly Walker[],
+  ) {
     this.panel = panel
+    this.clients = clients
     this.nodes = nodes
     this.walkers = walkers
   }
@@ -127,6 +147,29 @@ export class WalkStage {
     )
   }
 
+  /** Frames that were sent together arrive one after the other for a while. */
+  async slowCable(at: WalkNode, awayMs: number): Promise<void> {
+    await this.#downFor(
+      at.cable,
+      awayMs,
+      async () => at.cable.slow(),
+      async () => at.cable.mend(),
+    )
+  }
+
+  async freezeDaemon(awayMs: number): Promise<void> {
+    await this.#freeze(this.panel, awayMs, async () => [this.panel.daemonPid])
+  }
+
+  async freezeAgent(at: WalkNode, awayMs: number): Promise<void> {
+    await this.#freeze(at.node, awayMs, async () => [at.node.agent?.pid ?? []].flat())
+  }
+
+  /** Freezes what belongs to a server: processes that are there at this moment. */
+  async freezeProcesses(key: unknown, awayMs: number, pids: () => Promise<readonly number[]>): Promise<void> {
+    await this.#freeze(key, awayMs, pids)
+  }
+
   startAgent({ node, cable }: WalkNode): void {
     this.panel.startAgent(node, { url: cable.url })
   }
@@ -135,6 +178,23 @@ export class WalkStage {
     for (const { cable } of this.nodes) cable.mend()
     await this.panel.leave()
     for (const { cable } of this.nodes) await cable.remove()
+  }
+
+  /** SIGSTOP, and SIGCONT after so many milliseconds: a process that stands still answers nothing and closes nothing. */
+  async #freeze(what: unknown, awayMs: number, find: () => Promise<readonly number[]>): Promise<void> {
+    let pids: readonly number[] = []
+    const signal = async (name: NodeJS.Signals): Promise<void> => {
+      for (const pid of pids) sendSignal(pid, name)
+    }
+    await this.#downFor(
+      what,
+      awayMs,
+      async () => {
+        pids = await find()
+        await signal('SIGSTOP')
+      },
+      () => signal('SIGCONT'),
+    )
   }
 
   async #downFor(what: unknown, awayMs: number, take: () => Promise<void>, bring: () => Promise<void>): Promise<void> {
@@ -147,5 +207,14 @@ export class WalkStage {
     } finally {
       this.down.delete(what)
     }
+  }
+}
+
+/** Sends a signal to a process that may have ended before. */
+export function sendSignal(pid: number, signal: NodeJS.Signals): void {
+  try {
+    process.kill(pid, signal)
+  } catch {
+    // It has ended before.
   }
 }

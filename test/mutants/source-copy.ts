@@ -1,6 +1,6 @@
 import { execFileSync, spawn } from 'node:child_process'
 import { once } from 'node:events'
-import { cp, mkdir, mkdtemp, readFile, rm, symlink, writeFile } from 'node:fs/promises'
+import { chmod, cp, mkdir, mkdtemp, readFile, rm, symlink, writeFile } from 'node:fs/promises'
 import { tmpdir } from 'node:os'
 import { dirname, join, relative } from 'node:path'
 import type { Mutant } from './mutant.ts'
@@ -30,6 +30,7 @@ export class SourceCopy {
   /** Copies what git knows or would add. */
   static async of(root: string): Promise<SourceCopy> {
     const copy = await mkdtemp(join(tmpdir(), 'panel-mutants-'))
+    await chmod(copy, 0o755) // tests run programs under other users
     const listed = execFileSync('git', ['ls-files', '-z', '--cached', '--others', '--exclude-standard'], { cwd: root })
     for (const name of listed.toString().split('\0').filter(Boolean)) {
       await mkdir(dirname(join(copy, name)), { recursive: true })
@@ -63,9 +64,9 @@ export class SourceCopy {
       source.replace(mutant.find, () => mutant.replace),
     )
     try {
-      const report = await this.#run(mutant.seenBy, ['--bail', '1'])
-      if (report === undefined) return { kind: 'invalid', why: 'it does not compile, or the tests took too long' }
-      return outcomeOf(report)
+      const first = await this.#outcome(mutant.seenBy, ['--bail', '1'])
+      // A run that ends at its first failure sometimes ends before it has written that failure down.
+      return first.kind === 'unseen' ? await this.#outcome(mutant.seenBy, []) : first
     } finally {
       await writeFile(path, source)
     }
@@ -73,6 +74,12 @@ export class SourceCopy {
 
   async remove(): Promise<void> {
     await rm(this.#root, { recursive: true, force: true })
+  }
+
+  async #outcome(files: readonly string[], options: readonly string[]): Promise<Outcome> {
+    const report = await this.#run(files, options)
+    if (report === undefined) return { kind: 'invalid', why: 'it does not compile, or the tests took too long' }
+    return outcomeOf(report)
   }
 
   async #run(files: readonly string[], options: readonly string[]): Promise<Report | undefined> {

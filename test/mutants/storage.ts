@@ -158,8 +158,8 @@ export const MUTANTS: readonly Mutant[] = [
     title: 'an order counts before its node has it in its journal',
     topic: 'full disk',
     file: 'src/daemon/servers/unstored-orders.ts',
-    find: 'filter((one) => one.serverId === serverId && one.acceptedAt !== undefined)',
-    replace: 'filter((one) => one.serverId === serverId)',
+    find: '(one) => one.serverId === serverId && one.acceptedAt !== undefined,',
+    replace: '(one) => one.serverId === serverId,',
     seenBy: [UNWRITABLE],
   },
   {

@@ -1,0 +1,120 @@
+import type { Mutant } from './mutant.ts'
+
+const PAGE = ['test/docs-guarantees.test.ts'] as const
+const SKIPS = ['test/skips.test.ts'] as const
+const HOSTS = ['test/daemon/databases/hosts.test.ts'] as const
+const LOCATIONS = 'src/daemon/locations/routes.ts'
+
+/** Mistakes that the tests of the pages, of the tests themselves, and the loops over the contract have to see. */
+export const MUTANTS: readonly Mutant[] = [
+  {
+    title: 'A promise names a file of tests that there is not',
+    topic: 'guarantees page',
+    file: 'docs/guarantees.md',
+    find: '`test/faults/absence.test.ts`',
+    replace: '`test/faults/absences.test.ts`',
+    seenBy: PAGE,
+  },
+  {
+    title: 'A promise has no proof',
+    topic: 'guarantees page',
+    file: 'docs/guarantees.md',
+    find: '| `test/agent/power.test.ts`: "leaves an older specification aside, and refuses orders of an older generation" |',
+    replace: '| it is certain |',
+    seenBy: PAGE,
+  },
+  {
+    title: 'A table of promises has no column for their limits',
+    topic: 'guarantees page',
+    file: 'docs/guarantees.md',
+    find: '## Records\n\n| Promise | Proof | Limits |',
+    replace: '## Records\n\n| Promise | Proof |',
+    seenBy: PAGE,
+  },
+  {
+    title: 'A test that is skipped does not say why',
+    topic: 'names and skips',
+    file: 'test/agent/files/walk.test.ts',
+    find: 'it.runIf(isRoot)(`does not enter what is mounted there, says so, and takes all else${NO_ROOT}`',
+    replace: "it.runIf(isRoot)('does not enter what is mounted there, says so, and takes all else'",
+    seenBy: SKIPS,
+  },
+  {
+    title: 'A group of tests that is skipped does not say why',
+    topic: 'names and skips',
+    file: 'test/faults/two-at-once.test.ts',
+    find: 'describe.skipIf(!mayUnshare)(`a folder that two containers have${WHY_NOT}`,',
+    replace: "describe.skipIf(!mayUnshare)('a folder that two containers have',",
+    seenBy: SKIPS,
+  },
+  {
+    title: 'Names of database hosts that differ in case are two',
+    topic: 'names and skips',
+    file: 'src/daemon/databases/host-repo.ts',
+    find: "row.name.normalize('NFC').toLowerCase() === folded",
+    replace: "row.name.normalize('NFC') === name",
+    seenBy: HOSTS,
+  },
+  {
+    title: 'A database host has itself for a namesake',
+    topic: 'names and skips',
+    file: 'src/daemon/databases/host-repo.ts',
+    find: ".select(['id', 'name']).where('id', '!=', besideId)",
+    replace: ".select(['id', 'name']).where('id', '!=', '').where('id', '!=', besideId.slice(1))",
+    seenBy: HOSTS,
+  },
+  {
+    title: 'Names of locations that differ in case are two',
+    topic: 'names and skips',
+    file: 'src/daemon/core/migrations/0001-first-schema.ts',
+    find: 'create table location (\n  id text primary key, name text not null unique collate nocase,',
+    replace: 'create table location (\n  id text primary key, name text not null unique,',
+    seenBy: ['test/daemon/locations.test.ts'],
+  },
+  {
+    title: 'A deletion leaves no audit row',
+    topic: 'contract loops',
+    file: LOCATIONS,
+    find: `      await audit.record(tx, context.actor, {
+        action: 'location.delete',
+        resource: 'location',
+        resourceId: locationId,
+        details: { name },
+      })
+`,
+    replace: '',
+    seenBy: ['test/contract/drive-through.test.ts'],
+  },
+  {
+    title: 'An edit is audited without what was before',
+    topic: 'contract loops',
+    file: LOCATIONS,
+    find: 'const details = changes(before, fields)',
+    replace: 'const details = changes({ ...before, ...fields, name: "" }, fields)',
+    seenBy: ['test/contract/drive-through.test.ts'],
+  },
+  {
+    title: 'An answer lacks a field of its contract',
+    topic: 'contract loops',
+    file: LOCATIONS,
+    find: 'return { ...location, nodes:',
+    replace: 'return { ...location, members:',
+    seenBy: ['test/contract/drive-through.test.ts'],
+  },
+  {
+    title: 'A resource that is not there is a success',
+    topic: 'contract loops',
+    file: LOCATIONS,
+    find: "const { name } = deleted ?? context.fail('LOCATION_NOT_FOUND', GONE)",
+    replace: "const { name } = deleted ?? { name: '' }",
+    seenBy: ['test/contract/drive-through.test.ts', 'test/contract/junk.test.ts'],
+  },
+  {
+    title: 'A name may be a number',
+    topic: 'contract loops',
+    file: 'src/shared/api/locations.ts',
+    find: 'name: OneLine.trim().min(1).max(100)',
+    replace: 'name: z.coerce.string().trim().min(1).max(100)',
+    seenBy: ['test/contract/junk.test.ts'],
+  },
+]
