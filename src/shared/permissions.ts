@@ -241,10 +241,14 @@ export function grants(held: ReadonlySet<string>, permission: Permission, id?: s
 /** What everybody may pass on, because it gives no power over anything: the role User is nobody's to withhold. */
 const FREELY_GIVEN: ReadonlySet<string> = new Set(['system_error.report'] satisfies readonly Permission[])
 
-/** The permissions in `wanted` that `held` does not cover: what its holder may not pass on. Scoped ones count by their scope. */
+/** The permissions in `wanted` that the holder of `held` may not pass on: those that `held` does not cover. */
 export function missingFrom(held: ReadonlySet<string>, wanted: Iterable<string>): string[] {
+  return uncovered(held, wanted).filter((text) => !FREELY_GIVEN.has(text))
+}
+
+/** The permissions in `wanted` that `held` does not cover. Scoped ones count by their scope. */
+export function uncovered(held: ReadonlySet<string>, wanted: Iterable<string>): string[] {
   return [...wanted].filter((text) => {
-    if (FREELY_GIVEN.has(text)) return false
     const at = text.indexOf(':')
     const base = (at < 0 ? text : text.slice(0, at)) as Permission // callers have checked isGrantable
     const id = at < 0 || text.endsWith(':*') ? undefined : text.slice(at + 1)

@@ -63,6 +63,13 @@ describe('nobody gets or passes on what he does not hold', () => {
     expect(await missing(key.call(updateApiKey, raise))).toEqual(['*'])
   })
 
+  it('by a key that no limit of requests holds for', async () => {
+    const keeper = await person(door, 'keeper', ['apikey.manage'])
+    const body = { name: 'k', rateLimitEnabled: false }
+    expect(await missing(keeper.call(createApiKey, { body }))).toEqual(['admin.write'])
+    expect(await door.admin.call(createApiKey, { body })).toMatchObject({ rateLimitEnabled: false })
+  })
+
   it('by a key that was switched off, or has expired', async () => {
     const some = await door.admin.call(createApiKey, { body: { name: 'some', permissions: ['file.write'] } })
     const whole = await door.admin.call(createApiKey, {

@@ -104,6 +104,11 @@ describe('a ban', () => {
 })
 
 describe('unlocking', () => {
+  it('of an account that may do more is refused', async () => {
+    const clerk = await person(door, 'unlocker', ['user.update'])
+    expect(await codeOf(clerk.call(api.unlockUser, { params: { userId: door.adminId } }))).toBe('PERMISSION_DENIED')
+  })
+
   it('lifts the lockouts of the account everywhere', async () => {
     const fay = await person(door, 'fay', [])
     for (let i = 0; i < 5; i++) await codeOf(signIn('fay', OTHER, '192.0.2.77'))

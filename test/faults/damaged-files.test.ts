@@ -37,6 +37,18 @@ async function spoil(at: number, bytes: number): Promise<void> {
 }
 
 describe('a database file', { timeout: 90_000 }, () => {
+  it('that is restored has nothing of what came after the copy, also when a killed daemon has left a log', async () => {
+    await panel.startDaemon()
+    await panel.client.call(createLocation, { body: { name: 'since' } })
+    await panel.killDaemon('SIGKILL')
+    expect((await stat(`${file}-wal`)).size).toBeGreaterThan(0)
+    const { code, stderr } = await panel.run(['db', 'restore', copy, '--yes', ...place()])
+    expect(code, stderr).toBe(0)
+    await panel.startDaemon()
+    expect(await names()).toEqual(['here', 'kept'])
+    await panel.killDaemon('SIGTERM')
+  })
+
   it.each([
     ['whose header is gone', () => spoil(0, 100)],
     ['of which half is there', async () => truncate(file, Math.floor((await stat(file)).size / 8192) * 4096)],

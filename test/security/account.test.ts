@@ -1,6 +1,9 @@
 import { afterAll, beforeAll, describe, expect, it } from 'vitest'
 import { createApiKey } from '../../src/shared/api/api-keys.ts'
+import { login } from '../../src/shared/api/auth.ts'
+import { createRole } from '../../src/shared/api/roles.ts'
 import { listSystemErrors } from '../../src/shared/api/system-errors.ts'
+import { createUser } from '../../src/shared/api/users.ts'
 import { startPanel, type TestPanel } from '../panel.ts'
 import { longestStall } from './stall.ts'
 
@@ -76,6 +79,22 @@ describe('a report of an error', () => {
     expect(answer.status).toBe(403)
     expect(await answer.json()).toMatchObject({ code: 'PERMISSION_DENIED' })
     expect((await post('/api/system-errors/report', { component: 'x', message: 'x' })).status).toBe(202)
+  })
+
+  it('is no right of a key that does not name it, nor of one whose owner does not have it', async () => {
+    for (const [username, held, named] of [
+      ['holder', ['system_error.report', 'apikey.manage'], []],
+      ['other', ['apikey.manage'], ['system_error.report']],
+    ] as const) {
+      const { id } = await panel.client.call(createRole, { body: { name: username, permissions: [...held] } })
+      const account = { email: `${username}@example.org`, username, password: 'Correct-horse-1' }
+      await panel.client.call(createUser, { body: { ...account, roleIds: [id] } })
+      const { email, password } = account
+      const { token } = await panel.as(undefined).call(login, { body: { email, password } })
+      const made = await panel.as(token).call(createApiKey, { body: { name: 'k', permissions: [...named] } })
+      const answer = await post('/api/system-errors/report', { component: 'x', message: 'x' }, made.key)
+      expect([username, answer.status]).toEqual([username, 403])
+    }
   })
 
   it('still hides secrets, wherever they stand', async () => {

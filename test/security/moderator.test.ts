@@ -73,6 +73,40 @@ describe("a node's key", () => {
     }
   })
 
+  it('is not made by an enrolment token from before the key was ended or made anew', async () => {
+    const node = {
+      name: 'b',
+      locationId: (await panel.client.call(nodes.getNode, { params: { nodeId: panel.nodeId } })).locationId,
+    }
+    const { id: nodeId } = await panel.client.call(nodes.createNode, {
+      body: {
+        ...node,
+        hostname: 'b',
+        publicAddress: '127.0.0.1',
+        defaultIp: '127.0.0.1',
+        maxMemoryMb: 1024,
+        maxCpuCores: 1,
+      },
+    })
+    const params = { nodeId }
+    const token = async () => (await panel.client.call(nodes.createDeploymentToken, { params })).deploymentToken
+    const enroll = (deploymentToken: string) =>
+      missing(panel.as(undefined).call(nodes.enrollAgent, { body: { deploymentToken } }))
+    const early = [await token(), await token()]
+    await panel.client.call(nodes.createNodeKey, { params })
+    for (const one of early) expect(await enroll(one)).toBe('DEPLOYMENT_TOKEN_INVALID')
+    const open = [await token(), await token()]
+    await panel.client.call(nodes.deleteNodeKey, { params })
+    for (const one of open) expect(await enroll(one)).toBe('DEPLOYMENT_TOKEN_INVALID')
+    // What is open is ended where there is no key as well, and a machine that has joined leaves no way in to another one.
+    const [first = '', ...others] = [await token(), await token()]
+    await panel.client.call(nodes.deleteNodeKey, { params })
+    expect(await enroll(first)).toBe('DEPLOYMENT_TOKEN_INVALID')
+    const last = [await token(), await token()]
+    expect(await enroll(last[0] ?? '')).toBe('nothing')
+    for (const one of [...others, last[1] ?? '']) expect(await enroll(one)).toBe('DEPLOYMENT_TOKEN_INVALID')
+  })
+
   it('is out of reach through roles, keys and accounts that one manages', async () => {
     const right = { body: { permission: 'node.rotate_key' } }
     const key = ['node.rotate_key']

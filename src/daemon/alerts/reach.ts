@@ -42,7 +42,7 @@ export function reachOfKey({ scope }: Pick<Caller, 'scope'>): readonly string[] 
   return scope === null || grants(scope, 'alert.read') ? null : idsIn(scope)
 }
 
-/** Whether the caller may do that with this alert: by its server, as an administrator, or as whom it is for. */
+/** Whether the caller may do that with this alert: by its server, as an administrator, or, but for its deletion, as whom it is for. */
 export async function mayOnAlert(
   at: At,
   caller: Caller,
@@ -53,7 +53,8 @@ export async function mayOnAlert(
   if (grants(caller.permissions, permission === 'alert.read' ? 'admin.read' : 'admin.write')) return true
   if (serverId !== null && (await serverPermissions(at, caller, serverId, [permission])).length > 0) return true
   const reaches = caller.scope === null || grants(caller.scope, permission)
-  return reaches && userId === caller.userId && (permission === 'alert.read' || serverId === null)
+  if (!reaches || userId !== caller.userId || permission === 'alert.delete') return false
+  return permission === 'alert.read' || serverId === null
 }
 
 function idsIn(held: ReadonlySet<string>): string[] {

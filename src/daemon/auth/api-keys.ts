@@ -57,6 +57,8 @@ function writingRoutes(deps: ApiKeyDeps): Route[] {
         const giver = await stillAllowed(deps.credentials, caller)
         if (body.allPermissions) ensureMayGrantAll(giver)
         else await ensureMayGrant(tx, giver, body.permissions)
+        // A key without a limit passes those of its owner and of single endpoints as well.
+        if (!body.rateLimitEnabled) refuseMissing(missingFrom(giver.permissions, ['admin.write']))
         return create(deps, tx, context, { body, expiresAt })
       })
     }),

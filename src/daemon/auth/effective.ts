@@ -1,4 +1,4 @@
-import { grants, missingFrom, type Permission } from '../../shared/permissions.ts'
+import { grants, type Permission, uncovered } from '../../shared/permissions.ts'
 
 /**
  * What two sets grant both: each permission of the one that the other covers. A broad permission met by a scoped one
@@ -14,6 +14,6 @@ export function withinScope(scope: ReadonlySet<string> | null, permission: Permi
 }
 
 function covered(wanted: ReadonlySet<string>, held: ReadonlySet<string>): string[] {
-  const missing = new Set(missingFrom(held, wanted))
+  const missing = new Set(uncovered(held, wanted))
   return [...wanted].filter((text) => !missing.has(text))
 }

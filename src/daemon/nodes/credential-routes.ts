@@ -1,7 +1,7 @@
 import { createDeploymentToken, createNodeKey, deleteNodeKey, enrollAgent, getNodeKey } from '../../shared/api/nodes.ts'
 import { type Route, route } from '../core/route.ts'
 import type { NodeDeps } from './deps.ts'
-import { createEnrolmentToken, redeemEnrolmentToken } from './enrolment-tokens.ts'
+import { createEnrolmentToken, endEnrolmentTokens, redeemEnrolmentToken } from './enrolment-tokens.ts'
 import { UNNAMED_HOST } from './fields.ts'
 import { findNode, updateNode } from './repo.ts'
 
@@ -49,6 +49,7 @@ function createKey({ db, bus, audit, keys }: NodeDeps): Route {
       if (present && !regenerate) {
         context.fail('AGENT_KEY_EXISTS', 'The node has a key; regenerate it to cut off the agent that holds it')
       }
+      await endEnrolmentTokens(tx, nodeId)
       const apiKey = await keys.issue(tx, nodeId)
       await audit.record(tx, context.actor, {
         action: 'node.api_key_create',
@@ -69,8 +70,14 @@ function deleteKey({ db, bus, audit, keys }: NodeDeps): Route {
   return route(deleteNodeKey, ({ params: { nodeId } }, context) =>
     db.write(async (tx) => {
       if ((await findNode(tx.q, nodeId)) === undefined) context.fail('NODE_NOT_FOUND', GONE)
-      if (!(await keys.revoke(tx, nodeId))) context.fail('API_KEY_NOT_FOUND', 'The node has no key')
-      await audit.record(tx, context.actor, { action: 'node.api_key_delete', resource: 'node', resourceId: nodeId })
+      const [hadKey, hadTokens] = [await keys.revoke(tx, nodeId), await endEnrolmentTokens(tx, nodeId)]
+      if (!hadKey && !hadTokens) context.fail('API_KEY_NOT_FOUND', 'The node has neither a key nor an enrolment token')
+      await audit.record(tx, context.actor, {
+        action: 'node.api_key_delete',
+        resource: 'node',
+        resourceId: nodeId,
+        details: { hadKey, hadTokens },
+      })
       await bus.append(tx, {
         type: 'node_updated',
         data: { nodeId, updatedBy: context.caller?.userId ?? null, change: 'api_key' },
@@ -94,6 +101,7 @@ function enroll({ db, bus, audit, keys }: NodeDeps): Route {
       if (hostname !== undefined && hostname !== '' && node.hostname === UNNAMED_HOST) {
         await updateNode(tx.q, node.id, { hostname, updatedAt: tx.now })
       }
+      await endEnrolmentTokens(tx, node.id)
       const apiKey = await keys.issue(tx, node.id)
       await audit.record(tx, context.actor, {
         action: 'node.enroll',

@@ -21,6 +21,18 @@ export async function createEnrolmentToken(
   return { token, expiresAt }
 }
 
+/** Ends the tokens of a node that could still be redeemed; answers whether there were any. */
+export async function endEnrolmentTokens(tx: Tx, nodeId: string): Promise<boolean> {
+  const ended = await tx.q
+    .deleteFrom('deploymentToken')
+    .where('nodeId', '=', nodeId)
+    .where('usedAt', 'is', null)
+    .where('expiresAt', '>', tx.now)
+    .returning('id')
+    .execute()
+  return ended.length > 0
+}
+
 /** Uses the token up, in one statement, so that it has one winner; `undefined` when it is wrong, used or expired. */
 export async function redeemEnrolmentToken(tx: Tx, token: string): Promise<{ nodeId: string } | undefined> {
   return tx.q

@@ -62,7 +62,9 @@ export function banRoutes(deps: UserDeps): Route[] {
     ),
     route(api.unlockUser, ({ params: { userId } }, context) =>
       db.write(async (tx) => {
+        const caller = await stillAllowed(credentials, callerOf(context))
         const user = await present(tx, userId)
+        await ensureNotAbove(tx, caller, userId)
         const rows = await tx.q
           .deleteFrom('authLockout')
           .where('email', '=', user.email)
@@ -72,7 +74,7 @@ export function banRoutes(deps: UserDeps): Route[] {
         const details = { username: user.username, rows: rows.length }
         const entry = { action: 'auth_lockout.delete', resource: 'user', resourceId: userId, details }
         await audit.record(tx, context.actor, entry)
-        const clearedBy = callerOf(context).userId
+        const clearedBy = caller.userId
         for (const { id: lockoutId, email, ipAddress, lockedUntil } of rows) {
           if (lockedUntil === null) continue // counted failures that have locked nobody
           const data = { lockoutId, email, ipAddress, clearedBy }

@@ -162,7 +162,7 @@ export class Stage {
   /** A key of that person. */
   async key(owner: Client, permissions: readonly string[]): Promise<Client> {
     const { key } = await owner.call(createApiKey, {
-      body: { name: 'key', permissions: [...permissions], rateLimitEnabled: false },
+      body: { name: 'key', permissions: [...permissions], rateLimitMax: 10_000, rateLimitTimeWindow: 1000 },
     })
     return this.panel.as(key)
   }
