@@ -51,22 +51,27 @@ const warned = (part: string, nodeId: string) =>
 
 describe('a snapshot', () => {
   it.each([
-    ['says at which event it was taken', 100],
-    ['comes from an agent that only says what its hello knew', undefined],
-  ])('that %s is applied exactly there: newer events of the same batch stay', async (_, asOf) => {
+    ['says at which event it was taken', true, 100],
+    ['comes from an agent that only says what its hello knew', false, 100],
+    ['is taken in the midst of a few events', true, 5],
+  ])('that %s is applied exactly there: newer events of the same batch stay', async (_, saysSo, older) => {
     const node = await stage.node()
     const { game, last } = await settled(node, { power: 'offline' })
+    const other = await stage.server(node)
     const peer = await stage.connect(node)
-    const taken = last + 100
+    const taken = last + older
     await peer.enter({
       lastEvent: taken,
       servers: [report(game.id, { pid: 2 })],
-      ...(asOf === undefined ? {} : { asOf: taken }),
+      ...(saysSo ? { asOf: taken } : {}),
     })
     // All that was under way in the agent when it took the snapshot, and the end of the game right behind it.
-    for (let i = 1; i <= 199; i++) peer.event(state(game.id, { power: i < 100 ? 'starting' : 'running', pid: 2 }))
+    for (let i = 1; i < 2 * older; i++)
+      peer.event(state(game.id, { power: i < older ? 'starting' : 'running', pid: 2 }))
     const end = peer.event(state(game.id, { power: 'offline', pid: null }))
     await acked(peer, end)
+    // Whatever was to be done behind the last of them is done before the next one is.
+    await acked(peer, peer.event(state(other.id, { power: 'offline', pid: null })))
     expect(await stage.serverNow(game)).toMatchObject({ powerState: 'offline', pid: null })
   })
 
