@@ -89,6 +89,12 @@ describe.skipIf(why !== undefined)(
         expect(up.output()).toMatch(/demo +running +127\.0\.0\.1:25600/)
       })
 
+      it('curl reads the servers over the port and over the socket', async () => {
+        const output = await ok(home, printed(readme, 'Start', 'curl -H'))
+        expect(output.match(/"success":true/g), output).toHaveLength(2)
+        expect(output.match(/"name":"demo"/g)).toHaveLength(2)
+      })
+
       it('friends join by what docs/players.md says', async () => {
         expect(await joins(friend, HERE, 25_600)).toBe(false)
         const everywhere = await home.run('./panel servers stop demo --wait && ./panel servers edit demo --ip 0.0.0.0')

@@ -192,8 +192,8 @@ export const MUTANTS: readonly Mutant[] = [
     title: 'takes lines that an agent sends again for new ones',
     topic: 'streams',
     file: 'src/daemon/console/feed.ts',
-    find: 'if (line[0] <= this.#received) continue',
-    replace: 'if (line[0] <= 0) continue',
+    find: '      if (line[0] <= this.#received) continue\n      if (line[0] !== this.#received + 1) this.#skipTo(line[0] - 1)\n',
+    replace: '',
     seenBy: [CONSOLE],
   },
   {

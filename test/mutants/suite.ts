@@ -89,8 +89,8 @@ export const MUTANTS: readonly Mutant[] = [
     title: 'An edit is audited without what was before',
     topic: 'contract loops',
     file: LOCATIONS,
-    find: 'const details = changes(before, fields)',
-    replace: 'const details = changes({ ...before, ...fields, name: "" }, fields)',
+    find: "        action: 'location.update',\n        resource: 'location',\n        resourceId: locationId,\n        details,\n",
+    replace: "        action: 'location.update',\n        resource: 'location',\n        resourceId: locationId,\n",
     seenBy: ['test/contract/drive-through.test.ts'],
   },
   {
@@ -102,12 +102,12 @@ export const MUTANTS: readonly Mutant[] = [
     seenBy: ['test/contract/drive-through.test.ts'],
   },
   {
-    title: 'A resource that is not there is a success',
+    title: 'An endpoint that the specification names has another path',
     topic: 'contract loops',
-    file: LOCATIONS,
-    find: "const { name } = deleted ?? context.fail('LOCATION_NOT_FOUND', GONE)",
-    replace: "const { name } = deleted ?? { name: '' }",
-    seenBy: ['test/contract/drive-through.test.ts', 'test/contract/junk.test.ts'],
+    file: 'src/shared/api/power.ts',
+    find: "path: '/api/servers/:serverId/power',",
+    replace: "path: '/api/servers/:serverId/powers',",
+    seenBy: ['test/contract/spec.test.ts'],
   },
   {
     title: 'A name may be a number',

@@ -16,15 +16,11 @@ const SECRETS = [
 export async function openLog({ level, format }: { level: string; format: LogFormat }): Promise<Log> {
   if (format === 'json') return createLog({ level })
   // Loaded here: a daemon without a terminal never needs it.
-  const { default: pretty } = await import('pino-pretty')
-  return createLog({ level, destination: pretty({ colorize: process.stdout.isTTY === true, destination: TERMINAL }) })
-}
-
-/** What stands in a log comes from plugins, nodes and other machines as well. */
-const TERMINAL: DestinationStream = {
-  write: (text) => {
-    process.stdout.write(terminalText(text, { colours: true }))
-  },
+  const { prettyFactory } = await import('pino-pretty')
+  const line = prettyFactory({ colorize: process.stdout.isTTY === true })
+  // What stands in a log comes from plugins, nodes and other machines as well.
+  const write = (json: string): void => void process.stdout.write(terminalText(line(json), { colours: true }))
+  return createLog({ level, destination: { write } })
 }
 
 /** A logger of JSON lines to `destination` (standard output). Fields that carry secrets are masked, two levels deep. */
