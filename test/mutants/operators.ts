@@ -16,7 +16,7 @@ export const MUTANTS: readonly Mutant[] = [
   {
     title: 'Marks of direction reach the terminal in tables',
     topic: 'commands',
-    file: 'src/cli/output/escape.ts',
+    file: 'src/shared/terminal-text.ts',
     find: 'const UNSAFE = /[\\u0000-\\u001f\\u007f-\\u009f\\u061c\\u200e\\u200f\\u2028-\\u202e\\u2066-\\u2069]/g',
     replace: 'const UNSAFE = /[\\u0000-\\u001f\\u007f-\\u009f]/g',
     seenBy: [WORDS],

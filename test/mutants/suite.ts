@@ -110,11 +110,11 @@ export const MUTANTS: readonly Mutant[] = [
     seenBy: ['test/contract/spec.test.ts'],
   },
   {
-    title: 'A name may be a number',
+    title: 'Parameters of a path are taken as they come',
     topic: 'contract loops',
-    file: 'src/shared/api/locations.ts',
-    find: 'name: OneLine.trim().min(1).max(100)',
-    replace: 'name: z.coerce.string().trim().min(1).max(100)',
+    file: 'src/daemon/core/http.ts',
+    find: "params: parsePart('params', served.params, request.params),",
+    replace: 'params: request.params as never,',
     seenBy: ['test/contract/junk.test.ts'],
   },
 ]
