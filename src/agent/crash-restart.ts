@@ -1,5 +1,5 @@
 import { backOff, untilRestart } from './crash.ts'
-import { AgentFailure } from './failure.ts'
+import { AgentFailure, NodeShortage } from './failure.ts'
 import { errorText } from './logger.ts'
 import type { GameServer } from './server.ts'
 import { endedLaunch, noteFailure, startGame } from './start.ts'
@@ -42,10 +42,12 @@ async function restartNow(server: GameServer, signal: AbortSignal): Promise<void
 async function countFailedStart(server: GameServer, error: unknown): Promise<void> {
   const { clock, random, onRestartDue } = server.context
   const failure = await noteFailure(server, error)
-  const crashes = [...server.facts.crashes, clock.nowMs()]
+  // What the node lacks is no fault of the server: it is tried again, and counts for nothing.
+  const isCounted = !(error instanceof NodeShortage)
+  const crashes = isCounted ? [...server.facts.crashes, clock.nowMs()] : server.facts.crashes
   // A suspended server is started by an order once it may run again, and never by itself.
-  const final = crashes.length >= server.spec.restart.maxCrashes || isSuspension(error)
-  const waitMs = backOff(crashes.length, random)
+  const final = (isCounted && crashes.length >= server.spec.restart.maxCrashes) || isSuspension(error)
+  const waitMs = backOff(Math.max(1, crashes.length), random)
   const next = final ? 'it is not started again' : `next start in ${Math.ceil(waitMs / 1000)} s`
   await server.change({
     power: 'offline',

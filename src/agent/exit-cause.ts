@@ -29,6 +29,10 @@ export function explainExit(exit: RunExit, { spec, facts, vanished }: EndContext
   const { launch } = facts
   const stopping = stepOf(exit, launch)
   if (stopping !== undefined) return explainStop(exit, stopping, { spec, reason: facts.reason, launch })
+  if (exit.forced !== undefined) {
+    const cause = exit.forced === 'SIGTERM' ? 'stop-sigterm' : 'stop-sigkill'
+    return bad(cause, `It did not stop in time after its stop command was typed, and was ended with ${exit.forced}`)
+  }
   if (exit.ordered) return good('stop-command', `It was stopped by a command in its console (${exitText(exit)})`)
   if (exit.background === 'lost') {
     return bad(
@@ -67,6 +71,11 @@ function explainStop(
   if (step === 'kill') return good('killed', 'It was killed by an order')
   // Only a stop of the panel's own will has a reason before its end.
   if (reason !== null) return bad('disk-limit', reason)
+  if (launch?.unasked !== undefined) {
+    const [cause, signal] =
+      step === 'sigkill' ? (['stop-sigkill', 'SIGKILL'] as const) : (['stop-sigterm', 'SIGTERM'] as const)
+    return bad(cause, `What stops it did not reach it (${launch.unasked}), and it was ended with ${signal}`)
+  }
   const seconds = Math.round((launch?.stopTimeoutMs ?? spec.stop.timeoutMs) / 1000)
   if (step === 'sigterm') return bad('stop-sigterm', `It did not stop within ${seconds} s and was ended with SIGTERM`)
   if (step === 'sigkill') {

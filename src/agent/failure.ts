@@ -14,3 +14,13 @@ export class AgentFailure extends Error {
     return { code: this.code, message: this.message.slice(0, 2000) }
   }
 }
+
+/** The node lacks something for now (open files, memory): the server has no part in it. */
+export class NodeShortage extends AgentFailure {
+  constructor(errno: string) {
+    super(
+      'INTERNAL',
+      `The node has too few resources at the moment (${errno}); see the limits of its agent, such as \`ulimit -n\``,
+    )
+  }
+}

@@ -3,6 +3,10 @@ import { AgentError, AgentEvent, CommandOp, ServerExit } from '../shared/frames.
 import { DesiredState } from '../shared/server-life.ts'
 import { ServerSpec } from '../shared/server-spec.ts'
 
+/** What of its specification a run goes by until it ends: an edit counts from the next start on. */
+export const RunRules = ServerSpec.pick({ stop: true, done: true, stripAnsi: true, listens: true, ports: true })
+export type RunRules = z.infer<typeof RunRules>
+
 /** The run that was begun last. It is written down before its process starts, so that it is never started twice. */
 export const LaunchFacts = z.object({
   id: z.string(),
@@ -20,6 +24,12 @@ export const LaunchFacts = z.object({
   /** The last step that was taken to end it, and the time that its stop rule had; absent before any. */
   stopStep: z.enum(['rule', 'sigterm', 'sigkill', 'kill']).optional(),
   stopTimeoutMs: z.number().optional(),
+  /** When the game had what its stop rule sends: from then on its time counts. Absent before. */
+  askedAtMs: z.number().optional(),
+  /** Why the game never had it. */
+  unasked: z.string().max(500).optional(),
+  /** Of a game; absent in journals of older agents. */
+  rules: RunRules.optional(),
 })
 export type LaunchFacts = z.infer<typeof LaunchFacts>
 
@@ -104,4 +114,9 @@ export function freshFacts(): ServerFacts {
 /** A run that is about to begin. */
 export function newLaunch(id: string, kind: LaunchFacts['kind'], bootId: string): LaunchFacts {
   return { id, kind, bootId, ended: false, exit: null, readyAtMs: null, stopAtMs: null }
+}
+
+/** The rules of a run that begins now. */
+export function rulesOf({ stop, done, stripAnsi, listens, ports }: ServerSpec): RunRules {
+  return { stop, done, stripAnsi, ports, ...(listens === undefined ? {} : { listens }) }
 }

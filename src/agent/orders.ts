@@ -60,7 +60,12 @@ async function start(server: GameServer, step: OrderStep & { spec: ServerSpec; l
       return { noop: true }
     }
     // Somebody typed the stop command, or the agent itself stops it: this order is the newer will.
-    await server.game.ended
+    const { game, typedStop } = server
+    await Promise.race(typedStop === undefined ? [game.ended] : [game.ended, typedStop])
+    if (server.game === game) {
+      await server.remember({ desired: 'running' })
+      return { noop: true }
+    }
   }
   // A person decides to try again, so earlier crashes are forgiven.
   await server.remember({ crashes: [], finishes: [] })

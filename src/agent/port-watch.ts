@@ -43,9 +43,11 @@ interface Watch {
 }
 
 async function follow(watch: Watch): Promise<void> {
-  const { server, signal } = watch
-  if (server.power === 'starting') await bringUp(watch)
-  while (!signal.aborted && server.power === 'running') await lookAgain(watch)
+  const { server, run, signal } = watch
+  // A stop that did not reach the game leaves it as it was.
+  while (!signal.aborted && server.game?.run === run) {
+    await (server.power === 'starting' ? bringUp(watch) : lookAgain(watch))
+  }
 }
 
 async function bringUp(watch: Watch): Promise<void> {
@@ -73,7 +75,7 @@ interface Progress {
 async function explainStart(watch: Watch, progress: Progress): Promise<void> {
   const { server, run, signal, sinceMs } = watch
   const { clock } = server.context
-  const isRuled = server.spec.done.length > 0
+  const isRuled = server.rules.done.length > 0
   while (isStill('starting', watch)) {
     const nowMs = clock.monotonicMs()
     const { readyAtMs } = progress
@@ -176,24 +178,24 @@ async function hasPort(server: GameServer, run: Run): Promise<boolean> {
   if (address === undefined) return true
   const found = new Set((await run.listening(address)).map(({ protocol }) => protocol))
   const wanted = protocolsOf(server)
-  return server.spec.listens === 'both' ? wanted.every((one) => found.has(one)) : wanted.some((one) => found.has(one))
+  return server.rules.listens === 'both' ? wanted.every((one) => found.has(one)) : wanted.some((one) => found.has(one))
 }
 
 /** The address that the server is to have; `undefined` where its template says that it listens on none. */
-function addressOf({ spec }: GameServer): { readonly ip: string; readonly port: number } | undefined {
-  return spec.listens === 'none' ? undefined : (spec.ports.find(({ primary }) => primary) ?? spec.ports[0])
+function addressOf({ rules }: GameServer): { readonly ip: string; readonly port: number } | undefined {
+  return rules.listens === 'none' ? undefined : (rules.ports.find(({ primary }) => primary) ?? rules.ports[0])
 }
 
 function isRequired(server: GameServer): boolean {
-  return server.spec.listens !== undefined && addressOf(server) !== undefined
+  return server.rules.listens !== undefined && addressOf(server) !== undefined
 }
 
-function protocolsOf({ spec }: GameServer): readonly Protocol[] {
-  return spec.listens === 'tcp' || spec.listens === 'udp' ? [spec.listens] : ['tcp', 'udp']
+function protocolsOf({ rules }: GameServer): readonly Protocol[] {
+  return rules.listens === 'tcp' || rules.listens === 'udp' ? [rules.listens] : ['tcp', 'udp']
 }
 
 function protocolText(server: GameServer): string {
-  const join = server.spec.listens === 'both' ? ' and ' : ' or '
+  const join = server.rules.listens === 'both' ? ' and ' : ' or '
   return protocolsOf(server)
     .map((protocol) => protocol.toUpperCase())
     .join(join)

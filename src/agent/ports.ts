@@ -3,6 +3,7 @@ import { readdir, readFile, readlink } from 'node:fs/promises'
 import { createServer, isIPv6 } from 'node:net'
 import type { AgentErrorCode } from '../shared/frames.ts'
 import type { Listens } from '../shared/server-spec.ts'
+import { NodeShortage } from './failure.ts'
 import { addressText, openSockets, type Protocol, takes } from './sockets.ts'
 
 /** An address that cannot be bound now, and why. */
@@ -81,10 +82,14 @@ async function describe(address: Address, protocol: Protocol, errno: string): Pr
         : `${what} is in use by another program`
     return { ...address, protocol, code: 'PORT_IN_USE', message, holder, passing: holder === undefined }
   }
+  if (SHORTAGES.has(errno)) throw new NodeShortage(errno)
   const why = errno === 'EACCES' ? 'the agent may not use ports this low' : errno
   const message = `Port ${at} cannot be used on this node: ${why}`
   return { ...address, protocol, code: 'ADDRESS_UNAVAILABLE', message, holder: undefined, passing: false }
 }
+
+/** What the machine has too little of: no fault of the address. */
+const SHORTAGES: ReadonlySet<string> = new Set(['EMFILE', 'ENFILE', 'ENOMEM', 'ENOBUFS'])
 
 /** Name and number of the process that holds one of these sockets, when /proc lets the agent see it. */
 async function ownerOf(links: ReadonlySet<string>): Promise<string | undefined> {

@@ -14,9 +14,9 @@ const RULE_CHARACTERS = 80
  * was called off before.
  */
 export async function awaitReady(server: GameServer, run: Run, signal: AbortSignal): Promise<boolean> {
-  if (server.spec.done.length > 0) await awaitLine(server, run, signal)
+  if (server.rules.done.length > 0) await awaitLine(server, run, signal)
   // Without a rule its port says it, where it has one; without either time does.
-  else if (server.spec.listens === undefined || server.spec.listens === 'none') await waitOut(server, run, signal)
+  else if (server.rules.listens === undefined || server.rules.listens === 'none') await waitOut(server, run, signal)
   return !signal.aborted
 }
 
@@ -31,14 +31,14 @@ async function waitOut(server: GameServer, run: Run, signal: AbortSignal): Promi
  * have been lost with a holder, or its rule was switched off, nobody can wait for it: then time counts too.
  */
 async function awaitLine(server: GameServer, run: Run, signal: AbortSignal): Promise<void> {
-  const { spec, context } = server
+  const { rules, context } = server
   let mayMiss = (): void => undefined
   const missed = new Promise<void>((resolve) => {
     mayMiss = resolve
   })
   let reported: Promise<unknown> = Promise.resolve()
-  const matcher = context.readyThread.matcher(spec.done, {
-    stripAnsi: spec.stripAnsi,
+  const matcher = context.readyThread.matcher(rules.done, {
+    stripAnsi: rules.stripAnsi,
     switchedOff: (rule, reason) => {
       reported = Promise.all([reported, reportRule(server, rule, reason)])
       mayMiss()

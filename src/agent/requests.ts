@@ -7,6 +7,7 @@ import { describeOrphan, listOrphans, type NodeHoldings } from './orphans.ts'
 import { takenPorts } from './ports.ts'
 import type { GameServer } from './server.ts'
 import type { Stats } from './stats.ts'
+import { typeStop } from './stop.ts'
 
 /** What the answers to requests are made from. */
 export interface RequestDoors {
@@ -71,11 +72,9 @@ async function typeLines(server: GameServer, lines: readonly string[]): Promise<
       throw new AgentFailure('BAD_REQUEST', 'A console line must not contain NUL or line ends')
   }
   for (const line of lines) {
-    const { game, spec } = server
+    const { game, rules } = server
     if (game === undefined) throw new AgentFailure('NOT_RUNNING', 'The server is not running')
-    if (spec.stop.type === 'command' && line.trim() === spec.stop.value.trim()) {
-      await game.run.expectExit(spec.stop.timeoutMs)
-    }
-    await game.run.input(line)
+    const isStop = rules.stop.type === 'command' && line.trim() === rules.stop.value.trim()
+    await (isStop ? typeStop(server, game, line) : game.run.input(line))
   }
 }

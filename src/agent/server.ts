@@ -3,7 +3,7 @@ import type { PowerState, ServerActivity } from '../shared/server-life.ts'
 import type { ServerSpec } from '../shared/server-spec.ts'
 import type { ConsoleLog } from './console-log.ts'
 import { crashCount, untilRestart } from './crash.ts'
-import { freshFacts, type ServerFacts } from './journal-record.ts'
+import { freshFacts, type RunRules, type ServerFacts } from './journal-record.ts'
 import { placeOf } from './layout.ts'
 import { errorText } from './logger.ts'
 import type { Run, ServerPlace } from './runtime/runtime.ts'
@@ -40,6 +40,8 @@ export class GameServer {
   readonly gone = new AbortController()
   /** Ends the wait for the next restart after a crash. */
   restartWait: AbortController | undefined
+  /** A stop command was typed: settles when its time is over and the game has not heeded it. */
+  typedStop: Promise<void> | undefined
   /** A start waits for its port. */
   waitsForPort = false
   /** How many orders wait for their turn that stop what the one before them starts. */
@@ -68,6 +70,12 @@ export class GameServer {
 
   get spec(): ServerSpec {
     return this.#spec
+  }
+
+  /** What the living run goes by, and the next one as long as there is none. */
+  get rules(): RunRules {
+    const { launch } = this.#facts
+    return launch === null || launch.ended ? this.#spec : (launch.rules ?? this.#spec)
   }
 
   get facts(): ServerFacts {

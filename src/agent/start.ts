@@ -1,7 +1,7 @@
 import { newIdSuffix } from '../shared/ids.ts'
 import { serverEnvironment, startupCommand } from './environment.ts'
 import { AgentFailure } from './failure.ts'
-import { type LaunchFacts, newLaunch } from './journal-record.ts'
+import { type LaunchFacts, newLaunch, rulesOf } from './journal-record.ts'
 import { takenPorts } from './ports.ts'
 import { attach } from './run-watch.ts'
 import type { Launch } from './runtime/runtime.ts'
@@ -39,7 +39,7 @@ export async function startGame(server: GameServer, options: StartOptions): Prom
     await server.note('Server is starting')
     await context.runtime.prepare(server.place)
     throwIfAborted(options.signal)
-    const launch = newLaunch(launchId, 'game', context.bootId)
+    const launch = { ...newLaunch(launchId, 'game', context.bootId), rules: rulesOf(spec) }
     await server.change({
       power: 'starting',
       facts: { launch, reason: null, crashed: false, nextRestartAtMs: null, desired: 'running' },

@@ -1,4 +1,5 @@
 import type { ServerExit } from '../shared/frames.ts'
+import type { StopRule } from '../shared/server-spec.ts'
 import { AgentFailure } from './failure.ts'
 import type { LaunchFacts } from './journal-record.ts'
 import { errorText } from './logger.ts'
@@ -18,8 +19,9 @@ interface StopOptions {
 }
 
 /**
- * Stops the game by its rule, then with SIGTERM, then with SIGKILL. Resolves when its exit is journaled. Taken up again
- * after the agent was away, the time that has passed since the order counts.
+ * Stops the game by the rule it was started with, then with SIGTERM, then with SIGKILL. Resolves when its exit is journaled.
+ * Its time counts from when it was asked; taken up again after the agent was away, what has passed since then counts. A game
+ * that could not be asked runs on, and the order fails.
  */
 export async function stopGame(server: GameServer, options: StopOptions): Promise<ServerExit | undefined> {
   const live = server.game
@@ -28,11 +30,12 @@ export async function stopGame(server: GameServer, options: StopOptions): Promis
     await server.exitHandled()
     return undefined
   }
-  const { clock } = server.context
-  const stopAtMs = launch.stopAtMs ?? clock.nowMs()
-  const rule = server.spec.stop
+  const { power, facts } = server
+  const rule = server.rules.stop
   const timeoutMs = options.timeoutMs ?? rule.timeoutMs
   const { stopStep = 'rule' } = launch
+  const nowMs = server.context.clock.nowMs()
+  const stopAtMs = launch.stopAtMs ?? nowMs
   await server.change({
     power: 'stopping',
     facts: {
@@ -42,23 +45,97 @@ export async function stopGame(server: GameServer, options: StopOptions): Promis
     },
     commandId: options.commandId,
   })
-  await live.run.expectExit().catch(passOver)
-  const passedMs = Math.min(Math.max(0, clock.nowMs() - stopAtMs), timeoutMs)
+  try {
+    await live.run.expectExit().catch(passOver)
+  } catch (error) {
+    const isTakenUp = launch.stopAtMs !== null
+    const reason = `It could not be stopped: ${messageOf(error)}; stop it again, or look at its node`
+    const before = { launch, desired: facts.desired, reason }
+    if (server.game === live) await server.change(isTakenUp ? { facts: { reason } } : { power, facts: before })
+    throw error
+  }
+  try {
+    return await endInSteps(server, live, { rule, timeoutMs, sinceMs: launch.askedAtMs ?? nowMs })
+  } catch (error) {
+    const reason = `It could not be stopped: ${messageOf(error)}; kill it, or look at its node`
+    if (!server.context.ending.aborted && server.game === live) await server.change({ facts: { reason } })
+    throw error
+  }
+}
+
+async function endInSteps(
+  server: GameServer,
+  live: LiveRun,
+  { rule, timeoutMs, sinceMs }: { readonly rule: StopRule; readonly timeoutMs: number; readonly sinceMs: number },
+): Promise<ServerExit> {
+  const passedMs = Math.max(0, server.context.clock.nowMs() - sinceMs)
+  const leftMs = Math.max(0, timeoutMs - passedMs)
+  const refused = new AbortController()
   // A game that does not read its input must not hold up the escalation, so nobody waits for this.
-  const asked = rule.type === 'command' ? live.run.input(rule.value) : live.run.signal(rule.value)
-  asked.catch((error: unknown) => {
-    server.context.log.warn({ serverId: server.id, err: errorText(error) }, 'the stop order did not reach the server')
-  })
-  const exit = await waitForEnd(server, live, timeoutMs - passedMs)
+  if (server.facts.launch?.askedAtMs === undefined)
+    void ask(server, live, rule).then((isAsked) => isAsked || refused.abort())
+  const exit = await waitForEnd(server, live, leftMs, refused.signal)
   if (exit !== undefined) return exit
   await rememberStep(server, live, 'sigterm')
-  await server.note(`Server has not stopped in ${Math.round(timeoutMs / 1000)} s, sending SIGTERM`)
+  const why = refused.signal.aborted
+    ? `could not be asked to stop (${server.facts.launch?.unasked})`
+    : `has not stopped in ${Math.round(timeoutMs / 1000)} s`
+  await server.note(`Server ${why}, sending SIGTERM`)
   await live.run.signal('SIGTERM').catch(() => {}) // it has ended in this moment, or SIGKILL follows
-  const terminated = await waitForEnd(server, live, TERM_MS)
+  // A game that never heard of it has all its time now.
+  const terminated = await waitForEnd(server, live, refused.signal.aborted ? Math.max(leftMs, TERM_MS) : TERM_MS)
   if (terminated !== undefined) return terminated
   await rememberStep(server, live, 'sigkill')
   await server.note('Server has not stopped after SIGTERM, sending SIGKILL')
   return await killRun(server, live)
+}
+
+/** Sends what the stop rule says, and writes down that the game has it, or why not. False when it has not. */
+async function ask(server: GameServer, live: LiveRun, rule: StopRule): Promise<boolean> {
+  const isOurs = (): boolean => server.game === live && server.facts.launch?.id === live.run.record.launchId
+  try {
+    await (rule.type === 'command' ? live.run.input(rule.value) : live.run.signal(rule.value))
+  } catch (error) {
+    // One that has ended in this moment needs no word.
+    if (error instanceof AgentFailure && error.code === 'NOT_RUNNING') return true
+    const { launch } = server.facts
+    const unasked = messageOf(error).slice(0, 300)
+    if (isOurs() && launch !== null) await server.remember({ launch: { ...launch, unasked } })
+    server.context.log.warn({ serverId: server.id, err: errorText(error) }, 'the stop order did not reach the server')
+    return false
+  }
+  const { launch } = server.facts
+  if (isOurs() && launch !== null) {
+    await server.remember({ launch: { ...launch, askedAtMs: server.context.clock.nowMs() } })
+  }
+  return true
+}
+
+/**
+ * The stop command, typed by a person: the server is stopping for the time of its rule. A game that does not heed it runs on,
+ * and an end after that is its own.
+ */
+export async function typeStop(server: GameServer, live: LiveRun, line: string): Promise<void> {
+  const { timeoutMs } = server.rules.stop
+  await live.run.expectExit(timeoutMs)
+  await live.run.input(line)
+  if (server.game !== live || server.power !== 'running') return
+  await server.change({ power: 'stopping' })
+  const runsOn = async (): Promise<void> => {
+    const exit = await waitForEnd(server, live, timeoutMs)
+    // Once its first process has ended, the rest of the run goes the same way.
+    if (exit !== undefined || live.run.pid !== live.run.record.pid) await live.ended
+    const isStopped = server.facts.launch?.stopAtMs !== null
+    if (server.game === live && server.power === 'stopping' && !isStopped) await server.change({ power: 'running' })
+  }
+  server.typedStop = runsOn().catch((error: unknown) => {
+    if (server.context.ending.aborted) return
+    server.context.log.warn({ serverId: server.id, err: errorText(error) }, 'a typed stop could not be followed')
+  })
+}
+
+function messageOf(error: unknown): string {
+  return error instanceof AgentFailure ? error.message : 'The agent failed to reach its process'
 }
 
 /**
@@ -90,11 +167,17 @@ export async function killRun(server: GameServer, live: LiveRun): Promise<Server
   return exit
 }
 
-/** The exit when it comes within `ms`, else `undefined`. Rejects when the agent ends meanwhile: the order goes on later. */
-export async function waitForEnd(server: GameServer, live: LiveRun, ms: number): Promise<ServerExit | undefined> {
+/** The exit when it comes within `ms`, else `undefined`; `cut` ends the wait before. Rejects when the agent ends meanwhile: the order goes on later. */
+export async function waitForEnd(
+  server: GameServer,
+  live: LiveRun,
+  ms: number,
+  cut?: AbortSignal,
+): Promise<ServerExit | undefined> {
   const { clock, ending } = server.context
   const over = new AbortController()
-  const pause = clock.sleep(ms, AbortSignal.any([over.signal, ending])).then(() => undefined)
+  const cuts = cut === undefined ? [over.signal, ending] : [over.signal, ending, cut]
+  const pause = clock.sleep(ms, AbortSignal.any(cuts)).then(() => undefined)
   try {
     const exit = await Promise.race([live.ended, pause])
     if (exit === undefined && ending.aborted) throw new AgentFailure('INTERRUPTED', 'The agent ends')

@@ -16,6 +16,7 @@ import { isSetupRequired } from './auth/setup-state.ts'
 import type { Config } from './config.ts'
 import { consoleRoutes, consoleStreams } from './console/routes.ts'
 import { Cleanup } from './core/cleanup.ts'
+import { defaultMaxConnections } from './core/connection-limits.ts'
 import type { Db, Tx } from './core/db.ts'
 import { retryWrites } from './core/db-recovery.ts'
 import { addRoute, createDoor } from './core/http.ts'
@@ -133,6 +134,7 @@ export async function createApp({ config, db, clock, log, version, holder, schem
     systemErrors,
     trustedProxies: config.trustedProxies,
     tls: config.tls,
+    maxConnections: config.maxConnections ?? defaultMaxConnections(),
     allowedHosts: [config.host, ...config.allowedHosts, ...hostOf(config.publicUrl)],
   })
   const plugins = new Plugins({

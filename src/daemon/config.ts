@@ -22,6 +22,8 @@ export interface Config {
   readonly trustedProxies: readonly string[]
   /** Names that the panel answers by, beside those that it knows. */
   readonly allowedHosts: readonly string[]
+  /** Connections over TCP at the same time; `undefined`: by the open files that the process may have. */
+  readonly maxConnections: number | undefined
   readonly logLevel: string
   readonly logFormat: 'json' | 'pretty'
   readonly credentialKey: string | undefined
@@ -66,6 +68,7 @@ const File = z
         allowedHosts: z
           .union([z.array(z.string()), z.string().transform((text) => text.split(','))])
           .transform((names) => names.map((name) => name.trim()).filter((name) => name !== '')),
+        maxConnections: z.coerce.number().int().min(4).max(10_000_000),
       })
       .partial(),
     data: z.strictObject({ dir: z.string() }).partial(),
@@ -163,6 +166,7 @@ export function inspectConfig(
     publicUrl: settings.http?.publicUrl,
     trustedProxies,
     allowedHosts,
+    maxConnections: settings.http?.maxConnections,
     logLevel: flags.logLevel ?? settings.log?.level ?? 'info',
     logFormat: flags.logFormat ?? settings.log?.format ?? (process.stdout.isTTY ? 'pretty' : 'json'),
     credentialKey: secret('PANEL_CREDENTIAL_KEY'),

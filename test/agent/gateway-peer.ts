@@ -129,11 +129,17 @@ export class GatewayPeer {
   }
 
   /** Waits for the newest report of a server to be as wanted. */
-  async report(serverId: string, what: string, test: (report: ServerReport) => boolean): Promise<ServerReport> {
-    return await this.until(what, () => {
+  async report(
+    serverId: string,
+    what: string,
+    test: (report: ServerReport) => boolean,
+    withinMs?: number,
+  ): Promise<ServerReport> {
+    const look = (): ServerReport | undefined => {
       const last = this.reports(serverId).at(-1)
       return last !== undefined && test(last) ? last : undefined
-    })
+    }
+    return await this.until(what, look, withinMs)
   }
 
   /** Waits for a report as wanted, which newer ones may have followed: for states that pass. */

@@ -109,6 +109,48 @@ describe('an ordered stop', () => {
     expect(await isAlive(pid ?? 0)).toBe(false)
   })
 
+  it('goes by the rule that the run was started with, whatever was edited since', async () => {
+    const id = 'srv_edited'
+    const spec = { startup: 'exec sh ./game.sh', stop: byTerm(30_000) }
+    await agent.begin(id, spec, { 'game.sh': SAVES })
+    await agent.reaches(id, 'running')
+    const edited = { ...spec, stop: { type: 'command', value: 'stop', timeoutMs: 0 } } as const
+    await agent.order(id, (generation) => ({ op: 'apply', spec: gameSpec(id, generation, edited) }))
+    const restart = await agent.order(id, (generation) => ({ op: 'restart', spec: gameSpec(id, generation, edited) }))
+    expect(restart).toMatchObject({ ok: true })
+    expect(existsSync(join(agent.dataDir, 'servers', id, 'saved'))).toBe(true)
+    expect(await agent.reaches(id, 'running')).toMatchObject({ lastExit: { cause: 'stopped' } })
+    // The edit counts now.
+    expect(await agent.order(id, stop())).toMatchObject({ ok: true })
+    expect((await agent.reaches(id, 'offline')).lastExit).toMatchObject({ cause: 'stop-sigterm' })
+  })
+
+  it('reaches a game that its script has put into a session of its own', async () => {
+    const id = 'srv_session'
+    await agent.begin(
+      id,
+      { startup: 'setsid -w sh ./game.sh; echo after', stop: byTerm(600_000) },
+      { 'game.sh': SAVES },
+    )
+    await agent.reaches(id, 'running')
+    expect(await agent.order(id, stop())).toMatchObject({ ok: true })
+    expect(existsSync(join(agent.dataDir, 'servers', id, 'saved'))).toBe(true)
+    expect((await agent.reaches(id, 'offline')).lastExit).toMatchObject({ cause: 'stopped' })
+  })
+
+  it('that cannot be typed goes on to SIGTERM at once, and says so', async () => {
+    const id = 'srv_lines'
+    const rule = { type: 'command', value: 'save\nstop', timeoutMs: 600_000 } as const
+    await agent.begin(id, { startup: 'exec sh ./game.sh', stop: rule }, { 'game.sh': SAVES })
+    await agent.reaches(id, 'running')
+    expect(await agent.order(id, stop())).toMatchObject({ ok: true })
+    expect(existsSync(join(agent.dataDir, 'servers', id, 'saved'))).toBe(true)
+    expect(await agent.reaches(id, 'offline')).toMatchObject({
+      reason: expect.stringMatching(/^What stops it did not reach it \(.*\), and it was ended with SIGTERM$/),
+      lastExit: { cause: 'stop-sigterm', expected: true },
+    })
+  })
+
   it('takes the time that the order gives in place of the rule', async () => {
     const id = 'srv_grace'
     await agent.begin(id, {
@@ -133,8 +175,11 @@ describe('an ordered stop', () => {
       stop: { type: 'command', value: 'quit', timeoutMs: 600_000 },
     })
     await agent.reaches(id, 'running')
+    await agent.peer.request({ op: 'console.subscribe', serverId: id, after: 0 })
     const order = agent.send(id, stop())
-    await agent.reaches(id, 'stopping')
+    await agent.peer.until('the stop command', () => agent.peer.lines(id).some(([, , , text]) => text === 'quit'))
+    // By the answer to a later line the agent knows that the game has the earlier one.
+    await agent.type(id, 'more')
     await agent.stop()
     agent.clock.pass(595_000)
     await agent.start()
@@ -147,6 +192,57 @@ describe('an ordered stop', () => {
     agent.clock.pass(6000)
     expect(await agent.peer.done(order)).toMatchObject({ ok: true })
     expect((await agent.reaches(id, 'offline')).lastExit).toMatchObject({ cause: 'stop-sigterm', expected: true })
+  })
+})
+
+describe('a typed stop command', () => {
+  it('makes a server stopping, and a start that comes then follows the end', async () => {
+    const id = 'srv_typed'
+    const startup =
+      'echo ready; while read -r line; do [ "$line" = stop ] && sleep 1 && echo all > saved && exit 0; done'
+    await agent.begin(id, { startup, restart: NEVER, stop: { type: 'command', value: 'stop', timeoutMs: 60_000 } })
+    const { pid } = await agent.reaches(id, 'running')
+    await agent.type(id, 'stop')
+    await agent.reaches(id, 'stopping')
+    expect(
+      await agent.order(id, (generation) => ({ op: 'start', spec: gameSpec(id, generation, { startup }) })),
+    ).toMatchObject({
+      ok: true,
+      noop: false,
+    })
+    expect(existsSync(join(agent.dataDir, 'servers', id, 'saved'))).toBe(true)
+    await agent.peer.report(id, 'the next run', (report) => report.power === 'running' && report.pid !== pid)
+    expect(agent.powers(id)).toEqual(['starting', 'running', 'stopping', 'offline', 'starting', 'running'])
+  })
+
+  it('that is not heeded leaves the server running once its time is over', async () => {
+    const id = 'srv_deaf'
+    await agent.begin(id, {
+      startup: `echo ready; ${WAITS}`,
+      stop: { type: 'command', value: 'stop', timeoutMs: 60_000 },
+    })
+    await agent.reaches(id, 'running')
+    await agent.type(id, 'stop')
+    await agent.reaches(id, 'stopping')
+    agent.clock.pass(61_000)
+    await agent.reaches(id, 'running')
+    expect(agent.powers(id)).toEqual(['starting', 'running', 'stopping', 'running'])
+  })
+
+  it('of a game behind a script is followed by SIGTERM when its time is over, and the end says so', async () => {
+    const id = 'srv_fifo'
+    const game = `trap 'sleep 1; echo all > saved; exit 0' TERM; while read -r line; do :; done; ${WAITS}`
+    const script =
+      'mkfifo in; sh ./game.sh < in & exec 3> in; echo ready; while read -r l; do [ "$l" = stop ] && exit 0; done'
+    const rule = { type: 'command', value: 'stop', timeoutMs: 500 } as const
+    await agent.begin(id, { startup: script, restart: NEVER, stop: rule }, { 'game.sh': game })
+    await agent.reaches(id, 'running')
+    await agent.type(id, 'stop')
+    expect(await agent.reaches(id, 'offline')).toMatchObject({
+      reason: 'It did not stop in time after its stop command was typed, and was ended with SIGTERM',
+      lastExit: { cause: 'stop-sigterm', expected: true, code: 0 },
+    })
+    expect(existsSync(join(agent.dataDir, 'servers', id, 'saved'))).toBe(true)
   })
 })
 

@@ -119,6 +119,7 @@ export async function openAccountsDoor(options: DoorOptions = {}): Promise<Accou
     trustedProxies: ['127.0.0.1'],
     tls: undefined,
     allowedHosts: [],
+    maxConnections: 10_000,
   })
   const gate = createSetupGate(SETUP_TOKEN)
   const deliveries = createDeliveries(log)

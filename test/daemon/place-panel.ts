@@ -80,7 +80,7 @@ export async function startPlacePanel(): Promise<PlacePanel> {
   const core = { db, bus, audit, clock, settings, credentials, log, passwords: createPasswords() }
   const stopping = new AbortController().signal
   const parts = { idempotency: createIdempotency(db, clock), metrics: createMetrics('0'), stopping, tls: undefined }
-  const door = await createDoor({ ...core, ...parts, trustedProxies: [], allowedHosts: [] })
+  const door = await createDoor({ ...core, ...parts, trustedProxies: [], allowedHosts: [], maxConnections: 10_000 })
   const keys = createNodeKeys({ db, clock })
   const online = new Set<string>()
   const health = new Map<string, HealthReport>()

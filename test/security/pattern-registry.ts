@@ -276,6 +276,10 @@ export const REGISTRY: Readonly<Record<string, FilePatterns>> = {
       String.raw`/\S+/g`,
     ],
   },
+  'src/daemon/core/connection-limits.ts': {
+    sees: 'machine',
+    patterns: [String.raw`/^Max open files +(\d+)/m`],
+  },
   'src/daemon/core/counted-address.ts': {
     sees: 'client',
     patterns: [String.raw`/^::ffff:(\d+\.\d+\.\d+\.\d+)$/i`, '/^0+$/', '/^0+(?=.)/'],

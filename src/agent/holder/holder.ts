@@ -21,6 +21,8 @@ const KEEP_AGAIN_MS = 1000
 /** How often is looked whether the last process of a run has gone: when its end is ordered, and when it runs on. */
 const ENDING_LOOK_MS = 100
 const BACKGROUND_LOOK_MS = 1000
+/** How long a game has to save after SIGTERM. */
+const TERM_MS = 10_000
 /** The kernel stamps files by a coarse clock. */
 const STAMP_SLACK_MS = 50
 
@@ -164,6 +166,10 @@ export class Holder {
       if (living.length === 0) break
       const isAsked = isAwaited(life.record, first, { wasAsked, nowMs: this.clock.nowMs() })
       if (!isAsked && background === undefined) {
+        if (wasAsked && !life.record.ordered && life.record.by === null) {
+          const forced = await this.endLeft(life)
+          return { ...first, atMs: this.clock.nowMs(), ordered: true, forced }
+        }
         if (wasAsked || life.record.ordered || !isWell) break
         if (!isEnclosed(life.scope)) return { ...first, ordered: false, background: 'lost' }
         background = 'followed'
@@ -178,6 +184,18 @@ export class Holder {
     const ordered = wasAsked || life.record.ordered
     if (background !== undefined) return { code: null, signal: null, atMs, ordered, background }
     return { ...first, atMs, ordered }
+  }
+
+  /** What a typed stop command has left running in its time goes the way of an ordered stop. */
+  private async endLeft(life: Life): Promise<'SIGTERM' | 'SIGKILL'> {
+    this.write('system', 'Server has not stopped in the time of its stop command, sending SIGTERM')
+    signalRun(life.scope, 'SIGTERM')
+    for (const until = this.clock.nowMs() + TERM_MS; this.clock.nowMs() < until; ) {
+      if (livingPids(life.scope).length === 0) return 'SIGTERM'
+      await this.clock.sleep(ENDING_LOOK_MS)
+    }
+    this.write('system', 'Server has not stopped after SIGTERM, sending SIGKILL')
+    return 'SIGKILL'
   }
 
   private announceSuccessor(living: readonly number[]): void {
@@ -213,6 +231,7 @@ export class Holder {
       uptimeMs: Math.max(0, Math.round(end.atMs - record.startedAtMs)),
       lastSeq: this.writer.last,
       ...(end.background === undefined ? {} : { background: end.background }),
+      ...(end.forced === undefined ? {} : { forced: end.forced }),
     }
     await this.keep(exit)
     this.exit = exit
@@ -256,7 +275,7 @@ export class Holder {
 type Expectation = Pick<HolderRecord, 'ordered' | 'orderedAtMs' | 'orderedUntilMs'>
 
 /** How a run ended: as its first process did, unless that went into the background. */
-type RunEnd = ChildEnd & Pick<RunExit, 'ordered' | 'background'>
+type RunEnd = ChildEnd & Pick<RunExit, 'ordered' | 'background' | 'forced'>
 
 /** The record of the run that is held, kept on disk at each change. */
 class Life {

@@ -4,6 +4,7 @@ import { readdirSync, readFileSync, readlinkSync } from 'node:fs'
 export interface ProcessFacts {
   readonly pid: number
   readonly ppid: number
+  readonly group: number
   readonly session: number
   readonly start: string
   readonly cpuSeconds: number
@@ -27,6 +28,7 @@ export function processFacts(pid: number): ProcessFacts | undefined {
   return {
     pid,
     ppid: Number(field[1]),
+    group: Number(field[2]),
     session: Number(field[3]),
     start: field[19] ?? '',
     cpuSeconds: (Number(field[11]) + Number(field[12])) / TICKS,

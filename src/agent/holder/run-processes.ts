@@ -43,12 +43,15 @@ export function oldestOf(pids: readonly number[]): number | undefined {
 }
 
 /**
- * Sends a signal to the child's process group; when the child has ended and others of the run go on, to each of them, as the
- * number of the group may belong to somebody else by then. False when there is nobody to get it.
+ * Sends a signal to every process of the run, once: to the child's process group, and to each of those that left it, such as
+ * a game that its script has put into a session of its own. False when there is nobody to get it.
  */
 export function signalRun(scope: RunScope, signal: NodeJS.Signals): boolean {
-  if (isAlive(scope.pid, scope.start)) return send(-scope.pid, signal)
-  return livingPids(scope).filter((pid) => send(pid, signal)).length > 0
+  const living = runPids(scope).flatMap((pid) => processFacts(pid) ?? [])
+  // When the child has ended, the number of its group may belong to somebody else.
+  const hasGroup = isAlive(scope.pid, scope.start) && send(-scope.pid, signal)
+  const others = living.filter(({ group }) => !hasGroup || group !== scope.pid)
+  return others.filter(({ pid }) => send(pid, signal)).length > 0 || hasGroup
 }
 
 /** Ends every process of the run, and looks again until none is left: a process may fork while it is being ended. */

@@ -59,6 +59,8 @@ export interface RunExit {
    * `lost` and ended, where nothing holds a run's processes together.
    */
   readonly background?: 'followed' | 'lost'
+  /** How far it went to end what a typed stop command had left in its time. */
+  readonly forced?: 'SIGTERM' | 'SIGKILL'
 }
 
 /** A living run. It goes on when this object, or the whole agent, goes away. */

@@ -17,6 +17,7 @@ import { isDeeperThan, MOST_BODY_DEPTH } from '../../shared/json-depth.ts'
 import { withoutIgnored } from '../../shared/strict-body.ts'
 import { type Clock, now } from '../../shared/time.ts'
 import type { Caller, Credentials } from './caller.ts'
+import { limitConnections } from './connection-limits.ts'
 import type { Db } from './db.ts'
 import { answering, send, sendRaw } from './http-answers.ts'
 import { createCallers } from './http-callers.ts'
@@ -55,6 +56,8 @@ export interface HttpDeps {
   readonly tls: { readonly cert: string; readonly key: string } | undefined
   /** Names that the panel answers by, beside addresses, `localhost` and those of its certificate. */
   readonly allowedHosts: readonly string[]
+  /** Connections over TCP at the same time. */
+  readonly maxConnections: number
 }
 
 /** TLS 1.2 with forward secrecy and authenticated encryption, or 1.3. */
@@ -114,6 +117,12 @@ export async function createDoor(deps: HttpDeps): Promise<Door> {
     deps.tls === undefined
       ? Fastify({ ...options, http: heads })
       : Fastify({ ...options, https: { ...heads, ...TLS, ...deps.tls } })
+  limitConnections(app.server, {
+    most: deps.maxConnections,
+    perAddress: deps.trustedProxies.length === 0,
+    clock: deps.clock,
+    log: deps.log,
+  })
   cutSlowBodies(app.server, deps.clock, deps.stopping)
   endUnusedConnections(app, deps.tls === undefined ? 'connection' : 'secureConnection')
   await app.register(cookie)

@@ -79,6 +79,9 @@ function fingerprint(text: string): string {
 }
 
 function stopProblems({ stopCommand }: NewTemplate): FieldProblem[] {
+  if (stopCommand.includes('\n') || stopCommand.includes('\r')) {
+    return [{ field: 'body.stopCommand', message: 'must be one line: a console takes a line at a time' }]
+  }
   if (!stopCommand.startsWith('^') || signalOf(stopCommand) !== undefined) return []
   const names = StopSignal.options.map((name) => `^${name}`).join(', ')
   return [{ field: 'body.stopCommand', message: `names no signal: with ^ it must be ^C, ^\\ or one of ${names}` }]
