@@ -72,12 +72,19 @@ it('replaces a killed holder without touching the game or losing a line', async 
   const place = rig.place('held')
   const run = await rig.start(place, ['sh', '-c', `(${COUNTER}) & read x; kill $!; wait; echo done; exit 3`])
   for (let round = 0; round < 3; round++) {
-    // A holder that has just begun is slow, and what it has read and not yet written goes with it.
     const begun = (await texts(place)).length
     await until('lines of this holder', async () => (await texts(place)).length > begun + 50)
-    const count = (await texts(place)).length
     const holder = await rig.holderPid(place)
+    // What a holder has read and not yet written goes with it, so that the game says nothing while it is killed.
+    process.kill(-run.record.pid, 'SIGSTOP')
+    const looks: number[] = []
+    await until('a log that stands still', async () => {
+      looks.push((await texts(place)).length)
+      return looks.length > 4 && new Set(looks.slice(-4)).size === 1
+    })
+    const count = looks.at(-1) ?? 0
     process.kill(holder, 'SIGKILL')
+    process.kill(-run.record.pid, 'SIGCONT')
     await until('more lines', async () => (await texts(place)).length > count + 50)
     expect(isLiving(run.record.pid)).toBe(true)
     expect(await rig.holderPid(place)).not.toBe(holder)
