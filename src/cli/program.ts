@@ -86,7 +86,7 @@ function checkerOf(option: Option): (value: string | null) => void {
     if (given && option.repeat !== true) throw usage(`${name} is given twice; it takes one value`)
     given = true
     // `--json` may stand alone.
-    if (option.blank !== true && /</.test(option.flags) && value?.trim() === '') throw usage(`${name} is empty`)
+    if (option.blank !== true && option.flags.includes('<') && value?.trim() === '') throw usage(`${name} is empty`)
   }
 }
 

@@ -81,7 +81,8 @@ export interface StoppedDaemon {
 /** A file with a database of a panel, as it was found. */
 export interface DatabaseFile {
   readonly file: string
-  readonly status: 'ok' | 'damaged' | 'newer' | 'missing'
+  /** `foreign`: sound, and not the database of a panel. */
+  readonly status: 'ok' | 'damaged' | 'foreign' | 'newer' | 'missing'
   readonly problems: readonly string[]
   readonly schemaVersion: number | null
   readonly bytes: number | null

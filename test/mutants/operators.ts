@@ -150,6 +150,22 @@ export const MUTANTS: readonly Mutant[] = [
     seenBy: [CONFIG, 'test/agent/config.test.ts'],
   },
   {
+    title: 'A word of which half is another one counts as a slip',
+    topic: 'production',
+    file: 'src/shared/nearest-name.ts',
+    find: 'return found * 2 < Math.max(a.length, b.length) ? found : MOST',
+    replace: 'return found < Math.max(a.length, b.length) ? found : MOST',
+    seenBy: [CONFIG],
+  },
+  {
+    title: 'An empty data folder is the current one',
+    topic: 'production',
+    file: 'src/daemon/config.ts',
+    find: "(path) => path.trim() !== ''",
+    replace: '(path) => path !== path.trim() || path.length >= 0',
+    seenBy: [CONFIG],
+  },
+  {
     title: 'Others are sent to 0.0.0.0',
     topic: 'production',
     file: 'src/daemon/reachable-url.ts',
