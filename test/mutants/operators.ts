@@ -150,6 +150,14 @@ export const MUTANTS: readonly Mutant[] = [
     seenBy: [CONFIG, 'test/agent/config.test.ts'],
   },
   {
+    title: 'panel down knows nothing of the panel that the context names',
+    topic: 'commands',
+    file: 'src/cli/host/up.ts',
+    find: 'return found === undefined ? undefined : dataDir',
+    replace: 'return found?.url === dataDir ? dataDir : undefined',
+    seenBy: ['test/e2e/up.test.ts'],
+  },
+  {
     title: 'A word of which half is another one counts as a slip',
     topic: 'production',
     file: 'src/shared/nearest-name.ts',
