@@ -158,6 +158,22 @@ export const MUTANTS: readonly Mutant[] = [
     seenBy: ['test/e2e/up.test.ts'],
   },
   {
+    title: 'A folder in the place of a file is an error of the system',
+    topic: 'production',
+    file: 'src/shared/file-problem.ts',
+    find: "error.code === 'EISDIR'",
+    replace: "error.code === 'ENOTDIR'",
+    seenBy: [CONFIG],
+  },
+  {
+    title: 'A number beyond all bounds is refused by the bound of JavaScript',
+    topic: 'production',
+    file: 'src/daemon/core/http-errors.ts',
+    find: "issue.origin === 'int'",
+    replace: "issue.origin === 'none'",
+    seenBy: ['test/daemon/core/http-errors.test.ts'],
+  },
+  {
     title: 'A word of which half is another one counts as a slip',
     topic: 'production',
     file: 'src/shared/nearest-name.ts',

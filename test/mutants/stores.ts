@@ -29,6 +29,14 @@ export const MUTANTS: readonly Mutant[] = [
     seenBy: [FOLDER],
   },
   {
+    title: 'A file that is refused is not named with its owner',
+    topic: 'restore',
+    file: 'src/daemon/data-folder.ts',
+    find: 'stat(path).catch(',
+    replace: 'stat(dataDir).catch(',
+    seenBy: [FOLDER],
+  },
+  {
     title: 'The database of another program is restored',
     topic: 'restore',
     file: 'src/daemon/database-files.ts',
