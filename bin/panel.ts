@@ -7,6 +7,7 @@ const roles: Roles = {
   checkDaemon: async (options) => (await import('../src/daemon/check.ts')).checkConfiguration(options),
   runUp: async (options) => (await import('../src/daemon/up.ts')).runUp(options),
   findDaemon: async (options) => (await import('../src/daemon/running.ts')).findDaemon(options),
+  dataFolder: async (options) => (await import('../src/daemon/running.ts')).dataFolder(options),
   countGames: async (options) => {
     const { agentDataDir } = await import('../src/daemon/running.ts')
     const { runningServers } = await import('../src/agent/running-servers.ts')

@@ -13,6 +13,8 @@ export interface Ran {
 export interface RunOptions {
   readonly env?: Readonly<Record<string, string>>
   readonly input?: string
+  /** The user and group that it runs as; only root may choose. */
+  readonly uid?: number
   /** Called with everything on stdout so far; a signal that it answers is sent to the program. */
   readonly onOutput?: (stdout: string) => NodeJS.Signals | undefined
   /** The same for stderr. */
@@ -27,6 +29,7 @@ export function runPanel(args: readonly string[], options: RunOptions = {}): Pro
   return new Promise((resolve, reject) => {
     const child = spawn(process.execPath, [join(DIST, 'bin', 'panel.js'), ...args], {
       env: { PATH: process.env['PATH'] ?? '', TERM: 'xterm', ...options.env },
+      ...(options.uid === undefined ? {} : { uid: options.uid, gid: options.uid, cwd: '/' }),
     })
     let stdout = ''
     let stderr = ''

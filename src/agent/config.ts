@@ -3,9 +3,9 @@ import { homedir } from 'node:os'
 import { isAbsolute, join } from 'node:path'
 import { parse } from 'yaml'
 import { z } from 'zod'
+import { fileProblem } from '../shared/file-problem.ts'
 import { nearestName } from '../shared/nearest-name.ts'
 import { urlProblem } from './daemon-url.ts'
-import { errorText } from './logger.ts'
 
 /** The settings of `panel agent run`. `url` replaces the address of the enrolment when it is set. */
 export interface AgentConfig {
@@ -155,7 +155,7 @@ async function readYaml(path: string, required: boolean, problems: string[]): Pr
     return parse(await readFile(path, 'utf8'))
   } catch (error) {
     const missing = error instanceof Error && 'code' in error && error.code === 'ENOENT'
-    if (!missing || required) problems.push(`${path}: ${errorText(error).split('\n')[0]}`)
+    if (!missing || required) problems.push(`${path}: ${fileProblem(path, error).split('\n')[0]}`)
     return undefined
   }
 }

@@ -34,6 +34,8 @@ export interface Option {
   readonly fills?: string
   /** The value names one of these; it is resolved to the id. */
   readonly ref?: Reference
+  /** The value is text that may be empty or blank: it clears what is set, or stands for itself. Others are refused then. */
+  readonly blank?: true
 }
 
 /** One positional word. Only the last may be `many`. */
@@ -44,6 +46,8 @@ export interface Argument {
   readonly many?: true
   readonly choices?: readonly string[]
   readonly ref?: Reference
+  /** Text that may be empty or blank. Other words are refused then: a script's unset variable must name nothing. */
+  readonly blank?: true
 }
 
 /** What a command does; a number is the exit code, nothing is 0. */

@@ -44,6 +44,11 @@ export function field(flags: string, summary: string, name: string, as: FieldKin
   return { flags, summary, field: name, as, ...(as === 'pairs' || as === 'list' ? { repeat: true as const } : {}) }
 }
 
+/** An option that fills a field with text of people, which an empty value clears. */
+export function prose(flags: string, summary: string, name: string): Option {
+  return { ...field(flags, summary, name), blank: true }
+}
+
 /** An option that names something by id or name and fills a field with its id. */
 export function reference(flags: string, summary: string, name: string, ref: Reference): Option {
   return { flags, summary, field: name, ref }

@@ -70,9 +70,24 @@ function configure(commander: Commander, own: readonly Option[]): Commander {
   commander.configureOutput({ writeErr: () => {}, writeOut: () => {} })
   const names = new Set(own.map(({ flags }) => optionName(flags)))
   for (const option of [...own, ...GLOBAL_FLAGS.filter(({ flags }) => !names.has(optionName(flags)))]) {
-    if (optionName(option.flags) !== 'help') commander.addOption(toCommander(option))
+    if (optionName(option.flags) === 'help') continue
+    const made = toCommander(option)
+    commander.addOption(made)
+    if (takesValue(option.flags)) commander.on(`option:${made.name()}`, checkerOf(option))
   }
   return commander
+}
+
+/** Looks at each value of an option as it is read: an empty one is mostly a variable that is not set, and of two one is lost. */
+function checkerOf(option: Option): (value: string | null) => void {
+  const name = `--${optionName(option.flags)}`
+  let given = false
+  return (value) => {
+    if (given && option.repeat !== true) throw usage(`${name} is given twice; it takes one value`)
+    given = true
+    // `--json` may stand alone.
+    if (option.blank !== true && option.flags.includes('<') && value?.trim() === '') throw usage(`${name} is empty`)
+  }
 }
 
 function toCommander(option: Option): CommanderOption {
@@ -102,7 +117,12 @@ function valuesOf(lowest: Commander | null, lowestOnly: ReadonlySet<string> = ne
       const name = optionName(option.flags)
       const attribute = option.attributeName()
       if (level !== lowest && lowestOnly.has(name)) continue
-      if (level.getOptionValueSource(attribute) !== 'cli' || values.has(name)) continue
+      if (level.getOptionValueSource(attribute) !== 'cli') continue
+      if (values.has(name)) {
+        // Before and behind the command's name, which are levels of their own where an option shadows a global one.
+        if (takesValue(option.flags)) throw usage(`--${name} is given twice; it takes one value`)
+        continue
+      }
       values.set(name, level.getOptionValue(attribute))
     }
   }
@@ -114,6 +134,7 @@ function wordsOf(command: Command, commander: Commander): ReadonlyMap<string, re
   command.arguments?.forEach((argument, i) => {
     const value: unknown = commander.processedArgs[i]
     const list = value === undefined ? [] : Array.isArray(value) ? value.map(String) : [String(value)]
+    if (argument.blank !== true && list.some((word) => word.trim() === '')) throw usage(`<${argument.name}> is empty`)
     const wrong = argument.choices === undefined ? undefined : list.find((word) => !argument.choices?.includes(word))
     if (wrong !== undefined) {
       throw usage(`'${wrong}' is no ${argument.name}`, `one of ${argument.choices?.join(', ')}`)

@@ -1,4 +1,5 @@
 import { readFile } from 'node:fs/promises'
+import { fileProblem } from '../shared/file-problem.ts'
 import { CliFailure } from './failure.ts'
 import { readAll } from './terminal.ts'
 
@@ -7,8 +8,7 @@ export async function readText(path: string): Promise<string> {
   try {
     return await readFile(path, 'utf8')
   } catch (error) {
-    const reason = error instanceof Error ? error.message : String(error)
-    throw new CliFailure('FILE_UNREADABLE', `${path} cannot be read: ${reason}`, { cause: error })
+    throw new CliFailure('FILE_UNREADABLE', `${path} cannot be read: ${fileProblem(path, error)}`, { cause: error })
   }
 }
 
@@ -17,8 +17,7 @@ export async function readBytes(path: string): Promise<Uint8Array> {
   try {
     return await readFile(path)
   } catch (error) {
-    const reason = error instanceof Error ? error.message : String(error)
-    throw new CliFailure('FILE_UNREADABLE', `${path} cannot be read: ${reason}`, { cause: error })
+    throw new CliFailure('FILE_UNREADABLE', `${path} cannot be read: ${fileProblem(path, error)}`, { cause: error })
   }
 }
 

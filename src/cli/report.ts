@@ -1,4 +1,5 @@
 import { ERRORS, PanelError } from '../shared/errors.ts'
+import { HostProblem } from '../shared/host-problem.ts'
 import { jsonText } from '../shared/terminal-text.ts'
 import type { Command } from './command.ts'
 import { readEnvironment } from './environment.ts'
@@ -23,6 +24,8 @@ export function reportOf(error: unknown): Report {
     return { code, message, exit, details, hint, requestId: undefined }
   }
   if (error instanceof PanelError) return reportOfRefusal(error)
+  if (error instanceof HostProblem)
+    return reportOf(new CliFailure('HOST_PRECONDITION', error.message, { cause: error }))
   const network = networkFailure(error)
   if (network !== undefined) return network
   if (error instanceof Error && error.constructor.name.includes('ZodError')) return strangeAnswer(error)

@@ -81,7 +81,8 @@ export interface StoppedDaemon {
 /** A file with a database of a panel, as it was found. */
 export interface DatabaseFile {
   readonly file: string
-  readonly status: 'ok' | 'damaged' | 'newer' | 'missing'
+  /** `foreign`: sound, and not the database of a panel. */
+  readonly status: 'ok' | 'damaged' | 'foreign' | 'newer' | 'missing'
   readonly problems: readonly string[]
   readonly schemaVersion: number | null
   readonly bytes: number | null
@@ -110,6 +111,8 @@ export interface Roles {
   enrollAgent(options: AgentEnrollOptions): Promise<Enrolled>
   /** The daemon that runs on this data folder (default: the usual one), `undefined` when none does. */
   findDaemon(options: { dataDir: string | undefined }): Promise<RunningDaemon | undefined>
+  /** The folder that is meant when a data folder is named, or none. */
+  dataFolder(options: { dataDir: string | undefined }): Promise<string>
   /** How many servers of that folder's own node run, also while no daemon does. */
   countGames(options: { dataDir: string | undefined }): Promise<number>
   /** Asks it to stop and resolves when it is gone or the time has passed; `undefined` when none ran. Games run on. */

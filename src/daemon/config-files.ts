@@ -1,5 +1,6 @@
 import { readFileSync } from 'node:fs'
 import { join, resolve } from 'node:path'
+import { fileProblem } from '../shared/file-problem.ts'
 
 /** The certificates of a file in PEM form. */
 export function readCa(path: unknown, problems: string[]): string | undefined {
@@ -9,7 +10,7 @@ export function readCa(path: unknown, problems: string[]): string | undefined {
     if (pem.includes('-----BEGIN CERTIFICATE-----')) return pem
     problems.push(`smtp.caFile: ${path} holds no certificate in PEM form`)
   } catch (error) {
-    problems.push(`smtp.caFile: ${error instanceof Error ? error.message : String(error)}`)
+    problems.push(`smtp.caFile: ${fileProblem(path, error)}`)
   }
   return undefined
 }
@@ -32,8 +33,7 @@ export function readSecret(
   try {
     return readFileSync(resolve(path), 'utf8').trim()
   } catch (error) {
-    if (env[`${name}_FILE`] !== undefined)
-      problems.push(`${name}_FILE: ${error instanceof Error ? error.message : String(error)}`)
+    if (env[`${name}_FILE`] !== undefined) problems.push(`${name}_FILE: ${fileProblem(path, error)}`)
     return undefined
   }
 }

@@ -2,6 +2,7 @@ import { accessSync, constants as modes, readFileSync, statSync } from 'node:fs'
 import { dirname, join } from 'node:path'
 import { createSecureContext } from 'node:tls'
 import { z } from 'zod'
+import { fileProblem } from '../shared/file-problem.ts'
 import { nearestName } from '../shared/nearest-name.ts'
 
 /** The exit code of a start whose configuration is not valid. */
@@ -67,7 +68,7 @@ function readPem(name: string, path: string, problems: string[]): string | undef
   try {
     return readFileSync(path, 'utf8')
   } catch (error) {
-    problems.push(`${name}: ${messageOf(error)}`)
+    problems.push(`${name}: ${fileProblem(path, error)}`)
     return undefined
   }
 }

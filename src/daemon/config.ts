@@ -4,6 +4,7 @@ import { homedir } from 'node:os'
 import { join, resolve } from 'node:path'
 import { parse } from 'yaml'
 import { z } from 'zod'
+import { fileProblem } from '../shared/file-problem.ts'
 import { mustBe } from '../shared/refusal-words.ts'
 import { readCa, readSecret } from './config-files.ts'
 import { ConfigError, issueLines, readTls, settingNames } from './config-problems.ts'
@@ -71,7 +72,7 @@ const File = z
         maxConnections: z.coerce.number().int().min(4).max(10_000_000),
       })
       .partial(),
-    data: z.strictObject({ dir: z.string() }).partial(),
+    data: z.strictObject({ dir: z.string().refine((path) => path.trim() !== '', 'is empty') }).partial(),
     log: z
       .strictObject({ level: z.enum(['trace', 'debug', 'info', 'warn', 'error']), format: z.enum(['json', 'pretty']) })
       .partial(),
@@ -228,8 +229,9 @@ function readFile(given: string | undefined, env: Environment, problems: string[
     return parse(readFileSync(path, 'utf8')) ?? {}
   } catch (error) {
     const missing = error instanceof Error && 'code' in error && error.code === 'ENOENT'
-    if (!missing || given !== undefined)
-      problems.push(`${path}: ${error instanceof Error ? error.message : String(error)}`)
+    const isFolder = error instanceof Error && 'code' in error && error.code === 'EISDIR'
+    if (isFolder) problems.push(`${fileProblem(path, error)}; name the file: ${join(path, 'panel.yaml')}`)
+    else if (!missing || given !== undefined) problems.push(`${path}: ${fileProblem(path, error)}`)
     return {}
   }
 }

@@ -1,4 +1,4 @@
-import { access, copyFile, link, mkdir, open, readdir, rename, rm, stat } from 'node:fs/promises'
+import { access, copyFile, lchown, link, mkdir, open, readdir, rename, rm, stat } from 'node:fs/promises'
 import { basename, dirname, join, resolve } from 'node:path'
 import { PanelError } from '../shared/errors.ts'
 import { FolderInUse } from '../shared/platform/folder-lock.ts'
@@ -7,12 +7,13 @@ import { defaultDataDir } from './config.ts'
 import { snapshotsOf } from './core/db-health.ts'
 import { SCHEMA_VERSION } from './core/migrations.ts'
 import { Connection } from './core/sqlite/connection.ts'
-import { findHolder, lockDataFolder } from './data-folder.ts'
+import { findHolder, inDataFolder, lockDataFolder, ownerOf, UnusableDataFolder } from './data-folder.ts'
 
 /** A file with a database, as it was found. */
 export interface DatabaseFile {
   readonly file: string
-  readonly status: 'ok' | 'damaged' | 'newer' | 'missing'
+  /** `foreign`: sound, and not the database of a panel. */
+  readonly status: 'ok' | 'damaged' | 'foreign' | 'newer' | 'missing'
   /** What is wrong with it, twenty sentences at most. */
   readonly problems: readonly string[]
   readonly schemaVersion: number | null
@@ -59,6 +60,7 @@ export async function checkDatabase({ dataDir }: Place): Promise<DatabaseCheck> 
 export async function restoreDatabase({ dataDir, copy }: Place & { readonly copy: string }): Promise<Restored> {
   const folder = resolve(dataDir ?? defaultDataDir())
   const file = databaseIn(folder)
+  if (!(await exists(dirname(file)))) throw noDataFolder(folder)
   const from = await findCopy(copy, file)
   const lock = await lockDataFolder(folder, isoTime(systemClock.nowMs())).catch((error: unknown) => {
     throw error instanceof FolderInUse ? new PanelError('CONFLICT', error.message, { cause: error }) : error
@@ -66,22 +68,38 @@ export async function restoreDatabase({ dataDir, copy }: Place & { readonly copy
   try {
     const { status, problems, schemaVersion } = await examine(from)
     if (status !== 'ok' || schemaVersion === null || schemaVersion === 0) {
-      const why = status === 'ok' ? 'it is not the database of a panel' : (problems[0] ?? status)
+      const why = status === 'ok' ? FOREIGN : (problems[0] ?? status)
       throw new PanelError('VALIDATION_ERROR', `${from} cannot be restored: ${why}`)
     }
-    await mkdir(dirname(file), { recursive: true, mode: 0o700 })
-    const whole = `${file}.restoring`
-    await rm(whole, { force: true })
-    await copyWhole(from, whole)
-    const replaced = await keepAside(file)
-    // The log belongs to the database that goes: SQLite must not take it for that of the one that comes.
-    for (const suffix of ['-wal', '-shm']) await rm(file + suffix, { force: true })
-    await rename(whole, file)
-    await sync(dirname(file))
+    const replaced = await inDataFolder(folder, () => replace(file, from, folder))
     return { file, from, schemaVersion, replaced }
   } finally {
     await lock.release()
   }
+}
+
+async function replace(file: string, from: string, dataDir: string): Promise<string> {
+  const owner = await ownerOf(dataDir)
+  const whole = `${file}.restoring`
+  await rm(whole, { force: true })
+  await copyWhole(from, whole, owner)
+  const replaced = await keepAside(file, owner)
+  // The log belongs to the database that goes: SQLite must not take it for that of the one that comes.
+  for (const suffix of ['-wal', '-shm']) await rm(file + suffix, { force: true })
+  await rename(whole, file)
+  await sync(dirname(file))
+  return replaced
+}
+
+type Owner = Awaited<ReturnType<typeof ownerOf>>
+
+/** A mistyped folder must not become a panel's. */
+function noDataFolder(folder: string): UnusableDataFolder {
+  const whole = join(folder, 'db')
+  return new UnusableDataFolder(
+    `${folder} is no data folder of a panel: there is no ${whole}. Name the panel's with --data-dir; on a new machine ` +
+      `make it first, as the user who runs the panel: mkdir -p -m 700 ${whole}`,
+  )
 }
 
 function databaseIn(dataDir: string): string {
@@ -100,36 +118,74 @@ async function examine(file: string): Promise<DatabaseFile> {
     const problems = [`there is no file ${file}`]
     return { file, status: 'missing', problems, schemaVersion: null, bytes: null, modifiedAt: null }
   }
-  const { size: bytes, mtime } = await stat(file)
-  const about = { file, bytes, modifiedAt: isoTime(mtime.getTime()) }
+  const found = await stat(file)
+  const about = { file, bytes: found.size, modifiedAt: isoTime(found.mtime.getTime()) }
+  const damaged = (problem: string): DatabaseFile => ({
+    ...about,
+    ...{ status: 'damaged', problems: [problem], schemaVersion: null },
+  })
+  // SQLite calls a folder an error of the disk, and a pipe would keep it waiting.
+  if (!found.isFile()) return damaged(`it is a ${found.isDirectory() ? 'folder' : 'device or pipe'}, not a file`)
   try {
-    const { problems, schemaVersion } = await readThrough(file)
+    if (!(await isDatabase(file))) return damaged('it is no SQLite database')
+    const { problems, schemaVersion, isOurs } = await readThrough(file)
     if (problems.length > 0) return { ...about, status: 'damaged', problems, schemaVersion }
-    if (schemaVersion <= SCHEMA_VERSION) return { ...about, status: 'ok', problems: [], schemaVersion }
-    const newer = `its schema version is ${schemaVersion}, this panel knows versions up to ${SCHEMA_VERSION}`
-    return { ...about, status: 'newer', problems: [newer], schemaVersion }
+    if (schemaVersion > SCHEMA_VERSION) {
+      const newer = `its schema version is ${schemaVersion}, this panel knows versions up to ${SCHEMA_VERSION}`
+      return { ...about, status: 'newer', problems: [newer], schemaVersion }
+    }
+    if (!isOurs) return { ...about, status: 'foreign', problems: [FOREIGN], schemaVersion }
+    return { ...about, status: 'ok', problems: [], schemaVersion }
   } catch (error) {
-    const problem = error instanceof Error ? error.message : String(error)
-    return { ...about, status: 'damaged', problems: [problem], schemaVersion: null }
+    return damaged(error instanceof Error ? error.message : String(error))
   }
 }
 
-async function readThrough(file: string): Promise<{ problems: string[]; schemaVersion: number }> {
+const FOREIGN = 'it is not the database of a panel'
+
+/** Tables that every version has. */
+const OURS = ['user', 'role', 'session', 'node', 'template', 'server', 'allocation', 'command', 'audit_log', 'setting']
+
+/** Whether the file begins as SQLite's do; one that was just made is empty. */
+async function isDatabase(file: string): Promise<boolean> {
+  const handle = await open(file, 'r')
+  try {
+    const head = Buffer.alloc(HEAD.length)
+    const { bytesRead } = await handle.read(head, 0, head.length, 0)
+    return bytesRead === 0 || head.equals(HEAD)
+  } finally {
+    await handle.close()
+  }
+}
+
+const HEAD = Buffer.from('SQLite format 3\0')
+
+async function readThrough(file: string): Promise<{ problems: string[]; schemaVersion: number; isOurs: boolean }> {
   const connection = await Connection.open(file, 'read')
   try {
     await connection.exec('PRAGMA busy_timeout = 5000')
     const found = await connection.all(`PRAGMA integrity_check(${PROBLEMS})`)
     const problems = found.map((row) => String(row['integrity_check'])).filter((text) => text !== 'ok')
     const [row] = await connection.all('PRAGMA user_version')
-    return { problems, schemaVersion: Number(row?.['user_version']) }
+    const schemaVersion = Number(row?.['user_version'])
+    const rows = await connection.all("SELECT name FROM sqlite_schema WHERE type = 'table'")
+    const tables = rows.map(({ name }) => String(name))
+    // A daemon that was killed at its first start leaves one without anything.
+    const isFresh = schemaVersion === 0 && tables.length === 0
+    return { problems, schemaVersion, isOurs: isFresh || OURS.every((name) => tables.includes(name)) }
   } finally {
     await connection.close()
   }
 }
 
 /** With what its log holds, when it has one. */
-async function copyWhole(from: string, to: string): Promise<void> {
-  await (await open(to, 'w', 0o600)).close()
+async function copyWhole(from: string, to: string, owner: Owner): Promise<void> {
+  const file = await open(to, 'wx', 0o600)
+  try {
+    if (owner !== undefined) await file.chown(owner.uid, owner.gid)
+  } finally {
+    await file.close()
+  }
   const connection = await Connection.open(from, 'read')
   try {
     await connection.run('VACUUM INTO ?', [to])
@@ -140,14 +196,18 @@ async function copyWhole(from: string, to: string): Promise<void> {
 }
 
 /** Gives the present files a second name each, so that the database is never without a file while it is replaced. */
-async function keepAside(file: string): Promise<string> {
+async function keepAside(file: string, owner: Owner): Promise<string> {
   const folder = join(dirname(file), `replaced-${isoTime(systemClock.nowMs()).replace(/[:.]/g, '-')}`)
   await mkdir(folder, { mode: 0o700 })
+  if (owner !== undefined) await lchown(folder, owner.uid, owner.gid)
   for (const suffix of ['', '-wal', '-shm']) {
     if (!(await exists(file + suffix))) continue
     const aside = join(folder, basename(file) + suffix)
     // Not every file system has second names.
-    await link(file + suffix, aside).catch(() => copyFile(file + suffix, aside))
+    await link(file + suffix, aside).catch(async () => {
+      await copyFile(file + suffix, aside)
+      if (owner !== undefined) await lchown(aside, owner.uid, owner.gid)
+    })
   }
   await sync(folder)
   return folder

@@ -14,7 +14,7 @@ import { openDb } from './core/db.ts'
 import { openingFailure, UnusableDatabaseError } from './core/db-health.ts'
 import { type Log, openLog } from './core/log.ts'
 import { migrate, NewerDatabaseError } from './core/migrations.ts'
-import { lockDataFolder, UnusableDataFolder } from './data-folder.ts'
+import { inDataFolder, lockDataFolder, UnusableDataFolder } from './data-folder.ts'
 import { serveLocally } from './local-socket.ts'
 import { printError } from './notices.ts'
 import { reachableUrl } from './reachable-url.ts'
@@ -56,9 +56,11 @@ export async function startDaemon(config: Config, options: { log: Log; clock?: C
   try {
     const lock = await lockDataFolder(config.dataDir, isoTime(clock.nowMs()))
     cleanup.add(() => lock.release())
-    await mkdir(folder, { recursive: true, mode: 0o700 })
-    await chmod(folder, 0o700)
-    await (await open(file, 'a', 0o600)).close() // its journal files get the same mode
+    await inDataFolder(config.dataDir, async () => {
+      await mkdir(folder, { recursive: true, mode: 0o700 })
+      await chmod(folder, 0o700)
+      await (await open(file, 'a', 0o600)).close() // its journal files get the same mode
+    })
     const schema = await migrate(file)
     if (schema.from !== schema.to)
       log.info({ from: schema.from, to: schema.to, snapshot: schema.snapshot }, 'database migrated')

@@ -17,9 +17,14 @@ export interface RunningDaemon {
 
 const POLL_MS = 100
 
+/** The data folder that is meant (default: the usual one). */
+export function dataFolder(options: { dataDir: string | undefined }): string {
+  return resolve(options.dataDir ?? defaultDataDir())
+}
+
 /** The daemon of this data folder (default: the usual one), `undefined` when none runs. */
 export async function findDaemon(options: { dataDir: string | undefined }): Promise<RunningDaemon | undefined> {
-  const dataDir = resolve(options.dataDir ?? defaultDataDir())
+  const dataDir = dataFolder(options)
   const holder = await findHolder(dataDir)
   if (holder === undefined) return undefined
   const { pid, url, startedAt, isHere, host } = holder
@@ -28,7 +33,7 @@ export async function findDaemon(options: { dataDir: string | undefined }): Prom
 
 /** Where in this data folder (default: the usual one) the agent within the daemon has its own. */
 export function agentDataDir(options: { dataDir: string | undefined }): string {
-  return join(resolve(options.dataDir ?? defaultDataDir()), 'agent')
+  return join(dataFolder(options), 'agent')
 }
 
 /** A daemon that was asked to stop; `gone`: within the time. */

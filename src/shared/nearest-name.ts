@@ -17,7 +17,13 @@ const ELSEWHERE = 0.5
 
 function distanceOf(typed: string, name: string): number {
   const leaf = (text: string): string => text.slice(text.lastIndexOf('.') + 1)
-  return Math.min(edits(typed, name), edits(leaf(typed), leaf(name)) + ELSEWHERE)
+  return Math.min(slips(typed, name), slips(leaf(typed), leaf(name)) + ELSEWHERE)
+}
+
+/** A word of which half is another one is no slip. */
+function slips(a: string, b: string): number {
+  const found = edits(a, b)
+  return found * 2 < Math.max(a.length, b.length) ? found : MOST
 }
 
 /** Letters to insert, remove, replace or swap with a neighbour (optimal string alignment). */

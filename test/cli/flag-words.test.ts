@@ -5,10 +5,11 @@ import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { afterAll, beforeAll, describe, expect, it } from 'vitest'
 import { z } from 'zod'
-import { optionName, walk } from '../../src/cli/command.ts'
+import { type Command, optionName, takesValue, walk } from '../../src/cli/command.ts'
 import { calledBy } from '../../src/cli/field-names.ts'
 import { GLOBAL_FLAGS } from '../../src/cli/flags.ts'
 import { parse } from '../../src/cli/program.ts'
+import { reportOf, reportText } from '../../src/cli/report.ts'
 import { tree } from '../../src/cli/tree.ts'
 import { endpoints } from '../../src/shared/endpoints.ts'
 import { THEME_DEFAULTS } from '../../src/shared/setting-values.ts'
@@ -178,6 +179,99 @@ describe('a global flag', () => {
     expect(received).toEqual([
       { what: 'POST /api/admin/webhooks', body: { name: 'chat', url: 'https://hooks.example.org/x' } },
     ])
+  })
+})
+
+describe('an empty word', () => {
+  const wordsOf = (command: Command): string[] =>
+    (command.arguments ?? []).filter(({ optional }) => optional !== true).map((it) => it.choices?.[0] ?? 'word')
+  const flagsOf = (path: readonly string[], command: Command) => [
+    ...(command.options ?? []),
+    ...(path.join(' ') === 'servers list' ? GLOBAL_FLAGS : []),
+  ]
+  const refusal = (words: readonly string[]): string => {
+    try {
+      parse(tree, words)
+      return 'none'
+    } catch (error) {
+      return reportText(reportOf(error), undefined).split('\n', 1)[0] ?? ''
+    }
+  }
+
+  it('is refused by the name of its argument or flag, but for texts that it clears', () => {
+    const free = new Set<string>()
+    for (const { path, command } of walk(tree)) {
+      const words = wordsOf(command)
+      for (const [i, { name, blank }] of (command.arguments ?? []).entries()) {
+        const said = refusal([...path, ...words.slice(0, i), ' ', ...words.slice(i + 1)])
+        if (blank === true) free.add(name)
+        expect(said, path.join(' ')).toBe(blank === true ? 'none' : `panel: <${name}> is empty (USAGE)`)
+      }
+      for (const { flags, blank, choices } of flagsOf(path, command)) {
+        if (!flags.includes('<')) continue
+        const name = `--${optionName(flags)}`
+        const said = refusal([...path, ...words, name, ''])
+        if (blank === true) free.add(name)
+        else if (choices === undefined) expect(said, path.join(' ')).toBe(`panel: ${name} is empty (USAGE)`)
+        else expect(said, path.join(' ')).toContain(name)
+      }
+    }
+    expect([...free].sort().join(' ')).toBe(
+      '--alias --author --description --first-name --grep --icon --image --last-name --note --send --stop-command ' +
+        'regex text words',
+    )
+  })
+
+  it('is no second value: flags that take one are refused when they are given twice', () => {
+    for (const { path, command } of walk(tree)) {
+      const words = wordsOf(command)
+      for (const { flags, repeat, choices } of flagsOf(path, command)) {
+        if (!takesValue(flags)) continue
+        const name = `--${optionName(flags)}`
+        const value = choices?.[0] ?? 'x'
+        const twice = refusal([...path, ...words, name, value, `${name}=${value}`])
+        expect(twice, path.join(' ')).toBe(
+          repeat === true ? 'none' : `panel: ${name} is given twice; it takes one value (USAGE)`,
+        )
+      }
+    }
+    const around = ['-o', 'json', 'webhooks', 'create', '-o', 'yaml']
+    expect(refusal(around)).toBe('panel: --output is given twice; it takes one value (USAGE)')
+  })
+
+  it.each([
+    ['', 2],
+    ['n', 6],
+    ['nest_', 6],
+    ['nest_01k', 6],
+    ['01k', 6],
+    ['01k0', 0],
+    ['nest_01k0', 0],
+  ])(
+    'never means the only one there is, nor does a beginning that says no more than the kind: %o',
+    async (word, exit) => {
+      const nest = 'nest_01k000000000000000000000aa'
+      answer(`DELETE /api/nests/${nest}`, null)
+      answers.set('GET /api/nests', {
+        status: 200,
+        body: {
+          success: true,
+          data: [{ id: nest, name: 'Games', description: null, author: null, icon: null, templateCount: 0 }].map(
+            (row) => ({ ...row, createdAt: '2026-01-01T00:00:00.000Z', updatedAt: '2026-01-01T00:00:00.000Z' }),
+          ),
+          pagination: { page: 1, limit: 50, total: 1, totalPages: 1 },
+        },
+      })
+      received.length = 0
+      const { code, stderr } = await run(['nests', 'delete', word, '--yes'])
+      expect(code, stderr).toBe(exit)
+      expect(received.some(({ what }) => what.startsWith('DELETE'))).toBe(exit === 0)
+    },
+  )
+
+  it('is refused in the midst of a flag as well', async () => {
+    const { code, stderr } = await run(['providers', 'edit', 'sso', '--role', 'admins='])
+    expect([code, stderr]).toEqual([2, expect.stringContaining('an empty word names no role')])
   })
 })
 

@@ -202,7 +202,10 @@ describe.each(accounts)('panel up by $who', ({ uid }) => {
     await person.up(...listen)
     expect(await person.run('down', '--servers')).toMatchObject({ code: 0 })
     await gone(pid)
-    expect(await person.run('down')).toMatchObject({ code: 0, stderr: 'no panel runs on this machine\n' })
+    expect(await person.run('down')).toMatchObject({
+      code: 0,
+      stderr: `no panel runs in the data folder ${join(person.home, '.local', 'share', 'panel')}\n`,
+    })
   })
 
   it('keeps its keys to itself', async () => {
@@ -230,6 +233,31 @@ describe('panel up on a taken port', () => {
     } finally {
       await person.leave()
       taken.close()
+    }
+  })
+
+  it('in another data folder is stopped by its name, which panel down says', async () => {
+    const person = await Person.arrive(undefined)
+    try {
+      const other = join(person.home, 'other')
+      const { child } = await person.up('--data-dir', other, '--listen', `127.0.0.1:${await quietPort()}`)
+      const none = `no panel runs in the data folder ${join(person.home, '.local', 'share', 'panel')}`
+      const games = await person.run('down', '--servers')
+      expect([games.code, games.stderr]).toEqual([
+        14,
+        expect.stringContaining(`${none}; that of the context runs in ${other}`),
+      ])
+      expect(games.stderr).toContain(`try: panel down --servers --data-dir ${other}\n`)
+      const plain = await person.run('down')
+      expect([plain.code, plain.stderr]).toEqual([
+        0,
+        `${none}\nnext: panel down --data-dir ${other} (the panel of the context in force)\n`,
+      ])
+      expect(child.exitCode).toBe(null)
+      expect(await person.run('down', '--servers', '--data-dir', other)).toMatchObject({ code: 0 })
+      await until('it has ended', async () => child.exitCode === 0)
+    } finally {
+      await person.leave()
     }
   })
 

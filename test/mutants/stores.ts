@@ -1,6 +1,7 @@
 import type { Mutant } from './mutant.ts'
 
 const STORES = 'test/daemon/stores.test.ts'
+const FOLDER = 'test/daemon/data-folder.test.ts'
 const LOG = 'test/agent/log/log.test.ts'
 const LOST = 'test/agent/lost-journal.test.ts'
 const UPKEEP = 'test/daemon/upkeep.test.ts'
@@ -11,6 +12,46 @@ const POWER = 'test/agent/power.test.ts'
 const STRANGER = 'test/security/stranger-at-the-gateway.test.ts'
 
 export const MUTANTS: readonly Mutant[] = [
+  {
+    title: 'A restore by root leaves a database that the user of the panel cannot open',
+    topic: 'restore',
+    file: 'src/daemon/database-files.ts',
+    find: 'await file.chown(owner.uid, owner.gid)',
+    replace: 'await file.chown(0, owner.gid)',
+    seenBy: [FOLDER],
+  },
+  {
+    title: 'A restore by root keeps the lock of the data folder',
+    topic: 'restore',
+    file: 'src/daemon/data-folder.ts',
+    find: 'await file.chown(owner.uid, owner.gid).finally',
+    replace: 'await file.chown(0, owner.gid).finally',
+    seenBy: [FOLDER],
+  },
+  {
+    title: 'A file that is refused is not named with its owner',
+    topic: 'restore',
+    file: 'src/daemon/data-folder.ts',
+    find: 'stat(path).catch(',
+    replace: 'stat(dataDir).catch(',
+    seenBy: [FOLDER],
+  },
+  {
+    title: 'The database of another program is restored',
+    topic: 'restore',
+    file: 'src/daemon/database-files.ts',
+    find: 'if (!isOurs) return',
+    replace: 'if (!isOurs && schemaVersion === 0) return',
+    seenBy: [FOLDER],
+  },
+  {
+    title: 'A restore makes a data folder of a mistyped name',
+    topic: 'restore',
+    file: 'src/daemon/database-files.ts',
+    find: 'if (!(await exists(dirname(file)))) throw',
+    replace: 'if (folder === file) throw',
+    seenBy: [FOLDER],
+  },
   {
     title: 'stores events that are newer than a snapshot in one batch with older ones',
     topic: 'snapshot',

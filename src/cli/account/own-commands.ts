@@ -1,5 +1,5 @@
 import { type Command, command, type Noun, noun } from '../command.ts'
-import { field, LIST } from '../option-sets.ts'
+import { field, LIST, prose } from '../option-sets.ts'
 import { DOWNLOAD } from '../resource/download-options.ts'
 
 const actions = () => import('./profile-actions.ts')
@@ -18,8 +18,8 @@ export const ownCommands: readonly (Command | Noun)[] = [
     summary: 'Change your user name or your name',
     options: [
       field('--username <name>', 'your user name', 'username'),
-      field('--first-name <name>', 'your first name', 'firstName'),
-      field('--last-name <name>', 'your last name', 'lastName'),
+      prose('--first-name <name>', 'your first name', 'firstName'),
+      prose('--last-name <name>', 'your last name', 'lastName'),
     ],
     examples: ['panel profile edit --first-name Eve --last-name Miller'],
     endpoints: ['profile.update'],

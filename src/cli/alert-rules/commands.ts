@@ -1,5 +1,5 @@
 import { command, noun, type Option } from '../command.ts'
-import { BODY_FILE, DELETE, field, IDEMPOTENCY, LIST, one, requiring, SEARCH } from '../option-sets.ts'
+import { BODY_FILE, DELETE, field, IDEMPOTENCY, LIST, one, prose, requiring, SEARCH } from '../option-sets.ts'
 
 const actions = () => import('./actions.ts')
 
@@ -12,7 +12,7 @@ const TYPE: Option = {
 
 const FIELDS: readonly Option[] = [
   field('--name <name>', 'its name', 'name'),
-  field('--description <text>', 'what it is for', 'description'),
+  prose('--description <text>', 'what it is for', 'description'),
   field('--cpu <percent>', 'fires from this share of the CPU on', 'cpuThreshold', 'number'),
   field('--memory <percent>', 'fires from this share of the memory on', 'memoryThreshold', 'number'),
   field('--disk <percent>', 'fires from this share of the disk on', 'diskThreshold', 'number'),

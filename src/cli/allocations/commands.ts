@@ -1,5 +1,5 @@
 import { command, noun, type Option } from '../command.ts'
-import { DELETE, field, IDEMPOTENCY, LIST, reference, SEARCH } from '../option-sets.ts'
+import { DELETE, field, IDEMPOTENCY, LIST, prose, reference, SEARCH } from '../option-sets.ts'
 
 const actions = () => import('./actions.ts')
 
@@ -9,7 +9,7 @@ const NODE: Option = {
   ref: 'node',
 }
 const WHICH = { name: 'allocation', summary: 'its id, its ip:port, or its port when only one address has it' }
-const NOTES = [field('--alias <name>', 'the name that players see', 'alias'), field('--note <text>', 'a note', 'notes')]
+const NOTES = [prose('--alias <name>', 'the name that players see', 'alias'), prose('--note <text>', 'a note', 'notes')]
 
 export const allocations = noun({
   name: 'allocations',

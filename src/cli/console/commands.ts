@@ -42,7 +42,11 @@ export const console = noun({
         { flags: '--until <when>', summary: 'up to then' },
         AFTER,
         { flags: '--cursor-file <file>', summary: 'keep the place in this file' },
-        { flags: '-g, --grep <regex>', summary: 'only lines that match; upper case in it makes case count' },
+        {
+          flags: '-g, --grep <regex>',
+          summary: 'only lines that match; upper case in it makes case count',
+          blank: true,
+        },
         { flags: '--stream <name>', summary: 'only this stream', choices: ['stdout', 'stderr', 'stdin', 'system'] },
         { flags: '--timestamps', summary: 'the time in front of each line' },
       ],
@@ -60,7 +64,13 @@ export const console = noun({
       summary: 'Send a command to the console of a server',
       arguments: [
         one('server'),
-        { name: 'text', summary: 'the command; put -- in front when it has dashes', many: true, optional: true },
+        {
+          name: 'text',
+          summary: 'the command; put -- in front when it has dashes',
+          many: true,
+          optional: true,
+          blank: true,
+        },
       ],
       options: [
         { flags: '--stdin', summary: 'one command per line of stdin' },
@@ -75,9 +85,9 @@ export const console = noun({
       name: 'expect',
       summary: 'Wait for a line, after sending a command where one is given',
       details: 'It listens before it sends. Exit 124 when --timeout passes, 15 when the console ends without a match.',
-      arguments: [one('server'), { name: 'regex', summary: 'what the line looks like' }],
+      arguments: [one('server'), { name: 'regex', summary: 'what the line looks like', blank: true }],
       options: [
-        { flags: '--send <command>', summary: 'send this first' },
+        { flags: '--send <command>', summary: 'send this first', blank: true },
         { flags: '--timeout <duration>', summary: 'how long to wait (default 30s)' },
         { flags: '--count <n>', summary: 'how many lines must match (default 1)' },
       ],
@@ -94,7 +104,7 @@ export const console = noun({
         { flags: '--before-seq <id>', summary: 'the lines before this one: a number or <epoch>-<number>' },
         { flags: '--since <when>', summary: 'from then on: ISO-8601, or a duration before now' },
         { flags: '--until <when>', summary: 'up to then' },
-        { flags: '-g, --grep <regex>', summary: 'only lines that match' },
+        { flags: '-g, --grep <regex>', summary: 'only lines that match', blank: true },
         { flags: '--timestamps', summary: 'the time in front of each line' },
       ],
       examples: ['panel console history demo --limit 5000', "panel console history demo --since 1d --grep 'error'"],

@@ -6,7 +6,7 @@ import { CliFailure } from '../failure.ts'
 import { column, view, wide } from '../output/view.ts'
 import { call, deleted, ignoringNotFound, subjectOf } from '../resource/actions.ts'
 import { fieldsOf } from '../resource/fields.ts'
-import { isAnId } from '../resource/id.ts'
+import { beginsId, isAnId } from '../resource/id.ts'
 import { listAction } from '../resource/list.ts'
 import type { Named } from '../resource/resolve.ts'
 import type { Run } from '../run.ts'
@@ -79,7 +79,7 @@ async function databaseOf(run: Run, serverId: string, word: string): Promise<Nam
     const answer = await client.page(api.listServerDatabases, { params: { serverId }, query: { limit: 100, page } })
     for (const { id, name } of answer.data) {
       if (name === word) return { id, name }
-      if (id.startsWith(word) || (word.length >= 4 && id.startsWith(`db_${word}`))) found.push({ id, name })
+      if (beginsId(id, 'db', word)) found.push({ id, name })
     }
     if (!hasNextPage(answer.pagination, answer.data.length)) break
   }

@@ -1,9 +1,11 @@
+import { dirname } from 'node:path'
 import { powerServer } from '../../shared/api/power.ts'
 import { listServers } from '../../shared/api/servers.ts'
 import { hasNextPage } from '../../shared/page.ts'
 import type { Action } from '../command.ts'
 import { CliFailure, usage } from '../failure.ts'
-import { saveContext, saveCredential } from '../profile/contexts.ts'
+import { readContexts, saveContext, saveCredential } from '../profile/contexts.ts'
+import { chosenContext } from '../profile/target.ts'
 import { forEach } from '../resource/bulk.ts'
 import type { Named } from '../resource/resolve.ts'
 import type { RunningDaemon } from '../roles.ts'
@@ -30,7 +32,7 @@ export const down: Action = async (run) => {
   const dataDir = run.args.text('data-dir')
   if (run.args.flag('servers')) {
     const found = await run.roles.findDaemon({ dataDir })
-    const code = found === undefined ? await refuseToLeaveGames(run, dataDir) : await stopGamesOf(run, found, timeoutMs)
+    const code = found === undefined ? await refuseToLeave(run, dataDir) : await stopGamesOf(run, found, timeoutMs)
     if (code !== 0) return code
   }
   const asked = await run.roles.stopDaemon({ dataDir, timeoutMs })
@@ -40,18 +42,44 @@ export const down: Action = async (run) => {
   }
   if (run.out.machine) await run.out.value(stopped ?? null)
   else {
-    const what = stopped === undefined ? 'no panel runs on this machine' : `the panel (pid ${stopped.pid}) is stopped`
+    const what = stopped === undefined ? await noneRuns(run, dataDir) : `the panel (pid ${stopped.pid}) is stopped`
     const games = await run.roles.countGames({ dataDir })
     run.notice(games === 0 ? what : `${what}; ${running(games)}`)
+    const other = stopped === undefined ? await panelOfContext(run) : undefined
+    if (other !== undefined) run.notice(`next: panel down --data-dir ${other} (the panel of the context in force)`)
   }
   return 0
 }
 
-/** Games without a panel: only one that runs can stop them, each in its own way. */
-async function refuseToLeaveGames(run: Run, dataDir: string | undefined): Promise<number> {
+async function noneRuns(run: Run, dataDir: string | undefined): Promise<string> {
+  return `no panel runs in the data folder ${await run.roles.dataFolder({ dataDir })}`
+}
+
+/** The data folder of the panel that the context in force reaches by a socket, where one runs and no folder was named. */
+async function panelOfContext(run: Run): Promise<string | undefined> {
+  const named = run.args.text('data-dir') ?? run.args.globalText('url') ?? run.env.url
+  if (named !== undefined) return undefined
+  const file = await readContexts(run.env.configDir)
+  const socket = chosenContext(file, run.env, { context: run.args.globalText('context') })?.socket
+  if (socket === undefined) return undefined
+  const dataDir = dirname(dirname(socket)) // `panel up` puts it into `run` in the data folder
+  const isOther = dataDir !== (await run.roles.dataFolder({ dataDir: undefined }))
+  if (!isOther) return undefined
+  const found = await run.roles.findDaemon({ dataDir }).catch(() => undefined) // of another user: not ours to stop
+  return found === undefined ? undefined : dataDir
+}
+
+/** Games without a panel: only one that runs can stop them, each in its own way. Those of the context's panel may be meant. */
+async function refuseToLeave(run: Run, dataDir: string | undefined): Promise<number> {
+  const other = await panelOfContext(run)
+  if (other !== undefined) {
+    throw new CliFailure('HOST_PRECONDITION', `${await noneRuns(run, dataDir)}; that of the context runs in ${other}`, {
+      hint: `panel down --servers --data-dir ${other}`,
+    })
+  }
   const games = await run.roles.countGames({ dataDir })
   if (games === 0) return 0
-  throw new CliFailure('HOST_PRECONDITION', `no panel runs on this machine; ${running(games)}`, {
+  throw new CliFailure('HOST_PRECONDITION', `${await noneRuns(run, dataDir)}; ${running(games)}`, {
     hint: 'panel up, and in another terminal panel down --servers',
   })
 }
@@ -65,9 +93,12 @@ async function stopGamesOf(run: Run, found: RunningDaemon, timeoutMs: number): P
   const { url } = await run.target()
   if (found.url === undefined) throw usage(`the panel (process ${found.pid}) is still starting`)
   if (new URL(url).href !== new URL(found.url).href) {
+    const other = await panelOfContext(run)
     throw usage(
-      `the context in force is ${url}, and the panel of this machine is ${found.url}`,
-      'panel down --servers --context local',
+      `the context in force is ${url}, and the panel of ${found.dataDir} is ${found.url}`,
+      other === undefined
+        ? 'panel down --servers --context local'
+        : `panel down --servers --data-dir ${other} (the panel of the context)`,
     )
   }
   return stopGames(run, timeoutMs)

@@ -1,11 +1,11 @@
 import { command, noun } from '../command.ts'
-import { BODY_FILE, DELETE, field, IDEMPOTENCY, LIST, one, requiring, SEARCH } from '../option-sets.ts'
+import { BODY_FILE, DELETE, field, IDEMPOTENCY, LIST, one, prose, requiring, SEARCH } from '../option-sets.ts'
 
 const actions = () => import('./actions.ts')
 
 const BODY = [
   field('--name <name>', 'its name', 'name'),
-  field('--description <text>', 'what it is', 'description'),
+  prose('--description <text>', 'what it is', 'description'),
   BODY_FILE,
 ]
 

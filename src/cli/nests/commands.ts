@@ -1,13 +1,13 @@
 import { command, noun } from '../command.ts'
-import { BODY_FILE, DELETE, field, IDEMPOTENCY, LIST, one, requiring, SEARCH } from '../option-sets.ts'
+import { BODY_FILE, DELETE, field, IDEMPOTENCY, LIST, one, prose, requiring, SEARCH } from '../option-sets.ts'
 
 const actions = () => import('./actions.ts')
 
 const BODY = [
   field('--name <name>', 'its name', 'name'),
-  field('--description <text>', 'what it is', 'description'),
-  field('--author <name>', 'who made it', 'author'),
-  field('--icon <icon>', 'its icon', 'icon'),
+  prose('--description <text>', 'what it is', 'description'),
+  prose('--author <name>', 'who made it', 'author'),
+  prose('--icon <icon>', 'its icon', 'icon'),
   BODY_FILE,
 ]
 

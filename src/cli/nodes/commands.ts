@@ -1,5 +1,17 @@
 import { command, noun } from '../command.ts'
-import { BODY_FILE, DELETE, field, IDEMPOTENCY, LIST, one, reference, requiring, SEARCH, YES } from '../option-sets.ts'
+import {
+  BODY_FILE,
+  DELETE,
+  field,
+  IDEMPOTENCY,
+  LIST,
+  one,
+  prose,
+  reference,
+  requiring,
+  SEARCH,
+  YES,
+} from '../option-sets.ts'
 import { ASSIGNMENT_COMMANDS } from './assignment-commands.ts'
 import { orphans } from './orphan-commands.ts'
 
@@ -7,7 +19,7 @@ const actions = () => import('./actions.ts')
 
 const BODY = [
   field('--name <name>', 'its name', 'name'),
-  field('--description <text>', 'what it is', 'description'),
+  prose('--description <text>', 'what it is', 'description'),
   reference('--location <location>', 'where it stands', 'locationId', 'location'),
   field('--hostname <name>', 'the name of the machine', 'hostname'),
   field('--address <host>', 'the address that players use', 'publicAddress'),

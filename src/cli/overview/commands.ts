@@ -71,23 +71,23 @@ export const db = noun({
       summary: 'Check the files of the database of this machine, and list the copies to go back to',
       details:
         'Reads the database and every copy that upgrades have made through, without the panel and without changing them; ' +
-        'exit 11 when the database is damaged or missing.',
+        'exit 11 when the database is damaged, missing or that of another program.',
       options: [DATA_DIR],
       examples: ['panel db check', 'panel db check --data-dir /var/lib/panel -o json'],
-      exits: [11],
+      exits: [11, 14],
       load: async () => (await import('../host/database.ts')).checkDatabase,
     }),
     command({
       name: 'restore',
       summary: 'Put a copy in the place of the database of this machine',
       details:
-        'The panel must be stopped; games run on. The copy is a file, or the name of one that `panel db check` lists. It is ' +
+        'The panel must be stopped; games run on. The data folder must be there. The copy is a file, or the name of one that `panel db check` lists. It is ' +
         'checked first, and the database that was there is kept beside the new one. What happened after the copy was made ' +
         'is not in it.',
       arguments: [{ name: 'copy', summary: 'the copy: a file, or a name that `panel db check` lists' }],
       options: [DATA_DIR, YES],
       examples: ['panel db restore before-v12-2026-03-01T10-00-00-000Z.db', 'panel db restore /backup/panel.db --yes'],
-      exits: [6, 7, 8],
+      exits: [6, 7, 8, 14],
       load: async () => (await import('../host/database.ts')).restoreDatabase,
     }),
   ],

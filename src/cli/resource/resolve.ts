@@ -4,7 +4,7 @@ import { hasNextPage } from '../../shared/page.ts'
 import type { Reference } from '../command.ts'
 import { CliFailure, usage } from '../failure.ts'
 import type { Run } from '../run.ts'
-import { isAnId } from './id.ts'
+import { beginsId, isAnId } from './id.ts'
 
 /** Something that a word of the command line means. */
 export interface Named {
@@ -12,7 +12,7 @@ export interface Named {
   readonly name: string
 }
 
-/** A row that a word may mean, by its id, its name or what else names it. */
+/** A row that a word may mean, by its id, its name or what else names it as a whole. */
 type Candidate = Named & { readonly also: readonly string[] }
 
 type Listed = Exclude<Reference, 'context'>
@@ -56,6 +56,7 @@ const LISTS: Readonly<Record<Listed, () => Promise<Endpoint>>> = {
  * exit 2 with the candidates, none is exit 6.
  */
 export async function resolve(run: Run, ref: Reference, word: string): Promise<Named> {
+  if (word.trim() === '') throw usage(`an empty word names no ${ref === 'context' ? ref : KINDS[ref].noun}`)
   if (ref === 'context') return { id: word, name: word }
   const kind = KINDS[ref]
   // A whole id needs no look-up: the call itself answers whether it is there.
@@ -64,7 +65,9 @@ export async function resolve(run: Run, ref: Reference, word: string): Promise<N
   const rows = await candidates(await run.client(), ref, word, Number.POSITIVE_INFINITY)
   const exact = rows.filter((row) => row.name === word || row.also.includes(word) || row.id === word)
   const found =
-    exact.length > 0 ? exact : rows.filter((row) => [row.id, ...row.also].some((text) => startsLike(text, word)))
+    exact.length > 0
+      ? exact
+      : rows.filter((row) => beginsId(row.id, kind.prefix, word) || (ref === 'server' && beginsUuid(row, word)))
   const [only] = found
   if (only !== undefined && found.length === 1) return only
   if (found.length > 1) throw ambiguous(kind.noun, word, found)
@@ -109,6 +112,7 @@ async function rowsOf(
 
 /** The allocation of a node that `ip:port`, a port or an id names. */
 export async function resolveAllocation(run: Run, nodeId: string, word: string): Promise<string> {
+  if (word.trim() === '') throw usage('an empty word names no allocation')
   if (isAnId(word, 'alc')) return word
   const { listAllocations } = await import('../../shared/api/allocations.ts')
   const client = await run.client()
@@ -117,7 +121,9 @@ export async function resolveAllocation(run: Run, nodeId: string, word: string):
     const { data, pagination } = await client.page(listAllocations, { params: { nodeId }, query: { limit: 100, page } })
     for (const { id, ip, port } of data) {
       const address = `${ip}:${port}`
-      if (address === word || String(port) === word || id.startsWith(word)) found.push({ id, name: address })
+      if (address === word || String(port) === word || beginsId(id, 'alc', word)) {
+        found.push({ id, name: address })
+      }
     }
     if (!hasNextPage(pagination, data.length)) break
   }
@@ -129,9 +135,9 @@ export async function resolveAllocation(run: Run, nodeId: string, word: string):
   })
 }
 
-function startsLike(text: string, word: string): boolean {
-  // `srv_01k…` may be shortened to `01k…` as well.
-  return text.startsWith(word) || (word.length >= 4 && text.slice(text.indexOf('_') + 1).startsWith(word))
+/** The first part of a UUID is what other panels show of it. */
+function beginsUuid({ also }: Candidate, word: string): boolean {
+  return word.length >= 8 && also.some((uuid) => uuid.startsWith(word))
 }
 
 function named(

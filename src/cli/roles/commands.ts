@@ -1,11 +1,11 @@
 import { command, noun } from '../command.ts'
-import { BODY_FILE, DELETE, field, IDEMPOTENCY, LIST, one, requiring } from '../option-sets.ts'
+import { BODY_FILE, DELETE, field, IDEMPOTENCY, LIST, one, prose, requiring } from '../option-sets.ts'
 
 const actions = () => import('./actions.ts')
 
 const BODY = [
   field('--name <name>', 'its name', 'name'),
-  field('--description <text>', 'what it is for', 'description'),
+  prose('--description <text>', 'what it is for', 'description'),
   field('--permission <permission>', 'a permission of `panel permissions list`', 'permissions', 'list'),
   BODY_FILE,
 ]

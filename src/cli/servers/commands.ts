@@ -7,6 +7,7 @@ import {
   IDEMPOTENCY,
   LIST,
   one,
+  prose,
   reference,
   requiring,
   SEARCH,
@@ -42,7 +43,7 @@ const BEHAVIOUR: readonly Option[] = [
     choices: ['always', 'on-failure', 'never'],
   },
   field('--max-crashes <n>', 'give up after that many crashes', 'maxCrashCount', 'int'),
-  field('--description <text>', 'what it is for', 'description'),
+  prose('--description <text>', 'what it is for', 'description'),
 ]
 
 const STATUSES = [

@@ -1,16 +1,27 @@
 import { command, noun } from '../command.ts'
-import { BODY_FILE, DELETE, field, IDEMPOTENCY, LIST, one, reference, requiring, SEARCH } from '../option-sets.ts'
+import {
+  BODY_FILE,
+  DELETE,
+  field,
+  IDEMPOTENCY,
+  LIST,
+  one,
+  prose,
+  reference,
+  requiring,
+  SEARCH,
+} from '../option-sets.ts'
 
 const actions = () => import('./actions.ts')
 
 const BODY = [
   BODY_FILE,
   field('--name <name>', 'its name', 'name'),
-  field('--description <text>', 'what it is', 'description'),
+  prose('--description <text>', 'what it is', 'description'),
   field('--startup <line>', 'the command line of its servers; {{NAME}} stands for a variable', 'startup'),
-  field('--stop-command <text>', 'what is typed into the console to stop a server', 'stopCommand'),
+  prose('--stop-command <text>', 'what is typed into the console to stop a server', 'stopCommand'),
   field('--runtime <name>', 'process or docker, in the order of preference', 'runtimes', 'list'),
-  field('--image <image>', 'the container image', 'image'),
+  prose('--image <image>', 'the container image', 'image'),
   reference('--nest <nest>', 'the nest that it belongs to', 'nestId', 'nest'),
 ]
 

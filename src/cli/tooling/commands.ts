@@ -82,7 +82,9 @@ export const version = command({
 export const complete = command({
   name: '__complete',
   summary: 'Complete a command line',
-  arguments: [{ name: 'words', summary: 'the words so far, the last one unfinished', many: true, optional: true }],
+  arguments: [
+    { name: 'words', summary: 'the words so far, the last one unfinished', many: true, optional: true, blank: true },
+  ],
   examples: ['panel __complete -- servers li'],
   hidden: true,
   group: 'Tooling',

@@ -1,5 +1,17 @@
 import { command, noun, type Option } from '../command.ts'
-import { BODY_FILE, DELETE, field, IDEMPOTENCY, LIST, one, reference, requiring, SEARCH, YES } from '../option-sets.ts'
+import {
+  BODY_FILE,
+  DELETE,
+  field,
+  IDEMPOTENCY,
+  LIST,
+  one,
+  prose,
+  reference,
+  requiring,
+  SEARCH,
+  YES,
+} from '../option-sets.ts'
 
 const actions = () => import('./actions.ts')
 
@@ -10,8 +22,8 @@ const SERVERS: readonly Option[] = [
 
 const NAMES: readonly Option[] = [
   field('--username <name>', '3 to 32 letters, digits, _ or -', 'username'),
-  field('--first-name <name>', 'first name', 'firstName'),
-  field('--last-name <name>', 'last name', 'lastName'),
+  prose('--first-name <name>', 'first name', 'firstName'),
+  prose('--last-name <name>', 'last name', 'lastName'),
   { ...reference('--role <role>', 'a role that it has', 'roleIds', 'role'), repeat: true },
 ]
 

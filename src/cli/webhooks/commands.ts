@@ -1,5 +1,5 @@
 import { type Argument, command, noun, type Option } from '../command.ts'
-import { BODY_FILE, DELETE, field, IDEMPOTENCY, LIST, one, requiring, SEARCH } from '../option-sets.ts'
+import { BODY_FILE, DELETE, field, IDEMPOTENCY, LIST, one, prose, requiring, SEARCH } from '../option-sets.ts'
 
 const actions = () => import('./actions.ts')
 
@@ -11,7 +11,7 @@ const FORMAT: Option = {
 }
 const FIELDS: readonly Option[] = [
   field('--name <name>', 'its name', 'name'),
-  field('--description <text>', 'what it is for', 'description'),
+  prose('--description <text>', 'what it is for', 'description'),
   field('--url <url>', 'where requests go; the panel is chosen by --context or PANEL_URL here', 'url'),
   { flags: '--to <url>', summary: 'the same as --url' },
   field('--event <name>', 'what it is told of: *, server.*, alert.created (default *)', 'events', 'list'),

@@ -17,7 +17,7 @@ export function parsePart<T extends z.ZodType>(
     },
   })
   if (parsed.success) return parsed.data
-  const problems = parsed.error.issues.flatMap((issue): FieldProblem[] => {
+  const problems = inRange(parsed.error.issues).flatMap((issue): FieldProblem[] => {
     if (issue.code !== 'unrecognized_keys') return [{ field: fieldName(part, issue.path), message: issue.message }]
     return issue.keys.slice(0, MOST_PROBLEMS).map((key) => ({
       field: fieldName(part, [...issue.path, key.slice(0, MOST_NAME)]),
@@ -36,6 +36,14 @@ export function parsePart<T extends z.ZodType>(
       details,
     },
   )
+}
+
+/** A whole number beyond all numbers breaks the bound of its field as well, which is the one to name. */
+function inRange(issues: readonly z.core.$ZodIssue[]): readonly z.core.$ZodIssue[] {
+  return issues.filter((issue) => {
+    const isSafeRange = (issue.code === 'too_big' || issue.code === 'too_small') && issue.origin === 'int'
+    return !isSafeRange || !issues.some((other) => other !== issue && pathOf(other) === pathOf(issue))
+  })
 }
 
 /** A body may hold any number of wrong fields, with names of any length. */

@@ -140,6 +140,7 @@ describe('the configuration', () => {
       'limits: { streamPerUser: 1 }',
       'limits.streamPerUser: there is no such setting; did you mean limits.streamsPerUser?',
     ],
+    ['foo: {}', 'foo: there is no such setting'],
     ['http: { quitesomethingelse: 1 }', 'http.quitesomethingelse: there is no such setting'],
     [`http: { ${'x'.repeat(5000)}: 1 }`, `http.${'x'.repeat(5000)}: there is no such setting`],
   ])('names the setting that may be meant in %.40s', async (text, problem) => {
@@ -172,8 +173,16 @@ describe('the configuration', () => {
     expect(problemsOf({}, { PANEL_AGENT__EMBEDDED: 'maybe' })[0]).toContain('agent.embedded')
   })
 
+  it('refuses an empty data folder, which would be the current one', async () => {
+    expect(problemsOf({ config: await file('data: { dir: "" }') })).toEqual(['data.dir: is empty'])
+    expect(problemsOf({}, { PANEL_DATA__DIR: ' ' })).toEqual(['PANEL_DATA__DIR (data.dir): is empty'])
+  })
+
   it('refuses a file that is named and missing, or no YAML', async () => {
     expect(problemsOf({ config: join(folder, 'none.yaml') })[0]).toContain('ENOENT')
+    expect(problemsOf({ config: folder })).toEqual([
+      `${folder} is a folder, not a file; name the file: ${join(folder, 'panel.yaml')}`,
+    ])
     expect(problemsOf({ config: await file('http: [') }).length).toBeGreaterThan(0)
     expect(problemsOf({ config: await file('just text') }).length).toBeGreaterThan(0)
   })

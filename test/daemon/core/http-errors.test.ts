@@ -25,6 +25,7 @@ it.each([
   [z.int().min(16), 1, 'must be at least 16'],
   [z.number().gt(0).max(128), 0, 'must be more than 0'],
   [z.int().max(65_535), 70_000, 'must be at most 65535'],
+  [z.int().min(16).max(65_535), 1e308, 'must be at most 65535'],
   [z.string().min(1), '', 'must have at least 1 character'],
   [z.string().max(3), 'four', 'must have at most 3 characters'],
   [z.string().length(2), 'x', 'must have exactly 2 characters'],
