@@ -1,4 +1,7 @@
+import { mkdir } from 'node:fs/promises'
+import { join } from 'node:path'
 import { afterAll, beforeAll, describe, expect, it } from 'vitest'
+import { OrphansResult } from '../../src/shared/frames.ts'
 import { quietPort } from '../ports.ts'
 import { AgentStage, buildAgent, gameSpec, isAlive } from './agent-stage.ts'
 
@@ -76,6 +79,22 @@ describe('the power of a server', () => {
     expect(await known()).toMatchObject({ spec: { name: 'three' }, report: { generation: 5 } })
     expect(await apply(6, 6, 'six')).toMatchObject({ ok: true })
     expect(await known()).toMatchObject({ spec: { name: 'six', generation: 6 }, report: { generation: 6 } })
+  })
+
+  it('names servers before left-over folders, beyond one answer as well, and each folder when it is asked for', async () => {
+    const id = serverNamed('znamed')
+    await stage.peer.order(id, 1, { op: 'apply', spec: gameSpec(id, 1, { name: 'named' }) })
+    const folders = Array.from({ length: 510 }, (_, number) => `srv_left${String(number).padStart(3, '0')}`)
+    await Promise.all(folders.map((name) => mkdir(join(stage.dataDir, 'servers', name))))
+    const list = async (known: string[]) =>
+      OrphansResult.parse((await stage.peer.request({ op: 'orphans.list', known })).result)
+    const first = await list([])
+    expect([first.orphans.length, first.more, first.orphans[0]?.serverId]).toEqual([500, true, id])
+    const rest = await list(first.orphans.map(({ serverId }) => serverId))
+    expect([rest.orphans.map(({ serverId }) => serverId), rest.more]).toEqual([folders.slice(499), false])
+    const describe = async (serverId: string) => (await stage.peer.request({ op: 'orphans.describe', serverId })).result
+    expect(await describe('srv_left505')).toMatchObject({ spec: null, orphan: { name: null, hasFiles: true } })
+    expect(await describe('srv_nobody')).toEqual({ spec: null, report: null, orphan: null })
   })
 
   it('restarts as one order with a new process', async () => {
