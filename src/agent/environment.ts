@@ -1,5 +1,6 @@
 import type { ServerSpec } from '../shared/server-spec.ts'
-import { shellLine } from './startup-line.ts'
+import { StartupLineProblem, shellLine } from '../shared/startup-line.ts'
+import { AgentFailure } from './failure.ts'
 
 /** Names that the agent gives each server. */
 const AGENT_NAMES = [
@@ -42,7 +43,13 @@ export function serverEnvironment(spec: ServerSpec, home: string): Record<string
  * unknown becomes nothing, as an unset variable does in a shell: a literal `{{…}}` would reach the game as an argument.
  */
 export function startupCommand(spec: ServerSpec): string {
-  return shellLine(spec.startup, (name) => variableOf(spec, name))
+  try {
+    return shellLine(spec.startup, (name) => variableOf(spec, name))
+  } catch (error) {
+    if (!(error instanceof StartupLineProblem)) throw error
+    // The daemon refuses such lines; this one was saved before it did.
+    throw new AgentFailure('BAD_REQUEST', `The startup line ${error.message}; edit it in the template or at the server`)
+  }
 }
 
 function variableOf(spec: ServerSpec, name: string): string | undefined {

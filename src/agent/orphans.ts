@@ -4,6 +4,7 @@ import type { Journal } from './journal.ts'
 import type { AgentLayout } from './layout.ts'
 import type { GameServer } from './server.ts'
 
+/** In one answer. */
 const MOST = 500
 const SERVER_ID = /^[A-Za-z0-9_-]{1,64}$/
 
@@ -14,21 +15,26 @@ export interface NodeHoldings {
   readonly journal: Journal
 }
 
-/** The servers and left-over folders of this node beside those that the daemon knows. */
+/** The servers of this node beside those that the daemon knows, and behind them the left-over folders. */
 export async function listOrphans(of: NodeHoldings, known: ReadonlySet<string>): Promise<OrphansResult> {
   const files = new Set(await names(of.layout.serversDir))
-  const ids = new Set([...of.servers.keys(), ...files, ...(await names(of.layout.stateDir))])
-  const found = [...ids].filter((id) => !known.has(id)).sort()
+  const folders = new Set([...files, ...(await names(of.layout.stateDir))])
+  const servers = [...of.servers.keys()].sort()
+  const found = [...servers, ...[...folders].filter((id) => !of.servers.has(id)).sort()].filter((id) => !known.has(id))
   const orphans = found.slice(0, MOST).map((id) => orphanOf(of, id, files.has(id)))
   return { orphans, more: found.length > MOST }
 }
 
 /** All that is known of one server. */
-export function describeOrphan({ servers }: NodeHoldings, serverId: string): OrphanResult {
+export async function describeOrphan(of: NodeHoldings, serverId: string): Promise<OrphanResult> {
+  const { servers, layout } = of
+  const hasFiles = (await names(layout.serversDir)).includes(serverId)
+  const isThere = servers.has(serverId) || hasFiles || (await names(layout.stateDir)).includes(serverId)
+  const orphan = isThere ? orphanOf(of, serverId, hasFiles) : null
   const server = servers.get(serverId)
-  if (server === undefined) return { spec: null, report: null }
+  if (server === undefined) return { spec: null, report: null, orphan }
   // One that was adopted by its holder's record alone has no specification that anything could be made from.
-  return { spec: server.spec.generation === 0 ? null : server.spec, report: server.report() }
+  return { spec: server.spec.generation === 0 ? null : server.spec, report: server.report(), orphan }
 }
 
 function orphanOf({ servers, journal }: NodeHoldings, serverId: string, hasFiles: boolean): OrphanReport {

@@ -1,9 +1,10 @@
+import type { Protocol } from './bind.ts'
 import { errorText } from './logger.ts'
 import { listenerOf } from './ports.ts'
 import { awaitReady } from './ready.ts'
 import type { Run } from './runtime/runtime.ts'
 import type { GameServer } from './server.ts'
-import { addressText, type OpenSocket, type Protocol } from './sockets.ts'
+import { addressText, type OpenSocket } from './sockets.ts'
 
 /** From when on a server that is still starting, or that listens nowhere, gets a reason. */
 const SLOW_MS = 120_000

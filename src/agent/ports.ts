@@ -1,10 +1,9 @@
-import { createSocket } from 'node:dgram'
 import { readdir, readFile, readlink } from 'node:fs/promises'
-import { createServer, isIPv6 } from 'node:net'
 import type { AgentErrorCode } from '../shared/frames.ts'
 import type { Listens } from '../shared/server-spec.ts'
+import { type Address, bindFailure, type Protocol } from './bind.ts'
 import { NodeShortage } from './failure.ts'
-import { addressText, openSockets, type Protocol, takes } from './sockets.ts'
+import { addressText, openSockets, reachedAt } from './sockets.ts'
 
 /** An address that cannot be bound now, and why. */
 export interface TakenPort {
@@ -19,8 +18,6 @@ export interface TakenPort {
   readonly passing: boolean
 }
 
-type Address = { readonly ip: string; readonly port: number }
-
 /**
  * Which of these addresses cannot be bound now. Each is bound for a moment and freed again. What others run on the node is not
  * the affair of a server's owner: the process that holds a port is named in the agent's log only.
@@ -30,7 +27,7 @@ export async function takenPorts(ports: readonly Address[], listens?: Listens): 
   const taken: TakenPort[] = []
   for (const address of ports) {
     for (const protocol of protocols) {
-      const errno = await (protocol === 'tcp' ? bindTcp(address) : bindUdp(address))
+      const errno = await bindFailure(address, protocol)
       if (errno === undefined) continue
       taken.push(await describe(address, protocol, errno))
       break
@@ -41,34 +38,10 @@ export async function takenPorts(ports: readonly Address[], listens?: Listens): 
 
 /** The program that has a port open, as a person would name it; `undefined` when nobody listens there. */
 export async function listenerOf(address: Address, protocol: Protocol): Promise<string | undefined> {
-  const sockets = (await openSockets()).filter((socket) => socket.protocol === protocol && takes(socket, address))
+  const open = (await openSockets(address.port)).filter((socket) => socket.protocol === protocol)
+  const sockets = await reachedAt(open, address)
   if (sockets.length === 0) return undefined
   return (await ownerOf(new Set(sockets.map(({ inode }) => `socket:[${inode}]`)))) ?? 'another program'
-}
-
-function bindTcp({ ip, port }: Address): Promise<string | undefined> {
-  return new Promise((resolve) => {
-    const server = createServer()
-    server.once('error', (error) => resolve(errnoOf(error)))
-    // A player who tries again and again may get in here; what is left of a connection would hold the port.
-    server.on('connection', (socket) => socket.resetAndDestroy())
-    server.listen({ host: ip, port, exclusive: true }, () => server.close(() => resolve(undefined)))
-  })
-}
-
-function bindUdp({ ip, port }: Address): Promise<string | undefined> {
-  return new Promise((resolve) => {
-    const socket = createSocket({ type: isIPv6(ip) ? 'udp6' : 'udp4' })
-    socket.once('error', (error) => {
-      socket.close()
-      resolve(errnoOf(error))
-    })
-    socket.bind({ address: ip, port, exclusive: true }, () => socket.close(() => resolve(undefined)))
-  })
-}
-
-function errnoOf(error: Error): string {
-  return 'code' in error && typeof error.code === 'string' ? error.code : error.message
 }
 
 async function describe(address: Address, protocol: Protocol, errno: string): Promise<TakenPort> {

@@ -1,4 +1,4 @@
-import type { ConsoleLine } from '../shared/frames.ts'
+import { type ConsoleLine, LINE_PARTIAL } from '../shared/frames.ts'
 import type { DoneRule } from '../shared/server-spec.ts'
 import { TAKEN_OVER } from './holder/holder-files.ts'
 import type { ReadyMatcher } from './ready-matcher.ts'
@@ -6,6 +6,8 @@ import type { Run } from './runtime/runtime.ts'
 import type { GameServer } from './server.ts'
 
 const NO_RULE_MS = 120_000
+/** What is kept of a line for its next part: a rule has at most 500 characters, and an expression sees 4096 of a text. */
+const JOINED_CHARACTERS = 2048
 /** What of a rule stands in a sentence about it. */
 const RULE_CHARACTERS = 80
 
@@ -66,13 +68,11 @@ interface Search {
 
 /** Whether a line from `first` on says that the game is up; false when it is not starting any more. */
 async function hasReadyLine(server: GameServer, first: number, { matcher, signal, mayMiss }: Search): Promise<boolean> {
+  const parts = new LineParts()
   let seq = first - 1
   while (!signal.aborted && server.power === 'starting') {
     const lines = await server.console.after(seq, { lines: 500, bytes: 256 * 1024 })
-    const found = await matcher.match(
-      lines.filter(isOutput).map(([, , , text]) => text),
-      signal,
-    )
+    const found = await matcher.match(lines.flatMap(parts.textsOf), signal)
     if (found !== undefined) return true
     if (lines.some(isGap)) mayMiss()
     seq = lines.at(-1)?.[0] ?? seq
@@ -81,8 +81,22 @@ async function hasReadyLine(server: GameServer, first: number, { matcher, signal
   return false
 }
 
-function isOutput([, , stream]: ConsoleLine): boolean {
-  return stream === 'stdout' || stream === 'stderr'
+/**
+ * Puts lines together that come in parts, after a quiet time or because they are long: a part is looked at by itself,
+ * and behind the end of the line so far.
+ */
+class LineParts {
+  readonly #open = new Map<string, string>()
+
+  /** What rules look at when this line has come. */
+  readonly textsOf = ([, , stream, text, flags]: ConsoleLine): string[] => {
+    if (stream !== 'stdout' && stream !== 'stderr') return []
+    const before = this.#open.get(stream) ?? ''
+    const whole = before + text
+    if ((flags & LINE_PARTIAL) === 0) this.#open.delete(stream)
+    else this.#open.set(stream, whole.slice(-JOINED_CHARACTERS))
+    return before === '' ? [text] : [whole, text]
+  }
 }
 
 function isGap([, , stream, text]: ConsoleLine): boolean {

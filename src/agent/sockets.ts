@@ -1,8 +1,8 @@
 import { readFile } from 'node:fs/promises'
 import { isIPv6 } from 'node:net'
+import { setImmediate } from 'node:timers/promises'
 import type { Clock } from '../shared/time.ts'
-
-export type Protocol = 'tcp' | 'udp'
+import { type Address, bindFailure, type Protocol } from './bind.ts'
 
 /** A socket that takes what comes from outside: TCP that listens, or UDP that is bound and not connected to one peer. */
 export interface OpenSocket {
@@ -17,58 +17,128 @@ export interface OpenSocket {
 const FRESH_MS = 1000
 const TCP_LISTEN = '0A'
 const NO_PEER = '0000'
+/** After so many rows of a table other work has its turn. */
+const ROWS_AT_ONCE = 500
+/** What nobody has but who has the IPv4 wildcard: a bind tries it without being in a game's way. */
+const UNUSED_IP = '127.77.77.77'
+const MOST_REMEMBERED = 1000
+
+/** A table as the kernel writes it. */
+type Table = readonly [protocol: Protocol, text: string]
 
 /** The open sockets of this machine, as the kernel lists them. Nothing is ever connected to. */
 export class SocketTable {
   readonly #clock: Clock
-  #read: { readonly atMs: number; readonly sockets: Promise<OpenSocket[]> } | undefined
+  readonly #ipv4Takers: Ipv4Takers = new Map()
+  #read: { readonly atMs: number; readonly tables: Promise<Table[]> } | undefined
 
   constructor(clock: Clock) {
     this.#clock = clock
   }
 
-  async sockets(): Promise<readonly OpenSocket[]> {
+  /** Those that are reached at the address. */
+  async at(address: Address): Promise<OpenSocket[]> {
+    return await reachedAt(await socketsIn(await this.#tables(), address.port), address, this.#ipv4Takers)
+  }
+
+  async all(): Promise<OpenSocket[]> {
+    return await socketsIn(await this.#tables())
+  }
+
+  async #tables(): Promise<Table[]> {
     const nowMs = this.#clock.monotonicMs()
     if (this.#read === undefined || nowMs - this.#read.atMs > FRESH_MS) {
-      this.#read = { atMs: nowMs, sockets: openSockets() }
+      this.#read = { atMs: nowMs, tables: readTables() }
     }
-    return await this.#read.sockets
+    return await this.#read.tables
   }
 }
 
-/** Reads the open sockets of this machine now. */
-export async function openSockets(): Promise<OpenSocket[]> {
-  const tables = await Promise.all([
-    openIn('tcp', '/proc/net/tcp'),
-    openIn('tcp', '/proc/net/tcp6'),
-    openIn('udp', '/proc/net/udp'),
-    openIn('udp', '/proc/net/udp6'),
-  ])
-  return tables.flat()
+/** Reads the open sockets of this machine on a port now. */
+export async function openSockets(port: number): Promise<OpenSocket[]> {
+  return await socketsIn(await readTables(), port)
 }
 
-/** Whether what is sent to ip:port reaches the socket; a server on the wildcard is reached by any address. */
-export function takes(socket: OpenSocket, { ip, port }: { readonly ip: string; readonly port: number }): boolean {
-  return socket.port === port && (isWildcard(socket.ip) || isWildcard(ip) || socket.ip === canonical(ip))
+/** Which sockets on `::` take IPv4 as well, by their inodes: what a socket is once stays so. */
+type Ipv4Takers = Map<string, Promise<boolean>>
+
+/** Those of the sockets that get what is sent to the address; a server on the wildcard is reached by any address. */
+export async function reachedAt(
+  sockets: readonly OpenSocket[],
+  address: Address,
+  known: Ipv4Takers = new Map(),
+): Promise<OpenSocket[]> {
+  const there = sockets.filter((socket) => takes(socket, address))
+  if (isIPv6(address.ip)) return there
+  const ipv4 = there.filter(({ ip }) => !isIPv6(ip))
+  const reached: OpenSocket[] = [...ipv4]
+  for (const socket of there) {
+    // Where an IPv4 socket has the port, what comes by IPv4 is its.
+    if (!isIPv6(socket.ip) || ipv4.some(({ protocol }) => protocol === socket.protocol)) continue
+    if (known.size >= MOST_REMEMBERED) known.clear()
+    const key = `${socket.protocol} ${socket.inode}`
+    const takesIpv4 = known.get(key) ?? refusesIpv4(socket)
+    known.set(key, takesIpv4)
+    if (await takesIpv4) reached.push(socket)
+  }
+  return reached
+}
+
+/** Whether the kernel refuses an IPv4 bind of the port of a socket on `::`: no table says whether it is for IPv6 alone. */
+async function refusesIpv4({ port, protocol }: OpenSocket): Promise<boolean> {
+  return (await bindFailure({ ip: UNUSED_IP, port }, protocol)) !== undefined
+}
+
+function takes(socket: OpenSocket, { ip, port }: Address): boolean {
+  if (socket.port !== port) return false
+  if (isWildcard(socket.ip) || socket.ip === canonical(ip)) return true
+  return isWildcard(ip) && (isIPv6(ip) || !isIPv6(socket.ip))
 }
 
 /** An address with its port, as people write it. */
-export function addressText({ ip, port }: { readonly ip: string; readonly port: number }): string {
+export function addressText({ ip, port }: Address): string {
   return `${isIPv6(ip) ? `[${ip}]` : ip}:${port}`
 }
 
-async function openIn(protocol: Protocol, table: string): Promise<OpenSocket[]> {
-  const text = await readFile(table, 'latin1').catch(() => '') // a machine without IPv6 has no such table
+async function readTables(): Promise<Table[]> {
+  const read = async (protocol: Protocol, table: string): Promise<Table> => {
+    return [protocol, await readFile(table, 'latin1').catch(() => '')] // a machine without IPv6 has no such table
+  }
+  return await Promise.all([
+    read('tcp', '/proc/net/tcp'),
+    read('tcp', '/proc/net/tcp6'),
+    read('udp', '/proc/net/udp'),
+    read('udp', '/proc/net/udp6'),
+  ])
+}
+
+/** The open sockets of the tables, or those on a port. Rows of other ports are passed over as they are: one game may have many. */
+async function socketsIn(tables: readonly Table[], port?: number): Promise<OpenSocket[]> {
+  const sought = port === undefined ? '\n' : `:${port.toString(16).toUpperCase().padStart(4, '0')} `
   const found: OpenSocket[] = []
-  for (const line of text.split('\n').slice(1)) {
-    const [, local, remote, state, , , , , , inode] = line.trim().split(/\s+/)
-    if (local === undefined || remote === undefined || inode === undefined) continue
-    // Connections have their local port in the same column, and are not what is looked for.
-    if (protocol === 'tcp' ? state !== TCP_LISTEN : !remote.endsWith(`:${NO_PEER}`)) continue
-    const [address = '', port = ''] = local.split(':')
-    found.push({ protocol, ip: addressOf(address), port: Number.parseInt(port, 16), inode })
+  let rows = 0
+  for (const [protocol, text] of tables) {
+    for (let at = text.indexOf(sought); at >= 0; at = text.indexOf(sought, at + 1)) {
+      const begin = port === undefined ? at + 1 : text.lastIndexOf('\n', at) + 1
+      const end = text.indexOf('\n', begin)
+      const socket = socketOf(protocol, text.slice(begin, end < 0 ? text.length : end))
+      // The port may be that of the other side.
+      if (socket !== undefined && (port === undefined || socket.port === port)) found.push(socket)
+      if (++rows % ROWS_AT_ONCE === 0) await setImmediate()
+      if (end < 0) break
+      at = Math.max(at, end - 1)
+    }
   }
   return found
+}
+
+function socketOf(protocol: Protocol, row: string): OpenSocket | undefined {
+  const [, local, remote, state, , , , , , inode] = row.trim().split(/\s+/)
+  if (local === undefined || remote === undefined || inode === undefined) return undefined
+  // Connections have their local port in the same column, and are not what is looked for.
+  if (protocol === 'tcp' ? state !== TCP_LISTEN : !remote.endsWith(`:${NO_PEER}`)) return undefined
+  const [address = '', port = ''] = local.split(':')
+  return { protocol, ip: addressOf(address), port: Number.parseInt(port, 16), inode }
 }
 
 /** The kernel writes an address as words of 32 bits, each with its last byte first. */

@@ -288,8 +288,8 @@ export const AgentRequest = z.discriminatedUnion('op', [
   }),
   /** Whether TCP and UDP of each address can be bound now. Result: {@link PortsResult}. */
   z.object({ op: z.literal('ports.check'), ports: z.array(z.object({ ip: z.string(), port: z.int() })).max(200) }),
-  /** What the node has beside these servers of the daemon. Result: {@link OrphansResult}. */
-  z.object({ op: z.literal('orphans.list'), known: z.array(z.string().max(64)).max(10_000) }),
+  /** What the node has beside these: servers of the daemon, and those of earlier answers. Result: {@link OrphansResult}. */
+  z.object({ op: z.literal('orphans.list'), known: z.array(z.string().max(64)).max(20_000) }),
   /** All that the node knows of one server. Result: {@link OrphanResult}. */
   z.object({ op: z.literal('orphans.describe'), serverId: z.string().max(64) }),
   /** These servers' figures come every 2 s instead of every 15 s. */
@@ -318,8 +318,12 @@ export type OrphanReport = z.infer<typeof OrphanReport>
 export const OrphansResult = z.object({ orphans: z.array(OrphanReport).max(500), more: z.boolean() })
 export type OrphansResult = z.infer<typeof OrphansResult>
 
-/** Answer of `orphans.describe`; `null`: nothing is known but, perhaps, folders. */
-export const OrphanResult = z.object({ spec: ServerSpec.nullable(), report: ServerReport.nullable() })
+/** Answer of `orphans.describe`; `spec` and `report` are `null` where nothing but folders is there, `orphan` where nothing is. */
+export const OrphanResult = z.object({
+  spec: ServerSpec.nullable(),
+  report: ServerReport.nullable(),
+  orphan: OrphanReport.nullable(),
+})
 export type OrphanResult = z.infer<typeof OrphanResult>
 
 /** Answer of `ports.check`: the taken ones with the reason. */

@@ -49,6 +49,18 @@ export const RESERVED_VARIABLES: ReadonlySet<string> = new Set([
   'NODE_OPTIONS', 'LD_PRELOAD', 'LD_LIBRARY_PATH', 'LD_AUDIT', 'BASH_ENV', 'ENV', 'IFS', 'PROMPT_COMMAND', 'PYTHONSTARTUP',
 ]) // biome-ignore format: one line per family
 
+/**
+ * Names that `sh` (dash, or bash in its place) sets itself, refuses to be set, or works otherwise by: a game would not get the
+ * value, or not start at all. Templates are not saved with them; those of earlier times stay readable.
+ */
+export const SHELL_VARIABLES: ReadonlySet<string> = new Set([
+  '_', 'OLDPWD', 'PPID', 'OPTIND', 'OPTERR', 'LINENO', 'PS1', 'PS2', 'PS4', 'SHLVL', 'POSIXLY_CORRECT',
+  'UID', 'EUID', 'GROUPS', 'RANDOM', 'SRANDOM', 'SECONDS', 'EPOCHSECONDS', 'EPOCHREALTIME',
+  'DIRSTACK', 'FUNCNAME', 'HISTCMD', 'COMP_WORDBREAKS', 'SHELLOPTS', 'BASHOPTS', 'BASH', 'BASHPID',
+  'BASH_VERSION', 'BASH_VERSINFO', 'BASH_ARGC', 'BASH_ARGV', 'BASH_ARGV0', 'BASH_ALIASES', 'BASH_CMDS', 'BASH_COMMAND',
+  'BASH_LINENO', 'BASH_SOURCE', 'BASH_SUBSHELL', 'BASH_EXECUTION_STRING',
+]) // biome-ignore format: one line per family
+
 /** The name of an environment variable. */
 export const VariableName = z.string().regex(/^[A-Za-z_][A-Za-z0-9_]{0,190}$/, 'must be letters, digits and _')
 

@@ -157,6 +157,22 @@ describe('a server that ends by itself', () => {
     )
   })
 
+  it('becomes running by a line that comes in parts, after a quiet time or because it is long', async () => {
+    const [quiet, long, other] = [serverNamed('quiet'), serverNamed('long'), serverNamed('other')]
+    const done = [{ kind: 'contains', value: 'is ready' } as const]
+    // The other output has its own lines: what it says in between is no part of this one.
+    const slow = `printf 'it is rea'; sleep 1; echo noise >&2; sleep 1; echo dy; read -r line`
+    await stage.peer.order(quiet, 1, { op: 'start', spec: gameSpec(quiet, 1, { done, startup: slow }) })
+    const dots = `head -c 16380 /dev/zero | tr '\\0' .; echo is ready; read -r line`
+    const regex = [{ kind: 'regex', value: 'is ready$' } as const]
+    await stage.peer.order(long, 1, { op: 'start', spec: gameSpec(long, 1, { done: regex, startup: dots }) })
+    const apart = `echo 'it is rea'; echo dy; echo over; read -r line`
+    await stage.peer.order(other, 1, { op: 'start', spec: gameSpec(other, 1, { done, startup: apart }) })
+    await stage.peer.report(quiet, 'running', ({ power }) => power === 'running')
+    await stage.peer.report(long, 'running', ({ power }) => power === 'running')
+    expect(stage.peer.reports(other).at(-1)?.power).toBe('starting')
+  })
+
   it('refuses input while nothing runs', async () => {
     const id = serverNamed('silent')
     await stage.peer.order(id, 1, { op: 'apply', spec: gameSpec(id, 1) })

@@ -50,9 +50,14 @@ const portOf = (server: Server) => (server.address() as AddressInfo).port
 const closed = (server: Server) => new Promise<void>((resolve) => server.close(() => resolve()))
 
 /** A game that listens on `listen` after it has said that it is ready, and on `later` when a line is typed. */
-function listener(options: { readonly listen?: number | string; readonly later?: number; readonly says?: string }) {
-  const { listen, later, says = 'ready' } = options
-  const open = (port: number | string) => `require("net").createServer().listen({ port: ${port}, host: "127.0.0.1" })`
+function listener(options: {
+  readonly listen?: number | string
+  readonly later?: number
+  readonly says?: string
+  readonly host?: string
+}) {
+  const { listen, later, says = 'ready', host = 'host: "127.0.0.1"' } = options
+  const open = (port: number | string) => `require("net").createServer().listen({ port: ${port}, ${host} })`
   const script = [
     `console.log(${JSON.stringify(says)})`,
     listen === undefined ? '' : `setTimeout(() => ${open(listen)}.on("error", () => {}), 400)`,
@@ -298,6 +303,23 @@ describe('a server', () => {
     })
     for (const id of [wrong, taken, never]) expect(agent.powers(id)).toEqual(['starting'])
     await closed(other)
+  })
+
+  it('is reached by IPv4 on the wildcard of IPv6 only where that takes it', async () => {
+    const [both, alone] = ['srv_both', 'srv_alone']
+    const ports = [await quietPort(), await quietPort()] as const
+    const game = (port: number, host: string): Partial<ServerSpec> => {
+      return { startup: listener({ listen: port, host }), listens: 'tcp', ports: primary(port) }
+    }
+    await agent.begin(both, game(ports[0], 'host: "::"'))
+    await agent.begin(alone, game(ports[1], 'host: "::", ipv6Only: true'))
+    expect((await agent.reaches(both, 'running')).reason).toBeNull()
+    const reason = `No process of the server listens on TCP 127.0.0.1:${ports[1]}; it listens on TCP [::]:${ports[1]}`
+    await agent.peer.until('its reason', () => {
+      agent.clock.pass(10_000)
+      return agent.peer.reports(alone).at(-1)?.reason === reason
+    })
+    expect(agent.powers(alone)).toEqual(['starting'])
   })
 
   it('that is running says when nothing of it listens on its port, and when something does again', async () => {

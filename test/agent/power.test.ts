@@ -1,4 +1,7 @@
+import { mkdir } from 'node:fs/promises'
+import { join } from 'node:path'
 import { afterAll, beforeAll, describe, expect, it } from 'vitest'
+import { OrphansResult } from '../../src/shared/frames.ts'
 import { quietPort } from '../ports.ts'
 import { AgentStage, buildAgent, gameSpec, isAlive } from './agent-stage.ts'
 
@@ -76,6 +79,42 @@ describe('the power of a server', () => {
     expect(await known()).toMatchObject({ spec: { name: 'three' }, report: { generation: 5 } })
     expect(await apply(6, 6, 'six')).toMatchObject({ ok: true })
     expect(await known()).toMatchObject({ spec: { name: 'six', generation: 6 }, report: { generation: 6 } })
+  })
+
+  it('names servers before left-over folders, beyond one answer as well, and each folder when it is asked for', async () => {
+    const id = serverNamed('znamed')
+    await stage.peer.order(id, 1, { op: 'apply', spec: gameSpec(id, 1, { name: 'named' }) })
+    const folders = Array.from({ length: 510 }, (_, number) => `srv_left${String(number).padStart(3, '0')}`)
+    await Promise.all(folders.map((name) => mkdir(join(stage.dataDir, 'servers', name))))
+    const list = async (known: string[]) =>
+      OrphansResult.parse((await stage.peer.request({ op: 'orphans.list', known })).result)
+    const others = [...used].filter((name) => name !== id)
+    const first = await list(others)
+    expect([first.orphans.length, first.more, first.orphans[0]?.serverId]).toEqual([500, true, id])
+    const rest = await list([...others, ...first.orphans.map(({ serverId }) => serverId)])
+    expect([rest.orphans.map(({ serverId }) => serverId), rest.more]).toEqual([folders.slice(499), false])
+    const describe = async (serverId: string) => (await stage.peer.request({ op: 'orphans.describe', serverId })).result
+    expect(await describe('srv_left505')).toMatchObject({ spec: null, orphan: { name: null, hasFiles: true } })
+    expect(await describe('srv_nobody')).toEqual({ spec: null, report: null, orphan: null })
+  })
+
+  it('does not start by a line in which the place of a value cannot be known, and says what to write', async () => {
+    const id = serverNamed('line')
+    const spec = gameSpec(id, 1, { startup: `cat <<E'O'F\n{{X}}\nEOF`, env: { X: 'a b' } })
+    const { error } = await stage.peer.order(id, 1, { op: 'start', spec })
+    expect(error).toMatchObject({
+      code: 'BAD_REQUEST',
+      message: expect.stringContaining('one plain word, as in <<EOF'),
+    })
+    await stage.peer.report(id, 'stopped', ({ power, reason }) => power === 'offline' && reason === error?.message)
+  })
+
+  it('gives a game its variables, whatever their names are in the chain that starts it', async () => {
+    const id = serverNamed('names')
+    const env = { given: '1', panel_complete: '2', word: '3', out: '4' }
+    const startup = '[ "$given$panel_complete$word$out" = 1234 ] && echo ready; read -r line'
+    await stage.peer.order(id, 1, { op: 'start', spec: gameSpec(id, 1, { startup, env }) })
+    await stage.peer.report(id, 'running', ({ power }) => power === 'running')
   })
 
   it('restarts as one order with a new process', async () => {

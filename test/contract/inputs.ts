@@ -75,7 +75,7 @@ async function nodeWithKey(world: World): Promise<string> {
 
 /** A node whose agent has a server that the panel does not know. */
 const orphan =
-  (body?: object, otherBody?: object) =>
+  (use?: 'adopted') =>
   async (world: World): Promise<Valid> => {
     const nodeId = await node(world)
     const { apiKey } = await world.admin.call(createNodeKey, { params: { nodeId: nodeId as never } })
@@ -85,7 +85,7 @@ const orphan =
     const spec = gameSpec(serverId, 3, { uuid: serverId, templateId: world.ids['templateId'] ?? '' })
     peer.holdings.set(serverId, { ...spec, ports: [{ ip: '127.0.0.1', port: 30_000 + world.next(), primary: true }] })
     const valid = { params: { nodeId, serverId }, after: () => peer.leave() }
-    return { ...valid, ...(body === undefined ? {} : { body }), ...(otherBody === undefined ? {} : { otherBody }) }
+    return use === undefined ? valid : { ...valid, body: { name: named(world) }, otherBody: { name: named(world) } }
   }
 
 async function allocation(world: World): Promise<{ nodeId: string; allocationId: string }> {
@@ -365,7 +365,7 @@ export const VALID: Readonly<Record<string, Make>> = {
   'nodes.key_get': of('nodeId'),
   'nodes.list': () => empty,
   'nodes.list_admin': () => empty,
-  'nodes.orphan_adopt': orphan({ name: 'found again' }, { name: 'found twice' }),
+  'nodes.orphan_adopt': orphan('adopted'),
   'nodes.orphan_purge': orphan(),
   'nodes.orphans': async (world) => {
     const { params, after = async () => undefined } = await orphan()(world)

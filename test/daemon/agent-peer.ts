@@ -8,6 +8,7 @@ import {
   type ConsoleLine,
   DaemonFrame,
   GATEWAY_PATH,
+  type OrphanReport,
   type ServerReport,
 } from '../../src/shared/frames.ts'
 import type { ServerSpec } from '../../src/shared/server-spec.ts'
@@ -94,6 +95,10 @@ export class AgentPeer {
   readonly silent = new Set<string>()
   /** Servers that the peer has, by id: with their specifications, or `null` for left-over folders. */
   readonly holdings = new Map<string, ServerSpec | null>()
+  /** Left-over folders that it lists in each answer, with the word that there are more. */
+  repeats: readonly string[] = []
+  /** The processes of those that run. */
+  readonly running = new Map<string, number>()
   /** Servers with a subscription, and the last line sent. */
   readonly subscribed = new Map<string, number>()
   readonly socket: WebSocket
@@ -271,6 +276,12 @@ export class AgentPeer {
     for (const done of [...this.#waiting]) done()
   }
 
+  #orphan(serverId: string): OrphanReport {
+    const name = this.holdings.get(serverId)?.name ?? null
+    const pid = this.running.get(serverId) ?? null
+    return { serverId, name, power: pid === null ? 'offline' : 'running', pid, generation: 3, hasFiles: true }
+  }
+
   #answer(id: string, request: AgentRequest): void {
     this.requests.push(request)
     if (this.silent.has(request.op)) return
@@ -288,17 +299,17 @@ export class AgentPeer {
       return
     }
     if (request.op === 'orphans.list') {
-      const found = [...this.holdings].filter(([serverId]) => !request.known.includes(serverId))
-      const orphans = found.map(([serverId, spec]) => {
-        return { serverId, name: spec?.name ?? null, power: 'offline', pid: null, generation: 3, hasFiles: true }
-      })
-      reply({ orphans, more: false })
+      const found = [...this.holdings.keys()].filter((serverId) => !request.known.includes(serverId))
+      const listed = [...this.repeats, ...found.slice(0, 500)]
+      const orphans = listed.map((serverId) => this.#orphan(serverId))
+      reply({ orphans, more: this.repeats.length > 0 || found.length > orphans.length })
       return
     }
     if (request.op === 'orphans.describe') {
       const spec = this.holdings.get(request.serverId) ?? null
       const at = report(request.serverId, { generation: 3, power: 'offline', pid: null, uptimeMs: null })
-      reply({ spec, report: spec === null ? null : at })
+      const orphan = this.holdings.has(request.serverId) ? this.#orphan(request.serverId) : null
+      reply({ spec, report: spec === null ? null : at, orphan })
       return
     }
     if (request.op !== 'console.subscribe' && request.op !== 'console.fetch') {

@@ -9,6 +9,7 @@ const CONSOLE = 'test/daemon/console.test.ts'
 const PACE = 'test/daemon/console-pace.test.ts'
 const GATEWAY = 'test/daemon/gateway.test.ts'
 const POWER = 'test/agent/power.test.ts'
+const ORPHANS = 'test/daemon/servers/orphans.test.ts'
 const STRANGER = 'test/security/stranger-at-the-gateway.test.ts'
 
 export const MUTANTS: readonly Mutant[] = [
@@ -356,5 +357,45 @@ export const MUTANTS: readonly Mutant[] = [
     find: 'socket.ping(undefined, undefined, () => {}) // a failed ping shows as silence or as a close',
     replace: '',
     seenBy: [GATEWAY],
+  },
+  {
+    title: 'lists what one answer of a node holds, and nothing beyond',
+    topic: 'orphans',
+    file: 'src/daemon/servers/orphans.ts',
+    find: 'if (!more || found',
+    replace: 'if (more || found',
+    seenBy: [ORPHANS],
+  },
+  {
+    title: 'lists what runs behind what does not',
+    topic: 'orphans',
+    file: 'src/daemon/servers/orphans.ts',
+    find: 'rests(a) - rests(b)',
+    replace: 'rests(b) - rests(a)',
+    seenBy: [ORPHANS],
+  },
+  {
+    title: 'lists left-over folders of a node before its servers',
+    topic: 'orphans',
+    file: 'src/agent/orphans.ts',
+    find: 'const found = [...servers, ...[...folders].filter((id) => !of.servers.has(id)).sort()]',
+    replace: 'const found = [...[...folders].filter((id) => !of.servers.has(id)).sort(), ...servers]',
+    seenBy: [POWER],
+  },
+  {
+    title: 'adopts a server under a name that its owner has given already',
+    topic: 'orphans',
+    file: 'src/daemon/servers/orphans.ts',
+    find: 'await ensureNameFree(tx, { ...row,',
+    replace: 'await ensureNameFree(tx, { ...row, ownerId: serverId,',
+    seenBy: [ORPHANS],
+  },
+  {
+    title: 'says nothing of another way to stop when a server is adopted',
+    topic: 'orphans',
+    file: 'src/daemon/servers/adoption-remarks.ts',
+    find: 'stopText(before.stop), stopText(after.stop)',
+    replace: 'stopText(after.stop), stopText(after.stop)',
+    seenBy: [ORPHANS],
   },
 ]

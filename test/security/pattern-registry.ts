@@ -85,15 +85,6 @@ export const REGISTRY: Readonly<Record<string, FilePatterns>> = {
   'src/agent/runtime/cgroup-places.ts': { sees: 'machine', patterns: ['/[^A-Za-z0-9_-]/g'] },
   'src/agent/runtime/process-run.ts': { sees: 'machine', patterns: [String.raw`/[\r\n]/`] },
   'src/agent/sockets.ts': { sees: 'machine', patterns: [String.raw`/\s+/`, '/.{8}/g', '/.{4}/g'] },
-  'src/agent/startup-line.ts': {
-    sees: 'template',
-    patterns: [
-      String.raw`/\{\{([^{}]+)\}\}/y`,
-      String.raw`/<<(-?)[ \t]*(["'\\]?)([A-Za-z0-9_.-]+)["']?/y`,
-      String.raw`/(^|[\s;&|()])$/`,
-      String.raw`/^\t+/`,
-    ],
-  },
   'src/cli/account/profile-actions.ts': { sees: 'operator', patterns: [String.raw`/^-?\d{1,15}(\.\d+)?$/`] },
   'src/cli/args.ts': { sees: 'operator', patterns: [String.raw`/^\d{1,15}$/`] },
   'src/cli/audit/verify.ts': { sees: 'panel', patterns: [String.raw`/^\d+$/`, '/^[0-9a-f]{64}$/'] },
@@ -637,6 +628,17 @@ export const REGISTRY: Readonly<Record<string, FilePatterns>> = {
       String.raw`/^https?:\/\//i`,
       String.raw`/^\[|\]$/g`,
       String.raw`/^127(?:\.\d{1,3}){3}$/`,
+    ],
+  },
+  'src/shared/startup-line.ts': {
+    sees: 'template',
+    patterns: [
+      String.raw`/\{\{[^{}]+\}\}/`,
+      String.raw`/\{\{([^{}]+)\}\}/y`,
+      String.raw`/<<(-?)[ \t]*(?:'([A-Za-z0-9_.-]+)'|"([A-Za-z0-9_.-]+)"|\\([A-Za-z0-9_.-]+)|([A-Za-z0-9_.-]+))(?=[\s;&|<>()]|$)/y`,
+      String.raw`/case(?=\s)/y`,
+      String.raw`/^[\s;&|()]?$/`,
+      String.raw`/^\t+/`,
     ],
   },
   'src/shared/terminal-text.ts': {

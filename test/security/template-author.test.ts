@@ -1,5 +1,5 @@
 import { afterAll, beforeAll, describe, expect, it } from 'vitest'
-import { createServer } from '../../src/shared/api/servers.ts'
+import { createServer, updateServer } from '../../src/shared/api/servers.ts'
 import { createTemplate } from '../../src/shared/api/templates.ts'
 import type { DoneRule, ServerSpec } from '../../src/shared/server-spec.ts'
 import { AgentStage, buildAgent, gameSpec } from '../agent/agent-stage.ts'
@@ -62,6 +62,32 @@ describe('a template with expressions that are too large', () => {
       code: 'VALIDATION_ERROR',
       details: [{ field: `body.${field}`, message: 'must not contain the character NUL' }],
     })
+  })
+
+  it.each(['OPTIND', 'PPID', '_', 'SECONDS', 'BASHOPTS'])('has no variable of the shell: %s', async (name) => {
+    await expect(save({ variables: [variable('FINE', []), variable(name, [])] })).rejects.toMatchObject({
+      code: 'VALIDATION_ERROR',
+      details: [{ field: 'body.variables.1.name', message: expect.stringContaining('choose another name') }],
+    })
+  })
+
+  it('puts no value where a shell may read it otherwise, nor does a startup line of a server', async () => {
+    const startup = `"$(case a in a) printf '[%s]' {{X}};; esac)"`
+    const refused = (field: string) => ({
+      code: 'VALIDATION_ERROR',
+      details: [{ field: `body.${field}`, message: expect.stringContaining('use if, or move the case out') }],
+    })
+    await expect(save({ startup })).rejects.toMatchObject(refused('startup'))
+    const { id: templateId } = await save({})
+    const sizes = { allocatedMemoryMb: 16, allocatedCpuCores: 0.1, allocatedDiskMb: 16 }
+    const place = { nodeId: panel.nodeId as never, locationId: panel.locationId as never, templateId }
+    const body = { name: 'lines', primaryPort: 25_000, ...place, ...sizes }
+    await expect(panel.client.call(createServer, { body: { ...body, startupCommand: startup } })).rejects.toMatchObject(
+      refused('startupCommand'),
+    )
+    const { id: serverId } = await panel.client.call(createServer, { body })
+    const edit = panel.client.call(updateServer, { params: { serverId }, body: { startupCommand: startup } })
+    await expect(edit).rejects.toMatchObject(refused('startupCommand'))
   })
 
   it('is no template that people write', async () => {

@@ -1,9 +1,12 @@
-import { execFileSync } from 'node:child_process'
+import { execFileSync, spawnSync } from 'node:child_process'
 import { mkdtempSync, rmSync, writeFileSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { afterAll, beforeAll, describe, expect, it } from 'vitest'
 import { serverEnvironment, startupCommand } from '../../src/agent/environment.ts'
+import { AgentFailure } from '../../src/agent/failure.ts'
+import { RESERVED_VARIABLES, SHELL_VARIABLES, VariableName } from '../../src/shared/server-spec.ts'
+import { startupLineProblem } from '../../src/shared/startup-line.ts'
 import { gameSpec } from '../agent/agent-stage.ts'
 
 const HOSTILE = [
@@ -73,6 +76,13 @@ describe('a value in a startup line', () => {
       `{ cat; printf '\\0'; } <<EOF\n<{{VALUE}}>\nEOF\nprintf '%s\\0' {{VALUE}}`,
       (value) => [`<${value}>\n`, value],
     ],
+    [
+      'in a substitution within a here-document',
+      `{ cat; printf '\\0'; } <<EOF\n$(printf '%s.' {{VALUE}} x)\nEOF`,
+      (value) => [`${value}.x.\n`],
+    ],
+    ['among patterns', `case x in y) exit 1;; x) printf '%s\\0' {{VALUE}};; esac`, (value) => [value]],
+    ['behind what is no comment', `printf '%s\\0' \${NONE:-a #b} {{VALUE}}`, (value) => ['a', '#b', value]],
     ['by another name', `printf '%s\\0' {{env.VALUE}} {{server.build.env.VALUE}}`, (value) => [value, value]],
   ]
   it.each(lines)('is one word, whatever it is: %s', (_what, startup, expected) => {
@@ -88,11 +98,43 @@ describe('a value in a startup line', () => {
     expect(argumentsOf(`printf '%s\\0' a {{NOBODY}} b{{nobody.knows}}`, 'x')).toEqual(['a', 'b'])
   })
 
+  it.each([
+    ['patterns in a substitution', `"$(case a in a) printf '[%s]' {{VALUE}};; esac)"`, 'use if, or move the case out'],
+    ['a subshell that looks like arithmetic', `echo "$((printf '[%s]' {{VALUE}}) | cat)"`, 'must have a blank'],
+    ['an end of a here-document that is partly quoted', `cat <<E'O'F\n{{VALUE}}\nEOF`, 'one plain word'],
+    ['an end that is no word', `cat <<$X\n{{VALUE}}\n$X`, 'one plain word'],
+    ['a here-document in which nothing is filled in', `cat <<'EOF'\n{{VALUE}}\nEOF`, 'write <<EOF'],
+    ['a here-document without its end', `cat <<EOF; echo {{VALUE}}`, 'write its end alone on a line'],
+    ['an end that is a part of the line before', `cat <<EOF\na\\\nEOF\n{{VALUE}}`, 'write its end alone on a line'],
+    ['quotes that shells read differently', `printf '%s' $'it\\'s' {{VALUE}}`, 'use '],
+  ])('is refused where its place cannot be known, with what to write instead: %s', (_what, startup, advice) => {
+    expect(() => argumentsOf(startup, 'a b')).toThrow(advice)
+    expect(startupLineProblem(startup)).toContain(advice)
+    const without = startup.replaceAll('{{VALUE}}', 'x')
+    expect(startupCommand(gameSpec('srv_values', 1, { startup: without }))).toBe(without)
+  })
+
+  it.each(['dash', 'bash'])('reaches the program by every name that a template may give it: %s', (shell) => {
+    const own = (from: string, code: string) => execFileSync(from, ['-c', code], { encoding: 'utf8' }).split(/[=\n]/)
+    const candidates = ['given', 'panel_complete', 'word', 'out', ...own('bash', 'compgen -v'), ...own('dash', 'set')]
+    const names = [...new Set(candidates)].filter(
+      (name) => VariableName.safeParse(name).success && !RESERVED_VARIABLES.has(name) && !SHELL_VARIABLES.has(name),
+    )
+    const env = names.map((name) => `export ${name}=abc\n`).join('')
+    const { stdout: said } = spawnSync(shell, ['-c', `${env}exec ${shell} -c env`], { argv0: 'sh', encoding: 'utf8' })
+    expect(names.filter((name) => !said.split('\n').includes(`${name}=abc`))).toEqual([])
+    expect(names.length).toBeGreaterThan(10)
+  })
+
   it('takes no time for lines that open and close nothing', () => {
     const began = performance.now()
     for (const part of ['${', '"', '$((', '`', "'", '<<A\n', '{{VALUE}}', '{{', '#', '\\', '(']) {
       const spec = gameSpec('srv_values', 1, { startup: part.repeat(4096 / part.length), env: { VALUE: 'x' } })
-      startupCommand(spec)
+      try {
+        startupCommand(spec)
+      } catch (error) {
+        expect(error).toBeInstanceOf(AgentFailure)
+      }
     }
     expect(performance.now() - began).toBeLessThan(1000)
   })

@@ -62,10 +62,9 @@ export const LOCK_USER_NAMESPACE = `
 exec "$@" 6<&-
 `
 const LAST = `
-given=$(cat <&3) || exit ${CHAIN_FAILED}
-eval "$given" || exit ${CHAIN_FAILED}
-[ "$panel_complete" = yes ] || exit ${CHAIN_FAILED}
-unset given panel_complete OLDPWD
+unset OLDPWD
+eval "$(cat <&3)" || exit ${CHAIN_FAILED}
+panel_complete 2> /dev/null || exit ${CHAIN_FAILED}
 command -v "$1" > /dev/null || { echo "there is no program $1" >&3; exit 127; }
 exec "$@" 3>&-
 `
@@ -158,7 +157,8 @@ export class ChildVoice {
 /** Sends the word and the environment. From here on the child runs whether or not the holder lives. */
 export function giveWord(word: Duplex, env: Readonly<Record<string, string>>): void {
   const lines = Object.entries(env).map(([name, value]) => `export ${name}=${quote(value)}`)
-  word.end(`go\n${lines.join('\n')}\npanel_complete=yes\n`)
+  // A function: its name is none of a variable's, and what was cut off does not make it.
+  word.end(`go\n${lines.join('\n')}\npanel_complete() { :; }\n`)
 }
 
 function childChain(file: LaunchFile, { nofile, userNamespace }: LaunchOptions, token: string): string[] {

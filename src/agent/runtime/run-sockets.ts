@@ -1,6 +1,6 @@
 import { readdir, readlink } from 'node:fs/promises'
 import { type RunScope, runPids } from '../holder/run-processes.ts'
-import { type OpenSocket, type SocketTable, takes } from '../sockets.ts'
+import type { OpenSocket, SocketTable } from '../sockets.ts'
 
 /** A run with more open files than this is looked at no further: the look must not become a load. */
 const MAX_LINKS = 20_000
@@ -19,7 +19,7 @@ export class RunSockets {
 
   /** Those that are reached at the address. Costs little where they are what they were. */
   async at(address: { readonly ip: string; readonly port: number }): Promise<OpenSocket[]> {
-    const there = (await this.#table.sockets()).filter((socket) => takes(socket, address))
+    const there = await this.#table.at(address)
     if (there.length === 0) return []
     const known = await Promise.all(there.map((socket) => this.#stillHas(socket)))
     return known.every(Boolean) ? there : await this.#ownOf(there)
@@ -27,7 +27,7 @@ export class RunSockets {
 
   /** All of them. */
   async all(): Promise<OpenSocket[]> {
-    return await this.#ownOf(await this.#table.sockets())
+    return await this.#ownOf(await this.#table.all())
   }
 
   async #stillHas(socket: OpenSocket): Promise<boolean> {

@@ -17,7 +17,7 @@ export const orphans = noun({
       summary: 'List what a node has of servers that the panel has no record of',
       details:
         'Such servers are left after a database was restored from a copy, folders after a deletion that kept the files. ' +
-        'What runs goes on running.',
+        'What runs goes on running, and is listed first.',
       arguments: [one('node')],
       examples: ['panel nodes orphans list rack-2'],
       endpoints: ['nodes.orphans'],
@@ -28,7 +28,9 @@ export const orphans = noun({
       name: 'adopt',
       summary: 'Make a server of what a node has',
       details:
-        'Name, sizes, address and variables are those that the node knows; what could not be taken over is said.',
+        'Name, sizes, address and variables are those that the node knows. What could not be taken over is said, and what the ' +
+        'template does otherwise than the node until now: how the server is stopped, when it is ready, where it listens, how ' +
+        'it is installed.',
       arguments: [one('node'), SERVER],
       options: [
         field('--name <name>', 'another name', 'name'),

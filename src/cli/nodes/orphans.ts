@@ -21,7 +21,10 @@ const ORPHAN: View<api.Orphan> = {
 
 export const listOrphans: Action = async (run) => {
   const { id } = await subjectOf(run, SUBJECT)
-  await run.out.list(await call(run, api.listOrphans, { params: { nodeId: id } }), ORPHAN)
+  const found = await call(run, api.listOrphans, { params: { nodeId: id } })
+  await run.out.list(found, ORPHAN)
+  if (found.length === api.MOST_ORPHANS)
+    run.notice(`there may be more than these ${found.length}: purge some and list again`)
 }
 
 export const adoptOrphan: Action = async (run) => {

@@ -13,7 +13,7 @@ import { parseJson } from '../core/json.ts'
 import { ensureCapacity } from '../nodes/capacity.ts'
 import { claimPlace, type PlaceClaim } from '../nodes/pool-claims.ts'
 import { checkEnvironment } from '../templates/rules.ts'
-import { refuseFixedVariables } from './edit.ts'
+import { refuseFixedVariables, refuseStartupLine } from './edit.ts'
 import { ensureNameFree } from './names.ts'
 import { addCommand, type OrderDeps } from './orders.ts'
 import { definitionOf, withoutMasks } from './view.ts'
@@ -49,6 +49,7 @@ export async function createServer(
       meta: { missing: ['admin.write'] },
     })
   }
+  refuseStartupLine(body.startupCommand)
   const given = withoutMasks(body.environment, template.variables)
   refuseFixedVariables(caller, template.variables, given, {})
   const { environment, problems } = checkEnvironment(template.variables, given, {})

@@ -4,6 +4,7 @@ import type { NewTemplate } from '../../shared/api/templates.ts'
 import { fieldError, PanelError } from '../../shared/errors.ts'
 import { grants } from '../../shared/permissions.ts'
 import { SECRET_MASK } from '../../shared/setting-values.ts'
+import { startupLineProblem } from '../../shared/startup-line.ts'
 import type { Clock } from '../../shared/time.ts'
 import { type Actor, changes } from '../core/audit.ts'
 import type { Bus } from '../core/bus.ts'
@@ -49,6 +50,7 @@ export async function editServer(
       meta: { currentStatus: 'deleting', allowed: [] },
     })
   }
+  refuseStartupLine(edit.patch.startupCommand)
   const before = comparable(row)
   const wanted = await wantedColumns({ tx, clock: deps.clock, caller: edit.caller }, row, edit.patch)
   const changedColumns = changes(before, wanted.columns)
@@ -83,6 +85,12 @@ export async function editServer(
   })
   const data = { updatedBy: edit.caller.userId, change: Object.keys(changed).join(',') }
   await deps.bus.append(tx, { type: 'server_updated', serverId: row.id, data })
+}
+
+/** Refuses a startup line of a server's own in which the place of a value cannot be known. */
+export function refuseStartupLine(line: string | null | undefined): void {
+  const problem = startupLineProblem(line ?? '')
+  if (problem !== undefined) throw fieldError('body.startupCommand', problem)
 }
 
 async function wantedColumns(at: { tx: Tx; clock: Clock; caller: Caller }, row: ServerRow, patch: Patch) {

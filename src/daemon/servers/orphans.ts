@@ -1,7 +1,7 @@
 import type { z } from 'zod'
-import type { adoptOrphan, Orphan } from '../../shared/api/orphans.ts'
+import { type adoptOrphan, MOST_ORPHANS, type Orphan } from '../../shared/api/orphans.ts'
 import { fieldError, PanelError } from '../../shared/errors.ts'
-import type { OrphanReport, ServerReport } from '../../shared/frames.ts'
+import type { OrphanReport, OrphanResult, ServerReport } from '../../shared/frames.ts'
 import { ServerId } from '../../shared/ids.ts'
 import type { ServerSpec } from '../../shared/server-spec.ts'
 import type { Actor } from '../core/audit.ts'
@@ -10,18 +10,24 @@ import type { Db, Tx } from '../core/db.ts'
 import type { Gateway } from '../core/gateway/gateway.ts'
 import { claimPlace } from '../nodes/pool-claims.ts'
 import { checkEnvironment } from '../templates/rules.ts'
+import { templateRemarks } from './adoption-remarks.ts'
+import { ensureNameFree } from './names.ts'
 import { observe } from './observe.ts'
 import { addCommand, type OrderDeps } from './orders.ts'
+import { findServerRow } from './repo.ts'
+import { buildSpec } from './spec.ts'
 import { definitionOf } from './view.ts'
 
 /** What the work on orphans needs. */
 export type OrphanDeps = OrderDeps & { readonly bus: Bus; readonly ask: Gateway['request'] }
 
-/** What the node has and this database does not know; asked of the node itself. */
+/** What the node has and this database does not know, what runs first; asked of the node itself. */
 export async function orphansOf(deps: OrphanDeps, nodeId: string): Promise<z.input<typeof Orphan>[]> {
-  return (await reportsOf(deps, nodeId)).map(({ serverId, name, power, pid, hasFiles }) => {
+  const orphans = (await reportsOf(deps, nodeId)).map(({ serverId, name, power, pid, hasFiles }) => {
     return { serverId: ServerId.parse(serverId), name, power, pid, hasFiles }
   })
+  const rests = ({ power }: (typeof orphans)[number]): number => Number(power === 'offline')
+  return orphans.sort((a, b) => rests(a) - rests(b))
 }
 
 /** An orphan by its id, and who asks. */
@@ -34,7 +40,8 @@ interface OrphanAt {
 /** Has the node remove what it has of the server. The order is kept until it is carried out, like any other. */
 export async function purge(deps: OrphanDeps, at: OrphanAt): Promise<string> {
   const { nodeId, serverId, actor } = at
-  const { generation, name } = await reportOf(deps, at)
+  const { orphan } = await describe(deps, at)
+  const { generation, name } = orphan
   return await deps.db.write(async (tx) => {
     await refuseKnown(tx, serverId)
     const row = { id: serverId, nodeId }
@@ -56,14 +63,16 @@ export async function adopt(
   adoption: Adoption,
 ): Promise<{ serverId: string; name: string; conflicts: string[] }> {
   const { nodeId, serverId, actor } = adoption
-  await reportOf(deps, adoption)
-  const { spec, report } = await deps.ask(nodeId, { op: 'orphans.describe', serverId })
+  const { spec, report } = await describe(deps, adoption)
   if (spec === null || report === null) throw new PanelError('CONFLICT', NOTHING_KNOWN)
   return await deps.db.write(async (tx) => {
     await refuseKnown(tx, serverId)
     const conflicts: string[] = []
     const row = await rowOf(tx, deps, { ...adoption, spec, report, conflicts })
+    await ensureNameFree(tx, { ...row, advice: 'adopt this one under another name (--name, or body.name)' })
     await tx.q.insertInto('server').values(row).execute()
+    const stored = await findServerRow(tx.q, serverId)
+    if (stored !== undefined) conflicts.push(...templateRemarks(spec, buildSpec(stored, row.generation, 0)))
     await observe(tx, deps.bus, nodeId, report, { receivedMs: deps.clock.nowMs(), ageMs: 0 })
     await addCommand(tx, deps, { row: { id: serverId, nodeId }, generation: row.generation, op: 'apply', args: {} })
     const details = { name: row.name, nodeId, templateId: row.templateId, ownerId: row.ownerId, conflicts }
@@ -182,21 +191,38 @@ async function refuseKnown(tx: Tx, serverId: string): Promise<void> {
   throw new PanelError('CONFLICT', `The panel has this server, on the node ${row.nodeName}`)
 }
 
-async function reportOf(deps: OrphanDeps, { nodeId, serverId }: OrphanAt): Promise<OrphanReport> {
-  const found = (await reportsOf(deps, nodeId)).find((orphan) => orphan.serverId === serverId)
-  if (found !== undefined) return found
+/** What the node has of this one server. */
+async function describe(
+  deps: OrphanDeps,
+  { nodeId, serverId }: OrphanAt,
+): Promise<OrphanResult & { orphan: OrphanReport }> {
+  await ensureNode(deps.db, nodeId)
+  const { orphan, ...known } = await deps.ask(nodeId, { op: 'orphans.describe', serverId })
+  if (orphan !== null) return { orphan, ...known }
   throw new PanelError(
     'SERVER_NOT_FOUND',
     'The node has no such server without a record; see "panel nodes orphans list"',
   )
 }
 
+/** All that the node lists, answer by answer; what was listed is known in the next question. */
 async function reportsOf(deps: OrphanDeps, nodeId: string): Promise<OrphanReport[]> {
-  const node = await deps.db.read.selectFrom('node').select('id').where('id', '=', nodeId).executeTakeFirst()
-  if (node === undefined) throw new PanelError('NODE_NOT_FOUND', 'There is no node with this id')
+  await ensureNode(deps.db, nodeId)
   const known = await knownServers(deps.db, nodeId)
-  const { orphans } = await deps.ask(nodeId, { op: 'orphans.list', known })
-  return orphans.filter(({ serverId }) => ServerId.safeParse(serverId).success)
+  const found = new Map<string, OrphanReport>()
+  for (;;) {
+    const before = found.size
+    const { orphans, more } = await deps.ask(nodeId, { op: 'orphans.list', known: [...known, ...found.keys()] })
+    for (const orphan of orphans) if (found.size < MOST_ORPHANS) found.set(orphan.serverId, orphan)
+    // A node that repeats itself has nothing else to say.
+    if (!more || found.size === before || found.size === MOST_ORPHANS) break
+  }
+  return [...found.values()].filter(({ serverId }) => ServerId.safeParse(serverId).success)
+}
+
+async function ensureNode(db: Db, nodeId: string): Promise<void> {
+  const node = await db.read.selectFrom('node').select('id').where('id', '=', nodeId).executeTakeFirst()
+  if (node === undefined) throw new PanelError('NODE_NOT_FOUND', 'There is no node with this id')
 }
 
 /** The servers of the node by its rows. */

@@ -4,12 +4,15 @@ import { NewTemplate, type TemplatePatch } from '../../shared/api/templates.ts'
 import { type FieldProblem, PanelError } from '../../shared/errors.ts'
 import { MOST_PATTERN_STEPS, patternSteps } from '../../shared/pattern-steps.ts'
 import { grants } from '../../shared/permissions.ts'
-import { StopSignal, signalOf } from '../../shared/server-spec.ts'
+import { SHELL_VARIABLES, StopSignal, signalOf } from '../../shared/server-spec.ts'
 import { SECRET_MASK } from '../../shared/setting-values.ts'
+import { startupLineProblem } from '../../shared/startup-line.ts'
 import type { Caller } from '../core/caller.ts'
 import { parseJson } from '../core/json.ts'
 import { compileBounded, PatternBudget, PatternProblem } from './bounded-pattern.ts'
 import { ruleProblems, TOO_MUCH, valueProblem } from './rules.ts'
+
+const SHELLS_OWN = 'is a name that shells set or refuse themselves; choose another name'
 
 /** What a template's row keeps as JSON: all that no query looks at. */
 export const Definition = NewTemplate.omit({ name: true, nestId: true })
@@ -35,6 +38,7 @@ export function patched(before: NewTemplate, patch: TemplatePatch): NewTemplate 
 export function ensureUsable(template: NewTemplate): void {
   const budget = new PatternBudget()
   const details = [
+    ...startupProblems(template),
     ...stopProblems(template),
     ...imageProblems(template),
     ...variableProblems(template, budget),
@@ -78,6 +82,11 @@ function fingerprint(text: string): string {
   return `${Buffer.byteLength(text)} bytes, sha256 ${createHash('sha256').update(text).digest('hex')}`
 }
 
+function startupProblems({ startup }: NewTemplate): FieldProblem[] {
+  const message = startupLineProblem(startup)
+  return message === undefined ? [] : [{ field: 'body.startup', message }]
+}
+
 function stopProblems({ stopCommand }: NewTemplate): FieldProblem[] {
   if (stopCommand.includes('\n') || stopCommand.includes('\r')) {
     return [{ field: 'body.stopCommand', message: 'must be one line: a console takes a line at a time' }]
@@ -98,6 +107,7 @@ function variableProblems({ variables }: NewTemplate, budget: PatternBudget): Fi
     const field = `body.variables.${index}`
     const twice = seen.has(variable.name)
     seen.add(variable.name)
+    if (SHELL_VARIABLES.has(variable.name)) return [{ field: `${field}.name`, message: SHELLS_OWN }]
     if (twice) return [{ field: `${field}.name`, message: `is used twice: ${variable.name}` }]
     const rules = ruleProblems(variable.rules, budget)
     if (rules.length > 0) return rules.map((rule) => ({ field: `${field}.rules.${rule.index}`, message: rule.message }))

@@ -15,12 +15,15 @@ export const Orphan = z.object({
 })
 export type Orphan = z.infer<typeof Orphan>
 
+/** A list of them has no more; what runs is never left out for the sake of folders. */
+export const MOST_ORPHANS = 10_000
+
 const params = { nodeId: NodeId, serverId: ServerId }
 
 export const listOrphans = defineEndpoint({
   id: 'nodes.orphans',
   tag: 'Nodes',
-  summary: 'List what a node has of servers that this panel has no record of; at most 500',
+  summary: 'List what a node has of servers that this panel has no record of, what runs first; at most 10000',
   method: 'GET',
   path: '/api/nodes/:nodeId/orphans',
   access: { node: 'node.read' },
@@ -46,11 +49,11 @@ export const adoptOrphan = defineEndpoint({
       ownerId: UserId.optional(),
     })
     .prefault({}),
-  /** `conflicts`: what could not be taken over, in sentences. */
+  /** `conflicts`: what could not be taken over, and what the template does otherwise than the node until now, in sentences. */
   response: z.object({ serverId: ServerId, name: z.string(), conflicts: z.array(z.string()) }),
   status: 201,
   errors: [
-    'NODE_NOT_FOUND', 'SERVER_NOT_FOUND', 'TEMPLATE_NOT_FOUND', 'USER_NOT_FOUND', 'CONFLICT', 'PORT_IN_USE', 'NODE_OFFLINE',
+    'NODE_NOT_FOUND', 'SERVER_NOT_FOUND', 'TEMPLATE_NOT_FOUND', 'USER_NOT_FOUND', 'CONFLICT', 'SERVER_NAME_TAKEN', 'PORT_IN_USE', 'NODE_OFFLINE',
     'AGENT_TIMEOUT', 'AGENT_ERROR',
   ], // biome-ignore format: a list
   audit: { action: 'server.adopt' },
