@@ -26,11 +26,17 @@ const MOST_REMEMBERED = 1000
 /** A table as the kernel writes it. */
 type Table = readonly [protocol: Protocol, text: string]
 
+/** The tables as they were when their reading ended. */
+interface Reading {
+  readonly tables: Promise<Table[]>
+  endMs: number
+}
+
 /** The open sockets of this machine, as the kernel lists them. Nothing is ever connected to. */
 export class SocketTable {
   readonly #clock: Clock
   readonly #ipv4Takers: Ipv4Takers = new Map()
-  #read: { readonly atMs: number; readonly tables: Promise<Table[]> } | undefined
+  #read: Reading | undefined
 
   constructor(clock: Clock) {
     this.#clock = clock
@@ -46,11 +52,14 @@ export class SocketTable {
   }
 
   async #tables(): Promise<Table[]> {
-    const nowMs = this.#clock.monotonicMs()
-    if (this.#read === undefined || nowMs - this.#read.atMs > FRESH_MS) {
-      this.#read = { atMs: nowMs, tables: readTables() }
-    }
-    return await this.#read.tables
+    const read = this.#read
+    if (read !== undefined && this.#clock.monotonicMs() - read.endMs <= FRESH_MS) return await read.tables
+    // Large tables take the kernel seconds: whoever looks in between waits for the same ones.
+    const next: Reading = { tables: readTables(), endMs: Number.POSITIVE_INFINITY }
+    this.#read = next
+    const tables = await next.tables
+    next.endMs = this.#clock.monotonicMs()
+    return tables
   }
 }
 

@@ -176,6 +176,14 @@ export const MUTANTS: readonly Mutant[] = [
     seenBy: [VALUES],
   },
   {
+    title: 'the chain that starts a game takes a name of its variables for itself',
+    topic: 'values',
+    file: 'src/agent/holder/launcher.ts',
+    find: 'eval "$(cat <&3)"',
+    replace: 'given=$(cat <&3); eval "$given" && unset given',
+    seenBy: ['test/agent/power.test.ts'],
+  },
+  {
     title: 'a template is saved with a startup line that no agent takes',
     topic: 'values',
     file: 'src/daemon/templates/definition.ts',
