@@ -91,17 +91,33 @@ export class GatewayPeer {
     return `cmd_test${String(++this.#ids).padStart(8, '0')}${process.pid}`
   }
 
-  /** Sends an order and waits for its end. */
+  /** Sends an order and waits for its end; as a daemon does, again over a new connection until it is accepted. */
   async order(serverId: string, generation: number, command: CommandOp): Promise<Done> {
     const id = this.nextId()
-    this.send({ type: 'command', id, serverId, generation, command })
-    return await this.done(id)
+    let connections = this.#connections()
+    const send = (): void => this.send({ type: 'command', id, serverId, generation, command })
+    send()
+    return await this.until(`command ${id} done`, () => {
+      const isAccepted = this.of('command.accepted').some((frame) => frame.id === id)
+      if (!isAccepted && this.#connections() > connections) {
+        connections = this.#connections()
+        send()
+      }
+      return this.#doneOf(id)
+    })
+  }
+
+  /** How many have come as far as their snapshot. */
+  #connections(): number {
+    return this.of('snapshot').filter(({ more }) => more !== true).length
+  }
+
+  #doneOf(id: string): Done | undefined {
+    return this.events().find((event): event is Done => event.type === 'command.done' && event.commandId === id)
   }
 
   async done(id: string): Promise<Done> {
-    return await this.until(`command ${id} done`, () =>
-      this.events().find((event): event is Done => event.type === 'command.done' && event.commandId === id),
-    )
+    return await this.until(`command ${id} done`, () => this.#doneOf(id))
   }
 
   async request(request: AgentRequest): Promise<Frame<'reply'>> {

@@ -258,7 +258,7 @@ describe('an agent that is killed', () => {
     await stage.startAgent()
     const { writeFile } = await import('node:fs/promises')
     await writeFile(join(stage.dataDir, 'servers', id, 'go'), '')
-    expect(await stage.peer.done(order)).toMatchObject({ ok: true })
+    expect(await stage.peer.done(order)).toMatchObject({ ok: true, error: null })
     await stage.peer.report(id, 'running', ({ power, installed }) => power === 'running' && installed)
   })
 

@@ -1,6 +1,6 @@
 import { execFileSync } from 'node:child_process'
 import { once } from 'node:events'
-import { existsSync } from 'node:fs'
+import { existsSync, rmSync } from 'node:fs'
 import { createServer } from 'node:net'
 import { join } from 'node:path'
 import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, it } from 'vitest'
@@ -27,16 +27,21 @@ async function play(name: string, script: string, more: Parameters<Rig['start']>
 describe.runIf(isRoot)('a game with a user of its own (skipped unless root)', () => {
   it('fills no memory of the machine through shared folders, and leaves nothing there', async () => {
     const small = { ...LIMITS, memoryMb: 64 }
+    const name = `panel-attack-${process.pid}`
     const script = `
       for folder in /dev/shm /tmp /var/tmp; do
-        head -c 40000000 /dev/zero > $folder/panel-attack && echo "$folder $(stat -c %s $folder/panel-attack)"
+        head -c 40000000 /dev/zero > $folder/${name} && echo "$folder $(stat -c %s $folder/${name})"
       done
       ls -A /dev/shm | wc -l; df -k /tmp | tail -1 | awk '{ print $2 }'`
     const { said, errors } = await play('shm', script, { limits: small })
     // One room for all of them, of the size of the memory limit.
     expect(said).toEqual(['/dev/shm 40000000', '1', String(64 * 1024)])
     expect(errors.filter((line) => /space left/.test(line)).length).toBe(2)
-    for (const folder of ['/dev/shm', '/tmp', '/var/tmp']) expect(existsSync(`${folder}/panel-attack`)).toBe(false)
+    const left = ['/dev/shm', '/tmp', '/var/tmp']
+      .map((folder) => `${folder}/${name}`)
+      .filter((file) => existsSync(file))
+    for (const file of left) rmSync(file)
+    expect(left).toEqual([])
   })
 
   it('leaves no segments of shared memory and no queues behind', async () => {

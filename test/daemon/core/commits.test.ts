@@ -136,7 +136,8 @@ describe('a migration that is killed', () => {
     })
     await migrate(file)
     faults.remove()
-    expect(kept.filter(({ before }) => before === 'COMMIT').length).toBe(MIGRATIONS.length)
+    // Other connections of this process may commit as well.
+    expect(kept.filter(({ before }) => before === 'COMMIT').length).toBeGreaterThanOrEqual(MIGRATIONS.length)
     for (const { folder: at, before } of kept) {
       const { version, tables } = await shape(join(at, 'panel.db'))
       expect(tables, `killed before ${before}`).toBe(whole[version])
