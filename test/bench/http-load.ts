@@ -83,7 +83,7 @@ class Line {
     const { method = 'GET', path, token, body } = this.#target
     const lines = [
       `${method} ${typeof path === 'string' ? path : path(index)} HTTP/1.1`,
-      'host: bench',
+      'host: localhost',
       ...(token === undefined ? [] : [`authorization: Bearer ${token}`]),
       ...(body === undefined ? [] : ['content-type: application/json', `content-length: ${Buffer.byteLength(body)}`]),
     ]

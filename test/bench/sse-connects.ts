@@ -63,7 +63,7 @@ function connectOnce(url: string, path: string, token: string): Promise<void> {
   return new Promise((resolve, reject) => {
     let text = ''
     const socket = connect(Number(port), hostname, () => {
-      socket.write(`GET ${path} HTTP/1.1\r\nhost: bench\r\nauthorization: Bearer ${token}\r\n\r\n`)
+      socket.write(`GET ${path} HTTP/1.1\r\nhost: localhost\r\nauthorization: Bearer ${token}\r\n\r\n`)
     })
     socket.on('error', reject)
     socket.on('close', () => reject(new Error(`the stream ended: ${text}`)))
