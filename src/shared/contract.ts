@@ -210,7 +210,7 @@ export function defineEndpoint<
   } & ParamsField<P, Params> &
     (M extends 'GET' ? { audit?: AuditRule } : { audit: AuditRule }),
 ): Endpoint<P, Params, Query, Body, Response, Code, Paged> {
-  return {
+  const made = {
     kind: 'endpoint',
     status: 200,
     answers: 'data',
@@ -227,8 +227,18 @@ export function defineEndpoint<
     bodyLimit: BODY_LIMIT,
     limit: null,
     ...def,
-    ...(def.body === undefined || def.lenient !== undefined ? {} : { body: strictBody(def.body) }),
-  } as never // the defaults stand exactly where the type parameters have theirs
+  }
+  const { body } = def
+  if (body !== undefined && def.lenient === undefined) {
+    let strict: Body | undefined
+    // Made when it is first asked for: a command that calls one endpoint has loaded the contracts of many.
+    const get = (): Body => {
+      strict ??= strictBody(body)
+      return strict
+    }
+    Object.defineProperty(made, 'body', { get, enumerable: true })
+  }
+  return made as never // the defaults stand exactly where the type parameters have theirs
 }
 
 /** Declares an event stream. Every stream may also send `connected` and `error`. */
