@@ -6,7 +6,7 @@ import { SplitPanel } from '../e2e/split-panel.ts'
 import { until } from '../e2e/wait.ts'
 import { quietPort } from '../ports.ts'
 import { ALERTS } from './alerts-paths.ts'
-import { commandWalk } from './command-walk.ts'
+import { commandWalk, runBriefly } from './command-walk.ts'
 import { DATABASE_COMMANDS } from './database-command-paths.ts'
 import { OVERVIEW } from './overview-paths.ts'
 import { PLUGIN_COMMANDS } from './plugins-paths.ts'
@@ -31,7 +31,7 @@ type Options = Parameters<SplitPanel['run']>[1]
 
 const walk = commandWalk<NonNullable<Options>>(
   () => paths,
-  (args, options) => panel.run(args, options),
+  (args, options = {}) => runBriefly(args, { ...options, env: { ...panel.environment(), ...options.env } }),
 )
 const { run, ok, json } = walk
 const refused = async (code: number, args: readonly string[], options?: Options): Promise<string> =>

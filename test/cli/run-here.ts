@@ -28,6 +28,7 @@ export async function runHere(
     stdout: out.stream,
     stderr: err.stream,
     write: async (text: string) => void out.stream.write(text),
+    writeBytes: async (bytes: Uint8Array) => void out.stream.write(bytes),
     say: (text: string) => void err.stream.write(`${text}\n`),
   } as Partial<Terminal> as Terminal // streams that are no terminal, as in a pipe
   const done = (code: number): RanHere => ({ code, stdout: out.text(), stderr: err.text() })

@@ -71,6 +71,11 @@ export class SplitPanel {
     return runPanel(args, { ...options, env: { ...this.#env(), ...options.env } })
   }
 
+  /** The environment of a command line that is signed in. */
+  environment(): Record<string, string> {
+    return this.#env()
+  }
+
   /** Follows a stream until a line contains `text` and ends it by Ctrl-C; `cause` is done once the stream is open. */
   async follow(args: readonly string[], text: string, cause: () => Promise<unknown>): Promise<string> {
     let line: string | undefined
