@@ -3,6 +3,8 @@ import { existsSync } from 'node:fs'
 import { createServer } from 'node:net'
 import { fileURLToPath } from 'node:url'
 import { afterAll, beforeAll, describe, expect, it } from 'vitest'
+import { SplitPanel } from '../e2e/split-panel.ts'
+import { gone, isAlive, userOf } from '../e2e/wait.ts'
 import {
   type Door,
   probeFreeciv,
@@ -14,8 +16,6 @@ import {
 import { quietPort } from '../ports.ts'
 import type { Ran } from '../run-panel.ts'
 import { skippedUnless } from '../skips.ts'
-import { SplitPanel } from './split-panel.ts'
-import { gone, isAlive, userOf } from './wait.ts'
 
 interface Game {
   readonly template: string
