@@ -142,7 +142,7 @@ export class BenchPanel {
 
   async running(serverId: string): Promise<void> {
     await until(`server ${serverId} to run`, async () => {
-      return (await this.#servers()).some(({ id, status }) => id === serverId && status === 'running')
+      return (await this.#ask<Pick<Server, 'status'>>(`/api/servers/${serverId}`)).status === 'running'
     })
   }
 
