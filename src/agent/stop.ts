@@ -51,7 +51,10 @@ export async function stopGame(server: GameServer, options: StopOptions): Promis
     const isTakenUp = launch.stopAtMs !== null
     const reason = `It could not be stopped: ${messageOf(error)}; stop it again, or look at its node`
     const before = { launch, desired: facts.desired, reason }
-    if (server.game === live) await server.change(isTakenUp ? { facts: { reason } } : { power, facts: before })
+    // An agent that ends leaves the stop as it is: the next one takes it up.
+    if (!server.context.ending.aborted && server.game === live) {
+      await server.change(isTakenUp ? { facts: { reason } } : { power, facts: before })
+    }
     throw error
   }
   try {
@@ -72,8 +75,15 @@ async function endInSteps(
   const leftMs = Math.max(0, timeoutMs - passedMs)
   const refused = new AbortController()
   // A game that does not read its input must not hold up the escalation, so nobody waits for this.
-  if (server.facts.launch?.askedAtMs === undefined)
-    void ask(server, live, rule).then((isAsked) => isAsked || refused.abort())
+  if (server.facts.launch?.askedAtMs === undefined) {
+    ask(server, live, rule).then(
+      (isAsked) => isAsked || refused.abort(),
+      (error: unknown) => {
+        // It was asked or not: the time goes on either way, and a later agent asks again.
+        server.context.log.warn({ serverId: server.id, err: errorText(error) }, 'a stop order could not be noted')
+      },
+    )
+  }
   const exit = await waitForEnd(server, live, leftMs, refused.signal)
   if (exit !== undefined) return exit
   await rememberStep(server, live, 'sigterm')
@@ -106,7 +116,8 @@ async function ask(server: GameServer, live: LiveRun, rule: StopRule): Promise<b
   }
   const { launch } = server.facts
   if (isOurs() && launch !== null) {
-    await server.remember({ launch: { ...launch, askedAtMs: server.context.clock.nowMs() } })
+    const { unasked: _, ...heard } = launch // an earlier agent may not have got through
+    await server.remember({ launch: { ...heard, askedAtMs: server.context.clock.nowMs() } })
   }
   return true
 }
@@ -167,7 +178,10 @@ export async function killRun(server: GameServer, live: LiveRun): Promise<Server
   return exit
 }
 
-/** The exit when it comes within `ms`, else `undefined`; `cut` ends the wait before. Rejects when the agent ends meanwhile: the order goes on later. */
+/**
+ * The exit when it comes within `ms`, else `undefined`; `cut` ends the wait before. Rejects when the agent ends meanwhile: the
+ * order goes on later.
+ */
 export async function waitForEnd(
   server: GameServer,
   live: LiveRun,
