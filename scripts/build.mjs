@@ -2,12 +2,13 @@
 // because most of what a start costs is to find and load modules. The separate modules are what tests load one by one, and
 // the host of plugins. The build is incremental and never deletes: a daemon or a command may be running from the folder.
 //
-//   node scripts/build.mjs                                        dist, as `npm run build`
-//   node scripts/build.mjs <folder> [more files to compile …]     a whole copy elsewhere, for tests and the bench
+//   node scripts/build.mjs                       dist, as `npm run build`
+//   node scripts/build.mjs <folder> [more …]     a whole copy elsewhere, for tests and the bench: folders are compiled with it,
+//                                                and files are made programs in few files beside bin/panel.js
 import { spawnSync } from 'node:child_process'
 import { cpSync, mkdirSync, symlinkSync, writeFileSync } from 'node:fs'
 import { createRequire } from 'node:module'
-import { dirname, join } from 'node:path'
+import { basename, dirname, join } from 'node:path'
 import { fileURLToPath, pathToFileURL } from 'node:url'
 import { rolldown } from 'rolldown'
 
@@ -73,7 +74,7 @@ function compile(config) {
  */
 async function bundle(target) {
   const build = await rolldown({
-    input: { panel: join(root, 'bin', 'panel.ts') },
+    input: programs(),
     platform: 'node',
     plugins: [
       { name: 'what stays outside', resolveId: outside },
@@ -82,6 +83,12 @@ async function bundle(target) {
   })
   await build.write({ dir: target, entryFileNames: '[name].js', chunkFileNames: 'parts/[name]-[hash].js' })
   await build.close()
+}
+
+/** The programs by their names. */
+function programs() {
+  const files = ['bin/panel.ts', ...more.filter((name) => name.endsWith('.ts'))]
+  return Object.fromEntries(files.map((file) => [basename(file, '.ts'), join(root, file)]))
 }
 
 /** Puts the texts of help into the place of the module that makes them from the tree of commands. */

@@ -17,7 +17,7 @@ export default function setup(): () => Promise<void> {
   const dist = mkdtempSync(join(tmpdir(), 'panel-test-dist-'))
   execFileSync('chmod', ['755', dist])
   const builder = resolve(import.meta.dirname, '..', 'scripts', 'build.mjs')
-  execFileSync(process.execPath, [builder, dist], { stdio: 'inherit' })
+  execFileSync(process.execPath, [builder, dist, 'test/agent/agent-program.ts'], { stdio: 'inherit' })
   process.env['PANEL_TEST_DIST'] = dist
   return async () => {
     const left = await leftOf(dist)

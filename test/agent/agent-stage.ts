@@ -1,46 +1,48 @@
 import { type ChildProcess, spawn } from 'node:child_process'
 import { once } from 'node:events'
-import { chmod, chown, mkdtemp, readFile, rm, writeFile } from 'node:fs/promises'
+import { chown, mkdtemp, readFile, rm, writeFile } from 'node:fs/promises'
 import { tmpdir } from 'node:os'
-import { dirname, join } from 'node:path'
+import { join } from 'node:path'
 import type { ServerSpec } from '../../src/shared/server-spec.ts'
-import { type AgentPrograms, agentPrograms } from './agent-build.ts'
+import { DIST } from '../run-panel.ts'
 import { GatewayPeer } from './gateway-peer.ts'
 
 const NOBODY = 65534
+
+type Program = readonly [string, ...string[]]
+
+/** What starts a holder, and an agent that takes its options from a file; both as they were built. */
+export const HOLDER: Program = [process.execPath, join(DIST, 'bin', 'panel.js'), '__holder']
+const AGENT: Program = [process.execPath, join(DIST, 'bin', 'agent-program.js')]
 
 /** An agent as a process of its own, with a daemon's peer that it talks to. Everything is removed by `leave`. */
 export class AgentStage {
   readonly dataDir: string
   readonly peer: GatewayPeer
   /** What the next agent starts holders with. */
-  holder: AgentPrograms['holder']
+  holder = HOLDER
   readonly #workDir: string
-  readonly #programs: AgentPrograms
+  readonly #program: Program
   #agent: ChildProcess | undefined
   #output = ''
 
-  /** `workDir` is shared by the stages of a test file, so that the sources are compiled once. */
-  static async enter(programs: AgentPrograms): Promise<AgentStage> {
+  static async enter(): Promise<AgentStage> {
     const workDir = await mkdtemp(join(tmpdir(), 'panel-stage-'))
-    return new AgentStage(workDir, programs, await GatewayPeer.listen())
+    return new AgentStage(workDir, AGENT, await GatewayPeer.listen())
   }
 
   /** The same with an agent that is no root: as it is for an ordinary user, else as the user nobody. */
-  static async enterAsOrdinaryUser(programs: AgentPrograms): Promise<AgentStage> {
-    if (process.getuid?.() !== 0) return await AgentStage.enter(programs)
+  static async enterAsOrdinaryUser(): Promise<AgentStage> {
+    if (process.getuid?.() !== 0) return await AgentStage.enter()
     const workDir = await mkdtemp(join(tmpdir(), 'panel-stage-'))
     await chown(workDir, NOBODY, NOBODY)
-    await chmod(dirname(programs.agent[1] ?? ''), 0o755)
     const asNobody = ['setpriv', `--reuid=${NOBODY}`, `--regid=${NOBODY}`, '--clear-groups'] as const
-    const agent = [...asNobody, ...programs.agent] as const
-    return new AgentStage(workDir, { agent, holder: programs.holder }, await GatewayPeer.listen())
+    return new AgentStage(workDir, [...asNobody, ...AGENT], await GatewayPeer.listen())
   }
 
-  private constructor(workDir: string, programs: AgentPrograms, peer: GatewayPeer) {
+  private constructor(workDir: string, program: Program, peer: GatewayPeer) {
     this.#workDir = workDir
-    this.#programs = programs
-    this.holder = programs.holder
+    this.#program = program
     this.dataDir = join(workDir, 'data')
     this.peer = peer
   }
@@ -65,7 +67,7 @@ export class AgentStage {
     }
     const file = join(this.#workDir, 'options.json')
     await writeFile(file, JSON.stringify(options))
-    const [program, ...args] = this.#programs.agent
+    const [program, ...args] = this.#program
     const agent = spawn(program, [...args, file], { stdio: ['ignore', 'pipe', 'pipe'] })
     const collect = (chunk: Buffer): void => {
       this.#output += chunk.toString()
@@ -116,12 +118,6 @@ export class AgentStage {
     await this.peer.close()
     await rm(this.#workDir, { recursive: true, force: true })
   }
-}
-
-/** Compiles the agent once for a test file. */
-export async function buildAgent(): Promise<{ programs: AgentPrograms; remove: () => Promise<void> }> {
-  const workDir = await mkdtemp(join(tmpdir(), 'panel-agent-build-'))
-  return { programs: agentPrograms(workDir), remove: () => rm(workDir, { recursive: true, force: true }) }
 }
 
 /** A small game: says `ready`, answers typed lines, stops at `stop`, fails at `crash`. */

@@ -6,8 +6,7 @@ import type { ServerReport } from '../../src/shared/frames.ts'
 import type { ServerSpec } from '../../src/shared/server-spec.ts'
 import type { Clock } from '../../src/shared/time.ts'
 import { DIST } from '../run-panel.ts'
-import type { AgentPrograms } from './agent-build.ts'
-import { gameSpec } from './agent-stage.ts'
+import { gameSpec, HOLDER } from './agent-stage.ts'
 import { GatewayPeer } from './gateway-peer.ts'
 
 /** The machine's clock, which can be put forward: every sleep that is due then ends. */
@@ -53,21 +52,19 @@ export class InnerAgent {
   readonly clock = new ShiftingClock()
   readonly dataDir: string
   readonly peer: GatewayPeer
-  readonly #holder: AgentPrograms['holder']
   readonly #generations = new Map<string, number>()
   #agent: Agent | undefined
 
-  static async enter(holder: AgentPrograms['holder']): Promise<InnerAgent> {
+  static async enter(): Promise<InnerAgent> {
     const dataDir = await mkdtemp(join(tmpdir(), 'panel-inner-'))
     await chmod(dataDir, 0o711)
-    const inner = new InnerAgent(dataDir, holder, await GatewayPeer.listen())
+    const inner = new InnerAgent(dataDir, await GatewayPeer.listen())
     await inner.start()
     return inner
   }
 
-  private constructor(dataDir: string, holder: AgentPrograms['holder'], peer: GatewayPeer) {
+  private constructor(dataDir: string, peer: GatewayPeer) {
     this.dataDir = dataDir
-    this.#holder = holder
     this.peer = peer
   }
 
@@ -78,7 +75,7 @@ export class InnerAgent {
     this.#agent = await startAgent({
       dataDir: this.dataDir,
       connect: { url: this.peer.url, nodeId: 'node_inner', nodeKey: 'pnk_inner' },
-      holder: this.#holder,
+      holder: HOLDER,
       clock: this.clock,
       log: { info: () => {}, warn: () => {}, error: () => {} },
       version: '0.0.0-test',

@@ -2,23 +2,19 @@ import { existsSync, readFileSync } from 'node:fs'
 import { mkdir, readdir, symlink, writeFile } from 'node:fs/promises'
 import { join } from 'node:path'
 import { afterAll, beforeAll, describe, expect, it } from 'vitest'
-import { AgentStage, buildAgent, gameSpec } from './agent-stage.ts'
+import { AgentStage, gameSpec } from './agent-stage.ts'
 
 let stage: AgentStage
-let remove: () => Promise<void>
 const used = new Set<string>()
 const isRoot = process.getuid?.() === 0
 
 beforeAll(async () => {
-  const built = await buildAgent()
-  remove = built.remove
-  stage = await AgentStage.enter(built.programs)
+  stage = await AgentStage.enter()
   await stage.startAgent()
 }, 60_000)
 
 afterAll(async () => {
   await stage.leave([...used])
-  await remove()
 }, 60_000)
 
 function serverNamed(name: string): string {

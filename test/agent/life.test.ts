@@ -6,7 +6,7 @@ import { afterAll, beforeAll, describe, expect, it } from 'vitest'
 import { runningServers } from '../../src/agent/running-servers.ts'
 import type { ServerSpec } from '../../src/shared/server-spec.ts'
 import { quietPort } from '../ports.ts'
-import { buildAgent, gameSpec, isAlive } from './agent-stage.ts'
+import { gameSpec, isAlive } from './agent-stage.ts'
 import { InnerAgent } from './inner-agent.ts'
 
 const NEVER: ServerSpec['restart'] = { policy: 'never', maxCrashes: 5 }
@@ -16,7 +16,6 @@ const SAVES = `trap 'sleep 1; echo all > saved; exit 0' TERM; echo ready; ${WAIT
 const IGNORES = `trap '' TERM; echo ready; ${WAITS}`
 const byTerm = (timeoutMs: number): ServerSpec['stop'] => ({ type: 'signal', value: 'SIGTERM', timeoutMs })
 
-let built: Awaited<ReturnType<typeof buildAgent>>
 let agent: InnerAgent
 /** What Node says of listeners that nobody removes. */
 const warnings: string[] = []
@@ -24,14 +23,12 @@ const onWarning = (warning: Error): number => warnings.push(String(warning))
 
 beforeAll(async () => {
   process.on('warning', onWarning)
-  built = await buildAgent()
-  agent = await InnerAgent.enter(built.programs.holder)
+  agent = await InnerAgent.enter()
 }, 60_000)
 
 afterAll(async () => {
   process.off('warning', onWarning)
   await agent.leave()
-  await built.remove()
 }, 60_000)
 
 const stop = (timeoutMs?: number) => () =>

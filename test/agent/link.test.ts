@@ -3,30 +3,21 @@ import { connect as dial } from 'node:net'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { Duplex } from 'node:stream'
-import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, it } from 'vitest'
+import { afterEach, beforeEach, describe, expect, it } from 'vitest'
 import { encodeLine } from '../../src/agent/journal-file.ts'
 import { freshFacts } from '../../src/agent/journal-record.ts'
 import { type Agent, startAgent } from '../../src/agent/main.ts'
 import { GATEWAY_LIMITS } from '../../src/shared/frames.ts'
 import { systemClock } from '../../src/shared/time.ts'
-import { AgentStage, buildAgent, GAME, gameSpec } from './agent-stage.ts'
+import { AgentStage, GAME, gameSpec, HOLDER } from './agent-stage.ts'
 import { GatewayPeer } from './gateway-peer.ts'
 
-let built: Awaited<ReturnType<typeof buildAgent>>
 let stage: AgentStage
 let used: string[]
 
-beforeAll(async () => {
-  built = await buildAgent()
-}, 60_000)
-
-afterAll(async () => {
-  await built.remove()
-})
-
 beforeEach(async () => {
   used = []
-  stage = await AgentStage.enter(built.programs)
+  stage = await AgentStage.enter()
   await stage.startAgent()
 }, 30_000)
 
@@ -234,7 +225,7 @@ describe('an embedded agent', () => {
     const agent: Agent = await startAgent({
       dataDir,
       connect: { url: 'http://embedded.invalid', nodeId: 'node_inside', nodeKey: 'pnk_inside', createConnection },
-      holder: built.programs.holder,
+      holder: HOLDER,
       clock: systemClock,
       log: silent,
       version: '0.0.0-test',

@@ -1,20 +1,15 @@
 import { cp, readFile, rm, truncate, writeFile } from 'node:fs/promises'
 import { join } from 'node:path'
-import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, it } from 'vitest'
+import { afterEach, beforeEach, describe, expect, it } from 'vitest'
 import type { ServerReport } from '../../src/shared/frames.ts'
-import { AgentStage, buildAgent, gameSpec, isAlive } from './agent-stage.ts'
+import { AgentStage, gameSpec, isAlive } from './agent-stage.ts'
 
-let built: Awaited<ReturnType<typeof buildAgent>>
 let stage: AgentStage
 let used: string[]
 
-beforeAll(async () => {
-  built = await buildAgent()
-}, 60_000)
-afterAll(() => built.remove())
 beforeEach(async () => {
   used = []
-  stage = await AgentStage.enter(built.programs)
+  stage = await AgentStage.enter()
   await stage.startAgent()
 }, 30_000)
 afterEach(async () => {

@@ -1,27 +1,18 @@
 import { readdir, readFile, rm, writeFile } from 'node:fs/promises'
 import { join } from 'node:path'
-import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, it } from 'vitest'
+import { afterEach, beforeEach, describe, expect, it } from 'vitest'
 import { encodeLine, readJournal } from '../../src/agent/journal-file.ts'
 import { systemClock } from '../../src/shared/time.ts'
 import { DIST } from '../run-panel.ts'
-import { AgentStage, buildAgent, gameSpec, isAlive } from './agent-stage.ts'
+import { AgentStage, gameSpec, HOLDER, isAlive } from './agent-stage.ts'
 import { GatewayPeer } from './gateway-peer.ts'
 
-let built: Awaited<ReturnType<typeof buildAgent>>
 let stage: AgentStage
 let used: string[]
 
-beforeAll(async () => {
-  built = await buildAgent()
-}, 60_000)
-
-afterAll(async () => {
-  await built.remove()
-})
-
 beforeEach(async () => {
   used = []
-  stage = await AgentStage.enter(built.programs)
+  stage = await AgentStage.enter()
   await stage.startAgent()
 }, 30_000)
 
@@ -115,7 +106,7 @@ describe('a holder that is killed while its game starts', () => {
     const agent = await startAgent({
       dataDir,
       connect: { url: peer.url, nodeId: 'node_inside', nodeKey: 'pnk_inside' },
-      holder: built.programs.holder,
+      holder: HOLDER,
       clock: { ...systemClock, sleep },
       log: { info: () => {}, warn: () => {}, error: () => {} },
       version: '0.0.0-test',

@@ -1,22 +1,18 @@
 import { readFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { afterAll, beforeAll, describe, expect, it } from 'vitest'
-import { AgentStage, buildAgent, gameSpec } from './agent-stage.ts'
+import { AgentStage, gameSpec } from './agent-stage.ts'
 
 let stage: AgentStage
-let remove: () => Promise<void>
 const used: string[] = []
 
 beforeAll(async () => {
-  const built = await buildAgent()
-  remove = built.remove
-  stage = await AgentStage.enterAsOrdinaryUser(built.programs)
+  stage = await AgentStage.enterAsOrdinaryUser()
   await stage.startAgent()
 }, 60_000)
 
 afterAll(async () => {
   await stage.leave(used)
-  await remove()
 }, 60_000)
 
 function serverNamed(name: string): string {

@@ -3,22 +3,18 @@ import { join } from 'node:path'
 import { afterAll, beforeAll, describe, expect, it } from 'vitest'
 import { OrphansResult } from '../../src/shared/frames.ts'
 import { quietPort } from '../ports.ts'
-import { AgentStage, buildAgent, gameSpec, isAlive } from './agent-stage.ts'
+import { AgentStage, gameSpec, isAlive } from './agent-stage.ts'
 
 let stage: AgentStage
-let remove: () => Promise<void>
 const used = new Set<string>()
 
 beforeAll(async () => {
-  const built = await buildAgent()
-  remove = built.remove
-  stage = await AgentStage.enter(built.programs)
+  stage = await AgentStage.enter()
   await stage.startAgent()
 }, 60_000)
 
 afterAll(async () => {
   await stage.leave([...used])
-  await remove()
 }, 60_000)
 
 function serverNamed(name: string): string {

@@ -1,26 +1,17 @@
 import { readFile } from 'node:fs/promises'
 import { join } from 'node:path'
-import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, it } from 'vitest'
+import { afterEach, beforeEach, describe, expect, it } from 'vitest'
 import type { CommandOp } from '../../src/shared/frames.ts'
 import { until } from '../e2e/wait.ts'
 import { quietPort } from '../ports.ts'
-import { AgentStage, buildAgent, gameSpec, isAlive, type AgentStage as Stage } from './agent-stage.ts'
+import { AgentStage, gameSpec, isAlive, type AgentStage as Stage } from './agent-stage.ts'
 
-let built: Awaited<ReturnType<typeof buildAgent>>
 let stage: Stage
 let used: string[]
 
-beforeAll(async () => {
-  built = await buildAgent()
-}, 60_000)
-
-afterAll(async () => {
-  await built.remove()
-})
-
 beforeEach(async () => {
   used = []
-  stage = await AgentStage.enter(built.programs)
+  stage = await AgentStage.enter()
   await stage.startAgent()
 }, 30_000)
 

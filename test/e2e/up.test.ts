@@ -105,6 +105,15 @@ async function interrupt(child: ChildProcess): Promise<number | null> {
   return child.exitCode
 }
 
+/** Nobody else can read its keys and its database. */
+async function expectOwnKeys({ home }: Person): Promise<void> {
+  const data = join(home, '.local', 'share', 'panel')
+  const secrets = ['local.key', 'credential.key', 'db'].map((name) => join(data, name))
+  for (const file of [...secrets, join(home, '.config', 'panel', 'credentials.yaml')]) {
+    expect((await stat(file)).mode & 0o077, file).toBe(0)
+  }
+}
+
 interface Account {
   readonly who: string
   /** The account to change to; without one it is that of this process. */
@@ -127,7 +136,7 @@ describe.each(accounts)('panel up by $who', ({ uid }) => {
     await person.leave()
   })
 
-  it('runs a demo game that a person can list, attach to, detach from and stop', async () => {
+  it('keeps its keys to itself, and runs a demo game that a person can list, attach to, detach from and stop', async () => {
     const listen = `127.0.0.1:${await quietPort()}`
     const { screen } = await person.up('--listen', listen)
     expect(screen).toContain(listen)
@@ -140,6 +149,7 @@ describe.each(accounts)('panel up by $who', ({ uid }) => {
     expect(demo).toMatchObject({ name: 'demo', status: 'running' })
     if (uid !== undefined) expect(await userOf(demo.pid)).toBe(uid)
     if (isRoot) expect(await userOf(demo.pid)).toBeGreaterThan(0)
+    await expectOwnKeys(person)
     expect(await queryDemo({ host: '127.0.0.1', port: demo.primaryPort })).toMatchObject({ name: 'Gold Rush' })
 
     const pane = await openPane(100, 30, person.env)
@@ -206,16 +216,6 @@ describe.each(accounts)('panel up by $who', ({ uid }) => {
       code: 0,
       stderr: `no panel runs in the data folder ${join(person.home, '.local', 'share', 'panel')}\n`,
     })
-  })
-
-  it('keeps its keys to itself', async () => {
-    await person.up('--listen', `127.0.0.1:${await quietPort()}`)
-    const data = join(person.home, '.local', 'share', 'panel')
-    const secrets = ['local.key', 'credential.key', 'db/panel.db'].map((name) => join(data, name))
-    for (const file of [...secrets, join(person.home, '.config', 'panel', 'credentials.yaml')]) {
-      const reachable = file.endsWith('panel.db') ? join(data, 'db') : file
-      expect((await stat(reachable)).mode & 0o077, reachable).toBe(0)
-    }
   })
 })
 

@@ -3,17 +3,11 @@ import { mkdtemp, rm } from 'node:fs/promises'
 import { createServer, connect as dial, type Socket } from 'node:net'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
-import { afterAll, beforeAll, describe, expect, it } from 'vitest'
+import { describe, expect, it } from 'vitest'
 import { startAgent } from '../../src/agent/main.ts'
 import { systemClock } from '../../src/shared/time.ts'
-import { buildAgent } from '../agent/agent-stage.ts'
+import { HOLDER } from '../agent/agent-stage.ts'
 import { GatewayPeer } from '../agent/gateway-peer.ts'
-
-let built: Awaited<ReturnType<typeof buildAgent>>
-beforeAll(async () => {
-  built = await buildAgent()
-}, 60_000)
-afterAll(() => built.remove())
 
 describe('a network that goes silent', () => {
   it('is noticed after 30 s without a byte, and the connection is made anew', async () => {
@@ -34,7 +28,7 @@ describe('a network that goes silent', () => {
     const agent = await startAgent({
       dataDir,
       connect: { url: `http://127.0.0.1:${port}`, nodeId: 'node_silent', nodeKey: 'k' },
-      holder: built.programs.holder,
+      holder: HOLDER,
       clock: systemClock,
       log: { info: () => {}, warn: () => {}, error: () => {} },
       version: 'test',

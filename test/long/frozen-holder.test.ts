@@ -2,20 +2,16 @@ import { existsSync } from 'node:fs'
 import { readdir, readFile } from 'node:fs/promises'
 import { join } from 'node:path'
 import { afterAll, beforeAll, expect, it } from 'vitest'
-import { buildAgent } from '../agent/agent-stage.ts'
 import { InnerAgent } from '../agent/inner-agent.ts'
 
-let built: Awaited<ReturnType<typeof buildAgent>>
 let agent: InnerAgent
 
 beforeAll(async () => {
-  built = await buildAgent()
-  agent = await InnerAgent.enter(built.programs.holder)
+  agent = await InnerAgent.enter()
 }, 60_000)
 
 afterAll(async () => {
   await agent.leave()
-  await built.remove()
 }, 60_000)
 
 /** The process that holds the run of a server. */

@@ -5,7 +5,7 @@ import { createServer } from 'node:net'
 import { join } from 'node:path'
 import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, it } from 'vitest'
 import { processFacts } from '../../src/agent/holder/proc.ts'
-import { AgentStage, buildAgent, gameSpec } from '../agent/agent-stage.ts'
+import { AgentStage, gameSpec } from '../agent/agent-stage.ts'
 import { nestFolders } from '../agent/files/hostile-tree.ts'
 import { isRoot, LIMITS, Rig, texts, until } from '../agent/runtime/rig.ts'
 
@@ -99,19 +99,15 @@ describe('the reading of a game’s output', () => {
 
 describe('a game and its agent', () => {
   const stages: AgentStage[] = []
-  let remove: () => Promise<void>
 
   beforeAll(async () => {
-    const built = await buildAgent()
-    remove = built.remove
-    if (isRoot) stages.push(await AgentStage.enter(built.programs))
-    stages.push(await AgentStage.enterAsOrdinaryUser(built.programs))
+    if (isRoot) stages.push(await AgentStage.enter())
+    stages.push(await AgentStage.enterAsOrdinaryUser())
     for (const stage of stages) await stage.startAgent()
   }, 60_000)
 
   afterAll(async () => {
     for (const stage of stages) await stage.leave(['srv_port', 'srv_log'])
-    await remove()
   }, 60_000)
 
   /** The same with own users and without. */

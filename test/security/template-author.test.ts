@@ -2,7 +2,7 @@ import { afterAll, beforeAll, describe, expect, it } from 'vitest'
 import { createServer, updateServer } from '../../src/shared/api/servers.ts'
 import { createTemplate } from '../../src/shared/api/templates.ts'
 import type { DoneRule, ServerSpec } from '../../src/shared/server-spec.ts'
-import { AgentStage, buildAgent, gameSpec } from '../agent/agent-stage.ts'
+import { AgentStage, gameSpec } from '../agent/agent-stage.ts'
 import { startPanel, type TestPanel } from '../panel.ts'
 import { longestStall } from './stall.ts'
 
@@ -118,18 +118,14 @@ describe('a template with expressions that are too large', () => {
 
 describe('ready rules that never end', () => {
   let stage: AgentStage
-  let remove: () => Promise<void>
   const used: string[] = []
 
   beforeAll(async () => {
-    const built = await buildAgent()
-    remove = built.remove
-    stage = await AgentStage.enter(built.programs)
+    stage = await AgentStage.enter()
     await stage.startAgent()
   }, 60_000)
   afterAll(async () => {
     await stage.leave(used)
-    await remove()
   }, 60_000)
 
   /** Prints lines of 4 kB that nearly match, and then waits. */

@@ -152,7 +152,7 @@ for pid in pids:
     const exit = await run.exited
     expect(exit).toMatchObject({ signal: 'SIGKILL' })
     const group = base?.version === 2 ? base.dir : Object.values(base?.dirs ?? {})[0]
-    expect(existsSync(join(group ?? '', `panel-${exit.launchId}`))).toBe(false)
+    await until('its group is gone', async () => !existsSync(join(group ?? '', `panel-${exit.launchId}`)))
   }, 30_000)
 })
 

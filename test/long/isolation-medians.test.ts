@@ -1,8 +1,8 @@
 import { afterAll, beforeAll, describe, expect, it } from 'vitest'
-import { IsolationStage, ratios, sideBySide } from './isolation-run.ts'
+import { IsolationStage, ratios, sideBySide } from '../faults/isolation-run.ts'
 
 const FLEET = { nodes: 4, serversPerNode: 5 }
-/** A glance at medians; test/long/isolation.test.ts measures the p99 of 500 servers. */
+/** A glance at medians; isolation.test.ts measures the p99 of 500 servers. */
 const SAMPLING = { slices: 6, each: 12 }
 const MOST = 1.5
 
