@@ -17,14 +17,14 @@ const KEY = 'pak_01k000000000000000000000aa_secretsecret'
 const isRoot = process.getuid?.() === 0
 
 let home: string
-let squatters: Squatter[]
+const squatters: Squatter[] = []
 
 beforeAll(async () => {
   home = await mkdtemp(join(tmpdir(), 'panel-squat-'))
 })
 afterAll(() => rm(home, { recursive: true, force: true }))
 afterEach(async () => {
-  for (const squatter of squatters) await squatter.leave()
+  for (const squatter of squatters.splice(0)) await squatter.leave()
   await rm(join(home, '.config'), { recursive: true, force: true })
 })
 
@@ -46,10 +46,6 @@ const refusal = {
 
 // Another user's program cannot be started without root.
 describe.skipIf(!isRoot)('a program of another user that listens where the panel did (skipped unless root)', () => {
-  beforeAll(() => {
-    squatters = []
-  })
-
   it.each([
     ['a list', ['servers', 'list']],
     ['the console', ['console', 'logs', 'srv_01k000000000000000000000aa', '--follow']],
