@@ -116,7 +116,18 @@ describe('a value in a startup line', () => {
 
   it.each(['dash', 'bash'])('reaches the program by every name that a template may give it: %s', (shell) => {
     const own = (from: string, code: string) => execFileSync(from, ['-c', code], { encoding: 'utf8' }).split(/[=\n]/)
-    const candidates = ['given', 'panel_complete', 'word', 'out', 'PIPESTATUS', 'FUNCNAME', 'DIRSTACK', 'GROUPS', ...own('bash', 'compgen -v'), ...own('dash', 'set')]
+    const candidates = [
+      'given',
+      'panel_complete',
+      'word',
+      'out',
+      'PIPESTATUS',
+      'FUNCNAME',
+      'DIRSTACK',
+      'GROUPS',
+      ...own('bash', 'compgen -v'),
+      ...own('dash', 'set'),
+    ]
     const names = [...new Set(candidates)].filter(
       (name) => VariableName.safeParse(name).success && !RESERVED_VARIABLES.has(name) && !SHELL_VARIABLES.has(name),
     )
