@@ -18,10 +18,21 @@ export interface HostRules {
 export function createHostCheck({ names, certificate }: HostRules): (host: string) => void {
   const allowed = new Set(['localhost', ...names.map(canonical)])
   const served = certificate === undefined ? undefined : new X509Certificate(certificate)
+  const isOurs = (name: string): boolean =>
+    name === '' ||
+    allowed.has(name) ||
+    name.endsWith('.localhost') ||
+    isIP(name) !== 0 ||
+    served?.checkHost(name) !== undefined
+  // Nearly all requests name the same host.
+  let lastAllowed: string | undefined
   return (host) => {
+    if (host === lastAllowed) return
     const name = hostName(host)
-    if (name === '' || allowed.has(name) || name.endsWith('.localhost') || isIP(name) !== 0) return
-    if (served?.checkHost(name) !== undefined) return
+    if (isOurs(name)) {
+      lastAllowed = host
+      return
+    }
     throw new PanelError(
       'HOST_NOT_ALLOWED',
       `This panel does not answer by the name ${JSON.stringify(name.slice(0, 255))}; if it is yours, add it to ` +
