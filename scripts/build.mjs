@@ -93,10 +93,10 @@ function programs() {
 
 /** Puts the texts of help into the place of the module that makes them from the tree of commands. */
 async function readyHelp(folder) {
-  const { pages } = await import(pathToFileURL(join(folder, 'src', 'cli', 'help-pages.js')).href)
+  const { pages } = await import(pathToFileURL(join(folder, 'src', 'cli', 'kit', 'help-pages.js')).href)
   const texts = JSON.stringify(JSON.stringify([...pages]))
   const module = `export const pages = new Map(JSON.parse(${texts}))`
-  return (id) => (id === join(root, 'src', 'cli', 'help-pages.ts') ? module : null)
+  return (id) => (id === join(root, 'src', 'cli', 'kit', 'help-pages.ts') ? module : null)
 }
 
 function outside(id) {

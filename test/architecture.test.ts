@@ -32,7 +32,14 @@ describe('the import rule', () => {
     // Fewer would mean that the reader of imports has gone blind.
     expect(program.length).toBeGreaterThan(300)
     expect(edges.length).toBeGreaterThan(1500)
-    for (const wing of ['bin/', 'src/shared/', 'src/daemon/core/', 'src/daemon/servers/', 'src/agent/', 'src/cli/']) {
+    for (const wing of [
+      'bin/',
+      'src/shared/',
+      'src/daemon/http/',
+      'src/daemon/features/servers/',
+      'src/agent/',
+      'src/cli/',
+    ]) {
       expect(edges.filter(({ from, own }) => own && from.startsWith(wing)).length, wing).toBeGreaterThan(5)
     }
   })
@@ -43,32 +50,32 @@ describe('the import rule', () => {
   })
 
   it.each([
-    ['src/shared/ids.ts', 'node:crypto'],
-    ['src/shared/contract.ts', 'src/shared/api/servers.ts'],
-    ['src/shared/api/servers.ts', 'src/daemon/core/db.ts'],
-    ['src/agent/server.ts', 'src/shared/api/servers.ts'],
-    ['src/agent/server.ts', 'src/daemon/core/db.ts'],
-    ['src/agent/server.ts', 'fastify'],
-    ['src/cli/servers/create.ts', 'src/daemon/servers/create.ts'],
-    ['src/cli/run.ts', 'sqlite3'],
-    ['src/daemon/core/http.ts', 'src/shared/api/servers.ts'],
-    ['src/daemon/core/http.ts', 'src/daemon/servers/repo.ts'],
-    ['src/daemon/nodes/routes.ts', 'src/daemon/servers/repo.ts'],
-    ['src/daemon/servers/routes.ts', 'src/daemon/nodes/routes.ts'],
-    ['src/daemon/servers/create.ts', 'src/daemon/nodes/allocation-routes.ts'],
-    ['src/daemon/servers/routes.ts', 'fastify'],
+    ['src/shared/kernel/ids.ts', 'node:crypto'],
+    ['src/shared/kernel/contract.ts', 'src/shared/api/servers.ts'],
+    ['src/shared/api/servers.ts', 'src/daemon/db/db.ts'],
+    ['src/agent/server/server.ts', 'src/shared/api/servers.ts'],
+    ['src/agent/server/server.ts', 'src/daemon/db/db.ts'],
+    ['src/agent/server/server.ts', 'fastify'],
+    ['src/cli/commands/servers/create.ts', 'src/daemon/features/servers/servers/create.ts'],
+    ['src/cli/kit/run.ts', 'sqlite3'],
+    ['src/daemon/http/server.ts', 'src/shared/api/servers.ts'],
+    ['src/daemon/http/server.ts', 'src/daemon/features/servers/servers/repo.ts'],
+    ['src/daemon/features/fleet/nodes/routes.ts', 'src/daemon/features/servers/servers/repo.ts'],
+    ['src/daemon/features/servers/servers/routes.ts', 'src/daemon/features/fleet/nodes/routes.ts'],
+    ['src/daemon/features/servers/servers/create.ts', 'src/daemon/features/fleet/nodes/allocation-routes.ts'],
+    ['src/daemon/features/servers/servers/routes.ts', 'fastify'],
     ['src/daemon/app.ts', 'src/agent/main.ts'],
-    ['src/daemon/newcomer/routes.ts', 'src/daemon/core/db.ts'],
-    ['bin/panel.ts', 'src/daemon/core/db.ts'],
+    ['src/daemon/features/newcomer/routes.ts', 'src/daemon/db/db.ts'],
+    ['bin/panel.ts', 'src/daemon/db/db.ts'],
   ])('refuses that %s imports %s', (from, to) => {
     expect(violations([planted(from, to)])).toHaveLength(1)
   })
 
   it.each([
-    ['src/shared/api/servers.ts', 'src/shared/contract.ts'],
-    ['src/agent/server.ts', 'src/shared/frames.ts'],
-    ['src/daemon/servers/create.ts', 'src/daemon/nodes/capacity.ts'],
-    ['src/daemon/app.ts', 'src/daemon/servers/routes.ts'],
+    ['src/shared/api/servers.ts', 'src/shared/kernel/contract.ts'],
+    ['src/agent/server/server.ts', 'src/shared/protocol/frames.ts'],
+    ['src/daemon/features/servers/servers/create.ts', 'src/daemon/features/fleet/nodes/capacity.ts'],
+    ['src/daemon/app.ts', 'src/daemon/features/servers/servers/routes.ts'],
     ['src/daemon/embedded-agent.ts', 'src/agent/main.ts'],
     ['bin/panel.ts', 'src/cli/main.ts'],
   ])('allows that %s imports %s', (from, to) => {
@@ -139,7 +146,7 @@ describe('surroundings reach the program in named places', () => {
   it('the environment', () => {
     expect(filesWith(program, /\bprocess\.env\b/)).toEqual([
       'src/agent/run.ts',
-      'src/cli/environment.ts',
+      'src/cli/kit/environment.ts',
       // React decides by NODE_ENV while it loads whether it keeps measurements of every frame.
       'src/cli/tui/app.ts',
       'src/daemon/config.ts',
@@ -153,17 +160,17 @@ describe('surroundings reach the program in named places', () => {
       'src/agent/files/walk.ts',
       'src/agent/holder/clock.ts',
       // A thread of its own, which gets nothing but lines and rules.
-      'src/agent/ready-thread.ts',
+      'src/agent/server/ready-thread.ts',
       // The name of a snapshot.
-      'src/daemon/core/migrations.ts',
-      'src/shared/time.ts',
+      'src/daemon/db/migrations.ts',
+      'src/shared/kernel/time.ts',
     ])
     expect(filesWith(program, /\bsetInterval\b/)).toEqual([])
   })
 
   it('chance that is no secret', () => {
     // Jitter of reconnects and restarts.
-    expect(filesWith(program, /\bMath\.random\b/)).toEqual(['src/agent/main.ts', 'src/cli/stream.ts'])
+    expect(filesWith(program, /\bMath\.random\b/)).toEqual(['src/agent/main.ts', 'src/cli/net/stream.ts'])
   })
 })
 

@@ -1,7 +1,7 @@
 import { readFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { describe, expect, it } from 'vitest'
-import { ExitCause } from '../src/shared/server-life.ts'
+import { ExitCause } from '../src/shared/kernel/server-life.ts'
 import { ROOT } from './module-graph.ts'
 
 const page = readFileSync(join(ROOT, 'docs/server-life.md'), 'utf8')

@@ -1,9 +1,9 @@
 import { readFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { expect, it } from 'vitest'
-import { SECURITY_SUMMARIES } from '../src/cli/settings/security-flags.ts'
+import { SECURITY_SUMMARIES } from '../src/cli/commands/settings/security-flags.ts'
 import { SECRET_SETTINGS, SETTINGS } from '../src/daemon/core/settings.ts'
-import { SECURITY_NUMBERS } from '../src/shared/security-numbers.ts'
+import { SECURITY_NUMBERS } from '../src/shared/kernel/security-numbers.ts'
 
 const page = readFileSync(join(import.meta.dirname, '../docs/settings.md'), 'utf8')
 /** The rows of the page's tables, by the key in the first cell. */

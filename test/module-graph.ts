@@ -63,26 +63,32 @@ interface Part {
   readonly node: boolean
 }
 
-const KERNEL = /^src\/shared\/(?!endpoints\.ts$)[^/]+\.ts$/
+const KERNEL = /^src\/shared\/kernel\//
+/** What daemon and agent say to each other. */
+const PROTOCOL = /^src\/shared\/protocol\//
 const SHARED = /^src\/shared\//
 /** Node without the domain: every wing that runs on Node may use it. */
 const PLATFORM = /^src\/shared\/platform\//
+const DB = /^src\/daemon\/db\//
 const CORE = /^src\/daemon\/core\//
+const ACCESS = /^src\/daemon\/access\//
+const HTTP = /^src\/daemon\/http\//
+const GATEWAY = /^src\/daemon\/gateway\//
 
-/** Slices in their order: each may use the files of earlier ones, but never their routes. */
+/** Slices of features in their order: each may use the files of earlier ones, but never their routes. */
 const SLICES: readonly (readonly string[])[] = [
-  ['mail'],
-  ['auth'],
-  ['settings'],
-  ['users'],
-  ['passkeys', 'sso'],
-  ['nodes'],
-  ['locations', 'templates'],
-  ['servers'],
-  ['access', 'console', 'databases', 'events'],
-  ['audit-log', 'overview', 'system-errors', 'updates', 'webhooks'],
-  ['alerts', 'plugins'],
-  ['system'],
+  ['signals/mail'],
+  ['accounts/auth'],
+  ['operations/settings'],
+  ['accounts/users'],
+  ['accounts/passkeys', 'accounts/sso'],
+  ['fleet/nodes'],
+  ['fleet/locations', 'catalog/templates'],
+  ['servers/servers'],
+  ['servers/sharing', 'servers/console', 'servers/databases', 'signals/events'],
+  ['operations/audit-log', 'operations/overview', 'signals/system-errors', 'operations/updates', 'signals/webhooks'],
+  ['signals/alerts', 'plugins'],
+  ['operations/system'],
 ]
 const DAEMON_PACKAGES = [
   '@node-rs/argon2',
@@ -104,19 +110,21 @@ const DAEMON_PACKAGES = [
 
 const PARTS: readonly Part[] = [
   { name: 'shared/endpoints.ts', files: /^src\/shared\/endpoints\.ts$/, may: [SHARED], packages: [], node: false },
-  { name: 'shared kernel', files: /^src\/shared\/[^/]+$/, may: [KERNEL], packages: ['zod'], node: false },
+  { name: 'shared', files: /^src\/shared\/[^/]+$/, may: [KERNEL], packages: ['zod'], node: false },
+  { name: 'shared/kernel', files: KERNEL, may: [KERNEL], packages: ['zod'], node: false },
+  { name: 'shared/protocol', files: PROTOCOL, may: [KERNEL, PROTOCOL], packages: ['zod'], node: false },
   {
     name: 'shared/api',
     files: /^src\/shared\/api\//,
-    may: [KERNEL, /^src\/shared\/api\//],
+    may: [KERNEL, PROTOCOL, /^src\/shared\/api\//],
     packages: ['zod'],
     node: false,
   },
-  { name: 'shared/platform', files: PLATFORM, may: [KERNEL, PLATFORM], packages: ['zod'], node: true },
+  { name: 'shared/platform', files: PLATFORM, may: [KERNEL, PROTOCOL, PLATFORM], packages: ['zod'], node: true },
   {
     name: 'agent',
     files: /^src\/agent\//,
-    may: [KERNEL, PLATFORM, /^src\/agent\//],
+    may: [KERNEL, PROTOCOL, PLATFORM, /^src\/agent\//],
     packages: ['pino-pretty', 're2js', 'undici', 'ws', 'yaml', 'zod'],
     node: true,
   },
@@ -141,35 +149,54 @@ const PARTS: readonly Part[] = [
     node: true,
   },
   {
+    name: 'daemon/db',
+    files: DB,
+    may: [KERNEL, PROTOCOL, PLATFORM, DB, /^src\/daemon\/core\/log\.ts$/],
+    packages: ['kysely', 'sqlite3', 'zod'],
+    node: true,
+  },
+  {
     name: 'daemon/core',
     files: CORE,
-    may: [KERNEL, PLATFORM, CORE],
+    may: [KERNEL, PLATFORM, DB, CORE],
+    packages: ['kysely', 'pino', 'pino-pretty', 'prom-client', 'zod'],
+    node: true,
+  },
+  { name: 'daemon/access', files: ACCESS, may: [KERNEL, DB, CORE, ACCESS], packages: ['kysely', 'zod'], node: true },
+  {
+    name: 'daemon/http',
+    files: HTTP,
+    may: [KERNEL, PLATFORM, DB, CORE, ACCESS, HTTP],
     packages: [
       '@fastify/cookie',
-      '@fastify/helmet',
       '@fastify/multipart',
       '@fastify/rate-limit',
       'csv-stringify',
       'fastify',
+      'ipaddr.js',
       'kysely',
-      'pino',
-      'pino-pretty',
       'prom-client',
-      'sqlite3',
-      'ws',
       'zod',
     ],
+    node: true,
+  },
+  {
+    name: 'daemon/gateway',
+    files: GATEWAY,
+    may: [KERNEL, PROTOCOL, PLATFORM, DB, CORE, GATEWAY, /^src\/daemon\/http\/headers\.ts$/],
+    packages: ['fastify', 'kysely', 'prom-client', 'ws', 'zod'],
     node: true,
   },
   ...SLICES.flatMap((group, index) =>
     group.map((slice): Part => {
       const earlier = SLICES.slice(0, index).flat()
-      const others = earlier.length === 0 ? [] : [new RegExp(`^src/daemon/(?:${earlier.join('|')})/(?!.*routes\\.ts$)`)]
-      const own = new RegExp(`^src/daemon/${slice}/`)
+      const others =
+        earlier.length === 0 ? [] : [new RegExp(`^src/daemon/features/(?:${earlier.join('|')})/(?!.*routes\\.ts$)`)]
+      const own = new RegExp(`^src/daemon/features/${slice}/`)
       return {
         name: `daemon/${slice}`,
         files: own,
-        may: [SHARED, CORE, own, ...others],
+        may: [SHARED, DB, CORE, ACCESS, HTTP, GATEWAY, own, ...others],
         packages: DAEMON_PACKAGES,
         node: true,
       }
@@ -178,7 +205,7 @@ const PARTS: readonly Part[] = [
   {
     name: 'plugin-host',
     files: /^src\/plugin-host\//,
-    may: [/^src\/shared\/plugin-frames\.ts$/, /^src\/plugin-host\//],
+    may: [/^src\/shared\/protocol\/plugin-frames\.ts$/, /^src\/plugin-host\//],
     packages: [],
     node: true,
   },

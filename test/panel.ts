@@ -6,14 +6,14 @@ import type { SettingKey, SettingValue } from '../src/daemon/core/settings.ts'
 import { killServer } from '../src/shared/api/power.ts'
 import { listServers } from '../src/shared/api/servers.ts'
 import { type Client, createClient } from '../src/shared/client.ts'
-import type { ServerId } from '../src/shared/ids.ts'
-import { type Clock, systemClock } from '../src/shared/time.ts'
+import type { ServerId } from '../src/shared/kernel/ids.ts'
+import { type Clock, systemClock } from '../src/shared/kernel/time.ts'
 import { DIST } from './run-panel.ts'
 
 type DaemonModule = typeof import('../src/daemon/main.ts')
 type FirstRunModule = typeof import('../src/daemon/first-run.ts')
 type EmbeddedModule = typeof import('../src/daemon/embedded-agent.ts')
-type StarterModule = typeof import('../src/daemon/templates/starter.ts')
+type StarterModule = typeof import('../src/daemon/features/catalog/templates/starter.ts')
 type ConfigModule = typeof import('../src/daemon/config.ts')
 type LogModule = typeof import('../src/daemon/core/log.ts')
 
@@ -63,7 +63,7 @@ export async function startPanel(options: PanelOptions = {}): Promise<TestPanel>
   const { startDaemon } = await load<DaemonModule>('main.js')
   const { ensureLocal } = await load<FirstRunModule>('first-run.js')
   const { startEmbeddedAgent } = await load<EmbeddedModule>('embedded-agent.js')
-  const { loadStarters, starterFolder } = await load<StarterModule>('templates/starter.js')
+  const { loadStarters, starterFolder } = await load<StarterModule>('features/catalog/templates/starter.js')
   const { readConfig } = await load<ConfigModule>('config.js')
   const { createLog } = await load<LogModule>('core/log.js')
   const home = options.dataDir ?? (await mkdtemp(join(tmpdir(), 'panel-test-')))

@@ -3,9 +3,9 @@ import { homedir } from 'node:os'
 import { isAbsolute, join } from 'node:path'
 import { parse } from 'yaml'
 import { z } from 'zod'
-import { fileProblem } from '../shared/file-problem.ts'
-import { nearestName } from '../shared/nearest-name.ts'
-import { urlProblem } from './daemon-url.ts'
+import { fileProblem } from '../shared/kernel/file-problem.ts'
+import { nearestName } from '../shared/kernel/nearest-name.ts'
+import { urlProblem } from './link/daemon-url.ts'
 
 /** The settings of `panel agent run`. `url` replaces the address of the enrolment when it is set. */
 export interface AgentConfig {

@@ -1,27 +1,27 @@
-import { newIdSuffix } from '../shared/ids.ts'
+import { newIdSuffix } from '../shared/kernel/ids.ts'
+import { type Clock, isoTime } from '../shared/kernel/time.ts'
 import { FolderInUse, type FolderLock, lockFolder } from '../shared/platform/folder-lock.ts'
 import { machineBootId, thisMachine } from '../shared/platform/process-identity.ts'
-import { type Clock, isoTime } from '../shared/time.ts'
 import { AgentNode } from './agent-node.ts'
-import type { ConnectTarget } from './connect.ts'
-import { urlProblem } from './daemon-url.ts'
-import { DiskUsage } from './disk.ts'
-import { watchDisks } from './disk-watch.ts'
+import { ConsoleTail } from './console/log/console-tail.ts'
 import { AgentFailure } from './failure.ts'
-import { helloFrame } from './hello.ts'
+import { DiskUsage } from './files/disk.ts'
 import { holderPaths } from './holder/holder-files.ts'
 import { PRIVATE_HOME } from './holder/launcher.ts'
-import { Journal } from './journal.ts'
-import { type AgentLayout, agentLayout, makeLayout } from './layout.ts'
-import { Link } from './link.ts'
-import { ConsoleTail } from './log/console-tail.ts'
+import type { ConnectTarget } from './link/connect.ts'
+import { urlProblem } from './link/daemon-url.ts'
+import { helloFrame } from './link/hello.ts'
+import { Link } from './link/link.ts'
+import { answer } from './link/requests.ts'
+import type { SessionDeps } from './link/session.ts'
 import { type AgentLog, errorText } from './logger.ts'
-import { NodeGauge } from './node-health.ts'
-import { ReadyThread } from './ready-matcher.ts'
-import { answer } from './requests.ts'
+import { NodeGauge } from './node/node-health.ts'
+import { Stats } from './node/stats.ts'
 import { ProcessRuntime } from './runtime/process.ts'
-import type { SessionDoors } from './session.ts'
-import { Stats } from './stats.ts'
+import { watchDisks } from './server/disk-watch.ts'
+import { ReadyThread } from './server/ready-matcher.ts'
+import { Journal } from './state/journal.ts'
+import { type AgentLayout, agentLayout, makeLayout } from './state/layout.ts'
 
 /** What an agent is started with. */
 export interface AgentOptions {
@@ -101,8 +101,8 @@ async function assemble(options: AgentOptions, layout: AgentLayout): Promise<Age
     gauge,
     send: (frame) => link.sendIfIdle(frame),
   })
-  const doors = sessionDoors(options, { node, stats, runtime, bootId: newIdSuffix(clock) })
-  const link = new Link({ target: options.connect, doors, random: Math.random })
+  const deps = sessionDeps(options, { node, stats, runtime, bootId: newIdSuffix(clock) })
+  const link = new Link({ target: options.connect, deps, random: Math.random })
   await node.begin()
   log.info({ dataDir, servers: node.servers.size }, 'agent started')
   const work = Promise.all([link.run(ending.signal), stats.run(), watchDisks(node.context, node.servers)])
@@ -125,10 +125,10 @@ async function finish(work: Promise<unknown>, ending: AbortController, journal: 
   }
 }
 
-function sessionDoors(
+function sessionDeps(
   options: AgentOptions,
   inside: { node: AgentNode; stats: Stats; runtime: ProcessRuntime; bootId: string },
-): SessionDoors {
+): SessionDeps {
   const { clock, log, version, dataDir } = options
   const { node, stats, runtime, bootId } = inside
   const { journal } = node.context
@@ -160,5 +160,5 @@ function sessionDoors(
 }
 
 export { type AgentConfig, ConfigError, readConfig, unknownVariables } from './config.ts'
-export { enroll } from './enroll.ts'
-export { type NodeCredentials, readNodeFile } from './node-file.ts'
+export { enroll } from './link/enroll.ts'
+export { type NodeCredentials, readNodeFile } from './state/node-file.ts'

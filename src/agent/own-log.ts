@@ -1,5 +1,5 @@
-import { jsonText } from '../shared/terminal-text.ts'
-import { systemClock } from '../shared/time.ts'
+import { jsonText } from '../shared/kernel/terminal-text.ts'
+import { systemClock } from '../shared/kernel/time.ts'
 import type { AgentConfig } from './config.ts'
 import { type AgentLog, errorText } from './logger.ts'
 import { print } from './notices.ts'

@@ -4,7 +4,7 @@ import { machineBootId, processStart } from '../shared/platform/process-identity
 import { type HolderRecord, holderPaths } from './holder/holder-files.ts'
 import { readOwnJson } from './holder/json-file.ts'
 import { livingPids, scopeOf } from './holder/run-processes.ts'
-import { agentLayout } from './layout.ts'
+import { agentLayout } from './state/layout.ts'
 
 /** The ids of the servers below an agent's data folder whose processes live, also while no agent runs. */
 export async function runningServers(dataDir: string): Promise<string[]> {

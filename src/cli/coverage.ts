@@ -1,4 +1,4 @@
-import { walk } from './command.ts'
+import { walk } from './kit/command.ts'
 import { tree } from './tree.ts'
 
 /** Which command stands for each endpoint, by the declarations of the commands. Two for one endpoint is a defect. */

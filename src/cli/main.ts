@@ -6,7 +6,7 @@ import { VERSION } from './version.ts'
 export async function runCli(argv: readonly string[], roles: Roles): Promise<void> {
   const answer = isVersion(argv) ? `${VERSION}\n` : await plainHelp(argv)
   if (answer !== undefined) return print(answer)
-  const { invoke } = await import('./invoke.ts')
+  const { invoke } = await import('./kit/invoke.ts')
   await invoke(argv, roles)
 }
 
@@ -22,7 +22,7 @@ async function plainHelp(argv: readonly string[]): Promise<string | undefined> {
   const isBehind = ['--help', '-h'].includes(argv.at(-1) ?? '--help')
   if (!isBehind && argv[0] !== 'help') return undefined
   const words = isBehind ? argv.slice(0, -1) : argv.slice(1)
-  const { pages } = await import('./help-pages.ts')
+  const { pages } = await import('./kit/help-pages.ts')
   return words.some((word) => word.includes(' ')) ? undefined : pages.get(words.join(' '))
 }
 

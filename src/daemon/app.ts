@@ -1,62 +1,62 @@
 import type { FastifyInstance } from 'fastify'
 import { endpoints, streams } from '../shared/endpoints.ts'
+import { type Clock, now } from '../shared/kernel/time.ts'
 import { toOpenApi } from '../shared/openapi.ts'
-import { type Clock, now } from '../shared/time.ts'
-import { watchExpiry } from './access/expiry.ts'
-import { accessRoutes } from './access/routes.ts'
-import { countOpenAlerts } from './alerts/alert-rows.ts'
-import { Evaluator } from './alerts/evaluator.ts'
-import { watchEvents } from './alerts/event-watch.ts'
-import { alertRoutes } from './alerts/routes.ts'
-import { auditLogRoutes } from './audit-log/audit-log.ts'
-import { tellLockouts } from './auth/lockout-frames.ts'
-import { authRoutes } from './auth/routes.ts'
-import { createSetupGate } from './auth/setup.ts'
-import { isSetupRequired } from './auth/setup-state.ts'
 import type { Config } from './config.ts'
-import { consoleRoutes, consoleStreams } from './console/routes.ts'
 import { Cleanup } from './core/cleanup.ts'
-import { defaultMaxConnections } from './core/connection-limits.ts'
-import type { Db, Tx } from './core/db.ts'
-import { retryWrites } from './core/db-recovery.ts'
-import { addRoute, createDoor } from './core/http.ts'
-import { addStreams } from './core/http-streams.ts'
-import { IntegrityCheck } from './core/integrity-check.ts'
 import type { Log } from './core/log.ts'
-import type { Route, StreamRoute } from './core/route.ts'
-import { databaseHostRoutes } from './databases/host-routes.ts'
-import { HostWork } from './databases/host-work.ts'
-import { databaseRoutes } from './databases/routes.ts'
-import { metricsStreams } from './events/metrics-routes.ts'
-import { eventStreams } from './events/routes.ts'
-import { layFoundation } from './foundation.ts'
-import { locationRoutes } from './locations/routes.ts'
-import { createNodeSide } from './node-side.ts'
-import { nodeRoutes } from './nodes/routes.ts'
-import { overviewRoutes } from './overview/routes.ts'
-import { passkeyRoutes } from './passkeys/routes.ts'
-import { pluginOwnRoutes } from './plugins/own-routes.ts'
-import { Plugins } from './plugins/plugins.ts'
-import { pluginRoutes } from './plugins/routes.ts'
+import { wireCore } from './core-wiring.ts'
+import type { Db, Tx } from './db/db.ts'
+import { retryWrites } from './db/db-recovery.ts'
+import { IntegrityCheck } from './db/integrity-check.ts'
+import { reportLockouts } from './features/accounts/auth/lockout-frames.ts'
+import { authRoutes } from './features/accounts/auth/routes.ts'
+import { createSetupGate } from './features/accounts/auth/setup.ts'
+import { isSetupRequired } from './features/accounts/auth/setup-state.ts'
+import { passkeyRoutes } from './features/accounts/passkeys/routes.ts'
+import { authProviders } from './features/accounts/sso/oidc-settings.ts'
+import { ssoRoutes } from './features/accounts/sso/routes.ts'
+import { roleRoutes } from './features/accounts/users/roles.ts'
+import { userRoutes } from './features/accounts/users/users.ts'
+import { templateRoutes } from './features/catalog/templates/routes.ts'
+import { locationRoutes } from './features/fleet/locations/routes.ts'
+import { nodeRoutes } from './features/fleet/nodes/routes.ts'
+import { auditLogRoutes } from './features/operations/audit-log/audit-log.ts'
+import { overviewRoutes } from './features/operations/overview/routes.ts'
+import { settingsRoutes } from './features/operations/settings/routes.ts'
+import { addSystemRoutes } from './features/operations/system/health.ts'
+import { runUpkeep } from './features/operations/system/upkeep.ts'
+import { updateRoutes } from './features/operations/updates/routes.ts'
+import { Updates } from './features/operations/updates/updates.ts'
+import { noteVersion, type SchemaChange } from './features/operations/updates/version-change.ts'
+import { pluginOwnRoutes } from './features/plugins/own-routes.ts'
+import { Plugins } from './features/plugins/plugins.ts'
+import { pluginRoutes } from './features/plugins/routes.ts'
+import { consoleRoutes, consoleStreams } from './features/servers/console/routes.ts'
+import { databaseHostRoutes } from './features/servers/databases/host-routes.ts'
+import { HostWork } from './features/servers/databases/host-work.ts'
+import { databaseRoutes } from './features/servers/databases/routes.ts'
+import { serverRoutes } from './features/servers/servers/routes.ts'
+import { watchExpiry } from './features/servers/sharing/expiry.ts'
+import { accessRoutes } from './features/servers/sharing/routes.ts'
+import { countOpenAlerts } from './features/signals/alerts/alert-rows.ts'
+import { Evaluator } from './features/signals/alerts/evaluator.ts'
+import { watchEvents } from './features/signals/alerts/event-watch.ts'
+import { alertRoutes } from './features/signals/alerts/routes.ts'
+import { metricsStreams } from './features/signals/events/metrics-routes.ts'
+import { eventStreams } from './features/signals/events/routes.ts'
+import { systemErrorRoutes } from './features/signals/system-errors/routes.ts'
+import { DeliveryWorker } from './features/signals/webhooks/delivery-worker.ts'
+import { createOutbox } from './features/signals/webhooks/outbox.ts'
+import { webhookRoutes } from './features/signals/webhooks/routes.ts'
+import { createSender } from './features/signals/webhooks/sender.ts'
+import { notifyWebhooks } from './features/signals/webhooks/subscriptions.ts'
+import { defaultMaxConnections } from './http/connection-limits.ts'
+import type { Route, StreamRoute } from './http/route.ts'
+import { addRoute, createHttpServer } from './http/server.ts'
+import { addStreams } from './http/streams.ts'
+import { wireNodes } from './node-wiring.ts'
 import { reachableUrl } from './reachable-url.ts'
-import { serverRoutes } from './servers/routes.ts'
-import { settingsRoutes } from './settings/routes.ts'
-import { authProviders } from './sso/oidc-settings.ts'
-import { ssoRoutes } from './sso/routes.ts'
-import { addSystemRoutes } from './system/health.ts'
-import { runUpkeep } from './system/upkeep.ts'
-import { systemErrorRoutes } from './system-errors/routes.ts'
-import { templateRoutes } from './templates/routes.ts'
-import { updateRoutes } from './updates/routes.ts'
-import { Updates } from './updates/updates.ts'
-import { noteVersion, type SchemaChange } from './updates/version-change.ts'
-import { roleRoutes } from './users/roles.ts'
-import { userRoutes } from './users/users.ts'
-import { Courier } from './webhooks/courier.ts'
-import { createOutbox } from './webhooks/outbox.ts'
-import { webhookRoutes } from './webhooks/routes.ts'
-import { createSender } from './webhooks/sender.ts'
-import { tellWebhooks } from './webhooks/subscriptions.ts'
 
 /** How long requests that are under way may take when the daemon stops. */
 const DRAIN_MS = 10_000
@@ -76,14 +76,14 @@ interface AppOptions {
 /** The wired daemon, before and after it listens. */
 export type App = Awaited<ReturnType<typeof createApp>>
 
-/** Builds every slice and hands its routes to the HTTP door: the only place that knows all of them. */
+/** Builds every slice and hands its routes to the HTTP server: the only place that knows all of them. */
 export async function createApp({ config, db, clock, log, version, holder, schema }: AppOptions) {
   const life = { startedAt: now(clock), startedMs: clock.monotonicMs() }
   const cleanup = new Cleanup()
   const stopping = new AbortController()
   /** What goes on until the daemon stops; the database is closed after it. */
   const loops: Promise<void>[] = []
-  const { core, metrics, idempotency, passwords, deliveries } = await layFoundation({
+  const { core, metrics, idempotency, passwords, deliveries } = await wireCore({
     ...{ config, db, clock, log, version, cleanup },
   })
   const { bus, settings, vault, credentials, systemErrors } = core
@@ -91,12 +91,12 @@ export async function createApp({ config, db, clock, log, version, holder, schem
   const outbox = createOutbox({ clock, vault })
   const sender = createSender({ settings, clock })
   cleanup.add(() => sender.close())
-  const courier = new Courier({ ...core, sender, outbox })
-  tellWebhooks(bus, outbox)
+  const deliveryWorker = new DeliveryWorker({ ...core, sender, outbox })
+  notifyWebhooks(bus, outbox)
   watchEvents(bus, { ...core, outbox })
   const databaseWork = new HostWork(core)
   cleanup.add(() => databaseWork.close())
-  const leaving = [(tx: Tx, serverId: string) => databaseWork.serverLeaves(tx, serverId)]
+  const beforeDelete = [(tx: Tx, serverId: string) => databaseWork.beforeServerDelete(tx, serverId)]
   let publicUrl = ''
   const people = { ...core, passwords, publicUrl: () => publicUrl }
 
@@ -111,8 +111,8 @@ export async function createApp({ config, db, clock, log, version, holder, schem
   })
   cleanup.add(() => integrity.close())
   const updates = new Updates({ version, feedUrl: config.updateFeed, clock, log, signal: stopping.signal })
-  const nodeSide = createNodeSide({ core, config, version, metrics, leaving })
-  const { gateway, isOnline, keys, figures, nodeFigures, serverDeps, nodeLink, console } = nodeSide
+  const nodeWiring = wireNodes({ core, config, version, metrics, beforeDelete })
+  const { gateway, isOnline, keys, figures, nodeFigures, serverDeps, nodeLink, console } = nodeWiring
   const evaluator = new Evaluator({
     ...core,
     outbox,
@@ -122,7 +122,7 @@ export async function createApp({ config, db, clock, log, version, holder, schem
     figures: (serverId) => figures.get(serverId),
   })
 
-  const door = await createDoor({
+  const http = await createHttpServer({
     db,
     credentials,
     idempotency,
@@ -141,10 +141,10 @@ export async function createApp({ config, db, clock, log, version, holder, schem
     ...core,
     version,
     dataDir: config.dataDir,
-    inject: (request) => door.app.inject(request),
+    inject: (request) => http.app.inject(request),
   })
   const routes: Route[] = [
-    ...authRoutes({ ...people, gate, deliveries, usedNow: (keyId) => door.limits.usedNow(keyId) }),
+    ...authRoutes({ ...people, gate, deliveries, usedNow: (keyId) => http.limits.usedNow(keyId) }),
     ...userRoutes(people),
     ...roleRoutes(people),
     ...auditLogRoutes(core),
@@ -152,7 +152,7 @@ export async function createApp({ config, db, clock, log, version, holder, schem
     ...settingsRoutes({ ...core, authProviders: () => authProviders(core) }),
     ...ssoRoutes({ ...people, deliveries }),
     ...passkeyRoutes({ ...people, deliveries }),
-    ...webhookRoutes({ ...core, outbox, courier }),
+    ...webhookRoutes({ ...core, outbox, deliveryWorker }),
     ...alertRoutes({ ...core, outbox }),
     ...locationRoutes({ ...core, isOnline }),
     ...templateRoutes(core),
@@ -175,19 +175,19 @@ export async function createApp({ config, db, clock, log, version, holder, schem
     ...metricsStreams({ ...core, figures, nodeFigures }),
     ...consoleStreams({ ...core, console, isOnline }),
   ]
-  for (const route of [...routes, ...pluginOwnRoutes(plugins)]) addRoute(door, route)
-  cleanup.add(tellLockouts(core, addStreams(door, streamRoutes)))
-  addSystemRoutes(door, {
+  for (const route of [...routes, ...pluginOwnRoutes(plugins)]) addRoute(http, route)
+  cleanup.add(reportLockouts(core, addStreams(http, streamRoutes)))
+  addSystemRoutes(http, {
     db,
     metrics,
     version,
     openApi: () => toOpenApi(endpoints, streams),
     isStopping: () => stopping.signal.aborted,
   })
-  door.app.server.on('upgrade', (request, socket, head) => gateway.upgrade(request, socket, head))
+  http.app.server.on('upgrade', (request, socket, head) => gateway.upgrade(request, socket, head))
 
   return {
-    http: door.app satisfies FastifyInstance,
+    http: http.app satisfies FastifyInstance,
     routes,
     streamRoutes,
     core,
@@ -210,16 +210,16 @@ export async function createApp({ config, db, clock, log, version, holder, schem
       await nodeLink.start(stopping.signal)
       const { signal } = stopping
       loops.push(runUpkeep({ ...core, idempotency }, signal), watchExpiry(core, signal))
-      loops.push(courier.run(signal), evaluator.run(signal), retryWrites({ db, clock, log }, signal))
+      loops.push(deliveryWorker.run(signal), evaluator.run(signal), retryWrites({ db, clock, log }, signal))
       databaseWork.start()
       await plugins.begin()
     },
     close: async (): Promise<void> => {
       stopping.abort()
       const drained = new AbortController()
-      void clock.sleep(DRAIN_MS, drained.signal).then(() => door.app.server.closeAllConnections())
+      void clock.sleep(DRAIN_MS, drained.signal).then(() => http.app.server.closeAllConnections())
       // Together: the HTTP server waits for upgraded sockets too, which only the gateway ends.
-      await Promise.all([door.app.close(), gateway.close(), plugins.close()])
+      await Promise.all([http.app.close(), gateway.close(), plugins.close()])
       drained.abort()
       console.close()
       await Promise.all(loops)

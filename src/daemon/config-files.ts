@@ -1,6 +1,6 @@
 import { readFileSync } from 'node:fs'
 import { join, resolve } from 'node:path'
-import { fileProblem } from '../shared/file-problem.ts'
+import { fileProblem } from '../shared/kernel/file-problem.ts'
 
 /** The certificates of a file in PEM form. */
 export function readCa(path: unknown, problems: string[]): string | undefined {

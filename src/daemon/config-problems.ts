@@ -2,8 +2,8 @@ import { accessSync, constants as modes, readFileSync, statSync } from 'node:fs'
 import { dirname, join } from 'node:path'
 import { createSecureContext } from 'node:tls'
 import { z } from 'zod'
-import { fileProblem } from '../shared/file-problem.ts'
-import { nearestName } from '../shared/nearest-name.ts'
+import { fileProblem } from '../shared/kernel/file-problem.ts'
+import { nearestName } from '../shared/kernel/nearest-name.ts'
 
 /** The exit code of a start whose configuration is not valid. */
 export const EXIT_CONFIG = 2

@@ -1,6 +1,6 @@
 import { mkdir, open, stat } from 'node:fs/promises'
 import { dirname, join } from 'node:path'
-import { HostProblem } from '../shared/host-problem.ts'
+import { HostProblem } from '../shared/kernel/host-problem.ts'
 import {
   type FolderHolder,
   FolderInUse,

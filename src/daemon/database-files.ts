@@ -1,13 +1,13 @@
 import { access, copyFile, lchown, link, mkdir, open, readdir, rename, rm, stat } from 'node:fs/promises'
 import { basename, dirname, join, resolve } from 'node:path'
-import { PanelError } from '../shared/errors.ts'
+import { PanelError } from '../shared/kernel/errors.ts'
+import { isoTime, systemClock } from '../shared/kernel/time.ts'
 import { FolderInUse } from '../shared/platform/folder-lock.ts'
-import { isoTime, systemClock } from '../shared/time.ts'
 import { defaultDataDir } from './config.ts'
-import { snapshotsOf } from './core/db-health.ts'
-import { SCHEMA_VERSION } from './core/migrations.ts'
-import { Connection } from './core/sqlite/connection.ts'
 import { findHolder, inDataFolder, lockDataFolder, ownerOf, UnusableDataFolder } from './data-folder.ts'
+import { snapshotsOf } from './db/db-health.ts'
+import { SCHEMA_VERSION } from './db/migrations.ts'
+import { Connection } from './db/sqlite/connection.ts'
 
 /** A file with a database, as it was found. */
 export interface DatabaseFile {

@@ -1,15 +1,15 @@
 import { AgentFailure } from '../agent/failure.ts'
 import { type Agent, startAgent } from '../agent/main.ts'
-import { PanelError } from '../shared/errors.ts'
-import type { Clock } from '../shared/time.ts'
-import { createLoopback } from './core/gateway/loopback.ts'
+import { PanelError } from '../shared/kernel/errors.ts'
+import type { Clock } from '../shared/kernel/time.ts'
 import type { Log } from './core/log.ts'
+import { createLoopback } from './gateway/loopback.ts'
 import type { Daemon } from './main.ts'
 import { agentDataDir } from './running.ts'
 import { readVersion } from './version.ts'
 
 /**
- * Runs an agent inside the daemon's process, over the same WebSocket code as an agent elsewhere (decisions #63): same upgrade, same
+ * Runs an agent inside the daemon's process, over the same WebSocket code as an agent elsewhere: same upgrade, same
  * headers, same key check, without a network in between.
  */
 export async function startEmbeddedAgent(

@@ -5,13 +5,13 @@ import { cpus, hostname, totalmem } from 'node:os'
 import { join } from 'node:path'
 import { NewServer } from '../shared/api/servers.ts'
 import type { NewTemplate } from '../shared/api/templates.ts'
-import { newId } from '../shared/ids.ts'
+import { newId } from '../shared/kernel/ids.ts'
 import type { App } from './app.ts'
-import { createApiKeyRow, isForSocket, localApiKey } from './auth/api-key-rows.ts'
-import { createFirstAdmin, LOCAL_ADMIN } from './auth/first-admin.ts'
-import type { Tx } from './core/db.ts'
-import { createServer as createGameServer } from './servers/create.ts'
-import { ensureStarters, loadStarters, starterFolder } from './templates/starter.ts'
+import type { Tx } from './db/db.ts'
+import { createApiKeyRow, isForSocket, localApiKey } from './features/accounts/auth/api-key-rows.ts'
+import { createFirstAdmin, LOCAL_ADMIN } from './features/accounts/auth/first-admin.ts'
+import { ensureStarters, loadStarters, starterFolder } from './features/catalog/templates/starter.ts'
+import { createServer as createGameServer } from './features/servers/servers/create.ts'
 
 /** The name of the node and context that `panel up` makes. */
 export const LOCAL = 'local'
@@ -39,7 +39,7 @@ export async function ensureLocal(
   app: App,
   dataDir: string,
   starters: readonly NewTemplate[],
-  wish: { readonly demo: boolean },
+  options: { readonly demo: boolean },
 ): Promise<LocalNode> {
   const { core, keys } = app
   const kept = await keptToken(dataDir)
@@ -59,7 +59,7 @@ export async function ensureLocal(
     const node = await ensureNode(tx, app)
     const nodeKey = await keys.issue(tx, node.id)
     await ensureStarters(tx, core, starters)
-    if (first && wish.demo) await createDemo(tx, app, { userId, node, port })
+    if (first && options.demo) await createDemo(tx, app, { userId, node, port })
     tx.onCommit(() => core.credentials.changed())
     return { first, token, nodeId: node.id, nodeKey }
   })

@@ -1,7 +1,7 @@
 import { readFileSync } from 'node:fs'
 import { resolve } from 'node:path'
 import { z } from 'zod'
-import { mustBe } from '../shared/refusal-words.ts'
+import { mustBe } from '../shared/kernel/refusal-words.ts'
 import { type FixedSetting, SECRET_SETTINGS, SETTINGS } from './core/settings.ts'
 
 /** Sections that only the daemon itself writes. */

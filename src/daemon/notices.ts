@@ -1,4 +1,4 @@
-import { terminalText } from '../shared/terminal-text.ts'
+import { terminalText } from '../shared/kernel/terminal-text.ts'
 
 /** Writes text for the person at the terminal to stdout; nothing in it moves a cursor. */
 export function print(text: string): void {

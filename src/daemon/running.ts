@@ -1,6 +1,6 @@
 import { join, resolve } from 'node:path'
-import { PanelError } from '../shared/errors.ts'
-import { systemClock } from '../shared/time.ts'
+import { PanelError } from '../shared/kernel/errors.ts'
+import { systemClock } from '../shared/kernel/time.ts'
 import { defaultDataDir } from './config.ts'
 import { findHolder } from './data-folder.ts'
 

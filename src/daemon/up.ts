@@ -1,22 +1,22 @@
 import { resolve } from 'node:path'
-import { isEventType } from '../shared/events.ts'
-import { serverStatus } from '../shared/server-life.ts'
-import { oneLine } from '../shared/terminal-text.ts'
-import { systemClock } from '../shared/time.ts'
+import { isEventType } from '../shared/kernel/events.ts'
+import { serverStatus } from '../shared/kernel/server-life.ts'
+import { oneLine } from '../shared/kernel/terminal-text.ts'
+import { systemClock } from '../shared/kernel/time.ts'
 import { type Config, defaultDataDir, readConfig } from './config.ts'
 import { ConfigError } from './config-problems.ts'
 import { openLog } from './core/log.ts'
 import { findHolder, inDataFolder, makeDataFolder } from './data-folder.ts'
 import { runningServers, startEmbeddedAgent } from './embedded-agent.ts'
+import { loadStarters, starterFolder } from './features/catalog/templates/starter.ts'
 import { credentialKey, ensureLocal, freePort, keptToken, LOCAL } from './first-run.ts'
 import { findLocalSocket } from './local-socket.ts'
 import { type Daemon, EXIT_HOST, startDaemon, startFailure, stopSignal } from './main.ts'
 import { print, printError } from './notices.ts'
 import { agentDataDir } from './running.ts'
-import { loadStarters, starterFolder } from './templates/starter.ts'
 import { watchBugs } from './watch-bugs.ts'
 
-/** What `panel up` is asked for, and the door to the command line's own files. */
+/** What `panel up` is asked for, and the access to the command line's own files. */
 interface UpOptions {
   readonly listen: string | undefined
   readonly dataDir: string | undefined

@@ -1,4 +1,4 @@
-import { systemClock } from '../shared/time.ts'
+import { systemClock } from '../shared/kernel/time.ts'
 import type { Log } from './core/log.ts'
 import type { SystemErrors } from './core/system-errors.ts'
 

@@ -1,6 +1,6 @@
-import { MOST_FRAME_BYTES, type ToPlugin } from '../shared/plugin-frames.ts'
+import { MOST_FRAME_BYTES, type ToPlugin } from '../shared/protocol/plugin-frames.ts'
 import type { Channel } from './channel.ts'
-import { type PanelDoor, PanelRefusal } from './panel-door.ts'
+import { type PanelClient, PanelRefusal } from './panel-client.ts'
 
 /** What a handler is given and what it may answer is said in docs/plugins.md. */
 type Handler = (input: unknown) => unknown
@@ -15,7 +15,7 @@ export interface Loaded {
 const MOST_ANSWER = MOST_FRAME_BYTES - 64 * 1024
 
 /** Loads the plugin from the working folder and activates it. Fails with a sentence that says what is missing. */
-export async function activate(frame: ToPlugin & { t: 'start' }, door: PanelDoor): Promise<Loaded> {
+export async function activate(frame: ToPlugin & { t: 'start' }, panel: PanelClient): Promise<Loaded> {
   // Through the working folder: the plugin's user may not be able to enter the folders above it.
   const path = frame.main.split('/').map(encodeURIComponent).join('/')
   const module: unknown = await import(`file:///proc/self/cwd/${path}`)
@@ -23,7 +23,7 @@ export async function activate(frame: ToPlugin & { t: 'start' }, door: PanelDoor
   if (typeof start !== 'function') {
     throw new Error(`${frame.main} must export a function: export async function activate(panel) {}`)
   }
-  const returned: unknown = await start(panelFor(frame, door))
+  const returned: unknown = await start(panelFor(frame, panel))
   const given = member(returned, 'handlers')
   const handlers = new Map<string, Handler>()
   for (const name of frame.handlers) {
@@ -81,21 +81,21 @@ class RouteRefusal extends Error {
 }
 
 /** What the plugin sees of the panel. */
-function panelFor({ name, config }: ToPlugin & { t: 'start' }, door: PanelDoor) {
+function panelFor({ name, config }: ToPlugin & { t: 'start' }, panel: PanelClient) {
   const log = (level: 'debug' | 'info' | 'warn' | 'error') => (text: unknown, fields?: unknown) =>
-    door.log(level, text, fields)
+    panel.log(level, text, fields)
   return Object.freeze({
     name,
     config,
     log: Object.freeze({ debug: log('debug'), info: log('info'), warn: log('warn'), error: log('error') }),
     storage: Object.freeze({
-      get: (key: unknown) => door.ask('storage.get', { key }),
-      set: (key: unknown, value: unknown) => door.ask('storage.set', { key, value: value ?? null }),
-      delete: (key: unknown) => door.ask('storage.delete', { key }),
-      list: (prefix: unknown = '') => door.ask('storage.list', { prefix }),
+      get: (key: unknown) => panel.ask('storage.get', { key }),
+      set: (key: unknown, value: unknown) => panel.ask('storage.set', { key, value: value ?? null }),
+      delete: (key: unknown) => panel.ask('storage.delete', { key }),
+      list: (prefix: unknown = '') => panel.ask('storage.list', { prefix }),
     }),
     /** Calls the panel's JSON API with the plugin's rights; resolves with `data`. */
-    api: (method: unknown, path: unknown, parts: object = {}) => door.ask('api', { ...parts, method, path }),
+    api: (method: unknown, path: unknown, parts: object = {}) => panel.ask('api', { ...parts, method, path }),
     /** The refusal of a route, to be thrown. */
     refusal: (code: string, message: string) => new RouteRefusal(code, message),
     PanelRefusal,

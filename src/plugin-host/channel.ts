@@ -1,5 +1,5 @@
 import { Socket } from 'node:net'
-import { FrameSplitter, type FromPlugin, type ToPlugin } from '../shared/plugin-frames.ts'
+import { FrameSplitter, type FromPlugin, type ToPlugin } from '../shared/protocol/plugin-frames.ts'
 
 /** The most characters of a message or a stack that are worth telling. */
 const MOST_TEXT = 4000

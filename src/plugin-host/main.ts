@@ -1,8 +1,8 @@
 import { closeSync } from 'node:fs'
-import type { ToPlugin } from '../shared/plugin-frames.ts'
+import type { ToPlugin } from '../shared/protocol/plugin-frames.ts'
 import { Activated, activate } from './activate.ts'
 import { Channel } from './channel.ts'
-import { PanelDoor } from './panel-door.ts'
+import { PanelClient } from './panel-client.ts'
 
 /** The pipe to the daemon, and the folder of the program that this file was loaded through. */
 const CHANNEL_FD = 3
@@ -16,20 +16,20 @@ function run(): void {
   // All of the program is loaded by now; the plugin has no business with its folder.
   closeSync(PROGRAM_FD)
   const channel = new Channel(CHANNEL_FD)
-  const door = new PanelDoor(channel)
+  const panel = new PanelClient(channel)
   let activated: Activated | undefined
   channel.onFrame((frame) => {
     if (frame.t === 'ping') channel.send({ t: 'pong', n: frame.n })
     else if (frame.t === 'start') void start(frame)
     else if (frame.t === 'call') void activated?.call(frame.id, frame.handler, frame.input)
     else if (frame.t === 'stop') void stop()
-    else door.settle(frame)
+    else panel.settle(frame)
   })
   channel.onEnd(() => process.exit(0))
 
   async function start(frame: ToPlugin & { t: 'start' }): Promise<void> {
     try {
-      activated = new Activated(channel, await activate(frame, door))
+      activated = new Activated(channel, await activate(frame, panel))
       channel.send({ t: 'ready' })
     } catch (error) {
       const { message, stack } = told(error)

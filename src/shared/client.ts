@@ -1,7 +1,7 @@
 import { z } from 'zod'
-import { type CallInput, type Data, type Endpoint, type StreamEndpoint, Upload } from './contract.ts'
-import { type ErrorCode, isErrorCode, PanelError } from './errors.ts'
-import { Pagination } from './page.ts'
+import { type CallInput, type Data, type Endpoint, type StreamEndpoint, Upload } from './kernel/contract.ts'
+import { type ErrorCode, isErrorCode, PanelError } from './kernel/errors.ts'
+import { Pagination } from './kernel/page.ts'
 
 /** The part of `fetch` that the client needs; the command line passes undici's, tests pass the global one. */
 export type Fetch = (
@@ -28,7 +28,7 @@ export interface ClientOptions {
   readonly headers?: Readonly<Record<string, string>>
 }
 
-/** Further wishes of one call. */
+/** What one call may override. */
 export interface CallOptions {
   readonly signal?: AbortSignal
   /** Makes a repeated POST harmless: the daemon answers the first one's result. */
@@ -67,7 +67,7 @@ const Envelope = z.discriminatedUnion('success', [
 
 /** A client for one daemon and one credential. */
 export function createClient(options: ClientOptions): Client {
-  const request = async (endpoint: Endpoint, input: LooseInput, wishes: CallOptions): Promise<FetchAnswer> => {
+  const request = async (endpoint: Endpoint, input: LooseInput, call: CallOptions): Promise<FetchAnswer> => {
     const sent = input.body === undefined ? undefined : await encoded(endpoint, input.body)
     const fetch = endpoint.answers === 'file' ? (options.fileFetch ?? options.fetch) : options.fetch
     return fetch(urlOf(endpoint, input, options.baseUrl), {
@@ -77,14 +77,14 @@ export function createClient(options: ClientOptions): Client {
         accept: 'application/json',
         ...(options.token === undefined ? {} : { authorization: `Bearer ${options.token}` }),
         ...(sent === undefined ? {} : { 'content-type': sent.type }),
-        ...(wishes.idempotencyKey === undefined ? {} : { 'idempotency-key': wishes.idempotencyKey }),
+        ...(call.idempotencyKey === undefined ? {} : { 'idempotency-key': call.idempotencyKey }),
       },
       ...(sent === undefined ? {} : { body: sent.body }),
-      ...(wishes.signal === undefined ? {} : { signal: wishes.signal }),
+      ...(call.signal === undefined ? {} : { signal: call.signal }),
     })
   }
-  const send = async (endpoint: Endpoint, input: LooseInput, wishes: CallOptions) => {
-    const response = await request(endpoint, input, wishes)
+  const send = async (endpoint: Endpoint, input: LooseInput, call: CallOptions) => {
+    const response = await request(endpoint, input, call)
     const envelope = readEnvelope(response.status, await response.text())
     const data = endpoint.response.parse(envelope.data)
     return { data, pagination: envelope.pagination }

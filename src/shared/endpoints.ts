@@ -44,7 +44,7 @@ import * as twoFactor from './api/two-factor.ts'
 import * as updates from './api/updates.ts'
 import * as users from './api/users.ts'
 import * as webhooks from './api/webhooks.ts'
-import type { Endpoint, StreamEndpoint } from './contract.ts'
+import type { Endpoint, StreamEndpoint } from './kernel/contract.ts'
 
 const groups = [
   access,

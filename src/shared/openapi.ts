@@ -1,7 +1,7 @@
 import { z } from 'zod'
-import { type Endpoint, isDeclared, type StreamEndpoint } from './contract.ts'
-import { ERRORS, type ErrorCode } from './errors.ts'
-import { Pagination } from './page.ts'
+import { type Endpoint, isDeclared, type StreamEndpoint } from './kernel/contract.ts'
+import { ERRORS, type ErrorCode } from './kernel/errors.ts'
+import { Pagination } from './kernel/page.ts'
 
 /** Codes that any endpoint may answer beside its own. */
 const EVERYWHERE = ['VALIDATION_ERROR', 'RATE_LIMITED', 'INTERNAL_ERROR'] as const satisfies readonly ErrorCode[]
@@ -19,7 +19,7 @@ const ErrorEnvelope = z.object({
   requestId: z.string(),
 })
 
-/** The OpenAPI 3.1 document of the whole API, made from the registry; `info.version` is that of spec.md §9. */
+/** The OpenAPI 3.1 document of the whole API, made from the registry; `info.version` is the version of the API. */
 export function toOpenApi(endpoints: readonly Endpoint[], streams: readonly StreamEndpoint[]): Record<string, unknown> {
   const paths: Record<string, Record<string, unknown>> = {}
   for (const endpoint of endpoints) {

@@ -5,7 +5,7 @@
  */
 import { readFileSync } from 'node:fs'
 import { type AgentOptions, startAgent } from '../../src/agent/main.ts'
-import { systemClock } from '../../src/shared/time.ts'
+import { systemClock } from '../../src/shared/kernel/time.ts'
 
 const options: AgentOptions = JSON.parse(readFileSync(process.argv[2] ?? '', 'utf8'))
 const say =

@@ -3,7 +3,7 @@ import { once } from 'node:events'
 import { chown, mkdtemp, readFile, rm, writeFile } from 'node:fs/promises'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
-import type { ServerSpec } from '../../src/shared/server-spec.ts'
+import type { ServerSpec } from '../../src/shared/protocol/server-spec.ts'
 import { DIST } from '../run-panel.ts'
 import { GatewayPeer } from './gateway-peer.ts'
 

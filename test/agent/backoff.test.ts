@@ -1,7 +1,7 @@
 import { describe, expect, it } from 'vitest'
-import { Backoff } from '../../src/agent/backoff.ts'
-import { backOff, judgeExit } from '../../src/agent/crash.ts'
-import { freshFacts } from '../../src/agent/journal-record.ts'
+import { Backoff } from '../../src/agent/link/backoff.ts'
+import { backOff, classifyExit } from '../../src/agent/server/crash.ts'
+import { freshFacts } from '../../src/agent/state/journal-record.ts'
 import { gameSpec } from './agent-stage.ts'
 
 const cut = { code: 1006, retryAfterMs: null, readyMs: 0 }
@@ -49,7 +49,7 @@ describe('the judgement of an exit', () => {
     lastSeq: 1,
   }
   const judge = (crashes: number[], readyAtMs: number | null) =>
-    judgeExit({
+    classifyExit({
       spec: gameSpec('srv_a', 1),
       facts: {
         ...freshFacts(),

@@ -9,7 +9,7 @@ import {
   type ConsoleLine,
   type DaemonFrame,
   type ServerReport,
-} from '../../src/shared/frames.ts'
+} from '../../src/shared/protocol/frames.ts'
 
 type DaemonFrameOf<T extends DaemonFrame['type']> = Extract<DaemonFrame, { type: T }>
 type Frame<T extends AgentFrame['type']> = Extract<AgentFrame, { type: T }>

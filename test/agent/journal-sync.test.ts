@@ -2,8 +2,8 @@ import { type FileHandle, mkdtemp, open, readFile, rm } from 'node:fs/promises'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { afterEach, beforeEach, expect, it } from 'vitest'
-import { Journal } from '../../src/agent/journal.ts'
-import { systemClock } from '../../src/shared/time.ts'
+import { Journal } from '../../src/agent/state/journal.ts'
+import { systemClock } from '../../src/shared/kernel/time.ts'
 
 let folder: string
 let restore = (): void => undefined

@@ -1,7 +1,7 @@
 import { cp, readFile, rm, truncate, writeFile } from 'node:fs/promises'
 import { join } from 'node:path'
 import { afterEach, beforeEach, describe, expect, it } from 'vitest'
-import type { ServerReport } from '../../src/shared/frames.ts'
+import type { ServerReport } from '../../src/shared/protocol/frames.ts'
 import { AgentStage, gameSpec, isAlive } from './agent-stage.ts'
 
 let stage: AgentStage
@@ -135,7 +135,7 @@ async function cutBehind(path: string, text: string): Promise<void> {
 
 /** Appends records as the agent writes them, in front of the room that the file keeps. */
 async function append(records: readonly unknown[]): Promise<void> {
-  const { encodeLine } = await import('../../src/agent/journal-file.ts')
+  const { encodeLine } = await import('../../src/agent/state/journal-file.ts')
   const bytes = await readFile(journal())
   const end = bytes.lastIndexOf('\n') + 1
   const lines = records.map((record) => encodeLine(record as never)).join('') // the records of a journal

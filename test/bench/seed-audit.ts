@@ -1,6 +1,6 @@
-import { type AuditContent, auditHash } from '../../src/daemon/core/audit-chain.ts'
-import { Connection } from '../../src/daemon/core/sqlite/connection.ts'
-import { isoTime } from '../../src/shared/time.ts'
+import { type AuditContent, auditHash } from '../../src/daemon/access/audit-chain.ts'
+import { Connection } from '../../src/daemon/db/sqlite/connection.ts'
+import { isoTime } from '../../src/shared/kernel/time.ts'
 
 /** Rows of one statement. */
 const BATCH = 500

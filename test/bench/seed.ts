@@ -1,4 +1,4 @@
-import { Connection } from '../../src/daemon/core/sqlite/connection.ts'
+import { Connection } from '../../src/daemon/db/sqlite/connection.ts'
 import type { BenchPanel } from './bench-panel.ts'
 
 /** Writes `count` stopped servers of a template into the database of a running daemon, as if they had been created. */

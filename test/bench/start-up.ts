@@ -1,7 +1,7 @@
 import { spawn } from 'node:child_process'
 import { once } from 'node:events'
 import { join } from 'node:path'
-import type { Command, Noun } from '../../src/cli/command.ts'
+import type { Command, Noun } from '../../src/cli/kit/command.ts'
 import { tree } from '../../src/cli/tree.ts'
 import { DIST } from '../run-panel.ts'
 import { BenchPanel } from './bench-panel.ts'

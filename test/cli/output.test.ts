@@ -1,16 +1,16 @@
 import * as fc from 'fast-check'
 import { describe, expect, it } from 'vitest'
-import { readEnvironment } from '../../src/cli/environment.ts'
-import { relativeTime, shortDuration } from '../../src/cli/output/cell.ts'
-import { createPaint, wantsColour } from '../../src/cli/output/colour.ts'
-import { csvLine } from '../../src/cli/output/csv.ts'
-import { consoleText, oneLine, plainText } from '../../src/cli/output/escape.ts'
-import { Output, type OutputOptions } from '../../src/cli/output/output.ts'
-import { displayWidth, table } from '../../src/cli/output/table.ts'
-import { column, view, wide } from '../../src/cli/output/view.ts'
-import { mibOf } from '../../src/cli/resource/fields.ts'
-import { isReached, type Order, type Seen } from '../../src/cli/servers/outcome.ts'
-import { maskedHeaders } from '../../src/cli/trace.ts'
+import { isReached, type Order, type Seen } from '../../src/cli/commands/servers/outcome.ts'
+import { readEnvironment } from '../../src/cli/kit/environment.ts'
+import { relativeTime, shortDuration } from '../../src/cli/kit/output/cell.ts'
+import { createPaint, wantsColour } from '../../src/cli/kit/output/colour.ts'
+import { csvLine } from '../../src/cli/kit/output/csv.ts'
+import { consoleText, oneLine, plainText } from '../../src/cli/kit/output/escape.ts'
+import { Output, type OutputOptions } from '../../src/cli/kit/output/output.ts'
+import { displayWidth, table } from '../../src/cli/kit/output/table.ts'
+import { column, view, wide } from '../../src/cli/kit/output/view.ts'
+import { mibOf } from '../../src/cli/kit/resource/fields.ts'
+import { maskedHeaders } from '../../src/cli/kit/trace.ts'
 
 const NOW = Date.parse('2026-01-01T12:00:00.000Z')
 
@@ -97,11 +97,11 @@ const CONTROL = /[\u0000-\u001f\u007f-\u009f]/
 const COLOUR = /\u001b\[[\d;:]*m/g
 
 describe('what reaches a terminal', () => {
-  it('never has a control byte in a table cell', () => {
-    fc.assert(fc.property(fc.string({ unit: 'binary' }), (text) => !CONTROL.test(oneLine(text))))
+  it('never has a control byte in a table cell', async () => {
+    await fc.assert(fc.property(fc.string({ unit: 'binary' }), (text) => !CONTROL.test(oneLine(text))))
   })
 
-  it('keeps only colours of a console line', () => {
+  it('keeps only colours of a console line', async () => {
     expect(consoleText('\u001b[31mred\u001b[0m\u001b[2J\u001b]0;title\u0007\u009b5n\rx')).toBe(
       '\u001b[31mred\u001b[0mx',
     )
@@ -122,7 +122,7 @@ describe('what reaches a terminal', () => {
       '\r',
       '\u001b[31m',
     )
-    fc.assert(
+    await fc.assert(
       fc.property(fc.array(piece, { maxLength: 30 }), (parts) => {
         const left = consoleText(parts.join('')).replace(COLOUR, '')
         return !CONTROL.test(left.replaceAll('\t', '')) && !plainText(parts.join('')).includes('\u001b')

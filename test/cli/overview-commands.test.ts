@@ -1,7 +1,7 @@
 import { createServer, type Server } from 'node:http'
 import type { AddressInfo } from 'node:net'
 import { afterAll, afterEach, beforeAll, describe, expect, it } from 'vitest'
-import { Connection } from '../../src/daemon/core/sqlite/connection.ts'
+import { Connection } from '../../src/daemon/db/sqlite/connection.ts'
 import { getDbStatus } from '../../src/shared/api/overview.ts'
 import { GatewayStage } from '../daemon/gateway-stage.ts'
 import { startPanel, type TestPanel } from '../panel.ts'

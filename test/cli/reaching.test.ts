@@ -6,11 +6,11 @@ import { type AddressInfo, createServer as createTcpServer, type Server as TcpSe
 import { join } from 'node:path'
 import { text } from 'node:stream/consumers'
 import { afterAll, afterEach, beforeAll, describe, expect, it } from 'vitest'
-import { type ConnectionOptions, connect } from '../../src/cli/http.ts'
-import { reportOf } from '../../src/cli/report.ts'
-import { createShortRequests } from '../../src/cli/short-requests.ts'
-import { createSocketOpener } from '../../src/cli/socket-opener.ts'
-import { systemClock } from '../../src/shared/time.ts'
+import { reportOf } from '../../src/cli/kit/report.ts'
+import { createShortRequests } from '../../src/cli/kit/short-requests.ts'
+import { type ConnectionOptions, connect } from '../../src/cli/net/http.ts'
+import { createSocketOpener } from '../../src/cli/net/socket-opener.ts'
+import { systemClock } from '../../src/shared/kernel/time.ts'
 import { type Certificate, makeCertificate } from '../daemon/mail/mail-server.ts'
 
 const open: TcpServer[] = []

@@ -1,12 +1,12 @@
 import { Readable, Writable } from 'node:stream'
-import type { Command } from '../../src/cli/command.ts'
-import { readEnvironment } from '../../src/cli/environment.ts'
-import { settleJson } from '../../src/cli/help-request.ts'
-import { parse } from '../../src/cli/program.ts'
-import { reportOf, reportText } from '../../src/cli/report.ts'
+import type { Command } from '../../src/cli/kit/command.ts'
+import { readEnvironment } from '../../src/cli/kit/environment.ts'
+import { settleJson } from '../../src/cli/kit/help-request.ts'
+import { parse } from '../../src/cli/kit/program.ts'
+import { reportOf, reportText } from '../../src/cli/kit/report.ts'
+import { createRun } from '../../src/cli/kit/run.ts'
+import type { Terminal } from '../../src/cli/kit/terminal.ts'
 import type { Roles } from '../../src/cli/roles.ts'
-import { createRun } from '../../src/cli/run.ts'
-import type { Terminal } from '../../src/cli/terminal.ts'
 import { tree } from '../../src/cli/tree.ts'
 
 /** What a command came to. */
@@ -39,7 +39,7 @@ export async function runHere(
     const { path, args } = invocation
     command = invocation.command
     const roles = {} as Partial<Roles> as Roles // no command of these tests plays another role
-    const run = createRun({ command, path, args, env, terminal, roles, signal: new AbortController().signal })
+    const run = createRun({ command, tree, path, args, env, terminal, roles, signal: new AbortController().signal })
     try {
       const action = await command.load()
       return done((await action(run)) ?? 0)

@@ -1,7 +1,7 @@
 import type { ErrorObject, ValidateFunction } from 'ajv'
 import { Ajv2020 } from 'ajv/dist/2020.js'
 import formats from 'ajv-formats'
-import { type Endpoint, isDeclared } from '../../src/shared/contract.ts'
+import { type Endpoint, isDeclared } from '../../src/shared/kernel/contract.ts'
 import { isObject, type Reply, send } from './http-call.ts'
 
 const ID = 'panel'

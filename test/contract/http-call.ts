@@ -1,6 +1,6 @@
 import { type Dispatcher, FormData, request } from 'undici'
 import { urlOf } from '../../src/shared/client.ts'
-import type { Endpoint, StreamEndpoint } from '../../src/shared/contract.ts'
+import type { Endpoint, StreamEndpoint } from '../../src/shared/kernel/contract.ts'
 
 /** A request as bytes on the wire, so that tests can also send what a typed client never would. */
 export interface Call {

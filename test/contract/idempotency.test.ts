@@ -74,7 +74,7 @@ describe('a POST with an Idempotency-Key', () => {
     expect(replies.map((reply) => [reply.status, replayed(reply)])).toEqual(Array(3).fill([201, false]))
   })
 
-  it('is not remembered when it was refused', async () => {
+  it('is not cached when it was refused', async () => {
     const taken = await post(undefined, 'Taken')
     expect(refusalOf(await post('refused', 'Taken'))).toEqual({ status: 409, code: 'LOCATION_NAME_TAKEN' })
     const { id } = createLocation.response.parse(taken.json?.data)

@@ -1,7 +1,7 @@
 import { join } from 'node:path'
-import { openDb } from '../../src/daemon/core/db.ts'
-import { newId } from '../../src/shared/ids.ts'
-import { systemClock } from '../../src/shared/time.ts'
+import { openDb } from '../../src/daemon/db/db.ts'
+import { newId } from '../../src/shared/kernel/ids.ts'
+import { systemClock } from '../../src/shared/kernel/time.ts'
 import type { TestPanel } from '../panel.ts'
 
 /** Writes an open alert about a node, as a rule would: no request can make one. */

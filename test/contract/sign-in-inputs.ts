@@ -2,7 +2,7 @@ import { beginPasskey, passkeySignInOptions } from '../../src/shared/api/passkey
 import { putProvider } from '../../src/shared/api/providers.ts'
 import { completeSsoLink, linkSsoAccount, signInByProvider } from '../../src/shared/api/sso.ts'
 import type { Client } from '../../src/shared/client.ts'
-import { ProviderId } from '../../src/shared/ids.ts'
+import { ProviderId } from '../../src/shared/kernel/ids.ts'
 import { createPasskey } from '../authenticator.ts'
 import { Browser } from '../browser.ts'
 import { atProgram, waiting } from '../daemon/sso/sign-ins.ts'

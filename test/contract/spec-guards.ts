@@ -1,4 +1,4 @@
-import { ANY_ADMIN_PERMISSION, type Permission } from '../../src/shared/permissions.ts'
+import { ANY_ADMIN_PERMISSION, type Permission } from '../../src/shared/kernel/permissions.ts'
 
 /** Who may pass: everybody, whoever is signed in, or who holds one of these. */
 export type Guard = 'public' | 'session' | readonly Permission[]

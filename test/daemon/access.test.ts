@@ -8,8 +8,8 @@ import { getProfile } from '../../src/shared/api/profile.ts'
 import { addRoleMember } from '../../src/shared/api/roles.ts'
 import { updateUser } from '../../src/shared/api/users.ts'
 import type { Client } from '../../src/shared/client.ts'
-import type { CallInput } from '../../src/shared/contract.ts'
-import type { Permission } from '../../src/shared/permissions.ts'
+import type { CallInput } from '../../src/shared/kernel/contract.ts'
+import type { Permission } from '../../src/shared/kernel/permissions.ts'
 import { type AccountsDoor, HOUR, keyOf, openSetUpDoor, PASSWORD, person, refusal, serverOf } from './accounts-door.ts'
 
 type Person = Awaited<ReturnType<typeof person>>

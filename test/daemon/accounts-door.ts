@@ -2,37 +2,37 @@ import { mkdtemp, rm } from 'node:fs/promises'
 import type { AddressInfo } from 'node:net'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
-import { accessRoutes } from '../../src/daemon/access/routes.ts'
-import { auditLogRoutes } from '../../src/daemon/audit-log/audit-log.ts'
-import { createCredentials, type LiveCredentials } from '../../src/daemon/auth/credentials.ts'
-import { createDeliveries } from '../../src/daemon/auth/deliveries.ts'
-import type { AccountDeps } from '../../src/daemon/auth/deps.ts'
-import { createPasswords } from '../../src/daemon/auth/passwords.ts'
-import { authRoutes } from '../../src/daemon/auth/routes.ts'
-import { createSetupGate } from '../../src/daemon/auth/setup.ts'
-import { createAudit } from '../../src/daemon/core/audit.ts'
+import { createAudit } from '../../src/daemon/access/audit.ts'
 import { createBus } from '../../src/daemon/core/bus.ts'
-import { type Db, openDb } from '../../src/daemon/core/db.ts'
-import { addRoute, createDoor, type Door } from '../../src/daemon/core/http.ts'
-import { createIdempotency } from '../../src/daemon/core/idempotency.ts'
 import { createLog } from '../../src/daemon/core/log.ts'
 import { createMetrics } from '../../src/daemon/core/metrics.ts'
-import { migrate } from '../../src/daemon/core/migrations.ts'
 import { createVault } from '../../src/daemon/core/secrets.ts'
 import { openSettings } from '../../src/daemon/core/settings.ts'
-import type { Mail, Mailer } from '../../src/daemon/mail/mailer.ts'
-import type { ServerRow } from '../../src/daemon/servers/repo.ts'
-import { TemplateViews } from '../../src/daemon/servers/template-views.ts'
-import { roleRoutes } from '../../src/daemon/users/roles.ts'
-import { userRoutes } from '../../src/daemon/users/users.ts'
+import { type Db, openDb } from '../../src/daemon/db/db.ts'
+import { migrate } from '../../src/daemon/db/migrations.ts'
+import { createCredentials, type LiveCredentials } from '../../src/daemon/features/accounts/auth/credentials.ts'
+import { createDeliveries } from '../../src/daemon/features/accounts/auth/deliveries.ts'
+import type { AccountDeps } from '../../src/daemon/features/accounts/auth/deps.ts'
+import { createPasswords } from '../../src/daemon/features/accounts/auth/passwords.ts'
+import { authRoutes } from '../../src/daemon/features/accounts/auth/routes.ts'
+import { createSetupGate } from '../../src/daemon/features/accounts/auth/setup.ts'
+import { roleRoutes } from '../../src/daemon/features/accounts/users/roles.ts'
+import { userRoutes } from '../../src/daemon/features/accounts/users/users.ts'
+import { auditLogRoutes } from '../../src/daemon/features/operations/audit-log/audit-log.ts'
+import type { ServerRow } from '../../src/daemon/features/servers/servers/repo.ts'
+import { TemplateViews } from '../../src/daemon/features/servers/servers/template-views.ts'
+import { accessRoutes } from '../../src/daemon/features/servers/sharing/routes.ts'
+import type { Mail, Mailer } from '../../src/daemon/features/signals/mail/mailer.ts'
+import { createIdempotency } from '../../src/daemon/http/idempotency.ts'
+import { addRoute, createHttpServer, type HttpServer } from '../../src/daemon/http/server.ts'
 import { createApiKey } from '../../src/shared/api/api-keys.ts'
 import { completeSetup, login } from '../../src/shared/api/auth.ts'
 import { createUser } from '../../src/shared/api/users.ts'
 import { type Client, createClient } from '../../src/shared/client.ts'
-import type { ErrorCode } from '../../src/shared/errors.ts'
-import { PanelError } from '../../src/shared/errors.ts'
-import { newId } from '../../src/shared/ids.ts'
-import { type Clock, now, systemClock } from '../../src/shared/time.ts'
+import type { ErrorCode } from '../../src/shared/kernel/errors.ts'
+import { PanelError } from '../../src/shared/kernel/errors.ts'
+import { newId } from '../../src/shared/kernel/ids.ts'
+import { type Clock, now, systemClock } from '../../src/shared/kernel/time.ts'
 
 export const SETUP_TOKEN = 'the-setup-token-of-these-tests'
 export const PASSWORD = 'Correct-horse-1'
@@ -67,7 +67,7 @@ export interface AccountsDoor {
 }
 
 /** Adds routes of other slices to the door. */
-type MoreRoutes = (door: Door, deps: AccountDeps) => void
+type MoreRoutes = (door: HttpServer, deps: AccountDeps) => void
 
 /** `credentialKey` null is a daemon without a key for secrets at rest. */
 interface DoorOptions {
@@ -110,7 +110,7 @@ export async function openAccountsDoor(options: DoorOptions = {}): Promise<Accou
   }
   const deps = { ...account, mailer, publicUrl, log }
   const stopping = new AbortController()
-  const door = await createDoor({
+  const door = await createHttpServer({
     ...deps,
     log,
     idempotency: createIdempotency(db, clock),

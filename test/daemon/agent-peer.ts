@@ -10,8 +10,8 @@ import {
   GATEWAY_PATH,
   type OrphanReport,
   type ServerReport,
-} from '../../src/shared/frames.ts'
-import type { ServerSpec } from '../../src/shared/server-spec.ts'
+} from '../../src/shared/protocol/frames.ts'
+import type { ServerSpec } from '../../src/shared/protocol/server-spec.ts'
 
 type DaemonFrameOf<T extends DaemonFrame['type']> = Extract<DaemonFrame, { type: T }>
 

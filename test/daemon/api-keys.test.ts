@@ -3,8 +3,8 @@ import * as api from '../../src/shared/api/api-keys.ts'
 import { getMe, logout } from '../../src/shared/api/auth.ts'
 import { listUsers } from '../../src/shared/api/users.ts'
 import type { Client } from '../../src/shared/client.ts'
-import { PERMISSIONS } from '../../src/shared/permissions.ts'
-import { isoTime } from '../../src/shared/time.ts'
+import { PERMISSIONS } from '../../src/shared/kernel/permissions.ts'
+import { isoTime } from '../../src/shared/kernel/time.ts'
 import {
   type AccountsDoor,
   HOUR,
@@ -201,7 +201,7 @@ describe('the life of a key', () => {
     }
   })
 
-  it('is over when it expires, also while it is remembered', async () => {
+  it('is over when it expires, also while it is cached', async () => {
     const made = await door.admin.call(api.createApiKey, { body: { name: 'short', expiresIn: 3600 } })
     const key = door.client(made.key)
     await key.call(getMe)

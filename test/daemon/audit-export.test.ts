@@ -1,7 +1,7 @@
 import { afterAll, beforeAll, describe, expect, it } from 'vitest'
 import { listAuditLogs } from '../../src/shared/api/admin.ts'
 import { exportAuditLogs } from '../../src/shared/api/audit-log.ts'
-import type { ExportFormat } from '../../src/shared/export.ts'
+import type { ExportFormat } from '../../src/shared/kernel/export.ts'
 import { openSetUpDoor, person, refusal } from './accounts-door.ts'
 
 type Door = Awaited<ReturnType<typeof openSetUpDoor>>

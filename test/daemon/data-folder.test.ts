@@ -2,7 +2,7 @@ import { chmod, chown, copyFile, mkdir, mkdtemp, readdir, rm, stat, writeFile } 
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { afterAll, beforeAll, describe, expect, it } from 'vitest'
-import { Connection } from '../../src/daemon/core/sqlite/connection.ts'
+import { Connection } from '../../src/daemon/db/sqlite/connection.ts'
 import { runPanel } from '../run-panel.ts'
 import { skippedUnless } from '../skips.ts'
 

@@ -6,8 +6,8 @@ import { changePassword, getMe, setPassword } from '../../src/shared/api/auth.ts
 import * as roles from '../../src/shared/api/roles.ts'
 import * as users from '../../src/shared/api/users.ts'
 import type { Client } from '../../src/shared/client.ts'
-import type { ApiKeyId } from '../../src/shared/ids.ts'
-import { OWNER_PERMISSIONS, PERMISSIONS } from '../../src/shared/permissions.ts'
+import type { ApiKeyId } from '../../src/shared/kernel/ids.ts'
+import { OWNER_PERMISSIONS, PERMISSIONS } from '../../src/shared/kernel/permissions.ts'
 import { type AccountsDoor, HOUR, keyOf, openSetUpDoor, PASSWORD, person, refusal, serverOf } from './accounts-door.ts'
 
 type Person = Awaited<ReturnType<typeof person>>

@@ -1,7 +1,7 @@
 import { createNode, createNodeKey, getNode } from '../../src/shared/api/nodes.ts'
 import { createServer, getServer, type Server } from '../../src/shared/api/servers.ts'
 import { createTemplate } from '../../src/shared/api/templates.ts'
-import type { NodeId } from '../../src/shared/ids.ts'
+import type { NodeId } from '../../src/shared/kernel/ids.ts'
 import type { TestPanel } from '../panel.ts'
 import { AgentPeer } from './agent-peer.ts'
 import { ConsoleReader } from './console-reader.ts'

@@ -1,6 +1,6 @@
 import { createConnection } from 'node:net'
 import { afterAll, afterEach, beforeAll, expect, test } from 'vitest'
-import { createLoopback } from '../../src/daemon/core/gateway/loopback.ts'
+import { createLoopback } from '../../src/daemon/gateway/loopback.ts'
 import { deleteNodeKey } from '../../src/shared/api/nodes.ts'
 import { listSystemErrors } from '../../src/shared/api/system-errors.ts'
 import { startPanel, type TestPanel } from '../panel.ts'

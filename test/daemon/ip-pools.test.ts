@@ -4,7 +4,7 @@ import { createAllocations, listAllocations, updateAllocation } from '../../src/
 import * as api from '../../src/shared/api/ip-pools.ts'
 import { createNode, deleteNode } from '../../src/shared/api/nodes.ts'
 import { deleteServer, updateServer } from '../../src/shared/api/servers.ts'
-import type { CallInput } from '../../src/shared/contract.ts'
+import type { CallInput } from '../../src/shared/kernel/contract.ts'
 import { addServer, type PlacePanel, place, refusal, startPlacePanel } from './place-panel.ts'
 
 let panel: PlacePanel

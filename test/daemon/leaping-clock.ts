@@ -1,4 +1,4 @@
-import { type Clock, systemClock } from '../../src/shared/time.ts'
+import { type Clock, systemClock } from '../../src/shared/kernel/time.ts'
 
 /** The machine's clock, which a test can put forward: sleepers wake when it has passed their time, others sleep on. */
 export interface LeapingClock extends Clock {

@@ -2,7 +2,7 @@ import { afterAll, beforeAll, describe, expect, it } from 'vitest'
 import { createApiKey, getApiKeyUsage } from '../../src/shared/api/api-keys.ts'
 import { login } from '../../src/shared/api/auth.ts'
 import { createUser } from '../../src/shared/api/users.ts'
-import { systemClock } from '../../src/shared/time.ts'
+import { systemClock } from '../../src/shared/kernel/time.ts'
 import { startPanel, type TestPanel } from '../panel.ts'
 import { ConsoleReader } from './console-reader.ts'
 

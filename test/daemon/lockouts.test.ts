@@ -5,7 +5,7 @@ import { getMe, login } from '../../src/shared/api/auth.ts'
 import { deleteLockout, listLockouts } from '../../src/shared/api/lockouts.ts'
 import { createUser } from '../../src/shared/api/users.ts'
 import { type Client, createClient, type Fetch } from '../../src/shared/client.ts'
-import { PanelError } from '../../src/shared/errors.ts'
+import { PanelError } from '../../src/shared/kernel/errors.ts'
 import { startPanel, type TestPanel } from '../panel.ts'
 import { ConsoleReader } from './console-reader.ts'
 

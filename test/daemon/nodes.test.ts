@@ -1,7 +1,7 @@
 import { afterEach, beforeEach, expect, test } from 'vitest'
 import * as api from '../../src/shared/api/nodes.ts'
 import { createServer, updateServer } from '../../src/shared/api/servers.ts'
-import type { NodeId } from '../../src/shared/ids.ts'
+import type { NodeId } from '../../src/shared/kernel/ids.ts'
 import { addServer, type PlacePanel, place, refusal, startPlacePanel } from './place-panel.ts'
 
 let panel: PlacePanel

@@ -3,42 +3,42 @@ import { mkdtemp, rm } from 'node:fs/promises'
 import type { AddressInfo } from 'node:net'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
-import { auditLogRoutes } from '../../src/daemon/audit-log/audit-log.ts'
-import { createCredentials } from '../../src/daemon/auth/credentials.ts'
-import { createDeliveries } from '../../src/daemon/auth/deliveries.ts'
-import { createPasswords } from '../../src/daemon/auth/passwords.ts'
-import { authRoutes } from '../../src/daemon/auth/routes.ts'
-import { createSetupGate } from '../../src/daemon/auth/setup.ts'
-import { type Audit, createAudit } from '../../src/daemon/core/audit.ts'
+import { type Audit, createAudit } from '../../src/daemon/access/audit.ts'
 import { type Bus, createBus } from '../../src/daemon/core/bus.ts'
-import { type Db, openDb } from '../../src/daemon/core/db.ts'
-import { addRoute, createDoor } from '../../src/daemon/core/http.ts'
-import { createIdempotency } from '../../src/daemon/core/idempotency.ts'
 import { createLog } from '../../src/daemon/core/log.ts'
 import { createMetrics } from '../../src/daemon/core/metrics.ts'
-import { migrate } from '../../src/daemon/core/migrations.ts'
 import { createVault } from '../../src/daemon/core/secrets.ts'
 import { openSettings, type Settings } from '../../src/daemon/core/settings.ts'
-import { locationRoutes } from '../../src/daemon/locations/routes.ts'
-import type { Mailer } from '../../src/daemon/mail/mailer.ts'
-import { createNodeKeys, type NodeKeys } from '../../src/daemon/nodes/keys.ts'
-import { nodeRoutes } from '../../src/daemon/nodes/routes.ts'
-import type { HealthReport } from '../../src/daemon/nodes/stats.ts'
-import { LiveStates } from '../../src/daemon/servers/live-states.ts'
-import type { ServerRow } from '../../src/daemon/servers/repo.ts'
-import { serverRoutes } from '../../src/daemon/servers/routes.ts'
-import { TemplateViews } from '../../src/daemon/servers/template-views.ts'
-import { UnstoredOrders } from '../../src/daemon/servers/unstored-orders.ts'
-import { templateRoutes } from '../../src/daemon/templates/routes.ts'
-import { userRoutes } from '../../src/daemon/users/users.ts'
+import { type Db, openDb } from '../../src/daemon/db/db.ts'
+import { migrate } from '../../src/daemon/db/migrations.ts'
+import { createCredentials } from '../../src/daemon/features/accounts/auth/credentials.ts'
+import { createDeliveries } from '../../src/daemon/features/accounts/auth/deliveries.ts'
+import { createPasswords } from '../../src/daemon/features/accounts/auth/passwords.ts'
+import { authRoutes } from '../../src/daemon/features/accounts/auth/routes.ts'
+import { createSetupGate } from '../../src/daemon/features/accounts/auth/setup.ts'
+import { userRoutes } from '../../src/daemon/features/accounts/users/users.ts'
+import { templateRoutes } from '../../src/daemon/features/catalog/templates/routes.ts'
+import { locationRoutes } from '../../src/daemon/features/fleet/locations/routes.ts'
+import { createNodeKeys, type NodeKeys } from '../../src/daemon/features/fleet/nodes/keys.ts'
+import { nodeRoutes } from '../../src/daemon/features/fleet/nodes/routes.ts'
+import type { HealthReport } from '../../src/daemon/features/fleet/nodes/stats.ts'
+import { auditLogRoutes } from '../../src/daemon/features/operations/audit-log/audit-log.ts'
+import { LiveStates } from '../../src/daemon/features/servers/servers/live-states.ts'
+import type { ServerRow } from '../../src/daemon/features/servers/servers/repo.ts'
+import { serverRoutes } from '../../src/daemon/features/servers/servers/routes.ts'
+import { TemplateViews } from '../../src/daemon/features/servers/servers/template-views.ts'
+import { UnstoredOrders } from '../../src/daemon/features/servers/servers/unstored-orders.ts'
+import type { Mailer } from '../../src/daemon/features/signals/mail/mailer.ts'
+import { createIdempotency } from '../../src/daemon/http/idempotency.ts'
+import { addRoute, createHttpServer } from '../../src/daemon/http/server.ts'
 import { completeSetup } from '../../src/shared/api/auth.ts'
 import { createLocation } from '../../src/shared/api/locations.ts'
 import { createNode } from '../../src/shared/api/nodes.ts'
 import { createServer, type NewServer, type Server } from '../../src/shared/api/servers.ts'
 import { createTemplate } from '../../src/shared/api/templates.ts'
 import { type Client, createClient } from '../../src/shared/client.ts'
-import { PanelError } from '../../src/shared/errors.ts'
-import { type Clock, systemClock } from '../../src/shared/time.ts'
+import { PanelError } from '../../src/shared/kernel/errors.ts'
+import { type Clock, systemClock } from '../../src/shared/kernel/time.ts'
 
 /** The mailer of a panel without a mail server. */
 const noMailer: Mailer = {
@@ -80,7 +80,13 @@ export async function startPlacePanel(): Promise<PlacePanel> {
   const core = { db, bus, audit, clock, settings, credentials, log, passwords: createPasswords() }
   const stopping = new AbortController().signal
   const parts = { idempotency: createIdempotency(db, clock), metrics: createMetrics('0'), stopping, tls: undefined }
-  const door = await createDoor({ ...core, ...parts, trustedProxies: [], allowedHosts: [], maxConnections: 10_000 })
+  const door = await createHttpServer({
+    ...core,
+    ...parts,
+    trustedProxies: [],
+    allowedHosts: [],
+    maxConnections: 10_000,
+  })
   const keys = createNodeKeys({ db, clock })
   const online = new Set<string>()
   const health = new Map<string, HealthReport>()
@@ -108,7 +114,7 @@ export async function startPlacePanel(): Promise<PlacePanel> {
     ...locationRoutes({ ...core, isOnline }),
     ...templateRoutes(core),
     ...nodeRoutes({ ...core, keys, isOnline, health: (id) => health.get(id), publicUrl: () => url }),
-    ...serverRoutes({ ...core, unstored, isOnline, ask, wake: () => undefined, facts, leaving: [] }),
+    ...serverRoutes({ ...core, unstored, isOnline, ask, wake: () => undefined, facts, beforeDelete: [] }),
   ]
   for (const route of routes) addRoute(door, route)
   await door.app.listen({ host: '127.0.0.1', port: 0 })

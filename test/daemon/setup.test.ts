@@ -1,6 +1,6 @@
 import { afterEach, beforeEach, describe, expect, it } from 'vitest'
-import { createApiKeyRow, localApiKey } from '../../src/daemon/auth/api-key-rows.ts'
-import { createFirstAdmin, LOCAL_ADMIN } from '../../src/daemon/auth/first-admin.ts'
+import { createApiKeyRow, localApiKey } from '../../src/daemon/features/accounts/auth/api-key-rows.ts'
+import { createFirstAdmin, LOCAL_ADMIN } from '../../src/daemon/features/accounts/auth/first-admin.ts'
 import { listRoles } from '../../src/shared/api/api-keys.ts'
 import { completeSetup, getMe, getSetupStatus, login } from '../../src/shared/api/auth.ts'
 import { type AccountsDoor, openAccountsDoor, PASSWORD, refusal, SETUP_TOKEN } from './accounts-door.ts'

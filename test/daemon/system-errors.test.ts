@@ -1,12 +1,12 @@
 import { afterAll, beforeAll, beforeEach, describe, expect, it } from 'vitest'
-import { addRoute } from '../../src/daemon/core/http.ts'
 import { createLog } from '../../src/daemon/core/log.ts'
 import { createSystemErrors, type SystemErrors } from '../../src/daemon/core/system-errors.ts'
-import { pruneErrors } from '../../src/daemon/system-errors/repo.ts'
-import { systemErrorRoutes } from '../../src/daemon/system-errors/routes.ts'
+import { pruneErrors } from '../../src/daemon/features/signals/system-errors/repo.ts'
+import { systemErrorRoutes } from '../../src/daemon/features/signals/system-errors/routes.ts'
+import { addRoute } from '../../src/daemon/http/server.ts'
 import { listAuditLogs } from '../../src/shared/api/admin.ts'
 import * as api from '../../src/shared/api/system-errors.ts'
-import { isoTime, systemClock } from '../../src/shared/time.ts'
+import { isoTime, systemClock } from '../../src/shared/kernel/time.ts'
 import { startPanel, type TestPanel } from '../panel.ts'
 import { HOUR, openSetUpDoor, person, refusal } from './accounts-door.ts'
 
@@ -205,7 +205,7 @@ describe('a daemon', () => {
 
   it('writes a failed request down with its id, and answers others', async () => {
     // A row that no version of ours has written makes the list fail.
-    const { Connection } = await import('../../src/daemon/core/sqlite/connection.ts')
+    const { Connection } = await import('../../src/daemon/db/sqlite/connection.ts')
     const connection = await Connection.open(`${panel.dataDir}/db/panel.db`, 'existing')
     await connection.exec(`pragma busy_timeout = 5000;
       insert into role (id, name, permissions, created_at, updated_at) values ('role_x', 'x', 'no JSON', '', '')`)

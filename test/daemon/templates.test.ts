@@ -1,5 +1,5 @@
 import { afterEach, beforeEach, expect, test } from 'vitest'
-import { ensureStarters, loadStarters, starterFolder } from '../../src/daemon/templates/starter.ts'
+import { ensureStarters, loadStarters, starterFolder } from '../../src/daemon/features/catalog/templates/starter.ts'
 import { createApiKey } from '../../src/shared/api/api-keys.ts'
 import { createServer } from '../../src/shared/api/servers.ts'
 import * as api from '../../src/shared/api/templates.ts'

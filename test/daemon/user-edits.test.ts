@@ -5,7 +5,7 @@ import { listRoles } from '../../src/shared/api/api-keys.ts'
 import { getMe, login } from '../../src/shared/api/auth.ts'
 import * as api from '../../src/shared/api/users.ts'
 import type { Client } from '../../src/shared/client.ts'
-import type { CallInput } from '../../src/shared/contract.ts'
+import type { CallInput } from '../../src/shared/kernel/contract.ts'
 import { type AccountsDoor, HOUR, keyOf, openSetUpDoor, PASSWORD, person, refusal, serverOf } from './accounts-door.ts'
 
 const OTHER = 'Another-horse-22'

@@ -1,7 +1,7 @@
 import { copyFile, open, readFile, stat, truncate, writeFile } from 'node:fs/promises'
 import { join } from 'node:path'
 import { afterAll, beforeAll, describe, expect, it } from 'vitest'
-import { Connection } from '../../src/daemon/core/sqlite/connection.ts'
+import { Connection } from '../../src/daemon/db/sqlite/connection.ts'
 import { createLocation, listLocations } from '../../src/shared/api/locations.ts'
 import { FaultPanel } from './fault-panel.ts'
 

@@ -3,7 +3,7 @@ import { createServer, type IncomingMessage, type Server } from 'node:http'
 import type { AddressInfo } from 'node:net'
 import type { Duplex } from 'node:stream'
 import { WebSocket, WebSocketServer } from 'ws'
-import { GATEWAY_PATH, NODE_ID_HEADER, NODE_KEY_HEADER } from '../../src/shared/frames.ts'
+import { GATEWAY_PATH, NODE_ID_HEADER, NODE_KEY_HEADER } from '../../src/shared/protocol/frames.ts'
 
 /** How often each frame of a ready connection is delivered. */
 const COPIES = 3

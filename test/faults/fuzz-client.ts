@@ -1,6 +1,6 @@
 import { once } from 'node:events'
 import { WebSocket } from 'ws'
-import { GATEWAY_PATH } from '../../src/shared/frames.ts'
+import { GATEWAY_PATH } from '../../src/shared/protocol/frames.ts'
 import { pause } from '../e2e/wait.ts'
 import type { FuzzCase, FuzzPhase } from './frame-fuzz.ts'
 

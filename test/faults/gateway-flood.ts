@@ -1,5 +1,5 @@
 import { connect, type Socket } from 'node:net'
-import { GATEWAY_PATH } from '../../src/shared/frames.ts'
+import { GATEWAY_PATH } from '../../src/shared/protocol/frames.ts'
 
 const WRONG_KEY = `pnk_${'0'.repeat(26)}_${'A'.repeat(43)}`
 

@@ -12,7 +12,7 @@ import { createServer, deleteServer, patchServer, type Server } from '../../src/
 import { createTemplate, deleteTemplate, updateTemplate } from '../../src/shared/api/templates.ts'
 import { createUser } from '../../src/shared/api/users.ts'
 import type { Client } from '../../src/shared/client.ts'
-import type { LocationId, NodeId } from '../../src/shared/ids.ts'
+import type { LocationId, NodeId } from '../../src/shared/kernel/ids.ts'
 import type { Outcome, WriteLedger } from './write-ledger.ts'
 
 /** What a round of writes is told. */

@@ -2,7 +2,7 @@ import { createLocation } from '../../src/shared/api/locations.ts'
 import { createNode, createNodeKey } from '../../src/shared/api/nodes.ts'
 import { createServer } from '../../src/shared/api/servers.ts'
 import { createTemplate } from '../../src/shared/api/templates.ts'
-import type { LocationId, NodeId, ServerId, TemplateId } from '../../src/shared/ids.ts'
+import type { LocationId, NodeId, ServerId, TemplateId } from '../../src/shared/kernel/ids.ts'
 import { AgentPeer } from '../daemon/agent-peer.ts'
 import type { FaultPanel } from './fault-panel.ts'
 

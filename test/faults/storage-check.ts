@@ -1,4 +1,4 @@
-import { Connection } from '../../src/daemon/core/sqlite/connection.ts'
+import { Connection } from '../../src/daemon/db/sqlite/connection.ts'
 
 /** Tables whose rows are made and deleted by requests, and how the audit log calls what happens to them. */
 const KINDS = {

@@ -4,8 +4,8 @@ import { sendCommand } from '../../src/shared/api/console.ts'
 import { installServer, powerServer } from '../../src/shared/api/power.ts'
 import { patchServer } from '../../src/shared/api/servers.ts'
 import type { Client } from '../../src/shared/client.ts'
-import { PanelError } from '../../src/shared/errors.ts'
-import type { PowerAction } from '../../src/shared/server-life.ts'
+import { PanelError } from '../../src/shared/kernel/errors.ts'
+import type { PowerAction } from '../../src/shared/kernel/server-life.ts'
 import { pause } from '../e2e/wait.ts'
 import { bookOf, holdersOf } from './walk-look.ts'
 import { CLIENTS, sendSignal, type Walker, type WalkNode, type WalkStage } from './walk-stage.ts'
@@ -101,6 +101,7 @@ export async function take(stage: WalkStage, step: Step, deedsOf: (walker: Walke
   const client = stage.clients[step.client]
   if (walker === undefined || client === undefined) throw new Error('no such server or client')
   const deeds = deedsOf(walker)
+  // biome-ignore lint/nursery/useExhaustiveSwitchCases: those of daemon and agent are carried out above
   switch (step.what) {
     case 'order':
     case 'install':

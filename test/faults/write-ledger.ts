@@ -1,5 +1,5 @@
 import { type Client, createClient } from '../../src/shared/client.ts'
-import { PanelError } from '../../src/shared/errors.ts'
+import { PanelError } from '../../src/shared/kernel/errors.ts'
 import { pause } from '../e2e/wait.ts'
 import type { FaultPanel } from './fault-panel.ts'
 import { patientFetch } from './patient-fetch.ts'

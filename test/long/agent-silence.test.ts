@@ -5,7 +5,7 @@ import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { describe, expect, it } from 'vitest'
 import { startAgent } from '../../src/agent/main.ts'
-import { systemClock } from '../../src/shared/time.ts'
+import { systemClock } from '../../src/shared/kernel/time.ts'
 import { HOLDER } from '../agent/agent-stage.ts'
 import { GatewayPeer } from '../agent/gateway-peer.ts'
 

@@ -1,5 +1,5 @@
 import { afterAll, beforeAll, describe, expect, it } from 'vitest'
-import { Connection } from '../../src/daemon/core/sqlite/connection.ts'
+import { Connection } from '../../src/daemon/db/sqlite/connection.ts'
 import { exportAll } from '../bench/audit-export.ts'
 import { BenchPanel } from '../bench/bench-panel.ts'
 import { seedAudit } from '../bench/seed-audit.ts'

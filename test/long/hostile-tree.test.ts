@@ -15,7 +15,7 @@ afterEach(() => {
 
 /** Counts and removes in a process of its own; what others would have waited, and its memory. */
 const PROGRAM = `
-const { treeBytes, removeFolder } = await import('${DIST}/src/agent/tree.js')
+const { treeBytes, removeFolder } = await import('${DIST}/src/agent/files/tree.js')
 let longest = 0
 let before = performance.now()
 const beat = setInterval(() => {

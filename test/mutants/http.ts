@@ -50,7 +50,7 @@ export const MUTANTS: readonly Mutant[] = [
   {
     title: 'a restart needs no right to stop',
     topic: 'guards',
-    file: 'src/shared/server-life.ts',
+    file: 'src/shared/kernel/server-life.ts',
     find: "restart: ['server.start', 'server.stop'],",
     replace: "restart: ['server.start'],",
     seenBy: GUARDS,
@@ -58,7 +58,7 @@ export const MUTANTS: readonly Mutant[] = [
   {
     title: 'everybody is a trusted proxy of the HTTP server',
     topic: 'proxies',
-    file: 'src/daemon/core/http.ts',
+    file: 'src/daemon/http/server.ts',
     find: 'trustProxy: deps.trustedProxies.length > 0 ? [...deps.trustedProxies] : false,',
     replace: 'trustProxy: true,',
     seenBy: PROXIES,
@@ -66,7 +66,7 @@ export const MUTANTS: readonly Mutant[] = [
   {
     title: 'everybody is a trusted proxy once there is one',
     topic: 'proxies',
-    file: 'src/daemon/core/http.ts',
+    file: 'src/daemon/http/server.ts',
     find: 'trustProxy: deps.trustedProxies.length > 0 ? [...deps.trustedProxies] : false,',
     replace: 'trustProxy: deps.trustedProxies.length > 0,',
     seenBy: PROXIES,
@@ -74,7 +74,7 @@ export const MUTANTS: readonly Mutant[] = [
   {
     title: 'everybody is a trusted proxy of the gateway',
     topic: 'proxies',
-    file: 'src/daemon/node-side.ts',
+    file: 'src/daemon/node-wiring.ts',
     find: 'proxyAddr(request, trust)',
     replace: 'proxyAddr(request, (address, hop) => trust(address, hop) || true)',
     seenBy: PROXIES,
@@ -82,7 +82,7 @@ export const MUTANTS: readonly Mutant[] = [
   {
     title: 'the gateway counts a proxy in the place of those behind it',
     topic: 'proxies',
-    file: 'src/daemon/node-side.ts',
+    file: 'src/daemon/node-wiring.ts',
     find: 'config.trustedProxies.length === 0 ?',
     replace: 'config.trustedProxies.length >= 0 ?',
     seenBy: PROXIES,
@@ -90,7 +90,7 @@ export const MUTANTS: readonly Mutant[] = [
   {
     title: 'the HTTP server counts a proxy in the place of those behind it',
     topic: 'proxies',
-    file: 'src/daemon/core/http.ts',
+    file: 'src/daemon/http/server.ts',
     find: 'trustProxy: deps.trustedProxies.length > 0 ? [...deps.trustedProxies] : false,',
     replace: 'trustProxy: false,',
     seenBy: PROXIES,
@@ -98,7 +98,7 @@ export const MUTANTS: readonly Mutant[] = [
   {
     title: 'codes of ten minutes ago are good',
     topic: 'sign-in',
-    file: 'src/daemon/auth/totp.ts',
+    file: 'src/daemon/features/accounts/auth/totp.ts',
     find: 'const WINDOW = 1',
     replace: 'const WINDOW = 20',
     seenBy: SIGN_IN,
@@ -106,7 +106,7 @@ export const MUTANTS: readonly Mutant[] = [
   {
     title: 'a token that confirms an address sets a password',
     topic: 'sign-in',
-    file: 'src/daemon/auth/mailed-tokens.ts',
+    file: 'src/daemon/features/accounts/auth/mailed-tokens.ts',
     find: ".where('mailedToken.purpose', '=', purpose)",
     replace: ".where('mailedToken.purpose', 'in', [purpose, 'verify'])",
     seenBy: SIGN_IN,
@@ -114,7 +114,7 @@ export const MUTANTS: readonly Mutant[] = [
   {
     title: 'other sites get the session cookie sent along',
     topic: 'sign-in',
-    file: 'src/daemon/core/http-context.ts',
+    file: 'src/daemon/http/context.ts',
     find: "sameSite: 'lax'",
     replace: "sameSite: 'none'",
     seenBy: SIGN_IN,
@@ -122,7 +122,7 @@ export const MUTANTS: readonly Mutant[] = [
   {
     title: 'passwords cost 1 MiB to guess',
     topic: 'sign-in',
-    file: 'src/daemon/auth/passwords.ts',
+    file: 'src/daemon/features/accounts/auth/passwords.ts',
     find: 'memoryCost: 19_456',
     replace: 'memoryCost: 1024',
     seenBy: SIGN_IN,
@@ -130,7 +130,7 @@ export const MUTANTS: readonly Mutant[] = [
   {
     title: 'an unknown account costs no work',
     topic: 'sign-in',
-    file: 'src/daemon/auth/passwords.ts',
+    file: 'src/daemon/features/accounts/auth/passwords.ts',
     find: 'const matches = await verify(passwordHash ?? (await nobody), password)',
     replace: 'const matches = passwordHash !== null && (await verify(passwordHash ?? (await nobody), password))',
     seenBy: SIGN_IN,
@@ -138,7 +138,7 @@ export const MUTANTS: readonly Mutant[] = [
   {
     title: 'what may be passed on is not looked at again inside the write',
     topic: 'sign-in',
-    file: 'src/daemon/auth/grant-cap.ts',
+    file: 'src/daemon/features/accounts/auth/grant-cap.ts',
     find: 'const current = await credentials.recheck(caller)',
     replace: "const current = caller.credentialId === '' ? await credentials.recheck(caller) : caller",
     seenBy: SIGN_IN,
@@ -146,7 +146,7 @@ export const MUTANTS: readonly Mutant[] = [
   {
     title: 'a plugin reads what another has stored',
     topic: 'plugins',
-    file: 'src/daemon/plugins/storage.ts',
+    file: 'src/daemon/features/plugins/storage.ts',
     find: ".select('value')\n    .where('pluginName', '=', plugin)",
     replace: ".select('value')",
     seenBy: ['test/daemon/plugins/rights.test.ts'],
@@ -154,7 +154,7 @@ export const MUTANTS: readonly Mutant[] = [
   {
     title: 'a plugin lists what another has stored',
     topic: 'plugins',
-    file: 'src/daemon/plugins/storage.ts',
+    file: 'src/daemon/features/plugins/storage.ts',
     find: ".select('key')\n        .where('pluginName', '=', plugin)",
     replace: ".select('key')",
     seenBy: ['test/daemon/plugins/rights.test.ts'],
@@ -162,7 +162,7 @@ export const MUTANTS: readonly Mutant[] = [
   {
     title: 'a plugin may flood its pipe',
     topic: 'plugins',
-    file: 'src/daemon/plugins/channel.ts',
+    file: 'src/daemon/features/plugins/channel.ts',
     find: 'MOST_FRAMES_PER_SECOND = 5_000',
     replace: 'MOST_FRAMES_PER_SECOND = 5_000_000_000',
     seenBy: ['test/daemon/plugins/misbehaving.test.ts'],
@@ -170,7 +170,7 @@ export const MUTANTS: readonly Mutant[] = [
   {
     title: 'a plugin that keeps ending is started for ever',
     topic: 'plugins',
-    file: 'src/daemon/plugins/plugin-life.ts',
+    file: 'src/daemon/features/plugins/plugin-life.ts',
     find: 'const givenUp = failures >= MOST_FAILURES',
     replace: 'const givenUp = failures >= MOST_FAILURES * 1e9',
     seenBy: ['test/daemon/plugins/misbehaving.test.ts'],
@@ -178,7 +178,7 @@ export const MUTANTS: readonly Mutant[] = [
   {
     title: 'nobody looks at the memory of a plugin',
     topic: 'plugins',
-    file: 'src/daemon/plugins/plugin-run.ts',
+    file: 'src/daemon/features/plugins/plugin-run.ts',
     find: 'if (memoryOf(this.pid ?? 0) > limit)',
     replace: 'if (memoryOf(this.pid ?? 0) > limit * 1e9)',
     seenBy: ['test/daemon/plugins/misbehaving.test.ts'],
@@ -186,7 +186,7 @@ export const MUTANTS: readonly Mutant[] = [
   {
     title: 'every name is a name of the panel',
     topic: 'web pages',
-    file: 'src/daemon/core/http.ts',
+    file: 'src/daemon/http/server.ts',
     find: "checkHost(request.headers.host ?? '')",
     replace: '',
     seenBy: PAGES,
@@ -194,7 +194,7 @@ export const MUTANTS: readonly Mutant[] = [
   {
     title: 'a name that only begins like a known one is taken',
     topic: 'web pages',
-    file: 'src/daemon/core/http-hosts.ts',
+    file: 'src/daemon/http/hosts.ts',
     find: 'allowed.has(name) ||',
     replace: '[...allowed].some((one) => name.startsWith(one)) ||',
     seenBy: PAGES,
@@ -202,7 +202,7 @@ export const MUTANTS: readonly Mutant[] = [
   {
     title: 'TLS takes suites without forward secrecy',
     topic: 'web pages',
-    file: 'src/daemon/core/http.ts',
+    file: 'src/daemon/http/server.ts',
     find: "    'ECDHE-ECDSA-AES256-GCM-SHA384',",
     replace: "    'ECDHE-ECDSA-AES256-GCM-SHA384',\n    'AES256-SHA',\n    'AES128-GCM-SHA256',",
     seenBy: PAGES,
@@ -210,7 +210,7 @@ export const MUTANTS: readonly Mutant[] = [
   {
     title: 'streams go out without the headers of other answers',
     topic: 'web pages',
-    file: 'src/daemon/core/http-streams.ts',
+    file: 'src/daemon/http/streams.ts',
     find: 'for (const [name, value] of Object.entries(answerHeaders(request))) reply.raw.setHeader(name, value)',
     replace: '',
     seenBy: PAGES,
@@ -218,7 +218,7 @@ export const MUTANTS: readonly Mutant[] = [
   {
     title: 'bodies may drip for hours',
     topic: 'slow clients',
-    file: 'src/daemon/core/http-connections.ts',
+    file: 'src/daemon/http/connections.ts',
     find: 'const BODY_GRACE_MS = 15_000',
     replace: 'const BODY_GRACE_MS = 15_000_000',
     seenBy: ['test/security/slow-client.test.ts'],
@@ -226,7 +226,7 @@ export const MUTANTS: readonly Mutant[] = [
   {
     title: 'a long body is cut whatever its rate',
     topic: 'slow clients',
-    file: 'src/daemon/core/http-connections.ts',
+    file: 'src/daemon/http/connections.ts',
     find: 'if (body.leftMs + earnedMs > 0) continue',
     replace: 'if (body.leftMs > 0 || earnedMs < 0) continue',
     seenBy: ['test/security/slow-client.test.ts'],
@@ -234,7 +234,7 @@ export const MUTANTS: readonly Mutant[] = [
   {
     title: 'objects inside of a body keep unknown fields',
     topic: 'strict bodies',
-    file: 'src/shared/strict-body.ts',
+    file: 'src/shared/kernel/strict-body.ts',
     find: 'if (schema instanceof z.ZodArray) return z.core.clone(schema, { ...schema.def, element: strict(schema.def.element) })',
     replace: 'if (schema instanceof z.ZodArray) return schema',
     seenBy: ['test/security/unknown-fields.test.ts'],
@@ -242,7 +242,7 @@ export const MUTANTS: readonly Mutant[] = [
   {
     title: 'an egg is taken for a template',
     topic: 'strict bodies',
-    file: 'src/daemon/core/http.ts',
+    file: 'src/daemon/http/server.ts',
     find: "if (foreign !== undefined) throw fieldError('body', foreign)",
     replace: '',
     seenBy: ['test/security/unknown-fields.test.ts'],
@@ -250,7 +250,7 @@ export const MUTANTS: readonly Mutant[] = [
   {
     title: 'typed passwords stand in the audit log',
     topic: 'audit',
-    file: 'src/daemon/console/routes.ts',
+    file: 'src/daemon/features/servers/console/routes.ts',
     find: 'command: typedCommand(text)',
     replace: 'command: text.slice(0, 256)',
     seenBy: ['test/daemon/console-commands.test.ts'],
@@ -258,7 +258,7 @@ export const MUTANTS: readonly Mutant[] = [
   {
     title: 'an address in the URL of a webhook is not checked when it is sent',
     topic: 'webhooks',
-    file: 'src/daemon/webhooks/sender.ts',
+    file: 'src/daemon/features/signals/webhooks/sender.ts',
     find: 'if (isIP(host) !== 0 && !mayReach(host)) throw new AddressRefused(host)',
     replace: '',
     seenBy: ['test/security/webhooks.test.ts'],
@@ -266,7 +266,7 @@ export const MUTANTS: readonly Mutant[] = [
   {
     title: 'a database host may send without an end',
     topic: 'database hosts',
-    file: 'src/daemon/databases/host-connection.ts',
+    file: 'src/daemon/features/servers/databases/host-connection.ts',
     find: 'const MOST_BYTES = 1024 * 1024',
     replace: 'const MOST_BYTES = 1024 ** 4',
     seenBy: ['test/security/database-host.test.ts'],

@@ -5,7 +5,7 @@ export const MUTANTS: readonly Mutant[] = [
   {
     title: 'a refused key is tried again every minute for ever',
     topic: 'reconnecting',
-    file: 'src/agent/backoff.ts',
+    file: 'src/agent/link/backoff.ts',
     find: 'REVOKED_FIRST_MS * 2 ** this.#revoked++',
     replace: 'REVOKED_FIRST_MS * 2 ** this.#revoked',
     seenBy: ['test/agent/backoff.test.ts'],

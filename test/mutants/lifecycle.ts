@@ -14,7 +14,7 @@ export const MUTANTS: readonly Mutant[] = [
   {
     title: 'a stop never reaches SIGKILL',
     topic: 'stop',
-    file: 'src/agent/stop.ts',
+    file: 'src/agent/server/stop.ts',
     find: 'const terminated = await waitForEnd(server, live, refused.signal.aborted ? Math.max(leftMs, TERM_MS) : TERM_MS)',
     replace: 'const terminated = await live.ended',
     seenBy: [LIFE],
@@ -22,7 +22,7 @@ export const MUTANTS: readonly Mutant[] = [
   {
     title: 'the time that a stop order gives is passed over',
     topic: 'stop',
-    file: 'src/agent/stop.ts',
+    file: 'src/agent/server/stop.ts',
     find: 'const timeoutMs = options.timeoutMs ?? rule.timeoutMs',
     replace: 'const timeoutMs = rule.timeoutMs',
     seenBy: [LIFE],
@@ -30,7 +30,7 @@ export const MUTANTS: readonly Mutant[] = [
   {
     title: 'the time that passed while the agent was away does not count for a stop',
     topic: 'stop',
-    file: 'src/agent/stop.ts',
+    file: 'src/agent/server/stop.ts',
     find: 'sinceMs: launch.askedAtMs ?? nowMs',
     replace: 'sinceMs: nowMs',
     seenBy: [LIFE],
@@ -38,7 +38,7 @@ export const MUTANTS: readonly Mutant[] = [
   {
     title: 'an edit changes how a running game is stopped',
     topic: 'stop',
-    file: 'src/agent/server.ts',
+    file: 'src/agent/server/server.ts',
     find: 'return launch === null || launch.ended ? this.#spec : (launch.rules ?? this.#spec)',
     replace: 'return this.#spec',
     seenBy: [LIFE],
@@ -62,7 +62,7 @@ export const MUTANTS: readonly Mutant[] = [
   {
     title: 'one address may take every connection',
     topic: 'slow clients',
-    file: 'src/daemon/core/connection-limits.ts',
+    file: 'src/daemon/http/connection-limits.ts',
     find: 'if (count > share) {',
     replace: 'if (count > most) {',
     seenBy: ['test/security/connection-flood.test.ts'],
@@ -70,7 +70,7 @@ export const MUTANTS: readonly Mutant[] = [
   {
     title: '--wait takes the stop within an earlier restart for its own',
     topic: 'stop',
-    file: 'src/cli/servers/outcome.ts',
+    file: 'src/cli/commands/servers/outcome.ts',
     find: "const isOver = order.commandId === '' || done !== undefined",
     replace: 'const isOver = server.generation >= order.generation',
     seenBy: ['test/cli/output.test.ts'],
@@ -86,7 +86,7 @@ export const MUTANTS: readonly Mutant[] = [
   {
     title: 'a failed automatic restart does not count as a crash',
     topic: 'crashes',
-    file: 'src/agent/crash-restart.ts',
+    file: 'src/agent/server/crash-restart.ts',
     find: 'const crashes = isCounted ? [...server.facts.crashes, clock.nowMs()] : server.facts.crashes',
     replace: 'const crashes = server.facts.crashes',
     seenBy: [LIFE],
@@ -94,7 +94,7 @@ export const MUTANTS: readonly Mutant[] = [
   {
     title: 'an order to start does not forgive earlier crashes',
     topic: 'crashes',
-    file: 'src/agent/orders.ts',
+    file: 'src/agent/server/orders.ts',
     find: '  await server.remember({ crashes: [], finishes: [] })\n',
     replace: '',
     seenBy: [LIFE],
@@ -102,7 +102,7 @@ export const MUTANTS: readonly Mutant[] = [
   {
     title: 'the policy always counts a clean end as a crash',
     topic: 'crashes',
-    file: 'src/agent/crash.ts',
+    file: 'src/agent/server/crash.ts',
     find: '  if (!options.isBad) {',
     replace: "  if (!options.isBad && policy !== 'always') {",
     seenBy: [LIFE],
@@ -110,7 +110,7 @@ export const MUTANTS: readonly Mutant[] = [
   {
     title: 'a server is running before it listens',
     topic: 'running',
-    file: 'src/agent/port-watch.ts',
+    file: 'src/agent/server/port-watch.ts',
     find: '    await awaitPort(starting)\n',
     replace: '',
     seenBy: [LIFE],
@@ -118,7 +118,7 @@ export const MUTANTS: readonly Mutant[] = [
   {
     title: 'a connection with the local port passes for a socket that listens',
     topic: 'running',
-    file: 'src/agent/sockets.ts',
+    file: 'src/agent/runtime/sockets.ts',
     find: "protocol === 'tcp' ? state !== TCP_LISTEN : ",
     replace: "protocol === 'udp' && ",
     seenBy: [LIFE],
@@ -126,7 +126,7 @@ export const MUTANTS: readonly Mutant[] = [
   {
     title: 'a ready line that comes in parts is looked at part by part',
     topic: 'running',
-    file: 'src/agent/ready.ts',
+    file: 'src/agent/server/ready.ts',
     find: 'const whole = before + text',
     replace: 'const whole = text',
     seenBy: ['test/agent/crash.test.ts'],
@@ -134,7 +134,7 @@ export const MUTANTS: readonly Mutant[] = [
   {
     title: 'the parts of two lines are put together',
     topic: 'running',
-    file: 'src/agent/ready.ts',
+    file: 'src/agent/server/ready.ts',
     find: '(flags & LINE_PARTIAL) === 0',
     replace: '(flags & LINE_PARTIAL) < 0',
     seenBy: ['test/agent/crash.test.ts'],
@@ -142,7 +142,7 @@ export const MUTANTS: readonly Mutant[] = [
   {
     title: 'a socket for IPv6 alone passes for one that takes IPv4',
     topic: 'running',
-    file: 'src/agent/sockets.ts',
+    file: 'src/agent/runtime/sockets.ts',
     find: 'if (await takesIpv4) reached',
     replace: 'if ((await takesIpv4) || reached.length === 0) reached',
     seenBy: [LIFE],
@@ -158,7 +158,7 @@ export const MUTANTS: readonly Mutant[] = [
   {
     title: 'a running server that listens nowhere has no reason',
     topic: 'running',
-    file: 'src/agent/port-watch.ts',
+    file: 'src/agent/server/port-watch.ts',
     find: '  const reason = has ? null : await portReason(server, run)\n',
     replace: '  const reason = null\n',
     seenBy: [LIFE],
@@ -166,7 +166,7 @@ export const MUTANTS: readonly Mutant[] = [
   {
     title: 'a port that only connections hold fails a start at once',
     topic: 'port wait',
-    file: 'src/agent/start.ts',
+    file: 'src/agent/server/start.ts',
     find: 'if (!taken.passing || clock.monotonicMs() >= deadline)',
     replace: 'if (clock.monotonicMs() >= 0)',
     seenBy: [LIFE],
@@ -174,7 +174,7 @@ export const MUTANTS: readonly Mutant[] = [
   {
     title: 'a stop does not end the wait for a port',
     topic: 'port wait',
-    file: 'src/agent/start.ts',
+    file: 'src/agent/server/start.ts',
     find: 'if (server.waitingStops > 0 || ending.aborted) throw replaced()',
     replace: 'if (ending.aborted) throw replaced()',
     seenBy: [LIFE],
@@ -190,7 +190,7 @@ export const MUTANTS: readonly Mutant[] = [
   {
     title: 'a stop that needed SIGTERM passes for one by its rule',
     topic: 'ends',
-    file: 'src/agent/stop.ts',
+    file: 'src/agent/server/stop.ts',
     find: "  await rememberStep(server, live, 'sigterm')\n",
     replace: '',
     seenBy: [LIFE],
@@ -198,7 +198,7 @@ export const MUTANTS: readonly Mutant[] = [
   {
     title: 'the first process of a start is an event of its own',
     topic: 'ends',
-    file: 'src/daemon/servers/observe.ts',
+    file: 'src/daemon/features/servers/servers/observe.ts',
     find: '(before.pid === after.pid || before.pid === null) &&',
     replace: 'before.pid === after.pid &&',
     seenBy: ['test/daemon/servers/life.test.ts'],

@@ -8,7 +8,7 @@ export const MUTANTS: readonly Mutant[] = [
   {
     title: 'A command without a context ends with another exit code',
     topic: 'commands',
-    file: 'src/cli/failure.ts',
+    file: 'src/cli/kit/failure.ts',
     find: 'NOT_SIGNED_IN: 4,',
     replace: 'NOT_SIGNED_IN: 2,',
     seenBy: [WORDS],
@@ -16,7 +16,7 @@ export const MUTANTS: readonly Mutant[] = [
   {
     title: 'Marks of direction reach the terminal in tables',
     topic: 'commands',
-    file: 'src/shared/terminal-text.ts',
+    file: 'src/shared/kernel/terminal-text.ts',
     find: 'const UNSAFE = /[\\u0000-\\u001f\\u007f-\\u009f\\u061c\\u200e\\u200f\\u2028-\\u202e\\u2066-\\u2069]/g',
     replace: 'const UNSAFE = /[\\u0000-\\u001f\\u007f-\\u009f]/g',
     seenBy: [WORDS],
@@ -48,7 +48,7 @@ export const MUTANTS: readonly Mutant[] = [
   {
     title: 'The global --url takes the URL of a webhook',
     topic: 'commands',
-    file: 'src/cli/program.ts',
+    file: 'src/cli/kit/program.ts',
     find: 'if (shadowing) root.enablePositionalOptions()',
     replace: 'if (shadowing) root.allowExcessArguments(false)',
     seenBy: [WORDS],
@@ -56,7 +56,7 @@ export const MUTANTS: readonly Mutant[] = [
   {
     title: 'The URL of a webhook is taken for that of the panel',
     topic: 'commands',
-    file: 'src/cli/run.ts',
+    file: 'src/cli/kit/run.ts',
     find: "url: args.globalText('url')",
     replace: "url: args.text('url')",
     seenBy: [WORDS],
@@ -64,7 +64,7 @@ export const MUTANTS: readonly Mutant[] = [
   {
     title: 'An empty word reaches a command',
     topic: 'commands',
-    file: 'src/cli/program.ts',
+    file: 'src/cli/kit/program.ts',
     find: "list.some((word) => word.trim() === '')",
     replace: "list.some((word) => word === '-')",
     seenBy: [WORDS],
@@ -72,7 +72,7 @@ export const MUTANTS: readonly Mutant[] = [
   {
     title: 'One character of an id is taken for its beginning',
     topic: 'commands',
-    file: 'src/cli/resource/id.ts',
+    file: 'src/cli/kit/resource/id.ts',
     find: 'const LEAST = 4',
     replace: 'const LEAST = 1',
     seenBy: [WORDS],
@@ -80,7 +80,7 @@ export const MUTANTS: readonly Mutant[] = [
   {
     title: 'The last of two values of a flag wins',
     topic: 'commands',
-    file: 'src/cli/program.ts',
+    file: 'src/cli/kit/program.ts',
     find: 'if (given && option.repeat !== true)',
     replace: 'if (given && option.choices !== undefined && option.repeat !== true)',
     seenBy: [WORDS],
@@ -88,7 +88,7 @@ export const MUTANTS: readonly Mutant[] = [
   {
     title: 'Refusals name fields of the request in place of flags',
     topic: 'commands',
-    file: 'src/cli/field-names.ts',
+    file: 'src/cli/kit/field-names.ts',
     find: 'return said ?? named.find((option) => option !== undefined)',
     replace: 'return said',
     seenBy: [WORDS],
@@ -96,7 +96,7 @@ export const MUTANTS: readonly Mutant[] = [
   {
     title: 'An update check that nobody can answer is a no',
     topic: 'commands',
-    file: 'src/cli/update/actions.ts',
+    file: 'src/cli/commands/update/actions.ts',
     find: 'const UNKNOWN = 14',
     replace: 'const UNKNOWN = 0',
     seenBy: [WORDS],
@@ -104,7 +104,7 @@ export const MUTANTS: readonly Mutant[] = [
   {
     title: 'An edit of a stopped server speaks of its next start as one of a running server does',
     topic: 'commands',
-    file: 'src/cli/servers/create.ts',
+    file: 'src/cli/commands/servers/create.ts',
     find: "!['starting', 'running', 'stopping'].includes(after.powerState)",
     replace: "['none'].includes(after.powerState)",
     seenBy: [WORDS],
@@ -112,7 +112,7 @@ export const MUTANTS: readonly Mutant[] = [
   {
     title: 'Two servers of an owner get one name at the creation',
     topic: 'commands',
-    file: 'src/daemon/servers/create.ts',
+    file: 'src/daemon/features/servers/servers/create.ts',
     find: '  await ensureNameFree(tx, { ownerId: owner, name: body.name })',
     replace: "  if (body.name === '') await ensureNameFree(tx, { ownerId: owner, name: body.name })",
     seenBy: ['test/daemon/servers/names.test.ts'],
@@ -120,7 +120,7 @@ export const MUTANTS: readonly Mutant[] = [
   {
     title: 'A server that shares its name cannot be edited any more',
     topic: 'commands',
-    file: 'src/daemon/servers/edit.ts',
+    file: 'src/daemon/features/servers/servers/edit.ts',
     find: 'edit.patch.name !== undefined && edit.patch.name !== row.name',
     replace: 'edit.patch.name !== undefined',
     seenBy: ['test/daemon/servers/names.test.ts'],
@@ -144,7 +144,7 @@ export const MUTANTS: readonly Mutant[] = [
   {
     title: 'An unknown setting comes without the one that is meant',
     topic: 'production',
-    file: 'src/shared/nearest-name.ts',
+    file: 'src/shared/kernel/nearest-name.ts',
     find: 'const NEAR = 2',
     replace: 'const NEAR = 0',
     seenBy: [CONFIG, 'test/agent/config.test.ts'],
@@ -152,7 +152,7 @@ export const MUTANTS: readonly Mutant[] = [
   {
     title: 'panel down knows nothing of the panel that the context names',
     topic: 'commands',
-    file: 'src/cli/host/up.ts',
+    file: 'src/cli/commands/host/up.ts',
     find: 'return found === undefined ? undefined : dataDir',
     replace: 'return found?.url === dataDir ? dataDir : undefined',
     seenBy: ['test/e2e/up.test.ts'],
@@ -160,7 +160,7 @@ export const MUTANTS: readonly Mutant[] = [
   {
     title: 'A folder in the place of a file is an error of the system',
     topic: 'production',
-    file: 'src/shared/file-problem.ts',
+    file: 'src/shared/kernel/file-problem.ts',
     find: "error.code === 'EISDIR'",
     replace: "error.code === 'ENOTDIR'",
     seenBy: [CONFIG],
@@ -168,7 +168,7 @@ export const MUTANTS: readonly Mutant[] = [
   {
     title: 'A number beyond all bounds is refused by the bound of JavaScript',
     topic: 'production',
-    file: 'src/daemon/core/http-errors.ts',
+    file: 'src/daemon/http/errors.ts',
     find: "issue.origin === 'int'",
     replace: "issue.origin === 'none'",
     seenBy: ['test/daemon/core/http-errors.test.ts'],
@@ -176,7 +176,7 @@ export const MUTANTS: readonly Mutant[] = [
   {
     title: 'A word of which half is another one counts as a slip',
     topic: 'production',
-    file: 'src/shared/nearest-name.ts',
+    file: 'src/shared/kernel/nearest-name.ts',
     find: 'return found * 2 < Math.max(a.length, b.length) ? found : MOST',
     replace: 'return found < Math.max(a.length, b.length) ? found : MOST',
     seenBy: [CONFIG],
@@ -200,7 +200,7 @@ export const MUTANTS: readonly Mutant[] = [
   {
     title: 'A starter template that was deleted comes back',
     topic: 'production',
-    file: 'src/daemon/templates/starter.ts',
+    file: 'src/daemon/features/catalog/templates/starter.ts',
     find: 'starters.filter(({ name }) => !given.includes(name))',
     replace: 'starters.filter(() => given.length >= 0)',
     seenBy: ['test/daemon/templates.test.ts'],
@@ -208,7 +208,7 @@ export const MUTANTS: readonly Mutant[] = [
   {
     title: 'Who means all addresses is not told those of the node',
     topic: 'production',
-    file: 'src/daemon/nodes/own-addresses.ts',
+    file: 'src/daemon/features/fleet/nodes/own-addresses.ts',
     find: 'const NAMED = 10',
     replace: 'const NAMED = 0',
     seenBy: ['test/daemon/allocations.test.ts'],

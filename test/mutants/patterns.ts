@@ -43,7 +43,7 @@ export const MUTANTS: readonly Mutant[] = [
   {
     title: 'a count within a count is not multiplied',
     topic: 'ready rules',
-    file: 'src/shared/pattern-steps.ts',
+    file: 'src/shared/kernel/pattern-steps.ts',
     find: 'return { total: total - atom + all, atom: all }',
     replace: 'return { total: total + most, atom }',
     seenBy: [AUTHOR],
@@ -51,7 +51,7 @@ export const MUTANTS: readonly Mutant[] = [
   {
     title: 'the expressions of a template may be many without an end',
     topic: 'ready rules',
-    file: 'src/daemon/templates/bounded-pattern.ts',
+    file: 'src/daemon/features/catalog/templates/bounded-pattern.ts',
     find: 'if (work > this.#left) return false',
     replace: 'if (work < 0) return false',
     seenBy: [AUTHOR],
@@ -59,7 +59,7 @@ export const MUTANTS: readonly Mutant[] = [
   {
     title: 'a rule that takes too long is matched for ever',
     topic: 'ready rules',
-    file: 'src/agent/ready-matcher.ts',
+    file: 'src/agent/server/ready-matcher.ts',
     find: 'if (spentMs > START_MS)',
     replace: 'if (spentMs > START_MS * 1000)',
     seenBy: [AUTHOR],
@@ -67,7 +67,7 @@ export const MUTANTS: readonly Mutant[] = [
   {
     title: 'a rule from before is compiled however large it is',
     topic: 'ready rules',
-    file: 'src/agent/ready-matcher.ts',
+    file: 'src/agent/server/ready-matcher.ts',
     find: "rule.kind === 'regex' && patternSteps(rule.value) > MOST_PATTERN_STEPS",
     replace: "rule.kind === 'regex' && patternSteps(rule.value) < 0",
     seenBy: [AUTHOR],
@@ -75,7 +75,7 @@ export const MUTANTS: readonly Mutant[] = [
   {
     title: 'a slow server keeps the matching thread for a whole batch',
     topic: 'ready rules',
-    file: 'src/agent/ready-thread.ts',
+    file: 'src/agent/server/ready-thread.ts',
     find: 'if (spent() > TURN_MS)',
     replace: 'if (spent() > TURN_MS * 1000)',
     seenBy: [AUTHOR],
@@ -83,7 +83,7 @@ export const MUTANTS: readonly Mutant[] = [
   {
     title: 'a terminal gets what a panel answers as it is',
     topic: 'terminal',
-    file: 'src/cli/output/output.ts',
+    file: 'src/cli/kit/output/output.ts',
     find: 'await this.text(this.#options.terminal ? terminalText(text) : text)',
     replace: 'await this.text(text)',
     seenBy: [OUTPUT],
@@ -91,7 +91,7 @@ export const MUTANTS: readonly Mutant[] = [
   {
     title: 'JSON holds C1 and bidirectional characters',
     topic: 'terminal',
-    file: 'src/shared/terminal-text.ts',
+    file: 'src/shared/kernel/terminal-text.ts',
     find: "(found === '\\n' ? found : unicodeEscape(found))",
     replace: 'found',
     seenBy: [OUTPUT],
@@ -99,7 +99,7 @@ export const MUTANTS: readonly Mutant[] = [
   {
     title: 'a file is shown on a terminal as it is',
     topic: 'terminal',
-    file: 'src/cli/terminal.ts',
+    file: 'src/cli/kit/terminal.ts',
     find: 'send(stdout.isTTY === true ? terminalText(decoder.decode(bytes, { stream: true })) : bytes)',
     replace: 'send(bytes)',
     seenBy: [OUTPUT],
@@ -115,7 +115,7 @@ export const MUTANTS: readonly Mutant[] = [
   {
     title: 'texts of agents keep their control characters',
     topic: 'agent text',
-    file: 'src/shared/agent-text.ts',
+    file: 'src/shared/kernel/agent-text.ts',
     find: "    .replace(CONTROLS, ' ')\n",
     replace: '',
     seenBy: [NODE],
@@ -123,7 +123,7 @@ export const MUTANTS: readonly Mutant[] = [
   {
     title: 'texts of agents are as long as they like',
     topic: 'agent text',
-    file: 'src/shared/agent-text.ts',
+    file: 'src/shared/kernel/agent-text.ts',
     find: 'return line.length <= most ? line : `${line.slice(0, most - 1)}…`',
     replace: 'return line',
     seenBy: [NODE],
@@ -131,7 +131,7 @@ export const MUTANTS: readonly Mutant[] = [
   {
     title: 'the signal of an exit is stored as it comes',
     topic: 'agent text',
-    file: 'src/shared/frames.ts',
+    file: 'src/shared/protocol/frames.ts',
     find: 'signal: AgentText(32).nullable()',
     replace: 'signal: z.string().nullable()',
     seenBy: [NODE],
@@ -139,7 +139,7 @@ export const MUTANTS: readonly Mutant[] = [
   {
     title: 'bodies are nested as deep as they like',
     topic: 'nesting',
-    file: 'src/daemon/core/http.ts',
+    file: 'src/daemon/http/server.ts',
     find: 'else if (isDeeperThan(body.toString(), MOST_BODY_DEPTH)) done(tooDeep())\n',
     replace: '',
     seenBy: [ACCOUNT],
@@ -147,7 +147,7 @@ export const MUTANTS: readonly Mutant[] = [
   {
     title: 'brackets within texts count as depth',
     topic: 'nesting',
-    file: 'src/shared/json-depth.ts',
+    file: 'src/shared/kernel/json-depth.ts',
     find: '} else if (char === 0x22) inString = true',
     replace: '} else if (char === 0x22) inString = false',
     seenBy: [ACCOUNT],

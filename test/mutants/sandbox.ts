@@ -138,7 +138,7 @@ export const MUTANTS: readonly Mutant[] = [
   {
     title: 'a server’s owner reads which process holds a port',
     topic: 'isolation',
-    file: 'src/agent/ports.ts',
+    file: 'src/agent/server/ports.ts',
     find: 'is in use by another program`',
     replace: 'is in use by $' + '{await ownerOf(port, problem.protocol)}`',
     seenBy: [GAME],
@@ -146,7 +146,7 @@ export const MUTANTS: readonly Mutant[] = [
   {
     title: 'a value among words is split at its blanks',
     topic: 'values',
-    file: 'src/shared/startup-line.ts',
+    file: 'src/shared/kernel/startup-line.ts',
     find: "place === 'words' ? `",
     replace: "place === 'arithmetic' ? `",
     seenBy: [VALUES],
@@ -154,7 +154,7 @@ export const MUTANTS: readonly Mutant[] = [
   {
     title: 'a here-document gets quotes around values',
     topic: 'values',
-    file: 'src/shared/startup-line.ts',
+    file: 'src/shared/kernel/startup-line.ts',
     find: "const inner = new Scanner(text, this.#variableOf, 'quotes')",
     replace: 'const inner = new Scanner(text, this.#variableOf)',
     seenBy: [VALUES],
@@ -162,7 +162,7 @@ export const MUTANTS: readonly Mutant[] = [
   {
     title: 'a startup line with patterns in a substitution is taken as it comes',
     topic: 'values',
-    file: 'src/shared/startup-line.ts',
+    file: 'src/shared/kernel/startup-line.ts',
     find: "this.#frame.end === ')' && this.#isCase()",
     replace: "this.#frame.end === '' && this.#isCase()",
     seenBy: [VALUES],
@@ -170,7 +170,7 @@ export const MUTANTS: readonly Mutant[] = [
   {
     title: 'a here-document ends at the first part of its end',
     topic: 'values',
-    file: 'src/shared/startup-line.ts',
+    file: 'src/shared/kernel/startup-line.ts',
     find: String.raw`(?=[\s;&|<>()]|$)`,
     replace: '',
     seenBy: [VALUES],
@@ -186,7 +186,7 @@ export const MUTANTS: readonly Mutant[] = [
   {
     title: 'a template is saved with a startup line that no agent takes',
     topic: 'values',
-    file: 'src/daemon/templates/definition.ts',
+    file: 'src/daemon/features/catalog/templates/definition.ts',
     find: '    ...startupProblems(template),\n',
     replace: '',
     seenBy: ['test/security/template-author.test.ts'],
@@ -194,7 +194,7 @@ export const MUTANTS: readonly Mutant[] = [
   {
     title: 'a template may have variables that a shell refuses',
     topic: 'values',
-    file: 'src/daemon/templates/definition.ts',
+    file: 'src/daemon/features/catalog/templates/definition.ts',
     find: 'SHELL_VARIABLES.has(variable.name)',
     replace: 'SHELL_VARIABLES.has(field)',
     seenBy: ['test/security/template-author.test.ts'],

@@ -11,7 +11,7 @@ export const MUTANTS: readonly Mutant[] = [
   {
     title: 'a failed commit is answered as success',
     topic: 'commit',
-    file: 'src/daemon/core/write-queue.ts',
+    file: 'src/daemon/db/write-queue.ts',
     find: 'for (const job of done) job.settle(error)\n      return\n    }\n    for',
     replace: 'for (const job of done) job.settle()\n      return\n    }\n    for',
     seenBy: [COMMITS],
@@ -19,7 +19,7 @@ export const MUTANTS: readonly Mutant[] = [
   {
     title: 'a transaction does not wait for the disk',
     topic: 'commit',
-    file: 'src/daemon/core/db.ts',
+    file: 'src/daemon/db/db.ts',
     find: 'PRAGMA synchronous = FULL;',
     replace: 'PRAGMA synchronous = OFF;',
     seenBy: [COMMITS],
@@ -27,7 +27,7 @@ export const MUTANTS: readonly Mutant[] = [
   {
     title: 'the version of the schema is written after the commit of its step',
     topic: 'commit',
-    file: 'src/daemon/core/migrations.ts',
+    file: 'src/daemon/db/migrations.ts',
     find: `    await connection.exec(\`PRAGMA user_version = \${migration.id}\`)
     await connection.exec('COMMIT')`,
     replace: `    await connection.exec('COMMIT')
@@ -37,7 +37,7 @@ export const MUTANTS: readonly Mutant[] = [
   {
     title: 'a step of the schema is no transaction',
     topic: 'commit',
-    file: 'src/daemon/core/migrations.ts',
+    file: 'src/daemon/db/migrations.ts',
     find: "  await connection.exec('BEGIN IMMEDIATE')\n  try {\n    await connection.exec(migration.sql)",
     replace: "  try {\n    await connection.exec(migration.sql)\n    await connection.exec('BEGIN IMMEDIATE')",
     seenBy: [COMMITS],
@@ -45,7 +45,7 @@ export const MUTANTS: readonly Mutant[] = [
   {
     title: 'the journal of an agent does not wait for the disk',
     topic: 'commit',
-    file: 'src/agent/journal-file.ts',
+    file: 'src/agent/state/journal-file.ts',
     find: '      await handle.datasync()\n',
     replace: '',
     seenBy: ['test/agent/journal-sync.test.ts'],
@@ -53,7 +53,7 @@ export const MUTANTS: readonly Mutant[] = [
   {
     title: 'answers to repeated requests are kept for ever',
     topic: 'pruning',
-    file: 'src/daemon/system/upkeep.ts',
+    file: 'src/daemon/features/operations/system/upkeep.ts',
     find: '  await idempotency.prune()\n',
     replace: '',
     seenBy: ['test/daemon/upkeep.test.ts'],
@@ -77,7 +77,7 @@ export const MUTANTS: readonly Mutant[] = [
   {
     title: 'details of the audit log are not masked',
     topic: 'masking',
-    file: 'src/daemon/core/audit.ts',
+    file: 'src/daemon/access/audit.ts',
     find: 'JSON.stringify(maskSecrets(entry.details))',
     replace: 'JSON.stringify(entry.details)',
     seenBy: [SYSTEM],
@@ -117,7 +117,7 @@ export const MUTANTS: readonly Mutant[] = [
   {
     title: 'a damaged database is written on',
     topic: 'damage',
-    file: 'src/daemon/core/db-health.ts',
+    file: 'src/daemon/db/db-health.ts',
     find: "return this.#now.status === 'damaged' ? storageFailure(this.#damage) : undefined",
     replace: "return this.#now.reason === '' ? storageFailure(this.#damage) : undefined",
     seenBy: [DAMAGED],
@@ -125,7 +125,7 @@ export const MUTANTS: readonly Mutant[] = [
   {
     title: 'a damaged page is an error like any other',
     topic: 'damage',
-    file: 'src/daemon/core/sqlite/failures.ts',
+    file: 'src/daemon/db/sqlite/failures.ts',
     find: "damaged: ['SQLITE_CORRUPT', 'SQLITE_NOTADB'],",
     replace: "damaged: ['SQLITE_NOTADB'],",
     seenBy: [DAMAGED],
@@ -133,7 +133,7 @@ export const MUTANTS: readonly Mutant[] = [
   {
     title: 'a daemon with a damaged database is ready',
     topic: 'damage',
-    file: 'src/daemon/system/health.ts',
+    file: 'src/daemon/features/operations/system/health.ts',
     find: "    if (status === 'damaged') return",
     replace: "    if (status === 'damaged' && system.version === '') return",
     seenBy: [DAMAGED],
@@ -149,7 +149,7 @@ export const MUTANTS: readonly Mutant[] = [
   {
     title: 'stop and kill wait for a database that cannot be written',
     topic: 'full disk',
-    file: 'src/daemon/servers/unstored-orders.ts',
+    file: 'src/daemon/features/servers/servers/unstored-orders.ts',
     find: "return isStorageFailure(failure) && (order.action === 'stop' || order.action === 'kill')",
     replace: "return isStorageFailure(failure) && order.action === 'start'",
     seenBy: [UNWRITABLE],
@@ -157,7 +157,7 @@ export const MUTANTS: readonly Mutant[] = [
   {
     title: 'an order counts before its node has it in its journal',
     topic: 'full disk',
-    file: 'src/daemon/servers/unstored-orders.ts',
+    file: 'src/daemon/features/servers/servers/unstored-orders.ts',
     find: '(one) => one.serverId === serverId && one.acceptedAt !== undefined,',
     replace: '(one) => one.serverId === serverId,',
     seenBy: [UNWRITABLE],
@@ -165,7 +165,7 @@ export const MUTANTS: readonly Mutant[] = [
   {
     title: 'orders that went past the database are never written down',
     topic: 'full disk',
-    file: 'src/daemon/servers/unstored-orders.ts',
+    file: 'src/daemon/features/servers/servers/unstored-orders.ts',
     find: '    deps.db.catchUp((tx) => this.#store(tx))\n',
     replace: '',
     seenBy: [UNWRITABLE],
@@ -173,7 +173,7 @@ export const MUTANTS: readonly Mutant[] = [
   {
     title: 'answers show the rows while nothing can be stored',
     topic: 'full disk',
-    file: 'src/daemon/servers/live-states.ts',
+    file: 'src/daemon/features/servers/servers/live-states.ts',
     find: 'const now = seen === undefined ? row :',
     replace: 'const now = seen !== undefined ? row :',
     seenBy: [UNWRITABLE],
@@ -181,7 +181,7 @@ export const MUTANTS: readonly Mutant[] = [
   {
     title: 'nodes whose reports were not stored are not asked again',
     topic: 'full disk',
-    file: 'src/daemon/node-side.ts',
+    file: 'src/daemon/node-wiring.ts',
     find: "    if (status !== 'ok') return\n",
     replace: "    if (status === 'ok') return\n",
     seenBy: [UNWRITABLE],

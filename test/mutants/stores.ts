@@ -56,7 +56,7 @@ export const MUTANTS: readonly Mutant[] = [
   {
     title: 'stores events that are newer than a snapshot in one batch with older ones',
     topic: 'snapshot',
-    file: 'src/daemon/core/gateway/inbox.ts',
+    file: 'src/daemon/gateway/inbox.ts',
     find: 'Math.min(BATCH, older || BATCH)',
     replace: 'BATCH',
     seenBy: [STORES],
@@ -64,7 +64,7 @@ export const MUTANTS: readonly Mutant[] = [
   {
     title: 'applies a snapshot at once',
     topic: 'snapshot',
-    file: 'src/daemon/core/gateway/inbox.ts',
+    file: 'src/daemon/gateway/inbox.ts',
     find: 'if (snapshot.asOf <= this.#ack) await this.#applyReports()',
     replace: 'await this.#applyReports()',
     seenBy: [STORES],
@@ -72,7 +72,7 @@ export const MUTANTS: readonly Mutant[] = [
   {
     title: 'does not raise a generation to that of the agent',
     topic: 'generations',
-    file: 'src/daemon/servers/reconcile.ts',
+    file: 'src/daemon/features/servers/servers/reconcile.ts',
     find: 'own === undefined || generation <= own ||',
     replace: 'own === undefined || generation > own ||',
     seenBy: [STORES],
@@ -80,7 +80,7 @@ export const MUTANTS: readonly Mutant[] = [
   {
     title: 'leaves queued orders behind the generation of the agent',
     topic: 'generations',
-    file: 'src/daemon/servers/reconcile.ts',
+    file: 'src/daemon/features/servers/servers/reconcile.ts',
     find: 'if (command.generation !== before) generation += 1',
     replace: 'generation = command.generation',
     seenBy: [STORES],
@@ -88,7 +88,7 @@ export const MUTANTS: readonly Mutant[] = [
   {
     title: 'waits for events that were acknowledged before the database was copied',
     topic: 'generations',
-    file: 'src/daemon/nodes/link.ts',
+    file: 'src/daemon/features/fleet/nodes/link.ts',
     find: 'eventAck: Math.max(stored, acknowledged)',
     replace: 'eventAck: stored',
     seenBy: [STORES],
@@ -96,7 +96,7 @@ export const MUTANTS: readonly Mutant[] = [
   {
     title: 'does not tell an agent which of its orders are over',
     topic: 'journal',
-    file: 'src/daemon/nodes/lost-orders.ts',
+    file: 'src/daemon/features/fleet/nodes/lost-orders.ts',
     find: ': endedAt !== null',
     replace: ': false',
     seenBy: [STORES],
@@ -104,7 +104,7 @@ export const MUTANTS: readonly Mutant[] = [
   {
     title: 'settles nothing for an agent that has lost its journal',
     topic: 'journal',
-    file: 'src/daemon/servers/reconcile.ts',
+    file: 'src/daemon/features/servers/servers/reconcile.ts',
     find: 'if (!hasLostJournal && (known',
     replace: 'if (hasLostJournal || (known',
     seenBy: [STORES],
@@ -112,7 +112,7 @@ export const MUTANTS: readonly Mutant[] = [
   {
     title: 'carries out orders of the time before without the word of the daemon',
     topic: 'journal',
-    file: 'src/agent/commands.ts',
+    file: 'src/agent/server/commands.ts',
     find: 'if (!ended.has(command.id)) {',
     replace: 'if (ended.size < 1000) {',
     seenBy: [LOST],
@@ -128,7 +128,7 @@ export const MUTANTS: readonly Mutant[] = [
   {
     title: 'takes a run for living that its holder knows to be over',
     topic: 'journal',
-    file: 'src/agent/adopt.ts',
+    file: 'src/agent/server/adopt.ts',
     find: 'return record.forgotten && !launch.ended',
     replace: 'return false',
     seenBy: [LOST],
@@ -136,7 +136,7 @@ export const MUTANTS: readonly Mutant[] = [
   {
     title: 'goes on under the same epoch behind a torn record',
     topic: 'log recovery',
-    file: 'src/agent/log/writer.ts',
+    file: 'src/agent/console/log/writer.ts',
     find: 'fstatSync(fd).size === end.size && ',
     replace: '',
     seenBy: [LOG],
@@ -144,7 +144,7 @@ export const MUTANTS: readonly Mutant[] = [
   {
     title: 'does not notice a restart of the machine',
     topic: 'log recovery',
-    file: 'src/agent/log/writer.ts',
+    file: 'src/agent/console/log/writer.ts',
     find: 'return known !== undefined',
     replace: 'return false',
     seenBy: [LOG],
@@ -152,7 +152,7 @@ export const MUTANTS: readonly Mutant[] = [
   {
     title: 'does not compare the log with what is known to have been written',
     topic: 'log recovery',
-    file: 'src/agent/log/writer.ts',
+    file: 'src/agent/console/log/writer.ts',
     find: 'end.last >= (options.written ?? 0)',
     replace: 'true',
     seenBy: [LOG],
@@ -160,7 +160,7 @@ export const MUTANTS: readonly Mutant[] = [
   {
     title: 'leaves the damaged head of a segment as it is',
     topic: 'log recovery',
-    file: 'src/agent/log/writer.ts',
+    file: 'src/agent/console/log/writer.ts',
     find: 'const isEmpty = end.last < newest.first',
     replace: 'const isEmpty = end.epoch === undefined',
     seenBy: [LOG],
@@ -168,7 +168,7 @@ export const MUTANTS: readonly Mutant[] = [
   {
     title: 'asks the limit before the key',
     topic: 'gateway limits',
-    file: 'src/daemon/core/gateway/door.ts',
+    file: 'src/daemon/gateway/upgrade-guard.ts',
     find: '    const verdict = await this.#verify(nodeId, key)\n',
     replace:
       '    if (this.#attempts.waitSeconds(address, nodeId) > 0) throw tooMany(1)\n    const verdict = await this.#verify(nodeId, key)\n',
@@ -177,7 +177,7 @@ export const MUTANTS: readonly Mutant[] = [
   {
     title: 'keeps the hash of a key that was revoked',
     topic: 'gateway limits',
-    file: 'src/daemon/nodes/keys.ts',
+    file: 'src/daemon/features/fleet/nodes/keys.ts',
     find: '  reload(): void {\n    this.#loaded = undefined\n',
     replace: '  reload(): void {\n',
     seenBy: [STRANGER],
@@ -185,7 +185,7 @@ export const MUTANTS: readonly Mutant[] = [
   {
     title: 'lets another machine in that has the key of a node',
     topic: 'gateway limits',
-    file: 'src/daemon/nodes/machine.ts',
+    file: 'src/daemon/features/fleet/nodes/machine.ts',
     find: "? 'same' : 'other'",
     replace: "? 'same' : 'same'",
     seenBy: [STORES],
@@ -193,7 +193,7 @@ export const MUTANTS: readonly Mutant[] = [
   {
     title: 'shows servers of an agent that hangs as stopped when another one comes',
     topic: 'gateway limits',
-    file: 'src/daemon/servers/observe.ts',
+    file: 'src/daemon/features/servers/servers/observe.ts',
     find: 'absence.contested ? unseen(row) : ',
     replace: '',
     seenBy: [STORES],
@@ -201,7 +201,7 @@ export const MUTANTS: readonly Mutant[] = [
   {
     title: 'shows what is left after a marker that is older than the log as if it were all',
     topic: 'streams',
-    file: 'src/daemon/events/follow.ts',
+    file: 'src/daemon/features/signals/events/follow.ts',
     find: 'marker >= first - 1 && marker <= last',
     replace: 'first >= 0 && marker <= last',
     seenBy: [UPKEEP],
@@ -209,7 +209,7 @@ export const MUTANTS: readonly Mutant[] = [
   {
     title: 'says that events are missed when the oldest one that is kept is the next',
     topic: 'streams',
-    file: 'src/daemon/events/follow.ts',
+    file: 'src/daemon/features/signals/events/follow.ts',
     find: 'marker >= first - 1 &&',
     replace: 'marker >= first &&',
     seenBy: [UPKEEP],
@@ -217,7 +217,7 @@ export const MUTANTS: readonly Mutant[] = [
   {
     title: 'does not notice that a log has lost its end',
     topic: 'streams',
-    file: 'src/daemon/console/feed.ts',
+    file: 'src/daemon/features/servers/console/feed.ts',
     find: '} else if (last < this.#received) {',
     replace: '} else if (last < 0) {',
     seenBy: [CONSOLE],
@@ -225,7 +225,7 @@ export const MUTANTS: readonly Mutant[] = [
   {
     title: 'says nothing to viewers that are beyond the end of a log',
     topic: 'streams',
-    file: 'src/daemon/console/viewer.ts',
+    file: 'src/daemon/features/servers/console/viewer.ts',
     find: 'if (this.#rewinds === feed.rewinds) return',
     replace: 'if (this.#rewinds <= feed.rewinds) return',
     seenBy: [CONSOLE],
@@ -233,7 +233,7 @@ export const MUTANTS: readonly Mutant[] = [
   {
     title: 'takes lines that an agent sends again for new ones',
     topic: 'streams',
-    file: 'src/daemon/console/feed.ts',
+    file: 'src/daemon/features/servers/console/feed.ts',
     find: '      if (line[0] <= this.#received) continue\n      if (line[0] !== this.#received + 1) this.#skipTo(line[0] - 1)\n',
     replace: '',
     seenBy: [CONSOLE],
@@ -241,7 +241,7 @@ export const MUTANTS: readonly Mutant[] = [
   {
     title: 'counts nothing of what a viewer is sent',
     topic: 'streams',
-    file: 'src/daemon/console/viewer.ts',
+    file: 'src/daemon/features/servers/console/viewer.ts',
     find: 'pace.spend(to - this.#cursor, bytes.length)',
     replace: 'pace.spend(0, 0)',
     seenBy: [PACE],
@@ -249,7 +249,7 @@ export const MUTANTS: readonly Mutant[] = [
   {
     title: 'hands live lines to viewers beyond their pace',
     topic: 'streams',
-    file: 'src/daemon/console/viewer.ts',
+    file: 'src/daemon/features/servers/console/viewer.ts',
     find: 'pace.waitMs() === 0',
     replace: 'pace.waitMs() >= 0',
     seenBy: [PACE],
@@ -257,7 +257,7 @@ export const MUTANTS: readonly Mutant[] = [
   {
     title: 'counts lines alone, and no bytes',
     topic: 'streams',
-    file: 'src/daemon/console/pace.ts',
+    file: 'src/daemon/features/servers/console/pace.ts',
     find: 'Math.max(lines / limits.lines, bytes / limits.bytes)',
     replace: 'Math.max(lines / limits.lines, 0 * bytes)',
     seenBy: [PACE],
@@ -265,7 +265,7 @@ export const MUTANTS: readonly Mutant[] = [
   {
     title: 'keeps a viewer that takes nothing',
     topic: 'streams',
-    file: 'src/daemon/console/viewer.ts',
+    file: 'src/daemon/features/servers/console/viewer.ts',
     find: 'if (connection.unsentBytes < before || this.#over()) continue',
     replace: 'if (connection.unsentBytes < before || before >= 0 || this.#over()) continue',
     seenBy: [PACE],
@@ -273,7 +273,7 @@ export const MUTANTS: readonly Mutant[] = [
   {
     title: 'gives up a viewer after less than five minutes',
     topic: 'streams',
-    file: 'src/daemon/console/viewer.ts',
+    file: 'src/daemon/features/servers/console/viewer.ts',
     find: 'clock.sleep(STALLED_MS, taken.signal)',
     replace: 'Promise.race([clock.sleep(STALLED_MS, taken.signal), clock.sleep(60_000, taken.signal)])',
     seenBy: [PACE],
@@ -281,7 +281,7 @@ export const MUTANTS: readonly Mutant[] = [
   {
     title: 'leaves the process of a server that its node does not know',
     topic: 'observed state',
-    file: 'src/daemon/servers/observe.ts',
+    file: 'src/daemon/features/servers/servers/observe.ts',
     find: 'activity: null, pid: null, startedAt: null,',
     replace: 'activity: null,',
     seenBy: [STORES],
@@ -289,7 +289,7 @@ export const MUTANTS: readonly Mutant[] = [
   {
     title: 'leaves the coming restart of a server that its node does not know',
     topic: 'observed state',
-    file: 'src/daemon/servers/observe.ts',
+    file: 'src/daemon/features/servers/servers/observe.ts',
     find: "power === 'offline' && activity === null && nextRestartAt === null",
     replace: "power === 'offline' && activity === null && (nextRestartAt === null || nextRestartAt.length > 0)",
     seenBy: [STORES],
@@ -297,7 +297,7 @@ export const MUTANTS: readonly Mutant[] = [
   {
     title: 'says of all servers that a snapshot does not name that nothing of them is there',
     topic: 'observed state',
-    file: 'src/daemon/servers/observe.ts',
+    file: 'src/daemon/features/servers/servers/observe.ts',
     find: 'gone(absence.leftOver.has(id))',
     replace: 'gone(false)',
     seenBy: [STORES],
@@ -305,7 +305,7 @@ export const MUTANTS: readonly Mutant[] = [
   {
     title: 'takes servers for gone that the snapshot names',
     topic: 'observed state',
-    file: 'src/daemon/servers/observe.ts',
+    file: 'src/daemon/features/servers/servers/observe.ts',
     find: 'absence.present.has(id) || isAtRest',
     replace: 'isAtRest',
     seenBy: [STORES],
@@ -313,7 +313,7 @@ export const MUTANTS: readonly Mutant[] = [
   {
     title: 'shows servers that were starting as such while their node is away',
     topic: 'observed state',
-    file: 'src/daemon/servers/observe.ts',
+    file: 'src/daemon/features/servers/servers/observe.ts',
     find: "['starting', 'running', 'stopping'])",
     replace: "['running', 'stopping'])",
     seenBy: [STORES],
@@ -321,7 +321,7 @@ export const MUTANTS: readonly Mutant[] = [
   {
     title: 'forgets the last known state of servers whose node goes',
     topic: 'observed state',
-    file: 'src/daemon/servers/observe.ts',
+    file: 'src/daemon/features/servers/servers/observe.ts',
     find: 'lastKnownPower: row.power } as const',
     replace: 'lastKnownPower: row.lastKnownPower } as const',
     seenBy: [STORES],
@@ -329,7 +329,7 @@ export const MUTANTS: readonly Mutant[] = [
   {
     title: 'takes an older specification for the newest',
     topic: 'observed state',
-    file: 'src/agent/server.ts',
+    file: 'src/agent/server/server.ts',
     find: 'if (spec.generation < this.#spec.generation) return',
     replace: 'if (spec.generation < 0) return',
     seenBy: [POWER],
@@ -337,7 +337,7 @@ export const MUTANTS: readonly Mutant[] = [
   {
     title: 'carries out orders of an older generation',
     topic: 'observed state',
-    file: 'src/agent/commands.ts',
+    file: 'src/agent/server/commands.ts',
     find: 'if (generation < newest) {',
     replace: 'if (generation < 0) {',
     seenBy: [POWER],
@@ -345,7 +345,7 @@ export const MUTANTS: readonly Mutant[] = [
   {
     title: 'keeps the connection of a node that is silent',
     topic: 'gateway limits',
-    file: 'src/daemon/core/gateway/liveness.ts',
+    file: 'src/daemon/gateway/liveness.ts',
     find: 'heardAt + GATEWAY_LIMITS.deadMs',
     replace: 'heardAt + 100 * GATEWAY_LIMITS.deadMs',
     seenBy: [GATEWAY],
@@ -353,7 +353,7 @@ export const MUTANTS: readonly Mutant[] = [
   {
     title: 'asks no node whether it is there',
     topic: 'gateway limits',
-    file: 'src/daemon/core/gateway/liveness.ts',
+    file: 'src/daemon/gateway/liveness.ts',
     find: 'socket.ping(undefined, undefined, () => {}) // a failed ping shows as silence or as a close',
     replace: '',
     seenBy: [GATEWAY],
@@ -361,7 +361,7 @@ export const MUTANTS: readonly Mutant[] = [
   {
     title: 'lists what one answer of a node holds, and nothing beyond',
     topic: 'orphans',
-    file: 'src/daemon/servers/orphans.ts',
+    file: 'src/daemon/features/servers/servers/orphans.ts',
     find: 'if (!more || found',
     replace: 'if (more || found',
     seenBy: [ORPHANS],
@@ -369,7 +369,7 @@ export const MUTANTS: readonly Mutant[] = [
   {
     title: 'lists what runs behind what does not',
     topic: 'orphans',
-    file: 'src/daemon/servers/orphans.ts',
+    file: 'src/daemon/features/servers/servers/orphans.ts',
     find: 'rests(a) - rests(b)',
     replace: 'rests(b) - rests(a)',
     seenBy: [ORPHANS],
@@ -377,7 +377,7 @@ export const MUTANTS: readonly Mutant[] = [
   {
     title: 'lists left-over folders of a node before its servers',
     topic: 'orphans',
-    file: 'src/agent/orphans.ts',
+    file: 'src/agent/server/orphans.ts',
     find: 'const found = [...servers, ...[...folders].filter((id) => !of.servers.has(id)).sort()]',
     replace: 'const found = [...[...folders].filter((id) => !of.servers.has(id)).sort(), ...servers]',
     seenBy: [POWER],
@@ -385,7 +385,7 @@ export const MUTANTS: readonly Mutant[] = [
   {
     title: 'adopts a server under a name that its owner has given already',
     topic: 'orphans',
-    file: 'src/daemon/servers/orphans.ts',
+    file: 'src/daemon/features/servers/servers/orphans.ts',
     find: 'await ensureNameFree(tx, { ...row,',
     replace: 'await ensureNameFree(tx, { ...row, ownerId: serverId,',
     seenBy: [ORPHANS],
@@ -393,7 +393,7 @@ export const MUTANTS: readonly Mutant[] = [
   {
     title: 'says nothing of another way to stop when a server is adopted',
     topic: 'orphans',
-    file: 'src/daemon/servers/adoption-remarks.ts',
+    file: 'src/daemon/features/servers/servers/adoption-remarks.ts',
     find: 'stopText(before.stop), stopText(after.stop)',
     replace: 'stopText(after.stop), stopText(after.stop)',
     seenBy: [ORPHANS],

@@ -3,7 +3,7 @@ import type { Mutant } from './mutant.ts'
 const PAGE = ['test/docs-guarantees.test.ts'] as const
 const SKIPS = ['test/skips.test.ts'] as const
 const HOSTS = ['test/daemon/databases/hosts.test.ts'] as const
-const LOCATIONS = 'src/daemon/locations/routes.ts'
+const LOCATIONS = 'src/daemon/features/fleet/locations/routes.ts'
 
 /** Mistakes that the tests of the pages, of the tests themselves, and the loops over the contract have to see. */
 export const MUTANTS: readonly Mutant[] = [
@@ -50,7 +50,7 @@ export const MUTANTS: readonly Mutant[] = [
   {
     title: 'Names of database hosts that differ in case are two',
     topic: 'names and skips',
-    file: 'src/daemon/databases/host-repo.ts',
+    file: 'src/daemon/features/servers/databases/host-repo.ts',
     find: "row.name.normalize('NFC').toLowerCase() === folded",
     replace: "row.name.normalize('NFC') === name",
     seenBy: HOSTS,
@@ -58,7 +58,7 @@ export const MUTANTS: readonly Mutant[] = [
   {
     title: 'A database host has itself for a namesake',
     topic: 'names and skips',
-    file: 'src/daemon/databases/host-repo.ts',
+    file: 'src/daemon/features/servers/databases/host-repo.ts',
     find: ".select(['id', 'name']).where('id', '!=', besideId)",
     replace: ".select(['id', 'name']).where('id', '!=', '').where('id', '!=', besideId.slice(1))",
     seenBy: HOSTS,
@@ -66,7 +66,7 @@ export const MUTANTS: readonly Mutant[] = [
   {
     title: 'Names of locations that differ in case are two',
     topic: 'names and skips',
-    file: 'src/daemon/core/migrations/0001-first-schema.ts',
+    file: 'src/daemon/db/migrations/0001-first-schema.ts',
     find: 'create table location (\n  id text primary key, name text not null unique collate nocase,',
     replace: 'create table location (\n  id text primary key, name text not null unique,',
     seenBy: ['test/daemon/locations.test.ts'],
@@ -112,7 +112,7 @@ export const MUTANTS: readonly Mutant[] = [
   {
     title: 'Parameters of a path are taken as they come',
     topic: 'contract loops',
-    file: 'src/daemon/core/http.ts',
+    file: 'src/daemon/http/server.ts',
     find: "params: parsePart('params', served.params, request.params),",
     replace: 'params: request.params as never,',
     seenBy: ['test/contract/junk.test.ts'],

@@ -31,7 +31,7 @@ export const MUTANTS: readonly Mutant[] = [
   {
     title: 'checks streams and files no more',
     topic: 'listener',
-    file: 'src/cli/connector.ts',
+    file: 'src/cli/net/connector.ts',
     find: "if (isSecure && opener.below === 'plain') return byItself(options, done)",
     replace: "if (opener.below === 'plain') return byItself(options, done)",
     seenBy: [SQUATTER],
@@ -39,7 +39,7 @@ export const MUTANTS: readonly Mutant[] = [
   {
     title: 'takes unverified TLS for a proof',
     topic: 'listener',
-    file: 'src/cli/socket-opener.ts',
+    file: 'src/cli/net/socket-opener.ts',
     find: "below: insecure ? 'all' : 'plain'",
     replace: "below: 'plain'",
     seenBy: [SQUATTER],
@@ -47,7 +47,7 @@ export const MUTANTS: readonly Mutant[] = [
   {
     title: 'lets the agent connect to whoever listens',
     topic: 'listener',
-    file: 'src/agent/connect.ts',
+    file: 'src/agent/link/connect.ts',
     find: '/^(?:http|ws):/i.test(target.url)',
     replace: '/^(?:ftp):/i.test(target.url)',
     seenBy: [SQUATTER],
@@ -55,7 +55,7 @@ export const MUTANTS: readonly Mutant[] = [
   {
     title: 'sends the enrolment token to whoever listens',
     topic: 'listener',
-    file: 'src/agent/daemon-connection.ts',
+    file: 'src/agent/link/daemon-connection.ts',
     find: "if (options.protocol === 'https:') return secure(options, done)",
     replace: 'if (options.protocol !== undefined) return secure(options, done)',
     seenBy: [SQUATTER],
@@ -63,7 +63,7 @@ export const MUTANTS: readonly Mutant[] = [
   {
     title: 'forgets which user was accepted',
     topic: 'listener',
-    file: 'src/cli/profile/contexts.ts',
+    file: 'src/cli/kit/profile/contexts.ts',
     find: "...(typeof listenerUid === 'number' ? { listenerUid } : {}),",
     replace: '',
     seenBy: [SQUATTER],
@@ -71,7 +71,7 @@ export const MUTANTS: readonly Mutant[] = [
   {
     title: 'keeps a local key that has gone over a port',
     topic: 'socket',
-    file: 'src/daemon/auth/api-key-rows.ts',
+    file: 'src/daemon/features/accounts/auth/api-key-rows.ts',
     find: 'return row?.metadata === JSON.stringify(FOR_SOCKET)',
     replace: 'return row !== undefined',
     seenBy: [SOCKET],
@@ -119,7 +119,7 @@ export const MUTANTS: readonly Mutant[] = [
   {
     title: 'goes by the port although the context names a socket',
     topic: 'socket',
-    file: 'src/cli/profile/target.ts',
+    file: 'src/cli/kit/profile/target.ts',
     find: 'socket: context?.socket,',
     replace: 'socket: undefined,',
     seenBy: [SOCKET],
@@ -127,7 +127,7 @@ export const MUTANTS: readonly Mutant[] = [
   {
     title: 'revokes the key of panel up at logout',
     topic: 'socket',
-    file: 'src/cli/session/login.ts',
+    file: 'src/cli/commands/session/login.ts',
     find: "stored?.madeBy === 'up' && contextName !== undefined",
     replace: 'stored === undefined && contextName !== undefined',
     seenBy: [SQUATTER],
@@ -135,7 +135,7 @@ export const MUTANTS: readonly Mutant[] = [
   {
     title: 'sends keys over plain http to another machine',
     topic: 'plain http',
-    file: 'src/cli/socket-opener.ts',
+    file: 'src/cli/net/socket-opener.ts',
     find: "url.protocol === 'http:' && !named && !insecureHttp",
     replace: "url.protocol === 'ftp:' && !named && !insecureHttp",
     seenBy: [SQUATTER],

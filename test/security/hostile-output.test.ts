@@ -181,7 +181,7 @@ describe('the program writes to a terminal', () => {
     'src/cli/main.ts',
     // A tool of the build.
     'src/cli/man.ts',
-    'src/cli/terminal.ts',
+    'src/cli/kit/terminal.ts',
     'src/daemon/core/log.ts',
     'src/daemon/notices.ts',
     // Its stderr is a pipe to the daemon.

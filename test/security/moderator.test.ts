@@ -5,7 +5,7 @@ import * as nodes from '../../src/shared/api/nodes.ts'
 import * as roles from '../../src/shared/api/roles.ts'
 import { createUser, updateUser } from '../../src/shared/api/users.ts'
 import type { Client } from '../../src/shared/client.ts'
-import { PanelError } from '../../src/shared/errors.ts'
+import { PanelError } from '../../src/shared/kernel/errors.ts'
 import { startPanel, type TestPanel } from '../panel.ts'
 
 const PASSWORD = 'Correct-horse-1'

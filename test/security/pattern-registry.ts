@@ -25,7 +25,7 @@ export interface FilePatterns {
 
 /** Expressions that no source file may have beside these; a new one is added here, with whose text it sees. */
 export const REGISTRY: Readonly<Record<string, FilePatterns>> = {
-  'src/agent/commands.ts': { sees: 'daemon', patterns: ['/^[A-Za-z0-9_-]{1,64}$/'] },
+  'src/agent/server/commands.ts': { sees: 'daemon', patterns: ['/^[A-Za-z0-9_-]{1,64}$/'] },
   'src/agent/config.ts': {
     sees: 'operator',
     patterns: [
@@ -34,9 +34,9 @@ export const REGISTRY: Readonly<Record<string, FilePatterns>> = {
       String.raw`/^\d+$/`,
     ],
   },
-  'src/agent/connect.ts': { sees: 'operator', patterns: ['/^(?:http|ws):/i'] },
-  'src/agent/daemon-connection.ts': { sees: 'remote host', patterns: ['/CERT|TLS|SSL|SELF_SIGNED|UNABLE_TO/'] },
-  'src/agent/environment.ts': { sees: 'template', patterns: [String.raw`/^env\./`] },
+  'src/agent/link/connect.ts': { sees: 'operator', patterns: ['/^(?:http|ws):/i'] },
+  'src/agent/link/daemon-connection.ts': { sees: 'remote host', patterns: ['/CERT|TLS|SSL|SELF_SIGNED|UNABLE_TO/'] },
+  'src/agent/server/environment.ts': { sees: 'template', patterns: [String.raw`/^env\./`] },
   'src/agent/files/folder-handle.ts': {
     sees: 'program',
     patterns: [String.raw`/[/\0]/`, String.raw`/^mnt_id:\s*(\d+)/m`],
@@ -63,52 +63,52 @@ export const REGISTRY: Readonly<Record<string, FilePatterns>> = {
     made: { "new RegExp(`^${name}:\\\\s+(\\\\d+) kB`, 'm')": "constant names; of the kernel's own text" },
   },
   'src/agent/holder/user-namespace.ts': { sees: 'machine', patterns: [String.raw`/\s+/`] },
-  'src/agent/install.ts': { sees: 'template', patterns: [String.raw`/\r\n?/g`] },
-  'src/agent/journal-file.ts': { sees: 'machine', patterns: [String.raw`/^\0+/`] },
-  'src/agent/layout.ts': { sees: 'daemon', patterns: ['/^[A-Za-z0-9_-]{1,64}$/'] },
-  'src/agent/log/record.ts': { sees: 'game', patterns: [String.raw`/[\x00-\x08\x0a-\x1a\x1c-\x1f]/g`] },
-  'src/agent/log/segments.ts': { sees: 'game', patterns: [String.raw`/^(\d{16})\.log$/`] },
-  'src/agent/node-health.ts': {
+  'src/agent/server/install.ts': { sees: 'template', patterns: [String.raw`/\r\n?/g`] },
+  'src/agent/state/journal-file.ts': { sees: 'machine', patterns: [String.raw`/^\0+/`] },
+  'src/agent/state/layout.ts': { sees: 'daemon', patterns: ['/^[A-Za-z0-9_-]{1,64}$/'] },
+  'src/agent/console/log/record.ts': { sees: 'game', patterns: [String.raw`/[\x00-\x08\x0a-\x1a\x1c-\x1f]/g`] },
+  'src/agent/console/log/segments.ts': { sees: 'game', patterns: [String.raw`/^(\d{16})\.log$/`] },
+  'src/agent/node/node-health.ts': {
     sees: 'machine',
     patterns: [String.raw`/^MemAvailable:\s+(\d+) kB/m`, String.raw`/\s+/`],
   },
-  'src/agent/orphans.ts': { sees: 'machine', patterns: ['/^[A-Za-z0-9_-]{1,64}$/'] },
-  'src/agent/ports.ts': { sees: 'machine', patterns: [String.raw`/^\d+$/`] },
-  'src/agent/ready-thread.ts': {
+  'src/agent/server/orphans.ts': { sees: 'machine', patterns: ['/^[A-Za-z0-9_-]{1,64}$/'] },
+  'src/agent/server/ports.ts': { sees: 'machine', patterns: [String.raw`/^\d+$/`] },
+  'src/agent/server/ready-thread.ts': {
     sees: 'game',
     patterns: [String.raw`/\u001b(?:\[[0-?]*[ -/]*[@-~]|\][^\u0007\u001b]*(?:\u0007|\u001b\\)?|[@-Z\\-_])/g`],
     made: {
       'RE2JS.compile(expression)': 'in a thread of its own, ended when it takes too long: template-author.test.ts',
     },
   },
-  'src/agent/requests.ts': { sees: 'game', patterns: [String.raw`/[\u0000\r\n]/`] },
+  'src/agent/link/requests.ts': { sees: 'game', patterns: [String.raw`/[\u0000\r\n]/`] },
   'src/agent/runtime/cgroup-places.ts': { sees: 'machine', patterns: ['/[^A-Za-z0-9_-]/g'] },
   'src/agent/runtime/process-run.ts': { sees: 'machine', patterns: [String.raw`/[\r\n]/`] },
-  'src/agent/sockets.ts': { sees: 'machine', patterns: [String.raw`/\s+/`, '/.{8}/g', '/.{4}/g'] },
-  'src/cli/account/profile-actions.ts': { sees: 'operator', patterns: [String.raw`/^-?\d{1,15}(\.\d+)?$/`] },
-  'src/cli/args.ts': { sees: 'operator', patterns: [String.raw`/^\d{1,15}$/`] },
-  'src/cli/audit/verify.ts': { sees: 'panel', patterns: [String.raw`/^\d+$/`, '/^[0-9a-f]{64}$/'] },
-  'src/cli/command.ts': { sees: 'operator', patterns: ['/--(?:no-)?([a-z][a-z0-9-]*)/', '/[<[]/'] },
-  'src/cli/console/attach.ts': { sees: 'operator', patterns: [String.raw`/[^\w.@-]/g`] },
-  'src/cli/console/farewell.ts': { sees: 'operator', patterns: [String.raw`/^\w[\w.-]*$/`] },
-  'src/cli/console/history.ts': {
+  'src/agent/runtime/sockets.ts': { sees: 'machine', patterns: [String.raw`/\s+/`, '/.{8}/g', '/.{4}/g'] },
+  'src/cli/commands/account/profile-actions.ts': { sees: 'operator', patterns: [String.raw`/^-?\d{1,15}(\.\d+)?$/`] },
+  'src/cli/kit/args.ts': { sees: 'operator', patterns: [String.raw`/^\d{1,15}$/`] },
+  'src/cli/commands/audit/verify.ts': { sees: 'panel', patterns: [String.raw`/^\d+$/`, '/^[0-9a-f]{64}$/'] },
+  'src/cli/kit/command.ts': { sees: 'operator', patterns: ['/--(?:no-)?([a-z][a-z0-9-]*)/', '/[<[]/'] },
+  'src/cli/commands/console/attach.ts': { sees: 'operator', patterns: [String.raw`/[^\w.@-]/g`] },
+  'src/cli/tui/detach-message.ts': { sees: 'operator', patterns: [String.raw`/^\w[\w.-]*$/`] },
+  'src/cli/commands/console/history.ts': {
     sees: 'operator',
     patterns: [String.raw`/^[0-9a-z]{1,40}-\d{1,15}$/`, String.raw`/^\d{1,15}$/`],
   },
-  'src/cli/console/line.ts': {
+  'src/cli/commands/console/line.ts': {
     sees: 'game',
     patterns: ['/[A-Z]/'],
     made: { 'RE2JS.compile(text, ignoreCase ? RE2JS.CASE_INSENSITIVE : 0)': "RE2 on one line; the operator's own" },
   },
-  'src/cli/console/pages.ts': { sees: 'operator', patterns: [String.raw`/^[0-9a-z]{1,40}-(\d{1,15})$/`] },
-  'src/cli/db-hosts/actions.ts': { sees: 'operator', patterns: ['/^--/'] },
-  'src/cli/environment.ts': { sees: 'operator', patterns: [String.raw`/^\d{1,10}$/`] },
-  'src/cli/events/follow.ts': {
+  'src/cli/commands/console/pages.ts': { sees: 'operator', patterns: [String.raw`/^[0-9a-z]{1,40}-(\d{1,15})$/`] },
+  'src/cli/commands/db-hosts/actions.ts': { sees: 'operator', patterns: ['/^--/'] },
+  'src/cli/kit/environment.ts': { sees: 'operator', patterns: [String.raw`/^\d{1,10}$/`] },
+  'src/cli/commands/events/follow.ts': {
     sees: 'operator',
     patterns: [String.raw`/\*+/g`, '/[.+^${}()|[\\]\\\\]/g'],
     made: { 'new RegExp(`^${text}$`)': "the operator's own, on names of events that the program knows" },
   },
-  'src/cli/field-names.ts': {
+  'src/cli/kit/field-names.ts': {
     sees: 'panel',
     patterns: [
       String.raw`/^(?:(?:body|query|params)(?:\.|$))?(.*)$/s`,
@@ -121,22 +121,22 @@ export const REGISTRY: Readonly<Record<string, FilePatterns>> = {
       '/^-/',
     ],
   },
-  'src/cli/guest-command.ts': { sees: 'operator', patterns: [String.raw`/^\[|\]$/g`] },
-  'src/cli/help-request.ts': { sees: 'operator', patterns: ['/<[^<>]+>/', '/[ ,]+/'] },
-  'src/cli/instant.ts': {
+  'src/cli/kit/guest-command.ts': { sees: 'operator', patterns: [String.raw`/^\[|\]$/g`] },
+  'src/cli/kit/help-request.ts': { sees: 'operator', patterns: ['/<[^<>]+>/', '/[ ,]+/'] },
+  'src/cli/kit/instant.ts': {
     sees: 'operator',
     patterns: [String.raw`/^\d{4}-\d{2}-\d{2}/`, String.raw`/^\d{4}-\d{2}-\d{2}/`],
   },
-  'src/cli/invoke.ts': { sees: 'operator', patterns: [String.raw`/^(?:--output=|-o=?)(\w+)$/`] },
+  'src/cli/kit/invoke.ts': { sees: 'operator', patterns: [String.raw`/^(?:--output=|-o=?)(\w+)$/`] },
   'src/cli/man.ts': {
     sees: 'operator',
     patterns: ['/[.!?]$/', '/(?<=[.!?]) (?=[A-Z`])/', '/^[A-Z][a-z]/', "/^([.'])/", String.raw`/[^\u0020-\u007e]/g`],
   },
-  'src/cli/output/csv.ts': {
+  'src/cli/kit/output/csv.ts': {
     sees: 'game',
     patterns: [String.raw`/^[=+\-@\t\r]/`, String.raw`/^[+-]?\d+(\.\d+)?$/`, String.raw`/[",\r\n]/`],
   },
-  'src/cli/output/escape.ts': {
+  'src/cli/kit/output/escape.ts': {
     sees: 'game',
     patterns: [
       String.raw`/[\u0000-\u001f\u007f-\u009f\u061c\u200e\u200f\u2028-\u202e\u2066-\u2069]/g`,
@@ -145,9 +145,9 @@ export const REGISTRY: Readonly<Record<string, FilePatterns>> = {
       String.raw`/\u001b(?!\[[\d;:]*m)/g`,
     ],
   },
-  'src/cli/output/jq.ts': { sees: 'panel', patterns: ['/^jq: (error: )?/'] },
-  'src/cli/output/output.ts': { sees: 'game', patterns: [String.raw`/[\r\n]/g`] },
-  'src/cli/output/table.ts': {
+  'src/cli/kit/output/jq.ts': { sees: 'panel', patterns: ['/^jq: (error: )?/'] },
+  'src/cli/kit/output/output.ts': { sees: 'game', patterns: [String.raw`/[\r\n]/g`] },
+  'src/cli/kit/output/table.ts': {
     sees: 'game',
     patterns: [
       String.raw`/^[\u0020-\u007e]$/`,
@@ -155,40 +155,40 @@ export const REGISTRY: Readonly<Record<string, FilePatterns>> = {
       String.raw`/^[\u1100-\u115f\u2e80-\u303e\u3041-\u33ff\u3400-\u4dbf\u4e00-\u9fff\ua000-\ua4cf\uac00-\ud7a3\uf900-\ufaff\ufe30-\ufe4f\uff00-\uff60\uffe0-\uffe6\u{1f300}-\u{1f64f}\u{1f680}-\u{1f6ff}\u{1f900}-\u{1f9ff}\u{20000}-\u{3fffd}]$/u`,
     ],
   },
-  'src/cli/output/yaml-text.ts': { sees: 'game', patterns: [String.raw`/[\n\t]/g`] },
-  'src/cli/profile/contexts.ts': { sees: 'operator', patterns: ['/^[A-Za-z0-9._@-]{1,64}$/'] },
-  'src/cli/program.ts': { sees: 'operator', patterns: ['/^error: /', String.raw`/\n/`, "/'(-y|--yes)'/"] },
-  'src/cli/prompt.ts': { sees: 'operator', patterns: [String.raw`/\r?\n/`] },
-  'src/cli/providers/actions.ts': { sees: 'operator', patterns: ['/^--/'] },
-  'src/cli/read-file.ts': {
+  'src/cli/kit/output/yaml-text.ts': { sees: 'game', patterns: [String.raw`/[\n\t]/g`] },
+  'src/cli/kit/profile/contexts.ts': { sees: 'operator', patterns: ['/^[A-Za-z0-9._@-]{1,64}$/'] },
+  'src/cli/kit/program.ts': { sees: 'operator', patterns: ['/^error: /', String.raw`/\n/`, "/'(-y|--yes)'/"] },
+  'src/cli/kit/prompt.ts': { sees: 'operator', patterns: [String.raw`/\r?\n/`] },
+  'src/cli/commands/providers/actions.ts': { sees: 'operator', patterns: ['/^--/'] },
+  'src/cli/kit/read-file.ts': {
     sees: 'operator',
     patterns: [String.raw`/\r?\n/`, String.raw`/^\s*(#|$)/`, String.raw`/^\s*export\s+/`],
   },
-  'src/cli/report.ts': { sees: 'panel', patterns: ['/CERT|TLS|SSL|SELF_SIGNED|UNABLE_TO/'] },
-  'src/cli/resource/fields.ts': {
+  'src/cli/kit/report.ts': { sees: 'panel', patterns: ['/CERT|TLS|SSL|SELF_SIGNED|UNABLE_TO/'] },
+  'src/cli/kit/resource/fields.ts': {
     sees: 'operator',
     patterns: [String.raw`/^-?\d+(\.\d+)?$/`, String.raw`/^(\d+(?:\.\d+)?)\s*([mgt])?(?:i?b)?$/i`],
   },
-  'src/cli/resource/id.ts': { sees: 'operator', patterns: ['/^[0-9a-hjkmnp-tv-z]{26}$/'] },
-  'src/cli/servers/wait.ts': { sees: 'operator', patterns: ['/^state=(.+)$/'] },
-  'src/cli/session/browser-trip.ts': { sees: 'operator', patterns: [String.raw`/^https?:\/\//i`] },
-  'src/cli/session/login.ts': { sees: 'operator', patterns: [String.raw`/^\d{6}$/`] },
-  'src/cli/session/loopback.ts': { sees: 'operator', patterns: ['/[&<>"\']/g'] },
-  'src/cli/session/one-time-code.ts': { sees: 'operator', patterns: [String.raw`/\s/g`, String.raw`/\r?\n/`] },
-  'src/cli/session/recovery.ts': { sees: 'operator', patterns: [String.raw`/\r?\n/`] },
-  'src/cli/settings/changes.ts': { sees: 'operator', patterns: ['/^--/'] },
-  'src/cli/settings/flag-name.ts': { sees: 'operator', patterns: ['/[A-Z]/g'] },
-  'src/cli/settings/oidc.ts': { sees: 'operator', patterns: ['/^--/'] },
-  'src/cli/short-requests.ts': { sees: 'operator', patterns: ['/^https:/'] },
-  'src/cli/tooling/api.ts': {
+  'src/cli/kit/resource/id.ts': { sees: 'operator', patterns: ['/^[0-9a-hjkmnp-tv-z]{26}$/'] },
+  'src/cli/commands/servers/wait.ts': { sees: 'operator', patterns: ['/^state=(.+)$/'] },
+  'src/cli/commands/session/browser-trip.ts': { sees: 'operator', patterns: [String.raw`/^https?:\/\//i`] },
+  'src/cli/commands/session/login.ts': { sees: 'operator', patterns: [String.raw`/^\d{6}$/`] },
+  'src/cli/commands/session/loopback.ts': { sees: 'operator', patterns: ['/[&<>"\']/g'] },
+  'src/cli/commands/session/one-time-code.ts': { sees: 'operator', patterns: [String.raw`/\s/g`, String.raw`/\r?\n/`] },
+  'src/cli/commands/session/recovery.ts': { sees: 'operator', patterns: [String.raw`/\r?\n/`] },
+  'src/cli/commands/settings/changes.ts': { sees: 'operator', patterns: ['/^--/'] },
+  'src/cli/commands/settings/flag-name.ts': { sees: 'operator', patterns: ['/[A-Z]/g'] },
+  'src/cli/commands/settings/oidc.ts': { sees: 'operator', patterns: ['/^--/'] },
+  'src/cli/kit/short-requests.ts': { sees: 'operator', patterns: ['/^https:/'] },
+  'src/cli/commands/tooling/api.ts': {
     sees: 'operator',
     patterns: [String.raw`/^[a-z]+:\/\//i`, String.raw`/^\/[/\\]/`, String.raw`/^-?\d+(\.\d+)?$/`],
   },
-  'src/cli/tooling/complete.ts': {
+  'src/cli/commands/tooling/complete.ts': {
     sees: 'operator',
     patterns: [String.raw`/[\t\r\n]/g`, '/[ ,]+/', '/<[^<>]+>/', '/--[a-z-]+/'],
   },
-  'src/cli/trace.ts': {
+  'src/cli/kit/trace.ts': {
     sees: 'panel',
     patterns: [
       '/([?&]token=)[^&]+/g',
@@ -242,7 +242,10 @@ export const REGISTRY: Readonly<Record<string, FilePatterns>> = {
   'src/cli/tui/press-input.ts': { sees: 'operator', patterns: [String.raw`/\s/`, String.raw`/\s+/`] },
   'src/cli/tui/press.ts': { sees: 'operator', patterns: [String.raw`/\r\n|\r|\n/`, String.raw`/\p{Cc}/gu`] },
   'src/cli/tui/take-out.ts': { sees: 'game', patterns: ['/[:.]/g', String.raw`/[^\p{L}\p{N}_-]+/gu`] },
-  'src/daemon/auth/two-factor-rows.ts': { sees: 'client', patterns: ['/(.{4})(?=.)/g', String.raw`/[\s-]/g`] },
+  'src/daemon/features/accounts/auth/two-factor-rows.ts': {
+    sees: 'client',
+    patterns: ['/(.{4})(?=.)/g', String.raw`/[\s-]/g`],
+  },
   'src/daemon/config.ts': {
     sees: 'operator',
     patterns: [
@@ -258,8 +261,11 @@ export const REGISTRY: Readonly<Record<string, FilePatterns>> = {
       String.raw`/^\[|\]$/g`,
     ],
   },
-  'src/daemon/console/frames.ts': { sees: 'client', patterns: [String.raw`/^([0-9a-z]{1,40})-(\d{1,15})$/`] },
-  'src/daemon/console/typed-command.ts': {
+  'src/daemon/features/servers/console/frames.ts': {
+    sees: 'client',
+    patterns: [String.raw`/^([0-9a-z]{1,40})-(\d{1,15})$/`],
+  },
+  'src/daemon/features/servers/console/typed-command.ts': {
     sees: 'client',
     patterns: [
       '/pass|pwd|secret|token|login|logon|register|credential|auth|apikey|api[-_]key|(?:^|[-_./])(?:pw|pin|otp|key)(?:$|[-_])/i',
@@ -267,26 +273,26 @@ export const REGISTRY: Readonly<Record<string, FilePatterns>> = {
       String.raw`/\S+/g`,
     ],
   },
-  'src/daemon/core/connection-limits.ts': {
+  'src/daemon/http/connection-limits.ts': {
     sees: 'machine',
     patterns: [String.raw`/^Max open files +(\d+)/m`],
   },
-  'src/daemon/core/counted-address.ts': {
+  'src/daemon/http/counted-address.ts': {
     sees: 'client',
     patterns: [String.raw`/^::ffff:(\d+\.\d+\.\d+\.\d+)$/i`, '/^0+$/', '/^0+(?=.)/'],
   },
-  'src/daemon/core/db.ts': { sees: 'program', patterns: ['/UNIQUE constraint failed: (.+)$/'] },
-  'src/daemon/core/gateway/attempts.ts': { sees: 'agent', patterns: ['/^::ffff:/i'] },
-  'src/daemon/core/gateway/door.ts': { sees: 'agent', patterns: ['/^[A-Za-z0-9_-]{1,64}$/'] },
-  'src/daemon/core/gateway/ranges.ts': { sees: 'agent', patterns: [String.raw`/^\d{1,20}$/`] },
-  'src/daemon/core/http-answers.ts': { sees: 'client', patterns: [String.raw`/[^\w.-]/g`] },
-  'src/daemon/core/http-callers.ts': { sees: 'client', patterns: [String.raw`/^Bearer +(\S+)$/i`] },
-  'src/daemon/core/http-errors.ts': { sees: 'client', patterns: ['/[_-]/g'] },
-  'src/daemon/core/http-hosts.ts': {
+  'src/daemon/db/db.ts': { sees: 'program', patterns: ['/UNIQUE constraint failed: (.+)$/'] },
+  'src/daemon/gateway/attempts.ts': { sees: 'agent', patterns: ['/^::ffff:/i'] },
+  'src/daemon/gateway/upgrade-guard.ts': { sees: 'agent', patterns: ['/^[A-Za-z0-9_-]{1,64}$/'] },
+  'src/daemon/gateway/ranges.ts': { sees: 'agent', patterns: [String.raw`/^\d{1,20}$/`] },
+  'src/daemon/http/answers.ts': { sees: 'client', patterns: [String.raw`/[^\w.-]/g`] },
+  'src/daemon/http/callers.ts': { sees: 'client', patterns: [String.raw`/^Bearer +(\S+)$/i`] },
+  'src/daemon/http/errors.ts': { sees: 'client', patterns: ['/[_-]/g'] },
+  'src/daemon/http/hosts.ts': {
     sees: 'client',
     patterns: [String.raw`/^\[([^\]]*)\](?::\d*)?$/`, String.raw`/:\d*$/`, String.raw`/\.$/`],
   },
-  'src/daemon/core/json-bytes.ts': { sees: 'client', patterns: [String.raw`/[\u0000-\u001f"\\\ud800-\udfff]/`] },
+  'src/daemon/http/json-bytes.ts': { sees: 'client', patterns: [String.raw`/[\u0000-\u001f"\\\ud800-\udfff]/`] },
   'src/daemon/core/masking.ts': {
     sees: 'client',
     patterns: [
@@ -304,18 +310,18 @@ export const REGISTRY: Readonly<Record<string, FilePatterns>> = {
       String.raw`/(["']?\s*[:=]\s*)(?:"[^"\\]*(?:\\.[^"\\]*)*"|'[^'\\]*(?:\\.[^'\\]*)*'|[^\s,;&}]+)/y`,
     ],
   },
-  'src/daemon/core/migrations.ts': { sees: 'program', patterns: ['/[:.]/g'] },
-  'src/daemon/core/rate-limits.ts': {
+  'src/daemon/db/migrations.ts': { sees: 'program', patterns: ['/[:.]/g'] },
+  'src/daemon/http/rate-limits.ts': {
     sees: 'program',
     patterns: [String.raw`/^\/api\/servers\/:serverId\/files(\/|$)/`, String.raw`/^\/api\/agent\/bulk(\/|$)/`],
   },
-  'src/daemon/core/request-ids.ts': { sees: 'client', patterns: ['/^[A-Za-z0-9._-]{1,64}$/'] },
+  'src/daemon/http/request-ids.ts': { sees: 'client', patterns: ['/^[A-Za-z0-9._-]{1,64}$/'] },
   'src/daemon/core/secrets.ts': {
     sees: 'client',
     patterns: ['/^(pak|pnk|pst)_([0-9a-z]{26})_([A-Za-z0-9_-]{43})$/', '/^[0-9a-f]{64}$/i'],
   },
   'src/daemon/core/settings.ts': { sees: 'client', patterns: ['z.cidrv4()', 'z.cidrv6()'] },
-  'src/daemon/core/sqlite/dialect.ts': {
+  'src/daemon/db/sqlite/dialect.ts': {
     sees: 'program',
     patterns: [String.raw`/^\s*(select|with|explain|pragma)\b/i`],
   },
@@ -330,14 +336,14 @@ export const REGISTRY: Readonly<Record<string, FilePatterns>> = {
       String.raw`/\b0x[0-9a-f]+\b|\d+/gi`,
     ],
   },
-  'src/daemon/core/text-search.ts': { sees: 'client', patterns: [String.raw`/[\\%_]/g`, String.raw`/[\\%_]/g`] },
+  'src/daemon/db/text-search.ts': { sees: 'client', patterns: [String.raw`/[\\%_]/g`, String.raw`/[\\%_]/g`] },
   'src/daemon/database-files.ts': { sees: 'program', patterns: ['/[:.]/g'] },
-  'src/daemon/databases/dialect.ts': {
+  'src/daemon/features/servers/databases/dialect.ts': {
     sees: 'remote host',
     patterns: [String.raw`/^[\w%.:/+=$-]*$/`, String.raw`/^(\d+)(?:\.(\d+))?/`],
   },
-  'src/daemon/databases/host-connection.ts': { sees: 'remote host', patterns: ["/'([^']{20,})'/g"] },
-  'src/daemon/databases/host-failure.ts': {
+  'src/daemon/features/servers/databases/host-connection.ts': { sees: 'remote host', patterns: ["/'([^']{20,})'/g"] },
+  'src/daemon/features/servers/databases/host-failure.ts': {
     sees: 'remote host',
     patterns: [
       String.raw`/^(ENOTFOUND|EAI_\w+)$/`,
@@ -358,18 +364,24 @@ export const REGISTRY: Readonly<Record<string, FilePatterns>> = {
       String.raw`/\s+/g`,
     ],
   },
-  'src/daemon/databases/host-routes.ts': {
+  'src/daemon/features/servers/databases/host-routes.ts': {
     sees: 'client',
     patterns: [String.raw`/(?<=-----END CERTIFICATE-----)\s*/`],
   },
-  'src/daemon/databases/mysql-dialect.ts': { sees: 'remote host', patterns: ['/mariadb/i', String.raw`/[\\_%]/g`] },
-  'src/daemon/databases/secrets.ts': {
+  'src/daemon/features/servers/databases/mysql-dialect.ts': {
+    sees: 'remote host',
+    patterns: ['/mariadb/i', String.raw`/[\\_%]/g`],
+  },
+  'src/daemon/features/servers/databases/secrets.ts': {
     sees: 'client',
     patterns: ['/^[A-Za-z]/', '/[A-Z]/', '/[a-z]/', String.raw`/\d/`, '/[-_]/'],
   },
-  'src/daemon/events/follow.ts': { sees: 'client', patterns: [String.raw`/^([0-9a-z]+)-(\d{1,15})$/`] },
+  'src/daemon/features/signals/events/follow.ts': {
+    sees: 'client',
+    patterns: [String.raw`/^([0-9a-z]+)-(\d{1,15})$/`],
+  },
   'src/daemon/fixed-settings.ts': { sees: 'operator', patterns: [String.raw`/^-?\d+(\.\d+)?$/`] },
-  'src/daemon/mail/mail-failure.ts': {
+  'src/daemon/features/signals/mail/mail-failure.ts': {
     sees: 'remote host',
     patterns: [
       '/ENOTFOUND|EAI_AGAIN/',
@@ -383,20 +395,20 @@ export const REGISTRY: Readonly<Record<string, FilePatterns>> = {
       String.raw`/\s+/g`,
     ],
   },
-  'src/daemon/mail/smtp-mailer.ts': { sees: 'remote host', patterns: [String.raw`/\p{Cc}+/gu`] },
-  'src/daemon/nodes/addresses.ts': {
+  'src/daemon/features/signals/mail/smtp-mailer.ts': { sees: 'remote host', patterns: [String.raw`/\p{Cc}+/gu`] },
+  'src/daemon/features/fleet/nodes/addresses.ts': {
     sees: 'client',
     patterns: [String.raw`/^(\d{1,5})(?:-(\d{1,5}))?$/`, String.raw`/[\s,]+/`],
   },
-  'src/daemon/nodes/allocation-repo.ts': { sees: 'client', patterns: [String.raw`/^\d{1,5}$/`] },
-  'src/daemon/nodes/ip-numbers.ts': { sees: 'client', patterns: [String.raw`/^\d{1,3}$/`] },
-  'src/daemon/overview/activity.ts': { sees: 'client', patterns: ['/[._]/g'] },
-  'src/daemon/passkeys/own-passkeys.ts': { sees: 'remote host', patterns: [String.raw`/\s+/g`] },
-  'src/daemon/passkeys/relying-party.ts': {
+  'src/daemon/features/fleet/nodes/allocation-repo.ts': { sees: 'client', patterns: [String.raw`/^\d{1,5}$/`] },
+  'src/daemon/features/fleet/nodes/ip-numbers.ts': { sees: 'client', patterns: [String.raw`/^\d{1,3}$/`] },
+  'src/daemon/features/operations/overview/activity.ts': { sees: 'client', patterns: ['/[._]/g'] },
+  'src/daemon/features/accounts/passkeys/own-passkeys.ts': { sees: 'remote host', patterns: [String.raw`/\s+/g`] },
+  'src/daemon/features/accounts/passkeys/relying-party.ts': {
     sees: 'remote host',
     patterns: [String.raw`/^\[|\]$/g`, String.raw`/^\[|\]$/g`],
   },
-  'src/daemon/plugins/engine-range.ts': {
+  'src/daemon/features/plugins/engine-range.ts': {
     sees: 'plugin',
     patterns: [
       String.raw`/^(>=|<=|>|<|=|\^|~)?(\d+)\.(\d+)\.(\d+)$/`,
@@ -404,7 +416,7 @@ export const REGISTRY: Readonly<Record<string, FilePatterns>> = {
       String.raw`/\s+/`,
     ],
   },
-  'src/daemon/plugins/manifest.ts': {
+  'src/daemon/features/plugins/manifest.ts': {
     sees: 'plugin',
     patterns: [
       String.raw`/^[A-Za-z_$][\w$]{0,63}$/`,
@@ -417,7 +429,7 @@ export const REGISTRY: Readonly<Record<string, FilePatterns>> = {
       String.raw`/:\w+/g`,
     ],
   },
-  'src/daemon/plugins/panel-door.ts': {
+  'src/daemon/features/plugins/panel-api.ts': {
     sees: 'plugin',
     patterns: [String.raw`/^\/api\/[^?#\s]*$/`, String.raw`/:\w+/g`],
     made: {
@@ -425,22 +437,22 @@ export const REGISTRY: Readonly<Record<string, FilePatterns>> = {
         'made from paths of the contract: each part ends at a slash',
     },
   },
-  'src/daemon/plugins/plugin-run.ts': {
+  'src/daemon/features/plugins/plugin-run.ts': {
     sees: 'plugin',
     patterns: ['/heap out of memory|allocation failed/i', String.raw`/^\w*Error\b|^Error:/`],
   },
-  'src/daemon/plugins/processes.ts': {
+  'src/daemon/features/plugins/processes.ts': {
     sees: 'machine',
     patterns: [String.raw`/^\d+$/`, String.raw`/^Uid:\t(\d+)/m`, String.raw`/^State:\t[ZX]/m`],
   },
-  'src/daemon/plugins/storage.ts': { sees: 'plugin', patterns: [String.raw`/^[^\p{Cc}]+$/u`] },
-  'src/daemon/servers/repo.ts': { sees: 'client', patterns: [String.raw`/[\\%_]/g`] },
-  'src/daemon/sso/claims.ts': { sees: 'remote host', patterns: [String.raw`/\p{Cc}/gu`] },
-  'src/daemon/sso/provider-clients.ts': {
+  'src/daemon/features/plugins/storage.ts': { sees: 'plugin', patterns: [String.raw`/^[^\p{Cc}]+$/u`] },
+  'src/daemon/features/servers/servers/repo.ts': { sees: 'client', patterns: [String.raw`/[\\%_]/g`] },
+  'src/daemon/features/accounts/sso/claims.ts': { sees: 'remote host', patterns: [String.raw`/\p{Cc}/gu`] },
+  'src/daemon/features/accounts/sso/provider-clients.ts': {
     sees: 'remote host',
     patterns: [String.raw`/\/\.well-known\/openid-configuration\/?$/`, String.raw`/\/$/`],
   },
-  'src/daemon/sso/provider-failure.ts': {
+  'src/daemon/features/accounts/sso/provider-failure.ts': {
     sees: 'remote host',
     patterns: [
       '/ENOTFOUND|EAI_AGAIN/',
@@ -458,18 +470,18 @@ export const REGISTRY: Readonly<Record<string, FilePatterns>> = {
       '/CERT|SELF_SIGNED|UNABLE_TO_|ERR_TLS|ERR_SSL/',
     ],
   },
-  'src/daemon/sso/usernames.ts': {
+  'src/daemon/features/accounts/sso/usernames.ts': {
     sees: 'remote host',
     patterns: [String.raw`/\p{M}/gu`, '/[^A-Za-z0-9_-]+/g', '/^-+|-+$/g'],
   },
-  'src/daemon/templates/bounded-pattern.ts': {
+  'src/daemon/features/catalog/templates/bounded-pattern.ts': {
     sees: 'template',
     patterns: [],
     made: {
       'RE2JS.compile(pattern, flags)': 'RE2, with bounded steps and a budget for each request: template-author.test.ts',
     },
   },
-  'src/daemon/templates/rule-checks.ts': {
+  'src/daemon/features/catalog/templates/rule-checks.ts': {
     sees: 'template',
     patterns: [
       String.raw`/^[+-]?\d{1,18}$/`,
@@ -484,8 +496,11 @@ export const REGISTRY: Readonly<Record<string, FilePatterns>> = {
       String.raw`/^[a-z][a-z0-9+.-]*:\/\//i`,
     ],
   },
-  'src/daemon/templates/starter.ts': { sees: 'operator', patterns: [String.raw`/^#@file ([a-z0-9-]+\.[a-z]+)$/`] },
-  'src/daemon/updates/version-order.ts': {
+  'src/daemon/features/catalog/templates/starter.ts': {
+    sees: 'operator',
+    patterns: [String.raw`/^#@file ([a-z0-9-]+\.[a-z]+)$/`],
+  },
+  'src/daemon/features/operations/updates/version-order.ts': {
     sees: 'remote host',
     patterns: [
       String.raw`/^v?(\d{1,9}\.\d{1,9}\.\d{1,9}(?:-[0-9A-Za-z.-]{1,60})?)(?:\+[0-9A-Za-z.-]{1,60})?$/`,
@@ -493,9 +508,12 @@ export const REGISTRY: Readonly<Record<string, FilePatterns>> = {
       String.raw`/^\d+$/`,
     ],
   },
-  'src/daemon/users/invites.ts': { sees: 'client', patterns: ['/[^A-Za-z0-9]/g'] },
-  'src/daemon/webhooks/sender.ts': { sees: 'remote host', patterns: [String.raw`/^\d{1,9}$/`, String.raw`/\s+/g`] },
-  'src/daemon/webhooks/target-url.ts': {
+  'src/daemon/features/accounts/users/invites.ts': { sees: 'client', patterns: ['/[^A-Za-z0-9]/g'] },
+  'src/daemon/features/signals/webhooks/sender.ts': {
+    sees: 'remote host',
+    patterns: [String.raw`/^\d{1,9}$/`, String.raw`/\s+/g`],
+  },
+  'src/daemon/features/signals/webhooks/target-url.ts': {
     sees: 'client',
     patterns: [
       String.raw`/^\[|\]$/g`,
@@ -503,7 +521,7 @@ export const REGISTRY: Readonly<Record<string, FilePatterns>> = {
       String.raw`/^(?=.*\d)(?=.*[A-Za-z])[^.]{20,}$/`,
     ],
   },
-  'src/shared/agent-text.ts': {
+  'src/shared/kernel/agent-text.ts': {
     sees: 'agent',
     patterns: [
       String.raw`/\u001b(?:\[[0-?]*[ -/]*[@-~]|\][^\u0007\u001b]*(?:\u0007|\u001b\\)?)/g`,
@@ -581,13 +599,13 @@ export const REGISTRY: Readonly<Record<string, FilePatterns>> = {
   'src/shared/api/users.ts': { sees: 'client', patterns: ['z.iso.datetime()'] },
   'src/shared/api/webhooks.ts': { sees: 'client', patterns: ['z.iso.datetime()'] },
   'src/shared/client.ts': { sees: 'program', patterns: [String.raw`/:(\w+)/g`] },
-  'src/shared/egg.ts': { sees: 'client', patterns: [String.raw`/^(PTDL|PLCN)_(v\d{1,3})$/i`] },
-  'src/shared/ids.ts': {
+  'src/shared/kernel/egg.ts': { sees: 'client', patterns: [String.raw`/^(PTDL|PLCN)_(v\d{1,3})$/i`] },
+  'src/shared/kernel/ids.ts': {
     sees: 'client',
     patterns: ['/^[A-Za-z0-9_-]{1,64}$/', '/^[a-z0-9][a-z0-9_-]{0,63}$/', '/^[0-7][0-9a-hjkmnp-tv-z]{25}$/'],
   },
   'src/shared/openapi.ts': { sees: 'program', patterns: [String.raw`/:(\w+)/g`] },
-  'src/shared/pattern-steps.ts': {
+  'src/shared/kernel/pattern-steps.ts': {
     sees: 'template',
     patterns: [
       String.raw`/\{(\d{1,6})(?:,(\d{0,6}))?\}/y`,
@@ -595,7 +613,7 @@ export const REGISTRY: Readonly<Record<string, FilePatterns>> = {
       String.raw`/\\[pPx]\{[^}]{0,40}\}/y`,
     ],
   },
-  'src/shared/permissions.ts': { sees: 'client', patterns: [String.raw`/^([A-Za-z0-9_-]{1,64}|\*)$/`] },
+  'src/shared/kernel/permissions.ts': { sees: 'client', patterns: [String.raw`/^([A-Za-z0-9_-]{1,64}|\*)$/`] },
   'src/shared/platform/listener-table.ts': {
     sees: 'machine',
     patterns: [String.raw`/\s+/`, String.raw`/^::ffff:(?=\d+\.\d+\.\d+\.\d+$)/i`],
@@ -611,8 +629,8 @@ export const REGISTRY: Readonly<Record<string, FilePatterns>> = {
     ],
   },
   'src/shared/platform/process-identity.ts': { sees: 'machine', patterns: ['/^[0-9a-f]{32}$/'] },
-  'src/shared/server-spec.ts': { sees: 'client', patterns: ['/^[A-Za-z_][A-Za-z0-9_]{0,190}$/'] },
-  'src/shared/setting-values.ts': {
+  'src/shared/protocol/server-spec.ts': { sees: 'client', patterns: ['/^[A-Za-z_][A-Za-z0-9_]{0,190}$/'] },
+  'src/shared/kernel/setting-values.ts': {
     sees: 'client',
     patterns: [
       '/^[A-Za-z][A-Za-z0-9_+/-]*$/',
@@ -630,7 +648,7 @@ export const REGISTRY: Readonly<Record<string, FilePatterns>> = {
       String.raw`/^127(?:\.\d{1,3}){3}$/`,
     ],
   },
-  'src/shared/startup-line.ts': {
+  'src/shared/kernel/startup-line.ts': {
     sees: 'template',
     patterns: [
       String.raw`/\{\{[^{}]+\}\}/`,
@@ -641,7 +659,7 @@ export const REGISTRY: Readonly<Record<string, FilePatterns>> = {
       String.raw`/^\t+/`,
     ],
   },
-  'src/shared/terminal-text.ts': {
+  'src/shared/kernel/terminal-text.ts': {
     sees: 'game',
     patterns: [String.raw`/[\u0000-\u001f\u007f-\u009f\u061c\u200e\u200f\u2028-\u202e\u2066-\u2069]/g`],
     made: {
@@ -649,11 +667,11 @@ export const REGISTRY: Readonly<Record<string, FilePatterns>> = {
         'constant; searched in patterns.test.ts',
     },
   },
-  'src/shared/theme-metadata.ts': {
+  'src/shared/kernel/theme-metadata.ts': {
     sees: 'client',
     patterns: ['/^(?:__proto__|prototype|constructor)$|password|secret|token|api_?key|credential|oidc/i'],
   },
-  'src/shared/time.ts': {
+  'src/shared/kernel/time.ts': {
     sees: 'client',
     patterns: [
       'z.iso.datetime({precision:3})',

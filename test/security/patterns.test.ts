@@ -1,6 +1,6 @@
 import { describe, expect, it } from 'vitest'
 import { readLine } from '../../src/cli/tui/ansi.ts'
-import { terminalText } from '../../src/shared/terminal-text.ts'
+import { terminalText } from '../../src/shared/kernel/terminal-text.ts'
 import { readSource, sourceFiles } from '../module-graph.ts'
 import { type FoundPattern, patternsIn } from '../source-patterns.ts'
 import { REGISTRY } from './pattern-registry.ts'

@@ -1,7 +1,7 @@
 import { request } from 'node:http'
 import { afterAll, beforeAll, describe, expect, it } from 'vitest'
 import { listAuditLogs } from '../../src/shared/api/admin.ts'
-import { GATEWAY_PATH, NODE_ID_HEADER, NODE_KEY_HEADER } from '../../src/shared/frames.ts'
+import { GATEWAY_PATH, NODE_ID_HEADER, NODE_KEY_HEADER } from '../../src/shared/protocol/frames.ts'
 import { startPanel, type TestPanel } from '../panel.ts'
 
 /** No proxy, one that is somebody else, and one that these tests stand behind. */

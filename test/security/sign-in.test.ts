@@ -1,6 +1,6 @@
 import { URI } from 'otpauth'
 import { afterAll, beforeAll, describe, expect, it } from 'vitest'
-import { createNodeKeys } from '../../src/daemon/nodes/keys.ts'
+import { createNodeKeys } from '../../src/daemon/features/fleet/nodes/keys.ts'
 import { resendVerification, resetPassword, validateReset, verifyEmail } from '../../src/shared/api/account-recovery.ts'
 import { createApiKey } from '../../src/shared/api/api-keys.ts'
 import { getMe, login } from '../../src/shared/api/auth.ts'

@@ -1,7 +1,7 @@
 import { afterAll, beforeAll, describe, expect, it } from 'vitest'
 import { createServer, updateServer } from '../../src/shared/api/servers.ts'
 import { createTemplate } from '../../src/shared/api/templates.ts'
-import type { DoneRule, ServerSpec } from '../../src/shared/server-spec.ts'
+import type { DoneRule, ServerSpec } from '../../src/shared/protocol/server-spec.ts'
 import { AgentStage, gameSpec } from '../agent/agent-stage.ts'
 import { startPanel, type TestPanel } from '../panel.ts'
 import { longestStall } from './stall.ts'

@@ -3,10 +3,10 @@ import { mkdtempSync, rmSync, writeFileSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { afterAll, beforeAll, describe, expect, it } from 'vitest'
-import { serverEnvironment, startupCommand } from '../../src/agent/environment.ts'
 import { AgentFailure } from '../../src/agent/failure.ts'
-import { RESERVED_VARIABLES, SHELL_VARIABLES, VariableName } from '../../src/shared/server-spec.ts'
-import { startupLineProblem } from '../../src/shared/startup-line.ts'
+import { serverEnvironment, startupCommand } from '../../src/agent/server/environment.ts'
+import { startupLineProblem } from '../../src/shared/kernel/startup-line.ts'
+import { RESERVED_VARIABLES, SHELL_VARIABLES, VariableName } from '../../src/shared/protocol/server-spec.ts'
 import { gameSpec } from '../agent/agent-stage.ts'
 
 const HOSTILE = [

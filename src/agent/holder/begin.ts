@@ -1,11 +1,11 @@
 import { closeSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
-import type { Clock } from '../../shared/time.ts'
+import type { Clock } from '../../shared/kernel/time.ts'
 import { joinCgroup, makeCgroup, removeCgroup } from './cgroup.ts'
 import { type ChildEnd, childEnded, Wake } from './child.ts'
 import type { HolderPaths, HolderRecord, LaunchFile } from './holder-files.ts'
+import { isProgram } from './interrupted-start.ts'
 import { writeOwnJson } from './json-file.ts'
-import { CHAIN_FAILED, ChildVoice, giveWord, type Launched, launch } from './launcher.ts'
-import { isProgram } from './lost-beginning.ts'
+import { CHAIN_FAILED, Handshake, type Launched, launch, sendGo } from './launcher.ts'
 import { processFacts } from './proc.ts'
 import { killRun, scopeOf } from './run-processes.ts'
 import { openUserNamespace } from './user-namespace.ts'
@@ -44,10 +44,10 @@ export async function begin(
   launched.launcher.once('exit', () => wake.now())
   let record: HolderRecord | undefined
   try {
-    const voice = new ChildVoice(launched.word)
-    record = await prepare(paths, { file, launched, voice, clock: at.clock, firstSeq: at.firstSeq })
-    giveWord(launched.word, file.env)
-    await becomeProgram(paths, { record, launched, voice, wake })
+    const handshake = new Handshake(launched.word)
+    record = await prepare(paths, { file, launched, handshake, clock: at.clock, firstSeq: at.firstSeq })
+    sendGo(launched.word, file.env)
+    await becomeProgram(paths, { record, launched, handshake, wake })
     rmSync(paths.launch)
     launched.word.destroy()
     return { record, wake }
@@ -77,7 +77,7 @@ async function launchLocked(paths: HolderPaths, file: LaunchFile): Promise<Launc
 interface Preparing {
   file: LaunchFile
   launched: Launched
-  voice: ChildVoice
+  handshake: Handshake
   clock: Clock
   firstSeq: number
 }
@@ -86,12 +86,12 @@ interface Preparing {
 async function prepare(paths: HolderPaths, of: Preparing): Promise<HolderRecord> {
   const { launcher } = of.launched
   const deadline = of.clock.monotonicMs() + PREPARE_MS
-  while (of.voice.pid === undefined) {
+  while (of.handshake.pid === undefined) {
     if (launcher.exitCode !== null) throw new BeginFailure('The files folder of the server cannot be entered')
     if (of.clock.monotonicMs() > deadline) throw new BeginFailure('The program could not be prepared in time')
     await of.clock.sleep(2)
   }
-  const { pid } = of.voice
+  const { pid } = of.handshake
   const child = processFacts(pid)
   const launcherFacts = processFacts(launcher.pid ?? 0)
   if (child === undefined || launcherFacts === undefined) throw new BeginFailure('The program ended before it began')
@@ -119,7 +119,7 @@ async function prepare(paths: HolderPaths, of: Preparing): Promise<HolderRecord>
 interface Becoming {
   record: HolderRecord
   launched: Launched
-  voice: ChildVoice
+  handshake: Handshake
   wake: Wake
 }
 
@@ -134,7 +134,7 @@ async function becomeProgram(paths: HolderPaths, of: Becoming): Promise<void> {
   }
   const end: ChildEnd = await childEnded(record, paths, wake)
   if (end.code === CHAIN_FAILED) throw new BeginFailure('The folders or limits of the server could not be set up')
-  const complaint = of.voice.complaint
+  const complaint = of.handshake.complaint
   if (end.code === 127 && complaint !== '') throw new BeginFailure(`It could not be started: ${complaint}`)
   if (end.code === 126) throw new BeginFailure('It could not be started: the program may not be executed')
 }
@@ -143,7 +143,7 @@ function preferForOom(pid: number): void {
   try {
     writeFileSync(`/proc/${pid}/oom_score_adj`, String(OOM_SCORE))
   } catch {
-    // a wish to the kernel; where it may not be said, the server runs just as well
+    // a hint to the kernel; where it is refused, the server runs just as well
   }
 }
 

@@ -1,7 +1,7 @@
 import { constants, openSync, readFileSync, statSync } from 'node:fs'
 import { Socket } from 'node:net'
 import { constants as systemConstants } from 'node:os'
-import type { Clock } from '../../shared/time.ts'
+import type { Clock } from '../../shared/kernel/time.ts'
 import type { HolderPaths, HolderRecord } from './holder-files.ts'
 import { isAlive } from './proc.ts'
 

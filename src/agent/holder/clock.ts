@@ -1,4 +1,4 @@
-import type { Clock } from '../../shared/time.ts'
+import type { Clock } from '../../shared/kernel/time.ts'
 
 /** The machine's clock, as `systemClock` is; that one comes with zod, which would cost every holder memory and time. */
 export const holderClock: Clock = {

@@ -135,7 +135,7 @@ export function launch(paths: HolderPaths, file: LaunchFile, options: LaunchOpti
 }
 
 /** What the child says on descriptor 3: first its pid, and later why it could not become the program. */
-export class ChildVoice {
+export class Handshake {
   private text = ''
 
   constructor(word: Duplex) {
@@ -155,7 +155,7 @@ export class ChildVoice {
 }
 
 /** Sends the word and the environment. From here on the child runs whether or not the holder lives. */
-export function giveWord(word: Duplex, env: Readonly<Record<string, string>>): void {
+export function sendGo(word: Duplex, env: Readonly<Record<string, string>>): void {
   const lines = Object.entries(env).map(([name, value]) => `export ${name}=${quote(value)}`)
   // A function: its name is none of a variable's, and what was cut off does not make it.
   word.end(`go\n${lines.join('\n')}\npanel_complete() { :; }\n`)

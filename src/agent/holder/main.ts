@@ -1,7 +1,7 @@
 import { existsSync, rmSync } from 'node:fs'
 import { takeLock } from '../../shared/platform/file-lock.ts'
 import { machineBootId } from '../../shared/platform/process-identity.ts'
-import { LogWriter } from '../log/writer.ts'
+import { LogWriter } from '../console/log/writer.ts'
 import type { RunExit } from '../runtime/runtime.ts'
 import { BeginFailure, type Begun, begin } from './begin.ts'
 import { Wake } from './child.ts'
@@ -17,9 +17,9 @@ import {
   TAKEN_OVER,
 } from './holder-files.ts'
 import { closeInherited } from './inherited-files.ts'
+import { hasBegun } from './interrupted-start.ts'
 import { readOwnJson, writeOwnJson } from './json-file.ts'
 import { makeFifos } from './launcher.ts'
-import { hasBegun } from './lost-beginning.ts'
 import { holdOpen } from './outputs.ts'
 import { endUnbegun } from './run-processes.ts'
 
@@ -47,7 +47,7 @@ export async function runHolder(dir: string): Promise<void> {
       if (isLost) await endUnbegun(record, holderClock)
       await startRun(paths, file)
     } else if (record !== undefined && !record.forgotten && !existsSync(paths.exit)) {
-      await takeOver(paths, record).catch((error: unknown) => tellFailure(paths, record.launchId, error))
+      await takeOver(paths, record).catch((error: unknown) => reportFailure(paths, record.launchId, error))
     }
   } finally {
     await lock.close()
@@ -66,13 +66,13 @@ async function startRun(paths: HolderPaths, file: LaunchFile): Promise<void> {
     const { holder, begun } = await beginHeld(paths, file, writer)
     await holder.hold(begun.record, begun.wake)
   } catch (error) {
-    await tellFailure(paths, run.launchId, error)
+    await reportFailure(paths, run.launchId, error)
     rmSync(paths.launch, { force: true })
   }
 }
 
 /** A holder has no terminal and no log of its own: the agent finds the reason in this file. */
-async function tellFailure(paths: HolderPaths, launchId: string, error: unknown): Promise<void> {
+async function reportFailure(paths: HolderPaths, launchId: string, error: unknown): Promise<void> {
   const message = error instanceof Error ? error.message : String(error)
   await writeOwnJson(paths.failure, {
     launchId,

@@ -1,5 +1,5 @@
 import { statfsSync } from 'node:fs'
-import type { Clock } from '../../shared/time.ts'
+import type { Clock } from '../../shared/kernel/time.ts'
 import { enforcedMemoryMb } from './memory-limit.ts'
 import { processMemory } from './proc.ts'
 import { type RunScope, runPids } from './run-processes.ts'

@@ -1,4 +1,4 @@
-import type { Clock } from '../../shared/time.ts'
+import type { Clock } from '../../shared/kernel/time.ts'
 
 /** The share of a server's own processors that may go into reading its output. */
 const SHARE = 0.25

@@ -1,4 +1,4 @@
-import type { Clock } from '../../shared/time.ts'
+import type { Clock } from '../../shared/kernel/time.ts'
 import { cgroupPids, killCgroup } from './cgroup.ts'
 import type { HolderRecord, Isolation } from './holder-files.ts'
 import { allPids, hasVariable, isAlive, processFacts, uidOf } from './proc.ts'

@@ -1,5 +1,5 @@
 import { closeSync, constants, openSync, writeSync } from 'node:fs'
-import type { Clock } from '../../shared/time.ts'
+import type { Clock } from '../../shared/kernel/time.ts'
 
 /** A program that does not read gets so long before a line is refused. */
 const WAIT_MS = 5000

@@ -1,12 +1,12 @@
-import type { StopSignal } from '../../shared/server-spec.ts'
-import type { Clock } from '../../shared/time.ts'
+import type { Clock } from '../../shared/kernel/time.ts'
+import type { StopSignal } from '../../shared/protocol/server-spec.ts'
 import { AgentFailure } from '../failure.ts'
 import type { HolderRecord } from '../holder/holder-files.ts'
-import type { OpenSocket, SocketTable } from '../sockets.ts'
 import type { ControlClient } from './control-client.ts'
-import { FigureMeter, type RunFigures } from './figures.ts'
 import { RunSockets } from './run-sockets.ts'
+import { FigureMeter, type RunStats } from './run-stats.ts'
 import type { Run, RunExit, RunRecord } from './runtime.ts'
+import type { OpenSocket, SocketTable } from './sockets.ts'
 
 const RETRY_MS = 1000
 const ORDER_ATTEMPTS = 50
@@ -71,7 +71,7 @@ export class ProcessRun implements Run {
     return address === undefined ? await this.sockets.all() : await this.sockets.at(address)
   }
 
-  async figures(): Promise<RunFigures> {
+  async figures(): Promise<RunStats> {
     this.refuseWhenOver()
     return this.meter.measure()
   }
@@ -150,7 +150,7 @@ export class EndedRun implements Run {
     return over()
   }
 
-  figures(): Promise<RunFigures> {
+  figures(): Promise<RunStats> {
     return over()
   }
 }

@@ -1,23 +1,23 @@
 import { mkdir, rm } from 'node:fs/promises'
 import { release } from 'node:os'
-import type { LineStream, RuntimeReport } from '../../shared/frames.ts'
-import { newIdSuffix } from '../../shared/ids.ts'
-import type { Clock } from '../../shared/time.ts'
+import { newIdSuffix } from '../../shared/kernel/ids.ts'
+import type { Clock } from '../../shared/kernel/time.ts'
+import type { LineStream, RuntimeReport } from '../../shared/protocol/frames.ts'
 import { AgentFailure } from '../failure.ts'
 import { type HeldRun, type HolderRecord, holderPaths, type LaunchFile } from '../holder/holder-files.ts'
 import { readOwnJson, writeOwnJson } from '../holder/json-file.ts'
 import { PRIVATE_HOME } from '../holder/launcher.ts'
 import { RUN_VARIABLE } from '../holder/run-processes.ts'
-import { SocketTable } from '../sockets.ts'
 import { cgroupOfRun } from './cgroup-places.ts'
 import { ControlClient } from './control-client.ts'
-import { HolderDoor } from './holder-door.ts'
+import { HolderClient } from './holder-client.ts'
 import { type Machine, othersCanReach, studyMachine } from './machine.ts'
 import { giveTo } from './ownership.ts'
 import { EndedRun, ProcessRun } from './process-run.ts'
 import type { Launch, Run, RunExit, Runtime, ServerPlace } from './runtime.ts'
 import { ServerUsers } from './server-users.ts'
 import { socketPath } from './socket-place.ts'
+import { SocketTable } from './sockets.ts'
 
 /** What the process runtime is made with. */
 export interface ProcessRuntimeOptions {
@@ -32,14 +32,14 @@ export class ProcessRuntime implements Runtime {
   readonly name = 'process'
   private readonly options: ProcessRuntimeOptions
   private readonly users: ServerUsers
-  private readonly door: HolderDoor
+  private readonly holders: HolderClient
   private readonly sockets: SocketTable
   private studied: Promise<Machine> | undefined
 
   constructor(options: ProcessRuntimeOptions) {
     this.options = options
     this.users = new ServerUsers(options.dataDir)
-    this.door = new HolderDoor(options)
+    this.holders = new HolderClient(options)
     this.sockets = new SocketTable(options.clock)
   }
 
@@ -75,24 +75,24 @@ export class ProcessRuntime implements Runtime {
     const env: Record<string, string> = { ...launch.env, HOME: home, [RUN_VARIABLE]: launch.launchId }
     if (env['MNT_SERVER'] !== undefined) env['MNT_SERVER'] = home
     await writeOwnJson<LaunchFile>(paths.launch, { run, argv: launch.argv, env, files: place.files })
-    const begun = await this.door.begin(place, launch.launchId, run.socket)
+    const begun = await this.holders.begin(place, launch.launchId, run.socket)
     if (begun instanceof ControlClient) return await this.runOf(place, begun)
     return new EndedRun(await recordOf(place), begun)
   }
 
   async adopt(place: ServerPlace): Promise<{ run: Run } | { exit: RunExit } | undefined> {
-    const found = await this.door.find(place)
+    const found = await this.holders.find(place)
     if (found === undefined) return undefined
     if (!(found instanceof ControlClient)) return { exit: found }
     return { run: await this.runOf(place, found) }
   }
 
   async forget(place: ServerPlace, launchId: string): Promise<void> {
-    await this.door.forget(place, launchId)
+    await this.holders.forget(place, launchId)
   }
 
   async note(place: ServerPlace, text: string, stream: LineStream = 'system'): Promise<void> {
-    await this.door.note(place, text, stream)
+    await this.holders.note(place, text, stream)
   }
 
   async prepare(place: ServerPlace): Promise<void> {
@@ -114,7 +114,7 @@ export class ProcessRuntime implements Runtime {
   private async runOf(place: ServerPlace, client: ControlClient): Promise<Run> {
     const record = await recordOf(place)
     const again = async (): Promise<ControlClient | RunExit> => {
-      const found = await this.door.find(place)
+      const found = await this.holders.find(place)
       if (found !== undefined) return found
       throw new AgentFailure('INTERNAL', 'The run has left no trace')
     }

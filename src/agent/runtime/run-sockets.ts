@@ -1,6 +1,6 @@
 import { readdir, readlink } from 'node:fs/promises'
 import { type RunScope, runPids } from '../holder/run-processes.ts'
-import type { OpenSocket, SocketTable } from '../sockets.ts'
+import type { OpenSocket, SocketTable } from './sockets.ts'
 
 /** A run with more open files than this is looked at no further: the look must not become a load. */
 const MAX_LINKS = 20_000

@@ -1,6 +1,6 @@
-import type { LineStream, RuntimeReport, ServerFigures } from '../../shared/frames.ts'
-import type { StopSignal } from '../../shared/server-spec.ts'
-import type { OpenSocket } from '../sockets.ts'
+import type { LineStream, RuntimeReport, ServerUsage } from '../../shared/protocol/frames.ts'
+import type { StopSignal } from '../../shared/protocol/server-spec.ts'
+import type { OpenSocket } from './sockets.ts'
 
 /** Where one server lives on a node. `files` is its HOME and working folder, `state` is the agent's and closed to the game. */
 export interface ServerPlace {
@@ -84,7 +84,7 @@ export interface Run {
   /** The sockets that its processes have open: those that an address reaches, or all of them. */
   listening(address?: { readonly ip: string; readonly port: number }): Promise<readonly OpenSocket[]>
   /** CPU, memory, I/O and processes of the whole run since the last call; disk is not the runtime's matter. */
-  figures(): Promise<Omit<ServerFigures, 'serverId' | 'diskMb' | 'uptimeMs'>>
+  figures(): Promise<Omit<ServerUsage, 'serverId' | 'diskMb' | 'uptimeMs'>>
 }
 
 /** A way to run servers; `process` and `docker` are two. */

@@ -1,11 +1,11 @@
 import { setFlagsFromString } from 'node:v8'
 import type { Client } from '../../shared/client.ts'
-import { ERRORS, isErrorCode } from '../../shared/errors.ts'
-import type { ServerId } from '../../shared/ids.ts'
-import type { Clock } from '../../shared/time.ts'
-import { farewell } from '../console/farewell.ts'
-import { oneLine } from '../output/escape.ts'
-import type { StreamOpener } from '../stream.ts'
+import { ERRORS, isErrorCode } from '../../shared/kernel/errors.ts'
+import type { ServerId } from '../../shared/kernel/ids.ts'
+import type { Clock } from '../../shared/kernel/time.ts'
+import { oneLine } from '../kit/output/escape.ts'
+import type { StreamOpener } from '../net/stream.ts'
+import { detachMessage } from './detach-message.ts'
 import { readHistory } from './history.ts'
 import { readKeyNames } from './keys.ts'
 import { type ConsoleState, initialState } from './model.ts'
@@ -60,7 +60,7 @@ export async function runConsole(options: ConsoleOptions): Promise<number> {
   }
   for (const { text, code } of await session.settle())
     stderr.write(`not sent (${code ?? 'no answer'}): ${oneLine(text)}\n`)
-  stderr.write(`${farewell(server.name, session.cursor ?? options.afterCursor)}\n`)
+  stderr.write(`${detachMessage(server.name, session.cursor ?? options.afterCursor)}\n`)
   return guard.signalled() ?? refusalExit(session.state)
 }
 

@@ -1,5 +1,5 @@
-import type { ResourceStats, StreamError } from '../../shared/events.ts'
-import type { ServerStatus } from '../../shared/server-life.ts'
+import type { ResourceStats, StreamError } from '../../shared/kernel/events.ts'
+import type { ServerStatus } from '../../shared/kernel/server-life.ts'
 
 /** The state of the console stream. */
 export type Link =

@@ -4,11 +4,11 @@ import { ConsoleFrame, ResumeFrame, streamConsole } from '../../shared/api/conso
 import { streamServerEvents } from '../../shared/api/server-events.ts'
 import { getServer } from '../../shared/api/servers.ts'
 import type { Client } from '../../shared/client.ts'
-import { PanelError } from '../../shared/errors.ts'
-import { EVENTS, ResourceStats, StreamError } from '../../shared/events.ts'
-import type { ServerId } from '../../shared/ids.ts'
-import type { Clock } from '../../shared/time.ts'
-import type { StreamItem, StreamOpener } from '../stream.ts'
+import { PanelError } from '../../shared/kernel/errors.ts'
+import { EVENTS, ResourceStats, StreamError } from '../../shared/kernel/events.ts'
+import type { ServerId } from '../../shared/kernel/ids.ts'
+import type { Clock } from '../../shared/kernel/time.ts'
+import type { StreamItem, StreamOpener } from '../net/stream.ts'
 import { grouped, withStatus, withStreamError } from './facts.ts'
 import { tell } from './model.ts'
 import type { Ring } from './ring.ts'
@@ -45,12 +45,12 @@ export async function followConsole(options: FeedOptions, progress: Progress): P
   let opened = false
   let turnEnds = clock.monotonicMs() + TURN_MS
   const input = { params: { serverId: options.serverId }, query: { lines: options.tail } }
-  const wishes = {
+  const overrides = {
     signal: options.signal,
     ...(options.afterCursor === undefined ? {} : { lastEventId: options.afterCursor }),
   }
   try {
-    for await (const item of options.open(streamConsole, input, wishes)) {
+    for await (const item of options.open(streamConsole, input, overrides)) {
       if (item.kind === 'open') opened = true
       takeLink(item, options)
       if (item.kind === 'frame') takeConsoleFrame(item, options, progress)

@@ -1,4 +1,4 @@
-import type { Clock } from '../../shared/time.ts'
+import type { Clock } from '../../shared/kernel/time.ts'
 import type { Entry, Ring } from './ring.ts'
 
 /**

@@ -1,4 +1,4 @@
-import type { Clock } from '../../shared/time.ts'
+import type { Clock } from '../../shared/kernel/time.ts'
 import { plainText } from './ansi.ts'
 import { type Layout, layoutOf, type Size } from './layout.ts'
 import { passesLevel } from './level.ts'

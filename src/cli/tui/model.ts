@@ -1,4 +1,4 @@
-import type { PowerAction } from '../../shared/server-life.ts'
+import type { PowerAction } from '../../shared/kernel/server-life.ts'
 import { type Editor, EMPTY_EDITOR } from './editor.ts'
 import { type Facts, NO_FACTS } from './facts.ts'
 import type { LevelFilter } from './level.ts'

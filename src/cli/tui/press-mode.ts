@@ -1,4 +1,4 @@
-import type { PowerAction } from '../../shared/server-life.ts'
+import type { PowerAction } from '../../shared/kernel/server-life.ts'
 import { editKey } from './edit-keys.ts'
 import { type Editor, edit, editorWith, insert } from './editor.ts'
 import { type Input, keyName } from './keys.ts'

@@ -1,4 +1,4 @@
-import type { ResourceStats } from '../../shared/events.ts'
+import type { ResourceStats } from '../../shared/kernel/events.ts'
 import { type Piece, ruleRow } from './bars.ts'
 import { grouped, type LinkText, linkText } from './facts.ts'
 import type { Layout } from './layout.ts'

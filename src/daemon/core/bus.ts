@@ -1,6 +1,6 @@
-import { EVENTS, type EventData, type EventType, isEventType } from '../../shared/events.ts'
-import type { IsoTime } from '../../shared/time.ts'
-import type { Db, Tx } from './db.ts'
+import { EVENTS, type EventData, type EventType, isEventType } from '../../shared/kernel/events.ts'
+import type { IsoTime } from '../../shared/kernel/time.ts'
+import type { Db, Tx } from '../db/db.ts'
 
 /** A written event. `id` grows without end over the installation's life. */
 export interface BusEvent {
@@ -12,7 +12,7 @@ export interface BusEvent {
 }
 
 /**
- * The event log (style.md §3.4): an event is a row of the transaction that makes it true, and is handed to listeners
+ * The event log: an event is a row of the transaction that makes it true, and is handed to listeners
  * after the commit, in the order of ids.
  */
 export interface Bus {

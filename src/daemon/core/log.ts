@@ -1,7 +1,7 @@
 import { type DestinationStream, type Logger, pino } from 'pino'
-import { terminalText } from '../../shared/terminal-text.ts'
+import { terminalText } from '../../shared/kernel/terminal-text.ts'
 
-/** Structured logging with the field names of style.md §4.5; `msg` is a constant sentence, values are fields. */
+/** Structured logging: `msg` is always the same sentence, values are fields. */
 export type Log = Logger
 
 /** `json`: one object per line; `pretty`: for a person at a terminal. */

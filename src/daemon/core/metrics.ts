@@ -1,6 +1,6 @@
 import { Counter, collectDefaultMetrics, Gauge, Histogram, Registry } from 'prom-client'
 
-/** The daemon's Prometheus figures, counted at its doors; the label of a route is its endpoint's id. */
+/** The daemon's Prometheus figures, counted where requests come in; the label of a route is its endpoint's id. */
 export interface Metrics {
   readonly registry: Registry
   readonly requests: Counter<'endpoint' | 'status'>

@@ -1,8 +1,8 @@
 import { createCipheriv, createDecipheriv, createHmac, hash, hkdfSync, randomBytes, timingSafeEqual } from 'node:crypto'
-import { PanelError } from '../../shared/errors.ts'
-import type { IdPrefix } from '../../shared/ids.ts'
+import { PanelError } from '../../shared/kernel/errors.ts'
+import type { IdPrefix } from '../../shared/kernel/ids.ts'
 
-/** The kinds of token (architecture.md §5): API key, node key, session. */
+/** The kinds of token: API key, node key, session. */
 export type TokenKind = 'pak' | 'pnk' | 'pst'
 
 const ID_OF: Record<TokenKind, IdPrefix> = { pak: 'key', pnk: 'nky', pst: 'ses' }
@@ -58,7 +58,7 @@ export function macBy(passphrase: string, text: string): string {
 }
 
 /**
- * Seals secrets at rest with the installation's key (AES-256-GCM, architecture.md §5), bound to the place they stand in, so
+ * Seals secrets at rest with the installation's key (AES-256-GCM), bound to the place they stand in, so
  * that a sealed text that was copied to another row or column does not open.
  */
 export interface Vault {

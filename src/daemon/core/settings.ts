@@ -1,6 +1,6 @@
 import { z } from 'zod'
-import { PanelError } from '../../shared/errors.ts'
-import { SECURITY_NUMBERS, type SecurityField } from '../../shared/security-numbers.ts'
+import { PanelError } from '../../shared/kernel/errors.ts'
+import { SECURITY_NUMBERS, type SecurityField } from '../../shared/kernel/security-numbers.ts'
 import {
   ClientId,
   Colour,
@@ -13,8 +13,8 @@ import {
   THEME_DEFAULTS,
   ThemeName,
   TimeZone,
-} from '../../shared/setting-values.ts'
-import type { Db, Tx } from './db.ts'
+} from '../../shared/kernel/setting-values.ts'
+import type { Db, Tx } from '../db/db.ts'
 
 /** A number of the security settings with its default and bounds. */
 const int = (field: SecurityField) => {
@@ -188,7 +188,7 @@ export async function openSettings(db: Db, fixed: Readonly<Record<string, FixedS
   }
 }
 
-/** The refusal of a write to a fixed setting (decisions #21); `name` in meta says what to change instead. */
+/** The refusal of a write to a fixed setting; `name` in meta says what to change instead. */
 export function settingLocked(what: string, { source, name }: FixedSetting): PanelError {
   const place = source === 'env' ? `the environment variable ${name}` : `${name} in the configuration file`
   return new PanelError('SETTING_LOCKED', `${what} is decided by ${place}; change it there and restart the daemon`, {

@@ -1,4 +1,4 @@
-import type { SystemErrorLevel } from '../../shared/system-error.ts'
+import type { SystemErrorLevel } from '../../shared/kernel/system-error.ts'
 import { maskSecrets, maskText } from './masking.ts'
 import { sha256 } from './secrets.ts'
 

@@ -1,18 +1,18 @@
 import type { Selectable } from 'kysely'
 import { z } from 'zod'
-import { PanelError } from '../../shared/errors.ts'
-import { newId } from '../../shared/ids.ts'
-import { type SystemError, SystemErrorLevel } from '../../shared/system-error.ts'
-import type { Clock } from '../../shared/time.ts'
+import { PanelError } from '../../shared/kernel/errors.ts'
+import { newId } from '../../shared/kernel/ids.ts'
+import { type SystemError, SystemErrorLevel } from '../../shared/kernel/system-error.ts'
+import type { Clock } from '../../shared/kernel/time.ts'
+import type { Db, Tx } from '../db/db.ts'
+import { parseJson } from '../db/json.ts'
+import type { Schema } from '../db/schema.ts'
+import { isStorageFailure } from '../db/sqlite/failures.ts'
 import type { Bus } from './bus.ts'
-import type { Db, Tx } from './db.ts'
-import { parseJson } from './json.ts'
 import type { Log } from './log.ts'
-import type { Schema } from './schema.ts'
-import { isStorageFailure } from './sqlite/failures.ts'
 import { type ErrorAbout, type ErrorEntry, errorEntry } from './system-error-entry.ts'
 
-/** Writes down what goes wrong, once for each bug (api.md §8.27). */
+/** Writes down what goes wrong, once for each bug. */
 export interface SystemErrors {
   /**
    * Notes an error; it is written a moment later, outside of whatever runs now. Never throws and never waits. A flood of

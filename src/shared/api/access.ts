@@ -1,9 +1,9 @@
 import { z } from 'zod'
-import { defineEndpoint, NoData } from '../contract.ts'
-import { InviteId, ServerId, UserId } from '../ids.ts'
-import { pageQuery } from '../page.ts'
-import { OWNER_PERMISSIONS } from '../permissions.ts'
-import { IsoTime } from '../time.ts'
+import { defineEndpoint, NoData } from '../kernel/contract.ts'
+import { InviteId, ServerId, UserId } from '../kernel/ids.ts'
+import { pageQuery } from '../kernel/page.ts'
+import { OWNER_PERMISSIONS } from '../kernel/permissions.ts'
+import { IsoTime } from '../kernel/time.ts'
 import { Email, LoginResult, NewPassword, Username } from './auth.ts'
 import { Server } from './servers.ts'
 
@@ -17,7 +17,7 @@ export const ServerPermissions = z
 /** The secret of an invitation as it stands in its link. */
 export const InviteToken = z.string().regex(/^[A-Za-z0-9_-]{1,64}$/, 'must be the token of an invitation')
 
-/** What a user who is not its owner may do with a server (api.md §7.3). */
+/** What a user who is not its owner may do with a server. */
 export const ServerAccess = z.object({
   id: z.string(),
   userId: UserId,

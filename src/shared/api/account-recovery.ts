@@ -1,5 +1,5 @@
 import { z } from 'zod'
-import { defineEndpoint, NoData } from '../contract.ts'
+import { defineEndpoint, NoData } from '../kernel/contract.ts'
 import { Email, LoginResult, NewPassword, Username } from './auth.ts'
 
 /** A secret that came by mail. */

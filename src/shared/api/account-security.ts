@@ -1,6 +1,6 @@
 import { z } from 'zod'
-import { defineEndpoint } from '../contract.ts'
-import { UserId } from '../ids.ts'
+import { defineEndpoint } from '../kernel/contract.ts'
+import { UserId } from '../kernel/ids.ts'
 import { User } from './users.ts'
 
 const ofAccount = {

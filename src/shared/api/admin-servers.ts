@@ -1,6 +1,6 @@
 import { z } from 'zod'
-import { defineEndpoint } from '../contract.ts'
-import { UserId } from '../ids.ts'
+import { defineEndpoint } from '../kernel/contract.ts'
+import { UserId } from '../kernel/ids.ts'
 import { Server, serverQuery } from './servers.ts'
 
 /** A server as the operator's list shows it: with whose it is. */

@@ -1,9 +1,9 @@
 import { z } from 'zod'
-import { defineEndpoint, defineStream } from '../contract.ts'
-import { EVENTS } from '../events.ts'
-import { pageQuery } from '../page.ts'
-import { ANY_ADMIN_PERMISSION } from '../permissions.ts'
-import { Instant, IsoTime } from '../time.ts'
+import { defineEndpoint, defineStream } from '../kernel/contract.ts'
+import { EVENTS } from '../kernel/events.ts'
+import { pageQuery } from '../kernel/page.ts'
+import { ANY_ADMIN_PERMISSION } from '../kernel/permissions.ts'
+import { Instant, IsoTime } from '../kernel/time.ts'
 
 const adminEvents = Object.fromEntries(Object.entries(EVENTS).map(([type, kind]) => [type, kind.data]))
 
@@ -19,7 +19,7 @@ export const streamAdminEvents = defineStream({
   errors: ['AUTH_EXPIRED', 'STREAM_LIMIT_REACHED'],
 })
 
-/** One row of the audit log (api.md §7.4): who changed what, from where. Secrets in `details` are masked. */
+/** One row of the audit log: who changed what, from where. Secrets in `details` are masked. */
 export const AuditLog = z.object({
   id: z.string(),
   userId: z.string().nullable(),

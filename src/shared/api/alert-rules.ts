@@ -1,9 +1,9 @@
 import { z } from 'zod'
-import { Alert, AlertTarget, AlertType } from '../alert.ts'
-import { defineEndpoint, NoData } from '../contract.ts'
-import { AlertRuleId } from '../ids.ts'
-import { pageQuery, QueryBoolean } from '../page.ts'
-import { IsoTime } from '../time.ts'
+import { Alert, AlertTarget, AlertType } from '../kernel/alert.ts'
+import { defineEndpoint, NoData } from '../kernel/contract.ts'
+import { AlertRuleId } from '../kernel/ids.ts'
+import { pageQuery, QueryBoolean } from '../kernel/page.ts'
+import { IsoTime } from '../kernel/time.ts'
 import { AlertScope } from './alerts.ts'
 
 const params = { ruleId: AlertRuleId }
@@ -39,7 +39,7 @@ export const AlertActions = z.object({
 })
 export type AlertActions = z.infer<typeof AlertActions>
 
-/** A rule (api.md §7.4). */
+/** A rule. */
 export const AlertRule = z.object({
   id: AlertRuleId,
   name: z.string(),

@@ -1,9 +1,9 @@
 import { z } from 'zod'
-import { Alert, AlertSeverity, AlertType, DeliveryStatus } from '../alert.ts'
-import { defineEndpoint, NoData } from '../contract.ts'
-import { AlertId, DeliveryId, NodeId, ServerId } from '../ids.ts'
-import { pageQuery, QueryBoolean } from '../page.ts'
-import { IsoTime } from '../time.ts'
+import { Alert, AlertSeverity, AlertType, DeliveryStatus } from '../kernel/alert.ts'
+import { defineEndpoint, NoData } from '../kernel/contract.ts'
+import { AlertId, DeliveryId, NodeId, ServerId } from '../kernel/ids.ts'
+import { pageQuery, QueryBoolean } from '../kernel/page.ts'
+import { IsoTime } from '../kernel/time.ts'
 
 const params = { alertId: AlertId }
 
@@ -11,7 +11,7 @@ const params = { alertId: AlertId }
 export const AlertScope = z.enum(['mine', 'all'])
 export type AlertScope = z.infer<typeof AlertScope>
 
-/** A message about an alert to one address (api.md §7.4). */
+/** A message about an alert to one address. */
 export const AlertDelivery = z.object({
   id: DeliveryId,
   alertId: AlertId,

@@ -1,11 +1,11 @@
 import { z } from 'zod'
-import { defineEndpoint, NoData } from '../contract.ts'
-import { AllocationId, NodeId, ServerId } from '../ids.ts'
-import { pageQuery } from '../page.ts'
-import { ServerStatus } from '../server-life.ts'
-import { IsoTime } from '../time.ts'
+import { defineEndpoint, NoData } from '../kernel/contract.ts'
+import { AllocationId, NodeId, ServerId } from '../kernel/ids.ts'
+import { pageQuery } from '../kernel/page.ts'
+import { ServerStatus } from '../kernel/server-life.ts'
+import { IsoTime } from '../kernel/time.ts'
 
-/** An address and port of a node, TCP and UDP; it belongs to at most one server (decisions §3.6). */
+/** An address and port of a node, TCP and UDP; it belongs to at most one server. */
 export const Allocation = z.object({
   id: AllocationId,
   nodeId: NodeId,

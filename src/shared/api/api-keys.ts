@@ -1,11 +1,11 @@
 import { z } from 'zod'
-import { type Access, defineEndpoint, NoData } from '../contract.ts'
-import { ApiKeyId, RoleId, UserId } from '../ids.ts'
-import { pageQuery, QueryBoolean } from '../page.ts'
-import { isGrantable } from '../permissions.ts'
-import { IsoTime } from '../time.ts'
+import { type Access, defineEndpoint, NoData } from '../kernel/contract.ts'
+import { ApiKeyId, RoleId, UserId } from '../kernel/ids.ts'
+import { pageQuery, QueryBoolean } from '../kernel/page.ts'
+import { isGrantable } from '../kernel/permissions.ts'
+import { IsoTime } from '../kernel/time.ts'
 
-/** The guards of spec.md §4. */
+/** The guards of API keys. */
 const ApiKeyRead: Access = { anyOf: ['apikey.manage', 'admin.read'] }
 const ApiKeyManage: Access = { panel: 'apikey.manage' }
 
@@ -15,7 +15,7 @@ export const GrantList = z
   .max(500)
   .transform((list) => [...new Set(list)])
 
-/** A key for scripts and integrations (api.md §7.1). The secret is shown once, in the answer of the creation. */
+/** A key for scripts and integrations. The secret is shown once, in the answer of the creation. */
 export const ApiKey = z.object({
   id: ApiKeyId,
   name: z.string(),
@@ -188,7 +188,7 @@ export const getApiKeyUsage = defineEndpoint({
   errors: ['API_KEY_NOT_FOUND'],
 })
 
-/** A named set of permissions (api.md §7.1). */
+/** A named set of permissions. */
 export const Role = z.object({
   id: RoleId,
   name: z.string(),

@@ -1,15 +1,15 @@
 import { z } from 'zod'
-import { defineEndpoint, NoData } from '../contract.ts'
-import { AssignmentId, NodeId, RoleId, UserId } from '../ids.ts'
-import { pageQuery } from '../page.ts'
-import { IsoTime } from '../time.ts'
+import { defineEndpoint, NoData } from '../kernel/contract.ts'
+import { AssignmentId, NodeId, RoleId, UserId } from '../kernel/ids.ts'
+import { pageQuery } from '../kernel/page.ts'
+import { IsoTime } from '../kernel/time.ts'
 import { Node } from './nodes.ts'
 
 /** Whom a node is assigned to. */
 export const TargetType = z.enum(['user', 'role'])
 export type TargetType = z.infer<typeof TargetType>
 
-/** A node with all its servers, granted to a user or a role (api.md §7.2). */
+/** A node with all its servers, granted to a user or a role. */
 export const NodeAssignment = z.object({
   id: AssignmentId,
   /** `null`: every node. */

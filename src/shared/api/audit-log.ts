@@ -1,7 +1,7 @@
 import { z } from 'zod'
-import { defineEndpoint, FileAnswer } from '../contract.ts'
-import { ExportFormat } from '../export.ts'
-import { AuditLogId } from '../ids.ts'
+import { defineEndpoint, FileAnswer } from '../kernel/contract.ts'
+import { ExportFormat } from '../kernel/export.ts'
+import { AuditLogId } from '../kernel/ids.ts'
 import { AuditLog, auditFilter } from './admin.ts'
 
 export const getAuditLog = defineEndpoint({

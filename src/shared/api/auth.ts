@@ -1,13 +1,13 @@
 import { z } from 'zod'
-import { defineEndpoint, NoData } from '../contract.ts'
-import { SessionId, UserId } from '../ids.ts'
-import { pageQuery } from '../page.ts'
-import { IsoTime } from '../time.ts'
+import { defineEndpoint, NoData } from '../kernel/contract.ts'
+import { SessionId, UserId } from '../kernel/ids.ts'
+import { pageQuery } from '../kernel/page.ts'
+import { IsoTime } from '../kernel/time.ts'
 
 /** An address, trimmed and in lower case. */
 export const Email = z.string().trim().toLowerCase().max(254).pipe(z.email())
 
-/** 12 to 128 characters with an upper-case and a lower-case letter, a digit and another character (api.md §6.5). */
+/** 12 to 128 characters with an upper-case and a lower-case letter, a digit and another character. */
 export const NewPassword = z
   .string()
   .min(12, 'must have at least 12 characters')
@@ -19,7 +19,7 @@ export const NewPassword = z
 
 export const Username = z.string().regex(/^[A-Za-z0-9_-]{3,32}$/, 'must be 3 to 32 letters, digits, _ or -')
 
-/** Who is signed in (api.md §7.1). `role` is the name of the first role, or `user`. */
+/** Who is signed in. `role` is the name of the first role, or `user`. */
 export const Me = z.object({
   id: UserId,
   email: z.string(),

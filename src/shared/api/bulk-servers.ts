@@ -1,8 +1,8 @@
 import { z } from 'zod'
-import { defineEndpoint } from '../contract.ts'
-import { CommandId, NodeId, ServerId, UserId } from '../ids.ts'
-import { ServerStatus } from '../server-life.ts'
-import { IsoTime } from '../time.ts'
+import { defineEndpoint } from '../kernel/contract.ts'
+import { CommandId, NodeId, ServerId, UserId } from '../kernel/ids.ts'
+import { ServerStatus } from '../kernel/server-life.ts'
+import { IsoTime } from '../kernel/time.ts'
 import { SuspensionReason } from './suspension.ts'
 
 /** Ids, each counted once. */
@@ -13,7 +13,7 @@ const ids = (max: number) =>
     .max(max)
     .transform((given) => [...new Set(given)])
 
-/** What can be done to several servers at once (api.md §5.2). */
+/** What can be done to several servers at once. */
 export const BulkAction = z.enum(['start', 'stop', 'restart', 'kill', 'suspend', 'unsuspend', 'delete'])
 export type BulkAction = z.infer<typeof BulkAction>
 
@@ -34,7 +34,7 @@ export const bulkServerActions = defineEndpoint({
   summary: 'Start, stop, restart, kill, suspend, unsuspend or delete several servers',
   method: 'POST',
   path: '/api/admin/servers/actions',
-  /** Then each target needs what the action needs on it; 403 when none has it (decisions §3.15). */
+  /** Then each target needs what the action needs on it; 403 when none has it. */
   access: { anyOf: ['server.start', 'server.stop', 'server.suspend', 'server.delete'] },
   body: z.object({ serverIds: ids(200), action: BulkAction, reason: SuspensionReason.nullish() }),
   response: z.object({

@@ -1,8 +1,8 @@
 import { z } from 'zod'
-import { defineEndpoint, defineStream } from '../contract.ts'
-import { LineStream } from '../frames.ts'
-import { ServerId } from '../ids.ts'
-import { IsoTime } from '../time.ts'
+import { defineEndpoint, defineStream } from '../kernel/contract.ts'
+import { ServerId } from '../kernel/ids.ts'
+import { IsoTime } from '../kernel/time.ts'
+import { LineStream } from '../protocol/frames.ts'
 
 /** The place of a line in a server's log, `<epoch>-<seq>`: the `id:` of console frames, cursor files, resume markers. */
 export const LineId = z.string().regex(/^[0-9a-z]{1,40}-\d{1,15}$/, 'must be a line id, <epoch>-<number>')
@@ -21,7 +21,7 @@ export const ConsoleFrame = z.object({
 export type ConsoleFrame = z.infer<typeof ConsoleFrame>
 
 /**
- * What a resume found (decisions #36): lines `from`..`to` are gone for ever when `missed` > 0, and why. `damaged`: the node
+ * What a resume found: lines `from`..`to` are gone for ever when `missed` > 0, and why. `damaged`: the node
  * lost an end of the log that nobody can count, and went on under another epoch; a line of the system says where.
  */
 export const ResumeFrame = z.object({

@@ -1,8 +1,8 @@
 import { z } from 'zod'
-import { defineEndpoint } from '../contract.ts'
-import { IsoTime } from '../time.ts'
+import { defineEndpoint } from '../kernel/contract.ts'
+import { IsoTime } from '../kernel/time.ts'
 
-/** The numbers of the first page, of what the caller may see (api.md §8.4). */
+/** The numbers of the first page, of what the caller may see. */
 export const DashboardStats = z.object({
   servers: z.int(),
   /** Servers that run. */

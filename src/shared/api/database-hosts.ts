@@ -1,9 +1,9 @@
 import { z } from 'zod'
-import { defineEndpoint, NoData } from '../contract.ts'
-import { DatabaseHostId } from '../ids.ts'
-import { pageQuery, QueryBoolean } from '../page.ts'
-import { HostName, OneLine } from '../setting-values.ts'
-import { IsoTime } from '../time.ts'
+import { defineEndpoint, NoData } from '../kernel/contract.ts'
+import { DatabaseHostId } from '../kernel/ids.ts'
+import { pageQuery, QueryBoolean } from '../kernel/page.ts'
+import { HostName, OneLine } from '../kernel/setting-values.ts'
+import { IsoTime } from '../kernel/time.ts'
 
 /** What a host speaks: `mysql` is MySQL and MariaDB. */
 export const DatabaseEngine = z.enum(['mysql', 'postgresql'])
@@ -16,7 +16,7 @@ export type DatabaseEngine = z.infer<typeof DatabaseEngine>
 export const DatabaseTls = z.enum(['auto', 'off', 'require', 'verify'])
 export type DatabaseTls = z.infer<typeof DatabaseTls>
 
-/** A server of databases on which the panel makes databases (api.md §7.2). The password is never answered. */
+/** A server of databases on which the panel makes databases. The password is never answered. */
 export const DatabaseHost = z.object({
   id: DatabaseHostId,
   name: z.string(),

@@ -1,11 +1,11 @@
 import { z } from 'zod'
-import { defineEndpoint, NoData } from '../contract.ts'
-import { DatabaseHostId, DatabaseId, ServerId } from '../ids.ts'
-import { pageQuery } from '../page.ts'
-import { IsoTime } from '../time.ts'
+import { defineEndpoint, NoData } from '../kernel/contract.ts'
+import { DatabaseHostId, DatabaseId, ServerId } from '../kernel/ids.ts'
+import { pageQuery } from '../kernel/page.ts'
+import { IsoTime } from '../kernel/time.ts'
 import { DatabaseEngine } from './database-hosts.ts'
 
-/** A database of a server (api.md §7.3). */
+/** A database of a server. */
 export const ServerDatabase = z.object({
   id: DatabaseId,
   serverId: ServerId,

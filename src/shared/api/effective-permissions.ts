@@ -1,8 +1,8 @@
 import { z } from 'zod'
-import { defineEndpoint } from '../contract.ts'
-import { ApiKeyId, NodeId, ServerId, UserId } from '../ids.ts'
-import { PERMISSIONS } from '../permissions.ts'
-import { IsoTime } from '../time.ts'
+import { defineEndpoint } from '../kernel/contract.ts'
+import { ApiKeyId, NodeId, ServerId, UserId } from '../kernel/ids.ts'
+import { PERMISSIONS } from '../kernel/permissions.ts'
+import { IsoTime } from '../kernel/time.ts'
 
 /** One reason why an account has a permission. */
 export const PermissionSource = z.object({

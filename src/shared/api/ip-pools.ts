@@ -1,9 +1,9 @@
 import { z } from 'zod'
-import { defineEndpoint, NoData } from '../contract.ts'
-import { IpPoolId, NodeId, ServerId } from '../ids.ts'
-import { pageQuery } from '../page.ts'
-import { ServerStatus } from '../server-life.ts'
-import { IsoTime } from '../time.ts'
+import { defineEndpoint, NoData } from '../kernel/contract.ts'
+import { IpPoolId, NodeId, ServerId } from '../kernel/ids.ts'
+import { pageQuery } from '../kernel/page.ts'
+import { ServerStatus } from '../kernel/server-life.ts'
+import { IsoTime } from '../kernel/time.ts'
 
 /** How many addresses there are: a number up to 2^53 - 1, beyond that its decimal digits (a /64 has 2^64). */
 const Count = z.union([z.int(), z.string().regex(/^\d{16,}$/)])
@@ -22,7 +22,7 @@ export type PoolAddress = z.infer<typeof PoolAddress>
 /** How many of its addresses a pool shows in itself; `ip_pools.allocations` lists all. */
 export const SHOWN_ADDRESSES = 100
 
-/** A network of a node whose addresses are given to servers, each to one (api.md §7.2). */
+/** A network of a node whose addresses are given to servers, each to one. */
 export const IpPool = z.object({
   id: IpPoolId,
   nodeId: NodeId,

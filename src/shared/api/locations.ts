@@ -1,12 +1,12 @@
 import { z } from 'zod'
-import { defineEndpoint, NoData } from '../contract.ts'
-import { LocationId } from '../ids.ts'
-import { pageQuery } from '../page.ts'
-import { OneLine } from '../setting-values.ts'
-import { IsoTime } from '../time.ts'
+import { defineEndpoint, NoData } from '../kernel/contract.ts'
+import { LocationId } from '../kernel/ids.ts'
+import { pageQuery } from '../kernel/page.ts'
+import { OneLine } from '../kernel/setting-values.ts'
+import { IsoTime } from '../kernel/time.ts'
 import { Node } from './nodes.ts'
 
-/** Where nodes stand (api.md §7.2). */
+/** Where nodes stand. */
 export const Location = z.object({
   id: LocationId,
   name: z.string(),

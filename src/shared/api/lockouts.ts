@@ -1,11 +1,11 @@
 import { z } from 'zod'
-import { defineEndpoint, NoData } from '../contract.ts'
-import { LockoutId } from '../ids.ts'
-import { pageQuery, QueryBoolean } from '../page.ts'
-import { IsoTime } from '../time.ts'
+import { defineEndpoint, NoData } from '../kernel/contract.ts'
+import { LockoutId } from '../kernel/ids.ts'
+import { pageQuery, QueryBoolean } from '../kernel/page.ts'
+import { IsoTime } from '../kernel/time.ts'
 
 /**
- * Failed sign-ins of one account from one address (api.md §6.4, §7.1); a lockout while `lockedUntil` lies ahead. Without
+ * Failed sign-ins of one account from one address; a lockout while `lockedUntil` lies ahead. Without
  * `email` the row counts an address whatever the accounts; without `ipAddress` the second factors of an account whatever
  * the addresses.
  */

@@ -1,7 +1,7 @@
 import { z } from 'zod'
-import { defineStream } from '../contract.ts'
-import { ResourceStats } from '../events.ts'
-import { NodeId, ServerId } from '../ids.ts'
+import { defineStream } from '../kernel/contract.ts'
+import { ResourceStats } from '../kernel/events.ts'
+import { NodeId, ServerId } from '../kernel/ids.ts'
 
 export const streamServerMetrics = defineStream({
   id: 'servers.metrics_stream',
@@ -14,8 +14,8 @@ export const streamServerMetrics = defineStream({
   errors: ['SERVER_NOT_FOUND', 'SERVER_SUSPENDED', 'STREAM_LIMIT_REACHED'],
 })
 
-/** The figures of a machine as its agent reports them (api.md §9.4). */
-export const NodeFigures = z.object({
+/** The figures of a machine as its agent reports them. */
+export const NodeUsage = z.object({
   nodeId: z.string(),
   cpuPercent: z.number(),
   load1: z.number(),
@@ -32,7 +32,7 @@ export const NodeFigures = z.object({
   runningServers: z.int(),
   uptimeSeconds: z.number(),
 })
-export type NodeFigures = z.infer<typeof NodeFigures>
+export type NodeUsage = z.infer<typeof NodeUsage>
 
 export const streamNodeMetrics = defineStream({
   id: 'nodes.metrics_stream',
@@ -41,6 +41,6 @@ export const streamNodeMetrics = defineStream({
   path: '/api/nodes/:nodeId/metrics/stream',
   access: { node: 'node.view_stats' },
   params: { nodeId: NodeId },
-  events: { node_stats: NodeFigures },
+  events: { node_stats: NodeUsage },
   errors: ['NODE_NOT_FOUND', 'STREAM_LIMIT_REACHED'],
 })

@@ -1,21 +1,21 @@
 import { z } from 'zod'
-import { defineEndpoint, NoData } from '../contract.ts'
-import { RuntimeReport } from '../frames.ts'
-import { LocationId, NodeId, ServerId } from '../ids.ts'
-import { pageQuery } from '../page.ts'
-import { ServerStatus } from '../server-life.ts'
-import { OneLine } from '../setting-values.ts'
-import { IsoTime } from '../time.ts'
+import { defineEndpoint, NoData } from '../kernel/contract.ts'
+import { LocationId, NodeId, ServerId } from '../kernel/ids.ts'
+import { pageQuery } from '../kernel/page.ts'
+import { ServerStatus } from '../kernel/server-life.ts'
+import { OneLine } from '../kernel/setting-values.ts'
+import { IsoTime } from '../kernel/time.ts'
+import { RuntimeReport } from '../protocol/frames.ts'
 
 const Name = OneLine.trim().min(1).max(100)
 const Address = OneLine.trim().min(1).max(255)
 const Ip = z.union([z.ipv4(), z.ipv6()], 'must be an IP address')
 
-/** online, offline (silent for 30 s), stale (offline for more than 5 min), maintenance (decisions #58). */
+/** online, offline (silent for 30 s), stale (offline for more than 5 min), maintenance. */
 export const NodeStatus = z.enum(['online', 'offline', 'stale', 'maintenance'])
 export type NodeStatus = z.infer<typeof NodeStatus>
 
-/** A machine that hosts servers (api.md §7.2). Never with its key. */
+/** A machine that hosts servers. Never with its key. */
 export const Node = z.object({
   id: NodeId,
   name: z.string(),
@@ -252,7 +252,7 @@ export const deleteNodeKey = defineEndpoint({
   audit: { action: 'node.api_key_delete' },
 })
 
-/** The door for a machine that joins: the one-time token is the credential, in the body. */
+/** The entrance for a machine that joins: the one-time token is the credential, in the body. */
 export const enrollAgent = defineEndpoint({
   id: 'agent.enroll',
   tag: 'Internal',

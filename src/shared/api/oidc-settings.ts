@@ -1,7 +1,7 @@
 import { z } from 'zod'
-import { defineEndpoint } from '../contract.ts'
-import { Locked } from '../locked-settings.ts'
-import { ClientId, DiscoveryUrl } from '../setting-values.ts'
+import { defineEndpoint } from '../kernel/contract.ts'
+import { Locked } from '../kernel/locked-settings.ts'
+import { ClientId, DiscoveryUrl } from '../kernel/setting-values.ts'
 
 /** How this panel signs in at one provider; `clientSecret` is the mask, or `null`. */
 const OidcClient = z.object({
@@ -11,7 +11,7 @@ const OidcClient = z.object({
   source: z.enum(['database', 'env', 'file', 'none']),
 })
 
-/** The two providers that billing panels are (api.md §8.30); both are also identity providers with these ids. */
+/** The two providers that billing panels are; both are also identity providers with these ids. */
 export const OidcConfig = z.object({ whmcs: OidcClient, paymenter: OidcClient, locked: Locked })
 export type OidcConfig = z.infer<typeof OidcConfig>
 

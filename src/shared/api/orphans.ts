@@ -1,8 +1,8 @@
 import { z } from 'zod'
-import { defineEndpoint } from '../contract.ts'
-import { NodeId, ServerId, TemplateId, UserId } from '../ids.ts'
-import { PowerState } from '../server-life.ts'
-import { OneLine } from '../setting-values.ts'
+import { defineEndpoint } from '../kernel/contract.ts'
+import { NodeId, ServerId, TemplateId, UserId } from '../kernel/ids.ts'
+import { PowerState } from '../kernel/server-life.ts'
+import { OneLine } from '../kernel/setting-values.ts'
 
 /** A server, or what is left of one, that a node has and this panel has no record of. */
 export const Orphan = z.object({

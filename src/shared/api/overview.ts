@@ -1,11 +1,11 @@
 import { z } from 'zod'
-import { defineEndpoint } from '../contract.ts'
-import { QueryBoolean } from '../page.ts'
-import { ANY_ADMIN_PERMISSION } from '../permissions.ts'
-import { ServerStatus } from '../server-life.ts'
-import { IsoTime } from '../time.ts'
+import { defineEndpoint } from '../kernel/contract.ts'
+import { QueryBoolean } from '../kernel/page.ts'
+import { ANY_ADMIN_PERMISSION } from '../kernel/permissions.ts'
+import { ServerStatus } from '../kernel/server-life.ts'
+import { IsoTime } from '../kernel/time.ts'
 
-/** How much there is of what (api.md §8.26). */
+/** How much there is of what. */
 export const AdminStats = z.object({
   users: z.int(),
   servers: z.int(),

@@ -1,12 +1,12 @@
 import { z } from 'zod'
-import { defineEndpoint } from '../contract.ts'
-import { PasskeyId } from '../ids.ts'
-import { pageQuery } from '../page.ts'
-import { OneLine } from '../setting-values.ts'
-import { IsoTime } from '../time.ts'
+import { defineEndpoint } from '../kernel/contract.ts'
+import { PasskeyId } from '../kernel/ids.ts'
+import { pageQuery } from '../kernel/page.ts'
+import { OneLine } from '../kernel/setting-values.ts'
+import { IsoTime } from '../kernel/time.ts'
 import { LoginResult } from './auth.ts'
 
-/** A passkey of one's own (api.md §7.1); its public key and counter stay in the panel. */
+/** A passkey of one's own; its public key and counter stay in the panel. */
 export const Passkey = z.object({
   id: z.string(),
   name: z.string().nullable(),

@@ -1,16 +1,16 @@
 import { z } from 'zod'
-import { defineEndpoint, NoData } from '../contract.ts'
-import { isEventType } from '../events.ts'
-import { pageQuery } from '../page.ts'
-import { IsoTime } from '../time.ts'
+import { defineEndpoint, NoData } from '../kernel/contract.ts'
+import { isEventType } from '../kernel/events.ts'
+import { pageQuery } from '../kernel/page.ts'
+import { IsoTime } from '../kernel/time.ts'
 
-/** The name of a plugin, which is also the name of its folder (api.md §8.23). */
+/** The name of a plugin, which is also the name of its folder. */
 export const PluginName = z
   .string()
   .regex(/^[a-z0-9][a-z0-9-]{0,63}$/, 'must be 1 to 64 of a-z, 0-9 and -, not beginning with -')
 
 /**
- * The state of a plugin (api.md §5.2): `disabled` as long as nobody enabled it, `loading` while its process starts or waits
+ * The state of a plugin: `disabled` as long as nobody enabled it, `loading` while its process starts or waits
  * to be started again, `enabled` while it works, `error` when it cannot be loaded or was given up, `unloaded` while the daemon
  * has not come to it yet.
  */
@@ -20,7 +20,7 @@ export type PluginStatus = z.infer<typeof PluginStatus>
 const MOST_CONFIG = 64 * 1024
 const Config = z.record(z.string().max(100), z.unknown())
 
-/** A plugin in a list (api.md §7.4). */
+/** A plugin in a list. */
 export const Plugin = z.object({
   name: z.string(),
   version: z.string(),
@@ -50,7 +50,7 @@ export const Plugin = z.object({
 })
 export type Plugin = z.infer<typeof Plugin>
 
-/** A plugin with everything that its manifest declares (api.md §7.4). */
+/** A plugin with everything that its manifest declares. */
 export const PluginDetail = Plugin.extend({
   /** The versions of the panel that it runs with; `catalystVersion` is the same under the name that clients know. */
   engine: z.string(),

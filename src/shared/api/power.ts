@@ -1,11 +1,11 @@
 import { z } from 'zod'
-import { defineEndpoint } from '../contract.ts'
-import { CommandId, ServerId } from '../ids.ts'
-import { DesiredState, POWER_PERMISSIONS, PowerAction, ServerStatus } from '../server-life.ts'
+import { defineEndpoint } from '../kernel/contract.ts'
+import { CommandId, ServerId } from '../kernel/ids.ts'
+import { DesiredState, POWER_PERMISSIONS, PowerAction, ServerStatus } from '../kernel/server-life.ts'
 
 const params = { serverId: ServerId }
 
-/** What an accepted order answers (decisions #15): `commandId` names the command to the agent. */
+/** What an accepted order answers: `commandId` names the command to the agent. */
 export const OrderAccepted = z.object({
   action: z.string(),
   status: ServerStatus,

@@ -1,8 +1,8 @@
 import { z } from 'zod'
-import { defineEndpoint, FileAnswer, NoData, Upload } from '../contract.ts'
-import { UserId } from '../ids.ts'
-import { pageQuery } from '../page.ts'
-import { IsoTime } from '../time.ts'
+import { defineEndpoint, FileAnswer, NoData, Upload } from '../kernel/contract.ts'
+import { UserId } from '../kernel/ids.ts'
+import { pageQuery } from '../kernel/page.ts'
+import { IsoTime } from '../kernel/time.ts'
 import { ApiKey } from './api-keys.ts'
 import { Me, Username } from './auth.ts'
 
@@ -13,7 +13,7 @@ export const Preferences = z.record(
 )
 export type Preferences = z.infer<typeof Preferences>
 
-/** One's own account with everything that only its owner sees (api.md §7.1). */
+/** One's own account with everything that only its owner sees. */
 export const Profile = Me.omit({ role: true, permissions: true }).extend({
   emailVerified: z.boolean(),
   twoFactorEnabled: z.boolean(),

@@ -1,10 +1,10 @@
 import { z } from 'zod'
-import { defineEndpoint, NoData } from '../contract.ts'
-import { ProviderId, RoleId } from '../ids.ts'
-import { Locked } from '../locked-settings.ts'
-import { pageQuery } from '../page.ts'
-import { ClientId, DiscoveryUrl, OneLine } from '../setting-values.ts'
-import { IsoTime } from '../time.ts'
+import { defineEndpoint, NoData } from '../kernel/contract.ts'
+import { ProviderId, RoleId } from '../kernel/ids.ts'
+import { Locked } from '../kernel/locked-settings.ts'
+import { pageQuery } from '../kernel/page.ts'
+import { ClientId, DiscoveryUrl, OneLine } from '../kernel/setting-values.ts'
+import { IsoTime } from '../kernel/time.ts'
 
 /** Members of `group` at the provider get the role; the group `*` are all whom it signs in. */
 export const RoleMapping = z.object({ group: z.string().trim().min(1).max(255), roleId: RoleId })
@@ -19,7 +19,7 @@ export const ListedProvider = z.object({
 })
 export type ListedProvider = z.infer<typeof ListedProvider>
 
-/** An identity provider as administrators see it (api.md §8.24); `clientSecret` is the mask, or `null`. */
+/** An identity provider as administrators see it; `clientSecret` is the mask, or `null`. */
 export const Provider = ListedProvider.extend({
   clientId: z.string().nullable(),
   clientSecret: z.string().nullable(),

@@ -1,7 +1,7 @@
 import { z } from 'zod'
-import { defineEndpoint, NoData } from '../contract.ts'
-import { RoleId, UserId } from '../ids.ts'
-import { isGrantable } from '../permissions.ts'
+import { defineEndpoint, NoData } from '../kernel/contract.ts'
+import { RoleId, UserId } from '../kernel/ids.ts'
+import { isGrantable } from '../kernel/permissions.ts'
 import { GrantList, Role } from './api-keys.ts'
 
 const params = { roleId: RoleId }

@@ -1,7 +1,7 @@
 import { z } from 'zod'
-import { defineEndpoint } from '../contract.ts'
-import { Locked } from '../locked-settings.ts'
-import { SECURITY_NUMBERS, type SecurityField } from '../security-numbers.ts'
+import { defineEndpoint } from '../kernel/contract.ts'
+import { Locked } from '../kernel/locked-settings.ts'
+import { SECURITY_NUMBERS, type SecurityField } from '../kernel/security-numbers.ts'
 
 const numbers = Object.fromEntries(
   Object.entries(SECURITY_NUMBERS).map(([field, { min, max }]) => [field, z.int().min(min).max(max)]),
@@ -13,7 +13,7 @@ const fields = {
   registrationEnabled: z.boolean(),
 }
 
-/** The limits of the panel (api.md §8.30). All are in force at once. */
+/** The limits of the panel. All are in force at once. */
 export const SecuritySettings = z.object({ ...fields, locked: Locked })
 export type SecuritySettings = z.infer<typeof SecuritySettings>
 

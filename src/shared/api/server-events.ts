@@ -1,7 +1,7 @@
 import { z } from 'zod'
-import { defineStream } from '../contract.ts'
-import { EVENTS, ResourceStats } from '../events.ts'
-import { ServerId } from '../ids.ts'
+import { defineStream } from '../kernel/contract.ts'
+import { EVENTS, ResourceStats } from '../kernel/events.ts'
+import { ServerId } from '../kernel/ids.ts'
 
 const serverEvents = Object.fromEntries(
   Object.entries(EVENTS).flatMap(([type, kind]) => (kind.server ? [[type, kind.data]] : [])),

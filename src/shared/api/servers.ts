@@ -1,11 +1,11 @@
 import { z } from 'zod'
-import { defineEndpoint, NoData } from '../contract.ts'
-import { ResourceStats } from '../events.ts'
-import { AllocationId, CommandId, LocationId, NodeId, ServerId, TemplateId, UserId } from '../ids.ts'
-import { pageQuery } from '../page.ts'
-import { DesiredState, ExitCause, PowerState, RestartPolicy, ServerStatus } from '../server-life.ts'
-import { RuntimeName, ShellText, VariableName } from '../server-spec.ts'
-import { IsoTime } from '../time.ts'
+import { defineEndpoint, NoData } from '../kernel/contract.ts'
+import { ResourceStats } from '../kernel/events.ts'
+import { AllocationId, CommandId, LocationId, NodeId, ServerId, TemplateId, UserId } from '../kernel/ids.ts'
+import { pageQuery } from '../kernel/page.ts'
+import { DesiredState, ExitCause, PowerState, RestartPolicy, ServerStatus } from '../kernel/server-life.ts'
+import { IsoTime } from '../kernel/time.ts'
+import { RuntimeName, ShellText, VariableName } from '../protocol/server-spec.ts'
 import { TemplateLite } from './templates.ts'
 
 const Name = z
@@ -26,7 +26,7 @@ const DatabaseAllocation = z.int().min(0).max(1000)
 const Port = z.int().min(1).max(65_535)
 const Ip = z.union([z.ipv4(), z.ipv6()], 'must be an IP address')
 
-/** A game server (spec.md §2, api.md §7.3). Sizes in MiB, CPU in cores. */
+/** A game server. Sizes in MiB, CPU in cores. */
 export const Server = z.object({
   id: ServerId,
   uuid: z.string(),
@@ -100,7 +100,7 @@ export type Server = z.infer<typeof Server>
 
 // The address: `primaryPort` with an optional `primaryIp`, or `allocationId`. With `networkMode` it is `primaryIp` out of that
 // network, or the next one that is free there.
-/** The body of a creation (spec.md §2). */
+/** The body of a creation. */
 export const NewServer = z
   .object({
     name: Name,

@@ -1,7 +1,7 @@
 import { z } from 'zod'
-import { defineEndpoint } from '../contract.ts'
-import { Locked } from '../locked-settings.ts'
-import { LocaleTag, TimeZone } from '../setting-values.ts'
+import { defineEndpoint } from '../kernel/contract.ts'
+import { Locked } from '../kernel/locked-settings.ts'
+import { LocaleTag, TimeZone } from '../kernel/setting-values.ts'
 import { PublicTheme } from './theme-settings.ts'
 
 const locale = {
@@ -37,7 +37,7 @@ export const getPublicSettings = defineEndpoint({
   }),
 })
 
-/** The language and the time zone of this installation (api.md §8.30). */
+/** The language and the time zone of this installation. */
 export const LocalizationSettings = z.object({
   ...locale,
   fallbackLocale: z.string(),
@@ -75,7 +75,7 @@ export const updateLocalizationSettings = defineEndpoint({
   audit: { action: 'settings.localization_update' },
 })
 
-/** The keys for the catalogues of mods and plug-ins (api.md §8.30): the mask or `null`, never a key. */
+/** The keys for the catalogues of mods and plug-ins: the mask or `null`, never a key. */
 export const ModManagerSettings = z.object({
   curseforgeApiKey: z.string().nullable(),
   modrinthApiKey: z.string().nullable(),

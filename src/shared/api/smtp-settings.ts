@@ -1,11 +1,11 @@
 import { z } from 'zod'
-import { defineEndpoint } from '../contract.ts'
-import { Locked } from '../locked-settings.ts'
-import { HostName, OneLine, Sender } from '../setting-values.ts'
+import { defineEndpoint } from '../kernel/contract.ts'
+import { Locked } from '../kernel/locked-settings.ts'
+import { HostName, OneLine, Sender } from '../kernel/setting-values.ts'
 import { Email } from './auth.ts'
 
 /**
- * The mail server (api.md §8.30). `null` is the default: port 465 with `secure`, else 587; `secure` on port 465; `requireTls`
+ * The mail server. `null` is the default: port 465 with `secure`, else 587; `secure` on port 465; `requireTls`
  * for every host but this machine; a pool of 5 connections with 100 messages each; the user name as the sender.
  */
 export const SmtpSettings = z.object({

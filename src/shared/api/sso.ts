@@ -1,8 +1,8 @@
 import { z } from 'zod'
-import { defineEndpoint, RedirectAnswer } from '../contract.ts'
-import { ProviderId } from '../ids.ts'
-import { pageQuery } from '../page.ts'
-import { IsoTime } from '../time.ts'
+import { defineEndpoint, RedirectAnswer } from '../kernel/contract.ts'
+import { ProviderId } from '../kernel/ids.ts'
+import { pageQuery } from '../kernel/page.ts'
+import { IsoTime } from '../kernel/time.ts'
 import { LoginResult } from './auth.ts'
 
 /** A challenge or verifier as PKCE (RFC 7636) has them. */
@@ -104,7 +104,7 @@ export const exchangeSsoCode = defineEndpoint({
   audit: { action: 'auth.login' },
 })
 
-/** One's account at an identity provider (api.md §8.2). */
+/** One's account at an identity provider. */
 export const SsoAccount = z.object({
   id: z.string(),
   providerId: z.string(),

@@ -1,6 +1,6 @@
 import { z } from 'zod'
-import { defineEndpoint } from '../contract.ts'
-import { ServerId } from '../ids.ts'
+import { defineEndpoint } from '../kernel/contract.ts'
+import { ServerId } from '../kernel/ids.ts'
 import { Server } from './servers.ts'
 
 /** Why a server is suspended; members of the server are shown it. */

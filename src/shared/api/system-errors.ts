@@ -1,10 +1,10 @@
 import { z } from 'zod'
-import { defineEndpoint, FileAnswer, NoData } from '../contract.ts'
-import { ExportFormat } from '../export.ts'
-import { SystemErrorId } from '../ids.ts'
-import { pageQuery, QueryBoolean } from '../page.ts'
-import { SystemError, SystemErrorLevel } from '../system-error.ts'
-import { Instant } from '../time.ts'
+import { defineEndpoint, FileAnswer, NoData } from '../kernel/contract.ts'
+import { ExportFormat } from '../kernel/export.ts'
+import { SystemErrorId } from '../kernel/ids.ts'
+import { pageQuery, QueryBoolean } from '../kernel/page.ts'
+import { SystemError, SystemErrorLevel } from '../kernel/system-error.ts'
+import { Instant } from '../kernel/time.ts'
 
 const params = { errorId: SystemErrorId }
 

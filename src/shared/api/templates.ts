@@ -1,8 +1,10 @@
 import { z } from 'zod'
-import { defineEndpoint, NoData } from '../contract.ts'
-import { eggRefusal } from '../egg.ts'
-import { NestId, TemplateId } from '../ids.ts'
-import { pageQuery } from '../page.ts'
+import { defineEndpoint, NoData } from '../kernel/contract.ts'
+import { eggRefusal } from '../kernel/egg.ts'
+import { NestId, TemplateId } from '../kernel/ids.ts'
+import { pageQuery } from '../kernel/page.ts'
+import { OneLine } from '../kernel/setting-values.ts'
+import { IsoTime } from '../kernel/time.ts'
 import {
   DoneRule,
   Listens,
@@ -11,13 +13,11 @@ import {
   ShellText,
   StopSignal,
   VariableName,
-} from '../server-spec.ts'
-import { OneLine } from '../setting-values.ts'
-import { IsoTime } from '../time.ts'
+} from '../protocol/server-spec.ts'
 
 const Name = OneLine.trim().min(1).max(100)
 
-/** A group of templates, such as one game (api.md §7.2). */
+/** A group of templates, such as one game. */
 export const Nest = z.object({
   id: NestId,
   name: z.string(),
@@ -108,7 +108,7 @@ const templateFields = {
   srvProtocol: z.enum(['tcp', 'udp']).default('tcp'),
 }
 
-/** What a server is made from: how it is installed, started, recognised as up, and stopped (api.md §7.2, gateway.md §4.6). */
+/** What a server is made from: how it is installed, started, recognised as up, and stopped. */
 export const NewTemplate = z.object({ name: Name, ...templateFields })
 export type NewTemplate = z.infer<typeof NewTemplate>
 

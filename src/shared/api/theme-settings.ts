@@ -1,14 +1,14 @@
 import { z } from 'zod'
-import { defineEndpoint } from '../contract.ts'
-import { Locked } from '../locked-settings.ts'
-import { Colour, PictureUrl, ThemeName } from '../setting-values.ts'
-import { metadataProblem } from '../theme-metadata.ts'
-import { IsoTime } from '../time.ts'
+import { defineEndpoint } from '../kernel/contract.ts'
+import { Locked } from '../kernel/locked-settings.ts'
+import { Colour, PictureUrl, ThemeName } from '../kernel/setting-values.ts'
+import { metadataProblem } from '../kernel/theme-metadata.ts'
+import { IsoTime } from '../kernel/time.ts'
 
 /** The colours of a page by name, as far as `metadata.themeColors` names any. */
 const ThemeColors = z.record(z.string(), z.string())
 
-/** What a page needs of the theme before anybody has signed in (api.md §8.25). */
+/** What a page needs of the theme before anybody has signed in. */
 export const PublicTheme = z.object({
   panelName: z.string(),
   logoUrl: z.string().nullable(),
@@ -25,7 +25,7 @@ export const PublicTheme = z.object({
 })
 export type PublicTheme = z.infer<typeof PublicTheme>
 
-/** The theme as administrators see it (api.md §7.4). */
+/** The theme as administrators see it. */
 export const Theme = PublicTheme.omit({ authProviders: true, themeColors: true }).extend({
   id: z.literal('theme'),
   metadata: z.record(z.string(), z.unknown()),

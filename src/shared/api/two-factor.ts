@@ -1,5 +1,5 @@
 import { z } from 'zod'
-import { defineEndpoint } from '../contract.ts'
+import { defineEndpoint } from '../kernel/contract.ts'
 import { LoginResult } from './auth.ts'
 
 const Password = z.object({ password: z.string().min(1).max(1024) })

@@ -1,6 +1,6 @@
 import { z } from 'zod'
-import { defineEndpoint } from '../contract.ts'
-import { IsoTime } from '../time.ts'
+import { defineEndpoint } from '../kernel/contract.ts'
+import { IsoTime } from '../kernel/time.ts'
 
 const versions = {
   currentVersion: z.string(),
@@ -20,7 +20,7 @@ export const checkUpdate = defineEndpoint({
   response: z.object(versions),
 })
 
-/** What is known about newer versions (api.md §8.31). */
+/** What is known about newer versions. */
 export const UpdateStatus = z.object({
   ...versions,
   /** How this copy came here: as an npm package, a git clone, a container or plain files. */
@@ -47,7 +47,7 @@ export const getUpdateStatus = defineEndpoint({
 })
 
 /**
- * How an update stands (api.md §5.2). The program is exchanged while the daemon does not run, so that of the phases of an update
+ * How an update stands. The program is exchanged while the daemon does not run, so that of the phases of an update
  * it can tell `checking` (the feed is being asked), `completed` (this start was the first one of another version) and `idle`.
  */
 export const UpdateState = z.object({

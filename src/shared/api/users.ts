@@ -1,13 +1,13 @@
 import { z } from 'zod'
-import { defineEndpoint, NoData } from '../contract.ts'
-import { RoleId, ServerId, UserId } from '../ids.ts'
-import { pageQuery, QueryBoolean } from '../page.ts'
-import { SERVER_PRESETS } from '../permission-presets.ts'
-import { IsoTime } from '../time.ts'
+import { defineEndpoint, NoData } from '../kernel/contract.ts'
+import { RoleId, ServerId, UserId } from '../kernel/ids.ts'
+import { pageQuery, QueryBoolean } from '../kernel/page.ts'
+import { SERVER_PRESETS } from '../kernel/permission-presets.ts'
+import { IsoTime } from '../kernel/time.ts'
 import { InviteToken, ServerPermissions } from './access.ts'
 import { Email, LoginResult, NewPassword, Username } from './auth.ts'
 
-/** An account as administrators see it (api.md §7.1). */
+/** An account as administrators see it. */
 export const User = z.object({
   id: UserId,
   email: z.string(),

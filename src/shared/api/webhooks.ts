@@ -1,10 +1,10 @@
 import { z } from 'zod'
-import { DeliveryStatus } from '../alert.ts'
-import { defineEndpoint, NoData } from '../contract.ts'
-import { DeliveryId, WebhookId } from '../ids.ts'
-import { pageQuery, QueryBoolean } from '../page.ts'
-import { IsoTime } from '../time.ts'
-import { subscribedEvents, WEBHOOK_EVENT_NAMES } from '../webhook-events.ts'
+import { DeliveryStatus } from '../kernel/alert.ts'
+import { defineEndpoint, NoData } from '../kernel/contract.ts'
+import { DeliveryId, WebhookId } from '../kernel/ids.ts'
+import { pageQuery, QueryBoolean } from '../kernel/page.ts'
+import { IsoTime } from '../kernel/time.ts'
+import { subscribedEvents, WEBHOOK_EVENT_NAMES } from '../kernel/webhook-events.ts'
 
 const params = { webhookId: WebhookId }
 
@@ -20,7 +20,7 @@ const Pattern = z
     error: `must be *, <group>.* or one of ${WEBHOOK_EVENT_NAMES.join(', ')}`,
   })
 
-/** Somewhere that is told of events by HTTP (api.md §11, decisions #31). */
+/** Somewhere that is told of events by HTTP. */
 export const Webhook = z.object({
   id: WebhookId,
   name: z.string(),

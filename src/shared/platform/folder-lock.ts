@@ -1,7 +1,7 @@
 import { type FileHandle, open, readFile, readlink } from 'node:fs/promises'
 import { hostname } from 'node:os'
 import { z } from 'zod'
-import { systemClock } from '../time.ts'
+import { systemClock } from '../kernel/time.ts'
 import { isLocked, takeLock } from './file-lock.ts'
 import { machineBootId, processStart } from './process-identity.ts'
 

@@ -20,9 +20,9 @@ import {
 import { join } from 'node:path'
 import { afterEach, beforeEach, describe, expect, it } from 'vitest'
 import { FolderHandle } from '../../../src/agent/files/folder-handle.ts'
+import { emptyFolder, removeFolder, treeBytes } from '../../../src/agent/files/tree.ts'
 import { type Visitor, walk } from '../../../src/agent/files/walk.ts'
 import { giveTo } from '../../../src/agent/runtime/ownership.ts'
-import { emptyFolder, removeFolder, treeBytes } from '../../../src/agent/tree.ts'
 import { DIST } from '../../run-panel.ts'
 import { skippedUnless } from '../../skips.ts'
 import { asNobody, isRoot, until } from '../runtime/rig.ts'
@@ -163,7 +163,7 @@ describe('the removal of a folder', () => {
     if (isRoot) execFileSync('chown', ['-hR', '65534:65534', base])
     chmodSync(join(files, 'closed', 'in'), 0)
     chmodSync(join(files, 'closed'), 0)
-    const program = `const { removeFolder } = await import('${DIST}/src/agent/tree.js'); await removeFolder(process.argv[1])`
+    const program = `const { removeFolder } = await import('${DIST}/src/agent/files/tree.js'); await removeFolder(process.argv[1])`
     const node = ['prlimit', '--nofile=90', process.execPath, '--input-type=module', '-e', program, files] as const
     // As the user whose files they are: root would not notice the modes.
     if (isRoot) asNobody(node)
@@ -220,7 +220,7 @@ while True:
   it.runIf(isRoot)(`does not enter what is mounted there, says so, and takes all else${NO_ROOT}`, async () => {
     mkdirSync(join(files, 'mount'))
     mkdirSync(join(files, 'z'))
-    const program = `const { removeFolder } = await import('${DIST}/src/agent/tree.js')
+    const program = `const { removeFolder } = await import('${DIST}/src/agent/files/tree.js')
       await removeFolder(process.argv[1]).catch((error) => console.log(error.code))`
     const script = 'mount --bind "$1" "$2/mount" && "$3" --input-type=module -e "$4" "$2"; ls "$2"'
     const args = ['sh', '-c', script, 'sh', outside, files, process.execPath, program]

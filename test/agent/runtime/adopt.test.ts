@@ -2,8 +2,8 @@ import { existsSync, mkdirSync, readFileSync, writeFileSync } from 'node:fs'
 import { createServer } from 'node:net'
 import { join } from 'node:path'
 import { afterEach, beforeEach, expect, it } from 'vitest'
+import { ConsoleTail } from '../../../src/agent/console/log/console-tail.ts'
 import { type HolderPaths, holderPaths } from '../../../src/agent/holder/holder-files.ts'
-import { ConsoleTail } from '../../../src/agent/log/console-tail.ts'
 import { ControlClient } from '../../../src/agent/runtime/control-client.ts'
 import { DIST } from '../../run-panel.ts'
 import { allLines, isLiving, otherProcess, Rig, texts, until } from './rig.ts'
@@ -29,7 +29,7 @@ function agentThatStarts(
   return otherProcess(
     join(rig.dataDir, 'agent'),
     `import { ProcessRuntime } from '${DIST}/src/agent/runtime/process.js'
-    import { systemClock } from '${DIST}/src/shared/time.js'
+    import { systemClock } from '${DIST}/src/shared/kernel/time.js'
     const runtime = new ProcessRuntime({ dataDir: '${rig.dataDir}', execArgv: ${JSON.stringify(rig.command)}, clock: systemClock })
     const place = ${JSON.stringify(place)}
     await runtime.prepare(place)

@@ -16,7 +16,7 @@ import {
 import { processFacts } from '../../../src/agent/holder/proc.ts'
 import { killRun, runPids, signalRun } from '../../../src/agent/holder/run-processes.ts'
 import { findCgroups } from '../../../src/agent/runtime/cgroup-places.ts'
-import { systemClock } from '../../../src/shared/time.ts'
+import { systemClock } from '../../../src/shared/kernel/time.ts'
 import { isLiving, isRoot, LIMITS, Rig, texts, until } from './rig.ts'
 
 const MIB = 1024 * 1024

@@ -242,7 +242,7 @@ describe('isolation', () => {
       const folder = asNobody(['mktemp', '-d']).trim()
       const program = `
       import { ProcessRuntime } from '${DIST}/src/agent/runtime/process.js'
-      import { systemClock } from '${DIST}/src/shared/time.js'
+      import { systemClock } from '${DIST}/src/shared/kernel/time.js'
       const runtime = new ProcessRuntime({ dataDir: '${folder}', execArgv: ${JSON.stringify(HOLDER)}, clock: systemClock })
       const place = { serverId: 's', files: '${folder}/servers/s', state: '${folder}/state/s' }
       await runtime.prepare(place)
@@ -266,7 +266,7 @@ describe('isolation', () => {
       const folder = asNobody(['mktemp', '-d']).trim()
       const program = `
       import { ProcessRuntime } from '${DIST}/src/agent/runtime/process.js'
-      import { systemClock } from '${DIST}/src/shared/time.js'
+      import { systemClock } from '${DIST}/src/shared/kernel/time.js'
       const runtime = new ProcessRuntime({ dataDir: '${folder}', execArgv: ${JSON.stringify(HOLDER)}, clock: systemClock })
       const place = { serverId: 's', files: '${folder}/servers/s', state: '${folder}/state/s' }
       await runtime.prepare(place)

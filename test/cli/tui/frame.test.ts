@@ -7,7 +7,7 @@ import { type ConsoleState, initialState } from '../../../src/cli/tui/model.ts'
 import { Ring } from '../../../src/cli/tui/ring.ts'
 import { layOut } from '../../../src/cli/tui/screen.tsx'
 import { tailRows } from '../../../src/cli/tui/viewport.ts'
-import type { Clock } from '../../../src/shared/time.ts'
+import type { Clock } from '../../../src/shared/kernel/time.ts'
 
 const clock: Clock = { nowMs: () => 1_000_000_000, monotonicMs: () => 0, sleep: async () => {} }
 

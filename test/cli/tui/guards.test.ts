@@ -4,7 +4,7 @@ import { Lines } from '../../../src/cli/tui/lines.ts'
 import { type Effect, initialState } from '../../../src/cli/tui/model.ts'
 import { press } from '../../../src/cli/tui/press.ts'
 import { Ring } from '../../../src/cli/tui/ring.ts'
-import { systemClock } from '../../../src/shared/time.ts'
+import { systemClock } from '../../../src/shared/kernel/time.ts'
 
 /** What the bytes of a terminal make a screen do. */
 function effectsOf(bytes: string, readOnly = false): Effect[] {

@@ -9,7 +9,7 @@ import { press } from '../../../src/cli/tui/press.ts'
 import { Ring } from '../../../src/cli/tui/ring.ts'
 import { seekMatch, settleSeek } from '../../../src/cli/tui/seek.ts'
 import { rowsFrom, tailRows } from '../../../src/cli/tui/viewport.ts'
-import { systemClock } from '../../../src/shared/time.ts'
+import { systemClock } from '../../../src/shared/kernel/time.ts'
 
 /** A model with lines, pressed by the bytes of a terminal. */
 function bench(count: number, text = (n: number): string => `line ${n}`) {

@@ -2,7 +2,7 @@ import fc from 'fast-check'
 import { describe, expect, test } from 'vitest'
 import { LineIndex } from '../../../src/cli/tui/line-index.ts'
 import { type NewEntry, Ring } from '../../../src/cli/tui/ring.ts'
-import { systemClock } from '../../../src/shared/time.ts'
+import { systemClock } from '../../../src/shared/kernel/time.ts'
 
 const line = (seq: number, text = `line ${seq}`): NewEntry => ({ seq, ms: 1000 + seq, kind: 'stdout', text })
 const textsOf = (ring: Ring): string[] =>

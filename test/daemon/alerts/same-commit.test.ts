@@ -2,19 +2,19 @@ import { mkdtemp, rm } from 'node:fs/promises'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { afterAll, beforeAll, beforeEach, describe, expect, it } from 'vitest'
-import { watchEvents } from '../../../src/daemon/alerts/event-watch.ts'
 import { type Bus, createBus } from '../../../src/daemon/core/bus.ts'
-import { type Db, openDb } from '../../../src/daemon/core/db.ts'
-import { parseJson } from '../../../src/daemon/core/json.ts'
 import { createLog } from '../../../src/daemon/core/log.ts'
 import { createVault } from '../../../src/daemon/core/secrets.ts'
-import { noticeOf } from '../../../src/daemon/webhooks/notice.ts'
-import { createOutbox } from '../../../src/daemon/webhooks/outbox.ts'
-import { Payload } from '../../../src/daemon/webhooks/payload.ts'
-import { tellWebhooks } from '../../../src/daemon/webhooks/subscriptions.ts'
+import { type Db, openDb } from '../../../src/daemon/db/db.ts'
+import { parseJson } from '../../../src/daemon/db/json.ts'
+import { watchEvents } from '../../../src/daemon/features/signals/alerts/event-watch.ts'
+import { noticeOf } from '../../../src/daemon/features/signals/webhooks/notice.ts'
+import { createOutbox } from '../../../src/daemon/features/signals/webhooks/outbox.ts'
+import { Payload } from '../../../src/daemon/features/signals/webhooks/payload.ts'
+import { notifyWebhooks } from '../../../src/daemon/features/signals/webhooks/subscriptions.ts'
 import { createAlertRule } from '../../../src/shared/api/alert-rules.ts'
 import { createWebhook } from '../../../src/shared/api/webhooks.ts'
-import { systemClock } from '../../../src/shared/time.ts'
+import { systemClock } from '../../../src/shared/kernel/time.ts'
 
 import { Stage } from '../servers/stage.ts'
 
@@ -32,7 +32,7 @@ beforeAll(async () => {
   await stage.admin.call(createAlertRule, { body: { name: 'b', type: 'backup_failed', target: 'global' } })
   const hook = { name: 'h', url: 'http://127.0.0.1:9/x', events: ['backup.*', 'alert.*', 'node.offline'] }
   await stage.admin.call(createWebhook, { body: hook })
-  // The parts that write, over the same database, where no courier takes away what they have written.
+  // The parts that write, over the same database, where no deliveryWorker takes away what they have written.
   folder = await mkdtemp(join(tmpdir(), 'panel-commit-'))
   const file = join(folder, 'panel.db')
   await stage.db.copyTo(file)
@@ -40,7 +40,7 @@ beforeAll(async () => {
   bus = createBus(db)
   const vault = createVault('ab'.repeat(32))
   const outbox = createOutbox({ clock: systemClock, vault })
-  tellWebhooks(bus, outbox)
+  notifyWebhooks(bus, outbox)
   watchEvents(bus, { bus, clock: systemClock, vault, outbox, log: createLog({ level: 'error' }) })
 })
 afterAll(async () => {

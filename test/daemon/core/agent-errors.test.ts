@@ -1,5 +1,5 @@
 import { expect, it } from 'vitest'
-import { agentCodeOf, agentErrorToPanelError } from '../../../src/daemon/core/gateway/agent-errors.ts'
+import { agentCodeOf, agentErrorToPanelError } from '../../../src/daemon/gateway/agent-errors.ts'
 
 it.each([
   ['PORT_IN_USE', 'PORT_IN_USE'],

@@ -1,8 +1,9 @@
 import fc from 'fast-check'
 import { describe, expect, it } from 'vitest'
 import { z } from 'zod'
-import { compileJson, constant } from '../../../src/daemon/core/answer-json.ts'
-import { JsonBytes } from '../../../src/daemon/core/json-bytes.ts'
+import { frozen } from '../../../src/daemon/core/frozen.ts'
+import { compileJson } from '../../../src/daemon/http/answer-json.ts'
+import { JsonBytes } from '../../../src/daemon/http/json-bytes.ts'
 import { endpoints } from '../../../src/shared/endpoints.ts'
 
 const Tagged = z.discriminatedUnion('kind', [
@@ -104,7 +105,7 @@ describe('answers as JSON', () => {
   })
 
   it('writes a constant by each schema with the fields of that schema, and lets nobody change it', () => {
-    const value = constant({ name: 'a', inner: { list: [1, 2] }, secret: 'x' })
+    const value = frozen({ name: 'a', inner: { list: [1, 2] }, secret: 'x' })
     const wide = compiled(z.object({ name: z.string(), inner: z.object({ list: z.array(z.int()) }) }))
     const narrow = compiled(z.object({ name: z.string() }))
     for (let again = 0; again < 3; again++) {

@@ -9,9 +9,9 @@ import {
   type Queries,
   type Tx,
   uniqueViolation,
-} from '../../../src/daemon/core/db.ts'
-import { migrate } from '../../../src/daemon/core/migrations.ts'
-import { systemClock } from '../../../src/shared/time.ts'
+} from '../../../src/daemon/db/db.ts'
+import { migrate } from '../../../src/daemon/db/migrations.ts'
+import { systemClock } from '../../../src/shared/kernel/time.ts'
 import { type TestClock, testClock } from './test-clock.ts'
 
 let folder: string

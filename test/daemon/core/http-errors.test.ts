@@ -1,7 +1,7 @@
 import { expect, it } from 'vitest'
 import { z } from 'zod'
-import { parsePart } from '../../../src/daemon/core/http-errors.ts'
-import { PanelError } from '../../../src/shared/errors.ts'
+import { parsePart } from '../../../src/daemon/http/errors.ts'
+import { PanelError } from '../../../src/shared/kernel/errors.ts'
 
 it('says of a missing field that it is required, and of a wrong one what it must be', () => {
   const schema = z.object({ name: z.string(), port: z.number(), tags: z.array(z.object({ key: z.string() })) })

@@ -8,8 +8,8 @@ import {
   migrate,
   NewerDatabaseError,
   SCHEMA_VERSION,
-} from '../../../src/daemon/core/migrations.ts'
-import { Connection } from '../../../src/daemon/core/sqlite/connection.ts'
+} from '../../../src/daemon/db/migrations.ts'
+import { Connection } from '../../../src/daemon/db/sqlite/connection.ts'
 import { runPanel } from '../../run-panel.ts'
 
 let folder: string

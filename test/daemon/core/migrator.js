@@ -2,7 +2,7 @@
 import { pathToFileURL } from 'node:url'
 
 const [dist, file] = process.argv.slice(2)
-const { migrate } = await import(pathToFileURL(`${dist}/src/daemon/core/migrations.js`).href)
+const { migrate } = await import(pathToFileURL(`${dist}/src/daemon/db/migrations.js`).href)
 const rows = 'with recursive n(i) as (select 1 union all select i + 1 from n where i < 20000000)'
 await migrate(file, [
   { id: 1, name: 'first', sql: 'create table one (a integer) strict;' },

@@ -1,6 +1,6 @@
 import fc from 'fast-check'
 import { afterAll, beforeAll, describe, expect, it } from 'vitest'
-import type { Caller } from '../../../src/daemon/core/caller.ts'
+import type { Caller } from '../../../src/daemon/access/caller.ts'
 import {
   permissionsOnServers,
   permit,
@@ -8,14 +8,14 @@ import {
   serverPermissions,
   visibleNodes,
   visibleServers,
-} from '../../../src/daemon/core/permit.ts'
-import { listNodes } from '../../../src/daemon/nodes/repo.ts'
-import { listServerRows } from '../../../src/daemon/servers/repo.ts'
+} from '../../../src/daemon/access/permit.ts'
+import { listNodes } from '../../../src/daemon/features/fleet/nodes/repo.ts'
+import { listServerRows } from '../../../src/daemon/features/servers/servers/repo.ts'
 import type { Client } from '../../../src/shared/client.ts'
-import type { Access } from '../../../src/shared/contract.ts'
-import { PanelError } from '../../../src/shared/errors.ts'
-import { PERMISSIONS, type Permission } from '../../../src/shared/permissions.ts'
-import { IsoTime, now } from '../../../src/shared/time.ts'
+import type { Access } from '../../../src/shared/kernel/contract.ts'
+import { PanelError } from '../../../src/shared/kernel/errors.ts'
+import { PERMISSIONS, type Permission } from '../../../src/shared/kernel/permissions.ts'
+import { IsoTime, now } from '../../../src/shared/kernel/time.ts'
 import { type AccountsDoor, openSetUpDoor, person, serverOf } from '../accounts-door.ts'
 
 let door: AccountsDoor & { admin: Client; adminId: string }

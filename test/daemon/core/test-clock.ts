@@ -1,4 +1,4 @@
-import { type Clock, systemClock } from '../../../src/shared/time.ts'
+import { type Clock, systemClock } from '../../../src/shared/kernel/time.ts'
 
 /** A clock that stands still until the test moves it; sleepers wake when it has moved far enough. */
 export interface TestClock extends Clock {

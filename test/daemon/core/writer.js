@@ -3,8 +3,8 @@ import { pathToFileURL } from 'node:url'
 
 const [dist, file, from] = process.argv.slice(2)
 const load = (name) => import(pathToFileURL(`${dist}/src/${name}`).href)
-const { openDb } = await load('daemon/core/db.js')
-const { systemClock } = await load('shared/time.js')
+const { openDb } = await load('daemon/db/db.js')
+const { systemClock } = await load('shared/kernel/time.js')
 const db = await openDb(file, systemClock)
 let next = Number(from)
 const loop = async () => {

@@ -2,8 +2,8 @@ import { createDatabaseHost, type DatabaseHost, listDatabaseHosts } from '../../
 import { createServerDatabase, type ServerDatabase } from '../../../src/shared/api/databases.ts'
 import { createServer } from '../../../src/shared/api/servers.ts'
 import { createTemplate } from '../../../src/shared/api/templates.ts'
-import type { CallInput } from '../../../src/shared/contract.ts'
-import type { DatabaseHostId, ServerId } from '../../../src/shared/ids.ts'
+import type { CallInput } from '../../../src/shared/kernel/contract.ts'
+import type { DatabaseHostId, ServerId } from '../../../src/shared/kernel/ids.ts'
 import type { TestPanel } from '../../panel.ts'
 
 type Input = NonNullable<CallInput<typeof createDatabaseHost>['body']>

@@ -1,9 +1,9 @@
 import { setImmediate } from 'node:timers/promises'
 import { describe, expect, it } from 'vitest'
 import type { BusEvent } from '../../../src/daemon/core/bus.ts'
-import { EventQueue, MOST_WAITING_EVENTS } from '../../../src/daemon/plugins/event-queue.ts'
-import { CallFailure } from '../../../src/daemon/plugins/failures.ts'
-import { isoTime } from '../../../src/shared/time.ts'
+import { EventQueue, MOST_WAITING_EVENTS } from '../../../src/daemon/features/plugins/event-queue.ts'
+import { CallFailure } from '../../../src/daemon/features/plugins/failures.ts'
+import { isoTime } from '../../../src/shared/kernel/time.ts'
 
 const event = (id: number): BusEvent => ({
   id,

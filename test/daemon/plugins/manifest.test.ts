@@ -2,8 +2,8 @@ import { mkdtemp, rm, writeFile } from 'node:fs/promises'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { afterAll, beforeAll, describe, expect, it } from 'vitest'
-import { inRange, isRange } from '../../../src/daemon/plugins/engine-range.ts'
-import { readDefinition } from '../../../src/daemon/plugins/manifest.ts'
+import { inRange, isRange } from '../../../src/daemon/features/plugins/engine-range.ts'
+import { readDefinition } from '../../../src/daemon/features/plugins/manifest.ts'
 
 let folder: string
 beforeAll(async () => {

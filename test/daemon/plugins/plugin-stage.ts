@@ -1,7 +1,7 @@
 import { cp, mkdir, writeFile } from 'node:fs/promises'
 import { join } from 'node:path'
 import { enablePlugin, getPlugin, type PluginDetail } from '../../../src/shared/api/plugins.ts'
-import { type Clock, isoTime, systemClock } from '../../../src/shared/time.ts'
+import { type Clock, isoTime, systemClock } from '../../../src/shared/kernel/time.ts'
 import type { TestPanel } from '../../panel.ts'
 
 /** The folder of the documentation's example. */

@@ -1,7 +1,7 @@
 import { afterAll, beforeAll, expect, test } from 'vitest'
 import { deleteServer, type Server } from '../../../src/shared/api/servers.ts'
 import type { Template } from '../../../src/shared/api/templates.ts'
-import { ACTION_GATES, ServerStatus } from '../../../src/shared/server-life.ts'
+import { ACTION_GATES, ServerStatus } from '../../../src/shared/kernel/server-life.ts'
 import { report } from '../agent-peer.ts'
 import { refusal } from '../place-panel.ts'
 import { FACTS, Stage, type StageNode, until } from './stage.ts'

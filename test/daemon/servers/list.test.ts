@@ -1,8 +1,8 @@
 import { afterAll, beforeAll, expect, test } from 'vitest'
-import { statusOf } from '../../../src/daemon/servers/view.ts'
+import { statusOf } from '../../../src/daemon/features/servers/servers/view.ts'
 import { listServers, type Server } from '../../../src/shared/api/servers.ts'
 import type { Client } from '../../../src/shared/client.ts'
-import { PowerState, ServerActivity, ServerStatus } from '../../../src/shared/server-life.ts'
+import { PowerState, ServerActivity, ServerStatus } from '../../../src/shared/kernel/server-life.ts'
 import { raw, Stage, type StageNode } from './stage.ts'
 
 let stage: Stage

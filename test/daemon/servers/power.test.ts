@@ -11,7 +11,7 @@ import {
 import { getServerStats, type Server } from '../../../src/shared/api/servers.ts'
 import type { Template } from '../../../src/shared/api/templates.ts'
 import type { Client } from '../../../src/shared/client.ts'
-import { ACTION_GATES, ServerStatus } from '../../../src/shared/server-life.ts'
+import { ACTION_GATES, ServerStatus } from '../../../src/shared/kernel/server-life.ts'
 import type { AgentPeer } from '../agent-peer.ts'
 import { refusal } from '../place-panel.ts'
 import { FACTS, raw, STAMP, Stage, type StageNode } from './stage.ts'

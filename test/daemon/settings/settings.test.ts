@@ -8,7 +8,7 @@ import { getSecuritySettings, updateSecuritySettings } from '../../../src/shared
 import * as api from '../../../src/shared/api/settings.ts'
 import { getSmtpSettings, testSmtpSettings, updateSmtpSettings } from '../../../src/shared/api/smtp-settings.ts'
 import { getPublicTheme, getThemeSettings, updateThemeSettings } from '../../../src/shared/api/theme-settings.ts'
-import { SECURITY_NUMBERS } from '../../../src/shared/security-numbers.ts'
+import { SECURITY_NUMBERS } from '../../../src/shared/kernel/security-numbers.ts'
 import { startPanel, type TestPanel } from '../../panel.ts'
 import { ConsoleReader } from '../console-reader.ts'
 import { refusal } from '../place-panel.ts'

@@ -10,7 +10,7 @@ import {
   listSsoAccounts,
   unlinkSsoAccount,
 } from '../../../src/shared/api/sso.ts'
-import { ProviderId, RoleId } from '../../../src/shared/ids.ts'
+import { ProviderId, RoleId } from '../../../src/shared/kernel/ids.ts'
 import { Browser } from '../../browser.ts'
 import { startProvider, type TestProvider } from '../../oidc-provider.ts'
 import { startPanel, type TestPanel } from '../../panel.ts'

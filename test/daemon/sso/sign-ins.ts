@@ -1,7 +1,7 @@
 import { createHash, randomBytes } from 'node:crypto'
 import { exchangeSsoCode, signInByProvider } from '../../../src/shared/api/sso.ts'
-import { PanelError } from '../../../src/shared/errors.ts'
-import { ProviderId } from '../../../src/shared/ids.ts'
+import { PanelError } from '../../../src/shared/kernel/errors.ts'
+import { ProviderId } from '../../../src/shared/kernel/ids.ts'
 import { Browser } from '../../browser.ts'
 import type { TestPanel } from '../../panel.ts'
 

@@ -7,7 +7,7 @@ import { deleteProvider, getProvider, putProvider } from '../../../src/shared/ap
 import { addRolePermission, createRole } from '../../../src/shared/api/roles.ts'
 import { createUser } from '../../../src/shared/api/users.ts'
 import type { Client } from '../../../src/shared/client.ts'
-import { ProviderId, RoleId } from '../../../src/shared/ids.ts'
+import { ProviderId, RoleId } from '../../../src/shared/kernel/ids.ts'
 import { type ForgingProvider, startForger } from '../../forging-provider.ts'
 import { startPanel, type TestPanel } from '../../panel.ts'
 import { codeOf, signInBy } from './sign-ins.ts'

@@ -3,7 +3,7 @@ import { once } from 'node:events'
 import { createServer, type IncomingHttpHeaders, type ServerResponse } from 'node:http'
 import type { AddressInfo } from 'node:net'
 import { text } from 'node:stream/consumers'
-import { type Clock, systemClock } from '../../../src/shared/time.ts'
+import { type Clock, systemClock } from '../../../src/shared/kernel/time.ts'
 
 /** A request as it came in. */
 export interface Incoming {

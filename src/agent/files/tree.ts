@@ -1,0 +1,97 @@
+import { rmdirSync, unlinkSync } from 'node:fs'
+import { codeOf, FolderHandle } from './folder-handle.ts'
+import { walk } from './walk.ts'
+
+/** Where counting ends before all is counted. */
+interface CountOptions {
+  readonly signal: AbortSignal
+  /** From here on it does not matter how much more there is: a game may make files for as long as it is counted. */
+  readonly enoughBytes?: number
+}
+
+/** Allocated bytes below `folder`; links are counted and never followed, a file with several names is counted once. */
+export async function treeBytes(folder: string, { signal, enoughBytes = Infinity }: CountOptions): Promise<number> {
+  const root = FolderHandle.open(folder)
+  if (root === undefined) return 0
+  const seen = new Set<number>()
+  let total = 0
+  const entry = (at: FolderHandle, name: Buffer): void => {
+    const facts = at.statOf(name)
+    if (facts === undefined) return
+    if (facts.nlink > 1 && !facts.isDirectory()) {
+      if (seen.has(facts.ino)) return
+      seen.add(facts.ino)
+    }
+    total += facts.blocks * 512
+  }
+  const enter = (inner: FolderHandle): void => {
+    total += inner.stat().blocks * 512
+  }
+  try {
+    await walk(root, { entry, enter }, () => signal.aborted || total >= enoughBytes)
+  } finally {
+    root.close()
+  }
+  return total
+}
+
+/**
+ * Removes everything in `folder`, and not the folder. Entries are removed through the handle of the folder that they are in,
+ * so that a link put in the way by a game, even in mid-work, leads nowhere. What is in the way of removing everything (a
+ * mount, an attribute of the file system) fails it, after all else is gone.
+ */
+export async function emptyFolder(folder: string): Promise<void> {
+  const root = FolderHandle.open(folder)
+  if (root === undefined) return
+  try {
+    let removed: Removed
+    do removed = await removeOnce(root)
+    while (removed.count > 0 && removed.left > 0)
+    if (removed.left > 0) throw removed.failure ?? new Error('Entries that appear again and again cannot be removed')
+  } finally {
+    root.close()
+  }
+}
+
+/** Removes a folder and everything in it, by the rules of {@link emptyFolder}; a link in its place is removed as a link. */
+export async function removeFolder(folder: string): Promise<void> {
+  await emptyFolder(folder)
+  try {
+    rmdirSync(folder)
+  } catch (error) {
+    const code = codeOf(error)
+    if (code === 'ENOENT') return
+    if (code !== 'ENOTDIR') throw error
+    unlinkSync(folder)
+  }
+}
+
+interface Removed {
+  readonly count: number
+  /** Entries that are still there, or came meanwhile. */
+  readonly left: number
+  readonly failure: unknown
+}
+
+/** One walk that removes what it meets, the deepest first. What is moved about meanwhile is left for the next one. */
+async function removeOnce(root: FolderHandle): Promise<Removed> {
+  let count = 0
+  let failure: unknown
+  const attempt = (remove: () => boolean): void => {
+    try {
+      if (remove()) count++
+    } catch (error) {
+      failure = error
+    }
+  }
+  await walk(root, {
+    entry: (folder, name) => attempt(() => folder.unlink(name) || folder.removeFolder(name)),
+    leave: (folder, name) => attempt(() => folder.removeFolder(name)),
+  })
+  let left = 0
+  for (const _entry of root.entries()) {
+    left++
+    break
+  }
+  return { count, left, failure }
+}

@@ -1,0 +1,38 @@
+import { arch, cpus, hostname, release, totalmem, type } from 'node:os'
+import { type AgentFrame, GATEWAY_PROTOCOL, type NodeMachine } from '../../shared/protocol/frames.ts'
+import { diskOf, machineAddresses } from '../node/node-health.ts'
+import type { Runtime } from '../runtime/runtime.ts'
+import type { Journal } from '../state/journal.ts'
+
+/** The first frame of a connection: who this agent is and what its machine has. */
+export async function helloFrame(about: {
+  readonly version: string
+  readonly bootId: string
+  readonly dataDir: string
+  readonly journal: Journal
+  readonly runtime: Runtime
+  /** `undefined`: the agent is a part of the daemon's own process. */
+  readonly machine: NodeMachine | undefined
+}): Promise<AgentFrame> {
+  const { journal } = about
+  const [disk, runtime] = await Promise.all([diskOf(about.dataDir), about.runtime.probe()])
+  return {
+    type: 'hello',
+    protocol: GATEWAY_PROTOCOL,
+    agentVersion: about.version.slice(0, 64),
+    bootId: about.bootId,
+    journalId: journal.journalId,
+    hostname: hostname().slice(0, 255),
+    os: `${type()} ${release()}`.slice(0, 200),
+    arch: arch(),
+    cpus: cpus().length,
+    memoryMb: Math.floor(totalmem() / (1024 * 1024)),
+    diskMb: Math.floor(disk.totalMb),
+    addresses: machineAddresses().slice(0, 256),
+    runtimes: [runtime],
+    lastEvent: journal.outbox.lastSeq,
+    acknowledged: journal.outbox.ack,
+    ...(journal.hasLost ? { journalDamaged: true } : {}),
+    ...(about.machine === undefined ? {} : { machine: about.machine }),
+  }
+}

@@ -1,0 +1,88 @@
+import { readFile, statfs } from 'node:fs/promises'
+import { cpus, loadavg, networkInterfaces, totalmem, uptime } from 'node:os'
+import type { NodeHealth } from '../../shared/protocol/frames.ts'
+
+const MB = 1024 * 1024
+
+interface CpuTimes {
+  readonly busy: number
+  readonly total: number
+}
+
+/** Reads the figures of this machine; the CPU share is that since the call before. */
+export class NodeGauge {
+  readonly #dataDir: string
+  #last: CpuTimes = cpuTimes()
+
+  constructor(dataDir: string) {
+    this.#dataDir = dataDir
+  }
+
+  async read(runningServers: number): Promise<NodeHealth> {
+    const [disk, memoryUsageMb, network] = await Promise.all([diskOf(this.#dataDir), memoryUsage(), networkBytes()])
+    return {
+      cpuPercent: this.#cpuPercent(),
+      load1: loadavg()[0] ?? 0,
+      memoryUsageMb,
+      memoryTotalMb: totalmem() / MB,
+      diskUsageMb: disk.usedMb,
+      diskTotalMb: disk.totalMb,
+      networkRxBytes: String(network.rx),
+      networkTxBytes: String(network.tx),
+      uptimeSeconds: uptime(),
+      runningServers,
+    }
+  }
+
+  #cpuPercent(): number {
+    const now = cpuTimes()
+    const total = now.total - this.#last.total
+    const busy = now.busy - this.#last.busy
+    this.#last = now
+    return total <= 0 ? 0 : Math.min(100, Math.max(0, (busy / total) * 100))
+  }
+}
+
+/** Size and use of the file system that holds `folder`, in MiB. */
+export async function diskOf(folder: string): Promise<{ usedMb: number; totalMb: number }> {
+  const { blocks, bfree, bsize } = await statfs(folder)
+  return { usedMb: ((blocks - bfree) * bsize) / MB, totalMb: (blocks * bsize) / MB }
+}
+
+/** The addresses of this machine, loopback included. */
+export function machineAddresses(): string[] {
+  const all = Object.values(networkInterfaces()).flatMap((list) => list ?? [])
+  // Link-local IPv6 addresses cannot be bound without naming the interface.
+  return all.map(({ address }) => address).filter((address) => !address.startsWith('fe80:'))
+}
+
+function cpuTimes(): CpuTimes {
+  let busy = 0
+  let total = 0
+  for (const { times } of cpus()) {
+    const all = times.user + times.nice + times.sys + times.idle + times.irq
+    total += all
+    busy += all - times.idle
+  }
+  return { busy, total }
+}
+
+async function memoryUsage(): Promise<number> {
+  const text = await readFile('/proc/meminfo', 'utf8')
+  const available = /^MemAvailable:\s+(\d+) kB/m.exec(text)?.[1]
+  return totalmem() / MB - Number(available ?? 0) / 1024
+}
+
+/** Bytes of all interfaces but loopback since the machine's start. */
+async function networkBytes(): Promise<{ rx: bigint; tx: bigint }> {
+  let rx = 0n
+  let tx = 0n
+  for (const line of (await readFile('/proc/net/dev', 'utf8')).split('\n').slice(2)) {
+    const [name, figures] = line.split(':')
+    if (figures === undefined || name?.trim() === 'lo') continue
+    const columns = figures.trim().split(/\s+/)
+    rx += BigInt(columns[0] ?? 0)
+    tx += BigInt(columns[8] ?? 0)
+  }
+  return { rx, tx }
+}

@@ -1,0 +1,109 @@
+import type { AgentFrame, ServerUsage } from '../../shared/protocol/frames.ts'
+import { errorText } from '../logger.ts'
+import type { GameServer } from '../server/server.ts'
+import type { ServerContext } from '../server/server-context.ts'
+import type { NodeGauge } from './node-health.ts'
+
+const WATCHED_MS = 2000
+const ALL_EVERY = 15_000
+const HEALTH_EVERY = 10_000
+const SERVERS_PER_FRAME = 200
+
+interface StatsOptions {
+  readonly context: ServerContext
+  readonly servers: ReadonlyMap<string, GameServer>
+  readonly gauge: NodeGauge
+  /** Figures are worth nothing later: without a connection, or while its buffer is full, they are left out. */
+  readonly send: (frame: AgentFrame) => void
+}
+
+/** Sends the figures of servers and of the node: one loop for all of them, so that idle servers cost no timer each. */
+export class Stats {
+  readonly #options: StatsOptions
+  readonly #sentDisk = new Map<string, number>()
+  #watched = new Set<string>()
+
+  constructor(options: StatsOptions) {
+    this.#options = options
+  }
+
+  /** These servers' figures are of interest now. */
+  watch(serverIds: readonly string[]): void {
+    this.#watched = new Set(serverIds)
+  }
+
+  async run(): Promise<void> {
+    const { clock, ending } = this.#options.context
+    let allAt = 0
+    let healthAt = 0
+    while (!ending.aborted) {
+      const now = clock.monotonicMs()
+      const all = now >= allAt
+      if (all) allAt = now + ALL_EVERY
+      await this.#sendFigures(all)
+      if (now >= healthAt) {
+        healthAt = now + HEALTH_EVERY
+        await this.sendHealth()
+      }
+      await clock.sleep(WATCHED_MS, ending)
+    }
+  }
+
+  async sendHealth(): Promise<void> {
+    const { context, servers, gauge, send } = this.#options
+    const running = [...servers.values()].filter((server) => server.game !== undefined).length
+    try {
+      send({ type: 'health', health: await gauge.read(running) })
+    } catch (error) {
+      context.log.warn({ err: errorText(error) }, 'the figures of the node cannot be read')
+    }
+  }
+
+  async #sendFigures(all: boolean): Promise<void> {
+    const { servers, send } = this.#options
+    let figures: ServerUsage[] = []
+    for (const server of [...servers.values()]) {
+      if (!all && !this.#watched.has(server.id)) continue
+      const one = await this.#figuresOf(server)
+      if (one !== undefined) figures.push(one)
+      if (figures.length < SERVERS_PER_FRAME) continue
+      send({ type: 'stats', servers: figures })
+      figures = []
+    }
+    if (figures.length > 0) send({ type: 'stats', servers: figures })
+  }
+
+  /** A server that does not run has only its disk to tell of, and that only when it has changed. */
+  async #figuresOf(server: GameServer): Promise<ServerUsage | undefined> {
+    const { context } = this.#options
+    const diskMb = context.disk.usedMb(server.id)
+    const { live } = server
+    if (live === undefined) {
+      if (diskMb === null || this.#sentDisk.get(server.id) === diskMb) return undefined
+      this.#sentDisk.set(server.id, diskMb)
+      return { serverId: server.id, ...NOTHING, diskMb }
+    }
+    try {
+      const figures = await live.run.figures()
+      if (diskMb !== null) this.#sentDisk.set(server.id, diskMb)
+      const uptimeMs = Math.max(0, context.clock.nowMs() - live.run.record.startedAtMs)
+      return { serverId: server.id, ...figures, diskMb, uptimeMs }
+    } catch (error) {
+      if (server.live === live) {
+        context.log.warn({ serverId: server.id, err: errorText(error) }, 'the figures of a server cannot be read')
+      }
+      return undefined
+    }
+  }
+}
+
+const NOTHING = {
+  cpuCores: null,
+  memoryMb: null,
+  ioReadBytes: null,
+  ioWriteBytes: null,
+  networkRxBytes: null,
+  networkTxBytes: null,
+  processes: null,
+  uptimeMs: null,
+} as const

@@ -1,0 +1,67 @@
+import { StartupLineProblem, shellLine } from '../../shared/kernel/startup-line.ts'
+import type { ServerSpec } from '../../shared/protocol/server-spec.ts'
+import { AgentFailure } from '../failure.ts'
+
+/** Names that the agent gives each server. */
+const AGENT_NAMES = [
+  'SERVER_IP',
+  'SERVER_PORT',
+  'SERVER_MEMORY',
+  'P_SERVER_UUID',
+  'PANEL_SERVER_ID',
+  'PANEL_NODE',
+] as const
+
+/**
+ * The environment of a server's processes: a clean list, the template's variables, and what the agent knows. Nothing of
+ * the agent's own environment gets in. Names of the agent win over variables of the same name.
+ */
+export function serverEnvironment(spec: ServerSpec, home: string): Record<string, string> {
+  const primary = spec.ports.find((port) => port.primary) ?? spec.ports[0]
+  return {
+    ...spec.env,
+    PATH: '/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin:/usr/local/games:/usr/games',
+    HOME: home,
+    USER: 'container',
+    LOGNAME: 'container',
+    LANG: 'C.UTF-8',
+    TZ: 'UTC',
+    TERM: 'dumb',
+    SERVER_IP: primary?.ip ?? '0.0.0.0',
+    SERVER_PORT: String(primary?.port ?? 0),
+    SERVER_MEMORY: String(spec.limits.memoryMb),
+    P_SERVER_UUID: spec.uuid,
+    PANEL_SERVER_ID: spec.serverId,
+    // Games that are written for Node run with the one that is certainly there.
+    PANEL_NODE: process.execPath,
+    STARTUP: startupCommand(spec),
+  }
+}
+
+/**
+ * The startup line as a shell command: `{{NAME}}` becomes a variable of the shell, and its value one word as it is. `{{server.build.default.port}}` and its kin name what the agent knows under another name. Anything
+ * unknown becomes nothing, as an unset variable does in a shell: a literal `{{…}}` would reach the game as an argument.
+ */
+export function startupCommand(spec: ServerSpec): string {
+  try {
+    return shellLine(spec.startup, (name) => variableOf(spec, name))
+  } catch (error) {
+    if (!(error instanceof StartupLineProblem)) throw error
+    // The daemon refuses such lines; this one was saved before it did.
+    throw new AgentFailure('BAD_REQUEST', `The startup line ${error.message}; edit it in the template or at the server`)
+  }
+}
+
+function variableOf(spec: ServerSpec, name: string): string | undefined {
+  const alias = ALIASES[name] ?? (name.startsWith('server.build.env.') ? name.slice(17) : name.replace(/^env\./, ''))
+  if (Object.hasOwn(spec.env, alias)) return alias
+  return AGENT_NAMES.some((known) => known === alias) ? alias : undefined
+}
+
+const ALIASES: Readonly<Record<string, string>> = {
+  'server.build.default.port': 'SERVER_PORT',
+  'server.build.default.ip': 'SERVER_IP',
+  'server.build.memory': 'SERVER_MEMORY',
+  'server.build.memory_limit': 'SERVER_MEMORY',
+  'server.uuid': 'P_SERVER_UUID',
+}

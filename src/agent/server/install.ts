@@ -1,0 +1,191 @@
+import { access, unlink, writeFile } from 'node:fs/promises'
+import { join } from 'node:path'
+import type { ServerExit } from '../../shared/protocol/frames.ts'
+import type { ServerSpec } from '../../shared/protocol/server-spec.ts'
+import { AgentFailure } from '../failure.ts'
+import { emptyFolder } from '../files/tree.ts'
+import { errorText } from '../logger.ts'
+import { newLaunch } from '../state/journal-record.ts'
+import { exitText } from './crash.ts'
+import { serverEnvironment } from './environment.ts'
+import { attach } from './run-watch.ts'
+import type { GameServer, LiveRun } from './server.ts'
+import { killRun, waitForEnd } from './stop.ts'
+
+/** The smallest limits of an installation: tools that unpack and compile need more than some games. */
+const INSTALL_MEMORY_MB = 1024
+const LAST_LINES = 20
+
+interface InstallOptions {
+  readonly launchId: string
+  readonly wipe: boolean
+  readonly commandId: string
+  readonly signal: AbortSignal
+}
+
+/**
+ * Runs the install script. Resolves when it has ended well and the server is marked as installed. Taken up again after the
+ * agent was away, it follows the script that still runs, takes its exit, or begins the one that had not begun.
+ */
+export async function installServer(server: GameServer, options: InstallOptions): Promise<void> {
+  if (server.game !== undefined) throw new AgentFailure('CONFLICT_STATE', 'The server must be stopped to be installed')
+  try {
+    await server.change({
+      activity: 'installing',
+      facts: { installed: false, installError: null, crashed: false, nextRestartAtMs: null, reason: null },
+      commandId: options.commandId,
+    })
+    const { install } = server.spec
+    if (install !== null) await runScript(server, install, options)
+    await finish(server, options, null)
+  } catch (error) {
+    if (server.context.ending.aborted) throw error
+    const failure = error instanceof AgentFailure ? error : new AgentFailure('INTERNAL', 'The agent failed to install')
+    if (failure !== error)
+      server.context.log.error({ serverId: server.id, err: errorText(error) }, 'an installation failed')
+    await finish(server, options, failure.message)
+    throw failure
+  }
+}
+
+type InstallRule = NonNullable<ServerSpec['install']>
+
+async function runScript(server: GameServer, install: InstallRule, options: InstallOptions): Promise<void> {
+  const { ending } = server.context
+  try {
+    const run = await scriptRun(server, install, options)
+    const exit = 'exit' in run ? run.exit : await followScript(server, run.live, install, options.signal)
+    if (exit.code !== 0) throw await scriptFailed(server, 'live' in run ? run.live.run.record.firstSeq : 1, exit)
+  } finally {
+    if (!ending.aborted) await removeScript(join(server.place.files, scriptName(options.launchId)))
+  }
+}
+
+/** The script of this order: begun now, found alive, or found ended after the agent was away. */
+async function scriptRun(
+  server: GameServer,
+  install: InstallRule,
+  options: InstallOptions,
+): Promise<{ live: LiveRun } | { exit: ServerExit }> {
+  const { launch } = server.facts
+  if (launch?.id === options.launchId) {
+    if (server.live !== undefined) return { live: server.live }
+    if (launch.exit !== null) return { exit: launch.exit }
+    if (launch.ended) {
+      throw new AgentFailure('INTERRUPTED', 'The installation was interrupted; install the server again')
+    }
+    // Written down and never begun: a run that has begun leaves a process or an exit.
+  }
+  return { live: await beginScript(server, install, options) }
+}
+
+async function beginScript(server: GameServer, install: InstallRule, options: InstallOptions): Promise<LiveRun> {
+  const { context, place } = server
+  refuseUnfit(server, install)
+  await server.note('Installation is starting')
+  await context.runtime.prepare(place)
+  if (options.wipe) await emptyFolder(place.files)
+  const script = scriptName(options.launchId)
+  await removeScript(join(place.files, script))
+  // `wx` fails on a link that a game has put in the way, instead of following it.
+  await writeFile(join(place.files, script), install.script.replace(/\r\n?/g, '\n'), { flag: 'wx', mode: 0o644 })
+  const entrypoint = await findEntrypoint(install.entrypoint)
+  if (options.signal.aborted) throw new AgentFailure('INTERRUPTED', 'A newer order has replaced this one')
+  await server.remember({ launch: newLaunch(options.launchId, 'install', context.bootId) })
+  const inside = context.insidePath(place)
+  const { memoryMb, swapMb, cpuCores, pids } = server.spec.limits
+  const run = await context.runtime.start(place, {
+    kind: 'install',
+    launchId: options.launchId,
+    argv: [entrypoint, `${inside}/${script}`],
+    env: { ...serverEnvironment(server.spec, inside), MNT_SERVER: inside },
+    limits: { memoryMb: Math.max(memoryMb, INSTALL_MEMORY_MB), swapMb, cpuCores: Math.max(cpuCores, 1), pids },
+    allowUserNamespaces: server.spec.allowUserNamespaces === true,
+    masked: (server.spec.secrets ?? []).flatMap((name) => server.spec.env[name] ?? []),
+    logMb: server.spec.console.logMb,
+  })
+  return attach(server, run)
+}
+
+function refuseUnfit(server: GameServer, install: InstallRule): void {
+  if (server.spec.runtime !== server.context.runtime.name) {
+    throw new AgentFailure('UNSUPPORTED', `This node does not offer the runtime ${server.spec.runtime}`)
+  }
+  if (install.script.includes('/mnt/server') && !server.context.privateMounts) {
+    throw new AgentFailure(
+      'UNSUPPORTED',
+      'The install script names /mnt/server, and this node has no private mounts: the agent must run as root, ' +
+        'or the script must use $MNT_SERVER',
+    )
+  }
+}
+
+async function followScript(
+  server: GameServer,
+  live: LiveRun,
+  install: InstallRule,
+  signal: AbortSignal,
+): Promise<ServerExit> {
+  const age = Math.max(0, server.context.clock.nowMs() - live.run.record.startedAtMs)
+  const exit = await Promise.race([waitForEnd(server, live, Math.max(0, install.timeoutMs - age)), aborted(signal)])
+  if (exit === 'aborted') {
+    await killRun(server, live)
+    throw new AgentFailure('INTERRUPTED', 'A newer order has ended the installation')
+  }
+  if (exit !== undefined) return exit
+  await killRun(server, live)
+  throw new AgentFailure('TIMEOUT', `The installation did not end within ${Math.round(install.timeoutMs / 1000)} s`)
+}
+
+function aborted(signal: AbortSignal): Promise<'aborted'> {
+  return new Promise((resolve) => {
+    if (signal.aborted) resolve('aborted')
+    else signal.addEventListener('abort', () => resolve('aborted'), { once: true })
+  })
+}
+
+/** The failure with the script's last lines, which say more than the exit code. */
+async function scriptFailed(server: GameServer, firstSeq: number, exit: ServerExit): Promise<AgentFailure> {
+  const { last } = await server.console.bounds()
+  const lines = await server.console.before(last + 1, { lines: LAST_LINES, bytes: 16 * 1024 })
+  const said = lines
+    .filter(([seq, , stream]) => seq >= firstSeq && (stream === 'stdout' || stream === 'stderr'))
+    .map(([, , , text]) => text)
+  const head = `The install script ended with ${exitText(exit)}`
+  return new AgentFailure('INSTALL_FAILED', said.length === 0 ? head : `${head}: ${said.join('\n').slice(-1500)}`)
+}
+
+async function finish(server: GameServer, options: InstallOptions, problem: string | null): Promise<void> {
+  await server.note(problem === null ? 'Installation is complete' : `Installation failed: ${problem.split('\n')[0]}`)
+  await server.refreshBounds()
+  await server.change({
+    activity: null,
+    facts: { installed: problem === null, installError: problem },
+    commandId: options.commandId,
+  })
+}
+
+function scriptName(launchId: string): string {
+  return `.panel-install-${launchId}.sh`
+}
+
+async function removeScript(path: string): Promise<void> {
+  await unlink(path).catch((error: unknown) => {
+    if (!(error instanceof Error && 'code' in error && error.code === 'ENOENT')) throw error
+  })
+}
+
+/** The program of the entrypoint. A node without `ash` (the shell of Alpine images) has its twin `sh`. */
+async function findEntrypoint(entrypoint: string): Promise<string> {
+  const name = entrypoint.slice(entrypoint.lastIndexOf('/') + 1)
+  if (name !== 'ash') return entrypoint
+  for (const folder of ['/bin', '/usr/bin']) {
+    try {
+      await access(`${folder}/ash`)
+      return `${folder}/ash`
+    } catch {
+      // not in this folder
+    }
+  }
+  return '/bin/sh'
+}

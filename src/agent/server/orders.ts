@@ -1,0 +1,146 @@
+import type { CommandOp } from '../../shared/protocol/frames.ts'
+import type { ServerSpec } from '../../shared/protocol/server-spec.ts'
+import { AgentFailure } from '../failure.ts'
+import type { CommandRecord } from '../state/journal-record.ts'
+import { installServer } from './install.ts'
+import { removeServer } from './remove.ts'
+import type { GameServer } from './server.ts'
+import { startGame } from './start.ts'
+import { killRun, rememberStep, stopGame } from './stop.ts'
+
+/** Whether the goal already held; nothing was done then. */
+export interface Outcome {
+  readonly noop: boolean
+}
+
+/**
+ * Carries out an order on its server. Each step looks at what is there first, so that an order which was cut off by the
+ * end of the agent can simply be carried out again: its run has the order's own id and never begins twice.
+ */
+export async function carryOut(server: GameServer, command: CommandRecord, signal: AbortSignal): Promise<Outcome> {
+  const op = command.command
+  if (op === null) throw new AgentFailure('INTERRUPTED', 'The order is not known any more')
+  await server.exitHandled()
+  // A stop wants what the kill in its way has done, and a deletion stays due.
+  const carriesOn = op.op === 'stop' || op.op === 'kill' || op.op === 'delete'
+  if (signal.aborted && !carriesOn) throw new AgentFailure('INTERRUPTED', 'A newer order has replaced this one')
+  switch (op.op) {
+    case 'apply':
+      await server.applySpec(op.spec)
+      return { noop: false }
+    case 'start':
+      return await start(server, { spec: op.spec, commandId: command.id, signal })
+    case 'restart':
+      return await restart(server, op, { commandId: command.id, signal })
+    case 'stop':
+      return await stop(server, op.timeoutMs, command.id)
+    case 'kill':
+      return await kill(server, command.id)
+    case 'install':
+      return await install(server, op, { commandId: command.id, signal })
+    case 'delete':
+      await removeServer(server, op.keepFiles, command.id)
+      return { noop: false }
+  }
+}
+
+interface OrderStep {
+  readonly commandId: string
+  readonly signal: AbortSignal
+}
+
+async function start(server: GameServer, step: OrderStep & { spec: ServerSpec; launchId?: string }): Promise<Outcome> {
+  const launchId = step.launchId ?? step.commandId
+  await server.applySpec(step.spec)
+  if (beganBefore(server, launchId)) return { noop: false }
+  refuseWhileInstalling(server)
+  if (server.game !== undefined) {
+    if (server.power !== 'stopping') {
+      await server.remember({ desired: 'running' })
+      return { noop: true }
+    }
+    // Somebody typed the stop command, or the agent itself stops it: this order is the newer will.
+    const { game, typedStop } = server
+    await Promise.race(typedStop === undefined ? [game.ended] : [game.ended, typedStop])
+    if (server.game === game) {
+      await server.remember({ desired: 'running' })
+      return { noop: true }
+    }
+  }
+  // A person decides to try again, so earlier crashes are forgiven.
+  await server.remember({ crashes: [], finishes: [] })
+  await startGame(server, { launchId, commandId: step.commandId, signal: step.signal })
+  return { noop: false }
+}
+
+type RestartOp = Extract<CommandOp, { op: 'restart' }>
+
+/** One order with two halves; which half is due shows from the run that is there. */
+async function restart(server: GameServer, op: RestartOp, step: OrderStep): Promise<Outcome> {
+  await server.applySpec(op.spec)
+  if (beganBefore(server, step.commandId)) return { noop: false }
+  refuseWhileInstalling(server)
+  await stopGame(server, { commandId: step.commandId, timeoutMs: op.timeoutMs, desired: 'running' })
+  if (step.signal.aborted) throw new AgentFailure('INTERRUPTED', 'A newer order has replaced this one')
+  return await start(server, { ...step, spec: op.spec })
+}
+
+/** A run of this order is alive, or has already ended: it is not begun again. */
+function beganBefore(server: GameServer, launchId: string): boolean {
+  const { launch } = server.facts
+  return launch?.id === launchId && (server.live !== undefined || launch.ended)
+}
+
+async function stop(server: GameServer, timeoutMs: number | undefined, commandId: string): Promise<Outcome> {
+  if (server.game !== undefined) {
+    await stopGame(server, { commandId, timeoutMs, desired: 'stopped' })
+    return { noop: false }
+  }
+  return await settle(server, commandId)
+}
+
+async function kill(server: GameServer, commandId: string): Promise<Outcome> {
+  // Held on to: the game may end by itself while the order is written down.
+  const { live } = server
+  if (live === undefined) return await settle(server, commandId)
+  await server.remember({ desired: 'stopped', reason: null })
+  await rememberStep(server, live, 'kill')
+  await killRun(server, live)
+  // One that ended by itself counted as a crash, perhaps: then a restart is due that nobody wants any more.
+  await settle(server, commandId)
+  return { noop: false }
+}
+
+/** Nothing runs: a coming restart is called off, and a crash is taken as seen. */
+async function settle(server: GameServer, commandId: string): Promise<Outcome> {
+  await server.exitHandled()
+  server.restartWait?.abort()
+  const { desired, crashed, nextRestartAtMs } = server.facts
+  if (desired === 'stopped' && !crashed && nextRestartAtMs === null) return { noop: true }
+  await server.change({
+    power: 'offline',
+    facts: { desired: 'stopped', crashed: false, crashes: [], finishes: [], nextRestartAtMs: null, reason: null },
+    commandId,
+  })
+  return { noop: false }
+}
+
+type InstallOp = Extract<CommandOp, { op: 'install' }>
+
+async function install(server: GameServer, op: InstallOp, step: OrderStep): Promise<Outcome> {
+  const startId = `${step.commandId}-start`
+  await server.applySpec(op.spec)
+  server.restartWait?.abort()
+  const done = server.facts.installed && server.facts.launch?.id === step.commandId && server.facts.launch.ended
+  if (!done && !beganBefore(server, startId)) {
+    await installServer(server, { launchId: step.commandId, wipe: op.wipe, ...step })
+  }
+  if (op.thenStart) await start(server, { ...step, spec: op.spec, launchId: startId })
+  return { noop: false }
+}
+
+function refuseWhileInstalling(server: GameServer): void {
+  if (server.activity !== null) {
+    throw new AgentFailure('CONFLICT_STATE', 'The server is being installed')
+  }
+}

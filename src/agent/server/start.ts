@@ -1,0 +1,149 @@
+import { newIdSuffix } from '../../shared/kernel/ids.ts'
+import { AgentFailure } from '../failure.ts'
+import type { Launch } from '../runtime/runtime.ts'
+import { type LaunchFacts, newLaunch, rulesOf } from '../state/journal-record.ts'
+import { serverEnvironment, startupCommand } from './environment.ts'
+import { takenPorts } from './ports.ts'
+import { attach } from './run-watch.ts'
+import type { GameServer } from './server.ts'
+
+/** A server above this share of its disk limit is stopped, and not started. */
+export const DISK_STOP_SHARE = 1.05
+
+/** Closed connections hold a port for 60 s. */
+const PORT_WAIT_MS = 75_000
+const PORT_LOOK_MS = 500
+
+interface StartOptions {
+  /** Names the run; a start that is taken up again after the agent was away uses the same one. */
+  readonly launchId?: string
+  readonly commandId: string | null
+  /** Aborts when a kill or a deletion came in between. */
+  readonly signal: AbortSignal
+}
+
+/**
+ * Starts the game. Resolves when its process is alive; the server is `starting` then. Of a start without an order the caller
+ * reports the failure.
+ */
+export async function startGame(server: GameServer, options: StartOptions): Promise<void> {
+  const { context, spec } = server
+  const launchId = options.launchId ?? newIdSuffix(context.clock)
+  server.restartWait?.abort()
+  server.restartWait = undefined
+  await server.exitHandled()
+  try {
+    await refuseUnfit(server)
+    await awaitPorts(server, options)
+    throwIfAborted(options.signal)
+    await server.note('Server is starting')
+    await context.runtime.prepare(server.place)
+    throwIfAborted(options.signal)
+    const launch = { ...newLaunch(launchId, 'game', context.bootId), rules: rulesOf(spec) }
+    await server.change({
+      power: 'starting',
+      facts: { launch, reason: null, crashed: false, nextRestartAtMs: null, desired: 'running' },
+      commandId: options.commandId,
+    })
+    throwIfAborted(options.signal)
+    const run = await context.runtime.start(server.place, gameLaunch(server, launchId))
+    attach(server, run)
+    context.log.info({ serverId: server.id, pid: run.record.pid, generation: spec.generation }, 'server started')
+    await server.change({ commandId: options.commandId })
+  } catch (error) {
+    // An order that the end of the agent cut off is taken up again, with the same run.
+    if (context.ending.aborted) throw error
+    if (options.commandId !== null) await startFailed(server, error, options.commandId)
+    throw error
+  }
+}
+
+async function refuseUnfit(server: GameServer): Promise<void> {
+  const { context, spec } = server
+  if (spec.suspended) throw new AgentFailure('SUSPENDED', 'The server is suspended')
+  if (spec.runtime !== context.runtime.name) {
+    throw new AgentFailure('UNSUPPORTED', `This node does not offer the runtime ${spec.runtime}`)
+  }
+  const limitMb = spec.limits.diskMb
+  const usedMb = context.disk.usedMb(server.id)
+  if (limitMb > 0 && usedMb !== null && usedMb > limitMb * DISK_STOP_SHARE) {
+    throw new AgentFailure('NO_SPACE', `The server uses ${Math.round(usedMb)} MB of its ${limitMb} MB of disk`)
+  }
+}
+
+/**
+ * Looks at the server's ports. What only closed connections hold (those of an earlier run, whose players were connected when it
+ * ended) is free within a minute and is waited for; what somebody listens on is refused.
+ */
+async function awaitPorts(server: GameServer, { signal, commandId }: StartOptions): Promise<void> {
+  const { context, spec } = server
+  const { clock, ending } = context
+  const deadline = clock.monotonicMs() + PORT_WAIT_MS
+  try {
+    while (true) {
+      const [taken] = await takenPorts(spec.ports, spec.listens)
+      if (taken === undefined) return
+      if (!taken.passing || clock.monotonicMs() >= deadline) {
+        const { code, message, port, holder } = taken
+        context.log.warn({ serverId: server.id, port, holder }, 'a port that a server needs is taken')
+        throw new AgentFailure(code, message)
+      }
+      if (!server.waitsForPort) {
+        server.waitsForPort = true
+        const reason = `${taken.message}; it starts when the port is free, within ${PORT_WAIT_MS / 1000} s`
+        await server.note(reason)
+        await server.change({ power: 'starting', facts: { reason }, commandId })
+      }
+      await clock.sleep(PORT_LOOK_MS, AbortSignal.any([signal, ending]))
+      if (server.waitingStops > 0 || ending.aborted) throw replaced()
+      throwIfAborted(signal)
+    }
+  } finally {
+    server.waitsForPort = false
+  }
+}
+
+function gameLaunch(server: GameServer, launchId: string): Launch {
+  const { spec, context } = server
+  const { memoryMb, swapMb, cpuCores, pids } = spec.limits
+  return {
+    kind: 'game',
+    launchId,
+    argv: ['/bin/sh', '-c', startupCommand(spec)],
+    env: serverEnvironment(spec, context.insidePath(server.place)),
+    limits: { memoryMb, swapMb, cpuCores, pids },
+    allowUserNamespaces: spec.allowUserNamespaces === true,
+    logMb: spec.console.logMb,
+  }
+}
+
+/** An order that failed is not carried out again by itself. */
+async function startFailed(server: GameServer, error: unknown, commandId: string): Promise<void> {
+  const reason = await noteFailure(server, error)
+  await server.change({
+    power: 'offline',
+    facts: { launch: endedLaunch(server), reason, nextRestartAtMs: null, desired: 'stopped' },
+    commandId,
+  })
+}
+
+/** Tells the people at the console why a start has failed; `null` when a newer order has called it off. */
+export async function noteFailure(server: GameServer, error: unknown): Promise<string | null> {
+  if (error instanceof AgentFailure && error.code === 'INTERRUPTED') return null
+  const reason = error instanceof AgentFailure ? error.message : 'The agent failed to start the server'
+  await server.note(`Server could not be started: ${reason}`)
+  return reason
+}
+
+/** The run of a start that has failed never began. */
+export function endedLaunch({ facts }: GameServer): LaunchFacts | null {
+  return facts.launch === null ? null : { ...facts.launch, ended: true }
+}
+
+function throwIfAborted(signal: AbortSignal): void {
+  if (signal.aborted) throw replaced()
+}
+
+function replaced(): AgentFailure {
+  return new AgentFailure('INTERRUPTED', 'A newer order has replaced this one')
+}

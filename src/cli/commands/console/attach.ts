@@ -1,0 +1,43 @@
+import { join } from 'node:path'
+import type { Action } from '../../kit/command.ts'
+import { subjectOf } from '../../kit/resource/actions.ts'
+import type { Run } from '../../kit/run.ts'
+import { isTooSmall } from '../../tui/layout.ts'
+import { readServer } from '../servers/watch.ts'
+import { lineMode } from './line-mode.ts'
+
+/** `panel console attach`: the screen on a terminal that has room for it, plain lines elsewhere. */
+export const attach: Action = async (run) => {
+  const { id } = await subjectOf(run, { ref: 'server', param: 'serverId' })
+  const server = await readServer(run, id)
+  const { stdin, stdout, stderr } = run.terminal
+  if (!wantsScreen(run)) return lineMode(run, { id: server.id, name: server.name })
+  const { runConsole } = await import('../../tui/app.ts')
+  const contextName = (await run.target()).contextName ?? 'none'
+  return runConsole({
+    client: await run.client(),
+    openStream: await run.streams(),
+    server: { id: server.id, name: server.name, nodeName: server.node.name },
+    contextName,
+    tail: run.args.integer('tail') ?? 500,
+    afterCursor: run.args.text('after-cursor'),
+    readOnly: run.args.flag('read-only'),
+    detachKeys: run.args.text('detach-keys') ?? 'ctrl-]',
+    clock: run.clock,
+    stdin,
+    stdout,
+    stderr,
+    historyPath: join(run.env.stateDir, 'history', `${contextName}-${server.id}`.replace(/[^\w.@-]/g, '_')),
+  })
+}
+
+/** Whether there is a terminal that a screen fits on; tells when it is too small. */
+function wantsScreen(run: Run): boolean {
+  const { stdin, stdout } = run.terminal
+  if (run.args.choice('tui') === false || !stdin.isTTY || !stdout.isTTY || run.env.dumbTerminal) return false
+  // A terminal that does not know its size, as over a serial line, says 0.
+  const [columns, rows] = [stdout.columns || 80, stdout.rows || 24]
+  if (!isTooSmall({ columns, rows })) return true
+  run.notice(`this terminal has ${columns}x${rows}, and the screen needs 40x8: plain lines`)
+  return false
+}

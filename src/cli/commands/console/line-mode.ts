@@ -1,0 +1,109 @@
+import { createInterface } from 'node:readline'
+import { sendCommand, streamConsole } from '../../../shared/api/console.ts'
+import { oneLine } from '../../kit/output/escape.ts'
+import { reportOf } from '../../kit/report.ts'
+import type { Run } from '../../kit/run.ts'
+import { detachMessage } from '../../tui/detach-message.ts'
+import { consoleItem, gapNotice, type Line, printLine } from './line.ts'
+
+/** How long answers are still shown after the end of stdin. */
+const LINGER_MS = 500
+
+/** What ends line mode from outside. Ctrl-C leaves the console as a detach key does; the game never gets it. */
+const ENDINGS = { SIGINT: 0, SIGTERM: 143, SIGHUP: 129 } as const
+
+/** A console in plain lines: prints what comes, sends each line of stdin, ends a moment after stdin does. */
+export async function lineMode(run: Run, server: { readonly id: string; readonly name: string }): Promise<number> {
+  const over = new AbortController()
+  let exit = 0
+  const listeners = Object.entries(ENDINGS).map(([signal, code]) => {
+    const listener = (): void => {
+      exit = code
+      over.abort()
+    }
+    process.on(signal, listener)
+    return { signal, listener }
+  })
+  let failure: unknown
+  const type = async (): Promise<void> => {
+    try {
+      const code = await typeLines(run, server.id, over.signal)
+      if (over.signal.aborted) return
+      exit = code
+      await run.clock.sleep(LINGER_MS, over.signal)
+    } catch (error) {
+      failure = error
+    }
+    over.abort()
+  }
+  let last: string | undefined
+  try {
+    last = await printLines(run, server.id, {
+      signal: over.signal,
+      // What is typed before the console is open would be answered before anybody looks.
+      onOpen: () => void (run.args.flag('read-only') ? undefined : type()),
+    })
+  } finally {
+    over.abort()
+    for (const { signal, listener } of listeners) process.removeListener(signal, listener)
+  }
+  if (failure !== undefined) throw failure
+  run.notice(detachMessage(server.name, last))
+  return exit
+}
+
+/** Prints the console until `signal`; the id of the last line. `onOpen` is called when the first connection stands. */
+async function printLines(
+  run: Run,
+  serverId: string,
+  { signal, onOpen }: { readonly signal: AbortSignal; readonly onOpen: () => void },
+): Promise<string | undefined> {
+  const open = await run.streams()
+  const lastEventId = run.args.text('after-cursor')
+  const input = { params: { serverId }, query: { lines: run.args.integer('tail') ?? 500 } }
+  let opened = false
+  let last = lastEventId
+  for await (const item of open(streamConsole, input, { signal, retriesBeforeOpen: 3, lastEventId })) {
+    if (item.kind === 'open' && !opened) {
+      opened = true
+      onOpen()
+    }
+    if (item.kind === 'retrying')
+      run.notice(`cut off (${oneLine(item.reason)}); next try in ${(item.inMs / 1000).toFixed(1)} s`)
+    if (item.kind !== 'frame') continue
+    const read = consoleItem(item)
+    if (read?.kind === 'ended') run.notice(`the panel says: ${oneLine(read.reason)}`)
+    const gap = read?.kind === 'resume' ? gapNotice(read.resume) : undefined
+    if (gap !== undefined) run.terminal.say(gap)
+    if (read?.kind !== 'line') continue
+    last = read.line.id
+    await printStamped(run, read.line)
+  }
+  return last
+}
+
+async function printStamped(run: Run, line: Line): Promise<void> {
+  if (run.out.machine) return printLine(run, line)
+  await run.out.text(`[${line.timestamp.slice(11, 19)}] `)
+  await printLine(run, line)
+}
+
+/** Sends each line of stdin; ends with it. The exit code is that of the last refusal. */
+async function typeLines(run: Run, serverId: string, signal: AbortSignal): Promise<number> {
+  const client = await run.client()
+  const input = createInterface({ input: run.terminal.stdin, crlfDelay: Number.POSITIVE_INFINITY, signal })
+  let exit = 0
+  let count = 0
+  for await (const command of input) {
+    if (command.trim() === '') continue
+    try {
+      const options = { idempotencyKey: run.idempotencyKey(String(count++)) }
+      await client.call(sendCommand, { params: { serverId }, body: { command } }, options)
+    } catch (error) {
+      const report = reportOf(error)
+      exit = report.exit
+      run.terminal.say(`${oneLine(command)}: ${oneLine(report.message)} (${report.code})`)
+    }
+  }
+  return exit
+}

@@ -1,0 +1,134 @@
+import { getLogs, streamConsole } from '../../../shared/api/console.ts'
+import type { Action } from '../../kit/command.ts'
+import { CliFailure, usage } from '../../kit/failure.ts'
+import { instantOf } from '../../kit/instant.ts'
+import { oneLine } from '../../kit/output/escape.ts'
+import { subjectOf } from '../../kit/resource/actions.ts'
+import type { Run } from '../../kit/run.ts'
+import { type CursorFile, openCursorFile } from './cursor-file.ts'
+import { consoleItem, gapNotice, type Line, lineFilter, printLine } from './line.ts'
+import { readLogPages } from './pages.ts'
+
+interface Wanted {
+  readonly serverId: string
+  readonly tail: number
+  readonly after: string | undefined
+  readonly since: string | undefined
+  readonly until: string | undefined
+  readonly cursor: CursorFile | undefined
+  readonly matches: (line: Line) => boolean
+}
+
+/** `panel console logs`. */
+export const logs: Action = async (run) => {
+  const { id: serverId } = await subjectOf(run, { ref: 'server', param: 'serverId' })
+  const path = run.args.text('cursor-file')
+  const cursor = path === undefined ? undefined : await openCursorFile(path)
+  const wanted: Wanted = {
+    serverId,
+    tail: run.args.integer('tail') ?? 100,
+    after: run.args.text('after-cursor') ?? cursor?.start,
+    since: instantOf(run, 'since'),
+    until: instantOf(run, 'until'),
+    cursor,
+    matches: lineFilter(run),
+  }
+  try {
+    if (run.args.flag('follow')) return await follow(run, wanted)
+    return await printUntilNow(run, wanted)
+  } finally {
+    await cursor?.save()
+  }
+}
+
+/** The lines up to now: after the cursor, since a time, or the last ones. */
+async function printUntilNow(run: Run, wanted: Wanted): Promise<number> {
+  let found = 0
+  for await (const line of linesUntilNow(run, wanted)) {
+    if (wanted.matches(line)) {
+      await printLine(run, line)
+      found += 1
+    }
+    wanted.cursor?.note(line.id)
+  }
+  return found === 0 && run.args.text('grep') !== undefined ? 15 : 0
+}
+
+async function* linesUntilNow(run: Run, wanted: Wanted): AsyncGenerator<Line> {
+  const { serverId, since, until, after } = wanted
+  if (after === undefined && since === undefined) {
+    yield* lastLines(run, wanted)
+    return
+  }
+  yield* readLogPages(run, { serverId, after: after ?? since, until, notices: true })
+}
+
+/** The last lines, read backwards page by page and answered forwards. */
+async function* lastLines(run: Run, { serverId, tail, until }: Wanted): AsyncGenerator<Line> {
+  const { readLastLines } = await import('./pages.ts')
+  yield* await readLastLines(run, { serverId, count: tail, before: until })
+}
+
+/** How many lines may be written before the cursor file is. */
+const SAVE_EVERY = 500
+
+async function follow(run: Run, wanted: Wanted): Promise<number> {
+  if (wanted.until !== undefined) throw usage('--until and --follow exclude each other')
+  const start = wanted.since === undefined || wanted.after !== undefined ? wanted.after : await printSince(run, wanted)
+  const open = await run.streams()
+  const query = start === undefined ? { lines: Math.min(wanted.tail, 2000) } : { lines: 0 }
+  const overrides = { signal: run.signal, retriesBeforeOpen: 3, ...(start === undefined ? {} : { lastEventId: start }) }
+  let unsaved = 0
+  let idle: NodeJS.Immediate | undefined
+  let failure: unknown
+  for await (const item of open(streamConsole, { params: { serverId: wanted.serverId }, query }, overrides)) {
+    if (item.kind === 'retrying')
+      run.notice(`cut off (${oneLine(item.reason)}); next try in ${(item.inMs / 1000).toFixed(1)} s`)
+    if (failure !== undefined) throw failure
+    if (item.kind !== 'frame') continue
+    const read = consoleItem(item)
+    if (read?.kind === 'ended') run.notice(`the panel says: ${oneLine(read.reason)}`)
+    if (read?.kind === 'resume') {
+      const notice = gapNotice(read.resume)
+      if (notice !== undefined) {
+        run.terminal.say(notice)
+        wanted.cursor?.note(read.id)
+      }
+    }
+    if (read?.kind !== 'line') continue
+    if (wanted.matches(read.line)) await printLine(run, read.line)
+    wanted.cursor?.note(read.line.id)
+    unsaved += 1
+    clearImmediate(idle)
+    if (unsaved >= SAVE_EVERY) {
+      unsaved = 0
+      await wanted.cursor?.save()
+    } else if (wanted.cursor !== undefined) {
+      // A quiet moment: nothing more is waiting to be written.
+      idle = setImmediate(() => {
+        wanted.cursor?.save().catch((error: unknown) => {
+          failure ??= error
+        })
+      })
+    }
+  }
+  clearImmediate(idle)
+  return 0
+}
+
+/** Prints what was since a time; answers the place where the stream goes on. */
+async function printSince(run: Run, wanted: Wanted): Promise<string | undefined> {
+  let last: string | undefined
+  for await (const line of linesUntilNow(run, wanted)) {
+    if (wanted.matches(line)) await printLine(run, line)
+    wanted.cursor?.note(line.id)
+    last = line.id
+  }
+  if (last !== undefined) return last
+  const { epoch, lastSeq } = await (await run.client()).call(getLogs, {
+    params: { serverId: wanted.serverId },
+    query: { lines: 1 },
+  })
+  if (epoch === null) throw new CliFailure('NO_MATCH', 'the server has no log yet')
+  return `${epoch}-${lastSeq}`
+}

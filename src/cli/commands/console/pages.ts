@@ -1,0 +1,63 @@
+import { getLogs } from '../../../shared/api/console.ts'
+import type { Run } from '../../kit/run.ts'
+import { fromLog, type Line } from './line.ts'
+
+/** The most lines that one page has. */
+const PAGE = 2000
+
+/** Lines after a place or a time, page by page, up to now or `until`. Tells on stderr of lines that are gone. */
+export async function* readLogPages(
+  run: Run,
+  wanted: {
+    readonly serverId: string
+    readonly after: string | undefined
+    readonly until?: string | undefined
+    readonly notices: boolean
+  },
+): AsyncGenerator<Line> {
+  const client = await run.client()
+  let after = wanted.after
+  let expected = seqOf(after)
+  for (;;) {
+    const query = { lines: PAGE, ...(after === undefined ? {} : { after }) }
+    const page = await client.call(getLogs, { params: { serverId: wanted.serverId }, query })
+    for (const log of page.logs) {
+      if (wanted.until !== undefined && log.timestamp >= wanted.until) return
+      if (wanted.notices && expected !== undefined && log.seq > expected + 1) {
+        run.terminal.say(`${log.seq - expected - 1} lines are missing (${expected + 1} to ${log.seq - 1})`)
+      }
+      expected = log.seq
+      yield fromLog(log)
+    }
+    const last = page.logs.at(-1)
+    if (last === undefined || last.seq >= page.lastSeq) return
+    after = last.id
+  }
+}
+
+/** The last `count` lines (before a place or time), oldest first. */
+export async function readLastLines(
+  run: Run,
+  wanted: { readonly serverId: string; readonly count: number; readonly before: string | undefined },
+): Promise<readonly Line[]> {
+  const client = await run.client()
+  const pages: Line[][] = []
+  let missing = wanted.count
+  let before = wanted.before
+  while (missing > 0) {
+    const query = { lines: Math.min(missing, PAGE), ...(before === undefined ? {} : { before }) }
+    const page = await client.call(getLogs, { params: { serverId: wanted.serverId }, query })
+    const [first] = page.logs
+    if (first === undefined) break
+    pages.push(page.logs.map(fromLog))
+    missing -= page.logs.length
+    before = first.id
+    if (first.seq <= page.firstSeq) break
+  }
+  return pages.reverse().flat()
+}
+
+function seqOf(place: string | undefined): number | undefined {
+  const match = /^[0-9a-z]{1,40}-(\d{1,15})$/.exec(place ?? '')
+  return match?.[1] === undefined ? undefined : Number(match[1])
+}

@@ -1,0 +1,22 @@
+import type { Node } from '../../../shared/api/nodes.ts'
+import { column, view, wide } from '../../kit/output/view.ts'
+
+/** The columns of a node. */
+export const NODE_COLUMNS = [
+  column<Node>('NAME', (row) => row.name),
+  column<Node>('STATUS', (row) => ({ status: row.status })),
+  column<Node>('LOCATION', (row) => row.location.name),
+  column<Node>('ADDRESS', (row) => row.publicAddress),
+  column<Node>('SERVERS', (row) => row.serverCount),
+  column<Node>('MEMORY', (row) => ({ mib: row.maxMemoryMb })),
+  column<Node>('CPU', (row) => row.maxCpuCores),
+  column<Node>('SEEN', (row) => ({ time: row.lastSeenAt })),
+  column<Node>('ID', (row) => row.id),
+  wide<Node>('AGENT', (row) => row.agentVersion),
+  wide<Node>('SYSTEM', (row) => (row.os === null ? null : `${row.os}/${row.arch ?? '?'}`)),
+  wide<Node>('ADDRESSES', (row) => row.addresses.join(', ')),
+  wide<Node>('RUNTIMES', (row) => row.runtimes.map(({ name }) => name).join(',')),
+]
+
+/** How nodes are shown. */
+export const NODE_VIEW = view<Node>(NODE_COLUMNS)

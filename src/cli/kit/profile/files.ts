@@ -1,0 +1,81 @@
+import { randomBytes } from 'node:crypto'
+import { chmod, mkdir, open, readFile, rename, rm, stat } from 'node:fs/promises'
+import { dirname } from 'node:path'
+import { CliFailure } from '../failure.ts'
+
+/** The value of a YAML file; `undefined` when there is none. A file that cannot be read or parsed is exit 2. */
+export async function readYaml(path: string): Promise<unknown> {
+  const text = await readIfThere(path)
+  if (text === undefined) return undefined
+  const { parse } = await import('yaml')
+  try {
+    return parse(text)
+  } catch (error) {
+    throw new CliFailure('FILE_UNREADABLE', `${path} is not valid YAML: ${messageOf(error)}`, { cause: error })
+  }
+}
+
+/** As {@link readYaml}, but refuses a file that others can read. */
+export async function readPrivateYaml(path: string): Promise<unknown> {
+  await refuseExposed(path)
+  return readYaml(path)
+}
+
+/** Writes a file that only its owner can read, whole or not at all; its folder is made 0700. */
+export async function writePrivateYaml(path: string, value: unknown): Promise<void> {
+  const { stringify } = await import('yaml')
+  await writePrivateFile(path, stringify(value))
+}
+
+/** Writes a file 0600, whole or not at all, and flushes it to the disk. */
+export async function writePrivateFile(path: string, text: string): Promise<void> {
+  const folder = dirname(path)
+  await mkdir(folder, { recursive: true, mode: 0o700 })
+  const temporary = `${path}.${randomBytes(6).toString('hex')}.tmp`
+  try {
+    const file = await open(temporary, 'wx', 0o600)
+    try {
+      await file.writeFile(text)
+      await file.sync()
+    } finally {
+      await file.close()
+    }
+    await chmod(temporary, 0o600)
+    await rename(temporary, path)
+  } catch (error) {
+    await rm(temporary, { force: true })
+    throw new CliFailure('FILE_UNREADABLE', `${path} cannot be written: ${messageOf(error)}`, { cause: error })
+  }
+}
+
+async function readIfThere(path: string): Promise<string | undefined> {
+  try {
+    return await readFile(path, 'utf8')
+  } catch (error) {
+    if (isMissing(error)) return undefined
+    throw new CliFailure('FILE_UNREADABLE', `${path} cannot be read: ${messageOf(error)}`, { cause: error })
+  }
+}
+
+async function refuseExposed(path: string): Promise<void> {
+  if (process.platform === 'win32') return
+  const mode = await stat(path).then(
+    (found) => found.mode,
+    (error: unknown) => {
+      if (isMissing(error)) return 0
+      throw new CliFailure('FILE_UNREADABLE', `${path} cannot be read: ${messageOf(error)}`, { cause: error })
+    },
+  )
+  if ((mode & 0o077) === 0) return
+  throw new CliFailure('CREDENTIALS_EXPOSED', `${path} can be read by others (mode ${(mode & 0o777).toString(8)})`, {
+    hint: `chmod 600 ${path}`,
+  })
+}
+
+function isMissing(error: unknown): boolean {
+  return error instanceof Error && 'code' in error && (error.code === 'ENOENT' || error.code === 'ENOTDIR')
+}
+
+function messageOf(error: unknown): string {
+  return error instanceof Error ? error.message : String(error)
+}

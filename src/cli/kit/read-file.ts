@@ -1,0 +1,58 @@
+import { readFile } from 'node:fs/promises'
+import { fileProblem } from '../../shared/kernel/file-problem.ts'
+import { CliFailure } from './failure.ts'
+import { readAll } from './terminal.ts'
+
+/** The text of a file; exit 2 when it cannot be read. */
+export async function readText(path: string): Promise<string> {
+  try {
+    return await readFile(path, 'utf8')
+  } catch (error) {
+    throw new CliFailure('FILE_UNREADABLE', `${path} cannot be read: ${fileProblem(path, error)}`, { cause: error })
+  }
+}
+
+/** The bytes of a file; exit 2 when it cannot be read. */
+export async function readBytes(path: string): Promise<Uint8Array> {
+  try {
+    return await readFile(path)
+  } catch (error) {
+    throw new CliFailure('FILE_UNREADABLE', `${path} cannot be read: ${fileProblem(path, error)}`, { cause: error })
+  }
+}
+
+/** The object in a YAML or JSON file, `-` is stdin; exit 2 when it is none. */
+export async function readObject(
+  path: string,
+  stdin: AsyncIterable<Buffer | string>,
+): Promise<Record<string, unknown>> {
+  const text = path === '-' ? await readAll(stdin) : await readText(path)
+  const { parse } = await import('yaml')
+  let value: unknown
+  try {
+    value = parse(text)
+  } catch (error) {
+    const reason = error instanceof Error ? (error.message.split('\n')[0] ?? '') : String(error)
+    throw new CliFailure('FILE_UNREADABLE', `${path} is not valid YAML or JSON: ${reason}`, { cause: error })
+  }
+  if (typeof value === 'object' && value !== null && !Array.isArray(value)) return { ...value }
+  throw new CliFailure('FILE_UNREADABLE', `${path} must hold one object`)
+}
+
+/** `NAME=value` lines, as in `.env` files; blank lines and `#` comments are skipped. */
+export async function readPairs(path: string): Promise<Record<string, string>> {
+  const lines = (await readText(path)).split(/\r?\n/)
+  return Object.fromEntries(
+    lines.flatMap((line) => {
+      if (/^\s*(#|$)/.test(line)) return []
+      return [parsePair(line.replace(/^\s*export\s+/, ''), path)]
+    }),
+  )
+}
+
+/** Splits `NAME=value`. */
+export function parsePair(text: string, where: string): [string, string] {
+  const at = text.indexOf('=')
+  if (at < 1) throw new CliFailure('USAGE', `${where}: '${text}' is not NAME=value`)
+  return [text.slice(0, at).trim(), text.slice(at + 1)]
+}

@@ -1,0 +1,80 @@
+import { isatty } from 'node:tty'
+import { terminalText } from '../../shared/kernel/terminal-text.ts'
+
+/** The process's own streams and what they are attached to. */
+export interface Terminal {
+  readonly stdin: NodeJS.ReadStream
+  readonly stdout: NodeJS.WriteStream
+  readonly stderr: NodeJS.WriteStream
+  /**
+   * Writes to stdout; resolves when the text is handed to the system. A reader that has gone ends the program quietly. A
+   * terminal gets no control character but colours, whatever the text is made of.
+   */
+  write(text: string): Promise<void>
+  /** Bytes of a file, as they are; to a terminal as text. */
+  writeBytes(bytes: Uint8Array): Promise<void>
+  /** A notice for people, on stderr, without any control character. */
+  say(text: string): void
+  /** A line on stderr in the place of the last such one; '' takes it away. */
+  progress(text: string): void
+}
+
+/** Thrown when nobody reads our output any more, as in `panel … | head -1`: not an error. */
+export class ReaderGone extends Error {
+  override readonly name = 'ReaderGone'
+}
+
+/** The terminal of this process. `onGone` is called once when stdout's reader has left. */
+export function createTerminal(onGone: () => void): Terminal {
+  const { stdin, stdout, stderr } = process
+  let gone = false
+  stdout.on('error', (error: NodeJS.ErrnoException) => {
+    if (error.code !== 'EPIPE' && error.code !== 'EIO') throw error
+    gone = true
+    // The terminal was closed; whoever has to put something in order listens to the signal.
+    if (error.code === 'EIO') process.kill(process.pid, 'SIGHUP')
+    else onGone()
+  })
+  // Nobody reads stderr any more: there is no one left to tell.
+  stderr.on('error', () => {})
+  const send = (data: string | Uint8Array): Promise<void> =>
+    new Promise((resolve, reject) => {
+      if (gone) return reject(new ReaderGone())
+      if (data.length === 0) return resolve()
+      stdout.write(data, (error) => {
+        if (error === null || error === undefined) resolve()
+        else reject(new ReaderGone())
+      })
+    })
+  const decoder = new TextDecoder()
+  return {
+    stdin,
+    stdout,
+    stderr,
+    write: (text) => send(stdout.isTTY === true ? terminalText(text, { colours: true }) : text),
+    writeBytes: (bytes) => send(stdout.isTTY === true ? terminalText(decoder.decode(bytes, { stream: true })) : bytes),
+    say: (text) => stderr.write(`${terminalText(text)}\n`),
+    progress: (text) => stderr.write(`\r\u001b[K${terminalText(text)}`),
+  }
+}
+
+/**
+ * Ends the process with this exit code, or by SIGHUP when its terminal was closed: at an exit Node gives the terminal its
+ * settings back, and aborts with a core dump when that terminal is not there any more.
+ */
+export function exit(code: number): never {
+  const { stdin, stdout, stderr } = process
+  const closed = [stdin, stdout, stderr].some((stream) => stream.isTTY === true && !isatty(stream.fd))
+  if (closed) {
+    process.removeAllListeners('SIGHUP')
+    process.kill(process.pid, 'SIGHUP')
+  }
+  return process.exit(code)
+}
+
+/** All of stdin as text. */
+export async function readAll(stdin: AsyncIterable<Buffer | string>): Promise<string> {
+  const parts: Buffer[] = []
+  for await (const part of stdin) parts.push(Buffer.from(part))
+  return Buffer.concat(parts).toString('utf8')
+}

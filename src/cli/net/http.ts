@@ -1,0 +1,201 @@
+import { X509Certificate } from 'node:crypto'
+import { readFileSync } from 'node:fs'
+import { createSecureContext, rootCertificates, type SecureContext } from 'node:tls'
+import type { Response } from 'undici'
+import { type Client, createClient, type Fetch } from '../../shared/client.ts'
+import type { Clock } from '../../shared/kernel/time.ts'
+import { CliFailure, NoConnection } from '../kit/failure.ts'
+import type { Reach } from '../kit/profile/target.ts'
+import { createShortRequests } from '../kit/short-requests.ts'
+import { maskedHeaders, maskedUrl } from '../kit/trace.ts'
+import { followed } from './redirections.ts'
+import { createSocketOpener, refusalIn } from './socket-opener.ts'
+import { createStreamOpener, type StreamFetch, type StreamOpener } from './stream.ts'
+
+/** How to reach a panel. */
+export interface ConnectionOptions extends Reach {
+  readonly token: string | undefined
+  readonly insecure: boolean
+  readonly requestTimeoutMs: number
+  readonly retries: number
+  readonly userAgent: string
+  readonly clock: Clock
+  /** Aborts everything that is under way. */
+  readonly signal: AbortSignal
+  /** Receives a line for each request, answer and repetition. */
+  readonly trace: ((line: string) => void) | undefined
+}
+
+/** One panel, with one credential. */
+export interface Connection {
+  readonly client: Client
+  readonly streams: StreamOpener
+  /** The retrying fetch below the client, for `panel api`. */
+  readonly fetch: Fetch
+  readonly streamFetch: StreamFetch
+  close(): Promise<void>
+}
+
+const CONNECT_TIMEOUT_MS = 5000
+/** The daemon sends a heartbeat every 25 s; a stream that is silent for longer than two of them is dead. */
+const STREAM_SILENCE_MS = 60_000
+const REPEATABLE = new Set([429, 502, 503, 504])
+
+/** A connection pool with the time-outs, certificates and repetitions of the command line. */
+export function connect(options: ConnectionOptions): Connection {
+  const tls = {
+    ...(options.caFile === undefined ? {} : { secureContext: trusting(options.caFile) }),
+    ...(options.insecure ? { rejectUnauthorized: false } : {}),
+    timeout: CONNECT_TIMEOUT_MS,
+  }
+  const opener = createSocketOpener({ ...options, timeoutMs: CONNECT_TIMEOUT_MS })
+  const undici = lazily(async () => {
+    const [{ Agent, fetch }, { createConnector }] = await Promise.all([import('undici'), import('./connector.ts')])
+    const limits = { headersTimeout: options.requestTimeoutMs, bodyTimeout: STREAM_SILENCE_MS }
+    return { fetch, dispatcher: new Agent({ connect: createConnector(opener, tls), ...limits }) }
+  })
+  const long: LongFetch = async (url, init) => {
+    const { fetch, dispatcher } = await undici.value()
+    return followed(url, init.method, (here) => fetch(here, { ...init, dispatcher, redirect: 'manual' }))
+  }
+  const requests = createShortRequests(tls, opener)
+  const headers = { 'user-agent': options.userAgent }
+  const once: Fetch = async (url, init) => {
+    const timeout = AbortSignal.timeout(options.requestTimeoutMs)
+    const signals = [options.signal, timeout, ...(init.signal === undefined ? [] : [init.signal])]
+    try {
+      const response = await traced(options, url, { ...init, signal: AbortSignal.any(signals) }, requests.fetch)
+      const text = await response.text()
+      return { status: response.status, headers: response.headers, text: () => Promise.resolve(text) }
+    } catch (error) {
+      if (timeout.aborted) throw requestTimedOut(url, options.requestTimeoutMs, error)
+      throw error
+    }
+  }
+  const fetch: Fetch = (url, init) => withRetries(options, () => once(url, init), isRepeatable(init))
+  const streamFetch: StreamFetch = (url, init) => traced(options, url, init, long)
+  const fileFetch: Fetch = (url, init) => traced(options, url, { ...init, signal: init.signal ?? options.signal }, long)
+  const { token, clock } = options
+  return {
+    client: createClient({ baseUrl: options.url, token, fetch, fileFetch, headers }),
+    streams: createStreamOpener({ baseUrl: options.url, token, fetch: streamFetch, clock, headers }),
+    fetch,
+    streamFetch,
+    close: async () => {
+      requests.close()
+      await (await undici.made())?.dispatcher.destroy()
+    },
+  }
+}
+
+type Init = Parameters<Fetch>[1] & { signal: AbortSignal }
+
+/** undici's own: for streams and files. */
+type LongFetch = (url: string, init: Parameters<Fetch>[1]) => Promise<Response>
+
+/** Loads or makes something when it is asked for first, once; `made` tells whether that has happened. */
+function lazily<T>(make: () => Promise<T>): { value(): Promise<T>; made(): Promise<T> | undefined } {
+  let made: Promise<T> | undefined
+  return {
+    value: () => {
+      made ??= make()
+      return made
+    },
+    made: () => made,
+  }
+}
+
+async function traced<A extends { readonly status: number; readonly headers: { get(name: string): string | null } }>(
+  options: ConnectionOptions,
+  url: string,
+  init: Init,
+  fetch: (url: string, init: Init) => Promise<A>,
+): Promise<A> {
+  const started = options.clock.monotonicMs()
+  const call = `${init.method} ${new URL(url).pathname}`
+  options.trace?.(`> ${init.method} ${maskedUrl(url)}`)
+  options.trace?.(`> ${maskedHeaders(init.headers)}`)
+  if (init.body !== undefined)
+    options.trace?.(`> body of ${init.body.length} ${typeof init.body === 'string' ? 'characters' : 'bytes'}`)
+  try {
+    const response = await fetch(url, init)
+    const took = Math.round(options.clock.monotonicMs() - started)
+    const id = response.headers.get('x-request-id')
+    options.trace?.(`< ${response.status} ${call} in ${took} ms${id === null ? '' : `, request ${id}`}`)
+    return response
+  } catch (error) {
+    const cause = error instanceof Error && error.cause instanceof Error ? error.cause.message : String(error)
+    options.trace?.(`< failed ${call}: ${cause}`)
+    const refusal = refusalIn(error)
+    if (refusal !== undefined) throw refusal
+    if (error instanceof TypeError) throw new NoConnection(new URL(url).origin, error)
+    throw error
+  }
+}
+
+/** A GET changes nothing; a POST with an Idempotency-Key is executed once however often it is sent. */
+function isRepeatable(init: { method: string; headers: Record<string, string> }): boolean {
+  return init.method === 'GET' || (init.method === 'POST' && init.headers['idempotency-key'] !== undefined)
+}
+
+type Answer = Awaited<ReturnType<Fetch>>
+
+async function withRetries(
+  options: ConnectionOptions,
+  send: () => Promise<Answer>,
+  repeatable: boolean,
+): Promise<Answer> {
+  for (let attempt = 0; ; attempt++) {
+    const last = !repeatable || attempt >= options.retries
+    let waitMs = 200 * 2 ** attempt
+    try {
+      const answer = await send()
+      if (last || !REPEATABLE.has(answer.status) || (await isFinalRefusal(answer))) return answer
+      waitMs = Math.max(waitMs, retryAfterMs(answer))
+      // A long lock-out is for the person to know, not to sit through.
+      if (waitMs > 10_000) return answer
+      options.trace?.(`  repeating in ${waitMs} ms after ${answer.status}`)
+    } catch (error) {
+      if (last || options.signal.aborted || !isReset(error)) throw error
+      options.trace?.(`  repeating in ${waitMs} ms after a cut connection`)
+    }
+    await options.clock.sleep(waitMs, options.signal)
+  }
+}
+
+/** An offline node answers 503 at once and says so: asking again within seconds cannot help. */
+async function isFinalRefusal(answer: Answer): Promise<boolean> {
+  return answer.status === 503 && (await answer.text()).includes('"NODE_OFFLINE"')
+}
+
+function retryAfterMs(answer: Answer): number {
+  const seconds = Number(answer.headers.get('retry-after') ?? '0')
+  return Number.isFinite(seconds) ? seconds * 1000 : 0
+}
+
+function isReset(error: unknown): boolean {
+  const codes = ['ECONNRESET', 'UND_ERR_SOCKET', 'EPIPE']
+  for (let cause = error; cause instanceof Error; cause = cause.cause) {
+    if ('code' in cause && codes.includes(String(cause.code))) return true
+  }
+  return false
+}
+
+function requestTimedOut(url: string, ms: number, cause: unknown): CliFailure {
+  return new CliFailure('UNREACHABLE', `${new URL(url).host} did not answer within ${ms / 1000} s`, {
+    hint: 'raise --request-timeout, or look at the log of the daemon',
+    cause,
+  })
+}
+
+/** Trusts the authorities that Node ships, and those in a file. */
+function trusting(path: string): SecureContext {
+  let pem: string
+  try {
+    pem = readFileSync(path, 'utf8')
+    new X509Certificate(pem) // Node itself would pass over what is none, and then refuse the panel
+  } catch (error) {
+    throw new CliFailure('FILE_UNREADABLE', `${path} cannot be read as certificates in PEM`, { cause: error })
+  }
+  return createSecureContext({ ca: [...rootCertificates, pem] })
+}

@@ -1,0 +1,112 @@
+import type { CompiledQuery, Kysely } from 'kysely'
+import type { Clock, IsoTime } from '../../shared/kernel/time.ts'
+import { type DbHealth, HealthRecord } from './db-health.ts'
+import type { Schema } from './schema.ts'
+import { Connection } from './sqlite/connection.ts'
+import { queriesOver } from './sqlite/queries.ts'
+import { ReaderPool } from './sqlite/reader-pool.ts'
+import { WriteQueue } from './write-queue.ts'
+
+/** Where queries go: the readers outside a transaction, the writer inside one. */
+export type Queries = Kysely<Schema>
+
+/** One transaction. All that happens in it has the same `now`. */
+export interface Tx {
+  readonly q: Queries
+  readonly now: IsoTime
+  /** Runs after the commit is on disk, in the order of commits; it must not fail and not wait. */
+  onCommit(hook: () => void): void
+}
+
+/**
+ * The installation's database: one writer connection, several readers, write-ahead log, every
+ * commit on disk before it is answered.
+ */
+export interface Db {
+  /** Where the database is; its write-ahead log stands beside it with `-wal`. */
+  readonly file: string
+  /** For reading. A reader sees every commit that was answered before it began. */
+  readonly read: Queries
+  /**
+   * Runs `work` in a transaction. Concurrent ones are grouped into one commit, each under its own savepoint: one that
+   * throws undoes itself alone. Waiting for anything but the database inside is a mistake; after 10 s it is undone.
+   */
+  write<T>(work: (tx: Tx) => Promise<T>): Promise<T>
+  /**
+   * Begins the transactions of the calls made inside `scope` with `first`, until one holds (idempotency keys). What a commit
+   * sets off, and what goes on after the scope has ended, is not part of it.
+   */
+  withFirst<T>(first: (tx: Tx) => Promise<void>, scope: () => Promise<T>): Promise<T>
+  /** What the last statements have said about the file and its disk. */
+  health(): DbHealth
+  /** Calls with every change of {@link Db.health} until the returned function is called. */
+  onHealth(listener: (health: DbHealth) => void): () => void
+  /**
+   * Runs `work` at the beginning of the first transaction that is stored after the database could not be written: nothing
+   * else is written before it. It must not throw for anything but the storage.
+   */
+  catchUp(work: (tx: Tx) => Promise<void>): void
+  /** A consistent copy of the whole database in a new file. */
+  copyTo(file: string): Promise<void>
+  close(): Promise<void>
+}
+
+/**
+ * A query by one id whose SQL is made once: for a wide join the making costs more than the reading. The query must contain
+ * the id as a value and nothing else that changes.
+ */
+export function prepared<O>(
+  build: (q: Queries, id: string) => { compile(): CompiledQuery<O> },
+): (q: Queries, id: string) => Promise<O[]> {
+  const never = async (): Promise<never> => {
+    throw new Error('this instance only makes SQL')
+  }
+  const query = build(queriesOver({ acquire: never, release: () => undefined }), ID_PLACE).compile()
+  return async (q, id) => {
+    const parameters = query.parameters.map((value) => (value === ID_PLACE ? id : value))
+    return (await q.executeQuery<O>({ ...query, parameters })).rows
+  }
+}
+
+/** Stands for the id while the SQL is made; no value of ours contains it. */
+const ID_PLACE = '\0id'
+
+/** Opens (or creates) the database at `file`. The schema is not touched: see migrations.ts. */
+export async function openDb(file: string, clock: Clock): Promise<Db> {
+  const health = new HealthRecord(file)
+  const writer = await Connection.open(file, 'create', (error) => health.writeFailed(error))
+  await writer.exec('PRAGMA journal_mode = WAL')
+  await writer.exec(
+    'PRAGMA synchronous = FULL; PRAGMA foreign_keys = ON; PRAGMA busy_timeout = 5000; PRAGMA temp_store = MEMORY',
+  )
+  const readers = await ReaderPool.open(file, (error) => health.readFailed(error))
+  const read = queriesOver({ acquire: () => readers.acquire(), release: (connection) => readers.release(connection) })
+  const queue = new WriteQueue(writer, clock, health)
+  return {
+    file,
+    read,
+    write: (work) => queue.write(work),
+    withFirst: (first, scope) => queue.withFirst(first, scope),
+    health: () => health.now(),
+    onHealth: (listener) => health.onChange(listener),
+    catchUp: (work) => queue.catchUp(work),
+    copyTo: (target) => queue.alone((connection) => connection.run('VACUUM INTO ?', [target]).then(() => undefined)),
+    close: async () => {
+      await queue.end()
+      await readers.close()
+      // On a full disk the log cannot be brought into the file; it stays beside it and is read at the next start.
+      await writer.exec('PRAGMA optimize; PRAGMA wal_checkpoint(TRUNCATE)').catch(() => undefined)
+      await writer.close()
+    },
+  }
+}
+
+/** The `table.column` list of a UNIQUE constraint that the error reports, as in `location.name`; else undefined. */
+export function uniqueViolation(error: unknown): string | undefined {
+  return error instanceof Error ? /UNIQUE constraint failed: (.+)$/.exec(error.message)?.[1] : undefined
+}
+
+/** Whether the error reports a broken reference to another row. */
+export function isForeignKeyViolation(error: unknown): boolean {
+  return error instanceof Error && error.message.includes('FOREIGN KEY constraint failed')
+}

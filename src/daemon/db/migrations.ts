@@ -1,0 +1,125 @@
+import { mkdir, open, readdir, rename, rm } from 'node:fs/promises'
+import { dirname, join } from 'node:path'
+import { firstSchema } from './migrations/0001-first-schema.ts'
+import { access } from './migrations/0002-access.ts'
+import { records } from './migrations/0003-records.ts'
+import { selfService } from './migrations/0004-self-service.ts'
+import { ipPools } from './migrations/0005-ip-pools.ts'
+import { identities } from './migrations/0006-identities.ts'
+import { alerts } from './migrations/0007-alerts.ts'
+import { databases } from './migrations/0008-databases.ts'
+import { plugins } from './migrations/0009-plugins.ts'
+import { listIndexes } from './migrations/0010-list-indexes.ts'
+import { auditTime } from './migrations/0011-audit-time.ts'
+import { reportRight } from './migrations/0012-report-right.ts'
+import { nodeMachine } from './migrations/0013-node-machine.ts'
+import { exitCause } from './migrations/0014-exit-cause.ts'
+import { nodeKeys } from './migrations/0015-node-keys.ts'
+import { Connection } from './sqlite/connection.ts'
+
+/** One step of the schema: a script that takes version `id` - 1 to `id`. Steps are never edited once released. */
+export interface Migration {
+  readonly id: number
+  readonly name: string
+  readonly sql: string
+}
+
+/** All steps in order. */
+export const MIGRATIONS: readonly Migration[] = [
+  firstSchema,
+  access,
+  records,
+  selfService,
+  ipPools,
+  identities,
+  alerts,
+  databases,
+  plugins,
+  listIndexes,
+  auditTime,
+  reportRight,
+  nodeMachine,
+  exitCause,
+  nodeKeys,
+]
+
+/** The newest version that this program knows. */
+export const SCHEMA_VERSION = MIGRATIONS.length
+
+/** The database was written by a newer program; this one must not touch it. */
+export class NewerDatabaseError extends Error {
+  override readonly name = 'NewerDatabaseError'
+  constructor(file: string, version: number, known: number) {
+    super(
+      `the database ${file} has schema version ${version}, this panel knows versions up to ${known}: ` +
+        'start the newer panel, or restore the snapshot that its upgrade made',
+    )
+  }
+}
+
+const SNAPSHOTS_KEPT = 5
+const UNFINISHED = '.unfinished'
+
+/**
+ * Brings the database at `file` to the newest schema, each step in one transaction together with its version number
+ * (`PRAGMA user_version`), so that a killed migration has either happened or not. Before the first step an existing
+ * database is copied to `snapshots/`. Nobody else may have it open. Returns the versions before and after.
+ */
+export async function migrate(
+  file: string,
+  migrations: readonly Migration[] = MIGRATIONS,
+): Promise<{ from: number; to: number; snapshot: string | undefined }> {
+  const connection = await Connection.open(file, 'create')
+  try {
+    const [row] = await connection.all('PRAGMA user_version')
+    const from = Number(row?.['user_version'] ?? 0)
+    if (from > migrations.length) throw new NewerDatabaseError(file, from, migrations.length)
+    if (from === migrations.length) return { from, to: from, snapshot: undefined }
+    const snapshot = from === 0 ? undefined : await takeSnapshot(connection, file, from)
+    await connection.exec('PRAGMA journal_mode = WAL; PRAGMA synchronous = FULL')
+    for (const migration of migrations.slice(from)) await apply(connection, migration)
+    return { from, to: migrations.length, snapshot }
+  } finally {
+    await connection.close()
+  }
+}
+
+async function apply(connection: Connection, migration: Migration): Promise<void> {
+  await connection.exec('PRAGMA foreign_keys = OFF')
+  await connection.exec('BEGIN IMMEDIATE')
+  try {
+    await connection.exec(migration.sql)
+    const broken = await connection.all('PRAGMA foreign_key_check')
+    if (broken.length > 0) throw new Error(`migration ${migration.name} leaves ${broken.length} broken references`)
+    await connection.exec(`PRAGMA user_version = ${migration.id}`)
+    await connection.exec('COMMIT')
+  } catch (error) {
+    await connection.exec('ROLLBACK').catch(() => undefined) // SQLite may have ended the transaction by itself
+    throw new Error(`migration ${migration.id} (${migration.name}) failed; the database is as it was`, { cause: error })
+  }
+}
+
+/** A copy has its name only when all of it is on the disk: a killed or failed copying leaves none that looks whole. */
+async function takeSnapshot(connection: Connection, file: string, version: number): Promise<string> {
+  const folder = join(dirname(file), 'snapshots')
+  await mkdir(folder, { recursive: true, mode: 0o700 })
+  for (const name of await readdir(folder)) if (name.endsWith(UNFINISHED)) await rm(join(folder, name))
+  const snapshot = join(folder, `before-v${version + 1}-${new Date().toISOString().replace(/[:.]/g, '-')}.db`)
+  await (await open(snapshot + UNFINISHED, 'w', 0o600)).close()
+  await connection.run('VACUUM INTO ?', [snapshot + UNFINISHED])
+  await sync(snapshot + UNFINISHED)
+  await rename(snapshot + UNFINISHED, snapshot)
+  await sync(folder)
+  const all = (await readdir(folder)).filter((name) => name.startsWith('before-v')).sort()
+  for (const old of all.slice(0, -SNAPSHOTS_KEPT)) await rm(join(folder, old))
+  return snapshot
+}
+
+async function sync(path: string): Promise<void> {
+  const handle = await open(path, 'r')
+  try {
+    await handle.sync()
+  } finally {
+    await handle.close()
+  }
+}

@@ -1,0 +1,48 @@
+import { type SelectQueryBuilder, sql } from 'kysely'
+import { TOTAL_CAP } from '../../shared/kernel/page.ts'
+import type { Queries } from './db.ts'
+
+/**
+ * How many rows a query matches, counted up to one more than a list tells (shared/page.ts): a list of millions costs no more
+ * than one of ten thousand. Columns and order of the query do not matter.
+ */
+export async function countRows<DB, TB extends keyof DB, O>(
+  q: Queries,
+  matching: SelectQueryBuilder<DB, TB, O>,
+): Promise<number> {
+  const { total } = await countQuery(q, matching).executeTakeFirstOrThrow()
+  return Number(total)
+}
+
+/**
+ * The total of a list of which one page of `found` rows has been read: a page that is not full tells it by itself, so that a
+ * search that finds little looks at every row once and not twice. Any other is counted by {@link countRows}.
+ */
+export async function totalOf<DB, TB extends keyof DB, O>(
+  q: Queries,
+  matching: SelectQueryBuilder<DB, TB, O>,
+  { query, found }: { query: { page: number; limit: number }; found: number },
+): Promise<number> {
+  return totalByPage(query, found) ?? countRows(q, matching)
+}
+
+/** The total that a page of `found` rows tells; `undefined` when the rows must be counted. */
+export function totalByPage(query: { page: number; limit: number }, found: number): number | undefined {
+  const before = offsetOf(query)
+  return found < query.limit && (found > 0 || before === 0) ? before + found : undefined
+}
+
+/** The query of {@link countRows}. */
+export function countQuery<DB, TB extends keyof DB, O>(q: Queries, matching: SelectQueryBuilder<DB, TB, O>) {
+  const some = matching
+    .clearSelect()
+    .clearOrderBy()
+    .select(sql<number>`1`.as('one'))
+    .limit(TOTAL_CAP + 1)
+  return q.selectFrom(some.as('counted')).select((eb) => eb.fn.countAll<number>().as('total'))
+}
+
+/** The rows before a page. */
+export function offsetOf({ page, limit }: { page: number; limit: number }): number {
+  return (page - 1) * limit
+}

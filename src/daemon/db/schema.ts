@@ -1,0 +1,25 @@
+import type { AccessTables } from './schema/access.ts'
+import type { AccountsTables } from './schema/accounts.ts'
+import type { AlertsTables } from './schema/alerts.ts'
+import type { DatabasesTables } from './schema/databases.ts'
+import type { IdentityTables } from './schema/identities.ts'
+import type { InfrastructureTables } from './schema/infrastructure.ts'
+import type { IpPoolsTables } from './schema/ip-pools.ts'
+import type { PluginsTables } from './schema/plugins.ts'
+import type { RecordsTables } from './schema/records.ts'
+import type { SelfServiceTables } from './schema/self-service.ts'
+import type { ServersTables } from './schema/servers.ts'
+
+/** Every table, by its name in camel case; columns are snake case in SQL. */
+export interface Schema
+  extends AccessTables,
+    AccountsTables,
+    IdentityTables,
+    DatabasesTables,
+    InfrastructureTables,
+    IpPoolsTables,
+    PluginsTables,
+    RecordsTables,
+    SelfServiceTables,
+    AlertsTables,
+    ServersTables {}

@@ -1,0 +1,53 @@
+import type { IsoTime } from '../../../shared/kernel/time.ts'
+import type { Stamps } from './columns.ts'
+
+interface DatabaseHostTable extends Stamps {
+  id: string
+  name: string
+  engine: 'mysql' | 'postgresql'
+  host: string
+  port: number
+  username: string
+  /** Sealed. */
+  password: string
+  tls: 'auto' | 'off' | 'require' | 'verify'
+  /** PEM; trusted beside the usual authorities. */
+  caCertificate: string | null
+  /** `null`: as many as servers may have. */
+  maxDatabases: number | null
+}
+
+/**
+ * What a row of a server's database stands for on its host. `planned`: nothing yet. `creating`: perhaps a part.
+ * `ready`: all of it. `rotating`: all of it, and one of two passwords holds. `undoing`: what is left of a creation that
+ * has failed. `deleting`: what is left of a database that was ready.
+ */
+export type DatabaseState = 'planned' | 'creating' | 'ready' | 'rotating' | 'undoing' | 'deleting'
+
+interface ServerDatabaseTable extends Stamps {
+  id: string
+  hostId: string
+  /** `null`: its server is gone. */
+  serverId: string | null
+  name: string
+  username: string
+  remote: string
+  /** Sealed. */
+  password: string
+  /** Sealed; the password that a rotation is about to set. */
+  pendingPassword: string | null
+  state: DatabaseState
+  /** Who asked for the last change. */
+  requestedBy: string | null
+  /** How often the host was asked in vain to finish the last change. */
+  attempts: number
+  /** When the daemon takes up by itself what is not `ready`; until then whoever has set it works on it. */
+  nextAttemptAt: IsoTime
+  lastError: string | null
+}
+
+/** Where databases of servers stand, and those databases. */
+export interface DatabasesTables {
+  databaseHost: DatabaseHostTable
+  serverDatabase: ServerDatabaseTable
+}

@@ -1,0 +1,85 @@
+import type { Generated } from 'kysely'
+import type {
+  DesiredState,
+  ExitCause,
+  PowerState,
+  RestartPolicy,
+  ServerActivity,
+} from '../../../shared/kernel/server-life.ts'
+import type { IsoTime } from '../../../shared/kernel/time.ts'
+import type { RuntimeName } from '../../../shared/protocol/server-spec.ts'
+import type { Flag, Json, Stamps } from './columns.ts'
+
+/** A server: what is wanted (written by requests) and what is observed (written by reports of its agent alone). */
+interface ServerTable extends Stamps {
+  id: string
+  uuid: string
+  name: string
+  description: string | null
+  templateId: string
+  nodeId: string
+  locationId: string
+  ownerId: string
+  allocationId: string
+  runtime: RuntimeName
+  memoryMb: number
+  cpuCores: number
+  diskMb: number
+  swapMb: number
+  /** How many databases it may have. */
+  databaseAllocation: Generated<number>
+  environment: Json
+  startupCommand: string | null
+  restartPolicy: RestartPolicy
+  maxCrashCount: number
+  suspendedAt: IsoTime | null
+  /** `null` also where that account is gone. */
+  suspendedByUserId: string | null
+  suspensionReason: string | null
+  archivedAt: IsoTime | null
+  deletingAt: IsoTime | null
+  desired: DesiredState
+  generation: number
+  power: PowerState
+  /** The power state before the node went away; set while `power` is `unknown`. */
+  lastKnownPower: PowerState | null
+  activity: ServerActivity | null
+  installed: Flag
+  failed: Flag
+  crashed: Flag
+  crashCount: number
+  reason: string | null
+  observedGeneration: number
+  observedAt: IsoTime | null
+  startedAt: IsoTime | null
+  pid: number | null
+  lastExitCode: number | null
+  lastExitSignal: string | null
+  lastExitCause: ExitCause | null
+  lastExitReason: string | null
+  lastCrashAt: IsoTime | null
+  nextRestartAt: IsoTime | null
+}
+
+/** An order to an agent; it is sent until the agent has accepted it, and stays until the agent has told its end. */
+interface CommandTable {
+  id: string
+  nodeId: string
+  serverId: string
+  generation: number
+  op: string
+  /** The frame's `command`, without the specification: that is made when it is sent. */
+  args: Json
+  state: 'queued' | 'accepted' | 'done' | 'failed'
+  error: Json | null
+  noop: Flag
+  createdAt: IsoTime
+  acceptedAt: IsoTime | null
+  endedAt: IsoTime | null
+}
+
+/** Servers and the orders to their agents. */
+export interface ServersTables {
+  server: ServerTable
+  command: CommandTable
+}

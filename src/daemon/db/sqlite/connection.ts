@@ -1,0 +1,130 @@
+import sqlite3 from 'sqlite3'
+
+/** A value that SQLite stores as it is. Anything else would be mangled in silence by the driver, so it is refused. */
+export type SqlValue = string | number | null | Uint8Array
+
+/** What a statement that is no query did. */
+export interface RunResult {
+  readonly changes: number
+  readonly lastId: number
+}
+
+const STATEMENTS = 256
+
+/**
+ * One SQLite connection with a cache of prepared statements. Queries go through `all`, which resets the statement by
+ * itself: a cached statement left in mid-row would pin the write-ahead log.
+ */
+export class Connection {
+  readonly #db: sqlite3.Database
+  readonly #explain: (error: Error) => unknown
+  readonly #statements = new Map<string, Promise<sqlite3.Statement>>()
+
+  private constructor(db: sqlite3.Database, explain: (error: Error) => unknown) {
+    this.#db = db
+    this.#explain = explain
+  }
+
+  /** `explain` makes of a failure of the driver what callers get; without it they get the driver's own. */
+  static async open(
+    file: string,
+    mode: 'create' | 'existing' | 'read',
+    explain: (error: Error) => unknown = (error) => error,
+  ): Promise<Connection> {
+    const access = mode === 'read' ? sqlite3.OPEN_READONLY : sqlite3.OPEN_READWRITE
+    const flags = access | sqlite3.OPEN_FULLMUTEX | (mode === 'create' ? sqlite3.OPEN_CREATE : 0)
+    const db = await new Promise<sqlite3.Database>((resolve, reject) => {
+      const opened: sqlite3.Database = new sqlite3.Database(file, flags, (error) =>
+        error === null ? resolve(opened) : reject(explain(error)),
+      )
+    })
+    return new Connection(db, explain)
+  }
+
+  /** Runs one statement and gives its rows. */
+  async all(sql: string, parameters: readonly unknown[] = []): Promise<Record<string, unknown>[]> {
+    const values = bind(parameters)
+    const statement = await this.#prepare(sql)
+    return new Promise((resolve, reject) => {
+      statement.all<Record<string, unknown>>(values, (error, rows) =>
+        error === null ? resolve(rows) : reject(this.#explain(error)),
+      )
+    })
+  }
+
+  /** Runs one statement that gives no rows. */
+  async run(sql: string, parameters: readonly unknown[] = []): Promise<RunResult> {
+    const values = bind(parameters)
+    const statement = await this.#prepare(sql)
+    const explain = this.#explain
+    return new Promise((resolve, reject) => {
+      statement.run(values, function (this: sqlite3.RunResult, error: Error | null) {
+        if (error === null) resolve({ changes: this.changes, lastId: this.lastID })
+        else reject(explain(error))
+      })
+    })
+  }
+
+  /** Runs a whole script without parameters. */
+  exec(sql: string): Promise<void> {
+    return new Promise((resolve, reject) => {
+      this.#db.exec(sql, (error) => (error === null ? resolve() : reject(this.#explain(error))))
+    })
+  }
+
+  /** Ends what runs on this connection now; it fails with SQLITE_INTERRUPT. */
+  interrupt(): void {
+    this.#db.interrupt()
+  }
+
+  async close(): Promise<void> {
+    const prepared = await Promise.allSettled(this.#statements.values())
+    this.#statements.clear()
+    for (const statement of prepared) if (statement.status === 'fulfilled') statement.value.finalize()
+    await new Promise<void>((resolve, reject) => {
+      this.#db.close((error) => (error === null ? resolve() : reject(error)))
+    })
+  }
+
+  #prepare(sql: string): Promise<sqlite3.Statement> {
+    const cached = this.#statements.get(sql)
+    if (cached !== undefined) {
+      this.#statements.delete(sql)
+      this.#statements.set(sql, cached)
+      return cached
+    }
+    const prepared = new Promise<sqlite3.Statement>((resolve, reject) => {
+      const statement: sqlite3.Statement = this.#db.prepare(sql, (error: Error | null) => {
+        if (error === null) return resolve(statement)
+        this.#statements.delete(sql)
+        reject(this.#explain(error))
+      })
+    })
+    this.#statements.set(sql, prepared)
+    if (this.#statements.size > STATEMENTS) this.#evict()
+    return prepared
+  }
+
+  #evict(): void {
+    const [oldest] = this.#statements
+    if (oldest === undefined) return
+    this.#statements.delete(oldest[0])
+    oldest[1].then(
+      (statement) => statement.finalize(),
+      () => undefined, // whoever prepared it has been told
+    )
+  }
+}
+
+function bind(parameters: readonly unknown[]): SqlValue[] {
+  return parameters.map((value) => {
+    if (value === undefined) return null
+    if (typeof value === 'boolean') return value ? 1 : 0
+    if (typeof value === 'bigint' && value >= Number.MIN_SAFE_INTEGER && value <= Number.MAX_SAFE_INTEGER) {
+      return Number(value)
+    }
+    if (value === null || typeof value === 'string' || typeof value === 'number') return value
+    if (value instanceof Uint8Array) return value
+    throw new TypeError(`SQLite cannot store a ${typeof value}`)
+  })
+}

@@ -1,0 +1,74 @@
+import {
+  type CompiledQuery,
+  type DatabaseConnection,
+  type Dialect,
+  type Driver,
+  type QueryResult,
+  SelectQueryNode,
+  SqliteAdapter,
+  SqliteIntrospector,
+  SqliteQueryCompiler,
+} from 'kysely'
+import type { Connection } from './connection.ts'
+
+/** Where a kysely instance gets its connection from, and gives it back to. */
+export interface ConnectionSource {
+  acquire(): Promise<Connection>
+  release(connection: Connection): void
+}
+
+/** Kysely over our own connections. Transactions are begun and ended by `core/db.ts`, never through kysely. */
+export function sqliteDialect(source: ConnectionSource): Dialect {
+  return {
+    createAdapter: () => new SqliteAdapter(),
+    createQueryCompiler: () => new SqliteQueryCompiler(),
+    createIntrospector: (db) => new SqliteIntrospector(db),
+    createDriver: () => driver(source),
+  }
+}
+
+function driver(source: ConnectionSource): Driver {
+  const noTransactions = async (): Promise<void> => {
+    throw new Error('transactions go through db.write')
+  }
+  return {
+    init: async () => undefined,
+    acquireConnection: async () => new Lease(await source.acquire()),
+    releaseConnection: async (lease) => {
+      if (lease instanceof Lease) source.release(lease.connection)
+    },
+    beginTransaction: noTransactions,
+    commitTransaction: noTransactions,
+    rollbackTransaction: noTransactions,
+    destroy: async () => undefined,
+  }
+}
+
+class Lease implements DatabaseConnection {
+  readonly connection: Connection
+
+  constructor(connection: Connection) {
+    this.connection = connection
+  }
+
+  async executeQuery<R>(query: CompiledQuery): Promise<QueryResult<R>> {
+    if (givesRows(query)) {
+      const rows = await this.connection.all(query.sql, query.parameters)
+      return { rows: rows as R[] } // kysely's own contract: the compiled query decides the shape of its rows
+    }
+    const { changes, lastId } = await this.connection.run(query.sql, query.parameters)
+    return { rows: [], numAffectedRows: BigInt(changes), insertId: BigInt(lastId) }
+  }
+
+  // biome-ignore lint/correctness/useYield: SQLite's rows come at once; lists are read in pages
+  async *streamQuery<R>(): AsyncIterableIterator<QueryResult<R>> {
+    throw new Error('read in pages instead of streaming')
+  }
+}
+
+function givesRows(query: CompiledQuery): boolean {
+  const node = query.query
+  if (SelectQueryNode.is(node)) return true
+  if ('returning' in node && node.returning !== undefined) return true
+  return node.kind === 'RawNode' && /^\s*(select|with|explain|pragma)\b/i.test(query.sql)
+}

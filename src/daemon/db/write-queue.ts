@@ -1,0 +1,216 @@
+import { AsyncLocalStorage } from 'node:async_hooks'
+import { PanelError } from '../../shared/kernel/errors.ts'
+import { type Clock, type IsoTime, now } from '../../shared/kernel/time.ts'
+import type { Tx } from './db.ts'
+import type { HealthRecord } from './db-health.ts'
+import type { Connection } from './sqlite/connection.ts'
+import { leaseOf } from './sqlite/lease.ts'
+import { queriesOver } from './sqlite/queries.ts'
+
+const GROUP = 64
+const DEADLINE_MS = 10_000
+
+interface Job {
+  run(tx: Tx): Promise<void>
+  /** Settles the caller: after the commit, or with the failure. */
+  settle(failure?: unknown): void
+  readonly hooks: (() => void)[]
+  /** Nothing of its group is written when it fails. */
+  readonly leads?: true
+}
+
+/** What the next transaction of a scope begins with, until one holds. */
+interface Firsts {
+  run: ((tx: Tx) => Promise<void>) | undefined
+}
+
+/** How a job of a group is undone alone. */
+interface Points {
+  readonly before: readonly string[]
+  readonly after: readonly string[]
+  readonly undo: string
+}
+
+const IN_BATCH: Points = { before: ['SAVEPOINT job'], after: ['RELEASE job'], undo: 'ROLLBACK TO job; RELEASE job' }
+/** The transaction is its own: what is undone is begun anew, for the commit. */
+const ALONE: Points = { before: [], after: [], undo: 'ROLLBACK; BEGIN IMMEDIATE' }
+
+/** Takes turns on the writer connection. */
+export class WriteQueue {
+  readonly #writer: Connection
+  readonly #clock: Clock
+  readonly #health: HealthRecord
+  readonly #catchUps: ((tx: Tx) => Promise<void>)[] = []
+  readonly #jobs: Job[] = []
+  readonly #inside = new AsyncLocalStorage<true>()
+  readonly #firsts = new AsyncLocalStorage<Firsts>()
+  #scopes = 0
+  #draining: Promise<void> | undefined
+  #ended = false
+
+  constructor(writer: Connection, clock: Clock, health: HealthRecord) {
+    this.#writer = writer
+    this.#clock = clock
+    this.#health = health
+  }
+
+  catchUp(work: (tx: Tx) => Promise<void>): void {
+    this.#catchUps.push(work)
+  }
+
+  write<T>(work: (tx: Tx) => Promise<T>): Promise<T> {
+    if (this.#inside.getStore()) throw new Error('a transaction cannot wait for another one: pass its tx on')
+    if (this.#ended) throw new PanelError('SHUTTING_DOWN', 'The daemon is stopping; try again in a moment')
+    const refusal = this.#health.refusal()
+    if (refusal !== undefined) return Promise.reject(refusal)
+    const firsts = this.#firsts.getStore()
+    const first = firsts?.run
+    return new Promise<T>((resolve, reject) => {
+      let result: { value: T } | undefined
+      this.#jobs.push({
+        hooks: [],
+        run: async (tx) => {
+          if (first !== undefined) await first(tx)
+          result = { value: await work(tx) }
+        },
+        settle: (failure) => {
+          if (result === undefined || failure !== undefined) return reject(failure)
+          if (firsts !== undefined) firsts.run = undefined
+          resolve(result.value)
+        },
+      })
+      this.#draining ??= this.#drainForAll()
+    })
+  }
+
+  async withFirst<T>(first: (tx: Tx) => Promise<void>, scope: () => Promise<T>): Promise<T> {
+    this.#scopes += 1
+    const firsts: Firsts = { run: first }
+    try {
+      return await this.#firsts.run(firsts, scope)
+    } finally {
+      firsts.run = undefined // what the scope has set off goes on without it
+      this.#scopes -= 1
+      if (this.#scopes === 0) this.#firsts.disable() // as in #drain
+    }
+  }
+
+  /** Runs `work` on the writer outside any transaction, between two groups. */
+  async alone(work: (connection: Connection) => Promise<void>): Promise<void> {
+    while (this.#draining !== undefined) await this.#draining
+    this.#draining = work(this.#writer).finally(() => {
+      this.#draining = this.#jobs.length > 0 ? this.#drainForAll() : undefined
+    })
+    await this.#draining
+  }
+
+  async end(): Promise<void> {
+    this.#ended = true
+    while (this.#draining !== undefined) await this.#draining
+  }
+
+  /** In nobody's scope, although a scope may have called: others' work runs in here, and what commits set off. */
+  #drainForAll(): Promise<void> {
+    if (this.#firsts.getStore() === undefined) return this.#drain()
+    return this.#firsts.run({ run: undefined }, () => this.#drain())
+  }
+
+  async #drain(): Promise<void> {
+    await Promise.resolve() // so that calls of the same turn share a commit
+    while (this.#jobs.length > 0) await this.#group([...this.#resuming(), ...this.#jobs.splice(0, GROUP)])
+    this.#inside.disable() // while a storage is in use, Node runs hooks of its own at every promise of the daemon
+    this.#draining = undefined
+  }
+
+  /** While nothing could be written: what the next transaction begins with, which is also the proof that it is stored. */
+  #resuming(): Job[] {
+    if (this.#health.now().status === 'ok') return []
+    const run = async (tx: Tx): Promise<void> => {
+      // A transaction that changes nothing would succeed on a full disk too. This writes a page, with what is there.
+      const [row] = await this.#writer.all('PRAGMA user_version')
+      await this.#writer.exec(`PRAGMA user_version = ${Number(row?.['user_version'])}`)
+      for (const work of this.#catchUps) await work(tx)
+    }
+    const settle = (failure?: unknown): void => {
+      if (failure === undefined) this.#health.written()
+    }
+    return [{ run, settle, hooks: [], leads: true }]
+  }
+
+  async #group(jobs: readonly Job[]): Promise<void> {
+    const done: Job[] = []
+    const stamp = now(this.#clock)
+    try {
+      await this.#writer.run('BEGIN IMMEDIATE')
+    } catch (error) {
+      for (const job of jobs) job.settle(error)
+      return
+    }
+    const points = jobs.length === 1 ? ALONE : IN_BATCH
+    for (const [place, job] of jobs.entries()) {
+      const failure = await this.#one(job, stamp, points)
+      if (failure === undefined) done.push(job)
+      else job.settle(failure.error)
+      if (failure !== undefined && job.leads === true) {
+        await this.#writer.exec('ROLLBACK').catch(() => undefined) // mostly SQLite has done so by itself
+        for (const other of jobs.slice(place + 1)) other.settle(failure.error)
+        return
+      }
+      if (failure?.endedAll !== true) continue
+      // Nothing of this group is stored. What has not begun must not write outside a transaction: it gets a new one.
+      for (const undone of done) undone.settle(failure.error)
+      this.#jobs.unshift(...jobs.slice(place + 1))
+      return
+    }
+    try {
+      await this.#writer.run('COMMIT')
+    } catch (error) {
+      await this.#writer.run('ROLLBACK').catch(() => undefined) // a failed commit may have rolled back by itself
+      for (const job of done) job.settle(error)
+      return
+    }
+    for (const job of done) {
+      for (const hook of job.hooks) hook()
+      job.settle()
+    }
+  }
+
+  /** `endedAll`: the failure, such as a full disk, has ended the transaction of the whole group. */
+  async #one(job: Job, stamp: IsoTime, points: Points): Promise<{ error: unknown; endedAll: boolean } | undefined> {
+    const lease = leaseOf(this.#writer)
+    const tx: Tx = {
+      q: queriesOver(lease.source),
+      now: stamp,
+      onCommit: (hook) => job.hooks.push(hook),
+    }
+    const late = new AbortController()
+    try {
+      for (const sql of points.before) await this.#writer.run(sql)
+      await Promise.race([
+        this.#inside.run(true, () => job.run(tx)),
+        this.#clock.sleep(DEADLINE_MS, late.signal).then(() => {
+          if (!late.signal.aborted) throw new Error('a transaction took longer than 10 s')
+        }),
+      ])
+      await lease.end()
+      for (const sql of points.after) await this.#writer.run(sql)
+      return undefined
+    } catch (error) {
+      await lease.end()
+      return { error, endedAll: !(await this.#undo(points)) }
+    } finally {
+      late.abort()
+    }
+  }
+
+  /** Undoes the job alone; false when there was no savepoint left, and with it nothing of the whole group. */
+  async #undo({ undo }: Points): Promise<boolean> {
+    try {
+      await this.#writer.exec(undo)
+      return true
+    } catch {
+      await this.#writer.exec('ROLLBACK').catch(() => undefined) // mostly there is nothing left to roll back
+      return false
+    }
+  }
+}

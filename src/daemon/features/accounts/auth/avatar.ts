@@ -1,0 +1,96 @@
+import { createHash } from 'node:crypto'
+import * as api from '../../../../shared/api/profile.ts'
+import { fieldError, PanelError } from '../../../../shared/kernel/errors.ts'
+import type { Tx } from '../../../db/db.ts'
+import { type Context, type Route, route } from '../../../http/route.ts'
+import { avatarUrl, readAvatar, removeAvatar, writeAvatar } from './avatar-rows.ts'
+import type { AccountDeps } from './deps.ts'
+import { wholeUser } from './whole-user.ts'
+
+const MIB = 1024 * 1024
+
+/** The routes of the pictures of accounts. */
+export function avatarRoutes(deps: AccountDeps): Route[] {
+  return [
+    route(api.setAvatar, async ({ body }, context) => {
+      const { userId } = wholeUser(context)
+      const limit = Math.min(api.AVATAR_MAX_BYTES, deps.settings.get('files.maxUploadMb') * MIB)
+      const content = await collect(body.content, limit)
+      const contentType = kindOf(content)
+      if (contentType === undefined) throw fieldError('body.file', 'must be a JPEG, PNG, GIF or WebP picture')
+      const tag = createHash('sha256').update(content).digest('hex').slice(0, 16)
+      const image = await deps.db.write(async (tx) => {
+        if (await writeAvatar(tx, userId, { contentType, tag, content })) {
+          await record(deps, tx, context, { userId, details: { contentType, bytes: content.length } })
+        }
+        return avatarUrl(tx.q, userId)
+      })
+      return { image: image ?? '' }
+    }),
+    route(api.deleteAvatar, async (_, context) => {
+      const { userId } = wholeUser(context)
+      await deps.db.write(async (tx) => {
+        if (await removeAvatar(tx.q, userId)) await record(deps, tx, context, { userId, details: { removed: true } })
+      })
+      return null
+    }),
+    route(api.getAvatar, async ({ params }, context) => {
+      const picture = await readAvatar(deps.db.read, params.userId)
+      if (picture === undefined) {
+        const user = await deps.db.read
+          .selectFrom('user')
+          .select('id')
+          .where('id', '=', params.userId)
+          .executeTakeFirst()
+        if (user === undefined) return context.fail('USER_NOT_FOUND', `There is no account ${params.userId}`)
+        return context.fail('NOT_FOUND', 'This account has no picture')
+      }
+      const { contentType, content } = picture
+      return { contentType, fileName: `avatar.${contentType.slice('image/'.length)}`, content: once(content) }
+    }),
+  ]
+}
+
+async function record(
+  deps: AccountDeps,
+  tx: Tx,
+  { actor }: Pick<Context, 'actor'>,
+  { userId, details }: { userId: string; details: Record<string, unknown> },
+): Promise<void> {
+  await deps.audit.record(tx, actor, { action: 'user.avatar_update', resource: 'user', resourceId: userId, details })
+  const { username } = await tx.q
+    .selectFrom('user')
+    .select('username')
+    .where('id', '=', userId)
+    .executeTakeFirstOrThrow()
+  const data = { userId, username, updatedBy: userId, change: 'avatar' }
+  await deps.bus.append(tx, { type: 'user_updated', data })
+}
+
+async function collect(content: AsyncIterable<Uint8Array>, limit: number): Promise<Uint8Array> {
+  const pieces: Uint8Array[] = []
+  let bytes = 0
+  for await (const piece of content) {
+    bytes += piece.length
+    if (bytes > limit) {
+      throw new PanelError('PAYLOAD_TOO_LARGE', `The picture is larger than ${limit} bytes`, {
+        meta: { maxBytes: limit },
+      })
+    }
+    pieces.push(piece)
+  }
+  return Buffer.concat(pieces)
+}
+
+/** What the content is by its first bytes; what the client calls it counts for nothing. */
+function kindOf(content: Uint8Array): string | undefined {
+  const head = Buffer.from(content.subarray(0, 12)).toString('latin1')
+  if (head.startsWith('\xff\xd8\xff')) return 'image/jpeg'
+  if (head.startsWith('\x89PNG\r\n\x1a\n')) return 'image/png'
+  if (head.startsWith('GIF87a') || head.startsWith('GIF89a')) return 'image/gif'
+  return head.startsWith('RIFF') && head.slice(8) === 'WEBP' ? 'image/webp' : undefined
+}
+
+async function* once(content: Uint8Array): AsyncGenerator<Uint8Array> {
+  yield content
+}

@@ -1,0 +1,44 @@
+import { hash, verify } from '@node-rs/argon2'
+import { newSecret } from '../../../core/secrets.ts'
+import { tooMany } from './turns.ts'
+
+/** Argon2id: 19 MiB, two passes, one lane. Argon2id is the library's default algorithm. */
+const COST = { memoryCost: 19_456, timeCost: 2, parallelism: 1 } as const
+const AT_ONCE = 2
+const WAITING = 256
+
+/** Hashes and checks passwords, two at a time; beyond a bounded queue it fails with RATE_LIMITED. */
+export interface Passwords {
+  hash(password: string): Promise<string>
+  /** Whether the password is the one behind the hash. Without a hash the answer is no, after the same work. */
+  verify(password: string, passwordHash: string | null): Promise<boolean>
+}
+
+/** Passwords over Argon2id. */
+export function createPasswords(): Passwords {
+  const waiting: (() => void)[] = []
+  let working = 0
+  const nobody = hash(newSecret(), COST)
+
+  const gate = async <T>(work: () => Promise<T>): Promise<T> => {
+    if (working < AT_ONCE) working += 1
+    else if (waiting.length >= WAITING) throw tooMany()
+    else await new Promise<void>((resolve) => waiting.push(resolve)) // the place is handed over
+    try {
+      return await work()
+    } finally {
+      const next = waiting.shift()
+      if (next === undefined) working -= 1
+      else next()
+    }
+  }
+
+  return {
+    hash: (password) => gate(() => hash(password, COST)),
+    verify: (password, passwordHash) =>
+      gate(async () => {
+        const matches = await verify(passwordHash ?? (await nobody), password)
+        return matches && passwordHash !== null
+      }),
+  }
+}

@@ -1,0 +1,104 @@
+import * as api from '../../../../shared/api/account-recovery.ts'
+import { PanelError } from '../../../../shared/kernel/errors.ts'
+import { now } from '../../../../shared/kernel/time.ts'
+import type { Actor } from '../../../access/audit.ts'
+import { callerOf, type Route, route } from '../../../http/route.ts'
+import { mailableAccount, sendAccountMail, sendMadeToken } from './account-mail.ts'
+import { rightsOf } from './account-rights.ts'
+import { accountById } from './accounts.ts'
+import type { SignInDeps } from './deps.ts'
+import { endLockout } from './lockout.ts'
+import { mayMail } from './mail-trust.ts'
+import { issueToken, tokenHolder, useToken } from './mailed-tokens.ts'
+import { register } from './register.ts'
+import { endStaleSignIns } from './stale-sign-ins.ts'
+
+const GONE = 'The token is wrong, was used already, or has expired; ask for another mail'
+
+/** The routes by which people come to an account, and back to it, by mail. */
+export function recoveryRoutes(deps: SignInDeps): Route[] {
+  return [...passwordRoutes(deps), ...addressRoutes(deps)]
+}
+
+function passwordRoutes(deps: SignInDeps): Route[] {
+  return [
+    route(api.forgotPassword, async ({ body }, context) => {
+      const account = await mailableAccount(deps.db.read, body.email, now(deps.clock))
+      await deps.db.write((tx) =>
+        deps.audit.record(tx, context.actor, {
+          action: 'auth.password_reset_request',
+          resource: 'user',
+          resourceId: account?.id,
+          details: { email: body.email },
+        }),
+      )
+      // What only a known address costs happens after the answer, which therefore comes as fast for an unknown one.
+      if (account !== undefined && deps.mailer.isConfigured()) sendAccountMail(deps, account, 'reset')
+      return null
+    }),
+    route(api.validateReset, async ({ query }) => {
+      return { valid: (await tokenHolder(deps.db.read, query.token, 'reset', deps.clock.nowMs())) !== undefined }
+    }),
+    route(api.resetPassword, async ({ body }, context) => {
+      const known = await tokenHolder(deps.db.read, body.token, 'reset', deps.clock.nowMs())
+      if (known === undefined) context.fail('TOKEN_INVALID', GONE)
+      const passwordHash = await deps.passwords.hash(body.password)
+      await deps.db.write(async (tx) => {
+        const user = (await useToken(tx, body.token, 'reset')) ?? context.fail('TOKEN_INVALID', GONE)
+        // It may have been given rights since the mail was sent.
+        if (!(await mayMail(tx, deps.settings, await rightsOf(tx, user.id)))) context.fail('TOKEN_INVALID', GONE)
+        const change = { passwordHash, emailVerified: 1, updatedAt: tx.now } as const // the mail has arrived, after all
+        await tx.q.updateTable('user').set(change).where('id', '=', user.id).execute()
+        await tx.q.deleteFrom('session').where('userId', '=', user.id).execute()
+        await endStaleSignIns(tx.q, user.id)
+        const actor: Actor = { ...context.actor, userId: user.id }
+        const entry = { action: 'auth.password_reset', resource: 'user', resourceId: user.id }
+        await deps.audit.record(tx, actor, entry)
+        // Whoever reads the mail of the account is no guesser, and has most likely come here because of the lockout.
+        await endLockout(deps, tx, { account: user.email, origin: context.origin, userId: user.id })
+        tx.onCommit(() => deps.credentials.changed())
+      })
+      return null
+    }),
+  ]
+}
+
+function addressRoutes(deps: SignInDeps): Route[] {
+  return [
+    route(api.register, ({ body }, context) => register(deps, context, body)),
+    route(api.verifyEmail, async ({ query }, context) => {
+      await deps.db.write(async (tx) => {
+        const user = (await useToken(tx, query.token, 'verify')) ?? context.fail('TOKEN_INVALID', GONE)
+        const { username } = await tx.q
+          .updateTable('user')
+          .set({ emailVerified: 1, updatedAt: tx.now })
+          .where('id', '=', user.id)
+          .returning('username')
+          .executeTakeFirstOrThrow()
+        const entry = { action: 'auth.email_verify', resource: 'user', resourceId: user.id }
+        await deps.audit.record(tx, { ...context.actor, userId: user.id }, entry)
+        const data = { userId: user.id, username, updatedBy: user.id, change: 'email_verified' }
+        await deps.bus.append(tx, { type: 'user_updated', data })
+      })
+      return { status: true }
+    }),
+    route(api.resendVerification, async (_, context) => {
+      const account = await accountById(deps.db.read, callerOf(context).userId)
+      if (account.emailVerified === 1) return null
+      if (!deps.mailer.isConfigured()) context.fail('FEATURE_DISABLED', 'This panel has no mail server to send by')
+      const token = await deps.db.write(async (tx) => {
+        const made = await issueToken(tx, deps.clock, account, 'verify')
+        const entry = { action: 'auth.email_verification_request', resource: 'user', resourceId: account.id }
+        if (made !== undefined) await deps.audit.record(tx, context.actor, entry)
+        return made
+      })
+      if (token === undefined) {
+        throw new PanelError('RATE_LIMITED', 'Three mails were sent within an hour; look at your spam folder too', {
+          meta: { retryAfterSeconds: 3600 },
+        })
+      }
+      sendMadeToken(deps, account, { purpose: 'verify', token })
+      return null
+    }),
+  ]
+}

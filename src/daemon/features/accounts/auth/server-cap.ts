@@ -1,0 +1,41 @@
+import { PanelError } from '../../../../shared/kernel/errors.ts'
+import { grants, type Permission } from '../../../../shared/kernel/permissions.ts'
+import type { IsoTime } from '../../../../shared/kernel/time.ts'
+import { type Holder, serverPermissions } from '../../../access/permit.ts'
+import { type At, type Source, serverSources } from '../../../access/relations.ts'
+import { rolePermissions } from './credential-rows.ts'
+import { refuseMissing } from './grant-cap.ts'
+
+/** What somebody wants to pass on for one server. */
+export interface ServerGift {
+  readonly serverId: string
+  readonly permissions: readonly Permission[]
+  /** When it shall end; `null`: not at all. */
+  readonly expiresAt: IsoTime | null
+}
+
+/**
+ * Refuses with PERMISSION_DENIED what the caller does not hold on the server himself, and what would outlast his own right:
+ * a right that ends can only be passed on with an end.
+ */
+export async function ensureMayGive(at: At, caller: Holder, gift: ServerGift): Promise<void> {
+  const held = new Set(await serverPermissions(at, caller, gift.serverId, gift.permissions))
+  refuseMissing(gift.permissions.filter((permission) => !held.has(permission)))
+  const byRole = await rolePermissions(at.q, caller.userId)
+  const related = gift.permissions.filter((permission) => !grants(byRole, permission, gift.serverId))
+  if (related.length === 0) return
+  refuseLonger(await serverSources(at, caller.userId, gift.serverId), related, gift.expiresAt)
+}
+
+/** Refuses an end after that of the sources by which the giver holds each of these himself. */
+export function refuseLonger(sources: readonly Source[], permissions: readonly string[], end: IsoTime | null): void {
+  for (const permission of permissions) {
+    const ends = sources.flatMap((source) => (source.permissions.includes(permission) ? [source.expiresAt] : []))
+    if (ends.length === 0 || ends.includes(null)) continue
+    const until = ends.reduce((latest, one) => (latest !== null && one !== null && one > latest ? one : latest))
+    if (until === null || (end !== null && end <= until)) continue
+    throw new PanelError('PERMISSION_DENIED', `You hold ${permission} until ${until} and cannot give it for longer`, {
+      meta: { missing: [permission], until },
+    })
+  }
+}

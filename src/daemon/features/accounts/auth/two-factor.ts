@@ -1,0 +1,80 @@
+import * as api from '../../../../shared/api/two-factor.ts'
+import type { Endpoint } from '../../../../shared/kernel/contract.ts'
+import { PanelError } from '../../../../shared/kernel/errors.ts'
+import type { Caller } from '../../../access/caller.ts'
+import { countedAddress } from '../../../http/counted-address.ts'
+import { type Context, callerOf, type Route, route } from '../../../http/route.ts'
+import { type Account, accountById } from './accounts.ts'
+import type { SignInDeps } from './deps.ts'
+import { checkPassword, refuseWithoutPassword } from './sign-in.ts'
+import { newTotpSecret, totpUri } from './totp.ts'
+import { beginTwoFactor, codesLeft, endTwoFactor, findTwoFactor, renewCodes } from './two-factor-rows.ts'
+import { wholeUser } from './whole-user.ts'
+
+/** Where the secret of a second factor is sealed for. */
+export const sealPlace = (userId: string): string => `two_factor.secret ${userId}`
+
+/** The routes by which an account begins and ends with two-factor sign-in; its first code is verified elsewhere. */
+export function twoFactorRoutes(deps: SignInDeps): Route[] {
+  return [
+    route(api.getTwoFactor, async (_, context) => {
+      const { userId } = callerOf(context)
+      const factor = await findTwoFactor(deps.db.read, userId)
+      const twoFactorEnabled = typeof factor?.confirmedAt === 'string'
+      return { twoFactorEnabled, backupCodesLeft: twoFactorEnabled ? await codesLeft(deps.db.read, userId) : 0 }
+    }),
+    route(api.enableTwoFactor, async ({ body }, context) => {
+      const account = await knownByPassword(deps, context, body.password)
+      const secret = newTotpSecret()
+      const sealed = deps.vault.seal(sealPlace(account.id), secret)
+      const backupCodes = await deps.db.write(async (tx) => {
+        if (!(await beginTwoFactor(tx, account.id, sealed))) {
+          context.fail('CONFLICT', 'Your sign-in asks for a second factor already; disable it first')
+        }
+        await deps.audit.record(tx, context.actor, {
+          action: 'auth.2fa_setup',
+          resource: 'user',
+          resourceId: account.id,
+        })
+        return renewCodes(tx.q, account.id)
+      })
+      return { totpURI: totpUri(deps.settings, account.email, secret), backupCodes }
+    }),
+    route(api.disableTwoFactor, async ({ body }, context) => {
+      const { id } = await knownByPassword(deps, context, body.password)
+      await deps.db.write(async (tx) => {
+        if (!(await endTwoFactor(tx.q, id))) return
+        await deps.audit.record(tx, context.actor, { action: 'auth.2fa_disable', resource: 'user', resourceId: id })
+      })
+      return { status: true }
+    }),
+    route(api.renewRecoveryCodes, async ({ body }, context) => {
+      const { id } = await knownByPassword(deps, context, body.password)
+      const backupCodes = await deps.db.write(async (tx) => {
+        if ((await findTwoFactor(tx.q, id)) === undefined) {
+          context.fail('CONFLICT', 'Your sign-in asks for no second factor; enable it first')
+        }
+        await deps.audit.record(tx, context.actor, { action: 'auth.2fa_codes', resource: 'user', resourceId: id })
+        return renewCodes(tx.q, id)
+      })
+      return { backupCodes }
+    }),
+  ]
+}
+
+/** The caller's account after a look at his password; a wrong one counts as a failed sign-in. */
+export async function knownByPassword(
+  deps: SignInDeps,
+  context: Pick<Context<Endpoint>, 'caller' | 'origin'>,
+  password: string,
+): Promise<Account> {
+  const caller: Caller = wholeUser(context)
+  const found = await accountById(deps.db.read, caller.userId)
+  refuseWithoutPassword(found)
+  const attempt = { account: found.email, origin: context.origin, found }
+  return deps.turns.take(countedAddress(context.origin.ip), async () => {
+    const account = await checkPassword(deps, attempt, password)
+    if (account !== undefined) return account
+    throw new PanelError('INVALID_CREDENTIALS', 'The password is wrong')
+  })
+}

@@ -1,0 +1,70 @@
+import { z } from 'zod'
+import * as api from '../../../../shared/api/sso.ts'
+import type { Queries } from '../../../db/db.ts'
+import { parseJson } from '../../../db/json.ts'
+import { countRows, offsetOf } from '../../../db/paging.ts'
+import { callerOf, type Route, route } from '../../../http/route.ts'
+import { ensureWayLeft } from '../auth/sign-in-methods.ts'
+import { wholeUser } from '../auth/whole-user.ts'
+import { link } from './admit.ts'
+import { codeInvalid, takeCode } from './codes.ts'
+import type { SsoDeps } from './deps.ts'
+import { takeBackRoles } from './role-sync.ts'
+
+/** The routes of one's own accounts at providers. */
+export function linkedAccountRoutes(deps: SsoDeps): Route[] {
+  const { db } = deps
+  return [
+    route(api.listSsoAccounts, async ({ query }, context) => {
+      const own = db.read.selectFrom('identity').where('userId', '=', callerOf(context).userId)
+      const total = await countRows(db.read, own)
+      const rows = await own.selectAll().orderBy('id').limit(query.limit).offset(offsetOf(query)).execute()
+      return { items: rows.map(shown), total }
+    }),
+    route(api.completeSsoLink, async ({ body }, context) => {
+      const { userId } = wholeUser(context)
+      const { linking, userId: begunBy } = await takeCode(db, body)
+      if (linking === null || begunBy !== userId) throw codeInvalid()
+      return db.write(async (tx) => {
+        const id = await link(tx, deps, userId, linking)
+        const details = { provider: linking.providerId, accountId: linking.subject, email: linking.email }
+        const entry = { action: 'auth.sso_link', resource: 'user', resourceId: userId, details }
+        await deps.audit.record(tx, context.actor, entry)
+        return oneOf(tx.q, id)
+      })
+    }),
+    route(api.unlinkSsoAccount, async ({ body }, context) => {
+      const { userId } = wholeUser(context)
+      await db.write(async (tx) => {
+        const rows = await tx.q
+          .selectFrom('identity')
+          .select(['id', 'providerId', 'subject'])
+          .where('userId', '=', userId)
+          .where('providerId', '=', body.providerId)
+          .execute()
+        const meant = rows.filter(({ subject }) => body.accountId === undefined || subject === body.accountId)
+        if (meant.length === 0) context.fail('NOT_FOUND', `You have no such account at ${body.providerId} linked`)
+        for (const { id, subject } of meant) {
+          await takeBackRoles(tx, id, userId)
+          await tx.q.deleteFrom('identity').where('id', '=', id).execute()
+          const details = { provider: body.providerId, accountId: subject }
+          const entry = { action: 'auth.sso_unlink', resource: 'user', resourceId: userId, details }
+          await deps.audit.record(tx, context.actor, entry)
+        }
+        await ensureWayLeft(tx, userId)
+        tx.onCommit(() => deps.credentials.changed())
+      })
+      return { status: true as const }
+    }),
+  ]
+}
+
+async function oneOf(q: Queries, id: string) {
+  return shown(await q.selectFrom('identity').selectAll().where('id', '=', id).executeTakeFirstOrThrow())
+}
+
+type IdentityRow = Omit<api.SsoAccount, 'accountId' | 'scopes'> & { readonly subject: string; readonly scopes: string }
+
+function shown({ subject, scopes, ...row }: IdentityRow): api.SsoAccount {
+  return { ...row, accountId: subject, scopes: parseJson(z.array(z.string()), scopes) }
+}

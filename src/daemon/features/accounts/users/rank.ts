@@ -1,0 +1,20 @@
+import { missingFrom } from '../../../../shared/kernel/permissions.ts'
+import type { Holder } from '../../../access/permit.ts'
+import type { At } from '../../../access/relations.ts'
+import { rightsOf } from '../auth/account-rights.ts'
+import { rolePermissions } from '../auth/credential-rows.ts'
+import { refuseMissing } from '../auth/grant-cap.ts'
+
+/** Refuses with PERMISSION_DENIED who would act on an account whose roles hold what he does not hold. */
+export async function ensureNotAbove(at: At, caller: Holder, userId: string): Promise<void> {
+  refuseMissing(missingFrom(caller.permissions, await rolePermissions(at.q, userId)))
+}
+
+/**
+ * Refuses with PERMISSION_DENIED who does not hold all that the account can do, also on its servers and nodes: by its
+ * password or its address he would get that.
+ */
+export async function ensureHoldsAllOf(at: At, caller: Holder, userId: string): Promise<void> {
+  if (userId === caller.userId && caller.scope === null) return
+  refuseMissing(missingFrom(caller.permissions, await rightsOf(at, userId)))
+}

@@ -1,0 +1,67 @@
+import * as api from '../../../../shared/api/users.ts'
+import { PanelError } from '../../../../shared/kernel/errors.ts'
+import { now } from '../../../../shared/kernel/time.ts'
+import type { Queries } from '../../../db/db.ts'
+import { type Route, route } from '../../../http/route.ts'
+import { rolePermissions } from '../auth/credential-rows.ts'
+import { accountSecurityRoutes } from './account-security.ts'
+import { banRoutes } from './bans.ts'
+import { deletionRoutes } from './delete-user.ts'
+import type { UserDeps } from './deps.ts'
+import { editRoutes } from './edit-user.ts'
+import { effectiveRoutes } from './effective-permissions.ts'
+import { inviteRoutes } from './invites.ts'
+import { creationRoutes } from './new-user.ts'
+import { findUser, listUserRows } from './user-rows.ts'
+
+const MOST = 1000
+
+/** The routes of accounts. */
+export function userRoutes(deps: UserDeps): Route[] {
+  return [
+    route(api.listUsers, ({ query }) => listUserRows(deps.db.read, { ...query, at: now(deps.clock) })),
+    route(api.getUser, async ({ params }, context) => {
+      const user = await findUser(deps.db.read, params.userId, now(deps.clock))
+      if (user === undefined) return context.fail('USER_NOT_FOUND', `There is no account ${params.userId}`)
+      return { ...user, permissions: [...(await rolePermissions(deps.db.read, user.id))].sort() }
+    }),
+    route(api.getUserServers, async ({ params: { userId } }) => {
+      await ensureUser(deps.db.read, userId)
+      return { serverIds: await grantedIds(deps.db.read, userId), ownedServerIds: await ownedIds(deps.db.read, userId) }
+    }),
+    ...creationRoutes(deps),
+    ...inviteRoutes(deps),
+    ...editRoutes(deps),
+    ...deletionRoutes(deps),
+    ...banRoutes(deps),
+    ...accountSecurityRoutes(deps),
+    ...effectiveRoutes(deps),
+  ]
+}
+
+async function ensureUser(q: Queries, id: string): Promise<void> {
+  const row = await q.selectFrom('user').select('id').where('id', '=', id).executeTakeFirst()
+  if (row === undefined) throw new PanelError('USER_NOT_FOUND', `There is no account ${id}`)
+}
+
+async function grantedIds(q: Queries, userId: string): Promise<string[]> {
+  const rows = await q
+    .selectFrom('serverAccess')
+    .select('serverId')
+    .where('userId', '=', userId)
+    .orderBy('serverId')
+    .limit(MOST)
+    .execute()
+  return rows.map(({ serverId }) => serverId)
+}
+
+async function ownedIds(q: Queries, userId: string): Promise<string[]> {
+  const rows = await q
+    .selectFrom('server')
+    .select('id')
+    .where('ownerId', '=', userId)
+    .orderBy('id')
+    .limit(MOST)
+    .execute()
+  return rows.map(({ id }) => id)
+}

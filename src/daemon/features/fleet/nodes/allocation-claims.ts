@@ -1,0 +1,92 @@
+import { fieldError, PanelError } from '../../../../shared/kernel/errors.ts'
+import { newId } from '../../../../shared/kernel/ids.ts'
+import type { Clock } from '../../../../shared/kernel/time.ts'
+import type { Tx } from '../../../db/db.ts'
+import { canonicalIp, isUnspecified } from './addresses.ts'
+import { oneOfItsAddresses } from './own-addresses.ts'
+
+/** An allocation that now belongs to the server. */
+export interface ClaimedAllocation {
+  readonly id: string
+  readonly ip: string
+  readonly port: number
+}
+
+/** For whom, on which node, and what: an allocation that exists, or an address and port (made when it does not). */
+export interface AllocationClaim {
+  readonly nodeId: string
+  readonly serverId: string
+  readonly clock: Clock
+  readonly wanted: { readonly allocationId: string } | { readonly ip: string; readonly port: number }
+}
+
+/**
+ * Gives an allocation to a server, in one statement: of many that want it at once one wins. The others get PORT_IN_USE
+ * (asked for by address and port) or ALLOCATION_IN_USE (by id); an id that is not one of the node's is
+ * ALLOCATION_NOT_FOUND. The row of the server may be written later in the same transaction, but must be by its end.
+ */
+export async function claimAllocation(tx: Tx, claim: AllocationClaim): Promise<ClaimedAllocation> {
+  return 'allocationId' in claim.wanted
+    ? claimById(tx, claim, claim.wanted.allocationId)
+    : claimByAddress(tx, claim, claim.wanted)
+}
+
+async function claimById(
+  tx: Tx,
+  { nodeId, serverId }: AllocationClaim,
+  allocationId: string,
+): Promise<ClaimedAllocation> {
+  const claimed = await tx.q
+    .updateTable('allocation')
+    .set({ serverId, updatedAt: tx.now })
+    .where('id', '=', allocationId)
+    .where('nodeId', '=', nodeId)
+    .where('serverId', 'is', null)
+    .returning(['id', 'ip', 'port'])
+    .executeTakeFirst()
+  if (claimed !== undefined) return claimed
+  const taken = await tx.q
+    .selectFrom('allocation')
+    .select(['ip', 'port'])
+    .where('id', '=', allocationId)
+    .where('nodeId', '=', nodeId)
+    .executeTakeFirst()
+  if (taken === undefined) throw new PanelError('ALLOCATION_NOT_FOUND', 'The node has no allocation with this id')
+  throw new PanelError('ALLOCATION_IN_USE', `${addressText(taken)} belongs to another server`)
+}
+
+async function claimByAddress(
+  tx: Tx,
+  { nodeId, serverId, clock }: AllocationClaim,
+  { ip: text, port }: { readonly ip: string; readonly port: number },
+): Promise<ClaimedAllocation> {
+  const ip = canonicalIp(text)
+  if (ip === undefined || isUnspecified(ip)) throw fieldError('body.primaryIp', await oneOfItsAddresses(tx.q, nodeId))
+  const claimed = await tx.q
+    .insertInto('allocation')
+    .values({
+      id: newId('alc', clock),
+      nodeId,
+      serverId,
+      ip,
+      port,
+      alias: null,
+      notes: null,
+      createdAt: tx.now,
+      updatedAt: tx.now,
+    })
+    .onConflict((conflict) =>
+      conflict
+        .columns(['nodeId', 'ip', 'port'])
+        .doUpdateSet({ serverId, updatedAt: tx.now })
+        .where('allocation.serverId', 'is', null),
+    )
+    .returning(['id', 'ip', 'port'])
+    .executeTakeFirst()
+  if (claimed !== undefined) return claimed
+  throw new PanelError('PORT_IN_USE', `${addressText({ ip, port })} belongs to another server`, { meta: { ip, port } })
+}
+
+function addressText({ ip, port }: { readonly ip: string; readonly port: number }): string {
+  return ip.includes(':') ? `[${ip}]:${port}` : `${ip}:${port}`
+}

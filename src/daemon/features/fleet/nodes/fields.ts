@@ -1,0 +1,81 @@
+import { isIPv4 } from 'node:net'
+import type { z } from 'zod'
+import type { createNode, updateNode } from '../../../../shared/api/nodes.ts'
+import { fieldError } from '../../../../shared/kernel/errors.ts'
+import { isLoopbackHost } from '../../../../shared/kernel/setting-values.ts'
+import { canonicalIp, isUnspecified } from './addresses.ts'
+
+/** What people decide about a node. */
+export interface NodeFields {
+  readonly name: string
+  readonly description: string | null
+  readonly locationId: string
+  readonly hostname: string
+  readonly publicAddress: string
+  readonly defaultIp: string
+  readonly maxMemoryMb: number
+  readonly maxCpuCores: number
+  readonly memoryOverallocatePercent: number
+  readonly cpuOverallocatePercent: number
+}
+
+/** The name of a node that was added without one; enrolment replaces it by the machine's own. */
+export const UNNAMED_HOST = 'localhost'
+
+const LOOPBACK = '127.0.0.1'
+
+/**
+ * The fields of a new node. Without addresses it is taken for this machine. Servers get `defaultIp` unless they name
+ * another one: the given one, else {@link addressFor} the public address.
+ */
+export function newNodeFields(body: z.output<typeof createNode.body>): NodeFields {
+  const hostname = body.hostname ?? body.publicAddress ?? UNNAMED_HOST
+  const publicAddress = body.publicAddress ?? body.hostname ?? LOOPBACK
+  return {
+    name: body.name,
+    description: body.description ?? null,
+    locationId: body.locationId,
+    hostname,
+    publicAddress,
+    defaultIp: body.defaultIp === undefined ? addressFor(publicAddress) : boundAddress(body.defaultIp),
+    maxMemoryMb: body.maxMemoryMb,
+    maxCpuCores: body.maxCpuCores,
+    memoryOverallocatePercent: body.memoryOverallocatePercent ?? 0,
+    cpuOverallocatePercent: body.cpuOverallocatePercent ?? 0,
+  }
+}
+
+/** The address for servers that none was chosen for: the public one where that is an IP address, else 127.0.0.1. */
+export function addressFor(publicAddress: string): string {
+  const ip = canonicalIp(publicAddress)
+  return ip === undefined || isUnspecified(ip) ? LOOPBACK : ip
+}
+
+/**
+ * The same once the machine has said which addresses it has: the public one only where it is one of these.
+ * A machine that is known by a name, or stands behind a router, has another one; its first IPv4 address is taken.
+ */
+export function addressAmong(publicAddress: string, own: readonly string[]): string {
+  const requested = addressFor(publicAddress)
+  const local = own.flatMap((address) => canonicalIp(address) ?? [])
+  if (isLoopbackHost(publicAddress) || (!isLoopbackHost(requested) && local.includes(requested))) return requested
+  const reachable = local.filter((ip) => !isLoopbackHost(ip))
+  return reachable.find((ip) => isIPv4(ip)) ?? reachable[0] ?? requested
+}
+
+/** The fields that an edit names; the others stay. Whether `defaultIp` is one of the node's is left to the caller. */
+export function editedFields(body: z.output<typeof updateNode.body>): Partial<NodeFields> {
+  const { description, defaultIp, ...rest } = body
+  const named = Object.entries(rest).filter(([, value]) => value !== undefined)
+  return {
+    ...Object.fromEntries(named),
+    ...(description === undefined ? {} : { description }),
+    ...(defaultIp === undefined ? {} : { defaultIp: canonicalIp(defaultIp) ?? defaultIp }),
+  }
+}
+
+function boundAddress(text: string): string {
+  const ip = canonicalIp(text)
+  if (ip === undefined || isUnspecified(ip)) throw fieldError('body.defaultIp', 'must be one address of the node')
+  return ip
+}

@@ -1,0 +1,159 @@
+import {
+  getSmtpSettings,
+  type SmtpTestResult,
+  testSmtpSettings,
+  updateSmtpSettings,
+} from '../../../../shared/api/smtp-settings.ts'
+import { fieldError, PanelError } from '../../../../shared/kernel/errors.ts'
+import { missingFrom } from '../../../../shared/kernel/permissions.ts'
+import { isLoopbackHost } from '../../../../shared/kernel/setting-values.ts'
+import type { Clock } from '../../../../shared/kernel/time.ts'
+import type { Caller, Credentials } from '../../../access/caller.ts'
+import type { SettingKey } from '../../../core/settings.ts'
+import type { Tx } from '../../../db/db.ts'
+import { type Context, callerOf, type Route, route } from '../../../http/route.ts'
+import { heldForGood, refuseMissing, stillAllowed } from '../../accounts/auth/grant-cap.ts'
+import { MAIL_TRUST } from '../../accounts/auth/mail-trust.ts'
+import type { Mailer } from '../../signals/mail/mailer.ts'
+import { protection } from '../../signals/mail/smtp-server.ts'
+import { changeGroup, type GroupDeps, type GroupValues, groupView, type SettingGroup } from './group.ts'
+
+/** What the settings of mail need beside those of every group. */
+export interface SmtpDeps extends GroupDeps {
+  readonly mailer: Mailer
+  readonly clock: Clock
+  readonly credentials: Credentials
+}
+
+const FIELDS = {
+  host: 'smtp.host',
+  port: 'smtp.port',
+  username: 'smtp.username',
+  password: 'smtp.password',
+  from: 'smtp.from',
+  replyTo: 'smtp.replyTo',
+  secure: 'smtp.secure',
+  requireTls: 'smtp.requireTls',
+  pool: 'smtp.pool',
+  maxConnections: 'smtp.maxConnections',
+  maxMessages: 'smtp.maxMessages',
+} as const
+
+const SMTP: SettingGroup<typeof FIELDS> = {
+  name: 'smtp',
+  action: 'settings.smtp_update',
+  event: 'smtp_settings_updated',
+  fields: FIELDS,
+}
+
+/** The mail server and its test. The mailer looks at the settings with each message. */
+export function smtpRoutes(deps: SmtpDeps): Route[] {
+  return [
+    route(getSmtpSettings, async () => groupView(deps, SMTP)),
+    route(updateSmtpSettings, async ({ body }, context) => {
+      const { actor } = context
+      const decide: Decide = (tx, change) => vouch(deps, tx, callerOf(context), { ...change, saved: body.host })
+      await changeGroup(deps, SMTP, { given: body, actor }, { check: refuseClearText, decide })
+      return groupView(deps, SMTP)
+    }),
+    route(testSmtpSettings, async ({ body }, context) => {
+      const to = body?.to ?? (await ownAddress(deps, context))
+      const result = await sendTest(deps, to, context.signal)
+      const { ok, code } = result
+      await deps.db.write((tx) =>
+        deps.audit.record(tx, context.actor, {
+          action: 'settings.smtp_test',
+          resource: 'system',
+          resourceId: SMTP.name,
+          details: { to, ok, code },
+        }),
+      )
+      return result
+    }),
+  ]
+}
+
+type Decide = NonNullable<NonNullable<Parameters<typeof changeGroup<typeof FIELDS>>[3]>['decide']>
+
+/**
+ * Mails carry tokens, and who sets the mail server could read them: so he must hold all that the one before him held, and
+ * mails bring nobody more than that from then on. Who saves the host again as it is takes over, if he holds more.
+ */
+async function vouch(
+  { settings, credentials }: SmtpDeps,
+  tx: Tx,
+  caller: Caller,
+  one: Parameters<Decide>[1] & { readonly saved: string | null | undefined },
+): ReturnType<Decide> {
+  const { before, changed, saved } = one
+  const trust = Object.entries(FIELDS).filter(([, key]) => MAIL_TRUST.some((one) => one === key))
+  const set = trust.filter(([field]) => Reflect.get(before, field) !== null)
+  const fixed = (key: SettingKey): boolean => settings.fixed(key) !== undefined
+  const byOperator = set.every(([, key]) => fixed(key))
+  const stored = (await settings.read(tx, 'install.mailVouched')) ?? []
+  const vouched = set.length === 0 ? [] : byOperator ? ['*'] : stored
+  const held = await heldForGood(tx, await stillAllowed(credentials, caller))
+  const missing = missingFrom(held, vouched)
+  const trusting = trust.some(([field]) => changed.includes(field))
+  if (trusting) refuseMissing(missing)
+  const takesOver = typeof saved === 'string' && !byOperator && missing.length === 0
+  if (!trusting && !(takesOver && missingFrom(new Set(vouched), held).length > 0)) return {}
+  const after = [...held].sort()
+  await settings.set(tx, 'install.mailVouched', after)
+  return trusting ? {} : { vouched: { before: vouched, after } }
+}
+
+/** What contradicts itself, and what would send a password over the network in clear. */
+function refuseClearText(smtp: GroupValues<typeof FIELDS>): void {
+  if (smtp.secure === true && smtp.requireTls === true) {
+    throw fieldError(
+      'body.requireTls',
+      'must not be true with secure: that is TLS from the first byte, this is STARTTLS',
+    )
+  }
+  if (smtp.port === 465 && smtp.secure === false) {
+    throw fieldError('body.secure', 'must not be false on port 465, which speaks TLS from the first byte')
+  }
+  const { secure, requireTls } = protection(smtp)
+  const remote = smtp.host !== null && !isLoopbackHost(smtp.host)
+  if (remote && smtp.username !== null && !secure && !requireTls) {
+    throw fieldError(
+      'body.requireTls',
+      'must not be false with a user name: the password could cross the network in clear',
+    )
+  }
+}
+
+async function ownAddress({ db }: SmtpDeps, context: Pick<Context, 'caller'>): Promise<string> {
+  const { userId } = callerOf(context)
+  const user = await db.read.selectFrom('user').select('email').where('id', '=', userId).executeTakeFirst()
+  if (user === undefined || user.email.endsWith('.invalid')) {
+    throw fieldError('body.to', 'is required: your account has no e-mail address that mail could go to')
+  }
+  return user.email
+}
+
+async function sendTest(deps: SmtpDeps, to: string, signal: AbortSignal): Promise<SmtpTestResult> {
+  const { settings, mailer } = deps
+  const name = settings.get('panel.name')
+  try {
+    const text = `This is a test mail of ${name}, sent ${localTime(deps)}. Mail works.\n`
+    await mailer.send({ to, subject: `${name}: test mail`, text }, signal)
+    return { ok: true, to }
+  } catch (error) {
+    if (!(error instanceof PanelError)) throw error
+    const { code, message } = error
+    if (code !== 'MAIL_FAILED' && code !== 'MAIL_NOT_CONFIGURED' && code !== 'CREDENTIAL_ENCRYPTION_KEY_MISSING')
+      throw error
+    return { ok: false, to, code, error: message }
+  }
+}
+
+/** The present time as the installation's language and time zone write it. */
+function localTime({ settings, clock }: SmtpDeps): string {
+  return new Intl.DateTimeFormat(settings.get('panel.locale'), {
+    dateStyle: 'long',
+    timeStyle: 'long',
+    timeZone: settings.get('panel.timezone'),
+  }).format(clock.nowMs())
+}

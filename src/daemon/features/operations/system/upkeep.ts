@@ -1,0 +1,73 @@
+import { type Clock, isoTime } from '../../../../shared/kernel/time.ts'
+import { trimAudit } from '../../../access/audit-chain.ts'
+import type { Bus } from '../../../core/bus.ts'
+import type { Log } from '../../../core/log.ts'
+import type { Settings } from '../../../core/settings.ts'
+import type { SystemErrors } from '../../../core/system-errors.ts'
+import type { Db } from '../../../db/db.ts'
+import type { Idempotency } from '../../../http/idempotency.ts'
+import { pruneAlerts } from '../../signals/alerts/alert-rows.ts'
+import { pruneErrors } from '../../signals/system-errors/repo.ts'
+import { pruneDeliveries } from '../../signals/webhooks/delivery-rows.ts'
+
+const HOUR = 3_600_000
+const DAY = 24 * HOUR
+/** An error that has not happened for so long is forgotten, resolved or not. */
+const ERROR_DAYS = 30
+/** What was resolved, sent or given up so long ago is forgotten. */
+const ALERT_DAYS = 90
+const DELIVERY_DAYS = 30
+const EVENTS_KEPT = 50_000
+const EVENT_DAYS_MS = 24 * HOUR
+const COMMANDS_KEPT_MS = 7 * 24 * HOUR
+
+/** What the hourly upkeep works on. */
+interface UpkeepDeps {
+  readonly db: Db
+  readonly bus: Bus
+  readonly clock: Clock
+  readonly log: Log
+  readonly idempotency: Idempotency
+  readonly settings: Settings
+  readonly systemErrors: SystemErrors
+}
+
+/**
+ * Forgets, once an hour until `signal` aborts, what has served its time: events, answers, sessions, tokens, ended orders, old
+ * records.
+ */
+export async function runUpkeep(deps: UpkeepDeps, signal: AbortSignal): Promise<void> {
+  while (!signal.aborted) {
+    try {
+      await once(deps)
+    } catch (err) {
+      deps.log.error({ err }, 'upkeep failed; it is tried again in an hour')
+      deps.systemErrors.capture(err, { component: 'upkeep' })
+    }
+    await deps.clock.sleep(HOUR, signal)
+  }
+}
+
+async function once({ db, bus, clock, idempotency, settings, log }: UpkeepDeps): Promise<void> {
+  const nowMs = clock.nowMs()
+  await bus.prune(isoTime(nowMs - EVENT_DAYS_MS), EVENTS_KEPT)
+  await idempotency.prune()
+  await pruneErrors(db, isoTime(nowMs - ERROR_DAYS * DAY))
+  await pruneDeliveries(db, isoTime(nowMs - DELIVERY_DAYS * DAY))
+  await pruneAlerts(db, isoTime(nowMs - ALERT_DAYS * DAY))
+  const removed = await trimAudit(db, isoTime(nowMs - settings.get('audit.retentionDays') * DAY))
+  if (removed > 0) log.info({ removed }, 'old rows of the audit log were removed')
+  await db.write(async (tx) => {
+    await tx.q.deleteFrom('session').where('expiresAt', '<', tx.now).execute()
+    await tx.q.deleteFrom('loginChallenge').where('expiresAt', '<', tx.now).execute()
+    await tx.q.deleteFrom('mailedToken').where('expiresAt', '<', tx.now).execute()
+    await tx.q
+      .deleteFrom('deploymentToken')
+      .where('expiresAt', '<', isoTime(nowMs - EVENT_DAYS_MS))
+      .execute()
+    await tx.q
+      .deleteFrom('command')
+      .where('endedAt', '<', isoTime(nowMs - COMMANDS_KEPT_MS))
+      .execute()
+  })
+}

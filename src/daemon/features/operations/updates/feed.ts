@@ -1,0 +1,102 @@
+import { z } from 'zod'
+import type { Clock } from '../../../../shared/kernel/time.ts'
+import { type IsoTime, isoTime } from '../../../../shared/kernel/time.ts'
+import { versionIn } from './version-order.ts'
+
+/** The newest release that a feed tells of. */
+export interface Release {
+  readonly version: string
+  readonly releaseUrl: string | null
+  readonly publishedAt: IsoTime | null
+}
+
+/** Why a feed could not be read, as a sentence for people. */
+export class FeedError extends Error {
+  override readonly name = 'FeedError'
+}
+
+const TIMEOUT_MS = 5000
+const MOST_BYTES = 4 * 1024 * 1024
+
+const text = z.string().max(2000)
+/** The document of a package in an npm registry, one version of it, or a release of a forge. */
+const Feed = z.union([
+  z
+    .object({ 'dist-tags': z.object({ latest: text }), time: z.record(z.string(), z.unknown()).optional() })
+    .transform((found) => {
+      const version = found['dist-tags'].latest
+      return { version, url: undefined, published: found.time?.[version] }
+    }),
+  z
+    .object({ tag_name: text, html_url: text.optional(), published_at: text.nullish() })
+    .transform((found) => ({ version: found.tag_name, url: found.html_url, published: found.published_at })),
+  z
+    .object({ version: text, releaseUrl: text.nullish(), publishedAt: text.nullish() })
+    .transform((found) => ({ version: found.version, url: found.releaseUrl, published: found.publishedAt })),
+])
+
+/** Asks the feed for the newest release. Rejects with FeedError, at the latest after five seconds. */
+export async function readFeed(url: string, options: { clock: Clock; signal: AbortSignal }): Promise<Release> {
+  const late = new AbortController()
+  const done = new AbortController()
+  void options.clock.sleep(TIMEOUT_MS, done.signal).then(() => {
+    if (!done.signal.aborted) late.abort()
+  })
+  try {
+    return releaseOf(await fetchText(url, AbortSignal.any([late.signal, options.signal])))
+  } catch (error) {
+    if (error instanceof FeedError) throw error
+    if (late.signal.aborted) throw new FeedError(`the update feed did not answer within ${TIMEOUT_MS / 1000} s`)
+    throw new FeedError(`the update feed could not be read: ${reasonOf(error)}`)
+  } finally {
+    done.abort()
+  }
+}
+
+async function fetchText(url: string, signal: AbortSignal): Promise<string> {
+  // A redirect would lead to where nobody has configured it to.
+  const response = await fetch(url, { signal, redirect: 'error', headers: { accept: 'application/json' } })
+  if (!response.ok) {
+    await response.body?.cancel()
+    throw new FeedError(`the update feed answered with status ${response.status}`)
+  }
+  const decoder = new TextDecoder()
+  let body = ''
+  let bytes = 0
+  for await (const part of response.body ?? []) {
+    bytes += part.byteLength
+    if (bytes > MOST_BYTES) throw new FeedError('the update feed answered more than 4 MiB')
+    body += decoder.decode(part, { stream: true })
+  }
+  return body + decoder.decode()
+}
+
+function releaseOf(body: string): Release {
+  let json: unknown
+  try {
+    json = JSON.parse(body)
+  } catch {
+    throw new FeedError('the update feed did not answer JSON')
+  }
+  const found = Feed.safeParse(json)
+  const version = found.success ? versionIn(found.data.version) : undefined
+  if (!found.success || version === undefined) throw new FeedError('the update feed names no version')
+  return { version, releaseUrl: webAddress(found.data.url), publishedAt: instant(found.data.published) }
+}
+
+/** An address that a click on it may lead to. */
+function webAddress(url: string | null | undefined): string | null {
+  return url?.startsWith('https://') === true ? url : null
+}
+
+function instant(published: unknown): IsoTime | null {
+  const ms = typeof published === 'string' ? Date.parse(published) : Number.NaN
+  return Number.isNaN(ms) ? null : isoTime(ms)
+}
+
+function reasonOf(error: unknown): string {
+  if (!(error instanceof Error)) return String(error)
+  const { cause } = error
+  if (!(cause instanceof Error)) return error.message
+  return 'code' in cause && typeof cause.code === 'string' && cause.message === '' ? cause.code : cause.message
+}

@@ -1,0 +1,317 @@
+import type { Clock } from '../../../../shared/kernel/time.ts'
+import type { ConsoleLine, FetchResult, LogBounds } from '../../../../shared/protocol/frames.ts'
+import type { Log } from '../../../core/log.ts'
+import { agentCodeOf } from '../../../gateway/agent-errors.ts'
+import type { Gateway } from '../../../gateway/gateway.ts'
+import type { FrameOf } from '../../../gateway/handlers.ts'
+import { consoleFrame } from './frames.ts'
+import { type Batch, batches, PAGE_BYTES, type Page, Ring } from './ring.ts'
+
+/** The part of the gateway that consoles need. */
+export type ConsoleGateway = Pick<Gateway, 'request' | 'isOnline' | 'acknowledgeConsole'>
+
+/** What a feed needs. */
+export interface FeedDeps {
+  readonly gateway: ConsoleGateway
+  readonly clock: Clock
+  readonly log: Log
+  /** The ring has grown: the hub keeps all rings together within its bound. */
+  grown(feed: Feed): void
+}
+
+/** Who is told of each batch while he is at the newest line. */
+export interface LiveViewer {
+  /** Takes the batch, or says that it has no room for it; then it is told no more and reads for itself. */
+  offer(batch: Batch): boolean
+  /** Something else has changed: read for yourself from where you are. */
+  leave(): void
+}
+
+/** The time between two flushes; longer when there are so many viewers that it would take up the process. */
+const FLUSH_MS = 25
+/** Lines that a feed begins with, so that the usual first page needs no further request. */
+const TAIL = 200
+const RETRY_MS = 1000
+const MOST_EPOCHS = 64
+/** The most that one request for a page asks for, so that slow viewers cost little. */
+export const FETCH_LINES = 500
+
+/**
+ * The console of one watched server: one subscription at its agent, the newest lines in a ring, each line made into bytes
+ * once. Numbers only rise within an epoch; whatever is not in the ring is read from the node's own log.
+ */
+export class Feed {
+  readonly serverId: string
+  readonly nodeId: string
+  readonly ring = new Ring()
+  readonly #deps: FeedDeps
+  readonly #end = new AbortController()
+  readonly #live = new Set<LiveViewer>()
+  readonly #fetching = new Map<string, Promise<FetchResult>>()
+  #waiting: (() => void)[] = []
+  #state: 'idle' | 'subscribing' | 'live' = 'idle'
+  /** Counts the subscriptions, so that the answer of an older one is not taken for that of the newest. */
+  #turn = 0
+  /** What came before the answer to the subscription was looked at. */
+  #early: (() => void)[] = []
+  #pending: ConsoleLine[] = []
+  #flushing = false
+  #nextFlushAt = 0
+  #received = 0
+  /** `undefined`: nothing is known of the log yet. '' is a log without a line. */
+  epoch: string | undefined
+  /** The epochs of the log, oldest first, each with its first line; the last one is the present. */
+  #epochs: { readonly epoch: string; readonly first: number }[] = []
+  /** The first line that the log had when it was last asked. */
+  first = 1
+  /** The newest line that viewers can have. */
+  head = 0
+  /** The newest line of the log when it was last asked, or the head. */
+  last = 0
+  /** How often the log was found shorter than what had been passed on (a machine that lost its power). */
+  rewinds = 0
+
+  constructor(serverId: string, nodeId: string, deps: FeedDeps) {
+    this.serverId = serverId
+    this.nodeId = nodeId
+    this.#deps = deps
+  }
+
+  get online(): boolean {
+    return this.#deps.gateway.isOnline(this.nodeId)
+  }
+
+  get closed(): boolean {
+    return this.#end.signal.aborted
+  }
+
+  /** The last line of an earlier epoch that the log still has; `undefined`: it has none of that epoch. */
+  endOf(epoch: string): number | undefined {
+    const index = this.#epochs.findIndex((one) => one.epoch === epoch)
+    const next = this.#epochs[index + 1]
+    return index === -1 || next === undefined ? undefined : next.first - 1
+  }
+
+  /** Subscribes at the agent, from the newest known line on; also after the node has come back. */
+  async subscribe(): Promise<void> {
+    const turn = ++this.#turn
+    this.#state = 'subscribing'
+    while (turn === this.#turn && !this.closed && this.online) {
+      const failure = await this.#trySubscribe(turn)
+      if (failure === undefined || turn !== this.#turn) return
+      // A server that its agent does not know yet gets its log with the first order.
+      if (agentCodeOf(failure) === 'UNKNOWN_SERVER') this.#noLogYet()
+      else this.#deps.log.debug({ serverId: this.serverId, err: failure }, 'a console could not be subscribed')
+      await this.#deps.clock.sleep(RETRY_MS, this.#end.signal)
+    }
+    if (turn === this.#turn) this.#state = 'idle'
+  }
+
+  /** The node has gone: the subscription went with it. */
+  offline(): void {
+    this.#turn += 1
+    this.#state = 'idle'
+    this.#early = []
+    this.#changed()
+  }
+
+  /** Ends the feed; an agent that is there is told. */
+  close(): void {
+    if (this.closed) return // a second word would end the subscription of the feed that has followed this one
+    this.#end.abort()
+    this.#changed()
+    if (!this.online) return
+    const { serverId } = this
+    this.#deps.gateway.request(this.nodeId, { op: 'console.unsubscribe', serverId }).catch((err: unknown) => {
+      this.#deps.log.debug({ serverId, err }, 'a console could not be unsubscribed; it ends with the connection')
+    })
+  }
+
+  /** Takes lines of the agent. */
+  take(frame: FrameOf<'console'>): void {
+    if (this.#state === 'subscribing') return void this.#early.push(() => this.take(frame))
+    if (this.#state !== 'live') return
+    if (frame.epoch !== this.epoch) this.#beginWith(frame)
+    for (const line of frame.lines) {
+      if (line[0] <= this.#received) continue
+      if (line[0] !== this.#received + 1) this.#skipTo(line[0] - 1)
+      this.#pending.push(line)
+      this.#received = line[0]
+    }
+    if (this.#pending.length > 0) void this.#flushInTime()
+    else this.#acknowledge()
+  }
+
+  /** The log has lost lines before they were read; viewers find out at the log itself. */
+  takeGap(frame: FrameOf<'console.gap'>): void {
+    if (this.#state === 'subscribing') return void this.#early.push(() => this.takeGap(frame))
+    if (this.#state !== 'live' || frame.epoch !== this.epoch || frame.to <= this.#received) return
+    this.#skipTo(frame.to)
+    this.first = Math.max(this.first, frame.to + 1)
+    this.#changed()
+  }
+
+  /** The frames after `seq` that the ring holds. */
+  page(seq: number): Page | undefined {
+    return this.ring.after(seq, PAGE_BYTES)
+  }
+
+  /** A page of the node's log; those who ask for the same at the same time share the answer. */
+  fetch(after: number, max: number): Promise<FetchResult> {
+    const key = `${after} ${max}`
+    const known = this.#fetching.get(key)
+    if (known !== undefined) return known
+    const { serverId } = this
+    const asked = this.#deps.gateway
+      .request(this.nodeId, { op: 'console.fetch', serverId, after, max })
+      .finally(() => this.#fetching.delete(key))
+    this.#fetching.set(key, asked)
+    return asked
+  }
+
+  /** From now on the viewer, who is at the head, is handed each batch. */
+  join(viewer: LiveViewer): void {
+    this.#live.add(viewer)
+  }
+
+  part(viewer: LiveViewer): void {
+    this.#live.delete(viewer)
+  }
+
+  /** Resolves at the next change of anything but the passing on of a batch to those at the head, or when `signal` aborts. */
+  change(signal: AbortSignal): Promise<void> {
+    return new Promise((resolve) => {
+      if (signal.aborted) return resolve()
+      const done = (): void => {
+        signal.removeEventListener('abort', done)
+        resolve()
+      }
+      signal.addEventListener('abort', done)
+      this.#waiting.push(done)
+    })
+  }
+
+  async #trySubscribe(turn: number): Promise<unknown> {
+    const { serverId, epoch } = this
+    const from = epoch === undefined ? { tail: TAIL } : { epoch, after: this.#received }
+    this.#early = []
+    try {
+      const bounds = await this.#deps.gateway.request(this.nodeId, { op: 'console.subscribe', serverId, ...from })
+      if (turn !== this.#turn) return undefined // the connection is another one by now
+      this.#known(bounds)
+      this.#state = 'live'
+      const early = this.#early
+      this.#early = []
+      for (const take of early) take()
+      this.#changed()
+      return undefined
+    } catch (error) {
+      return error
+    }
+  }
+
+  #known(bounds: LogBounds): void {
+    const { epoch, first, last } = bounds
+    const known = this.epoch
+    this.#epochs = bounds.epochs === undefined ? [{ epoch, first }] : [...bounds.epochs]
+    if (known === undefined) {
+      this.epoch = epoch
+      this.#received = Math.max(first - 1, last - TAIL)
+      this.head = this.#received
+    } else if (epoch !== known) {
+      const end = this.endOf(known)
+      this.#begin(epoch, end === undefined ? first : Math.min(this.#received, end) + 1)
+    } else if (last < this.#received) {
+      this.#flush()
+      this.rewinds += 1
+      this.#skipTo(last)
+    }
+    this.first = first
+    this.last = Math.max(last, this.head)
+  }
+
+  /** The agent has no log of this server: the same as an empty one. */
+  #noLogYet(): void {
+    if (this.epoch !== undefined) return
+    this.epoch = ''
+    this.#changed()
+  }
+
+  /** The first lines of another epoch: of a new log, or of one that goes on behind an end that it may have lost. */
+  #beginWith({ epoch, lines }: FrameOf<'console'>): void {
+    const start = lines[0]?.[0] ?? 1
+    const { first } = this
+    const goesOn = start > first
+    this.#epochs = goesOn ? [...this.#epochs, { epoch, first: start }].slice(-MOST_EPOCHS) : [{ epoch, first: start }]
+    this.#begin(epoch, start)
+    if (goesOn) this.first = first
+  }
+
+  /** Another log takes the place of the known one. */
+  #begin(epoch: string, first: number): void {
+    this.#flush()
+    this.epoch = epoch
+    this.first = first
+    this.last = first - 1
+    this.#skipTo(first - 1)
+    this.#changed()
+  }
+
+  /** The ring begins anew behind `seq`; what lies before can only be read from the node. */
+  #skipTo(seq: number): void {
+    this.#flush()
+    this.ring.clear()
+    this.#received = seq
+    this.head = seq
+    this.last = Math.max(this.last, seq)
+    this.#changed()
+  }
+
+  /** The first line after a quiet time goes out at once, what follows closely shares a batch. */
+  async #flushInTime(): Promise<void> {
+    if (this.#flushing) return
+    this.#flushing = true
+    const { clock } = this.#deps
+    const waitMs = this.#nextFlushAt - clock.monotonicMs()
+    if (waitMs > 0) await clock.sleep(waitMs, this.#end.signal)
+    this.#flushing = false
+    const began = clock.monotonicMs()
+    this.#flush()
+    const ended = clock.monotonicMs()
+    this.#nextFlushAt = ended + Math.max(FLUSH_MS, (ended - began) * 2)
+    this.#acknowledge()
+  }
+
+  #flush(): void {
+    if (this.#pending.length === 0) return
+    const lines = this.#pending
+    this.#pending = []
+    const { serverId, epoch = '' } = this
+    for (const batch of batches(lines, (line) => consoleFrame(serverId, epoch, line))) {
+      this.ring.append(batch)
+      this.head = batch.to
+      this.last = Math.max(this.last, batch.to)
+      for (const viewer of this.#live) if (!viewer.offer(batch)) this.#live.delete(viewer)
+    }
+    this.#deps.grown(this)
+    this.#wakeWaiting()
+  }
+
+  #acknowledge(): void {
+    const { serverId, epoch, nodeId } = this
+    if (epoch === undefined || this.#state !== 'live' || this.head === 0) return
+    this.#deps.gateway.acknowledgeConsole(nodeId, { serverId, epoch, seq: this.head })
+  }
+
+  #changed(): void {
+    for (const viewer of [...this.#live]) viewer.leave()
+    this.#live.clear()
+    this.#wakeWaiting()
+  }
+
+  #wakeWaiting(): void {
+    const waiting = this.#waiting
+    this.#waiting = []
+    for (const resolve of waiting) resolve()
+  }
+}

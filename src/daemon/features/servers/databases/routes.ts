@@ -1,0 +1,64 @@
+import {
+  createServerDatabase,
+  deleteServerDatabase,
+  getServerDatabase,
+  listServerDatabases,
+  rotateServerDatabase,
+  type ServerDatabase,
+} from '../../../../shared/api/databases.ts'
+import { PanelError } from '../../../../shared/kernel/errors.ts'
+import { now } from '../../../../shared/kernel/time.ts'
+import type { Caller } from '../../../access/caller.ts'
+import { serverPermissions } from '../../../access/permit.ts'
+import { callerOf, type Route, route } from '../../../http/route.ts'
+import { refuseSuspended } from '../servers/orders.ts'
+import { findServerRow } from '../servers/repo.ts'
+import { removeDatabase, rotatePassword } from './change.ts'
+import { createDatabase } from './create.ts'
+import { findShown, listShown } from './database-repo.ts'
+import type { DatabaseDeps } from './deps.ts'
+import type { HostWork } from './host-work.ts'
+import { toDatabase } from './view.ts'
+
+/** The routes of the databases of servers. */
+export function databaseRoutes(deps: DatabaseDeps & { readonly work: HostWork }): Route[] {
+  const { db, clock } = deps
+  const visible = async (serverId: string): Promise<void> => {
+    const server = await findServerRow(db.read, serverId)
+    if (server === undefined) throw new PanelError('SERVER_NOT_FOUND', 'There is no such server')
+    refuseSuspended(server)
+  }
+  const found = async (serverId: string, id: string, withPassword: boolean): Promise<ServerDatabase> => {
+    const row = await findShown(db.read, serverId, id)
+    if (row === undefined) throw new PanelError('DATABASE_NOT_FOUND', 'This server has no such database')
+    return toDatabase(deps, row, withPassword)
+  }
+  /** What a change answers: the password only to those who may read it. */
+  const changed = async (serverId: string, id: string, caller: Caller): Promise<ServerDatabase> => {
+    const held = await serverPermissions({ q: db.read, now: now(clock) }, caller, serverId, ['database.read'])
+    return found(serverId, id, held.length > 0)
+  }
+  return [
+    route(listServerDatabases, async ({ params, query }) => {
+      await visible(params.serverId)
+      const { rows, total } = await listShown(db.read, params.serverId, query)
+      return { items: rows.map((row) => toDatabase(deps, row, true)), total }
+    }),
+    route(getServerDatabase, async ({ params }) => {
+      await visible(params.serverId)
+      return found(params.serverId, params.databaseId, true)
+    }),
+    route(createServerDatabase, async ({ params: { serverId }, body }, context) => {
+      const id = await createDatabase(deps, { serverId, body, actor: context.actor })
+      return changed(serverId, id, callerOf(context))
+    }),
+    route(rotateServerDatabase, async ({ params }, context) => {
+      await rotatePassword(deps, { ...params, actor: context.actor })
+      return changed(params.serverId, params.databaseId, callerOf(context))
+    }),
+    route(deleteServerDatabase, async ({ params }, { actor }) => {
+      await removeDatabase(deps, { ...params, actor })
+      return null
+    }),
+  ]
+}

@@ -1,0 +1,178 @@
+import type { z } from 'zod'
+import { NewServer } from '../../../../shared/api/servers.ts'
+import { fieldError, PanelError } from '../../../../shared/kernel/errors.ts'
+import { newId, uuidOf } from '../../../../shared/kernel/ids.ts'
+import { grants } from '../../../../shared/kernel/permissions.ts'
+import { RuntimeReport } from '../../../../shared/protocol/frames.ts'
+import type { RuntimeName } from '../../../../shared/protocol/server-spec.ts'
+import type { Actor } from '../../../access/audit.ts'
+import type { Caller } from '../../../access/caller.ts'
+import type { Bus } from '../../../core/bus.ts'
+import type { Tx } from '../../../db/db.ts'
+import { parseJson } from '../../../db/json.ts'
+import { checkEnvironment } from '../../catalog/templates/rules.ts'
+import { ensureCapacity } from '../../fleet/nodes/capacity.ts'
+import { claimPlace, type PlaceClaim } from '../../fleet/nodes/pool-claims.ts'
+import { refuseFixedVariables, refuseStartupLine } from './edit.ts'
+import { ensureNameFree } from './names.ts'
+import { addCommand, type OrderDeps } from './orders.ts'
+import { definitionOf, withoutMasks } from './view.ts'
+
+/** A creation by this caller; `null`: by the daemon itself for `ownerId`. */
+interface Creation {
+  readonly body: z.output<typeof NewServer>
+  readonly caller: Caller | null
+  readonly actor: Actor
+}
+
+/**
+ * Creates a server: address, sizes, variables and references are checked and claimed in one transaction, and its
+ * installation is queued: `commandId` is the order that makes it ready. A node that is away gets it when it is back.
+ */
+export async function createServer(
+  tx: Tx,
+  deps: OrderDeps & { readonly bus: Bus },
+  creation: Creation,
+): Promise<{ id: string; commandId: string }> {
+  const { body, caller } = creation
+  const owner = await ownerOf(tx, creation)
+  const template = await templateOf(tx, body.templateId)
+  const node = await tx.q.selectFrom('node').selectAll().where('id', '=', body.nodeId).executeTakeFirst()
+  if (node === undefined) throw new PanelError('NODE_NOT_FOUND', 'There is no such node')
+  if (node.locationId !== body.locationId) {
+    const location = await tx.q.selectFrom('location').select('id').where('id', '=', body.locationId).executeTakeFirst()
+    if (location === undefined) throw new PanelError('LOCATION_NOT_FOUND', 'There is no such location')
+    throw fieldError('body.locationId', 'must be the location of the node')
+  }
+  if (typeof body.startupCommand === 'string' && caller !== null && !grants(caller.permissions, 'admin.write')) {
+    throw new PanelError('PERMISSION_DENIED', 'A startup line of its own needs admin.write', {
+      meta: { missing: ['admin.write'] },
+    })
+  }
+  refuseStartupLine(body.startupCommand)
+  const given = withoutMasks(body.environment, template.variables)
+  refuseFixedVariables(caller, template.variables, given, {})
+  const { environment, problems } = checkEnvironment(template.variables, given, {})
+  if (problems.length > 0) {
+    throw new PanelError('VALIDATION_ERROR', 'Some variables are not valid', { details: problems })
+  }
+  await ensureNameFree(tx, { ownerId: owner, name: body.name })
+  await ensureCapacity(tx, node, { memoryMb: body.allocatedMemoryMb, cpuCores: body.allocatedCpuCores })
+  const runtime = chooseRuntime(body.runtime, template.runtimes, parseJson(RuntimeReport.array(), node.runtimes))
+  const id = newId('srv', deps.clock)
+  const wanted = wantedPlace(body, node)
+  const allocation = await claimPlace(tx, { nodeId: node.id, serverId: id, clock: deps.clock, wanted })
+  const installs = template.installScript !== null
+  await tx.q
+    .insertInto('server')
+    .values({
+      id,
+      uuid: uuidOf(id) ?? id,
+      name: body.name,
+      description: body.description ?? null,
+      templateId: body.templateId,
+      nodeId: node.id,
+      locationId: node.locationId,
+      ownerId: owner,
+      allocationId: allocation.id,
+      runtime,
+      memoryMb: body.allocatedMemoryMb,
+      cpuCores: body.allocatedCpuCores,
+      diskMb: body.allocatedDiskMb,
+      swapMb: body.allocatedSwapMb,
+      databaseAllocation: body.databaseAllocation ?? databasesByTemplate(template.features),
+      environment: JSON.stringify(environment),
+      startupCommand: body.startupCommand ?? null,
+      restartPolicy: body.restartPolicy,
+      maxCrashCount: body.maxCrashCount,
+      desired: body.start ? 'running' : 'stopped',
+      generation: 1,
+      power: 'offline',
+      installed: installs ? 0 : 1,
+      failed: 0,
+      crashed: 0,
+      crashCount: 0,
+      observedGeneration: 0,
+      createdAt: tx.now,
+      updatedAt: tx.now,
+    })
+    .execute()
+  const row = { id, nodeId: node.id }
+  const op = installs ? 'install' : body.start ? 'start' : 'apply'
+  const args = installs ? { wipe: false, thenStart: body.start } : {}
+  const commandId = await addCommand(tx, deps, { row, generation: 1, op, args })
+  await deps.audit.record(tx, creation.actor, {
+    action: 'server.create',
+    resource: 'server',
+    resourceId: id,
+    details: {
+      name: body.name,
+      nodeId: node.id,
+      templateId: body.templateId,
+      ownerId: owner,
+      ip: allocation.ip,
+      port: allocation.port,
+    },
+  })
+  const createdBy = caller?.userId ?? null
+  const data = { serverName: body.name, ownerId: owner, nodeId: node.id, createdBy }
+  await deps.bus.append(tx, { type: 'server_created', serverId: id, data })
+  return { id, commandId }
+}
+
+function wantedPlace(body: Creation['body'], node: { readonly defaultIp: string }): PlaceClaim['wanted'] {
+  if (typeof body.allocationId === 'string') return { allocationId: body.allocationId }
+  const port = body.primaryPort ?? 0
+  const ip = body.primaryIp ?? undefined
+  if (body.networkMode !== undefined) return { network: body.networkMode, ip, port }
+  return { ip: ip ?? node.defaultIp, port }
+}
+
+/** The owner is the caller; naming another one needs `admin.write`. */
+async function ownerOf(tx: Tx, { body, caller }: Creation): Promise<string> {
+  const wanted = body.ownerId ?? caller?.userId
+  if (wanted === undefined) throw fieldError('body.ownerId', 'is required')
+  if (caller !== null && wanted !== caller.userId && !grants(caller.permissions, 'admin.write')) {
+    throw new PanelError('PERMISSION_DENIED', 'A server for somebody else needs admin.write', {
+      meta: { missing: ['admin.write'] },
+    })
+  }
+  const user = await tx.q.selectFrom('user').select('id').where('id', '=', wanted).executeTakeFirst()
+  if (user === undefined) throw new PanelError('USER_NOT_FOUND', 'There is no such user')
+  return user.id
+}
+
+async function templateOf(tx: Tx, id: string) {
+  const row = await tx.q
+    .selectFrom('template')
+    .select('definition as templateDefinition')
+    .where('id', '=', id)
+    .executeTakeFirst()
+  if (row === undefined) throw new PanelError('TEMPLATE_NOT_FOUND', 'There is no such template')
+  return definitionOf(row)
+}
+
+/** What the template's makers set for its servers; anything but a number of databases counts as none. */
+function databasesByTemplate(features: Readonly<Record<string, unknown>>): number {
+  return NewServer.shape.databaseAllocation.safeParse(features['databaseAllocation']).data ?? 0
+}
+
+/** The requested runtime, or the template's first that the node offers; a node that never reported is taken at its word. */
+function chooseRuntime(
+  requested: RuntimeName | undefined,
+  templates: readonly RuntimeName[],
+  offered: readonly RuntimeReport[],
+): RuntimeName {
+  const reason = (name: RuntimeName): string =>
+    offered.find((runtime) => runtime.name === name)?.reason ?? 'not offered'
+  const works = (name: RuntimeName): boolean =>
+    offered.length === 0 || offered.some((runtime) => runtime.name === name && runtime.ok)
+  const choices = requested === undefined ? templates : templates.filter((name) => name === requested)
+  const found = choices.find(works)
+  if (found !== undefined) return found
+  if (choices.length === 0) throw fieldError('body.runtime', `must be one of the template's: ${templates.join(', ')}`)
+  throw new PanelError(
+    'CONFLICT',
+    `The node cannot run this: ${choices.map((name) => `${name}: ${reason(name)}`).join('; ')}`,
+  )
+}

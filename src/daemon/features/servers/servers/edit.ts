@@ -1,0 +1,254 @@
+import type { z } from 'zod'
+import type { ServerPatch } from '../../../../shared/api/servers.ts'
+import type { NewTemplate } from '../../../../shared/api/templates.ts'
+import { fieldError, PanelError } from '../../../../shared/kernel/errors.ts'
+import { grants } from '../../../../shared/kernel/permissions.ts'
+import { SECRET_MASK } from '../../../../shared/kernel/setting-values.ts'
+import { startupLineProblem } from '../../../../shared/kernel/startup-line.ts'
+import type { Clock } from '../../../../shared/kernel/time.ts'
+import { type Actor, changes } from '../../../access/audit.ts'
+import type { Caller } from '../../../access/caller.ts'
+import { mayAsAssignee } from '../../../access/permit.ts'
+import type { Bus } from '../../../core/bus.ts'
+import type { Tx } from '../../../db/db.ts'
+import { checkEnvironment } from '../../catalog/templates/rules.ts'
+import { canonicalIp } from '../../fleet/nodes/addresses.ts'
+import { ensureCapacity } from '../../fleet/nodes/capacity.ts'
+import { claimPlace, releasePlace } from '../../fleet/nodes/pool-claims.ts'
+import { ensureNameFree } from './names.ts'
+import { finishCommand } from './observe.ts'
+import { addCommand, nextGeneration, type OrderDeps, pendingStatus, refuseSuspended } from './orders.ts'
+import { findServerRow, type ServerRow } from './repo.ts'
+import { definitionOf, environmentOf, withoutMasks } from './view.ts'
+
+/** Fields that say what a server costs and where it listens: the operator's, not the owner's. */
+const OPERATOR_FIELDS = [
+  'allocatedMemoryMb',
+  'allocatedCpuCores',
+  'allocatedDiskMb',
+  'allocatedSwapMb',
+  'databaseAllocation',
+  'primaryPort',
+  'primaryIp',
+  'allocationId',
+  'startupCommand',
+] as const satisfies readonly (keyof ServerPatch)[]
+
+type Patch = z.output<typeof ServerPatch>
+
+/** Edits a server; what changes how it runs reaches its node as a new specification, in force at the next start. */
+export async function editServer(
+  tx: Tx,
+  deps: OrderDeps & { readonly bus: Bus },
+  edit: { readonly serverId: string; readonly patch: Patch; readonly caller: Caller; readonly actor: Actor },
+): Promise<void> {
+  const row = await findServerRow(tx.q, edit.serverId)
+  if (row === undefined) throw new PanelError('SERVER_NOT_FOUND', 'There is no such server')
+  refuseSuspended(row)
+  if (row.deletingAt !== null) {
+    throw new PanelError('SERVER_INVALID_STATE', 'This server is being deleted', {
+      meta: { currentStatus: 'deleting', allowed: [] },
+    })
+  }
+  refuseStartupLine(edit.patch.startupCommand)
+  const before = comparable(row)
+  const wanted = await wantedColumns({ tx, clock: deps.clock, caller: edit.caller }, row, edit.patch)
+  const changedColumns = changes(before, wanted.columns)
+  if (changedColumns === undefined) return
+  await refuseOperatorFields({ tx, row, ...edit }, changedColumns)
+  if (edit.patch.name !== undefined && edit.patch.name !== row.name)
+    await ensureNameFree(tx, { ownerId: row.ownerId, name: edit.patch.name })
+  const changed = byFieldName(changedColumns)
+  const { memoryMb, cpuCores } = { ...row, ...wanted.columns }
+  if (memoryMb > row.memoryMb || cpuCores > row.cpuCores) {
+    const node = await tx.q.selectFrom('node').selectAll().where('id', '=', row.nodeId).executeTakeFirstOrThrow()
+    // Only what grows: a node that was made smaller keeps what it has given, and takes no offence at it.
+    const growing = {
+      memoryMb: memoryMb > row.memoryMb ? memoryMb : 0,
+      cpuCores: cpuCores > row.cpuCores ? cpuCores : 0,
+    }
+    await ensureCapacity(tx, node, growing, row.id)
+  }
+  await tx.q
+    .updateTable('server')
+    .set({ ...wanted.columns, updatedAt: tx.now })
+    .where('id', '=', row.id)
+    .execute()
+  const generation = await nextGeneration(tx, row, {})
+  await replaceQueuedApplies(tx, deps.bus, row)
+  await addCommand(tx, deps, { row, generation, op: 'apply', args: {} })
+  await deps.audit.record(tx, edit.actor, {
+    action: 'server.update',
+    resource: 'server',
+    resourceId: row.id,
+    details: maskEnvironment(changed, row),
+  })
+  const data = { updatedBy: edit.caller.userId, change: Object.keys(changed).join(',') }
+  await deps.bus.append(tx, { type: 'server_updated', serverId: row.id, data })
+}
+
+/** Refuses a startup line of a server's own in which the place of a value cannot be known. */
+export function refuseStartupLine(line: string | null | undefined): void {
+  const problem = startupLineProblem(line ?? '')
+  if (problem !== undefined) throw fieldError('body.startupCommand', problem)
+}
+
+async function wantedColumns(at: { tx: Tx; clock: Clock; caller: Caller }, row: ServerRow, patch: Patch) {
+  const allocationId = await movedAllocation(at, row, patch)
+  const columns = {
+    ...(patch.name === undefined ? {} : { name: patch.name }),
+    ...(patch.description === undefined ? {} : { description: patch.description }),
+    ...(patch.startupCommand === undefined ? {} : { startupCommand: patch.startupCommand }),
+    ...(patch.allocatedMemoryMb === undefined ? {} : { memoryMb: patch.allocatedMemoryMb }),
+    ...(patch.allocatedCpuCores === undefined ? {} : { cpuCores: patch.allocatedCpuCores }),
+    ...(patch.allocatedDiskMb === undefined ? {} : { diskMb: patch.allocatedDiskMb }),
+    ...(patch.allocatedSwapMb === undefined ? {} : { swapMb: patch.allocatedSwapMb }),
+    ...(patch.databaseAllocation === undefined ? {} : { databaseAllocation: patch.databaseAllocation }),
+    ...(patch.restartPolicy === undefined ? {} : { restartPolicy: patch.restartPolicy }),
+    ...(patch.maxCrashCount === undefined ? {} : { maxCrashCount: patch.maxCrashCount }),
+    ...(patch.environment === undefined
+      ? {}
+      : { environment: JSON.stringify(wantedEnvironment(row, patch.environment, at.caller)) }),
+    ...(allocationId === undefined ? {} : { allocationId }),
+  }
+  return { columns }
+}
+
+/** Names that are not given keep their value; the mask of a secret means unchanged. */
+function wantedEnvironment(row: ServerRow, given: Record<string, string>, caller: Caller): Record<string, string> {
+  const existing = environmentOf(row)
+  const { variables } = definitionOf(row)
+  const changed = withoutMasks(given, variables)
+  refuseFixedVariables(caller, variables, changed, existing)
+  const { environment, problems } = checkEnvironment(variables, changed, { existing })
+  if (problems.length > 0)
+    throw new PanelError('VALIDATION_ERROR', 'Some variables are not valid', { details: problems })
+  return environment
+}
+
+/** Variables that the template keeps from the server's members are the operator's. */
+export function refuseFixedVariables(
+  caller: Caller | null,
+  variables: NewTemplate['variables'],
+  given: Readonly<Record<string, string>>,
+  existing: Readonly<Record<string, string>>,
+): void {
+  if (caller === null || grants(caller.permissions, 'admin.write')) return
+  const fixed = variables.filter(
+    ({ name, userEditable, default: value }) =>
+      !userEditable && Object.hasOwn(given, name) && given[name] !== (existing[name] ?? value),
+  )
+  if (fixed.length === 0) return
+  const names = fixed.map(({ name }) => name).join(', ')
+  throw new PanelError('PERMISSION_DENIED', `Setting ${names} needs admin.write`, {
+    meta: { missing: ['admin.write'] },
+  })
+}
+
+async function movedAllocation(
+  { tx, clock, caller }: { tx: Tx; clock: Clock; caller: Caller },
+  row: ServerRow,
+  patch: Patch,
+): Promise<string | undefined> {
+  // Who sends a server back as he was shown it names its allocation without asking for another one.
+  const allocationId = patch.allocationId === row.allocationId ? undefined : patch.allocationId
+  const ip = wantedIp(row, patch.primaryIp)
+  const port = patch.primaryPort ?? row.port
+  const elsewhere = ip !== row.ip || port !== row.port
+  if (allocationId === undefined && !elsewhere) return undefined
+  await refuseOperatorFields({ tx, row, caller, patch }, { allocationId: true })
+  if (allocationId !== undefined && elsewhere) {
+    throw fieldError('body.allocationId', 'and another primaryPort or primaryIp exclude each other')
+  }
+  // A start that is on its way, and a restart that is due after a crash, would still take the old address.
+  const currentStatus = await pendingStatus(tx, row)
+  if (row.power !== 'offline' || currentStatus === 'starting' || row.nextRestartAt !== null) {
+    throw new PanelError('SERVER_MUST_BE_STOPPED', 'Stop the server before you give it another address', {
+      meta: { currentStatus },
+    })
+  }
+  const wanted = allocationId === undefined ? { ip, port } : { allocationId }
+  await releasePlace(tx, row.id)
+  return (await claimPlace(tx, { nodeId: row.nodeId, serverId: row.id, clock, wanted })).id
+}
+
+/** `null`: the address that the node gives by default. */
+function wantedIp(row: ServerRow, requested: Patch['primaryIp']): string {
+  if (requested === undefined) return row.ip
+  return requested === null ? row.nodeDefaultIp : (canonicalIp(requested) ?? requested)
+}
+
+/** Who has the node assigned may say what its servers cost; a startup line of its own stays the administrators'. */
+async function refuseOperatorFields(
+  { tx, row, caller, patch }: { tx: Tx; row: ServerRow; caller: Caller; patch: Patch },
+  changed: Readonly<Record<string, unknown>>,
+): Promise<void> {
+  if (grants(caller.permissions, 'admin.write')) return
+  const column: Partial<Record<keyof Patch, string>> = {
+    allocatedMemoryMb: 'memoryMb',
+    allocatedCpuCores: 'cpuCores',
+    allocatedDiskMb: 'diskMb',
+    allocatedSwapMb: 'swapMb',
+    primaryPort: 'allocationId',
+    primaryIp: 'allocationId',
+  }
+  const touched = OPERATOR_FIELDS.filter((field) => patch[field] !== undefined && (column[field] ?? field) in changed)
+  if (touched.length === 0) return
+  const isOfNode = !touched.includes('startupCommand')
+  if (isOfNode && (await mayAsAssignee({ q: tx.q, now: tx.now }, caller, row.nodeId, 'server.create'))) return
+  throw new PanelError('PERMISSION_DENIED', `Changing ${touched.join(', ')} needs admin.write`, {
+    meta: { missing: ['admin.write'] },
+  })
+}
+
+/** What the API calls the columns that are named differently in the database. */
+const FIELD_OF: Readonly<Record<string, string>> = {
+  memoryMb: 'allocatedMemoryMb',
+  cpuCores: 'allocatedCpuCores',
+  diskMb: 'allocatedDiskMb',
+  swapMb: 'allocatedSwapMb',
+}
+
+/** The changes as people made them: audit rows and events name fields of the API. */
+function byFieldName<T>(changed: Readonly<Record<string, T>>): Record<string, T> {
+  return Object.fromEntries(Object.entries(changed).map(([column, value]) => [FIELD_OF[column] ?? column, value]))
+}
+
+function comparable(row: ServerRow): Record<string, unknown> {
+  const { name, description, startupCommand, memoryMb, cpuCores, diskMb, swapMb, restartPolicy, maxCrashCount } = row
+  const { environment, allocationId, databaseAllocation } = row
+  return {
+    name, description, startupCommand, memoryMb, cpuCores, diskMb, swapMb, restartPolicy, maxCrashCount, environment, allocationId,
+    databaseAllocation,
+  } // biome-ignore format: columns
+}
+
+/** The newest specification is all that a node needs: older ones that have not left yet end here. */
+export async function replaceQueuedApplies(tx: Tx, bus: Bus, row: ServerRow): Promise<void> {
+  const replaced = await tx.q
+    .selectFrom('command')
+    .select('id')
+    .where('nodeId', '=', row.nodeId)
+    .where('serverId', '=', row.id)
+    .where('op', '=', 'apply')
+    .where('state', '=', 'queued')
+    .execute()
+  for (const { id: commandId } of replaced) {
+    await finishCommand(tx, bus, row.nodeId, { commandId, ok: true, noop: true, error: null })
+  }
+}
+
+/** Variables may hold secrets: the audit row names those that changed, and the values of those that are none. */
+function maskEnvironment(
+  changed: Record<string, { before: unknown; after: unknown }>,
+  row: ServerRow,
+): Record<string, unknown> {
+  const { environment, ...rest } = changed
+  if (environment === undefined) return rest
+  const secret = new Set(definitionOf(row).variables.flatMap((variable) => (variable.secret ? [variable.name] : [])))
+  const before = environmentOf(row)
+  const after = environmentOf({ environment: String(environment.after) })
+  const values = changes(before, after) ?? {}
+  const shown = Object.entries(values).map(([name, value]) => [name, secret.has(name) ? SECRET_MASK : value])
+  return { ...rest, environment: Object.fromEntries(shown) }
+}

@@ -1,0 +1,28 @@
+import { PanelError } from '../../../../shared/kernel/errors.ts'
+import type { Tx } from '../../../db/db.ts'
+
+/** A name for a server of this owner; `advice` is what to do when it is taken. */
+interface Naming {
+  readonly ownerId: string
+  readonly name: string
+  readonly advice?: string
+}
+
+/**
+ * Refuses a name that another server of the same owner has: whoever names a server means one. Owners do not see each other's, so
+ * each may have a `survival`. Writes come one after the other, so that of two at the same time one gets it. Servers that share
+ * a name from earlier times, or since one changed hands, keep it.
+ */
+export async function ensureNameFree(tx: Tx, { ownerId, name, advice = 'choose another name' }: Naming): Promise<void> {
+  const taken = await tx.q
+    .selectFrom('server')
+    .select('id')
+    .where('ownerId', '=', ownerId)
+    .where('name', '=', name)
+    .where('deletingAt', 'is', null)
+    .executeTakeFirst()
+  if (taken === undefined) return
+  throw new PanelError('SERVER_NAME_TAKEN', `The owner has a server called ${name} already; ${advice}`, {
+    meta: { serverId: taken.id },
+  })
+}

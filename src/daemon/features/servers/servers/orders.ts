@@ -1,0 +1,240 @@
+import { z } from 'zod'
+import { PanelError } from '../../../../shared/kernel/errors.ts'
+import { newId } from '../../../../shared/kernel/ids.ts'
+import {
+  ACTION_GATES,
+  type DesiredState,
+  type PowerAction,
+  type ServerStatus,
+} from '../../../../shared/kernel/server-life.ts'
+import type { Clock } from '../../../../shared/kernel/time.ts'
+import type { Actor, Audit } from '../../../access/audit.ts'
+import type { Db, Tx } from '../../../db/db.ts'
+import { parseJson } from '../../../db/json.ts'
+import { findServerRow, type ServerRow } from './repo.ts'
+import type { UnstoredOrders } from './unstored-orders.ts'
+import { statusOf } from './view.ts'
+
+/** What orders need of the rest of the daemon. */
+export interface OrderDeps {
+  readonly db: Db
+  readonly audit: Audit
+  readonly clock: Clock
+  readonly isOnline: (nodeId: string) => boolean
+  /** Sends what is queued for the node; called after the commit. */
+  readonly wake: (nodeId: string) => void
+  readonly unstored: Pick<UnstoredOrders, 'mayGive' | 'give'>
+}
+
+/** What an accepted order answers. */
+export interface Accepted {
+  readonly action: string
+  readonly status: ServerStatus
+  readonly desired: DesiredState
+  readonly generation: number
+  readonly commandId: string
+  /** `false`: the database could not be written, and the order went straight to the node. */
+  readonly stored: boolean
+}
+
+/** An order as it is asked for. */
+export interface Order {
+  readonly serverId: string
+  readonly action: PowerAction | 'install' | 'reinstall'
+  readonly args: Readonly<Record<string, unknown>>
+  readonly auditAction: string
+  readonly actor: Actor
+}
+
+const DESIRED: Partial<Record<Order['action'], DesiredState>> = {
+  start: 'running',
+  restart: 'running',
+  stop: 'stopped',
+  kill: 'stopped',
+}
+const OP: Record<Order['action'], string> = {
+  start: 'start',
+  stop: 'stop',
+  restart: 'restart',
+  kill: 'kill',
+  install: 'install',
+  reinstall: 'install',
+}
+
+/**
+ * Accepts an order: intent, generation, command and audit in one transaction; the agent hears of it after the commit.
+ * Refuses by the server's status (409), suspension (423) or an absent node (503), and then writes nothing.
+ * Stop and kill go past a database that cannot be written.
+ */
+export async function accept(deps: OrderDeps, order: Order): Promise<Accepted> {
+  try {
+    return await deps.db.write((tx) => acceptIn(tx, deps, order))
+  } catch (error) {
+    const { unstored } = deps
+    if (!unstored.mayGive(order, error)) throw error
+    return await unstored.give(order)
+  }
+}
+
+/** {@link accept} as a part of a transaction; what refuses has written nothing. */
+export async function acceptIn(tx: Tx, deps: OrderDeps, order: Order): Promise<Accepted> {
+  const row = await findServerRow(tx.q, order.serverId)
+  if (row === undefined) throw new PanelError('SERVER_NOT_FOUND', 'There is no such server')
+  const running = await sameInstallation(tx, row, order)
+  if (running !== undefined) return running
+  const online = deps.isOnline(row.nodeId)
+  refuseByStatus(row, order.action, online, online ? await pendingStatus(tx, row) : statusOf(row))
+  const desired = DESIRED[order.action] ?? (order.args['thenStart'] === true ? 'running' : 'stopped')
+  const generation = await nextGeneration(tx, row, { desired })
+  const commandId = await addCommand(tx, deps, { row, generation, op: OP[order.action], args: order.args })
+  await deps.audit.record(tx, order.actor, {
+    action: order.auditAction,
+    resource: 'server',
+    resourceId: row.id,
+    details: { action: order.action, generation, commandId, ...order.args },
+  })
+  return { action: order.action, status: statusOf(row), desired, generation, commandId, stored: true }
+}
+
+/** Raises the generation of a server together with other columns; of two that race, one is refused by the caller's checks. */
+export async function nextGeneration(
+  tx: Tx,
+  row: ServerRow,
+  columns: Partial<
+    Pick<ServerRow, 'desired' | 'deletingAt' | 'suspendedAt' | 'suspendedByUserId' | 'suspensionReason'>
+  >,
+): Promise<number> {
+  const generation = row.generation + 1
+  await tx.q
+    .updateTable('server')
+    .set({ ...columns, generation, updatedAt: tx.now })
+    .where('id', '=', row.id)
+    .where('generation', '=', row.generation)
+    .execute()
+  return generation
+}
+
+/** Queues an order for the node of a server. */
+export async function addCommand(
+  tx: Tx,
+  deps: Pick<OrderDeps, 'clock' | 'wake'>,
+  order: {
+    row: Pick<ServerRow, 'id' | 'nodeId'>
+    generation: number
+    op: string
+    args: Readonly<Record<string, unknown>>
+  },
+): Promise<string> {
+  const { row } = order
+  const id = newId('cmd', deps.clock)
+  await tx.q
+    .insertInto('command')
+    .values({
+      id,
+      nodeId: row.nodeId,
+      serverId: row.id,
+      generation: order.generation,
+      op: order.op,
+      args: JSON.stringify(order.args),
+      state: 'queued',
+      error: null,
+      noop: 0,
+      createdAt: tx.now,
+      acceptedAt: null,
+      endedAt: null,
+    })
+    .execute()
+  tx.onCommit(() => deps.wake(row.nodeId))
+  return id
+}
+
+/**
+ * The status with what the newest order is about to make of it. The observed one lags an accepted order by the way to the
+ * node and back: taken alone it would let two starts through, and refuse a stop right after a start as if there were
+ * nothing to stop.
+ */
+export async function pendingStatus(tx: Tx, row: ServerRow): Promise<ServerStatus> {
+  const status = statusOf(row)
+  const newest = await tx.q
+    .selectFrom('command')
+    .select(['op', 'state'])
+    .where('nodeId', '=', row.nodeId)
+    .where('serverId', '=', row.id)
+    .where('op', 'in', ['start', 'stop', 'restart', 'kill', 'install'])
+    .orderBy('generation', 'desc')
+    .limit(1)
+    .executeTakeFirst()
+  if (newest === undefined || newest.state === 'done' || newest.state === 'failed') return status
+  const atRest = status === 'stopped' || status === 'crashed' || status === 'error'
+  if (atRest && newest.op === 'install') return 'installing'
+  if (atRest && (newest.op === 'start' || newest.op === 'restart')) return 'starting'
+  const alive = status === 'starting' || status === 'running'
+  return alive && (newest.op === 'stop' || newest.op === 'kill') ? 'stopping' : status
+}
+
+/** Refuses what the status does not allow. */
+export function refuseByStatus(
+  row: ServerRow,
+  action: keyof typeof ACTION_GATES,
+  online: boolean,
+  status: ServerStatus = statusOf(row),
+): void {
+  refuseSuspended(row)
+  if (status === 'unknown' && !online) throw offline(row)
+  const allowed = ACTION_GATES[action]
+  if (!isOneOf(allowed, status)) {
+    throw new PanelError('SERVER_INVALID_STATE', `A server that is ${status} cannot be asked to ${action}`, {
+      meta: { currentStatus: status, allowed },
+    })
+  }
+  if (!online) throw offline(row)
+}
+
+/** A suspended server refuses every write and live view. */
+export function refuseSuspended(row: Pick<ServerRow, 'suspendedAt' | 'suspensionReason'>): void {
+  if (row.suspendedAt === null) return
+  throw new PanelError('SERVER_SUSPENDED', 'This server is suspended', {
+    meta: { suspendedAt: row.suspendedAt, suspensionReason: row.suspensionReason },
+  })
+}
+
+function offline(row: ServerRow): PanelError {
+  return new PanelError('NODE_OFFLINE', `The node ${row.nodeName} is not connected; nothing was changed`, {
+    meta: { nodeId: row.nodeId },
+  })
+}
+
+const InstallArgs = z.object({ thenStart: z.boolean().optional() })
+
+/**
+ * An installation that is under way already is the answer to a second request for it, unless that one wants
+ * a start behind it and the first one does not.
+ */
+async function sameInstallation(tx: Tx, row: ServerRow, order: Order): Promise<Accepted | undefined> {
+  const status = statusOf(row)
+  // A server that is up has its installation behind it, though not yet the start that was ordered with it.
+  if (order.action !== 'install' || (status !== 'installing' && !isOneOf(ACTION_GATES.install, status)))
+    return undefined
+  const open = await tx.q
+    .selectFrom('command')
+    .select(['id', 'generation', 'args'])
+    .where('nodeId', '=', row.nodeId)
+    .where('serverId', '=', row.id)
+    .where('op', '=', 'install')
+    .where('state', 'in', ['queued', 'accepted'])
+    .executeTakeFirst()
+  if (open === undefined) return undefined
+  if (order.args['thenStart'] === true && parseJson(InstallArgs, open.args).thenStart !== true) return undefined
+  return {
+    action: 'install',
+    status,
+    desired: row.desired,
+    generation: open.generation,
+    commandId: open.id,
+    stored: true,
+  }
+}
+
+function isOneOf(statuses: readonly ServerStatus[], status: ServerStatus): boolean {
+  return statuses.includes(status)
+}

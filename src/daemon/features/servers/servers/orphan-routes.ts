@@ -1,0 +1,14 @@
+import { adoptOrphan, listOrphans, purgeOrphan } from '../../../../shared/api/orphans.ts'
+import { type Route, route } from '../../../http/route.ts'
+import { adopt, type OrphanDeps, orphansOf, purge } from './orphans.ts'
+
+/** What a node has of servers without a row: after `delete --force` while it was away, or after a database was restored. */
+export function orphanRoutes(deps: OrphanDeps): Route[] {
+  return [
+    route(listOrphans, ({ params }) => orphansOf(deps, params.nodeId)),
+    route(adoptOrphan, async ({ params, body }, { actor, caller }) => {
+      return await adopt(deps, { ...params, body, actor, callerId: caller?.userId })
+    }),
+    route(purgeOrphan, async ({ params }, { actor }) => ({ commandId: await purge(deps, { ...params, actor }) })),
+  ]
+}

@@ -1,0 +1,232 @@
+import type { z } from 'zod'
+import { type adoptOrphan, MOST_ORPHANS, type Orphan } from '../../../../shared/api/orphans.ts'
+import { fieldError, PanelError } from '../../../../shared/kernel/errors.ts'
+import { ServerId } from '../../../../shared/kernel/ids.ts'
+import type { OrphanReport, OrphanResult, ServerReport } from '../../../../shared/protocol/frames.ts'
+import type { ServerSpec } from '../../../../shared/protocol/server-spec.ts'
+import type { Actor } from '../../../access/audit.ts'
+import type { Bus } from '../../../core/bus.ts'
+import type { Db, Tx } from '../../../db/db.ts'
+import type { Gateway } from '../../../gateway/gateway.ts'
+import { checkEnvironment } from '../../catalog/templates/rules.ts'
+import { claimPlace } from '../../fleet/nodes/pool-claims.ts'
+import { templateRemarks } from './adoption-remarks.ts'
+import { ensureNameFree } from './names.ts'
+import { observe } from './observe.ts'
+import { addCommand, type OrderDeps } from './orders.ts'
+import { findServerRow } from './repo.ts'
+import { buildSpec } from './spec.ts'
+import { definitionOf } from './view.ts'
+
+/** What the work on orphans needs. */
+export type OrphanDeps = OrderDeps & { readonly bus: Bus; readonly ask: Gateway['request'] }
+
+/** What the node has and this database does not know, what runs first; asked of the node itself. */
+export async function orphansOf(deps: OrphanDeps, nodeId: string): Promise<z.input<typeof Orphan>[]> {
+  const orphans = (await reportsOf(deps, nodeId)).map(({ serverId, name, power, pid, hasFiles }) => {
+    return { serverId: ServerId.parse(serverId), name, power, pid, hasFiles }
+  })
+  const rests = ({ power }: (typeof orphans)[number]): number => Number(power === 'offline')
+  return orphans.sort((a, b) => rests(a) - rests(b))
+}
+
+/** An orphan by its id, and who asks. */
+interface OrphanAt {
+  readonly nodeId: string
+  readonly serverId: string
+  readonly actor: Actor
+}
+
+/** Has the node remove what it has of the server. The order is kept until it is carried out, like any other. */
+export async function purge(deps: OrphanDeps, at: OrphanAt): Promise<string> {
+  const { nodeId, serverId, actor } = at
+  const { orphan } = await describe(deps, at)
+  const { generation, name } = orphan
+  return await deps.db.write(async (tx) => {
+    await refuseKnown(tx, serverId)
+    const row = { id: serverId, nodeId }
+    const args = { keepFiles: false, deletedBy: actor.caller?.userId ?? null }
+    const commandId = await addCommand(tx, deps, { row, generation: generation + 1, op: 'delete', args })
+    const details = { serverId, name, commandId }
+    await deps.audit.record(tx, actor, { action: 'node.orphan_purge', resource: 'node', resourceId: nodeId, details })
+    const updatedBy = actor.caller?.userId ?? null
+    await deps.bus.append(tx, { type: 'node_updated', data: { nodeId, updatedBy, change: 'orphan_purge' } })
+    return commandId
+  })
+}
+
+type Adoption = OrphanAt & { readonly body: z.output<typeof adoptOrphan.body>; readonly callerId: string | undefined }
+
+/** Makes the row of a server anew, from what its node knows. */
+export async function adopt(
+  deps: OrphanDeps,
+  adoption: Adoption,
+): Promise<{ serverId: string; name: string; conflicts: string[] }> {
+  const { nodeId, serverId, actor } = adoption
+  const { spec, report } = await describe(deps, adoption)
+  if (spec === null || report === null) throw new PanelError('CONFLICT', NOTHING_KNOWN)
+  return await deps.db.write(async (tx) => {
+    await refuseKnown(tx, serverId)
+    const conflicts: string[] = []
+    const row = await rowOf(tx, deps, { ...adoption, spec, report, conflicts })
+    await ensureNameFree(tx, { ...row, advice: 'adopt this one under another name (--name, or body.name)' })
+    await tx.q.insertInto('server').values(row).execute()
+    const stored = await findServerRow(tx.q, serverId)
+    if (stored !== undefined) conflicts.push(...templateRemarks(spec, buildSpec(stored, row.generation, 0)))
+    await observe(tx, deps.bus, nodeId, report, { receivedMs: deps.clock.nowMs(), ageMs: 0 })
+    await addCommand(tx, deps, { row: { id: serverId, nodeId }, generation: row.generation, op: 'apply', args: {} })
+    const details = { name: row.name, nodeId, templateId: row.templateId, ownerId: row.ownerId, conflicts }
+    await deps.audit.record(tx, actor, { action: 'server.adopt', resource: 'server', resourceId: serverId, details })
+    const data = { serverName: row.name, ownerId: row.ownerId, nodeId, createdBy: actor.caller?.userId ?? null }
+    await deps.bus.append(tx, { type: 'server_created', serverId, data })
+    return { serverId, name: row.name, conflicts }
+  })
+}
+
+const NOTHING_KNOWN =
+  'The node knows nothing of this server but its folders: create a server, move the files, and purge what is left'
+
+async function rowOf(
+  tx: Tx,
+  deps: OrphanDeps,
+  of: Adoption & { readonly spec: ServerSpec; readonly report: ServerReport; readonly conflicts: string[] },
+) {
+  const { nodeId, serverId, body, spec, report, conflicts } = of
+  const node = await tx.q.selectFrom('node').selectAll().where('id', '=', nodeId).executeTakeFirst()
+  if (node === undefined) throw new PanelError('NODE_NOT_FOUND', 'There is no such node')
+  const template = await templateOf(tx, body.templateId ?? spec.templateId)
+  const ownerId = await ownerOf(tx, body.ownerId ?? of.callerId)
+  const port = spec.ports.find(({ primary }) => primary)
+  const wanted = { ip: port?.ip ?? node.defaultIp, port: port?.port ?? 0 }
+  const allocation = await claimPlace(tx, { nodeId, serverId, clock: deps.clock, wanted })
+  const { limits } = spec
+  const generation = Math.max(report.generation, spec.generation)
+  if (spec.suspended) conflicts.push('It was suspended when the panel lost it, and is suspended again')
+  return {
+    id: serverId,
+    uuid: await freeUuid(tx, spec.uuid, serverId),
+    name: body.name ?? spec.name,
+    description: null,
+    templateId: template.id,
+    nodeId,
+    locationId: node.locationId,
+    ownerId,
+    allocationId: allocation.id,
+    runtime: spec.runtime,
+    memoryMb: limits.memoryMb,
+    cpuCores: limits.cpuCores,
+    diskMb: limits.diskMb,
+    swapMb: limits.swapMb,
+    databaseAllocation: 0,
+    environment: JSON.stringify(environmentFor(template, spec.env, conflicts)),
+    startupCommand: spec.startup === template.startup ? null : spec.startup,
+    restartPolicy: spec.restart.policy,
+    maxCrashCount: spec.restart.maxCrashes,
+    desired: report.power === 'offline' ? ('stopped' as const) : ('running' as const),
+    generation,
+    power: 'offline' as const,
+    installed: report.installed ? 1 : 0,
+    failed: 0,
+    crashed: 0,
+    crashCount: report.crash.count,
+    observedGeneration: 0,
+    ...(spec.suspended ? { suspendedAt: tx.now, suspensionReason: 'Was suspended before it was adopted' } : {}),
+    createdAt: tx.now,
+    updatedAt: tx.now,
+  } as const
+}
+
+type Template = ReturnType<typeof definitionOf> & { readonly id: string }
+
+async function templateOf(tx: Tx, id: string | undefined): Promise<Template> {
+  if (id === undefined) throw fieldError('body.templateId', 'is required: the node does not know it')
+  const row = await tx.q
+    .selectFrom('template')
+    .select(['id', 'definition as templateDefinition'])
+    .where('id', '=', id)
+    .executeTakeFirst()
+  if (row === undefined) {
+    throw new PanelError('TEMPLATE_NOT_FOUND', `There is no template ${id} any more; name another one`)
+  }
+  return { ...definitionOf(row), id: row.id }
+}
+
+async function ownerOf(tx: Tx, id: string | undefined): Promise<string> {
+  if (id === undefined) throw fieldError('body.ownerId', 'is required')
+  const user = await tx.q.selectFrom('user').select('id').where('id', '=', id).executeTakeFirst()
+  if (user === undefined) throw new PanelError('USER_NOT_FOUND', 'There is no such user')
+  return user.id
+}
+
+/** Values that the template would refuse, or has no variable for, are left out and said. */
+function environmentFor(
+  template: Template,
+  known: Readonly<Record<string, string>>,
+  conflicts: string[],
+): Record<string, string> {
+  const names = new Set(template.variables.map(({ name }) => name))
+  const given = Object.fromEntries(Object.entries(known).filter(([name]) => names.has(name)))
+  for (const name of Object.keys(known)) {
+    if (!names.has(name)) conflicts.push(`The template has no variable ${name}; its value is left out`)
+  }
+  const { environment, problems } = checkEnvironment(template.variables, given, {})
+  for (const { field, message } of problems) conflicts.push(`${field.replace('body.environment.', '')} ${message}`)
+  return environment
+}
+
+/** A uuid that another server has by now is not taken over. */
+async function freeUuid(tx: Tx, uuid: string, serverId: string): Promise<string> {
+  const other = await tx.q.selectFrom('server').select('id').where('uuid', '=', uuid).executeTakeFirst()
+  return other === undefined ? uuid : serverId
+}
+
+async function refuseKnown(tx: Tx, serverId: string): Promise<void> {
+  const row = await tx.q
+    .selectFrom('server')
+    .innerJoin('node', 'node.id', 'server.nodeId')
+    .select('node.name as nodeName')
+    .where('server.id', '=', serverId)
+    .executeTakeFirst()
+  if (row === undefined) return
+  throw new PanelError('CONFLICT', `The panel has this server, on the node ${row.nodeName}`)
+}
+
+/** What the node has of this one server. */
+async function describe(
+  deps: OrphanDeps,
+  { nodeId, serverId }: OrphanAt,
+): Promise<OrphanResult & { orphan: OrphanReport }> {
+  await ensureNode(deps.db, nodeId)
+  const { orphan, ...known } = await deps.ask(nodeId, { op: 'orphans.describe', serverId })
+  if (orphan !== null) return { orphan, ...known }
+  throw new PanelError(
+    'SERVER_NOT_FOUND',
+    'The node has no such server without a record; see "panel nodes orphans list"',
+  )
+}
+
+/** All that the node lists, answer by answer; what was listed is known in the next question. */
+async function reportsOf(deps: OrphanDeps, nodeId: string): Promise<OrphanReport[]> {
+  await ensureNode(deps.db, nodeId)
+  const known = await knownServers(deps.db, nodeId)
+  const found = new Map<string, OrphanReport>()
+  for (;;) {
+    const before = found.size
+    const { orphans, more } = await deps.ask(nodeId, { op: 'orphans.list', known: [...known, ...found.keys()] })
+    for (const orphan of orphans) if (found.size < MOST_ORPHANS) found.set(orphan.serverId, orphan)
+    // A node that repeats itself has nothing else to say.
+    if (!more || found.size === before || found.size === MOST_ORPHANS) break
+  }
+  return [...found.values()].filter(({ serverId }) => ServerId.safeParse(serverId).success)
+}
+
+async function ensureNode(db: Db, nodeId: string): Promise<void> {
+  const node = await db.read.selectFrom('node').select('id').where('id', '=', nodeId).executeTakeFirst()
+  if (node === undefined) throw new PanelError('NODE_NOT_FOUND', 'There is no node with this id')
+}
+
+/** The servers of the node by its rows. */
+async function knownServers(db: Db, nodeId: string): Promise<string[]> {
+  const rows = await db.read.selectFrom('server').select('id').where('nodeId', '=', nodeId).limit(10_000).execute()
+  return rows.map(({ id }) => id)
+}

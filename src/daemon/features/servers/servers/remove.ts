@@ -1,0 +1,143 @@
+import { z } from 'zod'
+import { PanelError } from '../../../../shared/kernel/errors.ts'
+import { ACTION_GATES, type ServerStatus } from '../../../../shared/kernel/server-life.ts'
+import type { Actor } from '../../../access/audit.ts'
+import type { Bus } from '../../../core/bus.ts'
+import type { Settings } from '../../../core/settings.ts'
+import type { Tx } from '../../../db/db.ts'
+import { parseJson } from '../../../db/json.ts'
+import { releasePlace } from '../../fleet/nodes/pool-claims.ts'
+import { finishCommand, tell } from './observe.ts'
+import { addCommand, nextGeneration, type OrderDeps, pendingStatus, refuseSuspended } from './orders.ts'
+import { findServerRow, type ServerRow } from './repo.ts'
+import { statusOf } from './view.ts'
+
+/** How a deletion is requested. */
+interface Removal {
+  readonly serverId: string
+  /** Forget it at once; the node deletes the files if it ever comes back. */
+  readonly force: boolean
+  readonly keepFiles: boolean
+  readonly actor: Actor
+  readonly auditAction?: string
+}
+
+/** What deletions need. */
+export type RemovalDeps = OrderDeps & {
+  readonly bus: Bus
+  readonly settings: Pick<Settings, 'get'>
+  readonly beforeDelete: BeforeDelete
+}
+
+/** What belongs to servers elsewhere; told in the transaction that deletes a server's row, just before. */
+export type BeforeDelete = readonly ((tx: Tx, serverId: string) => Promise<void>)[]
+
+/**
+ * Marks a server for deletion and tells its node; the row goes when the node has confirmed. With `force` it goes at once,
+ * also from a node that is away.
+ */
+export function removeServer(deps: RemovalDeps, removal: Removal): Promise<void> {
+  return deps.db.write((tx) => removeIn(tx, deps, removal))
+}
+
+/** {@link removeServer} as a part of a transaction; what refuses has written nothing. */
+export async function removeIn(tx: Tx, deps: RemovalDeps, removal: Removal): Promise<void> {
+  const found = await findServerRow(tx.q, removal.serverId)
+  if (found === undefined) throw new PanelError('SERVER_NOT_FOUND', 'There is no such server')
+  const spared = deps.settings.get('suspension.deletePolicy') === 'block'
+  if (spared) refuseSuspended(found)
+  // Where suspended servers may be deleted, what counts is what they would be otherwise.
+  const row = { ...found, suspendedAt: null }
+  const online = deps.isOnline(row.nodeId)
+  const status = online ? await pendingStatus(tx, row) : statusOf(row)
+  const allowed: readonly ServerStatus[] = ACTION_GATES.delete
+  const lost = removal.force && !online
+  if (!allowed.includes(status) && !lost) {
+    const advice = status === 'unknown' && !online ? `wait for its node ${row.nodeName}, or force it` : 'stop it first'
+    throw new PanelError('SERVER_INVALID_STATE', `A server that is ${status} cannot be deleted; ${advice}`, {
+      meta: { currentStatus: status, allowed },
+    })
+  }
+  const { force, keepFiles } = removal
+  if (!force && (await isUnderWay(tx, row))) return
+  const generation = await nextGeneration(tx, row, { desired: 'stopped', deletingAt: row.deletingAt ?? tx.now })
+  const deletedBy = removal.actor.caller?.userId ?? null
+  if (force) await endQueued(tx, deps.bus, row)
+  await addCommand(tx, deps, { row, generation, op: 'delete', args: { keepFiles, deletedBy } })
+  await deps.audit.record(tx, removal.actor, {
+    action: removal.auditAction ?? 'server.delete',
+    resource: 'server',
+    resourceId: row.id,
+    details: { name: row.name, force, keepFiles },
+  })
+  if (force) return await forget(tx, deps, row, deletedBy)
+  const data = { updatedBy: deletedBy, change: 'deleting' }
+  await deps.bus.append(tx, { type: 'server_updated', serverId: row.id, data })
+  const desired = { desired: 'stopped', deletingAt: row.deletingAt ?? tx.now, generation } as const
+  await tell(tx, deps.bus, found, { ...found, ...desired })
+}
+
+/** Orders that have not left yet end with their server: its node may never come back to hear of them. */
+async function endQueued(tx: Tx, bus: Bus, row: ServerRow): Promise<void> {
+  const queued = await tx.q
+    .selectFrom('command')
+    .select('id')
+    .where('nodeId', '=', row.nodeId)
+    .where('serverId', '=', row.id)
+    .where('op', '!=', 'delete')
+    .where('state', '=', 'queued')
+    .execute()
+  const error = { code: 'UNKNOWN_SERVER' as const, message: 'The server was deleted' }
+  for (const { id: commandId } of queued) {
+    await finishCommand(tx, bus, row.nodeId, { commandId, ok: false, noop: false, error })
+  }
+}
+
+/** A second deletion is the same one, as long as the node has not said that it failed. */
+async function isUnderWay(tx: Tx, row: ServerRow): Promise<boolean> {
+  if (row.deletingAt === null) return false
+  const open = await tx.q
+    .selectFrom('command')
+    .select('id')
+    .where('nodeId', '=', row.nodeId)
+    .where('serverId', '=', row.id)
+    .where('op', '=', 'delete')
+    .where('state', 'in', ['queued', 'accepted'])
+    .executeTakeFirst()
+  return open !== undefined
+}
+
+const DeleteArgs = z.object({ deletedBy: z.string().nullable().optional() })
+
+/** The node has deleted a server: nothing of it is left here but audit and events. */
+export async function forgetDeleted(
+  tx: Tx,
+  deps: { readonly bus: Bus; readonly beforeDelete: BeforeDelete },
+  command: { serverId: string; args: string },
+): Promise<void> {
+  const row = await findServerRow(tx.q, command.serverId)
+  if (row === undefined || row.deletingAt === null) return
+  const { deletedBy = null } = parseJson(DeleteArgs, command.args)
+  await forget(tx, deps, row, deletedBy)
+}
+
+/** The node could not delete a server: it stays `deleting` with the reason, and may be deleted again. */
+export async function reportUndeleted(tx: Tx, bus: Bus, serverId: string, reason: string): Promise<void> {
+  const row = await findServerRow(tx.q, serverId)
+  if (row === undefined || row.deletingAt === null) return
+  await tx.q.updateTable('server').set({ reason, updatedAt: tx.now }).where('id', '=', serverId).execute()
+  await tell(tx, bus, row, { ...row, reason })
+}
+
+async function forget(
+  tx: Tx,
+  { bus, beforeDelete }: { readonly bus: Bus; readonly beforeDelete: BeforeDelete },
+  row: ServerRow,
+  deletedBy: string | null,
+): Promise<void> {
+  for (const leave of beforeDelete) await leave(tx, row.id)
+  await releasePlace(tx, row.id)
+  await tx.q.deleteFrom('server').where('id', '=', row.id).execute()
+  const data = { serverName: row.name, ownerId: row.ownerId, deletedBy }
+  await bus.append(tx, { type: 'server_deleted', serverId: row.id, data })
+}

@@ -1,0 +1,255 @@
+import { type Expression, type ExpressionBuilder, expressionBuilder, type SelectQueryBuilder, sql } from 'kysely'
+import type { ServerStatus } from '../../../../shared/kernel/server-life.ts'
+import type { IsoTime } from '../../../../shared/kernel/time.ts'
+import type { Visibility } from '../../../access/permit.ts'
+import { assignedNodes } from '../../../access/relations.ts'
+import { cached } from '../../../core/cached.ts'
+import { prepared, type Queries } from '../../../db/db.ts'
+import { countQuery, offsetOf, totalByPage } from '../../../db/paging.ts'
+import type { Schema } from '../../../db/schema.ts'
+import { containing, contains } from '../../../db/text-search.ts'
+
+const SERVER_COLUMNS = [
+  'server.id', 'server.uuid', 'server.name', 'server.description', 'server.templateId', 'server.nodeId', 'server.locationId',
+  'server.ownerId', 'server.allocationId', 'server.runtime', 'server.memoryMb', 'server.cpuCores', 'server.diskMb',
+  'server.swapMb', 'server.databaseAllocation', 'server.environment', 'server.startupCommand', 'server.restartPolicy', 'server.maxCrashCount',
+  'server.suspendedAt', 'server.suspendedByUserId', 'server.suspensionReason', 'server.archivedAt', 'server.deletingAt',
+  'server.desired',
+  'server.generation', 'server.power', 'server.lastKnownPower', 'server.activity', 'server.installed', 'server.failed',
+  'server.crashed', 'server.crashCount', 'server.reason', 'server.observedGeneration', 'server.observedAt',
+  'server.startedAt', 'server.pid', 'server.lastExitCode', 'server.lastExitSignal', 'server.lastExitCause',
+  'server.lastExitReason', 'server.lastCrashAt',
+  'server.nextRestartAt', 'server.createdAt', 'server.updatedAt',
+] as const // biome-ignore format: columns
+
+/** What is asked of a list of servers. */
+export interface ServerFilter {
+  readonly page: number
+  readonly limit: number
+  readonly search?: string | undefined
+  readonly status?: ServerStatus | undefined
+  readonly nodeId?: string | undefined
+  readonly ownerId?: string | undefined
+  readonly templateId?: string | undefined
+  readonly locationId?: string | undefined
+  /** Contained in the name or e-mail address of the owner. */
+  readonly owner?: string | undefined
+  /** Whether `search` also finds names of nodes. */
+  readonly nodesToo?: true
+  readonly sort: 'name' | 'createdAt' | 'status'
+  readonly order: 'asc' | 'desc'
+}
+
+/** A server's row with what its answers need of its template, node, location and allocation. */
+export type ServerRow = NonNullable<Awaited<ReturnType<typeof findServerRow>>>
+
+function joined(q: Queries) {
+  return q
+    .selectFrom('server')
+    .innerJoin('template', 'template.id', 'server.templateId')
+    .innerJoin('node', 'node.id', 'server.nodeId')
+    .innerJoin('location', 'location.id', 'server.locationId')
+    .innerJoin('allocation', 'allocation.id', 'server.allocationId')
+    .leftJoin('ipPoolAddress', 'ipPoolAddress.serverId', 'server.id')
+    .leftJoin('ipPool', 'ipPool.id', 'ipPoolAddress.poolId')
+    .select(SERVER_COLUMNS)
+    .select([
+      'template.name as templateName',
+      'node.name as nodeName',
+      'node.hostname as nodeHostname',
+      'node.publicAddress as nodePublicAddress',
+      'node.defaultIp as nodeDefaultIp',
+      'location.name as locationName',
+      'allocation.ip as ip',
+      'allocation.port as port',
+      'ipPool.networkName as networkName',
+    ])
+}
+
+const serverById = prepared((q, id) =>
+  joined(q).select('template.definition as templateDefinition').where('server.id', '=', id),
+)
+
+/** The server with this id. */
+export async function findServerRow(q: Queries, id: string) {
+  const [row] = await serverById(q, id)
+  return row
+}
+
+interface Asked {
+  readonly visibility: Visibility
+  readonly filter: ServerFilter
+}
+
+const countOfServers = cached((q, { visibility, filter }: Asked) =>
+  countQuery(q, narrow(q.selectFrom('server'), visibility, filter)),
+)
+
+const pageOfServers = cached((q, { visibility, filter }: Asked) => {
+  const ids = narrow(q.selectFrom('server'), visibility, filter)
+    .select('server.id')
+    .limit(filter.limit)
+    .offset(offsetOf(filter))
+  return sorted(joined(q).where('server.id', 'in', sorted(ids, filter)), filter)
+})
+
+const definitionsOf = cached((q, ids: readonly string[]) =>
+  q.selectFrom('template').select(['id', 'definition']).where('id', 'in', ids),
+)
+
+/** One page of the servers that the caller may see, and how many there are. */
+export async function listServerRows(
+  q: Queries,
+  visibility: Visibility,
+  filter: ServerFilter,
+): Promise<{ rows: ServerRow[]; total: number }> {
+  const found = await pageOfServers(q, { visibility, filter })
+  const total = totalByPage(filter, found.length) ?? (await countServers(q, { visibility, filter }))
+  return { rows: await withDefinitions(q, found), total }
+}
+
+async function countServers(q: Queries, { visibility, filter }: Asked): Promise<number> {
+  const [count] = await countOfServers(q, { visibility, filter: { ...filter, page: 1 } })
+  return Number(count?.total)
+}
+
+/** Adds the definitions of the templates, each read once: they are the largest part, and many servers share one. */
+async function withDefinitions<R extends { readonly templateId: string }>(q: Queries, rows: readonly R[]) {
+  const templates = await definitionsOf(q, [...new Set(rows.map((row) => row.templateId))].sort())
+  const definitions = new Map(templates.map(({ id, definition }) => [id, definition]))
+  return rows.flatMap((row) => {
+    const templateDefinition = definitions.get(row.templateId)
+    return templateDefinition === undefined ? [] : [Object.assign(row, { templateDefinition })] // both are gone since the first read
+  })
+}
+
+/** Those of the servers with these ids that the caller may see, in any order. */
+export async function findVisibleRows(q: Queries, visibility: Visibility, ids: readonly string[]) {
+  const wanted = joined(q).where('server.id', 'in', [...ids])
+  return visibility === 'all' ? wanted.execute() : wanted.where((where) => visible(where, visibility)).execute()
+}
+
+/** Whose servers these are, by the id of the owner. */
+export async function ownersOf(q: Queries, rows: readonly Pick<ServerRow, 'ownerId'>[]) {
+  if (rows.length === 0) return new Map<string, never>()
+  const ids = [...new Set(rows.map((row) => row.ownerId))]
+  const users = await q.selectFrom('user').select(['id', 'username', 'email']).where('id', 'in', ids).execute()
+  return new Map(users.map((user) => [user.id, user]))
+}
+
+/** How many of the servers that the caller may see have each status. */
+export async function countServersByStatus(q: Queries, visibility: Visibility) {
+  const servers = q.selectFrom('server')
+  const seen = visibility === 'all' ? servers : servers.where((where) => visible(where, visibility))
+  const query = seen.select((eb) => [statusSql().as('status'), eb.fn.countAll<number>().as('count')])
+  return query.groupBy('status').execute()
+}
+
+/** The ids of the servers on a node. */
+export async function serverIdsOfNode(q: Queries, nodeId: string): Promise<Set<string>> {
+  const rows = await q.selectFrom('server').select('id').where('nodeId', '=', nodeId).execute()
+  return new Set(rows.map((row) => row.id))
+}
+
+function narrow<O>(
+  query: SelectQueryBuilder<Schema, 'server', O>,
+  visibility: Visibility,
+  filter: ServerFilter,
+): SelectQueryBuilder<Schema, 'server', O> {
+  let narrowed = visibility === 'all' ? query : query.where((where) => visible(where, visibility))
+  for (const column of ['nodeId', 'ownerId', 'templateId', 'locationId'] as const) {
+    const value = filter[column]
+    if (value !== undefined) narrowed = narrowed.where(`server.${column}`, '=', value)
+  }
+  const { status, search } = filter
+  if (status !== undefined) narrowed = narrowed.where(statusSql(), '=', status)
+  if (search !== undefined && search !== '') {
+    const nodes = filter.nodesToo === true ? [nodeNamed(search)] : []
+    narrowed = narrowed.where((where) => where.or([...matches(search), ...nodes]))
+  }
+  if (filter.owner !== undefined) narrowed = narrowed.where('server.ownerId', 'in', ownersLike(filter.owner))
+  return narrowed
+}
+
+/**
+ * The name contains the text, or the id or uuid begins with it. SQLite folds the case of ASCII letters alone, so that names
+ * are looked for with the others in both cases.
+ */
+function matches(search: string) {
+  const literal = (text: string): string => text.replace(/[\\%_]/g, '\\$&')
+  const cases = new Set([search, search.toLowerCase(), search.toUpperCase()])
+  const names = [...cases].map(
+    (text) => sql<boolean>`lower(server.name) like lower(${`%${literal(text)}%`}) escape '\\'`,
+  )
+  const beginning = `${literal(search.toLowerCase())}%`
+  const ids = ['id', 'uuid'].map(
+    (column) => sql<boolean>`lower(${sql.ref(`server.${column}`)}) like ${beginning} escape '\\'`,
+  )
+  return [...names, ...ids]
+}
+
+function nodeNamed(search: string) {
+  const eb = expressionBuilder<Schema, 'server'>()
+  const nodes = eb
+    .selectFrom('node')
+    .select('node.id')
+    .where(contains(sql.ref('node.name'), containing(search)))
+  return eb('server.nodeId', 'in', nodes)
+}
+
+function ownersLike(text: string) {
+  const pattern = containing(text)
+  return expressionBuilder<Schema>()
+    .selectFrom('user')
+    .select('user.id')
+    .where((eb) => eb.or([contains(sql.ref('user.username'), pattern), contains(sql.ref('user.email'), pattern)]))
+}
+
+/** Sorts by what an index has in this order, so that the rows before a page are passed over and not sorted. */
+function sorted<Q extends { orderBy(by: Expression<unknown>, direction: 'asc' | 'desc'): Q }>(
+  query: Q,
+  { sort, order }: ServerFilter,
+): Q {
+  const [id, createdAt] = [sql.ref('server.id'), sql.ref('server.createdAt')]
+  const columns = {
+    name: [sql`server.name collate nocase`, id],
+    createdAt: [createdAt, id],
+    status: [statusSql(), createdAt, id],
+  }
+  return columns[sort].reduce<Q>((so, column) => so.orderBy(column, order), query)
+}
+
+function visible(where: ExpressionBuilder<Schema, 'server'>, { ids, related }: Exclude<Visibility, 'all'>) {
+  const named = ids.length === 0 ? [] : [where('server.id', 'in', [...ids])]
+  if (related === null) return where.or([...named, sql<boolean>`1 = 0`])
+  return where.or([
+    ...named,
+    where('server.ownerId', '=', related.userId),
+    where('server.id', 'in', grantedServers(where, related)),
+    where('server.nodeId', 'in', assignedNodes(related)),
+  ])
+}
+
+/** The servers that the user was granted to read. */
+function grantedServers(where: ExpressionBuilder<Schema, 'server'>, { userId, now }: { userId: string; now: IsoTime }) {
+  return where
+    .selectFrom('serverAccess')
+    .select('serverAccess.serverId')
+    .where('serverAccess.userId', '=', userId)
+    .where((eb) => eb.or([eb('serverAccess.expiresAt', 'is', null), eb('serverAccess.expiresAt', '>', now)]))
+    .where('serverAccess.permissions', 'like', '%"server.read"%')
+}
+
+/** The status of `serverStatus` (shared/server-life.ts) in SQL, for filters and order; a test compares the two. */
+function statusSql() {
+  return sql<string>`case
+    when server.deleting_at is not null then 'deleting'
+    when server.archived_at is not null then 'archived'
+    when server.suspended_at is not null then 'suspended'
+    when server.activity is not null then server.activity
+    when server.power = 'unknown' then 'unknown'
+    when server.power = 'offline' and server.crashed = 1 then 'crashed'
+    when server.power = 'offline' and server.failed = 1 then 'error'
+    when server.power = 'offline' then 'stopped'
+    else server.power end`
+}

@@ -1,0 +1,72 @@
+import type { CommandOp } from '../../../../shared/protocol/frames.ts'
+import { type ServerSpec, type StopRule, type StopSignal, signalOf } from '../../../../shared/protocol/server-spec.ts'
+import type { ServerRow } from './repo.ts'
+import { definitionOf, environmentOf } from './view.ts'
+
+const PIDS = 512
+
+/** All that the agent needs to run this server, at this generation. Template changes reach a server by its next spec. */
+export function buildSpec(row: ServerRow, generation: number, logMb: number): ServerSpec {
+  const template = definitionOf(row)
+  const defaults = Object.fromEntries(template.variables.map((variable) => [variable.name, variable.default]))
+  return {
+    serverId: row.id,
+    uuid: row.uuid,
+    name: row.name,
+    generation,
+    runtime: row.runtime,
+    startup: row.startupCommand ?? template.startup,
+    stop: stopRule(template.stopCommand, template.sendSignalTo, template.stopTimeoutSeconds * 1000),
+    done: template.startupDetection.done,
+    stripAnsi: template.startupDetection.stripAnsi,
+    // Templates that were stored before the field was there do not have it.
+    ...(template.listens == null ? {} : { listens: template.listens }),
+    env: { ...defaults, ...environmentOf(row) },
+    secrets: template.variables.flatMap(({ name, secret }) => (secret ? [name] : [])),
+    allowUserNamespaces: template.allowUserNamespaces,
+    limits: { memoryMb: row.memoryMb, swapMb: row.swapMb, cpuCores: row.cpuCores, diskMb: row.diskMb, pids: PIDS },
+    ports: [{ ip: row.ip, port: row.port, primary: true }],
+    restart: { policy: row.restartPolicy, maxCrashes: row.maxCrashCount },
+    suspended: row.suspendedAt !== null,
+    install:
+      template.installScript === null
+        ? null
+        : {
+            script: template.installScript,
+            entrypoint: template.installEntrypoint,
+            timeoutMs: template.installTimeoutSeconds * 1000,
+          },
+    console: { logMb },
+    templateId: row.templateId,
+  }
+}
+
+/** The order as the agent gets it; those that need the specification get the newest. */
+export function commandOp(op: string, args: Readonly<Record<string, unknown>>, spec: ServerSpec): CommandOp {
+  const timeoutMs = typeof args['timeoutMs'] === 'number' ? { timeoutMs: args['timeoutMs'] } : {}
+  switch (op) {
+    case 'start':
+    case 'apply':
+      return { op, spec }
+    case 'restart':
+      return { op, spec, ...timeoutMs }
+    case 'stop':
+      return { op, ...timeoutMs }
+    case 'kill':
+      return { op }
+    case 'install':
+      return { op, spec, wipe: args['wipe'] === true, thenStart: args['thenStart'] === true }
+    case 'delete':
+      return { op, keepFiles: args['keepFiles'] === true }
+    default:
+      throw new Error(`there is no order ${op}`)
+  }
+}
+
+/** `^C` and its like name signals; any other text is a console command; none: the template's signal. */
+function stopRule(command: string, signal: StopSignal, timeoutMs: number): StopRule {
+  if (command === '') return { type: 'signal', value: signal, timeoutMs }
+  if (!command.startsWith('^')) return { type: 'command', value: command, timeoutMs }
+  // Older templates may hold what is refused today.
+  return { type: 'signal', value: signalOf(command) ?? 'SIGTERM', timeoutMs }
+}

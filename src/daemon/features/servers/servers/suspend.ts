@@ -1,0 +1,109 @@
+import { PanelError } from '../../../../shared/kernel/errors.ts'
+import type { Actor } from '../../../access/audit.ts'
+import type { Bus } from '../../../core/bus.ts'
+import type { Tx } from '../../../db/db.ts'
+import { replaceQueuedApplies } from './edit.ts'
+import { tell } from './observe.ts'
+import { addCommand, nextGeneration, type OrderDeps } from './orders.ts'
+import { findServerRow, type ServerRow } from './repo.ts'
+import { statusOf } from './view.ts'
+
+type Deps = OrderDeps & { readonly bus: Bus }
+
+/** How a suspension is requested. */
+export interface Suspension {
+  readonly serverId: string
+  readonly reason: string | null
+  readonly stopServer: boolean
+  readonly actor: Actor
+  /** One of several. */
+  readonly bulk?: true
+}
+
+/**
+ * Suspends a server: from here on it refuses orders, edits and live views. Its node is told by a new specification, which
+ * no start gets past, and stops what runs; a node that is away does so when it is back. Everything that can refuse comes
+ * before the first write. Answers the id of the stop.
+ */
+export async function suspendServer(tx: Tx, deps: Deps, suspension: Suspension): Promise<string | undefined> {
+  const row = await suspendable(tx, suspension.serverId)
+  if (row.suspendedAt !== null) throw new PanelError('SERVER_ALREADY_SUSPENDED', 'This server is suspended already')
+  const suspendedBy = suspension.actor.caller?.userId ?? null
+  const desired = suspension.stopServer ? 'stopped' : row.desired
+  const columns = {
+    suspendedAt: tx.now,
+    suspendedByUserId: suspendedBy,
+    suspensionReason: suspension.reason,
+    desired,
+  } as const
+  const changed = { ...row, ...columns, generation: await specify(tx, deps, row, columns) }
+  const commandId = suspension.stopServer ? await stop(tx, deps, changed) : undefined
+  await deps.audit.record(tx, suspension.actor, {
+    action: suspension.bulk ? 'server.bulk_suspend' : 'server.suspend',
+    resource: 'server',
+    resourceId: row.id,
+    details: { name: row.name, reason: suspension.reason, stopServer: suspension.stopServer },
+  })
+  const bulk = suspension.bulk ? { bulk: true } : {}
+  const data = { serverName: row.name, suspendedBy, reason: suspension.reason, ...bulk }
+  await deps.bus.append(tx, { type: 'server_suspended', serverId: row.id, data })
+  await tell(tx, deps.bus, row, changed)
+  return commandId
+}
+
+/** Ends a suspension. The server stays as it is: stopped, or running where the suspension let it run on. */
+export async function unsuspendServer(
+  tx: Tx,
+  deps: Deps,
+  suspension: Pick<Suspension, 'serverId' | 'actor' | 'bulk'>,
+): Promise<void> {
+  const row = await suspendable(tx, suspension.serverId)
+  if (row.suspendedAt === null) throw new PanelError('SERVER_NOT_SUSPENDED', 'This server is not suspended')
+  const columns = { suspendedAt: null, suspendedByUserId: null, suspensionReason: null }
+  const generation = await specify(tx, deps, row, columns)
+  await deps.audit.record(tx, suspension.actor, {
+    action: suspension.bulk ? 'server.bulk_unsuspend' : 'server.unsuspend',
+    resource: 'server',
+    resourceId: row.id,
+    details: { name: row.name, suspendedAt: row.suspendedAt, reason: row.suspensionReason },
+  })
+  const unsuspendedBy = suspension.actor.caller?.userId ?? null
+  const data = { serverName: row.name, unsuspendedBy, ...(suspension.bulk ? { bulk: true } : {}) }
+  await deps.bus.append(tx, { type: 'server_unsuspended', serverId: row.id, data })
+  await tell(tx, deps.bus, row, { ...row, ...columns, generation })
+}
+
+async function suspendable(tx: Tx, serverId: string): Promise<ServerRow> {
+  const row = await findServerRow(tx.q, serverId)
+  if (row === undefined) throw new PanelError('SERVER_NOT_FOUND', 'There is no such server')
+  const currentStatus = statusOf(row)
+  if (currentStatus === 'deleting' || currentStatus === 'archived') {
+    throw new PanelError(
+      'SERVER_INVALID_STATE',
+      `A server that is ${currentStatus} is neither suspended nor unsuspended`,
+      {
+        meta: { currentStatus },
+      },
+    )
+  }
+  return row
+}
+
+/** Writes the columns and sends the specification that follows from them; answers its generation. */
+async function specify(
+  tx: Tx,
+  deps: Deps,
+  row: ServerRow,
+  columns: Parameters<typeof nextGeneration>[2],
+): Promise<number> {
+  const generation = await nextGeneration(tx, row, columns)
+  await replaceQueuedApplies(tx, deps.bus, row)
+  await addCommand(tx, deps, { row, generation, op: 'apply', args: {} })
+  return generation
+}
+
+/** Stops what runs, and calls off what would start by itself after a crash. */
+async function stop(tx: Tx, deps: Deps, row: ServerRow): Promise<string> {
+  const generation = await nextGeneration(tx, row, {})
+  return addCommand(tx, deps, { row, generation, op: 'stop', args: {} })
+}

@@ -1,0 +1,168 @@
+import type { z } from 'zod'
+import type { Server } from '../../../../shared/api/servers.ts'
+import type { NewTemplate } from '../../../../shared/api/templates.ts'
+import { agentText, MOST_REASON } from '../../../../shared/kernel/agent-text.ts'
+import type { Permission } from '../../../../shared/kernel/permissions.ts'
+import { type PowerState, type ServerStatus, serverStatus } from '../../../../shared/kernel/server-life.ts'
+import { isLoopbackHost, SECRET_MASK } from '../../../../shared/kernel/setting-values.ts'
+import type { Caller } from '../../../access/caller.ts'
+import { permissionsOnServers } from '../../../access/permit.ts'
+import type { At, Rooted } from '../../../access/relations.ts'
+import type { CurrentUsage } from './figures.ts'
+import type { ServerRow } from './repo.ts'
+import type { TemplateViews } from './template-views.ts'
+
+/** What a view of a server needs beside its row. */
+export interface ViewFacts {
+  readonly isOnline: (nodeId: string) => boolean
+  readonly figures: (serverId: string) => CurrentUsage | undefined
+  readonly templates: TemplateViews
+  /** The row with what is known beyond it while nothing can be stored. */
+  readonly observed: (row: ServerRow) => ServerRow
+}
+
+/** The columns that a status is derived from. */
+export type LifeRow = Pick<
+  ServerRow,
+  'deletingAt' | 'archivedAt' | 'suspendedAt' | 'activity' | 'power' | 'crashed' | 'failed'
+>
+
+/** The status of a stored server. */
+export function statusOf(row: LifeRow, power: PowerState = row.power): ServerStatus {
+  const { deletingAt, archivedAt, suspendedAt, activity } = row
+  const [crashed, failed] = [row.crashed === 1, row.failed === 1]
+  return serverStatus({ deletingAt, archivedAt, suspendedAt, activity, power, crashed, failed })
+}
+
+/** The definition inside a template's row; it was parsed by the contract when it was written. */
+export function definitionOf(row: Pick<ServerRow, 'templateDefinition'>): Omit<NewTemplate, 'name' | 'nestId'> {
+  return JSON.parse(row.templateDefinition) as Omit<NewTemplate, 'name' | 'nestId'> // see above
+}
+
+/** The stored values of a server's variables; they were parsed by the contract when they were written. */
+export function environmentOf(row: Pick<ServerRow, 'environment'>): Record<string, string> {
+  return JSON.parse(row.environment) as Record<string, string> // see above
+}
+
+/** Who looks, with what he may do with the servers that he looks at. */
+export interface Viewer {
+  readonly caller: Caller
+  readonly permissions: (server: Rooted) => Permission[]
+}
+
+/** The caller as the viewer of these servers. */
+export async function viewerOf(at: At, caller: Caller, servers: readonly Rooted[]): Promise<Viewer> {
+  return { caller, permissions: await permissionsOnServers(at, caller, servers) }
+}
+
+/** A server as the API answers it to this viewer; values of secret variables are masked. */
+export function toServer(stored: ServerRow, { caller, permissions }: Viewer, facts: ViewFacts): z.input<typeof Server> {
+  const row = facts.observed(stored)
+  const figures = figuresOf(row, facts)
+  const template = facts.templates.of(row, caller)
+  return {
+    id: row.id,
+    uuid: row.uuid,
+    name: row.name,
+    description: row.description,
+    templateId: row.templateId,
+    nodeId: row.nodeId,
+    locationId: row.locationId,
+    ownerId: row.ownerId,
+    status: statusOf(row),
+    powerState: row.power,
+    desired: row.desired,
+    generation: row.generation,
+    observedAt: row.observedAt,
+    lastKnownStatus: row.power === 'unknown' && row.lastKnownPower !== null ? statusOf(row, row.lastKnownPower) : null,
+    reason: row.reason === null ? null : agentText(row.reason, MOST_REASON),
+    installed: row.installed === 1,
+    startedAt: row.startedAt,
+    pid: row.pid,
+    suspendedAt: row.suspendedAt,
+    suspendedByUserId: row.suspendedByUserId,
+    suspensionReason: row.suspensionReason,
+    allocatedMemoryMb: row.memoryMb,
+    allocatedCpuCores: row.cpuCores,
+    allocatedDiskMb: row.diskMb,
+    allocatedSwapMb: row.swapMb,
+    databaseAllocation: row.databaseAllocation,
+    runtime: row.runtime,
+    allocationId: row.allocationId,
+    primaryPort: row.port,
+    primaryIp: row.ip,
+    networkMode: row.networkName ?? 'host',
+    environment: shownEnvironment(environmentOf(row), template.masked),
+    startupCommand: row.startupCommand,
+    restartPolicy: row.restartPolicy,
+    crashCount: row.crashCount,
+    maxCrashCount: row.maxCrashCount,
+    lastCrashAt: row.lastCrashAt,
+    lastExitCode: row.lastExitCode,
+    lastExitSignal: row.lastExitSignal,
+    lastExitCause: row.lastExitCause,
+    lastExitReason: row.lastExitReason,
+    nextRestartAt: row.nextRestartAt,
+    template: template.shown,
+    node: {
+      id: row.nodeId,
+      name: row.nodeName,
+      hostname: row.nodeHostname,
+      publicAddress: row.nodePublicAddress,
+      isOnline: facts.isOnline(row.nodeId),
+    },
+    location: { id: row.locationId, name: row.locationName },
+    connection: { host: publicHost(row), port: row.port },
+    effectivePermissions: permissions(row),
+    cpuPercent: figures.cpuPercent,
+    memoryUsageMb: figures.memoryUsageMb,
+    diskUsageMb: figures.diskUsageMb,
+    createdAt: row.createdAt,
+    updatedAt: row.updatedAt,
+  }
+}
+
+/** Where players find it: the address of the node is known to the outside by the node's public one (it may be behind a router). */
+function publicHost(row: Pick<ServerRow, 'ip' | 'nodeDefaultIp' | 'nodePublicAddress'>): string {
+  return row.ip === row.nodeDefaultIp && !isLoopbackHost(row.ip) ? row.nodePublicAddress : row.ip
+}
+
+/** What a caller's own values are when he sends back what he was shown: masks of masked variables are left out. */
+export function withoutMasks(
+  given: Readonly<Record<string, string>>,
+  variables: NewTemplate['variables'],
+): Record<string, string> {
+  const maskable = new Set(
+    variables.flatMap(({ name, secret, userViewable }) => (secret || !userViewable ? [name] : [])),
+  )
+  return Object.fromEntries(
+    Object.entries(given).filter(([name, value]) => value !== SECRET_MASK || !maskable.has(name)),
+  )
+}
+
+function shownEnvironment(environment: Record<string, string>, masked: ReadonlySet<string>): Record<string, string> {
+  for (const name of masked) if (environment[name]) environment[name] = SECRET_MASK
+  return environment
+}
+
+/** What a server uses now. Without a process it has nothing but its files: the last figures of the one before are left out. */
+export function figuresOf(row: ServerRow, facts: Pick<ViewFacts, 'figures'>) {
+  const figures = facts.figures(row.id)
+  const alive = row.power === 'running' || row.power === 'starting' || row.power === 'stopping'
+  const installing = row.activity === 'installing'
+  if (figures !== undefined && (alive || installing)) return figures
+  return {
+    cpuPercent: null,
+    cpuCores: null,
+    memoryUsageMb: null,
+    memoryTotalMb: row.memoryMb,
+    diskUsageMb: figures?.diskUsageMb ?? null,
+    diskTotalMb: row.diskMb,
+    diskIoMb: null,
+    networkRxBytes: null,
+    networkTxBytes: null,
+    processes: null,
+    uptimeMs: null,
+    timestamp: figures?.timestamp ?? null,
+  }
+}

@@ -1,0 +1,114 @@
+import * as api from '../../../../shared/api/access.ts'
+import { PanelError } from '../../../../shared/kernel/errors.ts'
+import { newId } from '../../../../shared/kernel/ids.ts'
+import type { Permission } from '../../../../shared/kernel/permissions.ts'
+import { now } from '../../../../shared/kernel/time.ts'
+import type { Actor } from '../../../access/audit.ts'
+import { permitServer } from '../../../access/permit.ts'
+import type { Tx } from '../../../db/db.ts'
+import { callerOf, type Route, route } from '../../../http/route.ts'
+import { isBanned, profileOf } from '../../accounts/auth/accounts.ts'
+import { rolePermissions } from '../../accounts/auth/credential-rows.ts'
+import { insertUser } from '../../accounts/auth/first-admin.ts'
+import { cameByMail } from '../../accounts/auth/invite-tokens.ts'
+import { ensureMayGive } from '../../accounts/auth/server-cap.ts'
+import { createSession } from '../../accounts/auth/sessions.ts'
+import { refuseTaken } from '../../accounts/users/new-user.ts'
+import { putGrant } from '../../accounts/users/server-grants.ts'
+import type { AccessDeps } from './deps.ts'
+import { record } from './grants.ts'
+import { usableInvite } from './invites.ts'
+
+type Invite = Awaited<ReturnType<typeof usableInvite>>
+
+/** The routes of the invited: what it is, accept it with an account, accept it with a new one. */
+export function inviteAcceptRoutes(deps: AccessDeps): Route[] {
+  return [
+    route(api.getServerInvite, async ({ params }) => usableInvite(deps.db.read, params.token, now(deps.clock))),
+    route(api.acceptServerInvite, ({ body }, context) =>
+      deps.db.write(async (tx) => {
+        const { userId } = callerOf(context)
+        const invite = await usableInvite(tx.q, body.token, tx.now)
+        const user = await tx.q.selectFrom('user').select('email').where('id', '=', userId).executeTakeFirstOrThrow()
+        if (user.email !== invite.email) {
+          context.fail('INVITE_WRONG_ACCOUNT', 'The invitation is for another e-mail address than that of your account')
+        }
+        await accept(deps, tx, invite, { userId, actor: context.actor, created: false })
+        return { serverId: invite.serverId }
+      }),
+    ),
+    registration(deps),
+  ]
+}
+
+function registration(deps: AccessDeps): Route {
+  return route(api.registerByInvite, async ({ body }, context) => {
+    await usableInvite(deps.db.read, body.token, now(deps.clock))
+    const passwordHash = await deps.passwords.hash(body.password)
+    const { origin } = context
+    const { token, profile } = await deps.db.write(async (tx) => {
+      const invite = await usableInvite(tx.q, body.token, tx.now)
+      const id = newId('usr', deps.clock)
+      const { email } = invite
+      const { username } = body
+      // A token that went through the hands of the inviter says nothing of who reads that address.
+      const emailVerified = cameByMail(body.token, invite.tokenHash) ? 1 : 0
+      await insertUser(tx, { id, email, username, passwordHash, emailVerified }).catch(refuseTaken)
+      const user = { id, email, username, createdAt: tx.now, updatedAt: tx.now, roles: [] }
+      await deps.bus.append(tx, { type: 'user_created', data: { user, createdBy: id } })
+      await accept(deps, tx, invite, { userId: id, actor: { caller: undefined, origin, userId: id }, created: true })
+      const session = await createSession(tx, deps.clock, { userId: id, origin, persistent: false })
+      return { token: session, profile: await profileOf(tx.q, id) }
+    })
+    context.setSession(token)
+    const { id: userId, createdAt: _, ...rest } = profile
+    return { ...rest, userId, token }
+  })
+}
+
+/** An invitation gives what its maker may still give at this moment, or nothing. */
+async function accept(
+  deps: AccessDeps,
+  tx: Tx,
+  invite: Invite,
+  { userId, actor, created }: { userId: string; actor: Actor; created: boolean },
+): Promise<void> {
+  const { serverId } = invite
+  const permissions = invite.permissions as Permission[] // checked when they were written
+  await ensureMakerMay(tx, invite, permissions)
+  const had = await tx.q
+    .selectFrom('serverAccess')
+    .select('expiresAt')
+    .where('serverId', '=', serverId)
+    .where('userId', '=', userId)
+    .executeTakeFirst()
+  const holds = had !== undefined && (had.expiresAt === null || had.expiresAt > tx.now)
+  if (invite.ownerId === userId || holds) {
+    throw new PanelError('ACCESS_EXISTS', 'The account has access to this server already')
+  }
+  await putGrant(tx, deps.clock, { serverId, userId, permissions, expiresAt: null })
+  await tx.q.updateTable('serverInvite').set({ acceptedAt: tx.now }).where('id', '=', invite.id).execute()
+  const details = { inviteId: invite.id, email: invite.email, permissions, newAccount: created }
+  await record(deps, tx, { actor }, serverId, { action: 'server.invite_accept', details })
+}
+
+async function ensureMakerMay(tx: Tx, invite: Invite, permissions: readonly Permission[]): Promise<void> {
+  const userId = invite.invitedByUserId
+  const gone = (): never => {
+    throw new PanelError('INVITE_INACTIVE', 'Who invited you may not invite to this server any more; ask for a new one')
+  }
+  const maker = await tx.q
+    .selectFrom('user')
+    .select(['banned', 'banExpires'])
+    .where('id', '=', userId)
+    .executeTakeFirstOrThrow()
+  if (isBanned(maker, tx.now)) gone()
+  const holder = { userId, permissions: await rolePermissions(tx.q, userId), scope: null }
+  try {
+    await permitServer(tx, holder, invite.serverId, ['server.users'])
+    await ensureMayGive(tx, holder, { serverId: invite.serverId, permissions, expiresAt: null })
+  } catch (error) {
+    if (!(error instanceof PanelError)) throw error
+    gone()
+  }
+}

@@ -1,0 +1,175 @@
+import * as api from '../../../../shared/api/access.ts'
+import { PanelError } from '../../../../shared/kernel/errors.ts'
+import { newId } from '../../../../shared/kernel/ids.ts'
+import { type IsoTime, isoTime, now } from '../../../../shared/kernel/time.ts'
+import { permitServer } from '../../../access/permit.ts'
+import type { Queries, Tx } from '../../../db/db.ts'
+import { parseJson } from '../../../db/json.ts'
+import { countRows, offsetOf } from '../../../db/paging.ts'
+import { callerOf, type Route, route } from '../../../http/route.ts'
+import { PermissionList } from '../../accounts/auth/credential-rows.ts'
+import { stillAllowed } from '../../accounts/auth/grant-cap.ts'
+import { inviteHashes, newInviteSecrets } from '../../accounts/auth/invite-tokens.ts'
+import { mayMail } from '../../accounts/auth/mail-trust.ts'
+import { ensureMayGive } from '../../accounts/auth/server-cap.ts'
+import { send } from '../../signals/mail/send.ts'
+import type { AccessDeps } from './deps.ts'
+import { changeableOwnerOf, ownerOf, record } from './grants.ts'
+
+/** An invitation that is over is told apart from an unknown one for so long. */
+const KEPT_AFTER_END_MS = 30 * 86_400_000
+
+/** The routes that make, list and cancel invitations to a server. */
+export function inviteRoutes(deps: AccessDeps): Route[] {
+  return [listing(deps), creation(deps), cancellation(deps)]
+}
+
+function listing({ db, clock }: AccessDeps): Route {
+  return route(api.listServerInvites, async ({ params: { serverId }, query }) => {
+    await ownerOf(db.read, serverId)
+    const open = openInvites(db.read, serverId, now(clock))
+    const total = await countRows(db.read, open)
+    const rows = await open.selectAll().orderBy('id', 'desc').limit(query.limit).offset(offsetOf(query)).execute()
+    return { items: rows.map(shown), total: total }
+  })
+}
+
+function creation(deps: AccessDeps): Route {
+  return route(api.createServerInvite, async ({ params: { serverId }, body }, context) => {
+    const token = newInviteSecrets()
+    const { email, permissions } = body
+    const made = await deps.db.write(async (tx) => {
+      const caller = await stillAllowed(deps.credentials, callerOf(context))
+      await changeableOwnerOf(tx.q, serverId)
+      await permitServer(tx, caller, serverId, ['server.users'])
+      // What is accepted has no end, so nothing that ends can be given this way.
+      await ensureMayGive(tx, caller, { serverId, permissions, expiresAt: null })
+      if (await isMember(tx, serverId, email)) {
+        context.fail('ACCESS_EXISTS', 'The account of this address has access already; change its permissions instead')
+      }
+      await cancelOpen(tx, serverId, email)
+      const id = newId('inv', deps.clock)
+      const row = {
+        id,
+        serverId,
+        email,
+        permissions: JSON.stringify(permissions),
+        tokenHash: token.hash,
+        invitedByUserId: caller.userId,
+        createdAt: tx.now,
+        expiresAt: isoTime(Date.parse(tx.now) + body.expiresIn * 1000),
+        acceptedAt: null,
+        cancelledAt: null,
+      }
+      await tx.q.insertInto('serverInvite').values(row).execute()
+      const details = { inviteId: id, email, permissions, expiresAt: row.expiresAt }
+      await record(deps, tx, context, serverId, { action: 'server.invite', details })
+      const server = await tx.q.selectFrom('server').select('name').where('id', '=', serverId).executeTakeFirstOrThrow()
+      const mailable = await mayMail(tx, deps.settings, permissions)
+      return { invite: shown(row), serverName: server.name, mailable }
+    })
+    const mail = mailFor(deps, { ...made, token: token.mailed })
+    const mailed = made.mailable && (await send(deps, mail, context.signal))
+    return { ...made.invite, mailed, token: mailed ? null : token.handedOver }
+  })
+}
+
+function cancellation(deps: AccessDeps): Route {
+  return route(api.cancelServerInvite, ({ params: { serverId, inviteId } }, context) =>
+    deps.db.write(async (tx) => {
+      await ownerOf(tx.q, serverId)
+      const row = await tx.q
+        .updateTable('serverInvite')
+        .set({ cancelledAt: tx.now })
+        .where('id', '=', inviteId)
+        .where('serverId', '=', serverId)
+        .where('acceptedAt', 'is', null)
+        .where('cancelledAt', 'is', null)
+        .returning('email')
+        .executeTakeFirst()
+      if (row === undefined) return context.fail('INVITE_NOT_FOUND', 'There is no such open invitation')
+      const details = { inviteId, email: row.email }
+      await record(deps, tx, context, serverId, { action: 'server.invite_cancel', details })
+      return null
+    }),
+  )
+}
+
+/** The invitation of a token with the name of its server; fails when it is unknown, used, cancelled or over. */
+export async function usableInvite(q: Queries, token: string, at: IsoTime) {
+  const row = await q
+    .selectFrom('serverInvite')
+    .innerJoin('server', 'server.id', 'serverInvite.serverId')
+    .selectAll('serverInvite')
+    .select(['server.name as serverName', 'server.ownerId'])
+    .where('tokenHash', 'in', inviteHashes(token))
+    .executeTakeFirst()
+  if (row === undefined) throw new PanelError('INVITE_NOT_FOUND', 'There is no such invitation')
+  if (row.acceptedAt !== null) throw new PanelError('INVITE_INACTIVE', 'The invitation has been used already')
+  if (row.cancelledAt !== null) throw new PanelError('INVITE_INACTIVE', 'The invitation was cancelled')
+  if (row.expiresAt <= at) throw new PanelError('INVITE_EXPIRED', 'The invitation has expired; ask for a new one')
+  return { ...row, permissions: parseJson(PermissionList, row.permissions) }
+}
+
+async function isMember(tx: Tx, serverId: string, email: string): Promise<boolean> {
+  const row = await tx.q
+    .selectFrom('user')
+    .leftJoin('serverAccess', (join) =>
+      join.onRef('serverAccess.userId', '=', 'user.id').on('serverAccess.serverId', '=', serverId),
+    )
+    .innerJoin('server', (join) => join.on('server.id', '=', serverId))
+    .select(['user.id', 'serverAccess.expiresAt', 'serverAccess.id as grantId', 'server.ownerId'])
+    .where('user.email', '=', email)
+    .executeTakeFirst()
+  if (row === undefined) return false
+  return row.ownerId === row.id || (row.grantId !== null && (row.expiresAt === null || row.expiresAt > tx.now))
+}
+
+/** A new invitation takes the place of an open one to the same address; those that are long over go. */
+async function cancelOpen(tx: Tx, serverId: string, email: string): Promise<void> {
+  await tx.q
+    .deleteFrom('serverInvite')
+    .where('serverId', '=', serverId)
+    .where('expiresAt', '<', isoTime(Date.parse(tx.now) - KEPT_AFTER_END_MS))
+    .execute()
+  await tx.q
+    .updateTable('serverInvite')
+    .set({ cancelledAt: tx.now })
+    .where('serverId', '=', serverId)
+    .where('email', '=', email)
+    .where('acceptedAt', 'is', null)
+    .where('cancelledAt', 'is', null)
+    .execute()
+}
+
+function openInvites(q: Queries, serverId: string, at: IsoTime) {
+  return q
+    .selectFrom('serverInvite')
+    .where('serverId', '=', serverId)
+    .where('acceptedAt', 'is', null)
+    .where('cancelledAt', 'is', null)
+    .where('expiresAt', '>', at)
+}
+
+function shown<R extends { readonly tokenHash: string; readonly permissions: string }>({ tokenHash: _, ...row }: R) {
+  return { ...row, permissions: parseJson(PermissionList, row.permissions) }
+}
+
+function mailFor(
+  { settings, publicUrl }: AccessDeps,
+  { invite, serverName, token }: { invite: { email: string; expiresAt: IsoTime }; serverName: string; token: string },
+) {
+  const panel = settings.get('panel.name')
+  const url = publicUrl()
+  const text = [
+    `You are invited to the server ${serverName} on ${panel}.`,
+    '',
+    `Accept here: ${url}/invites/${token}`,
+    '',
+    `On the command line: panel invites accept --token-stdin (with an account), or`,
+    `panel invites register --url ${url} --username <name> --token-stdin (with a new one), with the token ${token}`,
+    '',
+    `The invitation ends at ${invite.expiresAt}. If you do not know what this is about, ignore it.`,
+  ]
+  return { to: invite.email, subject: `Invitation to ${serverName} on ${panel}`, text: text.join('\n') }
+}

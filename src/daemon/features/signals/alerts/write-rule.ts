@@ -1,0 +1,151 @@
+import type {
+  AlertActions,
+  AlertConditions,
+  AlertRuleType,
+  createAlertRule,
+  updateAlertRule,
+} from '../../../../shared/api/alert-rules.ts'
+import type { Input } from '../../../../shared/kernel/contract.ts'
+import { fieldError } from '../../../../shared/kernel/errors.ts'
+import { type Actor, type Audit, changes } from '../../../access/audit.ts'
+import { newSecret } from '../../../core/secrets.ts'
+import type { Settings } from '../../../core/settings.ts'
+import type { Db, Tx } from '../../../db/db.ts'
+import { shownUrl, targetProblem } from '../webhooks/target-url.ts'
+import { openOfRule } from './alert-rows.ts'
+import { opened } from './notification-targets.ts'
+import { type RaiseDeps, resolveOpen } from './raise.ts'
+import { actionsOf, type RuleRow, sealedUnder, toRule } from './rule-rows.ts'
+
+/** What writing rules needs. */
+export interface RuleDeps extends RaiseDeps {
+  readonly db: Db
+  readonly audit: Audit
+  readonly settings: Settings
+}
+
+type Creation = Input<typeof createAlertRule>['body']
+type Edit = Input<typeof updateAlertRule>['body']
+
+/** Refuses conditions that the type does not look at: a rule that could never fire would be no rule. */
+export function checkConditions(type: AlertRuleType | 'custom', conditions: AlertConditions): void {
+  const { offlineThreshold, ...figures } = conditions
+  const [some] = Object.keys(figures)
+  if (type === 'resource_threshold') {
+    if (offlineThreshold !== undefined)
+      throw fieldError('body.conditions.offlineThreshold', 'belongs to rules of the type node_offline')
+    const { cpuThreshold, memoryThreshold, diskThreshold } = conditions
+    if ([cpuThreshold, memoryThreshold, diskThreshold].every((value) => value === undefined))
+      throw fieldError('body.conditions', 'must have a cpuThreshold, memoryThreshold or diskThreshold')
+    return
+  }
+  if (some !== undefined) throw fieldError(`body.conditions.${some}`, 'belongs to rules of the type resource_threshold')
+  if (offlineThreshold !== undefined && type !== 'node_offline')
+    throw fieldError('body.conditions.offlineThreshold', 'belongs to rules of the type node_offline')
+}
+
+/** Refuses a target that the type does not have. */
+export function checkTarget({ type, target, targetId }: Pick<Creation, 'type' | 'target' | 'targetId'>): void {
+  if (target === 'global' && targetId != null) throw fieldError('body.targetId', 'must be left out of a global rule')
+  if (target !== 'global' && targetId == null) throw fieldError('body.targetId', `must be the id of a ${target}`)
+  if (type === 'node_offline' && target === 'server')
+    throw fieldError('body.target', 'must be node or global: servers have no connection of their own')
+  if ((type === 'server_crashed' || type === 'backup_failed') && target === 'node')
+    throw fieldError('body.target', 'must be server or global')
+}
+
+/** Writes a new rule; the answer tells the secret that its webhooks are signed with. */
+export async function insertRule(
+  tx: Tx,
+  deps: RuleDeps,
+  { id, body, userId }: { readonly id: string; readonly body: Creation; readonly userId: string },
+) {
+  const { shown, sealed, secret } = sealActions(deps, id, { actions: body.actions, before: undefined })
+  const row: RuleRow = {
+    id,
+    name: body.name,
+    description: body.description ?? null,
+    enabled: body.enabled ? 1 : 0,
+    type: body.type,
+    target: body.target,
+    targetId: body.targetId ?? null,
+    userId,
+    conditions: JSON.stringify(body.conditions),
+    actions: JSON.stringify(shown),
+    sealedWebhooks: sealed,
+    createdAt: tx.now,
+    updatedAt: tx.now,
+  }
+  await tx.q.insertInto('alertRule').values(row).execute()
+  return { ...toRule(row), webhookSecret: secret }
+}
+
+/** Changes a rule; the same rule when nothing would change. */
+export async function changeRule(
+  tx: Tx,
+  deps: RuleDeps,
+  { before, body, actor }: { readonly before: RuleRow; readonly body: Edit; readonly actor: Actor },
+) {
+  if (body.conditions !== undefined) checkConditions(before.type, body.conditions)
+  const { id } = before
+  const given = body.actions === undefined ? undefined : { actions: body.actions, before }
+  const written = given === undefined ? undefined : sealActions(deps, id, given)
+  const row: RuleRow = {
+    ...before,
+    name: body.name ?? before.name,
+    description: body.description === undefined ? before.description : body.description,
+    enabled: body.enabled === undefined ? before.enabled : body.enabled ? 1 : 0,
+    conditions: body.conditions === undefined ? before.conditions : JSON.stringify(body.conditions),
+    actions: written === undefined ? before.actions : JSON.stringify(written.shown),
+    sealedWebhooks: written === undefined ? before.sealedWebhooks : written.sealed,
+  }
+  const changed = changes(fieldsOf(before), fieldsOf(row))
+  const urlsChanged = written?.changed === true
+  if (changed === undefined && !urlsChanged) return { ...toRule(before), webhookSecret: null }
+  const { createdAt: _, id: __, ...columns } = { ...row, updatedAt: tx.now }
+  await tx.q.updateTable('alertRule').set(columns).where('id', '=', id).execute()
+  if (before.enabled === 1 && row.enabled === 0) await resolveAllOf(tx, deps, id)
+  const details = { ...changed, ...(urlsChanged ? { unseen: ['actions.webhooks'] } : {}) }
+  await deps.audit.record(tx, actor, { action: 'alert_rule.update', resource: 'alert_rule', resourceId: id, details })
+  const data = { ruleId: id, ruleName: row.name, updatedBy: actor.caller?.userId ?? null }
+  await deps.bus.append(tx, { type: 'alert_rule_updated', data })
+  return { ...toRule({ ...row, updatedAt: tx.now }), webhookSecret: written?.secret ?? null }
+}
+
+/** Resolves what a rule has raised: it does not look any more. */
+export async function resolveAllOf(tx: Tx, deps: RaiseDeps, ruleId: string): Promise<void> {
+  for (const { id } of await openOfRule(tx.q, ruleId)) await resolveOpen(tx, deps, id, null)
+}
+
+/** The fields that people edit, as the audit log shows them. */
+export function fieldsOf(row: RuleRow) {
+  const { name, description, conditions, actions, enabled } = toRule(row)
+  return { name, description, conditions, actions, enabled }
+}
+
+/** Actions as they may be shown, and their URLs with the signing secret sealed. A URL that is sent back as it was shown is kept. */
+function sealActions(
+  { vault, settings }: Pick<RuleDeps, 'vault' | 'settings'>,
+  ruleId: string,
+  { actions, before }: { readonly actions: AlertActions; readonly before: RuleRow | undefined },
+): { shown: AlertActions; sealed: string | null; secret: string | null; changed: boolean } {
+  const { webhooks = [], ...rest } = actions
+  const had = before?.sealedWebhooks ? opened(vault, ruleId, before.sealedWebhooks) : undefined
+  if (webhooks.length === 0) return { shown: rest, sealed: null, secret: null, changed: had !== undefined }
+  const shownBefore: (string | null)[] = before === undefined ? [] : [...(actionsOf(before).webhooks ?? [])]
+  const urls = webhooks.map((text, place) => {
+    const at = shownBefore.indexOf(text)
+    const kept = had?.urls[at]
+    // Several may be shown alike: each of them is meant once, in their order.
+    if (at >= 0) shownBefore[at] = null
+    if (kept !== undefined) return kept
+    const problem = targetProblem(text, settings.get('webhooks.allowedRanges'))
+    if (problem !== undefined) throw fieldError(`body.actions.webhooks.${place}`, problem)
+    return text
+  })
+  const secret = had?.secret ?? `whsec_${newSecret()}`
+  const sealed = vault.seal(sealedUnder(ruleId), JSON.stringify({ urls, secret }))
+  const changed = JSON.stringify(urls) !== JSON.stringify(had?.urls)
+  const shown = { ...rest, webhooks: urls.map((url) => shownUrl(url)) }
+  return { shown, sealed: changed ? sealed : (before?.sealedWebhooks ?? sealed), secret: had ? null : secret, changed }
+}

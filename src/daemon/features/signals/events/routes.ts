@@ -1,0 +1,123 @@
+import { streamAdminEvents } from '../../../../shared/api/admin.ts'
+import { streamServerEvents } from '../../../../shared/api/server-events.ts'
+import { PanelError } from '../../../../shared/kernel/errors.ts'
+import { EVENTS, isEventType } from '../../../../shared/kernel/events.ts'
+import type { Clock } from '../../../../shared/kernel/time.ts'
+import type { Credentials } from '../../../access/caller.ts'
+import type { Bus } from '../../../core/bus.ts'
+import type { Settings } from '../../../core/settings.ts'
+import type { Db } from '../../../db/db.ts'
+import { callerOf, type StreamRoute, streamRoute } from '../../../http/route.ts'
+import type { SseConnection } from '../../../http/sse.ts'
+import type { Figures } from '../../servers/servers/figures.ts'
+import { findServerRow } from '../../servers/servers/repo.ts'
+import { follow, typesOf } from './follow.ts'
+import { Scope } from './scope.ts'
+
+/** Bytes a viewer may leave unread; beyond, he is told and has to resume. */
+const MAX_UNSENT = 1024 * 1024
+
+/** What the event streams need. */
+interface EventDeps {
+  readonly db: Db
+  readonly bus: Bus
+  readonly clock: Clock
+  readonly settings: Settings
+  readonly credentials: Credentials
+  readonly figures: Figures
+}
+
+/** The streams over the event log: of one server, of all visible servers, and of the administration. */
+export function eventStreams(deps: EventDeps): StreamRoute[] {
+  const { db, bus, settings, figures } = deps
+  bus.listen((event) => {
+    if (event.type === 'server_deleted' && event.serverId !== null) figures.forget(event.serverId)
+  })
+  return [
+    streamRoute(streamServerEvents, async ({ params, query }, context) => {
+      const { serverId } = params
+      const all = serverId === 'all-servers'
+      const types = typesOf(
+        query.types,
+        (type) => type === 'resource_stats' || (isEventType(type) && EVENTS[type].server),
+      )
+      const row = all ? undefined : await findServerRow(db.read, serverId)
+      if (!all && row === undefined) throw new PanelError('SERVER_NOT_FOUND', 'There is no such server')
+      const caller = callerOf(context)
+      const connection = context.open({ name: 'events', ...(all ? {} : { serverId }), maxUnsentBytes: MAX_UNSENT })
+      const scope = new Scope(deps, caller)
+      const deleted = (): void => connection.fail('server_deleted', { serverId })
+      let endUsage = (): void => undefined
+      try {
+        await follow({
+          bus,
+          connection,
+          epoch: settings.get('install.epoch'),
+          lastEventId: context.lastEventId,
+          types,
+          hello: { serverId, isGlobal: all },
+          mayPass: async (event) =>
+            EVENTS[event.type].server &&
+            (all ? await scope.sees(event) : event.serverId === serverId) &&
+            (await scope.mayKnow(event)),
+          begun: async () => {
+            // It may have gone between the first look and the place in the log that this stream begins at.
+            if (!all && (await findServerRow(db.read, serverId)) === undefined) return deleted()
+            endUsage = sendUsage(figures, connection, { row, types, scope })
+          },
+          passed: (event) => {
+            if (!all && event.type === 'server_deleted' && event.serverId === serverId) deleted()
+          },
+        })
+      } finally {
+        endUsage()
+      }
+    }),
+    streamRoute(streamAdminEvents, async ({ query }, context) => {
+      const types = typesOf(query.types, isEventType)
+      const caller = callerOf(context)
+      const connection = context.open({ name: 'admin', maxUnsentBytes: MAX_UNSENT })
+      const scope = new Scope(deps, caller)
+      await follow({
+        bus,
+        connection,
+        epoch: settings.get('install.epoch'),
+        lastEventId: context.lastEventId,
+        types,
+        hello: { userId: caller.userId },
+        mayPass: (event) => scope.holds(event),
+      })
+    }),
+  ]
+}
+
+/** Pushes figures as they come; the newest stands for all that a slow reader has missed. */
+function sendUsage(
+  figures: Figures,
+  connection: SseConnection,
+  viewer: { row: { id: string; nodeId: string } | undefined; types: ReadonlySet<string> | undefined; scope: Scope },
+): () => void {
+  const { row, types, scope } = viewer
+  if (types !== undefined && !types.has('resource_stats')) return () => undefined
+  const push = (serverId: string): void => {
+    const now = figures.get(serverId)
+    // What waits unsent is figures or more of worth; the next figures are newer anyway.
+    if (now !== undefined && connection.unsentBytes === 0) connection.send('resource_stats', { serverId, ...now })
+  }
+  const stop = figures.listen((serverId) => {
+    if (row !== undefined) {
+      if (serverId === row.id) push(serverId)
+      return
+    }
+    scope.seesServer(serverId).then(
+      (sees) => (sees ? push(serverId) : undefined),
+      () => connection.fail('internal'),
+    )
+  })
+  if (row !== undefined && !connection.closed.aborted) push(row.id)
+  const unwatch = row === undefined ? undefined : figures.watch(row.nodeId, row.id)
+  return () => {
+    stop()
+    unwatch?.()
+  }
+}

@@ -1,0 +1,49 @@
+import { z } from 'zod'
+import { type ErrorCode, PanelError } from '../../shared/kernel/errors.ts'
+import {
+  type AgentError,
+  type AgentErrorCode,
+  type AgentRequest,
+  FetchResult,
+  LogBounds,
+  OrphanResult,
+  OrphansResult,
+  PortsResult,
+} from '../../shared/protocol/frames.ts'
+
+/** Which API code a failure on a node becomes; what is not listed is AGENT_ERROR. */
+const CODES: Partial<Record<AgentErrorCode, ErrorCode>> = {
+  PORT_IN_USE: 'PORT_IN_USE',
+  SUSPENDED: 'SERVER_SUSPENDED',
+  CONFLICT_STATE: 'CONFLICT',
+  NO_SPACE: 'INSUFFICIENT_SPACE',
+  TIMEOUT: 'AGENT_TIMEOUT',
+}
+
+/** The failure of a node as callers of the API see it; the node's own code stands in `meta.agentCode`. */
+export function agentErrorToPanelError(error: AgentError): PanelError {
+  return new PanelError(CODES[error.code] ?? 'AGENT_ERROR', error.message, { meta: { agentCode: error.code } })
+}
+
+/** The node's own code of a failure that came from a node, else undefined. */
+export function agentCodeOf(error: unknown): string | undefined {
+  const code = error instanceof PanelError ? error.meta['agentCode'] : undefined
+  return typeof code === 'string' ? code : undefined
+}
+
+const Nothing = z.unknown().transform(() => undefined)
+
+/** The shape of the answer to each request. */
+export const RESULTS = {
+  'console.input': Nothing,
+  'console.subscribe': LogBounds,
+  'console.unsubscribe': Nothing,
+  'console.fetch': FetchResult,
+  'ports.check': PortsResult,
+  'orphans.list': OrphansResult,
+  'orphans.describe': OrphanResult,
+  'stats.watch': Nothing,
+} as const satisfies Record<AgentRequest['op'], z.ZodType>
+
+/** What a request with this `op` is answered with. */
+export type ResultOf<Op extends AgentRequest['op']> = z.output<(typeof RESULTS)[Op]>

@@ -1,0 +1,145 @@
+import type { Clock } from '../../shared/kernel/time.ts'
+import { type AgentEvent, type DaemonFrame, GATEWAY_LIMITS } from '../../shared/protocol/frames.ts'
+import type { Log } from '../core/log.ts'
+import type { Db, Tx } from '../db/db.ts'
+import type { CommandRow, GatewayHandlers } from './handlers.ts'
+
+/** Commands that may be under way without having been accepted. */
+const WINDOW = 200
+/** The longest time between two sendings of a command: an agent that answers nothing is not made to work, nor are we. */
+const MAX_WAIT_MS = 60_000
+
+/** When a command went out last, and how long its acceptance is waited for. */
+interface Sending {
+  readonly atMs: number
+  readonly waitMs: number
+}
+
+/** What a pump needs. */
+export interface PumpDeps {
+  readonly nodeId: string
+  readonly db: Db
+  readonly clock: Clock
+  readonly log: Log
+  readonly handlers: Pick<GatewayHandlers, 'commandFrame' | 'onEvent'>
+  send(frame: DaemonFrame): void
+  /** A command went out: for the first time on this connection, or again. */
+  count(kind: 'sent' | 'resent'): void
+  /** Told of bugs, beside the log. */
+  onError(error: unknown): void
+}
+
+/**
+ * Sends the queued commands of one node over one connection, in order, each again after 5 s, then after twice as long each
+ * time up to a minute, until the agent has accepted it.
+ * The rows are the queue: nothing is lost when the connection or the daemon goes.
+ */
+export class CommandPump {
+  readonly #deps: PumpDeps
+  readonly #sendings = new Map<string, Sending>()
+  #wake = (): void => {}
+  #woken = false
+
+  constructor(deps: PumpDeps) {
+    this.#deps = deps
+  }
+
+  /** There may be something new to send. */
+  wake(): void {
+    this.#woken = true
+    this.#wake()
+  }
+
+  /** The agent has these; their place is free. */
+  accepted(ids: readonly string[]): void {
+    for (const id of ids) this.#sendings.delete(id)
+    if (ids.length > 0) this.wake()
+  }
+
+  async run(signal: AbortSignal): Promise<void> {
+    const { clock, log, nodeId, onError } = this.#deps
+    while (!signal.aborted) {
+      this.#woken = false
+      try {
+        await this.#sendDue(signal)
+      } catch (err) {
+        if (!signal.aborted) {
+          log.error({ err, nodeId }, 'commands could not be sent, it is tried again in 5 s')
+          onError(err)
+        }
+      }
+      if (this.#woken) continue
+      const turn = new AbortController()
+      this.#wake = () => turn.abort()
+      await clock.sleep(this.#untilDueMs(), either(turn, signal))
+      turn.abort()
+    }
+  }
+
+  /** How long nothing is to be sent again; without anything under way, how long to trust that every order wakes this. */
+  #untilDueMs(): number {
+    const dueMs = [...this.#sendings.values()].map(({ atMs, waitMs }) => atMs + waitMs)
+    if (dueMs.length === 0) return GATEWAY_LIMITS.acceptMs
+    return Math.max(0, Math.min(...dueMs) - this.#deps.clock.monotonicMs())
+  }
+
+  async #sendDue(signal: AbortSignal): Promise<void> {
+    const { db, clock, nodeId } = this.#deps
+    const rows = await db.read
+      .selectFrom('command')
+      .selectAll()
+      .where('nodeId', '=', nodeId)
+      .where('state', '=', 'queued')
+      .orderBy('generation') // the order within a server, whatever the clock did
+      .orderBy('id')
+      .limit(WINDOW)
+      .execute()
+    const queued = new Set(rows.map((row) => row.id))
+    for (const id of this.#sendings.keys()) if (!queued.has(id)) this.#sendings.delete(id)
+    for (const row of rows) {
+      if (signal.aborted) return
+      const last = this.#sendings.get(row.id)
+      if (last !== undefined && clock.monotonicMs() - last.atMs < last.waitMs) continue
+      await this.#send(row, last)
+    }
+  }
+
+  async #send(row: CommandRow, last: Sending | undefined): Promise<void> {
+    const { db, clock, handlers, log, nodeId } = this.#deps
+    const command = await handlers.commandFrame(row)
+    if (command === undefined) {
+      log.warn({ nodeId, commandId: row.id, serverId: row.serverId }, 'a command has lost its server and is given up')
+      await db.write((tx) => handlers.onEvent(tx, nodeId, lost(row), { receivedMs: clock.nowMs(), ageMs: 0 }))
+      return
+    }
+    const { id, serverId, generation } = row
+    const waitMs = last === undefined ? GATEWAY_LIMITS.acceptMs : Math.min(last.waitMs * 2, MAX_WAIT_MS)
+    this.#sendings.set(id, { atMs: clock.monotonicMs(), waitMs })
+    this.#deps.count(last === undefined ? 'sent' : 'resent')
+    this.#deps.send({ type: 'command', id, serverId, generation, command })
+  }
+}
+
+/** The agent has written these commands down and will carry them out. */
+export async function acceptCommands(tx: Tx, nodeId: string, ids: readonly string[]): Promise<void> {
+  if (ids.length === 0) return
+  await tx.q
+    .updateTable('command')
+    .set({ state: 'accepted', acceptedAt: tx.now })
+    .where('nodeId', '=', nodeId)
+    .where('state', '=', 'queued')
+    .where('id', 'in', [...ids])
+    .execute()
+}
+
+/** The end of a command that cannot be sent, told as an agent would tell it. */
+function lost({ id: commandId, serverId }: CommandRow): AgentEvent {
+  const error = { code: 'UNKNOWN_SERVER' as const, message: 'The server of this command is gone' }
+  return { type: 'command.done', commandId, serverId, ok: false, noop: false, error }
+}
+
+/** Aborts with either; `turn` is aborted by its owner afterwards, which takes the listener off. */
+function either(turn: AbortController, signal: AbortSignal): AbortSignal {
+  signal.addEventListener('abort', () => turn.abort(), { once: true, signal: turn.signal })
+  return turn.signal
+}

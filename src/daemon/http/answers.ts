@@ -1,0 +1,58 @@
+import { Readable } from 'node:stream'
+import type { FastifyReply } from 'fastify'
+import { z } from 'zod'
+import { type Endpoint, FileAnswer, RedirectAnswer } from '../../shared/kernel/contract.ts'
+import { pagination } from '../../shared/kernel/page.ts'
+import { compileJson } from './answer-json.ts'
+import type { SentAnswer } from './idempotency.ts'
+import { JsonBytes } from './json-bytes.ts'
+import type { Context, Route } from './route.ts'
+
+/** Answers are put together in one place, each in one go. */
+const out = new JsonBytes()
+
+/** Runs a route's handler and makes the envelope of its data, in which only what the contract names goes out. */
+export function answering({
+  endpoint,
+  handle,
+}: Route): (input: unknown, context: Context) => Promise<Omit<SentAnswer, 'cookies'>> {
+  const { response, status } = endpoint
+  const write = compileJson(response)
+  return async (input, context) => {
+    const result: unknown = await handle(input as never, context) // parsed by this very endpoint's schemas
+    if (!endpoint.paged) return { status, payload: envelope(endpoint, () => write(result, out), '') }
+    const { items, total } = result as { items: readonly unknown[]; total: number } // Answer<E> of a paged endpoint
+    const { query } = input as { query: { page: number; limit: number } } // a paged endpoint has pageQuery
+    const page = `,"pagination":${JSON.stringify(pagination(query, total))}`
+    return { status, payload: envelope(endpoint, () => write(items, out), page) }
+  }
+}
+
+function envelope(endpoint: Endpoint, write: () => void, more: string): Buffer {
+  out.back(0)
+  out.json('{"success":true,"data":')
+  try {
+    write()
+  } catch (error) {
+    if (!(error instanceof z.ZodError)) throw error
+    const issues = error.issues.map((issue) => `${issue.path.join('.')}: ${issue.message}`)
+    throw new Error(`the answer of ${endpoint.id} does not fit its contract: ${issues.join('; ')}`)
+  }
+  out.json(`${more}}`)
+  return out.take()
+}
+
+/** Sends an envelope. */
+export function send(reply: FastifyReply, { status, payload }: Pick<SentAnswer, 'status' | 'payload'>): FastifyReply {
+  return reply.status(status).header('content-type', 'application/json; charset=utf-8').send(payload)
+}
+
+/** Sends a file as it is made, or the way elsewhere: both without the envelope. */
+export function sendRaw(reply: FastifyReply, endpoint: Endpoint, result: unknown): FastifyReply {
+  if (endpoint.answers === 'redirect') return reply.redirect(RedirectAnswer.parse(result).location, 302)
+  const { contentType, fileName, content } = FileAnswer.parse(result)
+  return reply
+    .header('content-type', contentType)
+    .header('content-disposition', `attachment; filename="${fileName.replace(/[^\w.-]/g, '_')}"`)
+    .send(Readable.from(content, { objectMode: false }))
+}

@@ -1,0 +1,75 @@
+import type { Answer, CodeOf, Endpoint, Input, StreamEndpoint } from '../../shared/kernel/contract.ts'
+import { PanelError } from '../../shared/kernel/errors.ts'
+import type { Actor } from '../access/audit.ts'
+import type { Caller, Origin } from '../access/caller.ts'
+import type { Log } from '../core/log.ts'
+import type { SseConnection } from './sse.ts'
+
+/** What a handler gets beside its input. */
+export interface Context<E extends Endpoint | StreamEndpoint = Endpoint> {
+  readonly caller: Caller | undefined
+  readonly origin: Origin
+  /** The two above, for `audit.record`. */
+  readonly actor: Actor
+  readonly log: Log
+  /** Aborts when the client has gone away or the daemon stops. */
+  readonly signal: AbortSignal
+  /** Fails with a code that this endpoint declares; another code does not compile. */
+  fail(code: CodeOf<E>, message: string, meta?: Record<string, unknown>): never
+  /** Who calls a public endpoint that is also for people who are signed in; asked for only where that matters. */
+  identify(): Promise<Caller | undefined>
+  /** The value of a cookie of the request. */
+  cookie(name: string): string | undefined
+  /** Sets a cookie (`maxAgeSeconds` absent: until the browser closes), or removes it. */
+  setCookie(name: string, value: string | null, maxAgeSeconds?: number): void
+  /** Sets the session cookie (`maxAgeSeconds` absent: until the browser closes), or removes it. */
+  setSession(token: string | null, maxAgeSeconds?: number): void
+}
+
+/** A context with a caller: every endpoint that is not public. */
+export function callerOf(context: Pick<Context, 'caller'>): Caller {
+  if (context.caller === undefined) throw new PanelError('UNAUTHENTICATED', 'Sign in first')
+  return context.caller
+}
+
+/** The work of an endpoint: parsed input in, data out. It never parses, checks a permission or builds an envelope. */
+export type Handler<E extends Endpoint> = (input: Input<E>, context: Context<E>) => Promise<Answer<E>>
+
+/**
+ * The work of a stream: everything that can refuse (404, 423, limits) happens before `open()`, which sends the headers;
+ * it returns when the stream is over.
+ */
+export type StreamHandler<E extends StreamEndpoint> = (
+  input: Input<E>,
+  context: Context<E> & { readonly lastEventId: string | undefined; open(kind: StreamKind): SseConnection },
+) => Promise<void>
+
+/** What the limits of streams count by: a server's id where the stream is about one. */
+export interface StreamKind {
+  readonly name: string
+  readonly serverId?: string
+  /** Bytes that may wait unsent before the stream is ended as a slow consumer; `null`: the handler paces itself. */
+  readonly maxUnsentBytes: number | null
+}
+
+/** An endpoint with its handler. */
+export interface Route {
+  readonly endpoint: Endpoint
+  readonly handle: Handler<Endpoint>
+}
+
+/** A stream with its handler. */
+export interface StreamRoute {
+  readonly stream: StreamEndpoint
+  readonly handle: StreamHandler<StreamEndpoint>
+}
+
+/** Binds a handler to its endpoint; input, answer and codes are checked against the contract by the compiler. */
+export function route<E extends Endpoint>(endpoint: E, handle: Handler<NoInfer<E>>): Route {
+  return { endpoint, handle: handle as never } // http.ts calls it only with input that this endpoint's schemas parsed
+}
+
+/** Binds a handler to its stream. */
+export function streamRoute<E extends StreamEndpoint>(stream: E, handle: StreamHandler<NoInfer<E>>): StreamRoute {
+  return { stream, handle: handle as never } // as above
+}

@@ -1,0 +1,293 @@
+import cookie from '@fastify/cookie'
+import multipart from '@fastify/multipart'
+import rateLimit from '@fastify/rate-limit'
+import Fastify, {
+  type FastifyBaseLogger,
+  type FastifyInstance,
+  type FastifyReply,
+  type FastifyRequest,
+  type FastifyServerOptions,
+  LogController,
+  type RouteOptions,
+} from 'fastify'
+import { z } from 'zod'
+import { type Endpoint, isDeclared, type StreamEndpoint } from '../../shared/kernel/contract.ts'
+import { ERRORS, fieldError, PanelError } from '../../shared/kernel/errors.ts'
+import { isDeeperThan, MOST_BODY_DEPTH } from '../../shared/kernel/json-depth.ts'
+import { withoutIgnored } from '../../shared/kernel/strict-body.ts'
+import { type Clock, now } from '../../shared/kernel/time.ts'
+import type { Caller, Credentials } from '../access/caller.ts'
+import { permit, permitByBody } from '../access/permit.ts'
+import type { Log } from '../core/log.ts'
+import type { Metrics } from '../core/metrics.ts'
+import type { Settings } from '../core/settings.ts'
+import type { SystemErrors } from '../core/system-errors.ts'
+import type { Db } from '../db/db.ts'
+import { answering, send, sendRaw } from './answers.ts'
+import { createCallers } from './callers.ts'
+import { limitConnections } from './connection-limits.ts'
+import { cutSlowBodies, HEAD_CHECK_MS, HEAD_MS, refuseMalformed } from './connections.ts'
+import { createContexts, type SentCookie, sendCookie } from './context.ts'
+import { errorBody, parsePart, sendError, toPanelError } from './errors.ts'
+import { answerHeaders } from './headers.ts'
+import { createHostCheck } from './hosts.ts'
+import type { Idempotency, SentAnswer } from './idempotency.ts'
+import { createRateLimits, type RateLimits } from './rate-limits.ts'
+import { requestIds } from './request-ids.ts'
+import type { Context, Route } from './route.ts'
+import { endUnusedConnections } from './unused-connections.ts'
+import { withUpload } from './upload.ts'
+
+/** What the HTTP server is made of. */
+export interface HttpDeps {
+  readonly db: Db
+  readonly credentials: Credentials
+  readonly idempotency: Idempotency
+  readonly settings: Settings
+  readonly metrics: Metrics
+  readonly log: Log
+  readonly clock: Clock
+  /** Aborts when the daemon begins to stop. */
+  readonly stopping: AbortSignal
+  /** Addresses of proxies whose forwarded headers count. */
+  readonly trustedProxies: readonly string[]
+  /** Where bugs are written down, beside the log. */
+  readonly systemErrors?: Pick<SystemErrors, 'capture'>
+  readonly tls: { readonly cert: string; readonly key: string } | undefined
+  /** Names that the panel answers by, beside addresses, `localhost` and those of its certificate. */
+  readonly allowedHosts: readonly string[]
+  /** Connections over TCP at the same time. */
+  readonly maxConnections: number
+}
+
+/** TLS 1.2 with forward secrecy and authenticated encryption, or 1.3. */
+const TLS = {
+  minVersion: 'TLSv1.2',
+  ciphers: [
+    'TLS_AES_256_GCM_SHA384',
+    'TLS_CHACHA20_POLY1305_SHA256',
+    'TLS_AES_128_GCM_SHA256',
+    'ECDHE-ECDSA-AES256-GCM-SHA384',
+    'ECDHE-RSA-AES256-GCM-SHA384',
+    'ECDHE-ECDSA-CHACHA20-POLY1305',
+    'ECDHE-RSA-CHACHA20-POLY1305',
+    'ECDHE-ECDSA-AES128-GCM-SHA256',
+    'ECDHE-RSA-AES128-GCM-SHA256',
+  ].join(':'),
+  handshakeTimeout: HEAD_MS,
+} as const
+
+/** The parts that JSON routes and streams share. */
+export interface HttpServer {
+  readonly app: FastifyInstance
+  readonly deps: HttpDeps
+  /** Address limit, caller, key limit, permission: in that order, before the body. */
+  admit(endpoint: Endpoint | StreamEndpoint): (request: FastifyRequest, reply: FastifyReply) => Promise<void>
+  context(endpoint: Endpoint | StreamEndpoint, request: FastifyRequest, reply: FastifyReply): Context
+  /** The cookies that the handler of this request has set so far. */
+  cookiesOf(request: FastifyRequest): readonly SentCookie[]
+  readonly limits: RateLimits
+}
+
+/** The HTTP server, with error handling and request ids, without any route. */
+export async function createHttpServer(deps: HttpDeps): Promise<HttpServer> {
+  const logger: FastifyBaseLogger = deps.log.child({ component: 'http' })
+  const options = {
+    loggerInstance: logger,
+    logController: new LogController({ disableRequestLogging: true }),
+    trustProxy: deps.trustedProxies.length > 0 ? [...deps.trustedProxies] : false,
+    // A logger of each request's own costs more than most requests; its id is a field of what is logged.
+    childLoggerFactory: (parent: FastifyBaseLogger) => parent,
+    genReqId: requestIds(deps.clock),
+    forceCloseConnections: 'idle',
+    // The contract judges input and answers; Fastify's own compilers are a fifth of what a start would load.
+    schemaController: { compilersFactory: { buildValidator: noSchemas, buildSerializer: noSchemas } },
+    routerOptions: { maxParamLength: 200 },
+    // A URL that cannot be decoded is refused before any route or hook, so the header is set here.
+    frameworkErrors: (error: Error, request: FastifyRequest, reply: FastifyReply) =>
+      sendError(
+        reply.headers(answerHeaders(request)).header('x-request-id', request.id),
+        toPanelError(error),
+        request.id,
+      ),
+    clientErrorHandler: refuseMalformed,
+  } as const satisfies FastifyServerOptions
+  const heads = { headersTimeout: HEAD_MS, connectionsCheckingInterval: HEAD_CHECK_MS }
+  const app: FastifyInstance =
+    deps.tls === undefined
+      ? Fastify({ ...options, http: heads })
+      : Fastify({ ...options, https: { ...heads, ...TLS, ...deps.tls } })
+  limitConnections(app.server, {
+    most: deps.maxConnections,
+    perAddress: deps.trustedProxies.length === 0,
+    clock: deps.clock,
+    log: deps.log,
+  })
+  cutSlowBodies(app.server, deps.clock, deps.stopping)
+  endUnusedConnections(app, deps.tls === undefined ? 'connection' : 'secureConnection')
+  await app.register(cookie)
+  await app.register(rateLimit, { global: false })
+  const limits = createRateLimits(app, deps)
+  const callers = createCallers(deps.credentials, limits)
+  const contexts = createContexts({ ...deps, callers })
+  const known = new WeakMap<FastifyRequest, Caller | undefined>()
+  readEmptyBodies(app)
+  app.addHook('onSend', (request, reply, _, done) => {
+    reply.headers(answerHeaders(request)).header('x-request-id', request.id)
+    done()
+  })
+  const checkHost = createHostCheck({ names: deps.allowedHosts, certificate: deps.tls?.cert })
+  app.addHook('onRequest', (request, _, done) => {
+    // Both: a page that has come here by a name of its own can send the header of a proxy, too.
+    checkHost(request.headers.host ?? '')
+    checkHost(request.host)
+    done()
+  })
+  app.setNotFoundHandler((request, reply) =>
+    sendError(
+      reply,
+      new PanelError('NOT_FOUND', `There is no ${request.method} ${request.url.split('?')[0]}`),
+      request.id,
+    ),
+  )
+  app.setErrorHandler((error, request, reply) => {
+    const failure = toPanelError(error)
+    if (failure.code === 'INTERNAL_ERROR') {
+      const { id: requestId, method, routeOptions } = request
+      request.log.error({ err: failure.cause ?? failure, requestId }, 'request failed')
+      const userId = known.get(request)?.userId
+      const metadata = { method, path: routeOptions.url }
+      deps.systemErrors?.capture(failure.cause ?? failure, { component: 'http', requestId, userId, metadata })
+    }
+    return sendError(reply, failure, request.id)
+  })
+  return {
+    app,
+    deps,
+    limits,
+    admit: (endpoint) => async (request, reply) => {
+      if (deps.stopping.aborted) throw new PanelError('SHUTTING_DOWN', 'The daemon is stopping; try again in a moment')
+      const caller = await callers.identify(endpoint, request, reply)
+      known.set(request, caller)
+      const params = request.params as Record<string, string> // find-my-way gives exactly this
+      await permit({ q: deps.db.read, now: now(deps.clock) }, endpoint.access, caller, params)
+    },
+    context: (_, request, reply) => contexts.of(known.get(request), request, reply),
+    cookiesOf: (request) => contexts.cookiesOf(request),
+  }
+}
+
+/** Adds a JSON route; everything around its handler is decided by its contract. */
+export function addRoute(http: HttpServer, route: Route): void {
+  const { app, deps } = http
+  const { endpoint } = route
+  const served: Served = { ...route, params: z.object(endpoint.params), answer: answering(route) }
+  const counter = (status: number): void => deps.metrics.requests.inc({ endpoint: endpoint.id, status: String(status) })
+  const definition: RouteOptions = {
+    method: endpoint.method,
+    url: endpoint.path,
+    bodyLimit: endpoint.bodyLimit,
+    onRequest: http.admit(endpoint),
+    onResponse: (request, reply, done) => {
+      counter(reply.statusCode)
+      deps.metrics.duration.observe({ endpoint: endpoint.id }, reply.elapsedTime / 1000)
+      const fields = {
+        requestId: request.id,
+        endpoint: endpoint.id,
+        status: reply.statusCode,
+        durationMs: Math.round(reply.elapsedTime),
+      }
+      request.log.debug(fields, 'request answered')
+      done()
+    },
+    handler: (request, reply) => {
+      if (endpoint.accepts === 'json') return serve(http, served, { request, reply, body: request.body ?? undefined })
+      return withUpload(request, endpoint.bodyLimit, (body) => serve(http, served, { request, reply, body }))
+    },
+  }
+  if (endpoint.accepts === 'json') app.route(definition)
+  // In a context of its own, so that no other route takes forms.
+  else
+    app.register(async (child) => {
+      await child.register(multipart)
+      child.route(definition)
+    })
+}
+
+/** A route with what is made of it once. */
+interface Served extends Route {
+  readonly params: z.ZodType
+  readonly answer: ReturnType<typeof answering>
+}
+
+/** A request at its route, its body read. */
+interface Asked {
+  readonly request: FastifyRequest
+  readonly reply: FastifyReply
+  readonly body: unknown
+}
+
+async function serve(http: HttpServer, served: Served, { request, reply, body }: Asked): Promise<FastifyReply> {
+  const { deps } = http
+  const { endpoint, handle } = served
+  const context = http.context(endpoint, request, reply)
+  const foreign = endpoint.foreign?.(body)
+  if (foreign !== undefined) throw fieldError('body', foreign)
+  const input = {
+    params: parsePart('params', served.params, request.params),
+    query: isDeclared(endpoint.query) ? parsePart('query', endpoint.query, request.query) : undefined,
+    body: isDeclared(endpoint.body)
+      ? parsePart('body', endpoint.body, withoutIgnored(body, endpoint.ignores))
+      : undefined,
+  }
+  await permitByBody({ q: deps.db.read, now: now(deps.clock) }, endpoint.access, context.caller, input)
+  if (endpoint.answers !== 'data') return sendRaw(reply, endpoint, await handle(input as never, context)) // as in answering()
+  const work = async (): Promise<SentAnswer> => {
+    const { status, payload } = await served.answer(input, context)
+    return { status, payload, cookies: http.cookiesOf(request) }
+  }
+  const key = request.headers['idempotency-key']
+  const keeps = endpoint.method === 'POST' && endpoint.accepts === 'json' && typeof key === 'string'
+  if (!keeps) return send(reply, await work())
+  if (key.length < 1 || key.length > 255) {
+    throw new PanelError('VALIDATION_ERROR', 'Idempotency-Key must have 1 to 255 characters', {
+      details: [{ field: 'headers.idempotency-key', message: 'must have 1 to 255 characters' }],
+    })
+  }
+  const scope = `${context.caller?.credentialId ?? context.origin.ip} ${endpoint.method} ${request.url}`
+  const refusal = (error: PanelError): SentAnswer => ({
+    status: ERRORS[error.code].status,
+    payload: JSON.stringify(errorBody(error, request.id)),
+    cookies: http.cookiesOf(request),
+  })
+  const sent = await deps.idempotency.run({ key, scope, body: JSON.stringify(input.body ?? null), refusal }, work)
+  if (sent.replayed) {
+    reply.header('idempotency-replayed', 'true')
+    for (const cookie of sent.cookies) sendCookie(request, reply, cookie)
+  }
+  return send(reply, sent)
+}
+
+/** An empty body counts as none, whatever its content type says. */
+function readEmptyBodies(app: FastifyInstance): void {
+  const parse = app.getDefaultJsonParser('error', 'error')
+  app.removeContentTypeParser(['application/json', 'text/plain'])
+  app.addContentTypeParser('application/json', { parseAs: 'string' }, (request, body, done) => {
+    if (body === '') done(null, undefined)
+    else if (isDeeperThan(body.toString(), MOST_BODY_DEPTH)) done(tooDeep())
+    else void parse(request, body.toString(), done) // it answers by the callback
+  })
+}
+
+/** One place for all routes: whatever walks through a body may call itself. */
+function tooDeep(): PanelError {
+  const message = `must not be nested deeper than ${MOST_BODY_DEPTH} levels`
+  return new PanelError('VALIDATION_ERROR', `The request is not valid: body ${message}`, {
+    details: [{ field: 'body', message }],
+  })
+}
+
+/** No route has a schema of Fastify's, so nobody asks for one. */
+function noSchemas(): never {
+  throw new Error('routes are judged by the contract and have no schemas')
+}

@@ -1,0 +1,97 @@
+import type { ServerResponse } from 'node:http'
+import type { StreamError } from '../../shared/kernel/events.ts'
+import { type Clock, isoTime } from '../../shared/kernel/time.ts'
+
+/** Every stream says that it lives this often. */
+export const HEARTBEAT_MS = 25_000
+const RETRY_MS = 1_000
+
+/** The bytes of one event. Serialise once, send to all. */
+export function sseFrame(event: string, data: unknown, id?: string): string {
+  return `${id === undefined ? '' : `id: ${id}\n`}event: ${event}\ndata: ${JSON.stringify(data)}\n\n`
+}
+
+/** One open event stream on its socket. */
+export class SseConnection {
+  readonly #response: ServerResponse
+  readonly #clock: Clock
+  readonly #maxUnsent: number | null
+  readonly #closing = new AbortController()
+  /** The stream is over: the client went away, or it was ended. */
+  readonly closed: AbortSignal = this.#closing.signal
+
+  constructor(response: ServerResponse, clock: Clock, maxUnsentBytes: number | null) {
+    this.#response = response
+    this.#clock = clock
+    this.#maxUnsent = maxUnsentBytes
+    response.on('close', () => this.#closing.abort())
+    response.on('error', () => this.#closing.abort())
+    response.writeHead(200, {
+      'content-type': 'text/event-stream; charset=utf-8',
+      'cache-control': 'no-cache, no-store, must-revalidate',
+      connection: 'keep-alive',
+      'x-accel-buffering': 'no',
+    })
+    response.write(`: connected\nretry: ${RETRY_MS}\n\n`)
+    void this.#beat()
+  }
+
+  /** Bytes that wait in this process for the client to take them. */
+  get unsentBytes(): number {
+    return this.#response.writableLength
+  }
+
+  /** Sends an event; `timestamp` and `type` are added. */
+  send(type: string, data: Readonly<Record<string, unknown>>, id?: string): void {
+    this.write(sseFrame(type, { type, ...data, timestamp: data['timestamp'] ?? isoTime(this.#clock.nowMs()) }, id))
+  }
+
+  /** Sends bytes that are whole frames already. */
+  write(frames: string | Uint8Array): void {
+    if (this.closed.aborted) return
+    this.#response.write(frames)
+    if (this.#maxUnsent !== null && this.unsentBytes > this.#maxUnsent) {
+      this.fail('slow_consumer', { message: 'The stream was not read fast enough; resume with Last-Event-ID' })
+    }
+  }
+
+  /** Resolves when the client has taken what waited, or the stream is over. */
+  async drained(): Promise<void> {
+    if (this.unsentBytes === 0 || this.closed.aborted) return
+    await new Promise<void>((resolve) => {
+      const done = (): void => {
+        this.#response.off('drain', done)
+        this.closed.removeEventListener('abort', done)
+        resolve()
+      }
+      this.#response.once('drain', done)
+      this.closed.addEventListener('abort', done)
+      if (!this.#response.writableNeedDrain) done()
+    })
+  }
+
+  /** Says that something is amiss; the stream goes on. */
+  tell(error: StreamError['error'], extra: Readonly<Record<string, unknown>> = {}): void {
+    if (this.closed.aborted) return
+    this.#response.write(sseFrame('error', { type: 'error', error, ...extra, timestamp: isoTime(this.#clock.nowMs()) }))
+  }
+
+  /** Says why, and ends the stream. */
+  fail(error: StreamError['error'], extra: Readonly<Record<string, unknown>> = {}): void {
+    if (this.closed.aborted) return
+    this.tell(error, extra)
+    this.end()
+  }
+
+  end(): void {
+    if (!this.#response.writableEnded) this.#response.end()
+    this.#closing.abort()
+  }
+
+  async #beat(): Promise<void> {
+    while (!this.closed.aborted) {
+      await this.#clock.sleep(HEARTBEAT_MS, this.closed)
+      if (!this.closed.aborted) this.#response.write(': heartbeat\n\n')
+    }
+  }
+}

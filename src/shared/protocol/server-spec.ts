@@ -1,0 +1,112 @@
+import { z } from 'zod'
+import { RestartPolicy } from '../kernel/server-life.ts'
+
+/** How an agent may run a server. */
+export const RuntimeName = z.enum(['process', 'docker'])
+export type RuntimeName = z.infer<typeof RuntimeName>
+
+/** Text for a shell, a script or a console; NUL fits into no argument and no variable of a program. */
+export const ShellText = z.string().refine((text) => !text.includes('\0'), 'must not contain the character NUL')
+
+/** The signals that a stop may use. */
+export const StopSignal = z.enum(['SIGTERM', 'SIGINT', 'SIGQUIT', 'SIGHUP', 'SIGUSR1', 'SIGUSR2', 'SIGKILL'])
+export type StopSignal = z.infer<typeof StopSignal>
+
+/** Keys of a terminal that mean a signal. */
+const STOP_KEYS: Readonly<Record<string, StopSignal>> = { '^C': 'SIGINT', '^^C': 'SIGINT', '^\\': 'SIGQUIT' }
+
+/** The signal that a stop command of a template means: `^C`, or `^` and its name; `undefined`: it means none. */
+export function signalOf(stopCommand: string): StopSignal | undefined {
+  return STOP_KEYS[stopCommand] ?? StopSignal.safeParse(stopCommand.slice(1)).data
+}
+
+/**
+ * How a server is stopped: a console command or a signal. After `timeoutMs` the agent sends SIGTERM, after 10 s more
+ * SIGKILL to the whole process group.
+ */
+export const StopRule = z.discriminatedUnion('type', [
+  z.object({ type: z.literal('command'), value: z.string().min(1).max(4096), timeoutMs: z.int().min(0).max(600_000) }),
+  z.object({ type: z.literal('signal'), value: StopSignal, timeoutMs: z.int().min(0).max(600_000) }),
+])
+export type StopRule = z.infer<typeof StopRule>
+
+/** How a line on stdout or stderr says that the server is up: contained text, or a regular expression of RE2's syntax. */
+export const DoneRule = z.object({ kind: z.enum(['contains', 'regex']), value: z.string().min(1).max(500) })
+export type DoneRule = z.infer<typeof DoneRule>
+
+/**
+ * What a game has open on its primary port once it serves. With any but `none` a server is `running` only when a process of
+ * it has that port; absent: nobody knows, so nothing is required.
+ */
+export const Listens = z.enum(['tcp', 'udp', 'both', 'any', 'none'])
+export type Listens = z.infer<typeof Listens>
+
+/** Names that a template variable may not have: the agent sets them, or they would change how programs are loaded. */
+export const RESERVED_VARIABLES: ReadonlySet<string> = new Set([
+  'PATH', 'HOME', 'USER', 'LOGNAME', 'SHELL', 'PWD', 'TERM', 'LANG', 'TZ', 'HOSTNAME', 'STARTUP', 'MNT_SERVER',
+  'SERVER_IP', 'SERVER_PORT', 'SERVER_MEMORY', 'P_SERVER_UUID', 'P_SERVER_LOCATION',
+  'PANEL_NODE', 'PANEL_SERVER_ID', 'PANEL_LAUNCH_ID',
+  'NODE_OPTIONS', 'LD_PRELOAD', 'LD_LIBRARY_PATH', 'LD_AUDIT', 'BASH_ENV', 'ENV', 'IFS', 'PROMPT_COMMAND', 'PYTHONSTARTUP',
+]) // biome-ignore format: one line per family
+
+/**
+ * Names that `sh` (dash, or bash in its place) sets itself, refuses to be set, or works otherwise by: a game would not get the
+ * value, or not start at all. Templates are not saved with them; those of earlier times stay readable.
+ */
+export const SHELL_VARIABLES: ReadonlySet<string> = new Set([
+  '_', 'OLDPWD', 'PPID', 'OPTIND', 'OPTERR', 'LINENO', 'PS1', 'PS2', 'PS4', 'SHLVL', 'POSIXLY_CORRECT',
+  'UID', 'EUID', 'GROUPS', 'RANDOM', 'SRANDOM', 'SECONDS', 'EPOCHSECONDS', 'EPOCHREALTIME',
+  'DIRSTACK', 'FUNCNAME', 'HISTCMD', 'COMP_WORDBREAKS', 'SHELLOPTS', 'BASHOPTS', 'BASH', 'BASHPID',
+  'BASH_VERSION', 'BASH_VERSINFO', 'BASH_ARGC', 'BASH_ARGV', 'BASH_ARGV0', 'BASH_ALIASES', 'BASH_CMDS', 'BASH_COMMAND',
+  'BASH_LINENO', 'BASH_SOURCE', 'PIPESTATUS', 'BASH_SUBSHELL', 'BASH_EXECUTION_STRING',
+]) // biome-ignore format: one line per family
+
+/** The name of an environment variable. */
+export const VariableName = z.string().regex(/^[A-Za-z_][A-Za-z0-9_]{0,190}$/, 'must be letters, digits and _')
+
+/**
+ * All that an agent needs to install and run one server, without the daemon. The agent keeps the last one
+ * on disk. `generation` grows with each change or order; an order with an older one is refused.
+ */
+export const ServerSpec = z.object({
+  serverId: z.string(),
+  uuid: z.string(),
+  name: z.string(),
+  generation: z.int().min(0),
+  runtime: RuntimeName,
+  /** A shell command line; `{{NAME}}` stands for the environment variable NAME: one word, whatever its value is. */
+  startup: z.string(),
+  stop: StopRule,
+  /**
+   * Any match makes the server `running`, given that it listens as `listens` says. Without a rule that alone counts, and
+   * without either it is `running` after 120 s without an exit.
+   */
+  done: z.array(DoneRule),
+  stripAnsi: z.boolean(),
+  listens: Listens.optional(),
+  env: z.record(VariableName, z.string()),
+  /** Variables whose values do not get into the log of the installation. */
+  secrets: z.array(VariableName).optional(),
+  /** The game may make user namespaces, in which it has capabilities; off unless its template asks for it. */
+  allowUserNamespaces: z.boolean().optional(),
+  limits: z.object({
+    memoryMb: z.int(),
+    swapMb: z.int(),
+    cpuCores: z.number(),
+    diskMb: z.int(),
+    pids: z.int(),
+  }),
+  /**
+   * All are bound for a moment before a start, over what `listens` names; one on which somebody listens fails it with
+   * PORT_IN_USE, and one that only closed connections hold is waited for.
+   */
+  ports: z.array(z.object({ ip: z.string(), port: z.int(), primary: z.boolean() })),
+  restart: z.object({ policy: RestartPolicy, maxCrashes: z.int() }),
+  suspended: z.boolean(),
+  /** `entrypoint` is the program that is handed the script's path, such as `sh` or `bash`. */
+  install: z.object({ script: z.string(), entrypoint: z.string(), timeoutMs: z.int() }).nullable(),
+  console: z.object({ logMb: z.int() }),
+  /** What it was made from, for a daemon that has lost its row. */
+  templateId: z.string().max(64).optional(),
+})
+export type ServerSpec = z.infer<typeof ServerSpec>
