@@ -86,6 +86,8 @@ describe('every command against a real daemon and agent', () => {
     const more = ['--hostname', 'two', '--address', '127.0.0.1', '--memory', '1G', '--cpu', '1']
     const { id } = await json(['nodes', 'create', '--name', 'two', '--location', 'here', ...more])
     await ok(['nodes', 'edit', 'two', '--memory', '2G'])
+    expect(await ok(['nodes', 'maintenance', 'two', 'on'])).toContain('maintenance')
+    await ok(['nodes', 'maintenance', 'two', 'off'])
     expect(await json(['nodes', 'view', id])).toMatchObject({ name: 'two', maxMemoryMb: 2048, isOnline: false })
     expect(await ok(['nodes', 'list', '-o', 'name'])).toContain('two')
     expect((await ok(['nodes', 'enroll-token', 'two'])).trim().length).toBeGreaterThan(20)

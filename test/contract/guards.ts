@@ -123,6 +123,7 @@ export const GUARDS: Readonly<Record<string, string | readonly [guard: string, a
   'nodes.unassign': ['node node.assign', 'node.unassign'],
   'nodes.unassign_wildcard': ['panel node.assign', 'node.unassign_wildcard'],
   'nodes.update': ['node node.update', 'node.update'],
+  'nodes.maintenance': ['node node.update', 'node.maintenance'],
   'overview.db_status': 'panel admin.read',
   'overview.health': 'panel admin.read',
   'overview.stats':

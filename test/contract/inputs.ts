@@ -372,6 +372,7 @@ export const VALID: Readonly<Record<string, Make>> = {
     return { params: { nodeId: String(params?.['nodeId']) }, after }
   },
   'nodes.stats': of('nodeId'),
+  'nodes.maintenance': async (world) => ({ params: { nodeId: await node(world) }, body: { enabled: true } }),
   'nodes.update': async (world) => ({ params: { nodeId: await node(world) }, body: { description: 'rack 2' } }),
   'plugins.config': async (world) => ({
     params: { name: await plugin(world) },

@@ -192,3 +192,21 @@ test('a server that grows does not count its own share twice, and tenths of a co
   for (const port of [2001, 2002, 2003]) await one(port)
   expect((await refusal(one(2004))).code).toBe('INSUFFICIENT_RESOURCES')
 })
+
+test('in maintenance is shown so, takes no new servers, and takes them again afterwards', async () => {
+  const params = { nodeId: at.nodeId }
+  const switched = (enabled: boolean) => panel.admin.call(api.setNodeMaintenance, { params, body: { enabled } })
+  const before = await addServer(panel, at)
+  expect(await switched(true)).toMatchObject({ status: 'maintenance', serverCount: 1 })
+  const { last } = await panel.bus.bounds()
+  expect(await switched(true)).toMatchObject({ status: 'maintenance' })
+  expect((await panel.bus.bounds()).last).toBe(last)
+  expect((await panel.admin.call(api.listNodes, { query: {} }))[0]).toMatchObject({ status: 'maintenance' })
+  const refused = await refusal(addServer(panel, at, { primaryPort: 25_600 }))
+  expect(refused).toMatchObject({ code: 'NODE_IN_MAINTENANCE' })
+  // What is there already can be edited.
+  const renamed = await panel.admin.call(updateServer, { params: { serverId: before.id }, body: { name: 'another' } })
+  expect(renamed).toMatchObject({ name: 'another' })
+  expect(await switched(false)).toMatchObject({ status: 'offline' })
+  expect(await addServer(panel, at, { primaryPort: 25_600 })).toMatchObject({ nodeId: at.nodeId })
+})

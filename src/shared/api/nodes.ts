@@ -131,6 +131,21 @@ export const updateNode = defineEndpoint({
   audit: { action: 'node.update' },
 })
 
+/** A node in maintenance takes no new servers, and alerts keep quiet about it and its servers; what runs there runs on. */
+export const setNodeMaintenance = defineEndpoint({
+  id: 'nodes.maintenance',
+  tag: 'Nodes',
+  summary: 'Begin or end the maintenance of a node',
+  method: 'PUT',
+  path: '/api/nodes/:nodeId/maintenance',
+  access: { node: 'node.update' },
+  params: { nodeId: NodeId },
+  body: z.object({ enabled: z.boolean() }),
+  response: Node,
+  errors: ['NODE_NOT_FOUND'],
+  audit: { action: 'node.maintenance' },
+})
+
 export const deleteNode = defineEndpoint({
   id: 'nodes.delete',
   tag: 'Nodes',

@@ -221,6 +221,7 @@ export const createServer = defineEndpoint({
   errors: [
     'TEMPLATE_NOT_FOUND',
     'NODE_NOT_FOUND',
+    'NODE_IN_MAINTENANCE',
     'LOCATION_NOT_FOUND',
     'ADMIN_IP_POOL_NOT_FOUND',
     'USER_NOT_FOUND',

@@ -80,6 +80,7 @@ export const ERRORS = {
   LOCATION_IN_USE: row(409, 7),
   LOCATION_NAME_TAKEN: row(409, 7),
   NEST_NAME_TAKEN: row(409, 7),
+  NODE_IN_MAINTENANCE: row(409, 7),
   NODE_IN_USE: row(409, 7),
   NODE_NAME_TAKEN: row(409, 7),
   OWNER_IMMUTABLE: row(409, 7),

@@ -36,6 +36,12 @@ export const createNode = createAction(api.createNode, NODE_VIEW)
 export const editNode = editAction(api.updateNode, SUBJECT, NODE_VIEW)
 export const deleteNode = deleteAction(api.deleteNode, SUBJECT, 'node')
 
+export const setMaintenance: Action = async (run) => {
+  const { id } = await subjectOf(run, SUBJECT)
+  const body = { enabled: run.args.word('switch') === 'on' }
+  await run.out.item(await call(run, api.setNodeMaintenance, { params: { nodeId: id }, body }), NODE_VIEW)
+}
+
 const percent = (value: number | null): Cell => (value === null ? null : `${Math.round(value)} %`)
 
 const STATS: View<api.NodeStats> = {

@@ -96,6 +96,17 @@ export const nodes = noun({
       load: async () => (await actions()).editNode,
     }),
     command({
+      name: 'maintenance',
+      summary: 'Begin or end the maintenance of a node',
+      details:
+        'In maintenance a node takes no new servers, and alerts keep quiet about it and its servers; what runs there runs on.',
+      arguments: [one('node'), { name: 'switch', summary: 'on or off', choices: ['on', 'off'] }],
+      examples: ['panel nodes maintenance rack-2 on', 'panel nodes maintenance rack-2 off'],
+      endpoints: ['nodes.maintenance'],
+      exits: [6],
+      load: async () => (await actions()).setMaintenance,
+    }),
+    command({
       name: 'delete',
       summary: 'Delete a node that has no servers, with its keys and allocations',
       arguments: [one('node')],

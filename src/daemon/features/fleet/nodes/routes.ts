@@ -6,6 +6,7 @@ import {
   getNodeStats,
   listAdminNodes,
   listNodes,
+  setNodeMaintenance,
   updateNode,
 } from '../../../../shared/api/nodes.ts'
 import { fieldError } from '../../../../shared/kernel/errors.ts'
@@ -37,6 +38,7 @@ export function nodeRoutes(deps: NodeDeps): Route[] {
     get(deps),
     create(deps),
     update(deps),
+    maintenance(deps),
     remove(deps),
     stats(deps),
     ...credentialRoutes(deps),
@@ -136,6 +138,25 @@ function update(deps: NodeDeps): Route {
       return nodeView((await repo.findNode(tx.q, nodeId)) ?? missing(nodeId), deps)
     })
   })
+}
+
+function maintenance(deps: NodeDeps): Route {
+  const { db, bus, audit } = deps
+  return route(setNodeMaintenance, ({ params: { nodeId }, body: { enabled } }, context) =>
+    db.write(async (tx) => {
+      const before = (await repo.findNode(tx.q, nodeId)) ?? context.fail('NODE_NOT_FOUND', GONE)
+      if ((before.maintenance === 1) === enabled) return nodeView(before, deps)
+      await repo.updateNode(tx.q, nodeId, { maintenance: enabled ? 1 : 0, updatedAt: tx.now })
+      await audit.record(tx, context.actor, {
+        action: 'node.maintenance',
+        resource: 'node',
+        resourceId: nodeId,
+        details: { name: before.name, enabled },
+      })
+      await bus.append(tx, { type: 'node_updated', data: { nodeId, updatedBy: context.caller?.userId ?? null } })
+      return nodeView((await repo.findNode(tx.q, nodeId)) ?? missing(nodeId), deps)
+    }),
+  )
 }
 
 function remove({ db, bus, audit, keys }: NodeDeps): Route {

@@ -39,6 +39,9 @@ export async function createServer(
   const template = await templateOf(tx, body.templateId)
   const node = await tx.q.selectFrom('node').selectAll().where('id', '=', body.nodeId).executeTakeFirst()
   if (node === undefined) throw new PanelError('NODE_NOT_FOUND', 'There is no such node')
+  if (node.maintenance === 1) {
+    throw new PanelError('NODE_IN_MAINTENANCE', `The node ${node.name} is in maintenance and takes no new servers now`)
+  }
   if (node.locationId !== body.locationId) {
     const location = await tx.q.selectFrom('location').select('id').where('id', '=', body.locationId).executeTakeFirst()
     if (location === undefined) throw new PanelError('LOCATION_NOT_FOUND', 'There is no such location')

@@ -32,7 +32,7 @@ export interface EvaluatorDeps extends RaiseDeps {
 const PERIOD_MS = 30_000
 const TYPES = ['resource_threshold', 'node_offline', 'server_crashed'] as const
 
-/** `crashed`: `null` when nobody knows, or it is being started again. */
+/** `crashed`: `null` when nobody knows, it is being started again, or its node is in maintenance. */
 type ServerSeen = SeenServer & { readonly crashed: boolean | null; readonly crash: Record<string, unknown> }
 
 /** By id. */
@@ -155,21 +155,31 @@ export class Evaluator {
     const { db, isOnline, figures } = this.#deps
     const rows = await db.read
       .selectFrom('server')
-      .select(['id', 'name', 'nodeId', 'power', 'activity', 'crashed', 'crashCount', 'reason'])
-      .select(['lastExitCode', 'lastExitSignal'])
+      .innerJoin('node', 'node.id', 'server.nodeId')
+      .select(['server.id', 'server.name', 'server.nodeId', 'server.power', 'server.activity', 'server.crashed'])
+      .select([
+        'server.crashCount',
+        'server.reason',
+        'server.lastExitCode',
+        'server.lastExitSignal',
+        'node.maintenance',
+      ])
       .where('deletingAt', 'is', null)
       .where('archivedAt', 'is', null)
       .where('suspendedAt', 'is', null)
       .execute()
     return rows.map(({ id, name, nodeId, power, ...row }) => {
+      const maintenance = row.maintenance === 1
       const { crashCount, reason, lastExitCode: exitCode, lastExitSignal: exitSignal } = row
       return {
         id,
         name,
         alive: power === 'running' || power === 'starting' || power === 'stopping' || row.activity !== null,
         online: isOnline(nodeId) && power !== 'unknown',
+        maintenance,
         figures: figures(id),
-        crashed: power === 'starting' || power === 'unknown' ? null : power === 'offline' && row.crashed === 1,
+        crashed:
+          maintenance || power === 'starting' || power === 'unknown' ? null : power === 'offline' && row.crashed === 1,
         crash: { crashCount, reason, exitCode, exitSignal },
       }
     })

@@ -75,11 +75,23 @@ export function crashFinding(subject: Subject, data: Data): Finding {
   }
 }
 
+/** Nothing is raised about a server whose node is in maintenance; what still holds when that ends, the evaluator sees. */
 async function raiseAll(tx: Tx, deps: RaiseDeps, type: RuleRow['type'], finding: Finding): Promise<void> {
+  if (await isInMaintenance(tx, finding.subject.id)) return
   for (const rule of await enabledRules(tx.q, [type])) {
     if (rule.target !== 'global' && rule.targetId !== finding.subject.id) continue
     if (await ruleHolds(tx, rule)) await raise(tx, deps, rule, finding)
   }
+}
+
+async function isInMaintenance(tx: Tx, serverId: string): Promise<boolean> {
+  const found = await tx.q
+    .selectFrom('server')
+    .innerJoin('node', 'node.id', 'server.nodeId')
+    .select('node.maintenance')
+    .where('server.id', '=', serverId)
+    .executeTakeFirst()
+  return found?.maintenance === 1
 }
 
 async function serverSubject(tx: Tx, id: string): Promise<Subject> {

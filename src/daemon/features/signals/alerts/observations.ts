@@ -21,6 +21,8 @@ export interface SeenServer {
   readonly alive: boolean
   /** Its node is connected. */
   readonly online: boolean
+  /** Its node is in maintenance. */
+  readonly maintenance: boolean
   readonly figures: CurrentUsage | undefined
 }
 
@@ -40,11 +42,13 @@ const FRESH_MS = 60_000
 const OFFLINE_MINUTES = 5
 const WORDS: Readonly<Record<AlertMetric, string>> = { cpu: 'CPU', memory: 'memory', disk: 'disk space' }
 
-/** What the thresholds say of a server. Without a process it uses no CPU and no memory. */
+/** What the thresholds say of a server. Without a process it uses no CPU and no memory; in maintenance they say nothing. */
 export function serverFigures(server: SeenServer, conditions: AlertConditions, nowMs: number): Observation[] {
   const { figures, alive, online } = server
-  const fresh = online && figures !== undefined && nowMs - Date.parse(figures.timestamp) < FRESH_MS
-  const resting = (value: number | null): number | null => (online && !alive ? 0 : value)
+  const fresh =
+    online && !server.maintenance && figures !== undefined && nowMs - Date.parse(figures.timestamp) < FRESH_MS
+  const isDown = online && !alive && !server.maintenance
+  const resting = (value: number | null): number | null => (isDown ? 0 : value)
   const subject: Subject = { kind: 'server', id: server.id, name: server.name }
   const about = { subject, severity: 'warning' as const, conditions }
   const known = fresh ? figures : undefined
@@ -58,7 +62,8 @@ export function serverFigures(server: SeenServer, conditions: AlertConditions, n
 /** What the thresholds say of a node. */
 export function nodeFigures(node: SeenNode, conditions: AlertConditions, nowMs: number): Observation[] {
   const { health: report, online } = node
-  const health = online && report !== undefined && nowMs - report.atMs < FRESH_MS ? report.health : undefined
+  const health =
+    online && !node.maintenance && report !== undefined && nowMs - report.atMs < FRESH_MS ? report.health : undefined
   const subject: Subject = { kind: 'node', id: node.id, name: node.name }
   const about = { subject, severity: 'critical' as const, conditions }
   return thresholds(about, {

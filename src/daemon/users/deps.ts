@@ -1,9 +1,0 @@
-import type { AccountDeps } from '../auth/deps.ts'
-import type { Mailer } from '../mail/mailer.ts'
-
-/** What the routes of accounts and roles work with. */
-export interface UserDeps extends AccountDeps {
-  readonly mailer: Mailer
-  /** Where people reach this panel, as in `https://panel.example.org`; links in mails begin with it. */
-  readonly publicUrl: () => string
-}
