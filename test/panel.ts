@@ -105,10 +105,14 @@ export async function startPanel(options: PanelOptions = {}): Promise<TestPanel>
     configure,
     unverify,
   }
+  const ended = (): void => {
+    const undeclared = lines.filter((line) => line.includes('endpoint answered an undeclared error code'))
+    if (undeclared.length > 0) throw new Error(undeclared.join(''))
+  }
   const remove = (): Promise<void> =>
     options.dataDir === undefined ? rm(home, { recursive: true, force: true }) : Promise.resolve()
   if (options.empty === true) {
-    const close = (): Promise<void> => daemon.close().then(remove)
+    const close = (): Promise<void> => daemon.close().then(remove).then(ended)
     return { ...bare, adminToken: '', nodeId: '', locationId: '', client: as(undefined), close }
   }
   const starters = options.agent === true ? await loadStarters(starterFolder()) : []
@@ -130,6 +134,7 @@ export async function startPanel(options: PanelOptions = {}): Promise<TestPanel>
       await agent?.stop()
       await daemon.close()
       await remove()
+      ended()
     },
   }
 }

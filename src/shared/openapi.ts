@@ -1,14 +1,30 @@
 import { z } from 'zod'
+import { answerCodes, keepsAnswer } from './kernel/answer-codes.ts'
 import { type Endpoint, isDeclared, type StreamEndpoint } from './kernel/contract.ts'
 import { ERRORS, type ErrorCode } from './kernel/errors.ts'
 import { Pagination } from './kernel/page.ts'
 
-/** Codes that any endpoint may answer beside its own. */
-const EVERYWHERE = ['VALIDATION_ERROR', 'RATE_LIMITED', 'INTERNAL_ERROR'] as const satisfies readonly ErrorCode[]
-const WITH_CALLER = ['UNAUTHENTICATED', 'AUTH_EXPIRED', 'PERMISSION_DENIED'] as const satisfies readonly ErrorCode[]
-
 /** What JSON Schema 2020-12 knows under `format`, as far as the contract has it. */
 const FORMATS = ['date-time', 'date', 'email', 'hostname', 'ipv4', 'ipv6', 'uri', 'uuid']
+
+const IDEMPOTENCY_KEY = {
+  in: 'header',
+  name: 'Idempotency-Key',
+  required: false,
+  description: 'Carries the request out at most once within 24 hours; the answer is kept and sent again',
+  schema: { type: 'string', minLength: 1, maxLength: 255 },
+}
+const LAST_EVENT_ID = {
+  in: 'header',
+  name: 'Last-Event-ID',
+  required: false,
+  description: 'Resumes the stream behind this event',
+  schema: { type: 'string' },
+}
+const WITH_RETRY_AFTER: readonly number[] = [429, 503]
+const RETRY_AFTER = {
+  'Retry-After': { description: 'Seconds to wait, where they are known', schema: { type: 'integer' } },
+}
 
 const ErrorEnvelope = z.object({
   success: z.literal(false),
@@ -66,6 +82,8 @@ function common(endpoint: Endpoint | StreamEndpoint): Record<string, unknown> {
         schema: jsonSchema(schema, 'input'),
       })),
       ...queryParameters(endpoint.query),
+      ...(keepsAnswer(endpoint) ? [IDEMPOTENCY_KEY] : []),
+      ...(endpoint.kind === 'stream' ? [LAST_EVENT_ID] : []),
     ],
   }
 }
@@ -126,19 +144,18 @@ function streamParts(stream: StreamEndpoint): Record<string, unknown> {
 }
 
 function failures(endpoint: Endpoint | StreamEndpoint): Record<string, unknown> {
-  const codes = new Set<ErrorCode>([
-    ...endpoint.errors,
-    ...EVERYWHERE,
-    ...(endpoint.access === 'public' ? [] : WITH_CALLER),
-  ])
   const byStatus = new Map<number, ErrorCode[]>()
-  for (const code of [...codes].sort()) {
+  for (const code of [...answerCodes(endpoint)].sort()) {
     byStatus.set(ERRORS[code].status, [...(byStatus.get(ERRORS[code].status) ?? []), code])
   }
   return Object.fromEntries(
     [...byStatus].map(([status, list]) => [
       status,
-      { description: list.join(', '), content: json({ $ref: '#/components/schemas/Error' }) },
+      {
+        description: list.join(', '),
+        ...(WITH_RETRY_AFTER.includes(status) ? { headers: RETRY_AFTER } : {}),
+        content: json({ $ref: '#/components/schemas/Error' }),
+      },
     ]),
   )
 }

@@ -50,6 +50,7 @@ const ELSEWHERE: Partial<Readonly<Record<ErrorCode, string>>> = {
   DATABASE_DISABLED: 'test/daemon/databases/hosts.test.ts',
   DATABASE_LIMIT_REACHED: 'test/daemon/databases/hosts.test.ts',
   DATABASE_PROVISION_FAILED: 'test/daemon/databases/hosts.test.ts',
+  NODE_IN_MAINTENANCE: 'test/daemon/nodes.test.ts',
   ADMIN_IP_POOL_IN_USE: 'test/daemon/ip-pools.test.ts',
   SERVER_ALREADY_SUSPENDED: 'test/daemon/servers/suspend.test.ts',
   CREDENTIAL_ENCRYPTION_KEY_MISSING: 'test/daemon/settings/settings.test.ts',
@@ -276,6 +277,7 @@ function bodyFor(id: string): Parts {
     'roles.permission_add': { permission: 'node.read' },
     'servers.transfer_ownership': { newOwnerId: 'x' },
     'console.command': { command: 'x' },
+    'nodes.maintenance': { enabled: true },
     'plugins.enable': { enabled: true },
     'plugins.config': { config: {} },
   }

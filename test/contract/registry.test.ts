@@ -147,6 +147,29 @@ describe('the OpenAPI document', () => {
     }
   })
 
+  it('says what the pipeline answers in the place of a handler, and which headers it reads', () => {
+    const operationOf = (id: string) => operations(document).find(({ operationId }) => operationId === id)
+    const codesOf = (id: string, status: number) => operationOf(id)?.responses[status]?.description.split(', ') ?? []
+    const headersOf = (id: string) =>
+      operationOf(id)
+        ?.parameters.filter((one) => one.in === 'header')
+        .map(({ name }) => name)
+    expect(codesOf('locations.create', 409)).toContain('IDEMPOTENCY_KEY_REUSED')
+    expect(headersOf('locations.create')).toEqual(['Idempotency-Key'])
+    expect(headersOf('locations.update')).toEqual([])
+    expect(headersOf('console.stream')).toEqual(['Last-Event-ID'])
+    for (const id of ['locations.create', 'locations.update', 'locations.delete']) {
+      expect(codesOf(id, 403)).toContain('CSRF_INVALID')
+    }
+    expect(codesOf('locations.list', 403)).not.toContain('CSRF_INVALID')
+    expect(codesOf('locations.update', 413)).toEqual(['PAYLOAD_TOO_LARGE'])
+    for (const id of ['locations.list', 'locations.update', 'console.stream', 'auth.login']) {
+      expect(codesOf(id, 503)).toContain('SHUTTING_DOWN')
+      expect(codesOf(id, 507)).toEqual(['INSUFFICIENT_SPACE'])
+      expect(operationOf(id)?.responses[503]).toHaveProperty('headers.Retry-After')
+    }
+  })
+
   it('is made of sound JSON Schemas with known keywords and formats, and references that lead somewhere', () => {
     const judge = new ApiDocument(document)
     const places = placesOfSchemas(document)
@@ -171,6 +194,7 @@ describe('the OpenAPI document', () => {
 
 const SchemaObject = z.record(z.string(), z.unknown())
 const Content = z.record(z.string(), z.strictObject({ schema: SchemaObject }))
+const Headers = z.record(z.string(), z.strictObject({ description: z.string(), schema: SchemaObject }))
 const Operation = z.strictObject({
   operationId: z.string(),
   tags: z.array(z.string()).length(1),
@@ -180,13 +204,19 @@ const Operation = z.strictObject({
   'x-rate-limit': z.strictObject({ max: z.int().positive(), minutes: z.int().positive() }).optional(),
   security: z.array(z.record(z.string(), z.array(z.string()))),
   parameters: z.array(
-    z.strictObject({ in: z.enum(['path', 'query']), name: z.string(), required: z.boolean(), schema: SchemaObject }),
+    z.strictObject({
+      in: z.enum(['path', 'query', 'header']),
+      name: z.string(),
+      required: z.boolean(),
+      description: z.string().optional(),
+      schema: SchemaObject,
+    }),
   ),
   requestBody: z.strictObject({ required: z.boolean(), content: Content }).optional(),
   responses: z.record(
     z.string().regex(/^[2-5]\d\d$/),
     z.union([
-      z.strictObject({ description: z.string().min(1), content: Content }),
+      z.strictObject({ description: z.string().min(1), headers: Headers.optional(), content: Content }),
       // A browser is sent elsewhere.
       z.strictObject({
         description: z.string().min(1),

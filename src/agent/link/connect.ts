@@ -2,7 +2,13 @@ import type { IncomingMessage } from 'node:http'
 import type { Socket } from 'node:net'
 import type { Duplex } from 'node:stream'
 import { type ClientOptions, WebSocket } from 'ws'
-import { GATEWAY_LIMITS, GATEWAY_PATH, NODE_ID_HEADER, NODE_KEY_HEADER } from '../../shared/protocol/frames.ts'
+import {
+  GATEWAY_LIMITS,
+  GATEWAY_PATH,
+  NODE_ID_HEADER,
+  NODE_KEY_HEADER,
+  SUBPROTOCOL,
+} from '../../shared/protocol/frames.ts'
 import { connectPlain, type DaemonTrust } from './daemon-connection.ts'
 import { httpUrl } from './daemon-url.ts'
 
@@ -41,7 +47,7 @@ export interface Connection {
 
 /** Opens the WebSocket. Rejects with {@link ConnectRefused} when the daemon refuses, else with the network's error. */
 export function connect(target: ConnectTarget, signal: AbortSignal): Promise<Connection> {
-  const socket = new WebSocket(gatewayUrl(target.url), 'panel-agent.v1', socketOptions(target))
+  const socket = new WebSocket(gatewayUrl(target.url), SUBPROTOCOL, socketOptions(target))
   return new Promise((resolve, reject) => {
     const abort = (): void => socket.terminate()
     const settle = (): void => signal.removeEventListener('abort', abort)

@@ -10,6 +10,7 @@ import {
   GATEWAY_CLOSE,
   GATEWAY_LIMITS,
   type NodeHealth,
+  SUBPROTOCOL,
 } from '../../shared/protocol/frames.ts'
 import type { Log } from '../core/log.ts'
 import type { Db } from '../db/db.ts'
@@ -18,7 +19,7 @@ import { createGatewayMetrics } from './gateway-metrics.ts'
 import type { FrameOf, GatewayHandlers } from './handlers.ts'
 import type { RequestOptions } from './pending.ts'
 import { offline, Session } from './session.ts'
-import { refuse, SUBPROTOCOL, UpgradeGuard, type VerifyNode } from './upgrade-guard.ts'
+import { refuse, UpgradeGuard, type VerifyNode } from './upgrade-guard.ts'
 
 /** Told of an error, or of a sentence about one. */
 export type OnError = (error: unknown, about: { readonly level: 'warn' | 'error'; readonly nodeId?: string }) => void

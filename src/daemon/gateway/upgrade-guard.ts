@@ -3,12 +3,9 @@ import type { Duplex } from 'node:stream'
 import { ERRORS, PanelError } from '../../shared/kernel/errors.ts'
 import { newIdSuffix } from '../../shared/kernel/ids.ts'
 import type { Clock } from '../../shared/kernel/time.ts'
-import { GATEWAY_PATH, GATEWAY_PROTOCOL, NODE_ID_HEADER, NODE_KEY_HEADER } from '../../shared/protocol/frames.ts'
+import { GATEWAY_PATH, NODE_ID_HEADER, NODE_KEY_HEADER, SUBPROTOCOL } from '../../shared/protocol/frames.ts'
 import { ANSWER_HEADERS } from '../http/headers.ts'
 import { AttemptLimiter } from './attempts.ts'
-
-/** The subprotocol that names the version before the first frame. */
-export const SUBPROTOCOL = `panel-agent.v${GATEWAY_PROTOCOL}`
 
 /**
  * Whether a node may come in with a key: `unknown` for an unknown node and for a wrong key alike. It is asked for every

@@ -11,8 +11,9 @@ import Fastify, {
   type RouteOptions,
 } from 'fastify'
 import { z } from 'zod'
+import { answerCodes } from '../../shared/kernel/answer-codes.ts'
 import { type Endpoint, isDeclared, type StreamEndpoint } from '../../shared/kernel/contract.ts'
-import { ERRORS, fieldError, PanelError } from '../../shared/kernel/errors.ts'
+import { ERRORS, type ErrorCode, fieldError, PanelError } from '../../shared/kernel/errors.ts'
 import { isDeeperThan, MOST_BODY_DEPTH } from '../../shared/kernel/json-depth.ts'
 import { withoutIgnored } from '../../shared/kernel/strict-body.ts'
 import { type Clock, now } from '../../shared/kernel/time.ts'
@@ -152,6 +153,7 @@ export async function createHttpServer(deps: HttpDeps): Promise<HttpServer> {
   )
   app.setErrorHandler((error, request, reply) => {
     const failure = toPanelError(error)
+    noteUndeclared(request, failure)
     if (failure.code === 'INTERNAL_ERROR') {
       const { id: requestId, method, routeOptions } = request
       request.log.error({ err: failure.cause ?? failure, requestId }, 'request failed')
@@ -187,6 +189,7 @@ export function addRoute(http: HttpServer, route: Route): void {
     method: endpoint.method,
     url: endpoint.path,
     bodyLimit: endpoint.bodyLimit,
+    config: { endpointId: endpoint.id, codes: answerCodes(endpoint) },
     onRequest: http.admit(endpoint),
     onResponse: (request, reply, done) => {
       counter(reply.statusCode)
@@ -212,6 +215,21 @@ export function addRoute(http: HttpServer, route: Route): void {
       await child.register(multipart)
       child.route(definition)
     })
+}
+
+declare module 'fastify' {
+  interface FastifyContextConfig {
+    readonly endpointId?: string
+    /** What the route may answer beside success. */
+    readonly codes?: ReadonlySet<ErrorCode>
+  }
+}
+
+/** Clients are told by the document which codes an endpoint answers: any other one is a bug, of the contract or of the handler. */
+function noteUndeclared(request: FastifyRequest, { code }: PanelError): void {
+  const { endpointId, codes } = request.routeOptions.config
+  if (codes === undefined || codes.has(code)) return
+  request.log.error({ endpoint: endpointId, code, requestId: request.id }, 'endpoint answered an undeclared error code')
 }
 
 /** A route with what is made of it once. */
@@ -255,11 +273,11 @@ async function serve(http: HttpServer, served: Served, { request, reply, body }:
     })
   }
   const scope = `${context.caller?.credentialId ?? context.origin.ip} ${endpoint.method} ${request.url}`
-  const refusal = (error: PanelError): SentAnswer => ({
-    status: ERRORS[error.code].status,
-    payload: JSON.stringify(errorBody(error, request.id)),
-    cookies: http.cookiesOf(request),
-  })
+  const refusal = (error: PanelError): SentAnswer => {
+    noteUndeclared(request, error)
+    const payload = JSON.stringify(errorBody(error, request.id))
+    return { status: ERRORS[error.code].status, payload, cookies: http.cookiesOf(request) }
+  }
   const sent = await deps.idempotency.run({ key, scope, body: JSON.stringify(input.body ?? null), refusal }, work)
   if (sent.replayed) {
     reply.header('idempotency-replayed', 'true')

@@ -1,4 +1,5 @@
 import { z } from 'zod'
+import { answerCodes } from '../../shared/kernel/answer-codes.ts'
 import { isDeclared } from '../../shared/kernel/contract.ts'
 import { PanelError } from '../../shared/kernel/errors.ts'
 import type { StreamError } from '../../shared/kernel/events.ts'
@@ -79,55 +80,63 @@ function addStream(
 ): void {
   const { app, deps } = http
   const params = z.object(stream.params)
-  app.get(stream.path, { onRequest: http.admit(stream), exposeHeadRoute: false }, async (request, reply) => {
-    const context = http.context(stream, request, reply)
-    const caller = callerOf(context)
-    const input = {
-      params: parsePart('params', params, request.params),
-      query: isDeclared(stream.query) ? parsePart('query', stream.query, request.query) : undefined,
-      body: undefined,
-    }
-    const header = request.headers['last-event-id']
-    let entry: OpenStream | undefined
-    let release = (): void => undefined
-    try {
-      await handle(input as never, {
-        ...context,
-        lastEventId: typeof header === 'string' && header !== '' ? header : undefined,
-        open: (kind) => {
-          release = limits.take(kind.name, caller.userId, kind.serverId)
-          reply.hijack()
-          for (const [name, value] of Object.entries(answerHeaders(request))) reply.raw.setHeader(name, value)
-          reply.raw.setHeader('x-request-id', request.id)
-          const connection = new SseConnection(reply.raw, deps.clock, kind.maxUnsentBytes)
-          entry = {
-            connection,
-            userId: caller.userId,
-            places: () => limits.placesOf(kind.name, caller.userId, kind.serverId),
-            check: () => recheck(http, stream.access, caller, request.params as Record<string, string>, connection),
-          } // as in admit
-          open.add(entry)
-          deps.metrics.streams.inc({ stream: stream.id })
-          void watchRight(http, entry, caller.expiresAt)
-          return connection
-        },
-      })
-    } catch (error) {
-      if (entry === undefined) throw error
-      request.log.error({ err: error, requestId: request.id, endpoint: stream.id }, 'stream failed')
-      const about = { component: 'streams', requestId: request.id, userId: caller.userId }
-      deps.systemErrors?.capture(error, { ...about, metadata: { endpoint: stream.id } })
-      entry.connection.fail('internal')
-    } finally {
-      release()
-      if (entry !== undefined) {
-        open.delete(entry)
-        deps.metrics.streams.dec({ stream: stream.id })
-        entry.connection.end()
+  app.get(
+    stream.path,
+    {
+      config: { endpointId: stream.id, codes: answerCodes(stream) },
+      onRequest: http.admit(stream),
+      exposeHeadRoute: false,
+    },
+    async (request, reply) => {
+      const context = http.context(stream, request, reply)
+      const caller = callerOf(context)
+      const input = {
+        params: parsePart('params', params, request.params),
+        query: isDeclared(stream.query) ? parsePart('query', stream.query, request.query) : undefined,
+        body: undefined,
       }
-    }
-    return reply
-  })
+      const header = request.headers['last-event-id']
+      let entry: OpenStream | undefined
+      let release = (): void => undefined
+      try {
+        await handle(input as never, {
+          ...context,
+          lastEventId: typeof header === 'string' && header !== '' ? header : undefined,
+          open: (kind) => {
+            release = limits.take(kind.name, caller.userId, kind.serverId)
+            reply.hijack()
+            for (const [name, value] of Object.entries(answerHeaders(request))) reply.raw.setHeader(name, value)
+            reply.raw.setHeader('x-request-id', request.id)
+            const connection = new SseConnection(reply.raw, deps.clock, kind.maxUnsentBytes)
+            entry = {
+              connection,
+              userId: caller.userId,
+              places: () => limits.placesOf(kind.name, caller.userId, kind.serverId),
+              check: () => recheck(http, stream.access, caller, request.params as Record<string, string>, connection),
+            } // as in admit
+            open.add(entry)
+            deps.metrics.streams.inc({ stream: stream.id })
+            void watchRight(http, entry, caller.expiresAt)
+            return connection
+          },
+        })
+      } catch (error) {
+        if (entry === undefined) throw error
+        request.log.error({ err: error, requestId: request.id, endpoint: stream.id }, 'stream failed')
+        const about = { component: 'streams', requestId: request.id, userId: caller.userId }
+        deps.systemErrors?.capture(error, { ...about, metadata: { endpoint: stream.id } })
+        entry.connection.fail('internal')
+      } finally {
+        release()
+        if (entry !== undefined) {
+          open.delete(entry)
+          deps.metrics.streams.dec({ stream: stream.id })
+          entry.connection.end()
+        }
+      }
+      return reply
+    },
+  )
 }
 
 /** The safety net behind the change events: finds what merely expired, within a second of its end. */

@@ -10,6 +10,9 @@ import { ServerSpec } from './server-spec.ts'
  * Order: hello → welcome → snapshot → snapshot.ok; then commands and requests flow down, events and console lines up.
  */
 export const GATEWAY_PROTOCOL = 1
+
+/** The WebSocket subprotocol that an agent offers and the daemon takes. */
+export const SUBPROTOCOL = `panel-agent.v${GATEWAY_PROTOCOL}`
 /** The route of the upgrade; node credentials are checked before the 101. */
 export const GATEWAY_PATH = '/api/gateway/v1'
 /** Headers that carry a node's credentials. */

@@ -151,7 +151,7 @@ function maintenance(deps: NodeDeps): Route {
         action: 'node.maintenance',
         resource: 'node',
         resourceId: nodeId,
-        details: { name: before.name, enabled },
+        details: { name: before.name, enabled: { before: !enabled, after: enabled } },
       })
       await bus.append(tx, { type: 'node_updated', data: { nodeId, updatedBy: context.caller?.userId ?? null } })
       return nodeView((await repo.findNode(tx.q, nodeId)) ?? missing(nodeId), deps)
