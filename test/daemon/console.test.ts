@@ -159,6 +159,13 @@ test('shows no line twice that an agent sends again after a new subscription', a
     expect(one.seqs).toEqual(range(from, 20))
   }
   expect(reader.of('resume_console')).toEqual([])
+  // Old lines alone, with nothing new behind them.
+  stage.peer.send({ type: 'console', serverId: id, epoch: 'epocha', lines: log.after(2, 3) })
+  stage.peer.say(id, 1)
+  await reader.until('the newest line', ({ seqs }) => seqs.at(-1) === 21)
+  const fresh = stage.watch()
+  await fresh.until('the newest line', ({ seqs }) => seqs.at(-1) === 21)
+  for (const one of [reader, fresh]) expect(one.seqs).toEqual(range(1, 21))
 })
 
 test('does not take bounds that no log has, and watches on when the node has right ones', async () => {
