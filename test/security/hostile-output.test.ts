@@ -177,11 +177,11 @@ describe('the program writes to a terminal', () => {
   /** Each has its reason: whatever else writes goes through one of them. */
   const WRITERS = [
     'src/agent/notices.ts',
+    'src/cli/kit/terminal.ts',
     // Help that was made with the program, before the stream of stdout is loaded.
     'src/cli/main.ts',
     // A tool of the build.
     'src/cli/man.ts',
-    'src/cli/kit/terminal.ts',
     'src/daemon/core/log.ts',
     'src/daemon/notices.ts',
     // Its stderr is a pipe to the daemon.
