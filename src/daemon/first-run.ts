@@ -5,12 +5,15 @@ import { cpus, hostname, totalmem } from 'node:os'
 import { join } from 'node:path'
 import { NewServer } from '../shared/api/servers.ts'
 import type { NewTemplate } from '../shared/api/templates.ts'
-import { newId } from '../shared/kernel/ids.ts'
+import type { LocationId } from '../shared/kernel/ids.ts'
+import { PANEL, perform } from './access/operation.ts'
 import type { App } from './app.ts'
 import type { Tx } from './db/db.ts'
 import { createApiKeyRow, isForSocket, localApiKey } from './features/accounts/auth/api-key-rows.ts'
 import { createFirstAdmin, LOCAL_ADMIN } from './features/accounts/auth/first-admin.ts'
 import { ensureStarters, loadStarters, starterFolder } from './features/catalog/templates/starter.ts'
+import { createLocation } from './features/fleet/locations/operations.ts'
+import { createNode } from './features/fleet/nodes/operations.ts'
 import { createServer as createGameServer } from './features/servers/servers/create.ts'
 
 /** The name of the node and context that `panel up` makes. */
@@ -93,55 +96,39 @@ export function ensureLocalNode(app: App): Promise<{ nodeId: string; nodeKey: st
   })
 }
 
-async function ensureNode(tx: Tx, { core }: App): Promise<{ id: string; locationId: string }> {
+async function ensureNode(tx: Tx, app: App): Promise<{ id: string; locationId: string }> {
   const present = await tx.q
     .selectFrom('node')
     .select(['id', 'locationId'])
     .where('name', '=', LOCAL)
     .executeTakeFirst()
   if (present !== undefined) return present
-  const stamps = { createdAt: tx.now, updatedAt: tx.now }
-  const actor = { caller: undefined, origin: null }
-  let location = await tx.q.selectFrom('location').select('id').where('name', '=', LOCAL).executeTakeFirst()
-  if (location === undefined) {
-    location = { id: newId('loc', core.clock) }
-    await tx.q
-      .insertInto('location')
-      .values({ ...location, name: LOCAL, description: 'This machine', ...stamps })
-      .execute()
-    await core.audit.record(tx, actor, { action: 'location.create', resource: 'location', resourceId: location.id })
+  const { core, keys } = app
+  const deps = { ...core, keys, isOnline: app.serverDeps.isOnline }
+  const locationId = (await localLocation(tx)) ?? (await makeLocation(tx, app))
+  const body = {
+    name: LOCAL,
+    description: 'This machine',
+    locationId: locationId as LocationId, // of a row
+    hostname: hostname(),
+    publicAddress: '127.0.0.1',
+    defaultIp: '127.0.0.1',
+    maxMemoryMb: Math.floor(totalmem() / 1_048_576),
+    maxCpuCores: cpus().length,
+    memoryOverallocatePercent: 0,
+    cpuOverallocatePercent: -1,
   }
-  const node = { id: newId('node', core.clock), locationId: location.id }
-  await tx.q
-    .insertInto('node')
-    .values({
-      ...node,
-      name: LOCAL,
-      description: 'This machine',
-      hostname: hostname(),
-      publicAddress: '127.0.0.1',
-      defaultIp: '127.0.0.1',
-      maxMemoryMb: Math.floor(totalmem() / 1_048_576),
-      maxCpuCores: cpus().length,
-      memoryOverallocatePercent: 0,
-      cpuOverallocatePercent: -1,
-      maintenance: 0,
-      isOnline: 0,
-      lastSeenAt: null,
-      agentVersion: null,
-      os: null,
-      arch: null,
-      runtimes: '[]',
-      addresses: '[]',
-      journalId: null,
-      eventAck: 0,
-      machineId: null,
-      machineBootId: null,
-      ...stamps,
-    })
-    .execute()
-  await core.audit.record(tx, actor, { action: 'node.create', resource: 'node', resourceId: node.id })
-  return node
+  const node = await perform(tx, createNode, { deps, principal: PANEL, input: { params: {}, query: undefined, body } })
+  return { id: node.id, locationId }
+}
+
+async function localLocation(tx: Tx): Promise<string | undefined> {
+  return (await tx.q.selectFrom('location').select('id').where('name', '=', LOCAL).executeTakeFirst())?.id
+}
+
+async function makeLocation(tx: Tx, { core }: App): Promise<string> {
+  const input = { params: {}, query: undefined, body: { name: LOCAL, description: 'This machine' } }
+  return (await perform(tx, createLocation, { deps: core, principal: PANEL, input })).id
 }
 
 async function createDemo(

@@ -5,7 +5,7 @@ import sqlite3 from 'sqlite3'
 import type { Schema } from '../../src/daemon/db/schema.ts'
 import { Connection } from '../../src/daemon/db/sqlite/connection.ts'
 import { sqliteDialect } from '../../src/daemon/db/sqlite/dialect.ts'
-import { findServerRow, listServerRows } from '../../src/daemon/features/servers/servers/repo.ts'
+import { findServerRow, listServerRows } from '../../src/daemon/features/servers/servers/rows.ts'
 import { answerAll } from './processes.ts'
 
 /** What the bare server stands on: a daemon's database, and one of its own for durable inserts. */

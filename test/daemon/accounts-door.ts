@@ -19,7 +19,7 @@ import { createSetupGate } from '../../src/daemon/features/accounts/auth/setup.t
 import { roleRoutes } from '../../src/daemon/features/accounts/users/roles.ts'
 import { userRoutes } from '../../src/daemon/features/accounts/users/users.ts'
 import { auditLogRoutes } from '../../src/daemon/features/operations/audit-log/audit-log.ts'
-import type { ServerRow } from '../../src/daemon/features/servers/servers/repo.ts'
+import type { ServerRow } from '../../src/daemon/features/servers/servers/rows.ts'
 import { TemplateViews } from '../../src/daemon/features/servers/servers/template-views.ts'
 import { accessRoutes } from '../../src/daemon/features/servers/sharing/routes.ts'
 import type { Mail, Mailer } from '../../src/daemon/features/signals/mail/mailer.ts'

@@ -4,6 +4,7 @@ const PAGE = ['test/docs-guarantees.test.ts'] as const
 const SKIPS = ['test/skips.test.ts'] as const
 const HOSTS = ['test/daemon/databases/hosts.test.ts'] as const
 const LOCATIONS = 'src/daemon/features/fleet/locations/routes.ts'
+const LOCATION_OPERATIONS = 'src/daemon/features/fleet/locations/operations.ts'
 
 /** Mistakes that the tests of the pages, of the tests themselves, and the loops over the contract have to see. */
 export const MUTANTS: readonly Mutant[] = [
@@ -50,7 +51,7 @@ export const MUTANTS: readonly Mutant[] = [
   {
     title: 'Names of database hosts that differ in case are two',
     topic: 'names and skips',
-    file: 'src/daemon/features/servers/databases/host-repo.ts',
+    file: 'src/daemon/features/servers/databases/host-rows.ts',
     find: "row.name.normalize('NFC').toLowerCase() === folded",
     replace: "row.name.normalize('NFC') === name",
     seenBy: HOSTS,
@@ -58,7 +59,7 @@ export const MUTANTS: readonly Mutant[] = [
   {
     title: 'A database host has itself for a namesake',
     topic: 'names and skips',
-    file: 'src/daemon/features/servers/databases/host-repo.ts',
+    file: 'src/daemon/features/servers/databases/host-rows.ts',
     find: ".select(['id', 'name']).where('id', '!=', besideId)",
     replace: ".select(['id', 'name']).where('id', '!=', '').where('id', '!=', besideId.slice(1))",
     seenBy: HOSTS,
@@ -74,23 +75,17 @@ export const MUTANTS: readonly Mutant[] = [
   {
     title: 'A deletion leaves no audit row',
     topic: 'contract loops',
-    file: LOCATIONS,
-    find: `      await audit.record(tx, context.actor, {
-        action: 'location.delete',
-        resource: 'location',
-        resourceId: locationId,
-        details: { name },
-      })
-`,
+    file: LOCATION_OPERATIONS,
+    find: "    audit: { action: 'location.delete', resource: 'location', resourceId: locationId, details: { name } },\n",
     replace: '',
     seenBy: ['test/contract/drive-through.test.ts'],
   },
   {
     title: 'An edit is audited without what was before',
     topic: 'contract loops',
-    file: LOCATIONS,
-    find: "        action: 'location.update',\n        resource: 'location',\n        resourceId: locationId,\n        details,\n",
-    replace: "        action: 'location.update',\n        resource: 'location',\n        resourceId: locationId,\n",
+    file: LOCATION_OPERATIONS,
+    find: "{ action: 'location.update', resource: 'location', resourceId: locationId, details }",
+    replace: "{ action: 'location.update', resource: 'location', resourceId: locationId }",
     seenBy: ['test/contract/drive-through.test.ts'],
   },
   {

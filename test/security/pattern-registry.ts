@@ -400,7 +400,7 @@ export const REGISTRY: Readonly<Record<string, FilePatterns>> = {
     sees: 'client',
     patterns: [String.raw`/^(\d{1,5})(?:-(\d{1,5}))?$/`, String.raw`/[\s,]+/`],
   },
-  'src/daemon/features/fleet/nodes/allocation-repo.ts': { sees: 'client', patterns: [String.raw`/^\d{1,5}$/`] },
+  'src/daemon/features/fleet/nodes/allocation-rows.ts': { sees: 'client', patterns: [String.raw`/^\d{1,5}$/`] },
   'src/daemon/features/fleet/nodes/ip-numbers.ts': { sees: 'client', patterns: [String.raw`/^\d{1,3}$/`] },
   'src/daemon/features/operations/overview/activity.ts': { sees: 'client', patterns: ['/[._]/g'] },
   'src/daemon/features/accounts/passkeys/own-passkeys.ts': { sees: 'remote host', patterns: [String.raw`/\s+/g`] },
@@ -446,7 +446,7 @@ export const REGISTRY: Readonly<Record<string, FilePatterns>> = {
     patterns: [String.raw`/^\d+$/`, String.raw`/^Uid:\t(\d+)/m`, String.raw`/^State:\t[ZX]/m`],
   },
   'src/daemon/features/plugins/storage.ts': { sees: 'plugin', patterns: [String.raw`/^[^\p{Cc}]+$/u`] },
-  'src/daemon/features/servers/servers/repo.ts': { sees: 'client', patterns: [String.raw`/[\\%_]/g`] },
+  'src/daemon/features/servers/servers/rows.ts': { sees: 'client', patterns: [String.raw`/[\\%_]/g`] },
   'src/daemon/features/accounts/sso/claims.ts': { sees: 'remote host', patterns: [String.raw`/\p{Cc}/gu`] },
   'src/daemon/features/accounts/sso/provider-clients.ts': {
     sees: 'remote host',

@@ -11,12 +11,17 @@ export interface BusEvent {
   readonly timestamp: IsoTime
 }
 
+/** An event that is about to be true: its type with the data of that type. */
+export type NewEvent = {
+  readonly [T in EventType]: { readonly type: T; readonly serverId?: string; readonly data: EventData<T> }
+}[EventType]
+
 /**
  * The event log: an event is a row of the transaction that makes it true, and is handed to listeners
  * after the commit, in the order of ids.
  */
 export interface Bus {
-  append<T extends EventType>(tx: Tx, event: { type: T; serverId?: string; data: EventData<T> }): Promise<void>
+  append(tx: Tx, event: NewEvent): Promise<void>
   /**
    * Runs `work` for every event from now on, in the transaction that makes it true: what `work` writes is there exactly when
    * the event is, and its failure undoes both.

@@ -9,10 +9,10 @@ import type { Schema } from '../../../src/daemon/db/schema.ts'
 import { Connection } from '../../../src/daemon/db/sqlite/connection.ts'
 import { sqliteDialect } from '../../../src/daemon/db/sqlite/dialect.ts'
 import { listOwnAudit } from '../../../src/daemon/features/accounts/auth/own-records.ts'
-import { listAudit } from '../../../src/daemon/features/operations/audit-log/repo.ts'
-import { listServerRows } from '../../../src/daemon/features/servers/servers/repo.ts'
+import { listAudit } from '../../../src/daemon/features/operations/audit-log/rows.ts'
+import { listServerRows } from '../../../src/daemon/features/servers/servers/rows.ts'
 import { listAlertRows } from '../../../src/daemon/features/signals/alerts/alert-rows.ts'
-import { listErrors } from '../../../src/daemon/features/signals/system-errors/repo.ts'
+import { listErrors } from '../../../src/daemon/features/signals/system-errors/rows.ts'
 import { listDeliveries } from '../../../src/daemon/features/signals/webhooks/delivery-rows.ts'
 
 type List = (q: Queries) => Promise<unknown>

@@ -9,8 +9,8 @@ import {
   visibleNodes,
   visibleServers,
 } from '../../../src/daemon/access/permit.ts'
-import { listNodes } from '../../../src/daemon/features/fleet/nodes/repo.ts'
-import { listServerRows } from '../../../src/daemon/features/servers/servers/repo.ts'
+import { listNodes } from '../../../src/daemon/features/fleet/nodes/rows.ts'
+import { listServerRows } from '../../../src/daemon/features/servers/servers/rows.ts'
 import type { Client } from '../../../src/shared/client.ts'
 import type { Access } from '../../../src/shared/kernel/contract.ts'
 import { PanelError } from '../../../src/shared/kernel/errors.ts'

@@ -2,7 +2,7 @@ import type { Migration } from '../migrations.ts'
 
 /**
  * What pages of long lists are read from: for each filter and order an index that also holds what further filters look at,
- * so that no row is looked up only to be counted or passed over. The expression is the status of servers/repo.ts; the
+ * so that no row is looked up only to be counted or passed over. The expression is the status of servers/rows.ts; the
  * columns that it looks at stand behind it, or SQLite would read the row for an expression that the index has.
  */
 export const listIndexes: Migration = {

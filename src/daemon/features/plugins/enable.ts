@@ -7,7 +7,7 @@ import { configToStore, openedConfig, type StoredConfig, shownConfig, storedConf
 import { LoadProblem } from './failures.ts'
 import { type Definition, permissionsOf } from './manifest.ts'
 import type { Plugins } from './plugins.ts'
-import { configColumns, DISABLED, ensureRow, findPlugin, grantedOf, updatePlugin } from './repo.ts'
+import { configColumns, DISABLED, ensureRow, findPlugin, grantedOf, updatePlugin } from './rows.ts'
 
 /** Who changes something. */
 export interface By {

@@ -7,7 +7,7 @@ import { callerOf, type Route, route } from '../../http/route.ts'
 import { CallFailure } from './failures.ts'
 import type { RouteEntry } from './manifest.ts'
 import type { Plugins } from './plugins.ts'
-import { findPlugin } from './repo.ts'
+import { findPlugin } from './rows.ts'
 
 /** How long a plugin may take for an answer. */
 const ANSWER_MS = 10_000

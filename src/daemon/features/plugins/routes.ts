@@ -4,7 +4,7 @@ import { type Context, callerOf, type Route, route } from '../../http/route.ts'
 import { shownConfig, storedConfig } from './config-values.ts'
 import { type By, configure, disable, enable, reload } from './enable.ts'
 import type { Plugins } from './plugins.ts'
-import { allPlugins, findPlugin } from './repo.ts'
+import { allPlugins, findPlugin } from './rows.ts'
 import { pluginDetail, pluginView } from './view.ts'
 
 /** The routes by which plugins are managed. */

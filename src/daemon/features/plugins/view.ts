@@ -3,7 +3,7 @@ import { shownConfig, storedConfig } from './config-values.ts'
 import { messageOf } from './failures.ts'
 import { type Definition, permissionsOf } from './manifest.ts'
 import type { Plugins } from './plugins.ts'
-import { findPlugin, grantedOf, type PluginRow } from './repo.ts'
+import { findPlugin, grantedOf, type PluginRow } from './rows.ts'
 import { nextRun } from './task-clock.ts'
 
 /** A plugin as a list shows it. One whose manifest cannot be read is shown with the reason. */

@@ -10,8 +10,8 @@ import type { Bus } from '../../../core/bus.ts'
 import type { Settings } from '../../../core/settings.ts'
 import type { Tx } from '../../../db/db.ts'
 import { auditView, ensureUsable } from './definition.ts'
-import { findNestIdByName, insertNest } from './nest-repo.ts'
-import { insertTemplateIfNew } from './repo.ts'
+import { findNestIdByName, insertNest } from './nest-rows.ts'
+import { insertTemplateIfNew } from './rows.ts'
 
 const NEST = { name: 'Starter', description: 'Templates that come with the panel', icon: null, author: 'panel' }
 const FILE_LINE = /^#@file ([a-z0-9-]+\.[a-z]+)$/

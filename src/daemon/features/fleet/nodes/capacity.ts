@@ -1,6 +1,6 @@
 import { PanelError } from '../../../../shared/kernel/errors.ts'
 import type { Tx } from '../../../db/db.ts'
-import { roundedCores } from './repo.ts'
+import { roundedCores } from './rows.ts'
 
 /** The fields of a node that bound what its servers may be given. */
 export interface NodeLimits {

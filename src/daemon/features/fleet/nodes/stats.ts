@@ -3,7 +3,7 @@ import type { NodeStats } from '../../../../shared/api/nodes.ts'
 import { isoTime } from '../../../../shared/kernel/time.ts'
 import type { NodeHealth } from '../../../../shared/protocol/frames.ts'
 import { effectiveMaximum } from './capacity.ts'
-import { type NodeRow, type NodeUsage, roundedCores } from './repo.ts'
+import { type NodeRow, type NodeUsage, roundedCores } from './rows.ts'
 
 /** The last figures that a node's agent sent, and when: milliseconds since the epoch. */
 export interface HealthReport {

@@ -3,7 +3,7 @@ import type { Node, NodeStatus } from '../../../../shared/api/nodes.ts'
 import type { Clock } from '../../../../shared/kernel/time.ts'
 import { RuntimeReport } from '../../../../shared/protocol/frames.ts'
 import { parseJson } from '../../../db/json.ts'
-import type { NodeRow } from './repo.ts'
+import type { NodeRow } from './rows.ts'
 
 /** A node as answers show it, before it is written out. */
 export type NodeAnswer = z.input<typeof Node>

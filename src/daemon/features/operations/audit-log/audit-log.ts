@@ -4,7 +4,7 @@ import type { Clock } from '../../../../shared/kernel/time.ts'
 import type { Db } from '../../../db/db.ts'
 import { type ExportColumn, exportFile } from '../../../http/export-file.ts'
 import { type Route, route } from '../../../http/route.ts'
-import { auditBatches, type ExportedRow, findAudit, listAudit, shownText } from './repo.ts'
+import { auditBatches, type ExportedRow, findAudit, listAudit, shownText } from './rows.ts'
 import { verifyAudit } from './verify.ts'
 
 /** The routes of the audit log. */

@@ -1,7 +1,7 @@
 import { type ServerStatus, ServerStatus as Statuses } from '../../../../shared/kernel/server-life.ts'
 import type { Visibility } from '../../../access/permit.ts'
 import type { Queries } from '../../../db/db.ts'
-import { countServersByStatus } from '../../servers/servers/repo.ts'
+import { countServersByStatus } from '../../servers/servers/rows.ts'
 
 /** How many servers have each status; statuses that no server has are left out. */
 export type StatusCounts = Partial<Record<ServerStatus, number>>

@@ -1,6 +1,6 @@
 import type { Visibility } from '../../../access/permit.ts'
 import type { Queries } from '../../../db/db.ts'
-import { nodeFacts } from '../../fleet/nodes/repo.ts'
+import { nodeFacts } from '../../fleet/nodes/rows.ts'
 import { nodeStatus, type Presence } from '../../fleet/nodes/view.ts'
 
 /** Nodes by whether their agents are connected. */

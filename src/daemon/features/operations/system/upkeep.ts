@@ -7,7 +7,7 @@ import type { SystemErrors } from '../../../core/system-errors.ts'
 import type { Db } from '../../../db/db.ts'
 import type { Idempotency } from '../../../http/idempotency.ts'
 import { pruneAlerts } from '../../signals/alerts/alert-rows.ts'
-import { pruneErrors } from '../../signals/system-errors/repo.ts'
+import { pruneErrors } from '../../signals/system-errors/rows.ts'
 import { pruneDeliveries } from '../../signals/webhooks/delivery-rows.ts'
 
 const HOUR = 3_600_000

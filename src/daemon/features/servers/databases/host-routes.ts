@@ -1,193 +1,27 @@
-import { X509Certificate } from 'node:crypto'
-import { isIP } from 'node:net'
-import {
-  createDatabaseHost,
-  type DatabaseHost,
-  deleteDatabaseHost,
-  getDatabaseHost,
-  listDatabaseHosts,
-  pingDatabaseHost,
-  updateDatabaseHost,
-} from '../../../../shared/api/database-hosts.ts'
-import type { Input } from '../../../../shared/kernel/contract.ts'
-import { fieldError, PanelError } from '../../../../shared/kernel/errors.ts'
-import { newId } from '../../../../shared/kernel/ids.ts'
-import { SECRET_MASK } from '../../../../shared/kernel/setting-values.ts'
-import { changes } from '../../../access/audit.ts'
-import type { Vault } from '../../../core/secrets.ts'
-import { isForeignKeyViolation, type Tx } from '../../../db/db.ts'
+import { getDatabaseHost, listDatabaseHosts, pingDatabaseHost } from '../../../../shared/api/database-hosts.ts'
+import { operate } from '../../../http/operate.ts'
 import { type Route, route } from '../../../http/route.ts'
-import type { DatabaseDeps } from './deps.ts'
-import * as repo from './host-repo.ts'
-import type { HostWork } from './host-work.ts'
+import * as operations from './host-operations.ts'
+import { GONE, type HostDeps } from './host-operations.ts'
+import * as rows from './host-rows.ts'
 import { pingHost } from './ping.ts'
-import { hostPlace, opened } from './secrets.ts'
-
-type Deps = DatabaseDeps & { readonly work: Pick<HostWork, 'wake'> }
-
-const GONE = 'There is no database host with this id'
-const PORTS = { mysql: 3306, postgresql: 5432 } as const
 
 /** The routes of database hosts. */
-export function databaseHostRoutes(deps: Deps): Route[] {
+export function databaseHostRoutes(deps: HostDeps): Route[] {
   const { db } = deps
   return [
-    route(listDatabaseHosts, ({ query }) => repo.listHosts(db.read, query)),
+    route(listDatabaseHosts, ({ query }) => rows.listHosts(db.read, query)),
     route(
       getDatabaseHost,
       async ({ params }, context) =>
-        (await repo.findHost(db.read, params.hostId)) ?? context.fail('ADMIN_DATABASE_HOST_NOT_FOUND', GONE),
+        (await rows.findHost(db.read, params.hostId)) ?? context.fail('ADMIN_DATABASE_HOST_NOT_FOUND', GONE),
     ),
-    create(deps),
-    update(deps),
-    remove(deps),
+    operate(operations.createDatabaseHost, deps),
+    operate(operations.updateDatabaseHost, deps),
+    operate(operations.deleteDatabaseHost, deps),
     route(pingDatabaseHost, async ({ params }, context) => {
-      const row = await repo.findHostRow(db.read, params.hostId)
+      const row = await rows.findHostRow(db.read, params.hostId)
       return pingHost(deps, row ?? context.fail('ADMIN_DATABASE_HOST_NOT_FOUND', GONE), context.signal)
     }),
   ]
-}
-
-function create({ db, bus, audit, clock, vault }: DatabaseDeps): Route {
-  return route(createDatabaseHost, async ({ body }, context) => {
-    checkCertificates(body.caCertificate)
-    checkIdentity(body)
-    return db.write(async (tx) => {
-      await refuseTakenName(tx, body.name)
-      const id = newId('dbh', clock)
-      const { password, port = PORTS[body.engine], caCertificate = null, maxDatabases = null, ...rest } = body
-      const fields = { ...rest, port, caCertificate, maxDatabases }
-      const sealed = vault.seal(hostPlace(id), password)
-      await tx.q
-        .insertInto('databaseHost')
-        .values({ id, ...fields, password: sealed, createdAt: tx.now, updatedAt: tx.now })
-        .execute()
-      await audit.record(tx, context.actor, {
-        action: 'database_host.create',
-        resource: 'database_host',
-        resourceId: id,
-        details: { ...fields, password: SECRET_MASK },
-      })
-      const createdBy = context.caller?.userId ?? null
-      await bus.append(tx, { type: 'database_host_created', data: { hostId: id, hostName: body.name, createdBy } })
-      return present(tx, id)
-    })
-  })
-}
-
-function update({ db, bus, audit, vault, work }: Deps): Route {
-  return route(updateDatabaseHost, async ({ params: { hostId }, body }, context) => {
-    checkCertificates(body.caCertificate)
-    return db.write(async (tx) => {
-      const before = (await repo.findHostRow(tx.q, hostId)) ?? context.fail('ADMIN_DATABASE_HOST_NOT_FOUND', GONE)
-      const { password, ...given } = body
-      const fields = Object.fromEntries(Object.entries(given).filter(([, value]) => value !== undefined))
-      checkIdentity({ ...before, ...fields })
-      if (body.name !== undefined) await refuseTakenName(tx, body.name, hostId)
-      const sealed = newPassword(vault, before, password)
-      const details = {
-        ...changes(before, fields),
-        ...(sealed === undefined ? {} : { password: { before: SECRET_MASK, after: SECRET_MASK } }),
-      }
-      if (Object.keys(details).length === 0) return present(tx, hostId)
-      await tx.q
-        .updateTable('databaseHost')
-        .set({ ...fields, ...(sealed === undefined ? {} : { password: sealed }), updatedAt: tx.now })
-        .where('id', '=', hostId)
-        .execute()
-      // What waits for this host is tried again with the new facts.
-      await tx.q
-        .updateTable('serverDatabase')
-        .set({ nextAttemptAt: tx.now })
-        .where('hostId', '=', hostId)
-        .where('state', '!=', 'ready')
-        .execute()
-      tx.onCommit(() => work.wake())
-      await audit.record(tx, context.actor, {
-        action: 'database_host.update',
-        resource: 'database_host',
-        resourceId: hostId,
-        details,
-      })
-      const data = { hostId, hostName: body.name ?? before.name, updatedBy: context.caller?.userId ?? null }
-      await bus.append(tx, { type: 'database_host_updated', data })
-      return present(tx, hostId)
-    })
-  })
-}
-
-function remove({ db, bus, audit }: DatabaseDeps): Route {
-  return route(deleteDatabaseHost, ({ params: { hostId }, query }, context) =>
-    db.write(async (tx) => {
-      const { name, databaseCount, leftoverCount } =
-        (await repo.findHost(tx.q, hostId)) ?? context.fail('ADMIN_DATABASE_HOST_NOT_FOUND', GONE)
-      const abandoned = query.force === true ? await repo.forgetLeftovers(tx.q, hostId) : []
-      await tx.q
-        .deleteFrom('databaseHost')
-        .where('id', '=', hostId)
-        .execute()
-        .catch((error: unknown) => {
-          if (!isForeignKeyViolation(error)) throw error
-          const why =
-            databaseCount > 0
-              ? `${name} has ${databaseCount} databases of servers; delete them first`
-              : `${leftoverCount} databases are still to be removed from ${name}; force leaves them behind`
-          return context.fail('ADMIN_DATABASE_HOST_IN_USE', why, { databaseCount, leftoverCount })
-        })
-      await audit.record(tx, context.actor, {
-        action: 'database_host.delete',
-        resource: 'database_host',
-        resourceId: hostId,
-        details: { name, ...(abandoned.length === 0 ? {} : { abandoned }) },
-      })
-      const deletedBy = context.caller?.userId ?? null
-      await bus.append(tx, { type: 'database_host_deleted', data: { hostId, hostName: name, deletedBy } })
-      return null
-    }),
-  )
-}
-
-/** What cannot be read as certificates would be trusted by nobody, and nobody would be told. */
-function checkCertificates(pem: string | null | undefined): void {
-  if (pem === null || pem === undefined) return
-  try {
-    for (const part of pem.split(/(?<=-----END CERTIFICATE-----)\s*/)) if (part !== '') new X509Certificate(part)
-  } catch {
-    // OpenSSL's reason says nothing that helps whoever has sent the text.
-    throw fieldError('body.caCertificate', 'must be certificates as PEM')
-  }
-}
-
-/** The driver of MySQL compares certificates with names alone. */
-function checkIdentity({ engine, tls, host }: Pick<repo.HostRow, 'engine' | 'tls' | 'host'>): void {
-  if (engine !== 'mysql' || tls !== 'verify' || isIP(host) === 0) return
-  throw fieldError('body.tls', 'cannot be verify with an address as host; use the name that the certificate is for')
-}
-
-/** The new password sealed; `undefined` when it stays. */
-function newPassword(
-  vault: Vault,
-  { id, password: sealed }: repo.HostRow,
-  given: Input<typeof updateDatabaseHost>['body']['password'],
-): string | undefined {
-  if (given === undefined || given === SECRET_MASK) return undefined
-  try {
-    if (opened(vault, hostPlace(id), sealed) === given) return undefined
-  } catch (error) {
-    // Without a key nothing can be sealed either; one that another key has sealed must be replaceable.
-    if (error instanceof PanelError) throw error
-  }
-  return vault.seal(hostPlace(id), given)
-}
-
-/** Names that differ in case alone count as one. */
-async function refuseTakenName(tx: Tx, name: string, besideId = ''): Promise<void> {
-  if (!(await repo.hasNamesake(tx.q, name, besideId))) return
-  throw new PanelError('ADMIN_DATABASE_HOST_NAME_TAKEN', `There is a database host named ${name} already`)
-}
-
-async function present(tx: Tx, id: string): Promise<DatabaseHost> {
-  const host = await repo.findHost(tx.q, id)
-  if (host === undefined) throw new Error(`database host ${id} is gone within the transaction that wrote it`)
-  return host
 }

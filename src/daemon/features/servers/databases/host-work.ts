@@ -1,7 +1,7 @@
 import { PanelError } from '../../../../shared/kernel/errors.ts'
 import { now } from '../../../../shared/kernel/time.ts'
 import type { Tx } from '../../../db/db.ts'
-import { dueRows, nextDue } from './database-repo.ts'
+import { dueRows, nextDue } from './database-rows.ts'
 import type { DatabaseDeps } from './deps.ts'
 import { HostFailure } from './host-failure.ts'
 import { finish } from './unfinished-work.ts'

@@ -3,7 +3,7 @@ import { PanelError } from '../../../../shared/kernel/errors.ts'
 import type { DatabaseDeps } from './deps.ts'
 import { withHost } from './host-connection.ts'
 import { HostFailure } from './host-failure.ts'
-import type { HostRow } from './host-repo.ts'
+import type { HostRow } from './host-rows.ts'
 import { addressOf } from './secrets.ts'
 
 /** Signs in to the host and asks its version. */

@@ -3,7 +3,7 @@ import { PanelError } from '../../../../shared/kernel/errors.ts'
 import type { Vault } from '../../../core/secrets.ts'
 import type { HostAddress } from './driver.ts'
 import { HostFailure } from './host-failure.ts'
-import type { HostRow } from './host-repo.ts'
+import type { HostRow } from './host-rows.ts'
 
 /** 80 random bits in small letters and digits: a name on a host that nobody can guess. */
 export function newName(): string {

@@ -1,5 +1,5 @@
 import type { ServerDatabase } from '../../../../shared/api/databases.ts'
-import type { ShownRow } from './database-repo.ts'
+import type { ShownRow } from './database-rows.ts'
 import type { DatabaseDeps } from './deps.ts'
 import { HostFailure } from './host-failure.ts'
 import { databasePlace, opened } from './secrets.ts'

@@ -3,8 +3,8 @@ import { now } from '../../../../shared/kernel/time.ts'
 import { visibleServers } from '../../../access/permit.ts'
 import { type Context, callerOf, type Route, route } from '../../../http/route.ts'
 import { actOnEach, actOnServers, type BulkOrder } from './bulk.ts'
-import { findVisibleRows } from './repo.ts'
 import type { ServerDeps } from './routes.ts'
+import { findVisibleRows } from './rows.ts'
 import { statusOf } from './view.ts'
 
 /** Actions on several servers at once. */

@@ -18,7 +18,7 @@ import { claimPlace, releasePlace } from '../../fleet/nodes/pool-claims.ts'
 import { ensureNameFree } from './names.ts'
 import { finishCommand } from './observe.ts'
 import { addCommand, nextGeneration, type OrderDeps, pendingStatus, refuseSuspended } from './orders.ts'
-import { findServerRow, type ServerRow } from './repo.ts'
+import { findServerRow, type ServerRow } from './rows.ts'
 import { definitionOf, environmentOf, withoutMasks } from './view.ts'
 
 /** Fields that say what a server costs and where it listens: the operator's, not the owner's. */

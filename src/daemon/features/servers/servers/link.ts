@@ -7,7 +7,7 @@ import type { LinkedServers } from '../../fleet/nodes/link.ts'
 import { finishCommand, markUnknown, observe, observeAbsent } from './observe.ts'
 import { raiseGenerations, settleForgotten } from './reconcile.ts'
 import { type BeforeDelete, forgetDeleted, reportUndeleted } from './remove.ts'
-import { findServerRow } from './repo.ts'
+import { findServerRow } from './rows.ts'
 import { buildSpec, commandOp } from './spec.ts'
 
 /** What servers do with what agents say, and what agents are told of servers. */

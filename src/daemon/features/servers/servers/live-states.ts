@@ -2,7 +2,7 @@ import { isoTime } from '../../../../shared/kernel/time.ts'
 import type { ServerReport } from '../../../../shared/protocol/frames.ts'
 import type { ReportedAt } from '../../../gateway/handlers.ts'
 import { observedColumns } from './observe.ts'
-import type { ServerRow } from './repo.ts'
+import type { ServerRow } from './rows.ts'
 
 interface Seen {
   readonly report: ServerReport

@@ -4,7 +4,7 @@ import type { AgentEvent, ServerReport } from '../../../../shared/protocol/frame
 import type { Bus } from '../../../core/bus.ts'
 import type { Tx } from '../../../db/db.ts'
 import type { ReportedAt } from '../../../gateway/handlers.ts'
-import { findServerRow, type ServerRow } from './repo.ts'
+import { findServerRow, type ServerRow } from './rows.ts'
 import { statusOf } from './view.ts'
 
 /**

@@ -11,7 +11,7 @@ import type { Clock } from '../../../../shared/kernel/time.ts'
 import type { Actor, Audit } from '../../../access/audit.ts'
 import type { Db, Tx } from '../../../db/db.ts'
 import { parseJson } from '../../../db/json.ts'
-import { findServerRow, type ServerRow } from './repo.ts'
+import { findServerRow, type ServerRow } from './rows.ts'
 import type { UnstoredOrders } from './unstored-orders.ts'
 import { statusOf } from './view.ts'
 

@@ -14,7 +14,7 @@ import { templateRemarks } from './adoption-remarks.ts'
 import { ensureNameFree } from './names.ts'
 import { observe } from './observe.ts'
 import { addCommand, type OrderDeps } from './orders.ts'
-import { findServerRow } from './repo.ts'
+import { findServerRow } from './rows.ts'
 import { buildSpec } from './spec.ts'
 import { definitionOf } from './view.ts'
 

@@ -4,7 +4,7 @@ import type { Bus } from '../../../core/bus.ts'
 import type { Tx } from '../../../db/db.ts'
 import { replaceQueuedApplies } from './edit.ts'
 import { addCommand } from './orders.ts'
-import { findServerRow } from './repo.ts'
+import { findServerRow } from './rows.ts'
 
 /** Above it a generation is none that a daemon has given; it leaves room for those that follow. */
 const MOST_GENERATION = 2 ** 50

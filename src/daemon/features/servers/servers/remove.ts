@@ -9,7 +9,7 @@ import { parseJson } from '../../../db/json.ts'
 import { releasePlace } from '../../fleet/nodes/pool-claims.ts'
 import { finishCommand, tell } from './observe.ts'
 import { addCommand, nextGeneration, type OrderDeps, pendingStatus, refuseSuspended } from './orders.ts'
-import { findServerRow, type ServerRow } from './repo.ts'
+import { findServerRow, type ServerRow } from './rows.ts'
 import { statusOf } from './view.ts'
 
 /** How a deletion is requested. */

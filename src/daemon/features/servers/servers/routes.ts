@@ -36,7 +36,7 @@ import { type Accepted, accept, refuseSuspended } from './orders.ts'
 import { orphanRoutes } from './orphan-routes.ts'
 import type { OrphanDeps } from './orphans.ts'
 import { type RemovalDeps, removeServer } from './remove.ts'
-import { findServerRow, listServerRows, ownersOf, type ServerRow } from './repo.ts'
+import { findServerRow, listServerRows, ownersOf, type ServerRow } from './rows.ts'
 import { suspendServer, unsuspendServer } from './suspend.ts'
 import { figuresOf, statusOf, toServer, type ViewFacts, viewerOf } from './view.ts'
 

@@ -1,6 +1,6 @@
 import type { CommandOp } from '../../../../shared/protocol/frames.ts'
 import { type ServerSpec, type StopRule, type StopSignal, signalOf } from '../../../../shared/protocol/server-spec.ts'
-import type { ServerRow } from './repo.ts'
+import type { ServerRow } from './rows.ts'
 import { definitionOf, environmentOf } from './view.ts'
 
 const PIDS = 512

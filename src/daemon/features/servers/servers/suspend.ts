@@ -5,7 +5,7 @@ import type { Tx } from '../../../db/db.ts'
 import { replaceQueuedApplies } from './edit.ts'
 import { tell } from './observe.ts'
 import { addCommand, nextGeneration, type OrderDeps } from './orders.ts'
-import { findServerRow, type ServerRow } from './repo.ts'
+import { findServerRow, type ServerRow } from './rows.ts'
 import { statusOf } from './view.ts'
 
 type Deps = OrderDeps & { readonly bus: Bus }

@@ -5,7 +5,7 @@ import { grants } from '../../../../shared/kernel/permissions.ts'
 import { SECRET_MASK } from '../../../../shared/kernel/setting-values.ts'
 import type { Caller } from '../../../access/caller.ts'
 import { frozen } from '../../../core/frozen.ts'
-import type { ServerRow } from './repo.ts'
+import type { ServerRow } from './rows.ts'
 import { definitionOf } from './view.ts'
 
 /** What the answer about a server says of its template. */

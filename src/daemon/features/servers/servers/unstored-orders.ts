@@ -8,7 +8,7 @@ import type { Db, Tx } from '../../../db/db.ts'
 import { isStorageFailure } from '../../../db/sqlite/failures.ts'
 import type { LiveStates } from './live-states.ts'
 import { type Accepted, type Order, refuseByStatus } from './orders.ts'
-import { findServerRow, type ServerRow } from './repo.ts'
+import { findServerRow, type ServerRow } from './rows.ts'
 import { statusOf } from './view.ts'
 
 /** What goes straight to a node. */

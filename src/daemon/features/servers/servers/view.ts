@@ -9,7 +9,7 @@ import type { Caller } from '../../../access/caller.ts'
 import { permissionsOnServers } from '../../../access/permit.ts'
 import type { At, Rooted } from '../../../access/relations.ts'
 import type { CurrentUsage } from './figures.ts'
-import type { ServerRow } from './repo.ts'
+import type { ServerRow } from './rows.ts'
 import type { TemplateViews } from './template-views.ts'
 
 /** What a view of a server needs beside its row. */

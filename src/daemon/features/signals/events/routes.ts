@@ -10,7 +10,7 @@ import type { Db } from '../../../db/db.ts'
 import { callerOf, type StreamRoute, streamRoute } from '../../../http/route.ts'
 import type { SseConnection } from '../../../http/sse.ts'
 import type { Figures } from '../../servers/servers/figures.ts'
-import { findServerRow } from '../../servers/servers/repo.ts'
+import { findServerRow } from '../../servers/servers/rows.ts'
 import { follow, typesOf } from './follow.ts'
 import { Scope } from './scope.ts'
 

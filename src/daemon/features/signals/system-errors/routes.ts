@@ -2,34 +2,31 @@ import * as api from '../../../../shared/api/system-errors.ts'
 import { fieldError } from '../../../../shared/kernel/errors.ts'
 import type { SystemError } from '../../../../shared/kernel/system-error.ts'
 import type { Clock } from '../../../../shared/kernel/time.ts'
-import type { Audit } from '../../../access/audit.ts'
-import type { Bus } from '../../../core/bus.ts'
+import type { OperationDeps } from '../../../access/operation.ts'
 import type { SystemErrors } from '../../../core/system-errors.ts'
-import type { Db } from '../../../db/db.ts'
 import { type ExportColumn, exportFile } from '../../../http/export-file.ts'
+import { operate } from '../../../http/operate.ts'
 import { callerOf, type Route, route } from '../../../http/route.ts'
-import * as repo from './repo.ts'
+import * as operations from './operations.ts'
+import { GONE } from './operations.ts'
 import { ReportLimit } from './report-limit.ts'
+import * as rows from './rows.ts'
 
 /** What these routes work with. */
-export interface SystemErrorDeps {
-  readonly db: Db
-  readonly bus: Bus
-  readonly audit: Audit
+export interface SystemErrorDeps extends OperationDeps {
   readonly clock: Clock
   readonly systemErrors: SystemErrors
 }
 
-const GONE = 'There is no such system error'
 const MOST_METADATA = 50 * 1024
 
 /** The routes of system errors. */
 export function systemErrorRoutes(deps: SystemErrorDeps): Route[] {
   const { db, clock } = deps
   return [
-    route(api.listSystemErrors, ({ query }) => repo.listErrors(db.read, query)),
+    route(api.listSystemErrors, ({ query }) => rows.listErrors(db.read, query)),
     route(api.exportSystemErrors, async ({ query: { format, ...filter } }) => {
-      const batches = (): AsyncIterable<SystemError[]> => repo.errorBatches(db.read, filter)
+      const batches = (): AsyncIterable<SystemError[]> => rows.errorBatches(db.read, filter)
       return exportFile({
         format,
         name: 'system-errors',
@@ -40,41 +37,12 @@ export function systemErrorRoutes(deps: SystemErrorDeps): Route[] {
       })
     }),
     route(api.getSystemError, async ({ params }, context) => {
-      return (await repo.findError(db.read, params.errorId)) ?? context.fail('ADMIN_SYSTEM_ERROR_NOT_FOUND', GONE)
+      return (await rows.findError(db.read, params.errorId)) ?? context.fail('ADMIN_SYSTEM_ERROR_NOT_FOUND', GONE)
     }),
-    resolveOne(deps),
-    resolveAll(deps),
+    operate(operations.resolveSystemError, deps),
+    operate(operations.resolveSystemErrors, deps),
     report(deps),
   ]
-}
-
-function resolveOne({ db, bus, audit }: SystemErrorDeps): Route {
-  return route(api.resolveSystemError, ({ params: { errorId }, body: { note } }, context) =>
-    db.write(async (tx) => {
-      const { userId } = callerOf(context)
-      if (await repo.resolveOne(tx, errorId, { by: userId, note: note ?? null })) {
-        const details = note === undefined ? {} : { details: { note } }
-        const entry = { action: 'system_error.resolve', resource: 'system', resourceId: errorId, ...details }
-        await audit.record(tx, context.actor, entry)
-        await bus.append(tx, { type: 'system_error_resolved', data: { errorId, resolved: 1, resolvedBy: userId } })
-      }
-      return (await repo.findError(tx.q, errorId)) ?? context.fail('ADMIN_SYSTEM_ERROR_NOT_FOUND', GONE)
-    }),
-  )
-}
-
-function resolveAll({ db, bus, audit }: SystemErrorDeps): Route {
-  return route(api.resolveSystemErrors, ({ body: { note, ...selection } }, context) =>
-    db.write(async (tx) => {
-      const { userId } = callerOf(context)
-      const resolved = await repo.resolveSelected(tx, selection, { by: userId, note: note ?? null })
-      if (resolved === 0) return { resolved }
-      const details = { ...selection, ...(note === undefined ? {} : { note }), resolved }
-      await audit.record(tx, context.actor, { action: 'system_error.resolve', resource: 'system', details })
-      await bus.append(tx, { type: 'system_error_resolved', data: { errorId: null, resolved, resolvedBy: userId } })
-      return { resolved }
-    }),
-  )
 }
 
 /** What a client reports is told apart from the daemon's own errors by its component. */

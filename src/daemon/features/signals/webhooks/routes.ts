@@ -1,25 +1,14 @@
 import * as api from '../../../../shared/api/webhooks.ts'
-import { PanelError } from '../../../../shared/kernel/errors.ts'
-import { grants, type Permission } from '../../../../shared/kernel/permissions.ts'
-import { WEBHOOK_EVENTS } from '../../../../shared/kernel/webhook-events.ts'
-import type { Caller } from '../../../access/caller.ts'
 import { parseJson } from '../../../db/json.ts'
+import { operate } from '../../../http/operate.ts'
 import { callerOf, type Route, route } from '../../../http/route.ts'
-import { attemptsOf, findDelivery, listDeliveries, restart, toWebhookDelivery } from './delivery-rows.ts'
-import type { DeliveryWorker } from './delivery-worker.ts'
-import type { Outbox } from './outbox.ts'
+import { attemptsOf, findDelivery, listDeliveries, toWebhookDelivery } from './delivery-rows.ts'
+import * as operations from './operations.ts'
+import { GONE, mayRead, missing, NO_DELIVERY, type WebhookDeps } from './operations.ts'
 import { Payload } from './payload.ts'
 import { findWebhook, listWebhookRows, toWebhook } from './webhook-rows.ts'
-import { addWebhook, editWebhook, type WriteDeps } from './write-webhook.ts'
+import { addWebhook, editWebhook } from './write-webhook.ts'
 
-/** What these routes work with. */
-export interface WebhookDeps extends WriteDeps {
-  readonly outbox: Outbox
-  readonly deliveryWorker: DeliveryWorker
-}
-
-const GONE = 'There is no such webhook'
-const NO_DELIVERY = 'There is no such message to this webhook'
 /** A test that the daemon did not live to write down is made up for so much later. */
 const TEST_AGAIN_MS = 60_000
 
@@ -38,26 +27,12 @@ export function webhookRoutes(deps: WebhookDeps): Route[] {
       const writer = { caller: callerOf(context), actor: context.actor }
       return (await editWebhook(deps, params.webhookId, body, writer)) ?? context.fail('WEBHOOK_NOT_FOUND', GONE)
     }),
-    remove(deps),
+    operate(operations.deleteWebhook, deps),
     test(deps),
     deliveries(deps),
     delivery(deps),
-    redeliver(deps),
+    operate(operations.redeliverWebhook, deps),
   ]
-}
-
-function remove({ db, bus, audit }: WebhookDeps): Route {
-  return route(api.deleteWebhook, ({ params: { webhookId } }, context) =>
-    db.write(async (tx) => {
-      const gone = tx.q.deleteFrom('webhook').where('id', '=', webhookId).returning('name')
-      const { name } = (await gone.executeTakeFirst()) ?? context.fail('WEBHOOK_NOT_FOUND', GONE)
-      const entry = { action: 'webhook.delete', resource: 'webhook', resourceId: webhookId, details: { name } }
-      await audit.record(tx, context.actor, entry)
-      const data = { webhookId, webhookName: name, deletedBy: context.caller?.userId ?? null }
-      await bus.append(tx, { type: 'webhook_deleted', data })
-      return null
-    }),
-  )
 }
 
 /** Sends at once, and one attempt only: whoever tests waits for what comes back. */
@@ -98,36 +73,4 @@ function delivery({ db }: WebhookDeps): Route {
     const log = await attemptsOf(db.read, deliveryId)
     return { ...toWebhookDelivery(row), payload: parseJson(Payload, row.payload), log }
   })
-}
-
-function redeliver({ db, audit, deliveryWorker }: WebhookDeps): Route {
-  return route(api.redeliverWebhook, ({ params: { webhookId, deliveryId } }, context) =>
-    db.write(async (tx) => {
-      const webhook = (await findWebhook(tx.q, webhookId)) ?? context.fail('WEBHOOK_NOT_FOUND', GONE)
-      const row = await findDelivery(tx.q, deliveryId)
-      if (row === undefined || row.webhookId !== webhookId)
-        return context.fail('WEBHOOK_DELIVERY_NOT_FOUND', NO_DELIVERY)
-      // Where it goes may be another place by now, and somebody else's.
-      mayRead(callerOf(context), row.event)
-      if (webhook.enabled === 0)
-        context.fail('CONFLICT', 'The webhook is switched off; switch it on before anything is sent to it again')
-      await restart(tx, deliveryId)
-      const details = { deliveryId, event: row.event }
-      const entry = { action: 'webhook.redeliver', resource: 'webhook', resourceId: webhookId, details }
-      await audit.record(tx, context.actor, entry)
-      tx.onCommit(() => deliveryWorker.resume(webhookId))
-      return toWebhookDelivery((await findDelivery(tx.q, deliveryId)) ?? missing(deliveryId))
-    }),
-  )
-}
-
-/** What a message tells may be read by whom the event may be read by. */
-function mayRead(caller: Caller, event: string): void {
-  const needed: Permission | undefined = new Map<string, Permission>(Object.entries(WEBHOOK_EVENTS)).get(event)
-  if (needed === undefined || grants(caller.permissions, needed)) return
-  throw new PanelError('PERMISSION_DENIED', `This needs the permission ${needed}`, { meta: { missing: [needed] } })
-}
-
-function missing(id: string): never {
-  throw new Error(`${id} is gone within the transaction that wrote it`)
 }

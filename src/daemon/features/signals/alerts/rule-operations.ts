@@ -1,0 +1,156 @@
+import * as api from '../../../../shared/api/alert-rules.ts'
+import { PanelError } from '../../../../shared/kernel/errors.ts'
+import { newId } from '../../../../shared/kernel/ids.ts'
+import { isoTime } from '../../../../shared/kernel/time.ts'
+import type { Caller } from '../../../access/caller.ts'
+import { operationsOver } from '../../../access/operation.ts'
+import type { Tx } from '../../../db/db.ts'
+import { callerOf } from '../../../http/route.ts'
+import { findAlertRow, toAlert } from './alert-rows.ts'
+import { notifyTargets } from './raise.ts'
+import { permitRule, permitTarget, type Target, visibleRule } from './rule-rights.ts'
+import { findRule } from './rule-rows.ts'
+import { checkConditions, checkTarget, fieldsOf, insertRule, type RuleDeps, resolveAllOf } from './write-rule.ts'
+
+export const GONE = 'There is no such alert rule'
+/** Rules for one server or node; each costs a look every 30 s. */
+const MOST_PER_TARGET = 50
+const TESTS_PER_MINUTE = 10
+
+const operation = operationsOver<RuleDeps>()
+
+export const createAlertRule = operation(api.createAlertRule, async (work, { body }) => {
+  const { tx, deps, fail } = work
+  checkTarget(body)
+  checkConditions(body.type, body.conditions)
+
+  const caller = callerOf(work)
+  await permitTarget(tx, caller, body, 'alert.create')
+  await ensureThere(tx, body)
+  if (await isFull(tx, body.targetId ?? null))
+    fail('CONFLICT', `There are ${MOST_PER_TARGET} rules for it already; delete one first`)
+  const id = newId('rule', deps.clock)
+  const made = await insertRule(tx, deps, { id, body, userId: caller.userId })
+  const { name, type, target, targetId } = made
+  const row = (await findRule(tx.q, id)) ?? missing(id)
+  const details = { ...fieldsOf(row), type, target, targetId }
+  const entry = { action: 'alert_rule.create', resource: 'alert_rule', resourceId: id, details }
+
+  const data = { ruleId: id, ruleName: name, createdBy: caller.userId }
+
+  return {
+    answer: made,
+    audit: entry,
+    events: [{ type: 'alert_rule_created', data }],
+  }
+})
+
+export const deleteAlertRule = operation(api.deleteAlertRule, async (work, { params: { ruleId } }) => {
+  const { tx, deps, fail } = work
+
+  const caller = callerOf(work)
+  const row = (await visibleRule(tx.q, caller, ruleId)) ?? fail('ALERT_RULE_NOT_FOUND', GONE)
+  await permitRule(tx, caller, row, 'alert.delete')
+  await resolveAllOf(tx, deps, ruleId)
+  await tx.q.deleteFrom('alertRule').where('id', '=', ruleId).execute()
+  const details = { name: row.name }
+  const entry = { action: 'alert_rule.delete', resource: 'alert_rule', resourceId: ruleId, details }
+
+  const data = { ruleId, ruleName: row.name, deletedBy: caller.userId }
+
+  return {
+    answer: null,
+    audit: entry,
+    events: [{ type: 'alert_rule_deleted', data }],
+  }
+})
+
+export const testAlertRule = operation(api.testAlertRule, async (work, { params: { ruleId } }) => {
+  const { tx, deps, fail } = work
+
+  const caller = callerOf(work)
+  const rule = (await visibleRule(tx.q, caller, ruleId)) ?? fail('ALERT_RULE_NOT_FOUND', GONE)
+  await permitRule(tx, caller, rule, 'alert.update')
+  await limitTests(tx, caller)
+  const id = newId('alert', deps.clock)
+  await tx.q
+    .insertInto('alert')
+    .values({
+      id,
+      ruleId,
+      userId: caller.userId,
+      serverId: rule.target === 'server' ? rule.targetId : null,
+      nodeId: rule.target === 'node' ? rule.targetId : null,
+      subjectId: rule.targetId ?? '',
+      metric: '',
+      listed: 1,
+      type: 'custom',
+      severity: 'info',
+      title: `Test of the rule ${rule.name}`,
+      message: `This is a test of the alert rule ${rule.name}; nothing has happened.`,
+      metadata: '{}',
+      createdAt: tx.now,
+      resolvedAt: tx.now,
+      resolvedBy: caller.userId,
+    })
+    .execute()
+  const row = (await findAlertRow(tx.q, id)) ?? missing(id)
+  await notifyTargets(tx, deps, { rule, row, event: 'alert.test' })
+  const details = { alertId: id }
+  const entry = { action: 'alert_rule.test', resource: 'alert_rule', resourceId: ruleId, details }
+
+  return {
+    answer: toAlert(row),
+    audit: entry,
+  }
+})
+
+/** Messages go to addresses that the caller chose: by the audit log, which nobody can shorten, only so many a minute. */
+async function limitTests(tx: Tx, { userId }: Caller): Promise<void> {
+  const since = isoTime(Date.parse(tx.now) - 60_000)
+  const tests = tx.q
+    .selectFrom('auditLog')
+    .select('id')
+    .where('userId', '=', userId)
+    .where('createdAt', '>', since)
+    .where('action', '=', 'alert_rule.test')
+  if (
+    (await tests
+      .limit(1)
+      .offset(TESTS_PER_MINUTE - 1)
+      .executeTakeFirst()) === undefined
+  )
+    return
+  throw new PanelError('RATE_LIMITED', `At most ${TESTS_PER_MINUTE} tests a minute; try again in a minute`, {
+    meta: { retryAfterSeconds: 60, limit: TESTS_PER_MINUTE },
+  })
+}
+
+async function ensureThere(tx: Tx, { target, targetId }: Target): Promise<void> {
+  if (target === 'global') return
+  const row = await tx.q
+    .selectFrom(target)
+    .select('id')
+    .where('id', '=', targetId ?? '')
+    .executeTakeFirst()
+  if (row !== undefined) return
+  if (target === 'server') throw new PanelError('SERVER_NOT_FOUND', 'There is no such server')
+  throw new PanelError('NODE_NOT_FOUND', 'There is no such node')
+}
+
+async function isFull(tx: Tx, targetId: string | null): Promise<boolean> {
+  const rules = tx.q
+    .selectFrom('alertRule')
+    .select('id')
+    .where('targetId', targetId === null ? 'is' : '=', targetId)
+  return (
+    (await rules
+      .limit(1)
+      .offset(MOST_PER_TARGET - 1)
+      .executeTakeFirst()) !== undefined
+  )
+}
+
+function missing(id: string): never {
+  throw new Error(`${id} is gone within the transaction that wrote it`)
+}

@@ -1,0 +1,70 @@
+import * as api from '../../../../shared/api/webhooks.ts'
+import { PanelError } from '../../../../shared/kernel/errors.ts'
+import { grants, type Permission } from '../../../../shared/kernel/permissions.ts'
+import { WEBHOOK_EVENTS } from '../../../../shared/kernel/webhook-events.ts'
+import type { Caller } from '../../../access/caller.ts'
+import { operationsOver } from '../../../access/operation.ts'
+import { callerOf } from '../../../http/route.ts'
+import { findDelivery, restart, toWebhookDelivery } from './delivery-rows.ts'
+import type { DeliveryWorker } from './delivery-worker.ts'
+import type { Outbox } from './outbox.ts'
+import { findWebhook } from './webhook-rows.ts'
+import type { WriteDeps } from './write-webhook.ts'
+
+/** What the routes and operations of webhooks need. */
+export interface WebhookDeps extends WriteDeps {
+  readonly outbox: Outbox
+  readonly deliveryWorker: DeliveryWorker
+}
+
+export const GONE = 'There is no such webhook'
+export const NO_DELIVERY = 'There is no such message to this webhook'
+
+const operation = operationsOver<WebhookDeps>()
+
+export const deleteWebhook = operation(api.deleteWebhook, async ({ tx, userId, fail }, { params: { webhookId } }) => {
+  const gone = tx.q.deleteFrom('webhook').where('id', '=', webhookId).returning('name')
+  const { name } = (await gone.executeTakeFirst()) ?? fail('WEBHOOK_NOT_FOUND', GONE)
+  const entry = { action: 'webhook.delete', resource: 'webhook', resourceId: webhookId, details: { name } }
+
+  const data = { webhookId, webhookName: name, deletedBy: userId }
+
+  return {
+    answer: null,
+    audit: entry,
+    events: [{ type: 'webhook_deleted', data }],
+  }
+})
+
+export const redeliverWebhook = operation(api.redeliverWebhook, async (work, { params: { webhookId, deliveryId } }) => {
+  const { tx, deps, fail } = work
+  const { deliveryWorker } = deps
+
+  const webhook = (await findWebhook(tx.q, webhookId)) ?? fail('WEBHOOK_NOT_FOUND', GONE)
+  const row = await findDelivery(tx.q, deliveryId)
+  if (row === undefined || row.webhookId !== webhookId) return fail('WEBHOOK_DELIVERY_NOT_FOUND', NO_DELIVERY)
+  // Where it goes may be another place by now, and somebody else's.
+  mayRead(callerOf(work), row.event)
+  if (webhook.enabled === 0)
+    fail('CONFLICT', 'The webhook is switched off; switch it on before anything is sent to it again')
+  await restart(tx, deliveryId)
+  const details = { deliveryId, event: row.event }
+  const entry = { action: 'webhook.redeliver', resource: 'webhook', resourceId: webhookId, details }
+
+  tx.onCommit(() => deliveryWorker.resume(webhookId))
+  return {
+    answer: toWebhookDelivery((await findDelivery(tx.q, deliveryId)) ?? missing(deliveryId)),
+    audit: entry,
+  }
+})
+
+/** What a message tells may be read by whom the event may be read by. */
+export function mayRead(caller: Caller, event: string): void {
+  const needed: Permission | undefined = new Map<string, Permission>(Object.entries(WEBHOOK_EVENTS)).get(event)
+  if (needed === undefined || grants(caller.permissions, needed)) return
+  throw new PanelError('PERMISSION_DENIED', `This needs the permission ${needed}`, { meta: { missing: [needed] } })
+}
+
+export function missing(id: string): never {
+  throw new Error(`${id} is gone within the transaction that wrote it`)
+}
