@@ -69,7 +69,9 @@ describe.skipIf(disk === undefined)('a full disk (skipped where no file system m
     const game = await panel.makeServer(node, { name: 'news', templateId: await panel.makeTemplate('news', GAME) })
     await fillDatabase()
     process.kill(game.pid ?? 0, 'SIGKILL')
-    await until('news that cannot be stored', async () => panel.log.includes('what a node reports cannot be stored now'))
+    await until('news that cannot be stored', async () =>
+      panel.log.includes('what a node reports cannot be stored now'),
+    )
     // Whoever asks is told of it all the same.
     await panel.serverWhen(game.id, 'crashed')
     await disk?.clear()

@@ -364,7 +364,7 @@ export const REGISTRY: Readonly<Record<string, FilePatterns>> = {
       String.raw`/\s+/g`,
     ],
   },
-  'src/daemon/features/servers/databases/host-routes.ts': {
+  'src/daemon/features/servers/databases/host-operations.ts': {
     sees: 'client',
     patterns: [String.raw`/(?<=-----END CERTIFICATE-----)\s*/`],
   },
