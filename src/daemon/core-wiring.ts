@@ -17,7 +17,7 @@ import { createPasswords } from './features/accounts/auth/passwords.ts'
 import { createSmtpMailer } from './features/signals/mail/smtp-mailer.ts'
 import { createIdempotency } from './http/idempotency.ts'
 
-/** What the foundation is laid on. */
+/** What the core is made of. */
 export interface CoreOptions {
   readonly config: Config
   readonly db: Db

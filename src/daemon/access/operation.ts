@@ -24,7 +24,6 @@ export interface OperationDeps {
 export interface Work<E extends Endpoint, D> {
   readonly tx: Tx
   readonly deps: D
-  readonly principal: Principal
   /** Who calls; `undefined` for the panel, and on public endpoints. */
   readonly caller: Caller | undefined
   /** The account behind it; `null` for the panel. */
@@ -60,12 +59,12 @@ export function operationsOver<D>() {
 /** Carries an operation out within this transaction: change, audit row and events are one. */
 export async function perform<E extends Endpoint, D extends OperationDeps>(
   tx: Tx,
-  { endpoint: _, run }: Operation<E, D>,
+  { run }: Operation<E, D>,
   { deps, principal, input }: { readonly deps: D; readonly principal: Principal; readonly input: Input<E> },
 ): Promise<Answer<E>> {
   const actor = actorOf(principal)
   const { caller } = actor
-  const work = { tx, deps, principal, caller, userId: caller?.userId ?? null, fail }
+  const work = { tx, deps, caller, userId: caller?.userId ?? null, fail }
   const { answer, audit, events = [] } = await run(work, input)
   if (audit !== undefined) await deps.audit.record(tx, actor, audit)
   for (const event of events) await deps.bus.append(tx, event)

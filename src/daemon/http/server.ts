@@ -11,7 +11,7 @@ import Fastify, {
   type RouteOptions,
 } from 'fastify'
 import { z } from 'zod'
-import { answerCodes } from '../../shared/kernel/answer-codes.ts'
+import { answerCodes, keepsAnswer } from '../../shared/kernel/answer-codes.ts'
 import { type Endpoint, isDeclared, type StreamEndpoint } from '../../shared/kernel/contract.ts'
 import { ERRORS, type ErrorCode, fieldError, PanelError } from '../../shared/kernel/errors.ts'
 import { isDeeperThan, MOST_BODY_DEPTH } from '../../shared/kernel/json-depth.ts'
@@ -101,7 +101,7 @@ export async function createHttpServer(deps: HttpDeps): Promise<HttpServer> {
     childLoggerFactory: (parent: FastifyBaseLogger) => parent,
     genReqId: requestIds(deps.clock),
     forceCloseConnections: 'idle',
-    // The contract judges input and answers; Fastify's own compilers are a fifth of what a start would load.
+    // The contract validates input and answers; Fastify's own compilers are a fifth of what a start would load.
     schemaController: { compilersFactory: { buildValidator: noSchemas, buildSerializer: noSchemas } },
     routerOptions: { maxParamLength: 200 },
     // A URL that cannot be decoded is refused before any route or hook, so the header is set here.
@@ -265,8 +265,7 @@ async function serve(http: HttpServer, served: Served, { request, reply, body }:
     return { status, payload, cookies: http.cookiesOf(request) }
   }
   const key = request.headers['idempotency-key']
-  const keeps = endpoint.method === 'POST' && endpoint.accepts === 'json' && typeof key === 'string'
-  if (!keeps) return send(reply, await work())
+  if (!keepsAnswer(endpoint) || typeof key !== 'string') return send(reply, await work())
   if (key.length < 1 || key.length > 255) {
     throw new PanelError('VALIDATION_ERROR', 'Idempotency-Key must have 1 to 255 characters', {
       details: [{ field: 'headers.idempotency-key', message: 'must have 1 to 255 characters' }],
@@ -307,5 +306,5 @@ function tooDeep(): PanelError {
 
 /** No route has a schema of Fastify's, so nobody asks for one. */
 function noSchemas(): never {
-  throw new Error('routes are judged by the contract and have no schemas')
+  throw new Error('routes are validated by the contract and have no schemas')
 }

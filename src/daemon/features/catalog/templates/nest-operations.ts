@@ -12,7 +12,6 @@ const operation = operationsOver<TemplateDeps>()
 
 export const createNest = operation(api.createNest, async ({ tx, deps, userId, fail }, { body }) => {
   const { clock } = deps
-
   const id = newId('nest', clock)
   const fields = {
     name: body.name,

@@ -21,7 +21,6 @@ export const createDeploymentToken = operation(
   api.createDeploymentToken,
   async ({ tx, deps, userId, fail }, { params: { nodeId }, body: { ttlSeconds } }) => {
     const { clock, publicUrl } = deps
-
     if ((await findNode(tx.q, nodeId)) === undefined) fail('NODE_NOT_FOUND', GONE)
     const { token, expiresAt } = await createEnrolmentToken(tx, { nodeId, ttlSeconds, clock })
 
@@ -48,7 +47,6 @@ export const createNodeKey = operation(
   api.createNodeKey,
   async ({ tx, deps, userId, fail }, { params: { nodeId }, body: { regenerate } }) => {
     const { keys } = deps
-
     if ((await findNode(tx.q, nodeId)) === undefined) fail('NODE_NOT_FOUND', GONE)
     const present = (await keys.find(tx.q, nodeId)) !== undefined
     if (present && !regenerate) {
@@ -79,7 +77,6 @@ export const deleteNodeKey = operation(
   api.deleteNodeKey,
   async ({ tx, deps, userId, fail }, { params: { nodeId } }) => {
     const { keys } = deps
-
     if ((await findNode(tx.q, nodeId)) === undefined) fail('NODE_NOT_FOUND', GONE)
     const [hadKey, hadTokens] = [await keys.revoke(tx, nodeId), await endEnrolmentTokens(tx, nodeId)]
     if (!hadKey && !hadTokens) fail('API_KEY_NOT_FOUND', 'The node has neither a key nor an enrolment token')
@@ -106,7 +103,6 @@ export const enrollAgent = operation(
   api.enrollAgent,
   async ({ tx, deps, fail }, { body: { deploymentToken, hostname } }) => {
     const { keys } = deps
-
     const redeemed = await redeemEnrolmentToken(tx, deploymentToken)
     const node = redeemed === undefined ? undefined : await findNode(tx.q, redeemed.nodeId)
     if (node === undefined) {

@@ -51,7 +51,6 @@ export const updateIpPool = operation(
   api.updateIpPool,
   async ({ tx, deps, userId, fail }, { params: { poolId }, body }) => {
     const { clock } = deps
-
     const before = (await pools.findPool(tx.q, poolId)) ?? fail('ADMIN_IP_POOL_NOT_FOUND', GONE)
     const known = fieldsShown({ ...before, reserved: reservedOf(before) })
     const plan = planOf(fieldsOf(body, known))

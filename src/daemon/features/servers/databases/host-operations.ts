@@ -81,7 +81,6 @@ export const updateDatabaseHost = operation(
     tx.onCommit(() => work.wake())
 
     const data = { hostId, hostName: body.name ?? before.name, updatedBy: userId }
-
     return {
       answer: await present(tx, hostId),
       audit: {

@@ -75,7 +75,10 @@ export function crashFinding(subject: Subject, data: Data): Finding {
   }
 }
 
-/** Nothing is raised about a server whose node is in maintenance; what still holds when that ends, the evaluator sees. */
+/**
+ * Nothing is raised about a server whose node is in maintenance. A server that is still crashed when that ends is noticed by
+ * the evaluator; a backup that failed meanwhile is not.
+ */
 async function raiseAll(tx: Tx, deps: RaiseDeps, type: RuleRow['type'], finding: Finding): Promise<void> {
   if (await isInMaintenance(tx, finding.subject.id)) return
   for (const rule of await enabledRules(tx.q, [type])) {

@@ -42,7 +42,6 @@ export const resolveAlerts = operation(api.resolveAlerts, async (work, { body: {
 
 export const deleteAlert = operation(api.deleteAlert, async (work, { params: { alertId } }) => {
   const { tx, fail } = work
-
   const caller = callerOf(work)
   const row = await findAlertRow(tx.q, alertId)
   if (row === undefined || row.listed === 0 || !(await mayOnAlert(tx, caller, row, 'alert.read')))
@@ -51,7 +50,6 @@ export const deleteAlert = operation(api.deleteAlert, async (work, { params: { a
   await tx.q.deleteFrom('alert').where('id', '=', alertId).execute()
   const details = { title: row.title, resolved: row.resolvedAt !== null }
   const entry = { action: 'alert.delete', resource: 'alert', resourceId: alertId, details }
-
   return {
     answer: null,
     audit: entry,

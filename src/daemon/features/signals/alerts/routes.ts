@@ -4,7 +4,6 @@ import { operate } from '../../../http/operate.ts'
 import { callerOf, type Route, route } from '../../../http/route.ts'
 import { countAlerts, deliveriesOf, findAlertRow, listAlertRows, toAlert } from './alert-rows.ts'
 import * as operations from './operations.ts'
-import { GONE } from './operations.ts'
 import { alertReach, mayOnAlert } from './reach.ts'
 import { alertRuleRoutes } from './rule-routes.ts'
 import type { RuleDeps } from './write-rule.ts'
@@ -23,13 +22,13 @@ export function alertRoutes(deps: RuleDeps): Route[] {
     route(api.getAlert, async ({ params: { alertId } }, context) => {
       const row = await findAlertRow(db.read, alertId)
       if (row === undefined || row.listed === 0 || !(await mayOnAlert(at(), callerOf(context), row, 'alert.read')))
-        return context.fail('ALERT_NOT_FOUND', GONE)
+        return context.fail('ALERT_NOT_FOUND', operations.GONE)
       return { ...toAlert(row), deliveries: await deliveriesOf(db.read, alertId) }
     }),
     route(api.listAlertDeliveries, async ({ params: { alertId } }, context) => {
       const row = await findAlertRow(db.read, alertId)
       if (row === undefined || row.listed === 0 || !(await mayOnAlert(at(), callerOf(context), row, 'alert.read')))
-        return context.fail('ALERT_NOT_FOUND', GONE)
+        return context.fail('ALERT_NOT_FOUND', operations.GONE)
       return deliveriesOf(db.read, alertId)
     }),
     operate(operations.resolveAlert, deps),

@@ -35,7 +35,6 @@ export const createAlertRule = operation(api.createAlertRule, async (work, { bod
   const row = (await findRule(tx.q, id)) ?? missing(id)
   const details = { ...fieldsOf(row), type, target, targetId }
   const entry = { action: 'alert_rule.create', resource: 'alert_rule', resourceId: id, details }
-
   const data = { ruleId: id, ruleName: name, createdBy: caller.userId }
 
   return {
@@ -47,7 +46,6 @@ export const createAlertRule = operation(api.createAlertRule, async (work, { bod
 
 export const deleteAlertRule = operation(api.deleteAlertRule, async (work, { params: { ruleId } }) => {
   const { tx, deps, fail } = work
-
   const caller = callerOf(work)
   const row = (await visibleRule(tx.q, caller, ruleId)) ?? fail('ALERT_RULE_NOT_FOUND', GONE)
   await permitRule(tx, caller, row, 'alert.delete')
@@ -55,7 +53,6 @@ export const deleteAlertRule = operation(api.deleteAlertRule, async (work, { par
   await tx.q.deleteFrom('alertRule').where('id', '=', ruleId).execute()
   const details = { name: row.name }
   const entry = { action: 'alert_rule.delete', resource: 'alert_rule', resourceId: ruleId, details }
-
   const data = { ruleId, ruleName: row.name, deletedBy: caller.userId }
 
   return {
@@ -65,9 +62,9 @@ export const deleteAlertRule = operation(api.deleteAlertRule, async (work, { par
   }
 })
 
+/** A resolved alert that says it is a test, with a message to everybody. */
 export const testAlertRule = operation(api.testAlertRule, async (work, { params: { ruleId } }) => {
   const { tx, deps, fail } = work
-
   const caller = callerOf(work)
   const rule = (await visibleRule(tx.q, caller, ruleId)) ?? fail('ALERT_RULE_NOT_FOUND', GONE)
   await permitRule(tx, caller, rule, 'alert.update')
@@ -98,7 +95,6 @@ export const testAlertRule = operation(api.testAlertRule, async (work, { params:
   await notifyTargets(tx, deps, { rule, row, event: 'alert.test' })
   const details = { alertId: id }
   const entry = { action: 'alert_rule.test', resource: 'alert_rule', resourceId: ruleId, details }
-
   return {
     answer: toAlert(row),
     audit: entry,

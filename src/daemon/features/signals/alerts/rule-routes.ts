@@ -3,7 +3,6 @@ import { operate } from '../../../http/operate.ts'
 import { callerOf, type Route, route } from '../../../http/route.ts'
 import { denied } from './reach.ts'
 import * as operations from './rule-operations.ts'
-import { GONE } from './rule-operations.ts'
 import { permitRule, visibleRule } from './rule-rights.ts'
 import { listRules, seesAllRules, toRule } from './rule-rows.ts'
 import { changeRule, type RuleDeps } from './write-rule.ts'
@@ -21,12 +20,13 @@ export function alertRuleRoutes(deps: RuleDeps): Route[] {
     operate(operations.createAlertRule, deps),
     route(api.getAlertRule, async ({ params }, context) => {
       const row = await visibleRule(db.read, callerOf(context), params.ruleId)
-      return toRule(row ?? context.fail('ALERT_RULE_NOT_FOUND', GONE))
+      return toRule(row ?? context.fail('ALERT_RULE_NOT_FOUND', operations.GONE))
     }),
     route(api.updateAlertRule, ({ params, body }, context) =>
       db.write(async (tx) => {
         const caller = callerOf(context)
-        const before = (await visibleRule(tx.q, caller, params.ruleId)) ?? context.fail('ALERT_RULE_NOT_FOUND', GONE)
+        const before =
+          (await visibleRule(tx.q, caller, params.ruleId)) ?? context.fail('ALERT_RULE_NOT_FOUND', operations.GONE)
         await permitRule(tx, caller, before, 'alert.update')
         return changeRule(tx, deps, { before, body, actor: context.actor })
       }),
@@ -35,5 +35,3 @@ export function alertRuleRoutes(deps: RuleDeps): Route[] {
     operate(operations.testAlertRule, deps),
   ]
 }
-
-/** A resolved alert that says it is a test, with a message to everybody. */

@@ -8,7 +8,6 @@ import { type ExportColumn, exportFile } from '../../../http/export-file.ts'
 import { operate } from '../../../http/operate.ts'
 import { callerOf, type Route, route } from '../../../http/route.ts'
 import * as operations from './operations.ts'
-import { GONE } from './operations.ts'
 import { ReportLimit } from './report-limit.ts'
 import * as rows from './rows.ts'
 
@@ -37,7 +36,9 @@ export function systemErrorRoutes(deps: SystemErrorDeps): Route[] {
       })
     }),
     route(api.getSystemError, async ({ params }, context) => {
-      return (await rows.findError(db.read, params.errorId)) ?? context.fail('ADMIN_SYSTEM_ERROR_NOT_FOUND', GONE)
+      return (
+        (await rows.findError(db.read, params.errorId)) ?? context.fail('ADMIN_SYSTEM_ERROR_NOT_FOUND', operations.GONE)
+      )
     }),
     operate(operations.resolveSystemError, deps),
     operate(operations.resolveSystemErrors, deps),

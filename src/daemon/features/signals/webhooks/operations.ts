@@ -26,7 +26,6 @@ export const deleteWebhook = operation(api.deleteWebhook, async ({ tx, userId, f
   const gone = tx.q.deleteFrom('webhook').where('id', '=', webhookId).returning('name')
   const { name } = (await gone.executeTakeFirst()) ?? fail('WEBHOOK_NOT_FOUND', GONE)
   const entry = { action: 'webhook.delete', resource: 'webhook', resourceId: webhookId, details: { name } }
-
   const data = { webhookId, webhookName: name, deletedBy: userId }
 
   return {
@@ -39,7 +38,6 @@ export const deleteWebhook = operation(api.deleteWebhook, async ({ tx, userId, f
 export const redeliverWebhook = operation(api.redeliverWebhook, async (work, { params: { webhookId, deliveryId } }) => {
   const { tx, deps, fail } = work
   const { deliveryWorker } = deps
-
   const webhook = (await findWebhook(tx.q, webhookId)) ?? fail('WEBHOOK_NOT_FOUND', GONE)
   const row = await findDelivery(tx.q, deliveryId)
   if (row === undefined || row.webhookId !== webhookId) return fail('WEBHOOK_DELIVERY_NOT_FOUND', NO_DELIVERY)
@@ -50,7 +48,6 @@ export const redeliverWebhook = operation(api.redeliverWebhook, async (work, { p
   await restart(tx, deliveryId)
   const details = { deliveryId, event: row.event }
   const entry = { action: 'webhook.redeliver', resource: 'webhook', resourceId: webhookId, details }
-
   tx.onCommit(() => deliveryWorker.resume(webhookId))
   return {
     answer: toWebhookDelivery((await findDelivery(tx.q, deliveryId)) ?? missing(deliveryId)),
