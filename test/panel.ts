@@ -2,6 +2,7 @@ import { mkdtemp, rm } from 'node:fs/promises'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { Writable } from 'node:stream'
+import type { App } from '../src/daemon/app.ts'
 import type { SettingKey, SettingValue } from '../src/daemon/core/settings.ts'
 import { killServer } from '../src/shared/api/power.ts'
 import { listServers } from '../src/shared/api/servers.ts'
@@ -130,7 +131,7 @@ export async function startPanel(options: PanelOptions = {}): Promise<TestPanel>
     locationId: row.locationId,
     client: as(local.token),
     close: async () => {
-      if (agent !== undefined) await endServers(as(local.token))
+      if (agent !== undefined) await endServers(as(local.token), daemon.app, local.nodeId)
       await agent?.stop()
       await daemon.close()
       await remove()
@@ -139,14 +140,29 @@ export async function startPanel(options: PanelOptions = {}): Promise<TestPanel>
   }
 }
 
-/** Ends what runs, so that no game outlives the test that started it. */
-async function endServers(client: Client): Promise<void> {
+/** Ends what runs, and what an order has yet to start, so that no game outlives the test that started it. */
+async function endServers(client: Client, { core }: App, nodeId: string): Promise<void> {
   const running = async () =>
     (await client.call(listServers, { query: { limit: 100 } })).filter(({ pid }) => pid !== null)
-  const kill = ({ id: serverId }: { id: ServerId }) => client.call(killServer, { params: { serverId } })
-  // A server that ends or is deleted at this moment refuses; what matters is that nothing is left.
-  for (const server of await running()) await kill(server).catch(() => undefined)
-  for (const deadline = performance.now() + 15_000; (await running()).length > 0; await systemClock.sleep(20)) {
+  const starting = () =>
+    core.db.read
+      .selectFrom('command')
+      .select('id')
+      .where('nodeId', '=', nodeId)
+      .where('state', 'in', ['queued', 'accepted'])
+      .where('op', 'in', ['start', 'restart'])
+      .execute()
+  const killed = new Set<ServerId>()
+  for (const deadline = performance.now() + 15_000; ; await systemClock.sleep(20)) {
+    const [left, coming] = [await running(), await starting()]
+    if (left.length + coming.length === 0) return
     if (performance.now() > deadline) throw new Error('some games of this test do not end')
+    // A server that ends or is deleted at this moment refuses; what matters is that nothing is left.
+    for (const { id: serverId } of left.filter(({ id }) => !killed.has(id))) {
+      await client.call(killServer, { params: { serverId } }).then(
+        () => killed.add(serverId),
+        () => undefined,
+      )
+    }
   }
 }
