@@ -14,11 +14,15 @@ export interface AuditEntry {
   readonly details?: Readonly<Record<string, unknown>> | undefined
 }
 
-/** Who did it; `null` for the daemon itself. A sign-in has no caller yet: it names its user. */
+/**
+ * Who did it; without caller and user the daemon itself. A sign-in has no caller yet: it names its user. A job names on whose
+ * behalf it runs; its row says in `details.job` which job it was and what has started it.
+ */
 export interface Actor {
   readonly caller: Caller | undefined
   readonly origin: Origin | null
   readonly userId?: string
+  readonly job?: { readonly id: string; readonly cause: string }
 }
 
 /** The audit log: one row per change, in the transaction of the change, each chained to the one before. */
@@ -29,7 +33,8 @@ export interface Audit {
 /** The audit log over its table; each row is announced as `audit_log_created`. */
 export function createAudit(bus: Bus, clock: Clock): Audit {
   return {
-    record: async (tx, { caller, origin, userId }, entry) => {
+    record: async (tx, { caller, origin, userId, job }, entry) => {
+      const details = job === undefined ? entry.details : { ...entry.details, job }
       const row = {
         id: newId('aud', clock),
         userId: caller?.userId ?? userId ?? null,
@@ -37,7 +42,7 @@ export function createAudit(bus: Bus, clock: Clock): Audit {
         action: entry.action,
         resource: entry.resource,
         resourceId: entry.resourceId ?? null,
-        details: entry.details === undefined ? null : JSON.stringify(maskSecrets(entry.details)),
+        details: details === undefined ? null : JSON.stringify(maskSecrets(details)),
         ipAddress: origin?.ip ?? null,
         userAgent: origin?.userAgent ?? null,
         requestId: origin?.requestId ?? null,

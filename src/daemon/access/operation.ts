@@ -5,9 +5,13 @@ import type { Db, Tx } from '../db/db.ts'
 import type { Actor, Audit, AuditEntry } from './audit.ts'
 import type { Caller, Origin } from './caller.ts'
 
-/** For whom a change is made: somebody who calls the API, or the panel by itself. */
+/**
+ * For whom a change is made: somebody who calls the API, a job on behalf of a user (`null`: of the panel) with what has
+ * started it (`schedule nightly`), or the panel by itself.
+ */
 export type Principal =
   | { readonly kind: 'caller'; readonly caller: Caller | undefined; readonly origin: Origin }
+  | { readonly kind: 'job'; readonly jobId: string; readonly onBehalfOf: string | null; readonly cause: string }
   | { readonly kind: 'panel' }
 
 /** The panel by itself: at a first run, or in its upkeep. */
@@ -24,9 +28,9 @@ export interface OperationDeps {
 export interface Work<E extends Endpoint, D> {
   readonly tx: Tx
   readonly deps: D
-  /** Who calls; `undefined` for the panel, and on public endpoints. */
+  /** Who calls; `undefined` for jobs, for the panel, and on public endpoints. */
   readonly caller: Caller | undefined
-  /** The account behind it; `null` for the panel. */
+  /** The account behind it; `null` for the panel, and for jobs of nobody. */
   readonly userId: string | null
   /** Fails with a code that the endpoint declares; another code does not compile. */
   fail(code: CodeOf<E>, message: string, meta?: Record<string, unknown>): never
@@ -64,15 +68,20 @@ export async function perform<E extends Endpoint, D extends OperationDeps>(
 ): Promise<Answer<E>> {
   const actor = actorOf(principal)
   const { caller } = actor
-  const work = { tx, deps, caller, userId: caller?.userId ?? null, fail }
+  const work = { tx, deps, caller, userId: caller?.userId ?? actor.userId ?? null, fail }
   const { answer, audit, events = [] } = await run(work, input)
   if (audit !== undefined) await deps.audit.record(tx, actor, audit)
   for (const event of events) await deps.bus.append(tx, event)
   return answer
 }
 
-function actorOf(principal: Principal): Actor {
-  return principal.kind === 'caller' ? principal : { caller: undefined, origin: null }
+/** As whom a principal stands in the audit log. */
+export function actorOf(principal: Principal): Actor {
+  if (principal.kind === 'caller') return principal
+  if (principal.kind === 'panel') return { caller: undefined, origin: null }
+  const { jobId, onBehalfOf, cause } = principal
+  const job = { id: jobId, cause }
+  return { caller: undefined, origin: null, job, ...(onBehalfOf === null ? {} : { userId: onBehalfOf }) }
 }
 
 function fail(code: CodeOf<Endpoint>, message: string, meta?: Record<string, unknown>): never {
