@@ -17,7 +17,8 @@ export default function setup(): () => Promise<void> {
   const dist = mkdtempSync(join(tmpdir(), 'panel-test-dist-'))
   execFileSync('chmod', ['755', dist])
   const builder = resolve(import.meta.dirname, '..', 'scripts', 'build.mjs')
-  execFileSync(process.execPath, [builder, dist, 'test/agent/agent-program.ts'], { stdio: 'inherit' })
+  const programs = ['test/agent/agent-program.ts', 'test/daemon/jobs/tally-program.ts']
+  execFileSync(process.execPath, [builder, dist, ...programs], { stdio: 'inherit' })
   process.env['PANEL_TEST_DIST'] = dist
   return async () => {
     const left = await leftOf(dist)

@@ -72,6 +72,8 @@ const PLATFORM = /^src\/shared\/platform\//
 const DB = /^src\/daemon\/db\//
 const CORE = /^src\/daemon\/core\//
 const ACCESS = /^src\/daemon\/access\//
+/** Work that outlives the process that began it; kinds of it live with their features. */
+const JOBS = /^src\/daemon\/jobs\//
 const HTTP = /^src\/daemon\/http\//
 const GATEWAY = /^src\/daemon\/gateway\//
 
@@ -86,7 +88,14 @@ const SLICES: readonly (readonly string[])[] = [
   ['fleet/locations', 'catalog/templates'],
   ['servers/servers'],
   ['servers/sharing', 'servers/console', 'servers/databases', 'signals/events'],
-  ['operations/audit-log', 'operations/overview', 'signals/system-errors', 'operations/updates', 'signals/webhooks'],
+  [
+    'operations/audit-log',
+    'operations/jobs',
+    'operations/overview',
+    'signals/system-errors',
+    'operations/updates',
+    'signals/webhooks',
+  ],
   ['signals/alerts', 'plugins'],
   ['operations/system'],
 ]
@@ -164,6 +173,13 @@ const PARTS: readonly Part[] = [
   },
   { name: 'daemon/access', files: ACCESS, may: [KERNEL, DB, CORE, ACCESS], packages: ['kysely', 'zod'], node: true },
   {
+    name: 'daemon/jobs',
+    files: JOBS,
+    may: [KERNEL, DB, CORE, ACCESS, JOBS],
+    packages: ['kysely', 'prom-client', 'zod'],
+    node: true,
+  },
+  {
     name: 'daemon/http',
     files: HTTP,
     may: [KERNEL, PLATFORM, DB, CORE, ACCESS, HTTP],
@@ -196,7 +212,7 @@ const PARTS: readonly Part[] = [
       return {
         name: `daemon/${slice}`,
         files: own,
-        may: [SHARED, DB, CORE, ACCESS, HTTP, GATEWAY, own, ...others],
+        may: [SHARED, DB, CORE, ACCESS, JOBS, HTTP, GATEWAY, own, ...others],
         packages: DAEMON_PACKAGES,
         node: true,
       }

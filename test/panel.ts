@@ -40,6 +40,8 @@ export interface TestPanel {
   unverify(userId: string): Promise<void>
   /** Changes a setting as its endpoint does. */
   configure<K extends SettingKey>(key: K, value: SettingValue<K>): Promise<void>
+  /** The wired daemon, for what has no door yet, such as jobs of types that only a test has. */
+  readonly app: App
   close(): Promise<void>
 }
 
@@ -97,6 +99,7 @@ export async function startPanel(options: PanelOptions = {}): Promise<TestPanel>
       await tx.q.updateTable('user').set({ emailVerified: 0 }).where('id', '=', userId).execute()
     })
   const bare = {
+    app: daemon.app,
     url: daemon.url,
     socket: daemon.socket ?? '',
     home,

@@ -11,6 +11,7 @@ import { dbHosts } from './commands/db-hosts/commands.ts'
 import { events } from './commands/events/commands.ts'
 import { agent, daemon, down, up } from './commands/host/commands.ts'
 import { ipPools } from './commands/ip-pools/commands.ts'
+import { jobs } from './commands/jobs/commands.ts'
 import { locations } from './commands/locations/commands.ts'
 import { lockouts } from './commands/lockouts/commands.ts'
 import { nests } from './commands/nests/commands.ts'
@@ -38,6 +39,7 @@ export const tree: readonly (Command | Noun)[] = [
   console,
   databases,
   events,
+  jobs,
   alerts,
   alertRules,
   login,

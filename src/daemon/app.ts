@@ -9,6 +9,7 @@ import { wireCore } from './core-wiring.ts'
 import type { Db, Tx } from './db/db.ts'
 import { retryWrites } from './db/db-recovery.ts'
 import { IntegrityCheck } from './db/integrity-check.ts'
+import { holderOf } from './features/accounts/auth/job-holder.ts'
 import { reportLockouts } from './features/accounts/auth/lockout-frames.ts'
 import { authRoutes } from './features/accounts/auth/routes.ts'
 import { createSetupGate } from './features/accounts/auth/setup.ts'
@@ -22,10 +23,11 @@ import { templateRoutes } from './features/catalog/templates/routes.ts'
 import { locationRoutes } from './features/fleet/locations/routes.ts'
 import { nodeRoutes } from './features/fleet/nodes/routes.ts'
 import { auditLogRoutes } from './features/operations/audit-log/audit-log.ts'
+import { jobRoutes } from './features/operations/jobs/routes.ts'
 import { overviewRoutes } from './features/operations/overview/routes.ts'
 import { settingsRoutes } from './features/operations/settings/routes.ts'
 import { addSystemRoutes } from './features/operations/system/health.ts'
-import { runUpkeep } from './features/operations/system/upkeep.ts'
+import { beginUpkeep, registerUpkeep } from './features/operations/system/upkeep.ts'
 import { updateRoutes } from './features/operations/updates/routes.ts'
 import { Updates } from './features/operations/updates/updates.ts'
 import { noteVersion, type SchemaChange } from './features/operations/updates/version-change.ts'
@@ -33,11 +35,12 @@ import { pluginOwnRoutes } from './features/plugins/own-routes.ts'
 import { Plugins } from './features/plugins/plugins.ts'
 import { pluginRoutes } from './features/plugins/routes.ts'
 import { consoleRoutes, consoleStreams } from './features/servers/console/routes.ts'
+import { DatabaseWork } from './features/servers/databases/database-work.ts'
 import { databaseHostRoutes } from './features/servers/databases/host-routes.ts'
-import { HostWork } from './features/servers/databases/host-work.ts'
 import { databaseRoutes } from './features/servers/databases/routes.ts'
+import { registerDatabaseWork } from './features/servers/databases/unfinished-work.ts'
 import { serverRoutes } from './features/servers/servers/routes.ts'
-import { watchExpiry } from './features/servers/sharing/expiry.ts'
+import { followGrants, registerExpiry } from './features/servers/sharing/expiry.ts'
 import { accessRoutes } from './features/servers/sharing/routes.ts'
 import { countOpenAlerts } from './features/signals/alerts/alert-rows.ts'
 import { Evaluator } from './features/signals/alerts/evaluator.ts'
@@ -46,7 +49,7 @@ import { alertRoutes } from './features/signals/alerts/routes.ts'
 import { metricsStreams } from './features/signals/events/metrics-routes.ts'
 import { eventStreams } from './features/signals/events/routes.ts'
 import { systemErrorRoutes } from './features/signals/system-errors/routes.ts'
-import { DeliveryWorker } from './features/signals/webhooks/delivery-worker.ts'
+import { registerDeliveries } from './features/signals/webhooks/delivery-job.ts'
 import { createOutbox } from './features/signals/webhooks/outbox.ts'
 import { webhookRoutes } from './features/signals/webhooks/routes.ts'
 import { createSender } from './features/signals/webhooks/sender.ts'
@@ -55,6 +58,7 @@ import { defaultMaxConnections } from './http/connection-limits.ts'
 import type { Route, StreamRoute } from './http/route.ts'
 import { addRoute, createHttpServer } from './http/server.ts'
 import { addStreams } from './http/streams.ts'
+import { createJobs } from './jobs/jobs.ts'
 import { wireNodes } from './node-wiring.ts'
 import { reachableUrl } from './reachable-url.ts'
 
@@ -87,15 +91,18 @@ export async function createApp({ config, db, clock, log, version, holder, schem
     ...{ config, db, clock, log, version, cleanup },
   })
   const { bus, settings, vault, credentials, systemErrors } = core
+  const jobs = createJobs({ ...core, registry: metrics.registry, holderOf })
   const gate = createSetupGate(config.setupToken)
-  const outbox = createOutbox({ clock, vault })
+  const outbox = createOutbox({ clock, vault, jobs })
   const sender = createSender({ settings, clock })
   cleanup.add(() => sender.close())
-  const deliveryWorker = new DeliveryWorker({ ...core, sender, outbox })
+  registerDeliveries(jobs, { ...core, sender })
   notifyWebhooks(bus, outbox)
   watchEvents(bus, { ...core, outbox })
-  const databaseWork = new HostWork(core)
-  cleanup.add(() => databaseWork.close())
+  const databaseWork = new DatabaseWork(jobs)
+  registerDatabaseWork(jobs, core)
+  registerUpkeep(jobs, { ...core, idempotency })
+  registerExpiry(jobs, core)
   const beforeDelete = [(tx: Tx, serverId: string) => databaseWork.beforeServerDelete(tx, serverId)]
   let publicUrl = ''
   const people = { ...core, passwords, publicUrl: () => publicUrl }
@@ -140,6 +147,7 @@ export async function createApp({ config, db, clock, log, version, holder, schem
   const plugins = new Plugins({
     ...core,
     version,
+    jobs,
     dataDir: config.dataDir,
     inject: (request) => http.app.inject(request),
   })
@@ -152,7 +160,7 @@ export async function createApp({ config, db, clock, log, version, holder, schem
     ...settingsRoutes({ ...core, authProviders: () => authProviders(core) }),
     ...ssoRoutes({ ...people, deliveries }),
     ...passkeyRoutes({ ...people, deliveries }),
-    ...webhookRoutes({ ...core, outbox, deliveryWorker }),
+    ...webhookRoutes({ ...core, outbox, sender }),
     ...alertRoutes({ ...core, outbox }),
     ...locationRoutes({ ...core, isOnline }),
     ...templateRoutes(core),
@@ -160,6 +168,7 @@ export async function createApp({ config, db, clock, log, version, holder, schem
     ...serverRoutes(serverDeps),
     ...databaseHostRoutes({ ...core, work: databaseWork }),
     ...databaseRoutes({ ...core, work: databaseWork }),
+    ...jobRoutes({ ...core, jobs }),
     ...pluginRoutes(plugins),
     ...accessRoutes({ ...people, isOnline, facts: serverDeps.facts }),
     ...consoleRoutes({ ...core, console, gateway, isOnline }),
@@ -191,6 +200,7 @@ export async function createApp({ config, db, clock, log, version, holder, schem
     routes,
     streamRoutes,
     core,
+    jobs,
     keys,
     gateway,
     serverDeps,
@@ -209,9 +219,11 @@ export async function createApp({ config, db, clock, log, version, holder, schem
       if (update !== undefined) updates.completed(update)
       await nodeLink.start(stopping.signal)
       const { signal } = stopping
-      loops.push(runUpkeep({ ...core, idempotency }, signal), watchExpiry(core, signal))
-      loops.push(deliveryWorker.run(signal), evaluator.run(signal), retryWrites({ db, clock, log }, signal))
-      databaseWork.start()
+      loops.push(evaluator.run(signal), retryWrites({ db, clock, log }, signal))
+      await databaseWork.begin(db)
+      await db.write((tx) => beginUpkeep(tx, jobs))
+      cleanup.add(followGrants(jobs, core))
+      jobs.start()
       await plugins.begin()
     },
     close: async (): Promise<void> => {
@@ -219,7 +231,7 @@ export async function createApp({ config, db, clock, log, version, holder, schem
       const drained = new AbortController()
       void clock.sleep(DRAIN_MS, drained.signal).then(() => http.app.server.closeAllConnections())
       // Together: the HTTP server waits for upgraded sockets too, which only the gateway ends.
-      await Promise.all([http.app.close(), gateway.close(), plugins.close()])
+      await Promise.all([http.app.close(), gateway.close(), plugins.close(), jobs.close()])
       drained.abort()
       console.close()
       await Promise.all(loops)

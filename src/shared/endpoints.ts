@@ -17,6 +17,7 @@ import * as databaseHosts from './api/database-hosts.ts'
 import * as databases from './api/databases.ts'
 import * as effectivePermissions from './api/effective-permissions.ts'
 import * as ipPools from './api/ip-pools.ts'
+import * as jobs from './api/jobs.ts'
 import * as locations from './api/locations.ts'
 import * as lockouts from './api/lockouts.ts'
 import * as metricsStreams from './api/metrics-streams.ts'
@@ -66,6 +67,7 @@ const groups = [
   databases,
   effectivePermissions,
   ipPools,
+  jobs,
   locations,
   lockouts,
   metricsStreams,

@@ -25,6 +25,7 @@ import { AgentPeer } from '../daemon/agent-peer.ts'
 import { enable, writePlugin } from '../daemon/plugins/plugin-stage.ts'
 import { startPanel } from '../panel.ts'
 import type { Parts } from './http-call.ts'
+import { failedJob, pausedJob, waitingJob } from './job-inputs.ts'
 import { sendBy, withMailServer } from './mailbox.ts'
 import { openAlert } from './open-alert.ts'
 import { SIGN_IN_INPUTS } from './sign-in-inputs.ts'
@@ -280,6 +281,12 @@ export const VALID: Readonly<Record<string, Make>> = {
   }),
   'databases.delete': async (world) => ({ params: await database(world) }),
   'databases.rotate': async (world) => ({ params: await database(world) }),
+  'jobs.cancel': async (world) => ({ params: { jobId: await waitingJob(world) } }),
+  'jobs.get': async (world) => ({ params: { jobId: await waitingJob(world) } }),
+  'jobs.list': () => empty,
+  'jobs.pause': async (world) => ({ params: { jobId: await waitingJob(world) } }),
+  'jobs.resume': async (world) => ({ params: { jobId: await pausedJob(world) } }),
+  'jobs.retry_step': async (world) => ({ params: await failedJob(world) }),
   'lockouts.delete': async (world) => ({ params: { lockoutId: await lockout(world) } }),
   'lockouts.list': () => empty,
   'invites.accept': async (world) => {

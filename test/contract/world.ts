@@ -27,6 +27,7 @@ import { createPasskey, type SoftPasskey } from '../authenticator.ts'
 import { installExample } from '../daemon/plugins/plugin-stage.ts'
 import type { TestPanel } from '../panel.ts'
 import { startPostgresPeer } from '../postgres-peer.ts'
+import { waitingJob } from './job-inputs.ts'
 
 export const PASSWORD = 'Correct-horse-1'
 
@@ -142,6 +143,8 @@ export async function buildWorld(panel: TestPanel): Promise<World> {
     hostId: host.id,
     keyId: key.id,
     locationId: location.id,
+    jobId: await waitingJob({ panel, next }),
+    stepId: 'step_nothing',
     lockoutId: lockout?.id ?? '',
     name: 'greeter',
     nestId: nest.id,

@@ -78,8 +78,8 @@ export const MUTANTS: readonly Mutant[] = [
     title: 'details of the audit log are not masked',
     topic: 'masking',
     file: 'src/daemon/access/audit.ts',
-    find: 'JSON.stringify(maskSecrets(entry.details))',
-    replace: 'JSON.stringify(entry.details)',
+    find: 'JSON.stringify(maskSecrets(details))',
+    replace: 'JSON.stringify(details)',
     seenBy: [SYSTEM],
   },
   {

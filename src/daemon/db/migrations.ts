@@ -15,6 +15,7 @@ import { reportRight } from './migrations/0012-report-right.ts'
 import { nodeMachine } from './migrations/0013-node-machine.ts'
 import { exitCause } from './migrations/0014-exit-cause.ts'
 import { nodeKeys } from './migrations/0015-node-keys.ts'
+import { jobs } from './migrations/0016-jobs.ts'
 import { Connection } from './sqlite/connection.ts'
 
 /** One step of the schema: a script that takes version `id` - 1 to `id`. Steps are never edited once released. */
@@ -41,6 +42,7 @@ export const MIGRATIONS: readonly Migration[] = [
   nodeMachine,
   exitCause,
   nodeKeys,
+  jobs,
 ]
 
 /** The newest version that this program knows. */

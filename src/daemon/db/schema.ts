@@ -5,6 +5,7 @@ import type { DatabasesTables } from './schema/databases.ts'
 import type { IdentityTables } from './schema/identities.ts'
 import type { InfrastructureTables } from './schema/infrastructure.ts'
 import type { IpPoolsTables } from './schema/ip-pools.ts'
+import type { JobsTables } from './schema/jobs.ts'
 import type { PluginsTables } from './schema/plugins.ts'
 import type { RecordsTables } from './schema/records.ts'
 import type { SelfServiceTables } from './schema/self-service.ts'
@@ -18,6 +19,7 @@ export interface Schema
     DatabasesTables,
     InfrastructureTables,
     IpPoolsTables,
+    JobsTables,
     PluginsTables,
     RecordsTables,
     SelfServiceTables,

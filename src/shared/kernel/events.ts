@@ -1,5 +1,6 @@
 import { z } from 'zod'
 import { Alert } from './alert.ts'
+import { JobSummary } from './job.ts'
 import type { Permission } from './permissions.ts'
 import { ExitCause, ServerStatus } from './server-life.ts'
 import { SystemError } from './system-error.ts'
@@ -73,6 +74,12 @@ export const EVENTS = {
     status: z.enum(['completed', 'failed']),
     error: z.string().optional(),
   }),
+  /**
+   * A job was made, has moved on, or has ended: `job.status` says which. Progress within a step comes at most once a
+   * second. Jobs of a server are shown by `server_job_updated` too, in its own stream.
+   */
+  job_updated: kind('admin.read', false, { job: JobSummary }),
+  server_job_updated: kind('server.read', true, { job: JobSummary }),
   /** An alert of this server was created or resolved; `alert.resolved` says which. */
   alert: kind('alert.read', true, { alert: Alert }),
   alert_created: kind('alert.read', false, { alert: Alert }),

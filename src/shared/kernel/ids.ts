@@ -33,7 +33,7 @@ export const ID_PREFIXES = {
   ses: 'session',
   sif: 'sign-in flow',
   srv: 'server',
-  step: 'migration step',
+  step: 'step of a job',
   mtk: 'mailed token',
   tok: 'enrolment token',
   tpl: 'template',
@@ -71,6 +71,10 @@ export const DatabaseHostId = PathId.brand<'DatabaseHostId'>()
 export type DatabaseHostId = z.infer<typeof DatabaseHostId>
 export const IpPoolId = PathId.brand<'IpPoolId'>()
 export type IpPoolId = z.infer<typeof IpPoolId>
+export const JobId = PathId.brand<'JobId'>()
+export type JobId = z.infer<typeof JobId>
+export const JobStepId = PathId.brand<'JobStepId'>()
+export type JobStepId = z.infer<typeof JobStepId>
 export const LocationId = PathId.brand<'LocationId'>()
 export type LocationId = z.infer<typeof LocationId>
 export const LockoutId = PathId.brand<'LockoutId'>()

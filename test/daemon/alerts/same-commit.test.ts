@@ -1,6 +1,7 @@
 import { mkdtemp, rm } from 'node:fs/promises'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
+import { Registry } from 'prom-client'
 import { afterAll, beforeAll, beforeEach, describe, expect, it } from 'vitest'
 import { type Bus, createBus } from '../../../src/daemon/core/bus.ts'
 import { createLog } from '../../../src/daemon/core/log.ts'
@@ -12,6 +13,7 @@ import { noticeOf } from '../../../src/daemon/features/signals/webhooks/notice.t
 import { createOutbox } from '../../../src/daemon/features/signals/webhooks/outbox.ts'
 import { Payload } from '../../../src/daemon/features/signals/webhooks/payload.ts'
 import { notifyWebhooks } from '../../../src/daemon/features/signals/webhooks/subscriptions.ts'
+import { createJobs } from '../../../src/daemon/jobs/jobs.ts'
 import { createAlertRule } from '../../../src/shared/api/alert-rules.ts'
 import { createWebhook } from '../../../src/shared/api/webhooks.ts'
 import { systemClock } from '../../../src/shared/kernel/time.ts'
@@ -32,16 +34,20 @@ beforeAll(async () => {
   await stage.admin.call(createAlertRule, { body: { name: 'b', type: 'backup_failed', target: 'global' } })
   const hook = { name: 'h', url: 'http://127.0.0.1:9/x', events: ['backup.*', 'alert.*', 'node.offline'] }
   await stage.admin.call(createWebhook, { body: hook })
-  // The parts that write, over the same database, where no deliveryWorker takes away what they have written.
+  // The parts that write, over the same database, where no job takes away what they have written.
   folder = await mkdtemp(join(tmpdir(), 'panel-commit-'))
   const file = join(folder, 'panel.db')
   await stage.db.copyTo(file)
   db = await openDb(file, systemClock)
   bus = createBus(db)
   const vault = createVault('ab'.repeat(32))
-  const outbox = createOutbox({ clock: systemClock, vault })
+  const log = createLog({ level: 'error' })
+  const systemErrors = { capture: () => undefined }
+  const registry = new Registry()
+  const jobs = createJobs({ db, bus, clock: systemClock, log, systemErrors, registry, holderOf: async () => undefined })
+  const outbox = createOutbox({ clock: systemClock, vault, jobs })
   notifyWebhooks(bus, outbox)
-  watchEvents(bus, { bus, clock: systemClock, vault, outbox, log: createLog({ level: 'error' }) })
+  watchEvents(bus, { bus, clock: systemClock, vault, outbox, log })
 })
 afterAll(async () => {
   await db.close()

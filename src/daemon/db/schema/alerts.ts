@@ -68,14 +68,12 @@ interface WebhookTable extends Stamps {
   createdBy: string | null
 }
 
-/** A message to the outside: written with what it tells of, sent by the delivery worker. */
+/** A message to the outside: written with what it reports, sent by a job. */
 interface DeliveryTable extends Stamps {
   id: string
   channel: 'email' | 'webhook'
   webhookId: string | null
   alertId: string | null
-  /** Messages of one lane go one after the other; lanes do not wait for each other. */
-  lane: string
   target: string
   /** URL and secret where no webhook row has them. */
   sealedTarget: string | null

@@ -1,4 +1,3 @@
-import type { IsoTime } from '../../../shared/kernel/time.ts'
 import type { Stamps } from './columns.ts'
 
 interface DatabaseHostTable extends Stamps {
@@ -39,10 +38,7 @@ interface ServerDatabaseTable extends Stamps {
   state: DatabaseState
   /** Who asked for the last change. */
   requestedBy: string | null
-  /** How often the host was asked in vain to finish the last change. */
-  attempts: number
-  /** When the daemon takes up by itself what is not `ready`; until then whoever has set it works on it. */
-  nextAttemptAt: IsoTime
+  /** Why the host has not finished the last change. */
   lastError: string | null
 }
 

@@ -7,6 +7,7 @@ import type { Vault } from '../../core/secrets.ts'
 import type { Settings } from '../../core/settings.ts'
 import type { SystemErrors } from '../../core/system-errors.ts'
 import type { Db } from '../../db/db.ts'
+import type { Jobs } from '../../jobs/jobs.ts'
 import type { Inject } from './panel-api.ts'
 
 /** What plugins are kept with. */
@@ -22,6 +23,7 @@ export interface PluginDeps {
   readonly systemErrors: SystemErrors
   readonly version: string
   readonly dataDir: string
+  readonly jobs: Jobs
   /** Answers a request inside of this process. */
   readonly inject: Inject
 }

@@ -7,7 +7,6 @@ import type { Definition } from './manifest.ts'
 import type { PluginLife } from './plugin-life.ts'
 import type { PluginLog } from './plugin-log.ts'
 import type { PluginRights } from './rights.ts'
-import { runAtTimes } from './task-clock.ts'
 
 const EVENT_MS = 10_000
 const TASK_MS = 60_000
@@ -22,10 +21,9 @@ export interface DispatchDeps {
   readonly failed: (handler: string, failure: unknown) => void
 }
 
-/** Brings events and the times of tasks to a plugin, until the returned function is called. */
+/** Brings events to a plugin, until the returned function is called. */
 export function dispatch(of: DispatchDeps): () => void {
   const { deps, life } = of
-  const stopping = new AbortController()
   const queue = new EventQueue({
     handlers: handlersByType(life.definition),
     holds: (permission) => of.rights.holds(life.definition.name, permission),
@@ -35,16 +33,17 @@ export function dispatch(of: DispatchDeps): () => void {
   })
   const deaf = deps.bus.listen((event: BusEvent) => queue.offer(event))
   void queue.run().catch((error: unknown) => deps.systemErrors.capture(error, { component: 'plugins' }))
-  const at = { clock: deps.clock, timezone: () => deps.settings.get('panel.timezone'), signal: stopping.signal }
-  for (const task of life.definition.tasks) void runAtTimes(task.cron, at, () => runTask(of, task))
   return () => {
-    stopping.abort()
     deaf()
     queue.close()
   }
 }
 
-async function runTask(of: DispatchDeps, { name, handler }: { name: string; handler: string }): Promise<void> {
+/** Calls the handler of a task; never fails. */
+export async function runTask(
+  of: Omit<DispatchDeps, 'deps' | 'rights'>,
+  { name, handler }: { name: string; handler: string },
+): Promise<void> {
   if (of.life.status !== 'enabled') {
     of.log.write('warn', `the task ${name} was left out: the plugin does not work`)
     return
@@ -52,7 +51,7 @@ async function runTask(of: DispatchDeps, { name, handler }: { name: string; hand
   try {
     await of.life.callPatiently(handler, { task: name }, TASK_MS)
   } catch (error) {
-    // The end of the process is told by whoever keeps it alive.
+    // The end of the process is reported by whoever keeps it alive.
     if (!(error instanceof CallFailure) || error.end !== 'gone') of.failed(handler, error)
   }
 }

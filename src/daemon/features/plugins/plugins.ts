@@ -3,7 +3,7 @@ import { newIdSuffix } from '../../../shared/kernel/ids.ts'
 import type { LogLevel } from '../../../shared/protocol/plugin-frames.ts'
 import { openedConfig, storedConfig } from './config-values.ts'
 import type { PluginDeps } from './deps.ts'
-import { dispatch } from './dispatch.ts'
+import { dispatch, runTask } from './dispatch.ts'
 import { LoadProblem, messageOf } from './failures.ts'
 import { type Definition, handlersOf, readDefinition } from './manifest.ts'
 import { createPanelApi, type PanelApi } from './panel-api.ts'
@@ -15,6 +15,7 @@ import { killAll } from './processes.ts'
 import { PluginRights } from './rights.ts'
 import { allPlugins, ensureRow, findPlugin, type PluginRow, uidOfPlugin } from './rows.ts'
 import { createPluginStorage } from './storage.ts'
+import { registerPluginTasks, scheduleTasks } from './task-job.ts'
 import { canSwitchUser } from './user-switch.ts'
 
 interface Living {
@@ -40,6 +41,10 @@ export class Plugins {
     this.folder = pluginFolder(deps.dataDir)
     this.rights = new PluginRights(deps)
     this.#api = createPanelApi({ storage: createPluginStorage(deps.db), rights: this.rights, inject: deps.inject })
+    registerPluginTasks(deps.jobs, deps, (name) => this.#taskRunner(name))
+    deps.settings.onChange((key) => {
+      if (key === 'panel.timezone') this.#timezoneChanged()
+    })
   }
 
   /** Starts every plugin that is wanted, in the background; one that cannot be started holds nothing up. */
@@ -135,7 +140,31 @@ export class Plugins {
     const leave = dispatch({ deps: this.deps, life, log, rights: this.rights, failed })
     const living = { life, log, leave }
     this.#living.set(name, living)
+    await this.#schedule(definition)
     return living
+  }
+
+  #taskRunner(name: string) {
+    const living = this.#living.get(name)
+    if (living === undefined) return undefined
+    const { life, log } = living
+    const failed = (handler: string, failure: unknown): void => this.handlerFailed(name, handler, failure)
+    const run = (task: { name: string; handler: string }) => runTask({ life, log, failed }, task)
+    return { definition: life.definition, run }
+  }
+
+  async #schedule(definition: Definition): Promise<void> {
+    const { db, jobs, clock, settings } = this.deps
+    if (definition.tasks.length === 0) return
+    await db.write((tx) => scheduleTasks(tx, { queue: jobs.queue, clock, settings }, definition))
+  }
+
+  #timezoneChanged(): void {
+    for (const { life } of this.#living.values()) {
+      this.#schedule(life.definition).catch((error: unknown) =>
+        this.deps.systemErrors.capture(error, { component: 'plugins' }),
+      )
+    }
   }
 
   /** Ends the plugin, if it lives. */

@@ -4,7 +4,7 @@ import { messageOf } from './failures.ts'
 import { type Definition, permissionsOf } from './manifest.ts'
 import type { Plugins } from './plugins.ts'
 import { findPlugin, grantedOf, type PluginRow } from './rows.ts'
-import { nextRun } from './task-clock.ts'
+import { nextRun } from './task-job.ts'
 
 /** A plugin as a list shows it. One whose manifest cannot be read is shown with the reason. */
 export async function pluginView(plugins: Plugins, name: string): Promise<Plugin> {

@@ -4,9 +4,9 @@ import type { Tx } from '../../../db/db.ts'
 import { refuseSuspended } from '../servers/orders.ts'
 import { findServerRow } from '../servers/rows.ts'
 import { findShown, move, type ShownRow } from './database-rows.ts'
+import type { DatabaseWork } from './database-work.ts'
 import type { DatabaseDeps } from './deps.ts'
 import { HostFailure } from './host-failure.ts'
-import type { HostWork } from './host-work.ts'
 import { databasePlace, newPassword } from './secrets.ts'
 import { finish } from './unfinished-work.ts'
 
@@ -17,10 +17,10 @@ interface ChangeRequest {
   readonly actor: Actor
 }
 
-type Deps = DatabaseDeps & { readonly work: HostWork }
+type Deps = DatabaseDeps & { readonly work: DatabaseWork }
 
 /**
- * Sets a new password. When the host has certainly not taken it, the old one stays. When nobody knows, the loop goes on until
+ * Sets a new password. When the host has certainly not taken it, the old one stays. When nobody knows, a job goes on until
  * the new one holds.
  */
 export function rotatePassword(deps: Deps, request: ChangeRequest): Promise<void> {
@@ -31,15 +31,18 @@ export function rotatePassword(deps: Deps, request: ChangeRequest): Promise<void
       const found = await changeable(tx, request)
       const pendingPassword = vault.seal(databasePlace(id), newPassword())
       await move(tx, id, ['ready'], {
-        state: 'rotating', pendingPassword, requestedBy: actor.caller?.userId ?? null, attempts: 0, nextAttemptAt: tx.now,
-      }) // biome-ignore format: columns
+        ...{ state: 'rotating', pendingPassword, requestedBy: actor.caller?.userId ?? null },
+      })
+      await work.finishAt(tx, id, tx.now)
       return found
     })
     await finish(deps, id, { actor }).catch(async (failure: unknown) => {
       if (!(failure instanceof HostFailure)) throw failure
       if (failure.undone) {
-        const asBefore = { state: 'ready', pendingPassword: null, attempts: 0, lastError: null } as const
-        await db.write((tx) => move(tx, id, ['rotating'], asBefore))
+        const asBefore = { state: 'ready', pendingPassword: null, lastError: null } as const
+        await db.write(async (tx) => {
+          if (await move(tx, id, ['rotating'], asBefore)) await work.finished(tx, id)
+        })
       }
       const left = failure.undone ? 'The old one is still good.' : 'The panel goes on until the new one holds.'
       throw refusal(row, `The password was not set on ${row.hostName}: ${failure.message}. ${left}`, failure)
@@ -47,7 +50,7 @@ export function rotatePassword(deps: Deps, request: ChangeRequest): Promise<void
   })
 }
 
-/** Removes a database with all its data. When its host is away, the request stands, and the loop goes on until it is gone. */
+/** Removes a database with all its data. When its host is away, the request stands, and a job goes on until it is gone. */
 export function removeDatabase(deps: Deps, request: ChangeRequest): Promise<void> {
   const { db, audit, work } = deps
   const { databaseId: id, serverId, actor } = request
@@ -56,7 +59,8 @@ export function removeDatabase(deps: Deps, request: ChangeRequest): Promise<void
       const found = await present(tx, request)
       if (found.state === 'deleting') return found // a repetition of what has been requested and written down
       const requestedBy = actor.caller?.userId ?? null
-      await move(tx, id, ['ready', 'rotating'], { state: 'deleting', requestedBy, attempts: 0, nextAttemptAt: tx.now })
+      await move(tx, id, ['ready', 'rotating'], { state: 'deleting', requestedBy })
+      await work.finishAt(tx, id, tx.now)
       await audit.record(tx, actor, {
         action: 'database.delete',
         resource: 'database',

@@ -7,14 +7,14 @@ import { type Tx, uniqueViolation } from '../../../db/db.ts'
 import { refuseSuspended } from '../servers/orders.ts'
 import { findServerRow } from '../servers/rows.ts'
 import { countOfServer, forget, move } from './database-rows.ts'
+import type { DatabaseWork } from './database-work.ts'
 import type { DatabaseDeps } from './deps.ts'
 import type { Target } from './dialect.ts'
 import { withHost } from './host-connection.ts'
 import { HostFailure } from './host-failure.ts'
 import { countOnHost, findHostRow, type HostRow, roomiestHost } from './host-rows.ts'
-import type { HostWork } from './host-work.ts'
 import { addressOf, databasePlace, newName, newPassword } from './secrets.ts'
-import { finish } from './unfinished-work.ts'
+import { type FinishDeps, finish } from './unfinished-work.ts'
 
 /** A creation as it is asked for. */
 export interface Creation {
@@ -32,11 +32,18 @@ interface Plan extends Target {
  * Makes a database on its host: first a row says what is wanted, then that the host is about to hear of it, then it is made,
  * then the row says so. Whatever breaks this off leaves a row that tells what has to be undone. Answers the id.
  */
-export function createDatabase(deps: DatabaseDeps & { readonly work: HostWork }, creation: Creation): Promise<string> {
+export function createDatabase(
+  deps: DatabaseDeps & { readonly work: DatabaseWork },
+  creation: Creation,
+): Promise<string> {
   const id = newId('db', deps.clock)
   return deps.work.hold(id, async () => {
     const password = newPassword()
-    const plan = await deps.db.write((tx) => planned(deps, tx, { ...creation, id, password }))
+    const plan = await deps.db.write(async (tx) => {
+      const made = await planned(deps, tx, { ...creation, id, password })
+      await deps.work.finishAt(tx, id, tx.now)
+      return made
+    })
     try {
       const address = addressOf(deps.vault, plan.host)
       await withHost({ clock: deps.clock, address }, async (host) => {
@@ -44,7 +51,10 @@ export function createDatabase(deps: DatabaseDeps & { readonly work: HostWork },
         await deps.db.write((tx) => goOn(tx, id))
         await host.create(plan, password)
       })
-      await deps.db.write((tx) => made(deps, tx, { plan, creation }))
+      await deps.db.write(async (tx) => {
+        await made(deps, tx, { plan, creation })
+        await deps.work.finished(tx, id)
+      })
       return id
     } catch (error) {
       await giveUp(deps, id, error)
@@ -86,8 +96,6 @@ async function planned(
       pendingPassword: null,
       state: 'planned',
       requestedBy: creation.actor.caller?.userId ?? null,
-      attempts: 0,
-      nextAttemptAt: tx.now,
       lastError: null,
       createdAt: tx.now,
       updatedAt: tx.now,
@@ -143,14 +151,14 @@ async function made(
 }
 
 /** Forgets what the host has not heard of and undoes the rest; what cannot be undone now is undone later. */
-async function giveUp(deps: DatabaseDeps, id: string, error: unknown): Promise<void> {
+async function giveUp(deps: FinishDeps, id: string, error: unknown): Promise<void> {
   const untouched = error instanceof HostFailure && error.reason === 'exists'
   await deps.db.write(async (tx) => {
-    if (await forget(tx, id, untouched ? ['planned', 'creating'] : ['planned'])) return
+    if (await forget(tx, id, untouched ? ['planned', 'creating'] : ['planned'])) return deps.work.finished(tx, id)
     await move(tx, id, ['creating'], { state: 'undoing' })
   })
   await finish(deps, id).catch((failure: unknown) => {
-    if (!(failure instanceof HostFailure)) throw failure // the row says it, and the loop goes on with it
+    if (!(failure instanceof HostFailure)) throw failure // the row says it, and its job goes on with it
   })
 }
 

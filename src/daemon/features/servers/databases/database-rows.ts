@@ -1,5 +1,4 @@
 import type { Selectable } from 'kysely'
-import type { IsoTime } from '../../../../shared/kernel/time.ts'
 import type { Queries, Tx } from '../../../db/db.ts'
 import { offsetOf, totalOf } from '../../../db/paging.ts'
 import type { DatabaseState } from '../../../db/schema/databases.ts'
@@ -52,30 +51,6 @@ export async function countOfServer(q: Queries, serverId: string): Promise<numbe
     .where('state', 'in', COUNTED)
     .executeTakeFirstOrThrow()
   return Number(total)
-}
-
-/** What is not as it should be and due by `now`, the longest waiting first. */
-export async function dueRows(q: Queries, now: IsoTime, limit: number): Promise<DatabaseRow[]> {
-  return q
-    .selectFrom('serverDatabase')
-    .selectAll()
-    .where('state', '!=', 'ready')
-    .where('nextAttemptAt', '<=', now)
-    .orderBy('nextAttemptAt')
-    .limit(limit)
-    .execute()
-}
-
-/** When the next row is due; `undefined`: all are ready. */
-export async function nextDue(q: Queries): Promise<IsoTime | undefined> {
-  const row = await q
-    .selectFrom('serverDatabase')
-    .select('nextAttemptAt')
-    .where('state', '!=', 'ready')
-    .orderBy('nextAttemptAt')
-    .limit(1)
-    .executeTakeFirst()
-  return row?.nextAttemptAt
 }
 
 /** Moves a row from one of the states on; false when it is in none of them, or gone. */

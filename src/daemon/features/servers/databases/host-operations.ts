@@ -9,13 +9,13 @@ import { changes } from '../../../access/audit.ts'
 import { operationsOver } from '../../../access/operation.ts'
 import type { Vault } from '../../../core/secrets.ts'
 import { isForeignKeyViolation, type Tx } from '../../../db/db.ts'
+import type { DatabaseWork } from './database-work.ts'
 import type { DatabaseDeps } from './deps.ts'
 import * as rows from './host-rows.ts'
-import type { HostWork } from './host-work.ts'
 import { hostPlace, opened } from './secrets.ts'
 
 /** What the operations of database hosts need. */
-export type HostDeps = DatabaseDeps & { readonly work: Pick<HostWork, 'wake'> }
+export type HostDeps = DatabaseDeps & { readonly work: Pick<DatabaseWork, 'finishNow'> }
 
 export const GONE = 'There is no database host with this id'
 const PORTS = { mysql: 3306, postgresql: 5432 } as const
@@ -72,13 +72,7 @@ export const updateDatabaseHost = operation(
       .where('id', '=', hostId)
       .execute()
     // What waits for this host is tried again with the new facts.
-    await tx.q
-      .updateTable('serverDatabase')
-      .set({ nextAttemptAt: tx.now })
-      .where('hostId', '=', hostId)
-      .where('state', '!=', 'ready')
-      .execute()
-    tx.onCommit(() => work.wake())
+    await work.finishNow(tx, hostId)
 
     const data = { hostId, hostName: body.name ?? before.name, updatedBy: userId }
     return {

@@ -16,12 +16,12 @@ import { findServerRow } from '../servers/rows.ts'
 import { removeDatabase, rotatePassword } from './change.ts'
 import { createDatabase } from './create.ts'
 import { findShown, listShown } from './database-rows.ts'
+import type { DatabaseWork } from './database-work.ts'
 import type { DatabaseDeps } from './deps.ts'
-import type { HostWork } from './host-work.ts'
 import { toDatabase } from './view.ts'
 
 /** The routes of the databases of servers. */
-export function databaseRoutes(deps: DatabaseDeps & { readonly work: HostWork }): Route[] {
+export function databaseRoutes(deps: DatabaseDeps & { readonly work: DatabaseWork }): Route[] {
   const { db, clock } = deps
   const visible = async (serverId: string): Promise<void> => {
     const server = await findServerRow(db.read, serverId)

@@ -2,7 +2,9 @@ import { PanelError } from '../../../../shared/kernel/errors.ts'
 import { isoTime } from '../../../../shared/kernel/time.ts'
 import type { Actor } from '../../../access/audit.ts'
 import type { Tx } from '../../../db/db.ts'
+import type { Jobs } from '../../../jobs/jobs.ts'
 import { type DatabaseRow, findRow, forget, move } from './database-rows.ts'
+import { type DatabaseWork, FINISH_DATABASE } from './database-work.ts'
 import type { DatabaseDeps } from './deps.ts'
 import type { Dialect } from './dialect.ts'
 import { withHost } from './host-connection.ts'
@@ -18,30 +20,82 @@ export interface Finishing {
   readonly withinMs?: number
 }
 
+/** What finishing needs. */
+export type FinishDeps = DatabaseDeps & { readonly work: Pick<DatabaseWork, 'finishAt' | 'finished'> }
+
 const FIRST_PAUSE_MS = 15_000
 const LONGEST_PAUSE_MS = 3_600_000
+/** How long a job waits for a host. */
+const PATIENCE_MS = 300_000
 
 /**
  * Brings a row that is not `ready` to its end: undoes a creation, removes a database, sets a password. Every step may be done
- * again. When the host fails, the row waits for a later attempt, longer each time, it is told in the system errors, and the
- * failure is thrown.
+ * again. When the host fails, the row waits for its job, it is shown in the system errors, and the failure is thrown.
  */
-export async function finish(deps: DatabaseDeps, id: string, how: Finishing = {}): Promise<void> {
-  const { db } = deps
+export async function finish(deps: FinishDeps, id: string, how: Finishing = {}): Promise<void> {
+  const { db, clock, work } = deps
   const row = await findRow(db.read, id)
   if (row === undefined || row.state === 'ready') return
-  if (row.state === 'planned') {
-    await db.write((tx) => forget(tx, id, ['planned']))
+  const failure = await attempt(deps, row, how)
+  if (failure === undefined) {
+    await db.write(async (tx) => {
+      await settled(deps, tx, row, how)
+      const now = await findRow(tx.q, id)
+      if (now === undefined || now.state === 'ready') await work.finished(tx, id)
+    })
     return
   }
+  await db.write(async (tx) => {
+    await noteFailure(tx, row, failure)
+    await work.finishAt(tx, id, isoTime(clock.nowMs() + FIRST_PAUSE_MS))
+  })
+  report(deps, row, { failure, attempts: 1, pauseMs: FIRST_PAUSE_MS })
+  throw failure
+}
+
+/** Has the engine finish what no request has finished, with growing pauses while the host fails. */
+export function registerDatabaseWork(jobs: Jobs, deps: DatabaseDeps): void {
+  const { db } = deps
+  jobs.register(FINISH_DATABASE, {
+    steps: {
+      finish: {
+        attempts: Number.POSITIVE_INFINITY,
+        timeoutMs: 2 * PATIENCE_MS,
+        run: async ({ job, signal }) => {
+          const row = await findRow(db.read, job.input.databaseId)
+          if (row === undefined || row.state === 'ready') return undefined
+          const how = { signal, withinMs: PATIENCE_MS }
+          const failure = await attempt(deps, row, how)
+          const afterMs = Math.min(LONGEST_PAUSE_MS, FIRST_PAUSE_MS * 2 ** Math.min(job.attempt - 1, 20))
+          if (failure !== undefined) report(deps, row, { failure, attempts: job.attempt, pauseMs: afterMs })
+          return async (tx) => {
+            if (failure !== undefined) {
+              await noteFailure(tx, row, failure)
+              return { after: { kind: 'retry', error: failure.message, code: failure.reason, afterMs } }
+            }
+            await settled(deps, tx, row, how)
+            // Its server may have been deleted meanwhile, and there is something new to finish.
+            const now = await findRow(tx.q, row.id)
+            return now === undefined || now.state === 'ready'
+              ? undefined
+              : { after: { kind: 'again', atMs: undefined } }
+          }
+        },
+      },
+    },
+  })
+}
+
+/** Asks the host once; a failure of the host is answered, any other is thrown. */
+async function attempt(deps: DatabaseDeps, row: DatabaseRow, how: Finishing): Promise<HostFailure | undefined> {
+  if (row.state === 'planned') return undefined // the host has not heard of it
   try {
     await onHost(deps, row, how)
-    await db.write((tx) => settled(deps, tx, row, how))
+    return undefined
   } catch (error) {
     const failure = asFailure(error)
-    if (failure === undefined) throw error
-    await postpone(deps, row, failure)
-    throw failure
+    if (failure === undefined || how.signal?.aborted === true) throw error
+    return failure
   }
 }
 
@@ -70,6 +124,7 @@ async function carryOut(dialect: Dialect, row: DatabaseRow, vault: DatabaseDeps[
 /** Writes what the host has done. A row that has moved on meanwhile, because its server was deleted, is left to its next turn. */
 async function settled(deps: DatabaseDeps, tx: Tx, row: DatabaseRow, { actor }: Finishing): Promise<void> {
   const { bus, audit } = deps
+  if (row.state === 'planned') return void (await forget(tx, row.id, ['planned']))
   const by = actor ?? {
     caller: undefined,
     origin: null,
@@ -80,7 +135,7 @@ async function settled(deps: DatabaseDeps, tx: Tx, row: DatabaseRow, { actor }: 
   const server = row.serverId === null ? {} : { serverId: row.serverId }
   if (row.state === 'rotating') {
     const password = row.pendingPassword ?? row.password
-    const done = { state: 'ready', password, pendingPassword: null, attempts: 0, lastError: null } as const
+    const done = { state: 'ready', password, pendingPassword: null, lastError: null } as const
     if (!(await move(tx, row.id, ['rotating'], done))) return
     await audit.record(tx, by, {
       action: 'database.rotate',
@@ -96,25 +151,31 @@ async function settled(deps: DatabaseDeps, tx: Tx, row: DatabaseRow, { actor }: 
   }
 }
 
-async function postpone(deps: DatabaseDeps, row: DatabaseRow, failure: HostFailure): Promise<void> {
-  const { db, clock, log, systemErrors } = deps
-  const pause = Math.min(LONGEST_PAUSE_MS, FIRST_PAUSE_MS * 2 ** row.attempts)
-  const attempts = row.attempts + 1
-  await db.write(async (tx) => {
-    await tx.q
-      .updateTable('serverDatabase')
-      .set({ attempts, lastError: failure.message, nextAttemptAt: isoTime(clock.nowMs() + pause) })
-      .where('id', '=', row.id)
-      .where('state', '=', row.state)
-      .execute()
-  })
+async function noteFailure(tx: Tx, row: DatabaseRow, failure: HostFailure): Promise<void> {
+  await tx.q
+    .updateTable('serverDatabase')
+    .set({ lastError: failure.message })
+    .where('id', '=', row.id)
+    .where('state', '=', row.state)
+    .execute()
+}
+
+function report(
+  { log, systemErrors }: DatabaseDeps,
+  row: DatabaseRow,
+  {
+    failure,
+    attempts,
+    pauseMs,
+  }: { readonly failure: HostFailure; readonly attempts: number; readonly pauseMs: number },
+): void {
   const facts = { databaseId: row.id, hostId: row.hostId, name: row.name, state: row.state, attempts }
   log.warn({ ...facts, reason: failure.reason, error: failure.message }, 'a database host could not be asked')
   const sentence = `${SENTENCES[row.state]}: ${failure.message}`
   systemErrors.capture(new Error(sentence), {
     component: 'databases',
     level: 'warn',
-    metadata: { ...facts, reason: failure.reason, nextAttemptInSeconds: Math.round(pause / 1000) },
+    metadata: { ...facts, reason: failure.reason, nextAttemptInSeconds: Math.round(pauseMs / 1000) },
   })
 }
 

@@ -219,6 +219,14 @@ function sorted<Q extends { orderBy(by: Expression<unknown>, direction: 'asc' | 
   return columns[sort].reduce<Q>((so, column) => so.orderBy(column, order), query)
 }
 
+/** The ids of the servers that somebody may see, as a subquery. */
+export function visibleServerIds(visibility: Exclude<Visibility, 'all'>) {
+  return expressionBuilder<Schema>()
+    .selectFrom('server')
+    .select('server.id')
+    .where((where) => visible(where, visibility))
+}
+
 function visible(where: ExpressionBuilder<Schema, 'server'>, { ids, related }: Exclude<Visibility, 'all'>) {
   const named = ids.length === 0 ? [] : [where('server.id', 'in', [...ids])]
   if (related === null) return where.or([...named, sql<boolean>`1 = 0`])

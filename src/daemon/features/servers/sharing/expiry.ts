@@ -1,45 +1,79 @@
-import { type Clock, type IsoTime, now } from '../../../../shared/kernel/time.ts'
+import { z } from 'zod'
+import type { Clock } from '../../../../shared/kernel/time.ts'
+import { IsoTime, now } from '../../../../shared/kernel/time.ts'
 import type { Credentials } from '../../../access/caller.ts'
 import type { Log } from '../../../core/log.ts'
-import type { Db } from '../../../db/db.ts'
-
-/** A wait at most so long, because the wall clock may be set meanwhile. */
-const LONGEST_MS = 60_000
+import type { Db, Queries } from '../../../db/db.ts'
+import { defineJob } from '../../../jobs/job-type.ts'
+import type { Jobs } from '../../../jobs/jobs.ts'
 
 /**
- * Has everything that is open looked at again at the moment a grant or an assignment ends, until `signal` aborts: nobody
- * writes anything at that moment, so nobody else would.
+ * Has everything that is open looked at again at the moment a grant or an assignment ends: nobody writes anything at that
+ * moment, so nobody else would. `seen`: ends until then have been looked at.
  */
-export async function watchExpiry(
-  { db, clock, credentials, log }: { db: Db; clock: Clock; credentials: Credentials; log: Log },
-  signal: AbortSignal,
-): Promise<void> {
-  let seen = now(clock)
-  let changed = new AbortController()
-  const stop = credentials.onChange(() => changed.abort())
-  try {
-    while (!signal.aborted) {
-      changed = new AbortController()
-      const next = await nextEnd(db, seen).catch((error: unknown) => {
-        log.warn({ err: error }, 'the ends of grants could not be read; they are looked for again')
-        return undefined
-      })
-      const wait = next === undefined ? LONGEST_MS : Math.min(LONGEST_MS, Date.parse(next) - clock.nowMs())
-      if (wait > 0) await clock.sleep(wait, AbortSignal.any([signal, changed.signal]))
-      if (signal.aborted || next === undefined || now(clock) < next) continue
-      seen = next
-      credentials.changed()
-    }
-  } finally {
-    stop()
+export const EXPIRY = defineJob({
+  kind: 'access.expiry',
+  input: z.object({ since: IsoTime }),
+  state: z.object({ seen: IsoTime }),
+  first: ({ since }) => ({ seen: since }),
+  title: () => 'End of grants and assignments',
+  pool: { name: 'system', size: 4 },
+  lane: () => 'access.expiry',
+  ordered: false,
+  background: true,
+  plan: () => [{ step: 'look', name: 'look' }],
+})
+
+interface ExpiryDeps {
+  readonly db: Db
+  readonly clock: Clock
+  readonly credentials: Credentials
+  readonly log: Log
+}
+
+/** With no end ahead it is looked again after so long; a change of grants comes before that. */
+const NOTHING_AHEAD_MS = 24 * 3_600_000
+
+/** Has the engine do it. */
+export function registerExpiry(jobs: Jobs, { db, clock, credentials }: ExpiryDeps): void {
+  jobs.register(EXPIRY, {
+    steps: {
+      look: {
+        attempts: Number.POSITIVE_INFINITY,
+        run: async ({ job }) => {
+          const at = now(clock)
+          const { seen } = job.state
+          const end = await nextEnd(db.read, seen)
+          if (end !== undefined && end <= at) credentials.changed()
+          return async (tx) => {
+            // Within the transaction: a grant that comes after it schedules this job anew.
+            const next = await nextEnd(tx.q, at)
+            const atMs = next === undefined ? clock.nowMs() + NOTHING_AHEAD_MS : Date.parse(next)
+            return { state: { seen: at > seen ? at : seen }, after: { kind: 'again', atMs } }
+          }
+        },
+      },
+    },
+  })
+}
+
+/** Looks at the ends now and after each change of credentials, until the returned function is called. */
+export function followGrants(jobs: Jobs, { db, clock, credentials, log }: ExpiryDeps): () => void {
+  const look = (): void => {
+    const job = { input: { since: now(clock) }, cause: 'expiry', key: EXPIRY.kind }
+    db.write((tx) => jobs.queue.schedule(tx, EXPIRY, { ...job, at: tx.now })).catch((err: unknown) =>
+      log.warn({ err }, 'the ends of grants could not be looked at; the next change does'),
+    )
   }
+  look()
+  return credentials.onChange(look)
 }
 
 /** The first end after `seen`. */
-async function nextEnd(db: Db, seen: IsoTime): Promise<IsoTime | undefined> {
+async function nextEnd(q: Queries, seen: IsoTime): Promise<IsoTime | undefined> {
   const ends: IsoTime[] = []
   for (const table of ['serverAccess', 'nodeAssignment'] as const) {
-    const row = await db.read
+    const row = await q
       .selectFrom(table)
       .select('expiresAt')
       .where('expiresAt', '>', seen)

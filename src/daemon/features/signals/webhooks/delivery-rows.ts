@@ -4,8 +4,7 @@ import type { Input } from '../../../../shared/kernel/contract.ts'
 import { type IsoTime, isoTime } from '../../../../shared/kernel/time.ts'
 import type { Db, Queries, Tx } from '../../../db/db.ts'
 import { offsetOf, totalOf } from '../../../db/paging.ts'
-import { ATTEMPTS } from './outbox.ts'
-import { waitAfter } from './retry.ts'
+import { ATTEMPTS, waitAfter } from './retry.ts'
 import type { Outcome } from './sender.ts'
 
 /** A message with where it goes. */
@@ -15,60 +14,30 @@ type Query = Input<typeof listWebhookDeliveries>['query']
 
 const BATCH = 500
 
-/** The lanes that have something due, the one that has waited longest first. */
-export async function dueLanes(q: Queries, now: IsoTime): Promise<string[]> {
-  const rows = await q
-    .selectFrom('delivery')
-    .select('lane')
-    .where('nextAttemptAt', '<=', now)
-    .groupBy('lane')
-    .orderBy((eb) => eb.fn.min('nextAttemptAt'))
-    .execute()
-  return rows.map(({ lane }) => lane)
-}
-
-/** When the next attempt after `now` is due. */
-export async function nextDue(q: Queries, now: IsoTime): Promise<IsoTime | null> {
-  const row = await q
-    .selectFrom('delivery')
-    .select((eb) => eb.fn.min('nextAttemptAt').as('next'))
-    .where('nextAttemptAt', '>', now)
-    .executeTakeFirst()
-  return row?.next ?? null
-}
-
-/** The message of a lane that has been due longest. */
-export async function nextOfLane(q: Queries, lane: string, now: IsoTime): Promise<DeliveryRow | undefined> {
-  return q
-    .selectFrom('delivery')
-    .selectAll()
-    .where('lane', '=', lane)
-    .where('nextAttemptAt', '<=', now)
-    .orderBy('nextAttemptAt')
-    .orderBy('id')
-    .limit(1)
-    .executeTakeFirst()
-}
-
 /** One message. */
 export async function findDelivery(q: Queries, id: string) {
   return q.selectFrom('delivery').selectAll().where('id', '=', id).executeTakeFirst()
 }
 
-/** Writes down an attempt: the log, and whether and when there is another. False when the message is settled or gone. */
+/** What an attempt means for its message. `gone`: it was settled meanwhile, or is no longer there. */
+export type Recorded = { readonly kind: 'gone' | 'settled' } | { readonly kind: 'again'; readonly afterMs: number }
+
+/** Writes down an attempt: the log, and whether and when there is another. */
 export async function recordAttempt(
   tx: Tx,
-  row: DeliveryRow,
+  id: string,
   attempt: { readonly startedAt: IsoTime; readonly outcome: Outcome },
-): Promise<boolean> {
+): Promise<Recorded> {
   const { startedAt, outcome } = attempt
   const { ok, status, error, response, durationMs, final, retryAfterMs } = outcome
+  const row = await findDelivery(tx.q, id)
+  if (row === undefined || row.nextAttemptAt === null) return { kind: 'gone' }
   const number = row.attempts + 1
   const left = row.attemptsLeft - 1
   const again = !ok && !final && left > 0
   const made = ATTEMPTS - left
   const wait = again ? waitAfter(Math.max(1, made), retryAfterMs) : 0
-  const { numUpdatedRows } = await tx.q
+  await tx.q
     .updateTable('delivery')
     .set({
       status: ok ? 'sent' : again ? 'pending' : 'failed',
@@ -80,13 +49,11 @@ export async function recordAttempt(
       lastError: error,
       updatedAt: tx.now,
     })
-    .where('id', '=', row.id)
-    .where('nextAttemptAt', 'is not', null)
-    .executeTakeFirst()
-  if (numUpdatedRows === 0n) return false
-  const log = { deliveryId: row.id, number, startedAt, durationMs, status, error, response }
+    .where('id', '=', id)
+    .execute()
+  const log = { deliveryId: id, number, startedAt, durationMs, status, error, response }
   await tx.q.insertInto('deliveryAttempt').values(log).execute()
-  return true
+  return again ? { kind: 'again', afterMs: wait } : { kind: 'settled' }
 }
 
 /** Gives a message all its attempts again, from now on. */
@@ -103,7 +70,7 @@ export async function giveUpWaiting(tx: Tx, webhookId: string, why: string): Pro
   await tx.q
     .updateTable('delivery')
     .set({ status: 'failed', attemptsLeft: 0, nextAttemptAt: null, lastError: why, updatedAt: tx.now })
-    .where('lane', '=', webhookId)
+    .where('webhookId', '=', webhookId)
     .where('nextAttemptAt', 'is not', null)
     .execute()
 }
@@ -114,7 +81,7 @@ export async function waitingEvents(q: Queries, webhookId: string): Promise<stri
     .selectFrom('delivery')
     .select('event')
     .distinct()
-    .where('lane', '=', webhookId)
+    .where('webhookId', '=', webhookId)
     .where('nextAttemptAt', 'is not', null)
     .execute()
   return rows.map(({ event }) => event)
@@ -168,4 +135,9 @@ export async function pruneDeliveries(db: Db, before: IsoTime): Promise<void> {
     })
     if (removed < BATCH) return
   }
+}
+
+/** The place under which the target of a delivery is sealed. */
+export function sealedUnder(deliveryId: string): string {
+  return `delivery.target ${deliveryId}`
 }

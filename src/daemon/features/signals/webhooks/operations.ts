@@ -5,17 +5,13 @@ import { WEBHOOK_EVENTS } from '../../../../shared/kernel/webhook-events.ts'
 import type { Caller } from '../../../access/caller.ts'
 import { operationsOver } from '../../../access/operation.ts'
 import { callerOf } from '../../../http/route.ts'
-import { findDelivery, restart, toWebhookDelivery } from './delivery-rows.ts'
-import type { DeliveryWorker } from './delivery-worker.ts'
-import type { Outbox } from './outbox.ts'
+import type { DeliveryDeps } from './delivery-job.ts'
+import { findDelivery, toWebhookDelivery } from './delivery-rows.ts'
 import { findWebhook } from './webhook-rows.ts'
 import type { WriteDeps } from './write-webhook.ts'
 
 /** What the routes and operations of webhooks need. */
-export interface WebhookDeps extends WriteDeps {
-  readonly outbox: Outbox
-  readonly deliveryWorker: DeliveryWorker
-}
+export type WebhookDeps = WriteDeps & DeliveryDeps
 
 export const GONE = 'There is no such webhook'
 export const NO_DELIVERY = 'There is no such message to this webhook'
@@ -37,7 +33,7 @@ export const deleteWebhook = operation(api.deleteWebhook, async ({ tx, userId, f
 
 export const redeliverWebhook = operation(api.redeliverWebhook, async (work, { params: { webhookId, deliveryId } }) => {
   const { tx, deps, fail } = work
-  const { deliveryWorker } = deps
+  const { outbox } = deps
   const webhook = (await findWebhook(tx.q, webhookId)) ?? fail('WEBHOOK_NOT_FOUND', GONE)
   const row = await findDelivery(tx.q, deliveryId)
   if (row === undefined || row.webhookId !== webhookId) return fail('WEBHOOK_DELIVERY_NOT_FOUND', NO_DELIVERY)
@@ -45,10 +41,10 @@ export const redeliverWebhook = operation(api.redeliverWebhook, async (work, { p
   mayRead(callerOf(work), row.event)
   if (webhook.enabled === 0)
     fail('CONFLICT', 'The webhook is switched off; switch it on before anything is sent to it again')
-  await restart(tx, deliveryId)
+  await outbox.restart(tx, row)
   const details = { deliveryId, event: row.event }
   const entry = { action: 'webhook.redeliver', resource: 'webhook', resourceId: webhookId, details }
-  tx.onCommit(() => deliveryWorker.resume(webhookId))
+  tx.onCommit(() => outbox.resume(webhookId))
   return {
     answer: toWebhookDelivery((await findDelivery(tx.q, deliveryId)) ?? missing(deliveryId)),
     audit: entry,

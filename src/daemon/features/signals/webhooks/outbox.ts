@@ -1,11 +1,14 @@
 import { newId } from '../../../../shared/kernel/ids.ts'
-import { type Clock, isoTime } from '../../../../shared/kernel/time.ts'
+import { type Clock, type IsoTime, isoTime } from '../../../../shared/kernel/time.ts'
 import { sha256, type Vault } from '../../../core/secrets.ts'
 import type { Tx } from '../../../db/db.ts'
+import type { Jobs } from '../../../jobs/jobs.ts'
+import { isLaneFull } from '../../../jobs/rows.ts'
+import { DELIVERY, deliveryKey, deliveryLane } from './delivery-job.ts'
+import { type DeliveryRow, restart, sealedUnder } from './delivery-rows.ts'
 import type { Payload } from './payload.ts'
+import { ATTEMPTS } from './retry.ts'
 
-/** Attempts until a message is given up: with the waits between them (retry.ts) about 20 hours. */
-export const ATTEMPTS = 10
 /** Messages that may wait for one place; more are given up at once, and the log says so. */
 const MOST_WAITING = 1000
 
@@ -24,26 +27,28 @@ export interface Message {
   readonly differs?: { readonly firstInMs: number; readonly attempts: number }
 }
 
-/** What is to be told to the outside: rows of the transaction that makes it true. */
+/** What is to be reported to the outside: rows of the transaction that makes it true, and a job for each. */
 export interface Outbox {
   /** Writes the message and answers its id; it is sent after the commit. */
   add(tx: Tx, message: Message): Promise<string>
-  /** Calls back after each commit that has added messages. */
-  onAdded(listener: () => void): void
+  /** Gives a message to a webhook all its attempts again, from now on. */
+  restart(tx: Tx, row: DeliveryRow): Promise<void>
+  /** Tries a webhook again at once that rests after failures: somebody has mended something. */
+  resume(webhookId: string): void
 }
 
 /** The outbox over its table. */
-export function createOutbox({ clock, vault }: { readonly clock: Clock; readonly vault: Vault }): Outbox {
-  const listeners: (() => void)[] = []
-  const wake = (): void => {
-    for (const listener of listeners) listener()
-  }
+export function createOutbox({ clock, vault, jobs }: OutboxDeps): Outbox {
+  const send = (tx: Tx, { id, event }: Pick<DeliveryRow, 'id' | 'event'>, lane: string, at: IsoTime) =>
+    jobs.queue.schedule(tx, DELIVERY, {
+      ...{ input: { deliveryId: id, event, lane }, cause: 'delivery', key: deliveryKey(id), at },
+    })
   return {
     add: async (tx, message) => {
       const id = newId('dlv', clock)
       const { payload, alertId, differs } = message
-      const place = placeColumns(vault, id, message.place)
-      const full = await isFull(tx, place.lane)
+      const { lane, ...place } = placeColumns(vault, id, message.place)
+      const full = await isLaneFull(tx, deliveryLane(lane), MOST_WAITING)
       const due = isoTime(Date.parse(tx.now) + (differs?.firstInMs ?? 0))
       await tx.q
         .insertInto('delivery')
@@ -64,16 +69,22 @@ export function createOutbox({ clock, vault }: { readonly clock: Clock; readonly
           updatedAt: tx.now,
         })
         .execute()
-      tx.onCommit(wake)
+      if (!full) await send(tx, { id, event: payload.event }, lane, due)
       return id
     },
-    onAdded: (listener) => void listeners.push(listener),
+    restart: async (tx, { id, event, webhookId }) => {
+      await restart(tx, id)
+      // An attempt that is under way counts as the first of the new ones.
+      await send(tx, { id, event }, webhookId ?? '', tx.now)
+    },
+    resume: (webhookId) => jobs.endRest(deliveryLane(webhookId)),
   }
 }
 
-/** The place under which the target of a delivery is sealed. */
-export function sealedUnder(deliveryId: string): string {
-  return `delivery.target ${deliveryId}`
+interface OutboxDeps {
+  readonly clock: Clock
+  readonly vault: Vault
+  readonly jobs: Pick<Jobs, 'queue' | 'endRest'>
 }
 
 function placeColumns(vault: Vault, id: string, place: Place) {
@@ -91,19 +102,7 @@ function placeColumns(vault: Vault, id: string, place: Place) {
   return { channel, webhookId: null, lane: laneOf(url), target, sealedTarget }
 }
 
-/** Rules of many people tell the hosts of Discord and Slack: what one of them does there must not hold up the others. */
+/** Rules of many people go to the hosts of Discord and Slack: what one of them does there must not hold up the others. */
 function laneOf(url: string): string {
   return `${new URL(url).host} ${sha256(url).slice(0, 16)}`
-}
-
-async function isFull(tx: Tx, lane: string): Promise<boolean> {
-  const last = await tx.q
-    .selectFrom('delivery')
-    .select('id')
-    .where('lane', '=', lane)
-    .where('nextAttemptAt', 'is not', null)
-    .limit(1)
-    .offset(MOST_WAITING - 1)
-    .executeTakeFirst()
-  return last !== undefined
 }

@@ -1,5 +1,8 @@
 import { randomInt } from 'node:crypto'
 
+/** Attempts until a message is given up: with the waits between them about 20 hours. */
+export const ATTEMPTS = 10
+
 const FIRST_MS = 5000
 const LONGEST_MS = 6 * 3_600_000
 const LONGEST_PAUSE_MS = 300_000

@@ -2,6 +2,7 @@ import * as api from '../../../../shared/api/webhooks.ts'
 import { parseJson } from '../../../db/json.ts'
 import { operate } from '../../../http/operate.ts'
 import { callerOf, type Route, route } from '../../../http/route.ts'
+import { sendNow } from './delivery-job.ts'
 import { attemptsOf, findDelivery, listDeliveries, toWebhookDelivery } from './delivery-rows.ts'
 import * as operations from './operations.ts'
 import { GONE, mayRead, missing, NO_DELIVERY, type WebhookDeps } from './operations.ts'
@@ -36,7 +37,8 @@ export function webhookRoutes(deps: WebhookDeps): Route[] {
 }
 
 /** Sends at once, and one attempt only: whoever tests waits for what comes back. */
-function test({ db, audit, outbox, deliveryWorker }: WebhookDeps): Route {
+function test(deps: WebhookDeps): Route {
+  const { db, audit, outbox } = deps
   return route(api.testWebhook, async ({ params: { webhookId } }, context) => {
     const row = await db.write(async (tx) => {
       const webhook = (await findWebhook(tx.q, webhookId)) ?? context.fail('WEBHOOK_NOT_FOUND', GONE)
@@ -50,9 +52,9 @@ function test({ db, audit, outbox, deliveryWorker }: WebhookDeps): Route {
       await audit.record(tx, context.actor, { action: 'webhook.test', resource: 'webhook', resourceId: webhookId })
       return (await findDelivery(tx.q, id)) ?? missing(id)
     })
-    const { startedAt, outcome } = await deliveryWorker.once(row, context.signal)
+    const { startedAt, outcome } = await sendNow(deps, row, context.signal)
     const { ok, durationMs, status, error, response } = outcome
-    if (ok) deliveryWorker.resume(webhookId)
+    if (ok) outbox.resume(webhookId)
     return { ok, deliveryId: row.id, startedAt, durationMs, status, error, response }
   })
 }

@@ -12,7 +12,7 @@ import { newSecret, type Vault } from '../../../core/secrets.ts'
 import type { Settings } from '../../../core/settings.ts'
 import type { Db, Tx } from '../../../db/db.ts'
 import { giveUpWaiting, waitingEvents } from './delivery-rows.ts'
-import type { DeliveryWorker } from './delivery-worker.ts'
+import type { Outbox } from './outbox.ts'
 import { formatFor, shownUrl, targetProblem } from './target-url.ts'
 import { findWebhook, SEALED, toWebhook, type WebhookRow } from './webhook-rows.ts'
 
@@ -24,7 +24,7 @@ export interface WriteDeps {
   readonly clock: Clock
   readonly vault: Vault
   readonly settings: Settings
-  readonly deliveryWorker: Pick<DeliveryWorker, 'resume'>
+  readonly outbox: Outbox
 }
 
 /** Who writes. */
@@ -102,7 +102,7 @@ export async function editWebhook(deps: WriteDeps, id: string, body: Edit, { cal
     if (named === undefined && unseen.length === 0) return { ...shown, secret: null }
     await store(tx, row)
     if (before.enabled === 1 && row.enabled === 0) await giveUpWaiting(tx, id, 'the webhook was switched off')
-    tx.onCommit(() => deps.deliveryWorker.resume(id))
+    tx.onCommit(() => deps.outbox.resume(id))
     const details = { ...named, ...(unseen.length === 0 ? {} : { unseen }) }
     await deps.audit.record(tx, actor, { action: 'webhook.update', resource: 'webhook', resourceId: id, details })
     const data = { webhookId: id, webhookName: row.name, updatedBy: caller.userId }

@@ -1,0 +1,54 @@
+import type { listJobs } from '../../../../shared/api/jobs.ts'
+import type { Input } from '../../../../shared/kernel/contract.ts'
+import { grants } from '../../../../shared/kernel/permissions.ts'
+import type { Caller } from '../../../access/caller.ts'
+import { serverPermissions, visibleServers } from '../../../access/permit.ts'
+import type { At } from '../../../access/relations.ts'
+import { offsetOf, totalOf } from '../../../db/paging.ts'
+import type { JobRow } from '../../../jobs/rows.ts'
+import { toSummary } from '../../../jobs/view.ts'
+import { visibleServerIds } from '../../servers/servers/rows.ts'
+
+type Query = Input<typeof listJobs>['query']
+
+/** One page of the jobs that the caller may see, newest first: their own, and those of servers that they may see. */
+export async function listVisible(at: At, caller: Caller, query: Query) {
+  let matching = at.q.selectFrom('job')
+  if (!query.background) matching = matching.where('background', '=', 0)
+  if (query.status !== undefined) matching = matching.where('status', '=', query.status)
+  if (query.ended !== undefined) matching = matching.where('endedAt', query.ended ? 'is not' : 'is', null)
+  for (const field of ['kind', 'serverId', 'nodeId', 'userId', 'parentId'] as const) {
+    const value = query[field]
+    if (value !== undefined) matching = matching.where(field, '=', value)
+  }
+  if (!grants(caller.permissions, 'admin.read')) {
+    const servers = await visibleServers(at, caller)
+    matching = matching.where((eb) => {
+      const own = eb('userId', '=', caller.userId)
+      return eb.or([
+        caller.scope === null ? own : eb.and([own, eb('apiKeyId', '=', caller.credentialId)]),
+        servers === 'all' ? eb('serverId', 'is not', null) : eb('serverId', 'in', visibleServerIds(servers)),
+      ])
+    })
+  }
+  const page = matching.selectAll().orderBy('seq', 'desc').limit(query.limit).offset(offsetOf(query))
+  const items = (await page.execute()).map(toSummary)
+  return { items, total: await totalOf(at.q, matching, { query, found: items.length }) }
+}
+
+/** Whether the caller may see the job. */
+export async function maySee(at: At, caller: Caller, row: JobRow): Promise<boolean> {
+  if (isOwn(caller, row) || grants(caller.permissions, 'admin.read')) return true
+  if (row.serverId === null) return false
+  return (await serverPermissions(at, caller, row.serverId, ['server.read'])).length > 0
+}
+
+/** Whether the caller may pause, resume, cancel or retry the job. */
+export function mayControl(caller: Caller, row: JobRow): boolean {
+  return isOwn(caller, row) || grants(caller.permissions, 'admin.write')
+}
+
+/** A key that may do less than its user owns only what it has started itself. */
+function isOwn({ userId, scope, credentialId }: Caller, row: JobRow): boolean {
+  return row.userId === userId && (scope === null || row.apiKeyId === credentialId)
+}

@@ -1,0 +1,107 @@
+import { z } from 'zod'
+import { type IsoTime, now } from '../../../../shared/kernel/time.ts'
+import type { Audit } from '../../../access/audit.ts'
+import type { Bus } from '../../../core/bus.ts'
+import type { Log } from '../../../core/log.ts'
+import type { Tx } from '../../../db/db.ts'
+import { defineJob, type StepEnd } from '../../../jobs/job-type.ts'
+import type { Jobs } from '../../../jobs/jobs.ts'
+import type { Lane } from '../../../jobs/rows.ts'
+import { attempt, type Transport } from './attempt.ts'
+import { type DeliveryRow, findDelivery, recordAttempt } from './delivery-rows.ts'
+import { laneRest } from './retry.ts'
+import type { Outcome } from './sender.ts'
+import { noteOutcome } from './webhook-health.ts'
+
+/** What sending messages needs. */
+export interface DeliveryDeps extends Transport {
+  readonly bus: Bus
+  readonly audit: Audit
+  readonly log: Log
+}
+
+/**
+ * Sends one message. Each lane (a webhook, a URL of rules, mail) is worked on by itself, one message after the other: one that is
+ * slow or dead holds up nobody else. A message may arrive twice when the daemon dies between sending and writing that
+ * down; it has the same id then.
+ */
+export const DELIVERY = defineJob({
+  kind: 'webhooks.deliver',
+  input: z.object({ deliveryId: z.string(), event: z.string(), lane: z.string() }),
+  state: z.object({}),
+  first: () => ({}),
+  title: ({ event }) => `Deliver ${event}`,
+  pool: { name: 'deliveries', size: 64 },
+  lane: ({ lane }) => lane,
+  ordered: false,
+  background: true,
+  plan: () => [{ step: 'send', name: 'send' }],
+  laneRestMs: laneRest,
+})
+
+/** The lane of this name among those of messages. */
+export function deliveryLane(lane: string): Lane {
+  return { pool: DELIVERY.pool.name, lane }
+}
+
+/** The key of the job that sends a message. */
+export function deliveryKey(deliveryId: string): string {
+  return `${DELIVERY.kind} ${deliveryId}`
+}
+
+/** Has the engine send messages. */
+export function registerDeliveries(jobs: Jobs, deps: DeliveryDeps): void {
+  const { db, log } = deps
+  jobs.register(DELIVERY, {
+    steps: {
+      send: {
+        // The message itself counts its attempts.
+        attempts: Number.POSITIVE_INFINITY,
+        run: async ({ job, signal }) => {
+          const row = await findDelivery(db.read, job.input.deliveryId)
+          if (row === undefined || row.nextAttemptAt === null) return undefined // it was settled meanwhile
+          const tried = await tryOnce(deps, row, signal)
+          const { ok, final, error } = tried.outcome
+          if (!ok && !final) log.info({ deliveryId: row.id, target: row.target, error }, 'a message did not arrive')
+          return (tx) => noteAttempt(tx, deps, row, tried)
+        },
+      },
+    },
+  })
+}
+
+/** One attempt of a message. */
+interface Tried {
+  readonly startedAt: IsoTime
+  readonly outcome: Outcome
+}
+
+/** Tries one message once, now, and writes that down. */
+export async function sendNow(deps: DeliveryDeps, row: DeliveryRow, signal: AbortSignal): Promise<Tried> {
+  const tried = await tryOnce(deps, row, signal)
+  await deps.db.write(async (tx) => {
+    await noteAttempt(tx, deps, row, tried)
+  })
+  return tried
+}
+
+async function tryOnce(deps: DeliveryDeps, row: DeliveryRow, signal: AbortSignal): Promise<Tried> {
+  const startedAt = now(deps.clock)
+  return { startedAt, outcome: await attempt(deps, row, signal) }
+}
+
+async function noteAttempt(
+  tx: Tx,
+  deps: DeliveryDeps,
+  row: DeliveryRow,
+  tried: Tried,
+): Promise<StepEnd<object> | undefined> {
+  const { outcome } = tried
+  const recorded = await recordAttempt(tx, row.id, tried)
+  if (recorded.kind === 'gone') return undefined
+  if (row.webhookId !== null) await noteOutcome(tx, deps, row.webhookId, outcome)
+  if (outcome.ok || outcome.final) return undefined
+  const error = outcome.error ?? 'it did not arrive'
+  if (recorded.kind === 'again') return { after: { kind: 'retry', error, afterMs: recorded.afterMs } }
+  return { after: { kind: 'fail', error } }
+}

@@ -1,0 +1,172 @@
+import type { Selectable } from 'kysely'
+import type { IsoTime } from '../../shared/kernel/time.ts'
+import type { Db, Queries, Tx } from '../db/db.ts'
+import type { Schema } from '../db/schema.ts'
+
+/** A job as it is stored. */
+export type JobRow = Selectable<Schema['job']>
+
+/** A step as it is stored. */
+export type StepRow = Selectable<Schema['jobStep']>
+
+/** A lane of a pool. */
+export interface Lane {
+  readonly pool: string
+  readonly lane: string
+}
+
+/** Rows of jobs that are forgotten in one transaction. */
+const BATCH = 200
+
+export async function findJob(q: Queries, id: string): Promise<JobRow | undefined> {
+  return q.selectFrom('job').selectAll().where('id', '=', id).executeTakeFirst()
+}
+
+/** The open job of this key. */
+export async function findByKey(q: Queries, key: string): Promise<JobRow | undefined> {
+  return q.selectFrom('job').selectAll().where('jobKey', '=', key).where('endedAt', 'is', null).executeTakeFirst()
+}
+
+/** The steps of a job in their order, at most `limit`. */
+export async function stepsOf(q: Queries, jobId: string, limit: number): Promise<StepRow[]> {
+  return q.selectFrom('jobStep').selectAll().where('jobId', '=', jobId).orderBy('number').limit(limit).execute()
+}
+
+/** The step that a job is at: the first that has not succeeded. */
+export async function currentStep(q: Queries, jobId: string): Promise<StepRow | undefined> {
+  return q
+    .selectFrom('jobStep')
+    .selectAll()
+    .where('jobId', '=', jobId)
+    .where('status', '!=', 'succeeded')
+    .orderBy('number')
+    .limit(1)
+    .executeTakeFirst()
+}
+
+/** The lanes that have something due of these kinds, the one that has waited longest first. */
+export async function dueLanes(
+  q: Queries,
+  { now, kinds, limit }: { now: IsoTime; kinds: readonly string[]; limit: number },
+): Promise<Lane[]> {
+  return q
+    .selectFrom('job')
+    .select(['pool', 'lane'])
+    .where('dueAt', '<=', now)
+    .where('kind', 'in', kinds)
+    .groupBy(['pool', 'lane'])
+    .orderBy((eb) => eb.fn.min('dueAt'))
+    .limit(limit)
+    .execute()
+}
+
+/** When the next job after `now` is due. */
+export async function nextDue(q: Queries, now: IsoTime, kinds: readonly string[]): Promise<IsoTime | undefined> {
+  const row = await q
+    .selectFrom('job')
+    .select('dueAt')
+    .where('dueAt', '>', now)
+    .where('kind', 'in', kinds)
+    .orderBy('dueAt')
+    .limit(1)
+    .executeTakeFirst()
+  return row?.dueAt ?? undefined
+}
+
+/** The job of a lane that has been due longest. */
+export async function dueInLane(tx: Tx, { pool, lane }: Lane, kinds: readonly string[]): Promise<JobRow | undefined> {
+  return tx.q
+    .selectFrom('job')
+    .selectAll()
+    .where('pool', '=', pool)
+    .where('lane', '=', lane)
+    .where('dueAt', '<=', tx.now)
+    .where('kind', 'in', kinds)
+    .orderBy('dueAt')
+    .orderBy('seq')
+    .limit(1)
+    .executeTakeFirst()
+}
+
+/** The job whose turn it is in a lane of ordered jobs. */
+export async function firstInLane(tx: Tx, { pool, lane }: Lane): Promise<JobRow | undefined> {
+  return tx.q
+    .selectFrom('job')
+    .selectAll()
+    .where('pool', '=', pool)
+    .where('lane', '=', lane)
+    .where('ordered', '=', 1)
+    .where('endedAt', 'is', null)
+    .orderBy('seq')
+    .limit(1)
+    .executeTakeFirst()
+}
+
+/** Whether a lane has so many jobs that are due or wait for their time. */
+export async function isLaneFull(tx: Tx, { pool, lane }: Lane, most: number): Promise<boolean> {
+  const last = await tx.q
+    .selectFrom('job')
+    .select('seq')
+    .where('pool', '=', pool)
+    .where('lane', '=', lane)
+    .where('dueAt', 'is not', null)
+    .limit(1)
+    .offset(most - 1)
+    .executeTakeFirst()
+  return last !== undefined
+}
+
+/** Whether a job has children that have not ended. */
+export async function hasOpenChildren(tx: Tx, parentId: string): Promise<boolean> {
+  const open = tx.q.selectFrom('job').select('seq').where('parentId', '=', parentId).where('endedAt', 'is', null)
+  return (await open.limit(1).executeTakeFirst()) !== undefined
+}
+
+/** Changes a job; with `fence` only as long as nobody else has taken it up since. Answers the row, or nothing. */
+export async function updateJob(
+  tx: Tx,
+  { seq, fence }: { readonly seq: number; readonly fence?: number },
+  set: Partial<Omit<JobRow, 'seq' | 'id' | 'kind'>>,
+): Promise<JobRow | undefined> {
+  let update = tx.q
+    .updateTable('job')
+    .set({ ...set, updatedAt: tx.now })
+    .where('seq', '=', seq)
+  if (fence !== undefined) update = update.where('fence', '=', fence)
+  return update.returningAll().executeTakeFirst()
+}
+
+export async function updateStep(tx: Tx, id: string, set: Partial<Omit<StepRow, 'id' | 'jobId'>>): Promise<StepRow> {
+  return tx.q.updateTable('jobStep').set(set).where('id', '=', id).returningAll().executeTakeFirstOrThrow()
+}
+
+/** Has everything taken up at once that an earlier process has left running: nobody else works on this database. */
+export async function takeUp(tx: Tx): Promise<void> {
+  await tx.q.updateTable('job').set({ dueAt: tx.now }).where('status', '=', 'running').execute()
+}
+
+/** Forgets jobs that ended before, and what is beyond the newest `keep` of those that have ended; a few in each transaction. */
+export async function pruneJobs(db: Db, before: IsoTime, keep: number): Promise<void> {
+  for (;;) {
+    const removed = await db.write(async (tx) => {
+      const ended = tx.q.selectFrom('job').select('seq').where('endedAt', 'is not', null)
+      const newest = await ended
+        .orderBy('endedAt', 'desc')
+        .orderBy('seq', 'desc')
+        .limit(1)
+        .offset(keep)
+        .executeTakeFirst()
+      const old = ended
+        .where((eb) => eb.or([eb('endedAt', '<', before), eb('seq', '<=', newest?.seq ?? 0)]))
+        .where((eb) =>
+          // A parent goes after its children, so that what is open keeps its parent.
+          eb.not(
+            eb.exists(eb.selectFrom('job as child').select('child.seq').whereRef('child.parentId', '=', 'job.id')),
+          ),
+        )
+        .limit(BATCH)
+      return Number((await tx.q.deleteFrom('job').where('seq', 'in', old).executeTakeFirst()).numDeletedRows)
+    })
+    if (removed < BATCH) return
+  }
+}

@@ -1,0 +1,311 @@
+import { type Clock, isoTime, now } from '../../shared/kernel/time.ts'
+import type { Log } from '../core/log.ts'
+import type { SystemErrors } from '../core/system-errors.ts'
+import type { Db, Tx } from '../db/db.ts'
+import { isStorageFailure } from '../db/sqlite/failures.ts'
+import { type Advance, type Claim, LEASE_MS, type Moved, messageOf } from './advance.ts'
+import type { JobMetrics } from './job-metrics.ts'
+import type { Pool } from './job-type.ts'
+import type { ProgressWriter } from './progress.ts'
+import type { Registered } from './registry.ts'
+import * as rows from './rows.ts'
+
+/** A wait at most so long, because the wall clock may be set meanwhile. */
+const LONGEST_WAIT_MS = 30_000
+/** Jobs of one lane before others get a chance at its place. */
+const IN_A_ROW = 50
+/** Lanes that are read ahead, so that a long queue is not read again for each of them. */
+const READ_AHEAD = 256
+/** So long after its rest nobody needs to know any more that a lane had failed. */
+const FORGOTTEN_MS = 7 * 3_600_000
+/** How often a write is tried again that the disk has refused. */
+const STORAGE_PAUSE_MS = 2000
+
+/** What the runner works with. */
+export interface RunnerDeps {
+  readonly db: Db
+  readonly clock: Clock
+  readonly log: Log
+  readonly systemErrors: Pick<SystemErrors, 'capture'>
+  readonly metrics: JobMetrics
+  readonly advance: Advance
+  readonly progress: ProgressWriter
+  readonly kinds: ReadonlyMap<string, Registered>
+}
+
+interface Busy {
+  readonly lane: rows.Lane
+  readonly work: Promise<void>
+}
+
+interface Resting {
+  readonly untilMs: number
+  readonly failures: number
+}
+
+/** What runs of a job. */
+interface Running {
+  readonly claim: Claim
+  readonly ending: AbortController
+}
+
+/**
+ * Carries out what is due, lanes side by side and each lane in order, as many at a time as their pools allow. It looks when a
+ * commit has added or moved something and when the next job is due.
+ */
+export class Runner {
+  readonly #deps: RunnerDeps
+  readonly #busy = new Map<string, Busy>()
+  /** Lanes that somebody works on by hand ({@link hold}). */
+  readonly #held = new Set<string>()
+  readonly #resting = new Map<string, Resting>()
+  readonly #running = new Map<string, Running>()
+  readonly #ending = new AbortController()
+  /** Lanes that were due when they were last read, and not begun yet. */
+  #ahead: rows.Lane[] = []
+  #woken = new AbortController()
+  #loops: Promise<void> | undefined
+
+  constructor(deps: RunnerDeps) {
+    this.#deps = deps
+  }
+
+  /** Looks at once whether something is due. */
+  wake(): void {
+    this.#woken.abort()
+  }
+
+  /** Tries a lane again at once that rests after failures: somebody has mended something. */
+  endRest(lane: rows.Lane): void {
+    this.#resting.delete(keyOf(lane))
+    this.wake()
+  }
+
+  /** Ends the attempt that runs of a job, because it was cancelled. */
+  abort(jobId: string): void {
+    this.#running.get(jobId)?.ending.abort()
+  }
+
+  /** Works in a lane instead of its jobs, which wait meanwhile; `undefined` while one of them is under way. */
+  hold<T>(lane: rows.Lane, work: () => Promise<T>): Promise<T> | undefined {
+    const key = keyOf(lane)
+    if (this.#busy.has(key) || this.#held.has(key)) return undefined
+    this.#held.add(key)
+    return work().finally(() => {
+      this.#held.delete(key)
+      this.wake()
+    })
+  }
+
+  /** Begins. What an earlier process has left running is due at once. */
+  start(): void {
+    this.#loops ??= Promise.all([this.#loop(), this.#keepLeases()]).then(() => undefined)
+  }
+
+  /** Ends what runs, which is taken up again at the next start, and resolves when nothing is under way any more. */
+  async close(): Promise<void> {
+    this.#ending.abort()
+    this.wake()
+    await this.#loops
+    await Promise.all([...this.#busy.values()].map(({ work }) => work))
+  }
+
+  async #loop(): Promise<void> {
+    const { clock, db, log, systemErrors } = this.#deps
+    const { signal } = this.#ending
+    let taken = false
+    while (!signal.aborted) {
+      this.#woken = new AbortController()
+      const woken = this.#woken.signal
+      let wait = LONGEST_WAIT_MS
+      try {
+        if (!taken) await db.write(rows.takeUp)
+        taken = true
+        wait = await this.#startLanes()
+      } catch (err) {
+        if (signal.aborted) break
+        log.error({ err }, 'due jobs could not be read; trying again')
+        if (!isStorageFailure(err)) systemErrors.capture(err, { component: 'jobs' })
+      }
+      await clock.sleep(wait, AbortSignal.any([signal, woken]))
+    }
+  }
+
+  /** Begins with every lane that has something due, and answers how long there is nothing else to begin with. */
+  async #startLanes(): Promise<number> {
+    const { db, clock, kinds } = this.#deps
+    const names = [...kinds.keys()]
+    const at = now(clock)
+    const nowMs = Date.parse(at)
+    for (const [key, { untilMs }] of this.#resting) if (untilMs < nowMs - FORGOTTEN_MS) this.#resting.delete(key)
+    if (this.#ahead.length === 0 && this.#hasRoom()) {
+      // Those that are worked on or rest are due too and come first; so many more are read.
+      const limit = READ_AHEAD + this.#busy.size + this.#held.size + this.#resting.size
+      const due = await dueLanes(db, { now: at, kinds: names, limit })
+      this.#ahead = due.filter((lane) => !this.#isTaken(lane, nowMs))
+    }
+    const left: rows.Lane[] = []
+    for (const lane of this.#ahead) {
+      if (this.#isTaken(lane, nowMs)) continue
+      if (this.#roomIn(lane.pool) > 0) this.#startLane(lane)
+      else left.push(lane)
+    }
+    this.#ahead = left
+    const next = await rows.nextDue(db.read, at, names)
+    const rests = [...this.#resting.values()].map(({ untilMs }) => untilMs - nowMs).filter((ms) => ms > 0)
+    const waits = [LONGEST_WAIT_MS, ...rests, ...(next === undefined ? [] : [Date.parse(next) - nowMs])]
+    return Math.max(1, Math.min(...waits))
+  }
+
+  #isTaken(lane: rows.Lane, nowMs: number): boolean {
+    const key = keyOf(lane)
+    return this.#busy.has(key) || this.#held.has(key) || (this.#resting.get(key)?.untilMs ?? 0) > nowMs
+  }
+
+  #hasRoom(): boolean {
+    return [...this.#pools().keys()].some((pool) => this.#roomIn(pool) > 0)
+  }
+
+  #pools(): Map<string, Pool> {
+    return new Map([...this.#deps.kinds.values()].map(({ pool }) => [pool.name, pool]))
+  }
+
+  #roomIn(pool: string): number {
+    const taken = [...this.#busy.values()].filter(({ lane }) => lane.pool === pool).length
+    return (this.#pools().get(pool)?.size ?? 0) - taken
+  }
+
+  #startLane(lane: rows.Lane): void {
+    const key = keyOf(lane)
+    const work = this.#work(lane)
+      .catch((err: unknown) => {
+        if (this.#ending.signal.aborted) return
+        const { log, systemErrors, clock } = this.#deps
+        log.error({ err, ...lane }, 'a job could not be carried out; its lane rests')
+        if (!isStorageFailure(err)) systemErrors.capture(err, { component: 'jobs' })
+        this.#resting.set(key, { untilMs: clock.nowMs() + LONGEST_WAIT_MS, failures: 0 })
+      })
+      .finally(() => {
+        this.#busy.delete(key)
+        this.wake()
+      })
+    this.#busy.set(key, { lane, work })
+  }
+
+  async #work(lane: rows.Lane): Promise<void> {
+    const { db, advance, kinds, clock } = this.#deps
+    const key = keyOf(lane)
+    for (let count = 0; count < IN_A_ROW && !this.#ending.signal.aborted; count++) {
+      let claim = await db.write((tx) => advance.claim(tx, lane, [...kinds.keys()]))
+      if (claim === undefined) return
+      let moved: Moved
+      for (;;) {
+        moved = await this.#carryOut(claim)
+        if (moved.kind !== 'on') break
+        claim = moved.claim
+      }
+      if (moved.kind === 'lost') continue
+      if (!moved.failed) {
+        this.#resting.delete(key)
+        continue
+      }
+      const failures = (this.#resting.get(key)?.failures ?? 0) + 1
+      const restMs = kinds.get(claim.row.kind)?.laneRestMs(failures) ?? 0
+      if (restMs === 0) continue
+      this.#resting.set(key, { untilMs: clock.nowMs() + restMs, failures })
+      return
+    }
+  }
+
+  /** One attempt of a step, from its effect to the transaction that moves the job on. */
+  async #carryOut(claim: Claim): Promise<Moved> {
+    const { advance, metrics, progress, clock, log } = this.#deps
+    const { row, loaded } = claim
+    const ending = new AbortController()
+    const late = new AbortController()
+    const over = new AbortController()
+    this.#running.set(row.id, { claim, ending })
+    metrics.running.inc({ kind: row.kind })
+    const timeout = passed(clock, loaded.timeoutMs, over.signal).then(() => {
+      if (!over.signal.aborted) late.abort()
+    })
+    const signal = AbortSignal.any([ending.signal, late.signal, this.#ending.signal])
+    const report = progress.of(row)
+    try {
+      const end = await loaded.run({ signal, progress: report.set })
+      await report.flush()
+      return await this.#store((tx) => advance.finish(tx, claim, end))
+    } catch (error) {
+      if (this.#ending.signal.aborted) {
+        await this.#store((tx) => advance.release(tx, claim))
+        return { kind: 'away', failed: false }
+      }
+      if (ending.signal.aborted) return await this.#store((tx) => advance.cancelled(tx, claim))
+      const failure = late.signal.aborted
+        ? { error: `the step ${claim.step.name} took longer than ${Math.round(loaded.timeoutMs / 1000)} s` }
+        : { error: messageOf(error), code: codeOf(error) }
+      log.warn({ err: error, jobId: row.id, kind: row.kind, step: claim.step.name }, 'a step of a job failed')
+      return await this.#store((tx) => advance.failed(tx, claim, failure))
+    } finally {
+      report.end()
+      over.abort()
+      await timeout
+      metrics.running.dec({ kind: row.kind })
+      if (this.#running.get(row.id)?.claim === claim) this.#running.delete(row.id)
+    }
+  }
+
+  /** Writes what has been done, however long the disk refuses it: it has been done, and must not be done again. */
+  async #store<T>(work: (tx: Tx) => Promise<T>): Promise<T> {
+    const { db, clock, log } = this.#deps
+    for (;;) {
+      try {
+        return await db.write(work)
+      } catch (error) {
+        if (!isStorageFailure(error) || this.#ending.signal.aborted || db.health().status === 'damaged') throw error
+        log.warn({ err: error }, 'what a job has done could not be written; trying again')
+        await clock.sleep(STORAGE_PAUSE_MS, this.#ending.signal)
+      }
+    }
+  }
+
+  /** Says of what runs that it is still worked on. */
+  async #keepLeases(): Promise<void> {
+    const { db, clock, log } = this.#deps
+    const { signal } = this.#ending
+    while (!signal.aborted) {
+      await clock.sleep(LEASE_MS / 3, signal)
+      const running = [...this.#running.values()].map(({ claim }) => claim.row)
+      if (signal.aborted || running.length === 0) continue
+      const until = isoTime(clock.nowMs() + LEASE_MS)
+      const kept = db.write(async (tx) => {
+        for (const row of running) await keepLease(tx, row, until)
+      })
+      await kept.catch((err: unknown) => log.warn({ err }, 'the leases of running jobs could not be renewed'))
+    }
+  }
+}
+
+/** Resolves after `ms`, or at once when `signal` aborts; a sleep may end early where clocks are set. */
+async function passed(clock: Clock, ms: number, signal: AbortSignal): Promise<void> {
+  const deadlineMs = clock.monotonicMs() + ms
+  for (let left = ms; left > 0 && !signal.aborted; left = deadlineMs - clock.monotonicMs())
+    await clock.sleep(left, signal)
+}
+
+function dueLanes(db: Db, query: Parameters<typeof rows.dueLanes>[1]): Promise<rows.Lane[]> {
+  return rows.dueLanes(db.read, query)
+}
+
+async function keepLease(tx: Tx, { seq, fence }: rows.JobRow, until: rows.JobRow['dueAt']): Promise<void> {
+  const running = tx.q.updateTable('job').set({ dueAt: until }).where('seq', '=', seq).where('fence', '=', fence)
+  await running.where('status', '=', 'running').execute()
+}
+
+function keyOf({ pool, lane }: rows.Lane): string {
+  return `${pool}\0${lane}`
+}
+
+function codeOf(error: unknown): string | undefined {
+  return error instanceof Error && 'code' in error && typeof error.code === 'string' ? error.code : undefined
+}

@@ -1,0 +1,30 @@
+import { JobProgress, type JobSummary } from '../../shared/kernel/job.ts'
+import { parseJson } from '../db/json.ts'
+import type { JobRow } from './rows.ts'
+
+/** A job as answers and events show it. */
+export function toSummary(row: JobRow): JobSummary {
+  const { id, kind, title, status, requested, serverId, nodeId, parentId, userId, cause, error, errorCode } = row
+  const { createdAt, startedAt, endedAt, updatedAt } = row
+  return {
+    id,
+    kind,
+    title,
+    status,
+    requested,
+    serverId,
+    nodeId,
+    parentId,
+    userId,
+    cause,
+    steps: { done: row.stepsDone, total: row.stepsTotal, current: row.currentStep },
+    progress: row.progress === null ? null : parseJson(JobProgress, row.progress),
+    error,
+    errorCode,
+    nextAttemptAt: status === 'queued' ? row.dueAt : null,
+    createdAt,
+    startedAt,
+    endedAt,
+    updatedAt,
+  }
+}
