@@ -1,12 +1,13 @@
 import * as api from '../../../../shared/api/users.ts'
 import { PanelError } from '../../../../shared/kernel/errors.ts'
 import { now } from '../../../../shared/kernel/time.ts'
+import { rolePermissions } from '../../../access/role-permissions.ts'
 import type { Queries } from '../../../db/db.ts'
+import { operate } from '../../../http/operate.ts'
 import { type Route, route } from '../../../http/route.ts'
-import { rolePermissions } from '../auth/credential-rows.ts'
 import { accountSecurityRoutes } from './account-security.ts'
 import { banRoutes } from './bans.ts'
-import { deletionRoutes } from './delete-user.ts'
+import { deleteUser, removeUser } from './delete-user.ts'
 import type { UserDeps } from './deps.ts'
 import { editRoutes } from './edit-user.ts'
 import { effectiveRoutes } from './effective-permissions.ts'
@@ -32,7 +33,8 @@ export function userRoutes(deps: UserDeps): Route[] {
     ...creationRoutes(deps),
     ...inviteRoutes(deps),
     ...editRoutes(deps),
-    ...deletionRoutes(deps),
+    operate(deleteUser, deps),
+    operate(removeUser, deps),
     ...banRoutes(deps),
     ...accountSecurityRoutes(deps),
     ...effectiveRoutes(deps),
