@@ -12,7 +12,13 @@ import { rolePermissions } from './role-permissions.ts'
  * started it (`schedule nightly`), or the panel by itself.
  */
 export type Principal =
-  | { readonly kind: 'caller'; readonly caller: Caller | undefined; readonly origin: Origin }
+  | {
+      readonly kind: 'caller'
+      readonly caller: Caller | undefined
+      readonly origin: Origin
+      /** Whose account it is where nobody has signed in yet: of an invitation, a registration. */
+      readonly userId?: string
+    }
   | { readonly kind: 'job'; readonly jobId: string; readonly onBehalfOf: string | null; readonly cause: string }
   | { readonly kind: 'panel' }
 
@@ -154,4 +160,10 @@ export function actorOf(principal: Principal): Actor {
 
 function fail(code: CodeOf<Endpoint>, message: string, meta?: Record<string, unknown>): never {
   throw new PanelError(code, message, meta === undefined ? {} : { meta })
+}
+
+/** The account of a change that belongs to one: the panel by itself has none. */
+export function accountOf({ userId }: { readonly userId: string | null }): string {
+  if (userId === null) throw new PanelError('UNAUTHENTICATED', 'Only an account can do this')
+  return userId
 }
