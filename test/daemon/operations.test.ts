@@ -3,11 +3,13 @@ import { PANEL, type Principal, perform } from '../../src/daemon/access/operatio
 import { createLog } from '../../src/daemon/core/log.ts'
 import { createCredentials } from '../../src/daemon/features/accounts/auth/credentials.ts'
 import { createPasswords } from '../../src/daemon/features/accounts/auth/passwords.ts'
+import { addRoleMember } from '../../src/daemon/features/accounts/users/member-operations.ts'
 import { createRole } from '../../src/daemon/features/accounts/users/role-operations.ts'
 import { createLocation } from '../../src/daemon/features/fleet/locations/operations.ts'
 import { listAuditLogs } from '../../src/shared/api/admin.ts'
 import { getMe } from '../../src/shared/api/auth.ts'
 import { createUser } from '../../src/shared/api/users.ts'
+import type { RoleId, UserId } from '../../src/shared/kernel/ids.ts'
 import { type PlacePanel, startPlacePanel } from './place-panel.ts'
 
 let panel: PlacePanel
@@ -66,5 +68,21 @@ test('a job may do what the roles of its user allow at that moment, and one of n
     name: 'of the administrator',
   })
   expect(await give(null, 'of nobody')).toMatchObject({ name: 'of nobody' })
+
+  // Only who holds all that the administrator holds may change what roles that account has.
+  const administrator = (await panel.admin.call(getMe)).id
+  const empty = { params: {}, query: undefined, body: { name: 'empty', description: null, permissions: [] } }
+  const none = await panel.db.write((tx) => perform(tx, createRole, { deps, principal: PANEL, input: empty }))
+  const join = (onBehalfOf: string | null) => {
+    const principal = { kind: 'job', jobId: 'job_3', onBehalfOf, cause: 'a test' } as const
+    const input = {
+      params: { roleId: none.id as RoleId, userId: administrator as UserId },
+      query: undefined,
+      body: undefined,
+    }
+    return panel.db.write((tx) => perform(tx, addRoleMember, { deps, principal, input }))
+  }
+  await expect(join(id)).rejects.toMatchObject({ code: 'PERMISSION_DENIED' })
+  expect(await join(null)).toBeNull()
   await credentials.close()
 })
