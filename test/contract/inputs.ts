@@ -262,7 +262,6 @@ export const VALID: Readonly<Record<string, Make>> = {
   'databases.rotate': async (world) => ({ params: await database(world) }),
   'jobs.cancel': async (world) => ({ params: { jobId: await waitingJob(world) } }),
   'jobs.get': async (world) => ({ params: { jobId: await waitingJob(world) } }),
-  'jobs.list': () => empty,
   'jobs.pause': async (world) => ({ params: { jobId: await waitingJob(world) } }),
   'jobs.resume': async (world) => ({ params: { jobId: await pausedJob(world) } }),
   'jobs.retry_step': async (world) => ({ params: await failedJob(world) }),

@@ -19,7 +19,14 @@ export type Principal =
       /** Whose account it is where nobody has signed in yet: of an invitation, a registration. */
       readonly userId?: string
     }
-  | { readonly kind: 'job'; readonly jobId: string; readonly onBehalfOf: string | null; readonly cause: string }
+  | {
+      readonly kind: 'job'
+      readonly jobId: string
+      readonly onBehalfOf: string | null
+      readonly cause: string
+      /** The rights of its user within what the API key may do by which the job was started; without it those of the roles. */
+      readonly holder?: Holder
+    }
   | { readonly kind: 'panel' }
 
 /** The panel by itself: at a first run, or in its upkeep. */
@@ -144,6 +151,7 @@ function namesOf(
 /** Who has not signed in holds nothing beyond what the endpoint lets everybody do. */
 async function holderOf(tx: Tx, principal: Principal): Promise<Holder> {
   if (principal.kind === 'caller') return principal.caller ?? { userId: '', permissions: new Set(), scope: null }
+  if (principal.kind === 'job' && principal.holder !== undefined) return principal.holder
   const userId = principal.kind === 'job' ? principal.onBehalfOf : null
   if (userId === null) return { userId: '', permissions: new Set(['*']), scope: null }
   return { userId, permissions: await rolePermissions(tx.q, userId), scope: null }
