@@ -117,8 +117,9 @@ function optionList(options: readonly Option[]): string[] {
   return ['.Bl -tag -width Ds', ...options.flatMap(optionItem), '.El']
 }
 
-function optionItem({ flags, summary, choices, repeat }: Option): string[] {
-  const text = `${withChoices(summary, choices)}${repeat === true ? '; may be repeated' : ''}`
+function optionItem({ flags, summary, required, choices, repeat }: Option): string[] {
+  const needed = required === true ? `${summary} (required)` : summary
+  const text = `${withChoices(needed, choices)}${repeat === true ? '; may be repeated' : ''}`
   return [`.It Cm ${roff(flags).replaceAll('-', '\\-')}`, sentence(text)]
 }
 

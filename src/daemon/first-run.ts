@@ -14,7 +14,7 @@ import { createFirstAdmin, LOCAL_ADMIN } from './features/accounts/auth/first-ad
 import { ensureStarters, loadStarters, starterFolder } from './features/catalog/templates/starter.ts'
 import { createLocation } from './features/fleet/locations/operations.ts'
 import { createNode } from './features/fleet/nodes/operations.ts'
-import { createServer as createGameServer } from './features/servers/servers/create.ts'
+import { createServer as createGameServer } from './features/servers/servers/operations.ts'
 
 /** The name of the node and context that `panel up` makes. */
 export const LOCAL = 'local'
@@ -154,7 +154,8 @@ async function createDemo(
     primaryPort: port,
     start: true,
   })
-  await createGameServer(tx, app.serverDeps, { body, caller: null, actor: { caller: undefined, origin: null } })
+  const input = { params: {}, query: undefined, body }
+  await perform(tx, createGameServer, { deps: app.serverDeps, principal: PANEL, input })
 }
 
 /** Whoever may do everything: the key of this machine's owner belongs to him. */

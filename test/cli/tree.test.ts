@@ -90,10 +90,12 @@ describe('the command tree', () => {
       )
       const own = path.join(' ') === 'servers create' ? needed.filter((field) => !filled.includes(field)) : needed
       return (command.options ?? [])
-        .filter(({ field, summary }) => field !== undefined && own.includes(field) && !summary.includes('(required'))
+        .filter(({ field, required }) => field !== undefined && own.includes(field) && required !== true)
         .map(({ flags }) => `${path.join(' ')} ${flags}`)
     })
     expect(silent).toEqual([])
+    const create = commands.find(({ path }) => path.join(' ') === 'servers create')
+    expect(wantsHelp(tree, [...(create?.path ?? []), '--help'])).toMatch(/--template <template> .*\(required\)/)
   })
 
   it('points to --confirm where --yes is not enough', () => {

@@ -5,8 +5,9 @@ import type { ErrorCode } from '../../src/shared/kernel/errors.ts'
 import { ERRORS } from '../../src/shared/kernel/errors.ts'
 import { startPanel, type TestPanel } from '../panel.ts'
 import { eachCase, LOOP } from './each-case.ts'
+import { exampleBody } from './example.ts'
 import { callEndpoint, isObject, type Parts, type Reply, refusalOf } from './http-call.ts'
-import { VALID } from './inputs.ts'
+import { validOf } from './inputs.ts'
 import { buildWorld, PASSWORD, paramsOf, unknownParams, type World } from './world.ts'
 
 const all = [...endpoints, ...streams]
@@ -109,7 +110,7 @@ const nothing = 'nobody_has_this'
 const body =
   (id: string, change: Readonly<Record<string, unknown>>) =>
   (world: World): Parts => {
-    const made = VALID[id]?.(world)
+    const made = validOf(world, id)
     const valid = made instanceof Promise || !isObject(made?.body) ? {} : made.body
     return { body: { ...valid, ...change } }
   }
@@ -270,26 +271,9 @@ describe('the declared codes', () => {
   })
 })
 
-/** A valid body for endpoints that look at theirs before the path's resource. */
+/** A valid body, for endpoints that look at theirs before the path's resource. */
 function bodyFor(id: string): Parts {
-  const bodies: Record<string, unknown> = {
-    'allocations.create': { ip: '127.0.0.1', ports: '1' },
-    'databases.create': {},
-    'servers.power': { action: 'start' },
-    'access.set': { targetUserId: 'x', permissions: ['server.read'] },
-    'invites.create': { email: 'x@example.org', permissions: ['server.read'] },
-    'passkeys.rename': { name: 'x' },
-    'nodes.assign': { targetType: 'user', targetId: 'x' },
-    'roles.permission_add': { permission: 'node.read' },
-    'servers.transfer_ownership': { newOwnerId: 'x' },
-    'console.command': { command: 'x' },
-    'nodes.maintenance': { enabled: true },
-    'plugins.enable': { enabled: true },
-    'plugins.config': { config: {} },
-  }
-  return id in bodies ? { body: bodies[id] } : ['PUT', 'PATCH'].includes(methodOfId(id)) ? { body: {} } : {}
-}
-
-function methodOfId(id: string): string {
-  return endpoints.find((one) => one.id === id)?.method ?? 'GET'
+  const endpoint = endpoints.find((one) => one.id === id)
+  const made = endpoint === undefined ? undefined : exampleBody(endpoint, { unique: 'x', ids: {} })
+  return made === undefined ? {} : { body: made }
 }

@@ -19,11 +19,14 @@ import { createNest, createTemplate } from '../../src/shared/api/templates.ts'
 import { enableTwoFactor, verifyTotp } from '../../src/shared/api/two-factor.ts'
 import { banUser, inviteUser } from '../../src/shared/api/users.ts'
 import { createWebhook, testWebhook } from '../../src/shared/api/webhooks.ts'
+import { endpoints } from '../../src/shared/endpoints.ts'
+import { isDeclared } from '../../src/shared/kernel/contract.ts'
 import { PanelError } from '../../src/shared/kernel/errors.ts'
 import { gameSpec } from '../agent/agent-stage.ts'
 import { AgentPeer } from '../daemon/agent-peer.ts'
 import { enable, writePlugin } from '../daemon/plugins/plugin-stage.ts'
 import { startPanel } from '../panel.ts'
+import { exampleBody } from './example.ts'
 import type { Parts } from './http-call.ts'
 import { failedJob, pausedJob, waitingJob } from './job-inputs.ts'
 import { sendBy, withMailServer } from './mailbox.ts'
@@ -34,6 +37,7 @@ import {
   freshServer,
   NOBODY_LISTENS,
   PASSWORD,
+  paramsOf,
   SIZE,
   signIn,
   systemError,
@@ -125,16 +129,12 @@ async function pool(world: World): Promise<string> {
   return (await world.admin.call(createIpPool, { body })).id
 }
 
-const empty = {} satisfies Valid
-const of =
-  (...names: string[]): Make =>
-  ({ ids }) => ({ params: Object.fromEntries(names.map((name) => [name, ids[name] ?? ''])) })
-
-/** One valid request for each endpoint of the API, by its id. */
+/**
+ * Valid requests by the ids of their endpoints, where a value has a meaning that no schema tells: a resource of its own, a
+ * token, a change. All others follow from the contract ({@link validOf}).
+ */
 export const VALID: Readonly<Record<string, Make>> = {
   ...SIGN_IN_INPUTS,
-  'access.list': of('serverId'),
-  'access.presets': () => empty,
   'access.remove': async (world) => {
     const { id } = await person(world)
     const body = { targetUserId: id, permissions: ['server.read' as const] }
@@ -150,8 +150,6 @@ export const VALID: Readonly<Record<string, Make>> = {
     return { body, otherBody: { ...body, name: 'other' } }
   },
   'alert_rules.delete': async (world) => ({ params: { ruleId: await rule(world) } }),
-  'alert_rules.get': of('ruleId'),
-  'alert_rules.list': () => empty,
   'alert_rules.test': async (world) => ({ params: { ruleId: await rule(world) } }),
   'alert_rules.update': async (world) => ({
     params: { ruleId: await rule(world) },
@@ -162,33 +160,17 @@ export const VALID: Readonly<Record<string, Make>> = {
     otherBody: { alertIds: [await openAlert(panel, ids['ruleId'] ?? '')] },
   }),
   'alerts.delete': async ({ panel, ids }) => ({ params: { alertId: await openAlert(panel, ids['ruleId'] ?? '') } }),
-  'alerts.deliveries': of('alertId'),
-  'alerts.get': of('alertId'),
-  'alerts.list': () => empty,
   'alerts.resolve': async ({ panel, ids }) => ({ params: { alertId: await openAlert(panel, ids['ruleId'] ?? '') } }),
-  'alerts.stats': () => empty,
   'allocations.create': async (world) => ({
     params: { nodeId: await node(world) },
     body: { ip: '127.0.0.1', ports: '6000-6003' },
     otherBody: { ip: '127.0.0.1', ports: '6000-6004' },
   }),
   'allocations.delete': async (world) => ({ params: await allocation(world) }),
-  'allocations.list': of('nodeId'),
   'allocations.update': async (world) => ({ params: await allocation(world), body: { alias: 'play.example.org' } }),
-  'api_keys.create': (world) => ({
-    body: { name: named(world), permissions: ['server.read'] },
-    otherBody: { name: 'another', permissions: [] },
-  }),
   'api_keys.delete': async (world) => ({ params: { keyId: await key(world) } }),
-  'api_keys.get': of('keyId'),
-  'api_keys.list': () => empty,
-  'api_keys.my_permissions': () => empty,
-  'api_keys.permissions_catalog': () => empty,
   'api_keys.update': async (world) => ({ params: { keyId: await key(world) }, body: { name: 'renamed' } }),
-  'api_keys.usage': of('keyId'),
   'audit.export': () => ({ query: { format: 'jsonl' } }),
-  'audit.get': of('auditLogId'),
-  'audit.list': () => empty,
   'auth.forgot_password': () => ({
     token: null,
     body: { email: 'powerless@example.org' },
@@ -217,7 +199,6 @@ export const VALID: Readonly<Record<string, Make>> = {
     })
     return { token: null, query: { token: mailed } }
   },
-  'audit.verify': () => empty,
   'agent.enroll': async (world) => {
     const params = { nodeId: await node(world) }
     const { deploymentToken } = await world.admin.call(createDeploymentToken, { params })
@@ -233,7 +214,6 @@ export const VALID: Readonly<Record<string, Make>> = {
   },
   'auth.logout': async (world) => ({ token: (await person(world)).token }),
   'auth.sign_out': async (world) => ({ token: (await person(world)).token }),
-  'auth.me': () => empty,
   'auth.password_change': async (world) => ({
     token: (await person(world)).token,
     body: { currentPassword: PASSWORD, newPassword: NEW_PASSWORD },
@@ -252,7 +232,6 @@ export const VALID: Readonly<Record<string, Make>> = {
     const { data } = await world.panel.as(token).page(listSessions)
     return { token, params: { sessionId: data[0]?.id ?? id } }
   },
-  'auth.sessions': () => empty,
   'auth.sessions_revoke': async (world) => {
     const { token } = await person(world)
     const email = `person-${world.next() - 1}@example.org`
@@ -283,12 +262,10 @@ export const VALID: Readonly<Record<string, Make>> = {
   'databases.rotate': async (world) => ({ params: await database(world) }),
   'jobs.cancel': async (world) => ({ params: { jobId: await waitingJob(world) } }),
   'jobs.get': async (world) => ({ params: { jobId: await waitingJob(world) } }),
-  'jobs.list': () => empty,
   'jobs.pause': async (world) => ({ params: { jobId: await waitingJob(world) } }),
   'jobs.resume': async (world) => ({ params: { jobId: await pausedJob(world) } }),
   'jobs.retry_step': async (world) => ({ params: await failedJob(world) }),
   'lockouts.delete': async (world) => ({ params: { lockoutId: await lockout(world) } }),
-  'lockouts.list': () => empty,
   'invites.accept': async (world) => {
     const { token } = await person(world)
     const email = `person-${world.next() - 1}@example.org`
@@ -306,7 +283,6 @@ export const VALID: Readonly<Record<string, Make>> = {
     params: { token: (await invite(world, `${named(world)}@example.org`)).token },
     token: null,
   }),
-  'invites.list': of('serverId'),
   'invites.register': async (world) => {
     const username = named(world)
     const { token } = await invite(world, `${username}@example.org`)
@@ -322,20 +298,13 @@ export const VALID: Readonly<Record<string, Make>> = {
     params: { poolId: await pool(world) },
     body: { gateway: '10.0.0.1', startIp: '10.0.0.9', endIp: '10.0.0.99', reserved: ['10.0.0.10'] },
   }),
-  'locations.create': (world) => ({ body: { name: named(world) }, otherBody: { name: named(world) } }),
   'locations.delete': async (world) => ({ params: { locationId: await location(world) } }),
-  'locations.get': of('locationId'),
-  'locations.list': () => empty,
   'locations.update': async (world) => ({
     params: { locationId: await location(world) },
     body: { name: named(world) },
   }),
-  'nests.create': (world) => ({ body: { name: named(world) }, otherBody: { name: named(world) } }),
   'nests.delete': async (world) => ({ params: { nestId: await nest(world) } }),
-  'nests.get': of('nestId'),
-  'nests.list': () => empty,
   'nests.update': async (world) => ({ params: { nestId: await nest(world) }, body: { name: named(world) } }),
-  'nodes.accessible': () => empty,
   'nodes.assign': async (world) => {
     const body = { targetType: 'user', targetId: (await person(world)).id }
     return { params: { nodeId: await node(world) }, body, otherBody: { ...body, targetId: 'other' } }
@@ -344,7 +313,6 @@ export const VALID: Readonly<Record<string, Make>> = {
     const body = { targetType: 'role', targetId: await role(world) }
     return { body, otherBody: { ...body, targetId: 'other' } }
   },
-  'nodes.assignments': of('nodeId'),
   'nodes.unassign': async (world) => {
     const nodeId = await node(world)
     const body = { targetType: 'role' as const, targetId: await role(world) }
@@ -356,29 +324,20 @@ export const VALID: Readonly<Record<string, Make>> = {
     await world.admin.call(assignEveryNode, { body })
     return { params: body }
   },
-  'nodes.create': ({ ids, ...world }) => {
-    const body = { name: `node-${world.next()}`, locationId: ids['locationId'], maxMemoryMb: 1024, maxCpuCores: 2 }
-    return { body, otherBody: { ...body, name: 'other' } }
-  },
   'nodes.delete': async (world) => ({ params: { nodeId: await node(world) } }),
   'nodes.deployment_token': async (world) => ({
     params: { nodeId: await node(world) },
     body: { ttlSeconds: 60 },
     otherBody: { ttlSeconds: 61 },
   }),
-  'nodes.get': of('nodeId'),
   'nodes.key_create': async (world) => ({ params: { nodeId: await node(world) }, otherBody: { regenerate: true } }),
   'nodes.key_delete': async (world) => ({ params: { nodeId: await nodeWithKey(world) } }),
-  'nodes.key_get': of('nodeId'),
-  'nodes.list': () => empty,
-  'nodes.list_admin': () => empty,
   'nodes.orphan_adopt': orphan('adopted'),
   'nodes.orphan_purge': orphan(),
   'nodes.orphans': async (world) => {
     const { params, after = async () => undefined } = await orphan()(world)
     return { params: { nodeId: String(params?.['nodeId']) }, after }
   },
-  'nodes.stats': of('nodeId'),
   'nodes.maintenance': async (world) => ({ params: { nodeId: await node(world) }, body: { enabled: true } }),
   'nodes.update': async (world) => ({ params: { nodeId: await node(world) }, body: { description: 'rack 2' } }),
   'plugins.config': async (world) => ({
@@ -395,11 +354,7 @@ export const VALID: Readonly<Record<string, Make>> = {
     await enable(world.panel, name)
     return { params: { name } }
   },
-  'plugins.get': of('name'),
-  'plugins.list': () => empty,
   'plugins.reload': async (world) => ({ params: { name: await plugin(world) } }),
-  'profile.api_keys': () => empty,
-  'profile.audit_log': () => empty,
   'profile.avatar': async (world) => {
     const { id, token } = await pictured(world)
     return { token, params: { userId: id } }
@@ -410,23 +365,11 @@ export const VALID: Readonly<Record<string, Make>> = {
     const body = { confirm: 'DELETE', currentPassword: PASSWORD }
     return { token: (await person(world)).token, body }
   },
-  'profile.export': () => empty,
-  'profile.get': () => empty,
   'profile.preferences': async (world) => ({ token: (await person(world)).token, body: { theme: 'dark' } }),
   'profile.update': async (world) => ({ token: (await person(world)).token, body: { firstName: 'Ann' } }),
-  'roles.create': (world) => ({
-    body: { name: named(world), permissions: ['server.read'] },
-    otherBody: { name: named(world) },
-  }),
   'roles.delete': async (world) => ({ params: { roleId: await role(world) } }),
-  'roles.get': of('roleId'),
-  'roles.list': () => empty,
-  'roles.list_admin': () => empty,
   'roles.member_add': async (world) => ({ params: { roleId: await role(world), userId: (await person(world)).id } }),
   'roles.member_remove': async (world) => ({ params: await member(world, await role(world)) }),
-  'roles.nodes': of('roleId'),
-  'roles.nodes_of_user': of('userId'),
-  'roles.of_user': of('userId'),
   'roles.permission_add': async (world) => ({
     params: { roleId: await role(world) },
     body: { permission: 'node.read' },
@@ -435,7 +378,6 @@ export const VALID: Readonly<Record<string, Make>> = {
   'roles.permission_remove': async (world) => ({
     params: { roleId: await role(world, ['node.read']), permission: 'node.read' },
   }),
-  'roles.presets': () => empty,
   'roles.update': async (world) => ({ params: { roleId: await role(world) }, body: { name: named(world) } }),
   'servers.bulk_actions': async (world) => {
     const body = { serverIds: [(await freshServer(world, false)).id], action: 'suspend' }
@@ -461,10 +403,8 @@ export const VALID: Readonly<Record<string, Make>> = {
     return { body, otherBody: { ...body, primaryPort: 44_000 } }
   },
   'servers.delete': async (world) => ({ params: { serverId: (await freshServer(world, false)).id } }),
-  'servers.get': of('serverId'),
   'servers.install': power(false, {}, { start: true }),
   'servers.kill': power(true),
-  'servers.list': () => empty,
   'servers.patch': async (world) => ({
     params: { serverId: (await freshServer(world, false)).id },
     body: { name: named(world) },
@@ -473,7 +413,6 @@ export const VALID: Readonly<Record<string, Make>> = {
   'servers.reinstall': power(false, {}, { start: true }),
   'servers.restart': power(true),
   'servers.start': power(false),
-  'servers.stats': of('serverId'),
   'servers.stop': power(true),
   'servers.suspend': power(false, { reason: 'unpaid' }, {}),
   'servers.transfer_ownership': async (world) => ({
@@ -486,32 +425,19 @@ export const VALID: Readonly<Record<string, Make>> = {
     params: { serverId: (await freshServer(world, false)).id },
     body: { name: named(world), allocatedMemoryMb: 128, allocatedDiskMb: 65, allocatedSwapMb: 1 },
   }),
-  'settings.locale': () => ({ token: null }),
-  'settings.localization_get': () => empty,
   'settings.localization_update': (world) => ({ body: { locale: `de-x-${world.next()}`, timezone: 'Europe/Berlin' } }),
-  'settings.mod_manager_get': () => empty,
   'settings.mod_manager_update': (world) => ({ body: { curseforgeApiKey: named(world) } }),
-  'settings.public': () => ({ token: null }),
-  'settings.security_get': () => empty,
   'settings.security_update': (world) => ({ body: { auditRetentionDays: 90 + world.next() } }),
-  'settings.smtp_get': () => empty,
   // Nothing listens there: the answer is that the mail was not taken.
   'settings.smtp_test': () => ({ body: { to: 'eve@example.org' }, otherBody: { to: 'ann@example.org' } }),
   'settings.smtp_update': (world) => ({ body: { host: '127.0.0.1', port: 9, from: `${named(world)}@example.org` } }),
-  'settings.theme_get': () => empty,
-  'settings.theme_public': () => ({ token: null }),
   'settings.theme_update': (world) => ({ body: { panelName: named(world) } }),
-  'settings.upload_limit': () => empty,
   'setup.complete': async () => {
     const setupToken = 'the-setup-token-of-this-test'
     const at = await startPanel({ empty: true, env: { PANEL_SETUP_TOKEN: setupToken } })
     const body = { setupToken, email: 'root@example.org', username: 'root', password: PASSWORD }
     return { token: null, at, body, otherBody: { ...body, panelName: 'other' } }
   },
-  'setup.status': () => ({ token: null }),
-  'system_errors.export': () => empty,
-  'system_errors.get': of('errorId'),
-  'system_errors.list': () => empty,
   'system_errors.report': () => ({
     body: { component: 'screen', message: 'it broke' },
     otherBody: { component: 'screen', message: 'it broke again' },
@@ -530,8 +456,6 @@ export const VALID: Readonly<Record<string, Make>> = {
     otherBody: { name: named(world), startup: 'sleep 2' },
   }),
   'templates.delete': async (world) => ({ params: { templateId: await template(world) } }),
-  'templates.get': of('templateId'),
-  'templates.list': () => empty,
   'templates.update': async (world) => ({
     params: { templateId: await template(world) },
     body: { name: named(world) },
@@ -539,7 +463,6 @@ export const VALID: Readonly<Record<string, Make>> = {
   'two_factor.codes': async (world) => ({ token: (await secured(world)).token, ...withPassword }),
   'two_factor.disable': async (world) => ({ token: (await secured(world)).token, ...withPassword }),
   'two_factor.enable': async (world) => ({ token: (await person(world)).token, ...withPassword }),
-  'two_factor.get': () => empty,
   'two_factor.verify_backup_code': async (world) => {
     const { pending, backupCodes } = await secured(world)
     const body = { token: pending, code: backupCodes[0] }
@@ -551,10 +474,6 @@ export const VALID: Readonly<Record<string, Make>> = {
     const body = { token: pending, code: code(1) }
     return { token: null, body, otherBody: { ...body, code: '000000' } }
   },
-  'users.create': (world) => {
-    const body = (name: string) => ({ email: `${name}@example.org`, username: name, password: PASSWORD })
-    return { body: body(named(world)), otherBody: body(named(world)) }
-  },
   'users.ban': async (world) => ({
     params: { userId: (await person(world)).id },
     body: { reason: 'shared the account' },
@@ -565,15 +484,7 @@ export const VALID: Readonly<Record<string, Make>> = {
     body: {},
     otherBody: { force: true },
   }),
-  'users.effective_permissions': of('userId'),
-  'users.get': of('userId'),
-  'users.invite': (world) => ({
-    body: { email: `${named(world)}@example.org` },
-    otherBody: { email: `${named(world)}@example.org` },
-  }),
-  'users.list': () => empty,
   'users.remove': async (world) => ({ params: { userId: (await person(world)).id } }),
-  'users.servers': of('userId'),
   'users.sign_out': async (world) => ({ params: { userId: (await person(world)).id } }),
   'users.two_factor_disable': async (world) => ({ params: { userId: (await secured(world)).id } }),
   'users.unban': async (world) => {
@@ -599,10 +510,6 @@ export const VALID: Readonly<Record<string, Make>> = {
     return { body, otherBody: { ...body, name: 'other' } }
   },
   'webhooks.delete': async (world) => ({ params: { webhookId: await webhook(world) } }),
-  'webhooks.deliveries': of('webhookId'),
-  'webhooks.delivery': of('webhookId', 'deliveryId'),
-  'webhooks.get': of('webhookId'),
-  'webhooks.list': () => empty,
   'webhooks.redeliver': async (world) => {
     const webhookId = await webhook(world)
     const { deliveryId } = await world.admin.call(testWebhook, { params: { webhookId } })
@@ -613,6 +520,23 @@ export const VALID: Readonly<Record<string, Make>> = {
     params: { webhookId: await webhook(world) },
     body: { name: named(world), events: ['server.created'], format: 'slack' },
   }),
+}
+
+/**
+ * A valid request of the endpoint: of the table, or made from its contract with ids of the world. `undefined` when the contract
+ * alone does not tell one.
+ */
+export function validOf(world: World, id: string): Promise<Valid> | Valid | undefined {
+  const endpoint = endpoints.find((one) => one.id === id)
+  if (endpoint === undefined || id in VALID) return VALID[id]?.(world)
+  const example = () => exampleBody(endpoint, { unique: named(world), ids: world.ids })
+  const [body, otherBody] = [example(), example()]
+  if (body === undefined && endpoint.method !== 'GET' && isDeclared(endpoint.body)) return undefined
+  return {
+    params: paramsOf(world, endpoint),
+    ...(endpoint.access === 'public' ? { token: null } : {}),
+    ...(body === undefined ? {} : { body, otherBody }),
+  }
 }
 
 async function role(world: World, permissions: readonly string[] = []): Promise<string> {

@@ -6,7 +6,7 @@ import { type Endpoint, isDeclared } from '../../src/shared/kernel/contract.ts'
 import { startPanel, type TestPanel } from '../panel.ts'
 import { eachCase, LOOP } from './each-case.ts'
 import { callEndpoint, isObject, methodOf, type Reply, send } from './http-call.ts'
-import { VALID } from './inputs.ts'
+import { validOf } from './inputs.ts'
 import { buildWorld, paramsOf, unknownParams, type World } from './world.ts'
 
 let panel: TestPanel
@@ -225,7 +225,7 @@ function sample(endpoint: Endpoint): Readonly<Record<string, unknown>> {
     'users.create',
     'api_keys.create',
   ])
-  const made = pure.has(endpoint.id) ? VALID[endpoint.id]?.(world) : undefined
+  const made = pure.has(endpoint.id) ? validOf(world, endpoint.id) : undefined
   const body = made instanceof Promise || made === undefined ? undefined : made.body
   return isObject(body) ? body : {}
 }

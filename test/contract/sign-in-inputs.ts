@@ -10,7 +10,6 @@ import { startForger } from '../forging-provider.ts'
 import type { Make } from './inputs.ts'
 import { addPasskey, signIn, type World } from './world.ts'
 
-const empty = {}
 const provider = { clientId: 'panel', discoveryUrl: 'http://127.0.0.1:1' }
 const named = (world: World): string => `name-${world.next()}`
 
@@ -21,7 +20,6 @@ export const SIGN_IN_INPUTS: Readonly<Record<string, Make>> = {
     const { token, client } = await person(world)
     return { token, params: { passkeyId: (await addPasskey(world.panel, client)).id } }
   },
-  'passkeys.list': () => empty,
   'passkeys.rename': async (world) => {
     const { token, client } = await person(world)
     return { token, params: { passkeyId: (await addPasskey(world.panel, client)).id }, body: { name: 'phone' } }
@@ -34,7 +32,6 @@ export const SIGN_IN_INPUTS: Readonly<Record<string, Make>> = {
     return { token: null, body, otherBody: { response: key.sign(await options()) } }
   },
   'passkeys.sign_in_options': () => ({ token: null }),
-  'passkeys.sign_in_options_read': () => ({ token: null }),
   'passkeys.verify': async (world) => {
     const { token, client } = await person(world)
     const key = createPasskey(world.panel.url.replace('127.0.0.1', 'localhost'))
@@ -43,12 +40,9 @@ export const SIGN_IN_INPUTS: Readonly<Record<string, Make>> = {
   },
   'providers.delete': async (world) => ({ params: { providerId: await plainProvider(world) } }),
   'providers.get': ({ ids }) => ({ params: { providerId: ids['providerId'] ?? '' } }),
-  'providers.list': () => empty,
   'providers.put': (world) => ({ params: { providerId: named(world) }, body: { ...provider, createAccounts: true } }),
   'providers.test': async (world) => ({ params: { providerId: await plainProvider(world) } }),
-  'settings.oidc_get': () => empty,
   'settings.oidc_update': (world) => ({ body: { whmcs: { clientId: named(world) } } }),
-  'sso.accounts': () => empty,
   'sso.callback': async (world) => {
     const browser = new Browser()
     const back = await comeBack(world, browser)

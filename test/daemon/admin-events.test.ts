@@ -10,7 +10,7 @@ import { endpoints } from '../../src/shared/endpoints.ts'
 import { EVENTS, type EventType, isEventType } from '../../src/shared/kernel/events.ts'
 import { ANY_ADMIN_PERMISSION } from '../../src/shared/kernel/permissions.ts'
 import { callEndpoint } from '../contract/http-call.ts'
-import { VALID } from '../contract/inputs.ts'
+import { validOf } from '../contract/inputs.ts'
 import { buildWorld, freshServer, keyWith, signIn, type World } from '../contract/world.ts'
 import { ROOT } from '../module-graph.ts'
 import { startPanel, type TestPanel } from '../panel.ts'
@@ -270,7 +270,7 @@ async function follow(token: string, marker = begin): Promise<ConsoleReader> {
 /** Sends the valid request of an endpoint. */
 async function request(id: string): Promise<void> {
   const endpoint = endpoints.find((one) => one.id === id)
-  const valid = await VALID[id]?.(world)
+  const valid = await validOf(world, id)
   if (endpoint === undefined || valid === undefined) throw new Error(`there is no request for ${id}`)
   const reply = await callEndpoint(panel.url, endpoint, valid, { token: panel.adminToken })
   expect(reply.status, reply.text).toBe(endpoint.status)

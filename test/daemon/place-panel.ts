@@ -16,7 +16,7 @@ import { createDeliveries } from '../../src/daemon/features/accounts/auth/delive
 import { createPasswords } from '../../src/daemon/features/accounts/auth/passwords.ts'
 import { authRoutes } from '../../src/daemon/features/accounts/auth/routes.ts'
 import { createSetupGate } from '../../src/daemon/features/accounts/auth/setup.ts'
-import { userRoutes } from '../../src/daemon/features/accounts/users/users.ts'
+import { userRoutes } from '../../src/daemon/features/accounts/users/routes.ts'
 import { templateRoutes } from '../../src/daemon/features/catalog/templates/routes.ts'
 import { locationRoutes } from '../../src/daemon/features/fleet/locations/routes.ts'
 import { createNodeKeys, type NodeKeys } from '../../src/daemon/features/fleet/nodes/keys.ts'

@@ -250,7 +250,7 @@ export const MUTANTS: readonly Mutant[] = [
   {
     title: 'typed passwords stand in the audit log',
     topic: 'audit',
-    file: 'src/daemon/features/servers/console/routes.ts',
+    file: 'src/daemon/features/servers/console/operations.ts',
     find: 'command: typedCommand(text)',
     replace: 'command: text.slice(0, 256)',
     seenBy: ['test/daemon/console-commands.test.ts'],

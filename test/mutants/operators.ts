@@ -121,8 +121,8 @@ export const MUTANTS: readonly Mutant[] = [
     title: 'A server that shares its name cannot be edited any more',
     topic: 'commands',
     file: 'src/daemon/features/servers/servers/edit.ts',
-    find: 'edit.patch.name !== undefined && edit.patch.name !== row.name',
-    replace: 'edit.patch.name !== undefined',
+    find: 'patch.name !== undefined && patch.name !== row.name',
+    replace: 'patch.name !== undefined',
     seenBy: ['test/daemon/servers/names.test.ts'],
   },
   {

@@ -24,6 +24,8 @@ export interface Option {
   /** As people write it: `--tail <n>`, `-f, --follow`, `--no-wait`. */
   readonly flags: string
   readonly summary: string
+  /** The request cannot do without it: it is given as this flag or, where the command takes one, in the file of `-F`. */
+  readonly required?: true
   readonly choices?: readonly string[]
   /** May be given several times; its values are a list. */
   readonly repeat?: true

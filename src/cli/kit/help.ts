@@ -79,12 +79,14 @@ function callOf(command: Command): string {
 
 function describe(of: {
   readonly summary: string
+  readonly required?: true
   readonly choices?: readonly string[]
   readonly repeat?: true
 }): string {
+  const needed = of.required === true ? ' (required)' : ''
   const choices =
     of.choices === undefined || of.summary.includes(of.choices.join(', ')) ? '' : ` (${of.choices.join(', ')})`
-  return `${of.summary}${choices}${of.repeat === true ? '; may be repeated' : ''}`
+  return `${of.summary}${needed}${choices}${of.repeat === true ? '; may be repeated' : ''}`
 }
 
 /** Long flags line up whether or not there is a short one. */

@@ -56,9 +56,12 @@ export function reference(flags: string, summary: string, name: string, ref: Ref
 
 /** The same options for a creation, which cannot do without those that are named (in a file of `-F` or as flags). */
 export function requiring(options: readonly Option[], ...names: readonly string[]): readonly Option[] {
-  return options.map((option) =>
-    names.includes(optionName(option.flags)) ? { ...option, summary: `${option.summary} (required)` } : option,
-  )
+  return options.map((option) => (names.includes(optionName(option.flags)) ? required(option) : option))
+}
+
+/** The same option where the request cannot do without it. */
+export function required(option: Option): Option {
+  return { ...option, required: true }
 }
 
 /** The positional word for one thing. */

@@ -4,14 +4,29 @@ import type { Bus, NewEvent } from '../core/bus.ts'
 import type { Db, Tx } from '../db/db.ts'
 import type { Actor, Audit, AuditEntry } from './audit.ts'
 import type { Caller, Origin } from './caller.ts'
+import type { Holder } from './permit.ts'
+import { rolePermissions } from './role-permissions.ts'
 
 /**
  * For whom a change is made: somebody who calls the API, a job on behalf of a user (`null`: of the panel) with what has
  * started it (`schedule nightly`), or the panel by itself.
  */
 export type Principal =
-  | { readonly kind: 'caller'; readonly caller: Caller | undefined; readonly origin: Origin }
-  | { readonly kind: 'job'; readonly jobId: string; readonly onBehalfOf: string | null; readonly cause: string }
+  | {
+      readonly kind: 'caller'
+      readonly caller: Caller | undefined
+      readonly origin: Origin
+      /** Whose account it is where nobody has signed in yet: of an invitation, a registration. */
+      readonly userId?: string
+    }
+  | {
+      readonly kind: 'job'
+      readonly jobId: string
+      readonly onBehalfOf: string | null
+      readonly cause: string
+      /** The rights of its user within what the API key may do by which the job was started; without it those of the roles. */
+      readonly holder?: Holder
+    }
   | { readonly kind: 'panel' }
 
 /** The panel by itself: at a first run, or in its upkeep. */
@@ -24,6 +39,20 @@ export interface OperationDeps {
   readonly audit: Audit
 }
 
+/** The audit row of a change. Action and resource are what the endpoint's contract says, unless they are given. */
+export type AuditRow = Pick<AuditEntry, 'resourceId' | 'details'> & Partial<Pick<AuditEntry, 'action' | 'resource'>>
+
+/** What a change leaves beside its rows; without any nothing has changed. */
+export interface Done {
+  readonly audit?: AuditRow | undefined
+  readonly events?: readonly NewEvent[]
+}
+
+/** What an operation has done. The audit row and the events are written in its transaction, in this order. */
+export interface Outcome<E extends Endpoint> extends Done {
+  readonly answer: Answer<E>
+}
+
 /** What an operation works with. */
 export interface Work<E extends Endpoint, D> {
   readonly tx: Tx
@@ -32,16 +61,19 @@ export interface Work<E extends Endpoint, D> {
   readonly caller: Caller | undefined
   /** The account behind it; `null` for the panel, and for jobs of nobody. */
   readonly userId: string | null
+  /**
+   * Whose rights count where a change asks for more than its endpoint does: the caller's, or for a job those that its user has
+   * by roles at this moment; the panel holds all of them.
+   */
+  readonly holder: Holder
+  /** Writes the audit row and the events of one part of a change that has several; those of the outcome follow. */
+  record(done: Done): Promise<void>
   /** Fails with a code that the endpoint declares; another code does not compile. */
   fail(code: CodeOf<E>, message: string, meta?: Record<string, unknown>): never
 }
 
-/** What an operation has done. The audit row and the events are written in its transaction; without any nothing has changed. */
-export interface Outcome<E extends Endpoint> {
-  readonly answer: Answer<E>
-  readonly audit?: AuditEntry | undefined
-  readonly events?: readonly NewEvent[]
-}
+/** {@link Work} of any endpoint: for a change that several operations make. */
+export type WorkOver<D> = Omit<Work<Endpoint, D>, 'fail'>
 
 /**
  * A change with its rules, that a route, a first run, a job or a plugin carries out alike. Input is what the endpoint's schemas
@@ -63,16 +95,66 @@ export function operationsOver<D>() {
 /** Carries an operation out within this transaction: change, audit row and events are one. */
 export async function perform<E extends Endpoint, D extends OperationDeps>(
   tx: Tx,
-  { run }: Operation<E, D>,
+  { endpoint, run }: Operation<E, D>,
   { deps, principal, input }: { readonly deps: D; readonly principal: Principal; readonly input: Input<E> },
 ): Promise<Answer<E>> {
   const actor = actorOf(principal)
   const { caller } = actor
-  const work = { tx, deps, caller, userId: caller?.userId ?? actor.userId ?? null, fail }
-  const { answer, audit, events = [] } = await run(work, input)
-  if (audit !== undefined) await deps.audit.record(tx, actor, audit)
-  for (const event of events) await deps.bus.append(tx, event)
+  const record = (done: Done): Promise<void> => recordChange(tx, { deps, principal, endpoint }, done)
+  const userId = caller?.userId ?? actor.userId ?? null
+  const holder = await holderOf(tx, principal)
+  const work = { tx, deps, caller, userId, holder, record, fail }
+  const { answer, ...done } = await run(work, input)
+  await record(done)
   return answer
+}
+
+/** Carries an operation out in a transaction of its own. */
+export function transact<E extends Endpoint, D extends OperationDeps>(
+  operation: Operation<E, D>,
+  request: { readonly deps: D; readonly principal: Principal; readonly input: Input<E> },
+): Promise<Answer<E>> {
+  return request.deps.db.write((tx) => perform(tx, operation, request))
+}
+
+/**
+ * Writes the audit row and the events of a change that the endpoint names. For work that is more than one transaction; within
+ * one an operation's outcome does it.
+ */
+export async function recordChange(
+  tx: Tx,
+  of: {
+    readonly deps: Pick<OperationDeps, 'bus' | 'audit'>
+    readonly principal: Principal
+    readonly endpoint: Pick<Endpoint, 'id' | 'audit'>
+  },
+  { audit, events = [] }: Done,
+): Promise<void> {
+  const { deps, principal, endpoint } = of
+  if (audit !== undefined) {
+    await deps.audit.record(tx, actorOf(principal), { ...namesOf(endpoint, audit), ...audit })
+  }
+  for (const event of events) await deps.bus.append(tx, event)
+}
+
+/** Action and resource of a row: a resource that the contract does not name is the first word of the action. */
+function namesOf(
+  { id, audit: rule }: Pick<Endpoint, 'id' | 'audit'>,
+  given: AuditRow,
+): Pick<AuditEntry, 'action' | 'resource'> {
+  const declared = 'action' in rule ? rule : undefined
+  const action = given.action ?? declared?.action
+  if (action === undefined) throw new Error(`${id} leaves an audit row, and its contract names no action`)
+  return { action, resource: given.resource ?? declared?.resource ?? action.slice(0, action.indexOf('.')) }
+}
+
+/** Who has not signed in holds nothing beyond what the endpoint lets everybody do. */
+async function holderOf(tx: Tx, principal: Principal): Promise<Holder> {
+  if (principal.kind === 'caller') return principal.caller ?? { userId: '', permissions: new Set(), scope: null }
+  if (principal.kind === 'job' && principal.holder !== undefined) return principal.holder
+  const userId = principal.kind === 'job' ? principal.onBehalfOf : null
+  if (userId === null) return { userId: '', permissions: new Set(['*']), scope: null }
+  return { userId, permissions: await rolePermissions(tx.q, userId), scope: null }
 }
 
 /** As whom a principal stands in the audit log. */
@@ -86,4 +168,10 @@ export function actorOf(principal: Principal): Actor {
 
 function fail(code: CodeOf<Endpoint>, message: string, meta?: Record<string, unknown>): never {
   throw new PanelError(code, message, meta === undefined ? {} : { meta })
+}
+
+/** The account of a change that belongs to one: the panel by itself has none. */
+export function accountOf({ userId }: { readonly userId: string | null }): string {
+  if (userId === null) throw new PanelError('UNAUTHENTICATED', 'Only an account can do this')
+  return userId
 }

@@ -44,6 +44,7 @@ export function createContexts(deps: {
       return {
         caller,
         origin,
+        principal: { kind: 'caller', caller, origin },
         actor: { caller, origin },
         log: deps.log,
         get signal() {

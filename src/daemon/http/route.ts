@@ -2,6 +2,7 @@ import type { Answer, CodeOf, Endpoint, Input, StreamEndpoint } from '../../shar
 import { PanelError } from '../../shared/kernel/errors.ts'
 import type { Actor } from '../access/audit.ts'
 import type { Caller, Origin } from '../access/caller.ts'
+import type { Principal } from '../access/operation.ts'
 import type { Log } from '../core/log.ts'
 import type { SseConnection } from './sse.ts'
 
@@ -9,7 +10,9 @@ import type { SseConnection } from './sse.ts'
 export interface Context<E extends Endpoint | StreamEndpoint = Endpoint> {
   readonly caller: Caller | undefined
   readonly origin: Origin
-  /** The two above, for `audit.record`. */
+  /** The two above, for operations. */
+  readonly principal: Principal
+  /** The same for `audit.record`. */
   readonly actor: Actor
   readonly log: Log
   /** Aborts when the client has gone away or the daemon stops. */

@@ -31,7 +31,7 @@ export const forgotPassword = defineEndpoint({
   limit: { max: 3, minutes: 15 },
   body: z.object({ email: Email }),
   response: NoData,
-  audit: { action: 'auth.password_reset_request' },
+  audit: { action: 'auth.password_reset_request', resource: 'user' },
 })
 
 export const validateReset = defineEndpoint({
@@ -57,7 +57,7 @@ export const resetPassword = defineEndpoint({
   body: z.object({ token: MailToken, password: NewPassword }),
   response: NoData,
   errors: ['TOKEN_INVALID'],
-  audit: { action: 'auth.password_reset' },
+  audit: { action: 'auth.password_reset', resource: 'user' },
 })
 
 export const verifyEmail = defineEndpoint({
@@ -70,7 +70,7 @@ export const verifyEmail = defineEndpoint({
   query: z.object({ token: MailToken }),
   response: z.object({ status: z.boolean() }),
   errors: ['TOKEN_INVALID'],
-  audit: { action: 'auth.email_verify' },
+  audit: { action: 'auth.email_verify', resource: 'user' },
 })
 
 export const resendVerification = defineEndpoint({
@@ -82,5 +82,5 @@ export const resendVerification = defineEndpoint({
   access: 'session',
   response: NoData,
   errors: ['FEATURE_DISABLED', 'RATE_LIMITED'],
-  audit: { action: 'auth.email_verification_request' },
+  audit: { action: 'auth.email_verification_request', resource: 'user' },
 })

@@ -17,7 +17,7 @@ export const disableTwoFactorOfUser = defineEndpoint({
   path: '/api/admin/users/:userId/two-factor/disable',
   response: User,
   errors: ['USER_NOT_FOUND', 'USER_SELF_ACTION', 'PERMISSION_DENIED'],
-  audit: { action: 'auth.2fa_disable' },
+  audit: { action: 'auth.2fa_disable', resource: 'user' },
 })
 
 export const signUserOut = defineEndpoint({
@@ -27,5 +27,5 @@ export const signUserOut = defineEndpoint({
   path: '/api/admin/users/:userId/sign-out',
   response: z.object({ revoked: z.int() }),
   errors: ['USER_NOT_FOUND', 'PERMISSION_DENIED'],
-  audit: { action: 'auth.session_revoke' },
+  audit: { action: 'auth.session_revoke', resource: 'user' },
 })

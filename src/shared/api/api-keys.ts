@@ -76,7 +76,7 @@ export const createApiKey = defineEndpoint({
   response: ApiKey.extend({ key: z.string() }),
   status: 201,
   errors: ['PERMISSION_DENIED'],
-  audit: { action: 'api_key.create' },
+  audit: { action: 'api_key.create', resource: 'apikey' },
 })
 
 export const listApiKeys = defineEndpoint({
@@ -154,7 +154,7 @@ export const updateApiKey = defineEndpoint({
   }),
   response: ApiKey,
   errors: ['API_KEY_NOT_FOUND', 'PERMISSION_DENIED'],
-  audit: { action: 'api_key.update' },
+  audit: { action: 'api_key.update', resource: 'apikey' },
 })
 
 export const deleteApiKey = defineEndpoint({
@@ -167,7 +167,7 @@ export const deleteApiKey = defineEndpoint({
   params,
   response: NoData,
   errors: ['API_KEY_NOT_FOUND', 'PERMISSION_DENIED'],
-  audit: { action: 'api_key.delete' },
+  audit: { action: 'api_key.delete', resource: 'apikey' },
 })
 
 export const getApiKeyUsage = defineEndpoint({

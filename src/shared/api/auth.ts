@@ -71,7 +71,7 @@ export const completeSetup = defineEndpoint({
   response: Me.extend({ panelName: z.string(), token: z.string() }),
   status: 201,
   errors: ['SETUP_ALREADY_COMPLETE', 'SETUP_TOKEN_INVALID'],
-  audit: { action: 'setup.complete' },
+  audit: { action: 'setup.complete', resource: 'user' },
 })
 
 export const login = defineEndpoint({
@@ -96,7 +96,7 @@ export const login = defineEndpoint({
     'SETUP_REQUIRED',
     'TWO_FACTOR_REQUIRED',
   ],
-  audit: { action: 'auth.login' },
+  audit: { action: 'auth.login', resource: 'user' },
 })
 
 const signOut = {
@@ -168,7 +168,7 @@ export const revokeSession = defineEndpoint({
   params: { sessionId: SessionId },
   response: NoData,
   errors: ['NOT_FOUND'],
-  audit: { action: 'auth.session_revoke' },
+  audit: { action: 'auth.session_revoke', resource: 'session' },
 })
 
 export const revokeOtherSessions = defineEndpoint({
@@ -179,7 +179,7 @@ export const revokeOtherSessions = defineEndpoint({
   path: '/api/auth/profile/sessions',
   access: 'session',
   response: z.object({ revoked: z.int() }),
-  audit: { action: 'auth.session_revoke' },
+  audit: { action: 'auth.session_revoke', resource: 'user' },
 })
 
 export const setPassword = defineEndpoint({
@@ -193,7 +193,7 @@ export const setPassword = defineEndpoint({
   body: z.object({ newPassword: NewPassword }),
   response: NoData,
   errors: ['CONFLICT'],
-  audit: { action: 'auth.password_change' },
+  audit: { action: 'auth.password_change', resource: 'user' },
 })
 
 export const changePassword = defineEndpoint({
@@ -211,5 +211,5 @@ export const changePassword = defineEndpoint({
   }),
   response: NoData,
   errors: ['INVALID_CREDENTIALS', 'ACCOUNT_LOCKED'],
-  audit: { action: 'auth.password_change' },
+  audit: { action: 'auth.password_change', resource: 'user' },
 })

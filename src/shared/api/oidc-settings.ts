@@ -49,5 +49,5 @@ export const updateOidcConfig = defineEndpoint({
   ignores: ['locked', 'whmcs.source', 'paymenter.source'],
   response: OidcConfig,
   errors: ['SETTING_LOCKED', 'CREDENTIAL_ENCRYPTION_KEY_MISSING'],
-  audit: { action: 'settings.oidc_update' },
+  audit: { action: 'settings.oidc_update', resource: 'oidc_config' },
 })

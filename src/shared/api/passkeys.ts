@@ -101,7 +101,7 @@ export const verifyPasskey = defineEndpoint({
   response: Passkey,
   status: 201,
   errors: ['FEATURE_DISABLED', 'CONFLICT'],
-  audit: { action: 'auth.passkey_add' },
+  audit: { action: 'auth.passkey_add', resource: 'user' },
 })
 
 export const renamePasskey = defineEndpoint({
@@ -116,7 +116,7 @@ export const renamePasskey = defineEndpoint({
   body: z.object({ name: Name }),
   response: Passkey,
   errors: ['NOT_FOUND'],
-  audit: { action: 'auth.passkey_update' },
+  audit: { action: 'auth.passkey_update', resource: 'user' },
 })
 
 export const deletePasskey = defineEndpoint({
@@ -130,7 +130,7 @@ export const deletePasskey = defineEndpoint({
   params: { passkeyId: PasskeyId },
   response: z.object({ status: z.literal(true) }),
   errors: ['NOT_FOUND', 'LAST_SIGN_IN_METHOD'],
-  audit: { action: 'auth.passkey_remove' },
+  audit: { action: 'auth.passkey_remove', resource: 'user' },
 })
 
 /** PublicKeyCredentialRequestOptionsJSON of WebAuthn. */
@@ -192,5 +192,5 @@ export const signInByPasskey = defineEndpoint({
   }),
   response: LoginResult,
   errors: ['INVALID_CREDENTIALS', 'ACCOUNT_LOCKED', 'ACCOUNT_BANNED', 'EMAIL_NOT_VERIFIED', 'FEATURE_DISABLED'],
-  audit: { action: 'auth.login' },
+  audit: { action: 'auth.login', resource: 'user' },
 })

@@ -179,5 +179,5 @@ export const deleteAccount = defineEndpoint({
   body: z.object({ confirm: z.literal('DELETE'), currentPassword: z.string().min(1).max(1024) }),
   response: NoData,
   errors: ['INVALID_CREDENTIALS', 'ACCOUNT_LOCKED', 'USER_OWNS_SERVERS', 'LAST_ADMIN'],
-  audit: { action: 'auth.account_delete' },
+  audit: { action: 'auth.account_delete', resource: 'user' },
 })

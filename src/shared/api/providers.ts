@@ -106,7 +106,7 @@ export const putProvider = defineEndpoint({
     .partial(),
   response: Provider,
   errors: ['CONFLICT', 'PROVIDER_NOT_FOUND', 'ROLE_NOT_FOUND', 'SETTING_LOCKED', 'CREDENTIAL_ENCRYPTION_KEY_MISSING'],
-  audit: { action: 'provider.update' },
+  audit: { action: 'provider.update', resource: 'identity_provider' },
 })
 
 export const deleteProvider = defineEndpoint({
@@ -119,7 +119,7 @@ export const deleteProvider = defineEndpoint({
   params,
   response: NoData,
   errors: ['PROVIDER_NOT_FOUND', 'LAST_ADMIN'],
-  audit: { action: 'provider.delete' },
+  audit: { action: 'provider.delete', resource: 'identity_provider' },
 })
 
 /** How a look at the provider went; one that cannot be used is an answer, not a failure of the request. */
@@ -142,5 +142,5 @@ export const testProvider = defineEndpoint({
   params,
   response: ProviderTest,
   errors: ['PROVIDER_NOT_FOUND'],
-  audit: { action: 'provider.test' },
+  audit: { action: 'provider.test', resource: 'identity_provider' },
 })

@@ -38,5 +38,5 @@ export const updateSecuritySettings = defineEndpoint({
   ignores: ['locked'],
   response: SecuritySettings,
   errors: ['SETTING_LOCKED'],
-  audit: { action: 'settings.security_update' },
+  audit: { action: 'settings.security_update', resource: 'system' },
 })

@@ -72,7 +72,7 @@ export const updateLocalizationSettings = defineEndpoint({
   ignores: ['availableLocales', 'fallbackLocale', 'locked'],
   response: LocalizationSettings,
   errors: ['SETTING_LOCKED'],
-  audit: { action: 'settings.localization_update' },
+  audit: { action: 'settings.localization_update', resource: 'system' },
 })
 
 /** The keys for the catalogues of mods and plug-ins: the mask or `null`, never a key. */
@@ -111,7 +111,7 @@ export const updateModManagerSettings = defineEndpoint({
   ignores: ['locked'],
   response: ModManagerSettings,
   errors: ['SETTING_LOCKED', 'CREDENTIAL_ENCRYPTION_KEY_MISSING'],
-  audit: { action: 'settings.mod_manager_update' },
+  audit: { action: 'settings.mod_manager_update', resource: 'system' },
 })
 
 export const getUploadLimit = defineEndpoint({

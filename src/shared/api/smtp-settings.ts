@@ -64,7 +64,7 @@ export const updateSmtpSettings = defineEndpoint({
   ignores: ['locked'],
   response: SmtpSettings,
   errors: ['SETTING_LOCKED', 'CREDENTIAL_ENCRYPTION_KEY_MISSING', 'PERMISSION_DENIED'],
-  audit: { action: 'settings.smtp_update' },
+  audit: { action: 'settings.smtp_update', resource: 'system' },
 })
 
 /** How a test mail went; a server that cannot be used is an answer, not a failure of the request. */
@@ -85,5 +85,5 @@ export const testSmtpSettings = defineEndpoint({
   access: { panel: 'admin.write' },
   body: z.object({ to: Email.optional() }).optional(),
   response: SmtpTestResult,
-  audit: { action: 'settings.smtp_test' },
+  audit: { action: 'settings.smtp_test', resource: 'system' },
 })

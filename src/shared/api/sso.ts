@@ -86,7 +86,7 @@ export const ssoCallback = defineEndpoint({
   status: 302,
   answers: 'redirect',
   errors: ['TOKEN_INVALID'],
-  audit: { action: 'auth.login' },
+  audit: { action: 'auth.login', resource: 'user' },
 })
 
 const exchangeBody = z.object({ code: z.string().min(1).max(200), codeVerifier: Verifier })
@@ -101,7 +101,7 @@ export const exchangeSsoCode = defineEndpoint({
   body: exchangeBody,
   response: LoginResult,
   errors: ['TOKEN_INVALID', 'ACCOUNT_LOCKED', 'ACCOUNT_BANNED', 'EMAIL_NOT_VERIFIED', 'TWO_FACTOR_REQUIRED'],
-  audit: { action: 'auth.login' },
+  audit: { action: 'auth.login', resource: 'user' },
 })
 
 /** One's account at an identity provider. */
@@ -154,7 +154,7 @@ export const completeSsoLink = defineEndpoint({
   response: SsoAccount,
   status: 201,
   errors: ['TOKEN_INVALID', 'CONFLICT'],
-  audit: { action: 'auth.sso_link' },
+  audit: { action: 'auth.sso_link', resource: 'user' },
 })
 
 export const unlinkSsoAccount = defineEndpoint({
@@ -168,5 +168,5 @@ export const unlinkSsoAccount = defineEndpoint({
   body: z.object({ providerId: ProviderId, accountId: z.string().min(1).max(255).optional() }),
   response: z.object({ status: z.literal(true) }),
   errors: ['NOT_FOUND', 'LAST_SIGN_IN_METHOD', 'LAST_ADMIN'],
-  audit: { action: 'auth.sso_unlink' },
+  audit: { action: 'auth.sso_unlink', resource: 'user' },
 })

@@ -68,7 +68,7 @@ export const resolveSystemError = defineEndpoint({
   body: z.object({ note: z.string().max(1000).optional() }).prefault({}),
   response: SystemError,
   errors: ['ADMIN_SYSTEM_ERROR_NOT_FOUND'],
-  audit: { action: 'system_error.resolve' },
+  audit: { action: 'system_error.resolve', resource: 'system' },
 })
 
 export const resolveSystemErrors = defineEndpoint({
@@ -90,7 +90,7 @@ export const resolveSystemErrors = defineEndpoint({
     })
     .prefault({}),
   response: z.object({ resolved: z.int() }),
-  audit: { action: 'system_error.resolve' },
+  audit: { action: 'system_error.resolve', resource: 'system' },
 })
 
 export const reportSystemError = defineEndpoint({

@@ -89,5 +89,5 @@ export const updateThemeSettings = defineEndpoint({
   ignores: ['id', 'createdAt', 'updatedAt', 'locked'],
   response: Theme,
   errors: ['SETTING_LOCKED'],
-  audit: { action: 'settings.theme_update' },
+  audit: { action: 'settings.theme_update', resource: 'system' },
 })

@@ -27,7 +27,7 @@ export const enableTwoFactor = defineEndpoint({
   /** Both are shown this once. */
   response: z.object({ totpURI: z.string(), backupCodes: RecoveryCodes }),
   errors: ['INVALID_CREDENTIALS', 'ACCOUNT_LOCKED', 'CONFLICT', 'CREDENTIAL_ENCRYPTION_KEY_MISSING'],
-  audit: { action: 'auth.2fa_setup' },
+  audit: { action: 'auth.2fa_setup', resource: 'user' },
 })
 
 export const disableTwoFactor = defineEndpoint({
@@ -41,7 +41,7 @@ export const disableTwoFactor = defineEndpoint({
   body: Password,
   response: z.object({ status: z.boolean() }),
   errors: ['INVALID_CREDENTIALS', 'ACCOUNT_LOCKED'],
-  audit: { action: 'auth.2fa_disable' },
+  audit: { action: 'auth.2fa_disable', resource: 'user' },
 })
 
 export const renewRecoveryCodes = defineEndpoint({
@@ -55,7 +55,7 @@ export const renewRecoveryCodes = defineEndpoint({
   body: Password,
   response: z.object({ backupCodes: RecoveryCodes }),
   errors: ['INVALID_CREDENTIALS', 'ACCOUNT_LOCKED', 'CONFLICT'],
-  audit: { action: 'auth.2fa_codes' },
+  audit: { action: 'auth.2fa_codes', resource: 'user' },
 })
 
 /** The token of the pending sign-in; a browser has it in a cookie too. */
@@ -86,7 +86,7 @@ export const verifyTotp = defineEndpoint({
     'CONFLICT',
     'UNAUTHENTICATED',
   ],
-  audit: { action: 'auth.login' },
+  audit: { action: 'auth.login', resource: 'user' },
 })
 
 export const verifyRecoveryCode = defineEndpoint({
@@ -100,5 +100,5 @@ export const verifyRecoveryCode = defineEndpoint({
   ignores: ['trustDevice'],
   response: LoginResult,
   errors: ['TWO_FACTOR_INVALID', 'ACCOUNT_LOCKED', 'ACCOUNT_BANNED', 'EMAIL_NOT_VERIFIED', 'UNAUTHENTICATED'],
-  audit: { action: 'auth.login' },
+  audit: { action: 'auth.login', resource: 'user' },
 })

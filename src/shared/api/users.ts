@@ -250,5 +250,5 @@ export const unlockUser = defineEndpoint({
   params,
   response: NoData,
   errors: ['USER_NOT_FOUND'],
-  audit: { action: 'auth_lockout.delete' },
+  audit: { action: 'auth_lockout.delete', resource: 'user' },
 })

@@ -71,8 +71,11 @@ export interface EndpointLimit {
   readonly minutes: number
 }
 
-/** What a write leaves in the audit log: the action's name, or why it leaves nothing. */
-export type AuditRule = { readonly action: string } | { readonly none: string }
+/**
+ * What a write leaves in the audit log: the action's name, or why it leaves nothing. What was acted on is the action's first
+ * word, unless `resource` names it.
+ */
+export type AuditRule = { readonly action: string; readonly resource?: string } | { readonly none: string }
 
 interface Common<P extends string, Params, Query extends z.ZodType, Code extends ErrorCode> {
   /** `<group>.<verb>`, unique; the OpenAPI operationId and the label of metrics and logs. */

@@ -42,7 +42,7 @@ export const access = noun({
       details: 'Only what you hold on the server yourself can be given, and not for longer than you hold it.',
       arguments: [one('server')],
       options: [
-        { flags: '--user <user>', summary: 'who gets it (required): id, or name with user.read', ref: 'user' },
+        { flags: '--user <user>', summary: 'who gets it: id, or name with user.read', required: true, ref: 'user' },
         ...RIGHTS,
         { flags: '--expires <time>', summary: 'when it ends: 2h, 30d or a time' },
         IDEMPOTENCY,
@@ -60,7 +60,7 @@ export const access = noun({
       summary: 'Take a user his permissions on a server; open streams end',
       arguments: [one('server')],
       options: [
-        { flags: '--user <user>', summary: 'whose (required); your own is always possible', ref: 'user' },
+        { flags: '--user <user>', summary: 'whose; your own is always possible', required: true, ref: 'user' },
         ...DELETE,
       ],
       examples: ['panel access revoke demo --user eve --yes'],
@@ -93,7 +93,7 @@ export const invites = noun({
       details: 'Without a mail server the token is printed, alone on stdout and this once: hand it over yourself.',
       arguments: [one('server')],
       options: [
-        { flags: '--email <address>', summary: 'who is invited (required)' },
+        { flags: '--email <address>', summary: 'who is invited', required: true },
         ...RIGHTS,
         { flags: '--expires <duration>', summary: 'how long it can be accepted (default 7d)' },
         IDEMPOTENCY,
@@ -107,7 +107,7 @@ export const invites = noun({
       name: 'cancel',
       summary: 'Cancel an invitation to a server',
       arguments: [one('server')],
-      options: [{ flags: '--invite <id>', summary: 'which (required): an id of `panel invites list`' }, ...DELETE],
+      options: [{ flags: '--invite <id>', summary: 'which: an id of `panel invites list`', required: true }, ...DELETE],
       examples: ['panel invites cancel demo --invite inv_01k3v4n5w6x7y8z9a0b1c2d3e4'],
       endpoints: ['invites.cancel'],
       exits: [6],
@@ -156,7 +156,7 @@ export const TRANSFER_OWNERSHIP = command({
   summary: 'Give a server to another owner; for its owner, and for admin.write with all rights on it',
   arguments: [one('server')],
   options: [
-    { flags: '--to <user>', summary: 'the new owner (required): id, or name with user.read', ref: 'user' },
+    { flags: '--to <user>', summary: 'the new owner: id, or name with user.read', required: true, ref: 'user' },
     YES,
     IDEMPOTENCY,
   ],

@@ -1,5 +1,5 @@
 import { type Argument, command, noun } from '../../kit/command.ts'
-import { DELETE, field, LIST } from '../../kit/option-sets.ts'
+import { DELETE, field, LIST, required } from '../../kit/option-sets.ts'
 
 const actions = () => import('./passkeys.ts')
 const PASSKEY: Argument = { name: 'passkey', summary: 'its id, or its name' }
@@ -23,7 +23,7 @@ export const passkeys = noun({
       name: 'rename',
       summary: 'Rename one of your passkeys',
       arguments: [PASSKEY],
-      options: [field('--name <name>', 'its new name (required)', 'name')],
+      options: [required(field('--name <name>', 'its new name', 'name'))],
       examples: ["panel profile passkeys rename phone --name 'old phone'"],
       endpoints: ['passkeys.rename'],
       exits: [6, 8],

@@ -1,11 +1,12 @@
 import { command, noun, type Option } from '../../kit/command.ts'
-import { DELETE, field, IDEMPOTENCY, LIST, prose, reference, SEARCH } from '../../kit/option-sets.ts'
+import { DELETE, field, IDEMPOTENCY, LIST, prose, reference, required, SEARCH } from '../../kit/option-sets.ts'
 
 const actions = () => import('./actions.ts')
 
 const NODE: Option = {
   flags: '--node <node>',
-  summary: 'the node: id, beginning of the id, or name (required)',
+  summary: 'the node: id, beginning of the id, or name',
+  required: true,
   ref: 'node',
 }
 const WHICH = { name: 'allocation', summary: 'its id, its ip:port, or its port when only one address has it' }
@@ -39,8 +40,8 @@ export const allocations = noun({
       summary: 'Add addresses and ports to a node; those that exist are left as they are',
       options: [
         NODE,
-        field('--ip <addresses>', 'addresses or CIDR ranges: 10.0.0.4 or 10.0.0.0/29 (required)', 'ip'),
-        field('--ports <ports>', 'ports and ranges: 25565,25570-25580 (required)', 'ports'),
+        required(field('--ip <addresses>', 'addresses or CIDR ranges: 10.0.0.4 or 10.0.0.0/29', 'ip')),
+        required(field('--ports <ports>', 'ports and ranges: 25565,25570-25580', 'ports')),
         ...NOTES,
         IDEMPOTENCY,
       ],

@@ -1,5 +1,5 @@
 import { command, noun } from '../../kit/command.ts'
-import { BODY_FILE, DELETE, field, IDEMPOTENCY, LIST, one, SEARCH, several } from '../../kit/option-sets.ts'
+import { BODY_FILE, DELETE, field, IDEMPOTENCY, LIST, one, required, SEARCH, several } from '../../kit/option-sets.ts'
 
 const actions = () => import('./actions.ts')
 
@@ -29,7 +29,7 @@ export const apiKeys = noun({
       details:
         'The key alone is printed on stdout, or written to --out-file (0600). A key never has more rights than its maker.',
       options: [
-        field('--name <name>', 'what it is for (required)', 'name'),
+        required(field('--name <name>', 'what it is for', 'name')),
         field('--permission <permission>', 'a permission of `panel permissions list`', 'permissions', 'list'),
         field('--all-permissions', 'whatever its owner may do', 'allPermissions', 'boolean'),
         field('--expires <duration>', 'how long it works: 30d', 'expiresIn', 'seconds'),

@@ -7,6 +7,7 @@ import {
   LIST,
   one,
   reference,
+  required,
   requiring,
   SEARCH,
 } from '../../kit/option-sets.ts'
@@ -53,8 +54,8 @@ export const ipPools = noun({
         'Servers that are created with --network get an address of it. The panel gives addresses out; it does not set them up on the ' +
         'node: a server can only start where its address is.',
       options: [
-        reference('--node <node>', 'the node (required)', 'nodeId', 'node'),
-        field('--network <name>', 'the name that servers ask for it by (required)', 'networkName'),
+        required(reference('--node <node>', 'the node', 'nodeId', 'node')),
+        required(field('--network <name>', 'the name that servers ask for it by', 'networkName')),
         ...requiring(RANGE, 'cidr'),
         IDEMPOTENCY,
       ],

@@ -10,7 +10,11 @@ const BODY = [
   BODY_FILE,
 ]
 
-const PERMISSION = { flags: '--permission <permission>', summary: 'as in `panel permissions list` (required)' }
+const PERMISSION = {
+  flags: '--permission <permission>',
+  summary: 'as in `panel permissions list`',
+  required: true,
+} as const
 
 export const roles = noun({
   name: 'roles',

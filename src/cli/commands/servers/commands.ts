@@ -8,6 +8,7 @@ import {
   one,
   prose,
   reference,
+  required,
   requiring,
   SEARCH,
   several,
@@ -95,8 +96,8 @@ export const servers = noun({
       details:
         'Memory and cores come from the template when they are not given. With --wait the command returns when the server is installed, with --start when it runs.',
       options: [
-        field('--name <name>', 'its name (required)', 'name'),
-        reference('--template <template>', 'what it is made from (required)', 'templateId', 'template'),
+        required(field('--name <name>', 'its name', 'name')),
+        required(reference('--template <template>', 'what it is made from', 'templateId', 'template')),
         reference('--node <node>', 'where it runs (default: the only node there is)', 'nodeId', 'node'),
         reference('--location <location>', 'its location (default: that of the node)', 'locationId', 'location'),
         ...requiring(SIZES, 'disk'),
@@ -157,7 +158,8 @@ export const servers = noun({
       options: [
         {
           flags: '--for <condition>',
-          summary: 'state=running, state=stopped,crashed, installed, or deleted (required)',
+          summary: 'state=running, state=stopped,crashed, installed, or deleted',
+          required: true,
         },
         { flags: '--timeout <duration>', summary: 'how long to wait (default 10m); exit 124 when it passes' },
       ],

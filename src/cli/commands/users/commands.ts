@@ -8,6 +8,7 @@ import {
   one,
   prose,
   reference,
+  required,
   requiring,
   SEARCH,
   YES,
@@ -59,7 +60,7 @@ export const users = noun({
       name: 'create',
       summary: 'Create an account; giving roles needs user.set_roles, and only what you hold yourself can be given',
       options: [
-        field('--email <address>', 'its e-mail address (required)', 'email'),
+        required(field('--email <address>', 'its e-mail address', 'email')),
         ...requiring(NAMES, 'username'),
         { flags: '--password-stdin', summary: 'read the password from stdin' },
         { flags: '--secret-file <file>', summary: 'read the password from a file' },
@@ -77,7 +78,7 @@ export const users = noun({
       summary: 'Create an account without a password and send its owner a link to choose one',
       details: 'Without a mail server the token is printed, alone on stdout and this once: hand it over yourself.',
       options: [
-        field('--email <address>', 'who is invited (required)', 'email'),
+        required(field('--email <address>', 'who is invited', 'email')),
         ...NAMES,
         ...SERVERS,
         field('--expires <duration>', 'how long the link works (default 7d)', 'expiresIn', 'seconds'),

@@ -1,6 +1,8 @@
+import * as api from '../../../shared/api/plugins.ts'
+import type { Endpoint } from '../../../shared/kernel/contract.ts'
 import { PanelError } from '../../../shared/kernel/errors.ts'
-import type { Actor } from '../../access/audit.ts'
 import type { Caller } from '../../access/caller.ts'
+import { type Principal, recordChange } from '../../access/operation.ts'
 import type { Tx } from '../../db/db.ts'
 import { ensureMayGrant, stillAllowed } from '../accounts/auth/grant-cap.ts'
 import { configToStore, openedConfig, type StoredConfig, shownConfig, storedConfig } from './config-values.ts'
@@ -12,7 +14,7 @@ import { configColumns, DISABLED, ensureRow, findPlugin, grantedOf, updatePlugin
 /** Who changes something. */
 export interface By {
   readonly caller: Caller
-  readonly actor: Actor
+  readonly principal: Principal
 }
 
 type What = 'enabled' | 'disabled' | 'reloaded' | 'config_updated'
@@ -140,16 +142,30 @@ async function writeDisabled(
   await note(plugins, tx, { name, by, what: 'disabled', details })
 }
 
-const ACTIONS = { enabled: 'enable', disabled: 'disable', reloaded: 'reload', config_updated: 'config' } as const
+/** Disabling is a call of the endpoint that enables, and has an action of its own. */
+const ENDPOINTS = {
+  enabled: { endpoint: api.enablePlugin },
+  disabled: { endpoint: api.enablePlugin, action: 'plugin.disable' },
+  reloaded: { endpoint: api.reloadPlugin },
+  config_updated: { endpoint: api.configurePlugin },
+} as const satisfies Record<What, { endpoint: Endpoint; action?: string }>
 
+/** Leaves the row and the event of a change. What is done to a plugin's process stands outside of the transactions. */
 async function note(
-  { deps: { audit, bus } }: Plugins,
+  { deps }: Plugins,
   tx: Tx,
   of: { name: string; by: By; what: What; details: Record<string, unknown> | undefined },
 ): Promise<void> {
   const { name, by, what, details } = of
-  await audit.record(tx, by.actor, { action: `plugin.${ACTIONS[what]}`, resource: 'plugin', resourceId: name, details })
-  await bus.append(tx, { type: 'plugin_updated', data: { name, action: what, updatedBy: by.caller.userId } })
+  const { endpoint, ...action } = ENDPOINTS[what]
+  await recordChange(
+    tx,
+    { deps, principal: by.principal, endpoint },
+    {
+      audit: { ...action, resourceId: name, details },
+      events: [{ type: 'plugin_updated', data: { name, action: what, updatedBy: by.caller.userId } }],
+    },
+  )
 }
 
 /** The configuration before and after as it is shown, and which secrets are others now. */

@@ -60,8 +60,8 @@ async function knownNames(plugins: Plugins): Promise<string[]> {
   return [...new Set([...(await plugins.folder.names()), ...wanted.map(({ name }) => name)])].sort()
 }
 
-function byOf(context: Pick<Context, 'caller' | 'actor'>): By {
-  return { caller: callerOf(context), actor: context.actor }
+function byOf(context: Pick<Context, 'caller' | 'principal'>): By {
+  return { caller: callerOf(context), principal: context.principal }
 }
 
 function gone(name: string): PanelError {

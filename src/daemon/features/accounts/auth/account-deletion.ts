@@ -1,5 +1,6 @@
 import * as api from '../../../../shared/api/profile.ts'
 import { PanelError } from '../../../../shared/kernel/errors.ts'
+import { recordChange } from '../../../access/operation.ts'
 import { isForeignKeyViolation, type Tx } from '../../../db/db.ts'
 import { type Route, route } from '../../../http/route.ts'
 import type { SignInDeps } from './deps.ts'
@@ -14,13 +15,15 @@ export function accountDeletionRoutes(deps: SignInDeps): Route[] {
   return [
     route(api.deleteAccount, async ({ body }, context) => {
       const { id, email } = await knownByPassword(deps, context, body.currentPassword)
+      const { principal } = context
       await deps.db.write(async (tx) => {
         await ensureOwnsNothing(tx, id)
-        const entry = { action: 'auth.account_delete', resource: 'user', resourceId: id, details: { email } }
-        await deps.audit.record(tx, context.actor, entry)
+        const by = { deps, principal, endpoint: api.deleteAccount }
+        await recordChange(tx, by, { audit: { resourceId: id, details: { email } } })
         const { username } = await removeUser(tx, id)
         await ensureAdminLeft(tx)
-        await deps.bus.append(tx, { type: 'user_deleted', data: { userId: id, email, username, deletedBy: id } })
+        const data = { userId: id, email, username, deletedBy: id }
+        await recordChange(tx, by, { events: [{ type: 'user_deleted', data }] })
         tx.onCommit(() => deps.credentials.changed())
       })
       context.setSession(null)

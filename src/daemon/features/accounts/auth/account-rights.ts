@@ -1,7 +1,7 @@
 import { ASSIGNEE_PERMISSIONS, OWNER_PERMISSIONS } from '../../../../shared/kernel/permissions.ts'
 import { type At, heldAssignments } from '../../../access/relations.ts'
+import { PermissionList, rolePermissions } from '../../../access/role-permissions.ts'
 import { parseJson } from '../../../db/json.ts'
-import { PermissionList, rolePermissions } from './credential-rows.ts'
 
 /**
  * All that the account can do, by its roles, its grants, its servers and its nodes, without telling apart on which: what

@@ -1,8 +1,8 @@
 import { PanelError } from '../../../../shared/kernel/errors.ts'
 import type { IsoTime } from '../../../../shared/kernel/time.ts'
+import { rolePermissions } from '../../../access/role-permissions.ts'
 import type { Queries } from '../../../db/db.ts'
 import { avatarUrl } from './avatar-rows.ts'
-import { rolePermissions } from './credential-rows.ts'
 
 /** What a sign-in looks at. */
 export interface Account {

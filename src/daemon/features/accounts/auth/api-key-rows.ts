@@ -2,12 +2,12 @@ import { sql } from 'kysely'
 import { z } from 'zod'
 import { newId } from '../../../../shared/kernel/ids.ts'
 import type { Clock, IsoTime } from '../../../../shared/kernel/time.ts'
+import { PermissionList } from '../../../access/role-permissions.ts'
 import { formatToken, newSecret, sha256 } from '../../../core/secrets.ts'
 import type { Queries, Tx } from '../../../db/db.ts'
 import { parseJson } from '../../../db/json.ts'
 import { offsetOf, totalOf } from '../../../db/paging.ts'
 import { containing, contains } from '../../../db/text-search.ts'
-import { PermissionList } from './credential-rows.ts'
 
 const START_LENGTH = 12
 const Metadata = z.record(z.string(), z.unknown())

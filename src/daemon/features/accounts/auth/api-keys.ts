@@ -4,13 +4,15 @@ import { fieldError, PanelError } from '../../../../shared/kernel/errors.ts'
 import { grants, missingFrom, PERMISSION_CATALOG } from '../../../../shared/kernel/permissions.ts'
 import { type IsoTime, isoTime } from '../../../../shared/kernel/time.ts'
 import { changes } from '../../../access/audit.ts'
-import type { Caller } from '../../../access/caller.ts'
+import { accountOf, operationsOver } from '../../../access/operation.ts'
+import type { Holder } from '../../../access/permit.ts'
 import type { Queries, Tx } from '../../../db/db.ts'
-import { type Context, callerOf, type Route, route } from '../../../http/route.ts'
+import { operate } from '../../../http/operate.ts'
+import { callerOf, type Route, route } from '../../../http/route.ts'
 import { rightsOf } from './account-rights.ts'
 import { createApiKeyRow, findApiKey, listApiKeyRows, type ShownKey } from './api-key-rows.ts'
 import type { AccountDeps } from './deps.ts'
-import { ensureMayGrant, ensureMayGrantAll, refuseMissing, stillAllowed } from './grant-cap.ts'
+import { ensureMayGrant, ensureMayGrantAll, holderNow, refuseMissing } from './grant-cap.ts'
 
 /** What the routes of API keys work with beside the rest; `usedNow` asks the limiter what a key has used of its window. */
 export interface ApiKeyDeps extends AccountDeps {
@@ -19,7 +21,7 @@ export interface ApiKeyDeps extends AccountDeps {
 
 /** The routes of API keys. */
 export function apiKeyRoutes(deps: ApiKeyDeps): Route[] {
-  return [...readingRoutes(deps), ...writingRoutes(deps)]
+  return [...readingRoutes(deps), operate(createApiKey, deps), operate(updateApiKey, deps), operate(deleteApiKey, deps)]
 }
 
 function readingRoutes(deps: ApiKeyDeps): Route[] {
@@ -48,52 +50,17 @@ function readingRoutes(deps: ApiKeyDeps): Route[] {
   ]
 }
 
-function writingRoutes(deps: ApiKeyDeps): Route[] {
-  return [
-    route(api.createApiKey, async ({ body }, context) => {
-      const caller = callerOf(context)
-      const expiresAt = expiryOf(body, deps.clock.nowMs())
-      return deps.db.write(async (tx) => {
-        const giver = await stillAllowed(deps.credentials, caller)
-        if (body.allPermissions) ensureMayGrantAll(giver)
-        else await ensureMayGrant(tx, giver, body.permissions)
-        // A key without a limit passes those of its owner and of single endpoints as well.
-        if (!body.rateLimitEnabled) refuseMissing(missingFrom(giver.permissions, ['admin.write']))
-        return create(deps, tx, context, { body, expiresAt })
-      })
-    }),
-    route(api.updateApiKey, async ({ params, body }, context) => {
-      const caller = callerOf(context)
-      return deps.db.write(async (tx) => {
-        const before = await readable(tx.q, caller, params.keyId)
-        ensureMayWrite(caller, before)
-        return update(deps, tx, context, { before, body })
-      })
-    }),
-    route(api.deleteApiKey, async ({ params }, context) => {
-      const caller = callerOf(context)
-      await deps.db.write(async (tx) => {
-        const key = await readable(tx.q, caller, params.keyId)
-        ensureMayWrite(caller, key)
-        await tx.q.deleteFrom('apiKey').where('id', '=', key.id).execute()
-        const entry = { action: 'api_key.delete', resource: 'apikey', resourceId: key.id, details: { name: key.name } }
-        await deps.audit.record(tx, context.actor, entry)
-        const data = { keyId: key.id, keyName: key.name, deletedBy: caller.userId }
-        await deps.bus.append(tx, { type: 'api_key_deleted', data })
-        tx.onCommit(() => deps.credentials.changed())
-      })
-      return null
-    }),
-  ]
-}
+const operation = operationsOver<ApiKeyDeps>()
 
-async function create(
-  deps: AccountDeps,
-  tx: Tx,
-  context: Context<typeof api.createApiKey>,
-  { body, expiresAt }: { body: Input<typeof api.createApiKey>['body']; expiresAt: IsoTime | null },
-) {
-  const { userId } = callerOf(context)
+export const createApiKey = operation(api.createApiKey, async (work, { body }) => {
+  const { tx, deps } = work
+  const userId = accountOf(work)
+  const giver = await holderNow(work)
+  const expiresAt = expiryOf(body, deps.clock.nowMs())
+  if (body.allPermissions) ensureMayGrantAll(giver)
+  else await ensureMayGrant(tx, giver, body.permissions)
+  // A key without a limit passes those of its owner and of single endpoints as well.
+  if (!body.rateLimitEnabled) refuseMissing(missingFrom(giver.permissions, ['admin.write']))
   const { name, allPermissions, rateLimitEnabled, rateLimitMax, rateLimitTimeWindow } = body
   const made = await createApiKeyRow(tx, deps.clock, {
     userId,
@@ -106,34 +73,27 @@ async function create(
     rateLimitMax,
     rateLimitTimeWindow,
   })
-  const key = await readable(tx.q, callerOf(context), made.id)
+  const key = await readable(tx.q, work.holder, made.id)
   const { permissions } = key
-  await deps.audit.record(tx, context.actor, {
-    action: 'api_key.create',
-    resource: 'apikey',
-    resourceId: key.id,
-    details: { name, allPermissions, permissions, expiresAt },
-  })
-  await deps.bus.append(tx, { type: 'api_key_created', data: { keyId: key.id, keyName: name, createdBy: userId } })
-  return { ...key, key: made.token }
-}
+  return {
+    answer: { ...key, key: made.token },
+    audit: { resourceId: key.id, details: { name, allPermissions, permissions, expiresAt } },
+    events: [{ type: 'api_key_created', data: { keyId: key.id, keyName: name, createdBy: userId } }],
+  }
+})
 
-async function update(
-  deps: AccountDeps,
-  tx: Tx,
-  context: Context<typeof api.updateApiKey>,
-  { before, body }: { before: ShownKey; body: Input<typeof api.updateApiKey>['body'] },
-): Promise<ShownKey> {
-  const caller = callerOf(context)
+export const updateApiKey = operation(api.updateApiKey, async (work, { params: { keyId }, body }) => {
+  const { tx, deps, holder, userId: updatedBy } = work
+  const before = await writable(tx.q, holder, keyId)
   const after = { ...edited(before, body) }
-  const giver = await stillAllowed(deps.credentials, caller)
+  const giver = await holderNow(work)
   if (body.permissions !== undefined) {
     const had = before.allPermissions ? [] : before.permissions
     await ensureMayGrant(tx, giver, missingFrom(new Set(had), body.permissions))
   }
   if (revives(before, after)) await ensureMayRevive(tx, giver, { ...after, userId: before.userId })
-  const changed = changes(before, after)
-  if (changed === undefined) return before
+  const details = changes(before, after)
+  if (details === undefined) return { answer: before }
   await tx.q
     .updateTable('apiKey')
     .set({
@@ -148,13 +108,25 @@ async function update(
     })
     .where('id', '=', before.id)
     .execute()
-  const entry = { action: 'api_key.update', resource: 'apikey', resourceId: before.id, details: changed }
-  await deps.audit.record(tx, context.actor, entry)
-  const data = { keyId: before.id, keyName: after.name, updatedBy: caller.userId }
-  await deps.bus.append(tx, { type: 'api_key_updated', data })
   tx.onCommit(() => deps.credentials.changed())
-  return readable(tx.q, caller, before.id)
-}
+  return {
+    answer: await readable(tx.q, holder, before.id),
+    audit: { resourceId: before.id, details },
+    events: [{ type: 'api_key_updated', data: { keyId: before.id, keyName: after.name, updatedBy } }],
+  }
+})
+
+export const deleteApiKey = operation(api.deleteApiKey, async (work, { params: { keyId } }) => {
+  const { tx, deps, holder, userId: deletedBy } = work
+  const { id, name } = await writable(tx.q, holder, keyId)
+  await tx.q.deleteFrom('apiKey').where('id', '=', id).execute()
+  tx.onCommit(() => deps.credentials.changed())
+  return {
+    answer: null,
+    audit: { resourceId: id, details: { name } },
+    events: [{ type: 'api_key_deleted', data: { keyId: id, keyName: name, deletedBy } }],
+  }
+})
 
 /** Whether the key works, or works for longer, because of the edit. */
 function revives(before: Pick<ShownKey, 'enabled' | 'expiresAt'>, after: typeof before): boolean {
@@ -163,12 +135,12 @@ function revives(before: Pick<ShownKey, 'enabled' | 'expiresAt'>, after: typeof 
 }
 
 /**
- * Whoever brings a key back to life gives what it may do, so he must hold that. His own key is cut to what he holds anyway, unless
- * he calls by another one that may do less.
+ * Whoever brings a key back to life gives what it may do, so they must hold that. Their own key is cut to what they hold anyway,
+ * unless they call by another one that may do less.
  */
 async function ensureMayRevive(
   tx: Tx,
-  giver: Caller,
+  giver: Holder,
   key: Pick<ShownKey, 'userId' | 'allPermissions' | 'permissions'>,
 ): Promise<void> {
   if (giver.userId === key.userId && giver.scope === null) return
@@ -191,19 +163,20 @@ function edited(before: ShownKey, body: Input<typeof api.updateApiKey>['body']) 
   }
 }
 
-async function readable(q: Queries, caller: Caller, keyId: string): Promise<ShownKey> {
-  const key = await findApiKey(q, keyId, readableOwner(caller))
+async function readable(q: Queries, holder: Holder, keyId: string): Promise<ShownKey> {
+  const key = await findApiKey(q, keyId, readableOwner(holder))
   if (key === undefined) throw new PanelError('API_KEY_NOT_FOUND', `There is no API key ${keyId} that you can see`)
   return key
 }
 
-/** Whose keys the caller sees; `undefined`: everybody's. */
-function readableOwner(caller: Caller): string | undefined {
-  return grants(caller.permissions, 'admin.read') ? undefined : caller.userId
+/** Whose keys the holder sees; `undefined`: everybody's. */
+function readableOwner(holder: Holder): string | undefined {
+  return grants(holder.permissions, 'admin.read') ? undefined : holder.userId
 }
 
-function ensureMayWrite(caller: Caller, key: ShownKey): void {
-  if (key.userId === caller.userId || grants(caller.permissions, 'admin.write')) return
+async function writable(q: Queries, holder: Holder, keyId: string): Promise<ShownKey> {
+  const key = await readable(q, holder, keyId)
+  if (key.userId === holder.userId || grants(holder.permissions, 'admin.write')) return key
   throw new PanelError('PERMISSION_DENIED', 'The keys of others need the permission admin.write', {
     meta: { missing: ['admin.write'] },
   })

@@ -1,8 +1,10 @@
 import { createHash } from 'node:crypto'
 import * as api from '../../../../shared/api/profile.ts'
 import { fieldError, PanelError } from '../../../../shared/kernel/errors.ts'
+import { type Done, operationsOver, transact } from '../../../access/operation.ts'
 import type { Tx } from '../../../db/db.ts'
-import { type Context, type Route, route } from '../../../http/route.ts'
+import { operate } from '../../../http/operate.ts'
+import { type Route, route } from '../../../http/route.ts'
 import { avatarUrl, readAvatar, removeAvatar, writeAvatar } from './avatar-rows.ts'
 import type { AccountDeps } from './deps.ts'
 import { wholeUser } from './whole-user.ts'
@@ -12,28 +14,17 @@ const MIB = 1024 * 1024
 /** The routes of the pictures of accounts. */
 export function avatarRoutes(deps: AccountDeps): Route[] {
   return [
-    route(api.setAvatar, async ({ body }, context) => {
-      const { userId } = wholeUser(context)
+    route(api.setAvatar, async (input, context) => {
+      wholeUser(context)
+      const { principal } = context
       const limit = Math.min(api.AVATAR_MAX_BYTES, deps.settings.get('files.maxUploadMb') * MIB)
-      const content = await collect(body.content, limit)
+      const content = await collect(input.body.content, limit)
       const contentType = kindOf(content)
       if (contentType === undefined) throw fieldError('body.file', 'must be a JPEG, PNG, GIF or WebP picture')
       const tag = createHash('sha256').update(content).digest('hex').slice(0, 16)
-      const image = await deps.db.write(async (tx) => {
-        if (await writeAvatar(tx, userId, { contentType, tag, content })) {
-          await record(deps, tx, context, { userId, details: { contentType, bytes: content.length } })
-        }
-        return avatarUrl(tx.q, userId)
-      })
-      return { image: image ?? '' }
+      return transact(writePicture({ contentType, tag, content }), { deps, principal, input })
     }),
-    route(api.deleteAvatar, async (_, context) => {
-      const { userId } = wholeUser(context)
-      await deps.db.write(async (tx) => {
-        if (await removeAvatar(tx.q, userId)) await record(deps, tx, context, { userId, details: { removed: true } })
-      })
-      return null
-    }),
+    operate(deleteAvatar, deps),
     route(api.getAvatar, async ({ params }, context) => {
       const picture = await readAvatar(deps.db.read, params.userId)
       if (picture === undefined) {
@@ -51,20 +42,35 @@ export function avatarRoutes(deps: AccountDeps): Route[] {
   ]
 }
 
-async function record(
-  deps: AccountDeps,
-  tx: Tx,
-  { actor }: Pick<Context, 'actor'>,
-  { userId, details }: { userId: string; details: Record<string, unknown> },
-): Promise<void> {
-  await deps.audit.record(tx, actor, { action: 'user.avatar_update', resource: 'user', resourceId: userId, details })
+const operation = operationsOver<AccountDeps>()
+
+/** The picture has come, and been looked at, before the transaction. */
+const writePicture = (picture: Parameters<typeof writeAvatar>[2]) =>
+  operation(api.setAvatar, async (work) => {
+    const { tx } = work
+    const { userId } = wholeUser(work)
+    const isNew = await writeAvatar(tx, userId, picture)
+    const answer = { image: (await avatarUrl(tx.q, userId)) ?? '' }
+    if (!isNew) return { answer }
+    const { contentType, content } = picture
+    return { answer, ...(await pictureChange(tx, userId, { contentType, bytes: content.length })) }
+  })
+
+export const deleteAvatar = operation(api.deleteAvatar, async (work) => {
+  const { tx } = work
+  const { userId } = wholeUser(work)
+  if (!(await removeAvatar(tx.q, userId))) return { answer: null }
+  return { answer: null, ...(await pictureChange(tx, userId, { removed: true })) }
+})
+
+async function pictureChange(tx: Tx, userId: string, details: Record<string, unknown>): Promise<Done> {
   const { username } = await tx.q
     .selectFrom('user')
     .select('username')
     .where('id', '=', userId)
     .executeTakeFirstOrThrow()
   const data = { userId, username, updatedBy: userId, change: 'avatar' }
-  await deps.bus.append(tx, { type: 'user_updated', data })
+  return { audit: { resourceId: userId, details }, events: [{ type: 'user_updated', data }] }
 }
 
 async function collect(content: AsyncIterable<Uint8Array>, limit: number): Promise<Uint8Array> {

@@ -1,13 +1,10 @@
-import { z } from 'zod'
 import type { IsoTime } from '../../../../shared/kernel/time.ts'
 import type { Caller } from '../../../access/caller.ts'
 import { isRelational, scoped } from '../../../access/relations.ts'
+import { PermissionList, rolePermissions } from '../../../access/role-permissions.ts'
 import type { Queries } from '../../../db/db.ts'
 import { parseJson } from '../../../db/json.ts'
 import { intersection } from './effective.ts'
-
-/** A list of permissions in a JSON column. */
-export const PermissionList = z.array(z.string())
 
 /** A credential as the database has it, with all that changes only by a write. What time decides is judged at each use. */
 export interface CredentialEntry {
@@ -19,17 +16,6 @@ export interface CredentialEntry {
   readonly caller: Caller
   /** Permissions of a key for single servers and nodes that count only while its user holds them beside his roles. */
   readonly whileRelated: readonly string[]
-}
-
-/** The user's live panel-wide permissions: the union of his roles. */
-export async function rolePermissions(q: Queries, userId: string): Promise<Set<string>> {
-  const rows = await q
-    .selectFrom('userRole')
-    .innerJoin('role', 'role.id', 'userRole.roleId')
-    .select('role.permissions')
-    .where('userRole.userId', '=', userId)
-    .execute()
-  return new Set(rows.flatMap((row) => parseJson(PermissionList, row.permissions)))
 }
 
 /** Reads a session with its user. */

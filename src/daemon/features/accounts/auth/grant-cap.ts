@@ -1,9 +1,10 @@
 import { PanelError } from '../../../../shared/kernel/errors.ts'
 import { missingFrom } from '../../../../shared/kernel/permissions.ts'
 import type { Caller, Credentials } from '../../../access/caller.ts'
+import type { WorkOver } from '../../../access/operation.ts'
 import type { Holder } from '../../../access/permit.ts'
 import { type At, heldByRelation, isRelational, scoped } from '../../../access/relations.ts'
-import { rolePermissions } from './credential-rows.ts'
+import { rolePermissions } from '../../../access/role-permissions.ts'
 import { intersection, withinScope } from './effective.ts'
 
 /**
@@ -30,6 +31,8 @@ export async function ensureMayGrantForGood(at: At, caller: Holder, permissions:
 
 /** What the caller holds by his roles, within what his key reaches if he calls by one. */
 export async function heldForGood(at: At, caller: Holder): Promise<ReadonlySet<string>> {
+  // The panel by itself is no account, and has no roles.
+  if (caller.userId === '') return caller.permissions
   const byRole = await rolePermissions(at.q, caller.userId)
   return caller.scope === null ? byRole : intersection(caller.scope, byRole)
 }
@@ -55,4 +58,13 @@ export async function stillAllowed(credentials: Credentials, caller: Caller): Pr
   const current = await credentials.recheck(caller)
   if (typeof current !== 'string') return current
   throw new PanelError('UNAUTHENTICATED', 'The credential is no longer valid')
+}
+
+/** The same of an operation; the panel by itself is always allowed. */
+export async function holderNow({
+  deps,
+  caller,
+  holder,
+}: WorkOver<{ readonly credentials: Credentials }>): Promise<Holder> {
+  return caller === undefined ? holder : stillAllowed(deps.credentials, caller)
 }

@@ -1,6 +1,7 @@
 import type { Holder } from '../../../access/permit.ts'
 import type { At } from '../../../access/relations.ts'
-import { readApiKey, rolePermissions } from './credential-rows.ts'
+import { rolePermissions } from '../../../access/role-permissions.ts'
+import { readApiKey } from './credential-rows.ts'
 
 /**
  * The rights that a user has now, within what the API key may do by which they have started something; `undefined` when the

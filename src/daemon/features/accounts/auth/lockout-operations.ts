@@ -14,7 +14,7 @@ export const deleteLockout = operation(api.deleteLockout, async ({ tx, userId, f
   const data = { lockoutId: id, email: row.email, ipAddress: row.ipAddress, clearedBy: userId }
   return {
     answer: null,
-    audit: { action: 'auth_lockout.delete', resource: 'auth_lockout', resourceId: id, details },
+    audit: { resourceId: id, details },
     events: [{ type: 'auth_lockout_cleared', data }],
   }
 })

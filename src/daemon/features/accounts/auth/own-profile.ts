@@ -2,8 +2,10 @@ import { z } from 'zod'
 import * as api from '../../../../shared/api/profile.ts'
 import { fieldError } from '../../../../shared/kernel/errors.ts'
 import { changes } from '../../../access/audit.ts'
+import { operationsOver } from '../../../access/operation.ts'
 import { type Queries, uniqueViolation } from '../../../db/db.ts'
 import { parseJson } from '../../../db/json.ts'
+import { operate } from '../../../http/operate.ts'
 import { callerOf, type Route, route } from '../../../http/route.ts'
 import { profileOf } from './accounts.ts'
 import type { AccountDeps } from './deps.ts'
@@ -16,61 +18,63 @@ const Stored = z.record(z.string(), z.union([z.string(), z.number(), z.boolean()
 export function ownProfileRoutes(deps: AccountDeps): Route[] {
   return [
     route(api.getProfile, (_, context) => readProfile(deps.db.read, callerOf(context).userId)),
-    route(api.updateProfile, async ({ body }, context) => {
-      const { userId } = wholeUser(context)
-      return deps.db.write(async (tx) => {
-        const before = await namesOf(tx.q, userId)
-        const after = {
-          username: body.username ?? before.username,
-          firstName: body.firstName === undefined ? before.firstName : body.firstName,
-          lastName: body.lastName === undefined ? before.lastName : body.lastName,
-        }
-        const changed = changes(before, after)
-        if (changed === undefined) return { id: userId, ...before }
-        try {
-          await tx.q
-            .updateTable('user')
-            .set({ ...after, updatedAt: tx.now })
-            .where('id', '=', userId)
-            .execute()
-        } catch (error) {
-          if (uniqueViolation(error) === undefined) throw error
-          context.fail('USER_EXISTS', 'This user name is taken')
-        }
-        const entry = { action: 'user.update', resource: 'user', resourceId: userId, details: changed }
-        await deps.audit.record(tx, context.actor, entry)
-        const data = { userId, username: after.username, updatedBy: userId, change: 'profile' }
-        await deps.bus.append(tx, { type: 'user_updated', data })
-        return { id: userId, ...after }
-      })
-    }),
-    route(api.updatePreferences, async ({ body }, context) => {
-      const { userId } = wholeUser(context)
-      return deps.db.write(async (tx) => {
-        const before = await preferencesOf(tx.q, userId)
-        const merged = Object.entries({ ...before, ...body })
-        const after = Object.fromEntries(merged.flatMap(([name, value]) => (value === null ? [] : [[name, value]])))
-        const named = (of: api.Preferences) =>
-          Object.fromEntries(Object.keys(body).map((name) => [name, of[name] ?? null]))
-        const details = changes(named(before), named(after))
-        if (details === undefined) return before
-        const preferences = JSON.stringify(after)
-        if (Buffer.byteLength(preferences) > api.PREFERENCES_MAX_BYTES) {
-          throw fieldError('body', `must leave at most ${api.PREFERENCES_MAX_BYTES} bytes of preferences`)
-        }
-        const values = { preferences, updatedAt: tx.now }
-        await tx.q
-          .insertInto('userPreferences')
-          .values({ userId, ...values })
-          .onConflict((conflict) => conflict.column('userId').doUpdateSet(values))
-          .execute()
-        const entry = { action: 'user.preferences_update', resource: 'user', resourceId: userId, details }
-        await deps.audit.record(tx, context.actor, entry)
-        return after
-      })
-    }),
+    operate(updateProfile, deps),
+    operate(updatePreferences, deps),
   ]
 }
+
+const operation = operationsOver<AccountDeps>()
+
+export const updateProfile = operation(api.updateProfile, async (work, { body }) => {
+  const { tx, fail } = work
+  const { userId } = wholeUser(work)
+  const before = await namesOf(tx.q, userId)
+  const after = {
+    username: body.username ?? before.username,
+    firstName: body.firstName === undefined ? before.firstName : body.firstName,
+    lastName: body.lastName === undefined ? before.lastName : body.lastName,
+  }
+  const details = changes(before, after)
+  if (details === undefined) return { answer: { id: userId, ...before } }
+  try {
+    await tx.q
+      .updateTable('user')
+      .set({ ...after, updatedAt: tx.now })
+      .where('id', '=', userId)
+      .execute()
+  } catch (error) {
+    if (uniqueViolation(error) === undefined) throw error
+    fail('USER_EXISTS', 'This user name is taken')
+  }
+  const data = { userId, username: after.username, updatedBy: userId, change: 'profile' }
+  return {
+    answer: { id: userId, ...after },
+    audit: { resourceId: userId, details },
+    events: [{ type: 'user_updated', data }],
+  }
+})
+
+export const updatePreferences = operation(api.updatePreferences, async (work, { body }) => {
+  const { tx } = work
+  const { userId } = wholeUser(work)
+  const before = await preferencesOf(tx.q, userId)
+  const merged = Object.entries({ ...before, ...body })
+  const after = Object.fromEntries(merged.flatMap(([name, value]) => (value === null ? [] : [[name, value]])))
+  const named = (of: api.Preferences) => Object.fromEntries(Object.keys(body).map((name) => [name, of[name] ?? null]))
+  const details = changes(named(before), named(after))
+  if (details === undefined) return { answer: before }
+  const preferences = JSON.stringify(after)
+  if (Buffer.byteLength(preferences) > api.PREFERENCES_MAX_BYTES) {
+    throw fieldError('body', `must leave at most ${api.PREFERENCES_MAX_BYTES} bytes of preferences`)
+  }
+  const values = { preferences, updatedAt: tx.now }
+  await tx.q
+    .insertInto('userPreferences')
+    .values({ userId, ...values })
+    .onConflict((conflict) => conflict.column('userId').doUpdateSet(values))
+    .execute()
+  return { answer: after, audit: { resourceId: userId, details } }
+})
 
 /** One's own account as its owner sees it. */
 export async function readProfile(q: Queries, userId: string) {

@@ -1,9 +1,12 @@
 import * as api from '../../../../shared/api/auth.ts'
-import type { Endpoint } from '../../../../shared/kernel/contract.ts'
+import type { Input } from '../../../../shared/kernel/contract.ts'
 import { now } from '../../../../shared/kernel/time.ts'
 import type { Caller } from '../../../access/caller.ts'
+import { type Done, operationsOver, recordChange, transact, type WorkOver } from '../../../access/operation.ts'
+import type { NewEvent } from '../../../core/bus.ts'
 import type { Tx } from '../../../db/db.ts'
 import { countedAddress } from '../../../http/counted-address.ts'
+import { operate } from '../../../http/operate.ts'
 import { type Context, callerOf, type Route, route } from '../../../http/route.ts'
 import { accountById, profileOf } from './accounts.ts'
 import type { AccountDeps, SignInDeps } from './deps.ts'
@@ -22,30 +25,22 @@ export function profileRoutes(deps: SignInDeps): Route[] {
       const { kind, credentialId: id, expiresAt } = caller
       return { ...profile, permissions: [...caller.permissions].sort(), credential: { kind, id, expiresAt } }
     }),
-    route(api.logout, (_, context) => signOut(deps, context)),
-    route(api.signOutAlias, (_, context) => signOut(deps, context)),
+    route(api.logout, (input, context) => signOut(deps, input, context)),
+    route(api.signOutAlias, (input, context) => signOut(deps, input, context)),
     ...sessionRoutes(deps),
     ...passwordRoutes(deps),
   ]
 }
 
-async function signOut(deps: AccountDeps, context: Context<Endpoint>): Promise<null> {
-  const caller = callerOf(context)
-  await deps.db.write(async (tx) => {
-    if (caller.kind === 'session') await deleteOwnSession(tx.q, caller.userId, caller.credentialId)
-    else await revokeKey(deps, tx, caller)
-    const resource = caller.kind === 'session' ? 'session' : 'apikey'
-    await deps.audit.record(tx, context.actor, { action: 'auth.logout', resource, resourceId: caller.credentialId })
-    tx.onCommit(() => deps.credentials.changed())
-  })
-  context.setSession(null)
+/** The credential ends in a transaction; then the browser forgets its cookie. */
+async function signOut(
+  deps: AccountDeps,
+  input: Input<typeof api.logout>,
+  { principal, setSession }: Pick<Context, 'principal' | 'setSession'>,
+): Promise<null> {
+  await transact(logout, { deps, principal, input })
+  setSession(null)
   return null
-}
-
-async function revokeKey(deps: AccountDeps, tx: Tx, { credentialId: keyId, userId }: Caller): Promise<void> {
-  const key = await tx.q.deleteFrom('apiKey').where('id', '=', keyId).returning('name').executeTakeFirst()
-  if (key === undefined) return // revoked by somebody else at this moment
-  await deps.bus.append(tx, { type: 'api_key_deleted', data: { keyId, keyName: key.name, deletedBy: userId } })
 }
 
 function sessionRoutes(deps: AccountDeps): Route[] {
@@ -55,37 +50,51 @@ function sessionRoutes(deps: AccountDeps): Route[] {
       const { rows, total } = await listOwnSessions(deps.db.read, { userId, at: now(deps.clock), ...query })
       return { items: rows.map((row) => ({ ...row, current: row.id === credentialId })), total }
     }),
-    route(api.revokeSession, async ({ params }, context) => {
-      const caller = wholeUser(context)
-      await deps.db.write(async (tx) => {
-        if (!(await deleteOwnSession(tx.q, caller.userId, params.sessionId))) {
-          context.fail('NOT_FOUND', 'There is no such session of yours')
-        }
-        const entry = { action: 'auth.session_revoke', resource: 'session', resourceId: params.sessionId }
-        await deps.audit.record(tx, context.actor, entry)
-        tx.onCommit(() => deps.credentials.changed())
-      })
-      return null
-    }),
-    route(api.revokeOtherSessions, async (_, context) => {
-      const caller = wholeUser(context)
-      const revoked = await deps.db.write(async (tx) => {
-        const count = await deleteOtherSessions(tx, caller.userId, caller.credentialId)
-        if (count === 0) return count
-        const entry = {
-          action: 'auth.session_revoke',
-          resource: 'user',
-          resourceId: caller.userId,
-          details: { revoked: count },
-        }
-        await deps.audit.record(tx, context.actor, entry)
-        tx.onCommit(() => deps.credentials.changed())
-        return count
-      })
-      return { revoked }
-    }),
+    operate(revokeSession, deps),
+    operate(revokeOtherSessions, deps),
   ]
 }
+
+const operation = operationsOver<AccountDeps>()
+
+export const logout = operation(api.logout, endCredential)
+
+/** Ends the credential of the call itself: a session, or the API key. */
+async function endCredential({ tx, deps, caller }: WorkOver<AccountDeps>): Promise<Done & { answer: null }> {
+  const { kind, userId, credentialId } = callerOf({ caller })
+  const events: NewEvent[] = []
+  if (kind === 'session') await deleteOwnSession(tx.q, userId, credentialId)
+  else events.push(...(await revokeKey(tx, { keyId: credentialId, userId })))
+  tx.onCommit(() => deps.credentials.changed())
+  return {
+    answer: null,
+    audit: { resource: kind === 'session' ? 'session' : 'apikey', resourceId: credentialId },
+    events,
+  }
+}
+
+async function revokeKey(tx: Tx, { keyId, userId }: { keyId: string; userId: string }): Promise<NewEvent[]> {
+  const key = await tx.q.deleteFrom('apiKey').where('id', '=', keyId).returning('name').executeTakeFirst()
+  if (key === undefined) return [] // revoked by somebody else at this moment
+  return [{ type: 'api_key_deleted', data: { keyId, keyName: key.name, deletedBy: userId } }]
+}
+
+export const revokeSession = operation(api.revokeSession, async (work, { params: { sessionId } }) => {
+  const { tx, deps, fail } = work
+  const { userId } = wholeUser(work)
+  if (!(await deleteOwnSession(tx.q, userId, sessionId))) fail('NOT_FOUND', 'There is no such session of yours')
+  tx.onCommit(() => deps.credentials.changed())
+  return { answer: null, audit: { resourceId: sessionId } }
+})
+
+export const revokeOtherSessions = operation(api.revokeOtherSessions, async (work) => {
+  const { tx, deps } = work
+  const { userId, credentialId } = wholeUser(work)
+  const revoked = await deleteOtherSessions(tx, userId, credentialId)
+  if (revoked === 0) return { answer: { revoked } }
+  tx.onCommit(() => deps.credentials.changed())
+  return { answer: { revoked }, audit: { resourceId: userId, details: { revoked } } }
+})
 
 function passwordRoutes(deps: SignInDeps): Route[] {
   return [
@@ -96,7 +105,7 @@ function passwordRoutes(deps: SignInDeps): Route[] {
         if (!(await replacePassword(tx, caller.userId, { from: null, to: newHash }))) {
           context.fail('CONFLICT', 'You have a password already; change it instead')
         }
-        await recordChange(deps, tx, context, caller)
+        await leaveRow(deps, tx, context, caller)
       })
       return null
     }),
@@ -114,7 +123,7 @@ function passwordRoutes(deps: SignInDeps): Route[] {
           if (!(await replacePassword(tx, account.id, { from: account.passwordHash, to: newHash }))) wrong()
           await forgetFailures(tx.q, attempt)
           if (body.revokeOtherSessions) await deleteOtherSessions(tx, account.id, caller.credentialId)
-          await recordChange(deps, tx, context, caller)
+          await leaveRow(deps, tx, context, caller)
         })
         return null
       })
@@ -135,12 +144,13 @@ async function replacePassword(tx: Tx, userId: string, hash: { from: string | nu
   return true
 }
 
-async function recordChange(
+/** The audit row of a new password. The password was hashed before the transaction, which is the route's. */
+async function leaveRow(
   deps: AccountDeps,
   tx: Tx,
-  context: Pick<Context, 'actor'>,
+  { principal }: Pick<Context, 'principal'>,
   { userId }: Caller,
 ): Promise<void> {
-  await deps.audit.record(tx, context.actor, { action: 'auth.password_change', resource: 'user', resourceId: userId })
+  await recordChange(tx, { deps, principal, endpoint: api.changePassword }, { audit: { resourceId: userId } })
   tx.onCommit(() => deps.credentials.changed())
 }

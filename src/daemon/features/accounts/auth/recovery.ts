@@ -1,8 +1,8 @@
 import * as api from '../../../../shared/api/account-recovery.ts'
 import { PanelError } from '../../../../shared/kernel/errors.ts'
 import { now } from '../../../../shared/kernel/time.ts'
-import type { Actor } from '../../../access/audit.ts'
-import { callerOf, type Route, route } from '../../../http/route.ts'
+import { type Principal, recordChange } from '../../../access/operation.ts'
+import { type Context, callerOf, type Route, route } from '../../../http/route.ts'
 import { mailableAccount, sendAccountMail, sendMadeToken } from './account-mail.ts'
 import { rightsOf } from './account-rights.ts'
 import { accountById } from './accounts.ts'
@@ -25,12 +25,11 @@ function passwordRoutes(deps: SignInDeps): Route[] {
     route(api.forgotPassword, async ({ body }, context) => {
       const account = await mailableAccount(deps.db.read, body.email, now(deps.clock))
       await deps.db.write((tx) =>
-        deps.audit.record(tx, context.actor, {
-          action: 'auth.password_reset_request',
-          resource: 'user',
-          resourceId: account?.id,
-          details: { email: body.email },
-        }),
+        recordChange(
+          tx,
+          { deps, principal: context.principal, endpoint: api.forgotPassword },
+          { audit: { resourceId: account?.id, details: { email: body.email } } },
+        ),
       )
       // What only a known address costs happens after the answer, which therefore comes as fast for an unknown one.
       if (account !== undefined && deps.mailer.isConfigured()) sendAccountMail(deps, account, 'reset')
@@ -51,9 +50,8 @@ function passwordRoutes(deps: SignInDeps): Route[] {
         await tx.q.updateTable('user').set(change).where('id', '=', user.id).execute()
         await tx.q.deleteFrom('session').where('userId', '=', user.id).execute()
         await endStaleSignIns(tx.q, user.id)
-        const actor: Actor = { ...context.actor, userId: user.id }
-        const entry = { action: 'auth.password_reset', resource: 'user', resourceId: user.id }
-        await deps.audit.record(tx, actor, entry)
+        const by = { deps, principal: ofAccount(context, user.id), endpoint: api.resetPassword }
+        await recordChange(tx, by, { audit: { resourceId: user.id } })
         // Whoever reads the mail of the account is no guesser, and has most likely come here because of the lockout.
         await endLockout(deps, tx, { account: user.email, origin: context.origin, userId: user.id })
         tx.onCommit(() => deps.credentials.changed())
@@ -75,10 +73,12 @@ function addressRoutes(deps: SignInDeps): Route[] {
           .where('id', '=', user.id)
           .returning('username')
           .executeTakeFirstOrThrow()
-        const entry = { action: 'auth.email_verify', resource: 'user', resourceId: user.id }
-        await deps.audit.record(tx, { ...context.actor, userId: user.id }, entry)
         const data = { userId: user.id, username, updatedBy: user.id, change: 'email_verified' }
-        await deps.bus.append(tx, { type: 'user_updated', data })
+        await recordChange(
+          tx,
+          { deps, principal: ofAccount(context, user.id), endpoint: api.verifyEmail },
+          { audit: { resourceId: user.id }, events: [{ type: 'user_updated', data }] },
+        )
       })
       return { status: true }
     }),
@@ -88,8 +88,9 @@ function addressRoutes(deps: SignInDeps): Route[] {
       if (!deps.mailer.isConfigured()) context.fail('FEATURE_DISABLED', 'This panel has no mail server to send by')
       const token = await deps.db.write(async (tx) => {
         const made = await issueToken(tx, deps.clock, account, 'verify')
-        const entry = { action: 'auth.email_verification_request', resource: 'user', resourceId: account.id }
-        if (made !== undefined) await deps.audit.record(tx, context.actor, entry)
+        if (made === undefined) return undefined
+        const by = { deps, principal: context.principal, endpoint: api.resendVerification }
+        await recordChange(tx, by, { audit: { resourceId: account.id } })
         return made
       })
       if (token === undefined) {
@@ -101,4 +102,9 @@ function addressRoutes(deps: SignInDeps): Route[] {
       return null
     }),
   ]
+}
+
+/** Who has not signed in, and acts for the account that a mailed token belongs to. */
+function ofAccount({ caller, origin }: Pick<Context, 'caller' | 'origin'>, userId: string): Principal {
+  return { kind: 'caller', caller, origin, userId }
 }

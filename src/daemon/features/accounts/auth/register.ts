@@ -1,7 +1,8 @@
-import type * as api from '../../../../shared/api/account-recovery.ts'
+import * as api from '../../../../shared/api/account-recovery.ts'
 import type { Input } from '../../../../shared/kernel/contract.ts'
 import { newId } from '../../../../shared/kernel/ids.ts'
 import { DEFAULT_ROLES } from '../../../../shared/kernel/permissions.ts'
+import { recordChange } from '../../../access/operation.ts'
 import { uniqueViolation } from '../../../db/db.ts'
 import type { Context } from '../../../http/route.ts'
 import { sendMadeToken } from './account-mail.ts'
@@ -41,9 +42,15 @@ export async function register(
     }
     const role = await tx.q.selectFrom('role').select('id').where('name', '=', ROLE).executeTakeFirst()
     if (role !== undefined) await tx.q.insertInto('userRole').values({ userId: id, roleId: role.id }).execute()
-    const entry = { action: 'user.create', resource: 'user', resourceId: id, details: { email, username } }
-    await deps.audit.record(tx, { caller: undefined, origin, userId: id }, entry)
-    await deps.bus.append(tx, { type: 'user_created', data: { user: { id, email, username }, createdBy: id } })
+    const principal = { kind: 'caller', caller: undefined, origin, userId: id } as const
+    await recordChange(
+      tx,
+      { deps, principal, endpoint: api.register },
+      {
+        audit: { resourceId: id, details: { email, username } },
+        events: [{ type: 'user_created', data: { user: { id, email, username }, createdBy: id } }],
+      },
+    )
     const mailed = byMail ? await issueToken(tx, deps.clock, { id, email }, 'verify') : undefined
     const token = byMail ? null : await createSession(tx, deps.clock, { userId: id, origin, persistent: false })
     return { mailed, token, profile: await profileOf(tx.q, id) }

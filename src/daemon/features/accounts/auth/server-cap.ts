@@ -3,7 +3,7 @@ import { grants, type Permission } from '../../../../shared/kernel/permissions.t
 import type { IsoTime } from '../../../../shared/kernel/time.ts'
 import { type Holder, serverPermissions } from '../../../access/permit.ts'
 import { type At, type Source, serverSources } from '../../../access/relations.ts'
-import { rolePermissions } from './credential-rows.ts'
+import { rolePermissions } from '../../../access/role-permissions.ts'
 import { refuseMissing } from './grant-cap.ts'
 
 /** What somebody wants to pass on for one server. */

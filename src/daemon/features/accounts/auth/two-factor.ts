@@ -2,6 +2,8 @@ import * as api from '../../../../shared/api/two-factor.ts'
 import type { Endpoint } from '../../../../shared/kernel/contract.ts'
 import { PanelError } from '../../../../shared/kernel/errors.ts'
 import type { Caller } from '../../../access/caller.ts'
+import { recordChange } from '../../../access/operation.ts'
+import type { Tx } from '../../../db/db.ts'
 import { countedAddress } from '../../../http/counted-address.ts'
 import { type Context, callerOf, type Route, route } from '../../../http/route.ts'
 import { type Account, accountById } from './accounts.ts'
@@ -16,6 +18,8 @@ export const sealPlace = (userId: string): string => `two_factor.secret ${userId
 
 /** The routes by which an account begins and ends with two-factor sign-in; its first code is verified elsewhere. */
 export function twoFactorRoutes(deps: SignInDeps): Route[] {
+  const leaveRow = (tx: Tx, { principal }: Pick<Context, 'principal'>, endpoint: Endpoint, resourceId: string) =>
+    recordChange(tx, { deps, principal, endpoint }, { audit: { resourceId } })
   return [
     route(api.getTwoFactor, async (_, context) => {
       const { userId } = callerOf(context)
@@ -31,11 +35,7 @@ export function twoFactorRoutes(deps: SignInDeps): Route[] {
         if (!(await beginTwoFactor(tx, account.id, sealed))) {
           context.fail('CONFLICT', 'Your sign-in asks for a second factor already; disable it first')
         }
-        await deps.audit.record(tx, context.actor, {
-          action: 'auth.2fa_setup',
-          resource: 'user',
-          resourceId: account.id,
-        })
+        await leaveRow(tx, context, api.enableTwoFactor, account.id)
         return renewCodes(tx.q, account.id)
       })
       return { totpURI: totpUri(deps.settings, account.email, secret), backupCodes }
@@ -44,7 +44,7 @@ export function twoFactorRoutes(deps: SignInDeps): Route[] {
       const { id } = await knownByPassword(deps, context, body.password)
       await deps.db.write(async (tx) => {
         if (!(await endTwoFactor(tx.q, id))) return
-        await deps.audit.record(tx, context.actor, { action: 'auth.2fa_disable', resource: 'user', resourceId: id })
+        await leaveRow(tx, context, api.disableTwoFactor, id)
       })
       return { status: true }
     }),
@@ -54,7 +54,7 @@ export function twoFactorRoutes(deps: SignInDeps): Route[] {
         if ((await findTwoFactor(tx.q, id)) === undefined) {
           context.fail('CONFLICT', 'Your sign-in asks for no second factor; enable it first')
         }
-        await deps.audit.record(tx, context.actor, { action: 'auth.2fa_codes', resource: 'user', resourceId: id })
+        await leaveRow(tx, context, api.renewRecoveryCodes, id)
         return renewCodes(tx.q, id)
       })
       return { backupCodes }

@@ -4,9 +4,11 @@ import type { Input } from '../../../../shared/kernel/contract.ts'
 import { fieldError, PanelError } from '../../../../shared/kernel/errors.ts'
 import { newId } from '../../../../shared/kernel/ids.ts'
 import { changes } from '../../../access/audit.ts'
+import { operationsOver, transact } from '../../../access/operation.ts'
 import { type Queries, type Tx, uniqueViolation } from '../../../db/db.ts'
 import { parseJson } from '../../../db/json.ts'
 import { countRows, offsetOf } from '../../../db/paging.ts'
+import { operate } from '../../../http/operate.ts'
 import { callerOf, type Route, route } from '../../../http/route.ts'
 import { displayName } from '../auth/accounts.ts'
 import type { SignInDeps } from '../auth/deps.ts'
@@ -31,50 +33,50 @@ export function ownPasskeyRoutes(deps: SignInDeps): Route[] {
       return { items: rows.map(shown), total }
     }),
     route(api.beginPasskey, ({ body }, context) => begin(deps, wholeUser(context).userId, body ?? {})),
-    route(api.verifyPasskey, async ({ body }, context) => {
-      const { userId } = wholeUser(context)
-      const made = await verified(deps, userId, body.response)
-      return db.write(async (tx) => {
-        await refuseTooMany(tx.q, userId)
-        const id = newId('psk', deps.clock)
-        await insert(tx, { id, userId, name: body.name ?? null, made })
-        const details = { passkeyId: id, name: body.name ?? null }
-        const entry = { action: 'auth.passkey_add', resource: 'user', resourceId: userId, details }
-        await deps.audit.record(tx, context.actor, entry)
-        return shown(await tx.q.selectFrom('passkey').selectAll().where('id', '=', id).executeTakeFirstOrThrow())
-      })
+    route(api.verifyPasskey, async (input, context) => {
+      const { principal } = context
+      const made = await verified(deps, wholeUser(context).userId, input.body.response)
+      return transact(addPasskey(made), { deps, principal, input })
     }),
-    route(api.renamePasskey, async ({ params, body }, context) => {
-      const { userId } = wholeUser(context)
-      return db.write(async (tx) => {
-        const before = await ownPasskey(tx.q, userId, params.passkeyId)
-        const changed = changes({ name: before.name }, { name: body.name })
-        if (changed === undefined) return shown(before)
-        await tx.q
-          .updateTable('passkey')
-          .set({ name: body.name, updatedAt: tx.now })
-          .where('id', '=', before.id)
-          .execute()
-        const details = { passkeyId: before.id, ...changed }
-        const entry = { action: 'auth.passkey_update', resource: 'user', resourceId: userId, details }
-        await deps.audit.record(tx, context.actor, entry)
-        return shown({ ...before, name: body.name })
-      })
-    }),
-    route(api.deletePasskey, async ({ params }, context) => {
-      const { userId } = wholeUser(context)
-      await db.write(async (tx) => {
-        const { id, name } = await ownPasskey(tx.q, userId, params.passkeyId)
-        await tx.q.deleteFrom('passkey').where('id', '=', id).execute()
-        await ensureWayLeft(tx, userId)
-        const details = { passkeyId: id, name }
-        const entry = { action: 'auth.passkey_remove', resource: 'user', resourceId: userId, details }
-        await deps.audit.record(tx, context.actor, entry)
-      })
-      return { status: true as const }
-    }),
+    operate(renamePasskey, deps),
+    operate(deletePasskey, deps),
   ]
 }
+
+const operation = operationsOver<SignInDeps>()
+
+/** What the authenticator has answered is verified before the transaction. */
+const addPasskey = (made: Awaited<ReturnType<typeof verified>>) =>
+  operation(api.verifyPasskey, async (work, { body }) => {
+    const { tx, deps } = work
+    const { userId } = wholeUser(work)
+    await refuseTooMany(tx.q, userId)
+    const id = newId('psk', deps.clock)
+    const name = body.name ?? null
+    await insert(tx, { id, userId, name, made })
+    const row = await tx.q.selectFrom('passkey').selectAll().where('id', '=', id).executeTakeFirstOrThrow()
+    return { answer: shown(row), audit: { resourceId: userId, details: { passkeyId: id, name } } }
+  })
+
+export const renamePasskey = operation(api.renamePasskey, async (work, { params: { passkeyId }, body: { name } }) => {
+  const { tx } = work
+  const { userId } = wholeUser(work)
+  const before = await ownPasskey(tx.q, userId, passkeyId)
+  const changed = changes({ name: before.name }, { name })
+  if (changed === undefined) return { answer: shown(before) }
+  await tx.q.updateTable('passkey').set({ name, updatedAt: tx.now }).where('id', '=', before.id).execute()
+  const details = { passkeyId: before.id, ...changed }
+  return { answer: shown({ ...before, name }), audit: { resourceId: userId, details } }
+})
+
+export const deletePasskey = operation(api.deletePasskey, async (work, { params: { passkeyId } }) => {
+  const { tx } = work
+  const { userId } = wholeUser(work)
+  const { id, name } = await ownPasskey(tx.q, userId, passkeyId)
+  await tx.q.deleteFrom('passkey').where('id', '=', id).execute()
+  await ensureWayLeft(tx, userId)
+  return { answer: { status: true as const }, audit: { resourceId: userId, details: { passkeyId: id, name } } }
+})
 
 type PasskeyRequest = NonNullable<Input<typeof api.beginPasskey>['body']>
 

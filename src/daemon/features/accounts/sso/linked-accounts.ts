@@ -1,8 +1,10 @@
 import { z } from 'zod'
 import * as api from '../../../../shared/api/sso.ts'
+import { operationsOver, transact } from '../../../access/operation.ts'
 import type { Queries } from '../../../db/db.ts'
 import { parseJson } from '../../../db/json.ts'
 import { countRows, offsetOf } from '../../../db/paging.ts'
+import { operate } from '../../../http/operate.ts'
 import { callerOf, type Route, route } from '../../../http/route.ts'
 import { ensureWayLeft } from '../auth/sign-in-methods.ts'
 import { wholeUser } from '../auth/whole-user.ts'
@@ -21,43 +23,50 @@ export function linkedAccountRoutes(deps: SsoDeps): Route[] {
       const rows = await own.selectAll().orderBy('id').limit(query.limit).offset(offsetOf(query)).execute()
       return { items: rows.map(shown), total }
     }),
-    route(api.completeSsoLink, async ({ body }, context) => {
+    route(api.completeSsoLink, async (input, context) => {
+      const { principal } = context
       const { userId } = wholeUser(context)
-      const { linking, userId: begunBy } = await takeCode(db, body)
+      const { linking, userId: begunBy } = await takeCode(db, input.body)
       if (linking === null || begunBy !== userId) throw codeInvalid()
-      return db.write(async (tx) => {
-        const id = await link(tx, deps, userId, linking)
-        const details = { provider: linking.providerId, accountId: linking.subject, email: linking.email }
-        const entry = { action: 'auth.sso_link', resource: 'user', resourceId: userId, details }
-        await deps.audit.record(tx, context.actor, entry)
-        return oneOf(tx.q, id)
-      })
+      return transact(linkAccount(linking), { deps, principal, input })
     }),
-    route(api.unlinkSsoAccount, async ({ body }, context) => {
-      const { userId } = wholeUser(context)
-      await db.write(async (tx) => {
-        const rows = await tx.q
-          .selectFrom('identity')
-          .select(['id', 'providerId', 'subject'])
-          .where('userId', '=', userId)
-          .where('providerId', '=', body.providerId)
-          .execute()
-        const meant = rows.filter(({ subject }) => body.accountId === undefined || subject === body.accountId)
-        if (meant.length === 0) context.fail('NOT_FOUND', `You have no such account at ${body.providerId} linked`)
-        for (const { id, subject } of meant) {
-          await takeBackRoles(tx, id, userId)
-          await tx.q.deleteFrom('identity').where('id', '=', id).execute()
-          const details = { provider: body.providerId, accountId: subject }
-          const entry = { action: 'auth.sso_unlink', resource: 'user', resourceId: userId, details }
-          await deps.audit.record(tx, context.actor, entry)
-        }
-        await ensureWayLeft(tx, userId)
-        tx.onCommit(() => deps.credentials.changed())
-      })
-      return { status: true as const }
-    }),
+    operate(unlinkSsoAccount, deps),
   ]
 }
+
+const operation = operationsOver<SsoDeps>()
+
+/** The code was taken, which only one call can, before the transaction. */
+const linkAccount = (linking: Parameters<typeof link>[3]) =>
+  operation(api.completeSsoLink, async (work) => {
+    const { tx, deps } = work
+    const { userId } = wholeUser(work)
+    const id = await link(tx, deps, userId, linking)
+    const details = { provider: linking.providerId, accountId: linking.subject, email: linking.email }
+    return { answer: await oneOf(tx.q, id), audit: { resourceId: userId, details } }
+  })
+
+export const unlinkSsoAccount = operation(api.unlinkSsoAccount, async (work, { body }) => {
+  const { tx, deps, fail } = work
+  const { userId } = wholeUser(work)
+  const rows = await tx.q
+    .selectFrom('identity')
+    .select(['id', 'providerId', 'subject'])
+    .where('userId', '=', userId)
+    .where('providerId', '=', body.providerId)
+    .execute()
+  const meant = rows.filter(({ subject }) => body.accountId === undefined || subject === body.accountId)
+  if (meant.length === 0) fail('NOT_FOUND', `You have no such account at ${body.providerId} linked`)
+  for (const { id, subject } of meant) {
+    await takeBackRoles(tx, id, userId)
+    await tx.q.deleteFrom('identity').where('id', '=', id).execute()
+    const details = { provider: body.providerId, accountId: subject }
+    await work.record({ audit: { resourceId: userId, details } })
+  }
+  await ensureWayLeft(tx, userId)
+  tx.onCommit(() => deps.credentials.changed())
+  return { answer: { status: true as const } }
+})
 
 async function oneOf(q: Queries, id: string) {
   return shown(await q.selectFrom('identity').selectAll().where('id', '=', id).executeTakeFirstOrThrow())

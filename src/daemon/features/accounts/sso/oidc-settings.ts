@@ -1,41 +1,38 @@
 import * as api from '../../../../shared/api/oidc-settings.ts'
 import type { Locked } from '../../../../shared/kernel/locked-settings.ts'
 import { SECRET_MASK } from '../../../../shared/kernel/setting-values.ts'
+import { operationsOver } from '../../../access/operation.ts'
 import type { Queries } from '../../../db/db.ts'
-import { callerOf, type Route, route } from '../../../http/route.ts'
-import { stillAllowed } from '../auth/grant-cap.ts'
+import { operate } from '../../../http/operate.ts'
+import { type Route, route } from '../../../http/route.ts'
+import { holderNow } from '../auth/grant-cap.ts'
 import type { SsoDeps } from './deps.ts'
 import { changeProvider, type ProviderChange } from './provider-edit.ts'
 import { blankProvider, findProvider, isConfigured, sourceOf } from './provider-rows.ts'
-import { announce } from './providers.ts'
+import { settingsUpdated } from './providers.ts'
 
 /** The settings page of the two providers that billing panels are: another view of the same rows. */
 export function oidcSettingsRoutes(deps: SsoDeps): Route[] {
-  return [
-    route(api.getOidcConfig, () => shown(deps, deps.db.read)),
-    route(api.updateOidcConfig, ({ body }, context) =>
-      deps.db.write(async (tx) => {
-        const caller = await stillAllowed(deps.credentials, callerOf(context))
-        const details: Record<string, unknown> = {}
-        for (const id of api.OIDC_CONFIG_IDS) {
-          const given = body[id]
-          if (given === undefined || Object.keys(given).length === 0) continue
-          const changed = await changeProvider(tx, deps, caller, { id, change: cleared(given) })
-          if (Object.keys(changed).length === 0) continue
-          const side = (name: 'before' | 'after') =>
-            Object.fromEntries(Object.entries(changed).map(([field, values]) => [field, values[name]]))
-          details[id] = { before: side('before'), after: side('after') }
-        }
-        if (Object.keys(details).length > 0) {
-          const entry = { action: 'settings.oidc_update', resource: 'oidc_config', resourceId: 'oidc', details }
-          await deps.audit.record(tx, context.actor, entry)
-          await announce(tx, deps, caller.userId)
-        }
-        return shown(deps, tx.q)
-      }),
-    ),
-  ]
+  return [route(api.getOidcConfig, () => shown(deps, deps.db.read)), operate(updateOidcConfig, deps)]
 }
+
+export const updateOidcConfig = operationsOver<SsoDeps>()(api.updateOidcConfig, async (work, { body }) => {
+  const { tx, deps } = work
+  const holder = await holderNow(work)
+  const details: Record<string, unknown> = {}
+  for (const id of api.OIDC_CONFIG_IDS) {
+    const given = body[id]
+    if (given === undefined || Object.keys(given).length === 0) continue
+    const changed = await changeProvider(tx, deps, holder, { id, change: cleared(given) })
+    if (Object.keys(changed).length === 0) continue
+    const side = (name: 'before' | 'after') =>
+      Object.fromEntries(Object.entries(changed).map(([field, values]) => [field, values[name]]))
+    details[id] = { before: side('before'), after: side('after') }
+  }
+  const answer = await shown(deps, tx.q)
+  if (Object.keys(details).length === 0) return { answer }
+  return { answer, audit: { resourceId: 'oidc', details }, events: [settingsUpdated(work)] }
+})
 
 /** Which of the two people can sign in by now, for pages before sign-in. */
 export async function authProviders({ db, settings }: Pick<SsoDeps, 'db' | 'settings'>) {

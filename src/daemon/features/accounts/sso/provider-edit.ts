@@ -3,11 +3,11 @@ import type { Input } from '../../../../shared/kernel/contract.ts'
 import { PanelError } from '../../../../shared/kernel/errors.ts'
 import { grants, missingFrom, type Permission } from '../../../../shared/kernel/permissions.ts'
 import { SECRET_MASK } from '../../../../shared/kernel/setting-values.ts'
-import type { Caller } from '../../../access/caller.ts'
+import type { Holder } from '../../../access/permit.ts'
+import { PermissionList } from '../../../access/role-permissions.ts'
 import { settingLocked } from '../../../core/settings.ts'
 import type { Tx } from '../../../db/db.ts'
 import { parseJson } from '../../../db/json.ts'
-import { PermissionList } from '../auth/credential-rows.ts'
 import { heldForGood, refuseMissing } from '../auth/grant-cap.ts'
 import { assignmentsOfRoles, PASSED_ON } from '../auth/node-cap.ts'
 import type { SsoDeps } from './deps.ts'
@@ -52,7 +52,7 @@ const TRUST = new Set([
 export async function changeProvider(
   tx: Tx,
   deps: EditDeps,
-  caller: Caller,
+  holder: Holder,
   { id, change }: { id: string; change: ProviderChange },
 ): Promise<ChangedFields> {
   const found = await findProvider(tx.q, deps.settings, id)
@@ -64,17 +64,17 @@ export async function changeProvider(
     const fixed = before.fixed[field]
     if (fixed !== undefined && field in changed) throw settingLocked(field, fixed)
   }
-  const held = await heldForGood(tx, caller)
+  const held = await heldForGood(tx, holder)
   const trusting = fields.some((field) => TRUST.has(field))
-  if (trusting) await ensureMayVouch(tx, { caller, held, before, change })
+  if (trusting) await ensureMayVouch(tx, { holder, held, before, change })
   const vouched = trusting || before.createdAt === null ? [...held] : before.vouched
   await store(tx, deps, { before, change, vouched })
   return changed
 }
 
 /** Refuses who may not decide about a provider as it is configured now. */
-export async function ensureMayEnd(tx: Tx, caller: Caller, provider: ProviderEntry): Promise<void> {
-  refuseMissing(missingFrom(await heldForGood(tx, caller), provider.vouched))
+export async function ensureMayEnd(tx: Tx, holder: Holder, provider: ProviderEntry): Promise<void> {
+  refuseMissing(missingFrom(await heldForGood(tx, holder), provider.vouched))
 }
 
 function changedFields({ vault }: EditDeps, before: ProviderEntry, change: ProviderChange): ChangedFields {
@@ -112,11 +112,11 @@ function comparable(value: unknown): string {
 async function ensureMayVouch(
   tx: Tx,
   {
-    caller,
+    holder,
     held,
     before,
     change,
-  }: { caller: Caller; held: ReadonlySet<string>; before: ProviderEntry; change: ProviderChange },
+  }: { holder: Holder; held: ReadonlySet<string>; before: ProviderEntry; change: ProviderChange },
 ): Promise<void> {
   refuseMissing(missingFrom(held, before.vouched))
   const needed: Permission[] = []
@@ -124,7 +124,7 @@ async function ensureMayVouch(
   const known = new Set(before.roleMapping.map(keyOf))
   const fresh = (change.roleMapping ?? []).filter((row) => !known.has(keyOf(row)))
   if (fresh.length > 0) needed.push('user.set_roles')
-  refuseMissing(needed.filter((permission) => !grants(caller.permissions, permission)))
+  refuseMissing(needed.filter((permission) => !grants(holder.permissions, permission)))
   refuseMissing(missingFrom(held, await permissionsOf(tx, fresh)))
 }
 

@@ -4,11 +4,11 @@ import { RoleId } from '../../../../shared/kernel/ids.ts'
 import type { Locked } from '../../../../shared/kernel/locked-settings.ts'
 import { SECRET_MASK } from '../../../../shared/kernel/setting-values.ts'
 import type { IsoTime } from '../../../../shared/kernel/time.ts'
+import { PermissionList } from '../../../access/role-permissions.ts'
 import type { Vault } from '../../../core/secrets.ts'
 import type { FixedSetting, SettingKey, Settings } from '../../../core/settings.ts'
 import type { Queries } from '../../../db/db.ts'
 import { parseJson } from '../../../db/json.ts'
-import { PermissionList } from '../auth/credential-rows.ts'
 
 /** Everything the panel knows about a provider; what file or environment fix stands in the place of what is stored. */
 export interface ProviderEntry {

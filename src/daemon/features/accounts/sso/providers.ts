@@ -1,9 +1,12 @@
 import * as api from '../../../../shared/api/providers.ts'
 import { fieldError, PanelError } from '../../../../shared/kernel/errors.ts'
+import { operationsOver, recordChange } from '../../../access/operation.ts'
+import type { NewEvent } from '../../../core/bus.ts'
 import type { Tx } from '../../../db/db.ts'
 import { offsetOf } from '../../../db/paging.ts'
-import { callerOf, type Route, route } from '../../../http/route.ts'
-import { stillAllowed } from '../auth/grant-cap.ts'
+import { operate } from '../../../http/operate.ts'
+import { type Route, route } from '../../../http/route.ts'
+import { holderNow } from '../auth/grant-cap.ts'
 import { ensureAdminLeft } from '../auth/last-admin.ts'
 import type { SsoDeps } from './deps.ts'
 import { changeProvider, ensureMayEnd } from './provider-edit.ts'
@@ -25,55 +28,54 @@ export function providerRoutes(deps: SsoDeps): Route[] {
     route(api.getProvider, async ({ params }) => {
       return shownProvider(await providerOf(deps, params.providerId), deps.publicUrl())
     }),
-    route(api.putProvider, async ({ params, body }, context) => {
-      const id = params.providerId
-      await db.write(async (tx) => {
-        const caller = await stillAllowed(deps.credentials, callerOf(context))
-        if ((await findProvider(tx.q, settings, id)) === undefined) {
-          if (body.clientId === undefined && body.discoveryUrl === undefined) throw gone(id)
-          if (body.clientId === undefined) throw fieldError('body.clientId', 'is required for a new provider')
-          if (body.discoveryUrl === undefined) throw fieldError('body.discoveryUrl', 'is required for a new provider')
-        }
-        const details = await changeProvider(tx, deps, caller, { id, change: body })
-        if (Object.keys(details).length === 0) return
-        await deps.audit.record(tx, context.actor, {
-          action: 'provider.update',
-          resource: 'identity_provider',
-          resourceId: id,
-          details,
-        })
-        await announce(tx, deps, caller.userId)
-      })
-      return shownProvider(await providerOf(deps, id), deps.publicUrl())
-    }),
-    route(api.deleteProvider, async ({ params }, context) => {
-      const id = params.providerId
-      await db.write(async (tx) => {
-        const caller = await stillAllowed(deps.credentials, callerOf(context))
-        const provider = await findProvider(tx.q, settings, id)
-        if (provider === undefined || provider.createdAt === null) throw gone(id)
-        await ensureMayEnd(tx, caller, provider)
-        const { accounts, roles } = await endLinks(tx, id)
-        await tx.q.deleteFrom('identityProvider').where('id', '=', id).execute()
-        await ensureAdminLeft(tx)
-        const details = { name: provider.name, accounts, roles }
-        const entry = { action: 'provider.delete', resource: 'identity_provider', resourceId: id, details }
-        await deps.audit.record(tx, context.actor, entry)
-        await announce(tx, deps, caller.userId)
-        tx.onCommit(() => deps.credentials.changed())
-      })
-      return null
-    }),
-    route(api.testProvider, async ({ params }, context) => {
-      const provider = await providerOf(deps, params.providerId)
+    operate(putProvider, deps),
+    operate(deleteProvider, deps),
+    route(api.testProvider, async ({ params: { providerId } }, { principal }) => {
+      const provider = await providerOf(deps, providerId)
       const result = await testProvider(deps, provider)
-      const { ok, step, error } = result
-      const details = { ok, ...(step === undefined ? {} : { step }), ...(error === undefined ? {} : { error }) }
-      const entry = { action: 'provider.test', resource: 'identity_provider', resourceId: provider.id, details }
-      await db.write((tx) => deps.audit.record(tx, context.actor, entry))
+      await deps.db.write((tx) =>
+        recordChange(tx, { deps, principal, endpoint: api.testProvider }, { audit: testRow(provider.id, result) }),
+      )
       return result
     }),
   ]
+}
+
+const operation = operationsOver<SsoDeps>()
+
+export const putProvider = operation(api.putProvider, async (work, { params: { providerId: id }, body }) => {
+  const { tx, deps } = work
+  const holder = await holderNow(work)
+  if ((await findProvider(tx.q, deps.settings, id)) === undefined) {
+    if (body.clientId === undefined && body.discoveryUrl === undefined) throw gone(id)
+    if (body.clientId === undefined) throw fieldError('body.clientId', 'is required for a new provider')
+    if (body.discoveryUrl === undefined) throw fieldError('body.discoveryUrl', 'is required for a new provider')
+  }
+  const details = await changeProvider(tx, deps, holder, { id, change: body })
+  const provider = await findProvider(tx.q, deps.settings, id)
+  if (provider === undefined) throw gone(id)
+  const answer = shownProvider(provider, deps.publicUrl())
+  if (Object.keys(details).length === 0) return { answer }
+  return { answer, audit: { resourceId: id, details }, events: [settingsUpdated(work)] }
+})
+
+export const deleteProvider = operation(api.deleteProvider, async (work, { params: { providerId: id } }) => {
+  const { tx, deps } = work
+  const holder = await holderNow(work)
+  const provider = await findProvider(tx.q, deps.settings, id)
+  if (provider === undefined || provider.createdAt === null) throw gone(id)
+  await ensureMayEnd(tx, holder, provider)
+  const { accounts, roles } = await endLinks(tx, id)
+  await tx.q.deleteFrom('identityProvider').where('id', '=', id).execute()
+  await ensureAdminLeft(tx)
+  tx.onCommit(() => deps.credentials.changed())
+  const details = { name: provider.name, accounts, roles }
+  return { answer: null, audit: { resourceId: id, details }, events: [settingsUpdated(work)] }
+})
+
+function testRow(resourceId: string, { ok, step, error }: Awaited<ReturnType<typeof testProvider>>) {
+  const details = { ok, ...(step === undefined ? {} : { step }), ...(error === undefined ? {} : { error }) }
+  return { resourceId, details }
 }
 
 /** A provider that people may sign in by now. */
@@ -84,9 +86,9 @@ export async function usableProvider(deps: Pick<SsoDeps, 'db' | 'settings'>, id:
   return provider
 }
 
-/** Tells administrators that something about sign-in by providers has changed. */
-export async function announce(tx: Tx, { bus }: Pick<SsoDeps, 'bus'>, updatedBy: string): Promise<void> {
-  await bus.append(tx, { type: 'oidc_settings_updated', data: { updatedBy } })
+/** What announces to administrators that something about sign-in by providers has changed. */
+export function settingsUpdated({ userId: updatedBy }: { readonly userId: string | null }): NewEvent {
+  return { type: 'oidc_settings_updated', data: { updatedBy } }
 }
 
 async function providerOf({ db, settings }: SsoDeps, id: string): Promise<ProviderEntry> {

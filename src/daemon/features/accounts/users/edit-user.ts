@@ -1,12 +1,12 @@
-import * as api from '../../../../shared/api/users.ts'
+import type { updateUser } from '../../../../shared/api/users.ts'
 import type { Input } from '../../../../shared/kernel/contract.ts'
 import { fieldError, PanelError } from '../../../../shared/kernel/errors.ts'
 import { SERVER_PRESETS } from '../../../../shared/kernel/permission-presets.ts'
 import { changes } from '../../../access/audit.ts'
-import type { Caller } from '../../../access/caller.ts'
+import type { Done, WorkOver } from '../../../access/operation.ts'
+import type { Holder } from '../../../access/permit.ts'
 import type { Tx } from '../../../db/db.ts'
-import { type Context, callerOf, type Route, route } from '../../../http/route.ts'
-import { stillAllowed } from '../auth/grant-cap.ts'
+import { holderNow } from '../auth/grant-cap.ts'
 import { ensureAdminLeft } from '../auth/last-admin.ts'
 import { endStaleSignIns } from '../auth/stale-sign-ins.ts'
 import type { UserDeps } from './deps.ts'
@@ -15,61 +15,48 @@ import { ensureHoldsAllOf, ensureNotAbove } from './rank.ts'
 import { replaceGrants } from './server-grants.ts'
 import { findUser, type ShownUser } from './user-rows.ts'
 
-type Body = Input<typeof api.updateUser>['body']
-
-/** The route that edits accounts. */
-export function editRoutes(deps: UserDeps): Route[] {
-  return [
-    route(api.updateUser, async ({ params, body }, context) => {
-      const passwordHash = body.password === undefined ? undefined : await deps.passwords.hash(body.password)
-      return deps.db.write(async (tx) => {
-        const caller = await stillAllowed(deps.credentials, callerOf(context))
-        return edit(deps, tx, context, { userId: params.userId, body, passwordHash, caller })
-      })
-    }),
-  ]
-}
+type Body = Input<typeof updateUser>['body']
 
 interface Edit {
   readonly userId: string
   readonly body: Body
   readonly passwordHash: string | undefined
-  readonly caller: Caller
 }
 
-async function edit(deps: UserDeps, tx: Tx, context: Pick<Context, 'actor'>, one: Edit): Promise<ShownUser> {
-  const { userId, body, passwordHash, caller } = one
+/** Edits an account: fields, roles and grants within what the principal holds. A new password leaves a row of its own. */
+export async function editUser(work: WorkOver<UserDeps>, one: Edit): Promise<Done & { answer: ShownUser }> {
+  const { tx, deps } = work
+  const { userId, body, passwordHash } = one
+  const holder = await holderNow(work)
   const before = await present(tx, userId)
-  await ensureNotAbove(tx, caller, userId)
+  await ensureNotAbove(tx, holder, userId)
   const newAddress = body.email !== undefined && body.email !== before.email
-  if (passwordHash !== undefined || newAddress) await ensureHoldsAllOf(tx, caller, userId)
+  if (passwordHash !== undefined || newAddress) await ensureHoldsAllOf(tx, holder, userId)
   const had = await serversOf(tx, userId)
-  if (body.emailVerified === true && (newAddress || !before.emailVerified)) ensureMayConfirm(caller)
-  // A new address is confirmed by a mail to it, unless the caller's word can stand for that.
-  const emailVerified = body.emailVerified ?? (newAddress && !mayConfirm(caller) ? false : undefined)
+  if (body.emailVerified === true && (newAddress || !before.emailVerified)) ensureMayConfirm(holder)
+  // A new address is confirmed by a mail to it, unless the holder's word can stand for that.
+  const emailVerified = body.emailVerified ?? (newAddress && !mayConfirm(holder) ? false : undefined)
   await writeFields(tx, before, { ...body, emailVerified }, passwordHash)
   if (newAddress) await tx.q.deleteFrom('userInvite').where('userId', '=', userId).execute()
-  await writeRoles(tx, caller, before, body.roleIds)
-  await writeGrants(tx, deps, one)
+  await writeRoles(tx, holder, before, body.roleIds)
+  await writeGrants(tx, deps, { ...one, holder })
   const after = await present(tx, userId)
   const details = changes(audited(before, had), audited(after, await serversOf(tx, userId)))
   if (details !== undefined) {
     await tx.q.updateTable('user').set({ updatedAt: tx.now }).where('id', '=', userId).execute()
-    await deps.audit.record(tx, context.actor, { action: 'user.update', resource: 'user', resourceId: userId, details })
+    await work.record({ audit: { resourceId: userId, details } })
   }
   if (passwordHash !== undefined) {
     await tx.q.deleteFrom('session').where('userId', '=', userId).execute()
     await tx.q.deleteFrom('userInvite').where('userId', '=', userId).execute()
     await endStaleSignIns(tx.q, userId)
-    const entry = { action: 'user.password_reset', resource: 'user', resourceId: userId }
-    await deps.audit.record(tx, context.actor, entry)
+    await work.record({ audit: { action: 'user.password_reset', resourceId: userId } })
   }
-  if (details === undefined && passwordHash === undefined) return before
+  if (details === undefined && passwordHash === undefined) return { answer: before }
   const change = [...Object.keys(details ?? {}), ...(passwordHash === undefined ? [] : ['password'])].join(',')
-  const data = { userId, username: after.username, updatedBy: caller.userId, change }
-  await deps.bus.append(tx, { type: 'user_updated', data })
+  const data = { userId, username: after.username, updatedBy: work.userId, change }
   tx.onCommit(() => deps.credentials.changed())
-  return present(tx, userId)
+  return { answer: await present(tx, userId), events: [{ type: 'user_updated', data }] }
 }
 
 async function writeFields(
@@ -91,28 +78,28 @@ async function writeFields(
   await tx.q.updateTable('user').set(fields).where('id', '=', before.id).execute().catch(refuseTaken)
 }
 
-/** Replaces the roles; those that come and those that go must hold nothing beyond the caller. */
-async function writeRoles(tx: Tx, caller: Caller, before: ShownUser, requested: Body['roleIds']): Promise<void> {
+/** Replaces the roles; those that come and those that go must hold nothing beyond the holder. */
+async function writeRoles(tx: Tx, holder: Holder, before: ShownUser, requested: Body['roleIds']): Promise<void> {
   if (requested === undefined) return
   const had = new Set(before.roles.map((role): string => role.id))
   const wanted = new Set<string>(requested)
   const added = [...wanted].filter((id) => !had.has(id))
   const removed = [...had].filter((id) => !wanted.has(id))
-  ensureMaySetRoles(caller, [...added, ...removed])
-  await ensureRoles(tx, caller, [...added, ...removed])
+  ensureMaySetRoles(holder, [...added, ...removed])
+  await ensureRoles(tx, holder, [...added, ...removed])
   for (const roleId of added) await tx.q.insertInto('userRole').values({ userId: before.id, roleId }).execute()
   if (removed.length === 0) return
   await tx.q.deleteFrom('userRole').where('userId', '=', before.id).where('roleId', 'in', removed).execute()
   await ensureAdminLeft(tx)
 }
 
-async function writeGrants(tx: Tx, deps: UserDeps, { userId, body, caller }: Edit): Promise<void> {
+async function writeGrants(tx: Tx, deps: UserDeps, { userId, body, holder }: Edit & { holder: Holder }): Promise<void> {
   if (body.serverIds === undefined) {
     if (body.serverPermissions === undefined) return
     throw fieldError('body.serverPermissions', 'needs serverIds beside it')
   }
   const permissions = body.serverPermissions ?? [...SERVER_PRESETS.readOnly]
-  await replaceGrants(tx, deps.clock, caller, { userId, serverIds: body.serverIds, permissions })
+  await replaceGrants(tx, deps.clock, holder, { userId, serverIds: body.serverIds, permissions })
 }
 
 /** What the audit log compares. */

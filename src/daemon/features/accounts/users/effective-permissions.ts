@@ -4,9 +4,9 @@ import { PanelError } from '../../../../shared/kernel/errors.ts'
 import { grants, PERMISSIONS, type Permission } from '../../../../shared/kernel/permissions.ts'
 import { type IsoTime, now } from '../../../../shared/kernel/time.ts'
 import { type At, nodeSources, type Source, scoped, serverSources } from '../../../access/relations.ts'
+import { PermissionList } from '../../../access/role-permissions.ts'
 import { parseJson } from '../../../db/json.ts'
 import { callerOf, type Route, route } from '../../../http/route.ts'
-import { PermissionList } from '../auth/credential-rows.ts'
 import type { AccountDeps } from '../auth/deps.ts'
 
 type Query = Input<typeof api.getEffectivePermissions>['query']

@@ -1,52 +1,31 @@
 import * as api from '../../../../shared/api/users.ts'
+import type { Answer, Input } from '../../../../shared/kernel/contract.ts'
 import { PanelError } from '../../../../shared/kernel/errors.ts'
 import { newId } from '../../../../shared/kernel/ids.ts'
 import { type IsoTime, isoTime } from '../../../../shared/kernel/time.ts'
+import { operationsOver, type Principal, recordChange, transact } from '../../../access/operation.ts'
+import type { Log } from '../../../core/log.ts'
 import { newSecret } from '../../../core/secrets.ts'
 import type { Tx } from '../../../db/db.ts'
 import { callerOf, type Route, route } from '../../../http/route.ts'
 import { send } from '../../signals/mail/send.ts'
 import { rightsOf } from '../auth/account-rights.ts'
 import { isBanned, profileOf } from '../auth/accounts.ts'
-import { stillAllowed } from '../auth/grant-cap.ts'
+import { holderNow } from '../auth/grant-cap.ts'
 import { cameByMail, type InviteSecrets, inviteHashes, newInviteSecrets } from '../auth/invite-tokens.ts'
 import { mayMail } from '../auth/mail-trust.ts'
 import { createSession } from '../auth/sessions.ts'
 import type { UserDeps } from './deps.ts'
 import { ensureMaySetRoles, makeUser, refuseTaken } from './new-user.ts'
 
+const operation = operationsOver<UserDeps>()
+
 /** The routes of invitations to an account of one's own. */
 export function inviteRoutes(deps: UserDeps): Route[] {
   return [
-    route(api.inviteUser, async ({ body }, context) => {
-      ensureMaySetRoles(callerOf(context), body.roleIds)
-      const token = newInviteSecrets()
-      const made = await deps.db.write(async (tx) => {
-        const caller = await stillAllowed(deps.credentials, callerOf(context))
-        const username =
-          body.username ??
-          `user-${newSecret()
-            .replace(/[^A-Za-z0-9]/g, '')
-            .slice(0, 8)}`
-        const user = await makeUser(tx, deps, caller, { ...body, username, passwordHash: null, emailVerified: false })
-        const expiresAt = isoTime(Date.parse(tx.now) + body.expiresIn * 1000)
-        await keepToken(tx, deps, { userId: user.id, token, expiresAt })
-        const { roleIds, serverIds } = body
-        const details = { email: user.email, username, roleIds, serverIds, expiresAt }
-        const entry = { action: 'user.invite', resource: 'user', resourceId: user.id, details }
-        await deps.audit.record(tx, context.actor, entry)
-        return { user, expiresAt, mailable: await mayMail(tx, deps.settings, await rightsOf(tx, user.id)) }
-      })
-      const { user, expiresAt, mailable } = made
-      const mailed =
-        mailable &&
-        (await send(
-          { ...deps, log: context.log },
-          mailFor(deps, user.email, { token: token.mailed, expiresAt }),
-          context.signal,
-        ))
-      return { ...user, invite: { expiresAt, mailed, token: mailed ? null : token.handedOver } }
-    }),
+    route(api.inviteUser, (input, { principal, log, signal }) =>
+      inviteUser({ ...deps, log }, { principal, input, signal }),
+    ),
     route(api.acceptUserInvite, async ({ body }, context) => {
       await openInvite(deps.db.read, body.token, isoTime(deps.clock.nowMs()))
       const passwordHash = await deps.passwords.hash(body.password)
@@ -63,12 +42,14 @@ export function inviteRoutes(deps: UserDeps): Route[] {
           .execute()
           .catch(refuseTaken)
         await tx.q.deleteFrom('userInvite').where('id', '=', invite.id).execute()
-        const actor = { caller: undefined, origin, userId: invite.userId }
-        const entry = { action: 'user.invite_accept', resource: 'user', resourceId: invite.userId }
-        await deps.audit.record(tx, actor, entry)
         const person = await profileOf(tx.q, invite.userId)
         const data = { userId: person.id, username: person.username, updatedBy: person.id, change: 'invite_accepted' }
-        await deps.bus.append(tx, { type: 'user_updated', data })
+        const by = { deps, principal: { kind: 'caller', caller: undefined, origin, userId: person.id } } as const
+        await recordChange(
+          tx,
+          { ...by, endpoint: api.acceptUserInvite },
+          { audit: { resourceId: person.id }, events: [{ type: 'user_updated', data }] },
+        )
         tx.onCommit(() => deps.credentials.changed())
         const session = { userId: invite.userId, origin, persistent: false }
         return { token: await createSession(tx, deps.clock, session), profile: person }
@@ -78,6 +59,51 @@ export function inviteRoutes(deps: UserDeps): Route[] {
       return { ...rest, userId, token }
     }),
   ]
+}
+
+/** Invites somebody: the account and its token are one transaction, the mail follows it. `signal` ends the sending. */
+export async function inviteUser(
+  deps: UserDeps & { readonly log: Log },
+  request: {
+    readonly principal: Principal
+    readonly input: Input<typeof api.inviteUser>
+    readonly signal: AbortSignal
+  },
+): Promise<Answer<typeof api.inviteUser>> {
+  const { principal, input, signal } = request
+  if (principal.kind === 'caller') ensureMaySetRoles(callerOf(principal), input.body.roleIds)
+  const token = newInviteSecrets()
+  let mailable = false
+  const made = await transact(
+    operation(api.inviteUser, async (work, { body }) => {
+      const { tx } = work
+      const holder = await holderNow(work)
+      ensureMaySetRoles(holder, body.roleIds)
+      const username =
+        body.username ??
+        `user-${newSecret()
+          .replace(/[^A-Za-z0-9]/g, '')
+          .slice(0, 8)}`
+      const { user, event } = await makeUser(work, holder, {
+        ...{ ...body, username, passwordHash: null, emailVerified: false },
+      })
+      await work.record({ events: [event] })
+      const expiresAt = isoTime(Date.parse(tx.now) + body.expiresIn * 1000)
+      await keepToken(tx, deps, { userId: user.id, token, expiresAt })
+      mailable = await mayMail(tx, deps.settings, await rightsOf(tx, user.id))
+      const { roleIds, serverIds } = body
+      const details = { email: user.email, username, roleIds, serverIds, expiresAt }
+      return {
+        answer: { ...user, invite: { expiresAt, mailed: false, token: null } },
+        audit: { resourceId: user.id, details },
+      }
+    }),
+    { deps, principal, input },
+  )
+  const { expiresAt } = made.invite
+  const mail = mailFor(deps, made.email, { token: token.mailed, expiresAt: isoTime(Date.parse(expiresAt)) })
+  const mailed = mailable && (await send(deps, mail, signal))
+  return { ...made, invite: { expiresAt, mailed, token: mailed ? null : token.handedOver } }
 }
 
 async function keepToken(

@@ -1,39 +1,18 @@
-import * as api from '../../../../shared/api/users.ts'
 import { PanelError } from '../../../../shared/kernel/errors.ts'
 import { newId } from '../../../../shared/kernel/ids.ts'
 import { grants, type Permission } from '../../../../shared/kernel/permissions.ts'
-import type { Caller } from '../../../access/caller.ts'
+import type { WorkOver } from '../../../access/operation.ts'
+import type { Holder } from '../../../access/permit.ts'
+import { PermissionList } from '../../../access/role-permissions.ts'
+import type { NewEvent } from '../../../core/bus.ts'
 import { type Tx, uniqueViolation } from '../../../db/db.ts'
 import { parseJson } from '../../../db/json.ts'
-import { callerOf, type Route, route } from '../../../http/route.ts'
-import { PermissionList } from '../auth/credential-rows.ts'
 import { insertUser } from '../auth/first-admin.ts'
-import { ensureMayGrantForGood, stillAllowed } from '../auth/grant-cap.ts'
+import { ensureMayGrantForGood } from '../auth/grant-cap.ts'
 import { assignmentsOfRoles, ensureMayAssign } from '../auth/node-cap.ts'
 import type { UserDeps } from './deps.ts'
 import { replaceGrants } from './server-grants.ts'
 import { findUser, type ShownUser } from './user-rows.ts'
-
-/** The route that makes accounts with a password. */
-export function creationRoutes(deps: UserDeps): Route[] {
-  return [
-    route(api.createUser, async ({ body }, context) => {
-      ensureMaySetRoles(callerOf(context), body.roleIds)
-      const passwordHash = await deps.passwords.hash(body.password)
-      return deps.db.write(async (tx) => {
-        const caller = await stillAllowed(deps.credentials, callerOf(context))
-        const emailVerified = body.emailVerified ?? mayConfirm(caller)
-        if (emailVerified) ensureMayConfirm(caller)
-        const user = await makeUser(tx, deps, caller, { ...body, passwordHash, emailVerified })
-        const { id, email, username } = user
-        const { roleIds, serverIds } = body
-        const details = { email, username, roleIds, serverIds }
-        await deps.audit.record(tx, context.actor, { action: 'user.create', resource: 'user', resourceId: id, details })
-        return user
-      })
-    }),
-  ]
-}
 
 /** What a new account is made of. */
 export interface NewUser {
@@ -48,10 +27,14 @@ export interface NewUser {
   readonly serverPermissions: readonly Permission[]
 }
 
-/** Makes the account with roles and grants within what the caller holds, and announces it; the audit row is the caller's. */
-export async function makeUser(tx: Tx, deps: UserDeps, caller: Caller, user: NewUser): Promise<ShownUser> {
+/** Makes the account with roles and grants within what the holder holds. The audit row is left to the operation. */
+export async function makeUser(
+  { tx, deps, userId: createdBy }: WorkOver<UserDeps>,
+  holder: Holder,
+  user: NewUser,
+): Promise<{ user: ShownUser; event: NewEvent }> {
   const roleIds = [...new Set(user.roleIds)]
-  await ensureRoles(tx, caller, roleIds)
+  await ensureRoles(tx, holder, roleIds)
   const id = newId('usr', deps.clock)
   const { email, username, passwordHash } = user
   const names = { firstName: user.firstName ?? null, lastName: user.lastName ?? null }
@@ -59,48 +42,47 @@ export async function makeUser(tx: Tx, deps: UserDeps, caller: Caller, user: New
   if (!user.emailVerified) await tx.q.updateTable('user').set({ emailVerified: 0 }).where('id', '=', id).execute()
   for (const roleId of roleIds) await tx.q.insertInto('userRole').values({ userId: id, roleId }).execute()
   const request = { userId: id, serverIds: user.serverIds, permissions: user.serverPermissions }
-  await replaceGrants(tx, deps.clock, caller, request)
+  await replaceGrants(tx, deps.clock, holder, request)
   const made = await findUser(tx.q, id, tx.now)
   if (made === undefined) throw new Error('the account that was just made is not there')
-  await deps.bus.append(tx, { type: 'user_created', data: { user: made, createdBy: caller.userId } })
   tx.onCommit(() => deps.credentials.changed())
-  return made
+  return { user: made, event: { type: 'user_created', data: { user: made, createdBy } } }
 }
 
 /**
  * Whether the caller's word can stand for the mail that confirms an address. Whom an identity provider signs in gets into the
  * account with his confirmed address, and his roles with him: who knows its password would have them too.
  */
-export function mayConfirm(caller: Caller): boolean {
-  return grants(caller.permissions, '*')
+export function mayConfirm(holder: Holder): boolean {
+  return grants(holder.permissions, '*')
 }
 
 /** Refuses with PERMISSION_DENIED who may not. */
-export function ensureMayConfirm(caller: Caller): void {
-  if (mayConfirm(caller)) return
+export function ensureMayConfirm(holder: Holder): void {
+  if (mayConfirm(holder)) return
   throw new PanelError('PERMISSION_DENIED', 'Only who may do everything can say that an address is confirmed', {
     meta: { missing: ['*'] },
   })
 }
 
 /** Giving roles needs `user.set_roles` beside the permission of the route. */
-export function ensureMaySetRoles(caller: Caller, roleIds: readonly string[] | undefined): void {
-  if (roleIds === undefined || roleIds.length === 0 || grants(caller.permissions, 'user.set_roles')) return
+export function ensureMaySetRoles(holder: Holder, roleIds: readonly string[] | undefined): void {
+  if (roleIds === undefined || roleIds.length === 0 || grants(holder.permissions, 'user.set_roles')) return
   throw new PanelError('PERMISSION_DENIED', 'Giving and taking roles needs the permission user.set_roles', {
     meta: { missing: ['user.set_roles'] },
   })
 }
 
 /** The roles exist, and give nothing that the caller does not hold as long: no permissions, and no nodes. */
-export async function ensureRoles(tx: Tx, caller: Caller, roleIds: readonly string[]): Promise<void> {
+export async function ensureRoles(tx: Tx, holder: Holder, roleIds: readonly string[]): Promise<void> {
   if (roleIds.length === 0) return
   const roles = await tx.q.selectFrom('role').select(['id', 'permissions']).where('id', 'in', roleIds).execute()
   const known = new Set(roles.map((role) => role.id))
   const unknown = roleIds.find((id) => !known.has(id))
   if (unknown !== undefined) throw new PanelError('ROLE_NOT_FOUND', `There is no role ${unknown}`)
   const given = roles.flatMap((role) => parseJson(PermissionList, role.permissions))
-  await ensureMayGrantForGood(tx, caller, new Set(given))
-  for (const one of await assignmentsOfRoles(tx, roleIds)) await ensureMayAssign(tx, caller, one)
+  await ensureMayGrantForGood(tx, holder, new Set(given))
+  for (const one of await assignmentsOfRoles(tx, roleIds)) await ensureMayAssign(tx, holder, one)
 }
 
 /** Turns the database's word on a taken address or name into USER_EXISTS. */

@@ -1,8 +1,8 @@
 import { missingFrom } from '../../../../shared/kernel/permissions.ts'
 import type { Holder } from '../../../access/permit.ts'
 import type { At } from '../../../access/relations.ts'
+import { rolePermissions } from '../../../access/role-permissions.ts'
 import { rightsOf } from '../auth/account-rights.ts'
-import { rolePermissions } from '../auth/credential-rows.ts'
 import { refuseMissing } from '../auth/grant-cap.ts'
 
 /** Refuses with PERMISSION_DENIED who would act on an account whose roles hold what he does not hold. */

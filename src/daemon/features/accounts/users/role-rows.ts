@@ -1,7 +1,7 @@
+import { PermissionList } from '../../../access/role-permissions.ts'
 import type { Queries } from '../../../db/db.ts'
 import { parseJson } from '../../../db/json.ts'
 import { countRows, offsetOf } from '../../../db/paging.ts'
-import { PermissionList } from '../auth/credential-rows.ts'
 
 /** A role with the number of its members. */
 export type ShownRole = NonNullable<Awaited<ReturnType<typeof findRole>>>

@@ -27,8 +27,6 @@ export const createNest = operation(api.createNest, async ({ tx, deps, userId, f
   return {
     answer: (await rows.findNest(tx.q, id)) ?? missing(id),
     audit: {
-      action: 'nest.create',
-      resource: 'nest',
       resourceId: id,
       details: fields,
     },
@@ -58,7 +56,7 @@ export const updateNest = operation(api.updateNest, async ({ tx, userId, fail },
 
   return {
     answer: (await rows.findNest(tx.q, nestId)) ?? missing(nestId),
-    audit: { action: 'nest.update', resource: 'nest', resourceId: nestId, details },
+    audit: { resourceId: nestId, details },
     events: [
       {
         type: 'nest_updated',
@@ -74,8 +72,6 @@ export const deleteNest = operation(api.deleteNest, async ({ tx, userId, fail },
   return {
     answer: null,
     audit: {
-      action: 'nest.delete',
-      resource: 'nest',
       resourceId: nestId,
       details: { name },
     },

@@ -27,8 +27,6 @@ export const createTemplate = operation(api.createTemplate, async ({ tx, deps, u
   return {
     answer: (await rows.findTemplate(tx.q, id)) ?? missing(id),
     audit: {
-      action: 'template.create',
-      resource: 'template',
       resourceId: id,
       details: auditView(template),
     },
@@ -58,8 +56,6 @@ export const updateTemplate = operation(
     return {
       answer: (await rows.findTemplate(tx.q, templateId)) ?? missing(templateId),
       audit: {
-        action: 'template.update',
-        resource: 'template',
         resourceId: templateId,
         // A changed secret looks the same before and after: the names tell that it did change.
         details: { changed: Object.keys(changed), ...changes(auditView(before), auditView(template)) },
@@ -86,8 +82,6 @@ export const deleteTemplate = operation(
     return {
       answer: null,
       audit: {
-        action: 'template.delete',
-        resource: 'template',
         resourceId: templateId,
         details: { name },
       },

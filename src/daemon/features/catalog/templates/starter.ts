@@ -1,22 +1,21 @@
 import { readdir, readFile } from 'node:fs/promises'
 import { join } from 'node:path'
 import { parse } from 'yaml'
-import { NewTemplate } from '../../../../shared/api/templates.ts'
+import { createTemplate, NewTemplate } from '../../../../shared/api/templates.ts'
 import { newId } from '../../../../shared/kernel/ids.ts'
-import type { Clock } from '../../../../shared/kernel/time.ts'
 import { folderAbove } from '../../../../shared/platform/program-folder.ts'
-import type { Audit } from '../../../access/audit.ts'
-import type { Bus } from '../../../core/bus.ts'
+import { PANEL, perform, recordChange } from '../../../access/operation.ts'
 import type { Settings } from '../../../core/settings.ts'
 import type { Tx } from '../../../db/db.ts'
 import { auditView, ensureUsable } from './definition.ts'
-import { findNestIdByName, insertNest } from './nest-rows.ts'
+import type { TemplateDeps } from './deps.ts'
+import { createNest } from './nest-operations.ts'
+import { findNestIdByName } from './nest-rows.ts'
 import { insertTemplateIfNew } from './rows.ts'
 
 const NEST = { name: 'Starter', description: 'Templates that come with the panel', icon: null, author: 'panel' }
 const FILE_LINE = /^#@file ([a-z0-9-]+\.[a-z]+)$/
 const END = 'END_OF_STARTER_FILE'
-const BY_THE_DAEMON = { caller: undefined, origin: null }
 
 /** The folder of starter templates that is shipped with the program. */
 export function starterFolder(): string {
@@ -40,38 +39,32 @@ export async function loadStarters(folder: string): Promise<NewTemplate[]> {
  */
 export async function ensureStarters(
   tx: Tx,
-  { bus, audit, clock, settings }: { bus: Bus; audit: Audit; clock: Clock; settings: Settings },
+  deps: TemplateDeps & { readonly settings: Settings },
   starters: readonly NewTemplate[],
 ): Promise<void> {
+  const { clock, settings } = deps
   const given = await settings.read(tx, 'install.starters')
   const missing = starters.filter(({ name }) => !given.includes(name))
   if (missing.length === 0) return
   await settings.set(tx, 'install.starters', [...given, ...missing.map(({ name }) => name)])
-  const nestId = (await findNestIdByName(tx.q, NEST.name)) ?? (await createNest(tx, { bus, audit, clock }))
+  const nestId = (await findNestIdByName(tx.q, NEST.name)) ?? (await makeNest(tx, deps))
   for (const starter of missing) {
     const id = newId('tpl', clock)
     // The id is that of the row above.
     const template = { ...starter, nestId: nestId as NewTemplate['nestId'] }
     if (!(await insertTemplateIfNew(tx.q, template, { id, createdAt: tx.now, updatedAt: tx.now }))) continue
-    await audit.record(tx, BY_THE_DAEMON, {
-      action: 'template.create',
-      resource: 'template',
-      resourceId: id,
-      details: auditView(template),
-    })
-    await bus.append(tx, {
-      type: 'template_created',
-      data: { templateId: id, templateName: template.name, createdBy: null },
-    })
+    const data = { templateId: id, templateName: template.name, createdBy: null }
+    await recordChange(
+      tx,
+      { deps, principal: PANEL, endpoint: createTemplate },
+      { audit: { resourceId: id, details: auditView(template) }, events: [{ type: 'template_created', data }] },
+    )
   }
 }
 
-async function createNest(tx: Tx, { bus, audit, clock }: { bus: Bus; audit: Audit; clock: Clock }): Promise<string> {
-  const id = newId('nest', clock)
-  await insertNest(tx.q, { id, ...NEST, createdAt: tx.now, updatedAt: tx.now })
-  await audit.record(tx, BY_THE_DAEMON, { action: 'nest.create', resource: 'nest', resourceId: id, details: NEST })
-  await bus.append(tx, { type: 'nest_created', data: { nestId: id, nestName: NEST.name, createdBy: null } })
-  return id
+async function makeNest(tx: Tx, deps: TemplateDeps): Promise<string> {
+  const input = { params: {}, query: undefined, body: NEST }
+  return (await perform(tx, createNest, { deps, principal: PANEL, input })).id
 }
 
 async function loadStarter(folder: string, name: string): Promise<NewTemplate> {

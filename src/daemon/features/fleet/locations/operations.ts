@@ -25,7 +25,7 @@ export const createLocation = operation(api.createLocation, async ({ tx, deps, u
   const data = { locationId: id, locationName: body.name, createdBy: userId }
   return {
     answer: (await rows.findLocation(tx.q, id)) ?? missing(id),
-    audit: { action: 'location.create', resource: 'location', resourceId: id, details: fields },
+    audit: { resourceId: id, details: fields },
     events: [{ type: 'location_created', data }],
   }
 })
@@ -46,7 +46,7 @@ export const updateLocation = operation(
     })
     return {
       answer: (await rows.findLocation(tx.q, locationId)) ?? missing(locationId),
-      audit: { action: 'location.update', resource: 'location', resourceId: locationId, details },
+      audit: { resourceId: locationId, details },
       events: [{ type: 'location_updated', data: { locationId, locationName: fields.name, updatedBy: userId } }],
     }
   },
@@ -62,7 +62,7 @@ export const deleteLocation = operation(
     const { name } = deleted ?? fail('LOCATION_NOT_FOUND', GONE)
     return {
       answer: null,
-      audit: { action: 'location.delete', resource: 'location', resourceId: locationId, details: { name } },
+      audit: { resourceId: locationId, details: { name } },
       events: [{ type: 'location_deleted', data: { locationId, locationName: name, deletedBy: userId } }],
     }
   },

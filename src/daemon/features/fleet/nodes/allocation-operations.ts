@@ -34,8 +34,6 @@ export const createAllocations = operation(
     return {
       answer: { created, skipped },
       audit: {
-        action: 'node.allocation_create',
-        resource: 'node',
         resourceId: nodeId,
         details: { ip: body.ip, ports: body.ports, created, skipped },
       },
@@ -66,8 +64,6 @@ export const updateAllocation = operation(
     return {
       answer: { ...before, ...note, updatedAt: tx.now },
       audit: {
-        action: 'node.allocation_update',
-        resource: 'node',
         resourceId: nodeId,
         details: { allocationId, ...details },
       },
@@ -95,8 +91,6 @@ export const deleteAllocation = operation(
     return {
       answer: null,
       audit: {
-        action: 'node.allocation_delete',
-        resource: 'node',
         resourceId: nodeId,
         details: { allocationId, ...deleted },
       },

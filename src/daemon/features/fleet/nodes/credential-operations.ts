@@ -28,8 +28,6 @@ export const createDeploymentToken = operation(
     return {
       answer: { deploymentToken: token, expiresAt, command, deployUrl: null },
       audit: {
-        action: 'node.token_create',
-        resource: 'node',
         resourceId: nodeId,
         details: { expiresAt },
       },
@@ -58,8 +56,6 @@ export const createNodeKey = operation(
     return {
       answer: { nodeId, apiKey, regenerated: present },
       audit: {
-        action: 'node.api_key_create',
-        resource: 'node',
         resourceId: nodeId,
         details: { regenerated: present },
       },
@@ -84,8 +80,6 @@ export const deleteNodeKey = operation(
     return {
       answer: null,
       audit: {
-        action: 'node.api_key_delete',
-        resource: 'node',
         resourceId: nodeId,
         details: { hadKey, hadTokens },
       },
@@ -120,8 +114,6 @@ export const enrollAgent = operation(
     return {
       answer: { nodeId: node.id, nodeName: node.name, apiKey },
       audit: {
-        action: 'node.enroll',
-        resource: 'node',
         resourceId: node.id,
         details: { hostname: hostname ?? null },
       },

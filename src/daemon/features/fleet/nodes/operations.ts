@@ -49,7 +49,7 @@ export const createNode = operation(api.createNode, async ({ tx, deps, userId, f
   const data = { nodeId: id, nodeName: fields.name, locationId: fields.locationId, createdBy: userId }
   return {
     answer: nodeView((await rows.findNode(tx.q, id)) ?? missing(id), deps),
-    audit: { action: 'node.create', resource: 'node', resourceId: id, details: { ...fields } },
+    audit: { resourceId: id, details: { ...fields } },
     events: [{ type: 'node_created', data }],
   }
 })
@@ -71,7 +71,7 @@ export const updateNode = operation(
     })
     return {
       answer: nodeView((await rows.findNode(tx.q, nodeId)) ?? missing(nodeId), deps),
-      audit: { action: 'node.update', resource: 'node', resourceId: nodeId, details },
+      audit: { resourceId: nodeId, details },
       events: [{ type: 'node_updated', data: { nodeId, updatedBy: userId } }],
     }
   },
@@ -86,7 +86,7 @@ export const setNodeMaintenance = operation(
     const details = { name: before.name, enabled: { before: !enabled, after: enabled } }
     return {
       answer: nodeView((await rows.findNode(tx.q, nodeId)) ?? missing(nodeId), deps),
-      audit: { action: 'node.maintenance', resource: 'node', resourceId: nodeId, details },
+      audit: { resourceId: nodeId, details },
       events: [{ type: 'node_updated', data: { nodeId, updatedBy: userId } }],
     }
   },
@@ -101,7 +101,7 @@ export const deleteNode = operation(api.deleteNode, async ({ tx, deps, userId, f
   const { name } = deleted ?? fail('NODE_NOT_FOUND', GONE)
   return {
     answer: { deletedApiKeys: hadKey ? 1 : 0 },
-    audit: { action: 'node.delete', resource: 'node', resourceId: nodeId, details: { name } },
+    audit: { resourceId: nodeId, details: { name } },
     events: [{ type: 'node_deleted', data: { nodeId, nodeName: name, deletedBy: userId } }],
   }
 })

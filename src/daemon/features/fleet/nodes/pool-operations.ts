@@ -38,8 +38,6 @@ export const createIpPool = operation(api.createIpPool, async ({ tx, deps, userI
   return {
     answer: await pools.poolView(tx.q, (await pools.findPool(tx.q, id)) ?? missing(id)),
     audit: {
-      action: 'ip_pool.create',
-      resource: 'ip_pool',
       resourceId: id,
       details: { nodeId, networkName, ...fieldsShown(plan) },
     },
@@ -68,8 +66,6 @@ export const updateIpPool = operation(
     return {
       answer: await pools.poolView(tx.q, (await pools.findPool(tx.q, poolId)) ?? missing(poolId)),
       audit: {
-        action: 'ip_pool.update',
-        resource: 'ip_pool',
         resourceId: poolId,
         details,
       },
@@ -88,8 +84,6 @@ export const deleteIpPool = operation(api.deleteIpPool, async ({ tx, userId, fai
   return {
     answer: null,
     audit: {
-      action: 'ip_pool.delete',
-      resource: 'ip_pool',
       resourceId: poolId,
       details: { nodeId, networkName, cidr },
     },

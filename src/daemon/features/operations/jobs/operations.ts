@@ -24,19 +24,19 @@ const operation = operationsOver<JobDeps>()
 export const pauseJob = operation(api.pauseJob, async (work, { params: { jobId } }) => {
   const before = await controllable(work, jobId)
   refuse(await work.deps.jobs.queue.pause(work.tx, before), before)
-  return changed(work.tx, before, 'job.pause')
+  return changed(work.tx, before)
 })
 
 export const resumeJob = operation(api.resumeJob, async (work, { params: { jobId } }) => {
   const before = await controllable(work, jobId)
   refuse(await work.deps.jobs.queue.resume(work.tx, before), before)
-  return changed(work.tx, before, 'job.resume')
+  return changed(work.tx, before)
 })
 
 export const cancelJob = operation(api.cancelJob, async (work, { params: { jobId } }) => {
   const before = await controllable(work, jobId)
   refuse(await work.deps.jobs.queue.cancel(work.tx, before), before)
-  return changed(work.tx, before, 'job.cancel')
+  return changed(work.tx, before)
 })
 
 export const retryJobStep = operation(api.retryJobStep, async (work, { params: { jobId, stepId } }) => {
@@ -44,7 +44,7 @@ export const retryJobStep = operation(api.retryJobStep, async (work, { params: {
   const found = work.tx.q.selectFrom('jobStep').selectAll().where('id', '=', stepId).where('jobId', '=', jobId)
   const step = (await found.executeTakeFirst()) ?? work.fail('JOB_STEP_NOT_FOUND', 'This job has no such step')
   refuse(await work.deps.jobs.queue.retryStep(work.tx, before, step), before)
-  return changed(work.tx, before, 'job.retry_step', { stepId, step: step.name })
+  return changed(work.tx, before, { stepId, step: step.name })
 })
 
 /** The job, as far as the caller may see it and change it. */
@@ -81,13 +81,13 @@ function refuse(unchanged: Unchanged | undefined, { status }: JobRow): void {
   }
 }
 
-async function changed(tx: Tx, before: JobRow, action: string, more: Readonly<Record<string, unknown>> = {}) {
+async function changed(tx: Tx, before: JobRow, more: Readonly<Record<string, unknown>> = {}) {
   const row = (await findJob(tx.q, before.id)) ?? before
   const changes =
     row.updatedAt !== before.updatedAt || row.status !== before.status || row.requested !== before.requested
   const details = { kind: row.kind, title: row.title, ...more }
   return {
     answer: toJob(row, await stepsOf(tx.q, row.id, MOST_STEPS)),
-    audit: changes ? { action, resource: 'job', resourceId: row.id, details } : undefined,
+    audit: changes ? { resourceId: row.id, details } : undefined,
   }
 }

@@ -1,8 +1,7 @@
 import type { EventType } from '../../../../shared/kernel/events.ts'
 import type { Locked } from '../../../../shared/kernel/locked-settings.ts'
 import { SECRET_MASK } from '../../../../shared/kernel/setting-values.ts'
-import type { Actor, Audit } from '../../../access/audit.ts'
-import type { Bus } from '../../../core/bus.ts'
+import type { Done, OperationDeps, WorkOver } from '../../../access/operation.ts'
 import type { Vault } from '../../../core/secrets.ts'
 import { openSealedSetting, sealSetting } from '../../../core/setting-secrets.ts'
 import {
@@ -13,13 +12,10 @@ import {
   type SettingValue,
   settingLocked,
 } from '../../../core/settings.ts'
-import type { Db, Tx } from '../../../db/db.ts'
+import type { Tx } from '../../../db/db.ts'
 
 /** What groups of settings are read and written with. */
-export interface GroupDeps {
-  readonly db: Db
-  readonly bus: Bus
-  readonly audit: Audit
+export interface GroupDeps extends OperationDeps {
   readonly settings: Settings
   readonly vault: Vault
 }
@@ -29,7 +25,6 @@ type Fields = Readonly<Record<string, SettingKey>>
 /** Settings that are shown and changed together; `fields` names the key behind each field of the API. */
 export interface SettingGroup<F extends Fields> {
   readonly name: string
-  readonly action: string
   readonly event: Extract<EventType, `${string}_settings_updated`>
   readonly fields: F
 }
@@ -37,8 +32,11 @@ export interface SettingGroup<F extends Fields> {
 /** The values of a group by field. */
 export type GroupValues<F extends Fields> = { -readonly [K in keyof F]: SettingValue<F[K]> }
 
+/** A group as it is answered. */
+export type GroupView<F extends Fields> = GroupValues<F> & { locked: Locked }
+
 /** How a change of a group differs from putting values in place of others. */
-interface ChangeRules<F extends Fields> {
+export interface ChangeRules<F extends Fields> {
   /** Refuses a combination; secrets are there as they are stored. */
   readonly check?: (values: GroupValues<F>) => void
   /** Puts the given value of a field together with the present one. */
@@ -53,51 +51,59 @@ type Details = Readonly<Record<string, { readonly before: unknown; readonly afte
 /** The group as it is answered: secrets as the mask, and which fields are fixed. */
 export function groupView<F extends Fields>(
   { settings }: Pick<GroupDeps, 'settings'>,
+  group: SettingGroup<F>,
+): GroupView<F> {
+  const values = Object.entries(group.fields).map(([field, key]) => [field, settings.get(key)])
+  return viewOf(settings, group, Object.fromEntries(values) as GroupValues<F>) // the same fields, each with its key's value
+}
+
+function viewOf<F extends Fields>(
+  settings: Settings,
   { fields }: SettingGroup<F>,
-): GroupValues<F> & { locked: Locked } {
-  const values = Object.entries(fields).map(([field, key]) => [field, shown(key, settings.get(key))])
+  stored: GroupValues<F>,
+): GroupView<F> {
+  const values = Object.entries(fields).map(([field, key]) => [field, shown(key, Reflect.get(stored, field))])
   const locked: Locked = {}
   for (const [field, key] of Object.entries(fields)) {
     const fixed = settings.fixed(key)
     if (fixed !== undefined) locked[field] = fixed.source
   }
-  return { ...(Object.fromEntries(values) as GroupValues<F>), locked } // the same fields, each with its key's value
+  return { ...(Object.fromEntries(values) as GroupValues<F>), locked } // as above
 }
 
 /**
- * Writes the given fields and leaves the others; audited and announced when anything has changed. A fixed field may be
- * sent back as it is; a change of one is refused with SETTING_LOCKED.
+ * Writes the given fields and leaves the others; leaves a row and an event when anything has changed. A fixed field may be
+ * sent back as it is; a change of one is refused with SETTING_LOCKED. `view` is the group after it.
  */
 export async function changeGroup<F extends Fields>(
-  deps: GroupDeps,
+  { tx, deps, userId: updatedBy }: WorkOver<GroupDeps>,
   group: SettingGroup<F>,
-  input: { readonly given: Readonly<Record<string, unknown>>; readonly actor: Actor },
-  rules: ChangeRules<F> = {},
-): Promise<void> {
-  const { db, bus, audit, settings } = deps
-  await db.write(async (tx) => {
-    const before = await valuesIn(tx, settings, group.fields)
-    const after = { ...before }
-    const details: Record<string, { before: unknown; after: unknown }> = {}
-    for (const [field, key] of Object.entries(group.fields)) {
-      const given = input.given[field]
-      if (given === undefined) continue
-      const old = before[field]
-      const value = rules.combine?.(field, old, given) ?? given
-      if (!differs(deps, key, old, value)) continue
-      const fixed = settings.fixed(key)
-      if (fixed !== undefined) throw settingLocked(field, fixed)
-      const stored = isSecret(key) && typeof value === 'string' ? sealSetting(deps.vault, key, value) : value
-      await settings.set(tx, key, stored as never) // checked by the contract, and by the key's schema there
-      Object.assign(after, { [field]: stored })
-      details[field] = { before: shown(key, old), after: shown(key, stored) }
-    }
-    Object.assign(details, await rules.decide?.(tx, { before, changed: Object.keys(details) }))
-    if (Object.keys(details).length === 0) return
-    rules.check?.(after)
-    await audit.record(tx, input.actor, { action: group.action, resource: 'system', resourceId: group.name, details })
-    await bus.append(tx, { type: group.event, data: { updatedBy: input.actor.caller?.userId ?? null } })
-  })
+  request: { readonly given: Readonly<Record<string, unknown>>; readonly rules?: ChangeRules<F> },
+): Promise<{ view: GroupView<F>; done: Done }> {
+  const { settings } = deps
+  const before = await valuesIn(tx, settings, group.fields)
+  const after = { ...before }
+  const details: Record<string, { before: unknown; after: unknown }> = {}
+  for (const [field, key] of Object.entries(group.fields)) {
+    const given = request.given[field]
+    if (given === undefined) continue
+    const old = before[field]
+    const value = request.rules?.combine?.(field, old, given) ?? given
+    if (!differs(deps, key, old, value)) continue
+    const fixed = settings.fixed(key)
+    if (fixed !== undefined) throw settingLocked(field, fixed)
+    const stored = isSecret(key) && typeof value === 'string' ? sealSetting(deps.vault, key, value) : value
+    await settings.set(tx, key, stored as never) // checked by the contract, and by the key's schema there
+    Object.assign(after, { [field]: stored })
+    details[field] = { before: shown(key, old), after: shown(key, stored) }
+  }
+  Object.assign(details, await request.rules?.decide?.(tx, { before, changed: Object.keys(details) }))
+  if (Object.keys(details).length === 0) return { view: viewOf(settings, group, before), done: {} }
+  request.rules?.check?.(after)
+  return {
+    view: viewOf(settings, group, after),
+    done: { audit: { resourceId: group.name, details }, events: [{ type: group.event, data: { updatedBy } }] },
+  }
 }
 
 async function valuesIn<F extends Fields>(tx: Tx, settings: Settings, fields: F): Promise<GroupValues<F>> {

@@ -1,10 +1,12 @@
 import * as api from '../../../../shared/api/settings.ts'
 import type { Input } from '../../../../shared/kernel/contract.ts'
 import { fieldError } from '../../../../shared/kernel/errors.ts'
+import { operationsOver } from '../../../access/operation.ts'
 import type { Settings } from '../../../core/settings.ts'
+import { operate } from '../../../http/operate.ts'
 import { type Route, route } from '../../../http/route.ts'
 import { isSetupRequired } from '../../accounts/auth/setup-state.ts'
-import { changeGroup, type GroupDeps, groupView, type SettingGroup } from './group.ts'
+import { changeGroup, type GroupDeps, type GroupView, groupView, type SettingGroup } from './group.ts'
 import { securityRoutes } from './security.ts'
 import { type SmtpDeps, smtpRoutes } from './smtp.ts'
 import { publicTheme, type ThemeDeps, themeRoutes } from './theme.ts'
@@ -13,7 +15,6 @@ import { uploadLimitBytes } from './upload-limit.ts'
 const LOCALIZATION_FIELDS = { locale: 'panel.locale', timezone: 'panel.timezone' } as const
 const LOCALIZATION: SettingGroup<typeof LOCALIZATION_FIELDS> = {
   name: 'localization',
-  action: 'settings.localization_update',
   event: 'localization_settings_updated',
   fields: LOCALIZATION_FIELDS,
 }
@@ -24,7 +25,6 @@ const MOD_MANAGER_FIELDS = {
 } as const
 const MOD_MANAGER: SettingGroup<typeof MOD_MANAGER_FIELDS> = {
   name: 'mod-manager',
-  action: 'settings.mod_manager_update',
   event: 'system_settings_updated',
   fields: MOD_MANAGER_FIELDS,
 }
@@ -51,7 +51,7 @@ export function settingsRoutes(deps: SmtpDeps & ThemeDeps): Route[] {
     }),
     route(api.getPublicSettings, async () => ({
       ...(await publicTheme(deps)),
-      ...localeOf(deps.settings),
+      ...localeOf(deps.settings.get('panel.locale')),
       timezone: deps.settings.get('panel.timezone'),
       registrationEnabled: deps.settings.get('security.registrationEnabled'),
       setupRequired: await isSetupRequired(deps.db.read, deps.settings),
@@ -59,19 +59,24 @@ export function settingsRoutes(deps: SmtpDeps & ThemeDeps): Route[] {
   ]
 }
 
+const operation = operationsOver<GroupDeps>()
+
+export const updateLocalizationSettings = operation(api.updateLocalizationSettings, async (work, { body }) => {
+  const given = { locale: chosenLocale(work.deps.settings, body), timezone: body.timezone }
+  const { view, done } = await changeGroup(work, LOCALIZATION, { given })
+  return { ...done, answer: localization(view) }
+})
+
+export const updateModManagerSettings = operation(api.updateModManagerSettings, async (work, { body }) => {
+  const { view, done } = await changeGroup(work, MOD_MANAGER, { given: body })
+  return { ...done, answer: view }
+})
+
 function localizationRoutes(deps: GroupDeps): Route[] {
-  const shown = () => {
-    const view = groupView(deps, LOCALIZATION)
-    return { ...view, ...localeOf(deps.settings), fallbackLocale: OWN_LOCALE }
-  }
   return [
-    route(api.getLocale, async () => localeOf(deps.settings)),
-    route(api.getLocalizationSettings, async () => shown()),
-    route(api.updateLocalizationSettings, async ({ body }, { actor }) => {
-      const given = { locale: chosenLocale(deps.settings, body), timezone: body.timezone }
-      await changeGroup(deps, LOCALIZATION, { given, actor })
-      return shown()
-    }),
+    route(api.getLocale, async () => localeOf(deps.settings.get('panel.locale'))),
+    route(api.getLocalizationSettings, async () => localization(groupView(deps, LOCALIZATION))),
+    operate(updateLocalizationSettings, deps),
   ]
 }
 
@@ -90,14 +95,14 @@ function chosenLocale(
 function modManagerRoutes(deps: GroupDeps): Route[] {
   return [
     route(api.getModManagerSettings, async () => groupView(deps, MOD_MANAGER)),
-    route(api.updateModManagerSettings, async ({ body }, { actor }) => {
-      await changeGroup(deps, MOD_MANAGER, { given: body, actor })
-      return groupView(deps, MOD_MANAGER)
-    }),
+    operate(updateModManagerSettings, deps),
   ]
 }
 
-function localeOf(settings: Settings) {
-  const locale = settings.get('panel.locale')
+function localization(view: GroupView<typeof LOCALIZATION_FIELDS>) {
+  return { ...view, ...localeOf(view.locale), fallbackLocale: OWN_LOCALE }
+}
+
+function localeOf(locale: string) {
   return { locale, language: locale, availableLocales: [OWN_LOCALE] }
 }

@@ -1,6 +1,8 @@
-import { getSecuritySettings, updateSecuritySettings } from '../../../../shared/api/security-settings.ts'
+import * as api from '../../../../shared/api/security-settings.ts'
 import { SECURITY_NUMBERS, type SecurityField } from '../../../../shared/kernel/security-numbers.ts'
+import { operationsOver } from '../../../access/operation.ts'
 import type { SettingKey } from '../../../core/settings.ts'
+import { operate } from '../../../http/operate.ts'
 import { type Route, route } from '../../../http/route.ts'
 import { changeGroup, type GroupDeps, groupView, type SettingGroup } from './group.ts'
 
@@ -9,7 +11,6 @@ type Keys = NumberKeys & { readonly registrationEnabled: 'security.registrationE
 
 const SECURITY: SettingGroup<Keys> = {
   name: 'security',
-  action: 'settings.security_update',
   event: 'security_settings_updated',
   fields: {
     ...(Object.fromEntries(
@@ -19,13 +20,15 @@ const SECURITY: SettingGroup<Keys> = {
   },
 }
 
+export const updateSecuritySettings = operationsOver<GroupDeps>()(
+  api.updateSecuritySettings,
+  async (work, { body }) => {
+    const { view, done } = await changeGroup(work, SECURITY, { given: body })
+    return { ...done, answer: view }
+  },
+)
+
 /** The limits: whoever counts asks for the present number each time, so that a change is in force at once. */
 export function securityRoutes(deps: GroupDeps): Route[] {
-  return [
-    route(getSecuritySettings, async () => groupView(deps, SECURITY)),
-    route(updateSecuritySettings, async ({ body }, { actor }) => {
-      await changeGroup(deps, SECURITY, { given: body, actor })
-      return groupView(deps, SECURITY)
-    }),
-  ]
+  return [route(api.getSecuritySettings, async () => groupView(deps, SECURITY)), operate(updateSecuritySettings, deps)]
 }

@@ -1,22 +1,25 @@
-import {
-  getSmtpSettings,
-  type SmtpTestResult,
-  testSmtpSettings,
-  updateSmtpSettings,
-} from '../../../../shared/api/smtp-settings.ts'
+import * as api from '../../../../shared/api/smtp-settings.ts'
 import { fieldError, PanelError } from '../../../../shared/kernel/errors.ts'
 import { missingFrom } from '../../../../shared/kernel/permissions.ts'
 import { isLoopbackHost } from '../../../../shared/kernel/setting-values.ts'
 import type { Clock } from '../../../../shared/kernel/time.ts'
-import type { Caller, Credentials } from '../../../access/caller.ts'
+import type { Credentials } from '../../../access/caller.ts'
+import { operationsOver, type Principal, recordChange, type WorkOver } from '../../../access/operation.ts'
 import type { SettingKey } from '../../../core/settings.ts'
-import type { Tx } from '../../../db/db.ts'
+import { operate } from '../../../http/operate.ts'
 import { type Context, callerOf, type Route, route } from '../../../http/route.ts'
-import { heldForGood, refuseMissing, stillAllowed } from '../../accounts/auth/grant-cap.ts'
+import { heldForGood, holderNow, refuseMissing } from '../../accounts/auth/grant-cap.ts'
 import { MAIL_TRUST } from '../../accounts/auth/mail-trust.ts'
 import type { Mailer } from '../../signals/mail/mailer.ts'
 import { protection } from '../../signals/mail/smtp-server.ts'
-import { changeGroup, type GroupDeps, type GroupValues, groupView, type SettingGroup } from './group.ts'
+import {
+  type ChangeRules,
+  changeGroup,
+  type GroupDeps,
+  type GroupValues,
+  groupView,
+  type SettingGroup,
+} from './group.ts'
 
 /** What the settings of mail need beside those of every group. */
 export interface SmtpDeps extends GroupDeps {
@@ -41,7 +44,6 @@ const FIELDS = {
 
 const SMTP: SettingGroup<typeof FIELDS> = {
   name: 'smtp',
-  action: 'settings.smtp_update',
   event: 'smtp_settings_updated',
   fields: FIELDS,
 }
@@ -49,42 +51,45 @@ const SMTP: SettingGroup<typeof FIELDS> = {
 /** The mail server and its test. The mailer looks at the settings with each message. */
 export function smtpRoutes(deps: SmtpDeps): Route[] {
   return [
-    route(getSmtpSettings, async () => groupView(deps, SMTP)),
-    route(updateSmtpSettings, async ({ body }, context) => {
-      const { actor } = context
-      const decide: Decide = (tx, change) => vouch(deps, tx, callerOf(context), { ...change, saved: body.host })
-      await changeGroup(deps, SMTP, { given: body, actor }, { check: refuseClearText, decide })
-      return groupView(deps, SMTP)
-    }),
-    route(testSmtpSettings, async ({ body }, context) => {
+    route(api.getSmtpSettings, async () => groupView(deps, SMTP)),
+    operate(updateSmtpSettings, deps),
+    route(api.testSmtpSettings, async ({ body }, context) => {
       const to = body?.to ?? (await ownAddress(deps, context))
-      const result = await sendTest(deps, to, context.signal)
-      const { ok, code } = result
-      await deps.db.write((tx) =>
-        deps.audit.record(tx, context.actor, {
-          action: 'settings.smtp_test',
-          resource: 'system',
-          resourceId: SMTP.name,
-          details: { to, ok, code },
-        }),
-      )
-      return result
+      return testMail(deps, { principal: context.principal, to, signal: context.signal })
     }),
   ]
 }
 
-type Decide = NonNullable<NonNullable<Parameters<typeof changeGroup<typeof FIELDS>>[3]>['decide']>
+export const updateSmtpSettings = operationsOver<SmtpDeps>()(api.updateSmtpSettings, async (work, { body }) => {
+  const decide: Decide = (_, change) => vouch(work, { ...change, saved: body.host })
+  const { view, done } = await changeGroup(work, SMTP, { given: body, rules: { check: refuseClearText, decide } })
+  return { ...done, answer: view }
+})
+
+/** Sends a test mail, and writes down how that went: the mail server is asked before the transaction. */
+export async function testMail(
+  deps: SmtpDeps,
+  { principal, to, signal }: { readonly principal: Principal; readonly to: string; readonly signal: AbortSignal },
+): Promise<api.SmtpTestResult> {
+  const result = await sendTest(deps, to, signal)
+  const { ok, code } = result
+  const audit = { resourceId: SMTP.name, details: { to, ok, code } }
+  await deps.db.write((tx) => recordChange(tx, { deps, principal, endpoint: api.testSmtpSettings }, { audit }))
+  return result
+}
+
+type Decide = NonNullable<ChangeRules<typeof FIELDS>['decide']>
 
 /**
- * Mails carry tokens, and who sets the mail server could read them: so he must hold all that the one before him held, and
- * mails bring nobody more than that from then on. Who saves the host again as it is takes over, if he holds more.
+ * Mails carry tokens, and who sets the mail server could read them: so they must hold all that the one before held, and
+ * mails bring nobody more than that from then on. Who saves the host again as it is takes over, if they hold more.
  */
 async function vouch(
-  { settings, credentials }: SmtpDeps,
-  tx: Tx,
-  caller: Caller,
+  work: WorkOver<SmtpDeps>,
   one: Parameters<Decide>[1] & { readonly saved: string | null | undefined },
 ): ReturnType<Decide> {
+  const { tx, deps } = work
+  const { settings } = deps
   const { before, changed, saved } = one
   const trust = Object.entries(FIELDS).filter(([, key]) => MAIL_TRUST.some((one) => one === key))
   const set = trust.filter(([field]) => Reflect.get(before, field) !== null)
@@ -92,7 +97,7 @@ async function vouch(
   const byOperator = set.every(([, key]) => fixed(key))
   const stored = (await settings.read(tx, 'install.mailVouched')) ?? []
   const vouched = set.length === 0 ? [] : byOperator ? ['*'] : stored
-  const held = await heldForGood(tx, await stillAllowed(credentials, caller))
+  const held = await heldForGood(tx, await holderNow(work))
   const missing = missingFrom(held, vouched)
   const trusting = trust.some(([field]) => changed.includes(field))
   if (trusting) refuseMissing(missing)
@@ -133,7 +138,7 @@ async function ownAddress({ db }: SmtpDeps, context: Pick<Context, 'caller'>): P
   return user.email
 }
 
-async function sendTest(deps: SmtpDeps, to: string, signal: AbortSignal): Promise<SmtpTestResult> {
+async function sendTest(deps: SmtpDeps, to: string, signal: AbortSignal): Promise<api.SmtpTestResult> {
   const { settings, mailer } = deps
   const name = settings.get('panel.name')
   try {

@@ -1,22 +1,20 @@
 import { z } from 'zod'
-import {
-  getPublicTheme,
-  getThemeSettings,
-  type PublicTheme,
-  updateThemeSettings,
-} from '../../../../shared/api/theme-settings.ts'
+import * as api from '../../../../shared/api/theme-settings.ts'
 import { fieldError } from '../../../../shared/kernel/errors.ts'
 import { Colour } from '../../../../shared/kernel/setting-values.ts'
 import { mergeMetadata, metadataProblem } from '../../../../shared/kernel/theme-metadata.ts'
 import { type Clock, now } from '../../../../shared/kernel/time.ts'
+import { operationsOver } from '../../../access/operation.ts'
+import type { Queries } from '../../../db/db.ts'
+import { operate } from '../../../http/operate.ts'
 import { type Route, route } from '../../../http/route.ts'
-import { changeGroup, type GroupDeps, type GroupValues, groupView, type SettingGroup } from './group.ts'
+import { changeGroup, type GroupDeps, type GroupValues, type GroupView, groupView, type SettingGroup } from './group.ts'
 
 /** What the theme needs beside what every group does. */
 export interface ThemeDeps extends GroupDeps {
   readonly clock: Clock
   /** Which identity providers people can sign in by now. */
-  readonly authProviders: () => Promise<PublicTheme['authProviders']>
+  readonly authProviders: () => Promise<api.PublicTheme['authProviders']>
 }
 
 const FIELDS = {
@@ -34,25 +32,27 @@ const FIELDS = {
 
 const THEME: SettingGroup<typeof FIELDS> = {
   name: 'theme',
-  action: 'settings.theme_update',
   event: 'theme_settings_updated',
   fields: FIELDS,
 }
 
+export const updateThemeSettings = operationsOver<ThemeDeps>()(api.updateThemeSettings, async (work, { body }) => {
+  const rules = { check: refuseDisabledDefault, combine }
+  const { view, done } = await changeGroup(work, THEME, { given: body, rules })
+  return { ...done, answer: await theme(work.deps, work.tx.q, view) }
+})
+
 /** The theme, for everybody and for administrators. */
 export function themeRoutes(deps: ThemeDeps): Route[] {
   return [
-    route(getPublicTheme, () => publicTheme(deps)),
-    route(getThemeSettings, () => theme(deps)),
-    route(updateThemeSettings, async ({ body }, { actor }) => {
-      await changeGroup(deps, THEME, { given: body, actor }, { check: refuseDisabledDefault, combine })
-      return theme(deps)
-    }),
+    route(api.getPublicTheme, () => publicTheme(deps)),
+    route(api.getThemeSettings, () => theme(deps, deps.db.read, groupView(deps, THEME))),
+    operate(updateThemeSettings, deps),
   ]
 }
 
 /** What a page needs before anybody has signed in. */
-export async function publicTheme(deps: ThemeDeps): Promise<PublicTheme> {
+export async function publicTheme(deps: ThemeDeps): Promise<api.PublicTheme> {
   const { metadata, locked: _, ...shown } = groupView(deps, THEME)
   const colours = ThemeColours.safeParse(metadata['themeColors'])
   return { ...shown, authProviders: await deps.authProviders(), themeColors: colours.success ? colours.data : null }
@@ -62,16 +62,16 @@ const ThemeColours = z.record(z.string(), Colour)
 /** Rows of settings that a fresh database has, and never loses. */
 const FIRST_ROW = 'install.epoch'
 
-async function theme(deps: ThemeDeps) {
-  const rows = await deps.db.read
+async function theme({ clock }: ThemeDeps, q: Queries, view: GroupView<typeof FIELDS>) {
+  const rows = await q
     .selectFrom('setting')
     .select(['key', 'updatedAt'])
     .where('key', 'in', [...Object.values(FIELDS), FIRST_ROW])
     .orderBy('updatedAt')
     .execute()
-  const createdAt = rows.find(({ key }) => key === FIRST_ROW)?.updatedAt ?? now(deps.clock)
+  const createdAt = rows.find(({ key }) => key === FIRST_ROW)?.updatedAt ?? now(clock)
   const updatedAt = rows.at(-1)?.updatedAt ?? createdAt
-  return { id: 'theme' as const, ...groupView(deps, THEME), createdAt, updatedAt }
+  return { id: 'theme' as const, ...view, createdAt, updatedAt }
 }
 
 function refuseDisabledDefault({ defaultTheme, enabledThemes }: GroupValues<typeof FIELDS>): void {

@@ -40,8 +40,6 @@ export const createDatabaseHost = operation(api.createDatabaseHost, async ({ tx,
   return {
     answer: await present(tx, id),
     audit: {
-      action: 'database_host.create',
-      resource: 'database_host',
       resourceId: id,
       details: { ...fields, password: SECRET_MASK },
     },
@@ -78,8 +76,6 @@ export const updateDatabaseHost = operation(
     return {
       answer: await present(tx, hostId),
       audit: {
-        action: 'database_host.update',
-        resource: 'database_host',
         resourceId: hostId,
         details,
       },
@@ -110,8 +106,6 @@ export const deleteDatabaseHost = operation(
     return {
       answer: null,
       audit: {
-        action: 'database_host.delete',
-        resource: 'database_host',
         resourceId: hostId,
         details: { name, ...(abandoned.length === 0 ? {} : { abandoned }) },
       },

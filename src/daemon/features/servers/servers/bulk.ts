@@ -3,13 +3,11 @@ import type { BulkAction, BulkResult } from '../../../../shared/api/bulk-servers
 import { PanelError } from '../../../../shared/kernel/errors.ts'
 import type { Permission } from '../../../../shared/kernel/permissions.ts'
 import { POWER_PERMISSIONS, type ServerStatus } from '../../../../shared/kernel/server-life.ts'
-import type { Actor } from '../../../access/audit.ts'
-import type { Caller } from '../../../access/caller.ts'
+import type { Done, WorkOver } from '../../../access/operation.ts'
 import { serverPermissions } from '../../../access/permit.ts'
-import type { Tx } from '../../../db/db.ts'
-import { acceptIn } from './orders.ts'
-import { type RemovalDeps, removeIn } from './remove.ts'
-import { suspendServer, unsuspendServer } from './suspend.ts'
+import { accept } from './orders.ts'
+import { type RemovalDeps, remove } from './remove.ts'
+import { suspend, unsuspend } from './suspend.ts'
 
 type Result = z.input<typeof BulkResult>
 
@@ -19,8 +17,9 @@ export interface BulkOrder {
   readonly action: BulkAction
   readonly reason: string | null
   readonly stopServer: boolean
-  readonly actor: Actor
 }
+
+type BulkWork = WorkOver<RemovalDeps>
 
 /** What the action needs on its target; a restart needs as much as a single one does. */
 const NEEDED: Readonly<Record<BulkAction, readonly Permission[]>> = {
@@ -42,11 +41,12 @@ const THERE: Readonly<Partial<Record<BulkAction, readonly ServerStatus[]>>> = {
  * of it. A target that refuses has written nothing. A caller who may on none of them gets PERMISSION_DENIED; ids of no
  * server are NOT_FOUND for the whole call.
  */
-export async function actOnServers(tx: Tx, deps: RemovalDeps, caller: Caller, order: BulkOrder): Promise<Result[]> {
+export async function actOnServers(work: BulkWork, order: BulkOrder): Promise<Result[]> {
+  const { tx, holder } = work
   const needed = NEEDED[order.action]
   const allowed = new Set<string>()
   for (const id of order.serverIds) {
-    const held = await serverPermissions(tx, caller, id, needed)
+    const held = await serverPermissions(tx, holder, id, needed)
     if (held.length === needed.length) allowed.add(id)
   }
   if (allowed.size === 0) throw denied(needed)
@@ -61,7 +61,7 @@ export async function actOnServers(tx: Tx, deps: RemovalDeps, caller: Caller, or
     results.push(
       await outcomeOf(order.action, serverId, () => {
         if (!allowed.has(serverId)) throw denied(needed)
-        return act(tx, deps, order, serverId)
+        return act(work, order, serverId)
       }),
     )
   }
@@ -69,10 +69,10 @@ export async function actOnServers(tx: Tx, deps: RemovalDeps, caller: Caller, or
 }
 
 /** The same where the whole call needs the permission panel-wide: a target that is not there fails alone. */
-export async function actOnEach(tx: Tx, deps: RemovalDeps, order: BulkOrder): Promise<Result[]> {
+export async function actOnEach(work: BulkWork, order: BulkOrder): Promise<Result[]> {
   const results: Result[] = []
   for (const serverId of order.serverIds) {
-    results.push(await outcomeOf(order.action, serverId, () => act(tx, deps, order, serverId)))
+    results.push(await outcomeOf(order.action, serverId, () => act(work, order, serverId)))
   }
   return results
 }
@@ -98,20 +98,28 @@ function isThere(action: BulkAction, { code, meta }: PanelError): boolean {
   return code === 'SERVER_INVALID_STATE' && there.some((status) => status === meta['currentStatus'])
 }
 
-async function act(tx: Tx, deps: RemovalDeps, order: BulkOrder, serverId: string): Promise<string | undefined> {
-  const { action, reason, stopServer, actor } = order
-  const auditAction = `server.bulk_${action}`
+/** One of the targets, with an audit row and events of its own. */
+async function act(work: BulkWork, order: BulkOrder, serverId: string): Promise<string | undefined> {
+  const { action, reason, stopServer } = order
+  const record = ({ audit, ...done }: Done): Promise<void> =>
+    work.record({ ...done, audit: audit && { ...audit, action: `server.bulk_${action}` } })
   switch (action) {
-    case 'suspend':
-      return suspendServer(tx, deps, { serverId, reason, stopServer, actor, bulk: true })
+    case 'suspend': {
+      const { commandId, done } = await suspend(work, { serverId, reason, stopServer, bulk: true })
+      await record(done)
+      return commandId
+    }
     case 'unsuspend':
-      await unsuspendServer(tx, deps, { serverId, actor, bulk: true })
+      await record(await unsuspend(work, { serverId, bulk: true }))
       return undefined
     case 'delete':
-      await removeIn(tx, deps, { serverId, force: false, keepFiles: false, actor, auditAction })
+      await record(await remove(work, { serverId, force: false, keepFiles: false }))
       return undefined
-    default:
-      return (await acceptIn(tx, deps, { serverId, action, args: {}, auditAction, actor })).commandId
+    default: {
+      const { accepted, done } = await accept(work, { serverId, action, args: {} })
+      await record(done)
+      return accepted.commandId
+    }
   }
 }
 

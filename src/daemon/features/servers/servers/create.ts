@@ -5,9 +5,7 @@ import { newId, uuidOf } from '../../../../shared/kernel/ids.ts'
 import { grants } from '../../../../shared/kernel/permissions.ts'
 import { RuntimeReport } from '../../../../shared/protocol/frames.ts'
 import type { RuntimeName } from '../../../../shared/protocol/server-spec.ts'
-import type { Actor } from '../../../access/audit.ts'
-import type { Caller } from '../../../access/caller.ts'
-import type { Bus } from '../../../core/bus.ts'
+import type { Done, WorkOver } from '../../../access/operation.ts'
 import type { Tx } from '../../../db/db.ts'
 import { parseJson } from '../../../db/json.ts'
 import { checkEnvironment } from '../../catalog/templates/rules.ts'
@@ -18,24 +16,18 @@ import { ensureNameFree } from './names.ts'
 import { addCommand, type OrderDeps } from './orders.ts'
 import { definitionOf, withoutMasks } from './view.ts'
 
-/** A creation by this caller; `null`: by the daemon itself for `ownerId`. */
-interface Creation {
-  readonly body: z.output<typeof NewServer>
-  readonly caller: Caller | null
-  readonly actor: Actor
-}
+type Body = z.output<typeof NewServer>
 
 /**
- * Creates a server: address, sizes, variables and references are checked and claimed in one transaction, and its
- * installation is queued: `commandId` is the order that makes it ready. A node that is away gets it when it is back.
+ * Creates a server: address, sizes, variables and references are checked and claimed, and its installation is queued:
+ * `commandId` is the order that makes it ready. A node that is away gets it when it is back.
  */
-export async function createServer(
-  tx: Tx,
-  deps: OrderDeps & { readonly bus: Bus },
-  creation: Creation,
-): Promise<{ id: string; commandId: string }> {
-  const { body, caller } = creation
-  const owner = await ownerOf(tx, creation)
+export async function insertServer(
+  work: WorkOver<OrderDeps>,
+  body: Body,
+): Promise<{ id: string; commandId: string; done: Done }> {
+  const { tx, deps, holder } = work
+  const owner = await ownerOf(work, body)
   const template = await templateOf(tx, body.templateId)
   const node = await tx.q.selectFrom('node').selectAll().where('id', '=', body.nodeId).executeTakeFirst()
   if (node === undefined) throw new PanelError('NODE_NOT_FOUND', 'There is no such node')
@@ -47,14 +39,14 @@ export async function createServer(
     if (location === undefined) throw new PanelError('LOCATION_NOT_FOUND', 'There is no such location')
     throw fieldError('body.locationId', 'must be the location of the node')
   }
-  if (typeof body.startupCommand === 'string' && caller !== null && !grants(caller.permissions, 'admin.write')) {
+  if (typeof body.startupCommand === 'string' && !grants(holder.permissions, 'admin.write')) {
     throw new PanelError('PERMISSION_DENIED', 'A startup line of its own needs admin.write', {
       meta: { missing: ['admin.write'] },
     })
   }
   refuseStartupLine(body.startupCommand)
   const given = withoutMasks(body.environment, template.variables)
-  refuseFixedVariables(caller, template.variables, given, {})
+  refuseFixedVariables(holder, template.variables, given, {})
   const { environment, problems } = checkEnvironment(template.variables, given, {})
   if (problems.length > 0) {
     throw new PanelError('VALIDATION_ERROR', 'Some variables are not valid', { details: problems })
@@ -104,26 +96,17 @@ export async function createServer(
   const op = installs ? 'install' : body.start ? 'start' : 'apply'
   const args = installs ? { wipe: false, thenStart: body.start } : {}
   const commandId = await addCommand(tx, deps, { row, generation: 1, op, args })
-  await deps.audit.record(tx, creation.actor, {
-    action: 'server.create',
-    resource: 'server',
-    resourceId: id,
-    details: {
-      name: body.name,
-      nodeId: node.id,
-      templateId: body.templateId,
-      ownerId: owner,
-      ip: allocation.ip,
-      port: allocation.port,
-    },
-  })
-  const createdBy = caller?.userId ?? null
-  const data = { serverName: body.name, ownerId: owner, nodeId: node.id, createdBy }
-  await deps.bus.append(tx, { type: 'server_created', serverId: id, data })
-  return { id, commandId }
+  const { ip, port } = allocation
+  const details = { name: body.name, nodeId: node.id, templateId: body.templateId, ownerId: owner, ip, port }
+  const data = { serverName: body.name, ownerId: owner, nodeId: node.id, createdBy: work.userId }
+  const done: Done = {
+    audit: { resourceId: id, details },
+    events: [{ type: 'server_created', serverId: id, data }],
+  }
+  return { id, commandId, done }
 }
 
-function wantedPlace(body: Creation['body'], node: { readonly defaultIp: string }): PlaceClaim['wanted'] {
+function wantedPlace(body: Body, node: { readonly defaultIp: string }): PlaceClaim['wanted'] {
   if (typeof body.allocationId === 'string') return { allocationId: body.allocationId }
   const port = body.primaryPort ?? 0
   const ip = body.primaryIp ?? undefined
@@ -132,10 +115,10 @@ function wantedPlace(body: Creation['body'], node: { readonly defaultIp: string 
 }
 
 /** The owner is the caller; naming another one needs `admin.write`. */
-async function ownerOf(tx: Tx, { body, caller }: Creation): Promise<string> {
-  const wanted = body.ownerId ?? caller?.userId
-  if (wanted === undefined) throw fieldError('body.ownerId', 'is required')
-  if (caller !== null && wanted !== caller.userId && !grants(caller.permissions, 'admin.write')) {
+async function ownerOf({ tx, userId, holder }: WorkOver<OrderDeps>, body: Body): Promise<string> {
+  const wanted = body.ownerId ?? userId
+  if (wanted === null) throw fieldError('body.ownerId', 'is required')
+  if (wanted !== userId && !grants(holder.permissions, 'admin.write')) {
     throw new PanelError('PERMISSION_DENIED', 'A server for somebody else needs admin.write', {
       meta: { missing: ['admin.write'] },
     })

@@ -6,9 +6,9 @@ import { grants } from '../../../../shared/kernel/permissions.ts'
 import { SECRET_MASK } from '../../../../shared/kernel/setting-values.ts'
 import { startupLineProblem } from '../../../../shared/kernel/startup-line.ts'
 import type { Clock } from '../../../../shared/kernel/time.ts'
-import { type Actor, changes } from '../../../access/audit.ts'
-import type { Caller } from '../../../access/caller.ts'
-import { mayAsAssignee } from '../../../access/permit.ts'
+import { changes } from '../../../access/audit.ts'
+import type { Done, WorkOver } from '../../../access/operation.ts'
+import { type Holder, mayAsAssignee } from '../../../access/permit.ts'
 import type { Bus } from '../../../core/bus.ts'
 import type { Tx } from '../../../db/db.ts'
 import { checkEnvironment } from '../../catalog/templates/rules.ts'
@@ -36,13 +36,15 @@ const OPERATOR_FIELDS = [
 
 type Patch = z.output<typeof ServerPatch>
 
-/** Edits a server; what changes how it runs reaches its node as a new specification, in force at the next start. */
-export async function editServer(
-  tx: Tx,
-  deps: OrderDeps & { readonly bus: Bus },
-  edit: { readonly serverId: string; readonly patch: Patch; readonly caller: Caller; readonly actor: Actor },
-): Promise<void> {
-  const row = await findServerRow(tx.q, edit.serverId)
+/**
+ * Edits a server; what changes how it runs reaches its node as a new specification, in force at the next start. Leaves
+ * nothing when nothing changes.
+ */
+export async function changeServer(
+  { tx, deps, holder, userId }: WorkOver<OrderDeps & { readonly bus: Bus }>,
+  { serverId, patch }: { readonly serverId: string; readonly patch: Patch },
+): Promise<Done> {
+  const row = await findServerRow(tx.q, serverId)
   if (row === undefined) throw new PanelError('SERVER_NOT_FOUND', 'There is no such server')
   refuseSuspended(row)
   if (row.deletingAt !== null) {
@@ -50,14 +52,14 @@ export async function editServer(
       meta: { currentStatus: 'deleting', allowed: [] },
     })
   }
-  refuseStartupLine(edit.patch.startupCommand)
+  refuseStartupLine(patch.startupCommand)
   const before = comparable(row)
-  const wanted = await wantedColumns({ tx, clock: deps.clock, caller: edit.caller }, row, edit.patch)
+  const wanted = await wantedColumns({ tx, clock: deps.clock, holder }, row, patch)
   const changedColumns = changes(before, wanted.columns)
-  if (changedColumns === undefined) return
-  await refuseOperatorFields({ tx, row, ...edit }, changedColumns)
-  if (edit.patch.name !== undefined && edit.patch.name !== row.name)
-    await ensureNameFree(tx, { ownerId: row.ownerId, name: edit.patch.name })
+  if (changedColumns === undefined) return {}
+  await refuseOperatorFields({ tx, row, holder, patch }, changedColumns)
+  if (patch.name !== undefined && patch.name !== row.name)
+    await ensureNameFree(tx, { ownerId: row.ownerId, name: patch.name })
   const changed = byFieldName(changedColumns)
   const { memoryMb, cpuCores } = { ...row, ...wanted.columns }
   if (memoryMb > row.memoryMb || cpuCores > row.cpuCores) {
@@ -77,14 +79,11 @@ export async function editServer(
   const generation = await nextGeneration(tx, row, {})
   await replaceQueuedApplies(tx, deps.bus, row)
   await addCommand(tx, deps, { row, generation, op: 'apply', args: {} })
-  await deps.audit.record(tx, edit.actor, {
-    action: 'server.update',
-    resource: 'server',
-    resourceId: row.id,
-    details: maskEnvironment(changed, row),
-  })
-  const data = { updatedBy: edit.caller.userId, change: Object.keys(changed).join(',') }
-  await deps.bus.append(tx, { type: 'server_updated', serverId: row.id, data })
+  const data = { updatedBy: userId, change: Object.keys(changed).join(',') }
+  return {
+    audit: { resourceId: row.id, details: maskEnvironment(changed, row) },
+    events: [{ type: 'server_updated', serverId: row.id, data }],
+  }
 }
 
 /** Refuses a startup line of a server's own in which the place of a value cannot be known. */
@@ -93,7 +92,7 @@ export function refuseStartupLine(line: string | null | undefined): void {
   if (problem !== undefined) throw fieldError('body.startupCommand', problem)
 }
 
-async function wantedColumns(at: { tx: Tx; clock: Clock; caller: Caller }, row: ServerRow, patch: Patch) {
+async function wantedColumns(at: { tx: Tx; clock: Clock; holder: Holder }, row: ServerRow, patch: Patch) {
   const allocationId = await movedAllocation(at, row, patch)
   const columns = {
     ...(patch.name === undefined ? {} : { name: patch.name }),
@@ -108,18 +107,18 @@ async function wantedColumns(at: { tx: Tx; clock: Clock; caller: Caller }, row: 
     ...(patch.maxCrashCount === undefined ? {} : { maxCrashCount: patch.maxCrashCount }),
     ...(patch.environment === undefined
       ? {}
-      : { environment: JSON.stringify(wantedEnvironment(row, patch.environment, at.caller)) }),
+      : { environment: JSON.stringify(wantedEnvironment(row, patch.environment, at.holder)) }),
     ...(allocationId === undefined ? {} : { allocationId }),
   }
   return { columns }
 }
 
 /** Names that are not given keep their value; the mask of a secret means unchanged. */
-function wantedEnvironment(row: ServerRow, given: Record<string, string>, caller: Caller): Record<string, string> {
+function wantedEnvironment(row: ServerRow, given: Record<string, string>, holder: Holder): Record<string, string> {
   const existing = environmentOf(row)
   const { variables } = definitionOf(row)
   const changed = withoutMasks(given, variables)
-  refuseFixedVariables(caller, variables, changed, existing)
+  refuseFixedVariables(holder, variables, changed, existing)
   const { environment, problems } = checkEnvironment(variables, changed, { existing })
   if (problems.length > 0)
     throw new PanelError('VALIDATION_ERROR', 'Some variables are not valid', { details: problems })
@@ -128,12 +127,12 @@ function wantedEnvironment(row: ServerRow, given: Record<string, string>, caller
 
 /** Variables that the template keeps from the server's members are the operator's. */
 export function refuseFixedVariables(
-  caller: Caller | null,
+  holder: Holder,
   variables: NewTemplate['variables'],
   given: Readonly<Record<string, string>>,
   existing: Readonly<Record<string, string>>,
 ): void {
-  if (caller === null || grants(caller.permissions, 'admin.write')) return
+  if (grants(holder.permissions, 'admin.write')) return
   const fixed = variables.filter(
     ({ name, userEditable, default: value }) =>
       !userEditable && Object.hasOwn(given, name) && given[name] !== (existing[name] ?? value),
@@ -146,7 +145,7 @@ export function refuseFixedVariables(
 }
 
 async function movedAllocation(
-  { tx, clock, caller }: { tx: Tx; clock: Clock; caller: Caller },
+  { tx, clock, holder }: { tx: Tx; clock: Clock; holder: Holder },
   row: ServerRow,
   patch: Patch,
 ): Promise<string | undefined> {
@@ -156,7 +155,7 @@ async function movedAllocation(
   const port = patch.primaryPort ?? row.port
   const elsewhere = ip !== row.ip || port !== row.port
   if (allocationId === undefined && !elsewhere) return undefined
-  await refuseOperatorFields({ tx, row, caller, patch }, { allocationId: true })
+  await refuseOperatorFields({ tx, row, holder, patch }, { allocationId: true })
   if (allocationId !== undefined && elsewhere) {
     throw fieldError('body.allocationId', 'and another primaryPort or primaryIp exclude each other')
   }
@@ -180,10 +179,10 @@ function wantedIp(row: ServerRow, requested: Patch['primaryIp']): string {
 
 /** Who has the node assigned may say what its servers cost; a startup line of its own stays the administrators'. */
 async function refuseOperatorFields(
-  { tx, row, caller, patch }: { tx: Tx; row: ServerRow; caller: Caller; patch: Patch },
+  { tx, row, holder, patch }: { tx: Tx; row: ServerRow; holder: Holder; patch: Patch },
   changed: Readonly<Record<string, unknown>>,
 ): Promise<void> {
-  if (grants(caller.permissions, 'admin.write')) return
+  if (grants(holder.permissions, 'admin.write')) return
   const column: Partial<Record<keyof Patch, string>> = {
     allocatedMemoryMb: 'memoryMb',
     allocatedCpuCores: 'cpuCores',
@@ -195,7 +194,7 @@ async function refuseOperatorFields(
   const touched = OPERATOR_FIELDS.filter((field) => patch[field] !== undefined && (column[field] ?? field) in changed)
   if (touched.length === 0) return
   const isOfNode = !touched.includes('startupCommand')
-  if (isOfNode && (await mayAsAssignee({ q: tx.q, now: tx.now }, caller, row.nodeId, 'server.create'))) return
+  if (isOfNode && (await mayAsAssignee({ q: tx.q, now: tx.now }, holder, row.nodeId, 'server.create'))) return
   throw new PanelError('PERMISSION_DENIED', `Changing ${touched.join(', ')} needs admin.write`, {
     meta: { missing: ['admin.write'] },
   })

@@ -1,7 +1,7 @@
 import type { DesiredState } from '../../../../shared/kernel/server-life.ts'
 import { type IsoTime, isoTime } from '../../../../shared/kernel/time.ts'
 import type { AgentEvent, ServerReport } from '../../../../shared/protocol/frames.ts'
-import type { Bus } from '../../../core/bus.ts'
+import type { Bus, NewEvent } from '../../../core/bus.ts'
 import type { Tx } from '../../../db/db.ts'
 import type { ReportedAt } from '../../../gateway/handlers.ts'
 import { findServerRow, type ServerRow } from './rows.ts'
@@ -211,8 +211,13 @@ async function isOrderOpen(tx: Tx, row: Pick<ServerRow, 'id' | 'nodeId'>): Promi
   return open !== undefined
 }
 
-/** Tells everybody what has changed about a server's state, if anything has. */
+/** Reports what has changed about a server's state, if anything has. */
 export async function tell(tx: Tx, bus: Bus, before: ServerRow, after: ServerRow): Promise<void> {
+  for (const event of stateUpdate(before, after)) await bus.append(tx, event)
+}
+
+/** The event of a state that has changed; none where nothing has that anybody sees. */
+export function stateUpdate(before: ServerRow, after: ServerRow): NewEvent[] {
   const previousState = statusOf(before)
   const state = statusOf(after)
   const same =
@@ -223,8 +228,8 @@ export async function tell(tx: Tx, bus: Bus, before: ServerRow, after: ServerRow
     // The first process of a start is no news: its state is.
     (before.pid === after.pid || before.pid === null) &&
     before.installed === after.installed
-  if (same) return
-  await bus.append(tx, {
+  if (same) return []
+  const event: NewEvent = {
     type: 'server_state_update',
     serverId: after.id,
     data: {
@@ -240,5 +245,6 @@ export async function tell(tx: Tx, bus: Bus, before: ServerRow, after: ServerRow
       crashCount: after.crashCount,
       nextRestartAt: after.nextRestartAt,
     },
-  })
+  }
+  return [event]
 }

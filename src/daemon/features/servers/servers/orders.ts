@@ -8,17 +8,15 @@ import {
   type ServerStatus,
 } from '../../../../shared/kernel/server-life.ts'
 import type { Clock } from '../../../../shared/kernel/time.ts'
-import type { Actor, Audit } from '../../../access/audit.ts'
-import type { Db, Tx } from '../../../db/db.ts'
+import type { Done, OperationDeps, WorkOver } from '../../../access/operation.ts'
+import type { Tx } from '../../../db/db.ts'
 import { parseJson } from '../../../db/json.ts'
 import { findServerRow, type ServerRow } from './rows.ts'
 import type { UnstoredOrders } from './unstored-orders.ts'
 import { statusOf } from './view.ts'
 
 /** What orders need of the rest of the daemon. */
-export interface OrderDeps {
-  readonly db: Db
-  readonly audit: Audit
+export interface OrderDeps extends OperationDeps {
   readonly clock: Clock
   readonly isOnline: (nodeId: string) => boolean
   /** Sends what is queued for the node; called after the commit. */
@@ -42,8 +40,6 @@ export interface Order {
   readonly serverId: string
   readonly action: PowerAction | 'install' | 'reinstall'
   readonly args: Readonly<Record<string, unknown>>
-  readonly auditAction: string
-  readonly actor: Actor
 }
 
 const DESIRED: Partial<Record<Order['action'], DesiredState>> = {
@@ -62,38 +58,25 @@ const OP: Record<Order['action'], string> = {
 }
 
 /**
- * Accepts an order: intent, generation, command and audit in one transaction; the agent hears of it after the commit.
- * Refuses by the server's status (409), suspension (423) or an absent node (503), and then writes nothing.
- * Stop and kill go past a database that cannot be written.
+ * Accepts an order: intent, generation and command; the agent hears of it after the commit. Refuses by the server's status
+ * (409), suspension (423) or an absent node (503), and then writes nothing.
  */
-export async function accept(deps: OrderDeps, order: Order): Promise<Accepted> {
-  try {
-    return await deps.db.write((tx) => acceptIn(tx, deps, order))
-  } catch (error) {
-    const { unstored } = deps
-    if (!unstored.mayGive(order, error)) throw error
-    return await unstored.give(order)
-  }
-}
-
-/** {@link accept} as a part of a transaction; what refuses has written nothing. */
-export async function acceptIn(tx: Tx, deps: OrderDeps, order: Order): Promise<Accepted> {
+export async function accept(
+  { tx, deps }: WorkOver<OrderDeps>,
+  order: Order,
+): Promise<{ accepted: Accepted; done: Done }> {
   const row = await findServerRow(tx.q, order.serverId)
   if (row === undefined) throw new PanelError('SERVER_NOT_FOUND', 'There is no such server')
   const running = await sameInstallation(tx, row, order)
-  if (running !== undefined) return running
+  if (running !== undefined) return { accepted: running, done: {} }
   const online = deps.isOnline(row.nodeId)
   refuseByStatus(row, order.action, online, online ? await pendingStatus(tx, row) : statusOf(row))
   const desired = DESIRED[order.action] ?? (order.args['thenStart'] === true ? 'running' : 'stopped')
   const generation = await nextGeneration(tx, row, { desired })
   const commandId = await addCommand(tx, deps, { row, generation, op: OP[order.action], args: order.args })
-  await deps.audit.record(tx, order.actor, {
-    action: order.auditAction,
-    resource: 'server',
-    resourceId: row.id,
-    details: { action: order.action, generation, commandId, ...order.args },
-  })
-  return { action: order.action, status: statusOf(row), desired, generation, commandId, stored: true }
+  const accepted = { action: order.action, status: statusOf(row), desired, generation, commandId, stored: true }
+  const details = { action: order.action, generation, commandId, ...order.args }
+  return { accepted, done: { audit: { resourceId: row.id, details } } }
 }
 
 /** Raises the generation of a server together with other columns; of two that race, one is refused by the caller's checks. */

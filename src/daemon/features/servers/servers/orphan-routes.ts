@@ -6,9 +6,7 @@ import { adopt, type OrphanDeps, orphansOf, purge } from './orphans.ts'
 export function orphanRoutes(deps: OrphanDeps): Route[] {
   return [
     route(listOrphans, ({ params }) => orphansOf(deps, params.nodeId)),
-    route(adoptOrphan, async ({ params, body }, { actor, caller }) => {
-      return await adopt(deps, { ...params, body, actor, callerId: caller?.userId })
-    }),
-    route(purgeOrphan, async ({ params }, { actor }) => ({ commandId: await purge(deps, { ...params, actor }) })),
+    route(adoptOrphan, (input, { principal }) => adopt(deps, { principal, input })),
+    route(purgeOrphan, (input, { principal }) => purge(deps, { principal, input })),
   ]
 }

@@ -1,10 +1,11 @@
 import type { z } from 'zod'
-import { type adoptOrphan, MOST_ORPHANS, type Orphan } from '../../../../shared/api/orphans.ts'
+import * as api from '../../../../shared/api/orphans.ts'
+import type { Answer, Input } from '../../../../shared/kernel/contract.ts'
 import { fieldError, PanelError } from '../../../../shared/kernel/errors.ts'
 import { ServerId } from '../../../../shared/kernel/ids.ts'
 import type { OrphanReport, OrphanResult, ServerReport } from '../../../../shared/protocol/frames.ts'
 import type { ServerSpec } from '../../../../shared/protocol/server-spec.ts'
-import type { Actor } from '../../../access/audit.ts'
+import { operationsOver, type Principal, transact } from '../../../access/operation.ts'
 import type { Bus } from '../../../core/bus.ts'
 import type { Db, Tx } from '../../../db/db.ts'
 import type { Gateway } from '../../../gateway/gateway.ts'
@@ -22,7 +23,7 @@ import { definitionOf } from './view.ts'
 export type OrphanDeps = OrderDeps & { readonly bus: Bus; readonly ask: Gateway['request'] }
 
 /** What the node has and this database does not know, what runs first; asked of the node itself. */
-export async function orphansOf(deps: OrphanDeps, nodeId: string): Promise<z.input<typeof Orphan>[]> {
+export async function orphansOf(deps: OrphanDeps, nodeId: string): Promise<z.input<typeof api.Orphan>[]> {
   const orphans = (await reportsOf(deps, nodeId)).map(({ serverId, name, power, pid, hasFiles }) => {
     return { serverId: ServerId.parse(serverId), name, power, pid, hasFiles }
   })
@@ -30,44 +31,70 @@ export async function orphansOf(deps: OrphanDeps, nodeId: string): Promise<z.inp
   return orphans.sort((a, b) => rests(a) - rests(b))
 }
 
-/** An orphan by its id, and who asks. */
+/** An orphan by its id. */
 interface OrphanAt {
   readonly nodeId: string
   readonly serverId: string
-  readonly actor: Actor
 }
 
-/** Has the node remove what it has of the server. The order is kept until it is carried out, like any other. */
-export async function purge(deps: OrphanDeps, at: OrphanAt): Promise<string> {
-  const { nodeId, serverId, actor } = at
-  const { orphan } = await describe(deps, at)
-  const { generation, name } = orphan
-  return await deps.db.write(async (tx) => {
+const operation = operationsOver<OrphanDeps>()
+
+interface PurgeRequest {
+  readonly principal: Principal
+  readonly input: Input<typeof api.purgeOrphan>
+}
+
+/**
+ * Has the node remove what it has of the server. The node is asked what that is before the transaction; the order is kept until
+ * it is carried out, like any other.
+ */
+export async function purge(
+  deps: OrphanDeps,
+  { principal, input }: PurgeRequest,
+): Promise<Answer<typeof api.purgeOrphan>> {
+  const { orphan } = await describe(deps, input.params)
+  return transact(purgeDescribed(orphan), { deps, principal, input })
+}
+
+const purgeDescribed = ({ generation, name }: OrphanReport) =>
+  operation(api.purgeOrphan, async ({ tx, deps, userId }, { params: { nodeId, serverId } }) => {
     await refuseKnown(tx, serverId)
     const row = { id: serverId, nodeId }
-    const args = { keepFiles: false, deletedBy: actor.caller?.userId ?? null }
+    const args = { keepFiles: false, deletedBy: userId }
     const commandId = await addCommand(tx, deps, { row, generation: generation + 1, op: 'delete', args })
-    const details = { serverId, name, commandId }
-    await deps.audit.record(tx, actor, { action: 'node.orphan_purge', resource: 'node', resourceId: nodeId, details })
-    const updatedBy = actor.caller?.userId ?? null
-    await deps.bus.append(tx, { type: 'node_updated', data: { nodeId, updatedBy, change: 'orphan_purge' } })
-    return commandId
+    return {
+      answer: { commandId },
+      audit: { resourceId: nodeId, details: { serverId, name, commandId } },
+      events: [{ type: 'node_updated', data: { nodeId, updatedBy: userId, change: 'orphan_purge' } }],
+    }
   })
+
+interface AdoptRequest {
+  readonly principal: Principal
+  readonly input: Input<typeof api.adoptOrphan>
 }
 
-type Adoption = OrphanAt & { readonly body: z.output<typeof adoptOrphan.body>; readonly callerId: string | undefined }
-
-/** Makes the row of a server anew, from what its node knows. */
+/** Makes the row of a server anew, from what its node, asked before the transaction, knows. */
 export async function adopt(
   deps: OrphanDeps,
-  adoption: Adoption,
-): Promise<{ serverId: string; name: string; conflicts: string[] }> {
-  const { nodeId, serverId, actor } = adoption
-  const { spec, report } = await describe(deps, adoption)
+  { principal, input }: AdoptRequest,
+): Promise<Answer<typeof api.adoptOrphan>> {
+  const { spec, report } = await describe(deps, input.params)
   if (spec === null || report === null) throw new PanelError('CONFLICT', NOTHING_KNOWN)
-  return await deps.db.write(async (tx) => {
+  return transact(adoptDescribed(spec, report), { deps, principal, input })
+}
+
+type Adoption = OrphanAt & {
+  readonly body: z.output<typeof api.adoptOrphan.body>
+  readonly callerId: string | undefined
+}
+
+const adoptDescribed = (spec: ServerSpec, report: ServerReport) =>
+  operation(api.adoptOrphan, async ({ tx, deps, userId }, { params, body }) => {
+    const { nodeId, serverId } = params
     await refuseKnown(tx, serverId)
     const conflicts: string[] = []
+    const adoption = { ...params, body, callerId: userId ?? undefined }
     const row = await rowOf(tx, deps, { ...adoption, spec, report, conflicts })
     await ensureNameFree(tx, { ...row, advice: 'adopt this one under another name (--name, or body.name)' })
     await tx.q.insertInto('server').values(row).execute()
@@ -75,13 +102,14 @@ export async function adopt(
     if (stored !== undefined) conflicts.push(...templateRemarks(spec, buildSpec(stored, row.generation, 0)))
     await observe(tx, deps.bus, nodeId, report, { receivedMs: deps.clock.nowMs(), ageMs: 0 })
     await addCommand(tx, deps, { row: { id: serverId, nodeId }, generation: row.generation, op: 'apply', args: {} })
-    const details = { name: row.name, nodeId, templateId: row.templateId, ownerId: row.ownerId, conflicts }
-    await deps.audit.record(tx, actor, { action: 'server.adopt', resource: 'server', resourceId: serverId, details })
-    const data = { serverName: row.name, ownerId: row.ownerId, nodeId, createdBy: actor.caller?.userId ?? null }
-    await deps.bus.append(tx, { type: 'server_created', serverId, data })
-    return { serverId, name: row.name, conflicts }
+    const { name, templateId, ownerId } = row
+    const data = { serverName: name, ownerId, nodeId, createdBy: userId }
+    return {
+      answer: { serverId, name, conflicts },
+      audit: { resourceId: serverId, details: { name, nodeId, templateId, ownerId, conflicts } },
+      events: [{ type: 'server_created', serverId, data }],
+    }
   })
-}
 
 const NOTHING_KNOWN =
   'The node knows nothing of this server but its folders: create a server, move the files, and purge what is left'
@@ -213,9 +241,9 @@ async function reportsOf(deps: OrphanDeps, nodeId: string): Promise<OrphanReport
   for (;;) {
     const before = found.size
     const { orphans, more } = await deps.ask(nodeId, { op: 'orphans.list', known: [...known, ...found.keys()] })
-    for (const orphan of orphans) if (found.size < MOST_ORPHANS) found.set(orphan.serverId, orphan)
+    for (const orphan of orphans) if (found.size < api.MOST_ORPHANS) found.set(orphan.serverId, orphan)
     // A node that repeats itself has nothing else to say.
-    if (!more || found.size === before || found.size === MOST_ORPHANS) break
+    if (!more || found.size === before || found.size === api.MOST_ORPHANS) break
   }
   return [...found.values()].filter(({ serverId }) => ServerId.safeParse(serverId).success)
 }

@@ -1,13 +1,13 @@
 import { z } from 'zod'
 import { PanelError } from '../../../../shared/kernel/errors.ts'
 import { ACTION_GATES, type ServerStatus } from '../../../../shared/kernel/server-life.ts'
-import type { Actor } from '../../../access/audit.ts'
-import type { Bus } from '../../../core/bus.ts'
+import type { Done, WorkOver } from '../../../access/operation.ts'
+import type { Bus, NewEvent } from '../../../core/bus.ts'
 import type { Settings } from '../../../core/settings.ts'
 import type { Tx } from '../../../db/db.ts'
 import { parseJson } from '../../../db/json.ts'
 import { releasePlace } from '../../fleet/nodes/pool-claims.ts'
-import { finishCommand, tell } from './observe.ts'
+import { finishCommand, stateUpdate, tell } from './observe.ts'
 import { addCommand, nextGeneration, type OrderDeps, pendingStatus, refuseSuspended } from './orders.ts'
 import { findServerRow, type ServerRow } from './rows.ts'
 import { statusOf } from './view.ts'
@@ -18,8 +18,6 @@ interface Removal {
   /** Forget it at once; the node deletes the files if it ever comes back. */
   readonly force: boolean
   readonly keepFiles: boolean
-  readonly actor: Actor
-  readonly auditAction?: string
 }
 
 /** What deletions need. */
@@ -29,19 +27,14 @@ export type RemovalDeps = OrderDeps & {
   readonly beforeDelete: BeforeDelete
 }
 
-/** What belongs to servers elsewhere; told in the transaction that deletes a server's row, just before. */
+/** What belongs to servers elsewhere; called in the transaction that deletes a server's row, just before. */
 export type BeforeDelete = readonly ((tx: Tx, serverId: string) => Promise<void>)[]
 
 /**
- * Marks a server for deletion and tells its node; the row goes when the node has confirmed. With `force` it goes at once,
- * also from a node that is away.
+ * Marks a server for deletion and queues the order for its node; the row goes when the node has confirmed. With `force` it
+ * goes at once, also from a node that is away. What refuses has written nothing.
  */
-export function removeServer(deps: RemovalDeps, removal: Removal): Promise<void> {
-  return deps.db.write((tx) => removeIn(tx, deps, removal))
-}
-
-/** {@link removeServer} as a part of a transaction; what refuses has written nothing. */
-export async function removeIn(tx: Tx, deps: RemovalDeps, removal: Removal): Promise<void> {
+export async function remove({ tx, deps, userId: deletedBy }: WorkOver<RemovalDeps>, removal: Removal): Promise<Done> {
   const found = await findServerRow(tx.q, removal.serverId)
   if (found === undefined) throw new PanelError('SERVER_NOT_FOUND', 'There is no such server')
   const spared = deps.settings.get('suspension.deletePolicy') === 'block'
@@ -59,22 +52,20 @@ export async function removeIn(tx: Tx, deps: RemovalDeps, removal: Removal): Pro
     })
   }
   const { force, keepFiles } = removal
-  if (!force && (await isUnderWay(tx, row))) return
+  if (!force && (await isUnderWay(tx, row))) return {}
   const generation = await nextGeneration(tx, row, { desired: 'stopped', deletingAt: row.deletingAt ?? tx.now })
-  const deletedBy = removal.actor.caller?.userId ?? null
   if (force) await endQueued(tx, deps.bus, row)
   await addCommand(tx, deps, { row, generation, op: 'delete', args: { keepFiles, deletedBy } })
-  await deps.audit.record(tx, removal.actor, {
-    action: removal.auditAction ?? 'server.delete',
-    resource: 'server',
-    resourceId: row.id,
-    details: { name: row.name, force, keepFiles },
-  })
-  if (force) return await forget(tx, deps, row, deletedBy)
-  const data = { updatedBy: deletedBy, change: 'deleting' }
-  await deps.bus.append(tx, { type: 'server_updated', serverId: row.id, data })
+  const audit = { resourceId: row.id, details: { name: row.name, force, keepFiles } }
+  if (force) return { audit, events: [await forget(tx, deps, row, deletedBy)] }
   const desired = { desired: 'stopped', deletingAt: row.deletingAt ?? tx.now, generation } as const
-  await tell(tx, deps.bus, found, { ...found, ...desired })
+  return {
+    audit,
+    events: [
+      { type: 'server_updated', serverId: row.id, data: { updatedBy: deletedBy, change: 'deleting' } },
+      ...stateUpdate(found, { ...found, ...desired }),
+    ],
+  }
 }
 
 /** Orders that have not left yet end with their server: its node may never come back to hear of them. */
@@ -118,7 +109,7 @@ export async function forgetDeleted(
   const row = await findServerRow(tx.q, command.serverId)
   if (row === undefined || row.deletingAt === null) return
   const { deletedBy = null } = parseJson(DeleteArgs, command.args)
-  await forget(tx, deps, row, deletedBy)
+  await deps.bus.append(tx, await forget(tx, deps, row, deletedBy))
 }
 
 /** The node could not delete a server: it stays `deleting` with the reason, and may be deleted again. */
@@ -129,15 +120,16 @@ export async function reportUndeleted(tx: Tx, bus: Bus, serverId: string, reason
   await tell(tx, bus, row, { ...row, reason })
 }
 
+/** Deletes the row, and answers the event of it. */
 async function forget(
   tx: Tx,
-  { bus, beforeDelete }: { readonly bus: Bus; readonly beforeDelete: BeforeDelete },
+  { beforeDelete }: { readonly beforeDelete: BeforeDelete },
   row: ServerRow,
   deletedBy: string | null,
-): Promise<void> {
+): Promise<NewEvent> {
   for (const leave of beforeDelete) await leave(tx, row.id)
   await releasePlace(tx, row.id)
   await tx.q.deleteFrom('server').where('id', '=', row.id).execute()
   const data = { serverName: row.name, ownerId: row.ownerId, deletedBy }
-  await bus.append(tx, { type: 'server_deleted', serverId: row.id, data })
+  return { type: 'server_deleted', serverId: row.id, data }
 }

@@ -1,9 +1,9 @@
 import { PanelError } from '../../../../shared/kernel/errors.ts'
-import type { Actor } from '../../../access/audit.ts'
+import type { Done, WorkOver } from '../../../access/operation.ts'
 import type { Bus } from '../../../core/bus.ts'
 import type { Tx } from '../../../db/db.ts'
 import { replaceQueuedApplies } from './edit.ts'
-import { tell } from './observe.ts'
+import { stateUpdate } from './observe.ts'
 import { addCommand, nextGeneration, type OrderDeps } from './orders.ts'
 import { findServerRow, type ServerRow } from './rows.ts'
 import { statusOf } from './view.ts'
@@ -15,20 +15,21 @@ export interface Suspension {
   readonly serverId: string
   readonly reason: string | null
   readonly stopServer: boolean
-  readonly actor: Actor
-  /** One of several. */
+  /** One of several: its event says so. */
   readonly bulk?: true
 }
 
 /**
  * Suspends a server: from here on it refuses orders, edits and live views. Its node is told by a new specification, which
  * no start gets past, and stops what runs; a node that is away does so when it is back. Everything that can refuse comes
- * before the first write. Answers the id of the stop.
+ * before the first write. `commandId` is the stop.
  */
-export async function suspendServer(tx: Tx, deps: Deps, suspension: Suspension): Promise<string | undefined> {
+export async function suspend(
+  { tx, deps, userId: suspendedBy }: WorkOver<Deps>,
+  suspension: Suspension,
+): Promise<{ commandId: string | undefined; done: Done }> {
   const row = await suspendable(tx, suspension.serverId)
   if (row.suspendedAt !== null) throw new PanelError('SERVER_ALREADY_SUSPENDED', 'This server is suspended already')
-  const suspendedBy = suspension.actor.caller?.userId ?? null
   const desired = suspension.stopServer ? 'stopped' : row.desired
   const columns = {
     suspendedAt: tx.now,
@@ -38,39 +39,38 @@ export async function suspendServer(tx: Tx, deps: Deps, suspension: Suspension):
   } as const
   const changed = { ...row, ...columns, generation: await specify(tx, deps, row, columns) }
   const commandId = suspension.stopServer ? await stop(tx, deps, changed) : undefined
-  await deps.audit.record(tx, suspension.actor, {
-    action: suspension.bulk ? 'server.bulk_suspend' : 'server.suspend',
-    resource: 'server',
-    resourceId: row.id,
-    details: { name: row.name, reason: suspension.reason, stopServer: suspension.stopServer },
-  })
-  const bulk = suspension.bulk ? { bulk: true } : {}
-  const data = { serverName: row.name, suspendedBy, reason: suspension.reason, ...bulk }
-  await deps.bus.append(tx, { type: 'server_suspended', serverId: row.id, data })
-  await tell(tx, deps.bus, row, changed)
-  return commandId
+  const { reason, stopServer, bulk } = suspension
+  const data = { serverName: row.name, suspendedBy, reason, ...(bulk ? { bulk } : {}) }
+  const done: Done = {
+    audit: {
+      resourceId: row.id,
+      details: { name: row.name, reason, stopServer },
+    },
+    events: [{ type: 'server_suspended', serverId: row.id, data }, ...stateUpdate(row, changed)],
+  }
+  return { commandId, done }
 }
 
 /** Ends a suspension. The server stays as it is: stopped, or running where the suspension let it run on. */
-export async function unsuspendServer(
-  tx: Tx,
-  deps: Deps,
-  suspension: Pick<Suspension, 'serverId' | 'actor' | 'bulk'>,
-): Promise<void> {
-  const row = await suspendable(tx, suspension.serverId)
+export async function unsuspend(
+  { tx, deps, userId: unsuspendedBy }: WorkOver<Deps>,
+  { serverId, bulk }: Pick<Suspension, 'serverId' | 'bulk'>,
+): Promise<Done> {
+  const row = await suspendable(tx, serverId)
   if (row.suspendedAt === null) throw new PanelError('SERVER_NOT_SUSPENDED', 'This server is not suspended')
   const columns = { suspendedAt: null, suspendedByUserId: null, suspensionReason: null }
   const generation = await specify(tx, deps, row, columns)
-  await deps.audit.record(tx, suspension.actor, {
-    action: suspension.bulk ? 'server.bulk_unsuspend' : 'server.unsuspend',
-    resource: 'server',
-    resourceId: row.id,
-    details: { name: row.name, suspendedAt: row.suspendedAt, reason: row.suspensionReason },
-  })
-  const unsuspendedBy = suspension.actor.caller?.userId ?? null
-  const data = { serverName: row.name, unsuspendedBy, ...(suspension.bulk ? { bulk: true } : {}) }
-  await deps.bus.append(tx, { type: 'server_unsuspended', serverId: row.id, data })
-  await tell(tx, deps.bus, row, { ...row, ...columns, generation })
+  const data = { serverName: row.name, unsuspendedBy, ...(bulk ? { bulk } : {}) }
+  return {
+    audit: {
+      resourceId: row.id,
+      details: { name: row.name, suspendedAt: row.suspendedAt, reason: row.suspensionReason },
+    },
+    events: [
+      { type: 'server_unsuspended', serverId: row.id, data },
+      ...stateUpdate(row, { ...row, ...columns, generation }),
+    ],
+  }
 }
 
 async function suspendable(tx: Tx, serverId: string): Promise<ServerRow> {

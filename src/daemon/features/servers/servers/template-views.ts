@@ -3,7 +3,7 @@ import type { Server } from '../../../../shared/api/servers.ts'
 import type { NewTemplate } from '../../../../shared/api/templates.ts'
 import { grants } from '../../../../shared/kernel/permissions.ts'
 import { SECRET_MASK } from '../../../../shared/kernel/setting-values.ts'
-import type { Caller } from '../../../access/caller.ts'
+import type { Holder } from '../../../access/permit.ts'
 import { frozen } from '../../../core/frozen.ts'
 import type { ServerRow } from './rows.ts'
 import { definitionOf } from './view.ts'
@@ -24,7 +24,7 @@ const REMEMBERED = 1000
 export class TemplateViews {
   readonly #views = new Map<string, { readonly row: TemplateRow; readonly view: TemplateView }>()
 
-  of({ templateId, templateName, templateDefinition }: TemplateRow, caller: Caller): TemplateView {
+  of({ templateId, templateName, templateDefinition }: TemplateRow, caller: Pick<Holder, 'permissions'>): TemplateView {
     const operator = grants(caller.permissions, 'admin.write')
     const key = `${operator} ${templateId}`
     const known = this.#views.get(key)

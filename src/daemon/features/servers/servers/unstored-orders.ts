@@ -1,10 +1,11 @@
+import type { Endpoint } from '../../../../shared/kernel/contract.ts'
 import { PanelError } from '../../../../shared/kernel/errors.ts'
 import { newId } from '../../../../shared/kernel/ids.ts'
 import { type Clock, type IsoTime, now } from '../../../../shared/kernel/time.ts'
 import { type CommandOp, type DaemonFrame, GATEWAY_LIMITS } from '../../../../shared/protocol/frames.ts'
-import type { Actor, Audit } from '../../../access/audit.ts'
+import { type OperationDeps, type Principal, recordChange } from '../../../access/operation.ts'
 import type { Log } from '../../../core/log.ts'
-import type { Db, Tx } from '../../../db/db.ts'
+import type { Tx } from '../../../db/db.ts'
 import { isStorageFailure } from '../../../db/sqlite/failures.ts'
 import type { LiveStates } from './live-states.ts'
 import { type Accepted, type Order, refuseByStatus } from './orders.ts'
@@ -14,9 +15,7 @@ import { statusOf } from './view.ts'
 /** What goes straight to a node. */
 export type CommandFrame = Extract<DaemonFrame, { type: 'command' }>
 
-interface UnstoredDeps {
-  readonly db: Db
-  readonly audit: Audit
+interface UnstoredDeps extends OperationDeps {
   readonly clock: Clock
   readonly log: Log
   readonly live: LiveStates
@@ -33,8 +32,9 @@ interface Given {
   readonly generation: number
   readonly op: 'stop' | 'kill'
   readonly args: Readonly<Record<string, unknown>>
-  readonly auditAction: string
-  readonly actor: Actor
+  /** What was called, and by whom: for the audit row. */
+  readonly endpoint: Endpoint
+  readonly principal: Principal
   readonly at: IsoTime
   /** When the node wrote it into its journal; `undefined` until then. */
   acceptedAt: IsoTime | undefined
@@ -68,19 +68,19 @@ export class UnstoredOrders {
   }
 
   /** Gives the order to the node, and resolves when it is in the journal there. */
-  async give(order: Order & { action: 'stop' | 'kill' }): Promise<Accepted> {
+  async give(order: Order & { action: 'stop' | 'kill' }, by: Pick<Given, 'endpoint' | 'principal'>): Promise<Accepted> {
     const { db, clock, log, live, isOnline } = this.#deps
     const stored = await findServerRow(db.read, order.serverId)
     if (stored === undefined) throw new PanelError('SERVER_NOT_FOUND', 'There is no such server')
     const row = this.overlay(live.overlay(stored))
     refuseByStatus(row, order.action, isOnline(row.nodeId))
-    const { action: op, args, auditAction, actor } = order
+    const { action: op, args } = order
     const given: Given = {
       id: newId('cmd', clock),
       nodeId: row.nodeId,
       serverId: row.id,
       generation: Math.max(row.generation, live.generation(row)) + 1,
-      ...{ op, args, auditAction, actor },
+      ...{ op, args, ...by },
       at: now(clock),
       acceptedAt: undefined,
     }
@@ -183,11 +183,8 @@ export class UnstoredOrders {
       .insertInto('command')
       .values({ ...command, ...times, error: null, noop: 0 })
       .execute()
-    await this.#deps.audit.record(tx, given.actor, {
-      action: given.auditAction,
-      resource: 'server',
-      resourceId: serverId,
-      details: { action: op, generation, commandId: id, ...args, givenAt: given.at, storedLater: true },
-    })
+    const { endpoint, principal } = given
+    const details = { action: op, generation, commandId: id, ...args, givenAt: given.at, storedLater: true }
+    await recordChange(tx, { deps: this.#deps, principal, endpoint }, { audit: { resourceId: serverId, details } })
   }
 }

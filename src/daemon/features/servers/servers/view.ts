@@ -5,8 +5,7 @@ import { agentText, MOST_REASON } from '../../../../shared/kernel/agent-text.ts'
 import type { Permission } from '../../../../shared/kernel/permissions.ts'
 import { type PowerState, type ServerStatus, serverStatus } from '../../../../shared/kernel/server-life.ts'
 import { isLoopbackHost, SECRET_MASK } from '../../../../shared/kernel/setting-values.ts'
-import type { Caller } from '../../../access/caller.ts'
-import { permissionsOnServers } from '../../../access/permit.ts'
+import { type Holder, permissionsOnServers } from '../../../access/permit.ts'
 import type { At, Rooted } from '../../../access/relations.ts'
 import type { CurrentUsage } from './figures.ts'
 import type { ServerRow } from './rows.ts'
@@ -44,14 +43,14 @@ export function environmentOf(row: Pick<ServerRow, 'environment'>): Record<strin
   return JSON.parse(row.environment) as Record<string, string> // see above
 }
 
-/** Who looks, with what he may do with the servers that he looks at. */
+/** Who looks, with what they may do with the servers that they look at. */
 export interface Viewer {
-  readonly caller: Caller
+  readonly caller: Holder
   readonly permissions: (server: Rooted) => Permission[]
 }
 
 /** The caller as the viewer of these servers. */
-export async function viewerOf(at: At, caller: Caller, servers: readonly Rooted[]): Promise<Viewer> {
+export async function viewerOf(at: At, caller: Holder, servers: readonly Rooted[]): Promise<Viewer> {
   return { caller, permissions: await permissionsOnServers(at, caller, servers) }
 }
 

@@ -2,10 +2,13 @@ import * as api from '../../../../shared/api/assignments.ts'
 import { fieldError, PanelError } from '../../../../shared/kernel/errors.ts'
 import { newId } from '../../../../shared/kernel/ids.ts'
 import { type IsoTime, isoTime } from '../../../../shared/kernel/time.ts'
+import { operationsOver, type WorkOver } from '../../../access/operation.ts'
+import type { NewEvent } from '../../../core/bus.ts'
 import { isForeignKeyViolation, type Queries, type Tx, uniqueViolation } from '../../../db/db.ts'
 import { countRows, offsetOf } from '../../../db/paging.ts'
-import { type Context, callerOf, type Route, route } from '../../../http/route.ts'
-import { stillAllowed } from '../../accounts/auth/grant-cap.ts'
+import { operate } from '../../../http/operate.ts'
+import { type Route, route } from '../../../http/route.ts'
+import { holderNow } from '../../accounts/auth/grant-cap.ts'
 import { ensureMayAssign } from '../../accounts/auth/node-cap.ts'
 import { assignmentView, selectAssignments } from './assignment-rows.ts'
 import type { AccessDeps } from './deps.ts'
@@ -20,58 +23,58 @@ export function assignmentRoutes(deps: AccessDeps): Route[] {
       const page = await rows.orderBy('nodeAssignment.id').limit(query.limit).offset(offsetOf(query)).execute()
       return { items: page.map(assignmentView), total: total }
     }),
-    route(api.assignNode, ({ params: { nodeId }, body }, context) => assign(deps, context, { nodeId, ...body })),
-    route(api.assignEveryNode, ({ body }, context) => assign(deps, context, { nodeId: null, ...body })),
-    ...removalRoutes(deps),
+    operate(assignNode, deps),
+    operate(assignEveryNode, deps),
+    operate(unassignNode, deps),
+    operate(unassignEveryNode, deps),
   ]
 }
 
-function removalRoutes(deps: AccessDeps): Route[] {
-  const { db, audit, bus, credentials } = deps
-  return [
-    route(api.unassignNode, ({ params: { nodeId, assignmentId } }, context) =>
-      db.write(async (tx) => {
-        await ensureNode(tx.q, nodeId)
-        const row = await tx.q
-          .deleteFrom('nodeAssignment')
-          .where('id', '=', assignmentId)
-          .where('nodeId', '=', nodeId)
-          .returning(['userId', 'roleId'])
-          .executeTakeFirst()
-        if (row === undefined) return context.fail('ASSIGNMENT_NOT_FOUND', 'The node has no such assignment')
-        const { targetType, targetId } = targetOf(row)
-        const details = { assignmentId, targetType, targetId }
-        await audit.record(tx, context.actor, {
-          action: 'node.unassign',
-          resource: 'node',
-          resourceId: nodeId,
-          details,
-        })
-        const removedBy = callerOf(context).userId
-        await bus.append(tx, { type: 'node_unassigned', data: { nodeId, ...details, removedBy } })
-        tx.onCommit(() => credentials.changed())
-        return null
-      }),
-    ),
-    route(api.unassignEveryNode, ({ params: { targetType, targetId } }, context) =>
-      db.write(async (tx) => {
-        const row = await tx.q
-          .deleteFrom('nodeAssignment')
-          .where('nodeId', 'is', null)
-          .where(targetType === 'user' ? 'userId' : 'roleId', '=', targetId)
-          .returning('id')
-          .executeTakeFirst()
-        if (row === undefined) return context.fail('ASSIGNMENT_NOT_FOUND', 'There is no such assignment of every node')
-        const details = { assignmentId: row.id, targetType, targetId }
-        await audit.record(tx, context.actor, { action: 'node.unassign_wildcard', resource: 'node', details })
-        const removedBy = callerOf(context).userId
-        await bus.append(tx, { type: 'wildcard_removed', data: { ...details, removedBy } })
-        tx.onCommit(() => credentials.changed())
-        return null
-      }),
-    ),
-  ]
-}
+const operation = operationsOver<AccessDeps>()
+
+export const assignNode = operation(api.assignNode, (work, { params: { nodeId }, body }) =>
+  assign(work, { nodeId, ...body }),
+)
+
+export const assignEveryNode = operation(api.assignEveryNode, (work, { body }) =>
+  assign(work, { nodeId: null, ...body }),
+)
+
+export const unassignNode = operation(api.unassignNode, async (work, { params: { nodeId, assignmentId } }) => {
+  const { tx, deps, userId: removedBy, fail } = work
+  await ensureNode(tx.q, nodeId)
+  const row = await tx.q
+    .deleteFrom('nodeAssignment')
+    .where('id', '=', assignmentId)
+    .where('nodeId', '=', nodeId)
+    .returning(['userId', 'roleId'])
+    .executeTakeFirst()
+  if (row === undefined) return fail('ASSIGNMENT_NOT_FOUND', 'The node has no such assignment')
+  const { targetType, targetId } = targetOf(row)
+  const details = { assignmentId, targetType, targetId }
+  tx.onCommit(() => deps.credentials.changed())
+  return {
+    answer: null,
+    audit: { resourceId: nodeId, details },
+    events: [{ type: 'node_unassigned', data: { nodeId, ...details, removedBy } }],
+  }
+})
+
+export const unassignEveryNode = operation(
+  api.unassignEveryNode,
+  async ({ tx, deps, userId: removedBy, fail }, { params: { targetType, targetId } }) => {
+    const row = await tx.q
+      .deleteFrom('nodeAssignment')
+      .where('nodeId', 'is', null)
+      .where(targetType === 'user' ? 'userId' : 'roleId', '=', targetId)
+      .returning('id')
+      .executeTakeFirst()
+    if (row === undefined) return fail('ASSIGNMENT_NOT_FOUND', 'There is no such assignment of every node')
+    const details = { assignmentId: row.id, targetType, targetId }
+    tx.onCommit(() => deps.credentials.changed())
+    return { answer: null, audit: { details }, events: [{ type: 'wildcard_removed', data: { ...details, removedBy } }] }
+  },
+)
 
 interface AssignmentRequest {
   /** `null`: every node. */
@@ -81,31 +84,32 @@ interface AssignmentRequest {
   readonly expiresAt?: string | null | undefined
 }
 
-function assign(deps: AccessDeps, context: Pick<Context, 'actor' | 'caller'>, request: AssignmentRequest) {
+async function assign(work: WorkOver<AccessDeps>, request: AssignmentRequest) {
+  const { tx, deps } = work
   const { nodeId, targetType, targetId } = request
-  return deps.db.write(async (tx) => {
-    const caller = await stillAllowed(deps.credentials, callerOf(context))
-    if (nodeId !== null) await ensureNode(tx.q, nodeId)
-    const expiresAt = endOf(request.expiresAt ?? null, tx.now)
-    await ensureMayAssign(tx, caller, { nodeId, expiresAt })
-    await makeRoom(tx, request)
-    const id = newId('asg', deps.clock)
-    const target = targetType === 'user' ? { userId: targetId, roleId: null } : { userId: null, roleId: targetId }
-    await tx.q
-      .insertInto('nodeAssignment')
-      .values({ id, nodeId, ...target, assignedBy: caller.userId, assignedAt: tx.now, expiresAt })
-      .execute()
-      .catch((error: unknown) => refuse(error, targetType))
-    const details = { assignmentId: id, targetType, targetId, expiresAt }
-    const action = nodeId === null ? 'node.assign_wildcard' : 'node.assign'
-    const resource = { resource: 'node', ...(nodeId === null ? {} : { resourceId: nodeId }) }
-    await deps.audit.record(tx, context.actor, { action, ...resource, details })
-    const told = { targetType, targetId, assignmentId: id, assignedBy: caller.userId }
-    if (nodeId === null) await deps.bus.append(tx, { type: 'wildcard_assigned', data: told })
-    else await deps.bus.append(tx, { type: 'node_assigned', data: { nodeId, ...told } })
-    tx.onCommit(() => deps.credentials.changed())
-    return assignmentView(await selectAssignments(tx.q).where('nodeAssignment.id', '=', id).executeTakeFirstOrThrow())
-  })
+  const holder = await holderNow(work)
+  if (nodeId !== null) await ensureNode(tx.q, nodeId)
+  const expiresAt = endOf(request.expiresAt ?? null, tx.now)
+  await ensureMayAssign(tx, holder, { nodeId, expiresAt })
+  await makeRoom(tx, request)
+  const id = newId('asg', deps.clock)
+  const assignedBy = work.userId
+  const target = targetType === 'user' ? { userId: targetId, roleId: null } : { userId: null, roleId: targetId }
+  await tx.q
+    .insertInto('nodeAssignment')
+    .values({ id, nodeId, ...target, assignedBy, assignedAt: tx.now, expiresAt })
+    .execute()
+    .catch((error: unknown) => refuse(error, targetType))
+  tx.onCommit(() => deps.credentials.changed())
+  const data = { targetType, targetId, assignmentId: id, assignedBy }
+  const event: NewEvent =
+    nodeId === null ? { type: 'wildcard_assigned', data } : { type: 'node_assigned', data: { nodeId, ...data } }
+  const row = await selectAssignments(tx.q).where('nodeAssignment.id', '=', id).executeTakeFirstOrThrow()
+  return {
+    answer: assignmentView(row),
+    audit: { resourceId: nodeId ?? undefined, details: { assignmentId: id, targetType, targetId, expiresAt } },
+    events: [event],
+  }
 }
 
 /** What has ended goes; one for every node takes the place of single ones, and leaves none to be added. */

@@ -4,13 +4,15 @@ import { SERVER_PRESETS } from '../../../../shared/kernel/permission-presets.ts'
 import type { Permission } from '../../../../shared/kernel/permissions.ts'
 import { type IsoTime, isoTime } from '../../../../shared/kernel/time.ts'
 import { changes } from '../../../access/audit.ts'
+import { type Done, operationsOver, type WorkOver } from '../../../access/operation.ts'
 import { permitServer, serverPermissions } from '../../../access/permit.ts'
+import { PermissionList } from '../../../access/role-permissions.ts'
 import type { Queries, Tx } from '../../../db/db.ts'
 import { parseJson } from '../../../db/json.ts'
 import { countRows, offsetOf } from '../../../db/paging.ts'
-import { type Context, callerOf, type Route, route } from '../../../http/route.ts'
-import { PermissionList } from '../../accounts/auth/credential-rows.ts'
-import { refuseMissing, stillAllowed } from '../../accounts/auth/grant-cap.ts'
+import { operate } from '../../../http/operate.ts'
+import { type Route, route } from '../../../http/route.ts'
+import { holderNow, refuseMissing } from '../../accounts/auth/grant-cap.ts'
 import { ensureMayGive } from '../../accounts/auth/server-cap.ts'
 import { putGrant } from '../../accounts/users/server-grants.ts'
 import { refuseSuspended } from '../servers/orders.ts'
@@ -28,87 +30,70 @@ export function grantRoutes(deps: AccessDeps): Route[] {
       await ownerOf(deps.db.read, serverId)
       return listGrants(deps.db.read, serverId, query)
     }),
-    setting(deps),
-    removal(deps),
+    operate(setServerAccess, deps),
+    operate(removeServerAccess, deps),
   ]
 }
 
-function setting(deps: AccessDeps): Route {
-  return route(api.setServerAccess, ({ params: { serverId }, body }, context) => {
-    const { targetUserId: userId, permissions } = body
-    return deps.db.write(async (tx) => {
-      const caller = await stillAllowed(deps.credentials, callerOf(context))
-      const ownerId = await changeableOwnerOf(tx.q, serverId)
-      if (ownerId === userId) context.fail('OWNER_IMMUTABLE', 'The owner has all permissions on his server')
-      const expiresAt = endOf(body.expiresAt ?? null, tx.now)
-      const before = await findGrant(tx.q, serverId, userId)
-      // Who has more than the caller is above him: his grant stays as it is.
-      const given = [...new Set([...permissions, ...(before?.permissions ?? [])])] as Permission[] // checked when they were written
-      await permitServer(tx, caller, serverId, ['server.users'])
-      await ensureHolds(tx, caller, serverId, given)
-      await ensureMayGive(tx, caller, { serverId, permissions, expiresAt })
-      const details = changes(
-        { permissions: before?.permissions ?? [], expiresAt: before?.expiresAt ?? null },
-        { permissions, expiresAt },
-      )
-      if (details === undefined && before !== undefined) return before
-      const user = await tx.q.selectFrom('user').select('username').where('id', '=', userId).executeTakeFirst()
-      if (user === undefined) throw new PanelError('USER_NOT_FOUND', `There is no account ${userId}`)
-      await putGrant(tx, deps.clock, { serverId, userId, permissions, expiresAt })
-      await record(deps, tx, context, serverId, {
-        action: 'server.access_update',
-        details: { userId, username: user.username, ...details },
-      })
-      const after = await findGrant(tx.q, serverId, userId)
-      if (after === undefined) throw new Error('the grant that was just written is not there')
-      return after
-    })
-  })
-}
+const operation = operationsOver<AccessDeps>()
 
-function removal(deps: AccessDeps): Route {
-  return route(api.removeServerAccess, ({ params: { serverId, targetUserId: userId } }, context) =>
-    deps.db.write(async (tx) => {
-      const caller = await stillAllowed(deps.credentials, callerOf(context))
-      if ((await ownerOf(tx.q, serverId)) === userId) {
-        context.fail('OWNER_IMMUTABLE', 'The owner cannot be removed; give the server to somebody else instead')
-      }
-      const own = userId === caller.userId && caller.scope === null
-      if (!own) await permitServer(tx, caller, serverId, ['server.users'])
-      const before = await findGrant(tx.q, serverId, userId)
-      if (before === undefined) return context.fail('ACCESS_NOT_FOUND', 'The user has no grant on this server')
-      if (!own) await ensureHolds(tx, caller, serverId, before.permissions as Permission[]) // checked when they were written
-      await tx.q.deleteFrom('serverAccess').where('id', '=', before.id).execute()
-      await record(deps, tx, context, serverId, {
-        action: 'server.access_remove',
-        details: { userId, username: before.user.username, permissions: before.permissions },
-      })
-      return null
-    }),
+export const setServerAccess = operation(api.setServerAccess, async (work, { params: { serverId }, body }) => {
+  const { tx, deps, fail } = work
+  const { targetUserId: userId, permissions } = body
+  const holder = await holderNow(work)
+  const ownerId = await changeableOwnerOf(tx.q, serverId)
+  if (ownerId === userId) fail('OWNER_IMMUTABLE', 'The owner has all permissions on the server')
+  const expiresAt = endOf(body.expiresAt ?? null, tx.now)
+  const before = await findGrant(tx.q, serverId, userId)
+  // Who has more than the holder is above them: that grant stays as it is.
+  const given = [...new Set([...permissions, ...(before?.permissions ?? [])])] as Permission[] // checked when they were written
+  await permitServer(tx, holder, serverId, ['server.users'])
+  await ensureHolds(tx, holder, serverId, given)
+  await ensureMayGive(tx, holder, { serverId, permissions, expiresAt })
+  const details = changes(
+    { permissions: before?.permissions ?? [], expiresAt: before?.expiresAt ?? null },
+    { permissions, expiresAt },
   )
-}
+  if (details === undefined && before !== undefined) return { answer: before }
+  const user = await tx.q.selectFrom('user').select('username').where('id', '=', userId).executeTakeFirst()
+  if (user === undefined) throw new PanelError('USER_NOT_FOUND', `There is no account ${userId}`)
+  await putGrant(tx, deps.clock, { serverId, userId, permissions, expiresAt })
+  const after = await findGrant(tx.q, serverId, userId)
+  if (after === undefined) throw new Error('the grant that was just written is not there')
+  const named = { userId, username: user.username, ...details }
+  return { answer: after, ...memberChange(work, serverId, { change: 'access_updated', details: named }) }
+})
 
-/** What the event of a server says of an action on its members. */
-const CHANGES = {
-  'server.access_remove': 'access_removed',
-  'server.access_update': 'access_updated',
-  'server.invite': 'invite_created',
-  'server.invite_accept': 'invite_accepted',
-  'server.invite_cancel': 'invite_cancelled',
-} as const
+export const removeServerAccess = operation(
+  api.removeServerAccess,
+  async (work, { params: { serverId, targetUserId: userId } }) => {
+    const { tx, fail } = work
+    const holder = await holderNow(work)
+    if ((await ownerOf(tx.q, serverId)) === userId) {
+      fail('OWNER_IMMUTABLE', 'The owner cannot be removed; give the server to somebody else instead')
+    }
+    const own = userId === holder.userId && holder.scope === null
+    if (!own) await permitServer(tx, holder, serverId, ['server.users'])
+    const before = await findGrant(tx.q, serverId, userId)
+    if (before === undefined) return fail('ACCESS_NOT_FOUND', 'The user has no grant on this server')
+    if (!own) await ensureHolds(tx, holder, serverId, before.permissions as Permission[]) // checked when they were written
+    await tx.q.deleteFrom('serverAccess').where('id', '=', before.id).execute()
+    const details = { userId, username: before.user.username, permissions: before.permissions }
+    return { answer: null, ...memberChange(work, serverId, { change: 'access_removed', details }) }
+  },
+)
 
-/** Writes down and announces a change of a server's members; open streams are looked at again. */
-export async function record(
-  deps: Pick<AccessDeps, 'audit' | 'bus' | 'credentials'>,
-  tx: Tx,
-  { actor }: Pick<Context, 'actor'>,
+/** What a change of a server's members leaves; open streams are looked at again after the commit. */
+export function memberChange(
+  { tx, deps, userId: updatedBy }: Pick<WorkOver<Pick<AccessDeps, 'credentials'>>, 'tx' | 'deps' | 'userId'>,
   serverId: string,
-  entry: { action: keyof typeof CHANGES; details: Readonly<Record<string, unknown>> },
-): Promise<void> {
-  await deps.audit.record(tx, actor, { ...entry, resource: 'server', resourceId: serverId })
-  const updatedBy = actor.caller?.userId ?? actor.userId ?? null
-  await deps.bus.append(tx, { type: 'server_updated', serverId, data: { updatedBy, change: CHANGES[entry.action] } })
+  { change, details }: { readonly change: string; readonly details: Readonly<Record<string, unknown>> },
+): Done {
   tx.onCommit(() => deps.credentials.changed())
+  return {
+    audit: { resourceId: serverId, details },
+    events: [{ type: 'server_updated', serverId, data: { updatedBy, change } }],
+  }
 }
 
 /** The owner of the server; fails with SERVER_NOT_FOUND. */

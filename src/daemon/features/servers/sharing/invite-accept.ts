@@ -3,12 +3,13 @@ import { PanelError } from '../../../../shared/kernel/errors.ts'
 import { newId } from '../../../../shared/kernel/ids.ts'
 import type { Permission } from '../../../../shared/kernel/permissions.ts'
 import { now } from '../../../../shared/kernel/time.ts'
-import type { Actor } from '../../../access/audit.ts'
+import { accountOf, type Done, operationsOver, recordChange, type WorkOver } from '../../../access/operation.ts'
 import { permitServer } from '../../../access/permit.ts'
+import { rolePermissions } from '../../../access/role-permissions.ts'
 import type { Tx } from '../../../db/db.ts'
-import { callerOf, type Route, route } from '../../../http/route.ts'
+import { operate } from '../../../http/operate.ts'
+import { type Route, route } from '../../../http/route.ts'
 import { isBanned, profileOf } from '../../accounts/auth/accounts.ts'
-import { rolePermissions } from '../../accounts/auth/credential-rows.ts'
 import { insertUser } from '../../accounts/auth/first-admin.ts'
 import { cameByMail } from '../../accounts/auth/invite-tokens.ts'
 import { ensureMayGive } from '../../accounts/auth/server-cap.ts'
@@ -16,7 +17,7 @@ import { createSession } from '../../accounts/auth/sessions.ts'
 import { refuseTaken } from '../../accounts/users/new-user.ts'
 import { putGrant } from '../../accounts/users/server-grants.ts'
 import type { AccessDeps } from './deps.ts'
-import { record } from './grants.ts'
+import { memberChange } from './grants.ts'
 import { usableInvite } from './invites.ts'
 
 type Invite = Awaited<ReturnType<typeof usableInvite>>
@@ -25,21 +26,24 @@ type Invite = Awaited<ReturnType<typeof usableInvite>>
 export function inviteAcceptRoutes(deps: AccessDeps): Route[] {
   return [
     route(api.getServerInvite, async ({ params }) => usableInvite(deps.db.read, params.token, now(deps.clock))),
-    route(api.acceptServerInvite, ({ body }, context) =>
-      deps.db.write(async (tx) => {
-        const { userId } = callerOf(context)
-        const invite = await usableInvite(tx.q, body.token, tx.now)
-        const user = await tx.q.selectFrom('user').select('email').where('id', '=', userId).executeTakeFirstOrThrow()
-        if (user.email !== invite.email) {
-          context.fail('INVITE_WRONG_ACCOUNT', 'The invitation is for another e-mail address than that of your account')
-        }
-        await accept(deps, tx, invite, { userId, actor: context.actor, created: false })
-        return { serverId: invite.serverId }
-      }),
-    ),
+    operate(acceptServerInvite, deps),
     registration(deps),
   ]
 }
+
+const operation = operationsOver<AccessDeps>()
+
+export const acceptServerInvite = operation(api.acceptServerInvite, async (work, { body: { token } }) => {
+  const { tx, fail } = work
+  const userId = accountOf(work)
+  const invite = await usableInvite(tx.q, token, tx.now)
+  const user = await tx.q.selectFrom('user').select('email').where('id', '=', userId).executeTakeFirstOrThrow()
+  if (user.email !== invite.email) {
+    fail('INVITE_WRONG_ACCOUNT', 'The invitation is for another e-mail address than that of your account')
+  }
+  const done = await accept(work, invite, { userId, created: false })
+  return { ...done, answer: { serverId: invite.serverId } }
+})
 
 function registration(deps: AccessDeps): Route {
   return route(api.registerByInvite, async ({ body }, context) => {
@@ -55,8 +59,11 @@ function registration(deps: AccessDeps): Route {
       const emailVerified = cameByMail(body.token, invite.tokenHash) ? 1 : 0
       await insertUser(tx, { id, email, username, passwordHash, emailVerified }).catch(refuseTaken)
       const user = { id, email, username, createdAt: tx.now, updatedAt: tx.now, roles: [] }
-      await deps.bus.append(tx, { type: 'user_created', data: { user, createdBy: id } })
-      await accept(deps, tx, invite, { userId: id, actor: { caller: undefined, origin, userId: id }, created: true })
+      const principal = { kind: 'caller', caller: undefined, origin, userId: id } as const
+      const record = (done: Done): Promise<void> =>
+        recordChange(tx, { deps, principal, endpoint: api.registerByInvite }, done)
+      await record({ events: [{ type: 'user_created', data: { user, createdBy: id } }] })
+      await record(await accept({ tx, deps, userId: id }, invite, { userId: id, created: true }))
       const session = await createSession(tx, deps.clock, { userId: id, origin, persistent: false })
       return { token: session, profile: await profileOf(tx.q, id) }
     })
@@ -68,11 +75,11 @@ function registration(deps: AccessDeps): Route {
 
 /** An invitation gives what its maker may still give at this moment, or nothing. */
 async function accept(
-  deps: AccessDeps,
-  tx: Tx,
+  work: Pick<WorkOver<AccessDeps>, 'tx' | 'deps' | 'userId'>,
   invite: Invite,
-  { userId, actor, created }: { userId: string; actor: Actor; created: boolean },
-): Promise<void> {
+  { userId, created }: { userId: string; created: boolean },
+): Promise<Done> {
+  const { tx, deps } = work
   const { serverId } = invite
   const permissions = invite.permissions as Permission[] // checked when they were written
   await ensureMakerMay(tx, invite, permissions)
@@ -89,7 +96,7 @@ async function accept(
   await putGrant(tx, deps.clock, { serverId, userId, permissions, expiresAt: null })
   await tx.q.updateTable('serverInvite').set({ acceptedAt: tx.now }).where('id', '=', invite.id).execute()
   const details = { inviteId: invite.id, email: invite.email, permissions, newAccount: created }
-  await record(deps, tx, { actor }, serverId, { action: 'server.invite_accept', details })
+  return memberChange(work, serverId, { change: 'invite_accepted', details })
 }
 
 async function ensureMakerMay(tx: Tx, invite: Invite, permissions: readonly Permission[]): Promise<void> {

@@ -1,27 +1,36 @@
 import * as api from '../../../../shared/api/access.ts'
+import type { Answer, Input } from '../../../../shared/kernel/contract.ts'
 import { PanelError } from '../../../../shared/kernel/errors.ts'
 import { newId } from '../../../../shared/kernel/ids.ts'
 import { type IsoTime, isoTime, now } from '../../../../shared/kernel/time.ts'
+import { accountOf, operationsOver, type Principal, transact } from '../../../access/operation.ts'
 import { permitServer } from '../../../access/permit.ts'
+import { PermissionList } from '../../../access/role-permissions.ts'
 import type { Queries, Tx } from '../../../db/db.ts'
 import { parseJson } from '../../../db/json.ts'
 import { countRows, offsetOf } from '../../../db/paging.ts'
-import { callerOf, type Route, route } from '../../../http/route.ts'
-import { PermissionList } from '../../accounts/auth/credential-rows.ts'
-import { stillAllowed } from '../../accounts/auth/grant-cap.ts'
+import { operate } from '../../../http/operate.ts'
+import { type Route, route } from '../../../http/route.ts'
+import { holderNow } from '../../accounts/auth/grant-cap.ts'
 import { inviteHashes, newInviteSecrets } from '../../accounts/auth/invite-tokens.ts'
 import { mayMail } from '../../accounts/auth/mail-trust.ts'
 import { ensureMayGive } from '../../accounts/auth/server-cap.ts'
 import { send } from '../../signals/mail/send.ts'
 import type { AccessDeps } from './deps.ts'
-import { changeableOwnerOf, ownerOf, record } from './grants.ts'
+import { changeableOwnerOf, memberChange, ownerOf } from './grants.ts'
 
 /** An invitation that is over is told apart from an unknown one for so long. */
 const KEPT_AFTER_END_MS = 30 * 86_400_000
 
 /** The routes that make, list and cancel invitations to a server. */
 export function inviteRoutes(deps: AccessDeps): Route[] {
-  return [listing(deps), creation(deps), cancellation(deps)]
+  return [
+    listing(deps),
+    route(api.createServerInvite, (input, { principal, signal }) =>
+      createServerInvite(deps, { principal, input, signal }),
+    ),
+    operate(cancelServerInvite, deps),
+  ]
 }
 
 function listing({ db, clock }: AccessDeps): Route {
@@ -34,66 +43,89 @@ function listing({ db, clock }: AccessDeps): Route {
   })
 }
 
-function creation(deps: AccessDeps): Route {
-  return route(api.createServerInvite, async ({ params: { serverId }, body }, context) => {
-    const token = newInviteSecrets()
-    const { email, permissions } = body
-    const made = await deps.db.write(async (tx) => {
-      const caller = await stillAllowed(deps.credentials, callerOf(context))
-      await changeableOwnerOf(tx.q, serverId)
-      await permitServer(tx, caller, serverId, ['server.users'])
-      // What is accepted has no end, so nothing that ends can be given this way.
-      await ensureMayGive(tx, caller, { serverId, permissions, expiresAt: null })
-      if (await isMember(tx, serverId, email)) {
-        context.fail('ACCESS_EXISTS', 'The account of this address has access already; change its permissions instead')
-      }
-      await cancelOpen(tx, serverId, email)
-      const id = newId('inv', deps.clock)
-      const row = {
-        id,
-        serverId,
-        email,
-        permissions: JSON.stringify(permissions),
-        tokenHash: token.hash,
-        invitedByUserId: caller.userId,
-        createdAt: tx.now,
-        expiresAt: isoTime(Date.parse(tx.now) + body.expiresIn * 1000),
-        acceptedAt: null,
-        cancelledAt: null,
-      }
-      await tx.q.insertInto('serverInvite').values(row).execute()
-      const details = { inviteId: id, email, permissions, expiresAt: row.expiresAt }
-      await record(deps, tx, context, serverId, { action: 'server.invite', details })
-      const server = await tx.q.selectFrom('server').select('name').where('id', '=', serverId).executeTakeFirstOrThrow()
-      const mailable = await mayMail(tx, deps.settings, permissions)
-      return { invite: shown(row), serverName: server.name, mailable }
-    })
-    const mail = mailFor(deps, { ...made, token: token.mailed })
-    const mailed = made.mailable && (await send(deps, mail, context.signal))
-    return { ...made.invite, mailed, token: mailed ? null : token.handedOver }
-  })
+const operation = operationsOver<AccessDeps>()
+
+/** Invites somebody to a server: the invitation is one transaction, the mail follows it. `signal` ends the sending. */
+export async function createServerInvite(
+  deps: AccessDeps,
+  request: {
+    readonly principal: Principal
+    readonly input: Input<typeof api.createServerInvite>
+    readonly signal: AbortSignal
+  },
+): Promise<Answer<typeof api.createServerInvite>> {
+  const { principal, input, signal } = request
+  const token = newInviteSecrets()
+  let about = { serverName: '', mailable: false }
+  const invite = await transact(
+    operation(
+      api.createServerInvite,
+      async (work, { params: { serverId }, body: { email, permissions, expiresIn } }) => {
+        const { tx, fail } = work
+        const holder = await holderNow(work)
+        await changeableOwnerOf(tx.q, serverId)
+        await permitServer(tx, holder, serverId, ['server.users'])
+        // What is accepted has no end, so nothing that ends can be given this way.
+        await ensureMayGive(tx, holder, { serverId, permissions, expiresAt: null })
+        if (await isMember(tx, serverId, email)) {
+          fail('ACCESS_EXISTS', 'The account of this address has access already; change its permissions instead')
+        }
+        await cancelOpen(tx, serverId, email)
+        const id = newId('inv', deps.clock)
+        const row = {
+          id,
+          serverId,
+          email,
+          permissions: JSON.stringify(permissions),
+          tokenHash: token.hash,
+          invitedByUserId: accountOf(work),
+          createdAt: tx.now,
+          expiresAt: isoTime(Date.parse(tx.now) + expiresIn * 1000),
+          acceptedAt: null,
+          cancelledAt: null,
+        }
+        await tx.q.insertInto('serverInvite').values(row).execute()
+        const server = await tx.q
+          .selectFrom('server')
+          .select('name')
+          .where('id', '=', serverId)
+          .executeTakeFirstOrThrow()
+        about = { serverName: server.name, mailable: await mayMail(tx, deps.settings, permissions) }
+        const details = { inviteId: id, email, permissions, expiresAt: row.expiresAt }
+        return {
+          answer: { ...shown(row), mailed: false, token: null },
+          ...memberChange(work, serverId, { change: 'invite_created', details }),
+        }
+      },
+    ),
+    { deps, principal, input },
+  )
+  const expiresAt = isoTime(Date.parse(invite.expiresAt))
+  const { serverName, mailable } = about
+  const mail = mailFor(deps, { invite: { email: invite.email, expiresAt }, serverName, token: token.mailed })
+  const mailed = mailable && (await send(deps, mail, signal))
+  return { ...invite, mailed, token: mailed ? null : token.handedOver }
 }
 
-function cancellation(deps: AccessDeps): Route {
-  return route(api.cancelServerInvite, ({ params: { serverId, inviteId } }, context) =>
-    deps.db.write(async (tx) => {
-      await ownerOf(tx.q, serverId)
-      const row = await tx.q
-        .updateTable('serverInvite')
-        .set({ cancelledAt: tx.now })
-        .where('id', '=', inviteId)
-        .where('serverId', '=', serverId)
-        .where('acceptedAt', 'is', null)
-        .where('cancelledAt', 'is', null)
-        .returning('email')
-        .executeTakeFirst()
-      if (row === undefined) return context.fail('INVITE_NOT_FOUND', 'There is no such open invitation')
-      const details = { inviteId, email: row.email }
-      await record(deps, tx, context, serverId, { action: 'server.invite_cancel', details })
-      return null
-    }),
-  )
-}
+export const cancelServerInvite = operation(
+  api.cancelServerInvite,
+  async (work, { params: { serverId, inviteId } }) => {
+    const { tx, fail } = work
+    await ownerOf(tx.q, serverId)
+    const row = await tx.q
+      .updateTable('serverInvite')
+      .set({ cancelledAt: tx.now })
+      .where('id', '=', inviteId)
+      .where('serverId', '=', serverId)
+      .where('acceptedAt', 'is', null)
+      .where('cancelledAt', 'is', null)
+      .returning('email')
+      .executeTakeFirst()
+    if (row === undefined) return fail('INVITE_NOT_FOUND', 'There is no such open invitation')
+    const details = { inviteId, email: row.email }
+    return { answer: null, ...memberChange(work, serverId, { change: 'invite_cancelled', details }) }
+  },
+)
 
 /** The invitation of a token with the name of its server; fails when it is unknown, used, cancelled or over. */
 export async function usableInvite(q: Queries, token: string, at: IsoTime) {

@@ -18,7 +18,7 @@ export const resolveAlert = operation(api.resolveAlert, async (work, { params: {
     return fail('ALERT_NOT_FOUND', GONE)
   if (!(await mayOnAlert(tx, caller, row, 'alert.update'))) throw denied('alert.update')
   const isResolved = await resolveOpen(tx, deps, alertId, caller.userId)
-  const entry = { action: 'alert.resolve', resource: 'alert', resourceId: alertId, details: { title: row.title } }
+  const entry = { resourceId: alertId, details: { title: row.title } }
   return { answer: toAlert((await findAlertRow(tx.q, alertId)) ?? row), audit: isResolved ? entry : undefined }
 })
 
@@ -36,7 +36,7 @@ export const resolveAlerts = operation(api.resolveAlerts, async (work, { body: {
   for (const row of visible) if (!(await mayOnAlert(tx, caller, row, 'alert.update'))) throw denied('alert.update')
   const resolved: string[] = []
   for (const { id } of visible) if (await resolveOpen(tx, deps, id, caller.userId)) resolved.push(id)
-  const entry = { action: 'alert.resolve', resource: 'alert', details: { alertIds: resolved } }
+  const entry = { details: { alertIds: resolved } }
   return { answer: { resolved: resolved.length }, audit: resolved.length === 0 ? undefined : entry }
 })
 
@@ -49,7 +49,7 @@ export const deleteAlert = operation(api.deleteAlert, async (work, { params: { a
   if (!(await mayOnAlert(tx, caller, row, 'alert.delete'))) throw denied('alert.delete')
   await tx.q.deleteFrom('alert').where('id', '=', alertId).execute()
   const details = { title: row.title, resolved: row.resolvedAt !== null }
-  const entry = { action: 'alert.delete', resource: 'alert', resourceId: alertId, details }
+  const entry = { resourceId: alertId, details }
   return {
     answer: null,
     audit: entry,

@@ -1,7 +1,7 @@
 import { grants } from '../../../../shared/kernel/permissions.ts'
 import { serverPermissions } from '../../../access/permit.ts'
 import type { At } from '../../../access/relations.ts'
-import { rolePermissions } from '../../accounts/auth/credential-rows.ts'
+import { rolePermissions } from '../../../access/role-permissions.ts'
 import type { RuleRow } from './rule-rows.ts'
 
 /**

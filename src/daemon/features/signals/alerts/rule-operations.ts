@@ -10,7 +10,15 @@ import { findAlertRow, toAlert } from './alert-rows.ts'
 import { notifyTargets } from './raise.ts'
 import { permitRule, permitTarget, type Target, visibleRule } from './rule-rights.ts'
 import { findRule } from './rule-rows.ts'
-import { checkConditions, checkTarget, fieldsOf, insertRule, type RuleDeps, resolveAllOf } from './write-rule.ts'
+import {
+  changeRule,
+  checkConditions,
+  checkTarget,
+  fieldsOf,
+  insertRule,
+  type RuleDeps,
+  resolveAllOf,
+} from './write-rule.ts'
 
 export const GONE = 'There is no such alert rule'
 /** Rules for one server or node; each costs a look every 30 s. */
@@ -34,7 +42,7 @@ export const createAlertRule = operation(api.createAlertRule, async (work, { bod
   const { name, type, target, targetId } = made
   const row = (await findRule(tx.q, id)) ?? missing(id)
   const details = { ...fieldsOf(row), type, target, targetId }
-  const entry = { action: 'alert_rule.create', resource: 'alert_rule', resourceId: id, details }
+  const entry = { resourceId: id, details }
   const data = { ruleId: id, ruleName: name, createdBy: caller.userId }
 
   return {
@@ -42,6 +50,14 @@ export const createAlertRule = operation(api.createAlertRule, async (work, { bod
     audit: entry,
     events: [{ type: 'alert_rule_created', data }],
   }
+})
+
+export const updateAlertRule = operation(api.updateAlertRule, async (work, { params: { ruleId }, body }) => {
+  const { tx, fail } = work
+  const caller = callerOf(work)
+  const before = (await visibleRule(tx.q, caller, ruleId)) ?? fail('ALERT_RULE_NOT_FOUND', GONE)
+  await permitRule(tx, caller, before, 'alert.update')
+  return changeRule(work, { before, body })
 })
 
 export const deleteAlertRule = operation(api.deleteAlertRule, async (work, { params: { ruleId } }) => {
@@ -52,7 +68,7 @@ export const deleteAlertRule = operation(api.deleteAlertRule, async (work, { par
   await resolveAllOf(tx, deps, ruleId)
   await tx.q.deleteFrom('alertRule').where('id', '=', ruleId).execute()
   const details = { name: row.name }
-  const entry = { action: 'alert_rule.delete', resource: 'alert_rule', resourceId: ruleId, details }
+  const entry = { resourceId: ruleId, details }
   const data = { ruleId, ruleName: row.name, deletedBy: caller.userId }
 
   return {
@@ -94,7 +110,7 @@ export const testAlertRule = operation(api.testAlertRule, async (work, { params:
   const row = (await findAlertRow(tx.q, id)) ?? missing(id)
   await notifyTargets(tx, deps, { rule, row, event: 'alert.test' })
   const details = { alertId: id }
-  const entry = { action: 'alert_rule.test', resource: 'alert_rule', resourceId: ruleId, details }
+  const entry = { resourceId: ruleId, details }
   return {
     answer: toAlert(row),
     audit: entry,

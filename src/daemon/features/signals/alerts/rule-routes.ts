@@ -3,9 +3,9 @@ import { operate } from '../../../http/operate.ts'
 import { callerOf, type Route, route } from '../../../http/route.ts'
 import { denied } from './reach.ts'
 import * as operations from './rule-operations.ts'
-import { permitRule, visibleRule } from './rule-rights.ts'
+import { visibleRule } from './rule-rights.ts'
 import { listRules, seesAllRules, toRule } from './rule-rows.ts'
-import { changeRule, type RuleDeps } from './write-rule.ts'
+import type { RuleDeps } from './write-rule.ts'
 
 /** The routes of alert rules. */
 export function alertRuleRoutes(deps: RuleDeps): Route[] {
@@ -22,15 +22,7 @@ export function alertRuleRoutes(deps: RuleDeps): Route[] {
       const row = await visibleRule(db.read, callerOf(context), params.ruleId)
       return toRule(row ?? context.fail('ALERT_RULE_NOT_FOUND', operations.GONE))
     }),
-    route(api.updateAlertRule, ({ params, body }, context) =>
-      db.write(async (tx) => {
-        const caller = callerOf(context)
-        const before =
-          (await visibleRule(tx.q, caller, params.ruleId)) ?? context.fail('ALERT_RULE_NOT_FOUND', operations.GONE)
-        await permitRule(tx, caller, before, 'alert.update')
-        return changeRule(tx, deps, { before, body, actor: context.actor })
-      }),
-    ),
+    operate(operations.updateAlertRule, deps),
     operate(operations.deleteAlertRule, deps),
     operate(operations.testAlertRule, deps),
   ]

@@ -7,10 +7,11 @@ import type {
 } from '../../../../shared/api/alert-rules.ts'
 import type { Input } from '../../../../shared/kernel/contract.ts'
 import { fieldError } from '../../../../shared/kernel/errors.ts'
-import { type Actor, type Audit, changes } from '../../../access/audit.ts'
+import { changes } from '../../../access/audit.ts'
+import type { OperationDeps, Outcome, WorkOver } from '../../../access/operation.ts'
 import { newSecret } from '../../../core/secrets.ts'
 import type { Settings } from '../../../core/settings.ts'
-import type { Db, Tx } from '../../../db/db.ts'
+import type { Tx } from '../../../db/db.ts'
 import { shownUrl, targetProblem } from '../webhooks/target-url.ts'
 import { openOfRule } from './alert-rows.ts'
 import { opened } from './notification-targets.ts'
@@ -18,9 +19,7 @@ import { type RaiseDeps, resolveOpen } from './raise.ts'
 import { actionsOf, type RuleRow, sealedUnder, toRule } from './rule-rows.ts'
 
 /** What writing rules needs. */
-export interface RuleDeps extends RaiseDeps {
-  readonly db: Db
-  readonly audit: Audit
+export interface RuleDeps extends RaiseDeps, OperationDeps {
   readonly settings: Settings
 }
 
@@ -82,10 +81,9 @@ export async function insertRule(
 
 /** Changes a rule; the same rule when nothing would change. */
 export async function changeRule(
-  tx: Tx,
-  deps: RuleDeps,
-  { before, body, actor }: { readonly before: RuleRow; readonly body: Edit; readonly actor: Actor },
-) {
+  { tx, deps, userId }: WorkOver<RuleDeps>,
+  { before, body }: { readonly before: RuleRow; readonly body: Edit },
+): Promise<Outcome<typeof updateAlertRule>> {
   if (body.conditions !== undefined) checkConditions(before.type, body.conditions)
   const { id } = before
   const given = body.actions === undefined ? undefined : { actions: body.actions, before }
@@ -101,15 +99,16 @@ export async function changeRule(
   }
   const changed = changes(fieldsOf(before), fieldsOf(row))
   const urlsChanged = written?.changed === true
-  if (changed === undefined && !urlsChanged) return { ...toRule(before), webhookSecret: null }
+  if (changed === undefined && !urlsChanged) return { answer: { ...toRule(before), webhookSecret: null } }
   const { createdAt: _, id: __, ...columns } = { ...row, updatedAt: tx.now }
   await tx.q.updateTable('alertRule').set(columns).where('id', '=', id).execute()
   if (before.enabled === 1 && row.enabled === 0) await resolveAllOf(tx, deps, id)
   const details = { ...changed, ...(urlsChanged ? { unseen: ['actions.webhooks'] } : {}) }
-  await deps.audit.record(tx, actor, { action: 'alert_rule.update', resource: 'alert_rule', resourceId: id, details })
-  const data = { ruleId: id, ruleName: row.name, updatedBy: actor.caller?.userId ?? null }
-  await deps.bus.append(tx, { type: 'alert_rule_updated', data })
-  return { ...toRule({ ...row, updatedAt: tx.now }), webhookSecret: written?.secret ?? null }
+  return {
+    answer: { ...toRule({ ...row, updatedAt: tx.now }), webhookSecret: written?.secret ?? null },
+    audit: { resourceId: id, details },
+    events: [{ type: 'alert_rule_updated', data: { ruleId: id, ruleName: row.name, updatedBy: userId } }],
+  }
 }
 
 /** Resolves what a rule has raised: it does not look any more. */

@@ -18,7 +18,7 @@ export const resolveSystemError = operation(
     const details = note === undefined ? {} : { details: { note } }
     return {
       answer,
-      audit: { action: 'system_error.resolve', resource: 'system', resourceId: errorId, ...details },
+      audit: { resourceId: errorId, ...details },
       events: [{ type: 'system_error_resolved', data: { errorId, resolved: 1, resolvedBy: userId } }],
     }
   },
@@ -33,7 +33,7 @@ export const resolveSystemErrors = operation(
     const details = { ...selection, ...(note === undefined ? {} : { note }), resolved }
     return {
       answer: { resolved },
-      audit: { action: 'system_error.resolve', resource: 'system', details },
+      audit: { details },
       events: [{ type: 'system_error_resolved', data: { errorId: null, resolved, resolvedBy: userId } }],
     }
   },

@@ -1,19 +1,19 @@
 import * as api from '../../../../shared/api/webhooks.ts'
+import type { Answer } from '../../../../shared/kernel/contract.ts'
 import { PanelError } from '../../../../shared/kernel/errors.ts'
 import { grants, type Permission } from '../../../../shared/kernel/permissions.ts'
 import { WEBHOOK_EVENTS } from '../../../../shared/kernel/webhook-events.ts'
 import type { Caller } from '../../../access/caller.ts'
-import { operationsOver } from '../../../access/operation.ts'
+import { operationsOver, type Principal, recordChange } from '../../../access/operation.ts'
 import { callerOf } from '../../../http/route.ts'
-import type { DeliveryDeps } from './delivery-job.ts'
+import { type DeliveryDeps, sendNow } from './delivery-job.ts'
 import { findDelivery, toWebhookDelivery } from './delivery-rows.ts'
 import { findWebhook } from './webhook-rows.ts'
-import type { WriteDeps } from './write-webhook.ts'
+import { GONE, type WriteDeps } from './write-webhook.ts'
 
 /** What the routes and operations of webhooks need. */
 export type WebhookDeps = WriteDeps & DeliveryDeps
 
-export const GONE = 'There is no such webhook'
 export const NO_DELIVERY = 'There is no such message to this webhook'
 
 const operation = operationsOver<WebhookDeps>()
@@ -21,7 +21,7 @@ const operation = operationsOver<WebhookDeps>()
 export const deleteWebhook = operation(api.deleteWebhook, async ({ tx, userId, fail }, { params: { webhookId } }) => {
   const gone = tx.q.deleteFrom('webhook').where('id', '=', webhookId).returning('name')
   const { name } = (await gone.executeTakeFirst()) ?? fail('WEBHOOK_NOT_FOUND', GONE)
-  const entry = { action: 'webhook.delete', resource: 'webhook', resourceId: webhookId, details: { name } }
+  const entry = { resourceId: webhookId, details: { name } }
   const data = { webhookId, webhookName: name, deletedBy: userId }
 
   return {
@@ -30,6 +30,38 @@ export const deleteWebhook = operation(api.deleteWebhook, async ({ tx, userId, f
     events: [{ type: 'webhook_deleted', data }],
   }
 })
+
+/** A test that the daemon did not live to write down is made up for so much later. */
+const TEST_AGAIN_MS = 60_000
+
+/**
+ * Tests a webhook: the message is written in one transaction, sent at once, and one attempt only, because whoever tests waits
+ * for what comes back. `signal` ends the attempt.
+ */
+export async function testWebhook(
+  deps: WebhookDeps,
+  request: { readonly principal: Principal; readonly webhookId: string; readonly signal: AbortSignal },
+): Promise<Answer<typeof api.testWebhook>> {
+  const { outbox } = deps
+  const { principal, webhookId, signal } = request
+  const row = await deps.db.write(async (tx) => {
+    const webhook = await findWebhook(tx.q, webhookId)
+    if (webhook === undefined) throw new PanelError('WEBHOOK_NOT_FOUND', GONE)
+    const data = { webhookId, webhookName: webhook.name }
+    const userId = principal.kind === 'caller' ? (principal.caller?.userId ?? null) : null
+    const id = await outbox.add(tx, {
+      place: { channel: 'webhook', webhookId, shownUrl: webhook.shownUrl },
+      payload: { event: 'webhook.test', userId, timestamp: tx.now, data },
+      differs: { firstInMs: TEST_AGAIN_MS, attempts: 1 },
+    })
+    await recordChange(tx, { deps, principal, endpoint: api.testWebhook }, { audit: { resourceId: webhookId } })
+    return (await findDelivery(tx.q, id)) ?? missing(id)
+  })
+  const { startedAt, outcome } = await sendNow(deps, row, signal)
+  const { ok, durationMs, status, error, response } = outcome
+  if (ok) outbox.resume(webhookId)
+  return { ok, deliveryId: row.id, startedAt, durationMs, status, error, response }
+}
 
 export const redeliverWebhook = operation(api.redeliverWebhook, async (work, { params: { webhookId, deliveryId } }) => {
   const { tx, deps, fail } = work
@@ -43,7 +75,7 @@ export const redeliverWebhook = operation(api.redeliverWebhook, async (work, { p
     fail('CONFLICT', 'The webhook is switched off; switch it on before anything is sent to it again')
   await outbox.restart(tx, row)
   const details = { deliveryId, event: row.event }
-  const entry = { action: 'webhook.redeliver', resource: 'webhook', resourceId: webhookId, details }
+  const entry = { resourceId: webhookId, details }
   tx.onCommit(() => outbox.resume(webhookId))
   return {
     answer: toWebhookDelivery((await findDelivery(tx.q, deliveryId)) ?? missing(deliveryId)),

@@ -1,86 +1,78 @@
-import type { createWebhook, updateWebhook } from '../../../../shared/api/webhooks.ts'
+import * as api from '../../../../shared/api/webhooks.ts'
 import type { Input } from '../../../../shared/kernel/contract.ts'
 import { fieldError, PanelError } from '../../../../shared/kernel/errors.ts'
 import { newId } from '../../../../shared/kernel/ids.ts'
 import { grants, type Permission } from '../../../../shared/kernel/permissions.ts'
 import type { Clock } from '../../../../shared/kernel/time.ts'
 import { subscribedEvents, WEBHOOK_EVENTS } from '../../../../shared/kernel/webhook-events.ts'
-import { type Actor, type Audit, changes } from '../../../access/audit.ts'
-import type { Caller } from '../../../access/caller.ts'
-import type { Bus } from '../../../core/bus.ts'
+import { changes } from '../../../access/audit.ts'
+import { type OperationDeps, operationsOver } from '../../../access/operation.ts'
+import type { Holder } from '../../../access/permit.ts'
 import { newSecret, type Vault } from '../../../core/secrets.ts'
 import type { Settings } from '../../../core/settings.ts'
-import type { Db, Tx } from '../../../db/db.ts'
+import type { Tx } from '../../../db/db.ts'
 import { giveUpWaiting, waitingEvents } from './delivery-rows.ts'
 import type { Outbox } from './outbox.ts'
 import { formatFor, shownUrl, targetProblem } from './target-url.ts'
 import { findWebhook, SEALED, toWebhook, type WebhookRow } from './webhook-rows.ts'
 
 /** What writing a webhook needs. */
-export interface WriteDeps {
-  readonly db: Db
-  readonly bus: Bus
-  readonly audit: Audit
+export interface WriteDeps extends OperationDeps {
   readonly clock: Clock
   readonly vault: Vault
   readonly settings: Settings
   readonly outbox: Outbox
 }
 
-/** Who writes. */
-export interface Writer {
-  readonly caller: Caller
-  readonly actor: Actor
-}
+export const GONE = 'There is no such webhook'
 
-type Creation = Input<typeof createWebhook>['body']
-type Edit = Input<typeof updateWebhook>['body']
+type Edit = Input<typeof api.updateWebhook>['body']
 
-/** Makes a webhook; the answer tells the secret when the panel has made it. */
-export async function addWebhook(deps: WriteDeps, body: Creation, { caller, actor }: Writer) {
+const operation = operationsOver<WriteDeps>()
+
+/** Makes a webhook; the answer has the secret when the panel has made it. */
+export const createWebhook = operation(api.createWebhook, async ({ tx, deps, userId, holder }, { body }) => {
   const { vault, clock } = deps
   checkUrl(deps, body.url)
-  checkRights(caller, body.events)
-  return deps.db.write(async (tx) => {
-    const id = newId('whk', clock)
-    const secret = body.secret ?? `whsec_${newSecret()}`
-    const format = body.format === 'generic' ? formatFor(body.url) : body.format
-    const row: WebhookRow = {
-      id,
-      name: body.name,
-      description: body.description ?? null,
-      shownUrl: shownUrl(body.url, format),
-      sealedUrl: vault.seal(SEALED.url(id), body.url),
-      sealedSecret: vault.seal(SEALED.secret(id), secret),
-      format,
-      events: JSON.stringify(body.events),
-      enabled: body.enabled ? 1 : 0,
-      disabledReason: null,
-      failingSince: null,
-      failures: 0,
-      lastSuccessAt: null,
-      lastFailureAt: null,
-      lastError: null,
-      createdBy: caller.userId,
-      createdAt: tx.now,
-      updatedAt: tx.now,
-    }
-    await tx.q.insertInto('webhook').values(row).execute()
-    const webhook = toWebhook(row)
-    const { name, description, url, events, enabled } = webhook
-    const details = { name, description, url, format, events, enabled }
-    await deps.audit.record(tx, actor, { action: 'webhook.create', resource: 'webhook', resourceId: id, details })
-    const data = { webhookId: id, webhookName: name, createdBy: caller.userId }
-    await deps.bus.append(tx, { type: 'webhook_created', data })
-    return { ...webhook, secret: body.secret === undefined ? secret : null }
-  })
-}
+  checkRights(holder, body.events)
+  const id = newId('whk', clock)
+  const secret = body.secret ?? `whsec_${newSecret()}`
+  const format = body.format === 'generic' ? formatFor(body.url) : body.format
+  const row: WebhookRow = {
+    id,
+    name: body.name,
+    description: body.description ?? null,
+    shownUrl: shownUrl(body.url, format),
+    sealedUrl: vault.seal(SEALED.url(id), body.url),
+    sealedSecret: vault.seal(SEALED.secret(id), secret),
+    format,
+    events: JSON.stringify(body.events),
+    enabled: body.enabled ? 1 : 0,
+    disabledReason: null,
+    failingSince: null,
+    failures: 0,
+    lastSuccessAt: null,
+    lastFailureAt: null,
+    lastError: null,
+    createdBy: userId,
+    createdAt: tx.now,
+    updatedAt: tx.now,
+  }
+  await tx.q.insertInto('webhook').values(row).execute()
+  const webhook = toWebhook(row)
+  const { name, description, url, events, enabled } = webhook
+  const details = { name, description, url, format, events, enabled }
+  return {
+    answer: { ...webhook, secret: body.secret === undefined ? secret : null },
+    audit: { resourceId: id, details },
+    events: [{ type: 'webhook_created', data: { webhookId: id, webhookName: name, createdBy: userId } }],
+  }
+})
 
-/** Changes a webhook; `undefined` when there is none. */
-export async function editWebhook(deps: WriteDeps, id: string, body: Edit, { caller, actor }: Writer) {
-  return deps.db.write(async (tx) => {
-    const before = await findWebhook(tx.q, id)
-    if (before === undefined) return undefined
+export const updateWebhook = operation(
+  api.updateWebhook,
+  async ({ tx, deps, userId, holder, fail }, { params: { webhookId: id }, body }) => {
+    const before = (await findWebhook(tx.q, id)) ?? fail('WEBHOOK_NOT_FOUND', GONE)
     const shown = toWebhook(before)
     const url = body.url === undefined || body.url === shown.url ? undefined : body.url
     if (url !== undefined) checkUrl(deps, url)
@@ -91,30 +83,31 @@ export async function editWebhook(deps: WriteDeps, id: string, body: Edit, { cal
     const secret = made ?? body.secret
     // Whoever decides where it goes or what it tells must be allowed to read that.
     const telling = [url, body.events, secret].some((value) => value !== undefined) || body.enabled === true
-    if (telling) checkRights(caller, events)
+    if (telling) checkRights(holder, events)
     // What waits goes there too, of whatever it was told before.
-    if (url !== undefined || secret !== undefined) checkRights(caller, await waitingEvents(tx.q, id))
+    if (url !== undefined || secret !== undefined) checkRights(holder, await waitingEvents(tx.q, id))
     const row = changedRow(deps.vault, before, { body, url, secret })
     const after = toWebhook(row)
     const named = changes(namedFields(shown), namedFields(after))
     // A URL of Discord or Slack shows nothing that has changed; a secret is never shown.
     const unseen = [...(url === undefined ? [] : ['url']), ...(secret === undefined ? [] : ['secret'])]
-    if (named === undefined && unseen.length === 0) return { ...shown, secret: null }
+    if (named === undefined && unseen.length === 0) return { answer: { ...shown, secret: null } }
     await store(tx, row)
     if (before.enabled === 1 && row.enabled === 0) await giveUpWaiting(tx, id, 'the webhook was switched off')
     tx.onCommit(() => deps.outbox.resume(id))
     const details = { ...named, ...(unseen.length === 0 ? {} : { unseen }) }
-    await deps.audit.record(tx, actor, { action: 'webhook.update', resource: 'webhook', resourceId: id, details })
-    const data = { webhookId: id, webhookName: row.name, updatedBy: caller.userId }
-    await deps.bus.append(tx, { type: 'webhook_updated', data })
-    return { ...after, updatedAt: tx.now, secret: made }
-  })
-}
+    return {
+      answer: { ...after, updatedAt: tx.now, secret: made },
+      audit: { resourceId: id, details },
+      events: [{ type: 'webhook_updated', data: { webhookId: id, webhookName: row.name, updatedBy: userId } }],
+    }
+  },
+)
 
 /** Refuses somebody who may not read all that these events tell. */
-function checkRights(caller: Caller, patterns: readonly string[]): void {
+function checkRights(holder: Holder, patterns: readonly string[]): void {
   const needed = new Set<Permission>(subscribedEvents(patterns).map((event) => WEBHOOK_EVENTS[event]))
-  const missing = [...needed].filter((permission) => !grants(caller.permissions, permission))
+  const missing = [...needed].filter((permission) => !grants(holder.permissions, permission))
   if (missing.length === 0) return
   const sentence = `To be told of these events needs the permission ${missing.join(' and ')}`
   throw new PanelError('PERMISSION_DENIED', sentence, { meta: { missing } })

@@ -1,17 +1,17 @@
 import * as api from '../../../../shared/api/users.ts'
 import { PanelError } from '../../../../shared/kernel/errors.ts'
 import { now } from '../../../../shared/kernel/time.ts'
+import { rolePermissions } from '../../../access/role-permissions.ts'
 import type { Queries } from '../../../db/db.ts'
+import { operate } from '../../../http/operate.ts'
 import { type Route, route } from '../../../http/route.ts'
-import { rolePermissions } from '../auth/credential-rows.ts'
-import { accountSecurityRoutes } from './account-security.ts'
-import { banRoutes } from './bans.ts'
-import { deletionRoutes } from './delete-user.ts'
+import { banUser, unbanUser, unlockUser } from './ban-operations.ts'
+import { deleteUser, removeUser } from './deletion-operations.ts'
 import type { UserDeps } from './deps.ts'
-import { editRoutes } from './edit-user.ts'
 import { effectiveRoutes } from './effective-permissions.ts'
 import { inviteRoutes } from './invites.ts'
-import { creationRoutes } from './new-user.ts'
+import * as operations from './operations.ts'
+import { disableTwoFactorOfUser, signUserOut } from './security-operations.ts'
 import { findUser, listUserRows } from './user-rows.ts'
 
 const MOST = 1000
@@ -29,12 +29,16 @@ export function userRoutes(deps: UserDeps): Route[] {
       await ensureUser(deps.db.read, userId)
       return { serverIds: await grantedIds(deps.db.read, userId), ownedServerIds: await ownedIds(deps.db.read, userId) }
     }),
-    ...creationRoutes(deps),
+    route(api.createUser, (input, { principal }) => operations.createUser(deps, principal, input)),
     ...inviteRoutes(deps),
-    ...editRoutes(deps),
-    ...deletionRoutes(deps),
-    ...banRoutes(deps),
-    ...accountSecurityRoutes(deps),
+    route(api.updateUser, (input, { principal }) => operations.updateUser(deps, principal, input)),
+    operate(deleteUser, deps),
+    operate(removeUser, deps),
+    operate(banUser, deps),
+    operate(unbanUser, deps),
+    operate(unlockUser, deps),
+    operate(disableTwoFactorOfUser, deps),
+    operate(signUserOut, deps),
     ...effectiveRoutes(deps),
   ]
 }

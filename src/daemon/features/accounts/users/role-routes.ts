@@ -2,11 +2,12 @@ import { listAdminRoles, listRoles } from '../../../../shared/api/api-keys.ts'
 import * as api from '../../../../shared/api/roles.ts'
 import { PanelError } from '../../../../shared/kernel/errors.ts'
 import { ROLE_PRESETS } from '../../../../shared/kernel/permission-presets.ts'
+import { rolePermissions } from '../../../access/role-permissions.ts'
+import { operate } from '../../../http/operate.ts'
 import { type Route, route } from '../../../http/route.ts'
-import { rolePermissions } from '../auth/credential-rows.ts'
 import type { AccountDeps } from '../auth/deps.ts'
-import { roleEditRoutes } from './role-edit.ts'
-import { memberRoutes } from './role-members.ts'
+import { addRoleMember, removeRoleMember } from './member-operations.ts'
+import * as operations from './role-operations.ts'
 import { findRole, listRoleRows, membersOf, rolesOfUser } from './role-rows.ts'
 
 const SHOWN_MEMBERS = 100
@@ -35,7 +36,12 @@ export function roleRoutes(deps: AccountDeps): Route[] {
       const permissions = [...(await rolePermissions(db.read, userId))].sort()
       return { user, roles: await rolesOfUser(db.read, userId), permissions }
     }),
-    ...roleEditRoutes(deps),
-    ...memberRoutes(deps),
+    operate(operations.createRole, deps),
+    operate(operations.updateRole, deps),
+    operate(operations.deleteRole, deps),
+    operate(operations.addRolePermission, deps),
+    operate(operations.removeRolePermission, deps),
+    operate(addRoleMember, deps),
+    operate(removeRoleMember, deps),
   ]
 }

@@ -1,0 +1,61 @@
+import { sendCommand } from '../../../../shared/api/console.ts'
+import type { Answer, Input } from '../../../../shared/kernel/contract.ts'
+import { PanelError } from '../../../../shared/kernel/errors.ts'
+import { type Clock, now } from '../../../../shared/kernel/time.ts'
+import { type OperationDeps, type Principal, recordChange } from '../../../access/operation.ts'
+import type { Settings } from '../../../core/settings.ts'
+import { agentCodeOf } from '../../../gateway/agent-errors.ts'
+import { refuseByStatus } from '../servers/orders.ts'
+import { findServerRow } from '../servers/rows.ts'
+import { statusOf } from '../servers/view.ts'
+import type { CommandLimit } from './command-limit.ts'
+import type { ConsoleGateway } from './feed.ts'
+import { typedCommand } from './typed-command.ts'
+
+/** What typing a command needs. */
+export interface TypeDeps extends OperationDeps {
+  readonly clock: Clock
+  readonly settings: Settings
+  readonly gateway: ConsoleGateway
+  readonly limit: CommandLimit
+  isOnline(nodeId: string): boolean
+}
+
+/**
+ * Types a command into a game; resolves when the game has the line. Work of two transactions with the node between them: the
+ * audit row comes first, so that no line reaches a game without one, whatever ends meanwhile; a line that did not get there,
+ * or of which nobody can say, gets a second row with that outcome.
+ */
+export async function typeCommand(
+  deps: TypeDeps,
+  principal: Principal,
+  { params: { serverId }, body: { command: text } }: Input<typeof sendCommand>,
+): Promise<Answer<typeof sendCommand>> {
+  const { db, clock, settings, gateway, limit } = deps
+  const row = await findServerRow(db.read, serverId)
+  if (row === undefined) throw new PanelError('SERVER_NOT_FOUND', `There is no server ${serverId}`)
+  if (principal.kind === 'caller') {
+    limit.take(principal.caller?.userId ?? '', row.id, settings.get('limits.consoleCommandsPerMinute'))
+  }
+  refuseByStatus(row, 'command', deps.isOnline(row.nodeId))
+
+  const command = { command: typedCommand(text), length: text.length }
+  const record = (details: Readonly<Record<string, unknown>>): Promise<void> =>
+    db.write((tx) =>
+      recordChange(tx, { deps, principal, endpoint: sendCommand }, { audit: { resourceId: row.id, details } }),
+    )
+  await record(command)
+  try {
+    await gateway.request(row.nodeId, { op: 'console.input', serverId: row.id, lines: [text] })
+  } catch (error) {
+    const agentCode = agentCodeOf(error)
+    // Without an answer from the node itself the line may have reached the game.
+    await record({ ...command, outcome: agentCode === undefined ? 'unknown' : 'refused' })
+    if (agentCode !== 'NOT_RUNNING' && agentCode !== 'UNKNOWN_SERVER') throw error
+    throw new PanelError('SERVER_INVALID_STATE', 'The server has ended meanwhile; nothing was typed', {
+      meta: { currentStatus: statusOf(row), allowed: ['starting', 'running', 'stopping'] },
+      cause: error,
+    })
+  }
+  return { sent: true, timestamp: now(clock) }
+}

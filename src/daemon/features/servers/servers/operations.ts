@@ -1,0 +1,54 @@
+import * as api from '../../../../shared/api/servers.ts'
+import * as suspension from '../../../../shared/api/suspension.ts'
+import { PanelError } from '../../../../shared/kernel/errors.ts'
+import { operationsOver, type WorkOver } from '../../../access/operation.ts'
+import { insertServer } from './create.ts'
+import { changeServer } from './edit.ts'
+import type { OrphanDeps } from './orphans.ts'
+import { type RemovalDeps, remove } from './remove.ts'
+import { findServerRow } from './rows.ts'
+import { suspend, unsuspend } from './suspend.ts'
+import { toServer, type ViewFacts, viewerOf } from './view.ts'
+
+/** What the operations of servers need. */
+export type ServerDeps = RemovalDeps & OrphanDeps & { readonly facts: ViewFacts }
+
+const operation = operationsOver<ServerDeps>()
+
+export const createServer = operation(api.createServer, async (work, { body }) => {
+  const { id, commandId, done } = await insertServer(work, body)
+  return { ...done, answer: { ...(await shown(work, id)), commandId } }
+})
+
+export const updateServer = operation(api.updateServer, async (work, { params: { serverId }, body: patch }) => {
+  const done = await changeServer(work, { serverId, patch })
+  return { ...done, answer: await shown(work, serverId) }
+})
+
+export const patchServer = operation(api.patchServer, updateServer.run)
+
+export const deleteServer = operation(
+  api.deleteServer,
+  async (work, { params: { serverId }, query: { force, keepFiles } }) => {
+    const done = await remove(work, { serverId, force: force === 'true', keepFiles: keepFiles === 'true' })
+    return { ...done, answer: null }
+  },
+)
+
+export const suspendServer = operation(suspension.suspendServer, async (work, { params: { serverId }, body }) => {
+  const { reason = null, stopServer } = body
+  const { done } = await suspend(work, { serverId, reason, stopServer })
+  return { ...done, answer: await shown(work, serverId) }
+})
+
+export const unsuspendServer = operation(suspension.unsuspendServer, async (work, { params: { serverId } }) => {
+  const done = await unsuspend(work, { serverId })
+  return { ...done, answer: await shown(work, serverId) }
+})
+
+/** The server as the principal sees it. */
+async function shown({ tx, deps, holder }: WorkOver<ServerDeps>, id: string): Promise<ReturnType<typeof toServer>> {
+  const row = await findServerRow(tx.q, id)
+  if (row === undefined) throw new PanelError('SERVER_NOT_FOUND', 'There is no such server')
+  return toServer(row, await viewerOf(tx, holder, [row]), deps.facts)
+}
