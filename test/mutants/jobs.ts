@@ -41,8 +41,8 @@ export const MUTANTS: readonly Mutant[] = [
     title: 'the rights of whoever started a job are not asked for again',
     topic: 'jobs',
     file: 'src/daemon/jobs/advance.ts',
-    find: 'if (refusal !== undefined) {',
-    replace: 'if (refusal !== undefined && attempts > 99) {',
+    find: "if ('refusal' in standing) {",
+    replace: "if ('refusal' in standing && attempts > 99) {",
     seenBy: [JOBS],
   },
   {

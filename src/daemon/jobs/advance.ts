@@ -6,7 +6,7 @@ import { backOff } from './back-off.ts'
 import type { JobMetrics } from './job-metrics.ts'
 import { announce } from './queue.ts'
 import type { LoadedJob, Registered, WrittenEnd } from './registry.ts'
-import { type HolderOf, refusalFor } from './rights.ts'
+import { type HolderOf, standingOf } from './rights.ts'
 import type { JobRow, Lane, StepRow } from './rows.ts'
 import * as rows from './rows.ts'
 
@@ -178,16 +178,18 @@ export class Advance {
       const error = `its last attempt was cut off by an end of the daemon, as ${attempts - 1} in all`
       return this.#stepFailed(tx, { row: now, step: begun }, { error, code: undefined })
     }
-    const refusal = await refusalFor({ q: tx.q, now: tx.now }, now, { needs: loaded.needs, holderOf })
-    if (refusal !== undefined) {
-      return this.#stepFailed(tx, { row: now, step: begun }, { error: refusal, code: 'PERMISSION_DENIED' })
+    const standing = await standingOf({ q: tx.q, now: tx.now }, now, { needs: loaded.needs, holderOf })
+    if ('refusal' in standing) {
+      return this.#stepFailed(tx, { row: now, step: begun }, { error: standing.refusal, code: 'PERMISSION_DENIED' })
     }
+    const { holder } = standing
+    if (holder !== undefined) loaded = kind.load(now, begun, holder)
     if (attempts === 1) {
       const state = await loaded.prepare(tx)
       if (state !== undefined) {
         const prepared = (await rows.updateJob(tx, now, { state })) ?? now
         await announce(this.#deps.bus, tx, prepared)
-        return { kind: 'on', claim: { row: prepared, step: begun, loaded: kind.load(prepared, begun) } }
+        return { kind: 'on', claim: { row: prepared, step: begun, loaded: kind.load(prepared, begun, holder) } }
       }
     }
     await announce(this.#deps.bus, tx, now)

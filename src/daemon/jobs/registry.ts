@@ -1,5 +1,6 @@
 import type { JobProgress } from '../../shared/kernel/job.ts'
 import type { Principal } from '../access/operation.ts'
+import type { Holder } from '../access/permit.ts'
 import type { Tx } from '../db/db.ts'
 import { parseJson } from '../db/json.ts'
 import type { After, JobOf, JobType, Needs, Pool, StepEnd, StepsOf } from './job-type.ts'
@@ -36,7 +37,7 @@ export interface Registered {
   readonly hasEnding: boolean
   laneRestMs(failures: number): number
   /** Throws where the row's input or state does not fit the type, or the step is unknown. */
-  load(row: JobRow, step: StepRow): LoadedJob
+  load(row: JobRow, step: StepRow, holder?: Holder): LoadedJob
 }
 
 const ATTEMPTS = 10
@@ -58,7 +59,7 @@ export function registered<I, S, Name extends string>(
     background: type.background,
     hasEnding: ended !== undefined,
     laneRestMs: (failures) => type.laneRestMs?.(failures) ?? 0,
-    load: (row, stepRow) => {
+    load: (row, stepRow, holder) => {
       const step = byName.get(stepRow.step)
       if (step === undefined) throw new Error(`this version knows no step ${stepRow.step} of ${type.kind}`)
       const job: JobOf<I, S> = {
@@ -67,7 +68,7 @@ export function registered<I, S, Name extends string>(
         state: parseJson(type.state, row.state),
         attempt: stepRow.attempts,
         step: { number: stepRow.number, name: stepRow.name },
-        principal: principalOf(row),
+        principal: principalOf(row, holder),
       }
       return {
         attempts: step.attempts ?? ATTEMPTS,
@@ -85,7 +86,8 @@ export function registered<I, S, Name extends string>(
   }
 }
 
-/** As whom a job's steps carry out operations. */
-export function principalOf({ id, userId, principal, cause }: JobRow): Principal {
-  return { kind: 'job', jobId: id, onBehalfOf: principal === 'user' ? userId : null, cause }
+/** As whom a job's steps carry out operations: with the rights that whoever started it has now. */
+function principalOf({ id, userId, principal, cause }: JobRow, holder: Holder | undefined): Principal {
+  const onBehalfOf = principal === 'user' ? userId : null
+  return { kind: 'job', jobId: id, onBehalfOf, cause, ...(holder === undefined ? {} : { holder }) }
 }

@@ -7,24 +7,27 @@ import type { JobRow } from './rows.ts'
 /** The rights that a user has now, within what this API key of theirs may do; `undefined`: account or key are gone or banned. */
 export type HolderOf = (at: At, userId: string, apiKeyId: string | null) => Promise<Holder | undefined>
 
-/** Why the person behind a job may not go on with it, as a sentence; `undefined`: they may. */
-export async function refusalFor(
+/** The rights that a job's operations have, or why the person behind it may not go on with it, as a sentence. */
+export type Standing = { readonly holder: Holder | undefined } | { readonly refusal: string }
+
+/** Looks at the rights of the person behind a job as they are now; the panel's own jobs have no holder. */
+export async function standingOf(
   at: At,
   row: JobRow,
   { needs, holderOf }: { readonly needs: Needs | undefined; readonly holderOf: HolderOf },
-): Promise<string | undefined> {
-  if (row.principal === 'panel') return undefined
+): Promise<Standing> {
+  if (row.principal === 'panel') return { holder: undefined }
   const holder = row.userId === null ? undefined : await holderOf(at, row.userId, row.apiKeyId)
-  if (holder === undefined) return 'The account or API key that started this job is gone, disabled or banned'
-  if (needs === undefined) return undefined
-  if ('panel' in needs) {
-    return grants(holder.permissions, needs.panel) ? undefined : missing([needs.panel])
-  }
-  const held = await serverPermissions(at, holder, needs.server, needs.permissions)
-  const lacking = needs.permissions.filter((permission) => !held.includes(permission))
-  return lacking.length === 0 ? undefined : missing(lacking)
+  if (holder === undefined)
+    return { refusal: 'The account or API key that started this job is gone, disabled or banned' }
+  const lacking = await missing(at, holder, needs)
+  if (lacking.length === 0) return { holder }
+  return { refusal: `Whoever started this job no longer has the permission ${lacking.join(' and ')}` }
 }
 
-function missing(permissions: readonly string[]): string {
-  return `Whoever started this job no longer has the permission ${permissions.join(' and ')}`
+async function missing(at: At, holder: Holder, needs: Needs | undefined): Promise<readonly string[]> {
+  if (needs === undefined) return []
+  if ('panel' in needs) return grants(holder.permissions, needs.panel) ? [] : [needs.panel]
+  const held = await serverPermissions(at, holder, needs.server, needs.permissions)
+  return needs.permissions.filter((permission) => !held.includes(permission))
 }
