@@ -8,6 +8,7 @@ import { quietPort } from '../ports.ts'
 import { ALERTS } from './alerts-paths.ts'
 import { commandWalk, runBriefly } from './command-walk.ts'
 import { DATABASE_COMMANDS } from './database-command-paths.ts'
+import { JOBS } from './job-paths.ts'
 import { OVERVIEW } from './overview-paths.ts'
 import { PLUGIN_COMMANDS } from './plugins-paths.ts'
 import { POOLS } from './pool-paths.ts'
@@ -463,6 +464,7 @@ describe('every command against a real daemon and agent', () => {
       'nodes orphans purge',
       ...SELF_SERVICE,
       ...POOLS,
+      ...JOBS,
       ...OVERVIEW,
       ...SIGN_IN,
       ...ALERTS,

@@ -4,14 +4,14 @@ import type { World } from './world.ts'
 const registered = new WeakSet<object>()
 
 /** A job of a test's type that is not due for an hour. */
-export async function waitingJob(world: Pick<World, 'panel' | 'next'>): Promise<string> {
+export async function waitingJob(world: Pick<World, 'panel' | 'next'>, serverId?: string): Promise<string> {
   const { jobs, core } = world.panel.app
   if (!registered.has(jobs)) registerTally(jobs)
   registered.add(jobs)
   const name = `job${world.next()}`
   const input = { file: `/nowhere/${name}`, name, steps: 2, lane: name, serverId: null, needs: null }
   const at = new Date(core.clock.nowMs() + 3_600_000).toISOString() as never
-  return (await core.db.write((tx) => jobs.queue.add(tx, TALLY, { input, cause: 'test', at }))) ?? ''
+  return (await core.db.write((tx) => jobs.queue.add(tx, TALLY, { input, cause: 'test', at, serverId }))) ?? ''
 }
 
 /** The same, paused. */

@@ -11,6 +11,7 @@ import { EVENTS, type EventType, isEventType } from '../../src/shared/kernel/eve
 import { ANY_ADMIN_PERMISSION } from '../../src/shared/kernel/permissions.ts'
 import { callEndpoint } from '../contract/http-call.ts'
 import { validOf } from '../contract/inputs.ts'
+import { waitingJob } from '../contract/job-inputs.ts'
 import { buildWorld, freshServer, keyWith, signIn, type World } from '../contract/world.ts'
 import { ROOT } from '../module-graph.ts'
 import { startPanel, type TestPanel } from '../panel.ts'
@@ -45,6 +46,7 @@ const CAUSES: Readonly<Record<string, Cause>> = {
   ip_pool_created: 'ip_pools.create',
   ip_pool_deleted: 'ip_pools.delete',
   ip_pool_updated: 'ip_pools.update',
+  job_updated: 'jobs.pause',
   localization_settings_updated: 'settings.localization_update',
   location_created: 'locations.create',
   location_deleted: 'locations.delete',
@@ -66,6 +68,7 @@ const CAUSES: Readonly<Record<string, Cause>> = {
   server_command_done: (world) => freshServer(world, true),
   server_created: 'servers.create',
   server_deleted: 'servers.delete',
+  server_job_updated: async (world) => void (await waitingJob(world, world.ids['serverId'])),
   server_state_update: (world) => freshServer(world, true),
   server_suspended: 'servers.suspend',
   server_unsuspended: 'servers.unsuspend',

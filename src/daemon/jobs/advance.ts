@@ -219,6 +219,7 @@ export class Advance {
   }
 
   async #again(tx: Tx, { row, step }: Pick<Claim, 'row' | 'step'>, atMs: number | undefined): Promise<Moved> {
+    this.#deps.metrics.steps.inc({ kind: row.kind, outcome: 'again' })
     await rows.updateStep(tx, step.id, { status: 'pending', attempts: 0, error: null, errorCode: null })
     const after = (await rows.updateJob(tx, row, { error: null, errorCode: null })) ?? row
     if (atMs === undefined) return this.#onUnlessRequested(tx, after)

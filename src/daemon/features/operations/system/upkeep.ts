@@ -61,7 +61,7 @@ export function registerUpkeep(jobs: Jobs, deps: UpkeepDeps): void {
     steps: {
       prune: {
         attempts: Number.POSITIVE_INFINITY,
-        timeoutMs: HOUR,
+        timeoutMs: HOUR / 2,
         run: async () => {
           try {
             await once(deps)
