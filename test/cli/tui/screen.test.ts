@@ -271,8 +271,10 @@ describe('the console screen', { timeout: 60_000 }, () => {
     expect(await pane.display('#{mouse_standard_flag} #{mouse_sgr_flag}')).toBe('1 1')
     await pane.text('\u001B[<64;5;5M')
     await pane.shows('PAUSED')
-    expect(await pane.screen()).toContain(' line 297 of the beginning')
-    expect(await pane.screen()).not.toContain('line 300 of')
+    await pane.until(
+      (now) => now.includes(' line 297 of the beginning') && !now.includes('line 298 of'),
+      'three rows up',
+    )
     await pane.text('\u001B[<65;5;5M')
     await pane.until((now) => now.includes('line 300 of') && !now.includes('PAUSED'), 'the end of the log')
     await pane.keys('F9')

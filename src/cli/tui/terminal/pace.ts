@@ -1,13 +1,15 @@
 /** How much a terminal takes, learned from how long its writes take. */
 export interface Pace {
-  /** So many bytes were taken within `ms`. */
+  /** So many bytes were taken, and for `ms` of that time there was nothing to do but to wait. */
   wrote(bytes: number, ms: number, nowMs: number): void
   /** How many bytes may be written now without a queue that a key would wait behind; endless on a fast terminal. */
   room(nowMs: number): number
 }
 
-/** A write that takes longer than this has waited for the terminal. */
+/** A write that takes longer than this has waited for the terminal, or the machine was busy. */
 const BLOCKED_MS = 25
+/** So many such writes one after the other are those of a slow terminal. */
+const IN_A_ROW = 2
 /** Bytes that may stand between here and a terminal when a write has waited for it. */
 const QUEUED = 8192
 /** Of what the terminal takes, so much is used: the rest lets the queue run empty. */
@@ -25,6 +27,7 @@ export function createPace(startMs: number): Pace {
   let credit = 0
   let at = startMs
   let slowSince = startMs
+  let waited = 0
   const advance = (nowMs: number): void => {
     if (nowMs - slowSince >= SLOW_FOR_MS) bytesPerMs = Number.POSITIVE_INFINITY
     if (bytesPerMs !== Number.POSITIVE_INFINITY) {
@@ -36,9 +39,9 @@ export function createPace(startMs: number): Pace {
     wrote: (bytes, ms, nowMs) => {
       advance(nowMs)
       credit -= bytes
-      if (ms < BLOCKED_MS) return
+      waited = ms < BLOCKED_MS ? 0 : waited + 1
+      if (waited === 0 || (waited < IN_A_ROW && bytesPerMs === Number.POSITIVE_INFINITY)) return
       if (bytesPerMs === Number.POSITIVE_INFINITY) slowSince = nowMs
-      // A part of the first write went into the queue at once: only the next one that waits shows how slow it is.
       bytesPerMs = Math.max(LEAST, Math.min(bytesPerMs, (bytes / ms) * SHARE))
       // Before anything else is drawn, the queue runs empty.
       credit = -QUEUED

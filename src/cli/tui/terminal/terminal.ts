@@ -1,4 +1,5 @@
 import { write as writeTo } from 'node:fs'
+import { type EventLoopUtilization, performance } from 'node:perf_hooks'
 import type { Clock } from '../../../shared/kernel/time.ts'
 import type { Size } from '../layout.ts'
 import { createPace } from './pace.ts'
@@ -48,21 +49,20 @@ export function createTerminal(stdin: NodeJS.ReadStream, stdout: NodeJS.WriteStr
     const bytes = Buffer.from(waiting)
     waiting = ''
     writing = true
-    send(bytes, 0, clock.monotonicMs())
+    send(bytes, 0, performance.eventLoopUtilization())
   }
   /** Node writes to a terminal in the main thread, and stands still with it; here a thread of its pool waits. */
-  const send = (bytes: Buffer, from: number, startedAt: number): void => {
+  const send = (bytes: Buffer, from: number, start: EventLoopUtilization): void => {
     writeTo(fd, bytes, from, (error, written) => {
       if (error !== null && error.code !== 'EAGAIN') {
         writing = false
         entered?.gone()
       } else if (error !== null) {
-        void clock.sleep(RETRY_MS).then(() => send(bytes, from, startedAt))
+        void clock.sleep(RETRY_MS).then(() => send(bytes, from, start))
       } else if (from + written < bytes.length) {
-        send(bytes, from + written, startedAt)
+        send(bytes, from + written, start)
       } else {
-        const now = clock.monotonicMs()
-        pace.wrote(bytes.length, now - startedAt, now)
+        pace.wrote(bytes.length, performance.eventLoopUtilization(start).idle, clock.monotonicMs())
         writing = false
         next()
         if (!writing) entered?.drained()
