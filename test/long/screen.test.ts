@@ -122,7 +122,14 @@ describe.each(SIZES)('the console screen at $columns x $rows', ({ columns, rows 
     const written = screenOutput(await readFile(recording, 'utf8'))
     const p95 = waits.sort((a, b) => a - b)[Math.floor(waits.length * 0.95)] ?? Number.NaN
     const rssMiB = Math.round(rss)
-    const seen = { keys: waits.length, medianMs: waits[waits.length >> 1], p95Ms: p95, worstMs: waits.at(-1), share, rssMiB }
+    const seen = {
+      keys: waits.length,
+      medianMs: waits[waits.length >> 1],
+      p95Ms: p95,
+      worstMs: waits.at(-1),
+      share,
+      rssMiB,
+    }
     process.stdout.write(`${columns}x${rows}, ${rate}: ${JSON.stringify(seen)}\n`)
     expect(clearings(written)).toBe(1) // the one at the start
     expect(written.length / (LOAD_MS / 1000)).toBeLessThan(300 * 1024)

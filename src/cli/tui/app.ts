@@ -1,4 +1,3 @@
-import { setFlagsFromString } from 'node:v8'
 import type { Client } from '../../shared/client.ts'
 import { ERRORS, isErrorCode } from '../../shared/kernel/errors.ts'
 import type { ServerId } from '../../shared/kernel/ids.ts'
@@ -47,7 +46,6 @@ export interface ConsoleOptions {
  */
 export async function runConsole(options: ConsoleOptions): Promise<number> {
   const { stdin, stdout, stderr, server, clock, theme } = options
-  keepHeapSmall()
   const terminal = createTerminal(stdin, stdout, clock)
   const state = await firstState(options, stdout.columns)
   const mount: SessionOptions['mount'] = (to) => mountScreen({ stdin, stdout, theme, clock, ...to })
@@ -69,12 +67,6 @@ export async function runConsole(options: ConsoleOptions): Promise<number> {
   for (const line of notSent(await session.settle(), session.unsent)) stderr.write(`${line}\n`)
   stderr.write(`${detachMessage(server.name, session.cursor ?? options.afterCursor)}\n`)
   return guard.signalled() ?? refusalExit(session.state)
-}
-
-/** Lines leave much garbage and little that lives; left alone, V8 lets that grow to twice the memory before it cleans up. */
-function keepHeapSmall(): void {
-  setFlagsFromString('--semi-space-growth-factor=1')
-  setFlagsFromString('--heap-growing-percent=20')
 }
 
 const MOST_NAMED = 20

@@ -10,14 +10,15 @@ export interface Pace {
 const BLOCKED_MS = 25
 /** So many such writes one after the other are those of a slow terminal. */
 const IN_A_ROW = 2
-/** Bytes that may stand between here and a terminal when a write has waited for it. */
-const QUEUED = 8192
+/** Bytes that Linux keeps between a program and its terminal when a write has waited for it. */
+const QUEUED = 20_480
 /** Of what the terminal takes, so much is used: the rest lets the queue run empty. */
 const SHARE = 0.85
 /** How far ahead may be written. */
 const AHEAD_MS = 100
-/** How long a terminal counts as slow before it is tried anew. */
-const SLOW_FOR_MS = 30_000
+/** How long a terminal counts as slow before it is tried anew: each time longer, for trying fills the queue again. */
+const SLOW_FOR_MS = 60_000
+const SLOW_AT_MOST_MS = 960_000
 /** Bytes a millisecond that even the slowest terminal is given. */
 const LEAST = 0.3
 
@@ -26,10 +27,12 @@ export function createPace(startMs: number): Pace {
   let bytesPerMs = Number.POSITIVE_INFINITY
   let credit = 0
   let at = startMs
-  let slowSince = startMs
+  let slowUntil = startMs
+  let slowForMs = SLOW_FOR_MS / 2
   let waited = 0
   const advance = (nowMs: number): void => {
-    if (nowMs - slowSince >= SLOW_FOR_MS) bytesPerMs = Number.POSITIVE_INFINITY
+    if (nowMs >= slowUntil) bytesPerMs = Number.POSITIVE_INFINITY
+    if (nowMs >= slowUntil + slowForMs) slowForMs = SLOW_FOR_MS / 2
     if (bytesPerMs !== Number.POSITIVE_INFINITY) {
       credit = Math.min(credit + (nowMs - at) * bytesPerMs, AHEAD_MS * bytesPerMs)
     }
@@ -41,7 +44,10 @@ export function createPace(startMs: number): Pace {
       credit -= bytes
       waited = ms < BLOCKED_MS ? 0 : waited + 1
       if (waited === 0 || (waited < IN_A_ROW && bytesPerMs === Number.POSITIVE_INFINITY)) return
-      if (bytesPerMs === Number.POSITIVE_INFINITY) slowSince = nowMs
+      if (bytesPerMs === Number.POSITIVE_INFINITY) {
+        slowForMs = Math.min(SLOW_AT_MOST_MS, slowForMs * 2)
+        slowUntil = nowMs + slowForMs
+      }
       bytesPerMs = Math.max(LEAST, Math.min(bytesPerMs, (bytes / ms) * SHARE))
       // Before anything else is drawn, the queue runs empty.
       credit = -QUEUED
