@@ -7,9 +7,9 @@ export interface Pace {
 }
 
 /** A write that takes longer than this has waited for the terminal, or the machine was busy. */
-const BLOCKED_MS = 25
-/** So many such writes one after the other are those of a slow terminal. */
-const IN_A_ROW = 2
+const BLOCKED_MS = 40
+/** Two such writes within so long are those of a slow terminal. */
+const AGAIN_MS = 3000
 /** Bytes that Linux keeps between a program and its terminal when a write has waited for it. */
 const QUEUED = 20_480
 /** Of what the terminal takes, so much is used: the rest lets the queue run empty. */
@@ -29,7 +29,7 @@ export function createPace(startMs: number): Pace {
   let at = startMs
   let slowUntil = startMs
   let slowForMs = SLOW_FOR_MS / 2
-  let waited = 0
+  let waitedAt = Number.NEGATIVE_INFINITY
   const advance = (nowMs: number): void => {
     if (nowMs >= slowUntil) bytesPerMs = Number.POSITIVE_INFINITY
     if (nowMs >= slowUntil + slowForMs) slowForMs = SLOW_FOR_MS / 2
@@ -42,8 +42,10 @@ export function createPace(startMs: number): Pace {
     wrote: (bytes, ms, nowMs) => {
       advance(nowMs)
       credit -= bytes
-      waited = ms < BLOCKED_MS ? 0 : waited + 1
-      if (waited === 0 || (waited < IN_A_ROW && bytesPerMs === Number.POSITIVE_INFINITY)) return
+      if (ms < BLOCKED_MS) return
+      const again = nowMs - waitedAt < AGAIN_MS
+      waitedAt = nowMs
+      if (bytesPerMs === Number.POSITIVE_INFINITY && !again) return
       if (bytesPerMs === Number.POSITIVE_INFINITY) {
         slowForMs = Math.min(SLOW_AT_MOST_MS, slowForMs * 2)
         slowUntil = nowMs + slowForMs
