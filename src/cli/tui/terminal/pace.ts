@@ -8,8 +8,9 @@ export interface Pace {
 
 /** A write that takes longer than this has waited for the terminal, or the machine was busy. */
 const BLOCKED_MS = 40
-/** Two such writes within so long are those of a slow terminal. */
-const AGAIN_MS = 3000
+/** Two such writes within so long, with so many bytes between them, are those of a slow terminal. */
+const AGAIN_MS = 15_000
+const FILLING = 8192
 /** Bytes that Linux keeps between a program and its terminal when a write has waited for it. */
 const QUEUED = 20_480
 /** Of what the terminal takes, so much is used: the rest lets the queue run empty. */
@@ -30,6 +31,7 @@ export function createPace(startMs: number): Pace {
   let slowUntil = startMs
   let slowForMs = SLOW_FOR_MS / 2
   let waitedAt = Number.NEGATIVE_INFINITY
+  let sent = 0
   const advance = (nowMs: number): void => {
     if (nowMs >= slowUntil) bytesPerMs = Number.POSITIVE_INFINITY
     if (nowMs >= slowUntil + slowForMs) slowForMs = SLOW_FOR_MS / 2
@@ -42,15 +44,23 @@ export function createPace(startMs: number): Pace {
     wrote: (bytes, ms, nowMs) => {
       advance(nowMs)
       credit -= bytes
+      sent += bytes
       if (ms < BLOCKED_MS) return
-      const again = nowMs - waitedAt < AGAIN_MS
-      waitedAt = nowMs
-      if (bytesPerMs === Number.POSITIVE_INFINITY && !again) return
-      if (bytesPerMs === Number.POSITIVE_INFINITY) {
+      const elapsed = nowMs - waitedAt
+      if (bytesPerMs !== Number.POSITIVE_INFINITY) {
+        bytesPerMs = Math.max(LEAST, bytesPerMs * SHARE)
+      } else if (elapsed <= AGAIN_MS && sent < FILLING) {
+        return
+      } else {
+        const taken = sent / elapsed
+        waitedAt = nowMs
+        sent = 0
+        if (elapsed > AGAIN_MS) return
+        // From one full queue to the next, the terminal has taken what was written meanwhile.
+        bytesPerMs = Math.max(LEAST, taken * SHARE)
         slowForMs = Math.min(SLOW_AT_MOST_MS, slowForMs * 2)
         slowUntil = nowMs + slowForMs
       }
-      bytesPerMs = Math.max(LEAST, Math.min(bytesPerMs, (bytes / ms) * SHARE))
       // Before anything else is drawn, the queue runs empty.
       credit = -QUEUED
     },
