@@ -29,13 +29,13 @@ const OUTSIDE = [
   '@inquirer/prompts',
   '@simplewebauthn/server',
   'ajv',
-  'ink',
   'light-my-request',
   'mysql2',
   'nodemailer',
   'pg',
   'qrcode',
-  'react',
+  // that Ink asks for when its own developers debug it, and that is not installed
+  'react-devtools-core',
 ]
 
 const project = folder === undefined ? join(root, 'tsconfig.build.json') : copyTo(folder, more)
@@ -79,6 +79,7 @@ async function bundle(target) {
     plugins: [
       { name: 'what stays outside', resolveId: outside },
       { name: 'help that is made already', load: await readyHelp(dirname(target)) },
+      { name: 'React without its development half', transform: forProduction },
     ],
   })
   await build.write({ dir: target, entryFileNames: '[name].js', chunkFileNames: 'parts/[name]-[hash].js' })
@@ -97,6 +98,12 @@ async function readyHelp(folder) {
   const texts = JSON.stringify(JSON.stringify([...pages]))
   const module = `export const pages = new Map(JSON.parse(${texts}))`
   return (id) => (id === join(root, 'src', 'cli', 'kit', 'help-pages.ts') ? module : null)
+}
+
+/** React and what belongs to it choose their half by NODE_ENV when they are loaded; here the build chooses. */
+function forProduction(code, id) {
+  if (!/[/\\]node_modules[/\\](?:react|react-reconciler|scheduler)[/\\]/.test(id)) return null
+  return code.replaceAll('process.env.NODE_ENV', '"production"')
 }
 
 function outside(id) {

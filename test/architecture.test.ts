@@ -168,8 +168,6 @@ describe('surroundings reach the program in named places', () => {
     expect(filesWith(program, /\bprocess\.env\b/)).toEqual([
       'src/agent/run.ts',
       'src/cli/kit/environment.ts',
-      // React decides by NODE_ENV while it loads whether it keeps measurements of every frame.
-      'src/cli/tui/app.ts',
       'src/daemon/config.ts',
       'src/daemon/up.ts',
     ])

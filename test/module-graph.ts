@@ -151,6 +151,7 @@ const PARTS: readonly Part[] = [
       'qrcode',
       're2js',
       'react',
+      'string-width',
       'undici',
       'yaml',
       'zod',

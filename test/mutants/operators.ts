@@ -24,7 +24,7 @@ export const MUTANTS: readonly Mutant[] = [
   {
     title: 'The screen kills by the beginning of the name',
     topic: 'commands',
-    file: 'src/cli/tui/press-mode.ts',
+    file: 'src/cli/tui/keys/press-mode.ts',
     find: 'mode.editor.text.trim() !== state.serverName',
     replace: '!state.serverName.startsWith(mode.editor.text.trim())',
     seenBy: [GUARDS],
@@ -32,7 +32,7 @@ export const MUTANTS: readonly Mutant[] = [
   {
     title: 'A read-only screen takes what is pasted',
     topic: 'commands',
-    file: 'src/cli/tui/press.ts',
+    file: 'src/cli/tui/keys/press.ts',
     find: "  if (state.readOnly) return still(tell(state, 'attached read-only', around.nowMs))\n  if (lines.length === 1)",
     replace: '  if (lines.length === 1)',
     seenBy: [GUARDS],
@@ -40,7 +40,7 @@ export const MUTANTS: readonly Mutant[] = [
   {
     title: 'A read-only screen opens the power menu',
     topic: 'commands',
-    file: 'src/cli/tui/model.ts',
+    file: 'src/cli/tui/model/model.ts',
     find: "return state.readOnly ? tell(state, 'attached read-only', around.nowMs) : { ...state, mode: { kind: 'power' } }",
     replace: "return around === undefined ? state : { ...state, mode: { kind: 'power' } }",
     seenBy: [GUARDS],

@@ -198,7 +198,7 @@ describe('the program writes to a terminal', () => {
     expect(found.filter((file) => !file.startsWith('src/cli/tui/'))).toEqual(WRITERS)
     expect(found.filter((file) => file.startsWith('src/cli/tui/'))).toEqual([
       'src/cli/tui/app.ts',
-      'src/cli/tui/terminal.ts',
+      'src/cli/tui/terminal/terminal.ts',
     ])
     for (const planted of ['process.stdout.write(x)', 'stderr.write(`a`)', 'console.log(1)', 'writeSync(1, rest)']) {
       expect(writes.test(planted), planted).toBe(true)

@@ -196,7 +196,20 @@ export const REGISTRY: Readonly<Record<string, FilePatterns>> = {
       String.raw`/^(Bearer )(?!p\w\w_…).+$/`,
     ],
   },
-  'src/cli/tui/ansi.ts': {
+  'src/cli/tui/keys/keys.ts': {
+    sees: 'operator',
+    patterns: [
+      String.raw`/^\u001B(?:\[[\d;?<>=]*|O|\[\[)?$/`,
+      '/^[[O]/',
+      String.raw`/^\u001B(?:\[([\d;]*)([A-Za-z~])|O([A-Za-z])|\[\[([A-E]))/`,
+      String.raw`/^\u001B\[<(\d{1,3});\d{1,5};\d{1,5}([Mm])/`,
+      String.raw`/^\u001B\[[\d;?<>=]*[\x20-\x7E]/`,
+      String.raw`/^(?:ctrl[-+]|\^|C-)(.+)$/i`,
+    ],
+  },
+  'src/cli/tui/keys/press-input.ts': { sees: 'operator', patterns: [String.raw`/\s/`, String.raw`/\s+/`] },
+  'src/cli/tui/keys/press.ts': { sees: 'operator', patterns: [String.raw`/\r\n|\r|\n/`, String.raw`/\p{Cc}/gu`] },
+  'src/cli/tui/log/ansi.ts': {
     sees: 'game',
     patterns: [String.raw`/[\p{Cc}\u200E\u200F\u2028-\u202E\u2066-\u2069]/u`, '/[;:]/'],
     made: {
@@ -204,44 +217,42 @@ export const REGISTRY: Readonly<Record<string, FilePatterns>> = {
         'constant; searched in patterns.test.ts',
     },
   },
-  'src/cli/tui/cells.ts': {
+  'src/cli/tui/log/cut.ts': {
     sees: 'game',
     patterns: [
       String.raw`/[^\t\u0020-\u007E]/`,
-      String.raw`/^[\p{Default_Ignorable_Code_Point}\p{Mark}\p{Cf}]+$/u`,
-      String.raw`/\p{Extended_Pictographic}\u{FE0F}|\p{Emoji_Presentation}|^\p{Regional_Indicator}{2}/u`,
+      String.raw`/^(?!\p{Default_Ignorable_Code_Point})[\p{L}\p{N}]$/u`,
+      String.raw`/^(?!\p{Regional_Indicator})\p{Emoji_Presentation}$/u`,
+      String.raw`/^[\p{Cc}\p{Cf}\p{Default_Ignorable_Code_Point}\p{Mark}]+$/u`,
     ],
   },
-  'src/cli/tui/editor.ts': {
-    sees: 'operator',
-    patterns: [String.raw`/\p{Cc}/gu`, String.raw`/[\p{L}\p{N}_]/u`, String.raw`/^[^\p{L}\p{N}_]*[\p{L}\p{N}_]*/u`],
-  },
-  'src/cli/tui/feed.ts': { sees: 'operator', patterns: [String.raw`/^([0-9a-z]+)-\d+$/`] },
-  'src/cli/tui/frame.ts': { sees: 'game', patterns: [String.raw`/\u001B\[[\d;]*m/g`] },
-  'src/cli/tui/keys.ts': {
-    sees: 'operator',
-    patterns: [
-      String.raw`/^\u001B(?:\[([\d;]*)([A-Za-z~])|O([A-Za-z])|\[\[([A-E]))/`,
-      String.raw`/^\u001B(?:\[[\d;?<>=]*|O|\[\[)$/`,
-      String.raw`/^\u001B\[[\d;?<>=]*[\x20-\x7E]/`,
-      String.raw`/^(?:ctrl[-+]|\^|C-)(.+)$/i`,
-    ],
-  },
-  'src/cli/tui/level.ts': {
+  'src/cli/tui/log/level.ts': {
     sees: 'game',
     patterns: [
       String.raw`/\b(?:(ERROR|SEVERE|FATAL|CRITICAL)|(WARN(?:ING)?)|(INFO|NOTICE)|(DEBUG|TRACE|FINE(?:ST|R)?))\b/i`,
-      String.raw`/^(?:\s|Caused by:|\.\.\. \d)/`,
+      String.raw`/^(?:\s|Caused by:|Suppressed:|\.\.\. \d)/`,
+      String.raw`/^(?:Exception in thread "|Unhandled exception|Traceback \(most recent call last\)|(?:[\w$]+\.)*[A-Z][\w$]*(?:Exception|Error)(?::|$))/`,
     ],
   },
-  'src/cli/tui/matcher.ts': {
+  'src/cli/tui/log/line-rows.ts': {
+    sees: 'game',
+    patterns: [String.raw`/^[[(]?(?:\d{2,4}[-./]\d\d[-./]\d{2,4}[T ,]{1,2})?\d{1,2}:\d\d:\d\d/`],
+  },
+  'src/cli/tui/log/matcher.ts': {
     sees: 'game',
     patterns: [String.raw`/\p{Lu}/u`, String.raw`/\\./g`, String.raw`/[\\^$.|?*+()[\]{}]/`],
     made: { 'RE2JS.compile(pattern, exact ? 0 : RE2JS.CASE_INSENSITIVE)': "RE2 on one line; the operator's own" },
   },
-  'src/cli/tui/press-input.ts': { sees: 'operator', patterns: [String.raw`/\s/`, String.raw`/\s+/`] },
-  'src/cli/tui/press.ts': { sees: 'operator', patterns: [String.raw`/\r\n|\r|\n/`, String.raw`/\p{Cc}/gu`] },
-  'src/cli/tui/take-out.ts': { sees: 'game', patterns: ['/[:.]/g', String.raw`/[^\p{L}\p{N}_-]+/gu`] },
+  'src/cli/tui/model/editor.ts': {
+    sees: 'operator',
+    patterns: [String.raw`/\p{Cc}/gu`, String.raw`/[\p{L}\p{N}_]/u`, String.raw`/^[^\p{L}\p{N}_]*[\p{L}\p{N}_]*/u`],
+  },
+  'src/cli/tui/session/feed.ts': { sees: 'operator', patterns: [String.raw`/^([0-9a-z]+)-\d+$/`] },
+  'src/cli/tui/session/refusals.ts': { sees: 'panel', patterns: [String.raw`/\.$/`] },
+  'src/cli/tui/session/take-out.ts': {
+    sees: 'game',
+    patterns: [String.raw`/[-:]|\..*/g`, String.raw`/[^\p{L}\p{N}_-]+/gu`],
+  },
   'src/daemon/features/accounts/auth/two-factor-rows.ts': {
     sees: 'client',
     patterns: ['/(.{4})(?=.)/g', String.raw`/[\s-]/g`],

@@ -1,5 +1,5 @@
 import { describe, expect, it } from 'vitest'
-import { readLine } from '../../src/cli/tui/ansi.ts'
+import { readLine } from '../../src/cli/tui/log/ansi.ts'
 import { terminalText } from '../../src/shared/kernel/terminal-text.ts'
 import { readSource, sourceFiles } from '../module-graph.ts'
 import { type FoundPattern, patternsIn } from '../source-patterns.ts'

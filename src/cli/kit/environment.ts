@@ -25,6 +25,12 @@ export interface Environment {
   readonly dumbTerminal: boolean
   readonly noColor: boolean
   readonly forceColor: boolean
+  /** What the terminal says of its colours. */
+  readonly terminal: {
+    readonly colorFgBg: string | undefined
+    readonly term: string | undefined
+    readonly colorTerm: string | undefined
+  }
   /** Folders by the XDG rules; with only HOME set all derive from it. */
   readonly configDir: string
   readonly stateDir: string
@@ -77,6 +83,7 @@ export function readEnvironment(env: Readonly<Record<string, string | undefined>
     dumbTerminal: get('TERM') === 'dumb',
     noColor: get('NO_COLOR') !== undefined || on('PANEL_NO_COLOR'),
     forceColor: on('FORCE_COLOR') || on('CLICOLOR_FORCE'),
+    terminal: { colorFgBg: get('COLORFGBG'), term: get('TERM'), colorTerm: get('COLORTERM') },
     configDir: get('PANEL_CONFIG_DIR') ?? folder('XDG_CONFIG_HOME', '.config'),
     stateDir: folder('XDG_STATE_HOME', '.local/state'),
     cacheDir: folder('XDG_CACHE_HOME', '.cache'),

@@ -1,16 +1,17 @@
-import { setFlagsFromString } from 'node:v8'
 import type { Client } from '../../shared/client.ts'
 import { ERRORS, isErrorCode } from '../../shared/kernel/errors.ts'
 import type { ServerId } from '../../shared/kernel/ids.ts'
 import type { Clock } from '../../shared/kernel/time.ts'
 import { oneLine } from '../kit/output/escape.ts'
 import type { StreamOpener } from '../net/stream.ts'
+import { mountScreen } from './components/mount.tsx'
 import { detachMessage } from './detach-message.ts'
-import { readHistory } from './history.ts'
-import { readKeyNames } from './keys.ts'
-import { type ConsoleState, initialState } from './model.ts'
-import { ConsoleSession } from './session.ts'
-import { createTerminal, type Terminal } from './terminal.ts'
+import { readKeyNames } from './keys/keys.ts'
+import { type ConsoleState, initialState, type Send } from './model/model.ts'
+import { readHistory } from './session/history.ts'
+import { ConsoleSession, type SessionOptions } from './session/session.ts'
+import { createTerminal, type Terminal } from './terminal/terminal.ts'
+import type { Theme } from './terminal/theme.ts'
 
 /** What the console screen needs. `stdin` and `stdout` must be terminals. */
 export interface ConsoleOptions {
@@ -25,6 +26,11 @@ export interface ConsoleOptions {
   readonly readOnly: boolean
   /** A key or several in a row, as in `ctrl-]` or `ctrl-p,ctrl-q`. */
   readonly detachKeys: string
+  readonly theme: Theme
+  /** Whether lines have the colours that the game sent. */
+  readonly colour: boolean
+  /** Where an export goes unless another path is typed. */
+  readonly exportFolder: string
   /** Where typed commands are kept, one file per context and server. */
   readonly historyPath: string
   readonly clock: Clock
@@ -39,44 +45,41 @@ export interface ConsoleOptions {
  * connection. The terminal is as it was in every case.
  */
 export async function runConsole(options: ConsoleOptions): Promise<number> {
-  const { stdin, stdout, stderr, server, clock } = options
-  const { createPainter } = await loadPainter()
-  const terminal = createTerminal(stdin, stdout)
-  const painter = createPainter(terminal, terminal.size())
+  const { stdin, stdout, stderr, server, clock, theme } = options
+  const terminal = createTerminal(stdin, stdout, clock)
   const state = await firstState(options, stdout.columns)
-  const session = new ConsoleSession({ ...options, afterCursor: options.afterCursor, terminal, painter, state, clock })
+  const mount: SessionOptions['mount'] = (to) => mountScreen({ stdin, stdout, theme, clock, ...to })
+  const session = new ConsoleSession({ ...options, afterCursor: options.afterCursor, terminal, state, mount })
   const guard = guardProcess(session, terminal)
   stderr.on('error', ignoreLoss)
   try {
     terminal.enter({
-      input: (chunk) => session.type(chunk),
       resize: () => session.resized(),
       gone: guard.hangUp,
+      drained: () => session.drained(),
     })
     await session.run()
   } finally {
     guard.release()
+    session.unmount()
     terminal.leave()
   }
-  for (const { text, code } of await session.settle())
-    stderr.write(`not sent (${code ?? 'no answer'}): ${oneLine(text)}\n`)
+  for (const line of notSent(await session.settle(), session.unsent)) stderr.write(`${line}\n`)
   stderr.write(`${detachMessage(server.name, session.cursor ?? options.afterCursor)}\n`)
   return guard.signalled() ?? refusalExit(session.state)
 }
 
-/** Ink and React read the environment when they are loaded: outside of production React keeps measurements of every frame. */
-async function loadPainter(): Promise<typeof import('./painter.ts')> {
-  // Lines leave much garbage and little that lives; left alone, V8 lets that grow to twice the memory before it cleans up.
-  setFlagsFromString('--semi-space-growth-factor=1')
-  setFlagsFromString('--heap-growing-percent=20')
-  const before = process.env['NODE_ENV']
-  process.env['NODE_ENV'] = 'production'
-  try {
-    return await import('./painter.ts')
-  } finally {
-    if (before === undefined) delete process.env['NODE_ENV']
-    else process.env['NODE_ENV'] = before
-  }
+const MOST_NAMED = 20
+
+/** What a person who has left must know of what they typed: the commands that failed, and those that were not sent. */
+function notSent(failed: readonly Send[], unsent: readonly string[]): string[] {
+  const named = unsent.slice(0, MOST_NAMED).map((text) => `not sent: ${oneLine(text)}`)
+  const more = unsent.length - named.length
+  return [
+    ...failed.map(({ text, problem }) => `not sent (${problem ?? 'no answer'}): ${oneLine(text)}`),
+    ...named,
+    ...(more > 0 ? [`not sent: ${more} more lines`] : []),
+  ]
 }
 
 async function firstState(options: ConsoleOptions, columns: number): Promise<ConsoleState> {
@@ -86,6 +89,7 @@ async function firstState(options: ConsoleOptions, columns: number): Promise<Con
     detachKeys: readKeyNames(options.detachKeys),
     history: await readHistory(options.historyPath).catch(() => []), // typing works without a history that cannot be read
     time: columns >= 100 ? 'local' : 'off',
+    colour: options.colour,
   })
 }
 
@@ -106,7 +110,7 @@ function guardProcess(session: ConsoleSession, terminal: Terminal): Guard {
   }
   const onTerminate = endBy(143)
   const onHangUp = endBy(129)
-  const onInterrupt = (): void => session.type('\u0003')
+  const onInterrupt = (): void => session.press({ kind: 'key', name: 'c', ctrl: true, alt: false })
   const onStop = (): void => {} // Ctrl-Z would leave the shell with a raw terminal
   const onFailure = (error: unknown): void => {
     terminal.leave()

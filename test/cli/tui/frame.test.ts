@@ -1,106 +1,83 @@
 import { describe, expect, test } from 'vitest'
-import { buildFrame, type Frame } from '../../../src/cli/tui/frame.ts'
-import { readKeyNames } from '../../../src/cli/tui/keys.ts'
-import { Lines } from '../../../src/cli/tui/lines.ts'
-import { readPattern } from '../../../src/cli/tui/matcher.ts'
-import { type ConsoleState, initialState } from '../../../src/cli/tui/model.ts'
-import { Ring } from '../../../src/cli/tui/ring.ts'
-import { layOut } from '../../../src/cli/tui/screen.tsx'
-import { tailRows } from '../../../src/cli/tui/viewport.ts'
-import type { Clock } from '../../../src/shared/kernel/time.ts'
+import { readPattern } from '../../../src/cli/tui/log/matcher.ts'
+import type { NewEntry } from '../../../src/cli/tui/log/ring.ts'
+import { withStats } from '../../../src/cli/tui/model/facts.ts'
+import type { ConsoleState } from '../../../src/cli/tui/model/model.ts'
+import type { ResourceStats } from '../../../src/shared/kernel/events.ts'
+import { draw, liveState, themeOf } from './drawn.ts'
 
-const clock: Clock = { nowMs: () => 1_000_000_000, monotonicMs: () => 0, sleep: async () => {} }
+const LINES: readonly NewEntry[] = [
+  ...Array.from({ length: 10 }, (_, n): NewEntry => {
+    const text = `line ${n + 1} \u001B[32m日本\u001B[0m ${'long '.repeat(60)}`
+    return { seq: n + 1, ms: 0, kind: 'stdout', text }
+  }),
+  { seq: 11, ms: 20, kind: 'gap', text: 'gap: 10 lines not shown live (seq 11..20)' },
+]
 
-// biome-ignore lint/suspicious/noControlCharactersInRegex: styles are not compared
-const SGR = /\u001B\[[\d;]*m/g
+// biome-ignore lint/suspicious/noControlCharactersInRegex: styles of our own may pass
+const STYLE = /\u001B\[[\d;]+m/g
 
-/** The frame of a console with ten lines at a size. */
-function frameAt(
-  columns: number,
-  rows: number,
-  change: (state: ConsoleState) => ConsoleState = (state) => state,
-): Frame {
-  const ring = new Ring({ lines: 100 })
-  for (let n = 1; n <= 10; n += 1)
-    ring.append({ seq: n, ms: 0, kind: 'stdout', text: `line ${n} \u001B[32m日本\u001B[0m ${'long '.repeat(60)}` })
-  ring.append({ seq: 11, ms: 20, kind: 'gap', text: 'gap: 10 lines not shown live (seq 11..20)  [h] load' })
-  const size = { columns, rows }
-  const lines = new Lines(ring, clock, size)
-  const first = initialState({
-    serverName: 'survival-1',
-    readOnly: false,
-    detachKeys: readKeyNames('ctrl-]'),
-    history: ['say hi'],
-    time: 'utc',
-  })
-  const state = change({
-    ...first,
-    facts: {
-      ...first.facts,
-      link: { kind: 'live' },
-      status: 'running',
-      runningSinceMs: 1_000_000_000 - 273_600_000,
-      rate: 42,
-      seq: 1_204_331,
-    },
-  })
-  const bar = {
-    nodeName: 'node-a',
-    contextName: 'prod',
-    nowMs: clock.nowMs(),
-    end: ring.end,
-    match: undefined,
-    sampling: false,
-  }
-  return buildFrame({ state, size, layout: lines.layout, rows: tailRows(lines.pane(state)), bar })
+const plainAt = (columns: number, rows: number, state: ConsoleState = liveState()): readonly string[] =>
+  draw({ columns, rows, state, lines: LINES }).plain
+
+const stats = (cpuPercent: number, memoryUsageMb = 3072): ResourceStats => ({
+  cpuPercent,
+  cpuCores: 2,
+  memoryUsageMb,
+  memoryTotalMb: 6144,
+  diskUsageMb: 6247,
+  diskTotalMb: 10_240,
+  diskIoMb: null,
+  networkRxBytes: null,
+  networkTxBytes: null,
+  processes: 1,
+  uptimeMs: null,
+})
+
+/** A state in which a server has been measured once for each percentage. */
+const measured = (...percentages: readonly number[]): ConsoleState => {
+  const state = liveState()
+  return { ...state, facts: percentages.reduce((facts, cpu) => withStats(facts, stats(cpu), undefined), state.facts) }
 }
 
-const drawn = (frame: Frame, columns: number): string[] => {
-  const bars = layOut(frame, columns)
-  const top = frame.header.length
-  return [...bars.slice(0, top), ...frame.log, ...bars.slice(top)].map((row) => row.replace(SGR, '').trimEnd())
-}
-
-describe('a frame', () => {
-  test('at 40x10 has no box: a status row, lines, a prompt', () => {
-    const rows = drawn(frameAt(40, 10), 40)
+describe('the screen', () => {
+  test('at 40x10 is a status row, lines and a prompt', () => {
+    const rows = plainAt(40, 10)
     expect(rows).toHaveLength(9)
     expect(rows[0]).toMatch(/^ survival-1 {2}RUNNING 3d04h .*LIVE ●/)
-    expect(rows[6]).toContain('line 10 日本')
+    expect(rows[6]).toMatch(/line 10 日本 .*›$/)
     expect(rows[7]).toMatch(/^──.*gap: 10 lines.*──$/)
-    expect(rows[8]).toBe('>')
+    expect(rows[8]).toBe(' >')
   })
 
-  test('at 40x10 says that it is paused, and what it is narrowed to', () => {
-    const paused = frameAt(40, 10, (state) => ({ ...state, follow: false, pausedEnd: 4 }))
-    expect(drawn(paused, 40)[0]).toMatch(/^ PAUSED · 7 new lines.* LIVE ●/)
-    const filter = readPattern('!warn')
-    const filtered = frameAt(40, 10, (state) => ({ ...state, filter }))
-    expect(drawn(filtered, 40)[0]).toMatch(/^ filter: !\/warn\/ .* LIVE ●/)
-    const levelled = frameAt(40, 10, (state) => ({ ...state, level: 'warn' }))
-    expect(drawn(levelled, 40)[0]).toMatch(/^ level WARN .* LIVE ●/)
+  test('at 40x10 says first that it is paused, and what it is narrowed to', () => {
+    expect(plainAt(40, 10, liveState({ follow: false, pausedEnd: 4 }))[0]).toMatch(/^ PAUSED · 7 new lines.* LIVE ●/)
+    expect(plainAt(40, 10, liveState({ filter: readPattern('!warn') }))[0]).toMatch(/^ filter: !\/warn\/ .* LIVE ●/)
+    expect(plainAt(40, 10, liveState({ level: 'warn' }))[0]).toMatch(/^ level WARN .* LIVE ●/)
   })
 
-  test('at 80x24 has a box without the fields at its right', () => {
-    const rows = drawn(frameAt(80, 24), 80)
+  test('at 80x24 has a header, a rule, the log, a status line, meters, the prompt and keys', () => {
+    const rows = plainAt(80, 24)
     expect(rows).toHaveLength(23)
-    expect(rows[0]).toMatch(/^┌ survival-1 ─ RUNNING 3d04h ─ node-a ─ ctx prod ─+ LIVE ● ┐$/)
-    expect(rows[17]).toMatch(/^│ 00:00:00\.000Z line 10 日本 long long.* │$/)
-    expect(rows[19]).toMatch(/^├ CPU - ─ MEM - ─ disk - ─+ ┤$/)
-    expect(rows[20]).toMatch(/^│ wrap off {2}ts utc {2}follow ON +│$/)
-    expect(rows[21]).toMatch(/^│ > +│$/)
-    expect(rows[22]).toMatch(/^└ \^\] detach/)
+    expect(rows[0]).toMatch(/^ survival-1 {2}RUNNING 3d04h {2}node-a {2}ctx prod +LIVE ●$/)
+    expect(rows[1]).toMatch(/^─{79}$/)
+    expect(rows[17]).toMatch(/^00:00:00\.000Z line 10 日本 long long.*›$/)
+    expect(rows[19]).toMatch(/^─+ follow ON {2}ts utc {2}wrap off ─$/)
+    expect(rows[20]).toMatch(/^ CPU ····· - +MEM ····· - +DISK ····· -$/)
+    expect(rows[21]).toBe(' >')
+    expect(rows[22]).toMatch(/^ \^\] detach/)
   })
 
   test('at 200x60 has the rate, the number and the length of the history too', () => {
-    const rows = drawn(frameAt(200, 60), 200)
+    const rows = plainAt(200, 60)
     expect(rows).toHaveLength(59)
-    expect(rows[0]).toMatch(/LIVE ● ─ 42 l\/s ─ seq 1,204,331 ┐$/)
-    expect(rows[56]).toMatch(/history 1\/500 │$/)
+    expect(rows[0]).toMatch(/LIVE ● {2}42 l\/s {2}seq 1,204,331$/)
+    expect(rows[55]).toMatch(/history 1\/500 ─$/)
   })
 
   test.each([
-    [40, 10],
+    [40, 8],
+    [40, 15],
     [41, 8],
     [79, 40],
     [80, 15],
@@ -108,29 +85,101 @@ describe('a frame', () => {
     [100, 24],
     [200, 60],
   ])('never fills the last row or column at %dx%d, whatever is open', (columns, rows) => {
-    const changes: ((state: ConsoleState) => ConsoleState)[] = [
-      (state) => state,
-      (state) => ({ ...state, mode: { kind: 'help' } }),
-      (state) => ({ ...state, wrap: true }),
-      (state) => ({ ...state, mode: { kind: 'kill', editor: state.editor } }),
-      (state) => ({ ...state, notice: { text: '日本'.repeat(200), untilMs: Number.MAX_SAFE_INTEGER } }),
-      (state) => ({ ...state, editor: { text: 'x'.repeat(500), cursor: 500, killed: '' } }),
-      (state) => ({ ...state, follow: false, serverName: 'a very long name of a server '.repeat(5) }),
+    const { editor } = liveState()
+    const states: ConsoleState[] = [
+      liveState(),
+      liveState({ mode: { kind: 'help' } }),
+      liveState({ wrap: true }),
+      liveState({ mode: { kind: 'kill', editor } }),
+      liveState({ mode: { kind: 'power' } }),
+      liveState({ mode: { kind: 'paste', lines: Array.from({ length: 30 }, () => '日本'.repeat(90)) } }),
+      liveState({ notice: { text: '日本'.repeat(200), untilMs: Number.MAX_SAFE_INTEGER } }),
+      liveState({ editor: { text: 'x'.repeat(500), cursor: 500, killed: '' } }),
+      liveState({ follow: false, serverName: 'a very long name of a server '.repeat(5) }),
+      measured(10, 60, 200),
     ]
-    for (const change of changes) {
-      const frame = frameAt(columns, rows, change)
-      const shown = drawn(frame, columns)
-      expect(shown.length).toBeLessThanOrEqual(rows - 1)
-      for (const row of shown)
+    for (const state of states) {
+      const { plain, cursor } = draw({ columns, rows, state, lines: LINES })
+      expect(plain.length).toBeLessThanOrEqual(rows - 1)
+      for (const row of plain)
         expect([...row].reduce((sum, c) => sum + (/[日本]/.test(c) ? 2 : 1), 0)).toBeLessThan(columns)
-      if (frame.cursor !== undefined) {
-        expect(frame.cursor.x).toBeLessThan(columns)
-        expect(frame.cursor.y).toBeLessThan(rows - 1)
+      if (cursor !== undefined) {
+        expect(cursor.x).toBeLessThan(columns)
+        expect(plain[cursor.y]).toMatch(/^ ?(?:>|\/|type|write)/)
       }
     }
   })
 
   test('below 40x8 is one sentence', () => {
-    expect(drawn(frameAt(39, 24), 39)).toEqual([`${'panel: 39x24 is too small, 40x8 needed…'.slice(0, 37)}…`])
+    expect(plainAt(39, 24)).toEqual([`${'panel: 39x24 is too small, 40x8 needed…'.slice(0, 37)}…`])
+  })
+
+  test('lets no control character of a name, a message or a refusal reach the terminal', () => {
+    const evil = 'a\u001B]0;stolen\u0007\u009B2J\u202Eb\nc'
+    const state = liveState({
+      serverName: evil,
+      notice: { text: evil, untilMs: Number.MAX_SAFE_INTEGER },
+      mode: { kind: 'paste', lines: [evil, evil] },
+    })
+    for (const row of draw({ columns: 120, rows: 30, state, theme: themeOf('dark') }).styled)
+      expect(row.replace(STYLE, '')).not.toMatch(/[\p{Cc}\u202E]/u)
+  })
+})
+
+describe('the meters', () => {
+  test('are bars, values and how the values went', () => {
+    const row = draw({ columns: 120, rows: 30, state: measured(20, 80, 160) }).plain[26]
+    expect(row).toMatch(/^ CPU ████████·· 160% ▁▄▇ {3}MEM █████····· 3\.0\/6\.0G ▅▅▅ {3}DISK ██████▏··· 61%$/)
+  })
+
+  test('are coloured by how much is left', () => {
+    const theme = themeOf('dark')
+    const fillOf = (cpu: number): string =>
+      draw({ columns: 120, rows: 30, state: measured(cpu), theme }).styled[26] ?? ''
+    expect(fillOf(20)).toContain(`${theme.fill}█`)
+    expect(fillOf(160)).toContain(`${theme.warn}█`)
+    expect(fillOf(190)).toContain(`${theme.bad}█`)
+  })
+
+  test('are dim with the header while nothing comes from the server', () => {
+    const theme = themeOf('dark')
+    const state = measured(190)
+    const away: ConsoleState = {
+      ...state,
+      facts: { ...state.facts, link: { kind: 'retrying', untilMs: 1_000_004_000, attempt: 2 } },
+    }
+    const styled = draw({ columns: 120, rows: 30, state: away, theme }).styled
+    expect(styled[0]).toContain(`${theme.dim}RUNNING 3d04h`)
+    expect(styled[0]).toContain(`${theme.dim}survival-1`)
+    expect(styled[0]).toContain(`${theme.warn}RECONNECTING in 4s (2)`)
+    expect(styled[26]).not.toContain(theme.bad)
+    expect(styled[26]).toContain(`${theme.dim}190%`)
+    expect(draw({ columns: 120, rows: 30, state, theme }).styled[0]).toContain(`${theme.good}RUNNING 3d04h`)
+  })
+})
+
+describe('keys that are shown', () => {
+  test('are none that would be typed into the game', () => {
+    const paused = liveState({ follow: false })
+    const typing = draw({ columns: 120, rows: 24, state: paused, lines: LINES }).plain.join('\n')
+    expect(typing).toContain('PgDn scrolls down')
+    expect(typing).toContain('[Esc h] load')
+    expect(typing).not.toMatch(/G or f|\[h\]/)
+    const reading = draw({ columns: 120, rows: 24, state: { ...paused, focus: 'log' }, lines: LINES }).plain.join('\n')
+    expect(reading).toContain('G or f to follow')
+    expect(reading).toContain('[h] load')
+  })
+
+  test('offer no power and no typing where nothing is sent', () => {
+    const shown = (state: ConsoleState): string => draw({ columns: 200, rows: 30, state }).plain.join('\n')
+    expect(shown(liveState({ focus: 'log' }))).toMatch(/p power/)
+    expect(shown(liveState({ mode: { kind: 'help' } }))).toMatch(/kill/)
+    expect(shown(liveState({}, true))).not.toMatch(/power|i type/)
+    expect(shown(liveState({ mode: { kind: 'help' } }, true))).not.toMatch(/kill|Ctrl-R/)
+  })
+
+  test('of the power menu are all there at 40 columns', () => {
+    const shown = plainAt(40, 10, liveState({ mode: { kind: 'power' } })).join('\n')
+    for (const key of ['s start', 't stop', 'r restart', 'k kill', 'Esc cancel']) expect(shown).toContain(key)
   })
 })

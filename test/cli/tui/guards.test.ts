@@ -1,21 +1,24 @@
 import { describe, expect, it } from 'vitest'
-import { createKeyReader, readKeyNames } from '../../../src/cli/tui/keys.ts'
-import { Lines } from '../../../src/cli/tui/lines.ts'
-import { type Effect, initialState } from '../../../src/cli/tui/model.ts'
-import { press } from '../../../src/cli/tui/press.ts'
-import { Ring } from '../../../src/cli/tui/ring.ts'
+import { readKeyNames } from '../../../src/cli/tui/keys/keys.ts'
+import { press } from '../../../src/cli/tui/keys/press.ts'
+import { Lines } from '../../../src/cli/tui/log/lines.ts'
+import { Ring } from '../../../src/cli/tui/log/ring.ts'
+import { type ConsoleState, type Effect, initialState } from '../../../src/cli/tui/model/model.ts'
 import { systemClock } from '../../../src/shared/kernel/time.ts'
+import { themeOf } from './drawn.ts'
+import { inputsOf } from './keys-of.ts'
 
 /** What the bytes of a terminal make a screen do. */
 function effectsOf(bytes: string, readOnly = false): Effect[] {
   const ring = new Ring({ lines: 100 })
-  const lines = new Lines(ring, systemClock, { columns: 80, rows: 24 })
+  const lines = new Lines(ring, systemClock, themeOf('none'))
+  lines.resize({ width: 79, height: 18 })
   const detachKeys = readKeyNames('ctrl-]')
-  let state = initialState({ serverName: 'survival-1', readOnly, detachKeys, history: [], time: 'off' })
+  let state = initialState({ serverName: 'survival-1', readOnly, detachKeys, history: [], time: 'off', colour: true })
   const effects: Effect[] = []
-  const reader = createKeyReader()
-  for (const input of [...reader.push(bytes), ...reader.flush()]) {
-    const step = press(state, input, { ring, pane: (of) => lines.pane(of), matches: lines.matches, nowMs: 0 })
+  const around = { ring, pane: (of: ConsoleState) => lines.pane(of), exportPath: '/tmp/a.log', nowMs: 0 }
+  for (const input of inputsOf(bytes)) {
+    const step = press(state, input, { ...around, matches: lines.matches })
     state = step.state
     effects.push(...step.effects)
   }

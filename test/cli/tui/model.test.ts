@@ -1,20 +1,28 @@
 import { describe, expect, test } from 'vitest'
-import { linkText, NO_FACTS, withStatus, withStreamError } from '../../../src/cli/tui/facts.ts'
-import { createKeyReader, type Input, readKeyNames } from '../../../src/cli/tui/keys.ts'
-import { LineIndex } from '../../../src/cli/tui/line-index.ts'
-import { Lines } from '../../../src/cli/tui/lines.ts'
-import { readPattern } from '../../../src/cli/tui/matcher.ts'
-import { type ConsoleState, type Effect, initialState, type Surroundings } from '../../../src/cli/tui/model.ts'
-import { press } from '../../../src/cli/tui/press.ts'
-import { Ring } from '../../../src/cli/tui/ring.ts'
-import { seekMatch, settleSeek } from '../../../src/cli/tui/seek.ts'
-import { rowsFrom, tailRows } from '../../../src/cli/tui/viewport.ts'
+import { createKeyReader, type Input, readKeyNames } from '../../../src/cli/tui/keys/keys.ts'
+import { press } from '../../../src/cli/tui/keys/press.ts'
+import { LineIndex } from '../../../src/cli/tui/log/line-index.ts'
+import { Lines } from '../../../src/cli/tui/log/lines.ts'
+import { readPattern } from '../../../src/cli/tui/log/matcher.ts'
+import { Ring } from '../../../src/cli/tui/log/ring.ts'
+import { rowsFrom, tailRows } from '../../../src/cli/tui/log/viewport.ts'
+import { linkText, NO_FACTS, withStatus, withStreamError } from '../../../src/cli/tui/model/facts.ts'
+import { type ConsoleState, type Effect, initialState, type Surroundings } from '../../../src/cli/tui/model/model.ts'
+import { seekMatch, settleSeek } from '../../../src/cli/tui/model/seek.ts'
 import { systemClock } from '../../../src/shared/kernel/time.ts'
+import { mountedOnKeys, themeOf } from './drawn.ts'
+import { inputsOf, sequencesOf } from './keys-of.ts'
+
+function linesOf(ring: Ring): Lines {
+  const lines = new Lines(ring, systemClock, themeOf('none'))
+  lines.resize({ width: 79, height: 18 })
+  return lines
+}
 
 /** A model with lines, pressed by the bytes of a terminal. */
 function bench(count: number, text = (n: number): string => `line ${n}`) {
   const ring = new Ring({ lines: 20_000 })
-  const lines = new Lines(ring, systemClock, { columns: 80, rows: 24 })
+  const lines = linesOf(ring)
   const add = (from: number, to: number): void => {
     for (let n = from; n <= to; n += 1) ring.append({ seq: n, ms: 0, kind: 'stdout', text: text(n) })
   }
@@ -25,11 +33,17 @@ function bench(count: number, text = (n: number): string => `line ${n}`) {
     detachKeys: readKeyNames('ctrl-]'),
     history: [],
     time: 'off',
+    colour: true,
   })
   let nowMs = 0
   const effects: Effect[] = []
-  const reader = createKeyReader()
-  const around = (): Surroundings => ({ ring, pane: (of) => lines.pane(of), matches: lines.matches, nowMs })
+  const around = (): Surroundings => ({
+    ring,
+    pane: (of) => lines.pane(of),
+    matches: lines.matches,
+    exportPath: '/tmp/a.log',
+    nowMs,
+  })
   const take = (inputs: Input[]): void => {
     for (const input of inputs) {
       const step = press(state, input, around())
@@ -40,7 +54,7 @@ function bench(count: number, text = (n: number): string => `line ${n}`) {
   return {
     add,
     effects,
-    type: (bytes: string): void => take([...reader.push(bytes), ...reader.flush()]),
+    type: (bytes: string): void => take(inputsOf(bytes)),
     wait: (ms: number): void => {
       nowMs += ms
     },
@@ -105,9 +119,15 @@ describe('the keys', () => {
     b.type('stop')
     const away = { ...b.state(), facts: { ...b.state().facts, nodeOfflineSinceMs: 1 } }
     const ring = new Ring({ lines: 10 })
-    const lines = new Lines(ring, systemClock, { columns: 80, rows: 24 })
+    const lines = linesOf(ring)
     const enter: Input = { kind: 'key', name: 'enter', ctrl: false, alt: false }
-    const step = press(away, enter, { ring, pane: (of) => lines.pane(of), matches: undefined, nowMs: 0 })
+    const step = press(away, enter, {
+      ring,
+      pane: (of) => lines.pane(of),
+      matches: undefined,
+      exportPath: '',
+      nowMs: 0,
+    })
     expect(step.effects).toEqual([])
     expect(step.state.editor.text).toBe('stop')
   })
@@ -134,19 +154,103 @@ describe('the keys', () => {
     expect(b.effects).toEqual([{ do: 'send', lines: ['one', 'two'] }])
   })
 
-  test('are read from bytes that arrive in any pieces', () => {
-    const bytes = 'a\u001B[5~\u001B[200~p\u001B[1mq\r\u001B[201~\u001B[1;5Dé🎉\u001BOP\u001B[15~\u001Bb'
-    const whole = createKeyReader().push(bytes)
-    for (let size = 1; size < 6; size += 1) {
-      const reader = createKeyReader()
-      const pieces: Input[] = []
-      const units = [...bytes]
-      for (let at = 0; at < units.length; at += size) pieces.push(...reader.push(units.slice(at, at + size).join('')))
-      expect(pieces).toEqual(whole)
+  test('are read by Ink from what the terminal sends, and named', async () => {
+    const bytes =
+      'a\u001B[5~\u001B[200~p\u001B[1mq\r\u001B[201~\u001B[1;5Dé🎉\u001BOP\u001B[15~\u007F\u001B[3~\u001B[<64;3;4M\u001B[<65;3;4M\u001Bb'
+    const key = (name: string, more: { ctrl?: boolean; alt?: boolean } = {}): Input => {
+      return { kind: 'key', name, ctrl: false, alt: false, ...more }
     }
-    expect(whole).toContainEqual({ kind: 'paste', text: 'p\u001B[1mq\r' })
-    expect(whole).toContainEqual({ kind: 'key', name: 'left', ctrl: true, alt: false })
-    expect(whole.at(-1)).toEqual({ kind: 'key', name: 'b', ctrl: false, alt: true })
+    const named: Input[] = [
+      key('a'),
+      key('pageup'),
+      { kind: 'paste', text: 'p\u001B[1mq\r' },
+      key('left', { ctrl: true }),
+      key('é'),
+      key('🎉'),
+      key('f1'),
+      key('f5'),
+      key('backspace'),
+      key('delete'),
+      { kind: 'wheel', notches: -1 },
+      { kind: 'wheel', notches: 1 },
+      key('b', { alt: true }),
+    ]
+    const seen: Input[] = []
+    await new Promise<void>((done) => {
+      const mounted = mountedOnKeys((input) => {
+        seen.push(input)
+        if (seen.length < named.length) return
+        mounted.unmount()
+        done()
+      })
+      mounted.type(bytes)
+    })
+    expect(seen).toEqual(named)
+    expect(inputsOf(bytes)).toEqual(named)
+  })
+
+  test('that come in two pieces are one sequence, and an Escape that another key follows is none with Alt', () => {
+    const read = (...pieces: string[]): Input[] => {
+      const reader = createKeyReader()
+      return [...pieces.flatMap((piece) => reader.push(piece)), ...reader.flush()]
+    }
+    const names = (inputs: Input[]): unknown[] =>
+      inputs.map((input) => (input.kind === 'key' ? input.name : input.kind))
+    expect(names(read('\u001B', '[A'))).toEqual(['up'])
+    expect(names(read('\u001B[20', '0~text\u001B[20', '1~'))).toEqual(['paste'])
+    expect(read('\u001B', 'q')).toEqual([
+      { kind: 'key', name: 'esc', ctrl: false, alt: false },
+      { kind: 'key', name: 'q', ctrl: false, alt: false },
+    ])
+    expect(names(read('\u001B', '\u001B', 'x'))).toEqual(['esc', 'esc', 'x'])
+    expect(sequencesOf('\u001Bqa')).toEqual(['\u001Bq', 'a'])
+  })
+
+  test('Escape and a key in one piece are both, where the key with Alt means nothing', () => {
+    const b = bench(500)
+    b.type('\u001B[5~')
+    b.type('\u001BG')
+    expect(b.state()).toMatchObject({ focus: 'log', follow: true })
+    b.type('i')
+    b.type('\u001Bq')
+    expect(b.effects).toEqual([{ do: 'detach' }])
+  })
+
+  test('a command that is sent while the view is paused goes to its answer', () => {
+    const b = bench(500)
+    b.type('\u001B[5~say hi')
+    expect(b.state().follow).toBe(false)
+    b.type('\r')
+    expect(b.state().follow).toBe(true)
+  })
+
+  test('the wheel scrolls the log and leaves the history alone; without it the mouse is the terminal’s', () => {
+    const b = bench(500)
+    const tail = b.shown()
+    b.type('\u001B[<64;10;10M')
+    expect(b.shown().slice(3)).toEqual(tail.slice(0, -3))
+    expect(b.state().editor.text).toBe('')
+    b.type('\u001B[<65;10;10M')
+    expect(b.shown()).toEqual(tail)
+    b.type('\u001B[20~')
+    expect(b.state().mouse).toBe(false)
+    b.type('\u001B[20~')
+    expect(b.effects).toEqual([
+      { do: 'mouse', on: false },
+      { do: 'mouse', on: true },
+    ])
+  })
+
+  test('stop what is still being sent by Ctrl-C, which clears nothing then', () => {
+    const b = bench(1)
+    b.type('half')
+    const sending = { ...b.state(), queued: 3 }
+    const ring = new Ring({ lines: 10 })
+    const lines = linesOf(ring)
+    const around = { ring, pane: (of: ConsoleState) => lines.pane(of), matches: undefined, exportPath: '', nowMs: 0 }
+    const step = press(sending, { kind: 'key', name: 'c', ctrl: true, alt: false }, around)
+    expect(step.effects).toEqual([{ do: 'stopSending' }])
+    expect(step.state.editor.text).toBe('half')
   })
 })
 
@@ -158,9 +262,16 @@ describe('a search', () => {
     const index = new LineIndex(ring, (entry) => entry.text.includes('needle'))
     index.advance(1000, systemClock)
     add('new needle')
-    const lines = new Lines(ring, systemClock, { columns: 80, rows: 24 })
-    const around: Surroundings = { ring, pane: (of) => lines.pane(of), matches: index, nowMs: 0 }
-    const start = initialState({ serverName: 'demo', readOnly: true, detachKeys: [], history: [], time: 'off' })
+    const lines = linesOf(ring)
+    const around: Surroundings = { ring, pane: (of) => lines.pane(of), matches: index, exportPath: '', nowMs: 0 }
+    const start = initialState({
+      serverName: 'demo',
+      readOnly: true,
+      detachKeys: [],
+      history: [],
+      time: 'off',
+      colour: true,
+    })
     const sought = seekMatch({ ...start, search: readPattern('needle') }, -1, around)
     expect(sought.matchAt).toBeUndefined()
     index.advance(1000, systemClock)

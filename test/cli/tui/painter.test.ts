@@ -1,18 +1,14 @@
 import { describe, expect, test } from 'vitest'
-import { createPainter } from '../../../src/cli/tui/painter.ts'
+import { createPainter } from '../../../src/cli/tui/terminal/painter.ts'
 import { clearings, leftBehind } from './modes.ts'
 
-const SIZE = { columns: 40, rows: 10 }
-
 const painting = () => {
-  const written: string[] = []
-  const painter = createPainter({ write: (text) => void written.push(text) }, SIZE)
+  const painter = createPainter()
   const paint = (log: readonly string[], more: { header?: string; cursor?: { x: number; y: number } } = {}): string => {
-    written.length = 0
-    painter.paint({ header: [more.header ?? 'top'], log, footer: ['below', ''], cursor: more.cursor })
-    return written.join('')
+    painter.show({ above: [more.header ?? 'top'], log, below: ['below', ''], cursor: more.cursor })
+    return painter.take(Number.POSITIVE_INFINITY)
   }
-  return { painter, paint, written }
+  return { painter, paint }
 }
 
 describe('the painter', () => {
@@ -48,13 +44,25 @@ describe('the painter', () => {
   })
 
   test('empties rows that a shorter picture has no more, and draws all again after a restart', () => {
-    const { painter, paint, written } = painting()
+    const { painter, paint } = painting()
     paint(['one', 'two'])
     const shorter = paint(['one'])
     expect(shorter).toContain('\u001B[3;1Hbelow')
     expect(shorter).toContain('\u001B[4;1H\u001B[0m\u001B[K')
-    painter.restart(SIZE)
-    expect(clearings(written.join(''))).toBe(1)
+    expect(clearings(painter.restart())).toBe(1)
     expect(paint(['one'])).toContain('\u001B[1;1Htop')
+  })
+
+  test('gives a slow terminal a frame in pieces: first what stands around the log, then its rows from the top', () => {
+    const { painter, paint } = painting()
+    paint(['', ''])
+    const log = ['a long first row', 'a long second row']
+    painter.show({ above: ['new top'], log, below: ['new below', ''], cursor: undefined })
+    const pieces: string[] = []
+    while (painter.behind) pieces.push(painter.take(1))
+    const order = ['new below', 'new top', 'first row', 'second row']
+    expect(pieces.map((piece) => order.findIndex((words) => piece.includes(words)))).toEqual([0, 1, 2, 3])
+    expect(painter.take(Number.POSITIVE_INFINITY)).toBe('')
+    expect(leftBehind(pieces.join(''))).toEqual(['?25'])
   })
 })

@@ -18,7 +18,7 @@ export interface Pane {
   /** What stands on the screen; `styled` with its SGR sequences. */
   screen(styled?: boolean): Promise<string>
   /** Waits until the screen satisfies `wanted`; the screen then. */
-  until(wanted: (screen: string) => boolean, what: string, ms?: number): Promise<string>
+  until(wanted: (screen: string) => boolean | Promise<boolean>, what: string, ms?: number): Promise<string>
   shows(text: string, ms?: number): Promise<string>
   /** Gives the focus to the log: an Escape that another key follows at once would be a key with Alt. */
   toLog(): Promise<void>

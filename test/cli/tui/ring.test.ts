@@ -1,7 +1,7 @@
 import fc from 'fast-check'
 import { describe, expect, test } from 'vitest'
-import { LineIndex } from '../../../src/cli/tui/line-index.ts'
-import { type NewEntry, Ring } from '../../../src/cli/tui/ring.ts'
+import { LineIndex } from '../../../src/cli/tui/log/line-index.ts'
+import { type NewEntry, Ring } from '../../../src/cli/tui/log/ring.ts'
 import { systemClock } from '../../../src/shared/kernel/time.ts'
 
 const line = (seq: number, text = `line ${seq}`): NewEntry => ({ seq, ms: 1000 + seq, kind: 'stdout', text })

@@ -37,9 +37,9 @@ describe('the console screen', { timeout: 60_000 }, () => {
     expect(peer.commands.map(({ text }) => text)).toEqual(['say hello'])
     peer.print('hello to you')
     const rows = (await pane.shows('hello to you')).split('\n')
-    expect(rows[0]).toMatch(/^┌.*LIVE/)
-    expect(rows[28]).toMatch(/^└/)
-    expect(rows.filter((row) => row.startsWith('┌'))).toHaveLength(1)
+    expect(rows[0]).toMatch(/^ survival-1 .*LIVE/)
+    expect(rows[28]).toMatch(/^ \^\] detach/)
+    expect(rows.filter((row) => row.includes('survival-1'))).toHaveLength(1)
   })
 
   test('keeps a frozen view while lines arrive, and follows again', async () => {
@@ -174,12 +174,12 @@ describe('the console screen', { timeout: 60_000 }, () => {
     peer.refuseCommands({ status: 503, code: 'NODE_OFFLINE' })
     await pane.text('say hi')
     await pane.keys('Enter')
-    await pane.shows('✗ NODE_OFFLINE say hi')
+    await pane.shows('✗ not sent: refused with NODE_OFFLINE · say hi')
     await pane.shows('> say hi')
     peer.event('server_state_update', stateUpdate('unknown'))
     await pane.shows('NODE OFFLINE since')
     await pane.keys('Enter')
-    await pane.shows('✗ NODE_OFFLINE: not sent')
+    await pane.shows('✗ not sent: the node is offline; the text is kept')
     expect(peer.commands).toHaveLength(0)
   })
 
@@ -210,13 +210,101 @@ describe('the console screen', { timeout: 60_000 }, () => {
     expect(await pane.clipboard()).toBe('line 299 of the beginning\nline 300 of the beginning\n')
   })
 
-  test('exports what is shown', async () => {
-    const { pane, folder } = await start(80, 24)
+  test('writes all lines that it keeps, or all that match, to the file that it names, and overwrites none', async () => {
+    const { pane, folder } = await start(120, 24)
     await pane.shows('line 300 of')
     await pane.keys('F6')
-    await pane.shows('lines written to')
-    const [file] = (await readdir(folder)).filter((name) => name.startsWith('console-survival-1'))
-    expect(await readFile(join(folder, file ?? ''), 'utf8')).toMatch(/Z line 300 of the beginning\n$/)
+    await pane.until((now) => /write the lines to: \S+console-survival-1-\S+\.log/.test(now), 'a path')
+    await pane.keys('Enter')
+    await pane.shows('200 lines (all kept here) written to ~/console-survival-1-')
+    const [file = ''] = (await readdir(folder)).filter((name) => name.startsWith('console-survival-1'))
+    const written = await readFile(join(folder, file), 'utf8')
+    expect(written).toMatch(/^\S+Z line 101 of the beginning\n/)
+    expect(written).toMatch(/Z line 300 of the beginning\n$/)
+    expect(written.split('\n')).toHaveLength(201)
+    const write = async (path: string): Promise<void> => {
+      await pane.keys('F6', 'C-u')
+      await pane.text(path)
+      await pane.keys('Enter')
+    }
+    await write(`~/${file}`)
+    await pane.shows('✗ not written, it is there already: ')
+    expect(await readFile(join(folder, file), 'utf8')).toBe(written)
+    await write('nowhere/a.log')
+    await pane.shows('✗ not written, its folder is not there: ')
+    await pane.toLog()
+    await pane.text('&line 29')
+    await pane.keys('Enter')
+    await pane.until((now) => now.includes('line 299') && !now.includes('line 300'), 'the filtered lines')
+    await write('some.log')
+    await pane.shows('10 lines (all that match) written to ~/some.log')
+    expect((await readFile(join(folder, 'some.log'), 'utf8')).split('\n')).toHaveLength(11)
+  })
+
+  test('stops a paste by Ctrl-C, and says on leaving what of one was not sent', async () => {
+    const { pane, peer } = await start(120, 24)
+    const lines = Array.from({ length: 40 }, (_, n) => `step ${n + 1}`)
+    await pane.paste(`${lines.join('\n')}\n`)
+    await pane.shows('send 40 lines? y/N')
+    expect(await pane.screen()).toContain('… and 36 more')
+    await pane.keys('y')
+    await pane.shows('more · Ctrl-C stops')
+    await pane.keys('C-c')
+    const stopped = await pane.until((now) => /stopped: \d+ lines not sent/.test(now), 'that it was stopped')
+    const sent = peer.commands.length
+    expect(sent + Number(/stopped: (\d+)/.exec(stopped)?.[1])).toBe(40)
+    await pane.paste('last 1\nlast 2\nlast 3\n')
+    await pane.keys('y')
+    await pane.shows('» last 1')
+    await pane.keys('C-]')
+    const left = await pane.shows('EXIT=0')
+    expect(left).toContain('not sent: last 3')
+    expect(left).not.toContain('not sent: last 1')
+    expect(left).not.toContain('not sent: step')
+    expect(peer.commands.map(({ text }) => text).slice(0, sent)).toEqual(lines.slice(0, sent))
+  })
+
+  test('takes the wheel for the log, gives the mouse back by a key, and counts no backlog as rate', async () => {
+    const { pane } = await start(120, 24)
+    await pane.shows('line 300 of')
+    expect(await pane.screen()).toContain(' 0 l/s')
+    expect(await pane.display('#{mouse_standard_flag} #{mouse_sgr_flag}')).toBe('1 1')
+    await pane.text('\u001B[<64;5;5M')
+    await pane.shows('PAUSED')
+    await pane.until(
+      (now) => now.includes(' line 297 of the beginning') && !now.includes('line 298 of'),
+      'three rows up',
+    )
+    await pane.text('\u001B[<65;5;5M')
+    await pane.until((now) => now.includes('line 300 of') && !now.includes('PAUSED'), 'the end of the log')
+    await pane.keys('F9')
+    await pane.shows('mouse off')
+    await pane.until(async () => (await pane.display('#{mouse_any_flag}')) === '0', 'a mouse that is the terminal’s')
+  })
+
+  test('has colours by meaning for dark and for light terminals, and none under NO_COLOR', async () => {
+    const { pane, command } = await start(120, 24)
+    const styledWith = async (...words: string[]): Promise<string> => {
+      await pane.keys('C-]')
+      await pane.shows('EXIT=0')
+      await pane.text('clear')
+      await pane.keys('Enter')
+      await command(...words)
+      await pane.shows('LIVE')
+      return (await pane.screen(true)).split('\n')[0] ?? ''
+    }
+    const [dark, light, none] = [
+      await styledWith('--theme', 'dark'),
+      await styledWith('--theme', 'light'),
+      await styledWith('--no-color'),
+    ]
+    // biome-ignore lint/suspicious/noControlCharactersInRegex: a colour
+    const colour = /\u001B\[(?:3[0-8]|9\d|[^m]*;3[0-8])[;\dm]/
+    expect(dark).toMatch(colour)
+    expect(light).toMatch(colour)
+    expect(light).not.toBe(dark)
+    expect(none).toContain('LIVE')
+    expect(none).not.toMatch(colour)
   })
 
   test('follows every size of the terminal', async () => {
@@ -233,11 +321,12 @@ describe('the console screen', { timeout: 60_000 }, () => {
       const boxed = columns >= 80 && rows >= 15
       const shown = await pane.until((now) => {
         const lines = now.split('\n')
-        const corner = lines[0]?.startsWith('┌') === true && lines[rows - 2]?.startsWith('└') === true
-        return now.includes('line 300 of') && (boxed ? corner : lines[rows - 2]?.startsWith('>') === true)
+        const last = lines[rows - 2] ?? ''
+        const whole = lines[0]?.startsWith(' survival-1') === true && last.startsWith(boxed ? ' ^] detach' : ' >')
+        const inside = Math.max(...lines.map((line) => line.length)) < columns
+        return now.includes('line 300 of') && whole && inside
       }, `a whole frame at ${columns}x${rows}`)
       expect(shown.split('\n').filter((line) => line.includes('survival-1')).length).toBe(1)
-      expect(Math.max(...shown.split('\n').map((line) => line.length))).toBeLessThan(columns)
     }
     await pane.resize(30, 6)
     await pane.shows('too small')

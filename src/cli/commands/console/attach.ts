@@ -1,20 +1,27 @@
+import { homedir } from 'node:os'
 import { join } from 'node:path'
+import { setFlagsFromString } from 'node:v8'
 import type { Action } from '../../kit/command.ts'
 import { subjectOf } from '../../kit/resource/actions.ts'
 import type { Run } from '../../kit/run.ts'
 import { isTooSmall } from '../../tui/layout.ts'
+import { chooseTheme, THEME_NAMES } from '../../tui/terminal/theme.ts'
 import { readServer } from '../servers/watch.ts'
 import { lineMode } from './line-mode.ts'
 
 /** `panel console attach`: the screen on a terminal that has room for it, plain lines elsewhere. */
 export const attach: Action = async (run) => {
   const { id } = await subjectOf(run, { ref: 'server', param: 'serverId' })
-  const server = await readServer(run, id)
   const { stdin, stdout, stderr } = run.terminal
-  if (!wantsScreen(run)) return lineMode(run, { id: server.id, name: server.name })
-  const { runConsole } = await import('../../tui/app.ts')
+  const screen = wantsScreen(run)
+  if (screen) keepHeapSmall()
+  // The screen is loaded while the daemon answers.
+  const [server, app] = await Promise.all([readServer(run, id), screen ? import('../../tui/app.ts') : undefined])
+  if (app === undefined) return lineMode(run, { id: server.id, name: server.name })
   const contextName = (await run.target()).contextName ?? 'none'
-  return runConsole({
+  const noColor = run.args.choice('color') === false || run.env.noColor
+  const name = THEME_NAMES.find((theme) => theme === run.args.text('theme')) ?? 'auto'
+  return app.runConsole({
     client: await run.client(),
     openStream: await run.streams(),
     server: { id: server.id, name: server.name, nodeName: server.node.name },
@@ -23,6 +30,9 @@ export const attach: Action = async (run) => {
     afterCursor: run.args.text('after-cursor'),
     readOnly: run.args.flag('read-only'),
     detachKeys: run.args.text('detach-keys') ?? 'ctrl-]',
+    theme: chooseTheme({ ...run.env.terminal, name, noColor }),
+    colour: !noColor,
+    exportFolder: homedir(),
     clock: run.clock,
     stdin,
     stdout,
@@ -31,7 +41,16 @@ export const attach: Action = async (run) => {
   })
 }
 
-/** Whether there is a terminal that a screen fits on; tells when it is too small. */
+/**
+ * Lines leave much garbage and little that lives; left alone, V8 lets that grow by a fifth of the process before it cleans up.
+ * What its young generation has grown to is never given back, so this comes before the screen is loaded.
+ */
+function keepHeapSmall(): void {
+  setFlagsFromString('--semi-space-growth-factor=1')
+  setFlagsFromString('--heap-growing-percent=20')
+}
+
+/** Whether there is a terminal that a screen fits on; says so when it is too small. */
 function wantsScreen(run: Run): boolean {
   const { stdin, stdout } = run.terminal
   if (run.args.choice('tui') === false || !stdin.isTTY || !stdout.isTTY || run.env.dumbTerminal) return false

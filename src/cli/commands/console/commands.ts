@@ -21,6 +21,11 @@ export const console = noun({
         { ...TAIL, summary: 'how many lines before the first new one (default 500)' },
         AFTER,
         { flags: '--no-tui', summary: 'plain lines in the place of the screen' },
+        {
+          flags: '--theme <name>',
+          summary: 'colours of the screen; auto goes by NO_COLOR and COLORFGBG (default auto)',
+          choices: ['auto', 'dark', 'light', 'none'],
+        },
         { flags: '--detach-keys <keys>', summary: 'what leaves the screen (default ctrl-])' },
       ],
       examples: ['panel console attach demo', "echo 'say hello' | panel console attach demo --no-tui --tail 0"],

@@ -1,0 +1,109 @@
+import { Box } from 'ink'
+import type { ReactElement, ReactNode } from 'react'
+import type { Mode } from '../model/model.ts'
+import { Label } from './label.tsx'
+
+export interface DialogProps {
+  readonly mode: Mode
+  readonly serverName: string
+  readonly width: number
+  /** A frame around it; without one where there is little room. */
+  readonly framed: boolean
+  /** Rows of the whole screen. */
+  readonly rows: number
+}
+
+/** What stands over the prompt while a question is open; nothing for questions that the prompt itself asks. */
+export function Dialog({ mode, serverName, width, framed, rows }: DialogProps): ReactElement | null {
+  if (mode.kind === 'power') return <PowerMenu {...{ serverName, width, framed }} />
+  if (mode.kind === 'paste')
+    return <PastePreview lines={mode.lines} {...{ width, framed }} most={Math.min(PREVIEWED, rows - 6)} />
+  return null
+}
+
+const POWER_KEYS: readonly (readonly [key: string, what: string])[] = [
+  ['s', 'start'],
+  ['t', 'stop'],
+  ['r', 'restart'],
+  ['k', 'kill'],
+  ['Esc', 'cancel'],
+]
+
+/** Everything that can be asked of the server; in as many rows as it needs. */
+export function PowerMenu({
+  serverName,
+  width,
+  framed,
+}: {
+  readonly serverName: string
+  readonly width: number
+  readonly framed: boolean
+}): ReactElement {
+  return (
+    <Panel title={`Power of ${serverName}`} {...{ width, framed }}>
+      <Box flexWrap="wrap" columnGap={3}>
+        {POWER_KEYS.map(([key, what]) => (
+          <Box key={key} gap={1} flexShrink={0}>
+            <Label text={key} tone={key === 'k' ? 'bad' : 'accent'} />
+            <Label text={what} />
+          </Box>
+        ))}
+      </Box>
+    </Panel>
+  )
+}
+
+const PREVIEWED = 4
+
+/** The beginning of what a paste would send. */
+export function PastePreview({
+  lines,
+  most,
+  width,
+  framed,
+}: {
+  readonly lines: readonly string[]
+  /** How many of them. */
+  readonly most: number
+  readonly width: number
+  readonly framed: boolean
+}): ReactElement {
+  const more = lines.length - most
+  return (
+    <Panel title={`Paste of ${lines.length} lines`} {...{ width, framed }}>
+      {lines.slice(0, most).map((line, index) => (
+        // biome-ignore lint/suspicious/noArrayIndexKey: a line is a place in the paste
+        <Label key={index} text={line} tone="typed" room={Math.min(width, WIDEST) - 4} />
+      ))}
+      {more > 0 && <Label text={`… and ${more} more`} tone="dim" />}
+    </Panel>
+  )
+}
+
+const WIDEST = 76
+
+function Panel({
+  title,
+  width,
+  framed,
+  children,
+}: {
+  readonly title: string
+  readonly width: number
+  readonly framed: boolean
+  readonly children: ReactNode
+}): ReactElement {
+  return (
+    <Box
+      flexDirection="column"
+      flexShrink={0}
+      width={framed ? Math.min(width, WIDEST) : width}
+      marginLeft={framed ? 1 : 0}
+      paddingX={1}
+      {...(framed ? { borderStyle: 'round' as const } : {})}
+    >
+      <Label text={title} tone="title" room={Math.min(width, WIDEST) - 4} />
+      {children}
+    </Box>
+  )
+}

@@ -1,0 +1,39 @@
+import type { ReactElement } from 'react'
+import { type Field, Fields } from './fields.tsx'
+
+export interface HintsProps {
+  readonly focus: 'input' | 'log'
+  readonly readOnly: boolean
+  readonly width: number
+}
+
+/** The last row: the keys that are worth most now, none that would be refused or typed into the game. */
+export function Hints({ focus, readOnly, width }: HintsProps): ReactElement {
+  const log = [
+    ...(readOnly ? [] : ['i type']),
+    '/ search',
+    '& filter',
+    'f follow',
+    'l level',
+    'w wrap',
+    't time',
+    'v copy',
+    ...(readOnly ? [] : ['p power']),
+    'e export',
+    'M mouse',
+    'q detach',
+    '? help',
+  ]
+  const input = [
+    '^] detach',
+    'Esc log keys',
+    'PgUp scroll',
+    '↑ history',
+    'Tab complete',
+    'F5 power',
+    'F6 export',
+    'F1 help',
+  ]
+  const left: Field[] = (focus === 'log' ? log : input).map((text) => ({ text, tone: 'dim' }))
+  return <Fields left={left} width={width} />
+}

@@ -1,0 +1,98 @@
+import { Box, type DOMElement } from 'ink'
+import type { ReactElement, RefObject } from 'react'
+import { recalledCommand } from '../keys/press-mode.ts'
+import { fitText, textWidth } from '../log/cut.ts'
+import type { Editor } from '../model/editor.ts'
+import type { ConsoleState } from '../model/model.ts'
+import type { Tone } from '../terminal/theme.ts'
+import { Label } from './label.tsx'
+
+/** What the prompt row shows, and where the terminal's cursor stands in it, if anywhere. */
+export interface PromptText {
+  readonly label: string
+  readonly text: string
+  readonly tone: Tone
+  readonly cursor: number | undefined
+}
+
+/** Columns before and behind the prompt. */
+const PADDING = 1
+
+/** The row in which one types, answers or chooses. */
+export function Prompt({
+  state,
+  width,
+  place,
+}: {
+  readonly state: ConsoleState
+  readonly width: number
+  readonly place: RefObject<DOMElement | null>
+}): ReactElement {
+  const { label, text, tone } = promptText(state, width)
+  return (
+    <Box ref={place} width={width} height={1} paddingX={PADDING}>
+      {label !== '' && <Label text={label} tone={tone === 'dim' ? 'dim' : 'accent'} />}
+      {text !== '' && <Label text={text} tone={tone} />}
+    </Box>
+  )
+}
+
+/** The prompt of a state; `cursor` counts from the first column of the row. */
+export function promptText(state: ConsoleState, width: number): PromptText {
+  const { mode } = state
+  const room = width - 2 * PADDING
+  switch (mode.kind) {
+    case 'ask':
+      return typing(mode.what === 'search' ? '/' : '&', mode.editor, room, true)
+    case 'kill':
+      return typing(`type ${state.serverName} to kill it: `, mode.editor, room, true)
+    case 'export':
+      return typing('write the lines to: ', mode.editor, room, true)
+    case 'recall': {
+      const found = recalledCommand(state.history, mode.query, mode.skip) ?? ''
+      return fixed(`(reverse-i-search) '${mode.query}': ${found}`, room)
+    }
+    case 'power':
+      return fixed('press a key of the menu', room)
+    case 'paste':
+      return fixed(`send ${mode.lines.length} lines? y/N`, room)
+    case 'select':
+      return fixed('select: ↑ ↓ lines · y copy · Esc cancel', room)
+    case 'help':
+      return fixed('any key closes', room)
+    case 'none':
+      break
+  }
+  if (state.readOnly) return { label: '', text: fitText('(read-only)', room), tone: 'dim', cursor: undefined }
+  return typing('> ', state.editor, room, state.focus === 'input')
+}
+
+function fixed(text: string, room: number): PromptText {
+  return { label: '', text: fitText(text, room), tone: 'title', cursor: undefined }
+}
+
+/** A line being typed; when it is too long, the part around the cursor. */
+function typing(label: string, editor: Editor, width: number, focused: boolean): PromptText {
+  const shownLabel = fitText(label, Math.max(1, width - 10))
+  const room = Math.max(1, width - textWidth(shownLabel) - 1)
+  let start = 0
+  while (textWidth(editor.text.slice(start, editor.cursor)) > room) start += codeLength(editor.text, start)
+  const before = textWidth(editor.text.slice(start, editor.cursor))
+  const cursor = focused ? PADDING + textWidth(shownLabel) + before : undefined
+  return { label: shownLabel, text: clip(editor.text.slice(start), room), tone: focused ? 'plain' : 'dim', cursor }
+}
+
+function codeLength(text: string, at: number): number {
+  return (text.codePointAt(at) ?? 0) > 0xffff ? 2 : 1
+}
+
+function clip(text: string, room: number): string {
+  let kept = ''
+  let used = 0
+  for (const character of text) {
+    used += textWidth(character)
+    if (used > room) break
+    kept += character
+  }
+  return kept
+}

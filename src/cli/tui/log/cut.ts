@@ -1,0 +1,174 @@
+import { eastAsianWidth } from 'get-east-asian-width'
+import stringWidth from 'string-width'
+import type { Span } from './ansi.ts'
+
+const TAB = 8
+
+/** How many columns a text takes. A tab counts as one; rows expand tabs first. */
+export function textWidth(text: string): number {
+  if (isAscii(text)) return text.length
+  let width = 0
+  for (const { segment } of graphemes(text)) width += graphemeWidth(segment)
+  return width
+}
+
+/** The part of a text that fits into `width` columns, with `…` in place of what was cut. */
+export function fitText(text: string, width: number): string {
+  if (width <= 0) return ''
+  let used = 0
+  let at = 0
+  let cut = 0
+  for (const { segment } of graphemes(text)) {
+    used += graphemeWidth(segment)
+    if (used > width) return `${text.slice(0, cut)}…`
+    at += segment.length
+    if (used <= width - 1) cut = at
+  }
+  return text
+}
+
+/** How many columns spans take, tabs included; the counting ends when it has come to `most`. */
+export function spansWidth(spans: readonly Span[], most: number): number {
+  let column = 0
+  for (const { text } of spans) {
+    eachCell(text, column, (_, at, width) => {
+      column = at + width
+      return column < most
+    })
+    if (column >= most) break
+  }
+  return column
+}
+
+/** The columns `from` to `from + width` of a line; a wide character that stands on an edge gives way to a space. */
+export function cutSpans(spans: readonly Span[], from: number, width: number): Span[] {
+  const cut: Span[] = []
+  let column = 0
+  for (const span of spans) {
+    let text = ''
+    eachCell(span.text, column, (cell, at, cellWidth) => {
+      column = at + cellWidth
+      if (at >= from && column <= from + width) text += cell
+      else if (at < from && column > from) text += ' '.repeat(Math.min(column, from + width) - from)
+      return column < from + width
+    })
+    if (text !== '') cut.push({ style: span.style, text })
+    if (column >= from + width) break
+  }
+  return cut
+}
+
+/** A line broken into rows of at most `width` columns; always at least one row, at most `most`. */
+export function wrapSpans(spans: readonly Span[], width: number, most = 1000): Span[][] {
+  const rows: Span[][] = []
+  let row: Span[] = []
+  let used = 0
+  for (const span of spans) {
+    let text = ''
+    eachCell(span.text, used, (cell, _, cellWidth) => {
+      if (used + cellWidth > width && used > 0) {
+        if (text !== '') row.push({ style: span.style, text })
+        rows.push(row)
+        row = []
+        text = ''
+        used = 0
+      }
+      // A tab that is wider than the whole row fills it and no more.
+      const shown = cell.startsWith(' ') ? cell.slice(0, width - used) : cell
+      text += shown
+      used += cell.startsWith(' ') ? shown.length : cellWidth
+      return rows.length < most
+    })
+    if (text !== '') row.push({ style: span.style, text })
+    if (rows.length >= most) return rows
+  }
+  rows.push(row)
+  return rows
+}
+
+/**
+ * Which stretches of a line, given as character offsets of its plain text, are shown in `style` alone: on top of a style of
+ * the game, such as reversed text, it could vanish.
+ */
+export function markSpans(
+  spans: readonly Span[],
+  ranges: readonly (readonly [number, number])[],
+  style: string,
+): Span[] {
+  const marked: Span[] = []
+  let offset = 0
+  for (const span of spans) {
+    const end = offset + span.text.length
+    let at = offset
+    for (const [from, to] of ranges) {
+      const start = Math.max(from, at)
+      const stop = Math.min(to, end)
+      if (start >= stop) continue
+      if (start > at) marked.push({ style: span.style, text: span.text.slice(at - offset, start - offset) })
+      marked.push({ style, text: span.text.slice(start - offset, stop - offset) })
+      at = stop
+    }
+    if (at < end) marked.push({ style: span.style, text: span.text.slice(at - offset) })
+    offset = end
+  }
+  return marked
+}
+
+/** Calls `visit` for each character as a reader sees it, with its column and width, until it answers false. */
+function eachCell(text: string, column: number, visit: (cell: string, at: number, width: number) => boolean): void {
+  let at = column
+  const step = (cell: string): boolean => {
+    const width = cell === '\t' ? TAB - (at % TAB) : graphemeWidth(cell)
+    const goOn = visit(cell === '\t' ? ' '.repeat(width) : cell, at, width)
+    at += width
+    return goOn
+  }
+  if (isAscii(text)) {
+    for (const cell of text) if (!step(cell)) return
+    return
+  }
+  for (const { segment } of graphemes(text)) if (!step(segment)) return
+}
+
+function isAscii(text: string): boolean {
+  return !NOT_ASCII.test(text)
+}
+
+const NOT_ASCII = /[^\t\u0020-\u007E]/
+
+const segmenter = new Intl.Segmenter(undefined, { granularity: 'grapheme' })
+
+/** The time of a segmenter grows with the square of the text, so it gets short pieces; the last part of each may go on. */
+const PIECE = 256
+
+function* graphemes(text: string): Generator<{ segment: string }> {
+  for (let from = 0; from < text.length; ) {
+    const piece = text.slice(from, from + PIECE)
+    const isLast = from + piece.length >= text.length
+    let held: string | undefined
+    for (const { segment } of segmenter.segment(piece)) {
+      if (held !== undefined) {
+        yield { segment: held }
+        from += held.length
+      }
+      held = segment
+    }
+    if (held !== undefined && (isLast || held.length === piece.length)) {
+      yield { segment: held }
+      from += held.length
+    }
+  }
+}
+
+// Most of a log is letters, and a hostile one may be anything: for these alone string-width takes eight times as long.
+const LETTER = /^(?!\p{Default_Ignorable_Code_Point})[\p{L}\p{N}]$/u
+const PICTURE = /^(?!\p{Regional_Indicator})\p{Emoji_Presentation}$/u
+const UNSEEN = /^[\p{Cc}\p{Cf}\p{Default_Ignorable_Code_Point}\p{Mark}]+$/u
+
+function graphemeWidth(segment: string): number {
+  const code = segment.codePointAt(0) ?? 0
+  if (code >= 0x20 && code < 0x7f && segment.length === 1) return 1
+  if (UNSEEN.test(segment)) return 0
+  if (PICTURE.test(segment)) return 2
+  return LETTER.test(segment) ? eastAsianWidth(code) : stringWidth(segment)
+}
