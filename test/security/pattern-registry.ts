@@ -224,6 +224,7 @@ export const REGISTRY: Readonly<Record<string, FilePatterns>> = {
       String.raw`/^(?!\p{Default_Ignorable_Code_Point})[\p{L}\p{N}]$/u`,
       String.raw`/^(?!\p{Regional_Indicator})\p{Emoji_Presentation}$/u`,
       String.raw`/^[\p{Cc}\p{Cf}\p{Default_Ignorable_Code_Point}\p{Mark}]+$/u`,
+      String.raw`/(?!\uFE0F)\p{Mark}/gu`,
     ],
   },
   'src/cli/tui/log/level.ts': {

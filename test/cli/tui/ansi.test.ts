@@ -77,7 +77,14 @@ describe('a line of the game', () => {
           ),
         ).toBeLessThanOrEqual(width)
       }),
-      { numRuns: 2000, examples: [['\t', 2]] },
+      {
+        numRuns: 2000,
+        examples: [
+          ['\t', 2],
+          [' \u{E0100}', 2],
+          ['🎉\u1920', 2],
+        ],
+      },
     )
   })
 

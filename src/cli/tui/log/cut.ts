@@ -74,9 +74,10 @@ export function wrapSpans(spans: readonly Span[], width: number, most = 1000): S
         used = 0
       }
       // A tab that is wider than the whole row fills it and no more.
-      const shown = cell.startsWith(' ') ? cell.slice(0, width - used) : cell
+      const isBlank = cell === ' '.repeat(cell.length)
+      const shown = isBlank ? cell.slice(0, width - used) : cell
       text += shown
-      used += cell.startsWith(' ') ? shown.length : cellWidth
+      used += isBlank ? shown.length : cellWidth
       return rows.length < most
     })
     if (text !== '') row.push({ style: span.style, text })
@@ -127,7 +128,10 @@ function eachCell(text: string, column: number, visit: (cell: string, at: number
     for (const cell of text) if (!step(cell)) return
     return
   }
-  for (const { segment } of graphemes(text)) if (!step(segment)) return
+  for (const { segment } of graphemes(text)) {
+    const cells = graphemeWidth(segment) > WIDEST ? segment : [segment]
+    for (const cell of cells) if (!step(cell)) return
+  }
 }
 
 function isAscii(text: string): boolean {
@@ -170,5 +174,17 @@ function graphemeWidth(segment: string): number {
   if (code >= 0x20 && code < 0x7f && segment.length === 1) return 1
   if (UNSEEN.test(segment)) return 0
   if (PICTURE.test(segment)) return 2
-  return LETTER.test(segment) ? eastAsianWidth(code) : stringWidth(segment)
+  if (LETTER.test(segment)) return eastAsianWidth(code)
+  const width = stringWidth(segment.replace(SIGNS, ''))
+  if (width <= WIDEST) return width
+  return [...segment].reduce((sum, character) => sum + characterWidth(character), 0)
+}
+
+/** Signs on a letter take no column, whatever stands before them; the selector that makes a picture of one does. */
+const SIGNS = /(?!\uFE0F)\p{Mark}/gu
+/** What takes more columns is several characters to a terminal. */
+const WIDEST = 2
+
+function characterWidth(character: string): number {
+  return UNSEEN.test(character) ? 0 : Math.min(WIDEST, stringWidth(character))
 }
