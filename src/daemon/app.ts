@@ -119,7 +119,7 @@ export async function createApp({ config, db, clock, log, version, holder, schem
   cleanup.add(() => integrity.close())
   const updates = new Updates({ version, feedUrl: config.updateFeed, clock, log, signal: stopping.signal })
   const nodeWiring = wireNodes({ core, config, version, metrics, beforeDelete })
-  const { gateway, isOnline, keys, figures, nodeFigures, serverDeps, nodeLink, console } = nodeWiring
+  const { gateway, isOnline, keys, figures, commandReports, nodeFigures, serverDeps, nodeLink, console } = nodeWiring
   const evaluator = new Evaluator({
     ...core,
     outbox,
@@ -180,7 +180,7 @@ export async function createApp({ config, db, clock, log, version, holder, schem
     ...updateRoutes(updates),
   ]
   const streamRoutes: StreamRoute[] = [
-    ...eventStreams({ ...core, figures }),
+    ...eventStreams({ ...core, figures, commandReports }),
     ...metricsStreams({ ...core, figures, nodeFigures }),
     ...consoleStreams({ ...core, console, isOnline }),
   ]

@@ -74,6 +74,7 @@ const ELSEWHERE: Partial<Readonly<Record<ErrorCode, string>>> = {
   AGENT_ERROR: 'test/daemon/core/agent-errors.test.ts',
   AGENT_KEY_EXISTS: 'test/daemon/enroll.test.ts',
   AGENT_TIMEOUT: 'test/daemon/console-commands.test.ts',
+  AGENT_VERSION: 'test/protocol/definitions.test.ts',
   ALLOCATION_IN_USE: 'test/daemon/allocations.test.ts',
   AUTH_EXPIRED: 'test/daemon/api-keys.test.ts',
   CONFLICT: 'test/daemon/auth.test.ts',
