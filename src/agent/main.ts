@@ -9,6 +9,7 @@ import { AgentFailure } from './failure.ts'
 import { DiskUsage } from './files/disk.ts'
 import { holderPaths } from './holder/holder-files.ts'
 import { PRIVATE_HOME } from './holder/launcher.ts'
+import { createBulk } from './link/bulk.ts'
 import type { ConnectTarget } from './link/connect.ts'
 import { urlProblem } from './link/daemon-url.ts'
 import { helloFrame } from './link/hello.ts'
@@ -138,7 +139,12 @@ function sessionDeps(
   const { servers } = node
   const { journal, layout } = node.context
   const capabilities = [...CAPABILITIES, `runtime.${runtime.name}@1`]
-  const handlers = requestHandlers({ servers, stats, holdings: { servers, journal, layout } })
+  const handlers = requestHandlers({
+    servers,
+    bulk: createBulk(options.connect),
+    stats,
+    holdings: { servers, journal, layout },
+  })
   return {
     clock,
     log,

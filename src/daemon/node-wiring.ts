@@ -21,6 +21,7 @@ import { TemplateViews } from './features/servers/servers/template-views.ts'
 import { type CommandFrame, UnstoredOrders } from './features/servers/servers/unstored-orders.ts'
 import { createGateway, type Gateway } from './gateway/gateway.ts'
 import type { GatewayHandlers } from './gateway/handlers.ts'
+import { Transfers } from './gateway/transfers.ts'
 
 /** What the side towards the nodes is made of. */
 export interface NodeWiringParts {
@@ -37,6 +38,7 @@ export function wireNodes({ core, config, version, metrics, beforeDelete }: Node
   const keys = createNodeKeys({ db, clock })
   const nodeFigures = new NodeUsageBoard(clock)
   const commandReports = new CommandReports()
+  const transfers = new Transfers({ clock, perNode: () => settings.get('files.transfersPerNode') })
 
   const isOnline = (nodeId: string): boolean => gateway.isOnline(nodeId)
   const figures = new Figures(clock, (nodeId, serverIds) => {
@@ -121,7 +123,7 @@ export function wireNodes({ core, config, version, metrics, beforeDelete }: Node
     },
   })
   keys.onRevoked((nodeId) => gateway.disconnect(nodeId))
-  return { gateway, isOnline, keys, figures, commandReports, nodeFigures, serverDeps, nodeLink, console }
+  return { gateway, isOnline, keys, figures, transfers, commandReports, nodeFigures, serverDeps, nodeLink, console }
 }
 
 /** The close code that has an agent connect anew at once. */

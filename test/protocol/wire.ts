@@ -5,6 +5,7 @@ import {
   typeConsoleLines,
   unsubscribeConsole,
 } from '../../src/shared/protocol/console.ts'
+import { receiveFile, sendConsoleLog, sendFile, statFile, uploadOffset } from '../../src/shared/protocol/files.ts'
 import { DaemonFrame } from '../../src/shared/protocol/frames.ts'
 import { checkPorts, describeOrphan, listOrphans } from '../../src/shared/protocol/node.ts'
 import { CommandOp, watchStats } from '../../src/shared/protocol/server.ts'
@@ -19,6 +20,11 @@ export const AgentRequest = z.discriminatedUnion('op', [
   listOrphans.wire,
   describeOrphan.wire,
   watchStats.wire,
+  statFile.wire,
+  uploadOffset.wire,
+  sendFile.wire,
+  receiveFile.wire,
+  sendConsoleLog.wire,
 ])
 export type AgentRequest = z.infer<typeof AgentRequest>
 

@@ -284,6 +284,12 @@ export const REGISTRY: Readonly<Record<string, FilePatterns>> = {
       String.raw`/\S+/g`,
     ],
   },
+  'src/shared/api/files.ts': { sees: 'client', patterns: ['/^[0-9a-f]{64}$/'] },
+  'src/shared/protocol/files.ts': { sees: 'client', patterns: ['/^[A-Za-z0-9_-]{43}$/', '/^[0-9a-f]{64}$/'] },
+  'src/daemon/http/stream-answer.ts': {
+    sees: 'client',
+    patterns: [String.raw`/[^\w.-]/g`, '/^"([^"]{1,100})"$/', String.raw`/^bytes=(\d{0,16})-(\d{0,16})$/`],
+  },
   'src/daemon/http/connection-limits.ts': {
     sees: 'machine',
     patterns: [String.raw`/^Max open files +(\d+)/m`],

@@ -1,25 +1,32 @@
 import { fetchConsole, subscribeConsole, typeConsoleLines, unsubscribeConsole } from '../../shared/protocol/console.ts'
+import { sendConsoleLog } from '../../shared/protocol/files.ts'
 import { AgentFailure } from '../failure.ts'
+import type { Bulk } from '../link/bulk.ts'
 import { onRequest, type RequestHandler } from '../link/request-handler.ts'
 import type { ServerTable } from '../server/commands.ts'
 import { knownServer } from '../server/known-server.ts'
 import type { GameServer } from '../server/server.ts'
 import { typeStop } from '../server/stop.ts'
 import { fetchLines } from './console.ts'
+import { logText } from './log-text.ts'
 
 /** What the answers to requests of consoles are made from. */
 export interface ConsoleRequestDeps {
   readonly servers: ServerTable
+  readonly bulk: Bulk
 }
 
 /** The requests of consoles. */
-export function consoleRequests({ servers }: ConsoleRequestDeps): readonly RequestHandler[] {
+export function consoleRequests({ servers, bulk }: ConsoleRequestDeps): readonly RequestHandler[] {
   return [
     onRequest(typeConsoleLines, ({ serverId, lines }) => typeLines(knownServer(servers, serverId), lines)),
     onRequest(subscribeConsole, (input, { feeds }) =>
       feeds.subscribe(knownServer(servers, input.serverId).console, input),
     ),
     onRequest(unsubscribeConsole, ({ serverId }, { feeds }) => feeds.unsubscribe(serverId)),
+    onRequest(sendConsoleLog, ({ serverId, ticket }, watch) =>
+      bulk.deliver(ticket, logText(knownServer(servers, serverId).console), watch),
+    ),
     onRequest(fetchConsole, (input) => fetchLines(knownServer(servers, input.serverId).console, input)),
   ]
 }

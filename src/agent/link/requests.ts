@@ -1,16 +1,17 @@
 import type { AgentFrame, Operation } from '../../shared/protocol/frames.ts'
 import { type ConsoleRequestDeps, consoleRequests } from '../console/requests.ts'
 import { AgentFailure } from '../failure.ts'
+import { type FileRequestDeps, fileRequests } from '../files/requests.ts'
 import { type AgentLog, errorText } from '../logger.ts'
 import { type NodeRequestDeps, nodeRequests } from '../node/requests.ts'
 import type { RequestContext, RequestHandler } from './request-handler.ts'
 
 /** What the answers to requests are made from. */
-export type RequestDeps = ConsoleRequestDeps & NodeRequestDeps
+export type RequestDeps = ConsoleRequestDeps & NodeRequestDeps & FileRequestDeps
 
 /** Every request that this agent answers, by the names of their definitions. */
 export function requestHandlers(deps: RequestDeps): ReadonlyMap<string, RequestHandler> {
-  const handlers = [...consoleRequests(deps), ...nodeRequests(deps)]
+  const handlers = [...consoleRequests(deps), ...nodeRequests(deps), ...fileRequests(deps)]
   return new Map(handlers.map((handler) => [handler.op, handler]))
 }
 

@@ -8,6 +8,11 @@ const CODES: Partial<Record<AgentErrorCode, ErrorCode>> = {
   CONFLICT_STATE: 'CONFLICT',
   NO_SPACE: 'INSUFFICIENT_SPACE',
   TIMEOUT: 'AGENT_TIMEOUT',
+  NOT_FOUND: 'FILE_NOT_FOUND',
+  PATH_INVALID: 'FILE_PATH_INVALID',
+  ETAG_MISMATCH: 'ETAG_MISMATCH',
+  OFFSET_MISMATCH: 'CONFLICT',
+  CHECKSUM: 'VALIDATION_ERROR',
 }
 
 /** The failure of a node as callers of the API see it; the node's own code stands in `meta.agentCode`. */

@@ -5,7 +5,13 @@ import { type WebSocket, WebSocketServer } from 'ws'
 import { PanelError } from '../../shared/kernel/errors.ts'
 import { type Clock, type IsoTime, isoTime } from '../../shared/kernel/time.ts'
 import type { InputOf, RequestDefinition, ResultOf } from '../../shared/protocol/define.ts'
-import { type DaemonFrame, GATEWAY_CLOSE, GATEWAY_LIMITS, SUBPROTOCOL } from '../../shared/protocol/frames.ts'
+import {
+  type DaemonFrame,
+  GATEWAY_CLOSE,
+  GATEWAY_LIMITS,
+  NODE_ID_HEADER,
+  SUBPROTOCOL,
+} from '../../shared/protocol/frames.ts'
 import type { NodeHealth } from '../../shared/protocol/node.ts'
 import type { Log } from '../core/log.ts'
 import type { Db } from '../db/db.ts'
@@ -77,6 +83,11 @@ export interface Gateway {
   connected(): string[]
   /** Ends the node's connection, for 4401 (the default) with an error frame that says that its key was revoked. */
   disconnect(nodeId: string, code?: number): void
+  /**
+   * The id of the node whose credentials an HTTP request carries, by the same rules as at an upgrade; throws the refusal as a
+   * PanelError. `address`: what attempts are counted by.
+   */
+  identify(request: Pick<IncomingMessage, 'headers'>, address: string): Promise<string>
   /** Ends all connections with 1012, refuses new ones, and resolves when everything received has been stored. */
   close(): Promise<void>
 }
@@ -164,6 +175,14 @@ class Sessions implements Gateway {
     const session = this.#current.get(nodeId)?.session
     if (session?.ready !== true) throw offline()
     session.send(frame)
+  }
+
+  async identify(request: Pick<IncomingMessage, 'headers'>, address: string): Promise<string> {
+    // What names no node guesses no key.
+    if (request.headers[NODE_ID_HEADER] === undefined) {
+      throw new PanelError('UNAUTHENTICATED', 'This route is for agents of nodes: send the id and key of a node')
+    }
+    return await this.#guard.identify(request, address)
   }
 
   wake(nodeId: string): void {
