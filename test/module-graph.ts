@@ -87,7 +87,7 @@ const SLICES: readonly (readonly string[])[] = [
   ['fleet/nodes'],
   ['fleet/locations', 'catalog/templates'],
   ['servers/servers'],
-  ['servers/sharing', 'servers/console', 'servers/databases', 'signals/events'],
+  ['servers/sharing', 'servers/console', 'servers/databases', 'servers/files', 'signals/events'],
   [
     'operations/audit-log',
     'operations/jobs',

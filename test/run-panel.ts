@@ -13,6 +13,8 @@ export interface Ran {
 export interface RunOptions {
   readonly env?: Readonly<Record<string, string>>
   readonly input?: string
+  /** Kills it. */
+  readonly signal?: AbortSignal
   /** The user and group that it runs as; only root may choose. */
   readonly uid?: number
   /** Called with everything on stdout so far; a signal that it answers is sent to the program. */
@@ -31,6 +33,7 @@ export function runPanel(args: readonly string[], options: RunOptions = {}): Pro
       env: { PATH: process.env['PATH'] ?? '', TERM: 'xterm', ...options.env },
       ...(options.uid === undefined ? {} : { uid: options.uid, gid: options.uid, cwd: '/' }),
     })
+    options.signal?.addEventListener('abort', () => child.kill('SIGKILL'), { once: true })
     let stdout = ''
     let stderr = ''
     child.stdout.setEncoding('utf8').on('data', (text: string) => {

@@ -4,7 +4,7 @@ import type { SnapshotAnswer } from './link/session.ts'
 import { snapshotFrames } from './link/snapshot.ts'
 import { errorText } from './logger.ts'
 import { adoptServer, resumeServer, settleServer } from './server/adopt.ts'
-import { CommandTable, type ServerTable } from './server/commands.ts'
+import { type CommandReports, CommandTable, type ServerTable } from './server/commands.ts'
 import { scheduleRestart } from './server/crash-restart.ts'
 import { GameServer } from './server/server.ts'
 import type { ServerContext } from './server/server-context.ts'
@@ -27,7 +27,7 @@ export class AgentNode {
   /** A part of the journal is lost: until a daemon has said what is wanted, nothing is started by it. */
   #isHeld: boolean
 
-  constructor(parts: NodeParts, sendAccepted: (id: string) => void) {
+  constructor(parts: NodeParts, reports: CommandReports) {
     this.#isHeld = parts.journal.hasLost
     this.context = {
       ...parts,
@@ -38,7 +38,7 @@ export class AgentNode {
         void server.order(() => this.#adoptNew(server))
       },
     }
-    this.commands = new CommandTable(this.context, this.servers, sendAccepted)
+    this.commands = new CommandTable(this.context, this.servers, reports)
   }
 
   /** Finds out what is there after the agent was away, and takes up what it was at. */

@@ -1,4 +1,4 @@
-import type { AgentError, AgentErrorCode } from '../shared/protocol/frames.ts'
+import type { AgentError, AgentErrorCode } from '../shared/protocol/agent-error.ts'
 
 /** An expected failure on a node; its code and sentence reach the daemon as they are. */
 export class AgentFailure extends Error {

@@ -2,17 +2,19 @@ import { newIdSuffix } from '../shared/kernel/ids.ts'
 import { type Clock, isoTime } from '../shared/kernel/time.ts'
 import { FolderInUse, type FolderLock, lockFolder } from '../shared/platform/folder-lock.ts'
 import { machineBootId, thisMachine } from '../shared/platform/process-identity.ts'
+import { CAPABILITIES } from '../shared/protocol/define.ts'
 import { AgentNode } from './agent-node.ts'
 import { ConsoleTail } from './console/log/console-tail.ts'
 import { AgentFailure } from './failure.ts'
 import { DiskUsage } from './files/disk.ts'
 import { holderPaths } from './holder/holder-files.ts'
 import { PRIVATE_HOME } from './holder/launcher.ts'
+import { createBulk } from './link/bulk.ts'
 import type { ConnectTarget } from './link/connect.ts'
 import { urlProblem } from './link/daemon-url.ts'
 import { helloFrame } from './link/hello.ts'
 import { Link } from './link/link.ts'
-import { answer } from './link/requests.ts'
+import { answer, requestHandlers } from './link/requests.ts'
 import type { SessionDeps } from './link/session.ts'
 import { type AgentLog, errorText } from './logger.ts'
 import { NodeGauge } from './node/node-health.ts'
@@ -93,7 +95,10 @@ async function assemble(options: AgentOptions, layout: AgentLayout): Promise<Age
     random: Math.random,
     ending: ending.signal,
   }
-  const node = new AgentNode(parts, (id) => link.sendOrDrop({ type: 'command.accepted', id }))
+  const node = new AgentNode(parts, {
+    accepted: (id) => link.sendOrDrop({ type: 'command.accepted', id }),
+    progress: (id, serverId, progress) => link.sendIfIdle({ type: 'command.progress', id, serverId, progress }),
+  })
   const gauge = new NodeGauge(dataDir)
   const stats = new Stats({
     context: node.context,
@@ -131,7 +136,15 @@ function sessionDeps(
 ): SessionDeps {
   const { clock, log, version, dataDir } = options
   const { node, stats, runtime, bootId } = inside
-  const { journal } = node.context
+  const { servers } = node
+  const { journal, layout } = node.context
+  const capabilities = [...CAPABILITIES, `runtime.${runtime.name}@1`]
+  const handlers = requestHandlers({
+    servers,
+    bulk: createBulk(options.connect),
+    stats,
+    holdings: { servers, journal, layout },
+  })
   return {
     clock,
     log,
@@ -140,15 +153,12 @@ function sessionDeps(
       // The embedded agent gets a new key with each start of its process, so nobody can have a copy of it.
       const machine =
         options.connect.createConnection === undefined ? await thisMachine(options.connect.nodeId) : undefined
-      return await helloFrame({ version, bootId, dataDir, journal, runtime, machine })
+      return await helloFrame({ version, bootId, dataDir, journal, runtime, machine, capabilities })
     },
     snapshot: () => node.snapshot(),
     command: (frame) => node.commands.receive(frame),
-    request: (id, request, feeds) => {
-      const { servers } = node
-      const holdings = { servers, journal, layout: node.context.layout }
-      return answer({ servers, feeds, stats, holdings, log }, id, request)
-    },
+    request: ({ id, request }, context) => answer(handlers, { id, request, log }, context),
+    cancel: (commandId) => node.commands.cancel(commandId),
     ready: (answer) => {
       node.settle(answer)
       log.info({ nodeId: options.connect.nodeId }, 'connected to the daemon')

@@ -12,6 +12,8 @@ export function coverage(): ReadonlyMap<string, readonly string[]> {
 
 /** Endpoints without a command of their own, and why. */
 export const API_ONLY: Readonly<Record<string, string>> = {
+  'bulk.deliver': 'what agents deliver to their daemon',
+  'bulk.fetch': 'what agents fetch from their daemon',
   'auth.sign_out': 'the same as auth.logout, which `panel logout` calls',
   'roles.list_admin': 'the same rows as roles.list, which `panel roles list` calls',
   'passkeys.begin': 'the first half of making a passkey, which only a browser with an authenticator can end',

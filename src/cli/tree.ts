@@ -9,6 +9,7 @@ import { console } from './commands/console/commands.ts'
 import { databases } from './commands/databases/commands.ts'
 import { dbHosts } from './commands/db-hosts/commands.ts'
 import { events } from './commands/events/commands.ts'
+import { files } from './commands/files/commands.ts'
 import { agent, daemon, down, up } from './commands/host/commands.ts'
 import { ipPools } from './commands/ip-pools/commands.ts'
 import { jobs } from './commands/jobs/commands.ts'
@@ -37,6 +38,7 @@ export const tree: readonly (Command | Noun)[] = [
   access,
   invites,
   console,
+  files,
   databases,
   events,
   jobs,

@@ -39,6 +39,7 @@ import { DatabaseWork } from './features/servers/databases/database-work.ts'
 import { databaseHostRoutes } from './features/servers/databases/host-routes.ts'
 import { databaseRoutes } from './features/servers/databases/routes.ts'
 import { registerDatabaseWork } from './features/servers/databases/unfinished-work.ts'
+import { fileRoutes } from './features/servers/files/routes.ts'
 import { serverRoutes } from './features/servers/servers/routes.ts'
 import { followGrants, registerExpiry } from './features/servers/sharing/expiry.ts'
 import { accessRoutes } from './features/servers/sharing/routes.ts'
@@ -119,7 +120,8 @@ export async function createApp({ config, db, clock, log, version, holder, schem
   cleanup.add(() => integrity.close())
   const updates = new Updates({ version, feedUrl: config.updateFeed, clock, log, signal: stopping.signal })
   const nodeWiring = wireNodes({ core, config, version, metrics, beforeDelete })
-  const { gateway, isOnline, keys, figures, nodeFigures, serverDeps, nodeLink, console } = nodeWiring
+  const { gateway, isOnline, keys, figures, transfers, commandReports, nodeFigures, serverDeps, nodeLink, console } =
+    nodeWiring
   const evaluator = new Evaluator({
     ...core,
     outbox,
@@ -132,6 +134,7 @@ export async function createApp({ config, db, clock, log, version, holder, schem
   const http = await createHttpServer({
     db,
     credentials,
+    identifyNode: (request) => gateway.identify(request, request.ip),
     idempotency,
     settings,
     metrics,
@@ -172,6 +175,7 @@ export async function createApp({ config, db, clock, log, version, holder, schem
     ...pluginRoutes(plugins),
     ...accessRoutes({ ...people, isOnline, facts: serverDeps.facts }),
     ...consoleRoutes({ ...core, console, gateway, isOnline }),
+    ...fileRoutes({ ...core, gateway, transfers }),
     ...overviewRoutes({
       ...{ db, clock, version, life, integrity, nodeFigures, isOnline },
       connected: () => gateway.connected().length,
@@ -180,7 +184,7 @@ export async function createApp({ config, db, clock, log, version, holder, schem
     ...updateRoutes(updates),
   ]
   const streamRoutes: StreamRoute[] = [
-    ...eventStreams({ ...core, figures }),
+    ...eventStreams({ ...core, figures, commandReports }),
     ...metricsStreams({ ...core, figures, nodeFigures }),
     ...consoleStreams({ ...core, console, isOnline }),
   ]

@@ -16,8 +16,11 @@ export async function startEmbeddedAgent(
   daemon: Daemon,
   options: { nodeId: string; nodeKey: string; dataDir: string; clock: Clock; log: Log },
 ): Promise<{ agent: Agent; stop(): Promise<void> }> {
-  const { gateway, holder } = daemon.app
-  const loopback = createLoopback((request, socket, head) => gateway.upgrade(request, socket, head))
+  const { gateway, holder, http } = daemon.app
+  const loopback = createLoopback(
+    (request, socket, head) => gateway.upgrade(request, socket, head),
+    (request, response) => http.routing(request, response),
+  )
   const starting = startAgent({
     dataDir: agentDataDir(options),
     connect: {

@@ -1,6 +1,7 @@
 import type { IncomingMessage } from 'node:http'
 import proxyAddr from '@fastify/proxy-addr'
 import type { Clock } from '../shared/kernel/time.ts'
+import { watchStats } from '../shared/protocol/server.ts'
 import type { Config } from './config.ts'
 import type { Metrics } from './core/metrics.ts'
 import type { Core } from './core-wiring.ts'
@@ -10,6 +11,7 @@ import { NodeUsageBoard } from './features/fleet/nodes/figures.ts'
 import { createNodeKeys } from './features/fleet/nodes/keys.ts'
 import { createNodeLink, type NodeLink } from './features/fleet/nodes/link.ts'
 import { createConsole } from './features/servers/console/hub.ts'
+import { CommandReports } from './features/servers/servers/command-progress.ts'
 import { Figures } from './features/servers/servers/figures.ts'
 import { createServerLink } from './features/servers/servers/link.ts'
 import { LiveStates } from './features/servers/servers/live-states.ts'
@@ -19,6 +21,7 @@ import { TemplateViews } from './features/servers/servers/template-views.ts'
 import { type CommandFrame, UnstoredOrders } from './features/servers/servers/unstored-orders.ts'
 import { createGateway, type Gateway } from './gateway/gateway.ts'
 import type { GatewayHandlers } from './gateway/handlers.ts'
+import { Transfers } from './gateway/transfers.ts'
 
 /** What the side towards the nodes is made of. */
 export interface NodeWiringParts {
@@ -34,19 +37,21 @@ export function wireNodes({ core, config, version, metrics, beforeDelete }: Node
   const { db, bus, clock, settings, log, systemErrors } = core
   const keys = createNodeKeys({ db, clock })
   const nodeFigures = new NodeUsageBoard(clock)
+  const commandReports = new CommandReports()
+  const transfers = new Transfers({ clock, perNode: () => settings.get('files.transfersPerNode') })
 
   const isOnline = (nodeId: string): boolean => gateway.isOnline(nodeId)
   const figures = new Figures(clock, (nodeId, serverIds) => {
     if (!gateway.isOnline(nodeId)) return
     gateway
-      .request(nodeId, { op: 'stats.watch', serverIds })
+      .request(nodeId, watchStats, { serverIds })
       .catch((err: unknown) => log.debug({ err, nodeId }, 'figures could not be asked for'))
   })
   const live = new LiveStates(isOnline)
   const reconnect = (nodeId: string): void => gateway.disconnect(nodeId, SERVICE_RESTART)
   const send = (nodeId: string, frame: CommandFrame): void => gateway.sendCommand(nodeId, frame)
   const unstored = new UnstoredOrders({ ...core, live, isOnline, send })
-  const ask: Gateway['request'] = (nodeId, request, options) => gateway.request(nodeId, request, options)
+  const ask: Gateway['request'] = (...of) => gateway.request(...of)
   const serverDeps = {
     ...core,
     isOnline,
@@ -100,6 +105,12 @@ export function wireNodes({ core, config, version, metrics, beforeDelete }: Node
         await nodeLink.onOffline(nodeId)
         if (db.health().status !== 'ok') live.fallBehind(nodeId)
       },
+      onCommandProgress: (nodeId, frame) => {
+        commandReports.report(db.read, nodeId, frame).catch((err: unknown) => {
+          log.error({ err, nodeId }, 'the progress of a command could not be passed on')
+          systemErrors.capture(err, { component: 'gateway', metadata: { nodeId } })
+        })
+      },
       onConsole: (nodeId, frame) => console.lines(nodeId, frame),
       onConsoleGap: (nodeId, frame) => console.gap(nodeId, frame),
       onHealth: (nodeId, health) => nodeFigures.report(nodeId, health),
@@ -112,7 +123,7 @@ export function wireNodes({ core, config, version, metrics, beforeDelete }: Node
     },
   })
   keys.onRevoked((nodeId) => gateway.disconnect(nodeId))
-  return { gateway, isOnline, keys, figures, nodeFigures, serverDeps, nodeLink, console }
+  return { gateway, isOnline, keys, figures, transfers, commandReports, nodeFigures, serverDeps, nodeLink, console }
 }
 
 /** The close code that has an agent connect anew at once. */

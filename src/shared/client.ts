@@ -1,12 +1,19 @@
 import { z } from 'zod'
-import { type CallInput, type Data, type Endpoint, type StreamEndpoint, Upload } from './kernel/contract.ts'
+import { ByteStream, type CallInput, type Data, type Endpoint, type StreamEndpoint, Upload } from './kernel/contract.ts'
 import { type ErrorCode, isErrorCode, PanelError } from './kernel/errors.ts'
 import { Pagination } from './kernel/page.ts'
 
 /** The part of `fetch` that the client needs; the command line passes undici's, tests pass the global one. */
 export type Fetch = (
   url: string,
-  init: { method: string; headers: Record<string, string>; body?: string | Uint8Array; signal?: AbortSignal },
+  init: {
+    method: string
+    headers: Record<string, string>
+    body?: string | Uint8Array | AsyncIterable<Uint8Array>
+    /** Of a body that is sent while it is made. */
+    duplex?: 'half'
+    signal?: AbortSignal
+  },
 ) => Promise<FetchAnswer>
 
 /** What {@link Fetch} answers. */
@@ -33,6 +40,10 @@ export interface CallOptions {
   readonly signal?: AbortSignal
   /** Makes a repeated POST harmless: the daemon answers the first one's result. */
   readonly idempotencyKey?: string
+  /** Of bytes: ranges and conditions. */
+  readonly headers?: Readonly<Record<string, string>>
+  /** Asks for the headers alone. */
+  readonly head?: boolean
 }
 
 type Rest<E extends Endpoint> = [keyof CallInput<E>] extends [never]
@@ -41,12 +52,21 @@ type Rest<E extends Endpoint> = [keyof CallInput<E>] extends [never]
     ? [input?: CallInput<E>, options?: CallOptions]
     : [input: CallInput<E>, options?: CallOptions]
 
+/** What {@link Client.stream} answers. */
+export interface StreamedBytes {
+  readonly status: number
+  readonly headers: { get(name: string): string | null }
+  readonly content: AsyncIterable<Uint8Array>
+}
+
 /** A typed client of the API. A refusal rejects with the daemon's PanelError, `meta.requestId` included. */
 export interface Client {
   /** The `data` of the answer. */
   call<E extends Endpoint>(endpoint: E, ...rest: Rest<E>): Promise<Data<E>>
   /** `data` with the `pagination` beside it. */
   page<E extends Endpoint>(endpoint: E, ...rest: Rest<E>): Promise<{ data: Data<E>; pagination: Pagination }>
+  /** An endpoint that `answers: 'stream'`: bytes as they arrive, with status (200, 206 or 304) and headers. */
+  stream<E extends Endpoint>(endpoint: E, ...rest: Rest<E>): Promise<StreamedBytes>
   /** The bytes of an endpoint that `answers: 'file'`, as they arrive. */
   file<E extends Endpoint>(endpoint: E, ...rest: Rest<E>): Promise<AsyncIterable<Uint8Array>>
 }
@@ -69,17 +89,20 @@ const Envelope = z.discriminatedUnion('success', [
 export function createClient(options: ClientOptions): Client {
   const request = async (endpoint: Endpoint, input: LooseInput, call: CallOptions): Promise<FetchAnswer> => {
     const sent = input.body === undefined ? undefined : await encoded(endpoint, input.body)
-    const fetch = endpoint.answers === 'file' ? (options.fileFetch ?? options.fetch) : options.fetch
+    const isLong = endpoint.answers === 'file' || endpoint.answers === 'stream' || endpoint.accepts === 'stream'
+    const fetch = isLong ? (options.fileFetch ?? options.fetch) : options.fetch
     return fetch(urlOf(endpoint, input, options.baseUrl), {
-      method: endpoint.method,
+      method: call.head === true ? 'HEAD' : endpoint.method,
       headers: {
         ...options.headers,
+        ...call.headers,
         accept: 'application/json',
         ...(options.token === undefined ? {} : { authorization: `Bearer ${options.token}` }),
-        ...(sent === undefined ? {} : { 'content-type': sent.type }),
+        ...(sent === undefined ? {} : { 'content-type': sent.type, ...sent.headers }),
         ...(call.idempotencyKey === undefined ? {} : { 'idempotency-key': call.idempotencyKey }),
       },
       ...(sent === undefined ? {} : { body: sent.body }),
+      ...(endpoint.accepts === 'stream' ? { duplex: 'half' as const } : {}),
       ...(call.signal === undefined ? {} : { signal: call.signal }),
     })
   }
@@ -99,6 +122,14 @@ export function createClient(options: ClientOptions): Client {
       const known = pagination ?? { page: 1, limit: 0, total: 0, totalPages: 0 }
       return { data: data as Data<typeof endpoint>, pagination: known } // as above
     },
+    stream: async (endpoint, ...rest) => {
+      const response = await request(endpoint, (rest[0] ?? {}) as LooseInput, rest[1] ?? {}) // as above
+      const { status, headers, body } = response
+      if (status !== 200 && status !== 206 && status !== 304) {
+        readEnvelope(status, await response.text()) // throws the refusal that the envelope carries
+      }
+      return { status, headers, content: body ?? nothing() }
+    },
     file: async (endpoint, ...rest) => {
       const response = await request(endpoint, (rest[0] ?? {}) as LooseInput, rest[1] ?? {}) // as above
       if (response.status !== endpoint.status || response.body === null || response.body === undefined) {
@@ -110,8 +141,18 @@ export function createClient(options: ClientOptions): Client {
   }
 }
 
-/** The body of a request as bytes on the wire. A file is read whole before it is sent. */
-async function encoded(endpoint: Endpoint, body: unknown): Promise<{ type: string; body: string | Uint8Array }> {
+async function* nothing(): AsyncGenerator<Uint8Array> {}
+
+/** The body of a request as bytes on the wire. The file of a form is read whole before it is sent, bytes go as they come. */
+async function encoded(endpoint: Endpoint, body: unknown): Promise<Encoded> {
+  if (endpoint.accepts === 'stream') {
+    const { contentType, length, content } = ByteStream.parse(body)
+    return {
+      type: contentType,
+      body: length === 0 ? new Uint8Array() : content,
+      headers: length === null ? {} : { 'content-length': String(length) },
+    }
+  }
   if (endpoint.accepts === 'json') return { type: 'application/json', body: JSON.stringify(body) }
   const { fileName, contentType, content } = Upload.parse(body)
   const pieces: Uint8Array<ArrayBuffer>[] = []
@@ -121,6 +162,12 @@ async function encoded(endpoint: Endpoint, body: unknown): Promise<{ type: strin
   const written = new Response(form)
   const type = written.headers.get('content-type') ?? ''
   return { type, body: new Uint8Array(await written.arrayBuffer()) }
+}
+
+interface Encoded {
+  readonly type: string
+  readonly body: string | Uint8Array | AsyncIterable<Uint8Array>
+  readonly headers?: Readonly<Record<string, string>>
 }
 
 /** The parts of an input as they go on the wire. */

@@ -16,6 +16,7 @@ import * as dashboard from './api/dashboard.ts'
 import * as databaseHosts from './api/database-hosts.ts'
 import * as databases from './api/databases.ts'
 import * as effectivePermissions from './api/effective-permissions.ts'
+import * as files from './api/files.ts'
 import * as ipPools from './api/ip-pools.ts'
 import * as jobs from './api/jobs.ts'
 import * as locations from './api/locations.ts'
@@ -66,6 +67,7 @@ const groups = [
   databaseHosts,
   databases,
   effectivePermissions,
+  files,
   ipPools,
   jobs,
   locations,

@@ -55,6 +55,8 @@ export function toOpenApi(endpoints: readonly Endpoint[], streams: readonly Stre
       securitySchemes: {
         apiKey: { type: 'http', scheme: 'bearer', description: 'An API key (pak_…) or a session token (pst_…)' },
         session: { type: 'apiKey', in: 'cookie', name: 'panel_session' },
+        nodeId: { type: 'apiKey', in: 'header', name: 'X-Node-Id' },
+        nodeKey: { type: 'apiKey', in: 'header', name: 'X-Node-Api-Key' },
       },
     },
   }
@@ -73,7 +75,7 @@ function common(endpoint: Endpoint | StreamEndpoint): Record<string, unknown> {
     tags: [endpoint.tag],
     summary: endpoint.summary,
     'x-access': accessText(endpoint),
-    security: endpoint.access === 'public' ? [] : [{ apiKey: [] }, { session: [] }],
+    security: SECURITY[endpoint.access === 'public' || endpoint.access === 'agent' ? endpoint.access : 'people'],
     parameters: [
       ...Object.entries(endpoint.params).map(([name, schema]) => ({
         in: 'path',
@@ -87,6 +89,13 @@ function common(endpoint: Endpoint | StreamEndpoint): Record<string, unknown> {
     ],
   }
 }
+
+/** Ways to prove who one is. */
+const SECURITY = {
+  public: [],
+  agent: [{ nodeId: [], nodeKey: [] }],
+  people: [{ apiKey: [] }, { session: [] }],
+} as const
 
 function accessText({ access }: Endpoint | StreamEndpoint): unknown {
   if (typeof access === 'string') return access
@@ -119,12 +128,26 @@ function jsonParts(endpoint: Endpoint): Record<string, unknown> {
   const answers = {
     data: { description: 'Success', content: json(success) },
     file: { description: 'A file', content: { '*/*': { schema: { type: 'string' } } } },
+    stream: STREAM,
     redirect: { description: 'Elsewhere', headers: { location: { schema: { type: 'string' } } } },
   }
   return { ...body, responses: { [endpoint.status]: answers[endpoint.answers], ...failures(endpoint) } }
 }
 
+/** Also of a HEAD, and of 206 for a range. */
+const STREAM = {
+  description: 'Bytes; Range (206), If-Range, If-Match, If-None-Match (304) and HEAD are understood',
+  headers: {
+    etag: { description: 'Changes with each change of the bytes', schema: { type: 'string' } },
+    'accept-ranges': { description: 'Where ranges can be asked for', schema: { type: 'string' } },
+  },
+  content: { '*/*': { schema: { type: 'string', format: 'binary' } } },
+}
+
 function requestBody({ accepts, body }: Endpoint): Record<string, unknown> {
+  if (accepts === 'stream') {
+    return { required: true, content: { 'application/octet-stream': { schema: { type: 'string', format: 'binary' } } } }
+  }
   if (accepts === 'json') return { required: isRequired(body), content: json(jsonSchema(body, 'input')) }
   const file = { type: 'string', format: 'binary' }
   const schema = { type: 'object', required: ['file'], properties: { file } }

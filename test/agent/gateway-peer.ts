@@ -2,14 +2,10 @@ import { once } from 'node:events'
 import { createServer, type Server } from 'node:http'
 import type { AddressInfo } from 'node:net'
 import { type WebSocket, WebSocketServer } from 'ws'
-import {
-  AgentFrame,
-  type AgentRequest,
-  type CommandOp,
-  type ConsoleLine,
-  type DaemonFrame,
-  type ServerReport,
-} from '../../src/shared/protocol/frames.ts'
+import type { ConsoleLine } from '../../src/shared/protocol/console.ts'
+import { AgentFrame, type DaemonFrame } from '../../src/shared/protocol/frames.ts'
+import type { CommandOp, ServerReport } from '../../src/shared/protocol/server.ts'
+import type { AgentRequest } from '../protocol/wire.ts'
 
 type DaemonFrameOf<T extends DaemonFrame['type']> = Extract<DaemonFrame, { type: T }>
 type Frame<T extends AgentFrame['type']> = Extract<AgentFrame, { type: T }>

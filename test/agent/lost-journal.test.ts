@@ -1,7 +1,7 @@
 import { cp, readFile, rm, truncate, writeFile } from 'node:fs/promises'
 import { join } from 'node:path'
 import { afterEach, beforeEach, describe, expect, it } from 'vitest'
-import type { ServerReport } from '../../src/shared/protocol/frames.ts'
+import type { ServerReport } from '../../src/shared/protocol/server.ts'
 import { AgentStage, gameSpec, isAlive } from './agent-stage.ts'
 
 let stage: AgentStage

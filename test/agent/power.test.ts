@@ -1,7 +1,7 @@
 import { mkdir } from 'node:fs/promises'
 import { join } from 'node:path'
 import { afterAll, beforeAll, describe, expect, it } from 'vitest'
-import { OrphansResult } from '../../src/shared/protocol/frames.ts'
+import { OrphansResult } from '../../src/shared/protocol/node.ts'
 import { quietPort } from '../ports.ts'
 import { AgentStage, gameSpec, isAlive } from './agent-stage.ts'
 

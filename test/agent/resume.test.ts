@@ -1,7 +1,7 @@
 import { readFile } from 'node:fs/promises'
 import { join } from 'node:path'
 import { afterEach, beforeEach, describe, expect, it } from 'vitest'
-import type { CommandOp } from '../../src/shared/protocol/frames.ts'
+import type { CommandOp } from '../../src/shared/protocol/server.ts'
 import { until } from '../e2e/wait.ts'
 import { quietPort } from '../ports.ts'
 import { AgentStage, gameSpec, isAlive, type AgentStage as Stage } from './agent-stage.ts'

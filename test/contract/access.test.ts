@@ -162,7 +162,7 @@ describe('a key', () => {
 
 describe('the order of refusals', () => {
   const withBody = guarded.flatMap(({ id, one }) =>
-    one.kind === 'endpoint' && isDeclared(one.body) ? [{ id, one }] : [],
+    one.kind === 'endpoint' && isDeclared(one.body) && one.accepts !== 'stream' ? [{ id, one }] : [],
   )
   const large = `"${'x'.repeat(1024 * 1024 + 10)}"`
 

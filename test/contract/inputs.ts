@@ -199,6 +199,22 @@ export const VALID: Readonly<Record<string, Make>> = {
     })
     return { token: null, query: { token: mailed } }
   },
+  'files.write': async (world) => {
+    const { id } = await freshServer(world, true)
+    return {
+      params: { serverId: id },
+      query: { path: 'a.txt' },
+      body: 'content',
+      headers: { 'content-type': 'text/plain' },
+    }
+  },
+  'files.read': async (world) => {
+    const { id } = await freshServer(world, true)
+    const options = { headers: { authorization: `Bearer ${world.panel.adminToken}` }, method: 'PUT', body: 'content' }
+    await fetch(`${world.panel.url}/api/servers/${id}/files/content?path=a.txt`, options)
+    return { params: { serverId: id }, query: { path: 'a.txt' } }
+  },
+  'console.download': async (world) => ({ params: { serverId: (await freshServer(world, true)).id } }),
   'agent.enroll': async (world) => {
     const params = { nodeId: await node(world) }
     const { deploymentToken } = await world.admin.call(createDeploymentToken, { params })

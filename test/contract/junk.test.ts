@@ -19,7 +19,10 @@ afterAll(() => panel.close())
 
 const withBody = endpoints.filter(({ body, accepts }) => isDeclared(body) && accepts === 'json')
 const withQuery = [...endpoints, ...streams].filter(({ query }) => isDeclared(query))
-const withParams = [...endpoints, ...streams].filter(({ params }) => Object.keys(params).length > 0)
+// Agents have no door that junk of a person would come through.
+const withParams = [...endpoints, ...streams].filter(
+  ({ params, access }) => Object.keys(params).length > 0 && access !== 'agent',
+)
 
 const deep = `${'['.repeat(5000)}${']'.repeat(5000)}`
 const deepObject = `${'{"a":'.repeat(5000)}1${'}'.repeat(5000)}`

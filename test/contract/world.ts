@@ -135,6 +135,7 @@ export async function buildWorld(panel: TestPanel): Promise<World> {
     targetId: member.id,
     targetType: 'user',
     targetUserId: member.id,
+    ticket: 'no-ticket',
     token: invite.token ?? '',
     allocationId: allocations.data[0]?.id ?? '',
     auditLogId: auditRow?.id ?? '',

@@ -111,6 +111,7 @@ export async function openAccountsDoor(options: DoorOptions = {}): Promise<Accou
   const deps = { ...account, mailer, publicUrl, log }
   const stopping = new AbortController()
   const door = await createHttpServer({
+    identifyNode: () => Promise.reject(new Error('there are no nodes here')),
     ...deps,
     log,
     idempotency: createIdempotency(db, clock),

@@ -1,19 +1,14 @@
 import { once } from 'node:events'
 import type { IncomingMessage } from 'node:http'
 import { type ClientOptions, WebSocket } from 'ws'
-import {
-  type AgentEvent,
-  type AgentFrame,
-  type AgentRequest,
-  type ConsoleLine,
-  DaemonFrame,
-  GATEWAY_PATH,
-  type OrphanReport,
-  type ServerReport,
-} from '../../src/shared/protocol/frames.ts'
+import type { ConsoleLine } from '../../src/shared/protocol/console.ts'
+import { type AgentEvent, type AgentFrame, GATEWAY_PATH } from '../../src/shared/protocol/frames.ts'
+import type { OrphanReport } from '../../src/shared/protocol/node.ts'
+import type { ServerReport } from '../../src/shared/protocol/server.ts'
 import type { ServerSpec } from '../../src/shared/protocol/server-spec.ts'
+import { type AgentRequest, readSent, type SentFrame } from '../protocol/wire.ts'
 
-type DaemonFrameOf<T extends DaemonFrame['type']> = Extract<DaemonFrame, { type: T }>
+type DaemonFrameOf<T extends SentFrame['type']> = Extract<SentFrame, { type: T }>
 
 /** What a refused upgrade was answered. */
 export interface Refused {
@@ -31,6 +26,7 @@ export interface PeerHello {
   readonly addresses?: string[]
   readonly machine?: { id: string | null; bootId: string }
   readonly journalDamaged?: boolean
+  readonly capabilities?: string[]
 }
 
 /** What a peer says that it has. */
@@ -86,7 +82,7 @@ export class PeerLog {
 
 /** The agent's side of the gateway as a test speaks it, over a real WebSocket. */
 export class AgentPeer {
-  readonly frames: DaemonFrame[] = []
+  readonly frames: SentFrame[] = []
   readonly requests: AgentRequest[] = []
   readonly logs = new Map<string, PeerLog>()
   readonly typed: string[] = []
@@ -149,11 +145,13 @@ export class AgentPeer {
   }
 
   /** What an agent would not understand is an error, and the end of the connection: nobody waits for it in vain. */
-  #parse(text: string): DaemonFrame {
-    const parsed = DaemonFrame.safeParse(JSON.parse(text))
-    if (parsed.success) return parsed.data
-    this.socket.terminate()
-    throw new Error(`the daemon sent what no agent understands: ${text.slice(0, 500)}`, { cause: parsed.error })
+  #parse(text: string): SentFrame {
+    try {
+      return readSent(JSON.parse(text))
+    } catch (cause) {
+      this.socket.terminate()
+      throw new Error(`the daemon sent what no agent understands: ${text.slice(0, 500)}`, { cause })
+    }
   }
 
   send(frame: AgentFrame): void {
@@ -177,7 +175,7 @@ export class AgentPeer {
 
   hello(about: PeerHello = {}): void {
     const { journalId = 'journal-1', lastEvent = 0, protocol = 1, addresses = ['127.0.0.1'] } = about
-    const { acknowledged, machine, journalDamaged } = about
+    const { acknowledged, machine, journalDamaged, capabilities } = about
     this.send({
       type: 'hello',
       protocol,
@@ -195,6 +193,7 @@ export class AgentPeer {
       runtimes: [{ name: 'process', version: '1', ok: true, reason: null, capabilities: [] }],
       ...(acknowledged === undefined ? {} : { acknowledged }),
       ...(machine === undefined ? {} : { machine }),
+      ...(capabilities === undefined ? {} : { capabilities }),
       ...(journalDamaged === undefined ? {} : { journalDamaged }),
     })
   }
@@ -212,7 +211,7 @@ export class AgentPeer {
     return this.event({ type: 'command.done', commandId: id, serverId, ok: true, noop: false, error: null })
   }
 
-  of<T extends DaemonFrame['type']>(type: T): DaemonFrameOf<T>[] {
+  of<T extends SentFrame['type']>(type: T): DaemonFrameOf<T>[] {
     return this.frames.filter((frame): frame is DaemonFrameOf<T> => frame.type === type)
   }
 

@@ -1,3 +1,4 @@
+import type { IncomingMessage, ServerResponse } from 'node:http'
 import { createConnection } from 'node:net'
 import { afterAll, afterEach, beforeAll, expect, test } from 'vitest'
 import { createLoopback } from '../../src/daemon/gateway/loopback.ts'
@@ -163,7 +164,7 @@ test('the same door works without a network', async () => {
     onward.pipe(socket).pipe(onward)
     onward.on('error', () => socket.destroy())
     socket.on('error', () => onward.destroy())
-  })
+  }, refusesRequests)
   const peer = await AgentPeer.connect(panel.url, nodeId, key, { createConnection: () => loopback.connect() as never })
   await peer.enter()
   expect(seen).toEqual(['/api/gateway/v1'])
@@ -204,3 +205,8 @@ test('gives up a node from which nothing has come for 30 s, and none that answer
   expect(other.closeCode).toBeUndefined()
   peer.socket.resume()
 })
+
+/** This test speaks of upgrades alone. */
+function refusesRequests(_request: IncomingMessage, response: ServerResponse): void {
+  response.writeHead(404).end()
+}

@@ -8,7 +8,7 @@ import { type DbStatus, getAdminHealth, getAdminStats, getDbStatus } from '../..
 import type { Server } from '../../src/shared/api/servers.ts'
 import { reportSystemError } from '../../src/shared/api/system-errors.ts'
 import { systemClock } from '../../src/shared/kernel/time.ts'
-import type { NodeHealth } from '../../src/shared/protocol/frames.ts'
+import type { NodeHealth } from '../../src/shared/protocol/node.ts'
 import { keyWith, signIn } from '../contract/world.ts'
 import { startPanel, type TestPanel } from '../panel.ts'
 import { type AgentPeer, report } from './agent-peer.ts'

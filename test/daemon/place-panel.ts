@@ -81,6 +81,7 @@ export async function startPlacePanel(): Promise<PlacePanel> {
   const stopping = new AbortController().signal
   const parts = { idempotency: createIdempotency(db, clock), metrics: createMetrics('0'), stopping, tls: undefined }
   const door = await createHttpServer({
+    identifyNode: () => Promise.reject(new Error('there are no nodes here')),
     ...core,
     ...parts,
     trustedProxies: [],

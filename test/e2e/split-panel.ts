@@ -1,6 +1,6 @@
 import { type ChildProcess, spawn } from 'node:child_process'
 import { once } from 'node:events'
-import { chmod, mkdtemp, rm } from 'node:fs/promises'
+import { chmod, mkdtemp, readdir, rm, stat } from 'node:fs/promises'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { completeSetup } from '../../src/shared/api/auth.ts'
@@ -60,6 +60,19 @@ export class SplitPanel {
   /** What daemon and agent have logged. */
   get log(): string {
     return this.#log
+  }
+
+  /** The processes of daemon and agent. */
+  pids(): number[] {
+    return [this.#daemon?.pid, this.#agent?.pid].flatMap((pid) => pid ?? [])
+  }
+
+  /** How large the parts of interrupted uploads in a server's folder are. */
+  async partOf(serverId: string): Promise<number> {
+    const folder = this.filesOf(serverId)
+    const names = (await readdir(folder)).filter((name) => name.startsWith('.panel-upload-'))
+    const sizes = names.map(async (name) => (await stat(join(folder, name)).catch(() => undefined))?.size ?? 0)
+    return (await Promise.all(sizes)).reduce((all, size) => all + size, 0)
   }
 
   filesOf(serverId: string): string {
@@ -154,7 +167,7 @@ export class SplitPanel {
   async makeServer(
     name: string,
     templateId: string,
-    wish: { start?: boolean; restartPolicy?: 'never' | 'on-failure' | 'always'; port?: number } = {},
+    wish: { start?: boolean; restartPolicy?: 'never' | 'on-failure' | 'always'; port?: number; diskMb?: number } = {},
   ): Promise<Server> {
     const made = await this.client.call(createServer, {
       body: {
@@ -164,7 +177,7 @@ export class SplitPanel {
         locationId: this.#locationId,
         allocatedMemoryMb: 64,
         allocatedCpuCores: 0.5,
-        allocatedDiskMb: 64,
+        allocatedDiskMb: wish.diskMb ?? 64,
         primaryPort: wish.port ?? (await quietPort()),
         restartPolicy: wish.restartPolicy ?? 'never',
         start: wish.start ?? false,

@@ -131,7 +131,7 @@ export const MUTANTS: readonly Mutant[] = [
   {
     title: 'the signal of an exit is stored as it comes',
     topic: 'agent text',
-    file: 'src/shared/protocol/frames.ts',
+    file: 'src/shared/protocol/server.ts',
     find: 'signal: AgentText(32).nullable()',
     replace: 'signal: z.string().nullable()',
     seenBy: [NODE],

@@ -81,7 +81,7 @@ export const REGISTRY: Readonly<Record<string, FilePatterns>> = {
       'RE2JS.compile(expression)': 'in a thread of its own, ended when it takes too long: template-author.test.ts',
     },
   },
-  'src/agent/link/requests.ts': { sees: 'game', patterns: [String.raw`/[\u0000\r\n]/`] },
+  'src/agent/console/requests.ts': { sees: 'game', patterns: [String.raw`/[\u0000\r\n]/`] },
   'src/agent/runtime/cgroup-places.ts': { sees: 'machine', patterns: ['/[^A-Za-z0-9_-]/g'] },
   'src/agent/runtime/process-run.ts': { sees: 'machine', patterns: [String.raw`/[\r\n]/`] },
   'src/agent/runtime/sockets.ts': { sees: 'machine', patterns: [String.raw`/\s+/`, '/.{8}/g', '/.{4}/g'] },
@@ -284,6 +284,12 @@ export const REGISTRY: Readonly<Record<string, FilePatterns>> = {
       '/^([^=:]{1,100}[=:]).+$/',
       String.raw`/\S+/g`,
     ],
+  },
+  'src/shared/api/files.ts': { sees: 'client', patterns: ['/^[0-9a-f]{64}$/'] },
+  'src/shared/protocol/files.ts': { sees: 'client', patterns: ['/^[A-Za-z0-9_-]{43}$/', '/^[0-9a-f]{64}$/'] },
+  'src/daemon/http/stream-answer.ts': {
+    sees: 'client',
+    patterns: [String.raw`/[^\w.-]/g`, '/^"([^"]{1,100})"$/', String.raw`/^bytes=(\d{0,16})-(\d{0,16})$/`],
   },
   'src/daemon/http/connection-limits.ts': {
     sees: 'machine',

@@ -1,4 +1,4 @@
-import type { ConsoleLine, LogBounds } from '../../shared/protocol/frames.ts'
+import type { ConsoleLine, LogBounds } from '../../shared/protocol/console.ts'
 
 /** The reading side of a server's console log, as the agent uses it. Numbers run without a hole within the bounds. */
 export interface ConsoleLog {

@@ -1,12 +1,13 @@
 import type { Clock } from '../../shared/kernel/time.ts'
-import {
-  type AgentFrame,
-  type AgentRequest,
-  type ConsoleLine,
-  type FetchResult,
-  GATEWAY_LIMITS,
-  type LogBounds,
-} from '../../shared/protocol/frames.ts'
+import type {
+  ConsoleLine,
+  FetchResult,
+  fetchConsole,
+  LogBounds,
+  subscribeConsole,
+} from '../../shared/protocol/console.ts'
+import type { InputOf } from '../../shared/protocol/define.ts'
+import { type AgentFrame, GATEWAY_LIMITS } from '../../shared/protocol/frames.ts'
 import { type AgentLog, errorText } from '../logger.ts'
 import type { ConsoleLog } from './console-log.ts'
 
@@ -33,8 +34,8 @@ interface Subscription {
   wake: () => void
 }
 
-type Subscribe = Extract<AgentRequest, { op: 'console.subscribe' }>
-type Fetch = Extract<AgentRequest, { op: 'console.fetch' }>
+type Subscribe = InputOf<typeof subscribeConsole>
+type Fetch = InputOf<typeof fetchConsole>
 
 /**
  * The console feeds of one connection. A feed is a reader of the log file: it sends what follows its number, waits while

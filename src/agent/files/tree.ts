@@ -38,32 +38,37 @@ export async function treeBytes(folder: string, { signal, enoughBytes = Infinity
 /**
  * Removes everything in `folder`, and not the folder. Entries are removed through the handle of the folder that they are in,
  * so that a link put in the way by a game, even in mid-work, leads nowhere. What is in the way of removing everything (a
- * mount, an attribute of the file system) fails it, after all else is gone.
+ * mount, an attribute of the file system) fails it, after all else is gone. Answers how many entries were removed.
  */
-export async function emptyFolder(folder: string): Promise<void> {
+export async function emptyFolder(folder: string): Promise<number> {
   const root = FolderHandle.open(folder)
-  if (root === undefined) return
+  if (root === undefined) return 0
+  let entries = 0
   try {
     let removed: Removed
-    do removed = await removeOnce(root)
-    while (removed.count > 0 && removed.left > 0)
+    do {
+      removed = await removeOnce(root)
+      entries += removed.count
+    } while (removed.count > 0 && removed.left > 0)
     if (removed.left > 0) throw removed.failure ?? new Error('Entries that appear again and again cannot be removed')
+    return entries
   } finally {
     root.close()
   }
 }
 
 /** Removes a folder and everything in it, by the rules of {@link emptyFolder}; a link in its place is removed as a link. */
-export async function removeFolder(folder: string): Promise<void> {
-  await emptyFolder(folder)
+export async function removeFolder(folder: string): Promise<number> {
+  const entries = await emptyFolder(folder)
   try {
     rmdirSync(folder)
   } catch (error) {
     const code = codeOf(error)
-    if (code === 'ENOENT') return
+    if (code === 'ENOENT') return entries
     if (code !== 'ENOTDIR') throw error
     unlinkSync(folder)
   }
+  return entries
 }
 
 interface Removed {

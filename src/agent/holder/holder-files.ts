@@ -1,5 +1,5 @@
 import { join } from 'node:path'
-import type { LineStream } from '../../shared/protocol/frames.ts'
+import type { LineStream } from '../../shared/protocol/console.ts'
 import type { Launch, RunExit, RunRecord } from '../runtime/runtime.ts'
 
 /** The control groups of a run: one folder (version 2) or one per controller (version 1). */

@@ -1,6 +1,6 @@
 import { existsSync, rmSync } from 'node:fs'
 import type { Clock } from '../../shared/kernel/time.ts'
-import type { LineStream } from '../../shared/protocol/frames.ts'
+import type { LineStream } from '../../shared/protocol/console.ts'
 import { MAX_LINE_BYTES } from '../console/log/record.ts'
 import type { LogWriter } from '../console/log/writer.ts'
 import type { RunExit } from '../runtime/runtime.ts'

@@ -1,7 +1,7 @@
 import { closeSync, constants, openSync, readSync } from 'node:fs'
 import { Socket } from 'node:net'
 import type { Clock } from '../../shared/kernel/time.ts'
-import type { LineStream } from '../../shared/protocol/frames.ts'
+import type { LineStream } from '../../shared/protocol/console.ts'
 import { LineSplitter } from '../console/log/line-splitter.ts'
 import { PARTIAL } from '../console/log/record.ts'
 import type { LogWriter } from '../console/log/writer.ts'

@@ -1,5 +1,6 @@
 import { arch, cpus, hostname, release, totalmem, type } from 'node:os'
-import { type AgentFrame, GATEWAY_PROTOCOL, type NodeMachine } from '../../shared/protocol/frames.ts'
+import { type AgentFrame, GATEWAY_PROTOCOL } from '../../shared/protocol/frames.ts'
+import type { NodeMachine } from '../../shared/protocol/node.ts'
 import { diskOf, machineAddresses } from '../node/node-health.ts'
 import type { Runtime } from '../runtime/runtime.ts'
 import type { Journal } from '../state/journal.ts'
@@ -11,6 +12,8 @@ export async function helloFrame(about: {
   readonly dataDir: string
   readonly journal: Journal
   readonly runtime: Runtime
+  /** What it can do, as its definitions name it. */
+  readonly capabilities: readonly string[]
   /** `undefined`: the agent is a part of the daemon's own process. */
   readonly machine: NodeMachine | undefined
 }): Promise<AgentFrame> {
@@ -32,6 +35,7 @@ export async function helloFrame(about: {
     runtimes: [runtime],
     lastEvent: journal.outbox.lastSeq,
     acknowledged: journal.outbox.ack,
+    capabilities: [...about.capabilities],
     ...(journal.hasLost ? { journalDamaged: true } : {}),
     ...(about.machine === undefined ? {} : { machine: about.machine }),
   }

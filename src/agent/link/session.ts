@@ -13,6 +13,8 @@ import { type AgentLog, errorText } from '../logger.ts'
 import type { CommandFrame } from '../server/commands.ts'
 import type { Journal } from '../state/journal.ts'
 import { watchLiveness } from './liveness.ts'
+import { ProgressPace } from './progress-pace.ts'
+import type { RequestContext } from './request-handler.ts'
 import { SocketSender } from './socket-sender.ts'
 
 /** What a session needs of the agent. */
@@ -24,11 +26,10 @@ export interface SessionDeps {
   /** In parts, in their order. */
   snapshot(): Promise<readonly AgentFrame[]>
   command(frame: CommandFrame): void
-  request(
-    id: string,
-    request: Extract<DaemonFrame, { type: 'request' }>['request'],
-    feeds: ConsoleFeeds,
-  ): Promise<AgentFrame>
+  /** Answers a request; never rejects. */
+  request(frame: FrameOf<'request'>, context: RequestContext): Promise<AgentFrame>
+  /** Nobody wants a command any more. */
+  cancel(commandId: string): void
   /** The daemon has taken the snapshot, and says what it knows better. Runs before the first command of the connection. */
   ready(answer: SnapshotAnswer): void
 }
@@ -53,6 +54,8 @@ export class Session {
   readonly #deps: SessionDeps
   readonly #closed = new AbortController()
   readonly #feeds: ConsoleFeeds
+  /** Requests that are being answered. */
+  readonly #requests = new Map<string, AbortController>()
   #phase: Phase = 'hello'
   #readyAt: number | undefined
 
@@ -110,7 +113,7 @@ export class Session {
   }
 
   #refuse(value: unknown, issue: { path: PropertyKey[]; message: string } | undefined): void {
-    // A request that this version does not know is answered, so that nobody waits for it in vain.
+    // A request of an unknown form is answered, so that nobody waits for it in vain.
     const id = requestId(value)
     if (id !== undefined) {
       const error = { code: 'UNSUPPORTED' as const, message: 'This agent does not know the request' }
@@ -139,9 +142,29 @@ export class Session {
     if (frame.type === 'event.ack') this.#deps.journal.acknowledge(frame.seq)
     else if (frame.type === 'command') this.#deps.command(frame)
     else if (frame.type === 'console.ack') this.#feeds.acknowledge(frame.serverId, frame.epoch, frame.seq)
-    else {
-      const { id, request } = frame
-      void this.#attempt(async () => this.sender.send(await this.#deps.request(id, request, this.#feeds)))
+    else if (frame.type === 'request.cancel') this.#requests.get(frame.id)?.abort()
+    else if (frame.type === 'command.cancel') this.#deps.cancel(frame.id)
+    else void this.#attempt(() => this.#answer(frame))
+  }
+
+  async #answer(frame: FrameOf<'request'>): Promise<void> {
+    const { id } = frame
+    const cancelled = new AbortController()
+    this.#requests.set(id, cancelled)
+    const progress = new ProgressPace(this.#deps.clock, (report) =>
+      this.sender.sendIfIdle({ type: 'request.progress', id, progress: report }),
+    )
+    try {
+      const reply = await this.#deps.request(frame, {
+        feeds: this.#feeds,
+        signal: AbortSignal.any([cancelled.signal, this.#closed.signal]),
+        progress: (report) => progress.report(report),
+      })
+      // The connection may be gone with whoever asked.
+      if (!this.#closed.signal.aborted) await this.sender.send(reply)
+    } finally {
+      progress.end()
+      this.#requests.delete(id)
     }
   }
 
@@ -213,6 +236,8 @@ export class Session {
 }
 
 const KNOWN_TYPES: ReadonlySet<unknown> = new Set(DaemonFrame.options.map((option) => option.shape.type.value))
+
+type FrameOf<T extends DaemonFrame['type']> = Extract<DaemonFrame, { type: T }>
 
 function isUnknownType(value: unknown): boolean {
   return typeof value === 'object' && value !== null && 'type' in value && !KNOWN_TYPES.has(value.type)

@@ -1,4 +1,5 @@
-import { type AgentFrame, GATEWAY_LIMITS, type ServerReport } from '../../shared/protocol/frames.ts'
+import { type AgentFrame, GATEWAY_LIMITS } from '../../shared/protocol/frames.ts'
+import type { ServerReport } from '../../shared/protocol/server.ts'
 
 type SnapshotFrame = Extract<AgentFrame, { type: 'snapshot' }>
 

@@ -1,6 +1,6 @@
 import { readFile, statfs } from 'node:fs/promises'
 import { cpus, loadavg, networkInterfaces, totalmem, uptime } from 'node:os'
-import type { NodeHealth } from '../../shared/protocol/frames.ts'
+import type { NodeHealth } from '../../shared/protocol/node.ts'
 
 const MB = 1024 * 1024
 

@@ -1,4 +1,5 @@
-import type { AgentFrame, ServerUsage } from '../../shared/protocol/frames.ts'
+import type { AgentFrame } from '../../shared/protocol/frames.ts'
+import type { ServerUsage } from '../../shared/protocol/server.ts'
 import { errorText } from '../logger.ts'
 import type { GameServer } from '../server/server.ts'
 import type { ServerContext } from '../server/server-context.ts'

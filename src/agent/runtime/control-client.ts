@@ -1,6 +1,6 @@
 import type { Socket } from 'node:net'
 import { connectPrivately } from '../../shared/platform/private-folder.ts'
-import type { LineStream } from '../../shared/protocol/frames.ts'
+import type { LineStream } from '../../shared/protocol/console.ts'
 import { AgentFailure } from '../failure.ts'
 import type { Ask, Say } from '../holder/holder-files.ts'
 import type { RunExit, RunRecord } from './runtime.ts'

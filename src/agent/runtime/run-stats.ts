@@ -1,5 +1,5 @@
 import type { Clock } from '../../shared/kernel/time.ts'
-import type { ServerUsage } from '../../shared/protocol/frames.ts'
+import type { ServerUsage } from '../../shared/protocol/server.ts'
 import { cgroupUsage } from '../holder/cgroup.ts'
 import { diskBytes, type ProcessFacts, processFacts } from '../holder/proc.ts'
 import { type RunScope, runPids } from '../holder/run-processes.ts'

@@ -1,4 +1,6 @@
-import type { LineStream, RuntimeReport, ServerUsage } from '../../shared/protocol/frames.ts'
+import type { LineStream } from '../../shared/protocol/console.ts'
+import type { RuntimeReport } from '../../shared/protocol/node.ts'
+import type { ServerUsage } from '../../shared/protocol/server.ts'
 import type { StopSignal } from '../../shared/protocol/server-spec.ts'
 import type { OpenSocket } from './sockets.ts'
 

@@ -1,5 +1,5 @@
 import type { ServerActivity } from '../../shared/kernel/server-life.ts'
-import type { SettledServer } from '../../shared/protocol/frames.ts'
+import type { SettledServer } from '../../shared/protocol/server.ts'
 import { MACHINE_RESTART } from '../holder/holder-files.ts'
 import { errorText } from '../logger.ts'
 import type { RunExit } from '../runtime/runtime.ts'

@@ -1,6 +1,9 @@
-import type { AgentError, DaemonFrame } from '../../shared/protocol/frames.ts'
-import type { ServerSpec } from '../../shared/protocol/server-spec.ts'
+import type { AgentError } from '../../shared/protocol/agent-error.ts'
+import type { DaemonFrame, Operation } from '../../shared/protocol/frames.ts'
+import { COMMANDS, CommandOp } from '../../shared/protocol/server.ts'
 import { AgentFailure } from '../failure.ts'
+import { ProgressPace } from '../link/progress-pace.ts'
+import { badRequest } from '../link/request-handler.ts'
 import { errorText } from '../logger.ts'
 import { type CommandRecord, type CommandResult, freshFacts } from '../state/journal-record.ts'
 import { placeOf } from '../state/layout.ts'
@@ -13,6 +16,12 @@ import { rememberStep } from './stop.ts'
 /** A command as it comes over the wire. */
 export type CommandFrame = Extract<DaemonFrame, { type: 'command' }>
 
+/** What the daemon is sent of commands beside their ends; both may get lost. */
+export interface CommandReports {
+  accepted(id: string): void
+  progress(id: string, serverId: string, progress: unknown): void
+}
+
 /** The servers of this node by id. */
 export type ServerTable = Map<string, GameServer>
 
@@ -24,14 +33,16 @@ export type ServerTable = Map<string, GameServer>
 export class CommandTable {
   readonly #context: ServerContext
   readonly #servers: ServerTable
-  readonly #sendAccepted: (id: string) => void
+  readonly #reports: CommandReports
   /** Commands whose acceptance is on its way to the disk. */
   readonly #accepting = new Set<string>()
+  /** Ends commands that wait or run, by their ids. */
+  readonly #cancels = new Map<string, AbortController>()
 
-  constructor(context: ServerContext, servers: ServerTable, sendAccepted: (id: string) => void) {
+  constructor(context: ServerContext, servers: ServerTable, reports: CommandReports) {
     this.#context = context
     this.#servers = servers
-    this.#sendAccepted = sendAccepted
+    this.#reports = reports
   }
 
   receive(frame: CommandFrame): void {
@@ -43,6 +54,14 @@ export class CommandTable {
     const known = journal.command(frame.id)
     if (known === undefined) this.#accept(frame)
     else if (!this.#accepting.has(frame.id)) this.#answerAgain(known)
+  }
+
+  /**
+   * Ends a command whose definition says that it can be; any other one, and one that is over, goes on as it is. Not written
+   * down: a command that an agent takes up again after its own end is carried out.
+   */
+  cancel(id: string): void {
+    this.#cancels.get(id)?.abort(new AgentFailure('INTERRUPTED', 'The order was cancelled'))
   }
 
   /** Takes up the commands that were not done when the agent ended, apart from those of which the daemon says that they are. */
@@ -65,7 +84,7 @@ export class CommandTable {
   }
 
   #answerAgain(known: CommandRecord): void {
-    this.#sendAccepted(known.id)
+    this.#reports.accepted(known.id)
     if (known.state === 'done' && known.result !== null) {
       void this.#context.journal.write({ events: [doneEvent(known, known.result)] })
     }
@@ -74,16 +93,17 @@ export class CommandTable {
   #accept(frame: CommandFrame): void {
     const { journal, clock } = this.#context
     const { id, serverId, generation } = frame
+    const read = readCommand(frame.command)
     const command: CommandRecord = {
       id,
       serverId,
       generation,
-      command: frame.command,
+      command: 'op' in read ? read : null,
       state: 'accepted',
       result: null,
       atMs: clock.nowMs(),
     }
-    const refusal = this.#refusal(frame)
+    const refusal = 'op' in read ? this.#refusal(frame, read) : read
     this.#accepting.add(id)
     if (refusal !== undefined) {
       const result = { ok: false, noop: false, error: refusal }
@@ -92,7 +112,7 @@ export class CommandTable {
       return
     }
     const known = this.#servers.get(serverId)
-    const server = known ?? this.#create(frame)
+    const server = known ?? this.#create(command)
     const writes = [journal.write({ command })]
     if (server !== undefined && generation > server.facts.generation) {
       writes.push(server.change({ facts: { generation }, commandId: id }))
@@ -105,12 +125,11 @@ export class CommandTable {
   #accepted(id: string, durable: Promise<unknown>): void {
     void durable.then(() => {
       this.#accepting.delete(id)
-      this.#sendAccepted(id)
+      this.#reports.accepted(id)
     })
   }
 
-  #refusal(frame: CommandFrame): AgentError | undefined {
-    const { serverId, generation, command } = frame
+  #refusal({ serverId, generation }: CommandFrame, command: CommandOp): AgentError | undefined {
     const server = this.#servers.get(serverId)
     const newest = server?.facts.generation ?? this.#context.journal.goneGeneration(serverId) ?? 0
     if (generation < newest) {
@@ -135,9 +154,9 @@ export class CommandTable {
   }
 
   /** A server that an order brings to this node. What the node may have of it already is adopted first. */
-  #create(frame: CommandFrame): GameServer | undefined {
-    if (!('spec' in frame.command)) return undefined
-    const spec: ServerSpec = frame.command.spec
+  #create({ command }: CommandRecord): GameServer | undefined {
+    if (command === null || !('spec' in command)) return undefined
+    const { spec } = command
     const server = new GameServer(this.#context, spec, freshFacts())
     this.#servers.set(spec.serverId, server)
     void this.#context.journal.write({ spec, facts: { serverId: spec.serverId, facts: server.facts } })
@@ -147,11 +166,15 @@ export class CommandTable {
 
   #run(server: GameServer | undefined, command: CommandRecord, durable: Promise<unknown>): void {
     const op = command.command?.op
-    const task = async (signal: AbortSignal): Promise<void> => {
+    const cancel = new AbortController()
+    if (op !== undefined && CANCELLED.has(op)) this.#cancels.set(command.id, cancel)
+    const task = async (replaced: AbortSignal): Promise<void> => {
+      const signal = AbortSignal.any([replaced, cancel.signal])
       await durable
       // Not worth a wait: after a crash an order is looked at again in either state.
       void this.#context.journal.write({ command: { ...command, state: 'running' } })
       await this.#finish(command, () => this.#perform(server, command, signal))
+      this.#cancels.delete(command.id)
     }
     // Nothing is lost on a failure here: #finish has journaled it, or the agent ends and takes the order up again.
     const failed = (error: unknown): void => {
@@ -195,12 +218,20 @@ export class CommandTable {
   }
 
   async #perform(server: GameServer | undefined, command: CommandRecord, signal: AbortSignal): Promise<Outcome> {
-    if (server !== undefined && !server.deleted) return await carryOut(server, command, signal)
+    if (server !== undefined && !server.deleted) {
+      const { id, serverId } = command
+      const pace = new ProgressPace(this.#context.clock, (report) => this.#reports.progress(id, serverId, report))
+      try {
+        return await carryOut(server, command, { signal, progress: (report) => pace.report(report) })
+      } finally {
+        pace.end()
+      }
+    }
     const op = command.command
     if (op?.op !== 'delete') throw new AgentFailure('UNKNOWN_SERVER', 'The server has been deleted on this node')
     const place = placeOf(this.#context.layout, command.serverId)
-    await removeUnknown(this.#context, place, { keepFiles: op.keepFiles, generation: command.generation })
-    return { noop: true }
+    const order = { keepFiles: op.keepFiles, generation: command.generation }
+    return { noop: true, result: await removeUnknown(this.#context, place, order) }
   }
 
   /** Journals how a command ended, together with the event that tells the daemon. */
@@ -208,8 +239,9 @@ export class CommandTable {
     const { journal, log, ending } = this.#context
     let result: CommandResult
     try {
-      const { noop } = await perform()
-      result = { ok: true, noop, error: null }
+      const outcome = await perform()
+      const answered = outcome.result === undefined ? {} : { result: outcome.result }
+      result = { ok: true, noop: outcome.noop, error: null, ...answered }
     } catch (error) {
       // An order that the end of the agent cut off stays unfinished, and is taken up again.
       if (ending.aborted) return
@@ -239,5 +271,17 @@ function doneEvent(command: CommandRecord, result: CommandResult) {
     ok: result.ok,
     noop: result.noop,
     error: result.error,
+    ...(result.result === undefined ? {} : { result: result.result }),
   }
+}
+
+const CANCELLED: ReadonlySet<string> = new Set(COMMANDS.flatMap(({ op, cancels }) => (cancels ? [op] : [])))
+const KNOWN: ReadonlySet<string> = new Set(COMMANDS.map(({ op }) => op))
+
+/** A command of a newer daemon is refused like any other that cannot be carried out: its sender hears of it and sends it no more. */
+function readCommand(sent: Operation): CommandOp | AgentError {
+  const parsed = CommandOp.safeParse(sent)
+  if (parsed.success) return parsed.data
+  if (KNOWN.has(sent.op)) return badRequest(sent.op, parsed.error).toFrame()
+  return { code: 'UNSUPPORTED', message: `This agent does not know the order ${sent.op}; update it` }
 }

@@ -1,5 +1,5 @@
 import type { PowerState } from '../../shared/kernel/server-life.ts'
-import type { ServerExit } from '../../shared/protocol/frames.ts'
+import type { ServerExit } from '../../shared/protocol/server.ts'
 import type { ServerSpec } from '../../shared/protocol/server-spec.ts'
 import type { RunExit } from '../runtime/runtime.ts'
 import type { ServerFacts } from '../state/journal-record.ts'

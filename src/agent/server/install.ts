@@ -1,6 +1,7 @@
 import { access, unlink, writeFile } from 'node:fs/promises'
 import { join } from 'node:path'
-import type { ServerExit } from '../../shared/protocol/frames.ts'
+import type { ProgressOf } from '../../shared/protocol/define.ts'
+import type { installServer as installCommand, ServerExit } from '../../shared/protocol/server.ts'
 import type { ServerSpec } from '../../shared/protocol/server-spec.ts'
 import { AgentFailure } from '../failure.ts'
 import { emptyFolder } from '../files/tree.ts'
@@ -8,6 +9,7 @@ import { errorText } from '../logger.ts'
 import { newLaunch } from '../state/journal-record.ts'
 import { exitText } from './crash.ts'
 import { serverEnvironment } from './environment.ts'
+import { replaced } from './replaced.ts'
 import { attach } from './run-watch.ts'
 import type { GameServer, LiveRun } from './server.ts'
 import { killRun, waitForEnd } from './stop.ts'
@@ -21,6 +23,7 @@ interface InstallOptions {
   readonly wipe: boolean
   readonly commandId: string
   readonly signal: AbortSignal
+  progress(report: ProgressOf<typeof installCommand>): void
 }
 
 /**
@@ -84,13 +87,17 @@ async function beginScript(server: GameServer, install: InstallRule, options: In
   refuseUnfit(server, install)
   await server.note('Installation is starting')
   await context.runtime.prepare(place)
-  if (options.wipe) await emptyFolder(place.files)
+  if (options.wipe) {
+    options.progress({ step: 'emptying' })
+    await emptyFolder(place.files)
+  }
+  options.progress({ step: 'script' })
   const script = scriptName(options.launchId)
   await removeScript(join(place.files, script))
   // `wx` fails on a link that a game has put in the way, instead of following it.
   await writeFile(join(place.files, script), install.script.replace(/\r\n?/g, '\n'), { flag: 'wx', mode: 0o644 })
   const entrypoint = await findEntrypoint(install.entrypoint)
-  if (options.signal.aborted) throw new AgentFailure('INTERRUPTED', 'A newer order has replaced this one')
+  if (options.signal.aborted) throw replaced(options.signal)
   await server.remember({ launch: newLaunch(options.launchId, 'install', context.bootId) })
   const inside = context.insidePath(place)
   const { memoryMb, swapMb, cpuCores, pids } = server.spec.limits
@@ -130,7 +137,7 @@ async function followScript(
   const exit = await Promise.race([waitForEnd(server, live, Math.max(0, install.timeoutMs - age)), aborted(signal)])
   if (exit === 'aborted') {
     await killRun(server, live)
-    throw new AgentFailure('INTERRUPTED', 'A newer order has ended the installation')
+    throw replaced(signal, 'A newer order has ended the installation')
   }
   if (exit !== undefined) return exit
   await killRun(server, live)

@@ -1,55 +1,74 @@
-import type { CommandOp } from '../../shared/protocol/frames.ts'
+import type { ProgressOf, ResultOf, WireOf } from '../../shared/protocol/define.ts'
+import type { COMMANDS, installServer as installCommand, restartServer } from '../../shared/protocol/server.ts'
 import type { ServerSpec } from '../../shared/protocol/server-spec.ts'
 import { AgentFailure } from '../failure.ts'
 import type { CommandRecord } from '../state/journal-record.ts'
 import { installServer } from './install.ts'
 import { removeServer } from './remove.ts'
+import { replaced } from './replaced.ts'
 import type { GameServer } from './server.ts'
 import { startGame } from './start.ts'
 import { killRun, rememberStep, stopGame } from './stop.ts'
 
-/** Whether the goal already held; nothing was done then. */
+/** How an order went: `noop` when the goal already held and nothing was done; `result` as its definition says. */
 export interface Outcome {
   readonly noop: boolean
+  readonly result?: unknown
+}
+
+/** What an order gets beside itself. */
+interface OrderStep {
+  readonly commandId: string
+  /** Aborts when the order is cancelled or a newer one takes its place; the reason says which. */
+  readonly signal: AbortSignal
+}
+
+/** The work of each command that this agent knows. */
+type Handlers = {
+  readonly [D in (typeof COMMANDS)[number] as D['op']]: (
+    server: GameServer,
+    op: WireOf<D>,
+    step: OrderStep & { progress(report: ProgressOf<D>): void },
+  ) => Promise<{ readonly noop: boolean; readonly result?: ResultOf<D> }>
+}
+
+const HANDLERS: Handlers = {
+  apply: async (server, { spec }) => {
+    await server.applySpec(spec)
+    return { noop: false }
+  },
+  start: (server, { spec }, step) => start(server, { ...step, spec }),
+  restart,
+  stop: (server, { timeoutMs }, { commandId }) => stop(server, timeoutMs, commandId),
+  kill: (server, _, { commandId }) => kill(server, commandId),
+  install,
+  delete: async (server, { keepFiles }, { commandId }) => ({
+    noop: false,
+    result: await removeServer(server, keepFiles, commandId),
+  }),
 }
 
 /**
  * Carries out an order on its server. Each step looks at what is there first, so that an order which was cut off by the
  * end of the agent can simply be carried out again: its run has the order's own id and never begins twice.
  */
-export async function carryOut(server: GameServer, command: CommandRecord, signal: AbortSignal): Promise<Outcome> {
-  const op = command.command
+export async function carryOut(
+  server: GameServer,
+  { id: commandId, command: op }: CommandRecord,
+  { signal, progress }: { readonly signal: AbortSignal; progress(report: unknown): void },
+): Promise<Outcome> {
   if (op === null) throw new AgentFailure('INTERRUPTED', 'The order is not known any more')
   await server.exitHandled()
   // A stop wants what the kill in its way has done, and a deletion stays due.
   const carriesOn = op.op === 'stop' || op.op === 'kill' || op.op === 'delete'
-  if (signal.aborted && !carriesOn) throw new AgentFailure('INTERRUPTED', 'A newer order has replaced this one')
-  switch (op.op) {
-    case 'apply':
-      await server.applySpec(op.spec)
-      return { noop: false }
-    case 'start':
-      return await start(server, { spec: op.spec, commandId: command.id, signal })
-    case 'restart':
-      return await restart(server, op, { commandId: command.id, signal })
-    case 'stop':
-      return await stop(server, op.timeoutMs, command.id)
-    case 'kill':
-      return await kill(server, command.id)
-    case 'install':
-      return await install(server, op, { commandId: command.id, signal })
-    case 'delete':
-      await removeServer(server, op.keepFiles, command.id)
-      return { noop: false }
-  }
+  if (signal.aborted && !carriesOn) throw replaced(signal)
+  return await HANDLERS[op.op](server, op as never, { commandId, signal, progress }) // the handler of this very op
 }
 
-interface OrderStep {
-  readonly commandId: string
-  readonly signal: AbortSignal
-}
-
-async function start(server: GameServer, step: OrderStep & { spec: ServerSpec; launchId?: string }): Promise<Outcome> {
+async function start(
+  server: GameServer,
+  step: OrderStep & { spec: ServerSpec; launchId?: string },
+): Promise<{ noop: boolean }> {
   const launchId = step.launchId ?? step.commandId
   await server.applySpec(step.spec)
   if (beganBefore(server, launchId)) return { noop: false }
@@ -73,15 +92,15 @@ async function start(server: GameServer, step: OrderStep & { spec: ServerSpec; l
   return { noop: false }
 }
 
-type RestartOp = Extract<CommandOp, { op: 'restart' }>
+type RestartOp = WireOf<typeof restartServer>
 
 /** One order with two halves; which half is due shows from the run that is there. */
-async function restart(server: GameServer, op: RestartOp, step: OrderStep): Promise<Outcome> {
+async function restart(server: GameServer, op: RestartOp, step: OrderStep): Promise<{ noop: boolean }> {
   await server.applySpec(op.spec)
   if (beganBefore(server, step.commandId)) return { noop: false }
   refuseWhileInstalling(server)
   await stopGame(server, { commandId: step.commandId, timeoutMs: op.timeoutMs, desired: 'running' })
-  if (step.signal.aborted) throw new AgentFailure('INTERRUPTED', 'A newer order has replaced this one')
+  if (step.signal.aborted) throw replaced(step.signal)
   return await start(server, { ...step, spec: op.spec })
 }
 
@@ -91,7 +110,7 @@ function beganBefore(server: GameServer, launchId: string): boolean {
   return launch?.id === launchId && (server.live !== undefined || launch.ended)
 }
 
-async function stop(server: GameServer, timeoutMs: number | undefined, commandId: string): Promise<Outcome> {
+async function stop(server: GameServer, timeoutMs: number | undefined, commandId: string): Promise<{ noop: boolean }> {
   if (server.game !== undefined) {
     await stopGame(server, { commandId, timeoutMs, desired: 'stopped' })
     return { noop: false }
@@ -99,7 +118,7 @@ async function stop(server: GameServer, timeoutMs: number | undefined, commandId
   return await settle(server, commandId)
 }
 
-async function kill(server: GameServer, commandId: string): Promise<Outcome> {
+async function kill(server: GameServer, commandId: string): Promise<{ noop: boolean }> {
   // Held on to: the game may end by itself while the order is written down.
   const { live } = server
   if (live === undefined) return await settle(server, commandId)
@@ -112,7 +131,7 @@ async function kill(server: GameServer, commandId: string): Promise<Outcome> {
 }
 
 /** Nothing runs: a coming restart is called off, and a crash is taken as seen. */
-async function settle(server: GameServer, commandId: string): Promise<Outcome> {
+async function settle(server: GameServer, commandId: string): Promise<{ noop: boolean }> {
   await server.exitHandled()
   server.restartWait?.abort()
   const { desired, crashed, nextRestartAtMs } = server.facts
@@ -125,9 +144,10 @@ async function settle(server: GameServer, commandId: string): Promise<Outcome> {
   return { noop: false }
 }
 
-type InstallOp = Extract<CommandOp, { op: 'install' }>
+type InstallOp = WireOf<typeof installCommand>
+type InstallStep = OrderStep & { progress(report: ProgressOf<typeof installCommand>): void }
 
-async function install(server: GameServer, op: InstallOp, step: OrderStep): Promise<Outcome> {
+async function install(server: GameServer, op: InstallOp, step: InstallStep): Promise<{ noop: boolean }> {
   const startId = `${step.commandId}-start`
   await server.applySpec(op.spec)
   server.restartWait?.abort()
@@ -135,6 +155,7 @@ async function install(server: GameServer, op: InstallOp, step: OrderStep): Prom
   if (!done && !beganBefore(server, startId)) {
     await installServer(server, { launchId: step.commandId, wipe: op.wipe, ...step })
   }
+  if (op.thenStart) step.progress({ step: 'starting' })
   if (op.thenStart) await start(server, { ...step, spec: op.spec, launchId: startId })
   return { noop: false }
 }

@@ -1,5 +1,5 @@
 import { readdir } from 'node:fs/promises'
-import type { OrphanReport, OrphanResult, OrphansResult } from '../../shared/protocol/frames.ts'
+import type { OrphanReport, OrphanResult, OrphansResult } from '../../shared/protocol/node.ts'
 import type { Journal } from '../state/journal.ts'
 import type { AgentLayout } from '../state/layout.ts'
 import type { GameServer } from './server.ts'
@@ -16,7 +16,7 @@ export interface NodeHoldings {
 }
 
 /** The servers of this node beside those that the daemon knows, and behind them the left-over folders. */
-export async function listOrphans(of: NodeHoldings, known: ReadonlySet<string>): Promise<OrphansResult> {
+export async function findOrphans(of: NodeHoldings, known: ReadonlySet<string>): Promise<OrphansResult> {
   const files = new Set(await names(of.layout.serversDir))
   const folders = new Set([...files, ...(await names(of.layout.stateDir))])
   const servers = [...of.servers.keys()].sort()
@@ -26,7 +26,7 @@ export async function listOrphans(of: NodeHoldings, known: ReadonlySet<string>):
 }
 
 /** All that is known of one server. */
-export async function describeOrphan(of: NodeHoldings, serverId: string): Promise<OrphanResult> {
+export async function findOrphan(of: NodeHoldings, serverId: string): Promise<OrphanResult> {
   const { servers, layout } = of
   const hasFiles = (await names(layout.serversDir)).includes(serverId)
   const isThere = servers.has(serverId) || hasFiles || (await names(layout.stateDir)).includes(serverId)

@@ -1,5 +1,5 @@
 import { readdir, readFile, readlink } from 'node:fs/promises'
-import type { AgentErrorCode } from '../../shared/protocol/frames.ts'
+import type { AgentErrorCode } from '../../shared/protocol/agent-error.ts'
 import type { Listens } from '../../shared/protocol/server-spec.ts'
 import { NodeShortage } from '../failure.ts'
 import { type Address, bindFailure, type Protocol } from '../runtime/bind.ts'

@@ -1,4 +1,4 @@
-import { type ConsoleLine, LINE_PARTIAL } from '../../shared/protocol/frames.ts'
+import { type ConsoleLine, LINE_PARTIAL } from '../../shared/protocol/console.ts'
 import type { DoneRule } from '../../shared/protocol/server-spec.ts'
 import { TAKEN_OVER } from '../holder/holder-files.ts'
 import type { Run } from '../runtime/runtime.ts'

@@ -1,4 +1,4 @@
-import type { ServerExit } from '../../shared/protocol/frames.ts'
+import type { ServerExit } from '../../shared/protocol/server.ts'
 import { errorText } from '../logger.ts'
 import type { Run, RunExit } from '../runtime/runtime.ts'
 import { type CrashVerdict, classifyExit, exitText } from './crash.ts'

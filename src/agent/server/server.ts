@@ -1,5 +1,6 @@
 import type { PowerState, ServerActivity } from '../../shared/kernel/server-life.ts'
-import type { LogBounds, ServerExit, ServerReport } from '../../shared/protocol/frames.ts'
+import type { LogBounds } from '../../shared/protocol/console.ts'
+import type { ServerExit, ServerReport } from '../../shared/protocol/server.ts'
 import type { ServerSpec } from '../../shared/protocol/server-spec.ts'
 import type { ConsoleLog } from '../console/console-log.ts'
 import { errorText } from '../logger.ts'

@@ -4,6 +4,7 @@ import type { Launch } from '../runtime/runtime.ts'
 import { type LaunchFacts, newLaunch, rulesOf } from '../state/journal-record.ts'
 import { serverEnvironment, startupCommand } from './environment.ts'
 import { takenPorts } from './ports.ts'
+import { replaced } from './replaced.ts'
 import { attach } from './run-watch.ts'
 import type { GameServer } from './server.ts'
 
@@ -141,9 +142,5 @@ export function endedLaunch({ facts }: GameServer): LaunchFacts | null {
 }
 
 function throwIfAborted(signal: AbortSignal): void {
-  if (signal.aborted) throw replaced()
-}
-
-function replaced(): AgentFailure {
-  return new AgentFailure('INTERRUPTED', 'A newer order has replaced this one')
+  if (signal.aborted) throw replaced(signal)
 }

@@ -1,4 +1,4 @@
-import type { ServerExit } from '../../shared/protocol/frames.ts'
+import type { ServerExit } from '../../shared/protocol/server.ts'
 import type { StopRule } from '../../shared/protocol/server-spec.ts'
 import { AgentFailure } from '../failure.ts'
 import { errorText } from '../logger.ts'

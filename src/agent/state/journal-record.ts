@@ -1,6 +1,8 @@
 import { z } from 'zod'
 import { DesiredState } from '../../shared/kernel/server-life.ts'
-import { AgentError, AgentEvent, CommandOp, ServerExit } from '../../shared/protocol/frames.ts'
+import { AgentError } from '../../shared/protocol/agent-error.ts'
+import { AgentEvent } from '../../shared/protocol/frames.ts'
+import { CommandOp, ServerExit } from '../../shared/protocol/server.ts'
 import { ServerSpec } from '../../shared/protocol/server-spec.ts'
 
 /** What of its specification a run goes by until it ends: an edit counts from the next start on. */
@@ -52,7 +54,12 @@ export const ServerFacts = z.object({
 export type ServerFacts = z.infer<typeof ServerFacts>
 
 /** How a command ended. */
-export const CommandResult = z.object({ ok: z.boolean(), noop: z.boolean(), error: AgentError.nullable() })
+export const CommandResult = z.object({
+  ok: z.boolean(),
+  noop: z.boolean(),
+  error: AgentError.nullable(),
+  result: z.unknown().optional(),
+})
 export type CommandResult = z.infer<typeof CommandResult>
 
 /** A command that the agent has taken on; `command` is dropped once it is done. */

@@ -115,8 +115,8 @@ async function traced<A extends { readonly status: number; readonly headers: { g
   const call = `${init.method} ${new URL(url).pathname}`
   options.trace?.(`> ${init.method} ${maskedUrl(url)}`)
   options.trace?.(`> ${maskedHeaders(init.headers)}`)
-  if (init.body !== undefined)
-    options.trace?.(`> body of ${init.body.length} ${typeof init.body === 'string' ? 'characters' : 'bytes'}`)
+  if (typeof init.body === 'string') options.trace?.(`> body of ${init.body.length} characters`)
+  else if (init.body instanceof Uint8Array) options.trace?.(`> body of ${init.body.length} bytes`)
   try {
     const response = await fetch(url, init)
     const took = Math.round(options.clock.monotonicMs() - started)

@@ -24,6 +24,7 @@ export async function permit(
   if (access === 'public') return
   if (caller === undefined) throw new PanelError('UNAUTHENTICATED', 'Sign in first: send an API key or a session')
   if (access === 'session') return
+  if (access === 'agent') throw new PanelError('UNAUTHENTICATED', 'This endpoint is for agents of nodes')
   if ('orSelf' in access && access.orSelf !== undefined && params[access.orSelf] === caller.userId) return
   if ('panel' in access) return ensure(grants(caller.permissions, access.panel), [access.panel])
   if ('anyOf' in access) {

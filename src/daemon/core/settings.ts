@@ -68,6 +68,8 @@ export const SETTINGS = {
   'console.outputBytesPerSecond': int('consoleOutputByteLimitBytes'),
   'audit.retentionDays': int('auditRetentionDays'),
   'files.maxUploadMb': int('fileTunnelMaxUploadMb'),
+  /** The largest file that is written into a server's folder; only the configuration file and the environment say so. */
+  'files.maxFileMb': z.int().min(1).max(1_048_576).default(10_240),
   'files.transfersPerNode': int('fileTunnelConcurrentMax'),
   'files.waitingTransfersPerNode': int('fileTunnelMaxPendingPerNode'),
   'smtp.host': optional(HostName),

@@ -1,15 +1,5 @@
-import { z } from 'zod'
 import { type ErrorCode, PanelError } from '../../shared/kernel/errors.ts'
-import {
-  type AgentError,
-  type AgentErrorCode,
-  type AgentRequest,
-  FetchResult,
-  LogBounds,
-  OrphanResult,
-  OrphansResult,
-  PortsResult,
-} from '../../shared/protocol/frames.ts'
+import type { AgentError, AgentErrorCode } from '../../shared/protocol/agent-error.ts'
 
 /** Which API code a failure on a node becomes; what is not listed is AGENT_ERROR. */
 const CODES: Partial<Record<AgentErrorCode, ErrorCode>> = {
@@ -18,6 +8,11 @@ const CODES: Partial<Record<AgentErrorCode, ErrorCode>> = {
   CONFLICT_STATE: 'CONFLICT',
   NO_SPACE: 'INSUFFICIENT_SPACE',
   TIMEOUT: 'AGENT_TIMEOUT',
+  NOT_FOUND: 'FILE_NOT_FOUND',
+  PATH_INVALID: 'FILE_PATH_INVALID',
+  ETAG_MISMATCH: 'ETAG_MISMATCH',
+  OFFSET_MISMATCH: 'CONFLICT',
+  CHECKSUM: 'VALIDATION_ERROR',
 }
 
 /** The failure of a node as callers of the API see it; the node's own code stands in `meta.agentCode`. */
@@ -30,20 +25,3 @@ export function agentCodeOf(error: unknown): string | undefined {
   const code = error instanceof PanelError ? error.meta['agentCode'] : undefined
   return typeof code === 'string' ? code : undefined
 }
-
-const Nothing = z.unknown().transform(() => undefined)
-
-/** The shape of the answer to each request. */
-export const RESULTS = {
-  'console.input': Nothing,
-  'console.subscribe': LogBounds,
-  'console.unsubscribe': Nothing,
-  'console.fetch': FetchResult,
-  'ports.check': PortsResult,
-  'orphans.list': OrphansResult,
-  'orphans.describe': OrphanResult,
-  'stats.watch': Nothing,
-} as const satisfies Record<AgentRequest['op'], z.ZodType>
-
-/** What a request with this `op` is answered with. */
-export type ResultOf<Op extends AgentRequest['op']> = z.output<(typeof RESULTS)[Op]>

@@ -1,5 +1,7 @@
 import type { Clock } from '../../shared/kernel/time.ts'
-import { type AgentEvent, type DaemonFrame, GATEWAY_LIMITS } from '../../shared/protocol/frames.ts'
+import type { AgentError } from '../../shared/protocol/agent-error.ts'
+import { type DaemonFrame, GATEWAY_LIMITS } from '../../shared/protocol/frames.ts'
+import type { CommandName } from '../../shared/protocol/server.ts'
 import type { Log } from '../core/log.ts'
 import type { Db, Tx } from '../db/db.ts'
 import type { CommandRow, GatewayHandlers } from './handlers.ts'
@@ -25,6 +27,8 @@ export interface PumpDeps {
   send(frame: DaemonFrame): void
   /** A command went out: for the first time on this connection, or again. */
   count(kind: 'sent' | 'resent'): void
+  /** Why the agent cannot be sent this command; `undefined`: it can. */
+  refusal(op: CommandName): string | undefined
   /** Told of bugs, beside the log. */
   onError(error: unknown): void
 }
@@ -105,11 +109,19 @@ export class CommandPump {
   }
 
   async #send(row: CommandRow, last: Sending | undefined): Promise<void> {
-    const { db, clock, handlers, log, nodeId } = this.#deps
+    const { clock, handlers, log, nodeId } = this.#deps
     const command = await handlers.commandFrame(row)
-    if (command === undefined) {
-      log.warn({ nodeId, commandId: row.id, serverId: row.serverId }, 'a command has lost its server and is given up')
-      await db.write((tx) => handlers.onEvent(tx, nodeId, lost(row), { receivedMs: clock.nowMs(), ageMs: 0 }))
+    if (command === 'gone' || command === 'unknown') {
+      log.warn(
+        { nodeId, commandId: row.id, serverId: row.serverId, why: command },
+        'a command cannot be sent and is given up',
+      )
+      await this.#fail(row, UNSENDABLE[command])
+      return
+    }
+    const refusal = this.#deps.refusal(command.op)
+    if (refusal !== undefined) {
+      await this.#fail(row, { code: 'UNSUPPORTED', message: refusal })
       return
     }
     const { id, serverId, generation } = row
@@ -118,7 +130,22 @@ export class CommandPump {
     this.#deps.count(last === undefined ? 'sent' : 'resent')
     this.#deps.send({ type: 'command', id, serverId, generation, command })
   }
+
+  /** The end of a command that cannot be sent, as an agent would report it. */
+  async #fail({ id: commandId, serverId }: CommandRow, error: AgentError): Promise<void> {
+    const { db, clock, handlers, nodeId } = this.#deps
+    const done = { type: 'command.done' as const, commandId, serverId, ok: false, noop: false, error }
+    await db.write((tx) => handlers.onEvent(tx, nodeId, done, { receivedMs: clock.nowMs(), ageMs: 0 }))
+  }
 }
+
+const UNSENDABLE = {
+  gone: { code: 'UNKNOWN_SERVER', message: 'The server of this command is gone' },
+  unknown: {
+    code: 'UNSUPPORTED',
+    message: 'This version of the daemon does not know the order; a newer one has accepted it',
+  },
+} as const satisfies Record<string, AgentError>
 
 /** The agent has written these commands down and will carry them out. */
 export async function acceptCommands(tx: Tx, nodeId: string, ids: readonly string[]): Promise<void> {
@@ -130,12 +157,6 @@ export async function acceptCommands(tx: Tx, nodeId: string, ids: readonly strin
     .where('state', '=', 'queued')
     .where('id', 'in', [...ids])
     .execute()
-}
-
-/** The end of a command that cannot be sent, told as an agent would tell it. */
-function lost({ id: commandId, serverId }: CommandRow): AgentEvent {
-  const error = { code: 'UNKNOWN_SERVER' as const, message: 'The server of this command is gone' }
-  return { type: 'command.done', commandId, serverId, ok: false, noop: false, error }
 }
 
 /** Aborts with either; `turn` is aborted by its owner afterwards, which takes the listener off. */

@@ -4,17 +4,17 @@ import type { Registry } from 'prom-client'
 import { type WebSocket, WebSocketServer } from 'ws'
 import { PanelError } from '../../shared/kernel/errors.ts'
 import { type Clock, type IsoTime, isoTime } from '../../shared/kernel/time.ts'
+import type { InputOf, RequestDefinition, ResultOf } from '../../shared/protocol/define.ts'
 import {
-  type AgentRequest,
   type DaemonFrame,
   GATEWAY_CLOSE,
   GATEWAY_LIMITS,
-  type NodeHealth,
+  NODE_ID_HEADER,
   SUBPROTOCOL,
 } from '../../shared/protocol/frames.ts'
+import type { NodeHealth } from '../../shared/protocol/node.ts'
 import type { Log } from '../core/log.ts'
 import type { Db } from '../db/db.ts'
-import type { ResultOf } from './agent-errors.ts'
 import { createGatewayMetrics } from './gateway-metrics.ts'
 import type { FrameOf, GatewayHandlers } from './handlers.ts'
 import type { RequestOptions } from './pending.ts'
@@ -56,14 +56,22 @@ export interface Gateway {
   /** Handles an upgrade request: to a session after the 101, or to a refusal in the API's envelope. Never throws. */
   upgrade(request: IncomingMessage, socket: Duplex, head: Buffer): void
   /**
-   * Asks the node's agent and answers what it says. Rejects with NODE_OFFLINE (at once, also when the connection goes
-   * meanwhile), AGENT_TIMEOUT (after `timeoutMs`, default 5 s), or the agent's error by `agentErrorToPanelError`.
+   * Asks the node's agent and answers what it says, by the request's definition. Rejects with NODE_OFFLINE (at once, also when
+   * the connection goes meanwhile), AGENT_VERSION (the agent is too old to know it; nothing is sent), AGENT_TIMEOUT (nothing
+   * came for its time, or `signal` has aborted), or the agent's error by `agentErrorToPanelError`.
    */
-  request<R extends AgentRequest>(nodeId: string, request: R, options?: RequestOptions): Promise<ResultOf<R['op']>>
+  request<D extends RequestDefinition>(
+    nodeId: string,
+    definition: D,
+    input: InputOf<NoInfer<D>>,
+    options?: RequestOptions<NoInfer<D>>,
+  ): Promise<ResultOf<D>>
   /** Tells an agent how far its console lines have been passed on; nothing happens without a connection. */
   acknowledgeConsole(nodeId: string, ack: { serverId: string; epoch: string; seq: number }): void
   /** Sends a command that is not in the command table; throws NODE_OFFLINE without a connection. */
   sendCommand(nodeId: string, frame: Extract<DaemonFrame, { type: 'command' }>): void
+  /** Asks the agent to end a command whose definition says that it can be; its end comes as an event. Without a connection nothing happens. */
+  cancelCommand(nodeId: string, command: { readonly id: string; readonly serverId: string }): void
   /** There are new rows in the command table for this node; call it after their commit. */
   wake(nodeId: string): void
   isOnline(nodeId: string): boolean
@@ -75,6 +83,11 @@ export interface Gateway {
   connected(): string[]
   /** Ends the node's connection, for 4401 (the default) with an error frame that says that its key was revoked. */
   disconnect(nodeId: string, code?: number): void
+  /**
+   * The id of the node whose credentials an HTTP request carries, by the same rules as at an upgrade; throws the refusal as a
+   * PanelError. `address`: what attempts are counted by.
+   */
+  identify(request: Pick<IncomingMessage, 'headers'>, address: string): Promise<string>
   /** Ends all connections with 1012, refuses new ones, and resolves when everything received has been stored. */
   close(): Promise<void>
 }
@@ -136,14 +149,20 @@ class Sessions implements Gateway {
     )
   }
 
-  async request<R extends AgentRequest>(
+  async request<D extends RequestDefinition>(
     nodeId: string,
-    request: R,
-    options: RequestOptions = {},
-  ): Promise<ResultOf<R['op']>> {
+    definition: D,
+    input: InputOf<D>,
+    options: RequestOptions<D> = {},
+  ): Promise<ResultOf<D>> {
     const session = this.#current.get(nodeId)?.session
     if (session === undefined) throw offline()
-    return await session.request(request, options)
+    return await session.request(definition, input, options)
+  }
+
+  cancelCommand(nodeId: string, { id, serverId }: { readonly id: string; readonly serverId: string }): void {
+    const session = this.#current.get(nodeId)?.session
+    if (session?.ready === true) session.send({ type: 'command.cancel', id, serverId })
   }
 
   acknowledgeConsole(nodeId: string, ack: { serverId: string; epoch: string; seq: number }): void {
@@ -156,6 +175,14 @@ class Sessions implements Gateway {
     const session = this.#current.get(nodeId)?.session
     if (session?.ready !== true) throw offline()
     session.send(frame)
+  }
+
+  async identify(request: Pick<IncomingMessage, 'headers'>, address: string): Promise<string> {
+    // What names no node guesses no key.
+    if (request.headers[NODE_ID_HEADER] === undefined) {
+      throw new PanelError('UNAUTHENTICATED', 'This route is for agents of nodes: send the id and key of a node')
+    }
+    return await this.#guard.identify(request, address)
   }
 
   wake(nodeId: string): void {

@@ -1,13 +1,7 @@
 import type { Selectable } from 'kysely'
-import type {
-  AgentEvent,
-  AgentFrame,
-  CommandOp,
-  DaemonFrame,
-  NodeHealth,
-  ServerReport,
-  ServerUsage,
-} from '../../shared/protocol/frames.ts'
+import type { AgentEvent, AgentFrame, DaemonFrame } from '../../shared/protocol/frames.ts'
+import type { NodeHealth } from '../../shared/protocol/node.ts'
+import type { CommandOp, ServerReport, ServerUsage } from '../../shared/protocol/server.ts'
 import type { Tx } from '../db/db.ts'
 import type { Schema } from '../db/schema.ts'
 
@@ -67,6 +61,11 @@ export interface GatewayHandlers {
   onStats(nodeId: string, figures: readonly ServerUsage[]): void
   /** The figures of the machine itself; must not wait. */
   onHealth(nodeId: string, health: NodeHealth): void
-  /** The order as it goes over the wire, with the present specification; `undefined`: it has lost its object and fails. */
-  commandFrame(row: CommandRow): Promise<CommandOp | undefined>
+  /** How far a command is; reports may be missing. Must not wait. */
+  onCommandProgress(nodeId: string, frame: FrameOf<'command.progress'>): void
+  /**
+   * The command as it goes over the wire, with the present specification. `gone`: it has lost its server; `unknown`: a newer
+   * daemon has written it. Both fail.
+   */
+  commandFrame(row: CommandRow): Promise<CommandOp | 'gone' | 'unknown'>
 }

@@ -1,6 +1,7 @@
 import { PanelError } from '../../shared/kernel/errors.ts'
 import type { Clock } from '../../shared/kernel/time.ts'
-import type { AgentEvent, ServerReport } from '../../shared/protocol/frames.ts'
+import type { AgentEvent } from '../../shared/protocol/frames.ts'
+import type { ServerReport } from '../../shared/protocol/server.ts'
 import type { Log } from '../core/log.ts'
 import type { Db, Tx } from '../db/db.ts'
 import { acceptCommands } from './command-pump.ts'

@@ -1,4 +1,4 @@
-import { createServer, type IncomingMessage } from 'node:http'
+import { createServer, type IncomingMessage, type RequestListener } from 'node:http'
 import { Duplex } from 'node:stream'
 
 /** Takes over an upgrade request; the gateway's own. */
@@ -6,11 +6,13 @@ export type UpgradeHandler = (request: IncomingMessage, socket: Duplex, head: Bu
 
 /**
  * A way to the gateway without a network, for the agent in the daemon's own process: `connect` answers one
- * end of a pair of streams whose other end speaks HTTP with the same upgrade handler, same headers and key check.
+ * end of a pair of streams whose other end speaks HTTP with the same handlers of upgrades and requests, same headers and key
+ * check.
  */
-export function createLoopback(upgrade: UpgradeHandler): { connect(): Duplex; close(): void } {
+export function createLoopback(upgrade: UpgradeHandler, answer: RequestListener): { connect(): Duplex; close(): void } {
   // Never listens: it only reads requests from the streams that are handed to it.
-  const server = createServer((_request, response) => response.writeHead(404).end())
+  // Transfers may take hours; one that moves nothing is given up by those at its ends.
+  const server = createServer({ requestTimeout: 0 }, answer)
   server.on('upgrade', upgrade)
   const ends = new Set<Duplex>()
   return {

@@ -1,4 +1,6 @@
-import type { AgentFrame, NodeHealth, ServerReport, ServerUsage } from '../../shared/protocol/frames.ts'
+import type { AgentFrame } from '../../shared/protocol/frames.ts'
+import type { NodeHealth } from '../../shared/protocol/node.ts'
+import type { ServerReport, ServerUsage } from '../../shared/protocol/server.ts'
 
 /** A hundred years. Nothing that an agent reports is older, and no wait is longer. */
 const LONGEST_MS = 100 * 365 * 24 * 3600 * 1000

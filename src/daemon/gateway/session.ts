@@ -3,19 +3,25 @@ import type { RawData, WebSocket } from 'ws'
 import { PanelError } from '../../shared/kernel/errors.ts'
 import type { Clock } from '../../shared/kernel/time.ts'
 import {
+  BASE_CAPABILITIES,
+  type Capability,
+  type InputOf,
+  type RequestDefinition,
+  type ResultOf,
+} from '../../shared/protocol/define.ts'
+import {
   type AgentEvent,
   type AgentFrame,
-  type AgentRequest,
   type DaemonFrame,
   GATEWAY_CLOSE,
   GATEWAY_LIMITS,
   GATEWAY_PROTOCOL,
-  type NodeHealth,
 } from '../../shared/protocol/frames.ts'
+import type { NodeHealth } from '../../shared/protocol/node.ts'
+import { COMMANDS, type CommandName } from '../../shared/protocol/server.ts'
 import type { Log } from '../core/log.ts'
 import type { Db } from '../db/db.ts'
 import { isStorageFailure } from '../db/sqlite/failures.ts'
-import type { ResultOf } from './agent-errors.ts'
 import { CommandPump } from './command-pump.ts'
 import { FrameRate, TOO_MANY_FRAMES } from './frame-rate.ts'
 import type { GatewayMetrics } from './gateway-metrics.ts'
@@ -79,9 +85,15 @@ export class Session {
     this.#deps = deps
     this.heardAt = deps.clock.nowMs()
     this.#rate = new FrameRate(deps.clock)
-    this.#requests = new PendingRequests(deps.clock, (id, request) => this.send({ type: 'request', id, request }))
+    this.#requests = new PendingRequests(deps.clock, (frame) => this.send(frame))
     const count = (kind: 'sent' | 'resent'): void => deps.metrics.command(kind)
-    this.#pump = new CommandPump({ ...deps, nodeId, count, send: (frame) => this.send(frame) })
+    this.#pump = new CommandPump({
+      ...deps,
+      nodeId,
+      count,
+      send: (frame) => this.send(frame),
+      refusal: (op) => this.#commandRefusal(op),
+    })
   }
 
   get ready(): boolean {
@@ -130,10 +142,33 @@ export class Session {
     await this.#inbox?.close()
   }
 
-  /** Asks and waits; see PendingRequests. */
-  async request<R extends AgentRequest>(request: R, options: RequestOptions): Promise<ResultOf<R['op']>> {
+  /** Asks and waits; see PendingRequests. Rejects with AGENT_VERSION, and sends nothing, when the agent does not know it. */
+  async request<D extends RequestDefinition>(
+    definition: D,
+    input: InputOf<D>,
+    options: RequestOptions<D>,
+  ): Promise<ResultOf<D>> {
     if (!this.ready) throw offline()
-    return await this.#requests.request(request, options)
+    const { op, capability } = definition
+    if (!this.#can(capability)) {
+      throw new PanelError('AGENT_VERSION', this.#tooOld(capability), {
+        meta: { capability, agentVersion: this.#hello?.agentVersion },
+      })
+    }
+    return await this.#requests.request(definition, { ...input, op }, options)
+  }
+
+  #can(capability: Capability): boolean {
+    return (this.#hello?.capabilities ?? BASE_CAPABILITIES).includes(capability)
+  }
+
+  #tooOld(capability: Capability): string {
+    return `The agent of this node (version ${this.#hello?.agentVersion ?? 'unknown'}) cannot do that (${capability}); update the agent`
+  }
+
+  #commandRefusal(op: CommandName): string | undefined {
+    const capability = COMMANDS.find((command) => command.op === op)?.capability
+    return capability === undefined || this.#can(capability) ? undefined : this.#tooOld(capability)
   }
 
   wake(): void {
@@ -268,6 +303,8 @@ export class Session {
       handlers.onAccepted(this.nodeId, frame.id)
       this.#inbox?.add({ kind: 'accepted', id: frame.id })
     } else if (frame.type === 'reply') this.#requests.settle(frame)
+    else if (frame.type === 'request.progress') this.#requests.progress(frame)
+    else if (frame.type === 'command.progress') handlers.onCommandProgress(this.nodeId, frame)
     else if (frame.type === 'console') handlers.onConsole(this.nodeId, frame)
     else if (frame.type === 'console.gap') handlers.onConsoleGap(this.nodeId, frame)
     else if (frame.type === 'stats') handlers.onStats(this.nodeId, frame.servers)

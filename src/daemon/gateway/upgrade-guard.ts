@@ -39,7 +39,11 @@ export class UpgradeGuard {
   /** The id of the node that has proved itself; throws the refusal as a PanelError. */
   async admit(request: IncomingMessage): Promise<string> {
     checkRequest(request)
-    const address = this.#options.addressOf(request)
+    return await this.identify(request, this.#options.addressOf(request))
+  }
+
+  /** The id of the node whose credentials a request carries; throws the refusal as a PanelError. */
+  async identify(request: Pick<IncomingMessage, 'headers'>, address: string): Promise<string> {
     const nodeId = header(request, NODE_ID_HEADER)
     const key = header(request, NODE_KEY_HEADER)
     const verdict = await this.#verify(nodeId, key)
@@ -123,7 +127,7 @@ function tooMany(seconds: number): PanelError {
   })
 }
 
-function header(request: IncomingMessage, name: string): string {
+function header(request: Pick<IncomingMessage, 'headers'>, name: string): string {
   const value = request.headers[name]
   return typeof value === 'string' ? value : ''
 }

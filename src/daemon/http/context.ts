@@ -4,6 +4,7 @@ import type { Caller } from '../access/caller.ts'
 import type { Log } from '../core/log.ts'
 import { type Callers, SESSION_COOKIE } from './callers.ts'
 import type { Context } from './route.ts'
+import { writeConditions } from './stream-answer.ts'
 
 /** A cookie that an answer sets; `value` null removes it, `maxAge` (seconds) null keeps it until the browser closes. */
 export interface SentCookie {
@@ -14,7 +15,7 @@ export interface SentCookie {
 
 /** Makes the contexts of requests, and knows which cookies their handlers have set. */
 export interface Contexts {
-  of(caller: Caller | undefined, request: FastifyRequest, reply: FastifyReply): Context
+  of(caller: Caller | undefined, request: FastifyRequest, reply: FastifyReply, nodeId?: string): Context
   cookiesOf(request: FastifyRequest): readonly SentCookie[]
 }
 
@@ -27,7 +28,7 @@ export function createContexts(deps: {
   const sent = new WeakMap<FastifyRequest, SentCookie[]>()
   return {
     cookiesOf: (request) => sent.get(request) ?? [],
-    of: (caller, request, reply) => {
+    of: (caller, request, reply, nodeId) => {
       let signal: AbortSignal | undefined
       const origin = {
         ip: request.ip,
@@ -43,6 +44,8 @@ export function createContexts(deps: {
       }
       return {
         caller,
+        nodeId,
+        writes: () => writeConditions(request),
         origin,
         principal: { kind: 'caller', caller, origin },
         actor: { caller, origin },

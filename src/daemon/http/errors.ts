@@ -123,9 +123,21 @@ export function errorBody(error: PanelError, requestId: string): Record<string, 
   }
 }
 
+const OF_BYTES = [
+  'content-length',
+  'content-range',
+  'content-disposition',
+  'accept-ranges',
+  'last-modified',
+  'etag',
+] as const
+
 /** Answers a refusal; `meta.retryAfterSeconds` is also the header Retry-After. */
 export function sendError(reply: FastifyReply, error: PanelError, requestId: string): FastifyReply {
   const wait = error.meta['retryAfterSeconds']
   if (typeof wait === 'number') reply.header('retry-after', String(Math.ceil(wait)))
+  // Those of bytes that were to be answered.
+  for (const name of OF_BYTES) reply.removeHeader(name)
+  reply.header('content-type', 'application/json; charset=utf-8')
   return reply.status(ERRORS[error.code].status).send(errorBody(error, requestId))
 }

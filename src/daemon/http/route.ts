@@ -9,6 +9,10 @@ import type { SseConnection } from './sse.ts'
 /** What a handler gets beside its input. */
 export interface Context<E extends Endpoint | StreamEndpoint = Endpoint> {
   readonly caller: Caller | undefined
+  /** The node whose agent calls; of endpoints for agents alone. */
+  readonly nodeId: string | undefined
+  /** What a write may replace, by If-Match and If-None-Match; throws a VALIDATION_ERROR for what they must not be. */
+  writes(): { readonly ifMatch: string | null; readonly ifNone: boolean }
   readonly origin: Origin
   /** The two above, for operations. */
   readonly principal: Principal

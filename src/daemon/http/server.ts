@@ -12,7 +12,14 @@ import Fastify, {
 } from 'fastify'
 import { z } from 'zod'
 import { answerCodes, keepsAnswer } from '../../shared/kernel/answer-codes.ts'
-import { type Endpoint, isDeclared, type StreamEndpoint } from '../../shared/kernel/contract.ts'
+import {
+  type ByteStream,
+  type Endpoint,
+  isDeclared,
+  StreamAnswer,
+  type StreamEndpoint,
+  type Upload,
+} from '../../shared/kernel/contract.ts'
 import { ERRORS, type ErrorCode, fieldError, PanelError } from '../../shared/kernel/errors.ts'
 import { isDeeperThan, MOST_BODY_DEPTH } from '../../shared/kernel/json-depth.ts'
 import { withoutIgnored } from '../../shared/kernel/strict-body.ts'
@@ -25,6 +32,7 @@ import type { Settings } from '../core/settings.ts'
 import type { SystemErrors } from '../core/system-errors.ts'
 import type { Db } from '../db/db.ts'
 import { answering, send, sendRaw } from './answers.ts'
+import { byteStream } from './byte-stream.ts'
 import { createCallers } from './callers.ts'
 import { limitConnections } from './connection-limits.ts'
 import { cutSlowBodies, HEAD_CHECK_MS, HEAD_MS, refuseMalformed } from './connections.ts'
@@ -33,9 +41,10 @@ import { errorBody, parsePart, sendError, toPanelError } from './errors.ts'
 import { answerHeaders } from './headers.ts'
 import { createHostCheck } from './hosts.ts'
 import type { Idempotency, SentAnswer } from './idempotency.ts'
-import { createRateLimits, type RateLimits } from './rate-limits.ts'
+import { type Counted, createRateLimits, type RateLimits } from './rate-limits.ts'
 import { requestIds } from './request-ids.ts'
 import type { Context, Route } from './route.ts'
+import { sendStream } from './stream-answer.ts'
 import { endUnusedConnections } from './unused-connections.ts'
 import { withUpload } from './upload.ts'
 
@@ -43,6 +52,8 @@ import { withUpload } from './upload.ts'
 export interface HttpDeps {
   readonly db: Db
   readonly credentials: Credentials
+  /** The node whose agent makes a request, by its headers; throws the refusal. */
+  readonly identifyNode: (request: FastifyRequest) => Promise<string>
   readonly idempotency: Idempotency
   readonly settings: Settings
   readonly metrics: Metrics
@@ -132,6 +143,7 @@ export async function createHttpServer(deps: HttpDeps): Promise<HttpServer> {
   const callers = createCallers(deps.credentials, limits)
   const contexts = createContexts({ ...deps, callers })
   const known = new WeakMap<FastifyRequest, Caller | undefined>()
+  const nodes = new WeakMap<FastifyRequest, string>()
   readEmptyBodies(app)
   app.addHook('onSend', (request, reply, _, done) => {
     reply.headers(answerHeaders(request)).header('x-request-id', request.id)
@@ -169,12 +181,16 @@ export async function createHttpServer(deps: HttpDeps): Promise<HttpServer> {
     limits,
     admit: (endpoint) => async (request, reply) => {
       if (deps.stopping.aborted) throw new PanelError('SHUTTING_DOWN', 'The daemon is stopping; try again in a moment')
+      if (endpoint.access === 'agent') {
+        nodes.set(request, await identifyNode(deps, limits, { endpoint, request, reply }))
+        return
+      }
       const caller = await callers.identify(endpoint, request, reply)
       known.set(request, caller)
       const params = request.params as Record<string, string> // find-my-way gives exactly this
       await permit({ q: deps.db.read, now: now(deps.clock) }, endpoint.access, caller, params)
     },
-    context: (_, request, reply) => contexts.of(known.get(request), request, reply),
+    context: (_, request, reply) => contexts.of(known.get(request), request, reply, nodes.get(request)),
     cookiesOf: (request) => contexts.cookiesOf(request),
   }
 }
@@ -205,14 +221,23 @@ export function addRoute(http: HttpServer, route: Route): void {
     },
     handler: (request, reply) => {
       if (endpoint.accepts === 'json') return serve(http, served, { request, reply, body: request.body ?? undefined })
+      if (endpoint.accepts === 'stream' || !takesForms(request)) {
+        return serve(http, served, {
+          request,
+          reply,
+          body: uploadOf(endpoint, byteStream(request, endpoint.bodyLimit)),
+        })
+      }
       return withUpload(request, endpoint.bodyLimit, (body) => serve(http, served, { request, reply, body }))
     },
   }
   if (endpoint.accepts === 'json') app.route(definition)
-  // In a context of its own, so that no other route takes forms.
+  // In a context of its own, so that no other route takes forms, or bodies as they stand.
   else
     app.register(async (child) => {
-      await child.register(multipart)
+      if (endpoint.accepts === 'multipart') await child.register(multipart)
+      else child.removeAllContentTypeParsers()
+      child.addContentTypeParser('*', (_request, _payload, done) => done(null))
       child.route(definition)
     })
 }
@@ -259,6 +284,9 @@ async function serve(http: HttpServer, served: Served, { request, reply, body }:
       : undefined,
   }
   await permitByBody({ q: deps.db.read, now: now(deps.clock) }, endpoint.access, context.caller, input)
+  if (endpoint.answers === 'stream') {
+    return sendStream(request, reply, StreamAnswer.parse(await handle(input as never, context))) // as in answering()
+  }
   if (endpoint.answers !== 'data') return sendRaw(reply, endpoint, await handle(input as never, context)) // as in answering()
   const work = async (): Promise<SentAnswer> => {
     const { status, payload } = await served.answer(input, context)
@@ -283,6 +311,29 @@ async function serve(http: HttpServer, served: Served, { request, reply, body }:
     for (const cookie of sent.cookies) sendCookie(request, reply, cookie)
   }
   return send(reply, sent)
+}
+
+/** Forms, and JSON which is refused with them; anything else is the file itself. */
+function takesForms(request: FastifyRequest): boolean {
+  return request.isMultipart() || request.body !== undefined || request.headers['content-type'] === undefined
+}
+
+function uploadOf({ accepts }: Endpoint, body: ByteStream): ByteStream | Upload {
+  return accepts === 'stream' ? body : { ...body, fileName: '' }
+}
+
+/** Nobody but agents of nodes: neither people nor pages in browsers. Wrong keys count against their address. */
+async function identifyNode(deps: HttpDeps, limits: RateLimits, counted: Counted): Promise<string> {
+  const { request } = counted
+  if (request.headers.origin !== undefined) {
+    throw new PanelError('PERMISSION_DENIED', 'This route is for node agents and not for browsers')
+  }
+  try {
+    return await deps.identifyNode(request)
+  } catch (error) {
+    await limits.address(counted, true)
+    throw error
+  }
 }
 
 /** An empty body counts as none, whatever its content type says. */

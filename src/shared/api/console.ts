@@ -2,7 +2,7 @@ import { z } from 'zod'
 import { defineEndpoint, defineStream } from '../kernel/contract.ts'
 import { ServerId } from '../kernel/ids.ts'
 import { IsoTime } from '../kernel/time.ts'
-import { LineStream } from '../protocol/frames.ts'
+import { LineStream } from '../protocol/console.ts'
 
 /** The place of a line in a server's log, `<epoch>-<seq>`: the `id:` of console frames, cursor files, resume markers. */
 export const LineId = z.string().regex(/^[0-9a-z]{1,40}-\d{1,15}$/, 'must be a line id, <epoch>-<number>')
@@ -84,6 +84,7 @@ export const sendCommand = defineEndpoint({
     'NODE_OFFLINE',
     'AGENT_TIMEOUT',
     'AGENT_ERROR',
+    'AGENT_VERSION',
     'RATE_LIMITED',
   ],
   audit: { action: 'server.console_command' },
@@ -131,5 +132,5 @@ export const getLogs = defineEndpoint({
     firstSeq: z.int(),
     lastSeq: z.int(),
   }),
-  errors: ['SERVER_NOT_FOUND', 'SERVER_SUSPENDED', 'NODE_OFFLINE', 'AGENT_TIMEOUT', 'AGENT_ERROR'],
+  errors: ['SERVER_NOT_FOUND', 'SERVER_SUSPENDED', 'NODE_OFFLINE', 'AGENT_TIMEOUT', 'AGENT_ERROR', 'AGENT_VERSION'],
 })

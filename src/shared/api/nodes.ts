@@ -5,7 +5,7 @@ import { pageQuery } from '../kernel/page.ts'
 import { ServerStatus } from '../kernel/server-life.ts'
 import { OneLine } from '../kernel/setting-values.ts'
 import { IsoTime } from '../kernel/time.ts'
-import { RuntimeReport } from '../protocol/frames.ts'
+import { RuntimeReport } from '../protocol/node.ts'
 
 const Name = OneLine.trim().min(1).max(100)
 const Address = OneLine.trim().min(1).max(255)

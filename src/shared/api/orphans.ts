@@ -29,7 +29,7 @@ export const listOrphans = defineEndpoint({
   access: { node: 'node.read' },
   params: { nodeId: NodeId },
   response: z.array(Orphan),
-  errors: ['NODE_NOT_FOUND', 'NODE_OFFLINE', 'AGENT_TIMEOUT', 'AGENT_ERROR'],
+  errors: ['NODE_NOT_FOUND', 'NODE_OFFLINE', 'AGENT_TIMEOUT', 'AGENT_ERROR', 'AGENT_VERSION'],
 })
 
 export const adoptOrphan = defineEndpoint({
@@ -54,7 +54,7 @@ export const adoptOrphan = defineEndpoint({
   status: 201,
   errors: [
     'NODE_NOT_FOUND', 'SERVER_NOT_FOUND', 'TEMPLATE_NOT_FOUND', 'USER_NOT_FOUND', 'CONFLICT', 'SERVER_NAME_TAKEN', 'PORT_IN_USE', 'NODE_OFFLINE',
-    'AGENT_TIMEOUT', 'AGENT_ERROR',
+    'AGENT_TIMEOUT', 'AGENT_ERROR', 'AGENT_VERSION',
   ], // biome-ignore format: a list
   audit: { action: 'server.adopt' },
 })
@@ -69,6 +69,14 @@ export const purgeOrphan = defineEndpoint({
   params,
   response: z.object({ commandId: z.string() }),
   status: 202,
-  errors: ['NODE_NOT_FOUND', 'SERVER_NOT_FOUND', 'CONFLICT', 'NODE_OFFLINE', 'AGENT_TIMEOUT', 'AGENT_ERROR'],
+  errors: [
+    'NODE_NOT_FOUND',
+    'SERVER_NOT_FOUND',
+    'CONFLICT',
+    'NODE_OFFLINE',
+    'AGENT_TIMEOUT',
+    'AGENT_ERROR',
+    'AGENT_VERSION',
+  ],
   audit: { action: 'node.orphan_purge' },
 })

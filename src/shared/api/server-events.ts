@@ -1,6 +1,6 @@
 import { z } from 'zod'
 import { defineStream } from '../kernel/contract.ts'
-import { EVENTS, ResourceStats } from '../kernel/events.ts'
+import { CommandProgress, EVENTS, ResourceStats } from '../kernel/events.ts'
 import { ServerId } from '../kernel/ids.ts'
 
 const serverEvents = Object.fromEntries(
@@ -15,6 +15,6 @@ export const streamServerEvents = defineStream({
   access: { server: ['server.read'] },
   params: { serverId: ServerId },
   query: z.object({ types: z.string().max(1000).optional() }),
-  events: { ...serverEvents, resource_stats: ResourceStats },
+  events: { ...serverEvents, resource_stats: ResourceStats, server_command_progress: CommandProgress },
   errors: ['SERVER_NOT_FOUND', 'STREAM_LIMIT_REACHED'],
 })

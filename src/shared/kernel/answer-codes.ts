@@ -12,6 +12,7 @@ const EVERYWHERE = [
   'SHUTTING_DOWN',
 ] as const satisfies readonly ErrorCode[]
 const WITH_CALLER = ['UNAUTHENTICATED', 'AUTH_EXPIRED', 'PERMISSION_DENIED'] as const satisfies readonly ErrorCode[]
+const OF_AGENTS = ['UNAUTHENTICATED', 'PERMISSION_DENIED', 'NODE_DISABLED'] as const satisfies readonly ErrorCode[]
 /** Of a body: too large, or too slow. */
 const WITH_BODY = ['PAYLOAD_TOO_LARGE', 'REQUEST_TIMEOUT'] as const satisfies readonly ErrorCode[]
 /** Of an Idempotency-Key: used for another request, or its answer was lost. */
@@ -31,8 +32,10 @@ export function answerCodes(endpoint: Endpoint | StreamEndpoint): ReadonlySet<Er
   return new Set<ErrorCode>([
     ...endpoint.errors,
     ...EVERYWHERE,
-    ...(endpoint.access === 'public' ? [] : WITH_CALLER),
-    ...(endpoint.kind !== 'stream' && endpoint.method !== 'GET' ? (['CSRF_INVALID'] as const) : []),
+    ...(endpoint.access === 'public' ? [] : endpoint.access === 'agent' ? OF_AGENTS : WITH_CALLER),
+    ...(endpoint.kind !== 'stream' && endpoint.method !== 'GET' && endpoint.access !== 'agent'
+      ? (['CSRF_INVALID'] as const)
+      : []),
     ...(endpoint.kind !== 'stream' && isDeclared(endpoint.body) ? WITH_BODY : []),
     ...(keepsAnswer(endpoint) ? WITH_KEY : []),
   ])

@@ -37,11 +37,13 @@ export type Tag = (typeof TAGS)[number]
  * - `server`: holds all of these on the server that the path names as `:serverId`.
  * - `serverByBody`: holds at least one of `possible` on that server to have the body read, and then all of `exact(body)`.
  * - `node`: holds this permission on the node that the path names as `:nodeId`.
+ * - `agent`: the agent of a node, by the node's id and key in headers; no person and no API key.
  * With `orSelf` the user whom that path parameter names may call as well.
  */
 export type Access =
   | 'public'
   | 'session'
+  | 'agent'
   | { readonly panel: Permission; readonly orSelf?: string }
   | { readonly anyOf: readonly Permission[]; readonly orOnNode?: Permission }
   | { readonly server: readonly Permission[]; readonly orSelf?: string }
@@ -113,13 +115,19 @@ export interface Endpoint<
   /** The shape of `data`; fields that it does not name never leave the daemon. */
   readonly response: Response
   readonly status: 200 | 201 | 202 | 302
-  /** What goes out: `data` in the envelope, a `file` as it stands (an export), or a `redirect` of a browser (302). */
-  readonly answers: 'data' | 'file' | 'redirect'
+  /**
+   * What goes out: `data` in the envelope, a `file` as it is made (an export), a `stream` of bytes
+   * that exist ({@link StreamAnswer}: length, ranges, conditions, HEAD), or a `redirect` of a browser (302).
+   */
+  readonly answers: 'data' | 'file' | 'stream' | 'redirect'
   /** A list with `page` and `limit`: `data` is an array and the answer carries `pagination`. */
   readonly paged: Paged
   readonly audit: AuditRule
-  /** What the body is: JSON, or one file in the field `file` of a form ({@link Upload}). */
-  readonly accepts: 'json' | 'multipart'
+  /**
+   * What the body is: JSON, one file in the field `file` of a form or as it stands ({@link Upload}), or bytes as they stand
+   * ({@link ByteStream}).
+   */
+  readonly accepts: 'json' | 'multipart' | 'stream'
   /** The largest body in bytes. */
   readonly bodyLimit: number
   /** A limit of its own, beside those of all requests. */
@@ -153,6 +161,49 @@ export interface FileAnswer {
 /** The `response` of an endpoint that `answers: 'file'`. */
 export const FileAnswer = z.custom<FileAnswer>(
   (value) => typeof value === 'object' && value !== null && 'content' in value,
+)
+
+/** A part of a resource, in bytes. */
+export interface ByteRange {
+  readonly offset: number
+  readonly length: number
+}
+
+/** Bytes that exist before they are asked for; the pipeline looks at conditions and ranges, and reads what is asked for. */
+export interface StreamAnswer {
+  readonly contentType: string
+  /** What a browser saves it as. */
+  readonly fileName: string
+  /** `null`: not known before it has been read; then there are no ranges. */
+  readonly size: number | null
+  /** Changes with each change of the bytes; `null`: no conditions. */
+  readonly etag: string | null
+  readonly modifiedMs?: number
+  /** Headers beside these. */
+  readonly headers?: Readonly<Record<string, string>>
+  /** Resolves when the first byte can come; not called for HEAD. Called once. */
+  read(range: ByteRange | null): Promise<AsyncIterable<Uint8Array>>
+}
+
+/** The `response` of an endpoint that `answers: 'stream'`. */
+export const StreamAnswer = z.custom<StreamAnswer>(
+  (value) => typeof value === 'object' && value !== null && 'read' in value,
+)
+
+/** A body that is read as it arrives. Reading beyond the endpoint's `bodyLimit` fails with PAYLOAD_TOO_LARGE. */
+export interface ByteStream {
+  readonly contentType: string
+  /** What the client has announced; `null`: it sends until it ends. */
+  readonly length: number | null
+  readonly content: AsyncIterable<Uint8Array>
+  /** Ends it for whoever reads. */
+  cancel(): void
+}
+
+/** The `body` of an endpoint that `accepts: 'stream'`. */
+export const ByteStream = z.custom<ByteStream>(
+  (value) => typeof value === 'object' && value !== null && 'content' in value,
+  'must be bytes',
 )
 
 /** One file that is read as it arrives. Reading beyond the endpoint's `bodyLimit` fails with PAYLOAD_TOO_LARGE. */
@@ -199,7 +250,7 @@ export function defineEndpoint<
     access: Access
     response: Response
     status?: 200 | 201 | 202 | 302
-    answers?: 'data' | 'file' | 'redirect'
+    answers?: 'data' | 'file' | 'stream' | 'redirect'
     errors?: readonly Code[]
     query?: Query
     body?: Body
@@ -207,7 +258,7 @@ export function defineEndpoint<
     lenient?: string
     foreign?: (body: unknown) => string | undefined
     paged?: Paged
-    accepts?: 'json' | 'multipart'
+    accepts?: 'json' | 'multipart' | 'stream'
     bodyLimit?: number
     limit?: EndpointLimit
   } & ParamsField<P, Params> &

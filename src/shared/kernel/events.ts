@@ -46,6 +46,8 @@ export const EVENTS = {
     noop: z.boolean(),
     code: z.string().nullable(),
     error: z.string().nullable(),
+    /** What the order answers: a deletion the number of removed `entries`. */
+    result: z.record(z.string(), z.unknown()).nullish(),
   }),
   server_created: kind('server.read', true, {
     serverName: z.string(),
@@ -294,3 +296,12 @@ export const StreamError = z.object({
   timestamp: z.string(),
 })
 export type StreamError = z.infer<typeof StreamError>
+
+/** How far an order to a server is, while it is carried out; it is not kept, and any may be missing. */
+export const CommandProgress = z.object({
+  serverId: z.string(),
+  commandId: z.string(),
+  op: z.string(),
+  /** An installation: `step` is `emptying`, `script` or `starting`. */
+  progress: z.record(z.string(), z.unknown()),
+})

@@ -1,6 +1,6 @@
 import { createHash } from 'node:crypto'
 import { readFile } from 'node:fs/promises'
-import type { NodeMachine } from '../protocol/frames.ts'
+import type { NodeMachine } from '../protocol/node.ts'
 
 /** The kernel's start time of a living process in clock ticks; `undefined` for none and for a zombie. */
 export async function processStart(pid: number): Promise<string | undefined> {

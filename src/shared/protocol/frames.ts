@@ -1,11 +1,15 @@
 import { z } from 'zod'
-import { AgentText, AgentId as Id, MOST_REASON } from '../kernel/agent-text.ts'
-import { DesiredState, ExitCause, PowerState, ServerActivity } from '../kernel/server-life.ts'
-import { ServerSpec } from './server-spec.ts'
+import { AgentText, AgentId as Id } from '../kernel/agent-text.ts'
+import { PowerState } from '../kernel/server-life.ts'
+import { AgentError } from './agent-error.ts'
+import { ConsoleLine } from './console.ts'
+import { NodeHealth, NodeMachine, RuntimeReport } from './node.ts'
+import { ServerReport, ServerUsage, SettledServer } from './server.ts'
 
 /**
- * The gateway protocol between daemon and agent: JSON text frames over one WebSocket that the agent opens. Unknown fields are stripped, unknown types ignored, so that the next version can
- * add both.
+ * The envelope of the gateway protocol between daemon and agent: JSON text frames over one WebSocket that the agent opens. What
+ * requests and commands carry is declared beside it, one file per area. Unknown fields are stripped, unknown types ignored and
+ * unknown requests and commands refused, so that the next version can add all of them.
  *
  * Order: hello → welcome → snapshot → snapshot.ok; then commands and requests flow down, events and console lines up.
  */
@@ -27,7 +31,8 @@ export const GATEWAY_LIMITS = {
   helloMs: 5_000,
   /** A command that was not accepted by then is sent again. */
   acceptMs: 5_000,
-  requestMs: 5_000,
+  /** Reports on the way of one request or command come at most this often. */
+  progressMs: 500,
   /** Console bytes of one server that may be under way without an acknowledgement. */
   consoleWindowBytes: 512 * 1024,
   consoleFlushBytes: 64 * 1024,
@@ -39,96 +44,6 @@ export const GATEWAY_LIMITS = {
 
 /** Why a daemon closed the socket; any other code means: try again with back-off. */
 export const GATEWAY_CLOSE = { protocolError: 4400, keyRevoked: 4401, replaced: 4409, version: 4426 } as const
-
-/** Where a console line came from: the game's two outputs, what was typed, and the panel's own remarks. */
-export const LineStream = z.enum(['stdout', 'stderr', 'stdin', 'system'])
-export type LineStream = z.infer<typeof LineStream>
-
-/** Bits of a line's flags: the text had no end of line yet, or was longer than 16 KiB and cut. */
-export const LINE_PARTIAL = 1
-export const LINE_TRUNCATED = 2
-
-/** One console line: number, milliseconds since the epoch (the node's clock), origin, text without its end, flags. */
-export const ConsoleLine = z.tuple([z.int().min(1), z.number(), LineStream, z.string(), z.int().min(0)])
-export type ConsoleLine = z.infer<typeof ConsoleLine>
-
-/**
- * What a server's log holds: numbers run without a hole from `first` to `last`; `last` = `first` - 1 when it is empty.
- * `epochs` are those of the lines that it holds, oldest first, each with its first line: a log that may have lost its end
- * goes on under another epoch, whose numbers may have been given before.
- */
-export const LogBounds = z.object({
-  epoch: Id,
-  first: z.int().min(1),
-  last: z.int().min(0),
-  epochs: z
-    .array(z.object({ epoch: Id, first: z.int().min(1) }))
-    .max(64)
-    .optional(),
-})
-export type LogBounds = z.infer<typeof LogBounds>
-
-/** How a process ended. `expected`: by an order, or by its own clean end where the policy does not call that a crash. */
-export const ServerExit = z.object({
-  code: z.int().nullable(),
-  signal: AgentText(32).nullable(),
-  oom: z.boolean(),
-  expected: z.boolean(),
-  uptimeMs: z.number(),
-  /** Absent from an agent that does not say it; a cause that this program does not know is `unknown`. */
-  cause: ExitCause.optional().catch('unknown'),
-  /** The cause as a sentence for people. */
-  message: AgentText(MOST_REASON).optional(),
-})
-export type ServerExit = z.infer<typeof ServerExit>
-
-/** Codes of a failure on a node; `errors.ts` says which API code each becomes. */
-export const AgentErrorCode = z.enum([
-  'BAD_REQUEST', 'UNSUPPORTED', 'UNKNOWN_SERVER', 'STALE_GENERATION', 'SUSPENDED', 'CONFLICT_STATE', 'NOT_RUNNING',
-  'PORT_IN_USE', 'ADDRESS_UNAVAILABLE', 'SPAWN_FAILED', 'EXITED_EARLY', 'INSTALL_FAILED', 'NO_SPACE', 'TIMEOUT', 'INTERRUPTED',
-  'INTERNAL',
-]) // biome-ignore format: a list
-export type AgentErrorCode = z.infer<typeof AgentErrorCode>
-
-/** A failure on a node: `message` is a sentence for people. */
-export const AgentError = z.object({ code: AgentErrorCode, message: AgentText(2000) })
-export type AgentError = z.infer<typeof AgentError>
-
-/** All that an agent knows of one server; the same in snapshots and state events. Ages and durations, no instants. */
-export const ServerReport = z.object({
-  serverId: Id,
-  generation: z.int(),
-  power: PowerState.exclude(['unknown']),
-  /** How long the process has been alive; `null` without one. */
-  uptimeMs: z.number().nullable(),
-  pid: z.int().nullable(),
-  activity: ServerActivity.nullable(),
-  installed: z.boolean(),
-  /** The last install failed, with the reason. */
-  installError: AgentText(MOST_REASON).nullable(),
-  /**
-   * Why it is not as desired: why the last start failed, why the last process ended badly, what a starting server waits for,
-   * or that nothing of a running one listens on its port.
-   */
-  reason: AgentText(MOST_REASON).nullable(),
-  lastExit: ServerExit.nullable(),
-  crash: z.object({ count: z.int(), crashed: z.boolean(), nextRestartMs: z.number().nullable() }),
-  console: LogBounds,
-})
-export type ServerReport = z.infer<typeof ServerReport>
-
-/** What an agent is told to do. Each is carried out at most once per id, also over restarts of the agent. */
-export const CommandOp = z.discriminatedUnion('op', [
-  z.object({ op: z.literal('apply'), spec: ServerSpec }),
-  z.object({ op: z.literal('start'), spec: ServerSpec }),
-  z.object({ op: z.literal('restart'), spec: ServerSpec, timeoutMs: z.int().optional() }),
-  z.object({ op: z.literal('stop'), timeoutMs: z.int().optional() }),
-  z.object({ op: z.literal('kill') }),
-  /** `thenStart`: start when the installation has succeeded. */
-  z.object({ op: z.literal('install'), spec: ServerSpec, wipe: z.boolean(), thenStart: z.boolean() }),
-  z.object({ op: z.literal('delete'), keepFiles: z.boolean() }),
-])
-export type CommandOp = z.infer<typeof CommandOp>
 
 /** A durable fact, kept by the agent until the daemon has acknowledged it. */
 export const AgentEvent = z.discriminatedUnion('type', [
@@ -146,53 +61,11 @@ export const AgentEvent = z.discriminatedUnion('type', [
     /** The goal already held; nothing was done. */
     noop: z.boolean(),
     error: AgentError.nullable(),
+    /** As the command's definition says; absent from agents that answer none, and of a failure. */
+    result: z.unknown().optional(),
   }),
 ])
 export type AgentEvent = z.infer<typeof AgentEvent>
-
-/** The figures of one server; bytes as numbers of MiB, CPU in cores used, counters as decimal text. `null`: not known here. */
-export const ServerUsage = z.object({
-  serverId: Id,
-  cpuCores: z.number().nullable(),
-  memoryMb: z.number().nullable(),
-  diskMb: z.number().nullable(),
-  ioReadBytes: z.string().nullable(),
-  ioWriteBytes: z.string().nullable(),
-  networkRxBytes: z.string().nullable(),
-  networkTxBytes: z.string().nullable(),
-  processes: z.int().nullable(),
-  uptimeMs: z.number().nullable(),
-})
-export type ServerUsage = z.infer<typeof ServerUsage>
-
-/** The figures of a node, every 10 s. */
-export const NodeHealth = z.object({
-  cpuPercent: z.number(),
-  load1: z.number(),
-  memoryUsageMb: z.number(),
-  memoryTotalMb: z.number(),
-  diskUsageMb: z.number(),
-  diskTotalMb: z.number(),
-  networkRxBytes: z.string(),
-  networkTxBytes: z.string(),
-  uptimeSeconds: z.number(),
-  runningServers: z.int(),
-})
-export type NodeHealth = z.infer<typeof NodeHealth>
-
-/** A runtime that a node offers, or why it does not. `isolation: none` stands among the capabilities where servers share a user. */
-export const RuntimeReport = z.object({
-  name: z.enum(['process', 'docker']),
-  version: AgentText(64),
-  ok: z.boolean(),
-  reason: AgentText(MOST_REASON).nullable(),
-  capabilities: z.array(AgentText(64)).max(32),
-})
-export type RuntimeReport = z.infer<typeof RuntimeReport>
-
-/** A machine by what a copy of its data folder does not take along. `id`: of this installation, `null` where it has none. */
-export const NodeMachine = z.object({ id: z.string().max(64).nullable(), bootId: z.string().max(64) })
-export type NodeMachine = z.infer<typeof NodeMachine>
 
 /** Frames from agent to daemon. */
 export const AgentFrame = z.discriminatedUnion('type', [
@@ -219,6 +92,8 @@ export const AgentFrame = z.discriminatedUnion('type', [
     journalDamaged: z.boolean().optional(),
     /** Tells this machine from another one that was given a copy of the node's key. */
     machine: NodeMachine.optional(),
+    /** What it can do, beyond what every agent of this protocol can: {@link Capability} and those of newer agents. */
+    capabilities: z.array(AgentText(64)).max(64).optional(),
   }),
   z.object({
     type: z.literal('snapshot'),
@@ -245,6 +120,10 @@ export const AgentFrame = z.discriminatedUnion('type', [
     error: AgentError.nullable(),
     result: z.unknown(),
   }),
+  /** How far a request is; newer ones replace older ones, and any may be missing. */
+  z.object({ type: z.literal('request.progress'), id: Id, progress: z.unknown() }),
+  /** The same of a command. */
+  z.object({ type: z.literal('command.progress'), id: Id, serverId: Id, progress: z.unknown() }),
   z.object({
     type: z.literal('console'),
     serverId: Id,
@@ -263,80 +142,9 @@ export const AgentFrame = z.discriminatedUnion('type', [
 ])
 export type AgentFrame = z.infer<typeof AgentFrame>
 
-/** What the daemon asks an agent and waits for; the answer is a `reply` with the same id. */
-export const AgentRequest = z.discriminatedUnion('op', [
-  /** Typed lines; answered when the holder has them in the game's stdin. */
-  z.object({
-    op: z.literal('console.input'),
-    serverId: z.string(),
-    lines: z.array(z.string().max(4096)).min(1).max(20),
-  }),
-  /** Lines after `after` (of `epoch`) from now on, or the last `tail` ones and all that follow. Result: {@link LogBounds}. */
-  z.object({
-    op: z.literal('console.subscribe'),
-    serverId: z.string(),
-    epoch: z.string().optional(),
-    after: z.int().min(0).optional(),
-    tail: z.int().min(0).max(5000).optional(),
-  }),
-  z.object({ op: z.literal('console.unsubscribe'), serverId: z.string() }),
-  /** At most `max` lines and 512 KiB after `after` (oldest first) or before `before` (the newest of those, oldest first). */
-  z.object({
-    op: z.literal('console.fetch'),
-    serverId: z.string(),
-    after: z.int().min(0).optional(),
-    before: z.int().min(1).optional(),
-    max: z.int().min(1).max(5000),
-  }),
-  /** Whether TCP and UDP of each address can be bound now. Result: {@link PortsResult}. */
-  z.object({ op: z.literal('ports.check'), ports: z.array(z.object({ ip: z.string(), port: z.int() })).max(200) }),
-  /** What the node has beside these: servers of the daemon, and those of earlier answers. Result: {@link OrphansResult}. */
-  z.object({ op: z.literal('orphans.list'), known: z.array(z.string().max(64)).max(20_000) }),
-  /** All that the node knows of one server. Result: {@link OrphanResult}. */
-  z.object({ op: z.literal('orphans.describe'), serverId: z.string().max(64) }),
-  /** These servers' figures come every 2 s instead of every 15 s. */
-  z.object({ op: z.literal('stats.watch'), serverIds: z.array(z.string()).max(1000) }),
-])
-export type AgentRequest = z.infer<typeof AgentRequest>
-
-/** Answer of `console.fetch`. */
-export const FetchResult = LogBounds.extend({ lines: z.array(ConsoleLine) })
-export type FetchResult = z.infer<typeof FetchResult>
-
-/** A server, or what is left of one, that a node has. */
-export const OrphanReport = z.object({
-  serverId: Id,
-  /** `null`: nothing but folders is left. */
-  name: AgentText(200).nullable(),
-  power: PowerState.exclude(['unknown']),
-  pid: z.int().nullable(),
-  /** Orders must be newer to be carried out. */
-  generation: z.int(),
-  hasFiles: z.boolean(),
-})
-export type OrphanReport = z.infer<typeof OrphanReport>
-
-/** Answer of `orphans.list`; `more`: there are others. */
-export const OrphansResult = z.object({ orphans: z.array(OrphanReport).max(500), more: z.boolean() })
-export type OrphansResult = z.infer<typeof OrphansResult>
-
-/** Answer of `orphans.describe`; `spec` and `report` are `null` where nothing but folders is there, `orphan` where nothing is. */
-export const OrphanResult = z.object({
-  spec: ServerSpec.nullable(),
-  report: ServerReport.nullable(),
-  orphan: OrphanReport.nullable(),
-})
-export type OrphanResult = z.infer<typeof OrphanResult>
-
-/** Answer of `ports.check`: the taken ones with the reason. */
-export const PortsResult = z.object({
-  taken: z.array(z.object({ ip: AgentText(64), port: z.int(), code: AgentErrorCode, message: AgentText(500) })),
-})
-export type PortsResult = z.infer<typeof PortsResult>
-
-/** What was wanted of a server last, for an agent that has forgotten it. */
-export const SettledServer = z.object({ serverId: z.string(), generation: z.int(), desired: DesiredState })
-export type SettledServer = z.infer<typeof SettledServer>
+/** The name of a request or command with its input beside it; its definition says what else is there. */
+export const Operation = z.looseObject({ op: z.string().max(64) })
+export type Operation = z.infer<typeof Operation>
 
 /** Frames from daemon to agent. */
 export const DaemonFrame = z.discriminatedUnion('type', [
@@ -364,9 +172,13 @@ export const DaemonFrame = z.discriminatedUnion('type', [
     id: z.string(),
     serverId: z.string(),
     generation: z.int(),
-    command: CommandOp,
+    command: Operation,
   }),
-  z.object({ type: z.literal('request'), id: z.string(), request: AgentRequest }),
+  /** Ends a command whose definition says that it can be. One that is over, or unknown, stays as it is. */
+  z.object({ type: z.literal('command.cancel'), id: z.string(), serverId: z.string() }),
+  z.object({ type: z.literal('request'), id: z.string(), request: Operation }),
+  /** Nobody waits for the answer any more. */
+  z.object({ type: z.literal('request.cancel'), id: z.string() }),
   z.object({ type: z.literal('console.ack'), serverId: z.string(), epoch: z.string(), seq: z.int() }),
   z.object({
     type: z.literal('error'),

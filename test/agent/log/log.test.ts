@@ -9,7 +9,7 @@ import { LogReader } from '../../../src/agent/console/log/reader.ts'
 import { MAX_LINE_BYTES, PARTIAL } from '../../../src/agent/console/log/record.ts'
 import { LogWriter } from '../../../src/agent/console/log/writer.ts'
 import { takeLock } from '../../../src/shared/platform/file-lock.ts'
-import { LINE_PARTIAL } from '../../../src/shared/protocol/frames.ts'
+import { LINE_PARTIAL } from '../../../src/shared/protocol/console.ts'
 
 const EPOCH = '01m7xx6ek1en6tsgjgjz0f5x8t'
 const OTHER = '01m7xx6ek1en6tsgjgjz0f5x9z'

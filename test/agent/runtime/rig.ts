@@ -6,7 +6,7 @@ import { ConsoleTail } from '../../../src/agent/console/log/console-tail.ts'
 import { ProcessRuntime } from '../../../src/agent/runtime/process.ts'
 import type { Launch, Run, ServerPlace } from '../../../src/agent/runtime/runtime.ts'
 import { systemClock } from '../../../src/shared/kernel/time.ts'
-import type { ConsoleLine } from '../../../src/shared/protocol/frames.ts'
+import type { ConsoleLine } from '../../../src/shared/protocol/console.ts'
 import { DIST } from '../../run-panel.ts'
 
 export const LIMITS = { memoryMb: 512, swapMb: 0, cpuCores: 2, pids: 200 }

@@ -1,6 +1,6 @@
 import { createServer, type IncomingMessage, type ServerResponse } from 'node:http'
 import type { AddressInfo } from 'node:net'
-import type { LineStream } from '../../../src/shared/protocol/frames.ts'
+import type { LineStream } from '../../../src/shared/protocol/console.ts'
 import { serverAnswer } from './server-answer.ts'
 
 /** A line of the peer's log; its number is its place. */

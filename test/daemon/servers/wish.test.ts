@@ -1,7 +1,7 @@
 import { afterAll, beforeAll, expect, test } from 'vitest'
 import { startServer } from '../../../src/shared/api/power.ts'
 import { patchServer, type Server } from '../../../src/shared/api/servers.ts'
-import type { ServerReport } from '../../../src/shared/protocol/frames.ts'
+import type { ServerReport } from '../../../src/shared/protocol/server.ts'
 import { type AgentPeer, report } from '../agent-peer.ts'
 import { Stage, type StageNode } from './stage.ts'
 

@@ -1,5 +1,5 @@
 import { watch } from 'node:fs'
-import type { ConsoleLine, LogBounds } from '../../../shared/protocol/frames.ts'
+import type { ConsoleLine, LogBounds } from '../../../shared/protocol/console.ts'
 import type { ConsoleLog } from '../console-log.ts'
 import { LogReader } from './reader.ts'
 

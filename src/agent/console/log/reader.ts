@@ -1,6 +1,6 @@
 import { type FileHandle, open, readdir } from 'node:fs/promises'
 import { join } from 'node:path'
-import type { ConsoleLine, LogBounds } from '../../../shared/protocol/frames.ts'
+import type { ConsoleLine, LogBounds } from '../../../shared/protocol/console.ts'
 import { epochOf, RECORD_HEAD_BYTES, type RecordView, readRecord, readText, SEGMENT_HEAD_BYTES } from './record.ts'
 import { SegmentIndex } from './segment-index.ts'
 import { segmentsAmong } from './segments.ts'

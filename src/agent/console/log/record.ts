@@ -1,4 +1,4 @@
-import type { LineStream } from '../../../shared/protocol/frames.ts'
+import type { LineStream } from '../../../shared/protocol/console.ts'
 
 /**
  * The console log on disk. A segment is a file `<first number, 16 digits>.log`: a head of 32 bytes (6 of magic, 26 of epoch),

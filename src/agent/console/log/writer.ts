@@ -16,7 +16,7 @@ import {
   writeSync,
 } from 'node:fs'
 import { join } from 'node:path'
-import type { LineStream } from '../../../shared/protocol/frames.ts'
+import type { LineStream } from '../../../shared/protocol/console.ts'
 import {
   epochOf,
   MAX_LINE_BYTES,

@@ -1,5 +1,6 @@
 import { command, noun, type Option } from '../../kit/command.ts'
 import { one } from '../../kit/option-sets.ts'
+import { DOWNLOAD } from '../../kit/resource/download-options.ts'
 
 const AFTER: Option = { flags: '--after-cursor <id>', summary: 'begin after this line: <epoch>-<number>' }
 const TAIL: Option = { flags: '--tail <n>', summary: 'how many lines before the first new one' }
@@ -54,13 +55,16 @@ export const console = noun({
         },
         { flags: '--stream <name>', summary: 'only this stream', choices: ['stdout', 'stderr', 'stdin', 'system'] },
         { flags: '--timestamps', summary: 'the time in front of each line' },
+        { flags: '--all', summary: 'the whole log of the node, as text, oldest line first' },
+        ...DOWNLOAD,
       ],
       examples: [
         'panel console logs demo --tail 20',
+        'panel console logs demo --all --out demo.log',
         'panel console logs demo -f --cursor-file ~/.cache/demo.cursor -o jsonl',
         "panel console logs demo --since 1h --grep 'joined'",
       ],
-      endpoints: ['console.stream'],
+      endpoints: ['console.stream', 'console.download'],
       exits: [6, 7, 9, 12, 15],
       load: async () => (await import('./logs.ts')).logs,
     }),

@@ -1,4 +1,5 @@
 import { getLogs, streamConsole } from '../../../shared/api/console.ts'
+import type { ServerId } from '../../../shared/kernel/ids.ts'
 import type { Action } from '../../kit/command.ts'
 import { CliFailure, usage } from '../../kit/failure.ts'
 import { instantOf } from '../../kit/instant.ts'
@@ -22,6 +23,8 @@ interface Wanted {
 /** `panel console logs`. */
 export const logs: Action = async (run) => {
   const { id: serverId } = await subjectOf(run, { ref: 'server', param: 'serverId' })
+  if (run.args.flag('all')) return await saveAll(run, serverId)
+  if (run.args.text('out') !== undefined) throw usage('--out belongs to --all')
   const path = run.args.text('cursor-file')
   const cursor = path === undefined ? undefined : await openCursorFile(path)
   const wanted: Wanted = {
@@ -39,6 +42,20 @@ export const logs: Action = async (run) => {
   } finally {
     await cursor?.save()
   }
+}
+
+/** The whole log, as the node has it. */
+async function saveAll(run: Run, serverId: string): Promise<number> {
+  const others = ['follow', 'tail', 'since', 'until', 'after-cursor', 'cursor-file', 'grep', 'stream']
+  const other = others.find((name) => run.args.text(name) !== undefined || run.args.flag(name))
+  if (other !== undefined) throw usage(`--all and --${other} exclude each other`)
+  const [{ downloadLogs }, { saveFile }] = await Promise.all([
+    import('../../../shared/api/files.ts'),
+    import('../../kit/resource/download.ts'),
+  ])
+  const params = { serverId: serverId as ServerId } // the panel's own id of the server
+  await saveFile(run, async () => (await (await run.client()).stream(downloadLogs, { params })).content)
+  return 0
 }
 
 /** The lines up to now: after the cursor, since a time, or the last ones. */

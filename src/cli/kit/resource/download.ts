@@ -19,15 +19,18 @@ export function downloadAction<E extends Endpoint>(
 }
 
 /**
- * Writes what is fetched to stdout or to `--out`, which appears whole or not at all: the bytes go to a file beside it that is
+ * Writes what is fetched to stdout or to `out` (by default `--out`), which appears whole or not at all: the bytes go to a file beside it that is
  * renamed at the end and removed when the connection breaks.
  */
-export async function saveFile(run: Run, fetch: () => Promise<AsyncIterable<Uint8Array>>): Promise<void> {
-  const out = run.args.text('out')
+export async function saveFile(
+  run: Run,
+  fetch: () => Promise<AsyncIterable<Uint8Array>>,
+  out = run.args.text('out'),
+): Promise<void> {
   const target = out === undefined || out === '-' ? undefined : await begin(out, run.args.flag('force'))
   try {
     const bytes = await fetch()
-    const size = await copy(run, bytes, (part) =>
+    const size = await copy(run, { bytes, out }, (part) =>
       target === undefined ? run.terminal.writeBytes(part) : target.write(part),
     )
     await target?.finish()
@@ -80,11 +83,11 @@ async function opened(path: string, flags: string, hint: string): Promise<FileHa
 
 async function copy(
   run: Run,
-  bytes: AsyncIterable<Uint8Array>,
+  { bytes, out }: { readonly bytes: AsyncIterable<Uint8Array>; readonly out: string | undefined },
   take: (part: Uint8Array) => Promise<void>,
 ): Promise<number> {
   const { stderr } = run.terminal
-  const shows = stderr.isTTY === true && !run.args.flag('quiet') && run.args.text('out') !== undefined
+  const shows = stderr.isTTY === true && !run.args.flag('quiet') && out !== undefined
   let size = 0
   let shownAt = run.clock.monotonicMs()
   for await (const part of bytes) {

@@ -7,6 +7,7 @@ import type {
   ServerActivity,
 } from '../../../shared/kernel/server-life.ts'
 import type { IsoTime } from '../../../shared/kernel/time.ts'
+import type { CommandName } from '../../../shared/protocol/server.ts'
 import type { RuntimeName } from '../../../shared/protocol/server-spec.ts'
 import type { Flag, Json, Stamps } from './columns.ts'
 
@@ -67,7 +68,7 @@ interface CommandTable {
   nodeId: string
   serverId: string
   generation: number
-  op: string
+  op: CommandName
   /** The frame's `command`, without the specification: that is made when it is sent. */
   args: Json
   state: 'queued' | 'accepted' | 'done' | 'failed'

@@ -1,6 +1,6 @@
 import type { NodeUsage } from '../../../../shared/api/metrics-streams.ts'
 import { type Clock, type IsoTime, now } from '../../../../shared/kernel/time.ts'
-import type { NodeHealth } from '../../../../shared/protocol/frames.ts'
+import type { NodeHealth } from '../../../../shared/protocol/node.ts'
 
 /** The last figures of a machine with the time at which they arrived. */
 export type CurrentNodeUsage = NodeUsage & { readonly timestamp: IsoTime }

@@ -1,10 +1,7 @@
 import type { Clock } from '../../../../shared/kernel/time.ts'
-import {
-  type AgentError,
-  GATEWAY_LIMITS,
-  type ServerReport,
-  type SettledServer,
-} from '../../../../shared/protocol/frames.ts'
+import type { AgentError } from '../../../../shared/protocol/agent-error.ts'
+import { GATEWAY_LIMITS } from '../../../../shared/protocol/frames.ts'
+import type { ServerReport, SettledServer } from '../../../../shared/protocol/server.ts'
 import type { Bus } from '../../../core/bus.ts'
 import type { Log } from '../../../core/log.ts'
 import type { Db, Queries, Tx } from '../../../db/db.ts'

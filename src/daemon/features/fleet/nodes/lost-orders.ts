@@ -1,5 +1,5 @@
 import { madeAtMs } from '../../../../shared/kernel/ids.ts'
-import type { AgentError } from '../../../../shared/protocol/frames.ts'
+import type { AgentError } from '../../../../shared/protocol/agent-error.ts'
 import type { Queries, Tx } from '../../../db/db.ts'
 import type { LinkedServers } from './link.ts'
 

@@ -1,4 +1,4 @@
-import type { NodeMachine } from '../../../../shared/protocol/frames.ts'
+import type { NodeMachine } from '../../../../shared/protocol/node.ts'
 import type { Queries, Tx } from '../../../db/db.ts'
 import type { MachineClaim } from '../../../gateway/handlers.ts'
 

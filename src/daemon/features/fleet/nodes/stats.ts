@@ -1,7 +1,7 @@
 import type { z } from 'zod'
 import type { NodeStats } from '../../../../shared/api/nodes.ts'
 import { isoTime } from '../../../../shared/kernel/time.ts'
-import type { NodeHealth } from '../../../../shared/protocol/frames.ts'
+import type { NodeHealth } from '../../../../shared/protocol/node.ts'
 import { effectiveMaximum } from './capacity.ts'
 import { type NodeRow, type NodeUsage, roundedCores } from './rows.ts'
 

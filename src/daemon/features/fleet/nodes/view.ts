@@ -1,7 +1,7 @@
 import { z } from 'zod'
 import type { Node, NodeStatus } from '../../../../shared/api/nodes.ts'
 import type { Clock } from '../../../../shared/kernel/time.ts'
-import { RuntimeReport } from '../../../../shared/protocol/frames.ts'
+import { RuntimeReport } from '../../../../shared/protocol/node.ts'
 import { parseJson } from '../../../db/json.ts'
 import type { NodeRow } from './rows.ts'
 

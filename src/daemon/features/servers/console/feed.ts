@@ -1,5 +1,6 @@
 import type { Clock } from '../../../../shared/kernel/time.ts'
-import type { ConsoleLine, FetchResult, LogBounds } from '../../../../shared/protocol/frames.ts'
+import type { ConsoleLine, FetchResult, LogBounds } from '../../../../shared/protocol/console.ts'
+import { fetchConsole, subscribeConsole, unsubscribeConsole } from '../../../../shared/protocol/console.ts'
 import type { Log } from '../../../core/log.ts'
 import { agentCodeOf } from '../../../gateway/agent-errors.ts'
 import type { Gateway } from '../../../gateway/gateway.ts'
@@ -122,7 +123,7 @@ export class Feed {
     this.#changed()
     if (!this.online) return
     const { serverId } = this
-    this.#deps.gateway.request(this.nodeId, { op: 'console.unsubscribe', serverId }).catch((err: unknown) => {
+    this.#deps.gateway.request(this.nodeId, unsubscribeConsole, { serverId }).catch((err: unknown) => {
       this.#deps.log.debug({ serverId, err }, 'a console could not be unsubscribed; it ends with the connection')
     })
   }
@@ -163,7 +164,7 @@ export class Feed {
     if (known !== undefined) return known
     const { serverId } = this
     const asked = this.#deps.gateway
-      .request(this.nodeId, { op: 'console.fetch', serverId, after, max })
+      .request(this.nodeId, fetchConsole, { serverId, after, max })
       .finally(() => this.#fetching.delete(key))
     this.#fetching.set(key, asked)
     return asked
@@ -196,7 +197,7 @@ export class Feed {
     const from = epoch === undefined ? { tail: TAIL } : { epoch, after: this.#received }
     this.#early = []
     try {
-      const bounds = await this.#deps.gateway.request(this.nodeId, { op: 'console.subscribe', serverId, ...from })
+      const bounds = await this.#deps.gateway.request(this.nodeId, subscribeConsole, { serverId, ...from })
       if (turn !== this.#turn) return undefined // the connection is another one by now
       this.#known(bounds)
       this.#state = 'live'

@@ -1,6 +1,6 @@
 import type { ConsoleFrame, LogLine, ResumeFrame } from '../../../../shared/api/console.ts'
 import { type IsoTime, isoTime } from '../../../../shared/kernel/time.ts'
-import { type ConsoleLine, LINE_PARTIAL, LINE_TRUNCATED } from '../../../../shared/protocol/frames.ts'
+import { type ConsoleLine, LINE_PARTIAL, LINE_TRUNCATED } from '../../../../shared/protocol/console.ts'
 import { sseFrame } from '../../../http/sse.ts'
 
 /** A place in a log: the line's number, in the log that `epoch` names. */

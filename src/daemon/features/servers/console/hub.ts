@@ -1,6 +1,6 @@
 import type { StreamError } from '../../../../shared/kernel/events.ts'
 import type { Clock } from '../../../../shared/kernel/time.ts'
-import type { ConsoleLine } from '../../../../shared/protocol/frames.ts'
+import type { ConsoleLine } from '../../../../shared/protocol/console.ts'
 import type { Bus } from '../../../core/bus.ts'
 import type { Log } from '../../../core/log.ts'
 import type { Settings } from '../../../core/settings.ts'

@@ -1,4 +1,5 @@
-import type { ConsoleLine, FetchResult, LineStream } from '../../../../shared/protocol/frames.ts'
+import type { ConsoleLine, FetchResult, LineStream } from '../../../../shared/protocol/console.ts'
+import { fetchConsole } from '../../../../shared/protocol/console.ts'
 import { agentCodeOf } from '../../../gateway/agent-errors.ts'
 import type { ConsoleGateway } from './feed.ts'
 import { parseLineId } from './frames.ts'
@@ -40,7 +41,7 @@ export async function readLogPage(
   query: LogQuery,
 ): Promise<LogPage> {
   const fetch: Fetch = (range, max) =>
-    gateway.request(server.nodeId, { op: 'console.fetch', serverId: server.id, max, ...range })
+    gateway.request(server.nodeId, fetchConsole, { serverId: server.id, max, ...range })
   try {
     const { epoch, first, last } = await fetch({ after: Number.MAX_SAFE_INTEGER }, 1)
     const log = { epoch: epoch === '' ? null : epoch, first, last }

@@ -2,6 +2,7 @@ import { sendCommand } from '../../../../shared/api/console.ts'
 import type { Answer, Input } from '../../../../shared/kernel/contract.ts'
 import { PanelError } from '../../../../shared/kernel/errors.ts'
 import { type Clock, now } from '../../../../shared/kernel/time.ts'
+import { typeConsoleLines } from '../../../../shared/protocol/console.ts'
 import { type OperationDeps, type Principal, recordChange } from '../../../access/operation.ts'
 import type { Settings } from '../../../core/settings.ts'
 import { agentCodeOf } from '../../../gateway/agent-errors.ts'
@@ -46,7 +47,7 @@ export async function typeCommand(
     )
   await record(command)
   try {
-    await gateway.request(row.nodeId, { op: 'console.input', serverId: row.id, lines: [text] })
+    await gateway.request(row.nodeId, typeConsoleLines, { serverId: row.id, lines: [text] })
   } catch (error) {
     const agentCode = agentCodeOf(error)
     // Without an answer from the node itself the line may have reached the game.

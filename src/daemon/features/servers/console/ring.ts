@@ -1,4 +1,4 @@
-import type { ConsoleLine } from '../../../../shared/protocol/frames.ts'
+import type { ConsoleLine } from '../../../../shared/protocol/console.ts'
 
 /** Lines as one piece of bytes that every viewer shares. */
 export interface Batch {

@@ -1,5 +1,5 @@
 import type { Clock } from '../../../../shared/kernel/time.ts'
-import type { FetchResult } from '../../../../shared/protocol/frames.ts'
+import type { FetchResult } from '../../../../shared/protocol/console.ts'
 import type { Log } from '../../../core/log.ts'
 import type { SseConnection } from '../../../http/sse.ts'
 import { FETCH_LINES, type Feed, type LiveViewer } from './feed.ts'

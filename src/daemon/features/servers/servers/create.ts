@@ -3,7 +3,7 @@ import { NewServer } from '../../../../shared/api/servers.ts'
 import { fieldError, PanelError } from '../../../../shared/kernel/errors.ts'
 import { newId, uuidOf } from '../../../../shared/kernel/ids.ts'
 import { grants } from '../../../../shared/kernel/permissions.ts'
-import { RuntimeReport } from '../../../../shared/protocol/frames.ts'
+import { RuntimeReport } from '../../../../shared/protocol/node.ts'
 import type { RuntimeName } from '../../../../shared/protocol/server-spec.ts'
 import type { Done, WorkOver } from '../../../access/operation.ts'
 import type { Tx } from '../../../db/db.ts'
@@ -14,6 +14,7 @@ import { claimPlace, type PlaceClaim } from '../../fleet/nodes/pool-claims.ts'
 import { refuseFixedVariables, refuseStartupLine } from './edit.ts'
 import { ensureNameFree } from './names.ts'
 import { addCommand, type OrderDeps } from './orders.ts'
+import type { StoredOrder } from './spec.ts'
 import { definitionOf, withoutMasks } from './view.ts'
 
 type Body = z.output<typeof NewServer>
@@ -93,9 +94,10 @@ export async function insertServer(
     })
     .execute()
   const row = { id, nodeId: node.id }
-  const op = installs ? 'install' : body.start ? 'start' : 'apply'
-  const args = installs ? { wipe: false, thenStart: body.start } : {}
-  const commandId = await addCommand(tx, deps, { row, generation: 1, op, args })
+  const first: StoredOrder = installs
+    ? { op: 'install', args: { wipe: false, thenStart: body.start } }
+    : { op: body.start ? 'start' : 'apply', args: {} }
+  const commandId = await addCommand(tx, deps, { row, generation: 1, ...first })
   const { ip, port } = allocation
   const details = { name: body.name, nodeId: node.id, templateId: body.templateId, ownerId: owner, ip, port }
   const data = { serverName: body.name, ownerId: owner, nodeId: node.id, createdBy: work.userId }

@@ -1,6 +1,6 @@
 import type { ResourceStats } from '../../../../shared/kernel/events.ts'
 import { type Clock, type IsoTime, now } from '../../../../shared/kernel/time.ts'
-import type { ServerUsage } from '../../../../shared/protocol/frames.ts'
+import type { ServerUsage } from '../../../../shared/protocol/server.ts'
 import type { Queries } from '../../../db/db.ts'
 
 /** The last figures of a server with the time at which they arrived. */

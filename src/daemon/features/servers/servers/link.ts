@@ -8,7 +8,7 @@ import { finishCommand, markUnknown, observe, observeAbsent } from './observe.ts
 import { raiseGenerations, settleForgotten } from './reconcile.ts'
 import { type BeforeDelete, forgetDeleted, reportUndeleted } from './remove.ts'
 import { findServerRow } from './rows.ts'
-import { buildSpec, commandOp } from './spec.ts'
+import { buildSpec, commandOf, readOrder } from './spec.ts'
 
 /** What servers do with what agents say, and what agents are told of servers. */
 export type ServerLink = LinkedServers & Pick<GatewayHandlers, 'onEvent' | 'commandFrame'>
@@ -42,11 +42,11 @@ export function createServerLink(deps: {
       else await observe(tx, bus, nodeId, event.report, at)
     },
     commandFrame: async (command) => {
+      const order = readOrder(command)
+      if (order === undefined) return 'unknown'
       const row = await findServerRow(db.read, command.serverId)
-      const args = JSON.parse(command.args) as Record<string, unknown> // written by addCommand from an object
-      if (row === undefined)
-        return command.op === 'delete' ? { op: 'delete', keepFiles: args['keepFiles'] === true } : undefined
-      return commandOp(command.op, args, buildSpec(row, command.generation, settings.get('console.logMb')))
+      if (row === undefined) return order.op === 'delete' ? { op: order.op, ...order.args } : 'gone'
+      return commandOf(order, buildSpec(row, command.generation, settings.get('console.logMb')))
     },
   }
 }

@@ -1,5 +1,5 @@
 import { isoTime } from '../../../../shared/kernel/time.ts'
-import type { ServerReport } from '../../../../shared/protocol/frames.ts'
+import type { ServerReport } from '../../../../shared/protocol/server.ts'
 import type { ReportedAt } from '../../../gateway/handlers.ts'
 import { observedColumns } from './observe.ts'
 import type { ServerRow } from './rows.ts'

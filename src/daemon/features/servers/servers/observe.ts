@@ -1,9 +1,10 @@
 import type { DesiredState } from '../../../../shared/kernel/server-life.ts'
 import { type IsoTime, isoTime } from '../../../../shared/kernel/time.ts'
-import type { AgentEvent, ServerReport } from '../../../../shared/protocol/frames.ts'
+import type { AgentEvent } from '../../../../shared/protocol/frames.ts'
+import { COMMANDS, type CommandName, type ServerReport } from '../../../../shared/protocol/server.ts'
 import type { Bus, NewEvent } from '../../../core/bus.ts'
 import type { Tx } from '../../../db/db.ts'
-import type { ReportedAt } from '../../../gateway/handlers.ts'
+import type { CommandRow, ReportedAt } from '../../../gateway/handlers.ts'
 import { findServerRow, type ServerRow } from './rows.ts'
 import { statusOf } from './view.ts'
 
@@ -103,8 +104,8 @@ export async function finishCommand(
   tx: Tx,
   bus: Bus,
   nodeId: string,
-  done: Pick<Extract<AgentEvent, { type: 'command.done' }>, 'commandId' | 'ok' | 'noop' | 'error'>,
-): Promise<{ op: string; serverId: string; args: string } | undefined> {
+  done: Pick<Extract<AgentEvent, { type: 'command.done' }>, 'commandId' | 'ok' | 'noop' | 'error' | 'result'>,
+): Promise<Pick<CommandRow, 'op' | 'serverId' | 'args'> | undefined> {
   const command = await tx.q
     .updateTable('command')
     .set({
@@ -129,10 +130,17 @@ export async function finishCommand(
       noop: done.noop,
       code: done.error?.code ?? null,
       error: done.error?.message ?? null,
+      result: done.ok ? resultOf(command.op, done.result) : null,
     },
   })
   if (STARTS.has(command.op)) await followRest(tx, bus, command.serverId)
   return command
+}
+
+/** What a command answers, as far as it fits its definition; most answer nothing, and older agents never do. */
+function resultOf(op: CommandName, result: unknown): Readonly<Record<string, unknown>> | null {
+  const parsed = COMMANDS.find((command) => command.op === op)?.result.safeParse(result)
+  return parsed?.success === true && parsed.data !== undefined ? { ...parsed.data } : null
 }
 
 /** The columns of a server that its agent's report says. */

@@ -1,5 +1,6 @@
 import * as api from '../../../../shared/api/power.ts'
 import type { Answer, Endpoint, Input } from '../../../../shared/kernel/contract.ts'
+import type { PowerAction } from '../../../../shared/kernel/server-life.ts'
 import { type Operation, type Principal, transact } from '../../../access/operation.ts'
 import { accept, type Order, type OrderDeps } from './orders.ts'
 
@@ -24,7 +25,7 @@ function ordering<E extends OrderEndpoint>(
 
 type Power = Input<typeof api.startServer>
 
-const powerOrder = (action: Order['action'], { params, body: { graceSeconds } }: Power): Order => ({
+const powerOrder = (action: PowerAction, { params, body: { graceSeconds } }: Power): Order => ({
   serverId: params.serverId,
   action,
   args: graceSeconds === undefined ? {} : { timeoutMs: graceSeconds * 1000 },
@@ -37,11 +38,11 @@ export const restartServer = ordering(api.restartServer, (input) => powerOrder('
 export const killServer = ordering(api.killServer, (input) => powerOrder('kill', input))
 
 export const installServer = ordering(api.installServer, ({ params: { serverId }, body: { start } }) => ({
-  ...{ serverId, action: 'install', args: { wipe: false, thenStart: start } },
+  ...{ serverId, action: 'install', args: { thenStart: start } },
 }))
 
 export const reinstallServer = ordering(api.reinstallServer, ({ params: { serverId }, body: { start } }) => ({
-  ...{ serverId, action: 'reinstall', args: { wipe: true, thenStart: start } },
+  ...{ serverId, action: 'reinstall', args: { thenStart: start } },
 }))
 
 /** Carries an order out in a transaction of its own. Stop and kill go past a database that cannot be written. */

@@ -1,4 +1,3 @@
-import { z } from 'zod'
 import { PanelError } from '../../../../shared/kernel/errors.ts'
 import { newId } from '../../../../shared/kernel/ids.ts'
 import {
@@ -8,10 +7,11 @@ import {
   type ServerStatus,
 } from '../../../../shared/kernel/server-life.ts'
 import type { Clock } from '../../../../shared/kernel/time.ts'
+import type { CommandOrder } from '../../../../shared/protocol/server.ts'
 import type { Done, OperationDeps, WorkOver } from '../../../access/operation.ts'
 import type { Tx } from '../../../db/db.ts'
-import { parseJson } from '../../../db/json.ts'
 import { findServerRow, type ServerRow } from './rows.ts'
+import { readOrder, type StoredOrder } from './spec.ts'
 import type { UnstoredOrders } from './unstored-orders.ts'
 import { statusOf } from './view.ts'
 
@@ -35,12 +35,11 @@ export interface Accepted {
   readonly stored: boolean
 }
 
-/** An order as it is asked for. */
-export interface Order {
-  readonly serverId: string
-  readonly action: PowerAction | 'install' | 'reinstall'
-  readonly args: Readonly<Record<string, unknown>>
-}
+/** An order as it is asked for: `timeoutMs` overrides how long a stop may take, and means nothing to a start or a kill. */
+export type Order = { readonly serverId: string } & (
+  | { readonly action: PowerAction; readonly args: { readonly timeoutMs?: number } }
+  | { readonly action: 'install' | 'reinstall'; readonly args: { readonly thenStart: boolean } }
+)
 
 const DESIRED: Partial<Record<Order['action'], DesiredState>> = {
   start: 'running',
@@ -48,13 +47,20 @@ const DESIRED: Partial<Record<Order['action'], DesiredState>> = {
   stop: 'stopped',
   kill: 'stopped',
 }
-const OP: Record<Order['action'], string> = {
-  start: 'start',
-  stop: 'stop',
-  restart: 'restart',
-  kill: 'kill',
-  install: 'install',
-  reinstall: 'install',
+
+/** The command that carries an order out. */
+export function commandFor(order: Order): Exclude<CommandOrder, { op: 'delete' }> {
+  switch (order.action) {
+    case 'start':
+    case 'kill':
+      return { op: order.action, args: {} }
+    case 'stop':
+    case 'restart':
+      return { op: order.action, args: order.args }
+    case 'install':
+    case 'reinstall':
+      return { op: 'install', args: { ...order.args, wipe: order.action === 'reinstall' } }
+  }
 }
 
 /**
@@ -71,9 +77,9 @@ export async function accept(
   if (running !== undefined) return { accepted: running, done: {} }
   const online = deps.isOnline(row.nodeId)
   refuseByStatus(row, order.action, online, online ? await pendingStatus(tx, row) : statusOf(row))
-  const desired = DESIRED[order.action] ?? (order.args['thenStart'] === true ? 'running' : 'stopped')
+  const desired = DESIRED[order.action] ?? ('thenStart' in order.args && order.args.thenStart ? 'running' : 'stopped')
   const generation = await nextGeneration(tx, row, { desired })
-  const commandId = await addCommand(tx, deps, { row, generation, op: OP[order.action], args: order.args })
+  const commandId = await addCommand(tx, deps, { row, generation, ...commandFor(order) })
   const accepted = { action: order.action, status: statusOf(row), desired, generation, commandId, stored: true }
   const details = { action: order.action, generation, commandId, ...order.args }
   return { accepted, done: { audit: { resourceId: row.id, details } } }
@@ -101,12 +107,7 @@ export async function nextGeneration(
 export async function addCommand(
   tx: Tx,
   deps: Pick<OrderDeps, 'clock' | 'wake'>,
-  order: {
-    row: Pick<ServerRow, 'id' | 'nodeId'>
-    generation: number
-    op: string
-    args: Readonly<Record<string, unknown>>
-  },
+  order: { readonly row: Pick<ServerRow, 'id' | 'nodeId'>; readonly generation: number } & StoredOrder,
 ): Promise<string> {
   const { row } = order
   const id = newId('cmd', deps.clock)
@@ -187,8 +188,6 @@ function offline(row: ServerRow): PanelError {
   })
 }
 
-const InstallArgs = z.object({ thenStart: z.boolean().optional() })
-
 /**
  * An installation that is under way already is the answer to a second request for it, unless that one wants
  * a start behind it and the first one does not.
@@ -200,14 +199,16 @@ async function sameInstallation(tx: Tx, row: ServerRow, order: Order): Promise<A
     return undefined
   const open = await tx.q
     .selectFrom('command')
-    .select(['id', 'generation', 'args'])
+    .select(['id', 'generation', 'op', 'args'])
     .where('nodeId', '=', row.nodeId)
     .where('serverId', '=', row.id)
     .where('op', '=', 'install')
     .where('state', 'in', ['queued', 'accepted'])
     .executeTakeFirst()
   if (open === undefined) return undefined
-  if (order.args['thenStart'] === true && parseJson(InstallArgs, open.args).thenStart !== true) return undefined
+  const known = readOrder(open)
+  const starts = known?.op === 'install' && known.args.thenStart
+  if (order.args.thenStart && !starts) return undefined
   return {
     action: 'install',
     status,

@@ -3,7 +3,8 @@ import * as api from '../../../../shared/api/orphans.ts'
 import type { Answer, Input } from '../../../../shared/kernel/contract.ts'
 import { fieldError, PanelError } from '../../../../shared/kernel/errors.ts'
 import { ServerId } from '../../../../shared/kernel/ids.ts'
-import type { OrphanReport, OrphanResult, ServerReport } from '../../../../shared/protocol/frames.ts'
+import { describeOrphan, listOrphans, type OrphanReport, type OrphanResult } from '../../../../shared/protocol/node.ts'
+import type { ServerReport } from '../../../../shared/protocol/server.ts'
 import type { ServerSpec } from '../../../../shared/protocol/server-spec.ts'
 import { operationsOver, type Principal, transact } from '../../../access/operation.ts'
 import type { Bus } from '../../../core/bus.ts'
@@ -225,7 +226,7 @@ async function describe(
   { nodeId, serverId }: OrphanAt,
 ): Promise<OrphanResult & { orphan: OrphanReport }> {
   await ensureNode(deps.db, nodeId)
-  const { orphan, ...known } = await deps.ask(nodeId, { op: 'orphans.describe', serverId })
+  const { orphan, ...known } = await deps.ask(nodeId, describeOrphan, { serverId })
   if (orphan !== null) return { orphan, ...known }
   throw new PanelError(
     'SERVER_NOT_FOUND',
@@ -240,7 +241,7 @@ async function reportsOf(deps: OrphanDeps, nodeId: string): Promise<OrphanReport
   const found = new Map<string, OrphanReport>()
   for (;;) {
     const before = found.size
-    const { orphans, more } = await deps.ask(nodeId, { op: 'orphans.list', known: [...known, ...found.keys()] })
+    const { orphans, more } = await deps.ask(nodeId, listOrphans, { known: [...known, ...found.keys()] })
     for (const orphan of orphans) if (found.size < api.MOST_ORPHANS) found.set(orphan.serverId, orphan)
     // A node that repeats itself has nothing else to say.
     if (!more || found.size === before || found.size === api.MOST_ORPHANS) break

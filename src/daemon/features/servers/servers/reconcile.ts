@@ -1,5 +1,5 @@
 import type { Clock } from '../../../../shared/kernel/time.ts'
-import type { ServerReport, SettledServer } from '../../../../shared/protocol/frames.ts'
+import type { ServerReport, SettledServer } from '../../../../shared/protocol/server.ts'
 import type { Bus } from '../../../core/bus.ts'
 import type { Tx } from '../../../db/db.ts'
 import { replaceQueuedApplies } from './edit.ts'

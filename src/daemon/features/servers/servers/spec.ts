@@ -1,4 +1,4 @@
-import type { CommandOp } from '../../../../shared/protocol/frames.ts'
+import { COMMANDS, type CommandOp, type CommandOrder } from '../../../../shared/protocol/server.ts'
 import { type ServerSpec, type StopRule, type StopSignal, signalOf } from '../../../../shared/protocol/server-spec.ts'
 import type { ServerRow } from './rows.ts'
 import { definitionOf, environmentOf } from './view.ts'
@@ -41,26 +41,22 @@ export function buildSpec(row: ServerRow, generation: number, logMb: number): Se
   }
 }
 
-/** The order as the agent gets it; those that need the specification get the newest. */
-export function commandOp(op: string, args: Readonly<Record<string, unknown>>, spec: ServerSpec): CommandOp {
-  const timeoutMs = typeof args['timeoutMs'] === 'number' ? { timeoutMs: args['timeoutMs'] } : {}
-  switch (op) {
-    case 'start':
-    case 'apply':
-      return { op, spec }
-    case 'restart':
-      return { op, spec, ...timeoutMs }
-    case 'stop':
-      return { op, ...timeoutMs }
-    case 'kill':
-      return { op }
-    case 'install':
-      return { op, spec, wipe: args['wipe'] === true, thenStart: args['thenStart'] === true }
-    case 'delete':
-      return { op, keepFiles: args['keepFiles'] === true }
-    default:
-      throw new Error(`there is no order ${op}`)
-  }
+/** A command as its row keeps it: what the agent needs of it without the specification, and who has deleted a server. */
+export type StoredOrder =
+  | Exclude<CommandOrder, { op: 'delete' }>
+  | { readonly op: 'delete'; readonly args: { readonly keepFiles: boolean; readonly deletedBy: string | null } }
+
+/** Reads the order of a row; `undefined` for one that this version of the daemon does not know. */
+export function readOrder({ op, args }: { readonly op: string; readonly args: string }): CommandOrder | undefined {
+  const definition = COMMANDS.find((command) => command.op === op)
+  const parsed = definition?.args.safeParse(JSON.parse(args)) // written by addCommand
+  return parsed?.success === true ? ({ op, args: parsed.data } as CommandOrder) : undefined // parsed by the definition of this op
+}
+
+/** The command as the agent gets it; those that need the specification get the newest. */
+export function commandOf({ op, args }: CommandOrder, spec: ServerSpec): CommandOp {
+  const withSpec = COMMANDS.some((command) => command.op === op && command.withSpec)
+  return { op, ...args, ...(withSpec ? { spec } : {}) } as CommandOp // the wire form of this op's definition
 }
 
 /** `^C` and its like name signals; any other text is a console command; none: the template's signal. */

@@ -2,7 +2,8 @@ import type { Endpoint } from '../../../../shared/kernel/contract.ts'
 import { PanelError } from '../../../../shared/kernel/errors.ts'
 import { newId } from '../../../../shared/kernel/ids.ts'
 import { type Clock, type IsoTime, now } from '../../../../shared/kernel/time.ts'
-import { type CommandOp, type DaemonFrame, GATEWAY_LIMITS } from '../../../../shared/protocol/frames.ts'
+import { type DaemonFrame, GATEWAY_LIMITS } from '../../../../shared/protocol/frames.ts'
+import type { CommandOrder } from '../../../../shared/protocol/server.ts'
 import { type OperationDeps, type Principal, recordChange } from '../../../access/operation.ts'
 import type { Log } from '../../../core/log.ts'
 import type { Tx } from '../../../db/db.ts'
@@ -30,8 +31,7 @@ interface Given {
   readonly nodeId: string
   readonly serverId: string
   readonly generation: number
-  readonly op: 'stop' | 'kill'
-  readonly args: Readonly<Record<string, unknown>>
+  readonly command: Extract<CommandOrder, { op: 'stop' | 'kill' }>
   /** What was called, and by whom: for the audit row. */
   readonly endpoint: Endpoint
   readonly principal: Principal
@@ -74,13 +74,14 @@ export class UnstoredOrders {
     if (stored === undefined) throw new PanelError('SERVER_NOT_FOUND', 'There is no such server')
     const row = this.overlay(live.overlay(stored))
     refuseByStatus(row, order.action, isOnline(row.nodeId))
-    const { action: op, args } = order
+    const command: Given['command'] =
+      order.action === 'stop' ? { op: 'stop', args: order.args } : { op: 'kill', args: {} }
     const given: Given = {
       id: newId('cmd', clock),
       nodeId: row.nodeId,
       serverId: row.id,
       generation: Math.max(row.generation, live.generation(row)) + 1,
-      ...{ op, args, ...by },
+      ...{ command, ...by },
       at: now(clock),
       acceptedAt: undefined,
     }
@@ -92,9 +93,9 @@ export class UnstoredOrders {
       throw error
     }
     const { id: commandId, generation } = given
-    log.warn({ serverId: row.id, commandId, op }, 'an order was given that could not be stored')
+    log.warn({ serverId: row.id, commandId, op: command.op }, 'an order was given that could not be stored')
     if (db.health().status === 'ok') await this.#storeNow()
-    return { action: op, status: statusOf(row), desired: 'stopped', generation, commandId, stored: false }
+    return { action: order.action, status: statusOf(row), desired: 'stopped', generation, commandId, stored: false }
   }
 
   /** An agent has written a command into its journal. */
@@ -127,11 +128,10 @@ export class UnstoredOrders {
     return accepted.sort((a, b) => a.generation - b.generation)
   }
 
-  async #send({ id, nodeId, serverId, generation, op, args }: Given): Promise<void> {
+  async #send({ id, nodeId, serverId, generation, command: { op, args } }: Given): Promise<void> {
     const { clock, send } = this.#deps
     const over = new AbortController()
-    const timeoutMs = typeof args['timeoutMs'] === 'number' ? { timeoutMs: args['timeoutMs'] } : {}
-    const command: CommandOp = op === 'stop' ? { op, ...timeoutMs } : { op }
+    const command = { op, ...args }
     try {
       await new Promise<void>((resolve, reject) => {
         this.#waiting.set(id, { nodeId, accepted: resolve, failed: reject })
@@ -167,7 +167,8 @@ export class UnstoredOrders {
   }
 
   async #storeOne(tx: Tx, given: Given): Promise<void> {
-    const { id, nodeId, serverId, generation, op, args, acceptedAt } = given
+    const { id, nodeId, serverId, generation, acceptedAt } = given
+    const { op, args } = given.command
     const known = await tx.q.selectFrom('command').select('id').where('id', '=', id).executeTakeFirst()
     const row = await findServerRow(tx.q, serverId)
     if (known !== undefined || row === undefined) return

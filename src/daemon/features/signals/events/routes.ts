@@ -9,6 +9,7 @@ import type { Settings } from '../../../core/settings.ts'
 import type { Db } from '../../../db/db.ts'
 import { callerOf, type StreamRoute, streamRoute } from '../../../http/route.ts'
 import type { SseConnection } from '../../../http/sse.ts'
+import type { CommandReports } from '../../servers/servers/command-progress.ts'
 import type { Figures } from '../../servers/servers/figures.ts'
 import { findServerRow } from '../../servers/servers/rows.ts'
 import { follow, typesOf } from './follow.ts'
@@ -25,11 +26,12 @@ interface EventDeps {
   readonly settings: Settings
   readonly credentials: Credentials
   readonly figures: Figures
+  readonly commandReports: CommandReports
 }
 
 /** The streams over the event log: of one server, of all visible servers, and of the administration. */
 export function eventStreams(deps: EventDeps): StreamRoute[] {
-  const { db, bus, settings, figures } = deps
+  const { db, bus, settings, figures, commandReports } = deps
   bus.listen((event) => {
     if (event.type === 'server_deleted' && event.serverId !== null) figures.forget(event.serverId)
   })
@@ -37,10 +39,7 @@ export function eventStreams(deps: EventDeps): StreamRoute[] {
     streamRoute(streamServerEvents, async ({ params, query }, context) => {
       const { serverId } = params
       const all = serverId === 'all-servers'
-      const types = typesOf(
-        query.types,
-        (type) => type === 'resource_stats' || (isEventType(type) && EVENTS[type].server),
-      )
+      const types = typesOf(query.types, (type) => LIVE.has(type) || (isEventType(type) && EVENTS[type].server))
       const row = all ? undefined : await findServerRow(db.read, serverId)
       if (!all && row === undefined) throw new PanelError('SERVER_NOT_FOUND', 'There is no such server')
       const caller = callerOf(context)
@@ -48,6 +47,7 @@ export function eventStreams(deps: EventDeps): StreamRoute[] {
       const scope = new Scope(deps, caller)
       const deleted = (): void => connection.fail('server_deleted', { serverId })
       let endUsage = (): void => undefined
+      let endProgress = (): void => undefined
       try {
         await follow({
           bus,
@@ -64,6 +64,7 @@ export function eventStreams(deps: EventDeps): StreamRoute[] {
             // It may have gone between the first look and the place in the log that this stream begins at.
             if (!all && (await findServerRow(db.read, serverId)) === undefined) return deleted()
             endUsage = sendUsage(figures, connection, { row, types, scope })
+            endProgress = sendProgress(commandReports, connection, { row, types, scope })
           },
           passed: (event) => {
             if (!all && event.type === 'server_deleted' && event.serverId === serverId) deleted()
@@ -71,6 +72,7 @@ export function eventStreams(deps: EventDeps): StreamRoute[] {
         })
       } finally {
         endUsage()
+        endProgress()
       }
     }),
     streamRoute(streamAdminEvents, async ({ query }, context) => {
@@ -89,6 +91,32 @@ export function eventStreams(deps: EventDeps): StreamRoute[] {
       })
     }),
   ]
+}
+
+/** What streams carry of servers beside what is written down. */
+const LIVE: ReadonlySet<string> = new Set(['resource_stats', 'server_command_progress'])
+
+/** Pushes how far commands are; a slow reader gets the next report. */
+function sendProgress(
+  reports: CommandReports,
+  connection: SseConnection,
+  viewer: { row: { id: string } | undefined; types: ReadonlySet<string> | undefined; scope: Scope },
+): () => void {
+  const { row, types, scope } = viewer
+  if (types !== undefined && !types.has('server_command_progress')) return () => undefined
+  return reports.listen((report) => {
+    const push = (): void => {
+      if (connection.unsentBytes === 0) connection.send('server_command_progress', { ...report })
+    }
+    if (row !== undefined) {
+      if (report.serverId === row.id) push()
+      return
+    }
+    scope.seesServer(report.serverId).then(
+      (sees) => (sees ? push() : undefined),
+      () => connection.fail('internal'),
+    )
+  })
 }
 
 /** Pushes figures as they come; the newest stands for all that a slow reader has missed. */

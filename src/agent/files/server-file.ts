@@ -1,0 +1,339 @@
+import { createHash, type Hash, randomBytes } from 'node:crypto'
+import { type BigIntStats, constants, renameSync } from 'node:fs'
+import { type FileHandle, open } from 'node:fs/promises'
+import { type FileFacts, TRANSFER_LIMITS } from '../../shared/protocol/files.ts'
+import { AgentFailure } from '../failure.ts'
+import { codeOf, FolderHandle } from './folder-handle.ts'
+
+const { O_RDONLY, O_RDWR, O_CREAT, O_EXCL, O_NOFOLLOW, O_NONBLOCK } = constants
+const PIECE_BYTES = 256 * 1024
+const MOST_NAME_BYTES = 255
+const MODE = 0o644
+const MOST_ENTRIES = 10_000
+
+/** A file that is open below the folder of its server. */
+export interface OpenFile {
+  readonly handle: FileHandle
+  readonly facts: FileFacts
+}
+
+/** The folder of a file, held open, and the file's name in it. */
+interface Place {
+  readonly folder: FolderHandle
+  readonly name: Buffer
+}
+
+/**
+ * Opens a regular file below a folder. The way is walked by handles and follows no link, so that nothing that a game renames or
+ * puts in its way meanwhile leads out. Throws PATH_INVALID and NOT_FOUND.
+ */
+export async function openFile(root: string, path: string): Promise<OpenFile> {
+  return await within(root, path, async (place) => {
+    const handle = await openRegular(place, O_RDONLY)
+    if (handle === undefined) throw notFound(path)
+    return { handle, facts: factsOf(await handle.stat({ bigint: true })) }
+  })
+}
+
+/** What is at the path; `undefined` when nothing is. Throws PATH_INVALID for what is no regular file. */
+export async function fileFacts(root: string, path: string): Promise<FileFacts | undefined> {
+  return await within(root, path, (place) => factsAt(place))
+}
+
+/** The bytes of an open file; throws CONFLICT_STATE when it has changed or ended meanwhile. The caller closes it. */
+export async function* readRange(
+  { handle, facts }: OpenFile,
+  { offset, length }: { readonly offset: number; readonly length: number },
+): AsyncGenerator<Uint8Array> {
+  let at = offset
+  const end = offset + length
+  while (at < end) {
+    const piece = Buffer.allocUnsafe(Math.min(PIECE_BYTES, end - at))
+    const { bytesRead } = await handle.read(piece, 0, piece.length, at)
+    if (bytesRead === 0) throw changed()
+    at += bytesRead
+    yield piece.subarray(0, bytesRead)
+  }
+  if (factsOf(await handle.stat({ bigint: true })).etag !== facts.etag) throw changed()
+}
+
+/** What a file is to become. */
+export interface Upload {
+  readonly path: string
+  readonly offset: number
+  readonly size: number | null
+  /** Of the whole file; what is interrupted is kept under it. */
+  readonly sha256: string | null
+  readonly ifMatch: string | null
+  readonly ifNone: boolean
+  /** How many bytes more the server may have on its disk. */
+  readonly roomBytes: number
+  /** Files that are being written; each has one writer. */
+  readonly writing: Set<string>
+  /** Milliseconds since the epoch. */
+  readonly nowMs: number
+}
+
+/**
+ * Writes a file beside its place and puts it there when all of it has arrived and has the hash: whoever reads meanwhile finds the old
+ * one, and what is cut off leaves it. The owner of the root owns the file. An interrupted one with a hash is kept, to be gone on with.
+ */
+export async function writeFile(
+  root: string,
+  upload: Upload,
+  content: AsyncIterable<Uint8Array>,
+): Promise<FileFacts & { sha256: string }> {
+  return await within(root, upload.path, async (place) => {
+    await checkConditions(place, upload)
+    removeOldParts(place.folder, upload.nowMs)
+    const part = partName(place.name, upload.sha256)
+    const key = `${place.folder.device} ${place.folder.inode} ${part}`
+    if (upload.writing.has(key)) {
+      throw new AgentFailure('CONFLICT_STATE', 'The same upload is under way; try again when it has ended')
+    }
+    upload.writing.add(key)
+    const file = await openPart(place.folder, part, upload).catch((error: unknown) => {
+      upload.writing.delete(key)
+      throw error
+    })
+    let isKept = upload.sha256 !== null
+    try {
+      const hash = await hashOf(file, upload.offset)
+      const size = await writePieces(file, { content, hash, upload })
+      if (upload.size !== null && size !== upload.size) {
+        throw new AgentFailure('CANCELLED', `The transfer ended after ${size} of ${upload.size} bytes`)
+      }
+      isKept = false
+      const sha256 = hash.digest('hex')
+      if (upload.sha256 !== null && sha256 !== upload.sha256) {
+        throw new AgentFailure(
+          'CHECKSUM',
+          'What has arrived does not have the SHA-256 that was given; nothing was changed',
+        )
+      }
+      const mode = await checkConditions(place, upload)
+      const { uid, gid } = await rootOwner(root)
+      if (process.getuid?.() === 0) await file.chown(uid, gid)
+      await file.chmod(mode ?? MODE)
+      await file.sync()
+      rename(place, part, await file.stat({ bigint: true }))
+      return { ...factsOf(await file.stat({ bigint: true })), sha256 }
+    } catch (error) {
+      if (!isKept) place.folder.unlink(part)
+      throw codeOf(error) === 'ENOSPC' || codeOf(error) === 'EDQUOT' ? noSpace() : error
+    } finally {
+      upload.writing.delete(key)
+      await file.close()
+    }
+  })
+}
+
+/** How much of an interrupted upload with that hash is there; 0 without one. */
+export async function partSize(root: string, path: string, sha256: string): Promise<number> {
+  return await within(root, path, async ({ folder, name }) => {
+    const facts = folder.statOf(partName(name, sha256))
+    return facts?.isFile() === true && facts.nlink === 1 ? facts.size : 0
+  })
+}
+
+/** Walks to the folder of the file and closes it afterwards. */
+async function within<T>(root: string, path: string, work: (place: Place) => Promise<T>): Promise<T> {
+  const names = namesOf(path)
+  const name = names.pop()
+  let folder = FolderHandle.open(root)
+  if (name === undefined || folder === undefined) throw notFound(path)
+  try {
+    for (const step of names) {
+      const next = child(folder, step)
+      folder.close()
+      folder = next
+      if (folder === undefined) throw notFound(path)
+    }
+    return await work({ folder, name })
+  } finally {
+    folder?.close()
+  }
+}
+
+function child(folder: FolderHandle, name: Buffer): FolderHandle | undefined {
+  try {
+    return FolderHandle.open(folder.pathOf(name))
+  } catch (error) {
+    if (codeOf(error) === 'EACCES')
+      throw new AgentFailure('PATH_INVALID', 'A folder of the path is closed to the agent')
+    throw error
+  }
+}
+
+/** The names of a path, from the root on. */
+function namesOf(path: string): Buffer[] {
+  const names = path.split('/').filter((name) => name !== '' && name !== '.')
+  const isWrong = (name: string): boolean =>
+    name === '..' || name.includes('\0') || Buffer.byteLength(name) > MOST_NAME_BYTES || isPart(name)
+  if (names.length === 0 || names.some(isWrong)) {
+    throw new AgentFailure('PATH_INVALID', 'must be a path of a file below the folder of the server, without ".."')
+  }
+  return names.map((name) => Buffer.from(name))
+}
+
+const PART = '.panel-upload-'
+
+/** Parts of uploads are no files of the server that anybody reads or writes by name. */
+function isPart(name: string): boolean {
+  return name.startsWith(PART)
+}
+
+function partName(name: Buffer, sha256: string | null): Buffer {
+  const key = createHash('sha256')
+    .update(name)
+    .update(sha256 ?? randomBytes(16))
+  return Buffer.from(`${PART}${key.digest('hex').slice(0, 32)}`)
+}
+
+/** Opens a regular file that is no link; `undefined` when there is nothing. A FIFO or a device is refused without being opened for long. */
+async function openRegular({ folder, name }: Place, flags: number): Promise<FileHandle | undefined> {
+  let handle: FileHandle
+  try {
+    handle = await open(folder.pathOf(name), flags | O_NOFOLLOW | O_NONBLOCK)
+  } catch (error) {
+    const code = codeOf(error)
+    if (code === 'ENOENT' || code === 'ENAMETOOLONG') return undefined
+    if (code === 'ELOOP' || code === 'ENXIO' || code === 'EISDIR' || code === 'EACCES') throw noFile()
+    throw error
+  }
+  if ((await handle.stat()).isFile()) return handle
+  await handle.close()
+  throw noFile()
+}
+
+async function factsAt(place: Place): Promise<FileFacts | undefined> {
+  const handle = await openRegular(place, O_RDONLY)
+  if (handle === undefined) return undefined
+  try {
+    return factsOf(await handle.stat({ bigint: true }))
+  } finally {
+    await handle.close()
+  }
+}
+
+/** Refuses what the caller has not meant to replace; answers the mode of what is there. */
+async function checkConditions(place: Place, { ifMatch, ifNone }: Upload): Promise<number | undefined> {
+  const there = await factsAt(place)
+  if (ifNone && there !== undefined) throw new AgentFailure('ETAG_MISMATCH', 'There is a file of that name already')
+  if (ifMatch !== null && ifMatch !== '*' && there?.etag !== ifMatch) {
+    throw new AgentFailure('ETAG_MISMATCH', 'The file has changed since it was read; read it again')
+  }
+  if (ifMatch === '*' && there === undefined) throw new AgentFailure('ETAG_MISMATCH', 'There is no file of that name')
+  const mode = place.folder.statOf(place.name)?.mode
+  return mode === undefined ? undefined : mode & 0o777
+}
+
+/** Parts that nobody went on with for a day; the folder may be large, so only its first entries are looked at. */
+function removeOldParts(folder: FolderHandle, nowMs: number): void {
+  let left = MOST_ENTRIES
+  for (const { name } of folder.entries()) {
+    if (left-- === 0) return
+    if (!isPart(name.toString('latin1'))) continue
+    const facts = folder.statOf(name)
+    if (facts?.isFile() === true && nowMs - facts.mtimeMs > TRANSFER_LIMITS.partMs) folder.unlink(name)
+  }
+}
+
+async function openPart(folder: FolderHandle, part: Buffer, { offset }: Upload): Promise<FileHandle> {
+  if (offset === 0) {
+    // Whatever has this name now is removed and made anew: nobody else holds it open.
+    if (!folder.unlink(part)) throw noFile()
+    return await open(folder.pathOf(part), O_RDWR | O_CREAT | O_EXCL | O_NOFOLLOW, 0o600)
+  }
+  const file = await openRegular({ folder, name: part }, O_RDWR)
+  const facts = await file?.stat()
+  if (file !== undefined && facts?.nlink === 1 && facts.size >= offset) {
+    await file.truncate(offset)
+    return file
+  }
+  await file?.close()
+  throw new AgentFailure(
+    'OFFSET_MISMATCH',
+    `Only ${facts?.size ?? 0} bytes of the upload are there; go on at that offset`,
+  )
+}
+
+/** A hash that has seen the file up to an offset. */
+async function hashOf(file: FileHandle, end: number): Promise<Hash> {
+  const hash = createHash('sha256')
+  const piece = Buffer.allocUnsafe(PIECE_BYTES)
+  for (let at = 0; at < end; ) {
+    const { bytesRead } = await file.read(piece, 0, Math.min(piece.length, end - at), at)
+    if (bytesRead === 0) throw changed()
+    hash.update(piece.subarray(0, bytesRead))
+    at += bytesRead
+  }
+  return hash
+}
+
+async function writePieces(
+  file: FileHandle,
+  { content, hash, upload }: { content: AsyncIterable<Uint8Array>; hash: Hash; upload: Upload },
+): Promise<number> {
+  let at = upload.offset
+  for await (const piece of content) {
+    if (at - upload.offset + piece.length > upload.roomBytes) throw noSpace()
+    if (upload.size !== null && at + piece.length > upload.size) {
+      throw new AgentFailure('CANCELLED', 'More has arrived than the size that was given')
+    }
+    hash.update(piece)
+    for (let done = 0; done < piece.length; ) {
+      const { bytesWritten } = await file.write(piece, done, piece.length - done, at + done)
+      done += bytesWritten
+    }
+    at += piece.length
+  }
+  return at
+}
+
+/** What is put in the place is what was written: a game may have put something else under the name of the part. */
+function rename({ folder, name }: Place, part: Buffer, written: BigIntStats): void {
+  const there = folder.statOf(part)
+  if (there === undefined || BigInt(there.ino) !== written.ino) {
+    throw new AgentFailure('CANCELLED', 'What was written was taken away meanwhile; send it again')
+  }
+  try {
+    renameSync(folder.pathOf(part), folder.pathOf(name))
+  } catch (error) {
+    const code = codeOf(error)
+    if (code === 'EISDIR' || code === 'ENOTEMPTY' || code === 'EEXIST') throw noFile()
+    throw error
+  }
+}
+
+async function rootOwner(root: string): Promise<{ uid: number; gid: number }> {
+  const folder = FolderHandle.open(root)
+  if (folder === undefined) throw notFound('.')
+  try {
+    const { uid, gid } = folder.stat()
+    return { uid, gid }
+  } finally {
+    folder.close()
+  }
+}
+
+function factsOf({ ino, size, mtimeNs, mtimeMs }: BigIntStats): FileFacts {
+  const etag = [ino, size, mtimeNs].map((part) => part.toString(36)).join('-')
+  return { size: Number(size), modifiedMs: Number(mtimeMs), etag }
+}
+
+function notFound(path: string): AgentFailure {
+  return new AgentFailure('NOT_FOUND', `There is no file ${path.slice(0, 300)}`)
+}
+
+function noFile(): AgentFailure {
+  return new AgentFailure('PATH_INVALID', 'names a folder, a link or a device, and not a regular file')
+}
+
+function changed(): AgentFailure {
+  return new AgentFailure('CONFLICT_STATE', 'The file was changed while it was read; read it again')
+}
+
+function noSpace(): AgentFailure {
+  return new AgentFailure('NO_SPACE', 'The file does not fit: the disk of the server, or of its node, is full')
+}

@@ -1,0 +1,52 @@
+import { readFile } from '../../../shared/api/files.ts'
+import type { ServerId } from '../../../shared/kernel/ids.ts'
+import type { Action } from '../../kit/command.ts'
+import { CliFailure, usage } from '../../kit/failure.ts'
+import { subjectOf } from '../../kit/resource/actions.ts'
+import { saveFile } from '../../kit/resource/download.ts'
+import type { Run } from '../../kit/run.ts'
+import { beforeNext } from './broken.ts'
+
+/** `panel files get`. */
+export const get: Action = async (run) => {
+  const { id } = await subjectOf(run, { ref: 'server', param: 'serverId' })
+  const path = run.args.required('path')
+  const out = run.args.word('file') ?? path.split('/').findLast((name) => name !== '')
+  if (out === undefined) throw usage('the path names no file')
+  await saveFile(run, async () => contentOf(run, { serverId: id as ServerId, path }), out) // the panel's own id of the server
+  return 0
+}
+
+/** The bytes of a file, over as many connections as it takes; a file that has changed between two of them is an error. */
+async function* contentOf(
+  run: Run,
+  { serverId, path }: { readonly serverId: ServerId; readonly path: string },
+): AsyncGenerator<Uint8Array> {
+  const client = await run.client()
+  let at = 0
+  let etag: string | null = null
+  for (let attempt = 0; ; attempt++) {
+    try {
+      const headers: Record<string, string> = etag === null ? {} : { range: `bytes=${at}-`, 'if-range': etag }
+      const answer = await client.stream(
+        readFile,
+        { params: { serverId }, query: { path } },
+        { headers, signal: run.signal },
+      )
+      if (etag !== null && answer.status !== 206) {
+        throw new CliFailure('OPERATION_FAILED', 'the file was changed while it was downloaded', {
+          hint: 'run it again',
+        })
+      }
+      etag = answer.headers.get('etag')
+      for await (const piece of answer.content) {
+        at += piece.length
+        attempt = 0
+        yield piece
+      }
+      return
+    } catch (error) {
+      await beforeNext(run, etag === null ? Number.POSITIVE_INFINITY : attempt, error)
+    }
+  }
+}

@@ -1,0 +1,144 @@
+import type { WrittenFile } from '../../../../shared/api/files.ts'
+import type { ByteStream, StreamAnswer } from '../../../../shared/kernel/contract.ts'
+import { fieldError, PanelError } from '../../../../shared/kernel/errors.ts'
+import { isoTime } from '../../../../shared/kernel/time.ts'
+import { receiveFile, sendConsoleLog, sendFile, statFile, uploadOffset } from '../../../../shared/protocol/files.ts'
+import type { Audit } from '../../../access/audit.ts'
+import type { Settings } from '../../../core/settings.ts'
+import type { Db } from '../../../db/db.ts'
+import type { Gateway } from '../../../gateway/gateway.ts'
+import type { Transfers } from '../../../gateway/transfers.ts'
+import type { Context } from '../../../http/route.ts'
+import { refuseSuspended } from '../servers/orders.ts'
+import { findServerRow, type ServerRow } from '../servers/rows.ts'
+
+const MIB = 1024 * 1024
+
+/** What files of servers need. */
+export interface FileDeps {
+  readonly db: Db
+  readonly audit: Audit
+  readonly settings: Settings
+  readonly gateway: Pick<Gateway, 'request'>
+  readonly transfers: Transfers
+}
+
+/** A file of a server, or how much of an interrupted upload of it is there. */
+export async function readServerFile(
+  deps: FileDeps,
+  serverId: string,
+  { path, upload }: { readonly path: string; readonly upload?: string | undefined },
+): Promise<StreamAnswer> {
+  const { gateway, transfers } = deps
+  const { nodeId } = await serverOf(deps, serverId)
+  if (upload !== undefined) {
+    const { offset } = await gateway.request(nodeId, uploadOffset, { serverId, path, sha256: upload })
+    return { ...none(path), headers: { 'upload-offset': String(offset) } }
+  }
+  const { size, etag, modifiedMs } = await gateway.request(nodeId, statFile, { serverId, path })
+  return {
+    contentType: 'application/octet-stream',
+    fileName: nameOf(path),
+    size,
+    etag,
+    modifiedMs,
+    read: (range) => {
+      const { offset, length } = range ?? { offset: 0, length: size }
+      return transfers.from(nodeId, length, (ticket, { signal }) =>
+        gateway.request(nodeId, sendFile, { serverId, path, etag, offset, length, ticket }, { signal }),
+      )
+    },
+  }
+}
+
+/** A server's console log as text. */
+export async function logOf(deps: FileDeps, serverId: string): Promise<StreamAnswer> {
+  const { gateway, transfers } = deps
+  const { nodeId, name } = await serverOf(deps, serverId)
+  return {
+    contentType: 'text/plain; charset=utf-8',
+    fileName: `${name}.log`,
+    size: null,
+    etag: null,
+    read: () =>
+      transfers.from(nodeId, null, (ticket, { signal }) =>
+        gateway.request(nodeId, sendConsoleLog, { serverId, ticket }, { signal }),
+      ),
+  }
+}
+
+interface Write {
+  readonly serverId: string
+  readonly path: string
+  readonly sha256?: string | undefined
+  readonly offset?: number | undefined
+  readonly body: ByteStream
+  readonly ifMatch: string | null
+  readonly ifNone: boolean
+}
+
+/** Writes a file of a server; what it replaces stays until all of it has arrived. */
+export async function writeServerFile(
+  deps: FileDeps,
+  { serverId, path, sha256: given, offset = 0, body, ifMatch, ifNone }: Write,
+  { actor }: Pick<Context, 'actor'>,
+): Promise<WrittenFile> {
+  const { db, audit, settings, gateway, transfers } = deps
+  const { nodeId } = await serverOf(deps, serverId)
+  const sha256 = given ?? null
+  if (offset > 0 && sha256 === null) throw fieldError('query.sha256', 'is required with an offset')
+  const maxBytes = settings.get('files.maxFileMb') * MIB
+  const size = body.length === null ? null : offset + body.length
+  if (size !== null && size > maxBytes) throw tooLarge(maxBytes)
+  const content = bounded(body.content, maxBytes - offset, maxBytes)
+  const input = { serverId, path, offset, size, sha256, ifMatch, ifNone }
+  const written = await transfers.to(nodeId, { ...body, content }, (ticket, { signal }) =>
+    gateway.request(nodeId, receiveFile, { ...input, ticket }, { signal }),
+  )
+  await db.write((tx) =>
+    audit.record(tx, actor, {
+      action: 'server.file_write',
+      resource: 'server',
+      resourceId: serverId,
+      details: { path: path.slice(0, 500), size: written.size, sha256: written.sha256 },
+    }),
+  )
+  const { modifiedMs, ...facts } = written
+  return { path, ...facts, modifiedAt: isoTime(modifiedMs) }
+}
+
+async function* bounded(
+  content: AsyncIterable<Uint8Array>,
+  leftBytes: number,
+  maxBytes: number,
+): AsyncGenerator<Uint8Array> {
+  let bytes = 0
+  for await (const piece of content) {
+    bytes += piece.length
+    if (bytes > leftBytes) throw tooLarge(maxBytes)
+    yield piece
+  }
+}
+
+function tooLarge(maxBytes: number): PanelError {
+  const message = `The file is larger than the ${maxBytes / MIB} MiB that files of servers may have (setting files.maxFileMb)`
+  return new PanelError('PAYLOAD_TOO_LARGE', message, { meta: { maxBytes } })
+}
+
+async function serverOf({ db }: FileDeps, serverId: string): Promise<ServerRow> {
+  const row = await findServerRow(db.read, serverId)
+  if (row === undefined) throw new PanelError('SERVER_NOT_FOUND', `There is no server ${serverId}`)
+  refuseSuspended(row)
+  return row
+}
+
+function nameOf(path: string): string {
+  return path.split('/').findLast((name) => name !== '') ?? 'file'
+}
+
+function none(path: string): StreamAnswer {
+  const read = async (): Promise<AsyncIterable<Uint8Array>> => {
+    throw new Error('an answer of no bytes is not read')
+  }
+  return { contentType: 'application/octet-stream', fileName: nameOf(path), size: 0, etag: null, read }
+}
