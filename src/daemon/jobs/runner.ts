@@ -39,8 +39,8 @@ interface Busy {
 }
 
 interface Resting {
-  /** By the clock that never jumps: a wall clock that is set back ends no rest later. */
-  readonly untilMs: number
+  /** It ends when either clock has passed it: a wall clock that is set back makes no rest longer. */
+  readonly untilMs: { readonly wall: number; readonly steady: number }
   readonly failures: number
 }
 
@@ -138,8 +138,7 @@ export class Runner {
     const names = [...kinds.keys()]
     const at = now(clock)
     const nowMs = Date.parse(at)
-    const passedMs = clock.monotonicMs()
-    for (const [key, { untilMs }] of this.#resting) if (untilMs < passedMs - FORGOTTEN_MS) this.#resting.delete(key)
+    for (const [key, resting] of this.#resting) if (this.#restLeft(resting) < -FORGOTTEN_MS) this.#resting.delete(key)
     for (const pool of this.#pools().keys()) {
       if (this.#roomIn(pool) <= 0) continue
       const ahead = this.#ahead.get(pool) ?? []
@@ -151,18 +150,14 @@ export class Runner {
       }
     }
     const next = await rows.nextDue(db.read, at, names)
-    const rests = [...this.#resting.values()].map(({ untilMs }) => untilMs - passedMs).filter((ms) => ms > 0)
+    const rests = [...this.#resting.values()].map((resting) => this.#restLeft(resting)).filter((ms) => ms > 0)
     const waits = [LONGEST_WAIT_MS, ...rests, ...(next === undefined ? [] : [Date.parse(next) - nowMs])]
     return Math.max(1, Math.min(...waits))
   }
 
   #isTaken(lane: rows.Lane): boolean {
     const key = keyOf(lane)
-    return (
-      this.#busy.has(key) ||
-      this.#held.has(key) ||
-      (this.#resting.get(key)?.untilMs ?? 0) > this.#deps.clock.monotonicMs()
-    )
+    return this.#busy.has(key) || this.#held.has(key) || this.#isResting(key)
   }
 
   /** The lanes of a pool that something is due in and nobody works on. */
@@ -172,6 +167,21 @@ export class Runner {
     const limit = READ_AHEAD + this.#busy.size + this.#held.size + this.#resting.size
     const due = await rows.dueLanes(db.read, { pool, now: at, kinds: [...kinds.keys()], limit })
     return due.filter((lane) => !this.#isTaken(lane))
+  }
+
+  #rest(key: string, { ms, failures }: { readonly ms: number; readonly failures: number }): void {
+    const { clock } = this.#deps
+    this.#resting.set(key, { untilMs: { wall: clock.nowMs() + ms, steady: clock.monotonicMs() + ms }, failures })
+  }
+
+  #isResting(key: string): boolean {
+    const resting = this.#resting.get(key)
+    return resting !== undefined && this.#restLeft(resting) > 0
+  }
+
+  #restLeft({ untilMs: { wall, steady } }: Resting): number {
+    const { clock } = this.#deps
+    return Math.min(wall - clock.nowMs(), steady - clock.monotonicMs())
   }
 
   #pools(): Map<string, Pool> {
@@ -188,10 +198,10 @@ export class Runner {
     const work = this.#work(lane)
       .catch((err: unknown) => {
         if (this.#ending.signal.aborted) return
-        const { log, systemErrors, clock } = this.#deps
+        const { log, systemErrors } = this.#deps
         log.error({ err, ...lane }, 'a job could not be carried out; its lane rests')
         if (!isStorageFailure(err)) systemErrors.capture(err, { component: 'jobs' })
-        this.#resting.set(key, { untilMs: clock.monotonicMs() + LONGEST_WAIT_MS, failures: 0 })
+        this.#rest(key, { ms: LONGEST_WAIT_MS, failures: 0 })
       })
       .finally(() => {
         this.#busy.delete(key)
@@ -201,7 +211,7 @@ export class Runner {
   }
 
   async #work(lane: rows.Lane): Promise<void> {
-    const { db, advance, kinds, clock } = this.#deps
+    const { db, advance, kinds } = this.#deps
     const key = keyOf(lane)
     for (let count = 0; count < IN_A_ROW && !this.#ending.signal.aborted; count++) {
       let claim: Claim | undefined
@@ -227,7 +237,7 @@ export class Runner {
       const failures = (this.#resting.get(key)?.failures ?? 0) + 1
       const restMs = kinds.get(claim.row.kind)?.laneRestMs(failures) ?? 0
       if (restMs === 0) continue
-      this.#resting.set(key, { untilMs: clock.monotonicMs() + restMs, failures })
+      this.#rest(key, { ms: restMs, failures })
       return
     }
   }
