@@ -1,5 +1,6 @@
 import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, it } from 'vitest'
 import { z } from 'zod'
+import { beginUpkeep, UPKEEP } from '../../../src/daemon/features/operations/system/upkeep.ts'
 import { route } from '../../../src/daemon/http/route.ts'
 import { addRoute } from '../../../src/daemon/http/server.ts'
 import { listAuditLogs } from '../../../src/shared/api/admin.ts'
@@ -24,36 +25,25 @@ const set = (panel: TestPanel, body: Partial<Omit<SecuritySettings, 'locked'>>) 
 describe('requests and sign-ins', () => {
   const DAY = 86_400_000
   let ahead = 0
-  let upkeeps = 0
-  let passHour = (): void => undefined
   let panel: TestPanel
   beforeAll(async () => {
-    // The hourly upkeep sleeps when it has done its work, until the test lets an hour pass.
-    const sleep = (ms: number, signal?: AbortSignal) => {
-      if (ms !== 3_600_000) return systemClock.sleep(ms, signal)
-      upkeeps += 1
-      return new Promise<void>((resolve) => {
-        passHour = resolve
-        signal?.addEventListener('abort', () => resolve())
-      })
-    }
-    const clock = { ...systemClock, sleep, nowMs: () => systemClock.nowMs() + ahead }
+    const clock = { ...systemClock, nowMs: () => systemClock.nowMs() + ahead }
     const env = { PANEL_LIMITS__AUTH_REQUESTS_PER_MINUTE: undefined, PANEL_LIMITS__REQUESTS_PER_MINUTE: undefined }
     panel = await startPanel({ clock, env })
   })
   afterAll(() => panel.close())
 
-  /** Lets an hour pass; resolves when the upkeep that it sets off is done. */
+  /** Has the upkeep done now; resolves when the next one waits for its hour. */
   const upkeep = async (): Promise<void> => {
-    const before = await eventually(
-      async () => upkeeps,
-      (done) => done > 0,
-    )
-    passHour()
-    await eventually(
-      async () => upkeeps,
-      (done) => done > before,
-    )
+    const { jobs, core } = panel.app
+    const wait = (afterMs: number) =>
+      eventually(
+        () => core.db.read.selectFrom('job').selectAll().where('kind', '=', UPKEEP.kind).executeTakeFirst(),
+        (job) => job?.status === 'queued' && Date.parse(job.dueAt ?? '') > afterMs,
+      )
+    await wait(0)
+    await core.db.write((tx) => beginUpkeep(tx, jobs))
+    await wait(Date.now() + ahead + 60_000)
   }
 
   it('locks an account after as many failures as are set now', async () => {
