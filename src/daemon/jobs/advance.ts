@@ -2,6 +2,7 @@ import type { Clock } from '../../shared/kernel/time.ts'
 import { isoTime } from '../../shared/kernel/time.ts'
 import type { Bus } from '../core/bus.ts'
 import type { Tx } from '../db/db.ts'
+import { isStorageFailure } from '../db/sqlite/failures.ts'
 import { backOff } from './back-off.ts'
 import type { JobMetrics } from './job-metrics.ts'
 import { announce } from './queue.ts'
@@ -22,6 +23,8 @@ export interface AdvanceDeps {
   readonly kindOf: (kind: string) => Registered | undefined
   /** Something is due that the runner may not know of. */
   readonly wake: () => void
+  /** Aborts the attempt that runs of a job. */
+  readonly abort: (jobId: string) => void
 }
 
 /** A job that was taken up, with the step that is to be carried out now. */
@@ -48,12 +51,15 @@ export class Advance {
     this.#deps = deps
   }
 
-  /** Takes up what is due in a lane: the step's attempt is counted and prepared. `undefined`: nothing is to be carried out. */
+  /**
+   * Takes up what is due in a lane: the step's attempt is counted and prepared. `undefined`: nothing is to be carried out.
+   * Throws {@link Unprepared}.
+   */
   async claim(tx: Tx, lane: Lane, kinds: readonly string[]): Promise<Claim | undefined> {
     for (;;) {
       const row = await rows.dueInLane(tx, lane, kinds)
       if (row === undefined) return undefined
-      if (row.requested === 'cancel') await this.settle(tx, row, 'cancelled')
+      if (row.requested === 'cancel') await this.#endCancelled(tx, row)
       else if (row.requested === 'pause') await this.#store(tx, row, { ...PAUSED })
       else {
         const moved = await this.#begin(tx, row, row.fence + 1)
@@ -62,8 +68,46 @@ export class Advance {
     }
   }
 
-  /** Writes what an attempt has done, and takes up what follows it. */
-  async finish(tx: Tx, claim: Claim, end: (tx: Tx) => Promise<WrittenEnd>): Promise<Moved> {
+  /** Counts an attempt that has failed because its step could not be prepared. */
+  async unprepared(tx: Tx, { row: { seq, fence }, cause }: Unprepared): Promise<void> {
+    const row = await this.#mine(tx, { row: { seq, fence: fence - 1 } })
+    if (row !== undefined) await this.#begin(tx, row, fence, { failure: messageOf(cause) })
+  }
+
+  /** Cancels a job and what it has started: at once, or as soon as the step that runs has heard of it. */
+  async cancel(tx: Tx, row: JobRow): Promise<void> {
+    await this.#cancelChildren(tx, row)
+    // Ending the last child may have ended the parent's wait.
+    const now = (await rows.findJob(tx.q, row.id)) ?? row
+    if (now.status !== 'running') {
+      await this.settle(tx, now, 'cancelled')
+      return
+    }
+    await this.#store(tx, now, { requested: 'cancel' })
+    tx.onCommit(() => this.#deps.abort(row.id))
+  }
+
+  /** Ends what was cancelled while it ran, with what its last attempt may have started meanwhile. */
+  async #endCancelled(tx: Tx, row: JobRow): Promise<void> {
+    await this.#cancelChildren(tx, row)
+    await this.settle(tx, row, 'cancelled')
+  }
+
+  async #cancelChildren(tx: Tx, { id }: JobRow): Promise<void> {
+    const children = tx.q.selectFrom('job').selectAll().where('parentId', '=', id).where('endedAt', 'is', null)
+    for (const child of await children.execute()) await this.cancel(tx, child)
+  }
+
+  /**
+   * Writes what an attempt has done, and takes up what follows it; throws {@link Unprepared} when that cannot be. With
+   * `onward` false the next step waits to be taken up by {@link claim}.
+   */
+  async finish(
+    tx: Tx,
+    claim: Claim,
+    end: (tx: Tx) => Promise<WrittenEnd>,
+    { onward }: { readonly onward: boolean },
+  ): Promise<Moved> {
     const row = await this.#mine(tx, claim)
     if (row === undefined) return LOST
     const { state, after } = await end(tx)
@@ -72,9 +116,9 @@ export class Advance {
     switch (after?.kind) {
       case undefined:
       case 'children':
-        return this.#stepDone(tx, { ...claim, row: changed }, after !== undefined)
+        return this.#stepDone(tx, { ...claim, row: changed }, { forChildren: after !== undefined, onward })
       case 'again':
-        return this.#again(tx, { ...claim, row: changed }, after.atMs)
+        return this.#again(tx, { ...claim, row: changed }, { atMs: after.atMs, onward })
       case 'retry':
         return this.#attemptFailed(tx, { ...claim, row: changed }, after)
       case 'fail':
@@ -94,7 +138,7 @@ export class Advance {
     const row = await this.#mine(tx, claim)
     if (row === undefined) return LOST
     await rows.updateStep(tx, claim.step.id, { status: 'failed', error: 'cancelled', endedAt: tx.now })
-    await this.settle(tx, row, 'cancelled')
+    await this.#endCancelled(tx, row)
     return AWAY
   }
 
@@ -124,7 +168,7 @@ export class Advance {
       after = (await rows.updateJob(tx, row, ended)) ?? after
       await announce(bus, tx, after)
     }
-    if (row.ordered === 1) await this.#passTurn(tx, row)
+    if (row.ordered === 1 && (await rows.passTurn(tx, row))) tx.onCommit(this.#deps.wake)
     if (row.parentId !== null) await this.#wakeParent(tx, row.parentId)
     tx.onCommit(() => metrics.ended.inc({ kind: row.kind, status }))
     return after
@@ -146,7 +190,7 @@ export class Advance {
    * Begins an attempt of the job's present step, after the rights of the person behind it were looked at. A new `fence` ends
    * what anybody else may still do for the job.
    */
-  async #begin(tx: Tx, row: JobRow, fence: number): Promise<Moved> {
+  async #begin(tx: Tx, row: JobRow, fence: number, unprepared?: { readonly failure: string }): Promise<Moved> {
     const { kindOf, holderOf } = this.#deps
     const step = await rows.currentStep(tx.q, row.id)
     if (step === undefined) {
@@ -155,9 +199,11 @@ export class Advance {
     }
     const kind = kindOf(row.kind)
     if (kind === undefined) throw new Error(`no job of kind ${row.kind} is known`)
+    // The effect of a step that was ever prepared may have happened under what its state names: that is kept.
+    const isNew = step.startedAt === null
     const attempts = step.attempts + 1
     const begun = await rows.updateStep(tx, step.id, {
-      ...{ status: 'running', attempts, startedAt: step.startedAt ?? tx.now, endedAt: null },
+      ...{ status: 'running', attempts, endedAt: null },
     })
     const lease = isoTime(Date.parse(tx.now) + LEASE_MS)
     const running = {
@@ -182,21 +228,29 @@ export class Advance {
     if ('refusal' in standing) {
       return this.#stepFailed(tx, { row: now, step: begun }, { error: standing.refusal, code: 'PERMISSION_DENIED' })
     }
+    if (unprepared !== undefined) {
+      return this.#attemptFailed(tx, { row: now, step: begun, loaded }, { error: unprepared.failure })
+    }
     const { holder } = standing
     if (holder !== undefined) loaded = kind.load(now, begun, holder)
-    if (attempts === 1) {
-      const state = await loaded.prepare(tx)
+    if (isNew) {
+      const state = await prepared(tx, loaded, now)
+      await rows.updateStep(tx, step.id, { startedAt: tx.now })
       if (state !== undefined) {
-        const prepared = (await rows.updateJob(tx, now, { state })) ?? now
-        await announce(this.#deps.bus, tx, prepared)
-        return { kind: 'on', claim: { row: prepared, step: begun, loaded: kind.load(prepared, begun, holder) } }
+        const ready = (await rows.updateJob(tx, now, { state })) ?? now
+        await announce(this.#deps.bus, tx, ready)
+        return { kind: 'on', claim: { row: ready, step: begun, loaded: kind.load(ready, begun, holder) } }
       }
     }
     await announce(this.#deps.bus, tx, now)
     return { kind: 'on', claim: { row: now, step: begun, loaded } }
   }
 
-  async #stepDone(tx: Tx, { row, step }: Pick<Claim, 'row' | 'step'>, forChildren: boolean): Promise<Moved> {
+  async #stepDone(
+    tx: Tx,
+    { row, step }: Pick<Claim, 'row' | 'step'>,
+    { forChildren, onward }: { readonly forChildren: boolean; readonly onward: boolean },
+  ): Promise<Moved> {
     this.#deps.metrics.steps.inc({ kind: row.kind, outcome: 'succeeded' })
     if (row.background === 1 && row.stepsDone + 1 === row.stepsTotal && !forChildren) {
       await this.settle(tx, row, 'succeeded') // nobody sees its step any more
@@ -207,7 +261,7 @@ export class Advance {
     const after = (await rows.updateJob(tx, row, done)) ?? row
     const next = await rows.currentStep(tx.q, row.id)
     if (forChildren && (await rows.hasOpenChildren(tx, row.id))) {
-      if (row.requested === 'cancel') await this.settle(tx, after, 'cancelled')
+      if (row.requested === 'cancel') await this.#endCancelled(tx, after)
       else await this.#store(tx, after, { status: 'waiting', dueAt: null })
       return AWAY
     }
@@ -215,14 +269,20 @@ export class Advance {
       await this.settle(tx, after, 'succeeded')
       return AWAY
     }
-    return this.#onUnlessRequested(tx, after)
+    return this.#onUnlessRequested(tx, after, onward)
   }
 
-  async #again(tx: Tx, { row, step }: Pick<Claim, 'row' | 'step'>, atMs: number | undefined): Promise<Moved> {
+  async #again(
+    tx: Tx,
+    { row, step }: Pick<Claim, 'row' | 'step'>,
+    { atMs, onward }: { readonly atMs: number | undefined; readonly onward: boolean },
+  ): Promise<Moved> {
     this.#deps.metrics.steps.inc({ kind: row.kind, outcome: 'again' })
-    await rows.updateStep(tx, step.id, { status: 'pending', attempts: 0, error: null, errorCode: null })
+    // What it did is done: the next round is prepared anew.
+    const anew = { status: 'pending', attempts: 0, error: null, errorCode: null, startedAt: null } as const
+    await rows.updateStep(tx, step.id, anew)
     const after = (await rows.updateJob(tx, row, { error: null, errorCode: null })) ?? row
-    if (atMs === undefined) return this.#onUnlessRequested(tx, after)
+    if (atMs === undefined) return this.#onUnlessRequested(tx, after, onward)
     if (await this.#asRequested(tx, after)) return AWAY
     const at = isoTime(atMs)
     await this.#store(tx, after, { status: 'queued', dueAt: at, notBefore: at })
@@ -257,19 +317,25 @@ export class Advance {
     return { kind: 'away', failed: true }
   }
 
-  async #onUnlessRequested(tx: Tx, row: JobRow): Promise<Moved> {
-    return (await this.#asRequested(tx, row)) ? AWAY : this.#begin(tx, row, row.fence)
+  async #onUnlessRequested(tx: Tx, row: JobRow, onward: boolean): Promise<Moved> {
+    if (await this.#asRequested(tx, row)) return AWAY
+    if (onward) return this.#begin(tx, row, row.fence)
+    await this.#store(tx, row, { status: 'queued', dueAt: tx.now, notBefore: tx.now })
+    return AWAY
   }
 
   /** Carries out what was asked of the job while its step ran; whether anything was. */
   async #asRequested(tx: Tx, row: JobRow): Promise<boolean> {
-    if (row.requested === 'cancel') await this.settle(tx, row, 'cancelled')
+    if (row.requested === 'cancel') await this.#endCancelled(tx, row)
     else if (row.requested === 'pause') await this.#store(tx, row, { ...PAUSED })
     return row.requested !== null
   }
 
   /** The row as long as nobody else has taken it up. */
-  async #mine(tx: Tx, { row: { seq, fence } }: Pick<Claim, 'row'>): Promise<JobRow | undefined> {
+  async #mine(
+    tx: Tx,
+    { row: { seq, fence } }: { readonly row: Pick<JobRow, 'seq' | 'fence'> },
+  ): Promise<JobRow | undefined> {
     const row = tx.q.selectFrom('job').selectAll().where('seq', '=', seq).where('fence', '=', fence)
     return row.where('endedAt', 'is', null).executeTakeFirst()
   }
@@ -277,15 +343,6 @@ export class Advance {
   async #store(tx: Tx, row: JobRow, set: Parameters<typeof rows.updateJob>[2]): Promise<void> {
     const after = await rows.updateJob(tx, row, set)
     if (after !== undefined) await announce(this.#deps.bus, tx, after)
-  }
-
-  /** The first of those that have waited in the lane is due now. */
-  async #passTurn(tx: Tx, lane: Lane): Promise<void> {
-    const next = await rows.firstInLane(tx, lane)
-    if (next === undefined || next.status !== 'queued' || next.dueAt !== null) return
-    const dueAt = next.notBefore > tx.now ? next.notBefore : tx.now
-    await rows.updateJob(tx, next, { dueAt })
-    tx.onCommit(this.#deps.wake)
   }
 
   async #wakeParent(tx: Tx, parentId: string): Promise<void> {
@@ -300,6 +357,24 @@ const MOST_ERROR = 2000
 const PAUSED = { status: 'paused', requested: null, dueAt: null } as const
 const AWAY: Moved = { kind: 'away', failed: false }
 const LOST: Moved = { kind: 'lost' }
+
+/** A step could not be prepared: what the transaction was to write is undone. */
+export class Unprepared extends Error {
+  readonly row: JobRow
+
+  constructor(row: JobRow, cause: unknown) {
+    super('a step of a job could not be prepared', { cause })
+    this.row = row
+  }
+}
+
+async function prepared(tx: Tx, loaded: LoadedJob, row: JobRow): Promise<string | undefined> {
+  try {
+    return await loaded.prepare(tx)
+  } catch (error) {
+    throw isStorageFailure(error) ? error : new Unprepared(row, error)
+  }
+}
 
 /** What a person reads of an error that ended an attempt. */
 export function messageOf(error: unknown): string {

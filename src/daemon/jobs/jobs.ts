@@ -45,14 +45,14 @@ export function createJobs({ registry, holderOf, ...core }: JobsDeps): Jobs {
   const kinds = new Map<string, Registered>()
   const metrics = createJobMetrics(registry)
   const wake = (): void => runner.wake()
-  const advance = new Advance({ ...core, metrics, holderOf, wake, kindOf: (kind) => kinds.get(kind) })
+  const abort = (jobId: string): void => runner.abort(jobId)
+  const advance = new Advance({ ...core, metrics, holderOf, wake, abort, kindOf: (kind) => kinds.get(kind) })
   const runner: Runner = new Runner({ ...core, metrics, advance, kinds, progress: new ProgressWriter(core) })
   const queue = new JobQueue({
     ...core,
-    settle: (tx, row, status) => advance.settle(tx, row, status),
-    isRetryable: (row, step) => kinds.get(row.kind)?.load(row, step).retryable ?? false,
+    cancel: (tx, row) => advance.cancel(tx, row),
+    isRetryable: (row, step) => kinds.get(row.kind)?.isRetryable(row, step) ?? false,
     wake,
-    abort: (jobId) => runner.abort(jobId),
   })
   return {
     queue,

@@ -27,16 +27,17 @@ export interface NewJob<I> {
 /** Why a job is not changed. */
 export type Unchanged = 'ended' | 'background' | 'not failed' | 'not retryable'
 
+/** What a change of a job writes. */
+type ChangedJob = Partial<Omit<JobRow, 'seq' | 'id' | 'kind' | 'fence'>>
+
 interface QueueDeps {
   readonly bus: Bus
   readonly clock: Clock
   /** Whether a step of this kind may be tried again by hand. */
   readonly isRetryable: (row: JobRow, step: StepRow) => boolean
-  /** Ends a job in this transaction; {@link settle} of the engine. */
-  readonly settle: (tx: Tx, row: JobRow, status: 'cancelled') => Promise<JobRow>
+  /** Cancels a job and what it has started, in this transaction. */
+  readonly cancel: (tx: Tx, row: JobRow) => Promise<void>
   readonly wake: () => void
-  /** Aborts the attempt that runs of a job. */
-  readonly abort: (jobId: string) => void
 }
 
 /** Adds jobs and changes them, each within the transaction of its caller; the engine hears of it by the commit. */
@@ -138,7 +139,8 @@ export class JobQueue {
   /** Pauses a job: at once, or when the step that runs has ended. */
   async pause(tx: Tx, row: JobRow): Promise<Unchanged | undefined> {
     const refused = unchangeable(row)
-    if (refused !== undefined || row.status === 'paused') return refused
+    // What is being cancelled stays so.
+    if (refused !== undefined || row.status === 'paused' || row.requested !== null) return refused
     const set =
       row.status === 'running' ? ({ requested: 'pause' } as const) : ({ status: 'paused', dueAt: null } as const)
     await this.#update(tx, row, set)
@@ -152,7 +154,7 @@ export class JobQueue {
     if (row.status === 'running' && row.requested === 'pause') await this.#update(tx, row, { requested: null })
     if (row.status !== 'paused') return undefined
     if (await rows.hasOpenChildren(tx, row.id)) await this.#update(tx, row, { status: 'waiting' })
-    else await this.#update(tx, row, { status: 'queued', dueAt: await this.#turn(tx, row) })
+    else await this.#queue(tx, row, { status: 'queued', dueAt: row.notBefore > tx.now ? row.notBefore : tx.now })
     return undefined
   }
 
@@ -160,7 +162,7 @@ export class JobQueue {
   async cancel(tx: Tx, row: JobRow): Promise<Unchanged | undefined> {
     const refused = unchangeable(row)
     if (refused !== undefined) return refused
-    await this.#cancel(tx, row)
+    if (row.requested !== 'cancel') await this.#deps.cancel(tx, row)
     return undefined
   }
 
@@ -173,33 +175,18 @@ export class JobQueue {
     if (!isRetryable(row, step)) return 'not retryable'
     await rows.updateStep(tx, step.id, { status: 'pending', attempts: 0, endedAt: null })
     const again = { status: 'queued', requested: null, endedAt: null, notBefore: tx.now } as const
-    await this.#update(tx, row, { ...again, dueAt: await this.#turn(tx, { ...row, notBefore: tx.now }) })
+    await this.#queue(tx, row, { ...again, dueAt: tx.now })
     return undefined
   }
 
-  async #cancel(tx: Tx, row: JobRow): Promise<void> {
-    const { settle, abort } = this.#deps
-    const children = tx.q.selectFrom('job').selectAll().where('parentId', '=', row.id).where('endedAt', 'is', null)
-    for (const child of await children.execute()) await this.#cancel(tx, child)
-    // Ending the last child may have ended the parent's wait.
-    const now = (await rows.findJob(tx.q, row.id)) ?? row
-    if (now.status !== 'running') {
-      await settle(tx, now, 'cancelled')
-      return
-    }
-    await this.#update(tx, now, { requested: 'cancel' })
-    tx.onCommit(() => abort(row.id))
+  /** Brings a job back into its lane: due then if it has the turn; else whoever has it goes first. */
+  async #queue(tx: Tx, row: JobRow, set: ChangedJob & { readonly dueAt: IsoTime }): Promise<void> {
+    const turn = await rows.hasTurn(tx, row)
+    await this.#update(tx, row, turn ? set : { ...set, dueAt: null })
+    if (!turn) await rows.passTurn(tx, row)
   }
 
-  /** When a job is due whose wait is over; `null` while its lane belongs to another one. */
-  async #turn(tx: Tx, row: JobRow): Promise<IsoTime | null> {
-    const due = row.notBefore > tx.now ? row.notBefore : tx.now
-    if (row.ordered === 0) return due
-    const first = await rows.firstInLane(tx, row)
-    return first === undefined || first.seq === row.seq ? due : null
-  }
-
-  async #update(tx: Tx, row: JobRow, set: Partial<Omit<JobRow, 'seq' | 'id' | 'kind' | 'fence'>>): Promise<void> {
+  async #update(tx: Tx, row: JobRow, set: ChangedJob): Promise<void> {
     const after = await rows.updateJob(tx, row, set)
     if (after !== undefined) await announce(this.#deps.bus, tx, after)
     tx.onCommit(this.#deps.wake)

@@ -2,7 +2,7 @@ import type { JobProgress } from '../../shared/kernel/job.ts'
 import type { Principal } from '../access/operation.ts'
 import type { Holder } from '../access/permit.ts'
 import type { Tx } from '../db/db.ts'
-import { parseJson } from '../db/json.ts'
+import { isJson, parseJson } from '../db/json.ts'
 import type { After, JobOf, JobType, Needs, Pool, StepEnd, StepsOf } from './job-type.ts'
 import type { JobRow, StepRow } from './rows.ts'
 
@@ -16,7 +16,6 @@ export interface WrittenEnd {
 export interface LoadedJob {
   readonly attempts: number
   readonly timeoutMs: number
-  readonly retryable: boolean
   readonly needs: Needs | undefined
   /** The state after preparing; `undefined`: as it is. */
   prepare(tx: Tx): Promise<string | undefined>
@@ -36,6 +35,8 @@ export interface Registered {
   /** Whether it does something when a job of it ends. */
   readonly hasEnding: boolean
   laneRestMs(failures: number): number
+  /** Whether somebody may have this step tried again; `false` where {@link load} would throw. */
+  isRetryable(row: JobRow, step: StepRow): boolean
   /** Throws where the row's input or state does not fit the type, or the step is unknown. */
   load(row: JobRow, step: StepRow, holder?: Holder): LoadedJob
 }
@@ -59,6 +60,11 @@ export function registered<I, S, Name extends string>(
     background: type.background,
     hasEnding: ended !== undefined,
     laneRestMs: (failures) => type.laneRestMs?.(failures) ?? 0,
+    isRetryable: (row, stepRow) => {
+      const step = byName.get(stepRow.step)
+      const isReadable = isJson(type.input, row.input) && isJson(type.state, row.state)
+      return isReadable && step !== undefined && (step.retryable ?? true)
+    },
     load: (row, stepRow, holder) => {
       const step = byName.get(stepRow.step)
       if (step === undefined) throw new Error(`this version knows no step ${stepRow.step} of ${type.kind}`)
@@ -73,7 +79,6 @@ export function registered<I, S, Name extends string>(
       return {
         attempts: step.attempts ?? ATTEMPTS,
         timeoutMs: step.timeoutMs ?? TIMEOUT_MS,
-        retryable: step.retryable ?? true,
         needs: type.needs?.(job.input),
         prepare: async (tx) => (step.prepare === undefined ? undefined : JSON.stringify(await step.prepare(tx, job))),
         run: async (attempt) => {

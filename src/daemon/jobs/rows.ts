@@ -44,14 +44,15 @@ export async function currentStep(q: Queries, jobId: string): Promise<StepRow | 
     .executeTakeFirst()
 }
 
-/** The lanes that have something due of these kinds, the one that has waited longest first. */
+/** The lanes of a pool that have something due of these kinds, the one that has waited longest first. */
 export async function dueLanes(
   q: Queries,
-  { now, kinds, limit }: { now: IsoTime; kinds: readonly string[]; limit: number },
+  { pool, now, kinds, limit }: { pool: string; now: IsoTime; kinds: readonly string[]; limit: number },
 ): Promise<Lane[]> {
   return q
     .selectFrom('job')
     .select(['pool', 'lane'])
+    .where('pool', '=', pool)
     .where('dueAt', '<=', now)
     .where('kind', 'in', kinds)
     .groupBy(['pool', 'lane'])
@@ -100,6 +101,46 @@ export async function firstInLane(tx: Tx, { pool, lane }: Lane): Promise<JobRow 
     .orderBy('seq')
     .limit(1)
     .executeTakeFirst()
+}
+
+/** The open ordered job that holds a lane up, beside this one: it is due, has begun, or waits for what it has started. */
+async function holderOf(tx: Tx, { pool, lane }: Lane, besides: number): Promise<Pick<JobRow, 'seq'> | undefined> {
+  return tx.q
+    .selectFrom('job')
+    .select('seq')
+    .where('pool', '=', pool)
+    .where('lane', '=', lane)
+    .where('ordered', '=', 1)
+    .where('endedAt', 'is', null)
+    .where('seq', '!=', besides)
+    .where((eb) =>
+      eb.or([
+        eb('dueAt', 'is not', null),
+        eb('status', '=', 'waiting'),
+        eb.and([eb('status', '=', 'paused'), eb('startedAt', 'is not', null)]),
+      ]),
+    )
+    .limit(1)
+    .executeTakeFirst()
+}
+
+/** Whether it is the turn of a job: nobody else holds its lane up, and it does so itself or is the first that is open. */
+export async function hasTurn(tx: Tx, row: JobRow): Promise<boolean> {
+  if (row.ordered === 0) return true
+  if ((await holderOf(tx, row, row.seq)) !== undefined) return false
+  if (row.dueAt !== null || (row.status === 'paused' && row.startedAt !== null)) return true
+  const first = await firstInLane(tx, row)
+  return first === undefined || first.seq >= row.seq
+}
+
+/** Gives the turn to the first that waits for it in a lane, unless somebody holds the lane up. Whether somebody got it. */
+export async function passTurn(tx: Tx, lane: Lane): Promise<boolean> {
+  const next = await firstInLane(tx, lane)
+  if (next === undefined || next.status !== 'queued' || next.dueAt !== null) return false
+  if ((await holderOf(tx, lane, next.seq)) !== undefined) return false
+  const dueAt = next.notBefore > tx.now ? next.notBefore : tx.now
+  await updateJob(tx, next, { dueAt })
+  return true
 }
 
 /** Whether a lane has so many jobs that are due or wait for their time. */
@@ -151,13 +192,24 @@ export async function pruneJobs(db: Db, before: IsoTime, keep: number): Promise<
     const removed = await db.write(async (tx) => {
       const ended = tx.q.selectFrom('job').select('seq').where('endedAt', 'is not', null)
       const newest = await ended
+        .select('endedAt')
         .orderBy('endedAt', 'desc')
         .orderBy('seq', 'desc')
         .limit(1)
         .offset(keep)
         .executeTakeFirst()
       const old = ended
-        .where((eb) => eb.or([eb('endedAt', '<', before), eb('seq', '<=', newest?.seq ?? 0)]))
+        .where((eb) =>
+          eb.or([
+            eb('endedAt', '<', before),
+            ...(newest?.endedAt == null
+              ? []
+              : [
+                  eb('endedAt', '<', newest.endedAt),
+                  eb.and([eb('endedAt', '=', newest.endedAt), eb('seq', '<=', newest.seq)]),
+                ]),
+          ]),
+        )
         .where((eb) =>
           // A parent goes after its children, so that what is open keeps its parent.
           eb.not(

@@ -1,13 +1,13 @@
-import { type Clock, isoTime, now } from '../../shared/kernel/time.ts'
+import { type Clock, type IsoTime, isoTime, now } from '../../shared/kernel/time.ts'
 import type { Log } from '../core/log.ts'
 import type { SystemErrors } from '../core/system-errors.ts'
 import type { Db, Tx } from '../db/db.ts'
 import { isStorageFailure } from '../db/sqlite/failures.ts'
-import { type Advance, type Claim, LEASE_MS, type Moved, messageOf } from './advance.ts'
+import { type Advance, type Claim, LEASE_MS, type Moved, messageOf, Unprepared } from './advance.ts'
 import type { JobMetrics } from './job-metrics.ts'
 import type { Pool } from './job-type.ts'
 import type { ProgressWriter } from './progress.ts'
-import type { Registered } from './registry.ts'
+import type { Registered, WrittenEnd } from './registry.ts'
 import * as rows from './rows.ts'
 
 /** A wait at most so long, because the wall clock may be set meanwhile. */
@@ -39,7 +39,8 @@ interface Busy {
 }
 
 interface Resting {
-  readonly untilMs: number
+  /** It ends when either clock has passed it: a wall clock that is set back makes no rest longer. */
+  readonly untilMs: { readonly wall: number; readonly steady: number }
   readonly failures: number
 }
 
@@ -61,8 +62,8 @@ export class Runner {
   readonly #resting = new Map<string, Resting>()
   readonly #running = new Map<string, Running>()
   readonly #ending = new AbortController()
-  /** Lanes that were due when they were last read, and not begun yet. */
-  #ahead: rows.Lane[] = []
+  /** Lanes of each pool that were due when they were last read, and not begun yet. */
+  readonly #ahead = new Map<string, rows.Lane[]>()
   #woken = new AbortController()
   #loops: Promise<void> | undefined
 
@@ -137,33 +138,50 @@ export class Runner {
     const names = [...kinds.keys()]
     const at = now(clock)
     const nowMs = Date.parse(at)
-    for (const [key, { untilMs }] of this.#resting) if (untilMs < nowMs - FORGOTTEN_MS) this.#resting.delete(key)
-    if (this.#ahead.length === 0 && this.#hasRoom()) {
-      // Those that are worked on or rest are due too and come first; so many more are read.
-      const limit = READ_AHEAD + this.#busy.size + this.#held.size + this.#resting.size
-      const due = await dueLanes(db, { now: at, kinds: names, limit })
-      this.#ahead = due.filter((lane) => !this.#isTaken(lane, nowMs))
+    for (const [key, resting] of this.#resting) if (this.#restLeft(resting) < -FORGOTTEN_MS) this.#resting.delete(key)
+    for (const pool of this.#pools().keys()) {
+      if (this.#roomIn(pool) <= 0) continue
+      const ahead = this.#ahead.get(pool) ?? []
+      const lanes = ahead.length > 0 ? ahead : await this.#read(pool, at)
+      this.#ahead.set(pool, lanes)
+      while (lanes.length > 0 && this.#roomIn(pool) > 0) {
+        const lane = lanes.shift()
+        if (lane !== undefined && !this.#isTaken(lane)) this.#startLane(lane)
+      }
     }
-    const left: rows.Lane[] = []
-    for (const lane of this.#ahead) {
-      if (this.#isTaken(lane, nowMs)) continue
-      if (this.#roomIn(lane.pool) > 0) this.#startLane(lane)
-      else left.push(lane)
-    }
-    this.#ahead = left
     const next = await rows.nextDue(db.read, at, names)
-    const rests = [...this.#resting.values()].map(({ untilMs }) => untilMs - nowMs).filter((ms) => ms > 0)
+    const rests = [...this.#resting.values()].map((resting) => this.#restLeft(resting)).filter((ms) => ms > 0)
     const waits = [LONGEST_WAIT_MS, ...rests, ...(next === undefined ? [] : [Date.parse(next) - nowMs])]
     return Math.max(1, Math.min(...waits))
   }
 
-  #isTaken(lane: rows.Lane, nowMs: number): boolean {
+  #isTaken(lane: rows.Lane): boolean {
     const key = keyOf(lane)
-    return this.#busy.has(key) || this.#held.has(key) || (this.#resting.get(key)?.untilMs ?? 0) > nowMs
+    return this.#busy.has(key) || this.#held.has(key) || this.#isResting(key)
   }
 
-  #hasRoom(): boolean {
-    return [...this.#pools().keys()].some((pool) => this.#roomIn(pool) > 0)
+  /** The lanes of a pool that something is due in and nobody works on. */
+  async #read(pool: string, at: IsoTime): Promise<rows.Lane[]> {
+    const { db, kinds } = this.#deps
+    // Those that are worked on or rest are due too and come first; so many more are read.
+    const limit = READ_AHEAD + this.#busy.size + this.#held.size + this.#resting.size
+    const due = await rows.dueLanes(db.read, { pool, now: at, kinds: [...kinds.keys()], limit })
+    return due.filter((lane) => !this.#isTaken(lane))
+  }
+
+  #rest(key: string, { ms, failures }: { readonly ms: number; readonly failures: number }): void {
+    const { clock } = this.#deps
+    this.#resting.set(key, { untilMs: { wall: clock.nowMs() + ms, steady: clock.monotonicMs() + ms }, failures })
+  }
+
+  #isResting(key: string): boolean {
+    const resting = this.#resting.get(key)
+    return resting !== undefined && this.#restLeft(resting) > 0
+  }
+
+  #restLeft({ untilMs: { wall, steady } }: Resting): number {
+    const { clock } = this.#deps
+    return Math.min(wall - clock.nowMs(), steady - clock.monotonicMs())
   }
 
   #pools(): Map<string, Pool> {
@@ -180,10 +198,10 @@ export class Runner {
     const work = this.#work(lane)
       .catch((err: unknown) => {
         if (this.#ending.signal.aborted) return
-        const { log, systemErrors, clock } = this.#deps
+        const { log, systemErrors } = this.#deps
         log.error({ err, ...lane }, 'a job could not be carried out; its lane rests')
         if (!isStorageFailure(err)) systemErrors.capture(err, { component: 'jobs' })
-        this.#resting.set(key, { untilMs: clock.nowMs() + LONGEST_WAIT_MS, failures: 0 })
+        this.#rest(key, { ms: LONGEST_WAIT_MS, failures: 0 })
       })
       .finally(() => {
         this.#busy.delete(key)
@@ -193,10 +211,17 @@ export class Runner {
   }
 
   async #work(lane: rows.Lane): Promise<void> {
-    const { db, advance, kinds, clock } = this.#deps
+    const { db, advance, kinds } = this.#deps
     const key = keyOf(lane)
     for (let count = 0; count < IN_A_ROW && !this.#ending.signal.aborted; count++) {
-      let claim = await db.write((tx) => advance.claim(tx, lane, [...kinds.keys()]))
+      let claim: Claim | undefined
+      try {
+        claim = await db.write((tx) => advance.claim(tx, lane, [...kinds.keys()]))
+      } catch (error) {
+        if (!(error instanceof Unprepared)) throw error
+        await db.write((tx) => advance.unprepared(tx, error))
+        continue
+      }
       if (claim === undefined) return
       let moved: Moved
       for (;;) {
@@ -212,7 +237,7 @@ export class Runner {
       const failures = (this.#resting.get(key)?.failures ?? 0) + 1
       const restMs = kinds.get(claim.row.kind)?.laneRestMs(failures) ?? 0
       if (restMs === 0) continue
-      this.#resting.set(key, { untilMs: clock.nowMs() + restMs, failures })
+      this.#rest(key, { ms: restMs, failures })
       return
     }
   }
@@ -234,7 +259,7 @@ export class Runner {
     try {
       const end = await loaded.run({ signal, progress: report.set })
       await report.flush()
-      return await this.#store((tx) => advance.finish(tx, claim, end))
+      return await this.#finish(claim, end)
     } catch (error) {
       if (this.#ending.signal.aborted) {
         await this.#store((tx) => advance.release(tx, claim))
@@ -252,6 +277,17 @@ export class Runner {
       await timeout
       metrics.running.dec({ kind: row.kind })
       if (this.#running.get(row.id)?.claim === claim) this.#running.delete(row.id)
+    }
+  }
+
+  /** What has been done is kept also when the next step cannot be prepared, which is tried by itself then. */
+  async #finish(claim: Claim, end: (tx: Tx) => Promise<WrittenEnd>): Promise<Moved> {
+    const { advance } = this.#deps
+    try {
+      return await this.#store((tx) => advance.finish(tx, claim, end, { onward: true }))
+    } catch (error) {
+      if (!(error instanceof Unprepared)) throw error
+      return await this.#store((tx) => advance.finish(tx, claim, end, { onward: false }))
     }
   }
 
@@ -291,10 +327,6 @@ async function passed(clock: Clock, ms: number, signal: AbortSignal): Promise<vo
   const deadlineMs = clock.monotonicMs() + ms
   for (let left = ms; left > 0 && !signal.aborted; left = deadlineMs - clock.monotonicMs())
     await clock.sleep(left, signal)
-}
-
-function dueLanes(db: Db, query: Parameters<typeof rows.dueLanes>[1]): Promise<rows.Lane[]> {
-  return rows.dueLanes(db.read, query)
 }
 
 async function keepLease(tx: Tx, { seq, fence }: rows.JobRow, until: rows.JobRow['dueAt']): Promise<void> {

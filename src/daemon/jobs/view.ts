@@ -1,5 +1,5 @@
 import { JobProgress, type JobSummary } from '../../shared/kernel/job.ts'
-import { parseJson } from '../db/json.ts'
+import { isJson, parseJson } from '../db/json.ts'
 import type { JobRow } from './rows.ts'
 
 /** A job as answers and events show it. */
@@ -18,7 +18,8 @@ export function toSummary(row: JobRow): JobSummary {
     userId,
     cause,
     steps: { done: row.stepsDone, total: row.stepsTotal, current: row.currentStep },
-    progress: row.progress === null ? null : parseJson(JobProgress, row.progress),
+    // One that is damaged hides no job.
+    progress: row.progress !== null && isJson(JobProgress, row.progress) ? parseJson(JobProgress, row.progress) : null,
     error,
     errorCode,
     nextAttemptAt: status === 'queued' ? row.dueAt : null,

@@ -9,13 +9,15 @@ import { createRole, updateRole } from '../../../src/shared/api/roles.ts'
 import { createUser } from '../../../src/shared/api/users.ts'
 import type { JobId, JobStepId } from '../../../src/shared/kernel/ids.ts'
 import { startPanel, type TestPanel } from '../../panel.ts'
-import { linesOf, registerTally, TALLY, type TallyHooks, type TallyInput } from './tally-job.ts'
+import { linesOf, QUICK, registerTally, TALLY, type TallyHooks, type TallyInput } from './tally-job.ts'
 
 let panel: TestPanel
 let folder: string
 let files = 0
 /** What steps of a file do beside writing. */
 const hooks = new Map<string, TallyHooks>()
+/** What the last transaction of a job's steps does. */
+const finishing = new Map<string, NonNullable<TallyHooks['finish']>>()
 
 beforeAll(async () => {
   folder = await mkdtemp(join(tmpdir(), 'panel-jobs-'))
@@ -23,6 +25,8 @@ beforeAll(async () => {
   registerTally(panel.app.jobs, {
     before: async (input, step, signal) => hooks.get(input.file)?.before?.(input, step, signal),
     after: async (input, step, signal) => hooks.get(input.file)?.after?.(input, step, signal),
+    prepare: (input, step) => hooks.get(input.file)?.prepare?.(input, step),
+    finish: async (tx, jobId, step) => (await finishing.get(jobId)?.(tx, jobId, step)) ?? false,
   })
 })
 afterAll(async () => {
@@ -206,7 +210,142 @@ describe('a job', () => {
   })
 })
 
+describe('a job that somebody works against', () => {
+  const retry = async (jobId: JobId) => {
+    const step = (await show(jobId)).stepList.find(({ status }) => status !== 'succeeded')
+    return panel.client.call(api.retryJobStep, { params: { jobId, stepId: step?.id as JobStepId } })
+  }
+
+  it('stays cancelled when it is paused while its step still runs', async () => {
+    const file = newFile()
+    const first = gate()
+    hooks.set(file, { before: async (_, step) => (step === 1 ? first.pass() : undefined) })
+    const id = await start({ file })
+    await first.arrived
+    const params = { jobId: id }
+    expect(await panel.client.call(api.cancelJob, { params })).toMatchObject({ requested: 'cancel' })
+    expect(await panel.client.call(api.pauseJob, { params })).toMatchObject({ requested: 'cancel' })
+    first.open()
+    expect(await until(id, ({ status }) => status !== 'running')).toMatchObject({ status: 'cancelled' })
+  })
+
+  it('takes what its last step has started with it when it is cancelled at that moment', async () => {
+    const [file, child] = [newFile(), newFile()]
+    const first = gate()
+    hooks.set(file, { before: async (_, step) => (step === 1 ? first.pass() : undefined) })
+    const id = await start({ file, steps: 2 })
+    let started: string | undefined
+    finishing.set(id, async (tx) => {
+      const input = { file: child, name: 'child', steps: 1, lane: child, serverId: null, needs: null }
+      started = await panel.app.jobs.queue.add(tx, TALLY, { input, cause: 'test', parentId: id })
+      return true
+    })
+    await first.arrived
+    await panel.client.call(api.cancelJob, { params: { jobId: id } })
+    first.open()
+    await ended(id)
+    expect(await ended(started as JobId)).toMatchObject({ status: 'cancelled' })
+    expect(await linesOf(child)).toEqual([])
+  })
+
+  it('of a lane keeps its turn against one that failed before it and is tried again, and both end', async () => {
+    const file = newFile()
+    let broken = true
+    const held = gate()
+    hooks.set(file, {
+      before: async ({ name }, step) => {
+        if (broken && name === 'first') throw new Error('the disk is away')
+        if (name === 'second' && step === 1) await held.pass()
+      },
+    })
+    const first = await start({ file, name: 'first' })
+    const second = await start({ file, name: 'second' })
+    await ended(first)
+    await held.arrived
+    await panel.client.call(api.pauseJob, { params: { jobId: second } })
+    held.open()
+    await until(second, ({ status }) => status === 'paused')
+    broken = false
+    expect(await retry(first)).toMatchObject({ status: 'queued', nextAttemptAt: null })
+    await panel.client.call(api.resumeJob, { params: { jobId: second } })
+    expect(await ended(second)).toMatchObject({ status: 'succeeded' })
+    expect(await ended(first)).toMatchObject({ status: 'succeeded' })
+    expect((await linesOf(file)).map((line) => line.split(' ')[0])).toEqual([
+      ...['second', 'second', 'second'],
+      ...['first', 'first', 'first'],
+    ])
+  })
+
+  it('that nobody here can read is not tried again, shows nothing of its values, and hides no other', async () => {
+    const file = newFile()
+    const first = gate()
+    hooks.set(file, { before: async (_, step) => (step === 1 ? first.pass() : undefined) })
+    const id = await start({ file })
+    await first.arrived
+    const damage = (set: { input: string } | { progress: string }) =>
+      panel.app.core.db.write((tx) => tx.q.updateTable('job').set(set).where('id', '=', id).execute())
+    await damage({ input: 'sesame' })
+    first.open()
+    await ended(id)
+    await damage({ progress: '{' })
+    expect(await show(id)).toMatchObject({ status: 'failed', progress: null, error: 'a stored JSON value is damaged' })
+    await expect(retry(id)).rejects.toMatchObject({ code: 'JOB_STEP_NOT_RETRYABLE' })
+    const list = await panel.client.call(api.listJobs, { query: { kind: 'test.tally' } })
+    expect(list.map((one) => one.id)).toContain(id)
+  })
+
+  it('whose step cannot be prepared fails by its attempts, repeats nothing and holds up nobody', async () => {
+    const file = newFile()
+    let runs = 0
+    hooks.set(file, {
+      prepare: ({ name }, step) => {
+        if (name === 'first' && step === 2) throw new Error('nothing to prepare it with')
+      },
+      before: async ({ name }) => void (name === 'first' && runs++),
+    })
+    const first = await start({ file, name: 'first' })
+    const second = await start({ file, name: 'second' })
+    const job = await ended(first)
+    expect(job).toMatchObject({ status: 'failed', steps: { done: 1 }, error: 'nothing to prepare it with' })
+    expect(job.stepList.map(({ status, attempts }) => [status, attempts])).toEqual([
+      ['succeeded', 1],
+      ['failed', 3],
+      ['pending', 0],
+    ])
+    expect(runs).toBe(1)
+    expect(await ended(second)).toMatchObject({ status: 'succeeded' })
+  })
+
+  it('finds the state that its effect was prepared with when it is tried again by hand', async () => {
+    const file = newFile()
+    let broken = true
+    hooks.set(file, {
+      after: async () => {
+        if (broken) throw new Error('the answer was lost')
+      },
+    })
+    const id = await start({ file, steps: 1 })
+    expect(await ended(id)).toMatchObject({ status: 'failed' })
+    broken = false
+    await retry(id)
+    expect(await ended(id)).toMatchObject({ status: 'succeeded' })
+    expect(await linesOf(file)).toHaveLength(1)
+  })
+})
+
 describe('lanes', () => {
+  it('of another pool go on while one pool has more lanes than it may work on', async () => {
+    const { jobs, core } = panel.app
+    const full = gate()
+    jobs.register(QUICK, { steps: { do: { run: async () => full.pass().then(() => undefined) } } })
+    await core.db.write(async (tx) => {
+      for (let i = 0; i < 400; i++) await jobs.queue.add(tx, QUICK, { input: { lane: `lane ${i}` }, cause: 'test' })
+    })
+    await full.arrived
+    expect(await ended(await start({ file: newFile() }))).toMatchObject({ status: 'succeeded' })
+    full.open()
+  })
+
   it('go side by side, and the jobs of one in order, also while the first waits for another attempt', async () => {
     const [one, other] = [newFile(), newFile()]
     const held = gate()

@@ -1,5 +1,6 @@
 import { appendFile, readFile } from 'node:fs/promises'
 import { z } from 'zod'
+import type { Tx } from '../../../src/daemon/db/db.ts'
 import { defineJob } from '../../../src/daemon/jobs/job-type.ts'
 import type { Jobs } from '../../../src/daemon/jobs/jobs.ts'
 import { PERMISSIONS, type Permission } from '../../../src/shared/kernel/permissions.ts'
@@ -16,14 +17,14 @@ const Input = z.object({
 })
 export type TallyInput = z.infer<typeof Input>
 
-const State = z.object({ key: z.string(), written: z.int() })
+const State = z.object({ key: z.string(), written: z.int(), prepared: z.int() })
 
 /** Writes a line for each of its steps into a file: an effect outside of the database that is seen to happen once. */
 export const TALLY = defineJob({
   kind: 'test.tally',
   input: Input,
   state: State,
-  first: () => ({ key: '', written: 0 }),
+  first: () => ({ key: '', written: 0, prepared: 0 }),
   title: ({ name }) => `Tally ${name}`,
   pool: { name: 'test', size: 4 },
   lane: ({ lane }) => lane,
@@ -58,6 +59,10 @@ export const QUICK = defineJob({
 export interface TallyHooks {
   readonly before?: (input: TallyInput, step: number, signal: AbortSignal) => Promise<void>
   readonly after?: (input: TallyInput, step: number, signal: AbortSignal) => Promise<void>
+  /** In the transaction before the first attempt; how often it ran is part of the key. */
+  readonly prepare?: (input: TallyInput, step: number) => void
+  /** In the transaction after the attempt; answers whether the step waits for the jobs that this one has started. */
+  readonly finish?: (tx: Tx, jobId: string, step: number) => Promise<boolean>
 }
 
 export function registerTally(jobs: Pick<Jobs, 'register'>, hooks: TallyHooks = {}): void {
@@ -65,7 +70,10 @@ export function registerTally(jobs: Pick<Jobs, 'register'>, hooks: TallyHooks = 
     steps: {
       write: {
         attempts: 3,
-        prepare: async (_, { id, state, step }) => ({ ...state, key: `${id}/${step.number}` }),
+        prepare: async (_, { id, input, state, step }) => {
+          hooks.prepare?.(input, step.number)
+          return { ...state, prepared: state.prepared + 1, key: `${id}/${step.number}/${state.prepared}` }
+        },
         run: async ({ job, signal, progress }) => {
           const { file, name, steps } = job.input
           const { number } = job.step
@@ -75,7 +83,10 @@ export function registerTally(jobs: Pick<Jobs, 'register'>, hooks: TallyHooks = 
             await appendFile(file, `${name} ${number} ${job.state.key}\n`)
           }
           await hooks.after?.(job.input, number, signal)
-          return async () => ({ state: { ...job.state, written: job.state.written + 1 } })
+          return async (tx) => {
+            const state = { ...job.state, written: job.state.written + 1 }
+            return (await hooks.finish?.(tx, job.id, number)) ? { state, after: { kind: 'children' } } : { state }
+          }
         },
       },
       once: {

@@ -2,6 +2,7 @@ import { PanelError } from '../../../../shared/kernel/errors.ts'
 import { isoTime } from '../../../../shared/kernel/time.ts'
 import type { Actor } from '../../../access/audit.ts'
 import type { Tx } from '../../../db/db.ts'
+import type { StepEnd } from '../../../jobs/job-type.ts'
 import type { Jobs } from '../../../jobs/jobs.ts'
 import { type DatabaseRow, findRow, forget, move } from './database-rows.ts'
 import { type DatabaseWork, FINISH_DATABASE } from './database-work.ts'
@@ -63,7 +64,7 @@ export function registerDatabaseWork(jobs: Jobs, deps: DatabaseDeps): void {
         timeoutMs: 2 * PATIENCE_MS,
         run: async ({ job, signal }) => {
           const row = await findRow(db.read, job.input.databaseId)
-          if (row === undefined || row.state === 'ready') return undefined
+          if (row === undefined || row.state === 'ready') return (tx) => onward(tx, job.input.databaseId)
           const how = { signal, withinMs: PATIENCE_MS }
           const failure = await attempt(deps, row, how)
           const afterMs = Math.min(LONGEST_PAUSE_MS, FIRST_PAUSE_MS * 2 ** Math.min(job.attempt - 1, 20))
@@ -75,15 +76,18 @@ export function registerDatabaseWork(jobs: Jobs, deps: DatabaseDeps): void {
             }
             await settled(deps, tx, row, how)
             // Its server may have been deleted meanwhile, and there is something new to finish.
-            const now = await findRow(tx.q, row.id)
-            return now === undefined || now.state === 'ready'
-              ? undefined
-              : { after: { kind: 'again', atMs: undefined } }
+            return onward(tx, row.id)
           }
         },
       },
     },
   })
+}
+
+/** Whether there is something to finish now that nobody had seen before. */
+async function onward(tx: Tx, id: string): Promise<StepEnd<object> | undefined> {
+  const now = await findRow(tx.q, id)
+  return now === undefined || now.state === 'ready' ? undefined : { after: { kind: 'again', atMs: undefined } }
 }
 
 /** Asks the host once; a failure of the host is answered, any other is thrown. */

@@ -49,7 +49,8 @@ export function registerExpiry(jobs: Jobs, { db, clock, credentials }: ExpiryDep
             // Within the transaction: a grant that comes after it schedules this job anew.
             const next = await nextEnd(tx.q, at)
             const atMs = next === undefined ? clock.nowMs() + NOTHING_AHEAD_MS : Date.parse(next)
-            return { state: { seen: at > seen ? at : seen }, after: { kind: 'again', atMs } }
+            // Not the latest: a clock that was set back comes by later ends once more.
+            return { state: { seen: at }, after: { kind: 'again', atMs } }
           }
         },
       },

@@ -59,7 +59,7 @@ export function registerDeliveries(jobs: Jobs, deps: DeliveryDeps): void {
         attempts: Number.POSITIVE_INFINITY,
         run: async ({ job, signal }) => {
           const row = await findDelivery(db.read, job.input.deliveryId)
-          if (row === undefined || row.nextAttemptAt === null) return undefined // it was settled meanwhile
+          if (row === undefined || row.nextAttemptAt === null) return (tx) => restarted(tx, job.input.deliveryId)
           const tried = await tryOnce(deps, row, signal)
           const { ok, final, error } = tried.outcome
           if (!ok && !final) log.info({ deliveryId: row.id, target: row.target, error }, 'a message did not arrive')
@@ -68,6 +68,12 @@ export function registerDeliveries(jobs: Jobs, deps: DeliveryDeps): void {
       },
     },
   })
+}
+
+/** What follows when a message had been settled before its turn: it may have been restarted since it was looked at. */
+async function restarted(tx: Tx, id: string): Promise<StepEnd<object> | undefined> {
+  const atMs = (await findDelivery(tx.q, id))?.nextAttemptAt ?? null
+  return atMs === null ? undefined : { after: { kind: 'again', atMs: Date.parse(atMs) } }
 }
 
 /** One attempt of a message. */

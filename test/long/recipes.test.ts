@@ -1,0 +1,24 @@
+import { afterAll, beforeAll, describe, expect, it } from 'vitest'
+import { Clone, filesOfPage, filesOfPatch, RECIPES } from '../recipes/recipe.ts'
+
+let clone: Clone
+beforeAll(() => {
+  clone = new Clone()
+})
+afterAll(() => clone.remove())
+
+describe.each(RECIPES)('$heading', (recipe) => {
+  it('touches the files that the page names', () => {
+    expect(filesOfPatch(recipe)).toEqual(filesOfPage(recipe))
+  })
+
+  it('is complete with all of its files', () => {
+    clone.apply(recipe)
+    expect(clone.failure(recipe)).toBeUndefined()
+  })
+
+  it.each(filesOfPatch(recipe).filter((file) => !recipe.slow?.includes(file)))('is not complete without %s', (file) => {
+    clone.apply(recipe, file)
+    expect(clone.failure(recipe)).toBeDefined()
+  })
+})
