@@ -65,11 +65,11 @@ export interface TallyHooks {
   readonly finish?: (tx: Tx, jobId: string, step: number) => Promise<boolean>
 }
 
-export function registerTally(jobs: Pick<Jobs, 'register'>, hooks: TallyHooks = {}): void {
+export function registerTally(jobs: Pick<Jobs, 'register'>, hooks: TallyHooks = {}, attempts = 3): void {
   jobs.register(TALLY, {
     steps: {
       write: {
-        attempts: 3,
+        attempts,
         prepare: async (_, { id, input, state, step }) => {
           hooks.prepare?.(input, step.number)
           return { ...state, prepared: state.prepared + 1, key: `${id}/${step.number}/${state.prepared}` }
