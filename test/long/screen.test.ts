@@ -11,9 +11,9 @@ import { WAYS_OUT } from '../cli/tui/ways-out.ts'
 import { pause } from '../e2e/wait.ts'
 import { DIST } from '../run-panel.ts'
 
-const KEY_MS = 40
+const KEY_MS = 100
 const CORE_SHARE = 0.25
-const MEMORY_MIB = 110
+const MEMORY_MIB = 140
 const KEPT_LINES = 20_000
 const BURST = 20_000
 const LOAD_MS = 20_000
@@ -97,7 +97,7 @@ describe.each(SIZES)('the console screen at $columns x $rows', ({ columns, rows 
   }
 
   // Times and shares are those of a machine that others use as well: three tries.
-  test.each(RATES)('answers 95 of 100 keys within 40 ms under $rate', { retry: 2 }, async ({ rate, load }) => {
+  test.each(RATES)('answers 95 of 100 keys within 100 ms under $rate', { retry: 2 }, async ({ rate, load }) => {
     await clean()
     const { pane, folder } = attached
     const recording = join(folder, 'recording')
@@ -183,7 +183,7 @@ describe.each(SIZES)('the console screen at $columns x $rows', ({ columns, rows 
   })
 })
 
-test('the console screen needs less than 110 MiB after 1,000,000 lines', { timeout: 600_000, retry: 2 }, async () => {
+test('the console screen needs less than 140 MiB after 1,000,000 lines', { timeout: 600_000, retry: 2 }, async () => {
   const attached = await attach({ dist: DIST, columns: 200, rows: 60 })
   const { pane, peer } = attached
   const printer = new Printer(peer)
