@@ -105,7 +105,7 @@ export const MUTANTS: readonly Mutant[] = [
     title: 'a cancelled step is not told to end',
     topic: 'jobs',
     file: 'src/daemon/jobs/runner.ts',
-    find: 'this.#running.get(jobId)?.ending.abort()',
+    find: "this.#running.get(jobId)?.ending.abort(new Ended('cancelled'))",
     replace: 'void jobId',
     seenBy: [JOBS],
   },

@@ -44,10 +44,20 @@ interface Resting {
   readonly failures: number
 }
 
-/** What runs of a job. */
+/** What runs of a job, and what ends its attempt. */
 interface Running {
   readonly claim: Claim
   readonly ending: AbortController
+}
+
+/** Why an attempt was ended before it was done: the reason of its signal. */
+class Ended extends Error {
+  readonly why: 'cancelled' | 'late' | 'stopping'
+
+  constructor(why: Ended['why']) {
+    super(`the attempt was ended: ${why}`)
+    this.why = why
+  }
 }
 
 /**
@@ -84,7 +94,7 @@ export class Runner {
 
   /** Ends the attempt that runs of a job, because it was cancelled. */
   abort(jobId: string): void {
-    this.#running.get(jobId)?.ending.abort()
+    this.#running.get(jobId)?.ending.abort(new Ended('cancelled'))
   }
 
   /** Works in a lane instead of its jobs, which wait meanwhile; `undefined` while one of them is under way. */
@@ -106,6 +116,7 @@ export class Runner {
   /** Ends what runs, which is taken up again at the next start, and resolves when nothing is under way any more. */
   async close(): Promise<void> {
     this.#ending.abort()
+    for (const { ending } of this.#running.values()) ending.abort(new Ended('stopping'))
     this.wake()
     await this.#loops
     await Promise.all([...this.#busy.values()].map(({ work }) => work))
@@ -128,7 +139,7 @@ export class Runner {
         log.error({ err }, 'due jobs could not be read; trying again')
         if (!isStorageFailure(err)) systemErrors.capture(err, { component: 'jobs' })
       }
-      await clock.sleep(wait, AbortSignal.any([signal, woken]))
+      await clock.sleep(wait, woken)
     }
   }
 
@@ -246,29 +257,32 @@ export class Runner {
   async #carryOut(claim: Claim): Promise<Moved> {
     const { advance, metrics, progress, clock, log } = this.#deps
     const { row, loaded } = claim
+    // One signal of its own: Node keeps a trace of each that is derived from one that lives as long as the daemon.
     const ending = new AbortController()
-    const late = new AbortController()
     const over = new AbortController()
     this.#running.set(row.id, { claim, ending })
+    if (this.#ending.signal.aborted) ending.abort(new Ended('stopping'))
     metrics.running.inc({ kind: row.kind })
     const timeout = passed(clock, loaded.timeoutMs, over.signal).then(() => {
-      if (!over.signal.aborted) late.abort()
+      if (!over.signal.aborted) ending.abort(new Ended('late'))
     })
-    const signal = AbortSignal.any([ending.signal, late.signal, this.#ending.signal])
+    const { signal } = ending
     const report = progress.of(row)
     try {
       const end = await loaded.run({ signal, progress: report.set })
       await report.flush()
       return await this.#finish(claim, end)
     } catch (error) {
-      if (this.#ending.signal.aborted) {
+      const why = signal.reason instanceof Ended ? signal.reason.why : undefined
+      if (why === 'stopping') {
         await this.#store((tx) => advance.release(tx, claim))
         return { kind: 'away', failed: false }
       }
-      if (ending.signal.aborted) return await this.#store((tx) => advance.cancelled(tx, claim))
-      const failure = late.signal.aborted
-        ? { error: `the step ${claim.step.name} took longer than ${Math.round(loaded.timeoutMs / 1000)} s` }
-        : { error: messageOf(error), code: codeOf(error) }
+      if (why === 'cancelled') return await this.#store((tx) => advance.cancelled(tx, claim))
+      const failure =
+        why === 'late'
+          ? { error: `the step ${claim.step.name} took longer than ${Math.round(loaded.timeoutMs / 1000)} s` }
+          : { error: messageOf(error), code: codeOf(error) }
       log.warn({ err: error, jobId: row.id, kind: row.kind, step: claim.step.name }, 'a step of a job failed')
       return await this.#store((tx) => advance.failed(tx, claim, failure))
     } finally {
@@ -276,7 +290,7 @@ export class Runner {
       over.abort()
       await timeout
       metrics.running.dec({ kind: row.kind })
-      if (this.#running.get(row.id)?.claim === claim) this.#running.delete(row.id)
+      this.#running.delete(row.id)
     }
   }
 
