@@ -21,6 +21,7 @@ import { TemplateViews } from './features/servers/servers/template-views.ts'
 import { type CommandFrame, UnstoredOrders } from './features/servers/servers/unstored-orders.ts'
 import { createGateway, type Gateway } from './gateway/gateway.ts'
 import type { GatewayHandlers } from './gateway/handlers.ts'
+import { TransferSlots } from './gateway/transfer-slots.ts'
 import { Transfers } from './gateway/transfers.ts'
 
 /** What the side towards the nodes is made of. */
@@ -38,7 +39,7 @@ export function wireNodes({ core, config, version, metrics, beforeDelete }: Node
   const keys = createNodeKeys({ db, clock })
   const nodeFigures = new NodeUsageBoard(clock)
   const commandReports = new CommandReports()
-  const transfers = new Transfers({ clock, perNode: () => settings.get('files.transfersPerNode') })
+  const transfers = new Transfers({ clock, slots: new TransferSlots(settings) })
 
   const isOnline = (nodeId: string): boolean => gateway.isOnline(nodeId)
   const figures = new Figures(clock, (nodeId, serverIds) => {

@@ -3,6 +3,7 @@ import type { ByteStream } from '../../shared/kernel/contract.ts'
 import { PanelError } from '../../shared/kernel/errors.ts'
 import type { Clock } from '../../shared/kernel/time.ts'
 import { TRANSFER_LIMITS } from '../../shared/protocol/files.ts'
+import type { TransferSlots } from './transfer-slots.ts'
 
 /** Transfers of all nodes together, at the same time. */
 const MOST_AT_ONCE = 64
@@ -14,8 +15,8 @@ export interface AskOptions {
 
 interface TransfersDeps {
   readonly clock: Clock
-  /** How many one node may have at the same time. */
-  readonly perNode: () => number
+  /** The turns of each node. */
+  readonly slots: TransferSlots
 }
 
 interface Ticket {
@@ -32,12 +33,11 @@ interface Ticket {
 /**
  * Bytes between the daemon and its nodes. A ticket is a secret that one node may use once, for one direction, within 20 s. Nothing is
  * whole in memory: the reader's pace is the writer's. What moves nothing for 30 s is given up; a node has a bounded number
- * at a time, and so have all together (RATE_LIMITED).
+ * at a time, of which more wait for their turn, and so have all together (RATE_LIMITED). `signal`: whoever waits has gone away.
  */
 export class Transfers {
   readonly #deps: TransfersDeps
   readonly #tickets = new Map<string, Ticket>()
-  readonly #running = new Map<string, number>()
   #all = 0
 
   constructor(deps: TransfersDeps) {
@@ -50,16 +50,16 @@ export class Transfers {
    */
   async from(
     nodeId: string,
-    length: number | null,
+    { length, signal }: { readonly length: number | null; readonly signal: AbortSignal },
     ask: (ticket: string, options: AskOptions) => Promise<{ readonly sha256: string }>,
   ): Promise<AsyncIterable<Uint8Array>> {
-    const run = this.#begin(nodeId)
+    const run = await this.#begin(nodeId, signal)
     try {
       const delivered = new Promise<ByteStream>((arrived) => {
         this.#add(run, { nodeId, direction: 'from', source: undefined, arrived, over: run.over })
       })
       const asked = ask(run.ticket, { signal: run.signal })
-      asked.catch(() => {}) // told to the reader below
+      asked.catch(() => {}) // thrown to the reader below
       const begun = await Promise.race([delivered, asked.then(() => undefined), run.failed])
       if (begun === undefined) throw new PanelError('AGENT_ERROR', 'The node has delivered nothing')
       run.onEnd(() => begun.cancel())
@@ -73,10 +73,10 @@ export class Transfers {
   /** Bytes to a node: `ask` has its agent fetch them at the ticket, and answers what became of them. */
   async to<T>(
     nodeId: string,
-    source: ByteStream,
+    { source, signal }: { readonly source: ByteStream; readonly signal: AbortSignal },
     ask: (ticket: string, options: AskOptions) => Promise<T>,
   ): Promise<T> {
-    const run = this.#begin(nodeId)
+    const run = await this.#begin(nodeId, signal)
     try {
       // Whoever sends and then sends nothing more must not hold the agent that waits for it.
       run.onStall(() => source.cancel())
@@ -109,21 +109,21 @@ export class Transfers {
     return source.content
   }
 
-  #begin(nodeId: string): Run {
-    const running = this.#running.get(nodeId) ?? 0
-    if (running >= this.#deps.perNode() || this.#all >= MOST_AT_ONCE) {
-      throw new PanelError('RATE_LIMITED', 'Too many transfers of this node are under way; try again in a moment', {
+  async #begin(nodeId: string, signal: AbortSignal): Promise<Run> {
+    if (this.#all >= MOST_AT_ONCE) {
+      throw new PanelError('RATE_LIMITED', 'Too many transfers are under way; try again in a moment', {
         meta: { retryAfterSeconds: 2 },
       })
     }
-    this.#running.set(nodeId, running + 1)
     this.#all += 1
+    const release = await this.#deps.slots.take(nodeId, signal).catch((error: unknown) => {
+      this.#all -= 1
+      throw error
+    })
     const run = new Run(this.#deps.clock, () => {
       this.#tickets.delete(run.ticket)
       this.#all -= 1
-      const left = (this.#running.get(nodeId) ?? 1) - 1
-      if (left > 0) this.#running.set(nodeId, left)
-      else this.#running.delete(nodeId)
+      release()
     })
     return run
   }

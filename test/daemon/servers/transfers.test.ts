@@ -124,6 +124,7 @@ test('an agent fetches what is uploaded, and learns its length without using the
 test('one node has a bounded number of them at a time, and a reader who goes away makes room', async () => {
   const { peer, serverId, read } = await enter()
   await panel.configure('files.transfersPerNode', 1)
+  await panel.configure('files.waitingTransfersPerNode', 1)
   const leaving = new AbortController()
   const first = fetch(`${panel.url}/api/servers/${serverId}/files/content?path=a`, {
     headers: { authorization: `Bearer ${panel.adminToken}` },
@@ -133,17 +134,23 @@ test('one node has a bounded number of them at a time, and a reader who goes awa
   const { id } = await asked(peer, 'files.send')
   const second = read()
   ;(await asked(peer, 'files.stat', 2)).reply(statOf)
-  expect((await second).status).toBe(429)
+  const third = read()
+  ;(await asked(peer, 'files.stat', 3)).reply(statOf)
+  // One waits for its turn; of the two that came at once, the other is one too many.
+  const [refused, waiting] = await Promise.race([
+    second.then((answer) => [answer, third] as const),
+    third.then((answer) => [answer, second] as const),
+  ])
+  expect(refused.status).toBe(429)
   leaving.abort()
   await first
   clock.leap(21_000)
   await peer.until('the request to be cancelled', () => peer.of('request.cancel').some((frame) => frame.id === id))
-  const third = read()
-  ;(await asked(peer, 'files.stat', 3)).reply(statOf)
   await asked(peer, 'files.send', 2)
   clock.leap(21_000)
-  expect((await third).status).toBe(504)
+  expect((await waiting).status).toBe(504)
   await panel.configure('files.transfersPerNode', 10)
+  await panel.configure('files.waitingTransfersPerNode', 50)
 })
 
 test('an agent that is too old is refused before anything is asked', async () => {

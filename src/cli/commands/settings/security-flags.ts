@@ -16,7 +16,7 @@ export const SECURITY_SUMMARIES = {
   auditRetentionDays: 'days after which rows of the audit log are deleted',
   maxBufferMb: 'MiB of memory for the newest lines of all watched consoles together',
   fileTunnelRateLimitMax: 'requests of one address to the bulk transfer route of agents per minute',
-  fileTunnelMaxUploadMb: 'the largest upload in MiB',
+  fileTunnelMaxUploadMb: 'the largest upload by a form, such as a picture, in MiB',
   fileTunnelMaxPendingPerNode: 'file transfers that may wait for one node',
   fileTunnelConcurrentMax: 'file transfers of one node at a time',
   addressMaxAttempts: 'failed sign-ins from one address, whatever the accounts, until it is locked',

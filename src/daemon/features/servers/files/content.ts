@@ -1,11 +1,10 @@
-import type { WrittenFile } from '../../../../shared/api/files.ts'
+import { type WrittenFile, writeFile } from '../../../../shared/api/files.ts'
 import type { ByteStream, StreamAnswer } from '../../../../shared/kernel/contract.ts'
 import { fieldError, PanelError } from '../../../../shared/kernel/errors.ts'
 import { isoTime } from '../../../../shared/kernel/time.ts'
 import { receiveFile, sendConsoleLog, sendFile, statFile, uploadOffset } from '../../../../shared/protocol/files.ts'
-import type { Audit } from '../../../access/audit.ts'
+import { type OperationDeps, recordChange } from '../../../access/operation.ts'
 import type { Settings } from '../../../core/settings.ts'
-import type { Db } from '../../../db/db.ts'
 import type { Gateway } from '../../../gateway/gateway.ts'
 import type { Transfers } from '../../../gateway/transfers.ts'
 import type { Context } from '../../../http/route.ts'
@@ -15,9 +14,7 @@ import { findServerRow, type ServerRow } from '../servers/rows.ts'
 const MIB = 1024 * 1024
 
 /** What files of servers need. */
-export interface FileDeps {
-  readonly db: Db
-  readonly audit: Audit
+export interface FileDeps extends OperationDeps {
   readonly settings: Settings
   readonly gateway: Pick<Gateway, 'request'>
   readonly transfers: Transfers
@@ -27,7 +24,11 @@ export interface FileDeps {
 export async function readServerFile(
   deps: FileDeps,
   serverId: string,
-  { path, upload }: { readonly path: string; readonly upload?: string | undefined },
+  {
+    path,
+    upload,
+    signal,
+  }: { readonly path: string; readonly upload?: string | undefined; readonly signal: AbortSignal },
 ): Promise<StreamAnswer> {
   const { gateway, transfers } = deps
   const { nodeId } = await serverOf(deps, serverId)
@@ -44,15 +45,15 @@ export async function readServerFile(
     modifiedMs,
     read: (range) => {
       const { offset, length } = range ?? { offset: 0, length: size }
-      return transfers.from(nodeId, length, (ticket, { signal }) =>
-        gateway.request(nodeId, sendFile, { serverId, path, etag, offset, length, ticket }, { signal }),
+      return transfers.from(nodeId, { length, signal }, (ticket, options) =>
+        gateway.request(nodeId, sendFile, { serverId, path, etag, offset, length, ticket }, options),
       )
     },
   }
 }
 
 /** A server's console log as text. */
-export async function logOf(deps: FileDeps, serverId: string): Promise<StreamAnswer> {
+export async function logOf(deps: FileDeps, serverId: string, signal: AbortSignal): Promise<StreamAnswer> {
   const { gateway, transfers } = deps
   const { nodeId, name } = await serverOf(deps, serverId)
   return {
@@ -61,8 +62,8 @@ export async function logOf(deps: FileDeps, serverId: string): Promise<StreamAns
     size: null,
     etag: null,
     read: () =>
-      transfers.from(nodeId, null, (ticket, { signal }) =>
-        gateway.request(nodeId, sendConsoleLog, { serverId, ticket }, { signal }),
+      transfers.from(nodeId, { length: null, signal }, (ticket, options) =>
+        gateway.request(nodeId, sendConsoleLog, { serverId, ticket }, options),
       ),
   }
 }
@@ -81,9 +82,9 @@ interface Write {
 export async function writeServerFile(
   deps: FileDeps,
   { serverId, path, sha256: given, offset = 0, body, ifMatch, ifNone }: Write,
-  { actor }: Pick<Context, 'actor'>,
+  { principal, signal }: Pick<Context, 'principal' | 'signal'>,
 ): Promise<WrittenFile> {
-  const { db, audit, settings, gateway, transfers } = deps
+  const { db, settings, gateway, transfers } = deps
   const { nodeId } = await serverOf(deps, serverId)
   const sha256 = given ?? null
   if (offset > 0 && sha256 === null) throw fieldError('query.sha256', 'is required with an offset')
@@ -92,16 +93,12 @@ export async function writeServerFile(
   if (size !== null && size > maxBytes) throw tooLarge(maxBytes)
   const content = bounded(body.content, maxBytes - offset, maxBytes)
   const input = { serverId, path, offset, size, sha256, ifMatch, ifNone }
-  const written = await transfers.to(nodeId, { ...body, content }, (ticket, { signal }) =>
-    gateway.request(nodeId, receiveFile, { ...input, ticket }, { signal }),
+  const written = await transfers.to(nodeId, { source: { ...body, content }, signal }, (ticket, options) =>
+    gateway.request(nodeId, receiveFile, { ...input, ticket }, options),
   )
+  const details = { path: path.slice(0, 500), size: written.size, sha256: written.sha256 }
   await db.write((tx) =>
-    audit.record(tx, actor, {
-      action: 'server.file_write',
-      resource: 'server',
-      resourceId: serverId,
-      details: { path: path.slice(0, 500), size: written.size, sha256: written.sha256 },
-    }),
+    recordChange(tx, { deps, principal, endpoint: writeFile }, { audit: { resourceId: serverId, details } }),
   )
   const { modifiedMs, ...facts } = written
   return { path, ...facts, modifiedAt: isoTime(modifiedMs) }

@@ -7,11 +7,11 @@ import { type FileDeps, logOf, readServerFile, writeServerFile } from './content
 export function fileRoutes(deps: FileDeps): Route[] {
   const { transfers } = deps
   return [
-    route(readFile, ({ params, query }) => readServerFile(deps, params.serverId, query)),
+    route(readFile, ({ params, query }, { signal }) => readServerFile(deps, params.serverId, { ...query, signal })),
     route(writeFile, ({ params, query, body }, context) =>
       writeServerFile(deps, { serverId: params.serverId, ...query, body, ...context.writes() }, context),
     ),
-    route(downloadLogs, ({ params }) => logOf(deps, params.serverId)),
+    route(downloadLogs, ({ params }, { signal }) => logOf(deps, params.serverId, signal)),
     route(deliverBulk, async ({ params, body }, context) => {
       await transfers.deliver(nodeOf(context), params.ticket, body)
       return null

@@ -1,5 +1,5 @@
-import { PanelError } from '../../../../shared/kernel/errors.ts'
-import type { Settings } from '../../../core/settings.ts'
+import { PanelError } from '../../shared/kernel/errors.ts'
+import type { Settings } from '../core/settings.ts'
 
 interface Node {
   running: number
@@ -16,16 +16,14 @@ export class TransferSlots {
     this.#settings = settings
   }
 
-  /** Runs the transfer when it is its turn. Fails with RATE_LIMITED when too many wait, and with the signal's reason. */
-  async run<T>(nodeId: string, signal: AbortSignal, transfer: () => Promise<T>): Promise<T> {
+  /** Resolves when it is the transfer's turn, with what ends it. Fails with RATE_LIMITED when too many wait, and with the signal's reason. */
+  async take(nodeId: string, signal: AbortSignal): Promise<() => void> {
     signal.throwIfAborted()
     const node = this.#nodes.get(nodeId) ?? { running: 0, waiting: [] }
     this.#nodes.set(nodeId, node)
     if (node.running < this.#settings.get('files.transfersPerNode')) node.running += 1
     else await this.#wait(node, signal)
-    try {
-      return await transfer()
-    } finally {
+    return () => {
       node.running -= 1
       this.#grant(node)
       if (node.running === 0) this.#nodes.delete(nodeId)
