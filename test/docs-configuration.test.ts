@@ -4,7 +4,7 @@ import { describe, expect, it } from 'vitest'
 import { configNames as agentNames } from '../src/agent/config.ts'
 import { optionName, walk } from '../src/cli/kit/command.ts'
 import { tree } from '../src/cli/tree.ts'
-import { configNames, readConfig } from '../src/daemon/config.ts'
+import { configNames, readConfig } from '../src/daemon/config/config.ts'
 import { SECRET_SETTINGS, SETTINGS } from '../src/daemon/core/settings.ts'
 import { ROOT } from './module-graph.ts'
 
@@ -35,6 +35,8 @@ describe.each([
 
   it('names variable, flag, default and effect of each', () => {
     for (const [name, [variable, flag = '', standard = '', effect = '']] of rows) {
+      // A table of its own has no place in a variable.
+      if (name === 'docker.registries') continue
       const words = name.replace('.', '__').replace(/[A-Z]/g, '_$&').toUpperCase()
       expect(variable, name).toBe(`\`PANEL_${words}\``)
       if (flag !== '') expect(flags, name).toContain(flag.replaceAll('`', ''))

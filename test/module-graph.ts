@@ -72,6 +72,7 @@ const PLATFORM = /^src\/shared\/platform\//
 const DB = /^src\/daemon\/db\//
 const CORE = /^src\/daemon\/core\//
 const ACCESS = /^src\/daemon\/access\//
+const CONFIG = /^src\/daemon\/config\//
 /** Work that outlives the process that began it; kinds of it live with their features. */
 const JOBS = /^src\/daemon\/jobs\//
 const HTTP = /^src\/daemon\/http\//
@@ -129,12 +130,19 @@ const PARTS: readonly Part[] = [
     packages: ['zod'],
     node: false,
   },
+  {
+    name: 'shared/templates',
+    files: /^src\/shared\/templates\//,
+    may: [KERNEL, PROTOCOL, /^src\/shared\/(?:api|templates)\//],
+    packages: ['re2js', 'yaml', 'zod'],
+    node: true,
+  },
   { name: 'shared/platform', files: PLATFORM, may: [KERNEL, PROTOCOL, PLATFORM], packages: ['zod'], node: true },
   {
     name: 'agent',
     files: /^src\/agent\//,
     may: [KERNEL, PROTOCOL, PLATFORM, /^src\/agent\//],
-    packages: ['pino-pretty', 're2js', 'undici', 'ws', 'yaml', 'zod'],
+    packages: ['@xmldom/xmldom', 'pino-pretty', 're2js', 'toml-eslint-parser', 'undici', 'ws', 'yaml', 'zod'],
     node: true,
   },
   {
@@ -144,7 +152,7 @@ const PARTS: readonly Part[] = [
     packages: [
       '@inquirer/prompts',
       'commander',
-      'eventsource',
+      'eventsource-parser',
       'get-east-asian-width',
       'ink',
       'jq-wasm',
@@ -170,6 +178,13 @@ const PARTS: readonly Part[] = [
     files: CORE,
     may: [KERNEL, PLATFORM, DB, CORE],
     packages: ['kysely', 'pino', 'pino-pretty', 'prom-client', 'zod'],
+    node: true,
+  },
+  {
+    name: 'daemon/config',
+    files: CONFIG,
+    may: [KERNEL, CORE, CONFIG],
+    packages: ['yaml', 'zod'],
     node: true,
   },
   { name: 'daemon/access', files: ACCESS, may: [KERNEL, DB, CORE, ACCESS], packages: ['kysely', 'zod'], node: true },
@@ -235,9 +250,9 @@ const PARTS: readonly Part[] = [
   },
   {
     name: 'daemon wiring',
-    files: /^src\/daemon\/[^/]+$/,
+    files: /^src\/daemon\/(?:start\/)?[^/]+$/,
     may: [SHARED, /^src\/daemon\//],
-    packages: ['@fastify/proxy-addr', 'fastify', 'yaml', 'zod'],
+    packages: ['@fastify/proxy-addr', 'fastify', 'zod'],
     node: true,
   },
   {

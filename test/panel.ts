@@ -12,10 +12,10 @@ import { type Clock, systemClock } from '../src/shared/kernel/time.ts'
 import { DIST } from './run-panel.ts'
 
 type DaemonModule = typeof import('../src/daemon/main.ts')
-type FirstRunModule = typeof import('../src/daemon/first-run.ts')
+type FirstRunModule = typeof import('../src/daemon/start/first-run.ts')
 type EmbeddedModule = typeof import('../src/daemon/embedded-agent.ts')
 type StarterModule = typeof import('../src/daemon/features/catalog/templates/starter.ts')
-type ConfigModule = typeof import('../src/daemon/config.ts')
+type ConfigModule = typeof import('../src/daemon/config/config.ts')
 type LogModule = typeof import('../src/daemon/core/log.ts')
 
 /** A daemon of its own for one test file: real HTTP on loopback, real database in a temporary folder. */
@@ -40,7 +40,7 @@ export interface TestPanel {
   unverify(userId: string): Promise<void>
   /** Changes a setting as its endpoint does. */
   configure<K extends SettingKey>(key: K, value: SettingValue<K>): Promise<void>
-  /** The wired daemon, for what has no door yet, such as jobs of types that only a test has. */
+  /** The wired daemon, for what has no endpoint yet, such as jobs of types that only a test has. */
   readonly app: App
   close(): Promise<void>
 }
@@ -64,10 +64,10 @@ export interface PanelOptions {
 export async function startPanel(options: PanelOptions = {}): Promise<TestPanel> {
   const load = <T>(path: string): Promise<T> => import(join(DIST, 'src/daemon', path))
   const { startDaemon } = await load<DaemonModule>('main.js')
-  const { ensureLocal } = await load<FirstRunModule>('first-run.js')
+  const { ensureLocal } = await load<FirstRunModule>('start/first-run.js')
   const { startEmbeddedAgent } = await load<EmbeddedModule>('embedded-agent.js')
   const { loadStarters, starterFolder } = await load<StarterModule>('features/catalog/templates/starter.js')
-  const { readConfig } = await load<ConfigModule>('config.js')
+  const { readConfig } = await load<ConfigModule>('config/config.js')
   const { createLog } = await load<LogModule>('core/log.js')
   const home = options.dataDir ?? (await mkdtemp(join(tmpdir(), 'panel-test-')))
   const dataDir = join(home, 'data')

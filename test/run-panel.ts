@@ -15,6 +15,8 @@ export interface RunOptions {
   readonly input?: string
   /** Kills it. */
   readonly signal?: AbortSignal
+  /** Ends it as Ctrl-C does. */
+  readonly interrupt?: AbortSignal
   /** The user and group that it runs as; only root may choose. */
   readonly uid?: number
   /** Called with everything on stdout so far; a signal that it answers is sent to the program. */
@@ -34,6 +36,7 @@ export function runPanel(args: readonly string[], options: RunOptions = {}): Pro
       ...(options.uid === undefined ? {} : { uid: options.uid, gid: options.uid, cwd: '/' }),
     })
     options.signal?.addEventListener('abort', () => child.kill('SIGKILL'), { once: true })
+    options.interrupt?.addEventListener('abort', () => child.kill('SIGINT'), { once: true })
     let stdout = ''
     let stderr = ''
     child.stdout.setEncoding('utf8').on('data', (text: string) => {

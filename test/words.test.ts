@@ -20,11 +20,15 @@ const REPLACED: readonly (readonly [RegExp, string])[] = [
   [/lost-?beginning/i, 'interrupted-start'],
   [/\battendance|\battend\b/i, 'dispatch'],
   [/AMONG_OTHERS/, 'IN_BATCH'],
-  [/\bremembered\b/, 'cached'],
+  [/remembered/i, 'cached'],
   [/\bLeaving\b|\bserverLeaves\b/, 'BeforeDelete, beforeServerDelete'],
   [/\btellPlaces\b|\btellWebhooks\b|\btellOffline\b/, 'notifyTargets, notifyWebhooks, reportOffline'],
-  [/\bjudgeExit\b|#judge\b/, 'classifyExit, #evaluate, #validate'],
-  [/\b(?:Server|Node|Run|Db)Figures\b/, 'ServerUsage, NodeUsage, RunStats, DbStats'],
+  [/\bjudge[ds]?\b|\bjudgeExit\b/i, 'classify, evaluate, validate'],
+  [/\bfigures?(?:\b|(?=[A-Z]))|Figures?\b|\bFIGURES?\b/, 'usage, stats, metrics, counters, limits'],
+  [/\b(?:[Tt]old|[Tt]ells?|[Tt]elling)(?:\b|(?=[A-Z]))/, 'report, notify, say, send, show'],
+  [/\b(?:he|his|him|himself)\b/i, 'they, or the noun'],
+  [/\bnews\b/i, 'report, change, progress'],
+  [/\bendRest\b|\blaneRest/, 'endBackOff, laneBackOff'],
 ]
 
 describe('the words of the source', () => {
@@ -33,6 +37,29 @@ describe('the words of the source', () => {
       lines.flatMap((line, i) => (word.test(line) || word.test(file) ? [`${file}:${i + 1}: ${line.trim()}`] : [])),
     )
     expect(found).toEqual([])
+  })
+
+  it('are the field’s own in the tests as well, whose sentences are their own', () => {
+    const words = /\bdoors?\b|Doors?\b|mishap|courier|\bwish(?:es|ed)?\b|Wish\b|farewell|\bconst told\b/i
+    const tests = sourceFiles('test').filter((file) => file !== 'test/words.test.ts')
+    const found = tests.flatMap((file) =>
+      readSource(file)
+        .split('\n')
+        .flatMap((line, i) => (words.test(line) || words.test(file) ? [`${file}:${i + 1}: ${line.trim()}`] : [])),
+    )
+    expect(tests.length).toBeGreaterThan(300)
+    expect(found).toEqual([])
+    expect(words.test('const door = await open()')).toBe(true)
+  })
+
+  it('are those of a log in log lines: what happened, without an article', () => {
+    const lines = sources.flatMap(({ file, lines: all }) =>
+      [...all.join('\n').matchAll(/[lL]og\.(?:debug|info|warn|error|fatal)\([^;]{0,300}?'([^']{2,})',?\s*\)/g)].map(
+        ([, text = '']) => ({ file, text }),
+      ),
+    )
+    expect(lines.length).toBeGreaterThan(80)
+    expect(lines.filter(({ text }) => /^(?:an?|the|it|what|whether|there|nothing) |^[A-Z][a-z]/.test(text))).toEqual([])
   })
 
   it('are looked for where they would be', () => {

@@ -96,10 +96,7 @@ export class AgentNode {
     const { journal, layout, log } = this.context
     for (const [id, record] of await recordedRuns(layout.stateDir)) {
       if (this.servers.has(id) || journal.goneGeneration(id) !== undefined) continue
-      log.warn(
-        { serverId: id },
-        'the journal has no specification of a server that was run here, it is adopted as it is',
-      )
+      log.warn({ serverId: id }, 'no specification in journal for running server, adopting it as is')
       this.servers.set(id, new GameServer(this.context, specOfRun(record), journal.facts(id) ?? factsOfRun(record)))
     }
   }
@@ -115,7 +112,7 @@ export class AgentNode {
       await adoptServer(server, orders)
     } catch (error) {
       // The server stays listed as offline; a start finds a living run by itself and does not make a second one.
-      this.context.log.error({ serverId: server.id, err: errorText(error) }, 'a server could not be adopted')
+      this.context.log.error({ serverId: server.id, err: errorText(error) }, 'cannot adopt server')
     }
   }
 

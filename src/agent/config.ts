@@ -17,6 +17,14 @@ export interface AgentConfig {
   readonly listenerUid: number | undefined
   readonly logLevel: 'debug' | 'info' | 'warn' | 'error'
   readonly logFormat: 'json' | 'pretty'
+  readonly docker: DockerConfig
+}
+
+/** What an agent knows of the container engine of its machine; what is left out has a default. */
+export interface DockerConfig {
+  readonly sockets?: readonly string[]
+  readonly network?: string
+  readonly registries?: Readonly<Record<string, { readonly username: string; readonly passwordFile: string }>>
 }
 
 /** Everything that is wrong with a configuration, in one error. */
@@ -43,6 +51,24 @@ const ConfigFile = z.strictObject({
       listenerUid: z.int().min(0).optional(),
     })
     .optional(),
+  docker: z
+    .strictObject({
+      socket: z.string().refine(isAbsolute, 'must be an absolute path').optional(),
+      network: z
+        .string()
+        .regex(/^[A-Za-z0-9][A-Za-z0-9_.-]{0,127}$/, 'must be bridge, host or the name of a network of the engine')
+        .optional(),
+      registries: z
+        .record(
+          z.string().regex(/^[a-z0-9][a-z0-9.:-]{0,252}$/, 'must be the host of a registry, such as ghcr.io'),
+          z.strictObject({
+            username: z.string().min(1).max(255),
+            passwordFile: z.string().refine(isAbsolute, 'must be an absolute path'),
+          }),
+        )
+        .optional(),
+    })
+    .optional(),
   log: z
     .strictObject({
       level: z.enum(['debug', 'info', 'warn', 'error']).optional(),
@@ -57,6 +83,8 @@ const VARIABLES = {
   PANEL_DAEMON__ALLOW_INSECURE: ['daemon', 'allowInsecure'],
   PANEL_DAEMON__CA: ['daemon', 'ca'],
   PANEL_DAEMON__LISTENER_UID: ['daemon', 'listenerUid'],
+  PANEL_DOCKER__SOCKET: ['docker', 'socket'],
+  PANEL_DOCKER__NETWORK: ['docker', 'network'],
   PANEL_LOG__LEVEL: ['log', 'level'],
   PANEL_LOG__FORMAT: ['log', 'format'],
 } as const
@@ -107,7 +135,7 @@ export async function readConfig(env: Environment, flags: AgentFlags = {}): Prom
     for (const issue of parsed.error.issues) problems.push(...issueLines(issue, path))
     throw new ConfigError(problems)
   }
-  const { agent, daemon, log } = parsed.data
+  const { agent, daemon, log, docker } = parsed.data
   const allowInsecure = daemon?.allowInsecure ?? false
   const dataDir = agent?.dataDir ?? defaultDataDir(env)
   if (!isAbsolute(dataDir)) problems.push('agent.dataDir: must be an absolute path')
@@ -118,6 +146,21 @@ export async function readConfig(env: Environment, flags: AgentFlags = {}): Prom
     ...{ dataDir, url: daemon?.url, allowInsecure, ca: daemon?.ca, listenerUid: daemon?.listenerUid },
     logLevel: log?.level ?? 'info',
     logFormat: log?.format ?? (flags.terminal === true ? 'pretty' : 'json'),
+    docker: dockerOf(docker),
+  }
+}
+
+/** What the agent inside a daemon takes from the same places. Throws a {@link ConfigError}. */
+export async function readDockerConfig(env: Environment = process.env): Promise<DockerConfig> {
+  return (await readConfig(env)).docker
+}
+
+function dockerOf(written: z.infer<typeof ConfigFile>['docker']): DockerConfig {
+  const { socket, network, registries } = written ?? {}
+  return {
+    ...(socket === undefined ? {} : { sockets: [socket] }),
+    ...(network === undefined ? {} : { network }),
+    ...(registries === undefined ? {} : { registries }),
   }
 }
 
@@ -163,7 +206,7 @@ async function readYaml(path: string, required: boolean, problems: string[]): Pr
 /** A copy whose sections may be written to; what is no section stays as it is and is refused by the schema. */
 function sections(written: unknown): Sections {
   if (written === undefined || written === null) return {}
-  return structuredClone(written) as Sections // the schema judges it right after the merge
+  return structuredClone(written) as Sections // the schema validates it right after the merge
 }
 
 function put(into: Sections, [section, key]: readonly [string, string], value: unknown): void {

@@ -8,7 +8,6 @@ import { ConsoleTail } from './console/log/console-tail.ts'
 import { AgentFailure } from './failure.ts'
 import { DiskUsage } from './files/disk.ts'
 import { holderPaths } from './holder/holder-files.ts'
-import { PRIVATE_HOME } from './holder/launcher.ts'
 import { createBulk } from './link/bulk.ts'
 import type { ConnectTarget } from './link/connect.ts'
 import { urlProblem } from './link/daemon-url.ts'
@@ -19,7 +18,11 @@ import type { SessionDeps } from './link/session.ts'
 import { type AgentLog, errorText } from './logger.ts'
 import { NodeGauge } from './node/node-health.ts'
 import { Stats } from './node/stats.ts'
-import { ProcessRuntime } from './runtime/process.ts'
+import { DockerRuntime, type DockerRuntimeOptions } from './runtime/docker/docker-runtime.ts'
+import { HeldRuns } from './runtime/held-runs.ts'
+import { ProcessRuntime } from './runtime/process/process-runtime.ts'
+import { Runtimes } from './runtime/runtimes.ts'
+import { ServerUsers } from './runtime/server-users.ts'
 import { watchDisks } from './server/disk-watch.ts'
 import { ReadyThread } from './server/ready-matcher.ts'
 import { Journal } from './state/journal.ts'
@@ -35,7 +38,12 @@ export interface AgentOptions {
   readonly clock: Clock
   readonly log: AgentLog
   readonly version: string
+  /** Where a container engine may listen, and what its containers are connected to. */
+  readonly docker?: Partial<Pick<DockerRuntimeOptions, 'sockets' | 'network' | 'registries'>>
 }
+
+/** Where engines listen unless they are set up otherwise: Docker's, and Podman's for root. */
+const ENGINE_SOCKETS = ['/run/docker.sock', '/run/podman/podman.sock'] as const
 
 /** A running agent. */
 export interface Agent {
@@ -77,21 +85,25 @@ async function assemble(options: AgentOptions, layout: AgentLayout): Promise<Age
   const { clock, log, dataDir } = options
   const ending = new AbortController()
   const journal = await Journal.open({ folder: layout.journalDir, clock, log })
-  const runtime = new ProcessRuntime({ dataDir, execArgv: options.holder, clock })
-  const { capabilities } = await runtime.probe()
-  const privateMounts = capabilities.some((capability) => capability.includes('private mounts'))
+  const runs = new HeldRuns({ execArgv: options.holder, clock })
+  const users = new ServerUsers(dataDir)
+  const { docker = {} } = options
+  const { sockets = ENGINE_SOCKETS, network = 'bridge', registries = {} } = docker
+  const runtimes = new Runtimes([
+    new ProcessRuntime({ dataDir, runs, users, clock }),
+    new DockerRuntime({ dataDir, runs, users, sockets, network, registries, clock }),
+  ])
   const parts = {
     clock,
     log,
     journal,
     layout,
-    runtime,
+    runtimes,
+    runs,
     disk: new DiskUsage(clock),
     readyThread: new ReadyThread(clock, ending.signal),
     openLog: (place: { state: string }) => new ConsoleTail(holderPaths(place.state).log),
     bootId: await machineBootId(),
-    insidePath: (place: { files: string }) => (privateMounts ? PRIVATE_HOME : place.files),
-    privateMounts,
     random: Math.random,
     ending: ending.signal,
   }
@@ -106,13 +118,13 @@ async function assemble(options: AgentOptions, layout: AgentLayout): Promise<Age
     gauge,
     send: (frame) => link.sendIfIdle(frame),
   })
-  const deps = sessionDeps(options, { node, stats, runtime, bootId: newIdSuffix(clock) })
+  const deps = sessionDeps(options, { node, stats, bootId: newIdSuffix(clock) })
   const link = new Link({ target: options.connect, deps, random: Math.random })
   await node.begin()
   log.info({ dataDir, servers: node.servers.size }, 'agent started')
   const work = Promise.all([link.run(ending.signal), stats.run(), watchDisks(node.context, node.servers)])
   const closed = finish(work, ending, journal)
-  closed.catch((error: unknown) => log.error({ err: errorText(error) }, 'the agent has failed'))
+  closed.catch((error: unknown) => log.error({ err: errorText(error) }, 'agent failed'))
   const stop = async (): Promise<void> => {
     ending.abort()
     await closed
@@ -130,15 +142,12 @@ async function finish(work: Promise<unknown>, ending: AbortController, journal: 
   }
 }
 
-function sessionDeps(
-  options: AgentOptions,
-  inside: { node: AgentNode; stats: Stats; runtime: ProcessRuntime; bootId: string },
-): SessionDeps {
+function sessionDeps(options: AgentOptions, inside: { node: AgentNode; stats: Stats; bootId: string }): SessionDeps {
   const { clock, log, version, dataDir } = options
-  const { node, stats, runtime, bootId } = inside
+  const { node, stats, bootId } = inside
   const { servers } = node
-  const { journal, layout } = node.context
-  const capabilities = [...CAPABILITIES, `runtime.${runtime.name}@1`]
+  const { journal, layout, runtimes } = node.context
+  const capabilities = [...CAPABILITIES, ...runtimes.names.map((name) => `runtime.${name}@1`)]
   const handlers = requestHandlers({
     servers,
     bulk: createBulk(options.connect),
@@ -153,7 +162,7 @@ function sessionDeps(
       // The embedded agent gets a new key with each start of its process, so nobody can have a copy of it.
       const machine =
         options.connect.createConnection === undefined ? await thisMachine(options.connect.nodeId) : undefined
-      return await helloFrame({ version, bootId, dataDir, journal, runtime, machine, capabilities })
+      return await helloFrame({ version, bootId, dataDir, journal, runtimes, machine, capabilities })
     },
     snapshot: () => node.snapshot(),
     command: (frame) => node.commands.receive(frame),
@@ -162,13 +171,13 @@ function sessionDeps(
     ready: (answer) => {
       node.settle(answer)
       log.info({ nodeId: options.connect.nodeId }, 'connected to the daemon')
-      // The daemon says anew what it watches, and wants figures to show at once.
+      // The daemon says anew what it watches, and wants stats to show at once.
       stats.watch([])
       void stats.sendHealth()
     },
   }
 }
 
-export { type AgentConfig, ConfigError, readConfig, unknownVariables } from './config.ts'
+export { type AgentConfig, ConfigError, readConfig, readDockerConfig, unknownVariables } from './config.ts'
 export { enroll } from './link/enroll.ts'
 export { type NodeCredentials, readNodeFile } from './state/node-file.ts'

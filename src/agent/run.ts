@@ -76,6 +76,7 @@ export async function runAgent(options: RunOptions): Promise<number> {
         ...trustOf(config, node, await caOf(config.ca)),
       },
       holder: holderCommand(),
+      docker: config.docker,
       clock: systemClock,
       log,
       version: version(),
@@ -159,7 +160,7 @@ function trustOf(config: AgentConfig, node: NodeCredentials | undefined, given: 
   }
 }
 
-/** A file without a certificate would be passed over by Node, which then refuses the daemon for a reason that is not told. */
+/** A file without a certificate would be passed over by Node, which then refuses the daemon without giving the reason. */
 async function caOf(path: string | undefined): Promise<string | undefined> {
   if (path === undefined) return undefined
   try {

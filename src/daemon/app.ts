@@ -2,7 +2,7 @@ import type { FastifyInstance } from 'fastify'
 import { endpoints, streams } from '../shared/endpoints.ts'
 import { type Clock, now } from '../shared/kernel/time.ts'
 import { toOpenApi } from '../shared/openapi.ts'
-import type { Config } from './config.ts'
+import type { Config } from './config/config.ts'
 import { Cleanup } from './core/cleanup.ts'
 import type { Log } from './core/log.ts'
 import { wireCore } from './core-wiring.ts'
@@ -22,11 +22,11 @@ import { userRoutes } from './features/accounts/users/routes.ts'
 import { templateRoutes } from './features/catalog/templates/routes.ts'
 import { locationRoutes } from './features/fleet/locations/routes.ts'
 import { nodeRoutes } from './features/fleet/nodes/routes.ts'
-import { auditLogRoutes } from './features/operations/audit-log/audit-log.ts'
+import { auditLogRoutes } from './features/operations/audit-log/routes.ts'
 import { jobRoutes } from './features/operations/jobs/routes.ts'
 import { overviewRoutes } from './features/operations/overview/routes.ts'
 import { settingsRoutes } from './features/operations/settings/routes.ts'
-import { addSystemRoutes } from './features/operations/system/health.ts'
+import { addSystemRoutes } from './features/operations/system/routes.ts'
 import { beginUpkeep, registerUpkeep } from './features/operations/system/upkeep.ts'
 import { updateRoutes } from './features/operations/updates/routes.ts'
 import { Updates } from './features/operations/updates/updates.ts'
@@ -61,7 +61,7 @@ import { addRoute, createHttpServer } from './http/server.ts'
 import { addStreams } from './http/streams.ts'
 import { createJobs } from './jobs/jobs.ts'
 import { wireNodes } from './node-wiring.ts'
-import { reachableUrl } from './reachable-url.ts'
+import { reachableUrl } from './start/reachable-url.ts'
 
 /** How long requests that are under way may take when the daemon stops. */
 const DRAIN_MS = 10_000
@@ -113,14 +113,14 @@ export async function createApp({ config, db, clock, log, version, holder, schem
     clock,
     changed: (status) => {
       db.write((tx) => bus.append(tx, { type: 'db_status_changed', data: { status } })).catch((err: unknown) =>
-        log.error({ err, status }, 'the result of the database check could not be announced'),
+        log.error({ err, status }, 'cannot announce database check result'),
       )
     },
   })
   cleanup.add(() => integrity.close())
   const updates = new Updates({ version, feedUrl: config.updateFeed, clock, log, signal: stopping.signal })
   const nodeWiring = wireNodes({ core, config, version, metrics, beforeDelete })
-  const { gateway, isOnline, keys, figures, transfers, commandReports, nodeFigures, serverDeps, nodeLink, console } =
+  const { gateway, isOnline, keys, usage, transfers, commandReports, nodeUsage, serverDeps, nodeLink, console } =
     nodeWiring
   const evaluator = new Evaluator({
     ...core,
@@ -128,7 +128,7 @@ export async function createApp({ config, db, clock, log, version, holder, schem
     metrics,
     isOnline,
     health: (nodeId) => gateway.health(nodeId),
-    figures: (serverId) => figures.get(serverId),
+    usage: (serverId) => usage.get(serverId),
   })
 
   const http = await createHttpServer({
@@ -177,15 +177,15 @@ export async function createApp({ config, db, clock, log, version, holder, schem
     ...consoleRoutes({ ...core, console, gateway, isOnline }),
     ...fileRoutes({ ...core, gateway, transfers }),
     ...overviewRoutes({
-      ...{ db, clock, version, life, integrity, nodeFigures, isOnline },
+      ...{ db, clock, version, life, integrity, nodeUsage, isOnline },
       connected: () => gateway.connected().length,
       alerts: countOpenAlerts,
     }),
     ...updateRoutes(updates),
   ]
   const streamRoutes: StreamRoute[] = [
-    ...eventStreams({ ...core, figures, commandReports }),
-    ...metricsStreams({ ...core, figures, nodeFigures }),
+    ...eventStreams({ ...core, usage, commandReports }),
+    ...metricsStreams({ ...core, usage, nodeUsage }),
     ...consoleStreams({ ...core, console, isOnline }),
   ]
   for (const route of [...routes, ...pluginOwnRoutes(plugins)]) addRoute(http, route)

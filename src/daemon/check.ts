@@ -1,6 +1,6 @@
-import { type ConfigFlags, inspectConfig } from './config.ts'
-import { dataFolderProblems, EXIT_CONFIG } from './config-problems.ts'
-import { print, printError } from './notices.ts'
+import { type ConfigFlags, inspectConfig } from './config/config.ts'
+import { dataFolderProblems, EXIT_CONFIG } from './config/config-problems.ts'
+import { print, printError } from './core/notices.ts'
 
 /** `panel daemon run --check`: prints everything that a start would stumble over, or what it would do. Starts nothing. */
 export function checkConfiguration(flags: ConfigFlags): number {

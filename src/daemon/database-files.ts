@@ -3,11 +3,11 @@ import { basename, dirname, join, resolve } from 'node:path'
 import { PanelError } from '../shared/kernel/errors.ts'
 import { isoTime, systemClock } from '../shared/kernel/time.ts'
 import { FolderInUse } from '../shared/platform/folder-lock.ts'
-import { defaultDataDir } from './config.ts'
-import { findHolder, inDataFolder, lockDataFolder, ownerOf, UnusableDataFolder } from './data-folder.ts'
+import { defaultDataDir } from './config/config.ts'
 import { snapshotsOf } from './db/db-health.ts'
 import { SCHEMA_VERSION } from './db/migrations.ts'
 import { Connection } from './db/sqlite/connection.ts'
+import { findHolder, inDataFolder, lockDataFolder, ownerOf, UnusableDataFolder } from './start/data-folder.ts'
 
 /** A file with a database, as it was found. */
 export interface DatabaseFile {

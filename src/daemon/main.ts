@@ -7,19 +7,19 @@ import { type Clock, isoTime, systemClock } from '../shared/kernel/time.ts'
 import { FolderInUse } from '../shared/platform/folder-lock.ts'
 import { ExposedPath } from '../shared/platform/private-folder.ts'
 import { type App, createApp } from './app.ts'
-import { type Config, type ConfigFlags, readConfig } from './config.ts'
-import { ConfigError, EXIT_CONFIG } from './config-problems.ts'
+import { type Config, type ConfigFlags, readConfig } from './config/config.ts'
+import { ConfigError, EXIT_CONFIG } from './config/config-problems.ts'
 import { Cleanup } from './core/cleanup.ts'
 import { type Log, openLog } from './core/log.ts'
-import { inDataFolder, lockDataFolder, UnusableDataFolder } from './data-folder.ts'
+import { printError } from './core/notices.ts'
+import { watchBugs } from './core/watch-bugs.ts'
 import { openDb } from './db/db.ts'
 import { openingFailure, UnusableDatabaseError } from './db/db-health.ts'
 import { migrate, NewerDatabaseError } from './db/migrations.ts'
-import { serveLocally } from './local-socket.ts'
-import { printError } from './notices.ts'
-import { reachableUrl } from './reachable-url.ts'
+import { inDataFolder, lockDataFolder, UnusableDataFolder } from './start/data-folder.ts'
+import { serveLocally } from './start/local-socket.ts'
+import { reachableUrl } from './start/reachable-url.ts'
 import { readVersion } from './version.ts'
-import { watchBugs } from './watch-bugs.ts'
 
 /** A running daemon. */
 export interface Daemon {
@@ -79,7 +79,7 @@ export async function startDaemon(config: Config, options: { log: Log; clock?: C
     log.info({ url, dataDir: config.dataDir }, 'daemon ready')
     return { url, socket: local?.path, app, close: () => cleanup.run() }
   } catch (error) {
-    await cleanup.run().catch((err: unknown) => log.error({ err }, 'not all could be closed after a failed start'))
+    await cleanup.run().catch((err: unknown) => log.error({ err }, 'cleanup after failed start was incomplete'))
     throw openingFailure(error, file)
   }
 }
@@ -87,10 +87,10 @@ export async function startDaemon(config: Config, options: { log: Log; clock?: C
 /** `panel daemon run`: in the foreground until a signal; resolves with the exit code. A second signal ends it at once. */
 export async function runDaemon(flags: ConfigFlags): Promise<number> {
   return runForeground(flags, async (daemon, { log, config, stopped }) => {
-    const { addStarters, ensureLocalNode } = await import('./first-run.ts')
+    const { addStarters, ensureLocalNode } = await import('./start/first-run.ts')
     // A daemon whose disk is full has other things to do first.
     await addStarters(daemon.app).catch((err: unknown) =>
-      log.error({ err }, 'the starter templates could not be added; the next start tries again'),
+      log.error({ err }, 'cannot add starter templates, retrying at next start'),
     )
     if (await daemon.app.isSetupRequired()) {
       const { setupToken } = daemon.app
@@ -116,7 +116,7 @@ interface Foreground {
   readonly stopped: Promise<void>
 }
 
-/** Starts a daemon, does `work`, and stops it; tells why a start fails as a person would want to read it. */
+/** Starts a daemon, does `work`, and stops it; says why a start fails as a person would want to read it. */
 async function runForeground(
   flags: ConfigFlags,
   work: (daemon: Daemon, around: Foreground) => Promise<void>,
@@ -142,7 +142,7 @@ async function runForeground(
     printError(`${reason}\n`)
     return EXIT_HOST
   }
-  bugs.tell(daemon.app.core.systemErrors)
+  bugs.recordIn(daemon.app.core.systemErrors)
   try {
     await work(daemon, { log, config, stopped })
   } finally {

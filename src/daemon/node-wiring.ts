@@ -2,23 +2,23 @@ import type { IncomingMessage } from 'node:http'
 import proxyAddr from '@fastify/proxy-addr'
 import type { Clock } from '../shared/kernel/time.ts'
 import { watchStats } from '../shared/protocol/server.ts'
-import type { Config } from './config.ts'
+import type { Config } from './config/config.ts'
 import type { Metrics } from './core/metrics.ts'
 import type { Core } from './core-wiring.ts'
 import type { Db } from './db/db.ts'
 import { isStorageFailure } from './db/sqlite/failures.ts'
-import { NodeUsageBoard } from './features/fleet/nodes/figures.ts'
 import { createNodeKeys } from './features/fleet/nodes/keys.ts'
 import { createNodeLink, type NodeLink } from './features/fleet/nodes/link.ts'
+import { NodeUsageBoard } from './features/fleet/nodes/usage.ts'
 import { createConsole } from './features/servers/console/hub.ts'
 import { CommandReports } from './features/servers/servers/command-progress.ts'
-import { Figures } from './features/servers/servers/figures.ts'
 import { createServerLink } from './features/servers/servers/link.ts'
 import { LiveStates } from './features/servers/servers/live-states.ts'
 import type { BeforeDelete } from './features/servers/servers/remove.ts'
 import type { ServerRow } from './features/servers/servers/rows.ts'
 import { TemplateViews } from './features/servers/servers/template-views.ts'
 import { type CommandFrame, UnstoredOrders } from './features/servers/servers/unstored-orders.ts'
+import { ServerUsageBoard } from './features/servers/servers/usage.ts'
 import { createGateway, type Gateway } from './gateway/gateway.ts'
 import type { GatewayHandlers } from './gateway/handlers.ts'
 import { TransferSlots } from './gateway/transfer-slots.ts'
@@ -33,20 +33,20 @@ export interface NodeWiringParts {
   readonly beforeDelete: BeforeDelete
 }
 
-/** The gateway and all that listens to it or speaks through it: node and server links, consoles, figures. */
+/** The gateway and all that listens to it or speaks through it: node and server links, consoles, usage. */
 export function wireNodes({ core, config, version, metrics, beforeDelete }: NodeWiringParts) {
   const { db, bus, clock, settings, log, systemErrors } = core
   const keys = createNodeKeys({ db, clock })
-  const nodeFigures = new NodeUsageBoard(clock)
+  const nodeUsage = new NodeUsageBoard(clock)
   const commandReports = new CommandReports()
   const transfers = new Transfers({ clock, slots: new TransferSlots(settings) })
 
   const isOnline = (nodeId: string): boolean => gateway.isOnline(nodeId)
-  const figures = new Figures(clock, (nodeId, serverIds) => {
+  const usage = new ServerUsageBoard(clock, (nodeId, serverIds) => {
     if (!gateway.isOnline(nodeId)) return
     gateway
       .request(nodeId, watchStats, { serverIds })
-      .catch((err: unknown) => log.debug({ err, nodeId }, 'figures could not be asked for'))
+      .catch((err: unknown) => log.debug({ err, nodeId }, 'cannot request usage reports'))
   })
   const live = new LiveStates(isOnline)
   const reconnect = (nodeId: string): void => gateway.disconnect(nodeId, SERVICE_RESTART)
@@ -62,7 +62,7 @@ export function wireNodes({ core, config, version, metrics, beforeDelete }: Node
     unstored,
     facts: {
       isOnline,
-      figures: (serverId: string) => figures.get(serverId),
+      usage: (serverId: string) => usage.get(serverId),
       templates: new TemplateViews(),
       observed: (row: ServerRow) => unstored.overlay(live.overlay(row)),
     },
@@ -96,7 +96,7 @@ export function wireNodes({ core, config, version, metrics, beforeDelete }: Node
       commandFrame: serverLink.commandFrame,
       onOnline: async (nodeId) => {
         // At once: whoever begins to watch while the node's row is written would otherwise be subscribed twice.
-        figures.watchAgain(nodeId)
+        usage.watchAgain(nodeId)
         console.nodeOnline(nodeId)
         await orUnstored(live, nodeId, () => nodeLink.onOnline(nodeId))
       },
@@ -108,23 +108,23 @@ export function wireNodes({ core, config, version, metrics, beforeDelete }: Node
       },
       onCommandProgress: (nodeId, frame) => {
         commandReports.report(db.read, nodeId, frame).catch((err: unknown) => {
-          log.error({ err, nodeId }, 'the progress of a command could not be passed on')
+          log.error({ err, nodeId }, 'cannot publish command progress')
           systemErrors.capture(err, { component: 'gateway', metadata: { nodeId } })
         })
       },
       onConsole: (nodeId, frame) => console.lines(nodeId, frame),
       onConsoleGap: (nodeId, frame) => console.gap(nodeId, frame),
-      onHealth: (nodeId, health) => nodeFigures.report(nodeId, health),
+      onHealth: (nodeId, health) => nodeUsage.report(nodeId, health),
       onStats: (nodeId, reported) => {
-        figures.report(db.read, nodeId, reported).catch((err: unknown) => {
-          log.error({ err, nodeId }, 'figures could not be read')
-          systemErrors.capture(err, { component: 'figures', metadata: { nodeId } })
+        usage.report(db.read, nodeId, reported).catch((err: unknown) => {
+          log.error({ err, nodeId }, 'cannot handle usage report')
+          systemErrors.capture(err, { component: 'usage', metadata: { nodeId } })
         })
       },
     },
   })
   keys.onRevoked((nodeId) => gateway.disconnect(nodeId))
-  return { gateway, isOnline, keys, figures, transfers, commandReports, nodeFigures, serverDeps, nodeLink, console }
+  return { gateway, isOnline, keys, usage, transfers, commandReports, nodeUsage, serverDeps, nodeLink, console }
 }
 
 /** The close code that has an agent connect anew at once. */
@@ -190,7 +190,7 @@ async function orUnstored<T>(live: LiveStates, nodeId: string, store: () => Prom
   }
 }
 
-/** Where an upgrade request comes from, as Fastify tells it of other requests: proxies that are trusted are looked through. */
+/** Where an upgrade request comes from, as Fastify finds it for other requests: proxies that are trusted are looked through. */
 function clientAddress(trustedProxies: readonly string[]): (request: IncomingMessage) => string {
   const trust = proxyAddr.compile([...trustedProxies])
   return (request) => proxyAddr(request, trust)

@@ -1,8 +1,8 @@
 import { join, resolve } from 'node:path'
 import { PanelError } from '../shared/kernel/errors.ts'
 import { systemClock } from '../shared/kernel/time.ts'
-import { defaultDataDir } from './config.ts'
-import { findHolder } from './data-folder.ts'
+import { defaultDataDir } from './config/config.ts'
+import { findHolder } from './start/data-folder.ts'
 
 /** The daemon that works on a data folder. */
 export interface RunningDaemon {

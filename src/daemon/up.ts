@@ -3,18 +3,18 @@ import { isEventType } from '../shared/kernel/events.ts'
 import { serverStatus } from '../shared/kernel/server-life.ts'
 import { oneLine } from '../shared/kernel/terminal-text.ts'
 import { systemClock } from '../shared/kernel/time.ts'
-import { type Config, defaultDataDir, readConfig } from './config.ts'
-import { ConfigError } from './config-problems.ts'
+import { type Config, defaultDataDir, readConfig } from './config/config.ts'
+import { ConfigError } from './config/config-problems.ts'
 import { openLog } from './core/log.ts'
-import { findHolder, inDataFolder, makeDataFolder } from './data-folder.ts'
+import { print, printError } from './core/notices.ts'
+import { watchBugs } from './core/watch-bugs.ts'
 import { runningServers, startEmbeddedAgent } from './embedded-agent.ts'
 import { loadStarters, starterFolder } from './features/catalog/templates/starter.ts'
-import { credentialKey, ensureLocal, freePort, keptToken, LOCAL } from './first-run.ts'
-import { findLocalSocket } from './local-socket.ts'
 import { type Daemon, EXIT_HOST, startDaemon, startFailure, stopSignal } from './main.ts'
-import { print, printError } from './notices.ts'
 import { agentDataDir } from './running.ts'
-import { watchBugs } from './watch-bugs.ts'
+import { findHolder, inDataFolder, makeDataFolder } from './start/data-folder.ts'
+import { credentialKey, ensureLocal, freePort, keptToken, LOCAL } from './start/first-run.ts'
+import { findLocalSocket } from './start/local-socket.ts'
 
 /** What `panel up` is asked for, and the access to the command line's own files. */
 interface UpOptions {
@@ -73,7 +73,7 @@ async function runIn(dataDir: string, options: UpOptions): Promise<number> {
   const stopped = stopSignal(log)
   const bugs = watchBugs(log)
   const daemon = await startDaemon(config, { log })
-  bugs.tell(daemon.app.core.systemErrors)
+  bugs.recordIn(daemon.app.core.systemErrors)
   try {
     const local = await ensureLocal(daemon.app, dataDir, await loadStarters(starterFolder()), { demo: true })
     await options.saveContext({ name: LOCAL, url: daemon.url, socket: socketOf(daemon), token: local.token })

@@ -1,7 +1,7 @@
 import { Socket } from 'node:net'
 import { FrameSplitter, type FromPlugin, type ToPlugin } from '../shared/protocol/plugin-frames.ts'
 
-/** The most characters of a message or a stack that are worth telling. */
+/** The most characters of a message or a stack that are worth sending. */
 const MOST_TEXT = 4000
 
 /** The host's end of the pipe to the daemon. */

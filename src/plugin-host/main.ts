@@ -32,7 +32,7 @@ function run(): void {
       activated = new Activated(channel, await activate(frame, panel))
       channel.send({ t: 'ready' })
     } catch (error) {
-      const { message, stack } = told(error)
+      const { message, stack } = failureOf(error)
       channel.send({ t: 'failed', message, stack })
     }
   }
@@ -43,7 +43,7 @@ function run(): void {
   }
 }
 
-function told(error: unknown): { message: string; stack: string } {
+function failureOf(error: unknown): { message: string; stack: string } {
   if (!(error instanceof Error)) return { message: String(error), stack: '' }
   return { message: error.message, stack: error.stack ?? '' }
 }

@@ -55,6 +55,6 @@ function sayable(fields: unknown): unknown {
     JSON.stringify(fields)
     return fields
   } catch {
-    return 'not JSON' // the text of the line is told all the same
+    return 'not JSON' // the text of the line is reported all the same
   }
 }

@@ -21,6 +21,8 @@ export class AgentStage {
   readonly peer: GatewayPeer
   /** What the next agent starts holders with. */
   holder = HOLDER
+  /** Where its container engine listens, and what containers are connected to. */
+  docker: { readonly sockets: readonly string[]; readonly network: string } = { sockets: [], network: 'host' }
   readonly #workDir: string
   readonly #program: Program
   #agent: ChildProcess | undefined
@@ -63,6 +65,7 @@ export class AgentStage {
       dataDir: this.dataDir,
       connect: { url: this.peer.url, nodeId: 'node_test', nodeKey: 'pnk_test' },
       holder: this.holder,
+      docker: this.docker,
       version: '0.0.0-test',
     }
     const file = join(this.#workDir, 'options.json')

@@ -48,7 +48,7 @@ describe('the judgement of an exit', () => {
     uptimeMs: 1000,
     lastSeq: 1,
   }
-  const judge = (crashes: number[], readyAtMs: number | null) =>
+  const classify = (crashes: number[], readyAtMs: number | null) =>
     classifyExit({
       spec: gameSpec('srv_a', 1),
       facts: {
@@ -70,14 +70,14 @@ describe('the judgement of an exit', () => {
 
   it('gives up at the fifth crash within ten minutes, and counts no older ones', () => {
     const near = [1, 2, 3, 4].map((minutes) => 10_000_000 - minutes * 60_000)
-    expect(judge(near, null)).toMatchObject({ gaveUp: true, restartInMs: null })
+    expect(classify(near, null)).toMatchObject({ gaveUp: true, restartInMs: null })
     const far = [11, 12, 13, 14].map((minutes) => 10_000_000 - minutes * 60_000)
-    expect(judge(far, null)).toMatchObject({ gaveUp: false, restartInMs: 2000, crashes: [10_000_000] })
+    expect(classify(far, null)).toMatchObject({ gaveUp: false, restartInMs: 2000, crashes: [10_000_000] })
   })
 
   it('forgives earlier crashes after five minutes of running', () => {
     const near = [1, 2, 3, 4].map((minutes) => 10_000_000 - minutes * 60_000)
-    expect(judge(near, 10_000_000 - 299_000).gaveUp).toBe(true)
-    expect(judge(near, 10_000_000 - 300_000)).toMatchObject({ gaveUp: false, crashes: [10_000_000] })
+    expect(classify(near, 10_000_000 - 299_000).gaveUp).toBe(true)
+    expect(classify(near, 10_000_000 - 300_000)).toMatchObject({ gaveUp: false, crashes: [10_000_000] })
   })
 })

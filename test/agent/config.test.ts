@@ -42,6 +42,24 @@ describe('the configuration of an agent', () => {
     expect(config).toMatchObject({ dataDir: '/from/file', url: 'https://env.example', logLevel: 'debug' })
   })
 
+  it('knows where the container engine is, and the accounts at registries', async () => {
+    await writeYaml(
+      'docker:\n  network: games\n  registries:\n    ghcr.io: { username: robot, passwordFile: /etc/panel/ghcr }\n',
+    )
+    const { docker } = await readConfig({ HOME: home, PANEL_DOCKER__SOCKET: '/run/engine.sock' })
+    expect(docker).toEqual({
+      sockets: ['/run/engine.sock'],
+      network: 'games',
+      registries: { 'ghcr.io': { username: 'robot', passwordFile: '/etc/panel/ghcr' } },
+    })
+    await writeYaml(
+      'docker:\n  socket: engine.sock\n  network: "--net"\n  registries: { "a/b": { username: x, passwordFile: y } }\n',
+    )
+    const error = await readConfig({ HOME: home }).catch((thrown: unknown) => thrown)
+    const problems = error instanceof ConfigError ? error.problems.join('\n') : ''
+    for (const name of ['docker.socket', 'docker.network', 'docker.registries']) expect(problems).toContain(name)
+  })
+
   it('lists every problem at once', async () => {
     await writeYaml('daemon:\n  url: http://panel.example\n  colour: red\nlog:\n  level: loud\n')
     const error = await readConfig({ HOME: home }).catch((thrown: unknown) => thrown)

@@ -11,7 +11,7 @@ type DaemonFrameOf<T extends DaemonFrame['type']> = Extract<DaemonFrame, { type:
 type Frame<T extends AgentFrame['type']> = Extract<AgentFrame, { type: T }>
 type Done = Extract<Frame<'event'>['event'], { type: 'command.done' }>
 
-/** The daemon's side of the gateway as a test speaks it: a client of the agent's public door. */
+/** The daemon's side of the gateway as a test speaks it: a client of the public interface of the agent. */
 export class GatewayPeer {
   readonly url: string
   readonly frames: AgentFrame[] = []

@@ -208,8 +208,8 @@ describe('the journal', () => {
         return { ...command(id), serverId, command: { op } }
       }
       // What is of no urgency is taken until only the reserve is left.
-      let told = 0
-      const tell = (): Promise<void> => journal.write({ events: [state('srv_b', ++told)] })
+      let reported = 0
+      const tell = (): Promise<void> => journal.write({ events: [state('srv_b', ++reported)] })
       for (let late = false; !late; ) {
         const wrote = tell().then(() => false)
         late = await Promise.race([wrote, systemClock.sleep(500).then(() => true)])
@@ -230,7 +230,7 @@ describe('the journal', () => {
       const second = await open()
       expect(second.unfinished().map(({ id }) => id)).toEqual(['cmd_open'])
       expect(second.servers().get('srv_b')?.facts.generation).toBe(7)
-      expect(second.outbox.lastSeq).toBe(told - 1 + 100)
+      expect(second.outbox.lastSeq).toBe(reported - 1 + 100)
       await second.write({ command: { ...order('cmd_open', 'srv_a', 'stop'), command: null, state: 'done' } })
       await second.close()
       await disk?.clear()

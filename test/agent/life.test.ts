@@ -8,6 +8,7 @@ import type { ServerSpec } from '../../src/shared/protocol/server-spec.ts'
 import { quietPort } from '../ports.ts'
 import { gameSpec, isAlive } from './agent-stage.ts'
 import { InnerAgent } from './inner-agent.ts'
+import { texts } from './runtime/rig.ts'
 
 const NEVER: ServerSpec['restart'] = { policy: 'never', maxCrashes: 5 }
 /** Sleeps in small pieces: a shell handles a signal only between two commands. */
@@ -65,6 +66,38 @@ function listener(options: {
 }
 
 const primary = (port: number): ServerSpec['ports'] => [{ ip: '127.0.0.1', port, primary: true }]
+
+describe('configuration files', () => {
+  const set = [{ key: 'server-port', value: '{{SERVER_PORT}}' }]
+  const properties = { path: 'conf/deep/server.properties', parser: 'properties', create: true, set } as const
+
+  it('have the values of this start before the program runs, whatever their size', async () => {
+    const id = 'srv_conf'
+    const port = await quietPort()
+    const large = { path: 'large.yml', parser: 'yaml', create: false, set: [{ key: 'port', value: port }] } as const
+    const startup = `cat conf/deep/server.properties; tail -n 1 large.yml; ls -ld conf | cut -c1-10; echo ready; ${WAITS}`
+    const configFiles = [properties, large].map((file) => ({ ...file, set: [...file.set] }))
+    const files = { 'large.yml': `${'# comment\n'.repeat(30_000)}port: 1\n` }
+    await agent.begin(id, { startup, configFiles, ports: primary(port) }, files)
+    await agent.reaches(id, 'running')
+    const said = await texts({ serverId: id, files: '', state: join(agent.dataDir, 'state', id) })
+    expect(said).toEqual(expect.arrayContaining([`server-port=${port}`, `port: ${port}`, 'drwxr-xr-x']))
+  })
+
+  it('that cannot be followed stop the start with the reason, and stay as they are', async () => {
+    const id = 'srv_broken'
+    const file = { path: 'server.json', parser: 'json', create: true, set: [...set] } as const
+    const refused = await agent.begin(
+      id,
+      { configFiles: [{ ...file, set: [...file.set] }] },
+      { 'server.json': '{"a": ' },
+    )
+    expect(refused).toMatchObject({ ok: false, error: { code: 'SPAWN_FAILED' } })
+    const { reason } = await agent.reaches(id, 'offline')
+    expect(reason).toMatch(/^The configuration file server\.json is not valid JSON/)
+    expect(await readFile(join(agent.dataDir, 'servers', id, 'server.json'), 'utf8')).toBe('{"a": ')
+  })
+})
 
 describe('an ordered stop', () => {
   it('waits for a game behind a script until it has saved', async () => {

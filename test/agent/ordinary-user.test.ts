@@ -22,7 +22,12 @@ function serverNamed(name: string): string {
 
 describe('an agent of an ordinary user', () => {
   it('says that servers are not kept apart', () => {
-    expect(stage.peer.of('hello')[0]?.runtimes[0]?.capabilities).toContain('isolation: none')
+    const [report] = stage.peer.of('hello')[0]?.runtimes ?? []
+    expect(report).toMatchObject({
+      isolation: 'none',
+      mounts: 'shared',
+      capabilities: ['isolation: none', 'limits: watchdog'],
+    })
   })
 
   it('installs into the folder, starts, stops and deletes', async () => {

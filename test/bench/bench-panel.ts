@@ -3,6 +3,7 @@ import { once } from 'node:events'
 import { chmod, mkdtemp, rm } from 'node:fs/promises'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
+import type { z } from 'zod'
 import { completeSetup } from '../../src/shared/api/auth.ts'
 import { createLocation } from '../../src/shared/api/locations.ts'
 import { createDeploymentToken, createNode, getNode } from '../../src/shared/api/nodes.ts'
@@ -19,7 +20,7 @@ const SETUP_TOKEN = 'a-setup-token-for-the-bench'
 /** A folder for CPU profiles of the daemon; each is written when the daemon ends. */
 const PROFILES = process.env['PANEL_BENCH_PROFILES']
 
-type TemplateBody = Partial<NewTemplate> & Pick<NewTemplate, 'name' | 'startup'>
+type TemplateBody = z.input<typeof NewTemplate>
 
 /** Daemon and agent of the real binary as processes of their own, with an administrator, a location and a node. */
 export class BenchPanel {
@@ -132,11 +133,11 @@ export class BenchPanel {
 
   /** Creates a server that starts as soon as it can; it need not run yet when this resolves. */
   async makeServer(
-    wish: Pick<Server, 'name' | 'templateId' | 'primaryPort'> & { environment?: Record<string, string> },
+    request: Pick<Server, 'name' | 'templateId' | 'primaryPort'> & { environment?: Record<string, string> },
   ): Promise<string> {
     const size = { allocatedMemoryMb: 64, allocatedCpuCores: 0.5, allocatedDiskMb: 64 }
     const place = { nodeId: this.#nodeId, locationId: this.#locationId }
-    const body = { ...wish, ...size, ...place, restartPolicy: 'never' as const, start: true }
+    const body = { ...request, ...size, ...place, restartPolicy: 'never' as const, start: true }
     return (await this.#ask<{ id: string }>('/api/servers', body)).id
   }
 

@@ -60,9 +60,9 @@ describe('commands of alerts and webhooks', { timeout: 60_000 }, () => {
     })
     receiver.received.length = 0
     const alert = await json(['alert-rules', 'test', 'busy'])
-    const [told] = await receiver.took(1)
-    expect(told?.json.event).toBe('alert.test')
-    expect(told !== undefined && isSignedWith(told, made.webhookSecret)).toBe(true)
+    const [reported] = await receiver.took(1)
+    expect(reported?.json.event).toBe('alert.test')
+    expect(reported !== undefined && isSignedWith(reported, made.webhookSecret)).toBe(true)
     expect(await json(['alerts', 'deliveries', alert.id])).toMatchObject([{ channel: 'webhook', target: receiver.url }])
     expect((await ok(['alert-rules', 'list', '-o', 'name'])).split('\n').sort()).toEqual(['', 'Node away', 'busy'])
     await refused(8, ['alert-rules', 'create', '--name', 'x', '--type', 'node_offline', '--global', '--cpu', '50'])

@@ -4,6 +4,7 @@ import { afterAll, beforeAll, describe, expect, it } from 'vitest'
 import { startMailServer } from '../daemon/mail/mail-server.ts'
 import { SplitPanel } from '../e2e/split-panel.ts'
 import { until } from '../e2e/wait.ts'
+import { ROOT } from '../module-graph.ts'
 import { quietPort } from '../ports.ts'
 import { ALERTS } from './alerts-paths.ts'
 import { commandWalk, runBriefly } from './command-walk.ts'
@@ -83,6 +84,52 @@ describe('every command against a real daemon and agent', () => {
     await ok(['templates', 'delete', 'other', '--yes'])
   })
 
+  it('eggs', async () => {
+    const [egg, yaml] = ['ptdl-v2.json', 'plcn-v2.yaml'].map((name) => join(ROOT, 'test/fixtures/eggs', name))
+    const made = await run(['templates', 'import', egg ?? '', '--name', 'quarry'])
+    expect([made.code, made.stderr]).toEqual([0, expect.stringContaining('split: startup leaves these unquoted')])
+    expect(await json(['templates', 'import', yaml ?? '', '--name', 'dug'])).toMatchObject({
+      report: { format: 'PLCN_v2' },
+    })
+    expect(
+      await json(['templates', 'create', '-F', yaml ?? '', '--name', 'pit', '--description', 'deep']),
+    ).toMatchObject({
+      name: 'pit',
+      description: 'deep',
+      // Without quotes in the file, and no number.
+      variables: [{ name: 'VERSION', default: '1.10' }, { name: 'LEVEL' }, { name: 'SWITCH' }, { name: 'NOTHING' }],
+    })
+    await ok(['templates', 'edit', 'pit', '-F', egg ?? ''])
+    expect(await json(['templates', 'view', 'pit'])).toMatchObject({ name: 'pit', origin: { format: 'PTDL_v2' } })
+    const exported = join(panel.home, 'exported.yaml')
+    await writeFile(exported, await ok(['templates', 'export', 'quarry', '--format', 'PLCN_v3', '-o', 'yaml']))
+    expect(await json(['templates', 'lint', exported])).toContainEqual(
+      expect.objectContaining({ kind: 'rule', field: 'variables.5.rules.2' }),
+    )
+    expect(await json(['templates', 'export', 'dug'])).toMatchObject({
+      name: 'dug',
+      egg: { meta: { version: 'PLCN_v2' } },
+    })
+    const different = await json(['templates', 'diff', egg ?? '', exported])
+    expect(different.map(({ field }: { field: string }) => field)).toEqual(['name', 'version'])
+    const tested = await json(['templates', 'test', yaml ?? '', '-e', 'LEVEL=7', '--port', '4000'])
+    expect(tested).toContainEqual({
+      part: 'startup',
+      name: 'default',
+      value: `set -f; ./quarry --version \${VERSION} --level \${LEVEL}`,
+    })
+    expect(tested).toContainEqual({ part: 'file', name: 'settings.toml server.port', value: '4000' })
+    expect(tested).toContainEqual({ part: 'file', name: 'notes.txt port=', value: 'port=7' })
+    await refused(8, ['templates', 'test', yaml ?? '', '-e', 'LEVEL=no'])
+    await refused(2, ['templates', 'test', yaml ?? '', '--startup', 'other'])
+    await writeFile(exported, '{"meta":{"version":"PTDL_v9"},"name":"x"}')
+    expect((await run(['templates', 'lint', exported])).stderr).toContain('of a version that this panel does not read')
+    await refused(8, ['templates', 'import', exported])
+    await writeFile(exported, '{"name":')
+    await refused(2, ['templates', 'lint', exported])
+    for (const name of ['quarry', 'dug', 'pit']) await ok(['templates', 'delete', name, '--yes'])
+  })
+
   it('nodes and allocations', async () => {
     const more = ['--hostname', 'two', '--address', '127.0.0.1', '--memory', '1G', '--cpu', '1']
     const { id } = await json(['nodes', 'create', '--name', 'two', '--location', 'here', ...more])
@@ -108,8 +155,8 @@ describe('every command against a real daemon and agent', () => {
   })
 
   it('servers: creation, edit, power, waiting, figures', async () => {
-    const wish = ['--template', 'talk', '--node', 'box', '--disk', '64M', '--port', String(await quietPort())]
-    const made = await json(['servers', 'create', '--name', 'demo', ...wish, '--start', '--wait'])
+    const request = ['--template', 'talk', '--node', 'box', '--disk', '64M', '--port', String(await quietPort())]
+    const made = await json(['servers', 'create', '--name', 'demo', ...request, '--start', '--wait'])
     expect(made).toMatchObject({ status: 'running', installed: true })
     expect(await ok(['servers', 'list', '--state', 'running', '-o', 'name'])).toBe('demo\n')
     await ok(['servers', 'edit', 'demo', '--env', 'MOTD=new', '--description', 'for all'])
@@ -197,8 +244,8 @@ describe('every command against a real daemon and agent', () => {
     await ok(['api-keys', 'revoke', 'reader', '--yes'])
     await refused(6, ['api-keys', 'view', 'reader'])
 
-    const wish = ['--email', 'eve@example.org', '--username', 'eve', '--role', 'User', '--password-stdin']
-    await ok(['users', 'create', ...wish], { input: PASSWORD })
+    const request = ['--email', 'eve@example.org', '--username', 'eve', '--role', 'User', '--password-stdin']
+    await ok(['users', 'create', ...request], { input: PASSWORD })
     expect(await json(['users', 'view', 'eve'])).toMatchObject({ email: 'eve@example.org' })
     expect(await json(['users', 'list'])).toHaveLength(2)
     expect(await ok(['roles', 'list', '-o', 'name'])).toContain('Administrator')
@@ -252,8 +299,8 @@ describe('every command against a real daemon and agent', () => {
 
   it('sessions: login by password and key, contexts, profile, logout', async () => {
     const url = panel.url
-    const wish = ['login', url, '--username', 'eve', '--password-stdin', '--name', 'eve']
-    await ok(wish, { ...BY_CONTEXT, input: PASSWORD })
+    const request = ['login', url, '--username', 'eve', '--password-stdin', '--name', 'eve']
+    await ok(request, { ...BY_CONTEXT, input: PASSWORD })
     expect(await json(['whoami'], BY_CONTEXT)).toMatchObject({ username: 'eve' })
     expect(await json(['auth', 'status'], BY_CONTEXT)).toMatchObject({ context: 'eve', url, username: 'eve' })
     const token = (await ok(['auth', 'token'], BY_CONTEXT)).trim()
@@ -273,7 +320,7 @@ describe('every command against a real daemon and agent', () => {
     await writeFile(old, PASSWORD)
     const change = ['profile', 'password', '--password-stdin', '--current-password-file', old]
     await ok(change, { ...BY_CONTEXT, input: `${PASSWORD}2` })
-    await refused(4, wish, { ...BY_CONTEXT, input: PASSWORD })
+    await refused(4, request, { ...BY_CONTEXT, input: PASSWORD })
     await ok(['logout'], BY_CONTEXT)
     await refused(4, ['whoami'], BY_CONTEXT)
     await ok(['login', url, '--token-stdin'], { ...BY_CONTEXT, input: panel.token })
@@ -440,11 +487,11 @@ describe('every command against a real daemon and agent', () => {
       expect(await json(['daemon', 'status', ...place])).toMatchObject({ status: 'running', url, ready: true })
       const env = { ...BY_CONTEXT.env, PANEL_URL: url }
       expect(await json(['setup', 'status'], { env })).toEqual({ setupRequired: true })
-      const wish = ['setup', '--admin-email', 'a@example.org', '--admin-username', 'amy', '--password-stdin']
-      await ok([...wish, '--name', 'fresh'], { env, input: PASSWORD })
+      const request = ['setup', '--admin-email', 'a@example.org', '--admin-username', 'amy', '--password-stdin']
+      await ok([...request, '--name', 'fresh'], { env, input: PASSWORD })
       expect(await json(['setup', 'status'], { env })).toEqual({ setupRequired: false })
       expect(await json(['whoami', '--context', 'fresh'], BY_CONTEXT)).toMatchObject({ username: 'amy' })
-      await refused(7, wish, { env, input: PASSWORD })
+      await refused(7, request, { env, input: PASSWORD })
       // The games of the panel that the environment names are not those of this machine's other panel.
       await refused(2, ['down', '--servers', ...place])
       expect(await panel.run(['servers', 'list', '--state', 'running', '-o', 'name'])).toMatchObject({

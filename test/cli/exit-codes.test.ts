@@ -67,8 +67,8 @@ describe('the exit codes of the real binary against a real daemon', () => {
   })
 
   it('9: after too many wrong passwords even the right one has to wait, and it says how long', async () => {
-    const wish = ['users', 'create', '--email', 'eve@example.org', '--username', 'eve', '--password-stdin']
-    expect(await panel.run(wish, { input: PASSWORD })).toMatchObject({ code: 0 })
+    const request = ['users', 'create', '--email', 'eve@example.org', '--username', 'eve', '--password-stdin']
+    expect(await panel.run(request, { input: PASSWORD })).toMatchObject({ code: 0 })
     const login = ['login', panel.url, '--username', 'eve', '--password-stdin']
     const anonymous = { PANEL_TOKEN: '' }
     await until('the account is locked', async () => {

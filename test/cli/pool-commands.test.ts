@@ -84,8 +84,8 @@ it('suspends servers, and acts on several at once', { timeout: 60_000 }, async (
   expect(await json(`servers suspend --from ${file} --reason unpaid`)).toMatchObject([why, why])
   await say([7, 'servers start one', 'SERVER_SUSPENDED'], [7, 'servers suspend one', 'SERVER_ALREADY_SUSPENDED'])
   expect(await json('servers unsuspend one')).toMatchObject({ name: 'one', status: 'stopped' })
-  const told = await run(3, 'servers bulk start --from - -o csv', 'one\ntwo\n')
-  expect(told.split('\r\n').slice(1)).toMatchObject(
+  const reported = await run(3, 'servers bulk start --from - -o csv', 'one\ntwo\n')
+  expect(reported.split('\r\n').slice(1)).toMatchObject(
     [/^one,success,/, /^two,failed,SERVER_SUSPENDED,/, ''].map(matching),
   )
   await say(

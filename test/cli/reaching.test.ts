@@ -7,8 +7,8 @@ import { join } from 'node:path'
 import { text } from 'node:stream/consumers'
 import { afterAll, afterEach, beforeAll, describe, expect, it } from 'vitest'
 import { reportOf } from '../../src/cli/kit/report.ts'
-import { createShortRequests } from '../../src/cli/kit/short-requests.ts'
 import { type ConnectionOptions, connect } from '../../src/cli/net/http.ts'
+import { createRequests } from '../../src/cli/net/requests.ts'
 import { createSocketOpener } from '../../src/cli/net/socket-opener.ts'
 import { systemClock } from '../../src/shared/kernel/time.ts'
 import { type Certificate, makeCertificate } from '../daemon/mail/mail-server.ts'
@@ -45,13 +45,17 @@ const serve = (answer: RequestListener) => listening(createServer(answer))
 const serveTls = (answer: RequestListener) =>
   listening(createSecureServer({ cert: certificate.cert, key: certificate.key }, answer), 'https')
 
+/** Requests, streams, and files. */
+type Way = 'fetch' | 'streamFetch' | 'fileFetch'
+const WAYS: readonly Way[] = ['fetch', 'streamFetch', 'fileFetch']
+
 /** What a request comes to over a connection of its own: the answer's text, or the report of its failure. */
 async function asked(
   url: string,
   options: Partial<ConnectionOptions> = {},
-  init: { method?: string; body?: string; long?: boolean } = {},
+  init: { method?: string; body?: string; way?: Way } = {},
 ) {
-  const { method = 'GET', body, long = false } = init
+  const { method = 'GET', body, way = 'fetch' } = init
   const signal = new AbortController().signal
   const reach = { url, caFile: undefined, socket: undefined, listenerUid: undefined, insecureHttp: false }
   const parts = { ...reach, token: 'pak_x', insecure: false, userAgent: 'test', trace: undefined }
@@ -60,9 +64,7 @@ async function asked(
     const connection = connect({ ...parts, ...limits, ...options })
     try {
       const headers = { authorization: 'Bearer pak_x' }
-      const answer = long
-        ? await connection.streamFetch(url, { method: 'GET', headers, signal })
-        : await connection.fetch(url, { method, headers, ...(body === undefined ? {} : { body }) })
+      const answer = await connection[way](url, { method, headers, signal, ...(body === undefined ? {} : { body }) })
       return { status: answer.status, text: await answer.text() }
     } finally {
       await connection.close()
@@ -73,12 +75,12 @@ async function asked(
   }
 }
 
-describe.each([false, true])('over TLS (streams and files: %s)', (long) => {
+describe.each(WAYS)('over TLS (%s)', (way) => {
   const hello: RequestListener = (_, response) => response.end('hello')
 
   it('refuses a certificate that nobody trusted has signed, and names the panel and the flag', async () => {
     const url = await serveTls(hello)
-    expect(await asked(url, {}, { long })).toEqual({
+    expect(await asked(url, {}, { way })).toEqual({
       code: 'UNREACHABLE',
       exit: 13,
       message: `${url} cannot be reached: the certificate is not accepted: self-signed certificate (DEPTH_ZERO_SELF_SIGNED_CERT)`,
@@ -88,15 +90,15 @@ describe.each([false, true])('over TLS (streams and files: %s)', (long) => {
 
   it('accepts what --ca-file has signed, and with --insecure-skip-tls-verify everything', async () => {
     const url = await serveTls(hello)
-    expect(await asked(url, { caFile: certificate.file }, { long })).toEqual({ status: 200, text: 'hello' })
-    expect(await asked(url, { insecure: true }, { long })).toEqual({ status: 200, text: 'hello' })
+    expect(await asked(url, { caFile: certificate.file }, { way })).toEqual({ status: 200, text: 'hello' })
+    expect(await asked(url, { insecure: true }, { way })).toEqual({ status: 200, text: 'hello' })
   })
 
   it('refuses a --ca-file without a certificate before anything is sent', async () => {
     const file = join(certificate.folder, 'nonsense.pem')
     await writeFile(file, 'not a certificate\n')
     for (const caFile of [file, join(certificate.folder, 'absent.pem')]) {
-      expect(await asked('https://127.0.0.1:1', { caFile }, { long })).toMatchObject({
+      expect(await asked('https://127.0.0.1:1', { caFile }, { way })).toMatchObject({
         code: 'FILE_UNREADABLE',
         exit: 2,
         message: expect.stringContaining(caFile),
@@ -105,13 +107,13 @@ describe.each([false, true])('over TLS (streams and files: %s)', (long) => {
   })
 })
 
-describe.each([false, true])('redirections (streams and files: %s)', (long) => {
+describe.each(WAYS)('redirections (%s)', (way) => {
   it('are followed on the same origin, with the credential', async () => {
     const url = await serve((request, response) => {
       if (request.url === '/new') response.end(request.headers.authorization)
       else response.writeHead(308, { location: '/new' }).end()
     })
-    expect(await asked(`${url}/old`, {}, { long })).toEqual({ status: 200, text: 'Bearer pak_x' })
+    expect(await asked(`${url}/old`, {}, { way })).toEqual({ status: 200, text: 'Bearer pak_x' })
   })
 
   it('to another origin are refused and named; nothing is sent there', async () => {
@@ -121,7 +123,7 @@ describe.each([false, true])('redirections (streams and files: %s)', (long) => {
       response.end()
     })
     const url = await serve((_, response) => response.writeHead(302, { location: `${other}/api` }).end())
-    expect(await asked(url, {}, { long })).toEqual({
+    expect(await asked(url, {}, { way })).toEqual({
       code: 'UNREACHABLE',
       exit: 13,
       message: `${url} does not answer as a panel: it redirects to ${other}`,
@@ -132,7 +134,7 @@ describe.each([false, true])('redirections (streams and files: %s)', (long) => {
 
   it('in a circle end', async () => {
     const url = await serve((_, response) => response.writeHead(307, { location: '/' }).end())
-    expect(await asked(url, {}, { long })).toMatchObject({ exit: 13, message: expect.stringContaining('5 times') })
+    expect(await asked(url, {}, { way })).toMatchObject({ exit: 13, message: expect.stringContaining('5 times') })
   })
 })
 
@@ -174,15 +176,28 @@ describe('time-outs', () => {
       createTcpServer((socket) => socket.resume()),
       'https',
     )
-    const requests = createShortRequests({ timeout: 50 }, openerOf(url))
+    const requests = createRequests({ timeout: 50 }, openerOf(url), { answerMs: 10_000, silenceMs: 10_000 })
     const failed = await requests.fetch(url, { method: 'GET', headers: {} }).catch((error: unknown) => error)
     requests.close()
     expect(failed).toMatchObject({ message: 'fetch failed', cause: { code: 'ETIMEDOUT' } })
   })
 
+  it('end a stream whose answer does not begin, and one that has fallen silent', async () => {
+    const url = await serve((request, response) => {
+      if (request.url === '/silent') response.writeHead(200).write('x')
+    })
+    const requests = createRequests({ timeout: 5000 }, openerOf(url), { answerMs: 50, silenceMs: 50 })
+    const stream = (path: string) => requests.stream(`${url}${path}`, { method: 'GET', headers: {} })
+    const silent = await stream('/silent')
+    await expect(silent.text()).rejects.toThrow('nothing came for 0.05 s')
+    const failed = await stream('/mute').catch((error: unknown) => error)
+    expect(failed).toMatchObject({ message: 'fetch failed', cause: { message: 'no answer within 0.05 s' } })
+    requests.close()
+  })
+
   it('leave a slow answer alone once the connection is ready', async () => {
     const url = await serve((_, response) => setTimeout(() => response.end('late'), 150))
-    const requests = createShortRequests({ timeout: 50 }, openerOf(url))
+    const requests = createRequests({ timeout: 50 }, openerOf(url), { answerMs: 10_000, silenceMs: 10_000 })
     const answer = await requests.fetch(url, { method: 'GET', headers: {} })
     expect(await answer.text()).toBe('late')
     requests.close()

@@ -34,7 +34,7 @@ function key(permissions: readonly string[]): Promise<string> {
   return made
 }
 
-/** Input that passes the door and nothing behind it: unknown ids, and a body that no schema takes. */
+/** Input that passes the guard and nothing behind it: unknown ids, and a body that no schema takes. */
 function harmless(one: Any): Parts {
   const takesBody = one.kind === 'endpoint' && isDeclared(one.body)
   return { params: unknownParams(one), ...(takesBody ? { body: ['not an object'] } : {}) }
@@ -112,7 +112,7 @@ describe('somebody without any permission', () => {
 })
 
 describe('a key', () => {
-  it('with only what an endpoint asks for passes its door', LOOP, () =>
+  it('with only what an endpoint asks for passes its guard', LOOP, () =>
     eachCase(guarded, async ({ one, access }) => {
       for (const enough of smallestSets(access)) {
         const token = await key(enough)
@@ -136,7 +136,7 @@ describe('a key', () => {
 
   const near = guarded.filter(({ access }) => 'server' in access || 'node' in access)
 
-  it('for one resource passes the doors there and nowhere else', LOOP, () =>
+  it('for one resource passes the guards there and nowhere else', LOOP, () =>
     eachCase(near, async ({ one, access }) => {
       const mine = 'server' in access ? (world.ids['serverId'] ?? '') : (world.ids['nodeId'] ?? '')
       const [enough = []] = smallestSets(access)
@@ -188,7 +188,7 @@ describe('the order of refusals', () => {
   )
 })
 
-/** Each smallest set of permissions that opens the door. */
+/** Each smallest set of permissions that passes the guard. */
 function smallestSets(access: Guarded): readonly (readonly Permission[])[] {
   if ('panel' in access) return [[access.panel]]
   if ('node' in access) return [[access.node]]

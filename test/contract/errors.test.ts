@@ -10,7 +10,7 @@ import { callEndpoint, isObject, type Parts, type Reply, refusalOf } from './htt
 import { validOf } from './inputs.ts'
 import { buildWorld, PASSWORD, paramsOf, unknownParams, type World } from './world.ts'
 
-// Agents have a door of their own, and their errors another cause: test/daemon/servers/transfers.test.ts.
+// Agents have endpoints of their own, and their errors another cause: test/daemon/servers/transfers.test.ts.
 const all = [...endpoints, ...streams].filter(({ access }) => access !== 'agent')
 
 /** The code for a path parameter that names nothing. */
@@ -136,6 +136,8 @@ const CAUSES: readonly Cause[] = [
   { id: 'nodes.key_delete', code: 'API_KEY_NOT_FOUND', parts: on('nodeId') },
   { id: 'templates.create', code: 'TEMPLATE_NAME_TAKEN', parts: body('templates.create', { name: 'Echo' }) },
   { id: 'templates.create', code: 'NEST_NOT_FOUND', parts: body('templates.create', { nestId: nothing }) },
+  { id: 'templates.import_egg', code: 'TEMPLATE_NAME_TAKEN', parts: body('templates.import_egg', { name: 'Echo' }) },
+  { id: 'templates.import_egg', code: 'NEST_NOT_FOUND', parts: body('templates.import_egg', { nestId: nothing }) },
   { id: 'templates.delete', code: 'TEMPLATE_IN_USE', parts: on('templateId') },
   { id: 'roles.create', code: 'ROLE_NAME_TAKEN', parts: body('roles.create', { name: 'watchers' }) },
   {

@@ -104,6 +104,16 @@ async function person(world: World): Promise<{ id: string; token: string }> {
   return signIn(world.panel, `person-${world.next()}`)
 }
 
+const egg = (name: string) => ({
+  meta: { version: 'PTDL_v2', update_url: null },
+  name,
+  docker_images: { only: 'registry.example/game:1' },
+  startup: './game {{ARGS}}',
+  config: { files: '{}', startup: '{"done":"up"}', logs: '{}', stop: 'stop' },
+  scripts: { installation: { script: '', container: '', entrypoint: 'sh' } },
+  variables: [{ name: 'Arguments', env_variable: 'ARGS', default_value: '', rules: 'nullable|string' }],
+})
+
 const key = async (world: World): Promise<string> =>
   (await world.admin.call(createApiKey, { body: { name: named(world), permissions: ['server.read'] } })).id
 
@@ -472,6 +482,7 @@ export const VALID: Readonly<Record<string, Make>> = {
     otherBody: { name: named(world), startup: 'sleep 2' },
   }),
   'templates.delete': async (world) => ({ params: { templateId: await template(world) } }),
+  'templates.import_egg': (world) => ({ body: egg(named(world)), otherBody: egg(named(world)) }),
   'templates.update': async (world) => ({
     params: { templateId: await template(world) },
     body: { name: named(world) },

@@ -19,7 +19,7 @@ afterAll(() => panel.close())
 
 const withBody = endpoints.filter(({ body, accepts }) => isDeclared(body) && accepts === 'json')
 const withQuery = [...endpoints, ...streams].filter(({ query }) => isDeclared(query))
-// Agents have no door that junk of a person would come through.
+// Agents have no endpoint that junk of a person would reach.
 const withParams = [...endpoints, ...streams].filter(
   ({ params, access }) => Object.keys(params).length > 0 && access !== 'agent',
 )
@@ -46,7 +46,7 @@ describe('a body that is no request', () => {
       for (const body of BODIES) {
         const reply = await call(endpoint, body)
         if (body === '') expect(reply.status).not.toBe(500)
-        else judge(reply, endpoint, 'body', fits(endpoint, body), body.slice(0, 80))
+        else check(reply, endpoint, 'body', fits(endpoint, body), body.slice(0, 80))
       }
     }),
   )
@@ -68,7 +68,7 @@ describe('a body that is no request', () => {
           { params, body: 'a=1' },
           { token: panel.adminToken, headers },
         )
-        judge(reply, endpoint, 'body', false, type)
+        check(reply, endpoint, 'body', false, type)
       }
     }),
   )
@@ -80,7 +80,7 @@ describe('a body that is no request', () => {
         for (const value of VALUES) {
           const body = { ...valid, [field]: value }
           const asSent: unknown = JSON.parse(JSON.stringify(body))
-          judge(
+          check(
             await call(endpoint, JSON.stringify(body)),
             endpoint,
             'body',
@@ -106,7 +106,7 @@ describe('a body that is no request', () => {
       await fc.assert(
         fc.asyncProperty(bodies, async (body) => {
           const text = JSON.stringify(body)
-          judge(await call(endpoint, text), endpoint, 'body', fits(endpoint, text), text)
+          check(await call(endpoint, text), endpoint, 'body', fits(endpoint, text), text)
         }),
         { numRuns: 15 },
       )
@@ -141,11 +141,11 @@ describe('a query that is none', () => {
           const url = `${path(one.path, params)}?${encodeURIComponent(field)}=${encodeURIComponent(text)}`
           const reply = await send({ method: methodOf(one), url, token: panel.adminToken })
           const fits = one.query.safeParse(Object.fromEntries(new URL(url).searchParams)).success
-          judge(reply, one, 'query', fits, `${field}=${text.slice(0, 40)}`)
+          check(reply, one, 'query', fits, `${field}=${text.slice(0, 40)}`)
         }
         const twice = `${path(one.path, params)}?${field}=1&${field}=2`
         const reply = await send({ method: methodOf(one), url: twice, token: panel.adminToken })
-        judge(
+        check(
           reply,
           one,
           'query',
@@ -179,7 +179,7 @@ describe('a path that names nothing', () => {
         for (const id of ids) {
           const url = path(one.path, { ...unknownParams(one), [name]: id })
           const reply = await send({ method: methodOf(one), url, token: panel.adminToken })
-          judge(reply, one, 'params', false, id)
+          check(reply, one, 'params', false, id)
           expect(reply.json?.details?.map(({ field }) => field)).toContain(`params.${name}`)
         }
         for (const id of ['%', '%ff', '%c0%af', '%zz', 'x'.repeat(500)]) {
@@ -194,7 +194,7 @@ describe('a path that names nothing', () => {
 })
 
 /** Junk is told from what merely looks odd by the endpoint's own schema; either way nothing breaks. */
-function judge(reply: Reply, one: { readonly id: string }, part: string, fits: boolean, what: string): void {
+function check(reply: Reply, one: { readonly id: string }, part: string, fits: boolean, what: string): void {
   const problem = problemOf(reply, part, fits)
   // One assertion for thousands of answers: each costs as much as the answer.
   if (problem !== undefined) expect.fail(`${one.id} with ${what}: ${problem}: ${reply.text.slice(0, 300)}`)

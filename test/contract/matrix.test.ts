@@ -37,7 +37,7 @@ function holds(held: readonly string[], name: string): boolean {
   return held.some((text) => text === '*' || text === name || (text === 'admin.write' && name === 'admin.read'))
 }
 
-/** Whether the door is open to who holds this panel-wide, and that on the server and node that the path names. */
+/** Whether the endpoint is open to who holds this panel-wide, and that on the server and node that the path names. */
 function opens(access: Exclude<Access, string>, panelWide: readonly string[], there: readonly string[]): boolean {
   if ('panel' in access) return holds(panelWide, access.panel)
   if ('anyOf' in access) {
@@ -50,7 +50,7 @@ function opens(access: Exclude<Access, string>, panelWide: readonly string[], th
   return access.serverByBody.possible.some((name) => holds(near, name))
 }
 
-/** Input that passes the door and nothing behind it, unless there is nothing to give but the path. */
+/** Input that passes the guard and nothing behind it, unless there is nothing to give but the path. */
 function harmless(one: Any, params: Readonly<Record<string, string>>): Parts {
   const takesBody = one.kind === 'endpoint' && isDeclared(one.body)
   return { params, ...(takesBody ? { body: ['not an object'] } : {}) }

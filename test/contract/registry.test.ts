@@ -15,7 +15,7 @@ import { BY_BODY, GUARDS } from './guards.ts'
 import { methodOf, send } from './http-call.ts'
 
 type DaemonModule = typeof import('../../src/daemon/main.ts')
-type ConfigModule = typeof import('../../src/daemon/config.ts')
+type ConfigModule = typeof import('../../src/daemon/config/config.ts')
 type LogModule = typeof import('../../src/daemon/core/log.ts')
 
 const all = [...endpoints, ...streams]
@@ -92,7 +92,7 @@ describe('the wired daemon', () => {
   it('has exactly one handler for each endpoint and stream', async () => {
     const load = <T>(path: string): Promise<T> => import(`${DIST}/src/daemon/${path}`)
     const { startDaemon } = await load<DaemonModule>('main.js')
-    const { readConfig } = await load<ConfigModule>('config.js')
+    const { readConfig } = await load<ConfigModule>('config/config.js')
     const { createLog } = await load<LogModule>('core/log.js')
     const log = createLog({ level: 'silent' })
     const config = readConfig({ dataDir: `${panel.home}/wired`, listen: '127.0.0.1:0' }, { HOME: panel.home })
@@ -171,10 +171,10 @@ describe('the OpenAPI document', () => {
   })
 
   it('is made of sound JSON Schemas with known keywords and formats, and references that lead somewhere', () => {
-    const judge = new ApiDocument(document)
+    const described = new ApiDocument(document)
     const places = placesOfSchemas(document)
     expect(places.length).toBeGreaterThan(100)
-    for (const place of places) expect(judge.compile(place), place.join(' ')).toBeTypeOf('function')
+    for (const place of places) expect(described.compile(place), place.join(' ')).toBeTypeOf('function')
   })
 
   it('is one to a validator that is not ours', async () => {
@@ -185,10 +185,10 @@ describe('the OpenAPI document', () => {
 
   it('describes refusals as they are', async () => {
     const { json } = await send({ method: 'GET', url: `${panel.url}/api/nodes` })
-    const judge = new ApiDocument(document)
+    const described = new ApiDocument(document)
     const place = ['components', 'schemas', 'Error']
-    expect(judge.ofSchema(place, json)).toEqual([])
-    expect(judge.ofSchema(place, { ...json, more: 1 })).toEqual([expect.stringContaining('"more"')])
+    expect(described.ofSchema(place, json)).toEqual([])
+    expect(described.ofSchema(place, { ...json, more: 1 })).toEqual([expect.stringContaining('"more"')])
   })
 })
 

@@ -105,10 +105,10 @@ async function driveSecrets(): Promise<Record<string, string>> {
   const { invite } = await panel.client.call(inviteUser, { body: { email: 'guest-2@example.org' } })
   const userInvite = invite.token ?? ''
   await anonymous.call(acceptUserInvite, { body: { token: userInvite, password: NEW_PASSWORD } })
-  const wish = { email: 'guest-3@example.org', permissions: ['server.read' as const] }
+  const request = { email: 'guest-3@example.org', permissions: ['server.read' as const] }
   const made = await panel.client.call(createServerInvite, {
     params: { serverId: world.ids['serverId'] ?? '' },
-    body: wish,
+    body: request,
   })
   const serverInvite = made.token ?? ''
   await anonymous.call(getServerInvite, { params: { token: serverInvite } })

@@ -234,7 +234,7 @@ export function unknownParams(endpoint: Endpoint | StreamEndpoint): Record<strin
   return Object.fromEntries(Object.keys(endpoint.params).map((name) => [name, unknown(name)]))
 }
 
-/** A server on the panel's own node, in the wished status. */
+/** A server on the panel's own node, in the requested status. */
 export async function freshServer(world: World, start: boolean): Promise<Server> {
   const { panel, admin, ids } = world
   const number = world.next()

@@ -27,6 +27,18 @@ export interface PeerHello {
   readonly machine?: { id: string | null; bootId: string }
   readonly journalDamaged?: boolean
   readonly capabilities?: string[]
+  /** As they stand on the wire, also what no schema of this version knows. */
+  readonly runtimes?: readonly RuntimeSaid[]
+}
+
+/** The report of a runtime by an agent of any version. */
+export interface RuntimeSaid {
+  readonly name: 'process' | 'docker'
+  readonly ok: boolean
+  readonly reason: string | null
+  readonly isolation?: string
+  readonly mounts?: string
+  readonly limits?: string
 }
 
 /** What a peer says that it has. */
@@ -155,6 +167,10 @@ export class AgentPeer {
   }
 
   send(frame: AgentFrame): void {
+    this.sendRaw(frame)
+  }
+
+  sendRaw(frame: object): void {
     this.socket.send(JSON.stringify(frame))
   }
 
@@ -176,7 +192,8 @@ export class AgentPeer {
   hello(about: PeerHello = {}): void {
     const { journalId = 'journal-1', lastEvent = 0, protocol = 1, addresses = ['127.0.0.1'] } = about
     const { acknowledged, machine, journalDamaged, capabilities } = about
-    this.send({
+    const { runtimes = [{ name: 'process', ok: true, reason: null }] } = about
+    this.sendRaw({
       type: 'hello',
       protocol,
       journalId,
@@ -190,7 +207,7 @@ export class AgentPeer {
       memoryMb: 1024,
       diskMb: 1024,
       addresses,
-      runtimes: [{ name: 'process', version: '1', ok: true, reason: null, capabilities: [] }],
+      runtimes: runtimes.map((runtime) => ({ version: '1', capabilities: [], ...runtime })),
       ...(acknowledged === undefined ? {} : { acknowledged }),
       ...(machine === undefined ? {} : { machine }),
       ...(capabilities === undefined ? {} : { capabilities }),

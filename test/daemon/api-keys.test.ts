@@ -6,63 +6,63 @@ import type { Client } from '../../src/shared/client.ts'
 import { PERMISSIONS } from '../../src/shared/kernel/permissions.ts'
 import { isoTime } from '../../src/shared/kernel/time.ts'
 import {
-  type AccountsDoor,
+  type AccountsPanel,
   HOUR,
   keyOf,
-  openSetUpDoor,
+  openSetUpPanel,
   person,
   refusal,
   serverOf,
   setRole,
   until,
-} from './accounts-door.ts'
+} from './accounts-panel.ts'
 
-let door: AccountsDoor & { admin: Client; adminId: string }
+let panel: AccountsPanel & { admin: Client; adminId: string }
 beforeEach(async () => {
-  door = await openSetUpDoor()
+  panel = await openSetUpPanel()
 })
-afterEach(() => door.close())
+afterEach(() => panel.close())
 
 const codeOf = async (call: Promise<unknown>): Promise<string> => (await refusal(call)).code
 const held = async (client: Client): Promise<string[]> => (await client.call(getMe)).permissions
 
 describe('what a key may do', () => {
   it('is what it was given, within what its user may do now', async () => {
-    const ann = await person(door, 'ann', ['apikey.manage', 'server.read', 'node.read'])
-    const key = await keyOf(door, ann, ['server.read', 'apikey.manage'])
+    const ann = await person(panel, 'ann', ['apikey.manage', 'server.read', 'node.read'])
+    const key = await keyOf(panel, ann, ['server.read', 'apikey.manage'])
     expect(await held(key)).toEqual(['apikey.manage', 'server.read'])
-    await setRole(door, ann.roleId, ['apikey.manage', 'user.read'])
+    await setRole(panel, ann.roleId, ['apikey.manage', 'user.read'])
     expect(await held(key)).toEqual(['apikey.manage'])
-    await setRole(door, ann.roleId, ['*'])
+    await setRole(panel, ann.roleId, ['*'])
     expect(await held(key)).toEqual(['apikey.manage', 'server.read'])
     expect(await codeOf(key.call(listUsers, { query: {} }))).toBe('PERMISSION_DENIED')
   })
 
   it('shrinks to single resources with its user', async () => {
-    const ann = await person(door, 'ann', ['apikey.manage', 'server.read'])
-    const key = await keyOf(door, ann, ['server.read'])
-    await setRole(door, ann.roleId, ['server.read:srv_1'])
+    const ann = await person(panel, 'ann', ['apikey.manage', 'server.read'])
+    const key = await keyOf(panel, ann, ['server.read'])
+    await setRole(panel, ann.roleId, ['server.read:srv_1'])
     expect(await held(key)).toEqual(['server.read:srv_1'])
   })
 
   it('follows all permissions of its user when it has all', async () => {
-    const ann = await person(door, 'ann', ['apikey.manage'])
-    const key = await keyOf(door, ann, 'all')
-    await setRole(door, ann.roleId, ['user.read'])
+    const ann = await person(panel, 'ann', ['apikey.manage'])
+    const key = await keyOf(panel, ann, 'all')
+    await setRole(panel, ann.roleId, ['user.read'])
     expect(await held(key)).toEqual(['user.read'])
     await key.call(listUsers, { query: {} })
   })
 
   it('covers an own server only while its user owns it', async () => {
-    const ann = await person(door, 'ann', ['apikey.manage'])
-    const serverId = await serverOf(door, ann.id)
-    const foreign = await serverOf(door, door.adminId)
-    const refused = await refusal(keyOf(door, ann, [`console.read:${serverId}`, `console.read:${foreign}`]))
+    const ann = await person(panel, 'ann', ['apikey.manage'])
+    const serverId = await serverOf(panel, ann.id)
+    const foreign = await serverOf(panel, panel.adminId)
+    const refused = await refusal(keyOf(panel, ann, [`console.read:${serverId}`, `console.read:${foreign}`]))
     expect(refused).toMatchObject({ code: 'PERMISSION_DENIED', meta: { missing: [`console.read:${foreign}`] } })
-    const key = await keyOf(door, ann, [`console.read:${serverId}`])
+    const key = await keyOf(panel, ann, [`console.read:${serverId}`])
     expect(await held(key)).toEqual([`console.read:${serverId}`])
-    await door.db.write(async ({ q }) => {
-      await q.updateTable('server').set({ ownerId: door.adminId }).where('id', '=', serverId).execute()
+    await panel.db.write(async ({ q }) => {
+      await q.updateTable('server').set({ ownerId: panel.adminId }).where('id', '=', serverId).execute()
     })
     expect(await held(key)).toEqual([])
   })
@@ -70,8 +70,8 @@ describe('what a key may do', () => {
 
 describe('giving keys', () => {
   it('refuses what the creator does not hold, and names it', async () => {
-    const ann = await person(door, 'ann', ['apikey.manage', 'server.read'])
-    const refused = await refusal(keyOf(door, ann, ['server.read', 'server.start', '*']))
+    const ann = await person(panel, 'ann', ['apikey.manage', 'server.read'])
+    const refused = await refusal(keyOf(panel, ann, ['server.read', 'server.start', '*']))
     expect(refused).toEqual({
       code: 'PERMISSION_DENIED',
       meta: expect.objectContaining({ missing: ['server.start', '*'] }),
@@ -79,19 +79,19 @@ describe('giving keys', () => {
   })
 
   it('does not let a key make a stronger key', async () => {
-    const manager = await keyOf(door, door.admin, ['apikey.manage', 'server.read'])
-    expect(await codeOf(keyOf(door, manager, 'all'))).toBe('PERMISSION_DENIED')
-    expect(await codeOf(keyOf(door, manager, ['*']))).toBe('PERMISSION_DENIED')
-    expect(await codeOf(keyOf(door, manager, ['server.start']))).toBe('PERMISSION_DENIED')
-    const child = await keyOf(door, manager, ['server.read'])
+    const manager = await keyOf(panel, panel.admin, ['apikey.manage', 'server.read'])
+    expect(await codeOf(keyOf(panel, manager, 'all'))).toBe('PERMISSION_DENIED')
+    expect(await codeOf(keyOf(panel, manager, ['*']))).toBe('PERMISSION_DENIED')
+    expect(await codeOf(keyOf(panel, manager, ['server.start']))).toBe('PERMISSION_DENIED')
+    const child = await keyOf(panel, manager, ['server.read'])
     expect(await held(child)).toEqual(['server.read'])
-    const whole = await keyOf(door, door.admin, 'all')
-    expect(await held(await keyOf(door, whole, 'all'))).toEqual(['*'])
+    const whole = await keyOf(panel, panel.admin, 'all')
+    expect(await held(await keyOf(panel, whole, 'all'))).toEqual(['*'])
   })
 
   it('does not let a key raise itself or another key', async () => {
-    const manager = await keyOf(door, door.admin, ['apikey.manage'])
-    for (const keyId of [manager.id, (await keyOf(door, door.admin, ['server.read'])).id]) {
+    const manager = await keyOf(panel, panel.admin, ['apikey.manage'])
+    for (const keyId of [manager.id, (await keyOf(panel, panel.admin, ['server.read'])).id]) {
       const raise = manager.call(api.updateApiKey, {
         params: { keyId },
         body: { permissions: ['apikey.manage', 'server.start'] },
@@ -105,22 +105,22 @@ describe('giving keys', () => {
 
   it('refuses permissions that do not exist', async () => {
     for (const permission of ['server.*', 'nothing.read', '*:srv_1', 'server.read:']) {
-      expect(await codeOf(keyOf(door, door.admin, [permission]))).toBe('VALIDATION_ERROR')
+      expect(await codeOf(keyOf(panel, panel.admin, [permission]))).toBe('VALIDATION_ERROR')
     }
   })
 
   it('needs apikey.manage', async () => {
-    const ann = await person(door, 'ann', ['admin.read'])
-    expect(await codeOf(keyOf(door, ann, ['admin.read']))).toBe('PERMISSION_DENIED')
+    const ann = await person(panel, 'ann', ['admin.read'])
+    expect(await codeOf(keyOf(panel, ann, ['admin.read']))).toBe('PERMISSION_DENIED')
   })
 })
 
 describe('seeing keys', () => {
   it('shows others only with admin.read, and lets write only with admin.write', async () => {
-    const ann = await person(door, 'ann', ['apikey.manage'])
-    const auditor = await person(door, 'auditor', ['apikey.manage', 'admin.read'])
-    const bob = await person(door, 'bob', ['apikey.manage'])
-    const key = await keyOf(door, ann, ['apikey.manage'])
+    const ann = await person(panel, 'ann', ['apikey.manage'])
+    const auditor = await person(panel, 'auditor', ['apikey.manage', 'admin.read'])
+    const bob = await person(panel, 'bob', ['apikey.manage'])
+    const key = await keyOf(panel, ann, ['apikey.manage'])
     const params = { keyId: key.id }
     expect(await bob.call(api.listApiKeys, { query: {} })).toEqual([])
     for (const call of [
@@ -134,113 +134,113 @@ describe('seeing keys', () => {
     expect((await auditor.call(api.listApiKeys, { query: {} })).map(({ id }) => id)).toEqual([key.id])
     expect(await auditor.call(api.listApiKeys, { query: { mine: 'true' } })).toEqual([])
     expect(await codeOf(auditor.call(api.deleteApiKey, { params }))).toBe('PERMISSION_DENIED')
-    await door.admin.call(api.deleteApiKey, { params })
+    await panel.admin.call(api.deleteApiKey, { params })
     expect(await codeOf(key.call(getMe))).toBe('UNAUTHENTICATED')
   })
 
   it('never shows the secret or its hash again', async () => {
-    const key = await keyOf(door, door.admin, ['server.read'])
-    const shown = await door.admin.call(api.getApiKey, { params: { keyId: key.id } })
+    const key = await keyOf(panel, panel.admin, ['server.read'])
+    const shown = await panel.admin.call(api.getApiKey, { params: { keyId: key.id } })
     expect(shown.start).toBe(key.token.slice(0, 12))
-    const rows = await door.db.read.selectFrom('apiKey').selectAll().execute()
-    const audit = await door.db.read.selectFrom('auditLog').selectAll().execute()
+    const rows = await panel.db.read.selectFrom('apiKey').selectAll().execute()
+    const audit = await panel.db.read.selectFrom('auditLog').selectAll().execute()
     const secret = key.token.slice(-43)
-    expect(JSON.stringify([shown, rows, audit]) + door.logged()).not.toContain(secret)
+    expect(JSON.stringify([shown, rows, audit]) + panel.logged()).not.toContain(secret)
     expect(JSON.stringify(shown)).not.toContain(rows[0]?.secretHash)
   })
 
   it('lists the whole catalogue and the own permissions', async () => {
-    const catalogue = await door.admin.call(api.getPermissionsCatalog)
+    const catalogue = await panel.admin.call(api.getPermissionsCatalog)
     expect(catalogue.flatMap((group) => group.permissions.map(({ value }) => value))).toEqual(PERMISSIONS)
-    expect(await door.admin.call(api.getMyPermissions)).toEqual(['*'])
+    expect(await panel.admin.call(api.getMyPermissions)).toEqual(['*'])
   })
 
   it('filters by name and state', async () => {
-    const make = (name: string) => door.admin.call(api.createApiKey, { body: { name } })
+    const make = (name: string) => panel.admin.call(api.createApiKey, { body: { name } })
     const backup = await make('nightly 100% backup')
     await make('nightly 1000 backup')
-    await door.admin.call(api.updateApiKey, { params: { keyId: backup.id }, body: { enabled: false } })
-    expect(await door.admin.call(api.listApiKeys, { query: { search: 'NIGHTLY' } })).toHaveLength(2)
-    expect(await door.admin.call(api.listApiKeys, { query: { search: '100%' } })).toHaveLength(1)
-    expect(await door.admin.call(api.listApiKeys, { query: { enabled: 'true' } })).toHaveLength(1)
-    const { pagination } = await door.admin.page(api.listApiKeys, { query: { limit: 1, page: 2 } })
+    await panel.admin.call(api.updateApiKey, { params: { keyId: backup.id }, body: { enabled: false } })
+    expect(await panel.admin.call(api.listApiKeys, { query: { search: 'NIGHTLY' } })).toHaveLength(2)
+    expect(await panel.admin.call(api.listApiKeys, { query: { search: '100%' } })).toHaveLength(1)
+    expect(await panel.admin.call(api.listApiKeys, { query: { enabled: 'true' } })).toHaveLength(1)
+    const { pagination } = await panel.admin.page(api.listApiKeys, { query: { limit: 1, page: 2 } })
     expect(pagination).toEqual({ page: 2, limit: 1, total: 2, totalPages: 2 })
   })
 })
 
 describe('the life of a key', () => {
   it('is over at once when it is deleted, disabled or signed out', async () => {
-    const gone = await keyOf(door, door.admin, ['server.read'])
+    const gone = await keyOf(panel, panel.admin, ['server.read'])
     await gone.call(getMe)
-    await door.admin.call(api.deleteApiKey, { params: { keyId: gone.id } })
+    await panel.admin.call(api.deleteApiKey, { params: { keyId: gone.id } })
     expect(await codeOf(gone.call(getMe))).toBe('UNAUTHENTICATED')
-    const off = await keyOf(door, door.admin, ['server.read'])
+    const off = await keyOf(panel, panel.admin, ['server.read'])
     await off.call(getMe)
-    await door.admin.call(api.updateApiKey, { params: { keyId: off.id }, body: { enabled: false } })
+    await panel.admin.call(api.updateApiKey, { params: { keyId: off.id }, body: { enabled: false } })
     expect(await codeOf(off.call(getMe))).toBe('UNAUTHENTICATED')
-    const out = await keyOf(door, door.admin, ['server.read'])
+    const out = await keyOf(panel, panel.admin, ['server.read'])
     await out.call(logout)
     expect(await codeOf(out.call(getMe))).toBe('UNAUTHENTICATED')
-    expect(await codeOf(door.admin.call(api.getApiKey, { params: { keyId: out.id } }))).toBe('API_KEY_NOT_FOUND')
+    expect(await codeOf(panel.admin.call(api.getApiKey, { params: { keyId: out.id } }))).toBe('API_KEY_NOT_FOUND')
   })
 
   it('is over at once also for what looks it up at that very moment', { timeout: 30_000 }, async () => {
-    const { id, token } = await keyOf(door, door.admin, ['server.read'])
+    const { id, token } = await keyOf(panel, panel.admin, ['server.read'])
     for (let round = 0; round < 200; round++) {
       const enabled = round % 2 === 1 ? 1 : 0
-      door.credentials.changed()
-      const edit = door.db.write(async (tx) => {
+      panel.credentials.changed()
+      const edit = panel.db.write(async (tx) => {
         await tx.q.updateTable('apiKey').set({ enabled }).where('id', '=', id).execute()
-        tx.onCommit(() => door.credentials.changed())
+        tx.onCommit(() => panel.credentials.changed())
       })
       for (let turn = 0; turn < round / 2; turn++) await new Promise((resolve) => setImmediate(resolve))
-      const lookUp = door.credentials.resolve(token)
+      const lookUp = panel.credentials.resolve(token)
       await Promise.all([edit, lookUp])
-      const after = await door.credentials.resolve(token)
+      const after = await panel.credentials.resolve(token)
       expect(typeof after).toBe(enabled === 1 ? 'object' : 'string')
     }
   })
 
   it('is over when it expires, also while it is cached', async () => {
-    const made = await door.admin.call(api.createApiKey, { body: { name: 'short', expiresIn: 3600 } })
-    const key = door.client(made.key)
+    const made = await panel.admin.call(api.createApiKey, { body: { name: 'short', expiresIn: 3600 } })
+    const key = panel.client(made.key)
     await key.call(getMe)
-    door.clock.advance(HOUR + 1000)
+    panel.clock.advance(HOUR + 1000)
     expect(await codeOf(key.call(getMe))).toBe('AUTH_EXPIRED')
-    const past = { name: 'past', expiresAt: isoTime(door.clock.nowMs() - 1000) }
-    expect(await codeOf(door.admin.call(api.createApiKey, { body: past }))).toBe('VALIDATION_ERROR')
+    const past = { name: 'past', expiresAt: isoTime(panel.clock.nowMs() - 1000) }
+    expect(await codeOf(panel.admin.call(api.createApiKey, { body: past }))).toBe('VALIDATION_ERROR')
   })
 
   it('is unknown with another secret', async () => {
-    const key = await keyOf(door, door.admin, ['server.read'])
+    const key = await keyOf(panel, panel.admin, ['server.read'])
     await key.call(getMe)
     const last = key.token.endsWith('A') ? 'B' : 'A'
-    expect(await codeOf(door.client(key.token.slice(0, -1) + last).call(getMe))).toBe('UNAUTHENTICATED')
-    expect(await codeOf(door.client(key.token.replace('pak_', 'pnk_')).call(getMe))).toBe('UNAUTHENTICATED')
-    expect(await codeOf(door.client('rubbish').call(getMe))).toBe('UNAUTHENTICATED')
+    expect(await codeOf(panel.client(key.token.slice(0, -1) + last).call(getMe))).toBe('UNAUTHENTICATED')
+    expect(await codeOf(panel.client(key.token.replace('pak_', 'pnk_')).call(getMe))).toBe('UNAUTHENTICATED')
+    expect(await codeOf(panel.client('rubbish').call(getMe))).toBe('UNAUTHENTICATED')
   })
 
   it('has its uses counted', { timeout: 30_000 }, async () => {
-    const key = await keyOf(door, door.admin, ['server.read'])
+    const key = await keyOf(panel, panel.admin, ['server.read'])
     await Promise.all(Array.from({ length: 7 }, () => key.call(getMe)))
-    const usage = () => door.admin.call(api.getApiKeyUsage, { params: { keyId: key.id } })
+    const usage = () => panel.admin.call(api.getApiKeyUsage, { params: { keyId: key.id } })
     await until(async () => (await usage()).totalRequests === 7, 'seven uses are written down')
     expect((await usage()).lastUsed).not.toBeNull()
   })
 
   it('has the limit of its own', async () => {
     const body = { name: 'slow', rateLimitMax: 3, rateLimitTimeWindow: 60_000 }
-    const key = door.client((await door.admin.call(api.createApiKey, { body })).key)
+    const key = panel.client((await panel.admin.call(api.createApiKey, { body })).key)
     for (let i = 0; i < 3; i++) await key.call(getMe)
     expect(await codeOf(key.call(getMe))).toBe('RATE_LIMITED')
   })
 
   it('writes nothing when an edit changes nothing', async () => {
-    const key = await keyOf(door, door.admin, ['server.read'])
-    const count = async () => (await door.db.read.selectFrom('auditLog').selectAll().execute()).length
+    const key = await keyOf(panel, panel.admin, ['server.read'])
+    const count = async () => (await panel.db.read.selectFrom('auditLog').selectAll().execute()).length
     const before = await count()
-    await door.admin.call(api.updateApiKey, { params: { keyId: key.id }, body: {} })
-    await door.admin.call(api.updateApiKey, { params: { keyId: key.id }, body: { name: 'a key' } })
+    await panel.admin.call(api.updateApiKey, { params: { keyId: key.id }, body: {} })
+    await panel.admin.call(api.updateApiKey, { params: { keyId: key.id }, body: { name: 'a key' } })
     expect(await count()).toBe(before)
   })
 })

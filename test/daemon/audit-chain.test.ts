@@ -11,21 +11,21 @@ import { Connection } from '../../src/daemon/db/sqlite/connection.ts'
 import { verifyAudit } from '../../src/daemon/features/operations/audit-log/verify.ts'
 import { verifyAuditLogs } from '../../src/shared/api/audit-log.ts'
 import { now, systemClock } from '../../src/shared/kernel/time.ts'
-import { type AccountsDoor, HOUR, openSetUpDoor } from './accounts-door.ts'
+import { type AccountsPanel, HOUR, openSetUpPanel } from './accounts-panel.ts'
 
-type Door = Awaited<ReturnType<typeof openSetUpDoor>>
+type Panel = Awaited<ReturnType<typeof openSetUpPanel>>
 
-let door: Door
+let panel: Panel
 beforeEach(async () => {
-  door = await openSetUpDoor()
+  panel = await openSetUpPanel()
 })
-afterEach(() => door.close())
+afterEach(() => panel.close())
 
 const verify = (query: { after?: number; limit?: number; seq?: number; hash?: string } = {}) =>
-  door.admin.call(verifyAuditLogs, { query })
+  panel.admin.call(verifyAuditLogs, { query })
 
 /** Writes a row by a transaction of its own; with `fails` one that is undone. */
-async function record(at: Pick<AccountsDoor, 'db' | 'deps'>, action: string, fails = false): Promise<void> {
+async function record(at: Pick<AccountsPanel, 'db' | 'deps'>, action: string, fails = false): Promise<void> {
   const written = at.db.write(async (tx) => {
     await at.deps.audit.record(
       tx,
@@ -40,12 +40,12 @@ async function record(at: Pick<AccountsDoor, 'db' | 'deps'>, action: string, fai
 
 /** Ten rows behind that of the set-up. */
 async function tenRows(): Promise<void> {
-  for (let i = 2; i <= 11; i++) await record(door, `test.row_${i}`)
+  for (let i = 2; i <= 11; i++) await record(panel, `test.row_${i}`)
 }
 
 describe('the chain of the audit log', () => {
   it('is whole after many writes at once of which some were undone', async () => {
-    await Promise.all(Array.from({ length: 150 }, (_, i) => record(door, `test.row_${i}`, i % 3 === 1)))
+    await Promise.all(Array.from({ length: 150 }, (_, i) => record(panel, `test.row_${i}`, i % 3 === 1)))
     expect(await verify()).toMatchObject({ intact: true, checked: 101, lastSeq: 101, next: null, problem: null })
   })
 
@@ -57,7 +57,7 @@ describe('the chain of the audit log', () => {
     ['the hash', { hash: 'f'.repeat(64) }],
   ])('names the row of which %s was altered', async (_, change) => {
     await tenRows()
-    await door.db.write((tx) => tx.q.updateTable('auditLog').set(change).where('seq', '=', 5).execute())
+    await panel.db.write((tx) => tx.q.updateTable('auditLog').set(change).where('seq', '=', 5).execute())
     expect(await verify()).toMatchObject({
       intact: false,
       checked: 4,
@@ -68,15 +68,15 @@ describe('the chain of the audit log', () => {
 
   it('names the first row that is missing, in the middle and at the end', async () => {
     await tenRows()
-    await door.db.write((tx) => tx.q.deleteFrom('auditLog').where('seq', 'in', [10, 11]).execute())
+    await panel.db.write((tx) => tx.q.deleteFrom('auditLog').where('seq', 'in', [10, 11]).execute())
     expect((await verify()).problem).toMatchObject({ kind: 'truncated', seq: 10 })
-    await record(door, 'test.after')
+    await record(panel, 'test.after')
     expect((await verify()).problem).toMatchObject({
       kind: 'missing',
       seq: 10,
       message: expect.stringContaining('10 to 11'),
     })
-    await door.db.write((tx) => tx.q.deleteFrom('auditLog').where('seq', '=', 1).execute())
+    await panel.db.write((tx) => tx.q.deleteFrom('auditLog').where('seq', '=', 1).execute())
     expect((await verify()).problem).toMatchObject({ kind: 'missing', seq: 1 })
   })
 
@@ -85,14 +85,14 @@ describe('the chain of the audit log', () => {
     const { lastSeq, lastHash } = await verify()
     const proof = { seq: lastSeq ?? 0, hash: lastHash ?? '' }
     expect(await verify(proof)).toMatchObject({ intact: true, witness: 'matches' })
-    await door.db.write(async (tx) => {
+    await panel.db.write(async (tx) => {
       await tx.q.deleteFrom('auditLog').where('seq', '=', 11).execute()
       await tx.q.updateTable('auditAnchor').set({ unchainedTo: null }).execute()
     })
-    const rewind = await Connection.open(door.file, 'existing')
+    const rewind = await Connection.open(panel.file, 'existing')
     await rewind.exec("pragma busy_timeout = 5000; update sqlite_sequence set seq = 10 where name = 'audit_log'")
     await rewind.close()
-    await record(door, 'test.another_end')
+    await record(panel, 'test.another_end')
     expect(await verify()).toMatchObject({ intact: true, checked: 11 })
     expect(await verify(proof)).toMatchObject({
       intact: false,
@@ -112,39 +112,39 @@ describe('the chain of the audit log', () => {
   it('holds after old rows were removed, and keeps the last', async () => {
     await tenRows()
     const { lastHash } = await verify({ limit: 11 })
-    door.clock.advance(HOUR)
-    await record(door, 'test.young')
-    expect(await trimAudit(door.db, now(door.clock))).toBe(11)
+    panel.clock.advance(HOUR)
+    await record(panel, 'test.young')
+    expect(await trimAudit(panel.db, now(panel.clock))).toBe(11)
     expect(await verify()).toMatchObject({ intact: true, checked: 1, trimmedTo: 11, lastSeq: 12 })
     expect(await verify({ seq: 11, hash: lastHash ?? '' })).toMatchObject({ intact: true, witness: 'matches' })
     expect(await verify({ seq: 3, hash: lastHash ?? '' })).toMatchObject({ intact: true, witness: 'trimmed' })
-    door.clock.advance(HOUR)
-    expect(await trimAudit(door.db, now(door.clock))).toBe(0)
-    await record(door, 'test.next')
+    panel.clock.advance(HOUR)
+    expect(await trimAudit(panel.db, now(panel.clock))).toBe(0)
+    await record(panel, 'test.next')
     expect(await verify()).toMatchObject({ intact: true, checked: 2, lastSeq: 13 })
-    await door.db.write((tx) => tx.q.deleteFrom('auditLog').where('seq', '=', 12).execute())
+    await panel.db.write((tx) => tx.q.deleteFrom('auditLog').where('seq', '=', 12).execute())
     expect((await verify()).problem).toMatchObject({ kind: 'missing', seq: 12 })
   })
 
   it('is not called broken when old rows are removed while it is walked along', async () => {
     await tenRows()
-    door.clock.advance(HOUR)
-    const middle = now(door.clock)
-    for (let i = 12; i <= 15; i++) await record(door, `test.row_${i}`)
-    door.clock.advance(HOUR)
-    await record(door, 'test.young')
+    panel.clock.advance(HOUR)
+    const middle = now(panel.clock)
+    for (let i = 12; i <= 15; i++) await record(panel, `test.row_${i}`)
+    panel.clock.advance(HOUR)
+    await record(panel, 'test.young')
     const removing: KyselyPlugin = {
       transformQuery: ({ node }) => node,
       transformResult: async ({ result }) => {
         const [row] = result.rows
         // Behind the read of the anchor, and behind that of the rows which are the first by then.
-        if (row?.['seq'] === 0) await trimAudit(door.db, middle)
-        if (row?.['seq'] === 12) await trimAudit(door.db, now(door.clock))
+        if (row?.['seq'] === 0) await trimAudit(panel.db, middle)
+        if (row?.['seq'] === 12) await trimAudit(panel.db, now(panel.clock))
         return result
       },
     }
     const { signal } = new AbortController()
-    const found = await verifyAudit(door.db.read.withPlugin(removing), {}, signal)
+    const found = await verifyAudit(panel.db.read.withPlugin(removing), {}, signal)
     expect(found).toMatchObject({ intact: true, problem: null, trimmedTo: 15, checked: 1, lastSeq: 16 })
   })
 })

@@ -2,25 +2,25 @@ import { afterAll, beforeAll, describe, expect, it } from 'vitest'
 import { listAuditLogs } from '../../src/shared/api/admin.ts'
 import { exportAuditLogs } from '../../src/shared/api/audit-log.ts'
 import type { ExportFormat } from '../../src/shared/kernel/export.ts'
-import { openSetUpDoor, person, refusal } from './accounts-door.ts'
+import { openSetUpPanel, person, refusal } from './accounts-panel.ts'
 
-type Door = Awaited<ReturnType<typeof openSetUpDoor>>
+type Panel = Awaited<ReturnType<typeof openSetUpPanel>>
 
 const ROWS = 2500
 /** What a spreadsheet would run, and what would break a row of CSV. */
 const NASTY = ['=1+1', '+1', '-1', '@SUM(A1)', '\t=1', 'a "quoted", text', 'two\r\nlines', 'häß 漢', '']
 
-let door: Door
+let panel: Panel
 beforeAll(async () => {
-  door = await openSetUpDoor()
+  panel = await openSetUpPanel()
   const actor = { caller: undefined, origin: null }
-  await door.db.write(async (tx) => {
+  await panel.db.write(async (tx) => {
     for (let i = 0; i < ROWS; i++) {
       const entry = { action: `test.${i % 2 === 0 ? 'even' : 'odd'}`, resource: 'system', resourceId: `n-${i}` }
-      await door.deps.audit.record(tx, actor, entry)
+      await panel.deps.audit.record(tx, actor, entry)
     }
     for (const resourceId of NASTY) {
-      await door.deps.audit.record(tx, actor, {
+      await panel.deps.audit.record(tx, actor, {
         action: 'nasty.text',
         resource: 'system',
         resourceId,
@@ -29,11 +29,11 @@ beforeAll(async () => {
     }
   })
 })
-afterAll(() => door.close())
+afterAll(() => panel.close())
 
 async function exported(format: ExportFormat, filter: Record<string, string> = {}): Promise<string> {
   const parts: Uint8Array[] = []
-  for await (const part of await door.admin.file(exportAuditLogs, { query: { format, ...filter } })) parts.push(part)
+  for await (const part of await panel.admin.file(exportAuditLogs, { query: { format, ...filter } })) parts.push(part)
   return Buffer.concat(parts).toString('utf8')
 }
 
@@ -46,7 +46,7 @@ describe('an export of the audit log', () => {
     const numbered = rows.flatMap(({ resourceId }) => (resourceId?.startsWith('n-') === true ? [resourceId] : []))
     expect(numbered).toEqual(Array.from({ length: ROWS }, (_, i) => `n-${ROWS - 1 - i}`))
     expect(JSON.parse(await exported('json'))).toEqual(rows)
-    const [first] = await door.admin.call(listAuditLogs, { query: { limit: 1 } })
+    const [first] = await panel.admin.call(listAuditLogs, { query: { limit: 1 } })
     expect(rows[0]).toEqual(first)
   })
 
@@ -72,10 +72,10 @@ describe('an export of the audit log', () => {
   })
 
   it('is for holders of admin.write, in a format that there is', async () => {
-    const reader = await person(door, 'reader', ['admin.read'])
+    const reader = await person(panel, 'reader', ['admin.read'])
     const query = { format: 'csv' } as const
     expect(await refusal(reader.file(exportAuditLogs, { query }))).toMatchObject({ code: 'PERMISSION_DENIED' })
-    const bad = await fetch(`${door.url}/api/admin/audit-logs/export?format=xml`, {
+    const bad = await fetch(`${panel.url}/api/admin/audit-logs/export?format=xml`, {
       headers: { authorization: `Bearer ${reader.token}` },
     })
     expect(bad.status).toBe(403)
@@ -85,11 +85,11 @@ describe('an export of the audit log', () => {
 
   it('does not read on when its reader has gone', async () => {
     const leave = new AbortController()
-    const bytes = await door.admin.file(exportAuditLogs, { query: { format: 'jsonl' } }, { signal: leave.signal })
+    const bytes = await panel.admin.file(exportAuditLogs, { query: { format: 'jsonl' } }, { signal: leave.signal })
     for await (const _ of bytes) break
     leave.abort()
     // Both readers of the database are free again: many lists at once are answered.
-    const lists = Array.from({ length: 8 }, () => door.admin.call(listAuditLogs, { query: { limit: 1 } }))
+    const lists = Array.from({ length: 8 }, () => panel.admin.call(listAuditLogs, { query: { limit: 1 } }))
     expect(await Promise.all(lists)).toHaveLength(8)
   })
 })

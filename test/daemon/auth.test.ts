@@ -2,34 +2,34 @@ import { afterEach, beforeEach, describe, expect, it } from 'vitest'
 import { listAuditLogs } from '../../src/shared/api/admin.ts'
 import * as api from '../../src/shared/api/auth.ts'
 import type { Client } from '../../src/shared/client.ts'
-import { type AccountsDoor, DAY, HOUR, keyOf, openSetUpDoor, PASSWORD, person, refusal } from './accounts-door.ts'
+import { type AccountsPanel, DAY, HOUR, keyOf, openSetUpPanel, PASSWORD, person, refusal } from './accounts-panel.ts'
 
 const HERE = '198.51.100.1'
 const ELSEWHERE = '198.51.100.2'
 const wrong = { email: 'root', password: 'Wrong-horse-11' }
 const right = { email: 'root', password: PASSWORD }
 
-let door: AccountsDoor & { admin: Client; adminId: string }
+let panel: AccountsPanel & { admin: Client; adminId: string }
 beforeEach(async () => {
-  door = await openSetUpDoor()
+  panel = await openSetUpPanel()
 })
-afterEach(() => door.close())
+afterEach(() => panel.close())
 
 const signIn = (body: { email: string; password: string; rememberMe?: boolean }, ip = HERE) =>
-  door.client(undefined, ip).call(api.login, { body })
+  panel.client(undefined, ip).call(api.login, { body })
 const codeOf = async (call: Promise<unknown>): Promise<string> => (await refusal(call)).code
 
 describe('signing in', () => {
   it('takes the e-mail address or the user name, in any case', async () => {
     for (const email of ['root@example.org', 'ROOT@example.org', 'root', 'Root']) {
-      expect(await signIn({ ...right, email })).toMatchObject({ userId: door.adminId, role: 'Administrator' })
+      expect(await signIn({ ...right, email })).toMatchObject({ userId: panel.adminId, role: 'Administrator' })
     }
   })
 
   it('answers a wrong password and an unknown account alike', async () => {
     const answers = await Promise.all(
       [wrong, { ...right, email: 'nobody' }, { ...right, email: 'nobody@example.org' }].map(async (body) => {
-        const response = await fetch(`${door.url}/api/auth/login`, {
+        const response = await fetch(`${panel.url}/api/auth/login`, {
           method: 'POST',
           headers: { 'content-type': 'application/json' },
           body: JSON.stringify(body),
@@ -44,10 +44,10 @@ describe('signing in', () => {
   })
 
   it('says that an account is banned only to who knows its password', async () => {
-    const mallory = await person(door, 'mallory', [])
-    await door.db.write(async (tx) => {
+    const mallory = await person(panel, 'mallory', [])
+    await panel.db.write(async (tx) => {
       await tx.q.updateTable('user').set({ banned: 1, banReason: 'noise' }).where('id', '=', mallory.id).execute()
-      tx.onCommit(() => door.credentials.changed())
+      tx.onCommit(() => panel.credentials.changed())
     })
     expect(await refusal(signIn({ email: 'mallory', password: PASSWORD }))).toMatchObject({
       code: 'ACCOUNT_BANNED',
@@ -60,10 +60,10 @@ describe('signing in', () => {
   it('audits successes and failures, and logs no secret', async () => {
     await signIn(right)
     await refusal(signIn(wrong))
-    const rows = await door.admin.call(listAuditLogs, { query: { action: 'auth.login' } })
+    const rows = await panel.admin.call(listAuditLogs, { query: { action: 'auth.login' } })
     expect(rows.map((row) => row.action)).toEqual(['auth.login_failed', 'auth.login'])
-    expect(rows[0]).toMatchObject({ ipAddress: HERE, resourceId: door.adminId, userId: null })
-    expect(JSON.stringify(rows) + door.logged()).not.toMatch(/Wrong-horse|Correct-horse|pst_/)
+    expect(rows[0]).toMatchObject({ ipAddress: HERE, resourceId: panel.adminId, userId: null })
+    expect(JSON.stringify(rows) + panel.logged()).not.toMatch(/Wrong-horse|Correct-horse|pst_/)
   })
 })
 
@@ -72,9 +72,9 @@ describe('lockout', () => {
     const codes = await Promise.all(Array.from({ length: 200 }, () => codeOf(signIn(wrong))))
     expect(codes.filter((code) => code === 'INVALID_CREDENTIALS')).toHaveLength(5)
     expect(codes.filter((code) => code === 'ACCOUNT_LOCKED')).toHaveLength(195)
-    const rows = await door.admin.call(listAuditLogs, { query: { action: 'auth.login_failed' } })
+    const rows = await panel.admin.call(listAuditLogs, { query: { action: 'auth.login_failed' } })
     expect(rows).toHaveLength(5)
-    const events = await door.db.read
+    const events = await panel.db.read
       .selectFrom('event')
       .selectAll()
       .where('type', '=', 'auth_lockout_created')
@@ -93,7 +93,7 @@ describe('lockout', () => {
     expect(refused.code).toBe('ACCOUNT_LOCKED')
     expect(refused.meta['retryAfterSeconds']).toBeGreaterThan(890)
     expect(refused.meta['retryAfterSeconds']).toBeLessThanOrEqual(900)
-    expect(await signIn(right, ELSEWHERE)).toMatchObject({ userId: door.adminId })
+    expect(await signIn(right, ELSEWHERE)).toMatchObject({ userId: panel.adminId })
     expect(await codeOf(signIn(right))).toBe('ACCOUNT_LOCKED')
   })
 
@@ -108,9 +108,9 @@ describe('lockout', () => {
       for (let i = 0; i < 5; i++) expect(await codeOf(signIn(wrong))).toBe('INVALID_CREDENTIALS')
       const { meta } = await refusal(signIn(right))
       expect(Math.ceil(Number(meta['retryAfterSeconds']) / 60)).toBe(minutes)
-      door.clock.advance(minutes * 60_000 + 1000)
+      panel.clock.advance(minutes * 60_000 + 1000)
     }
-    expect(await signIn(right)).toMatchObject({ userId: door.adminId })
+    expect(await signIn(right)).toMatchObject({ userId: panel.adminId })
     for (let i = 0; i < 5; i++) await refusal(signIn(wrong))
     expect(Math.ceil(Number((await refusal(signIn(right))).meta['retryAfterSeconds']) / 60)).toBe(15)
   })
@@ -119,79 +119,79 @@ describe('lockout', () => {
     for (let i = 0; i < 4; i++) await refusal(signIn(wrong))
     await signIn(right)
     for (let i = 0; i < 4; i++) await refusal(signIn(wrong))
-    door.clock.advance(15 * 60_000 + 1000)
+    panel.clock.advance(15 * 60_000 + 1000)
     for (let i = 0; i < 4; i++) await refusal(signIn(wrong))
-    expect(await signIn(right)).toMatchObject({ userId: door.adminId })
+    expect(await signIn(right)).toMatchObject({ userId: panel.adminId })
   })
 
   it('locks an address that fails with many accounts, known or not', async () => {
     for (let i = 0; i < 20; i++)
       expect(await codeOf(signIn({ ...wrong, email: `nobody${i}` }))).toBe('INVALID_CREDENTIALS')
     expect(await codeOf(signIn(right))).toBe('ACCOUNT_LOCKED')
-    expect(await signIn(right, ELSEWHERE)).toMatchObject({ userId: door.adminId })
+    expect(await signIn(right, ELSEWHERE)).toMatchObject({ userId: panel.adminId })
   })
 
   it('counts the hosts of one IPv6 network as one address', async () => {
     for (let i = 1; i <= 5; i++) await refusal(signIn(wrong, `2001:db8:0:1::${i}`))
     expect(await codeOf(signIn(right, '2001:db8:0:1:ffff::9'))).toBe('ACCOUNT_LOCKED')
-    expect(await signIn(right, '2001:db8:0:2::1')).toMatchObject({ userId: door.adminId })
+    expect(await signIn(right, '2001:db8:0:2::1')).toMatchObject({ userId: panel.adminId })
   })
 })
 
 describe('sessions', () => {
   it('end after a day when they are not kept', async () => {
     const { token } = await signIn(right)
-    door.clock.advance(DAY - HOUR)
-    await door.client(token).call(api.getMe)
-    door.clock.advance(2 * HOUR)
-    expect(await codeOf(door.client(token).call(api.getMe))).toBe('AUTH_EXPIRED')
+    panel.clock.advance(DAY - HOUR)
+    await panel.client(token).call(api.getMe)
+    panel.clock.advance(2 * HOUR)
+    expect(await codeOf(panel.client(token).call(api.getMe))).toBe('AUTH_EXPIRED')
   })
 
   it('that are kept live seven days from their last use', async () => {
     const { token } = await signIn({ ...right, rememberMe: true })
     for (let i = 0; i < 4; i++) {
-      door.clock.advance(6 * DAY)
-      await door.client(token).call(api.getMe)
-      await door.credentials.flush()
-      door.credentials.changed()
+      panel.clock.advance(6 * DAY)
+      await panel.client(token).call(api.getMe)
+      await panel.credentials.flush()
+      panel.credentials.changed()
     }
-    door.clock.advance(7 * DAY + HOUR)
-    expect(await codeOf(door.client(token).call(api.getMe))).toBe('AUTH_EXPIRED')
+    panel.clock.advance(7 * DAY + HOUR)
+    expect(await codeOf(panel.client(token).call(api.getMe))).toBe('AUTH_EXPIRED')
   })
 
   it('are listed without their tokens and revoked at once', async () => {
     const first = await signIn(right)
     const second = await signIn(right)
-    const mine = door.client(second.token)
+    const mine = panel.client(second.token)
     const list = await mine.call(api.listSessions, { query: {} })
     expect(list).toHaveLength(3)
     expect(list[0]).toMatchObject({ current: true, ipAddress: HERE })
     expect(JSON.stringify(list)).not.toContain('pst_')
     const other = list[1]?.id ?? ''
-    await door.client(first.token).call(api.getMe)
+    await panel.client(first.token).call(api.getMe)
     await mine.call(api.revokeSession, { params: { sessionId: other } })
-    expect(await codeOf(door.client(first.token).call(api.getMe))).toBe('UNAUTHENTICATED')
+    expect(await codeOf(panel.client(first.token).call(api.getMe))).toBe('UNAUTHENTICATED')
     expect(await codeOf(mine.call(api.revokeSession, { params: { sessionId: other } }))).toBe('NOT_FOUND')
     expect(await mine.call(api.revokeOtherSessions)).toEqual({ revoked: 1 })
-    expect(await codeOf(door.admin.call(api.getMe))).toBe('UNAUTHENTICATED')
+    expect(await codeOf(panel.admin.call(api.getMe))).toBe('UNAUTHENTICATED')
     await mine.call(api.logout)
     expect(await codeOf(mine.call(api.getMe))).toBe('UNAUTHENTICATED')
   })
 
   it('that have expired are not among those that are said to end', async () => {
     await signIn(right)
-    door.clock.advance(2 * DAY)
+    panel.clock.advance(2 * DAY)
     const { token } = await signIn(right)
-    expect(await door.client(token).call(api.revokeOtherSessions)).toEqual({ revoked: 0 })
+    expect(await panel.client(token).call(api.revokeOtherSessions)).toEqual({ revoked: 0 })
   })
 
   it('in a cookie write only from pages of this panel', async () => {
     const { token } = await signIn(right)
-    const host = new URL(door.url).host
+    const host = new URL(panel.url).host
     const statusFrom = async (headers: Record<string, string>) => {
       const cookie = `panel_session=${token}`
       return (
-        await fetch(`${door.url}/api/auth/profile/sessions`, { method: 'DELETE', headers: { cookie, ...headers } })
+        await fetch(`${panel.url}/api/auth/profile/sessions`, { method: 'DELETE', headers: { cookie, ...headers } })
       ).status
     }
     for (const headers of [
@@ -203,17 +203,17 @@ describe('sessions', () => {
     ]) {
       expect(await statusFrom(headers), JSON.stringify(headers)).toBe(403)
     }
-    expect(await statusFrom({ origin: door.url })).toBe(200)
+    expect(await statusFrom({ origin: panel.url })).toBe(200)
     expect(await statusFrom({ 'sec-fetch-site': 'same-origin' })).toBe(200)
     const cookie = `panel_session=${token}`
-    expect((await fetch(`${door.url}/api/auth/me`, { headers: { cookie } })).status).toBe(200)
+    expect((await fetch(`${panel.url}/api/auth/me`, { headers: { cookie } })).status).toBe(200)
   })
 
   it('of others cannot be revoked', async () => {
-    const eve = await person(door, 'eve', [])
-    const [session] = await door.admin.call(api.listSessions, { query: {} })
+    const eve = await person(panel, 'eve', [])
+    const [session] = await panel.admin.call(api.listSessions, { query: {} })
     expect(await codeOf(eve.call(api.revokeSession, { params: { sessionId: session?.id ?? '' } }))).toBe('NOT_FOUND')
-    await door.admin.call(api.getMe)
+    await panel.admin.call(api.getMe)
   })
 })
 
@@ -223,34 +223,34 @@ describe('passwords', () => {
   it('are changed with the current one, and other sessions end when asked', async () => {
     const { token } = await signIn(right)
     const body = { currentPassword: PASSWORD, newPassword: NEXT, revokeOtherSessions: true }
-    await door.client(token, HERE).call(api.changePassword, { body })
-    await door.client(token).call(api.getMe)
-    expect(await codeOf(door.admin.call(api.getMe))).toBe('UNAUTHENTICATED')
+    await panel.client(token, HERE).call(api.changePassword, { body })
+    await panel.client(token).call(api.getMe)
+    expect(await codeOf(panel.admin.call(api.getMe))).toBe('UNAUTHENTICATED')
     expect(await codeOf(signIn(right))).toBe('INVALID_CREDENTIALS')
-    expect(await signIn({ ...right, password: NEXT })).toMatchObject({ userId: door.adminId })
+    expect(await signIn({ ...right, password: NEXT })).toMatchObject({ userId: panel.adminId })
   })
 
   it('cannot be guessed through the change', async () => {
     const body = { currentPassword: wrong.password, newPassword: NEXT }
     const codes = await Promise.all(
-      Array.from({ length: 30 }, () => codeOf(door.admin.call(api.changePassword, { body }))),
+      Array.from({ length: 30 }, () => codeOf(panel.admin.call(api.changePassword, { body }))),
     )
     expect(codes.filter((code) => code === 'INVALID_CREDENTIALS')).toHaveLength(5)
     expect(codes.filter((code) => code === 'ACCOUNT_LOCKED')).toHaveLength(25)
   })
 
   it('are set only where there is none, and not by a key with fewer rights than its user', async () => {
-    expect(await codeOf(door.admin.call(api.setPassword, { body: { newPassword: NEXT } }))).toBe('CONFLICT')
-    await door.db.write(async (tx) => {
-      await tx.q.updateTable('user').set({ passwordHash: null }).where('id', '=', door.adminId).execute()
+    expect(await codeOf(panel.admin.call(api.setPassword, { body: { newPassword: NEXT } }))).toBe('CONFLICT')
+    await panel.db.write(async (tx) => {
+      await tx.q.updateTable('user').set({ passwordHash: null }).where('id', '=', panel.adminId).execute()
     })
     expect(await codeOf(signIn(right))).toBe('INVALID_CREDENTIALS')
     const body = { currentPassword: PASSWORD, newPassword: NEXT }
-    await expect(door.admin.call(api.changePassword, { body })).rejects.toThrow('has no password yet')
-    const weak = await keyOf(door, door.admin, ['server.read'])
+    await expect(panel.admin.call(api.changePassword, { body })).rejects.toThrow('has no password yet')
+    const weak = await keyOf(panel, panel.admin, ['server.read'])
     expect(await codeOf(weak.call(api.setPassword, { body: { newPassword: NEXT } }))).toBe('PERMISSION_DENIED')
-    const whole = await keyOf(door, door.admin, 'all')
+    const whole = await keyOf(panel, panel.admin, 'all')
     await whole.call(api.setPassword, { body: { newPassword: NEXT } })
-    expect(await signIn({ ...right, password: NEXT })).toMatchObject({ userId: door.adminId })
+    expect(await signIn({ ...right, password: NEXT })).toMatchObject({ userId: panel.adminId })
   })
 })

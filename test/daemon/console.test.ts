@@ -70,10 +70,10 @@ test('says which lines are gone, once', async () => {
   const reader = stage.watch('', { 'last-event-id': 'epocha-100' })
   await reader.until('all that is left', ({ seqs }) => seqs.length === 200)
   expect(reader.seqs).toEqual(range(301, 500))
-  const told = reader.of('resume_console')
-  expect(told).toHaveLength(1)
-  expect(told[0]).toMatchObject({ id: 'epocha-300', data: { from: 101, to: 300, missed: 200, reason: 'trimmed' } })
-  const again = stage.watch('', { 'last-event-id': told[0]?.id ?? '' })
+  const reported = reader.of('resume_console')
+  expect(reported).toHaveLength(1)
+  expect(reported[0]).toMatchObject({ id: 'epocha-300', data: { from: 101, to: 300, missed: 200, reason: 'trimmed' } })
+  const again = stage.watch('', { 'last-event-id': reported[0]?.id ?? '' })
   await again.until('the same lines', ({ seqs }) => seqs.length === 200)
   expect(again.of('resume_console')[0]?.data).toMatchObject({ missed: 0, reason: null })
 })
@@ -124,8 +124,8 @@ test('says it when the log has lost its end, and shows what takes its place, als
   await reader.until('what came since', ({ seqs }) => seqs.length === 13)
   expect(reader.seqs).toEqual([...range(1, 10), ...range(7, 9)])
   expect(reader.of('console').map(({ data }) => data['line'])).toContain('other 7')
-  const told = reader.of('resume_console')
-  expect(told.map(({ id: at, data }) => [at, data['from'], data['to'], data['missed'], data['reason']])).toEqual([
+  const reported = reader.of('resume_console')
+  expect(reported.map(({ id: at, data }) => [at, data['from'], data['to'], data['missed'], data['reason']])).toEqual([
     ['epocha-6', 7, 6, 0, 'unknown_id'],
   ])
   const late = stage.watch()

@@ -8,7 +8,16 @@ import * as users from '../../src/shared/api/users.ts'
 import type { Client } from '../../src/shared/client.ts'
 import type { ApiKeyId } from '../../src/shared/kernel/ids.ts'
 import { OWNER_PERMISSIONS, PERMISSIONS } from '../../src/shared/kernel/permissions.ts'
-import { type AccountsDoor, HOUR, keyOf, openSetUpDoor, PASSWORD, person, refusal, serverOf } from './accounts-door.ts'
+import {
+  type AccountsPanel,
+  HOUR,
+  keyOf,
+  openSetUpPanel,
+  PASSWORD,
+  person,
+  refusal,
+  serverOf,
+} from './accounts-panel.ts'
 
 type Person = Awaited<ReturnType<typeof person>>
 
@@ -19,7 +28,7 @@ const MANAGES = [
 ] // biome-ignore format: a list
 const OTHER = 'Another-horse-22'
 
-let door: AccountsDoor & { admin: Client; adminId: string }
+let panel: AccountsPanel & { admin: Client; adminId: string }
 let administrator: string
 let manager: Person
 /** A key of the administrator that manages and does nothing else. */
@@ -28,17 +37,17 @@ let owner: Person
 let serverId: string
 let nodeId: string
 beforeAll(async () => {
-  door = await openSetUpDoor()
+  panel = await openSetUpPanel()
   administrator =
-    (await door.admin.call(listRoles, { query: {} })).find(({ name }) => name === 'Administrator')?.id ?? ''
-  manager = await person(door, 'manager', MANAGES)
-  key = await keyOf(door, door.admin, MANAGES)
-  owner = await person(door, 'owner', [])
-  serverId = await serverOf(door, owner.id)
-  const row = await door.db.read.selectFrom('server').select('nodeId').where('id', '=', serverId).executeTakeFirst()
+    (await panel.admin.call(listRoles, { query: {} })).find(({ name }) => name === 'Administrator')?.id ?? ''
+  manager = await person(panel, 'manager', MANAGES)
+  key = await keyOf(panel, panel.admin, MANAGES)
+  owner = await person(panel, 'owner', [])
+  serverId = await serverOf(panel, owner.id)
+  const row = await panel.db.read.selectFrom('server').select('nodeId').where('id', '=', serverId).executeTakeFirst()
   nodeId = row?.nodeId ?? ''
 })
-afterAll(() => door.close())
+afterAll(() => panel.close())
 
 const missing = async (call: Promise<unknown>): Promise<unknown> => {
   const { code, meta } = await refusal(call)
@@ -64,35 +73,35 @@ describe('nobody gets or passes on what he does not hold', () => {
   })
 
   it('by a key that no limit of requests holds for', async () => {
-    const keeper = await person(door, 'keeper', ['apikey.manage'])
+    const keeper = await person(panel, 'keeper', ['apikey.manage'])
     const body = { name: 'k', rateLimitEnabled: false }
     expect(await missing(keeper.call(createApiKey, { body }))).toEqual(['admin.write'])
-    expect(await door.admin.call(createApiKey, { body })).toMatchObject({ rateLimitEnabled: false })
+    expect(await panel.admin.call(createApiKey, { body })).toMatchObject({ rateLimitEnabled: false })
   })
 
   it('by a key that was switched off, or has expired', async () => {
-    const some = await door.admin.call(createApiKey, { body: { name: 'some', permissions: ['file.write'] } })
-    const whole = await door.admin.call(createApiKey, {
+    const some = await panel.admin.call(createApiKey, { body: { name: 'some', permissions: ['file.write'] } })
+    const whole = await panel.admin.call(createApiKey, {
       body: { name: 'whole', allPermissions: true, expiresIn: 3600 },
     })
     const edit = (by: Client, one: { id: ApiKeyId }, body: object) =>
       by.call(updateApiKey, { params: { keyId: one.id }, body })
-    for (const one of [some, whole]) await edit(door.admin, one, { enabled: false })
+    for (const one of [some, whole]) await edit(panel.admin, one, { enabled: false })
     for (const [, by] of both()) {
       expect(await missing(edit(by, some, { enabled: true }))).toEqual(['file.write'])
       for (const body of [{ enabled: true }, { expiresAt: null }]) {
         expect(await missing(edit(by, whole, body))).toEqual(['*'])
       }
       expect(await edit(by, some, { permissions: ['user.read'], enabled: true })).toMatchObject({ enabled: true })
-      await edit(door.admin, some, { permissions: ['file.write'], enabled: false })
+      await edit(panel.admin, some, { permissions: ['file.write'], enabled: false })
     }
-    const far = new Date(door.clock.nowMs() + 2 * HOUR).toISOString()
-    expect(await edit(door.admin, whole, { enabled: true, expiresAt: far })).toMatchObject({ enabled: true })
+    const far = new Date(panel.clock.nowMs() + 2 * HOUR).toISOString()
+    expect(await edit(panel.admin, whole, { enabled: true, expiresAt: far })).toMatchObject({ enabled: true })
   })
 
   it('by making, editing or giving a role', async () => {
-    const high = await door.admin.call(roles.createRole, { body: { name: 'high', permissions: ['file.write'] } })
-    const low = await door.admin.call(roles.createRole, { body: { name: 'low', permissions: ['user.read'] } })
+    const high = await panel.admin.call(roles.createRole, { body: { name: 'high', permissions: ['file.write'] } })
+    const low = await panel.admin.call(roles.createRole, { body: { name: 'low', permissions: ['user.read'] } })
     for (const [, by] of both()) {
       expect(await missing(by.call(roles.createRole, { body: { name: 'mine', permissions: ['*'] } }))).toEqual(['*'])
       const params = { roleId: low.id }
@@ -120,8 +129,8 @@ describe('nobody gets or passes on what he does not hold', () => {
   })
 
   it('by a role that has nodes', async () => {
-    const { id: roleId } = await door.admin.call(roles.createRole, { body: { name: 'of nodes', permissions: [] } })
-    await door.admin.call(nodes.assignNode, { params: { nodeId }, body: { targetType: 'role', targetId: roleId } })
+    const { id: roleId } = await panel.admin.call(roles.createRole, { body: { name: 'of nodes', permissions: [] } })
+    await panel.admin.call(nodes.assignNode, { params: { nodeId }, body: { targetType: 'role', targetId: roleId } })
     const all = [...OWNER_PERMISSIONS, 'node.read', 'node.view_stats', 'server.create']
     const account = { email: 'nodes@example.org', username: 'of-nodes', password: PASSWORD, roleIds: [roleId] }
     for (const [, by] of both()) {
@@ -133,14 +142,14 @@ describe('nobody gets or passes on what he does not hold', () => {
       ]
       for (const tried of await Promise.all(tries.map(missing))) expect(tried).toEqual(all)
     }
-    expect(await door.admin.call(roles.addRoleMember, { params: { roleId, userId: owner.id } })).toBeNull()
+    expect(await panel.admin.call(roles.addRoleMember, { params: { roleId, userId: owner.id } })).toBeNull()
     expect(await missing(manager.call(roles.removeRoleMember, { params: { roleId, userId: owner.id } }))).toEqual(all)
-    await door.admin.call(roles.removeRoleMember, { params: { roleId, userId: owner.id } })
+    await panel.admin.call(roles.removeRoleMember, { params: { roleId, userId: owner.id } })
   })
 
   it('by what he holds on one server, put into a role', async () => {
-    const chief = await person(door, 'chief', ['role.create', 'apikey.manage'])
-    const own = await serverOf(door, chief.id)
+    const chief = await person(panel, 'chief', ['role.create', 'apikey.manage'])
+    const own = await serverOf(panel, chief.id)
     const body = { name: 'leak', permissions: [`file.write:${own}`] }
     expect(await missing(chief.call(roles.createRole, { body }))).toEqual([`file.write:${own}`])
     expect(await chief.call(createApiKey, { body })).toHaveProperty('key')
@@ -148,7 +157,7 @@ describe('nobody gets or passes on what he does not hold', () => {
 
   it("by another's account: his password, his address, his deletion", async () => {
     for (const [, by] of both()) {
-      const params = { userId: door.adminId }
+      const params = { userId: panel.adminId }
       for (const body of [{ password: OTHER }, { email: 'mine@example.org' }, { firstName: 'x' }, { roleIds: [] }]) {
         expect(await missing(by.call(users.updateUser, { params, body }))).toEqual(['*'])
       }
@@ -160,13 +169,13 @@ describe('nobody gets or passes on what he does not hold', () => {
         [...OWNER_PERMISSIONS],
       )
     }
-    expect(await missing(manager.call(users.banUser, { params: { userId: door.adminId } }))).toEqual(['*'])
-    expect(await missing(manager.call(users.deleteUser, { params: { userId: door.adminId } }))).toEqual(['*'])
+    expect(await missing(manager.call(users.banUser, { params: { userId: panel.adminId } }))).toEqual(['*'])
+    expect(await missing(manager.call(users.deleteUser, { params: { userId: panel.adminId } }))).toEqual(['*'])
     expect(await missing(key.call(setPassword, { body: { newPassword: OTHER } }))).toEqual(['*'])
     const change = { body: { currentPassword: PASSWORD, newPassword: OTHER } }
     expect(await missing(key.call(changePassword, change))).toEqual(['*'])
     expect(
-      await missing(key.call(users.updateUser, { params: { userId: door.adminId }, body: { password: OTHER } })),
+      await missing(key.call(users.updateUser, { params: { userId: panel.adminId }, body: { password: OTHER } })),
     ).toEqual(['*'])
   })
 
@@ -179,14 +188,14 @@ describe('nobody gets or passes on what he does not hold', () => {
     expect(made).toMatchObject({ emailVerified: false })
     const edit = (by: Client, body: object) => by.call(users.updateUser, { params: { userId: made.id }, body })
     expect(await missing(edit(key, { emailVerified: true }))).toEqual(['*'])
-    expect(await edit(door.admin, { emailVerified: true })).toMatchObject({ emailVerified: true })
+    expect(await edit(panel.admin, { emailVerified: true })).toMatchObject({ emailVerified: true })
     expect(await missing(edit(manager, { email: 'boss@example.org', emailVerified: true }))).toEqual(['*'])
     expect(await edit(manager, { email: 'boss@example.org' })).toMatchObject({ emailVerified: false })
   })
 
   it('by a grant on a server, an invitation, or an account with grants', async () => {
-    const member = await person(door, 'member', [])
-    const friend = await person(door, 'friend', [])
+    const member = await person(panel, 'member', [])
+    const friend = await person(panel, 'friend', [])
     const give = (by: Client, userId: string, permissions: readonly ('server.read' | 'file.write')[], end?: string) =>
       by.call(access.setServerAccess, {
         params: { serverId },
@@ -199,7 +208,7 @@ describe('nobody gets or passes on what he does not hold', () => {
       expect(await missing(edit)).toEqual(['server.users'])
     }
     const params = { serverId }
-    const until = new Date(door.clock.nowMs() + HOUR).toISOString()
+    const until = new Date(panel.clock.nowMs() + HOUR).toISOString()
     await owner.call(access.setServerAccess, {
       params,
       body: { targetUserId: member.id, permissions: ['server.read', 'server.users'], expiresAt: until },
@@ -217,7 +226,7 @@ describe('nobody gets or passes on what he does not hold', () => {
     // Who has more is above him.
     await give(owner, friend.id, ['server.read', 'file.write'])
     expect(await missing(give(member, friend.id, ['server.read'], until))).toEqual(['file.write'])
-    const helper = await person(door, 'grant-helper', ['user.update', 'server.read', 'server.users'])
+    const helper = await person(panel, 'grant-helper', ['user.update', 'server.read', 'server.users'])
     for (const serverIds of [[], [serverId]]) {
       const body = { serverIds, serverPermissions: ['server.read' as const] }
       const less = helper.call(users.updateUser, { params: { userId: friend.id }, body })
@@ -231,15 +240,15 @@ describe('nobody gets or passes on what he does not hold', () => {
     const give = (by: Client, newOwnerId: string) =>
       by.call(access.transferOwnership, { params: { serverId }, body: { newOwnerId } })
     for (const [, by] of both()) expect(await missing(give(by, manager.id))).toEqual(['server.transfer'])
-    const mover = await person(door, 'mover', ['admin.write', 'server.transfer'])
+    const mover = await person(panel, 'mover', ['admin.write', 'server.transfer'])
     expect(await missing(give(mover, mover.id))).toEqual(OWNER_PERMISSIONS.filter((name) => name !== 'server.transfer'))
-    const member = await person(door, 'heir', [])
+    const member = await person(panel, 'heir', [])
     const body = { targetUserId: member.id, permissions: [...OWNER_PERMISSIONS] }
     await owner.call(access.setServerAccess, { params: { serverId }, body })
     expect(await missing(give(member, member.id))).toEqual(['admin.write'])
-    const narrow = await person(door, 'narrow', ['apikey.manage'])
-    const own = await serverOf(door, narrow.id)
-    const scoped = await keyOf(door, narrow, [`server.transfer:${own}`])
+    const narrow = await person(panel, 'narrow', ['apikey.manage'])
+    const own = await serverOf(panel, narrow.id)
+    const scoped = await keyOf(panel, narrow, [`server.transfer:${own}`])
     const away = scoped.call(access.transferOwnership, { params: { serverId: own }, body: { newOwnerId: member.id } })
     expect(await missing(away)).toEqual(OWNER_PERMISSIONS.filter((name) => name !== 'server.transfer'))
   })
@@ -256,23 +265,23 @@ describe('nobody gets or passes on what he does not hold', () => {
       const body = { targetType: 'role' as const, targetId: manager.roleId }
       expect(await missing(by.call(nodes.assignEveryNode, { body }))).toEqual(all)
     }
-    const until = new Date(door.clock.nowMs() + HOUR).toISOString()
-    const friend = await person(door, 'node-friend', [])
-    await assign(door.admin, manager.id, until)
+    const until = new Date(panel.clock.nowMs() + HOUR).toISOString()
+    const friend = await person(panel, 'node-friend', [])
+    await assign(panel.admin, manager.id, until)
     expect(await missing(assign(manager, friend.id))).toEqual([OWNER_PERMISSIONS[0]])
     expect(await assign(manager, friend.id, until)).toMatchObject({ userId: friend.id, expiresAt: until })
     const every = { targetType: 'user' as const, targetId: friend.id, expiresAt: until }
     expect(await missing(manager.call(nodes.assignEveryNode, { body: every }))).toContain('server.read')
-    const narrow = await keyOf(door, manager, ['node.assign'])
+    const narrow = await keyOf(panel, manager, ['node.assign'])
     expect(await missing(assign(narrow, owner.id, until))).toContain('server.read')
   })
 
   it('by a key of somebody who is banned or deleted', async () => {
-    const gone = await person(door, 'gone', ['apikey.manage', 'user.read'])
-    const banned = await person(door, 'banned', ['apikey.manage', 'user.read'])
-    const [first, second] = [await keyOf(door, gone, 'all'), await keyOf(door, banned, 'all')]
-    await door.admin.call(users.deleteUser, { params: { userId: gone.id } })
-    await door.admin.call(users.banUser, { params: { userId: banned.id } })
+    const gone = await person(panel, 'gone', ['apikey.manage', 'user.read'])
+    const banned = await person(panel, 'banned', ['apikey.manage', 'user.read'])
+    const [first, second] = [await keyOf(panel, gone, 'all'), await keyOf(panel, banned, 'all')]
+    await panel.admin.call(users.deleteUser, { params: { userId: gone.id } })
+    await panel.admin.call(users.banUser, { params: { userId: banned.id } })
     for (const one of [first, second, gone, banned]) {
       expect(await missing(one.call(getMe))).toBe('UNAUTHENTICATED')
       expect(await missing(one.call(createApiKey, { body: { name: 'again' } }))).toBe('UNAUTHENTICATED')

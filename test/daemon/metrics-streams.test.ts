@@ -72,7 +72,7 @@ describe('the figures of a server', () => {
     await peer.enter({ servers: [report(game.id)] })
     await stage.status(game, 'running')
     const first = await open(ofServer(game.id))
-    await peer.until('the wish', () =>
+    await peer.until('the request', () =>
       peer.requests.find((one) => one.op === 'stats.watch' && one.serverIds.length > 0),
     )
     peer.send(figures(game.id, 64))
@@ -103,8 +103,8 @@ describe('the figures of a server', () => {
     // Whatever is told of a server makes its streams look at it again.
     const peer = await stage.connect(node)
     await peer.enter({ servers: [report(game.id)] })
-    const told = await reader.until('the end', () => reader.ended && reader.of('error')[0])
-    expect(told.data).toMatchObject({ error: 'server_suspended', code: 'SERVER_SUSPENDED', serverId: game.id })
+    const reported = await reader.until('the end', () => reader.ended && reader.of('error')[0])
+    expect(reported.data).toMatchObject({ error: 'server_suspended', code: 'SERVER_SUSPENDED', serverId: game.id })
     expect(await status(ofServer(game.id))).toBe(423)
     const other = await open(ofServer(doomed.id))
     await panel.client.call(deleteServer, { params: { serverId: doomed.id }, query: { force: 'true' } })

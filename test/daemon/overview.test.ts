@@ -187,11 +187,11 @@ describe('the status of the database', () => {
       const broken = await eventually(() => status(), ended)
       expect(broken.integrity.status).toBe('damaged')
       expect(broken.integrity.problems.join()).toContain('audit_anchor')
-      const [told] = await events.until(
+      const [reported] = await events.until(
         'the news',
         (reader) => reader.of('db_status_changed').length > 0 && reader.frames,
       )
-      expect(told).toBeDefined()
+      expect(reported).toBeDefined()
       expect(events.of('db_status_changed')[0]?.data).toMatchObject({ status: 'damaged' })
       expect((await health()).problems.join()).toContain('damaged')
     } finally {

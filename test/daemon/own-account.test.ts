@@ -5,17 +5,17 @@ import { getMe, login } from '../../src/shared/api/auth.ts'
 import * as api from '../../src/shared/api/profile.ts'
 import { getUser } from '../../src/shared/api/users.ts'
 import type { Client } from '../../src/shared/client.ts'
-import { type AccountsDoor, keyOf, openSetUpDoor, PASSWORD, person, refusal, serverOf } from './accounts-door.ts'
+import { type AccountsPanel, keyOf, openSetUpPanel, PASSWORD, person, refusal, serverOf } from './accounts-panel.ts'
 
-let door: AccountsDoor & { admin: Client; adminId: string }
+let panel: AccountsPanel & { admin: Client; adminId: string }
 let number = 0
 beforeAll(async () => {
-  door = await openSetUpDoor()
+  panel = await openSetUpPanel()
 })
-afterAll(() => door.close())
+afterAll(() => panel.close())
 
 const codeOf = async (call: Promise<unknown>): Promise<string> => (await refusal(call)).code
-const somebody = () => person(door, `person-${++number}`, [])
+const somebody = () => person(panel, `person-${++number}`, [])
 
 const PICTURES = {
   png: '\x89PNG\r\n\x1a\n...',
@@ -41,7 +41,7 @@ describe('a profile', () => {
   it('shows the account with what only its owner sees', async () => {
     const ann = await somebody()
     const email = `person-${number}@example.org`
-    await refusal(door.client(undefined, '192.0.2.77').call(login, { body: { email, password: 'wrong' } }))
+    await refusal(panel.client(undefined, '192.0.2.77').call(login, { body: { email, password: 'wrong' } }))
     expect(await ann.call(api.getProfile)).toMatchObject({
       id: ann.id,
       email,
@@ -85,7 +85,7 @@ describe('a profile', () => {
   })
 
   it('cannot be changed or looked through by a key with fewer rights than its user', async () => {
-    const weak = await keyOf(door, door.admin, ['server.read'])
+    const weak = await keyOf(panel, panel.admin, ['server.read'])
     for (const call of [
       () => weak.call(api.updateProfile, { body: { firstName: 'Eve' } }),
       () => weak.call(api.updatePreferences, { body: { a: 1 } }),
@@ -108,7 +108,7 @@ describe('a picture', () => {
       const { image } = await upload(ann, bytes)
       expect(image).toMatch(new RegExp(`^/api/users/${ann.id}/avatar\\?v=[0-9a-f]{16}$`))
       expect((await ann.call(getMe)).image).toBe(image)
-      const response = await fetch(`${door.url}${image}`, { headers: { authorization: `Bearer ${ann.token}` } })
+      const response = await fetch(`${panel.url}${image}`, { headers: { authorization: `Bearer ${ann.token}` } })
       expect([response.status, response.headers.get('content-type')]).toEqual([200, `image/${kind}`])
       expect(Buffer.from(await response.arrayBuffer())).toEqual(bytes)
     },
@@ -122,12 +122,37 @@ describe('a picture', () => {
     const other = await somebody()
     const userId = api.getAvatar.params.userId.parse(ann.id)
     expect((await read(await other.file(api.getAvatar, { params: { userId } }))).toString('latin1')).toBe(PICTURES.png)
-    expect((await fetch(`${door.url}${first.image}`)).status).toBe(401)
+    expect((await fetch(`${panel.url}${first.image}`)).status).toBe(401)
     await ann.call(api.deleteAvatar)
     expect(await codeOf(other.file(api.getAvatar, { params: { userId } }))).toBe('NOT_FOUND')
     expect((await ann.call(getMe)).image).toBeNull()
     const changes = await ann.call(api.listOwnAuditLogs, { query: {} })
     expect(changes.filter(({ action }) => action === 'user.avatar_update')).toHaveLength(3)
+  })
+
+  it('is taken as it stands, too, with or without its length', async () => {
+    const ann = await somebody()
+    const send = async (body: RequestInit['body'], headers: Record<string, string> = {}) => {
+      const type = { authorization: `Bearer ${ann.token}`, 'content-type': 'image/png', ...headers }
+      const init = { method: 'POST', headers: type, body, duplex: 'half' }
+      const response = await fetch(`${panel.url}/api/auth/profile/avatar`, init as RequestInit)
+      return [response.status, await response.text()] as const
+    }
+    const picture = Buffer.from(PICTURES.gif, 'latin1')
+    const [status, text] = await send(picture)
+    expect(status).toBe(200)
+    const { image } = JSON.parse(text).data
+    const shown = await fetch(`${panel.url}${image}`, { headers: { authorization: `Bearer ${ann.token}` } })
+    expect(shown.headers.get('content-type')).toBe('image/gif') // by what it is, not by what it is called
+    expect(Buffer.from(await shown.arrayBuffer())).toEqual(picture)
+    const pieces = (bytes: Uint8Array) => ReadableStream.from([bytes.subarray(0, 5), bytes.subarray(5)])
+    expect((await send(pieces(Buffer.from(PICTURES.png, 'latin1'))))[0]).toBe(200)
+    expect((await send(Buffer.from('<svg/>')))[0]).toBe(400)
+    const other = await somebody()
+    const encoded = await send(picture, { authorization: `Bearer ${other.token}`, 'content-encoding': 'gzip' })
+    expect(encoded).toEqual([400, expect.stringContaining('content-encoding')])
+    const large = Buffer.concat([Buffer.from(PICTURES.png, 'latin1'), Buffer.alloc(2 * 1024 * 1024)])
+    for (const body of [large, pieces(large)]) expect((await send(body))[0]).toBe(413)
   })
 
   it('is refused when it is none, too large, or no form at all', async () => {
@@ -149,14 +174,14 @@ describe('a picture', () => {
     ]
     for (const [type, body] of bodies) {
       const headers = { authorization: `Bearer ${ann.token}`, 'content-type': type }
-      const response = await fetch(`${door.url}/api/auth/profile/avatar`, { method: 'POST', headers, body })
+      const response = await fetch(`${panel.url}/api/auth/profile/avatar`, { method: 'POST', headers, body })
       expect([type, body, response.status]).toEqual([type, body, 400])
     }
   })
 
   it('obeys a lower limit of uploads at once', async () => {
     const ann = await somebody()
-    const set = (mb: number) => door.db.write((tx) => door.deps.settings.set(tx, 'files.maxUploadMb', mb))
+    const set = (mb: number) => panel.db.write((tx) => panel.deps.settings.set(tx, 'files.maxUploadMb', mb))
     const bytes = Buffer.concat([Buffer.from(PICTURES.png, 'latin1'), Buffer.alloc(1024 * 1024)])
     await set(1)
     const refused = await refusal(upload(ann, bytes))
@@ -168,8 +193,8 @@ describe('a picture', () => {
 
 describe('one’s own records', () => {
   it('are only one’s own', async () => {
-    const [ann, bob] = [await person(door, 'ann-keys', ['apikey.manage']), await somebody()]
-    const key = await keyOf(door, ann, [])
+    const [ann, bob] = [await person(panel, 'ann-keys', ['apikey.manage']), await somebody()]
+    const key = await keyOf(panel, ann, [])
     expect((await ann.call(api.listOwnApiKeys, { query: {} })).map(({ id }) => id)).toEqual([key.id])
     expect(await bob.call(api.listOwnApiKeys, { query: {} })).toEqual([])
     const { data, pagination } = await ann.page(api.listOwnAuditLogs, { query: { limit: '1' } })
@@ -178,9 +203,9 @@ describe('one’s own records', () => {
 
   it('are exported as one JSON file without any secret', async () => {
     const ann = await somebody()
-    const serverId = await serverOf(door, ann.id)
-    const shared = await serverOf(door, (await somebody()).id)
-    await door.admin.call(setServerAccess, {
+    const serverId = await serverOf(panel, ann.id)
+    const shared = await serverOf(panel, (await somebody()).id)
+    await panel.admin.call(setServerAccess, {
       params: { serverId: setServerAccess.params.serverId.parse(shared) },
       body: { targetUserId: getUser.params.userId.parse(ann.id), permissions: ['server.read'] },
     })
@@ -207,34 +232,34 @@ describe('deleting one’s account', () => {
 
   it('takes the word and the password, and ends everything', async () => {
     const ann = await somebody()
-    const again = await door.client().call(login, { body: { email: `person-${number}`, password: PASSWORD } })
+    const again = await panel.client().call(login, { body: { email: `person-${number}`, password: PASSWORD } })
     expect(await codeOf(remove(ann, 'Wrong-horse-11'))).toBe('INVALID_CREDENTIALS')
     await remove(ann)
-    for (const client of [ann, door.client(again.token)])
+    for (const client of [ann, panel.client(again.token)])
       expect(await codeOf(client.call(getMe))).toBe('UNAUTHENTICATED')
     const userId = getUser.params.userId.parse(ann.id)
-    expect(await codeOf(door.admin.call(getUser, { params: { userId } }))).toBe('USER_NOT_FOUND')
-    const events = await door.db.read.selectFrom('event').select('data').where('type', '=', 'user_deleted').execute()
+    expect(await codeOf(panel.admin.call(getUser, { params: { userId } }))).toBe('USER_NOT_FOUND')
+    const events = await panel.db.read.selectFrom('event').select('data').where('type', '=', 'user_deleted').execute()
     expect(events.map(({ data }) => JSON.parse(data))).toContainEqual(expect.objectContaining({ userId: ann.id }))
   })
 
   it('is refused to who owns servers, and names them', async () => {
     const ann = await somebody()
-    const serverId = await serverOf(door, ann.id)
+    const serverId = await serverOf(panel, ann.id)
     const { code, meta } = await refusal(remove(ann))
     expect([code, meta['ownedServers']]).toEqual(['USER_OWNS_SERVERS', [{ id: serverId, name: 's' }]])
     expect(await ann.call(getMe)).toMatchObject({ id: ann.id })
   })
 
   it('is refused to the last administrator who is not banned', async () => {
-    const second = await person(door, 'second-admin', ['*'])
-    await door.db.write(async (tx) => {
+    const second = await person(panel, 'second-admin', ['*'])
+    await panel.db.write(async (tx) => {
       await tx.q.updateTable('user').set({ banned: 1 }).where('id', '=', second.id).execute()
     })
-    expect(await codeOf(remove(door.admin))).toBe('LAST_ADMIN')
-    await door.db.write(async (tx) => {
+    expect(await codeOf(remove(panel.admin))).toBe('LAST_ADMIN')
+    await panel.db.write(async (tx) => {
       await tx.q.updateTable('user').set({ banned: 0 }).where('id', '=', second.id).execute()
-      tx.onCommit(() => door.credentials.changed())
+      tx.onCommit(() => panel.credentials.changed())
     })
     await remove(second)
   })

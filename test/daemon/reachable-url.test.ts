@@ -1,6 +1,6 @@
 import type { NetworkInterfaceInfo } from 'node:os'
 import { expect, it } from 'vitest'
-import { reachableUrl } from '../../src/daemon/reachable-url.ts'
+import { reachableUrl } from '../../src/daemon/start/reachable-url.ts'
 
 const at = (address: string, internal = false): NetworkInterfaceInfo => {
   const rest = { address, internal, netmask: '', mac: '', cidr: null }

@@ -5,18 +5,18 @@ import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { expect, it } from 'vitest'
 import { runPanel } from '../run-panel.ts'
-import { openAccountsDoor } from './accounts-door.ts'
+import { openAccountsPanel } from './accounts-panel.ts'
 
 it('a connection on which nothing was ever asked does not hold up the stop', async () => {
-  const door = await openAccountsDoor()
-  const port = Number(new URL(door.url).port)
+  const panel = await openAccountsPanel()
+  const port = Number(new URL(panel.url).port)
   const unused = connect(port, '127.0.0.1')
   await once(unused, 'connect')
   unused.resume()
   const ended = once(unused, 'close')
   // A whole exchange on another connection: by now the server has taken the first one, too.
-  expect((await fetch(`${door.url}/api/setup/status`)).status).toBe(200)
-  await door.close()
+  expect((await fetch(`${panel.url}/api/setup/status`)).status).toBe(200)
+  await panel.close()
   await ended
 })
 

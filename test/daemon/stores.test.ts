@@ -133,11 +133,11 @@ describe('a server of which its node says nothing', () => {
     const itsFiles: unknown = expect.stringContaining('its files are there')
     expect(await stage.serverNow(left)).toMatchObject({ ...nothing, status: 'stopped', reason: itsFiles })
     expect(await stage.serverNow(named)).toMatchObject({ status: 'running', pid: 4242, reason: null })
-    const told = await events.until('the end', (r) => {
+    const reported = await events.until('the end', (r) => {
       const updates = r.of('server_state_update').map(({ data }) => data)
       return updates.at(-1)?.['state'] === 'stopped' && updates
     })
-    expect(told.map(({ state, previousState, reason }) => [state, previousState, reason])).toEqual([
+    expect(reported.map(({ state, previousState, reason }) => [state, previousState, reason])).toEqual([
       ['unknown', 'running', null],
       ['stopped', 'unknown', forgotten],
     ])

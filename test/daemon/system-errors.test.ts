@@ -8,16 +8,16 @@ import { listAuditLogs } from '../../src/shared/api/admin.ts'
 import * as api from '../../src/shared/api/system-errors.ts'
 import { isoTime, systemClock } from '../../src/shared/kernel/time.ts'
 import { startPanel, type TestPanel } from '../panel.ts'
-import { HOUR, openSetUpDoor, person, refusal } from './accounts-door.ts'
+import { HOUR, openSetUpPanel, person, refusal } from './accounts-panel.ts'
 
-type Door = Awaited<ReturnType<typeof openSetUpDoor>>
+type Panel = Awaited<ReturnType<typeof openSetUpPanel>>
 
 const TOKEN = `pak_${'0'.repeat(26)}_${'S'.repeat(43)}`
 
-let door: Door & { errors: SystemErrors }
+let accounts: Panel & { errors: SystemErrors }
 beforeAll(async () => {
   const errors: SystemErrors[] = []
-  const made = await openSetUpDoor({
+  const made = await openSetUpPanel({
     more: (app, deps) => {
       const { db, bus, audit } = deps
       const log = createLog({ level: 'silent' })
@@ -29,22 +29,22 @@ beforeAll(async () => {
     },
   })
   const [first] = errors
-  if (first === undefined) throw new Error('the door has no system errors')
-  door = { ...made, errors: first }
+  if (first === undefined) throw new Error('the panel has no system errors')
+  accounts = { ...made, errors: first }
 })
 afterAll(async () => {
-  await door.errors.close()
-  await door.close()
+  await accounts.errors.close()
+  await accounts.close()
 })
 beforeEach(async () => {
-  await door.db.write((tx) => tx.q.deleteFrom('systemError').execute())
+  await accounts.db.write((tx) => tx.q.deleteFrom('systemError').execute())
 })
 
 const list = async (
-  query: NonNullable<Parameters<typeof door.admin.call<typeof api.listSystemErrors>>[1]>['query'] = {},
+  query: NonNullable<Parameters<typeof accounts.admin.call<typeof api.listSystemErrors>>[1]>['query'] = {},
 ) => {
-  await door.errors.written()
-  return door.admin.call(api.listSystemErrors, { query })
+  await accounts.errors.written()
+  return accounts.admin.call(api.listSystemErrors, { query })
 }
 
 /** The same bug each time, with another number in its message. */
@@ -55,9 +55,9 @@ function bug(number: number): Error {
 describe('a system error', () => {
   it('is one row for each bug, however often it happens, and tells of its last time', async () => {
     for (let i = 0; i < 20; i++)
-      door.errors.capture(bug(i), { component: 'test', requestId: `req-${i}`, userId: 'usr_a' })
-    door.errors.capture(bug(1), { component: 'elsewhere' })
-    door.errors.capture(new Error('another'), { component: 'test' })
+      accounts.errors.capture(bug(i), { component: 'test', requestId: `req-${i}`, userId: 'usr_a' })
+    accounts.errors.capture(bug(1), { component: 'elsewhere' })
+    accounts.errors.capture(new Error('another'), { component: 'test' })
     const rows = await list()
     expect(rows.map(({ component, count }) => [component, count]).sort()).toEqual([
       ['elsewhere', 1],
@@ -73,7 +73,11 @@ describe('a system error', () => {
       resolved: false,
     })
     expect(often?.stack).toContain('system-errors.test.ts')
-    const events = await door.db.read.selectFrom('event').select('data').where('type', '=', 'system_error').execute()
+    const events = await accounts.db.read
+      .selectFrom('event')
+      .select('data')
+      .where('type', '=', 'system_error')
+      .execute()
     expect(events.filter(({ data }) => data.includes(often?.id ?? '-'))).toHaveLength(1)
   })
 
@@ -91,11 +95,11 @@ describe('a system error', () => {
       headers: { 'x-api-key': 'hunter9horse', private_key: 'hunter0horse' },
       bottomless: { a: { b: { c: { d: { e: { f: { g: { h: { password: 'hunter1horse' } } } } } } } } },
     }
-    door.errors.capture(error, { component: 'test', metadata })
+    accounts.errors.capture(error, { component: 'test', metadata })
     const [row] = await list()
-    const stored = JSON.stringify([row, await door.db.read.selectFrom('systemError').selectAll().execute()])
+    const stored = JSON.stringify([row, await accounts.db.read.selectFrom('systemError').selectAll().execute()])
     const events = JSON.stringify(
-      await door.db.read.selectFrom('event').selectAll().where('type', '=', 'system_error').execute(),
+      await accounts.db.read.selectFrom('event').selectAll().where('type', '=', 'system_error').execute(),
     )
     for (const text of [stored, events]) {
       expect(text).not.toMatch(/hunter\dhorse/)
@@ -109,26 +113,27 @@ describe('a system error', () => {
     const circle: Record<string, unknown> = {}
     circle['self'] = circle
     for (const thrown of [undefined, null, 7, 'text', {}, Symbol('x'), new Error(''), Object.create(null)]) {
-      door.errors.capture(thrown, { component: 'odd' })
+      accounts.errors.capture(thrown, { component: 'odd' })
     }
-    door.errors.capture(new Error('circle'), { component: 'odd', metadata: circle })
-    for (let i = 0; i < 5000; i++) door.errors.capture(new Error(`${'x'.repeat(i % 300)}`), { component: `flood ${i}` })
-    const { pagination } = await door.admin.page(api.listSystemErrors, { query: {} })
-    await door.errors.written()
+    accounts.errors.capture(new Error('circle'), { component: 'odd', metadata: circle })
+    for (let i = 0; i < 5000; i++)
+      accounts.errors.capture(new Error(`${'x'.repeat(i % 300)}`), { component: `flood ${i}` })
+    const { pagination } = await accounts.admin.page(api.listSystemErrors, { query: {} })
+    await accounts.errors.written()
     expect(pagination.total).toBeLessThan(250)
     expect(await list({ component: 'odd' })).not.toHaveLength(0)
   })
 
   it('begins anew when it comes back after it was resolved', async () => {
-    door.clock.advance(2000) // the flood above has used up its second
-    const again = (): void => door.errors.capture(bug(1), { component: 'back' })
+    accounts.clock.advance(2000) // the flood above has used up its second
+    const again = (): void => accounts.errors.capture(bug(1), { component: 'back' })
     again()
     const [first] = await list({ component: 'back' })
     const params = { errorId: first?.id ?? '' }
-    const resolved = await door.admin.call(api.resolveSystemError, { params, body: { note: 'replaced the disk' } })
-    expect(resolved).toMatchObject({ status: 'resolved', resolvedBy: door.adminId, note: 'replaced the disk' })
-    expect(await door.admin.call(api.resolveSystemError, { params, body: {} })).toEqual(resolved)
-    const audit = await door.admin.call(listAuditLogs, { query: { action: 'system_error.resolve' } })
+    const resolved = await accounts.admin.call(api.resolveSystemError, { params, body: { note: 'replaced the disk' } })
+    expect(resolved).toMatchObject({ status: 'resolved', resolvedBy: accounts.adminId, note: 'replaced the disk' })
+    expect(await accounts.admin.call(api.resolveSystemError, { params, body: {} })).toEqual(resolved)
+    const audit = await accounts.admin.call(listAuditLogs, { query: { action: 'system_error.resolve' } })
     expect(audit).toHaveLength(1)
     again()
     expect((await list({ component: 'back', resolved: 'false' })).map(({ count }) => count)).toEqual([1])
@@ -137,58 +142,58 @@ describe('a system error', () => {
 
   it('is found by level, component, time and text, and resolved by selection', async () => {
     const capture = (component: string, level: 'warn' | 'error'): void =>
-      door.errors.capture(new Error(`of ${component}`), { component, level })
+      accounts.errors.capture(new Error(`of ${component}`), { component, level })
     capture('alpha one', 'warn')
     capture('alpha two', 'error')
-    await door.errors.written()
-    door.clock.advance(HOUR)
+    await accounts.errors.written()
+    accounts.clock.advance(HOUR)
     capture('beta', 'warn')
     const names = async (query: Parameters<typeof list>[0]) => (await list(query)).map(({ component }) => component)
     expect(await names({})).toEqual(['beta', expect.stringContaining('alpha'), expect.stringContaining('alpha')])
     expect(await names({ level: 'warn' })).toEqual(['beta', 'alpha one'])
     expect((await names({ component: 'ALPHA' })).sort()).toEqual(['alpha one', 'alpha two'])
     expect(await names({ search: 'of beta' })).toEqual(['beta'])
-    const middle = new Date(door.clock.nowMs() - HOUR / 2).toISOString()
+    const middle = new Date(accounts.clock.nowMs() - HOUR / 2).toISOString()
     expect(await names({ from: middle })).toEqual(['beta'])
-    const resolve = async (body: Parameters<typeof door.admin.call<typeof api.resolveSystemErrors>>[1]) =>
-      (await door.admin.call(api.resolveSystemErrors, body)).resolved
+    const resolve = async (body: Parameters<typeof accounts.admin.call<typeof api.resolveSystemErrors>>[1]) =>
+      (await accounts.admin.call(api.resolveSystemErrors, body)).resolved
     expect(await resolve({ body: { level: 'warn', to: middle } })).toBe(1)
     expect(await resolve({ body: { level: 'warn', to: middle } })).toBe(0)
     expect(await resolve({ body: {} })).toBe(2)
     expect(await names({ resolved: 'false' })).toEqual([])
-    await pruneErrors(door.db, isoTime(Date.parse(middle)))
+    await pruneErrors(accounts.db, isoTime(Date.parse(middle)))
     expect(await names({})).toEqual(['beta'])
   })
 
   it('is forgotten when too many others have happened since', async () => {
     for (const component of ['first', 'second', 'third']) {
-      door.clock.advance(2000)
-      door.errors.capture(new Error('again'), { component })
-      await door.errors.written()
+      accounts.clock.advance(2000)
+      accounts.errors.capture(new Error('again'), { component })
+      await accounts.errors.written()
     }
-    await pruneErrors(door.db, isoTime(0), 2)
+    await pruneErrors(accounts.db, isoTime(0), 2)
     expect((await list()).map(({ component }) => component)).toEqual(['third', 'second'])
   })
 
   it('is reported by whoever may, thirty times a minute', async () => {
-    const nobody = await person(door, 'nobody', [])
+    const nobody = await person(accounts, 'nobody', [])
     const body = { component: 'http', message: 'not from here' }
     expect(await refusal(nobody.call(api.reportSystemError, { body }))).toMatchObject({ code: 'PERMISSION_DENIED' })
-    const ann = await person(door, 'ann', ['system_error.report'])
+    const ann = await person(accounts, 'ann', ['system_error.report'])
     const report = () => ann.call(api.reportSystemError, { body: { component: 'http', message: 'a screen broke' } })
     for (let i = 0; i < 30; i++) await report()
     expect(await refusal(report())).toMatchObject({ code: 'RATE_LIMITED', meta: { limit: 30 } })
     expect(await list()).toMatchObject([{ component: 'client/http', count: 30, userId: ann.id, level: 'error' }])
     expect(await refusal(ann.call(api.listSystemErrors, { query: {} }))).toMatchObject({ code: 'PERMISSION_DENIED' })
     const large = { component: 'a', message: 'b', metadata: { text: 'x'.repeat(60_000) } }
-    await expect(door.admin.call(api.reportSystemError, { body: large })).rejects.toThrow('body.metadata')
+    await expect(accounts.admin.call(api.reportSystemError, { body: large })).rejects.toThrow('body.metadata')
   })
 
   it('is exported', async () => {
-    door.errors.capture(new Error('=cmd()'), { component: 'sheet' })
-    await door.errors.written()
+    accounts.errors.capture(new Error('=cmd()'), { component: 'sheet' })
+    await accounts.errors.written()
     const parts: Uint8Array[] = []
-    for await (const part of await door.admin.file(api.exportSystemErrors, { query: { component: 'sheet' } }))
+    for await (const part of await accounts.admin.file(api.exportSystemErrors, { query: { component: 'sheet' } }))
       parts.push(part)
     const text = Buffer.concat(parts).toString('utf8')
     expect(text).toMatch(/^"id","createdAt","level","component","message","resolved","userId","requestId","stack"/)

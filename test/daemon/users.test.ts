@@ -3,23 +3,23 @@ import { listAdminRoles } from '../../src/shared/api/api-keys.ts'
 import { getMe, login } from '../../src/shared/api/auth.ts'
 import * as api from '../../src/shared/api/users.ts'
 import type { Client } from '../../src/shared/client.ts'
-import { type AccountsDoor, keyOf, openSetUpDoor, PASSWORD, person, refusal } from './accounts-door.ts'
+import { type AccountsPanel, keyOf, openSetUpPanel, PASSWORD, person, refusal } from './accounts-panel.ts'
 
-let door: AccountsDoor & { admin: Client; adminId: string }
+let panel: AccountsPanel & { admin: Client; adminId: string }
 beforeEach(async () => {
-  door = await openSetUpDoor()
+  panel = await openSetUpPanel()
 })
-afterEach(() => door.close())
+afterEach(() => panel.close())
 
 const codeOf = async (call: Promise<unknown>): Promise<string> => (await refusal(call)).code
 const body = { email: 'new@example.org', username: 'new', password: PASSWORD }
 const roleNamed = async (name: string): Promise<string> =>
-  (await door.admin.call(listAdminRoles, { query: {} })).find((role) => role.name === name)?.id ?? ''
+  (await panel.admin.call(listAdminRoles, { query: {} })).find((role) => role.name === name)?.id ?? ''
 
 describe('accounts', () => {
   it('are made with roles, listed newest first and shown', async () => {
     const roleIds = [await roleNamed('User')]
-    const made = await door.admin.call(api.createUser, { body: { ...body, firstName: 'Nell', roleIds } })
+    const made = await panel.admin.call(api.createUser, { body: { ...body, firstName: 'Nell', roleIds } })
     expect(made).toMatchObject({
       name: 'Nell',
       roles: [{ name: 'User' }],
@@ -27,30 +27,30 @@ describe('accounts', () => {
       banned: false,
       serverCount: 0,
     })
-    const list = await door.admin.call(api.listUsers, { query: {} })
+    const list = await panel.admin.call(api.listUsers, { query: {} })
     expect(list.map(({ username }) => username)).toEqual(['new', 'root'])
     expect(JSON.stringify(list)).not.toContain('argon2')
-    const shown = await door.admin.call(api.getUser, { params: { userId: door.adminId } })
+    const shown = await panel.admin.call(api.getUser, { params: { userId: panel.adminId } })
     expect(shown).toMatchObject({ permissions: ['*'], roles: [{ name: 'Administrator' }] })
-    const { token } = await door.client().call(login, { body: { email: 'new', password: PASSWORD } })
-    expect(await door.client(token).call(getMe)).toMatchObject({ role: 'User', permissions: ['system_error.report'] })
+    const { token } = await panel.client().call(login, { body: { email: 'new', password: PASSWORD } })
+    expect(await panel.client(token).call(getMe)).toMatchObject({ role: 'User', permissions: ['system_error.report'] })
   })
 
   it('are found by text, role and ban', async () => {
-    await door.admin.call(api.createUser, { body })
+    await panel.admin.call(api.createUser, { body })
     const names = async (query: { search?: string; roleId?: string; banned?: 'true' | 'false' }) =>
-      (await door.admin.call(api.listUsers, { query })).map(({ username }) => username)
+      (await panel.admin.call(api.listUsers, { query })).map(({ username }) => username)
     expect(await names({ search: 'NEW@' })).toEqual(['new'])
     expect(await names({ search: '_' })).toEqual([])
     expect(await names({ roleId: await roleNamed('Administrator') })).toEqual(['root'])
     expect(await names({ banned: 'true' })).toEqual([])
     expect(await names({ banned: 'false' })).toEqual(['new', 'root'])
-    expect(await codeOf(door.admin.call(api.getUser, { params: { userId: 'usr_none' } }))).toBe('USER_NOT_FOUND')
+    expect(await codeOf(panel.admin.call(api.getUser, { params: { userId: 'usr_none' } }))).toBe('USER_NOT_FOUND')
   })
 
   it('have addresses and names of their own, whatever the case and however parallel', async () => {
     const tries = Array.from({ length: 20 }, (_, i) =>
-      door.admin.call(api.createUser, {
+      panel.admin.call(api.createUser, {
         body: { ...body, username: i % 2 === 0 ? 'New' : 'nEW', email: `n${i}@example.org` },
       }),
     )
@@ -59,28 +59,28 @@ describe('accounts', () => {
     const codes = results.flatMap((result) => (result.status === 'rejected' ? [result.reason.code] : []))
     expect(new Set(codes)).toEqual(new Set(['USER_EXISTS']))
     const sameAddress = { ...body, username: 'other', email: 'ROOT@example.org' }
-    expect(await codeOf(door.admin.call(api.createUser, { body: sameAddress }))).toBe('USER_EXISTS')
+    expect(await codeOf(panel.admin.call(api.createUser, { body: sameAddress }))).toBe('USER_EXISTS')
   })
 
   it('get no roles without user.set_roles, and none beyond the giver', async () => {
     const administrator = await roleNamed('Administrator')
-    const clerk = await person(door, 'clerk', ['user.create'])
+    const clerk = await person(panel, 'clerk', ['user.create'])
     const withRole = { ...body, roleIds: [administrator] }
     expect(await refusal(clerk.call(api.createUser, { body: withRole }))).toMatchObject({
       code: 'PERMISSION_DENIED',
       meta: { missing: ['user.set_roles'] },
     })
-    const chief = await person(door, 'chief', ['user.create', 'user.set_roles'])
+    const chief = await person(panel, 'chief', ['user.create', 'user.set_roles'])
     expect(await refusal(chief.call(api.createUser, { body: withRole }))).toMatchObject({
       code: 'PERMISSION_DENIED',
       meta: { missing: ['*'] },
     })
-    const key = await keyOf(door, door.admin, ['user.create', 'user.set_roles'])
+    const key = await keyOf(panel, panel.admin, ['user.create', 'user.set_roles'])
     expect(await codeOf(key.call(api.createUser, { body: withRole }))).toBe('PERMISSION_DENIED')
-    expect(await codeOf(door.admin.call(api.createUser, { body: { ...body, roleIds: ['role_none'] } }))).toBe(
+    expect(await codeOf(panel.admin.call(api.createUser, { body: { ...body, roleIds: ['role_none'] } }))).toBe(
       'ROLE_NOT_FOUND',
     )
-    expect((await door.admin.call(api.listUsers, { query: { search: 'new@' } })).length).toBe(0)
+    expect((await panel.admin.call(api.listUsers, { query: { search: 'new@' } })).length).toBe(0)
     await chief.call(api.createUser, { body: { ...body, roleIds: [chief.roleId] } })
     await clerk.call(api.createUser, { body: { ...body, email: 'n2@example.org', username: 'n2x' } })
   })

@@ -54,9 +54,9 @@ describe('a game whose daemon and agent are killed', () => {
     const changes = (await panel.events(game.id)).filter(
       ({ type, data }) => type === 'server_state_update' && data['state'] !== data['previousState'],
     )
-    const told = changes.map(({ data }) => String(data['state']))
-    expect(told.filter((state) => state === 'starting')).toHaveLength(1)
-    const once = told.slice(told.indexOf('running'))
+    const reported = changes.map(({ data }) => String(data['state']))
+    expect(reported.filter((state) => state === 'starting')).toHaveLength(1)
+    const once = reported.slice(reported.indexOf('running'))
     // While its node is away nobody can know.
     expect(once.filter((state) => !['running', 'unknown'].includes(state))).toEqual([])
   })
@@ -101,10 +101,10 @@ describe('games that end by themselves while one of them is away', () => {
       expect(ended).toMatchObject({ ...exit, crashCount: crashes, pid: null, startedAt: null, nextRestartAt: null })
       expect(ended.lastCrashAt === null).toBe(crashes === 0)
       expect(await startsOf(panel, game)).toBe(1)
-      const told = (await panel.events(game.id)).filter(
+      const reported = (await panel.events(game.id)).filter(
         ({ data }) => data['state'] === status && data['exitCode'] !== undefined,
       )
-      const exits = told.filter(
+      const exits = reported.filter(
         ({ data }) => data['exitCode'] === exit.lastExitCode && data['exitSignal'] === exit.lastExitSignal,
       )
       expect(exits).toHaveLength(1)

@@ -167,7 +167,12 @@ export class SplitPanel {
   async makeServer(
     name: string,
     templateId: string,
-    wish: { start?: boolean; restartPolicy?: 'never' | 'on-failure' | 'always'; port?: number; diskMb?: number } = {},
+    request: {
+      start?: boolean
+      restartPolicy?: 'never' | 'on-failure' | 'always'
+      port?: number
+      diskMb?: number
+    } = {},
   ): Promise<Server> {
     const made = await this.client.call(createServer, {
       body: {
@@ -177,14 +182,14 @@ export class SplitPanel {
         locationId: this.#locationId,
         allocatedMemoryMb: 64,
         allocatedCpuCores: 0.5,
-        allocatedDiskMb: wish.diskMb ?? 64,
-        primaryPort: wish.port ?? (await quietPort()),
-        restartPolicy: wish.restartPolicy ?? 'never',
-        start: wish.start ?? false,
+        allocatedDiskMb: request.diskMb ?? 64,
+        primaryPort: request.port ?? (await quietPort()),
+        restartPolicy: request.restartPolicy ?? 'never',
+        start: request.start ?? false,
       },
     })
     return await this.serverWhen(made.id, 'installed', (server) =>
-      wish.start === true ? server.status === 'running' : server.installed && server.status === 'stopped',
+      request.start === true ? server.status === 'running' : server.installed && server.status === 'stopped',
     )
   }
 
@@ -192,7 +197,7 @@ export class SplitPanel {
     return await this.client.call(getServer, { params: { serverId: id } })
   }
 
-  /** The server as soon as it is as wished. */
+  /** The server as soon as it is as requested. */
   async serverWhen(id: string, what: string, isSo: (server: Server) => boolean): Promise<Server> {
     let seen: Server | undefined
     try {

@@ -38,9 +38,9 @@ export function tryStartOrders(
       await until('the stop is done', async () => (await doneEvents(panel, game, stop)).length > 0)
       expect(await startsOf(panel, game)).toBe(before + 1)
       for (const id of [commandId, stop]) {
-        const told = await doneEvents(panel, game, id)
-        expect(told).toHaveLength(1)
-        expect(told[0]?.data).toMatchObject({ ok: true })
+        const reported = await doneEvents(panel, game, id)
+        expect(reported).toHaveLength(1)
+        expect(reported[0]?.data).toMatchObject({ ok: true })
       }
     })
   })

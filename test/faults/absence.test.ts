@@ -48,8 +48,8 @@ describe('a server that is deleted by force while its node is away', () => {
     expect(await isAlive(kept.pid ?? 0)).toBe(true)
     expect(await panel.starts(node, kept)).toBe(1)
     const ends = await until('the deletion is told', async () => {
-      const told = (await panel.orderEnds(deleted.id)).filter(({ op }) => op === 'delete')
-      return told.length > 0 && told
+      const reported = (await panel.orderEnds(deleted.id)).filter(({ op }) => op === 'delete')
+      return reported.length > 0 && reported
     })
     expect(ends).toMatchObject([{ ok: true }])
   })

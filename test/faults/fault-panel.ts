@@ -203,14 +203,14 @@ export class FaultPanel {
   /** A server on the node that is installed and runs. */
   async makeServer(
     node: FaultNode,
-    wish: { readonly name: string; readonly templateId: string } & Partial<
+    request: { readonly name: string; readonly templateId: string } & Partial<
       Pick<NewServer, 'restartPolicy' | 'maxCrashCount'>
     >,
   ): Promise<Server> {
     const made = await this.client.call(createServer, {
       body: {
         restartPolicy: 'never',
-        ...wish,
+        ...request,
         nodeId: node.id,
         locationId: this.#locationId,
         allocatedMemoryMb: 64,
@@ -249,8 +249,8 @@ export class FaultPanel {
 
   /** The ends of orders that the event log tells of this server. */
   async orderEnds(id: string): Promise<Readonly<Record<string, unknown>>[]> {
-    const told = await this.events(id)
-    return told.filter(({ type }) => type === 'server_command_done').map(({ data }) => data)
+    const reported = await this.events(id)
+    return reported.filter(({ type }) => type === 'server_command_done').map(({ data }) => data)
   }
 
   fileOf(node: FaultNode, serverId: string, name: string): string {

@@ -29,7 +29,7 @@ export async function fuzzGateway(count: number, seed: number, width: number): P
     const templateId = await panel.makeTemplate('quiet', GAME)
     const server = await panel.makeServer(quiet, { name: 'untouched', templateId })
     const before = await panel.server(server.id)
-    const told = await panel.events(server.id)
+    const reported = await panel.events(server.id)
     const pid = panel.daemonPid
 
     const nodes = await makeNodes(panel, width, templateId)
@@ -66,7 +66,7 @@ export async function fuzzGateway(count: number, seed: number, width: number): P
     // The figures are those that its own agent measures, and not what somebody else has said.
     expect(memoryUsageMb ?? 0).toBeLessThan(64)
     expect(diskUsageMb ?? 0).toBeLessThan(64)
-    expect(await panel.events(server.id)).toEqual(told)
+    expect(await panel.events(server.id)).toEqual(reported)
     expect((await panel.node(quiet)).isOnline).toBe(true)
     expect(await panel.starts(quiet, server)).toBe(1)
     await expectAllIn(panel, nodes)

@@ -63,8 +63,8 @@ export class LosslessViewer {
 
   /** Resolves when it is connected again after a cut. */
   async back(): Promise<void> {
-    const told = this.resumes.length
-    await until('the viewer is back', async () => this.resumes.length > told)
+    const reported = this.resumes.length
+    await until('the viewer is back', async () => this.resumes.length > reported)
   }
 
   /** Cuts the stream and stays away. */

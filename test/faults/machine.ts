@@ -50,7 +50,7 @@ export async function watchNode(
   panel: FaultPanel,
   node: FaultNode,
   isOnline: boolean,
-): Promise<{ told: Promise<number> }> {
+): Promise<{ reported: Promise<number> }> {
   const response = await fetch(`${panel.url}/api/admin/events`, {
     headers: { authorization: `Bearer ${panel.token}` },
     signal: AbortSignal.timeout(90_000),
@@ -70,7 +70,7 @@ export async function watchNode(
     }
     throw new Error('the event stream has ended')
   }
-  const told = read()
-  told.catch(() => {}) // whoever waits for it is told
-  return { told }
+  const reported = read()
+  reported.catch(() => {}) // whoever waits for it is told
+  return { reported }
 }

@@ -45,9 +45,9 @@ export class SimulatedNode {
 
   static async #make(
     panel: FaultPanel,
-    wish: { number: number; serversPerNode: number; locationId: LocationId; templateId: TemplateId },
+    request: { number: number; serversPerNode: number; locationId: LocationId; templateId: TemplateId },
   ): Promise<SimulatedNode> {
-    const { number, serversPerNode, locationId, templateId } = wish
+    const { number, serversPerNode, locationId, templateId } = request
     const body = { name: `fleet-${number}`, locationId, maxMemoryMb: 100_000, maxCpuCores: 100 }
     const { id: nodeId } = await panel.client.call(createNode, { body })
     const { apiKey } = await panel.client.call(createNodeKey, { params: { nodeId }, body: {} })

@@ -64,11 +64,11 @@ async function lost(connection: Connection, { answered, present, gone }: Promise
 
 /** Every change has its audit row and the other way round; every audit row has one event. */
 async function halves(connection: Connection): Promise<string[]> {
-  const told = `select json_extract(data, '$.id') as id from event where type = 'audit_log_created'`
+  const reported = `select json_extract(data, '$.id') as id from event where type = 'audit_log_created'`
   const queries: [string, string][] = [
-    ['audit row without its event', `select id from audit_log where id not in (${told})`],
-    ['event without its audit row', `${told} except select id from audit_log`],
-    ['audit row with two events', `select id from (${told}) group by id having count(*) > 1`],
+    ['audit row without its event', `select id from audit_log where id not in (${reported})`],
+    ['event without its audit row', `${reported} except select id from audit_log`],
+    ['audit row with two events', `select id from (${reported}) group by id having count(*) > 1`],
   ]
   for (const [table, name] of Object.entries(KINDS)) {
     const audited = (what: string) =>
@@ -94,7 +94,7 @@ async function halves(connection: Connection): Promise<string[]> {
 /** An accepted order is the audit row, the command for the node and the server's generation. */
 async function halfOrders(connection: Connection): Promise<string[]> {
   const ordered = `select json_extract(details, '$.commandId') from audit_log where action = 'server.power'`
-  const told = `select json_extract(data, '$.commandId') as id from event where type = 'server_command_done'`
+  const reported = `select json_extract(data, '$.commandId') as id from event where type = 'server_command_done'`
   return await findings(connection, [
     ['order without its audit row', `select id from command where op = 'restart' and id not in (${ordered})`],
     [
@@ -112,12 +112,12 @@ async function halfOrders(connection: Connection): Promise<string[]> {
     ],
     [
       'order whose end is stored and not told',
-      `select id from command where op = 'restart' and ended_at is not null and id not in (${told})`,
+      `select id from command where op = 'restart' and ended_at is not null and id not in (${reported})`,
     ],
-    ['order whose end is told twice', `select id from (${told}) group by id having count(*) > 1`],
+    ['order whose end is told twice', `select id from (${reported}) group by id having count(*) > 1`],
     [
       'order whose end is told and not stored',
-      `select id from command where op = 'restart' and ended_at is null and id in (${told})`,
+      `select id from command where op = 'restart' and ended_at is null and id in (${reported})`,
     ],
   ])
 }

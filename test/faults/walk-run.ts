@@ -1,6 +1,6 @@
 import fc from 'fast-check'
 import { pause, until } from '../e2e/wait.ts'
-import { disobedience, lies, type Rest, trailLies, typingLies } from './walk-judge.ts'
+import { disobedience, lies, type Rest, trailLies, typingLies } from './walk-check.ts'
 import { lookAt } from './walk-look.ts'
 import { type Walker, WalkStage } from './walk-stage.ts'
 import { type Deeds, noDeeds, type Step, steps, take } from './walk-steps.ts'
@@ -39,8 +39,8 @@ export async function walk({ seed, rounds = Number.POSITIVE_INFINITY, forMs = Nu
     for (; round < rounds && performance.now() < until; round++) {
       const [taken = []] = fc.sample(some, { numRuns: 1, seed: seed + round })
       await walk.round(taken).catch((error: unknown) => {
-        const told = taken.map((step) => JSON.stringify(step)).join('\n')
-        throw new Error(`seed ${seed}, round ${round}: ${String(error)}\n${told}\n${stage.panel.log.slice(-6000)}`)
+        const reported = taken.map((step) => JSON.stringify(step)).join('\n')
+        throw new Error(`seed ${seed}, round ${round}: ${String(error)}\n${reported}\n${stage.panel.log.slice(-6000)}`)
       })
     }
     return { rounds: round, ...walk.count }

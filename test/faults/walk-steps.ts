@@ -28,7 +28,7 @@ type NodeFault = 'kill agent' | 'freeze agent' | 'cut cable' | 'slow cable'
 export interface AcceptedOrder {
   readonly commandId: string
   readonly generation: number
-  readonly wish: 'running' | 'stopped'
+  readonly desired: 'running' | 'stopped'
   /** A power order takes earlier crashes as seen; an installation alone does not. */
   readonly forgives: boolean
 }
@@ -151,10 +151,10 @@ async function order(
           ? await client.call(installServer, { params, body: { start: step.start } }, options)
           : await client.call(powerServer, { params, body: { action: step.action } }, options)
       const runs = step.what === 'install' ? step.start : step.action === 'start' || step.action === 'restart'
-      // The second wish for an installation is answered by the first one.
+      // The second request for an installation is answered by the first one.
       if (deeds.orders.every((known) => known.commandId !== commandId)) {
         const forgives = runs || step.what === 'order'
-        deeds.orders.push({ commandId, generation, wish: runs ? 'running' : 'stopped', forgives })
+        deeds.orders.push({ commandId, generation, desired: runs ? 'running' : 'stopped', forgives })
       }
       return
     } catch (error) {

@@ -40,7 +40,7 @@ async function start(template: NewTemplate, env: Record<string, string>): Promis
   return game
 }
 
-const door = () => ({ host: '127.0.0.1', port })
+const address = () => ({ host: '127.0.0.1', port })
 
 describe.skipIf(!existsSync('/usr/games/openttd'))(
   `OpenTTD${skippedUnless(existsSync('/usr/games/openttd'), '/usr/games/openttd')}`,
@@ -48,15 +48,15 @@ describe.skipIf(!existsSync('/usr/games/openttd'))(
     test('serves under the name of its variable, answers a console command, and keeps its map over quit', async () => {
       const { template, env } = await prepare('openttd', { SERVER_NAME: HOSTILE, START_YEAR: '1961' })
       const first = await start(template, env)
-      await probeOpenttdUdp(door())
-      expect((await probeOpenttdTcp(door())).texts.join(' ')).toContain("It's $(id) `id` & %s")
+      await probeOpenttdUdp(address())
+      expect((await probeOpenttdTcp(address())).texts.join(' ')).toContain("It's $(id) `id` & %s")
       expect(await first.ask('getdate', 'Date:')).toContain('1961')
       expect(await first.ask('nosuchcmd', 'nosuchcmd')).toContain('not found')
       first.type(template.stopCommand)
       expect(await first.exited).toEqual({ code: 0, signal: null })
 
       const second = await start(template, { ...env, SERVER_NAME: 'Renamed', START_YEAR: '2000' })
-      expect((await probeOpenttdTcp(door())).texts).toContain('Renamed')
+      expect((await probeOpenttdTcp(address())).texts).toContain('Renamed')
       expect(await second.ask('getdate', 'Date:')).toContain('1961')
       second.type(template.stopCommand)
       expect(await second.exited).toEqual({ code: 0, signal: null })
@@ -70,7 +70,10 @@ describe.skipIf(!existsSync('/usr/games/freeciv-server'))(
     test('lets a player join, answers a console command, and goes on with a saved game', async () => {
       const { template, env } = await prepare('freeciv', { AI_FILL: '2', RULESET: 'classic' })
       const first = await start(template, env)
-      expect(await probeFreeciv(door())).toMatchObject({ mayJoin: true, message: expect.stringContaining('Welcome') })
+      expect(await probeFreeciv(address())).toMatchObject({
+        mayJoin: true,
+        message: expect.stringContaining('Welcome'),
+      })
       await first.ask('set aifill 3', "'aifill' has been set to 3")
       const saved = await first.ask('save mine', 'Game saved as')
       first.type(template.stopCommand)
@@ -91,7 +94,7 @@ describe.skipIf(!existsSync('/usr/lib/minetest/minetestserver'))(
     test('gives a player a peer id over UDP, stops by signal with exit 0, and keeps settings of its owner', async () => {
       const { template, env } = await prepare('minetest', { SERVER_NAME: HOSTILE, MOTD: 'Hi = there' })
       const first = await start(template, env)
-      expect(await probeMinetest(door())).toBeGreaterThan(1)
+      expect(await probeMinetest(address())).toBeGreaterThan(1)
       await first.idle()
       first.signal(template.sendSignalTo)
       expect(await first.exited).toEqual({ code: 0, signal: null })
@@ -116,7 +119,7 @@ describe.skipIf(!existsSync('/usr/games/teeworlds-server'))(
     test('tells its name and map over UDP, prints no password, and ends by the signal of its template', async () => {
       const { template, env } = await prepare('teeworlds', { SERVER_NAME: HOSTILE, MAP: 'ctf1', GAME_TYPE: 'ctf' })
       const first = await start(template, env)
-      expect(await probeTeeworlds(door())).toEqual({ version: '0.7.5', name: HOSTILE, map: 'ctf1', gameType: 'CTF' })
+      expect(await probeTeeworlds(address())).toEqual({ version: '0.7.5', name: HOSTILE, map: 'ctf1', gameType: 'CTF' })
       first.signal(template.sendSignalTo)
       expect(await first.exited).toEqual({ code: null, signal: template.sendSignalTo })
       const password = /sv_rcon_password (\S+)/.exec(await readFile(join(folder, 'panel.cfg'), 'utf8'))?.[1] ?? ''

@@ -9,7 +9,7 @@ import type { NewTemplate } from '../../src/shared/api/templates.ts'
 import { skippedUnless } from '../skips.ts'
 import { GameProcess, install, makeServerFolder, serverEnv } from './game-process.ts'
 import { type Person, play, visit } from './person.ts'
-import { type Door, queryDemo } from './probe.ts'
+import { type GameAddress, queryDemo } from './probe.ts'
 import { readStarter } from './starter-template.ts'
 
 const isRoot = process.getuid?.() === 0
@@ -39,12 +39,14 @@ function launch(env: Record<string, string>): GameProcess {
 }
 
 /** Installs and starts the game on a port that the system chooses; resolves when it is ready. */
-async function startGame(variables: Record<string, string> = {}): Promise<{ game: GameProcess; door: Door }> {
+async function startGame(
+  variables: Record<string, string> = {},
+): Promise<{ game: GameProcess; gameAddress: GameAddress }> {
   const env = serverEnv(template, folder, { SERVER_PORT: '0', ...variables })
   await install(template, folder, env)
   const game = launch(env)
   const ready = await game.line(template.startupDetection.done[0]?.value ?? '')
-  return { game, door: { host: '127.0.0.1', port: Number(/:(\d+)$/.exec(ready)?.[1]) } }
+  return { game, gameAddress: { host: '127.0.0.1', port: Number(/:(\d+)$/.exec(ready)?.[1]) } }
 }
 
 async function readScores(): Promise<unknown> {
@@ -71,8 +73,8 @@ function steps(distance: number, back: string, forth: string): string {
 
 describe('the demo game', () => {
   test('answers every console command with a line', async () => {
-    const { game, door } = await startGame({ GAME_NAME: 'Grüße', MAX_PLAYERS: '3' })
-    const ann = await play(door, 'Ann')
+    const { game, gameAddress } = await startGame({ GAME_NAME: 'Grüße', MAX_PLAYERS: '3' })
+    const ann = await play(gameAddress, 'Ann')
     await game.ask('help', 'Commands: help, list')
     await game.ask('list', 'Players 1/3: Ann (0 gold)')
     expect(await game.ask('status', 'Grüße: round 1, ')).toContain('players 1/3')
@@ -91,9 +93,9 @@ describe('the demo game', () => {
   })
 
   test('lets several people play, talk, see each other and leave', async () => {
-    const { game, door } = await startGame({ MAX_PLAYERS: '2' })
-    const ann = await play(door, 'Ann')
-    const zoe = await play(door, 'Zoë')
+    const { game, gameAddress } = await startGame({ MAX_PLAYERS: '2' })
+    const ann = await play(gameAddress, 'Ann')
+    const zoe = await play(gameAddress, 'Zoë')
     await ann.sees('Zoë joined.')
     zoe.type('say héllo \u001b[31m€ \u202eworld\n')
     await ann.sees('<Zoë> héllo [31m€ world\n')
@@ -102,7 +104,7 @@ describe('the demo game', () => {
     await ann.sees('Ann 0, Zoë 0')
     ann.type('look\n')
     await expect.poll(() => ann.text).toMatch(/^ \d .*Z( |$)/m)
-    const again = await visit(door)
+    const again = await visit(gameAddress)
     again.type('ann\n')
     await again.sees('ann is playing already.')
     again.type('a b\n')
@@ -110,7 +112,7 @@ describe('the demo game', () => {
     again.type('Bob\n')
     await again.sees('The game is full.')
     await again.gone
-    expect(await queryDemo(door)).toMatchObject({ name: 'Gold Rush', players: 2, max: 2, round: 1 })
+    expect(await queryDemo(gameAddress)).toMatchObject({ name: 'Gold Rush', players: 2, max: 2, round: 1 })
     zoe.type('quit\n')
     await zoe.sees('Goodbye.')
     await ann.sees('Zoë left.')
@@ -118,8 +120,8 @@ describe('the demo game', () => {
   })
 
   test('greets people who wait, and takes a character that arrives in two pieces', async () => {
-    const { door } = await startGame()
-    const person = await visit(door)
+    const { gameAddress } = await startGame()
+    const person = await visit(gameAddress)
     await person.sees('Welcome to Gold Rush. Your name?')
     person.type(Buffer.from([0x5a, 0x6f, 0xc3]))
     await sleep(50) // only so that the two pieces travel apart
@@ -133,10 +135,10 @@ describe('the demo game', () => {
     const lobby = new Lobby({ gameName: 'Gold Rush', now: () => nowMs, describe: () => ({ players: 0 }) })
     const server = createServer((socket) => lobby.accept(socket)).listen(0, '127.0.0.1')
     await once(server, 'listening')
-    const door = { host: '127.0.0.1', port: (server.address() as AddressInfo).port } // a TCP listener has one
+    const gameAddress = { host: '127.0.0.1', port: (server.address() as AddressInfo).port } // a TCP listener has one
     const arrive = async (): Promise<Person> => {
       const accepted = once(server, 'connection')
-      const monitor = await visit(door)
+      const monitor = await visit(gameAddress)
       await accepted
       return monitor
     }
@@ -157,8 +159,8 @@ describe('the demo game', () => {
   })
 
   test('counts gold, banks it when the round is over, and keeps scores over a restart', async () => {
-    const { game, door } = await startGame({ ROUND_SECONDS: '600' })
-    const ann = await play(door, 'Ann')
+    const { game, gameAddress } = await startGame({ ROUND_SECONDS: '600' })
+    const ann = await play(gameAddress, 'Ann')
     await walkToGold(ann)
     const points = Number(/You have (\d+)/.exec(ann.text)?.[1])
     expect(points).toBeGreaterThan(0)
@@ -177,7 +179,7 @@ describe('the demo game', () => {
 
   test('saves the points of the running round on stop, and exits with 1 when it cannot', async () => {
     const first = await startGame()
-    const ann = await play(first.door, 'Ann')
+    const ann = await play(first.gameAddress, 'Ann')
     await walkToGold(ann)
     const points = Number(/You have (\d+)/.exec(ann.text)?.[1])
     first.game.type('stop')
@@ -228,24 +230,24 @@ describe('the demo game', () => {
   })
 
   test('survives endless lines, floods, readers that do not read, and cut connections', async () => {
-    const { game, door } = await startGame()
-    const endless = await visit(door)
+    const { game, gameAddress } = await startGame()
+    const endless = await visit(gameAddress)
     endless.type(Buffer.alloc(1024 * 1024, 0xff))
     await endless.sees('Your line is too long.')
     await endless.gone
-    const flood = await play(door, 'Flood')
+    const flood = await play(gameAddress, 'Flood')
     flood.type('look\n'.repeat(5000))
     await flood.sees('Not so fast.')
     await game.line('Flood sent too many lines')
-    const deaf = await play(door, 'Deaf')
+    const deaf = await play(gameAddress, 'Deaf')
     deaf.socket.pause()
     game.type(`${`say ${'x'.repeat(390)}\n`.repeat(15_000)}list`)
     await game.line('Deaf reads too slowly')
     await game.line('Players 0/8')
-    const rude = await play(door, 'Rude')
+    const rude = await play(gameAddress, 'Rude')
     rude.socket.resetAndDestroy()
     await game.line('Rude left')
-    const crowd = await Promise.all(Array.from({ length: 40 }, () => visit(door).catch(() => undefined)))
+    const crowd = await Promise.all(Array.from({ length: 40 }, () => visit(gameAddress).catch(() => undefined)))
     for (const one of crowd) one?.socket.destroy()
     await game.ask('status', 'players 0/8')
     game.type('x'.repeat(100_000))
@@ -256,9 +258,9 @@ describe('the demo game', () => {
   })
 
   test('goes on when its console input ends', async () => {
-    const { game, door } = await startGame()
+    const { game, gameAddress } = await startGame()
     game.closeInput()
-    expect(await queryDemo(door)).toMatchObject({ players: 0 })
+    expect(await queryDemo(gameAddress)).toMatchObject({ players: 0 })
     game.signal('SIGINT')
     expect(await game.exited).toEqual({ code: 0, signal: null })
   })

@@ -1,6 +1,6 @@
 import { once } from 'node:events'
 import { connect, type Socket } from 'node:net'
-import type { Door } from './probe.ts'
+import type { GameAddress } from './probe.ts'
 
 /** Somebody at a terminal who plays the demo game: all that came in is kept as text. */
 export class Person {
@@ -34,16 +34,16 @@ export class Person {
 }
 
 /** Connects without a word. */
-export async function visit(door: Door): Promise<Person> {
-  const socket = connect(door)
+export async function visit(address: GameAddress): Promise<Person> {
+  const socket = connect(address)
   const person = new Person(socket)
   await once(socket, 'connect')
   return person
 }
 
 /** Connects and joins the game under a name. */
-export async function play(door: Door, name: string): Promise<Person> {
-  const person = await visit(door)
+export async function play(address: GameAddress, name: string): Promise<Person> {
+  const person = await visit(address)
   person.type(`${name}\n`)
   await person.sees(`Hello ${name}.`)
   return person

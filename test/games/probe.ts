@@ -9,7 +9,7 @@ import { inflateSync } from 'node:zlib'
  * Questions in the games' own protocols, asked like a player's program would. Each resolves with what the game says of
  * itself and rejects when there is no right answer: proof that a game serves, which its ready line is not.
  */
-export interface Door {
+export interface GameAddress {
   readonly host: string
   readonly port: number
 }
@@ -24,20 +24,20 @@ export interface DemoStatus {
 }
 
 /** Asks the demo game for its state (TCP). Who is slow to ask is greeted like a person before the answer. */
-export async function queryDemo(door: Door): Promise<DemoStatus> {
-  const line = await askTcp(door, Buffer.from('QUERY\n'), (bytes) => /^(\{.*)\n/m.exec(bytes.toString('utf8'))?.[1])
+export async function queryDemo(address: GameAddress): Promise<DemoStatus> {
+  const line = await askTcp(address, Buffer.from('QUERY\n'), (bytes) => /^(\{.*)\n/m.exec(bytes.toString('utf8'))?.[1])
   return demoStatus(JSON.parse(line))
 }
 
 /** Asks OpenTTD over UDP whether it is there; resolves when it says so. */
-export async function probeOpenttdUdp(door: Door): Promise<void> {
+export async function probeOpenttdUdp(address: GameAddress): Promise<void> {
   const yes = Buffer.from('030001', 'hex')
-  await askUdp(door, Buffer.from('030000', 'hex'), (answer) => (answer.equals(yes) ? answer : undefined))
+  await askUdp(address, Buffer.from('030000', 'hex'), (answer) => (answer.equals(yes) ? answer : undefined))
 }
 
 /** Asks OpenTTD for its game info (TCP); resolves with the texts of the answer: server name and version among them. */
-export async function probeOpenttdTcp(door: Door): Promise<{ readonly texts: readonly string[] }> {
-  return await askTcp(door, Buffer.from('030007', 'hex'), (bytes) => {
+export async function probeOpenttdTcp(address: GameAddress): Promise<{ readonly texts: readonly string[] }> {
+  return await askTcp(address, Buffer.from('030007', 'hex'), (bytes) => {
     if (bytes.length < 3 || bytes.length < bytes.readUInt16LE(0)) return undefined
     if (bytes[2] !== 6) throw new Error(`OpenTTD answered with packet type ${bytes[2]}, not 6`)
     const texts = bytes.toString('utf8', 3, bytes.readUInt16LE(0)).match(/[\x20-\x7e]{3,}/g)
@@ -46,14 +46,14 @@ export async function probeOpenttdTcp(door: Door): Promise<{ readonly texts: rea
 }
 
 /** Connects to Luanti as a new peer (UDP) and hangs up; resolves with the peer id that it gave. */
-export async function probeMinetest(door: Door): Promise<number> {
-  const peerId = await askUdp(door, Buffer.from('4f45740300000001', 'hex'), (answer) => {
+export async function probeMinetest(address: GameAddress): Promise<number> {
+  const peerId = await askUdp(address, Buffer.from('4f45740300000001', 'hex'), (answer) => {
     const right = answer.length === 14 && answer.toString('hex', 0, 4) === '4f457403' && answer.readUInt16BE(10) === 1
     return right ? answer.readUInt16BE(12) : undefined
   })
   const disconnect = Buffer.from('4f4574030000000003', 'hex')
   disconnect.writeUInt16BE(peerId, 4)
-  await sendUdp(door, disconnect)
+  await sendUdp(address, disconnect)
   return peerId
 }
 
@@ -66,16 +66,16 @@ export interface TeeworldsInfo {
 }
 
 /** Shakes hands with Teeworlds 0.7 by tokens and asks for the server's info (UDP). */
-export async function probeTeeworlds(door: Door): Promise<TeeworldsInfo> {
+export async function probeTeeworlds(address: GameAddress): Promise<TeeworldsInfo> {
   const own = randomBytes(4)
   const hello = Buffer.concat([Buffer.from('040000ffffffff05', 'hex'), own, Buffer.alloc(508)])
-  const token = await askUdp(door, hello, (answer) => {
+  const token = await askUdp(address, hello, (answer) => {
     const right = answer.length >= 12 && answer.subarray(3, 7).equals(own) && answer[7] === 5
     return right ? answer.subarray(8, 12) : undefined
   })
   const marker = Buffer.from('ffffffff696e6633', 'hex')
   const question = Buffer.concat([Buffer.from([0x21]), token, own, Buffer.from('ffffffff6769653307', 'hex')])
-  return await askUdp(door, question, (answer) => {
+  return await askUdp(address, question, (answer) => {
     const at = answer.indexOf(marker)
     if (answer[0] !== 0x21 || !answer.subarray(1, 5).equals(own) || at === -1) return undefined
     const [version = '', name = '', , map = '', gameType = ''] = answer.toString('utf8', at + 9).split('\0')
@@ -84,13 +84,15 @@ export async function probeTeeworlds(door: Door): Promise<TeeworldsInfo> {
 }
 
 /** Asks Freeciv 3.0 to let a player join (TCP); resolves with its answer. */
-export async function probeFreeciv(door: Door): Promise<{ readonly mayJoin: boolean; readonly message: string }> {
+export async function probeFreeciv(
+  address: GameAddress,
+): Promise<{ readonly mayJoin: boolean; readonly message: string }> {
   const body = Buffer.concat([Buffer.from('probe\0+Freeciv-3.0-network\0\0'), Buffer.alloc(12)])
   body.writeUInt32BE(3, body.length - 12)
   body.writeUInt32BE(6, body.length - 4)
   const header = Buffer.from([0, 0, 4])
   header.writeUInt16BE(header.length + body.length)
-  return await askTcp(door, Buffer.concat([header, body]), (bytes) => {
+  return await askTcp(address, Buffer.concat([header, body]), (bytes) => {
     const reply = freecivPackets(bytes).find((packet) => packet[2] === 5)
     if (reply === undefined) return undefined
     return { mayJoin: reply[3] === 1, message: reply.toString('utf8', 4, reply.indexOf(0, 4)) }
@@ -134,7 +136,11 @@ function isNumber(value: unknown): value is number {
  * Sends until `accept` takes an answer: UDP may lose packets, and some games open their socket only after the ready
  * line (Luanti) or once more (OpenTTD), so that a closed port is no more than a lost packet.
  */
-async function askUdp<T>({ host, port }: Door, packet: Buffer, accept: (answer: Buffer) => T | undefined): Promise<T> {
+async function askUdp<T>(
+  { host, port }: GameAddress,
+  packet: Buffer,
+  accept: (answer: Buffer) => T | undefined,
+): Promise<T> {
   const socket = createSocket('udp4')
   const over = new AbortController()
   let cause: Error | undefined
@@ -168,7 +174,7 @@ async function sendRepeatedly(socket: ReturnType<typeof createSocket>, packet: B
   }
 }
 
-async function sendUdp({ host, port }: Door, packet: Buffer): Promise<void> {
+async function sendUdp({ host, port }: GameAddress, packet: Buffer): Promise<void> {
   const socket = createSocket('udp4')
   await new Promise<void>((resolve, reject) => {
     socket.send(packet, port, host, (error) => (error === null ? resolve() : reject(error)))
@@ -177,7 +183,11 @@ async function sendUdp({ host, port }: Door, packet: Buffer): Promise<void> {
 }
 
 /** Sends a question and collects bytes until `accept` takes them, for at most 5 s. */
-async function askTcp<T>({ host, port }: Door, question: Buffer, accept: (bytes: Buffer) => T | undefined): Promise<T> {
+async function askTcp<T>(
+  { host, port }: GameAddress,
+  question: Buffer,
+  accept: (bytes: Buffer) => T | undefined,
+): Promise<T> {
   const socket = connect({ host, port, timeout: 5000 })
   socket.on('timeout', () => socket.destroy(new Error(`no answer from ${host}:${port} over TCP`)))
   try {

@@ -27,7 +27,7 @@ async function starts(): Promise<number> {
   return text.split('\n').filter((line) => line === 'start').length
 }
 
-async function told(commandId: string) {
+async function reported(commandId: string) {
   return (await panel.events(game.id)).filter(
     ({ type, data }) => type === 'server_command_done' && data['commandId'] === commandId,
   )
@@ -55,12 +55,12 @@ it.each(['daemon', 'agent', 'both'] as const)('carries each accepted start out o
       if (who !== 'daemon') await panel.startAgent()
       await panel.online()
       await panel.serverWhen(game.id, 'running', ({ status }) => status === 'running')
-      await until('the order is done', async () => (await told(commandId)).length > 0)
+      await until('the order is done', async () => (await reported(commandId)).length > 0)
       const stop = await panel.order(game.id, 'stop')
       await panel.serverWhen(game.id, 'stopped', ({ status }) => status === 'stopped')
-      await until('the stop is done', async () => (await told(stop)).length > 0)
+      await until('the stop is done', async () => (await reported(stop)).length > 0)
       expect(await starts(), `after ${ms} ms`).toBe(before + 1)
-      expect(await told(commandId), `after ${ms} ms`).toHaveLength(1)
+      expect(await reported(commandId), `after ${ms} ms`).toHaveLength(1)
     }
   }
 })

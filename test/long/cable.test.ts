@@ -58,7 +58,7 @@ describe('a node behind a cable that is cut without a word', () => {
     const other = await panel.makeServer(near, { name: 'other', templateId })
     const [reads, restarts] = [await readsOf(other), await restartsOf(other)]
 
-    const { told } = await watchNode(panel, far, false)
+    const { reported } = await watchNode(panel, far, false)
     const began = performance.now()
     cable.cut()
     await pause(1000)
@@ -67,7 +67,7 @@ describe('a node behind a cable that is cut without a word', () => {
     // Medians of a few milliseconds: one millisecond of scatter is not a loss of speed.
     expect(await readsOf(other)).toBeLessThan(reads * 1.5 + 1)
     expect(await restartsOf(other)).toBeLessThan(restarts * 1.5 + 50)
-    const offlineAfter = (await told) - began
+    const offlineAfter = (await reported) - began
     expect(offlineAfter).toBeGreaterThan(15_000)
     expect(offlineAfter).toBeLessThan(OFFLINE_MS)
 

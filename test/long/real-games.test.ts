@@ -6,7 +6,7 @@ import { afterAll, beforeAll, describe, expect, it } from 'vitest'
 import { SplitPanel } from '../e2e/split-panel.ts'
 import { gone, isAlive, userOf } from '../e2e/wait.ts'
 import {
-  type Door,
+  type GameAddress,
   probeFreeciv,
   probeMinetest,
   probeOpenttdTcp,
@@ -24,7 +24,7 @@ interface Game {
   readonly ready: string
   /** A console command and what its answer looks like. */
   readonly ask?: readonly [command: string, answer: string]
-  readonly probe: (door: Door) => Promise<unknown>
+  readonly probe: (address: GameAddress) => Promise<unknown>
   /** How it ends when it is asked to. */
   readonly exit: { readonly lastExitCode: number | null; readonly lastExitSignal: string | null }
 }
@@ -36,7 +36,7 @@ const GAMES: readonly Game[] = [
     protocol: 'tcp',
     ready: 'Network revision name',
     ask: ['getdate', 'Date: +\\d'],
-    probe: async (door) => [await probeOpenttdUdp(door), await probeOpenttdTcp(door)],
+    probe: async (address) => [await probeOpenttdUdp(address), await probeOpenttdTcp(address)],
     exit: { lastExitCode: 0, lastExitSignal: null },
   },
   {
@@ -45,7 +45,7 @@ const GAMES: readonly Game[] = [
     protocol: 'tcp',
     ready: 'Now accepting new client connections',
     ask: ['set aifill 3', "'aifill' has been set to 3"],
-    probe: async (door) => expect(await probeFreeciv(door)).toMatchObject({ mayJoin: true }),
+    probe: async (address) => expect(await probeFreeciv(address)).toMatchObject({ mayJoin: true }),
     exit: { lastExitCode: 0, lastExitSignal: null },
   },
   {
@@ -53,7 +53,7 @@ const GAMES: readonly Game[] = [
     program: '/usr/lib/minetest/minetestserver',
     protocol: 'udp',
     ready: 'listening on',
-    probe: async (door) => expect(await probeMinetest(door)).toBeGreaterThan(1),
+    probe: async (address) => expect(await probeMinetest(address)).toBeGreaterThan(1),
     exit: { lastExitCode: 0, lastExitSignal: null },
   },
   {
@@ -61,7 +61,7 @@ const GAMES: readonly Game[] = [
     program: '/usr/games/teeworlds-server',
     protocol: 'udp',
     ready: 'server name is',
-    probe: async (door) => expect(await probeTeeworlds(door)).toMatchObject({ gameType: 'DM' }),
+    probe: async (address) => expect(await probeTeeworlds(address)).toMatchObject({ gameType: 'DM' }),
     exit: { lastExitCode: null, lastExitSignal: 'SIGTERM' },
   },
 ]
@@ -159,7 +159,7 @@ describe.each(GAMES)('$template', (game) => {
 
       it('is never shown as running on a taken port, and everywhere says why', async () => {
         const { id } = await view(name)
-        const told = (await panel.events(id)).length
+        const reported = (await panel.events(id)).length
         const free = await occupy(protocol, port)
         try {
           const sentence = `Port 127.0.0.1:${port} (${protocol.toUpperCase()}) is in use by another program`
@@ -169,7 +169,7 @@ describe.each(GAMES)('$template', (game) => {
           const after = await view(name)
           expect(after).toMatchObject({ status: 'stopped', pid: null, reason: expect.stringContaining(sentence) })
           expect(await ok(['console', 'logs', name, '--tail', '5'])).toContain(sentence)
-          const events = (await panel.events(id)).slice(told)
+          const events = (await panel.events(id)).slice(reported)
           expect(events.map(({ data }) => data['state'])).not.toContain('running')
           const done = events.filter(({ type }) => type === 'server_command_done')
           expect(done.map(({ data }) => [data['ok'], data['code']])).toEqual([[false, 'PORT_IN_USE']])

@@ -1,5 +1,5 @@
 import { afterAll, beforeAll, describe, expect, it } from 'vitest'
-import { Clone, filesOfPage, filesOfPatch, RECIPES } from '../recipes/recipe.ts'
+import { Clone, filesOfPatch, RECIPES } from '../recipes/recipe.ts'
 
 let clone: Clone
 beforeAll(() => {
@@ -8,10 +8,6 @@ beforeAll(() => {
 afterAll(() => clone.remove())
 
 describe.each(RECIPES)('$heading', (recipe) => {
-  it('touches the files that the page names', () => {
-    expect(filesOfPatch(recipe)).toEqual(filesOfPage(recipe))
-  })
-
   it('is complete with all of its files', () => {
     clone.apply(recipe)
     expect(clone.failure(recipe)).toBeUndefined()

@@ -6,7 +6,7 @@ import { DIST } from '../run-panel.ts'
 
 /** The share of the first frame where bare Node needs 0.06 s. */
 const FRAME_PER_NODE = 0.5 / 0.06
-const MEMORY_MIB = 140
+const MEMORY_MIB = 110
 const STARTS = 5
 
 test('the console screen shows its first frame within half a second where bare Node needs 0.06 s', {

@@ -11,7 +11,7 @@ import { WAYS_OUT } from '../cli/tui/ways-out.ts'
 import { pause } from '../e2e/wait.ts'
 import { DIST } from '../run-panel.ts'
 
-const KEY_MS = 100
+const KEY_MS = 40
 const CORE_SHARE = 0.25
 const MEMORY_MIB = 140
 const KEPT_LINES = 20_000
@@ -97,7 +97,7 @@ describe.each(SIZES)('the console screen at $columns x $rows', ({ columns, rows 
   }
 
   // Times and shares are those of a machine that others use as well: three tries.
-  test.each(RATES)('answers 95 of 100 keys within 100 ms under $rate', { retry: 2 }, async ({ rate, load }) => {
+  test.each(RATES)('answers 95 of 100 keys within 40 ms under $rate', { retry: 2 }, async ({ rate, load }) => {
     await clean()
     const { pane, folder } = attached
     const recording = join(folder, 'recording')
@@ -197,9 +197,9 @@ test('the console screen needs less than 140 MiB after 1,000,000 lines', { timeo
     }
     process.stdout.write(`1,000,000 lines: MiB after every 100,000: ${rss.filter((_, n) => n % 5 === 4).join(' ')}\n`)
     expect(Math.max(...rss)).toBeLessThan(MEMORY_MIB)
-    // The second half needs no more than the first: it is no leak that fits in.
+    // It is no leak that fits in: V8's young generation may double once more in the second half, by 16 MiB.
     const half = rss.length >> 1
-    expect(Math.max(...rss.slice(half)) - Math.max(...rss.slice(0, half))).toBeLessThan(10)
+    expect(Math.max(...rss.slice(half)) - Math.max(...rss.slice(0, half))).toBeLessThan(20)
   } finally {
     await attached.close()
   }

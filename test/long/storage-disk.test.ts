@@ -69,8 +69,8 @@ describe.skipIf(!canMount)('a daemon whose disk is full (skipped where no file s
       507,
       expect.objectContaining({ success: false, code: 'INSUFFICIENT_SPACE', error: expect.stringContaining('full') }),
     ])
-    const told = await panel.run(['locations', 'create', '--name', 'no-room'])
-    expect([told.code, told.stderr]).toEqual([7, expect.stringContaining('full')])
+    const reported = await panel.run(['locations', 'create', '--name', 'no-room'])
+    expect([reported.code, reported.stderr]).toEqual([7, expect.stringContaining('full')])
     expect(await panel.client.call(listLocations, {})).not.toHaveLength(0)
     expect(await panel.isReady()).toBe(true)
     const { daemonPid } = panel
@@ -139,7 +139,7 @@ done
 
   it('keeps its games and carries out each order once, and reports all as it was', { timeout: 90_000 }, async () => {
     const templateId = await panel.makeTemplate('talker', TALKER)
-    const make = (name: string, wish = {}) => panel.makeServer(far, { name, templateId, ...wish })
+    const make = (name: string, request = {}) => panel.makeServer(far, { name, templateId, ...request })
     games = {
       restarted: await make('restarted'),
       clean: await make('clean', { restartPolicy: 'on-failure' }),

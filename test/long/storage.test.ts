@@ -70,7 +70,7 @@ describe.skipIf(disk === undefined)('a full disk (skipped where no file system m
     await fillDatabase()
     process.kill(game.pid ?? 0, 'SIGKILL')
     await until('news that cannot be stored', async () =>
-      panel.log.includes('what a node reports cannot be stored now'),
+      panel.log.includes('cannot store node report, storage is failing'),
     )
     // Whoever asks is told of it all the same.
     await panel.serverWhen(game.id, 'crashed')

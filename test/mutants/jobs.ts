@@ -1,10 +1,43 @@
 import type { Mutant } from './mutant.ts'
 
 const JOBS = 'test/daemon/jobs/jobs.test.ts'
+const CLOCK = 'test/daemon/jobs/clock-and-close.test.ts'
 const KILLS = 'test/daemon/jobs/kill.test.ts'
 
 /** Mistakes in the engine of jobs, each planted alone. */
 export const MUTANTS: readonly Mutant[] = [
+  {
+    title: 'due times of a clock that was ahead are left',
+    topic: 'jobs',
+    file: 'src/daemon/jobs/runner.ts',
+    find: 'aheadMs < this.#aheadMs - SET_BACK_MS',
+    replace: 'aheadMs > this.#aheadMs + SET_BACK_MS * 1e9',
+    seenBy: [CLOCK],
+  },
+  {
+    title: 'a step that does not end holds up the stop',
+    topic: 'jobs',
+    file: 'src/daemon/jobs/runner.ts',
+    find: 'map(({ work }) => work)), grace])',
+    replace: 'map(({ work }) => work)), new Promise(() => grace)])',
+    seenBy: [CLOCK],
+  },
+  {
+    title: 'a job that has ended forgets its key',
+    topic: 'jobs',
+    file: 'src/daemon/jobs/advance.ts',
+    find: 'const ended = { status, requested: null, dueAt: null, endedAt',
+    replace: 'const ended = { status, requested: null, dueAt: null, jobKey: null, endedAt',
+    seenBy: [JOBS],
+  },
+  {
+    title: 'two open jobs of one key',
+    topic: 'jobs',
+    file: 'src/daemon/jobs/queue.ts',
+    find: "if (open !== undefined && open.id !== row.id) return 'replaced'",
+    replace: '',
+    seenBy: [JOBS],
+  },
   {
     title: 'what a killed process has left running is not taken up',
     topic: 'jobs',

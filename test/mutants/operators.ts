@@ -128,7 +128,7 @@ export const MUTANTS: readonly Mutant[] = [
   {
     title: 'Missing TLS files are also called not given',
     topic: 'production',
-    file: 'src/daemon/config.ts',
+    file: 'src/daemon/config/config.ts',
     find: '!isLoopback(listen.host) && !tlsIsGiven &&',
     replace: '!isLoopback(listen.host) && tls === undefined &&',
     seenBy: [CONFIG],
@@ -136,7 +136,7 @@ export const MUTANTS: readonly Mutant[] = [
   {
     title: 'TLS files that are given excuse a key that is missing',
     topic: 'production',
-    file: 'src/daemon/config-problems.ts',
+    file: 'src/daemon/config/config-problems.ts',
     find: "const key = readPem('http.tlsKey', given.tlsKey, problems)",
     replace: "const key = readPem('http.tlsKey', given.tlsCert, problems)",
     seenBy: [CONFIG],
@@ -184,7 +184,7 @@ export const MUTANTS: readonly Mutant[] = [
   {
     title: 'An empty data folder is the current one',
     topic: 'production',
-    file: 'src/daemon/config.ts',
+    file: 'src/daemon/config/config.ts',
     find: "(path) => path.trim() !== ''",
     replace: '(path) => path !== path.trim() || path.length >= 0',
     seenBy: [CONFIG],
@@ -192,7 +192,7 @@ export const MUTANTS: readonly Mutant[] = [
   {
     title: 'Others are sent to 0.0.0.0',
     topic: 'production',
-    file: 'src/daemon/reachable-url.ts',
+    file: 'src/daemon/start/reachable-url.ts',
     find: "!['0.0.0.0', '[::]'].includes(parsed.hostname)",
     replace: "parsed.hostname !== ''",
     seenBy: ['test/daemon/reachable-url.test.ts'],

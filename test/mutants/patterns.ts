@@ -51,7 +51,7 @@ export const MUTANTS: readonly Mutant[] = [
   {
     title: 'the expressions of a template may be many without an end',
     topic: 'ready rules',
-    file: 'src/daemon/features/catalog/templates/bounded-pattern.ts',
+    file: 'src/shared/templates/bounded-pattern.ts',
     find: 'if (work > this.#left) return false',
     replace: 'if (work < 0) return false',
     seenBy: [AUTHOR],
@@ -107,7 +107,7 @@ export const MUTANTS: readonly Mutant[] = [
   {
     title: 'the daemon prints a wrong configuration as it is',
     topic: 'terminal',
-    file: 'src/daemon/notices.ts',
+    file: 'src/daemon/core/notices.ts',
     find: 'process.stderr.write(terminalText(text))',
     replace: 'process.stderr.write(text)',
     seenBy: [OUTPUT],

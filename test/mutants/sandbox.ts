@@ -106,7 +106,7 @@ export const MUTANTS: readonly Mutant[] = [
   {
     title: 'the output of a game is read however much it costs',
     topic: 'limits',
-    file: 'src/agent/holder/outputs.ts',
+    file: 'src/agent/holder/process/fifo-output.ts',
     find: 'if (pauseMs === 0) return true',
     replace: 'if (pauseMs >= 0) return true',
     seenBy: [GAME],
@@ -114,7 +114,7 @@ export const MUTANTS: readonly Mutant[] = [
   {
     title: 'games share the shared memory of the machine',
     topic: 'isolation',
-    file: 'src/agent/holder/launcher.ts',
+    file: 'src/agent/holder/process/launcher.ts',
     find: "['/dev/shm', '/tmp',",
     replace: "['/tmp',",
     seenBy: [GAME],
@@ -122,7 +122,7 @@ export const MUTANTS: readonly Mutant[] = [
   {
     title: 'segments of shared memory outlive a game',
     topic: 'isolation',
-    file: 'src/agent/holder/launcher.ts',
+    file: 'src/agent/holder/process/launcher.ts',
     find: "['unshare', '--mount', '--ipc',",
     replace: "['unshare', '--mount',",
     seenBy: [GAME],
@@ -130,7 +130,7 @@ export const MUTANTS: readonly Mutant[] = [
   {
     title: 'a game may make user namespaces',
     topic: 'isolation',
-    file: 'src/agent/holder/launcher.ts',
+    file: 'src/agent/holder/process/launcher.ts',
     find: '{ echo 0 > /proc/sys/user/max_user_namespaces; }',
     replace: '{ echo 9 > /proc/sys/user/max_user_namespaces; }',
     seenBy: [GAME],
@@ -147,8 +147,8 @@ export const MUTANTS: readonly Mutant[] = [
     title: 'a value among words is split at its blanks',
     topic: 'values',
     file: 'src/shared/kernel/startup-line.ts',
-    find: "place === 'words' ? `",
-    replace: "place === 'arithmetic' ? `",
+    find: "place === 'words' && !splits ? `",
+    replace: "place === 'arithmetic' && !splits ? `",
     seenBy: [VALUES],
   },
   {
@@ -178,7 +178,7 @@ export const MUTANTS: readonly Mutant[] = [
   {
     title: 'the chain that starts a game takes a name of its variables for itself',
     topic: 'values',
-    file: 'src/agent/holder/launcher.ts',
+    file: 'src/agent/holder/process/launcher.ts',
     find: 'eval "$(cat <&3)"',
     replace: 'given=$(cat <&3); eval "$given" && unset given',
     seenBy: ['test/agent/power.test.ts'],
@@ -186,7 +186,7 @@ export const MUTANTS: readonly Mutant[] = [
   {
     title: 'a template is saved with a startup line that no agent takes',
     topic: 'values',
-    file: 'src/daemon/features/catalog/templates/definition.ts',
+    file: 'src/shared/templates/template-problems.ts',
     find: '    ...startupProblems(template),\n',
     replace: '',
     seenBy: ['test/security/template-author.test.ts'],
@@ -194,7 +194,7 @@ export const MUTANTS: readonly Mutant[] = [
   {
     title: 'a template may have variables that a shell refuses',
     topic: 'values',
-    file: 'src/daemon/features/catalog/templates/definition.ts',
+    file: 'src/shared/templates/template-problems.ts',
     find: 'SHELL_VARIABLES.has(variable.name)',
     replace: 'SHELL_VARIABLES.has(field)',
     seenBy: ['test/security/template-author.test.ts'],

@@ -82,7 +82,7 @@ export const MUTANTS: readonly Mutant[] = [
   {
     title: 'A screen that only reads offers power',
     topic: 'screen',
-    file: 'src/cli/tui/components/hints.tsx',
+    file: 'src/cli/tui/components/hints.ts',
     find: "...(readOnly ? [] : ['p power']),",
     replace: "'p power',",
     seenBy: [FRAME],
@@ -110,5 +110,21 @@ export const MUTANTS: readonly Mutant[] = [
     find: 'credit = -QUEUED',
     replace: 'bytesPerMs = Number.POSITIVE_INFINITY',
     seenBy: [PACE],
+  },
+  {
+    title: 'A line that is too long is shown from its beginning',
+    topic: 'screen',
+    file: 'src/cli/tui/components/prompt.tsx',
+    find: 'const start = editor.cursor - before.length',
+    replace: 'const start = 0',
+    seenBy: [FRAME],
+  },
+  {
+    title: 'A stream that has fallen silent stays open',
+    topic: 'screen',
+    file: 'src/cli/net/requests.ts',
+    find: 'endWhenSilent(response, silenceMs)',
+    replace: 'endWhenSilent(response, 1000 * silenceMs)',
+    seenBy: ['test/cli/reaching.test.ts'],
   },
 ]

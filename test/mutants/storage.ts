@@ -69,7 +69,7 @@ export const MUTANTS: readonly Mutant[] = [
   {
     title: 'the environment wins over a flag',
     topic: 'settings',
-    file: 'src/daemon/config.ts',
+    file: 'src/daemon/config/config.ts',
     find: 'flags.logLevel ?? settings.log?.level',
     replace: 'settings.log?.level ?? flags.logLevel',
     seenBy: ['test/daemon/core/config.test.ts'],
@@ -133,7 +133,7 @@ export const MUTANTS: readonly Mutant[] = [
   {
     title: 'a daemon with a damaged database is ready',
     topic: 'damage',
-    file: 'src/daemon/features/operations/system/health.ts',
+    file: 'src/daemon/features/operations/system/routes.ts',
     find: "    if (status === 'damaged') return",
     replace: "    if (status === 'damaged' && system.version === '') return",
     seenBy: [DAMAGED],

@@ -24,7 +24,7 @@ export const MUTANTS: readonly Mutant[] = [
   {
     title: 'A restore by root keeps the lock of the data folder',
     topic: 'restore',
-    file: 'src/daemon/data-folder.ts',
+    file: 'src/daemon/start/data-folder.ts',
     find: 'await file.chown(owner.uid, owner.gid).finally',
     replace: 'await file.chown(0, owner.gid).finally',
     seenBy: [FOLDER],
@@ -32,7 +32,7 @@ export const MUTANTS: readonly Mutant[] = [
   {
     title: 'A file that is refused is not named with its owner',
     topic: 'restore',
-    file: 'src/daemon/data-folder.ts',
+    file: 'src/daemon/start/data-folder.ts',
     find: 'stat(path).catch(',
     replace: 'stat(dataDir).catch(',
     seenBy: [FOLDER],

@@ -112,4 +112,21 @@ export const MUTANTS: readonly Mutant[] = [
     replace: 'params: request.params as never,',
     seenBy: ['test/contract/junk.test.ts'],
   },
+  {
+    title: 'An audit row is written past the one place for them',
+    topic: 'operations',
+    file: 'src/daemon/features/signals/webhooks/webhook-health.ts',
+    find: '  await recordFact(',
+    replace:
+      "  await deps.audit.record(tx, { caller: undefined, origin: null }, { action: 'webhook.disable', resource: 'webhook' })\n  await recordFact(",
+    seenBy: ['test/architecture.test.ts'],
+  },
+  {
+    title: 'A route is bound outside the files for that',
+    topic: 'operations',
+    file: 'src/daemon/features/accounts/auth/own-records.ts',
+    find: '/** One page of what an account did, newest first. */',
+    replace: 'export const ROUTES = (): unknown => route(api.listOwnAuditLogs, listOwnAudit)\n',
+    seenBy: ['test/architecture.test.ts'],
+  },
 ]

@@ -111,7 +111,7 @@ export const MUTANTS: readonly Mutant[] = [
   {
     title: 'leaves the socket writable for others',
     topic: 'socket',
-    file: 'src/daemon/local-socket.ts',
+    file: 'src/daemon/start/local-socket.ts',
     find: 'await chmod(folder.inside(NAME), 0o600)',
     replace: 'await chmod(folder.inside(NAME), 0o666)',
     seenBy: [SOCKET],

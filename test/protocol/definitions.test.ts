@@ -26,7 +26,7 @@ describe('an agent', () => {
 
   test('says what it can do, and answers every request that is declared', async () => {
     const [hello] = stage.peer.of('hello')
-    expect(hello?.capabilities).toEqual([...CAPABILITIES, 'runtime.process@1'])
+    expect(hello?.capabilities).toEqual([...CAPABILITIES, 'runtime.process@1', 'runtime.docker@1'])
     for (const { shape } of AgentRequest.options) {
       const op = shape.op.value
       expect((await ask(`known-${op}`, { op })).error?.code, op).not.toBe('UNSUPPORTED')

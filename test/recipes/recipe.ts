@@ -16,7 +16,7 @@ export interface Recipe {
   readonly slow?: readonly string[]
 }
 
-/** Each recipe of the page. A command to agents gets its own beside the definitions of the protocol. */
+/** Each recipe of the page. */
 export const RECIPES: readonly Recipe[] = [
   {
     patch: 'endpoint',
@@ -52,6 +52,31 @@ export const RECIPES: readonly Recipe[] = [
     heading: 'Adding a migration',
     checks: ['test/daemon/core/location-country.test.ts'],
     slow: ['test/daemon/core/location-country.test.ts'],
+  },
+  {
+    patch: 'command',
+    heading: 'Adding a command to agents',
+    checks: ['test/daemon/node-addresses.test.ts'],
+    slow: ['test/daemon/node-addresses.test.ts'],
+  },
+  {
+    patch: 'slice',
+    heading: 'Adding a slice',
+    checks: [
+      'test/architecture.test.ts',
+      'test/docs-database.test.ts',
+      'test/cli/tree.test.ts',
+      'test/cli/man.test.ts',
+      'test/contract/registry.test.ts',
+      'test/daemon/announcements.test.ts',
+    ],
+    slow: [
+      'test/cli/every-command.test.ts',
+      'test/contract/errors.test.ts',
+      'test/contract/inputs.ts',
+      'test/contract/world.ts',
+      'test/daemon/announcements.test.ts',
+    ],
   },
 ]
 

@@ -33,8 +33,12 @@ describe('a text of an agent', () => {
     await peer.enter({ servers: [report(server.id, { power: 'offline', pid: null, uptimeMs: null, [field]: LONG })] })
     await events.until('the state', (reader) => reader.of('server_state_update')[0])
     const [listed] = await panel.client.call(listServers, { query: { search: server.name } })
-    const told = JSON.parse(JSON.stringify(events.of('server_state_update').at(-1)))
-    for (const reason of [(await stage.serverNow(server)).reason, listed?.reason, told.reason ?? told.data?.reason]) {
+    const reported = JSON.parse(JSON.stringify(events.of('server_state_update').at(-1)))
+    for (const reason of [
+      (await stage.serverNow(server)).reason,
+      listed?.reason,
+      reported.reason ?? reported.data?.reason,
+    ]) {
       expect(reason?.length).toBeLessThanOrEqual(500)
       expect(reason).toMatch(/x{100}/)
       expect(reason).not.toMatch(CONTROL)

@@ -183,7 +183,7 @@ describe('the program writes to a terminal', () => {
     // A tool of the build.
     'src/cli/man.ts',
     'src/daemon/core/log.ts',
-    'src/daemon/notices.ts',
+    'src/daemon/core/notices.ts',
     // Its stderr is a pipe to the daemon.
     'src/plugin-host/activate.ts',
   ]

@@ -32,16 +32,84 @@ export const REGISTRY: Readonly<Record<string, FilePatterns>> = {
       '/^PANEL_[A-Z]+__/',
       String.raw`/^PANEL_(?:(?:HTTP|DATA|CONSOLE|LIMITS)__\w+|AGENT__EMBEDDED)$/`,
       String.raw`/^\d+$/`,
+      '/^[A-Za-z0-9][A-Za-z0-9_.-]{0,127}$/',
+      '/^[a-z0-9][a-z0-9.:-]{0,252}$/',
     ],
   },
   'src/agent/link/connect.ts': { sees: 'operator', patterns: ['/^(?:http|ws):/i'] },
   'src/agent/link/daemon-connection.ts': { sees: 'remote host', patterns: ['/CERT|TLS|SSL|SELF_SIGNED|UNABLE_TO/'] },
+  'src/agent/config-files/ini.ts': {
+    sees: 'game',
+    patterns: [
+      String.raw`/\r?\n$/`,
+      String.raw`/\r?\n/`,
+      String.raw`/^\s*\[([^\]]*)\]/`,
+      String.raw`/^\[([^\]]+)\]\.(.+)$/`,
+      String.raw`/[\r\n]/`,
+    ],
+  },
+  'src/agent/config-files/json-document.ts': {
+    sees: 'game',
+    patterns: [String.raw`/^[{[]\r?\n([ \t]+)/`, String.raw`/[\n]/`],
+  },
+  'src/agent/config-files/plain-lines.ts': {
+    sees: 'game',
+    patterns: [String.raw`/(?<=\n)/`, String.raw`/\r?\n?$/`],
+  },
+  'src/agent/config-files/properties.ts': {
+    sees: 'game',
+    patterns: [
+      String.raw`/(?<=\n)/`,
+      String.raw`/^[ \t\f]*[#!]/`,
+      String.raw`/\\\r?\n[ \t\f]*/g`,
+      String.raw`/\r?\n$/`,
+      String.raw`/^[ \t\f]+/`,
+      String.raw`/^[ \t\f]*[=:]?[ \t\f]*/`,
+      String.raw`/\\(?:u([0-9a-fA-F]{4})|(.))/g`,
+      String.raw`/[\\\n\r\t\f]/g`,
+      '/[ =:#!]/g',
+      '/^ /',
+      String.raw`/[^\x20-\x7e]/g`,
+    ],
+  },
+  'src/agent/config-files/setting.ts': {
+    sees: 'game',
+    patterns: [],
+    made: { 'RE2JS.compile(pattern)': 'RE2, with bounded steps' },
+  },
+  'src/agent/config-files/toml-document.ts': {
+    sees: 'game',
+    patterns: [String.raw`/\x7f/g`, '/^[A-Za-z0-9_-]+$/'],
+  },
+  'src/agent/config-files/typed-value.ts': {
+    sees: 'game',
+    patterns: [String.raw`/^-?(?:0|[1-9]\d{0,14})$/`],
+  },
+  'src/agent/config-files/value-path.ts': {
+    sees: 'game',
+    patterns: [String.raw`/^([^[\]]*)((?:\[\d{1,6}\])*)$/`, String.raw`/[[\]]+/`],
+  },
+  'src/agent/config-files/xml-document.ts': {
+    sees: 'game',
+    patterns: [
+      String.raw`/^\[([A-Za-z_][\w.:-]{0,100})=(?:'([^']*)'|"([^"]*)")\]$/`,
+      '/<!(?:DOCTYPE|ENTITY)/i',
+      String.raw`/^[A-Za-z_][\w.-]*$/`,
+    ],
+  },
   'src/agent/server/environment.ts': { sees: 'template', patterns: [String.raw`/^env\./`] },
   'src/agent/files/folder-handle.ts': {
     sees: 'program',
     patterns: [String.raw`/[/\0]/`, String.raw`/^mnt_id:\s*(\d+)/m`],
   },
-  'src/agent/holder/begin.ts': { sees: 'machine', patterns: [String.raw`/^Max open files\s+\S+\s+(\S+)/m`] },
+  'src/agent/engine/engine.ts': { sees: 'machine', patterns: [String.raw`/\p{Cc}+/gu`] },
+  'src/agent/holder/docker/engine-log.ts': { sees: 'machine', patterns: [String.raw`/\.(\d{1,9})/`] },
+  'src/agent/runtime/docker/container-network.ts': { sees: 'machine', patterns: [String.raw`/\s+/`] },
+  'src/agent/runtime/docker/images.ts': {
+    sees: 'template',
+    patterns: [String.raw`/^[a-z0-9][A-Za-z0-9._\-/:@]{0,299}$/`, '/[:@][^/]*$/'],
+  },
+  'src/agent/holder/process/begin.ts': { sees: 'machine', patterns: [String.raw`/^Max open files\s+\S+\s+(\S+)/m`] },
   'src/agent/holder/cgroup.ts': {
     sees: 'machine',
     patterns: [
@@ -62,7 +130,7 @@ export const REGISTRY: Readonly<Record<string, FilePatterns>> = {
     ],
     made: { "new RegExp(`^${name}:\\\\s+(\\\\d+) kB`, 'm')": "constant names; of the kernel's own text" },
   },
-  'src/agent/holder/user-namespace.ts': { sees: 'machine', patterns: [String.raw`/\s+/`] },
+  'src/agent/holder/process/user-namespace.ts': { sees: 'machine', patterns: [String.raw`/\s+/`] },
   'src/agent/server/install.ts': { sees: 'template', patterns: [String.raw`/\r\n?/g`] },
   'src/agent/state/journal-file.ts': { sees: 'machine', patterns: [String.raw`/^\0+/`] },
   'src/agent/state/layout.ts': { sees: 'daemon', patterns: ['/^[A-Za-z0-9_-]{1,64}$/'] },
@@ -82,8 +150,8 @@ export const REGISTRY: Readonly<Record<string, FilePatterns>> = {
     },
   },
   'src/agent/console/requests.ts': { sees: 'game', patterns: [String.raw`/[\u0000\r\n]/`] },
-  'src/agent/runtime/cgroup-places.ts': { sees: 'machine', patterns: ['/[^A-Za-z0-9_-]/g'] },
-  'src/agent/runtime/process-run.ts': { sees: 'machine', patterns: [String.raw`/[\r\n]/`] },
+  'src/agent/runtime/process/cgroup-places.ts': { sees: 'machine', patterns: ['/[^A-Za-z0-9_-]/g'] },
+  'src/agent/runtime/run-handle.ts': { sees: 'machine', patterns: [String.raw`/[\r\n]/`] },
   'src/agent/runtime/sockets.ts': { sees: 'machine', patterns: [String.raw`/\s+/`, '/.{8}/g', '/.{4}/g'] },
   'src/cli/commands/account/profile-actions.ts': { sees: 'operator', patterns: [String.raw`/^-?\d{1,15}(\.\d+)?$/`] },
   'src/cli/kit/args.ts': { sees: 'operator', patterns: [String.raw`/^\d{1,15}$/`] },
@@ -179,7 +247,7 @@ export const REGISTRY: Readonly<Record<string, FilePatterns>> = {
   'src/cli/commands/settings/changes.ts': { sees: 'operator', patterns: ['/^--/'] },
   'src/cli/commands/settings/flag-name.ts': { sees: 'operator', patterns: ['/[A-Z]/g'] },
   'src/cli/commands/settings/oidc.ts': { sees: 'operator', patterns: ['/^--/'] },
-  'src/cli/kit/short-requests.ts': { sees: 'operator', patterns: ['/^https:/'] },
+  'src/cli/net/requests.ts': { sees: 'operator', patterns: ['/^https:/'] },
   'src/cli/commands/tooling/api.ts': {
     sees: 'operator',
     patterns: [String.raw`/^[a-z]+:\/\//i`, String.raw`/^\/[/\\]/`, String.raw`/^-?\d+(\.\d+)?$/`],
@@ -221,6 +289,7 @@ export const REGISTRY: Readonly<Record<string, FilePatterns>> = {
     sees: 'game',
     patterns: [
       String.raw`/[^\t\u0020-\u007E]/`,
+      String.raw`/[^\u0020-\u007E]/`,
       String.raw`/^(?!\p{Default_Ignorable_Code_Point})[\p{L}\p{N}]$/u`,
       String.raw`/^(?!\p{Regional_Indicator})\p{Emoji_Presentation}$/u`,
       String.raw`/^[\p{Cc}\p{Cf}\p{Default_Ignorable_Code_Point}\p{Mark}]+$/u`,
@@ -248,7 +317,6 @@ export const REGISTRY: Readonly<Record<string, FilePatterns>> = {
     sees: 'operator',
     patterns: [String.raw`/\p{Cc}/gu`, String.raw`/[\p{L}\p{N}_]/u`, String.raw`/^[^\p{L}\p{N}_]*[\p{L}\p{N}_]*/u`],
   },
-  'src/cli/tui/session/feed.ts': { sees: 'operator', patterns: [String.raw`/^([0-9a-z]+)-\d+$/`] },
   'src/cli/tui/session/refusals.ts': { sees: 'panel', patterns: [String.raw`/\.$/`] },
   'src/cli/tui/session/take-out.ts': {
     sees: 'game',
@@ -258,14 +326,14 @@ export const REGISTRY: Readonly<Record<string, FilePatterns>> = {
     sees: 'client',
     patterns: ['/(.{4})(?=.)/g', String.raw`/[\s-]/g`],
   },
-  'src/daemon/config.ts': {
+  'src/daemon/config/config.ts': {
     sees: 'operator',
     patterns: [
       '/^[a-z0-9_](?:[a-z0-9_.-]{0,252}[a-z0-9_])?$/i',
       String.raw`/^https?:\/\/[^\s/?#@]+\/?$/i`,
       'z.url({protocol:/^https?$/})',
       '/^https?$/',
-      '/^PANEL_(URL|TOKEN|CONTEXT|CONFIG_DIR|OUTPUT|NO_INPUT|DEBUG|NO_COLOR|PAGER|NO_UPDATE_NOTIFIER|NODE|TOTP|LISTENER_UID|INSECURE_HTTP|TEST_.*|MIGRATION_.*|DAEMON__.*|AGENT__DATA_DIR)$/',
+      '/^PANEL_(URL|TOKEN|CONTEXT|CONFIG_DIR|OUTPUT|NO_INPUT|DEBUG|NO_COLOR|PAGER|NO_UPDATE_NOTIFIER|NODE|TOTP|LISTENER_UID|INSECURE_HTTP|TEST_.*|MIGRATION_.*|DAEMON__.*|DOCKER__.*|AGENT__DATA_DIR)$/',
       String.raw`/^\[|\]$/g`,
       '/^PANEL_(CREDENTIAL_KEY|SETUP_TOKEN)(_FILE)?$/',
       '/_([a-z])/g',
@@ -286,10 +354,13 @@ export const REGISTRY: Readonly<Record<string, FilePatterns>> = {
     ],
   },
   'src/shared/api/files.ts': { sees: 'client', patterns: ['/^[0-9a-f]{64}$/'] },
-  'src/shared/protocol/files.ts': { sees: 'client', patterns: ['/^[A-Za-z0-9_-]{43}$/', '/^[0-9a-f]{64}$/'] },
+  'src/shared/protocol/files.ts': {
+    sees: 'client',
+    patterns: ['/^[A-Za-z0-9_-]{43}$/', '/^[0-9a-f]{64}$/', String.raw`/^[\w.-]{1,100}$/`],
+  },
   'src/daemon/http/stream-answer.ts': {
     sees: 'client',
-    patterns: [String.raw`/[^\w.-]/g`, '/^"([^"]{1,100})"$/', String.raw`/^bytes=(\d{0,16})-(\d{0,16})$/`],
+    patterns: [String.raw`/[^\w.-]/g`, '/^"([^"]{1,100})"$/', String.raw`/^bytes=(\d{0,16})-(\d{0,16})$/i`],
   },
   'src/daemon/http/connection-limits.ts': {
     sees: 'machine',
@@ -398,7 +469,7 @@ export const REGISTRY: Readonly<Record<string, FilePatterns>> = {
     sees: 'client',
     patterns: [String.raw`/^([0-9a-z]+)-(\d{1,15})$/`],
   },
-  'src/daemon/fixed-settings.ts': { sees: 'operator', patterns: [String.raw`/^-?\d+(\.\d+)?$/`] },
+  'src/daemon/config/fixed-settings.ts': { sees: 'operator', patterns: [String.raw`/^-?\d+(\.\d+)?$/`] },
   'src/daemon/features/signals/mail/mail-failure.ts': {
     sees: 'remote host',
     patterns: [
@@ -492,14 +563,14 @@ export const REGISTRY: Readonly<Record<string, FilePatterns>> = {
     sees: 'remote host',
     patterns: [String.raw`/\p{M}/gu`, '/[^A-Za-z0-9_-]+/g', '/^-+|-+$/g'],
   },
-  'src/daemon/features/catalog/templates/bounded-pattern.ts': {
+  'src/shared/templates/bounded-pattern.ts': {
     sees: 'template',
     patterns: [],
     made: {
       'RE2JS.compile(pattern, flags)': 'RE2, with bounded steps and a budget for each request: template-author.test.ts',
     },
   },
-  'src/daemon/features/catalog/templates/rule-checks.ts': {
+  'src/shared/templates/rule-checks.ts': {
     sees: 'template',
     patterns: [
       String.raw`/^[+-]?\d{1,18}$/`,
@@ -617,7 +688,6 @@ export const REGISTRY: Readonly<Record<string, FilePatterns>> = {
   'src/shared/api/users.ts': { sees: 'client', patterns: ['z.iso.datetime()'] },
   'src/shared/api/webhooks.ts': { sees: 'client', patterns: ['z.iso.datetime()'] },
   'src/shared/client.ts': { sees: 'program', patterns: [String.raw`/:(\w+)/g`] },
-  'src/shared/kernel/egg.ts': { sees: 'client', patterns: [String.raw`/^(PTDL|PLCN)_(v\d{1,3})$/i`] },
   'src/shared/kernel/ids.ts': {
     sees: 'client',
     patterns: ['/^[A-Za-z0-9_-]{1,64}$/', '/^[a-z0-9][a-z0-9_-]{0,63}$/', '/^[0-7][0-9a-hjkmnp-tv-z]{25}$/'],
@@ -673,8 +743,48 @@ export const REGISTRY: Readonly<Record<string, FilePatterns>> = {
       String.raw`/\{\{([^{}]+)\}\}/y`,
       String.raw`/<<(-?)[ \t]*(?:'([A-Za-z0-9_.-]+)'|"([A-Za-z0-9_.-]+)"|\\([A-Za-z0-9_.-]+)|([A-Za-z0-9_.-]+))(?=[\s;&|<>()]|$)/y`,
       String.raw`/case(?=\s)/y`,
+      String.raw`/^([^|]*)\|\s*(\w{1,20})\s*$/`,
+      String.raw`/[*?]|\[[^\s[\]]/y`,
       String.raw`/^[\s;&|()]?$/`,
       String.raw`/^\t+/`,
+    ],
+  },
+  'src/shared/kernel/placeholders.ts': {
+    sees: 'template',
+    patterns: [String.raw`/^(?:server\.build\.env|server\.environment|env)\./`, String.raw`/\{\{([^{}]{1,200})\}\}/g`],
+  },
+  'src/shared/protocol/config-files.ts': { sees: 'template', patterns: [String.raw`/[\p{Cc}\\]/u`] },
+  'src/shared/templates/document.ts': { sees: 'template', patterns: [String.raw`/^\s*[{[]/`] },
+  'src/shared/templates/egg-config-files.ts': {
+    sees: 'template',
+    patterns: [String.raw`/^(?:\.?\/)+/`, String.raw`/\{\{([^{}]{1,200})\}\}/g`],
+  },
+  'src/shared/templates/egg-format.ts': {
+    sees: 'template',
+    patterns: [
+      String.raw`/^\w+$/`,
+      '/^(?:PTDL|PLCN)_/i',
+      String.raw`/^\s*(?:not_)?regex:(.)/s`,
+      String.raw`/[a-zA-Z]{0,8}(?=\||$)/y`,
+    ],
+  },
+  'src/shared/templates/egg-import.ts': {
+    sees: 'template',
+    patterns: [
+      String.raw`/^(?:SERVER_(?:IP|PORT|MEMORY)|P_SERVER_\w+|STARTUP|MNT_SERVER|PANEL_\w+)$/`,
+      String.raw`/^(?:PATH|IFS|ENV|BASH_ENV|LD_\w+|NODE_OPTIONS|PROMPT_COMMAND|PYTHONSTARTUP|SHELL)$/`,
+      String.raw`/\r\n?/g`,
+      String.raw`/^(?:\.?\/)+/`,
+      String.raw`/\r\n?/g`,
+    ],
+  },
+  'src/shared/templates/egg-startup.ts': {
+    sees: 'template',
+    patterns: [
+      String.raw`/\r\n?/g`,
+      String.raw`/\{\{([^{}|]{1,200})\|\s*split\s*\}\}/g`,
+      String.raw`/\beval\s|\b(?:ba|da)?sh\s+-[a-z]{0,3}c\s/`,
+      String.raw`/\[\[\s|\s==\s|<<<|\bsource\s|\bfunction\s/`,
     ],
   },
   'src/shared/kernel/terminal-text.ts': {

@@ -7,28 +7,28 @@ import { getMe, login } from '../../src/shared/api/auth.ts'
 import { createRole } from '../../src/shared/api/roles.ts'
 import { enableTwoFactor, verifyTotp } from '../../src/shared/api/two-factor.ts'
 import type { Client } from '../../src/shared/client.ts'
-import { type AccountsDoor, openSetUpDoor, PASSWORD, person, refusal, serverOf } from '../daemon/accounts-door.ts'
+import { type AccountsPanel, openSetUpPanel, PASSWORD, person, refusal, serverOf } from '../daemon/accounts-panel.ts'
 
-let door: AccountsDoor & { admin: Client; adminId: string }
+let panel: AccountsPanel & { admin: Client; adminId: string }
 beforeAll(async () => {
-  door = await openSetUpDoor()
+  panel = await openSetUpPanel()
 })
-afterAll(() => door.close())
+afterAll(() => panel.close())
 
 const codeOf = async (call: Promise<unknown>): Promise<string> => (await refusal(call)).code
 const MINUTE = 60_000
 
 it('a code of the authenticator is good for its own half minute and one to each side', async () => {
-  const ann = await person(door, 'ann', [])
+  const ann = await person(panel, 'ann', [])
   const { totpURI } = await ann.call(enableTwoFactor, { body: { password: PASSWORD } })
   const totp = URI.parse(totpURI)
-  const at = (offsetMs: number): string => totp.generate({ timestamp: door.clock.nowMs() + offsetMs })
+  const at = (offsetMs: number): string => totp.generate({ timestamp: panel.clock.nowMs() + offsetMs })
   await ann.call(verifyTotp, { body: { code: at(0) } })
-  door.clock.advance(5 * MINUTE)
+  panel.clock.advance(5 * MINUTE)
   let count = 0
   const sign = async (code: string): Promise<unknown> => {
     count += 1
-    const client = door.client(undefined, `192.0.2.${count}`)
+    const client = panel.client(undefined, `192.0.2.${count}`)
     const { meta } = await refusal(client.call(login, { body: { email: 'ann', password: PASSWORD } }))
     return client.call(verifyTotp, { body: { token: String(meta['token']), code } }).then(
       () => 'in',
@@ -41,26 +41,26 @@ it('a code of the authenticator is good for its own half minute and one to each 
 })
 
 it('a token that confirms an address sets no password, and one that resets confirms none', async () => {
-  const client = await person(door, 'ben', [])
-  await door.db.write(async ({ q }) => {
+  const client = await person(panel, 'ben', [])
+  await panel.db.write(async ({ q }) => {
     await q.updateTable('user').set({ emailVerified: 0 }).where('id', '=', client.id).execute()
   })
-  door.post.configured = true
+  panel.post.configured = true
   await client.call(resendVerification)
-  const token = /^Token: (.+)$/m.exec((await door.allMails()).at(-1)?.text ?? '')?.[1] ?? ''
+  const token = /^Token: (.+)$/m.exec((await panel.allMails()).at(-1)?.text ?? '')?.[1] ?? ''
   expect(token.length).toBeGreaterThan(20)
-  expect(await door.client().call(validateReset, { query: { token } })).toEqual({ valid: false })
-  expect(await codeOf(door.client().call(resetPassword, { body: { token, password: 'Other-horse-22' } }))).toBe(
+  expect(await panel.client().call(validateReset, { query: { token } })).toEqual({ valid: false })
+  expect(await codeOf(panel.client().call(resetPassword, { body: { token, password: 'Other-horse-22' } }))).toBe(
     'TOKEN_INVALID',
   )
-  expect(await door.client().call(verifyEmail, { query: { token } })).toEqual({ status: true })
-  door.post.configured = false
+  expect(await panel.client().call(verifyEmail, { query: { token } })).toEqual({ status: true })
+  panel.post.configured = false
 })
 
 it('the cookie of a session is sent back by nobody but the panel, and read by no script', async () => {
-  await person(door, 'cleo', [])
+  await person(panel, 'cleo', [])
   const sign = async (headers: Record<string, string>) => {
-    const answer = await fetch(`${door.url}/api/auth/login`, {
+    const answer = await fetch(`${panel.url}/api/auth/login`, {
       method: 'POST',
       headers: { 'content-type': 'application/json', 'x-forwarded-for': '192.0.2.77', ...headers },
       body: JSON.stringify({ email: 'cleo', password: PASSWORD }),
@@ -77,8 +77,8 @@ it('the cookie of a session is sent back by nobody but the panel, and read by no
 
 describe('a password', () => {
   it('is kept by Argon2id with 19 MiB and two passes', async () => {
-    const dora = await person(door, 'dora', [])
-    const row = await door.db.read
+    const dora = await person(panel, 'dora', [])
+    const row = await panel.db.read
       .selectFrom('user')
       .select('passwordHash')
       .where('id', '=', dora.id)
@@ -87,7 +87,7 @@ describe('a password', () => {
   })
 
   it('costs as much work for an account that is not there', async () => {
-    await person(door, 'emil', [])
+    await person(panel, 'emil', [])
     const times = { known: [] as number[], unknown: [] as number[] }
     for (let i = 0; i < 12; i++) {
       for (const [kind, email] of [
@@ -95,7 +95,7 @@ describe('a password', () => {
         ['unknown', `nobody${i}`],
       ] as const) {
         // biome-ignore format: pairs
-        const client = door.client(undefined, `198.51.100.${i * 2 + (kind === 'known' ? 0 : 1)}`)
+        const client = panel.client(undefined, `198.51.100.${i * 2 + (kind === 'known' ? 0 : 1)}`)
         const before = performance.now()
         expect(await codeOf(client.call(login, { body: { email, password: 'a guess' } }))).toBe('INVALID_CREDENTIALS')
         times[kind].push(performance.now() - before)
@@ -115,16 +115,16 @@ describe('what one may pass on is looked at again when the write has its turn', 
 
   it.each(grants)('$what', async ({ name, grant }) => {
     const held = ['role.create', 'apikey.manage']
-    const giver = await person(door, name, [...held, 'node.read'])
+    const giver = await person(panel, name, [...held, 'node.read'])
     let release = (): void => undefined
     const released = new Promise<void>((resolve) => {
       release = resolve
     })
-    const busy = door.db.write(async (tx) => {
+    const busy = panel.db.write(async (tx) => {
       await released
       const permissions = JSON.stringify(held)
       await tx.q.updateTable('role').set({ permissions }).where('id', '=', giver.roleId).execute()
-      tx.onCommit(() => door.credentials.changed())
+      tx.onCommit(() => panel.credentials.changed())
     })
     const asked = refusal(grant(giver))
     // Requests behind it that are answered: it has been admitted, and waits for the write that is held.
@@ -136,18 +136,18 @@ describe('what one may pass on is looked at again when the write has its turn', 
 })
 
 it('the key of a node opens nothing of the API, in no disguise, and a key of the API no node', async () => {
-  const serverId = await serverOf(door, door.adminId)
-  const row = await door.db.read.selectFrom('server').select('nodeId').where('id', '=', serverId).executeTakeFirst()
+  const serverId = await serverOf(panel, panel.adminId)
+  const row = await panel.db.read.selectFrom('server').select('nodeId').where('id', '=', serverId).executeTakeFirst()
   const nodeId = row?.nodeId ?? ''
-  const keys = createNodeKeys({ db: door.db, clock: door.clock })
-  const key = await door.db.write((tx) => keys.issue(tx, nodeId))
+  const keys = createNodeKeys({ db: panel.db, clock: panel.clock })
+  const key = await panel.db.write((tx) => keys.issue(tx, nodeId))
   expect(await keys.verify(nodeId, key)).toBe('ok')
   for (const token of [key, `pak${key.slice(3)}`, `pst${key.slice(3)}`]) {
-    expect(await codeOf(door.client(token).call(getMe))).toBe('UNAUTHENTICATED')
-    const cookie = await fetch(`${door.url}/api/auth/me`, { headers: { cookie: `panel_session=${token}` } })
+    expect(await codeOf(panel.client(token).call(getMe))).toBe('UNAUTHENTICATED')
+    const cookie = await fetch(`${panel.url}/api/auth/me`, { headers: { cookie: `panel_session=${token}` } })
     expect(cookie.status).toBe(401)
   }
-  const { token } = await door.client().call(login, { body: { email: 'root', password: PASSWORD } })
+  const { token } = await panel.client().call(login, { body: { email: 'root', password: PASSWORD } })
   expect(await keys.verify(nodeId, token)).toBe('unknown')
   expect(await keys.verify(nodeId, `pnk${token.slice(3)}`)).toBe('unknown')
 })

@@ -1,13 +1,13 @@
 import { once } from 'node:events'
 import { connect, type Socket } from 'node:net'
 import { afterAll, beforeAll, describe, expect, it } from 'vitest'
-import { type AccountsDoor, openAccountsDoor } from '../daemon/accounts-door.ts'
+import { type AccountsPanel, openAccountsPanel } from '../daemon/accounts-panel.ts'
 
-let door: AccountsDoor
+let panel: AccountsPanel
 beforeAll(async () => {
-  door = await openAccountsDoor()
+  panel = await openAccountsPanel()
 })
-afterAll(() => door.close())
+afterAll(() => panel.close())
 
 const LONG = 'content-type: application/json\r\ncontent-length: 1000000\r\n'
 const CHUNKED = 'content-type: application/json\r\ntransfer-encoding: chunked\r\n'
@@ -18,7 +18,7 @@ async function begun(
   head: string,
   body = '{',
 ): Promise<{ socket: Socket; received: () => string; closed: Promise<unknown> }> {
-  const socket = connect(Number(new URL(door.url).port), '127.0.0.1')
+  const socket = connect(Number(new URL(panel.url).port), '127.0.0.1')
   let text = ''
   socket.setEncoding('utf8').on('data', (piece: string) => {
     text += piece
@@ -31,8 +31,8 @@ async function begun(
 }
 
 const post = (path: string, headers: string): string => `POST ${path} HTTP/1.1\r\nhost: localhost\r\n${headers}`
-/** Resolves when everything that was written is read by the door: it answers a request on another connection. */
-const settled = (): Promise<unknown> => fetch(`${door.url}/health`)
+/** Resolves when everything that was written is read by the server: it answers a request on another connection. */
+const settled = (): Promise<unknown> => fetch(`${panel.url}/health`)
 
 describe('a body that drips', () => {
   it('is given up with 408 however it is sent and whatever the answer is, and one that comes at a modest rate is taken', async () => {
@@ -58,11 +58,11 @@ describe('a body that drips', () => {
     await settled()
     slow.socket.write(padded.slice(1, 79_000))
     await settled()
-    door.clock.advance(14_000)
+    panel.clock.advance(14_000)
     for (const one of [...dripping, ...answered, second]) one.socket.write(one === dripping[50] ? '1\r\n \r\n' : ' ')
     await settled()
     expect(dripping.filter(({ socket }) => socket.readyState !== 'open').length).toBeLessThan(4)
-    door.clock.advance(10_000)
+    panel.clock.advance(10_000)
     await Promise.all([...dripping, ...answered, second].map(({ closed }) => closed))
     for (const { received } of dripping.slice(0, 51)) {
       expect(received()).toMatch(/^HTTP\/1\.1 408 /)

@@ -1,6 +1,3 @@
-import { mkdtemp, rm, writeFile } from 'node:fs/promises'
-import { tmpdir } from 'node:os'
-import { join } from 'node:path'
 import { afterAll, beforeAll, describe, expect, it } from 'vitest'
 import { endpoints } from '../../src/shared/endpoints.ts'
 import { type Endpoint, isDeclared } from '../../src/shared/kernel/contract.ts'
@@ -8,7 +5,6 @@ import { callEndpoint, isObject, type Parts, type Reply } from '../contract/http
 import { VALID } from '../contract/inputs.ts'
 import { buildWorld, type World } from '../contract/world.ts'
 import { startPanel, type TestPanel } from '../panel.ts'
-import { runPanel } from '../run-panel.ts'
 
 let panel: TestPanel
 let world: World
@@ -27,7 +23,7 @@ function fail(id: string): never {
 }
 
 /** Whose bodies hold names that are anybody's. */
-const OPEN = ['profile.preferences']
+const OPEN = ['profile.preferences', 'templates.import_egg']
 
 it('a body with a field that its endpoint does not know is refused by the name of the field, everywhere', async () => {
   const wrong: string[] = []
@@ -131,44 +127,6 @@ it('a value that breaks several rules of its field is told once', async () => {
 })
 
 describe('a template', () => {
-  const eggs: Readonly<Record<string, object>> = {
-    'Pterodactyl egg (PTDL_v2)': {
-      meta: { version: 'PTDL_v2', update_url: null },
-      name: 'Paper',
-      startup: 'java',
-      variables: [],
-      features: [],
-    },
-    'Pterodactyl egg (PTDL_v1)': { meta: { version: 'PTDL_v1' }, name: 'Paper', image: 'x', startup: 'java' },
-    'Pelican egg (PLCN_v3)': { meta: { version: 'PLCN_v3' }, name: 'Paper', startup_commands: { Default: 'java' } },
-    'Pterodactyl or Pelican egg': {
-      name: 'x',
-      startup: 'java',
-      config: { stop: 'end' },
-      scripts: { installation: { script: '' } },
-    },
-  }
-
-  it('is told from an egg of Pterodactyl or Pelican, by HTTP and from files of both kinds', {
-    timeout: 60_000,
-  }, async () => {
-    for (const [kind, egg] of Object.entries(eggs)) {
-      const reply = await call('templates.create', { body: egg })
-      expect(reply.status).toBe(400)
-      expect(reply.json?.error).toContain(`is a ${kind} and not a template of this panel`)
-    }
-    const folder = await mkdtemp(join(tmpdir(), 'panel-eggs-'))
-    const yaml = 'meta:\n  version: PLCN_v1\nname: Paper\nstartup: java\nvariables: []\nfeatures: []\n'
-    const files = { 'egg.json': JSON.stringify(eggs['Pterodactyl egg (PTDL_v2)']), 'egg.yaml': yaml }
-    for (const [name, text] of Object.entries(files)) {
-      await writeFile(join(folder, name), text)
-      const env = { HOME: folder, PANEL_URL: panel.url, PANEL_TOKEN: panel.adminToken }
-      const { code, stderr } = await runPanel(['templates', 'create', '-F', join(folder, name)], { env })
-      expect([code, stderr]).toEqual([8, expect.stringMatching(/is a (Pterodactyl|Pelican) egg/)])
-    }
-    await rm(folder, { recursive: true })
-  })
-
   it('is stopped by signals that exist', async () => {
     for (const [index, stopCommand] of ['^X', '^', '^SIGFOO', '^c', '^SIGSEGV'].entries()) {
       const reply = await call('templates.create', { body: { ...template, name: `bad ${index}`, stopCommand } })

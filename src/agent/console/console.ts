@@ -39,7 +39,7 @@ type Fetch = InputOf<typeof fetchConsole>
 
 /**
  * The console feeds of one connection. A feed is a reader of the log file: it sends what follows its number, waits while
- * 512 KiB are unacknowledged or the socket is full, and leaves nothing out; only what the log itself has dropped is told as
+ * 512 KiB are unacknowledged or the socket is full, and leaves nothing out; only what the log itself has dropped is sent as
  * a gap.
  */
 export class ConsoleFeeds {
@@ -74,7 +74,7 @@ export class ConsoleFeeds {
     setImmediate(() => {
       this.#run(request.serverId, log, { feed, signal, after: startOf(request, bounds) }).catch((error: unknown) => {
         if (signal.aborted) return
-        this.#log.error({ serverId: request.serverId, err: errorText(error) }, 'a console feed has failed')
+        this.#log.error({ serverId: request.serverId, err: errorText(error) }, 'console feed failed')
       })
     })
     return bounds

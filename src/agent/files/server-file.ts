@@ -1,7 +1,8 @@
 import { createHash, type Hash, randomBytes } from 'node:crypto'
-import { type BigIntStats, constants, renameSync } from 'node:fs'
+import { type BigIntStats, constants, fsync, mkdirSync, renameSync } from 'node:fs'
 import { type FileHandle, open } from 'node:fs/promises'
-import { type FileFacts, TRANSFER_LIMITS } from '../../shared/protocol/files.ts'
+import { promisify } from 'node:util'
+import { type FileFacts, FURTHEST_MS, TRANSFER_LIMITS } from '../../shared/protocol/files.ts'
 import { AgentFailure } from '../failure.ts'
 import { codeOf, FolderHandle } from './folder-handle.ts'
 
@@ -9,12 +10,15 @@ const { O_RDONLY, O_RDWR, O_CREAT, O_EXCL, O_NOFOLLOW, O_NONBLOCK } = constants
 const PIECE_BYTES = 256 * 1024
 const MOST_NAME_BYTES = 255
 const MODE = 0o644
+const FOLDER_MODE = 0o755
 const MOST_ENTRIES = 10_000
 
 /** A file that is open below the folder of its server. */
 export interface OpenFile {
   readonly handle: FileHandle
   readonly facts: FileFacts
+  /** Another one after each writing; the file may get another name meanwhile. */
+  readonly written: string
 }
 
 /** The folder of a file, held open, and the file's name in it. */
@@ -31,7 +35,8 @@ export async function openFile(root: string, path: string): Promise<OpenFile> {
   return await within(root, path, async (place) => {
     const handle = await openRegular(place, O_RDONLY)
     if (handle === undefined) throw notFound(path)
-    return { handle, facts: factsOf(await handle.stat({ bigint: true })) }
+    const stats = await handle.stat({ bigint: true })
+    return { handle, facts: factsOf(stats), written: writtenOf(stats) }
   })
 }
 
@@ -42,7 +47,7 @@ export async function fileFacts(root: string, path: string): Promise<FileFacts |
 
 /** The bytes of an open file; throws CONFLICT_STATE when it has changed or ended meanwhile. The caller closes it. */
 export async function* readRange(
-  { handle, facts }: OpenFile,
+  { handle, written }: OpenFile,
   { offset, length }: { readonly offset: number; readonly length: number },
 ): AsyncGenerator<Uint8Array> {
   let at = offset
@@ -54,7 +59,7 @@ export async function* readRange(
     at += bytesRead
     yield piece.subarray(0, bytesRead)
   }
-  if (factsOf(await handle.stat({ bigint: true })).etag !== facts.etag) throw changed()
+  if (writtenOf(await handle.stat({ bigint: true })) !== written) throw changed()
 }
 
 /** What a file is to become. */
@@ -94,7 +99,7 @@ export async function writeFile(
     upload.writing.add(key)
     const file = await openPart(place.folder, part, upload).catch((error: unknown) => {
       upload.writing.delete(key)
-      throw error
+      throw failureOf(error)
     })
     let isKept = upload.sha256 !== null
     try {
@@ -117,10 +122,13 @@ export async function writeFile(
       await file.chmod(mode ?? MODE)
       await file.sync()
       rename(place, part, await file.stat({ bigint: true }))
+      await syncFolder(place.folder.fd)
       return { ...factsOf(await file.stat({ bigint: true })), sha256 }
-    } catch (error) {
-      if (!isKept) place.folder.unlink(part)
-      throw codeOf(error) === 'ENOSPC' || codeOf(error) === 'EDQUOT' ? noSpace() : error
+    } catch (cause) {
+      const error = failureOf(cause)
+      // What fills the disk is not kept: the game needs it.
+      if (!isKept || error.code === 'NO_SPACE') place.folder.unlink(part)
+      throw error
     } finally {
       upload.writing.delete(key)
       await file.close()
@@ -134,6 +142,39 @@ export async function partSize(root: string, path: string, sha256: string): Prom
     const facts = folder.statOf(partName(name, sha256))
     return facts?.isFile() === true && facts.nlink === 1 ? facts.size : 0
   })
+}
+
+/** Makes the folders above a file that are not there, for the owner of the root. */
+export async function makeFoldersOf(root: string, path: string): Promise<void> {
+  const owner = await rootOwner(root)
+  const names = namesOf(path).slice(0, -1)
+  let folder = FolderHandle.open(root)
+  try {
+    for (const name of names) {
+      if (folder === undefined) throw notFound(path)
+      makeFolder(folder, name, owner.uid)
+      const next = child(folder, name)
+      folder.close()
+      folder = next
+    }
+    if (folder === undefined) throw notFound(path)
+  } catch (error) {
+    throw failureOf(error)
+  } finally {
+    folder?.close()
+  }
+}
+
+function makeFolder(folder: FolderHandle, name: Buffer, uid: number): void {
+  try {
+    mkdirSync(folder.pathOf(name), { mode: FOLDER_MODE })
+  } catch (error) {
+    if (codeOf(error) === 'EEXIST') return
+    throw error
+  }
+  const made = process.getuid?.() === 0 ? FolderHandle.open(folder.pathOf(name)) : undefined
+  made?.give(uid)
+  made?.close()
 }
 
 /** Walks to the folder of the file and closes it afterwards. */
@@ -190,16 +231,20 @@ function partName(name: Buffer, sha256: string | null): Buffer {
   return Buffer.from(`${PART}${key.digest('hex').slice(0, 32)}`)
 }
 
-/** Opens a regular file that is no link; `undefined` when there is nothing. A FIFO or a device is refused without being opened for long. */
+/**
+ * Opens a regular file that is no link; `undefined` when there is nothing. A FIFO or a device is refused without being opened: a game
+ * that waits at the other end must not take the agent for its reader. One that takes the name in between is not waited for.
+ */
 async function openRegular({ folder, name }: Place, flags: number): Promise<FileHandle | undefined> {
   let handle: FileHandle
   try {
+    if (folder.statOf(name)?.isFile() === false) throw noFile()
     handle = await open(folder.pathOf(name), flags | O_NOFOLLOW | O_NONBLOCK)
   } catch (error) {
     const code = codeOf(error)
     if (code === 'ENOENT' || code === 'ENAMETOOLONG') return undefined
-    if (code === 'ELOOP' || code === 'ENXIO' || code === 'EISDIR' || code === 'EACCES') throw noFile()
-    throw error
+    if (code === 'ELOOP' || code === 'ENXIO' || code === 'EISDIR') throw noFile()
+    throw code === undefined ? error : failureOf(error)
   }
   if ((await handle.stat()).isFile()) return handle
   await handle.close()
@@ -308,7 +353,7 @@ function rename({ folder, name }: Place, part: Buffer, written: BigIntStats): vo
 
 async function rootOwner(root: string): Promise<{ uid: number; gid: number }> {
   const folder = FolderHandle.open(root)
-  if (folder === undefined) throw notFound('.')
+  if (folder === undefined) throw new AgentFailure('NOT_FOUND', 'The folder of the server is no longer there')
   try {
     const { uid, gid } = folder.stat()
     return { uid, gid }
@@ -317,9 +362,29 @@ async function rootOwner(root: string): Promise<{ uid: number; gid: number }> {
   }
 }
 
-function factsOf({ ino, size, mtimeNs, mtimeMs }: BigIntStats): FileFacts {
-  const etag = [ino, size, mtimeNs].map((part) => part.toString(36)).join('-')
-  return { size: Number(size), modifiedMs: Number(mtimeMs), etag }
+/** By the time of the last change of any kind: nobody can set it, as a game can the time of its last writing. */
+function factsOf({ ino, size, ctimeNs, mtimeMs }: BigIntStats): FileFacts {
+  const etag = [ino, size, ctimeNs].map((part) => part.toString(36)).join('-')
+  const modifiedMs = Math.max(-FURTHEST_MS, Math.min(Number(mtimeMs), FURTHEST_MS))
+  return { size: Number(size), modifiedMs, etag }
+}
+
+function writtenOf({ size, mtimeNs }: BigIntStats): string {
+  return `${size} ${mtimeNs}`
+}
+
+const syncFolder = promisify(fsync)
+
+/** What a failed system call means to whoever asked. */
+function failureOf(error: unknown): AgentFailure {
+  if (error instanceof AgentFailure) return error
+  const code = codeOf(error)
+  if (code === 'ENOSPC' || code === 'EDQUOT') return noSpace()
+  if (code === 'EACCES' || code === 'EPERM' || code === 'EROFS') {
+    return new AgentFailure('PATH_INVALID', `names what the agent may not open or change (${code})`, { cause: error })
+  }
+  const message = `The file could not be read or written (${code ?? 'unknown error'})`
+  return new AgentFailure('CANCELLED', message, { cause: error })
 }
 
 function notFound(path: string): AgentFailure {

@@ -1,13 +1,14 @@
 import { mkdirSync, readFileSync, rmdirSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
-import type { Launch } from '../runtime/runtime.ts'
+import type { RunPlan } from '../runtime/runtime.ts'
 import type { CgroupPlace } from './holder-files.ts'
 import { enforcedMemoryMb } from './memory-limit.ts'
 
 const CPU_PERIOD_US = 100_000
+const V1_CONTROLLERS: ReadonlySet<string> = new Set(['memory', 'pids', 'cpu', 'cpuacct'])
 
 /** Makes the groups of a run and sets its limits; a limit of 0 or less is none. */
-export function makeCgroup(place: CgroupPlace, limits: Launch['limits']): void {
+export function makeCgroup(place: CgroupPlace, limits: RunPlan['limits']): void {
   for (const dir of foldersOf(place)) mkdirSync(dir, { recursive: true })
   const memory = enforcedMemoryMb(limits.memoryMb) * 1024 * 1024
   const quota = Math.max(1000, Math.round(limits.cpuCores * CPU_PERIOD_US))
@@ -29,6 +30,27 @@ export function makeCgroup(place: CgroupPlace, limits: Launch['limits']): void {
     write(cpu, 'cpu.cfs_quota_us', quota)
   }
   if (pids !== undefined && limits.pids > 0) write(pids, 'pids.max', limits.pids)
+}
+
+/** The groups that a process is in, as this machine sees them; `null` where none of them can be found. */
+export function cgroupOfProcess(pid: number): CgroupPlace | null {
+  const own = readGroup('/proc', `${pid}/cgroup`)?.trim().split('\n') ?? []
+  const mounts = (readGroup('/proc/self', 'mounts') ?? '').split('\n').map((line) => line.split(' '))
+  const dirs: Record<string, string> = {}
+  for (const line of own) {
+    const [, controllers = '', ...path] = line.split(':')
+    if (controllers === '') {
+      const mount = mounts.find((one) => one[2] === 'cgroup2')?.[1]
+      const dir = mount === undefined ? '' : join(mount, path.join(':'))
+      if (readGroup(dir, 'memory.current') !== undefined) return { version: 2, dir }
+      continue
+    }
+    for (const controller of controllers.split(',')) {
+      const mount = mounts.find((one) => one[2] === 'cgroup' && one[3]?.split(',').includes(controller))?.[1]
+      if (mount !== undefined && V1_CONTROLLERS.has(controller)) dirs[controller] = join(mount, path.join(':'))
+    }
+  }
+  return Object.keys(dirs).length > 0 ? { version: 1, dirs } : null
 }
 
 /** Puts a process, and so all that it starts, into the groups. */

@@ -1,112 +1,75 @@
-import { constants, openSync, readFileSync, statSync } from 'node:fs'
-import { Socket } from 'node:net'
-import { constants as systemConstants } from 'node:os'
 import type { Clock } from '../../shared/kernel/time.ts'
-import type { HolderPaths, HolderRecord } from './holder-files.ts'
-import { isAlive } from './proc.ts'
+import type { HolderPaths, HolderRecord, LaunchFile } from './holder-files.ts'
+import type { Sink } from './output-lines.ts'
 
-/** How often is looked although nothing was reported; in the moment after a report; and where nothing can be reported. */
-const NET_MS = 30_000
-const QUICK_MS = 1000
-const OFTEN_MS = 1000
-const ORPHAN_MS = 200
+/** Why a program could not be started; the message is a sentence for people. */
+export class BeginFailure extends Error {}
 
-/** How the child ended, as its launcher wrote it down. */
+/** A line could not be written to a child's input: it has ended (`closed`), or does not read. */
+export class InputFailure extends Error {
+  readonly closed: boolean
+
+  constructor(message: string, closed: boolean) {
+    super(message)
+    this.closed = closed
+  }
+}
+
+/** How the first process of a child ended. `null` for both: nobody knows. */
 export interface ChildEnd {
   readonly code: number | null
   readonly signal: string | null
+  /** Milliseconds since the epoch. */
   readonly atMs: number
 }
 
 /**
- * Resolves when the child has ended. The launcher is its parent and writes its exit code down, whether or not a holder
- * lives; with the launcher killed too, only the end itself is known.
+ * What a holder holds: a process of this machine or a container of an engine. The log and its numbers, the socket, what was
+ * ordered and the record of the exit are the holder's and the same for every kind.
  */
-export async function childEnded(record: HolderRecord, paths: HolderPaths, wake: Wake): Promise<ChildEnd> {
-  const stop = watchLauncher(paths.alive, wake)
-  try {
-    while (true) {
-      const launched = isAlive(record.launcherPid, record.launcherStart)
-      if (!launched && !isAlive(record.pid, record.start)) break
-      // Without its launcher nothing reports the end of the child.
-      await (launched ? wake.next() : wake.clock.sleep(ORPHAN_MS))
-    }
-  } finally {
-    stop()
-  }
-  const code = readCode(paths.code)
-  if (code === undefined) return { code: null, signal: null, atMs: wake.clock.nowMs() }
-  return { ...meaningOf(code, readDiagnosis(paths.diagnosis)), atMs: statSync(paths.code).mtimeMs }
+export interface Child {
+  /** Nothing but the child's own processes is among {@link living}, and none of them can leave. */
+  readonly isEnclosed: boolean
+  /** Resolves when the first process has ended, whether or not it is this holder that has started it. */
+  ended(): Promise<ChildEnd>
+  /** The processes that live, as numbers of this machine, also those that left the first one's group. */
+  living(): readonly number[]
+  /** Hands a line to the first process; `written` is called when it is in. Rejects with an {@link InputFailure}. */
+  input(line: string, written: () => void): Promise<void>
+  /** Sends the signal to every process once; false when there is none to get it. */
+  signal(name: NodeJS.Signals): Promise<boolean>
+  /** Ends every process. Resolves with how many there were, when none is left. */
+  kill(): Promise<number>
+  /** Resolves when it uses more memory than it may; never where the kernel sees to that, or once `signal` aborts. */
+  memoryExceeded(signal: AbortSignal): Promise<void>
+  /** No process is left: reads its last words and closes its input. */
+  finish(): Promise<void>
+  /** How many of its processes the kernel has ended for want of memory. */
+  oomKills(): number
+  /** Removes what was made for the run. */
+  remove(): Promise<void>
 }
 
-/** Wakes when the launcher ends, also for a holder whose child it is not. Call the result when nobody waits any more. */
-function watchLauncher(path: string, wake: Wake): () => void {
-  let fd: number
-  try {
-    fd = openSync(path, constants.O_RDONLY | constants.O_NONBLOCK)
-  } catch {
-    wake.lookOften() // the run was begun by an older program, which makes no such FIFO
-    return () => undefined
-  }
-  const socket = new Socket({ fd, readable: true, writable: false })
-  socket.once('close', () => wake.now())
-  socket.on('error', () => undefined) // it closes then, and whoever waits looks
-  socket.resume()
-  return () => socket.destroy()
-}
-
-/** Waits until something is known to have happened, with a look from time to time in case that news was lost. */
-export class Wake {
+/** What a holder gives a child of any kind. */
+export interface ChildDeps {
+  readonly paths: HolderPaths
+  /** Where its output goes. */
+  readonly sink: Sink
   readonly clock: Clock
-  private controller = new AbortController()
-  private netMs = NET_MS
-  private quickUntilMs = 0
-
-  constructor(clock: Clock) {
-    this.clock = clock
-  }
-
-  now(): void {
-    // A process closes its files a moment before it counts as ended.
-    this.quickUntilMs = this.clock.monotonicMs() + QUICK_MS
-    this.controller.abort()
-    this.controller = new AbortController()
-  }
-
-  lookOften(): void {
-    this.netMs = OFTEN_MS
-  }
-
-  async next(): Promise<void> {
-    const quick = this.clock.monotonicMs() < this.quickUntilMs
-    await this.clock.sleep(quick ? 5 : this.netMs, quick ? undefined : this.controller.signal)
-  }
 }
 
-/**
- * A shell gives 128 + n for a child that signal n ended, which is also what a program can return by itself. The shell says
- * something on its own stderr only for the signal; it is silent for SIGINT, SIGPIPE and in some shells SIGTERM, and for
- * those 128 + n is taken as the signal, which is what programs mean by it.
- */
-function meaningOf(code: number, diagnosis: string): { code: number | null; signal: string | null } {
-  const signal = Object.entries(systemConstants.signals).find(([, number]) => number === code - 128)?.[0]
-  const silent = signal === 'SIGINT' || signal === 'SIGPIPE' || signal === 'SIGTERM'
-  if (signal === undefined || (diagnosis === '' && !silent)) return { code, signal: null }
-  return { code: null, signal }
-}
-
-function readCode(path: string): number | undefined {
-  try {
-    return Number(readFileSync(path, 'latin1'))
-  } catch {
-    return undefined // the launcher was ended before it could write
-  }
-}
-
-function readDiagnosis(path: string): string {
-  try {
-    return readFileSync(path, 'latin1').trim()
-  } catch {
-    return '' // there is none to help with
-  }
+/** A way to run a child. The files of a server's state folder say which one it is. */
+export interface ChildKind {
+  /**
+   * Starts the run of a launch file. Its record is on disk before the program runs, and the launch file is gone when it
+   * does: at whatever moment this process dies, a successor knows what runs. Rejects with a {@link BeginFailure}, having
+   * left nothing behind.
+   */
+  start(file: LaunchFile, firstSeq: number, deps: ChildDeps): Promise<{ child: Child; record: HolderRecord }>
+  /** Takes over a run on record whose holder is gone. */
+  resume(record: HolderRecord, deps: ChildDeps): Promise<Child>
+  /** Whether a run has begun whose holder was killed while there was a launch file and a record. */
+  hasBegun(record: HolderRecord, paths: HolderPaths, clock: Clock): Promise<boolean>
+  /** Ends what a killed holder had prepared for a run that it did not begin. */
+  endUnbegun(record: HolderRecord, clock: Clock): Promise<void>
 }

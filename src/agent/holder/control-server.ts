@@ -5,7 +5,7 @@ import { PrivateFolder } from '../../shared/platform/private-folder.ts'
 import type { Ask, Say } from './holder-files.ts'
 
 const MAX_ASK_BYTES = 256 * 1024
-/** An agent that does not read is told no more news until it does; it finds the lines in the log. */
+/** An agent that does not read gets no more reports until it does; it finds the lines in the log. */
 const MAX_UNREAD_BYTES = 256 * 1024
 const PUSH_MS = 10
 
@@ -45,7 +45,7 @@ export class ControlServer {
     return control
   }
 
-  /** Tells all agents the number of the last line: the first one after a quiet time at once, then every 10 ms. */
+  /** Sends all agents the number of the last line: the first one after a quiet time at once, then every 10 ms. */
   announce(last: number): void {
     if (last === this.last) return
     this.last = last

@@ -1,6 +1,7 @@
 import { join } from 'node:path'
 import type { LineStream } from '../../shared/protocol/console.ts'
-import type { Launch, RunExit, RunRecord } from '../runtime/runtime.ts'
+import type { RuntimeName } from '../../shared/protocol/server-spec.ts'
+import type { RunExit, RunPlan, RunRecord } from '../runtime/runtime.ts'
 
 /** The control groups of a run: one folder (version 2) or one per controller (version 1). */
 export type CgroupPlace =
@@ -24,18 +25,32 @@ export const TAKEN_OVER = 'The process that reads the output has been replaced; 
 /** Why a run ended that a holder finds after a restart of the machine. */
 export const MACHINE_RESTART = 'restart of the machine'
 
+/** The container of a run. */
+export interface ContainerPlace {
+  /** The engine's socket. */
+  readonly socket: string
+  readonly name: string
+  /** Its first process is one of the engine's own, which hands signals on to the program. */
+  readonly init: boolean
+  /** It has a network of its own, in which its ports are the same as outside. */
+  readonly ownNetwork: boolean
+}
+
 /** What a holder needs to know of its run for as long as it lives. */
 export interface HeldRun {
   readonly serverId: string
-  readonly kind: Launch['kind']
+  /** What runs it; absent in what versions without another runtime have written: `process`. */
+  readonly runtime?: RuntimeName
+  readonly kind: RunPlan['kind']
   readonly launchId: string
   readonly socket: string
   readonly logMb: number
   readonly newEpoch: string
-  readonly limits: Launch['limits']
+  readonly limits: RunPlan['limits']
   /** Values that do not get into the console log. */
   readonly masked?: readonly string[]
   readonly isolation: Isolation
+  readonly container?: ContainerPlace
 }
 
 /** The file that starts a run. It holds the environment, so it is unlinked as soon as the run is on record. */
@@ -44,9 +59,11 @@ export interface LaunchFile {
   readonly argv: readonly [string, ...string[]]
   readonly env: Readonly<Record<string, string>>
   readonly files: string
+  /** What the engine is to make, in its own words; for a container, in place of `argv` and `env`. */
+  readonly container?: object
 }
 
-/** holder.json: the run on record. `start` is the kernel's start time of `pid`, which tells a process from a later one. */
+/** holder.json: the run on record. `start` is the kernel's start time of `pid`, which distinguishes a process from a later one. */
 export interface HolderRecord extends RunRecord {
   readonly run: HeldRun
   readonly start: string

@@ -4,16 +4,13 @@ import type { LineStream } from '../../shared/protocol/console.ts'
 import { MAX_LINE_BYTES } from '../console/log/record.ts'
 import type { LogWriter } from '../console/log/writer.ts'
 import type { RunExit } from '../runtime/runtime.ts'
-import { limitsMemory, oomKills, removeCgroup } from './cgroup.ts'
-import { type ChildEnd, childEnded, type Wake } from './child.ts'
+import { type Child, type ChildEnd, InputFailure } from './child.ts'
 import { ControlServer } from './control-server.ts'
 import { type Ask, type HeldRun, type HolderPaths, type HolderRecord, isOrdered, type Say } from './holder-files.ts'
 import { writeOwnJson } from './json-file.ts'
-import { watchMemory } from './memory-watchdog.ts'
-import { Output } from './outputs.ts'
+import type { Sink } from './output-lines.ts'
 import { ReadingBudget } from './pacing.ts'
-import { isEnclosed, killRun, livingPids, oldestOf, type RunScope, scopeOf, signalRun } from './run-processes.ts'
-import { Stdin, StdinFull } from './stdin.ts'
+import { oldestOf } from './run-processes.ts'
 
 /** How long a holder waits for the agent to take note of an exit; the exit stays on disk after that. */
 const LINGER_MS = 600_000
@@ -31,9 +28,7 @@ export class Holder {
   private readonly paths: HolderPaths
   private readonly writer: LogWriter
   private readonly clock: Clock
-  private readonly outputs: readonly Output[]
   private control: ControlServer | undefined
-  private stdin: Stdin | undefined
   private exit: RunExit | undefined
   /** The process that stands for the run once its first one has ended. */
   private successor: number | undefined
@@ -41,34 +36,29 @@ export class Holder {
   private saving: Promise<void> = Promise.resolve()
   private kept: Promise<void> = Promise.resolve()
 
-  /** Opens the outputs, whose FIFOs exist, and reads them from now on. */
-  constructor(paths: HolderPaths, writer: LogWriter, { run, clock }: { run: HeldRun; clock: Clock }) {
+  constructor(paths: HolderPaths, writer: LogWriter, clock: Clock) {
     this.paths = paths
     this.writer = writer
     this.clock = clock
-    const budget = new ReadingBudget(run.limits.cpuCores, clock)
-    const written = (): void => this.control?.announce(writer.last)
-    const sink = { writer, clock, written, budget, masked: run.masked ?? [] }
-    this.outputs = [new Output(paths.stdout, 'stdout', sink), new Output(paths.stderr, 'stderr', sink)]
   }
 
-  /** Nothing was started: what was said is kept in the log. */
-  abandon(): void {
-    for (const output of this.outputs) output.finish()
-    this.writer.close()
+  /** Where the output of a run's child goes: into the log, and to whoever is connected. */
+  sink(run: HeldRun): Sink {
+    const { writer, clock } = this
+    const budget = new ReadingBudget(run.limits.cpuCores, clock)
+    return { writer, clock, written: () => this.control?.announce(writer.last), budget, masked: run.masked ?? [] }
   }
 
   /** Holds the run until its end is acknowledged or 10 minutes have passed since. */
-  async hold(record: HolderRecord, wake: Wake): Promise<void> {
-    const life = new Life(this.paths, record)
-    this.stdin = new Stdin(this.paths.stdin, this.clock)
+  async hold(record: HolderRecord, child: Child): Promise<void> {
+    const life = new Life(this.paths, record, child)
     this.control = await ControlServer.listen(record.run.socket, {
       hello: () => this.hello(record),
       answer: (ask) => this.answer(ask, life),
     })
     const over = new AbortController()
     this.guardMemory(life, over.signal)
-    const end = await this.lastEnded(life, await childEnded(record, this.paths, wake))
+    const end = await this.lastEnded(life, await child.ended())
     over.abort()
     await this.finish(life, end)
     await this.clock.sleep(LINGER_MS, this.acknowledged.signal)
@@ -89,13 +79,13 @@ export class Holder {
   private async answer(ask: Ask, life: Life): Promise<Say> {
     switch (ask.op) {
       case 'input':
-        return await this.input(ask)
+        return await this.input(ask, life)
       case 'signal': {
         if (this.exit !== undefined) return ended(ask)
         // The agent's schema allows only names of signals.
         const name = ask.name as NodeJS.Signals
-        if (name === 'SIGKILL') await killRun(life.scope, this.clock)
-        else if (!signalRun(life.scope, name)) return ended(ask)
+        if (name === 'SIGKILL') await life.child.kill()
+        else if (!(await life.child.signal(name))) return ended(ask)
         return { id: ask.id, ok: true }
       }
       case 'expect':
@@ -119,15 +109,15 @@ export class Holder {
     return { ordered: true, orderedAtMs: record.orderedAtMs ?? nowMs }
   }
 
-  private async input(ask: Ask & { op: 'input' }): Promise<Say> {
-    if (this.exit !== undefined || this.stdin === undefined) return ended(ask)
+  private async input(ask: Ask & { op: 'input' }, { child }: Life): Promise<Say> {
+    if (this.exit !== undefined) return ended(ask)
     try {
-      await this.stdin.write(ask.line, () => this.write('stdin', ask.line))
+      await child.input(ask.line, () => this.write('stdin', ask.line))
       return { id: ask.id, ok: true }
     } catch (error) {
-      if (this.exit !== undefined || this.stdin.closed) return ended(ask)
-      if (error instanceof StdinFull) return { id: ask.id, ok: false, code: 'TIMEOUT', message: error.message }
-      throw error
+      if (!(error instanceof InputFailure)) throw error
+      if (this.exit !== undefined || error.closed) return ended(ask)
+      return { id: ask.id, ok: false, code: 'TIMEOUT', message: error.message }
     }
   }
 
@@ -140,13 +130,11 @@ export class Holder {
 
   /** Where the kernel does not limit memory, this does. */
   private guardMemory(life: Life, signal: AbortSignal): void {
-    const { limits, isolation } = life.record.run
-    if (limits.memoryMb <= 0 || limitsMemory(isolation.cgroup)) return
-    const exceeded = watchMemory(life.scope, limits.memoryMb, { clock: this.clock, signal })
-    void exceeded.then(async () => {
+    const { limits } = life.record.run
+    void life.child.memoryExceeded(signal).then(async () => {
       await this.save(() => life.change({ by: 'memory limit' }))
       this.write('system', `The server used more than ${limits.memoryMb} MiB of memory and is ended`)
-      await killRun(life.scope, this.clock)
+      await life.child.kill()
     })
   }
 
@@ -162,7 +150,7 @@ export class Holder {
     let background: RunExit['background']
     let atMs = first.atMs
     for (let looks = 0; ; looks++) {
-      const living = livingPids(life.scope)
+      const living = life.child.living()
       if (living.length === 0) break
       const isAsked = isAwaited(life.record, first, { wasAsked, nowMs: this.clock.nowMs() })
       if (!isAsked && background === undefined) {
@@ -171,7 +159,7 @@ export class Holder {
           return { ...first, atMs: this.clock.nowMs(), ordered: true, forced }
         }
         if (wasAsked || life.record.ordered || !isWell) break
-        if (!isEnclosed(life.scope)) return { ...first, ordered: false, background: 'lost' }
+        if (!life.child.isEnclosed) return { ...first, ordered: false, background: 'lost' }
         background = 'followed'
         this.write('system', 'The program went into the background; the server runs until its last process has ended')
       }
@@ -189,9 +177,9 @@ export class Holder {
   /** What a typed stop command has left running in its time goes the way of an ordered stop. */
   private async endLeft(life: Life): Promise<'SIGTERM' | 'SIGKILL'> {
     this.write('system', 'Server has not stopped in the time of its stop command, sending SIGTERM')
-    signalRun(life.scope, 'SIGTERM')
+    await life.child.signal('SIGTERM')
     for (const until = this.clock.nowMs() + TERM_MS; this.clock.nowMs() < until; ) {
-      if (livingPids(life.scope).length === 0) return 'SIGTERM'
+      if (life.child.living().length === 0) return 'SIGTERM'
       await this.clock.sleep(ENDING_LOOK_MS)
     }
     this.write('system', 'Server has not stopped after SIGTERM, sending SIGKILL')
@@ -208,12 +196,10 @@ export class Holder {
 
   /** What the program left behind goes with it; then its last words are read and the exit is written down. */
   private async finish(life: Life, end: RunEnd): Promise<void> {
-    const left = livingPids(life.scope).length > 0 ? await killRun(life.scope, this.clock) : 0
-    for (const output of this.outputs) output.finish()
-    this.stdin?.close()
-    const { record } = life
-    const { cgroup } = record.run.isolation
-    const killed = cgroup === null ? 0 : oomKills(cgroup)
+    const { record, child } = life
+    const left = child.living().length > 0 ? await child.kill() : 0
+    await child.finish()
+    const killed = child.oomKills()
     const failed = end.signal === 'SIGKILL' || (end.code !== 0 && end.code !== null) || end.background === 'followed'
     if (left > 0 && record.by === null && !end.ordered) {
       this.write('system', `${left} processes that the program left behind were ended`)
@@ -237,12 +223,11 @@ export class Holder {
     this.exit = exit
     this.control?.announce(this.writer.last)
     this.control?.sayToAll({ exit })
-    for (let i = 0; cgroup !== null && !removeCgroup(cgroup) && i < 50; i++) await this.clock.sleep(20)
-    rmSync(this.paths.io, { recursive: true, force: true })
+    await child.remove()
   }
 
   /**
-   * Writes the exit down. When that fails (a full disk), the agent is told of it all the same, and it is tried again until
+   * Writes the exit down. When that fails (a full disk), the agent gets it all the same, and it is tried again until
    * the exit is written or the agent has taken note of it. Whoever takes this run over meanwhile finds the exit code.
    */
   private async keep(exit: RunExit): Promise<void> {
@@ -277,16 +262,16 @@ type Expectation = Pick<HolderRecord, 'ordered' | 'orderedAtMs' | 'orderedUntilM
 /** How a run ended: as its first process did, unless that went into the background. */
 type RunEnd = ChildEnd & Pick<RunExit, 'ordered' | 'background' | 'forced'>
 
-/** The record of the run that is held, kept on disk at each change. */
+/** The run that is held, with its record, which is kept on disk at each change. */
 class Life {
   record: HolderRecord
-  readonly scope: RunScope
+  readonly child: Child
   private readonly paths: HolderPaths
 
-  constructor(paths: HolderPaths, record: HolderRecord) {
+  constructor(paths: HolderPaths, record: HolderRecord, child: Child) {
     this.paths = paths
     this.record = record
-    this.scope = scopeOf(record)
+    this.child = child
   }
 
   async change(part: Partial<Expectation & Pick<HolderRecord, 'by' | 'forgotten'>>): Promise<void> {

@@ -3,8 +3,8 @@ import { takeLock } from '../../shared/platform/file-lock.ts'
 import { machineBootId } from '../../shared/platform/process-identity.ts'
 import { LogWriter } from '../console/log/writer.ts'
 import type { RunExit } from '../runtime/runtime.ts'
-import { BeginFailure, type Begun, begin } from './begin.ts'
-import { Wake } from './child.ts'
+import { BeginFailure, type ChildKind } from './child.ts'
+import { childKindOf } from './child-kinds.ts'
 import { holderClock } from './clock.ts'
 import { Holder } from './holder.ts'
 import {
@@ -17,11 +17,7 @@ import {
   TAKEN_OVER,
 } from './holder-files.ts'
 import { closeInherited } from './inherited-files.ts'
-import { hasBegun } from './interrupted-start.ts'
 import { readOwnJson, writeOwnJson } from './json-file.ts'
-import { makeFifos } from './launcher.ts'
-import { holdOpen } from './outputs.ts'
-import { endUnbegun } from './run-processes.ts'
 
 const LOCK_SECONDS = 15
 
@@ -42,9 +38,9 @@ export async function runHolder(dir: string): Promise<void> {
     const file = await readOwnJson<LaunchFile>(paths.launch)
     const record = await readOwnJson<HolderRecord>(paths.record)
     const isLost = record !== undefined && record.launchId === file?.run.launchId
-    const begun = isLost && (await hasBegun(record, paths, holderClock))
+    const begun = isLost && (await (await childKindOf(record.run)).hasBegun(record, paths, holderClock))
     if (file !== undefined && !begun) {
-      if (isLost) await endUnbegun(record, holderClock)
+      if (isLost) await (await childKindOf(record.run)).endUnbegun(record, holderClock)
       await startRun(paths, file)
     } else if (record !== undefined && !record.forgotten && !existsSync(paths.exit)) {
       await takeOver(paths, record).catch((error: unknown) => reportFailure(paths, record.launchId, error))
@@ -62,9 +58,9 @@ async function startRun(paths: HolderPaths, file: LaunchFile): Promise<void> {
     rmSync(paths.exit, { force: true })
     const { logMb, newEpoch } = run
     const writer = new LogWriter({ dir: paths.log, logMb, newEpoch, written: before?.lastSeq ?? 0 })
-    makeFifos(paths, run.isolation.uid)
-    const { holder, begun } = await beginHeld(paths, file, writer)
-    await holder.hold(begun.record, begun.wake)
+    const holder = new Holder(paths, writer, holderClock)
+    const { child, record } = await begin(file, { paths, writer, holder })
+    await holder.hold(record, child)
   } catch (error) {
     await reportFailure(paths, run.launchId, error)
     rmSync(paths.launch, { force: true })
@@ -80,22 +76,18 @@ async function reportFailure(paths: HolderPaths, launchId: string, error: unknow
   })
 }
 
-/** The outputs are read before the child begins, so that its first line is not late and its last words are not lost. */
-async function beginHeld(
-  paths: HolderPaths,
+/** What a child has said that could not be started is kept in the log. */
+async function begin(
   file: LaunchFile,
-  writer: LogWriter,
-): Promise<{ holder: Holder; begun: Begun }> {
-  const release = holdOpen([paths.stdout, paths.stderr])
-  const holder = new Holder(paths, writer, { run: file.run, clock: holderClock })
+  at: { paths: HolderPaths; writer: LogWriter; holder: Holder },
+): ReturnType<ChildKind['start']> {
+  const { paths, writer, holder } = at
   try {
-    const begun = await begin(paths, file, { clock: holderClock, firstSeq: writer.last + 1 })
-    return { holder, begun }
+    const deps = { paths, sink: holder.sink(file.run), clock: holderClock }
+    return await (await childKindOf(file.run)).start(file, writer.last + 1, deps)
   } catch (error) {
-    holder.abandon()
+    writer.close()
     throw error
-  } finally {
-    release()
   }
 }
 
@@ -122,6 +114,8 @@ async function takeOver(paths: HolderPaths, record: HolderRecord): Promise<void>
   }
   writer.append({ stream: 'system', ms: holderClock.nowMs(), text: Buffer.from(TAKEN_OVER), flags: 0 })
   writer.flush()
-  const holder = new Holder(paths, writer, { run: record.run, clock: holderClock })
-  await holder.hold(record, new Wake(holderClock))
+  const holder = new Holder(paths, writer, holderClock)
+  const deps = { paths, sink: holder.sink(record.run), clock: holderClock }
+  const kind = await childKindOf(record.run)
+  await holder.hold(record, await kind.resume(record, deps))
 }

@@ -1,6 +1,6 @@
 import { readdirSync, readFileSync, readlinkSync } from 'node:fs'
 
-/** What /proc tells of one process. Memory in bytes, CPU in seconds. */
+/** What /proc shows of one process. Memory in bytes, CPU in seconds. */
 export interface ProcessFacts {
   readonly pid: number
   readonly ppid: number

@@ -6,7 +6,7 @@ import { allPids, hasVariable, isAlive, processFacts, uidOf } from './proc.ts'
 /** A variable in the environment of every process of a run; by it they are found where there is neither group nor user. */
 export const RUN_VARIABLE = 'PANEL_LAUNCH_ID'
 
-/** What tells a run's processes from all others. `pid` is the child, the leader of its session and group. */
+/** What distinguishes a run's processes from all others. `pid` is the child, the leader of its session and group. */
 export interface RunScope {
   readonly launchId: string
   readonly pid: number
@@ -69,12 +69,6 @@ export async function killRun(scope: RunScope, clock: Clock): Promise<number> {
   return ended.size
 }
 
-/** Ends what a killed holder had prepared for a run that it did not begin. */
-export async function endUnbegun(record: HolderRecord, clock: Clock): Promise<void> {
-  if (isAlive(record.launcherPid, record.launcherStart)) send(record.launcherPid, 'SIGKILL')
-  await killRun(scopeOf(record), clock)
-}
-
 /** Without group or user: the child's session, its descendants, and whatever carries the run's variable. */
 function markedPids(scope: RunScope): number[] {
   const found = new Set<number>()
@@ -91,7 +85,8 @@ function markedPids(scope: RunScope): number[] {
   return [...found]
 }
 
-function send(pid: number, signal: NodeJS.Signals): boolean {
+/** Sends a signal to a process, or by a negative number to a group; false when there is none. */
+export function send(pid: number, signal: NodeJS.Signals): boolean {
   try {
     process.kill(pid, signal)
     return true

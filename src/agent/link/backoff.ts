@@ -43,7 +43,7 @@ export class Backoff {
     if (code === GATEWAY_CLOSE.version || code === 426) return Math.max(VERSION_MS, end.retryAfterMs ?? 0)
     const ceiling = Math.min(MAX_MS, BASE_MS * 2 ** this.#attempt++)
     const jittered = Math.round(ceiling * this.#random())
-    // Spread the return of many agents that were all told the same time.
+    // Spread the return of many agents that all got the same time.
     return end.retryAfterMs === null ? jittered : end.retryAfterMs + jittered
   }
 }

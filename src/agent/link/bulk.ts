@@ -51,10 +51,14 @@ export function createBulk(target: ConnectTarget): Bulk {
       if (answer.statusCode !== 200) await finished(answer)
       const counted = counting(watch, () => {})
       try {
-        const [taken] = await Promise.all([take(counted), pipeline(answer, counted)])
-        return taken
-      } catch (error) {
-        throw error instanceof AgentFailure ? error : broken(error, watch)
+        // Both end together; why the bytes were not taken says more than that they were not.
+        const taking = take(counted).catch((error: unknown) => {
+          counted.destroy() // nobody reads it any more
+          throw error
+        })
+        const [taken] = await Promise.allSettled([taking, pipeline(answer, counted)])
+        if (taken.status === 'fulfilled') return taken.value
+        throw taken.reason instanceof AgentFailure ? taken.reason : broken(taken.reason, watch)
       } finally {
         answer.destroy()
       }

@@ -2,7 +2,7 @@ import { arch, cpus, hostname, release, totalmem, type } from 'node:os'
 import { type AgentFrame, GATEWAY_PROTOCOL } from '../../shared/protocol/frames.ts'
 import type { NodeMachine } from '../../shared/protocol/node.ts'
 import { diskOf, machineAddresses } from '../node/node-health.ts'
-import type { Runtime } from '../runtime/runtime.ts'
+import type { Runtimes } from '../runtime/runtimes.ts'
 import type { Journal } from '../state/journal.ts'
 
 /** The first frame of a connection: who this agent is and what its machine has. */
@@ -11,14 +11,14 @@ export async function helloFrame(about: {
   readonly bootId: string
   readonly dataDir: string
   readonly journal: Journal
-  readonly runtime: Runtime
+  readonly runtimes: Runtimes
   /** What it can do, as its definitions name it. */
   readonly capabilities: readonly string[]
   /** `undefined`: the agent is a part of the daemon's own process. */
   readonly machine: NodeMachine | undefined
 }): Promise<AgentFrame> {
   const { journal } = about
-  const [disk, runtime] = await Promise.all([diskOf(about.dataDir), about.runtime.probe()])
+  const [disk, runtimes] = await Promise.all([diskOf(about.dataDir), about.runtimes.reports()])
   return {
     type: 'hello',
     protocol: GATEWAY_PROTOCOL,
@@ -32,7 +32,7 @@ export async function helloFrame(about: {
     memoryMb: Math.floor(totalmem() / (1024 * 1024)),
     diskMb: Math.floor(disk.totalMb),
     addresses: machineAddresses().slice(0, 256),
-    runtimes: [runtime],
+    runtimes,
     lastEvent: journal.outbox.lastSeq,
     acknowledged: journal.outbox.ack,
     capabilities: [...about.capabilities],

@@ -10,14 +10,14 @@ interface LinkOptions {
   readonly random: () => number
 }
 
-/** How a connection ended, and how that is told. */
+/** How a connection ended, and how that is logged. */
 interface Ended {
   readonly end: LinkEnd
   readonly fields: Readonly<Record<string, unknown>>
   readonly message: string
 }
 
-/** Keeps the connection to the daemon: connects, runs a session, waits, and connects again until it is told to end. */
+/** Keeps the connection to the daemon: connects, runs a session, waits, and connects again until it is aborted. */
 export class Link {
   readonly #options: LinkOptions
   readonly #backoff: Backoff
@@ -56,12 +56,12 @@ export class Link {
       this.#session = new Session(socket, deps)
       const { code, readyMs } = await this.#session.run(stream, signal)
       const end = { code, retryAfterMs: null, readyMs }
-      return { end, fields: { closeCode: code }, message: 'the connection to the daemon has ended' }
+      return { end, fields: { closeCode: code }, message: 'daemon connection ended' }
     } catch (error) {
       const fields = { url: target.url, err: connectionProblem(error) }
       const refusal = error instanceof ConnectRefused ? error.refusal : undefined
       const end = { code: refusal?.status ?? null, retryAfterMs: refusal?.retryAfterMs ?? null, readyMs: 0 }
-      return { end, fields, message: 'the daemon cannot be reached' }
+      return { end, fields, message: 'cannot reach daemon' }
     } finally {
       this.#session = undefined
     }

@@ -7,7 +7,7 @@ const STALL_MS = 5000
 
 /**
  * Pings every 10 s and ends a connection on which no byte has come for 30 s. When the agent's own timer was more than 5 s
- * late, what came meanwhile may still lie unread: then it looks once more before it judges.
+ * late, what came meanwhile may still lie unread: then it looks once more before it decides.
  */
 export async function watchLiveness(
   socket: WebSocket,

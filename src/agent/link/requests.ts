@@ -30,7 +30,7 @@ export async function answer(
     return { type: 'reply', id, error: null, result: (await handler.run(request, context)) ?? null }
   } catch (error) {
     if (error instanceof AgentFailure) return refusal(error)
-    log.error({ op: request.op, err: errorText(error) }, 'a request failed for a reason that was not foreseen')
+    log.error({ op: request.op, err: errorText(error) }, 'request failed unexpectedly')
     return refusal(new AgentFailure('INTERNAL', 'The agent could not answer the request'))
   }
 }

@@ -83,7 +83,7 @@ export class Session {
     }
     signal.addEventListener('abort', leave)
     this.#socket.on('message', (data, isBinary) => this.#receive(data.toString(), isBinary))
-    const onDead = (): void => log.warn({}, 'nothing has come from the daemon for 30 s, the connection is given up')
+    const onDead = (): void => log.warn({}, 'daemon heartbeat timed out (30 s), closing connection')
     void watchLiveness(this.#socket, stream, { clock, signal: this.#closed.signal, onDead })
     void this.#guardHandshake()
     void this.#attempt(async () => this.sender.send(await this.#deps.hello()))
@@ -104,7 +104,7 @@ export class Session {
     try {
       value = isBinary ? undefined : JSON.parse(text)
     } catch {
-      value = undefined // told below: JSON itself has no undefined
+      value = undefined // reported below: JSON itself has no undefined
     }
     const parsed = DaemonFrame.safeParse(value)
     if (value === undefined) this.#protocolError('a frame is no JSON text')
@@ -122,13 +122,13 @@ export class Session {
     }
     this.#deps.log.error(
       { at: issue?.path.map(String).join('.'), problem: issue?.message },
-      'a frame of the daemon is left aside',
+      'ignoring invalid frame from daemon',
     )
   }
 
   #handle(frame: DaemonFrame): void {
     if (frame.type === 'error') {
-      this.#deps.log.warn({ error: frame.error, reason: frame.message }, 'the daemon reports an error')
+      this.#deps.log.warn({ error: frame.error, reason: frame.message }, 'daemon reported an error')
     } else if (frame.type === 'welcome') {
       void this.#attempt(() => this.#welcome(frame))
     } else if (frame.type === 'snapshot.ok') {
@@ -193,10 +193,7 @@ export class Session {
     this.#phase = 'ready'
     this.#readyAt = this.#deps.clock.monotonicMs()
     if (unknown.length > 0) {
-      this.#deps.log.warn(
-        { count: unknown.length, servers: unknown.slice(0, 20) },
-        'the daemon does not know some servers',
-      )
+      this.#deps.log.warn({ count: unknown.length, servers: unknown.slice(0, 20) }, 'daemon does not know some servers')
     }
     this.#deps.ready(answer)
     void this.#attempt(() => this.#pumpEvents())
@@ -224,13 +221,13 @@ export class Session {
       await work()
     } catch (error) {
       if (this.#closed.signal.aborted || !this.sender.open) return
-      this.#deps.log.error({ err: errorText(error) }, 'the connection to the daemon has failed')
+      this.#deps.log.error({ err: errorText(error) }, 'daemon connection failed')
       this.#socket.terminate()
     }
   }
 
   #protocolError(problem: string): void {
-    this.#deps.log.error({ problem }, 'the daemon does not keep to the protocol')
+    this.#deps.log.error({ problem }, 'daemon violated the protocol, closing connection')
     this.#socket.close(GATEWAY_CLOSE.protocolError, problem)
   }
 }

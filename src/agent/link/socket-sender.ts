@@ -3,7 +3,7 @@ import { type AgentFrame, GATEWAY_LIMITS } from '../../shared/protocol/frames.ts
 
 /**
  * The writing side of a connection. Urgent frames (answers, events) go out in order at once; console frames take turns and
- * wait while more than 1 MiB lies in the socket; figures are left out then, because newer ones follow.
+ * wait while more than 1 MiB lies in the socket; usage is left out then, because newer reports follow.
  */
 export class SocketSender {
   readonly #socket: WebSocket
@@ -47,7 +47,7 @@ export class SocketSender {
   /** Sends unless the socket is behind. */
   sendIfIdle(frame: AgentFrame): void {
     if (!this.open || this.#socket.bufferedAmount > GATEWAY_LIMITS.socketPauseBytes / 4) return
-    this.send(frame).catch(() => {}) // the connection ended: the next one gets newer figures
+    this.send(frame).catch(() => {}) // the connection ended: the next one gets newer usage
   }
 
   /** Resolves when less than 1 MiB lies in the socket, or it is closed. */

@@ -9,7 +9,7 @@ interface CpuTimes {
   readonly total: number
 }
 
-/** Reads the figures of this machine; the CPU share is that since the call before. */
+/** Reads the usage of this machine; the CPU share is that since the call before. */
 export class NodeGauge {
   readonly #dataDir: string
   #last: CpuTimes = cpuTimes()
@@ -78,9 +78,9 @@ async function networkBytes(): Promise<{ rx: bigint; tx: bigint }> {
   let rx = 0n
   let tx = 0n
   for (const line of (await readFile('/proc/net/dev', 'utf8')).split('\n').slice(2)) {
-    const [name, figures] = line.split(':')
-    if (figures === undefined || name?.trim() === 'lo') continue
-    const columns = figures.trim().split(/\s+/)
+    const [name, counters] = line.split(':')
+    if (counters === undefined || name?.trim() === 'lo') continue
+    const columns = counters.trim().split(/\s+/)
     rx += BigInt(columns[0] ?? 0)
     tx += BigInt(columns[8] ?? 0)
   }

@@ -14,11 +14,11 @@ interface StatsOptions {
   readonly context: ServerContext
   readonly servers: ReadonlyMap<string, GameServer>
   readonly gauge: NodeGauge
-  /** Figures are worth nothing later: without a connection, or while its buffer is full, they are left out. */
+  /** Usage is worth nothing later: without a connection, or while its buffer is full, it is left out. */
   readonly send: (frame: AgentFrame) => void
 }
 
-/** Sends the figures of servers and of the node: one loop for all of them, so that idle servers cost no timer each. */
+/** Sends the usage of servers and of the node: one loop for all of them, so that idle servers cost no timer each. */
 export class Stats {
   readonly #options: StatsOptions
   readonly #sentDisk = new Map<string, number>()
@@ -28,7 +28,7 @@ export class Stats {
     this.#options = options
   }
 
-  /** These servers' figures are of interest now. */
+  /** The usage of these servers is of interest now. */
   watch(serverIds: readonly string[]): void {
     this.#watched = new Set(serverIds)
   }
@@ -41,7 +41,7 @@ export class Stats {
       const now = clock.monotonicMs()
       const all = now >= allAt
       if (all) allAt = now + ALL_EVERY
-      await this.#sendFigures(all)
+      await this.#sendUsage(all)
       if (now >= healthAt) {
         healthAt = now + HEALTH_EVERY
         await this.sendHealth()
@@ -56,26 +56,26 @@ export class Stats {
     try {
       send({ type: 'health', health: await gauge.read(running) })
     } catch (error) {
-      context.log.warn({ err: errorText(error) }, 'the figures of the node cannot be read')
+      context.log.warn({ err: errorText(error) }, 'cannot read node usage')
     }
   }
 
-  async #sendFigures(all: boolean): Promise<void> {
+  async #sendUsage(all: boolean): Promise<void> {
     const { servers, send } = this.#options
-    let figures: ServerUsage[] = []
+    let usage: ServerUsage[] = []
     for (const server of [...servers.values()]) {
       if (!all && !this.#watched.has(server.id)) continue
-      const one = await this.#figuresOf(server)
-      if (one !== undefined) figures.push(one)
-      if (figures.length < SERVERS_PER_FRAME) continue
-      send({ type: 'stats', servers: figures })
-      figures = []
+      const one = await this.#usageOf(server)
+      if (one !== undefined) usage.push(one)
+      if (usage.length < SERVERS_PER_FRAME) continue
+      send({ type: 'stats', servers: usage })
+      usage = []
     }
-    if (figures.length > 0) send({ type: 'stats', servers: figures })
+    if (usage.length > 0) send({ type: 'stats', servers: usage })
   }
 
-  /** A server that does not run has only its disk to tell of, and that only when it has changed. */
-  async #figuresOf(server: GameServer): Promise<ServerUsage | undefined> {
+  /** A server that does not run has only its disk to report, and that only when it has changed. */
+  async #usageOf(server: GameServer): Promise<ServerUsage | undefined> {
     const { context } = this.#options
     const diskMb = context.disk.usedMb(server.id)
     const { live } = server
@@ -85,13 +85,13 @@ export class Stats {
       return { serverId: server.id, ...NOTHING, diskMb }
     }
     try {
-      const figures = await live.run.figures()
+      const usage = await live.run.stats()
       if (diskMb !== null) this.#sentDisk.set(server.id, diskMb)
       const uptimeMs = Math.max(0, context.clock.nowMs() - live.run.record.startedAtMs)
-      return { serverId: server.id, ...figures, diskMb, uptimeMs }
+      return { serverId: server.id, ...usage, diskMb, uptimeMs }
     } catch (error) {
       if (server.live === live) {
-        context.log.warn({ serverId: server.id, err: errorText(error) }, 'the figures of a server cannot be read')
+        context.log.warn({ serverId: server.id, err: errorText(error) }, 'cannot read server usage')
       }
       return undefined
     }

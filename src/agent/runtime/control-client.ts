@@ -143,7 +143,7 @@ class Feed {
         text = lines.pop() ?? ''
         for (const line of lines) take(JSON.parse(line) as Say) // the holder is this same program
       })
-      socket.on('error', () => undefined) // 'close' follows and tells
+      socket.on('error', () => undefined) // 'close' follows and reports it
       socket.once('close', () => take(undefined))
     })
   }

@@ -7,11 +7,10 @@ import type { LineStream } from '../../shared/protocol/console.ts'
 import { MAX_LINE_BYTES } from '../console/log/record.ts'
 import { LogWriter } from '../console/log/writer.ts'
 import { AgentFailure } from '../failure.ts'
+import { childKindOf } from '../holder/child-kinds.ts'
 import { type HolderPaths, type HolderRecord, holderPaths, type LaunchFile } from '../holder/holder-files.ts'
-import { hasBegun } from '../holder/interrupted-start.ts'
 import { readOwnJson, writeOwnJson } from '../holder/json-file.ts'
-import { TOOL_PATH } from '../holder/launcher.ts'
-import { endUnbegun } from '../holder/run-processes.ts'
+import { TOOL_PATH } from '../holder/process/launcher.ts'
 import { ControlClient } from './control-client.ts'
 import type { RunExit, ServerPlace } from './runtime.ts'
 
@@ -168,8 +167,9 @@ export class HolderClient {
       const file = await readOwnJson<LaunchFile>(paths.launch)
       const record = await readOwnJson<HolderRecord>(paths.record)
       const isLost = record !== undefined && record.launchId === file?.run.launchId
-      if (isLost && (evenBegun || !(await hasBegun(record, paths, this.options.clock)))) {
-        await endUnbegun(record, this.options.clock)
+      const kind = isLost ? await childKindOf(record.run) : undefined
+      if (kind !== undefined && isLost && (evenBegun || !(await kind.hasBegun(record, paths, this.options.clock)))) {
+        await kind.endUnbegun(record, this.options.clock)
         await rm(paths.record, { force: true })
       }
       await rm(paths.launch, { force: true })

@@ -1,16 +1,13 @@
 import type { Clock } from '../../shared/kernel/time.ts'
-import type { ServerUsage } from '../../shared/protocol/server.ts'
 import { cgroupUsage } from '../holder/cgroup.ts'
 import { diskBytes, type ProcessFacts, processFacts } from '../holder/proc.ts'
 import { type RunScope, runPids } from '../holder/run-processes.ts'
-
-/** The figures of a run; disk and uptime are known elsewhere. */
-export type RunStats = Omit<ServerUsage, 'serverId' | 'diskMb' | 'uptimeMs'>
+import type { RunStats } from './runtime.ts'
 
 const MIB = 1024 * 1024
 
 /** Measures one run over its life: counters of processes that have ended are kept, so sums never go back. */
-export class FigureMeter {
+export class StatsMeter {
   private readonly scope: RunScope
   private readonly clock: Clock
   private readonly seen = new Map<string, Counters>()

@@ -1,7 +1,7 @@
 import type { LineStream } from '../../shared/protocol/console.ts'
 import type { RuntimeReport } from '../../shared/protocol/node.ts'
 import type { ServerUsage } from '../../shared/protocol/server.ts'
-import type { StopSignal } from '../../shared/protocol/server-spec.ts'
+import type { RuntimeName, StopSignal } from '../../shared/protocol/server-spec.ts'
 import type { OpenSocket } from './sockets.ts'
 
 /** Where one server lives on a node. `files` is its HOME and working folder, `state` is the agent's and closed to the game. */
@@ -11,14 +11,25 @@ export interface ServerPlace {
   readonly state: string
 }
 
-/** One run of a program for a server: a game or its installation. */
-export interface Launch {
-  readonly kind: 'game' | 'install'
+/** What a run is for: a game or its installation. */
+export type RunKind = 'game' | 'install'
+
+/**
+ * One run of a program for a server, as any runtime can carry it out. What a runtime has no use for it passes over: a process
+ * has the machine's own programs and network, so it needs neither image nor ports.
+ */
+export interface RunPlan {
+  readonly kind: RunKind
   /** Names this run; the same id is never started twice, and an adopted run is known by it. */
   readonly launchId: string
+  /** The program with its arguments; looked up in the image where there is one. */
   readonly argv: readonly [string, ...string[]]
-  /** The whole environment of the child; nothing of the agent's own is added. */
+  /** The whole environment of the child; nothing of the agent's own is added. HOME is {@link Runtime.home}. */
   readonly env: Readonly<Record<string, string>>
+  /** The container image; `null`: none, as for programs of the machine. */
+  readonly image: string | null
+  /** The addresses that it is reached at. */
+  readonly ports: readonly { readonly ip: string; readonly port: number }[]
   readonly limits: {
     readonly memoryMb: number
     readonly swapMb: number
@@ -35,7 +46,7 @@ export interface Launch {
 
 /** What a holder has written down about its child. */
 export interface RunRecord {
-  readonly kind: Launch['kind']
+  readonly kind: RunKind
   readonly launchId: string
   readonly pid: number
   /** Milliseconds since the epoch at which the child began. */
@@ -47,7 +58,7 @@ export interface RunRecord {
 /** How a run ended. `ordered`: {@link Run.expectExit} was called before. `by`: why the panel itself ended it. */
 export interface RunExit {
   readonly launchId: string
-  readonly kind: Launch['kind']
+  readonly kind: RunKind
   readonly code: number | null
   readonly signal: string | null
   readonly oom: boolean
@@ -64,6 +75,9 @@ export interface RunExit {
   /** How far it went to end what a typed stop command had left in its time. */
   readonly forced?: 'SIGTERM' | 'SIGKILL'
 }
+
+/** Usage of a run; disk and uptime are known elsewhere. */
+export type RunStats = Omit<ServerUsage, 'serverId' | 'diskMb' | 'uptimeMs'>
 
 /** A living run. It goes on when this object, or the whole agent, goes away. */
 export interface Run {
@@ -85,23 +99,29 @@ export interface Run {
   readonly exited: Promise<RunExit>
   /** The sockets that its processes have open: those that an address reaches, or all of them. */
   listening(address?: { readonly ip: string; readonly port: number }): Promise<readonly OpenSocket[]>
-  /** CPU, memory, I/O and processes of the whole run since the last call; disk is not the runtime's matter. */
-  figures(): Promise<Omit<ServerUsage, 'serverId' | 'diskMb' | 'uptimeMs'>>
+  /** CPU, memory, I/O and processes of the whole run since the last call. */
+  stats(): Promise<RunStats>
 }
 
-/** A way to run servers; `process` and `docker` are two. */
+/** A way to start runs on this machine. Once started they are the same to everybody: see {@link RunTable}. */
 export interface Runtime {
-  readonly name: RuntimeReport['name']
-  /** What this machine allows: limits, own users, private mounts, or why it cannot be used. */
+  readonly name: RuntimeName
+  /** What this machine allows, or why the runtime cannot be used. Asked anew for each connection to a daemon. */
   probe(): Promise<RuntimeReport>
+  /** Where a run sees the files of its server. */
+  home(place: ServerPlace, kind: RunKind): Promise<string>
+  /** Makes the files folder fit for the server's user before a run (owner, modes). */
+  prepare(place: ServerPlace): Promise<void>
   /** Starts a run. Resolves when the child is alive; rejects with an AgentFailure of SPAWN_FAILED. */
-  start(place: ServerPlace, launch: Launch): Promise<Run>
+  start(place: ServerPlace, plan: RunPlan): Promise<Run>
+}
+
+/** The runs of all servers, whichever runtime has started them. */
+export interface RunTable {
   /** Finds the living run of a server, or the exit that nobody has taken note of yet, after the agent was away. */
   adopt(place: ServerPlace): Promise<{ run: Run } | { exit: RunExit } | undefined>
   /** Forgets an exit that the agent has written into its journal. */
   forget(place: ServerPlace, launchId: string): Promise<void>
   /** Writes a remark into the server's console, with or without a living run. */
   note(place: ServerPlace, text: string, stream?: LineStream): Promise<void>
-  /** Makes the files folder fit for the server's user before a run (owner, modes). */
-  prepare(place: ServerPlace): Promise<void>
 }

@@ -21,7 +21,7 @@ const NO_PEER = '0000'
 const ROWS_AT_ONCE = 500
 /** What nobody has but who has the IPv4 wildcard: a bind tries it without being in a game's way. */
 const UNUSED_IP = '127.77.77.77'
-const MOST_REMEMBERED = 1000
+const MAX_CACHED = 1000
 
 /** A table as the kernel writes it. */
 type Table = readonly [protocol: Protocol, text: string]
@@ -63,6 +63,11 @@ export class SocketTable {
   }
 }
 
+/** Reads the open sockets of a process's network now: those on a port, or all. Nothing when the process is gone. */
+export async function socketsOfNetwork(pid: number, port?: number): Promise<OpenSocket[]> {
+  return await socketsIn(await readTables(`/proc/${pid}/net`), port)
+}
+
 /** Reads the open sockets of this machine on a port now. */
 export async function openSockets(port: number): Promise<OpenSocket[]> {
   return await socketsIn(await readTables(), port)
@@ -84,7 +89,7 @@ export async function reachedAt(
   for (const socket of there) {
     // Where an IPv4 socket has the port, what comes by IPv4 is its.
     if (!isIPv6(socket.ip) || ipv4.some(({ protocol }) => protocol === socket.protocol)) continue
-    if (known.size >= MOST_REMEMBERED) known.clear()
+    if (known.size >= MAX_CACHED) known.clear()
     const key = `${socket.protocol} ${socket.inode}`
     const takesIpv4 = known.get(key) ?? refusesIpv4(socket)
     known.set(key, takesIpv4)
@@ -109,15 +114,15 @@ export function addressText({ ip, port }: Address): string {
   return `${isIPv6(ip) ? `[${ip}]` : ip}:${port}`
 }
 
-async function readTables(): Promise<Table[]> {
+async function readTables(folder = '/proc/net'): Promise<Table[]> {
   const read = async (protocol: Protocol, table: string): Promise<Table> => {
     return [protocol, await readFile(table, 'latin1').catch(() => '')] // a machine without IPv6 has no such table
   }
   return await Promise.all([
-    read('tcp', '/proc/net/tcp'),
-    read('tcp', '/proc/net/tcp6'),
-    read('udp', '/proc/net/udp'),
-    read('udp', '/proc/net/udp6'),
+    read('tcp', `${folder}/tcp`),
+    read('tcp', `${folder}/tcp6`),
+    read('udp', `${folder}/udp`),
+    read('udp', `${folder}/udp6`),
   ])
 }
 

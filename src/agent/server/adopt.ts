@@ -17,8 +17,8 @@ import { stopGame } from './stop.ts'
  */
 export async function adoptServer(server: GameServer, orders: readonly CommandRecord[]): Promise<void> {
   const owned = (launchId: string): boolean => orders.some(({ id }) => launchId === id || launchId === `${id}-start`)
-  const { runtime } = server.context
-  const found = await runtime.adopt(server.place)
+  const { runs } = server.context
+  const found = await runs.adopt(server.place)
   await server.refreshBounds()
   if (found !== undefined && 'run' in found) {
     const { record } = found.run
@@ -26,7 +26,7 @@ export async function adoptServer(server: GameServer, orders: readonly CommandRe
     // The journal does not know the run when it was lost: the game has been up for longer than the agent, and counts so.
     if (launch?.id !== record.launchId) {
       const known = newLaunch(record.launchId, record.kind, server.context.bootId)
-      await server.remember({ launch: { ...known, readyAtMs: server.context.clock.nowMs() } })
+      await server.record({ launch: { ...known, readyAtMs: server.context.clock.nowMs() } })
     }
     server.adoptState(...stateOf(server, record.kind))
     const live = attach(server, found.run)
@@ -39,7 +39,7 @@ export async function adoptServer(server: GameServer, orders: readonly CommandRe
     const isReboot = found.exit.by === MACHINE_RESTART && found.exit.kind === 'game'
     if (isReboot && launch?.id === found.exit.launchId && !launch.ended) {
       await rebootedRun(server, launch, found.exit.uptimeMs)
-      await runtime.forget(server.place, launch.id)
+      await runs.forget(server.place, launch.id)
     } else await handleExit(server, found.exit)
   } else if (await isBehind(server)) {
     await forgottenEnd(server)
@@ -61,7 +61,7 @@ export function resumeServer(server: GameServer): void {
       stopGame(server, { commandId: null, desired, ...(reason === null ? {} : { reason }) }),
     )
     stop.catch((error: unknown) => {
-      server.context.log.error({ serverId: server.id, err: errorText(error) }, 'a server could not be stopped')
+      server.context.log.error({ serverId: server.id, err: errorText(error) }, 'cannot stop server')
     })
   }
 }
@@ -73,7 +73,7 @@ function followUnowned(server: GameServer, live: LiveRun): void {
     await server.change({ activity: null, facts: { installed: exit.code === 0, installError } })
   })
   followed.catch((error: unknown) => {
-    server.context.log.error({ serverId: server.id, err: errorText(error) }, 'an installation could not be followed')
+    server.context.log.error({ serverId: server.id, err: errorText(error) }, 'cannot follow installation')
   })
 }
 
@@ -109,7 +109,7 @@ async function forgottenEnd(server: GameServer): Promise<void> {
 export function settleServer(server: GameServer, { generation, desired }: SettledServer): void {
   if (generation < server.facts.generation) return
   if (desired === 'stopped') server.restartWait?.abort()
-  void server.remember({ generation, desired, ...(desired === 'stopped' ? { nextRestartAtMs: null } : {}) })
+  void server.record({ generation, desired, ...(desired === 'stopped' ? { nextRestartAtMs: null } : {}) })
 }
 
 type Found = ['offline' | 'starting' | 'running' | 'stopping', ServerActivity | null]

@@ -11,7 +11,7 @@ import { carryOut, type Outcome } from './orders.ts'
 import { removeUnknown } from './remove.ts'
 import { GameServer } from './server.ts'
 import type { ServerContext } from './server-context.ts'
-import { rememberStep } from './stop.ts'
+import { recordStep } from './stop.ts'
 
 /** A command as it comes over the wire. */
 export type CommandFrame = Extract<DaemonFrame, { type: 'command' }>
@@ -48,7 +48,7 @@ export class CommandTable {
   receive(frame: CommandFrame): void {
     const { journal, log } = this.#context
     if (!/^[A-Za-z0-9_-]{1,64}$/.test(frame.id)) {
-      log.error({ serverId: frame.serverId }, 'a command with an id that is not a plain name is left aside')
+      log.error({ serverId: frame.serverId }, 'ignoring command with invalid id')
       return
     }
     const known = journal.command(frame.id)
@@ -72,10 +72,7 @@ export class CommandTable {
         this.#run(this.#servers.get(command.serverId), command, Promise.resolve())
         continue
       }
-      log.warn(
-        { commandId: command.id, serverId: command.serverId },
-        'a command was done before, it is not carried out again',
-      )
+      log.warn({ commandId: command.id, serverId: command.serverId }, 'command already done, not repeating it')
       const error = { code: 'INTERRUPTED' as const, message: 'The daemon has the end of this order' }
       void journal.write({
         command: { ...command, command: null, state: 'done', result: { ok: false, noop: false, error } },
@@ -179,7 +176,7 @@ export class CommandTable {
     // Nothing is lost on a failure here: #finish has journaled it, or the agent ends and takes the order up again.
     const failed = (error: unknown): void => {
       const fields = { commandId: command.id, serverId: command.serverId, err: errorText(error) }
-      this.#context.log.error(fields, 'a command could not be finished')
+      this.#context.log.error(fields, 'cannot finish command')
     }
     if (server === undefined) {
       task(new AbortController().signal).catch(failed)
@@ -209,7 +206,7 @@ export class CommandTable {
       inTheWay()
       const { live } = server
       if (live === undefined || op === 'delete') return
-      await rememberStep(server, live, 'kill')
+      await recordStep(server, live, 'kill')
       // What fails here, killRun does again when it is the order's turn.
       await live.run.expectExit().catch(() => {})
       await live.run.signal('SIGKILL').catch(() => {})
@@ -234,7 +231,7 @@ export class CommandTable {
     return { noop: true, result: await removeUnknown(this.#context, place, order) }
   }
 
-  /** Journals how a command ended, together with the event that tells the daemon. */
+  /** Journals how a command ended, together with the event that notifies the daemon. */
   async #finish(command: CommandRecord, perform: () => Promise<Outcome>): Promise<void> {
     const { journal, log, ending } = this.#context
     let result: CommandResult
@@ -247,7 +244,7 @@ export class CommandTable {
       if (ending.aborted) return
       if (!(error instanceof AgentFailure)) {
         const fields = { commandId: command.id, serverId: command.serverId, err: errorText(error) }
-        log.error(fields, 'a command failed for a reason that was not foreseen')
+        log.error(fields, 'command failed unexpectedly')
       }
       result = { ok: false, noop: false, error: failureOf(error) }
     }

@@ -21,7 +21,7 @@ export function scheduleRestart(server: GameServer): void {
     })
   }
   restart().catch((error: unknown) => {
-    log.error({ serverId: server.id, err: errorText(error) }, 'a server could not be started again')
+    log.error({ serverId: server.id, err: errorText(error) }, 'cannot restart server')
   })
 }
 

@@ -24,7 +24,7 @@ export async function watchDisks(context: ServerContext, servers: ReadonlyMap<st
       try {
         await look(context, server, warned)
       } catch (error) {
-        context.log.warn({ serverId: server.id, err: errorText(error) }, 'the disk use of a server cannot be measured')
+        context.log.warn({ serverId: server.id, err: errorText(error) }, 'cannot measure server disk usage')
       }
     }
     for (const id of power.keys()) if (!servers.has(id)) forget(context, id, power, warned)
@@ -51,10 +51,7 @@ async function look(context: ServerContext, server: GameServer, warned: Set<stri
       await stopGame(server, { commandId: null, desired: 'stopped', reason })
     })
     stopped.catch((error: unknown) => {
-      context.log.error(
-        { serverId: server.id, err: errorText(error) },
-        'a server over its disk limit could not be stopped',
-      )
+      context.log.error({ serverId: server.id, err: errorText(error) }, 'cannot stop server over its disk limit')
     })
   } else if (share < WARN_SHARE) {
     warned.delete(server.id)

@@ -45,7 +45,7 @@ export async function installServer(server: GameServer, options: InstallOptions)
     if (server.context.ending.aborted) throw error
     const failure = error instanceof AgentFailure ? error : new AgentFailure('INTERNAL', 'The agent failed to install')
     if (failure !== error)
-      server.context.log.error({ serverId: server.id, err: errorText(error) }, 'an installation failed')
+      server.context.log.error({ serverId: server.id, err: errorText(error) }, 'installation failed')
     await finish(server, options, failure.message)
     throw failure
   }
@@ -84,9 +84,11 @@ async function scriptRun(
 
 async function beginScript(server: GameServer, install: InstallRule, options: InstallOptions): Promise<LiveRun> {
   const { context, place } = server
-  refuseUnfit(server, install)
+  const runtime = context.runtimes.of(server.spec.runtime)
+  const inside = await runtime.home(place, 'install')
+  refuseUnfit(install, inside)
   await server.note('Installation is starting')
-  await context.runtime.prepare(place)
+  await runtime.prepare(place)
   if (options.wipe) {
     options.progress({ step: 'emptying' })
     await emptyFolder(place.files)
@@ -98,14 +100,15 @@ async function beginScript(server: GameServer, install: InstallRule, options: In
   await writeFile(join(place.files, script), install.script.replace(/\r\n?/g, '\n'), { flag: 'wx', mode: 0o644 })
   const entrypoint = await findEntrypoint(install.entrypoint)
   if (options.signal.aborted) throw replaced(options.signal)
-  await server.remember({ launch: newLaunch(options.launchId, 'install', context.bootId) })
-  const inside = context.insidePath(place)
+  await server.record({ launch: newLaunch(options.launchId, 'install', context.bootId) })
   const { memoryMb, swapMb, cpuCores, pids } = server.spec.limits
-  const run = await context.runtime.start(place, {
+  const run = await runtime.start(place, {
     kind: 'install',
     launchId: options.launchId,
     argv: [entrypoint, `${inside}/${script}`],
     env: { ...serverEnvironment(server.spec, inside), MNT_SERVER: inside },
+    image: install.image ?? null,
+    ports: [],
     limits: { memoryMb: Math.max(memoryMb, INSTALL_MEMORY_MB), swapMb, cpuCores: Math.max(cpuCores, 1), pids },
     allowUserNamespaces: server.spec.allowUserNamespaces === true,
     masked: (server.spec.secrets ?? []).flatMap((name) => server.spec.env[name] ?? []),
@@ -114,11 +117,8 @@ async function beginScript(server: GameServer, install: InstallRule, options: In
   return attach(server, run)
 }
 
-function refuseUnfit(server: GameServer, install: InstallRule): void {
-  if (server.spec.runtime !== server.context.runtime.name) {
-    throw new AgentFailure('UNSUPPORTED', `This node does not offer the runtime ${server.spec.runtime}`)
-  }
-  if (install.script.includes('/mnt/server') && !server.context.privateMounts) {
+function refuseUnfit(install: InstallRule, inside: string): void {
+  if (install.script.includes('/mnt/server') && inside !== '/mnt/server') {
     throw new AgentFailure(
       'UNSUPPORTED',
       'The install script names /mnt/server, and this node has no private mounts: the agent must run as root, ' +

@@ -8,7 +8,7 @@ import { removeServer } from './remove.ts'
 import { replaced } from './replaced.ts'
 import type { GameServer } from './server.ts'
 import { startGame } from './start.ts'
-import { killRun, rememberStep, stopGame } from './stop.ts'
+import { killRun, recordStep, stopGame } from './stop.ts'
 
 /** How an order went: `noop` when the goal already held and nothing was done; `result` as its definition says. */
 export interface Outcome {
@@ -75,19 +75,19 @@ async function start(
   refuseWhileInstalling(server)
   if (server.game !== undefined) {
     if (server.power !== 'stopping') {
-      await server.remember({ desired: 'running' })
+      await server.record({ desired: 'running' })
       return { noop: true }
     }
     // Somebody typed the stop command, or the agent itself stops it: this order is the newer will.
     const { game, typedStop } = server
     await Promise.race(typedStop === undefined ? [game.ended] : [game.ended, typedStop])
     if (server.game === game) {
-      await server.remember({ desired: 'running' })
+      await server.record({ desired: 'running' })
       return { noop: true }
     }
   }
   // A person decides to try again, so earlier crashes are forgiven.
-  await server.remember({ crashes: [], finishes: [] })
+  await server.record({ crashes: [], finishes: [] })
   await startGame(server, { launchId, commandId: step.commandId, signal: step.signal })
   return { noop: false }
 }
@@ -122,8 +122,8 @@ async function kill(server: GameServer, commandId: string): Promise<{ noop: bool
   // Held on to: the game may end by itself while the order is written down.
   const { live } = server
   if (live === undefined) return await settle(server, commandId)
-  await server.remember({ desired: 'stopped', reason: null })
-  await rememberStep(server, live, 'kill')
+  await server.record({ desired: 'stopped', reason: null })
+  await recordStep(server, live, 'kill')
   await killRun(server, live)
   // One that ended by itself counted as a crash, perhaps: then a restart is due that nobody wants any more.
   await settle(server, commandId)

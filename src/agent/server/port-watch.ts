@@ -31,7 +31,7 @@ export function watchGame(server: GameServer, run: Run): void {
   follow(watch).catch((error: unknown) => {
     // The exit of the run ends the watch by itself; here something is wrong with the node.
     if (signal.aborted) return
-    server.context.log.error({ serverId: server.id, err: errorText(error) }, 'a running game cannot be watched')
+    server.context.log.error({ serverId: server.id, err: errorText(error) }, 'cannot watch running server')
   })
 }
 

@@ -27,7 +27,7 @@ export async function removeUnknown(
   place: ServerPlace,
   order: { keepFiles: boolean; generation: number },
 ): Promise<Removed> {
-  const found = await context.runtime.adopt(place)
+  const found = await context.runs.adopt(place)
   if (found !== undefined && 'run' in found) {
     await found.run.expectExit()
     await found.run.signal('SIGKILL')

@@ -12,10 +12,7 @@ export function attach(server: GameServer, run: Run): LiveRun {
   // An exit that comes after the agent's end is kept by the runtime, and is the next agent's to take note of.
   const ended = run.exited.then((exit) => (ending.aborted ? new Promise<never>(() => {}) : handleExit(server, exit)))
   ended.catch((error: unknown) => {
-    server.context.log.error(
-      { serverId: server.id, err: errorText(error) },
-      'the exit of a server could not be handled',
-    )
+    server.context.log.error({ serverId: server.id, err: errorText(error) }, 'cannot handle server exit')
   })
   const live = { run, ended }
   server.setLive(live)
@@ -28,7 +25,7 @@ export function attach(server: GameServer, run: Run): LiveRun {
 function reportPid(server: GameServer, run: Run): void {
   if (server.game?.run !== run) return
   server.change({}).catch((error: unknown) => {
-    server.context.log.warn({ serverId: server.id, err: errorText(error) }, 'a process id could not be reported')
+    server.context.log.warn({ serverId: server.id, err: errorText(error) }, 'cannot report process id')
   })
 }
 
@@ -53,11 +50,11 @@ async function takeNote(server: GameServer, exit: RunExit, vanished: EndContext[
         ? (server.facts.lastExit ?? endOf(server, exit, vanished).shape)
         : await gameExit(server, exit, vanished)
   if (exit.kind === 'install' && launch?.id === exit.launchId && !known) {
-    await server.remember({ launch: { ...launch, ended: true, exit: shape } })
+    await server.record({ launch: { ...launch, ended: true, exit: shape } })
   }
-  await server.context.runtime.forget(server.place, exit.launchId).catch((error: unknown) => {
+  await server.context.runs.forget(server.place, exit.launchId).catch((error: unknown) => {
     // It is found again at the next start of the agent, and known then.
-    server.context.log.warn({ serverId: server.id, err: errorText(error) }, 'an exit record could not be removed')
+    server.context.log.warn({ serverId: server.id, err: errorText(error) }, 'cannot remove exit record')
   })
   return shape
 }

@@ -2,7 +2,8 @@ import type { Clock } from '../../shared/kernel/time.ts'
 import type { ConsoleLog } from '../console/console-log.ts'
 import type { DiskUsage } from '../files/disk.ts'
 import type { AgentLog } from '../logger.ts'
-import type { Runtime, ServerPlace } from '../runtime/runtime.ts'
+import type { RunTable, ServerPlace } from '../runtime/runtime.ts'
+import type { Runtimes } from '../runtime/runtimes.ts'
 import type { Journal } from '../state/journal.ts'
 import type { AgentLayout } from '../state/layout.ts'
 import type { ReadyThread } from './ready-matcher.ts'
@@ -14,17 +15,15 @@ export interface ServerContext {
   readonly log: AgentLog
   readonly journal: Journal
   readonly layout: AgentLayout
-  readonly runtime: Runtime
+  /** What starts runs, and the runs that there are. */
+  readonly runtimes: Runtimes
+  readonly runs: RunTable
   readonly disk: DiskUsage
   /** Matches lines of games with ready rules, off the event loop. */
   readonly readyThread: ReadyThread
   readonly openLog: (place: ServerPlace) => ConsoleLog
   /** The machine's present boot. */
   readonly bootId: string
-  /** Where a server sees its own folder: its path on the node, or the mount point of a private mount. */
-  readonly insidePath: (place: ServerPlace) => string
-  /** Private mounts are there, so that install scripts may rely on /mnt/server. */
-  readonly privateMounts: boolean
   /** A number from 0 to below 1, for the jitter of restarts. */
   readonly random: () => number
   /** Queues the adoption of a server that has just become known, before any of its orders. */

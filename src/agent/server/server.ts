@@ -111,7 +111,7 @@ export class GameServer {
   /** The run has ended: there is none any more, and `handled` settles when its exit has been taken note of. */
   runEnded(handled: Promise<unknown>): void {
     this.#live = undefined
-    this.#exit = handled.catch(() => {}) // whoever handles it tells of the failure
+    this.#exit = handled.catch(() => {}) // whoever handles it reports the failure
   }
 
   /** Resolves when no exit is being taken note of: an order that acted before would meet half of it. */
@@ -156,7 +156,7 @@ export class GameServer {
   }
 
   /** Changes facts that are of no interest to the daemon. Resolves when they would survive a crash. */
-  async remember(facts: Partial<ServerFacts>): Promise<void> {
+  async record(facts: Partial<ServerFacts>): Promise<void> {
     if (this.#deleted) return
     this.#facts = { ...this.#facts, ...facts }
     await this.context.journal.write({ facts: { serverId: this.id, facts: this.#facts } })
@@ -206,7 +206,7 @@ export class GameServer {
       const { epoch, first, last } = await this.console.bounds()
       this.#bounds = { epoch, first, last }
     } catch (error) {
-      this.context.log.warn({ serverId: this.id, err: errorText(error) }, 'the bounds of a console log cannot be read')
+      this.context.log.warn({ serverId: this.id, err: errorText(error) }, 'cannot read console log bounds')
     }
     return this.#bounds
   }
@@ -214,12 +214,9 @@ export class GameServer {
   /** Writes a remark into the console. A console that cannot be written to must not stop an order. */
   async note(text: string): Promise<void> {
     try {
-      await this.context.runtime.note(this.place, text)
+      await this.context.runs.note(this.place, text)
     } catch (error) {
-      this.context.log.warn(
-        { serverId: this.id, err: errorText(error) },
-        'a remark could not be written to the console',
-      )
+      this.context.log.warn({ serverId: this.id, err: errorText(error) }, 'cannot write notice to console')
     }
   }
 }

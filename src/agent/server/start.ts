@@ -1,6 +1,7 @@
 import { newIdSuffix } from '../../shared/kernel/ids.ts'
+import { updateConfigFiles } from '../config-files/update.ts'
 import { AgentFailure } from '../failure.ts'
-import type { Launch } from '../runtime/runtime.ts'
+import type { RunPlan, Runtime } from '../runtime/runtime.ts'
 import { type LaunchFacts, newLaunch, rulesOf } from '../state/journal-record.ts'
 import { serverEnvironment, startupCommand } from './environment.ts'
 import { takenPorts } from './ports.ts'
@@ -35,10 +36,12 @@ export async function startGame(server: GameServer, options: StartOptions): Prom
   await server.exitHandled()
   try {
     await refuseUnfit(server)
+    const runtime = context.runtimes.of(spec.runtime)
     await awaitPorts(server, options)
     throwIfAborted(options.signal)
     await server.note('Server is starting')
-    await context.runtime.prepare(server.place)
+    await runtime.prepare(server.place)
+    await bringUpToDate(server, await runtime.home(server.place, 'game'))
     throwIfAborted(options.signal)
     const launch = { ...newLaunch(launchId, 'game', context.bootId), rules: rulesOf(spec) }
     await server.change({
@@ -47,7 +50,7 @@ export async function startGame(server: GameServer, options: StartOptions): Prom
       commandId: options.commandId,
     })
     throwIfAborted(options.signal)
-    const run = await context.runtime.start(server.place, gameLaunch(server, launchId))
+    const run = await runtime.start(server.place, await gamePlan(server, runtime, launchId))
     attach(server, run)
     context.log.info({ serverId: server.id, pid: run.record.pid, generation: spec.generation }, 'server started')
     await server.change({ commandId: options.commandId })
@@ -59,12 +62,19 @@ export async function startGame(server: GameServer, options: StartOptions): Prom
   }
 }
 
+/** Writes the values of this start into the game's own files; what cannot be followed is not started with old values. */
+async function bringUpToDate({ spec, place, context }: GameServer, home: string): Promise<void> {
+  const files = spec.configFiles ?? []
+  if (files.length === 0) return
+  const known = { ...serverEnvironment(spec, home), 'config.docker.interface': '127.0.0.1' }
+  const diskLeft = spec.limits.diskMb > 0 ? spec.limits.diskMb - (context.disk.usedMb(spec.serverId) ?? 0) : undefined
+  const roomBytes = diskLeft === undefined ? Number.MAX_SAFE_INTEGER : Math.max(0, diskLeft) * 1024 * 1024
+  await updateConfigFiles(place.files, files, { known, roomBytes, nowMs: context.clock.nowMs() })
+}
+
 async function refuseUnfit(server: GameServer): Promise<void> {
   const { context, spec } = server
   if (spec.suspended) throw new AgentFailure('SUSPENDED', 'The server is suspended')
-  if (spec.runtime !== context.runtime.name) {
-    throw new AgentFailure('UNSUPPORTED', `This node does not offer the runtime ${spec.runtime}`)
-  }
   const limitMb = spec.limits.diskMb
   const usedMb = context.disk.usedMb(server.id)
   if (limitMb > 0 && usedMb !== null && usedMb > limitMb * DISK_STOP_SHARE) {
@@ -86,7 +96,7 @@ async function awaitPorts(server: GameServer, { signal, commandId }: StartOption
       if (taken === undefined) return
       if (!taken.passing || clock.monotonicMs() >= deadline) {
         const { code, message, port, holder } = taken
-        context.log.warn({ serverId: server.id, port, holder }, 'a port that a server needs is taken')
+        context.log.warn({ serverId: server.id, port, holder }, 'server port is already in use')
         throw new AgentFailure(code, message)
       }
       if (!server.waitsForPort) {
@@ -104,14 +114,15 @@ async function awaitPorts(server: GameServer, { signal, commandId }: StartOption
   }
 }
 
-function gameLaunch(server: GameServer, launchId: string): Launch {
-  const { spec, context } = server
+async function gamePlan({ spec, place }: GameServer, runtime: Runtime, launchId: string): Promise<RunPlan> {
   const { memoryMb, swapMb, cpuCores, pids } = spec.limits
   return {
     kind: 'game',
     launchId,
     argv: ['/bin/sh', '-c', startupCommand(spec)],
-    env: serverEnvironment(spec, context.insidePath(server.place)),
+    env: serverEnvironment(spec, await runtime.home(place, 'game')),
+    image: spec.image ?? null,
+    ports: spec.ports,
     limits: { memoryMb, swapMb, cpuCores, pids },
     allowUserNamespaces: spec.allowUserNamespaces === true,
     logMb: spec.console.logMb,
@@ -128,7 +139,7 @@ async function startFailed(server: GameServer, error: unknown, commandId: string
   })
 }
 
-/** Tells the people at the console why a start has failed; `null` when a newer order has called it off. */
+/** Writes to the console why a start has failed; `null` when a newer order has called it off. */
 export async function noteFailure(server: GameServer, error: unknown): Promise<string | null> {
   if (error instanceof AgentFailure && error.code === 'INTERRUPTED') return null
   const reason = error instanceof AgentFailure ? error.message : 'The agent failed to start the server'

@@ -80,13 +80,13 @@ async function endInSteps(
       (isAsked) => isAsked || refused.abort(),
       (error: unknown) => {
         // It was asked or not: the time goes on either way, and a later agent asks again.
-        server.context.log.warn({ serverId: server.id, err: errorText(error) }, 'a stop order could not be noted')
+        server.context.log.warn({ serverId: server.id, err: errorText(error) }, 'cannot record stop order')
       },
     )
   }
   const exit = await waitForEnd(server, live, leftMs, refused.signal)
   if (exit !== undefined) return exit
-  await rememberStep(server, live, 'sigterm')
+  await recordStep(server, live, 'sigterm')
   const why = refused.signal.aborted
     ? `could not be asked to stop (${server.facts.launch?.unasked})`
     : `has not stopped in ${Math.round(timeoutMs / 1000)} s`
@@ -95,7 +95,7 @@ async function endInSteps(
   // A game that never heard of it has all its time now.
   const terminated = await waitForEnd(server, live, refused.signal.aborted ? Math.max(leftMs, TERM_MS) : TERM_MS)
   if (terminated !== undefined) return terminated
-  await rememberStep(server, live, 'sigkill')
+  await recordStep(server, live, 'sigkill')
   await server.note('Server has not stopped after SIGTERM, sending SIGKILL')
   return await killRun(server, live)
 }
@@ -110,14 +110,14 @@ async function ask(server: GameServer, live: LiveRun, rule: StopRule): Promise<b
     if (error instanceof AgentFailure && error.code === 'NOT_RUNNING') return true
     const { launch } = server.facts
     const unasked = messageOf(error).slice(0, 300)
-    if (isOurs() && launch !== null) await server.remember({ launch: { ...launch, unasked } })
-    server.context.log.warn({ serverId: server.id, err: errorText(error) }, 'the stop order did not reach the server')
+    if (isOurs() && launch !== null) await server.record({ launch: { ...launch, unasked } })
+    server.context.log.warn({ serverId: server.id, err: errorText(error) }, 'cannot send stop order to server')
     return false
   }
   const { launch } = server.facts
   if (isOurs() && launch !== null) {
     const { unasked: _, ...heard } = launch // an earlier agent may not have got through
-    await server.remember({ launch: { ...heard, askedAtMs: server.context.clock.nowMs() } })
+    await server.record({ launch: { ...heard, askedAtMs: server.context.clock.nowMs() } })
   }
   return true
 }
@@ -141,7 +141,7 @@ export async function typeStop(server: GameServer, live: LiveRun, line: string):
   }
   server.typedStop = runsOn().catch((error: unknown) => {
     if (server.context.ending.aborted) return
-    server.context.log.warn({ serverId: server.id, err: errorText(error) }, 'a typed stop could not be followed')
+    server.context.log.warn({ serverId: server.id, err: errorText(error) }, 'cannot follow typed stop command')
   })
 }
 
@@ -158,14 +158,14 @@ function passOver(error: unknown): void {
 }
 
 /** Writes down how far it had to go to end the run: its end is explained by that, also by a later agent. */
-export async function rememberStep(
+export async function recordStep(
   server: GameServer,
   live: LiveRun,
   stopStep: NonNullable<LaunchFacts['stopStep']>,
 ): Promise<void> {
   const { launch } = server.facts
   if (launch === null || launch.ended || launch.id !== live.run.record.launchId || launch.stopStep === 'kill') return
-  await server.remember({ launch: { ...launch, stopStep } })
+  await server.record({ launch: { ...launch, stopStep } })
 }
 
 /** Ends every process of a run now. Resolves when its exit is journaled. */

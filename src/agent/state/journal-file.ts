@@ -142,7 +142,7 @@ export class JournalFile {
     })
   }
 
-  /** Writes what waits and closes. A disk that still refuses is given up on; the caller is told by a rejection. */
+  /** Writes what waits and closes. A disk that still refuses is given up on; the caller gets a rejection. */
   async close(): Promise<void> {
     this.#closing.abort()
     await this.#flushing
@@ -177,7 +177,7 @@ export class JournalFile {
     const { clock, log } = this.#options
     if (clock.monotonicMs() - this.#saidAtMs < SAY_AGAIN_MS) return
     this.#saidAtMs = clock.monotonicMs()
-    log.error({ err: errorText(error) }, 'the journal cannot be written, trying again')
+    log.error({ err: errorText(error) }, 'cannot write journal, retrying')
   }
 
   /** Writes as much of the batch as there is room for, and answers how many of its entries that are. */

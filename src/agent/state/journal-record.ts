@@ -35,7 +35,7 @@ export const LaunchFacts = z.object({
 })
 export type LaunchFacts = z.infer<typeof LaunchFacts>
 
-/** What the agent remembers of a server beside its specification. */
+/** What the agent stores of a server beside its specification. */
 export const ServerFacts = z.object({
   generation: z.int(),
   desired: DesiredState,

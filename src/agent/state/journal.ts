@@ -47,7 +47,7 @@ export class Journal {
     const path = join(options.folder, 'journal.jsonl')
     const found = await readJournal(path)
     const { records, damaged } = found
-    if (damaged > 0) options.log.warn({ damaged }, 'the journal had damaged lines, they are left out')
+    if (damaged > 0) options.log.warn({ damaged }, 'skipped damaged journal lines')
     const journal = new Journal(options, path)
     journal.#hasLost = found.hasLost
     for (const record of records) journal.#apply(record)

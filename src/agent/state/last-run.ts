@@ -27,7 +27,7 @@ export async function recordedRuns(stateDir: string): Promise<Map<string, Holder
 }
 
 /**
- * As much of a specification as a run tells of itself, for a server whose own is lost. It has generation 0, so that any
+ * As much of a specification as a run shows of itself, for a server whose own is lost. It has generation 0, so that any
  * other replaces it; nothing is ever started by it.
  */
 export function specOfRun({ run }: HolderRecord): ServerSpec {
@@ -52,7 +52,7 @@ export function specOfRun({ run }: HolderRecord): ServerSpec {
   }
 }
 
-/** What a run tells of a server's state before it is adopted. */
+/** What a run shows of a server's state before it is adopted. */
 export function factsOfRun({ kind, launchId, bootId, startedAtMs, forgotten }: HolderRecord): ServerFacts {
   const isGame = kind === 'game'
   return {

@@ -35,7 +35,7 @@ export async function readNodeFile(path: string): Promise<NodeCredentials | unde
   try {
     value = JSON.parse(text)
   } catch {
-    value = undefined // told below, without the text, which may hold the key
+    value = undefined // reported below, without the text, which may hold the key
   }
   const parsed = NodeCredentials.safeParse(value)
   if (parsed.success) return parsed.data

@@ -86,10 +86,10 @@ async function report(
   const { argv, env, terminal, command } = around
   // @inquirer/prompts rejects so when the person presses Ctrl-C at a question.
   if (error instanceof Error && error.name === 'ExitPromptError') return 130
-  const told = reportOf(error)
-  terminal.say((wantsMachine(argv, env) ? reportJson(told) : reportText(told, command)).trimEnd())
+  const report = reportOf(error)
+  terminal.say((wantsMachine(argv, env) ? reportJson(report) : reportText(report, command)).trimEnd())
   if ((env.debug || argv.includes('--debug')) && error instanceof Error) terminal.say(error.stack ?? '')
-  return told.exit
+  return report.exit
 }
 
 /** Whether failures are JSON. It looks at the words themselves: the line may be what is wrong. */

@@ -26,7 +26,16 @@ export async function readObject(
   path: string,
   stdin: AsyncIterable<Buffer | string>,
 ): Promise<Record<string, unknown>> {
-  const text = path === '-' ? await readAll(stdin) : await readText(path)
+  return parseObject(path, await readInput(path, stdin))
+}
+
+/** The text of a file, `-` is stdin; exit 2 when it cannot be read. */
+export async function readInput(path: string, stdin: AsyncIterable<Buffer | string>): Promise<string> {
+  return path === '-' ? readAll(stdin) : readText(path)
+}
+
+/** The object that the text of a file says in YAML or JSON; exit 2 when it is none. */
+export async function parseObject(path: string, text: string): Promise<Record<string, unknown>> {
   const { parse } = await import('yaml')
   let value: unknown
   try {

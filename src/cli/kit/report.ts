@@ -7,7 +7,7 @@ import { CliFailure, NoConnection } from './failure.ts'
 import { inFlags } from './field-names.ts'
 import { oneLine } from './output/escape.ts'
 
-/** What is told of a failure, whatever threw it. */
+/** What is reported of a failure, whatever threw it. */
 export interface Report {
   readonly code: string
   readonly message: string

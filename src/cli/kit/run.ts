@@ -47,7 +47,7 @@ export interface Run {
   reach(url: string): Promise<Reach>
   /** Trusts a panel on this machine that runs as this user, for the rest of this run. */
   acceptListener(uid: number): void
-  /** The Idempotency-Key of this run; `part` tells several requests of it apart. */
+  /** The Idempotency-Key of this run; `part` distinguishes several requests of it. */
   idempotencyKey(part?: string): string
   close(): Promise<void>
 }
@@ -154,7 +154,7 @@ function requestTimeoutOf(args: Args): number {
   return ms
 }
 
-/** `--debug` tells everything, `--verbose` only what came of each request. */
+/** `--debug` shows everything, `--verbose` only what came of each request. */
 function tracer({ args, env, terminal }: RunParts): ((line: string) => void) | undefined {
   if (args.flag('debug') || env.debug) return terminal.say
   if (!args.flag('verbose')) return undefined

@@ -35,7 +35,7 @@ export function createTerminal(onGone: () => void): Terminal {
     if (error.code === 'EIO') process.kill(process.pid, 'SIGHUP')
     else onGone()
   })
-  // Nobody reads stderr any more: there is no one left to tell.
+  // Nobody reads stderr any more: nothing can be reported.
   stderr.on('error', () => {})
   const send = (data: string | Uint8Array): Promise<void> =>
     new Promise((resolve, reject) => {

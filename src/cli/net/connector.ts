@@ -1,5 +1,5 @@
 import { buildConnector } from 'undici'
-import type { ConnectOptions } from '../kit/short-requests.ts'
+import type { ConnectOptions } from './requests.ts'
 import type { SocketOpener } from './socket-opener.ts'
 
 /** How undici connects: by the opener where that looks whom it talks to, else by itself. */

@@ -6,11 +6,11 @@ import { type Client, createClient, type Fetch } from '../../shared/client.ts'
 import type { Clock } from '../../shared/kernel/time.ts'
 import { CliFailure, NoConnection } from '../kit/failure.ts'
 import type { Reach } from '../kit/profile/target.ts'
-import { createShortRequests } from '../kit/short-requests.ts'
 import { maskedHeaders, maskedUrl } from '../kit/trace.ts'
 import { followed } from './redirections.ts'
+import { createRequests } from './requests.ts'
 import { createSocketOpener, refusalIn } from './socket-opener.ts'
-import { createStreamOpener, type StreamFetch, type StreamOpener } from './stream.ts'
+import { type BatchOpener, createOpeners, type StreamOpener } from './stream.ts'
 
 /** How to reach a panel. */
 export interface ConnectionOptions extends Reach {
@@ -30,9 +30,14 @@ export interface ConnectionOptions extends Reach {
 export interface Connection {
   readonly client: Client
   readonly streams: StreamOpener
+  /** The same for floods. */
+  readonly batches: BatchOpener
   /** The retrying fetch below the client, for `panel api`. */
   readonly fetch: Fetch
-  readonly streamFetch: StreamFetch
+  /** For streams: hands answers over as they arrive. */
+  readonly streamFetch: Fetch
+  /** For files: the same, of any length in both directions. */
+  readonly fileFetch: Fetch
   close(): Promise<void>
 }
 
@@ -58,7 +63,7 @@ export function connect(options: ConnectionOptions): Connection {
     const { fetch, dispatcher } = await undici.value()
     return followed(url, init.method, (here) => fetch(here, { ...init, dispatcher, redirect: 'manual' }))
   }
-  const requests = createShortRequests(tls, opener)
+  const requests = createRequests(tls, opener, { answerMs: options.requestTimeoutMs, silenceMs: STREAM_SILENCE_MS })
   const headers = { 'user-agent': options.userAgent }
   const once: Fetch = async (url, init) => {
     const timeout = AbortSignal.timeout(options.requestTimeoutMs)
@@ -73,14 +78,16 @@ export function connect(options: ConnectionOptions): Connection {
     }
   }
   const fetch: Fetch = (url, init) => withRetries(options, () => once(url, init), isRepeatable(init))
-  const streamFetch: StreamFetch = (url, init) => traced(options, url, init, long)
+  const streamFetch: Fetch = (url, init) =>
+    traced(options, url, { ...init, signal: init.signal ?? options.signal }, requests.stream)
   const fileFetch: Fetch = (url, init) => traced(options, url, { ...init, signal: init.signal ?? options.signal }, long)
   const { token, clock } = options
   return {
     client: createClient({ baseUrl: options.url, token, fetch, fileFetch, headers }),
-    streams: createStreamOpener({ baseUrl: options.url, token, fetch: streamFetch, clock, headers }),
+    ...createOpeners({ baseUrl: options.url, token, fetch: streamFetch, clock, headers }),
     fetch,
     streamFetch,
+    fileFetch,
     close: async () => {
       requests.close()
       await (await undici.made())?.dispatcher.destroy()
@@ -90,10 +97,10 @@ export function connect(options: ConnectionOptions): Connection {
 
 type Init = Parameters<Fetch>[1] & { signal: AbortSignal }
 
-/** undici's own: for streams and files. */
+/** undici's own: for files. */
 type LongFetch = (url: string, init: Parameters<Fetch>[1]) => Promise<Response>
 
-/** Loads or makes something when it is asked for first, once; `made` tells whether that has happened. */
+/** Loads or makes something when it is asked for first, once; `made` says whether that has happened. */
 function lazily<T>(make: () => Promise<T>): { value(): Promise<T>; made(): Promise<T> | undefined } {
   let made: Promise<T> | undefined
   return {

@@ -1,44 +1,33 @@
-import { EventSource } from 'eventsource'
-import { type LooseInput, readEnvelope, urlOf } from '../../shared/client.ts'
+import { createParser } from 'eventsource-parser'
+import { type Fetch, type LooseInput, readEnvelope, urlOf } from '../../shared/client.ts'
 import type { CallInput, StreamEndpoint } from '../../shared/kernel/contract.ts'
 import { PanelError } from '../../shared/kernel/errors.ts'
 import type { Clock } from '../../shared/kernel/time.ts'
 import { CliFailure } from '../kit/failure.ts'
 
 /**
- * What a stream tells. `frame`: one event (`id` is '' when it carries none, `data` is the JSON text as sent);
+ * What a stream yields. `frame`: one event (`id` is '' when it carries none, `data` is the JSON text as sent);
  * `open`: connected, after the first time and after every reconnect; `retrying`: cut off, the next try is in `inMs`.
  */
 export type StreamItem =
-  | { readonly kind: 'frame'; readonly id: string; readonly event: string; readonly data: string }
+  | Frame
   | { readonly kind: 'open' }
   | { readonly kind: 'retrying'; readonly inMs: number; readonly attempt: number; readonly reason: string }
 
-/** The part of `fetch` that a stream needs; undici's and the global one fit. */
-export type StreamFetch = (
-  url: string,
-  init: { method: 'GET'; headers: Record<string, string>; signal: AbortSignal },
-) => Promise<StreamResponse>
-
-interface StreamResponse {
-  readonly status: number
-  readonly url: string
-  readonly redirected: boolean
-  readonly headers: { get(name: string): string | null }
-  readonly body: { getReader(): ByteReader } | null
-  text(): Promise<string>
-}
-
-interface ByteReader {
-  read(): Promise<{ done: false; value: unknown } | { done: true; value?: unknown }>
-  cancel(): Promise<void>
+/** One event. */
+export interface Frame {
+  readonly kind: 'frame'
+  readonly id: string
+  readonly event: string
+  readonly data: string
 }
 
 /** Where a stream is and how it is kept up. */
 export interface StreamOptions {
   readonly url: string
   readonly token?: string | undefined
-  readonly fetch: StreamFetch
+  /** Hands answers over as they arrive. */
+  readonly fetch: Fetch
   readonly clock: Clock
   /** Sent with each request, such as `user-agent`. */
   readonly headers?: Readonly<Record<string, string>>
@@ -52,20 +41,26 @@ export interface StreamOptions {
   readonly retriesBeforeOpen?: number | undefined
 }
 
-/** Opens the streams of one daemon with one credential. */
-export type StreamOpener = <E extends StreamEndpoint>(
+/** Opens streams of one daemon with one credential. */
+export type Opener<Yielded> = <E extends StreamEndpoint>(
   endpoint: E,
   input: CallInput<E>,
   overrides?: Pick<StreamOptions, 'lastEventId' | 'signal' | 'retries' | 'retriesBeforeOpen'>,
-) => AsyncGenerator<StreamItem, void, undefined>
+) => AsyncGenerator<Yielded, void, undefined>
 
-/** A {@link StreamOpener}: `open(streamConsole, { params: { serverId }, query: { lines: 200 } }, { signal })`. */
-export function createStreamOpener(
+/** `open(streamConsole, { params: { serverId }, query: { lines: 200 } }, { signal })`, as {@link openStream}. */
+export type StreamOpener = Opener<StreamItem>
+/** The same, with the items that arrived together in one piece: in a flood every step per item is dear. */
+export type BatchOpener = Opener<readonly StreamItem[]>
+
+/** The openers of one daemon. */
+export function createOpeners(
   options: Pick<StreamOptions, 'token' | 'fetch' | 'clock' | 'headers'> & { readonly baseUrl: string },
-): StreamOpener {
+): { readonly streams: StreamOpener; readonly batches: BatchOpener } {
   const { baseUrl, ...rest } = options
-  return (endpoint, input, overrides) =>
-    openStream({ ...rest, ...overrides, url: urlOf(endpoint, input as LooseInput, baseUrl) }) // CallInput is a narrower LooseInput
+  const batches: BatchOpener = (endpoint, input, overrides) =>
+    openBatches({ ...rest, ...overrides, url: urlOf(endpoint, input as LooseInput, baseUrl) }) // CallInput is a narrower LooseInput
+  return { batches, streams: (endpoint, input, overrides) => oneByOne(batches(endpoint, input, overrides)) }
 }
 
 const FIRST_DELAY_MS = 500
@@ -84,17 +79,23 @@ const LONGEST_DELAY_MS = 15_000
  * 423 and every other 4xx but 408 and 429). An `error` frame comes as a frame; when it ends the stream, the reconnect
  * that follows throws the refusal. A slow reader slows the connection down: nothing is dropped, little is kept in memory.
  */
-export async function* openStream(options: StreamOptions): AsyncGenerator<StreamItem, void, undefined> {
+export function openStream(options: StreamOptions): AsyncGenerator<StreamItem, void, undefined> {
+  return oneByOne(openBatches(options))
+}
+
+async function* oneByOne(batches: AsyncIterable<readonly StreamItem[]>): AsyncGenerator<StreamItem, void, undefined> {
+  for await (const items of batches) yield* items
+}
+
+async function* openBatches(options: StreamOptions): AsyncGenerator<readonly StreamItem[], void, undefined> {
   let lastEventId = options.lastEventId
   let attempt = 0
   let opened = false
   while (options.signal?.aborted !== true) {
-    const connection = new Connection(options, lastEventId)
-    const end = yield* connection.items((item) => {
+    const end = yield* connection({ ...options, lastEventId }, (items) => {
       opened = true
-      if (item.kind !== 'frame') return
-      attempt = 0
-      if (item.id !== '') lastEventId = item.id
+      if (items.some(({ kind }) => kind === 'frame')) attempt = 0
+      lastEventId = items.findLast((item): item is Frame => item.kind === 'frame' && item.id !== '')?.id ?? lastEventId
     })
     if (isAborted(options.signal)) return
     if (end.refusal !== undefined && isFinal(end.refusal)) throw end.refusal
@@ -103,7 +104,7 @@ export async function* openStream(options: StreamOptions): AsyncGenerator<Stream
     const most = (opened ? undefined : options.retriesBeforeOpen) ?? options.retries
     if (most !== undefined && attempt > most) throw end.refusal ?? end.cause ?? cutOff(end.reason)
     const inMs = Math.max(delayFor(attempt), end.retryAfterMs)
-    yield { kind: 'retrying', inMs, attempt, reason: end.reason }
+    yield [{ kind: 'retrying', inMs, attempt, reason: end.reason }]
     await options.clock.sleep(inMs, options.signal)
   }
 }
@@ -131,171 +132,95 @@ function cutOff(reason: string): PanelError {
 /** Why a connection is over. */
 interface ConnectionEnd {
   readonly reason: string
-  readonly refusal: PanelError | undefined
-  readonly cause: unknown
+  readonly refusal?: PanelError
+  readonly cause?: unknown
   readonly retryAfterMs: number
 }
 
-/** How many frames may wait for the reader before the connection is read no further. */
-const MOST_WAITING = 2000
+/** Bytes that become events at a time: what waits for its reader makes V8's young generation grow, for good. */
+const PIECE = 4096
+const OPEN: readonly StreamItem[] = [{ kind: 'open' }]
+/** Characters of one event; the longest line of a console has far fewer. */
+const LONGEST_EVENT = 16 * 1024 * 1024
 
-/** One connection: a queue between the parser of `eventsource` and the reader of the iterator. */
-class Connection {
-  readonly #options: StreamOptions
-  readonly #lastEventId: string | undefined
-  readonly #abort = new AbortController()
-  readonly #source: EventTap
-  #queue: StreamItem[] = []
-  #ended: string | undefined
-  #refusal: PanelError | undefined
-  #cause: unknown
-  #retryAfterMs = 0
-  #wakeReader = (): void => {}
-  #wakeParser = (): void => {}
-
-  constructor(options: StreamOptions, lastEventId: string | undefined) {
-    this.#options = options
-    this.#lastEventId = lastEventId
-    this.#source = new EventTap(
-      options.url,
-      (_, init) => this.#fetch(init.headers),
-      (event) => this.#onEvent(event),
-    )
-  }
-
-  /** Everything of this connection; returns why it ended. Closes the connection on every way out. */
-  async *items(onItem: (item: StreamItem) => void): AsyncGenerator<StreamItem, ConnectionEnd, undefined> {
-    const stop = (): void => this.#end('stopped')
-    this.#options.signal?.addEventListener('abort', stop)
-    if (isAborted(this.#options.signal)) stop()
-    try {
-      for (;;) {
-        const batch = this.#queue
-        this.#queue = []
-        this.#wakeParser()
-        for (const item of batch) {
-          if (isAborted(this.#options.signal)) return this.#reason()
-          onItem(item)
-          yield item
-        }
-        if (this.#queue.length > 0) continue
-        if (this.#ended !== undefined) return this.#reason()
-        await new Promise<void>((resolve) => {
-          this.#wakeReader = resolve
-        })
+/** Everything of one connection; returns why it ended. It is closed on every way out. */
+async function* connection(
+  options: StreamOptions,
+  onItems: (items: readonly StreamItem[]) => void,
+): AsyncGenerator<readonly StreamItem[], ConnectionEnd, undefined> {
+  const end = new AbortController()
+  const signal = options.signal === undefined ? end.signal : AbortSignal.any([options.signal, end.signal])
+  let items: Frame[] = []
+  const parser = createParser({
+    maxBufferSize: LONGEST_EVENT,
+    onEvent: ({ id = '', event = 'message', data }) => items.push({ kind: 'frame', id, event, data }),
+    onError: (error) => {
+      if (error.type === 'max-buffer-size-exceeded') throw error
+    },
+  })
+  let response: Awaited<ReturnType<Fetch>> | undefined
+  try {
+    response = await options.fetch(options.url, { method: 'GET', headers: headersOf(options), signal })
+    if (response.status !== 200) return await refusalOf(response)
+    if (response.headers.get('content-type')?.startsWith('text/event-stream') !== true)
+      return because('no event stream')
+    onItems(OPEN)
+    yield OPEN
+    const text = new TextDecoder()
+    for await (const chunk of response.body ?? []) {
+      for (let at = 0; at < chunk.length; at += PIECE) {
+        parser.feed(text.decode(chunk.subarray(at, at + PIECE), { stream: true }))
+        if (isAborted(options.signal)) return because('stopped')
+        if (items.length === 0) continue
+        const arrived = items
+        items = []
+        onItems(arrived)
+        yield arrived
       }
-    } finally {
-      this.#options.signal?.removeEventListener('abort', stop)
-      this.#end('stopped')
     }
-  }
-
-  #reason(): ConnectionEnd {
-    const reason = this.#refusal?.message ?? this.#ended ?? 'the connection was closed'
-    return { reason, refusal: this.#refusal, cause: this.#cause, retryAfterMs: this.#retryAfterMs }
-  }
-
-  #onEvent(event: Event): void {
-    if (event instanceof MessageEvent) {
-      this.#push({ kind: 'frame', id: event.lastEventId, event: event.type, data: String(event.data) })
-    } else if (event.type === 'open') {
-      this.#push({ kind: 'open' })
-    } else {
-      this.#end('message' in event && typeof event.message === 'string' ? event.message : 'the connection was closed')
-    }
-  }
-
-  #push(item: StreamItem): void {
-    if (this.#ended !== undefined) return
-    this.#queue.push(item)
-    this.#wakeReader()
-  }
-
-  #end(reason: string): void {
-    this.#ended ??= reason
-    this.#source.close()
-    this.#abort.abort()
-    this.#wakeReader()
-    this.#wakeParser()
-  }
-
-  async #fetch(headers: Record<string, string>): Promise<StreamResponse> {
-    const { token, url } = this.#options
-    try {
-      const response = await this.#options.fetch(url, {
-        method: 'GET',
-        headers: {
-          ...this.#options.headers,
-          ...headers,
-          ...(token === undefined ? {} : { authorization: `Bearer ${token}` }),
-          ...(this.#lastEventId === undefined ? {} : { 'last-event-id': this.#lastEventId }),
-        },
-        signal: this.#abort.signal,
-      })
-      if (response.status !== 200) await this.#readRefusal(response)
-      return { ...pick(response), body: this.#paced(response.body) }
-    } catch (error) {
-      this.#cause = error
-      throw error
-    }
-  }
-
-  async #readRefusal(response: StreamResponse): Promise<void> {
-    const seconds = Number(response.headers.get('retry-after') ?? '0')
-    this.#retryAfterMs = Number.isFinite(seconds) ? Math.min(seconds * 1000, 300_000) : 0
-    const text = await response.text()
-    try {
-      readEnvelope(response.status, text)
-    } catch (error) {
-      if (!(error instanceof PanelError)) throw error
-      const { code, message, meta, details } = error
-      this.#refusal = new PanelError(code, message, {
-        meta: { ...meta, httpStatus: response.status },
-        ...(details === undefined ? {} : { details }),
-      })
-    }
-  }
-
-  /** Reads on only while the queue has room. */
-  #paced(body: StreamResponse['body']): StreamResponse['body'] {
-    if (body === null) return null
-    const reader = body.getReader()
-    return {
-      getReader: () => ({
-        read: async () => {
-          while (this.#queue.length >= MOST_WAITING && this.#ended === undefined) {
-            await new Promise<void>((resolve) => {
-              this.#wakeParser = resolve
-            })
-          }
-          return reader.read()
-        },
-        cancel: () => reader.cancel(),
-      }),
-    }
+    return because('the connection was closed')
+  } catch (error) {
+    return { ...because(reasonOf(error)), ...(response === undefined ? { cause: error } : {}) }
+  } finally {
+    end.abort()
   }
 }
 
-function pick(response: StreamResponse): StreamResponse {
-  const { status, url, redirected, headers } = response
-  return { status, url, redirected, headers, body: null, text: () => response.text() }
+function headersOf({ headers, token, lastEventId }: StreamOptions): Record<string, string> {
+  return {
+    ...headers,
+    accept: 'text/event-stream',
+    'cache-control': 'no-store',
+    ...(token === undefined ? {} : { authorization: `Bearer ${token}` }),
+    ...(lastEventId === undefined ? {} : { 'last-event-id': lastEventId }),
+  }
 }
 
-/** An EventSource that hands over every event, whatever its name: names are known only to the daemon. */
-class EventTap extends EventSource {
-  readonly #tap: (event: Event) => void
-
-  constructor(
-    url: string,
-    fetch: (url: string | URL, init: { headers: Record<string, string> }) => Promise<StreamResponse>,
-    tap: (event: Event) => void,
-  ) {
-    super(url, { fetch })
-    this.#tap = tap
+/** The daemon's refusal, where the answer is one. */
+async function refusalOf(response: Awaited<ReturnType<Fetch>>): Promise<ConnectionEnd> {
+  const seconds = Number(response.headers.get('retry-after') ?? '0')
+  const retryAfterMs = Number.isFinite(seconds) ? Math.min(seconds * 1000, 300_000) : 0
+  const text = await response.text()
+  try {
+    readEnvelope(response.status, text)
+  } catch (error) {
+    if (!(error instanceof PanelError)) throw error
+    const { code, message, meta, details } = error
+    const refusal = new PanelError(code, message, {
+      meta: { ...meta, httpStatus: response.status },
+      ...(details === undefined ? {} : { details }),
+    })
+    return { reason: message, refusal, retryAfterMs }
   }
+  return { reason: `the answer is ${response.status}`, retryAfterMs }
+}
 
-  override dispatchEvent(event: Event): boolean {
-    this.#tap(event)
-    return true
-  }
+function because(reason: string): ConnectionEnd {
+  return { reason, retryAfterMs: 0 }
+}
+
+/** What a failure comes down to. */
+function reasonOf(error: unknown): string {
+  if (!(error instanceof Error)) return String(error)
+  return error.cause === undefined ? error.message : reasonOf(error.cause)
 }

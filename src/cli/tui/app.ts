@@ -3,8 +3,8 @@ import { ERRORS, isErrorCode } from '../../shared/kernel/errors.ts'
 import type { ServerId } from '../../shared/kernel/ids.ts'
 import type { Clock } from '../../shared/kernel/time.ts'
 import { oneLine } from '../kit/output/escape.ts'
-import type { StreamOpener } from '../net/stream.ts'
-import { mountScreen } from './components/mount.tsx'
+import type { BatchOpener } from '../net/stream.ts'
+import { mountScreen } from './components/screen.tsx'
 import { detachMessage } from './detach-message.ts'
 import { readKeyNames } from './keys/keys.ts'
 import { type ConsoleState, initialState, type Send } from './model/model.ts'
@@ -16,7 +16,7 @@ import type { Theme } from './terminal/theme.ts'
 /** What the console screen needs. `stdin` and `stdout` must be terminals. */
 export interface ConsoleOptions {
   readonly client: Client
-  readonly openStream: StreamOpener
+  readonly openStream: BatchOpener
   readonly server: { readonly id: ServerId; readonly name: string; readonly nodeName: string }
   readonly contextName: string
   /** How many lines before the first live one. */

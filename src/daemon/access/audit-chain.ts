@@ -56,7 +56,7 @@ export async function chainOldRows(db: Db, log: Log): Promise<void> {
     .limit(1)
     .executeTakeFirst()
   let at = done ?? (await readAnchor(db.read))
-  log.info({ rows: unchainedTo - at.seq }, 'the audit log is being chained')
+  log.info({ rows: unchainedTo - at.seq }, 'chaining audit log')
   for (;;) {
     const rows = await rowsAfter(db.read, at.seq, BATCH)
     if (rows.length === 0) break

@@ -23,7 +23,7 @@ export interface Caller {
   readonly rateLimit: { readonly max: number; readonly windowMs: number } | null
 }
 
-/** Why a credential is not accepted; `expired` is told apart from unknown, revoked, disabled or banned. */
+/** Why a credential is not accepted; `expired` is distinct from unknown, revoked, disabled or banned. */
 export type Refusal = 'unknown' | 'expired'
 
 /**
@@ -32,7 +32,7 @@ export type Refusal = 'unknown' | 'expired'
  */
 export interface Credentials {
   resolve(token: string): Promise<Caller | Refusal>
-  /** The caller again by what he was, for open streams. */
+  /** The caller anew by the same credential, for open streams. */
   recheck(caller: Caller): Promise<Caller | Refusal>
   /** Something about credentials has changed: nothing cached holds any longer. */
   changed(): void

@@ -32,6 +32,17 @@ export type Principal =
 /** The panel by itself: at a first run, or in its upkeep. */
 export const PANEL: Principal = { kind: 'panel' }
 
+/** Who has not signed in, from there; with the account that it is about, where there is one: of a sign-in, a mailed token. */
+export function unauthenticated(origin: Origin, userId?: string): Principal {
+  return { kind: 'caller', caller: undefined, origin, ...(userId === undefined ? {} : { userId }) }
+}
+
+/** The account behind a principal; `null` for strangers, for the panel, and for jobs of nobody. */
+export function userIdOf(principal: Principal): string | null {
+  const { caller, userId } = actorOf(principal)
+  return caller?.userId ?? userId ?? null
+}
+
 /** Every operation needs these beside its own dependencies. */
 export interface OperationDeps {
   readonly db: Db
@@ -98,10 +109,9 @@ export async function perform<E extends Endpoint, D extends OperationDeps>(
   { endpoint, run }: Operation<E, D>,
   { deps, principal, input }: { readonly deps: D; readonly principal: Principal; readonly input: Input<E> },
 ): Promise<Answer<E>> {
-  const actor = actorOf(principal)
-  const { caller } = actor
+  const { caller } = actorOf(principal)
   const record = (done: Done): Promise<void> => recordChange(tx, { deps, principal, endpoint }, done)
-  const userId = caller?.userId ?? actor.userId ?? null
+  const userId = userIdOf(principal)
   const holder = await holderOf(tx, principal)
   const work = { tx, deps, caller, userId, holder, record, fail }
   const { answer, ...done } = await run(work, input)
@@ -128,12 +138,22 @@ export async function recordChange(
     readonly principal: Principal
     readonly endpoint: Pick<Endpoint, 'id' | 'audit'>
   },
-  { audit, events = [] }: Done,
+  { audit, events }: Done,
 ): Promise<void> {
-  const { deps, principal, endpoint } = of
-  if (audit !== undefined) {
-    await deps.audit.record(tx, actorOf(principal), { ...namesOf(endpoint, audit), ...audit })
-  }
+  const entry = audit && { ...namesOf(of.endpoint, audit), ...audit }
+  await recordFact(tx, of, { audit: entry, ...(events === undefined ? {} : { events }) })
+}
+
+/**
+ * Writes the audit row and the events of what no endpoint names: a failed sign-in, a lockout, what the panel does by itself.
+ * Everything that writes an audit row comes through here.
+ */
+export async function recordFact(
+  tx: Tx,
+  { deps, principal }: { readonly deps: Pick<OperationDeps, 'bus' | 'audit'>; readonly principal: Principal },
+  { audit, events = [] }: { readonly audit?: AuditEntry | undefined; readonly events?: readonly NewEvent[] },
+): Promise<void> {
+  if (audit !== undefined) await deps.audit.record(tx, actorOf(principal), audit)
   for (const event of events) await deps.bus.append(tx, event)
 }
 
@@ -158,7 +178,7 @@ async function holderOf(tx: Tx, principal: Principal): Promise<Holder> {
 }
 
 /** As whom a principal stands in the audit log. */
-export function actorOf(principal: Principal): Actor {
+function actorOf(principal: Principal): Actor {
   if (principal.kind === 'caller') return principal
   if (principal.kind === 'panel') return { caller: undefined, origin: null }
   const { jobId, onBehalfOf, cause } = principal

@@ -6,7 +6,7 @@ import { frozen } from '../core/frozen.ts'
 import type { Caller } from './caller.ts'
 import { type At, heldAssignments, nodeSources, type Rooted, relationsTo, serverSources } from './relations.ts'
 
-/** Whose rights are asked for: a caller, or a user as he would be without a key. */
+/** Whose rights are asked for: a caller, or a user as without a key. */
 export type Holder = Pick<Caller, 'userId' | 'permissions' | 'scope'>
 
 const EVERYTHING = frozen<Permission[]>([...OWNER_PERMISSIONS])
@@ -72,8 +72,8 @@ export async function permitServer(
 
 /**
  * Which of `wanted` the caller holds on the server: panel-wide or for this server by role or key, or as its
- * owner, by a grant or by an assignment of its node, within what his key may do. `all-servers` counts as a server that
- * everybody may read: its stream shows each caller only the servers that are visible to him.
+ * owner, by a grant or by an assignment of its node, within what their key may do. `all-servers` counts as a server that
+ * everybody may read: its stream shows each caller only the servers that are visible to them.
  */
 export async function serverPermissions(
   at: At,
@@ -117,7 +117,7 @@ export async function mayOnNode(at: At, caller: Holder, nodeId: string, permissi
   return grants(caller.permissions, permission, nodeId) || mayAsAssignee(at, caller, nodeId, permission)
 }
 
-/** Whether the caller holds the permission on the node because it is assigned to him, within what his key may do. */
+/** Whether the caller holds the permission on the node because it is assigned to them, within what their key may do. */
 export async function mayAsAssignee(at: At, caller: Holder, nodeId: string, permission: Permission): Promise<boolean> {
   if (!ASSIGNEE_PERMISSIONS.some((name) => name === permission) || !within(caller, permission, nodeId)) return false
   return (await nodeSources(at, caller.userId, nodeId)).length > 0
@@ -133,7 +133,7 @@ async function mayOnSomeNode(at: At, { userId, permissions, scope }: Holder, per
 
 /**
  * The servers that a list shows to the caller: all, or those with these ids together with those that `userId` owns, was
- * granted or is assigned to at `now` (`null`: his key does not reach so far).
+ * granted or is assigned to at `now` (`null`: their key does not reach so far).
  */
 export type Visibility =
   | 'all'
@@ -158,7 +158,7 @@ async function visibleBy(at: At, caller: Holder, permission: 'server.read' | 'no
   return assignments.length > 0 ? 'all' : { ids, related: { userId: caller.userId, now: at.now } }
 }
 
-/** Whether the caller's key, if he calls by one, may do that on the resource. */
+/** Whether the caller's key, if they call by one, may do that on the resource. */
 function within(caller: Holder, permission: Permission, id: string): boolean {
   return caller.scope === null || grants(caller.scope, permission, id)
 }

@@ -12,7 +12,7 @@ export interface At {
   readonly now: IsoTime
 }
 
-/** One reason why a user may do something with a server or node, beside his roles. */
+/** One reason why a user may do something with a server or node, beside their roles. */
 export interface Source {
   readonly kind: 'owner' | 'grant' | 'assignment'
   /** The id of the grant or assignment; of an owner that of the server. */
@@ -66,7 +66,7 @@ export async function nodeSources(at: At, userId: string, nodeId: string): Promi
   return assignments.map((one) => fromAssignment(one, ASSIGNEE_PERMISSIONS))
 }
 
-/** The user's present assignments, his own and those of his roles: all, or those that cover one of the nodes. */
+/** The user's present assignments, their own and those of their roles: all, or those that cover one of the nodes. */
 export async function heldAssignments(at: At, userId: string, nodeIds?: readonly string[]): Promise<HeldAssignment[]> {
   let query = at.q
     .selectFrom('nodeAssignment')
@@ -99,7 +99,7 @@ export interface Rooted {
   readonly nodeId: string
 }
 
-/** What the user may do with each of the servers beside his roles, by three small reads however many they are. */
+/** What the user may do with each of the servers beside their roles, by three small reads however many they are. */
 export async function relationsTo(
   at: At,
   userId: string,
@@ -126,7 +126,7 @@ export async function relationsTo(
     granted.get(server.id)?.has(permission) === true
 }
 
-/** Which permissions for single servers or nodes (`server.read:ID`) the user holds now beside his roles. */
+/** Which permissions for single servers or nodes (`server.read:ID`) the user holds now beside their roles. */
 export async function heldByRelation(at: At, userId: string, texts: readonly string[]): Promise<string[]> {
   const parts = texts.flatMap((text) => {
     const part = scoped(text)

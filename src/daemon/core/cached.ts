@@ -6,7 +6,7 @@ const KEPT = 256
 
 /**
  * A query whose SQL is kept with its values for the next one who asks the same: lists are polled, and for a page of rows
- * the making of the SQL costs as much as the reading. `asked` must be all that the query depends on, as JSON can tell it.
+ * the making of the SQL costs as much as the reading. `asked` must be all that the query depends on, as JSON can show it.
  */
 export function cached<A, O>(
   build: (q: Queries, asked: A) => { compile(): CompiledQuery<O> },

@@ -1,4 +1,4 @@
-/** Ends what was opened, newest first, each step even when an earlier one fails; the first failure is told at the end. */
+/** Ends what was opened, newest first, each step even when an earlier one fails; the first failure is thrown at the end. */
 export class Cleanup {
   readonly #steps: (() => Promise<void> | void)[] = []
   #done: Promise<void> | undefined

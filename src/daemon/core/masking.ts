@@ -24,7 +24,7 @@ const SECRETS: readonly (readonly [RegExp, string])[] = [
   [/(?<=[a-z0-9+.-])(:\/\/[^\s/:@]*):[^\s/@]+@/gi, `$1:${MASKED}@`],
 ]
 
-/** The text without what looks like a secret: tokens, keys, passwords in URLs, values behind telling names. */
+/** The text without what looks like a secret: tokens, keys, passwords in URLs, values behind names that mark a secret. */
 export function maskText(text: string): string {
   const bounded = text.length <= MOST_TEXT ? text : `${text.slice(0, MOST_TEXT - 1)}…`
   const masked = SECRETS.reduce((so, [pattern, shown]) => so.replace(pattern, shown), maskKeyBlocks(bounded))
@@ -32,7 +32,7 @@ export function maskText(text: string): string {
 }
 
 /**
- * A JSON value with the values of telling names masked; with `texts` also what looks like a secret inside of texts. What is
+ * A JSON value with the values of such names masked; with `texts` also what looks like a secret inside of texts. What is
  * nested too deep to be looked at is masked as a whole.
  */
 export function maskSecrets(value: unknown, texts = false, depth = 0): unknown {
@@ -48,7 +48,7 @@ export function maskSecrets(value: unknown, texts = false, depth = 0): unknown {
   )
 }
 
-/** All texts and numbers masked. What stays tells whether there was a secret: `{ before: null, after: '********' }`. */
+/** All texts and numbers masked. What stays shows whether there was a secret: `{ before: null, after: '********' }`. */
 function hidden(value: unknown, depth: number): unknown {
   if (value === null || value === undefined || typeof value === 'boolean') return value
   if (typeof value !== 'object' || depth > MOST_DEPTH) return MASKED
@@ -99,7 +99,7 @@ function maskJwtsOfRun(run: string): string {
   return shown.join('.')
 }
 
-/** The values behind telling names. Every word is looked at once, and what stands behind it belongs to no other word. */
+/** The values behind names that mark a secret. Every word is looked at once, and what stands behind it belongs to no other word. */
 function maskNamedValues(text: string): string {
   const words = /[\w-]+/g
   // What stands behind a name: `: value`, `="value"`, `':'value'`.

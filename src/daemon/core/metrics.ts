@@ -1,6 +1,6 @@
 import { Counter, collectDefaultMetrics, Gauge, Histogram, Registry } from 'prom-client'
 
-/** The daemon's Prometheus figures, counted where requests come in; the label of a route is its endpoint's id. */
+/** The daemon's Prometheus metrics, counted where requests come in; the label of a route is its endpoint's id. */
 export interface Metrics {
   readonly registry: Registry
   readonly requests: Counter<'endpoint' | 'status'>
@@ -12,7 +12,7 @@ export interface Metrics {
   readonly rounds: Counter<'work' | 'outcome'>
 }
 
-/** A registry of its own, so that two daemons in one process do not share figures. */
+/** A registry of its own, so that two daemons in one process do not share metrics. */
 export function createMetrics(version: string): Metrics {
   const registry = new Registry()
   collectDefaultMetrics({ register: registry })

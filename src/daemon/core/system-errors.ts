@@ -76,7 +76,7 @@ class Recorder implements SystemErrors {
       this.#waiting.set(entry.fingerprint, { entry, count: (before?.count ?? 0) + 1 })
       this.#wake()
     } catch (err) {
-      this.#deps.log.error({ err, errorComponent: about.component }, 'a system error could not be captured')
+      this.#deps.log.error({ err, errorComponent: about.component }, 'cannot capture system error')
     }
   }
 
@@ -129,7 +129,7 @@ class Recorder implements SystemErrors {
     const waiting = this.#waiting
     this.#waiting = new Map()
     this.#writing = true
-    if (this.#dropped > 0) log.warn({ count: this.#dropped }, 'there were too many errors to write all of them down')
+    if (this.#dropped > 0) log.warn({ count: this.#dropped }, 'too many system errors, some were dropped')
     this.#dropped = 0
     try {
       if (waiting.size > 0) {
@@ -139,7 +139,7 @@ class Recorder implements SystemErrors {
       }
       this.#isBehind = false
     } catch (err) {
-      if (!this.#isBehind) log.error({ err, count: waiting.size }, 'system errors could not be written down')
+      if (!this.#isBehind) log.error({ err, count: waiting.size }, 'cannot store system errors')
       if (isStorageFailure(err) && !this.#ending.signal.aborted) this.#putBack(waiting)
     }
     this.#writing = false
@@ -165,7 +165,7 @@ export function systemErrorOf(row: Selectable<Schema['systemError']>): SystemErr
 
 const Metadata = z.record(z.string(), z.unknown())
 
-/** Counts on the open row of the bug, or begins one: what was resolved and comes back is told anew. */
+/** Counts on the open row of the bug, or begins one: what was resolved and comes back is reported anew. */
 async function writeOne(tx: Tx, { bus, clock }: { bus: Bus; clock: Clock }, { entry, count }: Waiting): Promise<void> {
   const { fingerprint, component: _, ...last } = entry
   const seen = await tx.q

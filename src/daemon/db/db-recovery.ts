@@ -29,8 +29,8 @@ export async function retryWrites(deps: { db: Db; clock: Clock; log: Log }, sign
 }
 
 function report(log: Log, { status, reason }: DbHealth): void {
-  if (status === 'ok') log.info('the database can be written again')
-  else log.error({ reason, status }, 'the database cannot be used as it should')
+  if (status === 'ok') log.info('database is writable again')
+  else log.error({ reason, status }, 'database is degraded')
 }
 
 async function nextChange(db: Db, signal: AbortSignal): Promise<void> {

@@ -26,7 +26,7 @@ export async function dbSizes(file: string): Promise<{ sizeBytes: number | null;
   return { sizeBytes: await sizeOf(file, null), walSizeBytes: await sizeOf(`${file}-wal`, 0) }
 }
 
-/** Reads the figures. No table is read through: its cost does not grow with the number of rows. Rejects when it cannot be read. */
+/** Reads the stats. No table is read through: its cost does not grow with the number of rows. Rejects when it cannot be read. */
 export async function dbStats({ read }: Db): Promise<DbStats> {
   const applied = await pragma(read, 'user_version')
   return {
@@ -50,7 +50,7 @@ export async function dbLatency({ read }: Db, monotonicMs: () => number): Promis
   return Math.round((monotonicMs() - begun) * 100) / 100
 }
 
-/** Logs that grow without end have numbers without gaps: the first and the last tell how many there are. */
+/** Logs that grow without end have numbers without gaps: the first and the last show how many there are. */
 const NUMBERED: Readonly<Record<string, string>> = { audit_log: 'seq', event: 'id' }
 
 async function countTables(q: Queries): Promise<TableRows[]> {

@@ -31,7 +31,7 @@ export class IntegrityCheck {
   #connection: Connection | undefined
   #closed = false
 
-  /** `changed` is told when a check has ended otherwise than the one before; that a first one finds nothing is no news. */
+  /** `changed` is called when a check ends otherwise than the one before; not when the first one finds nothing. */
   constructor(options: { file: string; clock: Clock; changed: (status: IntegrityResult) => void }) {
     this.#file = options.file
     this.#clock = options.clock

@@ -16,6 +16,7 @@ import { nodeMachine } from './migrations/0013-node-machine.ts'
 import { exitCause } from './migrations/0014-exit-cause.ts'
 import { nodeKeys } from './migrations/0015-node-keys.ts'
 import { jobs } from './migrations/0016-jobs.ts'
+import { templateEggs } from './migrations/0017-template-eggs.ts'
 import { Connection } from './sqlite/connection.ts'
 
 /** One step of the schema: a script that takes version `id` - 1 to `id`. Steps are never edited once released. */
@@ -43,6 +44,7 @@ export const MIGRATIONS: readonly Migration[] = [
   exitCause,
   nodeKeys,
   jobs,
+  templateEggs,
 ]
 
 /** The newest version that this program knows. */

@@ -3,7 +3,7 @@ import { TOTAL_CAP } from '../../shared/kernel/page.ts'
 import type { Queries } from './db.ts'
 
 /**
- * How many rows a query matches, counted up to one more than a list tells (shared/page.ts): a list of millions costs no more
+ * How many rows a query matches, counted up to one more than a list reports (shared/page.ts): a list of millions costs no more
  * than one of ten thousand. Columns and order of the query do not matter.
  */
 export async function countRows<DB, TB extends keyof DB, O>(
@@ -15,7 +15,7 @@ export async function countRows<DB, TB extends keyof DB, O>(
 }
 
 /**
- * The total of a list of which one page of `found` rows has been read: a page that is not full tells it by itself, so that a
+ * The total of a list of which one page of `found` rows has been read: a page that is not full shows it by itself, so that a
  * search that finds little looks at every row once and not twice. Any other is counted by {@link countRows}.
  */
 export async function totalOf<DB, TB extends keyof DB, O>(
@@ -26,7 +26,7 @@ export async function totalOf<DB, TB extends keyof DB, O>(
   return totalByPage(query, found) ?? countRows(q, matching)
 }
 
-/** The total that a page of `found` rows tells; `undefined` when the rows must be counted. */
+/** The total that a page of `found` rows shows; `undefined` when the rows must be counted. */
 export function totalByPage(query: { page: number; limit: number }, found: number): number | undefined {
   const before = offsetOf(query)
   return found < query.limit && (found > 0 || before === 0) ? before + found : undefined

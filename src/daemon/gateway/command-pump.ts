@@ -29,7 +29,7 @@ export interface PumpDeps {
   count(kind: 'sent' | 'resent'): void
   /** Why the agent cannot be sent this command; `undefined`: it can. */
   refusal(op: CommandName): string | undefined
-  /** Told of bugs, beside the log. */
+  /** Receives bugs, beside the log. */
   onError(error: unknown): void
 }
 
@@ -68,7 +68,7 @@ export class CommandPump {
         await this.#sendDue(signal)
       } catch (err) {
         if (!signal.aborted) {
-          log.error({ err, nodeId }, 'commands could not be sent, it is tried again in 5 s')
+          log.error({ err, nodeId }, 'cannot send commands, retrying in 5 s')
           onError(err)
         }
       }
@@ -112,10 +112,7 @@ export class CommandPump {
     const { clock, handlers, log, nodeId } = this.#deps
     const command = await handlers.commandFrame(row)
     if (command === 'gone' || command === 'unknown') {
-      log.warn(
-        { nodeId, commandId: row.id, serverId: row.serverId, why: command },
-        'a command cannot be sent and is given up',
-      )
+      log.warn({ nodeId, commandId: row.id, serverId: row.serverId, why: command }, 'cannot send command, giving up')
       await this.#fail(row, UNSENDABLE[command])
       return
     }

@@ -10,7 +10,7 @@ export interface GatewayMetrics {
   connected(nodes: number): void
 }
 
-/** The gateway's figures in a registry. Labels never carry the ids of nodes or servers. */
+/** The gateway's metrics in a registry. Labels never carry the ids of nodes or servers. */
 export function createGatewayMetrics(registry: Registry): GatewayMetrics {
   const registers = [registry]
   const frames = new Counter({

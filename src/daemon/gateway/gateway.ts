@@ -21,7 +21,7 @@ import type { RequestOptions } from './pending.ts'
 import { offline, Session } from './session.ts'
 import { refuse, UpgradeGuard, type VerifyNode } from './upgrade-guard.ts'
 
-/** Told of an error, or of a sentence about one. */
+/** Receives an error, or a sentence about one. */
 export type OnError = (error: unknown, about: { readonly level: 'warn' | 'error'; readonly nodeId?: string }) => void
 
 /** The key may have been copied to another machine, or the network has cut the older connection without a word. */
@@ -47,7 +47,7 @@ export interface GatewayOptions {
   readonly framesPerSecond: () => number
   /** The caller's address; the socket's own without this. */
   readonly addressOf?: (request: IncomingMessage) => string
-  /** Told of what is a bug or needs a look by people, beside the log; must not throw. */
+  /** Receives what is a bug or needs a look by people, beside the log; must not throw. */
   readonly onError?: OnError
 }
 
@@ -66,7 +66,7 @@ export interface Gateway {
     input: InputOf<NoInfer<D>>,
     options?: RequestOptions<NoInfer<D>>,
   ): Promise<ResultOf<D>>
-  /** Tells an agent how far its console lines have been passed on; nothing happens without a connection. */
+  /** Reports to an agent how far its console lines have been passed on; nothing happens without a connection. */
   acknowledgeConsole(nodeId: string, ack: { serverId: string; epoch: string; seq: number }): void
   /** Sends a command that is not in the command table; throws NODE_OFFLINE without a connection. */
   sendCommand(nodeId: string, frame: Extract<DaemonFrame, { type: 'command' }>): void
@@ -75,7 +75,7 @@ export interface Gateway {
   /** There are new rows in the command table for this node; call it after their commit. */
   wake(nodeId: string): void
   isOnline(nodeId: string): boolean
-  /** The last figures of a connected node and when they came (milliseconds since the epoch). */
+  /** The last health report of a connected node and when it came (milliseconds since the epoch). */
   health(nodeId: string): { readonly health: NodeHealth; readonly atMs: number } | undefined
   /** When the last byte of a connected node came. */
   lastSeen(nodeId: string): IsoTime | undefined
@@ -119,7 +119,7 @@ class Sessions implements Gateway {
   readonly #current = new Map<string, Entry>()
   /** The newest connection of each node that has not said yet which machine it comes from: the present one stays so long. */
   readonly #newcomers = new Map<string, Entry>()
-  /** Nodes that were told to be online. */
+  /** Nodes that were reported online. */
   readonly #announced = new Set<string>()
   readonly #running = new Set<Promise<void>>()
   #closing = false
@@ -134,7 +134,7 @@ class Sessions implements Gateway {
 
   upgrade(request: IncomingMessage, socket: Duplex, head: Buffer): void {
     const onError = (): void => {
-      socket.destroy() // the other side went away before it was let in: there is nobody to tell
+      socket.destroy() // the other side went away before it was let in: nobody is left to answer
     }
     socket.on('error', onError)
     this.#admit(request).then(
@@ -230,7 +230,7 @@ class Sessions implements Gateway {
   #refuse(socket: Duplex, error: unknown): void {
     const known = error instanceof PanelError
     if (!known) {
-      this.#options.log.error({ err: error }, 'a node could not be checked')
+      this.#options.log.error({ err: error }, 'cannot verify node key')
       this.#options.onError?.(error, { level: 'error' })
     }
     const refusal = known ? error : new PanelError('INTERNAL_ERROR', 'The node could not be checked; try again')
@@ -272,7 +272,7 @@ class Sessions implements Gateway {
     if (this.#newcomers.get(nodeId) !== entry) return false
     this.#newcomers.delete(nodeId)
     if (isOther) {
-      log.warn({ nodeId, hostname: hello.hostname }, 'another machine has the key of a node and is refused')
+      log.warn({ nodeId, hostname: hello.hostname }, 'refused another machine with the key of a node')
       onError?.(OTHER_MACHINE, { level: 'warn', nodeId })
       session.close(GATEWAY_CLOSE.replaced, { error: 'OTHER_MACHINE', message: NOT_THE_MACHINE })
       return false
@@ -290,7 +290,7 @@ class Sessions implements Gateway {
     if (previous === undefined) return
     entry.before = previous.finished
     if (previous.session.ready) {
-      log.warn({ nodeId }, 'a node has connected again, its older connection is closed')
+      log.warn({ nodeId }, 'node connected again, closing older connection')
       onError?.(TWO_CONNECTIONS, { level: 'warn', nodeId })
       entry.session.contested = previous.session.hello?.journalId !== hello.journalId
     }
@@ -312,16 +312,16 @@ class Sessions implements Gateway {
   async #announce(nodeId: string): Promise<void> {
     this.#announced.add(nodeId)
     this.#metrics.connected(this.connected().length)
-    this.#options.log.info({ nodeId }, 'a node is online')
+    this.#options.log.info({ nodeId }, 'node online')
     await this.#options.handlers.onOnline(nodeId)
   }
 
   async #reportOffline(nodeId: string): Promise<void> {
-    this.#options.log.info({ nodeId }, 'a node is offline')
+    this.#options.log.info({ nodeId }, 'node offline')
     try {
       await this.#options.handlers.onOffline(nodeId)
     } catch (error) {
-      this.#options.log.error({ nodeId, err: error }, 'it could not be written down that a node is offline')
+      this.#options.log.error({ nodeId, err: error }, 'cannot record node as offline')
       this.#options.onError?.(error, { level: 'error', nodeId })
     }
   }

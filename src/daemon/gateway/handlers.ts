@@ -31,7 +31,7 @@ export interface AboutReports {
 
 /**
  * What the daemon does with what agents say. Everything about one node comes in order: a call begins when the one before has
- * resolved (also over reconnects), apart from console lines and figures, which are told at once. A rejection ends the
+ * resolved (also over reconnects), apart from console lines and usage reports, which are passed on at once. A rejection ends the
  * connection; the agent comes back and says again what was not stored.
  */
 export interface GatewayHandlers {
@@ -51,15 +51,15 @@ export interface GatewayHandlers {
   onReports(nodeId: string, reports: readonly ServerReport[], about: AboutReports): Promise<void>
   /** A state that changed or a command that ended, inside the transaction that also stores the event's number. */
   onEvent(tx: Tx, nodeId: string, event: AgentEvent, at: ReportedAt): Promise<void>
-  /** The handshake is over: commands and requests flow. Also told when a connection replaces another. */
+  /** The handshake is over: commands and requests flow. Also called when a connection replaces another. */
   onOnline(nodeId: string): Promise<void>
   /** The node has no connection any more; also when the daemon itself ends it. */
   onOffline(nodeId: string): Promise<void>
   /** Console lines; must not wait. */
   onConsole(nodeId: string, frame: FrameOf<'console'>): void
   onConsoleGap(nodeId: string, frame: FrameOf<'console.gap'>): void
-  onStats(nodeId: string, figures: readonly ServerUsage[]): void
-  /** The figures of the machine itself; must not wait. */
+  onStats(nodeId: string, usage: readonly ServerUsage[]): void
+  /** The usage of the machine itself; must not wait. */
   onHealth(nodeId: string, health: NodeHealth): void
   /** How far a command is; reports may be missing. Must not wait. */
   onCommandProgress(nodeId: string, frame: FrameOf<'command.progress'>): void

@@ -38,7 +38,7 @@ export interface InboxDeps {
   /** Events up to this number are on the disk. */
   acknowledge(seq: number): void
   accepted(ids: readonly string[]): void
-  /** Told of bugs, beside the log. */
+  /** Receives bugs, beside the log. */
   onError(error: unknown): void
   /** Stops and goes on with reading the socket. */
   pause(paused: boolean): void
@@ -137,7 +137,7 @@ export class Inbox {
     } catch (error) {
       if (isPassing(error)) throw error
       // One of them cannot be stored: the others must not stay behind for its sake.
-      log.error({ err: error, nodeId, count: batch.length }, 'a batch of events failed, each is stored by itself')
+      log.error({ err: error, nodeId, count: batch.length }, 'cannot store event batch, storing events one by one')
       for (const item of batch) await this.#storeAlone(item)
     }
     const ids = batch.flatMap((item) => (item.kind === 'accepted' ? [item.id] : []))
@@ -155,7 +155,7 @@ export class Inbox {
     } catch (error) {
       if (isPassing(error) || item.kind !== 'event') throw error
       const about = { err: error, nodeId, seq: item.seq, type: item.event?.type }
-      log.error(about, 'an event cannot be stored and is left out; the next report of its server replaces it')
+      log.error(about, 'cannot store event, skipping it until the next server report')
       this.#deps.onError(error)
       await db.write((tx) => this.#apply(tx, [{ ...item, event: undefined }]))
     }

@@ -7,7 +7,7 @@ const STALL_MS = 5000
 
 /**
  * Pings every 10 s and ends a connection on which no byte has come for 30 s. When this process itself was held up for more
- * than 5 s, what came meanwhile may still lie unread: then it looks once more before it judges.
+ * than 5 s, what came meanwhile may still lie unread: then it looks once more before it decides.
  */
 export async function watchLiveness(
   socket: WebSocket,

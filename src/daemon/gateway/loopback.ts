@@ -88,7 +88,7 @@ class End extends Duplex {
     this.#taken = undefined
     taken?.()
     const other = this.#other()
-    // Later, as a network tells it: what is under way is read first.
+    // Later, as a network reports it: what is under way is read first.
     setImmediate(() => other.destroy())
     done(error)
   }

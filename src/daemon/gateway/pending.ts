@@ -9,7 +9,7 @@ import type { FrameOf } from './handlers.ts'
 export interface RequestOptions<D extends RequestDefinition = RequestDefinition> {
   /** How long it may take without an answer or a report, in place of the definition's own time. */
   readonly timeoutMs?: number
-  /** Ends the waiting; an agent whose request can be cancelled is told to end its work as well. */
+  /** Ends the waiting; an agent whose request can be cancelled is asked to end its work as well. */
   readonly signal?: AbortSignal
   /** How far it is, as far as reports arrive. */
   readonly onProgress?: (progress: ProgressOf<D>) => void

@@ -9,12 +9,12 @@ const LONGEST_MS = 100 * 365 * 24 * 3600 * 1000
 const MOST = 1e12
 
 /**
- * Brings ages, waits and figures of a frame into range, so that each can be subtracted from the present instant and be
+ * Brings ages, waits and usage numbers of a frame into range, so that each can be subtracted from the present instant and be
  * reckoned with: one server of which an agent says something impossible must not keep the reports of its other servers from
  * being stored, nor anybody's lists from being shown.
  */
 export function inRange(frame: AgentFrame): AgentFrame {
-  if (frame.type === 'stats') return { ...frame, servers: frame.servers.map(figuresInRange) }
+  if (frame.type === 'stats') return { ...frame, servers: frame.servers.map(usageInRange) }
   if (frame.type === 'health') return { ...frame, health: healthInRange(frame.health) }
   if (frame.type === 'snapshot') return { ...frame, servers: frame.servers.map(reportInRange) }
   if (frame.type !== 'event') return frame
@@ -30,19 +30,19 @@ function reportInRange(report: ServerReport): ServerReport {
   return { ...report, uptimeMs: uptimeMs === null ? null : bounded(uptimeMs), crash: { ...crash, nextRestartMs } }
 }
 
-function figuresInRange(figures: ServerUsage): ServerUsage {
-  const { cpuCores, memoryMb, diskMb, processes, uptimeMs } = figures
-  const { ioReadBytes, ioWriteBytes, networkRxBytes, networkTxBytes } = figures
+function usageInRange(usage: ServerUsage): ServerUsage {
+  const { cpuCores, memoryMb, diskMb, processes, uptimeMs } = usage
+  const { ioReadBytes, ioWriteBytes, networkRxBytes, networkTxBytes } = usage
   return {
-    serverId: figures.serverId,
-    cpuCores: figure(cpuCores),
-    memoryMb: figure(memoryMb),
-    diskMb: figure(diskMb),
+    serverId: usage.serverId,
+    cpuCores: measured(cpuCores),
+    memoryMb: measured(memoryMb),
+    diskMb: measured(diskMb),
     ioReadBytes: counter(ioReadBytes),
     ioWriteBytes: counter(ioWriteBytes),
     networkRxBytes: counter(networkRxBytes),
     networkTxBytes: counter(networkTxBytes),
-    processes: figure(processes),
+    processes: measured(processes),
     uptimeMs: uptimeMs === null ? null : bounded(uptimeMs),
   }
 }
@@ -63,7 +63,7 @@ function healthInRange(health: NodeHealth): NodeHealth {
   }
 }
 
-function figure(value: number | null): number | null {
+function measured(value: number | null): number | null {
   return value === null ? null : bounded(value, MOST)
 }
 

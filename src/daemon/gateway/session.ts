@@ -46,7 +46,7 @@ export interface SessionDeps {
   readonly metrics: GatewayMetrics
   /** How many frames an agent may send in a second. */
   framesPerSecond(): number
-  /** Told of bugs, beside the log. */
+  /** Receives bugs, beside the log. */
   onError(error: unknown): void
   /** The agent has said who it is. Resolves when this connection may go on as the node's, with false when it may not. */
   claim(hello: FrameOf<'hello'>): Promise<boolean>
@@ -123,7 +123,7 @@ export class Session {
     const { nodeId } = this
     const signal = this.#closed.signal
     const ended = new Promise<void>((resolve) => this.#socket.once('close', () => resolve()))
-    this.#socket.on('error', (error) => log.warn({ nodeId, err: error }, 'the connection of a node has failed'))
+    this.#socket.on('error', (error) => log.warn({ nodeId, err: error }, 'node connection failed'))
     this.#socket.on('message', (data, isBinary) => this.#receive(data, isBinary))
     void watchLiveness(this.#socket, stream, {
       clock,
@@ -131,14 +131,14 @@ export class Session {
       onByte: () => {
         this.heardAt = clock.nowMs()
       },
-      onDead: () => log.warn({ nodeId }, 'nothing has come from a node for 30 s, its connection is given up'),
+      onDead: () => log.warn({ nodeId }, 'node heartbeat timed out (30 s), closing connection'),
       isPaused: () => this.#paused,
     })
     void this.#awaitHello()
     if (this.#socket.readyState !== this.#socket.CLOSED) await ended
     this.#closed.abort()
     this.#requests.failAll(offline())
-    await this.#step.catch(() => undefined) // told where it failed
+    await this.#step.catch(() => undefined) // reported where it failed
     await this.#inbox?.close()
   }
 
@@ -179,7 +179,7 @@ export class Session {
     if (this.#socket.readyState !== this.#socket.OPEN) return
     this.#socket.send(JSON.stringify(frame), () => {}) // a failure is followed by the close
     if (this.#socket.bufferedAmount <= MOST_UNSENT_BYTES) return
-    this.#deps.log.warn({ nodeId: this.nodeId }, 'a node does not take what it is sent, its connection is given up')
+    this.#deps.log.warn({ nodeId: this.nodeId }, 'node does not read its socket, closing connection')
     this.#socket.terminate()
   }
 
@@ -201,7 +201,7 @@ export class Session {
     if (this.#closed.signal.aborted || this.#socket.readyState !== this.#socket.OPEN) return
     const most = this.#deps.framesPerSecond()
     if (!this.#rate.take(most)) {
-      this.#deps.log.warn({ nodeId: this.nodeId, most }, 'a node sends too many frames, its connection is closed')
+      this.#deps.log.warn({ nodeId: this.nodeId, most }, 'node sends too many frames, closing connection')
       const message = `More than ${most} frames in a second; connect again`
       this.close(TOO_MANY_FRAMES, { error: 'RATE_LIMITED', message })
       return
@@ -335,7 +335,7 @@ export class Session {
   #fail(error: unknown): void {
     if (this.#closed.signal.aborted) return
     const { nodeId } = this
-    this.#deps.log.error({ nodeId, err: error }, 'what a node sent could not be stored, it is asked to connect anew')
+    this.#deps.log.error({ nodeId, err: error }, 'cannot store node frame, closing connection')
     this.#deps.onError(error)
     this.close(1011, { error: 'INTERNAL_ERROR', message: 'The daemon could not store what was sent; connect again' })
   }
@@ -350,13 +350,13 @@ export class Session {
       this.#fail(error)
       return
     }
-    this.#deps.log.warn({ nodeId: this.nodeId, err: error }, 'what a node reports cannot be stored now')
+    this.#deps.log.warn({ nodeId: this.nodeId, err: error }, 'cannot store node report, storage is failing')
     this.#resume()
     this.#deps.handlers.onUnstored(this.nodeId)
   }
 
   #protocolError(problem: string): void {
-    this.#deps.log.warn({ nodeId: this.nodeId, problem }, 'a node does not keep to the protocol')
+    this.#deps.log.warn({ nodeId: this.nodeId, problem }, 'node violated the protocol, closing connection')
     this.#deps.metrics.protocolError()
     this.close(GATEWAY_CLOSE.protocolError, { error: 'PROTOCOL_ERROR', message: problem.slice(0, 500) })
   }

@@ -1,11 +1,12 @@
 import { createHash, randomBytes } from 'node:crypto'
+import { Readable } from 'node:stream'
 import type { ByteStream } from '../../shared/kernel/contract.ts'
 import { PanelError } from '../../shared/kernel/errors.ts'
 import type { Clock } from '../../shared/kernel/time.ts'
 import { TRANSFER_LIMITS } from '../../shared/protocol/files.ts'
 import type { TransferSlots } from './transfer-slots.ts'
 
-/** Transfers of all nodes together, at the same time. */
+/** Transfers of all nodes together, at the same time; those that wait for a turn at their node are not counted. */
 const MOST_AT_ONCE = 64
 
 /** What a transfer asks its agent with. */
@@ -38,7 +39,7 @@ interface Ticket {
 export class Transfers {
   readonly #deps: TransfersDeps
   readonly #tickets = new Map<string, Ticket>()
-  #all = 0
+  #running = 0
 
   constructor(deps: TransfersDeps) {
     this.#deps = deps
@@ -46,14 +47,17 @@ export class Transfers {
 
   /**
    * Bytes from a node: `ask` has its agent deliver at the ticket, and answers with their SHA-256. Resolves when the first bytes are
-   * there; the last ones are held back until the hash was compared, so that a reader who has all of them has the right ones.
+   * there; the last ones are held back until the hash was compared, so that a reader who has all of them has the right ones. A
+   * transfer that is given up is destroyed, so that a reader who takes nothing is cut off.
    */
   async from(
     nodeId: string,
     { length, signal }: { readonly length: number | null; readonly signal: AbortSignal },
     ask: (ticket: string, options: AskOptions) => Promise<{ readonly sha256: string }>,
-  ): Promise<AsyncIterable<Uint8Array>> {
+  ): Promise<Readable> {
     const run = await this.#begin(nodeId, signal)
+    const leave = (): void => run.fail(gone())
+    signal.addEventListener('abort', leave)
     try {
       const delivered = new Promise<ByteStream>((arrived) => {
         this.#add(run, { nodeId, direction: 'from', source: undefined, arrived, over: run.over })
@@ -63,10 +67,17 @@ export class Transfers {
       const begun = await Promise.race([delivered, asked.then(() => undefined), run.failed])
       if (begun === undefined) throw new PanelError('AGENT_ERROR', 'The node has delivered nothing')
       run.onEnd(() => begun.cancel())
-      return checked(run, { content: begun.content, length, asked })
+      const content = Readable.from(checked(run, { content: begun.content, length, asked }), { objectMode: false })
+      content.on('error', () => {}) // its reader sees it
+      content.once('close', () => run.end())
+      run.onFail((error) => content.destroy(error))
+      return content
     } catch (error) {
       run.end()
       throw error
+    } finally {
+      // From here on the reader itself ends it.
+      signal.removeEventListener('abort', leave)
     }
   }
 
@@ -78,8 +89,6 @@ export class Transfers {
   ): Promise<T> {
     const run = await this.#begin(nodeId, signal)
     try {
-      // Whoever sends and then sends nothing more must not hold the agent that waits for it.
-      run.onStall(() => source.cancel())
       const content = watched(run, source.content)
       this.#add(run, { nodeId, direction: 'to', source: { ...source, content }, arrived: () => {}, over: run.over })
       const asked = ask(run.ticket, { signal: run.signal })
@@ -110,19 +119,19 @@ export class Transfers {
   }
 
   async #begin(nodeId: string, signal: AbortSignal): Promise<Run> {
-    if (this.#all >= MOST_AT_ONCE) {
+    const release = await this.#deps.slots.take(nodeId, signal).catch((error: unknown) => {
+      throw signal.aborted ? gone() : error
+    })
+    if (this.#running >= MOST_AT_ONCE) {
+      release()
       throw new PanelError('RATE_LIMITED', 'Too many transfers are under way; try again in a moment', {
         meta: { retryAfterSeconds: 2 },
       })
     }
-    this.#all += 1
-    const release = await this.#deps.slots.take(nodeId, signal).catch((error: unknown) => {
-      this.#all -= 1
-      throw error
-    })
+    this.#running += 1
     const run = new Run(this.#deps.clock, () => {
       this.#tickets.delete(run.ticket)
-      this.#all -= 1
+      this.#running -= 1
       release()
     })
     return run
@@ -130,7 +139,6 @@ export class Transfers {
 
   #add(run: Run, ticket: Ticket): void {
     this.#tickets.set(run.ticket, ticket)
-    run.onStall(() => this.#tickets.delete(run.ticket))
   }
 
   #find(nodeId: string, ticket: string, direction: Ticket['direction']): Ticket {
@@ -149,7 +157,7 @@ export class Transfers {
 /** One transfer, from its ticket to its end. */
 class Run {
   readonly ticket = randomBytes(32).toString('base64url')
-  /** Rejects when nothing has moved for too long. */
+  /** Rejects when it is given up. */
   readonly failed: Promise<never>
   /** Resolves when the transfer has ended well, rejects when it was cut off. */
   readonly over: Promise<void>
@@ -158,10 +166,10 @@ class Run {
   readonly #release: () => void
   #movedMs: number
   #moved = false
-  readonly #onStall: (() => void)[] = []
+  readonly #onFail: ((error: Error) => void)[] = []
   readonly #onEnd: (() => void)[] = []
-  /** Why it was given up. */
-  stalled: PanelError | undefined
+  #failure: Error | undefined
+  #reject: (error: Error) => void = () => {}
   #settle: (isComplete: boolean) => void = () => {}
 
   constructor(clock: Clock, release: () => void) {
@@ -175,8 +183,11 @@ class Run {
       }
     })
     this.over.catch(() => {}) // heard by an agent that delivers, if there is one
-    this.failed = new Promise((_, reject) => void this.#watch(reject))
+    this.failed = new Promise((_, reject) => {
+      this.#reject = reject
+    })
     this.failed.catch(() => {}) // raced where somebody waits
+    void this.#watch()
   }
 
   /** Aborts when the transfer is over, so that the agent's work ends with it. */
@@ -184,9 +195,14 @@ class Run {
     return this.#ended.signal
   }
 
-  /** Called when nothing has moved for too long. */
-  onStall(act: () => void): void {
-    this.#onStall.push(act)
+  /** Why it was given up. */
+  get failure(): Error | undefined {
+    return this.#failure
+  }
+
+  /** Called when it is given up. */
+  onFail(act: (error: Error) => void): void {
+    this.#onFail.push(act)
   }
 
   /** Called when the transfer is over, in whatever way. */
@@ -204,6 +220,15 @@ class Run {
     this.#settle(true)
   }
 
+  /** Gives it up, unless it is over. */
+  fail(error: Error): void {
+    if (this.#ended.signal.aborted) return
+    this.#failure = error
+    this.#reject(error)
+    this.end()
+    for (const act of this.#onFail) act(error)
+  }
+
   /** Frees the place, and ends the agent's part when that is not over. May be called again. */
   end(): void {
     if (this.#ended.signal.aborted) return
@@ -213,7 +238,7 @@ class Run {
     this.#release()
   }
 
-  async #watch(reject: (error: Error) => void): Promise<void> {
+  async #watch(): Promise<void> {
     const { signal } = this.#ended
     for (;;) {
       const patience = this.#moved ? TRANSFER_LIMITS.stallMs : TRANSFER_LIMITS.startMs
@@ -222,13 +247,9 @@ class Run {
       await this.#clock.sleep(leftMs, signal)
       if (signal.aborted) return
     }
-    this.stalled = new PanelError(
-      'AGENT_TIMEOUT',
-      'The transfer has moved nothing for too long and was given up; try again',
+    this.fail(
+      new PanelError('AGENT_TIMEOUT', 'The transfer has moved nothing for too long and was given up; try again'),
     )
-    reject(this.stalled)
-    for (const act of this.#onStall) act()
-    this.end()
   }
 }
 
@@ -248,7 +269,7 @@ async function* checked(
   let held: Uint8Array | undefined
   let bytes = 0
   try {
-    for await (const piece of content) {
+    for await (const piece of arriving(run, { content, asked })) {
       bytes += piece.length
       if (length !== null && bytes > length) throw wrong('more bytes')
       hash.update(piece)
@@ -263,22 +284,46 @@ async function* checked(
     if ((await Promise.race([asked, run.failed])).sha256 !== sha256) throw wrong('other bytes')
     if (held !== undefined) yield held
   } catch (error) {
-    throw run.stalled ?? error
+    throw run.failure ?? error
   } finally {
     run.end()
   }
 }
 
+/** What an agent delivers; when it stops in the middle it answers why. */
+async function* arriving(
+  run: Run,
+  { content, asked }: { readonly content: AsyncIterable<Uint8Array>; readonly asked: Promise<unknown> },
+): AsyncGenerator<Uint8Array> {
+  try {
+    yield* content
+  } catch (cause) {
+    await Promise.race([asked, run.failed])
+    throw new PanelError('AGENT_ERROR', 'The node has stopped in the middle of the transfer; try again', { cause })
+  }
+}
+
+/** What goes to an agent. When its source fails, that is why the transfer failed, whatever the agent makes of it. */
 async function* watched(run: Run, content: AsyncIterable<Uint8Array>): AsyncGenerator<Uint8Array> {
-  for await (const piece of content) {
-    run.move()
-    yield piece
-    run.move()
+  try {
+    for await (const piece of content) {
+      run.move()
+      yield piece
+      run.move()
+    }
+  } catch (error) {
+    if (error instanceof Error) run.fail(error)
+    throw error
   }
 }
 
 function wrong(what: string): PanelError {
   return new PanelError('AGENT_ERROR', `The node has delivered ${what} than it said; try again`)
+}
+
+/** Of whoever waited: it is heard only where the daemon stops. */
+function gone(): PanelError {
+  return new PanelError('SHUTTING_DOWN', 'The transfer has ended before it began; try again in a moment')
 }
 
 function noTicket(): PanelError {

@@ -205,7 +205,7 @@ function discriminated(schema: z.ZodDiscriminatedUnion): Write {
   return (value, out) => isObject(value) && writes.get(value[discriminator])?.(value, out) === true
 }
 
-/** Remembers the JSON of {@link frozen} values, as long as they live. */
+/** Caches the JSON of {@link frozen} values, as long as they live. */
 function memoized<T extends object>(
   fits: (value: unknown) => value is T,
   write: (value: T, out: JsonBytes) => boolean,

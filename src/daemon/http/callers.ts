@@ -7,7 +7,7 @@ import type { RateLimits } from './rate-limits.ts'
 /** The name of the session cookie. */
 export const SESSION_COOKIE = 'panel_session'
 
-/** Tells who makes a request: the limits of his address, his credential, his own limits, in that order. */
+/** Finds who makes a request: the limits of the address, the credential, the limits of the caller, in that order. */
 export interface Callers {
   /** The caller of an endpoint; `undefined` for public ones and without a credential. */
   identify(

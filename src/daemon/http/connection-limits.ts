@@ -37,7 +37,7 @@ export function limitConnections(server: Server, { most, perAddress, clock, log 
   const report = (address: string | undefined): void => {
     if (clock.monotonicMs() - loggedMs < LOG_EVERY_MS) return
     loggedMs = clock.monotonicMs()
-    log.warn({ maxConnections: most, address }, 'connections are refused: too many are open (http.maxConnections)')
+    log.warn({ maxConnections: most, address }, 'refusing connections, limit reached (http.maxConnections)')
   }
   server.maxConnections = most
   server.on('drop', (data) => report(data?.remoteAddress))

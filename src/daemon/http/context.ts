@@ -48,7 +48,6 @@ export function createContexts(deps: {
         writes: () => writeConditions(request),
         origin,
         principal: { kind: 'caller', caller, origin },
-        actor: { caller, origin },
         log: deps.log,
         get signal() {
           signal ??= requestSignal(reply, deps.stopping)

@@ -132,12 +132,13 @@ const OF_BYTES = [
   'etag',
 ] as const
 
-/** Answers a refusal; `meta.retryAfterSeconds` is also the header Retry-After. */
+/** Answers a refusal; `meta.retryAfterSeconds` is also the header Retry-After, and the size of what has no such range Content-Range. */
 export function sendError(reply: FastifyReply, error: PanelError, requestId: string): FastifyReply {
   const wait = error.meta['retryAfterSeconds']
   if (typeof wait === 'number') reply.header('retry-after', String(Math.ceil(wait)))
   // Those of bytes that were to be answered.
   for (const name of OF_BYTES) reply.removeHeader(name)
+  if (error.code === 'RANGE_NOT_SATISFIABLE') reply.header('content-range', `bytes */${String(error.meta['size'])}`)
   reply.header('content-type', 'application/json; charset=utf-8')
   return reply.status(ERRORS[error.code].status).send(errorBody(error, requestId))
 }

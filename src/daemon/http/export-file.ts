@@ -1,4 +1,3 @@
-import { setFlagsFromString } from 'node:v8'
 import { stringify } from 'csv-stringify/sync'
 import type { FileAnswer } from '../../shared/kernel/contract.ts'
 import type { ExportFormat } from '../../shared/kernel/export.ts'
@@ -33,12 +32,6 @@ const TYPES: Readonly<Record<ExportFormat, string>> = {
 const CHUNK = 50
 
 /**
- * How V8 grows the space of new objects when much of it lives on. An export leaves garbage only, but so much of it that a
- * quiet daemon would grow by 30 MiB; it is kept as it is meanwhile.
- */
-const GROWTH = { usual: '--semi-space-growth-factor=2', none: '--semi-space-growth-factor=1' } as const
-
-/**
  * An export as a file that is made while it is sent, so that its size does not matter. In CSV every field is quoted, and a
  * text that a spreadsheet would take for a formula begins with an apostrophe.
  */
@@ -69,16 +62,11 @@ async function* contentOf<T>({ format, columns, toJson, batches }: Export<T>): A
 }
 
 async function* chunksOf<T>(batches: AsyncIterable<readonly T[]>): AsyncGenerator<readonly T[]> {
-  try {
-    for await (const batch of batches) {
-      setFlagsFromString(GROWTH.none) // again with each batch: another export may have ended meanwhile
-      for (let at = 0; at < batch.length; at += CHUNK) {
-        yield batch.slice(at, at + CHUNK)
-        await new Promise((resolve) => setImmediate(resolve))
-      }
+  for await (const batch of batches) {
+    for (let at = 0; at < batch.length; at += CHUNK) {
+      yield batch.slice(at, at + CHUNK)
+      await new Promise((resolve) => setImmediate(resolve))
     }
-  } finally {
-    setFlagsFromString(GROWTH.usual)
   }
 }
 

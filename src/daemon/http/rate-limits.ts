@@ -16,7 +16,7 @@ export interface Counted {
 }
 
 /**
- * The request limits: of an address without a caller, of a key, of a user over all his
+ * The request limits: of an address without a caller, of a key, of a user over all their
  * sessions and keys, of single endpoints. Settings are read at each request. The answer carries RateLimit-Limit, -Remaining
  * and -Reset of the limit that is nearest; exceeding one throws RATE_LIMITED with `retryAfterSeconds`.
  */
@@ -37,7 +37,7 @@ function kindOf({ path }: Endpoint | StreamEndpoint): 'files' | 'transfer' | 'pl
 
 const MINUTE = 60_000
 /** As many as the counters of the limiter itself. */
-const REMEMBERED = 5000
+const MAX_CACHED = 5000
 
 type Limiter = ReturnType<FastifyInstance['createRateLimit']>
 type Count = { readonly max: number; readonly remaining: number; readonly ttlInSeconds: number; readonly ttl: number }
@@ -97,11 +97,11 @@ export function createRateLimits(
     own.set(request, { ...endpoint.limit, id: endpoint.id })
     return [await count(byEndpoint, request)]
   }
-  const remember = (keyId: string, { max, remaining, ttl }: Count): void => {
+  const noteUse = (keyId: string, { max, remaining, ttl }: Count): void => {
     uses.delete(keyId)
     uses.set(keyId, { count: max - remaining, until: clock.monotonicMs() + ttl })
     const [oldest] = uses.keys()
-    if (uses.size > REMEMBERED && oldest !== undefined) uses.delete(oldest)
+    if (uses.size > MAX_CACHED && oldest !== undefined) uses.delete(oldest)
   }
   return {
     address: async ({ endpoint, request, reply }, auth) => {
@@ -109,7 +109,7 @@ export function createRateLimits(
       if (auth) counted.push(await count(byAuth, request))
       if (kindOf(endpoint) === 'transfer') counted.push(await count(byTransfer, request))
       if (endpoint.access === 'public') counted.push(...(await countOwn(request, endpoint)))
-      tell(reply, counted)
+      answerLimits(reply, counted)
     },
     caller: async ({ endpoint, request, reply }, caller) => {
       callers.set(request, caller)
@@ -119,14 +119,14 @@ export function createRateLimits(
       const counted: Result[] = []
       if (caller.kind === 'apiKey') {
         const own = await count(byKey, request)
-        remember(caller.credentialId, own)
+        noteUse(caller.credentialId, own)
         counted.push(own)
       }
       // A request that its key refuses is none of the user's.
       if (!counted.some(({ exceeded }) => exceeded)) counted.push(await count(byUser, request))
       if (kindOf(endpoint) === 'files') counted.push(await count(byFiles, request))
       counted.push(...(await countOwn(request, endpoint)))
-      tell(reply, counted)
+      answerLimits(reply, counted)
     },
     usedNow: (keyId) => {
       const use = uses.get(keyId)
@@ -144,7 +144,7 @@ async function count(limiter: Limiter, request: FastifyRequest): Promise<Result>
   return { max, remaining, ttl, ttlInSeconds, exceeded }
 }
 
-function tell(reply: FastifyReply, counted: readonly Result[]): void {
+function answerLimits(reply: FastifyReply, counted: readonly Result[]): void {
   const [nearest] = [...counted].sort((a, b) => Number(b.exceeded) - Number(a.exceeded) || a.remaining - b.remaining)
   if (nearest === undefined) return
   reply

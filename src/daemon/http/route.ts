@@ -1,6 +1,5 @@
 import type { Answer, CodeOf, Endpoint, Input, StreamEndpoint } from '../../shared/kernel/contract.ts'
 import { PanelError } from '../../shared/kernel/errors.ts'
-import type { Actor } from '../access/audit.ts'
 import type { Caller, Origin } from '../access/caller.ts'
 import type { Principal } from '../access/operation.ts'
 import type { Log } from '../core/log.ts'
@@ -16,8 +15,6 @@ export interface Context<E extends Endpoint | StreamEndpoint = Endpoint> {
   readonly origin: Origin
   /** The two above, for operations. */
   readonly principal: Principal
-  /** The same for `audit.record`. */
-  readonly actor: Actor
   readonly log: Log
   /** Aborts when the client has gone away or the daemon stops. */
   readonly signal: AbortSignal
@@ -63,6 +60,8 @@ export interface StreamKind {
 export interface Route {
   readonly endpoint: Endpoint
   readonly handle: Handler<Endpoint>
+  /** Makes a body that is written in another format into one of the contract, before it is parsed; throws a PanelError. */
+  readonly convert?: (body: unknown) => unknown
 }
 
 /** A stream with its handler. */

@@ -20,7 +20,7 @@ import {
   type StreamEndpoint,
   type Upload,
 } from '../../shared/kernel/contract.ts'
-import { ERRORS, type ErrorCode, fieldError, PanelError } from '../../shared/kernel/errors.ts'
+import { ERRORS, type ErrorCode, PanelError } from '../../shared/kernel/errors.ts'
 import { isDeeperThan, MOST_BODY_DEPTH } from '../../shared/kernel/json-depth.ts'
 import { withoutIgnored } from '../../shared/kernel/strict-body.ts'
 import { type Clock, now } from '../../shared/kernel/time.ts'
@@ -32,7 +32,7 @@ import type { Settings } from '../core/settings.ts'
 import type { SystemErrors } from '../core/system-errors.ts'
 import type { Db } from '../db/db.ts'
 import { answering, send, sendRaw } from './answers.ts'
-import { byteStream } from './byte-stream.ts'
+import { byteStream, dropRest } from './byte-stream.ts'
 import { createCallers } from './callers.ts'
 import { limitConnections } from './connection-limits.ts'
 import { cutSlowBodies, HEAD_CHECK_MS, HEAD_MS, refuseMalformed } from './connections.ts'
@@ -217,6 +217,7 @@ export function addRoute(http: HttpServer, route: Route): void {
         durationMs: Math.round(reply.elapsedTime),
       }
       request.log.debug(fields, 'request answered')
+      if (endpoint.accepts === 'stream') void dropRest(request.raw, deps.clock)
       done()
     },
     handler: (request, reply) => {
@@ -250,7 +251,7 @@ declare module 'fastify' {
   }
 }
 
-/** Clients are told by the document which codes an endpoint answers: any other one is a bug, of the contract or of the handler. */
+/** The document lists which codes an endpoint answers: any other one is a bug, of the contract or of the handler. */
 function noteUndeclared(request: FastifyRequest, { code }: PanelError): void {
   const { endpointId, codes } = request.routeOptions.config
   if (codes === undefined || codes.has(code)) return
@@ -270,12 +271,12 @@ interface Asked {
   readonly body: unknown
 }
 
-async function serve(http: HttpServer, served: Served, { request, reply, body }: Asked): Promise<FastifyReply> {
+async function serve(http: HttpServer, served: Served, asked: Asked): Promise<FastifyReply> {
   const { deps } = http
+  const { request, reply } = asked
   const { endpoint, handle } = served
   const context = http.context(endpoint, request, reply)
-  const foreign = endpoint.foreign?.(body)
-  if (foreign !== undefined) throw fieldError('body', foreign)
+  const body = served.convert === undefined ? asked.body : served.convert(asked.body)
   const input = {
     params: parsePart('params', served.params, request.params),
     query: isDeclared(endpoint.query) ? parsePart('query', endpoint.query, request.query) : undefined,

@@ -71,7 +71,7 @@ export class SseConnection {
   }
 
   /** Says that something is amiss; the stream goes on. */
-  tell(error: StreamError['error'], extra: Readonly<Record<string, unknown>> = {}): void {
+  report(error: StreamError['error'], extra: Readonly<Record<string, unknown>> = {}): void {
     if (this.closed.aborted) return
     this.#response.write(sseFrame('error', { type: 'error', error, ...extra, timestamp: isoTime(this.#clock.nowMs()) }))
   }
@@ -79,7 +79,7 @@ export class SseConnection {
   /** Says why, and ends the stream. */
   fail(error: StreamError['error'], extra: Readonly<Record<string, unknown>> = {}): void {
     if (this.closed.aborted) return
-    this.tell(error, extra)
+    this.report(error, extra)
     this.end()
   }
 

@@ -5,7 +5,7 @@ import { PanelError } from '../../shared/kernel/errors.ts'
 
 /**
  * Answers bytes by the rules of HTTP: 304 and 412 by the conditions of the request, 206 for one range, 416 for one behind the
- * end, all of it for anything else (several ranges among it). HEAD gets the headers and reads nothing.
+ * end, all of it for anything else (several ranges among it). HEAD gets the headers of the whole and reads nothing.
  */
 export async function sendStream(
   request: FastifyRequest,
@@ -20,7 +20,7 @@ export async function sendStream(
   if (etag !== null && !isMatched(request.headers['if-match'] ?? '*', etag)) {
     throw new PanelError('ETAG_MISMATCH', 'The file has another etag than If-Match names; read it again')
   }
-  if (etag !== null && isMatched(request.headers['if-none-match'] ?? '', etag)) return reply.status(304).send()
+  if (etag !== null && isMatched(weak(request.headers['if-none-match'] ?? ''), etag)) return reply.status(304).send()
   const range = rangeOf(request, answer)
   reply
     .header('content-type', contentType)
@@ -31,7 +31,8 @@ export async function sendStream(
   const length = range?.length ?? size
   if (length !== null) reply.header('content-length', String(length))
   if (request.method === 'HEAD' || length === 0) return reply.send(Readable.from([]))
-  return reply.send(Readable.from(await answer.read(range), { objectMode: false }))
+  const content = await answer.read(range)
+  return reply.send(content instanceof Readable ? content : Readable.from(content, { objectMode: false }))
 }
 
 /** What a write is meant to replace: the file of that etag (`*`: any), or none. Throws a VALIDATION_ERROR for anything else. */
@@ -53,6 +54,11 @@ function unfit(header: string, message: string): PanelError {
   })
 }
 
+/** If-None-Match takes a weak etag for the strong one of the same text: proxies that compress make ours weak. */
+function weak(list: string): string {
+  return list.replaceAll('W/"', '"')
+}
+
 /** Whether a list of etags names this one. A weak one is none of ours. */
 function isMatched(list: string, etag: string): boolean {
   return list
@@ -62,10 +68,11 @@ function isMatched(list: string, etag: string): boolean {
 }
 
 function rangeOf(request: FastifyRequest, { size, etag }: StreamAnswer): ByteRange | null {
+  if (request.method !== 'GET') return null
   const { range } = request.headers
   const ifRange = request.headers['if-range']
   if (range === undefined || size === null || (typeof ifRange === 'string' && ifRange !== `"${etag}"`)) return null
-  const [, first = '', last = ''] = /^bytes=(\d{0,16})-(\d{0,16})$/.exec(range) ?? []
+  const [, first = '', last = ''] = /^bytes=(\d{0,16})-(\d{0,16})$/i.exec(range) ?? []
   if (first === '' && last === '') return null
   const offset = first === '' ? Math.max(0, size - Number(last)) : Number(first)
   const end = first === '' || last === '' ? size - 1 : Math.min(Number(last), size - 1)

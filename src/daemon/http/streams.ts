@@ -20,7 +20,7 @@ const AFTER_EXPIRY_MS = 50
 /** The streams that are open now. */
 export interface OpenStreams {
   /** Says something on all streams of a user; they stay open. */
-  tell(userId: string, error: StreamError['error'], extra: Readonly<Record<string, unknown>>): void
+  report(userId: string, error: StreamError['error'], extra: Readonly<Record<string, unknown>>): void
 }
 
 /** One open stream, as the re-check of rights sees it. */
@@ -53,8 +53,8 @@ export function addStreams(http: HttpServer, routes: readonly StreamRoute[]): Op
   })
   deps.stopping.addEventListener('abort', settled)
   return {
-    tell: (userId, error, extra) => {
-      for (const stream of open) if (stream.userId === userId) stream.connection.tell(error, extra)
+    report: (userId, error, extra) => {
+      for (const stream of open) if (stream.userId === userId) stream.connection.report(error, extra)
     },
   }
 }

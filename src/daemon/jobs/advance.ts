@@ -161,7 +161,7 @@ export class Advance {
     const { metrics, kindOf, bus } = this.#deps
     const kind = kindOf(row.kind)
     if (kind?.hasEnding === true) await this.#ending(tx, kind, row, status)
-    const ended = { status, requested: null, dueAt: null, jobKey: null, endedAt: tx.now, ...failure } as const
+    const ended = { status, requested: null, dueAt: null, endedAt: tx.now, ...failure } as const
     let after: JobRow = { ...row, ...ended }
     if (row.background === 1) await tx.q.deleteFrom('job').where('seq', '=', row.seq).execute()
     else {

@@ -40,8 +40,8 @@ export interface JobType<I, S, Step extends string> {
   readonly background: boolean
   plan(input: I): readonly PlannedStep<Step>[]
   needs?(input: I): Needs
-  /** How long a lane that is not ordered rests after so many failed attempts in a row. */
-  laneRestMs?(failures: number): number
+  /** How long a lane that is not ordered backs off after so many failed attempts in a row. */
+  laneBackOffMs?(failures: number): number
 }
 
 /** Declares a type of job; the compiler infers what its steps work with. */

@@ -34,8 +34,8 @@ export interface Jobs {
   register<I, S, Step extends string>(type: JobType<I, S, Step>, steps: StepsOf<I, S, Step>): void
   /** Works in a lane instead of its jobs, which wait meanwhile; `undefined` while one of them is under way. */
   hold<T>(lane: Lane, work: () => Promise<T>): Promise<T> | undefined
-  /** Tries a lane again at once that rests after failures. */
-  endRest(lane: Lane): void
+  /** Tries a lane again at once that backs off after failures. */
+  endBackOff(lane: Lane): void
   start(): void
   close(): Promise<void>
 }
@@ -61,7 +61,7 @@ export function createJobs({ registry, holderOf, ...core }: JobsDeps): Jobs {
       kinds.set(type.kind, registered(type, steps))
     },
     hold: (lane, work) => runner.hold(lane, work),
-    endRest: (lane) => runner.endRest(lane),
+    endBackOff: (lane) => runner.endBackOff(lane),
     start: () => runner.start(),
     close: () => runner.close(),
   }

@@ -50,7 +50,7 @@ export class ProgressWriter {
         newest = now
         writing ??= drain().catch((err: unknown) => {
           writing = undefined
-          log.warn({ err, jobId: row.id }, 'the progress of a job could not be written')
+          log.warn({ err, jobId: row.id }, 'cannot store job progress')
         })
       },
       flush: async () => {

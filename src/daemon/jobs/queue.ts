@@ -25,7 +25,7 @@ export interface NewJob<I> {
 }
 
 /** Why a job is not changed. */
-export type Unchanged = 'ended' | 'background' | 'not failed' | 'not retryable'
+export type Unchanged = 'ended' | 'background' | 'not failed' | 'not retryable' | 'replaced'
 
 /** What a change of a job writes. */
 type ChangedJob = Partial<Omit<JobRow, 'seq' | 'id' | 'kind' | 'fence'>>
@@ -166,13 +166,15 @@ export class JobQueue {
     return undefined
   }
 
-  /** Has a step tried again that has failed, and the job go on from there. */
+  /** Has a step tried again that has failed, and the job go on from there, unless another job of its key is open by now. */
   async retryStep(tx: Tx, row: JobRow, step: StepRow): Promise<Unchanged | undefined> {
     const { isRetryable } = this.#deps
     if (row.background === 1) return 'background'
     const waits = row.status === 'queued' && step.status === 'pending' && step.error !== null
     if (!waits && (row.status !== 'failed' || step.status !== 'failed')) return 'not failed'
     if (!isRetryable(row, step)) return 'not retryable'
+    const open = row.jobKey === null ? undefined : await rows.findByKey(tx.q, row.jobKey)
+    if (open !== undefined && open.id !== row.id) return 'replaced'
     await rows.updateStep(tx, step.id, { status: 'pending', attempts: 0, endedAt: null })
     const again = { status: 'queued', requested: null, endedAt: null, notBefore: tx.now } as const
     await this.#queue(tx, row, { ...again, dueAt: tx.now })

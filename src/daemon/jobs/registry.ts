@@ -34,7 +34,7 @@ export interface Registered {
   readonly background: boolean
   /** Whether it does something when a job of it ends. */
   readonly hasEnding: boolean
-  laneRestMs(failures: number): number
+  laneBackOffMs(failures: number): number
   /** Whether somebody may have this step tried again; `false` where {@link load} would throw. */
   isRetryable(row: JobRow, step: StepRow): boolean
   /** Throws where the row's input or state does not fit the type, or the step is unknown. */
@@ -59,7 +59,7 @@ export function registered<I, S, Name extends string>(
     pool: type.pool,
     background: type.background,
     hasEnding: ended !== undefined,
-    laneRestMs: (failures) => type.laneRestMs?.(failures) ?? 0,
+    laneBackOffMs: (failures) => type.laneBackOffMs?.(failures) ?? 0,
     isRetryable: (row, stepRow) => {
       const step = byName.get(stepRow.step)
       const isReadable = isJson(type.input, row.input) && isJson(type.state, row.state)

@@ -1,5 +1,5 @@
 import type { Selectable } from 'kysely'
-import type { IsoTime } from '../../shared/kernel/time.ts'
+import { type IsoTime, isoTime } from '../../shared/kernel/time.ts'
 import type { Db, Queries, Tx } from '../db/db.ts'
 import type { Schema } from '../db/schema.ts'
 
@@ -184,6 +184,21 @@ export async function updateStep(tx: Tx, id: string, set: Partial<Omit<StepRow, 
 /** Has everything taken up at once that an earlier process has left running: nobody else works on this database. */
 export async function takeUp(tx: Tx): Promise<void> {
   await tx.q.updateTable('job').set({ dueAt: tx.now }).where('status', '=', 'running').execute()
+}
+
+/**
+ * Has what a clock has written that was ahead wait no longer than it was meant to then: every open job that was changed last in
+ * the future, but those that run. A few in each transaction; answers how many.
+ */
+export async function pullBack(tx: Tx): Promise<{ readonly changed: number; readonly isDone: boolean }> {
+  const ahead = tx.q.selectFrom('job').selectAll().where('endedAt', 'is', null).where('updatedAt', '>', tx.now)
+  const rows = await ahead.where('status', '!=', 'running').limit(BATCH).execute()
+  for (const row of rows) {
+    const waited = (at: IsoTime): number => Math.max(0, Date.parse(at) - Date.parse(row.updatedAt))
+    const back = (at: IsoTime): IsoTime => isoTime(Math.min(Date.parse(at), Date.parse(tx.now) + waited(at)))
+    await updateJob(tx, row, { dueAt: row.dueAt === null ? null : back(row.dueAt), notBefore: back(row.notBefore) })
+  }
+  return { changed: rows.length, isDone: rows.length < BATCH }
 }
 
 /** Forgets jobs that ended before, and what is beyond the newest `keep` of those that have ended; a few in each transaction. */

@@ -16,8 +16,12 @@ const LONGEST_WAIT_MS = 30_000
 const IN_A_ROW = 50
 /** Lanes that are read ahead, so that a long queue is not read again for each of them. */
 const READ_AHEAD = 256
-/** So long after its rest nobody needs to know any more that a lane had failed. */
+/** So long after its back-off nobody needs to know any more that a lane had failed. */
 const FORGOTTEN_MS = 7 * 3_600_000
+/** The wall clock counts as set back when it has lost so much against the one that counts durations. */
+const SET_BACK_MS = 5000
+/** How long steps may take to end when the daemon stops. */
+const GRACE_MS = 8000
 /** How often a write is tried again that the disk has refused. */
 const STORAGE_PAUSE_MS = 2000
 
@@ -38,8 +42,8 @@ interface Busy {
   readonly work: Promise<void>
 }
 
-interface Resting {
-  /** It ends when either clock has passed it: a wall clock that is set back makes no rest longer. */
+interface BackOff {
+  /** It ends when either clock has passed it: a wall clock that is set back makes no back-off longer. */
   readonly untilMs: { readonly wall: number; readonly steady: number }
   readonly failures: number
 }
@@ -69,13 +73,15 @@ export class Runner {
   readonly #busy = new Map<string, Busy>()
   /** Lanes that somebody works on by hand ({@link hold}). */
   readonly #held = new Set<string>()
-  readonly #resting = new Map<string, Resting>()
+  readonly #backingOff = new Map<string, BackOff>()
   readonly #running = new Map<string, Running>()
   readonly #ending = new AbortController()
   /** Lanes of each pool that were due when they were last read, and not begun yet. */
   readonly #ahead = new Map<string, rows.Lane[]>()
   #woken = new AbortController()
   #loops: Promise<void> | undefined
+  /** The wall clock less the one that counts durations, when due times were last right. */
+  #aheadMs: number | undefined
 
   constructor(deps: RunnerDeps) {
     this.#deps = deps
@@ -86,9 +92,9 @@ export class Runner {
     this.#woken.abort()
   }
 
-  /** Tries a lane again at once that rests after failures: somebody has mended something. */
-  endRest(lane: rows.Lane): void {
-    this.#resting.delete(keyOf(lane))
+  /** Tries a lane again at once that backs off after failures: somebody has mended something. */
+  endBackOff(lane: rows.Lane): void {
+    this.#backingOff.delete(keyOf(lane))
     this.wake()
   }
 
@@ -113,13 +119,26 @@ export class Runner {
     this.#loops ??= Promise.all([this.#loop(), this.#keepLeases()]).then(() => undefined)
   }
 
-  /** Ends what runs, which is taken up again at the next start, and resolves when nothing is under way any more. */
+  /**
+   * Ends what runs, which is taken up again at the next start, and resolves when nothing is under way any more. A step that does not
+   * end in time is left behind: its job is still marked as running, so that the next start takes it up, too.
+   */
   async close(): Promise<void> {
     this.#ending.abort()
     for (const { ending } of this.#running.values()) ending.abort(new Ended('stopping'))
     this.wake()
     await this.#loops
-    await Promise.all([...this.#busy.values()].map(({ work }) => work))
+    const over = new AbortController()
+    const grace = passed(this.#deps.clock, GRACE_MS, over.signal)
+    await Promise.race([Promise.all([...this.#busy.values()].map(({ work }) => work)), grace])
+    over.abort()
+    for (const { claim } of this.#running.values()) {
+      const { id: jobId, kind } = claim.row
+      this.#deps.log.error(
+        { jobId, kind, step: claim.step.name },
+        'job step did not end in time, resuming at next start',
+      )
+    }
   }
 
   async #loop(): Promise<void> {
@@ -133,14 +152,31 @@ export class Runner {
       try {
         if (!taken) await db.write(rows.takeUp)
         taken = true
+        await this.#followClock()
         wait = await this.#startLanes()
       } catch (err) {
         if (signal.aborted) break
-        log.error({ err }, 'due jobs could not be read; trying again')
+        log.error({ err }, 'cannot read due jobs, retrying')
         if (!isStorageFailure(err)) systemErrors.capture(err, { component: 'jobs' })
       }
       await clock.sleep(wait, woken)
     }
+  }
+
+  /** Puts due times right that a wall clock has written which was ahead and has been set back since, also before the start. */
+  async #followClock(): Promise<void> {
+    const { clock, db, log } = this.#deps
+    const aheadMs = clock.nowMs() - clock.monotonicMs()
+    if (this.#aheadMs === undefined || aheadMs < this.#aheadMs - SET_BACK_MS) {
+      let changed = 0
+      for (let isDone = false; !isDone; ) {
+        const batch = await db.write(rows.pullBack)
+        changed += batch.changed
+        isDone = batch.isDone
+      }
+      if (changed > 0) log.warn({ jobs: changed }, 'clock was set back, rescheduled waiting jobs')
+    }
+    this.#aheadMs = aheadMs
   }
 
   /** Begins with every lane that has something due, and answers how long there is nothing else to begin with. */
@@ -149,7 +185,8 @@ export class Runner {
     const names = [...kinds.keys()]
     const at = now(clock)
     const nowMs = Date.parse(at)
-    for (const [key, resting] of this.#resting) if (this.#restLeft(resting) < -FORGOTTEN_MS) this.#resting.delete(key)
+    for (const [key, backOff] of this.#backingOff)
+      if (this.#backOffLeft(backOff) < -FORGOTTEN_MS) this.#backingOff.delete(key)
     for (const pool of this.#pools().keys()) {
       if (this.#roomIn(pool) <= 0) continue
       const ahead = this.#ahead.get(pool) ?? []
@@ -161,8 +198,8 @@ export class Runner {
       }
     }
     const next = await rows.nextDue(db.read, at, names)
-    const rests = [...this.#resting.values()].map((resting) => this.#restLeft(resting)).filter((ms) => ms > 0)
-    const waits = [LONGEST_WAIT_MS, ...rests, ...(next === undefined ? [] : [Date.parse(next) - nowMs])]
+    const left = [...this.#backingOff.values()].map((backOff) => this.#backOffLeft(backOff)).filter((ms) => ms > 0)
+    const waits = [LONGEST_WAIT_MS, ...left, ...(next === undefined ? [] : [Date.parse(next) - nowMs])]
     return Math.max(1, Math.min(...waits))
   }
 
@@ -174,23 +211,23 @@ export class Runner {
   /** The lanes of a pool that something is due in and nobody works on. */
   async #read(pool: string, at: IsoTime): Promise<rows.Lane[]> {
     const { db, kinds } = this.#deps
-    // Those that are worked on or rest are due too and come first; so many more are read.
-    const limit = READ_AHEAD + this.#busy.size + this.#held.size + this.#resting.size
+    // Those that are worked on or back off are due too and come first; so many more are read.
+    const limit = READ_AHEAD + this.#busy.size + this.#held.size + this.#backingOff.size
     const due = await rows.dueLanes(db.read, { pool, now: at, kinds: [...kinds.keys()], limit })
     return due.filter((lane) => !this.#isTaken(lane))
   }
 
-  #rest(key: string, { ms, failures }: { readonly ms: number; readonly failures: number }): void {
+  #backOff(key: string, { ms, failures }: { readonly ms: number; readonly failures: number }): void {
     const { clock } = this.#deps
-    this.#resting.set(key, { untilMs: { wall: clock.nowMs() + ms, steady: clock.monotonicMs() + ms }, failures })
+    this.#backingOff.set(key, { untilMs: { wall: clock.nowMs() + ms, steady: clock.monotonicMs() + ms }, failures })
   }
 
   #isResting(key: string): boolean {
-    const resting = this.#resting.get(key)
-    return resting !== undefined && this.#restLeft(resting) > 0
+    const backOff = this.#backingOff.get(key)
+    return backOff !== undefined && this.#backOffLeft(backOff) > 0
   }
 
-  #restLeft({ untilMs: { wall, steady } }: Resting): number {
+  #backOffLeft({ untilMs: { wall, steady } }: BackOff): number {
     const { clock } = this.#deps
     return Math.min(wall - clock.nowMs(), steady - clock.monotonicMs())
   }
@@ -210,9 +247,9 @@ export class Runner {
       .catch((err: unknown) => {
         if (this.#ending.signal.aborted) return
         const { log, systemErrors } = this.#deps
-        log.error({ err, ...lane }, 'a job could not be carried out; its lane rests')
+        log.error({ err, ...lane }, 'cannot run job, backing off its lane')
         if (!isStorageFailure(err)) systemErrors.capture(err, { component: 'jobs' })
-        this.#rest(key, { ms: LONGEST_WAIT_MS, failures: 0 })
+        this.#backOff(key, { ms: LONGEST_WAIT_MS, failures: 0 })
       })
       .finally(() => {
         this.#busy.delete(key)
@@ -242,13 +279,13 @@ export class Runner {
       }
       if (moved.kind === 'lost') continue
       if (!moved.failed) {
-        this.#resting.delete(key)
+        this.#backingOff.delete(key)
         continue
       }
-      const failures = (this.#resting.get(key)?.failures ?? 0) + 1
-      const restMs = kinds.get(claim.row.kind)?.laneRestMs(failures) ?? 0
-      if (restMs === 0) continue
-      this.#rest(key, { ms: restMs, failures })
+      const failures = (this.#backingOff.get(key)?.failures ?? 0) + 1
+      const backOffMs = kinds.get(claim.row.kind)?.laneBackOffMs(failures) ?? 0
+      if (backOffMs === 0) continue
+      this.#backOff(key, { ms: backOffMs, failures })
       return
     }
   }
@@ -283,7 +320,7 @@ export class Runner {
         why === 'late'
           ? { error: `the step ${claim.step.name} took longer than ${Math.round(loaded.timeoutMs / 1000)} s` }
           : { error: messageOf(error), code: codeOf(error) }
-      log.warn({ err: error, jobId: row.id, kind: row.kind, step: claim.step.name }, 'a step of a job failed')
+      log.warn({ err: error, jobId: row.id, kind: row.kind, step: claim.step.name }, 'job step failed')
       return await this.#store((tx) => advance.failed(tx, claim, failure))
     } finally {
       report.end()
@@ -313,7 +350,7 @@ export class Runner {
         return await db.write(work)
       } catch (error) {
         if (!isStorageFailure(error) || this.#ending.signal.aborted || db.health().status === 'damaged') throw error
-        log.warn({ err: error }, 'what a job has done could not be written; trying again')
+        log.warn({ err: error }, 'cannot store job result, retrying')
         await clock.sleep(STORAGE_PAUSE_MS, this.#ending.signal)
       }
     }
@@ -331,7 +368,7 @@ export class Runner {
       const kept = db.write(async (tx) => {
         for (const row of running) await keepLease(tx, row, until)
       })
-      await kept.catch((err: unknown) => log.warn({ err }, 'the leases of running jobs could not be renewed'))
+      await kept.catch((err: unknown) => log.warn({ err }, 'cannot renew leases of running jobs'))
     }
   }
 }

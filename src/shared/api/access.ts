@@ -75,8 +75,7 @@ export const getServerPresets = defineEndpoint({
 export const setServerAccess = defineEndpoint({
   id: 'access.set',
   tag: 'Servers',
-  summary:
-    'Give a user permissions on a server, in the place of those that he had; only what you hold there can be given',
+  summary: 'Give a user permissions on a server, in place of those they had; only what you hold there can be given',
   method: 'POST',
   path: '/api/servers/:serverId/access',
   access: { server: ['server.users'] },
@@ -95,7 +94,7 @@ export const setServerAccess = defineEndpoint({
 export const removeServerAccess = defineEndpoint({
   id: 'access.remove',
   tag: 'Servers',
-  summary: 'Take a user his permissions on a server; everybody may give up his own',
+  summary: 'Revoke the permissions of a user on a server; everybody may give up their own',
   method: 'DELETE',
   path: '/api/servers/:serverId/access/:targetUserId',
   access: { server: ['server.users'], orSelf: 'targetUserId' },

@@ -15,7 +15,7 @@ export type AlertRuleType = z.infer<typeof AlertRuleType>
 
 /**
  * When a rule fires. Thresholds are percent: of a server's own limits, of the machine for a node. `durationSeconds`: how
- * long a figure must be at or above its threshold, and then below it to recover. `offlineThreshold`: minutes.
+ * long a metric must be at or above its threshold, and then below it to recover. `offlineThreshold`: minutes.
  */
 export const AlertConditions = z.object({
   cpuThreshold: percent.optional(),
@@ -58,7 +58,7 @@ export const AlertRule = z.object({
 })
 export type AlertRule = z.infer<typeof AlertRule>
 
-/** With what its webhooks are signed, in the one answer that tells it. */
+/** With what its webhooks are signed, in the one answer that shows it. */
 const Made = AlertRule.extend({ webhookSecret: z.string().nullable() })
 
 const Fields = z.object({
@@ -150,7 +150,7 @@ export const deleteAlertRule = defineEndpoint({
 export const testAlertRule = defineEndpoint({
   id: 'alert_rules.test',
   tag: 'Alerts',
-  summary: 'Send a test message to everybody whom an alert rule tells; the alert shows what became of each',
+  summary: 'Send a test message to everybody whom an alert rule notifies; the alert shows what became of each',
   method: 'POST',
   path: '/api/alert-rules/:ruleId/test',
   access: 'session',

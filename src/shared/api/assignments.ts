@@ -146,7 +146,7 @@ export const listRoleNodes = defineEndpoint({
 export const listUserNodes = defineEndpoint({
   ...reached,
   id: 'roles.nodes_of_user',
-  summary: 'List the nodes that are assigned to a user or to one of his roles, by name',
+  summary: 'List the nodes that are assigned to a user or to one of their roles, by name',
   path: '/api/roles/users/:userId/nodes',
   access: { panel: 'node.read', orSelf: 'userId' },
   params: { userId: UserId },

@@ -56,12 +56,12 @@ export const DashboardResources = z.object({
   /** Share of all their cores that is busy; 0 when no node reports. */
   cpuUtilization: z.number(),
   memoryUtilization: z.number(),
-  /** Always `null`: how much a network could carry is not known, so there is no share to tell. */
+  /** Always `null`: how much a network could carry is not known, so there is no share to report. */
   networkThroughput: z.null(),
   /** Bytes that the nodes received and sent per second between their last two reports; `null` before there are two. */
   networkRxBytesPerSecond: z.number().nullable(),
   networkTxBytesPerSecond: z.number().nullable(),
-  /** On how many nodes these figures rest. */
+  /** Of how many nodes these stats are. */
   nodesReporting: z.int(),
 })
 export type DashboardResources = z.infer<typeof DashboardResources>

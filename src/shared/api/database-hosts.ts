@@ -153,7 +153,7 @@ export type DatabaseHostPing = z.infer<typeof DatabaseHostPing>
 export const pingDatabaseHost = defineEndpoint({
   id: 'database_hosts.ping',
   tag: 'Admin',
-  summary: 'Connect to a database host and tell what is wrong',
+  summary: 'Connect to a database host and report what is wrong',
   method: 'GET',
   path: '/api/admin/database-hosts/:hostId/ping',
   access: { panel: 'admin.read' },

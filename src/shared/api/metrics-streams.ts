@@ -14,7 +14,7 @@ export const streamServerMetrics = defineStream({
   errors: ['SERVER_NOT_FOUND', 'SERVER_SUSPENDED', 'STREAM_LIMIT_REACHED'],
 })
 
-/** The figures of a machine as its agent reports them. */
+/** The usage of a machine as its agent reports it. */
 export const NodeUsage = z.object({
   nodeId: z.string(),
   cpuPercent: z.number(),

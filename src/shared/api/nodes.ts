@@ -162,7 +162,7 @@ export const deleteNode = defineEndpoint({
 
 const Percent = z.number().nullable()
 
-/** The figures of a node; `null` where there are none, or where overallocation is unlimited. */
+/** The stats of a node; `null` where there are none, or where overallocation is unlimited. */
 export const NodeStats = z.object({
   nodeId: NodeId,
   isOnline: z.boolean(),

@@ -80,7 +80,7 @@ export const DatabaseIntegrity = z.object({
 })
 export type DatabaseIntegrity = z.infer<typeof DatabaseIntegrity>
 
-/** The panel's own database; figures are `null` while it cannot be read. */
+/** The panel's own database; stats are `null` while it cannot be read. */
 export const DbStatus = z.object({
   status: z.enum(['connected', 'disconnected']),
   engine: z.literal('sqlite'),

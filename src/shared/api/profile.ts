@@ -6,7 +6,7 @@ import { IsoTime } from '../kernel/time.ts'
 import { ApiKey } from './api-keys.ts'
 import { Me, Username } from './auth.ts'
 
-/** What a person keeps for his clients: flat, so that two clients can each change their own entries. */
+/** What users keep for their clients: flat, so that two clients can each change their own entries. */
 export const Preferences = z.record(
   z.string().min(1).max(100),
   z.union([z.string().max(4096), z.number(), z.boolean()]),

@@ -10,7 +10,7 @@ const serverEvents = Object.fromEntries(
 export const streamServerEvents = defineStream({
   id: 'servers.events',
   tag: 'Servers',
-  summary: 'Follow the state and figures of a server, or of `all-servers`',
+  summary: 'Follow the state and usage of a server, or of `all-servers`',
   path: '/api/servers/:serverId/events',
   access: { server: ['server.read'] },
   params: { serverId: ServerId },

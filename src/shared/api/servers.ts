@@ -214,7 +214,7 @@ export const createServer = defineEndpoint({
   path: '/api/servers',
   access: { anyOf: ['server.create', 'admin.write'], orOnNode: 'server.create' },
   body: NewServer,
-  /** `commandId` names the order that makes it ready; its end is told as `server_command_done`. */
+  /** `commandId` names the order that makes it ready; its end is reported as `server_command_done`. */
   ignores: ['portBindings', 'subdomain', 'backupAllocationMb', 'ioWeight'],
   response: Server.extend({ commandId: CommandId }),
   status: 201,

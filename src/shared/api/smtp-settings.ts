@@ -44,7 +44,7 @@ export const updateSmtpSettings = defineEndpoint({
   method: 'PUT',
   path: '/api/admin/smtp',
   access: { panel: 'admin.write' },
-  /** Who sets it vouches for mails with tokens: they bring nobody more rights than he holds, nor may he hold less than the one before. */
+  /** Who sets it vouches for mails with tokens: they bring nobody more rights than the setter holds, and a new setter may not hold less than the one before. */
   body: z
     .object({
       host: HostName.nullable(),

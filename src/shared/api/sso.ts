@@ -164,7 +164,7 @@ export const unlinkSsoAccount = defineEndpoint({
   method: 'POST',
   path: '/api/auth/profile/sso/unlink',
   access: 'session',
-  /** `accountId` tells several of the same provider apart. */
+  /** `accountId` distinguishes several of the same provider. */
   body: z.object({ providerId: ProviderId, accountId: z.string().min(1).max(255).optional() }),
   response: z.object({ status: z.literal(true) }),
   errors: ['NOT_FOUND', 'LAST_SIGN_IN_METHOD', 'LAST_ADMIN'],

@@ -60,7 +60,7 @@ export const exportSystemErrors = defineEndpoint({
 export const resolveSystemError = defineEndpoint({
   id: 'system_errors.resolve',
   tag: 'Admin',
-  summary: 'Mark a system error as resolved; when it happens again it is told anew',
+  summary: 'Mark a system error as resolved; when it happens again it is reported anew',
   method: 'POST',
   path: '/api/admin/system-errors/:errorId/resolve',
   access: { panel: 'admin.write' },

@@ -1,10 +1,10 @@
 import { z } from 'zod'
 import { defineEndpoint, NoData } from '../kernel/contract.ts'
-import { eggRefusal } from '../kernel/egg.ts'
 import { NestId, TemplateId } from '../kernel/ids.ts'
 import { pageQuery } from '../kernel/page.ts'
 import { OneLine } from '../kernel/setting-values.ts'
 import { IsoTime } from '../kernel/time.ts'
+import { ConfigFile, InsidePath } from '../protocol/config-files.ts'
 import {
   DoneRule,
   Listens,
@@ -39,15 +39,19 @@ const NestBody = z.object({
 
 /**
  * One variable of a template. `rules` are Laravel-style: `required`, `nullable`, `string`, `numeric`, `integer`, `boolean`,
- * `min:n`, `max:n`, `between:a,b`, `in:a,b`, `regex:/…/` and the like; an unknown rule is refused.
+ * `min:n`, `max:n`, `between:a,b`, `in:a,b`, `regex:/…/`, `required_if:NAME,value` and the like; an unknown rule is refused.
  */
 export const TemplateVariable = z.object({
   name: VariableName.refine((name) => !RESERVED_VARIABLES.has(name), 'is set by the panel itself; choose another name'),
-  description: z.string().max(1000).default(''),
+  /** What people are shown; empty: the name. */
+  displayName: z.string().max(200).default(''),
+  description: z.string().max(4000).default(''),
   default: z.string().max(4096).default(''),
   required: z.boolean().default(false),
   input: z.enum(['text', 'number', 'select', 'checkbox']).default('text'),
-  rules: z.array(z.string().min(1).max(500)).max(20).default([]),
+  rules: z.array(z.string().min(1).max(2000)).max(20).default([]),
+  /** Rules of an egg that this panel cannot check: they are kept and shown, and no value is checked by them. */
+  uncheckedRules: z.array(z.string().min(1).max(2000)).max(20).default([]),
   /** Whether a user without `server.update` on the panel sees it, and whether the server's members may change it. */
   userViewable: z.boolean().default(true),
   userEditable: z.boolean().default(true),
@@ -60,7 +64,12 @@ const TemplateImage = z.object({
   name: z.string().min(1).max(100),
   label: z.string().max(200).optional(),
   image: z.string().min(1).max(300),
+  /** It is on the node already and never pulled. */
+  local: z.boolean().optional(),
 })
+
+/** A further startup line with its name. */
+const StartupCommand = z.object({ name: z.string().min(1).max(100), command: ShellText.min(1).max(4096) })
 
 /** When a starting server counts as running; without a rule it does after 120 s. */
 export const StartupDetection = z.object({
@@ -69,7 +78,7 @@ export const StartupDetection = z.object({
 })
 
 const templateFields = {
-  description: z.string().max(2000).nullable().default(null),
+  description: z.string().max(8000).nullable().default(null),
   author: z.string().max(200).default('unknown'),
   version: z.string().max(50).default('1.0.0'),
   /** How its servers can be run; the first one that the node offers is used. */
@@ -78,8 +87,13 @@ const templateFields = {
   image: z.string().max(300).default(''),
   images: z.array(TemplateImage).max(50).default([]),
   defaultImage: z.string().max(300).nullable().default(null),
-  /** The shell command line of the server; `{{NAME}}` stands for a variable. */
+  /**
+   * The shell command line of the server. `{{NAME}}` stands for a variable: one word, whatever its value is.
+   * `{{NAME | split}}` among words is split at blanks, and an empty value vanishes; it is no pattern and no code either.
+   */
   startup: ShellText.min(1).max(4096),
+  /** Further startup lines to choose from. */
+  startupCommands: z.array(StartupCommand).max(20).default([]),
   /** What is typed into the console to stop the server; empty: the signal is used. `^C` and the like mean signals. */
   stopCommand: ShellText.max(4096).default(''),
   sendSignalTo: StopSignal.default('SIGTERM'),
@@ -91,6 +105,13 @@ const templateFields = {
    */
   listens: Listens.nullable().default(null),
   variables: z.array(TemplateVariable).max(200).default([]),
+  /** Files that are brought up to date before each start. */
+  configFiles: z.array(ConfigFile).max(50).default([]),
+  /** Files that a server's members neither see nor change, by patterns as in .gitignore. */
+  fileDenylist: z.array(z.string().min(1).max(500)).max(500).default([]),
+  /** Files into which the game writes its log. */
+  logFiles: z.array(InsidePath).max(20).default([]),
+  tags: z.array(z.string().min(1).max(100)).max(50).default([]),
   installScript: ShellText.max(256 * 1024)
     .nullable()
     .default(null),
@@ -112,10 +133,39 @@ const templateFields = {
 export const NewTemplate = z.object({ name: Name, ...templateFields })
 export type NewTemplate = z.infer<typeof NewTemplate>
 
+/** The formats of eggs, the templates of Pterodactyl (PTDL) and Pelican (PLCN), that are read and written. */
+export const EggFormat = z.enum(['PTDL_v1', 'PTDL_v2', 'PLCN_v1', 'PLCN_v2', 'PLCN_v3'])
+export type EggFormat = z.infer<typeof EggFormat>
+
+/**
+ * What an import says of one field of an egg. `kept`: only the export has it again; `unused`: this panel does nothing
+ * with it; `rule`: values are not checked by it; `split`: placeholders that are split at blanks; `changed`: it means the same in
+ * other words; `warning`: look at it.
+ */
+export const EggNote = z.object({
+  kind: z.enum(['kept', 'unused', 'rule', 'split', 'changed', 'warning']),
+  /** The field of the egg, by its dotted path. */
+  field: z.string(),
+  message: z.string(),
+})
+export type EggNote = z.infer<typeof EggNote>
+
+/** What became of an egg. */
+export const EggReport = z.object({ format: EggFormat, notes: z.array(EggNote) })
+export type EggReport = z.infer<typeof EggReport>
+
+/** The egg that a template was imported from. */
+const EggOrigin = z.object({ format: EggFormat, uuid: z.string().nullable(), updateUrl: z.string().nullable() })
+
+/** An egg as it was imported; the export goes by it. */
+const EggDocument = z.record(z.string(), z.unknown())
+
 /** A stored template. */
 export const Template = z.object({
   id: TemplateId,
   ...NewTemplate.shape,
+  /** The egg that it was made of; absent from daemons that know no eggs. */
+  origin: EggOrigin.nullable().optional(),
   nest: z.object({ id: NestId, name: z.string(), icon: z.string().nullable() }).nullable(),
   serverCount: z.int(),
   createdAt: IsoTime,
@@ -148,8 +198,12 @@ export const TemplatePatch = z.object(
 export type TemplatePatch = z.infer<typeof TemplatePatch>
 type Unwrapped<T> = T extends z.ZodDefault<infer U> ? U : T
 
-/** What answers tell of a template beside its fields: a file made by `templates view` may be sent back. */
-const ANSWERED = ['id', 'nest', 'serverCount', 'createdAt', 'updatedAt'] as const
+/** What answers show of a template beside its fields: a file made by `templates view` may be sent back. */
+const ANSWERED = ['id', 'nest', 'origin', 'report', 'serverCount', 'createdAt', 'updatedAt'] as const
+
+/** A template that was made of an egg comes with what became of the egg. */
+export const ImportedTemplate = Template.extend({ report: EggReport.optional() })
+export type ImportedTemplate = z.infer<typeof ImportedTemplate>
 
 export const listNests = defineEndpoint({
   id: 'nests.list',
@@ -243,14 +297,13 @@ export const getTemplate = defineEndpoint({
 export const createTemplate = defineEndpoint({
   id: 'templates.create',
   tag: 'Templates',
-  summary: 'Create a template',
+  summary: 'Create a template; an egg is imported',
   method: 'POST',
   path: '/api/templates',
   access: { panel: 'template.create' },
-  body: NewTemplate,
+  body: NewTemplate.extend({ egg: EggDocument.nullable().default(null) }),
   ignores: ANSWERED,
-  foreign: eggRefusal,
-  response: Template,
+  response: ImportedTemplate,
   status: 201,
   errors: ['TEMPLATE_NAME_TAKEN', 'NEST_NOT_FOUND'],
   audit: { action: 'template.create' },
@@ -264,10 +317,9 @@ export const updateTemplate = defineEndpoint({
   path: '/api/templates/:templateId',
   access: { panel: 'template.update' },
   params: { templateId: TemplateId },
-  body: TemplatePatch,
+  body: TemplatePatch.extend({ egg: EggDocument.nullable().optional() }),
   ignores: ANSWERED,
-  foreign: eggRefusal,
-  response: Template,
+  response: ImportedTemplate,
   errors: ['TEMPLATE_NOT_FOUND', 'TEMPLATE_NAME_TAKEN', 'NEST_NOT_FOUND'],
   audit: { action: 'template.update' },
 })
@@ -283,4 +335,32 @@ export const deleteTemplate = defineEndpoint({
   response: NoData,
   errors: ['TEMPLATE_NOT_FOUND', 'TEMPLATE_IN_USE'],
   audit: { action: 'template.delete' },
+})
+
+export const importEgg = defineEndpoint({
+  id: 'templates.import_egg',
+  tag: 'Templates',
+  summary: 'Import an egg of Pterodactyl or Pelican as a template',
+  method: 'POST',
+  path: '/api/templates/import-pterodactyl',
+  access: { panel: 'template.create' },
+  body: z.looseObject({ name: z.string().optional(), nestId: NestId.nullish() }),
+  response: Template.extend({ report: EggReport }),
+  status: 201,
+  errors: ['TEMPLATE_NAME_TAKEN', 'NEST_NOT_FOUND'],
+  audit: { action: 'template.create' },
+})
+
+export const exportTemplate = defineEndpoint({
+  id: 'templates.export',
+  tag: 'Templates',
+  summary: 'Export a template as a file that another panel can import',
+  method: 'GET',
+  path: '/api/templates/:templateId/export',
+  access: { panel: 'template.read' },
+  params: { templateId: TemplateId },
+  /** `egg`: the format that it was imported from, PTDL_v2 for one that was not. */
+  query: z.object({ format: z.enum(['panel', 'egg', ...EggFormat.options]).default('panel') }),
+  response: z.record(z.string(), z.unknown()),
+  errors: ['TEMPLATE_NOT_FOUND'],
 })

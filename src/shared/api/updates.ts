@@ -48,7 +48,7 @@ export const getUpdateStatus = defineEndpoint({
 
 /**
  * How an update stands. The program is exchanged while the daemon does not run, so that of the phases of an update
- * it can tell `checking` (the feed is being asked), `completed` (this start was the first one of another version) and `idle`.
+ * it can report `checking` (the feed is being asked), `completed` (this start was the first one of another version) and `idle`.
  */
 export const UpdateState = z.object({
   state: z.enum(['idle', 'checking', 'pulling', 'building', 'migrating', 'restarting', 'completed', 'failed']),

@@ -20,7 +20,7 @@ const Pattern = z
     error: `must be *, <group>.* or one of ${WEBHOOK_EVENT_NAMES.join(', ')}`,
   })
 
-/** Somewhere that is told of events by HTTP. */
+/** A receiver that is notified of events by HTTP. */
 export const Webhook = z.object({
   id: WebhookId,
   name: z.string(),
@@ -81,7 +81,7 @@ const Delivered = WebhookDelivery.extend({
 /** What requests are signed with; made by the panel unless it is given. */
 const Secret = z.string().min(16).max(256)
 
-/** The secret that the panel has made, in the one answer that tells it. */
+/** The secret that the panel has made, in the one answer that shows it. */
 const Made = Webhook.extend({ secret: z.string().nullable() })
 
 const Fields = z.object({
@@ -121,7 +121,7 @@ export const getWebhook = defineEndpoint({
 export const createWebhook = defineEndpoint({
   id: 'webhooks.create',
   tag: 'Admin',
-  summary: 'Create a webhook; events need the permission to read what they tell',
+  summary: 'Create a webhook; events need the permission to read what they report',
   method: 'POST',
   path: '/api/admin/webhooks',
   access: { panel: 'admin.write' },
@@ -148,7 +148,7 @@ export const updateWebhook = defineEndpoint({
     events: z.array(Pattern).min(1).max(50).optional(),
     enabled: z.boolean().optional(),
     secret: Secret.optional(),
-    /** Makes a new secret, which this answer tells. */
+    /** Makes a new secret, which this answer shows. */
     rotateSecret: z.literal(true).optional(),
   }),
   response: Made,

@@ -13,14 +13,14 @@ export type AlertSeverity = z.infer<typeof AlertSeverity>
 export const AlertTarget = z.enum(['server', 'node', 'global'])
 export type AlertTarget = z.infer<typeof AlertTarget>
 
-/** The figures that have thresholds, each in percent of what there is. */
+/** The metrics that have thresholds, each in percent of what there is. */
 export const AlertMetric = z.enum(['cpu', 'memory', 'disk'])
 export type AlertMetric = z.infer<typeof AlertMetric>
 
 const Named = z.object({ id: z.string(), name: z.string() }).nullable()
 
 /**
- * Something that a rule has noticed. At most one is open per rule, thing and figure; it is resolved when the
+ * Something that a rule has noticed. At most one is open per rule, thing and metric; it is resolved when the
  * cause has gone (`resolvedBy` is `null`) or by somebody. `userId` is the owner of the rule.
  */
 export const Alert = z.object({

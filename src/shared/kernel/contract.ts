@@ -110,8 +110,6 @@ export interface Endpoint<
   readonly ignores: readonly string[]
   /** Why fields that it does not name are dropped and not refused: programs of other versions write this body. */
   readonly lenient: string | null
-  /** Says of a body that it was made for something else; it follows the words "body …". */
-  readonly foreign: ((body: unknown) => string | undefined) | null
   /** The shape of `data`; fields that it does not name never leave the daemon. */
   readonly response: Response
   readonly status: 200 | 201 | 202 | 302
@@ -256,7 +254,6 @@ export function defineEndpoint<
     body?: Body
     ignores?: readonly string[]
     lenient?: string
-    foreign?: (body: unknown) => string | undefined
     paged?: Paged
     accepts?: 'json' | 'multipart' | 'stream'
     bodyLimit?: number
@@ -273,7 +270,6 @@ export function defineEndpoint<
     query: none,
     body: none,
     ignores: [],
-    foreign: null,
     lenient: null,
     paged: false,
     audit: { none: 'reads nothing but' },

@@ -257,7 +257,7 @@ export function isEventType(text: string): text is EventType {
   return Object.hasOwn(EVENTS, text)
 }
 
-/** The last figures of a server as streams push them; they are not written down and carry no id. */
+/** The last usage of a server as streams push it; it is not stored and carries no id. */
 export const ResourceStats = z.object({
   cpuPercent: z.number().nullable(),
   cpuCores: z.number().nullable(),

@@ -24,7 +24,7 @@ export const PERMISSION_CATALOG = [
     label: 'Servers',
     description: 'Game servers and their lives',
     permissions: [
-      { value: 'server.read', label: 'See servers, their figures and variables' },
+      { value: 'server.read', label: 'See servers, their usage and variables' },
       { value: 'server.create', label: 'Create servers' },
       { value: 'server.start', label: 'Start and (with server.stop) restart servers' },
       { value: 'server.stop', label: 'Stop and kill servers' },
@@ -49,7 +49,7 @@ export const PERMISSION_CATALOG = [
       { value: 'node.update', label: 'Edit nodes' },
       { value: 'node.rotate_key', label: 'Enrol agents; make, rotate and revoke the keys of nodes' },
       { value: 'node.delete', label: 'Delete nodes' },
-      { value: 'node.view_stats', label: 'See the figures of nodes' },
+      { value: 'node.view_stats', label: 'See the stats of nodes' },
       { value: 'node.manage_allocation', label: 'Manage addresses and ports' },
       { value: 'node.assign', label: 'Grant nodes to users and roles' },
     ],
@@ -214,7 +214,7 @@ export const OWNER_PERMISSIONS = [
   'alert.delete',
 ] as const satisfies readonly Permission[]
 
-/** What somebody may do with a node that is assigned to him, beside {@link OWNER_PERMISSIONS} on its servers. */
+/** What somebody may do with a node that is assigned to them, beside {@link OWNER_PERMISSIONS} on its servers. */
 export const ASSIGNEE_PERMISSIONS = [
   'node.read',
   'node.view_stats',

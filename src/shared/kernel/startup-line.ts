@@ -4,6 +4,10 @@ const PLACEHOLDER = /\{\{([^{}]+)\}\}/y
 const HERE_DOCUMENT =
   /<<(-?)[ \t]*(?:'([A-Za-z0-9_.-]+)'|"([A-Za-z0-9_.-]+)"|\\([A-Za-z0-9_.-]+)|([A-Za-z0-9_.-]+))(?=[\s;&|<>()]|$)/y
 const CASE = /case(?=\s)/y
+/** `NAME | split`, or the name of another filter. */
+const FILTERED = /^([^|]*)\|\s*(\w{1,20})\s*$/
+/** Characters that make a word outside of quotes a pattern for file names. */
+const FILE_PATTERN = /[*?]|\[[^\s[\]]/y
 const WORD_BEGINS = /^[\s;&|()]?$/
 
 /** A startup line with values whose place in it cannot be known for certain; the message is the end of a sentence about it. */
@@ -16,13 +20,33 @@ const BRACKETS = 'must have a blank between the brackets of $( ( … ) … ): $(
 const DOLLAR_QUOTE = "must not use $'…' beside {{…}}, which shells read in different ways: use '…' or printf"
 const DELIMITER = 'must name the end of a here-document by one plain word, as in <<EOF'
 const QUOTED_DOCUMENT = "must not have {{…}} in a here-document whose end is quoted, as in <<'EOF': write <<EOF"
+const FILTER = 'has a placeholder with a filter that does not exist: {{NAME | split}} is the only one'
+const PATTERN_BESIDE_SPLIT =
+  'must not use patterns for file names (* ? [) beside {{… | split}}, which switches them off'
 const UNENDED_DOCUMENT = 'has a here-document whose end cannot be found: write its end alone on a line'
 
 /** The variable that a placeholder's name stands for; `undefined` when there is none of that name. */
 type VariableOf = (name: string) => string | undefined
 
 /** Where a placeholder stands: among words, inside double quotes (or a here-document), or in arithmetic. */
-type Place = 'words' | 'quotes' | 'arithmetic'
+export type Place = 'words' | 'quotes' | 'arithmetic'
+
+/** Something in the text of a line. */
+interface Found {
+  readonly at: number
+  readonly length: number
+  readonly place: Place
+  /** Inside `$( )` or backquotes. */
+  readonly substituted: boolean
+}
+
+/** What a startup line holds outside of single quotes and here-documents. */
+export interface StartupLine {
+  readonly placeholders: readonly (Found & { readonly name: string })[]
+  readonly escapedQuotes: readonly Found[]
+  /** Whether some word is a pattern for file names. */
+  readonly hasFilePattern: boolean
+}
 
 interface Frame {
   readonly place: Place
@@ -32,14 +56,27 @@ interface Frame {
   depth: number
 }
 
+/** Reads where things stand in a startup line. Throws a {@link StartupLineProblem} for one that cannot be followed. */
+export function readStartupLine(text: string): StartupLine {
+  const scanner = new Scanner(text, () => 'VALUE')
+  scanner.scan()
+  return scanner.line
+}
+
 /**
  * Turns the `{{NAME}}` of a startup line into variables of the shell, so that each value is one word (or part of one) as it
  * is: never code, never split at blanks, never a pattern for file names. Among words the variable is put into quotes;
  * inside quotes it stands as it is. What is in single quotes is often a line for another shell, and is treated as one.
+ * `{{NAME | split}}` among words is split at blanks and vanishes when it is empty; patterns for file names are off in such a line.
  * A line that cannot be followed for certain is refused with a {@link StartupLineProblem}: a value in the wrong place would be split.
  */
 export function shellLine(text: string, variableOf: VariableOf): string {
-  return text.includes('{{') ? new Scanner(text, variableOf).scan() : text
+  if (!text.includes('{{')) return text
+  const scanner = new Scanner(text, variableOf)
+  const line = scanner.scan()
+  if (!scanner.splits) return line
+  if (scanner.line.hasFilePattern) throw new StartupLineProblem(PATTERN_BESIDE_SPLIT)
+  return `set -f; ${line}`
 }
 
 /** Why a startup line is refused, as the end of a sentence about it; `undefined`: it is not. */
@@ -65,6 +102,10 @@ class Scanner {
   readonly #variableOf: VariableOf
   readonly #frames: Frame[]
   readonly #documents: HereDocument[] = []
+  readonly #placeholders: (Found & { readonly name: string })[] = []
+  readonly #escapedQuotes: Found[] = []
+  #hasFilePattern = false
+  #splits = false
   #at = 0
   #out = ''
 
@@ -79,10 +120,23 @@ class Scanner {
     return this.#frames.length > 1
   }
 
+  /** Whether a value is left to be split. */
+  get splits(): boolean {
+    return this.#splits
+  }
+
+  get line(): StartupLine {
+    return {
+      placeholders: this.#placeholders,
+      escapedQuotes: this.#escapedQuotes,
+      hasFilePattern: this.#hasFilePattern,
+    }
+  }
+
   scan(): string {
     while (this.#at < this.#text.length) {
       if (this.#placeholder()) continue
-      if (this.#text[this.#at] === '\\') this.#copy(2)
+      if (this.#text[this.#at] === '\\') this.#escape()
       else if (!this.#ends() && !this.#begins() && !(this.#frame.place === 'words' && this.#amongWords())) this.#copy(1)
     }
     if (this.#documents.length > 0) throw new StartupLineProblem(UNENDED_DOCUMENT)
@@ -98,10 +152,26 @@ class Scanner {
     PLACEHOLDER.lastIndex = this.#at
     const match = PLACEHOLDER.exec(this.#text)
     if (match === null) return false
-    const variable = this.#variableOf((match[1] ?? '').trim())
-    if (variable !== undefined) this.#out += place === 'words' ? `"\${${variable}}"` : `\${${variable}}`
-    this.#at += match[0].length
+    const [whole, content = ''] = match
+    const [, name = content, filter] = FILTERED.exec(content) ?? []
+    if (filter !== undefined && filter !== 'split') throw new StartupLineProblem(FILTER)
+    this.#placeholders.push({ ...this.#found(whole.length), name: name.trim() })
+    const variable = this.#variableOf(name.trim())
+    const splits = filter !== undefined && place === 'words'
+    if (variable !== undefined) this.#out += place === 'words' && !splits ? `"\${${variable}}"` : `\${${variable}}`
+    this.#splits ||= splits
+    this.#at += whole.length
     return true
+  }
+
+  #found(length: number): Found {
+    const substituted = this.#frames.some(({ end }) => end === ')' || end === '`')
+    return { at: this.#at, length, place: this.#frame.place, substituted }
+  }
+
+  #escape(): void {
+    if (this.#text[this.#at + 1] === '"') this.#escapedQuotes.push(this.#found(2))
+    this.#copy(2)
   }
 
   /** The end of what was begun last. */
@@ -144,6 +214,7 @@ class Scanner {
   /** What means something only outside of quotes: single quotes, comments, here-documents. */
   #amongWords(): boolean {
     const char = this.#text[this.#at]
+    this.#hasFilePattern ||= this.#beginsFilePattern()
     if (char === "'") {
       const end = this.#indexOf("'", this.#at + 1)
       this.#out += `'${shellLine(this.#text.slice(this.#at + 1, end), this.#variableOf)}`
@@ -163,6 +234,12 @@ class Scanner {
       for (const document of this.#documents.splice(0)) this.#hereDocument(document)
     } else return this.#text.startsWith('<<', this.#at) && this.#beginsDocument()
     return true
+  }
+
+  /** `$?` and `$*` are variables, and `[ … ]` is a command. */
+  #beginsFilePattern(): boolean {
+    FILE_PATTERN.lastIndex = this.#at
+    return this.#frame.end !== '}' && this.#text[this.#at - 1] !== '$' && FILE_PATTERN.test(this.#text)
   }
 
   get #beginsWord(): boolean {

@@ -1,7 +1,7 @@
 import type { Permission } from './permissions.ts'
 
 /**
- * What webhooks are told of, with the permission that somebody must hold to subscribe to it: a webhook shows
+ * What webhooks can subscribe to, with the permission that somebody must hold to subscribe to it: a webhook shows
  * nothing that its maker may not read. New names may be added.
  */
 export const WEBHOOK_EVENTS = {

@@ -26,7 +26,7 @@ export async function machineBootId(): Promise<string> {
 }
 
 /**
- * This machine, for a daemon that has to tell it from another one with the same key. The installation's id is hashed: it is
+ * This machine, for a daemon that has to distinguish it from another one with the same key. The installation's id is hashed: it is
  * nobody else's matter. Containers often have none; then only the boot can be compared.
  */
 export async function thisMachine(nodeId: string): Promise<NodeMachine> {

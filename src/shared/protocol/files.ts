@@ -1,5 +1,4 @@
 import { z } from 'zod'
-import { AgentText } from '../kernel/agent-text.ts'
 import { defineRequest } from './define.ts'
 
 /** Bytes travel over HTTP and never through the WebSocket: the agent fetches or delivers them at a ticket (ADR 41). */
@@ -24,8 +23,15 @@ const Bytes = z.int().min(0)
 const Path = z.string().min(1).max(4096)
 const Moved = z.object({ bytes: Bytes })
 
-/** What a file is now. `etag` changes with each change of its content. */
-export const FileFacts = z.object({ size: Bytes, modifiedMs: z.number(), etag: AgentText(100) })
+/** The furthest time before and after 1970 that a `Date` holds; file systems may keep others. */
+export const FURTHEST_MS = 8.64e15
+
+/** What a file is now. `etag` changes with each change of its content, and fits into a header. */
+export const FileFacts = z.object({
+  size: Bytes,
+  modifiedMs: z.number().min(-FURTHEST_MS).max(FURTHEST_MS),
+  etag: z.string().regex(/^[\w.-]{1,100}$/),
+})
 export type FileFacts = z.infer<typeof FileFacts>
 
 const transfer = { progress: Moved, cancels: true, timeoutMs: TRANSFER_LIMITS.patienceMs } as const

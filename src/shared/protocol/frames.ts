@@ -23,7 +23,7 @@ export const GATEWAY_PATH = '/api/gateway/v1'
 export const NODE_ID_HEADER = 'x-node-id'
 export const NODE_KEY_HEADER = 'x-node-api-key'
 
-/** Figures both ends rely on; bytes and milliseconds. */
+/** Limits both ends rely on; bytes and milliseconds. */
 export const GATEWAY_LIMITS = {
   maxFrameBytes: 1024 * 1024,
   pingMs: 10_000,
@@ -90,7 +90,7 @@ export const AgentFrame = z.discriminatedUnion('type', [
     acknowledged: z.int().min(0).optional(),
     /** The journal is there and has lost a part: something that was promised may be unknown. */
     journalDamaged: z.boolean().optional(),
-    /** Tells this machine from another one that was given a copy of the node's key. */
+    /** Distinguishes this machine from another one that has a copy of the node's key. */
     machine: NodeMachine.optional(),
     /** What it can do, beyond what every agent of this protocol can: {@link Capability} and those of newer agents. */
     capabilities: z.array(AgentText(64)).max(64).optional(),

@@ -6,7 +6,7 @@ import { defineRequest } from './define.ts'
 import { ServerReport } from './server.ts'
 import { ServerSpec } from './server-spec.ts'
 
-/** The figures of a node, every 10 s. */
+/** The stats of a node, every 10 s. */
 export const NodeHealth = z.object({
   cpuPercent: z.number(),
   load1: z.number(),
@@ -21,12 +21,29 @@ export const NodeHealth = z.object({
 })
 export type NodeHealth = z.infer<typeof NodeHealth>
 
-/** A runtime that a node offers, or why it does not. `isolation: none` stands among the capabilities where servers share a user. */
+/** How servers are kept apart: by containers, by a user of their own, or not at all. */
+export const RuntimeIsolation = z.enum(['container', 'user', 'none', 'unknown'])
+
+/** Whether a server sees folders of its own in place of the machine's. */
+export const RuntimeMounts = z.enum(['private', 'shared', 'unknown'])
+
+/** What holds the limits of memory, CPU and processes: the kernel, or (memory alone) the panel's own look every 5 s. */
+export const RuntimeLimits = z.enum(['cgroup-v2', 'cgroup-v1', 'watchdog', 'unknown'])
+
+/**
+ * A runtime that a node offers, or why it does not (`reason`). Agents of before the enumerations leave them out; a value that
+ * this program does not know is `unknown`. `capabilities` says the same in words for people.
+ */
 export const RuntimeReport = z.object({
   name: z.enum(['process', 'docker']),
   version: AgentText(64),
   ok: z.boolean(),
   reason: AgentText(MOST_REASON).nullable(),
+  isolation: RuntimeIsolation.optional().catch('unknown'),
+  mounts: RuntimeMounts.optional().catch('unknown'),
+  limits: RuntimeLimits.optional().catch('unknown'),
+  /** Whether a program may make user namespaces, in which it has capabilities, without its template asking for it. */
+  userNamespaces: z.enum(['off', 'allowed', 'unknown']).optional().catch('unknown'),
   capabilities: z.array(AgentText(64)).max(32),
 })
 export type RuntimeReport = z.infer<typeof RuntimeReport>

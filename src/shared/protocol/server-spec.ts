@@ -1,5 +1,6 @@
 import { z } from 'zod'
 import { RestartPolicy } from '../kernel/server-life.ts'
+import { ConfigFile } from './config-files.ts'
 
 /** How an agent may run a server. */
 export const RuntimeName = z.enum(['process', 'docker'])
@@ -74,6 +75,8 @@ export const ServerSpec = z.object({
   name: z.string(),
   generation: z.int().min(0),
   runtime: RuntimeName,
+  /** The container image; absent for a server without one. */
+  image: z.string().max(500).optional(),
   /** A shell command line; `{{NAME}}` stands for the environment variable NAME: one word, whatever its value is. */
   startup: z.string(),
   stop: StopRule,
@@ -85,6 +88,8 @@ export const ServerSpec = z.object({
   stripAnsi: z.boolean(),
   listens: Listens.optional(),
   env: z.record(VariableName, z.string()),
+  /** Files of the game that are brought up to date before each start. */
+  configFiles: z.array(ConfigFile).max(50).optional(),
   /** Variables whose values do not get into the log of the installation. */
   secrets: z.array(VariableName).optional(),
   /** The game may make user namespaces, in which it has capabilities; off unless its template asks for it. */
@@ -104,7 +109,9 @@ export const ServerSpec = z.object({
   restart: z.object({ policy: RestartPolicy, maxCrashes: z.int() }),
   suspended: z.boolean(),
   /** `entrypoint` is the program that is handed the script's path, such as `sh` or `bash`. */
-  install: z.object({ script: z.string(), entrypoint: z.string(), timeoutMs: z.int() }).nullable(),
+  install: z
+    .object({ script: z.string(), entrypoint: z.string(), timeoutMs: z.int(), image: z.string().max(500).optional() })
+    .nullable(),
   console: z.object({ logMb: z.int() }),
   /** What it was made from, for a daemon that has lost its row. */
   templateId: z.string().max(64).optional(),

@@ -41,7 +41,7 @@ export const ServerReport = z.object({
 })
 export type ServerReport = z.infer<typeof ServerReport>
 
-/** The figures of one server; bytes as numbers of MiB, CPU in cores used, counters as decimal text. `null`: not known here. */
+/** The usage of one server; bytes as numbers of MiB, CPU in cores used, counters as decimal text. `null`: not known here. */
 export const ServerUsage = z.object({
   serverId: Id,
   cpuCores: z.number().nullable(),
@@ -131,7 +131,7 @@ export type CommandName = CommandOp['op']
 /** What the daemon keeps of a command until it is sent: all but the specification. */
 export type CommandOrder = OrderOf<(typeof COMMANDS)[number]>
 
-/** These servers' figures come every 2 s instead of every 15 s. */
+/** These servers' usage comes every 2 s instead of every 15 s. */
 export const watchStats = defineRequest({
   op: 'stats.watch',
   capability: 'servers@1',

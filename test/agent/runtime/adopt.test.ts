@@ -24,13 +24,24 @@ function agentThatStarts(
   how = { sayBefore: false },
 ): Promise<{ line: string; kill(): Promise<void> }> {
   const place = rig.place(serverId)
-  const launch = { kind: 'game', launchId: 'l1', argv: ['sh', '-c', script], env: { PATH: '/usr/bin:/bin' }, logMb: 8 }
+  const launch = {
+    kind: 'game',
+    launchId: 'l1',
+    argv: ['sh', '-c', script],
+    env: { PATH: '/usr/bin:/bin' },
+    image: null,
+    ports: [],
+    logMb: 8,
+  }
   const limits = { memoryMb: 256, swapMb: 0, cpuCores: 1, pids: 100 }
   return otherProcess(
     join(rig.dataDir, 'agent'),
-    `import { ProcessRuntime } from '${DIST}/src/agent/runtime/process.js'
+    `import { HeldRuns } from '${DIST}/src/agent/runtime/held-runs.js'
+    import { ProcessRuntime } from '${DIST}/src/agent/runtime/process/process-runtime.js'
+      import { ServerUsers } from '${DIST}/src/agent/runtime/server-users.js'
     import { systemClock } from '${DIST}/src/shared/kernel/time.js'
-    const runtime = new ProcessRuntime({ dataDir: '${rig.dataDir}', execArgv: ${JSON.stringify(rig.command)}, clock: systemClock })
+    const runs = new HeldRuns({ execArgv: ${JSON.stringify(rig.command)}, clock: systemClock })
+    const runtime = new ProcessRuntime({ dataDir: '${rig.dataDir}', runs, users: new ServerUsers('${rig.dataDir}'), clock: systemClock })
     const place = ${JSON.stringify(place)}
     await runtime.prepare(place)
     await runtime.probe()
@@ -45,7 +56,7 @@ it('goes on when the agent is killed, and the next agent finds it', async () => 
   const place = rig.place('orphan')
   const agent = await agentThatStarts('orphan', `${COUNTER} & read x; echo got $x; kill %1; exit 6`)
   await agent.kill()
-  const found = await rig.runtime.adopt(place)
+  const found = await rig.runs.adopt(place)
   if (found === undefined || !('run' in found)) throw new Error('the run was not found')
   expect(found.run.record.pid).toBe(Number(agent.line))
   const { last } = await new ConsoleTail(join(place.state, 'console')).bounds()
@@ -59,13 +70,13 @@ it('finds the exit that happened while no agent was there', async () => {
   const place = rig.place('away')
   const agent = await agentThatStarts('away', 'echo hi; read x; exit 9')
   await agent.kill()
-  const found = await rig.runtime.adopt(place)
+  const found = await rig.runs.adopt(place)
   if (found === undefined || !('run' in found)) throw new Error('the run was not found')
   await found.run.input('end')
   await found.run.exited
-  expect(await rig.runtime.adopt(place)).toMatchObject({ exit: { code: 9, launchId: 'l1' } })
-  await rig.runtime.forget(place, 'l1')
-  expect(await rig.runtime.adopt(place)).toBeUndefined()
+  expect(await rig.runs.adopt(place)).toMatchObject({ exit: { code: 9, launchId: 'l1' } })
+  await rig.runs.forget(place, 'l1')
+  expect(await rig.runs.adopt(place)).toBeUndefined()
 }, 30_000)
 
 it('replaces a killed holder without touching the game or losing a line', async () => {
@@ -105,23 +116,40 @@ it('keeps the exit code of a game that ends without a holder', async () => {
   process.kill(await rig.holderPid(place), 'SIGKILL')
   writeFileSync(join(place.files, 'go'), '')
   await until('the end', () => !isLiving(Number(agent.line)))
-  const found = await rig.runtime.adopt(place)
+  const found = await rig.runs.adopt(place)
   const exit = found !== undefined && 'run' in found ? await found.run.exited : found?.exit
   expect(exit).toMatchObject({ code: 11, launchId: 'l1' })
+}, 30_000)
+
+it('takes over a run that a version without other runtimes has written down', async () => {
+  const place = rig.place('older')
+  const agent = await agentThatStarts('older', 'read x; echo got $x; exit 4')
+  await agent.kill()
+  const file = join(place.state, 'holder.json')
+  const { run, ...record } = JSON.parse(readFileSync(file, 'utf8')) as { run: { runtime?: string } }
+  expect(run.runtime).toBe('process')
+  const { runtime: _, ...older } = run
+  process.kill(await rig.holderPid(place), 'SIGKILL')
+  writeFileSync(file, JSON.stringify({ ...record, run: older }))
+  const found = await rig.runs.adopt(place)
+  if (found === undefined || !('run' in found)) throw new Error('the run was not found')
+  await found.run.input('hello')
+  expect(await found.run.exited).toMatchObject({ code: 4, launchId: 'l1' })
+  expect(await texts(place)).toContain('got hello')
 }, 30_000)
 
 it('tells a run of before the last boot from a living one', async () => {
   const place = rig.place('boot')
   const agent = await agentThatStarts('boot', 'read x; exit 0')
   await agent.kill()
-  const living = await rig.runtime.adopt(place)
+  const living = await rig.runs.adopt(place)
   const file = join(place.state, 'holder.json')
   const record: unknown = JSON.parse(readFileSync(file, 'utf8'))
   const other = rig.place('boot2')
   mkdirSync(other.state, { recursive: true })
   const run = { ...(record as { run: object }).run, serverId: 'boot2', socket: join(rig.dataDir, 'run', 'other.sock') }
   writeFileSync(join(other.state, 'holder.json'), JSON.stringify({ ...(record as object), run, bootId: 'another' }))
-  expect(await rig.runtime.adopt(other)).toMatchObject({ exit: { code: null, by: 'restart of the machine' } })
+  expect(await rig.runs.adopt(other)).toMatchObject({ exit: { code: null, by: 'restart of the machine' } })
   expect(living !== undefined && 'run' in living && isLiving(living.run.record.pid)).toBe(true)
 }, 30_000)
 
@@ -129,22 +157,22 @@ it('withdraws a launch that no holder has taken', async () => {
   const place = rig.place('never')
   mkdirSync(place.state, { recursive: true })
   writeFileSync(join(place.state, 'launch.json'), JSON.stringify({ run: { socket: join(rig.dataDir, 'no.sock') } }))
-  expect(await rig.runtime.adopt(place)).toBeUndefined()
+  expect(await rig.runs.adopt(place)).toBeUndefined()
   expect(() => readFileSync(join(place.state, 'launch.json'))).toThrow()
 })
 
 it('writes remarks with and without a holder into one gapless log', async () => {
   const place = rig.place('notes')
-  await rig.runtime.note(place, 'before\nstart')
+  await rig.runs.note(place, 'before\nstart')
   const run = await rig.start(place, ['sh', '-c', 'echo up; read x; echo bye'])
   await until('up', async () => (await texts(place)).includes('up'))
-  await Promise.all(Array.from({ length: 20 }, (_, i) => rig.runtime.note(place, `remark ${i}`)))
+  await Promise.all(Array.from({ length: 20 }, (_, i) => rig.runs.note(place, `remark ${i}`)))
   await run.input('x')
   const exit = await run.exited
   await Promise.all([
-    rig.runtime.forget(place, exit.launchId),
-    rig.runtime.note(place, 'after'),
-    rig.runtime.note(place, 'after'),
+    rig.runs.forget(place, exit.launchId),
+    rig.runs.note(place, 'after'),
+    rig.runs.note(place, 'after'),
   ])
   const next = await rig.start(place, ['sh', '-c', 'echo again'])
   await next.exited
@@ -169,11 +197,11 @@ it.each<[moment: string, seen: (paths: HolderPaths) => boolean]>([
       const agent = await agentThatStarts(place.serverId, 'while :; do sleep 0.05; done', { sayBefore: true })
       await until(moment, () => seen(holderPaths(place.state)))
       await agent.kill()
-      const found = await rig.runtime.adopt(place)
+      const found = await rig.runs.adopt(place)
       if (found === undefined) {
         // A holder that comes late must find nothing to do: the next start is the only one.
         const run = await rig.start(place, ['sleep', '60'])
-        expect((await run.figures()).processes).toBe(1)
+        expect((await run.stats()).processes).toBe(1)
       } else {
         if (!('run' in found)) throw new Error('the run has ended by itself')
         expect(isLiving(found.run.record.pid)).toBe(true)

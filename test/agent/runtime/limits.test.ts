@@ -15,7 +15,7 @@ import {
 } from '../../../src/agent/holder/cgroup.ts'
 import { processFacts } from '../../../src/agent/holder/proc.ts'
 import { killRun, runPids, signalRun } from '../../../src/agent/holder/run-processes.ts'
-import { findCgroups } from '../../../src/agent/runtime/cgroup-places.ts'
+import { findCgroups } from '../../../src/agent/runtime/process/cgroup-places.ts'
 import { systemClock } from '../../../src/shared/kernel/time.ts'
 import { isLiving, isRoot, LIMITS, Rig, texts, until } from './rig.ts'
 
@@ -142,12 +142,12 @@ for pid in pids:
     const run = await rig.start(place, ['sh', '-c', script], { env, limits })
     await until('the busy part', async () => (await texts(place)).includes('busy'))
     expect(await texts(place)).toEqual(['refused', 'ended with 137', 'busy'])
-    await run.figures()
+    await run.stats()
     await new Promise((resolve) => setTimeout(resolve, 2000)) // the time over which the processor is measured
-    const figures = await run.figures()
-    expect(figures.cpuCores).toBeGreaterThan(0.02)
-    expect(figures.cpuCores).toBeLessThan(0.35)
-    expect(figures.processes).toBeLessThanOrEqual(20)
+    const stats = await run.stats()
+    expect(stats.cpuCores).toBeGreaterThan(0.02)
+    expect(stats.cpuCores).toBeLessThan(0.35)
+    expect(stats.processes).toBeLessThanOrEqual(20)
     await run.signal('SIGKILL')
     const exit = await run.exited
     expect(exit).toMatchObject({ signal: 'SIGKILL' })

@@ -3,8 +3,10 @@ import { existsSync, mkdirSync, mkdtempSync, readdirSync, readFileSync, rmSync, 
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { ConsoleTail } from '../../../src/agent/console/log/console-tail.ts'
-import { ProcessRuntime } from '../../../src/agent/runtime/process.ts'
-import type { Launch, Run, ServerPlace } from '../../../src/agent/runtime/runtime.ts'
+import { HeldRuns } from '../../../src/agent/runtime/held-runs.ts'
+import { ProcessRuntime } from '../../../src/agent/runtime/process/process-runtime.ts'
+import type { Run, RunPlan, ServerPlace } from '../../../src/agent/runtime/runtime.ts'
+import { ServerUsers } from '../../../src/agent/runtime/server-users.ts'
 import { systemClock } from '../../../src/shared/kernel/time.ts'
 import type { ConsoleLine } from '../../../src/shared/protocol/console.ts'
 import { DIST } from '../../run-panel.ts'
@@ -15,23 +17,27 @@ export const LIMITS = { memoryMb: 512, swapMb: 0, cpuCores: 2, pids: 200 }
 export class Rig {
   readonly dataDir: string
   readonly command: readonly [string, ...string[]]
+  readonly runs: HeldRuns
   readonly runtime: ProcessRuntime
 
   constructor(command: readonly [string, ...string[]] = HOLDER, name = '') {
     this.dataDir = mkdtempSync(join(tmpdir(), `panel-runtime-${name}`))
     this.command = command
-    this.runtime = new ProcessRuntime({ dataDir: this.dataDir, execArgv: command, clock: systemClock })
+    this.runs = new HeldRuns({ execArgv: command, clock: systemClock })
+    const users = new ServerUsers(this.dataDir)
+    this.runtime = new ProcessRuntime({ dataDir: this.dataDir, runs: this.runs, users, clock: systemClock })
   }
 
   place(serverId: string): ServerPlace {
     return { serverId, files: join(this.dataDir, 'servers', serverId), state: join(this.dataDir, 'state', serverId) }
   }
 
-  async start(place: ServerPlace, argv: Launch['argv'], more: Partial<Launch> = {}): Promise<Run> {
+  async start(place: ServerPlace, argv: RunPlan['argv'], more: Partial<RunPlan> = {}): Promise<Run> {
     await this.runtime.prepare(place)
     const env = { PATH: '/usr/local/bin:/usr/bin:/bin' }
     const launchId = globalThis.crypto.randomUUID()
-    return this.runtime.start(place, { kind: 'game', launchId, argv, env, limits: LIMITS, logMb: 64, ...more })
+    const plan: RunPlan = { kind: 'game', launchId, argv, env, image: null, ports: [], limits: LIMITS, logMb: 64 }
+    return this.runtime.start(place, { ...plan, ...more })
   }
 
   /** Ends and forgets whatever lives in the data folder, then removes it. */
@@ -39,11 +45,11 @@ export class Rig {
     const state = join(this.dataDir, 'state')
     for (const serverId of existsSync(state) ? readdirSync(state) : []) {
       const place = this.place(serverId)
-      const found = await this.runtime.adopt(place)
+      const found = await this.runs.adopt(place)
       if (found === undefined) continue
       if ('run' in found) await found.run.signal('SIGKILL').catch(() => undefined)
       const exit = 'run' in found ? await found.run.exited : found.exit
-      await this.runtime.forget(place, exit.launchId)
+      await this.runs.forget(place, exit.launchId)
     }
     // Holders tidy up at the same time, and take away what is to be removed.
     await until('the folder to be gone', () => {
@@ -56,15 +62,19 @@ export class Rig {
     })
   }
 
-  /** The process that holds the server. */
   async holderPid(place: ServerPlace): Promise<number> {
-    return await until('a holder', () => {
-      for (const name of readdirSync('/proc')) {
-        if (/^\d+$/.test(name) && isHolder(Number(name), place.state)) return Number(name)
-      }
-      return undefined
-    })
+    return await holderPid(place)
   }
+}
+
+/** The process that holds the server. */
+export async function holderPid(place: ServerPlace): Promise<number> {
+  return await until('a holder', () => {
+    for (const name of readdirSync('/proc')) {
+      if (/^\d+$/.test(name) && isHolder(Number(name), place.state)) return Number(name)
+    }
+    return undefined
+  })
 }
 
 /** The command that starts a holder, of the program that was compiled for the tests. */

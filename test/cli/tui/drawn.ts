@@ -1,5 +1,5 @@
 import { PassThrough } from 'node:stream'
-import { type Mounted, mountScreen } from '../../../src/cli/tui/components/mount.tsx'
+import { mountScreen, type Screen } from '../../../src/cli/tui/components/screen.tsx'
 import type { Input } from '../../../src/cli/tui/keys/keys.ts'
 import { Lines } from '../../../src/cli/tui/log/lines.ts'
 import type { NewEntry } from '../../../src/cli/tui/log/ring.ts'
@@ -77,7 +77,7 @@ export function draw(options: DrawOptions): Drawn {
 }
 
 /** The tree of the screen on a terminal into which a test types. */
-export function mountedOnKeys(onInput: (input: Input) => void): Mounted & { type(bytes: string): void } {
+export function mountedOnKeys(onInput: (input: Input) => void): Screen & { type(bytes: string): void } {
   const { stdin, stdout } = streams()
   const mounted = mountScreen({ stdin, stdout, theme: themeOf('none'), clock: systemClock, onInput, onError: raise })
   const view = { nowMs: 0, end: 0, match: undefined, sampling: false }

@@ -1,6 +1,7 @@
 import { describe, expect, test } from 'vitest'
 import { readPattern } from '../../../src/cli/tui/log/matcher.ts'
 import type { NewEntry } from '../../../src/cli/tui/log/ring.ts'
+import { edit } from '../../../src/cli/tui/model/editor.ts'
 import { withStats } from '../../../src/cli/tui/model/facts.ts'
 import type { ConsoleState } from '../../../src/cli/tui/model/model.ts'
 import type { ResourceStats } from '../../../src/shared/kernel/events.ts'
@@ -155,6 +156,29 @@ describe('the meters', () => {
     expect(styled[26]).not.toContain(theme.bad)
     expect(styled[26]).toContain(`${theme.dim}190%`)
     expect(draw({ columns: 120, rows: 30, state, theme }).styled[0]).toContain(`${theme.good}RUNNING 3d04h`)
+  })
+})
+
+describe('the prompt', () => {
+  const editing = (text: string, cursor = text.length): ConsoleState =>
+    liveState({ editor: { text, cursor, killed: '' } })
+
+  test('shows the part around the cursor of a text that is too long, wide characters whole', () => {
+    const wide = draw({ columns: 40, rows: 10, state: editing('日本'.repeat(40)) })
+    expect(wide.plain.at(-1)).toBe(` > 本${'日本'.repeat(8)}`)
+    expect(wide.cursor).toEqual({ x: 37, y: 8 })
+    const middle = draw({ columns: 40, rows: 10, state: editing(`${'a'.repeat(50)}${'b'.repeat(50)}`, 50) })
+    expect(middle.plain.at(-1)).toMatch(/^ > a{34}/)
+  })
+
+  test('is there at once for a pasted line of 100,000 characters, and for keys in it', () => {
+    const started = performance.now()
+    for (const text of ['p', '日', 'e\u0301', '\u200D'].map((part) => part.repeat(100_000))) {
+      draw({ columns: 80, rows: 24, state: editing(text) })
+      edit({ text, cursor: text.length, killed: '' }, 'backspace')
+      edit({ text, cursor: 0, killed: '' }, 'right')
+    }
+    expect(performance.now() - started).toBeLessThan(2000)
   })
 })
 

@@ -11,18 +11,18 @@ export interface WayOut {
   readonly says: string
 }
 
-const FAREWELL = 'detached from survival-1 at e1-'
+const DETACHED = 'detached from survival-1 at e1-'
 
 /** Every way out but the loss of the terminal itself. */
 export const WAYS_OUT: readonly WayOut[] = [
-  { name: 'the detach key', leave: ({ pane }) => pane.keys('C-]'), exit: 0, says: FAREWELL },
-  { name: 'q in the log', leave: ({ pane }) => pane.toLog().then(() => pane.keys('q')), exit: 0, says: FAREWELL },
+  { name: 'the detach key', leave: ({ pane }) => pane.keys('C-]'), exit: 0, says: DETACHED },
+  { name: 'q in the log', leave: ({ pane }) => pane.toLog().then(() => pane.keys('q')), exit: 0, says: DETACHED },
   {
     name: 'detach keys of one’s own',
     words: ['--detach-keys', 'ctrl-p,ctrl-q'],
     leave: ({ pane }) => pane.keys('C-p', 'C-q'),
     exit: 0,
-    says: FAREWELL,
+    says: DETACHED,
   },
   {
     name: 'Ctrl-C twice; once only clears the line',
@@ -34,7 +34,7 @@ export const WAYS_OUT: readonly WayOut[] = [
       await pane.keys('C-c', 'C-c')
     },
     exit: 0,
-    says: FAREWELL,
+    says: DETACHED,
   },
   {
     name: 'SIGINT twice',
@@ -44,10 +44,10 @@ export const WAYS_OUT: readonly WayOut[] = [
       await send(attached, 'SIGINT')
     },
     exit: 0,
-    says: FAREWELL,
+    says: DETACHED,
   },
-  { name: 'SIGTERM', leave: (attached) => send(attached, 'SIGTERM'), exit: 143, says: FAREWELL },
-  { name: 'SIGHUP', leave: (attached) => send(attached, 'SIGHUP'), exit: 129, says: FAREWELL },
+  { name: 'SIGTERM', leave: (attached) => send(attached, 'SIGTERM'), exit: 143, says: DETACHED },
+  { name: 'SIGHUP', leave: (attached) => send(attached, 'SIGHUP'), exit: 129, says: DETACHED },
   {
     name: 'an error that nobody caught',
     leave: (attached) => send(attached, 'SIGUSR2'),
@@ -62,7 +62,7 @@ export const WAYS_OUT: readonly WayOut[] = [
       await pane.keys('C-]')
     },
     exit: 0,
-    says: FAREWELL,
+    says: DETACHED,
   },
   {
     name: 'the detach key after the key has expired; the text stays until then',
@@ -77,7 +77,7 @@ export const WAYS_OUT: readonly WayOut[] = [
       await pane.keys('C-]')
     },
     exit: 4,
-    says: FAREWELL,
+    says: DETACHED,
   },
 ]
 

@@ -128,9 +128,9 @@ describe('a crash', () => {
     all.clock.advance(6 * 60_000) // beyond its cool-down
     crashes(server, 2)
     await alertOf(stage, { serverId: server.id, resolved: false })
-    const told = (await alertsAbout(stage, server.id)).map(({ ruleId }) => ruleId)
-    expect(told).toEqual([witness.id, rule.id])
-    expect(told).not.toContain(silent.id)
+    const reported = (await alertsAbout(stage, server.id)).map(({ ruleId }) => ruleId)
+    expect(reported).toEqual([witness.id, rule.id])
+    expect(reported).not.toContain(silent.id)
   })
 })
 

@@ -55,6 +55,6 @@ it('of a node keeps alerts about its servers quiet; what still holds afterwards 
   await lookedAt(stage, peer, figures(server.id, { memoryMb: 1 }))
   expect((await alertsAbout(stage, server.id)).map(({ type }) => type)).toEqual(['resource_threshold'])
   await maintenance(false)
-  const told = await alertOf(stage, { serverId: server.id }, ({ type }) => type === 'server_crashed')
-  expect(told).toMatchObject({ message: expect.stringContaining('exit code 3') })
+  const reported = await alertOf(stage, { serverId: server.id }, ({ type }) => type === 'server_crashed')
+  expect(reported).toMatchObject({ message: expect.stringContaining('exit code 3') })
 })

@@ -72,14 +72,14 @@ describe('a threshold', () => {
       ['email', 'ops@example.org', 'sent'],
       ['webhook', receiver.url, 'sent'],
     ])
-    const [told] = await receiver.took(1)
-    expect(told?.json).toMatchObject({
+    const [reported] = await receiver.took(1)
+    expect(reported?.json).toMatchObject({
       event: 'alert.created',
       serverId: server.id,
       serverName: server.name,
       data: { alert: { id: alert.id } },
     })
-    expect(told !== undefined && isSignedWith(told, rule.webhookSecret ?? '')).toBe(true)
+    expect(reported !== undefined && isSignedWith(reported, rule.webhookSecret ?? '')).toBe(true)
     expect(mail.received).toHaveLength(1)
     expect(mail.received[0]).toMatchObject({ to: ['ops@example.org'] })
     expect(mail.received[0]?.text).toContain('memory at 93.8')

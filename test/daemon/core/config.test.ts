@@ -2,8 +2,8 @@ import { mkdtemp, rm, writeFile } from 'node:fs/promises'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { afterEach, beforeEach, describe, expect, it } from 'vitest'
-import { type ConfigFlags, defaultDataDir, readConfig } from '../../../src/daemon/config.ts'
-import { ConfigError } from '../../../src/daemon/config-problems.ts'
+import { type ConfigFlags, defaultDataDir, readConfig } from '../../../src/daemon/config/config.ts'
+import { ConfigError } from '../../../src/daemon/config/config-problems.ts'
 
 let folder: string
 beforeEach(async () => {

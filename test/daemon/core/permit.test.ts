@@ -16,9 +16,9 @@ import type { Access } from '../../../src/shared/kernel/contract.ts'
 import { PanelError } from '../../../src/shared/kernel/errors.ts'
 import { PERMISSIONS, type Permission } from '../../../src/shared/kernel/permissions.ts'
 import { IsoTime, now } from '../../../src/shared/kernel/time.ts'
-import { type AccountsDoor, openSetUpDoor, person, serverOf } from '../accounts-door.ts'
+import { type AccountsPanel, openSetUpPanel, person, serverOf } from '../accounts-panel.ts'
 
-let door: AccountsDoor & { admin: Client; adminId: string }
+let accounts: AccountsPanel & { admin: Client; adminId: string }
 let annId: string
 let roleId: string
 /** A server of Ann, one of the administrator, and one that is not there; and their nodes. */
@@ -26,19 +26,19 @@ let servers: [string, string, string]
 let nodes: [string, string, string]
 let owners: Record<string, string>
 beforeAll(async () => {
-  door = await openSetUpDoor()
-  const ann = await person(door, 'ann', [])
+  accounts = await openSetUpPanel()
+  const ann = await person(accounts, 'ann', [])
   annId = ann.id
   roleId = ann.roleId
-  servers = [await serverOf(door, annId), await serverOf(door, door.adminId), 'srv_none']
-  owners = { [servers[0]]: annId, [servers[1]]: door.adminId }
-  const rows = await door.db.read.selectFrom('server').select(['id', 'nodeId']).execute()
+  servers = [await serverOf(accounts, annId), await serverOf(accounts, accounts.adminId), 'srv_none']
+  owners = { [servers[0]]: annId, [servers[1]]: accounts.adminId }
+  const rows = await accounts.db.read.selectFrom('server').select(['id', 'nodeId']).execute()
   const nodeOf = (id: string): string => rows.find((row) => row.id === id)?.nodeId ?? ''
   nodes = [nodeOf(servers[0]), nodeOf(servers[1]), 'node_none']
 })
-afterAll(() => door.close())
+afterAll(() => accounts.close())
 
-const at = () => ({ q: door.db.read, now: now(door.clock) })
+const at = () => ({ q: accounts.db.read, now: now(accounts.clock) })
 
 /** What the owner of a server may do with it, written down a second time from the specification's table. */
 const OWNER =
@@ -119,22 +119,22 @@ interface Drawn {
 }
 
 /** Writes down what was drawn, in the place of what was there. */
-async function relate({ userId, related: wish }: Person): Promise<void> {
+async function relate({ userId, related: request }: Person): Promise<void> {
   const [past, future] = ['2020-01-01T00:00:00.000Z', '2999-01-01T00:00:00.000Z'].map((text) => IsoTime.parse(text))
   const end = (over: boolean) => (over ? past : future) ?? null
-  await door.db.write(async ({ q, now: stamp }) => {
+  await accounts.db.write(async ({ q, now: stamp }) => {
     await q.deleteFrom('serverAccess').execute()
     await q.deleteFrom('nodeAssignment').execute()
     await q.deleteFrom('userRole').where('roleId', '=', roleId).execute()
     await q.insertInto('userRole').values({ userId, roleId }).execute()
-    for (const { on, permissions, over } of wish.grants) {
+    for (const { on, permissions, over } of request.grants) {
       const row = { id: `acc_${on}`, serverId: servers[on] ?? '', userId, permissions: JSON.stringify(permissions) }
       await q
         .insertInto('serverAccess')
         .values({ ...row, expiresAt: end(over), createdAt: stamp, updatedAt: stamp })
         .execute()
     }
-    for (const { on, byRole, over } of wish.assignments) {
+    for (const { on, byRole, over } of request.assignments) {
       const target = byRole ? { userId: null, roleId } : { userId, roleId: null }
       const row = { id: `asg_${on}_${byRole}`, nodeId: on === 3 ? null : (nodes[on] ?? ''), ...target }
       await q
@@ -145,14 +145,14 @@ async function relate({ userId, related: wish }: Person): Promise<void> {
   })
 }
 
-function personOf({ isAnn, permissions, scope, related: wish }: Drawn): Person {
+function personOf({ isAnn, permissions, scope, related: request }: Drawn): Person {
   const named = (list: string[]) =>
     list.map((text) => text.replace(/#(\d)/, (_, i: string) => servers[Number(i)] ?? ''))
   return {
-    userId: isAnn ? annId : door.adminId,
+    userId: isAnn ? annId : accounts.adminId,
     permissions: named(permissions),
     scope: scope === null ? null : named(scope),
-    related: wish,
+    related: request,
   }
 }
 
@@ -226,11 +226,11 @@ describe('permit', () => {
         // A key that reaches single resources sees them by name: what its user holds there is part of its permissions.
         if (one.scope?.some((text) => /^(server|node)\.read:[^*]/.test(text)) === true) return
         const filter = { page: 1, limit: 10, sort: 'name', order: 'asc' } as const
-        const seen = await listServerRows(door.db.read, await visibleServers(at(), callerOf(one)), filter)
+        const seen = await listServerRows(accounts.db.read, await visibleServers(at(), callerOf(one)), filter)
         const ids = seen.total
         expect(ids).toBe(rows.filter(({ id }) => mayOnServer(one, 'server.read', id)).length)
         const visibility = await visibleNodes(at(), callerOf(one))
-        const found = await listNodes(door.db.read, { page: 1, limit: 10, visibility })
+        const found = await listNodes(accounts.db.read, { page: 1, limit: 10, visibility })
         const expected = [0, 1].filter((place) => mayOnNode(one, 'node.read', place)).map((place) => nodes[place])
         expect(found.items.map(({ id }) => id).sort()).toEqual(expected.sort())
       }),

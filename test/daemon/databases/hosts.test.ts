@@ -155,8 +155,8 @@ describe('the number of databases', () => {
       body: { name: 'With databases', startup: 'sleep 1', features },
     })
     const size = { allocatedMemoryMb: 16, allocatedCpuCores: 0.1, allocatedDiskMb: 16 }
-    const wish = { name: 'two', templateId: template.id, nodeId, locationId, primaryPort: 20_999, ...size }
-    expect(await client.call(createServer, { body: wish })).toMatchObject({ databaseAllocation: 2 })
+    const request = { name: 'two', templateId: template.id, nodeId, locationId, primaryPort: 20_999, ...size }
+    expect(await client.call(createServer, { body: request })).toMatchObject({ databaseAllocation: 2 })
     const serverId = await addServer(panel, 0)
     expect(await refusal(addDatabase(panel, serverId, {}))).toMatchObject({ code: 'DATABASE_DISABLED' })
     await panel.client.call(updateServer, { params: { serverId }, body: { databaseAllocation: 1 } })

@@ -155,7 +155,7 @@ describe.skipIf(NO_MARIADB !== undefined)(`databases on a real MariaDB${NO_MARIA
     expect(await ours()).toEqual([])
   })
 
-  it('are spoken to by TLS, to hosts that prove who they are where that is wished', async () => {
+  it('are spoken to by TLS, to hosts that prove who they are where that is requested', async () => {
     const certificate = await makeCertificate()
     try {
       await mariadb.takeCertificate(certificate)

@@ -147,8 +147,8 @@ describe.skipIf(NO_POSTGRES !== undefined)(
       const inUse = await refusal(panel.client.call(deleteDatabaseHost, { params: { hostId: host.id } }))
       expect(inUse).toMatchObject({ code: 'ADMIN_DATABASE_HOST_IN_USE', meta: { leftoverCount: 1 } })
       await until('it is told in the system errors', async () => {
-        const told = await panel.client.call(listSystemErrors, { query: { component: 'databases' } })
-        return told.some(({ metadata }) => metadata?.['hostId'] === host.id)
+        const reported = await panel.client.call(listSystemErrors, { query: { component: 'databases' } })
+        return reported.some(({ metadata }) => metadata?.['hostId'] === host.id)
       })
       cable.mend()
       // A change of the host has what waits for it tried at once; else it would be in a quarter of a minute.
@@ -245,7 +245,7 @@ describe.skipIf(NO_POSTGRES !== undefined)(
       await panel.client.call(deleteDatabaseHost, { params: { hostId } })
     })
 
-    it('are spoken to by TLS, to hosts that prove who they are where that is wished', async () => {
+    it('are spoken to by TLS, to hosts that prove who they are where that is requested', async () => {
       const certificate = await makeCertificate()
       try {
         await postgres.takeCertificate(certificate)

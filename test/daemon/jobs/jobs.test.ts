@@ -316,6 +316,40 @@ describe('a job that somebody works against', () => {
     expect(await ended(second)).toMatchObject({ status: 'succeeded' })
   })
 
+  it('of a key is the only open one of it also when it is tried again by hand', async () => {
+    const [file, other] = [newFile(), newFile()]
+    const key = `key of ${file}`
+    let broken = true
+    const held = gate()
+    hooks.set(file, {
+      before: async () => {
+        if (broken) throw new Error('not yet')
+        await held.pass()
+      },
+    })
+    const id = await start({ file, steps: 1 }, { key })
+    expect(await ended(id)).toMatchObject({ status: 'failed' })
+    const second = await start({ file: other, steps: 1 }, { key })
+    await ended(second)
+    broken = false
+    await retry(id)
+    await held.arrived
+    expect(await start({ file: other, steps: 1 }, { key })).toBeUndefined()
+    held.open()
+    expect(await ended(id)).toMatchObject({ status: 'succeeded' })
+    // The other way round: what failed stays so while its successor is under way.
+    broken = true
+    const third = await start({ file, steps: 1 }, { key })
+    await ended(third)
+    const blocked = gate()
+    hooks.set(other, { before: () => blocked.pass() })
+    const fourth = await start({ file: other, steps: 1 }, { key })
+    await blocked.arrived
+    await expect(retry(third)).rejects.toMatchObject({ code: 'JOB_STEP_NOT_RETRYABLE' })
+    blocked.open()
+    expect(await ended(fourth)).toMatchObject({ status: 'succeeded' })
+  })
+
   it('finds the state that its effect was prepared with when it is tried again by hand', async () => {
     const file = newFile()
     let broken = true

@@ -85,16 +85,16 @@ const store = async (op: string, ...args: unknown[]) =>
 describe('the rights of a plugin', () => {
   it('cannot be given by who does not hold them himself', async () => {
     const weak = await person('weak', ['admin.write', 'location.read'])
-    const wish = { params: { name: 'caller' }, body: { enabled: true } }
+    const request = { params: { name: 'caller' }, body: { enabled: true } }
     const refusal = { code: 'PERMISSION_DENIED', meta: { missing: ['location.create'] } }
-    await expect(weak.client.call(enablePlugin, wish)).rejects.toMatchObject(refusal)
+    await expect(weak.client.call(enablePlugin, request)).rejects.toMatchObject(refusal)
     const none = await person('none', ['admin.read', 'location.read', 'location.create'])
-    await expect(none.client.call(enablePlugin, wish)).rejects.toMatchObject({ code: 'PERMISSION_DENIED' })
+    await expect(none.client.call(enablePlugin, request)).rejects.toMatchObject({ code: 'PERMISSION_DENIED' })
     expect(await show(panel, 'caller')).toMatchObject({ status: 'disabled', keyId: null, granted: [] })
     // A key that carries less than its owner gives no more than it carries.
     const body = { name: 'narrow', permissions: ['admin.write'] }
     const { key } = await panel.client.call(createApiKey, { body })
-    await expect(panel.as(key).call(enablePlugin, wish)).rejects.toMatchObject({ code: 'PERMISSION_DENIED' })
+    await expect(panel.as(key).call(enablePlugin, request)).rejects.toMatchObject({ code: 'PERMISSION_DENIED' })
   })
 
   it('are those that its manifest asks for, by a key of who enabled it, and no more', async () => {
@@ -180,12 +180,12 @@ describe('the routes of a plugin', () => {
   it('ask for what the manifest says before the plugin hears of a request', async () => {
     await enable(panel, 'caller')
     const other = await person('other', ['server.read'])
-    const wish = { method: 'POST', body: { method: 'GET', path: '/api/locations' } }
-    expect(await callRoute(panel, 'caller/call', { ...wish, token: other.token })).toMatchObject({
+    const request = { method: 'POST', body: { method: 'GET', path: '/api/locations' } }
+    expect(await callRoute(panel, 'caller/call', { ...request, token: other.token })).toMatchObject({
       status: 403,
       code: 'PERMISSION_DENIED',
     })
-    expect(await callRoute(panel, 'caller/call', { ...wish, token: null })).toMatchObject({ status: 401 })
+    expect(await callRoute(panel, 'caller/call', { ...request, token: null })).toMatchObject({ status: 401 })
     expect(await callRoute(panel, 'caller/heard', { token: other.token })).toMatchObject({ status: 200 })
     expect(await callRoute(panel, 'caller/call')).toMatchObject({ status: 404, code: 'NOT_FOUND' })
     expect(await callRoute(panel, 'nobody/call')).toMatchObject({ status: 404, code: 'PLUGIN_NOT_FOUND' })

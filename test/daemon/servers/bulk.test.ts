@@ -49,7 +49,8 @@ test('tells of each target what became of it, and acts on those that it can', as
 
 test('does each action as a single order does it', async () => {
   const [one, two] = [await serverIn(FACTS.running), await serverIn(FACTS.running)]
-  const statuses = async (...wish: Parameters<typeof act>) => (await act(...wish)).results.map(({ status }) => status)
+  const statuses = async (...request: Parameters<typeof act>) =>
+    (await act(...request)).results.map(({ status }) => status)
   expect(await statuses('restart', [one, two])).toEqual(['success', 'success'])
   expect(await statuses('kill', [one])).toEqual(['success'])
   expect(await opsOf(one)).toEqual(['restart', 'kill'])

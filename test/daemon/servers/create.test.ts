@@ -321,6 +321,44 @@ test('refuses a runtime that the node does not offer, with the reason', async ()
   await peer.leave()
 })
 
+test('makes containers from the image of the template, where the node offers them', async () => {
+  const docker = await stage.template({ runtimes: ['docker'], image: 'game:1', installScript: 'true' })
+  const apart = await stage.template({
+    runtimes: ['docker'],
+    image: 'game:1',
+    installScript: 'true',
+    installImage: 'tools:2',
+  })
+  const either = await stage.template({ runtimes: ['process', 'docker'], image: 'game:1' })
+  const own = await stage.node()
+  const peer = await stage.peer(own, {
+    runtimes: [
+      { name: 'process', ok: true, reason: null, isolation: 'user', mounts: 'private', limits: 'cgroup-v2' },
+      { name: 'docker', ok: true, reason: null, isolation: 'virtual machine', limits: 'cgroup-v2' },
+    ],
+  })
+  const { runtimes } = await stage.admin.call(getNode, { params: { nodeId: own.id } })
+  expect(runtimes).toMatchObject([
+    { name: 'process', isolation: 'user', mounts: 'private', limits: 'cgroup-v2' },
+    { name: 'docker', isolation: 'unknown', limits: 'cgroup-v2' },
+  ])
+  const specs: unknown[] = []
+  for (const of of [docker, apart, either]) {
+    const made = await stage.create(of, own)
+    const order = await peer.until('an order', () => peer.of('command').find(({ serverId }) => serverId === made.id))
+    if (!('spec' in order.command)) throw new Error('it has no specification')
+    const { runtime, image, install } = order.command.spec
+    specs.push([runtime, image, install?.image])
+    peer.finish(order)
+  }
+  expect(specs).toEqual([
+    ['docker', 'game:1', 'game:1'],
+    ['docker', 'game:1', 'tools:2'],
+    ['process', undefined, undefined],
+  ])
+  await peer.leave()
+})
+
 test('counts a server without a script as installed, and says which order makes it ready', async () => {
   const scripted = await stage.template({ installScript: 'true' })
   const cases = [

@@ -103,8 +103,8 @@ test('force forgets a server of a node that does not come back, and its port is 
 
 /** The ends of orders that the event log tells of a server. */
 async function endsOf(serverId: string): Promise<unknown[]> {
-  const told = (await stage.events(serverId)).filter(({ type }) => type === 'server_command_done')
-  return told.map(({ data }) => JSON.parse(data))
+  const reported = (await stage.events(serverId)).filter(({ type }) => type === 'server_command_done')
+  return reported.map(({ data }) => JSON.parse(data))
 }
 
 test('a forced deletion ends the orders that have not left yet, and tells of each once', async () => {

@@ -156,7 +156,7 @@ test('asks the node for figures as long as somebody looks, and forgets those of 
   const watched = () => peer.requests.flatMap((request) => (request.op === 'stats.watch' ? [request.serverIds] : []))
   const stream = stage.watch(`${server.id}/events`)
   await greeting(stream)
-  await peer.until('the wish', () => watched().at(-1)?.includes(server.id))
+  await peer.until('the request', () => watched().at(-1)?.includes(server.id))
   const figures = {
     cpuCores: 0.05,
     memoryMb: 32,

@@ -1,6 +1,18 @@
-import { execFileSync } from 'node:child_process'
+import { execFileSync, spawn } from 'node:child_process'
 import { createHash, randomBytes } from 'node:crypto'
-import { chown, link, lstat, mkdir, readdir, readFile, stat, symlink, truncate, writeFile } from 'node:fs/promises'
+import {
+  chown,
+  link,
+  lstat,
+  mkdir,
+  open,
+  readdir,
+  readFile,
+  stat,
+  symlink,
+  truncate,
+  writeFile,
+} from 'node:fs/promises'
 import { connect } from 'node:net'
 import { join } from 'node:path'
 import { afterAll, beforeAll, describe, expect, test } from 'vitest'
@@ -95,6 +107,48 @@ describe('a file of a server', () => {
     expect((await range('bytes=0-1', { 'if-range': '"other"' })).status).toBe(200)
     expect((await send('GET', 'a.txt', { headers: { 'if-none-match': etag } })).status).toBe(304)
     expect((await send('GET', 'a.txt', { headers: { 'if-match': '"other"' } })).code).toBe('ETAG_MISMATCH')
+    // As proxies and clients other than ours write them.
+    expect((await send('GET', 'a.txt', { headers: { 'if-none-match': `"x", W/${etag}` } })).status).toBe(304)
+    expect((await send('GET', 'a.txt', { headers: { 'if-match': `W/${etag}` } })).status).toBe(412)
+    expect((await range('Bytes=0-1')).status).toBe(206)
+    expect((await range('bytes=11-')).headers.get('content-range')).toBe('bytes */11')
+    const whole11 = await send('HEAD', 'a.txt', { headers: { range: 'bytes=0-1' } })
+    expect([whole11.status, whole11.headers.get('content-length')]).toEqual([200, '11'])
+  })
+
+  test('is not replaced by a part of what is meant, nor by an encoding of it', async () => {
+    await send('PUT', 'part.txt', { body: bytesOf('whole') })
+    const other = [
+      { 'content-range': 'bytes 3-4/5' },
+      { 'content-encoding': 'gzip' },
+      { 'transfer-encoding': 'gzip, chunked' },
+    ]
+    for (const headers of other) {
+      const { status, text } = await upload('part.txt', { headers, pieces: 1, piece: 3 })
+      expect([status, text]).toEqual([400, expect.stringContaining(`headers.${Object.keys(headers)[0]}`)])
+    }
+    expect(await readFile(join(folder, 'part.txt'), 'utf8')).toBe('whole')
+  })
+
+  test('has another etag after each writing, also when its size and time are put back', async () => {
+    await writeFile(join(folder, 'same'), 'one')
+    execFileSync('cp', ['-p', join(folder, 'same'), join(panel.dataDir, 'before')])
+    const etag = (await send('HEAD', 'same')).headers.get('etag') ?? ''
+    await writeFile(join(folder, 'same'), 'two')
+    execFileSync('touch', ['-r', join(panel.dataDir, 'before'), join(folder, 'same')])
+    const { headers } = await send('HEAD', 'same', { headers: { 'if-none-match': etag } })
+    expect(headers.get('etag')).not.toBe(etag)
+  })
+
+  test('is looked for at a FIFO without releasing the game that waits at its other end', async () => {
+    execFileSync('mkfifo', [join(folder, 'pipe')])
+    const game = spawn('sh', ['-c', 'echo precious > pipe'], { cwd: folder, stdio: 'ignore' })
+    try {
+      for (let i = 0; i < 5; i++) expect((await send('GET', 'pipe')).code).toBe('FILE_PATH_INVALID')
+      expect(await readFile(join(folder, 'pipe'), 'utf8')).toBe('precious\n')
+    } finally {
+      game.kill('SIGKILL')
+    }
   })
 
   test('is replaced only when it is the one that is meant', async () => {
@@ -183,15 +237,27 @@ describe('a file of a server', () => {
   })
 
   test('that changes while it is read ends in the middle, and never as if it were whole', async () => {
-    await writeFile(join(folder, 'log'), Buffer.alloc(64 * MIB))
-    const response = await fetch(urlOf('log'), { headers: { authorization: `Bearer ${panel.adminToken}` } })
-    const reader = response.body?.getReader()
-    await reader?.read()
-    await truncate(join(folder, 'log'), 1 * MIB)
-    const drain = async (): Promise<void> => {
-      while ((await reader?.read())?.done === false);
+    const log = join(folder, 'log')
+    const changes = [
+      () => truncate(log, 1 * MIB),
+      async () => {
+        const file = await open(log, 'r+')
+        await file.write('x', 1 * MIB)
+        await file.close()
+      },
+    ]
+    for (const change of changes) {
+      await writeFile(log, Buffer.alloc(64 * MIB))
+      const response = await fetch(urlOf('log'), { headers: { authorization: `Bearer ${panel.adminToken}` } })
+      const reader = response.body?.getReader()
+      await reader?.read()
+      await change()
+      const drain = async (): Promise<void> => {
+        while ((await reader?.read())?.done === false);
+      }
+      await expect(drain()).rejects.toThrow()
     }
-    await expect(drain()).rejects.toThrow()
+    await truncate(log, 0) // the server's disk has a limit
   })
 
   test('does not pass the disk limit of its server, nor the limit of files', async () => {
@@ -202,8 +268,15 @@ describe('a file of a server', () => {
       const large = new Uint8Array(20 * MIB)
       expect(await send('PUT', 'x', { body: large })).toMatchObject({ status: 507, code: 'INSUFFICIENT_SPACE' })
       expect(await readdir(filesOf(serverId))).toEqual([])
+      // Who does not say how much there will be, and reads no answer before all is sent.
+      const unknown = { headers: { 'transfer-encoding': 'chunked' }, pieces: 40, piece: MIB / 2 }
+      const full = await upload('x', { ...unknown, more: `&sha256=${'0'.repeat(64)}` })
+      expect([full.status, full.text]).toEqual([507, expect.stringContaining('INSUFFICIENT_SPACE')])
+      expect(await readdir(filesOf(serverId))).toEqual([])
       await panel.configure('files.maxFileMb', 1)
       expect(await send('PUT', 'x', { body: large })).toMatchObject({ status: 413, code: 'PAYLOAD_TOO_LARGE' })
+      const over = await upload('x', unknown)
+      expect([over.status, over.text]).toEqual([413, expect.stringContaining('PAYLOAD_TOO_LARGE')])
     } finally {
       await panel.configure('files.maxFileMb', 10_240)
       serverId = small
@@ -248,6 +321,37 @@ test('suspended servers give and take no files', async () => {
     code: 'SERVER_SUSPENDED',
   })
 })
+
+/** An upload as a simple client sends it: all of it in chunks, and only then it reads. */
+async function upload(
+  path: string,
+  {
+    headers,
+    pieces,
+    piece,
+    more = '',
+  }: { headers: Record<string, string>; pieces: number; piece: number; more?: string },
+): Promise<{ status: number; text: string }> {
+  const { hostname, port } = new URL(panel.url)
+  const socket = connect(Number(port), hostname)
+  const all = {
+    host: `${hostname}:${port}`,
+    authorization: `Bearer ${panel.adminToken}`,
+    'transfer-encoding': 'chunked',
+    ...headers,
+  }
+  const lines = Object.entries(all).map(([name, value]) => `${name}: ${value}`)
+  socket.write(`PUT ${urlOf(path, more).slice(panel.url.length)} HTTP/1.1\r\n${lines.join('\r\n')}\r\n\r\n`)
+  const chunk = Buffer.concat([Buffer.from(`${piece.toString(16)}\r\n`), Buffer.alloc(piece), Buffer.from('\r\n')])
+  for (let i = 0; i < pieces; i++) await new Promise((resolve) => socket.write(chunk, resolve))
+  socket.write('0\r\n\r\n')
+  let text = ''
+  for await (const part of socket) {
+    text += String(part)
+    if (text.endsWith('}')) break
+  }
+  return { status: Number(text.slice(9, 12)), text }
+}
 
 /** Sends a part of an upload over a socket of its own, and cuts it. */
 async function cutUpload(

@@ -68,8 +68,8 @@ test('a suspended server is stopped, refuses everything but reads, and may be st
   expect((await refusal(suspend(server))).code).toBe('SERVER_ALREADY_SUSPENDED')
   expect(await unsuspend(server)).toMatchObject({ status: 'stopped', suspendedAt: null, suspensionReason: null })
   expect((await refusal(unsuspend(server))).code).toBe('SERVER_NOT_SUSPENDED')
-  const told = events.frames.filter(({ event }) => event.startsWith('server_suspended'))
-  expect(told.map(({ data }) => data)).toMatchObject([
+  const reported = events.frames.filter(({ event }) => event.startsWith('server_suspended'))
+  expect(reported.map(({ data }) => data)).toMatchObject([
     { serverName: server.name, suspendedBy: server.ownerId, reason: 'unpaid' },
   ])
   expect((await stage.audits(server.id)).map(({ action }) => action)).toEqual(

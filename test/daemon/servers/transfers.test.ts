@@ -1,11 +1,14 @@
 import { createHash } from 'node:crypto'
+import { once } from 'node:events'
+import { connect } from 'node:net'
 import { afterAll, afterEach, beforeAll, expect, test } from 'vitest'
 import { readFile, writeFile } from '../../../src/shared/api/files.ts'
 import { startPanel, type TestPanel } from '../../panel.ts'
 import type { AgentPeer } from '../agent-peer.ts'
-import { GatewayStage } from '../gateway-stage.ts'
+import { eventually, GatewayStage } from '../gateway-stage.ts'
 import { type LeapingClock, leapingClock } from '../leaping-clock.ts'
 
+const MIB = 1024 * 1024
 const CONTENT = Buffer.from('what is in the file')
 const SHA256 = createHash('sha256').update(CONTENT).digest('hex')
 
@@ -87,7 +90,8 @@ test('a ticket is void when nobody has come for it in its time', async () => {
   ;(await asked(peer, 'files.stat')).reply(statOf)
   const { ticket, id } = await asked(peer, 'files.send')
   clock.leap(21_000)
-  expect((await answer).status).toBe(504)
+  const response = await answer
+  expect([response.status, await response.text()]).toEqual([504, expect.stringContaining('moved nothing for too long')])
   expect((await bulk('PUT', ticket, node)).status).toBe(404)
   await peer.until('the request to be cancelled', () => peer.of('request.cancel').some((frame) => frame.id === id))
 })
@@ -98,10 +102,9 @@ test('bytes that are other ones than the node has hashed never look like the who
     const answer = read()
     ;(await asked(peer, 'files.stat')).reply({ ...statOf, size: CONTENT.length + index })
     const { ticket, reply } = await asked(peer, 'files.send')
-    const delivered = bulk('PUT', ticket, node)
+    await bulk('PUT', ticket, node).catch(() => undefined) // it may be cut off with the reader
     reply({ sha256 })
     expect((await answer).status).toBe(502)
-    await delivered.catch(() => undefined) // it may be cut off with the reader
   }
 })
 
@@ -144,13 +147,144 @@ test('one node has a bounded number of them at a time, and a reader who goes awa
   expect(refused.status).toBe(429)
   leaving.abort()
   await first
-  clock.leap(21_000)
   await peer.until('the request to be cancelled', () => peer.of('request.cancel').some((frame) => frame.id === id))
   await asked(peer, 'files.send', 2)
   clock.leap(21_000)
   expect((await waiting).status).toBe(504)
   await panel.configure('files.transfersPerNode', 10)
   await panel.configure('files.waitingTransfersPerNode', 50)
+})
+
+test('a client that goes away while it waits for its turn is no error of the daemon', async () => {
+  const { peer, serverId, read } = await enter()
+  await panel.configure('files.transfersPerNode', 1)
+  const leaving = new AbortController()
+  const url = `${panel.url}/api/servers/${serverId}/files/content?path=a`
+  const headers = { authorization: `Bearer ${panel.adminToken}` }
+  const first = fetch(url, { headers, signal: leaving.signal }).catch(() => undefined)
+  ;(await asked(peer, 'files.stat')).reply(statOf)
+  await asked(peer, 'files.send')
+  const waiting = fetch(url, { headers, signal: leaving.signal }).catch(() => undefined)
+  ;(await asked(peer, 'files.stat', 2)).reply(statOf)
+  leaving.abort()
+  await Promise.all([first, waiting])
+  const third = read()
+  ;(await asked(peer, 'files.stat', 3)).reply(statOf)
+  await asked(peer, 'files.send', 2)
+  clock.leap(21_000)
+  expect((await third).status).toBe(504)
+  await panel.configure('files.transfersPerNode', 10)
+  expect(panel.log()).not.toContain('request failed')
+})
+
+test('transfers that wait for their turn at one node take no place of those at another', async () => {
+  const [one, other] = [await enter(), await enter()]
+  await panel.configure('files.transfersPerNode', 1)
+  await panel.configure('files.waitingTransfersPerNode', 100)
+  const leaving = new AbortController()
+  const reads = Array.from({ length: 70 }, () =>
+    fetch(`${panel.url}/api/servers/${one.serverId}/files/content?path=a`, {
+      headers: { authorization: `Bearer ${panel.adminToken}` },
+      signal: leaving.signal,
+    }).catch(() => undefined),
+  )
+  for (let count = 1; count <= 70; count++) (await asked(one.peer, 'files.stat', count)).reply(statOf)
+  const answer = other.read()
+  ;(await asked(other.peer, 'files.stat')).reply(statOf)
+  const { ticket, reply } = await asked(other.peer, 'files.send')
+  await bulk('PUT', ticket, other.node)
+  reply({ sha256: SHA256 })
+  expect((await answer).status).toBe(200)
+  leaving.abort()
+  await Promise.all(reads)
+  await panel.configure('files.transfersPerNode', 10)
+  await panel.configure('files.waitingTransfersPerNode', 50)
+})
+
+test('a reader who takes nothing is cut off, and the agent with it', async () => {
+  const { node, peer, serverId } = await enter()
+  const { hostname, port } = new URL(panel.url)
+  const socket = connect(Number(port), hostname)
+  const closed = once(socket, 'close')
+  socket.pause()
+  socket.write(
+    `GET /api/servers/${serverId}/files/content?path=a HTTP/1.1\r\nHost: ${hostname}:${port}\r\nAuthorization: Bearer ${panel.adminToken}\r\n\r\n`,
+  )
+  ;(await asked(peer, 'files.stat')).reply({ ...statOf, size: 256 * MIB })
+  const { ticket, id } = await asked(peer, 'files.send')
+  let sent = 0
+  let movedAt = Date.now()
+  async function* content(): AsyncGenerator<Uint8Array> {
+    for (; sent < 256 * MIB; sent += MIB) {
+      movedAt = Date.now()
+      yield new Uint8Array(MIB)
+    }
+  }
+  const headers = { 'x-node-id': node.nodeId, 'x-node-api-key': node.key }
+  const delivering = fetch(`${panel.url}/api/agent/bulk/${ticket}`, {
+    method: 'PUT',
+    headers,
+    body: ReadableStream.from(content()),
+    duplex: 'half',
+  } as RequestInit).catch(() => undefined)
+  // Until all buffers on the way are full.
+  await eventually(
+    async () => Date.now() - movedAt,
+    (stillMs) => stillMs > 300,
+  )
+  expect(sent).toBeLessThan(64 * MIB)
+  clock.leap(31_000)
+  await peer.until('the request to be cancelled', () => peer.of('request.cancel').some((frame) => frame.id === id))
+  socket.on('error', () => {}) // it is cut
+  socket.resume()
+  await closed
+  await delivering
+})
+
+test('an upload that the agent never comes for is answered', async () => {
+  const { serverId, peer } = await enter()
+  const answer = fetch(`${panel.url}/api/servers/${serverId}/files/content?path=a`, {
+    method: 'PUT',
+    headers: { authorization: `Bearer ${panel.adminToken}` },
+    body: new Uint8Array(16 * MIB),
+  })
+  await asked(peer, 'files.receive')
+  clock.leap(21_000)
+  const { status } = await answer
+  expect(status).toBe(504)
+})
+
+test('what an agent says of a file does not get into headers as it stands', async () => {
+  for (const facts of [{ etag: 'ž"\r\nx: y' }, { modifiedMs: 1e300 }, { etag: '' }]) {
+    const { peer, read, serverId } = await enter()
+    const answer = read()
+    ;(await asked(peer, 'files.stat')).reply({ ...statOf, ...facts })
+    expect((await answer).status).toBe(502)
+    const written = fetch(`${panel.url}/api/servers/${serverId}/files/content?path=a`, {
+      method: 'PUT',
+      headers: { authorization: `Bearer ${panel.adminToken}` },
+      body: CONTENT,
+    })
+    ;(await asked(peer, 'files.receive')).reply({ ...statOf, sha256: SHA256, ...facts })
+    expect((await written).status).toBe(502)
+  }
+})
+
+test('a file that its agent stops to deliver is answered with the reason of the agent', async () => {
+  const { node, peer, read } = await enter()
+  const answer = read()
+  ;(await asked(peer, 'files.stat')).reply(statOf)
+  const { ticket, id } = await asked(peer, 'files.send')
+  const { hostname, port } = new URL(panel.url)
+  const socket = connect(Number(port), hostname)
+  socket.on('error', () => {}) // it is cut here
+  socket.write(
+    `PUT /api/agent/bulk/${ticket} HTTP/1.1\r\nHost: ${hostname}:${port}\r\nx-node-id: ${node.nodeId}\r\nx-node-api-key: ${node.key}\r\nContent-Length: ${CONTENT.length}\r\n\r\nwhat`,
+    () => socket.destroy(),
+  )
+  peer.send({ type: 'reply', id, error: { code: 'CONFLICT_STATE', message: 'it was changed' }, result: null })
+  const response = await answer
+  expect([response.status, await response.json()]).toEqual([409, expect.objectContaining({ error: 'it was changed' })])
 })
 
 test('an agent that is too old is refused before anything is asked', async () => {

@@ -13,7 +13,7 @@ import { getUploadLimit } from '../../../src/shared/api/settings.ts'
 import { defineEndpoint } from '../../../src/shared/kernel/contract.ts'
 import { systemClock } from '../../../src/shared/kernel/time.ts'
 import { startPanel, type TestPanel } from '../../panel.ts'
-import { openSetUpDoor } from '../accounts-door.ts'
+import { openSetUpPanel } from '../accounts-panel.ts'
 import { AgentPeer, report } from '../agent-peer.ts'
 import { ConsoleStage } from '../console-stage.ts'
 import { eventually } from '../gateway-stage.ts'
@@ -110,7 +110,7 @@ describe('requests for files and transfers', () => {
   })
 
   it('are counted apart from others, by what is set now', async () => {
-    const door = await openSetUpDoor({
+    const accounts = await openSetUpPanel({
       more: (app) => {
         for (const endpoint of [files, bulk])
           addRoute(
@@ -120,21 +120,21 @@ describe('requests for files and transfers', () => {
       },
     })
     try {
-      const { settings, db } = door.deps
+      const { settings, db } = accounts.deps
       const limit = (key: 'limits.fileRequestsPerMinute' | 'limits.transferRequestsPerMinute', most: number) =>
         db.write((tx) => settings.set(tx, key, most))
-      const list = () => door.admin.call(files, { params: { serverId: 'x' } })
-      const move = () => door.client().call(bulk, { params: { ticket: 'x' } })
+      const list = () => accounts.admin.call(files, { params: { serverId: 'x' } })
+      const move = () => accounts.client().call(bulk, { params: { ticket: 'x' } })
       await limit('limits.fileRequestsPerMinute', 2)
       await limit('limits.transferRequestsPerMinute', 3)
       await Promise.all([list(), list(), move(), move(), move()])
       expect(await refusal(list())).toMatchObject({ code: 'RATE_LIMITED', meta: { limit: 2 } })
       expect(await refusal(move())).toMatchObject({ code: 'RATE_LIMITED', meta: { limit: 3 } })
-      expect((await door.admin.page(listAuditLogs)).data.length).toBeGreaterThan(0)
+      expect((await accounts.admin.page(listAuditLogs)).data.length).toBeGreaterThan(0)
       await limit('limits.fileRequestsPerMinute', 100)
       expect(await list()).toBe(true)
     } finally {
-      await door.close()
+      await accounts.close()
     }
   })
 })

@@ -306,7 +306,7 @@ describe('file and environment', () => {
           email: 'ada@example.org',
           username: 'ada',
           password: 'correct-Horse-7-battery',
-          panelName: 'Wished',
+          panelName: 'Renamed',
         },
       })
       const client = fixed.as(token)

@@ -1,5 +1,5 @@
 import { describe, expect, test } from 'vitest'
-import { checkEnvironment, ruleProblems, valueProblem } from '../../../src/daemon/features/catalog/templates/rules.ts'
+import { checkEnvironment, ruleProblems, valueProblem } from '../../../src/shared/templates/variable-rules.ts'
 
 const variable = (rules: string[], differs: { default?: string; required?: boolean } = {}) => ({
   name: 'V',

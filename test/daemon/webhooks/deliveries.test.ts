@@ -17,7 +17,7 @@ let receiver: Receiver
 let count = 0
 
 beforeEach(async () => {
-  home = await mkdtemp(join(tmpdir(), 'panel-courier-'))
+  home = await mkdtemp(join(tmpdir(), 'panel-deliveries-'))
   clock = quickClock()
   panel = await startPanel({ clock, dataDir: home })
   receiver = await startReceiver()
@@ -138,8 +138,8 @@ describe('a message that does not arrive', () => {
     receiver.answer = (response) => void response.writeHead(204).end()
     clock.advance(HOUR)
     panel = await startPanel({ clock, dataDir: home })
-    const told = (await receiver.took(2))[1]
-    expect(told?.json.id).toBe(row?.id)
+    const reported = (await receiver.took(2))[1]
+    expect(reported?.json.id).toBe(row?.id)
     await attempts(made, 2)
     expect((await deliveries(made))[0]).toMatchObject({ status: 'sent' })
   })
@@ -158,8 +158,8 @@ describe('a webhook to which nothing arrives', () => {
     await attempts(made, 6)
     const waiting = await node()
     await panel.client.call(api.updateWebhook, { params: of(made), body: { url: receiver.url } })
-    const [told] = await receiver.took(1)
-    expect(told?.json.data).toMatchObject({ nodeId: waiting.id })
+    const [reported] = await receiver.took(1)
+    expect(reported?.json.data).toMatchObject({ nodeId: waiting.id })
     expect(await panel.client.call(api.getWebhook, { params: of(made) })).toMatchObject({ failingSince: null })
     const failed = (await deliveries(made)).find(({ status }) => status === 'pending')
     const params = { ...of(made), deliveryId: failed?.id ?? ('' as never) }

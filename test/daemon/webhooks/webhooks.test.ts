@@ -57,8 +57,8 @@ describe('a webhook', () => {
     const { id, name } = await node()
     await panel.client.call(deleteNode, { params: { nodeId: id } })
     await node()
-    const [told, next] = await receiver.took(2)
-    expect(told?.json).toMatchObject({
+    const [reported, next] = await receiver.took(2)
+    expect(reported?.json).toMatchObject({
       event: 'node.created',
       userId: expect.stringMatching(/^usr_/),
       timestamp: expect.stringMatching(/Z$/),
@@ -66,15 +66,17 @@ describe('a webhook', () => {
     })
     // The deletion in between is not what it subscribes to.
     expect(next?.json.event).toBe('node.created')
-    expect(told !== undefined && isSignedWith(told, made.secret ?? '')).toBe(true)
-    expect(told !== undefined && isSignedWith({ ...told, body: `${told.body} ` }, made.secret ?? '')).toBe(false)
-    expect(told?.headers).toMatchObject({
+    expect(reported !== undefined && isSignedWith(reported, made.secret ?? '')).toBe(true)
+    expect(reported !== undefined && isSignedWith({ ...reported, body: `${reported.body} ` }, made.secret ?? '')).toBe(
+      false,
+    )
+    expect(reported?.headers).toMatchObject({
       'content-type': 'application/json',
       'user-agent': expect.stringMatching(/^panel/),
       'x-webhook-event': 'node.created',
-      'x-webhook-id': told?.json.id,
+      'x-webhook-id': reported?.json.id,
     })
-    const stamp = Number(told?.headers['x-webhook-timestamp']) * 1000
+    const stamp = Number(reported?.headers['x-webhook-timestamp']) * 1000
     expect(stamp).toBeGreaterThan(before - 2000)
     await eventually('both to be noted as sent', async () =>
       (await deliveries(made)).every((row) => row.status === 'sent'),
@@ -128,8 +130,8 @@ describe('a webhook', () => {
     expect(slack.url).toMatch(/^http:\/\/127\.0\.0\.1:\d+\/\*+$/)
     const { id } = await node()
     await panel.client.call(deleteNode, { params: { nodeId: id } })
-    const told = (await receiver.took(3)).find(({ json }) => 'text' in json)
-    expect(told?.json['text']).toBe(`:information_source: *The node node${count} was deleted*`)
+    const reported = (await receiver.took(3)).find(({ json }) => 'text' in json)
+    expect(reported?.json['text']).toBe(`:information_source: *The node node${count} was deleted*`)
   })
 
   it('is tested by a real request whose answer is shown', async () => {

@@ -45,7 +45,7 @@ export class LogReader {
   /** The lines after number `after` that have one epoch, as many as the limit allows. */
   readAfter(after: number, limit: ReadLimit): Promise<ReadResult> {
     return this.inTurn(async () => {
-      // A tail that has just been told of new lines reads them without looking at the folder again.
+      // A tail that was just notified of new lines reads them without looking at the folder again.
       const known = this.known
       if (known !== undefined && after + 1 >= known.first && after < known.last) {
         const result = await this.collect(known, { from: after + 1, to: known.last, gap: null, limit, oneEpoch: true })
@@ -102,7 +102,7 @@ export class LogReader {
       if (lastOf(log, i) < from) continue
       await this.complete(index, i === log.segments.length - 1)
       if (index.first > from) {
-        // Lines are missing between two segments, by a damaged disk: told, never passed over in silence.
+        // Lines are missing between two segments, by a damaged disk: reported, never passed over in silence.
         if (lines.length > 0) break
         gap = { from: gap?.from ?? from, to: index.first - 1 }
         from = index.first
@@ -159,7 +159,7 @@ export class LogReader {
       await this.extend(index)
       index.sealed = true
     } catch (error) {
-      if (!isMissing(error)) throw error // rotated away since it was listed; the next read tells the gap
+      if (!isMissing(error)) throw error // rotated away since it was listed; the next read reports the gap
     }
   }
 

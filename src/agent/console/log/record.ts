@@ -100,7 +100,7 @@ export function readRecord(
 }
 
 /** A record's text for people: UTF-8 with replacement, without NUL and the C0 controls but TAB and ESC. */
-export function readText(from: Buffer, record: RecordView): string {
+export function readText(from: Buffer, record: Pick<RecordView, 'textStart' | 'end'>): string {
   const text = from.toString('utf8', record.textStart, record.end)
   // biome-ignore lint/suspicious/noControlCharactersInRegex: these are the characters to remove
   return text.replace(/[\x00-\x08\x0a-\x1a\x1c-\x1f]/g, '')

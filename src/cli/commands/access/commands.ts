@@ -38,7 +38,7 @@ export const access = noun({
     command({
       name: 'grant',
       aliases: ['edit'],
-      summary: 'Give a user permissions on a server, in the place of those that he had',
+      summary: 'Give a user permissions on a server, in place of those they had',
       details: 'Only what you hold on the server yourself can be given, and not for longer than you hold it.',
       arguments: [one('server')],
       options: [
@@ -57,7 +57,7 @@ export const access = noun({
     }),
     command({
       name: 'revoke',
-      summary: 'Take a user his permissions on a server; open streams end',
+      summary: 'Revoke the permissions of a user on a server; open streams end',
       arguments: [one('server')],
       options: [
         { flags: '--user <user>', summary: 'whose; your own is always possible', required: true, ref: 'user' },

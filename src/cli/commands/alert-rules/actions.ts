@@ -13,7 +13,7 @@ const VIEW = view<api.AlertRule>([
   column('TYPE', (row) => row.type),
   column('ABOUT', (row) => row.targetId ?? row.target),
   column('WHEN', (row) => whenOf(row)),
-  column('TELLS', (row) => tellsOf(row)),
+  column('NOTIFIES', (row) => notifiesOf(row)),
   column('ENABLED', (row) => row.enabled),
   column('ID', (row) => row.id),
   wide('OWNER', (row) => row.userId),
@@ -36,7 +36,7 @@ export const createRule: Action = async (run) => {
     throw usage('--server, --node or --global must say what it is about', 'panel alert-rules create --help')
   const made = await call(run, api.createAlertRule, { params: {}, body })
   await run.out.item(made, VIEW)
-  tellSecret(run, made)
+  showSecret(run, made)
 }
 
 export const editRule: Action = async (run) => {
@@ -52,18 +52,18 @@ export const editRule: Action = async (run) => {
   }
   const made = await call(run, api.updateAlertRule, { params, body })
   await run.out.item(made, VIEW)
-  tellSecret(run, made)
+  showSecret(run, made)
 }
 
 export const testRule: Action = async (run) => {
   const { id, name } = await subjectOf(run, SUBJECT)
   const alert = await call(run, api.testAlertRule, { params: { ruleId: id } })
   if (run.out.machine) return run.out.value(alert)
-  run.notice(`${name} tells everybody; what becomes of it: panel alerts deliveries ${alert.id}`)
+  run.notice(`${name} notifies everybody; what becomes of it: panel alerts deliveries ${alert.id}`)
 }
 
 /** On a terminal the secret is not part of the table. */
-function tellSecret(run: Run, { webhookSecret }: { readonly webhookSecret: string | null }): void {
+function showSecret(run: Run, { webhookSecret }: { readonly webhookSecret: string | null }): void {
   if (webhookSecret === null || run.out.machine) return
   run.notice(`requests to its webhooks are signed with ${webhookSecret}; it is shown this once`)
 }
@@ -101,7 +101,7 @@ function whenOf({ type, conditions }: api.AlertRule): string {
   return durationSeconds === undefined ? limits.join(', ') : `${limits.join(', ')} for ${durationSeconds}s`
 }
 
-function tellsOf({ actions }: api.AlertRule): string {
+function notifiesOf({ actions }: api.AlertRule): string {
   const { emails = [], webhooks = [], notifyOwner } = actions
   return [...(notifyOwner === true ? ['owner'] : []), ...emails, ...webhooks].join(', ')
 }

@@ -18,15 +18,15 @@ const FIELDS: readonly Option[] = [
   field('--disk <percent>', 'fires from this share of the disk on', 'diskThreshold', 'number'),
   field('--for <duration>', 'how long it must last, and be over to recover', 'durationSeconds', 'seconds'),
   field('--away <minutes>', 'how long a node must be away (default 5)', 'offlineThreshold', 'int'),
-  field('--email <address>', 'who is told by mail', 'emails', 'list'),
+  field('--email <address>', 'who is notified by mail', 'emails', 'list'),
   {
     flags: '--webhook <url>',
-    summary: 'what is told by a signed request',
+    summary: 'what gets a signed request',
     field: 'webhooks',
     as: 'list',
     repeat: true,
   },
-  field('--notify-owner', 'tells the owner of the server by mail', 'notifyOwner', 'boolean'),
+  field('--notify-owner', 'notifies the owner of the server by mail', 'notifyOwner', 'boolean'),
   field('--no-create-alert', 'messages only: no alert is listed', 'createAlert', 'boolean'),
   field('--cooldown <minutes>', 'how long it keeps quiet afterwards (default 5)', 'cooldownMinutes', 'int'),
 ]
@@ -36,7 +36,7 @@ const RULE = one('alertRule', 'rule')
 export const alertRules = noun({
   name: 'alert-rules',
   aliases: ['alert-rule'],
-  summary: 'When somebody is to be told',
+  summary: 'When somebody is to be notified',
   group: 'Core',
   children: [
     command({
@@ -112,7 +112,7 @@ export const alertRules = noun({
     }),
     command({
       name: 'test',
-      summary: 'Send a test message to everybody whom an alert rule tells',
+      summary: 'Send a test message to everybody whom an alert rule notifies',
       arguments: [RULE],
       options: [IDEMPOTENCY],
       examples: ['panel alert-rules test busy'],

@@ -66,7 +66,7 @@ export const audit = noun({
         'breaks this chain: exit 11 names the first such row. Somebody who can write to the database can also compute the ' +
         'chain anew from a row on. Keep what this command prints at its end in another place and give it to --expect later: ' +
         'that proves everything up to that row.',
-      options: [{ flags: '--expect <proof>', summary: 'a row and its hash as an earlier run told them' }],
+      options: [{ flags: '--expect <proof>', summary: 'a row and its hash as an earlier run printed them' }],
       examples: [
         'panel audit verify',
         'panel audit verify --expect 1204:60303ae22b998861bce3b28f33eec1be758a213c86c93c076dbe9f558c11c752',

@@ -28,7 +28,7 @@ function witnessOf(run: Run): { seq?: number; hash?: string } {
   if (text === undefined) return {}
   const [seq, hash] = text.split(':')
   if (!/^\d+$/.test(seq ?? '') || !/^[0-9a-f]{64}$/.test(hash ?? ''))
-    throw usage(`--expect must be a row's number and hash as an earlier run told them, not '${text}'`)
+    throw usage(`--expect must be a row's number and hash as an earlier run printed them, not '${text}'`)
   return { seq: Number(seq), hash: hash ?? '' }
 }
 

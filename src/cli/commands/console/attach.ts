@@ -1,6 +1,5 @@
 import { homedir } from 'node:os'
 import { join } from 'node:path'
-import { setFlagsFromString } from 'node:v8'
 import type { Action } from '../../kit/command.ts'
 import { subjectOf } from '../../kit/resource/actions.ts'
 import type { Run } from '../../kit/run.ts'
@@ -14,16 +13,16 @@ export const attach: Action = async (run) => {
   const { id } = await subjectOf(run, { ref: 'server', param: 'serverId' })
   const { stdin, stdout, stderr } = run.terminal
   const screen = wantsScreen(run)
-  if (screen) keepHeapSmall()
   // The screen is loaded while the daemon answers.
   const [server, app] = await Promise.all([readServer(run, id), screen ? import('../../tui/app.ts') : undefined])
   if (app === undefined) return lineMode(run, { id: server.id, name: server.name })
   const contextName = (await run.target()).contextName ?? 'none'
   const noColor = run.args.choice('color') === false || run.env.noColor
   const name = THEME_NAMES.find((theme) => theme === run.args.text('theme')) ?? 'auto'
+  const { client, batches } = await run.connection()
   return app.runConsole({
-    client: await run.client(),
-    openStream: await run.streams(),
+    client,
+    openStream: batches,
     server: { id: server.id, name: server.name, nodeName: server.node.name },
     contextName,
     tail: run.args.integer('tail') ?? 500,
@@ -39,15 +38,6 @@ export const attach: Action = async (run) => {
     stderr,
     historyPath: join(run.env.stateDir, 'history', `${contextName}-${server.id}`.replace(/[^\w.@-]/g, '_')),
   })
-}
-
-/**
- * Lines leave much garbage and little that lives; left alone, V8 lets that grow by a fifth of the process before it cleans up.
- * What its young generation has grown to is never given back, so this comes before the screen is loaded.
- */
-function keepHeapSmall(): void {
-  setFlagsFromString('--semi-space-growth-factor=1')
-  setFlagsFromString('--heap-growing-percent=20')
 }
 
 /** Whether there is a terminal that a screen fits on; says so when it is too small. */

@@ -44,7 +44,7 @@ export function fromLog({ id, seq, stream, data, timestamp, partial }: LogLine):
   return { id, seq, stream, line: data, timestamp, ...(partial ? { partial } : {}) }
 }
 
-/** What is told of lines that are gone for ever. */
+/** What is printed for lines that are gone for ever. */
 export function gapNotice({ missed, from, to, reason }: ResumeFrame): string | undefined {
   if (reason === 'damaged') return 'the log was damaged on the node: lines may be missing here'
   if (missed === 0) return undefined

@@ -5,7 +5,7 @@ import { fromLog, type Line } from './line.ts'
 /** The most lines that one page has. */
 const PAGE = 2000
 
-/** Lines after a place or a time, page by page, up to now or `until`. Tells on stderr of lines that are gone. */
+/** Lines after a place or a time, page by page, up to now or `until`. Reports lines that are gone on stderr. */
 export async function* readLogPages(
   run: Run,
   wanted: {

@@ -8,8 +8,8 @@ const PLACE: readonly Option[] = [
   field('--host <host>', 'its host name or address', 'host'),
   field('--port <port>', 'its port (default 3306, with PostgreSQL 5432)', 'port', 'int'),
   field('--user <name>', 'who makes databases and users there', 'username'),
-  { flags: '--password-stdin', summary: 'read his password from stdin' },
-  { flags: '--password-file <file>', summary: 'read his password from a file' },
+  { flags: '--password-stdin', summary: 'read the password from stdin' },
+  { flags: '--password-file <file>', summary: 'read the password from a file' },
   {
     flags: '--tls <mode>',
     summary: 'off, require, verify, or auto: off to this machine, require to others (the default)',
@@ -96,7 +96,7 @@ export const dbHosts = noun({
     }),
     command({
       name: 'ping',
-      summary: 'Connect to a database host and tell what is wrong; exit 11 when it cannot be used',
+      summary: 'Connect to a database host and report what is wrong; exit 11 when it cannot be used',
       arguments: [one('databaseHost', 'host')],
       examples: ['panel db-hosts ping maria-1', 'panel db-hosts ping maria-1 --jq .latencyMs'],
       endpoints: ['database_hosts.ping'],

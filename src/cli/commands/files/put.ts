@@ -9,7 +9,7 @@ import type { Action } from '../../kit/command.ts'
 import { CliFailure, usage } from '../../kit/failure.ts'
 import { subjectOf } from '../../kit/resource/actions.ts'
 import type { Run } from '../../kit/run.ts'
-import { beforeNext } from './broken.ts'
+import { beforeNext } from './resume.ts'
 
 const PROGRESS_MS = 500
 
@@ -50,16 +50,19 @@ async function sendFile(run: Run, wanted: Wanted, source: string): Promise<Writt
   const { serverId, path, headers } = wanted
   const client = await run.client()
   const { size, sha256 } = await digest(source)
-  let offset = await offsetOf(client, wanted, sha256)
+  // An answer to HEAD has no body: why an upload is refused is for the upload itself to say.
+  let offset = await offsetOf(client, wanted, sha256).catch(() => 0)
   for (let attempt = 0; ; attempt++) {
     try {
-      const pieces = offset === size ? empty() : createReadStream(source, { start: offset, end: size - 1 })
-      const content = shown(run, pieces, { offset, size })
+      const content = shown(run, unchanged(source, { offset, size }), { offset, size })
       const body = { contentType: 'application/octet-stream', length: size - offset, content, cancel: () => {} }
       const query = { path, sha256, offset }
       return await client.call(writeFile, { params: { serverId }, query, body }, { headers, signal: run.signal })
     } catch (error) {
-      await beforeNext(run, attempt, error)
+      const changed = changeIn(error)
+      if (changed !== undefined) throw changed
+      // CONFLICT: the node has not yet seen the end of the attempt before, or has less of it than was thought.
+      await beforeNext(run, error, { attempt, at: offset, passing: ['CONFLICT'] })
       const there = await offsetOf(client, wanted, sha256).catch(() => offset)
       if (there > offset) attempt = 0
       offset = there
@@ -110,4 +113,31 @@ async function* shown(
   if (shows) run.terminal.progress('')
 }
 
-async function* empty(): AsyncGenerator<Uint8Array> {}
+/** A file has changed since it was read for its hash. */
+class Changed extends CliFailure {
+  constructor(source: string) {
+    super('OPERATION_FAILED', `${source} was changed while it was sent; the file of the server stays as it was`, {
+      hint: 'run it again',
+    })
+  }
+}
+
+async function* unchanged(
+  source: string,
+  { offset, size }: { readonly offset: number; readonly size: number },
+): AsyncGenerator<Uint8Array> {
+  if (offset === size) return
+  let at = offset
+  for await (const piece of createReadStream(source, { start: offset, end: size - 1 })) {
+    const bytes: Uint8Array = piece // without an encoding
+    at += bytes.length
+    yield bytes
+  }
+  if (at < size) throw new Changed(source)
+}
+
+/** What a body throws arrives as the cause of a failed request. */
+function changeIn(error: unknown): Changed | undefined {
+  for (let cause = error; cause instanceof Error; cause = cause.cause) if (cause instanceof Changed) return cause
+  return undefined
+}

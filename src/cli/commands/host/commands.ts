@@ -71,7 +71,7 @@ export const daemon = noun({
     }),
     command({
       name: 'status',
-      summary: 'Tell whether the daemon of this machine runs: exit 0 running, 3 stopped, 4 unknown',
+      summary: 'Report whether the daemon of this machine runs: exit 0 running, 3 stopped, 4 unknown',
       options: [DATA_DIR],
       examples: ['panel daemon status', 'panel daemon status -o json'],
       exits: [3],

@@ -61,6 +61,6 @@ async function isReady(run: Parameters<Action>[0], url: string): Promise<boolean
     const answer = await fetch(new URL('/readyz', url).href, { method: 'GET', headers: { accept: 'application/json' } })
     return answer.status === 200
   } catch {
-    return null // told as `unknown`
+    return null // reported as `unknown`
   }
 }

@@ -1,5 +1,6 @@
 import type * as api from '../../../shared/api/jobs.ts'
 import type { JobProgress, JobSummary } from '../../../shared/kernel/job.ts'
+import { byteSize } from '../../kit/output/byte-size.ts'
 import { column, type View, wide } from '../../kit/output/view.ts'
 
 export const JOBS: View<JobSummary> = {
@@ -44,15 +45,8 @@ export function statusOf({ status, requested }: JobSummary): string {
 
 /** How far a job is, in its own unit. */
 export function progressText({ done, total, unit, text }: JobProgress): string {
-  const amount = (value: number): string => (unit === 'bytes' ? bytes(value) : String(value))
+  const amount = (value: number): string => (unit === 'bytes' ? byteSize(value) : String(value))
   const known =
     unit === 'percent' ? `${Math.round(done)} %` : total === null ? amount(done) : `${amount(done)} of ${amount(total)}`
   return text === null ? known : `${known}, ${text}`
-}
-
-function bytes(value: number): string {
-  const units = ['B', 'KiB', 'MiB', 'GiB', 'TiB']
-  const power = value < 1 ? 0 : Math.min(units.length - 1, Math.floor(Math.log2(value) / 10))
-  const scaled = value / 1024 ** power
-  return `${power === 0 ? scaled : scaled.toFixed(1)} ${units[power]}`
 }

@@ -65,7 +65,7 @@ const STATS: View<api.NodeStats> = {
 
 const showStats = viewAction(api.getNodeStats, SUBJECT, STATS)
 
-const FIGURES: View<NodeUsage> = {
+const USAGE: View<NodeUsage> = {
   id: (row) => row.nodeId,
   name: (row) => row.nodeId,
   columns: [
@@ -84,9 +84,9 @@ export const nodeStats: Action = async (run) => {
     await showStats(run)
     return
   }
-  const { nodeFigures, watchUsage } = await import('../events/figures.ts')
-  const items = await nodeFigures(run, (await subjectOf(run, SUBJECT)).id)
-  await watchUsage(run, { items, event: 'node_stats', view: FIGURES, schema: NodeUsage })
+  const { nodeUsage, watchUsage } = await import('../events/usage.ts')
+  const items = await nodeUsage(run, (await subjectOf(run, SUBJECT)).id)
+  await watchUsage(run, { items, event: 'node_stats', view: USAGE, schema: NodeUsage })
 }
 
 /** Prints the token alone on stdout, so that it can be piped. */

@@ -41,7 +41,7 @@ export const purgeOrphan: Action = async (run) => {
   await run.prompt.confirm(`End what runs of ${params.serverId} and delete its files? They cannot be brought back.`)
   const made = await call(run, api.purgeOrphan, { params })
   if (run.out.machine) return run.out.value(made)
-  run.notice(`the node is told to remove ${params.serverId}`)
+  run.notice(`requested removal of ${params.serverId} from the node`)
 }
 
 async function paramsOf(run: Run): Promise<{ nodeId: string; serverId: string }> {

@@ -16,7 +16,14 @@ export const NODE_COLUMNS = [
   wide<Node>('SYSTEM', (row) => (row.os === null ? null : `${row.os}/${row.arch ?? '?'}`)),
   wide<Node>('ADDRESSES', (row) => row.addresses.join(', ')),
   wide<Node>('RUNTIMES', (row) => row.runtimes.map(({ name }) => name).join(',')),
+  wide<Node>('ISOLATION', (row) => row.runtimes.map(isolationOf).join('; ')),
 ]
+
+/** How a runtime keeps servers apart, or why it cannot be used. */
+function isolationOf({ name, ok, reason, isolation, mounts, limits }: Node['runtimes'][number]): string {
+  if (!ok) return `${name}: ${reason ?? 'not available'}`
+  return `${name}: isolation ${isolation ?? 'unknown'}, mounts ${mounts ?? 'unknown'}, limits ${limits ?? 'unknown'}`
+}
 
 /** How nodes are shown. */
 export const NODE_VIEW = view<Node>(NODE_COLUMNS)

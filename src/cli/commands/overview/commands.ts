@@ -13,7 +13,7 @@ export const dashboard = command({
   group: 'Core',
   summary: 'Show what there is, how busy it is and what was done last',
   details:
-    'Each sees what is his: servers and nodes by his rights, what was done by his name unless he holds admin.read.',
+    'Shows what is yours: servers and nodes by your rights, what was done in your name unless you hold admin.read.',
   options: [{ flags: '--limit <n>', summary: 'how many things that were done (default 5, at most 20)' }],
   examples: ['panel dashboard', 'panel dashboard --json stats --jq .stats.serversOnline'],
   endpoints: ['dashboard.stats', 'dashboard.resources', 'dashboard.activity'],

@@ -60,7 +60,7 @@ export const disablePlugin: Action = async (run) => {
     await run.out.item(await get(run), VIEW)
   } catch (error) {
     if (!(error instanceof PanelError) || error.code !== 'PLUGIN_NOT_FOUND') throw error
-    // Nobody wants it any more, and its folder was removed before: that is all that there is to tell.
+    // Nobody wants it any more, and its folder was removed before: that is all that there is to report.
     run.notice(`${name} is disabled; its folder is gone`)
   }
 }

@@ -78,7 +78,7 @@ export const revokePermission: Action = async (run) => {
   await run.out.item(await call(run, api.removeRolePermission, { params: { roleId: id, permission } }), VIEW)
 }
 
-/** Adds and removes members; tells how many the role has afterwards. */
+/** Adds and removes members; prints how many the role has afterwards. */
 export const changeMembers: Action = async (run) => {
   const role = await subjectOf(run, SUBJECT)
   const [add, remove] = [run.args.list('add'), run.args.list('remove')]

@@ -63,7 +63,7 @@ export const serverStats: Action = async (run) => {
   else await run.out.list(rows, STATS)
 }
 
-const FIGURES: View<ResourceStats> = {
+const USAGE: View<ResourceStats> = {
   id: () => '',
   name: () => '',
   columns: [
@@ -79,8 +79,8 @@ const FIGURES: View<ResourceStats> = {
 
 async function watchStats(run: Run, [server, ...others]: readonly Named[]): Promise<void> {
   if (server === undefined || others.length > 0) throw usage('--watch follows one server')
-  const { serverFigures, watchUsage } = await import('../events/figures.ts')
-  const view: View<ResourceStats> = { ...FIGURES, id: () => server.id, name: () => server.name }
-  const items = await serverFigures(run, server.id)
+  const { serverUsage, watchUsage } = await import('../events/usage.ts')
+  const view: View<ResourceStats> = { ...USAGE, id: () => server.id, name: () => server.name }
+  const items = await serverUsage(run, server.id)
   await watchUsage(run, { items, event: 'resource_stats', view, schema: ResourceStats })
 }

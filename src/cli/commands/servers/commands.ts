@@ -186,7 +186,7 @@ export const servers = noun({
     }),
     command({
       name: 'events',
-      summary: 'Follow the state and figures of a server, or of `all-servers`',
+      summary: 'Follow the state and usage of a server, or of `all-servers`',
       arguments: [one('server')],
       options: [
         { flags: '--type <type>', summary: 'only these types', repeat: true },

@@ -48,7 +48,7 @@ export const editServer: Action = async (run) => {
   if (Object.keys(body).length === 0) throw usage('nothing to change is given', 'panel servers edit --help')
   const after = await call(run, api.updateServer, { params: { serverId: id }, body })
   await run.out.item(after, SERVER_VIEW)
-  if (before !== undefined) tellWhatWaits(run, before, after)
+  if (before !== undefined) noteWhatWaits(run, before, after)
 }
 
 /** What a run has until it ends; the flags of other fields count at once. */
@@ -60,7 +60,7 @@ const AT_NEXT_START = [
   'allocatedSwapMb',
 ] as const satisfies readonly (keyof api.Server)[]
 
-function tellWhatWaits(run: Run, before: api.Server, after: api.Server): void {
+function noteWhatWaits(run: Run, before: api.Server, after: api.Server): void {
   const changed = AT_NEXT_START.filter((field) => JSON.stringify(before[field]) !== JSON.stringify(after[field]))
   if (changed.length === 0 || !['starting', 'running', 'stopping'].includes(after.powerState)) return
   const flags = changed.map((field) => calledBy(run.command, field)).join(', ')

@@ -2,7 +2,7 @@ import type { Server } from '../../../shared/api/servers.ts'
 import type { EventData } from '../../../shared/kernel/events.ts'
 import { CliFailure } from '../../kit/failure.ts'
 
-/** The part of a server that outcomes are judged by. */
+/** The part of a server that outcomes are read from. */
 export type Seen = Pick<
   Server,
   | 'name'

@@ -95,7 +95,7 @@ export const canI: Action = async (run) => {
   const permission = run.args.required('permission')
   const [name, id] = permission.split(':', 2)
   const known = PERMISSIONS.find((one) => one === name)
-  // Whoever may do everything would be told yes of a misspelt word.
+  // Whoever may do everything would get a yes for a misspelt word.
   if (known === undefined) throw usage(`there is no permission '${permission}'`, 'panel permissions list')
   if (run.args.flag('why')) {
     const { effective, reason } = await import('./explain.ts')

@@ -135,7 +135,7 @@ export const auth = noun({
     }),
     command({
       name: 'can-i',
-      summary: 'Tell whether the credential in force has a permission; exit 5 when not',
+      summary: 'Check whether the credential in force has a permission; exit 5 when not',
       arguments: [{ name: 'permission', summary: 'as in `panel permissions list`' }],
       options: [
         { flags: '--server <server>', summary: 'on this server', ref: 'server' },

@@ -58,7 +58,7 @@ export const useContext: Action = async (run) => {
   const found = file.contexts.find((context) => context.name === name)
   if (found === undefined) throw unknown(name)
   await writeContexts(run.env.configDir, { ...file, current: name })
-  await tell(run, rowOf(found, true), `commands now talk to ${name} (${found.url})`)
+  await showContext(run, rowOf(found, true), `commands now talk to ${name} (${found.url})`)
 }
 
 export const createContext: Action = async (run) => {
@@ -84,7 +84,7 @@ export const createContext: Action = async (run) => {
   }
   await saveContext(run.env.configDir, context, run.args.flag('use'))
   const current = run.args.flag('use') || file.current === undefined
-  await tell(
+  await showContext(
     run,
     rowOf(context, current),
     `context ${name} made${current ? ', and in use' : ''}; sign in with panel login --context ${name}`,
@@ -115,7 +115,7 @@ function rowOf({ name, url, caFile, socket, listenerUid, insecureHttp }: Context
   }
 }
 
-async function tell(run: Run, row: ContextRow, sentence: string): Promise<void> {
+async function showContext(run: Run, row: ContextRow, sentence: string): Promise<void> {
   if (run.out.machine) await run.out.item(row, VIEW)
   else run.notice(sentence)
 }

@@ -19,7 +19,7 @@ const VIEW: View<EffectivePermission> = {
   ],
 }
 
-/** `panel permissions explain`: all that somebody may do with the reasons, or one permission; exit 5 when it is not his. */
+/** `panel permissions explain`: all that somebody may do with the reasons, or one permission; exit 5 when it is not held. */
 export const explain: Action = async (run) => {
   const permission = run.args.word('permission')
   const rows = await effective(run, permission)

@@ -229,7 +229,7 @@ export const settings = noun({
     }),
     command({
       name: 'public',
-      summary: 'Show what clients are told before sign-in',
+      summary: 'Show what clients can read before sign-in',
       examples: ['panel settings public'],
       endpoints: ['settings.public'],
       load: async () => (await actions()).publicSettings,

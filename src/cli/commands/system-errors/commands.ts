@@ -52,7 +52,7 @@ export const systemErrors = noun({
     }),
     command({
       name: 'resolve',
-      summary: 'Mark system errors as resolved; what happens again is told anew',
+      summary: 'Mark system errors as resolved; what happens again is reported anew',
       arguments: [{ name: 'error', summary: 'their ids', many: true }],
       options: [NOTE],
       examples: ['panel system-errors resolve err_01k5w0c9v7f3tqz8m2n4r6x8ya --note "fixed in 1.2"'],

@@ -1,7 +1,12 @@
 import * as api from '../../../shared/api/templates.ts'
+import type { Action } from '../../kit/command.ts'
+import { usage } from '../../kit/failure.ts'
 import { column, view, wide } from '../../kit/output/view.ts'
-import { createAction, deleteAction, editAction, viewAction } from '../../kit/resource/actions.ts'
+import { call, deleteAction, subjectOf, viewAction } from '../../kit/resource/actions.ts'
+import { fieldsOf } from '../../kit/resource/fields.ts'
 import { listAction } from '../../kit/resource/list.ts'
+import type { Run } from '../../kit/run.ts'
+import { readEggDocument, readNewTemplate, readTemplatePatch } from './template-file.ts'
 
 const VIEW = view<api.Template>([
   column('NAME', (row) => row.name),
@@ -14,6 +19,7 @@ const VIEW = view<api.Template>([
   wide('CPU', (row) => row.allocatedCpuCores),
   wide('STARTUP', (row) => row.startup),
   wide('STOP', (row) => (row.stopCommand === '' ? row.sendSignalTo : row.stopCommand)),
+  wide('EGG', (row) => row.origin?.format),
   wide('VARIABLES', (row) => row.variables.map(({ name }) => name).join(',')),
   wide('CREATED', (row) => ({ time: row.createdAt })),
 ])
@@ -22,6 +28,38 @@ const SUBJECT = { ref: 'template', param: 'templateId' } as const
 
 export const listTemplates = listAction(api.listTemplates, VIEW)
 export const viewTemplate = viewAction(api.getTemplate, SUBJECT, VIEW)
-export const createTemplate = createAction(api.createTemplate, VIEW)
-export const editTemplate = editAction(api.updateTemplate, SUBJECT, VIEW)
+
+/** A file may hold an egg: then it is imported. */
+export const createTemplate: Action = async (run) => {
+  const body = await fieldsOf(run, readNewTemplate)
+  await showImported(run, await call(run, api.createTemplate, { params: {}, body }))
+}
+
+/** An egg replaces what it describes. */
+export const editTemplate: Action = async (run) => {
+  const { id } = await subjectOf(run, SUBJECT)
+  const body = await fieldsOf(run, readTemplatePatch)
+  if (Object.keys(body).length === 0) throw usage('nothing to change is given', `panel ${run.path.join(' ')} --help`)
+  await showImported(run, await call(run, api.updateTemplate, { params: { templateId: id }, body }))
+}
+
+export const importEgg: Action = async (run) => {
+  const document = await readEggDocument(run.args.required('file'), run.terminal.stdin)
+  const body = { ...document, ...(await fieldsOf(run)) }
+  await showImported(run, await call(run, api.importEgg, { params: {}, body }))
+}
+
+export const exportTemplate: Action = async (run) => {
+  const { id } = await subjectOf(run, SUBJECT)
+  const query = await fieldsOf(run)
+  await run.out.value(await call(run, api.exportTemplate, { params: { templateId: id }, query }))
+}
+
 export const deleteTemplate = deleteAction(api.deleteTemplate, SUBJECT, 'template')
+
+/** The template, and for people what became of the egg that it was made of. */
+async function showImported(run: Run, template: api.ImportedTemplate): Promise<void> {
+  await run.out.item(template, VIEW)
+  if (run.out.machine) return
+  for (const { kind, field, message } of template.report?.notes ?? []) run.notice(`${kind}: ${field} ${message}`)
+}

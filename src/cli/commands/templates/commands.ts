@@ -13,6 +13,7 @@ import {
 } from '../../kit/option-sets.ts'
 
 const actions = () => import('./actions.ts')
+const fileActions = () => import('./file-actions.ts')
 
 const BODY = [
   BODY_FILE,
@@ -27,7 +28,9 @@ const BODY = [
 
 const DETAILS =
   'The file is the body of POST /api/templates, as YAML or JSON; flags override its fields. `panel templates view OpenTTD -o yaml` ' +
-  'shows every field.'
+  'shows every field. An egg of Pterodactyl or Pelican in the file is imported.'
+
+const FILE = { name: 'file', summary: 'a template or an egg, YAML or JSON; - is stdin' }
 
 export const templates = noun({
   name: 'templates',
@@ -72,6 +75,82 @@ export const templates = noun({
       endpoints: ['templates.update'],
       exits: [6, 7, 8],
       load: async () => (await actions()).editTemplate,
+    }),
+    command({
+      name: 'import',
+      summary: 'Import an egg of Pterodactyl or Pelican as a template',
+      details:
+        'The versions PTDL_v1, PTDL_v2 and PLCN_v1 to PLCN_v3 are read, as JSON or YAML. What became of fields that this panel ' +
+        'does not use, or uses otherwise, is written behind the template. `panel templates edit NAME -F egg.json` brings a template that exists up to date.',
+      arguments: [{ name: 'file', summary: 'the egg; - is stdin' }],
+      options: [
+        field('--name <name>', 'its name here (default: that of the egg)', 'name'),
+        reference('--nest <nest>', 'the nest that it belongs to', 'nestId', 'nest'),
+        IDEMPOTENCY,
+      ],
+      examples: [
+        'panel templates import egg-paper.json',
+        'panel templates import - --name paper --nest Minecraft < egg.yaml',
+      ],
+      endpoints: ['templates.import_egg'],
+      exits: [6, 7, 8],
+      load: async () => (await actions()).importEgg,
+    }),
+    command({
+      name: 'export',
+      summary: 'Export a template as a file that another panel can import',
+      details:
+        'An imported egg comes out as it went in, but for what was edited since. The text goes to stdout: JSON, or YAML with -o yaml.',
+      arguments: [one('template')],
+      options: [
+        {
+          flags: '--format <format>',
+          summary: 'panel, egg (as it was imported), or a version of eggs (default panel)',
+          choices: ['panel', 'egg', 'PTDL_v1', 'PTDL_v2', 'PLCN_v1', 'PLCN_v2', 'PLCN_v3'],
+          field: 'format',
+        },
+      ],
+      examples: ['panel templates export paper --format egg > egg-paper.json', 'panel templates export paper -o yaml'],
+      endpoints: ['templates.export'],
+      exits: [6],
+      load: async () => (await actions()).exportTemplate,
+    }),
+    command({
+      name: 'lint',
+      summary: 'Say what the panel makes of a file with a template or an egg',
+      details: 'No panel is asked. A file that a panel would refuse ends with exit code 8 and all reasons.',
+      arguments: [FILE],
+      examples: ['panel templates lint egg-paper.json', 'panel templates lint my-game.yaml -o json'],
+      exits: [8],
+      load: async () => (await fileActions()).lintTemplate,
+    }),
+    command({
+      name: 'test',
+      summary: 'Show what a server of a template would be started with',
+      details:
+        'Prints the startup line as the shell gets it, its variables, and what is set in its configuration files. No panel is asked, and nothing is run.',
+      arguments: [FILE],
+      options: [
+        { flags: '-e, --env <name=value>', summary: 'the value of a variable', repeat: true },
+        { flags: '--startup <name>', summary: 'a further startup line of the template' },
+        { flags: '--ip <address>', summary: 'the address of the server (default 0.0.0.0)' },
+        { flags: '--port <port>', summary: "the port of the server (default: the template's first)" },
+      ],
+      examples: ['panel templates test egg-paper.json -e SERVER_JARFILE=paper.jar --port 25570'],
+      exits: [8],
+      load: async () => (await fileActions()).testTemplate,
+    }),
+    command({
+      name: 'diff',
+      summary: 'Show what two files with templates or eggs say otherwise',
+      details: 'Formats do not matter: each is compared as the template that it is or becomes. No panel is asked.',
+      arguments: [
+        { name: 'from', summary: 'a template or an egg; - is stdin' },
+        { name: 'to', summary: 'another one' },
+      ],
+      examples: ['panel templates diff egg-paper.json egg-paper-new.json'],
+      exits: [8],
+      load: async () => (await fileActions()).diffTemplates,
     }),
     command({
       name: 'delete',

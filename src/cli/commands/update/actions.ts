@@ -69,7 +69,7 @@ export const status: Action = async (run) => {
   return exitOf(run, found)
 }
 
-/** Tells each state once; what is not under way needs no waiting. */
+/** Prints each state once; what is not under way needs no waiting. */
 export const watch: Action = async (run) => {
   const text = run.args.text('interval')
   const interval = text === undefined ? 1000 : parseDuration(text)

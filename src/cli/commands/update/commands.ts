@@ -21,7 +21,7 @@ export const update = noun({
       name: 'status',
       summary: 'Show the installed and the newest version',
       details:
-        'The newest version is told by the feed that updates.feedUrl in the configuration of the daemon names. The panel does ' +
+        'The newest version is announced by the feed that updates.feedUrl in the configuration of the daemon names. The panel does ' +
         'not change its own program: stop it, install the other version the way this one was installed, start it. The ' +
         'database is copied before its schema changes.',
       options: [

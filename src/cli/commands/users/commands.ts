@@ -149,7 +149,7 @@ export const users = noun({
       summary: 'Ban an account: its sessions end, its API keys are switched off',
       arguments: [one('user')],
       options: [
-        field('--reason <text>', 'why, as the account is told', 'reason'),
+        field('--reason <text>', 'why, as shown to the account', 'reason'),
         { flags: '--expires <time>', summary: 'when it ends: 7d or a time' },
         IDEMPOTENCY,
       ],
@@ -219,7 +219,7 @@ export const users = noun({
     }),
     command({
       name: 'nodes',
-      summary: 'List the nodes that are assigned to a user or to one of his roles, by name',
+      summary: 'List the nodes that are assigned to a user or to one of their roles, by name',
       arguments: [one('user')],
       options: LIST,
       examples: ['panel users nodes eve'],

@@ -78,7 +78,7 @@ export const deleteWebhook = deleteAction(api.deleteWebhook, SUBJECT, 'webhook')
 /** Prints the secret alone on stdout when the panel has made it. */
 export const createWebhook: Action = async (run) => {
   const made = await call(run, api.createWebhook, { params: {}, body: await bodyOf(run) })
-  await tell(run, made)
+  await showSecret(run, made)
 }
 
 export const editWebhook: Action = async (run) => {
@@ -86,7 +86,7 @@ export const editWebhook: Action = async (run) => {
   const rotate = run.args.flag('rotate-secret') ? { rotateSecret: true } : {}
   const body = { ...(await bodyOf(run)), ...rotate }
   if (Object.keys(body).length === 0) throw usage('nothing to change is given', 'panel webhooks edit --help')
-  await tell(run, await call(run, api.updateWebhook, { params: { webhookId: id }, body }))
+  await showSecret(run, await call(run, api.updateWebhook, { params: { webhookId: id }, body }))
 }
 
 export const testWebhook: Action = async (run) => {
@@ -132,7 +132,7 @@ async function bodyOf(run: Run): Promise<Record<string, unknown>> {
   return enabled === undefined ? body : { ...body, enabled }
 }
 
-async function tell(run: Run, made: api.Webhook & { readonly secret: string | null }): Promise<void> {
+async function showSecret(run: Run, made: api.Webhook & { readonly secret: string | null }): Promise<void> {
   if (run.out.machine) return run.out.value(made)
   if (made.secret === null) return run.out.item(made, VIEW)
   await run.out.text(`${made.secret}\n`)

@@ -14,7 +14,7 @@ const FIELDS: readonly Option[] = [
   prose('--description <text>', 'what it is for', 'description'),
   field('--url <url>', 'where requests go; the panel is chosen by --context or PANEL_URL here', 'url'),
   { flags: '--to <url>', summary: 'the same as --url' },
-  field('--event <name>', 'what it is told of: *, server.*, alert.created (default *)', 'events', 'list'),
+  field('--event <name>', 'what it is notified of: *, server.*, alert.created (default *)', 'events', 'list'),
   FORMAT,
   { flags: '--secret-stdin', summary: 'read the signing secret from stdin (default: the panel makes one)' },
   { flags: '--secret-file <file>', summary: 'read the signing secret from a file' },
@@ -26,7 +26,7 @@ const SOME = 'dlv_01k5w0c9v7f3tqz8m2n4r6x8ya'
 export const webhooks = noun({
   name: 'webhooks',
   aliases: ['webhook'],
-  summary: 'What is told of events by HTTP',
+  summary: 'Receivers that are notified of events by HTTP',
   group: 'Administration',
   children: [
     command({
@@ -34,7 +34,7 @@ export const webhooks = noun({
       summary: 'List webhooks by name',
       options: [
         SEARCH,
-        { flags: '--enabled', summary: 'only those that are told' },
+        { flags: '--enabled', summary: 'only those that are notified' },
         { flags: '--no-enabled', summary: 'only those that are switched off' },
         ...LIST,
       ],
@@ -53,11 +53,11 @@ export const webhooks = noun({
     }),
     command({
       name: 'create',
-      summary: 'Create a webhook; events need the permission to read what they tell',
+      summary: 'Create a webhook; events need the permission to read what they report',
       details: 'Prints the signing secret, alone on stdout and this once, unless you give one yourself.',
       options: [
         ...requiring(FIELDS, 'name', 'url'),
-        { flags: '--no-enabled', summary: 'tell it nothing yet' },
+        { flags: '--no-enabled', summary: 'send it nothing yet' },
         BODY_FILE,
         IDEMPOTENCY,
       ],

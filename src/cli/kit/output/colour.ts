@@ -10,7 +10,7 @@ export interface Paint {
   status(text: string): string
 }
 
-/** Decides by flag, environment and whether the stream is a terminal; stdout and stderr are judged apart. */
+/** Decides by flag, environment and whether the stream is a terminal; stdout and stderr are decided apart. */
 export function wantsColour(
   env: Environment,
   stream: { readonly isTTY?: boolean },

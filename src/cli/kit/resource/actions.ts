@@ -78,7 +78,7 @@ export async function ignoringNotFound(run: Run, work: () => Promise<void>): Pro
   }
 }
 
-/** Tells of a deletion: a row for programs, a notice for people. */
+/** Reports a deletion: a row for programs, a notice for people. */
 export async function deleted(run: Run, thing: Named): Promise<void> {
   if (run.out.machine) await run.out.value({ id: thing.id, deleted: true })
   else run.notice(`deleted ${thing.name}`)

@@ -6,7 +6,7 @@ import type { Named } from './resolve.ts'
 const AT_ONCE = 8
 
 /**
- * Does the work for each thing, several at a time. One thing: its failure is thrown. Several: each failure is told on stderr
+ * Does the work for each thing, several at a time. One thing: its failure is thrown. Several: each failure is printed on stderr
  * with the thing's name and handed to `onFailure`, and the exit code is 0 when all went well, 3 when some did, else that of the first failure.
  */
 export async function forEach<T extends Named>(

@@ -1,7 +1,11 @@
-import { type FileHandle, open, rename, rm } from 'node:fs/promises'
+import { randomBytes } from 'node:crypto'
+import type { Stats } from 'node:fs'
+import { link, lstat, open, rename, rm } from 'node:fs/promises'
+import { dirname, join } from 'node:path'
 import type { Endpoint } from '../../../shared/kernel/contract.ts'
 import type { Action } from '../command.ts'
 import { CliFailure } from '../failure.ts'
+import { byteSize } from '../output/byte-size.ts'
 import type { Run } from '../run.ts'
 import { fieldsOf } from './fields.ts'
 
@@ -19,8 +23,9 @@ export function downloadAction<E extends Endpoint>(
 }
 
 /**
- * Writes what is fetched to stdout or to `out` (by default `--out`), which appears whole or not at all: the bytes go to a file beside it that is
- * renamed at the end and removed when the connection breaks.
+ * Writes what is fetched to stdout or to `out` (by default `--out`), which appears whole or not at all: the bytes go to a hidden file
+ * beside it, which gets the name at the end and is removed when something fails. `--force` replaces a file and nothing else: neither
+ * a folder nor a device.
  */
 export async function saveFile(
   run: Run,
@@ -34,7 +39,7 @@ export async function saveFile(
       target === undefined ? run.terminal.writeBytes(part) : target.write(part),
     )
     await target?.finish()
-    if (out !== undefined && target !== undefined) run.notice(`${out}: ${humanBytes(size)}`)
+    if (out !== undefined && target !== undefined) run.notice(`${out}: ${byteSize(size)}`)
   } catch (error) {
     await target?.abandon()
     throw error instanceof TypeError && error.message === 'terminated' ? brokenOff(error) : error
@@ -48,37 +53,74 @@ interface Target {
 }
 
 async function begin(out: string, force: boolean): Promise<Target> {
-  const part = `${out}.part`
-  if (!force) await (await opened(out, 'wx', '--force replaces it')).close()
-  const file = await opened(part, 'w', 'choose another --out').catch(async (error: unknown) => {
-    if (!force) await rm(out, { force: true })
-    throw error
-  })
+  const there = await statOf(out)
+  if (there?.isDirectory() === true) throw unwritable(out, 'is a folder', 'name the file in it')
+  if (there !== undefined && !there.isFile() && !there.isSymbolicLink()) {
+    throw unwritable(out, 'is no regular file', '- writes to stdout')
+  }
+  if (there !== undefined && !force) throw unwritable(out, 'is there already', '--force replaces it')
+  const part = join(dirname(out), `.panel-${randomBytes(8).toString('hex')}.part`)
+  const file = await writing(out, () => open(part, 'wx', 0o600))
+  const abandon = async (): Promise<void> => {
+    await file.close()
+    await rm(part, { force: true })
+  }
   return {
-    write: async (bytes) => {
-      await file.writeFile(bytes)
-    },
+    write: (bytes) => writing(out, () => file.writeFile(bytes)),
     finish: async () => {
-      await file.sync()
-      await file.close()
-      await rename(part, out)
+      await writing(out, () => file.sync())
+      await writing(out, () => (force ? rename(part, out) : takeName(part, out)))
+      await abandon()
     },
-    abandon: async () => {
-      await file.close()
-      await rm(part, { force: true })
-      if (!force) await rm(out, { force: true }) // only our own reservation of the name
-    },
+    abandon,
   }
 }
 
-async function opened(path: string, flags: string, hint: string): Promise<FileHandle> {
+/** Gives a file a name that nobody has; where the file system knows no links it is looked at first. */
+async function takeName(part: string, out: string): Promise<void> {
   try {
-    return await open(path, flags, 0o600)
-  } catch (cause) {
-    const reason =
-      cause instanceof Error && 'code' in cause && cause.code === 'EEXIST' ? 'is there already' : 'cannot be written'
-    throw new CliFailure('FILE_UNREADABLE', `${path} ${reason}`, { hint, cause })
+    await link(part, out)
+  } catch (error) {
+    const code = codeOf(error)
+    const knowsLinks = code !== 'EPERM' && code !== 'ENOTSUP' && code !== 'EOPNOTSUPP' && code !== 'ENOSYS'
+    if (knowsLinks || (await statOf(out)) !== undefined) throw error
+    await rename(part, out)
   }
+}
+
+async function statOf(path: string): Promise<Stats | undefined> {
+  try {
+    return await lstat(path)
+  } catch (error) {
+    if (codeOf(error) === 'ENOENT') return undefined
+    throw failureOf(path, error)
+  }
+}
+
+async function writing<T>(out: string, work: () => Promise<T>): Promise<T> {
+  try {
+    return await work()
+  } catch (error) {
+    throw failureOf(out, error)
+  }
+}
+
+function failureOf(out: string, cause: unknown): CliFailure {
+  const code = codeOf(cause)
+  if (code === 'ENOSPC' || code === 'EDQUOT') {
+    const hint = 'free some space, or write it elsewhere'
+    return new CliFailure('HOST_PRECONDITION', `${out} cannot be written: the disk is full`, { hint, cause })
+  }
+  if (code === 'EEXIST') return unwritable(out, 'is there already', '--force replaces it', cause)
+  return unwritable(out, `cannot be written (${code ?? 'unknown error'})`, 'write it elsewhere', cause)
+}
+
+function unwritable(out: string, why: string, hint: string, cause?: unknown): CliFailure {
+  return new CliFailure('FILE_UNREADABLE', `${out} ${why}`, { hint, cause })
+}
+
+function codeOf(error: unknown): string | undefined {
+  return error instanceof Error && 'code' in error && typeof error.code === 'string' ? error.code : undefined
 }
 
 async function copy(
@@ -96,7 +138,7 @@ async function copy(
     size += part.length
     if (!shows || run.clock.monotonicMs() - shownAt < PROGRESS_MS) continue
     shownAt = run.clock.monotonicMs()
-    run.terminal.progress(`${humanBytes(size)} so far `)
+    run.terminal.progress(`${byteSize(size)} so far `)
   }
   if (shows) run.terminal.progress('')
   return size
@@ -107,10 +149,4 @@ function brokenOff(cause: unknown): CliFailure {
     hint: 'run it again',
     cause,
   })
-}
-
-function humanBytes(bytes: number): string {
-  const steps = ['B', 'KiB', 'MiB', 'GiB']
-  const step = Math.min(steps.length - 1, Math.floor(Math.log2(Math.max(1, bytes)) / 10))
-  return `${(bytes / 1024 ** step).toFixed(step === 0 ? 0 : 1)} ${steps[step]}`
 }

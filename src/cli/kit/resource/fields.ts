@@ -6,10 +6,10 @@ import { parsePair, readObject } from '../read-file.ts'
 import type { Run } from '../run.ts'
 import { resolve } from './resolve.ts'
 
-/** The fields that the options of this command fill; a body file comes first and options override it. */
-export async function fieldsOf(run: Run): Promise<Record<string, unknown>> {
+/** The fields that the options of this command fill; a body file, read by `read`, comes first and options override it. */
+export async function fieldsOf(run: Run, read: typeof readObject = readObject): Promise<Record<string, unknown>> {
   const file = run.args.text('file')
-  const fields = file === undefined ? {} : await readObject(file, run.terminal.stdin)
+  const fields = file === undefined ? {} : await read(file, run.terminal.stdin)
   for (const option of run.command.options ?? []) {
     if (option.field === undefined) continue
     const value = await optionValue(run, option)

@@ -25,11 +25,24 @@ const KEYS: readonly (readonly [keys: string, what: string, writes?: true])[] = 
   ['Ctrl-C', 'stops a paste, clears the line; twice in a second detaches'],
 ]
 
+export interface HelpProps {
+  readonly readOnly: boolean
+  readonly width: number
+  /** The most rows. */
+  readonly height: number
+}
+
 /** The list of keys, in the place of the log. */
-export function Help({ readOnly, width }: { readonly readOnly: boolean; readonly width: number }): ReactElement {
+export function Help({ readOnly, width, height }: HelpProps): ReactElement {
   const shown = KEYS.filter(([, , writes]) => !(readOnly && writes))
   return (
-    <Box flexDirection="column" flexGrow={1} width={width} paddingX={1} overflow="hidden">
+    <Box
+      flexDirection="column"
+      height={Math.min(height, shown.length + 1)}
+      width={width}
+      paddingX={1}
+      overflow="hidden"
+    >
       <Label text="Keys" tone="title" />
       {shown.map(([keys, what]) => (
         <Box key={keys} gap={2} flexShrink={0}>

@@ -5,15 +5,19 @@ import { cpuShare, diskShare, type Facts, isStale, memoryShare } from '../model/
 import type { Tone } from '../terminal/theme.ts'
 import { Label } from './label.tsx'
 
-export interface MetersProps {
-  readonly facts: Facts
+export interface MetersProps extends Pick<Facts, 'stats' | 'recent'> {
+  /** Whether nothing comes from the server now. */
+  readonly stale: boolean
   readonly width: number
 }
 
+/** What the meters show of the facts. */
+export function metered(facts: Facts): Omit<MetersProps, 'width'> {
+  return { stats: facts.stats, recent: facts.recent, stale: isStale(facts) }
+}
+
 /** What the server uses: bars for CPU, memory and disk, and how CPU and memory went lately. Dim while nothing comes from it. */
-export function Meters({ facts, width }: MetersProps): ReactElement {
-  const { stats, recent } = facts
-  const stale = isStale(facts)
+export function Meters({ stats, recent, stale, width }: MetersProps): ReactElement {
   const bar = width >= 140 ? 16 : width >= 100 ? 10 : 5
   const spark = width >= 100 ? (width >= 140 ? 24 : 12) : 0
   return (

@@ -1,7 +1,7 @@
-import { Box, type DOMElement } from 'ink'
-import type { ReactElement, RefObject } from 'react'
+import { Box } from 'ink'
+import type { ReactElement } from 'react'
 import { recalledCommand } from '../keys/press-mode.ts'
-import { fitText, textWidth } from '../log/cut.ts'
+import { fitEnd, fitText, PER_COLUMN, textWidth } from '../log/cut.ts'
 import type { Editor } from '../model/editor.ts'
 import type { ConsoleState } from '../model/model.ts'
 import type { Tone } from '../terminal/theme.ts'
@@ -19,22 +19,18 @@ export interface PromptText {
 const PADDING = 1
 
 /** The row in which one types, answers or chooses. */
-export function Prompt({
-  state,
-  width,
-  place,
-}: {
-  readonly state: ConsoleState
-  readonly width: number
-  readonly place: RefObject<DOMElement | null>
-}): ReactElement {
-  const { label, text, tone } = promptText(state, width)
+export function Prompt({ label, text, tone }: PromptText): ReactElement {
   return (
-    <Box ref={place} width={width} height={1} paddingX={PADDING}>
+    <Box height={1} paddingX={PADDING}>
       {label !== '' && <Label text={label} tone={tone === 'dim' ? 'dim' : 'accent'} />}
       {text !== '' && <Label text={text} tone={tone} />}
     </Box>
   )
+}
+
+/** The columns that a prompt takes: the fewer, the less a typed key costs. */
+export function promptWidth({ label, text }: PromptText): number {
+  return 2 * PADDING + textWidth(label) + textWidth(text)
 }
 
 /** The prompt of a state; `cursor` counts from the first column of the row. */
@@ -75,15 +71,11 @@ function fixed(text: string, room: number): PromptText {
 function typing(label: string, editor: Editor, width: number, focused: boolean): PromptText {
   const shownLabel = fitText(label, Math.max(1, width - 10))
   const room = Math.max(1, width - textWidth(shownLabel) - 1)
-  let start = 0
-  while (textWidth(editor.text.slice(start, editor.cursor)) > room) start += codeLength(editor.text, start)
-  const before = textWidth(editor.text.slice(start, editor.cursor))
-  const cursor = focused ? PADDING + textWidth(shownLabel) + before : undefined
-  return { label: shownLabel, text: clip(editor.text.slice(start), room), tone: focused ? 'plain' : 'dim', cursor }
-}
-
-function codeLength(text: string, at: number): number {
-  return (text.codePointAt(at) ?? 0) > 0xffff ? 2 : 1
+  const before = fitEnd(editor.text.slice(0, editor.cursor), room)
+  const start = editor.cursor - before.length
+  const near = editor.text.slice(start, start + room * PER_COLUMN)
+  const cursor = focused ? PADDING + textWidth(shownLabel) + textWidth(before) : undefined
+  return { label: shownLabel, text: clip(near, room), tone: focused ? 'plain' : 'dim', cursor }
 }
 
 function clip(text: string, room: number): string {

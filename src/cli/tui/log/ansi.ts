@@ -10,7 +10,7 @@ export const RESET = '\u001B[0m'
 /**
  * Reads a line as a game sent it. Colours and type styles (SGR) are kept in a normal form; every other control is dropped:
  * cursor moves, titles and clipboards (OSC), DCS, C1, carriage returns, and the marks that reverse the reading direction.
- * A game, or a player by his name, can therefore change nothing on the screen but its own line. Concealed and blinking
+ * A game, or a player by their name, can therefore change nothing on the screen but its own line. Concealed and blinking
  * text is shown plainly. `most` stops the reading after so many characters; the rest is lost.
  */
 export function readLine(raw: string, most = Number.POSITIVE_INFINITY): Span[] {

@@ -15,6 +15,7 @@ export function textWidth(text: string): number {
 /** The part of a text that fits into `width` columns, with `…` in place of what was cut. */
 export function fitText(text: string, width: number): string {
   if (width <= 0) return ''
+  if (isPlain(text)) return text.length <= width ? text : `${text.slice(0, width - 1)}…`
   let used = 0
   let at = 0
   let cut = 0
@@ -27,14 +28,33 @@ export function fitText(text: string, width: number): string {
   return text
 }
 
+/** The end of a text that fits into `width` columns. Of a text that is far too long only the end is looked at. */
+export function fitEnd(text: string, width: number): string {
+  const near = text.slice(-PER_COLUMN * width)
+  const cells = Array.from(graphemes(near), ({ segment }) => segment)
+  let from = cells.length
+  for (let left = width; from > 0; from -= 1) {
+    left -= graphemeWidth(cells[from - 1] ?? '')
+    if (left < 0) break
+  }
+  return cells.slice(from).join('')
+}
+
+/** The most characters that are drawn into one column. */
+export const PER_COLUMN = 16
+
 /** How many columns spans take, tabs included; the counting ends when it has come to `most`. */
 export function spansWidth(spans: readonly Span[], most: number): number {
   let column = 0
   for (const { text } of spans) {
-    eachCell(text, column, (_, at, width) => {
-      column = at + width
-      return column < most
-    })
+    if (isPlain(text)) {
+      column += text.length
+    } else {
+      eachCell(text, column, (_, at, width) => {
+        column = at + width
+        return column < most
+      })
+    }
     if (column >= most) break
   }
   return column
@@ -46,12 +66,17 @@ export function cutSpans(spans: readonly Span[], from: number, width: number): S
   let column = 0
   for (const span of spans) {
     let text = ''
-    eachCell(span.text, column, (cell, at, cellWidth) => {
-      column = at + cellWidth
-      if (at >= from && column <= from + width) text += cell
-      else if (at < from && column > from) text += ' '.repeat(Math.min(column, from + width) - from)
-      return column < from + width
-    })
+    if (isPlain(span.text)) {
+      text = span.text.slice(Math.max(0, from - column), Math.max(0, from + width - column))
+      column += span.text.length
+    } else {
+      eachCell(span.text, column, (cell, at, cellWidth) => {
+        column = at + cellWidth
+        if (at >= from && column <= from + width) text += cell
+        else if (at < from && column > from) text += ' '.repeat(Math.min(column, from + width) - from)
+        return column < from + width
+      })
+    }
     if (text !== '') cut.push({ style: span.style, text })
     if (column >= from + width) break
   }
@@ -139,6 +164,13 @@ function isAscii(text: string): boolean {
 }
 
 const NOT_ASCII = /[^\t\u0020-\u007E]/
+
+/** Whether each character takes one column, as of nearly all that games write: nothing needs to be taken apart. */
+function isPlain(text: string): boolean {
+  return !NOT_PLAIN.test(text)
+}
+
+const NOT_PLAIN = /[^\u0020-\u007E]/
 
 const segmenter = new Intl.Segmenter(undefined, { granularity: 'grapheme' })
 

@@ -83,7 +83,9 @@ export class Lines {
 
   pane(state: ConsoleState): Pane {
     this.#prepare(state)
-    const rowsOf = (at: number): readonly string[] => this.#rowsOf(at, state)
+    const style = this.#style(state)
+    this.#freshen(style, state)
+    const rowsOf = (at: number): readonly string[] => this.#rowsOf(at, style, state)
     return { view: logView(this.ring, this.#filter?.index), height: this.#size.height, rowsOf }
   }
 
@@ -105,36 +107,31 @@ export class Lines {
     }
   }
 
-  #rowsOf(at: number, state: ConsoleState): readonly string[] {
-    const style = this.#style(at, state)
-    const second = state.time === 'relative' ? Math.floor(style.nowMs / 200) : 0
-    const key = [
-      style.width,
-      style.time,
-      style.wrap,
-      style.shift,
-      style.colour,
-      style.highlight,
-      state.search?.pattern,
-      style.loadKey,
-      second,
-    ].join()
-    if (key !== this.#rowsKey || this.#rows.size > MOST_CACHED) {
-      this.#rows.clear()
-      this.#rowsKey = key
-    }
-    const passing = style.selected || style.current
+  /** Forgets the rows that are known when they would look otherwise now. */
+  #freshen(style: LineStyle, state: ConsoleState): void {
+    const { width, time, wrap, shift, colour, highlight, loadKey } = style
+    const moment = time === 'relative' ? Math.floor(style.nowMs / 200) : 0
+    const key = [width, time, wrap, shift, colour, highlight, state.search?.pattern, loadKey, moment].join()
+    if (key === this.#rowsKey && this.#rows.size <= MOST_CACHED) return
+    this.#rows.clear()
+    this.#rowsKey = key
+  }
+
+  #rowsOf(at: number, style: LineStyle, state: ConsoleState): readonly string[] {
+    const { mode, matchAt } = state
+    const current = matchAt === at
+    const selected = mode.kind === 'select' && at >= Math.min(mode.from, mode.to) && at <= Math.max(mode.from, mode.to)
+    const passing = selected || current
     const known = passing ? undefined : this.#rows.get(at)
     if (known !== undefined) return known
     const entry = this.ring.get(at)
-    const rows = entry === undefined ? [''] : lineRows(entry, style)
+    const rows = entry === undefined ? [''] : lineRows(entry, passing ? { ...style, current, selected } : style)
     if (!passing) this.#rows.set(at, rows)
     return rows
   }
 
-  #style(at: number, state: ConsoleState): LineStyle {
-    const { mode } = state
-    const selected = mode.kind === 'select' && at >= Math.min(mode.from, mode.to) && at <= Math.max(mode.from, mode.to)
+  /** The style of a line that is neither selected nor the match that the search stands on. */
+  #style(state: ConsoleState): LineStyle {
     return {
       theme: this.#theme,
       width: this.#size.width,
@@ -145,8 +142,8 @@ export class Lines {
       colour: state.colour,
       highlight: state.facts.rate <= FAST_RATE || !state.follow,
       search: state.search,
-      current: state.matchAt === at,
-      selected,
+      current: false,
+      selected: false,
       loadKey: state.focus === 'log' ? 'h' : 'Esc h',
     }
   }

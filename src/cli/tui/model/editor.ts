@@ -82,14 +82,18 @@ function cut(editor: Editor, from: number, to: number): Editor {
 
 const segmenter = new Intl.Segmenter(undefined, { granularity: 'grapheme' })
 
+/** Longer than any character as a reader sees it; the time of a segmenter grows with the square of the text. */
+const NEAR = 64
+
 function previous(text: string, cursor: number): number {
+  const from = Math.max(0, cursor - NEAR)
   let last = 0
-  for (const { index } of segmenter.segment(text.slice(0, cursor))) last = index
-  return last
+  for (const { index } of segmenter.segment(text.slice(from, cursor))) last = index
+  return from + last
 }
 
 function following(text: string, cursor: number): number {
-  for (const { segment } of segmenter.segment(text.slice(cursor))) return cursor + segment.length
+  for (const { segment } of segmenter.segment(text.slice(cursor, cursor + NEAR))) return cursor + segment.length
   return cursor
 }
 

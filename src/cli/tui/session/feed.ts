@@ -8,14 +8,14 @@ import { PanelError } from '../../../shared/kernel/errors.ts'
 import { EVENTS, ResourceStats, StreamError } from '../../../shared/kernel/events.ts'
 import type { ServerId } from '../../../shared/kernel/ids.ts'
 import type { Clock } from '../../../shared/kernel/time.ts'
-import type { StreamItem, StreamOpener } from '../../net/stream.ts'
+import type { BatchOpener, Frame, StreamItem } from '../../net/stream.ts'
 import type { Ring } from '../log/ring.ts'
 import { grouped, withStats, withStatus, withStreamError } from '../model/facts.ts'
 import { notify } from '../model/model.ts'
 import type { Store } from './store.ts'
 
 export interface FeedOptions {
-  readonly open: StreamOpener
+  readonly open: BatchOpener
   readonly serverId: ServerId
   /** How many lines before the first live one. */
   readonly tail: number
@@ -35,11 +35,11 @@ export interface Progress {
   seq: number
 }
 
-const TURN_MS = 8
+const TURN_MS = 4
 
 /**
  * Reads the console stream into the ring until it is stopped or ends. Throws the refusal when the very first connection is
- * refused; a later one is shown and ends it. The event loop gets its turn every 8 ms, so that keys are answered in a burst.
+ * refused; a later one is shown and ends it. The event loop gets its turn every 4 ms, so that keys are answered in a burst.
  */
 export async function followConsole(options: FeedOptions, progress: Progress): Promise<void> {
   const { store, clock } = options
@@ -51,10 +51,12 @@ export async function followConsole(options: FeedOptions, progress: Progress): P
     ...(options.afterCursor === undefined ? {} : { lastEventId: options.afterCursor }),
   }
   try {
-    for await (const item of options.open(streamConsole, input, overrides)) {
-      if (item.kind === 'open') opened = true
-      takeLink(item, options)
-      if (item.kind === 'frame') takeConsoleFrame(item, options, progress)
+    for await (const items of options.open(streamConsole, input, overrides)) {
+      for (const item of items) {
+        if (item.kind === 'open') opened = true
+        if (item.kind === 'frame') takeConsoleFrame(item, options, progress)
+        else takeLink(item, options)
+      }
       if (clock.monotonicMs() < turnEnds) continue
       await nextTurn()
       turnEnds = clock.monotonicMs() + TURN_MS
@@ -67,17 +69,17 @@ export async function followConsole(options: FeedOptions, progress: Progress): P
   }
 }
 
-/** Follows state and figures until it is stopped. Whoever may not read them sees the console without. */
+/** Follows state and usage until it is stopped. Whoever may not read them sees the console without. */
 export async function followEvents(
   options: Pick<FeedOptions, 'open' | 'serverId' | 'store' | 'clock' | 'signal'>,
 ): Promise<void> {
   try {
     const input = { params: { serverId: options.serverId }, query: {} }
-    for await (const item of options.open(streamServerEvents, input, { signal: options.signal })) {
-      if (item.kind === 'frame') takeEvent(item, options)
+    for await (const items of options.open(streamServerEvents, input, { signal: options.signal })) {
+      for (const item of items) if (item.kind === 'frame') takeEvent(item, options)
     }
   } catch (error) {
-    // Refused for want of a right or because the server is gone: the console stream says what matters, figures stay empty.
+    // Refused for want of a right or because the server is gone: the console stream says what matters, usage stays empty.
     if (!(error instanceof PanelError)) throw error
   }
 }
@@ -116,15 +118,16 @@ function takeLink(item: StreamItem, options: FeedOptions): void {
   }
 }
 
-type FrameItem = Extract<StreamItem, { kind: 'frame' }>
-
+/** What is kept of a line; to check more is dear in a flood. */
+const Line = ConsoleFrame.pick({ line: true, stream: true, seq: true }).extend({ timestamp: z.string() })
+type Line = z.infer<typeof Line>
 const Connected = z.object({ lastSeq: z.int().optional() })
 
-function takeConsoleFrame(item: FrameItem, options: FeedOptions, progress: Progress): void {
+function takeConsoleFrame(item: Frame, options: FeedOptions, progress: Progress): void {
   const { store } = options
   if (item.event === 'console') {
-    const frame = ConsoleFrame.safeParse(readJson(item.data))
-    if (frame.success) appendLine(item.id, frame.data, options, progress)
+    const line = Line.safeParse(readJson(item.data))
+    if (line.success) appendLine(item.id, line.data, options, progress)
   } else if (item.event === 'resume_console') {
     const frame = ResumeFrame.safeParse(readJson(item.data))
     if (frame.success) resume(item.id, frame.data, options, progress)
@@ -136,12 +139,14 @@ function takeConsoleFrame(item: FrameItem, options: FeedOptions, progress: Progr
   }
 }
 
-function appendLine(id: string, frame: ConsoleFrame, options: FeedOptions, progress: Progress): void {
+function appendLine(id: string, frame: Line, options: FeedOptions, progress: Progress): void {
   const epoch = epochOf(id) ?? progress.epoch
   const same = epoch === progress.epoch && progress.seq > 0
   if (same && frame.seq <= progress.seq) return
   if (same && frame.seq > progress.seq + 1) appendGap(progress.seq + 1, frame.seq - 1, options.ring)
-  options.ring.append({ seq: frame.seq, ms: Date.parse(frame.timestamp), kind: frame.stream, text: frame.line })
+  const ms = Date.parse(frame.timestamp)
+  const known = Number.isNaN(ms) ? options.clock.nowMs() : ms
+  options.ring.append({ seq: frame.seq, ms: known, kind: frame.stream, text: frame.line })
   progress.epoch = epoch
   progress.seq = frame.seq
   if (frame.seq > options.store.get().facts.headSeq) progress.lines += 1
@@ -179,7 +184,7 @@ export function gapText(from: number, to: number, count: number, why: string): s
 
 const StateEvent = EVENTS.server_state_update.data.pick({ state: true }).extend({ timestamp: z.string() })
 
-function takeEvent(item: FrameItem, options: Pick<FeedOptions, 'store' | 'clock'>): void {
+function takeEvent(item: Frame, options: Pick<FeedOptions, 'store' | 'clock'>): void {
   if (item.event === 'server_state_update') {
     const frame = StateEvent.safeParse(readJson(item.data))
     if (!frame.success) return
@@ -196,13 +201,15 @@ function takeEvent(item: FrameItem, options: Pick<FeedOptions, 'store' | 'clock'
   }
 }
 
-function takeError(item: FrameItem, options: Pick<FeedOptions, 'store' | 'clock'>): void {
+function takeError(item: Frame, options: Pick<FeedOptions, 'store' | 'clock'>): void {
   const frame = StreamError.safeParse(readJson(item.data))
   if (frame.success) options.store.facts((facts) => withStreamError(facts, frame.data, options.clock.nowMs()))
 }
 
+/** The log that a line's id, `<epoch>-<number>`, belongs to. */
 function epochOf(id: string): string | undefined {
-  return /^([0-9a-z]+)-\d+$/.exec(id)?.[1]
+  const end = id.lastIndexOf('-')
+  return end < 1 ? undefined : id.slice(0, end)
 }
 
 function readJson(text: string): unknown {

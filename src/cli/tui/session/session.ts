@@ -3,8 +3,8 @@ import { setImmediate as nextTurn } from 'node:timers/promises'
 import type { Client } from '../../../shared/client.ts'
 import type { ServerId } from '../../../shared/kernel/ids.ts'
 import type { Clock } from '../../../shared/kernel/time.ts'
-import type { StreamOpener } from '../../net/stream.ts'
-import type { Mounted, MountOptions } from '../components/mount.tsx'
+import type { BatchOpener } from '../../net/stream.ts'
+import type { Screen, ScreenOptions } from '../components/screen.tsx'
 import type { Input } from '../keys/keys.ts'
 import { press } from '../keys/press.ts'
 import type { Size } from '../layout.ts'
@@ -34,7 +34,7 @@ import { copyLines, entriesBetween, exportLines, exportName } from './take-out.t
 
 export interface SessionOptions {
   readonly client: Client
-  readonly openStream: StreamOpener
+  readonly openStream: BatchOpener
   readonly server: { readonly id: ServerId; readonly name: string; readonly nodeName: string }
   readonly contextName: string
   readonly tail: number
@@ -47,18 +47,19 @@ export interface SessionOptions {
   readonly exportFolder: string
   readonly state: ConsoleState
   /** Mounts the screen; its keys go to `onInput`. */
-  readonly mount: (to: Pick<MountOptions, 'onInput' | 'onError'>) => Mounted
+  readonly mount: (to: Pick<ScreenOptions, 'onInput' | 'onError'>) => Screen
 }
 
 const RING_LINES = 20_000
 const RESIZE_MS = 50
-const URGENT_MS = 16
 const SAMPLE_RATE = 2000
 /** How soon a slow terminal is looked at again. */
 const CREDIT_MS = 20
 /** What of an answer to a key is sent at once, however slow the terminal. */
 const ANSWER_BYTES = 600
 const SETTLE_MS = 2000
+/** A reason of its own: without one, each abort makes an error with a stack. */
+const WOKEN = 'woken'
 const SENT_SHOWN_MS = 3000
 const FAILED_SHOWN_MS = 15_000
 
@@ -72,7 +73,7 @@ export class ConsoleSession {
   readonly #lines: Lines
   readonly #store: Store
   readonly #orders: Orders
-  readonly #mounted: Mounted
+  readonly #screen: Screen
   readonly #painter = createPainter()
   #size: Size
   #dirty = true
@@ -89,7 +90,7 @@ export class ConsoleSession {
     this.#clock = clock
     this.#lines = new Lines(this.#ring, clock, options.theme)
     this.#size = options.terminal.size()
-    this.#mounted = options.mount({ onInput: (input) => this.#press(input), onError: (error) => this.fail(error) })
+    this.#screen = options.mount({ onInput: (input) => this.#press(input), onError: (error) => this.fail(error) })
     this.#store = createStore(options.state, () => this.#request(false))
     const shared = { client, serverId: server.id, clock, signal: this.#end.signal }
     this.#orders = createOrders({ ...shared, store: this.#store, ring: this.#ring, progress: this.#progress })
@@ -131,7 +132,7 @@ export class ConsoleSession {
 
   stop(): void {
     this.#end.abort()
-    this.#wake.abort()
+    this.#wake.abort(WOKEN)
   }
 
   fail(error: unknown): void {
@@ -146,7 +147,7 @@ export class ConsoleSession {
 
   /** The terminal has taken what was written. */
   drained(): void {
-    this.#wake.abort()
+    this.#wake.abort(WOKEN)
   }
 
   /** Commands that were not sent before the end, as the rest of a paste. */
@@ -156,7 +157,7 @@ export class ConsoleSession {
 
   /** Gives the keys back. */
   unmount(): void {
-    this.#mounted.unmount()
+    this.#screen.unmount()
   }
 
   /** The terminal has another size; the last of several in a row counts. */
@@ -179,7 +180,7 @@ export class ConsoleSession {
     if (this.#dirty && (!urgent || this.#urgent)) return
     this.#dirty = true
     this.#urgent ||= urgent
-    this.#wake.abort()
+    this.#wake.abort(WOKEN)
   }
 
   #press(input: Input): void {
@@ -287,7 +288,8 @@ export class ConsoleSession {
       const now = this.#clock.monotonicMs()
       this.#settle(meter.at(this.#progress.lines, now))
       const urgent = this.#urgent
-      const due = drawnAt + (urgent ? URGENT_MS : frameInterval({ rate: this.state.facts.rate, costMs }))
+      // A key is answered at once, unless answers alone would take more than half of a core.
+      const due = drawnAt + (urgent ? costMs : frameInterval({ rate: this.state.facts.rate, costMs }))
       // While the terminal has not taken the last frame, a newer one could only wait; an answer to a key goes before its rest.
       const wanted = this.#dirty || now - drawnAt >= 1000 || searching
       if (wanted && now >= due && !terminal.busy() && (urgent || !painter.behind)) {
@@ -346,7 +348,7 @@ export class ConsoleSession {
       match: matches === undefined ? undefined : { index, count: matches.length, searching },
       sampling: state.follow && state.facts.rate > SAMPLE_RATE && !isFiltered(state),
     }
-    const chrome = this.#mounted.render({ state, view, nodeName: server.nodeName, contextName, size: this.#size })
+    const chrome = this.#screen.render({ state, view, nodeName: server.nodeName, contextName, size: this.#size })
     this.#lines.resize({ width: chrome.logWidth, height: chrome.logHeight })
     const rows = chrome.logHeight === 0 ? [] : this.#shown().map(({ text }) => text)
     const blank = Array.from({ length: Math.max(0, chrome.logHeight - rows.length) }, () => '')

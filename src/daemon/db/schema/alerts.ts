@@ -27,7 +27,7 @@ interface AlertTable {
   nodeId: string | null
   /** The server or node as text: it stays when that is gone. */
   subjectId: string
-  /** Which figure; '' where there is none. */
+  /** Which metric; '' where there is none. */
   metric: string
   /** 0: kept for the cool-down alone. */
   listed: Flag
@@ -101,7 +101,7 @@ interface DeliveryAttemptTable {
   response: string | null
 }
 
-/** What is noticed, and whom it is told. */
+/** What is noticed, and who is notified. */
 export interface AlertsTables {
   alertRule: AlertRuleTable
   alert: AlertTable

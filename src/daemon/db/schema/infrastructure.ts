@@ -20,7 +20,7 @@ interface NodeTable extends Stamps {
   memoryOverallocatePercent: number
   cpuOverallocatePercent: number
   maintenance: Flag
-  /** Written at the edges (agent came, agent gone); the living connection is the gateway's to tell. */
+  /** Written at the edges (agent came, agent gone); the gateway knows the living connection. */
   isOnline: Flag
   lastSeenAt: IsoTime | null
   agentVersion: string | null
@@ -70,6 +70,15 @@ interface TemplateTable extends Stamps {
   definition: Json
 }
 
+/** The egg that a template was imported from. */
+interface TemplateEggTable {
+  templateId: string
+  format: string
+  uuid: string | null
+  updateUrl: string | null
+  document: Json
+}
+
 interface AllocationTable extends Stamps {
   id: string
   nodeId: string
@@ -88,5 +97,6 @@ export interface InfrastructureTables {
   deploymentToken: DeploymentTokenTable
   nest: NestTable
   template: TemplateTable
+  templateEgg: TemplateEggTable
   allocation: AllocationTable
 }

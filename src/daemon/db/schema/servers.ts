@@ -62,7 +62,7 @@ interface ServerTable extends Stamps {
   nextRestartAt: IsoTime | null
 }
 
-/** An order to an agent; it is sent until the agent has accepted it, and stays until the agent has told its end. */
+/** An order to an agent; it is sent until the agent has accepted it, and stays until the agent has reported its end. */
 interface CommandTable {
   id: string
   nodeId: string

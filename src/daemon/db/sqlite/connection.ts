@@ -111,7 +111,7 @@ export class Connection {
     this.#statements.delete(oldest[0])
     oldest[1].then(
       (statement) => statement.finalize(),
-      () => undefined, // whoever prepared it has been told
+      () => undefined, // whoever prepared it got the error
     )
   }
 }

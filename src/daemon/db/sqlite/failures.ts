@@ -22,7 +22,7 @@ const TROUBLES: Readonly<Record<StorageTrouble, readonly string[]>> = {
   ],
 }
 
-/** What callers of the API read. Where the files are is told to those who may see the health of the panel. */
+/** What callers of the API read. Where the files are is shown to those who may see the health of the panel. */
 const WORDS: Readonly<Record<StorageTrouble, string>> = {
   full:
     "The disk of the panel's database is full and nothing can be stored: free some space there and try again. " +
@@ -43,7 +43,7 @@ export function troubleOf(error: unknown): StorageTrouble | undefined {
   return troubles.find((trouble) => TROUBLES[trouble].some((known) => code === known || code.startsWith(`${known}_`)))
 }
 
-/** Tells a full disk and a broken file from bugs; the daemon stays up and says what is wrong. */
+/** Distinguishes a full disk and a broken file from bugs; the daemon stays up and says what is wrong. */
 export function storageFailure(error: unknown): unknown {
   const trouble = troubleOf(error)
   if (trouble === undefined) return error

@@ -10,7 +10,7 @@ export const MOST_BYTES_PER_SECOND = 16 * 1024 * 1024
 const MOST_UNSENT_BYTES = 4 * 1024 * 1024
 const FLOOD = 'it floods its pipe'
 
-/** What the owner of a channel is told. */
+/** What the owner of a channel is notified of. */
 export interface ChannelListener {
   frame(frame: FromPlugin): void
   /** The plugin does not keep to the protocol; nothing more is read. A sentence part: `it floods its pipe`. */

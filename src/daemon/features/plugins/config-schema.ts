@@ -1,7 +1,7 @@
 import type { ErrorObject, ValidateFunction } from 'ajv'
 import { z } from 'zod'
 import type { FieldProblem } from '../../../shared/kernel/errors.ts'
-import { compileBounded } from '../catalog/templates/bounded-pattern.ts'
+import { compileBounded } from '../../../shared/templates/bounded-pattern.ts'
 
 /** A configuration schema that cannot be used; the message is a sentence part. */
 export class SchemaProblem extends Error {

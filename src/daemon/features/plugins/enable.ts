@@ -20,8 +20,8 @@ export interface By {
 type What = 'enabled' | 'disabled' | 'reloaded' | 'config_updated'
 
 /**
- * Enables a plugin with what its manifest asks for, and starts it. Nobody can give a plugin more than he holds; from then on
- * it may what he may at each moment, and only of that. Fails with PLUGIN_ERROR when it cannot be loaded: then it is disabled
+ * Enables a plugin with what its manifest asks for, and starts it. Nobody can give a plugin more than they hold; from then on
+ * it may what they may at each moment, and only of that. Fails with PLUGIN_ERROR when it cannot be loaded: then it is disabled
  * again. One that works with all that it asks for is left alone.
  */
 export async function enable(plugins: Plugins, name: string, by: By): Promise<void> {

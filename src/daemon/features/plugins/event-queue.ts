@@ -3,7 +3,7 @@ import type { Permission } from '../../../shared/kernel/permissions.ts'
 import type { BusEvent } from '../../core/bus.ts'
 import { CallFailure } from './failures.ts'
 
-/** Events that may wait for one plugin; those beyond are counted, and the plugin is told. */
+/** Events that may wait for one plugin; those beyond are counted, and the plugin gets their number. */
 export const MOST_WAITING_EVENTS = 1000
 /** A plugin that dies of an event gets it once more, and then never again. */
 const MOST_TRIES = 2

@@ -7,7 +7,7 @@ const MOST_LINE = 2000
 /** What a plugin may print within a second before it is ended. */
 const MOST_BYTES_PER_SECOND = 16 * 1024 * 1024
 
-/** Reads what a plugin prints, line by line, with bounds. `flood` is told once when it prints more than may be. */
+/** Reads what a plugin prints, line by line, with bounds. `flood` is called once when it prints more than may be. */
 export function readLines(output: Readable, clock: Clock, on: { line(text: string): void; flood(): void }): void {
   const decoder = new StringDecoder('utf8')
   let rest = ''

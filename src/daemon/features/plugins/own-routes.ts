@@ -76,11 +76,11 @@ async function answer(
     return await life.call(handler, input, ANSWER_MS)
   } catch (error) {
     if (!(error instanceof CallFailure)) throw error
-    throw told(plugins, { name, handler }, error)
+    throw refusalOf(plugins, { name, handler }, error)
   }
 }
 
-function told(
+function refusalOf(
   plugins: Plugins,
   { name, handler }: { name: string; handler: string },
   failure: CallFailure,

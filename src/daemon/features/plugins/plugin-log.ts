@@ -47,7 +47,7 @@ export class PluginLog {
     if (nowMs - this.#window.sinceMs >= 1000) {
       const lost = this.#window.lines - MOST_LINES_PER_SECOND
       this.#window = { sinceMs: nowMs, lines: 0 }
-      if (lost > 0) this.#log.warn({ lost }, 'the plugin logs too much; lines were left out')
+      if (lost > 0) this.#log.warn({ lost }, 'plugin logs too much, lines dropped')
     }
     this.#window.lines += 1
     return this.#window.lines <= MOST_LINES_PER_SECOND

@@ -32,7 +32,7 @@ export interface RunOf {
   readonly log: (level: LogLevel, text: string, fields?: unknown) => void
   /** Answers a request of the plugin, or throws. */
   readonly request: (op: string, input: unknown) => Promise<unknown>
-  /** How a thrown value is told to the plugin. */
+  /** How a thrown value is reported to the plugin. */
   readonly refusal: (error: unknown) => { code: string; message: string; status?: number; details?: unknown }
 }
 

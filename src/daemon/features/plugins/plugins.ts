@@ -54,7 +54,7 @@ export class Plugins {
     for (const { name } of wanted) {
       void this.turn(name, () => this.start(name, { patiently: true })).catch((error: unknown) => {
         const reason = messageOf(error)
-        this.deps.log.error({ plugin: name, reason }, 'a plugin could not be started')
+        this.deps.log.error({ plugin: name, reason }, 'cannot start plugin')
         this.#capture(name, `The plugin could not be started: ${reason}`)
       })
     }
@@ -216,13 +216,13 @@ export class Plugins {
       return uidOfPlugin(tx, name, this.deps.dataDir)
     })
     if (await canSwitchUser(uid)) return uid
-    this.deps.log.warn({ plugin: name }, 'a plugin runs as root: users cannot be switched here')
+    this.deps.log.warn({ plugin: name }, 'plugin runs as root, cannot switch users here')
     return null
   }
 
   #failed(name: string, reason: string, givenUp: boolean): void {
     const { log, db, bus, systemErrors } = this.deps
-    log.warn({ plugin: name, reason, givenUp }, 'a plugin has failed')
+    log.warn({ plugin: name, reason, givenUp }, 'plugin failed')
     this.#capture(name, givenUp ? `The plugin is given up: ${reason}` : `The plugin has failed: ${reason}`)
     if (!givenUp) return
     db.write((tx) =>

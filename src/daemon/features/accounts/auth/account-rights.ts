@@ -4,7 +4,7 @@ import { PermissionList, rolePermissions } from '../../../access/role-permission
 import { parseJson } from '../../../db/json.ts'
 
 /**
- * All that the account can do, by its roles, its grants, its servers and its nodes, without telling apart on which: what
+ * All that the account can do, by its roles, its grants, its servers and its nodes, without saying on which: what
  * whoever gets into it would get.
  */
 export async function rightsOf(at: At, userId: string): Promise<Set<string>> {

@@ -26,7 +26,7 @@ export async function findAccount(q: Queries, typed: string): Promise<Account | 
     .executeTakeFirst()
 }
 
-/** The account by its id; UNAUTHENTICATED when it was deleted while its owner was on his way in. */
+/** The account by its id; UNAUTHENTICATED when it was deleted while its owner was signing in. */
 export async function accountById(q: Queries, id: string): Promise<Account> {
   return q
     .selectFrom('user')
@@ -46,7 +46,7 @@ export function displayName(row: { username: string; firstName: string | null; l
   return full === '' ? row.username : full
 }
 
-/** The person behind an account as `Me` shows him; `permissions` are all of his roles'. */
+/** The person behind an account as `Me` shows them; `permissions` are those of all their roles. */
 export async function profileOf(q: Queries, userId: string) {
   const user = await q
     .selectFrom('user')

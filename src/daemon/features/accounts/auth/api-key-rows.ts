@@ -43,7 +43,7 @@ export function localApiKey(userId: string): NewApiKey {
   }
 }
 
-/** Makes a key; answers the token, which is stored nowhere. Nothing is checked and nobody is told. */
+/** Makes a key; answers the token, which is stored nowhere. Nothing is checked and nobody is notified. */
 export async function createApiKeyRow(tx: Tx, clock: Clock, key: NewApiKey): Promise<{ id: string; token: string }> {
   const id = newId('key', clock)
   const secret = newSecret()
@@ -75,7 +75,7 @@ export async function isForSocket(q: Queries, id: string): Promise<boolean> {
   return row?.metadata === JSON.stringify(FOR_SOCKET)
 }
 
-/** Gives a key another secret; answers the new token, `undefined` when there is no such key. Nobody is told. */
+/** Gives a key another secret; answers the new token, `undefined` when there is no such key. Nobody is notified. */
 export async function renewApiKeyRow(tx: Tx, id: string): Promise<string | undefined> {
   const secret = newSecret()
   const token = formatToken('pak', id, secret)

@@ -1,14 +1,14 @@
 import * as api from '../../../../shared/api/api-keys.ts'
 import type { Input } from '../../../../shared/kernel/contract.ts'
 import { fieldError, PanelError } from '../../../../shared/kernel/errors.ts'
-import { grants, missingFrom, PERMISSION_CATALOG } from '../../../../shared/kernel/permissions.ts'
+import { grants, missingFrom } from '../../../../shared/kernel/permissions.ts'
 import { type IsoTime, isoTime } from '../../../../shared/kernel/time.ts'
 import { changes } from '../../../access/audit.ts'
 import { accountOf, operationsOver } from '../../../access/operation.ts'
 import type { Holder } from '../../../access/permit.ts'
 import type { Queries, Tx } from '../../../db/db.ts'
-import { operate } from '../../../http/operate.ts'
-import { callerOf, type Route, route } from '../../../http/route.ts'
+import type { Context } from '../../../http/route.ts'
+import { callerOf } from '../../../http/route.ts'
 import { rightsOf } from './account-rights.ts'
 import { createApiKeyRow, findApiKey, listApiKeyRows, type ShownKey } from './api-key-rows.ts'
 import type { AccountDeps } from './deps.ts'
@@ -19,35 +19,32 @@ export interface ApiKeyDeps extends AccountDeps {
   readonly usedNow: (keyId: string) => number
 }
 
-/** The routes of API keys. */
-export function apiKeyRoutes(deps: ApiKeyDeps): Route[] {
-  return [...readingRoutes(deps), operate(createApiKey, deps), operate(updateApiKey, deps), operate(deleteApiKey, deps)]
+/** One page of the API keys that the caller may see. */
+export async function listApiKeys(
+  deps: ApiKeyDeps,
+  { query }: Input<typeof api.listApiKeys>,
+  context: Context<typeof api.listApiKeys>,
+) {
+  const caller = callerOf(context)
+  const ownerId = query.mine === true ? caller.userId : readableOwner(caller)
+  const { items, total } = await listApiKeyRows(deps.db.read, { ...query, ownerId })
+  return { items, total }
 }
 
-function readingRoutes(deps: ApiKeyDeps): Route[] {
-  return [
-    route(api.listApiKeys, async ({ query }, context) => {
-      const caller = callerOf(context)
-      const ownerId = query.mine === true ? caller.userId : readableOwner(caller)
-      const { items, total } = await listApiKeyRows(deps.db.read, { ...query, ownerId })
-      return { items, total }
-    }),
-    route(api.getPermissionsCatalog, async () =>
-      PERMISSION_CATALOG.map((group) => ({ ...group, permissions: [...group.permissions] })),
-    ),
-    route(api.getMyPermissions, async (_, context) => [...callerOf(context).permissions].sort()),
-    route(api.getApiKey, async ({ params }, context) => readable(deps.db.read, callerOf(context), params.keyId)),
-    route(api.getApiKeyUsage, async ({ params }, context) => {
-      const key = await readable(deps.db.read, callerOf(context), params.keyId)
-      return {
-        totalRequests: key.requestCount,
-        remaining: key.rateLimitEnabled ? Math.max(0, key.rateLimitMax - deps.usedNow(key.id)) : null,
-        lastUsed: key.lastRequest,
-        rateLimit: { max: key.rateLimitMax, windowMs: key.rateLimitTimeWindow },
-        createdAt: key.createdAt,
-      }
-    }),
-  ]
+/** What a key has used of its limit. */
+export async function getApiKeyUsage(
+  deps: ApiKeyDeps,
+  { params }: Input<typeof api.getApiKeyUsage>,
+  context: Context<typeof api.getApiKeyUsage>,
+) {
+  const key = await readable(deps.db.read, callerOf(context), params.keyId)
+  return {
+    totalRequests: key.requestCount,
+    remaining: key.rateLimitEnabled ? Math.max(0, key.rateLimitMax - deps.usedNow(key.id)) : null,
+    lastUsed: key.lastRequest,
+    rateLimit: { max: key.rateLimitMax, windowMs: key.rateLimitTimeWindow },
+    createdAt: key.createdAt,
+  }
 }
 
 const operation = operationsOver<ApiKeyDeps>()
@@ -163,7 +160,8 @@ function edited(before: ShownKey, body: Input<typeof api.updateApiKey>['body']) 
   }
 }
 
-async function readable(q: Queries, holder: Holder, keyId: string): Promise<ShownKey> {
+/** A key that the caller may see; fails with API_KEY_NOT_FOUND. */
+export async function readable(q: Queries, holder: Holder, keyId: string): Promise<ShownKey> {
   const key = await findApiKey(q, keyId, readableOwner(holder))
   if (key === undefined) throw new PanelError('API_KEY_NOT_FOUND', `There is no API key ${keyId} that you can see`)
   return key

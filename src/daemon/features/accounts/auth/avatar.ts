@@ -1,45 +1,46 @@
 import { createHash } from 'node:crypto'
 import * as api from '../../../../shared/api/profile.ts'
+import type { Input } from '../../../../shared/kernel/contract.ts'
 import { fieldError, PanelError } from '../../../../shared/kernel/errors.ts'
 import { type Done, operationsOver, transact } from '../../../access/operation.ts'
 import type { Tx } from '../../../db/db.ts'
-import { operate } from '../../../http/operate.ts'
-import { type Route, route } from '../../../http/route.ts'
+import type { Context } from '../../../http/route.ts'
 import { avatarUrl, readAvatar, removeAvatar, writeAvatar } from './avatar-rows.ts'
 import type { AccountDeps } from './deps.ts'
 import { wholeUser } from './whole-user.ts'
 
 const MIB = 1024 * 1024
 
-/** The routes of the pictures of accounts. */
-export function avatarRoutes(deps: AccountDeps): Route[] {
-  return [
-    route(api.setAvatar, async (input, context) => {
-      wholeUser(context)
-      const { principal } = context
-      const limit = Math.min(api.AVATAR_MAX_BYTES, deps.settings.get('files.maxUploadMb') * MIB)
-      const content = await collect(input.body.content, limit)
-      const contentType = kindOf(content)
-      if (contentType === undefined) throw fieldError('body.file', 'must be a JPEG, PNG, GIF or WebP picture')
-      const tag = createHash('sha256').update(content).digest('hex').slice(0, 16)
-      return transact(writePicture({ contentType, tag, content }), { deps, principal, input })
-    }),
-    operate(deleteAvatar, deps),
-    route(api.getAvatar, async ({ params }, context) => {
-      const picture = await readAvatar(deps.db.read, params.userId)
-      if (picture === undefined) {
-        const user = await deps.db.read
-          .selectFrom('user')
-          .select('id')
-          .where('id', '=', params.userId)
-          .executeTakeFirst()
-        if (user === undefined) return context.fail('USER_NOT_FOUND', `There is no account ${params.userId}`)
-        return context.fail('NOT_FOUND', 'This account has no picture')
-      }
-      const { contentType, content } = picture
-      return { contentType, fileName: `avatar.${contentType.slice('image/'.length)}`, content: once(content) }
-    }),
-  ]
+/** Stores the picture of the account: it is read, bounded and looked at before the transaction. */
+export async function setAvatar(
+  deps: AccountDeps,
+  input: Input<typeof api.setAvatar>,
+  context: Context<typeof api.setAvatar>,
+) {
+  wholeUser(context)
+  const { principal } = context
+  const limit = Math.min(api.AVATAR_MAX_BYTES, deps.settings.get('files.maxUploadMb') * MIB)
+  const content = await collect(input.body.content, limit)
+  const contentType = kindOf(content)
+  if (contentType === undefined) throw fieldError('body.file', 'must be a JPEG, PNG, GIF or WebP picture')
+  const tag = createHash('sha256').update(content).digest('hex').slice(0, 16)
+  return transact(writePicture({ contentType, tag, content }), { deps, principal, input })
+}
+
+/** The picture of an account, as a file. */
+export async function getAvatar(
+  deps: AccountDeps,
+  { params }: Input<typeof api.getAvatar>,
+  context: Context<typeof api.getAvatar>,
+) {
+  const picture = await readAvatar(deps.db.read, params.userId)
+  if (picture === undefined) {
+    const user = await deps.db.read.selectFrom('user').select('id').where('id', '=', params.userId).executeTakeFirst()
+    if (user === undefined) return context.fail('USER_NOT_FOUND', `There is no account ${params.userId}`)
+    return context.fail('NOT_FOUND', 'This account has no picture')
+  }
+  const { contentType, content } = picture
+  return { contentType, fileName: `avatar.${contentType.slice('image/'.length)}`, content: once(content) }
 }
 
 const operation = operationsOver<AccountDeps>()

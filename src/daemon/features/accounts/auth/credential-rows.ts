@@ -6,7 +6,7 @@ import type { Queries } from '../../../db/db.ts'
 import { parseJson } from '../../../db/json.ts'
 import { intersection } from './effective.ts'
 
-/** A credential as the database has it, with all that changes only by a write. What time decides is judged at each use. */
+/** A credential as the database has it, with all that changes only by a write. What time decides is evaluated at each use. */
 export interface CredentialEntry {
   readonly secretHash: string
   readonly enabled: boolean
@@ -14,7 +14,7 @@ export interface CredentialEntry {
   /** A session that slides. */
   readonly sliding: boolean
   readonly caller: Caller
-  /** Permissions of a key for single servers and nodes that count only while its user holds them beside his roles. */
+  /** Permissions of a key for single servers and nodes that count only while its user holds them beside their roles. */
   readonly whileRelated: readonly string[]
 }
 

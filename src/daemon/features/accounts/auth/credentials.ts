@@ -15,7 +15,7 @@ export const SHORT_SESSION_MS = 86_400_000
 
 const RENEW_AFTER_MS = 86_400_000
 const FLUSH_MS = 3_000
-const REMEMBERED = 10_000
+const MAX_CACHED = 10_000
 
 /** The credentials of this installation; the owner closes them before the database. */
 export interface LiveCredentials extends Credentials {
@@ -27,7 +27,7 @@ export interface LiveCredentials extends Credentials {
 
 /**
  * Credentials over the database. Rows are cached until `changed()`; expiry, bans with an end, and what a user
- * holds beside his roles are judged at each use. Uses of keys are counted in memory and written every few seconds.
+ * holds beside their roles are evaluated at each use. Uses of keys are counted in memory and written every few seconds.
  */
 export function createCredentials(deps: { db: Db; clock: Clock; log?: Log }): LiveCredentials {
   return new CredentialCache(deps)
@@ -122,17 +122,17 @@ class CredentialCache implements LiveCredentials {
     const version = this.#version
     try {
       const entry = await (id.startsWith('key_') ? readApiKey : readSession)(this.#db.read, id)
-      if (entry !== undefined && version === this.#version) this.#remember(id, entry)
+      if (entry !== undefined && version === this.#version) this.#cache(id, entry)
       return entry
     } finally {
       if (version === this.#version) this.#loading.delete(id)
     }
   }
 
-  #remember(id: string, entry: CredentialEntry): void {
+  #cache(id: string, entry: CredentialEntry): void {
     this.#entries.set(id, entry)
     const [oldest] = this.#entries.keys()
-    if (this.#entries.size > REMEMBERED && oldest !== undefined) this.#entries.delete(oldest)
+    if (this.#entries.size > MAX_CACHED && oldest !== undefined) this.#entries.delete(oldest)
   }
 
   /** A secret that was right once is cached with its row: to hash it costs more than most of what a request needs. */

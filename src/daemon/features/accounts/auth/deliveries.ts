@@ -2,7 +2,7 @@ import { AsyncResource } from 'node:async_hooks'
 import type { Log } from '../../../core/log.ts'
 
 /**
- * Work that goes on after the answer, so that its time tells the caller nothing; the daemon waits for it when it stops. It
+ * Work that goes on after the answer, so that its time reveals nothing to the caller; the daemon waits for it when it stops. It
  * belongs to no transaction and no idempotency key, whatever it was begun in.
  */
 export interface Deliveries {
@@ -10,7 +10,7 @@ export interface Deliveries {
   run(name: string, work: (signal: AbortSignal) => Promise<void>): void
   /** Resolves when nothing is under way any more. */
   settled(): Promise<void>
-  /** Tells what is under way to end, and waits for it. */
+  /** Aborts what is under way, and waits for it. */
   close(): Promise<void>
 }
 

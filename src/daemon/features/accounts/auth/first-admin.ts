@@ -1,13 +1,15 @@
+import { completeSetup } from '../../../../shared/api/auth.ts'
 import { PanelError } from '../../../../shared/kernel/errors.ts'
 import { newId } from '../../../../shared/kernel/ids.ts'
 import { DEFAULT_ROLES } from '../../../../shared/kernel/permissions.ts'
 import type { Origin } from '../../../access/caller.ts'
+import { PANEL, recordChange, unauthenticated } from '../../../access/operation.ts'
 import type { Settings } from '../../../core/settings.ts'
 import type { Tx } from '../../../db/db.ts'
 import type { AccountDeps } from './deps.ts'
 import { isSetUp } from './setup-state.ts'
 
-/** The administrator that `panel up` makes; nobody can sign in as him until he has a password. */
+/** The administrator that `panel up` makes; nobody can sign in as it until it has a password. */
 export const LOCAL_ADMIN = { username: 'admin', email: 'admin@localhost.invalid', passwordHash: null } as const
 
 /** Who becomes the first administrator. */
@@ -18,7 +20,7 @@ export interface FirstAdmin {
   /** Settings that setup decides; absent ones keep their defaults. */
   readonly panelName?: string
   readonly locale?: string
-  /** `null`: the daemon itself. */
+  /** `null`: the panel by itself. */
   readonly origin: Origin | null
 }
 
@@ -40,15 +42,16 @@ export async function createFirstAdmin(
   const roles = await createRoles(tx, deps, userId)
   await deps.settings.set(tx, 'setup.completedAt', tx.now)
   await setUnlessFixed(tx, deps.settings, { 'panel.name': admin.panelName, 'panel.locale': admin.locale })
-  const actor = { caller: undefined, origin: admin.origin, userId }
-  await deps.audit.record(tx, actor, {
-    action: 'setup.complete',
-    resource: 'user',
-    resourceId: userId,
-    details: { username, email },
-  })
   const user = { id: userId, email, username, createdAt: tx.now, updatedAt: tx.now, roles }
-  await deps.bus.append(tx, { type: 'user_created', data: { user, createdBy: null } })
+  const principal = admin.origin === null ? PANEL : unauthenticated(admin.origin, userId)
+  await recordChange(
+    tx,
+    { deps, principal, endpoint: completeSetup },
+    {
+      audit: { resourceId: userId, details: { username, email } },
+      events: [{ type: 'user_created', data: { user, createdBy: null } }],
+    },
+  )
   tx.onCommit(() => deps.credentials.changed())
   return { userId }
 }

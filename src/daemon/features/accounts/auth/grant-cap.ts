@@ -8,8 +8,8 @@ import { rolePermissions } from '../../../access/role-permissions.ts'
 import { intersection, withinScope } from './effective.ts'
 
 /**
- * Refuses with PERMISSION_DENIED what the caller may not pass on: each permission must be part of his own effective set,
- * or be for a single server or node where he holds it beside his roles and his key, if he calls by one, reaches.
+ * Refuses with PERMISSION_DENIED what the caller may not pass on: each permission must be part of their own effective set,
+ * or be for a single server or node where they hold it beside their roles and their key, if they call by one, reaches.
  */
 export async function ensureMayGrant(at: At, caller: Holder, permissions: Iterable<string>): Promise<void> {
   const missing = missingFrom(caller.permissions, permissions)
@@ -22,14 +22,14 @@ export async function ensureMayGrant(at: At, caller: Holder, permissions: Iterab
 }
 
 /**
- * The same for what lasts, such as the permissions of a role: only what the caller holds by his roles counts, because what
- * he holds on single servers beside them may end.
+ * The same for what lasts, such as the permissions of a role: only what the caller holds by their roles counts, because what
+ * they hold on single servers beside them may end.
  */
 export async function ensureMayGrantForGood(at: At, caller: Holder, permissions: Iterable<string>): Promise<void> {
   refuseMissing(missingFrom(await heldForGood(at, caller), permissions))
 }
 
-/** What the caller holds by his roles, within what his key reaches if he calls by one. */
+/** What the caller holds by their roles, within what their key reaches if they call by one. */
 export async function heldForGood(at: At, caller: Holder): Promise<ReadonlySet<string>> {
   // The panel by itself is no account, and has no roles.
   if (caller.userId === '') return caller.permissions
@@ -37,7 +37,7 @@ export async function heldForGood(at: At, caller: Holder): Promise<ReadonlySet<s
   return caller.scope === null ? byRole : intersection(caller.scope, byRole)
 }
 
-/** Refuses with PERMISSION_DENIED a caller who has less than all that his user may, now or later. */
+/** Refuses with PERMISSION_DENIED a caller who has less than all that their user may, now or later. */
 export function ensureMayGrantAll(caller: Holder): void {
   if (caller.scope !== null) refuseMissing(['*'])
 }
@@ -51,8 +51,8 @@ export function refuseMissing(missing: readonly string[]): void {
 }
 
 /**
- * The caller as he is now, inside the write: roles may have been taken from him since the request was admitted. A
- * revocation that is committed later ends what he passes on with his own rights, or is told of it by the audit log.
+ * The caller as of now, inside the write: roles may have been taken from them since the request was admitted. A
+ * revocation that is committed later ends what they pass on with their own rights, or shows it in the audit log.
  */
 export async function stillAllowed(credentials: Credentials, caller: Caller): Promise<Caller> {
   const current = await credentials.recheck(caller)

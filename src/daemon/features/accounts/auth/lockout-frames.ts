@@ -2,7 +2,7 @@ import type { Clock } from '../../../../shared/kernel/time.ts'
 import type { Bus } from '../../../core/bus.ts'
 import type { OpenStreams } from '../../../http/streams.ts'
 
-/** Tells an account's open streams of a lockout; they stay open. The returned function ends that. */
+/** Notifies an account's open streams of a lockout; they stay open. The returned function ends that. */
 export function reportLockouts(deps: { bus: Bus; clock: Clock }, streams: OpenStreams): () => void {
   return deps.bus.listen(({ type, data }) => {
     if (type !== 'auth_lockout_created') return
@@ -11,6 +11,6 @@ export function reportLockouts(deps: { bus: Bus; clock: Clock }, streams: OpenSt
     const leftMs = Date.parse(lockedUntil) - deps.clock.nowMs()
     const retryAfterSeconds = Math.max(1, Math.ceil(leftMs / 1000))
     const message = `Too many failed sign-ins to your account: those from one address are refused for ${retryAfterSeconds} s`
-    streams.tell(userId, 'auth_lockout', { code: 'ACCOUNT_LOCKED', message, retryAfterSeconds })
+    streams.report(userId, 'auth_lockout', { code: 'ACCOUNT_LOCKED', message, retryAfterSeconds })
   })
 }

@@ -1,8 +1,8 @@
 import { PanelError } from '../../../../shared/kernel/errors.ts'
 import { newId } from '../../../../shared/kernel/ids.ts'
 import { type IsoTime, isoTime } from '../../../../shared/kernel/time.ts'
-import type { Actor } from '../../../access/audit.ts'
 import type { Origin } from '../../../access/caller.ts'
+import { recordFact, unauthenticated } from '../../../access/operation.ts'
 import type { Settings } from '../../../core/settings.ts'
 import type { Queries, Tx } from '../../../db/db.ts'
 import { countedAddress } from '../../../http/counted-address.ts'
@@ -69,13 +69,12 @@ export async function recordFailure(
   tx: Tx,
   attempt: Failure & { factor?: 'second' },
 ): Promise<void> {
-  const actor: Actor = { caller: undefined, origin: attempt.origin }
-  await deps.audit.record(tx, actor, {
-    action: 'auth.login_failed',
-    resource: 'user',
-    resourceId: attempt.userId,
-    details: { email: attempt.account, ...(attempt.factor === undefined ? {} : { factor: attempt.factor }) },
-  })
+  const details = { email: attempt.account, ...(attempt.factor === undefined ? {} : { factor: attempt.factor }) }
+  await recordFact(
+    tx,
+    { deps, principal: unauthenticated(attempt.origin) },
+    { audit: { action: 'auth.login_failed', resource: 'user', resourceId: attempt.userId, details } },
+  )
   const nowMs = Date.parse(tx.now)
   await tx.q
     .deleteFrom('authLockout')
@@ -101,7 +100,7 @@ export async function forgetFailures(q: Queries, attempt: Attempt): Promise<void
     .execute()
 }
 
-/** The same for somebody who has come in by another way while the account may be locked for him; says so when it was. */
+/** The same for somebody who has come in by another way while the account may be locked for them; says so when it was. */
 export async function endLockout(deps: AccountDeps, tx: Tx, attempt: Attempt & { userId: string }): Promise<void> {
   const { account, origin, userId } = attempt
   const ipAddress = countedAddress(origin.ip)
@@ -115,9 +114,12 @@ export async function endLockout(deps: AccountDeps, tx: Tx, attempt: Attempt & {
   const { id, ...rest } = row
   const details = { email: account, ipAddress, ...rest }
   const entry = { action: 'auth_lockout.delete', resource: 'auth_lockout', resourceId: id, details }
-  await deps.audit.record(tx, { caller: undefined, origin, userId }, entry)
   const data = { lockoutId: id, email: account, ipAddress, clearedBy: userId }
-  await deps.bus.append(tx, { type: 'auth_lockout_cleared', data })
+  await recordFact(
+    tx,
+    { deps, principal: unauthenticated(origin, userId) },
+    { audit: entry, events: [{ type: 'auth_lockout_cleared', data }] },
+  )
 }
 
 async function count(
@@ -156,9 +158,13 @@ async function count(
   }
   if (values.lockedUntil === null) return
   const facts = { email, ipAddress, lockedUntil: values.lockedUntil, failureCount }
-  await deps.bus.append(tx, { type: 'auth_lockout_created', data: { lockoutId: id, userId: userId ?? null, ...facts } })
+  const data = { lockoutId: id, userId: userId ?? null, ...facts }
   const entry = { action: 'auth_lockout.create', resource: 'auth_lockout', resourceId: id, details: facts }
-  await deps.audit.record(tx, { caller: undefined, origin }, entry)
+  await recordFact(
+    tx,
+    { deps, principal: unauthenticated(origin) },
+    { audit: entry, events: [{ type: 'auth_lockout_created', data }] },
+  )
 }
 
 /** Failures add up within one window, and not over a lockout that has passed. */

@@ -17,7 +17,7 @@ export const MAIL_TRUST = [
 const OPERATOR = ['*']
 
 /**
- * What the one who set the mail server may give. A mail with a token could be read by him, so none goes to an account that
+ * What the one who set the mail server may give. A mail with a token could be read by them, so none goes to an account that
  * can do more. All of it where file or environment decide, or nobody has set anything.
  */
 export async function mailVouched(tx: Tx, settings: Settings): Promise<readonly string[]> {

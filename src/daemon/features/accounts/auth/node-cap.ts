@@ -10,7 +10,7 @@ export const PASSED_ON = [...OWNER_PERMISSIONS, ...ASSIGNEE_PERMISSIONS]
 
 /**
  * Refuses with PERMISSION_DENIED who passes on a node (`null`: every node) without holding all that an assignment of it
- * gives, also on servers to come: he holds it panel-wide, or by an assignment of his own that lasts as long.
+ * gives, also on servers to come: they hold it panel-wide, or by an assignment of their own that lasts as long.
  */
 export async function ensureMayAssign(
   at: At,

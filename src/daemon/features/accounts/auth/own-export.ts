@@ -1,9 +1,9 @@
-import { exportProfile } from '../../../../shared/api/profile.ts'
+import type { exportProfile as endpoint } from '../../../../shared/api/profile.ts'
 import { type IsoTime, now } from '../../../../shared/kernel/time.ts'
 import { PermissionList } from '../../../access/role-permissions.ts'
 import type { Queries } from '../../../db/db.ts'
 import { parseJson } from '../../../db/json.ts'
-import { type Route, route } from '../../../http/route.ts'
+import type { Context } from '../../../http/route.ts'
 import { listApiKeyRows } from './api-key-rows.ts'
 import type { AccountDeps } from './deps.ts'
 import { readProfile } from './own-profile.ts'
@@ -14,15 +14,11 @@ import { wholeUser } from './whole-user.ts'
 /** So many rows of each kind stand in an export at most. */
 const EXPORTED = 500
 
-/** The route of the file with what the panel has stored about the caller. */
-export function ownExportRoutes(deps: AccountDeps): Route[] {
-  return [
-    route(exportProfile, async (_, context) => {
-      const { userId } = wholeUser(context)
-      const exported = await everythingOf(deps, userId)
-      return { contentType: 'application/json; charset=utf-8', fileName: 'account.json', content: textOf(exported) }
-    }),
-  ]
+/** The file with what the panel has stored about the caller. */
+export async function exportProfile(deps: AccountDeps, context: Context<typeof endpoint>) {
+  const { userId } = wholeUser(context)
+  const exported = await everythingOf(deps, userId)
+  return { contentType: 'application/json; charset=utf-8', fileName: 'account.json', content: textOf(exported) }
 }
 
 async function everythingOf({ db: { read }, clock }: AccountDeps, userId: string) {

@@ -5,23 +5,12 @@ import { changes } from '../../../access/audit.ts'
 import { operationsOver } from '../../../access/operation.ts'
 import { type Queries, uniqueViolation } from '../../../db/db.ts'
 import { parseJson } from '../../../db/json.ts'
-import { operate } from '../../../http/operate.ts'
-import { callerOf, type Route, route } from '../../../http/route.ts'
 import { profileOf } from './accounts.ts'
 import type { AccountDeps } from './deps.ts'
 import { hasTwoFactor } from './two-factor-rows.ts'
 import { wholeUser } from './whole-user.ts'
 
 const Stored = z.record(z.string(), z.union([z.string(), z.number(), z.boolean()]))
-
-/** The routes of one's own account: its facts, its name, its preferences. */
-export function ownProfileRoutes(deps: AccountDeps): Route[] {
-  return [
-    route(api.getProfile, (_, context) => readProfile(deps.db.read, callerOf(context).userId)),
-    operate(updateProfile, deps),
-    operate(updatePreferences, deps),
-  ]
-}
 
 const operation = operationsOver<AccountDeps>()
 

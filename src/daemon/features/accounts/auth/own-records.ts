@@ -1,26 +1,9 @@
 import { z } from 'zod'
-import * as api from '../../../../shared/api/profile.ts'
 import type { Queries } from '../../../db/db.ts'
 import { parseJson } from '../../../db/json.ts'
 import { offsetOf, totalOf } from '../../../db/paging.ts'
-import { type Route, route } from '../../../http/route.ts'
-import { listApiKeyRows } from './api-key-rows.ts'
-import type { AccountDeps } from './deps.ts'
-import { wholeUser } from './whole-user.ts'
 
 const Details = z.record(z.string(), z.unknown())
-
-/** The routes of what the panel has written down about the caller. */
-export function ownRecordRoutes(deps: AccountDeps): Route[] {
-  return [
-    route(api.listOwnAuditLogs, ({ query }, context) =>
-      listOwnAudit(deps.db.read, { ...query, userId: wholeUser(context).userId }),
-    ),
-    route(api.listOwnApiKeys, ({ query }, context) =>
-      listApiKeyRows(deps.db.read, { ...query, ownerId: wholeUser(context).userId }),
-    ),
-  ]
-}
 
 /** One page of what an account did, newest first. */
 export async function listOwnAudit(q: Queries, query: { userId: string; page: number; limit: number }) {

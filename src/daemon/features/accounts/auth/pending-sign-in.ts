@@ -15,7 +15,7 @@ export interface PendingSignIn {
   readonly persistent: 0 | 1
 }
 
-/** Remembers that the password was right; answers a token for the second factor, which is stored nowhere. */
+/** Records that the password was right; answers a token for the second factor, which is stored nowhere. */
 export async function postpone(
   tx: Tx,
   clock: Clock,

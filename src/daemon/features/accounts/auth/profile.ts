@@ -6,8 +6,7 @@ import { type Done, operationsOver, recordChange, transact, type WorkOver } from
 import type { NewEvent } from '../../../core/bus.ts'
 import type { Tx } from '../../../db/db.ts'
 import { countedAddress } from '../../../http/counted-address.ts'
-import { operate } from '../../../http/operate.ts'
-import { type Context, callerOf, type Route, route } from '../../../http/route.ts'
+import { type Context, callerOf } from '../../../http/route.ts'
 import { accountById, profileOf } from './accounts.ts'
 import type { AccountDeps, SignInDeps } from './deps.ts'
 import { forgetFailures } from './lockout.ts'
@@ -16,24 +15,16 @@ import { checkPassword, refuseWithoutPassword } from './sign-in.ts'
 import { endStaleSignIns } from './stale-sign-ins.ts'
 import { wholeUser } from './whole-user.ts'
 
-/** The routes of whoever is signed in: who he is, his sessions, his password. */
-export function profileRoutes(deps: SignInDeps): Route[] {
-  return [
-    route(api.getMe, async (_, context) => {
-      const caller = callerOf(context)
-      const profile = await profileOf(deps.db.read, caller.userId)
-      const { kind, credentialId: id, expiresAt } = caller
-      return { ...profile, permissions: [...caller.permissions].sort(), credential: { kind, id, expiresAt } }
-    }),
-    route(api.logout, (input, context) => signOut(deps, input, context)),
-    route(api.signOutAlias, (input, context) => signOut(deps, input, context)),
-    ...sessionRoutes(deps),
-    ...passwordRoutes(deps),
-  ]
+/** The account of the caller, what it may do, and the credential of this call. */
+export async function getMe(deps: SignInDeps, _: Input<typeof api.getMe>, context: Context<typeof api.getMe>) {
+  const caller = callerOf(context)
+  const profile = await profileOf(deps.db.read, caller.userId)
+  const { kind, credentialId: id, expiresAt } = caller
+  return { ...profile, permissions: [...caller.permissions].sort(), credential: { kind, id, expiresAt } }
 }
 
 /** The credential ends in a transaction; then the browser forgets its cookie. */
-async function signOut(
+export async function signOut(
   deps: AccountDeps,
   input: Input<typeof api.logout>,
   { principal, setSession }: Pick<Context, 'principal' | 'setSession'>,
@@ -43,16 +34,15 @@ async function signOut(
   return null
 }
 
-function sessionRoutes(deps: AccountDeps): Route[] {
-  return [
-    route(api.listSessions, async ({ query }, context) => {
-      const { userId, credentialId } = callerOf(context)
-      const { rows, total } = await listOwnSessions(deps.db.read, { userId, at: now(deps.clock), ...query })
-      return { items: rows.map((row) => ({ ...row, current: row.id === credentialId })), total }
-    }),
-    operate(revokeSession, deps),
-    operate(revokeOtherSessions, deps),
-  ]
+/** One page of the sessions of the caller; `current` is the one of this call. */
+export async function listSessions(
+  deps: AccountDeps,
+  { query }: Input<typeof api.listSessions>,
+  context: Context<typeof api.listSessions>,
+) {
+  const { userId, credentialId } = callerOf(context)
+  const { rows, total } = await listOwnSessions(deps.db.read, { userId, at: now(deps.clock), ...query })
+  return { items: rows.map((row) => ({ ...row, current: row.id === credentialId })), total }
 }
 
 const operation = operationsOver<AccountDeps>()
@@ -96,39 +86,46 @@ export const revokeOtherSessions = operation(api.revokeOtherSessions, async (wor
   return { answer: { revoked }, audit: { resourceId: userId, details: { revoked } } }
 })
 
-function passwordRoutes(deps: SignInDeps): Route[] {
-  return [
-    route(api.setPassword, async ({ body }, context) => {
-      const caller = wholeUser(context)
-      const newHash = await deps.passwords.hash(body.newPassword)
-      await deps.db.write(async (tx) => {
-        if (!(await replacePassword(tx, caller.userId, { from: null, to: newHash }))) {
-          context.fail('CONFLICT', 'You have a password already; change it instead')
-        }
-        await leaveRow(deps, tx, context, caller)
-      })
-      return null
-    }),
-    route(api.changePassword, async ({ body }, context) => {
-      const caller = wholeUser(context)
-      const found = await accountById(deps.db.read, caller.userId)
-      refuseWithoutPassword(found)
-      const attempt = { account: found.email, origin: context.origin, found }
-      return deps.turns.take(countedAddress(context.origin.ip), async () => {
-        const account = await checkPassword(deps, attempt, body.currentPassword)
-        const wrong = (): never => context.fail('INVALID_CREDENTIALS', 'The current password is wrong')
-        if (account === undefined) return wrong()
-        const newHash = await deps.passwords.hash(body.newPassword)
-        await deps.db.write(async (tx) => {
-          if (!(await replacePassword(tx, account.id, { from: account.passwordHash, to: newHash }))) wrong()
-          await forgetFailures(tx.q, attempt)
-          if (body.revokeOtherSessions) await deleteOtherSessions(tx, account.id, caller.credentialId)
-          await leaveRow(deps, tx, context, caller)
-        })
-        return null
-      })
-    }),
-  ]
+/** Gives an account that signs in by other means its first password. */
+export async function setPassword(
+  deps: SignInDeps,
+  { body }: Input<typeof api.setPassword>,
+  context: Context<typeof api.setPassword>,
+) {
+  const caller = wholeUser(context)
+  const newHash = await deps.passwords.hash(body.newPassword)
+  await deps.db.write(async (tx) => {
+    if (!(await replacePassword(tx, caller.userId, { from: null, to: newHash }))) {
+      context.fail('CONFLICT', 'You have a password already; change it instead')
+    }
+    await leaveRow(deps, tx, context, caller)
+  })
+  return null
+}
+
+/** Changes the password; a wrong one counts as a failed sign-in, so it is more than one transaction. */
+export async function changePassword(
+  deps: SignInDeps,
+  { body }: Input<typeof api.changePassword>,
+  context: Context<typeof api.changePassword>,
+) {
+  const caller = wholeUser(context)
+  const found = await accountById(deps.db.read, caller.userId)
+  refuseWithoutPassword(found)
+  const attempt = { account: found.email, origin: context.origin, found }
+  return deps.turns.take(countedAddress(context.origin.ip), async () => {
+    const account = await checkPassword(deps, attempt, body.currentPassword)
+    const wrong = (): never => context.fail('INVALID_CREDENTIALS', 'The current password is wrong')
+    if (account === undefined) return wrong()
+    const newHash = await deps.passwords.hash(body.newPassword)
+    await deps.db.write(async (tx) => {
+      if (!(await replacePassword(tx, account.id, { from: account.passwordHash, to: newHash }))) wrong()
+      await forgetFailures(tx.q, attempt)
+      if (body.revokeOtherSessions) await deleteOtherSessions(tx, account.id, caller.credentialId)
+      await leaveRow(deps, tx, context, caller)
+    })
+    return null
+  })
 }
 
 /** Puts one password in the place of another; `false` when the old one is no longer the old one. */

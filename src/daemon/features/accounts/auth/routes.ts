@@ -1,19 +1,17 @@
-import type { Route } from '../../../http/route.ts'
-import { accountDeletionRoutes } from './account-deletion.ts'
-import { type ApiKeyDeps, apiKeyRoutes } from './api-keys.ts'
-import { avatarRoutes } from './avatar.ts'
-import type { SignInDeps } from './deps.ts'
+import * as authApi from '../../../../shared/api/auth.ts'
+import * as twoFactorApi from '../../../../shared/api/two-factor.ts'
+import { type Route, route } from '../../../http/route.ts'
+import { apiKeyRoutes } from './api-key-routes.ts'
+import type { ApiKeyDeps } from './api-keys.ts'
+import type { AccountDeps, SignInDeps } from './deps.ts'
 import { lockoutRoutes } from './lockout-routes.ts'
-import { ownExportRoutes } from './own-export.ts'
-import { ownProfileRoutes } from './own-profile.ts'
-import { ownRecordRoutes } from './own-records.ts'
-import { profileRoutes } from './profile.ts'
-import { recoveryRoutes } from './recovery.ts'
-import { secondFactorRoutes } from './second-factor.ts'
-import { type SetupGate, setupRoutes } from './setup.ts'
-import { signInRoutes } from './sign-in.ts'
+import { ownAccountRoutes } from './own-account-routes.ts'
+import { recoveryRoutes } from './recovery-routes.ts'
+import { verifyRecoveryCode, verifyTotp } from './second-factor.ts'
+import { completeSetup, type SetupGate } from './setup.ts'
+import { isSetupRequired } from './setup-state.ts'
+import { login } from './sign-in.ts'
 import { createTurns } from './turns.ts'
-import { twoFactorRoutes } from './two-factor.ts'
 
 /** Sign-ins of one address that may wait for each other. */
 const WAITING_PER_ADDRESS = 1000
@@ -24,16 +22,25 @@ export function authRoutes(deps: ApiKeyDeps & Omit<SignInDeps, 'turns'> & { gate
   return [
     ...setupRoutes(deps),
     ...signInRoutes(withTurns),
-    ...secondFactorRoutes(withTurns),
-    ...profileRoutes(withTurns),
-    ...ownProfileRoutes(deps),
-    ...avatarRoutes(deps),
-    ...ownRecordRoutes(deps),
-    ...ownExportRoutes(deps),
-    ...twoFactorRoutes(withTurns),
+    ...ownAccountRoutes(withTurns),
     ...recoveryRoutes(withTurns),
-    ...accountDeletionRoutes(withTurns),
     ...lockoutRoutes(deps),
     ...apiKeyRoutes(deps),
+  ]
+}
+
+function setupRoutes(deps: AccountDeps & { gate: SetupGate }): Route[] {
+  return [
+    route(authApi.getSetupStatus, async () => ({ setupRequired: await isSetupRequired(deps.db.read, deps.settings) })),
+    route(authApi.completeSetup, (input, context) => completeSetup(deps, input, context)),
+  ]
+}
+
+/** By password, and by the code that follows it: of the authenticator, or one of the recovery codes. */
+function signInRoutes(deps: SignInDeps): Route[] {
+  return [
+    route(authApi.login, (input, context) => login(deps, input, context)),
+    route(twoFactorApi.verifyTotp, (input, context) => verifyTotp(deps, input, context)),
+    route(twoFactorApi.verifyRecoveryCode, (input, context) => verifyRecoveryCode(deps, input, context)),
   ]
 }

@@ -1,9 +1,11 @@
 import * as api from '../../../../shared/api/two-factor.ts'
+import type { Input } from '../../../../shared/kernel/contract.ts'
 import { PanelError } from '../../../../shared/kernel/errors.ts'
 import type { Caller } from '../../../access/caller.ts'
+import { recordChange } from '../../../access/operation.ts'
 import type { Tx } from '../../../db/db.ts'
 import { countedAddress } from '../../../http/counted-address.ts'
-import { type Context, type Route, route } from '../../../http/route.ts'
+import type { Context } from '../../../http/route.ts'
 import { type Account, accountById, profileOf } from './accounts.ts'
 import type { SignInDeps } from './deps.ts'
 import { type Attempt, recordFailure, refuseLockedFactor } from './lockout.ts'
@@ -16,24 +18,30 @@ import { wholeUser } from './whole-user.ts'
 
 type Asked = Pick<Context, 'origin' | 'setSession' | 'setCookie' | 'cookie'>
 
-/** The routes that take a code: of the authenticator, or one of the recovery codes. */
-export function secondFactorRoutes(deps: SignInDeps): Route[] {
-  return [
-    route(api.verifyTotp, async ({ body }, context) => {
-      const pending = await pendingOf(deps, context, body.token)
-      if (pending !== undefined) {
-        return finish(deps, context, { pending, take: (tx, account) => takeTotp(deps, tx, account.id, body.code) })
-      }
-      const caller = await context.identify()
-      if (caller === undefined) throw nothingPending()
-      return confirm(deps, context, wholeUser({ caller }), body.code)
-    }),
-    route(api.verifyRecoveryCode, async ({ body }, context) => {
-      const pending = await pendingOf(deps, context, body.token)
-      if (pending === undefined) throw nothingPending()
-      return finish(deps, context, { pending, take: (tx, account) => takeCode(tx.q, account.id, body.code) })
-    }),
-  ]
+/** Ends a sign-in that waits for a code of the authenticator, or confirms the factor of who is signed in. */
+export async function verifyTotp(
+  deps: SignInDeps,
+  { body }: Input<typeof api.verifyTotp>,
+  context: Context<typeof api.verifyTotp>,
+) {
+  const pending = await pendingOf(deps, context, body.token)
+  if (pending !== undefined) {
+    return finish(deps, context, { pending, take: (tx, account) => takeTotp(deps, tx, account.id, body.code) })
+  }
+  const caller = await context.identify()
+  if (caller === undefined) throw nothingPending()
+  return confirm(deps, context, wholeUser({ caller }), body.code)
+}
+
+/** Ends a sign-in that waits for a code by one of the recovery codes, which is used up. */
+export async function verifyRecoveryCode(
+  deps: SignInDeps,
+  { body }: Input<typeof api.verifyRecoveryCode>,
+  context: Context<typeof api.verifyRecoveryCode>,
+) {
+  const pending = await pendingOf(deps, context, body.token)
+  if (pending === undefined) throw nothingPending()
+  return finish(deps, context, { pending, take: (tx, account) => takeCode(tx.q, account.id, body.code) })
 }
 
 async function pendingOf(
@@ -73,7 +81,7 @@ function inTurn<T>(deps: SignInDeps, { origin }: Asked, userId: string, work: ()
   return deps.turns.take(countedAddress(origin.ip), () => deps.turns.take(`codes of ${userId}`, work))
 }
 
-/** Confirms the second factor that the caller has begun with; from now on his sign-in asks for it. */
+/** Confirms the second factor that the caller has begun with; from now on their sign-in asks for it. */
 async function confirm(deps: SignInDeps, context: Asked, caller: Caller, code: string) {
   const account = await accountById(deps.db.read, caller.userId)
   const attempt = { account: account.email, origin: context.origin }
@@ -85,8 +93,12 @@ async function confirm(deps: SignInDeps, context: Asked, caller: Caller, code: s
         if (factor === undefined) throw new PanelError('CONFLICT', 'Begin with two-factor sign-in first (enable)')
         if (!(await takeTotp(deps, tx, account.id, code))) throw new WrongCode()
         if (factor.confirmedAt === null) {
-          const entry = { action: 'auth.2fa_enable', resource: 'user', resourceId: account.id }
-          await deps.audit.record(tx, { caller, origin: context.origin }, entry)
+          const principal = { kind: 'caller', caller, origin: context.origin } as const
+          await recordChange(
+            tx,
+            { deps, principal, endpoint: api.verifyTotp },
+            { audit: { action: 'auth.2fa_enable', resourceId: account.id } },
+          )
         }
         const { id: userId, createdAt: _, ...rest } = await profileOf(tx.q, account.id)
         return { ...rest, userId, token: null }

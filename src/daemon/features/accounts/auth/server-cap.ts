@@ -15,7 +15,7 @@ export interface ServerGift {
 }
 
 /**
- * Refuses with PERMISSION_DENIED what the caller does not hold on the server himself, and what would outlast his own right:
+ * Refuses with PERMISSION_DENIED what the caller does not hold on the server themselves, and what would outlast their own right:
  * a right that ends can only be passed on with an end.
  */
 export async function ensureMayGive(at: At, caller: Holder, gift: ServerGift): Promise<void> {
@@ -27,7 +27,7 @@ export async function ensureMayGive(at: At, caller: Holder, gift: ServerGift): P
   refuseLonger(await serverSources(at, caller.userId, gift.serverId), related, gift.expiresAt)
 }
 
-/** Refuses an end after that of the sources by which the giver holds each of these himself. */
+/** Refuses an end after that of the sources by which the giver holds each of these. */
 export function refuseLonger(sources: readonly Source[], permissions: readonly string[], end: IsoTime | null): void {
   for (const permission of permissions) {
     const ends = sources.flatMap((source) => (source.permissions.includes(permission) ? [source.expiresAt] : []))

@@ -6,7 +6,7 @@ import type { Queries, Tx } from '../../../db/db.ts'
 import { countRows, offsetOf } from '../../../db/paging.ts'
 import { SHORT_SESSION_MS, SLIDING_SESSION_MS } from './credentials.ts'
 
-/** Expired sessions are told apart from unknown ones for so long. */
+/** Expired sessions are answered differently from unknown ones for so long. */
 const KEPT_AFTER_EXPIRY_MS = 30 * 86_400_000
 
 /**

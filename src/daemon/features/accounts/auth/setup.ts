@@ -1,6 +1,7 @@
-import * as api from '../../../../shared/api/auth.ts'
+import type * as api from '../../../../shared/api/auth.ts'
+import type { Input } from '../../../../shared/kernel/contract.ts'
 import { newSecret, secretMatches, sha256 } from '../../../core/secrets.ts'
-import { type Route, route } from '../../../http/route.ts'
+import type { Context } from '../../../http/route.ts'
 import { profileOf } from './accounts.ts'
 import type { AccountDeps } from './deps.ts'
 import { createFirstAdmin } from './first-admin.ts'
@@ -21,37 +22,36 @@ export function createSetupGate(given?: string): SetupGate {
   return { token, check: (tried) => secretMatches(tried ?? '', hash) }
 }
 
-/** The routes of the first setup. */
-export function setupRoutes(deps: AccountDeps & { gate: SetupGate }): Route[] {
-  return [
-    route(api.getSetupStatus, async () => ({ setupRequired: await isSetupRequired(deps.db.read, deps.settings) })),
-    route(api.completeSetup, async ({ body }, context) => {
-      if (!(await isSetupRequired(deps.db.read, deps.settings))) {
-        context.fail('SETUP_ALREADY_COMPLETE', 'This installation is set up already; sign in instead')
-      }
-      if (!deps.gate.check(body.setupToken)) {
-        context.fail(
-          'SETUP_TOKEN_INVALID',
-          'The setup token is missing or wrong; it stands in the first lines that the daemon printed',
-        )
-      }
-      const passwordHash = await deps.passwords.hash(body.password)
-      const { origin } = context
-      const made = await deps.db.write(async (tx) => {
-        const { email, username, panelName, locale } = body
-        const { userId } = await createFirstAdmin(tx, deps, {
-          email,
-          username,
-          passwordHash,
-          panelName,
-          locale,
-          origin,
-        })
-        const token = await createSession(tx, deps.clock, { userId, origin, persistent: false })
-        return { token, profile: await profileOf(tx.q, userId) }
-      })
-      context.setSession(made.token)
-      return { ...made.profile, panelName: body.panelName, token: made.token }
-    }),
-  ]
+/** Makes the first administrator and signs them in; the password is hashed before the transaction. */
+export async function completeSetup(
+  deps: AccountDeps & { gate: SetupGate },
+  { body }: Input<typeof api.completeSetup>,
+  context: Context<typeof api.completeSetup>,
+) {
+  if (!(await isSetupRequired(deps.db.read, deps.settings))) {
+    context.fail('SETUP_ALREADY_COMPLETE', 'This installation is set up already; sign in instead')
+  }
+  if (!deps.gate.check(body.setupToken)) {
+    context.fail(
+      'SETUP_TOKEN_INVALID',
+      'The setup token is missing or wrong; it stands in the first lines that the daemon printed',
+    )
+  }
+  const passwordHash = await deps.passwords.hash(body.password)
+  const { origin } = context
+  const made = await deps.db.write(async (tx) => {
+    const { email, username, panelName, locale } = body
+    const { userId } = await createFirstAdmin(tx, deps, {
+      email,
+      username,
+      passwordHash,
+      panelName,
+      locale,
+      origin,
+    })
+    const token = await createSession(tx, deps.clock, { userId, origin, persistent: false })
+    return { token, profile: await profileOf(tx.q, userId) }
+  })
+  context.setSession(made.token)
+  return { ...made.profile, panelName: body.panelName, token: made.token }
 }

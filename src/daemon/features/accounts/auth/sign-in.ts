@@ -1,9 +1,11 @@
 import * as api from '../../../../shared/api/auth.ts'
+import type { Input } from '../../../../shared/kernel/contract.ts'
 import { PanelError } from '../../../../shared/kernel/errors.ts'
 import type { IsoTime } from '../../../../shared/kernel/time.ts'
+import { recordChange, unauthenticated } from '../../../access/operation.ts'
 import type { Tx } from '../../../db/db.ts'
 import { countedAddress } from '../../../http/counted-address.ts'
-import { type Context, type Route, route } from '../../../http/route.ts'
+import type { Context } from '../../../http/route.ts'
 import { sendAccountMail } from './account-mail.ts'
 import { type Account, accountById, findAccount, isBanned, profileOf } from './accounts.ts'
 import type { AccountDeps, SignInDeps } from './deps.ts'
@@ -13,24 +15,20 @@ import { createSession, KEPT_COOKIE_SECONDS } from './sessions.ts'
 import { isSetupRequired } from './setup-state.ts'
 import { hasTwoFactor } from './two-factor-rows.ts'
 
-/** The route of the sign-in by password. */
-export function signInRoutes(deps: SignInDeps): Route[] {
-  return [
-    route(api.login, async ({ body }, context) => {
-      if (await isSetupRequired(deps.db.read, deps.settings)) {
-        context.fail('SETUP_REQUIRED', 'This installation is not set up yet: complete the setup first (panel setup)')
-      }
-      const typed = body.email.toLowerCase()
-      const found = await findAccount(deps.db.read, typed)
-      const attempt = { account: found?.email ?? typed, origin: context.origin }
-      return deps.turns.take(countedAddress(context.origin.ip), async () => {
-        const account = await checkPassword(deps, { ...attempt, found }, body.password)
-        if (account === undefined)
-          return context.fail('INVALID_CREDENTIALS', 'User name, e-mail address or password is wrong')
-        return finishFirstFactor(deps, context, { account, attempt, persistent: body.rememberMe })
-      })
-    }),
-  ]
+/** Signs in by password, in the turn of the address: a wrong one is counted in a transaction of its own. */
+export async function login(deps: SignInDeps, { body }: Input<typeof api.login>, context: Context<typeof api.login>) {
+  if (await isSetupRequired(deps.db.read, deps.settings)) {
+    context.fail('SETUP_REQUIRED', 'This installation is not set up yet: complete the setup first (panel setup)')
+  }
+  const typed = body.email.toLowerCase()
+  const found = await findAccount(deps.db.read, typed)
+  const attempt = { account: found?.email ?? typed, origin: context.origin }
+  return deps.turns.take(countedAddress(context.origin.ip), async () => {
+    const account = await checkPassword(deps, { ...attempt, found }, body.password)
+    if (account === undefined)
+      return context.fail('INVALID_CREDENTIALS', 'User name, e-mail address or password is wrong')
+    return finishFirstFactor(deps, context, { account, attempt, persistent: body.rememberMe })
+  })
 }
 
 /**
@@ -49,7 +47,7 @@ export async function checkPassword(
   return undefined
 }
 
-/** Tells the owner of an account without a password, who signs in by other means, what to do before one is asked for. */
+/** Mails the owner of an account without a password, who signs in by other means, what to do before one is asked for. */
 export function refuseWithoutPassword({ passwordHash }: Account): void {
   if (passwordHash !== null) return
   throw new PanelError(
@@ -100,8 +98,9 @@ export async function signIn(
     await forgetFailures(tx.q, attempt)
     await tx.q.updateTable('user').set({ lastSuccessfulLogin: tx.now }).where('id', '=', account.id).execute()
     const made = await createSession(tx, deps.clock, { userId: account.id, origin: context.origin, persistent })
-    const actor = { caller: undefined, origin: context.origin, userId: account.id }
-    await deps.audit.record(tx, actor, { action: 'auth.login', resource: 'user', resourceId: account.id })
+    const principal = unauthenticated(context.origin, account.id)
+    // Whatever the factors were, it is one sign-in.
+    await recordChange(tx, { deps, principal, endpoint: api.login }, { audit: { resourceId: account.id } })
     return { token: made, profile: await profileOf(tx.q, account.id) }
   })
   context.setSession(token, persistent ? KEPT_COOKIE_SECONDS : undefined)
@@ -109,7 +108,7 @@ export async function signIn(
   return { ...rest, userId, token }
 }
 
-/** Refuses who knows his password and may not sign in all the same. */
+/** Refuses who knows the password and may not sign in all the same. */
 async function ensureMaySignIn(deps: SignInDeps, tx: Tx, account: Account): Promise<void> {
   const current = await accountById(tx.q, account.id)
   if (current.passwordHash !== account.passwordHash) {

@@ -1,11 +1,10 @@
 import * as api from '../../../../shared/api/two-factor.ts'
-import type { Endpoint } from '../../../../shared/kernel/contract.ts'
+import type { Endpoint, Input } from '../../../../shared/kernel/contract.ts'
 import { PanelError } from '../../../../shared/kernel/errors.ts'
 import type { Caller } from '../../../access/caller.ts'
 import { recordChange } from '../../../access/operation.ts'
-import type { Tx } from '../../../db/db.ts'
 import { countedAddress } from '../../../http/counted-address.ts'
-import { type Context, callerOf, type Route, route } from '../../../http/route.ts'
+import { type Context, callerOf } from '../../../http/route.ts'
 import { type Account, accountById } from './accounts.ts'
 import type { SignInDeps } from './deps.ts'
 import { checkPassword, refuseWithoutPassword } from './sign-in.ts'
@@ -16,53 +15,81 @@ import { wholeUser } from './whole-user.ts'
 /** Where the secret of a second factor is sealed for. */
 export const sealPlace = (userId: string): string => `two_factor.secret ${userId}`
 
-/** The routes by which an account begins and ends with two-factor sign-in; its first code is verified elsewhere. */
-export function twoFactorRoutes(deps: SignInDeps): Route[] {
-  const leaveRow = (tx: Tx, { principal }: Pick<Context, 'principal'>, endpoint: Endpoint, resourceId: string) =>
-    recordChange(tx, { deps, principal, endpoint }, { audit: { resourceId } })
-  return [
-    route(api.getTwoFactor, async (_, context) => {
-      const { userId } = callerOf(context)
-      const factor = await findTwoFactor(deps.db.read, userId)
-      const twoFactorEnabled = typeof factor?.confirmedAt === 'string'
-      return { twoFactorEnabled, backupCodesLeft: twoFactorEnabled ? await codesLeft(deps.db.read, userId) : 0 }
-    }),
-    route(api.enableTwoFactor, async ({ body }, context) => {
-      const account = await knownByPassword(deps, context, body.password)
-      const secret = newTotpSecret()
-      const sealed = deps.vault.seal(sealPlace(account.id), secret)
-      const backupCodes = await deps.db.write(async (tx) => {
-        if (!(await beginTwoFactor(tx, account.id, sealed))) {
-          context.fail('CONFLICT', 'Your sign-in asks for a second factor already; disable it first')
-        }
-        await leaveRow(tx, context, api.enableTwoFactor, account.id)
-        return renewCodes(tx.q, account.id)
-      })
-      return { totpURI: totpUri(deps.settings, account.email, secret), backupCodes }
-    }),
-    route(api.disableTwoFactor, async ({ body }, context) => {
-      const { id } = await knownByPassword(deps, context, body.password)
-      await deps.db.write(async (tx) => {
-        if (!(await endTwoFactor(tx.q, id))) return
-        await leaveRow(tx, context, api.disableTwoFactor, id)
-      })
-      return { status: true }
-    }),
-    route(api.renewRecoveryCodes, async ({ body }, context) => {
-      const { id } = await knownByPassword(deps, context, body.password)
-      const backupCodes = await deps.db.write(async (tx) => {
-        if ((await findTwoFactor(tx.q, id)) === undefined) {
-          context.fail('CONFLICT', 'Your sign-in asks for no second factor; enable it first')
-        }
-        await leaveRow(tx, context, api.renewRecoveryCodes, id)
-        return renewCodes(tx.q, id)
-      })
-      return { backupCodes }
-    }),
-  ]
+/** Whether the sign-in of the caller asks for a second factor. */
+export async function getTwoFactor(
+  deps: SignInDeps,
+  _: Input<typeof api.getTwoFactor>,
+  context: Context<typeof api.getTwoFactor>,
+) {
+  const { userId } = callerOf(context)
+  const factor = await findTwoFactor(deps.db.read, userId)
+  const twoFactorEnabled = typeof factor?.confirmedAt === 'string'
+  return { twoFactorEnabled, backupCodesLeft: twoFactorEnabled ? await codesLeft(deps.db.read, userId) : 0 }
 }
 
-/** The caller's account after a look at his password; a wrong one counts as a failed sign-in. */
+/** Begins with a second factor; its first right code confirms it. */
+export async function enableTwoFactor(
+  deps: SignInDeps,
+  { body }: Input<typeof api.enableTwoFactor>,
+  context: Context<typeof api.enableTwoFactor>,
+) {
+  const account = await knownByPassword(deps, context, body.password)
+  const secret = newTotpSecret()
+  const sealed = deps.vault.seal(sealPlace(account.id), secret)
+  const backupCodes = await deps.db.write(async (tx) => {
+    if (!(await beginTwoFactor(tx, account.id, sealed))) {
+      context.fail('CONFLICT', 'Your sign-in asks for a second factor already; disable it first')
+    }
+    await recordChange(
+      tx,
+      { deps, principal: context.principal, endpoint: api.enableTwoFactor },
+      { audit: { resourceId: account.id } },
+    )
+    return renewCodes(tx.q, account.id)
+  })
+  return { totpURI: totpUri(deps.settings, account.email, secret), backupCodes }
+}
+
+/** Ends the second factor, after a look at the password. */
+export async function disableTwoFactor(
+  deps: SignInDeps,
+  { body }: Input<typeof api.disableTwoFactor>,
+  context: Context<typeof api.disableTwoFactor>,
+) {
+  const { id } = await knownByPassword(deps, context, body.password)
+  await deps.db.write(async (tx) => {
+    if (!(await endTwoFactor(tx.q, id))) return
+    await recordChange(
+      tx,
+      { deps, principal: context.principal, endpoint: api.disableTwoFactor },
+      { audit: { resourceId: id } },
+    )
+  })
+  return { status: true }
+}
+
+/** Puts new recovery codes in the place of the old ones. */
+export async function renewRecoveryCodes(
+  deps: SignInDeps,
+  { body }: Input<typeof api.renewRecoveryCodes>,
+  context: Context<typeof api.renewRecoveryCodes>,
+) {
+  const { id } = await knownByPassword(deps, context, body.password)
+  const backupCodes = await deps.db.write(async (tx) => {
+    if ((await findTwoFactor(tx.q, id)) === undefined) {
+      context.fail('CONFLICT', 'Your sign-in asks for no second factor; enable it first')
+    }
+    await recordChange(
+      tx,
+      { deps, principal: context.principal, endpoint: api.renewRecoveryCodes },
+      { audit: { resourceId: id } },
+    )
+    return renewCodes(tx.q, id)
+  })
+  return { backupCodes }
+}
+
+/** The caller's account after a check of the password; a wrong one counts as a failed sign-in. */
 export async function knownByPassword(
   deps: SignInDeps,
   context: Pick<Context<Endpoint>, 'caller' | 'origin'>,

@@ -8,8 +8,8 @@ import { operationsOver, transact } from '../../../access/operation.ts'
 import { type Queries, type Tx, uniqueViolation } from '../../../db/db.ts'
 import { parseJson } from '../../../db/json.ts'
 import { countRows, offsetOf } from '../../../db/paging.ts'
-import { operate } from '../../../http/operate.ts'
-import { callerOf, type Route, route } from '../../../http/route.ts'
+import type { Context } from '../../../http/route.ts'
+import { callerOf } from '../../../http/route.ts'
 import { displayName } from '../auth/accounts.ts'
 import type { SignInDeps } from '../auth/deps.ts'
 import { ensureWayLeft } from '../auth/sign-in-methods.ts'
@@ -22,25 +22,28 @@ import { webauthn } from './webauthn.ts'
 const MOST = 50
 export const Transports = z.array(z.string())
 
-/** The routes of one's own passkeys. */
-export function ownPasskeyRoutes(deps: SignInDeps): Route[] {
+/** One page of the passkeys of the caller, newest first. */
+export async function listPasskeys(
+  deps: SignInDeps,
+  { query }: Input<typeof api.listPasskeys>,
+  context: Context<typeof api.listPasskeys>,
+) {
   const { db } = deps
-  return [
-    route(api.listPasskeys, async ({ query }, context) => {
-      const own = db.read.selectFrom('passkey').where('userId', '=', callerOf(context).userId)
-      const total = await countRows(db.read, own)
-      const rows = await own.selectAll().orderBy('id', 'desc').limit(query.limit).offset(offsetOf(query)).execute()
-      return { items: rows.map(shown), total }
-    }),
-    route(api.beginPasskey, ({ body }, context) => begin(deps, wholeUser(context).userId, body ?? {})),
-    route(api.verifyPasskey, async (input, context) => {
-      const { principal } = context
-      const made = await verified(deps, wholeUser(context).userId, input.body.response)
-      return transact(addPasskey(made), { deps, principal, input })
-    }),
-    operate(renamePasskey, deps),
-    operate(deletePasskey, deps),
-  ]
+  const own = db.read.selectFrom('passkey').where('userId', '=', callerOf(context).userId)
+  const total = await countRows(db.read, own)
+  const rows = await own.selectAll().orderBy('id', 'desc').limit(query.limit).offset(offsetOf(query)).execute()
+  return { items: rows.map(shown), total }
+}
+
+/** Adds the passkey that an authenticator has made. */
+export async function verifyPasskey(
+  deps: SignInDeps,
+  input: Input<typeof api.verifyPasskey>,
+  context: Context<typeof api.verifyPasskey>,
+) {
+  const { principal } = context
+  const made = await verified(deps, wholeUser(context).userId, input.body.response)
+  return transact(addPasskey(made), { deps, principal, input })
 }
 
 const operation = operationsOver<SignInDeps>()
@@ -80,7 +83,8 @@ export const deletePasskey = operation(api.deletePasskey, async (work, { params:
 
 type PasskeyRequest = NonNullable<Input<typeof api.beginPasskey>['body']>
 
-async function begin(deps: SignInDeps, userId: string, { authenticatorAttachment }: PasskeyRequest) {
+/** What a browser has a new passkey made with. */
+export async function beginPasskey(deps: SignInDeps, userId: string, { authenticatorAttachment }: PasskeyRequest) {
   const { db, settings } = deps
   const { id: rpID } = relyingParty(deps.publicUrl())
   const user = await db.read

@@ -1,10 +1,10 @@
-import * as api from '../../../../shared/api/passkeys.ts'
+import type * as api from '../../../../shared/api/passkeys.ts'
 import type { Input } from '../../../../shared/kernel/contract.ts'
 import { PanelError } from '../../../../shared/kernel/errors.ts'
 import type { Tx } from '../../../db/db.ts'
 import { parseJson } from '../../../db/json.ts'
 import { countedAddress } from '../../../http/counted-address.ts'
-import { type Context, type Route, route } from '../../../http/route.ts'
+import type { Context } from '../../../http/route.ts'
 import { accountById } from '../auth/accounts.ts'
 import type { SignInDeps } from '../auth/deps.ts'
 import { type Attempt, recordFailure, refuseLocked } from '../auth/lockout.ts'
@@ -16,16 +16,8 @@ import { webauthn } from './webauthn.ts'
 
 type Response = Input<typeof api.signInByPasskey>['body']['response']
 
-/** The routes of the sign-in by a passkey: it is possession and a PIN or finger at once, so no code is asked for after it. */
-export function passkeySignInRoutes(deps: SignInDeps): Route[] {
-  return [
-    route(api.passkeySignInOptions, () => options(deps)),
-    route(api.passkeySignInOptionsRead, () => options(deps)),
-    route(api.signInByPasskey, ({ body }, context) => enter(deps, context, body)),
-  ]
-}
-
-async function options({ db, publicUrl }: SignInDeps) {
+/** What a browser asks the authenticator with. */
+export async function signInOptions({ db, publicUrl }: SignInDeps) {
   const { id: rpID } = relyingParty(publicUrl())
   const { challenge, timeout } = await (await webauthn()).generateAuthenticationOptions({
     rpID,
@@ -33,7 +25,7 @@ async function options({ db, publicUrl }: SignInDeps) {
     timeout: CHALLENGE_SECONDS * 1000,
     userVerification: 'required',
   })
-  // The authenticator knows which passkeys it has for this panel: nobody is told whose they are.
+  // The authenticator knows which passkeys it has for this panel: nobody learns whose they are.
   return {
     challenge,
     rpId: rpID,
@@ -43,7 +35,8 @@ async function options({ db, publicUrl }: SignInDeps) {
   }
 }
 
-async function enter(
+/** Signs in by a passkey: it is possession and a PIN or finger at once, so no code is asked for after it. */
+export async function signInByPasskey(
   deps: SignInDeps,
   context: Pick<Context, 'origin' | 'setSession'>,
   { response, rememberMe }: Input<typeof api.signInByPasskey>['body'],

@@ -1,6 +1,9 @@
+import { completeSsoLink } from '../../../../shared/api/sso.ts'
+import { createUser } from '../../../../shared/api/users.ts'
 import { PanelError } from '../../../../shared/kernel/errors.ts'
 import { newId } from '../../../../shared/kernel/ids.ts'
 import type { Origin } from '../../../access/caller.ts'
+import { recordChange, unauthenticated } from '../../../access/operation.ts'
 import { type Tx, uniqueViolation } from '../../../db/db.ts'
 import { type Account, accountById, findAccount } from '../auth/accounts.ts'
 import { insertUser } from '../auth/first-admin.ts'
@@ -21,8 +24,8 @@ interface Arrival {
 }
 
 /**
- * The account of whom a provider has signed in: the one that is linked, else by the rules of the provider the one with his
- * address, or a new one. Its roles follow his groups. Fails with a PanelError that says why there is none.
+ * The account of whom a provider has signed in: the one that is linked, else by the rules of the provider the one with their
+ * address, or a new one. Its roles follow their groups. Fails with a PanelError that says why there is none.
  */
 export async function admit(tx: Tx, deps: SsoDeps, arrival: Arrival): Promise<Account> {
   const { provider, person, origin } = arrival
@@ -89,8 +92,8 @@ async function newcomer(tx: Tx, deps: SsoDeps, arrival: Arrival): Promise<{ id: 
     email,
     how: existing === undefined ? 'new' : 'email',
   }
-  const actor = { caller: undefined, origin, userId }
-  await deps.audit.record(tx, actor, { action: 'auth.sso_link', resource: 'user', resourceId: userId, details })
+  const by = { deps, principal: unauthenticated(origin, userId), endpoint: completeSsoLink }
+  await recordChange(tx, by, { audit: { resourceId: userId, details } })
   return { id, userId }
 }
 
@@ -129,7 +132,7 @@ async function ensureMayLink(
       'The account with this address has not confirmed it; it must do that first',
     )
   }
-  // Who set the mail server could have confirmed any address for himself, and would get the roles of whose it is.
+  // Who set the mail server could have confirmed any address for themselves, and would get the roles of whose it is.
   if (!(await mayMail(tx, settings, vouched))) {
     throw new PanelError(
       'PERMISSION_DENIED',
@@ -158,8 +161,10 @@ async function makeAccount(
   const { firstName, lastName } = person
   await insertUser(tx, { id, email, username, passwordHash: null, firstName, lastName })
   const details = { email, username, provider: provider.id }
-  const actor = { caller: undefined, origin, userId: id }
-  await deps.audit.record(tx, actor, { action: 'user.create', resource: 'user', resourceId: id, details })
-  await deps.bus.append(tx, { type: 'user_created', data: { user: { id, email, username }, createdBy: null } })
+  const by = { deps, principal: unauthenticated(origin, id), endpoint: createUser }
+  await recordChange(tx, by, {
+    audit: { resourceId: id, details },
+    events: [{ type: 'user_created', data: { user: { id, email, username }, createdBy: null } }],
+  })
   return id
 }

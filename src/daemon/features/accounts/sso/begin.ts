@@ -1,9 +1,8 @@
 import * as oidc from 'openid-client'
-import * as api from '../../../../shared/api/sso.ts'
+import type * as api from '../../../../shared/api/sso.ts'
 import type { Input } from '../../../../shared/kernel/contract.ts'
 import { PanelError } from '../../../../shared/kernel/errors.ts'
-import { type Context, type Route, route } from '../../../http/route.ts'
-import { wholeUser } from '../auth/whole-user.ts'
+import type { Context } from '../../../http/route.ts'
 import type { SsoDeps } from './deps.ts'
 import {
   BINDING_COOKIE,
@@ -21,24 +20,20 @@ import { usableProvider } from './providers.ts'
 
 type Begin = Input<typeof api.signInByProvider>['body']
 
-/** The routes that send a browser to a provider. */
-export function beginRoutes(deps: SsoDeps): Route[] {
-  return [
-    route(api.signInByProvider, ({ body }, context) => begin(deps, context, { ...body, userId: null })),
-    route(api.linkSsoAccount, ({ body }, context) => {
-      return begin(deps, context, { ...body, userId: wholeUser(context).userId })
-    }),
-    route(api.startSso, async ({ query }, context) => {
-      const found = await findTicket(deps.db.read, query.ticket, deps.clock.nowMs())
-      const provider = found === undefined ? undefined : await usableProvider(deps, found.providerId)
-      const client = provider === undefined ? undefined : await reach(deps, provider)
-      const sent = await deps.db.write((tx) => takeTicket(tx, query.ticket))
-      if (provider === undefined || client === undefined || sent === undefined) {
-        return context.fail('TOKEN_INVALID', 'This address works once, for ten minutes; begin again')
-      }
-      return { location: authorizationUrl(deps, context, { provider, client, sent }) }
-    }),
-  ]
+/** Sends the browser of a program to its provider, by the ticket that the program was given. */
+export async function startSso(
+  deps: SsoDeps,
+  { query }: Input<typeof api.startSso>,
+  context: Context<typeof api.startSso>,
+) {
+  const found = await findTicket(deps.db.read, query.ticket, deps.clock.nowMs())
+  const provider = found === undefined ? undefined : await usableProvider(deps, found.providerId)
+  const client = provider === undefined ? undefined : await reach(deps, provider)
+  const sent = await deps.db.write((tx) => takeTicket(tx, query.ticket))
+  if (provider === undefined || client === undefined || sent === undefined) {
+    return context.fail('TOKEN_INVALID', 'This address works once, for ten minutes; begin again')
+  }
+  return { location: authorizationUrl(deps, context, { provider, client, sent }) }
 }
 
 /** The description of a provider, or PROVIDER_FAILED with what is wrong. */
@@ -47,14 +42,15 @@ export async function reach(deps: SsoDeps, provider: ProviderEntry): Promise<oid
     return await deps.clients.get(provider)
   } catch (error) {
     if (error instanceof PanelError) throw error
-    deps.log.warn({ err: error, provider: provider.id }, 'an identity provider cannot be used')
+    deps.log.warn({ err: error, provider: provider.id }, 'identity provider is unusable')
     throw new PanelError('PROVIDER_FAILED', `${provider.name} cannot be used: ${explainFailure(error, provider)}`, {
       cause: error,
     })
   }
 }
 
-async function begin(
+/** Where a browser is to go to sign in at a provider. */
+export async function begin(
   deps: SsoDeps,
   context: Pick<Context, 'setCookie'>,
   { providerId, callbackURL, loopback, userId }: Begin & { userId: string | null },

@@ -1,7 +1,8 @@
 import * as api from '../../../../shared/api/sso.ts'
 import type { Input } from '../../../../shared/kernel/contract.ts'
 import { PanelError } from '../../../../shared/kernel/errors.ts'
-import { type Context, type Route, route } from '../../../http/route.ts'
+import { recordChange, recordFact, unauthenticated } from '../../../access/operation.ts'
+import type { Context } from '../../../http/route.ts'
 import type { Account } from '../auth/accounts.ts'
 import { PENDING_COOKIE } from '../auth/pending-sign-in.ts'
 import { finishFirstFactor } from '../auth/sign-in.ts'
@@ -18,30 +19,27 @@ import { usableProvider } from './providers.ts'
 type Query = Input<typeof api.ssoCallback>['query']
 type Asked = Pick<Context, 'origin' | 'setSession' | 'setCookie' | 'cookie' | 'identify'>
 
-/** The route that takes a browser back. Once its flow is known every outcome is told where the flow began. */
-export function callbackRoutes(deps: SsoDeps): Route[] {
-  return [
-    route(api.ssoCallback, async ({ params, query }, context) => {
-      const flow = await findFlow(deps.db.read, query.state, deps.clock.nowMs())
-      const binding = context.cookie(BINDING_COOKIE)
-      const mine = flow !== undefined && flow.providerId === params.providerId && isSameBrowser(flow, binding)
-      if (!mine || binding === undefined || !(await deps.db.write((tx) => takeFlow(tx, flow.id)))) {
-        return context.fail(
-          'TOKEN_INVALID',
-          'This sign-in is unknown, over, or was begun by another browser; begin again',
-        )
-      }
-      context.setCookie(BINDING_COOKIE, null)
-      try {
-        const provider = await usableProvider(deps, params.providerId)
-        const person = await identify(deps, context, { provider, query, binding })
-        return { location: await arrive(deps, context, { flow, provider, person }) }
-      } catch (error) {
-        if (!(error instanceof PanelError) || error.code === 'INTERNAL_ERROR') throw error
-        return { location: refusedAt(flow, error) }
-      }
-    }),
-  ]
+/** Takes a browser back. Once its flow is known every outcome is reported where the flow began. */
+export async function ssoCallback(
+  deps: SsoDeps,
+  { params, query }: Input<typeof api.ssoCallback>,
+  context: Context<typeof api.ssoCallback>,
+) {
+  const flow = await findFlow(deps.db.read, query.state, deps.clock.nowMs())
+  const binding = context.cookie(BINDING_COOKIE)
+  const mine = flow !== undefined && flow.providerId === params.providerId && isSameBrowser(flow, binding)
+  if (!mine || binding === undefined || !(await deps.db.write((tx) => takeFlow(tx, flow.id)))) {
+    return context.fail('TOKEN_INVALID', 'This sign-in is unknown, over, or was begun by another browser; begin again')
+  }
+  context.setCookie(BINDING_COOKIE, null)
+  try {
+    const provider = await usableProvider(deps, params.providerId)
+    const person = await identify(deps, context, { provider, query, binding })
+    return { location: await arrive(deps, context, { flow, provider, person }) }
+  } catch (error) {
+    if (!(error instanceof PanelError) || error.code === 'INTERNAL_ERROR') throw error
+    return { location: refusedAt(flow, error) }
+  }
 }
 
 /** Who has come back; a refusal is written down. */
@@ -57,18 +55,11 @@ async function identify(
     return await personBehind(client, provider, { url, ...sentFrom(binding, query.state) })
   } catch (error) {
     const reason = explainFailure(error, provider)
-    deps.log.warn({ err: error, provider: provider.id }, 'a sign-in by an identity provider has failed')
+    deps.log.warn({ err: error, provider: provider.id }, 'identity provider sign-in failed')
+    const failed = { action: 'auth.login_failed', resource: 'identity_provider', resourceId: provider.id }
+    const principal = unauthenticated(context.origin)
     await deps.db.write((tx) =>
-      deps.audit.record(
-        tx,
-        { caller: undefined, origin: context.origin },
-        {
-          action: 'auth.login_failed',
-          resource: 'identity_provider',
-          resourceId: provider.id,
-          details: { provider: provider.id, reason },
-        },
-      ),
+      recordFact(tx, { deps, principal }, { audit: { ...failed, details: { provider: provider.id, reason } } }),
     )
     if (isOutage(error)) throw new PanelError('PROVIDER_FAILED', `${provider.name} cannot be used: ${reason}`)
     throw new PanelError('INVALID_CREDENTIALS', `The sign-in by ${provider.name} has failed: ${reason}`)
@@ -94,8 +85,12 @@ async function arrive(
     await deps.db.write(async (tx) => {
       await link(tx, deps, userId, linking)
       const details = { provider: provider.id, accountId: person.subject, email: person.email }
-      const entry = { action: 'auth.sso_link', resource: 'user', resourceId: userId, details }
-      await deps.audit.record(tx, { caller, origin: context.origin }, entry)
+      const principal = { kind: 'caller', caller, origin: context.origin } as const
+      await recordChange(
+        tx,
+        { deps, principal, endpoint: api.completeSsoLink },
+        { audit: { resourceId: userId, details } },
+      )
     })
     return carrying(flow, {})
   }
@@ -124,9 +119,9 @@ function refusedAt(flow: Flow, { code, message }: PanelError): string {
   return carrying(flow, { error: code, message })
 }
 
-/** The page or the waiting program of a flow, with what it is told. */
-function carrying({ loopback, returnTo }: Flow, told: Readonly<Record<string, string>>): string {
-  const query = new URLSearchParams({ ...told, ...(loopback === null ? {} : { state: loopback.state }) })
+/** The page or the waiting program of a flow, with what it is handed. */
+function carrying({ loopback, returnTo }: Flow, values: Readonly<Record<string, string>>): string {
+  const query = new URLSearchParams({ ...values, ...(loopback === null ? {} : { state: loopback.state }) })
   if (loopback !== null) return `http://127.0.0.1:${loopback.port}/callback?${query}`
   const page = returnTo ?? '/'
   const more = query.size === 0 ? '' : `${page.includes('?') ? '&' : '?'}${query}`

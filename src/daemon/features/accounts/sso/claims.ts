@@ -38,11 +38,11 @@ export async function personBehind(
   const wanted = ['email', 'email_verified', ...(provider.groupClaim === null ? [] : [provider.groupClaim])]
   const complete = wanted.every((name) => claimAt(signed, name) !== undefined)
   const asked = !complete && client.serverMetadata().userinfo_endpoint !== undefined
-  const told = asked ? await oidc.fetchUserInfo(client, tokens.access_token, signed.sub) : {}
+  const userInfo = asked ? await oidc.fetchUserInfo(client, tokens.access_token, signed.sub) : {}
   // An address and the word that it is confirmed must come from the same place.
-  const address = 'email_verified' in signed ? signed : { email: signed['email'], ...told }
+  const address = 'email_verified' in signed ? signed : { email: signed['email'], ...userInfo }
   const { email, email_verified } = address as Claims // each is looked at before it is used
-  return personOf({ ...told, ...signed, email, email_verified }, provider, tokens.scope)
+  return personOf({ ...userInfo, ...signed, email, email_verified }, provider, tokens.scope)
 }
 
 function personOf(

@@ -1,11 +1,12 @@
 import { z } from 'zod'
 import * as api from '../../../../shared/api/sso.ts'
+import type { Input } from '../../../../shared/kernel/contract.ts'
 import { operationsOver, transact } from '../../../access/operation.ts'
 import type { Queries } from '../../../db/db.ts'
 import { parseJson } from '../../../db/json.ts'
 import { countRows, offsetOf } from '../../../db/paging.ts'
-import { operate } from '../../../http/operate.ts'
-import { callerOf, type Route, route } from '../../../http/route.ts'
+import type { Context } from '../../../http/route.ts'
+import { callerOf } from '../../../http/route.ts'
 import { ensureWayLeft } from '../auth/sign-in-methods.ts'
 import { wholeUser } from '../auth/whole-user.ts'
 import { link } from './admit.ts'
@@ -13,25 +14,31 @@ import { codeInvalid, takeCode } from './codes.ts'
 import type { SsoDeps } from './deps.ts'
 import { takeBackRoles } from './role-sync.ts'
 
-/** The routes of one's own accounts at providers. */
-export function linkedAccountRoutes(deps: SsoDeps): Route[] {
+/** One page of the caller's accounts at providers. */
+export async function listSsoAccounts(
+  deps: SsoDeps,
+  { query }: Input<typeof api.listSsoAccounts>,
+  context: Context<typeof api.listSsoAccounts>,
+) {
   const { db } = deps
-  return [
-    route(api.listSsoAccounts, async ({ query }, context) => {
-      const own = db.read.selectFrom('identity').where('userId', '=', callerOf(context).userId)
-      const total = await countRows(db.read, own)
-      const rows = await own.selectAll().orderBy('id').limit(query.limit).offset(offsetOf(query)).execute()
-      return { items: rows.map(shown), total }
-    }),
-    route(api.completeSsoLink, async (input, context) => {
-      const { principal } = context
-      const { userId } = wholeUser(context)
-      const { linking, userId: begunBy } = await takeCode(db, input.body)
-      if (linking === null || begunBy !== userId) throw codeInvalid()
-      return transact(linkAccount(linking), { deps, principal, input })
-    }),
-    operate(unlinkSsoAccount, deps),
-  ]
+  const own = db.read.selectFrom('identity').where('userId', '=', callerOf(context).userId)
+  const total = await countRows(db.read, own)
+  const rows = await own.selectAll().orderBy('id').limit(query.limit).offset(offsetOf(query)).execute()
+  return { items: rows.map(shown), total }
+}
+
+/** Links the account that a browser has brought the code of. */
+export async function completeSsoLink(
+  deps: SsoDeps,
+  input: Input<typeof api.completeSsoLink>,
+  context: Context<typeof api.completeSsoLink>,
+) {
+  const { db } = deps
+  const { principal } = context
+  const { userId } = wholeUser(context)
+  const { linking, userId: begunBy } = await takeCode(db, input.body)
+  if (linking === null || begunBy !== userId) throw codeInvalid()
+  return transact(linkAccount(linking), { deps, principal, input })
 }
 
 const operation = operationsOver<SsoDeps>()

@@ -3,18 +3,11 @@ import type { Locked } from '../../../../shared/kernel/locked-settings.ts'
 import { SECRET_MASK } from '../../../../shared/kernel/setting-values.ts'
 import { operationsOver } from '../../../access/operation.ts'
 import type { Queries } from '../../../db/db.ts'
-import { operate } from '../../../http/operate.ts'
-import { type Route, route } from '../../../http/route.ts'
 import { holderNow } from '../auth/grant-cap.ts'
 import type { SsoDeps } from './deps.ts'
 import { changeProvider, type ProviderChange } from './provider-edit.ts'
 import { blankProvider, findProvider, isConfigured, sourceOf } from './provider-rows.ts'
 import { settingsUpdated } from './providers.ts'
-
-/** The settings page of the two providers that billing panels are: another view of the same rows. */
-export function oidcSettingsRoutes(deps: SsoDeps): Route[] {
-  return [route(api.getOidcConfig, () => shown(deps, deps.db.read)), operate(updateOidcConfig, deps)]
-}
 
 export const updateOidcConfig = operationsOver<SsoDeps>()(api.updateOidcConfig, async (work, { body }) => {
   const { tx, deps } = work
@@ -29,7 +22,7 @@ export const updateOidcConfig = operationsOver<SsoDeps>()(api.updateOidcConfig, 
       Object.fromEntries(Object.entries(changed).map(([field, values]) => [field, values[name]]))
     details[id] = { before: side('before'), after: side('after') }
   }
-  const answer = await shown(deps, tx.q)
+  const answer = await oidcConfig(deps, tx.q)
   if (Object.keys(details).length === 0) return { answer }
   return { answer, audit: { resourceId: 'oidc', details }, events: [settingsUpdated(work)] }
 })
@@ -48,7 +41,8 @@ function cleared(given: Readonly<Record<string, string | undefined>>): ProviderC
   return Object.fromEntries(Object.entries(given).map(([field, value]) => [field, value === '' ? null : value]))
 }
 
-async function shown({ settings }: SsoDeps, q: Queries): Promise<api.OidcConfig> {
+/** The settings of both, as they are answered. */
+export async function oidcConfig({ settings }: SsoDeps, q: Queries): Promise<api.OidcConfig> {
   const locked: Locked = {}
   const one = async (id: (typeof api.OIDC_CONFIG_IDS)[number]) => {
     const provider = (await findProvider(q, settings, id)) ?? blankProvider(settings, id)

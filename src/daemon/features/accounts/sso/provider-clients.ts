@@ -9,7 +9,7 @@ import { openSecret, type ProviderEntry } from './provider-rows.ts'
 const FRESH_MS = 600_000
 const TIMEOUT_SECONDS = 10
 const MOST_BYTES = 1024 * 1024
-const REMEMBERED = 200
+const MAX_CACHED = 200
 
 /** Talks to providers; what they say about themselves is cached for a while. */
 export interface ProviderClients {
@@ -34,7 +34,7 @@ export function createProviderClients({ vault, clock }: { vault: Vault; clock: C
       if (entry !== undefined && entry.key === key && entry.until > clock.monotonicMs()) return entry.client
       const client = await fresh(provider)
       const [oldest] = known.keys()
-      if (known.size >= REMEMBERED && oldest !== undefined) known.delete(oldest)
+      if (known.size >= MAX_CACHED && oldest !== undefined) known.delete(oldest)
       known.set(provider.id, { key, until: clock.monotonicMs() + FRESH_MS, client })
       return client
     },

@@ -46,7 +46,7 @@ const TRUST = new Set([
 
 /**
  * Writes the given fields of a provider and makes it when it is not there. By its provider people get accounts, roles and
- * sign-ins, so whoever decides about that must hold all that the one before him held, and vouches from then on.
+ * sign-ins, so whoever decides about that must hold all that the one before held, and vouches from then on.
  * Answers what has changed.
  */
 export async function changeProvider(

@@ -56,7 +56,7 @@ async function keysProblem(client: oidc.Configuration, jwksUri: string | undefin
   return Array.isArray(list) && list.length > 0 ? undefined : `There are no keys at ${jwksUri}`
 }
 
-/** The failure that tells that client or secret are wrong; a provider that knows them only refuses the code. */
+/** The failure that says that client or secret are wrong; a provider that knows them only refuses the code. */
 async function tryClient(client: oidc.Configuration, redirectUri: string): Promise<unknown> {
   try {
     const parameters = { code: newSecret(), redirect_uri: redirectUri, code_verifier: newSecret() }

@@ -1,11 +1,11 @@
 import * as api from '../../../../shared/api/providers.ts'
+import type { Input } from '../../../../shared/kernel/contract.ts'
 import { fieldError, PanelError } from '../../../../shared/kernel/errors.ts'
 import { operationsOver, recordChange } from '../../../access/operation.ts'
 import type { NewEvent } from '../../../core/bus.ts'
 import type { Tx } from '../../../db/db.ts'
 import { offsetOf } from '../../../db/paging.ts'
-import { operate } from '../../../http/operate.ts'
-import { type Route, route } from '../../../http/route.ts'
+import type { Context } from '../../../http/route.ts'
 import { holderNow } from '../auth/grant-cap.ts'
 import { ensureAdminLeft } from '../auth/last-admin.ts'
 import type { SsoDeps } from './deps.ts'
@@ -13,32 +13,34 @@ import { changeProvider, ensureMayEnd } from './provider-edit.ts'
 import { findProvider, isConfigured, listConfigured, type ProviderEntry, shownProvider } from './provider-rows.ts'
 import { testProvider } from './provider-test.ts'
 
-/** The routes of identity providers as resources. */
-export function providerRoutes(deps: SsoDeps): Route[] {
+/** One page of the providers that are configured. */
+export async function listProviders(deps: SsoDeps, { query }: Input<typeof api.listProviders>) {
   const { db, settings } = deps
-  return [
-    route(api.listProviders, async ({ query }) => {
-      const all = await listConfigured(db.read, settings)
-      const from = offsetOf(query)
-      const items = all
-        .slice(from, from + query.limit)
-        .map(({ id, name, enabled }) => ({ id, name, enabled, type: 'oidc' as const }))
-      return { items, total: all.length }
-    }),
-    route(api.getProvider, async ({ params }) => {
-      return shownProvider(await providerOf(deps, params.providerId), deps.publicUrl())
-    }),
-    operate(putProvider, deps),
-    operate(deleteProvider, deps),
-    route(api.testProvider, async ({ params: { providerId } }, { principal }) => {
-      const provider = await providerOf(deps, providerId)
-      const result = await testProvider(deps, provider)
-      await deps.db.write((tx) =>
-        recordChange(tx, { deps, principal, endpoint: api.testProvider }, { audit: testRow(provider.id, result) }),
-      )
-      return result
-    }),
-  ]
+  const all = await listConfigured(db.read, settings)
+  const from = offsetOf(query)
+  const items = all
+    .slice(from, from + query.limit)
+    .map(({ id, name, enabled }) => ({ id, name, enabled, type: 'oidc' as const }))
+  return { items, total: all.length }
+}
+
+/** One provider as administrators see it. */
+export async function getProvider(deps: SsoDeps, { params }: Input<typeof api.getProvider>) {
+  return shownProvider(await providerOf(deps, params.providerId), deps.publicUrl())
+}
+
+/** Tests a provider, and writes down how that went: it is asked before the transaction. */
+export async function testAndRecord(
+  deps: SsoDeps,
+  { params: { providerId } }: Input<typeof api.testProvider>,
+  { principal }: Context<typeof api.testProvider>,
+) {
+  const provider = await providerOf(deps, providerId)
+  const result = await testProvider(deps, provider)
+  await deps.db.write((tx) =>
+    recordChange(tx, { deps, principal, endpoint: api.testProvider }, { audit: testRow(provider.id, result) }),
+  )
+  return result
 }
 
 const operation = operationsOver<SsoDeps>()

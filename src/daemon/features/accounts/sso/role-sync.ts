@@ -1,7 +1,7 @@
 import { PanelError } from '../../../../shared/kernel/errors.ts'
 import { missingFrom } from '../../../../shared/kernel/permissions.ts'
-import type { Actor } from '../../../access/audit.ts'
 import type { Origin } from '../../../access/caller.ts'
+import { recordFact, unauthenticated } from '../../../access/operation.ts'
 import { PermissionList } from '../../../access/role-permissions.ts'
 import type { Tx } from '../../../db/db.ts'
 import { parseJson } from '../../../db/json.ts'
@@ -26,7 +26,7 @@ type SyncDeps = Pick<SsoDeps, 'audit' | 'bus' | 'credentials' | 'log'>
 
 /**
  * Gives the roles of a person's groups, and takes those back that a group gave before and gives no longer. Roles that
- * somebody has given by hand stay, and a role that gives more than the provider's configurer may give is none of his to give.
+ * somebody has given by hand stay, and a role that gives more than the provider's configurer may give is not given.
  */
 export async function syncRoles(tx: Tx, deps: SyncDeps, synced: Synced): Promise<void> {
   const { provider, identityId, userId, groups } = synced
@@ -88,7 +88,7 @@ async function takeBack(
   } catch (error) {
     if (!(error instanceof PanelError)) throw error
     await tx.q.insertInto('userRole').values({ userId, roleId }).execute()
-    deps.log.warn({ userId, roleId }, 'the last administrator keeps a role that no group of theirs gives any more')
+    deps.log.warn({ userId, roleId }, 'last administrator keeps role without matching group')
     return
   }
   await tx.q.deleteFrom('identityRole').where('identityId', '=', identityId).where('roleId', '=', roleId).execute()
@@ -103,7 +103,7 @@ async function takeBack(
 
 async function record(
   tx: Tx,
-  { audit, bus, credentials }: SyncDeps,
+  deps: SyncDeps,
   { provider, userId, origin }: Synced,
   { action, change, roleId, name }: { action: string; change: string; roleId: string; name: string },
 ): Promise<void> {
@@ -112,9 +112,14 @@ async function record(
     .select('username')
     .where('id', '=', userId)
     .executeTakeFirstOrThrow()
-  const actor: Actor = { caller: undefined, origin }
   const details = { roleId, role: name, username, provider: provider.id }
-  await audit.record(tx, actor, { action, resource: 'user', resourceId: userId, details })
-  await bus.append(tx, { type: 'user_updated', data: { userId, username, updatedBy: null, change, roleId } })
-  tx.onCommit(() => credentials.changed())
+  await recordFact(
+    tx,
+    { deps, principal: unauthenticated(origin) },
+    {
+      audit: { action, resource: 'user', resourceId: userId, details },
+      events: [{ type: 'user_updated', data: { userId, username, updatedBy: null, change, roleId } }],
+    },
+  )
+  tx.onCommit(() => deps.credentials.changed())
 }

@@ -1,4 +1,4 @@
-import * as api from '../../../../shared/api/effective-permissions.ts'
+import type * as api from '../../../../shared/api/effective-permissions.ts'
 import type { Answer, Input } from '../../../../shared/kernel/contract.ts'
 import { PanelError } from '../../../../shared/kernel/errors.ts'
 import { grants, PERMISSIONS, type Permission } from '../../../../shared/kernel/permissions.ts'
@@ -6,34 +6,35 @@ import { type IsoTime, now } from '../../../../shared/kernel/time.ts'
 import { type At, nodeSources, type Source, scoped, serverSources } from '../../../access/relations.ts'
 import { PermissionList } from '../../../access/role-permissions.ts'
 import { parseJson } from '../../../db/json.ts'
-import { callerOf, type Route, route } from '../../../http/route.ts'
+import type { Context } from '../../../http/route.ts'
+import { callerOf } from '../../../http/route.ts'
 import type { AccountDeps } from '../auth/deps.ts'
 
 type Query = Input<typeof api.getEffectivePermissions>['query']
 type Row = Answer<typeof api.getEffectivePermissions>['permissions'][number]
 
-/** The route that explains what an account may do: the same rules as `permit`, with their reasons. */
-export function effectiveRoutes(deps: AccountDeps): Route[] {
-  return [
-    route(api.getEffectivePermissions, async ({ params: { userId }, query }, context) => {
-      const at: At = { q: deps.db.read, now: now(deps.clock) }
-      const user = await at.q.selectFrom('user').select(['id', 'username']).where('id', '=', userId).executeTakeFirst()
-      if (user === undefined) return context.fail('USER_NOT_FOUND', `There is no account ${userId}`)
-      const caller = callerOf(context)
-      const own = caller.userId === userId && caller.kind === 'apiKey' ? caller.credentialId : undefined
-      const keyId = query.keyId ?? own
-      const key = keyId === undefined ? null : await keyOf(at, userId, keyId)
-      const roles = await rolesOf(at, userId)
-      // Whether a server is there is not for everybody to find out; to him it is one on which he may do nothing.
-      if (grants(caller.permissions, 'user.read')) await ensureThere(at, query)
-      const sources = await relationsOf(at, userId, query)
-      const permissions = names(roles, query).flatMap((permission) => {
-        const row = explain({ permission, roles, sources, id: query.serverId ?? query.nodeId, key })
-        return row.sources.length === 0 && query.permission === undefined ? [] : [row]
-      })
-      return { user, serverId: query.serverId ?? null, nodeId: query.nodeId ?? null, key, permissions }
-    }),
-  ]
+/** Explains what an account may do: the same rules as `permit`, with their reasons. */
+export async function getEffectivePermissions(
+  deps: AccountDeps,
+  { params: { userId }, query }: Input<typeof api.getEffectivePermissions>,
+  context: Context<typeof api.getEffectivePermissions>,
+) {
+  const at: At = { q: deps.db.read, now: now(deps.clock) }
+  const user = await at.q.selectFrom('user').select(['id', 'username']).where('id', '=', userId).executeTakeFirst()
+  if (user === undefined) return context.fail('USER_NOT_FOUND', `There is no account ${userId}`)
+  const caller = callerOf(context)
+  const own = caller.userId === userId && caller.kind === 'apiKey' ? caller.credentialId : undefined
+  const keyId = query.keyId ?? own
+  const key = keyId === undefined ? null : await keyOf(at, userId, keyId)
+  const roles = await rolesOf(at, userId)
+  // Whether a server is there is not for everybody to find out; to others it is one on which they may do nothing.
+  if (grants(caller.permissions, 'user.read')) await ensureThere(at, query)
+  const sources = await relationsOf(at, userId, query)
+  const permissions = names(roles, query).flatMap((permission) => {
+    const row = explain({ permission, roles, sources, id: query.serverId ?? query.nodeId, key })
+    return row.sources.length === 0 && query.permission === undefined ? [] : [row]
+  })
+  return { user, serverId: query.serverId ?? null, nodeId: query.nodeId ?? null, key, permissions }
 }
 
 interface HeldRole {
@@ -49,7 +50,7 @@ interface Key {
   readonly permissions: string[] | null
 }
 
-/** The permissions to tell of: one, or the catalogue, and panel-wide also those that roles hold for single resources. */
+/** The permissions to list: one, or the catalogue, and panel-wide also those that roles hold for single resources. */
 function names(roles: readonly HeldRole[], query: Query): string[] {
   if (query.permission !== undefined) return [query.permission]
   const catalogue = PERMISSIONS.filter((name) => name !== '*')

@@ -7,7 +7,8 @@ import { operationsOver, type Principal, recordChange, transact } from '../../..
 import type { Log } from '../../../core/log.ts'
 import { newSecret } from '../../../core/secrets.ts'
 import type { Tx } from '../../../db/db.ts'
-import { callerOf, type Route, route } from '../../../http/route.ts'
+import type { Context } from '../../../http/route.ts'
+import { callerOf } from '../../../http/route.ts'
 import { send } from '../../signals/mail/send.ts'
 import { rightsOf } from '../auth/account-rights.ts'
 import { isBanned, profileOf } from '../auth/accounts.ts'
@@ -20,45 +21,42 @@ import { ensureMaySetRoles, makeUser, refuseTaken } from './new-user.ts'
 
 const operation = operationsOver<UserDeps>()
 
-/** The routes of invitations to an account of one's own. */
-export function inviteRoutes(deps: UserDeps): Route[] {
-  return [
-    route(api.inviteUser, (input, { principal, log, signal }) =>
-      inviteUser({ ...deps, log }, { principal, input, signal }),
-    ),
-    route(api.acceptUserInvite, async ({ body }, context) => {
-      await openInvite(deps.db.read, body.token, isoTime(deps.clock.nowMs()))
-      const passwordHash = await deps.passwords.hash(body.password)
-      const { origin } = context
-      const { token, profile } = await deps.db.write(async (tx) => {
-        const invite = await openInvite(tx.q, body.token, tx.now)
-        if (isBanned(invite, tx.now)) context.fail('ACCOUNT_BANNED', 'This account is banned; ask an administrator')
-        await tx.q
-          .updateTable('user')
-          .set({ passwordHash, lastSuccessfulLogin: tx.now, updatedAt: tx.now })
-          .set(cameByMail(body.token, invite.tokenHash) ? { emailVerified: 1 } : {})
-          .set(body.username === undefined ? {} : { username: body.username })
-          .where('id', '=', invite.userId)
-          .execute()
-          .catch(refuseTaken)
-        await tx.q.deleteFrom('userInvite').where('id', '=', invite.id).execute()
-        const person = await profileOf(tx.q, invite.userId)
-        const data = { userId: person.id, username: person.username, updatedBy: person.id, change: 'invite_accepted' }
-        const by = { deps, principal: { kind: 'caller', caller: undefined, origin, userId: person.id } } as const
-        await recordChange(
-          tx,
-          { ...by, endpoint: api.acceptUserInvite },
-          { audit: { resourceId: person.id }, events: [{ type: 'user_updated', data }] },
-        )
-        tx.onCommit(() => deps.credentials.changed())
-        const session = { userId: invite.userId, origin, persistent: false }
-        return { token: await createSession(tx, deps.clock, session), profile: person }
-      })
-      context.setSession(token)
-      const { id: userId, createdAt: _, ...rest } = profile
-      return { ...rest, userId, token }
-    }),
-  ]
+/** Takes the account that somebody was invited to, and signs them in. */
+export async function acceptUserInvite(
+  deps: UserDeps,
+  { body }: Input<typeof api.acceptUserInvite>,
+  context: Context<typeof api.acceptUserInvite>,
+) {
+  await openInvite(deps.db.read, body.token, isoTime(deps.clock.nowMs()))
+  const passwordHash = await deps.passwords.hash(body.password)
+  const { origin } = context
+  const { token, profile } = await deps.db.write(async (tx) => {
+    const invite = await openInvite(tx.q, body.token, tx.now)
+    if (isBanned(invite, tx.now)) context.fail('ACCOUNT_BANNED', 'This account is banned; ask an administrator')
+    await tx.q
+      .updateTable('user')
+      .set({ passwordHash, lastSuccessfulLogin: tx.now, updatedAt: tx.now })
+      .set(cameByMail(body.token, invite.tokenHash) ? { emailVerified: 1 } : {})
+      .set(body.username === undefined ? {} : { username: body.username })
+      .where('id', '=', invite.userId)
+      .execute()
+      .catch(refuseTaken)
+    await tx.q.deleteFrom('userInvite').where('id', '=', invite.id).execute()
+    const person = await profileOf(tx.q, invite.userId)
+    const data = { userId: person.id, username: person.username, updatedBy: person.id, change: 'invite_accepted' }
+    const by = { deps, principal: { kind: 'caller', caller: undefined, origin, userId: person.id } } as const
+    await recordChange(
+      tx,
+      { ...by, endpoint: api.acceptUserInvite },
+      { audit: { resourceId: person.id }, events: [{ type: 'user_updated', data }] },
+    )
+    tx.onCommit(() => deps.credentials.changed())
+    const session = { userId: invite.userId, origin, persistent: false }
+    return { token: await createSession(tx, deps.clock, session), profile: person }
+  })
+  context.setSession(token)
+  const { id: userId, createdAt: _, ...rest } = profile
+  return { ...rest, userId, token }
 }
 
 /** Invites somebody: the account and its token are one transaction, the mail follows it. `signal` ends the sending. */

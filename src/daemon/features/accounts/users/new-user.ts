@@ -51,7 +51,7 @@ export async function makeUser(
 
 /**
  * Whether the caller's word can stand for the mail that confirms an address. Whom an identity provider signs in gets into the
- * account with his confirmed address, and his roles with him: who knows its password would have them too.
+ * account with the same confirmed address, and brings their roles: who knows its password would have them too.
  */
 export function mayConfirm(holder: Holder): boolean {
   return grants(holder.permissions, '*')

@@ -1,3 +1,4 @@
+import * as effectiveApi from '../../../../shared/api/effective-permissions.ts'
 import * as api from '../../../../shared/api/users.ts'
 import { PanelError } from '../../../../shared/kernel/errors.ts'
 import { now } from '../../../../shared/kernel/time.ts'
@@ -8,8 +9,8 @@ import { type Route, route } from '../../../http/route.ts'
 import { banUser, unbanUser, unlockUser } from './ban-operations.ts'
 import { deleteUser, removeUser } from './deletion-operations.ts'
 import type { UserDeps } from './deps.ts'
-import { effectiveRoutes } from './effective-permissions.ts'
-import { inviteRoutes } from './invites.ts'
+import { getEffectivePermissions } from './effective-permissions.ts'
+import { acceptUserInvite, inviteUser } from './invites.ts'
 import * as operations from './operations.ts'
 import { disableTwoFactorOfUser, signUserOut } from './security-operations.ts'
 import { findUser, listUserRows } from './user-rows.ts'
@@ -30,7 +31,10 @@ export function userRoutes(deps: UserDeps): Route[] {
       return { serverIds: await grantedIds(deps.db.read, userId), ownedServerIds: await ownedIds(deps.db.read, userId) }
     }),
     route(api.createUser, (input, { principal }) => operations.createUser(deps, principal, input)),
-    ...inviteRoutes(deps),
+    route(api.inviteUser, (input, { principal, log, signal }) =>
+      inviteUser({ ...deps, log }, { principal, input, signal }),
+    ),
+    route(api.acceptUserInvite, (input, context) => acceptUserInvite(deps, input, context)),
     route(api.updateUser, (input, { principal }) => operations.updateUser(deps, principal, input)),
     operate(deleteUser, deps),
     operate(removeUser, deps),
@@ -39,7 +43,7 @@ export function userRoutes(deps: UserDeps): Route[] {
     operate(unlockUser, deps),
     operate(disableTwoFactorOfUser, deps),
     operate(signUserOut, deps),
-    ...effectiveRoutes(deps),
+    route(effectiveApi.getEffectivePermissions, (input, context) => getEffectivePermissions(deps, input, context)),
   ]
 }
 

@@ -37,7 +37,7 @@ interface GrantRequest {
 
 /**
  * Gives the account the permissions on these servers and nothing on others that it does not own: for each that changes the
- * caller must manage its members (`server.users`) and hold what he gives, and what he takes. Its own servers are left out.
+ * caller must manage its members (`server.users`) and hold what is given, and what is taken. Its own servers are left out.
  */
 export async function replaceGrants(tx: Tx, clock: Clock, caller: Holder, request: GrantRequest): Promise<void> {
   const { userId, permissions } = request
@@ -66,7 +66,7 @@ export async function replaceGrants(tx: Tx, clock: Clock, caller: Holder, reques
   }
 }
 
-/** Who has more than the caller is above him: his grant stays as it is. */
+/** Who has more than the caller ranks above: their grant stays as it is. */
 async function ensureHolds(tx: Tx, caller: Holder, serverId: string, stored: string): Promise<void> {
   const given = parseJson(PermissionList, stored) as Permission[] // checked when they were written
   const held = new Set(await serverPermissions(tx, caller, serverId, given))

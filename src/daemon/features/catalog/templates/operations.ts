@@ -1,10 +1,12 @@
 import * as api from '../../../../shared/api/templates.ts'
 import { newId } from '../../../../shared/kernel/ids.ts'
+import { EggProblem, type ImportedEgg, importEgg as readEgg } from '../../../../shared/templates/egg-import.ts'
 import { changes } from '../../../access/audit.ts'
-import { operationsOver } from '../../../access/operation.ts'
+import { operationsOver, type WorkOver } from '../../../access/operation.ts'
 import { isForeignKeyViolation, uniqueViolation } from '../../../db/db.ts'
 import { auditView, ensureUsable, patched } from './definition.ts'
 import type { TemplateDeps } from './deps.ts'
+import { eggRefusal } from './egg-bodies.ts'
 import * as rows from './rows.ts'
 
 export const GONE = 'There is no template with this id'
@@ -12,40 +14,34 @@ const NO_NEST = 'There is no nest with this id'
 
 const operation = operationsOver<TemplateDeps>()
 
-export const createTemplate = operation(api.createTemplate, async ({ tx, deps, userId, fail }, { body: template }) => {
-  const { clock } = deps
+export const createTemplate = operation(api.createTemplate, async (work, { body: { egg, ...template } }) => {
+  const imported = egg === null ? null : read(egg, 'body.egg')
   ensureUsable(template)
+  const { fail } = work
+  const { answer, ...done } = await addTemplate(work, { template, imported }, fail)
+  return { answer: { ...answer, ...(imported === null ? {} : { report: imported.report }) }, ...done }
+})
 
-  const id = newId('tpl', clock)
-  const stamped = { id, createdAt: tx.now, updatedAt: tx.now }
-  await rows.insertTemplate(tx.q, template, stamped).catch((error: unknown) => {
-    if (isForeignKeyViolation(error)) return fail('NEST_NOT_FOUND', NO_NEST)
-    if (uniqueViolation(error) === undefined) throw error
-    return fail('TEMPLATE_NAME_TAKEN', `There is a template named ${template.name} already`)
-  })
-
-  return {
-    answer: (await rows.findTemplate(tx.q, id)) ?? missing(id),
-    audit: {
-      resourceId: id,
-      details: auditView(template),
-    },
-    events: [
-      {
-        type: 'template_created',
-        data: { templateId: id, templateName: template.name, createdBy: userId },
-      },
-    ],
-  }
+export const importEgg = operation(api.importEgg, async (work, { body: { nestId, ...egg } }) => {
+  const imported = read(egg, 'body')
+  const template = { ...imported.template, nestId: nestId ?? null }
+  const { answer, ...done } = await addTemplate(work, { template, imported }, work.fail)
+  return { answer: { ...answer, report: imported.report }, ...done }
 })
 
 export const updateTemplate = operation(
   api.updateTemplate,
-  async ({ tx, userId, fail }, { params: { templateId }, body }) => {
+  async ({ tx, userId, fail }, { params: { templateId }, body: { egg, ...body } }) => {
     const before = (await rows.findDefinition(tx.q, templateId)) ?? fail('TEMPLATE_NOT_FOUND', GONE)
+    const imported = egg === undefined || egg === null ? egg : read(egg, 'body.egg')
+    const report = imported === undefined || imported === null ? {} : { report: imported.report }
+    if (imported !== undefined) await rows.keepEgg(tx.q, templateId, keptOf(imported))
     const template = patched(before, body)
     const changed = changes(before, template)
-    if (changed === undefined) return { answer: (await rows.findTemplate(tx.q, templateId)) ?? missing(templateId) }
+    if (changed === undefined) {
+      const answer = (await rows.findTemplate(tx.q, templateId)) ?? missing(templateId)
+      return { answer: { ...answer, ...report } }
+    }
     ensureUsable(template)
     await rows.updateTemplate(tx.q, templateId, { template, updatedAt: tx.now }).catch((error: unknown) => {
       if (isForeignKeyViolation(error)) return fail('NEST_NOT_FOUND', NO_NEST)
@@ -54,10 +50,10 @@ export const updateTemplate = operation(
     })
 
     return {
-      answer: (await rows.findTemplate(tx.q, templateId)) ?? missing(templateId),
+      answer: { ...((await rows.findTemplate(tx.q, templateId)) ?? missing(templateId)), ...report },
       audit: {
         resourceId: templateId,
-        // A changed secret looks the same before and after: the names tell that it did change.
+        // A changed secret looks the same before and after: the names show that it did change.
         details: { changed: Object.keys(changed), ...changes(auditView(before), auditView(template)) },
       },
       events: [
@@ -94,6 +90,41 @@ export const deleteTemplate = operation(
     }
   },
 )
+
+/** Adds a template with the egg that it was made of. */
+async function addTemplate(
+  { tx, deps: { clock }, userId }: Pick<WorkOver<TemplateDeps>, 'tx' | 'deps' | 'userId'>,
+  { template, imported }: { template: api.NewTemplate; imported: ImportedEgg | null },
+  fail: (code: 'NEST_NOT_FOUND' | 'TEMPLATE_NAME_TAKEN', message: string) => never,
+) {
+  const id = newId('tpl', clock)
+  const stamped = { id, createdAt: tx.now, updatedAt: tx.now }
+  await rows.insertTemplate(tx.q, template, stamped).catch((error: unknown) => {
+    if (isForeignKeyViolation(error)) return fail('NEST_NOT_FOUND', NO_NEST)
+    if (uniqueViolation(error) === undefined) throw error
+    return fail('TEMPLATE_NAME_TAKEN', `There is a template named ${template.name} already`)
+  })
+  if (imported !== null) await rows.keepEgg(tx.q, id, keptOf(imported))
+  const data = { templateId: id, templateName: template.name, createdBy: userId }
+  return {
+    answer: (await rows.findTemplate(tx.q, id)) ?? missing(id),
+    audit: { resourceId: id, details: auditView(template) },
+    events: [{ type: 'template_created' as const, data }],
+  }
+}
+
+function keptOf(imported: ImportedEgg | null): rows.KeptEgg | null {
+  return imported === null ? null : { ...imported.origin, document: imported.document }
+}
+
+/** The egg of a request; what is wrong with it is named below `at`. */
+function read(egg: unknown, at: string): ImportedEgg {
+  try {
+    return readEgg(egg)
+  } catch (error) {
+    throw error instanceof EggProblem ? eggRefusal(error, at) : error
+  }
+}
 
 function missing(id: string): never {
   throw new Error(`template ${id} is gone within the transaction that wrote it`)

@@ -1,8 +1,12 @@
-import { getTemplate, listTemplates } from '../../../../shared/api/templates.ts'
+import { isDeepStrictEqual } from 'node:util'
+import { type EggFormat, exportTemplate, getTemplate, listTemplates } from '../../../../shared/api/templates.ts'
+import { now } from '../../../../shared/kernel/time.ts'
+import { exportEgg } from '../../../../shared/templates/egg-export.ts'
 import { operate } from '../../../http/operate.ts'
 import { callerOf, type Route, route } from '../../../http/route.ts'
 import { shownTo } from './definition.ts'
 import type { TemplateDeps } from './deps.ts'
+import { newTemplateOfEgg, patchOfEgg } from './egg-bodies.ts'
 import { nestRoutes } from './nest-routes.ts'
 import * as operations from './operations.ts'
 import * as rows from './rows.ts'
@@ -12,8 +16,10 @@ export function templateRoutes(deps: TemplateDeps): Route[] {
   return [
     list(deps),
     get(deps),
-    operate(operations.createTemplate, deps),
-    operate(operations.updateTemplate, deps),
+    exportOne(deps),
+    { ...operate(operations.createTemplate, deps), convert: newTemplateOfEgg },
+    operate(operations.importEgg, deps),
+    { ...operate(operations.updateTemplate, deps), convert: patchOfEgg },
     operate(operations.deleteTemplate, deps),
     ...nestRoutes(deps),
   ]
@@ -30,5 +36,21 @@ function get({ db }: TemplateDeps): Route {
   return route(getTemplate, async ({ params }, context) => {
     const found = await rows.findTemplate(db.read, params.templateId)
     return shownTo(callerOf(context), found ?? context.fail('TEMPLATE_NOT_FOUND', operations.GONE))
+  })
+}
+
+/** Without the nest, which another panel does not have; secrets as everywhere. */
+function exportOne({ db, clock }: TemplateDeps): Route {
+  return route(exportTemplate, async ({ params: { templateId }, query: { format } }, context) => {
+    const found = await rows.findDefinition(db.read, templateId)
+    const stored = found ?? context.fail('TEMPLATE_NOT_FOUND', operations.GONE)
+    const { variables } = shownTo(callerOf(context), { id: templateId, variables: stored.variables })
+    const template = { ...stored, nestId: null, variables }
+    const kept = (await rows.findEgg(db.read, templateId)) ?? null
+    const written = (to?: EggFormat) => exportEgg({ template, egg: kept, format: to, exportedAt: now(clock) })
+    if (format !== 'panel') return written(format === 'egg' ? undefined : format)
+    // The egg has the defaults of secrets too.
+    const egg = kept === null || isDeepStrictEqual(variables, stored.variables) ? kept : written()
+    return { ...template, egg }
   })
 }

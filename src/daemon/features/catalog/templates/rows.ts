@@ -1,13 +1,16 @@
-import type { z } from 'zod'
-import type { NewTemplate, Template } from '../../../../shared/api/templates.ts'
+import { z } from 'zod'
+import { EggFormat, type NewTemplate, type Template } from '../../../../shared/api/templates.ts'
 import type { IsoTime } from '../../../../shared/kernel/time.ts'
 import type { Queries } from '../../../db/db.ts'
+import { parseJson } from '../../../db/json.ts'
 import { offsetOf, totalOf } from '../../../db/paging.ts'
 import { textMatches } from '../../../db/text-search.ts'
 import { definitionJson, storedTemplate } from './definition.ts'
 
 /** A template as answers show it, before it is written out. */
 export type TemplateAnswer = z.input<typeof Template>
+
+const Document = z.record(z.string(), z.unknown())
 
 interface Stamped {
   readonly id: string
@@ -90,6 +93,32 @@ export async function updateTemplate(
     .execute()
 }
 
+/** What is kept of the egg that a template was imported from. */
+export interface KeptEgg {
+  readonly format: EggFormat
+  readonly uuid: string | null
+  readonly updateUrl: string | null
+  readonly document: Readonly<Record<string, unknown>>
+}
+
+/** Keeps the egg of a template in the place of an earlier one; `null`: it has none any more. */
+export async function keepEgg(q: Queries, templateId: string, egg: KeptEgg | null): Promise<void> {
+  await q.deleteFrom('templateEgg').where('templateId', '=', templateId).execute()
+  if (egg === null) return
+  const row = { ...egg, templateId, document: JSON.stringify(egg.document) }
+  await q.insertInto('templateEgg').values(row).execute()
+}
+
+/** The egg that the template was imported from. */
+export async function findEgg(q: Queries, templateId: string): Promise<Record<string, unknown> | undefined> {
+  const row = await q
+    .selectFrom('templateEgg')
+    .select('document')
+    .where('templateId', '=', templateId)
+    .executeTakeFirst()
+  return row === undefined ? undefined : parseJson(Document, row.document)
+}
+
 /** Deletes it and answers its name; fails with the database's FOREIGN KEY violation while a server uses it. */
 export async function deleteTemplate(q: Queries, id: string): Promise<{ name: string } | undefined> {
   return q.deleteFrom('template').where('id', '=', id).returning('name').executeTakeFirst()
@@ -103,8 +132,10 @@ function selectTemplates(q: Queries) {
   return q
     .selectFrom('template')
     .leftJoin('nest', 'nest.id', 'template.nestId')
+    .leftJoin('templateEgg', 'templateEgg.templateId', 'template.id')
     .selectAll('template')
     .select(['nest.name as nestName', 'nest.icon as nestIcon'])
+    .select(['templateEgg.format as eggFormat', 'templateEgg.uuid as eggUuid', 'templateEgg.updateUrl as eggUpdateUrl'])
     .select((eb) =>
       eb
         .selectFrom('server')
@@ -120,5 +151,7 @@ function toTemplate(
   const nest =
     row.nestId === null || row.nestName === null ? null : { id: row.nestId, name: row.nestName, icon: row.nestIcon }
   const { id, createdAt, updatedAt } = row
-  return { id, ...storedTemplate(row), nest, serverCount: Number(row.serverCount), createdAt, updatedAt }
+  const format = EggFormat.safeParse(row.eggFormat)
+  const origin = format.success ? { format: format.data, uuid: row.eggUuid, updateUrl: row.eggUpdateUrl } : null
+  return { id, ...storedTemplate(row), nest, origin, serverCount: Number(row.serverCount), createdAt, updatedAt }
 }

@@ -14,7 +14,7 @@ export interface NodeDeps {
   readonly keys: NodeKeys
   /** Whether the node's agent is connected now. */
   readonly isOnline: (nodeId: string) => boolean
-  /** The last figures of the node's agent. */
+  /** The last health report of the node's agent. */
   readonly health: (nodeId: string) => HealthReport | undefined
   /** Where agents reach this daemon, as in `https://panel.example.org`. */
   readonly publicUrl: () => string

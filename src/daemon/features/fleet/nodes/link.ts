@@ -120,7 +120,7 @@ interface AgentMemory {
   readonly journalId: string
   /** The journal is another one than before. */
   readonly isNewJournal: boolean
-  /** The agent has lost its journal or a part of it: it may not know what it was told. */
+  /** The agent has lost its journal or a part of it: it may not know what it was sent. */
   readonly hasLostJournal: boolean
   /** Events up to this number are stored here, or will never be. */
   readonly eventAck: number
@@ -340,7 +340,7 @@ async function wroteAway(deps: LinkDeps, nodeId: string, signal: AbortSignal): P
     })
     return true
   } catch (err) {
-    deps.log.error({ err, nodeId }, 'it could not be written down that a node is offline; it is tried again')
+    deps.log.error({ err, nodeId }, 'cannot record node as offline, retrying')
     return false
   }
 }

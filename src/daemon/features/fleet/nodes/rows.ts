@@ -63,7 +63,7 @@ function seen(nodes: ReturnType<typeof selectNodes>, visibility: Visibility): Re
   )
 }
 
-/** What tells whether a node is well, of the nodes that somebody may see, by name. */
+/** What shows whether a node is well, of the nodes that somebody may see, by name. */
 export async function nodeFacts(q: Queries, visibility: Visibility) {
   const facts = q
     .selectFrom('node')

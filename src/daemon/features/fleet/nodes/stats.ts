@@ -5,7 +5,7 @@ import type { NodeHealth } from '../../../../shared/protocol/node.ts'
 import { effectiveMaximum } from './capacity.ts'
 import { type NodeRow, type NodeUsage, roundedCores } from './rows.ts'
 
-/** The last figures that a node's agent sent, and when: milliseconds since the epoch. */
+/** The last health that a node's agent sent, and when: milliseconds since the epoch. */
 export interface HealthReport {
   readonly health: NodeHealth
   readonly atMs: number

@@ -8,7 +8,7 @@ import type { NodeRow } from './rows.ts'
 /** A node as answers show it, before it is written out. */
 export type NodeAnswer = z.input<typeof Node>
 
-/** What the stored row does not tell: the time, and whether the agent is connected now. */
+/** What the stored row does not hold: the time, and whether the agent is connected now. */
 export interface Presence {
   readonly clock: Clock
   readonly isOnline: (nodeId: string) => boolean

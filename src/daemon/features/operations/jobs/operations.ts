@@ -3,7 +3,6 @@ import type { Endpoint } from '../../../../shared/kernel/contract.ts'
 import { PanelError } from '../../../../shared/kernel/errors.ts'
 import { type OperationDeps, operationsOver, type Work } from '../../../access/operation.ts'
 import type { Tx } from '../../../db/db.ts'
-import { callerOf } from '../../../http/route.ts'
 import type { Jobs } from '../../../jobs/jobs.ts'
 import type { Unchanged } from '../../../jobs/queue.ts'
 import { findJob, type JobRow, stepsOf } from '../../../jobs/rows.ts'
@@ -47,14 +46,14 @@ export const retryJobStep = operation(api.retryJobStep, async (work, { params: {
   return changed(work.tx, before, { stepId, step: step.name })
 })
 
-/** The job, as far as the caller may see it and change it. */
+/** The job, as far as the principal may see it and change it. */
 async function controllable(work: Work<Endpoint, JobDeps>, jobId: string): Promise<JobRow> {
-  const caller = callerOf(work)
+  const viewer = work.caller ?? work.holder
   const row = await findJob(work.tx.q, jobId)
-  if (row === undefined || !(await maySee({ q: work.tx.q, now: work.tx.now }, caller, row))) {
+  if (row === undefined || !(await maySee({ q: work.tx.q, now: work.tx.now }, viewer, row))) {
     throw new PanelError('JOB_NOT_FOUND', GONE)
   }
-  if (mayControl(caller, row)) return row
+  if (mayControl(viewer, row)) return row
   throw new PanelError('PERMISSION_DENIED', 'Only whoever started this job may change it, or an administrator', {
     meta: { missing: ['admin.write'] },
   })
@@ -78,6 +77,8 @@ function refuse(unchanged: Unchanged | undefined, { status }: JobRow): void {
       })
     case 'not retryable':
       throw new PanelError('JOB_STEP_NOT_RETRYABLE', 'This step cannot be tried again; start a new job instead')
+    case 'replaced':
+      throw new PanelError('JOB_STEP_NOT_RETRYABLE', 'Another job that does the same is open; wait for its end')
   }
 }
 

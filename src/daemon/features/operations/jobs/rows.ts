@@ -2,7 +2,7 @@ import type { listJobs } from '../../../../shared/api/jobs.ts'
 import type { Input } from '../../../../shared/kernel/contract.ts'
 import { grants } from '../../../../shared/kernel/permissions.ts'
 import type { Caller } from '../../../access/caller.ts'
-import { serverPermissions, visibleServers } from '../../../access/permit.ts'
+import { type Holder, serverPermissions, visibleServers } from '../../../access/permit.ts'
 import type { At } from '../../../access/relations.ts'
 import { offsetOf, totalOf } from '../../../db/paging.ts'
 import type { JobRow } from '../../../jobs/rows.ts'
@@ -36,19 +36,22 @@ export async function listVisible(at: At, caller: Caller, query: Query) {
   return { items, total: await totalOf(at.q, matching, { query, found: items.length }) }
 }
 
-/** Whether the caller may see the job. */
-export async function maySee(at: At, caller: Caller, row: JobRow): Promise<boolean> {
-  if (isOwn(caller, row) || grants(caller.permissions, 'admin.read')) return true
+/** Whose rights on a job are asked for: a caller, or for whom a change is made without a request. */
+type Viewer = Holder & Partial<Pick<Caller, 'credentialId'>>
+
+/** Whether the viewer may see the job. */
+export async function maySee(at: At, viewer: Viewer, row: JobRow): Promise<boolean> {
+  if (isOwn(viewer, row) || grants(viewer.permissions, 'admin.read')) return true
   if (row.serverId === null) return false
-  return (await serverPermissions(at, caller, row.serverId, ['server.read'])).length > 0
+  return (await serverPermissions(at, viewer, row.serverId, ['server.read'])).length > 0
 }
 
-/** Whether the caller may pause, resume, cancel or retry the job. */
-export function mayControl(caller: Caller, row: JobRow): boolean {
-  return isOwn(caller, row) || grants(caller.permissions, 'admin.write')
+/** Whether the viewer may pause, resume, cancel or retry the job. */
+export function mayControl(viewer: Viewer, row: JobRow): boolean {
+  return isOwn(viewer, row) || grants(viewer.permissions, 'admin.write')
 }
 
 /** A key that may do less than its user owns only what it has started itself. */
-function isOwn({ userId, scope, credentialId }: Caller, row: JobRow): boolean {
+function isOwn({ userId, scope, credentialId }: Viewer, row: JobRow): boolean {
   return row.userId === userId && (scope === null || row.apiKeyId === credentialId)
 }

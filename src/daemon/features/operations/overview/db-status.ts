@@ -6,7 +6,7 @@ import type { OverviewDeps } from './deps.ts'
 /** The state of the panel's database. What cannot be read while it is away is `null`. */
 export async function readDbStatus({ db, clock, integrity }: OverviewDeps): Promise<z.input<typeof DbStatus>> {
   const sizes = await dbSizes(db.file)
-  const read = await figures(async () => ({
+  const read = await orUndefined(async () => ({
     latencyMs: await dbLatency(db, () => clock.monotonicMs()),
     ...(await dbStats(db)),
   }))
@@ -31,7 +31,7 @@ export async function readDbStatus({ db, clock, integrity }: OverviewDeps): Prom
 
 type Read = DbStats & { readonly latencyMs: number }
 
-async function figures(read: () => Promise<Read>): Promise<Read | undefined> {
+async function orUndefined(read: () => Promise<Read>): Promise<Read | undefined> {
   try {
     return await read()
   } catch {

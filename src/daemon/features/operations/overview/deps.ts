@@ -1,7 +1,7 @@
 import type { Clock, IsoTime } from '../../../../shared/kernel/time.ts'
 import type { Db, Queries } from '../../../db/db.ts'
 import type { IntegrityCheck } from '../../../db/integrity-check.ts'
-import type { NodeUsageBoard } from '../../fleet/nodes/figures.ts'
+import type { NodeUsageBoard } from '../../fleet/nodes/usage.ts'
 
 /** Alerts that somebody should know of. */
 export interface AlertCounts {
@@ -16,7 +16,7 @@ export interface OverviewDeps {
   readonly version: string
   readonly life: DaemonLife
   readonly integrity: IntegrityCheck
-  readonly nodeFigures: NodeUsageBoard
+  readonly nodeUsage: NodeUsageBoard
   /** Whether the node's agent is connected now. */
   readonly isOnline: (nodeId: string) => boolean
   /** How many agents are connected now. */
@@ -30,7 +30,7 @@ export interface DaemonLife {
   readonly startedMs: number
 }
 
-/** The fields of answers that tell of this daemon. */
+/** The fields of answers that describe this daemon. */
 export function daemonFacts({ clock, version, life }: OverviewDeps) {
   const uptimeSeconds = Math.floor((clock.monotonicMs() - life.startedMs) / 1000)
   return { version, startedAt: life.startedAt, uptimeSeconds }

@@ -30,7 +30,7 @@ export async function readHealth(deps: OverviewDeps): Promise<z.input<typeof Adm
   }
 }
 
-/** `undefined`: the database does not answer, which is what is to be told. */
+/** `undefined`: the database does not answer, which is what is to be reported. */
 async function countedNodes(deps: OverviewDeps): Promise<NodeCounts | undefined> {
   try {
     return await nodeCounts(deps.db.read, deps, 'all')

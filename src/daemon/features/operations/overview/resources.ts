@@ -1,23 +1,23 @@
 import type { z } from 'zod'
 import type { DashboardResources } from '../../../../shared/api/dashboard.ts'
-import type { CurrentNodeUsage } from '../../fleet/nodes/figures.ts'
+import type { CurrentNodeUsage } from '../../fleet/nodes/usage.ts'
 
-/** The figures of several nodes as one: shares are weighed by the memory and the cores of each. */
+/** The usage of several nodes as one: shares are weighed by the memory and the cores of each. */
 export function summedResources(
-  nodes: readonly { readonly figures: CurrentNodeUsage; readonly cores: number }[],
+  nodes: readonly { readonly usage: CurrentNodeUsage; readonly cores: number }[],
 ): z.input<typeof DashboardResources> {
   const sum = (of: (node: (typeof nodes)[number]) => number): number => nodes.reduce((all, node) => all + of(node), 0)
   const cores = sum((node) => node.cores)
-  const busy = sum(({ figures, cores: own }) => (figures.cpuPercent / 100) * own)
+  const busy = sum(({ usage, cores: own }) => (usage.cpuPercent / 100) * own)
   return {
     cpuUtilization: share(busy, cores),
     memoryUtilization: share(
-      sum(({ figures }) => figures.memoryUsageMb),
-      sum(({ figures }) => figures.memoryTotalMb),
+      sum(({ usage }) => usage.memoryUsageMb),
+      sum(({ usage }) => usage.memoryTotalMb),
     ),
     networkThroughput: null,
-    networkRxBytesPerSecond: known(nodes.map(({ figures }) => figures.networkRxBytesPerSecond)),
-    networkTxBytesPerSecond: known(nodes.map(({ figures }) => figures.networkTxBytesPerSecond)),
+    networkRxBytesPerSecond: known(nodes.map(({ usage }) => usage.networkRxBytesPerSecond)),
+    networkTxBytesPerSecond: known(nodes.map(({ usage }) => usage.networkTxBytesPerSecond)),
     nodesReporting: nodes.length,
   }
 }

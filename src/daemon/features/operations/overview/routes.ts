@@ -72,8 +72,8 @@ function dashboardRoutes(deps: OverviewDeps): Route[] {
       const nodes = await nodesWithCores(db.read, await visibleNodes(at(), callerOf(context)))
       return summedResources(
         nodes.flatMap(({ id, cores }) => {
-          const figures = deps.isOnline(id) ? deps.nodeFigures.get(id) : undefined
-          return figures === undefined ? [] : [{ figures, cores }]
+          const usage = deps.isOnline(id) ? deps.nodeUsage.get(id) : undefined
+          return usage === undefined ? [] : [{ usage, cores }]
         }),
       )
     }),

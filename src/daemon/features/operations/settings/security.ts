@@ -2,8 +2,6 @@ import * as api from '../../../../shared/api/security-settings.ts'
 import { SECURITY_NUMBERS, type SecurityField } from '../../../../shared/kernel/security-numbers.ts'
 import { operationsOver } from '../../../access/operation.ts'
 import type { SettingKey } from '../../../core/settings.ts'
-import { operate } from '../../../http/operate.ts'
-import { type Route, route } from '../../../http/route.ts'
 import { changeGroup, type GroupDeps, groupView, type SettingGroup } from './group.ts'
 
 type NumberKeys = { readonly [F in SecurityField]: (typeof SECURITY_NUMBERS)[F]['key'] }
@@ -29,6 +27,6 @@ export const updateSecuritySettings = operationsOver<GroupDeps>()(
 )
 
 /** The limits: whoever counts asks for the present number each time, so that a change is in force at once. */
-export function securityRoutes(deps: GroupDeps): Route[] {
-  return [route(api.getSecuritySettings, async () => groupView(deps, SECURITY)), operate(updateSecuritySettings, deps)]
+export function securitySettings(deps: Pick<GroupDeps, 'settings'>) {
+  return groupView(deps, SECURITY)
 }

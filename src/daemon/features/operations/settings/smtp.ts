@@ -1,4 +1,5 @@
 import * as api from '../../../../shared/api/smtp-settings.ts'
+import type { Input } from '../../../../shared/kernel/contract.ts'
 import { fieldError, PanelError } from '../../../../shared/kernel/errors.ts'
 import { missingFrom } from '../../../../shared/kernel/permissions.ts'
 import { isLoopbackHost } from '../../../../shared/kernel/setting-values.ts'
@@ -6,8 +7,7 @@ import type { Clock } from '../../../../shared/kernel/time.ts'
 import type { Credentials } from '../../../access/caller.ts'
 import { operationsOver, type Principal, recordChange, type WorkOver } from '../../../access/operation.ts'
 import type { SettingKey } from '../../../core/settings.ts'
-import { operate } from '../../../http/operate.ts'
-import { type Context, callerOf, type Route, route } from '../../../http/route.ts'
+import { type Context, callerOf } from '../../../http/route.ts'
 import { heldForGood, holderNow, refuseMissing } from '../../accounts/auth/grant-cap.ts'
 import { MAIL_TRUST } from '../../accounts/auth/mail-trust.ts'
 import type { Mailer } from '../../signals/mail/mailer.ts'
@@ -48,16 +48,19 @@ const SMTP: SettingGroup<typeof FIELDS> = {
   fields: FIELDS,
 }
 
-/** The mail server and its test. The mailer looks at the settings with each message. */
-export function smtpRoutes(deps: SmtpDeps): Route[] {
-  return [
-    route(api.getSmtpSettings, async () => groupView(deps, SMTP)),
-    operate(updateSmtpSettings, deps),
-    route(api.testSmtpSettings, async ({ body }, context) => {
-      const to = body?.to ?? (await ownAddress(deps, context))
-      return testMail(deps, { principal: context.principal, to, signal: context.signal })
-    }),
-  ]
+/** Sends a test mail to the given address, or to that of the caller. */
+export async function testSmtpSettings(
+  deps: SmtpDeps,
+  { body }: Input<typeof api.testSmtpSettings>,
+  context: Context<typeof api.testSmtpSettings>,
+) {
+  const to = body?.to ?? (await ownAddress(deps, context))
+  return testMail(deps, { principal: context.principal, to, signal: context.signal })
+}
+
+/** The mail server as it is answered. The mailer looks at the settings with each message. */
+export function smtpSettings(deps: Pick<GroupDeps, 'settings'>) {
+  return groupView(deps, SMTP)
 }
 
 export const updateSmtpSettings = operationsOver<SmtpDeps>()(api.updateSmtpSettings, async (work, { body }) => {

@@ -6,8 +6,6 @@ import { mergeMetadata, metadataProblem } from '../../../../shared/kernel/theme-
 import { type Clock, now } from '../../../../shared/kernel/time.ts'
 import { operationsOver } from '../../../access/operation.ts'
 import type { Queries } from '../../../db/db.ts'
-import { operate } from '../../../http/operate.ts'
-import { type Route, route } from '../../../http/route.ts'
 import { changeGroup, type GroupDeps, type GroupValues, type GroupView, groupView, type SettingGroup } from './group.ts'
 
 /** What the theme needs beside what every group does. */
@@ -42,13 +40,9 @@ export const updateThemeSettings = operationsOver<ThemeDeps>()(api.updateThemeSe
   return { ...done, answer: await theme(work.deps, work.tx.q, view) }
 })
 
-/** The theme, for everybody and for administrators. */
-export function themeRoutes(deps: ThemeDeps): Route[] {
-  return [
-    route(api.getPublicTheme, () => publicTheme(deps)),
-    route(api.getThemeSettings, () => theme(deps, deps.db.read, groupView(deps, THEME))),
-    operate(updateThemeSettings, deps),
-  ]
+/** The theme as administrators see it. */
+export function themeSettings(deps: ThemeDeps) {
+  return theme(deps, deps.db.read, groupView(deps, THEME))
 }
 
 /** What a page needs before anybody has signed in. */

@@ -66,7 +66,7 @@ export function registerUpkeep(jobs: Jobs, deps: UpkeepDeps): void {
           try {
             await once(deps)
           } catch (err) {
-            log.error({ err }, 'upkeep failed; it is tried again in an hour')
+            log.error({ err }, 'upkeep failed, retrying in an hour')
             systemErrors.capture(err, { component: 'upkeep' })
           }
           const atMs = clock.nowMs() + HOUR
@@ -91,7 +91,7 @@ async function once({ db, bus, clock, idempotency, settings, log }: UpkeepDeps):
   await pruneJobs(db, isoTime(nowMs - JOB_DAYS * DAY), JOBS_KEPT)
   await pruneAlerts(db, isoTime(nowMs - ALERT_DAYS * DAY))
   const removed = await trimAudit(db, isoTime(nowMs - settings.get('audit.retentionDays') * DAY))
-  if (removed > 0) log.info({ removed }, 'old rows of the audit log were removed')
+  if (removed > 0) log.info({ removed }, 'removed old audit log rows')
   await db.write(async (tx) => {
     await tx.q.deleteFrom('session').where('expiresAt', '<', tx.now).execute()
     await tx.q.deleteFrom('loginChallenge').where('expiresAt', '<', tx.now).execute()

@@ -3,7 +3,7 @@ import type { Clock } from '../../../../shared/kernel/time.ts'
 import { type IsoTime, isoTime } from '../../../../shared/kernel/time.ts'
 import { versionIn } from './version-order.ts'
 
-/** The newest release that a feed tells of. */
+/** The newest release that a feed announces. */
 export interface Release {
   readonly version: string
   readonly releaseUrl: string | null

@@ -17,7 +17,7 @@ export interface FinishedUpdate {
 /** What the knowledge about updates rests on. */
 export interface UpdatesOptions {
   readonly version: string
-  /** Where releases are told of; without it nobody is asked. */
+  /** Where releases are announced; without it nobody is asked. */
   readonly feedUrl: string | undefined
   readonly clock: Clock
   readonly log: Log
@@ -98,9 +98,9 @@ export class Updates {
     } catch (error) {
       if (!(error instanceof FeedError)) throw error
       this.#problem = error.message
-      // What was read before may be out of date by now, and nobody can tell.
+      // What was read before may be out of date by now, and nobody can know.
       this.#release = undefined
-      log.info({ reason: error.message }, 'whether there is a newer version could not be found out')
+      log.info({ reason: error.message }, 'update check failed')
     } finally {
       this.#checked = { at: isoTime(clock.nowMs()), monotonicMs: clock.monotonicMs() }
       this.#checking = undefined

@@ -29,6 +29,6 @@ async function endIfSuspended({ db, hub, log }: EndingDeps, serverId: string): P
     if (row === undefined) hub.endServer(serverId, 'server_deleted')
     else if (row.suspendedAt !== null) hub.endServer(serverId, 'server_suspended')
   } catch (err) {
-    log.error({ err, serverId }, 'whether a watched server was suspended could not be read')
+    log.error({ err, serverId }, 'cannot check whether watched server is suspended')
   }
 }

@@ -20,9 +20,9 @@ export interface FeedDeps {
   grown(feed: Feed): void
 }
 
-/** Who is told of each batch while he is at the newest line. */
+/** Who gets each batch while they are at the newest line. */
 export interface LiveViewer {
-  /** Takes the batch, or says that it has no room for it; then it is told no more and reads for itself. */
+  /** Takes the batch, or says that it has no room for it; then it gets no more and reads for itself. */
   offer(batch: Batch): boolean
   /** Something else has changed: read for yourself from where you are. */
   leave(): void
@@ -102,7 +102,7 @@ export class Feed {
       if (failure === undefined || turn !== this.#turn) return
       // A server that its agent does not know yet gets its log with the first order.
       if (agentCodeOf(failure) === 'UNKNOWN_SERVER') this.#noLogYet()
-      else this.#deps.log.debug({ serverId: this.serverId, err: failure }, 'a console could not be subscribed')
+      else this.#deps.log.debug({ serverId: this.serverId, err: failure }, 'cannot subscribe to console')
       await this.#deps.clock.sleep(RETRY_MS, this.#end.signal)
     }
     if (turn === this.#turn) this.#state = 'idle'
@@ -116,7 +116,7 @@ export class Feed {
     this.#changed()
   }
 
-  /** Ends the feed; an agent that is there is told. */
+  /** Ends the feed; an agent that is there is notified. */
   close(): void {
     if (this.closed) return // a second word would end the subscription of the feed that has followed this one
     this.#end.abort()
@@ -124,7 +124,7 @@ export class Feed {
     if (!this.online) return
     const { serverId } = this
     this.#deps.gateway.request(this.nodeId, unsubscribeConsole, { serverId }).catch((err: unknown) => {
-      this.#deps.log.debug({ serverId, err }, 'a console could not be unsubscribed; it ends with the connection')
+      this.#deps.log.debug({ serverId, err }, 'cannot unsubscribe from console, it ends with the connection')
     })
   }
 

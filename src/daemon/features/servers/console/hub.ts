@@ -77,7 +77,7 @@ export class Console {
     this.#feedOf(nodeId, frame.serverId)?.take(frame)
   }
 
-  /** Takes the news that lines are gone. */
+  /** Takes the report that lines are gone. */
   gap(nodeId: string, frame: FrameOf<'console.gap'>): void {
     this.#feedOf(nodeId, frame.serverId)?.takeGap(frame)
   }

@@ -75,7 +75,7 @@ export class Viewer implements LiveViewer {
     this.#left()
   }
 
-  /** The node went away while this viewer watches; it stays and is told. */
+  /** The node went away while this viewer watches; it stays and is notified. */
   reportOffline(): void {
     const { feed, connection } = this.#deps
     connection.send('error', {
@@ -200,8 +200,8 @@ export class Viewer implements LiveViewer {
   /** Writes as many of the fetched lines as the viewer has room for; the rest is read again later. */
   #writeLines({ epoch, lines }: FetchResult): void {
     const { feed, connection } = this.#deps
-    const news = lines.filter(([seq]) => seq > this.#cursor)
-    for (const page of batches(news, (line) => consoleFrame(feed.serverId, epoch, line))) {
+    const fresh = lines.filter(([seq]) => seq > this.#cursor)
+    for (const page of batches(fresh, (line) => consoleFrame(feed.serverId, epoch, line))) {
       this.#write(page)
       if (connection.unsentBytes > MOST_UNSENT - PAGE_BYTES) return
     }
@@ -226,7 +226,7 @@ export class Viewer implements LiveViewer {
         return result
       } catch (err) {
         if (this.#over()) return undefined
-        log.debug({ serverId: feed.serverId, err }, 'a console page could not be read, it is tried again')
+        log.debug({ serverId: feed.serverId, err }, 'cannot read console page, retrying')
         await clock.sleep(RETRY_MS, connection.closed)
       }
     }
@@ -243,7 +243,7 @@ export class Viewer implements LiveViewer {
       await Promise.race([connection.drained(), stalled])
       taken.abort()
       if (connection.unsentBytes < before || this.#over()) continue
-      log.info({ serverId: feed.serverId }, 'a console viewer has taken nothing for five minutes, its stream is ended')
+      log.info({ serverId: feed.serverId }, 'console viewer stalled for 5 min, closing stream')
       connection.fail('slow_consumer', { message: 'Nothing was read for five minutes; resume with Last-Event-ID' })
     }
   }

@@ -1,5 +1,6 @@
+import { deleteServerDatabase } from '../../../../shared/api/databases.ts'
 import { PanelError } from '../../../../shared/kernel/errors.ts'
-import type { Actor } from '../../../access/audit.ts'
+import { type Principal, recordChange, userIdOf } from '../../../access/operation.ts'
 import type { Tx } from '../../../db/db.ts'
 import { refuseSuspended } from '../servers/orders.ts'
 import { findServerRow } from '../servers/rows.ts'
@@ -14,7 +15,7 @@ import { finish } from './unfinished-work.ts'
 interface ChangeRequest {
   readonly serverId: string
   readonly databaseId: string
-  readonly actor: Actor
+  readonly principal: Principal
 }
 
 type Deps = DatabaseDeps & { readonly work: DatabaseWork }
@@ -25,18 +26,16 @@ type Deps = DatabaseDeps & { readonly work: DatabaseWork }
  */
 export function rotatePassword(deps: Deps, request: ChangeRequest): Promise<void> {
   const { db, vault, work } = deps
-  const { databaseId: id, actor } = request
+  const { databaseId: id, principal } = request
   return work.hold(id, async () => {
     const row = await db.write(async (tx) => {
       const found = await changeable(tx, request)
       const pendingPassword = vault.seal(databasePlace(id), newPassword())
-      await move(tx, id, ['ready'], {
-        ...{ state: 'rotating', pendingPassword, requestedBy: actor.caller?.userId ?? null },
-      })
+      await move(tx, id, ['ready'], { state: 'rotating', pendingPassword, requestedBy: userIdOf(principal) })
       await work.finishAt(tx, id, tx.now)
       return found
     })
-    await finish(deps, id, { actor }).catch(async (failure: unknown) => {
+    await finish(deps, id, { principal }).catch(async (failure: unknown) => {
       if (!(failure instanceof HostFailure)) throw failure
       if (failure.undone) {
         const asBefore = { state: 'ready', pendingPassword: null, lastError: null } as const
@@ -52,24 +51,20 @@ export function rotatePassword(deps: Deps, request: ChangeRequest): Promise<void
 
 /** Removes a database with all its data. When its host is away, the request stands, and a job goes on until it is gone. */
 export function removeDatabase(deps: Deps, request: ChangeRequest): Promise<void> {
-  const { db, audit, work } = deps
-  const { databaseId: id, serverId, actor } = request
+  const { db, work } = deps
+  const { databaseId: id, serverId, principal } = request
   return work.hold(id, async () => {
     const row = await db.write(async (tx) => {
       const found = await present(tx, request)
       if (found.state === 'deleting') return found // a repetition of what has been requested and written down
-      const requestedBy = actor.caller?.userId ?? null
-      await move(tx, id, ['ready', 'rotating'], { state: 'deleting', requestedBy })
+      await move(tx, id, ['ready', 'rotating'], { state: 'deleting', requestedBy: userIdOf(principal) })
       await work.finishAt(tx, id, tx.now)
-      await audit.record(tx, actor, {
-        action: 'database.delete',
-        resource: 'database',
-        resourceId: id,
-        details: { serverId, name: found.name, hostId: found.hostId, hostName: found.hostName },
-      })
+      const details = { serverId, name: found.name, hostId: found.hostId, hostName: found.hostName }
+      const by = { deps, principal, endpoint: deleteServerDatabase }
+      await recordChange(tx, by, { audit: { resourceId: id, details } })
       return found
     })
-    await finish(deps, id, { actor }).catch((failure: unknown) => {
+    await finish(deps, id, { principal }).catch((failure: unknown) => {
       if (!(failure instanceof HostFailure)) throw failure
       const sentence = `The database could not be removed from ${row.hostName} yet: ${failure.message}. It is tried again by itself.`
       throw refusal(row, sentence, failure)

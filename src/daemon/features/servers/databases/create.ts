@@ -1,8 +1,8 @@
 import type { z } from 'zod'
-import type { createServerDatabase } from '../../../../shared/api/databases.ts'
+import { createServerDatabase } from '../../../../shared/api/databases.ts'
 import { fieldError, PanelError } from '../../../../shared/kernel/errors.ts'
 import { newId } from '../../../../shared/kernel/ids.ts'
-import type { Actor } from '../../../access/audit.ts'
+import { type Principal, recordChange, userIdOf } from '../../../access/operation.ts'
 import { type Tx, uniqueViolation } from '../../../db/db.ts'
 import { refuseSuspended } from '../servers/orders.ts'
 import { findServerRow } from '../servers/rows.ts'
@@ -20,7 +20,7 @@ import { type FinishDeps, finish } from './unfinished-work.ts'
 export interface Creation {
   readonly serverId: string
   readonly body: z.output<typeof createServerDatabase.body>
-  readonly actor: Actor
+  readonly principal: Principal
 }
 
 interface Plan extends Target {
@@ -30,7 +30,7 @@ interface Plan extends Target {
 
 /**
  * Makes a database on its host: first a row says what is wanted, then that the host is about to hear of it, then it is made,
- * then the row says so. Whatever breaks this off leaves a row that tells what has to be undone. Answers the id.
+ * then the row says so. Whatever breaks this off leaves a row that says what has to be undone. Answers the id.
  */
 export function createDatabase(
   deps: DatabaseDeps & { readonly work: DatabaseWork },
@@ -95,7 +95,7 @@ async function planned(
       password: vault.seal(databasePlace(id), creation.password),
       pendingPassword: null,
       state: 'planned',
-      requestedBy: creation.actor.caller?.userId ?? null,
+      requestedBy: userIdOf(creation.principal),
       lastError: null,
       createdAt: tx.now,
       updatedAt: tx.now,
@@ -132,22 +132,17 @@ async function goOn(tx: Tx, id: string): Promise<void> {
   if (!(await move(tx, id, ['planned'], { state: 'creating' }))) throw beingDeleted()
 }
 
-async function made(
-  { audit, bus }: DatabaseDeps,
-  tx: Tx,
-  { plan, creation }: { plan: Plan; creation: Creation },
-): Promise<void> {
-  const { serverId, actor } = creation
+async function made(deps: DatabaseDeps, tx: Tx, { plan, creation }: { plan: Plan; creation: Creation }): Promise<void> {
+  const { serverId, principal } = creation
   const { id, name, host, remote } = plan
   if (!(await move(tx, id, ['creating'], { state: 'ready' }))) throw beingDeleted()
-  await audit.record(tx, actor, {
-    action: 'database.create',
-    resource: 'database',
-    resourceId: id,
-    details: { serverId, name, hostId: host.id, hostName: host.name, remote },
-  })
-  const data = { databaseId: id, databaseName: name, createdBy: actor.caller?.userId ?? null }
-  await bus.append(tx, { type: 'database_created', serverId, data })
+  const details = { serverId, name, hostId: host.id, hostName: host.name, remote }
+  const data = { databaseId: id, databaseName: name, createdBy: userIdOf(principal) }
+  await recordChange(
+    tx,
+    { deps, principal, endpoint: createServerDatabase },
+    { audit: { resourceId: id, details }, events: [{ type: 'database_created', serverId, data }] },
+  )
 }
 
 /** Forgets what the host has not heard of and undoes the rest; what cannot be undone now is undone later. */

@@ -24,7 +24,7 @@ export interface Driver {
   destroy(): void
 }
 
-/** What both drivers are told of TLS; `undefined`: none. */
+/** The TLS options of both drivers; `undefined`: none. */
 export interface TlsOptions {
   readonly minVersion: 'TLSv1.2'
   readonly rejectUnauthorized: boolean

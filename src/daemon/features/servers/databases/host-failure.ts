@@ -15,7 +15,7 @@ export class HostFailure extends Error {
   /** The host has certainly not done what it was asked last. */
   readonly undone: boolean
 
-  /** The codes by which driver and host have told it. */
+  /** The codes by which driver and host report it. */
   readonly codes: readonly string[]
 
   constructor(reason: DatabaseHostProblem, message: string, is: { undone: boolean; codes?: readonly string[] }) {

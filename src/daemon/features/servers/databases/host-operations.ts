@@ -114,7 +114,7 @@ export const deleteDatabaseHost = operation(
   },
 )
 
-/** What cannot be read as certificates would be trusted by nobody, and nobody would be told. */
+/** What cannot be read as certificates would be trusted by nobody, without a word about it. */
 function checkCertificates(pem: string | null | undefined): void {
   if (pem === null || pem === undefined) return
   try {

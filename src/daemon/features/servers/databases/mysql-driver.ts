@@ -21,7 +21,7 @@ export function mysqlDriver(address: HostAddress): Driver {
         multipleStatements: false,
         ...(tls === undefined ? {} : { ssl: { ...tls, verifyIdentity: tls.rejectUnauthorized } }),
       })
-      // Whoever waits for an answer is told by the rejection; nobody waits for anything else.
+      // Whoever waits for an answer gets the rejection; nobody waits for anything else.
       connection.on('error', () => undefined)
     },
     query: async (sql) => {

@@ -23,7 +23,7 @@ export function postgresqlDriver(address: HostAddress): Driver {
         ssl: tlsOf(address) ?? false,
         stream: () => socket,
       })
-      // Whoever waits for an answer is told by the rejection; nobody waits for anything else.
+      // Whoever waits for an answer gets the rejection; nobody waits for anything else.
       client.on('error', () => undefined)
       await client.connect()
     },

@@ -49,15 +49,15 @@ export function databaseRoutes(deps: DatabaseDeps & { readonly work: DatabaseWor
       return found(params.serverId, params.databaseId, true)
     }),
     route(createServerDatabase, async ({ params: { serverId }, body }, context) => {
-      const id = await createDatabase(deps, { serverId, body, actor: context.actor })
+      const id = await createDatabase(deps, { serverId, body, principal: context.principal })
       return changed(serverId, id, callerOf(context))
     }),
     route(rotateServerDatabase, async ({ params }, context) => {
-      await rotatePassword(deps, { ...params, actor: context.actor })
+      await rotatePassword(deps, { ...params, principal: context.principal })
       return changed(params.serverId, params.databaseId, callerOf(context))
     }),
-    route(deleteServerDatabase, async ({ params }, { actor }) => {
-      await removeDatabase(deps, { ...params, actor })
+    route(deleteServerDatabase, async ({ params }, { principal }) => {
+      await removeDatabase(deps, { ...params, principal })
       return null
     }),
   ]

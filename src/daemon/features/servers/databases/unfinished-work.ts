@@ -1,6 +1,7 @@
+import { rotateServerDatabase } from '../../../../shared/api/databases.ts'
 import { PanelError } from '../../../../shared/kernel/errors.ts'
 import { isoTime } from '../../../../shared/kernel/time.ts'
-import type { Actor } from '../../../access/audit.ts'
+import { PANEL, type Principal, recordChange, userIdOf } from '../../../access/operation.ts'
 import type { Tx } from '../../../db/db.ts'
 import type { StepEnd } from '../../../jobs/job-type.ts'
 import type { Jobs } from '../../../jobs/jobs.ts'
@@ -13,9 +14,9 @@ import { HostFailure } from './host-failure.ts'
 import { findHostRow } from './host-rows.ts'
 import { addressOf, databasePlace, opened } from './secrets.ts'
 
-/** For whom something is finished; without `actor` the daemon does it for who asked for it. */
+/** For whom something is finished. */
 export interface Finishing {
-  readonly actor?: Actor
+  readonly principal: Principal
   readonly signal?: AbortSignal
   /** How long the host may take, where nobody waits for an answer: a large database is not dropped in seconds. */
   readonly withinMs?: number
@@ -33,7 +34,7 @@ const PATIENCE_MS = 300_000
  * Brings a row that is not `ready` to its end: undoes a creation, removes a database, sets a password. Every step may be done
  * again. When the host fails, the row waits for its job, it is shown in the system errors, and the failure is thrown.
  */
-export async function finish(deps: FinishDeps, id: string, how: Finishing = {}): Promise<void> {
+export async function finish(deps: FinishDeps, id: string, how: Finishing = { principal: PANEL }): Promise<void> {
   const { db, clock, work } = deps
   const row = await findRow(db.read, id)
   if (row === undefined || row.state === 'ready') return
@@ -65,7 +66,9 @@ export function registerDatabaseWork(jobs: Jobs, deps: DatabaseDeps): void {
         run: async ({ job, signal }) => {
           const row = await findRow(db.read, job.input.databaseId)
           if (row === undefined || row.state === 'ready') return (tx) => onward(tx, job.input.databaseId)
-          const how = { signal, withinMs: PATIENCE_MS }
+          const { id: jobId } = job
+          const principal = { kind: 'job', jobId, onBehalfOf: row.requestedBy, cause: 'database' } as const
+          const how = { principal, signal, withinMs: PATIENCE_MS }
           const failure = await attempt(deps, row, how)
           const afterMs = Math.min(LONGEST_PAUSE_MS, FIRST_PAUSE_MS * 2 ** Math.min(job.attempt - 1, 20))
           if (failure !== undefined) report(deps, row, { failure, attempts: job.attempt, pauseMs: afterMs })
@@ -126,32 +129,26 @@ async function carryOut(dialect: Dialect, row: DatabaseRow, vault: DatabaseDeps[
 }
 
 /** Writes what the host has done. A row that has moved on meanwhile, because its server was deleted, is left to its next turn. */
-async function settled(deps: DatabaseDeps, tx: Tx, row: DatabaseRow, { actor }: Finishing): Promise<void> {
-  const { bus, audit } = deps
+async function settled(deps: DatabaseDeps, tx: Tx, row: DatabaseRow, { principal }: Finishing): Promise<void> {
   if (row.state === 'planned') return void (await forget(tx, row.id, ['planned']))
-  const by = actor ?? {
-    caller: undefined,
-    origin: null,
-    ...(row.requestedBy === null ? {} : { userId: row.requestedBy }),
-  }
-  const who = by.caller?.userId ?? by.userId ?? null
+  const by = { deps, principal, endpoint: rotateServerDatabase }
+  const who = userIdOf(principal)
   const named = { databaseId: row.id, databaseName: row.name }
   const server = row.serverId === null ? {} : { serverId: row.serverId }
   if (row.state === 'rotating') {
     const password = row.pendingPassword ?? row.password
     const done = { state: 'ready', password, pendingPassword: null, lastError: null } as const
     if (!(await move(tx, row.id, ['rotating'], done))) return
-    await audit.record(tx, by, {
-      action: 'database.rotate',
-      resource: 'database',
-      resourceId: row.id,
-      details: { serverId: row.serverId, name: row.name },
+    return recordChange(tx, by, {
+      audit: { resourceId: row.id, details: { serverId: row.serverId, name: row.name } },
+      events: [{ type: 'database_password_rotated', ...server, data: { ...named, rotatedBy: who } }],
     })
-    return bus.append(tx, { type: 'database_password_rotated', ...server, data: { ...named, rotatedBy: who } })
   }
   if (!(await forget(tx, row.id, ['creating', 'undoing', 'deleting']))) return
   if (row.state === 'deleting') {
-    await bus.append(tx, { type: 'database_deleted', ...server, data: { ...named, deletedBy: who } })
+    // The audit row of the deletion was written when it was requested.
+    const data = { ...named, deletedBy: who }
+    await recordChange(tx, by, { events: [{ type: 'database_deleted', ...server, data }] })
   }
 }
 
@@ -174,7 +171,7 @@ function report(
   }: { readonly failure: HostFailure; readonly attempts: number; readonly pauseMs: number },
 ): void {
   const facts = { databaseId: row.id, hostId: row.hostId, name: row.name, state: row.state, attempts }
-  log.warn({ ...facts, reason: failure.reason, error: failure.message }, 'a database host could not be asked')
+  log.warn({ ...facts, reason: failure.reason, error: failure.message }, 'cannot query database host')
   const sentence = `${SENTENCES[row.state]}: ${failure.message}`
   systemErrors.capture(new Error(sentence), {
     component: 'databases',

@@ -27,7 +27,7 @@ function passwordOf({ vault, log }: Pick<DatabaseDeps, 'vault' | 'log'>, row: Sh
     return opened(vault, databasePlace(row.id), row.password)
   } catch (error) {
     if (!(error instanceof HostFailure)) throw error
-    log.warn({ databaseId: row.id }, 'the password of a database was sealed by another key')
+    log.warn({ databaseId: row.id }, 'database password is encrypted with another key')
     return null
   }
 }

@@ -6,12 +6,12 @@ import { grants } from '../../../../shared/kernel/permissions.ts'
 import { SECRET_MASK } from '../../../../shared/kernel/setting-values.ts'
 import { startupLineProblem } from '../../../../shared/kernel/startup-line.ts'
 import type { Clock } from '../../../../shared/kernel/time.ts'
+import { checkEnvironment } from '../../../../shared/templates/variable-rules.ts'
 import { changes } from '../../../access/audit.ts'
 import type { Done, WorkOver } from '../../../access/operation.ts'
 import { type Holder, mayAsAssignee } from '../../../access/permit.ts'
 import type { Bus } from '../../../core/bus.ts'
 import type { Tx } from '../../../db/db.ts'
-import { checkEnvironment } from '../../catalog/templates/rules.ts'
 import { canonicalIp } from '../../fleet/nodes/addresses.ts'
 import { ensureCapacity } from '../../fleet/nodes/capacity.ts'
 import { claimPlace, releasePlace } from '../../fleet/nodes/pool-claims.ts'
@@ -149,7 +149,7 @@ async function movedAllocation(
   row: ServerRow,
   patch: Patch,
 ): Promise<string | undefined> {
-  // Who sends a server back as he was shown it names its allocation without asking for another one.
+  // Who sends a server back as it was shown names its allocation without asking for another one.
   const allocationId = patch.allocationId === row.allocationId ? undefined : patch.allocationId
   const ip = wantedIp(row, patch.primaryIp)
   const port = patch.primaryPort ?? row.port

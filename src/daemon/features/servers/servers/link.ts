@@ -10,7 +10,7 @@ import { type BeforeDelete, forgetDeleted, reportUndeleted } from './remove.ts'
 import { findServerRow } from './rows.ts'
 import { buildSpec, commandOf, readOrder } from './spec.ts'
 
-/** What servers do with what agents say, and what agents are told of servers. */
+/** What servers do with what agents say, and what agents get of servers. */
 export type ServerLink = LinkedServers & Pick<GatewayHandlers, 'onEvent' | 'commandFrame'>
 
 /** The link between the rows of servers and the gateway. */

@@ -28,7 +28,7 @@ export async function observe(
     .set({ ...seen, desired, observedAt: tx.now })
     .where('id', '=', row.id)
     .execute()
-  await tell(tx, bus, row, { ...row, ...seen, desired })
+  await emitState(tx, bus, row, { ...row, ...seen, desired })
   return true
 }
 
@@ -45,7 +45,7 @@ export async function markUnknown(tx: Tx, bus: Bus, nodeId: string): Promise<voi
     if (row === undefined) continue
     const seen = { power: 'unknown', lastKnownPower: row.power } as const
     await tx.q.updateTable('server').set(seen).where('id', '=', id).execute()
-    await tell(tx, bus, row, { ...row, ...seen })
+    await emitState(tx, bus, row, { ...row, ...seen })
   }
 }
 
@@ -77,7 +77,7 @@ export async function observeAbsent(tx: Tx, bus: Bus, nodeId: string, absence: A
       .set({ ...seen, observedAt: tx.now })
       .where('id', '=', id)
       .execute()
-    await tell(tx, bus, row, { ...row, ...seen })
+    await emitState(tx, bus, row, { ...row, ...seen })
   }
 }
 
@@ -99,7 +99,7 @@ function gone(hasFiles: boolean) {
 
 const STARTS: ReadonlySet<string> = new Set(['start', 'restart', 'install'])
 
-/** Writes and tells the end of an order, once; answers the order, `undefined` when its end was told before. */
+/** Writes and reports the end of an order, once; answers the order, `undefined` when its end was reported before. */
 export async function finishCommand(
   tx: Tx,
   bus: Bus,
@@ -202,7 +202,7 @@ async function followRest(tx: Tx, bus: Bus, serverId: string): Promise<void> {
   const atRest = row.power === 'offline' && row.activity === null && row.crashed === 0 && row.nextRestartAt === null
   if (!atRest || (await isOrderOpen(tx, row))) return
   await tx.q.updateTable('server').set({ desired: 'stopped' }).where('id', '=', serverId).execute()
-  await tell(tx, bus, row, { ...row, desired: 'stopped' })
+  await emitState(tx, bus, row, { ...row, desired: 'stopped' })
 }
 
 /** Whether an order is under way that says what is wanted; an edit does not. */
@@ -220,7 +220,7 @@ async function isOrderOpen(tx: Tx, row: Pick<ServerRow, 'id' | 'nodeId'>): Promi
 }
 
 /** Reports what has changed about a server's state, if anything has. */
-export async function tell(tx: Tx, bus: Bus, before: ServerRow, after: ServerRow): Promise<void> {
+export async function emitState(tx: Tx, bus: Bus, before: ServerRow, after: ServerRow): Promise<void> {
   for (const event of stateUpdate(before, after)) await bus.append(tx, event)
 }
 
@@ -233,7 +233,7 @@ export function stateUpdate(before: ServerRow, after: ServerRow): NewEvent[] {
     before.desired === after.desired &&
     before.reason === after.reason &&
     before.crashCount === after.crashCount &&
-    // The first process of a start is no news: its state is.
+    // The first process of a start is no change: its state is.
     (before.pid === after.pid || before.pid === null) &&
     before.installed === after.installed
   if (same) return []

@@ -7,7 +7,7 @@ import type { Settings } from '../../../core/settings.ts'
 import type { Tx } from '../../../db/db.ts'
 import { parseJson } from '../../../db/json.ts'
 import { releasePlace } from '../../fleet/nodes/pool-claims.ts'
-import { finishCommand, stateUpdate, tell } from './observe.ts'
+import { emitState, finishCommand, stateUpdate } from './observe.ts'
 import { addCommand, nextGeneration, type OrderDeps, pendingStatus, refuseSuspended } from './orders.ts'
 import { findServerRow, type ServerRow } from './rows.ts'
 import { statusOf } from './view.ts'
@@ -117,7 +117,7 @@ export async function reportUndeleted(tx: Tx, bus: Bus, serverId: string, reason
   const row = await findServerRow(tx.q, serverId)
   if (row === undefined || row.deletingAt === null) return
   await tx.q.updateTable('server').set({ reason, updatedAt: tx.now }).where('id', '=', serverId).execute()
-  await tell(tx, bus, row, { ...row, reason })
+  await emitState(tx, bus, row, { ...row, reason })
 }
 
 /** Deletes the row, and answers the event of it. */

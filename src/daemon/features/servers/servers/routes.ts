@@ -13,9 +13,9 @@ import { orderRoutes } from './order-routes.ts'
 import { refuseSuspended } from './orders.ts'
 import { orphanRoutes } from './orphan-routes.ts'
 import { findServerRow, listServerRows, ownersOf, type ServerRow } from './rows.ts'
-import { figuresOf, statusOf, toServer, viewerOf } from './view.ts'
+import { statusOf, toServer, usageOf, viewerOf } from './view.ts'
 
-/** Servers: list, create, show, edit, delete, suspend, orders, figures. */
+/** Servers: list, create, show, edit, delete, suspend, orders, usage. */
 export function serverRoutes(deps: operations.ServerDeps): Route[] {
   const { db, facts } = deps
   const here = (): At => ({ q: db.read, now: now(deps.clock) })
@@ -45,12 +45,12 @@ export function serverRoutes(deps: operations.ServerDeps): Route[] {
     route(getServerStats, async ({ params }) => {
       const row = facts.observed(await present(db.read, params.serverId))
       refuseSuspended(row)
-      const { timestamp, ...figures } = figuresOf(row, facts)
+      const { timestamp, ...usage } = usageOf(row, facts)
       return {
-        ...figures,
+        ...usage,
         memoryAllocatedMb: row.memoryMb,
         memoryPercentage:
-          figures.memoryUsageMb === null ? null : Math.round((figures.memoryUsageMb / row.memoryMb) * 1000) / 10,
+          usage.memoryUsageMb === null ? null : Math.round((usage.memoryUsageMb / row.memoryMb) * 1000) / 10,
         timestamp,
         server: { id: row.id, name: row.name, status: statusOf(row) },
       }

@@ -145,12 +145,6 @@ export async function countServersByStatus(q: Queries, visibility: Visibility) {
   return query.groupBy('status').execute()
 }
 
-/** The ids of the servers on a node. */
-export async function serverIdsOfNode(q: Queries, nodeId: string): Promise<Set<string>> {
-  const rows = await q.selectFrom('server').select('id').where('nodeId', '=', nodeId).execute()
-  return new Set(rows.map((row) => row.id))
-}
-
 function narrow<O>(
   query: SelectQueryBuilder<Schema, 'server', O>,
   visibility: Visibility,

@@ -1,5 +1,11 @@
 import { COMMANDS, type CommandOp, type CommandOrder } from '../../../../shared/protocol/server.ts'
-import { type ServerSpec, type StopRule, type StopSignal, signalOf } from '../../../../shared/protocol/server-spec.ts'
+import {
+  type RuntimeName,
+  type ServerSpec,
+  type StopRule,
+  type StopSignal,
+  signalOf,
+} from '../../../../shared/protocol/server-spec.ts'
 import type { ServerRow } from './rows.ts'
 import { definitionOf, environmentOf } from './view.ts'
 
@@ -15,6 +21,7 @@ export function buildSpec(row: ServerRow, generation: number, logMb: number): Se
     name: row.name,
     generation,
     runtime: row.runtime,
+    ...imageOf(row.runtime, template.image),
     startup: row.startupCommand ?? template.startup,
     stop: stopRule(template.stopCommand, template.sendSignalTo, template.stopTimeoutSeconds * 1000),
     done: template.startupDetection.done,
@@ -22,6 +29,7 @@ export function buildSpec(row: ServerRow, generation: number, logMb: number): Se
     // Templates that were stored before the field was there do not have it.
     ...(template.listens == null ? {} : { listens: template.listens }),
     env: { ...defaults, ...environmentOf(row) },
+    ...(template.configFiles.length === 0 ? {} : { configFiles: template.configFiles }),
     secrets: template.variables.flatMap(({ name, secret }) => (secret ? [name] : [])),
     allowUserNamespaces: template.allowUserNamespaces,
     limits: { memoryMb: row.memoryMb, swapMb: row.swapMb, cpuCores: row.cpuCores, diskMb: row.diskMb, pids: PIDS },
@@ -35,10 +43,16 @@ export function buildSpec(row: ServerRow, generation: number, logMb: number): Se
             script: template.installScript,
             entrypoint: template.installEntrypoint,
             timeoutMs: template.installTimeoutSeconds * 1000,
+            ...imageOf(row.runtime, template.installImage ?? template.image),
           },
     console: { logMb },
     templateId: row.templateId,
   }
+}
+
+/** Only containers are made from an image. */
+function imageOf(runtime: RuntimeName, image: string): { image?: string } {
+  return runtime === 'docker' && image !== '' ? { image } : {}
 }
 
 /** A command as its row keeps it: what the agent needs of it without the specification, and who has deleted a server. */

@@ -20,7 +20,7 @@ export interface Suspension {
 }
 
 /**
- * Suspends a server: from here on it refuses orders, edits and live views. Its node is told by a new specification, which
+ * Suspends a server: from here on it refuses orders, edits and live views. Its node learns it by a new specification, which
  * no start gets past, and stops what runs; a node that is away does so when it is back. Everything that can refuse comes
  * before the first write. `commandId` is the stop.
  */

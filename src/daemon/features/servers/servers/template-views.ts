@@ -18,7 +18,7 @@ export interface TemplateView {
 type TemplateRow = Pick<ServerRow, 'templateId' | 'templateName' | 'templateDefinition'>
 
 /** Templates that are cached, each at most twice: for operators and for others. */
-const REMEMBERED = 1000
+const MAX_CACHED = 1000
 
 /** Templates as answers about servers show them. Many servers have few templates: each is parsed and masked once per version. */
 export class TemplateViews {
@@ -36,7 +36,7 @@ export class TemplateViews {
     this.#views.delete(key)
     this.#views.set(key, { row, view })
     const [oldest] = this.#views.keys()
-    if (this.#views.size > REMEMBERED && oldest !== undefined) this.#views.delete(oldest)
+    if (this.#views.size > MAX_CACHED && oldest !== undefined) this.#views.delete(oldest)
     return view
   }
 }

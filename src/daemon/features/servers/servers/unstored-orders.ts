@@ -93,7 +93,7 @@ export class UnstoredOrders {
       throw error
     }
     const { id: commandId, generation } = given
-    log.warn({ serverId: row.id, commandId, op: command.op }, 'an order was given that could not be stored')
+    log.warn({ serverId: row.id, commandId, op: command.op }, 'cannot store order, sending it unstored')
     if (db.health().status === 'ok') await this.#storeNow()
     return { action: order.action, status: statusOf(row), desired: 'stopped', generation, commandId, stored: false }
   }
@@ -150,7 +150,7 @@ export class UnstoredOrders {
   async #storeNow(): Promise<void> {
     const { db, log } = this.#deps
     // What fails now is written down with the first transaction after that failure.
-    await db.write((tx) => this.#store(tx)).catch((err: unknown) => log.warn({ err }, 'an order is still not stored'))
+    await db.write((tx) => this.#store(tx)).catch((err: unknown) => log.warn({ err }, 'order is still not stored'))
   }
 
   async #store(tx: Tx): Promise<void> {
@@ -160,7 +160,7 @@ export class UnstoredOrders {
         await this.#storeOne(tx, given)
       } catch (err) {
         if (isStorageFailure(err)) throw err
-        this.#deps.log.error({ err, commandId: given.id }, 'an order that was carried out cannot be written down')
+        this.#deps.log.error({ err, commandId: given.id }, 'cannot store completed order')
       }
       tx.onCommit(() => this.#given.delete(given.id))
     }

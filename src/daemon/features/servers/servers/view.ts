@@ -7,14 +7,14 @@ import { type PowerState, type ServerStatus, serverStatus } from '../../../../sh
 import { isLoopbackHost, SECRET_MASK } from '../../../../shared/kernel/setting-values.ts'
 import { type Holder, permissionsOnServers } from '../../../access/permit.ts'
 import type { At, Rooted } from '../../../access/relations.ts'
-import type { CurrentUsage } from './figures.ts'
 import type { ServerRow } from './rows.ts'
 import type { TemplateViews } from './template-views.ts'
+import type { CurrentUsage } from './usage.ts'
 
 /** What a view of a server needs beside its row. */
 export interface ViewFacts {
   readonly isOnline: (nodeId: string) => boolean
-  readonly figures: (serverId: string) => CurrentUsage | undefined
+  readonly usage: (serverId: string) => CurrentUsage | undefined
   readonly templates: TemplateViews
   /** The row with what is known beyond it while nothing can be stored. */
   readonly observed: (row: ServerRow) => ServerRow
@@ -57,7 +57,7 @@ export async function viewerOf(at: At, caller: Holder, servers: readonly Rooted[
 /** A server as the API answers it to this viewer; values of secret variables are masked. */
 export function toServer(stored: ServerRow, { caller, permissions }: Viewer, facts: ViewFacts): z.input<typeof Server> {
   const row = facts.observed(stored)
-  const figures = figuresOf(row, facts)
+  const usage = usageOf(row, facts)
   const template = facts.templates.of(row, caller)
   return {
     id: row.id,
@@ -113,9 +113,9 @@ export function toServer(stored: ServerRow, { caller, permissions }: Viewer, fac
     location: { id: row.locationId, name: row.locationName },
     connection: { host: publicHost(row), port: row.port },
     effectivePermissions: permissions(row),
-    cpuPercent: figures.cpuPercent,
-    memoryUsageMb: figures.memoryUsageMb,
-    diskUsageMb: figures.diskUsageMb,
+    cpuPercent: usage.cpuPercent,
+    memoryUsageMb: usage.memoryUsageMb,
+    diskUsageMb: usage.diskUsageMb,
     createdAt: row.createdAt,
     updatedAt: row.updatedAt,
   }
@@ -126,7 +126,7 @@ function publicHost(row: Pick<ServerRow, 'ip' | 'nodeDefaultIp' | 'nodePublicAdd
   return row.ip === row.nodeDefaultIp && !isLoopbackHost(row.ip) ? row.nodePublicAddress : row.ip
 }
 
-/** What a caller's own values are when he sends back what he was shown: masks of masked variables are left out. */
+/** What a caller's own values are when they send back what they were shown: masks of masked variables are left out. */
 export function withoutMasks(
   given: Readonly<Record<string, string>>,
   variables: NewTemplate['variables'],
@@ -144,24 +144,24 @@ function shownEnvironment(environment: Record<string, string>, masked: ReadonlyS
   return environment
 }
 
-/** What a server uses now. Without a process it has nothing but its files: the last figures of the one before are left out. */
-export function figuresOf(row: ServerRow, facts: Pick<ViewFacts, 'figures'>) {
-  const figures = facts.figures(row.id)
+/** What a server uses now. Without a process it has nothing but its files: the last usage of the one before is left out. */
+export function usageOf(row: ServerRow, facts: Pick<ViewFacts, 'usage'>) {
+  const usage = facts.usage(row.id)
   const alive = row.power === 'running' || row.power === 'starting' || row.power === 'stopping'
   const installing = row.activity === 'installing'
-  if (figures !== undefined && (alive || installing)) return figures
+  if (usage !== undefined && (alive || installing)) return usage
   return {
     cpuPercent: null,
     cpuCores: null,
     memoryUsageMb: null,
     memoryTotalMb: row.memoryMb,
-    diskUsageMb: figures?.diskUsageMb ?? null,
+    diskUsageMb: usage?.diskUsageMb ?? null,
     diskTotalMb: row.diskMb,
     diskIoMb: null,
     networkRxBytes: null,
     networkTxBytes: null,
     processes: null,
     uptimeMs: null,
-    timestamp: figures?.timestamp ?? null,
+    timestamp: usage?.timestamp ?? null,
   }
 }

@@ -1,4 +1,5 @@
 import * as api from '../../../../shared/api/assignments.ts'
+import type { Input } from '../../../../shared/kernel/contract.ts'
 import { fieldError, PanelError } from '../../../../shared/kernel/errors.ts'
 import { newId } from '../../../../shared/kernel/ids.ts'
 import { type IsoTime, isoTime } from '../../../../shared/kernel/time.ts'
@@ -6,28 +7,21 @@ import { operationsOver, type WorkOver } from '../../../access/operation.ts'
 import type { NewEvent } from '../../../core/bus.ts'
 import { isForeignKeyViolation, type Queries, type Tx, uniqueViolation } from '../../../db/db.ts'
 import { countRows, offsetOf } from '../../../db/paging.ts'
-import { operate } from '../../../http/operate.ts'
-import { type Route, route } from '../../../http/route.ts'
 import { holderNow } from '../../accounts/auth/grant-cap.ts'
 import { ensureMayAssign } from '../../accounts/auth/node-cap.ts'
 import { assignmentView, selectAssignments } from './assignment-rows.ts'
 import type { AccessDeps } from './deps.ts'
 
-/** The routes of assignments of nodes. */
-export function assignmentRoutes(deps: AccessDeps): Route[] {
-  return [
-    route(api.listNodeAssignments, async ({ params: { nodeId }, query }) => {
-      await ensureNode(deps.db.read, nodeId)
-      const rows = selectAssignments(deps.db.read).where('nodeAssignment.nodeId', '=', nodeId)
-      const total = await countRows(deps.db.read, rows)
-      const page = await rows.orderBy('nodeAssignment.id').limit(query.limit).offset(offsetOf(query)).execute()
-      return { items: page.map(assignmentView), total: total }
-    }),
-    operate(assignNode, deps),
-    operate(assignEveryNode, deps),
-    operate(unassignNode, deps),
-    operate(unassignEveryNode, deps),
-  ]
+/** One page of the assignments of a node. */
+export async function listNodeAssignments(
+  deps: AccessDeps,
+  { params: { nodeId }, query }: Input<typeof api.listNodeAssignments>,
+) {
+  await ensureNode(deps.db.read, nodeId)
+  const rows = selectAssignments(deps.db.read).where('nodeAssignment.nodeId', '=', nodeId)
+  const total = await countRows(deps.db.read, rows)
+  const page = await rows.orderBy('nodeAssignment.id').limit(query.limit).offset(offsetOf(query)).execute()
+  return { items: page.map(assignmentView), total: total }
 }
 
 const operation = operationsOver<AccessDeps>()

@@ -63,7 +63,7 @@ export function followGrants(jobs: Jobs, { db, clock, credentials, log }: Expiry
   const look = (): void => {
     const job = { input: { since: now(clock) }, cause: 'expiry', key: EXPIRY.kind }
     db.write((tx) => jobs.queue.schedule(tx, EXPIRY, { ...job, at: tx.now })).catch((err: unknown) =>
-      log.warn({ err }, 'the ends of grants could not be looked at; the next change does'),
+      log.warn({ err }, 'cannot read grant expiries, retrying at next change'),
     )
   }
   look()

@@ -1,6 +1,6 @@
 import * as api from '../../../../shared/api/access.ts'
+import type { Input } from '../../../../shared/kernel/contract.ts'
 import { fieldError, PanelError } from '../../../../shared/kernel/errors.ts'
-import { SERVER_PRESETS } from '../../../../shared/kernel/permission-presets.ts'
 import type { Permission } from '../../../../shared/kernel/permissions.ts'
 import { type IsoTime, isoTime } from '../../../../shared/kernel/time.ts'
 import { changes } from '../../../access/audit.ts'
@@ -10,29 +10,19 @@ import { PermissionList } from '../../../access/role-permissions.ts'
 import type { Queries, Tx } from '../../../db/db.ts'
 import { parseJson } from '../../../db/json.ts'
 import { countRows, offsetOf } from '../../../db/paging.ts'
-import { operate } from '../../../http/operate.ts'
-import { type Route, route } from '../../../http/route.ts'
 import { holderNow, refuseMissing } from '../../accounts/auth/grant-cap.ts'
 import { ensureMayGive } from '../../accounts/auth/server-cap.ts'
 import { putGrant } from '../../accounts/users/server-grants.ts'
 import { refuseSuspended } from '../servers/orders.ts'
 import type { AccessDeps } from './deps.ts'
 
-/** The routes of members of a server. */
-export function grantRoutes(deps: AccessDeps): Route[] {
-  return [
-    route(api.getServerPresets, async () => ({
-      readOnly: [...SERVER_PRESETS.readOnly],
-      power: [...SERVER_PRESETS.power],
-      full: [...SERVER_PRESETS.full],
-    })),
-    route(api.listServerAccess, async ({ params: { serverId }, query }) => {
-      await ownerOf(deps.db.read, serverId)
-      return listGrants(deps.db.read, serverId, query)
-    }),
-    operate(setServerAccess, deps),
-    operate(removeServerAccess, deps),
-  ]
+/** One page of the members of a server. */
+export async function listServerAccess(
+  deps: AccessDeps,
+  { params: { serverId }, query }: Input<typeof api.listServerAccess>,
+) {
+  await ownerOf(deps.db.read, serverId)
+  return listGrants(deps.db.read, serverId, query)
 }
 
 const operation = operationsOver<AccessDeps>()

@@ -1,4 +1,5 @@
 import * as api from '../../../../shared/api/access.ts'
+import type { Input } from '../../../../shared/kernel/contract.ts'
 import { PanelError } from '../../../../shared/kernel/errors.ts'
 import { newId } from '../../../../shared/kernel/ids.ts'
 import type { Permission } from '../../../../shared/kernel/permissions.ts'
@@ -7,8 +8,7 @@ import { accountOf, type Done, operationsOver, recordChange, type WorkOver } fro
 import { permitServer } from '../../../access/permit.ts'
 import { rolePermissions } from '../../../access/role-permissions.ts'
 import type { Tx } from '../../../db/db.ts'
-import { operate } from '../../../http/operate.ts'
-import { type Route, route } from '../../../http/route.ts'
+import type { Context } from '../../../http/route.ts'
 import { isBanned, profileOf } from '../../accounts/auth/accounts.ts'
 import { insertUser } from '../../accounts/auth/first-admin.ts'
 import { cameByMail } from '../../accounts/auth/invite-tokens.ts'
@@ -21,15 +21,6 @@ import { memberChange } from './grants.ts'
 import { usableInvite } from './invites.ts'
 
 type Invite = Awaited<ReturnType<typeof usableInvite>>
-
-/** The routes of the invited: what it is, accept it with an account, accept it with a new one. */
-export function inviteAcceptRoutes(deps: AccessDeps): Route[] {
-  return [
-    route(api.getServerInvite, async ({ params }) => usableInvite(deps.db.read, params.token, now(deps.clock))),
-    operate(acceptServerInvite, deps),
-    registration(deps),
-  ]
-}
 
 const operation = operationsOver<AccessDeps>()
 
@@ -45,32 +36,35 @@ export const acceptServerInvite = operation(api.acceptServerInvite, async (work,
   return { ...done, answer: { serverId: invite.serverId } }
 })
 
-function registration(deps: AccessDeps): Route {
-  return route(api.registerByInvite, async ({ body }, context) => {
-    await usableInvite(deps.db.read, body.token, now(deps.clock))
-    const passwordHash = await deps.passwords.hash(body.password)
-    const { origin } = context
-    const { token, profile } = await deps.db.write(async (tx) => {
-      const invite = await usableInvite(tx.q, body.token, tx.now)
-      const id = newId('usr', deps.clock)
-      const { email } = invite
-      const { username } = body
-      // A token that went through the hands of the inviter says nothing of who reads that address.
-      const emailVerified = cameByMail(body.token, invite.tokenHash) ? 1 : 0
-      await insertUser(tx, { id, email, username, passwordHash, emailVerified }).catch(refuseTaken)
-      const user = { id, email, username, createdAt: tx.now, updatedAt: tx.now, roles: [] }
-      const principal = { kind: 'caller', caller: undefined, origin, userId: id } as const
-      const record = (done: Done): Promise<void> =>
-        recordChange(tx, { deps, principal, endpoint: api.registerByInvite }, done)
-      await record({ events: [{ type: 'user_created', data: { user, createdBy: id } }] })
-      await record(await accept({ tx, deps, userId: id }, invite, { userId: id, created: true }))
-      const session = await createSession(tx, deps.clock, { userId: id, origin, persistent: false })
-      return { token: session, profile: await profileOf(tx.q, id) }
-    })
-    context.setSession(token)
-    const { id: userId, createdAt: _, ...rest } = profile
-    return { ...rest, userId, token }
+/** Accepts an invitation with a new account, and signs it in. */
+export async function registerByInvite(
+  deps: AccessDeps,
+  { body }: Input<typeof api.registerByInvite>,
+  context: Context<typeof api.registerByInvite>,
+) {
+  await usableInvite(deps.db.read, body.token, now(deps.clock))
+  const passwordHash = await deps.passwords.hash(body.password)
+  const { origin } = context
+  const { token, profile } = await deps.db.write(async (tx) => {
+    const invite = await usableInvite(tx.q, body.token, tx.now)
+    const id = newId('usr', deps.clock)
+    const { email } = invite
+    const { username } = body
+    // A token that went through the hands of the inviter says nothing of who reads that address.
+    const emailVerified = cameByMail(body.token, invite.tokenHash) ? 1 : 0
+    await insertUser(tx, { id, email, username, passwordHash, emailVerified }).catch(refuseTaken)
+    const user = { id, email, username, createdAt: tx.now, updatedAt: tx.now, roles: [] }
+    const principal = { kind: 'caller', caller: undefined, origin, userId: id } as const
+    const record = (done: Done): Promise<void> =>
+      recordChange(tx, { deps, principal, endpoint: api.registerByInvite }, done)
+    await record({ events: [{ type: 'user_created', data: { user, createdBy: id } }] })
+    await record(await accept({ tx, deps, userId: id }, invite, { userId: id, created: true }))
+    const session = await createSession(tx, deps.clock, { userId: id, origin, persistent: false })
+    return { token: session, profile: await profileOf(tx.q, id) }
   })
+  context.setSession(token)
+  const { id: userId, createdAt: _, ...rest } = profile
+  return { ...rest, userId, token }
 }
 
 /** An invitation gives what its maker may still give at this moment, or nothing. */

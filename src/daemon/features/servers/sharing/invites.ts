@@ -9,8 +9,6 @@ import { PermissionList } from '../../../access/role-permissions.ts'
 import type { Queries, Tx } from '../../../db/db.ts'
 import { parseJson } from '../../../db/json.ts'
 import { countRows, offsetOf } from '../../../db/paging.ts'
-import { operate } from '../../../http/operate.ts'
-import { type Route, route } from '../../../http/route.ts'
 import { holderNow } from '../../accounts/auth/grant-cap.ts'
 import { inviteHashes, newInviteSecrets } from '../../accounts/auth/invite-tokens.ts'
 import { mayMail } from '../../accounts/auth/mail-trust.ts'
@@ -19,28 +17,20 @@ import { send } from '../../signals/mail/send.ts'
 import type { AccessDeps } from './deps.ts'
 import { changeableOwnerOf, memberChange, ownerOf } from './grants.ts'
 
-/** An invitation that is over is told apart from an unknown one for so long. */
+/** An invitation that is over is answered differently from an unknown one for so long. */
 const KEPT_AFTER_END_MS = 30 * 86_400_000
 
-/** The routes that make, list and cancel invitations to a server. */
-export function inviteRoutes(deps: AccessDeps): Route[] {
-  return [
-    listing(deps),
-    route(api.createServerInvite, (input, { principal, signal }) =>
-      createServerInvite(deps, { principal, input, signal }),
-    ),
-    operate(cancelServerInvite, deps),
-  ]
-}
-
-function listing({ db, clock }: AccessDeps): Route {
-  return route(api.listServerInvites, async ({ params: { serverId }, query }) => {
-    await ownerOf(db.read, serverId)
-    const open = openInvites(db.read, serverId, now(clock))
-    const total = await countRows(db.read, open)
-    const rows = await open.selectAll().orderBy('id', 'desc').limit(query.limit).offset(offsetOf(query)).execute()
-    return { items: rows.map(shown), total: total }
-  })
+/** One page of the open invitations to a server, newest first. */
+export async function listServerInvites(
+  deps: AccessDeps,
+  { params: { serverId }, query }: Input<typeof api.listServerInvites>,
+) {
+  const { db, clock } = deps
+  await ownerOf(db.read, serverId)
+  const open = openInvites(db.read, serverId, now(clock))
+  const total = await countRows(db.read, open)
+  const rows = await open.selectAll().orderBy('id', 'desc').limit(query.limit).offset(offsetOf(query)).execute()
+  return { items: rows.map(shown), total: total }
 }
 
 const operation = operationsOver<AccessDeps>()

@@ -1,30 +1,29 @@
-import * as api from '../../../../shared/api/assignments.ts'
+import type * as api from '../../../../shared/api/assignments.ts'
+import type { Input } from '../../../../shared/kernel/contract.ts'
 import { PanelError } from '../../../../shared/kernel/errors.ts'
 import { type IsoTime, now } from '../../../../shared/kernel/time.ts'
 import type { Queries } from '../../../db/db.ts'
 import { countRows, offsetOf } from '../../../db/paging.ts'
-import { type Route, route } from '../../../http/route.ts'
 import { type AssignmentRow, assignmentView, selectAssignments } from './assignment-rows.ts'
 import type { AccessDeps } from './deps.ts'
 
-/** The routes that list the nodes of a role and of a user. */
-export function reachedRoutes(deps: AccessDeps): Route[] {
+/** One page of the nodes that are assigned to a role. */
+export async function listRoleNodes(deps: AccessDeps, { params: { roleId }, query }: Input<typeof api.listRoleNodes>) {
   const { db, clock } = deps
-  return [
-    route(api.listRoleNodes, async ({ params: { roleId }, query }) => {
-      const role = await db.read.selectFrom('role').select('id').where('id', '=', roleId).executeTakeFirst()
-      if (role === undefined) throw new PanelError('ROLE_NOT_FOUND', `There is no role ${roleId}`)
-      const rows = await assignments(db.read, { roleIds: [roleId] }, now(clock))
-      return reached(deps, rows, query)
-    }),
-    route(api.listUserNodes, async ({ params: { userId }, query }) => {
-      const user = await db.read.selectFrom('user').select('id').where('id', '=', userId).executeTakeFirst()
-      if (user === undefined) throw new PanelError('USER_NOT_FOUND', `There is no account ${userId}`)
-      const roles = await db.read.selectFrom('userRole').select('roleId').where('userId', '=', userId).execute()
-      const roleIds = roles.map(({ roleId }) => roleId)
-      return reached(deps, await assignments(db.read, { userId, roleIds }, now(clock)), query)
-    }),
-  ]
+  const role = await db.read.selectFrom('role').select('id').where('id', '=', roleId).executeTakeFirst()
+  if (role === undefined) throw new PanelError('ROLE_NOT_FOUND', `There is no role ${roleId}`)
+  const rows = await assignments(db.read, { roleIds: [roleId] }, now(clock))
+  return reached(deps, rows, query)
+}
+
+/** One page of the nodes that are assigned to a user, or to a role of theirs. */
+export async function listUserNodes(deps: AccessDeps, { params: { userId }, query }: Input<typeof api.listUserNodes>) {
+  const { db, clock } = deps
+  const user = await db.read.selectFrom('user').select('id').where('id', '=', userId).executeTakeFirst()
+  if (user === undefined) throw new PanelError('USER_NOT_FOUND', `There is no account ${userId}`)
+  const roles = await db.read.selectFrom('userRole').select('roleId').where('userId', '=', userId).execute()
+  const roleIds = roles.map(({ roleId }) => roleId)
+  return reached(deps, await assignments(db.read, { userId, roleIds }, now(clock)), query)
 }
 
 /** The assignments of a user and of roles that hold now. */

@@ -3,16 +3,16 @@ import type { Metrics } from '../../../core/metrics.ts'
 import type { SystemErrors } from '../../../core/system-errors.ts'
 import type { Db, Tx } from '../../../db/db.ts'
 import type { HealthReport } from '../../fleet/nodes/stats.ts'
-import type { CurrentUsage } from '../../servers/servers/figures.ts'
+import type { CurrentUsage } from '../../servers/servers/usage.ts'
 import { type AlertRow, openOfTypes } from './alert-rows.ts'
 import { crashFinding } from './event-watch.ts'
 import {
   nodeAway,
-  nodeFigures,
+  nodeThresholds,
   type Observation,
   type SeenNode,
   type SeenServer,
-  serverFigures,
+  serverThresholds,
 } from './observations.ts'
 import { type RaiseDeps, raise, resolveOpen, type Subject } from './raise.ts'
 import { ruleHolds } from './rule-holds.ts'
@@ -26,7 +26,7 @@ export interface EvaluatorDeps extends RaiseDeps {
   readonly metrics: Pick<Metrics, 'rounds'>
   isOnline(nodeId: string): boolean
   health(nodeId: string): HealthReport | undefined
-  figures(serverId: string): CurrentUsage | undefined
+  usage(serverId: string): CurrentUsage | undefined
 }
 
 const PERIOD_MS = 30_000
@@ -49,7 +49,7 @@ interface Seen {
 export class Evaluator {
   readonly #deps: EvaluatorDeps
   readonly #startedMs: number
-  /** When the present view (over, or recovered) of a rule's figure was first seen, by the clock that never jumps. */
+  /** When the present view (over, or recovered) of a rule's metric was first seen, by the clock that never jumps. */
   readonly #since = new Map<string, { readonly bad: boolean; readonly ms: number }>()
 
   constructor(deps: EvaluatorDeps) {
@@ -68,7 +68,7 @@ export class Evaluator {
         await this.once()
         counted('ok')
       } catch (err) {
-        log.error({ err }, 'the alert rules could not be looked at; it is tried again')
+        log.error({ err }, 'cannot evaluate alert rules, retrying')
         systemErrors.capture(err, { component: 'alerts' })
         counted('failed')
       }
@@ -101,11 +101,11 @@ export class Evaluator {
   *#observations(rule: RuleRow, { servers, nodes, nowMs }: Seen): Generator<Observation> {
     const conditions = conditionsOf(rule)
     for (const server of targetsOf(rule, 'server', servers)) {
-      if (rule.type === 'resource_threshold') yield* serverFigures(server, conditions, nowMs)
+      if (rule.type === 'resource_threshold') yield* serverThresholds(server, conditions, nowMs)
       if (rule.type === 'server_crashed') yield crashOf(server)
     }
     for (const node of targetsOf(rule, 'node', nodes)) {
-      if (rule.type === 'resource_threshold') yield* nodeFigures(node, conditions, nowMs)
+      if (rule.type === 'resource_threshold') yield* nodeThresholds(node, conditions, nowMs)
       if (rule.type === 'node_offline') yield nodeAway(node, conditions, nowMs)
     }
   }
@@ -152,7 +152,7 @@ export class Evaluator {
   }
 
   async #servers(): Promise<ServerSeen[]> {
-    const { db, isOnline, figures } = this.#deps
+    const { db, isOnline, usage } = this.#deps
     const rows = await db.read
       .selectFrom('server')
       .innerJoin('node', 'node.id', 'server.nodeId')
@@ -177,7 +177,7 @@ export class Evaluator {
         alive: power === 'running' || power === 'starting' || power === 'stopping' || row.activity !== null,
         online: isOnline(nodeId) && power !== 'unknown',
         maintenance,
-        figures: figures(id),
+        usage: usage(id),
         crashed:
           maintenance || power === 'starting' || power === 'unknown' ? null : power === 'offline' && row.crashed === 1,
         crash: { crashCount, reason, exitCode, exitSignal },
@@ -219,7 +219,7 @@ function keyOf(ruleId: string | null, subjectId: string, metric: string): string
   return `${ruleId} ${subjectId} ${metric}`
 }
 
-/** A crash that the events told while the rule kept quiet, or before there was one: the server is still down. */
+/** A crash that the events reported while the rule kept quiet, or before there was one: the server is still down. */
 function crashOf({ id, name, crashed, crash }: ServerSeen): Observation {
   const subject = { kind: 'server' as const, id, name }
   return { subject, metric: '', bad: crashed, finding: () => crashFinding(subject, crash) }

@@ -6,7 +6,7 @@ import { ruleHolds } from './rule-holds.ts'
 import { enabledRules, type RuleRow } from './rule-rows.ts'
 
 /**
- * Notices from now on what events tell: crashes and failed backups. Alerts are written in the transaction of the event, so
+ * Notices from now on what events report: crashes and failed backups. Alerts are written in the transaction of the event, so
  * that none is lost or doubled when the daemon dies.
  */
 export function watchEvents(bus: Bus, deps: RaiseDeps): void {
@@ -34,7 +34,7 @@ async function onState(tx: Tx, deps: RaiseDeps, serverId: string, data: Data): P
     .executeTakeFirst()
   const before = known?.crashCount ?? 0
   if (count !== before) await keepCount(tx, serverId, count)
-  // One that was started again at once is reported as running: the count tells, not the state.
+  // One that was started again at once is reported as running: the count shows it, not the state.
   if (count > before) {
     await raiseAll(tx, deps, 'server_crashed', crashFinding(await serverSubject(tx, serverId), data))
   }
@@ -60,7 +60,7 @@ async function onBackup(tx: Tx, deps: RaiseDeps, serverId: string, data: Data): 
   })
 }
 
-/** What a crash is told as; `data` has the fields of the state event. */
+/** What a crash is reported as; `data` has the fields of the state event. */
 export function crashFinding(subject: Subject, data: Data): Finding {
   const { reason, exitCode, exitSignal, crashCount } = data
   const how = exitSignal ? ` by ${String(exitSignal)}` : exitCode === null ? '' : ` with exit code ${String(exitCode)}`

@@ -7,7 +7,7 @@ import { shownUrl } from '../webhooks/target-url.ts'
 import type { AlertRow } from './alert-rows.ts'
 import { actionsOf, type RuleRow, RuleWebhooks, sealedUnder } from './rule-rows.ts'
 
-/** Everybody whom the rule tells of this alert, each once. */
+/** Everybody whom the rule notifies of this alert, each once. */
 export async function targetsOf(
   tx: Tx,
   deps: { readonly vault: Vault; readonly log: Log },
@@ -30,7 +30,7 @@ function webhooksOf({ vault, log }: { readonly vault: Vault; readonly log: Log }
   if (rule.sealedWebhooks === null) return []
   const found = opened(vault, rule.id, rule.sealedWebhooks)
   // The alert itself and the mails must not fail for that.
-  if (found === undefined) log.warn({ ruleId: rule.id }, 'the webhooks of a rule do not open with the present key')
+  if (found === undefined) log.warn({ ruleId: rule.id }, 'cannot decrypt webhooks of alert rule with the current key')
   const { urls, secret } = found ?? { urls: [], secret: '' }
   return urls.map((url): Place => ({ channel: 'webhook', url, secret, shownUrl: shownUrl(url) }))
 }

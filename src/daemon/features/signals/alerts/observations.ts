@@ -2,7 +2,7 @@ import type { AlertConditions } from '../../../../shared/api/alert-rules.ts'
 import type { AlertMetric, AlertSeverity } from '../../../../shared/kernel/alert.ts'
 import { isoTime } from '../../../../shared/kernel/time.ts'
 import type { HealthReport } from '../../fleet/nodes/stats.ts'
-import type { CurrentUsage } from '../../servers/servers/figures.ts'
+import type { CurrentUsage } from '../../servers/servers/usage.ts'
 import type { Finding, Subject } from './raise.ts'
 
 /** What one rule sees of one thing now. */
@@ -23,7 +23,7 @@ export interface SeenServer {
   readonly online: boolean
   /** Its node is in maintenance. */
   readonly maintenance: boolean
-  readonly figures: CurrentUsage | undefined
+  readonly usage: CurrentUsage | undefined
 }
 
 /** A node as far as rules look at it. */
@@ -37,21 +37,20 @@ export interface SeenNode {
   readonly health: HealthReport | undefined
 }
 
-/** Figures come every 15 s; older ones say nothing about now. */
+/** Usage comes every 15 s; older reports say nothing about now. */
 const FRESH_MS = 60_000
 const OFFLINE_MINUTES = 5
 const WORDS: Readonly<Record<AlertMetric, string>> = { cpu: 'CPU', memory: 'memory', disk: 'disk space' }
 
 /** What the thresholds say of a server. Without a process it uses no CPU and no memory; in maintenance they say nothing. */
-export function serverFigures(server: SeenServer, conditions: AlertConditions, nowMs: number): Observation[] {
-  const { figures, alive, online } = server
-  const fresh =
-    online && !server.maintenance && figures !== undefined && nowMs - Date.parse(figures.timestamp) < FRESH_MS
+export function serverThresholds(server: SeenServer, conditions: AlertConditions, nowMs: number): Observation[] {
+  const { usage, alive, online } = server
+  const fresh = online && !server.maintenance && usage !== undefined && nowMs - Date.parse(usage.timestamp) < FRESH_MS
   const isDown = online && !alive && !server.maintenance
   const resting = (value: number | null): number | null => (isDown ? 0 : value)
   const subject: Subject = { kind: 'server', id: server.id, name: server.name }
   const about = { subject, severity: 'warning' as const, conditions }
-  const known = fresh ? figures : undefined
+  const known = fresh ? usage : undefined
   return thresholds(about, {
     cpu: resting(known?.cpuPercent ?? null),
     memory: resting(share(known?.memoryUsageMb, known?.memoryTotalMb)),
@@ -60,7 +59,7 @@ export function serverFigures(server: SeenServer, conditions: AlertConditions, n
 }
 
 /** What the thresholds say of a node. */
-export function nodeFigures(node: SeenNode, conditions: AlertConditions, nowMs: number): Observation[] {
+export function nodeThresholds(node: SeenNode, conditions: AlertConditions, nowMs: number): Observation[] {
   const { health: report, online } = node
   const health =
     online && !node.maintenance && report !== undefined && nowMs - report.atMs < FRESH_MS ? report.health : undefined

@@ -39,7 +39,7 @@ export interface Finding {
 
 /**
  * Writes the alert with its events and messages, unless the same one is open or was a short while ago. True when it was
- * written. All of it is one transaction, and a unique index allows one open alert: nothing is told twice.
+ * written. All of it is one transaction, and a unique index allows one open alert: nothing is reported twice.
  */
 export async function raise(tx: Tx, deps: RaiseDeps, rule: RuleRow, finding: Finding): Promise<boolean> {
   const { subject, metric, severity, title, message } = finding
@@ -90,13 +90,13 @@ export async function resolveOpen(tx: Tx, deps: RaiseDeps, alertId: string, by: 
   }
   await announce(tx, deps, row)
   const rule = row.ruleId === null ? undefined : await findRule(tx.q, row.ruleId)
-  // Who may not be told of it any more is not told of its end either.
+  // Who may not be notified of it any more gets nothing of its end either.
   if (rule?.enabled === 1 && (await ruleHolds(tx, rule)))
     await notifyTargets(tx, deps, { rule, row, event: 'alert.resolved' })
   return true
 }
 
-/** Puts the alert into the outbox for everybody whom the rule tells. */
+/** Puts the alert into the outbox for everybody whom the rule notifies. */
 export async function notifyTargets(
   tx: Tx,
   deps: Pick<RaiseDeps, 'outbox' | 'vault' | 'log'>,

@@ -3,13 +3,13 @@ import { PanelError } from '../../../../shared/kernel/errors.ts'
 import { grants, type Permission } from '../../../../shared/kernel/permissions.ts'
 import type { IsoTime } from '../../../../shared/kernel/time.ts'
 import type { Caller } from '../../../access/caller.ts'
-import { serverPermissions } from '../../../access/permit.ts'
+import { type Holder, serverPermissions } from '../../../access/permit.ts'
 import { type At, heldAssignments } from '../../../access/relations.ts'
 import type { AlertRow } from './alert-rows.ts'
 
 /**
- * The alerts that a list shows to somebody: all, or those of the servers with these ids together with those of his rules
- * and of the servers that he has a share in (`only`: of those as far as his key reaches; `null`: it does not reach so far).
+ * The alerts that a list shows to somebody: all, or those of the servers with these ids together with those of their rules
+ * and of the servers that they have a share in (`only`: of those as far as their key reaches; `null`: it does not reach so far).
  */
 export type AlertReach =
   | 'all'
@@ -25,7 +25,7 @@ export type AlertReach =
 
 const PREFIX = 'alert.read:'
 
-/** What the caller may see, or of that his own part. Asking for all without the right to see all is refused. */
+/** What the caller may see, or of that their own part. Asking for all without the right to see all is refused. */
 export async function alertReach(at: At, caller: Caller, scope: AlertScope | undefined): Promise<AlertReach> {
   const all = grants(caller.permissions, 'alert.read') || grants(caller.permissions, 'admin.read')
   if (scope === 'all' && !all) throw denied('alert.read')
@@ -42,18 +42,18 @@ export function reachOfKey({ scope }: Pick<Caller, 'scope'>): readonly string[] 
   return scope === null || grants(scope, 'alert.read') ? null : idsIn(scope)
 }
 
-/** Whether the caller may do that with this alert: by its server, as an administrator, or, but for its deletion, as whom it is for. */
+/** Whether the holder may do that with this alert: by its server, as an administrator, or, but for its deletion, as whom it is for. */
 export async function mayOnAlert(
   at: At,
-  caller: Caller,
+  holder: Holder,
   { serverId, userId }: Pick<AlertRow, 'serverId' | 'userId'>,
   permission: Permission,
 ): Promise<boolean> {
-  if (grants(caller.permissions, permission)) return true
-  if (grants(caller.permissions, permission === 'alert.read' ? 'admin.read' : 'admin.write')) return true
-  if (serverId !== null && (await serverPermissions(at, caller, serverId, [permission])).length > 0) return true
-  const reaches = caller.scope === null || grants(caller.scope, permission)
-  if (!reaches || userId !== caller.userId || permission === 'alert.delete') return false
+  if (grants(holder.permissions, permission)) return true
+  if (grants(holder.permissions, permission === 'alert.read' ? 'admin.read' : 'admin.write')) return true
+  if (serverId !== null && (await serverPermissions(at, holder, serverId, [permission])).length > 0) return true
+  const reaches = holder.scope === null || grants(holder.scope, permission)
+  if (!reaches || userId !== holder.userId || permission === 'alert.delete') return false
   return permission === 'alert.read' || serverId === null
 }
 

@@ -5,7 +5,7 @@ import { rolePermissions } from '../../../access/role-permissions.ts'
 import type { RuleRow } from './rule-rows.ts'
 
 /**
- * Whether a rule still counts: its owner is not banned and may still see what it would tell him. The panel's own rules
+ * Whether a rule still counts: its owner is not banned and may still see what it would report. The panel's own rules
  * count; one for a server whose owner is gone does not.
  */
 export async function ruleHolds(at: At, { userId, target, targetId }: RuleRow): Promise<boolean> {

@@ -1,8 +1,7 @@
 import type * as api from '../../../../shared/api/alert-rules.ts'
 import type { Input } from '../../../../shared/kernel/contract.ts'
 import { grants, type Permission } from '../../../../shared/kernel/permissions.ts'
-import type { Caller } from '../../../access/caller.ts'
-import { serverPermissions } from '../../../access/permit.ts'
+import { type Holder, serverPermissions } from '../../../access/permit.ts'
 import type { At } from '../../../access/relations.ts'
 import type { Queries } from '../../../db/db.ts'
 import { denied } from './reach.ts'
@@ -15,26 +14,26 @@ export type Target = Pick<Input<typeof api.createAlertRule>['body'], 'target'> &
 /** Rules for a server are for whom its alerts are, all others for administrators. */
 export async function permitTarget(
   at: At,
-  caller: Caller,
+  holder: Holder,
   { target, targetId }: Target,
   permission: Permission,
 ): Promise<void> {
   if (target !== 'server') {
-    if (!grants(caller.permissions, 'admin.write')) throw denied('admin.write')
+    if (!grants(holder.permissions, 'admin.write')) throw denied('admin.write')
     return
   }
-  const held = await serverPermissions(at, caller, targetId ?? '', [permission])
-  if (held.length === 0 && !grants(caller.permissions, 'admin.write')) throw denied(permission)
+  const held = await serverPermissions(at, holder, targetId ?? '', [permission])
+  if (held.length === 0 && !grants(holder.permissions, 'admin.write')) throw denied(permission)
 }
 
-/** An administrator may change every rule, its owner his own while the server is his to be told of. */
-export async function permitRule(at: At, caller: Caller, rule: RuleRow, permission: Permission): Promise<void> {
-  if (grants(caller.permissions, 'admin.write')) return
-  if (rule.userId !== caller.userId) throw denied('admin.write')
-  await permitTarget(at, caller, rule, permission)
+/** An administrator may change every rule, an owner their own while they may be notified of the server. */
+export async function permitRule(at: At, holder: Holder, rule: RuleRow, permission: Permission): Promise<void> {
+  if (grants(holder.permissions, 'admin.write')) return
+  if (rule.userId !== holder.userId) throw denied('admin.write')
+  await permitTarget(at, holder, rule, permission)
 }
 
-export async function visibleRule(q: Queries, caller: Caller, id: string): Promise<RuleRow | undefined> {
+export async function visibleRule(q: Queries, holder: Holder, id: string): Promise<RuleRow | undefined> {
   const row = await findRule(q, id)
-  return row !== undefined && seesRule(caller, row) ? row : undefined
+  return row !== undefined && seesRule(holder, row) ? row : undefined
 }

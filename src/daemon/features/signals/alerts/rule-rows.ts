@@ -8,6 +8,7 @@ import {
 import type { Input } from '../../../../shared/kernel/contract.ts'
 import { grants } from '../../../../shared/kernel/permissions.ts'
 import type { Caller } from '../../../access/caller.ts'
+import type { Holder } from '../../../access/permit.ts'
 import type { Queries } from '../../../db/db.ts'
 import { parseJson } from '../../../db/json.ts'
 import { offsetOf, totalOf } from '../../../db/paging.ts'
@@ -45,12 +46,12 @@ export async function enabledRules(q: Queries, types: readonly RuleRow['type'][]
 }
 
 /** Whether the caller sees the rules of everybody. */
-export function seesAllRules(caller: Caller): boolean {
+export function seesAllRules(caller: Pick<Holder, 'permissions'>): boolean {
   return grants(caller.permissions, 'admin.read')
 }
 
 /** Whether the caller sees this rule: as an administrator or as its owner, by a key as far as that may read alerts. */
-export function seesRule(caller: Caller, { userId, targetId }: Pick<RuleRow, 'userId' | 'targetId'>): boolean {
+export function seesRule(caller: Holder, { userId, targetId }: Pick<RuleRow, 'userId' | 'targetId'>): boolean {
   if (seesAllRules(caller)) return true
   const only = reachOfKey(caller)
   return userId === caller.userId && (only === null || (targetId !== null && only.includes(targetId)))

@@ -28,8 +28,8 @@ type Edit = Input<typeof updateAlertRule>['body']
 
 /** Refuses conditions that the type does not look at: a rule that could never fire would be no rule. */
 export function checkConditions(type: AlertRuleType | 'custom', conditions: AlertConditions): void {
-  const { offlineThreshold, ...figures } = conditions
-  const [some] = Object.keys(figures)
+  const { offlineThreshold, ...thresholds } = conditions
+  const [some] = Object.keys(thresholds)
   if (type === 'resource_threshold') {
     if (offlineThreshold !== undefined)
       throw fieldError('body.conditions.offlineThreshold', 'belongs to rules of the type node_offline')
@@ -53,11 +53,11 @@ export function checkTarget({ type, target, targetId }: Pick<Creation, 'type' | 
     throw fieldError('body.target', 'must be server or global')
 }
 
-/** Writes a new rule; the answer tells the secret that its webhooks are signed with. */
+/** Writes a new rule; the answer shows the secret that its webhooks are signed with. */
 export async function insertRule(
   tx: Tx,
   deps: RuleDeps,
-  { id, body, userId }: { readonly id: string; readonly body: Creation; readonly userId: string },
+  { id, body, userId }: { readonly id: string; readonly body: Creation; readonly userId: string | null },
 ) {
   const { shown, sealed, secret } = sealActions(deps, id, { actions: body.actions, before: undefined })
   const row: RuleRow = {

@@ -3,30 +3,30 @@ import { PanelError } from '../../../../shared/kernel/errors.ts'
 import type { Bus } from '../../../core/bus.ts'
 import type { Db } from '../../../db/db.ts'
 import { type StreamRoute, streamRoute } from '../../../http/route.ts'
-import type { NodeUsageBoard } from '../../fleet/nodes/figures.ts'
-import type { Figures } from '../../servers/servers/figures.ts'
+import type { NodeUsageBoard } from '../../fleet/nodes/usage.ts'
+import type { ServerUsageBoard } from '../../servers/servers/usage.ts'
 import { endWithServer } from './server-end.ts'
 
 /** Bytes a viewer may leave unread. */
 const MAX_UNSENT = 1024 * 1024
 
-/** What the streams of figures need. */
+/** What the streams of metrics need. */
 interface MetricsDeps {
   readonly db: Db
   readonly bus: Bus
-  readonly figures: Figures
-  readonly nodeFigures: NodeUsageBoard
+  readonly usage: ServerUsageBoard
+  readonly nodeUsage: NodeUsageBoard
 }
 
-/** The streams of figures. Frames carry no id: the newest stands for all that was missed. */
+/** The streams of metrics. Frames carry no id: the newest stands for all that was missed. */
 export function metricsStreams(deps: MetricsDeps): StreamRoute[] {
   deps.bus.listen(({ type, data }) => {
-    if (type === 'node_deleted') deps.nodeFigures.forget(String(data['nodeId']))
+    if (type === 'node_deleted') deps.nodeUsage.forget(String(data['nodeId']))
   })
   return [serverMetrics(deps), nodeMetrics(deps)]
 }
 
-function serverMetrics({ db, bus, figures }: MetricsDeps): StreamRoute {
+function serverMetrics({ db, bus, usage }: MetricsDeps): StreamRoute {
   return streamRoute(streamServerMetrics, async ({ params }, context) => {
     const { serverId } = params
     const find = () =>
@@ -38,15 +38,15 @@ function serverMetrics({ db, bus, figures }: MetricsDeps): StreamRoute {
     }
     const connection = context.open({ name: 'metrics', serverId, maxUnsentBytes: MAX_UNSENT })
     const push = (): void => {
-      const now = figures.get(serverId)
+      const now = usage.get(serverId)
       if (now !== undefined) connection.send('resource_stats', { serverId, ...now })
     }
     const ends = [
-      figures.listen((of) => {
-        // A slow reader gets the newest when he has taken what waits.
+      usage.listen((of) => {
+        // A slow reader gets the newest when they have read what waits.
         if (of === serverId && connection.unsentBytes === 0) push()
       }),
-      figures.watch(row.nodeId, serverId),
+      usage.watch(row.nodeId, serverId),
       endWithServer({ bus, find, connection, serverId, log: context.log }),
     ]
     connection.send('connected', { serverId })
@@ -55,22 +55,22 @@ function serverMetrics({ db, bus, figures }: MetricsDeps): StreamRoute {
   })
 }
 
-function nodeMetrics({ db, bus, nodeFigures }: MetricsDeps): StreamRoute {
+function nodeMetrics({ db, bus, nodeUsage }: MetricsDeps): StreamRoute {
   return streamRoute(streamNodeMetrics, async ({ params }, context) => {
     const { nodeId } = params
     const row = await db.read.selectFrom('node').select('id').where('id', '=', nodeId).executeTakeFirst()
     if (row === undefined) throw new PanelError('NODE_NOT_FOUND', 'There is no such node')
     const connection = context.open({ name: 'node-metrics', maxUnsentBytes: MAX_UNSENT })
     const ends = [
-      nodeFigures.listen((figures) => {
-        if (figures.nodeId === nodeId && connection.unsentBytes === 0) connection.send('node_stats', figures)
+      nodeUsage.listen((usage) => {
+        if (usage.nodeId === nodeId && connection.unsentBytes === 0) connection.send('node_stats', usage)
       }),
       bus.listen(({ type, data }) => {
         if (type === 'node_deleted' && data['nodeId'] === nodeId) connection.end()
       }),
     ]
     connection.send('connected', { nodeId })
-    const last = nodeFigures.get(nodeId)
+    const last = nodeUsage.get(nodeId)
     if (last !== undefined) connection.send('node_stats', last)
     await over(connection.closed, ends)
   })

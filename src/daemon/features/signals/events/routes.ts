@@ -10,12 +10,12 @@ import type { Db } from '../../../db/db.ts'
 import { callerOf, type StreamRoute, streamRoute } from '../../../http/route.ts'
 import type { SseConnection } from '../../../http/sse.ts'
 import type { CommandReports } from '../../servers/servers/command-progress.ts'
-import type { Figures } from '../../servers/servers/figures.ts'
 import { findServerRow } from '../../servers/servers/rows.ts'
+import type { ServerUsageBoard } from '../../servers/servers/usage.ts'
 import { follow, typesOf } from './follow.ts'
 import { Scope } from './scope.ts'
 
-/** Bytes a viewer may leave unread; beyond, he is told and has to resume. */
+/** Bytes a viewer may leave unread; beyond, the stream says so and they have to resume. */
 const MAX_UNSENT = 1024 * 1024
 
 /** What the event streams need. */
@@ -25,15 +25,15 @@ interface EventDeps {
   readonly clock: Clock
   readonly settings: Settings
   readonly credentials: Credentials
-  readonly figures: Figures
+  readonly usage: ServerUsageBoard
   readonly commandReports: CommandReports
 }
 
 /** The streams over the event log: of one server, of all visible servers, and of the administration. */
 export function eventStreams(deps: EventDeps): StreamRoute[] {
-  const { db, bus, settings, figures, commandReports } = deps
+  const { db, bus, settings, usage, commandReports } = deps
   bus.listen((event) => {
-    if (event.type === 'server_deleted' && event.serverId !== null) figures.forget(event.serverId)
+    if (event.type === 'server_deleted' && event.serverId !== null) usage.forget(event.serverId)
   })
   return [
     streamRoute(streamServerEvents, async ({ params, query }, context) => {
@@ -63,7 +63,7 @@ export function eventStreams(deps: EventDeps): StreamRoute[] {
           begun: async () => {
             // It may have gone between the first look and the place in the log that this stream begins at.
             if (!all && (await findServerRow(db.read, serverId)) === undefined) return deleted()
-            endUsage = sendUsage(figures, connection, { row, types, scope })
+            endUsage = sendUsage(usage, connection, { row, types, scope })
             endProgress = sendProgress(commandReports, connection, { row, types, scope })
           },
           passed: (event) => {
@@ -119,20 +119,20 @@ function sendProgress(
   })
 }
 
-/** Pushes figures as they come; the newest stands for all that a slow reader has missed. */
+/** Pushes usage as it comes; the newest stands for all that a slow reader has missed. */
 function sendUsage(
-  figures: Figures,
+  usage: ServerUsageBoard,
   connection: SseConnection,
   viewer: { row: { id: string; nodeId: string } | undefined; types: ReadonlySet<string> | undefined; scope: Scope },
 ): () => void {
   const { row, types, scope } = viewer
   if (types !== undefined && !types.has('resource_stats')) return () => undefined
   const push = (serverId: string): void => {
-    const now = figures.get(serverId)
-    // What waits unsent is figures or more of worth; the next figures are newer anyway.
+    const now = usage.get(serverId)
+    // What waits unsent is usage or worth more; the next usage is newer anyway.
     if (now !== undefined && connection.unsentBytes === 0) connection.send('resource_stats', { serverId, ...now })
   }
-  const stop = figures.listen((serverId) => {
+  const stop = usage.listen((serverId) => {
     if (row !== undefined) {
       if (serverId === row.id) push(serverId)
       return
@@ -143,7 +143,7 @@ function sendUsage(
     )
   })
   if (row !== undefined && !connection.closed.aborted) push(row.id)
-  const unwatch = row === undefined ? undefined : figures.watch(row.nodeId, row.id)
+  const unwatch = row === undefined ? undefined : usage.watch(row.nodeId, row.id)
   return () => {
     stop()
     unwatch?.()

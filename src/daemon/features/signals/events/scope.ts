@@ -14,11 +14,11 @@ interface ScopeDeps {
   readonly credentials: Credentials
 }
 
-/** What a caller may see, by what he may do now: rights that change while a stream is open hold from the next event on. */
+/** What a caller may see, by what they may do now: rights that change while a stream is open hold from the next event on. */
 export class Scope {
   readonly #deps: ScopeDeps
   readonly #first: Caller
-  /** Servers that this viewer was shown something of: he is told of their deletion, after which nothing relates him to them. */
+  /** Servers that this viewer was shown something of: they get their deletion too, after which nothing relates them to it. */
   readonly #shown = new Set<string>()
 
   constructor(deps: ScopeDeps, caller: Caller) {

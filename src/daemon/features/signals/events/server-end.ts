@@ -19,7 +19,7 @@ export function endWithServer({ bus, connection, serverId, log, find }: Watched)
       if (row === undefined) connection.fail('server_deleted', { serverId })
       else if (row.suspendedAt !== null) connection.fail('server_suspended', { serverId, code: 'SERVER_SUSPENDED' })
     } catch (err) {
-      log.error({ err, serverId }, 'whether a watched server is there could not be read')
+      log.error({ err, serverId }, 'cannot check whether watched server exists')
     }
   }
   const stop = bus.listen((event) => {

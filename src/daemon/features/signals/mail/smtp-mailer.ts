@@ -45,7 +45,7 @@ export function createSmtpMailer(deps: SmtpMailerDeps): SmtpMailer {
     const transport = new Transport(create(options), log, () => transports.delete(transport))
     transports.add(transport)
     current = { key, transport }
-    log.info({ host: server.host, port: server.port }, 'mail is sent by these settings from now on')
+    log.info({ host: server.host, port: server.port }, 'mail transport configured')
     return transport
   }
 
@@ -83,8 +83,8 @@ class Transport {
 
   constructor(mailer: Pool, log: Log, ended: () => void) {
     this.#mailer = mailer
-    // Of a connection without a message: whoever sends is told by the rejection.
-    this.#mailer.on('error', (err) => log.warn({ err }, 'a connection to the mail server has failed'))
+    // Of a connection without a message: whoever sends learns it by the rejection.
+    this.#mailer.on('error', (err) => log.warn({ err }, 'mail server connection failed'))
     this.#ended = ended
   }
 
@@ -127,7 +127,7 @@ function transportOptions(server: SmtpServer, password: string | null, ca: strin
     greetingTimeout: CONNECT_MS,
     dnsTimeout: CONNECT_MS,
     socketTimeout: IDLE_MS,
-    // Ends before the time-out above, which would be told as a failure.
+    // Ends before the time-out above, which would be reported as a failure.
     idleTimeout: IDLE_MS / 2,
     tls: {
       minVersion: 'TLSv1.2' as const,

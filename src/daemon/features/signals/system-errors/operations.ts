@@ -1,6 +1,5 @@
 import * as api from '../../../../shared/api/system-errors.ts'
 import { type OperationDeps, operationsOver } from '../../../access/operation.ts'
-import { callerOf } from '../../../http/route.ts'
 import * as rows from './rows.ts'
 
 export const GONE = 'There is no such system error'
@@ -10,8 +9,7 @@ const operation = operationsOver<OperationDeps>()
 export const resolveSystemError = operation(
   api.resolveSystemError,
   async (work, { params: { errorId }, body: { note } }) => {
-    const { tx, fail } = work
-    const { userId } = callerOf(work)
+    const { tx, userId, fail } = work
     const isResolved = await rows.resolveOne(tx, errorId, { by: userId, note: note ?? null })
     const answer = (await rows.findError(tx.q, errorId)) ?? fail('ADMIN_SYSTEM_ERROR_NOT_FOUND', GONE)
     if (!isResolved) return { answer }
@@ -27,7 +25,7 @@ export const resolveSystemError = operation(
 export const resolveSystemErrors = operation(
   api.resolveSystemErrors,
   async (work, { body: { note, ...selection } }) => {
-    const { userId } = callerOf(work)
+    const { userId } = work
     const resolved = await rows.resolveSelected(work.tx, selection, { by: userId, note: note ?? null })
     if (resolved === 0) return { answer: { resolved } }
     const details = { ...selection, ...(note === undefined ? {} : { note }), resolved }

@@ -46,7 +46,7 @@ export function systemErrorRoutes(deps: SystemErrorDeps): Route[] {
   ]
 }
 
-/** What a client reports is told apart from the daemon's own errors by its component. */
+/** What a client reports differs from the daemon's own errors by its component. */
 function report({ clock, systemErrors }: SystemErrorDeps): Route {
   const limit = new ReportLimit(clock)
   return route(api.reportSystemError, async ({ body }, context) => {

@@ -15,7 +15,7 @@ export type ErrorFilter = Omit<Query, 'page' | 'limit'>
 /** Which open ones are to be resolved. */
 export type Selection = Omit<Input<typeof resolveSystemErrors>['body'], 'note'>
 
-/** Who resolves, and what he writes down. */
+/** Who resolves, and with what note. */
 export interface Resolution {
   readonly by: string | null
   readonly note: string | null
@@ -41,7 +41,7 @@ export async function findError(q: Queries, id: string): Promise<SystemError | u
   return row === undefined ? undefined : systemErrorOf(row)
 }
 
-/** All that match, newest id first, in batches: an error that happens meanwhile is neither left out nor told twice. */
+/** All that match, newest id first, in batches: an error that happens meanwhile is neither left out nor listed twice. */
 export async function* errorBatches(q: Queries, filter: ErrorFilter): AsyncGenerator<SystemError[]> {
   let last: string | undefined
   for (;;) {

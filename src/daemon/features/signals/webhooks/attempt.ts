@@ -47,7 +47,7 @@ async function endpointOf({ db, vault }: Transport, row: DeliveryRow) {
     const [url, secret] = [vault.open(SEALED.url(id), sealedUrl), vault.open(SEALED.secret(id), sealedSecret)]
     return { url, secret, format }
   } catch {
-    // Which text does not open is no news for the log of messages; what to do is.
+    // Which text does not open does not belong in the log of messages; what to do does.
     return 'its URL and secret do not open with the present PANEL_CREDENTIAL_KEY; set them again'
   }
 }

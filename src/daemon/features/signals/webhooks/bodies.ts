@@ -27,7 +27,7 @@ export interface Endpoint {
 
 /**
  * The request for a message. `X-Webhook-Signature` is the HMAC-SHA256, in hex, of the timestamp header, a dot and the body
- * as it is sent; `X-Webhook-Id` stays the same over attempts, so that a receiver can tell a repetition.
+ * as it is sent; `X-Webhook-Id` stays the same over attempts, so that a receiver can recognise a repetition.
  */
 export function requestOf(
   message: { readonly id: string; readonly payload: Payload },

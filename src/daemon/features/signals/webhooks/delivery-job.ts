@@ -9,7 +9,7 @@ import type { Jobs } from '../../../jobs/jobs.ts'
 import type { Lane } from '../../../jobs/rows.ts'
 import { attempt, type Transport } from './attempt.ts'
 import { type DeliveryRow, findDelivery, recordAttempt } from './delivery-rows.ts'
-import { laneRest } from './retry.ts'
+import { laneBackOff } from './retry.ts'
 import type { Outcome } from './sender.ts'
 import { noteOutcome } from './webhook-health.ts'
 
@@ -36,7 +36,7 @@ export const DELIVERY = defineJob({
   ordered: false,
   background: true,
   plan: () => [{ step: 'send', name: 'send' }],
-  laneRestMs: laneRest,
+  laneBackOffMs: laneBackOff,
 })
 
 /** The lane of this name among those of messages. */
@@ -62,7 +62,7 @@ export function registerDeliveries(jobs: Jobs, deps: DeliveryDeps): void {
           if (row === undefined || row.nextAttemptAt === null) return (tx) => restarted(tx, job.input.deliveryId)
           const tried = await tryOnce(deps, row, signal)
           const { ok, final, error } = tried.outcome
-          if (!ok && !final) log.info({ deliveryId: row.id, target: row.target, error }, 'a message did not arrive')
+          if (!ok && !final) log.info({ deliveryId: row.id, target: row.target, error }, 'webhook delivery failed')
           return (tx) => noteAttempt(tx, deps, row, tried)
         },
       },

@@ -3,9 +3,8 @@ import type { Answer } from '../../../../shared/kernel/contract.ts'
 import { PanelError } from '../../../../shared/kernel/errors.ts'
 import { grants, type Permission } from '../../../../shared/kernel/permissions.ts'
 import { WEBHOOK_EVENTS } from '../../../../shared/kernel/webhook-events.ts'
-import type { Caller } from '../../../access/caller.ts'
-import { operationsOver, type Principal, recordChange } from '../../../access/operation.ts'
-import { callerOf } from '../../../http/route.ts'
+import { operationsOver, type Principal, recordChange, userIdOf } from '../../../access/operation.ts'
+import type { Holder } from '../../../access/permit.ts'
 import { type DeliveryDeps, sendNow } from './delivery-job.ts'
 import { findDelivery, toWebhookDelivery } from './delivery-rows.ts'
 import { findWebhook } from './webhook-rows.ts'
@@ -48,10 +47,9 @@ export async function testWebhook(
     const webhook = await findWebhook(tx.q, webhookId)
     if (webhook === undefined) throw new PanelError('WEBHOOK_NOT_FOUND', GONE)
     const data = { webhookId, webhookName: webhook.name }
-    const userId = principal.kind === 'caller' ? (principal.caller?.userId ?? null) : null
     const id = await outbox.add(tx, {
       place: { channel: 'webhook', webhookId, shownUrl: webhook.shownUrl },
-      payload: { event: 'webhook.test', userId, timestamp: tx.now, data },
+      payload: { event: 'webhook.test', userId: userIdOf(principal), timestamp: tx.now, data },
       differs: { firstInMs: TEST_AGAIN_MS, attempts: 1 },
     })
     await recordChange(tx, { deps, principal, endpoint: api.testWebhook }, { audit: { resourceId: webhookId } })
@@ -70,7 +68,7 @@ export const redeliverWebhook = operation(api.redeliverWebhook, async (work, { p
   const row = await findDelivery(tx.q, deliveryId)
   if (row === undefined || row.webhookId !== webhookId) return fail('WEBHOOK_DELIVERY_NOT_FOUND', NO_DELIVERY)
   // Where it goes may be another place by now, and somebody else's.
-  mayRead(callerOf(work), row.event)
+  mayRead(work.holder, row.event)
   if (webhook.enabled === 0)
     fail('CONFLICT', 'The webhook is switched off; switch it on before anything is sent to it again')
   await outbox.restart(tx, row)
@@ -83,10 +81,10 @@ export const redeliverWebhook = operation(api.redeliverWebhook, async (work, { p
   }
 })
 
-/** What a message tells may be read by whom the event may be read by. */
-export function mayRead(caller: Caller, event: string): void {
+/** What a message says may be read by whoever may read the event. */
+export function mayRead(holder: Pick<Holder, 'permissions'>, event: string): void {
   const needed: Permission | undefined = new Map<string, Permission>(Object.entries(WEBHOOK_EVENTS)).get(event)
-  if (needed === undefined || grants(caller.permissions, needed)) return
+  if (needed === undefined || grants(holder.permissions, needed)) return
   throw new PanelError('PERMISSION_DENIED', `This needs the permission ${needed}`, { meta: { missing: [needed] } })
 }
 

@@ -33,7 +33,7 @@ export interface Outbox {
   add(tx: Tx, message: Message): Promise<string>
   /** Gives a message to a webhook all its attempts again, from now on. */
   restart(tx: Tx, row: DeliveryRow): Promise<void>
-  /** Tries a webhook again at once that rests after failures: somebody has mended something. */
+  /** Tries a webhook again at once that backs off after failures: somebody has mended something. */
   resume(webhookId: string): void
 }
 
@@ -77,14 +77,14 @@ export function createOutbox({ clock, vault, jobs }: OutboxDeps): Outbox {
       // An attempt that is under way counts as the first of the new ones.
       await send(tx, { id, event }, webhookId ?? '', tx.now)
     },
-    resume: (webhookId) => jobs.endRest(deliveryLane(webhookId)),
+    resume: (webhookId) => jobs.endBackOff(deliveryLane(webhookId)),
   }
 }
 
 interface OutboxDeps {
   readonly clock: Clock
   readonly vault: Vault
-  readonly jobs: Pick<Jobs, 'queue' | 'endRest'>
+  readonly jobs: Pick<Jobs, 'queue' | 'endBackOff'>
 }
 
 function placeColumns(vault: Vault, id: string, place: Place) {

@@ -3,7 +3,7 @@ import type { WebhookEvent } from '../../../../shared/kernel/webhook-events.ts'
 import type { BusEvent } from '../../../core/bus.ts'
 import type { Tx } from '../../../db/db.ts'
 
-/** What is told of an event, before it gets the shape of a format. */
+/** What is sent of an event, before it gets the shape of a format. */
 export const Payload = z.object({
   event: z.string(),
   serverId: z.string().optional(),
@@ -38,13 +38,13 @@ const NAMES: Readonly<Record<string, WebhookEvent | ((data: Data) => WebhookEven
   user_deleted: 'user.deleted',
 }
 
-/** The webhook event that a written event is; `undefined` for those that webhooks are not told of. */
+/** The webhook event that a written event is; `undefined` for those that webhooks do not get. */
 export function webhookEventOf({ type, data }: Pick<BusEvent, 'type' | 'data'>): WebhookEvent | undefined {
   const name = NAMES[type]
   return typeof name === 'function' ? name(data) : name
 }
 
-/** What webhooks are told of the event. */
+/** What webhooks get of the event. */
 export async function payloadOf(tx: Tx, name: WebhookEvent, event: BusEvent): Promise<Payload> {
   const { serverId, data, timestamp } = event
   const server = serverId === null ? {} : { serverId, ...(await serverName(tx, serverId, data)) }

@@ -16,7 +16,7 @@ export function waitAfter(attempts: number, retryAfterMs: number | null): number
   return Math.max(Math.round((wait * randomInt(800, 1201)) / 1000), retryAfterMs ?? 0)
 }
 
-/** How long a lane rests after so many failures in a row: a dead receiver with many messages is not hammered. */
-export function laneRest(failuresInARow: number): number {
+/** How long a lane backs off after so many failures in a row: a dead receiver with many messages is not hammered. */
+export function laneBackOff(failuresInARow: number): number {
   return Math.min(LONGEST_PAUSE_MS, 500 * 2 ** Math.min(failuresInARow, 20))
 }

@@ -3,7 +3,7 @@ import type { Outbox } from './outbox.ts'
 import { payloadOf, webhookEventOf } from './payload.ts'
 import { subscribersOf } from './webhook-rows.ts'
 
-/** From now on puts every event that webhooks are told of into the outbox, in the transaction of the event itself. */
+/** From now on puts every event that webhooks get into the outbox, in the transaction of the event itself. */
 export function notifyWebhooks(bus: Bus, outbox: Outbox): void {
   bus.enlist(async (tx, event) => {
     const name = webhookEventOf(event)

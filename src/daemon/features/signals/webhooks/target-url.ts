@@ -29,7 +29,7 @@ export function formatFor(text: string): WebhookFormat {
 
 /**
  * The URL as it may be shown and logged. Whoever has a URL of Discord or Slack can post there: of those only the host. Others
- * have their token in the query or in the path, where it is told by its looks.
+ * have their token in the query or in the path, where it is recognised by its looks.
  */
 export function shownUrl(text: string, format: WebhookFormat = 'generic'): string {
   const url = new URL(text)

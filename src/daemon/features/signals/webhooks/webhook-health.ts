@@ -1,5 +1,4 @@
-import type { Audit } from '../../../access/audit.ts'
-import type { Bus } from '../../../core/bus.ts'
+import { type OperationDeps, PANEL, recordFact } from '../../../access/operation.ts'
 import type { Tx } from '../../../db/db.ts'
 import { giveUpWaiting } from './delivery-rows.ts'
 import type { Outcome } from './sender.ts'
@@ -12,7 +11,7 @@ const FAILURES = 20
 /** Writes down how a webhook does, and switches off one that has failed for long. */
 export async function noteOutcome(
   tx: Tx,
-  { bus, audit }: { readonly bus: Bus; readonly audit: Audit },
+  deps: Pick<OperationDeps, 'bus' | 'audit'>,
   webhookId: string,
   { ok, error }: Outcome,
 ): Promise<void> {
@@ -27,8 +26,13 @@ export async function noteOutcome(
   await update.set({ enabled: 0, disabledReason: 'failing', updatedAt: tx.now }).execute()
   await giveUpWaiting(tx, webhookId, 'the webhook was switched off after it had failed for long')
   const details = { enabled: { before: true, after: false }, failingSince, failures }
-  const actor = { caller: undefined, origin: null }
-  await audit.record(tx, actor, { action: 'webhook.disable', resource: 'webhook', resourceId: webhookId, details })
   const data = { webhookId, webhookName: row.name, updatedBy: null, change: 'disabled_failing' }
-  await bus.append(tx, { type: 'webhook_updated', data })
+  await recordFact(
+    tx,
+    { deps, principal: PANEL },
+    {
+      audit: { action: 'webhook.disable', resource: 'webhook', resourceId: webhookId, details },
+      events: [{ type: 'webhook_updated', data }],
+    },
+  )
 }

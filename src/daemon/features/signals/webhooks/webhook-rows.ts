@@ -27,7 +27,7 @@ export async function listWebhookRows(q: Queries, query: Input<typeof listWebhoo
   return { items, total: await totalOf(q, matching, { query, found: items.length }) }
 }
 
-/** The enabled webhooks that want to be told of the event. */
+/** The enabled webhooks that are subscribed to the event. */
 export async function subscribersOf(q: Queries, event: string): Promise<Pick<WebhookRow, 'id' | 'shownUrl'>[]> {
   const rows = await q.selectFrom('webhook').select(['id', 'shownUrl', 'events']).where('enabled', '=', 1).execute()
   return rows.filter(({ events }) => parseJson(Events, events).some((pattern) => subscribes(pattern, event)))

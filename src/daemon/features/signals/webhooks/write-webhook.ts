@@ -81,10 +81,10 @@ export const updateWebhook = operation(
     const events = body.events ?? shown.events
     const made = body.rotateSecret === true ? `whsec_${newSecret()}` : null
     const secret = made ?? body.secret
-    // Whoever decides where it goes or what it tells must be allowed to read that.
-    const telling = [url, body.events, secret].some((value) => value !== undefined) || body.enabled === true
-    if (telling) checkRights(holder, events)
-    // What waits goes there too, of whatever it was told before.
+    // Whoever decides where it goes or what it reports must be allowed to read that.
+    const decides = [url, body.events, secret].some((value) => value !== undefined) || body.enabled === true
+    if (decides) checkRights(holder, events)
+    // What waits goes there too, of whatever it was sent before.
     if (url !== undefined || secret !== undefined) checkRights(holder, await waitingEvents(tx.q, id))
     const row = changedRow(deps.vault, before, { body, url, secret })
     const after = toWebhook(row)
@@ -104,12 +104,12 @@ export const updateWebhook = operation(
   },
 )
 
-/** Refuses somebody who may not read all that these events tell. */
+/** Refuses somebody who may not read all that these events report. */
 function checkRights(holder: Holder, patterns: readonly string[]): void {
   const needed = new Set<Permission>(subscribedEvents(patterns).map((event) => WEBHOOK_EVENTS[event]))
   const missing = [...needed].filter((permission) => !grants(holder.permissions, permission))
   if (missing.length === 0) return
-  const sentence = `To be told of these events needs the permission ${missing.join(' and ')}`
+  const sentence = `Subscribing to these events needs the permission ${missing.join(' and ')}`
   throw new PanelError('PERMISSION_DENIED', sentence, { meta: { missing } })
 }
 

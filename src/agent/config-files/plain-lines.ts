@@ -1,0 +1,22 @@
+import { replacement, type Setting } from './setting.ts'
+
+/** Replaces each line that begins with a key by the value; nothing is added. */
+export function changeLines(text: string, settings: readonly Setting[]): string {
+  return text
+    .split(/(?<=\n)/)
+    .map((line) => {
+      const end = /\r?\n?$/.exec(line)?.[0] ?? ''
+      let content = line.slice(0, line.length - end.length)
+      for (const setting of settings) {
+        if (!content.startsWith(setting.key)) continue
+        content = String(replacement(setting, content) ?? content)
+      }
+      return content + end
+    })
+    .join('')
+}
+
+/** How the lines of a text end. */
+export function lineEnd(text: string): string {
+  return text.includes('\r\n') ? '\r\n' : '\n'
+}

@@ -1,0 +1,270 @@
+import { readFileSync, rmSync } from 'node:fs'
+import { constants } from 'node:os'
+import { type ContainerState, containerState } from '../../engine/container-state.ts'
+import { Engine, EngineAway, EngineRefusal, isMissing } from '../../engine/engine.ts'
+import { cgroupOfProcess, cgroupPids } from '../cgroup.ts'
+import { BeginFailure, type Child, type ChildDeps, type ChildEnd, type ChildKind } from '../child.ts'
+import type { ContainerPlace, HolderRecord, LaunchFile } from '../holder-files.ts'
+import { writeOwnJson } from '../json-file.ts'
+import { isAlive, processFacts } from '../proc.ts'
+import { send } from '../run-processes.ts'
+import { ContainerStreams } from './container-streams.ts'
+
+const RETRY_MS = 500
+/** How long the exit code of a container is waited for whose process has ended while the engine is away. */
+const AWAY_MS = 60_000
+const KILL_ATTEMPTS = 100
+const LOOK_MS = 50
+/** The last words of a container that has ended. */
+const LAST_WORDS_MS = 15_000
+
+/** A program in a container of an engine. The container is the run's own and goes with it. */
+export const containerKind: ChildKind = {
+  async start(file, firstSeq, deps) {
+    const place = placeOf(file.run)
+    const engine = new Engine(place.socket)
+    const streams = new ContainerStreams({ engine, name: place.name, ...deps })
+    try {
+      await removeContainer(engine, place.name)
+      await create(engine, place.name, file)
+      // Attached before it starts, so that its first line is not missed.
+      await streams.attach()
+      const record = freshRecord(file, firstSeq, deps)
+      await writeOwnJson(deps.paths.record, record)
+      await engine.json({ method: 'POST', path: `/containers/${place.name}/start` })
+      const begun = withProcess(record, await containerState(engine, place.name))
+      await writeOwnJson(deps.paths.record, begun)
+      rmSync(deps.paths.launch)
+      return { child: new ContainerChild(engine, begun, { streams, deps }), record: begun }
+    } catch (error) {
+      streams.abandon()
+      rmSync(deps.paths.record, { force: true })
+      await removeContainer(engine, place.name).catch(() => undefined) // the first failure is the one to report
+      throw error instanceof EngineRefusal
+        ? new BeginFailure(`The container could not be started: ${error.message}`)
+        : error
+    }
+  },
+
+  async resume(record, deps) {
+    const place = placeOf(record.run)
+    const engine = new Engine(place.socket)
+    const streams = new ContainerStreams({ engine, name: place.name, ...deps })
+    const state = await stateOf(engine, place.name, deps)
+    const known = state === undefined || record.pid !== 0 ? record : withProcess(record, state)
+    if (known !== record) await writeOwnJson(deps.paths.record, known)
+    streams.resume(record.firstSeq)
+    return new ContainerChild(engine, known, { streams, deps })
+  },
+
+  async hasBegun({ run }) {
+    const { socket, name } = placeOf(run)
+    try {
+      return (await containerState(new Engine(socket), name)).hasRun
+    } catch (error) {
+      if (isMissing(error)) return false
+      throw error
+    }
+  },
+
+  async endUnbegun({ run }) {
+    const { socket, name } = placeOf(run)
+    await removeContainer(new Engine(socket), name)
+  },
+}
+
+class ContainerChild implements Child {
+  readonly isEnclosed = true
+  readonly #engine: Engine
+  readonly #record: HolderRecord
+  readonly #streams: ContainerStreams
+  readonly #deps: ChildDeps
+  #oomKilled = false
+
+  constructor(engine: Engine, record: HolderRecord, { streams, deps }: { streams: ContainerStreams; deps: ChildDeps }) {
+    this.#engine = engine
+    this.#record = record
+    this.#streams = streams
+    this.#deps = deps
+  }
+
+  async ended(): Promise<ChildEnd> {
+    const { clock, sink } = this.#deps
+    let awaySinceMs: number | undefined
+    let wasAway = false
+    while (true) {
+      try {
+        const state = await containerState(this.#engine, this.#name)
+        if (!state.running) {
+          // The engine does not keep what is said while it is away by a program that ends before it is back.
+          if (wasAway)
+            this.#remark('The container engine was away when the program ended; its last lines may be missing')
+          return this.#endOf(state)
+        }
+        awaySinceMs = undefined
+        wasAway = false
+        await this.#notRunning()
+      } catch (error) {
+        if (isMissing(error)) {
+          this.#remark('The container was removed by somebody else')
+          return { code: null, signal: null, atMs: sink.clock.nowMs() }
+        }
+        if (!(error instanceof EngineAway) && !(error instanceof EngineRefusal)) throw error
+        wasAway = true
+        // A container lives on while its engine is away, where the engine is set to leave it alive.
+        if (this.#processLives()) awaySinceMs = undefined
+        else awaySinceMs ??= clock.monotonicMs()
+        if (awaySinceMs !== undefined && clock.monotonicMs() - awaySinceMs > AWAY_MS) {
+          this.#remark('The container has ended while the container engine was away; its exit code is not known')
+          return { code: null, signal: null, atMs: sink.clock.nowMs() }
+        }
+        await clock.sleep(RETRY_MS)
+      }
+    }
+  }
+
+  living(): readonly number[] {
+    if (!this.#processLives()) return []
+    const { cgroup } = this.#record.run.isolation
+    const pids = cgroup === null ? [] : cgroupPids(cgroup)
+    return pids.length > 0 ? pids : [this.#record.pid]
+  }
+
+  async input(line: string, written: () => void): Promise<void> {
+    await this.#streams.input(line)
+    written()
+  }
+
+  async signal(name: NodeJS.Signals): Promise<boolean> {
+    if (process.getuid?.() === 0) {
+      // The first process only hands signals on; whoever gets one from it and from here would get two.
+      const own = this.living().filter((pid) => pid !== this.#record.pid || this.#record.run.container?.init !== true)
+      return own.filter((pid) => send(pid, name)).length > 0
+    }
+    try {
+      await this.#engine.json({ method: 'POST', path: `/containers/${this.#name}/kill?signal=${name}` })
+      return true
+    } catch (error) {
+      if (error instanceof EngineRefusal && (error.status === 409 || error.status === 404)) return false
+      throw error
+    }
+  }
+
+  async kill(): Promise<number> {
+    const count = this.living().length
+    for (let attempt = 0; attempt < KILL_ATTEMPTS && this.#processLives(); attempt++) {
+      if (process.getuid?.() === 0) send(this.#record.pid, 'SIGKILL')
+      else await this.signal('SIGKILL')
+      await this.#deps.clock.sleep(LOOK_MS)
+    }
+    return count
+  }
+
+  /** The engine has the kernel see to that. */
+  memoryExceeded(): Promise<void> {
+    return new Promise(() => undefined)
+  }
+
+  async finish(): Promise<void> {
+    await this.#streams.finish(LAST_WORDS_MS)
+  }
+
+  oomKills(): number {
+    return this.#oomKilled ? 1 : 0
+  }
+
+  /** A container that stays because its engine is away is removed by the next run of its server. */
+  async remove(): Promise<void> {
+    await removeContainer(this.#engine, this.#name).catch(() => undefined)
+  }
+
+  get #name(): string {
+    return placeOf(this.#record.run).name
+  }
+
+  #processLives(): boolean {
+    return this.#record.pid > 0 && isAlive(this.#record.pid, this.#record.start)
+  }
+
+  async #notRunning(): Promise<void> {
+    const answer = await this.#engine.stream({ method: 'POST', path: `/containers/${this.#name}/wait` })
+    try {
+      for await (const _ of answer) {
+        // the answer comes when it has ended; the state says more
+      }
+    } catch (error) {
+      throw new EngineAway('The container engine has gone away', { cause: error })
+    }
+  }
+
+  #endOf({ exitCode, oomKilled, endedAtMs }: ContainerState): ChildEnd {
+    this.#oomKilled = oomKilled
+    const atMs = endedAtMs ?? this.#deps.clock.nowMs()
+    // What a container's first process returns for a child that a signal has ended, and what the engine says of its own end.
+    const signal = Object.entries(constants.signals).find(([, value]) => value === exitCode - 128)?.[0]
+    return signal === undefined ? { code: exitCode, signal: null, atMs } : { code: null, signal, atMs }
+  }
+
+  #remark(text: string): void {
+    const { sink } = this.#deps
+    sink.writer.append({ stream: 'system', ms: sink.clock.nowMs(), text: Buffer.from(text), flags: 0 })
+    sink.writer.flush()
+    sink.written()
+  }
+}
+
+function placeOf({ container }: HolderRecord['run']): ContainerPlace {
+  if (container === undefined) throw new BeginFailure('The run on record names no container')
+  return container
+}
+
+async function create(engine: Engine, name: string, { container }: LaunchFile): Promise<void> {
+  if (container === undefined) throw new BeginFailure('The launch file describes no container')
+  await engine.json({ method: 'POST', path: `/containers/create?name=${name}`, body: container })
+}
+
+async function removeContainer(engine: Engine, name: string): Promise<void> {
+  try {
+    await engine.json({ method: 'DELETE', path: `/containers/${name}?force=1&v=1` })
+  } catch (error) {
+    if (!isMissing(error)) throw error
+  }
+}
+
+/** The state of a container whose holder has gone; `undefined` when the container is gone too. Waits for an engine that is away. */
+async function stateOf(engine: Engine, name: string, { clock }: ChildDeps): Promise<ContainerState | undefined> {
+  for (const deadline = clock.monotonicMs() + AWAY_MS; ; await clock.sleep(RETRY_MS)) {
+    try {
+      return await containerState(engine, name)
+    } catch (error) {
+      if (isMissing(error)) return undefined
+      if (!(error instanceof EngineAway) || clock.monotonicMs() > deadline) throw error
+    }
+  }
+}
+
+function freshRecord({ run }: LaunchFile, firstSeq: number, { clock }: ChildDeps): HolderRecord {
+  return {
+    kind: run.kind,
+    launchId: run.launchId,
+    pid: 0,
+    start: '',
+    launcherPid: 0,
+    launcherStart: '',
+    startedAtMs: clock.nowMs(),
+    firstSeq,
+    run,
+    bootId: readFileSync('/proc/sys/kernel/random/boot_id', 'latin1').trim(),
+    ordered: false,
+    by: null,
+    forgotten: false,
+  }
+}
+
+/** The record with the first process of the container as this machine sees it. */
+function withProcess(record: HolderRecord, { pid }: ContainerState): HolderRecord {
+  const facts = pid > 0 ? processFacts(pid) : undefined
+  if (facts === undefined) return record
+  const isolation = { ...record.run.isolation, cgroup: cgroupOfProcess(pid) }
+  return { ...record, pid, start: facts.start, run: { ...record.run, isolation } }
+}

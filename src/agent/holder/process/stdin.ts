@@ -1,0 +1,72 @@
+import { closeSync, constants, openSync, writeSync } from 'node:fs'
+import type { Clock } from '../../../shared/kernel/time.ts'
+
+/** A program that does not read gets so long before a line is refused. */
+const WAIT_MS = 5000
+/** A write of so many bytes reaches a FIFO as a whole or not at all. */
+const ATOMIC_BYTES = 4096
+const MAX_WAITING = 200
+
+/** Why a line did not get into the program. */
+export class StdinFull extends Error {}
+
+/**
+ * The child's standard input. Lines go in one after another, each as a whole: a line of which nothing fits within 5 s is
+ * refused, and a long one that has begun is completed before any other, however long the program takes to read it.
+ */
+export class Stdin {
+  private readonly fd: number
+  private readonly clock: Clock
+  private turn: Promise<void> = Promise.resolve()
+  private waiting = 0
+  private over = false
+
+  constructor(path: string, clock: Clock) {
+    // Both directions, so that it opens at once and the child never sees the end of its input.
+    this.fd = openSync(path, constants.O_RDWR | constants.O_NONBLOCK)
+    this.clock = clock
+  }
+
+  /** Resolves when the line and its end are in the FIFO; `done` runs right then. Rejects with {@link StdinFull}. */
+  write(line: string, done: () => void): Promise<void> {
+    if (this.waiting >= MAX_WAITING) return Promise.reject(new StdinFull('Too many lines wait for the program to read'))
+    this.waiting++
+    const mine = this.turn.then(() => this.put(Buffer.from(`${line}\n`))).then(done)
+    this.turn = mine.catch(() => undefined) // the writer of that line gets the failure
+    return mine.finally(() => this.waiting--)
+  }
+
+  /** The program has ended, so nothing can be written any more. */
+  get closed(): boolean {
+    return this.over
+  }
+
+  close(): void {
+    if (this.over) return
+    this.over = true
+    closeSync(this.fd)
+  }
+
+  private async put(bytes: Buffer): Promise<void> {
+    const deadline = this.clock.monotonicMs() + WAIT_MS
+    let at = 0
+    for (let pause = 2; at < bytes.length; ) {
+      if (this.over) throw new StdinFull('The program has ended')
+      const written = writeNow(this.fd, bytes.subarray(at, at + ATOMIC_BYTES))
+      at += written
+      if (written > 0) continue
+      if (at === 0 && this.clock.monotonicMs() > deadline) throw new StdinFull('The program does not read its input')
+      await this.clock.sleep(pause)
+      pause = Math.min(50, pause * 2)
+    }
+  }
+}
+
+function writeNow(fd: number, bytes: Buffer): number {
+  try {
+    return writeSync(fd, bytes)
+  } catch (error) {
+    if (error instanceof Error && 'code' in error && error.code === 'EAGAIN') return 0
+    throw error
+  }
+}

@@ -1,0 +1,123 @@
+import { mkdir } from 'node:fs/promises'
+import { release } from 'node:os'
+import { newIdSuffix } from '../../../shared/kernel/ids.ts'
+import type { Clock } from '../../../shared/kernel/time.ts'
+import type { RuntimeReport } from '../../../shared/protocol/node.ts'
+import { AgentFailure } from '../../failure.ts'
+import type { HeldRun, Isolation, LaunchFile } from '../../holder/holder-files.ts'
+import { PRIVATE_HOME } from '../../holder/process/launcher.ts'
+import { RUN_VARIABLE } from '../../holder/run-processes.ts'
+import type { HeldRuns } from '../held-runs.ts'
+import { giveTo } from '../ownership.ts'
+import type { Run, RunPlan, Runtime, ServerPlace } from '../runtime.ts'
+import type { ServerUsers } from '../server-users.ts'
+import { socketPath } from '../socket-place.ts'
+import { cgroupOfRun } from './cgroup-places.ts'
+import { type Machine, othersCanReach, studyMachine } from './machine.ts'
+
+/** What the process runtime is made with. */
+export interface ProcessRuntimeOptions {
+  readonly dataDir: string
+  readonly runs: HeldRuns
+  readonly users: ServerUsers
+  readonly clock: Clock
+}
+
+/** Runs servers as processes of this machine, each under a holder that outlives the agent. */
+export class ProcessRuntime implements Runtime {
+  readonly name = 'process' as const
+  readonly #options: ProcessRuntimeOptions
+  #studied: Promise<Machine> | undefined
+
+  constructor(options: ProcessRuntimeOptions) {
+    this.#options = options
+  }
+
+  async probe(): Promise<RuntimeReport> {
+    const machine = await this.#machine()
+    const { missing, users, mounts, locks, cgroups } = machine
+    return {
+      name: 'process',
+      version: release().slice(0, 64),
+      ok: missing === null,
+      reason: missing === null ? null : `The program ${missing} (of util-linux or coreutils) is missing`,
+      isolation: users ? 'user' : 'none',
+      mounts: mounts ? 'private' : 'shared',
+      limits: cgroups === null ? 'watchdog' : cgroups.version === 2 ? 'cgroup-v2' : 'cgroup-v1',
+      userNamespaces: users && locks ? 'off' : 'allowed',
+      capabilities: inWords(machine),
+    }
+  }
+
+  /** The mount point of its private folder, or the folder itself where there are no private mounts. */
+  async home(place: ServerPlace): Promise<string> {
+    return (await this.#machine()).mounts ? PRIVATE_HOME : place.files
+  }
+
+  async prepare(place: ServerPlace): Promise<void> {
+    await mkdir(place.files, { recursive: true, mode: 0o700 })
+    const uid = await this.#uidFor(place)
+    if (uid !== null) await giveTo(place.files, uid)
+  }
+
+  async start(place: ServerPlace, plan: RunPlan): Promise<Run> {
+    return await this.#options.runs.start(place, plan.launchId, () => this.#launchFile(place, plan))
+  }
+
+  async #launchFile(place: ServerPlace, plan: RunPlan): Promise<LaunchFile> {
+    const { dataDir, clock } = this.#options
+    const { kind, launchId, limits, logMb, masked } = plan
+    const isolation = await this.#isolation(place, plan)
+    const home = isolation.mounts ? PRIVATE_HOME : place.files
+    const env: Record<string, string> = { ...plan.env, HOME: home, [RUN_VARIABLE]: launchId }
+    if (env['MNT_SERVER'] !== undefined) env['MNT_SERVER'] = home
+    const run: HeldRun = {
+      serverId: place.serverId,
+      runtime: this.name,
+      kind,
+      launchId,
+      socket: await socketPath(dataDir, place.serverId),
+      logMb,
+      newEpoch: newIdSuffix(clock),
+      limits,
+      ...(masked === undefined ? {} : { masked }),
+      isolation,
+    }
+    return { run, argv: plan.argv, env, files: place.files }
+  }
+
+  async #isolation(place: ServerPlace, plan: RunPlan): Promise<Isolation> {
+    const machine = await this.#machine()
+    if (machine.missing !== null) throw new AgentFailure('UNSUPPORTED', `The program ${machine.missing} is missing`)
+    const uid = await this.#uidFor(place)
+    return {
+      uid,
+      mounts: uid !== null && machine.mounts,
+      locked: uid !== null && machine.locks && plan.allowUserNamespaces !== true,
+      cgroup: cgroupOfRun(machine.cgroups, plan.launchId),
+    }
+  }
+
+  /** A server's own user, `null` where it has the agent's: as an ordinary user, or where its own could not reach its files. */
+  async #uidFor(place: ServerPlace): Promise<number | null> {
+    const machine = await this.#machine()
+    if (!machine.users || (!machine.mounts && !(await othersCanReach(place.files)))) return null
+    return await this.#options.users.uidOf(place.serverId)
+  }
+
+  #machine(): Promise<Machine> {
+    this.#studied ??= studyMachine()
+    return this.#studied
+  }
+}
+
+/** The same for people, and for daemons of before that know no other. */
+function inWords({ users, mounts, locks, cgroups }: Machine): string[] {
+  const isolation = users ? (mounts ? 'own user, private mounts' : 'own user') : 'none'
+  const limits = cgroups === null ? 'watchdog' : `cgroup v${cgroups.version}`
+  return [
+    `isolation: ${isolation}`,
+    `limits: ${limits}`,
+    ...(users ? [`user namespaces: ${locks ? 'off' : 'as the machine allows'}`] : []),
+  ]
+}

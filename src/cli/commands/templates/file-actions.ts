@@ -1,0 +1,149 @@
+import { isDeepStrictEqual } from 'node:util'
+import type { NewTemplate } from '../../../shared/api/templates.ts'
+import { PanelError } from '../../../shared/kernel/errors.ts'
+import { fillPlaceholders, placeholderVariable } from '../../../shared/kernel/placeholders.ts'
+import { shellLine } from '../../../shared/kernel/startup-line.ts'
+import { checkEnvironment } from '../../../shared/templates/variable-rules.ts'
+import type { Action } from '../../kit/command.ts'
+import { usage } from '../../kit/failure.ts'
+import { column, type View } from '../../kit/output/view.ts'
+import { parsePair } from '../../kit/read-file.ts'
+import type { Run } from '../../kit/run.ts'
+import { readTemplateFile, type TemplateFile } from './template-file.ts'
+
+// What works on files alone: no panel is asked.
+
+interface NoteRow {
+  readonly kind: string
+  readonly field: string
+  readonly message: string
+}
+
+const NOTES: View<NoteRow> = {
+  columns: [
+    column('KIND', (row) => row.kind),
+    column('FIELD', (row) => row.field),
+    column('MESSAGE', (row) => row.message),
+  ],
+  id: (row) => row.field,
+  name: (row) => row.field,
+}
+
+/** What the panel would say of a file: a table of notes, or exit 8 with the reasons. */
+export const lintTemplate: Action = async (run) => {
+  const path = run.args.required('file')
+  const { template, egg } = await readTemplateFile(path, run.terminal.stdin)
+  const what = egg === null ? 'a template of this panel' : `an egg (${egg.report.format})`
+  run.notice(`${path} is ${what}: ${template.name}`)
+  await run.out.list(egg?.report.notes ?? [], NOTES)
+}
+
+interface PartRow {
+  readonly part: 'startup' | 'variable' | 'file'
+  readonly name: string
+  readonly value: string | number | boolean | null
+}
+
+const PARTS: View<PartRow> = {
+  columns: [column('PART', (row) => row.part), column('NAME', (row) => row.name), column('VALUE', (row) => row.value)],
+  id: (row) => row.name,
+  name: (row) => row.name,
+}
+
+/** What a server of the template would be started with. */
+export const testTemplate: Action = async (run) => {
+  const { template } = await readTemplateFile(run.args.required('file'), run.terminal.stdin)
+  const given = Object.fromEntries(run.args.list('env').map((text) => parsePair(text, '--env')))
+  const { environment, problems } = checkEnvironment(template.variables, given)
+  if (problems.length > 0)
+    throw new PanelError('VALIDATION_ERROR', 'Some variables are not valid', { details: problems })
+  const values = {
+    ...environment,
+    SERVER_IP: run.args.text('ip') ?? '0.0.0.0',
+    SERVER_PORT: String(run.args.integer('port') ?? template.supportedPorts[0] ?? 25_565),
+    SERVER_MEMORY: String(template.allocatedMemoryMb),
+    P_SERVER_UUID: '00000000-0000-0000-0000-000000000000',
+  }
+  await run.out.list(
+    [...lineRows(run, template, values), ...variableRows(values), ...fileRows(template, values)],
+    PARTS,
+  )
+}
+
+function lineRows(run: Run, template: NewTemplate, values: Readonly<Record<string, string>>): PartRow[] {
+  const wanted = run.args.text('startup')
+  const further = template.startupCommands.find(({ name }) => name === wanted)
+  if (wanted !== undefined && further === undefined) {
+    const names = template.startupCommands.map(({ name }) => name).join(', ')
+    throw usage(`the template has no startup line named '${wanted}'${names === '' ? '' : `; it has ${names}`}`)
+  }
+  const known = (name: string): string | undefined => {
+    const variable = placeholderVariable(name)
+    return Object.hasOwn(values, variable) ? variable : undefined
+  }
+  const value = shellLine(further?.command ?? template.startup, known)
+  return [{ part: 'startup', name: wanted ?? 'default', value }]
+}
+
+function variableRows(values: Readonly<Record<string, string>>): PartRow[] {
+  return Object.entries(values).map(([name, value]) => ({ part: 'variable', name, value }))
+}
+
+function fileRows(template: NewTemplate, values: Readonly<Record<string, string>>): PartRow[] {
+  const known = { ...values, 'config.docker.interface': '127.0.0.1', 'config.docker.network.interface': '127.0.0.1' }
+  return template.configFiles.flatMap(({ path, set }) =>
+    set.map(({ key, value, ifValue }): PartRow => {
+      const name = `${path} ${key}${ifValue === undefined ? '' : ` (where it is ${ifValue})`}`
+      return { part: 'file', name, value: typeof value === 'string' ? fillPlaceholders(value, known) : value }
+    }),
+  )
+}
+
+interface DifferenceRow {
+  readonly field: string
+  readonly from: unknown
+  readonly to: unknown
+}
+
+const DIFFERENCES: View<DifferenceRow> = {
+  columns: [
+    column('FIELD', (row) => row.field),
+    column('FROM', (row) => shown(row.from)),
+    column('TO', (row) => shown(row.to)),
+  ],
+  id: (row) => row.field,
+  name: (row) => row.field,
+}
+
+/** What two templates or eggs say otherwise, whatever format each is in. */
+export const diffTemplates: Action = async (run) => {
+  const [from, to] = [run.args.required('from'), run.args.required('to')]
+  if (from === '-' && to === '-') throw usage('only one of the two files can be stdin')
+  const before = fieldsOf(await readTemplateFile(from, run.terminal.stdin))
+  const after = fieldsOf(await readTemplateFile(to, run.terminal.stdin))
+  const names = [...new Set([...before.keys(), ...after.keys()])]
+  const rows = names.flatMap((field): DifferenceRow[] => {
+    const [a, b] = [before.get(field) ?? null, after.get(field) ?? null]
+    return isDeepStrictEqual(a, b) ? [] : [{ field, from: a, to: b }]
+  })
+  if (rows.length === 0) run.notice('the two say the same')
+  await run.out.list(rows, DIFFERENCES)
+}
+
+/** Variables and files by their names, so that another order is no difference. */
+function fieldsOf({ template }: TemplateFile): Map<string, unknown> {
+  const { variables, configFiles, ...rest } = template
+  return new Map<string, unknown>([
+    ...Object.entries(rest),
+    ...variables.flatMap(({ name, ...variable }) => {
+      return Object.entries(variable).map(([field, value]) => [`variables.${name}.${field}`, value] as const)
+    }),
+    ...configFiles.map((file) => [`configFiles.${file.path}`, file] as const),
+  ])
+}
+
+function shown(value: unknown): string | number | boolean | null {
+  if (value === null || typeof value === 'string' || typeof value === 'number' || typeof value === 'boolean')
+    return value
+  return JSON.stringify(value)
+}

@@ -1,0 +1,39 @@
+import { readFileSync } from 'node:fs'
+import { join, resolve } from 'node:path'
+import { fileProblem } from '../../shared/kernel/file-problem.ts'
+
+/** The certificates of a file in PEM form. */
+export function readCa(path: unknown, problems: string[]): string | undefined {
+  if (typeof path !== 'string') return undefined
+  try {
+    const pem = readFileSync(resolve(path), 'utf8')
+    if (pem.includes('-----BEGIN CERTIFICATE-----')) return pem
+    problems.push(`smtp.caFile: ${path} holds no certificate in PEM form`)
+  } catch (error) {
+    problems.push(`smtp.caFile: ${fileProblem(path, error)}`)
+  }
+  return undefined
+}
+
+/** The value of a secret variable, of the file that `<NAME>_FILE` names, or of the systemd credential of that name. */
+export function readSecret(
+  name: string,
+  env: Readonly<Record<string, string | undefined>>,
+  problems: string[],
+): string | undefined {
+  const direct = env[name]
+  if (direct !== undefined && direct !== '') return direct
+  const credentials = env['CREDENTIALS_DIRECTORY']
+  const systemd =
+    credentials === undefined
+      ? undefined
+      : join(credentials, name.replace('PANEL_', '').toLowerCase().replaceAll('_', '-'))
+  const path = env[`${name}_FILE`] ?? systemd
+  if (path === undefined) return undefined
+  try {
+    return readFileSync(resolve(path), 'utf8').trim()
+  } catch (error) {
+    if (env[`${name}_FILE`] !== undefined) problems.push(`${name}_FILE: ${fileProblem(path, error)}`)
+    return undefined
+  }
+}

@@ -1,0 +1,74 @@
+import type { EggNote } from '../api/templates.ts'
+import { placeholderVariable } from '../kernel/placeholders.ts'
+import { ConfigFile, ConfigParser } from '../protocol/config-files.ts'
+import { DocumentProblem, isObject, readJson } from './document.ts'
+
+/** Takes a note about a field of an egg. */
+export type Note = (kind: EggNote['kind'], field: string, message: string) => void
+
+/** A value of an egg that is JSON in a text, or what that JSON says; an empty one is `{}`. Throws a DocumentProblem. */
+export function jsonField(value: unknown): unknown {
+  if (typeof value !== 'string') return value ?? {}
+  return value.trim() === '' ? {} : readJson(value)
+}
+
+/** The configuration files of an egg. What cannot be used of them is noted. Throws a DocumentProblem. */
+export function eggConfigFiles(value: unknown, renamed: ReadonlyMap<string, string>, note: Note): ConfigFile[] {
+  const files = jsonField(value)
+  if (Array.isArray(files) && files.length === 0) return []
+  if (!isObject(files)) throw new DocumentProblem('must be an object of files')
+  const found = Object.entries(files).flatMap(([path, file]) => {
+    const field = `config.files.${path.slice(0, 200)}`
+    const made = isObject(file) ? fileOf(path, file, { field, renamed, note }) : undefined
+    if (made === undefined && !isObject(file)) note('unused', field, 'is no description of a file')
+    return made === undefined ? [] : [made]
+  })
+  const once = new Map(found.map((file) => [file.path, file]))
+  return [...once.values()].slice(0, 50)
+}
+
+interface At {
+  readonly field: string
+  readonly renamed: ReadonlyMap<string, string>
+  readonly note: Note
+}
+
+function fileOf(path: string, file: Readonly<Record<string, unknown>>, at: At): ConfigFile | undefined {
+  const { field, note } = at
+  const parser = ConfigParser.safeParse(file['parser'] === 'yml' ? 'yaml' : file['parser'])
+  if (!parser.success) {
+    note('unused', `${field}.parser`, `is no parser of this panel: ${String(file['parser']).slice(0, 50)}`)
+    return undefined
+  }
+  const find = file['find']
+  if (!isObject(find)) note('unused', `${field}.find`, 'must be an object of keys and values')
+  const set = Object.entries(isObject(find) ? find : {}).flatMap(([key, value]) => entriesOf(key, value, at))
+  const inside = path.replace(/^(?:\.?\/)+/, '')
+  const made = ConfigFile.safeParse({ path: inside, parser: parser.data, create: file['create_file'] !== false, set })
+  if (made.success) return made.data
+  const [issue] = made.error.issues
+  note('unused', field, `cannot be kept: ${issue?.path.join('.') ?? ''} ${issue?.message ?? ''}`)
+  return undefined
+}
+
+/** One key; with an object for a value, one entry for each present value that is replaced. */
+function entriesOf(key: string, value: unknown, at: At): ConfigFile['set'] {
+  if (!isObject(value)) return entry(key, value, at)
+  return Object.entries(value).flatMap(([ifValue, to]) => entry(key, to, at).map((one) => ({ ...one, ifValue })))
+}
+
+function entry(key: string, value: unknown, { field, renamed, note }: At): ConfigFile['set'] {
+  if (typeof value === 'string') return [{ key, value: withNames(value, renamed) }]
+  if (typeof value === 'number' || typeof value === 'boolean' || value === null) return [{ key, value }]
+  note('unused', `${field}.find.${key.slice(0, 200)}`, 'is a list or an object; a value is a text, a number or a truth')
+  return []
+}
+
+/** Placeholders of variables that have another name here. */
+function withNames(value: string, renamed: ReadonlyMap<string, string>): string {
+  if (renamed.size === 0) return value
+  return value.replace(/\{\{([^{}]{1,200})\}\}/g, (whole, name: string) => {
+    const other = renamed.get(placeholderVariable(name.trim()))
+    return other === undefined ? whole : `{{${other}}}`
+  })
+}
