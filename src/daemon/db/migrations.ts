@@ -17,6 +17,7 @@ import { exitCause } from './migrations/0014-exit-cause.ts'
 import { nodeKeys } from './migrations/0015-node-keys.ts'
 import { jobs } from './migrations/0016-jobs.ts'
 import { templateEggs } from './migrations/0017-template-eggs.ts'
+import { serverLife } from './migrations/0018-server-life.ts'
 import { Connection } from './sqlite/connection.ts'
 
 /** One step of the schema: a script that takes version `id` - 1 to `id`. Steps are never edited once released. */
@@ -45,6 +46,7 @@ export const MIGRATIONS: readonly Migration[] = [
   nodeKeys,
   jobs,
   templateEggs,
+  serverLife,
 ]
 
 /** The newest version that this program knows. */

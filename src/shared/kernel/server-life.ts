@@ -35,6 +35,13 @@ export type ServerStatus = z.infer<typeof ServerStatus>
 export const PowerAction = z.enum(['start', 'stop', 'restart', 'kill'])
 export type PowerAction = z.infer<typeof PowerAction>
 
+/**
+ * What a node does with a server when the node itself starts: `unless-stopped` starts what was wanted before, `always` also
+ * what was stopped, `never` nothing.
+ */
+export const BootPolicy = z.enum(['always', 'unless-stopped', 'never'])
+export type BootPolicy = z.infer<typeof BootPolicy>
+
 /** When a server that ended by itself is started again. */
 export const RestartPolicy = z.enum(['always', 'on-failure', 'never'])
 export type RestartPolicy = z.infer<typeof RestartPolicy>

@@ -1,3 +1,5 @@
+import type { Generated } from 'kysely'
+import type { PortProtocol, PortRole } from '../../../shared/kernel/ports.ts'
 import type { IsoTime } from '../../../shared/kernel/time.ts'
 import type { Flag, Json, Stamps } from './columns.ts'
 
@@ -28,6 +30,8 @@ interface NodeTable extends Stamps {
   arch: string | null
   runtimes: Json
   addresses: Json
+  /** From which ports its servers are given theirs when none is asked for; empty: from those that the panel takes by itself. */
+  portRanges: Generated<Json>
   /** The agent's journal and the last of its events that is stored here. */
   journalId: string | null
   eventAck: number
@@ -87,6 +91,11 @@ interface AllocationTable extends Stamps {
   port: number
   alias: string | null
   notes: string | null
+  /** What the server that has it calls it; `null` for a primary one without a name. */
+  name: string | null
+  role: PortRole | null
+  /** `null`: what the template's games listen on. */
+  protocol: PortProtocol | null
 }
 
 /** What servers are made from and stand on. */

@@ -1,5 +1,6 @@
 import type { Generated } from 'kysely'
 import type {
+  BootPolicy,
   DesiredState,
   ExitCause,
   PowerState,
@@ -31,6 +32,29 @@ interface ServerTable extends Stamps {
   databaseAllocation: Generated<number>
   environment: Json
   startupCommand: string | null
+  /** Whether it starts when its machine does. */
+  bootPolicy: Generated<BootPolicy>
+  /** Lower ones start first when a node starts its servers. */
+  startOrder: Generated<number>
+  /** `null`: that of the template. */
+  stopTimeoutSeconds: number | null
+  /** A name of the IANA database; `null`: that of the node. */
+  timeZone: string | null
+  /** The processors that it may use, as the kernel writes them: `0-3,6`. */
+  cpuSet: string | null
+  /** Its share of disk time, from 10 to 1000. */
+  ioWeight: number | null
+  /** The one of the template's images that it runs in; `null`: the default. */
+  image: string | null
+  /** The one of the template's startup lines that it runs by; `null`: the default. */
+  startupName: string | null
+  /** Folders of the node that it is given beside its own. */
+  mounts: Generated<Json>
+  /** The agreement that its game waits for, as the agent has reported it. */
+  eula: Json | null
+  /** The template as it was when the server was pinned to it; later versions do not reach the server. */
+  pinnedTemplate: Json | null
+  pinnedAt: IsoTime | null
   restartPolicy: RestartPolicy
   maxCrashCount: number
   suspendedAt: IsoTime | null
