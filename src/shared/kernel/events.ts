@@ -259,7 +259,9 @@ export function isEventType(text: string): text is EventType {
 
 /** The last usage of a server as streams push it; it is not stored and carries no id. */
 export const ResourceStats = z.object({
+  /** The share of the cores that it may have; above 100 where nothing holds it to them. */
   cpuPercent: z.number().nullable(),
+  /** The cores in use: 0.5 is half of one. */
   cpuCores: z.number().nullable(),
   memoryUsageMb: z.number().nullable(),
   memoryTotalMb: z.number(),

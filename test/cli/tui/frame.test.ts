@@ -23,7 +23,8 @@ const plainAt = (columns: number, rows: number, state: ConsoleState = liveState(
 
 const stats = (cpuPercent: number, memoryUsageMb = 3072): ResourceStats => ({
   cpuPercent,
-  cpuCores: 2,
+  // What is used of the two cores that it may have.
+  cpuCores: (cpuPercent / 100) * 2,
   memoryUsageMb,
   memoryTotalMb: 6144,
   diskUsageMb: 6247,
@@ -97,7 +98,7 @@ describe('the screen', () => {
       liveState({ notice: { text: '日本'.repeat(200), untilMs: Number.MAX_SAFE_INTEGER } }),
       liveState({ editor: { text: 'x'.repeat(500), cursor: 500, killed: '' } }),
       liveState({ follow: false, serverName: 'a very long name of a server '.repeat(5) }),
-      measured(10, 60, 200),
+      measured(5, 30, 100),
     ]
     for (const state of states) {
       const { plain, cursor } = draw({ columns, rows, state, lines: LINES })
@@ -129,22 +130,22 @@ describe('the screen', () => {
 
 describe('the meters', () => {
   test('are bars, values and how the values went', () => {
-    const row = draw({ columns: 120, rows: 30, state: measured(20, 80, 160) }).plain[26]
-    expect(row).toMatch(/^ CPU ████████·· 160% ▁▄▇ {3}MEM █████····· 3\.0\/6\.0G ▅▅▅ {3}DISK ██████▏··· 61%$/)
+    const row = draw({ columns: 120, rows: 30, state: measured(10, 40, 80) }).plain[26]
+    expect(row).toMatch(/^ CPU ████████·· 80% ▁▄▇ {3}MEM █████····· 3\.0\/6\.0G ▅▅▅ {3}DISK ██████▏··· 61%$/)
   })
 
   test('are coloured by how much is left', () => {
     const theme = themeOf('dark')
     const fillOf = (cpu: number): string =>
       draw({ columns: 120, rows: 30, state: measured(cpu), theme }).styled[26] ?? ''
-    expect(fillOf(20)).toContain(`${theme.fill}█`)
-    expect(fillOf(160)).toContain(`${theme.warn}█`)
-    expect(fillOf(190)).toContain(`${theme.bad}█`)
+    expect(fillOf(10)).toContain(`${theme.fill}█`)
+    expect(fillOf(80)).toContain(`${theme.warn}█`)
+    expect(fillOf(95)).toContain(`${theme.bad}█`)
   })
 
   test('are dim with the header while nothing comes from the server', () => {
     const theme = themeOf('dark')
-    const state = measured(190)
+    const state = measured(95)
     const away: ConsoleState = {
       ...state,
       facts: { ...state.facts, link: { kind: 'retrying', untilMs: 1_000_004_000, attempt: 2 } },
@@ -154,7 +155,7 @@ describe('the meters', () => {
     expect(styled[0]).toContain(`${theme.dim}survival-1`)
     expect(styled[0]).toContain(`${theme.warn}RECONNECTING in 4s (2)`)
     expect(styled[26]).not.toContain(theme.bad)
-    expect(styled[26]).toContain(`${theme.dim}190%`)
+    expect(styled[26]).toContain(`${theme.dim}95%`)
     expect(draw({ columns: 120, rows: 30, state, theme }).styled[0]).toContain(`${theme.good}RUNNING 3d04h`)
   })
 })

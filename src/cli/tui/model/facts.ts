@@ -69,10 +69,9 @@ export function withStats(facts: Facts, stats: ResourceStats, sinceMs: number | 
   }
 }
 
-/** The share of its cores that a server uses; of one core where it has no limit. */
-export function cpuShare({ cpuPercent, cpuCores }: ResourceStats): number | undefined {
-  if (cpuPercent === null) return undefined
-  return cpuPercent / (100 * (cpuCores === null || cpuCores <= 0 ? 1 : cpuCores))
+/** The share of the cores that a server may have which it uses. */
+export function cpuShare({ cpuPercent }: ResourceStats): number | undefined {
+  return cpuPercent === null ? undefined : cpuPercent / 100
 }
 
 /** The share of its memory that a server uses. */
