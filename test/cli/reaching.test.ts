@@ -186,13 +186,16 @@ describe('time-outs', () => {
     const url = await serve((request, response) => {
       if (request.url === '/silent') response.writeHead(200).write('x')
     })
-    const requests = createRequests({ timeout: 5000 }, openerOf(url), { answerMs: 50, silenceMs: 50 })
-    const stream = (path: string) => requests.stream(`${url}${path}`, { method: 'GET', headers: {} })
-    const silent = await stream('/silent')
+    const requests = (times: { answerMs: number; silenceMs: number }) =>
+      createRequests({ timeout: 5000 }, openerOf(url), times)
+    const patient = requests({ answerMs: 30_000, silenceMs: 50 })
+    const silent = await patient.stream(`${url}/silent`, { method: 'GET', headers: {} })
     await expect(silent.text()).rejects.toThrow('nothing came for 0.05 s')
-    const failed = await stream('/mute').catch((error: unknown) => error)
+    patient.close()
+    const hasty = requests({ answerMs: 50, silenceMs: 30_000 })
+    const failed = await hasty.stream(`${url}/mute`, { method: 'GET', headers: {} }).catch((error: unknown) => error)
     expect(failed).toMatchObject({ message: 'fetch failed', cause: { message: 'no answer within 0.05 s' } })
-    requests.close()
+    hasty.close()
   })
 
   it('leave a slow answer alone once the connection is ready', async () => {
