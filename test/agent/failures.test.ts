@@ -1,10 +1,9 @@
-import { readdir, readFile, rm, writeFile } from 'node:fs/promises'
+import { rm } from 'node:fs/promises'
 import { join } from 'node:path'
 import { afterEach, beforeEach, describe, expect, it } from 'vitest'
-import { encodeLine, readJournal } from '../../src/agent/state/journal-file.ts'
 import { systemClock } from '../../src/shared/kernel/time.ts'
 import { DIST } from '../run-panel.ts'
-import { AgentStage, gameSpec, HOLDER, isAlive } from './agent-stage.ts'
+import { AgentStage, gameSpec, HOLDER } from './agent-stage.ts'
 import { GatewayPeer } from './gateway-peer.ts'
 import { anEarlierBoot, cutPower, killThose } from './power-cut.ts'
 
