@@ -41,17 +41,27 @@ describe('a game that asks for an agreement', () => {
     const id = 'srv_asking'
     const policy = { restart: { policy: 'always', maxCrashes: 5 } } as const
     await stage.peer.order(id, 1, { op: 'start', spec: spec(id, 1, policy) })
-    const asked = await stage.peer.report(id, 'asked', ({ eula, power }) => eula?.state === 'pending' && power === 'offline')
+    const asked = await stage.peer.report(
+      id,
+      'asked',
+      ({ eula, power }) => eula?.state === 'pending' && power === 'offline',
+    )
     expect(asked).toMatchObject({ crash: { count: 0, crashed: false, nextRestartMs: null } })
     expect(asked.reason).toContain('panel servers eula accept lobby')
     expect(asked.eula?.text).toContain('https://example.test/eula')
     expect(asked.eula?.text).toContain('\n')
     const refused = await stage.peer.order(id, 2, { op: 'start', spec: spec(id, 2, policy) })
     expect(refused.error?.message).toContain('panel servers eula accept lobby')
-    const again = await stage.peer.report(id, 'asked again', ({ eula }) => (eula?.asked ?? 0) > (asked.eula?.asked ?? 0))
+    const again = await stage.peer.report(
+      id,
+      'asked again',
+      ({ eula }) => (eula?.asked ?? 0) > (asked.eula?.asked ?? 0),
+    )
     expect(again.power).toBe('offline')
     expect((await answer(id, true)).error).toBeNull()
-    expect(await readFile(fileOf(id), 'utf8')).toBe('#By changing this you agree (https://example.test/eula).\neula=true\n')
+    expect(await readFile(fileOf(id), 'utf8')).toBe(
+      '#By changing this you agree (https://example.test/eula).\neula=true\n',
+    )
     await stage.peer.report(id, 'answered', ({ eula, reason }) => eula === null && reason === null)
     expect((await answer(id, true)).error?.code).toBe('CONFLICT_STATE')
     expect((await stage.peer.order(id, 3, { op: 'start', spec: spec(id, 3, policy) })).ok).toBe(true)
@@ -76,7 +86,12 @@ describe('a game that asks for an agreement', () => {
     const id = 'srv_installed'
     const script = 'cd "$MNT_SERVER" && echo eula=false > eula.txt'
     const install = { script, entrypoint: 'sh', timeoutMs: 60_000 }
-    const done = await stage.peer.order(id, 1, { op: 'install', wipe: false, thenStart: true, spec: spec(id, 1, { install }) })
+    const done = await stage.peer.order(id, 1, {
+      op: 'install',
+      wipe: false,
+      thenStart: true,
+      spec: spec(id, 1, { install }),
+    })
     expect(done).toMatchObject({ ok: false })
     const asked = await stage.peer.report(id, 'asked', ({ eula }) => eula?.state === 'pending')
     expect(asked).toMatchObject({ installed: true, power: 'offline' })

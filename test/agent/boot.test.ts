@@ -76,7 +76,9 @@ describe('after a restart of the machine', () => {
     await reboot([down, up, rest])
     await stage.peer.report(up.id, 'up again', ({ power, pid }) => power === 'running' && pid !== up.pid)
     const kept = stage.peer.of('snapshot').at(-1)?.servers
-    const [stayed] = [...(kept ?? []), ...stage.peer.reports(down.id)].filter(({ serverId }) => serverId === down.id).slice(-1)
+    const [stayed] = [...(kept ?? []), ...stage.peer.reports(down.id)]
+      .filter(({ serverId }) => serverId === down.id)
+      .slice(-1)
     expect(stayed).toMatchObject({ power: 'offline', pid: null, crash: { crashed: false, nextRestartMs: null } })
     expect(stayed?.reason).toContain('boot policy (never)')
     expect(kept?.find(({ serverId }) => serverId === rest.id)).toMatchObject({ power: 'offline' })
@@ -84,7 +86,12 @@ describe('after a restart of the machine', () => {
     await stage.peer.order(up.id, 3, { op: 'stop' })
     await stage.stopAgent()
     await stage.startAgent()
-    expect(stage.peer.of('snapshot').at(-1)?.servers.find(({ serverId }) => serverId === up.id)).toMatchObject({
+    expect(
+      stage.peer
+        .of('snapshot')
+        .at(-1)
+        ?.servers.find(({ serverId }) => serverId === up.id),
+    ).toMatchObject({
       power: 'offline',
       crash: { nextRestartMs: null },
     })
@@ -92,7 +99,10 @@ describe('after a restart of the machine', () => {
 
   it('an order of a person does not wait for the turn of what the node starts', async () => {
     stage.starts = { atOnce: 1 }
-    const never = { startup: 'read -r line; echo ready; read -r line', done: [{ kind: 'contains' as const, value: 'ready' }] }
+    const never = {
+      startup: 'read -r line; echo ready; read -r line',
+      done: [{ kind: 'contains' as const, value: 'ready' }],
+    }
     const first = serverNamed('first')
     await stage.peer.order(first, 1, { op: 'start', spec: gameSpec(first, 1, { name: 'first', ...never }) })
     const { pid } = await stage.peer.report(first, 'starting', (report) => report.pid !== null)

@@ -57,7 +57,10 @@ it('the limits of what runs change at once where the kernel holds them, are left
     expect(await apply(3, { limits: limits(200, 0.5) })).toEqual({ appliesAt: 'now', reason: null })
     expect(kernelLimits(pid)).toEqual({ memoryMb: expect.closeTo(229, 0), cores: 0.5 })
     const tooLittle = await apply(4, { limits: limits(16, 0.5) })
-    expect(tooLittle).toMatchObject({ appliesAt: 'next-start', reason: expect.stringMatching(/uses \d+ MiB .* \(16 MiB\)/) })
+    expect(tooLittle).toMatchObject({
+      appliesAt: 'next-start',
+      reason: expect.stringMatching(/uses \d+ MiB .* \(16 MiB\)/),
+    })
     expect(kernelLimits(pid).memoryMb).toBeCloseTo(229, 0)
   } else {
     expect(grown).toMatchObject({ appliesAt: 'next-start', reason: expect.stringContaining('control groups') })

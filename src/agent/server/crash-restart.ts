@@ -47,7 +47,9 @@ function sayThatItWaits(server: GameServer): void {
   const [before] = (server.facts.reason ?? '').split(ITS_TURN)
   const wait = `${ITS_TURN}: its node starts at most ${starts.atOnce} servers at once`
   const said = server.change({ facts: { reason: `${before || 'It is to be started'}${wait}` } })
-  said.catch((error: unknown) => log.warn({ serverId: server.id, err: errorText(error) }, 'cannot report waiting start'))
+  said.catch((error: unknown) =>
+    log.warn({ serverId: server.id, err: errorText(error) }, 'cannot report waiting start'),
+  )
 }
 
 const ITS_TURN = '; it waits for its turn'

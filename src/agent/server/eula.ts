@@ -15,9 +15,7 @@ export class EulaMissing extends AgentFailure {}
 
 /** What people do next, by the name of the server. */
 function askText(server: GameServer, { file }: EulaRule): string {
-  return (
-    `The game asks for an agreement (${file}); read it and accept it: panel servers eula accept ${server.spec.name}`
-  )
+  return `The game asks for an agreement (${file}); read it and accept it: panel servers eula accept ${server.spec.name}`
 }
 
 /** Whether the server cannot start before somebody has accepted the agreement of its game. */
@@ -64,7 +62,12 @@ async function forgetEula(server: GameServer): Promise<void> {
   if (server.facts.eula != null) await server.record({ eula: null })
 }
 
-async function unaccepted({ spec, place, context, id }: GameServer): Promise<{ rule: EulaRule; text: string } | undefined> {
+async function unaccepted({
+  spec,
+  place,
+  context,
+  id,
+}: GameServer): Promise<{ rule: EulaRule; text: string } | undefined> {
   const rule = spec.eula
   if (rule === undefined) return undefined
   try {
@@ -127,7 +130,10 @@ function isAgreed(text: string): boolean {
 function answerIn(line: string): string | undefined {
   const at = line.indexOf('=')
   if (at === -1 || line.slice(0, at).trim().toLowerCase() !== 'eula') return undefined
-  return line.slice(at + 1).trim().toLowerCase()
+  return line
+    .slice(at + 1)
+    .trim()
+    .toLowerCase()
 }
 
 async function* whole(content: Uint8Array): AsyncGenerator<Uint8Array> {

@@ -57,10 +57,7 @@ export const setRestartPolicy = defineEndpoint({
   path: '/api/servers/:serverId/restart-policy',
   access: { server: ['server.update'] },
   params,
-  body: ServerPatch.pick({ restartPolicy: true, maxCrashCount: true }).refine(
-    (body) => body.restartPolicy !== undefined || body.maxCrashCount !== undefined,
-    'restartPolicy or maxCrashCount is required',
-  ),
+  body: ServerPatch.pick({ restartPolicy: true, maxCrashCount: true }),
   response: z.object({ restartPolicy: RestartPolicy, maxCrashCount: z.int() }),
   errors: ['SERVER_NOT_FOUND', 'SERVER_SUSPENDED', 'SERVER_INVALID_STATE'],
   audit: { action: 'server.update' },

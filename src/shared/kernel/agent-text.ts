@@ -23,7 +23,7 @@ export function AgentLines(most: number): z.ZodString {
 
 /** See {@link AgentLines}. */
 export function agentLines(text: string, most: number): string {
-  const lines = text.slice(0, most * 4).split(/\r\n|\r|\n/)
+  const lines = text.slice(0, most * 4).split('\n')
   return lines
     .map((line) => agentText(line, most))
     .join('\n')

@@ -32,7 +32,9 @@ afterAll(() => stage.close())
 afterEach(() => stage.closeReaders())
 
 const of = (server: { id: string }) => ({ params: { serverId: server.id as never } })
-const limits = (value: 'cgroup-v1' | 'watchdog') => [{ name: 'process' as const, ok: true, reason: null, limits: value }]
+const limits = (value: 'cgroup-v1' | 'watchdog') => [
+  { name: 'process' as const, ok: true, reason: null, limits: value },
+]
 const specOf = async (node: StageNode, serverId: string, generation: number, about = {}) => {
   const peer = await stage.peer(node, about)
   const found = await peer.until('the specification', () =>
@@ -59,7 +61,11 @@ test('boot policy, start order, stop time and time zone are shown, checked, edit
   const changed = await stage.admin.call(patchServer, { ...of(plain), body: given })
   expect(changed).toMatchObject({ ...given, timeZone: 'Europe/Berlin', appliesAt: 'now' })
   const { spec } = await specOf(node, plain.id, changed.generation)
-  expect(spec).toMatchObject({ boot: { policy: 'always', order: -3 }, timeZone: 'Europe/Berlin', stop: { timeoutMs: 0 } })
+  expect(spec).toMatchObject({
+    boot: { policy: 'always', order: -3 },
+    timeZone: 'Europe/Berlin',
+    stop: { timeoutMs: 0 },
+  })
   for (const body of [{ timeZone: 'Mars/Base' }, { stopTimeoutSeconds: 601 }, { bootPolicy: 'perhaps' }]) {
     const [field] = Object.keys(body)
     const refused = await raw(stage.panel, patchServer, `/api/servers/${plain.id}`, body)
@@ -81,7 +87,9 @@ test('an edit says when it is in force, and less memory than is used is refused 
   await stage.status(server.id, 'running')
   const edit = (body: object) => stage.admin.call(updateServer, { ...of(server), body })
   expect(await edit({ allocatedMemoryMb: 1024 })).toMatchObject({ appliesAt: 'now', allocatedMemoryMb: 1024 })
-  expect(await edit({ allocatedMemoryMb: 900, environment: { WORD: 'two' } })).toMatchObject({ appliesAt: 'next-start' })
+  expect(await edit({ allocatedMemoryMb: 900, environment: { WORD: 'two' } })).toMatchObject({
+    appliesAt: 'next-start',
+  })
   expect(await edit({ description: 'x' })).toMatchObject({ appliesAt: 'now' })
   const nothing = { cpuCores: null, diskMb: null, ioReadBytes: null, ioWriteBytes: null, networkRxBytes: null }
   const usage = { serverId: server.id, memoryMb: 700.2, networkTxBytes: null, processes: 1, uptimeMs: 1, ...nothing }
@@ -94,7 +102,11 @@ test('an edit says when it is in force, and less memory than is used is refused 
 
   const other = await stage.node()
   const watched = await stage.create(template, other)
-  const second = await stage.peer(other, { capabilities: CAPABILITIES, runtimes: limits('watchdog'), servers: [report(watched.id)] })
+  const second = await stage.peer(other, {
+    capabilities: CAPABILITIES,
+    runtimes: limits('watchdog'),
+    servers: [report(watched.id)],
+  })
   await stage.status(watched.id, 'running')
   const later = await stage.admin.call(updateServer, { ...of(watched), body: { allocatedMemoryMb: 128 } })
   expect(later.appliesAt).toBe('next-start')
@@ -118,7 +130,10 @@ test('a game that asks for its agreement is told to people, accepted by one of t
   await owner.client.call(startServer, of(server))
   const frame = await events.until('the agreement', (reader) => reader.of('eula_required')[0])
   expect(frame.data).toMatchObject({ type: 'eula_required', serverId: server.id, serverUuid: server.uuid })
-  expect(frame.data).toMatchObject({ eulaServerUuid: server.uuid, eulaText: expect.stringContaining('Read this first.') })
+  expect(frame.data).toMatchObject({
+    eulaServerUuid: server.uuid,
+    eulaText: expect.stringContaining('Read this first.'),
+  })
   const asked = await until('the reason', async () => {
     const now = await stage.get(server.id)
     return now.status === 'stopped' && now.eula !== null ? now : undefined
@@ -163,16 +178,27 @@ test('an egg with the feature eula becomes a template that asks', async () => {
 test('restart policy and crashes: the policy is changed, and crashes are forgiven by the node', async () => {
   const node = await stage.node()
   const server = await stage.create(await stage.template(), node)
-  const crashed: Partial<ServerReport> = { power: 'offline', pid: null, crash: { count: 3, crashed: true, nextRestartMs: null } }
+  const crashed: Partial<ServerReport> = {
+    power: 'offline',
+    pid: null,
+    crash: { count: 3, crashed: true, nextRestartMs: null },
+  }
   const peer = await stage.peer(node, { capabilities: CAPABILITIES, servers: [report(server.id, crashed)] })
   await stage.status(server.id, 'crashed')
-  const policy = await stage.admin.call(setRestartPolicy, { ...of(server), body: { restartPolicy: 'always', maxCrashCount: 9 } })
+  const policy = await stage.admin.call(setRestartPolicy, {
+    ...of(server),
+    body: { restartPolicy: 'always', maxCrashCount: 9 },
+  })
   expect(policy).toEqual({ restartPolicy: 'always', maxCrashCount: 9 })
   expect(await stage.get(server.id)).toMatchObject(policy)
-  const empty = await raw(stage.panel, setRestartPolicy, `/api/servers/${server.id}/restart-policy`, {})
-  expect(empty.status).toBe(400)
+  const wrong = await raw(stage.panel, setRestartPolicy, `/api/servers/${server.id}/restart-policy`, {
+    maxCrashCount: 101,
+  })
+  expect([wrong.status, wrong.fields]).toEqual([400, ['body.maxCrashCount']])
   await stage.admin.call(resetCrashCount, of(server))
-  const order = await peer.until('the order', () => peer.of('command').find(({ command }) => command.op === 'reset-crashes'))
+  const order = await peer.until('the order', () =>
+    peer.of('command').find(({ command }) => command.op === 'reset-crashes'),
+  )
   peer.finish(order)
   const { generation } = order
   peer.event({

@@ -129,7 +129,14 @@ export const servers = noun({
         'Sizes, databases, address, boot order and startup line need admin.write; a new address needs a stopped server. Memory and cores of a ' +
         'running server change at once where its node can. --env changes the named variables only.',
       arguments: [one('server')],
-      options: [field('--name <name>', 'its name', 'name'), ...SIZES, ...ADDRESS, ...BEHAVIOUR, ...LIFE_OPTIONS, BODY_FILE],
+      options: [
+        field('--name <name>', 'its name', 'name'),
+        ...SIZES,
+        ...ADDRESS,
+        ...BEHAVIOUR,
+        ...LIFE_OPTIONS,
+        BODY_FILE,
+      ],
       examples: ['panel servers edit demo --memory 512', "panel servers edit demo --env MOTD='hello all'"],
       endpoints: ['servers.update'],
       exits: [6, 7, 8],

@@ -15,7 +15,11 @@ export const LIFE_OPTIONS: readonly Option[] = [
     summary: 'how long a stop may take before signals follow; `default`: as its template says',
     fills: 'stopTimeoutSeconds',
   },
-  { flags: '--time-zone <zone>', summary: 'its time zone, such as Europe/Berlin; `node`: that of its node', fills: 'timeZone' },
+  {
+    flags: '--time-zone <zone>',
+    summary: 'its time zone, such as Europe/Berlin; `node`: that of its node',
+    fills: 'timeZone',
+  },
 ]
 
 const policy = command({

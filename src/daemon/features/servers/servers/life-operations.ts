@@ -41,7 +41,11 @@ export const setServerVariables = operation(
     const row = await findServerRow(work.tx.q, serverId)
     if (row === undefined) throw new PanelError('SERVER_NOT_FOUND', 'There is no such server')
     const viewer = await viewerOf(work.tx, work.holder, [row])
-    return { ...done, answer: toServer(row, viewer, work.deps.facts).environment }
+    // The fields of this body are the variables, and so are those of its audit row.
+    const values = done.audit?.details?.['environment']
+    const details = typeof values === 'object' && values !== null ? { ...values } : {}
+    const audit = done.audit && { ...done.audit, details }
+    return { ...done, audit, answer: toServer(row, viewer, work.deps.facts).environment }
   },
 )
 

@@ -5,7 +5,7 @@ import { COMMANDS, type CommandName, type ServerReport } from '../../../../share
 import type { Bus, NewEvent } from '../../../core/bus.ts'
 import type { Tx } from '../../../db/db.ts'
 import type { CommandRow, ReportedAt } from '../../../gateway/handlers.ts'
-import { announceEula, eulaColumn } from './eula.ts'
+import { eulaAsked, eulaColumn } from './eula.ts'
 import { findServerRow, type ServerRow } from './rows.ts'
 import { statusOf } from './view.ts'
 
@@ -30,7 +30,7 @@ export async function observe(
     .where('id', '=', row.id)
     .execute()
   await emitState(tx, bus, row, { ...row, ...seen, desired })
-  await announceEula(tx, bus, row, seen.eula)
+  for (const event of eulaAsked(row, seen.eula)) await bus.append(tx, event)
   return true
 }
 
