@@ -275,8 +275,8 @@ const serverEdit = {
   params,
   body: ServerPatch,
   ignores: [...SHOWN_ONLY, 'commandId', 'appliesAt', 'portBindings', 'subdomain', 'backupAllocationMb'],
-  /** `next-start`: something of the change waits until the server is started again. */
-  response: Server.extend({ appliesAt: z.enum(['now', 'next-start']) }),
+  /** `next-start`: something of the change waits until the server is started again, as everything does with older daemons. */
+  response: Server.extend({ appliesAt: z.enum(['now', 'next-start']).default('next-start') }),
   errors: ['SERVER_NOT_FOUND', 'SERVER_SUSPENDED', 'SERVER_MUST_BE_STOPPED', 'SERVER_INVALID_STATE', ...REFUSED_FIELDS],
   audit: { action: 'server.update' },
 } as const
