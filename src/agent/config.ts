@@ -18,6 +18,13 @@ export interface AgentConfig {
   readonly logLevel: 'debug' | 'info' | 'warn' | 'error'
   readonly logFormat: 'json' | 'pretty'
   readonly docker: DockerConfig
+  readonly starts: StartsConfig
+}
+
+/** How servers are started by the agent itself, as after a restart of the machine. */
+export interface StartsConfig {
+  /** How many at the same time; absent: 4. */
+  readonly atOnce?: number
 }
 
 /** What an agent knows of the container engine of its machine; what is left out has a default. */
@@ -69,6 +76,7 @@ const ConfigFile = z.strictObject({
         .optional(),
     })
     .optional(),
+  starts: z.strictObject({ atOnce: z.int().min(1).max(1000).optional() }).optional(),
   log: z
     .strictObject({
       level: z.enum(['debug', 'info', 'warn', 'error']).optional(),
@@ -85,6 +93,7 @@ const VARIABLES = {
   PANEL_DAEMON__LISTENER_UID: ['daemon', 'listenerUid'],
   PANEL_DOCKER__SOCKET: ['docker', 'socket'],
   PANEL_DOCKER__NETWORK: ['docker', 'network'],
+  PANEL_STARTS__AT_ONCE: ['starts', 'atOnce'],
   PANEL_LOG__LEVEL: ['log', 'level'],
   PANEL_LOG__FORMAT: ['log', 'format'],
 } as const
@@ -135,7 +144,7 @@ export async function readConfig(env: Environment, flags: AgentFlags = {}): Prom
     for (const issue of parsed.error.issues) problems.push(...issueLines(issue, path))
     throw new ConfigError(problems)
   }
-  const { agent, daemon, log, docker } = parsed.data
+  const { agent, daemon, log, docker, starts } = parsed.data
   const allowInsecure = daemon?.allowInsecure ?? false
   const dataDir = agent?.dataDir ?? defaultDataDir(env)
   if (!isAbsolute(dataDir)) problems.push('agent.dataDir: must be an absolute path')
@@ -147,12 +156,16 @@ export async function readConfig(env: Environment, flags: AgentFlags = {}): Prom
     logLevel: log?.level ?? 'info',
     logFormat: log?.format ?? (flags.terminal === true ? 'pretty' : 'json'),
     docker: dockerOf(docker),
+    starts: starts?.atOnce === undefined ? {} : { atOnce: starts.atOnce },
   }
 }
 
 /** What the agent inside a daemon takes from the same places. Throws a {@link ConfigError}. */
-export async function readDockerConfig(env: Environment = process.env): Promise<DockerConfig> {
-  return (await readConfig(env)).docker
+export async function readEmbeddedConfig(
+  env: Environment = process.env,
+): Promise<Pick<AgentConfig, 'docker' | 'starts'>> {
+  const { docker, starts } = await readConfig(env)
+  return { docker, starts }
 }
 
 function dockerOf(written: z.infer<typeof ConfigFile>['docker']): DockerConfig {
@@ -216,7 +229,7 @@ function put(into: Sections, [section, key]: readonly [string, string], value: u
 }
 
 function readingOf(key: string, text: string): unknown {
-  if (key === 'listenerUid') return /^\d+$/.test(text) ? Number(text) : text
+  if (key === 'listenerUid' || key === 'atOnce') return /^\d+$/.test(text) ? Number(text) : text
   if (key !== 'allowInsecure') return text
   if (['1', 'true', 'yes'].includes(text)) return true
   return ['0', 'false', 'no'].includes(text) ? false : text

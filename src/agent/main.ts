@@ -25,6 +25,7 @@ import { Runtimes } from './runtime/runtimes.ts'
 import { ServerUsers } from './runtime/server-users.ts'
 import { watchDisks } from './server/disk-watch.ts'
 import { ReadyThread } from './server/ready-matcher.ts'
+import { StartPlaces } from './server/start-places.ts'
 import { Journal } from './state/journal.ts'
 import { type AgentLayout, agentLayout, makeLayout } from './state/layout.ts'
 
@@ -40,6 +41,8 @@ export interface AgentOptions {
   readonly version: string
   /** Where a container engine may listen, and what its containers are connected to. */
   readonly docker?: Partial<Pick<DockerRuntimeOptions, 'sockets' | 'network' | 'registries'>>
+  /** How many servers are started at the same time by the agent itself. */
+  readonly starts?: { readonly atOnce?: number }
 }
 
 /** Where engines listen unless they are set up otherwise: Docker's, and Podman's for root. */
@@ -102,6 +105,7 @@ async function assemble(options: AgentOptions, layout: AgentLayout): Promise<Age
     runs,
     disk: new DiskUsage(clock),
     readyThread: new ReadyThread(clock, ending.signal),
+    starts: new StartPlaces(clock, options.starts?.atOnce),
     openLog: (place: { state: string }) => new ConsoleTail(holderPaths(place.state).log),
     bootId: await machineBootId(),
     random: Math.random,
@@ -178,6 +182,6 @@ function sessionDeps(options: AgentOptions, inside: { node: AgentNode; stats: St
   }
 }
 
-export { type AgentConfig, ConfigError, readConfig, readDockerConfig, unknownVariables } from './config.ts'
+export { type AgentConfig, ConfigError, readConfig, readEmbeddedConfig, unknownVariables } from './config.ts'
 export { enroll } from './link/enroll.ts'
 export { type NodeCredentials, readNodeFile } from './state/node-file.ts'

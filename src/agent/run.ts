@@ -77,6 +77,7 @@ export async function runAgent(options: RunOptions): Promise<number> {
       },
       holder: holderCommand(),
       docker: config.docker,
+      starts: config.starts,
       clock: systemClock,
       log,
       version: version(),

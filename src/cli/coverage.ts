@@ -28,6 +28,7 @@ export const API_ONLY: Readonly<Record<string, string>> = {
   'servers.bulk_unsuspend': 'servers.bulk_actions with unsuspend, as above',
   'servers.bulk_delete': 'servers.bulk_actions with delete, as above',
   'servers.bulk_remove': 'the same as servers.bulk_delete',
+  'servers.eula_by_body': 'the same as servers.eula, which `panel servers eula accept` calls',
   'servers.patch': 'the same as servers.update, which `panel servers edit` calls',
   'servers.start': 'the same as servers.power with start, which `panel servers start` calls',
   'servers.stop': 'the same as servers.power with stop, which `panel servers stop` calls',

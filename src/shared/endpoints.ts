@@ -34,6 +34,7 @@ import * as providers from './api/providers.ts'
 import * as roles from './api/roles.ts'
 import * as securitySettings from './api/security-settings.ts'
 import * as serverEvents from './api/server-events.ts'
+import * as serverLife from './api/server-life.ts'
 import * as servers from './api/servers.ts'
 import * as settings from './api/settings.ts'
 import * as smtpSettings from './api/smtp-settings.ts'
@@ -85,6 +86,7 @@ const groups = [
   roles,
   securitySettings,
   serverEvents,
+  serverLife,
   servers,
   settings,
   smtpSettings,

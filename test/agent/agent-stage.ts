@@ -23,6 +23,8 @@ export class AgentStage {
   holder = HOLDER
   /** Where its container engine listens, and what containers are connected to. */
   docker: { readonly sockets: readonly string[]; readonly network: string } = { sockets: [], network: 'host' }
+  /** How many servers the next agent starts at the same time by itself. */
+  starts: { readonly atOnce?: number } = {}
   readonly #workDir: string
   readonly #program: Program
   #agent: ChildProcess | undefined
@@ -66,6 +68,7 @@ export class AgentStage {
       connect: { url: this.peer.url, nodeId: 'node_test', nodeKey: 'pnk_test' },
       holder: this.holder,
       docker: this.docker,
+      starts: this.starts,
       version: '0.0.0-test',
     }
     const file = join(this.#workDir, 'options.json')

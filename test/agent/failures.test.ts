@@ -1,11 +1,11 @@
-import { readdir, readFile, rm, writeFile } from 'node:fs/promises'
+import { rm } from 'node:fs/promises'
 import { join } from 'node:path'
 import { afterEach, beforeEach, describe, expect, it } from 'vitest'
-import { encodeLine, readJournal } from '../../src/agent/state/journal-file.ts'
 import { systemClock } from '../../src/shared/kernel/time.ts'
 import { DIST } from '../run-panel.ts'
-import { AgentStage, gameSpec, HOLDER, isAlive } from './agent-stage.ts'
+import { AgentStage, gameSpec, HOLDER } from './agent-stage.ts'
 import { GatewayPeer } from './gateway-peer.ts'
+import { anEarlierBoot, cutPower, killThose } from './power-cut.ts'
 
 let stage: AgentStage
 let used: string[]
@@ -25,34 +25,13 @@ function serverNamed(name: string): string {
   return `srv_${name}`
 }
 
-/** Kills the processes whose words are as wanted. */
-async function killThose(wanted: (words: readonly string[]) => boolean): Promise<void> {
-  for (const name of await readdir('/proc')) {
-    if (!/^\d+$/.test(name)) continue
-    const argv = await readFile(`/proc/${name}/cmdline`, 'utf8').catch(() => '') // it has ended in between
-    if (wanted(argv.split('\0'))) process.kill(Number(name), 'SIGKILL')
-  }
-}
-
-/** Ends game and holder and removes their traces, as a power cut of the machine does with what lived in its memory. */
-async function cutPower(serverId: string, gamePid: number, record: 'kept' | 'gone' = 'gone'): Promise<void> {
-  const state = join(stage.dataDir, 'state', serverId)
-  await killThose((words) => words.some((word) => word === state || word.includes(`${state}/`)))
-  if (await isAlive(gamePid)) process.kill(gamePid, 'SIGKILL')
-  while (await isAlive(gamePid)) await new Promise((resolve) => setTimeout(resolve, 10))
-  for (const name of ['exit.json', 'io', 'holder.lock']) await rm(join(state, name), { recursive: true, force: true })
-  const file = join(state, 'holder.json')
-  if (record === 'gone') return await rm(file, { force: true })
-  await writeFile(file, (await readFile(file, 'utf8')).replace(/"bootId":"[^"]*"/, '"bootId":"an-earlier-boot"'))
-}
-
 describe('a run that has left no trace', () => {
   it('counts as a crash when only its processes have vanished', async () => {
     const id = serverNamed('vanished')
     await stage.peer.order(id, 1, { op: 'start', spec: gameSpec(id, 1) })
     const running = await stage.peer.report(id, 'running', ({ power }) => power === 'running')
     await stage.killAgent()
-    await cutPower(id, running.pid ?? 0)
+    await cutPower(stage.dataDir, [{ id, pid: running.pid }])
     await stage.startAgent()
     const crashed = await stage.peer.report(id, 'crashed', ({ crash }) => crash.count === 1)
     expect(crashed.lastExit).toMatchObject({ expected: false })
@@ -71,15 +50,8 @@ describe('a run that has left no trace', () => {
       await stage.peer.order(id, 1, { op: 'start', spec: gameSpec(id, 1) })
       const running = await stage.peer.report(id, 'running', ({ power }) => power === 'running')
       await stage.killAgent()
-      await cutPower(id, running.pid ?? 0, record)
-      const path = join(stage.dataDir, 'journal', 'journal.jsonl')
-      const { records } = await readJournal(path)
-      const earlier = records.map((record) =>
-        record.k === 'facts' && record.facts.launch !== null
-          ? { ...record, facts: { ...record.facts, launch: { ...record.facts.launch, bootId: 'an-earlier-boot' } } }
-          : record,
-      )
-      await writeFile(path, earlier.map(encodeLine).join(''))
+      await cutPower(stage.dataDir, [{ id, pid: running.pid }], record)
+      await anEarlierBoot(stage.dataDir)
       await stage.startAgent()
       const again = await stage.peer.report(
         id,

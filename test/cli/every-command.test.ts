@@ -10,6 +10,7 @@ import { ALERTS } from './alerts-paths.ts'
 import { commandWalk, runBriefly } from './command-walk.ts'
 import { DATABASE_COMMANDS } from './database-command-paths.ts'
 import { JOBS } from './job-paths.ts'
+import { LIFE } from './life-paths.ts'
 import { OVERVIEW } from './overview-paths.ts'
 import { PLUGIN_COMMANDS } from './plugins-paths.ts'
 import { POOLS } from './pool-paths.ts'
@@ -532,7 +533,7 @@ describe('every command against a real daemon and agent', () => {
       'nodes orphans purge',
       ...SELF_SERVICE,
       ...POOLS,
-      ...JOBS,
+      ...JOBS, ...LIFE,
       ...OVERVIEW,
       ...SIGN_IN,
       ...ALERTS,

@@ -280,7 +280,7 @@ describe('an edit of a server', () => {
     const before = { ...server(), ...serverAnswer(status), id: SERVER, name: 'demo', environment: { WORD: 'a' } }
     const power = { powerState: status === 'stopped' ? 'offline' : status }
     answer(`GET /api/servers/${SERVER}`, { ...before, ...power })
-    answer(`PUT /api/servers/${SERVER}`, { ...before, ...power, ...after })
+    answer(`PUT /api/servers/${SERVER}`, { ...before, ...power, appliesAt: 'next-start', ...after })
     const { code, stderr } = await run(['servers', 'edit', SERVER, ...args])
     expect(code, stderr).toBe(0)
     return stderr
@@ -291,6 +291,7 @@ describe('an edit of a server', () => {
     expect(await edit('running', ['--env', 'WORD=b'], { environment: { WORD: 'b' } })).toBe(`--env: ${note}`)
     const more = { allocatedMemoryMb: 999, allocatedCpuCores: 3.5 }
     expect(await edit('running', ['--memory', '999', '--cpu', '3.5'], more)).toBe(`--memory, --cpu: ${note}`)
+    expect(await edit('running', ['--memory', '999'], { allocatedMemoryMb: 999, appliesAt: 'now' })).toBe('')
     expect(await edit('running', ['--env', 'WORD=a'], {})).toBe('')
     expect(await edit('running', ['--description', 'x'], { description: 'x' })).toBe('')
     expect(await edit('stopped', ['--env', 'WORD=b'], { environment: { WORD: 'b' } })).toBe('')

@@ -197,6 +197,7 @@ const CAUSES: readonly Cause[] = [
     code: 'NOT_FOUND',
     parts: () => ({ body: { serverIds: [nothing], action: 'start' } }),
   },
+  { id: 'servers.eula', code: 'EULA_NOT_PENDING', parts: on('serverId', { body: { accepted: true } }) },
   { id: 'servers.stop', code: 'SERVER_INVALID_STATE', parts: on('serverId') },
   { id: 'servers.power', code: 'NODE_OFFLINE', parts: on('serverId', { body: { action: 'start' } }) },
   { id: 'console.command', code: 'SERVER_INVALID_STATE', parts: on('serverId', { body: { command: 'x' } }) },

@@ -14,6 +14,7 @@ import { listLockouts } from '../../src/shared/api/lockouts.ts'
 import { createDeploymentToken, createNode, createNodeKey } from '../../src/shared/api/nodes.ts'
 import { getProfile, setAvatar } from '../../src/shared/api/profile.ts'
 import { addRoleMember, createRole } from '../../src/shared/api/roles.ts'
+import { createServer, getServer } from '../../src/shared/api/servers.ts'
 import { suspendServer } from '../../src/shared/api/suspension.ts'
 import { createNest, createTemplate } from '../../src/shared/api/templates.ts'
 import { enableTwoFactor, verifyTotp } from '../../src/shared/api/two-factor.ts'
@@ -23,7 +24,7 @@ import { endpoints } from '../../src/shared/endpoints.ts'
 import { isDeclared } from '../../src/shared/kernel/contract.ts'
 import { PanelError } from '../../src/shared/kernel/errors.ts'
 import { gameSpec } from '../agent/agent-stage.ts'
-import { AgentPeer } from '../daemon/agent-peer.ts'
+import { AgentPeer, report } from '../daemon/agent-peer.ts'
 import { enable, writePlugin } from '../daemon/plugins/plugin-stage.ts'
 import { startPanel } from '../panel.ts'
 import { exampleBody } from './example.ts'
@@ -41,6 +42,7 @@ import {
   SIZE,
   signIn,
   systemError,
+  until,
   type World,
 } from './world.ts'
 
@@ -132,6 +134,27 @@ async function suspended(world: World): Promise<string> {
   const { id } = await freshServer(world, false)
   await world.admin.call(suspendServer, { params: { serverId: id } })
   return id
+}
+
+/** A server of its own node, whose game waits for an agreement. */
+async function asking(world: World): Promise<{ serverId: string; after: () => Promise<void> }> {
+  const nodeId = await node(world)
+  const { apiKey } = await world.admin.call(createNodeKey, { params: { nodeId: nodeId as never } })
+  const serverId = await serverOf(world, nodeId, { startup: 'sleep 1000' })
+  const peer = await AgentPeer.connect(world.panel.url, nodeId, apiKey)
+  const eula = { state: 'pending', file: 'eula.txt', text: 'eula=false', asked: 1 } as const
+  const servers = [report(serverId, { power: 'offline', pid: null, uptimeMs: null, eula })]
+  await peer.enter({ capabilities: ['servers@1', 'console@1', 'node@1', 'server-life@1'], servers })
+  const isAsked = async (): Promise<boolean> =>
+    (await world.admin.call(getServer, { params: { serverId: serverId as never } })).eula !== null
+  await until(isAsked, () => 'the agreement to be asked for')
+  return { serverId, after: () => peer.leave() }
+}
+
+async function serverOf(world: World, nodeId: string, template: Record<string, unknown>): Promise<string> {
+  const { id } = await world.admin.call(createTemplate, { body: { name: named(world), ...template } as never })
+  const place = { templateId: id, nodeId, locationId: world.ids['locationId'], primaryPort: 45_000 + world.next() }
+  return (await world.admin.call(createServer, { body: { name: named(world), ...place, ...SIZE } as never })).id
 }
 
 async function pool(world: World): Promise<string> {
@@ -429,6 +452,14 @@ export const VALID: Readonly<Record<string, Make>> = {
     return { body, otherBody: { ...body, primaryPort: 44_000 } }
   },
   'servers.delete': async (world) => ({ params: { serverId: (await freshServer(world, false)).id } }),
+  'servers.eula': async (world) => {
+    const { serverId, after } = await asking(world)
+    return { params: { serverId }, body: { accepted: true }, otherBody: { accepted: false }, after }
+  },
+  'servers.eula_by_body': async (world) => {
+    const { serverId, after } = await asking(world)
+    return { body: { serverId, accepted: true }, otherBody: { serverId, accepted: false }, after }
+  },
   'servers.install': power(false, {}, { start: true }),
   'servers.kill': power(true),
   'servers.patch': async (world) => ({
@@ -437,7 +468,17 @@ export const VALID: Readonly<Record<string, Make>> = {
   }),
   'servers.power': power(false, { action: 'start' }, { action: 'stop' }),
   'servers.reinstall': power(false, {}, { start: true }),
+  'servers.reset_crash_count': async (world) => ({ params: { serverId: (await freshServer(world, false)).id } }),
   'servers.restart': power(true),
+  'servers.restart_policy': async (world) => ({
+    params: { serverId: (await freshServer(world, false)).id },
+    body: { restartPolicy: 'always', maxCrashCount: 7 },
+  }),
+  'servers.set_variables': async (world) => {
+    const variables = [{ name: 'WORD', default: 'one' }]
+    const serverId = await serverOf(world, await node(world), { startup: 'sleep 1000', variables })
+    return { params: { serverId }, body: { WORD: 'two' } }
+  },
   'servers.start': power(false),
   'servers.stop': power(true),
   'servers.suspend': power(false, { reason: 'unpaid' }, {}),

@@ -99,6 +99,8 @@ const ELSEWHERE: Readonly<Record<string, readonly [file: string, text: string]>>
   // Written together with the one above.
   alert_created: ['test/daemon/alerts/thresholds.test.ts', `of('alert')`],
   backup_complete: ['test/daemon/alerts/same-commit.test.ts', 'backup_complete'],
+  // A game causes it, and no request.
+  eula_required: ['test/daemon/servers/life-settings.test.ts', `of('eula_required')`],
 }
 
 /** Types of api.md §9.7 that nothing in this program can cause, by the work that they belong to. */
@@ -126,7 +128,7 @@ const READERS: readonly (readonly [RegExp, string])[] = [
   [/^role_/, 'role.read'],
   [/^api_key_/, 'apikey.manage'],
   [/^database_host_/, 'admin.read'],
-  [/^(server|backup|task|database|mod|plugin_(un)?install|plugin_update_)/, 'server.read'],
+  [/^(server|eula|backup|task|database|mod|plugin_(un)?install|plugin_update_)/, 'server.read'],
   [/^alert(_|$)/, 'alert.read'],
 ]
 const readerOf = (type: string): string => READERS.find(([names]) => names.test(type))?.[1] ?? 'admin.read'

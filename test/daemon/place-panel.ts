@@ -81,7 +81,16 @@ export async function startPlacePanel(): Promise<PlacePanel> {
         ...locationRoutes({ ...core, isOnline }),
         ...templateRoutes(core),
         ...nodeRoutes({ ...core, keys, isOnline, health: (id) => health.get(id) }),
-        ...serverRoutes({ ...core, unstored, isOnline, ask, wake: () => undefined, facts, beforeDelete: [] }),
+        ...serverRoutes({
+          ...core,
+          unstored,
+          isOnline,
+          ask,
+          wake: () => undefined,
+          facts,
+          beforeDelete: [],
+          can: () => false,
+        }),
       ]
     },
   })

@@ -8,7 +8,7 @@ import {
 import { receiveFile, sendConsoleLog, sendFile, statFile, uploadOffset } from '../../src/shared/protocol/files.ts'
 import { DaemonFrame } from '../../src/shared/protocol/frames.ts'
 import { checkPorts, describeOrphan, listOrphans } from '../../src/shared/protocol/node.ts'
-import { CommandOp, watchStats } from '../../src/shared/protocol/server.ts'
+import { answerEula, CommandOp, watchStats } from '../../src/shared/protocol/server.ts'
 
 /** Every request that stands on the wire. */
 export const AgentRequest = z.discriminatedUnion('op', [
@@ -25,6 +25,7 @@ export const AgentRequest = z.discriminatedUnion('op', [
   sendFile.wire,
   receiveFile.wire,
   sendConsoleLog.wire,
+  answerEula.wire,
 ])
 export type AgentRequest = z.infer<typeof AgentRequest>
 

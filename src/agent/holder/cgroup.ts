@@ -32,6 +32,31 @@ export function makeCgroup(place: CgroupPlace, limits: RunPlan['limits']): void 
   if (pids !== undefined && limits.pids > 0) write(pids, 'pids.max', limits.pids)
 }
 
+/** Puts other limits in force for a run that lives. Throws when the kernel refuses one, as it does a memory limit below what is used. */
+export function resizeCgroup(place: CgroupPlace, limits: RunPlan['limits']): void {
+  const memory = enforcedMemoryMb(limits.memoryMb) * 1024 * 1024
+  const quota = Math.max(1000, Math.round(limits.cpuCores * CPU_PERIOD_US))
+  const pidsMax = limits.pids > 0 ? limits.pids : 'max'
+  if (place.version === 2) {
+    const swap = memory > 0 && limits.swapMb >= 0 ? limits.swapMb * 1024 * 1024 : 'max'
+    writeIfThere(place.dir, 'memory.swap.max', swap)
+    write(place.dir, 'memory.max', memory > 0 ? memory : 'max')
+    write(place.dir, 'cpu.max', `${limits.cpuCores > 0 ? quota : 'max'} ${CPU_PERIOD_US}`)
+    write(place.dir, 'pids.max', pidsMax)
+    return
+  }
+  const { memory: memoryDir, cpu, pids } = place.dirs
+  if (memoryDir !== undefined) {
+    const both = memory > 0 && limits.swapMb >= 0 ? memory + limits.swapMb * 1024 * 1024 : -1
+    // The limit with swap is never below the one without it, so the way up begins with the first, the way down with the second.
+    const isUp = writeIfThere(memoryDir, 'memory.memsw.limit_in_bytes', both)
+    write(memoryDir, 'memory.limit_in_bytes', memory > 0 ? memory : -1)
+    if (!isUp) writeIfThere(memoryDir, 'memory.memsw.limit_in_bytes', both)
+  }
+  if (cpu !== undefined) write(cpu, 'cpu.cfs_quota_us', limits.cpuCores > 0 ? quota : -1)
+  if (pids !== undefined) write(pids, 'pids.max', pidsMax)
+}
+
 /** The groups that a process is in, as this machine sees them; `null` where none of them can be found. */
 export function cgroupOfProcess(pid: number): CgroupPlace | null {
   const own = readGroup('/proc', `${pid}/cgroup`)?.trim().split('\n') ?? []
@@ -126,7 +151,7 @@ function write(dir: string, file: string, value: number | string): void {
   writeFileSync(join(dir, file), String(value))
 }
 
-function writeIfThere(dir: string, file: string, value: number): boolean {
+function writeIfThere(dir: string, file: string, value: number | string): boolean {
   try {
     write(dir, file, value)
     return true

@@ -1,12 +1,13 @@
 import type { Clock } from '../../shared/kernel/time.ts'
 import type { StopSignal } from '../../shared/protocol/server-spec.ts'
 import { AgentFailure } from '../failure.ts'
-import type { HolderRecord } from '../holder/holder-files.ts'
+import type { HeldRun, HolderRecord } from '../holder/holder-files.ts'
 import type { ControlClient } from './control-client.ts'
 import { ContainerNetwork } from './docker/container-network.ts'
+import { resizeRun } from './resize-run.ts'
 import { RunSockets } from './run-sockets.ts'
 import { StatsMeter } from './run-stats.ts'
-import type { Run, RunExit, RunRecord, RunStats } from './runtime.ts'
+import type { Run, RunExit, RunPlan, RunRecord, RunStats } from './runtime.ts'
 import type { OpenSocket, SocketTable } from './sockets.ts'
 
 const RETRY_MS = 1000
@@ -32,12 +33,14 @@ export class RunHandle implements Run {
   private readonly meter: StatsMeter
   private readonly sockets: RunSockets
   private readonly network: ContainerNetwork | undefined
+  private readonly held: HeldRun
 
   constructor(client: ControlClient, record: HolderRecord, keeper: RunKeeper) {
     const { kind, launchId, pid, startedAtMs, firstSeq } = record
     this.record = { kind, launchId, pid, startedAtMs, firstSeq }
     this.client = client
     this.keeper = keeper
+    this.held = record.run
     const scope = { launchId, pid, start: record.start, isolation: record.run.isolation }
     this.meter = new StatsMeter(scope, keeper.clock)
     this.sockets = new RunSockets(scope, keeper.sockets)
@@ -79,6 +82,11 @@ export class RunHandle implements Run {
     this.refuseWhenOver()
     const stats = this.meter.measure()
     return this.network === undefined ? stats : { ...stats, ...(await this.network.traffic()) }
+  }
+
+  async resize(limits: RunPlan['limits']): Promise<string | null> {
+    this.refuseWhenOver()
+    return await resizeRun(this.held, limits)
   }
 
   /** An order that may be given twice: when the holder goes away meanwhile, its successor gets it. */
@@ -156,6 +164,10 @@ export class EndedRun implements Run {
   }
 
   stats(): Promise<RunStats> {
+    return over()
+  }
+
+  resize(): Promise<null> {
     return over()
   }
 }

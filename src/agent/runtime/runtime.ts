@@ -101,6 +101,8 @@ export interface Run {
   listening(address?: { readonly ip: string; readonly port: number }): Promise<readonly OpenSocket[]>
   /** CPU, memory, I/O and processes of the whole run since the last call. */
   stats(): Promise<RunStats>
+  /** Puts other limits in force while it runs; answers why that cannot be, in a sentence, or `null` when they are. */
+  resize(limits: RunPlan['limits']): Promise<string | null>
 }
 
 /** A way to start runs on this machine. Once started they are the same to everybody: see {@link RunTable}. */

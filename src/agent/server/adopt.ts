@@ -2,9 +2,10 @@ import type { ServerActivity } from '../../shared/kernel/server-life.ts'
 import type { SettledServer } from '../../shared/protocol/server.ts'
 import { MACHINE_RESTART } from '../holder/holder-files.ts'
 import { errorText } from '../logger.ts'
-import type { RunExit } from '../runtime/runtime.ts'
+import type { RunExit, RunTable } from '../runtime/runtime.ts'
 import { type CommandRecord, type LaunchFacts, newLaunch } from '../state/journal-record.ts'
 import { lastRun } from '../state/last-run.ts'
+import { applyBootPolicy } from './boot.ts'
 import { scheduleRestart } from './crash-restart.ts'
 import { attach, handleExit } from './run-watch.ts'
 import type { GameServer, LiveRun } from './server.ts'
@@ -17,9 +18,18 @@ import { stopGame } from './stop.ts'
  */
 export async function adoptServer(server: GameServer, orders: readonly CommandRecord[]): Promise<void> {
   const owned = (launchId: string): boolean => orders.some(({ id }) => launchId === id || launchId === `${id}-start`)
-  const { runs } = server.context
-  const found = await runs.adopt(server.place)
+  const found = await server.context.runs.adopt(server.place)
   await server.refreshBounds()
+  await findState(server, found, owned)
+  await applyBootPolicy(server)
+}
+
+async function findState(
+  server: GameServer,
+  found: Awaited<ReturnType<RunTable['adopt']>>,
+  owned: (launchId: string) => boolean,
+): Promise<void> {
+  const { runs } = server.context
   if (found !== undefined && 'run' in found) {
     const { record } = found.run
     const launch = server.facts.launch
@@ -164,8 +174,10 @@ async function rebootedRun(server: GameServer, launch: LaunchFacts, uptimeMs: nu
   const message = 'The machine was restarted'
   const isStopped = launch.stopAtMs !== null && server.facts.desired === 'stopped'
   const wanted = server.facts.desired === 'running'
+  const startsAgain = wanted && server.spec.restart.policy !== 'never'
   await server.change({
-    power: 'offline',
+    // The next start is due: this is its beginning.
+    power: startsAgain ? 'starting' : 'offline',
     facts: {
       launch: { ...launch, ended: true },
       lastExit: {
@@ -178,8 +190,8 @@ async function rebootedRun(server: GameServer, launch: LaunchFacts, uptimeMs: nu
         message,
       },
       reason: message,
-      crashed: wanted,
-      nextRestartAtMs: wanted && server.spec.restart.policy !== 'never' ? server.context.clock.nowMs() : null,
+      crashed: wanted && !startsAgain,
+      nextRestartAtMs: startsAgain ? server.context.clock.nowMs() : null,
     },
   })
   await server.note(`Server has ended: ${message.toLowerCase()}`)

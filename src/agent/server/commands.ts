@@ -144,7 +144,7 @@ export class CommandTable {
       if (error instanceof AgentFailure) return error.toFrame()
       throw error
     }
-    if (server === undefined && (command.op === 'stop' || command.op === 'kill')) {
+    if (server === undefined && (command.op === 'stop' || command.op === 'kill' || command.op === 'reset-crashes')) {
       return { code: 'UNKNOWN_SERVER', message: 'This node does not know the server' }
     }
     return undefined

@@ -1,12 +1,17 @@
 import { AgentFailure, NodeShortage } from '../failure.ts'
 import { errorText } from '../logger.ts'
 import { backOff, untilRestart } from './crash.ts'
+import { EulaMissing } from './eula.ts'
 import type { GameServer } from './server.ts'
 import { endedLaunch, noteFailure, startGame } from './start.ts'
+import type { StartRank } from './start-places.ts'
 
-/** Waits until a crashed server's next start is due, and starts it. An order that comes first ends the wait. */
+/**
+ * Waits until a server's next start is due and has its turn among the starts of the node, and starts it. An order that comes first ends
+ * the wait.
+ */
 export function scheduleRestart(server: GameServer): void {
-  const { clock, ending, log } = server.context
+  const { clock, ending, log, starts } = server.context
   const waitMs = untilRestart(server.facts, clock.nowMs())
   if (waitMs === null) return
   server.restartWait?.abort()
@@ -14,16 +19,40 @@ export function scheduleRestart(server: GameServer): void {
   server.restartWait = wait
   const signal = AbortSignal.any([wait.signal, server.gone.signal, ending])
   const restart = async (): Promise<void> => {
-    await clock.sleep(waitMs, signal)
-    if (signal.aborted) return
-    await server.order(async (order) => {
-      if (!signal.aborted && !order.aborted) await restartNow(server, order)
-    })
+    // What is due waits for its turn from this very moment on: starts that are due together come by their ranks.
+    if (waitMs > 0) await clock.sleep(waitMs, signal)
+    const place = await starts.wait(rankOf(server), signal, () => sayThatItWaits(server))
+    if (place === undefined) return
+    try {
+      await server.order(async (order) => {
+        if (signal.aborted || order.aborted) return
+        server.startPlace = place
+        await restartNow(server, order)
+      })
+    } finally {
+      if (server.live === undefined || server.power !== 'starting') place.release()
+    }
   }
   restart().catch((error: unknown) => {
     log.error({ serverId: server.id, err: errorText(error) }, 'cannot restart server')
   })
 }
+
+function rankOf({ id, spec }: GameServer): StartRank {
+  return { order: spec.boot?.order ?? 0, name: spec.name, id }
+}
+
+function sayThatItWaits(server: GameServer): void {
+  const { starts, log } = server.context
+  const [before] = (server.facts.reason ?? '').split(ITS_TURN)
+  const wait = `${ITS_TURN}: its node starts at most ${starts.atOnce} servers at once`
+  const said = server.change({ facts: { reason: `${before || 'It is to be started'}${wait}` } })
+  said.catch((error: unknown) =>
+    log.warn({ serverId: server.id, err: errorText(error) }, 'cannot report waiting start'),
+  )
+}
+
+const ITS_TURN = '; it waits for its turn'
 
 async function restartNow(server: GameServer, signal: AbortSignal): Promise<void> {
   const { facts, live } = server
@@ -34,8 +63,15 @@ async function restartNow(server: GameServer, signal: AbortSignal): Promise<void
     if (signal.aborted || server.deleted || server.context.ending.aborted) return
     // A stop called it off while it waited for its port.
     if (error instanceof AgentFailure && error.code === 'INTERRUPTED') return
-    await countFailedStart(server, error)
+    if (error instanceof EulaMissing) await settleWithoutEula(server, error)
+    else await countFailedStart(server, error)
   }
+}
+
+async function settleWithoutEula(server: GameServer, { message: reason }: EulaMissing): Promise<void> {
+  await server.note(`Server could not be started: ${reason}`)
+  const facts = { crashed: false, nextRestartAtMs: null, desired: 'stopped', reason } as const
+  await server.change({ power: 'offline', facts: { ...facts, launch: endedLaunch(server) } })
 }
 
 /** A start that failed (a port that another program uses, say) counts as one more crash. */

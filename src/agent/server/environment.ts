@@ -25,7 +25,7 @@ export function serverEnvironment(spec: ServerSpec, home: string): Record<string
     USER: 'container',
     LOGNAME: 'container',
     LANG: 'C.UTF-8',
-    TZ: 'UTC',
+    TZ: spec.timeZone ?? ownTimeZone(),
     TERM: 'dumb',
     SERVER_IP: primary?.ip ?? '0.0.0.0',
     SERVER_PORT: String(primary?.port ?? 0),
@@ -36,6 +36,11 @@ export function serverEnvironment(spec: ServerSpec, home: string): Record<string
     PANEL_NODE: process.execPath,
     STARTUP: startupCommand(spec),
   }
+}
+
+/** The zone of this machine, as its clock is set. */
+function ownTimeZone(): string {
+  return new Intl.DateTimeFormat('en').resolvedOptions().timeZone
 }
 
 /**

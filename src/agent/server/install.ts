@@ -9,6 +9,7 @@ import { errorText } from '../logger.ts'
 import { newLaunch } from '../state/journal-record.ts'
 import { exitText } from './crash.ts'
 import { serverEnvironment } from './environment.ts'
+import { askForEula } from './eula.ts'
 import { replaced } from './replaced.ts'
 import { attach } from './run-watch.ts'
 import type { GameServer, LiveRun } from './server.ts'
@@ -165,9 +166,10 @@ async function scriptFailed(server: GameServer, firstSeq: number, exit: ServerEx
 async function finish(server: GameServer, options: InstallOptions, problem: string | null): Promise<void> {
   await server.note(problem === null ? 'Installation is complete' : `Installation failed: ${problem.split('\n')[0]}`)
   await server.refreshBounds()
+  const asked = problem === null ? await askForEula(server) : undefined
   await server.change({
     activity: null,
-    facts: { installed: problem === null, installError: problem },
+    facts: { installed: problem === null, installError: problem, ...asked },
     commandId: options.commandId,
   })
 }

@@ -3,6 +3,7 @@ import type { COMMANDS, installServer as installCommand, restartServer } from '.
 import type { ServerSpec } from '../../shared/protocol/server-spec.ts'
 import { AgentFailure } from '../failure.ts'
 import type { CommandRecord } from '../state/journal-record.ts'
+import { applyNow } from './apply.ts'
 import { installServer } from './install.ts'
 import { removeServer } from './remove.ts'
 import { replaced } from './replaced.ts'
@@ -34,8 +35,9 @@ type Handlers = {
 
 const HANDLERS: Handlers = {
   apply: async (server, { spec }) => {
+    const before = server.spec
     await server.applySpec(spec)
-    return { noop: false }
+    return { noop: false, result: await applyNow(server, before) }
   },
   start: (server, { spec }, step) => start(server, { ...step, spec }),
   restart,
@@ -46,6 +48,12 @@ const HANDLERS: Handlers = {
     noop: false,
     result: await removeServer(server, keepFiles, commandId),
   }),
+  'reset-crashes': async (server, _, { commandId }) => {
+    const { crashes, finishes = [] } = server.facts
+    if (crashes.length === 0 && finishes.length === 0) return { noop: true }
+    await server.change({ facts: { crashes: [], finishes: [] }, commandId })
+    return { noop: false }
+  },
 }
 
 /**

@@ -2,6 +2,7 @@ import type { ServerExit } from '../../shared/protocol/server.ts'
 import { errorText } from '../logger.ts'
 import type { Run, RunExit } from '../runtime/runtime.ts'
 import { type CrashVerdict, classifyExit, exitText } from './crash.ts'
+import { askForEula } from './eula.ts'
 import { type EndContext, type ExitExplanation, explainExit } from './exit-cause.ts'
 import { watchGame } from './port-watch.ts'
 import type { GameServer, LiveRun } from './server.ts'
@@ -66,15 +67,20 @@ function installExit(exit: RunExit): ServerExit {
 async function gameExit(server: GameServer, exit: RunExit, vanished: EndContext['vanished']): Promise<ServerExit> {
   const { context, facts } = server
   const { launch } = facts
-  const { verdict, explanation, shape, stopping } = endOf(server, exit, vanished)
+  const found = endOf(server, exit, vanished)
+  const { explanation, shape, stopping } = found
+  // A game that only asks for its agreement and ends has not crashed, and would do the same again.
+  const asked = exit.ordered || stopping ? undefined : await askForEula(server)
+  const verdict = asked === undefined ? found.verdict : { ...found.verdict, ...UNTRIED }
   const nextRestartAtMs = verdict.restartInMs === null ? null : context.clock.nowMs() + verdict.restartInMs
   const change = server.change({
     // A clean end after which the policy starts it again is the beginning of that start.
     power: nextRestartAtMs !== null && !verdict.crashed ? 'starting' : 'offline',
     facts: {
       launch: launch === null ? null : { ...launch, ended: true },
-      lastExit: shape,
+      lastExit: { ...shape, expected: verdict.expected },
       reason: explanation.isBad || nextRestartAtMs !== null ? remark(verdict, explanation) : null,
+      ...asked,
       crashed: verdict.crashed,
       crashes: verdict.crashes,
       finishes: verdict.finishes,
@@ -89,10 +95,13 @@ async function gameExit(server: GameServer, exit: RunExit, vanished: EndContext[
   await change
   if (nextRestartAtMs !== null) context.onRestartDue(server)
   await server.note(
-    `Server has ${verdict.expected ? 'stopped' : 'crashed'} (${exitText(exit)}): ${remark(verdict, explanation)}`,
+    `Server has ${verdict.expected ? 'stopped' : 'crashed'} (${exitText(exit)}): ${asked?.reason ?? remark(verdict, explanation)}`,
   )
-  return shape
+  return { ...shape, expected: verdict.expected }
 }
+
+/** What follows an end that waits for an agreement. */
+const UNTRIED = { expected: true, crashed: false, crashes: [], finishes: [], restartInMs: null, gaveUp: false }
 
 function endOf(server: GameServer, exit: RunExit, vanished: EndContext['vanished']) {
   const { context, spec, facts } = server

@@ -8,6 +8,7 @@ import type { Journal } from '../state/journal.ts'
 import type { AgentLayout } from '../state/layout.ts'
 import type { ReadyThread } from './ready-matcher.ts'
 import type { GameServer } from './server.ts'
+import type { StartPlaces } from './start-places.ts'
 
 /** What every server of an agent shares. */
 export interface ServerContext {
@@ -22,6 +23,8 @@ export interface ServerContext {
   /** Matches lines of games with ready rules, off the event loop. */
   readonly readyThread: ReadyThread
   readonly openLog: (place: ServerPlace) => ConsoleLog
+  /** How many servers start at the same time. */
+  readonly starts: StartPlaces
   /** The machine's present boot. */
   readonly bootId: string
   /** A number from 0 to below 1, for the jitter of restarts. */

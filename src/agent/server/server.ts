@@ -10,6 +10,7 @@ import { placeOf } from '../state/layout.ts'
 import { crashCount, untilRestart } from './crash.ts'
 import { SerialQueue } from './serial-queue.ts'
 import type { ServerContext } from './server-context.ts'
+import type { StartPlace } from './start-places.ts'
 
 type Power = Exclude<PowerState, 'unknown'>
 
@@ -45,6 +46,8 @@ export class GameServer {
   typedStop: Promise<void> | undefined
   /** A start waits for its port. */
   waitsForPort = false
+  /** Its place among the starts of this node, from the start's beginning until it runs or has failed. */
+  startPlace: StartPlace | undefined
   /** How many orders wait for their turn that stop what the one before them starts. */
   waitingStops = 0
   readonly #orders = new Set<AbortController>()
@@ -147,6 +150,7 @@ export class GameServer {
     if (this.#deleted) return
     const previous = this.#power
     this.#power = change.power ?? this.#power
+    if (change.power !== undefined && change.power !== 'starting') this.startPlace?.release()
     if (change.activity !== undefined) this.#activity = change.activity
     this.#facts = { ...this.#facts, ...change.facts }
     await this.context.journal.write({
@@ -170,6 +174,7 @@ export class GameServer {
 
   markDeleted(): void {
     this.#deleted = true
+    this.startPlace?.release()
     this.restartWait?.abort()
     this.gone.abort()
   }
@@ -197,6 +202,7 @@ export class GameServer {
         nextRestartMs: this.waitsForPort ? null : untilRestart(this.#facts, clock.nowMs()),
       },
       console: this.#bounds,
+      eula: this.#facts.eula ?? null,
     }
   }
 

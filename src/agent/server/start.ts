@@ -4,6 +4,7 @@ import { AgentFailure } from '../failure.ts'
 import type { RunPlan, Runtime } from '../runtime/runtime.ts'
 import { type LaunchFacts, newLaunch, rulesOf } from '../state/journal-record.ts'
 import { serverEnvironment, startupCommand } from './environment.ts'
+import { refuseWithoutEula } from './eula.ts'
 import { takenPorts } from './ports.ts'
 import { replaced } from './replaced.ts'
 import { attach } from './run-watch.ts'
@@ -33,6 +34,7 @@ export async function startGame(server: GameServer, options: StartOptions): Prom
   const launchId = options.launchId ?? newIdSuffix(context.clock)
   server.restartWait?.abort()
   server.restartWait = undefined
+  if (options.commandId !== null) takePlace(server)
   await server.exitHandled()
   try {
     await refuseUnfit(server)
@@ -55,11 +57,18 @@ export async function startGame(server: GameServer, options: StartOptions): Prom
     context.log.info({ serverId: server.id, pid: run.record.pid, generation: spec.generation }, 'server started')
     await server.change({ commandId: options.commandId })
   } catch (error) {
+    server.startPlace?.release()
     // An order that the end of the agent cut off is taken up again, with the same run.
     if (context.ending.aborted) throw error
     if (options.commandId !== null) await startFailed(server, error, options.commandId)
     throw error
   }
+}
+
+/** A person's order waits for no other start, and those of the node's own wait for it. */
+function takePlace(server: GameServer): void {
+  server.startPlace?.release()
+  server.startPlace = server.context.starts.take()
 }
 
 /** Writes the values of this start into the game's own files; what cannot be followed is not started with old values. */
@@ -80,6 +89,7 @@ async function refuseUnfit(server: GameServer): Promise<void> {
   if (limitMb > 0 && usedMb !== null && usedMb > limitMb * DISK_STOP_SHARE) {
     throw new AgentFailure('NO_SPACE', `The server uses ${Math.round(usedMb)} MB of its ${limitMb} MB of disk`)
   }
+  await refuseWithoutEula(server)
 }
 
 /**

@@ -2,7 +2,7 @@ import { z } from 'zod'
 import { DesiredState } from '../../shared/kernel/server-life.ts'
 import { AgentError } from '../../shared/protocol/agent-error.ts'
 import { AgentEvent } from '../../shared/protocol/frames.ts'
-import { CommandOp, ServerExit } from '../../shared/protocol/server.ts'
+import { CommandOp, PendingEula, ServerExit } from '../../shared/protocol/server.ts'
 import { ServerSpec } from '../../shared/protocol/server-spec.ts'
 
 /** What of its specification a run goes by until it ends: an edit counts from the next start on. */
@@ -50,6 +50,9 @@ export const ServerFacts = z.object({
   finishes: z.array(z.number()).optional(),
   crashed: z.boolean(),
   nextRestartAtMs: z.number().nullable(),
+  /** The machine's boot in which its boot policy was looked at last; absent in journals of older agents. */
+  bootId: z.string().optional(),
+  eula: PendingEula.nullable().optional(),
 })
 export type ServerFacts = z.infer<typeof ServerFacts>
 

@@ -150,7 +150,7 @@ export class Session {
   ): Promise<ResultOf<D>> {
     if (!this.ready) throw offline()
     const { op, capability } = definition
-    if (!this.#can(capability)) {
+    if (!this.can(capability)) {
       throw new PanelError('AGENT_VERSION', this.#tooOld(capability), {
         meta: { capability, agentVersion: this.#hello?.agentVersion },
       })
@@ -158,7 +158,8 @@ export class Session {
     return await this.#requests.request(definition, { ...input, op }, options)
   }
 
-  #can(capability: Capability): boolean {
+  /** Whether its agent has said that it can do this. */
+  can(capability: Capability): boolean {
     return (this.#hello?.capabilities ?? BASE_CAPABILITIES).includes(capability)
   }
 
@@ -168,7 +169,7 @@ export class Session {
 
   #commandRefusal(op: CommandName): string | undefined {
     const capability = COMMANDS.find((command) => command.op === op)?.capability
-    return capability === undefined || this.#can(capability) ? undefined : this.#tooOld(capability)
+    return capability === undefined || this.can(capability) ? undefined : this.#tooOld(capability)
   }
 
   wake(): void {

@@ -35,6 +35,17 @@ export const ResumeFrame = z.object({
 })
 export type ResumeFrame = z.infer<typeof ResumeFrame>
 
+/** The game waits for an agreement: sent to whoever begins to watch, and each time it is asked for. */
+export const EulaFrame = z.object({
+  type: z.literal('eula_required'),
+  serverId: z.string(),
+  serverUuid: z.string(),
+  eulaServerUuid: z.string(),
+  eulaText: z.string(),
+  timestamp: IsoTime,
+})
+export type EulaFrame = z.infer<typeof EulaFrame>
+
 const params = { serverId: ServerId }
 
 export const streamConsole = defineStream({
@@ -55,7 +66,7 @@ export const streamConsole = defineStream({
     /** The last line already seen; the header Last-Event-ID wins. */
     resume_console: LineId.optional(),
   }),
-  events: { console: ConsoleFrame, resume_console: ResumeFrame },
+  events: { console: ConsoleFrame, resume_console: ResumeFrame, eula_required: EulaFrame },
   errors: ['SERVER_NOT_FOUND', 'SERVER_SUSPENDED', 'STREAM_LIMIT_REACHED'],
 })
 

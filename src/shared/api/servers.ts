@@ -3,7 +3,8 @@ import { defineEndpoint, NoData } from '../kernel/contract.ts'
 import { ResourceStats } from '../kernel/events.ts'
 import { AllocationId, CommandId, LocationId, NodeId, ServerId, TemplateId, UserId } from '../kernel/ids.ts'
 import { pageQuery } from '../kernel/page.ts'
-import { DesiredState, ExitCause, PowerState, RestartPolicy, ServerStatus } from '../kernel/server-life.ts'
+import { BootPolicy, DesiredState, ExitCause, PowerState, RestartPolicy, ServerStatus } from '../kernel/server-life.ts'
+import { TimeZone } from '../kernel/setting-values.ts'
 import { IsoTime } from '../kernel/time.ts'
 import { RuntimeName, ShellText, VariableName } from '../protocol/server-spec.ts'
 import { TemplateLite } from './templates.ts'
@@ -24,6 +25,8 @@ const CpuCores = z.number().min(0.1).max(1024)
 const DiskMb = z.int().min(16).max(1_073_741_824)
 const DatabaseAllocation = z.int().min(0).max(1000)
 const Port = z.int().min(1).max(65_535)
+const StartOrder = z.int().min(-1000).max(1000)
+const StopTimeoutSeconds = z.int().min(0).max(600)
 const Ip = z.union([z.ipv4(), z.ipv6()], 'must be an IP address')
 
 /** A game server. Sizes in MiB, CPU in cores. */
@@ -79,6 +82,17 @@ export const Server = z.object({
   lastExitCause: ExitCause.nullable(),
   lastExitReason: z.string().nullable(),
   nextRestartAt: IsoTime.nullable(),
+  /** Whether it starts when its machine does, and when among the others: lower orders first. */
+  bootPolicy: BootPolicy,
+  startOrder: z.int(),
+  /** How long a stop may take; `null`: as its template says. */
+  stopTimeoutSeconds: z.int().nullable(),
+  /** `null`: that of its node. */
+  timeZone: z.string().nullable(),
+  /** The agreement that its game waits for. */
+  eula: z
+    .object({ state: z.enum(['pending', 'declined']), file: z.string(), text: z.string(), requestedAt: IsoTime })
+    .nullable(),
   template: TemplateLite,
   node: z.object({
     id: NodeId,
@@ -130,6 +144,10 @@ export const NewServer = z
     startupCommand: ShellText.min(1).max(4096).nullish(),
     restartPolicy: RestartPolicy.default('on-failure'),
     maxCrashCount: z.int().min(0).max(100).default(5),
+    bootPolicy: BootPolicy.default('unless-stopped'),
+    startOrder: StartOrder.default(0),
+    stopTimeoutSeconds: StopTimeoutSeconds.nullish(),
+    timeZone: TimeZone.nullish(),
     /** Start it as soon as it is installed. */
     start: z.boolean().default(false),
   })
@@ -166,6 +184,10 @@ export const ServerPatch = z.object({
   allocationId: AllocationId.optional(),
   restartPolicy: RestartPolicy.optional(),
   maxCrashCount: z.int().min(0).max(100).optional(),
+  bootPolicy: BootPolicy.optional(),
+  startOrder: StartOrder.optional(),
+  stopTimeoutSeconds: StopTimeoutSeconds.nullish(),
+  timeZone: TimeZone.nullish(),
 })
 export type ServerPatch = z.infer<typeof ServerPatch>
 
@@ -252,8 +274,9 @@ const serverEdit = {
   access: { server: ['server.update'] },
   params,
   body: ServerPatch,
-  ignores: [...SHOWN_ONLY, 'commandId', 'portBindings', 'subdomain', 'backupAllocationMb'],
-  response: Server,
+  ignores: [...SHOWN_ONLY, 'commandId', 'appliesAt', 'portBindings', 'subdomain', 'backupAllocationMb'],
+  /** `next-start`: something of the change waits until the server is started again, as everything does with older daemons. */
+  response: Server.extend({ appliesAt: z.enum(['now', 'next-start']).default('next-start') }),
   errors: ['SERVER_NOT_FOUND', 'SERVER_SUSPENDED', 'SERVER_MUST_BE_STOPPED', 'SERVER_INVALID_STATE', ...REFUSED_FIELDS],
   audit: { action: 'server.update' },
 } as const

@@ -7,6 +7,7 @@ import { IsoTime } from '../kernel/time.ts'
 import { ConfigFile, InsidePath } from '../protocol/config-files.ts'
 import {
   DoneRule,
+  EulaRule,
   Listens,
   RESERVED_VARIABLES,
   RuntimeName,
@@ -127,6 +128,8 @@ const templateFields = {
   nestId: NestId.nullable().default(null),
   srvService: z.string().max(100).nullable().default(null),
   srvProtocol: z.enum(['tcp', 'udp']).default('tcp'),
+  /** The agreement that the game asks for before it runs. */
+  eula: EulaRule.nullable().default(null),
 }
 
 /** What a server is made from: how it is installed, started, recognised as up, and stopped. */

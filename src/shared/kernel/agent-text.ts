@@ -16,6 +16,21 @@ export function AgentText(most: number): z.ZodString {
   return z.string().overwrite((text) => agentText(text, most))
 }
 
+/** A text of several lines, each as {@link agentText} keeps it, and not longer than `most` altogether. */
+export function AgentLines(most: number): z.ZodString {
+  return z.string().overwrite((text) => agentLines(text, most))
+}
+
+/** See {@link AgentLines}. */
+export function agentLines(text: string, most: number): string {
+  const lines = text.slice(0, most * 4).split('\n')
+  return lines
+    .map((line) => agentText(line, most))
+    .join('\n')
+    .trim()
+    .slice(0, most)
+}
+
 /** An id in a frame; longer ones are none of ours. */
 export const AgentId = z.string().max(200)
 

@@ -49,6 +49,13 @@ export const EVENTS = {
     /** What the order answers: a deletion the number of removed `entries`. */
     result: z.record(z.string(), z.unknown()).nullish(),
   }),
+  /** A game asks for an agreement before it runs; once more with each start that was refused for want of it. */
+  eula_required: kind('server.read', true, {
+    serverUuid: z.string(),
+    /** The same once more, by the name that some clients know. */
+    eulaServerUuid: z.string(),
+    eulaText: z.string(),
+  }),
   server_created: kind('server.read', true, {
     serverName: z.string(),
     ownerId: z.string(),

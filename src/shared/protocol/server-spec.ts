@@ -1,6 +1,6 @@
 import { z } from 'zod'
-import { RestartPolicy } from '../kernel/server-life.ts'
-import { ConfigFile } from './config-files.ts'
+import { BootPolicy, RestartPolicy } from '../kernel/server-life.ts'
+import { ConfigFile, InsidePath } from './config-files.ts'
 
 /** How an agent may run a server. */
 export const RuntimeName = z.enum(['process', 'docker'])
@@ -66,6 +66,21 @@ export const SHELL_VARIABLES: ReadonlySet<string> = new Set([
 export const VariableName = z.string().regex(/^[A-Za-z_][A-Za-z0-9_]{0,190}$/, 'must be letters, digits and _')
 
 /**
+ * An agreement that a game asks for before it runs. As long as `file` is there and has no line `eula=true`, the server does not
+ * start; whoever agrees has that line written. `text` and `url` are shown beside what the file says.
+ */
+export const EulaRule = z.object({
+  file: InsidePath,
+  text: z.string().max(8192).optional(),
+  url: z.string().max(500).refine(isWebAddress, 'must be an http or https URL').optional(),
+})
+export type EulaRule = z.infer<typeof EulaRule>
+
+function isWebAddress(text: string): boolean {
+  return URL.canParse(text) && ['http:', 'https:'].includes(new URL(text).protocol)
+}
+
+/**
  * All that an agent needs to install and run one server, without the daemon. The agent keeps the last one
  * on disk. `generation` grows with each change or order; an order with an older one is refused.
  */
@@ -115,5 +130,10 @@ export const ServerSpec = z.object({
   console: z.object({ logMb: z.int() }),
   /** What it was made from, for a daemon that has lost its row. */
   templateId: z.string().max(64).optional(),
+  /** What the node does with it when the machine has started, lower orders first; absent: what was wanted runs again. */
+  boot: z.object({ policy: BootPolicy, order: z.int() }).optional(),
+  /** A name of the IANA database; absent: the zone of the node. */
+  timeZone: z.string().max(64).optional(),
+  eula: EulaRule.optional(),
 })
 export type ServerSpec = z.infer<typeof ServerSpec>

@@ -1,5 +1,5 @@
 import { z } from 'zod'
-import { AgentText, AgentId as Id, MOST_REASON } from '../kernel/agent-text.ts'
+import { AgentLines, AgentText, AgentId as Id, MOST_REASON } from '../kernel/agent-text.ts'
 import { DesiredState, ExitCause, PowerState, ServerActivity } from '../kernel/server-life.ts'
 import { LogBounds } from './console.ts'
 import { defineCommand, defineRequest, type OrderOf } from './define.ts'
@@ -17,6 +17,16 @@ export const ServerExit = z.object({
   message: AgentText(MOST_REASON).optional(),
 })
 export type ServerExit = z.infer<typeof ServerExit>
+
+/** An agreement that a game waits for. `asked` counts how often it was asked for: once more with each start that was refused. */
+export const PendingEula = z.object({
+  state: z.enum(['pending', 'declined']),
+  file: AgentText(300),
+  /** What the file says. */
+  text: AgentLines(8192),
+  asked: z.int().min(0),
+})
+export type PendingEula = z.infer<typeof PendingEula>
 
 /** All that an agent knows of one server; the same in snapshots and state events. Ages and durations, no instants. */
 export const ServerReport = z.object({
@@ -38,6 +48,8 @@ export const ServerReport = z.object({
   lastExit: ServerExit.nullable(),
   crash: z.object({ count: z.int(), crashed: z.boolean(), nextRestartMs: z.number().nullable() }),
   console: LogBounds,
+  /** Absent from an agent that knows no agreements. */
+  eula: PendingEula.nullable().optional(),
 })
 export type ServerReport = z.infer<typeof ServerReport>
 
@@ -60,8 +72,19 @@ export type ServerUsage = z.infer<typeof ServerUsage>
 export const SettledServer = z.object({ serverId: z.string(), generation: z.int(), desired: DesiredState })
 export type SettledServer = z.infer<typeof SettledServer>
 
-/** The new specification counts from the next start on. */
-export const applySpec = defineCommand({ op: 'apply', capability: 'servers@1', withSpec: true })
+/**
+ * The new specification counts from the next start on; memory, processors and processes of a living game at once, where its runtime
+ * can. Older agents answer nothing: with them everything waits.
+ */
+export const applySpec = defineCommand({
+  op: 'apply',
+  capability: 'servers@1',
+  withSpec: true,
+  result: z
+    .object({ appliesAt: z.enum(['now', 'next-start']), reason: AgentText(MOST_REASON).nullable() })
+    .optional()
+    .catch(undefined),
+})
 
 export const startServer = defineCommand({ op: 'start', capability: 'servers@1', withSpec: true })
 
@@ -102,6 +125,9 @@ export const deleteServer = defineCommand({
   result: z.object({ entries: z.int().min(0) }),
 })
 
+/** The crashes so far are forgiven: they neither count nor lengthen a pause any more. */
+export const resetCrashes = defineCommand({ op: 'reset-crashes', capability: 'server-life@1', withSpec: false })
+
 /** Every command that the daemon knows. */
 export const COMMANDS = [
   applySpec,
@@ -111,6 +137,7 @@ export const COMMANDS = [
   killServer,
   installServer,
   deleteServer,
+  resetCrashes,
 ] as const
 
 /** A command as it stands on the wire. */
@@ -122,6 +149,7 @@ export const CommandOp = z.discriminatedUnion('op', [
   killServer.wire,
   installServer.wire,
   deleteServer.wire,
+  resetCrashes.wire,
 ])
 export type CommandOp = z.infer<typeof CommandOp>
 
@@ -136,4 +164,11 @@ export const watchStats = defineRequest({
   op: 'stats.watch',
   capability: 'servers@1',
   input: { serverIds: z.array(z.string()).max(1000) },
+})
+
+/** Somebody agrees, and the line is written into the game's file, or declines. CONFLICT_STATE where nothing is asked. */
+export const answerEula = defineRequest({
+  op: 'server.eula',
+  capability: 'server-life@1',
+  input: { serverId: z.string(), accepted: z.boolean() },
 })

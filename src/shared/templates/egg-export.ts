@@ -76,7 +76,7 @@ const PARTS: readonly Part[] = [
   { fields: ['author'], write: ({ author }) => ({ author }) },
   { fields: ['description'], write: ({ description }) => ({ description }) },
   { fields: ['tags'], write: ({ tags }, format) => (format.startsWith('PLCN') || tags.length > 0 ? { tags } : {}) },
-  { fields: ['features'], write: ({ features }) => ({ features: featureNames(features) }) },
+  { fields: ['features', 'eula'], write: (template) => ({ features: featureNames(template) }) },
   { fields: ['image', 'images'], write: images },
   { fields: ['fileDenylist'], write: ({ fileDenylist }) => ({ file_denylist: fileDenylist }) },
   { fields: ['startup', 'startupCommands'], write: startup },
@@ -97,8 +97,9 @@ function json(value: unknown): string {
   return JSON.stringify(value, null, 4)
 }
 
-function featureNames(features: NewTemplate['features']): string[] {
-  return Object.entries(features).flatMap(([name, value]) => (value === true ? [name] : []))
+function featureNames({ features, eula }: NewTemplate): string[] {
+  const names = Object.entries(features).flatMap(([name, value]) => (value === true ? [name] : []))
+  return eula == null || names.includes('eula') ? names : [...names, 'eula']
 }
 
 function images({ image, images: all }: NewTemplate, format: EggFormat, before: Fields): Record<string, unknown> {

@@ -37,6 +37,8 @@ export interface ImportedEgg {
   readonly variablesAt: readonly number[]
 }
 
+/** What the feature `eula` of eggs means: the game's own file says what is agreed to. */
+const EULA = { file: 'eula.txt' } as const
 const MOST_NOTES = 500
 /** Of a startup line. */
 const MOST_LINE = 4096
@@ -152,6 +154,7 @@ class Import {
       logFiles: this.#logFiles(),
       features: Object.fromEntries(this.#texts('features', egg.features, 100).map((name) => [name, true])),
       tags: this.#texts('tags', egg.tags, 100).slice(0, 50),
+      eula: egg.features.includes('eula') ? EULA : null,
     }
   }
 

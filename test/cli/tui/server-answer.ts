@@ -44,6 +44,11 @@ export function serverAnswer(status: string): Record<string, unknown> {
     lastExitCause: null,
     lastExitReason: null,
     nextRestartAt: null,
+    bootPolicy: 'unless-stopped',
+    startOrder: 0,
+    stopTimeoutSeconds: null,
+    timeZone: null,
+    eula: null,
     template: {
       id: 'tpl_1',
       name: 'demo',

@@ -69,8 +69,8 @@ export function containerPlan(plan: RunPlan, options: ContainerOptions): object 
   }
 }
 
-/** A limit of 0 or less is none; swap below 0 is as much as there is. */
-function limitsOf({ limits }: RunPlan): object {
+/** The limits in the words of the engine. A limit of 0 or less is none; swap below 0 is as much as there is. */
+export function limitsOf({ limits }: Pick<RunPlan, 'limits'>): object {
   const memory = enforcedMemoryMb(limits.memoryMb) * MIB
   return {
     ...(memory > 0 ? { Memory: memory, MemorySwap: limits.swapMb < 0 ? -1 : memory + limits.swapMb * MIB } : {}),

@@ -16,6 +16,7 @@ import {
 } from '../../kit/option-sets.ts'
 import { TRANSFER_OWNERSHIP } from '../access/commands.ts'
 import { BULK_COMMANDS } from './bulk-commands.ts'
+import { LIFE_COMMANDS, LIFE_OPTIONS } from './life-commands.ts'
 import { POWER_COMMANDS } from './power-commands.ts'
 
 const SIZES: readonly Option[] = [
@@ -104,6 +105,7 @@ export const servers = noun({
         ...ADDRESS,
         field('--network <name>', 'a network of the node (panel ip-pools list): an address of its own', 'networkMode'),
         ...BEHAVIOUR,
+        ...LIFE_OPTIONS,
         reference('--owner <user>', 'whose it is (default: yours)', 'ownerId', 'user'),
         { ...field('--runtime <name>', 'what runs it', 'runtime'), choices: ['process', 'docker'] },
         field('--start', 'start it as soon as it is installed', 'start', 'boolean'),
@@ -124,9 +126,17 @@ export const servers = noun({
       name: 'edit',
       summary: 'Edit a server',
       details:
-        'Sizes, databases, address and startup line need admin.write; a new address needs a stopped server. --env changes the named variables only.',
+        'Sizes, databases, address, boot order and startup line need admin.write; a new address needs a stopped server. Memory and cores of a ' +
+        'running server change at once where its node can. --env changes the named variables only.',
       arguments: [one('server')],
-      options: [field('--name <name>', 'its name', 'name'), ...SIZES, ...ADDRESS, ...BEHAVIOUR, BODY_FILE],
+      options: [
+        field('--name <name>', 'its name', 'name'),
+        ...SIZES,
+        ...ADDRESS,
+        ...BEHAVIOUR,
+        ...LIFE_OPTIONS,
+        BODY_FILE,
+      ],
       examples: ['panel servers edit demo --memory 512', "panel servers edit demo --env MOTD='hello all'"],
       endpoints: ['servers.update'],
       exits: [6, 7, 8],
@@ -151,6 +161,7 @@ export const servers = noun({
     TRANSFER_OWNERSHIP,
     ...POWER_COMMANDS,
     ...BULK_COMMANDS,
+    ...LIFE_COMMANDS,
     command({
       name: 'wait',
       summary: 'Wait until servers are in a state',

@@ -9,6 +9,7 @@ import { call, subjectOf } from '../../kit/resource/actions.ts'
 import { fieldsOf } from '../../kit/resource/fields.ts'
 import { resolveAllocation } from '../../kit/resource/resolve.ts'
 import type { Run } from '../../kit/run.ts'
+import { addLifeFields } from './life.ts'
 import { failed, isReached, type Order } from './outcome.ts'
 import { waitTimeout, wantsToWait } from './power.ts'
 import { SERVER_VIEW } from './view.ts'
@@ -17,6 +18,7 @@ import { readServer, watchServer } from './watch.ts'
 /** Creates a server; with `--wait` it is installed (and runs, with `--start`) when this returns. */
 export const createServer: Action = async (run) => {
   const body = await fieldsOf(run)
+  addLifeFields(run, body)
   await addPlace(run, body)
   await addSizes(run, body)
   await addAllocation(run, body, body['nodeId'])
@@ -40,6 +42,7 @@ export const createServer: Action = async (run) => {
 export const editServer: Action = async (run) => {
   const { id } = await subjectOf(run, { ref: 'server', param: 'serverId' })
   const body = await fieldsOf(run)
+  addLifeFields(run, body)
   const environment = await environmentOf(run)
   const waits = environment !== undefined || AT_NEXT_START.some((field) => body[field] !== undefined)
   const before = waits || run.args.text('allocation') !== undefined ? await readServer(run, id) : undefined
@@ -48,16 +51,18 @@ export const editServer: Action = async (run) => {
   if (Object.keys(body).length === 0) throw usage('nothing to change is given', 'panel servers edit --help')
   const after = await call(run, api.updateServer, { params: { serverId: id }, body })
   await run.out.item(after, SERVER_VIEW)
-  if (before !== undefined) noteWhatWaits(run, before, after)
+  if (before !== undefined && after.appliesAt === 'next-start') noteWhatWaits(run, before, after)
 }
 
-/** What a run has until it ends; the flags of other fields count at once. */
+/** What a run may have until it ends; the flags of other fields count at once. */
 const AT_NEXT_START = [
   'environment',
   'startupCommand',
   'allocatedMemoryMb',
   'allocatedCpuCores',
   'allocatedSwapMb',
+  'stopTimeoutSeconds',
+  'timeZone',
 ] as const satisfies readonly (keyof api.Server)[]
 
 function noteWhatWaits(run: Run, before: api.Server, after: api.Server): void {

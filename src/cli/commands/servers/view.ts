@@ -24,6 +24,11 @@ export const SERVER_VIEW = view<Server>([
   wide('CRASHES', (row) => row.crashCount),
   wide('EXIT', (row) => row.lastExitSignal ?? row.lastExitCode),
   wide('CAUSE', (row) => row.lastExitCause),
+  wide('BOOT', (row) => row.bootPolicy),
+  wide('BOOT ORDER', (row) => row.startOrder),
+  wide('STOP TIME', (row) => row.stopTimeoutSeconds),
+  wide('TIME ZONE', (row) => row.timeZone),
+  wide('EULA', (row) => row.eula?.state),
   wide('OBSERVED', (row) => ({ time: row.observedAt })),
   wide('CREATED', (row) => ({ time: row.createdAt })),
 ])

@@ -29,6 +29,9 @@ export interface ConsoleDeps {
 export function createConsole(deps: ConsoleDeps): Console {
   const hub = new Console(deps)
   endWithServers({ ...deps, hub })
+  deps.bus.listen(({ type, serverId, data, timestamp }) => {
+    if (type === 'eula_required' && serverId !== null) hub.announce(serverId, type, { ...data, timestamp })
+  })
   return hub
 }
 
@@ -104,6 +107,13 @@ export class Console {
     const watched = this.#watched.get(serverId)
     if (watched === undefined) return
     for (const connection of watched.viewers.values()) connection.fail(error, { serverId })
+  }
+
+  /** Sends all who watch a server a frame that is no line. */
+  announce(serverId: string, type: string, data: Readonly<Record<string, unknown>>): void {
+    const watched = this.#watched.get(serverId)
+    if (watched === undefined) return
+    for (const connection of watched.viewers.values()) connection.send(type, { serverId, ...data })
   }
 
   isWatched(serverId: string): boolean {

@@ -3,6 +3,7 @@ import { PanelError } from '../../../../shared/kernel/errors.ts'
 import type { Clock } from '../../../../shared/kernel/time.ts'
 import type { Db } from '../../../db/db.ts'
 import { type Route, route, type StreamRoute, streamRoute } from '../../../http/route.ts'
+import { eulaFrame, eulaOf } from '../servers/eula.ts'
 import { refuseSuspended } from '../servers/orders.ts'
 import { findServerRow, type ServerRow } from '../servers/rows.ts'
 import { CommandLimit } from './command-limit.ts'
@@ -50,6 +51,8 @@ export function consoleStreams(deps: StreamDeps): StreamRoute[] {
       const id = context.lastEventId ?? query.resume_console
       const resume = id === undefined ? undefined : parseLineId(id)
       const connection = context.open({ name: 'console', serverId: row.id, maxUnsentBytes: null })
+      const eula = eulaOf(row)
+      if (eula?.state === 'pending') connection.send('eula_required', { serverId: row.id, ...eulaFrame(row, eula) })
       await deps.console.watch(row, connection, { resume, lines: query.lines })
     }),
   ]

@@ -45,6 +45,7 @@ export async function insertServer(
       meta: { missing: ['admin.write'] },
     })
   }
+  refuseStartOrder(body.startOrder, holder)
   refuseStartupLine(body.startupCommand)
   const given = withoutMasks(body.environment, template.variables)
   refuseFixedVariables(holder, template.variables, given, {})
@@ -81,6 +82,10 @@ export async function insertServer(
       startupCommand: body.startupCommand ?? null,
       restartPolicy: body.restartPolicy,
       maxCrashCount: body.maxCrashCount,
+      bootPolicy: body.bootPolicy,
+      startOrder: body.startOrder,
+      stopTimeoutSeconds: body.stopTimeoutSeconds ?? null,
+      timeZone: body.timeZone ?? null,
       desired: body.start ? 'running' : 'stopped',
       generation: 1,
       power: 'offline',
@@ -106,6 +111,12 @@ export async function insertServer(
     events: [{ type: 'server_created', serverId: id, data }],
   }
   return { id, commandId, done }
+}
+
+/** The order among the servers of a node is not for who owns one of them. */
+function refuseStartOrder(order: number, holder: WorkOver<OrderDeps>['holder']): void {
+  if (order === 0 || grants(holder.permissions, 'admin.write')) return
+  throw new PanelError('PERMISSION_DENIED', 'A start order needs admin.write', { meta: { missing: ['admin.write'] } })
 }
 
 function wantedPlace(body: Body, node: { readonly defaultIp: string }): PlaceClaim['wanted'] {

@@ -15,6 +15,7 @@ import type { Tx } from '../../../db/db.ts'
 import { canonicalIp } from '../../fleet/nodes/addresses.ts'
 import { ensureCapacity } from '../../fleet/nodes/capacity.ts'
 import { claimPlace, releasePlace } from '../../fleet/nodes/pool-claims.ts'
+import { type AppliesAt, type ResizeDeps, whenApplied } from './applies-at.ts'
 import { ensureNameFree } from './names.ts'
 import { finishCommand } from './observe.ts'
 import { addCommand, nextGeneration, type OrderDeps, pendingStatus, refuseSuspended } from './orders.ts'
@@ -32,18 +33,22 @@ const OPERATOR_FIELDS = [
   'primaryIp',
   'allocationId',
   'startupCommand',
+  'startOrder',
 ] as const satisfies readonly (keyof ServerPatch)[]
 
 type Patch = z.output<typeof ServerPatch>
+
+/** What an edit needs of the rest of the daemon. */
+export type EditDeps = OrderDeps & ResizeDeps & { readonly bus: Bus }
 
 /**
  * Edits a server; what changes how it runs reaches its node as a new specification, in force at the next start. Leaves
  * nothing when nothing changes.
  */
 export async function changeServer(
-  { tx, deps, holder, userId }: WorkOver<OrderDeps & { readonly bus: Bus }>,
+  { tx, deps, holder, userId }: WorkOver<EditDeps>,
   { serverId, patch }: { readonly serverId: string; readonly patch: Patch },
-): Promise<Done> {
+): Promise<{ readonly done: Done; readonly appliesAt: AppliesAt }> {
   const row = await findServerRow(tx.q, serverId)
   if (row === undefined) throw new PanelError('SERVER_NOT_FOUND', 'There is no such server')
   refuseSuspended(row)
@@ -56,11 +61,12 @@ export async function changeServer(
   const before = comparable(row)
   const wanted = await wantedColumns({ tx, clock: deps.clock, holder }, row, patch)
   const changedColumns = changes(before, wanted.columns)
-  if (changedColumns === undefined) return {}
+  if (changedColumns === undefined) return { done: {}, appliesAt: 'now' }
   await refuseOperatorFields({ tx, row, holder, patch }, changedColumns)
   if (patch.name !== undefined && patch.name !== row.name)
     await ensureNameFree(tx, { ownerId: row.ownerId, name: patch.name })
   const changed = byFieldName(changedColumns)
+  const appliesAt = await whenApplied({ tx, deps }, row, changedColumns)
   const { memoryMb, cpuCores } = { ...row, ...wanted.columns }
   if (memoryMb > row.memoryMb || cpuCores > row.cpuCores) {
     const node = await tx.q.selectFrom('node').selectAll().where('id', '=', row.nodeId).executeTakeFirstOrThrow()
@@ -80,10 +86,11 @@ export async function changeServer(
   await replaceQueuedApplies(tx, deps.bus, row)
   await addCommand(tx, deps, { row, generation, op: 'apply', args: {} })
   const data = { updatedBy: userId, change: Object.keys(changed).join(',') }
-  return {
+  const done: Done = {
     audit: { resourceId: row.id, details: maskEnvironment(changed, row) },
     events: [{ type: 'server_updated', serverId: row.id, data }],
   }
+  return { done, appliesAt }
 }
 
 /** Refuses a startup line of a server's own in which the place of a value cannot be known. */
@@ -105,6 +112,10 @@ async function wantedColumns(at: { tx: Tx; clock: Clock; holder: Holder }, row: 
     ...(patch.databaseAllocation === undefined ? {} : { databaseAllocation: patch.databaseAllocation }),
     ...(patch.restartPolicy === undefined ? {} : { restartPolicy: patch.restartPolicy }),
     ...(patch.maxCrashCount === undefined ? {} : { maxCrashCount: patch.maxCrashCount }),
+    ...(patch.bootPolicy === undefined ? {} : { bootPolicy: patch.bootPolicy }),
+    ...(patch.startOrder === undefined ? {} : { startOrder: patch.startOrder }),
+    ...(patch.stopTimeoutSeconds === undefined ? {} : { stopTimeoutSeconds: patch.stopTimeoutSeconds }),
+    ...(patch.timeZone === undefined ? {} : { timeZone: patch.timeZone }),
     ...(patch.environment === undefined
       ? {}
       : { environment: JSON.stringify(wantedEnvironment(row, patch.environment, at.holder)) }),
@@ -215,10 +226,10 @@ function byFieldName<T>(changed: Readonly<Record<string, T>>): Record<string, T>
 
 function comparable(row: ServerRow): Record<string, unknown> {
   const { name, description, startupCommand, memoryMb, cpuCores, diskMb, swapMb, restartPolicy, maxCrashCount } = row
-  const { environment, allocationId, databaseAllocation } = row
+  const { environment, allocationId, databaseAllocation, bootPolicy, startOrder, stopTimeoutSeconds, timeZone } = row
   return {
     name, description, startupCommand, memoryMb, cpuCores, diskMb, swapMb, restartPolicy, maxCrashCount, environment, allocationId,
-    databaseAllocation,
+    databaseAllocation, bootPolicy, startOrder, stopTimeoutSeconds, timeZone,
   } // biome-ignore format: columns
 }
 

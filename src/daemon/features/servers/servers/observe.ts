@@ -5,6 +5,7 @@ import { COMMANDS, type CommandName, type ServerReport } from '../../../../share
 import type { Bus, NewEvent } from '../../../core/bus.ts'
 import type { Tx } from '../../../db/db.ts'
 import type { CommandRow, ReportedAt } from '../../../gateway/handlers.ts'
+import { eulaAsked, eulaColumn } from './eula.ts'
 import { findServerRow, type ServerRow } from './rows.ts'
 import { statusOf } from './view.ts'
 
@@ -29,6 +30,7 @@ export async function observe(
     .where('id', '=', row.id)
     .execute()
   await emitState(tx, bus, row, { ...row, ...seen, desired })
+  for (const event of eulaAsked(row, seen.eula)) await bus.append(tx, event)
   return true
 }
 
@@ -166,6 +168,7 @@ export function observedColumns(row: ServerRow, report: ServerReport, at: Report
     lastExitReason: report.lastExit?.message ?? null,
     lastCrashAt: crashed ? instant(0) : row.lastCrashAt,
     nextRestartAt: nextRestartMs === null ? null : instant(-nextRestartMs),
+    eula: eulaColumn(row, report.eula, instant(0)),
   } as const
 }
 
@@ -187,8 +190,10 @@ function sameStart(row: ServerRow, report: ServerReport, computed: IsoTime): Iso
 async function desiredAfter(tx: Tx, row: ServerRow, report: ServerReport): Promise<DesiredState> {
   if (report.generation < row.generation || report.activity !== null) return row.desired
   if (await isOrderOpen(tx, row)) return row.desired
-  if (report.power === 'offline' && report.lastExit?.expected === true && report.crash.nextRestartMs === null)
-    return 'stopped'
+  const isAtRest = report.power === 'offline' && report.crash.nextRestartMs === null
+  if (isAtRest && report.lastExit?.expected === true) return 'stopped'
+  // Its boot policy keeps it down.
+  if (isAtRest && report.lastExit?.cause === 'machine-restart' && !report.crash.crashed) return 'stopped'
   return report.power === 'running' ? 'running' : row.desired
 }
 

@@ -2,6 +2,7 @@ import * as api from '../../../../shared/api/servers.ts'
 import * as suspension from '../../../../shared/api/suspension.ts'
 import { PanelError } from '../../../../shared/kernel/errors.ts'
 import { operationsOver, type WorkOver } from '../../../access/operation.ts'
+import type { ResizeDeps } from './applies-at.ts'
 import { insertServer } from './create.ts'
 import { changeServer } from './edit.ts'
 import type { OrphanDeps } from './orphans.ts'
@@ -11,7 +12,7 @@ import { suspend, unsuspend } from './suspend.ts'
 import { toServer, type ViewFacts, viewerOf } from './view.ts'
 
 /** What the operations of servers need. */
-export type ServerDeps = RemovalDeps & OrphanDeps & { readonly facts: ViewFacts }
+export type ServerDeps = RemovalDeps & OrphanDeps & ResizeDeps & { readonly facts: ViewFacts }
 
 const operation = operationsOver<ServerDeps>()
 
@@ -21,8 +22,8 @@ export const createServer = operation(api.createServer, async (work, { body }) =
 })
 
 export const updateServer = operation(api.updateServer, async (work, { params: { serverId }, body: patch }) => {
-  const done = await changeServer(work, { serverId, patch })
-  return { ...done, answer: await shown(work, serverId) }
+  const { done, appliesAt } = await changeServer(work, { serverId, patch })
+  return { ...done, answer: { ...(await shown(work, serverId)), appliesAt } }
 })
 
 export const patchServer = operation(api.patchServer, updateServer.run)

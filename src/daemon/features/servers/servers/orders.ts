@@ -182,7 +182,8 @@ export function refuseSuspended(row: Pick<ServerRow, 'suspendedAt' | 'suspension
   })
 }
 
-function offline(row: ServerRow): PanelError {
+/** The refusal of what only a connected node can do. */
+export function offline(row: ServerRow): PanelError {
   return new PanelError('NODE_OFFLINE', `The node ${row.nodeName} is not connected; nothing was changed`, {
     meta: { nodeId: row.nodeId },
   })

@@ -8,6 +8,7 @@ import type { Queries } from '../../../db/db.ts'
 import { operate } from '../../../http/operate.ts'
 import { callerOf, type Route, route } from '../../../http/route.ts'
 import { bulkRoutes } from './bulk-routes.ts'
+import { lifeRoutes } from './life-routes.ts'
 import * as operations from './operations.ts'
 import { orderRoutes } from './order-routes.ts'
 import { refuseSuspended } from './orders.ts'
@@ -58,6 +59,7 @@ export function serverRoutes(deps: operations.ServerDeps): Route[] {
     operate(operations.suspendServer, deps),
     operate(operations.unsuspendServer, deps),
     ...orderRoutes(deps),
+    ...lifeRoutes(deps),
     ...orphanRoutes(deps),
     ...bulkRoutes(deps),
   ]

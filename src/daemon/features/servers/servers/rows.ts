@@ -20,6 +20,7 @@ const SERVER_COLUMNS = [
   'server.startedAt', 'server.pid', 'server.lastExitCode', 'server.lastExitSignal', 'server.lastExitCause',
   'server.lastExitReason', 'server.lastCrashAt',
   'server.nextRestartAt', 'server.createdAt', 'server.updatedAt',
+  'server.bootPolicy', 'server.startOrder', 'server.stopTimeoutSeconds', 'server.timeZone', 'server.eula',
 ] as const // biome-ignore format: columns
 
 /** What is asked of a list of servers. */

@@ -23,7 +23,11 @@ export function buildSpec(row: ServerRow, generation: number, logMb: number): Se
     runtime: row.runtime,
     ...imageOf(row.runtime, template.image),
     startup: row.startupCommand ?? template.startup,
-    stop: stopRule(template.stopCommand, template.sendSignalTo, template.stopTimeoutSeconds * 1000),
+    stop: stopRule(
+      template.stopCommand,
+      template.sendSignalTo,
+      (row.stopTimeoutSeconds ?? template.stopTimeoutSeconds) * 1000,
+    ),
     done: template.startupDetection.done,
     stripAnsi: template.startupDetection.stripAnsi,
     // Templates that were stored before the field was there do not have it.
@@ -47,6 +51,9 @@ export function buildSpec(row: ServerRow, generation: number, logMb: number): Se
           },
     console: { logMb },
     templateId: row.templateId,
+    boot: { policy: row.bootPolicy, order: row.startOrder },
+    ...(row.timeZone === null ? {} : { timeZone: row.timeZone }),
+    ...(template.eula == null ? {} : { eula: template.eula }),
   }
 }
 

@@ -7,6 +7,7 @@ import { type PowerState, type ServerStatus, serverStatus } from '../../../../sh
 import { isLoopbackHost, SECRET_MASK } from '../../../../shared/kernel/setting-values.ts'
 import { type Holder, permissionsOnServers } from '../../../access/permit.ts'
 import type { At, Rooted } from '../../../access/relations.ts'
+import { shownEula } from './eula.ts'
 import type { ServerRow } from './rows.ts'
 import type { TemplateViews } from './template-views.ts'
 import type { CurrentUsage } from './usage.ts'
@@ -102,6 +103,11 @@ export function toServer(stored: ServerRow, { caller, permissions }: Viewer, fac
     lastExitCause: row.lastExitCause,
     lastExitReason: row.lastExitReason,
     nextRestartAt: row.nextRestartAt,
+    bootPolicy: row.bootPolicy,
+    startOrder: row.startOrder,
+    stopTimeoutSeconds: row.stopTimeoutSeconds,
+    timeZone: row.timeZone,
+    eula: shownEula(row),
     template: template.shown,
     node: {
       id: row.nodeId,
