@@ -9,6 +9,7 @@ import { templateRoutes } from '../../src/daemon/features/catalog/templates/rout
 import { locationRoutes } from '../../src/daemon/features/fleet/locations/routes.ts'
 import { createNodeKeys, type NodeKeys } from '../../src/daemon/features/fleet/nodes/keys.ts'
 import { nodeRoutes } from '../../src/daemon/features/fleet/nodes/routes.ts'
+import { PortLooks } from '../../src/daemon/features/fleet/nodes/port-looks.ts'
 import type { HealthReport } from '../../src/daemon/features/fleet/nodes/stats.ts'
 import { auditLogRoutes } from '../../src/daemon/features/operations/audit-log/routes.ts'
 import { LiveStates } from '../../src/daemon/features/servers/servers/live-states.ts'
@@ -73,6 +74,7 @@ export async function startPlacePanel(): Promise<PlacePanel> {
     routes: (core) => {
       keys = createNodeKeys(core)
       const live = new LiveStates(isOnline)
+      const portLooks = new PortLooks({ ask, isOnline, clock: core.clock })
       const unstored = new UnstoredOrders({ ...core, live, isOnline, send: () => undefined })
       return [
         ...authRoutes({ ...core, usedNow: (keyId) => core.http.limits.usedNow(keyId) }),
@@ -81,7 +83,7 @@ export async function startPlacePanel(): Promise<PlacePanel> {
         ...locationRoutes({ ...core, isOnline }),
         ...templateRoutes(core),
         ...nodeRoutes({ ...core, keys, isOnline, health: (id) => health.get(id) }),
-        ...serverRoutes({ ...core, unstored, isOnline, ask, wake: () => undefined, facts, beforeDelete: [] }),
+        ...serverRoutes({ ...core, unstored, isOnline, ask, wake: () => undefined, facts, beforeDelete: [], portLooks }),
       ]
     },
   })

@@ -18,6 +18,7 @@ export function templateProblems(template: NewTemplate): FieldProblem[] {
     ...variableProblems(template, budget),
     ...detectionProblems(template, budget),
     ...configFileProblems(template, budget),
+    ...portProblems(template),
   ]
 }
 
@@ -80,6 +81,27 @@ function configFileProblems({ configFiles }: NewTemplate, budget: PatternBudget)
       const message = ifValue?.startsWith('regex:') === true ? patternProblem(ifValue.slice(6), budget) : undefined
       return message === undefined ? [] : [{ field: `${field}.set.${at}.ifValue`, message }]
     })
+  })
+}
+
+/** Ports that would be one and the same, or that no server could have. */
+function portProblems({ ports, supportedPorts }: NewTemplate): FieldProblem[] {
+  const [names, offsets, variables] = [new Set<string>(), new Set<number>(), new Set<string>()]
+  return ports.flatMap(({ name, offset, variable, required }, index) => {
+    const field = `ports.${index}`
+    const found: FieldProblem[] = []
+    const add = (of: string, message: string): number => found.push({ field: `${field}.${of}`, message })
+    if (names.has(name)) add('name', `is used twice: ${name}`)
+    names.add(name)
+    if (offset === 0) add('offset', 'must not be 0, which is the primary port itself; it has TCP and UDP')
+    else if (offset !== null && offsets.has(offset)) add('offset', `is used twice: ${offset}`)
+    if (offset !== null) offsets.add(offset)
+    const tooFar = supportedPorts.find((port) => offset !== null && (port + offset < 1 || port + offset > 65_535))
+    if (required && tooFar !== undefined) add('offset', `leads from the supported port ${tooFar} to no port`)
+    if (variable !== null && SHELL_VARIABLES.has(variable)) add('variable', SHELLS_OWN)
+    else if (variable !== null && variables.has(variable)) add('variable', `is used twice: ${variable}`)
+    if (variable !== null) variables.add(variable)
+    return found
   })
 }
 

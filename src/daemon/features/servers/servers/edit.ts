@@ -14,10 +14,11 @@ import type { Bus } from '../../../core/bus.ts'
 import type { Tx } from '../../../db/db.ts'
 import { canonicalIp } from '../../fleet/nodes/addresses.ts'
 import { ensureCapacity } from '../../fleet/nodes/capacity.ts'
-import { claimPlace, releasePlace } from '../../fleet/nodes/pool-claims.ts'
+import type { PortLooks } from '../../fleet/nodes/port-looks.ts'
 import { ensureNameFree } from './names.ts'
 import { finishCommand } from './observe.ts'
 import { addCommand, nextGeneration, type OrderDeps, pendingStatus, refuseSuspended } from './orders.ts'
+import { moveServerPorts } from './ports.ts'
 import { findServerRow, type ServerRow } from './rows.ts'
 import { definitionOf, environmentOf, withoutMasks } from './view.ts'
 
@@ -36,12 +37,19 @@ const OPERATOR_FIELDS = [
 
 type Patch = z.output<typeof ServerPatch>
 
+interface EditAt {
+  readonly tx: Tx
+  readonly clock: Clock
+  readonly looks: Pick<PortLooks, 'isTaken'>
+  readonly holder: Holder
+}
+
 /**
  * Edits a server; what changes how it runs reaches its node as a new specification, in force at the next start. Leaves
  * nothing when nothing changes.
  */
 export async function changeServer(
-  { tx, deps, holder, userId }: WorkOver<OrderDeps & { readonly bus: Bus }>,
+  { tx, deps, holder, userId }: WorkOver<OrderDeps & { readonly bus: Bus; readonly portLooks: Pick<PortLooks, 'isTaken'> }>,
   { serverId, patch }: { readonly serverId: string; readonly patch: Patch },
 ): Promise<Done> {
   const row = await findServerRow(tx.q, serverId)
@@ -54,7 +62,7 @@ export async function changeServer(
   }
   refuseStartupLine(patch.startupCommand)
   const before = comparable(row)
-  const wanted = await wantedColumns({ tx, clock: deps.clock, holder }, row, patch)
+  const wanted = await wantedColumns({ tx, clock: deps.clock, looks: deps.portLooks, holder }, row, patch)
   const changedColumns = changes(before, wanted.columns)
   if (changedColumns === undefined) return {}
   await refuseOperatorFields({ tx, row, holder, patch }, changedColumns)
@@ -92,7 +100,7 @@ export function refuseStartupLine(line: string | null | undefined): void {
   if (problem !== undefined) throw fieldError('body.startupCommand', problem)
 }
 
-async function wantedColumns(at: { tx: Tx; clock: Clock; holder: Holder }, row: ServerRow, patch: Patch) {
+async function wantedColumns(at: EditAt, row: ServerRow, patch: Patch) {
   const allocationId = await movedAllocation(at, row, patch)
   const columns = {
     ...(patch.name === undefined ? {} : { name: patch.name }),
@@ -145,7 +153,7 @@ export function refuseFixedVariables(
 }
 
 async function movedAllocation(
-  { tx, clock, holder }: { tx: Tx; clock: Clock; holder: Holder },
+  { tx, clock, looks, holder }: EditAt,
   row: ServerRow,
   patch: Patch,
 ): Promise<string | undefined> {
@@ -159,16 +167,17 @@ async function movedAllocation(
   if (allocationId !== undefined && elsewhere) {
     throw fieldError('body.allocationId', 'and another primaryPort or primaryIp exclude each other')
   }
-  // A start that is on its way, and a restart that is due after a crash, would still take the old address.
-  const currentStatus = await pendingStatus(tx, row)
-  if (row.power !== 'offline' || currentStatus === 'starting' || row.nextRestartAt !== null) {
-    throw new PanelError('SERVER_MUST_BE_STOPPED', 'Stop the server before you give it another address', {
-      meta: { currentStatus },
-    })
-  }
+  await refuseUnlessStopped(tx, row, 'Stop the server before you give it another address')
   const wanted = allocationId === undefined ? { ip, port } : { allocationId }
-  await releasePlace(tx, row.id)
-  return (await claimPlace(tx, { nodeId: row.nodeId, serverId: row.id, clock, wanted })).id
+  const field = allocationId === undefined ? 'body.primaryPort' : 'body.allocationId'
+  return (await moveServerPorts({ tx, clock, looks, row, field }, wanted)).id
+}
+
+/** A start that is on its way, and a restart that is due after a crash, would still take the old address. */
+export async function refuseUnlessStopped(tx: Tx, row: ServerRow, message: string): Promise<void> {
+  const currentStatus = await pendingStatus(tx, row)
+  if (row.power === 'offline' && currentStatus !== 'starting' && row.nextRestartAt === null) return
+  throw new PanelError('SERVER_MUST_BE_STOPPED', message, { meta: { currentStatus } })
 }
 
 /** `null`: the address that the node gives by default. */

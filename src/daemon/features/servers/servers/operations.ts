@@ -2,6 +2,7 @@ import * as api from '../../../../shared/api/servers.ts'
 import * as suspension from '../../../../shared/api/suspension.ts'
 import { PanelError } from '../../../../shared/kernel/errors.ts'
 import { operationsOver, type WorkOver } from '../../../access/operation.ts'
+import type { PortLooks } from '../../fleet/nodes/port-looks.ts'
 import { insertServer } from './create.ts'
 import { changeServer } from './edit.ts'
 import type { OrphanDeps } from './orphans.ts'
@@ -11,7 +12,7 @@ import { suspend, unsuspend } from './suspend.ts'
 import { toServer, type ViewFacts, viewerOf } from './view.ts'
 
 /** What the operations of servers need. */
-export type ServerDeps = RemovalDeps & OrphanDeps & { readonly facts: ViewFacts }
+export type ServerDeps = RemovalDeps & OrphanDeps & { readonly facts: ViewFacts; readonly portLooks: PortLooks }
 
 const operation = operationsOver<ServerDeps>()
 
