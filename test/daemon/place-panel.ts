@@ -8,8 +8,8 @@ import { userRoutes } from '../../src/daemon/features/accounts/users/routes.ts'
 import { templateRoutes } from '../../src/daemon/features/catalog/templates/routes.ts'
 import { locationRoutes } from '../../src/daemon/features/fleet/locations/routes.ts'
 import { createNodeKeys, type NodeKeys } from '../../src/daemon/features/fleet/nodes/keys.ts'
-import { nodeRoutes } from '../../src/daemon/features/fleet/nodes/routes.ts'
 import { PortLooks } from '../../src/daemon/features/fleet/nodes/port-looks.ts'
+import { nodeRoutes } from '../../src/daemon/features/fleet/nodes/routes.ts'
 import type { HealthReport } from '../../src/daemon/features/fleet/nodes/stats.ts'
 import { auditLogRoutes } from '../../src/daemon/features/operations/audit-log/routes.ts'
 import { LiveStates } from '../../src/daemon/features/servers/servers/live-states.ts'
@@ -83,7 +83,16 @@ export async function startPlacePanel(): Promise<PlacePanel> {
         ...locationRoutes({ ...core, isOnline }),
         ...templateRoutes(core),
         ...nodeRoutes({ ...core, keys, isOnline, health: (id) => health.get(id) }),
-        ...serverRoutes({ ...core, unstored, isOnline, ask, wake: () => undefined, facts, beforeDelete: [], portLooks }),
+        ...serverRoutes({
+          ...core,
+          unstored,
+          isOnline,
+          ask,
+          wake: () => undefined,
+          facts,
+          beforeDelete: [],
+          portLooks,
+        }),
       ]
     },
   })

@@ -49,7 +49,11 @@ const BOTH: readonly Protocol[] = ['tcp', 'udp']
  * What a server's game will bind: its primary port by what its template says that it listens on, the others by their protocol. The
  * ports of a game that binds all addresses are looked at there as well, after the one that the node may not have.
  */
-export function portsOf({ ports, listens, bindsAll }: Pick<ServerSpec, 'ports' | 'listens' | 'bindsAll'>): WantedPort[] {
+export function portsOf({
+  ports,
+  listens,
+  bindsAll,
+}: Pick<ServerSpec, 'ports' | 'listens' | 'bindsAll'>): WantedPort[] {
   const said = listens === 'tcp' || listens === 'udp' ? listens : undefined
   return ports.flatMap(({ ip, port, primary, protocol = primary ? said : undefined }) => {
     const own = { ip, port, protocol }

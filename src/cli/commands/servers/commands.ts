@@ -16,6 +16,7 @@ import {
 } from '../../kit/option-sets.ts'
 import { TRANSFER_OWNERSHIP } from '../access/commands.ts'
 import { BULK_COMMANDS } from './bulk-commands.ts'
+import { ports } from './port-commands.ts'
 import { POWER_COMMANDS } from './power-commands.ts'
 
 const SIZES: readonly Option[] = [
@@ -27,7 +28,7 @@ const SIZES: readonly Option[] = [
 ]
 
 const ADDRESS: readonly Option[] = [
-  field('--port <port>', 'the port that players use', 'primaryPort', 'int'),
+  field('--port <port>', 'the port that players use (a new server without one is given one)', 'primaryPort', 'int'),
   field('--ip <ip>', 'the address of the port (default: that of the node)', 'primaryIp'),
   {
     flags: '--allocation <allocation>',
@@ -124,7 +125,7 @@ export const servers = noun({
       name: 'edit',
       summary: 'Edit a server',
       details:
-        'Sizes, databases, address and startup line need admin.write; a new address needs a stopped server. --env changes the named variables only.',
+        'Sizes, databases, address and startup line need admin.write; a new address needs a stopped server. The ports that the template has at a distance from --port move with it. --env changes the named variables only.',
       arguments: [one('server')],
       options: [field('--name <name>', 'its name', 'name'), ...SIZES, ...ADDRESS, ...BEHAVIOUR, BODY_FILE],
       examples: ['panel servers edit demo --memory 512', "panel servers edit demo --env MOTD='hello all'"],
@@ -148,6 +149,7 @@ export const servers = noun({
       exits: [6, 7, 124],
       load: async () => (await import('./delete.ts')).deleteServer,
     }),
+    ports,
     TRANSFER_OWNERSHIP,
     ...POWER_COMMANDS,
     ...BULK_COMMANDS,

@@ -21,7 +21,11 @@ interface Address {
 
 /** What else runs on nodes: which ports their agents have just found to be in use, also by programs that are no servers. */
 export class PortLooks {
-  readonly #deps: { readonly ask: Gateway['request']; readonly isOnline: (nodeId: string) => boolean; readonly clock: Clock }
+  readonly #deps: {
+    readonly ask: Gateway['request']
+    readonly isOnline: (nodeId: string) => boolean
+    readonly clock: Clock
+  }
   readonly #looks = new Map<string, Look>()
   readonly #underWay = new Map<string, Promise<void>>()
 
@@ -42,7 +46,9 @@ export class PortLooks {
     // Many servers are made in the same moment: what one has asked for serves the others.
     await this.#underWay.get(nodeId)
     const nowMs = this.#deps.clock.monotonicMs()
-    const unknown = addresses.filter((address) => this.#fresh(nodeId, address, nowMs) === undefined).slice(0, MOST_LOOKS)
+    const unknown = addresses
+      .filter((address) => this.#fresh(nodeId, address, nowMs) === undefined)
+      .slice(0, MOST_LOOKS)
     if (unknown.length === 0) return
     const asking = this.#ask(nodeId, unknown)
     this.#underWay.set(nodeId, asking)

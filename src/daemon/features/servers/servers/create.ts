@@ -101,7 +101,15 @@ export async function insertServer(
     : { op: body.start ? 'start' : 'apply', args: {} }
   const commandId = await addCommand(tx, deps, { row, generation: 1, ...first })
   const { ip, port } = allocation
-  const details = { name: body.name, nodeId: node.id, templateId: body.templateId, ownerId: owner, ip, port, ...furtherDetails(further) }
+  const details = {
+    name: body.name,
+    nodeId: node.id,
+    templateId: body.templateId,
+    ownerId: owner,
+    ip,
+    port,
+    ...furtherDetails(further),
+  }
   const data = { serverName: body.name, ownerId: owner, nodeId: node.id, createdBy: work.userId }
   const done: Done = {
     audit: { resourceId: id, details },

@@ -49,7 +49,12 @@ interface EditAt {
  * nothing when nothing changes.
  */
 export async function changeServer(
-  { tx, deps, holder, userId }: WorkOver<OrderDeps & { readonly bus: Bus; readonly portLooks: Pick<PortLooks, 'isTaken'> }>,
+  {
+    tx,
+    deps,
+    holder,
+    userId,
+  }: WorkOver<OrderDeps & { readonly bus: Bus; readonly portLooks: Pick<PortLooks, 'isTaken'> }>,
   { serverId, patch }: { readonly serverId: string; readonly patch: Patch },
 ): Promise<Done> {
   const row = await findServerRow(tx.q, serverId)

@@ -12,13 +12,13 @@ import { operationsOver, type Principal, transact } from '../../../access/operat
 import type { Bus } from '../../../core/bus.ts'
 import type { Db, Tx } from '../../../db/db.ts'
 import type { Gateway } from '../../../gateway/gateway.ts'
-import { addressText } from '../../fleet/nodes/allocation-claims.ts'
 import { canonicalIp, isUnspecified } from '../../fleet/nodes/addresses.ts'
+import { addressText } from '../../fleet/nodes/allocation-claims.ts'
 import { templateRemarks } from './adoption-remarks.ts'
+import { portsOfTemplate } from './further-ports.ts'
 import { ensureNameFree } from './names.ts'
 import { observe } from './observe.ts'
 import { addCommand, type OrderDeps } from './orders.ts'
-import { portsOfTemplate } from './further-ports.ts'
 import { claimPorts, type PortWish } from './ports.ts'
 import { findServerRow } from './rows.ts'
 import { buildSpec } from './spec.ts'
@@ -201,12 +201,16 @@ function portRemarks(
 ): string[] {
   const has = new Set(claimed.map(({ name }) => name))
   const lost = wishes.flatMap(({ name, at }) =>
-    at.kind === 'fixed' && !has.has(name) ? [`Its port ${name}, ${addressText(at)}, cannot be had any more and is left out`] : [],
+    at.kind === 'fixed' && !has.has(name)
+      ? [`Its port ${name}, ${addressText(at)}, cannot be had any more and is left out`]
+      : [],
   )
   const missing = portsOfTemplate(template).filter(({ name, required }) => required && !has.has(name))
   return [
     ...lost,
-    ...missing.map(({ name }) => `It has no port ${name}, which the template asks for: panel servers ports add --name ${name}`),
+    ...missing.map(
+      ({ name }) => `It has no port ${name}, which the template asks for: panel servers ports add --name ${name}`,
+    ),
   ]
 }
 

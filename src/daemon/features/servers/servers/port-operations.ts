@@ -32,9 +32,13 @@ export const addServerAllocation = operation(api.addServerAllocation, async (wor
   }
   const ports = furtherPortsOf(row)
   if (ports.length + 1 >= MOST_SERVER_PORTS) {
-    throw new PanelError('INSUFFICIENT_RESOURCES', `A server has at most ${MOST_SERVER_PORTS} ports; remove one first`, {
-      meta: { available: { ports: 0 }, required: { ports: 1 } },
-    })
+    throw new PanelError(
+      'INSUFFICIENT_RESOURCES',
+      `A server has at most ${MOST_SERVER_PORTS} ports; remove one first`,
+      {
+        meta: { available: { ports: 0 }, required: { ports: 1 } },
+      },
+    )
   }
   const ip = await requestedIp(work, row, body.ip)
   if (containerPort !== undefined) refuseOwn(row, ip, containerPort)
@@ -205,7 +209,8 @@ function wishFor(row: ServerRow, { ip, containerPort, name, role = 'other', prot
         `must be ${row.port + known.offset}: the template has the port ${known.name} at this distance from the primary one`,
       )
     }
-    const at: PortWish['at'] = containerPort === undefined ? { kind: 'any', ip } : { kind: 'fixed', ip, port: containerPort }
+    const at: PortWish['at'] =
+      containerPort === undefined ? { kind: 'any', ip } : { kind: 'fixed', ip, port: containerPort }
     return { ...wish, at }
   }
   const at: PortWish['at'] =
@@ -223,7 +228,10 @@ function freeName(row: ServerRow, port: number | undefined): string {
   }
 }
 
-function onePort(row: ServerRow, { port, ip }: { readonly port: number; readonly ip: string | undefined }): FurtherPort {
+function onePort(
+  row: ServerRow,
+  { port, ip }: { readonly port: number; readonly ip: string | undefined },
+): FurtherPort {
   const wanted = ip === undefined ? undefined : (canonicalIp(ip) ?? ip)
   const found = furtherPortsOf(row).filter((one) => one.port === port && (wanted === undefined || one.ip === wanted))
   const [only] = found

@@ -184,7 +184,8 @@ class Claims {
   async #primary(wish: PrimaryWish, wishes: readonly PortWish[]): Promise<ClaimedAllocation> {
     const { tx, node, serverId, clock } = this.#claim
     const required = wishes.filter((one) => one.required)
-    const wanted = 'allocationId' in wish ? wish : { ...wish, port: wish.port ?? ((ip: string) => this.#chosen(ip, required)) }
+    const wanted =
+      'allocationId' in wish ? wish : { ...wish, port: wish.port ?? ((ip: string) => this.#chosen(ip, required)) }
     const allocation = await claimPlace(tx, { nodeId: node.id, serverId, clock, wanted })
     this.#refuseBlocked(allocation)
     this.#hold(allocation)
@@ -286,7 +287,10 @@ class Claims {
     const network = await networkOf(this.#claim.tx, this.#claim.node.id, ip)
     if (network === undefined) return false
     if (!required) return true
-    throw fieldError('body.ip', `must be the server's own address or one of the node: the network ${network} gives ${ip} out`)
+    throw fieldError(
+      'body.ip',
+      `must be the server's own address or one of the node: the network ${network} gives ${ip} out`,
+    )
   }
 
   #nothingFree(required: number): PanelError {

@@ -63,7 +63,9 @@ function furtherPorts(row: ServerRow, template: ReturnType<typeof definitionOf>)
 /** The numbers of the further ports by their variables, which agents of any version hand on; they win over what was entered. */
 function portVariables(row: ServerRow, template: ReturnType<typeof definitionOf>): Record<string, string> {
   return Object.fromEntries(
-    furtherPorts(row, template).flatMap(({ variable, port }) => (variable === undefined ? [] : [[variable, String(port)]])),
+    furtherPorts(row, template).flatMap(({ variable, port }) =>
+      variable === undefined ? [] : [[variable, String(port)]],
+    ),
   )
 }
 

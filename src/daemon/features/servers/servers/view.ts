@@ -132,7 +132,15 @@ export function shownPorts(
   const { ip, port } = row
   const { listens } = template
   const protocol = listens === 'tcp' || listens === 'udp' ? listens : 'both'
-  const primary = { name: PRIMARY_PORT, role: 'game', protocol, ip, port, host: publicHost(row), isPrimary: true } as const
+  const primary = {
+    name: PRIMARY_PORT,
+    role: 'game',
+    protocol,
+    ip,
+    port,
+    host: publicHost(row),
+    isPrimary: true,
+  } as const
   const further = furtherPortsOf(row).map((one) => ({
     name: one.name,
     role: one.role,
