@@ -13,6 +13,7 @@ import { JOBS } from './job-paths.ts'
 import { OVERVIEW } from './overview-paths.ts'
 import { PLUGIN_COMMANDS } from './plugins-paths.ts'
 import { POOLS } from './pool-paths.ts'
+import { PORTS } from './port-paths.ts'
 import { SELF_SERVICE } from './self-service-paths.ts'
 import { SIGN_IN } from './sign-in-paths.ts'
 
@@ -532,6 +533,7 @@ describe('every command against a real daemon and agent', () => {
       'nodes orphans purge',
       ...SELF_SERVICE,
       ...POOLS,
+      ...PORTS,
       ...JOBS,
       ...OVERVIEW,
       ...SIGN_IN,
