@@ -98,6 +98,6 @@ export const setPrimaryAllocation = defineEndpoint({
   params,
   body: z.object({ containerPort: PortNumber, ip: Ip.optional() }),
   response: z.object({ primaryPort: z.int(), primaryIp: z.string() }),
-  errors: [...REFUSED, 'ALLOCATION_NOT_FOUND', 'PORT_IN_USE'],
+  errors: [...REFUSED, 'ALLOCATION_NOT_FOUND', 'ALLOCATION_IN_USE', 'PORT_IN_USE', 'INSUFFICIENT_RESOURCES'],
   audit: { action: 'server.allocation_primary' },
 })

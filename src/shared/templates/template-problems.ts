@@ -1,7 +1,8 @@
 import type { NewTemplate } from '../api/templates.ts'
 import type { FieldProblem } from '../kernel/errors.ts'
+import { PRIMARY_PORT } from '../kernel/ports.ts'
 import { MOST_PATTERN_STEPS, patternSteps } from '../kernel/pattern-steps.ts'
-import { startupLineProblem } from '../kernel/startup-line.ts'
+import { readStartupLine, startupLineProblem } from '../kernel/startup-line.ts'
 import { SHELL_VARIABLES, StopSignal, signalOf } from '../protocol/server-spec.ts'
 import { compileBounded, PatternBudget, PatternProblem } from './bounded-pattern.ts'
 import { ruleProblems, TOO_MUCH, valueProblem } from './variable-rules.ts'
@@ -22,15 +23,26 @@ export function templateProblems(template: NewTemplate): FieldProblem[] {
   ]
 }
 
-function startupProblems({ startup, startupCommands }: NewTemplate): FieldProblem[] {
+function startupProblems({ startup, startupCommands, ports }: NewTemplate): FieldProblem[] {
   const lines = [
     ['startup', startup],
     ...startupCommands.map(({ command }, index) => [`startupCommands.${index}.command`, command]),
   ]
   return lines.flatMap(([field = '', line = '']) => {
-    const message = startupLineProblem(line)
+    const message = startupLineProblem(line) ?? portPlaceholderProblem(line, ports)
     return message === undefined ? [] : [{ field, message }]
   })
+}
+
+/** A startup line gets the number of a port by its variable: what has none would become nothing, and say so nowhere. */
+function portPlaceholderProblem(line: string, ports: NewTemplate['ports']): string | undefined {
+  for (const { name } of readStartupLine(line).placeholders) {
+    const [server, allocations, port = '', what] = name.split('.')
+    if (server !== 'server' || allocations !== 'allocations' || port === PRIMARY_PORT) continue
+    if (what === 'port' && ports.some((one) => one.name === port && one.variable !== null)) continue
+    return `names {{${name}}}: it needs a port ${port} with a variable, and can name its number alone`
+  }
+  return undefined
 }
 
 function stopProblems({ stopCommand }: NewTemplate): FieldProblem[] {

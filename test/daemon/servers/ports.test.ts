@@ -430,6 +430,16 @@ test('a template is refused whose ports could not be told apart, or be had', asy
   expect(await problems([QUERY], { supportedPorts: [65_535] })).toEqual(['ports.0.offset'])
   expect(await problems([{ ...QUERY, variable: 'SERVER_PORT' }])).toEqual(['ports.0.variable'])
   expect(await problems([{ ...QUERY, variable: 'RANDOM' }])).toEqual(['ports.0.variable'])
+  for (const [line, fields] of [
+    ['run {{server.allocations.query.port}} {{server.allocations.default.port}}', []],
+    ['run {{server.allocations.rcon.port}}', ['startup']],
+    ['run {{server.allocations.query.ip}}', ['startup']],
+    ['run {{server.allocations.web.port}}', ['startup']],
+  ] as const) {
+    const ports = [QUERY, { name: 'rcon' }]
+    if (fields.length === 0) await withPorts(ports, { startup: line })
+    else expect([line, await problems(ports, { startup: line })]).toEqual([line, fields])
+  }
   expect(await problems([{ name: 'default' }])).toEqual(['ports.0.name'])
   expect(await problems([{ name: 'x', role: 'chat' }])).toEqual(['ports.0.role'])
   expect(await problems(Array.from({ length: 21 }, (_, i) => ({ name: `p${i}` })))).toEqual(['ports'])

@@ -2,8 +2,8 @@ import type { Clock } from '../../../../shared/kernel/time.ts'
 import { checkPorts } from '../../../../shared/protocol/node.ts'
 import type { Gateway } from '../../../gateway/gateway.ts'
 
-/** How many addresses an agent looks at in one request. */
-export const MOST_LOOKS = 200
+/** How many addresses an agent looks at for one server; who makes the next one has it look further. */
+export const MOST_LOOKS = 64
 /** Who makes a server waits this long for a node that does not answer. */
 const WAIT_MS = 1500
 const FRESH_MS = 10_000

@@ -143,7 +143,9 @@ export class AllowedAddresses {
   constructor(addresses: readonly { readonly ip: string; readonly port: number }[]) {
     for (const { ip, port } of addresses) {
       this.#keys.add(`${ip} ${port}`)
-      this.#ports.set(ip, [...(this.#ports.get(ip) ?? []), port])
+      const there = this.#ports.get(ip)
+      if (there === undefined) this.#ports.set(ip, [port])
+      else there.push(port)
     }
   }
 
