@@ -2,8 +2,8 @@ import { createSocket } from 'node:dgram'
 import { once } from 'node:events'
 import { createServer } from 'node:net'
 import { afterAll, beforeAll, describe, expect, it } from 'vitest'
-import type { ServerSpec } from '../../src/shared/protocol/server-spec.ts'
 import { containerPlan } from '../../src/agent/runtime/docker/container-plan.ts'
+import type { ServerSpec } from '../../src/shared/protocol/server-spec.ts'
 import { quietPort } from '../ports.ts'
 import { AgentStage, gameSpec } from './agent-stage.ts'
 
@@ -85,8 +85,23 @@ describe('the ports of a container', () => {
       { ip: '10.0.0.5', port: 1002, protocol: 'tcp' as const },
     ]
     const plan = containerPlan(
-      { kind: 'game', argv: ['/bin/sh'], env: {}, ports, limits: { memoryMb: 0, swapMb: 0, cpuCores: 0, pids: 0 } } as never,
-      { image: 'game', network: 'bridge', labels: {}, uid: 1, isRoot: true, hasEntrypoint: false, init: true, files: '/f' } as never,
+      {
+        kind: 'game',
+        argv: ['/bin/sh'],
+        env: {},
+        ports,
+        limits: { memoryMb: 0, swapMb: 0, cpuCores: 0, pids: 0 },
+      } as never,
+      {
+        image: 'game',
+        network: 'bridge',
+        labels: {},
+        uid: 1,
+        isRoot: true,
+        hasEntrypoint: false,
+        init: true,
+        files: '/f',
+      } as never,
     ) as { ExposedPorts: object; HostConfig: { PortBindings: object } }
     const names = ['1000/tcp', '1000/udp', '1001/udp', '1002/tcp']
     expect(Object.keys(plan.ExposedPorts)).toEqual(names)

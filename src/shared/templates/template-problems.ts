@@ -1,7 +1,7 @@
 import type { NewTemplate } from '../api/templates.ts'
 import type { FieldProblem } from '../kernel/errors.ts'
-import { PRIMARY_PORT } from '../kernel/ports.ts'
 import { MOST_PATTERN_STEPS, patternSteps } from '../kernel/pattern-steps.ts'
+import { PRIMARY_PORT } from '../kernel/ports.ts'
 import { readStartupLine, startupLineProblem } from '../kernel/startup-line.ts'
 import { SHELL_VARIABLES, StopSignal, signalOf } from '../protocol/server-spec.ts'
 import { compileBounded, PatternBudget, PatternProblem } from './bounded-pattern.ts'
