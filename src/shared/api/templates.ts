@@ -127,7 +127,7 @@ const templateFields = {
   /** The further ports of its servers. */
   ports: z.array(TemplatePort).max(20).default([]),
   /**
-   * Its games cannot be told an address and bind all of them: on one node no two servers have such a port by the same number,
+   * Its games can be given no address and bind all of them: on one node no two servers have such a port by the same number,
    * whatever their addresses are.
    */
   bindsAll: z.boolean().default(false),

@@ -53,6 +53,11 @@ async function held(node: { id: string }): Promise<Record<string, string>> {
   const { data } = await stage.admin.page(allocations.listAllocations, { params: { nodeId: node.id as never }, query })
   return Object.fromEntries(data.map(({ ip, port, name }) => [`${ip}:${port}`, name ?? 'default']))
 }
+/** The specification that an order came with. */
+function specIn({ command }: { readonly command: object }): ServerSpec {
+  if (!('spec' in command)) throw new Error('the order came without a specification')
+  return command.spec as ServerSpec // the peer has read it by its schema
+}
 /** A server at rest: what its creation ordered is done. */
 async function atRest(server: Server): Promise<Server> {
   await stage.db.write((tx) =>
@@ -102,7 +107,7 @@ test('hands the node all ports, and their numbers in the variables of the templa
   })
   const peer = await stage.peer(node)
   const command = await peer.until('the order', () => peer.of('command').find(({ serverId }) => serverId === server.id))
-  const { spec } = command.command as unknown as { spec: ServerSpec }
+  const spec = specIn(command)
   expect(spec.ports).toEqual([
     { ip: '127.0.0.1', port: 30_000, primary: true },
     { ip: '127.0.0.1', port: 30_001, primary: false, name: 'query', role: 'query', protocol: 'udp', variable: 'QUERY_PORT' },
@@ -406,7 +411,7 @@ test('a server that its node has is taken back with its ports, and what cannot b
         ({ serverId, command }) => serverId === lost.id && 'spec' in command && command.spec.ports.length === 4,
       ),
   )
-  const { spec } = sent.command as unknown as { spec: ServerSpec }
+  const spec = specIn(sent)
   await forget(lost)
   await create(await withPorts([]), node, { primaryPort: 3001 })
   peer.holdings.set(lost.id, spec)

@@ -14,7 +14,7 @@ import type { PortLooks } from '../../fleet/nodes/port-looks.ts'
 import { refuseFixedVariables, refuseStartupLine } from './edit.ts'
 import { ensureNameFree } from './names.ts'
 import { addCommand, type OrderDeps } from './orders.ts'
-import { claimPorts, type PrimaryWish, wishesOf } from './ports.ts'
+import { claimPorts, type PrimaryRequest, requestsOf } from './ports.ts'
 import type { StoredOrder } from './spec.ts'
 import { definitionOf, withoutMasks } from './view.ts'
 
@@ -59,7 +59,7 @@ export async function insertServer(
   const id = newId('srv', deps.clock)
   const { clock, portLooks: looks } = deps
   const claim = { tx, clock, looks, serverId: id, node, template, runtime, field: primaryField(body) }
-  const { primary: allocation, further } = await claimPorts(claim, primaryWish(body, node), wishesOf(template))
+  const { primary: allocation, further } = await claimPorts(claim, primaryRequest(body, node), requestsOf(template))
   const installs = template.installScript !== null
   await tx.q
     .insertInto('server')
@@ -119,7 +119,7 @@ export async function insertServer(
 }
 
 /** The primary port that a creation asks for; without a number one is chosen. */
-export function primaryWish(body: Body, node: { readonly defaultIp: string }): PrimaryWish {
+export function primaryRequest(body: Body, node: { readonly defaultIp: string }): PrimaryRequest {
   if (typeof body.allocationId === 'string') return { allocationId: body.allocationId }
   const port = body.primaryPort ?? undefined
   const ip = body.primaryIp ?? undefined

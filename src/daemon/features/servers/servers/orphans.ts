@@ -19,7 +19,7 @@ import { portsOfTemplate } from './further-ports.ts'
 import { ensureNameFree } from './names.ts'
 import { observe } from './observe.ts'
 import { addCommand, type OrderDeps } from './orders.ts'
-import { claimPorts, type PortWish } from './ports.ts'
+import { claimPorts, type PortRequest } from './ports.ts'
 import { findServerRow } from './rows.ts'
 import { buildSpec } from './spec.ts'
 import { definitionOf } from './view.ts'
@@ -134,9 +134,9 @@ async function rowOf(
   // That its own game has its ports open is no obstacle.
   const looks = { isTaken: () => false }
   const claim = { tx, clock: deps.clock, looks, serverId, node, template, runtime: spec.runtime }
-  const knownPorts = knownWishes(spec, conflicts)
+  const knownPorts = knownRequests(spec, conflicts)
   const { primary: allocation, further } = await claimPorts({ ...claim, field: 'body.templateId' }, wanted, knownPorts)
-  conflicts.push(...portRemarks(template, { wishes: knownPorts, claimed: further }))
+  conflicts.push(...portRemarks(template, { requests: knownPorts, claimed: further }))
   const { limits } = spec
   const generation = Math.max(report.generation, spec.generation)
   if (spec.suspended) conflicts.push('It was suspended when the panel lost it, and is suspended again')
@@ -175,32 +175,32 @@ async function rowOf(
 }
 
 /** The further ports that the node has it with. What another server has by now is left out and said. */
-function knownWishes(spec: ServerSpec, conflicts: string[]): PortWish[] {
+function knownRequests(spec: ServerSpec, conflicts: string[]): PortRequest[] {
   const names = new Set<string>()
-  const wishes = spec.ports
+  const requests = spec.ports
     .filter(({ primary }) => !primary)
     .flatMap(({ ip: text, ...port }) => {
       const ip = canonicalIp(text)
       return ip === undefined || isUnspecified(ip) || !PortNumber.safeParse(port.port).success ? [] : [{ ...port, ip }]
     })
-    .map(({ ip, port, name: text, role = 'other', protocol = 'both' }): PortWish => {
+    .map(({ ip, port, name: text, role = 'other', protocol = 'both' }): PortRequest => {
       const named = PortName.safeParse(text).data
       const name = named === undefined || names.has(named) ? `port-${port}-${names.size + 1}` : named
       names.add(name)
       return { name, role, protocol, required: false, at: { kind: 'fixed', ip, port } }
     })
-  if (wishes.length >= MOST_SERVER_PORTS) {
-    conflicts.push(`It had ${wishes.length} further ports; the first ${MOST_SERVER_PORTS - 1} are taken over`)
+  if (requests.length >= MOST_SERVER_PORTS) {
+    conflicts.push(`It had ${requests.length} further ports; the first ${MOST_SERVER_PORTS - 1} are taken over`)
   }
-  return wishes.slice(0, MOST_SERVER_PORTS - 1)
+  return requests.slice(0, MOST_SERVER_PORTS - 1)
 }
 
 function portRemarks(
   template: Template,
-  { wishes, claimed }: { readonly wishes: readonly PortWish[]; readonly claimed: readonly { readonly name: string }[] },
+  { requests, claimed }: { readonly requests: readonly PortRequest[]; readonly claimed: readonly { readonly name: string }[] },
 ): string[] {
   const has = new Set(claimed.map(({ name }) => name))
-  const lost = wishes.flatMap(({ name, at }) =>
+  const lost = requests.flatMap(({ name, at }) =>
     at.kind === 'fixed' && !has.has(name)
       ? [`Its port ${name}, ${addressText(at)}, cannot be had any more and is left out`]
       : [],

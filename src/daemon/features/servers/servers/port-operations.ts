@@ -12,7 +12,7 @@ import { refuseUnlessStopped, replaceQueuedApplies } from './edit.ts'
 import { type FurtherPort, furtherPortsOf, portsOfTemplate } from './further-ports.ts'
 import type { ServerDeps } from './operations.ts'
 import { addCommand, nextGeneration, refuseSuspended } from './orders.ts'
-import { AllowedAddresses, claimFurtherPort, moveServerPorts, nodeOf, type PortWish, wishOf } from './ports.ts'
+import { AllowedAddresses, claimFurtherPort, moveServerPorts, nodeOf, type PortRequest, requestOf } from './ports.ts'
 import { findServerRow, type ServerRow } from './rows.ts'
 import { definitionOf, shownPorts, type ViewFacts } from './view.ts'
 
@@ -42,9 +42,9 @@ export const addServerAllocation = operation(api.addServerAllocation, async (wor
   }
   const ip = await requestedIp(work, row, body.ip)
   if (containerPort !== undefined) refuseOwn(row, ip, containerPort)
-  const wish = wishFor(row, { ...body, ip })
-  if (ports.some(({ name }) => name === wish.name)) {
-    throw new PanelError('ALLOCATION_EXISTS', `The server has a port named ${wish.name} already`)
+  const request = requestFor(row, { ...body, ip })
+  if (ports.some(({ name }) => name === request.name)) {
+    throw new PanelError('ALLOCATION_EXISTS', `The server has a port named ${request.name} already`)
   }
   const allowed = await allowedFor(work, row)
   const { clock, portLooks: looks } = deps
@@ -53,7 +53,7 @@ export const addServerAllocation = operation(api.addServerAllocation, async (wor
       ...{ tx, clock, looks, serverId: row.id, node: await nodeOf(tx, row.nodeId), template: definitionOf(row) },
       ...{ runtime: row.runtime, field: 'body.name', ...(allowed === undefined ? {} : { allowed }) },
     },
-    wish,
+    request,
     row,
   )
   await emitSpec(work, row)
@@ -121,7 +121,7 @@ export const setPrimaryAllocation = operation(
     const allowed = await allowedFor(work, row)
     const { name, role, protocol } = chosen
     // The two change places: what the chosen one was for is at the former primary port from now on.
-    const former: PortWish = {
+    const former: PortRequest = {
       ...{ name, role, protocol, required: true },
       at: { kind: 'fixed', ip: row.ip, port: row.port },
     }
@@ -193,27 +193,27 @@ interface Requested {
   readonly ip: string
   readonly containerPort?: number | undefined
   readonly name?: z.output<typeof PortName> | undefined
-  readonly role?: PortWish['role'] | undefined
-  readonly protocol?: PortWish['protocol'] | undefined
+  readonly role?: PortRequest['role'] | undefined
+  readonly protocol?: PortRequest['protocol'] | undefined
 }
 
 /** What is asked for, or what the template says of the port of this name. */
-function wishFor(row: ServerRow, { ip, containerPort, name, role = 'other', protocol = 'both' }: Requested): PortWish {
+function requestFor(row: ServerRow, { ip, containerPort, name, role = 'other', protocol = 'both' }: Requested): PortRequest {
   const known = portsOfTemplate(definitionOf(row)).find((port) => port.name === name)
   if (known !== undefined) {
-    const wish = { ...wishOf(known), required: true }
+    const request = { ...requestOf(known), required: true }
     if (known.offset !== null) {
-      if (containerPort === undefined || containerPort === row.port + known.offset) return wish
+      if (containerPort === undefined || containerPort === row.port + known.offset) return request
       throw fieldError(
         'body.containerPort',
         `must be ${row.port + known.offset}: the template has the port ${known.name} at this distance from the primary one`,
       )
     }
-    const at: PortWish['at'] =
+    const at: PortRequest['at'] =
       containerPort === undefined ? { kind: 'any', ip } : { kind: 'fixed', ip, port: containerPort }
-    return { ...wish, at }
+    return { ...request, at }
   }
-  const at: PortWish['at'] =
+  const at: PortRequest['at'] =
     containerPort === undefined ? { kind: 'any', ip } : { kind: 'fixed', ip, port: containerPort }
   return { name: name ?? freeName(row, containerPort), role, protocol, required: true, at }
 }

@@ -18,7 +18,7 @@ import type { ServerRow } from './rows.ts'
 import { definitionOf } from './view.ts'
 
 /** A further port that a server is to have, and where. */
-export interface PortWish extends PortUse {
+export interface PortRequest extends PortUse {
   readonly required: boolean
   readonly at:
     | { readonly kind: 'offset'; readonly offset: number }
@@ -43,7 +43,7 @@ export interface PortClaim {
 }
 
 /** The primary port: an allocation, or an address with a port or without. */
-export type PrimaryWish =
+export type PrimaryRequest =
   | { readonly allocationId: string }
   | { readonly ip: string; readonly port: number | undefined }
   | { readonly network: string; readonly ip: string | undefined; readonly port: number | undefined }
@@ -55,32 +55,32 @@ export type PrimaryWish =
  */
 export async function claimPorts(
   claim: PortClaim,
-  primary: PrimaryWish,
-  wishes: readonly PortWish[],
+  primary: PrimaryRequest,
+  requests: readonly PortRequest[],
 ): Promise<{ primary: ClaimedAllocation; further: readonly (ClaimedAllocation & PortUse)[] }> {
   const claims = new Claims(claim, await readPortHolds(claim.tx.q, claim.node.id))
-  return claims.all(primary, wishes)
+  return claims.all(primary, requests)
 }
 
 /** Claims one more port for a server that has others. */
 export async function claimFurtherPort(
   claim: PortClaim,
-  wish: PortWish,
+  request: PortRequest,
   primary: { readonly ip: string; readonly port: number },
 ): Promise<ClaimedAllocation & PortUse> {
   const claims = new Claims(claim, await readPortHolds(claim.tx.q, claim.node.id))
-  const claimed = await claims.further({ ...wish, required: true }, primary)
+  const claimed = await claims.further({ ...request, required: true }, primary)
   if (claimed === undefined) throw new Error('a required port was neither claimed nor refused')
   return claimed
 }
 
-/** The wishes that a template has for its servers; those of before the field was there have none. */
-export function wishesOf(template: Pick<NewTemplate, 'ports'>): PortWish[] {
-  return portsOfTemplate(template).map(wishOf)
+/** The requests that a template has for its servers; those of before the field was there have none. */
+export function requestsOf(template: Pick<NewTemplate, 'ports'>): PortRequest[] {
+  return portsOfTemplate(template).map(requestOf)
 }
 
 /** The same of one of its ports. */
-export function wishOf({ name, role, protocol, offset, required }: TemplatePort): PortWish {
+export function requestOf({ name, role, protocol, offset, required }: TemplatePort): PortRequest {
   return { name, role, protocol, required, at: offset === null ? { kind: 'any' } : { kind: 'offset', offset } }
 }
 
@@ -90,19 +90,19 @@ export function wishOf({ name, role, protocol, offset, required }: TemplatePort)
  */
 export async function moveServerPorts(
   { tx, clock, looks, allowed, field, row }: MoveClaim,
-  primary: PrimaryWish,
-  changed: { readonly without?: string; readonly and?: readonly PortWish[] } = {},
+  primary: PrimaryRequest,
+  changed: { readonly without?: string; readonly and?: readonly PortRequest[] } = {},
 ): Promise<ClaimedAllocation> {
   const template = definitionOf(row)
   const node = await nodeOf(tx, row.nodeId)
   const target = 'allocationId' in primary ? await addressOf(tx, primary.allocationId) : primary
-  const wishes = furtherPortsOf(row)
+  const requests = furtherPortsOf(row)
     .filter(({ id }) => id !== changed.without)
-    .map((port) => movedWish(port, { template, from: row.ip, to: target?.ip ?? row.ip }))
+    .map((port) => movedRequest(port, { template, from: row.ip, to: target?.ip ?? row.ip }))
   await releasePlace(tx, row.id)
   const claim = { tx, clock, looks, serverId: row.id, node, template, runtime: row.runtime, field }
   const claimed = await claimPorts({ ...claim, ...(allowed === undefined ? {} : { allowed }) }, primary, [
-    ...wishes,
+    ...requests,
     ...(changed.and ?? []),
   ])
   return claimed.primary
@@ -123,10 +123,10 @@ async function addressOf(tx: Tx, allocationId: string): Promise<{ readonly ip: s
   return await tx.q.selectFrom('allocation').select('ip').where('id', '=', allocationId).executeTakeFirst()
 }
 
-function movedWish(
+function movedRequest(
   { name, role, protocol, ip, port }: FurtherPort,
   { template, from, to }: { readonly template: Pick<NewTemplate, 'ports'>; readonly from: string; readonly to: string },
-): PortWish {
+): PortRequest {
   const use = { name, role, protocol, required: true }
   const known = portsOfTemplate(template).find((one) => one.name === name)
   if (known !== undefined && known.offset !== null) return { ...use, at: { kind: 'offset', offset: known.offset } }
@@ -171,23 +171,23 @@ class Claims {
     this.#bindsAll = claim.template.bindsAll && claim.runtime === 'process'
   }
 
-  async all(primary: PrimaryWish, wishes: readonly PortWish[]) {
-    const allocation = await this.#primary(primary, wishes)
+  async all(primary: PrimaryRequest, requests: readonly PortRequest[]) {
+    const allocation = await this.#primary(primary, requests)
     const further: (ClaimedAllocation & PortUse)[] = []
     for (const kind of ['offset', 'fixed', 'any'] as const) {
-      for (const wish of wishes.filter(({ at }) => at.kind === kind)) {
-        const claimed = await this.further(wish, allocation)
+      for (const request of requests.filter(({ at }) => at.kind === kind)) {
+        const claimed = await this.further(request, allocation)
         if (claimed !== undefined) further.push(claimed)
       }
     }
     return { primary: allocation, further }
   }
 
-  async #primary(wish: PrimaryWish, wishes: readonly PortWish[]): Promise<ClaimedAllocation> {
+  async #primary(request: PrimaryRequest, requests: readonly PortRequest[]): Promise<ClaimedAllocation> {
     const { tx, node, serverId, clock } = this.#claim
-    const required = wishes.filter((one) => one.required)
+    const required = requests.filter((one) => one.required)
     const wanted =
-      'allocationId' in wish ? wish : { ...wish, port: wish.port ?? ((ip: string) => this.#chosen(ip, required)) }
+      'allocationId' in request ? request : { ...request, port: request.port ?? ((ip: string) => this.#chosen(ip, required)) }
     const allocation = await claimPlace(tx, { nodeId: node.id, serverId, clock, wanted })
     this.#refuseBlocked(allocation)
     this.#hold(allocation)
@@ -196,14 +196,14 @@ class Claims {
 
   /** Claims a further port; `undefined`: it is not required, and not to be had. */
   async further(
-    wish: PortWish,
+    request: PortRequest,
     primary: { readonly ip: string; readonly port: number },
   ): Promise<(ClaimedAllocation & PortUse) | undefined> {
     const { tx, node, serverId, clock } = this.#claim
-    const { name, role, protocol } = wish
-    const wanted = this.#place(wish, primary)
+    const { name, role, protocol } = request
+    const wanted = this.#place(request, primary)
     if (wanted === undefined) return undefined
-    if (await this.#isOthersNetwork(wish, wanted.ip, primary.ip)) return undefined
+    if (await this.#isOthersNetwork(request, wanted.ip, primary.ip)) return undefined
     this.#refuseForbidden(wanted)
     this.#refuseBlocked(wanted, name)
     const use = { name, role, protocol }
@@ -213,7 +213,7 @@ class Claims {
   }
 
   #place(
-    { name, at, required }: PortWish,
+    { name, at, required }: PortRequest,
     primary: { readonly ip: string; readonly port: number },
   ): { readonly ip: string; readonly port: number } | undefined {
     if (at.kind === 'fixed') return required || this.#isFree(at.ip, at.port) ? at : undefined
@@ -237,7 +237,7 @@ class Claims {
   }
 
   /** The first port at which the required others have their place too. */
-  #chosen(ip: string, required: readonly PortWish[]): number {
+  #chosen(ip: string, required: readonly PortRequest[]): number {
     const offsets = required.flatMap(({ at }) => (at.kind === 'offset' ? [at.offset] : []))
     for (const port of this.#candidates(ip, this.#claim.template.supportedPorts)) {
       if ([0, ...offsets].every((offset) => this.#isFree(ip, port + offset))) return port
@@ -284,7 +284,7 @@ class Claims {
   }
 
   /** The address of a network is the whole server's: it is given with the primary port alone. */
-  async #isOthersNetwork({ required }: PortWish, ip: string, own: string): Promise<boolean> {
+  async #isOthersNetwork({ required }: PortRequest, ip: string, own: string): Promise<boolean> {
     if (ip === own) return false
     const network = await networkOf(this.#claim.tx, this.#claim.node.id, ip)
     if (network === undefined) return false
