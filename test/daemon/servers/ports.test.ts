@@ -5,7 +5,7 @@ import { createIpPool } from '../../../src/shared/api/ip-pools.ts'
 import { getNode, updateNode } from '../../../src/shared/api/nodes.ts'
 import { adoptOrphan } from '../../../src/shared/api/orphans.ts'
 import * as api from '../../../src/shared/api/server-allocations.ts'
-import { deleteServer, type Server, updateServer } from '../../../src/shared/api/servers.ts'
+import { deleteServer, listServers, type Server, updateServer } from '../../../src/shared/api/servers.ts'
 import type { TemplatePort } from '../../../src/shared/api/templates.ts'
 import type { Client } from '../../../src/shared/client.ts'
 import type { PanelError } from '../../../src/shared/kernel/errors.ts'
@@ -256,6 +256,19 @@ test('all ports of a server are at its address of a network, which nobody else g
   expect(await create(template, node, { networkMode: 'lan' })).toMatchObject({ primaryIp: '10.0.0.1' })
 })
 
+test('a server is shown once whose addresses a network gives out by now', async () => {
+  const node = await stage.node()
+  const server = await create(await withPorts([]), node, { primaryIp: '10.2.0.1', primaryPort: 80 })
+  await add(server, { ip: '10.2.0.2', containerPort: 80 })
+  await stage.admin.call(createIpPool, {
+    body: { nodeId: node.id as never, networkName: 'lan', cidr: '10.2.0.0/29' },
+  })
+  const { data, pagination } = await stage.admin.page(listServers, { query: { nodeId: node.id as never } })
+  expect([data.length, pagination.total]).toEqual([1, 1])
+  expect(data[0]).toMatchObject({ id: server.id, primaryIp: '10.2.0.1', networkMode: 'lan' })
+  expect(data[0]?.ports.map(({ ip }) => ip)).toEqual(['10.2.0.1', '10.2.0.2'])
+})
+
 test('adds and removes ports, by number or by the template, and refuses what is there or needed', async () => {
   const node = await ranged([30_000, 30_010])
   const template = await withPorts([QUERY, { ...RCON, required: false }])
@@ -328,6 +341,15 @@ test('another port becomes the primary one, and takes those at a distance along'
   expect(after.connection.port).toBe(30_002)
   expect(Object.keys(await held(node)).length).toBe(4)
   expect((await stage.audits(server.id, 'server.allocation_primary')).length).toBe(2)
+  await add(server, { ip: '127.0.0.8', containerPort: 7000, name: 'far' })
+  await primary(server, 7000)
+  expect((await stage.get(server.id)).ports.map(({ name, ip, port }) => `${name} ${ip}:${port}`)).toEqual([
+    'default 127.0.0.8:7000',
+    'rcon 127.0.0.1:4000',
+    'query 127.0.0.8:7001',
+    'web 127.0.0.1:30000',
+    'far 127.0.0.1:30002',
+  ])
 })
 
 test('members take what the operator has put there, operators and assignees any port, and suspended servers change nothing', async () => {

@@ -12,7 +12,7 @@ import { refuseUnlessStopped, replaceQueuedApplies } from './edit.ts'
 import { type FurtherPort, furtherPortsOf, portsOfTemplate } from './further-ports.ts'
 import type { ServerDeps } from './operations.ts'
 import { addCommand, nextGeneration, refuseSuspended } from './orders.ts'
-import { AllowedAddresses, claimFurtherPort, moveServerPorts, nodeOf, type PortRequest, requestOf } from './ports.ts'
+import { AllowedAddresses, claimFurtherPort, moveServerPorts, nodeOf, type PortClaim, type PortRequest, requestOf } from './ports.ts'
 import { findServerRow, type ServerRow } from './rows.ts'
 import { definitionOf, shownPorts, type ViewFacts } from './view.ts'
 
@@ -48,14 +48,18 @@ export const addServerAllocation = operation(api.addServerAllocation, async (wor
   }
   const allowed = await allowedFor(work, row)
   const { clock, portLooks: looks } = deps
-  const claimed = await claimFurtherPort(
-    {
-      ...{ tx, clock, looks, serverId: row.id, node: await nodeOf(tx, row.nodeId), template: definitionOf(row) },
-      ...{ runtime: row.runtime, field: 'body.name', ...(allowed === undefined ? {} : { allowed }) },
-    },
-    request,
-    row,
-  )
+  const claim: PortClaim = {
+    tx,
+    clock,
+    looks,
+    serverId: row.id,
+    node: await nodeOf(tx, row.nodeId),
+    template: definitionOf(row),
+    runtime: row.runtime,
+    field: 'body.name',
+    ...(allowed === undefined ? {} : { allowed }),
+  }
+  const claimed = await claimFurtherPort(claim, request, row)
   await emitSpec(work, row)
   const shown = portsIn(await reread(work, row), deps.facts).find(({ allocationId }) => allocationId === claimed.id)
   if (shown === undefined) throw new Error(`allocation ${claimed.id} is gone within the transaction that claimed it`)
@@ -121,10 +125,8 @@ export const setPrimaryAllocation = operation(
     const allowed = await allowedFor(work, row)
     const { name, role, protocol } = chosen
     // The two change places: what the chosen one was for is at the former primary port from now on.
-    const former: PortRequest = {
-      ...{ name, role, protocol, required: true },
-      at: { kind: 'fixed', ip: row.ip, port: row.port },
-    }
+    const at = { kind: 'fixed', ip: row.ip, port: row.port } as const
+    const former: PortRequest = { name, role, protocol, required: true, at }
     const { clock, portLooks: looks } = deps
     const { id } = await moveServerPorts(
       { tx, clock, looks, row, allowed, field: 'body.containerPort' },

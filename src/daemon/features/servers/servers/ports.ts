@@ -96,9 +96,11 @@ export async function moveServerPorts(
   const template = definitionOf(row)
   const node = await nodeOf(tx, row.nodeId)
   const target = 'allocationId' in primary ? await addressOf(tx, primary.allocationId) : primary
+  // Where two ports change places the server does not leave its address.
+  const to = changed.without === undefined ? (target?.ip ?? row.ip) : row.ip
   const requests = furtherPortsOf(row)
     .filter(({ id }) => id !== changed.without)
-    .map((port) => movedRequest(port, { template, from: row.ip, to: target?.ip ?? row.ip }))
+    .map((port) => movedRequest(port, { template, from: row.ip, to }))
   await releasePlace(tx, row.id)
   const claim = { tx, clock, looks, serverId: row.id, node, template, runtime: row.runtime, field }
   const claimed = await claimPorts({ ...claim, ...(allowed === undefined ? {} : { allowed }) }, primary, [

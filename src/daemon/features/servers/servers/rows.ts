@@ -58,7 +58,10 @@ function joined(q: Queries) {
     .innerJoin('node', 'node.id', 'server.nodeId')
     .innerJoin('location', 'location.id', 'server.locationId')
     .innerJoin('allocation', 'allocation.id', 'server.allocationId')
-    .leftJoin('ipPoolAddress', 'ipPoolAddress.serverId', 'server.id')
+    .leftJoin('ipPoolAddress', (join) =>
+      // A further port may stand at another address that a pool gives out by now.
+      join.onRef('ipPoolAddress.serverId', '=', 'server.id').onRef('ipPoolAddress.ip', '=', 'allocation.ip'),
+    )
     .leftJoin('ipPool', 'ipPool.id', 'ipPoolAddress.poolId')
     .select(SERVER_COLUMNS)
     .select([
