@@ -197,7 +197,10 @@ function knownRequests(spec: ServerSpec, conflicts: string[]): PortRequest[] {
 
 function portRemarks(
   template: Template,
-  { requests, claimed }: { readonly requests: readonly PortRequest[]; readonly claimed: readonly { readonly name: string }[] },
+  {
+    requests,
+    claimed,
+  }: { readonly requests: readonly PortRequest[]; readonly claimed: readonly { readonly name: string }[] },
 ): string[] {
   const has = new Set(claimed.map(({ name }) => name))
   const lost = requests.flatMap(({ name, at }) =>

@@ -12,7 +12,15 @@ import { refuseUnlessStopped, replaceQueuedApplies } from './edit.ts'
 import { type FurtherPort, furtherPortsOf, portsOfTemplate } from './further-ports.ts'
 import type { ServerDeps } from './operations.ts'
 import { addCommand, nextGeneration, refuseSuspended } from './orders.ts'
-import { AllowedAddresses, claimFurtherPort, moveServerPorts, nodeOf, type PortClaim, type PortRequest, requestOf } from './ports.ts'
+import {
+  AllowedAddresses,
+  claimFurtherPort,
+  moveServerPorts,
+  nodeOf,
+  type PortClaim,
+  type PortRequest,
+  requestOf,
+} from './ports.ts'
 import { findServerRow, type ServerRow } from './rows.ts'
 import { definitionOf, shownPorts, type ViewFacts } from './view.ts'
 
@@ -200,7 +208,10 @@ interface Requested {
 }
 
 /** What is asked for, or what the template says of the port of this name. */
-function requestFor(row: ServerRow, { ip, containerPort, name, role = 'other', protocol = 'both' }: Requested): PortRequest {
+function requestFor(
+  row: ServerRow,
+  { ip, containerPort, name, role = 'other', protocol = 'both' }: Requested,
+): PortRequest {
   const known = portsOfTemplate(definitionOf(row)).find((port) => port.name === name)
   if (known !== undefined) {
     const request = { ...requestOf(known), required: true }

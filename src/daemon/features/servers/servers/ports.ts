@@ -189,7 +189,9 @@ class Claims {
     const { tx, node, serverId, clock } = this.#claim
     const required = requests.filter((one) => one.required)
     const wanted =
-      'allocationId' in request ? request : { ...request, port: request.port ?? ((ip: string) => this.#chosen(ip, required)) }
+      'allocationId' in request
+        ? request
+        : { ...request, port: request.port ?? ((ip: string) => this.#chosen(ip, required)) }
     const allocation = await claimPlace(tx, { nodeId: node.id, serverId, clock, wanted })
     this.#refuseBlocked(allocation)
     this.#hold(allocation)
