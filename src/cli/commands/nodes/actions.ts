@@ -39,10 +39,11 @@ export const editNode: Action = async (run) => {
   await run.out.item(await call(run, api.updateNode, { params: { nodeId: id }, body }), NODE_VIEW)
 }
 
-/** The ranges of `--port-range`; an empty text has none, so that the usual ones are in force again. */
+/** The ranges of `--port-range`; `none` puts the usual ones in force again. */
 function rangesOf(run: Run): { readonly portRanges?: readonly { readonly from: number; readonly to: number }[] } {
   const text = run.args.text('port-range')
   if (text === undefined) return {}
+  if (text === 'none') return { portRanges: [] }
   const words = text.split(/[\s,]+/).filter((word) => word !== '')
   const portRanges = words.map((word) => {
     const [from = '', to = from, ...more] = word.split('-')

@@ -30,9 +30,8 @@ const BODY: readonly Option[] = [
   ),
   {
     flags: '--port-range <ranges>',
-    summary: 'from which ports its servers get theirs: 25565-25700,27015 (default 25565-29999)',
+    summary: 'from which ports its servers get theirs: 25565-25700,27015; none: 25565-29999',
     fills: 'portRanges',
-    blank: true,
   },
   field('--memory <size>', 'what its servers may have together: 8G', 'maxMemoryMb', 'mib'),
   field('--cpu <cores>', 'the cores that its servers may have together', 'maxCpuCores', 'number'),
