@@ -10,6 +10,7 @@ import type { Db } from './db/db.ts'
 import { isStorageFailure } from './db/sqlite/failures.ts'
 import { createNodeKeys } from './features/fleet/nodes/keys.ts'
 import { createNodeLink, type NodeLink } from './features/fleet/nodes/link.ts'
+import { PortLooks } from './features/fleet/nodes/port-looks.ts'
 import { NodeUsageBoard } from './features/fleet/nodes/usage.ts'
 import { createConsole } from './features/servers/console/hub.ts'
 import { CommandReports } from './features/servers/servers/command-progress.ts'
@@ -60,6 +61,7 @@ export function wireNodes({ core, config, version, metrics, beforeDelete }: Node
     beforeDelete,
     wake: (nodeId: string) => gateway.wake(nodeId),
     ask,
+    portLooks: new PortLooks({ ask, isOnline, clock }),
     unstored,
     can: (nodeId: string, capability: Capability) => gateway.can(nodeId, capability),
     facts: {

@@ -33,6 +33,7 @@ import * as profile from './api/profile.ts'
 import * as providers from './api/providers.ts'
 import * as roles from './api/roles.ts'
 import * as securitySettings from './api/security-settings.ts'
+import * as serverAllocations from './api/server-allocations.ts'
 import * as serverEvents from './api/server-events.ts'
 import * as serverLife from './api/server-life.ts'
 import * as servers from './api/servers.ts'
@@ -85,6 +86,7 @@ const groups = [
   providers,
   roles,
   securitySettings,
+  serverAllocations,
   serverEvents,
   serverLife,
   servers,

@@ -14,6 +14,7 @@ import { LIFE } from './life-paths.ts'
 import { OVERVIEW } from './overview-paths.ts'
 import { PLUGIN_COMMANDS } from './plugins-paths.ts'
 import { POOLS } from './pool-paths.ts'
+import { PORTS } from './port-paths.ts'
 import { SELF_SERVICE } from './self-service-paths.ts'
 import { SIGN_IN } from './sign-in-paths.ts'
 
@@ -533,7 +534,10 @@ describe('every command against a real daemon and agent', () => {
       'nodes orphans purge',
       ...SELF_SERVICE,
       ...POOLS,
-      ...JOBS, ...LIFE,
+      ...JOBS,
+      ...LIFE,
+      ...PORTS,
+      ...JOBS,
       ...OVERVIEW,
       ...SIGN_IN,
       ...ALERTS,

@@ -14,6 +14,7 @@ import { listLockouts } from '../../src/shared/api/lockouts.ts'
 import { createDeploymentToken, createNode, createNodeKey } from '../../src/shared/api/nodes.ts'
 import { getProfile, setAvatar } from '../../src/shared/api/profile.ts'
 import { addRoleMember, createRole } from '../../src/shared/api/roles.ts'
+import { addServerAllocation } from '../../src/shared/api/server-allocations.ts'
 import { createServer, getServer } from '../../src/shared/api/servers.ts'
 import { suspendServer } from '../../src/shared/api/suspension.ts'
 import { createNest, createTemplate } from '../../src/shared/api/templates.ts'
@@ -94,6 +95,16 @@ const orphan =
     const valid = { params: { nodeId, serverId }, after: () => peer.leave() }
     return use === undefined ? valid : { ...valid, body: { name: named(world) }, otherBody: { name: named(world) } }
   }
+
+/** A server at rest with a further port. */
+async function furtherPort(world: World): Promise<{ serverId: string; containerPort: string }> {
+  const { id: serverId } = await freshServer(world, false)
+  const { containerPort } = await world.admin.call(addServerAllocation, {
+    params: { serverId },
+    body: { containerPort: 46_000 + world.next() },
+  })
+  return { serverId, containerPort: String(containerPort) }
+}
 
 async function allocation(world: World): Promise<{ nodeId: string; allocationId: string }> {
   const nodeId = await node(world)
@@ -428,6 +439,20 @@ export const VALID: Readonly<Record<string, Make>> = {
     params: { roleId: await role(world, ['node.read']), permission: 'node.read' },
   }),
   'roles.update': async (world) => ({ params: { roleId: await role(world) }, body: { name: named(world) } }),
+  'server_allocations.add': async (world) => ({
+    params: { serverId: (await freshServer(world, false)).id },
+    body: { containerPort: 45_000 + world.next() },
+    otherBody: { containerPort: 44_999 },
+  }),
+  'server_allocations.primary': async (world) => {
+    const { serverId, containerPort } = await furtherPort(world)
+    return {
+      params: { serverId },
+      body: { containerPort: Number(containerPort) },
+      otherBody: { containerPort: 44_998 },
+    }
+  },
+  'server_allocations.remove': async (world) => ({ params: await furtherPort(world) }),
   'servers.bulk_actions': async (world) => {
     const body = { serverIds: [(await freshServer(world, false)).id], action: 'suspend' }
     return { body, otherBody: { ...body, action: 'unsuspend' } }

@@ -14,6 +14,7 @@ import { createNode } from '../../src/shared/api/nodes.ts'
 import { beginPasskey, verifyPasskey } from '../../src/shared/api/passkeys.ts'
 import { putProvider } from '../../src/shared/api/providers.ts'
 import { createRole } from '../../src/shared/api/roles.ts'
+import { addServerAllocation } from '../../src/shared/api/server-allocations.ts'
 import { createServer, getServer, type Server } from '../../src/shared/api/servers.ts'
 import { listSystemErrors, reportSystemError } from '../../src/shared/api/system-errors.ts'
 import { createNest, createTemplate } from '../../src/shared/api/templates.ts'
@@ -89,6 +90,7 @@ export async function buildWorld(panel: TestPanel): Promise<World> {
     .as(undefined)
     .call(login, { body: { email: 'stranger@example.org', password: 'wrong' } })
     .catch(() => undefined) // it is refused
+  await admin.call(addServerAllocation, { params: { serverId: server.id }, body: { containerPort: 40_101 } })
   const [lockout] = await admin.call(listLockouts, { query: { search: 'stranger' } })
   const role = await admin.call(createRole, { body: { name: 'Watchers', permissions: ['server.read'] } })
   const member = await admin.call(createUser, {
@@ -138,6 +140,7 @@ export async function buildWorld(panel: TestPanel): Promise<World> {
     ticket: 'no-ticket',
     token: invite.token ?? '',
     allocationId: allocations.data[0]?.id ?? '',
+    containerPort: '40101',
     auditLogId: auditRow?.id ?? '',
     databaseId: database.id,
     errorId,
@@ -229,7 +232,11 @@ export function paramsOf(world: World, endpoint: Endpoint | StreamEndpoint): Rec
 
 /** The same with ids that nothing has. */
 export function unknownParams(endpoint: Endpoint | StreamEndpoint): Record<string, string> {
-  const shaped: Readonly<Record<string, string>> = { permission: 'nobody.has_this', name: 'nobody-has-this' }
+  const shaped: Readonly<Record<string, string>> = {
+    permission: 'nobody.has_this',
+    name: 'nobody-has-this',
+    containerPort: '9',
+  }
   const unknown = (name: string): string => shaped[name] ?? 'nobody_has_this'
   return Object.fromEntries(Object.keys(endpoint.params).map((name) => [name, unknown(name)]))
 }

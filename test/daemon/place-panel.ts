@@ -8,6 +8,7 @@ import { userRoutes } from '../../src/daemon/features/accounts/users/routes.ts'
 import { templateRoutes } from '../../src/daemon/features/catalog/templates/routes.ts'
 import { locationRoutes } from '../../src/daemon/features/fleet/locations/routes.ts'
 import { createNodeKeys, type NodeKeys } from '../../src/daemon/features/fleet/nodes/keys.ts'
+import { PortLooks } from '../../src/daemon/features/fleet/nodes/port-looks.ts'
 import { nodeRoutes } from '../../src/daemon/features/fleet/nodes/routes.ts'
 import type { HealthReport } from '../../src/daemon/features/fleet/nodes/stats.ts'
 import { auditLogRoutes } from '../../src/daemon/features/operations/audit-log/routes.ts'
@@ -73,6 +74,7 @@ export async function startPlacePanel(): Promise<PlacePanel> {
     routes: (core) => {
       keys = createNodeKeys(core)
       const live = new LiveStates(isOnline)
+      const portLooks = new PortLooks({ ask, isOnline, clock: core.clock })
       const unstored = new UnstoredOrders({ ...core, live, isOnline, send: () => undefined })
       return [
         ...authRoutes({ ...core, usedNow: (keyId) => core.http.limits.usedNow(keyId) }),
@@ -90,6 +92,7 @@ export async function startPlacePanel(): Promise<PlacePanel> {
           facts,
           beforeDelete: [],
           can: () => false,
+          portLooks,
         }),
       ]
     },

@@ -227,6 +227,10 @@ export const REGISTRY: Readonly<Record<string, FilePatterns>> = {
   'src/cli/kit/profile/contexts.ts': { sees: 'operator', patterns: ['/^[A-Za-z0-9._@-]{1,64}$/'] },
   'src/cli/kit/program.ts': { sees: 'operator', patterns: ['/^error: /', String.raw`/\n/`, "/'(-y|--yes)'/"] },
   'src/cli/kit/prompt.ts': { sees: 'operator', patterns: [String.raw`/\r?\n/`] },
+  'src/cli/commands/nodes/actions.ts': {
+    sees: 'operator',
+    patterns: [String.raw`/[\s,]+/`, String.raw`/^\d{1,9}$/`, String.raw`/^\d{1,9}$/`],
+  },
   'src/cli/commands/providers/actions.ts': { sees: 'operator', patterns: ['/^--/'] },
   'src/cli/kit/read-file.ts': {
     sees: 'operator',
@@ -670,6 +674,7 @@ export const REGISTRY: Readonly<Record<string, FilePatterns>> = {
     ],
   },
   'src/shared/api/roles.ts': { sees: 'client', patterns: [String.raw`/^(\*|[a-z]+\.[a-z_]+(:[\w*-]{1,64})?)$/`] },
+  'src/shared/api/server-allocations.ts': { sees: 'client', patterns: ['/^[1-9][0-9]{0,4}$/', 'z.ipv4()', 'z.ipv6()'] },
   'src/shared/api/servers.ts': {
     sees: 'client',
     patterns: [String.raw`/^(?:(?![/\\<>\ufffd])[\p{L}\p{M}\p{N}\p{P}\p{S} ])+$/u`, 'z.ipv4()', 'z.ipv6()'],
@@ -693,6 +698,7 @@ export const REGISTRY: Readonly<Record<string, FilePatterns>> = {
     patterns: ['/^[A-Za-z0-9_-]{1,64}$/', '/^[a-z0-9][a-z0-9_-]{0,63}$/', '/^[0-7][0-9a-hjkmnp-tv-z]{25}$/'],
   },
   'src/shared/openapi.ts': { sees: 'program', patterns: [String.raw`/:(\w+)/g`] },
+  'src/shared/kernel/ports.ts': { sees: 'template', patterns: ['/^[a-z][a-z0-9_-]{0,31}$/'] },
   'src/shared/kernel/pattern-steps.ts': {
     sees: 'template',
     patterns: [

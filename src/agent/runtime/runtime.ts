@@ -1,3 +1,4 @@
+import type { PortProtocol } from '../../shared/kernel/ports.ts'
 import type { LineStream } from '../../shared/protocol/console.ts'
 import type { RuntimeReport } from '../../shared/protocol/node.ts'
 import type { ServerUsage } from '../../shared/protocol/server.ts'
@@ -29,7 +30,12 @@ export interface RunPlan {
   /** The container image; `null`: none, as for programs of the machine. */
   readonly image: string | null
   /** The addresses that it is reached at. */
-  readonly ports: readonly { readonly ip: string; readonly port: number }[]
+  readonly ports: readonly {
+    readonly ip: string
+    readonly port: number
+    /** Absent: both. */
+    readonly protocol?: PortProtocol | undefined
+  }[]
   readonly limits: {
     readonly memoryMb: number
     readonly swapMb: number

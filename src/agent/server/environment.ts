@@ -57,15 +57,33 @@ export function startupCommand(spec: ServerSpec): string {
   }
 }
 
+/** What configuration files may say of the further ports, by the whole names of the placeholders. */
+export function portPlaceholders({ ports }: Pick<ServerSpec, 'ports'>): Record<string, string> {
+  return Object.fromEntries(
+    ports.flatMap(({ name, ip, port }) =>
+      name === undefined
+        ? []
+        : [
+            [`server.allocations.${name}.port`, String(port)],
+            [`server.allocations.${name}.ip`, ip],
+          ],
+    ),
+  )
+}
+
 function variableOf(spec: ServerSpec, name: string): string | undefined {
   const alias = ALIASES[name] ?? (name.startsWith('server.build.env.') ? name.slice(17) : name.replace(/^env\./, ''))
   if (Object.hasOwn(spec.env, alias)) return alias
+  const further = spec.ports.find((port) => name === `server.allocations.${port.name}.port`)
+  if (further?.variable !== undefined) return further.variable
   return AGENT_NAMES.some((known) => known === alias) ? alias : undefined
 }
 
 const ALIASES: Readonly<Record<string, string>> = {
   'server.build.default.port': 'SERVER_PORT',
+  'server.allocations.default.port': 'SERVER_PORT',
   'server.build.default.ip': 'SERVER_IP',
+  'server.allocations.default.ip': 'SERVER_IP',
   'server.build.memory': 'SERVER_MEMORY',
   'server.build.memory_limit': 'SERVER_MEMORY',
   'server.uuid': 'P_SERVER_UUID',

@@ -1,6 +1,8 @@
 import { readdir, readFile, readlink } from 'node:fs/promises'
+import { isIPv6 } from 'node:net'
+import type { PortProtocol } from '../../shared/kernel/ports.ts'
 import type { AgentErrorCode } from '../../shared/protocol/agent-error.ts'
-import type { Listens } from '../../shared/protocol/server-spec.ts'
+import type { ServerSpec } from '../../shared/protocol/server-spec.ts'
 import { NodeShortage } from '../failure.ts'
 import { type Address, bindFailure, type Protocol } from '../runtime/bind.ts'
 import { addressText, openSockets, reachedAt } from '../runtime/sockets.ts'
@@ -18,15 +20,20 @@ export interface TakenPort {
   readonly passing: boolean
 }
 
+/** An address with what it is to be bound by; without a protocol it is both. */
+export interface WantedPort extends Address {
+  readonly protocol?: PortProtocol | undefined
+}
+
 /**
  * Which of these addresses cannot be bound now. Each is bound for a moment and freed again. What others run on the node is not
  * the affair of a server's owner: the process that holds a port is named in the agent's log only.
  */
-export async function takenPorts(ports: readonly Address[], listens?: Listens): Promise<TakenPort[]> {
-  const protocols: readonly Protocol[] = listens === 'tcp' || listens === 'udp' ? [listens] : ['tcp', 'udp']
+export async function takenPorts(ports: readonly WantedPort[]): Promise<TakenPort[]> {
   const taken: TakenPort[] = []
-  for (const address of ports) {
-    for (const protocol of protocols) {
+  for (const { ip, port, protocol: wanted } of ports) {
+    const address = { ip, port }
+    for (const protocol of wanted === 'tcp' || wanted === 'udp' ? [wanted] : BOTH) {
       const errno = await bindFailure(address, protocol)
       if (errno === undefined) continue
       taken.push(await describe(address, protocol, errno))
@@ -34,6 +41,24 @@ export async function takenPorts(ports: readonly Address[], listens?: Listens): 
     }
   }
   return taken
+}
+
+const BOTH: readonly Protocol[] = ['tcp', 'udp']
+
+/**
+ * What a server's game will bind: its primary port by what its template says that it listens on, the others by their protocol. The
+ * ports of a game that binds all addresses are looked at there as well, after the one that the node may not have.
+ */
+export function portsOf({
+  ports,
+  listens,
+  bindsAll,
+}: Pick<ServerSpec, 'ports' | 'listens' | 'bindsAll'>): WantedPort[] {
+  const said = listens === 'tcp' || listens === 'udp' ? listens : undefined
+  return ports.flatMap(({ ip, port, primary, protocol = primary ? said : undefined }) => {
+    const own = { ip, port, protocol }
+    return bindsAll === true ? [own, { ...own, ip: isIPv6(ip) ? '::' : '0.0.0.0' }] : [own]
+  })
 }
 
 /** The program that has a port open, as a person would name it; `undefined` when nobody listens there. */

@@ -3,9 +3,9 @@ import { updateConfigFiles } from '../config-files/update.ts'
 import { AgentFailure } from '../failure.ts'
 import type { RunPlan, Runtime } from '../runtime/runtime.ts'
 import { type LaunchFacts, newLaunch, rulesOf } from '../state/journal-record.ts'
-import { serverEnvironment, startupCommand } from './environment.ts'
+import { portPlaceholders, serverEnvironment, startupCommand } from './environment.ts'
 import { refuseWithoutEula } from './eula.ts'
-import { takenPorts } from './ports.ts'
+import { portsOf, takenPorts } from './ports.ts'
 import { replaced } from './replaced.ts'
 import { attach } from './run-watch.ts'
 import type { GameServer } from './server.ts'
@@ -75,7 +75,7 @@ function takePlace(server: GameServer): void {
 async function bringUpToDate({ spec, place, context }: GameServer, home: string): Promise<void> {
   const files = spec.configFiles ?? []
   if (files.length === 0) return
-  const known = { ...serverEnvironment(spec, home), 'config.docker.interface': '127.0.0.1' }
+  const known = { ...serverEnvironment(spec, home), ...portPlaceholders(spec), 'config.docker.interface': '127.0.0.1' }
   const diskLeft = spec.limits.diskMb > 0 ? spec.limits.diskMb - (context.disk.usedMb(spec.serverId) ?? 0) : undefined
   const roomBytes = diskLeft === undefined ? Number.MAX_SAFE_INTEGER : Math.max(0, diskLeft) * 1024 * 1024
   await updateConfigFiles(place.files, files, { known, roomBytes, nowMs: context.clock.nowMs() })
@@ -102,7 +102,7 @@ async function awaitPorts(server: GameServer, { signal, commandId }: StartOption
   const deadline = clock.monotonicMs() + PORT_WAIT_MS
   try {
     while (true) {
-      const [taken] = await takenPorts(spec.ports, spec.listens)
+      const [taken] = await takenPorts(portsOf(spec))
       if (taken === undefined) return
       if (!taken.passing || clock.monotonicMs() >= deadline) {
         const { code, message, port, holder } = taken

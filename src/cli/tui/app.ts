@@ -17,7 +17,13 @@ import type { Theme } from './terminal/theme.ts'
 export interface ConsoleOptions {
   readonly client: Client
   readonly openStream: BatchOpener
-  readonly server: { readonly id: ServerId; readonly name: string; readonly nodeName: string }
+  readonly server: {
+    readonly id: ServerId
+    readonly name: string
+    readonly nodeName: string
+    /** Where players find it, with its further ports. */
+    readonly address: string
+  }
   readonly contextName: string
   /** How many lines before the first live one. */
   readonly tail: number

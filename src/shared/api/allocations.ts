@@ -2,6 +2,7 @@ import { z } from 'zod'
 import { defineEndpoint, NoData } from '../kernel/contract.ts'
 import { AllocationId, NodeId, ServerId } from '../kernel/ids.ts'
 import { pageQuery } from '../kernel/page.ts'
+import { PortProtocol, PortRole } from '../kernel/ports.ts'
 import { ServerStatus } from '../kernel/server-life.ts'
 import { IsoTime } from '../kernel/time.ts'
 
@@ -15,6 +16,10 @@ export const Allocation = z.object({
   port: z.int(),
   alias: z.string().nullable(),
   notes: z.string().nullable(),
+  /** What its server calls it and has it for; `null` for a primary one, and without a server. */
+  name: z.string().nullable(),
+  role: PortRole.nullable(),
+  protocol: PortProtocol.nullable(),
   createdAt: IsoTime,
   updatedAt: IsoTime,
 })

@@ -2,6 +2,7 @@ import { z } from 'zod'
 import { defineEndpoint, NoData } from '../kernel/contract.ts'
 import { LocationId, NodeId, ServerId } from '../kernel/ids.ts'
 import { pageQuery } from '../kernel/page.ts'
+import { MOST_PORT_RANGES, PortRange } from '../kernel/ports.ts'
 import { ServerStatus } from '../kernel/server-life.ts'
 import { OneLine } from '../kernel/setting-values.ts'
 import { IsoTime } from '../kernel/time.ts'
@@ -26,6 +27,8 @@ export const Node = z.object({
   publicAddress: z.string(),
   /** The address that a server without `primaryIp` is given. */
   defaultIp: z.string(),
+  /** From which ports its servers get theirs when none is asked for, in this order; empty: 25565 to 29999. */
+  portRanges: z.array(PortRange),
   maxMemoryMb: z.int(),
   maxCpuCores: z.number(),
   /** Percent above the maximum that may be given to servers; -1: no limit. */
@@ -52,6 +55,7 @@ const nodeBody = {
   hostname: Address.optional(),
   publicAddress: Address.optional(),
   defaultIp: Ip.optional(),
+  portRanges: z.array(PortRange).max(MOST_PORT_RANGES).optional(),
   maxMemoryMb: z.int().min(16).max(1_073_741_824),
   maxCpuCores: z.number().min(0.1).max(4096),
   memoryOverallocatePercent: z.int().min(-1).max(10_000).optional(),

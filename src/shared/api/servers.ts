@@ -3,6 +3,7 @@ import { defineEndpoint, NoData } from '../kernel/contract.ts'
 import { ResourceStats } from '../kernel/events.ts'
 import { AllocationId, CommandId, LocationId, NodeId, ServerId, TemplateId, UserId } from '../kernel/ids.ts'
 import { pageQuery } from '../kernel/page.ts'
+import { PortProtocol, PortRole } from '../kernel/ports.ts'
 import { BootPolicy, DesiredState, ExitCause, PowerState, RestartPolicy, ServerStatus } from '../kernel/server-life.ts'
 import { TimeZone } from '../kernel/setting-values.ts'
 import { IsoTime } from '../kernel/time.ts'
@@ -28,6 +29,22 @@ const Port = z.int().min(1).max(65_535)
 const StartOrder = z.int().min(-1000).max(1000)
 const StopTimeoutSeconds = z.int().min(0).max(600)
 const Ip = z.union([z.ipv4(), z.ipv6()], 'must be an IP address')
+
+/** An address and port of a server. */
+export const ServerPort = z.object({
+  /** `default`: the primary one. */
+  name: z.string(),
+  role: PortRole,
+  protocol: PortProtocol,
+  ip: z.string(),
+  port: z.int(),
+  /** Where it is reached from outside. */
+  host: z.string(),
+  isPrimary: z.boolean(),
+  /** The variable that its number is in. */
+  variable: z.string().nullable(),
+})
+export type ServerPort = z.infer<typeof ServerPort>
 
 /** A game server. Sizes in MiB, CPU in cores. */
 export const Server = z.object({
@@ -68,6 +85,8 @@ export const Server = z.object({
   allocationId: AllocationId,
   primaryPort: z.int(),
   primaryIp: z.string(),
+  /** All of its ports, the primary one first. */
+  ports: z.array(ServerPort),
   /** The network of the pool that `primaryIp` is from; `host`: it is an address of the node. */
   networkMode: z.string(),
   environment: z.record(z.string(), z.string()),
@@ -112,8 +131,9 @@ export const Server = z.object({
 })
 export type Server = z.infer<typeof Server>
 
-// The address: `primaryPort` with an optional `primaryIp`, or `allocationId`. With `networkMode` it is `primaryIp` out of that
-// network, or the next one that is free there.
+// The address: `primaryPort` with an optional `primaryIp`, or `allocationId`; a port is chosen where none is named. With
+// `networkMode` it is `primaryIp` out of that network, or the next one that is free there. The further ports of the template are
+// claimed with it.
 /** The body of a creation. */
 export const NewServer = z
   .object({
@@ -155,10 +175,7 @@ export const NewServer = z
     const issue = (path: string, message: string): void => context.addIssue({ code: 'custom', path: [path], message })
     const { allocationId, primaryPort, primaryIp, networkMode } = body
     const isGiven = (value: unknown): boolean => value !== undefined && value !== null
-    if (!isGiven(allocationId)) {
-      if (!isGiven(primaryPort)) issue('primaryPort', 'is required when there is no allocationId')
-      return
-    }
+    if (!isGiven(allocationId)) return
     if (isGiven(primaryPort)) issue('allocationId', 'and primaryPort exclude each other')
     if (isGiven(primaryIp)) issue('primaryIp', 'and allocationId exclude each other')
     if (isGiven(networkMode)) issue('networkMode', 'and allocationId exclude each other')

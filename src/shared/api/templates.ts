@@ -2,6 +2,7 @@ import { z } from 'zod'
 import { defineEndpoint, NoData } from '../kernel/contract.ts'
 import { NestId, TemplateId } from '../kernel/ids.ts'
 import { pageQuery } from '../kernel/page.ts'
+import { PortName, PortProtocol, PortRole } from '../kernel/ports.ts'
 import { OneLine } from '../kernel/setting-values.ts'
 import { IsoTime } from '../kernel/time.ts'
 import { ConfigFile, InsidePath } from '../protocol/config-files.ts'
@@ -72,6 +73,25 @@ const TemplateImage = z.object({
 /** A further startup line with its name. */
 const StartupCommand = z.object({ name: z.string().min(1).max(100), command: ShellText.min(1).max(4096) })
 
+/** A port that its servers have beside the primary one, which is what `listens` says. */
+export const TemplatePort = z.object({
+  name: PortName,
+  role: PortRole.default('other'),
+  protocol: PortProtocol.default('both'),
+  /** How far it lies from the primary port, such as 1 or -1; `null`: any port that is free. */
+  offset: z.int().min(-65_534).max(65_534).nullable().default(null),
+  /** The variable that gets its number. */
+  variable: VariableName.refine(
+    (name) => !RESERVED_VARIABLES.has(name),
+    'is set by the panel itself; choose another name',
+  )
+    .nullable()
+    .default(null),
+  /** A server is not made without it; others are left out where they are taken. */
+  required: z.boolean().default(true),
+})
+export type TemplatePort = z.infer<typeof TemplatePort>
+
 /** When a starting server counts as running; without a rule it does after 120 s. */
 export const StartupDetection = z.object({
   done: z.array(DoneRule).max(20).default([]),
@@ -105,6 +125,13 @@ const templateFields = {
    * TCP and UDP, `any`: one of the two, `null`: it is not known.
    */
   listens: Listens.nullable().default(null),
+  /** The further ports of its servers. */
+  ports: z.array(TemplatePort).max(20).default([]),
+  /**
+   * Its games can be given no address and bind all of them: on one node no two servers have such a port by the same number,
+   * whatever their addresses are.
+   */
+  bindsAll: z.boolean().default(false),
   variables: z.array(TemplateVariable).max(200).default([]),
   /** Files that are brought up to date before each start. */
   configFiles: z.array(ConfigFile).max(50).default([]),

@@ -1,4 +1,5 @@
 import { z } from 'zod'
+import { PortProtocol, PortRole } from '../kernel/ports.ts'
 import { BootPolicy, RestartPolicy } from '../kernel/server-life.ts'
 import { ConfigFile, InsidePath } from './config-files.ts'
 
@@ -117,10 +118,24 @@ export const ServerSpec = z.object({
     pids: z.int(),
   }),
   /**
-   * All are bound for a moment before a start, over what `listens` names; one on which somebody listens fails it with
-   * PORT_IN_USE, and one that only closed connections hold is waited for.
+   * All are bound for a moment before a start, the primary one over what `listens` names, others over their protocol; one on
+   * which somebody listens fails it with PORT_IN_USE, and one that only closed connections hold is waited for. `name`, `role`
+   * and `protocol` are those of further ports; an unknown role is none, an unknown protocol both.
    */
-  ports: z.array(z.object({ ip: z.string(), port: z.int(), primary: z.boolean() })),
+  ports: z.array(
+    z.object({
+      ip: z.string(),
+      port: z.int(),
+      primary: z.boolean(),
+      name: z.string().max(64).optional(),
+      role: PortRole.optional().catch(undefined),
+      protocol: PortProtocol.optional().catch(undefined),
+      /** The variable of `env` that has its number. */
+      variable: VariableName.optional(),
+    }),
+  ),
+  /** The game binds its ports on all addresses: they are looked at on all of them before a start. */
+  bindsAll: z.boolean().optional(),
   restart: z.object({ policy: RestartPolicy, maxCrashes: z.int() }),
   suspended: z.boolean(),
   /** `entrypoint` is the program that is handed the script's path, such as `sh` or `bash`. */

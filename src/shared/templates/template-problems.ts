@@ -1,7 +1,8 @@
 import type { NewTemplate } from '../api/templates.ts'
 import type { FieldProblem } from '../kernel/errors.ts'
 import { MOST_PATTERN_STEPS, patternSteps } from '../kernel/pattern-steps.ts'
-import { startupLineProblem } from '../kernel/startup-line.ts'
+import { PRIMARY_PORT } from '../kernel/ports.ts'
+import { readStartupLine, startupLineProblem } from '../kernel/startup-line.ts'
 import { SHELL_VARIABLES, StopSignal, signalOf } from '../protocol/server-spec.ts'
 import { compileBounded, PatternBudget, PatternProblem } from './bounded-pattern.ts'
 import { ruleProblems, TOO_MUCH, valueProblem } from './variable-rules.ts'
@@ -18,18 +19,30 @@ export function templateProblems(template: NewTemplate): FieldProblem[] {
     ...variableProblems(template, budget),
     ...detectionProblems(template, budget),
     ...configFileProblems(template, budget),
+    ...portProblems(template),
   ]
 }
 
-function startupProblems({ startup, startupCommands }: NewTemplate): FieldProblem[] {
+function startupProblems({ startup, startupCommands, ports }: NewTemplate): FieldProblem[] {
   const lines = [
     ['startup', startup],
     ...startupCommands.map(({ command }, index) => [`startupCommands.${index}.command`, command]),
   ]
   return lines.flatMap(([field = '', line = '']) => {
-    const message = startupLineProblem(line)
+    const message = startupLineProblem(line) ?? portPlaceholderProblem(line, ports)
     return message === undefined ? [] : [{ field, message }]
   })
+}
+
+/** A startup line gets the number of a port by its variable: what has none would become nothing, and say so nowhere. */
+function portPlaceholderProblem(line: string, ports: NewTemplate['ports']): string | undefined {
+  for (const { name } of readStartupLine(line).placeholders) {
+    const [server, allocations, port = '', what] = name.split('.')
+    if (server !== 'server' || allocations !== 'allocations' || port === PRIMARY_PORT) continue
+    if (what === 'port' && ports.some((one) => one.name === port && one.variable !== null)) continue
+    return `names {{${name}}}: it needs a port ${port} with a variable, and can name its number alone`
+  }
+  return undefined
 }
 
 function stopProblems({ stopCommand }: NewTemplate): FieldProblem[] {
@@ -80,6 +93,27 @@ function configFileProblems({ configFiles }: NewTemplate, budget: PatternBudget)
       const message = ifValue?.startsWith('regex:') === true ? patternProblem(ifValue.slice(6), budget) : undefined
       return message === undefined ? [] : [{ field: `${field}.set.${at}.ifValue`, message }]
     })
+  })
+}
+
+/** Ports that would be one and the same, or that no server could have. */
+function portProblems({ ports, supportedPorts }: NewTemplate): FieldProblem[] {
+  const [names, offsets, variables] = [new Set<string>(), new Set<number>(), new Set<string>()]
+  return ports.flatMap(({ name, offset, variable, required }, index) => {
+    const field = `ports.${index}`
+    const found: FieldProblem[] = []
+    const add = (of: string, message: string): number => found.push({ field: `${field}.${of}`, message })
+    if (names.has(name)) add('name', `is used twice: ${name}`)
+    names.add(name)
+    if (offset === 0) add('offset', 'must not be 0, which is the primary port itself; it has TCP and UDP')
+    else if (offset !== null && offsets.has(offset)) add('offset', `is used twice: ${offset}`)
+    if (offset !== null) offsets.add(offset)
+    const tooFar = supportedPorts.find((port) => offset !== null && (port + offset < 1 || port + offset > 65_535))
+    if (required && tooFar !== undefined) add('offset', `leads from the supported port ${tooFar} to no port`)
+    if (variable !== null && SHELL_VARIABLES.has(variable)) add('variable', SHELLS_OWN)
+    else if (variable !== null && variables.has(variable)) add('variable', `is used twice: ${variable}`)
+    if (variable !== null) variables.add(variable)
+    return found
   })
 }
 

@@ -63,7 +63,14 @@ export function draw(options: DrawOptions): Drawn {
   const mounted = mountScreen({ ...streams(), theme, clock: STILL, onInput: () => {}, onError: raise })
   try {
     const view = { nowMs: STILL.nowMs(), end: ring.end, match: options.match, sampling: false }
-    const chrome = mounted.render({ state, view, nodeName: 'node-a', contextName: 'prod', size: { columns, rows } })
+    const chrome = mounted.render({
+      state,
+      view,
+      nodeName: 'node-a',
+      address: 'play.example.org:25565',
+      contextName: 'prod',
+      size: { columns, rows },
+    })
     lines.resize({ width: chrome.logWidth, height: chrome.logHeight })
     const pane = lines.pane(state)
     const log = chrome.logHeight === 0 ? [] : state.follow ? tailRows(pane) : rowsFrom(pane, state.anchor)
@@ -82,7 +89,14 @@ export function mountedOnKeys(onInput: (input: Input) => void): Screen & { type(
   const mounted = mountScreen({ stdin, stdout, theme: themeOf('none'), clock: systemClock, onInput, onError: raise })
   const view = { nowMs: 0, end: 0, match: undefined, sampling: false }
   const size = { columns: 80, rows: 24 }
-  mounted.render({ state: liveState(), view, nodeName: 'node-a', contextName: 'prod', size })
+  mounted.render({
+    state: liveState(),
+    view,
+    nodeName: 'node-a',
+    address: 'play.example.org:25565',
+    contextName: 'prod',
+    size,
+  })
   return { ...mounted, type: (bytes) => void stdin.push(bytes) }
 }
 

@@ -32,6 +32,7 @@ export function serverAnswer(status: string): Record<string, unknown> {
     allocationId: 'alc_1',
     primaryPort: 25_565,
     primaryIp: '127.0.0.1',
+    ports: [],
     networkMode: 'host',
     environment: {},
     startupCommand: null,

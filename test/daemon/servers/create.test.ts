@@ -118,10 +118,8 @@ test('takes a port with the default address, with an address, or an allocation, 
   expect(await refusedBy({ allocationId: 'alc_x', primaryIp: '127.0.0.1' })).toMatchObject({
     fields: ['body.primaryIp'],
   })
-  expect(await refusedBy({ primaryPort: undefined })).toMatchObject({
-    code: 'VALIDATION_ERROR',
-    fields: ['body.primaryPort'],
-  })
+  // Without any it is given one.
+  expect(await stage.create(template, node, { primaryPort: undefined })).toMatchObject({ primaryPort: 25_565 })
   expect(await refusedBy({ primaryIp: '0.0.0.0' })).toMatchObject({
     code: 'VALIDATION_ERROR',
     fields: ['body.primaryIp'],

@@ -84,16 +84,20 @@ function scratchMb({ limits }: RunPlan): number {
   return limits.memoryMb > 0 ? limits.memoryMb : 1024
 }
 
-/** A game's ports are the same inside and outside, by TCP and UDP. */
+/** A game's ports are the same inside and outside, each by its protocol or, as the primary one, by TCP and UDP. */
+function namesOf({ port, protocol = 'both' }: RunPlan['ports'][number]): string[] {
+  return protocol === 'both' ? [`${port}/tcp`, `${port}/udp`] : [`${port}/${protocol}`]
+}
+
 function exposedPorts({ ports }: RunPlan): object {
-  return Object.fromEntries(ports.flatMap(({ port }) => [`${port}/tcp`, `${port}/udp`].map((name) => [name, {}])))
+  return Object.fromEntries(ports.flatMap((port) => namesOf(port).map((name) => [name, {}])))
 }
 
 function portBindings({ ports }: RunPlan): object {
   const bindings: Record<string, object[]> = {}
-  for (const { ip, port } of ports) {
-    for (const name of [`${port}/tcp`, `${port}/udp`]) {
-      bindings[name] = [...(bindings[name] ?? []), { HostIp: ip, HostPort: String(port) }]
+  for (const port of ports) {
+    for (const name of namesOf(port)) {
+      bindings[name] = [...(bindings[name] ?? []), { HostIp: port.ip, HostPort: String(port.port) }]
     }
   }
   return bindings

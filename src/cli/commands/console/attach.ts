@@ -5,6 +5,7 @@ import { subjectOf } from '../../kit/resource/actions.ts'
 import type { Run } from '../../kit/run.ts'
 import { isTooSmall } from '../../tui/layout.ts'
 import { chooseTheme, THEME_NAMES } from '../../tui/terminal/theme.ts'
+import { placeText } from '../servers/view.ts'
 import { readServer } from '../servers/watch.ts'
 import { lineMode } from './line-mode.ts'
 
@@ -23,7 +24,7 @@ export const attach: Action = async (run) => {
   return app.runConsole({
     client,
     openStream: batches,
-    server: { id: server.id, name: server.name, nodeName: server.node.name },
+    server: { id: server.id, name: server.name, nodeName: server.node.name, address: placeText(server) },
     contextName,
     tail: run.args.integer('tail') ?? 500,
     afterCursor: run.args.text('after-cursor'),

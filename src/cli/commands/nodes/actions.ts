@@ -1,19 +1,12 @@
 import { NodeUsage } from '../../../shared/api/metrics-streams.ts'
 import * as api from '../../../shared/api/nodes.ts'
 import type { Action } from '../../kit/command.ts'
+import { usage } from '../../kit/failure.ts'
 import { type Cell, column, type View, view, wide } from '../../kit/output/view.ts'
-import {
-  call,
-  createAction,
-  deleteAction,
-  deleted,
-  editAction,
-  ignoringNotFound,
-  subjectOf,
-  viewAction,
-} from '../../kit/resource/actions.ts'
+import { call, deleteAction, deleted, ignoringNotFound, subjectOf, viewAction } from '../../kit/resource/actions.ts'
 import { fieldsOf } from '../../kit/resource/fields.ts'
 import { listAction } from '../../kit/resource/list.ts'
+import type { Run } from '../../kit/run.ts'
 import { NODE_COLUMNS, NODE_VIEW } from './view.ts'
 
 type AdminNode = api.Node & { allocatedMemoryMb: number; allocatedCpuCores: number; runningServers: number }
@@ -32,9 +25,36 @@ const listWide = listAction(api.listAdminNodes, ADMIN_VIEW)
 
 export const listNodes: Action = (run) => (run.out.format === 'wide' ? listWide(run) : listPlain(run))
 export const viewNode = viewAction(api.getNode, SUBJECT, NODE_VIEW)
-export const createNode = createAction(api.createNode, NODE_VIEW)
-export const editNode = editAction(api.updateNode, SUBJECT, NODE_VIEW)
 export const deleteNode = deleteAction(api.deleteNode, SUBJECT, 'node')
+
+export const createNode: Action = async (run) => {
+  const body = { ...(await fieldsOf(run)), ...rangesOf(run) }
+  await run.out.item(await call(run, api.createNode, { params: {}, body }), NODE_VIEW)
+}
+
+export const editNode: Action = async (run) => {
+  const { id } = await subjectOf(run, SUBJECT)
+  const body = { ...(await fieldsOf(run)), ...rangesOf(run) }
+  if (Object.keys(body).length === 0) throw usage('nothing to change is given', 'panel nodes edit --help')
+  await run.out.item(await call(run, api.updateNode, { params: { nodeId: id }, body }), NODE_VIEW)
+}
+
+/** The ranges of `--port-range`; `none` puts the usual ones in force again. */
+function rangesOf(run: Run): { readonly portRanges?: readonly { readonly from: number; readonly to: number }[] } {
+  const text = run.args.text('port-range')
+  if (text === undefined) return {}
+  if (text === 'none') return { portRanges: [] }
+  const words = text.split(/[\s,]+/).filter((word) => word !== '')
+  const portRanges = words.map((word) => {
+    const [from = '', to = from, ...more] = word.split('-')
+    // Whether they are ports says the daemon, once, for every client.
+    if (more.length > 0 || !/^\d{1,9}$/.test(from) || !/^\d{1,9}$/.test(to)) {
+      throw usage(`--port-range must be ports and ranges such as 25565-25700,27015, not '${word}'`)
+    }
+    return { from: Number(from), to: Number(to) }
+  })
+  return { portRanges }
+}
 
 export const setMaintenance: Action = async (run) => {
   const { id } = await subjectOf(run, SUBJECT)

@@ -1,4 +1,4 @@
-import { command, noun } from '../../kit/command.ts'
+import { command, noun, type Option } from '../../kit/command.ts'
 import {
   BODY_FILE,
   DELETE,
@@ -17,7 +17,7 @@ import { orphans } from './orphan-commands.ts'
 
 const actions = () => import('./actions.ts')
 
-const BODY = [
+const BODY: readonly Option[] = [
   field('--name <name>', 'its name', 'name'),
   prose('--description <text>', 'what it is', 'description'),
   reference('--location <location>', 'where it stands', 'locationId', 'location'),
@@ -28,6 +28,11 @@ const BODY = [
     'the address that a server gets when none is chosen (default: the public one, or the first that the machine has)',
     'defaultIp',
   ),
+  {
+    flags: '--port-range <ranges>',
+    summary: 'from which ports its servers get theirs: 25565-25700,27015; none: 25565-29999',
+    fills: 'portRanges',
+  },
   field('--memory <size>', 'what its servers may have together: 8G', 'maxMemoryMb', 'mib'),
   field('--cpu <cores>', 'the cores that its servers may have together', 'maxCpuCores', 'number'),
   field('--memory-overallocate <percent>', 'percent above that; -1 is no limit', 'memoryOverallocatePercent', 'int'),
@@ -90,7 +95,10 @@ export const nodes = noun({
       summary: 'Edit a node',
       arguments: [one('node')],
       options: BODY,
-      examples: ['panel nodes edit rack-2 --memory 64G'],
+      examples: [
+        'panel nodes edit rack-2 --memory 64G',
+        'panel nodes edit rack-2 --port-range 25565-25700,27015-27100',
+      ],
       endpoints: ['nodes.update'],
       exits: [6, 7, 8],
       load: async () => (await actions()).editNode,

@@ -15,9 +15,16 @@ export const NODE_COLUMNS = [
   wide<Node>('AGENT', (row) => row.agentVersion),
   wide<Node>('SYSTEM', (row) => (row.os === null ? null : `${row.os}/${row.arch ?? '?'}`)),
   wide<Node>('ADDRESSES', (row) => row.addresses.join(', ')),
+  wide<Node>('PORTS', (row) => rangesText(row.portRanges)),
   wide<Node>('RUNTIMES', (row) => row.runtimes.map(({ name }) => name).join(',')),
   wide<Node>('ISOLATION', (row) => row.runtimes.map(isolationOf).join('; ')),
 ]
+
+/** From which ports its servers get theirs. */
+function rangesText(ranges: Node['portRanges']): string | null {
+  if (ranges.length === 0) return null
+  return ranges.map(({ from, to }) => (from === to ? String(from) : `${from}-${to}`)).join(',')
+}
 
 /** How a runtime keeps servers apart, or why it cannot be used. */
 function isolationOf({ name, ok, reason, isolation, mounts, limits }: Node['runtimes'][number]): string {

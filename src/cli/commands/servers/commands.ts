@@ -17,6 +17,7 @@ import {
 import { TRANSFER_OWNERSHIP } from '../access/commands.ts'
 import { BULK_COMMANDS } from './bulk-commands.ts'
 import { LIFE_COMMANDS, LIFE_OPTIONS } from './life-commands.ts'
+import { ports } from './port-commands.ts'
 import { POWER_COMMANDS } from './power-commands.ts'
 
 const SIZES: readonly Option[] = [
@@ -28,7 +29,7 @@ const SIZES: readonly Option[] = [
 ]
 
 const ADDRESS: readonly Option[] = [
-  field('--port <port>', 'the port that players use', 'primaryPort', 'int'),
+  field('--port <port>', 'the port that players use (a new server without one is given one)', 'primaryPort', 'int'),
   field('--ip <ip>', 'the address of the port (default: that of the node)', 'primaryIp'),
   {
     flags: '--allocation <allocation>',
@@ -126,8 +127,9 @@ export const servers = noun({
       name: 'edit',
       summary: 'Edit a server',
       details:
-        'Sizes, databases, address, boot order and startup line need admin.write; a new address needs a stopped server. Memory and cores of a ' +
-        'running server change at once where its node can. --env changes the named variables only.',
+        'Sizes, databases, address, boot order and startup line need admin.write; a new address needs a stopped server, and the ports that ' +
+        'the template has at a distance from --port move with it. Memory and cores of a running server change at once where its node ' +
+        'can. --env changes the named variables only.',
       arguments: [one('server')],
       options: [
         field('--name <name>', 'its name', 'name'),
@@ -158,6 +160,7 @@ export const servers = noun({
       exits: [6, 7, 124],
       load: async () => (await import('./delete.ts')).deleteServer,
     }),
+    ports,
     TRANSFER_OWNERSHIP,
     ...POWER_COMMANDS,
     ...BULK_COMMANDS,

@@ -1,17 +1,34 @@
 import type { Server } from '../../../shared/api/servers.ts'
 import { column, view, wide } from '../../kit/output/view.ts'
 
+/** An address with its port, as people write it. */
+export function addressText(host: string, port: number): string {
+  return `${host.includes(':') ? `[${host}]` : host}:${port}`
+}
+
+/** The further ports of a server by name: `query=25566 rcon=25575`. */
+export function portsText({ ports }: Pick<Server, 'ports'>): string | null {
+  const further = ports.filter(({ isPrimary }) => !isPrimary)
+  return further.length === 0 ? null : further.map(({ name, port }) => `${name}=${port}`).join(' ')
+}
+
+/** Where players find a server, with its further ports: `games.example.org:25565 query=25566`. */
+export function placeText({ connection, ports }: Pick<Server, 'connection' | 'ports'>): string {
+  return [addressText(connection.host, connection.port), portsText({ ports }) ?? []].flat().join(' ')
+}
+
 /** How servers are shown. */
 export const SERVER_VIEW = view<Server>([
   column('NAME', (row) => row.name),
   column('STATUS', (row) => ({ status: row.status })),
   column('NODE', (row) => row.node.name),
-  column('ADDRESS', (row) => `${row.connection.host}:${row.connection.port}`),
+  column('ADDRESS', (row) => addressText(row.connection.host, row.connection.port)),
   column('CPU', (row) => (row.cpuPercent === null ? null : `${Math.round(row.cpuPercent)} %`)),
   column('MEMORY', (row) => ({ mib: row.memoryUsageMb })),
   column('STARTED', (row) => ({ time: row.startedAt })),
   column('ID', (row) => row.id),
   wide('TEMPLATE', (row) => row.template.name),
+  wide('PORTS', portsText),
   wide('NETWORK', (row) => row.networkMode),
   wide('LOCATION', (row) => row.location.name),
   wide('DESIRED', (row) => row.desired),

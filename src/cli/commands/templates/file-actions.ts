@@ -57,16 +57,52 @@ export const testTemplate: Action = async (run) => {
   const { environment, problems } = checkEnvironment(template.variables, given)
   if (problems.length > 0)
     throw new PanelError('VALIDATION_ERROR', 'Some variables are not valid', { details: problems })
+  const ip = run.args.text('ip') ?? '0.0.0.0'
+  const port = run.args.integer('port') ?? template.supportedPorts[0] ?? 25_565
+  const further = furtherPorts(template, port)
   const values = {
     ...environment,
-    SERVER_IP: run.args.text('ip') ?? '0.0.0.0',
-    SERVER_PORT: String(run.args.integer('port') ?? template.supportedPorts[0] ?? 25_565),
+    ...Object.fromEntries(
+      further.flatMap((one) => (one.variable === null ? [] : [[one.variable, String(one.number)] as const])),
+    ),
+    SERVER_IP: ip,
+    SERVER_PORT: String(port),
     SERVER_MEMORY: String(template.allocatedMemoryMb),
     P_SERVER_UUID: '00000000-0000-0000-0000-000000000000',
   }
   await run.out.list(
-    [...lineRows(run, template, values), ...variableRows(values), ...fileRows(template, values)],
+    [
+      ...lineRows(run, template, values),
+      ...variableRows(values),
+      ...fileRows(template, { ...values, ...placeholdersOf(further, ip) }),
+    ],
     PARTS,
+  )
+}
+
+interface FurtherPort {
+  readonly name: string
+  readonly variable: string | null
+  readonly number: number
+}
+
+/** The further ports as a server might have them: those with a number of their own stand behind the others. */
+function furtherPorts({ ports }: NewTemplate, primary: number): FurtherPort[] {
+  const taken = new Set([primary, ...ports.flatMap(({ offset }) => (offset === null ? [] : [primary + offset]))])
+  return ports.map(({ name, variable, offset }) => {
+    let number = primary + (offset ?? 1)
+    while (offset === null && taken.has(number)) number += 1
+    taken.add(number)
+    return { name, variable, number }
+  })
+}
+
+function placeholdersOf(further: readonly FurtherPort[], ip: string): Record<string, string> {
+  return Object.fromEntries(
+    further.flatMap(({ name, number }) => [
+      [`server.allocations.${name}.port`, String(number)],
+      [`server.allocations.${name}.ip`, ip],
+    ]),
   )
 }
 
@@ -78,7 +114,8 @@ function lineRows(run: Run, template: NewTemplate, values: Readonly<Record<strin
     throw usage(`the template has no startup line named '${wanted}'${names === '' ? '' : `; it has ${names}`}`)
   }
   const known = (name: string): string | undefined => {
-    const variable = placeholderVariable(name)
+    const further = template.ports.find((port) => name === `server.allocations.${port.name}.port`)
+    const variable = further?.variable ?? placeholderVariable(name)
     return Object.hasOwn(values, variable) ? variable : undefined
   }
   const value = shellLine(further?.command ?? template.startup, known)

@@ -7,22 +7,24 @@ import type { Field, FieldsProps } from './fields.tsx'
 export interface HeaderFacts {
   readonly serverName: string
   readonly nodeName: string
+  readonly address: string
   readonly contextName: string
   readonly facts: Facts
   readonly nowMs: number
   readonly width: number
-  /** Rate and number of the last line as well. */
+  /** Its address, rate and number of the last line as well. */
   readonly wide: boolean
 }
 
 /** The first row: which server, in what state, where, and how the connection is. Dim where it may be out of date. */
 export function headerFields(header: HeaderFacts): FieldsProps {
-  const { serverName, nodeName, contextName, facts, nowMs, width, wide } = header
+  const { serverName, nodeName, address, contextName, facts, nowMs, width, wide } = header
   const plain: Tone = isStale(facts) ? 'dim' : 'plain'
   const left: Field[] = [
     { text: serverName, tone: isStale(facts) ? 'dim' : 'title' },
     lifeField(facts, nowMs),
     { text: nodeName, tone: plain },
+    ...(wide ? [{ text: address, tone: plain }] : []),
     { text: `ctx ${contextName}`, tone: 'dim' },
   ]
   const rate: Field = {

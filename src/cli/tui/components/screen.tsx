@@ -20,6 +20,7 @@ export interface View {
   readonly state: ConsoleState
   readonly view: ViewFacts
   readonly nodeName: string
+  readonly address: string
   readonly contextName: string
   readonly size: Size
 }
@@ -68,7 +69,7 @@ export function mountScreen(options: ScreenOptions): Screen {
 type Draw = (name: string, element: ReactElement, width: number) => readonly string[]
 
 function stack(screen: View, draw: Draw): Chrome {
-  const { state, view, size, nodeName, contextName } = screen
+  const { state, view, size, nodeName, address, contextName } = screen
   const layout = layoutOf(size)
   const { columns: width, kind } = layout
   const drawFields = (name: string, fields: FieldsProps): readonly string[] => draw(name, <Fields {...fields} />, width)
@@ -82,7 +83,7 @@ function stack(screen: View, draw: Draw): Chrome {
   const wide = kind === 'wide'
   const header = narrow
     ? narrowFields(screen, width)
-    : headerFields({ serverName, nodeName, contextName, facts, nowMs, width, wide })
+    : headerFields({ serverName, nodeName, address, contextName, facts, nowMs, width, wide })
   const above = [
     ...drawFields('header', header),
     ...(!narrow && layout.rows >= RULED_FROM ? drawFields('rule', { left: [], width, ruled: true }) : []),

@@ -35,7 +35,13 @@ import { copyLines, entriesBetween, exportLines, exportName } from './take-out.t
 export interface SessionOptions {
   readonly client: Client
   readonly openStream: BatchOpener
-  readonly server: { readonly id: ServerId; readonly name: string; readonly nodeName: string }
+  readonly server: {
+    readonly id: ServerId
+    readonly name: string
+    readonly nodeName: string
+    /** Where players find it, with its further ports. */
+    readonly address: string
+  }
   readonly contextName: string
   readonly tail: number
   readonly afterCursor: string | undefined
@@ -348,7 +354,14 @@ export class ConsoleSession {
       match: matches === undefined ? undefined : { index, count: matches.length, searching },
       sampling: state.follow && state.facts.rate > SAMPLE_RATE && !isFiltered(state),
     }
-    const chrome = this.#screen.render({ state, view, nodeName: server.nodeName, contextName, size: this.#size })
+    const chrome = this.#screen.render({
+      state,
+      view,
+      nodeName: server.nodeName,
+      address: server.address,
+      contextName,
+      size: this.#size,
+    })
     this.#lines.resize({ width: chrome.logWidth, height: chrome.logHeight })
     const rows = chrome.logHeight === 0 ? [] : this.#shown().map(({ text }) => text)
     const blank = Array.from({ length: Math.max(0, chrome.logHeight - rows.length) }, () => '')

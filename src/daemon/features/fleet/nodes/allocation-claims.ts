@@ -1,5 +1,6 @@
 import { fieldError, PanelError } from '../../../../shared/kernel/errors.ts'
 import { newId } from '../../../../shared/kernel/ids.ts'
+import type { PortProtocol, PortRole } from '../../../../shared/kernel/ports.ts'
 import type { Clock } from '../../../../shared/kernel/time.ts'
 import type { Tx } from '../../../db/db.ts'
 import { canonicalIp, isUnspecified } from './addresses.ts'
@@ -12,12 +13,21 @@ export interface ClaimedAllocation {
   readonly port: number
 }
 
+/** What a server has a further port for. */
+export interface PortUse {
+  readonly name: string
+  readonly role: PortRole
+  readonly protocol: PortProtocol
+}
+
 /** For whom, on which node, and what: an allocation that exists, or an address and port (made when it does not). */
 export interface AllocationClaim {
   readonly nodeId: string
   readonly serverId: string
   readonly clock: Clock
   readonly wanted: { readonly allocationId: string } | { readonly ip: string; readonly port: number }
+  /** Absent: it is the primary one. */
+  readonly use?: PortUse
 }
 
 /**
@@ -33,12 +43,12 @@ export async function claimAllocation(tx: Tx, claim: AllocationClaim): Promise<C
 
 async function claimById(
   tx: Tx,
-  { nodeId, serverId }: AllocationClaim,
+  { nodeId, serverId, use }: AllocationClaim,
   allocationId: string,
 ): Promise<ClaimedAllocation> {
   const claimed = await tx.q
     .updateTable('allocation')
-    .set({ serverId, updatedAt: tx.now })
+    .set({ serverId, ...usedFor(use), updatedAt: tx.now })
     .where('id', '=', allocationId)
     .where('nodeId', '=', nodeId)
     .where('serverId', 'is', null)
@@ -57,7 +67,7 @@ async function claimById(
 
 async function claimByAddress(
   tx: Tx,
-  { nodeId, serverId, clock }: AllocationClaim,
+  { nodeId, serverId, clock, use }: AllocationClaim,
   { ip: text, port }: { readonly ip: string; readonly port: number },
 ): Promise<ClaimedAllocation> {
   const ip = canonicalIp(text)
@@ -72,13 +82,14 @@ async function claimByAddress(
       port,
       alias: null,
       notes: null,
+      ...usedFor(use),
       createdAt: tx.now,
       updatedAt: tx.now,
     })
     .onConflict((conflict) =>
       conflict
         .columns(['nodeId', 'ip', 'port'])
-        .doUpdateSet({ serverId, updatedAt: tx.now })
+        .doUpdateSet({ serverId, ...usedFor(use), updatedAt: tx.now })
         .where('allocation.serverId', 'is', null),
     )
     .returning(['id', 'ip', 'port'])
@@ -87,6 +98,11 @@ async function claimByAddress(
   throw new PanelError('PORT_IN_USE', `${addressText({ ip, port })} belongs to another server`, { meta: { ip, port } })
 }
 
-function addressText({ ip, port }: { readonly ip: string; readonly port: number }): string {
+function usedFor(use: PortUse | undefined): { [K in keyof PortUse]: PortUse[K] | null } {
+  return { name: use?.name ?? null, role: use?.role ?? null, protocol: use?.protocol ?? null }
+}
+
+/** An address with its port, as people write it. */
+export function addressText({ ip, port }: { readonly ip: string; readonly port: number }): string {
   return ip.includes(':') ? `[${ip}]:${port}` : `${ip}:${port}`
 }

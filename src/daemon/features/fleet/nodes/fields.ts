@@ -13,6 +13,8 @@ export interface NodeFields {
   readonly hostname: string
   readonly publicAddress: string
   readonly defaultIp: string
+  /** As it stands in the database. */
+  readonly portRanges: string
   readonly maxMemoryMb: number
   readonly maxCpuCores: number
   readonly memoryOverallocatePercent: number
@@ -38,6 +40,7 @@ export function newNodeFields(body: z.output<typeof createNode.body>): NodeField
     hostname,
     publicAddress,
     defaultIp: body.defaultIp === undefined ? addressFor(publicAddress) : boundAddress(body.defaultIp),
+    portRanges: JSON.stringify(body.portRanges ?? []),
     maxMemoryMb: body.maxMemoryMb,
     maxCpuCores: body.maxCpuCores,
     memoryOverallocatePercent: body.memoryOverallocatePercent ?? 0,
@@ -65,12 +68,13 @@ export function addressAmong(publicAddress: string, own: readonly string[]): str
 
 /** The fields that an edit names; the others stay. Whether `defaultIp` is one of the node's is left to the caller. */
 export function editedFields(body: z.output<typeof updateNode.body>): Partial<NodeFields> {
-  const { description, defaultIp, ...rest } = body
+  const { description, defaultIp, portRanges, ...rest } = body
   const named = Object.entries(rest).filter(([, value]) => value !== undefined)
   return {
     ...Object.fromEntries(named),
     ...(description === undefined ? {} : { description }),
     ...(defaultIp === undefined ? {} : { defaultIp: canonicalIp(defaultIp) ?? defaultIp }),
+    ...(portRanges === undefined ? {} : { portRanges: JSON.stringify(portRanges) }),
   }
 }
 

@@ -8,6 +8,7 @@ import { isUnspecified } from './addresses.ts'
 import { editedFields, newNodeFields } from './fields.ts'
 import type { NodeKeys } from './keys.ts'
 import { oneOfItsAddresses } from './own-addresses.ts'
+import { portRangesOf } from './port-ranges.ts'
 import * as rows from './rows.ts'
 import { nodeView, type Presence } from './view.ts'
 
@@ -49,7 +50,7 @@ export const createNode = operation(api.createNode, async ({ tx, deps, userId, f
   const data = { nodeId: id, nodeName: fields.name, locationId: fields.locationId, createdBy: userId }
   return {
     answer: nodeView((await rows.findNode(tx.q, id)) ?? missing(id), deps),
-    audit: { resourceId: id, details: { ...fields } },
+    audit: { resourceId: id, details: { ...fields, portRanges: portRangesOf(fields) } },
     events: [{ type: 'node_created', data }],
   }
 })
@@ -71,7 +72,7 @@ export const updateNode = operation(
     })
     return {
       answer: nodeView((await rows.findNode(tx.q, nodeId)) ?? missing(nodeId), deps),
-      audit: { resourceId: nodeId, details },
+      audit: { resourceId: nodeId, details: shown(details) },
       events: [{ type: 'node_updated', data: { nodeId, updatedBy: userId } }],
     }
   },
@@ -105,6 +106,14 @@ export const deleteNode = operation(api.deleteNode, async ({ tx, deps, userId, f
     events: [{ type: 'node_deleted', data: { nodeId, nodeName: name, deletedBy: userId } }],
   }
 })
+
+/** Ranges of ports as they are, not as the database keeps them. */
+function shown(details: Readonly<Record<string, { before: unknown; after: unknown }>>): Record<string, unknown> {
+  const { portRanges, ...others } = details
+  if (portRanges === undefined) return others
+  const ranges = (text: unknown) => portRangesOf({ portRanges: String(text) })
+  return { ...others, portRanges: { before: ranges(portRanges.before), after: ranges(portRanges.after) } }
+}
 
 function missing(id: string): never {
   throw new Error(`node ${id} is gone within the transaction that wrote it`)

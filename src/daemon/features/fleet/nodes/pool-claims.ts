@@ -2,18 +2,22 @@ import { fieldError, PanelError } from '../../../../shared/kernel/errors.ts'
 import { newId } from '../../../../shared/kernel/ids.ts'
 import type { Clock } from '../../../../shared/kernel/time.ts'
 import { type Tx, uniqueViolation } from '../../../db/db.ts'
-import { canonicalIp } from './addresses.ts'
+import { canonicalIp, isUnspecified } from './addresses.ts'
 import { type AllocationClaim, type ClaimedAllocation, claimAllocation } from './allocation-claims.ts'
+import { oneOfItsAddresses } from './own-addresses.ts'
 import { freeAddresses, type PoolSpace, placeIn, withheld } from './pool-space.ts'
 
 /** A place for a server: an address and port of the node, or of one of its networks. */
 export interface PlaceClaim extends Omit<AllocationClaim, 'wanted'> {
   readonly wanted:
     | { readonly allocationId: string }
-    | { readonly ip: string; readonly port: number }
+    | { readonly ip: string; readonly port: WantedPort }
     /** In the pool of this network: this address, or the next that is free. */
-    | { readonly network: string; readonly ip: string | undefined; readonly port: number }
+    | { readonly network: string; readonly ip: string | undefined; readonly port: WantedPort }
 }
+
+/** A port, or what finds one at the address that the server gets. */
+type WantedPort = number | ((ip: string) => number)
 
 type Pool = PoolSpace & { readonly networkName: string }
 
@@ -26,7 +30,7 @@ type Pool = PoolSpace & { readonly networkName: string }
 export async function claimPlace(tx: Tx, claim: PlaceClaim): Promise<ClaimedAllocation> {
   const { wanted } = claim
   if (!('network' in wanted)) {
-    const allocation = await claimAllocation(tx, { ...claim, wanted })
+    const allocation = await claimAllocation(tx, { ...claim, wanted: await placed(tx, claim, wanted) })
     const spaces = await tx.q.selectFrom('ipPool').selectAll().where('nodeId', '=', claim.nodeId).execute()
     const pool = spaces.find((one) => placeIn(one, allocation.ip) !== undefined)
     if (pool !== undefined) await take(tx, { ...claim, pool, ip: allocation.ip })
@@ -43,7 +47,13 @@ export async function claimPlace(tx: Tx, claim: PlaceClaim): Promise<ClaimedAllo
   }
   const ip = wanted.ip ?? (await nextFree(tx, pool))
   await take(tx, { ...claim, pool, ip })
-  return claimAllocation(tx, { ...claim, wanted: { ip, port: wanted.port } })
+  return claimAllocation(tx, { ...claim, wanted: { ip, port: portAt(wanted.port, ip) } })
+}
+
+/** The network whose pool gives this address out; `undefined`: it is the node's own. */
+export async function networkOf(tx: Tx, nodeId: string, ip: string): Promise<string | undefined> {
+  const pools = await tx.q.selectFrom('ipPool').selectAll().where('nodeId', '=', nodeId).execute()
+  return pools.find((pool) => placeIn(pool, ip) !== undefined)?.networkName
 }
 
 /** Frees what a server has: its addresses of pools go back, and its allocations stay for others. */
@@ -65,7 +75,7 @@ export async function releasePlace(tx: Tx, serverId: string): Promise<void> {
   }
   await tx.q
     .updateTable('allocation')
-    .set({ serverId: null, updatedAt: tx.now })
+    .set({ serverId: null, name: null, role: null, protocol: null, updatedAt: tx.now })
     .where('serverId', '=', serverId)
     .execute()
 }
@@ -112,6 +122,22 @@ export async function strandedIn(tx: Tx, pool: PoolSpace): Promise<string | unde
     .orderBy('position')
     .executeTakeFirst()
   return row?.ip
+}
+
+async function placed(
+  tx: Tx,
+  { nodeId }: PlaceClaim,
+  wanted: Exclude<PlaceClaim['wanted'], { readonly network: string }>,
+): Promise<AllocationClaim['wanted']> {
+  if ('allocationId' in wanted) return wanted
+  if (typeof wanted.port === 'number') return { ip: wanted.ip, port: wanted.port }
+  const ip = canonicalIp(wanted.ip)
+  if (ip === undefined || isUnspecified(ip)) throw fieldError('body.primaryIp', await oneOfItsAddresses(tx.q, nodeId))
+  return { ip, port: wanted.port(ip) }
+}
+
+function portAt(port: WantedPort, ip: string): number {
+  return typeof port === 'number' ? port : port(canonicalIp(ip) ?? ip)
 }
 
 async function nextFree(tx: Tx, pool: Pool): Promise<string> {

@@ -3,6 +3,7 @@ import type { Node, NodeStatus } from '../../../../shared/api/nodes.ts'
 import type { Clock } from '../../../../shared/kernel/time.ts'
 import { RuntimeReport } from '../../../../shared/protocol/node.ts'
 import { parseJson } from '../../../db/json.ts'
+import { portRangesOf } from './port-ranges.ts'
 import type { NodeRow } from './rows.ts'
 
 /** A node as answers show it, before it is written out. */
@@ -30,6 +31,7 @@ export function nodeView(row: NodeRow, presence: Presence): NodeAnswer {
     hostname: row.hostname,
     publicAddress: row.publicAddress,
     defaultIp: row.defaultIp,
+    portRanges: portRangesOf(row),
     maxMemoryMb: row.maxMemoryMb,
     maxCpuCores: row.maxCpuCores,
     memoryOverallocatePercent: row.memoryOverallocatePercent,

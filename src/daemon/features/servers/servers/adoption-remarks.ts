@@ -15,6 +15,7 @@ export function templateRemarks(before: ServerSpec, after: ServerSpec): string[]
     compare('Colours in lines that ready rules look at', ansiText(before), ansiText(after))
   }
   compare('Listens', before.listens ?? 'not said', after.listens ?? 'not said')
+  compare('Binds all addresses', before.bindsAll === true ? 'yes' : 'no', after.bindsAll === true ? 'yes' : 'no')
   compare('User namespaces', allowedText(before), allowedText(after))
   const [was, is] = [before.install, after.install]
   if (was?.script !== is?.script || was?.entrypoint !== is?.entrypoint) {

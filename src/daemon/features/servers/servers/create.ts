@@ -10,10 +10,11 @@ import type { Done, WorkOver } from '../../../access/operation.ts'
 import type { Tx } from '../../../db/db.ts'
 import { parseJson } from '../../../db/json.ts'
 import { ensureCapacity } from '../../fleet/nodes/capacity.ts'
-import { claimPlace, type PlaceClaim } from '../../fleet/nodes/pool-claims.ts'
+import type { PortLooks } from '../../fleet/nodes/port-looks.ts'
 import { refuseFixedVariables, refuseStartupLine } from './edit.ts'
 import { ensureNameFree } from './names.ts'
 import { addCommand, type OrderDeps } from './orders.ts'
+import { claimPorts, type PrimaryRequest, requestsOf } from './ports.ts'
 import type { StoredOrder } from './spec.ts'
 import { definitionOf, withoutMasks } from './view.ts'
 
@@ -24,7 +25,7 @@ type Body = z.output<typeof NewServer>
  * `commandId` is the order that makes it ready. A node that is away gets it when it is back.
  */
 export async function insertServer(
-  work: WorkOver<OrderDeps>,
+  work: WorkOver<OrderDeps & { readonly portLooks: Pick<PortLooks, 'isTaken'> }>,
   body: Body,
 ): Promise<{ id: string; commandId: string; done: Done }> {
   const { tx, deps, holder } = work
@@ -57,8 +58,9 @@ export async function insertServer(
   await ensureCapacity(tx, node, { memoryMb: body.allocatedMemoryMb, cpuCores: body.allocatedCpuCores })
   const runtime = chooseRuntime(body.runtime, template.runtimes, parseJson(RuntimeReport.array(), node.runtimes))
   const id = newId('srv', deps.clock)
-  const wanted = wantedPlace(body, node)
-  const allocation = await claimPlace(tx, { nodeId: node.id, serverId: id, clock: deps.clock, wanted })
+  const { clock, portLooks: looks } = deps
+  const claim = { tx, clock, looks, serverId: id, node, template, runtime, field: primaryField(body) }
+  const { primary: allocation, further } = await claimPorts(claim, primaryRequest(body, node), requestsOf(template))
   const installs = template.installScript !== null
   await tx.q
     .insertInto('server')
@@ -104,7 +106,15 @@ export async function insertServer(
     : { op: body.start ? 'start' : 'apply', args: {} }
   const commandId = await addCommand(tx, deps, { row, generation: 1, ...first })
   const { ip, port } = allocation
-  const details = { name: body.name, nodeId: node.id, templateId: body.templateId, ownerId: owner, ip, port }
+  const details = {
+    name: body.name,
+    nodeId: node.id,
+    templateId: body.templateId,
+    ownerId: owner,
+    ip,
+    port,
+    ...furtherDetails(further),
+  }
   const data = { serverName: body.name, ownerId: owner, nodeId: node.id, createdBy: work.userId }
   const done: Done = {
     audit: { resourceId: id, details },
@@ -119,12 +129,21 @@ function refuseStartOrder(order: number, holder: WorkOver<OrderDeps>['holder']):
   throw new PanelError('PERMISSION_DENIED', 'A start order needs admin.write', { meta: { missing: ['admin.write'] } })
 }
 
-function wantedPlace(body: Body, node: { readonly defaultIp: string }): PlaceClaim['wanted'] {
+/** The primary port that a creation asks for; without a number one is chosen. */
+export function primaryRequest(body: Body, node: { readonly defaultIp: string }): PrimaryRequest {
   if (typeof body.allocationId === 'string') return { allocationId: body.allocationId }
-  const port = body.primaryPort ?? 0
+  const port = body.primaryPort ?? undefined
   const ip = body.primaryIp ?? undefined
   if (body.networkMode !== undefined) return { network: body.networkMode, ip, port }
   return { ip: ip ?? node.defaultIp, port }
+}
+
+function primaryField(body: Body): string {
+  return typeof body.allocationId === 'string' ? 'body.allocationId' : 'body.primaryPort'
+}
+
+function furtherDetails(further: readonly { readonly name: string; readonly port: number }[]): Record<string, unknown> {
+  return further.length === 0 ? {} : { ports: Object.fromEntries(further.map(({ name, port }) => [name, port])) }
 }
 
 /** The owner is the caller; naming another one needs `admin.write`. */

@@ -14,11 +14,12 @@ import type { Bus } from '../../../core/bus.ts'
 import type { Tx } from '../../../db/db.ts'
 import { canonicalIp } from '../../fleet/nodes/addresses.ts'
 import { ensureCapacity } from '../../fleet/nodes/capacity.ts'
-import { claimPlace, releasePlace } from '../../fleet/nodes/pool-claims.ts'
+import type { PortLooks } from '../../fleet/nodes/port-looks.ts'
 import { type AppliesAt, type ResizeDeps, whenApplied } from './applies-at.ts'
 import { ensureNameFree } from './names.ts'
 import { finishCommand } from './observe.ts'
 import { addCommand, nextGeneration, type OrderDeps, pendingStatus, refuseSuspended } from './orders.ts'
+import { moveServerPorts } from './ports.ts'
 import { findServerRow, type ServerRow } from './rows.ts'
 import { definitionOf, environmentOf, withoutMasks } from './view.ts'
 
@@ -39,7 +40,14 @@ const OPERATOR_FIELDS = [
 type Patch = z.output<typeof ServerPatch>
 
 /** What an edit needs of the rest of the daemon. */
-export type EditDeps = OrderDeps & ResizeDeps & { readonly bus: Bus }
+export type EditDeps = OrderDeps & ResizeDeps & { readonly bus: Bus; readonly portLooks: Pick<PortLooks, 'isTaken'> }
+
+interface EditAt {
+  readonly tx: Tx
+  readonly clock: Clock
+  readonly looks: Pick<PortLooks, 'isTaken'>
+  readonly holder: Holder
+}
 
 /**
  * Edits a server; what changes how it runs reaches its node as a new specification, in force at the next start. Leaves
@@ -59,7 +67,7 @@ export async function changeServer(
   }
   refuseStartupLine(patch.startupCommand)
   const before = comparable(row)
-  const wanted = await wantedColumns({ tx, clock: deps.clock, holder }, row, patch)
+  const wanted = await wantedColumns({ tx, clock: deps.clock, looks: deps.portLooks, holder }, row, patch)
   const changedColumns = changes(before, wanted.columns)
   if (changedColumns === undefined) return { done: {}, appliesAt: 'now' }
   await refuseOperatorFields({ tx, row, holder, patch }, changedColumns)
@@ -99,7 +107,7 @@ export function refuseStartupLine(line: string | null | undefined): void {
   if (problem !== undefined) throw fieldError('body.startupCommand', problem)
 }
 
-async function wantedColumns(at: { tx: Tx; clock: Clock; holder: Holder }, row: ServerRow, patch: Patch) {
+async function wantedColumns(at: EditAt, row: ServerRow, patch: Patch) {
   const allocationId = await movedAllocation(at, row, patch)
   const columns = {
     ...(patch.name === undefined ? {} : { name: patch.name }),
@@ -156,7 +164,7 @@ export function refuseFixedVariables(
 }
 
 async function movedAllocation(
-  { tx, clock, holder }: { tx: Tx; clock: Clock; holder: Holder },
+  { tx, clock, looks, holder }: EditAt,
   row: ServerRow,
   patch: Patch,
 ): Promise<string | undefined> {
@@ -170,16 +178,17 @@ async function movedAllocation(
   if (allocationId !== undefined && elsewhere) {
     throw fieldError('body.allocationId', 'and another primaryPort or primaryIp exclude each other')
   }
-  // A start that is on its way, and a restart that is due after a crash, would still take the old address.
-  const currentStatus = await pendingStatus(tx, row)
-  if (row.power !== 'offline' || currentStatus === 'starting' || row.nextRestartAt !== null) {
-    throw new PanelError('SERVER_MUST_BE_STOPPED', 'Stop the server before you give it another address', {
-      meta: { currentStatus },
-    })
-  }
+  await refuseUnlessStopped(tx, row, 'Stop the server before you give it another address')
   const wanted = allocationId === undefined ? { ip, port } : { allocationId }
-  await releasePlace(tx, row.id)
-  return (await claimPlace(tx, { nodeId: row.nodeId, serverId: row.id, clock, wanted })).id
+  const field = allocationId === undefined ? 'body.primaryPort' : 'body.allocationId'
+  return (await moveServerPorts({ tx, clock, looks, row, field }, wanted)).id
+}
+
+/** A start that is on its way, and a restart that is due after a crash, would still take the old address. */
+export async function refuseUnlessStopped(tx: Tx, row: ServerRow, message: string): Promise<void> {
+  const currentStatus = await pendingStatus(tx, row)
+  if (row.power === 'offline' && currentStatus !== 'starting' && row.nextRestartAt === null) return
+  throw new PanelError('SERVER_MUST_BE_STOPPED', message, { meta: { currentStatus } })
 }
 
 /** `null`: the address that the node gives by default. */

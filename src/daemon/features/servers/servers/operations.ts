@@ -2,6 +2,7 @@ import * as api from '../../../../shared/api/servers.ts'
 import * as suspension from '../../../../shared/api/suspension.ts'
 import { PanelError } from '../../../../shared/kernel/errors.ts'
 import { operationsOver, type WorkOver } from '../../../access/operation.ts'
+import type { PortLooks } from '../../fleet/nodes/port-looks.ts'
 import type { ResizeDeps } from './applies-at.ts'
 import { insertServer } from './create.ts'
 import { changeServer } from './edit.ts'
@@ -12,7 +13,9 @@ import { suspend, unsuspend } from './suspend.ts'
 import { toServer, type ViewFacts, viewerOf } from './view.ts'
 
 /** What the operations of servers need. */
-export type ServerDeps = RemovalDeps & OrphanDeps & ResizeDeps & { readonly facts: ViewFacts }
+export type ServerDeps = RemovalDeps &
+  OrphanDeps &
+  ResizeDeps & { readonly facts: ViewFacts; readonly portLooks: PortLooks }
 
 const operation = operationsOver<ServerDeps>()
 

@@ -3,6 +3,7 @@ import * as api from '../../../../shared/api/orphans.ts'
 import type { Answer, Input } from '../../../../shared/kernel/contract.ts'
 import { fieldError, PanelError } from '../../../../shared/kernel/errors.ts'
 import { ServerId } from '../../../../shared/kernel/ids.ts'
+import { MOST_SERVER_PORTS, PortName, PortNumber } from '../../../../shared/kernel/ports.ts'
 import { describeOrphan, listOrphans, type OrphanReport, type OrphanResult } from '../../../../shared/protocol/node.ts'
 import type { ServerReport } from '../../../../shared/protocol/server.ts'
 import type { ServerSpec } from '../../../../shared/protocol/server-spec.ts'
@@ -11,11 +12,14 @@ import { operationsOver, type Principal, transact } from '../../../access/operat
 import type { Bus } from '../../../core/bus.ts'
 import type { Db, Tx } from '../../../db/db.ts'
 import type { Gateway } from '../../../gateway/gateway.ts'
-import { claimPlace } from '../../fleet/nodes/pool-claims.ts'
+import { canonicalIp, isUnspecified } from '../../fleet/nodes/addresses.ts'
+import { addressText } from '../../fleet/nodes/allocation-claims.ts'
 import { templateRemarks } from './adoption-remarks.ts'
+import { portsOfTemplate } from './further-ports.ts'
 import { ensureNameFree } from './names.ts'
 import { observe } from './observe.ts'
 import { addCommand, type OrderDeps } from './orders.ts'
+import { claimPorts, type PortRequest } from './ports.ts'
 import { findServerRow } from './rows.ts'
 import { buildSpec } from './spec.ts'
 import { definitionOf } from './view.ts'
@@ -127,7 +131,12 @@ async function rowOf(
   const ownerId = await ownerOf(tx, body.ownerId ?? of.callerId)
   const port = spec.ports.find(({ primary }) => primary)
   const wanted = { ip: port?.ip ?? node.defaultIp, port: port?.port ?? 0 }
-  const allocation = await claimPlace(tx, { nodeId, serverId, clock: deps.clock, wanted })
+  // That its own game has its ports open is no obstacle.
+  const looks = { isTaken: () => false }
+  const claim = { tx, clock: deps.clock, looks, serverId, node, template, runtime: spec.runtime }
+  const knownPorts = knownRequests(spec, conflicts)
+  const { primary: allocation, further } = await claimPorts({ ...claim, field: 'body.templateId' }, wanted, knownPorts)
+  conflicts.push(...portRemarks(template, { requests: knownPorts, claimed: further }))
   const { limits } = spec
   const generation = Math.max(report.generation, spec.generation)
   if (spec.suspended) conflicts.push('It was suspended when the panel lost it, and is suspended again')
@@ -163,6 +172,49 @@ async function rowOf(
     createdAt: tx.now,
     updatedAt: tx.now,
   } as const
+}
+
+/** The further ports that the node has it with. What another server has by now is left out and said. */
+function knownRequests(spec: ServerSpec, conflicts: string[]): PortRequest[] {
+  const names = new Set<string>()
+  const requests = spec.ports
+    .filter(({ primary }) => !primary)
+    .flatMap(({ ip: text, ...port }) => {
+      const ip = canonicalIp(text)
+      return ip === undefined || isUnspecified(ip) || !PortNumber.safeParse(port.port).success ? [] : [{ ...port, ip }]
+    })
+    .map(({ ip, port, name: text, role = 'other', protocol = 'both' }): PortRequest => {
+      const named = PortName.safeParse(text).data
+      const name = named === undefined || names.has(named) ? `port-${port}-${names.size + 1}` : named
+      names.add(name)
+      return { name, role, protocol, required: false, at: { kind: 'fixed', ip, port } }
+    })
+  if (requests.length >= MOST_SERVER_PORTS) {
+    conflicts.push(`It had ${requests.length} further ports; the first ${MOST_SERVER_PORTS - 1} are taken over`)
+  }
+  return requests.slice(0, MOST_SERVER_PORTS - 1)
+}
+
+function portRemarks(
+  template: Template,
+  {
+    requests,
+    claimed,
+  }: { readonly requests: readonly PortRequest[]; readonly claimed: readonly { readonly name: string }[] },
+): string[] {
+  const has = new Set(claimed.map(({ name }) => name))
+  const lost = requests.flatMap(({ name, at }) =>
+    at.kind === 'fixed' && !has.has(name)
+      ? [`Its port ${name}, ${addressText(at)}, cannot be had any more and is left out`]
+      : [],
+  )
+  const missing = portsOfTemplate(template).filter(({ name, required }) => required && !has.has(name))
+  return [
+    ...lost,
+    ...missing.map(
+      ({ name }) => `It has no port ${name}, which the template asks for: panel servers ports add --name ${name}`,
+    ),
+  ]
 }
 
 type Template = ReturnType<typeof definitionOf> & { readonly id: string }

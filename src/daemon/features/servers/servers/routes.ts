@@ -13,6 +13,7 @@ import * as operations from './operations.ts'
 import { orderRoutes } from './order-routes.ts'
 import { refuseSuspended } from './orders.ts'
 import { orphanRoutes } from './orphan-routes.ts'
+import { portRoutes } from './port-routes.ts'
 import { findServerRow, listServerRows, ownersOf, type ServerRow } from './rows.ts'
 import { statusOf, toServer, usageOf, viewerOf } from './view.ts'
 
@@ -35,7 +36,6 @@ export function serverRoutes(deps: operations.ServerDeps): Route[] {
       const items = rows.map((row) => ({ ...toServer(row, viewer, facts), owner: owners.get(row.ownerId) ?? null }))
       return { items, total }
     }),
-    operate(operations.createServer, deps),
     route(getServer, async ({ params }, context) => {
       const row = await present(db.read, params.serverId)
       return toServer(row, await viewerOf(here(), callerOf(context), [row]), facts)
@@ -61,6 +61,7 @@ export function serverRoutes(deps: operations.ServerDeps): Route[] {
     ...orderRoutes(deps),
     ...lifeRoutes(deps),
     ...orphanRoutes(deps),
+    ...portRoutes(deps),
     ...bulkRoutes(deps),
   ]
 }

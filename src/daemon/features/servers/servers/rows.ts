@@ -23,6 +23,14 @@ const SERVER_COLUMNS = [
   'server.bootPolicy', 'server.startOrder', 'server.stopTimeoutSeconds', 'server.timeZone', 'server.eula',
 ] as const // biome-ignore format: columns
 
+/** A server's ports beside the primary one, as JSON: most have none, and a list is read by one statement. */
+const FURTHER_PORTS = sql<string>`(
+  select json_group_array(json_object(
+    'id', further.id, 'ip', further.ip, 'port', further.port, 'alias', further.alias, 'name', coalesce(further.name, 'port-' || further.port),
+    'role', coalesce(further.role, 'other'), 'protocol', coalesce(further.protocol, 'both')
+  )) from allocation as further where further.server_id = server.id and further.id <> server.allocation_id
+)`.as('furtherPorts')
+
 /** What is asked of a list of servers. */
 export interface ServerFilter {
   readonly page: number
@@ -51,7 +59,10 @@ function joined(q: Queries) {
     .innerJoin('node', 'node.id', 'server.nodeId')
     .innerJoin('location', 'location.id', 'server.locationId')
     .innerJoin('allocation', 'allocation.id', 'server.allocationId')
-    .leftJoin('ipPoolAddress', 'ipPoolAddress.serverId', 'server.id')
+    .leftJoin('ipPoolAddress', (join) =>
+      // A further port may stand at another address that a pool gives out by now.
+      join.onRef('ipPoolAddress.serverId', '=', 'server.id').onRef('ipPoolAddress.ip', '=', 'allocation.ip'),
+    )
     .leftJoin('ipPool', 'ipPool.id', 'ipPoolAddress.poolId')
     .select(SERVER_COLUMNS)
     .select([
@@ -63,8 +74,10 @@ function joined(q: Queries) {
       'location.name as locationName',
       'allocation.ip as ip',
       'allocation.port as port',
+      'allocation.alias as allocationAlias',
       'ipPool.networkName as networkName',
     ])
+    .select(FURTHER_PORTS)
 }
 
 const serverById = prepared((q, id) =>

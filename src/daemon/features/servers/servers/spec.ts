@@ -6,6 +6,7 @@ import {
   type StopSignal,
   signalOf,
 } from '../../../../shared/protocol/server-spec.ts'
+import { furtherPortsOf, portsOfTemplate } from './further-ports.ts'
 import type { ServerRow } from './rows.ts'
 import { definitionOf, environmentOf } from './view.ts'
 
@@ -32,12 +33,13 @@ export function buildSpec(row: ServerRow, generation: number, logMb: number): Se
     stripAnsi: template.startupDetection.stripAnsi,
     // Templates that were stored before the field was there do not have it.
     ...(template.listens == null ? {} : { listens: template.listens }),
-    env: { ...defaults, ...environmentOf(row) },
+    env: { ...defaults, ...environmentOf(row), ...portVariables(row, template) },
     ...(template.configFiles.length === 0 ? {} : { configFiles: template.configFiles }),
     secrets: template.variables.flatMap(({ name, secret }) => (secret ? [name] : [])),
     allowUserNamespaces: template.allowUserNamespaces,
     limits: { memoryMb: row.memoryMb, swapMb: row.swapMb, cpuCores: row.cpuCores, diskMb: row.diskMb, pids: PIDS },
-    ports: [{ ip: row.ip, port: row.port, primary: true }],
+    ports: [{ ip: row.ip, port: row.port, primary: true }, ...furtherPorts(row, template)],
+    ...(template.bindsAll === true && row.runtime === 'process' ? { bindsAll: true } : {}),
     restart: { policy: row.restartPolicy, maxCrashes: row.maxCrashCount },
     suspended: row.suspendedAt !== null,
     install:
@@ -55,6 +57,23 @@ export function buildSpec(row: ServerRow, generation: number, logMb: number): Se
     ...(row.timeZone === null ? {} : { timeZone: row.timeZone }),
     ...(template.eula == null ? {} : { eula: template.eula }),
   }
+}
+
+function furtherPorts(row: ServerRow, template: ReturnType<typeof definitionOf>): ServerSpec['ports'] {
+  const variables = new Map(portsOfTemplate(template).map(({ name, variable }) => [name, variable]))
+  return furtherPortsOf(row).map(({ ip, port, name, role, protocol }) => {
+    const variable = variables.get(name) ?? undefined
+    return { ip, port, primary: false, name, role, protocol, ...(variable === undefined ? {} : { variable }) }
+  })
+}
+
+/** The numbers of the further ports by their variables, which agents of any version hand on; they win over what was entered. */
+function portVariables(row: ServerRow, template: ReturnType<typeof definitionOf>): Record<string, string> {
+  return Object.fromEntries(
+    furtherPorts(row, template).flatMap(({ variable, port }) =>
+      variable === undefined ? [] : [[variable, String(port)]],
+    ),
+  )
 }
 
 /** Only containers are made from an image. */

@@ -1,10 +1,11 @@
 import type { z } from 'zod'
 import type { Server } from '../../../../shared/api/servers.ts'
-import type { NewTemplate } from '../../../../shared/api/templates.ts'
+import type { NewTemplate, TemplatePort } from '../../../../shared/api/templates.ts'
 import { grants } from '../../../../shared/kernel/permissions.ts'
 import { SECRET_MASK } from '../../../../shared/kernel/setting-values.ts'
 import type { Holder } from '../../../access/permit.ts'
 import { frozen } from '../../../core/frozen.ts'
+import { portsOfTemplate } from './further-ports.ts'
 import type { ServerRow } from './rows.ts'
 import { definitionOf } from './view.ts'
 
@@ -13,6 +14,8 @@ export interface TemplateView {
   readonly shown: z.input<typeof Server>['template']
   /** The variables whose values the caller is not shown. */
   readonly masked: ReadonlySet<string>
+  readonly listens: NewTemplate['listens']
+  readonly ports: ReadonlyMap<string, TemplatePort>
 }
 
 type TemplateRow = Pick<ServerRow, 'templateId' | 'templateName' | 'templateDefinition'>
@@ -57,7 +60,8 @@ function viewOf(row: TemplateRow, operator: boolean): TemplateView {
       masked.has(variable.name) && variable.default !== '' ? { ...variable, default: SECRET_MASK } : variable,
     ),
   })
-  return { shown, masked }
+  const ports = new Map(portsOfTemplate(template).map((port) => [port.name, port]))
+  return { shown, masked, listens: template.listens ?? null, ports }
 }
 
 /** Secrets are masked for everybody, variables that members may not see for all but operators. */

@@ -3,13 +3,15 @@ import type { Server } from '../../../../shared/api/servers.ts'
 import type { NewTemplate } from '../../../../shared/api/templates.ts'
 import { agentText, MOST_REASON } from '../../../../shared/kernel/agent-text.ts'
 import type { Permission } from '../../../../shared/kernel/permissions.ts'
+import { PRIMARY_PORT } from '../../../../shared/kernel/ports.ts'
 import { type PowerState, type ServerStatus, serverStatus } from '../../../../shared/kernel/server-life.ts'
 import { isLoopbackHost, SECRET_MASK } from '../../../../shared/kernel/setting-values.ts'
 import { type Holder, permissionsOnServers } from '../../../access/permit.ts'
 import type { At, Rooted } from '../../../access/relations.ts'
 import { shownEula } from './eula.ts'
+import { furtherPortsOf } from './further-ports.ts'
 import type { ServerRow } from './rows.ts'
-import type { TemplateViews } from './template-views.ts'
+import type { TemplateView, TemplateViews } from './template-views.ts'
 import type { CurrentUsage } from './usage.ts'
 
 /** What a view of a server needs beside its row. */
@@ -91,6 +93,7 @@ export function toServer(stored: ServerRow, { caller, permissions }: Viewer, fac
     allocationId: row.allocationId,
     primaryPort: row.port,
     primaryIp: row.ip,
+    ports: shownPorts(row, template),
     networkMode: row.networkName ?? 'host',
     environment: shownEnvironment(environmentOf(row), template.masked),
     startupCommand: row.startupCommand,
@@ -125,6 +128,36 @@ export function toServer(stored: ServerRow, { caller, permissions }: Viewer, fac
     createdAt: row.createdAt,
     updatedAt: row.updatedAt,
   }
+}
+
+/** All ports of a server, the primary one first. */
+export function shownPorts(
+  row: ServerRow,
+  template: Pick<TemplateView, 'ports' | 'listens'>,
+): z.input<typeof Server>['ports'] {
+  const { ip, port } = row
+  const { listens } = template
+  const protocol = listens === 'tcp' || listens === 'udp' ? listens : 'both'
+  const primary = {
+    name: PRIMARY_PORT,
+    role: 'game',
+    protocol,
+    ip,
+    port,
+    host: publicHost(row),
+    isPrimary: true,
+  } as const
+  const further = furtherPortsOf(row).map((one) => ({
+    name: one.name,
+    role: one.role,
+    protocol: one.protocol,
+    ip: one.ip,
+    port: one.port,
+    host: publicHost({ ...row, ip: one.ip }),
+    isPrimary: false,
+    variable: template.ports.get(one.name)?.variable ?? null,
+  }))
+  return [{ ...primary, variable: 'SERVER_PORT' }, ...further]
 }
 
 /** Where players find it: the address of the node is known to the outside by the node's public one (it may be behind a router). */
