@@ -1,6 +1,7 @@
 import type { IncomingMessage } from 'node:http'
 import proxyAddr from '@fastify/proxy-addr'
 import type { Clock } from '../shared/kernel/time.ts'
+import type { Capability } from '../shared/protocol/define.ts'
 import { watchStats } from '../shared/protocol/server.ts'
 import type { Config } from './config/config.ts'
 import type { Metrics } from './core/metrics.ts'
@@ -56,6 +57,7 @@ export function wireNodes({ core, config, version, metrics, beforeDelete }: Node
   const serverDeps = {
     ...core,
     isOnline,
+    refusalOf: (nodeId: string, capabilities: readonly Capability[]) => gateway.refusalOf(nodeId, capabilities),
     beforeDelete,
     wake: (nodeId: string) => gateway.wake(nodeId),
     ask,

@@ -81,7 +81,12 @@ export async function startPlacePanel(): Promise<PlacePanel> {
         ...locationRoutes({ ...core, isOnline }),
         ...templateRoutes(core),
         ...nodeRoutes({ ...core, keys, isOnline, health: (id) => health.get(id) }),
-        ...serverRoutes({ ...core, unstored, isOnline, ask, wake: () => undefined, facts, beforeDelete: [] }),
+        ...serverRoutes({
+          ...core,
+          ...{ unstored, isOnline, ask, facts, beforeDelete: [] },
+          refusalOf: () => undefined,
+          wake: () => undefined,
+        }),
       ]
     },
   })

@@ -97,7 +97,10 @@ export const REGISTRY: Readonly<Record<string, FilePatterns>> = {
       String.raw`/^[A-Za-z_][\w.-]*$/`,
     ],
   },
-  'src/agent/server/environment.ts': { sees: 'template', patterns: [String.raw`/^env\./`] },
+  'src/agent/server/shell.ts': {
+    sees: 'machine',
+    patterns: ['/executable file not found|no such file or directory|not found in \\$PATH/i'],
+  },
   'src/agent/files/folder-handle.ts': {
     sees: 'program',
     patterns: [String.raw`/[/\0]/`, String.raw`/^mnt_id:\s*(\d+)/m`],
@@ -784,7 +787,7 @@ export const REGISTRY: Readonly<Record<string, FilePatterns>> = {
       String.raw`/\r\n?/g`,
       String.raw`/\{\{([^{}|]{1,200})\|\s*split\s*\}\}/g`,
       String.raw`/\beval\s|\b(?:ba|da)?sh\s+-[a-z]{0,3}c\s/`,
-      String.raw`/\[\[\s|\s==\s|<<<|\bsource\s|\bfunction\s/`,
+      String.raw`/\[\[\s|\s==\s|<<<|[<>]\(|&>|\w\+?=\(|\$\{!|\$\{\w+(?:\/|\^|,|:\d|:\s-|\[)|\$\{#?\w+\[|\bfunction\s|\bsource\s|\bdisown\b|\bshopt\s|\bdeclare\s/`,
     ],
   },
   'src/shared/kernel/terminal-text.ts': {

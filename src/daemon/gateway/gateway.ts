@@ -4,7 +4,7 @@ import type { Registry } from 'prom-client'
 import { type WebSocket, WebSocketServer } from 'ws'
 import { PanelError } from '../../shared/kernel/errors.ts'
 import { type Clock, type IsoTime, isoTime } from '../../shared/kernel/time.ts'
-import type { InputOf, RequestDefinition, ResultOf } from '../../shared/protocol/define.ts'
+import type { Capability, InputOf, RequestDefinition, ResultOf } from '../../shared/protocol/define.ts'
 import {
   type DaemonFrame,
   GATEWAY_CLOSE,
@@ -74,6 +74,8 @@ export interface Gateway {
   cancelCommand(nodeId: string, command: { readonly id: string; readonly serverId: string }): void
   /** There are new rows in the command table for this node; call it after their commit. */
   wake(nodeId: string): void
+  /** Why the agent of a node, which is connected, cannot do what needs these; `undefined`: it can, or is away. */
+  refusalOf(nodeId: string, capabilities: readonly Capability[]): string | undefined
   isOnline(nodeId: string): boolean
   /** The last health report of a connected node and when it came (milliseconds since the epoch). */
   health(nodeId: string): { readonly health: NodeHealth; readonly atMs: number } | undefined
@@ -187,6 +189,10 @@ class Sessions implements Gateway {
 
   wake(nodeId: string): void {
     this.#current.get(nodeId)?.session.wake()
+  }
+
+  refusalOf(nodeId: string, capabilities: readonly Capability[]): string | undefined {
+    return this.#current.get(nodeId)?.session.refusalOf(capabilities)
   }
 
   isOnline(nodeId: string): boolean {

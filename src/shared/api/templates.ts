@@ -10,6 +10,7 @@ import {
   Listens,
   RESERVED_VARIABLES,
   RuntimeName,
+  ShellName,
   ShellText,
   StopSignal,
   VariableName,
@@ -92,6 +93,8 @@ const templateFields = {
    * `{{NAME | split}}` among words is split at blanks, and an empty value vanishes; it is no pattern and no code either.
    */
   startup: ShellText.min(1).max(4096),
+  /** The shell that runs the startup lines. A node, or an image, without it fails the start. */
+  shell: ShellName.default('sh'),
   /** Further startup lines to choose from. */
   startupCommands: z.array(StartupCommand).max(20).default([]),
   /** What is typed into the console to stop the server; empty: the signal is used. `^C` and the like mean signals. */
@@ -181,6 +184,7 @@ export const TemplateLite = Template.pick({
   images: true,
   defaultImage: true,
   startup: true,
+  startupCommands: true,
   stopCommand: true,
   features: true,
   variables: true,

@@ -2,7 +2,7 @@ import type { z } from 'zod'
 import { EggFormat, type EggNote, type EggReport, NewTemplate, type TemplateVariable } from '../api/templates.ts'
 import type { FieldProblem } from '../kernel/errors.ts'
 import { StartupLineProblem } from '../kernel/startup-line.ts'
-import { RESERVED_VARIABLES, SHELL_VARIABLES, signalOf, VariableName } from '../protocol/server-spec.ts'
+import { RESERVED_VARIABLES, SHELL_VARIABLES, type ShellName, signalOf, VariableName } from '../protocol/server-spec.ts'
 import { PatternBudget } from './bounded-pattern.ts'
 import { DocumentProblem, isObject } from './document.ts'
 import { eggConfigFiles, jsonField, type Note } from './egg-config-files.ts'
@@ -111,6 +111,8 @@ class Import {
   readonly #budget = new PatternBudget()
   /** Variables that are named otherwise here. */
   readonly #renamed = new Map<string, string>()
+  /** One for all lines: bash reads what is written for `sh`. */
+  #shell: ShellName = 'sh'
   readonly notes: EggNote[] = []
   variablesAt: readonly number[] = []
 
@@ -206,7 +208,7 @@ class Import {
   }
 
   /** `startup`, or of several lines the one named Default, or the first. */
-  #startup(): { startup: string; startupCommands: { name: string; command: string }[] } {
+  #startup(): { startup: string; startupCommands: { name: string; command: string }[]; shell: ShellName } {
     const { startup, startup_commands: several } = this.#egg
     const lines = (isObject(several) ? Object.entries(several) : [['Default', startup] as const]).filter(
       (line): line is [string, string] => typeof line[1] === 'string' && line[1].trim() !== '',
@@ -221,11 +223,16 @@ class Import {
       return this.#read(at, () => this.#line(at, line))
     }
     const others = lines.filter((line) => line !== main)
-    return { startup: read(main), startupCommands: others.map((line) => ({ name: line[0], command: read(line) })) }
+    const made = {
+      startup: read(main),
+      startupCommands: others.map((line) => ({ name: line[0], command: read(line) })),
+    }
+    return { ...made, shell: this.#shell }
   }
 
   #line(field: string, line: string): string {
-    const { command, split, notes } = eggStartup(line, this.#renamed)
+    const { command, split, notes, shell } = eggStartup(line, this.#renamed)
+    if (shell !== 'sh') this.#shell = shell
     if (split.length > 0) {
       this.#note('split', field, `leaves these unquoted, so that they are split at blanks: ${split.join(', ')}`)
     }

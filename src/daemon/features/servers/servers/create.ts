@@ -11,7 +11,7 @@ import type { Tx } from '../../../db/db.ts'
 import { parseJson } from '../../../db/json.ts'
 import { ensureCapacity } from '../../fleet/nodes/capacity.ts'
 import { claimPlace, type PlaceClaim } from '../../fleet/nodes/pool-claims.ts'
-import { refuseFixedVariables, refuseStartupLine } from './edit.ts'
+import { refuseFixedVariables, refuseStartupLine, refuseStartupName } from './edit.ts'
 import { ensureNameFree } from './names.ts'
 import { addCommand, type OrderDeps } from './orders.ts'
 import type { StoredOrder } from './spec.ts'
@@ -46,6 +46,7 @@ export async function insertServer(
     })
   }
   refuseStartupLine(body.startupCommand)
+  refuseStartupName(template, body)
   const given = withoutMasks(body.environment, template.variables)
   refuseFixedVariables(holder, template.variables, given, {})
   const { environment, problems } = checkEnvironment(template.variables, given, {})
@@ -79,6 +80,7 @@ export async function insertServer(
       databaseAllocation: body.databaseAllocation ?? databasesByTemplate(template.features),
       environment: JSON.stringify(environment),
       startupCommand: body.startupCommand ?? null,
+      startupName: body.startupName ?? null,
       restartPolicy: body.restartPolicy,
       maxCrashCount: body.maxCrashCount,
       desired: body.start ? 'running' : 'stopped',
