@@ -45,6 +45,17 @@ const PROVIDED = /^(?:SERVER_(?:IP|PORT|MEMORY)|P_SERVER_\w+|STARTUP|MNT_SERVER|
 /** Names by which programs are loaded or a shell works: another name would mean nothing. */
 const LOADING = /^(?:PATH|IFS|ENV|BASH_ENV|LD_\w+|NODE_OPTIONS|PROMPT_COMMAND|PYTHONSTARTUP|SHELL)$/
 
+/** What a person has chosen for a template that exists, whatever its egg says. */
+const CHOSEN: ReadonlySet<string> = new Set(['name', 'runtimes'])
+
+/** What an egg makes of a template that exists: all fields that it describes, but neither the name nor how it is run. */
+export function eggPatch({ template, described, beside }: ImportedEgg): Partial<NewTemplate> {
+  const fields = Object.entries(template).filter(([name]) => {
+    return described.has(name) && (beside.has(name) || !CHOSEN.has(name))
+  })
+  return Object.fromEntries(fields)
+}
+
 /** Whether a document is an egg of any version, known or not. */
 export function isEgg(value: unknown): boolean {
   return eggFormat(value) !== undefined
