@@ -5,7 +5,7 @@ import { join } from 'node:path'
 import { gzipSync } from 'node:zlib'
 import { create, Header } from 'tar'
 import { afterAll, beforeAll, beforeEach, describe, expect, it } from 'vitest'
-import { deleteTemplate, listTemplates, updateTemplate } from '../../src/shared/api/templates.ts'
+import { createTemplate, deleteTemplate, listTemplates, updateTemplate } from '../../src/shared/api/templates.ts'
 import { OWN_EGGS } from '../eggs/egg-files.ts'
 import { ROOT } from '../module-graph.ts'
 import { startPanel, type TestPanel } from '../panel.ts'
@@ -134,12 +134,13 @@ describe('a folder of eggs', () => {
 
   it('says what cannot be imported, and why', async () => {
     const broken = egg('Broken', { startup: 'cat <<EOF\n{{WORD}}' })
-    const starter = (await templates())[0]?.name ?? ''
+    const body = { name: 'By hand', startup: './run' }
+    const { id: templateId } = await panel.client.call(createTemplate, { body })
     const from = await folder({
       'a.json': egg('Good'),
       'b.json': broken,
       'c.json': egg('Good'),
-      'd.json': egg(starter),
+      'd.json': egg('By hand'),
     })
     await symlink(join(from, 'a.json'), join(from, 'link.json'))
     const rows = await json('list', from)
@@ -154,6 +155,7 @@ describe('a folder of eggs', () => {
     expect(ran.stderr).toContain('is for the same template as a.json')
     expect(ran.stderr).toContain('made of no egg')
     expect((await made()).map(({ name }) => name)).toEqual(['Good'])
+    await panel.client.call(deleteTemplate, { params: { templateId } })
     expect((await run(6, 'list', from, 'nothing')).stderr).toContain('holds no egg nothing')
     await run(15, 'list', await folder({ 'a.json': '{}', 'b.yaml': 'a: [' }))
     await run(2, 'list', join(dir, 'none'))

@@ -9,6 +9,7 @@ import { quietPort } from '../ports.ts'
 import { ALERTS } from './alerts-paths.ts'
 import { commandWalk, runBriefly } from './command-walk.ts'
 import { DATABASE_COMMANDS } from './database-command-paths.ts'
+import { EGG_SOURCES } from './egg-source-paths.ts'
 import { JOBS } from './job-paths.ts'
 import { OVERVIEW } from './overview-paths.ts'
 import { PLUGIN_COMMANDS } from './plugins-paths.ts'
@@ -532,6 +533,7 @@ describe('every command against a real daemon and agent', () => {
       'nodes orphans purge',
       ...SELF_SERVICE,
       ...POOLS,
+      ...EGG_SOURCES,
       ...JOBS,
       ...OVERVIEW,
       ...SIGN_IN,

@@ -81,7 +81,7 @@ export const importSource: Action = async (run) => {
   const only = run.args.text('only')
   const plans = await plansOfSource(run)
   const refused = plans.filter((plan): plan is RefusedPlan => plan.kind === 'refused')
-  if (run.args.list('egg').length > 0) refuseNamed(refused)
+  if (run.args.words('egg').length > 0) refuseNamed(refused)
   const wanted = plans.filter(
     (plan): plan is Doable => (plan.kind === 'new' || plan.kind === 'changed') && (only ?? plan.kind) === plan.kind,
   )
@@ -118,7 +118,7 @@ async function plansOfSource(run: Run): Promise<Plan[]> {
 
 function chosen(run: Run, eggs: readonly SourceEgg[], from: string): readonly SourceEgg[] {
   if (eggs.length === 0) throw new CliFailure('NO_MATCH', `${from} holds no egg of Pterodactyl or Pelican`)
-  const words = run.args.list('egg')
+  const words = run.args.words('egg')
   if (words.length === 0) return eggs
   const isNamed = (one: SourceEgg, word: string): boolean =>
     one.path === word ||

@@ -94,9 +94,10 @@ async function readTar(
   let bytes = 0
   const counted = new Transform({
     transform(chunk: Buffer, _encoding, done) {
-      if (bytes === 0 && isPackedAgain(chunk)) done(new Error('it is packed twice'))
+      const isFirst = bytes === 0
       bytes += chunk.length
-      if (bytes > SOURCE_LIMITS.unpackedBytes) done(refused(path, 'unpacks to more than 1 GiB'))
+      if (isFirst && isPackedAgain(chunk)) done(refused(path, 'is packed twice'))
+      else if (bytes > SOURCE_LIMITS.unpackedBytes) done(refused(path, 'unpacks to more than 1 GiB'))
       else if (failure !== undefined) done(failure instanceof Error ? failure : new Error(String(failure)))
       else {
         parser.write(chunk)
@@ -115,7 +116,7 @@ async function readTar(
 
 /** The parser would unpack what is packed once more, past all bounds. */
 function isPackedAgain(chunk: Buffer): boolean {
-  return chunk.readUInt16BE(0) === 0x1f8b || (chunk.length >= 4 && chunk.readUInt32BE(0) === 0x28b52ffd)
+  return chunk.length >= 4 && (chunk.readUInt16BE(0) === 0x1f8b || chunk.readUInt32BE(0) === 0x28b52ffd)
 }
 
 function refuseName(archive: string, name: string): void {
