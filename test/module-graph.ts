@@ -105,6 +105,7 @@ const DAEMON_PACKAGES = [
   '@simplewebauthn/server',
   'ajv',
   'croner',
+  'ignore',
   'ipaddr.js',
   'kysely',
   'mysql2',

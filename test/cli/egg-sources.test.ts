@@ -171,7 +171,13 @@ describe('an archive of eggs', () => {
   const tarOf = (entries: readonly { path: string; content: string; type?: 'SymbolicLink'; linkpath?: string }[]) =>
     Buffer.concat([
       ...entries.flatMap(({ path, content, type, linkpath }) => {
-        const header = new Header({ path, mode: 0o644, size: content.length, type: type ?? 'File', linkpath: linkpath ?? '' })
+        const header = new Header({
+          path,
+          mode: 0o644,
+          size: content.length,
+          type: type ?? 'File',
+          linkpath: linkpath ?? '',
+        })
         const block = Buffer.alloc(512)
         header.encode(block)
         return [block, Buffer.from(content), Buffer.alloc((512 - (content.length % 512)) % 512)]

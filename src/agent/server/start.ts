@@ -73,10 +73,16 @@ export async function startGame(server: GameServer, options: StartOptions): Prom
 async function bringUpToDate({ spec, place, context }: GameServer, home: string): Promise<void> {
   const files = spec.configFiles ?? []
   if (files.length === 0) return
-  const known = { ...serverEnvironment(spec, home), 'config.docker.interface': '127.0.0.1' }
+  const node = { 'config.docker.interface': '127.0.0.1', 'config.docker.network.interface': '127.0.0.1' }
+  const known = { ...serverEnvironment(spec, home), ...node }
   const diskLeft = spec.limits.diskMb > 0 ? spec.limits.diskMb - (context.disk.usedMb(spec.serverId) ?? 0) : undefined
   const roomBytes = diskLeft === undefined ? Number.MAX_SAFE_INTEGER : Math.max(0, diskLeft) * 1024 * 1024
-  await updateConfigFiles(place.files, files, { known, roomBytes, nowMs: context.clock.nowMs() })
+  await updateConfigFiles(place.files, files, {
+    known,
+    roomBytes,
+    nowMs: context.clock.nowMs(),
+    threads: context.configThreads,
+  })
 }
 
 async function refuseUnfit(server: GameServer): Promise<void> {

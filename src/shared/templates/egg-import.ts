@@ -290,7 +290,10 @@ class Import {
     const location = isObject(logs) ? logs['location'] : undefined
     if (typeof location !== 'string' || location === '') return []
     const path = NewTemplate.shape.logFiles.safeParse([location.replace(/^(?:\.?\/)+/, '')])
-    if (path.success) return path.data
+    if (path.success) {
+      this.#note('kept', 'config.logs', 'names a log file; nothing is done with it yet')
+      return path.data
+    }
     this.#note('unused', 'config.logs.location', 'is no path inside the server folder')
     return []
   }
