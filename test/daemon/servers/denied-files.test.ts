@@ -5,8 +5,8 @@ import type { Permission } from '../../../src/shared/kernel/permissions.ts'
 const row = {
   templateDefinition: JSON.stringify({ fileDenylist: ['*.secret', '/admin/', '!keep.secret', 'conf/*.yml'] }),
 }
-const member = { permissions: [] as Permission[] }
-const operator = { permissions: ['admin.write'] as Permission[] }
+const member = { permissions: new Set<Permission>() }
+const operator = { permissions: new Set<Permission>(['admin.write']) }
 
 test.each(['a.secret', 'deep/B.Secret', 'admin/x', '/ADMIN/x/y', './admin//x', 'conf/a.yml'])(
   'members do not get a file that the template keeps from them: %s',

@@ -68,8 +68,8 @@ export const diffSource: Action = async (run) => {
     if (plan.kind !== 'changed') return []
     return plan.changes.map((change) => ({ egg: plan.path, template: plan.template.name, ...change }))
   })
-  const news = plans.filter(({ kind }) => kind === 'new')
-  if (news.length > 0) run.notice(`${news.length} of them are new: panel templates sources list`)
+  const added = plans.filter(({ kind }) => kind === 'new')
+  if (added.length > 0) run.notice(`${added.length} of them are new: panel templates sources list`)
   if (rows.length === 0) run.notice('no template would change')
   await run.out.list(rows, EGG_DIFFERENCES)
 }
@@ -161,10 +161,10 @@ function brief(value: unknown): string {
 }
 
 function question(plans: readonly Doable[]): string {
-  const news = plans.filter(({ kind }) => kind === 'new').length
+  const added = plans.filter(({ kind }) => kind === 'new').length
   const parts = [
-    ...(news === 0 ? [] : [`import ${news} new ${news === 1 ? 'template' : 'templates'}`]),
-    ...(news === plans.length ? [] : [`update ${plans.length - news}`]),
+    ...(added === 0 ? [] : [`import ${added} new ${added === 1 ? 'template' : 'templates'}`]),
+    ...(added === plans.length ? [] : [`update ${plans.length - added}`]),
   ]
   const text = parts.join(' and ')
   return `${text.charAt(0).toUpperCase()}${text.slice(1)}?`
