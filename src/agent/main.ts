@@ -25,6 +25,7 @@ import { Runtimes } from './runtime/runtimes.ts'
 import { ServerUsers } from './runtime/server-users.ts'
 import { watchDisks } from './server/disk-watch.ts'
 import { ReadyThread } from './server/ready-matcher.ts'
+import { SerialQueue } from './server/serial-queue.ts'
 import { StartPlaces } from './server/start-places.ts'
 import { Journal } from './state/journal.ts'
 import { type AgentLayout, agentLayout, makeLayout } from './state/layout.ts'
@@ -104,6 +105,7 @@ async function assemble(options: AgentOptions, layout: AgentLayout): Promise<Age
     runtimes,
     runs,
     disk: new DiskUsage(clock),
+    configThreads: new SerialQueue(),
     readyThread: new ReadyThread(clock, ending.signal),
     starts: new StartPlaces(clock, options.starts?.atOnce),
     openLog: (place: { state: string }) => new ConsoleTail(holderPaths(place.state).log),

@@ -58,6 +58,7 @@ export function wireNodes({ core, config, version, metrics, beforeDelete }: Node
   const serverDeps = {
     ...core,
     isOnline,
+    refusalOf: (nodeId: string, capabilities: readonly Capability[]) => gateway.refusalOf(nodeId, capabilities),
     beforeDelete,
     wake: (nodeId: string) => gateway.wake(nodeId),
     ask,

@@ -42,6 +42,7 @@ import * as smtpSettings from './api/smtp-settings.ts'
 import * as sso from './api/sso.ts'
 import * as suspension from './api/suspension.ts'
 import * as systemErrors from './api/system-errors.ts'
+import * as templatePin from './api/template-pin.ts'
 import * as templates from './api/templates.ts'
 import * as themeSettings from './api/theme-settings.ts'
 import * as twoFactor from './api/two-factor.ts'
@@ -95,6 +96,7 @@ const groups = [
   suspension,
   sso,
   systemErrors,
+  templatePin,
   templates,
   themeSettings,
   twoFactor,

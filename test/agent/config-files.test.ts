@@ -1,8 +1,13 @@
+import { mkdtemp, readFile, rm, writeFile } from 'node:fs/promises'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
 import { describe, expect, it } from 'vitest'
 import { parse } from 'yaml'
 import { ConfigFileProblem, MOST_CONFIG_BYTES } from '../../src/agent/config-files/config-file-problem.ts'
 import { configText } from '../../src/agent/config-files/config-text.ts'
+import { SerialQueue } from '../../src/agent/server/serial-queue.ts'
 import { ConfigFile, type ConfigParser } from '../../src/shared/protocol/config-files.ts'
+import { DIST } from '../run-panel.ts'
 
 const KNOWN = { SERVER_PORT: '25577', WORD: 'a "b" \\ ü', 'config.docker.interface': '172.18.0.1' }
 
@@ -153,4 +158,58 @@ describe('a configuration file', () => {
   it('of more than 64 MiB is not read', () => {
     expect(() => changed('file', 'x'.repeat(MOST_CONFIG_BYTES + 1), [])).toThrow('larger than 64 MiB')
   })
+})
+
+describe('a hostile file', () => {
+  const half = (text: string, count: number): string => text.repeat(count)
+
+  it.each([
+    ['yaml', 'lists in lists', half('- ', 60_000), 'nested too deep'],
+    ['yaml', 'brackets', `a: ${half('[', 60_000)}`, 'nested too deep'],
+    ['yaml', 'a key twice', 'a: 1\na: 2', 'the key a twice'],
+    ['yaml', 'many keys twice', half('abc: 1\n', 15_000), 'the key abc twice'],
+    ['json', 'objects in objects', half('{"a":', 20_000), 'nested too deep'],
+    ['toml', 'brackets', `a = ${half('[', 20_000)}${half(']', 20_000)}`, 'nested too deep'],
+    ['xml', 'elements in elements', half('<a>', 20_000), 'nested too deep'],
+    ['xml', 'entities', '<!DOCTYPE a [<!ENTITY b "c"><!ENTITY d "&b;&b;">]><a>&d;</a>', 'document type'],
+    ['xml', 'a file of the node', '<!DOCTYPE a [<!ENTITY b SYSTEM "file:///etc/passwd">]><a>&b;</a>', 'document type'],
+  ] as const)('of %s is refused before it costs anything: %s', (parser, _what, text, reason) => {
+    const before = process.cpuUsage()
+    expect(() => changed(parser, text, [{ key: 'a', value: 1 }])).toThrow(reason)
+    expect(process.cpuUsage(before).user / 1000).toBeLessThan(1000)
+  })
+
+  it('with aliases for more than fits into any memory is changed where it says so, and they stay aliases', () => {
+    const lines = Array.from(
+      { length: 30 },
+      (_, at) => `b${at}: &b${at} [${Array(9).fill(at === 0 ? 'x' : `*b${at - 1}`)}]`,
+    )
+    const after = changed('yaml', lines.join('\n'), [
+      { key: 'b29', value: 'now', ifValue: 'regex:x' },
+      { key: 'b29[0]', value: 'now', ifValue: 'x' },
+      { key: 'port', value: PORT },
+    ])
+    expect(after).toContain('port: 25577')
+    expect(after?.length).toBeLessThan(3000)
+  })
+
+  it('has the time of its expressions bounded by a thread, and those of others wait for none of it', async () => {
+    const root = await mkdtemp(join(tmpdir(), 'panel-config-'))
+    await writeFile(join(root, 'a.txt'), `${'x'.repeat(15_000)}\n`)
+    const set = Array.from({ length: 40 }, () => ({ key: 'x', value: '1', ifValue: 'regex:(?:x?.){150}[yz]' }))
+    const file = ConfigFile.parse({ path: 'a.txt', parser: 'file', set })
+    let waited = 0
+    const timer = setInterval(() => waited++, 5)
+    const threads = new SerialQueue()
+    // As it was built: its thread is a file of its own.
+    const { updateConfigFiles } = await import(join(DIST, 'src/agent/config-files/update.js'))
+    const begun = performance.now()
+    await updateConfigFiles(root, [file], { known: {}, roomBytes: 1e9, nowMs: 0, threads }).catch((error: unknown) => {
+      expect(String(error)).toContain('takes too long')
+    })
+    clearInterval(timer)
+    expect(waited).toBeGreaterThan((performance.now() - begun) / 50)
+    expect(await readFile(join(root, 'a.txt'), 'utf8')).toHaveLength(15_001)
+    await rm(root, { recursive: true })
+  }, 60_000)
 })

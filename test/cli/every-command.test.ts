@@ -9,6 +9,7 @@ import { quietPort } from '../ports.ts'
 import { ALERTS } from './alerts-paths.ts'
 import { commandWalk, runBriefly } from './command-walk.ts'
 import { DATABASE_COMMANDS } from './database-command-paths.ts'
+import { EGG_SOURCES } from './egg-source-paths.ts'
 import { JOBS } from './job-paths.ts'
 import { LIFE } from './life-paths.ts'
 import { OVERVIEW } from './overview-paths.ts'
@@ -534,6 +535,7 @@ describe('every command against a real daemon and agent', () => {
       'nodes orphans purge',
       ...SELF_SERVICE,
       ...POOLS,
+      ...EGG_SOURCES,
       ...JOBS,
       ...LIFE,
       ...PORTS,

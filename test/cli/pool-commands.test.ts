@@ -77,6 +77,14 @@ it('finds the one that is named so among many whose names contain the word', { t
   await say([0, 'locations view x -o name', 'x\n'], [6, 'locations view y', "there is no location 'y'"])
 })
 
+it('pins a server to its template, and starts it by a line that it has chosen', { timeout: 60_000 }, async () => {
+  expect(await json('servers pin one')).toMatchObject({ name: 'one', templateChanged: false })
+  await run(0, 'templates edit sleep --description changed')
+  await say([0, 'servers view one -o csv', 'yes'], [8, 'servers edit two --startup-name Fast', '--startup-name'])
+  expect(await json('servers pin one --refresh')).toMatchObject({ templateChanged: false })
+  expect(await json('servers unpin one')).toMatchObject({ pinnedAt: null })
+})
+
 it('suspends servers, and acts on several at once', { timeout: 60_000 }, async () => {
   const file = join(panel.home, 'servers.txt')
   await writeFile(file, '# unpaid\none\n\ntwo\n')

@@ -9,7 +9,9 @@ export const POOLS: readonly string[] = [
   'ip-pools usage',
   'ip-pools view',
   'servers bulk',
+  'servers pin',
   'servers status',
   'servers suspend',
+  'servers unpin',
   'servers unsuspend',
 ]

@@ -491,6 +491,7 @@ export const VALID: Readonly<Record<string, Make>> = {
     params: { serverId: (await freshServer(world, false)).id },
     body: { name: named(world) },
   }),
+  'servers.pin': power(false, {}, { refresh: true }),
   'servers.power': power(false, { action: 'start' }, { action: 'stop' }),
   'servers.reinstall': power(false, {}, { start: true }),
   'servers.reset_crash_count': async (world) => ({ params: { serverId: (await freshServer(world, false)).id } }),
@@ -512,6 +513,7 @@ export const VALID: Readonly<Record<string, Make>> = {
     body: { newOwnerId: (await person(world)).id },
     otherBody: { newOwnerId: 'other' },
   }),
+  'servers.unpin': async (world) => ({ params: { serverId: (await freshServer(world, false)).id } }),
   'servers.unsuspend': async (world) => ({ params: { serverId: await suspended(world) } }),
   'servers.update': async (world) => ({
     params: { serverId: (await freshServer(world, false)).id },

@@ -85,14 +85,10 @@ export async function startPlacePanel(): Promise<PlacePanel> {
         ...nodeRoutes({ ...core, keys, isOnline, health: (id) => health.get(id) }),
         ...serverRoutes({
           ...core,
-          unstored,
-          isOnline,
-          ask,
-          wake: () => undefined,
-          facts,
-          beforeDelete: [],
+          ...{ unstored, isOnline, ask, facts, portLooks, beforeDelete: [] },
           can: () => false,
-          portLooks,
+          wake: () => undefined,
+          refusalOf: () => undefined,
         }),
       ]
     },

@@ -118,6 +118,7 @@ describe('an egg', () => {
     expect(egg.report.notes.map(({ kind, field }) => [kind, field])).toEqual([
       ['split', 'startup'],
       ['warning', 'startup'],
+      ['kept', 'config.logs'],
     ])
   })
 

@@ -97,7 +97,29 @@ export const REGISTRY: Readonly<Record<string, FilePatterns>> = {
       String.raw`/^[A-Za-z_][\w.-]*$/`,
     ],
   },
-  'src/agent/server/environment.ts': { sees: 'template', patterns: [String.raw`/^env\./`] },
+  'src/cli/commands/templates/sources/archive-source.ts': {
+    sees: 'remote host',
+    patterns: [String.raw`/[\p{Cc}\\]|^[A-Za-z]:/u`],
+  },
+  'src/cli/commands/templates/sources/git-source.ts': {
+    sees: 'remote host',
+    patterns: ['/^[A-Za-z0-9_][A-Za-z0-9_./+-]{0,199}$/', '/ +/'],
+  },
+  'src/cli/commands/templates/sources/read-source.ts': {
+    sees: 'operator',
+    patterns: [
+      String.raw`/^[A-Za-z0-9_.-]{1,64}@[A-Za-z0-9.-]{1,255}:[^\s:][^\s]{0,1000}$/`,
+      String.raw`/^\.?\/+|\/+$/g`,
+      String.raw`/^(?:https|ssh):\/\//i`,
+      '/^[a-z][a-z0-9+.-]*:/i',
+    ],
+  },
+  'src/cli/commands/templates/sources/actions.ts': { sees: 'template', patterns: [String.raw`/\s+/g`] },
+  'src/shared/protocol/spec-capabilities.ts': { sees: 'template', patterns: [String.raw`/\{\{[^{}|]*\|/`] },
+  'src/agent/server/shell.ts': {
+    sees: 'machine',
+    patterns: ['/executable file not found|no such file or directory|not found in \\$PATH/i'],
+  },
   'src/agent/files/folder-handle.ts': {
     sees: 'program',
     patterns: [String.raw`/[/\0]/`, String.raw`/^mnt_id:\s*(\d+)/m`],
@@ -790,7 +812,7 @@ export const REGISTRY: Readonly<Record<string, FilePatterns>> = {
       String.raw`/\r\n?/g`,
       String.raw`/\{\{([^{}|]{1,200})\|\s*split\s*\}\}/g`,
       String.raw`/\beval\s|\b(?:ba|da)?sh\s+-[a-z]{0,3}c\s/`,
-      String.raw`/\[\[\s|\s==\s|<<<|\bsource\s|\bfunction\s/`,
+      String.raw`/\[\[\s|\s==\s|<<<|[<>]\(|&>|\w\+?=\(|\$\{!|\$\{\w+(?:\/|\^|,|:\d|:\s-|\[)|\$\{#?\w+\[|\bfunction\s|\bsource\s|\bdisown\b|\bshopt\s|\bdeclare\s/`,
     ],
   },
   'src/shared/kernel/terminal-text.ts': {

@@ -1,6 +1,9 @@
 /** Larger files are not read. */
 export const MOST_CONFIG_BYTES = 64 * 1024 * 1024
 
+/** How deep objects, lists and elements of a file may lie in each other. */
+export const MOST_CONFIG_DEPTH = 256
+
 /** A file that cannot be brought up to date; the message is the end of a sentence about it, as in `is not valid JSON: …`. */
 export class ConfigFileProblem extends Error {
   override readonly name = 'ConfigFileProblem'

@@ -1,6 +1,6 @@
 import { isDeeperThan, MOST_BODY_DEPTH } from '../../shared/kernel/json-depth.ts'
 import { ConfigFileProblem } from './config-file-problem.ts'
-import { replacement, type Setting } from './setting.ts'
+import { replacement, type Setting, textOfValue } from './setting.ts'
 import { typedValue } from './typed-value.ts'
 import { EVERY, type Step, stepsOf } from './value-path.ts'
 
@@ -44,6 +44,6 @@ function change(holder: unknown, [step, ...deeper]: readonly Step[], setting: Se
     change(inner, deeper, setting)
     return
   }
-  const value = replacement(setting, current === undefined ? undefined : String(current))
+  const value = replacement(setting, textOfValue(current))
   if (value !== undefined) Reflect.set(holder, step, typedValue(value, current))
 }

@@ -1,6 +1,7 @@
 import { type AST, parseTOML } from 'toml-eslint-parser'
 import type { ConfigValue } from '../../shared/protocol/config-files.ts'
 import { ConfigFileProblem } from './config-file-problem.ts'
+import { refuseDeepBrackets } from './nesting.ts'
 import { lineEnd } from './plain-lines.ts'
 import { replacement, type Setting } from './setting.ts'
 import { typedValue } from './typed-value.ts'
@@ -50,6 +51,7 @@ export function changeToml(text: string, settings: readonly Setting[]): string {
 }
 
 function parsed(text: string): AST.TOMLTopLevelTable {
+  refuseDeepBrackets(text)
   try {
     return parseTOML(text, { tomlVersion: '1.0' }).body[0]
   } catch (error) {

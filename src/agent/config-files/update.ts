@@ -9,8 +9,12 @@ import { errorText } from '../logger.ts'
 import { ConfigFileProblem, MOST_CONFIG_BYTES } from './config-file-problem.ts'
 import type { ConfigAnswer, ConfigJob } from './config-thread.ts'
 
-/** A larger file is changed in a thread of its own. */
-const INLINE_BYTES = 128 * 1024
+/** A larger file is changed in a thread of its own: what a game writes can make parsing slow. */
+const INLINE_CHARACTERS = 16 * 1024
+/** So is one whose expressions have more to do, in their steps times its characters: about 50 ms. */
+const INLINE_WORK = 2_000_000
+/** What compiling one step costs, in characters that it could look at. */
+const COMPILING = 150
 const THREAD_MS = 20_000
 const THREAD_MEMORY = { maxOldGenerationSizeMb: 1024 } as const
 const THREAD = join('src', 'agent', 'config-files', 'config-thread.js')
@@ -23,6 +27,8 @@ export interface UpdateOptions {
   readonly roomBytes: number
   /** Milliseconds since the epoch. */
   readonly nowMs: number
+  /** Runs the threads for large files one after the other: each may take up to its limit of memory. */
+  readonly threads: { add<T>(task: () => Promise<T>): Promise<T> }
 }
 
 /**
@@ -48,12 +54,19 @@ export async function updateConfigFiles(
   }
 }
 
-async function update(root: string, file: ConfigFile, { known, roomBytes, nowMs }: UpdateOptions): Promise<void> {
+async function update(
+  root: string,
+  file: ConfigFile,
+  { known, roomBytes, nowMs, threads }: UpdateOptions,
+): Promise<void> {
   const before = await textOf(root, file.path)
-  const isSmall = before === null || before.length <= INLINE_BYTES
+  const isSmall = before === null || before.length <= INLINE_CHARACTERS
   // Its parsers are loaded for the first server that has such a file.
-  const { configText } = await import('./config-text.ts')
-  const after = isSmall ? configText(file, before, known) : await inThread({ file, text: before, known })
+  const { configText, stepsOfSettings } = await import('./config-text.ts')
+  const isQuick = isSmall && stepsOfSettings(file.set) * ((before?.length ?? 0) + COMPILING) <= INLINE_WORK
+  const after = isQuick
+    ? configText(file, before, known)
+    : await threads.add(() => inThread({ file, text: before, known }))
   if (after === null) return
   if (before === null) await makeFoldersOf(root, file.path)
   const content = Buffer.from(after)

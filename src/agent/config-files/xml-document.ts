@@ -1,5 +1,6 @@
 import { DOMParser, type Document, type Element, XMLSerializer } from '@xmldom/xmldom'
 import { ConfigFileProblem } from './config-file-problem.ts'
+import { refuseDeepElements } from './nesting.ts'
 import { replacement, type Setting } from './setting.ts'
 import { EVERY, type Step, stepsOf } from './value-path.ts'
 
@@ -24,6 +25,7 @@ export function changeXml(text: string, settings: readonly Setting[]): string {
 
 function parsed(text: string, settings: readonly Setting[]): Document {
   if (/<!(?:DOCTYPE|ENTITY)/i.test(text)) throw new ConfigFileProblem('has a document type, which is not read')
+  refuseDeepElements(text)
   const [outermost] = stepsOf(settings[0]?.key ?? 'root')
   const source = text.trim() === '' && typeof outermost === 'string' ? `<${outermost}/>` : text
   try {

@@ -1,22 +1,53 @@
-import { type Document, isMap, isScalar, isSeq, parseAllDocuments } from 'yaml'
-import { ConfigFileProblem } from './config-file-problem.ts'
-import { replacement, type Setting } from './setting.ts'
+import { Composer, type CST, type Document, isMap, isScalar, isSeq, Lexer, Parser } from 'yaml'
+import { ConfigFileProblem, MOST_CONFIG_DEPTH } from './config-file-problem.ts'
+import { replacement, type Setting, textOfValue } from './setting.ts'
 import { typedValue } from './typed-value.ts'
 import { EVERY, type Step, stepsOf } from './value-path.ts'
 
+/** Each level of a document is at most two of its parser's. */
+const MOST_DEPTH = 2 * MOST_CONFIG_DEPTH
+
 /** Sets values of a YAML file. Comments, order and what is not named stay; absent maps and keys are added. */
 export function changeYaml(text: string, settings: readonly Setting[]): string {
-  const documents = parseAllDocuments(text, { schema: 'core', keepSourceTokens: false })
-  const [document, ...others] = Array.isArray(documents) ? documents : []
+  const [document, ...others] = parsed(text)
   if (document === undefined) return changeYaml('{}\n', settings)
   if (others.length > 0) throw new ConfigFileProblem('holds several YAML documents')
   const [error] = document.errors
   if (error !== undefined)
     throw new ConfigFileProblem(`is not valid YAML: ${(error.message.split('\n')[0] ?? '').slice(0, 200)}`)
+  refuseTwins(document.contents)
   for (const setting of settings) {
     for (const place of placesOf(document, stepsOf(setting.key))) change(document, place, setting)
   }
   return document.toString({ lineWidth: 0 })
+}
+
+/** The parser looks ahead for nothing, so that what is too deep is met before the stack ends, which could end the whole agent. */
+function parsed(text: string): Document.Parsed[] {
+  // Whether keys stand twice is looked at below: the library compares each with each.
+  const composer = new Composer({ schema: 'core', keepSourceTokens: false, uniqueKeys: false })
+  return [...composer.compose(boundedTokens(text))]
+}
+
+function* boundedTokens(text: string): Generator<CST.Token> {
+  const parser = new Parser()
+  for (const lexeme of new Lexer().lex(text)) {
+    yield* parser.next(lexeme)
+    if (parser.stack.length > MOST_DEPTH) throw new ConfigFileProblem('is nested too deep')
+  }
+  yield* parser.end()
+}
+
+function refuseTwins(node: unknown): void {
+  if (isSeq(node)) node.items.forEach(refuseTwins)
+  if (!isMap(node)) return
+  const seen = new Set<unknown>()
+  for (const { key, value } of node.items) {
+    const name = isScalar(key) ? key.value : key
+    if (seen.has(name)) throw new ConfigFileProblem(`has the key ${String(name).slice(0, 100)} twice`)
+    seen.add(name)
+    refuseTwins(value)
+  }
 }
 
 /** The places that a path with wildcards names in this document. */
@@ -43,7 +74,7 @@ function change(document: Document, place: readonly (string | number)[], setting
     if (isScalar(node)) document.deleteIn(place.slice(0, length))
   }
   const current: unknown = document.getIn(place)
-  const value = replacement(setting, current === undefined ? undefined : String(current))
+  const value = replacement(setting, textOfValue(current))
   if (value === undefined) return
   document.setIn(place, typedValue(value, current))
 }

@@ -1,6 +1,10 @@
+import { placeholderVariable } from '../../shared/kernel/placeholders.ts'
 import { StartupLineProblem, shellLine } from '../../shared/kernel/startup-line.ts'
 import type { ServerSpec } from '../../shared/protocol/server-spec.ts'
 import { AgentFailure } from '../failure.ts'
+
+/** Where a server's processes find programs. */
+export const SERVER_PATH = '/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin:/usr/local/games:/usr/games'
 
 /** Names that the agent gives each server. */
 const AGENT_NAMES = [
@@ -20,7 +24,7 @@ export function serverEnvironment(spec: ServerSpec, home: string): Record<string
   const primary = spec.ports.find((port) => port.primary) ?? spec.ports[0]
   return {
     ...spec.env,
-    PATH: '/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin:/usr/local/games:/usr/games',
+    PATH: SERVER_PATH,
     HOME: home,
     USER: 'container',
     LOGNAME: 'container',
@@ -72,19 +76,9 @@ export function portPlaceholders({ ports }: Pick<ServerSpec, 'ports'>): Record<s
 }
 
 function variableOf(spec: ServerSpec, name: string): string | undefined {
-  const alias = ALIASES[name] ?? (name.startsWith('server.build.env.') ? name.slice(17) : name.replace(/^env\./, ''))
-  if (Object.hasOwn(spec.env, alias)) return alias
+  const variable = placeholderVariable(name)
+  if (Object.hasOwn(spec.env, variable)) return variable
   const further = spec.ports.find((port) => name === `server.allocations.${port.name}.port`)
   if (further?.variable !== undefined) return further.variable
-  return AGENT_NAMES.some((known) => known === alias) ? alias : undefined
-}
-
-const ALIASES: Readonly<Record<string, string>> = {
-  'server.build.default.port': 'SERVER_PORT',
-  'server.allocations.default.port': 'SERVER_PORT',
-  'server.build.default.ip': 'SERVER_IP',
-  'server.allocations.default.ip': 'SERVER_IP',
-  'server.build.memory': 'SERVER_MEMORY',
-  'server.build.memory_limit': 'SERVER_MEMORY',
-  'server.uuid': 'P_SERVER_UUID',
+  return AGENT_NAMES.some((known) => known === variable) ? variable : undefined
 }

@@ -1,4 +1,4 @@
-import { access, unlink, writeFile } from 'node:fs/promises'
+import { unlink, writeFile } from 'node:fs/promises'
 import { join } from 'node:path'
 import type { ProgressOf } from '../../shared/protocol/define.ts'
 import type { installServer as installCommand, ServerExit } from '../../shared/protocol/server.ts'
@@ -6,6 +6,7 @@ import type { ServerSpec } from '../../shared/protocol/server-spec.ts'
 import { AgentFailure } from '../failure.ts'
 import { emptyFolder } from '../files/tree.ts'
 import { errorText } from '../logger.ts'
+import type { RunPlan } from '../runtime/runtime.ts'
 import { newLaunch } from '../state/journal-record.ts'
 import { exitText } from './crash.ts'
 import { serverEnvironment } from './environment.ts'
@@ -13,6 +14,7 @@ import { askForEula } from './eula.ts'
 import { replaced } from './replaced.ts'
 import { attach } from './run-watch.ts'
 import type { GameServer, LiveRun } from './server.ts'
+import { findShell, withoutShell } from './shell.ts'
 import { killRun, waitForEnd } from './stop.ts'
 
 /** The smallest limits of an installation: tools that unpack and compile need more than some games. */
@@ -88,6 +90,8 @@ async function beginScript(server: GameServer, install: InstallRule, options: In
   const runtime = context.runtimes.of(server.spec.runtime)
   const inside = await runtime.home(place, 'install')
   refuseUnfit(install, inside)
+  const use = { runtime: server.spec.runtime, purpose: 'The install script' } as const
+  const entrypoint = await findShell(install.entrypoint, use)
   await server.note('Installation is starting')
   await runtime.prepare(place)
   if (options.wipe) {
@@ -99,11 +103,10 @@ async function beginScript(server: GameServer, install: InstallRule, options: In
   await removeScript(join(place.files, script))
   // `wx` fails on a link that a game has put in the way, instead of following it.
   await writeFile(join(place.files, script), install.script.replace(/\r\n?/g, '\n'), { flag: 'wx', mode: 0o644 })
-  const entrypoint = await findEntrypoint(install.entrypoint)
   if (options.signal.aborted) throw replaced(options.signal)
   await server.record({ launch: newLaunch(options.launchId, 'install', context.bootId) })
   const { memoryMb, swapMb, cpuCores, pids } = server.spec.limits
-  const run = await runtime.start(place, {
+  const plan: RunPlan = {
     kind: 'install',
     launchId: options.launchId,
     argv: [entrypoint, `${inside}/${script}`],
@@ -114,6 +117,9 @@ async function beginScript(server: GameServer, install: InstallRule, options: In
     allowUserNamespaces: server.spec.allowUserNamespaces === true,
     masked: (server.spec.secrets ?? []).flatMap((name) => server.spec.env[name] ?? []),
     logMb: server.spec.console.logMb,
+  }
+  const run = await runtime.start(place, plan).catch((error: unknown) => {
+    throw withoutShell(error, { shell: entrypoint, image: install.image ?? '', purpose: use.purpose })
   })
   return attach(server, run)
 }
@@ -182,19 +188,4 @@ async function removeScript(path: string): Promise<void> {
   await unlink(path).catch((error: unknown) => {
     if (!(error instanceof Error && 'code' in error && error.code === 'ENOENT')) throw error
   })
-}
-
-/** The program of the entrypoint. A node without `ash` (the shell of Alpine images) has its twin `sh`. */
-async function findEntrypoint(entrypoint: string): Promise<string> {
-  const name = entrypoint.slice(entrypoint.lastIndexOf('/') + 1)
-  if (name !== 'ash') return entrypoint
-  for (const folder of ['/bin', '/usr/bin']) {
-    try {
-      await access(`${folder}/ash`)
-      return `${folder}/ash`
-    } catch {
-      // not in this folder
-    }
-  }
-  return '/bin/sh'
 }

@@ -7,6 +7,7 @@ import type { Runtimes } from '../runtime/runtimes.ts'
 import type { Journal } from '../state/journal.ts'
 import type { AgentLayout } from '../state/layout.ts'
 import type { ReadyThread } from './ready-matcher.ts'
+import type { SerialQueue } from './serial-queue.ts'
 import type { GameServer } from './server.ts'
 import type { StartPlaces } from './start-places.ts'
 
@@ -20,6 +21,8 @@ export interface ServerContext {
   readonly runtimes: Runtimes
   readonly runs: RunTable
   readonly disk: DiskUsage
+  /** The threads that change large configuration files, one after the other. */
+  readonly configThreads: SerialQueue
   /** Matches lines of games with ready rules, off the event loop. */
   readonly readyThread: ReadyThread
   readonly openLog: (place: ServerPlace) => ConsoleLog

@@ -9,6 +9,7 @@ import { portsOf, takenPorts } from './ports.ts'
 import { replaced } from './replaced.ts'
 import { attach } from './run-watch.ts'
 import type { GameServer } from './server.ts'
+import { findShell, withoutShell } from './shell.ts'
 
 /** A server above this share of its disk limit is stopped, and not started. */
 export const DISK_STOP_SHARE = 1.05
@@ -16,6 +17,8 @@ export const DISK_STOP_SHARE = 1.05
 /** Closed connections hold a port for 60 s. */
 const PORT_WAIT_MS = 75_000
 const PORT_LOOK_MS = 500
+
+const PURPOSE = 'The startup line'
 
 interface StartOptions {
   /** Names the run; a start that is taken up again after the agent was away uses the same one. */
@@ -39,6 +42,7 @@ export async function startGame(server: GameServer, options: StartOptions): Prom
   try {
     await refuseUnfit(server)
     const runtime = context.runtimes.of(spec.runtime)
+    const shell = await findShell(spec.shell ?? 'sh', { runtime: spec.runtime, purpose: PURPOSE })
     await awaitPorts(server, options)
     throwIfAborted(options.signal)
     await server.note('Server is starting')
@@ -52,7 +56,10 @@ export async function startGame(server: GameServer, options: StartOptions): Prom
       commandId: options.commandId,
     })
     throwIfAborted(options.signal)
-    const run = await runtime.start(server.place, await gamePlan(server, runtime, launchId))
+    const plan = await gamePlan(server, { runtime, launchId, shell })
+    const run = await runtime.start(server.place, plan).catch((error: unknown) => {
+      throw withoutShell(error, { shell, image: spec.image ?? '', purpose: PURPOSE })
+    })
     attach(server, run)
     context.log.info({ serverId: server.id, pid: run.record.pid, generation: spec.generation }, 'server started')
     await server.change({ commandId: options.commandId })
@@ -75,10 +82,16 @@ function takePlace(server: GameServer): void {
 async function bringUpToDate({ spec, place, context }: GameServer, home: string): Promise<void> {
   const files = spec.configFiles ?? []
   if (files.length === 0) return
-  const known = { ...serverEnvironment(spec, home), ...portPlaceholders(spec), 'config.docker.interface': '127.0.0.1' }
+  const node = { 'config.docker.interface': '127.0.0.1', 'config.docker.network.interface': '127.0.0.1' }
+  const known = { ...serverEnvironment(spec, home), ...portPlaceholders(spec), ...node }
   const diskLeft = spec.limits.diskMb > 0 ? spec.limits.diskMb - (context.disk.usedMb(spec.serverId) ?? 0) : undefined
   const roomBytes = diskLeft === undefined ? Number.MAX_SAFE_INTEGER : Math.max(0, diskLeft) * 1024 * 1024
-  await updateConfigFiles(place.files, files, { known, roomBytes, nowMs: context.clock.nowMs() })
+  await updateConfigFiles(place.files, files, {
+    known,
+    roomBytes,
+    nowMs: context.clock.nowMs(),
+    threads: context.configThreads,
+  })
 }
 
 async function refuseUnfit(server: GameServer): Promise<void> {
@@ -124,12 +137,15 @@ async function awaitPorts(server: GameServer, { signal, commandId }: StartOption
   }
 }
 
-async function gamePlan({ spec, place }: GameServer, runtime: Runtime, launchId: string): Promise<RunPlan> {
+async function gamePlan(
+  { spec, place }: GameServer,
+  { runtime, launchId, shell }: { readonly runtime: Runtime; readonly launchId: string; readonly shell: string },
+): Promise<RunPlan> {
   const { memoryMb, swapMb, cpuCores, pids } = spec.limits
   return {
     kind: 'game',
     launchId,
-    argv: ['/bin/sh', '-c', startupCommand(spec)],
+    argv: [shell, '-c', startupCommand(spec)],
     env: serverEnvironment(spec, await runtime.home(place, 'game')),
     image: spec.image ?? null,
     ports: spec.ports,

@@ -35,6 +35,8 @@ export interface Environment {
   readonly configDir: string
   readonly stateDir: string
   readonly cacheDir: string
+  /** What git is given to find its keys, settings and proxies; nothing that would have it ask, or run a program of the repository. */
+  readonly git: Readonly<Record<string, string>>
   /** Names that begin with PANEL_ and mean nothing. */
   readonly unknown: readonly string[]
 }
@@ -58,6 +60,12 @@ const KNOWN = [
   'PANEL_CREDENTIAL_KEY_FILE',
   'PANEL_SETUP_TOKEN_FILE',
 ]
+
+/** The rest of the surroundings is not git's: variables of its own (`GIT_DIR`, `GIT_SSL_NO_VERIFY`) would change what it does. */
+const GIT_NAMES = [
+  'PATH', 'HOME', 'USER', 'LOGNAME', 'LANG', 'TMPDIR', 'XDG_CONFIG_HOME', 'XDG_RUNTIME_DIR', 'SSH_AUTH_SOCK', 'GIT_SSH_COMMAND',
+  'http_proxy', 'https_proxy', 'HTTPS_PROXY', 'no_proxy', 'NO_PROXY', 'SSL_CERT_FILE', 'SSL_CERT_DIR',
+] as const // biome-ignore format: names
 
 /** Reads the surroundings; an empty variable counts as absent. */
 export function readEnvironment(env: Readonly<Record<string, string | undefined>> = process.env): Environment {
@@ -87,6 +95,7 @@ export function readEnvironment(env: Readonly<Record<string, string | undefined>
     configDir: get('PANEL_CONFIG_DIR') ?? folder('XDG_CONFIG_HOME', '.config'),
     stateDir: folder('XDG_STATE_HOME', '.local/state'),
     cacheDir: folder('XDG_CACHE_HOME', '.cache'),
+    git: Object.fromEntries(GIT_NAMES.flatMap((name) => (env[name] === undefined ? [] : [[name, env[name]]]))),
     unknown: Object.keys(env).filter(isUnknown).sort(),
   }
 }

@@ -74,6 +74,8 @@ export interface Gateway {
   cancelCommand(nodeId: string, command: { readonly id: string; readonly serverId: string }): void
   /** There are new rows in the command table for this node; call it after their commit. */
   wake(nodeId: string): void
+  /** Why the agent of a node, which is connected, cannot do what needs these; `undefined`: it can, or is away. */
+  refusalOf(nodeId: string, capabilities: readonly Capability[]): string | undefined
   isOnline(nodeId: string): boolean
   /** Whether a node is connected whose agent can do this. */
   can(nodeId: string, capability: Capability): boolean
@@ -189,6 +191,10 @@ class Sessions implements Gateway {
 
   wake(nodeId: string): void {
     this.#current.get(nodeId)?.session.wake()
+  }
+
+  refusalOf(nodeId: string, capabilities: readonly Capability[]): string | undefined {
+    return this.#current.get(nodeId)?.session.refusalOf(capabilities)
   }
 
   isOnline(nodeId: string): boolean {

@@ -18,7 +18,8 @@ import {
   GATEWAY_PROTOCOL,
 } from '../../shared/protocol/frames.ts'
 import type { NodeHealth } from '../../shared/protocol/node.ts'
-import { COMMANDS, type CommandName } from '../../shared/protocol/server.ts'
+import { COMMANDS, type CommandOp } from '../../shared/protocol/server.ts'
+import { specCapabilities } from '../../shared/protocol/spec-capabilities.ts'
 import type { Log } from '../core/log.ts'
 import type { Db } from '../db/db.ts'
 import { isStorageFailure } from '../db/sqlite/failures.ts'
@@ -167,9 +168,16 @@ export class Session {
     return `The agent of this node (version ${this.#hello?.agentVersion ?? 'unknown'}) cannot do that (${capability}); update the agent`
   }
 
-  #commandRefusal(op: CommandName): string | undefined {
-    const capability = COMMANDS.find((command) => command.op === op)?.capability
-    return capability === undefined || this.can(capability) ? undefined : this.#tooOld(capability)
+  /** Why the agent cannot do what needs these; `undefined`: it can. */
+  refusalOf(capabilities: readonly Capability[]): string | undefined {
+    const missing = capabilities.find((capability) => !this.can(capability))
+    return missing === undefined ? undefined : this.#tooOld(missing)
+  }
+
+  #commandRefusal(command: CommandOp): string | undefined {
+    const capability = COMMANDS.find(({ op }) => op === command.op)?.capability
+    const needed = 'spec' in command ? specCapabilities(command.spec) : []
+    return this.refusalOf(capability === undefined ? needed : [capability, ...needed])
   }
 
   wake(): void {

@@ -43,7 +43,7 @@ export const readFile = defineEndpoint({
   query: z.object({ path: FilePath, upload: Sha256.optional() }),
   answers: 'stream',
   response: StreamAnswer,
-  errors: [...fileErrors, 'CONFLICT', 'ETAG_MISMATCH', 'RANGE_NOT_SATISFIABLE'],
+  errors: [...fileErrors, 'PERMISSION_DENIED', 'CONFLICT', 'ETAG_MISMATCH', 'RANGE_NOT_SATISFIABLE'],
 })
 
 /**
@@ -68,7 +68,7 @@ export const writeFile = defineEndpoint({
   body: ByteStream,
   bodyLimit: ANY_SIZE,
   response: WrittenFile,
-  errors: [...fileErrors, 'CONFLICT', 'ETAG_MISMATCH', 'PAYLOAD_TOO_LARGE', 'INSUFFICIENT_SPACE'],
+  errors: [...fileErrors, 'PERMISSION_DENIED', 'CONFLICT', 'ETAG_MISMATCH', 'PAYLOAD_TOO_LARGE', 'INSUFFICIENT_SPACE'],
   audit: { action: 'server.file_write' },
 })
 

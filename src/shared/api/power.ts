@@ -20,7 +20,13 @@ export const OrderAccepted = z.object({
 })
 export type OrderAccepted = z.infer<typeof OrderAccepted>
 
-const orderErrors = ['SERVER_NOT_FOUND', 'SERVER_INVALID_STATE', 'SERVER_SUSPENDED', 'NODE_OFFLINE'] as const
+const orderErrors = [
+  'SERVER_NOT_FOUND',
+  'SERVER_INVALID_STATE',
+  'SERVER_SUSPENDED',
+  'NODE_OFFLINE',
+  'AGENT_VERSION',
+] as const
 
 export const powerServer = defineEndpoint({
   id: 'servers.power',

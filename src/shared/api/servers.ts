@@ -28,6 +28,11 @@ const DatabaseAllocation = z.int().min(0).max(1000)
 const Port = z.int().min(1).max(65_535)
 const StartOrder = z.int().min(-1000).max(1000)
 const StopTimeoutSeconds = z.int().min(0).max(600)
+/** Empty, which is what a flag can say, is none. */
+const StartupName = z
+  .string()
+  .max(100)
+  .transform((name) => (name === '' ? null : name))
 const Ip = z.union([z.ipv4(), z.ipv6()], 'must be an IP address')
 
 /** An address and port of a server. */
@@ -91,6 +96,12 @@ export const Server = z.object({
   networkMode: z.string(),
   environment: z.record(z.string(), z.string()),
   startupCommand: z.string().nullable(),
+  /** Which of the template's further startup lines it is started with; `null`: the template's own. */
+  startupName: z.string().nullable().default(null),
+  /** Since when it keeps its template as it was then; `null`: edits of the template reach it at its next start. */
+  pinnedAt: IsoTime.nullable().default(null),
+  /** Whether its template is another one now than the one that it keeps. */
+  templateChanged: z.boolean().default(false),
   restartPolicy: RestartPolicy,
   crashCount: z.int(),
   maxCrashCount: z.int(),
@@ -162,6 +173,7 @@ export const NewServer = z
       .transform((name) => (name === 'host' || name === 'bridge' ? undefined : name)),
     environment: Environment.default({}),
     startupCommand: ShellText.min(1).max(4096).nullish(),
+    startupName: StartupName.nullish(),
     restartPolicy: RestartPolicy.default('on-failure'),
     maxCrashCount: z.int().min(0).max(100).default(5),
     bootPolicy: BootPolicy.default('unless-stopped'),
@@ -191,6 +203,8 @@ export const ServerPatch = z.object({
   description: z.string().max(500).nullish(),
   environment: Environment.optional(),
   startupCommand: ShellText.min(1).max(4096).nullish(),
+  /** One of the template's further startup lines; `null`: the template's own. Excludes a line of the server's own. */
+  startupName: StartupName.nullish(),
   allocatedMemoryMb: MemoryMb.optional(),
   allocatedCpuCores: CpuCores.optional(),
   allocatedDiskMb: DiskMb.optional(),

@@ -12,6 +12,7 @@ import {
   Listens,
   RESERVED_VARIABLES,
   RuntimeName,
+  ShellName,
   ShellText,
   StopSignal,
   VariableName,
@@ -113,6 +114,8 @@ const templateFields = {
    * `{{NAME | split}}` among words is split at blanks, and an empty value vanishes; it is no pattern and no code either.
    */
   startup: ShellText.min(1).max(4096),
+  /** The shell that runs the startup lines. A node, or an image, without it fails the start. */
+  shell: ShellName.default('sh'),
   /** Further startup lines to choose from. */
   startupCommands: z.array(StartupCommand).max(20).default([]),
   /** What is typed into the console to stop the server; empty: the signal is used. `^C` and the like mean signals. */
@@ -211,6 +214,7 @@ export const TemplateLite = Template.pick({
   images: true,
   defaultImage: true,
   startup: true,
+  startupCommands: true,
   stopCommand: true,
   features: true,
   variables: true,

@@ -12,6 +12,7 @@ export const CAPABILITIES = [
   'files@1',
   'console-export@1',
   'server-life@1',
+  'startup@1',
 ] as const
 export type Capability = (typeof CAPABILITIES)[number]
 

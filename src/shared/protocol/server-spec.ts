@@ -10,6 +10,10 @@ export type RuntimeName = z.infer<typeof RuntimeName>
 /** Text for a shell, a script or a console; NUL fits into no argument and no variable of a program. */
 export const ShellText = z.string().refine((text) => !text.includes('\0'), 'must not contain the character NUL')
 
+/** The shells that a startup line may be written for. */
+export const ShellName = z.enum(['sh', 'bash'])
+export type ShellName = z.infer<typeof ShellName>
+
 /** The signals that a stop may use. */
 export const StopSignal = z.enum(['SIGTERM', 'SIGINT', 'SIGQUIT', 'SIGHUP', 'SIGUSR1', 'SIGUSR2', 'SIGKILL'])
 export type StopSignal = z.infer<typeof StopSignal>
@@ -95,6 +99,8 @@ export const ServerSpec = z.object({
   image: z.string().max(500).optional(),
   /** A shell command line; `{{NAME}}` stands for the environment variable NAME: one word, whatever its value is. */
   startup: z.string(),
+  /** The shell that runs the line; absent: `sh`. */
+  shell: ShellName.optional(),
   stop: StopRule,
   /**
    * Any match makes the server `running`, given that it listens as `listens` says. Without a rule that alone counts, and

@@ -2,7 +2,7 @@ import type { z } from 'zod'
 import { EggFormat, type EggNote, type EggReport, NewTemplate, type TemplateVariable } from '../api/templates.ts'
 import type { FieldProblem } from '../kernel/errors.ts'
 import { StartupLineProblem } from '../kernel/startup-line.ts'
-import { RESERVED_VARIABLES, SHELL_VARIABLES, signalOf, VariableName } from '../protocol/server-spec.ts'
+import { RESERVED_VARIABLES, SHELL_VARIABLES, type ShellName, signalOf, VariableName } from '../protocol/server-spec.ts'
 import { PatternBudget } from './bounded-pattern.ts'
 import { DocumentProblem, isObject } from './document.ts'
 import { eggConfigFiles, jsonField, type Note } from './egg-config-files.ts'
@@ -46,6 +46,17 @@ const MOST_LINE = 4096
 const PROVIDED = /^(?:SERVER_(?:IP|PORT|MEMORY)|P_SERVER_\w+|STARTUP|MNT_SERVER|PANEL_\w+)$/
 /** Names by which programs are loaded or a shell works: another name would mean nothing. */
 const LOADING = /^(?:PATH|IFS|ENV|BASH_ENV|LD_\w+|NODE_OPTIONS|PROMPT_COMMAND|PYTHONSTARTUP|SHELL)$/
+
+/** What a person has chosen for a template that exists, whatever its egg says. */
+const CHOSEN: ReadonlySet<string> = new Set(['name', 'runtimes'])
+
+/** What an egg makes of a template that exists: all fields that it describes, but neither the name nor how it is run. */
+export function eggPatch({ template, described, beside }: ImportedEgg): Partial<NewTemplate> {
+  const fields = Object.entries(template).filter(([name]) => {
+    return described.has(name) && (beside.has(name) || !CHOSEN.has(name))
+  })
+  return Object.fromEntries(fields)
+}
 
 /** Whether a document is an egg of any version, known or not. */
 export function isEgg(value: unknown): boolean {
@@ -113,6 +124,8 @@ class Import {
   readonly #budget = new PatternBudget()
   /** Variables that are named otherwise here. */
   readonly #renamed = new Map<string, string>()
+  /** One for all lines: bash reads what is written for `sh`. */
+  #shell: ShellName = 'sh'
   readonly notes: EggNote[] = []
   variablesAt: readonly number[] = []
 
@@ -209,7 +222,7 @@ class Import {
   }
 
   /** `startup`, or of several lines the one named Default, or the first. */
-  #startup(): { startup: string; startupCommands: { name: string; command: string }[] } {
+  #startup(): { startup: string; startupCommands: { name: string; command: string }[]; shell: ShellName } {
     const { startup, startup_commands: several } = this.#egg
     const lines = (isObject(several) ? Object.entries(several) : [['Default', startup] as const]).filter(
       (line): line is [string, string] => typeof line[1] === 'string' && line[1].trim() !== '',
@@ -224,11 +237,16 @@ class Import {
       return this.#read(at, () => this.#line(at, line))
     }
     const others = lines.filter((line) => line !== main)
-    return { startup: read(main), startupCommands: others.map((line) => ({ name: line[0], command: read(line) })) }
+    const made = {
+      startup: read(main),
+      startupCommands: others.map((line) => ({ name: line[0], command: read(line) })),
+    }
+    return { ...made, shell: this.#shell }
   }
 
   #line(field: string, line: string): string {
-    const { command, split, notes } = eggStartup(line, this.#renamed)
+    const { command, split, notes, shell } = eggStartup(line, this.#renamed)
+    if (shell !== 'sh') this.#shell = shell
     if (split.length > 0) {
       this.#note('split', field, `leaves these unquoted, so that they are split at blanks: ${split.join(', ')}`)
     }
@@ -275,7 +293,10 @@ class Import {
     const location = isObject(logs) ? logs['location'] : undefined
     if (typeof location !== 'string' || location === '') return []
     const path = NewTemplate.shape.logFiles.safeParse([location.replace(/^(?:\.?\/)+/, '')])
-    if (path.success) return path.data
+    if (path.success) {
+      this.#note('kept', 'config.logs', 'names a log file; nothing is done with it yet')
+      return path.data
+    }
     this.#note('unused', 'config.logs.location', 'is no path inside the server folder')
     return []
   }

@@ -1,5 +1,6 @@
 import { placeholderVariable } from '../kernel/placeholders.ts'
 import { readStartupLine, type StartupLine } from '../kernel/startup-line.ts'
+import type { ShellName } from '../protocol/server-spec.ts'
 
 /** The startup line of an egg in our words, and what was done to it. */
 export interface EggLine {
@@ -7,6 +8,8 @@ export interface EggLine {
   /** Variables that are split at blanks. */
   readonly split: readonly string[]
   readonly notes: readonly string[]
+  /** `bash`: the line has what only that knows. */
+  readonly shell: ShellName
 }
 
 /**
@@ -29,7 +32,7 @@ export function eggStartup(text: string, renamed: ReadonlyMap<string, string>): 
     }),
   )
   const notes = [...(command.changed ? [ESCAPED] : []), ...warnings(text, line)]
-  return { command: marked, split: [...split], notes }
+  return { command: marked, split: [...split], notes, shell: BASH.test(text) ? 'bash' : 'sh' }
 }
 
 /** The line as eggs write it: without the marks. */
@@ -40,13 +43,16 @@ export function withoutMarks(command: string): string {
 const ESCAPED = 'quotes that are escaped for a second reading by the container (\\") are read as quotes'
 const PATTERNS = 'uses patterns for file names, so that each placeholder stays one word'
 const CODE = 'hands text to eval or another shell: values of variables can become code there'
-const BASH = 'is written for bash; where /bin/sh is another shell it works otherwise'
+const NEEDS_BASH = 'is written for bash, and is run by it: the image must have it'
+/** What other shells do not know: `[[`, `==`, `<<<`, `<( )`, `&>`, arrays, `${a//b/c}`, `${a^^}`, `${!a}`, `function`, `source`, `disown`. */
+const BASH =
+  /\[\[\s|\s==\s|<<<|[<>]\(|&>|\w\+?=\(|\$\{!|\$\{\w+(?:\/|\^|,|:\d|:\s-|\[)|\$\{#?\w+\[|\bfunction\s|\bsource\s|\bdisown\b|\bshopt\s|\bdeclare\s/
 
 function warnings(text: string, line: StartupLine): string[] {
   const found: string[] = []
   if (line.hasFilePattern && line.placeholders.some(({ place }) => place === 'words')) found.push(PATTERNS)
   if (/\beval\s|\b(?:ba|da)?sh\s+-[a-z]{0,3}c\s/.test(text)) found.push(CODE)
-  if (/\[\[\s|\s==\s|<<<|\bsource\s|\bfunction\s/.test(text)) found.push(BASH)
+  if (BASH.test(text)) found.push(NEEDS_BASH)
   return found
 }
 

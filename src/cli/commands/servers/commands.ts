@@ -17,6 +17,7 @@ import {
 import { TRANSFER_OWNERSHIP } from '../access/commands.ts'
 import { BULK_COMMANDS } from './bulk-commands.ts'
 import { LIFE_COMMANDS, LIFE_OPTIONS } from './life-commands.ts'
+import { PIN_COMMANDS } from './pin-commands.ts'
 import { ports } from './port-commands.ts'
 import { POWER_COMMANDS } from './power-commands.ts'
 
@@ -41,6 +42,11 @@ const BEHAVIOUR: readonly Option[] = [
   { flags: '--env <name=value>', summary: 'a variable of the template', repeat: true, fills: 'environment' },
   { flags: '--env-file <file>', summary: 'variables as NAME=value lines' },
   field('--startup <line>', 'a command line of its own (needs admin.write)', 'startupCommand'),
+  prose(
+    '--startup-name <name>',
+    "one of its template's further startup lines; '' is the template's own",
+    'startupName',
+  ),
   {
     ...field('--restart-policy <policy>', 'what follows its end', 'restartPolicy'),
     choices: ['always', 'on-failure', 'never'],
@@ -165,6 +171,7 @@ export const servers = noun({
     ...POWER_COMMANDS,
     ...BULK_COMMANDS,
     ...LIFE_COMMANDS,
+    ...PIN_COMMANDS,
     command({
       name: 'wait',
       summary: 'Wait until servers are in a state',

@@ -11,6 +11,7 @@ import {
   requiring,
   SEARCH,
 } from '../../kit/option-sets.ts'
+import { sources } from './sources/commands.ts'
 
 const actions = () => import('./actions.ts')
 const fileActions = () => import('./file-actions.ts')
@@ -152,6 +153,7 @@ export const templates = noun({
       exits: [8],
       load: async () => (await fileActions()).diffTemplates,
     }),
+    sources,
     command({
       name: 'delete',
       summary: 'Delete a template that no server uses',

@@ -1,4 +1,3 @@
-import { isDeepStrictEqual } from 'node:util'
 import type { NewTemplate } from '../../../shared/api/templates.ts'
 import { PanelError } from '../../../shared/kernel/errors.ts'
 import { fillPlaceholders, placeholderVariable } from '../../../shared/kernel/placeholders.ts'
@@ -9,7 +8,8 @@ import { usage } from '../../kit/failure.ts'
 import { column, type View } from '../../kit/output/view.ts'
 import { parsePair } from '../../kit/read-file.ts'
 import type { Run } from '../../kit/run.ts'
-import { readTemplateFile, type TemplateFile } from './template-file.ts'
+import { DIFFERENCES, differences } from './differences.ts'
+import { readTemplateFile } from './template-file.ts'
 
 // What works on files alone: no panel is asked.
 
@@ -136,51 +136,13 @@ function fileRows(template: NewTemplate, values: Readonly<Record<string, string>
   )
 }
 
-interface DifferenceRow {
-  readonly field: string
-  readonly from: unknown
-  readonly to: unknown
-}
-
-const DIFFERENCES: View<DifferenceRow> = {
-  columns: [
-    column('FIELD', (row) => row.field),
-    column('FROM', (row) => shown(row.from)),
-    column('TO', (row) => shown(row.to)),
-  ],
-  id: (row) => row.field,
-  name: (row) => row.field,
-}
-
 /** What two templates or eggs say otherwise, whatever format each is in. */
 export const diffTemplates: Action = async (run) => {
   const [from, to] = [run.args.required('from'), run.args.required('to')]
   if (from === '-' && to === '-') throw usage('only one of the two files can be stdin')
-  const before = fieldsOf(await readTemplateFile(from, run.terminal.stdin))
-  const after = fieldsOf(await readTemplateFile(to, run.terminal.stdin))
-  const names = [...new Set([...before.keys(), ...after.keys()])]
-  const rows = names.flatMap((field): DifferenceRow[] => {
-    const [a, b] = [before.get(field) ?? null, after.get(field) ?? null]
-    return isDeepStrictEqual(a, b) ? [] : [{ field, from: a, to: b }]
-  })
+  const before = await readTemplateFile(from, run.terminal.stdin)
+  const after = await readTemplateFile(to, run.terminal.stdin)
+  const rows = differences(before.template, after.template)
   if (rows.length === 0) run.notice('the two say the same')
   await run.out.list(rows, DIFFERENCES)
-}
-
-/** Variables and files by their names, so that another order is no difference. */
-function fieldsOf({ template }: TemplateFile): Map<string, unknown> {
-  const { variables, configFiles, ...rest } = template
-  return new Map<string, unknown>([
-    ...Object.entries(rest),
-    ...variables.flatMap(({ name, ...variable }) => {
-      return Object.entries(variable).map(([field, value]) => [`variables.${name}.${field}`, value] as const)
-    }),
-    ...configFiles.map((file) => [`configFiles.${file.path}`, file] as const),
-  ])
-}
-
-function shown(value: unknown): string | number | boolean | null {
-  if (value === null || typeof value === 'string' || typeof value === 'number' || typeof value === 'boolean')
-    return value
-  return JSON.stringify(value)
 }

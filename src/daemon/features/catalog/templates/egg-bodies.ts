@@ -1,5 +1,5 @@
 import { PanelError } from '../../../../shared/kernel/errors.ts'
-import { EggProblem, importEgg, isEgg } from '../../../../shared/templates/egg-import.ts'
+import { EggProblem, eggPatch, importEgg, isEgg } from '../../../../shared/templates/egg-import.ts'
 
 /** The refusal of an egg; its problems are named by where it stands in the request. */
 export function eggRefusal({ details }: EggProblem, at: string): PanelError {
@@ -21,17 +21,11 @@ export function newTemplateOfEgg(body: unknown): unknown {
   return { ...template, egg: document }
 }
 
-/** What a person has chosen for a template that exists, whatever its egg says. */
-const CHOSEN: ReadonlySet<string> = new Set(['name', 'runtimes'])
-
 /** An egg that was sent for a template that exists: all that the egg describes but its name and how it is run. */
 export function patchOfEgg(body: unknown): unknown {
   if (!isEgg(body)) return body
-  const { template, document, described, beside } = imported(body)
-  const fields = Object.entries(template).filter(([name]) => {
-    return described.has(name) && (beside.has(name) || !CHOSEN.has(name))
-  })
-  return { ...Object.fromEntries(fields), egg: document }
+  const egg = imported(body)
+  return { ...eggPatch(egg), egg: egg.document }
 }
 
 function imported(body: unknown) {

@@ -1,9 +1,10 @@
 import * as api from '../../../../shared/api/templates.ts'
+import { fieldError } from '../../../../shared/kernel/errors.ts'
 import { newId } from '../../../../shared/kernel/ids.ts'
 import { EggProblem, type ImportedEgg, importEgg as readEgg } from '../../../../shared/templates/egg-import.ts'
 import { changes } from '../../../access/audit.ts'
 import { operationsOver, type WorkOver } from '../../../access/operation.ts'
-import { isForeignKeyViolation, uniqueViolation } from '../../../db/db.ts'
+import { isForeignKeyViolation, type Queries, uniqueViolation } from '../../../db/db.ts'
 import { auditView, ensureUsable, patched } from './definition.ts'
 import type { TemplateDeps } from './deps.ts'
 import { eggRefusal } from './egg-bodies.ts'
@@ -43,6 +44,7 @@ export const updateTemplate = operation(
       return { answer: { ...answer, ...report } }
     }
     ensureUsable(template)
+    await refuseLostLines(tx.q, templateId, template)
     await rows.updateTemplate(tx.q, templateId, { template, updatedAt: tx.now }).catch((error: unknown) => {
       if (isForeignKeyViolation(error)) return fail('NEST_NOT_FOUND', NO_NEST)
       if (uniqueViolation(error) === undefined) throw error
@@ -115,6 +117,17 @@ async function addTemplate(
 
 function keptOf(imported: ImportedEgg | null): rows.KeptEgg | null {
   return imported === null ? null : { ...imported.origin, document: imported.document }
+}
+
+/** A server must not find itself with another startup line than the one that was chosen for it. */
+async function refuseLostLines(q: Queries, templateId: string, { startupCommands }: api.NewTemplate): Promise<void> {
+  const kept = startupCommands.map(({ name }) => name)
+  const [server] = await rows.serversByLostLine(q, templateId, kept)
+  if (server === undefined) return
+  throw fieldError(
+    'body.startupCommands',
+    `must keep ${server.startupName}, by which the server ${server.name} is started; give it another line first, or pin it`,
+  )
 }
 
 /** The egg of a request; what is wrong with it is named below `at`. */

@@ -93,6 +93,14 @@ export async function updateTemplate(
     .execute()
 }
 
+/** A server that follows the template and has chosen a startup line that is none of these. */
+export async function serversByLostLine(q: Queries, templateId: string, kept: readonly string[]) {
+  const servers = q.selectFrom('server').select(['name', 'startupName']).where('templateId', '=', templateId)
+  const choosing = servers.where('startupName', 'is not', null).where('pinnedTemplate', 'is', null)
+  const lost = kept.length === 0 ? choosing : choosing.where('startupName', 'not in', [...kept])
+  return lost.orderBy('name').limit(1).execute()
+}
+
 /** What is kept of the egg that a template was imported from. */
 export interface KeptEgg {
   readonly format: EggFormat

@@ -4,12 +4,14 @@ import { fieldError, PanelError } from '../../../../shared/kernel/errors.ts'
 import { isoTime } from '../../../../shared/kernel/time.ts'
 import { receiveFile, sendConsoleLog, sendFile, statFile, uploadOffset } from '../../../../shared/protocol/files.ts'
 import { type OperationDeps, recordChange } from '../../../access/operation.ts'
+import type { Holder } from '../../../access/permit.ts'
 import type { Settings } from '../../../core/settings.ts'
 import type { Gateway } from '../../../gateway/gateway.ts'
 import type { Transfers } from '../../../gateway/transfers.ts'
 import type { Context } from '../../../http/route.ts'
 import { refuseSuspended } from '../servers/orders.ts'
 import { findServerRow, type ServerRow } from '../servers/rows.ts'
+import { refuseDenied } from './denied-files.ts'
 
 const MIB = 1024 * 1024
 
@@ -28,10 +30,18 @@ export async function readServerFile(
     path,
     upload,
     signal,
-  }: { readonly path: string; readonly upload?: string | undefined; readonly signal: AbortSignal },
+    caller,
+  }: {
+    readonly path: string
+    readonly upload?: string | undefined
+    readonly signal: AbortSignal
+    readonly caller: Pick<Holder, 'permissions'>
+  },
 ): Promise<StreamAnswer> {
   const { gateway, transfers } = deps
-  const { nodeId } = await serverOf(deps, serverId)
+  const row = await serverOf(deps, serverId)
+  refuseDenied(row, path, caller)
+  const { nodeId } = row
   if (upload !== undefined) {
     const { offset } = await gateway.request(nodeId, uploadOffset, { serverId, path, sha256: upload })
     return { ...none(path), headers: { 'upload-offset': String(offset) } }
@@ -76,16 +86,19 @@ interface Write {
   readonly body: ByteStream
   readonly ifMatch: string | null
   readonly ifNone: boolean
+  readonly caller: Pick<Holder, 'permissions'>
 }
 
 /** Writes a file of a server; what it replaces stays until all of it has arrived. */
 export async function writeServerFile(
   deps: FileDeps,
-  { serverId, path, sha256: given, offset = 0, body, ifMatch, ifNone }: Write,
+  { serverId, path, sha256: given, offset = 0, body, ifMatch, ifNone, caller }: Write,
   { principal, signal }: Pick<Context, 'principal' | 'signal'>,
 ): Promise<WrittenFile> {
   const { db, settings, gateway, transfers } = deps
-  const { nodeId } = await serverOf(deps, serverId)
+  const row = await serverOf(deps, serverId)
+  refuseDenied(row, path, caller)
+  const { nodeId } = row
   const sha256 = given ?? null
   if (offset > 0 && sha256 === null) throw fieldError('query.sha256', 'is required with an offset')
   const maxBytes = settings.get('files.maxFileMb') * MIB

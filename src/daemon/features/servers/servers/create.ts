@@ -11,7 +11,7 @@ import type { Tx } from '../../../db/db.ts'
 import { parseJson } from '../../../db/json.ts'
 import { ensureCapacity } from '../../fleet/nodes/capacity.ts'
 import type { PortLooks } from '../../fleet/nodes/port-looks.ts'
-import { refuseFixedVariables, refuseStartupLine } from './edit.ts'
+import { refuseFixedVariables, refuseStartupLine, refuseStartupName } from './edit.ts'
 import { ensureNameFree } from './names.ts'
 import { addCommand, type OrderDeps } from './orders.ts'
 import { claimPorts, type PrimaryRequest, requestsOf } from './ports.ts'
@@ -48,6 +48,7 @@ export async function insertServer(
   }
   refuseStartOrder(body.startOrder, holder)
   refuseStartupLine(body.startupCommand)
+  refuseStartupName(template, body)
   const given = withoutMasks(body.environment, template.variables)
   refuseFixedVariables(holder, template.variables, given, {})
   const { environment, problems } = checkEnvironment(template.variables, given, {})
@@ -82,6 +83,7 @@ export async function insertServer(
       databaseAllocation: body.databaseAllocation ?? databasesByTemplate(template.features),
       environment: JSON.stringify(environment),
       startupCommand: body.startupCommand ?? null,
+      startupName: body.startupName ?? null,
       restartPolicy: body.restartPolicy,
       maxCrashCount: body.maxCrashCount,
       bootPolicy: body.bootPolicy,

@@ -68,6 +68,7 @@ export async function changeServer(
   refuseStartupLine(patch.startupCommand)
   const before = comparable(row)
   const wanted = await wantedColumns({ tx, clock: deps.clock, looks: deps.portLooks, holder }, row, patch)
+  refuseStartupName(definitionOf(row), { ...row, ...wanted.columns })
   const changedColumns = changes(before, wanted.columns)
   if (changedColumns === undefined) return { done: {}, appliesAt: 'now' }
   await refuseOperatorFields({ tx, row, holder, patch }, changedColumns)
@@ -107,12 +108,26 @@ export function refuseStartupLine(line: string | null | undefined): void {
   if (problem !== undefined) throw fieldError('body.startupCommand', problem)
 }
 
+/** Refuses a startup line by a name that the template does not have, and one beside a line of the server's own. */
+export function refuseStartupName(
+  { startupCommands }: Pick<NewTemplate, 'startupCommands'>,
+  { startupName: wanted, startupCommand }: Pick<Patch, 'startupName' | 'startupCommand'>,
+): void {
+  if (wanted === undefined || wanted === null) return
+  if (!startupCommands.some(({ name }) => name === wanted)) {
+    const names = startupCommands.map(({ name }) => name).join(', ')
+    throw fieldError('body.startupName', `must be one of the template's: ${names === '' ? 'it has none' : names}`)
+  }
+  if (typeof startupCommand === 'string') throw fieldError('body.startupName', 'and startupCommand exclude each other')
+}
+
 async function wantedColumns(at: EditAt, row: ServerRow, patch: Patch) {
   const allocationId = await movedAllocation(at, row, patch)
   const columns = {
     ...(patch.name === undefined ? {} : { name: patch.name }),
     ...(patch.description === undefined ? {} : { description: patch.description }),
     ...(patch.startupCommand === undefined ? {} : { startupCommand: patch.startupCommand }),
+    ...(patch.startupName === undefined ? {} : { startupName: patch.startupName }),
     ...(patch.allocatedMemoryMb === undefined ? {} : { memoryMb: patch.allocatedMemoryMb }),
     ...(patch.allocatedCpuCores === undefined ? {} : { cpuCores: patch.allocatedCpuCores }),
     ...(patch.allocatedDiskMb === undefined ? {} : { diskMb: patch.allocatedDiskMb }),
@@ -236,9 +251,10 @@ function byFieldName<T>(changed: Readonly<Record<string, T>>): Record<string, T>
 function comparable(row: ServerRow): Record<string, unknown> {
   const { name, description, startupCommand, memoryMb, cpuCores, diskMb, swapMb, restartPolicy, maxCrashCount } = row
   const { environment, allocationId, databaseAllocation, bootPolicy, startOrder, stopTimeoutSeconds, timeZone } = row
+  const { startupName } = row
   return {
     name, description, startupCommand, memoryMb, cpuCores, diskMb, swapMb, restartPolicy, maxCrashCount, environment, allocationId,
-    databaseAllocation, bootPolicy, startOrder, stopTimeoutSeconds, timeZone,
+    databaseAllocation, bootPolicy, startOrder, stopTimeoutSeconds, timeZone, startupName,
   } // biome-ignore format: columns
 }
 

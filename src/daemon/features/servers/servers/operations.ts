@@ -1,5 +1,6 @@
 import * as api from '../../../../shared/api/servers.ts'
 import * as suspension from '../../../../shared/api/suspension.ts'
+import * as templatePin from '../../../../shared/api/template-pin.ts'
 import { PanelError } from '../../../../shared/kernel/errors.ts'
 import { operationsOver, type WorkOver } from '../../../access/operation.ts'
 import type { PortLooks } from '../../fleet/nodes/port-looks.ts'
@@ -10,6 +11,7 @@ import type { OrphanDeps } from './orphans.ts'
 import { type RemovalDeps, remove } from './remove.ts'
 import { findServerRow } from './rows.ts'
 import { suspend, unsuspend } from './suspend.ts'
+import { pin, unpin } from './template-pin.ts'
 import { toServer, type ViewFacts, viewerOf } from './view.ts'
 
 /** What the operations of servers need. */
@@ -38,6 +40,16 @@ export const deleteServer = operation(
     return { ...done, answer: null }
   },
 )
+
+export const pinServer = operation(templatePin.pinServer, async (work, { params: { serverId }, body: { refresh } }) => {
+  const done = await pin(work, { serverId, refresh })
+  return { ...done, answer: await shown(work, serverId) }
+})
+
+export const unpinServer = operation(templatePin.unpinServer, async (work, { params: { serverId } }) => {
+  const done = await unpin(work, { serverId })
+  return { ...done, answer: await shown(work, serverId) }
+})
 
 export const suspendServer = operation(suspension.suspendServer, async (work, { params: { serverId }, body }) => {
   const { reason = null, stopServer } = body

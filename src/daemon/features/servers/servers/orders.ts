@@ -7,11 +7,13 @@ import {
   type ServerStatus,
 } from '../../../../shared/kernel/server-life.ts'
 import type { Clock } from '../../../../shared/kernel/time.ts'
+import type { Capability } from '../../../../shared/protocol/define.ts'
 import type { CommandOrder } from '../../../../shared/protocol/server.ts'
+import { specCapabilities } from '../../../../shared/protocol/spec-capabilities.ts'
 import type { Done, OperationDeps, WorkOver } from '../../../access/operation.ts'
 import type { Tx } from '../../../db/db.ts'
 import { findServerRow, type ServerRow } from './rows.ts'
-import { readOrder, type StoredOrder } from './spec.ts'
+import { launchOf, readOrder, type StoredOrder } from './spec.ts'
 import type { UnstoredOrders } from './unstored-orders.ts'
 import { statusOf } from './view.ts'
 
@@ -19,6 +21,8 @@ import { statusOf } from './view.ts'
 export interface OrderDeps extends OperationDeps {
   readonly clock: Clock
   readonly isOnline: (nodeId: string) => boolean
+  /** Why the agent of a node cannot do what needs these; `undefined`: it can. */
+  readonly refusalOf: (nodeId: string, capabilities: readonly Capability[]) => string | undefined
   /** Sends what is queued for the node; called after the commit. */
   readonly wake: (nodeId: string) => void
   readonly unstored: Pick<UnstoredOrders, 'mayGive' | 'give'>
@@ -77,6 +81,7 @@ export async function accept(
   if (running !== undefined) return { accepted: running, done: {} }
   const online = deps.isOnline(row.nodeId)
   refuseByStatus(row, order.action, online, online ? await pendingStatus(tx, row) : statusOf(row))
+  if (order.action !== 'stop' && order.action !== 'kill') refuseByAgent(deps, row)
   const desired = DESIRED[order.action] ?? ('thenStart' in order.args && order.args.thenStart ? 'running' : 'stopped')
   const generation = await nextGeneration(tx, row, { desired })
   const commandId = await addCommand(tx, deps, { row, generation, ...commandFor(order) })
@@ -172,6 +177,12 @@ export function refuseByStatus(
     })
   }
   if (!online) throw offline(row)
+}
+
+/** Refuses what the agent would do otherwise than the server's specification says. */
+function refuseByAgent(deps: OrderDeps, row: ServerRow): void {
+  const refusal = deps.refusalOf(row.nodeId, specCapabilities(launchOf(row)))
+  if (refusal !== undefined) throw new PanelError('AGENT_VERSION', refusal, { meta: { nodeId: row.nodeId } })
 }
 
 /** A suspended server refuses every write and live view. */

@@ -157,7 +157,7 @@ async function rowOf(
     swapMb: limits.swapMb,
     databaseAllocation: 0,
     environment: JSON.stringify(environmentFor(template, spec.env, conflicts)),
-    startupCommand: spec.startup === template.startup ? null : spec.startup,
+    ...startupFor(template, spec.startup),
     restartPolicy: spec.restart.policy,
     maxCrashCount: spec.restart.maxCrashes,
     desired: report.power === 'offline' ? ('stopped' as const) : ('running' as const),
@@ -237,6 +237,13 @@ async function ownerOf(tx: Tx, id: string | undefined): Promise<string> {
   const user = await tx.q.selectFrom('user').select('id').where('id', '=', id).executeTakeFirst()
   if (user === undefined) throw new PanelError('USER_NOT_FOUND', 'There is no such user')
   return user.id
+}
+
+/** The template's own line, one of its further ones, or one of the server's own. */
+function startupFor({ startup, startupCommands }: Template, known: string) {
+  const named = startupCommands.find(({ command }) => command === known)
+  if (known === startup) return { startupCommand: null, startupName: null }
+  return { startupCommand: named === undefined ? known : null, startupName: named?.name ?? null }
 }
 
 /** Values that the template would refuse, or has no variable for, are left out and said. */

@@ -56,6 +56,8 @@ export function serverRoutes(deps: operations.ServerDeps): Route[] {
         server: { id: row.id, name: row.name, status: statusOf(row) },
       }
     }),
+    operate(operations.pinServer, deps),
+    operate(operations.unpinServer, deps),
     operate(operations.suspendServer, deps),
     operate(operations.unsuspendServer, deps),
     ...orderRoutes(deps),

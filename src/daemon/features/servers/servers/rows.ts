@@ -21,6 +21,7 @@ const SERVER_COLUMNS = [
   'server.lastExitReason', 'server.lastCrashAt',
   'server.nextRestartAt', 'server.createdAt', 'server.updatedAt',
   'server.bootPolicy', 'server.startOrder', 'server.stopTimeoutSeconds', 'server.timeZone', 'server.eula',
+  'server.startupName', 'server.pinnedTemplate', 'server.pinnedAt',
 ] as const // biome-ignore format: columns
 
 /** A server's ports beside the primary one, as JSON: most have none, and a list is read by one statement. */
@@ -87,7 +88,15 @@ const serverById = prepared((q, id) =>
 /** The server with this id. */
 export async function findServerRow(q: Queries, id: string) {
   const [row] = await serverById(q, id)
-  return row
+  return row === undefined ? undefined : kept(row, row.templateDefinition)
+}
+
+/**
+ * The row with the definition that it is run by: the one that it was pinned to, else that of its template, which is there
+ * as `currentDefinition`.
+ */
+function kept<R extends { readonly pinnedTemplate: string | null }>(row: R, currentDefinition: string) {
+  return Object.assign(row, { currentDefinition, templateDefinition: row.pinnedTemplate ?? currentDefinition })
 }
 
 interface Asked {
@@ -128,12 +137,15 @@ async function countServers(q: Queries, { visibility, filter }: Asked): Promise<
 }
 
 /** Adds the definitions of the templates, each read once: they are the largest part, and many servers share one. */
-async function withDefinitions<R extends { readonly templateId: string }>(q: Queries, rows: readonly R[]) {
+async function withDefinitions<R extends { readonly templateId: string; readonly pinnedTemplate: string | null }>(
+  q: Queries,
+  rows: readonly R[],
+) {
   const templates = await definitionsOf(q, [...new Set(rows.map((row) => row.templateId))].sort())
   const definitions = new Map(templates.map(({ id, definition }) => [id, definition]))
   return rows.flatMap((row) => {
-    const templateDefinition = definitions.get(row.templateId)
-    return templateDefinition === undefined ? [] : [Object.assign(row, { templateDefinition })] // both are gone since the first read
+    const current = definitions.get(row.templateId)
+    return current === undefined ? [] : [kept(row, current)] // both are gone since the first read
   })
 }
 

@@ -23,7 +23,7 @@ export function buildSpec(row: ServerRow, generation: number, logMb: number): Se
     generation,
     runtime: row.runtime,
     ...imageOf(row.runtime, template.image),
-    startup: row.startupCommand ?? template.startup,
+    ...launchOf(row, template),
     stop: stopRule(
       template.stopCommand,
       template.sendSignalTo,
@@ -74,6 +74,26 @@ function portVariables(row: ServerRow, template: ReturnType<typeof definitionOf>
       variable === undefined ? [] : [[variable, String(port)]],
     ),
   )
+}
+
+/** The line that a server is started by, and its shell where that is not `sh`. */
+export function launchOf(
+  row: Pick<ServerRow, 'startupCommand' | 'startupName' | 'templateDefinition'>,
+  template: ReturnType<typeof definitionOf> = definitionOf(row),
+): Pick<ServerSpec, 'startup' | 'shell'> {
+  // Templates that were stored before the field was there do not have it.
+  const { shell = 'sh' } = template as Partial<typeof template>
+  return { startup: startupOf(row, template), ...(shell === 'sh' ? {} : { shell }) }
+}
+
+/** A server's own line, the one that it has chosen by name, or the template's. */
+function startupOf(
+  { startupCommand, startupName }: Pick<ServerRow, 'startupCommand' | 'startupName'>,
+  template: ReturnType<typeof definitionOf>,
+): string {
+  if (startupCommand !== null) return startupCommand
+  // A name that is chosen stays in the template: edits that would take it away are refused.
+  return template.startupCommands.find(({ name }) => name === startupName)?.command ?? template.startup
 }
 
 /** Only containers are made from an image. */

@@ -18,23 +18,26 @@ export interface TemplateView {
   readonly ports: ReadonlyMap<string, TemplatePort>
 }
 
-type TemplateRow = Pick<ServerRow, 'templateId' | 'templateName' | 'templateDefinition'>
+type TemplateRow = Pick<ServerRow, 'templateId' | 'templateName' | 'templateDefinition' | 'pinnedAt'>
 
-/** Templates that are cached, each at most twice: for operators and for others. */
+/** Templates that are cached, each at most twice: for operators and for others. Pinned ones count by when that was. */
 const MAX_CACHED = 1000
 
 /** Templates as answers about servers show them. Many servers have few templates: each is parsed and masked once per version. */
 export class TemplateViews {
   readonly #views = new Map<string, { readonly row: TemplateRow; readonly view: TemplateView }>()
 
-  of({ templateId, templateName, templateDefinition }: TemplateRow, caller: Pick<Holder, 'permissions'>): TemplateView {
+  of(
+    { templateId, templateName, templateDefinition, pinnedAt }: TemplateRow,
+    caller: Pick<Holder, 'permissions'>,
+  ): TemplateView {
     const operator = grants(caller.permissions, 'admin.write')
-    const key = `${operator} ${templateId}`
+    const key = `${operator} ${templateId} ${pinnedAt ?? ''}`
     const known = this.#views.get(key)
     if (known?.row.templateDefinition === templateDefinition && known.row.templateName === templateName) {
       return known.view
     }
-    const row = { templateId, templateName, templateDefinition }
+    const row = { templateId, templateName, templateDefinition, pinnedAt }
     const view = viewOf(row, operator)
     this.#views.delete(key)
     this.#views.set(key, { row, view })
@@ -54,6 +57,7 @@ function viewOf(row: TemplateRow, operator: boolean): TemplateView {
     images: template.images,
     defaultImage: template.defaultImage,
     startup: template.startup,
+    startupCommands: template.startupCommands,
     stopCommand: template.stopCommand,
     features: template.features,
     variables: template.variables.map((variable) =>
