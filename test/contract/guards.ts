@@ -199,6 +199,7 @@ export const GUARDS: Readonly<Record<string, string | readonly [guard: string, a
   'servers.metrics_stream': 'server server.read',
   'servers.patch': ['server server.update', 'server.update'],
   'servers.power': ['by body server.start server.stop', 'server.power'],
+  'servers.rebuild': ['server server.rebuild', 'server.rebuild'],
   'servers.reinstall': ['server server.reinstall', 'server.reinstall'],
   'servers.restart': ['server server.start server.stop', 'server.restart'],
   'servers.start': ['server server.start', 'server.start'],

@@ -6,6 +6,8 @@ import { enforcedMemoryMb } from './memory-limit.ts'
 
 const CPU_PERIOD_US = 100_000
 const V1_CONTROLLERS: ReadonlySet<string> = new Set(['memory', 'pids', 'cpu', 'cpuacct'])
+/** Where version 1 keeps the share of disk time; which one there is depends on the scheduler of the disks. */
+const V1_WEIGHTS = ['blkio.weight', 'blkio.bfq.weight'] as const
 
 /** Makes the groups of a run and sets its limits; a limit of 0 or less is none. */
 export function makeCgroup(place: CgroupPlace, limits: RunPlan['limits']): void {
@@ -18,9 +20,21 @@ export function makeCgroup(place: CgroupPlace, limits: RunPlan['limits']): void 
     if (memory > 0) writeIfThere(place.dir, 'memory.oom.group', 1)
     if (limits.cpuCores > 0) write(place.dir, 'cpu.max', `${quota} ${CPU_PERIOD_US}`)
     if (limits.pids > 0) write(place.dir, 'pids.max', limits.pids)
+    // A kernel or a delegation without these is named in the report of the runtime, and in the console at the start.
+    if (limits.cpuSet !== undefined) writeIfThere(place.dir, 'cpuset.cpus', limits.cpuSet)
+    if (limits.ioWeight !== undefined) writeIfThere(place.dir, 'io.weight', weightOfV2(limits.ioWeight))
     return
   }
-  const { memory: memoryDir, cpu, pids } = place.dirs
+  const { memory: memoryDir, cpu, pids, cpuset, blkio } = place.dirs
+  if (cpuset !== undefined && limits.cpuSet !== undefined) {
+    // A group without memory nodes takes no processes.
+    write(cpuset, 'cpuset.mems', readGroup(join(cpuset, '..'), 'cpuset.mems')?.trim() ?? '0')
+    write(cpuset, 'cpuset.cpus', limits.cpuSet)
+  }
+  if (blkio !== undefined && limits.ioWeight !== undefined) {
+    const weight = limits.ioWeight
+    V1_WEIGHTS.some((file) => writeIfThere(blkio, file, weight))
+  }
   if (memoryDir !== undefined && memory > 0) {
     write(memoryDir, 'memory.limit_in_bytes', memory)
     if (limits.swapMb >= 0) writeIfThere(memoryDir, 'memory.memsw.limit_in_bytes', memory + limits.swapMb * 1024 * 1024)
@@ -114,6 +128,11 @@ export function foldersOf(place: CgroupPlace): string[] {
   return place.version === 2 ? [place.dir] : [...new Set(Object.values(place.dirs))]
 }
 
+/** 10 to 1000 becomes 1 to 10,000, as container engines have it. */
+function weightOfV2(weight: number): number {
+  return Math.round(1 + ((weight - 10) * 9999) / 990)
+}
+
 /** What is cached of files that nobody reads any more is given back on demand, so it does not count as used. */
 function memoryInUse(dir: string, [file, inactive]: [string, RegExp]): number | null {
   const used = readGroup(dir, file)
@@ -126,7 +145,7 @@ function write(dir: string, file: string, value: number | string): void {
   writeFileSync(join(dir, file), String(value))
 }
 
-function writeIfThere(dir: string, file: string, value: number): boolean {
+function writeIfThere(dir: string, file: string, value: number | string): boolean {
   try {
     write(dir, file, value)
     return true

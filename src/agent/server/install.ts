@@ -6,12 +6,14 @@ import type { ServerSpec } from '../../shared/protocol/server-spec.ts'
 import { AgentFailure } from '../failure.ts'
 import { emptyFolder } from '../files/tree.ts'
 import { errorText } from '../logger.ts'
+import type { RunPlan } from '../runtime/runtime.ts'
 import { newLaunch } from '../state/journal-record.ts'
 import { exitText } from './crash.ts'
 import { serverEnvironment } from './environment.ts'
 import { replaced } from './replaced.ts'
 import { attach } from './run-watch.ts'
 import type { GameServer, LiveRun } from './server.ts'
+import { fetchable, optionalLimits } from './start.ts'
 import { killRun, waitForEnd } from './stop.ts'
 
 /** The smallest limits of an installation: tools that unpack and compile need more than some games. */
@@ -101,19 +103,23 @@ async function beginScript(server: GameServer, install: InstallRule, options: In
   const entrypoint = await findEntrypoint(install.entrypoint)
   if (options.signal.aborted) throw replaced(options.signal)
   await server.record({ launch: newLaunch(options.launchId, 'install', context.bootId) })
-  const { memoryMb, swapMb, cpuCores, pids } = server.spec.limits
-  const run = await runtime.start(place, {
+  const { memoryMb, swapMb, cpuCores, pids, cpuSet, ioWeight } = server.spec.limits
+  const plan: RunPlan = {
     kind: 'install',
     launchId: options.launchId,
     argv: [entrypoint, `${inside}/${script}`],
     env: { ...serverEnvironment(server.spec, inside), MNT_SERVER: inside },
     image: install.image ?? null,
     ports: [],
-    limits: { memoryMb: Math.max(memoryMb, INSTALL_MEMORY_MB), swapMb, cpuCores: Math.max(cpuCores, 1), pids },
+    limits: {
+      ...{ memoryMb: Math.max(memoryMb, INSTALL_MEMORY_MB), swapMb, cpuCores: Math.max(cpuCores, 1), pids },
+      ...optionalLimits({ cpuSet, ioWeight }),
+    },
     allowUserNamespaces: server.spec.allowUserNamespaces === true,
     masked: (server.spec.secrets ?? []).flatMap((name) => server.spec.env[name] ?? []),
     logMb: server.spec.console.logMb,
-  })
+  }
+  const run = await fetchable(server, options.signal, (signal) => runtime.start(place, plan, signal))
   return attach(server, run)
 }
 

@@ -45,6 +45,8 @@ export class GameServer {
   typedStop: Promise<void> | undefined
   /** A start waits for its port. */
   waitsForPort = false
+  /** Gives up what is being fetched for a start, an installation or a rebuild. */
+  callOff: (() => void) | undefined
   /** How many orders wait for their turn that stop what the one before them starts. */
   waitingStops = 0
   readonly #orders = new Set<AbortController>()

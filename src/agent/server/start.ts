@@ -1,7 +1,8 @@
 import { newIdSuffix } from '../../shared/kernel/ids.ts'
+import type { ServerSpec } from '../../shared/protocol/server-spec.ts'
 import { updateConfigFiles } from '../config-files/update.ts'
 import { AgentFailure } from '../failure.ts'
-import type { RunPlan, Runtime } from '../runtime/runtime.ts'
+import type { RunNetwork, RunPlan } from '../runtime/runtime.ts'
 import { type LaunchFacts, newLaunch, rulesOf } from '../state/journal-record.ts'
 import { serverEnvironment, startupCommand } from './environment.ts'
 import { takenPorts } from './ports.ts'
@@ -37,11 +38,13 @@ export async function startGame(server: GameServer, options: StartOptions): Prom
   try {
     await refuseUnfit(server)
     const runtime = context.runtimes.of(spec.runtime)
-    await awaitPorts(server, options)
+    const network = await runtime.network(spec.network)
+    if (!network.isOwn) await awaitPorts(server, options)
     throwIfAborted(options.signal)
     await server.note('Server is starting')
     await runtime.prepare(server.place)
-    await bringUpToDate(server, await runtime.home(server.place, 'game'))
+    const home = await runtime.home(server.place, 'game')
+    await bringUpToDate(server, home, network)
     throwIfAborted(options.signal)
     const launch = { ...newLaunch(launchId, 'game', context.bootId), rules: rulesOf(spec) }
     await server.change({
@@ -50,7 +53,9 @@ export async function startGame(server: GameServer, options: StartOptions): Prom
       commandId: options.commandId,
     })
     throwIfAborted(options.signal)
-    const run = await runtime.start(server.place, await gamePlan(server, runtime, launchId))
+    const run = await fetchable(server, options.signal, (signal) =>
+      runtime.start(server.place, gamePlan(server, { home, network, launchId }), signal),
+    )
     attach(server, run)
     context.log.info({ serverId: server.id, pid: run.record.pid, generation: spec.generation }, 'server started')
     await server.change({ commandId: options.commandId })
@@ -63,10 +68,14 @@ export async function startGame(server: GameServer, options: StartOptions): Prom
 }
 
 /** Writes the values of this start into the game's own files; what cannot be followed is not started with old values. */
-async function bringUpToDate({ spec, place, context }: GameServer, home: string): Promise<void> {
+async function bringUpToDate(
+  { spec, place, context }: GameServer,
+  home: string,
+  { listenIp, machineIp }: RunNetwork,
+): Promise<void> {
   const files = spec.configFiles ?? []
   if (files.length === 0) return
-  const known = { ...serverEnvironment(spec, home), 'config.docker.interface': '127.0.0.1' }
+  const known = { ...serverEnvironment(spec, home, listenIp), 'config.docker.interface': machineIp }
   const diskLeft = spec.limits.diskMb > 0 ? spec.limits.diskMb - (context.disk.usedMb(spec.serverId) ?? 0) : undefined
   const roomBytes = diskLeft === undefined ? Number.MAX_SAFE_INTEGER : Math.max(0, diskLeft) * 1024 * 1024
   await updateConfigFiles(place.files, files, { known, roomBytes, nowMs: context.clock.nowMs() })
@@ -114,18 +123,46 @@ async function awaitPorts(server: GameServer, { signal, commandId }: StartOption
   }
 }
 
-async function gamePlan({ spec, place }: GameServer, runtime: Runtime, launchId: string): Promise<RunPlan> {
-  const { memoryMb, swapMb, cpuCores, pids } = spec.limits
+function gamePlan(
+  { spec }: GameServer,
+  { home, network, launchId }: { home: string; network: RunNetwork; launchId: string },
+): RunPlan {
+  const { memoryMb, swapMb, cpuCores, pids, cpuSet, ioWeight } = spec.limits
   return {
     kind: 'game',
     launchId,
     argv: ['/bin/sh', '-c', startupCommand(spec)],
-    env: serverEnvironment(spec, await runtime.home(place, 'game')),
+    env: serverEnvironment(spec, home, network.listenIp),
     image: spec.image ?? null,
     ports: spec.ports,
-    limits: { memoryMb, swapMb, cpuCores, pids },
+    limits: { memoryMb, swapMb, cpuCores, pids, ...optionalLimits({ cpuSet, ioWeight }) },
+    ...(spec.network === undefined ? {} : { network: spec.network }),
     allowUserNamespaces: spec.allowUserNamespaces === true,
     logMb: spec.console.logMb,
+  }
+}
+
+/** The limits that a server need not have. */
+export function optionalLimits({
+  cpuSet,
+  ioWeight,
+}: Pick<ServerSpec['limits'], 'cpuSet' | 'ioWeight'>): Pick<RunPlan['limits'], 'cpuSet' | 'ioWeight'> {
+  return { ...(cpuSet === undefined ? {} : { cpuSet }), ...(ioWeight === undefined ? {} : { ioWeight }) }
+}
+
+/** Carries out what may fetch something first: that is given up when a stop comes, or the agent ends. */
+export async function fetchable<T>(
+  server: GameServer,
+  signal: AbortSignal,
+  work: (signal: AbortSignal) => Promise<T>,
+): Promise<T> {
+  const stop = new AbortController()
+  server.callOff = () => stop.abort(replaced())
+  if (server.waitingStops > 0) stop.abort(replaced())
+  try {
+    return await work(AbortSignal.any([signal, stop.signal, server.context.ending]))
+  } finally {
+    server.callOff = undefined
   }
 }
 

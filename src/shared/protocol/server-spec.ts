@@ -1,4 +1,5 @@
 import { z } from 'zod'
+import { MOST_CPU_SET } from '../kernel/cpu-set.ts'
 import { RestartPolicy } from '../kernel/server-life.ts'
 import { ConfigFile } from './config-files.ts'
 
@@ -100,7 +101,11 @@ export const ServerSpec = z.object({
     cpuCores: z.number(),
     diskMb: z.int(),
     pids: z.int(),
+    cpuSet: z.string().max(MOST_CPU_SET).optional(),
+    ioWeight: z.int().min(10).max(1000).optional(),
   }),
+  /** The network of the node in which the server has this address of its own; absent: the node's. */
+  network: z.object({ name: z.string().max(63), ip: z.string().max(64) }).optional(),
   /**
    * All are bound for a moment before a start, over what `listens` names; one on which somebody listens fails it with
    * PORT_IN_USE, and one that only closed connections hold is waited for.

@@ -142,11 +142,17 @@ export class EngineStage {
     rmSync(root, { recursive: true })
   }
 
-  /** Gives the image `game:1` another name, and the registry of that name has it then, and the engine has not. */
-  async push(name: string, account: { username: string; password: string }): Promise<void> {
+  /** Gives the image `game:1` a further name. */
+  async tag(name: string): Promise<{ repo: string; tag: string }> {
     const colon = name.lastIndexOf(':')
     const [repo, tag] = [name.slice(0, colon), name.slice(colon + 1)]
     await this.call('POST', `/images/game:1/tag?repo=${repo}&tag=${tag}`)
+    return { repo, tag }
+  }
+
+  /** Gives the image `game:1` another name, and the registry of that name has it then, and the engine has not. */
+  async push(name: string, account: { username: string; password: string }): Promise<void> {
+    const { repo, tag } = await this.tag(name)
     const auth = Buffer.from(JSON.stringify(account)).toString('base64')
     const said = await this.call('POST', `/images/${repo}/push?tag=${tag}`, undefined, { 'x-registry-auth': auth })
     if (said.includes('"error"')) throw new Error(said.replaceAll('\r\n', ' '))
@@ -182,7 +188,34 @@ export class EngineStage {
     return (await this.#list()).map(({ Labels }) => Labels['panel.server'] ?? '')
   }
 
-  async #list(): Promise<{ Id: string; Labels: Record<string, string> }[]> {
+  /** The containers that the engine has, or those of a server. */
+  async listed(serverId?: string): Promise<{ id: string; labels: Record<string, string>; state: string }[]> {
+    const all = (await this.#list()).map(({ Id, Labels, State }) => ({ id: Id, labels: Labels, state: State }))
+    return all.filter(({ labels }) => serverId === undefined || labels['panel.server'] === serverId)
+  }
+
+  /** The same call with JSON. */
+  async post(path: string, body: object): Promise<string> {
+    return await this.call('POST', path, Buffer.from(JSON.stringify(body)), { 'content-type': 'application/json' })
+  }
+
+  /** What the engine knows of the one container of a server. */
+  async inspect(serverId: string): Promise<{
+    Image: string
+    HostConfig: Record<string, unknown>
+    NetworkSettings: { Networks: Record<string, unknown> }
+  }> {
+    const [one] = await this.listed(serverId)
+    return JSON.parse(await this.call('GET', `/containers/${one?.id}/json`))
+  }
+
+  /** Makes a container that does not start, and resolves with its id. */
+  async create(name: string, labels: Readonly<Record<string, string>>): Promise<string> {
+    const body = { Image: 'game:1', Cmd: ['sleep', '1000'], Labels: labels }
+    return JSON.parse(await this.post(`/containers/create?name=${name}`, body)).Id
+  }
+
+  async #list(): Promise<{ Id: string; State: string; Labels: Record<string, string> }[]> {
     return JSON.parse(await this.call('GET', '/containers/json?all=1'))
   }
 

@@ -58,6 +58,9 @@ const AT_NEXT_START = [
   'allocatedMemoryMb',
   'allocatedCpuCores',
   'allocatedSwapMb',
+  'cpuSet',
+  'ioWeight',
+  'image',
 ] as const satisfies readonly (keyof api.Server)[]
 
 function noteWhatWaits(run: Run, before: api.Server, after: api.Server): void {

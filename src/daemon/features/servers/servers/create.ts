@@ -12,6 +12,7 @@ import { parseJson } from '../../../db/json.ts'
 import { ensureCapacity } from '../../fleet/nodes/capacity.ts'
 import { claimPlace, type PlaceClaim } from '../../fleet/nodes/pool-claims.ts'
 import { refuseFixedVariables, refuseStartupLine } from './edit.ts'
+import { chosenImage } from './images.ts'
 import { ensureNameFree } from './names.ts'
 import { addCommand, type OrderDeps } from './orders.ts'
 import type { StoredOrder } from './spec.ts'
@@ -77,6 +78,9 @@ export async function insertServer(
       diskMb: body.allocatedDiskMb,
       swapMb: body.allocatedSwapMb,
       databaseAllocation: body.databaseAllocation ?? databasesByTemplate(template.features),
+      cpuSet: body.cpuSet ?? null,
+      ioWeight: body.ioWeight ?? null,
+      image: chosenImage(template, body.image),
       environment: JSON.stringify(environment),
       startupCommand: body.startupCommand ?? null,
       restartPolicy: body.restartPolicy,

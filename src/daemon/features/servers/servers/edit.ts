@@ -15,6 +15,7 @@ import type { Tx } from '../../../db/db.ts'
 import { canonicalIp } from '../../fleet/nodes/addresses.ts'
 import { ensureCapacity } from '../../fleet/nodes/capacity.ts'
 import { claimPlace, releasePlace } from '../../fleet/nodes/pool-claims.ts'
+import { keptImage } from './images.ts'
 import { ensureNameFree } from './names.ts'
 import { finishCommand } from './observe.ts'
 import { addCommand, nextGeneration, type OrderDeps, pendingStatus, refuseSuspended } from './orders.ts'
@@ -28,6 +29,8 @@ const OPERATOR_FIELDS = [
   'allocatedDiskMb',
   'allocatedSwapMb',
   'databaseAllocation',
+  'cpuSet',
+  'ioWeight',
   'primaryPort',
   'primaryIp',
   'allocationId',
@@ -103,6 +106,9 @@ async function wantedColumns(at: { tx: Tx; clock: Clock; holder: Holder }, row: 
     ...(patch.allocatedDiskMb === undefined ? {} : { diskMb: patch.allocatedDiskMb }),
     ...(patch.allocatedSwapMb === undefined ? {} : { swapMb: patch.allocatedSwapMb }),
     ...(patch.databaseAllocation === undefined ? {} : { databaseAllocation: patch.databaseAllocation }),
+    ...(patch.cpuSet === undefined ? {} : { cpuSet: patch.cpuSet }),
+    ...(patch.ioWeight === undefined ? {} : { ioWeight: patch.ioWeight }),
+    ...(patch.image === undefined ? {} : { image: keptImage(row, patch.image) }),
     ...(patch.restartPolicy === undefined ? {} : { restartPolicy: patch.restartPolicy }),
     ...(patch.maxCrashCount === undefined ? {} : { maxCrashCount: patch.maxCrashCount }),
     ...(patch.environment === undefined
@@ -215,10 +221,10 @@ function byFieldName<T>(changed: Readonly<Record<string, T>>): Record<string, T>
 
 function comparable(row: ServerRow): Record<string, unknown> {
   const { name, description, startupCommand, memoryMb, cpuCores, diskMb, swapMb, restartPolicy, maxCrashCount } = row
-  const { environment, allocationId, databaseAllocation } = row
+  const { environment, allocationId, databaseAllocation, cpuSet, ioWeight, image } = row
   return {
     name, description, startupCommand, memoryMb, cpuCores, diskMb, swapMb, restartPolicy, maxCrashCount, environment, allocationId,
-    databaseAllocation,
+    databaseAllocation, cpuSet, ioWeight, image,
   } // biome-ignore format: columns
 }
 

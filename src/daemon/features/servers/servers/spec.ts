@@ -6,6 +6,7 @@ import {
   type StopSignal,
   signalOf,
 } from '../../../../shared/protocol/server-spec.ts'
+import { imageOfServer } from './images.ts'
 import type { ServerRow } from './rows.ts'
 import { definitionOf, environmentOf } from './view.ts'
 
@@ -21,7 +22,7 @@ export function buildSpec(row: ServerRow, generation: number, logMb: number): Se
     name: row.name,
     generation,
     runtime: row.runtime,
-    ...imageOf(row.runtime, template.image),
+    ...imageOf(row.runtime, imageOfServer(row, template)),
     startup: row.startupCommand ?? template.startup,
     stop: stopRule(template.stopCommand, template.sendSignalTo, template.stopTimeoutSeconds * 1000),
     done: template.startupDetection.done,
@@ -32,7 +33,15 @@ export function buildSpec(row: ServerRow, generation: number, logMb: number): Se
     ...(template.configFiles.length === 0 ? {} : { configFiles: template.configFiles }),
     secrets: template.variables.flatMap(({ name, secret }) => (secret ? [name] : [])),
     allowUserNamespaces: template.allowUserNamespaces,
-    limits: { memoryMb: row.memoryMb, swapMb: row.swapMb, cpuCores: row.cpuCores, diskMb: row.diskMb, pids: PIDS },
+    limits: {
+      memoryMb: row.memoryMb,
+      swapMb: row.swapMb,
+      cpuCores: row.cpuCores,
+      diskMb: row.diskMb,
+      pids: PIDS,
+      ...optionalLimits(row),
+    },
+    ...(row.networkName === null ? {} : { network: { name: row.networkName, ip: row.ip } }),
     ports: [{ ip: row.ip, port: row.port, primary: true }],
     restart: { policy: row.restartPolicy, maxCrashes: row.maxCrashCount },
     suspended: row.suspendedAt !== null,
@@ -43,11 +52,15 @@ export function buildSpec(row: ServerRow, generation: number, logMb: number): Se
             script: template.installScript,
             entrypoint: template.installEntrypoint,
             timeoutMs: template.installTimeoutSeconds * 1000,
-            ...imageOf(row.runtime, template.installImage ?? template.image),
+            ...imageOf(row.runtime, template.installImage ?? imageOfServer(row, template)),
           },
     console: { logMb },
     templateId: row.templateId,
   }
+}
+
+function optionalLimits({ cpuSet, ioWeight }: ServerRow): { cpuSet?: string; ioWeight?: number } {
+  return { ...(cpuSet === null ? {} : { cpuSet }), ...(ioWeight === null ? {} : { ioWeight }) }
 }
 
 /** Only containers are made from an image. */
