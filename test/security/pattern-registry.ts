@@ -108,7 +108,6 @@ export const REGISTRY: Readonly<Record<string, FilePatterns>> = {
   'src/shared/kernel/cpu-set.ts': { sees: 'program', patterns: [String.raw`/^(\d{1,4})(?:-(\d{1,4}))?$/`] },
   'src/agent/engine/containers.ts': { sees: 'machine', patterns: ['/^[0-9a-f]{12,64}$/'] },
   'src/agent/holder/docker/container-child.ts': { sees: 'machine', patterns: ['/^[0-9a-f]{12,64}$/'] },
-  'src/agent/runtime/docker/docker-runtime.ts': { sees: 'machine', patterns: ['/No (?:blkio|io) weight support/i'] },
   'src/agent/runtime/docker/engine-networks.ts': {
     sees: 'program',
     patterns: ['/^[A-Za-z0-9][A-Za-z0-9_.-]{0,127}$/'],

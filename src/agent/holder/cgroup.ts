@@ -67,6 +67,22 @@ export function cgroupOfProcess(pid: number): CgroupPlace | null {
   return Object.keys(dirs).length > 0 ? { version: 1, dirs } : null
 }
 
+/** Gives the run of a container its share of disk time, where version 1 of the kernel's groups keeps it; `false`: it cannot. */
+export function setIoWeight(pid: number, weight: number): boolean {
+  const path = readGroup('/proc', `${pid}/cgroup`)
+    ?.split('\n')
+    .map((line) => line.split(':'))
+    .find(([, controllers]) => controllers?.split(',').includes('blkio'))
+    ?.slice(2)
+    .join(':')
+  const mount = (readGroup('/proc/self', 'mounts') ?? '')
+    .split('\n')
+    .map((line) => line.split(' '))
+    .find((one) => one[2] === 'cgroup' && one[3]?.split(',').includes('blkio'))?.[1]
+  if (path === undefined || mount === undefined) return false
+  return V1_WEIGHTS.some((file) => writeIfThere(join(mount, path), file, weight))
+}
+
 /** Puts a process, and so all that it starts, into the groups. */
 export function joinCgroup(place: CgroupPlace, pid: number): void {
   for (const dir of foldersOf(place)) write(dir, 'cgroup.procs', pid)

@@ -29,6 +29,23 @@ const COMMANDS = [
   'true',
 ]
 
+/** A bridge of the machine for containers, of this test file alone; `gateway` is the machine's address at it. */
+export class TestBridge {
+  readonly name = `panel${process.pid}${TestBridge.#made++}`.slice(-15)
+  readonly gateway = `10.${200 + (process.pid % 50)}.${Math.floor(process.pid / 50) % 250}.1`
+  static #made = 0
+
+  constructor() {
+    execFileSync('ip', ['link', 'add', this.name, 'type', 'bridge'])
+    execFileSync('ip', ['addr', 'add', `${this.gateway}/24`, 'dev', this.name])
+    execFileSync('ip', ['link', 'set', this.name, 'up'])
+  }
+
+  remove(): void {
+    execFileSync('ip', ['link', 'del', this.name])
+  }
+}
+
 /** Why no engine can be started here; `undefined` where one can. */
 export function noEngine(): string | undefined {
   if (process.getuid?.() !== 0) return 'root'

@@ -3,7 +3,7 @@ import { constants } from 'node:os'
 import { type ContainerState, containerState, record } from '../../engine/container-state.ts'
 import { ownContainers, removeContainer } from '../../engine/containers.ts'
 import { Engine, EngineAway, EngineRefusal, isMissing, plainText } from '../../engine/engine.ts'
-import { cgroupOfProcess, cgroupPids } from '../cgroup.ts'
+import { cgroupOfProcess, cgroupPids, setIoWeight } from '../cgroup.ts'
 import { BeginFailure, type Child, type ChildDeps, type ChildEnd, type ChildKind } from '../child.ts'
 import type { ContainerPlace, HolderRecord, LaunchFile } from '../holder-files.ts'
 import { writeOwnJson } from '../json-file.ts'
@@ -41,6 +41,7 @@ export const containerKind: ChildKind = {
       await engine.json({ method: 'POST', path: `/containers/${id}/start` })
       const begun = withProcess(record, await containerState(engine, id))
       await writeOwnJson(deps.paths.record, begun)
+      weigh(begun)
       rmSync(deps.paths.launch)
       return { child: new ContainerChild(engine, begun, { streams, deps }), record: begun }
     } catch (error) {
@@ -227,6 +228,11 @@ class ContainerChild implements Child {
   #remark(text: string): void {
     remark(this.#deps, text)
   }
+}
+
+/** Engines know one of the two files of version 1 that keep a share of disk time; the runtime has said where there is none. */
+function weigh({ pid, run: { limits } }: HolderRecord): void {
+  if (limits.ioWeight !== undefined && pid > 0) setIoWeight(pid, limits.ioWeight)
 }
 
 /** A word of the panel in the server's console. */

@@ -30,6 +30,7 @@ export interface ContainerOptions {
   readonly isRootless: boolean
   /** The engine gives containers other users than the machine's unless they ask for the machine's. */
   readonly isRemapped: boolean
+  readonly isCgroupV2: boolean
   readonly network: ContainerNetworkChoice
   readonly labels: Readonly<Record<string, string>>
 }
@@ -55,7 +56,7 @@ export function containerPlan(plan: RunPlan, options: ContainerOptions): object 
     Tty: false,
     ...(isGame ? { ExposedPorts: exposedPorts(plan) } : {}),
     HostConfig: {
-      ...limitsOf(plan),
+      ...limitsOf(plan, options.isCgroupV2),
       Init: options.init,
       Mounts: [{ Type: 'bind', Source: options.files, Target: home }],
       NetworkMode: network.name,
@@ -80,14 +81,15 @@ export function containerPlan(plan: RunPlan, options: ContainerOptions): object 
 }
 
 /** A limit of 0 or less is none; swap below 0 is as much as there is. */
-function limitsOf({ limits }: RunPlan): object {
+function limitsOf({ limits }: RunPlan, isCgroupV2: boolean): object {
   const memory = enforcedMemoryMb(limits.memoryMb) * MIB
   return {
     ...(memory > 0 ? { Memory: memory, MemorySwap: limits.swapMb < 0 ? -1 : memory + limits.swapMb * MIB } : {}),
     ...(limits.cpuCores > 0 ? { NanoCpus: Math.round(limits.cpuCores * NANO_CPUS) } : {}),
     ...(limits.pids > 0 ? { PidsLimit: limits.pids } : {}),
     ...(limits.cpuSet === undefined ? {} : { CpusetCpus: limits.cpuSet }),
-    ...(limits.ioWeight === undefined ? {} : { BlkioWeight: limits.ioWeight }),
+    // With version 1 of the kernel's groups the holder sees to it.
+    ...(limits.ioWeight === undefined || !isCgroupV2 ? {} : { BlkioWeight: limits.ioWeight }),
   }
 }
 

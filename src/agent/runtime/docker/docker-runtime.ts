@@ -13,6 +13,7 @@ import { refuseCpuSet } from '../cpu-set.ts'
 import type { HeldRuns } from '../held-runs.ts'
 import { giveTo } from '../ownership.ts'
 import type { OwnNetwork, RenewOptions, Run, RunKind, RunNetwork, RunPlan, Runtime, ServerPlace } from '../runtime.ts'
+import { findCgroups, optionalLimits } from '../process/cgroup-places.ts'
 import type { ServerUsers } from '../server-users.ts'
 import { socketPath } from '../socket-place.ts'
 import { CONTAINER_HOMES, containerPlan } from './container-plan.ts'
@@ -54,6 +55,7 @@ export class DockerRuntime implements Runtime {
   readonly name = 'docker' as const
   readonly #options: DockerRuntimeOptions
   readonly #agentLabel: string
+  #weights: Promise<{ readonly ioWeights: boolean }> | undefined
 
   constructor(options: DockerRuntimeOptions) {
     this.#options = options
@@ -69,9 +71,9 @@ export class DockerRuntime implements Runtime {
       if (api < OLDEST_API)
         return unavailable(version, `The engine ${version} is too old: Docker 20.10 or newer is needed`)
       const isLimited = info['MemoryLimit'] === true && info['PidsLimit'] === true
-      const limits = !isLimited ? 'unknown' : String(info['CgroupVersion']) === '2' ? 'cgroup-v2' : 'cgroup-v1'
+      const limits = !isLimited ? 'unknown' : isCgroupV2(info) ? 'cgroup-v2' : 'cgroup-v1'
       const { isRootless, isRemapped, hasSeccomp } = securityOf(info)
-      const [cpuSets, ioWeights] = [info['CPUSet'] === true, hasIoWeights(info)]
+      const [cpuSets, ioWeights] = [info['CPUSet'] === true, await this.#hasIoWeights(info)]
       return {
         name: 'docker',
         version,
@@ -177,6 +179,7 @@ export class DockerRuntime implements Runtime {
         isRoot: isRoot(),
         isRootless,
         isRemapped,
+        isCgroupV2: isCgroupV2(facts.info),
         image: plan.image,
         ...image,
         init: facts.init,
@@ -211,8 +214,16 @@ export class DockerRuntime implements Runtime {
     const { runs } = this.#options
     if (limits.cpuSet !== undefined && info['CPUSet'] !== true)
       await runs.note(place, 'This node cannot keep it to its processors: its container engine does not allow it')
-    if (limits.ioWeight !== undefined && !hasIoWeights(info))
+    if (limits.ioWeight !== undefined && !(await this.#hasIoWeights(info)))
       await runs.note(place, 'This node cannot give it its share of disk time: its kernel does not allow it')
+  }
+
+  /** No engine says it: with version 1 of the kernel's groups, the agent's own look does. */
+  async #hasIoWeights(info: Record<string, unknown>): Promise<boolean> {
+    if (isCgroupV2(info)) return true
+    if (!isRoot()) return false
+    this.#weights ??= findCgroups().then(optionalLimits)
+    return (await this.#weights).ioWeights
   }
 
   /** The facts of an image, which is pulled when it is not there. */
@@ -306,10 +317,8 @@ function securityOf(info: Record<string, unknown>): { isRootless: boolean; isRem
   return { isRootless: has('rootless'), isRemapped: has('userns'), hasSeccomp: has('seccomp') }
 }
 
-/** The engine has no field for it, and warns where the kernel has no weights. */
-function hasIoWeights(info: Record<string, unknown>): boolean {
-  const warnings = Array.isArray(info['Warnings']) ? info['Warnings'].map(String) : []
-  return !warnings.some((warning) => /No (?:blkio|io) weight support/i.test(warning))
+function isCgroupV2(info: Record<string, unknown>): boolean {
+  return String(info['CgroupVersion']) === '2'
 }
 
 function inWords({ doneBytes, totalBytes }: PullProgress): string {
