@@ -1,4 +1,3 @@
-import { execSync } from 'node:child_process'
 import { join } from 'node:path'
 import { afterAll, beforeAll, describe, expect, it } from 'vitest'
 import { skippedUnless } from '../../skips.ts'
@@ -80,7 +79,6 @@ describe.skipIf(missing !== undefined)(`what servers in containers leave${WHY_NO
     await engine.call('POST', `/containers/${container}/rename?name=other`)
     process.kill(await holderPid({ serverId: id, files: '', state: join(stage.dataDir, 'state', id) }), 'SIGKILL')
     await engine.call('POST', `/containers/${container}/pause`)
-    setTimeout(() => console.log(execSync('cat /proc/self/stat; ps axo pid,stat,wchan:20,args | grep -v grep | grep -E "docker|holder|sh -c"').toString()), 14000)
     expect(await stage.peer.order(id, 2, { op: 'stop' })).toMatchObject({ ok: true })
     const { lastExit } = await stage.peer.report(id, 'its end', ({ power }) => power === 'offline')
     expect(lastExit).toMatchObject({ expected: true })

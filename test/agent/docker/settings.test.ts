@@ -158,7 +158,9 @@ describe.skipIf(missing !== undefined)(`what operators choose for servers in con
 
 /** The share of disk time of the group of a process, whichever version of the kernel's groups keeps it. */
 function ioWeightOf(pid: number): string {
-  const path = execFileSync('sh', ['-c', `sed -n 's/^[0-9]*:blkio://p' /proc/${pid}/cgroup`], { encoding: 'utf8' }).trim()
+  const path = execFileSync('sh', ['-c', `sed -n 's/^[0-9]*:blkio://p' /proc/${pid}/cgroup`], {
+    encoding: 'utf8',
+  }).trim()
   return execFileSync('sh', ['-c', `cat /sys/fs/cgroup/blkio${path}/blkio.*weight`], { encoding: 'utf8' })
 }
 

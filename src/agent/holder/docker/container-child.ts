@@ -187,7 +187,7 @@ class ContainerChild implements Child {
   }
 
   get #id(): string {
-    return placeOf(this.#record.run).name
+    return idOf(this.#record.run)
   }
 
   #processLives(): boolean {
