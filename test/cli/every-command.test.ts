@@ -178,6 +178,8 @@ describe('every command against a real daemon and agent', () => {
     await ok(['servers', 'power', 'stop', 'demo', '--wait'])
     await writeFile(join(panel.filesOf(made.id), 'world'), 'x')
     await ok(['servers', 'install', 'demo', '--wait'])
+    // A process has no container to be made anew.
+    await refused(7, ['servers', 'rebuild', 'demo', '--wait'])
     expect(await readFile(join(panel.filesOf(made.id), 'world'), 'utf8')).toBe('x')
     await ok(['servers', 'reinstall', 'demo', '--confirm', 'demo', '--wait', '--start'])
     await expect(readFile(join(panel.filesOf(made.id), 'world'))).rejects.toThrow('ENOENT')

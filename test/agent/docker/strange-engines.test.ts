@@ -64,13 +64,14 @@ describe('names of images', () => {
 
 describe('an engine', () => {
   let dataDir: string
+  let runs: HeldRuns
   let runtime: DockerRuntime
   let place: ServerPlace
 
   beforeEach(() => {
     dataDir = mkdtempSync(join(tmpdir(), 'panel-strange-'))
     mkdirSync(join(dataDir, 'run'), { mode: 0o700 })
-    const runs = new HeldRuns({ execArgv: HOLDER, clock: systemClock })
+    runs = new HeldRuns({ execArgv: HOLDER, clock: systemClock })
     const users = new ServerUsers(dataDir)
     const sockets = [engine.socket]
     runtime = new DockerRuntime({ dataDir, runs, users, sockets, network: 'host', registries: {}, clock: systemClock })
@@ -170,6 +171,16 @@ describe('an engine', () => {
     engine.answers = [
       ['POST /containers/create', json(201, { Id: ID, Warnings: ['beware\u001b[2J'] })],
       [`GET /containers/${ID}/json`, (response, call) => json(200, state())(response, call)],
+      [
+        `POST /containers/${ID}/wait`,
+        (response) => {
+          const look = setInterval(() => {
+            if (!ended) return
+            clearInterval(look)
+            response.end('{}')
+          }, 20)
+        },
+      ],
       [`GET /containers/${ID}/logs`, raw(200, 'nonsense')],
       [`POST /containers/${ID}/start`, raw(204, '')],
       [`DELETE /containers/${ID}`, raw(204, '')],
@@ -180,6 +191,7 @@ describe('an engine', () => {
     expect(await run.exited).toMatchObject({ code: 7 })
     expect((await texts(place)).slice(0, 2)).toEqual(['one', 'two'])
     expect(await texts(place, 'system')).toContain('The container engine warns: beware [2J')
+    await runs.forget(place, run.record.launchId)
     await until('its removal', () => engine.of(`DELETE /containers/${ID}`).length > 0)
   }, 60_000)
 })

@@ -146,7 +146,7 @@ function inWords({ users, mounts, locks, cgroups, cpuSets, ioWeights }: Machine)
     `isolation: ${isolation}`,
     `limits: ${limits}`,
     ...(users ? [`user namespaces: ${locks ? 'off' : 'as the machine allows'}`] : []),
-    `cpu sets: ${cpuSets ? 'yes' : 'no'}`,
-    `I/O weights: ${ioWeights ? 'yes' : 'no'}`,
+    // A watchdog holds neither.
+    ...(cgroups === null ? [] : [`cpu sets: ${cpuSets ? 'yes' : 'no'}`, `I/O weights: ${ioWeights ? 'yes' : 'no'}`]),
   ]
 }
