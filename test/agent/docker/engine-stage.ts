@@ -1,4 +1,5 @@
 import { type ChildProcess, execFileSync, spawn } from 'node:child_process'
+import { randomBytes } from 'node:crypto'
 import { closeSync, existsSync, mkdirSync, mkdtempSync, openSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
 import { request } from 'node:http'
 import { tmpdir } from 'node:os'
@@ -31,9 +32,9 @@ const COMMANDS = [
 
 /** A bridge of the machine for containers, of this test file alone; `gateway` is the machine's address at it. */
 export class TestBridge {
-  readonly name = `panel${process.pid}${TestBridge.#made++}`.slice(-15)
+  // One file has one, and runs in a process of its own.
+  readonly name = `panel-${process.pid}`
   readonly gateway = `10.${200 + (process.pid % 50)}.${Math.floor(process.pid / 50) % 250}.1`
-  static #made = 0
 
   constructor() {
     execFileSync('ip', ['link', 'add', this.name, 'type', 'bridge'])
@@ -70,11 +71,10 @@ export class EngineStage {
     clock: systemClock,
   })
   #bridge = 'none'
-  #daemon: ChildProcess | undefined
+  protected daemon: ChildProcess | undefined
   #containerd: ChildProcess | undefined
 
-  static async begin(bridge = 'none'): Promise<EngineStage> {
-    const stage = new EngineStage()
+  static async begin(bridge = 'none', stage = new EngineStage()): Promise<EngineStage> {
     stage.#bridge = bridge
     mkdirSync(stage.dataDir)
     stage.startContainerd()
@@ -112,7 +112,7 @@ export class EngineStage {
       stdio: ['ignore', log, log],
     })
     closeSync(log)
-    this.#daemon = daemon
+    this.daemon = daemon
     await until('the engine', async () => {
       if (daemon.exitCode !== null)
         throw new Error(`the engine has ended: ${readFileSync(at('log'), 'utf8').slice(-1000)}`)
@@ -121,7 +121,7 @@ export class EngineStage {
   }
 
   async endEngine(signal: 'SIGTERM' | 'SIGKILL'): Promise<void> {
-    const daemon = this.#daemon
+    const daemon = this.daemon
     if (daemon === undefined || daemon.exitCode !== null || daemon.signalCode !== null) return
     const ended = new Promise((resolve) => daemon.once('exit', resolve))
     daemon.kill(signal)
@@ -146,13 +146,14 @@ export class EngineStage {
   }
 
   /** Makes an image of a busybox. */
-  async importImage(name: string): Promise<void> {
+  async importImage(name: string, moreMb = 0): Promise<void> {
     const root = mkdtempSync(join(this.folder, 'image-'))
     for (const folder of ['bin', 'tmp', 'run', 'home/container', 'mnt/server'])
       mkdirSync(join(root, folder), { recursive: true })
+    if (moreMb > 0) writeFileSync(join(root, 'more'), randomBytes(moreMb * 1024 * 1024))
     execFileSync('cp', [BUSYBOX, join(root, 'bin')])
     for (const command of COMMANDS) execFileSync('ln', ['-s', 'busybox', join(root, 'bin', command)])
-    const archive = execFileSync('tar', ['-C', root, '-c', '.'], { maxBuffer: 64 * 1024 * 1024 })
+    const archive = execFileSync('tar', ['-C', root, '-c', '.'], { maxBuffer: 128 * 1024 * 1024 })
     const colon = name.lastIndexOf(':')
     const query = `fromSrc=-&repo=${name.slice(0, colon)}&tag=${name.slice(colon + 1)}`
     await this.call('POST', `/images/create?${query}`, archive)
@@ -177,6 +178,12 @@ export class EngineStage {
     // The layers go with the last name of them.
     await this.call('DELETE', '/images/game:1?force=1')
     await this.importImage('game:1')
+  }
+
+  /** The same of an image of that size. */
+  async pushLarge(name: string, account: { username: string; password: string }, sizeMb: number): Promise<void> {
+    await this.importImage('game:1', sizeMb)
+    await this.push(name, account)
   }
 
   place(serverId: string): ServerPlace {
@@ -249,7 +256,7 @@ export class EngineStage {
   }
 
   async end(used: readonly ServerPlace[]): Promise<void> {
-    if (this.#daemon?.exitCode !== null || this.#daemon.signalCode !== null)
+    if (this.daemon?.exitCode !== null || this.daemon.signalCode !== null)
       await this.startEngine().catch(() => undefined)
     for (const place of used) {
       const found = await this.runs.adopt(place)

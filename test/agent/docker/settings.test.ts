@@ -14,6 +14,7 @@ import { Registry } from './registry.ts'
 const missing = noEngine()
 const WHY_NOT = skippedUnless(missing === undefined, missing ?? '')
 const LAN = 'panel-lan'
+const STREET = 'panel-street'
 const used: string[] = []
 let bridge: TestBridge
 let engine: EngineStage
@@ -25,6 +26,13 @@ describe.skipIf(missing !== undefined)(`what operators choose for servers in con
     engine = await EngineStage.begin(bridge.name)
     const ranges = { Config: [{ Subnet: '10.214.78.0/24', Gateway: '10.214.78.1' }] }
     await engine.post('/networks/create', { Name: LAN, Driver: 'bridge', IPAM: ranges })
+    const street = { Config: [{ Subnet: '10.214.79.0/24', Gateway: '10.214.79.1' }] }
+    await engine.post('/networks/create', {
+      Name: STREET,
+      Driver: 'macvlan',
+      IPAM: street,
+      Options: { parent: bridge.name },
+    })
     stage = await AgentStage.enter()
     stage.docker = { sockets: [engine.socket], network: 'bridge' }
     await stage.startAgent()
@@ -32,7 +40,7 @@ describe.skipIf(missing !== undefined)(`what operators choose for servers in con
 
   afterAll(async () => {
     await stage.leave(used)
-    await engine.call('DELETE', `/networks/${LAN}`)
+    for (const network of [LAN, STREET]) await engine.call('DELETE', `/networks/${network}`)
     await engine.end([])
     bridge.remove()
   }, 60_000)
@@ -82,6 +90,11 @@ describe.skipIf(missing !== undefined)(`what operators choose for servers in con
     expect(await linesOf(id)).toContain('ip 10.214.78.77')
     expect((await engine.inspect(id)).NetworkSettings.Networks[LAN]).toMatchObject({ IPAddress: network.ip })
     expect(await answerOf(network.ip, port)).toBe('pong\n')
+    // One that the machine itself cannot reach is looked at from inside.
+    const far = 'srv_street'
+    const there = { name: STREET, ip: '10.214.79.9' }
+    await run(spec(far, { startup, network: there, ports: [{ ...there, port, primary: true }], listens: 'tcp' }))
+    expect(await linesOf(far)).toContain(`ip ${there.ip}`)
     // An address that is not of that network is one of the machine.
     const other = 'srv_other'
     const at = [{ ip: '127.0.0.1', port, primary: true }]

@@ -4,6 +4,7 @@ import { type Server, updateServer } from '../../../src/shared/api/servers.ts'
 import type { Template } from '../../../src/shared/api/templates.ts'
 import type { Client } from '../../../src/shared/client.ts'
 import { ACTION_GATES, ServerStatus } from '../../../src/shared/kernel/server-life.ts'
+import { CAPABILITIES } from '../../../src/shared/protocol/define.ts'
 import type { AgentPeer } from '../agent-peer.ts'
 import { refusal } from '../place-panel.ts'
 import { FACTS, Stage, type StageNode } from './stage.ts'
@@ -26,7 +27,7 @@ beforeAll(async () => {
     image: 'registry.example/java:21',
     images: IMAGES,
   })
-  peer = await stage.peer(node)
+  peer = await stage.peer(node, { capabilities: [...CAPABILITIES] })
 })
 afterAll(() => stage.close())
 
@@ -58,16 +59,24 @@ describe('a rebuild', () => {
 
   it('is refused for a process with what to do, without its permission, and for a node that is away', async () => {
     const process = await stage.serverIn(template, node, { runtime: 'process' })
-    expect(await refusal(rebuild(process))).toMatchObject({
-      code: 'CONFLICT',
-      message: expect.stringContaining('runs as a process'),
-    })
+    expect(await refusal(rebuild(process))).toMatchObject({ code: 'CONFLICT', meta: { runtime: 'process' } })
     const server = await stage.serverIn(template, node, { runtime: 'docker' })
     const stranger = await stage.person()
     expect((await refusal(rebuild(server, stranger.client))).code).toBe('PERMISSION_DENIED')
     const away = await stage.serverIn(template, await stage.node(), { runtime: 'docker' })
     expect((await refusal(rebuild(away))).code).toBe('NODE_OFFLINE')
     expect(await stage.commands(away.id)).toHaveLength(1)
+  })
+
+  it('ends at once at an agent that does not know it', async () => {
+    const other = await stage.node()
+    const older = await stage.peer(other)
+    const server = await stage.serverIn(template, other, { runtime: 'docker' })
+    const { commandId } = await rebuild(server)
+    await stage.ended(commandId)
+    const command = (await stage.commands(server.id)).find(({ id }) => id === commandId)
+    expect(command).toMatchObject({ state: 'failed', error: expect.stringContaining('update the agent') })
+    expect(older.of('command').filter(({ id }) => id === commandId)).toEqual([])
   })
 
   it('reaches the node with the specification, and its end is reported', async () => {

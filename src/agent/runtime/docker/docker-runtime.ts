@@ -305,7 +305,7 @@ async function engineFacts(
     engine.json({ method: 'GET', path: '/info' }).then(record),
   ])
   const initCommit = record(info['InitCommit'] ?? {})['ID']
-  const init = typeof initCommit === 'string' && initCommit !== 'N/A'
+  const init = typeof initCommit === 'string' && initCommit !== 'N/A' && initCommit !== ''
   const name = `${String(version['Version'])}`.slice(0, 64)
   return { version: name, api: Number(String(version['ApiVersion']).split('.')[1]), init, info }
 }
