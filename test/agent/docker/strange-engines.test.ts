@@ -107,6 +107,12 @@ describe('an engine', () => {
     expect((await runtime.probe()).reason).toMatch(/bad \[31m thing$/)
     engine.answers = [['GET /containers/json', json(200, [{ Id: '../../x', Labels: {} }, 7])]]
     expect(await runtime.remains()).toEqual(new Set())
+    // One that does not know the filter answers the containers of everybody.
+    const somebodys = { 'panel.agent': 'somebody', 'panel.server': place.serverId }
+    engine.answers = [['GET /containers/json', json(200, [{ Id: ID, Labels: somebodys }])]]
+    expect(await runtime.remains()).toEqual(new Set())
+    await runtime.discard(place.serverId)
+    expect(engine.of('DELETE')).toEqual([])
   })
 
   it('of an ordinary user, or one with other users, is reported, and its containers own the files of their server', async () => {
