@@ -16,10 +16,13 @@ const LOOK_MS = 100
 const ID = /^[0-9a-f]{12,64}$/
 
 /** The containers of an agent, also those that have never started: all of them, or those of one server. */
-export async function ownContainers(engine: Engine, agent: string, serverId?: string): Promise<OwnContainer[]> {
+export async function ownContainers(
+  engine: Engine,
+  { agent, serverId, signal }: { readonly agent: string; readonly serverId?: string; readonly signal?: AbortSignal },
+): Promise<OwnContainer[]> {
   const label = [`${LABEL.agent}=${agent}`, ...(serverId === undefined ? [] : [`${LABEL.server}=${serverId}`])]
   const path = `/containers/json?all=1&filters=${encodeURIComponent(JSON.stringify({ label }))}`
-  const answer = await engine.json({ method: 'GET', path })
+  const answer = await engine.json({ method: 'GET', path, ...(signal === undefined ? {} : { signal }) })
   return (Array.isArray(answer) ? answer : []).flatMap((one: unknown) => {
     const { Id: id, Labels } = record(one)
     const labels = record(Labels ?? {})

@@ -257,7 +257,7 @@ function idOf(run: HolderRecord['run']): string {
 async function removeEarlier(engine: Engine, run: HolderRecord['run']): Promise<void> {
   const { agent } = placeOf(run)
   if (agent === undefined) return
-  for (const { id } of await ownContainers(engine, agent, run.serverId)) await removeContainer(engine, id)
+  for (const { id } of await ownContainers(engine, { agent, serverId: run.serverId })) await removeContainer(engine, id)
 }
 
 async function create(

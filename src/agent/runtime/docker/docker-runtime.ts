@@ -43,6 +43,8 @@ export interface RegistryAccount {
 
 /** How often a pull says how far it is. */
 const PROGRESS_MS = 5000
+/** How long a look at all containers may take. */
+const LOOK_MS = 3000
 const NOT_RUNNING = 'The container engine of this node is not running'
 const NEVER = new AbortController().signal
 /** Variables that the machine's programs need, and that would hide what the image has in their place. */
@@ -112,10 +114,14 @@ export class DockerRuntime implements Runtime {
   async network(own: OwnNetwork | undefined): Promise<RunNetwork> {
     const engine = await this.#engine()
     if (engine === undefined) throw new AgentFailure('UNSUPPORTED', NOT_RUNNING)
-    return await chooseNetwork(engine, this.#options.network, own)
+    return await named(() => chooseNetwork(engine, this.#options.network, own))
   }
 
-  async renew(place: ServerPlace, { image, signal, progress }: RenewOptions): Promise<void> {
+  async renew(place: ServerPlace, options: RenewOptions): Promise<void> {
+    await named(() => this.#renew(place, options))
+  }
+
+  async #renew(place: ServerPlace, { image, signal, progress }: RenewOptions): Promise<void> {
     const engine = await this.#engine()
     if (engine === undefined) throw new AgentFailure('UNSUPPORTED', NOT_RUNNING)
     if (image === null) throw new AgentFailure('BAD_REQUEST', 'The server has no container image')
@@ -134,7 +140,8 @@ export class DockerRuntime implements Runtime {
   }
 
   async start(place: ServerPlace, plan: RunPlan, signal: AbortSignal = NEVER): Promise<Run> {
-    return await this.#options.runs.start(place, plan.launchId, () => this.#launchFile(place, plan, signal))
+    const file = (): Promise<LaunchFile> => named(() => this.#launchFile(place, plan, signal))
+    return await this.#options.runs.start(place, plan.launchId, file)
   }
 
   /** Nothing while the engine is away: it is asked again. */
@@ -142,7 +149,8 @@ export class DockerRuntime implements Runtime {
     const engine = await this.#engine()
     if (engine === undefined) return new Set()
     try {
-      return new Set((await ownContainers(engine, this.#agentLabel)).map(({ serverId }) => serverId))
+      const found = await ownContainers(engine, { agent: this.#agentLabel, signal: AbortSignal.timeout(LOOK_MS) })
+      return new Set(found.map(({ serverId }) => serverId))
     } catch (error) {
       if (error instanceof EngineAway || error instanceof EngineRefusal) return new Set()
       throw error
@@ -152,7 +160,8 @@ export class DockerRuntime implements Runtime {
   async discard(serverId: string): Promise<void> {
     const engine = await this.#engine()
     if (engine === undefined) return
-    for (const { id } of await ownContainers(engine, this.#agentLabel, serverId)) await removeContainer(engine, id)
+    for (const { id } of await ownContainers(engine, { agent: this.#agentLabel, serverId }))
+      await removeContainer(engine, id)
   }
 
   async #launchFile(place: ServerPlace, plan: RunPlan, signal: AbortSignal): Promise<LaunchFile> {
@@ -308,6 +317,18 @@ async function engineFacts(
   const init = typeof initCommit === 'string' && initCommit !== 'N/A' && initCommit !== ''
   const name = `${String(version['Version'])}`.slice(0, 64)
   return { version: name, api: Number(String(version['ApiVersion']).split('.')[1]), init, info }
+}
+
+/** Carries out work with the engine, whose own failures people are told as what they are. */
+async function named<T>(work: () => Promise<T>): Promise<T> {
+  try {
+    return await work()
+  } catch (error) {
+    if (!(error instanceof EngineAway) && !(error instanceof EngineRefusal)) throw error
+    throw new AgentFailure('UNSUPPORTED', `The container engine of this node has failed: ${error.message}`, {
+      cause: error,
+    })
+  }
 }
 
 /** What the engine says of how it keeps containers apart. */

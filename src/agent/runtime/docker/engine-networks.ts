@@ -38,14 +38,16 @@ export async function chooseNetwork(
     return { name: own.name, address: own.ip, listenIp: null, machineIp: named.gateway ?? own.ip, isOwn: true }
   }
   if (nodeNetwork === 'host') return HOST
-  const found = await findNetwork(engine, nodeNetwork)
-  if (found === undefined) {
+  // Podman's usual network has another name, and it knows this one as a kind of network.
+  const isUsual = nodeNetwork === 'bridge'
+  const found = (await findNetwork(engine, nodeNetwork)) ?? (isUsual ? await findNetwork(engine, 'podman') : undefined)
+  if (found === undefined && !isUsual) {
     throw new AgentFailure(
       'UNSUPPORTED',
       `The container engine has no network ${nodeNetwork}; see docker.network of the agent`,
     )
   }
-  const machineIp = found.gateway ?? '127.0.0.1'
+  const machineIp = found?.gateway ?? '127.0.0.1'
   return { name: nodeNetwork, address: null, listenIp: '0.0.0.0', machineIp, isOwn: false }
 }
 
