@@ -18,7 +18,12 @@ export class PodmanStage extends EngineStage {
   override async startEngine(): Promise<void> {
     const at = (name: string): string => join(this.folder, name)
     const config = ['[containers]', 'default_ulimits = ["nofile=20000:20000"]', '[engine]', 'runtime = "runc"']
-    const settings = [...config, 'cgroup_manager = "cgroupfs"', 'events_logger = "file"']
+    const settings = [
+      ...config,
+      'cgroup_manager = "cgroupfs"',
+      'events_logger = "file"',
+      'compat_api_enforce_docker_hub = false',
+    ]
     writeFileSync(at('containers.conf'), settings.join('\n'))
     const store = ['[storage]', 'driver = "overlay"', `runroot = "${at('run')}"`, `graphroot = "${at('data')}"`]
     writeFileSync(at('storage.conf'), store.join('\n'))
