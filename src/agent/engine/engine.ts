@@ -156,7 +156,14 @@ function messageOf(text: string): string {
   } catch {
     // some refusals are plain text
   }
-  return plainText(said)
+  return reasonOf(said)
+}
+
+/** Why the engine could not do something, as one line for people; of a full disk, with whose disk that is. */
+export function reasonOf(said: string): string {
+  const reason = plainText(said)
+  if (!reason.includes('no space left on device')) return reason
+  return `the disk of the container engine is full; \`docker system df\` shows what it holds (${reason})`
 }
 
 /** What an engine says, as one line of text for people. */

@@ -1,5 +1,5 @@
 import { record } from '../../engine/container-state.ts'
-import { type Engine, EngineRefusal, isMissing, plainText } from '../../engine/engine.ts'
+import { type Engine, EngineRefusal, isMissing, reasonOf } from '../../engine/engine.ts'
 import { AgentFailure } from '../../failure.ts'
 import { isImageName, registryOf, withTag } from './image-name.ts'
 
@@ -78,22 +78,16 @@ export async function pullImage(engine: Engine, name: string, options: PullOptio
       throw reason instanceof AgentFailure ? reason : new AgentFailure('INTERRUPTED', 'The pull was called off')
     }
     const reason = error instanceof Error ? error.message : String(error)
-    throw new AgentFailure('UNSUPPORTED', `The image ${name} could not be pulled: ${withHint(reason)}`.slice(0, 500))
+    throw new AgentFailure('UNSUPPORTED', `The image ${name} could not be pulled: ${reason}`.slice(0, 500))
   }
 }
 
 const NO_PROGRESS = 'the engine answers with what is no progress'
 
-/** The engine's word for a full disk, with whose disk that is. */
-export function withHint(reason: string): string {
-  if (!reason.includes('no space left on device')) return reason
-  return `the disk of the container engine is full; \`docker system df\` shows what it holds (${reason})`
-}
-
 function takeLine(line: string, layers: Map<string, PullProgress>): void {
   if (line.trim() === '') return
   const { error, id, progressDetail, status } = record(parsed(line))
-  if (typeof error === 'string') throw new EngineRefusal(500, plainText(error))
+  if (typeof error === 'string') throw new EngineRefusal(500, reasonOf(error))
   if (typeof id !== 'string' || layers.size > MOST_LAYERS) return
   const { current, total } = record(progressDetail ?? {})
   if (status === 'Downloading' && isCount(current) && isCount(total)) {
