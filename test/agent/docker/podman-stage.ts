@@ -15,6 +15,13 @@ export function noPodman(): string | undefined {
 export class PodmanStage extends EngineStage {
   override startContainerd(): void {} // conmon holds its containers
 
+  /** The service passes the tag over. */
+  override async importImage(name: string): Promise<void> {
+    await super.importImage(name)
+    const [repo, tag] = name.split(':')
+    await this.call('POST', `/images/localhost/${repo}:latest/tag?repo=localhost/${repo}&tag=${tag}`)
+  }
+
   override async startEngine(): Promise<void> {
     const at = (name: string): string => join(this.folder, name)
     const config = ['[containers]', 'default_ulimits = ["nofile=20000:20000"]', '[engine]', 'runtime = "runc"']

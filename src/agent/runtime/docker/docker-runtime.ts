@@ -46,6 +46,7 @@ const PROGRESS_MS = 5000
 /** How long a look at all containers may take. */
 const LOOK_MS = 3000
 const NOT_RUNNING = 'The container engine of this node is not running'
+const CATATONIT = ['/usr/libexec/podman/catatonit', '/usr/bin/catatonit']
 const NEVER = new AbortController().signal
 /** Variables that the machine's programs need, and that would hide what the image has in their place. */
 const MACHINE_VARIABLES: ReadonlySet<string> = new Set(['PATH', 'PANEL_NODE'])
@@ -314,12 +315,12 @@ async function engineFacts(
     engine.json({ method: 'GET', path: '/info' }).then(record),
   ])
   const initCommit = record(info['InitCommit'] ?? {})['ID']
-  const init = typeof initCommit === 'string' && initCommit !== 'N/A' && initCommit !== ''
+  const init = typeof initCommit === 'string' && initCommit !== 'N/A' && (!isPodman(version) || (await hasCatatonit()))
   const name = `${String(version['Version'])}`.slice(0, 64)
   return { version: name, api: Number(String(version['ApiVersion']).split('.')[1]), init, info }
 }
 
-/** Carries out work with the engine, whose own failures people are told as what they are. */
+/** Carries out work with the engine; its own failures reach people as what they are. */
 async function named<T>(work: () => Promise<T>): Promise<T> {
   try {
     return await work()
@@ -345,6 +346,24 @@ function isCgroupV2(info: Record<string, unknown>): boolean {
 function inWords({ doneBytes, totalBytes }: PullProgress): string {
   const mib = (bytes: number): string => (bytes / 1024 / 1024).toFixed(1)
   return totalBytes === 0 ? 'waiting for the registry' : `${mib(doneBytes)} of ${mib(totalBytes)} MiB`
+}
+
+function isPodman(version: Record<string, unknown>): boolean {
+  const parts = Array.isArray(version['Components']) ? version['Components'] : []
+  return parts.some((part: unknown) => record(part)['Name'] === 'Podman Engine')
+}
+
+/** The first process of Podman, which comes in a package of its own and which its service does not speak of. */
+async function hasCatatonit(): Promise<boolean> {
+  const there = await Promise.all(
+    CATATONIT.map((path) =>
+      access(path).then(
+        () => true,
+        () => false,
+      ),
+    ),
+  )
+  return there.includes(true)
 }
 
 function unavailable(version: string, reason: string): RuntimeReport {
