@@ -24,6 +24,7 @@ import { ProcessRuntime } from './runtime/process/process-runtime.ts'
 import { Runtimes } from './runtime/runtimes.ts'
 import { ServerUsers } from './runtime/server-users.ts'
 import { watchDisks } from './server/disk-watch.ts'
+import { watchLeftovers } from './server/leftovers.ts'
 import { ReadyThread } from './server/ready-matcher.ts'
 import { SerialQueue } from './server/serial-queue.ts'
 import { StartPlaces } from './server/start-places.ts'
@@ -128,7 +129,9 @@ async function assemble(options: AgentOptions, layout: AgentLayout): Promise<Age
   const link = new Link({ target: options.connect, deps, random: Math.random })
   await node.begin()
   log.info({ dataDir, servers: node.servers.size }, 'agent started')
-  const work = Promise.all([link.run(ending.signal), stats.run(), watchDisks(node.context, node.servers)])
+  const { context, servers } = node
+  const watching = [watchDisks(context, servers), watchLeftovers(context, servers)]
+  const work = Promise.all([link.run(ending.signal), stats.run(), ...watching])
   const closed = finish(work, ending, journal)
   closed.catch((error: unknown) => log.error({ err: errorText(error) }, 'agent failed'))
   const stop = async (): Promise<void> => {
@@ -158,7 +161,7 @@ function sessionDeps(options: AgentOptions, inside: { node: AgentNode; stats: St
     servers,
     bulk: createBulk(options.connect),
     stats,
-    holdings: { servers, journal, layout },
+    holdings: { servers, journal, layout, runtimes },
   })
   return {
     clock,

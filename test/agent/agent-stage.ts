@@ -22,7 +22,11 @@ export class AgentStage {
   /** What the next agent starts holders with. */
   holder = HOLDER
   /** Where its container engine listens, and what containers are connected to. */
-  docker: { readonly sockets: readonly string[]; readonly network: string } = { sockets: [], network: 'host' }
+  docker: {
+    readonly sockets: readonly string[]
+    readonly network: string
+    readonly registries?: Readonly<Record<string, { readonly username: string; readonly passwordFile: string }>>
+  } = { sockets: [], network: 'host' }
   /** How many servers the next agent starts at the same time by itself. */
   starts: { readonly atOnce?: number } = {}
   readonly #workDir: string

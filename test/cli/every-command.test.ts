@@ -181,6 +181,8 @@ describe('every command against a real daemon and agent', () => {
     await ok(['servers', 'power', 'stop', 'demo', '--wait'])
     await writeFile(join(panel.filesOf(made.id), 'world'), 'x')
     await ok(['servers', 'install', 'demo', '--wait'])
+    // A process has no container to be made anew.
+    await refused(7, ['servers', 'rebuild', 'demo', '--wait'])
     expect(await readFile(join(panel.filesOf(made.id), 'world'), 'utf8')).toBe('x')
     await ok(['servers', 'reinstall', 'demo', '--confirm', 'demo', '--wait', '--start'])
     await expect(readFile(join(panel.filesOf(made.id), 'world'))).rejects.toThrow('ENOENT')
@@ -533,6 +535,8 @@ describe('every command against a real daemon and agent', () => {
       'nodes orphans list',
       'nodes orphans adopt',
       'nodes orphans purge',
+      // It wants a container, and is refused above; test/agent/docker/settings.test.ts has one.
+      'servers rebuild',
       ...SELF_SERVICE,
       ...POOLS,
       ...EGG_SOURCES,

@@ -206,6 +206,7 @@ export const GUARDS: Readonly<Record<string, string | readonly [guard: string, a
   'servers.patch': ['server server.update', 'server.update'],
   'servers.pin': ['server server.update', 'server.pin'],
   'servers.power': ['by body server.start server.stop', 'server.power'],
+  'servers.rebuild': ['server server.rebuild', 'server.rebuild'],
   'servers.reinstall': ['server server.reinstall', 'server.reinstall'],
   'servers.reset_crash_count': ['server server.start', 'server.reset_crash_count'],
   'servers.restart': ['server server.start server.stop', 'server.restart'],

@@ -493,6 +493,14 @@ export const VALID: Readonly<Record<string, Make>> = {
   }),
   'servers.pin': power(false, {}, { refresh: true }),
   'servers.power': power(false, { action: 'start' }, { action: 'stop' }),
+  'servers.rebuild': async (world) => {
+    const { id } = await freshServer(world, false)
+    // The node of this panel need not have an engine: its order fails there.
+    await world.panel.app.core.db.write(async (tx) => {
+      await tx.q.updateTable('server').set({ runtime: 'docker' }).where('id', '=', id).execute()
+    })
+    return { params: { serverId: id }, body: {}, otherBody: { start: true } }
+  },
   'servers.reinstall': power(false, {}, { start: true }),
   'servers.reset_crash_count': async (world) => ({ params: { serverId: (await freshServer(world, false)).id } }),
   'servers.restart': power(true),

@@ -3,6 +3,7 @@ import type { Mutant } from './mutant.ts'
 const WALK = 'test/agent/files/walk.test.ts'
 const LIMITS = 'test/agent/runtime/limits.test.ts'
 const GAME = 'test/security/game-on-its-node.test.ts'
+const STRANGE_ENGINES = 'test/agent/docker/strange-engines.test.ts'
 const VALUES = 'test/security/values-in-commands.test.ts'
 
 /** Mistakes in what keeps a game within its bounds. */
@@ -99,8 +100,8 @@ export const MUTANTS: readonly Mutant[] = [
     title: 'a server is ended at exactly the memory that it was given',
     topic: 'limits',
     file: 'src/agent/holder/memory-limit.ts',
-    find: '1.15',
-    replace: '1',
+    find: '115',
+    replace: '100',
     seenBy: [LIMITS],
   },
   {
@@ -206,5 +207,37 @@ export const MUTANTS: readonly Mutant[] = [
     find: 'const waits = isLast ? 0 : this.beginning(rest)',
     replace: 'const waits = isLast ? 0 : Math.min(0, rest.length)',
     seenBy: [GAME],
+  },
+  {
+    title: 'a container of somebody else is taken for one of the panel',
+    topic: 'containers',
+    file: 'src/agent/engine/containers.ts',
+    find: 'labels[LABEL.agent] === agent && ',
+    replace: '',
+    seenBy: [STRANGE_ENGINES],
+  },
+  {
+    title: 'a pull goes on when its order is called off',
+    topic: 'containers',
+    file: 'src/agent/runtime/docker/images.ts',
+    find: 'AbortSignal.any([signal, AbortSignal.timeout(LONGEST_MS)])',
+    replace: 'AbortSignal.any([AbortSignal.timeout(LONGEST_MS)])',
+    seenBy: [STRANGE_ENGINES],
+  },
+  {
+    title: 'the name of an image leads to another call of the engine',
+    topic: 'containers',
+    file: 'src/agent/runtime/docker/image-name.ts',
+    find: 'rest.every((part) => PART.test(part))',
+    replace: "rest.every((part) => part !== ' ')",
+    seenBy: [STRANGE_ENGINES],
+  },
+  {
+    title: 'a container that was paused by hand is not stopped',
+    topic: 'containers',
+    file: 'src/agent/holder/docker/container-child.ts',
+    find: '/unpause`',
+    replace: '/pause`',
+    seenBy: ['test/agent/docker/leftovers.test.ts'],
   },
 ]

@@ -127,9 +127,21 @@ export const REGISTRY: Readonly<Record<string, FilePatterns>> = {
   'src/agent/engine/engine.ts': { sees: 'machine', patterns: [String.raw`/\p{Cc}+/gu`] },
   'src/agent/holder/docker/engine-log.ts': { sees: 'machine', patterns: [String.raw`/\.(\d{1,9})/`] },
   'src/agent/runtime/docker/container-network.ts': { sees: 'machine', patterns: [String.raw`/\s+/`] },
-  'src/agent/runtime/docker/images.ts': {
+  'src/shared/kernel/cpu-set.ts': { sees: 'program', patterns: [String.raw`/^(\d{1,4})(?:-(\d{1,4}))?$/`] },
+  'src/agent/engine/containers.ts': { sees: 'machine', patterns: ['/^[0-9a-f]{12,64}$/'] },
+  'src/agent/holder/docker/container-child.ts': { sees: 'machine', patterns: ['/^[0-9a-f]{12,64}$/'] },
+  'src/agent/runtime/docker/engine-networks.ts': {
+    sees: 'program',
+    patterns: ['/^[A-Za-z0-9][A-Za-z0-9_.-]{0,127}$/'],
+  },
+  'src/agent/runtime/docker/image-name.ts': {
     sees: 'template',
-    patterns: [String.raw`/^[a-z0-9][A-Za-z0-9._\-/:@]{0,299}$/`, '/[:@][^/]*$/'],
+    patterns: [
+      String.raw`/^[A-Za-z0-9][A-Za-z0-9.-]*(?::\d{1,5})?$/`,
+      String.raw`/^[a-z0-9]+(?:(?:\.|__?|-+)[a-z0-9]+)*$/`,
+      String.raw`/^\w[\w.-]{0,127}$/`,
+      '/^sha256:[0-9a-f]{64}$/',
+    ],
   },
   'src/agent/holder/process/begin.ts': { sees: 'machine', patterns: [String.raw`/^Max open files\s+\S+\s+(\S+)/m`] },
   'src/agent/holder/cgroup.ts': {

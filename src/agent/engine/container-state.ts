@@ -4,6 +4,8 @@ import { type Engine, EngineAway } from './engine.ts'
 export interface ContainerState {
   readonly id: string
   readonly running: boolean
+  /** Its processes are stopped until somebody lets them go on. */
+  readonly paused: boolean
   /** Whether its program has ever run. */
   readonly hasRun: boolean
   /** The number of its first process on this machine; 0 without one. */
@@ -25,6 +27,7 @@ export async function containerState(engine: Engine, name: string): Promise<Cont
   return {
     id: text(answer['Id']),
     running,
+    paused: state['Paused'] === true,
     hasRun: running || Date.parse(text(state['StartedAt'])) > 0,
     pid: number(state['Pid']),
     exitCode: number(state['ExitCode']),

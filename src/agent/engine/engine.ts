@@ -62,7 +62,8 @@ export class Engine {
   async stream(call: EngineCall): Promise<IncomingMessage> {
     const answer = await this.#send(call)
     const status = answer.statusCode ?? 0
-    if (status >= 200 && status < 400) return answer
+    // 304: it is so already. A redirect leads elsewhere than asked.
+    if ((status >= 200 && status < 300) || status === 304) return answer
     throw new EngineRefusal(status, messageOf(await readAll(answer)) || `status ${status}`)
   }
 
@@ -155,7 +156,20 @@ function messageOf(text: string): string {
   } catch {
     // some refusals are plain text
   }
+  return reasonOf(said)
+}
+
+/** Why the engine could not do something, as one line for people; of a full disk, with whose disk that is. */
+export function reasonOf(said: string): string {
+  const reason = plainText(said)
+  if (!reason.includes('no space left on device')) return reason
+  return `the disk of the container engine is full; \`docker system df\` shows what it holds (${reason})`
+}
+
+/** What an engine says, as one line of text for people. */
+export function plainText(said: string): string {
   return said
+    .slice(0, 4 * MOST_MESSAGE)
     .replace(/\p{Cc}+/gu, ' ')
     .trim()
     .slice(0, MOST_MESSAGE)

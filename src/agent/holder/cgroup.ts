@@ -6,6 +6,8 @@ import { enforcedMemoryMb } from './memory-limit.ts'
 
 const CPU_PERIOD_US = 100_000
 const V1_CONTROLLERS: ReadonlySet<string> = new Set(['memory', 'pids', 'cpu', 'cpuacct'])
+/** Where version 1 keeps the share of disk time; which one there is depends on the scheduler of the disks. */
+const V1_WEIGHTS = ['blkio.weight', 'blkio.bfq.weight'] as const
 
 /** Makes the groups of a run and sets its limits; a limit of 0 or less is none. */
 export function makeCgroup(place: CgroupPlace, limits: RunPlan['limits']): void {
@@ -18,9 +20,21 @@ export function makeCgroup(place: CgroupPlace, limits: RunPlan['limits']): void 
     if (memory > 0) writeIfThere(place.dir, 'memory.oom.group', 1)
     if (limits.cpuCores > 0) write(place.dir, 'cpu.max', `${quota} ${CPU_PERIOD_US}`)
     if (limits.pids > 0) write(place.dir, 'pids.max', limits.pids)
+    // A kernel or a delegation without these is named in the report of the runtime, and in the console at the start.
+    if (limits.cpuSet !== undefined) writeIfThere(place.dir, 'cpuset.cpus', limits.cpuSet)
+    if (limits.ioWeight !== undefined) writeIfThere(place.dir, 'io.weight', weightOfV2(limits.ioWeight))
     return
   }
-  const { memory: memoryDir, cpu, pids } = place.dirs
+  const { memory: memoryDir, cpu, pids, cpuset, blkio } = place.dirs
+  if (cpuset !== undefined && limits.cpuSet !== undefined) {
+    // A group without memory nodes takes no processes.
+    write(cpuset, 'cpuset.mems', readGroup(join(cpuset, '..'), 'cpuset.mems')?.trim() ?? '0')
+    write(cpuset, 'cpuset.cpus', limits.cpuSet)
+  }
+  if (blkio !== undefined && limits.ioWeight !== undefined) {
+    const weight = limits.ioWeight
+    V1_WEIGHTS.some((file) => writeIfThere(blkio, file, weight))
+  }
   if (memoryDir !== undefined && memory > 0) {
     write(memoryDir, 'memory.limit_in_bytes', memory)
     if (limits.swapMb >= 0) writeIfThere(memoryDir, 'memory.memsw.limit_in_bytes', memory + limits.swapMb * 1024 * 1024)
@@ -76,6 +90,22 @@ export function cgroupOfProcess(pid: number): CgroupPlace | null {
     }
   }
   return Object.keys(dirs).length > 0 ? { version: 1, dirs } : null
+}
+
+/** Gives the run of a container its share of disk time, where version 1 of the kernel's groups keeps it; `false`: it cannot. */
+export function setIoWeight(pid: number, weight: number): boolean {
+  const path = readGroup('/proc', `${pid}/cgroup`)
+    ?.split('\n')
+    .map((line) => line.split(':'))
+    .find(([, controllers]) => controllers?.split(',').includes('blkio'))
+    ?.slice(2)
+    .join(':')
+  const mount = (readGroup('/proc/self', 'mounts') ?? '')
+    .split('\n')
+    .map((line) => line.split(' '))
+    .find((one) => one[2] === 'cgroup' && one[3]?.split(',').includes('blkio'))?.[1]
+  if (path === undefined || mount === undefined) return false
+  return V1_WEIGHTS.some((file) => writeIfThere(join(mount, path), file, weight))
 }
 
 /** Puts a process, and so all that it starts, into the groups. */
@@ -137,6 +167,11 @@ export function removeCgroup(place: CgroupPlace): boolean {
 /** Every folder of the place. */
 export function foldersOf(place: CgroupPlace): string[] {
   return place.version === 2 ? [place.dir] : [...new Set(Object.values(place.dirs))]
+}
+
+/** 10 to 1000 becomes 1 to 10,000, as container engines have it. */
+function weightOfV2(weight: number): number {
+  return Math.round(1 + ((weight - 10) * 9999) / 990)
 }
 
 /** What is cached of files that nobody reads any more is given back on demand, so it does not count as used. */

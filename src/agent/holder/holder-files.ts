@@ -30,6 +30,10 @@ export interface ContainerPlace {
   /** The engine's socket. */
   readonly socket: string
   readonly name: string
+  /** The agent's label on it; absent in what versions without it have written, as `id`. */
+  readonly agent?: string
+  /** The engine's own name of it, once it is made. */
+  readonly id?: string
   /** Its first process is one of the engine's own, which hands signals on to the program. */
   readonly init: boolean
   /** It has a network of its own, in which its ports are the same as outside. */

@@ -4,6 +4,6 @@
  */
 export function enforcedMemoryMb(memoryMb: number): number {
   if (memoryMb <= 0) return memoryMb
-  const share = memoryMb <= 2048 ? 1.15 : memoryMb <= 4096 ? 1.1 : 1.05
-  return Math.floor(memoryMb * share)
+  const percent = memoryMb <= 2048 ? 115 : memoryMb <= 4096 ? 110 : 105
+  return Math.floor((memoryMb * percent) / 100)
 }

@@ -22,7 +22,7 @@ export async function resizeRun(run: HeldRun, limits: RunPlan['limits']): Promis
   try {
     if (container !== undefined) {
       const path = `/containers/${encodeURIComponent(container.name)}/update`
-      await new Engine(container.socket).json({ method: 'POST', path, body: limitsOf({ limits }) })
+      await new Engine(container.socket).json({ method: 'POST', path, body: limitsOf({ limits }, false) })
       return null
     }
     if (isolation.cgroup === null) return 'This node cannot change the limits of what runs (it has no control groups)'

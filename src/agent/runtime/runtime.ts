@@ -2,7 +2,7 @@ import type { PortProtocol } from '../../shared/kernel/ports.ts'
 import type { LineStream } from '../../shared/protocol/console.ts'
 import type { RuntimeReport } from '../../shared/protocol/node.ts'
 import type { ServerUsage } from '../../shared/protocol/server.ts'
-import type { RuntimeName, StopSignal } from '../../shared/protocol/server-spec.ts'
+import type { RuntimeName, ServerSpec, StopSignal } from '../../shared/protocol/server-spec.ts'
 import type { OpenSocket } from './sockets.ts'
 
 /** Where one server lives on a node. `files` is its HOME and working folder, `state` is the agent's and closed to the game. */
@@ -41,13 +41,39 @@ export interface RunPlan {
     readonly swapMb: number
     readonly cpuCores: number
     readonly pids: number
+    /** The processors that it may use, as the kernel writes them; absent: all. */
+    readonly cpuSet?: string
+    /** Its share of disk time from 10 to 1000; absent: that of everybody. */
+    readonly ioWeight?: number
   }
+  /** The network that it has an address of its own in. */
+  readonly network?: OwnNetwork
   /** The program may make user namespaces, in which it has capabilities; only where something asks for it. */
   readonly allowUserNamespaces?: boolean
   /** Values that do not get into the console log: what the program says is masked where they stand. */
   readonly masked?: readonly string[]
   /** The size of the console log on disk, in MiB. */
   readonly logMb: number
+}
+
+/** A network of the node, by its name, and the address in it that is given to a server. */
+export type OwnNetwork = NonNullable<ServerSpec['network']>
+
+/** What a game finds of the network. */
+export interface RunNetwork {
+  /** What it is to listen on where the addresses of its ports are not inside: all that it has. `null`: the addresses of its ports. */
+  readonly listenIp: string | null
+  /** Where it reaches the machine. */
+  readonly machineIp: string
+  /** The address is its own: nothing of the machine can have its ports. */
+  readonly isOwn: boolean
+}
+
+/** What is fetched anew for the next run, and how far that is. */
+export interface RenewOptions {
+  readonly image: string | null
+  readonly signal: AbortSignal
+  readonly progress: (report: { readonly doneBytes: number; readonly totalBytes: number }) => void
 }
 
 /** What a holder has written down about its child. */
@@ -120,8 +146,22 @@ export interface Runtime {
   home(place: ServerPlace, kind: RunKind): Promise<string>
   /** Makes the files folder fit for the server's user before a run (owner, modes). */
   prepare(place: ServerPlace): Promise<void>
-  /** Starts a run. Resolves when the child is alive; rejects with an AgentFailure of SPAWN_FAILED. */
-  start(place: ServerPlace, plan: RunPlan): Promise<Run>
+  /** What a game finds of the network. */
+  network(own: OwnNetwork | undefined): Promise<RunNetwork>
+  /**
+   * Starts a run. Resolves when the child is alive; rejects with an AgentFailure of SPAWN_FAILED. What is fetched for it first is
+   * given up when `signal` aborts, with its reason.
+   */
+  start(place: ServerPlace, plan: RunPlan, signal?: AbortSignal): Promise<Run>
+  /**
+   * Fetches what the next run is made of, also what is there already, and removes what stopped runs have left. Rejects with
+   * BAD_REQUEST where nothing is fetched for runs.
+   */
+  renew(place: ServerPlace, options: RenewOptions): Promise<void>
+  /** The servers of which something is left outside their folders; as far as that can be known now. */
+  remains(): Promise<ReadonlySet<string>>
+  /** Removes what is left of a server's runs outside its folders, and ends what runs in it. Rejects when that cannot be done now. */
+  discard(serverId: string): Promise<void>
 }
 
 /** The runs of all servers, whichever runtime has started them. */

@@ -22,6 +22,17 @@ export class Runtimes {
     return runtime
   }
 
+  /** The servers of which any of them has something left outside their folders. */
+  async remains(): Promise<Set<string>> {
+    const found = await Promise.all([...this.#runtimes.values()].map((runtime) => runtime.remains()))
+    return new Set(found.flatMap((ids) => [...ids]))
+  }
+
+  /** Removes what any of them has left of a server outside its folders. Rejects when that cannot be done now. */
+  async discard(serverId: string): Promise<void> {
+    await Promise.all([...this.#runtimes.values()].map((runtime) => runtime.discard(serverId)))
+  }
+
   /** What each of them can do on this machine now. */
   async reports(): Promise<RuntimeReport[]> {
     return await Promise.all([...this.#runtimes.values()].map((runtime) => runtime.probe()))

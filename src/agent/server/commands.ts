@@ -183,9 +183,12 @@ export class CommandTable {
       return
     }
     if (op === 'kill' || op === 'delete') this.#preempt(server, op, durable, failed)
-    // A start that waits for its port has begun nothing yet, and gives way to what comes after it.
+    // A start that waits for its port or its image has begun nothing yet, and gives way to what comes after it.
     const replaces = op === 'stop' || op === 'restart'
-    if (replaces) server.waitingStops += 1
+    if (replaces) {
+      server.waitingStops += 1
+      server.callOff?.()
+    }
     const inTurn = (signal: AbortSignal): Promise<void> => {
       if (replaces) server.waitingStops -= 1
       return task(signal)

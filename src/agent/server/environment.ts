@@ -18,9 +18,10 @@ const AGENT_NAMES = [
 
 /**
  * The environment of a server's processes: a clean list, the template's variables, and what the agent knows. Nothing of
- * the agent's own environment gets in. Names of the agent win over variables of the same name.
+ * the agent's own environment gets in. Names of the agent win over variables of the same name. `listenIp`: what it is to listen on in
+ * the place of the address that it is reached at.
  */
-export function serverEnvironment(spec: ServerSpec, home: string): Record<string, string> {
+export function serverEnvironment(spec: ServerSpec, home: string, listenIp?: string | null): Record<string, string> {
   const primary = spec.ports.find((port) => port.primary) ?? spec.ports[0]
   return {
     ...spec.env,
@@ -31,7 +32,7 @@ export function serverEnvironment(spec: ServerSpec, home: string): Record<string
     LANG: 'C.UTF-8',
     TZ: spec.timeZone ?? ownTimeZone(),
     TERM: 'dumb',
-    SERVER_IP: primary?.ip ?? '0.0.0.0',
+    SERVER_IP: listenIp ?? primary?.ip ?? '0.0.0.0',
     SERVER_PORT: String(primary?.port ?? 0),
     SERVER_MEMORY: String(spec.limits.memoryMb),
     P_SERVER_UUID: spec.uuid,

@@ -15,6 +15,7 @@ import { replaced } from './replaced.ts'
 import { attach } from './run-watch.ts'
 import type { GameServer, LiveRun } from './server.ts'
 import { findShell, withoutShell } from './shell.ts'
+import { fetchable, optionalLimits } from './start.ts'
 import { killRun, waitForEnd } from './stop.ts'
 
 /** The smallest limits of an installation: tools that unpack and compile need more than some games. */
@@ -105,7 +106,7 @@ async function beginScript(server: GameServer, install: InstallRule, options: In
   await writeFile(join(place.files, script), install.script.replace(/\r\n?/g, '\n'), { flag: 'wx', mode: 0o644 })
   if (options.signal.aborted) throw replaced(options.signal)
   await server.record({ launch: newLaunch(options.launchId, 'install', context.bootId) })
-  const { memoryMb, swapMb, cpuCores, pids } = server.spec.limits
+  const { memoryMb, swapMb, cpuCores, pids, cpuSet, ioWeight } = server.spec.limits
   const plan: RunPlan = {
     kind: 'install',
     launchId: options.launchId,
@@ -113,12 +114,16 @@ async function beginScript(server: GameServer, install: InstallRule, options: In
     env: { ...serverEnvironment(server.spec, inside), MNT_SERVER: inside },
     image: install.image ?? null,
     ports: [],
-    limits: { memoryMb: Math.max(memoryMb, INSTALL_MEMORY_MB), swapMb, cpuCores: Math.max(cpuCores, 1), pids },
+    limits: {
+      ...{ memoryMb: Math.max(memoryMb, INSTALL_MEMORY_MB), swapMb, cpuCores: Math.max(cpuCores, 1), pids },
+      ...optionalLimits({ cpuSet, ioWeight }),
+    },
     allowUserNamespaces: server.spec.allowUserNamespaces === true,
     masked: (server.spec.secrets ?? []).flatMap((name) => server.spec.env[name] ?? []),
     logMb: server.spec.console.logMb,
   }
-  const run = await runtime.start(place, plan).catch((error: unknown) => {
+  const start = (signal: AbortSignal) => runtime.start(place, plan, signal)
+  const run = await fetchable(server, options.signal, start).catch((error: unknown) => {
     throw withoutShell(error, { shell: entrypoint, image: install.image ?? '', purpose: use.purpose })
   })
   return attach(server, run)

@@ -1,10 +1,16 @@
 import type { ProgressOf, ResultOf, WireOf } from '../../shared/protocol/define.ts'
-import type { COMMANDS, installServer as installCommand, restartServer } from '../../shared/protocol/server.ts'
+import type {
+  COMMANDS,
+  installServer as installCommand,
+  rebuildServer as rebuildCommand,
+  restartServer,
+} from '../../shared/protocol/server.ts'
 import type { ServerSpec } from '../../shared/protocol/server-spec.ts'
 import { AgentFailure } from '../failure.ts'
 import type { CommandRecord } from '../state/journal-record.ts'
 import { applyNow } from './apply.ts'
 import { installServer } from './install.ts'
+import { rebuildServer } from './rebuild.ts'
 import { removeServer } from './remove.ts'
 import { replaced } from './replaced.ts'
 import type { GameServer } from './server.ts'
@@ -44,6 +50,7 @@ const HANDLERS: Handlers = {
   stop: (server, { timeoutMs }, { commandId }) => stop(server, timeoutMs, commandId),
   kill: (server, _, { commandId }) => kill(server, commandId),
   install,
+  rebuild,
   delete: async (server, { keepFiles }, { commandId }) => ({
     noop: false,
     result: await removeServer(server, keepFiles, commandId),
@@ -165,6 +172,22 @@ async function install(server: GameServer, op: InstallOp, step: InstallStep): Pr
   }
   if (op.thenStart) step.progress({ step: 'starting' })
   if (op.thenStart) await start(server, { ...step, spec: op.spec, launchId: startId })
+  return { noop: false }
+}
+
+type RebuildOp = WireOf<typeof rebuildCommand>
+type RebuildStep = OrderStep & { progress(report: ProgressOf<typeof rebuildCommand>): void }
+
+async function rebuild(server: GameServer, op: RebuildOp, step: RebuildStep): Promise<{ noop: boolean }> {
+  const startId = `${step.commandId}-start`
+  await server.applySpec(op.spec)
+  if (beganBefore(server, startId)) return { noop: false }
+  refuseWhileInstalling(server)
+  await rebuildServer(server, step)
+  if (op.thenStart) {
+    step.progress({ step: 'starting' })
+    await start(server, { ...step, spec: op.spec, launchId: startId })
+  }
   return { noop: false }
 }
 

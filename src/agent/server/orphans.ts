@@ -1,5 +1,6 @@
 import { readdir } from 'node:fs/promises'
 import type { OrphanReport, OrphanResult, OrphansResult } from '../../shared/protocol/node.ts'
+import type { Runtimes } from '../runtime/runtimes.ts'
 import type { Journal } from '../state/journal.ts'
 import type { AgentLayout } from '../state/layout.ts'
 import type { GameServer } from './server.ts'
@@ -13,12 +14,13 @@ export interface NodeHoldings {
   readonly servers: ReadonlyMap<string, GameServer>
   readonly layout: Pick<AgentLayout, 'serversDir' | 'stateDir'>
   readonly journal: Journal
+  readonly runtimes: Pick<Runtimes, 'remains'>
 }
 
-/** The servers of this node beside those that the daemon knows, and behind them the left-over folders. */
+/** The servers of this node beside those that the daemon knows, and behind them the left-over folders and containers. */
 export async function findOrphans(of: NodeHoldings, known: ReadonlySet<string>): Promise<OrphansResult> {
   const files = new Set(await names(of.layout.serversDir))
-  const folders = new Set([...files, ...(await names(of.layout.stateDir))])
+  const folders = new Set([...files, ...(await names(of.layout.stateDir)), ...(await outside(of))])
   const servers = [...of.servers.keys()].sort()
   const found = [...servers, ...[...folders].filter((id) => !of.servers.has(id)).sort()].filter((id) => !known.has(id))
   const orphans = found.slice(0, MOST).map((id) => orphanOf(of, id, files.has(id)))
@@ -29,7 +31,8 @@ export async function findOrphans(of: NodeHoldings, known: ReadonlySet<string>):
 export async function findOrphan(of: NodeHoldings, serverId: string): Promise<OrphanResult> {
   const { servers, layout } = of
   const hasFiles = (await names(layout.serversDir)).includes(serverId)
-  const isThere = servers.has(serverId) || hasFiles || (await names(layout.stateDir)).includes(serverId)
+  const hasState = (await names(layout.stateDir)).includes(serverId)
+  const isThere = servers.has(serverId) || hasFiles || hasState || (await outside(of)).includes(serverId)
   const orphan = isThere ? orphanOf(of, serverId, hasFiles) : null
   const server = servers.get(serverId)
   if (server === undefined) return { spec: null, report: null, orphan }
@@ -45,6 +48,11 @@ function orphanOf({ servers, journal }: NodeHoldings, serverId: string, hasFiles
   }
   const { power, pid, generation } = server.report()
   return { serverId, name: server.spec.name.slice(0, 200), power, pid, generation, hasFiles }
+}
+
+/** What runs have left outside the folders of their servers. */
+async function outside({ runtimes }: NodeHoldings): Promise<string[]> {
+  return [...(await runtimes.remains())].filter((name) => SERVER_ID.test(name))
 }
 
 /** Other names than those of servers are not the agent's to speak of. */

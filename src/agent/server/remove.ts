@@ -2,6 +2,7 @@ import type { ResultOf } from '../../shared/protocol/define.ts'
 import type { deleteServer } from '../../shared/protocol/server.ts'
 import { removeFolder } from '../files/tree.ts'
 import type { ServerPlace } from '../runtime/runtime.ts'
+import { discardRemains } from './leftovers.ts'
 import type { GameServer } from './server.ts'
 import type { ServerContext } from './server-context.ts'
 import { killRun, stopGame } from './stop.ts'
@@ -14,6 +15,7 @@ export async function removeServer(server: GameServer, keepFiles: boolean, comma
   server.restartWait?.abort()
   if (server.game !== undefined) await stopGame(server, { commandId, desired: 'stopped' })
   if (server.live !== undefined) await killRun(server, server.live)
+  await discardRemains(server.context, server.id)
   const removed = await removeFolders(server.place, keepFiles)
   const { generation } = server.facts
   server.markDeleted()
@@ -33,6 +35,7 @@ export async function removeUnknown(
     await found.run.signal('SIGKILL')
     await found.run.exited
   }
+  await discardRemains(context, place.serverId)
   const removed = await removeFolders(place, order.keepFiles)
   await context.journal.write({ gone: { serverId: place.serverId, generation: order.generation } })
   return removed

@@ -48,6 +48,8 @@ export class GameServer {
   waitsForPort = false
   /** Its place among the starts of this node, from the start's beginning until it runs or has failed. */
   startPlace: StartPlace | undefined
+  /** Gives up what is being fetched for a start, an installation or a rebuild. */
+  callOff: (() => void) | undefined
   /** How many orders wait for their turn that stop what the one before them starts. */
   waitingStops = 0
   readonly #orders = new Set<AbortController>()

@@ -1,7 +1,8 @@
 import { newIdSuffix } from '../../shared/kernel/ids.ts'
+import type { ServerSpec } from '../../shared/protocol/server-spec.ts'
 import { updateConfigFiles } from '../config-files/update.ts'
 import { AgentFailure } from '../failure.ts'
-import type { RunPlan, Runtime } from '../runtime/runtime.ts'
+import type { RunNetwork, RunPlan } from '../runtime/runtime.ts'
 import { type LaunchFacts, newLaunch, rulesOf } from '../state/journal-record.ts'
 import { portPlaceholders, serverEnvironment, startupCommand } from './environment.ts'
 import { refuseWithoutEula } from './eula.ts'
@@ -43,11 +44,13 @@ export async function startGame(server: GameServer, options: StartOptions): Prom
     await refuseUnfit(server)
     const runtime = context.runtimes.of(spec.runtime)
     const shell = await findShell(spec.shell ?? 'sh', { runtime: spec.runtime, purpose: PURPOSE })
-    await awaitPorts(server, options)
+    const network = await runtime.network(spec.network)
+    if (!network.isOwn) await awaitPorts(server, options)
     throwIfAborted(options.signal)
     await server.note('Server is starting')
     await runtime.prepare(server.place)
-    await bringUpToDate(server, await runtime.home(server.place, 'game'))
+    const home = await runtime.home(server.place, 'game')
+    await bringUpToDate(server, home, network)
     throwIfAborted(options.signal)
     const launch = { ...newLaunch(launchId, 'game', context.bootId), rules: rulesOf(spec) }
     await server.change({
@@ -56,8 +59,9 @@ export async function startGame(server: GameServer, options: StartOptions): Prom
       commandId: options.commandId,
     })
     throwIfAborted(options.signal)
-    const plan = await gamePlan(server, { runtime, launchId, shell })
-    const run = await runtime.start(server.place, plan).catch((error: unknown) => {
+    const plan = gamePlan(server, { home, network, launchId, shell })
+    const start = (signal: AbortSignal) => runtime.start(server.place, plan, signal)
+    const run = await fetchable(server, options.signal, start).catch((error: unknown) => {
       throw withoutShell(error, { shell, image: spec.image ?? '', purpose: PURPOSE })
     })
     attach(server, run)
@@ -79,11 +83,15 @@ function takePlace(server: GameServer): void {
 }
 
 /** Writes the values of this start into the game's own files; what cannot be followed is not started with old values. */
-async function bringUpToDate({ spec, place, context }: GameServer, home: string): Promise<void> {
+async function bringUpToDate(
+  { spec, place, context }: GameServer,
+  home: string,
+  { listenIp, machineIp }: RunNetwork,
+): Promise<void> {
   const files = spec.configFiles ?? []
   if (files.length === 0) return
-  const node = { 'config.docker.interface': '127.0.0.1', 'config.docker.network.interface': '127.0.0.1' }
-  const known = { ...serverEnvironment(spec, home), ...portPlaceholders(spec), ...node }
+  const node = { 'config.docker.interface': machineIp, 'config.docker.network.interface': machineIp }
+  const known = { ...serverEnvironment(spec, home, listenIp), ...portPlaceholders(spec), ...node }
   const diskLeft = spec.limits.diskMb > 0 ? spec.limits.diskMb - (context.disk.usedMb(spec.serverId) ?? 0) : undefined
   const roomBytes = diskLeft === undefined ? Number.MAX_SAFE_INTEGER : Math.max(0, diskLeft) * 1024 * 1024
   await updateConfigFiles(place.files, files, {
@@ -137,21 +145,46 @@ async function awaitPorts(server: GameServer, { signal, commandId }: StartOption
   }
 }
 
-async function gamePlan(
-  { spec, place }: GameServer,
-  { runtime, launchId, shell }: { readonly runtime: Runtime; readonly launchId: string; readonly shell: string },
-): Promise<RunPlan> {
-  const { memoryMb, swapMb, cpuCores, pids } = spec.limits
+function gamePlan(
+  { spec }: GameServer,
+  { home, network, launchId, shell }: { home: string; network: RunNetwork; launchId: string; shell: string },
+): RunPlan {
+  const { memoryMb, swapMb, cpuCores, pids, cpuSet, ioWeight } = spec.limits
   return {
     kind: 'game',
     launchId,
     argv: [shell, '-c', startupCommand(spec)],
-    env: serverEnvironment(spec, await runtime.home(place, 'game')),
+    env: serverEnvironment(spec, home, network.listenIp),
     image: spec.image ?? null,
     ports: spec.ports,
-    limits: { memoryMb, swapMb, cpuCores, pids },
+    limits: { memoryMb, swapMb, cpuCores, pids, ...optionalLimits({ cpuSet, ioWeight }) },
+    ...(spec.network === undefined ? {} : { network: spec.network }),
     allowUserNamespaces: spec.allowUserNamespaces === true,
     logMb: spec.console.logMb,
+  }
+}
+
+/** The limits that a server need not have. */
+export function optionalLimits({
+  cpuSet,
+  ioWeight,
+}: Pick<ServerSpec['limits'], 'cpuSet' | 'ioWeight'>): Pick<RunPlan['limits'], 'cpuSet' | 'ioWeight'> {
+  return { ...(cpuSet === undefined ? {} : { cpuSet }), ...(ioWeight === undefined ? {} : { ioWeight }) }
+}
+
+/** Carries out what may fetch something first: that is given up when a stop comes, or the agent ends. */
+export async function fetchable<T>(
+  server: GameServer,
+  signal: AbortSignal,
+  work: (signal: AbortSignal) => Promise<T>,
+): Promise<T> {
+  const stop = new AbortController()
+  server.callOff = () => stop.abort(replaced())
+  if (server.waitingStops > 0) stop.abort(replaced())
+  try {
+    return await work(AbortSignal.any([signal, stop.signal, server.context.ending]))
+  } finally {
+    server.callOff = undefined
   }
 }
 

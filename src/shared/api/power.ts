@@ -111,6 +111,22 @@ export const installServer = defineEndpoint({
   audit: { action: 'server.install' },
 })
 
+export const rebuildServer = defineEndpoint({
+  id: 'servers.rebuild',
+  tag: 'Servers',
+  summary: 'Fetch the image of a server anew and remove its container; its files stay',
+  method: 'POST',
+  path: '/api/servers/:serverId/rebuild',
+  access: { server: ['server.rebuild'] },
+  params,
+  /** A server that runs as a process has nothing to be rebuilt: CONFLICT. */
+  body: z.object({ start: z.boolean().default(false) }).prefault({}),
+  response: OrderAccepted,
+  status: 202,
+  errors: [...orderErrors, 'CONFLICT'],
+  audit: { action: 'server.rebuild' },
+})
+
 export const reinstallServer = defineEndpoint({
   id: 'servers.reinstall',
   tag: 'Servers',

@@ -1,5 +1,6 @@
 import { z } from 'zod'
 import { defineEndpoint, NoData } from '../kernel/contract.ts'
+import { MOST_CPU_SET, parseCpuSet } from '../kernel/cpu-set.ts'
 import { ResourceStats } from '../kernel/events.ts'
 import { AllocationId, CommandId, LocationId, NodeId, ServerId, TemplateId, UserId } from '../kernel/ids.ts'
 import { pageQuery } from '../kernel/page.ts'
@@ -25,6 +26,11 @@ const MemoryMb = z.int().min(16).max(1_048_576)
 const CpuCores = z.number().min(0.1).max(1024)
 const DiskMb = z.int().min(16).max(1_073_741_824)
 const DatabaseAllocation = z.int().min(0).max(1000)
+const CpuSet = z
+  .string()
+  .max(MOST_CPU_SET)
+  .refine((text) => parseCpuSet(text) !== undefined, 'must be processors as the kernel writes them, such as 0-3,6')
+const IoWeight = z.int().min(10).max(1000)
 const Port = z.int().min(1).max(65_535)
 const StartOrder = z.int().min(-1000).max(1000)
 const StopTimeoutSeconds = z.int().min(0).max(600)
@@ -86,6 +92,12 @@ export const Server = z.object({
   allocatedSwapMb: z.int(),
   /** How many databases it may have. */
   databaseAllocation: z.int(),
+  /** The processors that it may use, as `0-3,6`; `null`: all. */
+  cpuSet: z.string().nullable(),
+  /** Its share of disk time from 10 to 1000; `null`: that of everybody. */
+  ioWeight: z.int().nullable(),
+  /** The one of its template's images that it runs in; `null`: the template's default. */
+  image: z.string().nullable(),
   runtime: RuntimeName,
   allocationId: AllocationId,
   primaryPort: z.int(),
@@ -160,6 +172,10 @@ export const NewServer = z
     allocatedSwapMb: z.int().min(0).max(1_048_576).default(0),
     /** Without it the template's `features.databaseAllocation`, else 0. */
     databaseAllocation: DatabaseAllocation.optional(),
+    cpuSet: CpuSet.nullish(),
+    ioWeight: IoWeight.nullish(),
+    /** One of the template's images, by its name or label or as it is. */
+    image: z.string().min(1).max(300).nullish(),
     runtime: RuntimeName.optional(),
     primaryPort: Port.nullish(),
     primaryIp: Ip.nullish(),
@@ -210,6 +226,9 @@ export const ServerPatch = z.object({
   allocatedDiskMb: DiskMb.optional(),
   allocatedSwapMb: z.int().min(0).max(1_048_576).optional(),
   databaseAllocation: DatabaseAllocation.optional(),
+  cpuSet: CpuSet.nullish(),
+  ioWeight: IoWeight.nullish(),
+  image: z.string().min(1).max(300).nullish(),
   primaryPort: Port.optional(),
   primaryIp: Ip.nullish(),
   allocationId: AllocationId.optional(),
@@ -268,7 +287,7 @@ export const createServer = defineEndpoint({
   access: { anyOf: ['server.create', 'admin.write'], orOnNode: 'server.create' },
   body: NewServer,
   /** `commandId` names the order that makes it ready; its end is reported as `server_command_done`. */
-  ignores: ['portBindings', 'subdomain', 'backupAllocationMb', 'ioWeight'],
+  ignores: ['portBindings', 'subdomain', 'backupAllocationMb'],
   response: Server.extend({ commandId: CommandId }),
   status: 201,
   errors: [

@@ -92,6 +92,7 @@ export const ACTION_GATES = {
   kill: ['starting', 'running', 'stopping', 'crashed', 'error'],
   install: ['stopped', 'crashed', 'error'],
   reinstall: ['stopped', 'crashed', 'error'],
+  rebuild: ['stopped', 'crashed', 'error'],
   delete: ['stopped', 'crashed', 'error', 'installing', 'deleting'],
   command: ['starting', 'running', 'stopping'],
 } as const satisfies Record<string, readonly ServerStatus[]>

@@ -13,6 +13,7 @@ export const CAPABILITIES = [
   'console-export@1',
   'server-life@1',
   'startup@1',
+  'servers.rebuild@1',
 ] as const
 export type Capability = (typeof CAPABILITIES)[number]
 

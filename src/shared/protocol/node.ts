@@ -44,6 +44,9 @@ export const RuntimeReport = z.object({
   limits: RuntimeLimits.optional().catch('unknown'),
   /** Whether a program may make user namespaces, in which it has capabilities, without its template asking for it. */
   userNamespaces: z.enum(['off', 'allowed', 'unknown']).optional().catch('unknown'),
+  /** Whether servers can be kept to some processors, and have a share of disk time. Agents of before leave them out. */
+  cpuSets: z.boolean().optional().catch(undefined),
+  ioWeights: z.boolean().optional().catch(undefined),
   capabilities: z.array(AgentText(64)).max(32),
 })
 export type RuntimeReport = z.infer<typeof RuntimeReport>

@@ -2,6 +2,7 @@ import { z } from 'zod'
 import { PortProtocol, PortRole } from '../kernel/ports.ts'
 import { BootPolicy, RestartPolicy } from '../kernel/server-life.ts'
 import { ConfigFile, InsidePath } from './config-files.ts'
+import { MOST_CPU_SET } from '../kernel/cpu-set.ts'
 
 /** How an agent may run a server. */
 export const RuntimeName = z.enum(['process', 'docker'])
@@ -122,7 +123,11 @@ export const ServerSpec = z.object({
     cpuCores: z.number(),
     diskMb: z.int(),
     pids: z.int(),
+    cpuSet: z.string().max(MOST_CPU_SET).optional(),
+    ioWeight: z.int().min(10).max(1000).optional(),
   }),
+  /** The network of the node in which the server has this address of its own; absent: the node's. */
+  network: z.object({ name: z.string().max(63), ip: z.string().max(64) }).optional(),
   /**
    * All are bound for a moment before a start, the primary one over what `listens` names, others over their protocol; one on
    * which somebody listens fails it with PORT_IN_USE, and one that only closed connections hold is waited for. `name`, `role`

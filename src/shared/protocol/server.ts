@@ -115,6 +115,22 @@ export const installServer = defineCommand({
   cancels: true,
 })
 
+/**
+ * Fetches what the next run is made of anew (the image of a container) and removes what stopped runs have left; the files stay.
+ * `thenStart`: start when that has succeeded. Cancelled, nothing has changed but what was fetched.
+ */
+export const rebuildServer = defineCommand({
+  op: 'rebuild',
+  capability: 'servers.rebuild@1',
+  withSpec: true,
+  args: { thenStart: z.boolean().default(false) },
+  progress: z.discriminatedUnion('step', [
+    z.object({ step: z.literal('pulling'), doneBytes: z.number(), totalBytes: z.number() }),
+    z.object({ step: z.literal('starting') }),
+  ]),
+  cancels: true,
+})
+
 /** Also of a server that the node knows nothing of any more. */
 export const deleteServer = defineCommand({
   op: 'delete',
@@ -136,6 +152,7 @@ export const COMMANDS = [
   stopServer,
   killServer,
   installServer,
+  rebuildServer,
   deleteServer,
   resetCrashes,
 ] as const
@@ -148,6 +165,7 @@ export const CommandOp = z.discriminatedUnion('op', [
   stopServer.wire,
   killServer.wire,
   installServer.wire,
+  rebuildServer.wire,
   deleteServer.wire,
   resetCrashes.wire,
 ])

@@ -1,4 +1,5 @@
 import { type ChildProcess, execFileSync, spawn } from 'node:child_process'
+import { randomBytes } from 'node:crypto'
 import { closeSync, existsSync, mkdirSync, mkdtempSync, openSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
 import { request } from 'node:http'
 import { tmpdir } from 'node:os'
@@ -29,6 +30,23 @@ const COMMANDS = [
   'true',
 ]
 
+/** A bridge of the machine for containers, of this test file alone; `gateway` is the machine's address at it. */
+export class TestBridge {
+  // One file has one, and runs in a process of its own.
+  readonly name = `panel-${process.pid}`
+  readonly gateway = `10.${200 + (process.pid % 50)}.${Math.floor(process.pid / 50) % 250}.1`
+
+  constructor() {
+    execFileSync('ip', ['link', 'add', this.name, 'type', 'bridge'])
+    execFileSync('ip', ['addr', 'add', `${this.gateway}/24`, 'dev', this.name])
+    execFileSync('ip', ['link', 'set', this.name, 'up'])
+  }
+
+  remove(): void {
+    execFileSync('ip', ['link', 'del', this.name])
+  }
+}
+
 /** Why no engine can be started here; `undefined` where one can. */
 export function noEngine(): string | undefined {
   if (process.getuid?.() !== 0) return 'root'
@@ -53,11 +71,10 @@ export class EngineStage {
     clock: systemClock,
   })
   #bridge = 'none'
-  #daemon: ChildProcess | undefined
+  protected daemon: ChildProcess | undefined
   #containerd: ChildProcess | undefined
 
-  static async begin(bridge = 'none'): Promise<EngineStage> {
-    const stage = new EngineStage()
+  static async begin(bridge = 'none', stage = new EngineStage()): Promise<EngineStage> {
     stage.#bridge = bridge
     mkdirSync(stage.dataDir)
     stage.startContainerd()
@@ -95,7 +112,7 @@ export class EngineStage {
       stdio: ['ignore', log, log],
     })
     closeSync(log)
-    this.#daemon = daemon
+    this.daemon = daemon
     await until('the engine', async () => {
       if (daemon.exitCode !== null)
         throw new Error(`the engine has ended: ${readFileSync(at('log'), 'utf8').slice(-1000)}`)
@@ -104,7 +121,7 @@ export class EngineStage {
   }
 
   async endEngine(signal: 'SIGTERM' | 'SIGKILL'): Promise<void> {
-    const daemon = this.#daemon
+    const daemon = this.daemon
     if (daemon === undefined || daemon.exitCode !== null || daemon.signalCode !== null) return
     const ended = new Promise((resolve) => daemon.once('exit', resolve))
     daemon.kill(signal)
@@ -129,24 +146,31 @@ export class EngineStage {
   }
 
   /** Makes an image of a busybox. */
-  async importImage(name: string): Promise<void> {
+  async importImage(name: string, moreMb = 0): Promise<void> {
     const root = mkdtempSync(join(this.folder, 'image-'))
     for (const folder of ['bin', 'tmp', 'run', 'home/container', 'mnt/server'])
       mkdirSync(join(root, folder), { recursive: true })
+    if (moreMb > 0) writeFileSync(join(root, 'more'), randomBytes(moreMb * 1024 * 1024))
     execFileSync('cp', [BUSYBOX, join(root, 'bin')])
     for (const command of COMMANDS) execFileSync('ln', ['-s', 'busybox', join(root, 'bin', command)])
-    const archive = execFileSync('tar', ['-C', root, '-c', '.'], { maxBuffer: 64 * 1024 * 1024 })
+    const archive = execFileSync('tar', ['-C', root, '-c', '.'], { maxBuffer: 128 * 1024 * 1024 })
     const colon = name.lastIndexOf(':')
     const query = `fromSrc=-&repo=${name.slice(0, colon)}&tag=${name.slice(colon + 1)}`
     await this.call('POST', `/images/create?${query}`, archive)
     rmSync(root, { recursive: true })
   }
 
-  /** Gives the image `game:1` another name, and the registry of that name has it then, and the engine has not. */
-  async push(name: string, account: { username: string; password: string }): Promise<void> {
+  /** Gives the image `game:1` a further name. */
+  async tag(name: string): Promise<{ repo: string; tag: string }> {
     const colon = name.lastIndexOf(':')
     const [repo, tag] = [name.slice(0, colon), name.slice(colon + 1)]
     await this.call('POST', `/images/game:1/tag?repo=${repo}&tag=${tag}`)
+    return { repo, tag }
+  }
+
+  /** Gives the image `game:1` another name, and the registry of that name has it then, and the engine has not. */
+  async push(name: string, account: { username: string; password: string }): Promise<void> {
+    const { repo, tag } = await this.tag(name)
     const auth = Buffer.from(JSON.stringify(account)).toString('base64')
     const said = await this.call('POST', `/images/${repo}/push?tag=${tag}`, undefined, { 'x-registry-auth': auth })
     if (said.includes('"error"')) throw new Error(said.replaceAll('\r\n', ' '))
@@ -154,6 +178,12 @@ export class EngineStage {
     // The layers go with the last name of them.
     await this.call('DELETE', '/images/game:1?force=1')
     await this.importImage('game:1')
+  }
+
+  /** The same of an image of that size. */
+  async pushLarge(name: string, account: { username: string; password: string }, sizeMb: number): Promise<void> {
+    await this.importImage('game:1', sizeMb)
+    await this.push(name, account)
   }
 
   place(serverId: string): ServerPlace {
@@ -182,7 +212,34 @@ export class EngineStage {
     return (await this.#list()).map(({ Labels }) => Labels['panel.server'] ?? '')
   }
 
-  async #list(): Promise<{ Id: string; Labels: Record<string, string> }[]> {
+  /** The containers that the engine has, or those of a server. */
+  async listed(serverId?: string): Promise<{ id: string; labels: Record<string, string>; state: string }[]> {
+    const all = (await this.#list()).map(({ Id, Labels, State }) => ({ id: Id, labels: Labels, state: State }))
+    return all.filter(({ labels }) => serverId === undefined || labels['panel.server'] === serverId)
+  }
+
+  /** The same call with JSON. */
+  async post(path: string, body: object): Promise<string> {
+    return await this.call('POST', path, Buffer.from(JSON.stringify(body)), { 'content-type': 'application/json' })
+  }
+
+  /** What the engine knows of the one container of a server. */
+  async inspect(serverId: string): Promise<{
+    Image: string
+    HostConfig: Record<string, unknown>
+    NetworkSettings: { Networks: Record<string, unknown> }
+  }> {
+    const [one] = await this.listed(serverId)
+    return JSON.parse(await this.call('GET', `/containers/${one?.id}/json`))
+  }
+
+  /** Makes a container that does not start, and resolves with its id. */
+  async create(name: string, labels: Readonly<Record<string, string>>): Promise<string> {
+    const body = { Image: 'game:1', Cmd: ['sleep', '1000'], Labels: labels }
+    return JSON.parse(await this.post(`/containers/create?name=${name}`, body)).Id
+  }
+
+  async #list(): Promise<{ Id: string; State: string; Labels: Record<string, string> }[]> {
     return JSON.parse(await this.call('GET', '/containers/json?all=1'))
   }
 
@@ -199,7 +256,7 @@ export class EngineStage {
   }
 
   async end(used: readonly ServerPlace[]): Promise<void> {
-    if (this.#daemon?.exitCode !== null || this.#daemon.signalCode !== null)
+    if (this.daemon?.exitCode !== null || this.daemon.signalCode !== null)
       await this.startEngine().catch(() => undefined)
     for (const place of used) {
       const found = await this.runs.adopt(place)

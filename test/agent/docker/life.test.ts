@@ -1,4 +1,3 @@
-import { execFileSync } from 'node:child_process'
 import { readFileSync } from 'node:fs'
 import { connect } from 'node:net'
 import { join } from 'node:path'
@@ -8,21 +7,19 @@ import { quietPort } from '../../ports.ts'
 import { skippedUnless } from '../../skips.ts'
 import { AgentStage, GAME, gameSpec, isAlive } from '../agent-stage.ts'
 import { texts, until } from '../runtime/rig.ts'
-import { EngineStage, noEngine } from './engine-stage.ts'
+import { EngineStage, noEngine, TestBridge } from './engine-stage.ts'
 
 const missing = noEngine()
 const WHY_NOT = skippedUnless(missing === undefined, missing ?? '')
-const BRIDGE = 'panel-test0'
 const used: string[] = []
+let bridge: TestBridge
 let engine: EngineStage
 let stage: AgentStage
 
 describe.skipIf(missing !== undefined)(`servers in containers${WHY_NOT}`, () => {
   beforeAll(async () => {
-    execFileSync('ip', ['link', 'add', BRIDGE, 'type', 'bridge'])
-    execFileSync('ip', ['addr', 'add', '10.213.77.1/24', 'dev', BRIDGE])
-    execFileSync('ip', ['link', 'set', BRIDGE, 'up'])
-    engine = await EngineStage.begin(BRIDGE)
+    bridge = new TestBridge()
+    engine = await EngineStage.begin(bridge.name)
     stage = await AgentStage.enter()
     stage.docker = { sockets: [engine.socket], network: 'bridge' }
     await stage.startAgent()
@@ -31,7 +28,7 @@ describe.skipIf(missing !== undefined)(`servers in containers${WHY_NOT}`, () => 
   afterAll(async () => {
     await stage.leave(used)
     await engine.end([])
-    execFileSync('ip', ['link', 'del', BRIDGE])
+    bridge.remove()
   }, 60_000)
 
   function spec(id: string, change: Partial<ServerSpec> = {}): ServerSpec {

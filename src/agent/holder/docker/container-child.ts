@@ -1,8 +1,9 @@
 import { readFileSync, rmSync } from 'node:fs'
 import { constants } from 'node:os'
-import { type ContainerState, containerState } from '../../engine/container-state.ts'
-import { Engine, EngineAway, EngineRefusal, isMissing } from '../../engine/engine.ts'
-import { cgroupOfProcess, cgroupPids } from '../cgroup.ts'
+import { type ContainerState, containerState, record } from '../../engine/container-state.ts'
+import { ownContainers, removeContainer } from '../../engine/containers.ts'
+import { Engine, EngineAway, EngineRefusal, isMissing, plainText } from '../../engine/engine.ts'
+import { cgroupOfProcess, cgroupPids, setIoWeight } from '../cgroup.ts'
 import { BeginFailure, type Child, type ChildDeps, type ChildEnd, type ChildKind } from '../child.ts'
 import type { ContainerPlace, HolderRecord, LaunchFile } from '../holder-files.ts'
 import { writeOwnJson } from '../json-file.ts'
@@ -17,29 +18,36 @@ const KILL_ATTEMPTS = 100
 const LOOK_MS = 50
 /** The last words of a container that has ended. */
 const LAST_WORDS_MS = 15_000
+const ID = /^[0-9a-f]{12,64}$/
+const MOST_WARNINGS = 10
 
 /** A program in a container of an engine. The container is the run's own and goes with it. */
 export const containerKind: ChildKind = {
   async start(file, firstSeq, deps) {
     const place = placeOf(file.run)
     const engine = new Engine(place.socket)
-    const streams = new ContainerStreams({ engine, name: place.name, ...deps })
+    let id: string | undefined
+    let streams: ContainerStreams | undefined
     try {
-      await removeContainer(engine, place.name)
-      await create(engine, place.name, file)
+      await removeEarlier(engine, file.run)
+      const created = await create(engine, place.name, file)
+      id = created.id
+      streams = new ContainerStreams({ engine, id, ...deps })
       // Attached before it starts, so that its first line is not missed.
       await streams.attach()
-      const record = freshRecord(file, firstSeq, deps)
+      const record = freshRecord(file, { id, firstSeq }, deps)
+      for (const warning of created.warnings) remark(deps, `The container engine warns: ${warning}`)
       await writeOwnJson(deps.paths.record, record)
-      await engine.json({ method: 'POST', path: `/containers/${place.name}/start` })
-      const begun = withProcess(record, await containerState(engine, place.name))
+      await engine.json({ method: 'POST', path: `/containers/${id}/start` })
+      const begun = withProcess(record, await containerState(engine, id))
       await writeOwnJson(deps.paths.record, begun)
+      weigh(begun)
       rmSync(deps.paths.launch)
       return { child: new ContainerChild(engine, begun, { streams, deps }), record: begun }
     } catch (error) {
-      streams.abandon()
+      streams?.abandon()
       rmSync(deps.paths.record, { force: true })
-      await removeContainer(engine, place.name).catch(() => undefined) // the first failure is the one to report
+      if (id !== undefined) await removeContainer(engine, id).catch(() => undefined) // the first failure is the one to report
       throw error instanceof EngineRefusal
         ? new BeginFailure(`The container could not be started: ${error.message}`)
         : error
@@ -47,10 +55,10 @@ export const containerKind: ChildKind = {
   },
 
   async resume(record, deps) {
-    const place = placeOf(record.run)
-    const engine = new Engine(place.socket)
-    const streams = new ContainerStreams({ engine, name: place.name, ...deps })
-    const state = await stateOf(engine, place.name, deps)
+    const id = idOf(record.run)
+    const engine = new Engine(placeOf(record.run).socket)
+    const streams = new ContainerStreams({ engine, id, ...deps })
+    const state = await stateOf(engine, id, deps)
     const known = state === undefined || record.pid !== 0 ? record : withProcess(record, state)
     if (known !== record) await writeOwnJson(deps.paths.record, known)
     streams.resume(record.firstSeq)
@@ -58,9 +66,8 @@ export const containerKind: ChildKind = {
   },
 
   async hasBegun({ run }) {
-    const { socket, name } = placeOf(run)
     try {
-      return (await containerState(new Engine(socket), name)).hasRun
+      return (await containerState(new Engine(placeOf(run).socket), idOf(run))).hasRun
     } catch (error) {
       if (isMissing(error)) return false
       throw error
@@ -68,8 +75,7 @@ export const containerKind: ChildKind = {
   },
 
   async endUnbegun({ run }) {
-    const { socket, name } = placeOf(run)
-    await removeContainer(new Engine(socket), name)
+    await removeContainer(new Engine(placeOf(run).socket), idOf(run))
   },
 }
 
@@ -94,7 +100,7 @@ class ContainerChild implements Child {
     let wasAway = false
     while (true) {
       try {
-        const state = await containerState(this.#engine, this.#name)
+        const state = await containerState(this.#engine, this.#id)
         if (!state.running) {
           // The engine does not keep what is said while it is away by a program that ends before it is back.
           if (wasAway)
@@ -136,13 +142,14 @@ class ContainerChild implements Child {
   }
 
   async signal(name: NodeJS.Signals): Promise<boolean> {
+    await this.#unpause()
     if (process.getuid?.() === 0) {
       // The first process only hands signals on; whoever gets one from it and from here would get two.
       const own = this.living().filter((pid) => pid !== this.#record.pid || this.#record.run.container?.init !== true)
       return own.filter((pid) => send(pid, name)).length > 0
     }
     try {
-      await this.#engine.json({ method: 'POST', path: `/containers/${this.#name}/kill?signal=${name}` })
+      await this.#engine.json({ method: 'POST', path: `/containers/${this.#id}/kill?signal=${name}` })
       return true
     } catch (error) {
       if (error instanceof EngineRefusal && (error.status === 409 || error.status === 404)) return false
@@ -152,6 +159,7 @@ class ContainerChild implements Child {
 
   async kill(): Promise<number> {
     const count = this.living().length
+    if (count > 0) await this.#unpause()
     for (let attempt = 0; attempt < KILL_ATTEMPTS && this.#processLives(); attempt++) {
       if (process.getuid?.() === 0) send(this.#record.pid, 'SIGKILL')
       else await this.signal('SIGKILL')
@@ -175,19 +183,31 @@ class ContainerChild implements Child {
 
   /** A container that stays because its engine is away is removed by the next run of its server. */
   async remove(): Promise<void> {
-    await removeContainer(this.#engine, this.#name).catch(() => undefined)
+    await removeContainer(this.#engine, this.#id).catch(() => undefined)
   }
 
-  get #name(): string {
-    return placeOf(this.#record.run).name
+  get #id(): string {
+    return idOf(this.#record.run)
   }
 
   #processLives(): boolean {
     return this.#record.pid > 0 && isAlive(this.#record.pid, this.#record.start)
   }
 
+  /** A program that somebody has paused would get no signal, and not end. */
+  async #unpause(): Promise<void> {
+    try {
+      if (!(await containerState(this.#engine, this.#id)).paused) return
+      await this.#engine.json({ method: 'POST', path: `/containers/${this.#id}/unpause` })
+      this.#remark('The container was paused by somebody else, and goes on for its end')
+    } catch (error) {
+      // It has ended, goes on already, or its engine is away: the signal itself says what comes of it.
+      if (!(error instanceof EngineAway) && !(error instanceof EngineRefusal)) throw error
+    }
+  }
+
   async #notRunning(): Promise<void> {
-    const answer = await this.#engine.stream({ method: 'POST', path: `/containers/${this.#name}/wait` })
+    const answer = await this.#engine.stream({ method: 'POST', path: `/containers/${this.#id}/wait` })
     try {
       for await (const _ of answer) {
         // the answer comes when it has ended; the state says more
@@ -206,11 +226,20 @@ class ContainerChild implements Child {
   }
 
   #remark(text: string): void {
-    const { sink } = this.#deps
-    sink.writer.append({ stream: 'system', ms: sink.clock.nowMs(), text: Buffer.from(text), flags: 0 })
-    sink.writer.flush()
-    sink.written()
+    remark(this.#deps, text)
   }
+}
+
+/** Engines know one of the two files of version 1 that keep a share of disk time; the runtime has said where there is none. */
+function weigh({ pid, run: { limits } }: HolderRecord): void {
+  if (limits.ioWeight !== undefined && pid > 0) setIoWeight(pid, limits.ioWeight)
+}
+
+/** A word of the panel in the server's console. */
+function remark({ sink }: Pick<ChildDeps, 'sink'>, text: string): void {
+  sink.writer.append({ stream: 'system', ms: sink.clock.nowMs(), text: Buffer.from(text), flags: 0 })
+  sink.writer.flush()
+  sink.written()
 }
 
 function placeOf({ container }: HolderRecord['run']): ContainerPlace {
@@ -218,24 +247,37 @@ function placeOf({ container }: HolderRecord['run']): ContainerPlace {
   return container
 }
 
-async function create(engine: Engine, name: string, { container }: LaunchFile): Promise<void> {
-  if (container === undefined) throw new BeginFailure('The launch file describes no container')
-  await engine.json({ method: 'POST', path: `/containers/create?name=${name}`, body: container })
+/** What the container is spoken of by: its name may be changed by hand. Records of before have the name alone. */
+function idOf(run: HolderRecord['run']): string {
+  const { id, name } = placeOf(run)
+  return id ?? name
 }
 
-async function removeContainer(engine: Engine, name: string): Promise<void> {
-  try {
-    await engine.json({ method: 'DELETE', path: `/containers/${name}?force=1&v=1` })
-  } catch (error) {
-    if (!isMissing(error)) throw error
-  }
+/** Starts that were cut off have left containers, which nobody has renamed or has. */
+async function removeEarlier(engine: Engine, run: HolderRecord['run']): Promise<void> {
+  const { agent } = placeOf(run)
+  if (agent === undefined) return
+  for (const { id } of await ownContainers(engine, { agent, serverId: run.serverId })) await removeContainer(engine, id)
+}
+
+async function create(
+  engine: Engine,
+  name: string,
+  { container }: LaunchFile,
+): Promise<{ id: string; warnings: readonly string[] }> {
+  if (container === undefined) throw new BeginFailure('The launch file describes no container')
+  const path = `/containers/create?name=${name}`
+  const { Id: id, Warnings: warnings } = record(await engine.json({ method: 'POST', path, body: container }))
+  if (typeof id !== 'string' || !ID.test(id)) throw new BeginFailure('The container engine names no container')
+  const said = Array.isArray(warnings) ? warnings.filter((one) => typeof one === 'string') : []
+  return { id, warnings: said.slice(0, MOST_WARNINGS).map(plainText) }
 }
 
 /** The state of a container whose holder has gone; `undefined` when the container is gone too. Waits for an engine that is away. */
-async function stateOf(engine: Engine, name: string, { clock }: ChildDeps): Promise<ContainerState | undefined> {
+async function stateOf(engine: Engine, id: string, { clock }: ChildDeps): Promise<ContainerState | undefined> {
   for (const deadline = clock.monotonicMs() + AWAY_MS; ; await clock.sleep(RETRY_MS)) {
     try {
-      return await containerState(engine, name)
+      return await containerState(engine, id)
     } catch (error) {
       if (isMissing(error)) return undefined
       if (!(error instanceof EngineAway) || clock.monotonicMs() > deadline) throw error
@@ -243,7 +285,11 @@ async function stateOf(engine: Engine, name: string, { clock }: ChildDeps): Prom
   }
 }
 
-function freshRecord({ run }: LaunchFile, firstSeq: number, { clock }: ChildDeps): HolderRecord {
+function freshRecord(
+  { run }: LaunchFile,
+  { id, firstSeq }: { readonly id: string; readonly firstSeq: number },
+  { clock }: ChildDeps,
+): HolderRecord {
   return {
     kind: run.kind,
     launchId: run.launchId,
@@ -253,7 +299,7 @@ function freshRecord({ run }: LaunchFile, firstSeq: number, { clock }: ChildDeps
     launcherStart: '',
     startedAtMs: clock.nowMs(),
     firstSeq,
-    run,
+    run: { ...run, container: { ...placeOf(run), id } },
     bootId: readFileSync('/proc/sys/kernel/random/boot_id', 'latin1').trim(),
     ordered: false,
     by: null,

@@ -27,7 +27,7 @@ const OUTPUTS: readonly Output[] = ['stdout', 'stderr']
 /** What the streams of a container are made with. */
 export interface StreamsDeps extends ChildDeps {
   readonly engine: Engine
-  readonly name: string
+  readonly id: string
 }
 
 /**
@@ -52,9 +52,9 @@ export class ContainerStreams {
 
   /** Attaches to a container that has not started yet. */
   async attach(): Promise<void> {
-    const { engine, name, sink } = this.#deps
+    const { engine, id, sink } = this.#deps
     this.#firstSeq = sink.writer.last + 1
-    const attached = await engine.attach(`/containers/${name}/attach?stream=1&stdin=1&stdout=1&stderr=1`)
+    const attached = await engine.attach(`/containers/${id}/attach?stream=1&stdin=1&stdout=1&stderr=1`)
     this.#takeInput(attached.socket)
     this.#done = this.#readAttached(attached).then(async () => {
       if (!(await this.#isOver())) await this.#goOn()
@@ -98,9 +98,9 @@ export class ContainerStreams {
   }
 
   async #attachInput(): Promise<Duplex> {
-    const { engine, name } = this.#deps
+    const { engine, id } = this.#deps
     try {
-      const { socket } = await engine.attach(`/containers/${name}/attach?stream=1&stdin=1`)
+      const { socket } = await engine.attach(`/containers/${id}/attach?stream=1&stdin=1`)
       socket.resume()
       this.#takeInput(socket)
       return socket
@@ -146,10 +146,10 @@ export class ContainerStreams {
 
   /** Whether an attachment has ended because the container has, and not because its engine has: then it has brought everything. */
   async #isOver(): Promise<boolean> {
-    const { engine, name, clock } = this.#deps
+    const { engine, id, clock } = this.#deps
     for (const deadline = clock.monotonicMs() + SETTLE_MS; clock.monotonicMs() < deadline; await clock.sleep(LOOK_MS)) {
       try {
-        if (!(await containerState(engine, name)).running) return true
+        if (!(await containerState(engine, id)).running) return true
       } catch (error) {
         return isMissing(error)
       }
@@ -159,11 +159,11 @@ export class ContainerStreams {
 
   /** Reads what the console lacks, and follows the engine's log until the container has ended. */
   async #goOn(): Promise<void> {
-    const { engine, name, clock } = this.#deps
-    const log = new EngineLog(engine, name)
+    const { engine, id, clock } = this.#deps
+    const log = new EngineLog(engine, id)
     for (let isBehind = true; !this.#abandoned; ) {
       try {
-        const { running } = await containerState(engine, name)
+        const { running } = await containerState(engine, id)
         if (isBehind) await this.#catchUp(log)
         isBehind = false
         if (!running && !this.#abandoned) {

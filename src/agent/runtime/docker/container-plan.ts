@@ -1,5 +1,7 @@
+import { isIPv6 } from 'node:net'
 import { enforcedMemoryMb } from '../../holder/memory-limit.ts'
 import type { RunPlan } from '../runtime.ts'
+import type { ContainerNetworkChoice } from './engine-networks.ts'
 
 /** Where a game sees its files, and an installation those that it fills. */
 export const CONTAINER_HOMES = { game: '/home/container', install: '/mnt/server' } as const
@@ -24,7 +26,12 @@ export interface ContainerOptions {
   readonly hasEntrypoint: boolean
   /** The engine has a first process that hands signals on and clears away what has ended. */
   readonly init: boolean
-  readonly network: string
+  /** The engine is an ordinary user's: its root is that user, and other users of a container own nothing outside. */
+  readonly isRootless: boolean
+  /** The engine gives containers other users than the machine's unless they ask for the machine's. */
+  readonly isRemapped: boolean
+  readonly isCgroupV2: boolean
+  readonly network: ContainerNetworkChoice
   readonly labels: Readonly<Record<string, string>>
 }
 
@@ -32,10 +39,11 @@ export interface ContainerOptions {
 export function containerPlan(plan: RunPlan, options: ContainerOptions): object {
   const isGame = plan.kind === 'game'
   const home = CONTAINER_HOMES[plan.kind]
-  const user = isGame || !options.isRoot ? `${options.uid}:${options.uid}` : '0:0'
+  const isEngineRoot = options.isRootless || (!isGame && options.isRoot)
+  const { network } = options
   return {
     Image: options.image,
-    User: user,
+    User: isEngineRoot ? '0:0' : `${options.uid}:${options.uid}`,
     WorkingDir: home,
     Env: Object.entries({ ...plan.env, HOME: home }).map(([name, value]) => `${name}=${value}`),
     ...(isGame && options.hasEntrypoint ? {} : { Entrypoint: [...plan.argv], Cmd: [] }),
@@ -48,11 +56,13 @@ export function containerPlan(plan: RunPlan, options: ContainerOptions): object 
     Tty: false,
     ...(isGame ? { ExposedPorts: exposedPorts(plan) } : {}),
     HostConfig: {
-      ...limitsOf(plan),
+      ...limitsOf(plan, options.isCgroupV2),
       Init: options.init,
       Mounts: [{ Type: 'bind', Source: options.files, Target: home }],
-      NetworkMode: options.network,
-      ...(isGame && options.network !== 'host' ? { PortBindings: portBindings(plan) } : {}),
+      NetworkMode: network.name,
+      ...(isGame && network.name !== 'host' && !network.isOwn ? { PortBindings: portBindings(plan) } : {}),
+      // Each server has a user of its own, whom its files belong to.
+      ...(options.isRemapped && !options.isRootless ? { UsernsMode: 'host' } : {}),
       ReadonlyRootfs: isGame,
       Tmpfs: {
         '/tmp': `rw,exec,nosuid,nodev,size=${scratchMb(plan)}m`,
@@ -66,17 +76,26 @@ export function containerPlan(plan: RunPlan, options: ContainerOptions): object 
       OomScoreAdj: 200,
       RestartPolicy: { Name: 'no' },
     },
+    ...(network.address === null ? {} : { NetworkingConfig: ownAddress(network.name, network.address) }),
   }
 }
 
 /** The limits in the words of the engine. A limit of 0 or less is none; swap below 0 is as much as there is. */
-export function limitsOf({ limits }: Pick<RunPlan, 'limits'>): object {
+export function limitsOf({ limits }: Pick<RunPlan, 'limits'>, isCgroupV2: boolean): object {
   const memory = enforcedMemoryMb(limits.memoryMb) * MIB
   return {
     ...(memory > 0 ? { Memory: memory, MemorySwap: limits.swapMb < 0 ? -1 : memory + limits.swapMb * MIB } : {}),
     ...(limits.cpuCores > 0 ? { NanoCpus: Math.round(limits.cpuCores * NANO_CPUS) } : {}),
     ...(limits.pids > 0 ? { PidsLimit: limits.pids } : {}),
+    ...(limits.cpuSet === undefined ? {} : { CpusetCpus: limits.cpuSet }),
+    // With version 1 of the kernel's groups the holder sees to it.
+    ...(limits.ioWeight === undefined || !isCgroupV2 ? {} : { BlkioWeight: limits.ioWeight }),
   }
+}
+
+function ownAddress(network: string, ip: string): object {
+  const config = isIPv6(ip) ? { IPv6Address: ip } : { IPv4Address: ip }
+  return { EndpointsConfig: { [network]: { IPAMConfig: config } } }
 }
 
 /** Files in memory are counted as the server's. */

@@ -4,17 +4,22 @@ import { newIdSuffix } from '../../../shared/kernel/ids.ts'
 import type { Clock } from '../../../shared/kernel/time.ts'
 import type { RuntimeReport } from '../../../shared/protocol/node.ts'
 import { record } from '../../engine/container-state.ts'
-import { Engine } from '../../engine/engine.ts'
+import { LABEL, ownContainers, removeContainer } from '../../engine/containers.ts'
+import { Engine, EngineAway, EngineRefusal } from '../../engine/engine.ts'
 import { AgentFailure } from '../../failure.ts'
 import type { LaunchFile } from '../../holder/holder-files.ts'
 import { errorText } from '../../logger.ts'
+import { refuseCpuSet } from '../cpu-set.ts'
 import type { HeldRuns } from '../held-runs.ts'
 import { giveTo } from '../ownership.ts'
-import type { Run, RunKind, RunPlan, Runtime, ServerPlace } from '../runtime.ts'
+import { findCgroups, optionalLimits } from '../process/cgroup-places.ts'
+import type { OwnNetwork, RenewOptions, Run, RunKind, RunNetwork, RunPlan, Runtime, ServerPlace } from '../runtime.ts'
 import type { ServerUsers } from '../server-users.ts'
 import { socketPath } from '../socket-place.ts'
 import { CONTAINER_HOMES, containerPlan } from './container-plan.ts'
-import { type Credentials, type ImageFacts, presentImage, pullImage, registryOf } from './images.ts'
+import { chooseNetwork } from './engine-networks.ts'
+import { registryOf } from './image-name.ts'
+import { type Credentials, type ImageFacts, type PullProgress, presentImage, pullImage } from './images.ts'
 
 /** What the docker runtime is made with. */
 export interface DockerRuntimeOptions {
@@ -38,6 +43,11 @@ export interface RegistryAccount {
 
 /** How often a pull says how far it is. */
 const PROGRESS_MS = 5000
+/** How long a look at all containers may take. */
+const LOOK_MS = 3000
+const NOT_RUNNING = 'The container engine of this node is not running'
+const CATATONIT = ['/usr/libexec/podman/catatonit', '/usr/bin/catatonit']
+const NEVER = new AbortController().signal
 /** Variables that the machine's programs need, and that would hide what the image has in their place. */
 const MACHINE_VARIABLES: ReadonlySet<string> = new Set(['PATH', 'PANEL_NODE'])
 /** The oldest API (version 1.41) with all that is used here. */
@@ -48,6 +58,7 @@ export class DockerRuntime implements Runtime {
   readonly name = 'docker' as const
   readonly #options: DockerRuntimeOptions
   readonly #agentLabel: string
+  #weights: Promise<{ readonly ioWeights: boolean }> | undefined
 
   constructor(options: DockerRuntimeOptions) {
     this.#options = options
@@ -63,7 +74,9 @@ export class DockerRuntime implements Runtime {
       if (api < OLDEST_API)
         return unavailable(version, `The engine ${version} is too old: Docker 20.10 or newer is needed`)
       const isLimited = info['MemoryLimit'] === true && info['PidsLimit'] === true
-      const limits = !isLimited ? 'unknown' : String(info['CgroupVersion']) === '2' ? 'cgroup-v2' : 'cgroup-v1'
+      const limits = !isLimited ? 'unknown' : isCgroupV2(info) ? 'cgroup-v2' : 'cgroup-v1'
+      const { isRootless, isRemapped, hasSeccomp } = securityOf(info)
+      const [cpuSets, ioWeights] = [info['CPUSet'] === true, await this.#hasIoWeights(info)]
       return {
         name: 'docker',
         version,
@@ -72,8 +85,18 @@ export class DockerRuntime implements Runtime {
         isolation: 'container',
         mounts: 'private',
         limits,
-        userNamespaces: 'unknown',
-        capabilities: ['isolation: container', `limits: ${limits}`],
+        // The engine's own filter of system calls refuses them to programs without capabilities.
+        userNamespaces: hasSeccomp ? 'off' : 'unknown',
+        cpuSets,
+        ioWeights,
+        capabilities: [
+          'isolation: container',
+          `limits: ${limits}`,
+          ...(isRootless ? ['engine: rootless'] : []),
+          ...(isRemapped ? ['engine: user namespaces, not used by servers'] : []),
+          `cpu sets: ${cpuSets ? 'yes' : 'no'}`,
+          `I/O weights: ${ioWeights ? 'yes' : 'no'}`,
+        ],
       }
     } catch (error) {
       return unavailable('', `The container engine at ${socket} cannot be used: ${errorText(error)}`.slice(0, 500))
@@ -89,32 +112,87 @@ export class DockerRuntime implements Runtime {
     if (isRoot()) await giveTo(place.files, await this.#uidOf(place))
   }
 
-  async start(place: ServerPlace, plan: RunPlan): Promise<Run> {
-    return await this.#options.runs.start(place, plan.launchId, () => this.#launchFile(place, plan))
+  async network(own: OwnNetwork | undefined): Promise<RunNetwork> {
+    const engine = await this.#engine()
+    if (engine === undefined) throw new AgentFailure('UNSUPPORTED', NOT_RUNNING)
+    return await named(() => chooseNetwork(engine, this.#options.network, own))
   }
 
-  async #launchFile(place: ServerPlace, plan: RunPlan): Promise<LaunchFile> {
-    const { dataDir, clock, network } = this.#options
-    const socket = await this.#socket()
-    if (socket === undefined) throw new AgentFailure('UNSUPPORTED', 'The container engine of this node is not running')
-    const engine = new Engine(socket)
-    const { init } = await engineFacts(engine).catch((error: unknown) => {
+  async renew(place: ServerPlace, options: RenewOptions): Promise<void> {
+    await named(() => this.#renew(place, options))
+  }
+
+  async #renew(place: ServerPlace, { image, signal, progress }: RenewOptions): Promise<void> {
+    const engine = await this.#engine()
+    if (engine === undefined) throw new AgentFailure('UNSUPPORTED', NOT_RUNNING)
+    if (image === null) throw new AgentFailure('BAD_REQUEST', 'The server has no container image')
+    const { runs } = this.#options
+    const before = await presentImage(engine, image)
+    try {
+      await this.#pull(place, engine, { image, signal, progress })
+      const after = await presentImage(engine, image)
+      const isSame = before !== undefined && before.id === after?.id
+      await runs.note(place, isSame ? `The image ${image} is the newest already` : `The image ${image} is new`)
+    } catch (error) {
+      if (before === undefined || signal.aborted || !(error instanceof AgentFailure)) throw error
+      await runs.note(place, `${error.message}. The one that is there stays in use`)
+    }
+    await this.discard(place.serverId)
+  }
+
+  async start(place: ServerPlace, plan: RunPlan, signal: AbortSignal = NEVER): Promise<Run> {
+    const file = (): Promise<LaunchFile> => named(() => this.#launchFile(place, plan, signal))
+    return await this.#options.runs.start(place, plan.launchId, file)
+  }
+
+  /** Nothing while the engine is away: it is asked again. */
+  async remains(): Promise<ReadonlySet<string>> {
+    const engine = await this.#engine()
+    if (engine === undefined) return new Set()
+    try {
+      const found = await ownContainers(engine, { agent: this.#agentLabel, signal: AbortSignal.timeout(LOOK_MS) })
+      return new Set(found.map(({ serverId }) => serverId))
+    } catch (error) {
+      if (error instanceof EngineAway || error instanceof EngineRefusal) return new Set()
+      throw error
+    }
+  }
+
+  async discard(serverId: string): Promise<void> {
+    const engine = await this.#engine()
+    if (engine === undefined) return
+    for (const { id } of await ownContainers(engine, { agent: this.#agentLabel, serverId }))
+      await removeContainer(engine, id)
+  }
+
+  async #launchFile(place: ServerPlace, plan: RunPlan, signal: AbortSignal): Promise<LaunchFile> {
+    const { dataDir, clock } = this.#options
+    const engine = await this.#engine()
+    if (engine === undefined) throw new AgentFailure('UNSUPPORTED', NOT_RUNNING)
+    const facts = await engineFacts(engine).catch((error: unknown) => {
       throw new AgentFailure('UNSUPPORTED', `The container engine of this node cannot be used: ${errorText(error)}`)
     })
+    await refuseCpuSet(plan.limits.cpuSet)
+    await this.#noteMissing(place, plan, facts.info)
     if (plan.image === null) throw new AgentFailure('BAD_REQUEST', 'The server has no container image')
-    const image = await this.#image(place, engine, plan.image)
+    const image = await this.#image(place, engine, { image: plan.image, signal })
+    const network = await chooseNetwork(engine, this.#options.network, plan.kind === 'game' ? plan.network : undefined)
     const { kind, launchId, limits, logMb, masked } = plan
     const env = Object.fromEntries(Object.entries(plan.env).filter(([name]) => !MACHINE_VARIABLES.has(name)))
-    const labels = { 'panel.server': place.serverId, 'panel.run': launchId, 'panel.agent': this.#agentLabel }
+    const labels = { [LABEL.server]: place.serverId, [LABEL.run]: launchId, [LABEL.agent]: this.#agentLabel }
+    const { isRootless, isRemapped } = securityOf(facts.info)
     const container = containerPlan(
       { ...plan, env },
       {
         files: place.files,
         uid: await this.#uidOf(place),
         isRoot: isRoot(),
+        isRootless,
+        isRemapped,
+        isCgroupV2: isCgroupV2(facts.info),
         image: plan.image,
         ...image,
-        init,
+        init: facts.init,
         network,
         labels,
       },
@@ -130,32 +208,66 @@ export class DockerRuntime implements Runtime {
       limits,
       ...(masked === undefined ? {} : { masked }),
       isolation: { uid: null, mounts: false, cgroup: null },
-      container: { socket, name: `panel-${this.#agentLabel}-${place.serverId}`, init, ownNetwork: network !== 'host' },
+      container: {
+        socket: engine.socketPath,
+        name: `panel-${this.#agentLabel}-${place.serverId}`,
+        agent: this.#agentLabel,
+        init: facts.init,
+        ownNetwork: network.name !== 'host',
+      },
     }
     return { run, argv: plan.argv, env: {}, files: place.files, container }
   }
 
-  /** Pulls an image that is not there; one that is there and has a changing name is asked for anew before an installation. */
-  async #image(place: ServerPlace, engine: Engine, name: string): Promise<ImageFacts> {
-    const { runs, clock } = this.#options
-    const present = await presentImage(engine, name)
+  /** A limit that this machine cannot keep is not passed over in silence. */
+  async #noteMissing(place: ServerPlace, { limits }: RunPlan, info: Record<string, unknown>): Promise<void> {
+    const { runs } = this.#options
+    if (limits.cpuSet !== undefined && info['CPUSet'] !== true)
+      await runs.note(place, 'This node cannot keep it to its processors: its container engine does not allow it')
+    if (limits.ioWeight !== undefined && !(await this.#hasIoWeights(info)))
+      await runs.note(place, 'This node cannot give it its share of disk time: its kernel does not allow it')
+  }
+
+  /** No engine says it: with version 1 of the kernel's groups, the agent's own look does. */
+  async #hasIoWeights(info: Record<string, unknown>): Promise<boolean> {
+    if (isCgroupV2(info)) return true
+    if (!isRoot()) return false
+    this.#weights ??= findCgroups().then(optionalLimits)
+    return (await this.#weights).ioWeights
+  }
+
+  /** The facts of an image, which is pulled when it is not there. */
+  async #image(place: ServerPlace, engine: Engine, asked: { image: string; signal: AbortSignal }): Promise<ImageFacts> {
+    const present = await presentImage(engine, asked.image)
     if (present !== undefined) return present
-    await runs.note(place, `Pulling the image ${name}`)
+    await this.#pull(place, engine, { ...asked, progress: () => undefined })
+    const pulled = await presentImage(engine, asked.image)
+    if (pulled === undefined)
+      throw new AgentFailure('UNSUPPORTED', `The image ${asked.image} is not there after it was pulled`)
+    await this.#options.runs.note(place, `The image ${asked.image} is there`)
+    return pulled
+  }
+
+  /** Pulls an image and says in the console how far that is. */
+  async #pull(
+    place: ServerPlace,
+    engine: Engine,
+    { image, signal, progress }: { image: string; signal: AbortSignal; progress: (report: PullProgress) => void },
+  ): Promise<void> {
+    const { runs, clock } = this.#options
+    const credentials = await this.#credentials(image)
+    await runs.note(place, `Pulling the image ${image}`)
     let saidMs = clock.monotonicMs()
     let last = ''
-    const credentials = await this.#credentials(name)
-    const progress = (text: string): void => {
+    const say = (report: PullProgress): void => {
+      progress(report)
+      const text = inWords(report)
       if (clock.monotonicMs() - saidMs < PROGRESS_MS || text === last) return
       saidMs = clock.monotonicMs()
       last = text
-      void runs.note(place, `Pulling the image ${name}: ${text}`).catch(() => undefined) // the pull itself goes on
+      void runs.note(place, `Pulling the image ${image}: ${text}`).catch(() => undefined) // the pull itself goes on
     }
-    await pullImage(engine, name, { credentials, progress })
-    const pulled = await presentImage(engine, name)
-    if (pulled === undefined)
-      throw new AgentFailure('UNSUPPORTED', `The image ${name} is not there after it was pulled`)
-    await runs.note(place, `The image ${name} is there`)
-    return pulled
+    await pullImage(engine, image, { credentials, signal, progress: say })
   }
 
   async #credentials(image: string): Promise<Credentials | undefined> {
@@ -171,6 +283,11 @@ export class DockerRuntime implements Runtime {
 
   async #uidOf(place: ServerPlace): Promise<number> {
     return isRoot() ? await this.#options.users.uidOf(place.serverId) : (process.getuid?.() ?? 0)
+  }
+
+  async #engine(): Promise<Engine | undefined> {
+    const socket = await this.#socket()
+    return socket === undefined ? undefined : new Engine(socket)
   }
 
   async #socket(): Promise<string | undefined> {
@@ -198,9 +315,55 @@ async function engineFacts(
     engine.json({ method: 'GET', path: '/info' }).then(record),
   ])
   const initCommit = record(info['InitCommit'] ?? {})['ID']
-  const init = typeof initCommit === 'string' && initCommit !== 'N/A'
+  const init = typeof initCommit === 'string' && initCommit !== 'N/A' && (!isPodman(version) || (await hasCatatonit()))
   const name = `${String(version['Version'])}`.slice(0, 64)
   return { version: name, api: Number(String(version['ApiVersion']).split('.')[1]), init, info }
+}
+
+/** Carries out work with the engine; its own failures reach people as what they are. */
+async function named<T>(work: () => Promise<T>): Promise<T> {
+  try {
+    return await work()
+  } catch (error) {
+    if (!(error instanceof EngineAway) && !(error instanceof EngineRefusal)) throw error
+    throw new AgentFailure('UNSUPPORTED', `The container engine of this node has failed: ${error.message}`, {
+      cause: error,
+    })
+  }
+}
+
+/** What the engine says of how it keeps containers apart. */
+function securityOf(info: Record<string, unknown>): { isRootless: boolean; isRemapped: boolean; hasSeccomp: boolean } {
+  const options = Array.isArray(info['SecurityOptions']) ? info['SecurityOptions'].map(String) : []
+  const has = (name: string): boolean => options.some((option) => option.split(',')[0] === `name=${name}`)
+  return { isRootless: has('rootless'), isRemapped: has('userns'), hasSeccomp: has('seccomp') }
+}
+
+function isCgroupV2(info: Record<string, unknown>): boolean {
+  return String(info['CgroupVersion']) === '2'
+}
+
+function inWords({ doneBytes, totalBytes }: PullProgress): string {
+  const mib = (bytes: number): string => (bytes / 1024 / 1024).toFixed(1)
+  return totalBytes === 0 ? 'waiting for the registry' : `${mib(doneBytes)} of ${mib(totalBytes)} MiB`
+}
+
+function isPodman(version: Record<string, unknown>): boolean {
+  const parts = Array.isArray(version['Components']) ? version['Components'] : []
+  return parts.some((part: unknown) => record(part)['Name'] === 'Podman Engine')
+}
+
+/** The first process of Podman, which comes in a package of its own and which its service does not speak of. */
+async function hasCatatonit(): Promise<boolean> {
+  const there = await Promise.all(
+    CATATONIT.map((path) =>
+      access(path).then(
+        () => true,
+        () => false,
+      ),
+    ),
+  )
+  return there.includes(true)
 }
 
 function unavailable(version: string, reason: string): RuntimeReport {

@@ -1,6 +1,7 @@
 import { record } from '../../engine/container-state.ts'
-import { type Engine, EngineRefusal, isMissing } from '../../engine/engine.ts'
+import { type Engine, EngineRefusal, isMissing, reasonOf } from '../../engine/engine.ts'
 import { AgentFailure } from '../../failure.ts'
+import { isImageName, registryOf, withTag } from './image-name.ts'
 
 /** What an image says of how it is started. */
 export interface ImageFacts {
@@ -13,7 +14,15 @@ export interface ImageFacts {
 export interface PullOptions {
   readonly credentials: Credentials | undefined
   /** Called with how far it is, as often as the engine says it. */
-  readonly progress: (text: string) => void
+  readonly progress: (report: PullProgress) => void
+  /** Ends the pull. */
+  readonly signal: AbortSignal
+}
+
+/** How far a pull is: the bytes of the layers that are known so far; 0 of 0 before the registry has answered. */
+export interface PullProgress {
+  readonly doneBytes: number
+  readonly totalBytes: number
 }
 
 /** The account at a registry. */
@@ -22,12 +31,11 @@ export interface Credentials {
   readonly password: string
 }
 
-/** A pull that brings no progress for so long is given up. */
+/** A pull that brings no progress for so long is given up, and one that goes on for longer than any image needs. */
 const QUIET_MS = 120_000
+const LONGEST_MS = 6 * 3_600_000
 const MOST_LINE_BYTES = 64 * 1024
-
-/** A name of an image as registries take it: no path, no option, no blank. */
-const IMAGE = /^[a-z0-9][A-Za-z0-9._\-/:@]{0,299}$/
+const MOST_LAYERS = 1000
 
 /** The facts of an image that is present; `undefined` when it is not. */
 export async function presentImage(engine: Engine, name: string): Promise<ImageFacts | undefined> {
@@ -42,65 +50,73 @@ export async function presentImage(engine: Engine, name: string): Promise<ImageF
   }
 }
 
-/** Brings an image from its registry. Rejects with an AgentFailure of UNSUPPORTED that says why it could not. */
-export async function pullImage(engine: Engine, name: string, { credentials, progress }: PullOptions): Promise<void> {
-  const tagged = /[:@][^/]*$/.test(checkedName(name)) ? name : `${name}:latest`
-  const path = `/images/create?fromImage=${encodeURIComponent(tagged)}`
+/**
+ * Brings an image from its registry. Rejects with an AgentFailure: of UNSUPPORTED that says why it could not, and with the
+ * reason of the signal, or INTERRUPTED, when that ended it.
+ */
+export async function pullImage(engine: Engine, name: string, options: PullOptions): Promise<void> {
+  const { credentials, progress, signal } = options
+  const path = `/images/create?fromImage=${encodeURIComponent(withTag(checkedName(name)))}`
   try {
     const headers = credentials === undefined ? {} : { 'x-registry-auth': authOf(name, credentials) }
-    const answer = await engine.stream({ method: 'POST', path, headers })
+    const limit = AbortSignal.any([signal, AbortSignal.timeout(LONGEST_MS)])
+    const answer = await engine.stream({ method: 'POST', path, headers, signal: limit })
     answer.setTimeout(QUIET_MS, () => answer.destroy(new Error(`nothing has come for ${QUIET_MS / 1000} s`)))
-    const layers = new Map<string, Layer>()
+    const layers = new Map<string, PullProgress>()
     let text = ''
     for await (const chunk of answer.setEncoding('utf8') as AsyncIterable<string>) {
       const lines = (text + chunk).split('\n')
       text = lines.pop() ?? ''
-      if (text.length > MOST_LINE_BYTES) throw new Error('the engine answers with what is no progress')
+      if (text.length > MOST_LINE_BYTES) throw new Error(NO_PROGRESS)
       for (const line of lines) takeLine(line, layers)
-      progress(summary(layers))
+      progress(sumOf(layers))
     }
     if (text.trim() !== '') takeLine(text, layers)
   } catch (error) {
+    if (signal.aborted) {
+      const { reason } = signal
+      throw reason instanceof AgentFailure ? reason : new AgentFailure('INTERRUPTED', 'The pull was called off')
+    }
     const reason = error instanceof Error ? error.message : String(error)
     throw new AgentFailure('UNSUPPORTED', `The image ${name} could not be pulled: ${reason}`.slice(0, 500))
   }
 }
 
-interface Layer {
-  readonly current: number
-  readonly total: number
-}
+const NO_PROGRESS = 'the engine answers with what is no progress'
 
-function takeLine(line: string, layers: Map<string, Layer>): void {
+function takeLine(line: string, layers: Map<string, PullProgress>): void {
   if (line.trim() === '') return
-  const said = record(JSON.parse(line))
-  if (typeof said['error'] === 'string') throw new EngineRefusal(500, said['error'].slice(0, 300))
-  const { id, progressDetail } = said
-  if (typeof id !== 'string' || layers.size > 1000) return
+  const { error, id, progressDetail, status } = record(parsed(line))
+  if (typeof error === 'string') throw new EngineRefusal(500, reasonOf(error))
+  if (typeof id !== 'string' || layers.size > MOST_LAYERS) return
   const { current, total } = record(progressDetail ?? {})
-  if (said['status'] === 'Downloading' && typeof current === 'number' && typeof total === 'number') {
-    layers.set(id, { current, total })
-  } else if (said['status'] === 'Download complete') {
-    const size = layers.get(id)?.total ?? 0
-    layers.set(id, { current: size, total: size })
+  if (status === 'Downloading' && isCount(current) && isCount(total)) {
+    layers.set(id, { doneBytes: current, totalBytes: total })
+  } else if (status === 'Download complete') {
+    const { totalBytes } = layers.get(id) ?? { totalBytes: 0 }
+    layers.set(id, { doneBytes: totalBytes, totalBytes })
   }
 }
 
-function summary(layers: ReadonlyMap<string, Layer>): string {
-  let [current, total] = [0, 0]
+function parsed(line: string): unknown {
+  try {
+    return JSON.parse(line)
+  } catch {
+    throw new Error(NO_PROGRESS)
+  }
+}
+
+function isCount(value: unknown): value is number {
+  return Number.isSafeInteger(value) && Number(value) >= 0
+}
+
+function sumOf(layers: ReadonlyMap<string, PullProgress>): PullProgress {
+  let [doneBytes, totalBytes] = [0, 0]
   for (const layer of layers.values()) {
-    current += layer.current
-    total += layer.total
+    doneBytes += layer.doneBytes
+    totalBytes += layer.totalBytes
   }
-  const mib = (bytes: number): string => (bytes / 1024 / 1024).toFixed(1)
-  return total === 0 ? 'waiting for the registry' : `${mib(current)} of ${mib(total)} MiB`
-}
-
-/** The registry of an image: what stands before the first slash where that is a host; else Docker's own. */
-export function registryOf(name: string): string {
-  const [first = '', ...rest] = checkedName(name).split('/')
-  const isHost = rest.length > 0 && (first.includes('.') || first.includes(':') || first === 'localhost')
-  return isHost ? first : 'docker.io'
+  return { doneBytes, totalBytes }
 }
 
 /** Engines want the padding that `base64url` leaves out. */
@@ -110,7 +126,11 @@ function authOf(name: string, { username, password }: Credentials): string {
 }
 
 function checkedName(name: string): string {
-  if (!IMAGE.test(name)) throw new AgentFailure('BAD_REQUEST', 'The name of the image is not valid')
+  if (!isImageName(name))
+    throw new AgentFailure(
+      'BAD_REQUEST',
+      'The name of the image is not valid; it is written as registry.example/path/name:tag',
+    )
   return name
 }
 

@@ -6,7 +6,7 @@ import { dirname } from 'node:path'
 import { ENTER_USER_NAMESPACE, LOCK_USER_NAMESPACE, MOUNTS, TOOL_PATH, UNSHARE } from '../../holder/process/launcher.ts'
 import { openUserNamespace } from '../../holder/process/user-namespace.ts'
 import { FIRST_SERVER_UID } from '../server-users.ts'
-import { type CgroupBase, findCgroups } from './cgroup-places.ts'
+import { type CgroupBase, findCgroups, optionalLimits } from './cgroup-places.ts'
 
 /** What the process runtime can do on this machine, by trial. */
 export interface Machine {
@@ -19,6 +19,9 @@ export interface Machine {
   /** A program can be locked into a user namespace in which it can make no further one. */
   readonly locks: boolean
   readonly cgroups: CgroupBase | null
+  /** Whether runs can be kept to some processors, and have a share of disk time. */
+  readonly cpuSets: boolean
+  readonly ioWeights: boolean
 }
 
 const TOOLS = ['flock', 'mkfifo', 'setsid', 'prlimit'] as const
@@ -42,7 +45,8 @@ export async function studyMachine(): Promise<Machine> {
     root && canLock(['setpriv', ...asUser]),
     findCgroups(),
   ])
-  return { missing, users, mounts: users && mounts, locks: users && locks, cgroups }
+  const optional = await optionalLimits(cgroups)
+  return { missing, users, mounts: users && mounts, locks: users && locks, cgroups, ...optional }
 }
 
 /** Whether the private folders of a run can be made, as a run makes them. */

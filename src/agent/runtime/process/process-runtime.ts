@@ -7,9 +7,10 @@ import { AgentFailure } from '../../failure.ts'
 import type { HeldRun, Isolation, LaunchFile } from '../../holder/holder-files.ts'
 import { PRIVATE_HOME } from '../../holder/process/launcher.ts'
 import { RUN_VARIABLE } from '../../holder/run-processes.ts'
+import { refuseCpuSet } from '../cpu-set.ts'
 import type { HeldRuns } from '../held-runs.ts'
 import { giveTo } from '../ownership.ts'
-import type { Run, RunPlan, Runtime, ServerPlace } from '../runtime.ts'
+import type { Run, RunNetwork, RunPlan, Runtime, ServerPlace } from '../runtime.ts'
 import type { ServerUsers } from '../server-users.ts'
 import { socketPath } from '../socket-place.ts'
 import { cgroupOfRun } from './cgroup-places.ts'
@@ -45,6 +46,8 @@ export class ProcessRuntime implements Runtime {
       mounts: mounts ? 'private' : 'shared',
       limits: cgroups === null ? 'watchdog' : cgroups.version === 2 ? 'cgroup-v2' : 'cgroup-v1',
       userNamespaces: users && locks ? 'off' : 'allowed',
+      cpuSets: machine.cpuSets,
+      ioWeights: machine.ioWeights,
       capabilities: inWords(machine),
     }
   }
@@ -60,9 +63,33 @@ export class ProcessRuntime implements Runtime {
     if (uid !== null) await giveTo(place.files, uid)
   }
 
+  /** That of the machine. */
+  async network(): Promise<RunNetwork> {
+    return { listenIp: null, machineIp: '127.0.0.1', isOwn: false }
+  }
+
+  async renew(): Promise<void> {
+    throw new AgentFailure('BAD_REQUEST', 'The server runs as a process: there is no container to be made anew')
+  }
+
   async start(place: ServerPlace, plan: RunPlan): Promise<Run> {
+    const { cpuSets, ioWeights } = await this.#machine()
+    await refuseCpuSet(plan.limits.cpuSet)
+    const without = [
+      ...(plan.limits.cpuSet === undefined || cpuSets ? [] : ['keep it to its processors']),
+      ...(plan.limits.ioWeight === undefined || ioWeights ? [] : ['give it its share of disk time']),
+    ]
+    for (const what of without)
+      await this.#options.runs.note(place, `This node cannot ${what}: its kernel does not allow it`)
     return await this.#options.runs.start(place, plan.launchId, () => this.#launchFile(place, plan))
   }
+
+  /** Processes live and end with the holder of their run. */
+  async remains(): Promise<ReadonlySet<string>> {
+    return new Set()
+  }
+
+  async discard(): Promise<void> {} // see remains()
 
   async #launchFile(place: ServerPlace, plan: RunPlan): Promise<LaunchFile> {
     const { dataDir, clock } = this.#options
@@ -94,7 +121,7 @@ export class ProcessRuntime implements Runtime {
       uid,
       mounts: uid !== null && machine.mounts,
       locked: uid !== null && machine.locks && plan.allowUserNamespaces !== true,
-      cgroup: cgroupOfRun(machine.cgroups, plan.launchId),
+      cgroup: cgroupOfRun(machine.cgroups, plan.launchId, plan.limits),
     }
   }
 
@@ -112,12 +139,14 @@ export class ProcessRuntime implements Runtime {
 }
 
 /** The same for people, and for daemons of before that know no other. */
-function inWords({ users, mounts, locks, cgroups }: Machine): string[] {
+function inWords({ users, mounts, locks, cgroups, cpuSets, ioWeights }: Machine): string[] {
   const isolation = users ? (mounts ? 'own user, private mounts' : 'own user') : 'none'
   const limits = cgroups === null ? 'watchdog' : `cgroup v${cgroups.version}`
   return [
     `isolation: ${isolation}`,
     `limits: ${limits}`,
     ...(users ? [`user namespaces: ${locks ? 'off' : 'as the machine allows'}`] : []),
+    // A watchdog holds neither.
+    ...(cgroups === null ? [] : [`cpu sets: ${cpuSets ? 'yes' : 'no'}`, `I/O weights: ${ioWeights ? 'yes' : 'no'}`]),
   ]
 }

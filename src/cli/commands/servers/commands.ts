@@ -27,6 +27,8 @@ const SIZES: readonly Option[] = [
   field('--disk <size>', 'disk: 10G', 'allocatedDiskMb', 'mib'),
   field('--swap <size>', 'swap', 'allocatedSwapMb', 'mib'),
   field('--databases <n>', 'how many databases it may have', 'databaseAllocation', 'int'),
+  field('--cpu-set <cpus>', 'the processors that it may use: 0-3,6', 'cpuSet'),
+  field('--io-weight <n>', 'its share of disk time: 10 to 1000', 'ioWeight', 'int'),
 ]
 
 const ADDRESS: readonly Option[] = [
@@ -39,6 +41,7 @@ const ADDRESS: readonly Option[] = [
 ]
 
 const BEHAVIOUR: readonly Option[] = [
+  field('--image <image>', "one of the template's images, by its name or label", 'image'),
   { flags: '--env <name=value>', summary: 'a variable of the template', repeat: true, fills: 'environment' },
   { flags: '--env-file <file>', summary: 'variables as NAME=value lines' },
   field('--startup <line>', 'a command line of its own (needs admin.write)', 'startupCommand'),

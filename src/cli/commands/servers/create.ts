@@ -63,6 +63,9 @@ const AT_NEXT_START = [
   'allocatedSwapMb',
   'stopTimeoutSeconds',
   'timeZone',
+  'cpuSet',
+  'ioWeight',
+  'image',
 ] as const satisfies readonly (keyof api.Server)[]
 
 function noteWhatWaits(run: Run, before: api.Server, after: api.Server): void {

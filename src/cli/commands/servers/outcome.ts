@@ -19,7 +19,7 @@ export type Seen = Pick<
 
 /** An order whose outcome is awaited. */
 export interface Order {
-  readonly action: 'start' | 'stop' | 'restart' | 'kill' | 'install' | 'reinstall'
+  readonly action: 'start' | 'stop' | 'restart' | 'kill' | 'install' | 'reinstall' | 'rebuild'
   readonly generation: number
   readonly commandId: string
   /** After an installation: wait until it runs. */
@@ -42,6 +42,8 @@ export interface Evidence {
 export function isReached(order: Order, server: Seen, evidence: Evidence): boolean {
   const { done, before } = evidence
   if (done !== undefined && !done.ok) throw failed(server, done.error ?? done.code ?? 'the agent could not do it')
+  // Nothing of the server shows that it was rebuilt, but the end of the order.
+  if (order.action === 'rebuild' && done === undefined) return false
   const wanted = goalOf(order)
   if (server.generation > order.generation && server.desired !== wanted.desired) {
     throw failed(server, `a later order wants it ${server.desired}`)
@@ -83,6 +85,8 @@ function goalOf(order: Order): { desired: 'running' | 'stopped' | undefined; ins
     case 'stop':
     case 'kill':
       return { desired: 'stopped', installed: false }
+    case 'rebuild':
+      return { desired: order.start ? 'running' : undefined, installed: false }
     default:
       return { desired: order.start ? 'running' : undefined, installed: true }
   }

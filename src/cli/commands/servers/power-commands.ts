@@ -63,4 +63,16 @@ export const POWER_COMMANDS: readonly Command[] = [
   verb('kill', 'Kill a server'),
   installation('install', 'Run the installation of a server; its files stay'),
   installation('reinstall', 'Wipe the files of a server and install it again'),
+  command({
+    name: 'rebuild',
+    summary: 'Fetch the image of a server anew and remove its container; its files stay',
+    details:
+      'The image that is there stays in use when its registry cannot be reached. The next start makes a new container.',
+    arguments: [several('server')],
+    options: [{ flags: '--start', summary: 'start it afterwards' }, ...WAIT, IDEMPOTENCY],
+    examples: ['panel servers rebuild demo --wait', 'panel servers rebuild lobby arena --start'],
+    endpoints: ['servers.rebuild'],
+    exits: EXITS,
+    load: async () => (await import('./power.ts')).rebuildServers,
+  }),
 ]

@@ -1,4 +1,10 @@
-import { installServer, type OrderAccepted, powerServer, reinstallServer } from '../../../shared/api/power.ts'
+import {
+  installServer,
+  type OrderAccepted,
+  powerServer,
+  rebuildServer,
+  reinstallServer,
+} from '../../../shared/api/power.ts'
 import type { Server } from '../../../shared/api/servers.ts'
 import { PanelError } from '../../../shared/kernel/errors.ts'
 import { PowerAction, type ServerStatus } from '../../../shared/kernel/server-life.ts'
@@ -61,6 +67,10 @@ export const installServers: Action = async (run) => {
   }
   return orderAll(run, servers, action)
 }
+
+/** `panel servers rebuild`. */
+export const rebuildServers: Action = async (run) =>
+  orderAll(run, await resolveAll(run, 'server', run.args.words('server')), 'rebuild')
 
 /** Whether to wait: by flag, else on a terminal. */
 export function wantsToWait(run: Run): boolean {
@@ -178,6 +188,7 @@ async function give(run: Run, server: Server, action: Kind): Promise<OrderAccept
   try {
     if (action === 'install') return await client.call(installServer, { params, body: { start } }, options)
     if (action === 'reinstall') return await client.call(reinstallServer, { params, body: { start } }, options)
+    if (action === 'rebuild') return await client.call(rebuildServer, { params, body: { start } }, options)
     const grace = run.args.duration('grace')
     const body = grace === undefined ? { action } : { action, graceSeconds: Math.ceil(grace / 1000) }
     const accepted = await client.call(powerServer, { params, body }, options)
@@ -199,6 +210,7 @@ const ALREADY: Readonly<Record<Kind, readonly ServerStatus[]>> = {
   restart: [],
   install: [],
   reinstall: [],
+  rebuild: [],
 }
 
 function isOnTheWay(status: ServerStatus): boolean {

@@ -12,6 +12,7 @@ import { parseJson } from '../../../db/json.ts'
 import { ensureCapacity } from '../../fleet/nodes/capacity.ts'
 import type { PortLooks } from '../../fleet/nodes/port-looks.ts'
 import { refuseFixedVariables, refuseStartupLine, refuseStartupName } from './edit.ts'
+import { chosenImage } from './images.ts'
 import { ensureNameFree } from './names.ts'
 import { addCommand, type OrderDeps } from './orders.ts'
 import { claimPorts, type PrimaryRequest, requestsOf } from './ports.ts'
@@ -81,6 +82,9 @@ export async function insertServer(
       diskMb: body.allocatedDiskMb,
       swapMb: body.allocatedSwapMb,
       databaseAllocation: body.databaseAllocation ?? databasesByTemplate(template.features),
+      cpuSet: body.cpuSet ?? null,
+      ioWeight: body.ioWeight ?? null,
+      image: chosenImage(template, body.image),
       environment: JSON.stringify(environment),
       startupCommand: body.startupCommand ?? null,
       startupName: body.startupName ?? null,

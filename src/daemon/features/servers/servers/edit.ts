@@ -16,6 +16,7 @@ import { canonicalIp } from '../../fleet/nodes/addresses.ts'
 import { ensureCapacity } from '../../fleet/nodes/capacity.ts'
 import type { PortLooks } from '../../fleet/nodes/port-looks.ts'
 import { type AppliesAt, type ResizeDeps, whenApplied } from './applies-at.ts'
+import { keptImage } from './images.ts'
 import { ensureNameFree } from './names.ts'
 import { finishCommand } from './observe.ts'
 import { addCommand, nextGeneration, type OrderDeps, pendingStatus, refuseSuspended } from './orders.ts'
@@ -30,6 +31,8 @@ const OPERATOR_FIELDS = [
   'allocatedDiskMb',
   'allocatedSwapMb',
   'databaseAllocation',
+  'cpuSet',
+  'ioWeight',
   'primaryPort',
   'primaryIp',
   'allocationId',
@@ -133,6 +136,9 @@ async function wantedColumns(at: EditAt, row: ServerRow, patch: Patch) {
     ...(patch.allocatedDiskMb === undefined ? {} : { diskMb: patch.allocatedDiskMb }),
     ...(patch.allocatedSwapMb === undefined ? {} : { swapMb: patch.allocatedSwapMb }),
     ...(patch.databaseAllocation === undefined ? {} : { databaseAllocation: patch.databaseAllocation }),
+    ...(patch.cpuSet === undefined ? {} : { cpuSet: patch.cpuSet }),
+    ...(patch.ioWeight === undefined ? {} : { ioWeight: patch.ioWeight }),
+    ...(patch.image === undefined ? {} : { image: keptImage(row, patch.image) }),
     ...(patch.restartPolicy === undefined ? {} : { restartPolicy: patch.restartPolicy }),
     ...(patch.maxCrashCount === undefined ? {} : { maxCrashCount: patch.maxCrashCount }),
     ...(patch.bootPolicy === undefined ? {} : { bootPolicy: patch.bootPolicy }),
@@ -251,10 +257,10 @@ function byFieldName<T>(changed: Readonly<Record<string, T>>): Record<string, T>
 function comparable(row: ServerRow): Record<string, unknown> {
   const { name, description, startupCommand, memoryMb, cpuCores, diskMb, swapMb, restartPolicy, maxCrashCount } = row
   const { environment, allocationId, databaseAllocation, bootPolicy, startOrder, stopTimeoutSeconds, timeZone } = row
-  const { startupName } = row
+  const { startupName, cpuSet, ioWeight, image } = row
   return {
     name, description, startupCommand, memoryMb, cpuCores, diskMb, swapMb, restartPolicy, maxCrashCount, environment, allocationId,
-    databaseAllocation, bootPolicy, startOrder, stopTimeoutSeconds, timeZone, startupName,
+    databaseAllocation, bootPolicy, startOrder, stopTimeoutSeconds, timeZone, startupName, cpuSet, ioWeight, image,
   } // biome-ignore format: columns
 }
 

@@ -99,7 +99,7 @@ function gone(hasFiles: boolean) {
   return { power: 'offline', ...nothing, reason } as const
 }
 
-const STARTS: ReadonlySet<string> = new Set(['start', 'restart', 'install'])
+const STARTS: ReadonlySet<string> = new Set(['start', 'restart', 'install', 'rebuild'])
 
 /** Writes and reports the end of an order, once; answers the order, `undefined` when its end was reported before. */
 export async function finishCommand(

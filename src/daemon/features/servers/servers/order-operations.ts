@@ -45,6 +45,10 @@ export const reinstallServer = ordering(api.reinstallServer, ({ params: { server
   ...{ serverId, action: 'reinstall', args: { thenStart: start } },
 }))
 
+export const rebuildServer = ordering(api.rebuildServer, ({ params: { serverId }, body: { start } }) => ({
+  ...{ serverId, action: 'rebuild', args: { thenStart: start } },
+}))
+
 /** Carries an order out in a transaction of its own. Stop and kill go past a database that cannot be written. */
 export async function performOrder<E extends OrderEndpoint>(
   operation: OrderOperation<E>,

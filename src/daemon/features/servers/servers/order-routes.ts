@@ -13,6 +13,7 @@ export function orderRoutes(deps: OrderDeps): Route[] {
     orderRoute(operations.killServer, deps),
     orderRoute(operations.installServer, deps),
     orderRoute(operations.reinstallServer, deps),
+    orderRoute(operations.rebuildServer, deps),
   ]
 }
 

@@ -42,7 +42,7 @@ export interface Accepted {
 /** An order as it is asked for: `timeoutMs` overrides how long a stop may take, and means nothing to a start or a kill. */
 export type Order = { readonly serverId: string } & (
   | { readonly action: PowerAction; readonly args: { readonly timeoutMs?: number } }
-  | { readonly action: 'install' | 'reinstall'; readonly args: { readonly thenStart: boolean } }
+  | { readonly action: 'install' | 'reinstall' | 'rebuild'; readonly args: { readonly thenStart: boolean } }
 )
 
 const DESIRED: Partial<Record<Order['action'], DesiredState>> = {
@@ -64,6 +64,8 @@ export function commandFor(order: Order): Exclude<CommandOrder, { op: 'delete' }
     case 'install':
     case 'reinstall':
       return { op: 'install', args: { ...order.args, wipe: order.action === 'reinstall' } }
+    case 'rebuild':
+      return { op: 'rebuild', args: order.args }
   }
 }
 
@@ -80,6 +82,7 @@ export async function accept(
   const running = await sameInstallation(tx, row, order)
   if (running !== undefined) return { accepted: running, done: {} }
   const online = deps.isOnline(row.nodeId)
+  if (order.action === 'rebuild') refuseProcess(row)
   refuseByStatus(row, order.action, online, online ? await pendingStatus(tx, row) : statusOf(row))
   if (order.action !== 'stop' && order.action !== 'kill') refuseByAgent(deps, row)
   const desired = DESIRED[order.action] ?? ('thenStart' in order.args && order.args.thenStart ? 'running' : 'stopped')
@@ -149,13 +152,13 @@ export async function pendingStatus(tx: Tx, row: ServerRow): Promise<ServerStatu
     .select(['op', 'state'])
     .where('nodeId', '=', row.nodeId)
     .where('serverId', '=', row.id)
-    .where('op', 'in', ['start', 'stop', 'restart', 'kill', 'install'])
+    .where('op', 'in', ['start', 'stop', 'restart', 'kill', 'install', 'rebuild'])
     .orderBy('generation', 'desc')
     .limit(1)
     .executeTakeFirst()
   if (newest === undefined || newest.state === 'done' || newest.state === 'failed') return status
   const atRest = status === 'stopped' || status === 'crashed' || status === 'error'
-  if (atRest && newest.op === 'install') return 'installing'
+  if (atRest && (newest.op === 'install' || newest.op === 'rebuild')) return 'installing'
   if (atRest && (newest.op === 'start' || newest.op === 'restart')) return 'starting'
   const alive = status === 'starting' || status === 'running'
   return alive && (newest.op === 'stop' || newest.op === 'kill') ? 'stopping' : status
@@ -191,6 +194,16 @@ export function refuseSuspended(row: Pick<ServerRow, 'suspendedAt' | 'suspension
   throw new PanelError('SERVER_SUSPENDED', 'This server is suspended', {
     meta: { suspendedAt: row.suspendedAt, suspensionReason: row.suspensionReason },
   })
+}
+
+/** Only a container is made of something that can be fetched anew. */
+function refuseProcess({ runtime }: Pick<ServerRow, 'runtime'>): void {
+  if (runtime === 'docker') return
+  throw new PanelError(
+    'CONFLICT',
+    'This server runs as a process of its node, without a container; install or reinstall it to renew its files',
+    { meta: { runtime } },
+  )
 }
 
 /** The refusal of what only a connected node can do. */

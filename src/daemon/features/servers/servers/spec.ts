@@ -7,6 +7,7 @@ import {
   signalOf,
 } from '../../../../shared/protocol/server-spec.ts'
 import { furtherPortsOf, portsOfTemplate } from './further-ports.ts'
+import { imageOfServer } from './images.ts'
 import type { ServerRow } from './rows.ts'
 import { definitionOf, environmentOf } from './view.ts'
 
@@ -22,7 +23,7 @@ export function buildSpec(row: ServerRow, generation: number, logMb: number): Se
     name: row.name,
     generation,
     runtime: row.runtime,
-    ...imageOf(row.runtime, template.image),
+    ...imageOf(row.runtime, imageOfServer(row, template)),
     ...launchOf(row, template),
     stop: stopRule(
       template.stopCommand,
@@ -37,7 +38,15 @@ export function buildSpec(row: ServerRow, generation: number, logMb: number): Se
     ...(template.configFiles.length === 0 ? {} : { configFiles: template.configFiles }),
     secrets: template.variables.flatMap(({ name, secret }) => (secret ? [name] : [])),
     allowUserNamespaces: template.allowUserNamespaces,
-    limits: { memoryMb: row.memoryMb, swapMb: row.swapMb, cpuCores: row.cpuCores, diskMb: row.diskMb, pids: PIDS },
+    limits: {
+      memoryMb: row.memoryMb,
+      swapMb: row.swapMb,
+      cpuCores: row.cpuCores,
+      diskMb: row.diskMb,
+      pids: PIDS,
+      ...optionalLimits(row),
+    },
+    ...(row.networkName === null ? {} : { network: { name: row.networkName, ip: row.ip } }),
     ports: [{ ip: row.ip, port: row.port, primary: true }, ...furtherPorts(row, template)],
     ...(template.bindsAll === true && row.runtime === 'process' ? { bindsAll: true } : {}),
     restart: { policy: row.restartPolicy, maxCrashes: row.maxCrashCount },
@@ -49,7 +58,7 @@ export function buildSpec(row: ServerRow, generation: number, logMb: number): Se
             script: template.installScript,
             entrypoint: template.installEntrypoint,
             timeoutMs: template.installTimeoutSeconds * 1000,
-            ...imageOf(row.runtime, template.installImage ?? template.image),
+            ...imageOf(row.runtime, template.installImage ?? imageOfServer(row, template)),
           },
     console: { logMb },
     templateId: row.templateId,
@@ -94,6 +103,10 @@ function startupOf(
   if (startupCommand !== null) return startupCommand
   // A name that is chosen stays in the template: edits that would take it away are refused.
   return template.startupCommands.find(({ name }) => name === startupName)?.command ?? template.startup
+}
+
+function optionalLimits({ cpuSet, ioWeight }: ServerRow): { cpuSet?: string; ioWeight?: number } {
+  return { ...(cpuSet === null ? {} : { cpuSet }), ...(ioWeight === null ? {} : { ioWeight }) }
 }
 
 /** Only containers are made from an image. */
