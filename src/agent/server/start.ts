@@ -1,5 +1,6 @@
 import { newIdSuffix } from '../../shared/kernel/ids.ts'
 import { updateConfigFiles } from '../config-files/update.ts'
+import { rconOf } from '../console/rcon/rcon-place.ts'
 import { AgentFailure } from '../failure.ts'
 import type { RunPlan, Runtime } from '../runtime/runtime.ts'
 import { type LaunchFacts, newLaunch, rulesOf } from '../state/journal-record.ts'
@@ -74,6 +75,10 @@ async function bringUpToDate({ spec, place, context }: GameServer, home: string)
 
 async function refuseUnfit(server: GameServer): Promise<void> {
   const { context, spec } = server
+  if (spec.console.input?.kind === 'pty' && (await context.runtimes.of(spec.runtime).probe()).terminals === false) {
+    const missing = 'its package @lydell/node-pty is not installed, or has no binary for this machine'
+    throw new AgentFailure('UNSUPPORTED', `This node cannot give the game a terminal: ${missing}`)
+  }
   if (spec.suspended) throw new AgentFailure('SUSPENDED', 'The server is suspended')
   const limitMb = spec.limits.diskMb
   const usedMb = context.disk.usedMb(server.id)
@@ -116,6 +121,7 @@ async function awaitPorts(server: GameServer, { signal, commandId }: StartOption
 
 async function gamePlan({ spec, place }: GameServer, runtime: Runtime, launchId: string): Promise<RunPlan> {
   const { memoryMb, swapMb, cpuCores, pids } = spec.limits
+  const rcon = rconOf(spec)
   return {
     kind: 'game',
     launchId,
@@ -126,6 +132,8 @@ async function gamePlan({ spec, place }: GameServer, runtime: Runtime, launchId:
     limits: { memoryMb, swapMb, cpuCores, pids },
     allowUserNamespaces: spec.allowUserNamespaces === true,
     logMb: spec.console.logMb,
+    ...(spec.console.input === undefined ? {} : { console: spec.console.input }),
+    ...(rcon === undefined ? {} : { masked: [rcon.password] }),
   }
 }
 

@@ -1,5 +1,6 @@
 import type { ServerExit } from '../../shared/protocol/server.ts'
 import type { StopRule } from '../../shared/protocol/server-spec.ts'
+import { typeLine } from '../console/type-line.ts'
 import { AgentFailure } from '../failure.ts'
 import { errorText } from '../logger.ts'
 import type { LaunchFacts } from '../state/journal-record.ts'
@@ -104,7 +105,7 @@ async function endInSteps(
 async function ask(server: GameServer, live: LiveRun, rule: StopRule): Promise<boolean> {
   const isOurs = (): boolean => server.game === live && server.facts.launch?.id === live.run.record.launchId
   try {
-    await (rule.type === 'command' ? live.run.input(rule.value) : live.run.signal(rule.value))
+    await (rule.type === 'command' ? typeLine(server, live, rule.value) : live.run.signal(rule.value, rule.key))
   } catch (error) {
     // One that has ended in this moment needs no word.
     if (error instanceof AgentFailure && error.code === 'NOT_RUNNING') return true
@@ -129,7 +130,7 @@ async function ask(server: GameServer, live: LiveRun, rule: StopRule): Promise<b
 export async function typeStop(server: GameServer, live: LiveRun, line: string): Promise<void> {
   const { timeoutMs } = server.rules.stop
   await live.run.expectExit(timeoutMs)
-  await live.run.input(line)
+  await typeLine(server, live, line)
   if (server.game !== live || server.power !== 'running') return
   await server.change({ power: 'stopping' })
   const runsOn = async (): Promise<void> => {

@@ -6,11 +6,13 @@ import { OneLine } from '../kernel/setting-values.ts'
 import { IsoTime } from '../kernel/time.ts'
 import { ConfigFile, InsidePath } from '../protocol/config-files.ts'
 import {
+  ConsoleKind,
   DoneRule,
   Listens,
   RESERVED_VARIABLES,
   RuntimeName,
   ShellText,
+  STDIN_CONSOLE,
   StopSignal,
   VariableName,
 } from '../protocol/server-spec.ts'
@@ -97,6 +99,8 @@ const templateFields = {
   /** What is typed into the console to stop the server; empty: the signal is used. `^C` and the like mean signals. */
   stopCommand: ShellText.max(4096).default(''),
   sendSignalTo: StopSignal.default('SIGTERM'),
+  /** Where its servers' console is; templates that were stored before the field was there have pipes. */
+  console: ConsoleKind.default(STDIN_CONSOLE),
   stopTimeoutSeconds: z.int().min(0).max(600).default(30),
   startupDetection: StartupDetection.default({ done: [], stripAnsi: true }),
   /**
@@ -182,6 +186,7 @@ export const TemplateLite = Template.pick({
   defaultImage: true,
   startup: true,
   stopCommand: true,
+  console: true,
   features: true,
   variables: true,
 })

@@ -44,6 +44,8 @@ export const RuntimeReport = z.object({
   limits: RuntimeLimits.optional().catch('unknown'),
   /** Whether a program may make user namespaces, in which it has capabilities, without its template asking for it. */
   userNamespaces: z.enum(['off', 'allowed', 'unknown']).optional().catch('unknown'),
+  /** Whether it can give a program a terminal; absent from agents that know none. */
+  terminals: z.boolean().optional(),
   capabilities: z.array(AgentText(64)).max(32),
 })
 export type RuntimeReport = z.infer<typeof RuntimeReport>

@@ -1,10 +1,11 @@
 import { readFileSync, rmSync } from 'node:fs'
 import { constants } from 'node:os'
+import type { TerminalKey } from '../../../shared/protocol/server-spec.ts'
 import { type ContainerState, containerState } from '../../engine/container-state.ts'
 import { Engine, EngineAway, EngineRefusal, isMissing } from '../../engine/engine.ts'
 import { cgroupOfProcess, cgroupPids } from '../cgroup.ts'
-import { BeginFailure, type Child, type ChildDeps, type ChildEnd, type ChildKind } from '../child.ts'
-import type { ContainerPlace, HolderRecord, LaunchFile } from '../holder-files.ts'
+import { BeginFailure, type Child, type ChildDeps, type ChildEnd, type ChildKind, KEY_BYTES } from '../child.ts'
+import type { ContainerPlace, HeldRun, HolderRecord, LaunchFile } from '../holder-files.ts'
 import { writeOwnJson } from '../json-file.ts'
 import { isAlive, processFacts } from '../proc.ts'
 import { send } from '../run-processes.ts'
@@ -23,7 +24,7 @@ export const containerKind: ChildKind = {
   async start(file, firstSeq, deps) {
     const place = placeOf(file.run)
     const engine = new Engine(place.socket)
-    const streams = new ContainerStreams({ engine, name: place.name, ...deps })
+    const streams = new ContainerStreams({ engine, name: place.name, isTerminal: hasTerminal(file.run), ...deps })
     try {
       await removeContainer(engine, place.name)
       await create(engine, place.name, file)
@@ -35,6 +36,7 @@ export const containerKind: ChildKind = {
       const begun = withProcess(record, await containerState(engine, place.name))
       await writeOwnJson(deps.paths.record, begun)
       rmSync(deps.paths.launch)
+      await setUpTerminal(engine, begun)
       return { child: new ContainerChild(engine, begun, { streams, deps }), record: begun }
     } catch (error) {
       streams.abandon()
@@ -49,7 +51,7 @@ export const containerKind: ChildKind = {
   async resume(record, deps) {
     const place = placeOf(record.run)
     const engine = new Engine(place.socket)
-    const streams = new ContainerStreams({ engine, name: place.name, ...deps })
+    const streams = new ContainerStreams({ engine, name: place.name, isTerminal: hasTerminal(record.run), ...deps })
     const state = await stateOf(engine, place.name, deps)
     const known = state === undefined || record.pid !== 0 ? record : withProcess(record, state)
     if (known !== record) await writeOwnJson(deps.paths.record, known)
@@ -150,6 +152,14 @@ class ContainerChild implements Child {
     }
   }
 
+  async key(key: TerminalKey): Promise<boolean> {
+    if (!hasTerminal(this.#record.run)) return false
+    const { signalsAt } = await import('../process/terminal.ts')
+    const signals = key === '^D' || (await signalsAt(terminalOf(this.#record), key))
+    await this.#streams.type(KEY_BYTES[key])
+    return signals !== false
+  }
+
   async kill(): Promise<number> {
     const count = this.living().length
     for (let attempt = 0; attempt < KILL_ATTEMPTS && this.#processLives(); attempt++) {
@@ -211,6 +221,24 @@ class ContainerChild implements Child {
     sink.writer.flush()
     sink.written()
   }
+}
+
+function hasTerminal({ console }: HeldRun): boolean {
+  return console?.kind === 'pty'
+}
+
+/** The terminal of a container is open in its first process. */
+function terminalOf({ pid }: HolderRecord): string {
+  return `/proc/${pid}/fd/0`
+}
+
+/** Size and echo of a terminal can be set as soon as it is there; a program that has ended already needs neither. */
+async function setUpTerminal(engine: Engine, record: HolderRecord): Promise<void> {
+  const { console } = record.run
+  if (console?.kind !== 'pty') return
+  if (record.pid > 0) await (await import('../process/terminal.ts')).turnOffEcho(terminalOf(record))
+  const path = `/containers/${placeOf(record.run).name}/resize?h=${console.rows}&w=${console.columns}`
+  await engine.json({ method: 'POST', path }).catch(() => undefined) // the engine's own size will do
 }
 
 function placeOf({ container }: HolderRecord['run']): ContainerPlace {

@@ -8,6 +8,7 @@ import { Engine } from '../../engine/engine.ts'
 import { AgentFailure } from '../../failure.ts'
 import type { LaunchFile } from '../../holder/holder-files.ts'
 import { errorText } from '../../logger.ts'
+import { heldConsole } from '../held-console.ts'
 import type { HeldRuns } from '../held-runs.ts'
 import { giveTo } from '../ownership.ts'
 import type { Run, RunKind, RunPlan, Runtime, ServerPlace } from '../runtime.ts'
@@ -73,6 +74,7 @@ export class DockerRuntime implements Runtime {
         mounts: 'private',
         limits,
         userNamespaces: 'unknown',
+        terminals: true,
         capabilities: ['isolation: container', `limits: ${limits}`],
       }
     } catch (error) {
@@ -129,6 +131,7 @@ export class DockerRuntime implements Runtime {
       newEpoch: newIdSuffix(clock),
       limits,
       ...(masked === undefined ? {} : { masked }),
+      ...heldConsole(plan, place.files),
       isolation: { uid: null, mounts: false, cgroup: null },
       container: { socket, name: `panel-${this.#agentLabel}-${place.serverId}`, init, ownNetwork: network !== 'host' },
     }

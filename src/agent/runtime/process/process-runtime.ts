@@ -6,7 +6,9 @@ import type { RuntimeReport } from '../../../shared/protocol/node.ts'
 import { AgentFailure } from '../../failure.ts'
 import type { HeldRun, Isolation, LaunchFile } from '../../holder/holder-files.ts'
 import { PRIVATE_HOME } from '../../holder/process/launcher.ts'
+import { hasTerminals } from '../../holder/process/terminal.ts'
 import { RUN_VARIABLE } from '../../holder/run-processes.ts'
+import { heldConsole } from '../held-console.ts'
 import type { HeldRuns } from '../held-runs.ts'
 import { giveTo } from '../ownership.ts'
 import type { Run, RunPlan, Runtime, ServerPlace } from '../runtime.ts'
@@ -45,6 +47,7 @@ export class ProcessRuntime implements Runtime {
       mounts: mounts ? 'private' : 'shared',
       limits: cgroups === null ? 'watchdog' : cgroups.version === 2 ? 'cgroup-v2' : 'cgroup-v1',
       userNamespaces: users && locks ? 'off' : 'allowed',
+      terminals: hasTerminals(),
       capabilities: inWords(machine),
     }
   }
@@ -81,6 +84,7 @@ export class ProcessRuntime implements Runtime {
       newEpoch: newIdSuffix(clock),
       limits,
       ...(masked === undefined ? {} : { masked }),
+      ...heldConsole(plan, place.files),
       isolation,
     }
     return { run, argv: plan.argv, env, files: place.files }

@@ -52,6 +52,7 @@ function viewOf(row: TemplateRow, operator: boolean): TemplateView {
     defaultImage: template.defaultImage,
     startup: template.startup,
     stopCommand: template.stopCommand,
+    console: template.console,
     features: template.features,
     variables: template.variables.map((variable) =>
       masked.has(variable.name) && variable.default !== '' ? { ...variable, default: SECRET_MASK } : variable,
