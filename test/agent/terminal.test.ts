@@ -1,13 +1,13 @@
-import { readFile } from 'node:fs/promises'
+import { readdir, readFile, readlink } from 'node:fs/promises'
 import { join } from 'node:path'
 import { afterAll, beforeAll, describe, expect, it } from 'vitest'
-import type { ConsoleLine } from '../../src/shared/protocol/console.ts'
-import type { ServerSpec } from '../../src/shared/protocol/server-spec.ts'
 import { hasTerminals } from '../../src/agent/holder/process/terminal.ts'
+import { type ConsoleLine, FetchResult } from '../../src/shared/protocol/console.ts'
+import type { ServerSpec } from '../../src/shared/protocol/server-spec.ts'
 import { skippedUnless } from '../skips.ts'
 import { AgentStage, gameSpec, isAlive } from './agent-stage.ts'
 
-const WHY_NOT = hasTerminals() ? '' : 'the package @lydell/node-pty has no binary for this machine'
+const CAN = hasTerminals()
 
 let stage: AgentStage
 const used: string[] = []
@@ -50,12 +50,25 @@ function type(id: string, ...lines: string[]) {
 }
 
 async function holderOf(id: string): Promise<number> {
-  const names = await Promise.all(
-    (await import('node:fs')).readdirSync('/proc').flatMap((pid) => (/^\d+$/.test(pid) ? [commandLine(pid)] : [])),
-  )
+  const pids = (await readdir('/proc')).filter((name) => /^\d+$/.test(name))
+  const names = await Promise.all(pids.map(commandLine))
   const found = names.find(({ line }) => line.includes('__holder') && line.includes(id))
   if (found === undefined) throw new Error(`no holder of ${id}`)
   return found.pid
+}
+
+/** The processes that copy between the terminal and the console: they have the FIFOs of the run open. */
+async function copiersOf(id: string): Promise<number[]> {
+  const pids = (await readdir('/proc')).filter((name) => /^\d+$/.test(name))
+  const isCopier = async (pid: string): Promise<boolean> => {
+    const { line } = await commandLine(pid)
+    if (!line.startsWith('cat\0')) return false
+    const files = await readdir(join('/proc', pid, 'fd')).catch(() => [])
+    const targets = await Promise.all(files.map((fd) => readlink(join('/proc', pid, 'fd', fd)).catch(() => '')))
+    return targets.some((target) => target.includes(`/${id}/`))
+  }
+  const found = await Promise.all(pids.map(async (pid) => ((await isCopier(pid)) ? [Number(pid)] : [])))
+  return found.flat()
 }
 
 async function commandLine(pid: string): Promise<{ pid: number; line: string }> {
@@ -65,10 +78,12 @@ async function commandLine(pid: string): Promise<{ pid: number; line: string }> 
 /** Says what its terminal is, then what it reads. */
 const TALK = 'tty; stty size; echo ready; while read -r line; do echo "got $line"; [ "$line" = stop ] && exit 0; done'
 
-describe.skipIf(skippedUnless(WHY_NOT))('a game with a terminal', () => {
+describe.skipIf(!CAN)(`a game with a terminal${skippedUnless(CAN, 'a binary of @lydell/node-pty')}`, () => {
   it('shows the lines of a program at once that keeps them back on a pipe', async () => {
     const buffering = "print('ready')\nwhile True: print('got ' + input())"
-    const id = await start('buffering', `exec python3 -c "${buffering}"`, { stop: { type: 'signal', value: 'SIGKILL', timeoutMs: 1000 } })
+    const id = await start('buffering', `exec python3 -c "${buffering}"`, {
+      stop: { type: 'signal', value: 'SIGKILL', timeoutMs: 1000 },
+    })
     await running(id)
     await type(id, 'hello')
     await says(id, 'got hello')
@@ -76,7 +91,7 @@ describe.skipIf(skippedUnless(WHY_NOT))('a game with a terminal', () => {
 
   it('has the size of its template, its typed lines once, and the output in one stream', async () => {
     const id = await start('talk', TALK)
-    await running(id)
+    await says(id, 'ready')
     expect(texts(id)).toEqual([expect.stringMatching(/^\/dev\/pts\/\d+$/), '40 120', 'ready'])
     await type(id, 'hello')
     await says(id, 'got hello')
@@ -142,11 +157,29 @@ describe.skipIf(skippedUnless(WHY_NOT))('a game with a terminal', () => {
   })
 
   it('keeps its last words: all of a flood that it ends with', async () => {
-    const id = await start('flood', 'echo ready; seq 1 30000; echo end', { restart: { policy: 'never', maxCrashes: 5 } })
-    await stage.peer.report(id, 'offline', ({ power }) => power === 'offline')
+    const id = await start('flood', 'echo ready; seq 1 30000; echo end', {
+      restart: { policy: 'never', maxCrashes: 5 },
+    })
+    const { console } = await stage.peer.report(id, 'offline', ({ power }) => power === 'offline')
     await says(id, 'end')
-    const numbers = texts(id).filter((text) => /^\d+$/.test(text))
+    const numbers: string[] = []
+    for (let after = 0; after < console.last; ) {
+      const { result } = await stage.peer.request({ op: 'console.fetch', serverId: id, after, max: 5000 })
+      const { lines } = FetchResult.parse(result)
+      numbers.push(...lines.flatMap(([, , , text]) => (/^\d+$/.test(text) ? [text] : [])))
+      after = lines.at(-1)?.[0] ?? console.last
+    }
     expect(numbers).toEqual(Array.from({ length: 30_000 }, (_, index) => String(index + 1)))
+  })
+
+  it('ends with a hang-up, and counts as crashed, when its terminal is taken away', async () => {
+    const id = await start('hangup', TALK, { restart: { policy: 'never', maxCrashes: 5 } })
+    await running(id)
+    const [device] = texts(id)
+    expect(device).toBeDefined()
+    for (const pid of await copiersOf(id)) process.kill(pid, 'SIGKILL')
+    const { lastExit } = await stage.peer.report(id, 'offline', ({ power }) => power === 'offline')
+    expect(lastExit).toMatchObject({ code: null, signal: 'SIGHUP', expected: false })
   })
 
   it('lives on when its holder and the agent are killed, and loses no line', async () => {
@@ -156,7 +189,8 @@ describe.skipIf(skippedUnless(WHY_NOT))('a game with a terminal', () => {
     await stage.killAgent()
     await stage.startAgent()
     await stage.peer.request({ op: 'console.subscribe', serverId: id, tail: 100 })
-    await stage.peer.until('a holder again', async () => (await type(id, 'again')).error === null)
+    await stage.peer.until('a holder again', () => texts(id, 'system').some((text) => text.includes('replaced')))
+    await type(id, 'again')
     await says(id, 'got again')
     expect(await isAlive(pid ?? 0)).toBe(true)
     expect(await stage.peer.order(id, 2, { op: 'stop' })).toMatchObject({ ok: true })

@@ -51,6 +51,8 @@ export function openTerminal(paths: HolderPaths, size: HeldConsole & { kind: 'pt
   try {
     // Another description of the same terminal: the one that comes with it does not block, which programs do not expect.
     fd = openSync(pty, constants.O_RDWR | constants.O_NOCTTY)
+    // Programs inherit it, and the relay would keep it open.
+    closeSync(slave)
     const set = spawnSync('stty', ['-echo', '-onlcr'], {
       stdio: [fd, 'ignore', 'pipe'],
       env: { PATH: TOOL_PATH },
@@ -61,11 +63,10 @@ export function openTerminal(paths: HolderPaths, size: HeldConsole & { kind: 'pt
     startRelay(paths, master)
     return { fd, path: pty }
   } catch (error) {
-    if (fd !== undefined) closeSync(fd)
+    closeSync(fd ?? slave)
     throw error
   } finally {
     closeSync(master)
-    closeSync(slave)
   }
 }
 
