@@ -4,7 +4,7 @@ import type { Registry } from 'prom-client'
 import { type WebSocket, WebSocketServer } from 'ws'
 import { PanelError } from '../../shared/kernel/errors.ts'
 import { type Clock, type IsoTime, isoTime } from '../../shared/kernel/time.ts'
-import type { InputOf, RequestDefinition, ResultOf } from '../../shared/protocol/define.ts'
+import type { Capability, InputOf, RequestDefinition, ResultOf } from '../../shared/protocol/define.ts'
 import {
   type DaemonFrame,
   GATEWAY_CLOSE,
@@ -75,6 +75,8 @@ export interface Gateway {
   /** There are new rows in the command table for this node; call it after their commit. */
   wake(nodeId: string): void
   isOnline(nodeId: string): boolean
+  /** Whether the agent of a connected node can do something; false without a connection. */
+  can(nodeId: string, capability: Capability): boolean
   /** The last health report of a connected node and when it came (milliseconds since the epoch). */
   health(nodeId: string): { readonly health: NodeHealth; readonly atMs: number } | undefined
   /** When the last byte of a connected node came. */
@@ -191,6 +193,10 @@ class Sessions implements Gateway {
 
   isOnline(nodeId: string): boolean {
     return this.#current.get(nodeId)?.session.ready === true
+  }
+
+  can(nodeId: string, capability: Capability): boolean {
+    return this.#current.get(nodeId)?.session.can(capability) === true
   }
 
   health(nodeId: string): { readonly health: NodeHealth; readonly atMs: number } | undefined {

@@ -18,7 +18,7 @@ import {
   GATEWAY_PROTOCOL,
 } from '../../shared/protocol/frames.ts'
 import type { NodeHealth } from '../../shared/protocol/node.ts'
-import { COMMANDS, type CommandName } from '../../shared/protocol/server.ts'
+import { COMMANDS, type CommandOp } from '../../shared/protocol/server.ts'
 import type { Log } from '../core/log.ts'
 import type { Db } from '../db/db.ts'
 import { isStorageFailure } from '../db/sqlite/failures.ts'
@@ -92,7 +92,7 @@ export class Session {
       nodeId,
       count,
       send: (frame) => this.send(frame),
-      refusal: (op) => this.#commandRefusal(op),
+      refusal: (command) => this.#commandRefusal(command),
     })
   }
 
@@ -150,7 +150,7 @@ export class Session {
   ): Promise<ResultOf<D>> {
     if (!this.ready) throw offline()
     const { op, capability } = definition
-    if (!this.#can(capability)) {
+    if (!this.can(capability)) {
       throw new PanelError('AGENT_VERSION', this.#tooOld(capability), {
         meta: { capability, agentVersion: this.#hello?.agentVersion },
       })
@@ -158,7 +158,8 @@ export class Session {
     return await this.#requests.request(definition, { ...input, op }, options)
   }
 
-  #can(capability: Capability): boolean {
+  /** Whether the agent can do something, as it says itself. */
+  can(capability: Capability): boolean {
     return (this.#hello?.capabilities ?? BASE_CAPABILITIES).includes(capability)
   }
 
@@ -166,9 +167,16 @@ export class Session {
     return `The agent of this node (version ${this.#hello?.agentVersion ?? 'unknown'}) cannot do that (${capability}); update the agent`
   }
 
-  #commandRefusal(op: CommandName): string | undefined {
-    const capability = COMMANDS.find((command) => command.op === op)?.capability
-    return capability === undefined || this.#can(capability) ? undefined : this.#tooOld(capability)
+  /** Of a server with another console than pipes an older agent would run the game with pipes, and say nothing. */
+  #commandRefusal(command: CommandOp): string | undefined {
+    const kind = 'spec' in command ? command.spec.console.input?.kind : undefined
+    const starts = command.op === 'start' || command.op === 'restart' || (command.op === 'install' && command.thenStart)
+    // A console without input is one whose input nobody uses, which the daemon can see to itself.
+    if (starts && kind !== undefined && kind !== 'none' && !this.can('console-kinds@1')) {
+      return `Its template has the console ${kind}. ${this.#tooOld('console-kinds@1')}`
+    }
+    const capability = COMMANDS.find(({ op }) => op === command.op)?.capability
+    return capability === undefined || this.can(capability) ? undefined : this.#tooOld(capability)
   }
 
   wake(): void {
