@@ -8,7 +8,7 @@ export const MUTANTS: readonly Mutant[] = [
     title: 'asks an agent whatever it can do',
     topic: 'protocol',
     file: 'src/daemon/gateway/session.ts',
-    find: 'if (!this.#can(capability)) {',
+    find: 'if (!this.can(capability)) {',
     replace: 'if (false) {',
     seenBy: [DEFINITIONS],
   },

@@ -63,7 +63,7 @@ async function sendByRcon(
   const answer = await client.send(line)
   await runs.note(server.place, maskedIn(line, place), 'stdin')
   const colourless = place.protocol === 'minecraft' ? answer.text.replaceAll(MINECRAFT_COLOUR, '') : answer.text
-  const text = maskedIn(colourless, place).replace(/[\r\n]+$/, '')
+  const text = maskedIn(colourless, place).trimEnd()
   for (const part of text === '' ? [] : parts(text)) await runs.note(server.place, part, 'stdout')
   if (answer.isCut) await server.note('The answer was longer than 1 MiB; the rest is left out')
 }
