@@ -48,6 +48,14 @@ function answer(socket: Socket, id: number, command: string): void {
     write()
     return
   }
+  if (command === 'stop' && kind === 'source-abrupt') {
+    socket.destroy()
+    setTimeout(() => {
+      console.log('saved')
+      process.exit(0)
+    }, 500)
+    return
+  }
   if (command === 'stop') {
     socket.write(packet(id, 0, 'stopping'), () => process.exit(0))
     return
@@ -82,7 +90,7 @@ createServer((socket) => {
       } else if (!isIn) socket.destroy()
       else if (type === 2) answer(socket, id, text)
       else if (!isSource) socket.write(packet(id, 0, `Unknown request ${type.toString(16)}`))
-      else if (kind === 'source') socket.write(Buffer.concat([packet(id, 0, ''), packet(id, 0, '\u0001')]))
+      else if (kind !== 'source-plain') socket.write(Buffer.concat([packet(id, 0, ''), packet(id, 0, '\u0001')]))
     }
   })
 }).listen(Number(port), '127.0.0.1', () => console.log(`ready with ${password}`))

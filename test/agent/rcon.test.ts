@@ -156,6 +156,15 @@ describe('a console by RCON', () => {
     expect(connections(other)).toBe(0)
   })
 
+  it('gives a game its time to save that closes its RCON when it stops', async () => {
+    const id = await start('abrupt', { game: 'source-abrupt' })
+    expect(await stage.peer.order(id, 2, { op: 'stop' })).toMatchObject({ ok: true })
+    const { lastExit } = await stage.peer.report(id, 'offline', ({ power }) => power === 'offline')
+    expect(lastExit).toMatchObject({ code: 0, expected: true })
+    await says(id, 'saved')
+    expect(texts(id, 'system').join()).not.toContain('SIGTERM')
+  })
+
   it('stops a game whose RCON does not answer by a signal', async () => {
     const id = await start('mute', { game: 'refusing' })
     expect(await stage.peer.order(id, 2, { op: 'stop' })).toMatchObject({ ok: true })

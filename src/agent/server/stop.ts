@@ -1,5 +1,6 @@
 import type { ServerExit } from '../../shared/protocol/server.ts'
 import type { StopRule } from '../../shared/protocol/server-spec.ts'
+import { RconUnanswered } from '../console/rcon/rcon-client.ts'
 import { typeLine } from '../console/type-line.ts'
 import { AgentFailure } from '../failure.ts'
 import { errorText } from '../logger.ts'
@@ -109,11 +110,14 @@ async function ask(server: GameServer, live: LiveRun, rule: StopRule): Promise<b
   } catch (error) {
     // One that has ended in this moment needs no word.
     if (error instanceof AgentFailure && error.code === 'NOT_RUNNING') return true
-    const { launch } = server.facts
-    const unasked = messageOf(error).slice(0, 300)
-    if (isOurs() && launch !== null) await server.record({ launch: { ...launch, unasked } })
-    server.context.log.warn({ serverId: server.id, err: errorText(error) }, 'cannot send stop order to server')
-    return false
+    // A game that stops may close its RCON before it answers; it gets its time to save.
+    if (!(error instanceof RconUnanswered)) {
+      const { launch } = server.facts
+      const unasked = messageOf(error).slice(0, 300)
+      if (isOurs() && launch !== null) await server.record({ launch: { ...launch, unasked } })
+      server.context.log.warn({ serverId: server.id, err: errorText(error) }, 'cannot send stop order to server')
+      return false
+    }
   }
   const { launch } = server.facts
   if (isOurs() && launch !== null) {

@@ -18,6 +18,9 @@ const PART_CHARS = 4096
 /** What Minecraft takes in one packet, and more than Source does. */
 const MOST_COMMAND_BYTES = 1446
 
+/** A command left for the game, and no answer came: it may have been carried out. */
+export class RconUnanswered extends AgentFailure {}
+
 /** Where a client logs in. */
 export interface RconTarget {
   readonly protocol: 'source' | 'minecraft'
@@ -184,7 +187,10 @@ class Connection {
       const packet = await this.#next(isQuietAnEnd ? QUIET_MS : undefined)
       if (packet === undefined && this.isOver) {
         if (parts.length > 0 && bytes > 0) break
-        this.#refuseWhenOver('The command may have been carried out, but RCON gave no answer')
+        throw new RconUnanswered(
+          'RCON_FAILED',
+          `The command may have been carried out, but RCON gave no answer: ${this.#why}`,
+        )
       }
       if (packet === undefined) break
       if (packet.id === last && isMarked) {
