@@ -18,6 +18,7 @@ const [folder, ...more] = process.argv.slice(2)
 /** Packages that stay where they are; all others are part of the program. */
 const OUTSIDE = [
   // with binaries, workers or files beside them
+  '@lydell/node-pty',
   '@node-rs/argon2',
   'jq-wasm',
   'pino',

@@ -86,6 +86,8 @@ const ELSEWHERE: Partial<Readonly<Record<ErrorCode, string>>> = {
   ALLOCATION_IN_USE: 'test/daemon/allocations.test.ts',
   AUTH_EXPIRED: 'test/daemon/api-keys.test.ts',
   CONFLICT: 'test/daemon/auth.test.ts',
+  CONSOLE_NO_INPUT: 'test/daemon/console-kinds.test.ts',
+  CONSOLE_UNAVAILABLE: 'test/daemon/console-kinds.test.ts',
   EMAIL_NOT_VERIFIED: 'test/daemon/recovery.test.ts',
   FEATURE_DISABLED: 'test/daemon/recovery.test.ts',
   LAST_SIGN_IN_METHOD: 'test/daemon/passkeys.test.ts',

@@ -1,11 +1,12 @@
+import type { z } from 'zod'
 import { getLogs, sendCommand } from '../../src/shared/api/console.ts'
 import { createNode, createNodeKey } from '../../src/shared/api/nodes.ts'
 import { createServer, getServer, type Server } from '../../src/shared/api/servers.ts'
-import { createTemplate } from '../../src/shared/api/templates.ts'
+import { createTemplate, type NewTemplate } from '../../src/shared/api/templates.ts'
 import type { LocationId, NodeId } from '../../src/shared/kernel/ids.ts'
 import { type Clock, systemClock } from '../../src/shared/kernel/time.ts'
 import { startPanel, type TestPanel } from '../panel.ts'
-import { AgentPeer, type PeerLog, report } from './agent-peer.ts'
+import { AgentPeer, type PeerHello, type PeerLog, report } from './agent-peer.ts'
 import { ConsoleReader } from './console-reader.ts'
 import { eventually } from './gateway-stage.ts'
 
@@ -45,23 +46,24 @@ export class ConsoleStage {
     return this.#game
   }
 
-  /** Makes a new server and an agent's peer that says it runs. */
-  async begin(): Promise<void> {
+  /** Makes a new server, of a template with these fields, and an agent's peer that says it runs. */
+  async begin(change: Partial<z.input<typeof NewTemplate>> = {}, about: PeerHello = {}): Promise<void> {
     const { client } = this.panel
     const name = `Console ${++this.#count}`
-    const template = await client.call(createTemplate, { body: { name, startup: 'sleep 1000' } })
+    const template = await client.call(createTemplate, { body: { name, startup: 'sleep 1000', ...change } })
     const sizes = { allocatedMemoryMb: 64, allocatedCpuCores: 0.1, allocatedDiskMb: 64 }
     const place = { nodeId: this.node.id, locationId: this.node.locationId, templateId: template.id }
     const body = { name, ...sizes, ...place, primaryPort: 21_000 + this.#count }
     this.#game = await client.call(createServer, { body })
-    await this.enter()
+    await this.enter(undefined, [], about)
   }
 
   /** Connects the agent's peer, with the log of an earlier connection, and with other servers that run there. */
-  async enter(log?: PeerLog, others: readonly Server[] = []): Promise<void> {
+  async enter(log?: PeerLog, others: readonly Server[] = [], about: PeerHello = {}): Promise<void> {
     const peer = await AgentPeer.connect(this.panel.url, this.node.id, this.node.key)
     if (log !== undefined) peer.logs.set(this.game.id, log)
-    await peer.enter({ journalId: `j${this.#count}`, servers: [this.game, ...others].map(({ id }) => report(id)) })
+    const servers = [this.game, ...others].map(({ id }) => report(id))
+    await peer.enter({ journalId: `j${this.#count}`, ...about, servers })
     this.#peer = peer
     await this.status('running')
   }

@@ -33,7 +33,7 @@ export const MUTANTS: readonly Mutant[] = [
     title: 'A read-only screen takes what is pasted',
     topic: 'commands',
     file: 'src/cli/tui/keys/press.ts',
-    find: '  if (state.readOnly) return still(notify(state, READ_ONLY, around.nowMs))\n  if (lines.length === 1)',
+    find: '  if (refusal !== undefined) return still(notify(state, refusal, around.nowMs))\n  if (lines.length === 1)',
     replace: '  if (lines.length === 1)',
     seenBy: [GUARDS],
   },

@@ -108,7 +108,7 @@ export const MUTANTS: readonly Mutant[] = [
     title: 'the output of a game is read however much it costs',
     topic: 'limits',
     file: 'src/agent/holder/process/fifo-output.ts',
-    find: 'if (pauseMs === 0) return true',
+    find: 'if (pauseMs === 0 || !this.#isPaced) return true',
     replace: 'if (pauseMs >= 0) return true',
     seenBy: [GAME],
   },

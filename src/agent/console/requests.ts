@@ -9,6 +9,7 @@ import type { GameServer } from '../server/server.ts'
 import { typeStop } from '../server/stop.ts'
 import { fetchLines } from './console.ts'
 import { logText } from './log-text.ts'
+import { typeLine } from './type-line.ts'
 
 /** What the answers to requests of consoles are made from. */
 export interface ConsoleRequestDeps {
@@ -45,6 +46,6 @@ async function typeLines(server: GameServer, lines: readonly string[]): Promise<
     const { game, rules } = server
     if (game === undefined) throw new AgentFailure('NOT_RUNNING', 'The server is not running')
     const isStop = rules.stop.type === 'command' && line.trim() === rules.stop.value.trim()
-    await (isStop ? typeStop(server, game, line) : game.run.input(line))
+    await (isStop ? typeStop(server, game, line) : typeLine(server, game, line))
   }
 }

@@ -1,4 +1,5 @@
 import type { Clock } from '../../shared/kernel/time.ts'
+import type { TerminalKey } from '../../shared/protocol/server-spec.ts'
 import type { HolderPaths, HolderRecord, LaunchFile } from './holder-files.ts'
 import type { Sink } from './output-lines.ts'
 
@@ -14,6 +15,9 @@ export class InputFailure extends Error {
     this.closed = closed
   }
 }
+
+/** What the keys send. */
+export const KEY_BYTES: Readonly<Record<TerminalKey, string>> = { '^C': '\x03', '^\\': '\x1c', '^D': '\x04' }
 
 /** How the first process of a child ended. `null` for both: nobody knows. */
 export interface ChildEnd {
@@ -38,6 +42,8 @@ export interface Child {
   input(line: string, written: () => void): Promise<void>
   /** Sends the signal to every process once; false when there is none to get it. */
   signal(name: NodeJS.Signals): Promise<boolean>
+  /** Types a key into the terminal. False when the signal of that key is still to be sent: without a terminal, or by a raw one. */
+  key(key: TerminalKey): Promise<boolean>
   /** Ends every process. Resolves with how many there were, when none is left. */
   kill(): Promise<number>
   /** Resolves when it uses more memory than it may; never where the kernel sees to that, or once `signal` aborts. */

@@ -1,6 +1,6 @@
 import { join } from 'node:path'
 import type { LineStream } from '../../shared/protocol/console.ts'
-import type { RuntimeName } from '../../shared/protocol/server-spec.ts'
+import type { RuntimeName, TerminalKey } from '../../shared/protocol/server-spec.ts'
 import type { RunExit, RunPlan, RunRecord } from '../runtime/runtime.ts'
 
 /** The control groups of a run: one folder (version 2) or one per controller (version 1). */
@@ -40,6 +40,11 @@ export interface ContainerPlace {
   readonly ownNetwork: boolean
 }
 
+/** Where a run's console is, beside pipes: a terminal of this size, or a log file of the game in its folder as well. */
+export type HeldConsole =
+  | { readonly kind: 'pty'; readonly columns: number; readonly rows: number }
+  | { readonly kind: 'file'; readonly folder: string; readonly path: string }
+
 /** What a holder needs to know of its run for as long as it lives. */
 export interface HeldRun {
   readonly serverId: string
@@ -55,6 +60,8 @@ export interface HeldRun {
   readonly masked?: readonly string[]
   readonly isolation: Isolation
   readonly container?: ContainerPlace
+  /** Absent for pipes alone. */
+  readonly console?: HeldConsole
 }
 
 /** The file that starts a run. It holds the environment, so it is unlinked as soon as the run is on record. */
@@ -74,6 +81,8 @@ export interface HolderRecord extends RunRecord {
   readonly launcherPid: number
   readonly launcherStart: string
   readonly bootId: string
+  /** The terminal of a process that has one. */
+  readonly terminal?: string
   /** The next exit was ordered. */
   readonly ordered: boolean
   /** When that was first said. */
@@ -94,7 +103,8 @@ export function isOrdered(record: Pick<HolderRecord, 'ordered' | 'orderedUntilMs
 /** What is asked of a holder; each is answered by an {@link Answer} with the same id. */
 export type Ask =
   | { readonly id: number; readonly op: 'input'; readonly line: string }
-  | { readonly id: number; readonly op: 'signal'; readonly name: string }
+  /** `key`: what a terminal is given first; the signal follows where that does not send it. */
+  | { readonly id: number; readonly op: 'signal'; readonly name: string; readonly key?: TerminalKey }
   | { readonly id: number; readonly op: 'expect'; readonly withinMs?: number }
   | { readonly id: number; readonly op: 'note'; readonly text: string; readonly stream: LineStream }
   | { readonly id: number; readonly op: 'ack'; readonly launchId: string }
@@ -122,6 +132,8 @@ export interface HolderPaths {
   readonly exit: string
   readonly failure: string
   readonly log: string
+  /** How far the log file of the game has been read. */
+  readonly tail: string
   readonly io: string
   readonly stdin: string
   readonly stdout: string
@@ -144,6 +156,7 @@ export function holderPaths(state: string): HolderPaths {
     exit: join(state, 'exit.json'),
     failure: join(state, 'failure.json'),
     log: join(state, 'console'),
+    tail: join(state, 'tail.json'),
     io,
     stdin: join(io, 'stdin'),
     stdout: join(io, 'stdout'),

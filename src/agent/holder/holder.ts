@@ -1,6 +1,7 @@
 import { existsSync, rmSync } from 'node:fs'
 import type { Clock } from '../../shared/kernel/time.ts'
 import type { LineStream } from '../../shared/protocol/console.ts'
+import type { TerminalKey } from '../../shared/protocol/server-spec.ts'
 import { MAX_LINE_BYTES } from '../console/log/record.ts'
 import type { LogWriter } from '../console/log/writer.ts'
 import type { RunExit } from '../runtime/runtime.ts'
@@ -8,6 +9,7 @@ import { type Child, type ChildEnd, InputFailure } from './child.ts'
 import { ControlServer } from './control-server.ts'
 import { type Ask, type HeldRun, type HolderPaths, type HolderRecord, isOrdered, type Say } from './holder-files.ts'
 import { writeOwnJson } from './json-file.ts'
+import type { LogTail } from './log-tail.ts'
 import type { Sink } from './output-lines.ts'
 import { ReadingBudget } from './pacing.ts'
 import { oldestOf } from './run-processes.ts'
@@ -30,6 +32,7 @@ export class Holder {
   private readonly clock: Clock
   private control: ControlServer | undefined
   private exit: RunExit | undefined
+  private tail: LogTail | undefined
   /** The process that stands for the run once its first one has ended. */
   private successor: number | undefined
   private readonly acknowledged = new AbortController()
@@ -49,9 +52,11 @@ export class Holder {
     return { writer, clock, written: () => this.control?.announce(writer.last), budget, masked: run.masked ?? [] }
   }
 
-  /** Holds the run until its end is acknowledged or 10 minutes have passed since. */
-  async hold(record: HolderRecord, child: Child): Promise<void> {
+  /** Holds the run until its end is acknowledged or 10 minutes have passed since. `tail` reads its log file, where it has one. */
+  async hold(record: HolderRecord, child: Child, tail?: LogTail): Promise<void> {
     const life = new Life(this.paths, record, child)
+    this.tail = tail
+    tail?.follow()
     this.control = await ControlServer.listen(record.run.socket, {
       hello: () => this.hello(record),
       answer: (ask) => this.answer(ask, life),
@@ -84,6 +89,7 @@ export class Holder {
         if (this.exit !== undefined) return ended(ask)
         // The agent's schema allows only names of signals.
         const name = ask.name as NodeJS.Signals
+        if (ask.key !== undefined && (await this.key(life.child, ask.key))) return { id: ask.id, ok: true }
         if (name === 'SIGKILL') await life.child.kill()
         else if (!(await life.child.signal(name))) return ended(ask)
         return { id: ask.id, ok: true }
@@ -118,6 +124,16 @@ export class Holder {
       if (!(error instanceof InputFailure)) throw error
       if (this.exit !== undefined || error.closed) return ended(ask)
       return { id: ask.id, ok: false, code: 'TIMEOUT', message: error.message }
+    }
+  }
+
+  /** A key that does not get into the terminal leaves it to the signal. */
+  private async key(child: Child, key: TerminalKey): Promise<boolean> {
+    try {
+      return await child.key(key)
+    } catch (error) {
+      if (error instanceof InputFailure) return false
+      throw error
     }
   }
 
@@ -199,6 +215,7 @@ export class Holder {
     const { record, child } = life
     const left = child.living().length > 0 ? await child.kill() : 0
     await child.finish()
+    this.tail?.finish()
     const killed = child.oomKills()
     const failed = end.signal === 'SIGKILL' || (end.code !== 0 && end.code !== null) || end.background === 'followed'
     if (left > 0 && record.by === null && !end.ordered) {

@@ -3,11 +3,12 @@ import { takeLock } from '../../shared/platform/file-lock.ts'
 import { machineBootId } from '../../shared/platform/process-identity.ts'
 import { LogWriter } from '../console/log/writer.ts'
 import type { RunExit } from '../runtime/runtime.ts'
-import { BeginFailure, type ChildKind } from './child.ts'
+import { BeginFailure, type ChildDeps, type ChildKind } from './child.ts'
 import { childKindOf } from './child-kinds.ts'
 import { holderClock } from './clock.ts'
 import { Holder } from './holder.ts'
 import {
+  type HeldRun,
   type HolderPaths,
   type HolderRecord,
   holderPaths,
@@ -18,6 +19,7 @@ import {
 } from './holder-files.ts'
 import { closeInherited } from './inherited-files.ts'
 import { readOwnJson, writeOwnJson } from './json-file.ts'
+import type { LogTail } from './log-tail.ts'
 
 const LOCK_SECONDS = 15
 
@@ -59,8 +61,8 @@ async function startRun(paths: HolderPaths, file: LaunchFile): Promise<void> {
     const { logMb, newEpoch } = run
     const writer = new LogWriter({ dir: paths.log, logMb, newEpoch, written: before?.lastSeq ?? 0 })
     const holder = new Holder(paths, writer, holderClock)
-    const { child, record } = await begin(file, { paths, writer, holder })
-    await holder.hold(record, child)
+    const { child, record, tail } = await begin(file, { paths, writer, holder })
+    await holder.hold(record, child, tail)
   } catch (error) {
     await reportFailure(paths, run.launchId, error)
     rmSync(paths.launch, { force: true })
@@ -80,15 +82,25 @@ async function reportFailure(paths: HolderPaths, launchId: string, error: unknow
 async function begin(
   file: LaunchFile,
   at: { paths: HolderPaths; writer: LogWriter; holder: Holder },
-): ReturnType<ChildKind['start']> {
+): Promise<Awaited<ReturnType<ChildKind['start']>> & { tail?: LogTail }> {
   const { paths, writer, holder } = at
   try {
     const deps = { paths, sink: holder.sink(file.run), clock: holderClock }
-    return await (await childKindOf(file.run)).start(file, writer.last + 1, deps)
+    // What the log file holds from earlier runs is not of this one, so its end is looked for before the program begins.
+    const tail = await tailOf(file.run, deps)
+    tail?.begin()
+    const started = await (await childKindOf(file.run)).start(file, writer.last + 1, deps)
+    return tail === undefined ? started : { ...started, tail }
   } catch (error) {
     writer.close()
     throw error
   }
+}
+
+/** Loaded when it is needed, as most runs have no log file to follow. */
+async function tailOf({ console }: HeldRun, deps: ChildDeps): Promise<LogTail | undefined> {
+  if (console?.kind !== 'file') return undefined
+  return new (await import('./log-tail.ts')).LogTail(console, deps)
 }
 
 async function takeOver(paths: HolderPaths, record: HolderRecord): Promise<void> {
@@ -117,5 +129,7 @@ async function takeOver(paths: HolderPaths, record: HolderRecord): Promise<void>
   const holder = new Holder(paths, writer, holderClock)
   const deps = { paths, sink: holder.sink(record.run), clock: holderClock }
   const kind = await childKindOf(record.run)
-  await holder.hold(record, await kind.resume(record, deps))
+  const tail = await tailOf(record.run, deps)
+  await tail?.resume(record.firstSeq)
+  await holder.hold(record, await kind.resume(record, deps), tail)
 }

@@ -1,6 +1,7 @@
 import type { Socket } from 'node:net'
 import { connectPrivately } from '../../shared/platform/private-folder.ts'
 import type { LineStream } from '../../shared/protocol/console.ts'
+import type { TerminalKey } from '../../shared/protocol/server-spec.ts'
 import { AgentFailure } from '../failure.ts'
 import type { Ask, Say } from '../holder/holder-files.ts'
 import type { RunExit, RunRecord } from './runtime.ts'
@@ -10,7 +11,7 @@ const GREETING_MS = 10_000
 
 type Question =
   | { op: 'input'; line: string }
-  | { op: 'signal'; name: string }
+  | { op: 'signal'; name: string; key?: TerminalKey }
   | { op: 'expect'; withinMs?: number }
   | { op: 'note'; text: string; stream: LineStream }
   | { op: 'ack'; launchId: string }

@@ -1,5 +1,5 @@
 import type { Clock } from '../../shared/kernel/time.ts'
-import type { StopSignal } from '../../shared/protocol/server-spec.ts'
+import type { StopSignal, TerminalKey } from '../../shared/protocol/server-spec.ts'
 import { AgentFailure } from '../failure.ts'
 import type { HeldRun, HolderRecord } from '../holder/holder-files.ts'
 import type { ControlClient } from './control-client.ts'
@@ -64,8 +64,8 @@ export class RunHandle implements Run {
     await this.client.ask({ op: 'input', line })
   }
 
-  async signal(name: StopSignal): Promise<void> {
-    await this.order({ op: 'signal', name })
+  async signal(name: StopSignal, key?: TerminalKey): Promise<void> {
+    await this.order({ op: 'signal', name, ...(key === undefined ? {} : { key }) })
   }
 
   async expectExit(withinMs?: number): Promise<void> {

@@ -2,7 +2,7 @@ import type { PortProtocol } from '../../shared/kernel/ports.ts'
 import type { LineStream } from '../../shared/protocol/console.ts'
 import type { RuntimeReport } from '../../shared/protocol/node.ts'
 import type { ServerUsage } from '../../shared/protocol/server.ts'
-import type { RuntimeName, ServerSpec, StopSignal } from '../../shared/protocol/server-spec.ts'
+import type { ConsoleKind, RuntimeName, ServerSpec, StopSignal, TerminalKey } from '../../shared/protocol/server-spec.ts'
 import type { OpenSocket } from './sockets.ts'
 
 /** Where one server lives on a node. `files` is its HOME and working folder, `state` is the agent's and closed to the game. */
@@ -54,6 +54,8 @@ export interface RunPlan {
   readonly masked?: readonly string[]
   /** The size of the console log on disk, in MiB. */
   readonly logMb: number
+  /** Where a game's console is; absent: pipes. */
+  readonly console?: ConsoleKind
 }
 
 /** A network of the node, by its name, and the address in it that is given to a server. */
@@ -120,8 +122,11 @@ export interface Run {
   onPid(changed: () => void): void
   /** Resolves when the whole line is in the program's stdin and in the log as `stdin`; rejects when it has ended. */
   input(line: string): Promise<void>
-  /** Sends the signal to the whole process group; SIGKILL ends every process of the run, also those that left the group. */
-  signal(name: StopSignal): Promise<void>
+  /**
+   * Sends the signal to the whole process group, with `key` in the way of a terminal: the key is typed, and the signal follows only
+   * where the terminal does not send it by itself. SIGKILL ends every process of the run, also those that left the group.
+   */
+  signal(name: StopSignal, key?: TerminalKey): Promise<void>
   /**
    * The next exit was ordered, also when it comes after a while; with `withinMs` only one that comes in that time. The
    * holder keeps that even if the agent dies before it.

@@ -1,6 +1,7 @@
 import { newIdSuffix } from '../../shared/kernel/ids.ts'
 import type { ServerSpec } from '../../shared/protocol/server-spec.ts'
 import { updateConfigFiles } from '../config-files/update.ts'
+import { rconOf } from '../console/rcon/rcon-place.ts'
 import { AgentFailure } from '../failure.ts'
 import type { RunNetwork, RunPlan } from '../runtime/runtime.ts'
 import { type LaunchFacts, newLaunch, rulesOf } from '../state/journal-record.ts'
@@ -104,6 +105,10 @@ async function bringUpToDate(
 
 async function refuseUnfit(server: GameServer): Promise<void> {
   const { context, spec } = server
+  if (spec.console.input?.kind === 'pty' && (await context.runtimes.of(spec.runtime).probe()).terminals === false) {
+    const missing = 'its package @lydell/node-pty is not installed, or has no binary for this machine'
+    throw new AgentFailure('UNSUPPORTED', `This node cannot give the game a terminal: ${missing}`)
+  }
   if (spec.suspended) throw new AgentFailure('SUSPENDED', 'The server is suspended')
   const limitMb = spec.limits.diskMb
   const usedMb = context.disk.usedMb(server.id)
@@ -150,6 +155,7 @@ function gamePlan(
   { home, network, launchId, shell }: { home: string; network: RunNetwork; launchId: string; shell: string },
 ): RunPlan {
   const { memoryMb, swapMb, cpuCores, pids, cpuSet, ioWeight } = spec.limits
+  const rcon = rconOf(spec)
   return {
     kind: 'game',
     launchId,
@@ -161,6 +167,8 @@ function gamePlan(
     ...(spec.network === undefined ? {} : { network: spec.network }),
     allowUserNamespaces: spec.allowUserNamespaces === true,
     logMb: spec.console.logMb,
+    ...(spec.console.input === undefined ? {} : { console: spec.console.input }),
+    ...(rcon === undefined ? {} : { masked: [rcon.password] }),
   }
 }
 

@@ -1,5 +1,7 @@
 import type { ServerExit } from '../../shared/protocol/server.ts'
 import type { StopRule } from '../../shared/protocol/server-spec.ts'
+import { RconUnanswered } from '../console/rcon/rcon-client.ts'
+import { typeLine } from '../console/type-line.ts'
 import { AgentFailure } from '../failure.ts'
 import { errorText } from '../logger.ts'
 import type { LaunchFacts } from '../state/journal-record.ts'
@@ -104,15 +106,18 @@ async function endInSteps(
 async function ask(server: GameServer, live: LiveRun, rule: StopRule): Promise<boolean> {
   const isOurs = (): boolean => server.game === live && server.facts.launch?.id === live.run.record.launchId
   try {
-    await (rule.type === 'command' ? live.run.input(rule.value) : live.run.signal(rule.value))
+    await (rule.type === 'command' ? typeLine(server, live, rule.value) : live.run.signal(rule.value, rule.key))
   } catch (error) {
     // One that has ended in this moment needs no word.
     if (error instanceof AgentFailure && error.code === 'NOT_RUNNING') return true
-    const { launch } = server.facts
-    const unasked = messageOf(error).slice(0, 300)
-    if (isOurs() && launch !== null) await server.record({ launch: { ...launch, unasked } })
-    server.context.log.warn({ serverId: server.id, err: errorText(error) }, 'cannot send stop order to server')
-    return false
+    // A game that stops may close its RCON before it answers; it gets its time to save.
+    if (!(error instanceof RconUnanswered)) {
+      const { launch } = server.facts
+      const unasked = messageOf(error).slice(0, 300)
+      if (isOurs() && launch !== null) await server.record({ launch: { ...launch, unasked } })
+      server.context.log.warn({ serverId: server.id, err: errorText(error) }, 'cannot send stop order to server')
+      return false
+    }
   }
   const { launch } = server.facts
   if (isOurs() && launch !== null) {
@@ -129,7 +134,7 @@ async function ask(server: GameServer, live: LiveRun, rule: StopRule): Promise<b
 export async function typeStop(server: GameServer, live: LiveRun, line: string): Promise<void> {
   const { timeoutMs } = server.rules.stop
   await live.run.expectExit(timeoutMs)
-  await live.run.input(line)
+  await typeLine(server, live, line)
   if (server.game !== live || server.power !== 'running') return
   await server.change({ power: 'stopping' })
   const runsOn = async (): Promise<void> => {

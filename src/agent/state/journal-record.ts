@@ -4,9 +4,17 @@ import { AgentError } from '../../shared/protocol/agent-error.ts'
 import { AgentEvent } from '../../shared/protocol/frames.ts'
 import { CommandOp, PendingEula, ServerExit } from '../../shared/protocol/server.ts'
 import { ServerSpec } from '../../shared/protocol/server-spec.ts'
+import { RconPlace, rconOf } from '../console/rcon/rcon-place.ts'
 
 /** What of its specification a run goes by until it ends: an edit counts from the next start on. */
-export const RunRules = ServerSpec.pick({ stop: true, done: true, stripAnsi: true, listens: true, ports: true })
+export const RunRules = ServerSpec.pick({ stop: true, done: true, stripAnsi: true, listens: true, ports: true }).extend(
+  {
+    /** Where its typed lines go; absent: into its input. */
+    console: ServerSpec.shape.console.pick({ input: true }).optional(),
+    /** Where its RCON is, by the values of its start. */
+    rcon: RconPlace.optional(),
+  },
+)
 export type RunRules = z.infer<typeof RunRules>
 
 /** The run that was begun last. It is written down before its process starts, so that it is never started twice. */
@@ -127,6 +135,16 @@ export function newLaunch(id: string, kind: LaunchFacts['kind'], bootId: string)
 }
 
 /** The rules of a run that begins now. */
-export function rulesOf({ stop, done, stripAnsi, listens, ports }: ServerSpec): RunRules {
-  return { stop, done, stripAnsi, ports, ...(listens === undefined ? {} : { listens }) }
+export function rulesOf(spec: ServerSpec): RunRules {
+  const { stop, done, stripAnsi, listens, ports, console } = spec
+  const rcon = rconOf(spec)
+  return {
+    stop,
+    done,
+    stripAnsi,
+    ports,
+    ...(listens === undefined ? {} : { listens }),
+    ...(console.input === undefined ? {} : { console: { input: console.input } }),
+    ...(rcon === undefined ? {} : { rcon }),
+  }
 }

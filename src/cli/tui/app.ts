@@ -30,6 +30,8 @@ export interface ConsoleOptions {
   /** Resume behind this line, `<epoch>-<seq>`, instead. */
   readonly afterCursor?: string | undefined
   readonly readOnly: boolean
+  /** The game takes no typed lines. */
+  readonly takesNoInput: boolean
   /** A key or several in a row, as in `ctrl-]` or `ctrl-p,ctrl-q`. */
   readonly detachKeys: string
   readonly theme: Theme
@@ -92,6 +94,7 @@ async function firstState(options: ConsoleOptions, columns: number): Promise<Con
   return initialState({
     serverName: options.server.name,
     readOnly: options.readOnly,
+    takesNoInput: options.takesNoInput,
     detachKeys: readKeyNames(options.detachKeys),
     history: await readHistory(options.historyPath).catch(() => []), // typing works without a history that cannot be read
     time: columns >= 100 ? 'local' : 'off',

@@ -13,6 +13,8 @@ const CODES: Partial<Record<AgentErrorCode, ErrorCode>> = {
   ETAG_MISMATCH: 'ETAG_MISMATCH',
   OFFSET_MISMATCH: 'CONFLICT',
   CHECKSUM: 'VALIDATION_ERROR',
+  NO_INPUT: 'CONSOLE_NO_INPUT',
+  RCON_FAILED: 'CONSOLE_UNAVAILABLE',
 }
 
 /** The failure of a node as callers of the API see it; the node's own code stands in `meta.agentCode`. */

@@ -77,7 +77,7 @@ export interface Gateway {
   /** Why the agent of a node, which is connected, cannot do what needs these; `undefined`: it can, or is away. */
   refusalOf(nodeId: string, capabilities: readonly Capability[]): string | undefined
   isOnline(nodeId: string): boolean
-  /** Whether a node is connected whose agent can do this. */
+  /** Whether the agent of a connected node can do something; false without a connection. */
   can(nodeId: string, capability: Capability): boolean
   /** The last health report of a connected node and when it came (milliseconds since the epoch). */
   health(nodeId: string): { readonly health: NodeHealth; readonly atMs: number } | undefined

@@ -93,7 +93,7 @@ export class Session {
       nodeId,
       count,
       send: (frame) => this.send(frame),
-      refusal: (op) => this.#commandRefusal(op),
+      refusal: (command) => this.#commandRefusal(command),
     })
   }
 
@@ -159,7 +159,7 @@ export class Session {
     return await this.#requests.request(definition, { ...input, op }, options)
   }
 
-  /** Whether its agent has said that it can do this. */
+  /** Whether the agent can do something, as it says itself. */
   can(capability: Capability): boolean {
     return (this.#hello?.capabilities ?? BASE_CAPABILITIES).includes(capability)
   }
@@ -177,7 +177,17 @@ export class Session {
   #commandRefusal(command: CommandOp): string | undefined {
     const capability = COMMANDS.find(({ op }) => op === command.op)?.capability
     const needed = 'spec' in command ? specCapabilities(command.spec) : []
-    return this.refusalOf(capability === undefined ? needed : [capability, ...needed])
+    const refusal = this.refusalOf(capability === undefined ? needed : [capability, ...needed])
+    return refusal ?? this.#consoleRefusal(command)
+  }
+
+  /** Of a server with another console than pipes an older agent would run the game with pipes, and say nothing. */
+  #consoleRefusal(command: CommandOp): string | undefined {
+    const kind = 'spec' in command ? command.spec.console.input?.kind : undefined
+    const starts = command.op === 'start' || command.op === 'restart' || (command.op === 'install' && command.thenStart)
+    // A console without input is one whose input nobody uses, which the daemon can see to itself.
+    if (!starts || kind === undefined || kind === 'none' || this.can('console-kinds@1')) return undefined
+    return `Its template has the console ${kind}. ${this.#tooOld('console-kinds@1')}`
   }
 
   wake(): void {

@@ -92,6 +92,8 @@ export const sendCommand = defineEndpoint({
     'SERVER_NOT_FOUND',
     'SERVER_SUSPENDED',
     'SERVER_INVALID_STATE',
+    'CONSOLE_NO_INPUT',
+    'CONSOLE_UNAVAILABLE',
     'NODE_OFFLINE',
     'AGENT_TIMEOUT',
     'AGENT_ERROR',

@@ -7,6 +7,7 @@ import { OneLine } from '../kernel/setting-values.ts'
 import { IsoTime } from '../kernel/time.ts'
 import { ConfigFile, InsidePath } from '../protocol/config-files.ts'
 import {
+  ConsoleKind,
   DoneRule,
   EulaRule,
   Listens,
@@ -14,6 +15,7 @@ import {
   RuntimeName,
   ShellName,
   ShellText,
+  STDIN_CONSOLE,
   StopSignal,
   VariableName,
 } from '../protocol/server-spec.ts'
@@ -121,6 +123,8 @@ const templateFields = {
   /** What is typed into the console to stop the server; empty: the signal is used. `^C` and the like mean signals. */
   stopCommand: ShellText.max(4096).default(''),
   sendSignalTo: StopSignal.default('SIGTERM'),
+  /** Where its servers' console is; templates that were stored before the field was there have pipes. */
+  console: ConsoleKind.default(STDIN_CONSOLE),
   stopTimeoutSeconds: z.int().min(0).max(600).default(30),
   startupDetection: StartupDetection.default({ done: [], stripAnsi: true }),
   /**
@@ -216,6 +220,7 @@ export const TemplateLite = Template.pick({
   startup: true,
   startupCommands: true,
   stopCommand: true,
+  console: true,
   features: true,
   variables: true,
 })

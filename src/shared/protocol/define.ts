@@ -14,6 +14,7 @@ export const CAPABILITIES = [
   'server-life@1',
   'startup@1',
   'servers.rebuild@1',
+  'console-kinds@1',
 ] as const
 export type Capability = (typeof CAPABILITIES)[number]
 

@@ -47,6 +47,8 @@ export const RuntimeReport = z.object({
   /** Whether servers can be kept to some processors, and have a share of disk time. Agents of before leave them out. */
   cpuSets: z.boolean().optional().catch(undefined),
   ioWeights: z.boolean().optional().catch(undefined),
+  /** Whether it can give a program a terminal; absent from agents that know none. */
+  terminals: z.boolean().optional(),
   capabilities: z.array(AgentText(64)).max(32),
 })
 export type RuntimeReport = z.infer<typeof RuntimeReport>

@@ -27,13 +27,28 @@ export function signalOf(stopCommand: string): StopSignal | undefined {
   return STOP_KEYS[stopCommand] ?? StopSignal.safeParse(stopCommand.slice(1)).data
 }
 
+/** Keys of a terminal that end programs: interrupt, quit, and the end of the input. */
+export const TerminalKey = z.enum(['^C', '^\\', '^D'])
+export type TerminalKey = z.infer<typeof TerminalKey>
+
+/** The key of a terminal that a stop command of a template names, if it names one. */
+export function keyOf(stopCommand: string): TerminalKey | undefined {
+  return TerminalKey.safeParse(stopCommand === '^^C' ? '^C' : stopCommand).data
+}
+
 /**
  * How a server is stopped: a console command or a signal. After `timeoutMs` the agent sends SIGTERM, after 10 s more
- * SIGKILL to the whole process group.
+ * SIGKILL to the whole process group. `key`: with a terminal that is typed first, and the signal follows only where the
+ * terminal does not send it itself.
  */
 export const StopRule = z.discriminatedUnion('type', [
   z.object({ type: z.literal('command'), value: z.string().min(1).max(4096), timeoutMs: z.int().min(0).max(600_000) }),
-  z.object({ type: z.literal('signal'), value: StopSignal, timeoutMs: z.int().min(0).max(600_000) }),
+  z.object({
+    type: z.literal('signal'),
+    value: StopSignal,
+    key: TerminalKey.optional(),
+    timeoutMs: z.int().min(0).max(600_000),
+  }),
 ])
 export type StopRule = z.infer<typeof StopRule>
 
@@ -70,6 +85,35 @@ export const SHELL_VARIABLES: ReadonlySet<string> = new Set([
 
 /** The name of an environment variable. */
 export const VariableName = z.string().regex(/^[A-Za-z_][A-Za-z0-9_]{0,190}$/, 'must be letters, digits and _')
+
+/** A port, or the variable of a server that holds one. */
+const PortOrVariable = z.union([z.int().min(1).max(65_535), VariableName])
+
+/** Columns or rows of a terminal. */
+const TerminalSize = z.int().min(2).max(1000)
+
+/**
+ * Where a game's console is: what it prints, and where a typed line goes. `stdin`: pipes for all of it. `pty`: a terminal, for
+ * programs that keep back their output on a pipe or take no input from one. `file`: pipes, and a log file of the game inside its folder,
+ * which is followed as well. `rcon`: pipes for the output, and typed lines go by RCON of Source or Minecraft. `none`: it takes no input.
+ */
+export const ConsoleKind = z.discriminatedUnion('kind', [
+  z.object({ kind: z.literal('stdin') }),
+  z.object({ kind: z.literal('pty'), columns: TerminalSize.optional(), rows: TerminalSize.optional() }),
+  z.object({ kind: z.literal('file'), path: InsidePath }),
+  z.object({
+    kind: z.literal('rcon'),
+    protocol: z.enum(['source', 'minecraft']),
+    /** `SERVER_PORT` is the primary one. */
+    port: PortOrVariable,
+    passwordVariable: VariableName,
+  }),
+  z.object({ kind: z.literal('none') }),
+])
+export type ConsoleKind = z.infer<typeof ConsoleKind>
+
+/** The console of servers whose template was stored before there were kinds, and of specifications that name none. */
+export const STDIN_CONSOLE: ConsoleKind = { kind: 'stdin' }
 
 /**
  * An agreement that a game asks for before it runs. As long as `file` is there and has no line `eula=true`, the server does not
@@ -153,7 +197,8 @@ export const ServerSpec = z.object({
   install: z
     .object({ script: z.string(), entrypoint: z.string(), timeoutMs: z.int(), image: z.string().max(500).optional() })
     .nullable(),
-  console: z.object({ logMb: z.int() }),
+  /** `input`: absent for pipes; an agent that does not know a kind never gets it (the capability `console-kinds@1`). */
+  console: z.object({ logMb: z.int(), input: ConsoleKind.optional() }),
   /** What it was made from, for a daemon that has lost its row. */
   templateId: z.string().max(64).optional(),
   /** What the node does with it when the machine has started, lower orders first; absent: what was wanted runs again. */

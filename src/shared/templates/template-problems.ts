@@ -15,6 +15,7 @@ export function templateProblems(template: NewTemplate): FieldProblem[] {
   return [
     ...startupProblems(template),
     ...stopProblems(template),
+    ...consoleProblems(template),
     ...imageProblems(template),
     ...variableProblems(template, budget),
     ...detectionProblems(template, budget),
@@ -45,9 +46,38 @@ function portPlaceholderProblem(line: string, ports: NewTemplate['ports']): stri
   return undefined
 }
 
-function stopProblems({ stopCommand }: NewTemplate): FieldProblem[] {
+/** An RCON console goes by variables of the template; a console without input takes no stop command. */
+function consoleProblems({ console, variables, ports, stopCommand }: NewTemplate): FieldProblem[] {
+  if (console.kind === 'none' && stopCommand !== '' && !stopCommand.startsWith('^')) {
+    return [{ field: 'stopCommand', message: 'cannot be typed: the console takes no input; use ^C or sendSignalTo' }]
+  }
+  if (console.kind !== 'rcon') return []
+  const { port, passwordVariable } = console
+  const problems: FieldProblem[] = []
+  const isKnown = (name: string): boolean =>
+    variables.some((variable) => variable.name === name) || ports.some(({ variable }) => variable === name)
+  if (typeof port === 'string' && port !== 'SERVER_PORT' && !isKnown(port)) {
+    problems.push({ field: 'console.port', message: `names no variable of the template: ${port}` })
+  }
+  const password = variables.find(({ name }) => name === passwordVariable)
+  if (password === undefined) {
+    problems.push({
+      field: 'console.passwordVariable',
+      message: `names no variable of the template: ${passwordVariable}`,
+    })
+  } else if (!password.secret) {
+    problems.push({ field: 'console.passwordVariable', message: `must be a variable with secret: ${passwordVariable}` })
+  }
+  return problems
+}
+
+function stopProblems({ stopCommand, console }: NewTemplate): FieldProblem[] {
   if (stopCommand.includes('\n') || stopCommand.includes('\r')) {
     return [{ field: 'stopCommand', message: 'must be one line: a console takes a line at a time' }]
+  }
+  if (stopCommand === '^D') {
+    if (console.kind === 'pty') return []
+    return [{ field: 'stopCommand', message: 'ends the input of a terminal: ^D needs the console pty' }]
   }
   if (!stopCommand.startsWith('^') || signalOf(stopCommand) !== undefined) return []
   const names = StopSignal.options.map((name) => `^${name}`).join(', ')

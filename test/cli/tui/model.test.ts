@@ -1,4 +1,5 @@
 import { describe, expect, test } from 'vitest'
+import { promptText } from '../../../src/cli/tui/components/prompt.tsx'
 import { createKeyReader, type Input, readKeyNames } from '../../../src/cli/tui/keys/keys.ts'
 import { press } from '../../../src/cli/tui/keys/press.ts'
 import { LineIndex } from '../../../src/cli/tui/log/line-index.ts'
@@ -20,7 +21,7 @@ function linesOf(ring: Ring): Lines {
 }
 
 /** A model with lines, pressed by the bytes of a terminal. */
-function bench(count: number, text = (n: number): string => `line ${n}`) {
+function bench(count: number, text = (n: number): string => `line ${n}`, takesNoInput = false) {
   const ring = new Ring({ lines: 20_000 })
   const lines = linesOf(ring)
   const add = (from: number, to: number): void => {
@@ -30,6 +31,7 @@ function bench(count: number, text = (n: number): string => `line ${n}`) {
   let state = initialState({
     serverName: 'demo',
     readOnly: false,
+    takesNoInput,
     detachKeys: readKeyNames('ctrl-]'),
     history: [],
     time: 'off',
@@ -251,6 +253,20 @@ describe('the keys', () => {
     const step = press(sending, { kind: 'key', name: 'c', ctrl: true, alt: false }, around)
     expect(step.effects).toEqual([{ do: 'stopSending' }])
     expect(step.state.editor.text).toBe('half')
+  })
+})
+
+describe('a game that takes no input', () => {
+  test('is typed nothing, says why, and is given orders all the same', () => {
+    const { type, effects, state } = bench(1, undefined, true)
+    type('i')
+    expect(state().focus).toBe('log')
+    expect(promptText(state(), 80).text).toBe('(this game takes no input from its console)')
+    type('\x1b[200~say hi\x1b[201~')
+    expect(state().notice?.text).toBe('this game takes no input from its console')
+    expect(effects).toEqual([])
+    type('p')
+    expect(state().mode.kind).toBe('power')
   })
 })
 

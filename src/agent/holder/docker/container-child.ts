@@ -1,11 +1,12 @@
 import { readFileSync, rmSync } from 'node:fs'
 import { constants } from 'node:os'
+import type { TerminalKey } from '../../../shared/protocol/server-spec.ts'
 import { type ContainerState, containerState, record } from '../../engine/container-state.ts'
 import { ownContainers, removeContainer } from '../../engine/containers.ts'
 import { Engine, EngineAway, EngineRefusal, isMissing, plainText } from '../../engine/engine.ts'
 import { cgroupOfProcess, cgroupPids, setIoWeight } from '../cgroup.ts'
-import { BeginFailure, type Child, type ChildDeps, type ChildEnd, type ChildKind } from '../child.ts'
-import type { ContainerPlace, HolderRecord, LaunchFile } from '../holder-files.ts'
+import { BeginFailure, type Child, type ChildDeps, type ChildEnd, type ChildKind, KEY_BYTES } from '../child.ts'
+import type { ContainerPlace, HeldRun, HolderRecord, LaunchFile } from '../holder-files.ts'
 import { writeOwnJson } from '../json-file.ts'
 import { isAlive, processFacts } from '../proc.ts'
 import { send } from '../run-processes.ts'
@@ -32,7 +33,7 @@ export const containerKind: ChildKind = {
       await removeEarlier(engine, file.run)
       const created = await create(engine, place.name, file)
       id = created.id
-      streams = new ContainerStreams({ engine, id, ...deps })
+      streams = new ContainerStreams({ engine, id, isTerminal: hasTerminal(file.run), ...deps })
       // Attached before it starts, so that its first line is not missed.
       await streams.attach()
       const record = freshRecord(file, { id, firstSeq }, deps)
@@ -43,6 +44,7 @@ export const containerKind: ChildKind = {
       await writeOwnJson(deps.paths.record, begun)
       weigh(begun)
       rmSync(deps.paths.launch)
+      await setUpTerminal(engine, begun)
       return { child: new ContainerChild(engine, begun, { streams, deps }), record: begun }
     } catch (error) {
       streams?.abandon()
@@ -57,7 +59,7 @@ export const containerKind: ChildKind = {
   async resume(record, deps) {
     const id = idOf(record.run)
     const engine = new Engine(placeOf(record.run).socket)
-    const streams = new ContainerStreams({ engine, id, ...deps })
+    const streams = new ContainerStreams({ engine, id, isTerminal: hasTerminal(record.run), ...deps })
     const state = await stateOf(engine, id, deps)
     const known = state === undefined || record.pid !== 0 ? record : withProcess(record, state)
     if (known !== record) await writeOwnJson(deps.paths.record, known)
@@ -157,6 +159,14 @@ class ContainerChild implements Child {
     }
   }
 
+  async key(key: TerminalKey): Promise<boolean> {
+    if (!hasTerminal(this.#record.run)) return false
+    const { signalsAt } = await import('../process/terminal.ts')
+    const signals = key === '^D' || (await signalsAt(terminalOf(this.#record), key))
+    await this.#streams.type(KEY_BYTES[key])
+    return signals !== false
+  }
+
   async kill(): Promise<number> {
     const count = this.living().length
     if (count > 0) await this.#unpause()
@@ -240,6 +250,24 @@ function remark({ sink }: Pick<ChildDeps, 'sink'>, text: string): void {
   sink.writer.append({ stream: 'system', ms: sink.clock.nowMs(), text: Buffer.from(text), flags: 0 })
   sink.writer.flush()
   sink.written()
+}
+
+function hasTerminal({ console }: HeldRun): boolean {
+  return console?.kind === 'pty'
+}
+
+/** The terminal of a container is open in its first process. */
+function terminalOf({ pid }: HolderRecord): string {
+  return `/proc/${pid}/fd/0`
+}
+
+/** Size and echo of a terminal can be set as soon as it is there; a program that has ended already needs neither. */
+async function setUpTerminal(engine: Engine, record: HolderRecord): Promise<void> {
+  const { console } = record.run
+  if (console?.kind !== 'pty') return
+  if (record.pid > 0) await (await import('../process/terminal.ts')).turnOffEcho(terminalOf(record))
+  const path = `/containers/${idOf(record.run)}/resize?h=${console.rows}&w=${console.columns}`
+  await engine.json({ method: 'POST', path }).catch(() => undefined) // the engine's own size will do
 }
 
 function placeOf({ container }: HolderRecord['run']): ContainerPlace {

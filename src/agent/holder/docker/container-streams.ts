@@ -28,6 +28,8 @@ const OUTPUTS: readonly Output[] = ['stdout', 'stderr']
 export interface StreamsDeps extends ChildDeps {
   readonly engine: Engine
   readonly id: string
+  /** It has a terminal: one output, as it comes. */
+  readonly isTerminal: boolean
 }
 
 /**
@@ -68,12 +70,17 @@ export class ContainerStreams {
   }
 
   /** Resolves when the line has left for the program. Rejects with an InputFailure. */
-  async input(line: string): Promise<void> {
+  input(line: string): Promise<void> {
+    return this.type(`${line}\n`)
+  }
+
+  /** The same for bytes as they are. */
+  async type(text: string): Promise<void> {
     const socket = this.#input ?? (await this.#attachInput())
     if (socket.writableLength > MOST_UNREAD_INPUT) throw new InputFailure('The program does not read its input', false)
     await new Promise<void>((resolve, reject) => {
       const timer = setTimeout(() => reject(new InputFailure('The program does not read its input', false)), INPUT_MS)
-      socket.write(`${line}\n`, (error) => {
+      socket.write(text, (error) => {
         clearTimeout(timer)
         if (error == null) resolve()
         else reject(new InputFailure('The connection to the container was lost; try again', false))
@@ -120,12 +127,14 @@ export class ContainerStreams {
   /** Resolves when the attachment has ended, for whatever reason. */
   #readAttached({ socket, early }: Attached): Promise<void> {
     let pauseMs = 0
-    const frames = new OutputFrames((output, bytes) => {
-      pauseMs = Math.max(pauseMs, this.#lines[output].push(bytes))
-    })
+    const output = (name: Output, bytes: Buffer): void => {
+      pauseMs = Math.max(pauseMs, this.#lines[name].push(bytes))
+    }
+    const frames = this.#deps.isTerminal ? undefined : new OutputFrames(output)
     const take = (chunk: Buffer): void => {
       pauseMs = 0
-      frames.push(chunk)
+      if (frames === undefined) output('stdout', chunk)
+      else frames.push(chunk)
       if (pauseMs === 0) return
       socket.pause()
       this.#resumeReading = setTimeout(() => socket.resume(), pauseMs)
@@ -159,8 +168,8 @@ export class ContainerStreams {
 
   /** Reads what the console lacks, and follows the engine's log until the container has ended. */
   async #goOn(): Promise<void> {
-    const { engine, id, clock } = this.#deps
-    const log = new EngineLog(engine, id)
+    const { engine, id, clock, isTerminal } = this.#deps
+    const log = new EngineLog(engine, id, isTerminal)
     for (let isBehind = true; !this.#abandoned; ) {
       try {
         const { running } = await containerState(engine, id)

@@ -19,14 +19,16 @@ const MOST_MESSAGE_BYTES = 256 * 1024
 export class EngineLog {
   readonly #engine: Engine
   readonly #name: string
+  readonly #isTerminal: boolean
   /** The instant of the newest message so far, and how many messages have it. */
   #lastStamp = ''
   #atLastStamp = 0
   #sinceMs = 0
 
-  constructor(engine: Engine, name: string) {
+  constructor(engine: Engine, name: string, isTerminal: boolean) {
     this.#engine = engine
     this.#name = name
+    this.#isTerminal = isTerminal
   }
 
   /**
@@ -43,16 +45,9 @@ export class EngineLog {
     const answer = await this.#engine.stream({ method: 'GET', path: `/containers/${this.#name}/logs?${query}` })
     // Messages of the last instant come again.
     let repeats = this.#atLastStamp
-    const held: Record<Output, Buffer[]> = { stdout: [], stderr: [] }
-    const frames = new OutputFrames((output, bytes, ends) => {
-      const parts = held[output]
-      parts.push(Buffer.from(bytes))
-      const isTooLong = parts.reduce((sum, part) => sum + part.length, 0) > MOST_MESSAGE_BYTES
-      if (!ends && !isTooLong) return
-      const message = Buffer.concat(parts)
-      held[output] = []
-      const blank = message.indexOf(' ')
-      const stamp = message.toString('latin1', 0, Math.max(0, blank))
+    const message = (output: Output, bytes: Buffer): void => {
+      const blank = bytes.indexOf(' ')
+      const stamp = bytes.toString('latin1', 0, Math.max(0, blank))
       if (stamp < this.#lastStamp) return
       if (stamp === this.#lastStamp && repeats > 0) {
         repeats--
@@ -61,10 +56,60 @@ export class EngineLog {
       if (stamp !== this.#lastStamp) this.#atLastStamp = 0
       this.#lastStamp = stamp
       this.#atLastStamp++
-      take({ output, ms: Date.parse(stamp), bytes: message.subarray(blank + 1) })
-    })
+      take({ output, ms: Date.parse(stamp), bytes: bytes.subarray(blank + 1) })
+    }
+    const frames = this.#isTerminal ? new RawMessages(message) : framedMessages(message)
     for await (const chunk of answer as AsyncIterable<Buffer>) frames.push(chunk)
   }
+}
+
+type TakeMessage = (output: Output, message: Buffer) => void
+
+/** Messages of a container without a terminal come in frames, one or more to each. */
+function framedMessages(take: TakeMessage): OutputFrames {
+  const held: Record<Output, Buffer[]> = { stdout: [], stderr: [] }
+  return new OutputFrames((output, bytes, ends) => {
+    const parts = held[output]
+    parts.push(Buffer.from(bytes))
+    const isTooLong = parts.reduce((sum, part) => sum + part.length, 0) > MOST_MESSAGE_BYTES
+    if (!ends && !isTooLong) return
+    held[output] = []
+    take(output, Buffer.concat(parts))
+  })
+}
+
+/**
+ * Messages of a container with a terminal come one behind the other: a stamp, a blank, and a text up to its line feed or, as a
+ * piece of a long line, of 16 KiB.
+ */
+class RawMessages {
+  readonly #take: TakeMessage
+  #held = Buffer.alloc(0)
+
+  constructor(take: TakeMessage) {
+    this.#take = take
+  }
+
+  push(chunk: Buffer): void {
+    let bytes = this.#held.length === 0 ? chunk : Buffer.concat([this.#held, chunk])
+    for (let end = endOf(bytes); end > 0; end = endOf(bytes)) {
+      this.#take('stdout', bytes.subarray(0, end))
+      bytes = bytes.subarray(end)
+    }
+    this.#held = Buffer.from(bytes)
+  }
+}
+
+const PIECE_BYTES = 16 * 1024
+const MOST_STAMP_BYTES = 64
+
+/** Where the first message ends; 0 while it is not complete. */
+function endOf(bytes: Buffer): number {
+  const blank = bytes.subarray(0, MOST_STAMP_BYTES).indexOf(' ')
+  const most = Math.max(0, blank + 1) + PIECE_BYTES
+  const feed = bytes.subarray(0, most).indexOf(10)
+  if (feed >= 0) return feed + 1
+  return bytes.length >= most ? most : 0
 }
 
 /** An instant of the engine (`2026-01-02T03:04:05.000000006Z`) as it takes it: seconds since the epoch with nanoseconds. */

@@ -9,6 +9,7 @@ import { killRun, scopeOf } from '../run-processes.ts'
 import { childEnded, Wake } from './child-end.ts'
 import { isProgram } from './interrupted-start.ts'
 import { CHAIN_FAILED, Handshake, type Launched, launch, sendGo } from './launcher.ts'
+import type { Terminal } from './terminal.ts'
 import { openUserNamespace } from './user-namespace.ts'
 
 /** Games are to be ended before the panel and the system when the machine runs out of memory. */
@@ -30,11 +31,11 @@ export interface Begun {
 export async function begin(
   paths: HolderPaths,
   file: LaunchFile,
-  at: { clock: Clock; firstSeq: number },
+  at: { clock: Clock; firstSeq: number; terminal: Terminal | undefined },
 ): Promise<Begun> {
   const { cgroup } = file.run.isolation
   if (cgroup !== null) makeCgroup(cgroup, file.run.limits)
-  const launched = await launchLocked(paths, file).catch((error: unknown) => {
+  const launched = await launchLocked(paths, file, at.terminal).catch((error: unknown) => {
     if (cgroup !== null) removeCgroup(cgroup)
     throw error
   })
@@ -43,7 +44,7 @@ export async function begin(
   let record: HolderRecord | undefined
   try {
     const handshake = new Handshake(launched.word)
-    record = await prepare(paths, { file, launched, handshake, clock: at.clock, firstSeq: at.firstSeq })
+    record = await prepare(paths, { file, launched, handshake, ...at })
     sendGo(launched.word, file.env)
     await becomeProgram(paths, { record, launched, handshake, wake })
     rmSync(paths.launch)
@@ -61,12 +62,12 @@ export async function begin(
   }
 }
 
-async function launchLocked(paths: HolderPaths, file: LaunchFile): Promise<Launched> {
-  const nofile = openFilesLimit()
-  if (file.run.isolation.locked !== true) return launch(paths, file, { nofile, userNamespace: undefined })
+async function launchLocked(paths: HolderPaths, file: LaunchFile, terminal: Terminal | undefined): Promise<Launched> {
+  const options = { nofile: openFilesLimit(), terminal: terminal?.fd }
+  if (file.run.isolation.locked !== true) return launch(paths, file, { ...options, userNamespace: undefined })
   const userNamespace = await openUserNamespace()
   try {
-    return launch(paths, file, { nofile, userNamespace })
+    return launch(paths, file, { ...options, userNamespace })
   } finally {
     closeSync(userNamespace)
   }
@@ -78,6 +79,7 @@ interface Preparing {
   handshake: Handshake
   clock: Clock
   firstSeq: number
+  terminal: Terminal | undefined
 }
 
 /** Waits for the child's pid, puts it under its limits, and writes the record. */
@@ -106,6 +108,7 @@ async function prepare(paths: HolderPaths, of: Preparing): Promise<HolderRecord>
     firstSeq: of.firstSeq,
     run: of.file.run,
     bootId: readFileSync('/proc/sys/kernel/random/boot_id', 'latin1').trim(),
+    ...(of.terminal === undefined ? {} : { terminal: of.terminal.path }),
     ordered: false,
     by: null,
     forgotten: false,

@@ -1,5 +1,6 @@
 import { closeSync, constants, openSync, readSync } from 'node:fs'
 import { Socket } from 'node:net'
+import type { Clock } from '../../../shared/kernel/time.ts'
 import type { LineStream } from '../../../shared/protocol/console.ts'
 import { OutputLines, type Sink } from '../output-lines.ts'
 
@@ -15,7 +16,9 @@ export class FifoOutput {
   readonly #fd: number
   readonly #socket: Socket
   readonly #lines: OutputLines
+  readonly #closed: Promise<void>
   #pause: NodeJS.Timeout | undefined
+  #isPaced = true
 
   constructor(path: string, stream: LineStream, sink: Sink) {
     this.#lines = new OutputLines(stream, sink)
@@ -25,7 +28,18 @@ export class FifoOutput {
     const options = { fd: this.#fd, readable: true, writable: false, onread }
     this.#socket = new Socket(options)
     this.#socket.on('error', () => undefined) // it closes; what the FIFO still holds is read at the end
+    this.#closed = new Promise((resolve) => this.#socket.once('close', () => resolve()))
     this.#socket.resume()
+  }
+
+  /** Reads as fast as it can until everybody who writes has closed the FIFO, which is what this waits for, but not for ever. */
+  async drained(withinMs: number, clock: Clock): Promise<void> {
+    this.#isPaced = false
+    clearTimeout(this.#pause)
+    this.#socket.resume()
+    const enough = new AbortController()
+    await Promise.race([this.#closed, clock.sleep(withinMs, enough.signal)])
+    enough.abort()
   }
 
   /** Reads what is left without waiting for processes that still hold the FIFO open, and ends the last line. */
@@ -44,7 +58,7 @@ export class FifoOutput {
 
   #take(chunk: Buffer): boolean {
     const pauseMs = this.#lines.push(chunk)
-    if (pauseMs === 0) return true
+    if (pauseMs === 0 || !this.#isPaced) return true
     this.#socket.pause()
     this.#pause = setTimeout(() => this.#socket.resume(), pauseMs)
     return false

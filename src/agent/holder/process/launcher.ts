@@ -100,6 +100,8 @@ interface LaunchOptions {
   readonly nofile: number
   /** A descriptor of the user namespace that the program is locked into. */
   readonly userNamespace: number | undefined
+  /** A descriptor of the terminal in place of the FIFOs; the program's session gets it as its own. */
+  readonly terminal: number | undefined
 }
 
 /** Starts the chain; the child waits in `BEGIN` until it gets the word. */
@@ -108,9 +110,11 @@ export function launch(paths: HolderPaths, file: LaunchFile, options: LaunchOpti
   const argv = ['-c', KEEP, 'panel-keep', paths.code, ...childChain(file, options, token)]
   const diagnosis = openSync(paths.diagnosis, 'r+')
   // Open for both directions: no end of file and no SIGPIPE for the child, even when the holder is gone.
-  const [stdin, stdout, stderr, alive] = [paths.stdin, paths.stdout, paths.stderr, paths.alive].map((path) =>
-    openSync(path, constants.O_RDWR),
-  )
+  const open = (path: string): number => openSync(path, constants.O_RDWR)
+  const fifos =
+    options.terminal === undefined ? ([paths.stdin, paths.stdout, paths.stderr] as const).map(open) : undefined
+  const [stdin, stdout, stderr] = fifos ?? [options.terminal, options.terminal, options.terminal]
+  const alive = open(paths.alive)
   try {
     const launcher = spawn('/bin/sh', argv, {
       stdio: [
@@ -130,7 +134,7 @@ export function launch(paths: HolderPaths, file: LaunchFile, options: LaunchOpti
     if (!(word instanceof Duplex)) throw new Error('The launcher could not be started')
     return { launcher, word }
   } finally {
-    for (const fd of [stdin, stdout, stderr, alive, diagnosis]) if (fd !== undefined) closeSync(fd)
+    for (const fd of [...(fifos ?? []), alive, diagnosis]) closeSync(fd)
   }
 }
 
@@ -161,11 +165,14 @@ export function sendGo(word: Duplex, env: Readonly<Record<string, string>>): voi
   word.end(`go\n${lines.join('\n')}\npanel_complete() { :; }\n`)
 }
 
-function childChain(file: LaunchFile, { nofile, userNamespace }: LaunchOptions, token: string): string[] {
+function childChain(file: LaunchFile, options: LaunchOptions, token: string): string[] {
+  const { nofile, userNamespace, terminal } = options
   const { uid, mounts } = file.run.isolation
   const limits = [`--core=0`, `--nofile=${nofile}`]
   if (uid !== null && file.run.limits.pids > 0) limits.push(`--nproc=${file.run.limits.pids}`)
-  const chain = ['/bin/sh', '-c', BEGIN, token, file.files, 'setsid', 'prlimit', ...limits]
+  const chain = ['/bin/sh', '-c', BEGIN, token, file.files, 'setsid']
+  if (terminal !== undefined) chain.push('--ctty')
+  chain.push('prlimit', ...limits)
   if (mounts) chain.push(...UNSHARE, '/bin/sh', '-c', MOUNTS, token, scratchSize(file.run.limits.memoryMb))
   if (userNamespace !== undefined) chain.push(...ENTER_USER_NAMESPACE, '/bin/sh', '-c', LOCK_USER_NAMESPACE, token)
   if (uid !== null) {

@@ -1,7 +1,8 @@
-import { rmSync } from 'node:fs'
+import { closeSync, rmSync } from 'node:fs'
+import type { TerminalKey } from '../../../shared/protocol/server-spec.ts'
 import { limitsMemory, oomKills, removeCgroup } from '../cgroup.ts'
-import { type Child, type ChildDeps, type ChildEnd, type ChildKind, InputFailure } from '../child.ts'
-import type { HolderRecord } from '../holder-files.ts'
+import { type Child, type ChildDeps, type ChildEnd, type ChildKind, InputFailure, KEY_BYTES } from '../child.ts'
+import type { HeldRun, HolderPaths, HolderRecord, LaunchFile } from '../holder-files.ts'
 import { watchMemory } from '../memory-watchdog.ts'
 import { isEnclosed, killRun, livingPids, type RunScope, scopeOf, signalRun } from '../run-processes.ts'
 import { begin } from './begin.ts'
@@ -10,9 +11,11 @@ import { FifoOutput, holdOpen } from './fifo-output.ts'
 import { endUnbegun, hasBegun } from './interrupted-start.ts'
 import { makeFifos } from './launcher.ts'
 import { Stdin, StdinFull } from './stdin.ts'
+import type { Terminal } from './terminal.ts'
 
 const REMOVE_ATTEMPTS = 50
 const REMOVE_PAUSE_MS = 20
+const LAST_WORDS_MS = 5000
 
 /** A program as processes of this machine, with FIFOs for what it reads and writes, so that it outlives its holder. */
 export const processKind: ChildKind = {
@@ -21,27 +24,38 @@ export const processKind: ChildKind = {
     makeFifos(paths, file.run.isolation.uid)
     // Read before the child begins, so that its first line is not late and its last words are not lost.
     const release = holdOpen([paths.stdout, paths.stderr])
-    const outputs = openOutputs(deps)
+    const outputs = openOutputs(deps, file.run)
+    let terminal: Terminal | undefined
     try {
-      const { record, wake } = await begin(paths, file, { clock, firstSeq })
+      terminal = await terminalOf(file, paths)
+      const { record, wake } = await begin(paths, file, { clock, firstSeq, terminal })
       return { child: new ProcessChild(deps, { record, wake, outputs }), record }
     } catch (error) {
       for (const output of outputs) output.finish()
       throw error
     } finally {
+      if (terminal !== undefined) closeSync(terminal.fd)
       release()
     }
   },
 
   async resume(record, deps) {
-    return new ProcessChild(deps, { record, wake: new Wake(deps.clock), outputs: openOutputs(deps) })
+    return new ProcessChild(deps, { record, wake: new Wake(deps.clock), outputs: openOutputs(deps, record.run) })
   },
 
   hasBegun,
   endUnbegun,
 }
 
-function openOutputs({ paths, sink }: ChildDeps): FifoOutput[] {
+/** Loaded when it is needed: few runs have a terminal. */
+async function terminalOf({ run }: LaunchFile, paths: HolderPaths): Promise<Terminal | undefined> {
+  if (run.console?.kind !== 'pty') return undefined
+  return (await import('./terminal.ts')).openTerminal(paths, run.console, run.isolation.uid)
+}
+
+/** A terminal has one output. */
+function openOutputs({ paths, sink }: ChildDeps, { console }: HeldRun): FifoOutput[] {
+  if (console?.kind === 'pty') return [new FifoOutput(paths.stdout, 'stdout', sink)]
   return [new FifoOutput(paths.stdout, 'stdout', sink), new FifoOutput(paths.stderr, 'stderr', sink)]
 }
 
@@ -78,8 +92,12 @@ class ProcessChild implements Child {
   }
 
   async input(line: string, written: () => void): Promise<void> {
+    await this.#put(`${line}\n`, written)
+  }
+
+  async #put(text: string, written: () => void): Promise<void> {
     try {
-      await this.#stdin.write(line, written)
+      await this.#stdin.write(text, written)
     } catch (error) {
       if (this.#stdin.closed) throw new InputFailure('The program has ended', true)
       throw error instanceof StdinFull ? new InputFailure(error.message, false) : error
@@ -88,6 +106,14 @@ class ProcessChild implements Child {
 
   async signal(name: NodeJS.Signals): Promise<boolean> {
     return signalRun(this.#scope, name)
+  }
+
+  async key(key: TerminalKey): Promise<boolean> {
+    const { terminal } = this.#held.record
+    if (terminal === undefined) return false
+    const signals = key === '^D' || (await (await import('./terminal.ts')).signalsAt(terminal, key))
+    await this.#put(KEY_BYTES[key], () => undefined)
+    return signals !== false
   }
 
   kill(): Promise<number> {
@@ -102,7 +128,12 @@ class ProcessChild implements Child {
   }
 
   async finish(): Promise<void> {
-    for (const output of this.#held.outputs) output.finish()
+    // What is in the terminal yet comes by its relay, which ends then.
+    const hasTerminal = this.#held.record.terminal !== undefined
+    for (const output of this.#held.outputs) {
+      if (hasTerminal) await output.drained(LAST_WORDS_MS, this.#deps.clock)
+      output.finish()
+    }
     this.#stdin.close()
   }
 

@@ -27,11 +27,11 @@ export class Stdin {
     this.clock = clock
   }
 
-  /** Resolves when the line and its end are in the FIFO; `done` runs right then. Rejects with {@link StdinFull}. */
-  write(line: string, done: () => void): Promise<void> {
+  /** Resolves when the text (a line with its end, or a key) is in the FIFO; `done` runs right then. Rejects with {@link StdinFull}. */
+  write(text: string, done: () => void): Promise<void> {
     if (this.waiting >= MAX_WAITING) return Promise.reject(new StdinFull('Too many lines wait for the program to read'))
     this.waiting++
-    const mine = this.turn.then(() => this.put(Buffer.from(`${line}\n`))).then(done)
+    const mine = this.turn.then(() => this.put(Buffer.from(text))).then(done)
     this.turn = mine.catch(() => undefined) // the writer of that line gets the failure
     return mine.finally(() => this.waiting--)
   }

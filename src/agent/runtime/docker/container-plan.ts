@@ -53,7 +53,7 @@ export function containerPlan(plan: RunPlan, options: ContainerOptions): object 
     AttachStderr: true,
     OpenStdin: true,
     StdinOnce: false,
-    Tty: false,
+    Tty: plan.console?.kind === 'pty',
     ...(isGame ? { ExposedPorts: exposedPorts(plan) } : {}),
     HostConfig: {
       ...limitsOf(plan, options.isCgroupV2),

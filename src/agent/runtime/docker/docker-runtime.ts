@@ -10,6 +10,7 @@ import { AgentFailure } from '../../failure.ts'
 import type { LaunchFile } from '../../holder/holder-files.ts'
 import { errorText } from '../../logger.ts'
 import { refuseCpuSet } from '../cpu-set.ts'
+import { heldConsole } from '../held-console.ts'
 import type { HeldRuns } from '../held-runs.ts'
 import { giveTo } from '../ownership.ts'
 import { findCgroups, optionalLimits } from '../process/cgroup-places.ts'
@@ -97,6 +98,7 @@ export class DockerRuntime implements Runtime {
           `cpu sets: ${cpuSets ? 'yes' : 'no'}`,
           `I/O weights: ${ioWeights ? 'yes' : 'no'}`,
         ],
+        terminals: true,
       }
     } catch (error) {
       return unavailable('', `The container engine at ${socket} cannot be used: ${errorText(error)}`.slice(0, 500))
@@ -207,6 +209,7 @@ export class DockerRuntime implements Runtime {
       newEpoch: newIdSuffix(clock),
       limits,
       ...(masked === undefined ? {} : { masked }),
+      ...heldConsole(plan, place.files),
       isolation: { uid: null, mounts: false, cgroup: null },
       container: {
         socket: engine.socketPath,

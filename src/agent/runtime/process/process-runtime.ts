@@ -6,8 +6,10 @@ import type { RuntimeReport } from '../../../shared/protocol/node.ts'
 import { AgentFailure } from '../../failure.ts'
 import type { HeldRun, Isolation, LaunchFile } from '../../holder/holder-files.ts'
 import { PRIVATE_HOME } from '../../holder/process/launcher.ts'
+import { hasTerminals } from '../../holder/process/terminal.ts'
 import { RUN_VARIABLE } from '../../holder/run-processes.ts'
 import { refuseCpuSet } from '../cpu-set.ts'
+import { heldConsole } from '../held-console.ts'
 import type { HeldRuns } from '../held-runs.ts'
 import { giveTo } from '../ownership.ts'
 import type { Run, RunNetwork, RunPlan, Runtime, ServerPlace } from '../runtime.ts'
@@ -48,6 +50,7 @@ export class ProcessRuntime implements Runtime {
       userNamespaces: users && locks ? 'off' : 'allowed',
       cpuSets: machine.cpuSets,
       ioWeights: machine.ioWeights,
+      terminals: hasTerminals(),
       capabilities: inWords(machine),
     }
   }
@@ -108,6 +111,7 @@ export class ProcessRuntime implements Runtime {
       newEpoch: newIdSuffix(clock),
       limits,
       ...(masked === undefined ? {} : { masked }),
+      ...heldConsole(plan, place.files),
       isolation,
     }
     return { run, argv: plan.argv, env, files: place.files }

@@ -16,7 +16,8 @@ export const attach: Action = async (run) => {
   const screen = wantsScreen(run)
   // The screen is loaded while the daemon answers.
   const [server, app] = await Promise.all([readServer(run, id), screen ? import('../../tui/app.ts') : undefined])
-  if (app === undefined) return lineMode(run, { id: server.id, name: server.name })
+  const takesNoInput = server.template.console?.kind === 'none'
+  if (app === undefined) return lineMode(run, { id: server.id, name: server.name, takesNoInput })
   const contextName = (await run.target()).contextName ?? 'none'
   const noColor = run.args.choice('color') === false || run.env.noColor
   const name = THEME_NAMES.find((theme) => theme === run.args.text('theme')) ?? 'auto'
@@ -29,6 +30,7 @@ export const attach: Action = async (run) => {
     tail: run.args.integer('tail') ?? 500,
     afterCursor: run.args.text('after-cursor'),
     readOnly: run.args.flag('read-only'),
+    takesNoInput,
     detachKeys: run.args.text('detach-keys') ?? 'ctrl-]',
     theme: chooseTheme({ ...run.env.terminal, name, noColor }),
     colour: !noColor,

@@ -71,6 +71,9 @@ export const console = noun({
     command({
       name: 'send',
       summary: 'Send a command to the console of a server',
+      details:
+        'Where it goes is said by `console` of the template: into the input of the game, its terminal, or by RCON with the answer in the ' +
+        'console. A game that takes no input is exit 7, one whose RCON does not answer exit 11.',
       arguments: [
         one('server'),
         {
@@ -87,7 +90,7 @@ export const console = noun({
       ],
       examples: ['panel console send demo say hello', 'panel console send demo --stdin < commands.txt'],
       endpoints: ['console.command'],
-      exits: [3, 6, 7, 9, 12],
+      exits: [3, 6, 7, 9, 11, 12],
       load: async () => (await import('./send.ts')).send,
     }),
     command({

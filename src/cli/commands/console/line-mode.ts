@@ -13,7 +13,11 @@ const LINGER_MS = 500
 const ENDINGS = { SIGINT: 0, SIGTERM: 143, SIGHUP: 129 } as const
 
 /** A console in plain lines: prints what comes, sends each line of stdin, ends a moment after stdin does. */
-export async function lineMode(run: Run, server: { readonly id: string; readonly name: string }): Promise<number> {
+export async function lineMode(
+  run: Run,
+  server: { readonly id: string; readonly name: string; readonly takesNoInput: boolean },
+): Promise<number> {
+  if (server.takesNoInput) run.notice(`${server.name} takes no input from its console: lines are shown only`)
   const over = new AbortController()
   let exit = 0
   const listeners = Object.entries(ENDINGS).map(([signal, code]) => {
@@ -41,7 +45,7 @@ export async function lineMode(run: Run, server: { readonly id: string; readonly
     last = await printLines(run, server.id, {
       signal: over.signal,
       // What is typed before the console is open would be answered before anybody looks.
-      onOpen: () => void (run.args.flag('read-only') ? undefined : type()),
+      onOpen: () => void (run.args.flag('read-only') || server.takesNoInput ? undefined : type()),
     })
   } finally {
     over.abort()

@@ -3,13 +3,14 @@ import type { FieldsProps } from './fields.tsx'
 export interface HintFacts {
   readonly focus: 'input' | 'log'
   readonly readOnly: boolean
+  readonly takesNoInput: boolean
   readonly width: number
 }
 
 /** The last row: the keys that are worth most now, none that would be refused or typed into the game. */
-export function hintFields({ focus, readOnly, width }: HintFacts): FieldsProps {
+export function hintFields({ focus, readOnly, takesNoInput, width }: HintFacts): FieldsProps {
   const log = [
-    ...(readOnly ? [] : ['i type']),
+    ...(readOnly || takesNoInput ? [] : ['i type']),
     '/ search',
     '& filter',
     'f follow',

@@ -3,7 +3,7 @@ import type { ReactElement } from 'react'
 import { recalledCommand } from '../keys/press-mode.ts'
 import { fitEnd, fitText, PER_COLUMN, textWidth } from '../log/cut.ts'
 import type { Editor } from '../model/editor.ts'
-import type { ConsoleState } from '../model/model.ts'
+import { type ConsoleState, NO_INPUT } from '../model/model.ts'
 import type { Tone } from '../terminal/theme.ts'
 import { Label } from './label.tsx'
 
@@ -59,6 +59,7 @@ export function promptText(state: ConsoleState, width: number): PromptText {
     case 'none':
       break
   }
+  if (state.takesNoInput) return { label: '', text: fitText(`(${NO_INPUT})`, room), tone: 'dim', cursor: undefined }
   if (state.readOnly) return { label: '', text: fitText('(read-only)', room), tone: 'dim', cursor: undefined }
   return typing('> ', state.editor, room, state.focus === 'input')
 }

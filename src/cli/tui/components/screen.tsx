@@ -77,7 +77,7 @@ function stack(screen: View, draw: Draw): Chrome {
     const above = draw('header', <Notice {...size} width={width} />, width)
     return { above, below: [], logWidth: width, logHeight: 0, cursor: undefined }
   }
-  const { facts, focus, mode, readOnly, serverName } = state
+  const { facts, focus, mode, readOnly, takesNoInput, serverName } = state
   const { nowMs } = view
   const narrow = kind === 'narrow'
   const wide = kind === 'wide'
@@ -99,7 +99,7 @@ function stack(screen: View, draw: Draw): Chrome {
   const below = [
     ...abovePrompt,
     ...draw('prompt', <Prompt {...prompt} />, promptWidth(prompt)),
-    ...(narrow ? [] : drawFields('hints', hintFields({ focus, readOnly, width }))),
+    ...(narrow ? [] : drawFields('hints', hintFields({ focus, readOnly, takesNoInput, width }))),
   ]
   const room = Math.max(0, layout.rows - above.length - below.length)
   if (mode.kind === 'help') {

@@ -3,10 +3,10 @@ import {
   type ConsoleState,
   followTail,
   notify,
-  READ_ONLY,
   type Step,
   type Surroundings,
   still,
+  typingRefusal,
   withCommand,
 } from '../model/model.ts'
 import { editKey } from './edit-keys.ts'
@@ -45,7 +45,8 @@ export function pressInput(state: ConsoleState, input: Key, around: Surroundings
 function submit(state: ConsoleState, around: Surroundings): Step {
   const { text } = state.editor
   if (text.trim() === '') return still(state)
-  if (state.readOnly) return still(notify(state, READ_ONLY, around.nowMs))
+  const refusal = typingRefusal(state)
+  if (refusal !== undefined) return still(notify(state, refusal, around.nowMs))
   if (text.length > 4096) return still(notify(state, 'too long: a command has at most 4096 characters', around.nowMs))
   if (state.facts.nodeOfflineSinceMs !== undefined) {
     return still(notify(state, '✗ not sent: the node is offline; the text is kept', around.nowMs))

@@ -39,7 +39,7 @@ const change = (made: (state: ConsoleState, around: Surroundings) => ConsoleStat
 const ask = (effect: Effect): Handler => {
   return (state) => ({ state, effects: [effect] })
 }
-const toInput = change((state) => (state.readOnly ? state : { ...state, focus: 'input' }))
+const toInput = change((state) => (state.readOnly || state.takesNoInput ? state : { ...state, focus: 'input' }))
 
 const KEYS: Readonly<Record<string, Handler>> = {
   i: toInput,

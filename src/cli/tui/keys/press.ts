@@ -4,12 +4,12 @@ import {
   notify,
   openExport,
   openPower,
-  READ_ONLY,
   type Step,
   type Surroundings,
   scrollBy,
   still,
   toggleMouse,
+  typingRefusal,
 } from '../model/model.ts'
 import { editKey } from './edit-keys.ts'
 import { type Input, type Key, keyName } from './keys.ts'
@@ -115,7 +115,8 @@ function pressPaste(state: ConsoleState, text: string, around: Surroundings): St
   if (mode.kind === 'ask' || mode.kind === 'kill' || mode.kind === 'export')
     return still({ ...state, mode: { ...mode, editor: insert(mode.editor, first) } })
   if (mode.kind !== 'none') return still(state)
-  if (state.readOnly) return still(notify(state, READ_ONLY, around.nowMs))
+  const refusal = typingRefusal(state)
+  if (refusal !== undefined) return still(notify(state, refusal, around.nowMs))
   if (lines.length === 1) return still({ ...state, focus: 'input', editor: insert(state.editor, first) })
   return still({ ...state, mode: { kind: 'paste', lines } })
 }

@@ -39,6 +39,8 @@ export interface Seek {
 export interface ConsoleState {
   readonly serverName: string
   readonly readOnly: boolean
+  /** The game takes no typed lines; orders can be given all the same. */
+  readonly takesNoInput: boolean
   readonly detachKeys: readonly { readonly name: string; readonly ctrl: boolean }[]
   readonly detachTyped: number
   readonly focus: 'input' | 'log'
@@ -104,6 +106,7 @@ export interface Surroundings {
 export interface InitialOptions {
   readonly serverName: string
   readonly readOnly: boolean
+  readonly takesNoInput?: boolean
   readonly detachKeys: ConsoleState['detachKeys']
   readonly history: readonly string[]
   readonly time: TimeMode
@@ -114,8 +117,9 @@ export interface InitialOptions {
 export function initialState(options: InitialOptions): ConsoleState {
   return {
     ...options,
+    takesNoInput: options.takesNoInput === true,
     detachTyped: 0,
-    focus: options.readOnly ? 'log' : 'input',
+    focus: options.readOnly || options.takesNoInput === true ? 'log' : 'input',
     follow: true,
     anchor: { at: 0, row: 0 },
     pausedEnd: 0,
@@ -213,6 +217,14 @@ export function openPower(state: ConsoleState, around: Surroundings): ConsoleSta
 
 /** What a screen that only reads answers to keys that would change something. */
 export const READ_ONLY = 'attached with --read-only: nothing is sent'
+
+/** The same for what would be typed into a game that takes no input. */
+export const NO_INPUT = 'this game takes no input from its console'
+
+/** Why nothing can be typed; `undefined`: it can. */
+export function typingRefusal({ readOnly, takesNoInput }: ConsoleState): string | undefined {
+  return readOnly ? READ_ONLY : takesNoInput ? NO_INPUT : undefined
+}
 
 /** Asks for the file that the lines are written to. */
 export function openExport(state: ConsoleState, around: Surroundings): ConsoleState {

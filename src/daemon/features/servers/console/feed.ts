@@ -9,7 +9,7 @@ import { consoleFrame } from './frames.ts'
 import { type Batch, batches, PAGE_BYTES, type Page, Ring } from './ring.ts'
 
 /** The part of the gateway that consoles need. */
-export type ConsoleGateway = Pick<Gateway, 'request' | 'isOnline' | 'acknowledgeConsole'>
+export type ConsoleGateway = Pick<Gateway, 'request' | 'isOnline' | 'acknowledgeConsole' | 'can'>
 
 /** What a feed needs. */
 export interface FeedDeps {

@@ -7,8 +7,8 @@ import { type OperationDeps, type Principal, recordChange } from '../../../acces
 import type { Settings } from '../../../core/settings.ts'
 import { agentCodeOf } from '../../../gateway/agent-errors.ts'
 import { refuseByStatus } from '../servers/orders.ts'
-import { findServerRow } from '../servers/rows.ts'
-import { statusOf } from '../servers/view.ts'
+import { findServerRow, type ServerRow } from '../servers/rows.ts'
+import { definitionOf, statusOf } from '../servers/view.ts'
 import type { CommandLimit } from './command-limit.ts'
 import type { ConsoleGateway } from './feed.ts'
 import { typedCommand } from './typed-command.ts'
@@ -20,6 +20,13 @@ export interface TypeDeps extends OperationDeps {
   readonly gateway: ConsoleGateway
   readonly limit: CommandLimit
   isOnline(nodeId: string): boolean
+}
+
+const NO_INPUT = 'This game takes no input from its console; use its own tools in the game'
+
+/** The agent knows what the running game was started with; one of before there were kinds would type into its input. */
+function isTooOldToRefuse({ gateway }: TypeDeps, row: ServerRow): boolean {
+  return definitionOf(row).console?.kind === 'none' && !gateway.can(row.nodeId, 'console-kinds@1')
 }
 
 /**
@@ -39,6 +46,7 @@ export async function typeCommand(
     limit.take(principal.caller?.userId ?? '', row.id, settings.get('limits.consoleCommandsPerMinute'))
   }
   refuseByStatus(row, 'command', deps.isOnline(row.nodeId))
+  if (isTooOldToRefuse(deps, row)) throw new PanelError('CONSOLE_NO_INPUT', NO_INPUT)
 
   const command = { command: typedCommand(text), length: text.length }
   const record = (details: Readonly<Record<string, unknown>>): Promise<void> =>

@@ -1,7 +1,10 @@
 import { COMMANDS, type CommandOp, type CommandOrder } from '../../../../shared/protocol/server.ts'
 import {
+  type ConsoleKind,
+  keyOf,
   type RuntimeName,
   type ServerSpec,
+  STDIN_CONSOLE,
   type StopRule,
   type StopSignal,
   signalOf,
@@ -60,7 +63,7 @@ export function buildSpec(row: ServerRow, generation: number, logMb: number): Se
             timeoutMs: template.installTimeoutSeconds * 1000,
             ...imageOf(row.runtime, template.installImage ?? imageOfServer(row, template)),
           },
-    console: { logMb },
+    console: { logMb, ...consoleOf(template) },
     templateId: row.templateId,
     boot: { policy: row.bootPolicy, order: row.startOrder },
     ...(row.timeZone === null ? {} : { timeZone: row.timeZone }),
@@ -109,6 +112,11 @@ function optionalLimits({ cpuSet, ioWeight }: ServerRow): { cpuSet?: string; ioW
   return { ...(cpuSet === null ? {} : { cpuSet }), ...(ioWeight === null ? {} : { ioWeight }) }
 }
 
+/** Pipes are what every agent knows, so they are not named. */
+function consoleOf({ console = STDIN_CONSOLE }: { readonly console?: ConsoleKind }): { input?: ConsoleKind } {
+  return console.kind === 'stdin' ? {} : { input: console }
+}
+
 /** Only containers are made from an image. */
 function imageOf(runtime: RuntimeName, image: string): { image?: string } {
   return runtime === 'docker' && image !== '' ? { image } : {}
@@ -137,5 +145,6 @@ function stopRule(command: string, signal: StopSignal, timeoutMs: number): StopR
   if (command === '') return { type: 'signal', value: signal, timeoutMs }
   if (!command.startsWith('^')) return { type: 'command', value: command, timeoutMs }
   // Older templates may hold what is refused today.
-  return { type: 'signal', value: signalOf(command) ?? 'SIGTERM', timeoutMs }
+  const key = keyOf(command)
+  return { type: 'signal', value: signalOf(command) ?? 'SIGTERM', timeoutMs, ...(key === undefined ? {} : { key }) }
 }

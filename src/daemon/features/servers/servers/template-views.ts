@@ -59,6 +59,7 @@ function viewOf(row: TemplateRow, operator: boolean): TemplateView {
     startup: template.startup,
     startupCommands: template.startupCommands,
     stopCommand: template.stopCommand,
+    console: template.console,
     features: template.features,
     variables: template.variables.map((variable) =>
       masked.has(variable.name) && variable.default !== '' ? { ...variable, default: SECRET_MASK } : variable,

@@ -1,0 +1,250 @@
+import { once } from 'node:events'
+import { connect, type Socket } from 'node:net'
+import type { Clock } from '../../../shared/kernel/time.ts'
+import { AgentFailure } from '../../failure.ts'
+import { NoRcon, PACKET, type Packet, PacketReader, packetOf } from './packets.ts'
+
+/** All of one command has so long: whoever asks waits for 5 s. */
+const COMMAND_MS = 4000
+/** A game that does not say where its answer ends has said all after so much quiet. */
+const QUIET_MS = 400
+const IDLE_MS = 60_000
+const MOST_ANSWER_BYTES = 1024 * 1024
+const MOST_WAITING = 20
+const FIRST_PAUSE_MS = 1000
+const LONGEST_PAUSE_MS = 30_000
+/** A part of an answer of Minecraft that is so long is followed by another one. */
+const PART_CHARS = 4096
+/** What Minecraft takes in one packet, and more than Source does. */
+const MOST_COMMAND_BYTES = 1446
+
+/** A command left for the game, and no answer came: it may have been carried out. */
+export class RconUnanswered extends AgentFailure {}
+
+/** Where a client logs in. */
+export interface RconTarget {
+  readonly protocol: 'source' | 'minecraft'
+  readonly host: string
+  readonly port: number
+  readonly password: string
+  /** What people know the password by. */
+  readonly passwordVariable: string
+}
+
+/** What a game has answered; `isCut`: it was longer than is kept. */
+export interface RconAnswer {
+  readonly text: string
+  readonly isCut: boolean
+}
+
+/**
+ * A client of RCON as Source games and Minecraft speak it. It connects for the first command, keeps the connection for a minute without
+ * one, and connects again after it was lost. After a failure nothing is tried for a while, longer each time: games ban
+ * an address that gives wrong passwords. No error of it holds the password.
+ */
+export class RconClient {
+  readonly #clock: Clock
+  readonly #target: () => Promise<RconTarget>
+  #connection: Connection | undefined
+  #turn: Promise<unknown> = Promise.resolve()
+  #waiting = 0
+  #failures = 0
+  #notBeforeMs = 0
+  #lastFailure = ''
+  #idle: NodeJS.Timeout | undefined
+  #isClosed = false
+
+  /** `target` is asked for each connection, and rejects with an AgentFailure while there is none. */
+  constructor(target: () => Promise<RconTarget>, clock: Clock) {
+    this.#target = target
+    this.#clock = clock
+  }
+
+  /** Sends a command when those before it are answered; resolves with the answer. Rejects with an AgentFailure. */
+  send(command: string): Promise<RconAnswer> {
+    if (Buffer.byteLength(command) > MOST_COMMAND_BYTES) {
+      throw new AgentFailure('BAD_REQUEST', `A command by RCON has at most ${MOST_COMMAND_BYTES} bytes`)
+    }
+    if (this.#waiting >= MOST_WAITING) throw new AgentFailure('RCON_FAILED', 'Too many commands wait for RCON')
+    this.#waiting++
+    const mine = this.#turn.then(() => this.#sendNow(command)).finally(() => this.#waiting--)
+    this.#turn = mine.catch(() => undefined) // whoever sent that command gets the failure
+    return mine
+  }
+
+  close(): void {
+    this.#isClosed = true
+    clearTimeout(this.#idle)
+    this.#connection?.end('The program has ended')
+  }
+
+  async #sendNow(command: string): Promise<RconAnswer> {
+    const deadline = new AbortController()
+    void this.#clock.sleep(COMMAND_MS, deadline.signal).then(() => {
+      if (!deadline.signal.aborted) this.#connection?.end(`no answer came in ${COMMAND_MS / 1000} s`)
+    })
+    try {
+      const connection = await this.#connected()
+      return await connection.command(command)
+    } finally {
+      deadline.abort()
+      clearTimeout(this.#idle)
+      this.#idle = setTimeout(() => this.#connection?.end('idle'), IDLE_MS)
+      this.#idle.unref()
+    }
+  }
+
+  async #connected(): Promise<Connection> {
+    if (this.#isClosed) throw new AgentFailure('NOT_RUNNING', 'The program has ended')
+    if (this.#connection !== undefined && !this.#connection.isOver) return this.#connection
+    const waitMs = this.#notBeforeMs - this.#clock.monotonicMs()
+    if (waitMs > 0) {
+      const seconds = Math.ceil(waitMs / 1000)
+      throw new AgentFailure('RCON_FAILED', `${this.#lastFailure}; the next attempt is possible in ${seconds} s`)
+    }
+    const target = await this.#target()
+    const connection = new Connection(target, this.#clock)
+    this.#connection = connection
+    try {
+      await connection.login()
+      this.#failures = 0
+      return connection
+    } catch (error) {
+      const pauseMs = Math.min(LONGEST_PAUSE_MS, FIRST_PAUSE_MS * 2 ** this.#failures)
+      this.#failures++
+      this.#notBeforeMs = this.#clock.monotonicMs() + pauseMs
+      this.#lastFailure = error instanceof AgentFailure ? error.message : 'RCON cannot be reached'
+      throw error
+    }
+  }
+}
+
+/** One connection: a login, and then a command at a time. */
+class Connection {
+  readonly #target: RconTarget
+  readonly #clock: Clock
+  readonly #socket: Socket
+  readonly #reader = new PacketReader()
+  readonly #packets: Packet[] = []
+  #wake: () => void = () => undefined
+  #why: string | undefined
+  #id = 0
+  #mirrors = false
+
+  constructor(target: RconTarget, clock: Clock) {
+    this.#target = target
+    this.#clock = clock
+    this.#socket = connect({ host: target.host, port: target.port, noDelay: true })
+    this.#socket.on('data', (chunk: Buffer) => this.#take(chunk))
+    this.#socket.on('error', (error) => this.end('code' in error ? String(error.code) : 'the connection failed'))
+    this.#socket.on('close', () => this.end('the game has closed the connection'))
+    this.#socket.unref()
+  }
+
+  get isOver(): boolean {
+    return this.#why !== undefined
+  }
+
+  end(why: string): void {
+    this.#why ??= why
+    this.#socket.destroy()
+    this.#wake()
+  }
+
+  async login(): Promise<void> {
+    const id = ++this.#id
+    await Promise.race([once(this.#socket, 'connect'), this.#ended()]).catch(() => undefined) // an error ends it
+    this.#refuseWhenOver('RCON cannot be reached')
+    this.#socket.write(packetOf(id, PACKET.login, this.#target.password))
+    while (true) {
+      const packet = await this.#next()
+      if (packet === undefined) this.#refuseWhenOver('RCON did not accept the login')
+      // Source sends an empty answer before the one that counts.
+      if (packet?.type !== PACKET.loginAnswer) continue
+      if (packet.id === id) return
+      this.end('wrong password')
+      const { passwordVariable } = this.#target
+      throw new AgentFailure(
+        'RCON_FAILED',
+        `The game refuses the RCON password; check the variable ${passwordVariable}, and start the server again after a change`,
+      )
+    }
+  }
+
+  async command(text: string): Promise<RconAnswer> {
+    this.#packets.length = 0 // what comes late belongs to nothing
+    const id = ++this.#id
+    let last = ++this.#id
+    const isSource = this.#target.protocol === 'source'
+    this.#socket.write(packetOf(id, PACKET.command, text))
+    // Source gives an empty packet back when all before it is answered. Minecraft reads one packet at a time and loses a second one.
+    let isMarked = isSource
+    if (isSource) this.#socket.write(packetOf(last, PACKET.answer, ''))
+    const parts: Buffer[] = []
+    let bytes = 0
+    while (true) {
+      const isQuietAnEnd = parts.length > 0 && !(isMarked && this.#mirrors)
+      const packet = await this.#next(isQuietAnEnd ? QUIET_MS : undefined)
+      if (packet === undefined && this.isOver) {
+        if (parts.length > 0 && bytes > 0) break
+        throw new RconUnanswered(
+          'RCON_FAILED',
+          `The command may have been carried out, but RCON gave no answer: ${this.#why}`,
+        )
+      }
+      if (packet === undefined) break
+      if (packet.id === last && isMarked) {
+        this.#mirrors = true
+        break
+      }
+      if (packet.id !== id) continue
+      parts.push(packet.body)
+      bytes += packet.body.length
+      if (bytes > MOST_ANSWER_BYTES) {
+        this.end('its answer is too long')
+        return { text: Buffer.concat(parts).toString('utf8', 0, MOST_ANSWER_BYTES), isCut: true }
+      }
+      if (isSource) continue
+      if (packet.body.toString('utf8').length < PART_CHARS) break
+      if (!isMarked) {
+        last = ++this.#id
+        isMarked = true
+        this.#socket.write(packetOf(last, PACKET.answer, ''))
+      }
+    }
+    return { text: Buffer.concat(parts).toString('utf8'), isCut: false }
+  }
+
+  /** The next packet; `undefined` after so much quiet, or when the connection is over. */
+  async #next(quietMs?: number): Promise<Packet | undefined> {
+    const over = new AbortController()
+    if (this.#packets.length === 0 && !this.isOver) {
+      const came = new Promise<void>((resolve) => {
+        this.#wake = resolve
+      })
+      await (quietMs === undefined ? came : Promise.race([came, this.#clock.sleep(quietMs, over.signal)]))
+      over.abort()
+    }
+    return this.#packets.shift()
+  }
+
+  #ended(): Promise<void> {
+    return new Promise((resolve) => {
+      this.#wake = resolve
+    })
+  }
+
+  #take(chunk: Buffer): void {
+    try {
+      this.#packets.push(...this.#reader.push(chunk))
+    } catch (error) {
+      if (!(error instanceof NoRcon)) throw error
+      this.end(`what answers there does not speak RCON (${error.message})`)
+    }
+    this.#wake()
+  }
+
+  #refuseWhenOver(what: string): void {
+    if (this.#why !== undefined) throw new AgentFailure('RCON_FAILED', `${what}: ${this.#why}`)
+  }
+}

@@ -1,0 +1,193 @@
+import { readFileSync } from 'node:fs'
+import { join } from 'node:path'
+import { afterAll, beforeAll, describe, expect, it } from 'vitest'
+import type { ConsoleLine } from '../../src/shared/protocol/console.ts'
+import type { ServerSpec } from '../../src/shared/protocol/server-spec.ts'
+import { quietPort } from '../ports.ts'
+import { DIST } from '../run-panel.ts'
+import { AgentStage, gameSpec } from './agent-stage.ts'
+
+const PASSWORD = 'correct-horse'
+/** A game sees neither this repository nor the build: it gets its program as a variable. */
+const PROGRAM = readFileSync(join(DIST, 'bin', 'rcon-game.js'), 'utf8')
+
+let stage: AgentStage
+const used: string[] = []
+
+beforeAll(async () => {
+  stage = await AgentStage.enter()
+  await stage.startAgent()
+}, 60_000)
+
+afterAll(async () => {
+  await stage.leave(used)
+}, 60_000)
+
+interface Wanted {
+  /** What the game is started as. */
+  readonly game?: string
+  readonly protocol?: 'source' | 'minecraft'
+  readonly gamePassword?: string
+  readonly change?: Partial<ServerSpec>
+}
+
+async function start(name: string, { game, protocol = 'source', gamePassword, change }: Wanted = {}): Promise<string> {
+  const id = `srv_${name}`
+  used.push(id)
+  const spec = gameSpec(id, 1, {
+    startup: `printf %s "$PROGRAM" > game.mjs; exec "$PANEL_NODE" game.mjs ${game ?? protocol} {{RCON_PORT}} {{GAME_PASSWORD}}`,
+    env: {
+      PROGRAM,
+      RCON_PORT: String(await quietPort()),
+      RCON_PASSWORD: PASSWORD,
+      GAME_PASSWORD: gamePassword ?? PASSWORD,
+    },
+    console: { logMb: 8, input: { kind: 'rcon', protocol, port: 'RCON_PORT', passwordVariable: 'RCON_PASSWORD' } },
+    restart: { policy: 'never', maxCrashes: 5 },
+    ...change,
+  })
+  expect(await stage.peer.order(id, 1, { op: 'start', spec })).toMatchObject({ ok: true })
+  await stage.peer.request({ op: 'console.subscribe', serverId: id, tail: 1000 })
+  await stage.peer.report(id, 'running', ({ power }) => power === 'running')
+  return id
+}
+
+async function send(id: string, ...lines: string[]) {
+  return (await stage.peer.request({ op: 'console.input', serverId: id, lines })).error
+}
+
+function texts(id: string, stream: ConsoleLine[2] = 'stdout'): string[] {
+  return stage.peer.lines(id).flatMap(([, , from, text]) => (from === stream ? [text] : []))
+}
+
+async function says(id: string, text: string): Promise<void> {
+  await stage.peer.until(`the line ${text}`, () => texts(id).includes(text))
+}
+
+function connections(id: string): number {
+  return texts(id).filter((text) => text === 'connected').length
+}
+
+describe('a console by RCON', () => {
+  it.each([
+    ['source', 'source'],
+    ['source', 'source-plain'],
+    ['minecraft', 'minecraft'],
+  ] as const)(
+    'of %s (%s) has typed lines with their answers, over one connection, long ones in parts',
+    async (protocol, game) => {
+      const id = await start(game, { protocol, game })
+      expect(await send(id, 'list', 'silent', 'slow')).toBeNull()
+      await says(id, 'did slow')
+      expect(texts(id, 'stdin')).toEqual(['list', 'silent', 'slow'])
+      expect(await send(id, 'long 2000')).toBeNull()
+      await says(id, 'line 1999')
+      expect(texts(id).filter((text) => text.startsWith('line '))).toEqual(
+        Array.from({ length: 2000 }, (_, index) => `line ${index}`),
+      )
+      for (const size of [4095, 4096, 8192]) expect(await send(id, `exact ${size}`)).toBeNull()
+      await stage.peer.until('the last answer', () => texts(id).join('').split('x').length - 1 === 4095 + 4096 + 8192)
+      expect(connections(id)).toBe(1)
+      expect(await stage.peer.order(id, 2, { op: 'stop' })).toMatchObject({ ok: true })
+      const { lastExit } = await stage.peer.report(id, 'offline', ({ power }) => power === 'offline')
+      expect(lastExit).toMatchObject({ code: 0, expected: true })
+      expect(texts(id, 'system').join()).not.toContain('SIGTERM')
+    },
+  )
+
+  it('never shows its password, and no colours of Minecraft', async () => {
+    const id = await start('secret', { protocol: 'minecraft' })
+    expect(await send(id, 'password', `say ${PASSWORD}`, 'colour')).toBeNull()
+    await says(id, 'green and plain')
+    expect(texts(id)).toEqual(expect.arrayContaining(['ready with ********', 'it is ********', 'did say ********']))
+    expect(texts(id, 'stdin')).toContain('say ********')
+    expect(JSON.stringify(stage.peer.lines(id))).not.toContain(PASSWORD)
+    expect(stage.output).not.toContain(PASSWORD)
+  })
+
+  it('says that the password is refused, and tries no more for a while', async () => {
+    const id = await start('refused', { gamePassword: 'another-one' })
+    const refused = await send(id, 'list')
+    expect(refused).toMatchObject({ code: 'RCON_FAILED', message: expect.stringContaining('variable RCON_PASSWORD') })
+    expect(refused?.message).not.toContain(PASSWORD)
+    const again = await send(id, 'list')
+    expect(again?.message).toMatch(/the next attempt is possible in 1 s$/)
+    expect(connections(id)).toBe(1)
+  })
+
+  it('connects again when the connection was lost, and says what is not known of the command', async () => {
+    const id = await start('lost')
+    expect(await send(id, 'list')).toBeNull()
+    expect(await send(id, 'drop')).toMatchObject({
+      code: 'RCON_FAILED',
+      message: expect.stringContaining('may have been'),
+    })
+    expect(await send(id, 'garbage')).toMatchObject({ message: expect.stringContaining('does not speak RCON') })
+    expect(await send(id, 'hang')).toMatchObject({ message: expect.stringContaining('no answer came in 4 s') })
+    expect(await send(id, 'back')).toBeNull()
+    await says(id, 'did back')
+    expect(connections(id)).toBe(4)
+  })
+
+  it('cuts an answer without an end', async () => {
+    const id = await start('endless')
+    expect(await send(id, 'endless')).toBeNull()
+    await stage.peer.until('the remark', () => texts(id, 'system').some((text) => text.includes('longer than 1 MiB')))
+    expect(await send(id, 'list')).toBeNull()
+    await says(id, 'did list')
+  })
+
+  it('gives its password to nobody but a process of the server', async () => {
+    const id = await start('absent', { change: { startup: 'echo ready; exec sleep 1000' } })
+    expect(await send(id, 'list')).toMatchObject({
+      message: expect.stringContaining('does not listen on its RCON port'),
+    })
+    const other = await start('other')
+    const port = stage.peer.reports(other).length > 0 ? await portOf(other) : 0
+    const thief = await start('thief', {
+      change: {
+        startup: 'echo ready; exec sleep 1000',
+        console: { logMb: 8, input: { kind: 'rcon', protocol: 'source', port, passwordVariable: 'RCON_PASSWORD' } },
+      },
+    })
+    expect(await send(thief, 'list')).toMatchObject({
+      message: expect.stringContaining('does not listen on its RCON port'),
+    })
+    expect(connections(other)).toBe(0)
+  })
+
+  it('gives a game its time to save that closes its RCON when it stops', async () => {
+    const id = await start('abrupt', { game: 'source-abrupt' })
+    expect(await stage.peer.order(id, 2, { op: 'stop' })).toMatchObject({ ok: true })
+    const { lastExit } = await stage.peer.report(id, 'offline', ({ power }) => power === 'offline')
+    expect(lastExit).toMatchObject({ code: 0, expected: true })
+    await says(id, 'saved')
+    expect(texts(id, 'system').join()).not.toContain('SIGTERM')
+  })
+
+  it('stops a game whose RCON does not answer by a signal', async () => {
+    const id = await start('mute', { game: 'refusing' })
+    expect(await stage.peer.order(id, 2, { op: 'stop' })).toMatchObject({ ok: true })
+    await stage.peer.report(id, 'offline', ({ power }) => power === 'offline')
+    expect(texts(id, 'system').join()).toMatch(/could not be asked to stop \(The game refuses the RCON password/)
+  })
+})
+
+describe('a game without a console', () => {
+  it('is sent nothing, and says why', async () => {
+    const id = await start('none', {
+      change: {
+        startup: 'echo ready; while read -r line; do echo "got $line"; done',
+        console: { logMb: 8, input: { kind: 'none' } },
+        stop: { type: 'signal', value: 'SIGTERM', timeoutMs: 5000 },
+      },
+    })
+    expect(await send(id, 'hello')).toMatchObject({ code: 'NO_INPUT' })
+    expect(texts(id)).toEqual(['ready'])
+  })
+})
+
+async function portOf(id: string): Promise<number> {
+  const { result } = await stage.peer.request({ op: 'orphans.describe', serverId: id })
+  return Number((result as { spec: ServerSpec }).spec.env['RCON_PORT'])
+}
