@@ -5,8 +5,10 @@ import { machineBootId, thisMachine } from '../shared/platform/process-identity.
 import { CAPABILITIES } from '../shared/protocol/define.ts'
 import { AgentNode } from './agent-node.ts'
 import { ConsoleTail } from './console/log/console-tail.ts'
+import { DiskLimits } from './disk/disk-limits.ts'
+import { DiskUsage } from './disk/disk-usage.ts'
+import { watchDisks } from './disk/disk-watch.ts'
 import { AgentFailure } from './failure.ts'
-import { DiskUsage } from './files/disk.ts'
 import { holderPaths } from './holder/holder-files.ts'
 import { createBulk } from './link/bulk.ts'
 import type { ConnectTarget } from './link/connect.ts'
@@ -23,7 +25,6 @@ import { HeldRuns } from './runtime/held-runs.ts'
 import { ProcessRuntime } from './runtime/process/process-runtime.ts'
 import { Runtimes } from './runtime/runtimes.ts'
 import { ServerUsers } from './runtime/server-users.ts'
-import { watchDisks } from './server/disk-watch.ts'
 import { ReadyThread } from './server/ready-matcher.ts'
 import { Journal } from './state/journal.ts'
 import { type AgentLayout, agentLayout, makeLayout } from './state/layout.ts'
@@ -101,6 +102,7 @@ async function assemble(options: AgentOptions, layout: AgentLayout): Promise<Age
     runtimes,
     runs,
     disk: new DiskUsage(clock),
+    limits: new DiskLimits({ dataDir, clock, log }),
     readyThread: new ReadyThread(clock, ending.signal),
     openLog: (place: { state: string }) => new ConsoleTail(holderPaths(place.state).log),
     bootId: await machineBootId(),
@@ -146,7 +148,7 @@ function sessionDeps(options: AgentOptions, inside: { node: AgentNode; stats: St
   const { clock, log, version, dataDir } = options
   const { node, stats, bootId } = inside
   const { servers } = node
-  const { journal, layout, runtimes } = node.context
+  const { journal, layout, runtimes, limits } = node.context
   const capabilities = [...CAPABILITIES, ...runtimes.names.map((name) => `runtime.${name}@1`)]
   const handlers = requestHandlers({
     servers,
@@ -162,7 +164,7 @@ function sessionDeps(options: AgentOptions, inside: { node: AgentNode; stats: St
       // The embedded agent gets a new key with each start of its process, so nobody can have a copy of it.
       const machine =
         options.connect.createConnection === undefined ? await thisMachine(options.connect.nodeId) : undefined
-      return await helloFrame({ version, bootId, dataDir, journal, runtimes, machine, capabilities })
+      return await helloFrame({ version, bootId, dataDir, journal, runtimes, limits, machine, capabilities })
     },
     snapshot: () => node.snapshot(),
     command: (frame) => node.commands.receive(frame),
@@ -173,6 +175,7 @@ function sessionDeps(options: AgentOptions, inside: { node: AgentNode; stats: St
       log.info({ nodeId: options.connect.nodeId }, 'connected to the daemon')
       // The daemon says anew what it watches, and wants stats to show at once.
       stats.watch([])
+      stats.sendAnew()
       void stats.sendHealth()
     },
   }

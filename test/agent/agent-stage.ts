@@ -28,8 +28,9 @@ export class AgentStage {
   #agent: ChildProcess | undefined
   #output = ''
 
-  static async enter(): Promise<AgentStage> {
-    const workDir = await mkdtemp(join(tmpdir(), 'panel-stage-'))
+  /** `above`: the folder that its data folder is made in. */
+  static async enter(above = tmpdir()): Promise<AgentStage> {
+    const workDir = await mkdtemp(join(above, 'panel-stage-'))
     return new AgentStage(workDir, AGENT, await GatewayPeer.listen())
   }
 

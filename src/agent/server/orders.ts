@@ -1,6 +1,7 @@
 import type { ProgressOf, ResultOf, WireOf } from '../../shared/protocol/define.ts'
 import type { COMMANDS, installServer as installCommand, restartServer } from '../../shared/protocol/server.ts'
 import type { ServerSpec } from '../../shared/protocol/server-spec.ts'
+import { limitedServer } from '../disk/disk-room.ts'
 import { AgentFailure } from '../failure.ts'
 import type { CommandRecord } from '../state/journal-record.ts'
 import { installServer } from './install.ts'
@@ -35,6 +36,7 @@ type Handlers = {
 const HANDLERS: Handlers = {
   apply: async (server, { spec }) => {
     await server.applySpec(spec)
+    await server.context.limits.hold(limitedServer(server))
     return { noop: false }
   },
   start: (server, { spec }, step) => start(server, { ...step, spec }),

@@ -15,6 +15,7 @@ export async function removeServer(server: GameServer, keepFiles: boolean, comma
   if (server.game !== undefined) await stopGame(server, { commandId, desired: 'stopped' })
   if (server.live !== undefined) await killRun(server, server.live)
   const removed = await removeFolders(server.place, keepFiles)
+  await server.context.limits.release(server.id, server.place.files)
   const { generation } = server.facts
   server.markDeleted()
   await server.context.journal.write({ gone: { serverId: server.id, generation } })
@@ -34,6 +35,7 @@ export async function removeUnknown(
     await found.run.exited
   }
   const removed = await removeFolders(place, order.keepFiles)
+  await context.limits.release(place.serverId, place.files)
   await context.journal.write({ gone: { serverId: place.serverId, generation: order.generation } })
   return removed
 }

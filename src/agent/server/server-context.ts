@@ -1,6 +1,7 @@
 import type { Clock } from '../../shared/kernel/time.ts'
 import type { ConsoleLog } from '../console/console-log.ts'
-import type { DiskUsage } from '../files/disk.ts'
+import type { DiskLimits } from '../disk/disk-limits.ts'
+import type { DiskUsage } from '../disk/disk-usage.ts'
 import type { AgentLog } from '../logger.ts'
 import type { RunTable, ServerPlace } from '../runtime/runtime.ts'
 import type { Runtimes } from '../runtime/runtimes.ts'
@@ -19,6 +20,8 @@ export interface ServerContext {
   readonly runtimes: Runtimes
   readonly runs: RunTable
   readonly disk: DiskUsage
+  /** Holds servers to their disk limits, where the kernel can. */
+  readonly limits: DiskLimits
   /** Matches lines of games with ready rules, off the event loop. */
   readonly readyThread: ReadyThread
   readonly openLog: (place: ServerPlace) => ConsoleLog

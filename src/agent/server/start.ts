@@ -1,5 +1,6 @@
 import { newIdSuffix } from '../../shared/kernel/ids.ts'
 import { updateConfigFiles } from '../config-files/update.ts'
+import { diskRoom, limitedServer } from '../disk/disk-room.ts'
 import { AgentFailure } from '../failure.ts'
 import type { RunPlan, Runtime } from '../runtime/runtime.ts'
 import { type LaunchFacts, newLaunch, rulesOf } from '../state/journal-record.ts'
@@ -40,6 +41,7 @@ export async function startGame(server: GameServer, options: StartOptions): Prom
     await awaitPorts(server, options)
     throwIfAborted(options.signal)
     await server.note('Server is starting')
+    await context.limits.hold(limitedServer(server))
     await runtime.prepare(server.place)
     await bringUpToDate(server, await runtime.home(server.place, 'game'))
     throwIfAborted(options.signal)
@@ -63,12 +65,12 @@ export async function startGame(server: GameServer, options: StartOptions): Prom
 }
 
 /** Writes the values of this start into the game's own files; what cannot be followed is not started with old values. */
-async function bringUpToDate({ spec, place, context }: GameServer, home: string): Promise<void> {
+async function bringUpToDate(server: GameServer, home: string): Promise<void> {
+  const { spec, place, context } = server
   const files = spec.configFiles ?? []
   if (files.length === 0) return
   const known = { ...serverEnvironment(spec, home), 'config.docker.interface': '127.0.0.1' }
-  const diskLeft = spec.limits.diskMb > 0 ? spec.limits.diskMb - (context.disk.usedMb(spec.serverId) ?? 0) : undefined
-  const roomBytes = diskLeft === undefined ? Number.MAX_SAFE_INTEGER : Math.max(0, diskLeft) * 1024 * 1024
+  const roomBytes = Math.min(Number.MAX_SAFE_INTEGER, await diskRoom(server, context.ending))
   await updateConfigFiles(place.files, files, { known, roomBytes, nowMs: context.clock.nowMs() })
 }
 

@@ -44,6 +44,10 @@ export const RuntimeReport = z.object({
   limits: RuntimeLimits.optional().catch('unknown'),
   /** Whether a program may make user namespaces, in which it has capabilities, without its template asking for it. */
   userNamespaces: z.enum(['off', 'allowed', 'unknown']).optional().catch('unknown'),
+  /** What holds servers to their disk limits: the kernel by a quota, or the agent's own look at their files. */
+  disk: z.enum(['kernel', 'watch', 'unknown']).optional().catch('unknown'),
+  /** Why the kernel does not. */
+  diskReason: AgentText(MOST_REASON).nullish().catch(null),
   capabilities: z.array(AgentText(64)).max(32),
 })
 export type RuntimeReport = z.infer<typeof RuntimeReport>
