@@ -6,6 +6,7 @@ import { z } from 'zod'
 import { fileProblem } from '../shared/kernel/file-problem.ts'
 import { nearestName } from '../shared/kernel/nearest-name.ts'
 import { urlProblem } from './link/daemon-url.ts'
+import type { AllowedMount } from './runtime/mounts.ts'
 
 /** The settings of `panel agent run`. `url` replaces the address of the enrolment when it is set. */
 export interface AgentConfig {
@@ -18,6 +19,8 @@ export interface AgentConfig {
   readonly logLevel: 'debug' | 'info' | 'warn' | 'error'
   readonly logFormat: 'json' | 'pretty'
   readonly docker: DockerConfig
+  /** The folders of this machine that servers may have beside their own. */
+  readonly mounts: readonly AllowedMount[]
 }
 
 /** What an agent knows of the container engine of its machine; what is left out has a default. */
@@ -40,8 +43,16 @@ export class ConfigError extends Error {
 
 type Environment = Readonly<Record<string, string | undefined>>
 
+const Mount = z.strictObject({
+  source: z
+    .string()
+    .refine((path) => isAbsolute(path) && !path.split('/').includes('..'), 'must be an absolute path without ..'),
+  readOnly: z.boolean().default(true),
+})
+
 /** Values as they are written in agent.yaml; each is also `PANEL_<SECTION>__<KEY>` and, for the common ones, a flag. */
 const ConfigFile = z.strictObject({
+  mounts: z.array(Mount).max(100).optional(),
   agent: z.strictObject({ dataDir: z.string().min(1).optional() }).optional(),
   daemon: z
     .strictObject({
@@ -135,7 +146,7 @@ export async function readConfig(env: Environment, flags: AgentFlags = {}): Prom
     for (const issue of parsed.error.issues) problems.push(...issueLines(issue, path))
     throw new ConfigError(problems)
   }
-  const { agent, daemon, log, docker } = parsed.data
+  const { agent, daemon, log, docker, mounts = [] } = parsed.data
   const allowInsecure = daemon?.allowInsecure ?? false
   const dataDir = agent?.dataDir ?? defaultDataDir(env)
   if (!isAbsolute(dataDir)) problems.push('agent.dataDir: must be an absolute path')
@@ -147,12 +158,16 @@ export async function readConfig(env: Environment, flags: AgentFlags = {}): Prom
     logLevel: log?.level ?? 'info',
     logFormat: log?.format ?? (flags.terminal === true ? 'pretty' : 'json'),
     docker: dockerOf(docker),
+    mounts,
   }
 }
 
 /** What the agent inside a daemon takes from the same places. Throws a {@link ConfigError}. */
-export async function readDockerConfig(env: Environment = process.env): Promise<DockerConfig> {
-  return (await readConfig(env)).docker
+export async function readEmbeddedConfig(
+  env: Environment = process.env,
+): Promise<Pick<AgentConfig, 'docker' | 'mounts'>> {
+  const { docker, mounts } = await readConfig(env)
+  return { docker, mounts }
 }
 
 function dockerOf(written: z.infer<typeof ConfigFile>['docker']): DockerConfig {
@@ -166,9 +181,10 @@ function dockerOf(written: z.infer<typeof ConfigFile>['docker']): DockerConfig {
 
 /** The names of all settings, as people write them: `agent.dataDir`. */
 export function configNames(): string[] {
-  return Object.entries(ConfigFile.shape).flatMap(([section, schema]) =>
-    Object.keys(schema.unwrap().shape).map((name) => `${section}.${name}`),
-  )
+  return Object.entries(ConfigFile.shape).flatMap(([section, schema]) => {
+    const inner = schema.unwrap()
+    return inner instanceof z.ZodArray ? [section] : Object.keys(inner.shape).map((name) => `${section}.${name}`)
+  })
 }
 
 /** One line for each setting that is wrong; unknown names come with the one that may be meant. */

@@ -22,6 +22,7 @@ import { NodeGauge } from './node/node-health.ts'
 import { Stats } from './node/stats.ts'
 import { DockerRuntime, type DockerRuntimeOptions } from './runtime/docker/docker-runtime.ts'
 import { HeldRuns } from './runtime/held-runs.ts'
+import { type AllowedMount, MountRules } from './runtime/mounts.ts'
 import { ProcessRuntime } from './runtime/process/process-runtime.ts'
 import { Runtimes } from './runtime/runtimes.ts'
 import { ServerUsers } from './runtime/server-users.ts'
@@ -39,6 +40,10 @@ export interface AgentOptions {
   readonly clock: Clock
   readonly log: AgentLog
   readonly version: string
+  /** The folders of this machine that servers may have beside their own; none without it. */
+  readonly mounts?: readonly AllowedMount[]
+  /** Folders that they never get, beside the agent's own. */
+  readonly ownFolders?: readonly string[]
   /** Where a container engine may listen, and what its containers are connected to. */
   readonly docker?: Partial<Pick<DockerRuntimeOptions, 'sockets' | 'network' | 'registries'>>
 }
@@ -102,6 +107,7 @@ async function assemble(options: AgentOptions, layout: AgentLayout): Promise<Age
     runtimes,
     runs,
     disk: new DiskUsage(clock),
+    mountRules: new MountRules(options.mounts ?? [], [dataDir, ...(options.ownFolders ?? []), ...sockets]),
     limits: new DiskLimits({ dataDir, clock, log }),
     readyThread: new ReadyThread(clock, ending.signal),
     openLog: (place: { state: string }) => new ConsoleTail(holderPaths(place.state).log),
@@ -181,6 +187,6 @@ function sessionDeps(options: AgentOptions, inside: { node: AgentNode; stats: St
   }
 }
 
-export { type AgentConfig, ConfigError, readConfig, readDockerConfig, unknownVariables } from './config.ts'
+export { type AgentConfig, ConfigError, readConfig, readEmbeddedConfig, unknownVariables } from './config.ts'
 export { enroll } from './link/enroll.ts'
 export { type NodeCredentials, readNodeFile } from './state/node-file.ts'

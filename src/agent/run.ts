@@ -77,6 +77,7 @@ export async function runAgent(options: RunOptions): Promise<number> {
       },
       holder: holderCommand(),
       docker: config.docker,
+      mounts: config.mounts,
       clock: systemClock,
       log,
       version: version(),

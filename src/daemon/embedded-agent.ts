@@ -1,5 +1,5 @@
 import { AgentFailure } from '../agent/failure.ts'
-import { type Agent, ConfigError, readDockerConfig, startAgent } from '../agent/main.ts'
+import { type Agent, ConfigError, readEmbeddedConfig, startAgent } from '../agent/main.ts'
 import { PanelError } from '../shared/kernel/errors.ts'
 import type { Clock } from '../shared/kernel/time.ts'
 import type { Log } from './core/log.ts'
@@ -21,7 +21,7 @@ export async function startEmbeddedAgent(
     (request, socket, head) => gateway.upgrade(request, socket, head),
     (request, response) => http.routing(request, response),
   )
-  const docker = await readDockerConfig().catch((error: unknown) => {
+  const { docker, mounts } = await readEmbeddedConfig().catch((error: unknown) => {
     if (!(error instanceof ConfigError)) throw error
     throw new PanelError('VALIDATION_ERROR', error.message, { cause: error })
   })
@@ -35,6 +35,8 @@ export async function startEmbeddedAgent(
     },
     holder,
     docker,
+    mounts,
+    ownFolders: [options.dataDir],
     clock: options.clock,
     log: options.log.child({ component: 'agent' }),
     version: readVersion(),

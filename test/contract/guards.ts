@@ -200,6 +200,7 @@ export const GUARDS: Readonly<Record<string, string | readonly [guard: string, a
   'servers.patch': ['server server.update', 'server.update'],
   'servers.power': ['by body server.start server.stop', 'server.power'],
   'servers.reinstall': ['server server.reinstall', 'server.reinstall'],
+  'servers.resize_storage': ['server server.update', 'server.resize_storage'],
   'servers.restart': ['server server.start server.stop', 'server.restart'],
   'servers.start': ['server server.start', 'server.start'],
   'servers.stats': 'server server.read',

@@ -437,6 +437,11 @@ export const VALID: Readonly<Record<string, Make>> = {
   }),
   'servers.power': power(false, { action: 'start' }, { action: 'stop' }),
   'servers.reinstall': power(false, {}, { start: true }),
+  'servers.resize_storage': async (world) => ({
+    params: { serverId: (await freshServer(world, false)).id },
+    body: { allocatedDiskMb: 96 },
+    otherBody: { allocatedDiskMb: 97 },
+  }),
   'servers.restart': power(true),
   'servers.start': power(false),
   'servers.stop': power(true),

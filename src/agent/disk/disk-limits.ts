@@ -140,14 +140,16 @@ export class DiskLimits {
       const servers: Record<string, Given> = {}
       const freed = [...file.freed]
       for (const [serverId, given] of Object.entries(file.servers)) {
-        const isLeft = known !== undefined && filesOf !== undefined && !known.has(serverId) && !existsSync(filesOf(serverId))
+        const isLeft =
+          known !== undefined && filesOf !== undefined && !known.has(serverId) && !existsSync(filesOf(serverId))
         if (isLeft) freed.push(given.id)
         else servers[serverId] = given
       }
       if (freed.length === 0) return
       const busy: number[] = []
       for (const id of freed) if (!(await backend.release(id).catch(() => false))) busy.push(id)
-      if (busy.length < freed.length || freed.length > file.freed.length) await this.#write({ ...file, servers, freed: busy })
+      if (busy.length < freed.length || freed.length > file.freed.length)
+        await this.#write({ ...file, servers, freed: busy })
     })
   }
 

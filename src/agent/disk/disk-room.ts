@@ -20,6 +20,7 @@ export async function diskRoom(server: GameServer, signal: AbortSignal): Promise
   const kernelMb = await limits.usedMb(id).catch(() => null) // what is counted by the agent counts then
   const running = server.live !== undefined
   const isHeld = kernelMb !== null
-  const usedMb = kernelMb ?? (disk.isDue(id) ? await disk.measure({ ...limited, running, isHeld }, signal) : disk.usedMb(id))
+  const usedMb =
+    kernelMb ?? (disk.isDue(id) ? await disk.measure({ ...limited, running, isHeld }, signal) : disk.usedMb(id))
   return Math.max(0, Math.floor((limitMb - (usedMb ?? 0)) * MIB))
 }

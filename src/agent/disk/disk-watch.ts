@@ -50,7 +50,8 @@ class DiskWatch {
       try {
         await this.#lookAt(server, { turn, fileSystemMb })
       } catch (error) {
-        if (!ending.aborted) log.warn({ serverId: server.id, err: errorText(error) }, 'cannot measure server disk usage')
+        if (!ending.aborted)
+          log.warn({ serverId: server.id, err: errorText(error) }, 'cannot measure server disk usage')
       }
     }
     for (const id of this.#power.keys()) if (!this.#servers.has(id)) this.#forget(id)
@@ -102,7 +103,10 @@ class DiskWatch {
     }
   }
 
-  async #stop(server: GameServer, { share, usedMb, limitMb }: { share: number; usedMb: number; limitMb: number }): Promise<void> {
+  async #stop(
+    server: GameServer,
+    { share, usedMb, limitMb }: { share: number; usedMb: number; limitMb: number },
+  ): Promise<void> {
     const { log, disk } = this.#context
     const reason = `The server uses ${Math.round(usedMb)} MB of its ${limitMb} MB of disk`
     const failed = (error: unknown): void => {

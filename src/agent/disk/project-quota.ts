@@ -1,6 +1,6 @@
 import { mkdirSync, opendirSync, statfsSync } from 'node:fs'
-import { type QuotaBackend, type QuotaClaim, type QuotaFolder, QuotaProblem } from './quota.ts'
 import { runProgram } from './programs.ts'
+import { type QuotaBackend, type QuotaClaim, type QuotaFolder, QuotaProblem } from './quota.ts'
 
 /** A folder with millions of files is marked once, before its server starts. */
 const MARK_MS = 30 * 60_000

@@ -3,6 +3,7 @@ import type { ConsoleLog } from '../console/console-log.ts'
 import type { DiskLimits } from '../disk/disk-limits.ts'
 import type { DiskUsage } from '../disk/disk-usage.ts'
 import type { AgentLog } from '../logger.ts'
+import type { MountRules } from '../runtime/mounts.ts'
 import type { RunTable, ServerPlace } from '../runtime/runtime.ts'
 import type { Runtimes } from '../runtime/runtimes.ts'
 import type { Journal } from '../state/journal.ts'
@@ -20,6 +21,8 @@ export interface ServerContext {
   readonly runtimes: Runtimes
   readonly runs: RunTable
   readonly disk: DiskUsage
+  /** Which folders of this node servers may have beside their own. */
+  readonly mountRules: MountRules
   /** Holds servers to their disk limits, where the kernel can. */
   readonly limits: DiskLimits
   /** Matches lines of games with ready rules, off the event loop. */

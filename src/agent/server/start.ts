@@ -77,6 +77,7 @@ async function bringUpToDate(server: GameServer, home: string): Promise<void> {
 async function refuseUnfit(server: GameServer): Promise<void> {
   const { context, spec } = server
   if (spec.suspended) throw new AgentFailure('SUSPENDED', 'The server is suspended')
+  context.mountRules.resolve(spec.mounts ?? [])
   const limitMb = spec.limits.diskMb
   const usedMb = context.disk.usedMb(server.id)
   if (limitMb > 0 && usedMb !== null && usedMb > limitMb * DISK_STOP_SHARE) {
@@ -116,7 +117,7 @@ async function awaitPorts(server: GameServer, { signal, commandId }: StartOption
   }
 }
 
-async function gamePlan({ spec, place }: GameServer, runtime: Runtime, launchId: string): Promise<RunPlan> {
+async function gamePlan({ spec, place, context }: GameServer, runtime: Runtime, launchId: string): Promise<RunPlan> {
   const { memoryMb, swapMb, cpuCores, pids } = spec.limits
   return {
     kind: 'game',
@@ -127,6 +128,7 @@ async function gamePlan({ spec, place }: GameServer, runtime: Runtime, launchId:
     ports: spec.ports,
     limits: { memoryMb, swapMb, cpuCores, pids },
     allowUserNamespaces: spec.allowUserNamespaces === true,
+    mounts: context.mountRules.resolve(spec.mounts ?? []),
     logMb: spec.console.logMb,
   }
 }

@@ -1,7 +1,7 @@
 import type { Clock } from '../../shared/kernel/time.ts'
 import type { AgentError } from '../../shared/protocol/agent-error.ts'
 import { type DaemonFrame, GATEWAY_LIMITS } from '../../shared/protocol/frames.ts'
-import type { CommandName } from '../../shared/protocol/server.ts'
+import type { CommandOp } from '../../shared/protocol/server.ts'
 import type { Log } from '../core/log.ts'
 import type { Db, Tx } from '../db/db.ts'
 import type { CommandRow, GatewayHandlers } from './handlers.ts'
@@ -28,7 +28,7 @@ export interface PumpDeps {
   /** A command went out: for the first time on this connection, or again. */
   count(kind: 'sent' | 'resent'): void
   /** Why the agent cannot be sent this command; `undefined`: it can. */
-  refusal(op: CommandName): string | undefined
+  refusal(command: CommandOp): string | undefined
   /** Receives bugs, beside the log. */
   onError(error: unknown): void
 }
@@ -116,7 +116,7 @@ export class CommandPump {
       await this.#fail(row, UNSENDABLE[command])
       return
     }
-    const refusal = this.#deps.refusal(command.op)
+    const refusal = this.#deps.refusal(command)
     if (refusal !== undefined) {
       await this.#fail(row, { code: 'UNSUPPORTED', message: refusal })
       return

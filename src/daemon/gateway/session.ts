@@ -18,7 +18,7 @@ import {
   GATEWAY_PROTOCOL,
 } from '../../shared/protocol/frames.ts'
 import type { NodeHealth } from '../../shared/protocol/node.ts'
-import { COMMANDS, type CommandName } from '../../shared/protocol/server.ts'
+import { COMMANDS, type CommandOp } from '../../shared/protocol/server.ts'
 import type { Log } from '../core/log.ts'
 import type { Db } from '../db/db.ts'
 import { isStorageFailure } from '../db/sqlite/failures.ts'
@@ -92,7 +92,7 @@ export class Session {
       nodeId,
       count,
       send: (frame) => this.send(frame),
-      refusal: (op) => this.#commandRefusal(op),
+      refusal: (command) => this.#commandRefusal(command),
     })
   }
 
@@ -166,9 +166,12 @@ export class Session {
     return `The agent of this node (version ${this.#hello?.agentVersion ?? 'unknown'}) cannot do that (${capability}); update the agent`
   }
 
-  #commandRefusal(op: CommandName): string | undefined {
-    const capability = COMMANDS.find((command) => command.op === op)?.capability
-    return capability === undefined || this.#can(capability) ? undefined : this.#tooOld(capability)
+  #commandRefusal(command: CommandOp): string | undefined {
+    const capability = COMMANDS.find(({ op }) => op === command.op)?.capability
+    if (capability !== undefined && !this.#can(capability)) return this.#tooOld(capability)
+    // An older agent would start the game without the folders that it is to have.
+    const hasMounts = 'spec' in command && command.op !== 'apply' && (command.spec.mounts ?? []).length > 0
+    return hasMounts && !this.#can('mounts@1') ? this.#tooOld('mounts@1') : undefined
   }
 
   wake(): void {

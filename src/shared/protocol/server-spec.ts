@@ -1,6 +1,7 @@
 import { z } from 'zod'
 import { RestartPolicy } from '../kernel/server-life.ts'
 import { ConfigFile } from './config-files.ts'
+import { ServerMount } from './mounts.ts'
 
 /** How an agent may run a server. */
 export const RuntimeName = z.enum(['process', 'docker'])
@@ -115,5 +116,7 @@ export const ServerSpec = z.object({
   console: z.object({ logMb: z.int() }),
   /** What it was made from, for a daemon that has lost its row. */
   templateId: z.string().max(64).optional(),
+  /** Folders of the node that it is given beside its own, as far as the node allows them. */
+  mounts: z.array(ServerMount).max(32).optional(),
 })
 export type ServerSpec = z.infer<typeof ServerSpec>

@@ -50,7 +50,7 @@ export function containerPlan(plan: RunPlan, options: ContainerOptions): object 
     HostConfig: {
       ...limitsOf(plan),
       Init: options.init,
-      Mounts: [{ Type: 'bind', Source: options.files, Target: home }],
+      Mounts: [{ Type: 'bind', Source: options.files, Target: home }, ...mountsOf(plan, home)],
       NetworkMode: options.network,
       ...(isGame && options.network !== 'host' ? { PortBindings: portBindings(plan) } : {}),
       ReadonlyRootfs: isGame,
@@ -67,6 +67,17 @@ export function containerPlan(plan: RunPlan, options: ContainerOptions): object 
       RestartPolicy: { Name: 'no' },
     },
   }
+}
+
+/** Folders of the node beside the server's own; what a folder has mounted in it later is not its to see. */
+function mountsOf({ mounts = [] }: RunPlan, home: string): object[] {
+  return mounts.map(({ source, target, readOnly }) => ({
+    Type: 'bind',
+    Source: source,
+    Target: target.startsWith('/') ? target : `${home}/${target}`,
+    ReadOnly: readOnly,
+    BindOptions: { Propagation: 'private' },
+  }))
 }
 
 /** A limit of 0 or less is none; swap below 0 is as much as there is. */

@@ -2,8 +2,10 @@ import { mkdir } from 'node:fs/promises'
 import { release } from 'node:os'
 import { newIdSuffix } from '../../../shared/kernel/ids.ts'
 import type { Clock } from '../../../shared/kernel/time.ts'
+import type { ServerMount } from '../../../shared/protocol/mounts.ts'
 import type { RuntimeReport } from '../../../shared/protocol/node.ts'
 import { AgentFailure } from '../../failure.ts'
+import { makeFoldersOf } from '../../files/server-file.ts'
 import type { HeldRun, Isolation, LaunchFile } from '../../holder/holder-files.ts'
 import { PRIVATE_HOME } from '../../holder/process/launcher.ts'
 import { RUN_VARIABLE } from '../../holder/run-processes.ts'
@@ -68,6 +70,8 @@ export class ProcessRuntime implements Runtime {
     const { dataDir, clock } = this.#options
     const { kind, launchId, limits, logMb, masked } = plan
     const isolation = await this.#isolation(place, plan)
+    const mounts = plan.mounts ?? []
+    if (mounts.length > 0) await prepareMounts(place, mounts, isolation)
     const home = isolation.mounts ? PRIVATE_HOME : place.files
     const env: Record<string, string> = { ...plan.env, HOME: home, [RUN_VARIABLE]: launchId }
     if (env['MNT_SERVER'] !== undefined) env['MNT_SERVER'] = home
@@ -83,7 +87,7 @@ export class ProcessRuntime implements Runtime {
       ...(masked === undefined ? {} : { masked }),
       isolation,
     }
-    return { run, argv: plan.argv, env, files: place.files }
+    return { run, argv: plan.argv, env, files: place.files, ...(mounts.length === 0 ? {} : { mounts }) }
   }
 
   async #isolation(place: ServerPlace, plan: RunPlan): Promise<Isolation> {
@@ -108,6 +112,25 @@ export class ProcessRuntime implements Runtime {
   #machine(): Promise<Machine> {
     this.#studied ??= studyMachine()
     return this.#studied
+  }
+}
+
+/** Makes the folders that the mounts of a run lie over; nothing of the server runs now. */
+async function prepareMounts(place: ServerPlace, mounts: readonly ServerMount[], isolation: Isolation): Promise<void> {
+  if (!isolation.mounts) {
+    throw new AgentFailure(
+      'UNSUPPORTED',
+      'The server has mounts, and this node has no private mounts for processes: its agent must run as root, or the server in a container',
+    )
+  }
+  for (const { target } of mounts) {
+    if (target.startsWith('/')) {
+      throw new AgentFailure(
+        'UNSUPPORTED',
+        `The mount at ${target} needs a container: for a process, mounts lie in the folder of the server (a relative target)`,
+      )
+    }
+    await makeFoldersOf(place.files, `${target}/inner`)
   }
 }
 

@@ -1,6 +1,10 @@
 import type { Server } from '../../../shared/api/servers.ts'
 import { column, view, wide } from '../../kit/output/view.ts'
 
+function mountText({ source, target, readOnly }: Server['mounts'][number]): string {
+  return `${source}:${target}${readOnly ? ':ro' : ''}`
+}
+
 /** How servers are shown. */
 export const SERVER_VIEW = view<Server>([
   column('NAME', (row) => row.name),
@@ -20,6 +24,8 @@ export const SERVER_VIEW = view<Server>([
   wide('MAX CPU', (row) => row.allocatedCpuCores),
   wide('MAX DISK', (row) => ({ mib: row.allocatedDiskMb })),
   wide('DISK', (row) => ({ mib: row.diskUsageMb })),
+  wide('DISK LIMIT BY', (row) => row.diskEnforced),
+  wide('MOUNTS', (row) => row.mounts.map(mountText).join(', ')),
   wide('PID', (row) => row.pid),
   wide('CRASHES', (row) => row.crashCount),
   wide('EXIT', (row) => row.lastExitSignal ?? row.lastExitCode),

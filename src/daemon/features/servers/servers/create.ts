@@ -45,6 +45,9 @@ export async function insertServer(
       meta: { missing: ['admin.write'] },
     })
   }
+  if (body.mounts.length > 0 && !grants(holder.permissions, 'admin.write')) {
+    throw new PanelError('PERMISSION_DENIED', 'Mounts need admin.write', { meta: { missing: ['admin.write'] } })
+  }
   refuseStartupLine(body.startupCommand)
   const given = withoutMasks(body.environment, template.variables)
   refuseFixedVariables(holder, template.variables, given, {})
@@ -79,6 +82,7 @@ export async function insertServer(
       databaseAllocation: body.databaseAllocation ?? databasesByTemplate(template.features),
       environment: JSON.stringify(environment),
       startupCommand: body.startupCommand ?? null,
+      mounts: JSON.stringify(body.mounts),
       restartPolicy: body.restartPolicy,
       maxCrashCount: body.maxCrashCount,
       desired: body.start ? 'running' : 'stopped',

@@ -32,6 +32,7 @@ const OPERATOR_FIELDS = [
   'primaryIp',
   'allocationId',
   'startupCommand',
+  'mounts',
 ] as const satisfies readonly (keyof ServerPatch)[]
 
 type Patch = z.output<typeof ServerPatch>
@@ -108,6 +109,7 @@ async function wantedColumns(at: { tx: Tx; clock: Clock; holder: Holder }, row: 
     ...(patch.environment === undefined
       ? {}
       : { environment: JSON.stringify(wantedEnvironment(row, patch.environment, at.holder)) }),
+    ...(patch.mounts === undefined ? {} : { mounts: JSON.stringify(patch.mounts) }),
     ...(allocationId === undefined ? {} : { allocationId }),
   }
   return { columns }
@@ -193,7 +195,7 @@ async function refuseOperatorFields(
   }
   const touched = OPERATOR_FIELDS.filter((field) => patch[field] !== undefined && (column[field] ?? field) in changed)
   if (touched.length === 0) return
-  const isOfNode = !touched.includes('startupCommand')
+  const isOfNode = !touched.includes('startupCommand') && !touched.includes('mounts')
   if (isOfNode && (await mayAsAssignee({ q: tx.q, now: tx.now }, holder, row.nodeId, 'server.create'))) return
   throw new PanelError('PERMISSION_DENIED', `Changing ${touched.join(', ')} needs admin.write`, {
     meta: { missing: ['admin.write'] },
@@ -215,10 +217,10 @@ function byFieldName<T>(changed: Readonly<Record<string, T>>): Record<string, T>
 
 function comparable(row: ServerRow): Record<string, unknown> {
   const { name, description, startupCommand, memoryMb, cpuCores, diskMb, swapMb, restartPolicy, maxCrashCount } = row
-  const { environment, allocationId, databaseAllocation } = row
+  const { environment, allocationId, databaseAllocation, mounts } = row
   return {
     name, description, startupCommand, memoryMb, cpuCores, diskMb, swapMb, restartPolicy, maxCrashCount, environment, allocationId,
-    databaseAllocation,
+    databaseAllocation, mounts,
   } // biome-ignore format: columns
 }
 
