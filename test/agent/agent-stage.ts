@@ -23,6 +23,8 @@ export class AgentStage {
   holder = HOLDER
   /** Where its container engine listens, and what containers are connected to. */
   docker: { readonly sockets: readonly string[]; readonly network: string } = { sockets: [], network: 'host' }
+  /** Folders of the machine that its servers may have. */
+  mounts: readonly { readonly source: string; readonly readOnly: boolean }[] = []
   readonly #workDir: string
   readonly #program: Program
   #agent: ChildProcess | undefined
@@ -67,6 +69,7 @@ export class AgentStage {
       connect: { url: this.peer.url, nodeId: 'node_test', nodeKey: 'pnk_test' },
       holder: this.holder,
       docker: this.docker,
+      mounts: this.mounts,
       version: '0.0.0-test',
     }
     const file = join(this.#workDir, 'options.json')

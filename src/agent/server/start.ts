@@ -2,6 +2,7 @@ import { newIdSuffix } from '../../shared/kernel/ids.ts'
 import { updateConfigFiles } from '../config-files/update.ts'
 import { diskRoom, limitedServer } from '../disk/disk-room.ts'
 import { AgentFailure } from '../failure.ts'
+import { makeFoldersOf } from '../files/server-file.ts'
 import type { RunPlan, Runtime } from '../runtime/runtime.ts'
 import { type LaunchFacts, newLaunch, rulesOf } from '../state/journal-record.ts'
 import { serverEnvironment, startupCommand } from './environment.ts'
@@ -43,6 +44,7 @@ export async function startGame(server: GameServer, options: StartOptions): Prom
     await server.note('Server is starting')
     await context.limits.hold(limitedServer(server))
     await runtime.prepare(server.place)
+    await makeMountPoints(server)
     await bringUpToDate(server, await runtime.home(server.place, 'game'))
     throwIfAborted(options.signal)
     const launch = { ...newLaunch(launchId, 'game', context.bootId), rules: rulesOf(spec) }
@@ -72,6 +74,13 @@ async function bringUpToDate(server: GameServer, home: string): Promise<void> {
   const known = { ...serverEnvironment(spec, home), 'config.docker.interface': '127.0.0.1' }
   const roomBytes = Math.min(Number.MAX_SAFE_INTEGER, await diskRoom(server, context.ending))
   await updateConfigFiles(place.files, files, { known, roomBytes, nowMs: context.clock.nowMs() })
+}
+
+/** The folders that mounts lie over, where they are in the server's own; nothing of the server runs now that could put links there. */
+async function makeMountPoints({ spec, place }: GameServer): Promise<void> {
+  for (const { target } of spec.mounts ?? []) {
+    if (!target.startsWith('/')) await makeFoldersOf(place.files, `${target}/inner`)
+  }
 }
 
 async function refuseUnfit(server: GameServer): Promise<void> {

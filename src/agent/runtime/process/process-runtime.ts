@@ -5,7 +5,6 @@ import type { Clock } from '../../../shared/kernel/time.ts'
 import type { ServerMount } from '../../../shared/protocol/mounts.ts'
 import type { RuntimeReport } from '../../../shared/protocol/node.ts'
 import { AgentFailure } from '../../failure.ts'
-import { makeFoldersOf } from '../../files/server-file.ts'
 import type { HeldRun, Isolation, LaunchFile } from '../../holder/holder-files.ts'
 import { PRIVATE_HOME } from '../../holder/process/launcher.ts'
 import { RUN_VARIABLE } from '../../holder/run-processes.ts'
@@ -71,7 +70,7 @@ export class ProcessRuntime implements Runtime {
     const { kind, launchId, limits, logMb, masked } = plan
     const isolation = await this.#isolation(place, plan)
     const mounts = plan.mounts ?? []
-    if (mounts.length > 0) await prepareMounts(place, mounts, isolation)
+    refuseMounts(mounts, isolation)
     const home = isolation.mounts ? PRIVATE_HOME : place.files
     const env: Record<string, string> = { ...plan.env, HOME: home, [RUN_VARIABLE]: launchId }
     if (env['MNT_SERVER'] !== undefined) env['MNT_SERVER'] = home
@@ -115,9 +114,9 @@ export class ProcessRuntime implements Runtime {
   }
 }
 
-/** Makes the folders that the mounts of a run lie over; nothing of the server runs now. */
-async function prepareMounts(place: ServerPlace, mounts: readonly ServerMount[], isolation: Isolation): Promise<void> {
-  if (!isolation.mounts) {
+/** A process has mounts where it has a mount namespace, and there in its own folder alone. */
+function refuseMounts(mounts: readonly ServerMount[], isolation: Isolation): void {
+  if (mounts.length > 0 && !isolation.mounts) {
     throw new AgentFailure(
       'UNSUPPORTED',
       'The server has mounts, and this node has no private mounts for processes: its agent must run as root, or the server in a container',
@@ -130,7 +129,6 @@ async function prepareMounts(place: ServerPlace, mounts: readonly ServerMount[],
         `The mount at ${target} needs a container: for a process, mounts lie in the folder of the server (a relative target)`,
       )
     }
-    await makeFoldersOf(place.files, `${target}/inner`)
   }
 }
 
