@@ -183,7 +183,7 @@ function dockerOf(written: z.infer<typeof ConfigFile>['docker']): DockerConfig {
 export function configNames(): string[] {
   return Object.entries(ConfigFile.shape).flatMap(([section, schema]) => {
     const inner = schema.unwrap()
-    return inner instanceof z.ZodArray ? [section] : Object.keys(inner.shape).map((name) => `${section}.${name}`)
+    return inner instanceof z.ZodArray ? [] : Object.keys(inner.shape).map((name) => `${section}.${name}`)
   })
 }
 

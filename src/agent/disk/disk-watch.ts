@@ -83,7 +83,10 @@ class DiskWatch {
     if (isHeld && now.turn % KERNEL_EVERY === 0) disk.setKernelMb(server.id, await limits.usedMb(server.id))
     if (!isHeld) disk.setKernelMb(server.id, null)
     const { limitMb } = limited
-    if (running && limitMb > 0 && !isHeld) disk.suspect(server.id, now.fileSystemMb, limitMb * DISK_STOP_SHARE)
+    if (running && limitMb > 0 && !isHeld) {
+      const isWarned = (disk.countedMb(server.id) ?? 0) >= limitMb * WARN_SHARE
+      disk.suspect(server.id, now.fileSystemMb, limitMb * (isWarned ? DISK_STOP_SHARE : WARN_SHARE))
+    }
     const isDue = disk.isDue(server.id)
     if (isDue) await disk.measure({ ...limited, running, isHeld }, ending)
     if (isDue || (isHeld && now.turn % KERNEL_EVERY === 0)) await this.#act(server, limitMb)

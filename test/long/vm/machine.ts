@@ -83,6 +83,7 @@ function makeInitrd(base: string, program: string, { modules }: Kernel): string 
   copyWithLibraries(process.execPath, root, join('bin', 'node'))
   cpSync(join(DIST, 'src'), join(root, 'panel', 'src'), { recursive: true })
   cpSync(join(DIST, 'bin'), join(root, 'panel', 'bin'), { recursive: true })
+  cpSync(join(DIST, 'node_modules', 'zod'), join(root, 'panel', 'node_modules', 'zod'), { recursive: true, dereference: true })
   writeFileSync(join(root, 'panel', 'package.json'), '{"type":"module"}')
   cpSync(program, join(root, 'panel', 'program.mjs'))
   const order = copyModules(modules, root)
