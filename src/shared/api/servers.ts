@@ -95,10 +95,13 @@ export const Server = z.object({
   cpuPercent: z.number().nullable(),
   memoryUsageMb: z.number().nullable(),
   diskUsageMb: z.number().nullable(),
-  /** What holds it to its disk limit: the kernel, or the agent's own look at its files; `null` before its agent has said so. */
-  diskEnforced: DiskEnforced.nullable(),
+  /**
+   * What holds it to its disk limit: the kernel, or the agent's own look at its files; `null` before its agent has said so. Daemons of
+   * before have neither this nor mounts.
+   */
+  diskEnforced: DiskEnforced.nullable().optional(),
   /** Folders of the node that it is given beside its own and those of its template. */
-  mounts: Mounts,
+  mounts: Mounts.optional(),
   createdAt: IsoTime,
   updatedAt: IsoTime,
 })

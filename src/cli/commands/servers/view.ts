@@ -1,7 +1,7 @@
 import type { Server } from '../../../shared/api/servers.ts'
 import { column, view, wide } from '../../kit/output/view.ts'
 
-function mountText({ source, target, readOnly }: Server['mounts'][number]): string {
+function mountText({ source, target, readOnly }: NonNullable<Server['mounts']>[number]): string {
   return `${source}:${target}${readOnly ? ':ro' : ''}`
 }
 
@@ -25,7 +25,7 @@ export const SERVER_VIEW = view<Server>([
   wide('MAX DISK', (row) => ({ mib: row.allocatedDiskMb })),
   wide('DISK', (row) => ({ mib: row.diskUsageMb })),
   wide('DISK LIMIT BY', (row) => row.diskEnforced),
-  wide('MOUNTS', (row) => row.mounts.map(mountText).join(', ')),
+  wide('MOUNTS', (row) => row.mounts?.map(mountText).join(', ')),
   wide('PID', (row) => row.pid),
   wide('CRASHES', (row) => row.crashCount),
   wide('EXIT', (row) => row.lastExitSignal ?? row.lastExitCode),
