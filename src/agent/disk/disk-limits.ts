@@ -46,6 +46,8 @@ interface Given {
 interface Held extends Hold {
   readonly limitMb: number
   readonly folder: QuotaFolder | null
+  /** It was tried while nothing of the server ran: trying again soon leads nowhere else. */
+  readonly atRest: boolean
 }
 
 /**
@@ -80,7 +82,7 @@ export class DiskLimits {
   /** Whether the limit in force is the one that is wanted, as far as it can be. */
   isCurrent({ id, limitMb, isStopped }: LimitedServer): boolean {
     const held = this.#held.get(id)
-    return held !== undefined && held.limitMb === limitMb && (held.enforced === 'kernel' || !isStopped)
+    return held !== undefined && held.limitMb === limitMb && (held.enforced === 'kernel' || held.atRest || !isStopped)
   }
 
   /**
@@ -167,7 +169,7 @@ export class DiskLimits {
       const folder = await backend.claim({ path, id, isWhole, mayTakeOver: isStopped })
       if (folder.id !== id || !isWhole) await this.#remember(backend.name, serverId, { id: folder.id, isWhole: true })
       await backend.limit(folder, limitMb)
-      return { enforced: 'kernel', reason: null, limitMb, folder }
+      return { enforced: 'kernel', reason: null, limitMb, folder, atRest: isStopped }
     } catch (error) {
       return watched(server, error instanceof QuotaProblem ? error.message : errorText(error))
     }
@@ -209,6 +211,6 @@ export class DiskLimits {
   }
 }
 
-function watched({ limitMb }: LimitedServer, reason: string | null): Held {
-  return { enforced: 'watch', reason, limitMb, folder: null }
+function watched({ limitMb, isStopped }: LimitedServer, reason: string | null): Held {
+  return { enforced: 'watch', reason, limitMb, folder: null, atRest: isStopped }
 }

@@ -48,6 +48,8 @@ interface Measured {
 export class DiskUsage {
   readonly #clock: Clock
   readonly #counter = new FolderCounter()
+  /** For what is suspected: it does not wait behind a folder of a million files. */
+  readonly #urgent = new FolderCounter()
   readonly #measured = new Map<string, Measured>()
   /** What the kernel counts, for servers that it holds. */
   readonly #counted = new Map<string, number>()
@@ -97,7 +99,8 @@ export class DiskUsage {
     const began = this.#clock.monotonicMs()
     const before = this.#measured.get(server.id)
     const enoughBytes = server.limitMb > 0 ? ENOUGH_SHARE * server.limitMb * MIB : Infinity
-    const { bytes, cpuMs } = await this.#counter.count({ folder: server.files, enoughBytes }, signal)
+    const counter = before?.isSuspected === true ? this.#urgent : this.#counter
+    const { bytes, cpuMs } = await counter.count({ folder: server.files, enoughBytes }, signal)
     const usedMb = bytes / MIB
     const endedAtMs = this.#clock.monotonicMs()
     const shortest = server.running ? (server.isHeld === true ? HELD_MS : SHORTEST_MS) : IDLE_MS

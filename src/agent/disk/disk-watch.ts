@@ -5,6 +5,7 @@ import type { ServerContext } from '../server/server-context.ts'
 import { DISK_STOP_SHARE } from '../server/start.ts'
 import { killRun, stopGame } from '../server/stop.ts'
 import { limitedServer } from './disk-room.ts'
+import type { DiskUsage } from './disk-usage.ts'
 
 const LOOK_MS = 2000
 /** What the kernel counts is asked for so often. */
@@ -33,6 +34,7 @@ class DiskWatch {
   readonly #servers: ReadonlyMap<string, GameServer>
   readonly #warned = new Set<string>()
   readonly #power = new Map<string, string>()
+  readonly #measuring = new Set<string>()
 
   constructor(context: ServerContext, servers: ReadonlyMap<string, GameServer>) {
     this.#context = context
@@ -51,7 +53,7 @@ class DiskWatch {
         await this.#lookAt(server, { turn, fileSystemMb })
       } catch (error) {
         if (!ending.aborted)
-          log.warn({ serverId: server.id, err: errorText(error) }, 'cannot measure server disk usage')
+          log.warn({ serverId: server.id, err: errorText(error) }, 'cannot look at server disk limit')
       }
     }
     for (const id of this.#power.keys()) if (!this.#servers.has(id)) this.#forget(id)
@@ -74,7 +76,7 @@ class DiskWatch {
   }
 
   async #lookAt(server: GameServer, now: { turn: number; fileSystemMb: number }): Promise<void> {
-    const { disk, limits, ending } = this.#context
+    const { disk, limits } = this.#context
     const limited = limitedServer(server)
     // Orders of this server have the folder held themselves, and must not find it half taken over.
     if (!limits.isCurrent(limited) && server.queue.size === 0) await limits.hold(limited)
@@ -87,9 +89,23 @@ class DiskWatch {
       const isWarned = (disk.countedMb(server.id) ?? 0) >= limitMb * WARN_SHARE
       disk.suspect(server.id, now.fileSystemMb, limitMb * (isWarned ? DISK_STOP_SHARE : WARN_SHARE))
     }
-    const isDue = disk.isDue(server.id)
-    if (isDue) await disk.measure({ ...limited, running, isHeld }, ending)
-    if (isDue || (isHeld && now.turn % KERNEL_EVERY === 0)) await this.#act(server, limitMb)
+    if (isHeld && now.turn % KERNEL_EVERY === 0) await this.#act(server, limitMb)
+    if (disk.isDue(server.id) && !this.#measuring.has(server.id)) void this.#measure(server, { ...limited, running, isHeld })
+  }
+
+  /** Nobody waits for a count: a large folder takes its time, and the others are looked at meanwhile. */
+  async #measure(server: GameServer, measured: Parameters<DiskUsage['measure']>[0]): Promise<void> {
+    const { disk, ending, log } = this.#context
+    this.#measuring.add(server.id)
+    try {
+      await disk.measure(measured, ending)
+      if (this.#servers.has(server.id)) await this.#act(server, measured.limitMb)
+      else disk.forget(server.id)
+    } catch (error) {
+      if (!ending.aborted) log.warn({ serverId: server.id, err: errorText(error) }, 'cannot measure server disk usage')
+    } finally {
+      this.#measuring.delete(server.id)
+    }
   }
 
   async #act(server: GameServer, limitMb: number): Promise<void> {
