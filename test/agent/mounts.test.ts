@@ -1,4 +1,13 @@
-import { chmodSync, existsSync, mkdirSync, mkdtempSync, readFileSync, rmSync, symlinkSync, writeFileSync } from 'node:fs'
+import {
+  chmodSync,
+  existsSync,
+  mkdirSync,
+  mkdtempSync,
+  readFileSync,
+  rmSync,
+  symlinkSync,
+  writeFileSync,
+} from 'node:fs'
 import { join } from 'node:path'
 import { afterAll, beforeAll, describe, expect, it } from 'vitest'
 import type { ServerMount } from '../../src/shared/protocol/mounts.ts'
@@ -65,7 +74,9 @@ describe.skipIf(!runs)(`the mounts of a process${NO_MOUNTS}`, () => {
     expect(done).toMatchObject({ ok: true })
     await stage.peer.report(id, 'running', (report) => report.power === 'running')
     await stage.peer.request({ op: 'console.subscribe', serverId: id, tail: 100 })
-    await stage.peer.until('what it found', () => stage.peer.lines(id).some(([, , , text]) => text === 'shared written'))
+    await stage.peer.until('what it found', () =>
+      stage.peer.lines(id).some(([, , , text]) => text === 'shared written'),
+    )
     const said = stage.peer.lines(id).map(([, , , text]) => text)
     expect(said).toContain('a map of the node')
     expect(said).toContain('maps refused')
@@ -77,7 +88,11 @@ describe.skipIf(!runs)(`the mounts of a process${NO_MOUNTS}`, () => {
 
   it.each([
     { title: 'a folder that is not allowed', source: 'secret', why: 'not in a folder that its agent allows' },
-    { title: 'a link that leads out of what is allowed', source: 'maps/way-out', why: 'not in a folder that its agent allows' },
+    {
+      title: 'a link that leads out of what is allowed',
+      source: 'maps/way-out',
+      why: 'not in a folder that its agent allows',
+    },
     { title: 'a folder that is written to and may only be read', source: 'maps', why: 'read only (:ro)' },
     { title: 'a folder that others could replace', source: 'open/inner', why: 'can be changed by others' },
     { title: 'a folder that is not there', source: 'gone', why: 'no such folder' },

@@ -90,7 +90,8 @@ class DiskWatch {
       disk.suspect(server.id, now.fileSystemMb, limitMb * (isWarned ? DISK_STOP_SHARE : WARN_SHARE))
     }
     if (isHeld && now.turn % KERNEL_EVERY === 0) await this.#act(server, limitMb)
-    if (disk.isDue(server.id) && !this.#measuring.has(server.id)) void this.#measure(server, { ...limited, running, isHeld })
+    if (disk.isDue(server.id) && !this.#measuring.has(server.id))
+      void this.#measure(server, { ...limited, running, isHeld })
   }
 
   /** Nobody waits for a count: a large folder takes its time, and the others are looked at meanwhile. */

@@ -104,7 +104,10 @@ describe('the mounts of a server', () => {
   it('reach the node with those of the template', async () => {
     await edit([own])
     const spec = await until('the specification', async () =>
-      peer.of('command').map(({ command }) => ('spec' in command ? command.spec : undefined)).find((one) => one?.serverId === server.id && one.mounts?.length === 2),
+      peer
+        .of('command')
+        .map(({ command }) => ('spec' in command ? command.spec : undefined))
+        .find((one) => one?.serverId === server.id && one.mounts?.length === 2),
     )
     expect(spec.mounts).toEqual([{ source: '/srv/maps', target: 'maps', readOnly: true }, own])
   })

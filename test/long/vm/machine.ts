@@ -1,6 +1,16 @@
 import { execFileSync, spawn } from 'node:child_process'
 import { once } from 'node:events'
-import { cpSync, existsSync, mkdirSync, mkdtempSync, readdirSync, readFileSync, rmSync, truncateSync, writeFileSync } from 'node:fs'
+import {
+  cpSync,
+  existsSync,
+  mkdirSync,
+  mkdtempSync,
+  readdirSync,
+  readFileSync,
+  rmSync,
+  truncateSync,
+  writeFileSync,
+} from 'node:fs'
 import { tmpdir } from 'node:os'
 import { basename, dirname, join } from 'node:path'
 import { DIST } from '../../run-panel.ts'
@@ -37,12 +47,28 @@ export async function runInMachine(program: string): Promise<Record<string, unkn
       makeDisk(join(base, 'xfs'), ['mkfs.xfs', '-q']),
     ]
     const initrd = makeInitrd(base, program, found)
-    const args = ['-accel', 'tcg', '-cpu', 'max', '-m', '1024', '-smp', '2', '-nographic', '-no-reboot', '-kernel', found.image]
+    const args = [
+      '-accel',
+      'tcg',
+      '-cpu',
+      'max',
+      '-m',
+      '1024',
+      '-smp',
+      '2',
+      '-nographic',
+      '-no-reboot',
+      '-kernel',
+      found.image,
+    ]
     const drives = disks.flatMap((file) => ['-drive', `file=${file},if=virtio,format=raw`])
     const line = 'console=ttyS0 panic=-1 quiet cgroup_no_v1=all'
-    const machine = spawn(QEMU, [...args, '-initrd', initrd, '-append', line, ...drives], { stdio: ['ignore', 'pipe', 'pipe'] })
+    const machine = spawn(QEMU, [...args, '-initrd', initrd, '-append', line, ...drives], {
+      stdio: ['ignore', 'pipe', 'pipe'],
+    })
     let said = ''
-    for (const stream of [machine.stdout, machine.stderr]) stream.on('data', (chunk: Buffer) => (said += chunk.toString()))
+    for (const stream of [machine.stdout, machine.stderr])
+      stream.on('data', (chunk: Buffer) => (said += chunk.toString()))
     const timer = setTimeout(() => machine.kill('SIGKILL'), BOOT_MS)
     await once(machine, 'close')
     clearTimeout(timer)
@@ -78,12 +104,16 @@ function makeDisk(file: string, [program = '', ...args]: readonly string[]): str
 
 function makeInitrd(base: string, program: string, { modules }: Kernel): string {
   const root = join(base, 'root')
-  for (const folder of ['bin', 'dev', 'proc', 'sys', 'tmp', 'mnt', 'modules', 'run']) mkdirSync(join(root, folder), { recursive: true })
+  for (const folder of ['bin', 'dev', 'proc', 'sys', 'tmp', 'mnt', 'modules', 'run'])
+    mkdirSync(join(root, folder), { recursive: true })
   for (const name of ['busybox', ...PROGRAMS]) copyWithLibraries(pathOf(name) ?? name, root, join('bin', name))
   copyWithLibraries(process.execPath, root, join('bin', 'node'))
   cpSync(join(DIST, 'src'), join(root, 'panel', 'src'), { recursive: true })
   cpSync(join(DIST, 'bin'), join(root, 'panel', 'bin'), { recursive: true })
-  cpSync(join(DIST, 'node_modules', 'zod'), join(root, 'panel', 'node_modules', 'zod'), { recursive: true, dereference: true })
+  cpSync(join(DIST, 'node_modules', 'zod'), join(root, 'panel', 'node_modules', 'zod'), {
+    recursive: true,
+    dereference: true,
+  })
   writeFileSync(join(root, 'panel', 'package.json'), '{"type":"module"}')
   cpSync(program, join(root, 'panel', 'program.mjs'))
   const order = copyModules(modules, root)
@@ -156,5 +186,7 @@ function copyWithLibraries(from: string, root: string, to: string): void {
 }
 
 function pathOf(program: string): string | undefined {
-  return ['/usr/bin', '/usr/sbin', '/bin', '/sbin'].map((folder) => join(folder, program)).find((path) => existsSync(path))
+  return ['/usr/bin', '/usr/sbin', '/bin', '/sbin']
+    .map((folder) => join(folder, program))
+    .find((path) => existsSync(path))
 }

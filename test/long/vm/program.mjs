@@ -13,9 +13,13 @@ const warnings = []
 const log = { info() {}, warn: (fields) => warnings.push(fields), error: (fields) => warnings.push(fields) }
 
 const asUser = (uid, ...argv) =>
-  spawnSync('setpriv', [`--reuid=${uid}`, `--regid=${uid}`, '--clear-groups', '--bounding-set=-all', '--inh-caps=-all', ...argv], {
-    encoding: 'utf8',
-  })
+  spawnSync(
+    'setpriv',
+    [`--reuid=${uid}`, `--regid=${uid}`, '--clear-groups', '--bounding-set=-all', '--inh-caps=-all', ...argv],
+    {
+      encoding: 'utf8',
+    },
+  )
 const sizeMb = (path) => Math.round(statSync(path).size / MIB)
 
 async function quota(type) {
@@ -49,7 +53,13 @@ async function quota(type) {
   const left = Object.keys(JSON.parse(readFileSync(`${dataDir}/quotas.json`, 'utf8')).servers)
   result({
     of: type,
-    hold, ended: ended.status, atLimit, usedMb, enlarged, running, taken,
+    hold,
+    ended: ended.status,
+    atLimit,
+    usedMb,
+    enlarged,
+    running,
+    taken,
     oldMb: 8 + sizeMb(`${old}/inner/grown`),
     ids: new Set(ids).size,
     left,
@@ -63,13 +73,21 @@ async function cgroups() {
   const runtime = new ProcessRuntime({ dataDir, runs, users: new ServerUsers(dataDir), clock })
   const report = await runtime.probe()
   const place = { serverId: 'game', files: `${dataDir}/servers/game`, state: `${dataDir}/state/game` }
-  for (const folder of [dataDir, `${dataDir}/servers`, `${dataDir}/state`]) mkdirSync(folder, { recursive: true, mode: 0o711 })
+  for (const folder of [dataDir, `${dataDir}/servers`, `${dataDir}/state`])
+    mkdirSync(folder, { recursive: true, mode: 0o711 })
   await runtime.prepare(place)
   const limits = { memoryMb: 64, swapMb: 0, cpuCores: 0.5, pids: 20 }
   let number = 0
   const start = (script) =>
     runtime.start(place, {
-      kind: 'game', launchId: `run${number++}`, argv: ['/bin/sh', '-c', script], env: { PATH: '/bin' }, image: null, ports: [], limits, logMb: 8,
+      kind: 'game',
+      launchId: `run${number++}`,
+      argv: ['/bin/sh', '-c', script],
+      env: { PATH: '/bin' },
+      image: null,
+      ports: [],
+      limits,
+      logMb: 8,
     })
   const end = async (run) => {
     const exit = await run.exited
@@ -95,7 +113,15 @@ async function cgroups() {
   const { cpuCores } = await busy.stats()
   await busy.signal('SIGKILL')
   await end(busy)
-  result({ of: 'cgroups', limits: report.limits, reason: report.reason, knobs, hog: { oom: hog.oom, signal: hog.signal }, processes, cpuCores })
+  result({
+    of: 'cgroups',
+    limits: report.limits,
+    reason: report.reason,
+    knobs,
+    hog: { oom: hog.oom, signal: hog.signal },
+    processes,
+    cpuCores,
+  })
 }
 
 for (const work of [() => quota('ext4'), () => quota('xfs'), cgroups]) {
