@@ -13,7 +13,7 @@ const KERNEL_EVERY = 5
 /** Ids of servers that are gone are given back so often. */
 const GIVE_BACK_EVERY = 150
 const WARN_SHARE = 0.9
-/** A game that is told to stop may save, and no more. */
+/** A game that is to stop may save, and no more. */
 const KILL_SHARE = 1.25
 const MIB = 1024 * 1024
 
