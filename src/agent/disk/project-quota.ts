@@ -34,7 +34,9 @@ export class ProjectQuota implements QuotaBackend {
     } else {
       if (!mayTakeOver) throw new QuotaProblem('its files are taken over at its next start')
       // Devices, sockets and links have no mark of their own: the program says so of each, and goes on.
-      await runProgram('chattr', ['-R', '-f', '-p', String(id), '+P', path], MARK_MS)
+      await runProgram('chattr', ['-R', '-f', '-p', String(id), path], MARK_MS)
+      // Of files ext4 refuses this one, and with it whatever comes in the same call.
+      await runProgram('chattr', ['-R', '-f', '+P', path], MARK_MS)
     }
     if ((await projectOf(path)) !== id) throw new QuotaProblem('the file system does not keep the mark of its folder')
     return { path, id }

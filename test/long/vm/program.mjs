@@ -95,6 +95,10 @@ async function cgroups() {
     return exit
   }
   const quiet = await start('exec sleep 600')
+  if (quiet.pid === null) {
+    const said = spawnSync('busybox', ['sh', '-c', `cat ${place.state}/diagnosis ${place.state}/*.err ${place.state}/console/* 2>&1`], { encoding: 'utf8' })
+    throw new Error(`the run has ended: ${JSON.stringify(await quiet.exited)} ${said.stdout.slice(0, 1500)}`)
+  }
   const group = readFileSync(`/proc/${quiet.pid}/cgroup`, 'utf8').trim().split('::')[1]
   const knob = (name) => readFileSync(`/sys/fs/cgroup${group}/${name}`, 'utf8').trim()
   const knobs = { memory: knob('memory.max'), cpu: knob('cpu.max'), pids: knob('pids.max') }
