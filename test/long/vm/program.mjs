@@ -1,10 +1,7 @@
-// What runs in the small machine: the agent's own rooms, on file systems and with control groups that this machine may not have.
+// What runs in the small machine: the agent's own rooms, on file systems that this machine may not have.
 import { spawnSync } from 'node:child_process'
 import { chownSync, mkdirSync, readFileSync, statSync, writeFileSync } from 'node:fs'
 import { DiskLimits } from './src/agent/disk/disk-limits.js'
-import { HeldRuns } from './src/agent/runtime/held-runs.js'
-import { ProcessRuntime } from './src/agent/runtime/process/process-runtime.js'
-import { ServerUsers } from './src/agent/runtime/server-users.js'
 import { systemClock as clock } from './src/shared/kernel/time.js'
 
 const MIB = 1024 * 1024
@@ -67,68 +64,7 @@ async function quota(type) {
   })
 }
 
-async function cgroups() {
-  const dataDir = '/tmp/agent'
-  const runs = new HeldRuns({ execArgv: [process.execPath, '/panel/bin/panel.js', '__holder'], clock })
-  const runtime = new ProcessRuntime({ dataDir, runs, users: new ServerUsers(dataDir), clock })
-  const report = await runtime.probe()
-  const place = { serverId: 'game', files: `${dataDir}/servers/game`, state: `${dataDir}/state/game` }
-  for (const folder of [dataDir, `${dataDir}/servers`, `${dataDir}/state`])
-    mkdirSync(folder, { recursive: true, mode: 0o711 })
-  await runtime.prepare(place)
-  const limits = { memoryMb: 64, swapMb: 0, cpuCores: 0.5, pids: 20 }
-  let number = 0
-  const start = (script) =>
-    runtime.start(place, {
-      kind: 'game',
-      launchId: `run${number++}`,
-      argv: ['/bin/sh', '-c', script],
-      env: { PATH: '/bin' },
-      image: null,
-      ports: [],
-      limits,
-      logMb: 8,
-    })
-  const end = async (run) => {
-    const exit = await run.exited
-    await runs.forget(place, exit.launchId)
-    return exit
-  }
-  const quiet = await start('exec sleep 600')
-  if (quiet.pid === null) {
-    const said = spawnSync('busybox', ['sh', '-c', `cat ${place.state}/diagnosis ${place.state}/*.err ${place.state}/console/* 2>&1`], { encoding: 'utf8' })
-    throw new Error(`the run has ended: ${JSON.stringify(await quiet.exited)} ${said.stdout.slice(0, 1500)}`)
-  }
-  const group = readFileSync(`/proc/${quiet.pid}/cgroup`, 'utf8').trim().split('::')[1]
-  const knob = (name) => readFileSync(`/sys/fs/cgroup${group}/${name}`, 'utf8').trim()
-  const knobs = { memory: knob('memory.max'), cpu: knob('cpu.max'), pids: knob('pids.max') }
-  await quiet.signal('SIGKILL')
-  await end(quiet)
-  const hog = await end(await start('exec /bin/node -e "const all=[];for(;;)all.push(Buffer.alloc(8388608,1))"'))
-  const forks = await start('i=0; while [ $i -lt 40 ]; do sleep 60 & i=$((i+1)); done; wait')
-  await new Promise((resolve) => setTimeout(resolve, 3000))
-  const processes = (await forks.stats()).processes
-  await forks.signal('SIGKILL')
-  await end(forks)
-  const busy = await start('while :; do :; done')
-  await new Promise((resolve) => setTimeout(resolve, 2000))
-  await busy.stats()
-  await new Promise((resolve) => setTimeout(resolve, 4000))
-  const { cpuCores } = await busy.stats()
-  await busy.signal('SIGKILL')
-  await end(busy)
-  result({
-    of: 'cgroups',
-    limits: report.limits,
-    reason: report.reason,
-    knobs,
-    hog: { oom: hog.oom, signal: hog.signal },
-    processes,
-    cpuCores,
-  })
-}
-
-for (const work of [() => quota('ext4'), () => quota('xfs'), cgroups]) {
+for (const work of [() => quota('ext4'), () => quota('xfs')]) {
   try {
     await work()
   } catch (error) {
