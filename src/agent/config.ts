@@ -6,6 +6,7 @@ import { z } from 'zod'
 import { fileProblem } from '../shared/kernel/file-problem.ts'
 import { nearestName } from '../shared/kernel/nearest-name.ts'
 import { urlProblem } from './link/daemon-url.ts'
+import type { AllowedMount } from './runtime/mounts.ts'
 
 /** The settings of `panel agent run`. `url` replaces the address of the enrolment when it is set. */
 export interface AgentConfig {
@@ -19,6 +20,8 @@ export interface AgentConfig {
   readonly logFormat: 'json' | 'pretty'
   readonly docker: DockerConfig
   readonly starts: StartsConfig
+  /** The folders of this machine that servers may have beside their own. */
+  readonly mounts: readonly AllowedMount[]
 }
 
 /** How servers are started by the agent itself, as after a restart of the machine. */
@@ -47,8 +50,16 @@ export class ConfigError extends Error {
 
 type Environment = Readonly<Record<string, string | undefined>>
 
+const Mount = z.strictObject({
+  source: z
+    .string()
+    .refine((path) => isAbsolute(path) && !path.split('/').includes('..'), 'must be an absolute path without ..'),
+  readOnly: z.boolean().default(true),
+})
+
 /** Values as they are written in agent.yaml; each is also `PANEL_<SECTION>__<KEY>` and, for the common ones, a flag. */
 const ConfigFile = z.strictObject({
+  mounts: z.array(Mount).max(100).optional(),
   agent: z.strictObject({ dataDir: z.string().min(1).optional() }).optional(),
   daemon: z
     .strictObject({
@@ -144,7 +155,7 @@ export async function readConfig(env: Environment, flags: AgentFlags = {}): Prom
     for (const issue of parsed.error.issues) problems.push(...issueLines(issue, path))
     throw new ConfigError(problems)
   }
-  const { agent, daemon, log, docker, starts } = parsed.data
+  const { agent, daemon, log, docker, starts, mounts = [] } = parsed.data
   const allowInsecure = daemon?.allowInsecure ?? false
   const dataDir = agent?.dataDir ?? defaultDataDir(env)
   if (!isAbsolute(dataDir)) problems.push('agent.dataDir: must be an absolute path')
@@ -157,15 +168,16 @@ export async function readConfig(env: Environment, flags: AgentFlags = {}): Prom
     logFormat: log?.format ?? (flags.terminal === true ? 'pretty' : 'json'),
     docker: dockerOf(docker),
     starts: starts?.atOnce === undefined ? {} : { atOnce: starts.atOnce },
+    mounts,
   }
 }
 
 /** What the agent inside a daemon takes from the same places. Throws a {@link ConfigError}. */
 export async function readEmbeddedConfig(
   env: Environment = process.env,
-): Promise<Pick<AgentConfig, 'docker' | 'starts'>> {
-  const { docker, starts } = await readConfig(env)
-  return { docker, starts }
+): Promise<Pick<AgentConfig, 'docker' | 'starts' | 'mounts'>> {
+  const { docker, starts, mounts } = await readConfig(env)
+  return { docker, starts, mounts }
 }
 
 function dockerOf(written: z.infer<typeof ConfigFile>['docker']): DockerConfig {
@@ -179,9 +191,10 @@ function dockerOf(written: z.infer<typeof ConfigFile>['docker']): DockerConfig {
 
 /** The names of all settings, as people write them: `agent.dataDir`. */
 export function configNames(): string[] {
-  return Object.entries(ConfigFile.shape).flatMap(([section, schema]) =>
-    Object.keys(schema.unwrap().shape).map((name) => `${section}.${name}`),
-  )
+  return Object.entries(ConfigFile.shape).flatMap(([section, schema]) => {
+    const inner = schema.unwrap()
+    return inner instanceof z.ZodArray ? [] : Object.keys(inner.shape).map((name) => `${section}.${name}`)
+  })
 }
 
 /** One line for each setting that is wrong; unknown names come with the one that may be meant. */

@@ -5,8 +5,10 @@ import { machineBootId, thisMachine } from '../shared/platform/process-identity.
 import { CAPABILITIES } from '../shared/protocol/define.ts'
 import { AgentNode } from './agent-node.ts'
 import { ConsoleTail } from './console/log/console-tail.ts'
+import { DiskLimits } from './disk/disk-limits.ts'
+import { DiskUsage } from './disk/disk-usage.ts'
+import { watchDisks } from './disk/disk-watch.ts'
 import { AgentFailure } from './failure.ts'
-import { DiskUsage } from './files/disk.ts'
 import { holderPaths } from './holder/holder-files.ts'
 import { createBulk } from './link/bulk.ts'
 import type { ConnectTarget } from './link/connect.ts'
@@ -20,10 +22,10 @@ import { NodeGauge } from './node/node-health.ts'
 import { Stats } from './node/stats.ts'
 import { DockerRuntime, type DockerRuntimeOptions } from './runtime/docker/docker-runtime.ts'
 import { HeldRuns } from './runtime/held-runs.ts'
+import { type AllowedMount, MountRules } from './runtime/mounts.ts'
 import { ProcessRuntime } from './runtime/process/process-runtime.ts'
 import { Runtimes } from './runtime/runtimes.ts'
 import { ServerUsers } from './runtime/server-users.ts'
-import { watchDisks } from './server/disk-watch.ts'
 import { watchLeftovers } from './server/leftovers.ts'
 import { ReadyThread } from './server/ready-matcher.ts'
 import { SerialQueue } from './server/serial-queue.ts'
@@ -41,6 +43,10 @@ export interface AgentOptions {
   readonly clock: Clock
   readonly log: AgentLog
   readonly version: string
+  /** The folders of this machine that servers may have beside their own; none without it. */
+  readonly mounts?: readonly AllowedMount[]
+  /** Folders that they never get, beside the agent's own. */
+  readonly ownFolders?: readonly string[]
   /** Where a container engine may listen, and what its containers are connected to. */
   readonly docker?: Partial<Pick<DockerRuntimeOptions, 'sockets' | 'network' | 'registries'>>
   /** How many servers are started at the same time by the agent itself. */
@@ -107,6 +113,8 @@ async function assemble(options: AgentOptions, layout: AgentLayout): Promise<Age
     runs,
     disk: new DiskUsage(clock),
     configThreads: new SerialQueue(),
+    mountRules: new MountRules(options.mounts ?? [], [dataDir, ...(options.ownFolders ?? []), ...sockets]),
+    limits: new DiskLimits({ dataDir, clock, log }),
     readyThread: new ReadyThread(clock, ending.signal),
     starts: new StartPlaces(clock, options.starts?.atOnce),
     openLog: (place: { state: string }) => new ConsoleTail(holderPaths(place.state).log),
@@ -155,7 +163,7 @@ function sessionDeps(options: AgentOptions, inside: { node: AgentNode; stats: St
   const { clock, log, version, dataDir } = options
   const { node, stats, bootId } = inside
   const { servers } = node
-  const { journal, layout, runtimes } = node.context
+  const { journal, layout, runtimes, limits } = node.context
   const capabilities = [...CAPABILITIES, ...runtimes.names.map((name) => `runtime.${name}@1`)]
   const handlers = requestHandlers({
     servers,
@@ -171,7 +179,7 @@ function sessionDeps(options: AgentOptions, inside: { node: AgentNode; stats: St
       // The embedded agent gets a new key with each start of its process, so nobody can have a copy of it.
       const machine =
         options.connect.createConnection === undefined ? await thisMachine(options.connect.nodeId) : undefined
-      return await helloFrame({ version, bootId, dataDir, journal, runtimes, machine, capabilities })
+      return await helloFrame({ version, bootId, dataDir, journal, runtimes, limits, machine, capabilities })
     },
     snapshot: () => node.snapshot(),
     command: (frame) => node.commands.receive(frame),
@@ -182,6 +190,7 @@ function sessionDeps(options: AgentOptions, inside: { node: AgentNode; stats: St
       log.info({ nodeId: options.connect.nodeId }, 'connected to the daemon')
       // The daemon says anew what it watches, and wants stats to show at once.
       stats.watch([])
+      stats.sendAnew()
       void stats.sendHealth()
     },
   }

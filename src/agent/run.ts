@@ -78,6 +78,7 @@ export async function runAgent(options: RunOptions): Promise<number> {
       holder: holderCommand(),
       docker: config.docker,
       starts: config.starts,
+      mounts: config.mounts,
       clock: systemClock,
       log,
       version: version(),

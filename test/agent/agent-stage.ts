@@ -29,13 +29,16 @@ export class AgentStage {
   } = { sockets: [], network: 'host' }
   /** How many servers the next agent starts at the same time by itself. */
   starts: { readonly atOnce?: number } = {}
+  /** Folders of the machine that its servers may have. */
+  mounts: readonly { readonly source: string; readonly readOnly: boolean }[] = []
   readonly #workDir: string
   readonly #program: Program
   #agent: ChildProcess | undefined
   #output = ''
 
-  static async enter(): Promise<AgentStage> {
-    const workDir = await mkdtemp(join(tmpdir(), 'panel-stage-'))
+  /** `above`: the folder that its data folder is made in. */
+  static async enter(above = tmpdir()): Promise<AgentStage> {
+    const workDir = await mkdtemp(join(above, 'panel-stage-'))
     return new AgentStage(workDir, AGENT, await GatewayPeer.listen())
   }
 
@@ -73,6 +76,7 @@ export class AgentStage {
       holder: this.holder,
       docker: this.docker,
       starts: this.starts,
+      mounts: this.mounts,
       version: '0.0.0-test',
     }
     const file = join(this.#workDir, 'options.json')

@@ -163,6 +163,8 @@ describe('every command against a real daemon and agent', () => {
     expect(made).toMatchObject({ status: 'running', installed: true })
     expect(await ok(['servers', 'list', '--state', 'running', '-o', 'name'])).toBe('demo\n')
     await ok(['servers', 'edit', 'demo', '--env', 'MOTD=new', '--description', 'for all'])
+    const resized = await json(['servers', 'resize', 'demo', '--disk', '3G', '--wait'])
+    expect(resized).toMatchObject({ allocatedDiskMb: 3072 })
     expect(await json(['servers', 'view', 'demo'])).toMatchObject({
       description: 'for all',
       environment: { MOTD: 'new' },

@@ -209,6 +209,7 @@ export const GUARDS: Readonly<Record<string, string | readonly [guard: string, a
   'servers.rebuild': ['server server.rebuild', 'server.rebuild'],
   'servers.reinstall': ['server server.reinstall', 'server.reinstall'],
   'servers.reset_crash_count': ['server server.start', 'server.reset_crash_count'],
+  'servers.resize_storage': ['server server.update', 'server.resize_storage'],
   'servers.restart': ['server server.start server.stop', 'server.restart'],
   'servers.restart_policy': ['server server.update', 'server.update'],
   'servers.set_variables': ['server server.update', 'server.variables_update'],

@@ -503,6 +503,11 @@ export const VALID: Readonly<Record<string, Make>> = {
   },
   'servers.reinstall': power(false, {}, { start: true }),
   'servers.reset_crash_count': async (world) => ({ params: { serverId: (await freshServer(world, false)).id } }),
+  'servers.resize_storage': async (world) => ({
+    params: { serverId: (await freshServer(world, false)).id },
+    body: { allocatedDiskMb: 96 },
+    otherBody: { allocatedDiskMb: 97 },
+  }),
   'servers.restart': power(true),
   'servers.restart_policy': async (world) => ({
     params: { serverId: (await freshServer(world, false)).id },

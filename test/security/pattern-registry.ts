@@ -26,6 +26,9 @@ export interface FilePatterns {
 /** Expressions that no source file may have beside these; a new one is added here, with whose text it sees. */
 export const REGISTRY: Readonly<Record<string, FilePatterns>> = {
   'src/agent/server/commands.ts': { sees: 'daemon', patterns: ['/^[A-Za-z0-9_-]{1,64}$/'] },
+  'src/agent/disk/btrfs-quota.ts': { sees: 'machine', patterns: ['/\\s+/'] },
+  'src/agent/disk/find-quota.ts': { sees: 'machine', patterns: ['/not enabled|not found/i'] },
+  'src/agent/disk/project-quota.ts': { sees: 'machine', patterns: ['/\\s+/'] },
   'src/agent/config.ts': {
     sees: 'operator',
     patterns: [

@@ -1,10 +1,10 @@
 import { receiveFile, sendFile, statFile, uploadOffset } from '../../shared/protocol/files.ts'
+import { diskRoom } from '../disk/disk-room.ts'
 import { AgentFailure } from '../failure.ts'
 import type { Bulk } from '../link/bulk.ts'
 import { onRequest, type RequestHandler } from '../link/request-handler.ts'
 import type { ServerTable } from '../server/commands.ts'
 import { knownServer } from '../server/known-server.ts'
-import type { GameServer } from '../server/server.ts'
 import { fileFacts, openFile, partSize, readRange, writeFile } from './server-file.ts'
 
 const MIB = 1024 * 1024
@@ -40,7 +40,7 @@ export function fileRequests({ servers, bulk }: FileRequestDeps): readonly Reque
     onRequest(receiveFile, async ({ serverId, ticket, ...upload }, watch) => {
       const server = knownServer(servers, serverId)
       const there = (await fileFacts(server.place.files, upload.path))?.size ?? 0
-      const roomBytes = Math.max(0, (await freeBytes(server, watch.signal)) + there)
+      const roomBytes = Math.max(0, (await diskRoom(server, watch.signal)) + there)
       if (upload.size !== null && upload.size - upload.offset > roomBytes) {
         throw new AgentFailure('NO_SPACE', `The disk limit of the server leaves ${Math.floor(roomBytes / MIB)} MiB`)
       }
@@ -60,13 +60,4 @@ export function fileRequests({ servers, bulk }: FileRequestDeps): readonly Reque
       }
     }),
   ]
-}
-
-/** What the disk limit of a server leaves it, by the last measurement. */
-async function freeBytes({ id, place, spec, live, context }: GameServer, signal: AbortSignal): Promise<number> {
-  const limitMb = spec.limits.diskMb
-  if (limitMb <= 0) return Number.POSITIVE_INFINITY
-  const measured = { id, files: place.files, running: live !== undefined, limitMb }
-  const usedMb = context.disk.isDue(id) ? await context.disk.measure(measured, signal) : context.disk.usedMb(id)
-  return Math.floor((limitMb - (usedMb ?? 0)) * MIB)
 }

@@ -16,11 +16,13 @@ export class Trail {
   /** Where each name begins in `#names`; the first step is 1. */
   readonly #starts: number[] = [0]
   #inodes = new BigUint64Array(64)
+  #devices = new BigUint64Array(64)
 
   constructor(root: FolderHandle) {
     this.#root = root
     this.#handles = [root]
     this.#inodes[0] = root.inode
+    this.#devices[0] = root.device
   }
 
   /** Steps below the root. */
@@ -37,8 +39,12 @@ export class Trail {
     const depth = this.#handles.push(handle) - 1
     this.#starts[depth] = this.#nameBytes
     this.#append(name)
-    if (depth >= this.#inodes.length) this.#inodes = grown(this.#inodes)
+    if (depth >= this.#inodes.length) {
+      this.#inodes = grown(this.#inodes)
+      this.#devices = grown(this.#devices)
+    }
     this.#inodes[depth] = handle.inode
+    this.#devices[depth] = handle.device
     const middle = depth - HELD_AT_EITHER_END
     if (middle > HELD_AT_EITHER_END) this.#release(middle)
   }
@@ -84,7 +90,7 @@ export class Trail {
   }
 
   #expected(handle: FolderHandle | undefined, depth: number): FolderHandle | undefined {
-    if (handle === undefined || handle.isSame(this.#root.device, this.#inodes[depth] ?? -1n)) return handle
+    if (handle === undefined || handle.isSame(this.#devices[depth] ?? -1n, this.#inodes[depth] ?? -1n)) return handle
     handle.close()
     return undefined
   }

@@ -13,14 +13,16 @@ interface CountOptions {
 export async function treeBytes(folder: string, { signal, enoughBytes = Infinity }: CountOptions): Promise<number> {
   const root = FolderHandle.open(folder)
   if (root === undefined) return 0
-  const seen = new Set<number>()
+  const seen = new Set<number | string>()
   let total = 0
   const entry = (at: FolderHandle, name: Buffer): void => {
     const facts = at.statOf(name)
     if (facts === undefined) return
     if (facts.nlink > 1 && !facts.isDirectory()) {
-      if (seen.has(facts.ino)) return
-      seen.add(facts.ino)
+      // A subvolume of btrfs is in the same mount, with numbers of its own.
+      const key = BigInt(facts.dev) === root.device ? facts.ino : `${facts.dev} ${facts.ino}`
+      if (seen.has(key)) return
+      seen.add(key)
     }
     total += facts.blocks * 512
   }

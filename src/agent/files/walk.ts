@@ -101,7 +101,9 @@ function enterable(folder: FolderHandle, name: Buffer, mount: string | undefined
     if (codeOf(error) === 'EACCES' || codeOf(error) === 'EPERM') return undefined
     throw error
   }
-  if (child === undefined || (child.device === folder.device && child.mount() === mount)) return child
-  child.close()
+  // By its mount, where that is known: a subvolume that a game makes on btrfs has another device, and is its files all the same.
+  const isHere = child === undefined || (mount === undefined ? child.device === folder.device : child.mount() === mount)
+  if (isHere) return child
+  child?.close()
   return undefined
 }

@@ -1,6 +1,7 @@
 import { join } from 'node:path'
 import type { LineStream } from '../../shared/protocol/console.ts'
 import type { RuntimeName, TerminalKey } from '../../shared/protocol/server-spec.ts'
+import type { ServerMount } from '../../shared/protocol/mounts.ts'
 import type { RunExit, RunPlan, RunRecord } from '../runtime/runtime.ts'
 
 /** The control groups of a run: one folder (version 2) or one per controller (version 1). */
@@ -70,6 +71,8 @@ export interface LaunchFile {
   readonly argv: readonly [string, ...string[]]
   readonly env: Readonly<Record<string, string>>
   readonly files: string
+  /** Folders of the machine that are put into the files folder, in the private mounts of the run. */
+  readonly mounts?: readonly ServerMount[]
   /** What the engine is to make, in its own words; for a container, in place of `argv` and `env`. */
   readonly container?: object
 }

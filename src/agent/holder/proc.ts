@@ -36,6 +36,14 @@ export function processFacts(pid: number): ProcessFacts | undefined {
   }
 }
 
+/** CPU seconds that the calling thread has had; 0 where the kernel does not list threads by themselves. */
+export function threadCpuSeconds(): number {
+  const text = readProc('/proc/thread-self/stat')
+  if (text === undefined) return 0
+  const field = text.slice(text.lastIndexOf(')') + 2).split(' ')
+  return (Number(field[11]) + Number(field[12])) / TICKS
+}
+
 /** Bytes of a process's memory: of its own, and shared (with others, or files in memory); nothing when it is gone. */
 export function processMemory(pid: number): { own: number; shared: number } {
   const text = readProc(`/proc/${pid}/status`) ?? ''

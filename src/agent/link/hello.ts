@@ -1,6 +1,7 @@
 import { arch, cpus, hostname, release, totalmem, type } from 'node:os'
 import { type AgentFrame, GATEWAY_PROTOCOL } from '../../shared/protocol/frames.ts'
 import type { NodeMachine } from '../../shared/protocol/node.ts'
+import type { DiskLimits } from '../disk/disk-limits.ts'
 import { diskOf, machineAddresses } from '../node/node-health.ts'
 import type { Runtimes } from '../runtime/runtimes.ts'
 import type { Journal } from '../state/journal.ts'
@@ -12,13 +13,19 @@ export async function helloFrame(about: {
   readonly dataDir: string
   readonly journal: Journal
   readonly runtimes: Runtimes
+  readonly limits: DiskLimits
   /** What it can do, as its definitions name it. */
   readonly capabilities: readonly string[]
   /** `undefined`: the agent is a part of the daemon's own process. */
   readonly machine: NodeMachine | undefined
 }): Promise<AgentFrame> {
   const { journal } = about
-  const [disk, runtimes] = await Promise.all([diskOf(about.dataDir), about.runtimes.reports()])
+  const [disk, reports, hold] = await Promise.all([
+    diskOf(about.dataDir),
+    about.runtimes.reports(),
+    about.limits.node(),
+  ])
+  const runtimes = reports.map((report) => ({ ...report, disk: hold.enforced, diskReason: hold.reason }))
   return {
     type: 'hello',
     protocol: GATEWAY_PROTOCOL,

@@ -21,7 +21,7 @@ interface StatsOptions {
 /** Sends the usage of servers and of the node: one loop for all of them, so that idle servers cost no timer each. */
 export class Stats {
   readonly #options: StatsOptions
-  readonly #sentDisk = new Map<string, number>()
+  readonly #sentDisk = new Map<string, string>()
   #watched = new Set<string>()
 
   constructor(options: StatsOptions) {
@@ -31,6 +31,11 @@ export class Stats {
   /** The usage of these servers is of interest now. */
   watch(serverIds: readonly string[]): void {
     this.#watched = new Set(serverIds)
+  }
+
+  /** A daemon has just connected and knows nothing: everything is sent again. */
+  sendAnew(): void {
+    this.#sentDisk.clear()
   }
 
   async run(): Promise<void> {
@@ -78,17 +83,19 @@ export class Stats {
   async #usageOf(server: GameServer): Promise<ServerUsage | undefined> {
     const { context } = this.#options
     const diskMb = context.disk.usedMb(server.id)
+    const hold = context.limits.of(server.id)
+    const enforced = hold === undefined ? {} : { diskEnforced: hold.enforced }
     const { live } = server
     if (live === undefined) {
-      if (diskMb === null || this.#sentDisk.get(server.id) === diskMb) return undefined
-      this.#sentDisk.set(server.id, diskMb)
-      return { serverId: server.id, ...NOTHING, diskMb }
+      const sent = `${diskMb} ${hold?.enforced}`
+      if (diskMb === null || this.#sentDisk.get(server.id) === sent) return undefined
+      this.#sentDisk.set(server.id, sent)
+      return { serverId: server.id, ...NOTHING, diskMb, ...enforced }
     }
     try {
       const usage = await live.run.stats()
-      if (diskMb !== null) this.#sentDisk.set(server.id, diskMb)
       const uptimeMs = Math.max(0, context.clock.nowMs() - live.run.record.startedAtMs)
-      return { serverId: server.id, ...usage, diskMb, uptimeMs }
+      return { serverId: server.id, ...usage, diskMb, uptimeMs, ...enforced }
     } catch (error) {
       if (server.live === live) {
         context.log.warn({ serverId: server.id, err: errorText(error) }, 'cannot read server usage')

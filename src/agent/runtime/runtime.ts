@@ -1,5 +1,6 @@
 import type { PortProtocol } from '../../shared/kernel/ports.ts'
 import type { LineStream } from '../../shared/protocol/console.ts'
+import type { ServerMount } from '../../shared/protocol/mounts.ts'
 import type { RuntimeReport } from '../../shared/protocol/node.ts'
 import type { ServerUsage } from '../../shared/protocol/server.ts'
 import type { ConsoleKind, RuntimeName, ServerSpec, StopSignal, TerminalKey } from '../../shared/protocol/server-spec.ts'
@@ -50,6 +51,8 @@ export interface RunPlan {
   readonly network?: OwnNetwork
   /** The program may make user namespaces, in which it has capabilities; only where something asks for it. */
   readonly allowUserNamespaces?: boolean
+  /** Folders of the machine that it is given beside its own, by their real paths; refused by a runtime that cannot. */
+  readonly mounts?: readonly ServerMount[]
   /** Values that do not get into the console log: what the program says is masked where they stand. */
   readonly masked?: readonly string[]
   /** The size of the console log on disk, in MiB. */

@@ -36,5 +36,6 @@ function sizesOf({ limits: { memoryMb, swapMb, cpuCores, pids } }: ServerSpec): 
 function waitingOf(spec: ServerSpec): unknown {
   const rest: Partial<ServerSpec> = { ...spec }
   for (const field of LIVE) delete rest[field]
-  return rest
+  const { cpuSet, ioWeight } = spec.limits
+  return { ...rest, cpuSet, ioWeight }
 }

@@ -3,6 +3,7 @@ import { join } from 'node:path'
 import type { ProgressOf } from '../../shared/protocol/define.ts'
 import type { installServer as installCommand, ServerExit } from '../../shared/protocol/server.ts'
 import type { ServerSpec } from '../../shared/protocol/server-spec.ts'
+import { limitedServer } from '../disk/disk-room.ts'
 import { AgentFailure } from '../failure.ts'
 import { emptyFolder } from '../files/tree.ts'
 import { errorText } from '../logger.ts'
@@ -94,6 +95,7 @@ async function beginScript(server: GameServer, install: InstallRule, options: In
   const use = { runtime: server.spec.runtime, purpose: 'The install script' } as const
   const entrypoint = await findShell(install.entrypoint, use)
   await server.note('Installation is starting')
+  await context.limits.hold(limitedServer(server))
   await runtime.prepare(place)
   if (options.wipe) {
     options.progress({ step: 'emptying' })

@@ -6,6 +6,7 @@ import type {
   restartServer,
 } from '../../shared/protocol/server.ts'
 import type { ServerSpec } from '../../shared/protocol/server-spec.ts'
+import { limitedServer } from '../disk/disk-room.ts'
 import { AgentFailure } from '../failure.ts'
 import type { CommandRecord } from '../state/journal-record.ts'
 import { applyNow } from './apply.ts'
@@ -43,6 +44,7 @@ const HANDLERS: Handlers = {
   apply: async (server, { spec }) => {
     const before = server.spec
     await server.applySpec(spec)
+    await server.context.limits.hold(limitedServer(server))
     return { noop: false, result: await applyNow(server, before) }
   },
   start: (server, { spec }, step) => start(server, { ...step, spec }),

@@ -17,6 +17,7 @@ export async function removeServer(server: GameServer, keepFiles: boolean, comma
   if (server.live !== undefined) await killRun(server, server.live)
   await discardRemains(server.context, server.id)
   const removed = await removeFolders(server.place, keepFiles)
+  await server.context.limits.release(server.id, server.place.files)
   const { generation } = server.facts
   server.markDeleted()
   await server.context.journal.write({ gone: { serverId: server.id, generation } })
@@ -37,6 +38,7 @@ export async function removeUnknown(
   }
   await discardRemains(context, place.serverId)
   const removed = await removeFolders(place, order.keepFiles)
+  await context.limits.release(place.serverId, place.files)
   await context.journal.write({ gone: { serverId: place.serverId, generation: order.generation } })
   return removed
 }

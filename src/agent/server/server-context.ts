@@ -1,7 +1,9 @@
 import type { Clock } from '../../shared/kernel/time.ts'
 import type { ConsoleLog } from '../console/console-log.ts'
-import type { DiskUsage } from '../files/disk.ts'
+import type { DiskLimits } from '../disk/disk-limits.ts'
+import type { DiskUsage } from '../disk/disk-usage.ts'
 import type { AgentLog } from '../logger.ts'
+import type { MountRules } from '../runtime/mounts.ts'
 import type { RunTable, ServerPlace } from '../runtime/runtime.ts'
 import type { Runtimes } from '../runtime/runtimes.ts'
 import type { Journal } from '../state/journal.ts'
@@ -23,6 +25,10 @@ export interface ServerContext {
   readonly disk: DiskUsage
   /** The threads that change large configuration files, one after the other. */
   readonly configThreads: SerialQueue
+  /** Which folders of this node servers may have beside their own. */
+  readonly mountRules: MountRules
+  /** Holds servers to their disk limits, where the kernel can. */
+  readonly limits: DiskLimits
   /** Matches lines of games with ready rules, off the event loop. */
   readonly readyThread: ReadyThread
   readonly openLog: (place: ServerPlace) => ConsoleLog

@@ -4,6 +4,8 @@ import { updateConfigFiles } from '../config-files/update.ts'
 import { rconOf } from '../console/rcon/rcon-place.ts'
 import { AgentFailure } from '../failure.ts'
 import type { RunNetwork, RunPlan } from '../runtime/runtime.ts'
+import { diskRoom, limitedServer } from '../disk/disk-room.ts'
+import { makeFoldersOf } from '../files/server-file.ts'
 import { type LaunchFacts, newLaunch, rulesOf } from '../state/journal-record.ts'
 import { portPlaceholders, serverEnvironment, startupCommand } from './environment.ts'
 import { refuseWithoutEula } from './eula.ts'
@@ -49,8 +51,10 @@ export async function startGame(server: GameServer, options: StartOptions): Prom
     if (!network.isOwn) await awaitPorts(server, options)
     throwIfAborted(options.signal)
     await server.note('Server is starting')
+    await context.limits.hold(limitedServer(server))
     await runtime.prepare(server.place)
     const home = await runtime.home(server.place, 'game')
+    await makeMountPoints(server)
     await bringUpToDate(server, home, network)
     throwIfAborted(options.signal)
     const launch = { ...newLaunch(launchId, 'game', context.bootId), rules: rulesOf(spec) }
@@ -84,23 +88,22 @@ function takePlace(server: GameServer): void {
 }
 
 /** Writes the values of this start into the game's own files; what cannot be followed is not started with old values. */
-async function bringUpToDate(
-  { spec, place, context }: GameServer,
-  home: string,
-  { listenIp, machineIp }: RunNetwork,
-): Promise<void> {
+async function bringUpToDate(server: GameServer, home: string, { listenIp, machineIp }: RunNetwork): Promise<void> {
+  const { spec, place, context } = server
   const files = spec.configFiles ?? []
   if (files.length === 0) return
   const node = { 'config.docker.interface': machineIp, 'config.docker.network.interface': machineIp }
   const known = { ...serverEnvironment(spec, home, listenIp), ...portPlaceholders(spec), ...node }
-  const diskLeft = spec.limits.diskMb > 0 ? spec.limits.diskMb - (context.disk.usedMb(spec.serverId) ?? 0) : undefined
-  const roomBytes = diskLeft === undefined ? Number.MAX_SAFE_INTEGER : Math.max(0, diskLeft) * 1024 * 1024
-  await updateConfigFiles(place.files, files, {
-    known,
-    roomBytes,
-    nowMs: context.clock.nowMs(),
-    threads: context.configThreads,
-  })
+  const roomBytes = Math.min(Number.MAX_SAFE_INTEGER, await diskRoom(server, context.ending))
+  const threads = context.configThreads
+  await updateConfigFiles(place.files, files, { known, roomBytes, nowMs: context.clock.nowMs(), threads })
+}
+
+/** The folders that mounts lie over, where they are in the server's own; nothing of the server runs now that could put links there. */
+async function makeMountPoints({ spec, place }: GameServer): Promise<void> {
+  for (const { target } of spec.mounts ?? []) {
+    if (!target.startsWith('/')) await makeFoldersOf(place.files, `${target}/inner`)
+  }
 }
 
 async function refuseUnfit(server: GameServer): Promise<void> {
@@ -110,6 +113,7 @@ async function refuseUnfit(server: GameServer): Promise<void> {
     throw new AgentFailure('UNSUPPORTED', `This node cannot give the game a terminal: ${missing}`)
   }
   if (spec.suspended) throw new AgentFailure('SUSPENDED', 'The server is suspended')
+  context.mountRules.resolve(spec.mounts ?? [])
   const limitMb = spec.limits.diskMb
   const usedMb = context.disk.usedMb(server.id)
   if (limitMb > 0 && usedMb !== null && usedMb > limitMb * DISK_STOP_SHARE) {
@@ -151,7 +155,7 @@ async function awaitPorts(server: GameServer, { signal, commandId }: StartOption
 }
 
 function gamePlan(
-  { spec }: GameServer,
+  { spec, context }: GameServer,
   { home, network, launchId, shell }: { home: string; network: RunNetwork; launchId: string; shell: string },
 ): RunPlan {
   const { memoryMb, swapMb, cpuCores, pids, cpuSet, ioWeight } = spec.limits
@@ -166,6 +170,7 @@ function gamePlan(
     limits: { memoryMb, swapMb, cpuCores, pids, ...optionalLimits({ cpuSet, ioWeight }) },
     ...(spec.network === undefined ? {} : { network: spec.network }),
     allowUserNamespaces: spec.allowUserNamespaces === true,
+    mounts: context.mountRules.resolve(spec.mounts ?? []),
     logMb: spec.console.logMb,
     ...(spec.console.input === undefined ? {} : { console: spec.console.input }),
     ...(rcon === undefined ? {} : { masked: [rcon.password] }),

@@ -44,6 +44,7 @@ function usageInRange(usage: ServerUsage): ServerUsage {
     networkTxBytes: counter(networkTxBytes),
     processes: measured(processes),
     uptimeMs: uptimeMs === null ? null : bounded(uptimeMs),
+    ...(usage.diskEnforced === undefined ? {} : { diskEnforced: usage.diskEnforced }),
   }
 }
 

@@ -178,7 +178,13 @@ export class Session {
     const capability = COMMANDS.find(({ op }) => op === command.op)?.capability
     const needed = 'spec' in command ? specCapabilities(command.spec) : []
     const refusal = this.refusalOf(capability === undefined ? needed : [capability, ...needed])
-    return refusal ?? this.#consoleRefusal(command)
+    return refusal ?? this.#mountsRefusal(command) ?? this.#consoleRefusal(command)
+  }
+
+  /** An older agent would start the game without the folders that it is to have. */
+  #mountsRefusal(command: CommandOp): string | undefined {
+    const hasMounts = 'spec' in command && command.op !== 'apply' && (command.spec.mounts ?? []).length > 0
+    return hasMounts && !this.can('mounts@1') ? this.#tooOld('mounts@1') : undefined
   }
 
   /** Of a server with another console than pipes an older agent would run the game with pipes, and say nothing. */

@@ -8,6 +8,8 @@ import { PortProtocol, PortRole } from '../kernel/ports.ts'
 import { BootPolicy, DesiredState, ExitCause, PowerState, RestartPolicy, ServerStatus } from '../kernel/server-life.ts'
 import { TimeZone } from '../kernel/setting-values.ts'
 import { IsoTime } from '../kernel/time.ts'
+import { Mounts } from '../protocol/mounts.ts'
+import { DiskEnforced } from '../protocol/server.ts'
 import { RuntimeName, ShellText, VariableName } from '../protocol/server-spec.ts'
 import { TemplateLite } from './templates.ts'
 
@@ -149,6 +151,13 @@ export const Server = z.object({
   cpuPercent: z.number().nullable(),
   memoryUsageMb: z.number().nullable(),
   diskUsageMb: z.number().nullable(),
+  /**
+   * What holds it to its disk limit: the kernel, or the agent's own look at its files; `null` before its agent has said so. Daemons of
+   * before have neither this nor mounts.
+   */
+  diskEnforced: DiskEnforced.nullable().optional(),
+  /** Folders of the node that it is given beside its own and those of its template. */
+  mounts: Mounts.optional(),
   createdAt: IsoTime,
   updatedAt: IsoTime,
 })
@@ -196,6 +205,8 @@ export const NewServer = z
     startOrder: StartOrder.default(0),
     stopTimeoutSeconds: StopTimeoutSeconds.nullish(),
     timeZone: TimeZone.nullish(),
+    /** Folders of the node beside its own (needs admin.write); the node's own configuration has to allow them. */
+    mounts: Mounts.default([]),
     /** Start it as soon as it is installed. */
     start: z.boolean().default(false),
   })
@@ -212,7 +223,7 @@ export type NewServer = z.infer<typeof NewServer>
 
 /**
  * What may be edited. Sizes, quotas and address need `admin.write` or an assignment of the node, a startup line
- * `admin.write`; a new address needs a stopped server. `primaryIp: null` is the address that the node gives by default.
+ * and mounts `admin.write`; a new address needs a stopped server. `primaryIp: null` is the address that the node gives by default.
  */
 export const ServerPatch = z.object({
   name: Name.optional(),
@@ -238,6 +249,7 @@ export const ServerPatch = z.object({
   startOrder: StartOrder.optional(),
   stopTimeoutSeconds: StopTimeoutSeconds.nullish(),
   timeZone: TimeZone.nullish(),
+  mounts: Mounts.optional(),
 })
 export type ServerPatch = z.infer<typeof ServerPatch>
 
@@ -343,6 +355,24 @@ export const patchServer = defineEndpoint({
   id: 'servers.patch',
   summary: 'Edit a server (the same as PUT)',
   method: 'PATCH',
+})
+
+export const resizeStorage = defineEndpoint({
+  id: 'servers.resize_storage',
+  tag: 'Servers',
+  summary: 'Change the disk limit of a server, also while it runs; never to less than it uses',
+  method: 'POST',
+  path: '/api/servers/:serverId/storage/resize',
+  access: { server: ['server.update'] },
+  params,
+  body: z.object({ allocatedDiskMb: DiskMb }),
+  /** `commandId` names the order that puts it in force, whose end is `server_command_done`; `null`: it is the limit already. */
+  response: z.object({ allocatedDiskMb: z.int(), previousDiskMb: z.int(), commandId: CommandId.nullable() }),
+  status: 202,
+  errors: [
+    'SERVER_NOT_FOUND', 'SERVER_SUSPENDED', 'SERVER_INVALID_STATE', 'PERMISSION_DENIED', 'CONFLICT', 'NODE_OFFLINE',
+  ], // biome-ignore format: a list
+  audit: { action: 'server.resize_storage' },
 })
 
 export const deleteServer = defineEndpoint({

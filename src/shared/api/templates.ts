@@ -6,6 +6,7 @@ import { PortName, PortProtocol, PortRole } from '../kernel/ports.ts'
 import { OneLine } from '../kernel/setting-values.ts'
 import { IsoTime } from '../kernel/time.ts'
 import { ConfigFile, InsidePath } from '../protocol/config-files.ts'
+import { Mounts } from '../protocol/mounts.ts'
 import {
   ConsoleKind,
   DoneRule,
@@ -142,6 +143,8 @@ const templateFields = {
   variables: z.array(TemplateVariable).max(200).default([]),
   /** Files that are brought up to date before each start. */
   configFiles: z.array(ConfigFile).max(50).default([]),
+  /** Folders of the node that its servers are given, as far as the node's own configuration allows them. */
+  mounts: Mounts.default([]),
   /** Files that a server's members neither see nor change, by patterns as in .gitignore. */
   fileDenylist: z.array(z.string().min(1).max(500)).max(500).default([]),
   /** Files into which the game writes its log. */

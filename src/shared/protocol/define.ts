@@ -15,6 +15,7 @@ export const CAPABILITIES = [
   'startup@1',
   'servers.rebuild@1',
   'console-kinds@1',
+  'mounts@1',
 ] as const
 export type Capability = (typeof CAPABILITIES)[number]
 

@@ -49,6 +49,10 @@ export const RuntimeReport = z.object({
   ioWeights: z.boolean().optional().catch(undefined),
   /** Whether it can give a program a terminal; absent from agents that know none. */
   terminals: z.boolean().optional(),
+  /** What holds servers to their disk limits: the kernel by a quota, or the agent's own look at their files. */
+  disk: z.enum(['kernel', 'watch', 'unknown']).optional().catch('unknown'),
+  /** Why the kernel does not. */
+  diskReason: AgentText(MOST_REASON).nullish().catch(null),
   capabilities: z.array(AgentText(64)).max(32),
 })
 export type RuntimeReport = z.infer<typeof RuntimeReport>

@@ -3,6 +3,7 @@ import { PortProtocol, PortRole } from '../kernel/ports.ts'
 import { BootPolicy, RestartPolicy } from '../kernel/server-life.ts'
 import { ConfigFile, InsidePath } from './config-files.ts'
 import { MOST_CPU_SET } from '../kernel/cpu-set.ts'
+import { ServerMount } from './mounts.ts'
 
 /** How an agent may run a server. */
 export const RuntimeName = z.enum(['process', 'docker'])
@@ -206,5 +207,7 @@ export const ServerSpec = z.object({
   /** A name of the IANA database; absent: the zone of the node. */
   timeZone: z.string().max(64).optional(),
   eula: EulaRule.optional(),
+  /** Folders of the node that it is given beside its own, as far as the node allows them. */
+  mounts: z.array(ServerMount).max(32).optional(),
 })
 export type ServerSpec = z.infer<typeof ServerSpec>

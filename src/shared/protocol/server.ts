@@ -53,6 +53,10 @@ export const ServerReport = z.object({
 })
 export type ServerReport = z.infer<typeof ServerReport>
 
+/** What holds a server to its disk limit: the kernel by a quota, or the agent's own look at its files. */
+export const DiskEnforced = z.enum(['kernel', 'watch'])
+export type DiskEnforced = z.infer<typeof DiskEnforced>
+
 /** The usage of one server; bytes as numbers of MiB, CPU in cores used, counters as decimal text. `null`: not known here. */
 export const ServerUsage = z.object({
   serverId: Id,
@@ -65,6 +69,8 @@ export const ServerUsage = z.object({
   networkTxBytes: z.string().nullable(),
   processes: z.int().nullable(),
   uptimeMs: z.number().nullable(),
+  /** Absent from an agent that does not say it, and before its first look. */
+  diskEnforced: DiskEnforced.optional().catch(undefined),
 })
 export type ServerUsage = z.infer<typeof ServerUsage>
 

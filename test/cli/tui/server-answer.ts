@@ -71,6 +71,8 @@ export function serverAnswer(status: string): Record<string, unknown> {
     cpuPercent: null,
     memoryUsageMb: null,
     diskUsageMb: null,
+    diskEnforced: null,
+    mounts: [],
     createdAt: at,
     updatedAt: at,
   }

@@ -53,7 +53,23 @@ for folder in ${SHARED_FOLDERS.join(' ')}; do
   mkdir -m 1777 "/mnt/$n" && mount --bind "/mnt/$n" "$folder" || exit ${CHAIN_FAILED}
 done
 mount -t tmpfs -o size=1m,mode=755,nosuid,nodev panel /mnt && mkdir ${PRIVATE_HOME} &&
-mount --no-canonicalize --bind . ${PRIVATE_HOME} && cd ${PRIVATE_HOME} || exit ${CHAIN_FAILED}
+mount --no-canonicalize --rbind . ${PRIVATE_HOME} && cd ${PRIVATE_HOME} || exit ${CHAIN_FAILED}
+exec "$@"
+`
+/**
+ * Puts folders of the machine into the present one, which becomes a mount of its own for that, and goes on there. It comes before
+ * `MOUNTS`, which hides parts of the machine. The agent has looked at the folders, and made those that they lie over.
+ */
+export const BINDS = `
+left=$1
+shift
+home=$(pwd -P) && mount --no-canonicalize --bind "$home" "$home" && cd "$home" || exit ${CHAIN_FAILED}
+while [ "$left" -gt 0 ]; do
+  mount --no-canonicalize --bind "$1" "$home/$2" &&
+  mount --no-canonicalize -o "remount,bind,nosuid,nodev,$3" "$home/$2" || exit ${CHAIN_FAILED}
+  shift 3
+  left=$((left - 1))
+done
 exec "$@"
 `
 /** What a program runs in a user namespace before it gets its user: it takes away the namespaces of all that follows. */
@@ -173,13 +189,22 @@ function childChain(file: LaunchFile, options: LaunchOptions, token: string): st
   const chain = ['/bin/sh', '-c', BEGIN, token, file.files, 'setsid']
   if (terminal !== undefined) chain.push('--ctty')
   chain.push('prlimit', ...limits)
-  if (mounts) chain.push(...UNSHARE, '/bin/sh', '-c', MOUNTS, token, scratchSize(file.run.limits.memoryMb))
+  if (mounts) {
+    chain.push(...UNSHARE, ...bindsOf(file, token))
+    chain.push('/bin/sh', '-c', MOUNTS, token, scratchSize(file.run.limits.memoryMb))
+  }
   if (userNamespace !== undefined) chain.push(...ENTER_USER_NAMESPACE, '/bin/sh', '-c', LOCK_USER_NAMESPACE, token)
   if (uid !== null) {
     chain.push('setpriv', `--reuid=${uid}`, `--regid=${uid}`, '--clear-groups', '--no-new-privs')
     chain.push('--inh-caps=-all', '--bounding-set=-all', '--')
   }
   return [...chain, '/bin/sh', '-c', LAST, token, ...file.argv]
+}
+
+function bindsOf({ mounts = [] }: LaunchFile, token: string): string[] {
+  if (mounts.length === 0) return []
+  const folders = mounts.flatMap(({ source, target, readOnly }) => [source, target, readOnly ? 'ro' : 'rw'])
+  return ['/bin/sh', '-c', BINDS, token, String(mounts.length), ...folders]
 }
 
 /** Programs that are kept apart by their mounts have their own shared memory of the other kind (System V) as well. */

@@ -58,7 +58,7 @@ export function containerPlan(plan: RunPlan, options: ContainerOptions): object 
     HostConfig: {
       ...limitsOf(plan, options.isCgroupV2),
       Init: options.init,
-      Mounts: [{ Type: 'bind', Source: options.files, Target: home }],
+      Mounts: [{ Type: 'bind', Source: options.files, Target: home }, ...mountsOf(plan, home)],
       NetworkMode: network.name,
       ...(isGame && network.name !== 'host' && !network.isOwn ? { PortBindings: portBindings(plan) } : {}),
       // Each server has a user of its own, whom its files belong to.
@@ -78,6 +78,17 @@ export function containerPlan(plan: RunPlan, options: ContainerOptions): object 
     },
     ...(network.address === null ? {} : { NetworkingConfig: ownAddress(network.name, network.address) }),
   }
+}
+
+/** Folders of the node beside the server's own; what a folder has mounted in it later is not its to see. */
+function mountsOf({ mounts = [] }: RunPlan, home: string): object[] {
+  return mounts.map(({ source, target, readOnly }) => ({
+    Type: 'bind',
+    Source: source,
+    Target: target.startsWith('/') ? target : `${home}/${target}`,
+    ReadOnly: readOnly,
+    BindOptions: { Propagation: 'private' },
+  }))
 }
 
 /** The limits in the words of the engine. A limit of 0 or less is none; swap below 0 is as much as there is. */

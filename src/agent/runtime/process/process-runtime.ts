@@ -2,6 +2,7 @@ import { mkdir } from 'node:fs/promises'
 import { release } from 'node:os'
 import { newIdSuffix } from '../../../shared/kernel/ids.ts'
 import type { Clock } from '../../../shared/kernel/time.ts'
+import type { ServerMount } from '../../../shared/protocol/mounts.ts'
 import type { RuntimeReport } from '../../../shared/protocol/node.ts'
 import { AgentFailure } from '../../failure.ts'
 import type { HeldRun, Isolation, LaunchFile } from '../../holder/holder-files.ts'
@@ -98,6 +99,8 @@ export class ProcessRuntime implements Runtime {
     const { dataDir, clock } = this.#options
     const { kind, launchId, limits, logMb, masked } = plan
     const isolation = await this.#isolation(place, plan)
+    const mounts = plan.mounts ?? []
+    refuseMounts(mounts, isolation)
     const home = isolation.mounts ? PRIVATE_HOME : place.files
     const env: Record<string, string> = { ...plan.env, HOME: home, [RUN_VARIABLE]: launchId }
     if (env['MNT_SERVER'] !== undefined) env['MNT_SERVER'] = home
@@ -114,7 +117,7 @@ export class ProcessRuntime implements Runtime {
       ...heldConsole(plan, place.files),
       isolation,
     }
-    return { run, argv: plan.argv, env, files: place.files }
+    return { run, argv: plan.argv, env, files: place.files, ...(mounts.length === 0 ? {} : { mounts }) }
   }
 
   async #isolation(place: ServerPlace, plan: RunPlan): Promise<Isolation> {
@@ -139,6 +142,24 @@ export class ProcessRuntime implements Runtime {
   #machine(): Promise<Machine> {
     this.#studied ??= studyMachine()
     return this.#studied
+  }
+}
+
+/** A process has mounts where it has a mount namespace, and there in its own folder alone. */
+function refuseMounts(mounts: readonly ServerMount[], isolation: Isolation): void {
+  if (mounts.length > 0 && !isolation.mounts) {
+    throw new AgentFailure(
+      'UNSUPPORTED',
+      'The server has mounts, and this node has no private mounts for processes: its agent must run as root, or the server in a container',
+    )
+  }
+  for (const { target } of mounts) {
+    if (target.startsWith('/')) {
+      throw new AgentFailure(
+        'UNSUPPORTED',
+        `The mount at ${target} needs a container: for a process, mounts lie in the folder of the server (a relative target)`,
+      )
+    }
   }
 }
 

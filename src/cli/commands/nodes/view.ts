@@ -27,9 +27,9 @@ function rangesText(ranges: Node['portRanges']): string | null {
 }
 
 /** How a runtime keeps servers apart, or why it cannot be used. */
-function isolationOf({ name, ok, reason, isolation, mounts, limits }: Node['runtimes'][number]): string {
+function isolationOf({ name, ok, reason, isolation, mounts, limits, disk }: Node['runtimes'][number]): string {
   if (!ok) return `${name}: ${reason ?? 'not available'}`
-  return `${name}: isolation ${isolation ?? 'unknown'}, mounts ${mounts ?? 'unknown'}, limits ${limits ?? 'unknown'}`
+  return `${name}: isolation ${isolation ?? 'unknown'}, mounts ${mounts ?? 'unknown'}, limits ${limits ?? 'unknown'}, disk ${disk ?? 'unknown'}`
 }
 
 /** How nodes are shown. */

@@ -56,6 +56,12 @@ const BEHAVIOUR: readonly Option[] = [
   },
   field('--max-crashes <n>', 'give up after that many crashes', 'maxCrashCount', 'int'),
   prose('--description <text>', 'what it is for', 'description'),
+  {
+    flags: '--mount <source:target[:ro]>',
+    summary: 'a folder of the node beside its own (needs admin.write)',
+    repeat: true,
+    fills: 'mounts',
+  },
 ]
 
 const STATUSES = [
@@ -136,9 +142,9 @@ export const servers = noun({
       name: 'edit',
       summary: 'Edit a server',
       details:
-        'Sizes, databases, address, boot order and startup line need admin.write; a new address needs a stopped server, and the ports that ' +
-        'the template has at a distance from --port move with it. Memory and cores of a running server change at once where its node ' +
-        'can. --env changes the named variables only.',
+        'Sizes, databases, address, mounts, boot order and startup line need admin.write; a new address needs a stopped server, and the ' +
+        'ports that the template has at a distance from --port move with it. Memory and cores of a running server change at once where ' +
+        "its node can. --env changes the named variables only; --mount names all mounts anew, and --mount '' takes them away.",
       arguments: [one('server')],
       options: [
         field('--name <name>', 'its name', 'name'),
@@ -152,6 +158,17 @@ export const servers = noun({
       endpoints: ['servers.update'],
       exits: [6, 7, 8],
       load: async () => (await import('./create.ts')).editServer,
+    }),
+    command({
+      name: 'resize',
+      summary: 'Change the disk limit of a server, also while it runs',
+      details: 'It becomes no smaller than what the server uses. With --wait the command returns when its node has it.',
+      arguments: [one('server')],
+      options: [required(field('--disk <size>', 'the new limit: 10G', 'allocatedDiskMb', 'mib')), ...WAIT, IDEMPOTENCY],
+      examples: ['panel servers resize demo --disk 20G', 'panel servers resize demo --disk 20G --wait'],
+      endpoints: ['servers.resize_storage'],
+      exits: [6, 7, 8, 11, 12, 124],
+      load: async () => (await import('./resize.ts')).resizeServer,
     }),
     command({
       name: 'delete',

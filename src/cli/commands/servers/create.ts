@@ -24,6 +24,7 @@ export const createServer: Action = async (run) => {
   await addAllocation(run, body, body['nodeId'])
   const environment = await environmentOf(run)
   if (environment !== undefined) body['environment'] = { ...record(body['environment']), ...environment }
+  addMounts(run, body)
   const created = await call(run, api.createServer, { params: {}, body })
   if (!wantsToWait(run)) return run.out.item(created, SERVER_VIEW)
   if (!created.node.isOnline) {
@@ -48,6 +49,7 @@ export const editServer: Action = async (run) => {
   const before = waits || run.args.text('allocation') !== undefined ? await readServer(run, id) : undefined
   if (environment !== undefined) body['environment'] = { ...before?.environment, ...environment }
   await addAllocation(run, body, before?.nodeId)
+  addMounts(run, body)
   if (Object.keys(body).length === 0) throw usage('nothing to change is given', 'panel servers edit --help')
   const after = await call(run, api.updateServer, { params: { serverId: id }, body })
   await run.out.item(after, SERVER_VIEW)
@@ -66,6 +68,7 @@ const AT_NEXT_START = [
   'cpuSet',
   'ioWeight',
   'image',
+  'mounts',
 ] as const satisfies readonly (keyof api.Server)[]
 
 function noteWhatWaits(run: Run, before: api.Server, after: api.Server): void {
@@ -120,6 +123,26 @@ async function addAllocation(run: Run, body: Record<string, unknown>, nodeId: un
   const word = run.args.text('allocation')
   if (word !== undefined && typeof nodeId === 'string')
     body['allocationId'] = await resolveAllocation(run, nodeId, word)
+}
+
+/** `source:target`, with `:ro` for what is only read; an empty one alone stands for none. */
+function addMounts(run: Run, body: Record<string, unknown>): void {
+  const given = run.args.list('mount')
+  if (given.length === 0) return
+  body['mounts'] = given
+    .filter((text) => text !== '')
+    .map((text) => {
+      const [source = '', target = '', mode, more] = text.split(':')
+      if (
+        source === '' ||
+        target === '' ||
+        more !== undefined ||
+        (mode !== undefined && mode !== 'ro' && mode !== 'rw')
+      ) {
+        throw usage(`--mount must be source:target or source:target:ro, not '${text}'`)
+      }
+      return { source, target, readOnly: mode === 'ro' }
+    })
 }
 
 async function environmentOf(run: Run): Promise<Record<string, string> | undefined> {

@@ -17,6 +17,10 @@ export function placeText({ connection, ports }: Pick<Server, 'connection' | 'po
   return [addressText(connection.host, connection.port), portsText({ ports }) ?? []].flat().join(' ')
 }
 
+function mountText({ source, target, readOnly }: NonNullable<Server['mounts']>[number]): string {
+  return `${source}:${target}${readOnly ? ':ro' : ''}`
+}
+
 /** How servers are shown. */
 export const SERVER_VIEW = view<Server>([
   column('NAME', (row) => row.name),
@@ -43,6 +47,8 @@ export const SERVER_VIEW = view<Server>([
   wide('IMAGE', (row) => row.image),
   wide('MAX DISK', (row) => ({ mib: row.allocatedDiskMb })),
   wide('DISK', (row) => ({ mib: row.diskUsageMb })),
+  wide('DISK LIMIT BY', (row) => row.diskEnforced),
+  wide('MOUNTS', (row) => row.mounts?.map(mountText).join(', ')),
   wide('PID', (row) => row.pid),
   wide('CRASHES', (row) => row.crashCount),
   wide('EXIT', (row) => row.lastExitSignal ?? row.lastExitCode),

@@ -48,6 +48,9 @@ export async function insertServer(
     })
   }
   refuseStartOrder(body.startOrder, holder)
+  if (body.mounts.length > 0 && !grants(holder.permissions, 'admin.write')) {
+    throw new PanelError('PERMISSION_DENIED', 'Mounts need admin.write', { meta: { missing: ['admin.write'] } })
+  }
   refuseStartupLine(body.startupCommand)
   refuseStartupName(template, body)
   const given = withoutMasks(body.environment, template.variables)
@@ -88,6 +91,7 @@ export async function insertServer(
       environment: JSON.stringify(environment),
       startupCommand: body.startupCommand ?? null,
       startupName: body.startupName ?? null,
+      mounts: JSON.stringify(body.mounts),
       restartPolicy: body.restartPolicy,
       maxCrashCount: body.maxCrashCount,
       bootPolicy: body.bootPolicy,

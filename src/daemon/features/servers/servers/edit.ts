@@ -38,6 +38,7 @@ const OPERATOR_FIELDS = [
   'allocationId',
   'startupCommand',
   'startOrder',
+  'mounts',
 ] as const satisfies readonly (keyof ServerPatch)[]
 
 type Patch = z.output<typeof ServerPatch>
@@ -148,6 +149,7 @@ async function wantedColumns(at: EditAt, row: ServerRow, patch: Patch) {
     ...(patch.environment === undefined
       ? {}
       : { environment: JSON.stringify(wantedEnvironment(row, patch.environment, at.holder)) }),
+    ...(patch.mounts === undefined ? {} : { mounts: JSON.stringify(patch.mounts) }),
     ...(allocationId === undefined ? {} : { allocationId }),
   }
   return { columns }
@@ -234,7 +236,7 @@ async function refuseOperatorFields(
   }
   const touched = OPERATOR_FIELDS.filter((field) => patch[field] !== undefined && (column[field] ?? field) in changed)
   if (touched.length === 0) return
-  const isOfNode = !touched.includes('startupCommand')
+  const isOfNode = !touched.includes('startupCommand') && !touched.includes('mounts')
   if (isOfNode && (await mayAsAssignee({ q: tx.q, now: tx.now }, holder, row.nodeId, 'server.create'))) return
   throw new PanelError('PERMISSION_DENIED', `Changing ${touched.join(', ')} needs admin.write`, {
     meta: { missing: ['admin.write'] },
@@ -257,10 +259,10 @@ function byFieldName<T>(changed: Readonly<Record<string, T>>): Record<string, T>
 function comparable(row: ServerRow): Record<string, unknown> {
   const { name, description, startupCommand, memoryMb, cpuCores, diskMb, swapMb, restartPolicy, maxCrashCount } = row
   const { environment, allocationId, databaseAllocation, bootPolicy, startOrder, stopTimeoutSeconds, timeZone } = row
-  const { startupName, cpuSet, ioWeight, image } = row
+  const { startupName, cpuSet, ioWeight, image, mounts } = row
   return {
     name, description, startupCommand, memoryMb, cpuCores, diskMb, swapMb, restartPolicy, maxCrashCount, environment, allocationId,
-    databaseAllocation, bootPolicy, startOrder, stopTimeoutSeconds, timeZone, startupName, cpuSet, ioWeight, image,
+    databaseAllocation, bootPolicy, startOrder, stopTimeoutSeconds, timeZone, startupName, cpuSet, ioWeight, image, mounts,
   } // biome-ignore format: columns
 }
 

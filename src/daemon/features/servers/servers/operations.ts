@@ -9,6 +9,7 @@ import { insertServer } from './create.ts'
 import { changeServer } from './edit.ts'
 import type { OrphanDeps } from './orphans.ts'
 import { type RemovalDeps, remove } from './remove.ts'
+import { resize } from './resize.ts'
 import { findServerRow } from './rows.ts'
 import { suspend, unsuspend } from './suspend.ts'
 import { pin, unpin } from './template-pin.ts'
@@ -32,6 +33,11 @@ export const updateServer = operation(api.updateServer, async (work, { params: {
 })
 
 export const patchServer = operation(api.patchServer, updateServer.run)
+
+export const resizeStorage = operation(api.resizeStorage, async (work, { params: { serverId }, body }) => {
+  const { done, answer } = await resize(work, { serverId, allocatedDiskMb: body.allocatedDiskMb })
+  return { ...done, answer }
+})
 
 export const deleteServer = operation(
   api.deleteServer,

@@ -42,6 +42,7 @@ export function serverRoutes(deps: operations.ServerDeps): Route[] {
     }),
     operate(operations.updateServer, deps),
     operate(operations.patchServer, deps),
+    operate(operations.resizeStorage, deps),
     operate(operations.deleteServer, deps),
     route(getServerStats, async ({ params }) => {
       const row = facts.observed(await present(db.read, params.serverId))

@@ -12,7 +12,8 @@ import { containing, contains } from '../../../db/text-search.ts'
 const SERVER_COLUMNS = [
   'server.id', 'server.uuid', 'server.name', 'server.description', 'server.templateId', 'server.nodeId', 'server.locationId',
   'server.ownerId', 'server.allocationId', 'server.runtime', 'server.memoryMb', 'server.cpuCores', 'server.diskMb',
-  'server.swapMb', 'server.databaseAllocation', 'server.cpuSet', 'server.ioWeight', 'server.image', 'server.environment', 'server.startupCommand', 'server.restartPolicy', 'server.maxCrashCount',
+  'server.swapMb', 'server.databaseAllocation', 'server.cpuSet', 'server.ioWeight', 'server.image', 'server.environment',
+  'server.startupCommand', 'server.mounts', 'server.restartPolicy', 'server.maxCrashCount',
   'server.suspendedAt', 'server.suspendedByUserId', 'server.suspensionReason', 'server.archivedAt', 'server.deletingAt',
   'server.desired',
   'server.generation', 'server.power', 'server.lastKnownPower', 'server.activity', 'server.installed', 'server.failed',

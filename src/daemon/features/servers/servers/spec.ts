@@ -1,3 +1,4 @@
+import { mountsOf } from '../../../../shared/protocol/mounts.ts'
 import { COMMANDS, type CommandOp, type CommandOrder } from '../../../../shared/protocol/server.ts'
 import {
   type ConsoleKind,
@@ -12,13 +13,15 @@ import {
 import { furtherPortsOf, portsOfTemplate } from './further-ports.ts'
 import { imageOfServer } from './images.ts'
 import type { ServerRow } from './rows.ts'
-import { definitionOf, environmentOf } from './view.ts'
+import { definitionOf, environmentOf, mountsOfServer } from './view.ts'
 
 const PIDS = 512
 
 /** All that the agent needs to run this server, at this generation. Template changes reach a server by its next spec. */
 export function buildSpec(row: ServerRow, generation: number, logMb: number): ServerSpec {
   const template = definitionOf(row)
+  // Templates that were stored before the field was there do not have it.
+  const mounts = mountsOf(template.mounts ?? [], mountsOfServer(row))
   const defaults = Object.fromEntries(template.variables.map((variable) => [variable.name, variable.default]))
   return {
     serverId: row.id,
@@ -68,6 +71,7 @@ export function buildSpec(row: ServerRow, generation: number, logMb: number): Se
     boot: { policy: row.bootPolicy, order: row.startOrder },
     ...(row.timeZone === null ? {} : { timeZone: row.timeZone }),
     ...(template.eula == null ? {} : { eula: template.eula }),
+    ...(mounts.length === 0 ? {} : { mounts }),
   }
 }
 

@@ -1,10 +1,10 @@
 import type { ResourceStats } from '../../../../shared/kernel/events.ts'
 import { type Clock, type IsoTime, now } from '../../../../shared/kernel/time.ts'
-import type { ServerUsage } from '../../../../shared/protocol/server.ts'
+import type { DiskEnforced, ServerUsage } from '../../../../shared/protocol/server.ts'
 import type { Queries } from '../../../db/db.ts'
 
 /** The last usage of a server with the time at which it arrived. */
-export type CurrentUsage = ResourceStats & { readonly timestamp: IsoTime }
+export type CurrentUsage = ResourceStats & { readonly timestamp: IsoTime; readonly diskEnforced?: DiskEnforced }
 
 /** Called with each new usage report of a server. */
 export type UsageListener = (serverId: string, usage: CurrentUsage) => void
@@ -44,7 +44,9 @@ export class ServerUsageBoard {
     for (const usage of reported) {
       const limit = limits.get(usage.serverId)
       if (limit === undefined) continue
-      const view = { ...toStats(usage, limit), timestamp: now(this.#clock) }
+      const { diskEnforced } = usage
+      const enforced = diskEnforced === undefined ? {} : { diskEnforced }
+      const view = { ...toStats(usage, limit), timestamp: now(this.#clock), ...enforced }
       this.#last.set(usage.serverId, view)
       for (const listener of this.#listeners) listener(usage.serverId, view)
     }

@@ -6,6 +6,7 @@ import type { Permission } from '../../../../shared/kernel/permissions.ts'
 import { PRIMARY_PORT } from '../../../../shared/kernel/ports.ts'
 import { type PowerState, type ServerStatus, serverStatus } from '../../../../shared/kernel/server-life.ts'
 import { isLoopbackHost, SECRET_MASK } from '../../../../shared/kernel/setting-values.ts'
+import type { ServerMount } from '../../../../shared/protocol/mounts.ts'
 import { type Holder, permissionsOnServers } from '../../../access/permit.ts'
 import type { At, Rooted } from '../../../access/relations.ts'
 import { shownEula } from './eula.ts'
@@ -44,6 +45,11 @@ export function definitionOf(row: Pick<ServerRow, 'templateDefinition'>): Omit<N
 /** The stored values of a server's variables; they were parsed by the contract when they were written. */
 export function environmentOf(row: Pick<ServerRow, 'environment'>): Record<string, string> {
   return JSON.parse(row.environment) as Record<string, string> // see above
+}
+
+/** The mounts of a server; they were parsed by the contract when they were written. */
+export function mountsOfServer(row: Pick<ServerRow, 'mounts'>): ServerMount[] {
+  return JSON.parse(row.mounts) as ServerMount[] // see above
 }
 
 /** Who looks, with what they may do with the servers that they look at. */
@@ -131,6 +137,8 @@ export function toServer(stored: ServerRow, { caller, permissions }: Viewer, fac
     cpuPercent: usage.cpuPercent,
     memoryUsageMb: usage.memoryUsageMb,
     diskUsageMb: usage.diskUsageMb,
+    diskEnforced: facts.usage(row.id)?.diskEnforced ?? null,
+    mounts: mountsOfServer(row),
     createdAt: row.createdAt,
     updatedAt: row.updatedAt,
   }
