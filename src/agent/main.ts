@@ -18,6 +18,7 @@ import type { SessionDeps } from './link/session.ts'
 import { type AgentLog, errorText } from './logger.ts'
 import { NodeGauge } from './node/node-health.ts'
 import { Stats } from './node/stats.ts'
+import { PlayerWatch } from './query/player-watch.ts'
 import { DockerRuntime, type DockerRuntimeOptions } from './runtime/docker/docker-runtime.ts'
 import { HeldRuns } from './runtime/held-runs.ts'
 import { ProcessRuntime } from './runtime/process/process-runtime.ts'
@@ -112,17 +113,19 @@ async function assemble(options: AgentOptions, layout: AgentLayout): Promise<Age
     progress: (id, serverId, progress) => link.sendIfIdle({ type: 'command.progress', id, serverId, progress }),
   })
   const gauge = new NodeGauge(dataDir)
+  const players = new PlayerWatch({ context: node.context, servers: node.servers, isWatched: (id) => stats.isWatched(id) })
   const stats = new Stats({
     context: node.context,
     servers: node.servers,
     gauge,
+    players,
     send: (frame) => link.sendIfIdle(frame),
   })
   const deps = sessionDeps(options, { node, stats, bootId: newIdSuffix(clock) })
   const link = new Link({ target: options.connect, deps, random: Math.random })
   await node.begin()
   log.info({ dataDir, servers: node.servers.size }, 'agent started')
-  const work = Promise.all([link.run(ending.signal), stats.run(), watchDisks(node.context, node.servers)])
+  const work = Promise.all([link.run(ending.signal), stats.run(), players.run(), watchDisks(node.context, node.servers)])
   const closed = finish(work, ending, journal)
   closed.catch((error: unknown) => log.error({ err: errorText(error) }, 'agent failed'))
   const stop = async (): Promise<void> => {

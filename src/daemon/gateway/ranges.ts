@@ -44,6 +44,8 @@ function usageInRange(usage: ServerUsage): ServerUsage {
     networkTxBytes: counter(networkTxBytes),
     processes: measured(processes),
     uptimeMs: uptimeMs === null ? null : bounded(uptimeMs),
+    // Its own schema bounds it.
+    players: usage.players ?? null,
   }
 }
 

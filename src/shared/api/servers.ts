@@ -93,6 +93,9 @@ export const Server = z.object({
   cpuPercent: z.number().nullable(),
   memoryUsageMb: z.number().nullable(),
   diskUsageMb: z.number().nullable(),
+  /** How many play and may play, by the game's own answer; `null`: not known. */
+  playersOnline: z.int().nullable(),
+  playersMax: z.int().nullable(),
   createdAt: IsoTime,
   updatedAt: IsoTime,
 })

@@ -5,6 +5,7 @@ import { pageQuery } from '../kernel/page.ts'
 import { OneLine } from '../kernel/setting-values.ts'
 import { IsoTime } from '../kernel/time.ts'
 import { ConfigFile, InsidePath } from '../protocol/config-files.ts'
+import { QueryProtocol } from '../protocol/game-query.ts'
 import {
   DoneRule,
   Listens,
@@ -77,6 +78,25 @@ export const StartupDetection = z.object({
   stripAnsi: z.boolean().default(true),
 })
 
+/**
+ * How a running server is asked who plays. `port` names the variable whose value is the port that answers; `null`: the primary port
+ * does.
+ */
+export const TemplateQuery = z.object({ protocol: QueryProtocol, port: VariableName.nullable().default(null) })
+export type TemplateQuery = z.infer<typeof TemplateQuery>
+
+/** How grave a line of a game is. */
+export const LineLevel = z.enum(['debug', 'info', 'warn', 'error'])
+export type LineLevel = z.infer<typeof LineLevel>
+
+/** Lines that begin with a text, contain it, or are found by an expression of RE2's syntax, and how grave they are. */
+export const LevelRule = z.object({
+  level: LineLevel,
+  kind: z.enum(['prefix', 'contains', 'regex']),
+  value: z.string().min(1).max(500),
+})
+export type LevelRule = z.infer<typeof LevelRule>
+
 const templateFields = {
   description: z.string().max(8000).nullable().default(null),
   author: z.string().max(200).default('unknown'),
@@ -111,6 +131,10 @@ const templateFields = {
   fileDenylist: z.array(z.string().min(1).max(500)).max(500).default([]),
   /** Files into which the game writes its log. */
   logFiles: z.array(InsidePath).max(20).default([]),
+  /** How the agent asks its running servers who plays; `null`: they cannot be asked. */
+  query: TemplateQuery.nullable().default(null),
+  /** How grave its lines are: the first rule that fits counts, without one it is read from the words of the line. */
+  logLevels: z.array(LevelRule).max(50).default([]),
   tags: z.array(z.string().min(1).max(100)).max(50).default([]),
   installScript: ShellText.max(256 * 1024)
     .nullable()
@@ -184,6 +208,9 @@ export const TemplateLite = Template.pick({
   stopCommand: true,
   features: true,
   variables: true,
+}).extend({
+  /** Absent from daemons that do not know level rules. */
+  logLevels: z.array(LevelRule).optional(),
 })
 
 /** Every field of a template, each only if it is to change. Defaults do not apply. */

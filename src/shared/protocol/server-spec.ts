@@ -1,6 +1,7 @@
 import { z } from 'zod'
 import { RestartPolicy } from '../kernel/server-life.ts'
 import { ConfigFile } from './config-files.ts'
+import { GameQuery } from './game-query.ts'
 
 /** How an agent may run a server. */
 export const RuntimeName = z.enum(['process', 'docker'])
@@ -113,6 +114,8 @@ export const ServerSpec = z.object({
     .object({ script: z.string(), entrypoint: z.string(), timeoutMs: z.int(), image: z.string().max(500).optional() })
     .nullable(),
   console: z.object({ logMb: z.int() }),
+  /** How it is asked who plays; a protocol that this agent does not know is as none. */
+  query: GameQuery.optional().catch(undefined),
   /** What it was made from, for a daemon that has lost its row. */
   templateId: z.string().max(64).optional(),
 })

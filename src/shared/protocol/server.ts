@@ -3,6 +3,7 @@ import { AgentText, AgentId as Id, MOST_REASON } from '../kernel/agent-text.ts'
 import { DesiredState, ExitCause, PowerState, ServerActivity } from '../kernel/server-life.ts'
 import { LogBounds } from './console.ts'
 import { defineCommand, defineRequest, type OrderOf } from './define.ts'
+import { GamePlayers } from './game-query.ts'
 
 /** How a process ended. `expected`: by an order, or by its own clean end where the policy does not call that a crash. */
 export const ServerExit = z.object({
@@ -53,6 +54,8 @@ export const ServerUsage = z.object({
   networkTxBytes: z.string().nullable(),
   processes: z.int().nullable(),
   uptimeMs: z.number().nullable(),
+  /** Who plays, by the game's own answer; `null` or absent: not known. What is no such answer is as none. */
+  players: GamePlayers.nullish().catch(null),
 })
 export type ServerUsage = z.infer<typeof ServerUsage>
 

@@ -18,6 +18,8 @@ export function templateProblems(template: NewTemplate): FieldProblem[] {
     ...variableProblems(template, budget),
     ...detectionProblems(template, budget),
     ...configFileProblems(template, budget),
+    ...queryProblems(template),
+    ...levelProblems(template, budget),
   ]
 }
 
@@ -80,6 +82,18 @@ function configFileProblems({ configFiles }: NewTemplate, budget: PatternBudget)
       const message = ifValue?.startsWith('regex:') === true ? patternProblem(ifValue.slice(6), budget) : undefined
       return message === undefined ? [] : [{ field: `${field}.set.${at}.ifValue`, message }]
     })
+  })
+}
+
+function queryProblems({ query, variables }: NewTemplate): FieldProblem[] {
+  if (query === null || query.port === null || variables.some(({ name }) => name === query.port)) return []
+  return [{ field: 'query.port', message: `names no variable of the template: ${query.port}` }]
+}
+
+function levelProblems({ logLevels }: NewTemplate, budget: PatternBudget): FieldProblem[] {
+  return logLevels.flatMap(({ kind, value }, index) => {
+    const message = kind === 'regex' ? patternProblem(value, budget) : undefined
+    return message === undefined ? [] : [{ field: `logLevels.${index}.value`, message }]
   })
 }
 

@@ -1,3 +1,5 @@
+import type { NewTemplate } from '../../../../shared/api/templates.ts'
+import { GameQuery } from '../../../../shared/protocol/game-query.ts'
 import { COMMANDS, type CommandOp, type CommandOrder } from '../../../../shared/protocol/server.ts'
 import {
   type RuntimeName,
@@ -46,8 +48,19 @@ export function buildSpec(row: ServerRow, generation: number, logMb: number): Se
             ...imageOf(row.runtime, template.installImage ?? template.image),
           },
     console: { logMb },
+    ...queryOf(template, row),
     templateId: row.templateId,
   }
+}
+
+/** How the server is asked who plays. A variable that holds no port leaves it unasked. */
+function queryOf({ query, variables }: Pick<NewTemplate, 'query' | 'variables'>, row: ServerRow): Pick<ServerSpec, 'query'> {
+  // Templates that were stored before the field was there do not have it.
+  if (query == null) return {}
+  if (query.port === null) return { query: { protocol: query.protocol } }
+  const value = environmentOf(row)[query.port] ?? variables.find(({ name }) => name === query.port)?.default
+  const parsed = GameQuery.safeParse({ protocol: query.protocol, port: Number(value) })
+  return parsed.success ? { query: parsed.data } : {}
 }
 
 /** Only containers are made from an image. */

@@ -116,6 +116,8 @@ export function toServer(stored: ServerRow, { caller, permissions }: Viewer, fac
     cpuPercent: usage.cpuPercent,
     memoryUsageMb: usage.memoryUsageMb,
     diskUsageMb: usage.diskUsageMb,
+    playersOnline: usage.playersOnline,
+    playersMax: usage.playersMax,
     createdAt: row.createdAt,
     updatedAt: row.updatedAt,
   }
@@ -162,6 +164,9 @@ export function usageOf(row: ServerRow, facts: Pick<ViewFacts, 'usage'>) {
     networkTxBytes: null,
     processes: null,
     uptimeMs: null,
+    playersOnline: null,
+    playersMax: null,
+    playerNames: [],
     timestamp: usage?.timestamp ?? null,
   }
 }
