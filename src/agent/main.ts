@@ -113,7 +113,11 @@ async function assemble(options: AgentOptions, layout: AgentLayout): Promise<Age
     progress: (id, serverId, progress) => link.sendIfIdle({ type: 'command.progress', id, serverId, progress }),
   })
   const gauge = new NodeGauge(dataDir)
-  const players = new PlayerWatch({ context: node.context, servers: node.servers, isWatched: (id) => stats.isWatched(id) })
+  const players = new PlayerWatch({
+    context: node.context,
+    servers: node.servers,
+    isWatched: (id) => stats.isWatched(id),
+  })
   const stats = new Stats({
     context: node.context,
     servers: node.servers,
@@ -125,7 +129,12 @@ async function assemble(options: AgentOptions, layout: AgentLayout): Promise<Age
   const link = new Link({ target: options.connect, deps, random: Math.random })
   await node.begin()
   log.info({ dataDir, servers: node.servers.size }, 'agent started')
-  const work = Promise.all([link.run(ending.signal), stats.run(), players.run(), watchDisks(node.context, node.servers)])
+  const work = Promise.all([
+    link.run(ending.signal),
+    stats.run(),
+    players.run(),
+    watchDisks(node.context, node.servers),
+  ])
   const closed = finish(work, ending, journal)
   closed.catch((error: unknown) => log.error({ err: errorText(error) }, 'agent failed'))
   const stop = async (): Promise<void> => {

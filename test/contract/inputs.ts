@@ -15,7 +15,7 @@ import { createDeploymentToken, createNode, createNodeKey } from '../../src/shar
 import { getProfile, setAvatar } from '../../src/shared/api/profile.ts'
 import { addRoleMember, createRole } from '../../src/shared/api/roles.ts'
 import { suspendServer } from '../../src/shared/api/suspension.ts'
-import { createNest, createTemplate } from '../../src/shared/api/templates.ts'
+import { createNest, createTemplate, deleteTemplate, listCatalog } from '../../src/shared/api/templates.ts'
 import { enableTwoFactor, verifyTotp } from '../../src/shared/api/two-factor.ts'
 import { banUser, inviteUser } from '../../src/shared/api/users.ts'
 import { createWebhook, testWebhook } from '../../src/shared/api/webhooks.ts'
@@ -483,6 +483,11 @@ export const VALID: Readonly<Record<string, Make>> = {
   }),
   'templates.delete': async (world) => ({ params: { templateId: await template(world) } }),
   'templates.import_egg': (world) => ({ body: egg(named(world)), otherBody: egg(named(world)) }),
+  'templates.install': async (world) => ({
+    params: { catalogName: await uninstalled(world) },
+    body: {},
+    otherBody: { force: true },
+  }),
   'templates.update': async (world) => ({
     params: { templateId: await template(world) },
     body: { name: named(world) },
@@ -612,6 +617,15 @@ async function nest(world: World): Promise<string> {
 
 async function template(world: World): Promise<string> {
   return (await world.admin.call(createTemplate, { body: { name: named(world), startup: 'sleep 1' } })).id
+}
+
+/** A template of the catalogue that is not there. */
+async function uninstalled(world: World): Promise<string> {
+  for (const { name, installed } of await world.admin.call(listCatalog)) {
+    if (installed === null) return name
+    await world.admin.call(deleteTemplate, { params: { templateId: installed.templateId } }).catch(() => undefined)
+  }
+  return await uninstalled(world)
 }
 
 async function plugin(world: World): Promise<string> {

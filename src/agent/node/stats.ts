@@ -1,8 +1,8 @@
 import type { AgentFrame } from '../../shared/protocol/frames.ts'
 import type { ServerUsage } from '../../shared/protocol/server.ts'
 import { errorText } from '../logger.ts'
-import type { GameServer } from '../server/server.ts'
 import type { PlayerWatch } from '../query/player-watch.ts'
+import type { GameServer } from '../server/server.ts'
 import type { ServerContext } from '../server/server-context.ts'
 import type { NodeGauge } from './node-health.ts'
 

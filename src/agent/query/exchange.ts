@@ -104,7 +104,6 @@ export function askTcp<T>(
     const late = (): void => fail(LATE)
     const take = (piece: Buffer): void => {
       pieces += 1
-      if (size + piece.length > MOST_TCP_BYTES || pieces > MOST_PIECES) return fail('the answer is too long')
       if (size + piece.length > heard.length) {
         heard = Buffer.concat([heard.subarray(0, size)], Math.min(MOST_TCP_BYTES, 2 * (size + piece.length)))
       }
@@ -117,10 +116,13 @@ export function askTcp<T>(
         end(() => reject(error))
       }
     }
+    socket.on('data', (piece) => {
+      if (size + piece.length > MOST_TCP_BYTES || pieces === MOST_PIECES) fail('the answer is too long')
+      else take(piece)
+    })
     socket.on('error', (error) => end(() => reject(error)))
     socket.on('close', () => fail('the connection was closed without an answer'))
     socket.on('connect', () => socket.write(question))
-    socket.on('data', take)
     signal.addEventListener('abort', late)
     if (signal.aborted) late()
   })

@@ -66,7 +66,8 @@ export class PlayerWatch {
 
   #isDue(server: GameServer): boolean {
     const { spec, game, power } = server
-    if (spec.query === undefined || game === undefined || power !== 'running' || this.#asking.has(server.id)) return false
+    if (spec.query === undefined || game === undefined || power !== 'running' || this.#asking.has(server.id))
+      return false
     const { context, isWatched } = this.#options
     const asked = this.#asked.get(server.id)
     if (asked?.run !== game.run) return true

@@ -33,6 +33,9 @@ const stats = (cpuPercent: number, memoryUsageMb = 3072): ResourceStats => ({
   networkTxBytes: null,
   processes: 1,
   uptimeMs: null,
+  playersOnline: null,
+  playersMax: null,
+  playerNames: [],
 })
 
 /** A state in which a server has been measured once for each percentage. */

@@ -1,5 +1,5 @@
-import { compileBounded, PatternBudget, PatternProblem } from '../../../shared/templates/bounded-pattern.ts'
 import type { LevelRule, LineLevel } from '../../../shared/api/templates.ts'
+import { compileBounded, PatternBudget, PatternProblem } from '../../../shared/templates/bounded-pattern.ts'
 import { plainText } from './ansi.ts'
 
 /** How grave a line is. */

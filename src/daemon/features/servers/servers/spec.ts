@@ -54,7 +54,10 @@ export function buildSpec(row: ServerRow, generation: number, logMb: number): Se
 }
 
 /** How the server is asked who plays. A variable that holds no port leaves it unasked. */
-function queryOf({ query, variables }: Pick<NewTemplate, 'query' | 'variables'>, row: ServerRow): Pick<ServerSpec, 'query'> {
+function queryOf(
+  { query, variables }: Pick<NewTemplate, 'query' | 'variables'>,
+  row: ServerRow,
+): Pick<ServerSpec, 'query'> {
   // Templates that were stored before the field was there do not have it.
   if (query == null) return {}
   if (query.port === null) return { query: { protocol: query.protocol } }
