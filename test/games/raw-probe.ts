@@ -24,12 +24,15 @@ export async function isSilent(address: GameAddress, question: RawQuestion): Pro
 function askUdp({ host, port }: GameAddress, { send, expect }: RawQuestion): Promise<string | undefined> {
   return new Promise((resolve) => {
     const socket = createSocket('udp4')
+    // Armagetron answers nobody's first packet.
+    const again = setInterval(() => socket.send(Buffer.from(send, 'latin1')), 250)
     const end = (answer: string | undefined): void => {
       clearTimeout(late)
+      clearInterval(again)
       socket.close()
       resolve(answer)
     }
-    const late = setTimeout(() => end(undefined), 700)
+    const late = setTimeout(() => end(undefined), 1200)
     socket.on('error', () => undefined) // a closed port is a lost packet
     socket.on('message', (answer) => {
       if (answer.toString('latin1').includes(expect)) end(answer.toString('latin1'))

@@ -86,7 +86,7 @@ const GAMES: readonly Game[] = [
     needs: '/usr/games/freeciv-server',
     question: {
       over: 'tcp',
-      send: '\0\x28\x04probe\0+Freeciv-3.0-network\0\0\0\0\0\x03\0\0\0\0\0\0\0\x06',
+      send: '\0\x2b\x04probe\0+Freeciv-3.0-network\0\0\0\0\0\x03\0\0\0\0\0\0\0\x06',
       expect: '\x05',
     },
     playersMax: null,
@@ -108,7 +108,7 @@ const GAMES: readonly Game[] = [
   {
     name: 'flying-squid',
     needs: '/usr/bin/npm',
-    question: { over: 'tcp', send: `\x10\0\xff\xff\xff\xff\x0f\x09127.0.0.1\0\0\x01\x01\0`, expect: '"players"' },
+    question: { over: 'tcp', send: `\x13\0\xff\xff\xff\xff\x0f\x09127.0.0.1\0\0\x01\x01\0`, expect: '"players"' },
     playersMax: 10,
     exit: { lastExitCode: null, lastExitSignal: 'SIGTERM' },
     join: joinMinecraft,
@@ -153,7 +153,7 @@ describe.each(GAMES)('$name of the catalogue', (game) => {
       )
       expect(installed).toMatchObject({ edited: false })
       const where = ['--template', title, '--node', 'box', '--port', String(port), '--disk', game.disk ?? '1G']
-      const values = (game.environment ?? []).flatMap((value) => ['-e', value])
+      const values = (game.environment ?? []).flatMap((value) => ['--env', value])
       const made = ['servers', 'create', '--name', server, ...where, ...values]
       const seconds = game.installSeconds ?? 60
       const created = await panel.run([...made, '--start', '--wait', '--timeout', `${seconds}s`])
