@@ -110,7 +110,7 @@ const fake = (name: string): Partial<ServerSpec> => ({
 const usages = (id: string): ServerUsage[] =>
   stage.peer.of('stats').flatMap(({ servers }) => servers.filter(({ serverId }) => serverId === id))
 const playersOf = (id: string) => usages(id).at(-1)?.players
-const counted = (id: string) => stage.peer.until(`the players of ${id}`, () => playersOf(id))
+const counted = (id: string) => stage.peer.until(`the players of ${id}`, () => playersOf(id) ?? undefined)
 
 test('games are asked who plays, and what they answer is bounded; none of them hurts the agent', async () => {
   const elsewhere = createServer().listen(0, '127.0.0.1')

@@ -31,7 +31,7 @@ export interface UdpTalk {
 export async function overUdp<T>(target: QueryTarget, talk: (udp: UdpTalk) => Promise<T>): Promise<T> {
   const { host, port } = target
   const socket = createSocket(isIPv6(host) ? 'udp6' : 'udp4')
-  // A port that nobody has open is told by an error, and is no more than a lost packet.
+  // A port that nobody has open makes an error, and is no more than a lost packet.
   socket.on('error', () => undefined)
   try {
     await new Promise<void>((resolve) => socket.connect(port, host, resolve))

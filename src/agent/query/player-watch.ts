@@ -7,7 +7,7 @@ import type { ServerContext } from '../server/server-context.ts'
 import { PROTOCOLS } from './protocols.ts'
 import { queryPlayers } from './query.ts'
 
-const LOOK_MS = 1000
+const LOOK_MS = 2000
 const ALL_EVERY_MS = 15_000
 const WATCHED_EVERY_MS = 5000
 /** An answer is shown until several later questions have stayed without one. */

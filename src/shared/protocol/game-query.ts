@@ -1,5 +1,5 @@
 import { z } from 'zod'
-import { agentText } from '../kernel/agent-text.ts'
+import { AgentText } from '../kernel/agent-text.ts'
 
 /**
  * How a game is asked who plays. `minecraft`: Java 1.7 and later (TCP); `bedrock`: its UDP ping; `source`: A2S of Valve;
@@ -34,6 +34,6 @@ export const MOST_PLAYERS = 100_000
 export const GamePlayers = z.object({
   online: z.int().min(0).max(MOST_PLAYERS),
   max: z.int().min(0).max(MOST_PLAYERS).nullable(),
-  names: z.array(z.string().overwrite((name) => agentText(name, MOST_NAME))).max(MOST_PLAYER_NAMES),
+  names: z.array(AgentText(MOST_NAME)).max(MOST_PLAYER_NAMES),
 })
 export type GamePlayers = z.infer<typeof GamePlayers>
