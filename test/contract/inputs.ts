@@ -621,11 +621,12 @@ async function template(world: World): Promise<string> {
 
 /** A template of the catalogue that is not there. */
 async function uninstalled(world: World): Promise<string> {
-  for (const { name, installed } of await world.admin.call(listCatalog)) {
-    if (installed === null) return name
-    await world.admin.call(deleteTemplate, { params: { templateId: installed.templateId } }).catch(() => undefined)
-  }
-  return await uninstalled(world)
+  const all = await world.admin.call(listCatalog)
+  const absent = all.find(({ installed }) => installed === null)
+  if (absent !== undefined) return absent.name
+  const { name, installed } = all.find((one) => one.name === 'bzflag') ?? all[0] ?? { name: '', installed: null }
+  if (installed !== null) await world.admin.call(deleteTemplate, { params: { templateId: installed.templateId } })
+  return name
 }
 
 async function plugin(world: World): Promise<string> {
