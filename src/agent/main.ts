@@ -20,6 +20,7 @@ import type { SessionDeps } from './link/session.ts'
 import { type AgentLog, errorText } from './logger.ts'
 import { NodeGauge } from './node/node-health.ts'
 import { Stats } from './node/stats.ts'
+import { PlayerWatch } from './query/player-watch.ts'
 import { DockerRuntime, type DockerRuntimeOptions } from './runtime/docker/docker-runtime.ts'
 import { HeldRuns } from './runtime/held-runs.ts'
 import { type AllowedMount, MountRules } from './runtime/mounts.ts'
@@ -127,10 +128,16 @@ async function assemble(options: AgentOptions, layout: AgentLayout): Promise<Age
     progress: (id, serverId, progress) => link.sendIfIdle({ type: 'command.progress', id, serverId, progress }),
   })
   const gauge = new NodeGauge(dataDir)
+  const players = new PlayerWatch({
+    context: node.context,
+    servers: node.servers,
+    isWatched: (id) => stats.isWatched(id),
+  })
   const stats = new Stats({
     context: node.context,
     servers: node.servers,
     gauge,
+    players,
     send: (frame) => link.sendIfIdle(frame),
   })
   const deps = sessionDeps(options, { node, stats, bootId: newIdSuffix(clock) })
@@ -139,7 +146,7 @@ async function assemble(options: AgentOptions, layout: AgentLayout): Promise<Age
   log.info({ dataDir, servers: node.servers.size }, 'agent started')
   const { context, servers } = node
   const watching = [watchDisks(context, servers), watchLeftovers(context, servers)]
-  const work = Promise.all([link.run(ending.signal), stats.run(), ...watching])
+  const work = Promise.all([link.run(ending.signal), stats.run(), players.run(), ...watching])
   const closed = finish(work, ending, journal)
   closed.catch((error: unknown) => log.error({ err: errorText(error) }, 'agent failed'))
   const stop = async (): Promise<void> => {

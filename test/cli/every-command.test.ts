@@ -85,6 +85,19 @@ describe('every command against a real daemon and agent', () => {
     expect(await json(['templates', 'list', '--search', 'tal'])).toHaveLength(1)
     await ok(['templates', 'create', '-F', file, '--name', 'other'])
     await ok(['templates', 'delete', 'other', '--yes'])
+
+    const installed = await run(['templates', 'install', 'bzflag'])
+    expect([installed.code, installed.stderr]).toEqual([
+      0,
+      expect.stringContaining('--no-install-recommends bzflag-server'),
+    ])
+    await ok(['templates', 'edit', 'BZFlag', '--stop-command', '^C'])
+    expect(await json(['templates', 'catalog'])).toContainEqual(
+      expect.objectContaining({ name: 'bzflag', installed: expect.objectContaining({ edited: true }) }),
+    )
+    await refused(7, ['templates', 'install', 'bzflag'])
+    expect(await json(['templates', 'install', 'bzflag', '--force'])).toMatchObject({ outcome: 'updated' })
+    await refused(6, ['templates', 'install', 'nothing'])
   })
 
   it('eggs', async () => {

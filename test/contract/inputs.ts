@@ -17,7 +17,7 @@ import { addRoleMember, createRole } from '../../src/shared/api/roles.ts'
 import { addServerAllocation } from '../../src/shared/api/server-allocations.ts'
 import { createServer, getServer } from '../../src/shared/api/servers.ts'
 import { suspendServer } from '../../src/shared/api/suspension.ts'
-import { createNest, createTemplate } from '../../src/shared/api/templates.ts'
+import { createNest, createTemplate, deleteTemplate, listCatalog } from '../../src/shared/api/templates.ts'
 import { enableTwoFactor, verifyTotp } from '../../src/shared/api/two-factor.ts'
 import { banUser, inviteUser } from '../../src/shared/api/users.ts'
 import { createWebhook, testWebhook } from '../../src/shared/api/webhooks.ts'
@@ -564,6 +564,11 @@ export const VALID: Readonly<Record<string, Make>> = {
   }),
   'templates.delete': async (world) => ({ params: { templateId: await template(world) } }),
   'templates.import_egg': (world) => ({ body: egg(named(world)), otherBody: egg(named(world)) }),
+  'templates.install': async (world) => ({
+    params: { catalogName: await uninstalled(world) },
+    body: {},
+    otherBody: { force: true },
+  }),
   'templates.update': async (world) => ({
     params: { templateId: await template(world) },
     body: { name: named(world) },
@@ -693,6 +698,16 @@ async function nest(world: World): Promise<string> {
 
 async function template(world: World): Promise<string> {
   return (await world.admin.call(createTemplate, { body: { name: named(world), startup: 'sleep 1' } })).id
+}
+
+/** A template of the catalogue that is not there. */
+async function uninstalled(world: World): Promise<string> {
+  const all = await world.admin.call(listCatalog)
+  const absent = all.find(({ installed }) => installed === null)
+  if (absent !== undefined) return absent.name
+  const { name, installed } = all.find((one) => one.name === 'bzflag') ?? all[0] ?? { name: '', installed: null }
+  if (installed !== null) await world.admin.call(deleteTemplate, { params: { templateId: installed.templateId } })
+  return name
 }
 
 async function plugin(world: World): Promise<string> {

@@ -127,6 +127,7 @@ export async function buildWorld(panel: TestPanel): Promise<World> {
   await installExample(panel.dataDir)
   const ids = {
     alertId: alert.id,
+    catalogName: 'mumble',
     deliveryId: delivery.deliveryId,
     ruleId: rule.id,
     webhookId: webhook.id,

@@ -48,3 +48,42 @@ test.each([
   }
   expect((await stage.nodeNow(node.nodeId)).isOnline).toBe(true)
 })
+
+test('players are shown while the server runs, without what acts on a terminal; impossible ones are not known', async () => {
+  const node = await stage.node()
+  const game = await stage.server(node)
+  const peer = await stage.connect(node)
+  await peer.enter({ servers: [report(game.id)] })
+  await stage.status(game, 'running')
+  const params = { serverId: game.id }
+  const shown = async (players: unknown, memoryMb: number) => {
+    // A taken-over agent keeps to no schema.
+    const usage = { serverId: game.id, ...NONE, ...NO_BYTES, memoryMb, players: players as null }
+    peer.send({ type: 'stats', servers: [usage] })
+    const { playersOnline, playersMax, playerNames } = await eventually(
+      () => panel.client.call(getServerStats, { params }),
+      ({ memoryUsageMb }) => memoryUsageMb === memoryMb,
+    )
+    return { playersOnline, playersMax, playerNames }
+  }
+  const UNKNOWN = { playersOnline: null, playersMax: null, playerNames: [] }
+  expect(await shown(undefined, 1)).toEqual(UNKNOWN)
+  expect(await shown({ online: 2, max: 20, names: ['Ann', '\u001b[2JZoë\r\n'] }, 2)).toEqual({
+    playersOnline: 2,
+    playersMax: 20,
+    playerNames: ['Ann', 'Zoë'],
+  })
+  const [listed] = await panel.client.call(listServers, { query: { search: game.name } })
+  expect(listed).toMatchObject({ playersOnline: 2, playersMax: 20 })
+  expect(await shown({ online: 2 ** 40, max: 20, names: [] }, 3)).toEqual(UNKNOWN)
+  expect(await shown({ online: 1, max: 1, names: Array(5000).fill('x') }, 4)).toEqual(UNKNOWN)
+  expect(await shown({ online: 1, max: null, names: [] }, 5)).toEqual({ ...UNKNOWN, playersOnline: 1 })
+  peer.event({
+    type: 'server.state',
+    report: report(game.id, { power: 'offline', pid: null, uptimeMs: null }),
+    previous: 'running',
+    commandId: null,
+  })
+  await stage.status(game, 'stopped')
+  expect(await panel.client.call(getServer, { params })).toMatchObject({ playersOnline: null, playersMax: null })
+})

@@ -25,6 +25,9 @@ export interface FilePatterns {
 
 /** Expressions that no source file may have beside these; a new one is added here, with whose text it sees. */
 export const REGISTRY: Readonly<Record<string, FilePatterns>> = {
+  'src/agent/query/armagetron.ts': { sees: 'game', patterns: ['/0x(?:[0-9a-f]{6}|RESETT)/gi'] },
+  'src/agent/query/player-watch.ts': { sees: 'daemon', patterns: ['/^[0:]+$/'] },
+  'src/agent/query/quake3.ts': { sees: 'game', patterns: [String.raw`/\^[^^]/g`] },
   'src/agent/server/commands.ts': { sees: 'daemon', patterns: ['/^[A-Za-z0-9_-]{1,64}$/'] },
   'src/agent/disk/btrfs-quota.ts': { sees: 'machine', patterns: ['/\\s+/'] },
   'src/agent/disk/find-quota.ts': { sees: 'machine', patterns: ['/not enabled|not found/i'] },
@@ -631,7 +634,7 @@ export const REGISTRY: Readonly<Record<string, FilePatterns>> = {
       String.raw`/^[a-z][a-z0-9+.-]*:\/\//i`,
     ],
   },
-  'src/daemon/features/catalog/templates/starter.ts': {
+  'src/daemon/features/catalog/templates/catalog.ts': {
     sees: 'operator',
     patterns: [String.raw`/^#@file ([a-z0-9-]+\.[a-z]+)$/`],
   },

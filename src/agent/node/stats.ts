@@ -1,6 +1,7 @@
 import type { AgentFrame } from '../../shared/protocol/frames.ts'
 import type { ServerUsage } from '../../shared/protocol/server.ts'
 import { errorText } from '../logger.ts'
+import type { PlayerWatch } from '../query/player-watch.ts'
 import type { GameServer } from '../server/server.ts'
 import type { ServerContext } from '../server/server-context.ts'
 import type { NodeGauge } from './node-health.ts'
@@ -14,6 +15,7 @@ interface StatsOptions {
   readonly context: ServerContext
   readonly servers: ReadonlyMap<string, GameServer>
   readonly gauge: NodeGauge
+  readonly players: Pick<PlayerWatch, 'of'>
   /** Usage is worth nothing later: without a connection, or while its buffer is full, it is left out. */
   readonly send: (frame: AgentFrame) => void
 }
@@ -26,6 +28,11 @@ export class Stats {
 
   constructor(options: StatsOptions) {
     this.#options = options
+  }
+
+  /** Whether somebody looks at this server now. */
+  isWatched(serverId: string): boolean {
+    return this.#watched.has(serverId)
   }
 
   /** The usage of these servers is of interest now. */
@@ -95,7 +102,7 @@ export class Stats {
     try {
       const usage = await live.run.stats()
       const uptimeMs = Math.max(0, context.clock.nowMs() - live.run.record.startedAtMs)
-      return { serverId: server.id, ...usage, diskMb, uptimeMs, ...enforced }
+      return { serverId: server.id, ...usage, diskMb, uptimeMs, ...enforced, players: this.#options.players.of(server) }
     } catch (error) {
       if (server.live === live) {
         context.log.warn({ serverId: server.id, err: errorText(error) }, 'cannot read server usage')
@@ -114,4 +121,5 @@ const NOTHING = {
   networkTxBytes: null,
   processes: null,
   uptimeMs: null,
+  players: null,
 } as const

@@ -114,7 +114,7 @@ export interface RunExit {
 }
 
 /** Usage of a run; disk and uptime are known elsewhere. */
-export type RunStats = Omit<ServerUsage, 'serverId' | 'diskMb' | 'uptimeMs'>
+export type RunStats = Omit<ServerUsage, 'serverId' | 'diskMb' | 'uptimeMs' | 'players'>
 
 /** A living run. It goes on when this object, or the whole agent, goes away. */
 export interface Run {

@@ -1,6 +1,5 @@
 import type { Client } from '../../shared/client.ts'
 import { ERRORS, isErrorCode } from '../../shared/kernel/errors.ts'
-import type { ServerId } from '../../shared/kernel/ids.ts'
 import type { Clock } from '../../shared/kernel/time.ts'
 import { oneLine } from '../kit/output/escape.ts'
 import type { BatchOpener } from '../net/stream.ts'
@@ -9,7 +8,7 @@ import { detachMessage } from './detach-message.ts'
 import { readKeyNames } from './keys/keys.ts'
 import { type ConsoleState, initialState, type Send } from './model/model.ts'
 import { readHistory } from './session/history.ts'
-import { ConsoleSession, type SessionOptions } from './session/session.ts'
+import { type ConsoleServer, ConsoleSession, type SessionOptions } from './session/session.ts'
 import { createTerminal, type Terminal } from './terminal/terminal.ts'
 import type { Theme } from './terminal/theme.ts'
 
@@ -17,13 +16,7 @@ import type { Theme } from './terminal/theme.ts'
 export interface ConsoleOptions {
   readonly client: Client
   readonly openStream: BatchOpener
-  readonly server: {
-    readonly id: ServerId
-    readonly name: string
-    readonly nodeName: string
-    /** Where players find it, with its further ports. */
-    readonly address: string
-  }
+  readonly server: ConsoleServer
   readonly contextName: string
   /** How many lines before the first live one. */
   readonly tail: number

@@ -45,6 +45,8 @@ function usageInRange(usage: ServerUsage): ServerUsage {
     processes: measured(processes),
     uptimeMs: uptimeMs === null ? null : bounded(uptimeMs),
     ...(usage.diskEnforced === undefined ? {} : { diskEnforced: usage.diskEnforced }),
+    // Its own schema bounds it.
+    players: usage.players ?? null,
   }
 }
 

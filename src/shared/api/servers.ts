@@ -158,6 +158,9 @@ export const Server = z.object({
   diskEnforced: DiskEnforced.nullable().optional(),
   /** Folders of the node that it is given beside its own and those of its template. */
   mounts: Mounts.optional(),
+  /** How many play and may play, by the game's own answer; `null`: not known. */
+  playersOnline: z.int().nullable(),
+  playersMax: z.int().nullable(),
   createdAt: IsoTime,
   updatedAt: IsoTime,
 })

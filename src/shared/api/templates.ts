@@ -7,6 +7,7 @@ import { OneLine } from '../kernel/setting-values.ts'
 import { IsoTime } from '../kernel/time.ts'
 import { ConfigFile, InsidePath } from '../protocol/config-files.ts'
 import { Mounts } from '../protocol/mounts.ts'
+import { QueryProtocol } from '../protocol/game-query.ts'
 import {
   ConsoleKind,
   DoneRule,
@@ -102,6 +103,25 @@ export const StartupDetection = z.object({
   stripAnsi: z.boolean().default(true),
 })
 
+/**
+ * How a running server is asked who plays. `port` names the variable whose value is the port that answers; `null`: the primary port
+ * does.
+ */
+export const TemplateQuery = z.object({ protocol: QueryProtocol, port: VariableName.nullable().default(null) })
+export type TemplateQuery = z.infer<typeof TemplateQuery>
+
+/** How grave a line of a game is. */
+export const LineLevel = z.enum(['debug', 'info', 'warn', 'error'])
+export type LineLevel = z.infer<typeof LineLevel>
+
+/** Lines that begin with a text, contain it, or are found by an expression of RE2's syntax, and how grave they are. */
+export const LevelRule = z.object({
+  level: LineLevel,
+  kind: z.enum(['prefix', 'contains', 'regex']),
+  value: z.string().min(1).max(500),
+})
+export type LevelRule = z.infer<typeof LevelRule>
+
 const templateFields = {
   description: z.string().max(8000).nullable().default(null),
   author: z.string().max(200).default('unknown'),
@@ -149,6 +169,10 @@ const templateFields = {
   fileDenylist: z.array(z.string().min(1).max(500)).max(500).default([]),
   /** Files into which the game writes its log. */
   logFiles: z.array(InsidePath).max(20).default([]),
+  /** How the agent asks its running servers who plays; `null`: they cannot be asked. */
+  query: TemplateQuery.nullable().default(null),
+  /** How grave its lines are: the first rule that fits counts, without one it is read from the words of the line. */
+  logLevels: z.array(LevelRule).max(50).default([]),
   tags: z.array(z.string().min(1).max(100)).max(50).default([]),
   installScript: ShellText.max(256 * 1024)
     .nullable()
@@ -226,6 +250,9 @@ export const TemplateLite = Template.pick({
   console: true,
   features: true,
   variables: true,
+}).extend({
+  /** Absent from daemons that do not know level rules. */
+  logLevels: z.array(LevelRule).optional(),
 })
 
 /** Every field of a template, each only if it is to change. Defaults do not apply. */
@@ -405,4 +432,49 @@ export const exportTemplate = defineEndpoint({
   query: z.object({ format: z.enum(['panel', 'egg', ...EggFormat.options]).default('panel') }),
   response: z.record(z.string(), z.unknown()),
   errors: ['TEMPLATE_NOT_FOUND'],
+})
+
+/** A template that comes with the program, and what this installation has of it. */
+export const CatalogTemplate = z.object({
+  /** What it is installed by. */
+  name: z.string(),
+  /** The name of the template that it becomes. */
+  title: z.string(),
+  summary: z.string().nullable(),
+  version: z.string(),
+  runtimes: z.array(RuntimeName),
+  /** Packages of Debian that its servers need on their node, and what else they need. */
+  debianPackages: z.array(z.string()),
+  requires: z.string().nullable(),
+  /** `edited`: it was edited since, or was made by somebody under that name; `null`: there is none. */
+  installed: z
+    .object({ templateId: TemplateId, name: z.string(), version: z.string(), edited: z.boolean() })
+    .nullable(),
+  updateAvailable: z.boolean(),
+})
+export type CatalogTemplate = z.input<typeof CatalogTemplate>
+
+export const listCatalog = defineEndpoint({
+  id: 'templates.catalog',
+  tag: 'Templates',
+  summary: 'List the templates that come with the panel',
+  method: 'GET',
+  path: '/api/templates/catalog',
+  access: { panel: 'template.read' },
+  response: z.array(CatalogTemplate),
+})
+
+export const installTemplate = defineEndpoint({
+  id: 'templates.install',
+  tag: 'Templates',
+  summary: 'Add a template of the catalogue, or bring it up to date; its servers take it over at their next start',
+  method: 'POST',
+  path: '/api/templates/catalog/:catalogName/install',
+  access: { panel: 'template.create' },
+  params: { catalogName: z.string().min(1).max(100) },
+  /** `force`: overwrite what people have edited, but for its name and nest. */
+  body: z.object({ force: z.boolean().default(false) }),
+  response: Template.extend({ outcome: z.enum(['created', 'updated', 'unchanged']) }),
+  errors: ['TEMPLATE_NOT_FOUND', 'TEMPLATE_EDITED', 'PERMISSION_DENIED'],
+  audit: { action: 'template.install' },
 })

@@ -279,6 +279,11 @@ export const ResourceStats = z.object({
   networkTxBytes: z.string().nullable(),
   processes: z.int().nullable(),
   uptimeMs: z.number().nullable(),
+  /** By the game's own answer, a few seconds old; `null`: it is not asked, or has not answered. */
+  playersOnline: z.int().nullable().default(null),
+  playersMax: z.int().nullable().default(null),
+  /** At most 100, and none where the game does not say them. */
+  playerNames: z.array(z.string()).default([]),
 })
 export type ResourceStats = z.infer<typeof ResourceStats>
 

@@ -4,6 +4,7 @@ import { BootPolicy, RestartPolicy } from '../kernel/server-life.ts'
 import { ConfigFile, InsidePath } from './config-files.ts'
 import { MOST_CPU_SET } from '../kernel/cpu-set.ts'
 import { ServerMount } from './mounts.ts'
+import { GameQuery } from './game-query.ts'
 
 /** How an agent may run a server. */
 export const RuntimeName = z.enum(['process', 'docker'])
@@ -200,6 +201,8 @@ export const ServerSpec = z.object({
     .nullable(),
   /** `input`: absent for pipes; an agent that does not know a kind never gets it (the capability `console-kinds@1`). */
   console: z.object({ logMb: z.int(), input: ConsoleKind.optional() }),
+  /** How it is asked who plays; a protocol that this agent does not know is as none. */
+  query: GameQuery.optional().catch(undefined),
   /** What it was made from, for a daemon that has lost its row. */
   templateId: z.string().max(64).optional(),
   /** What the node does with it when the machine has started, lower orders first; absent: what was wanted runs again. */

@@ -3,6 +3,7 @@ import { AgentLines, AgentText, AgentId as Id, MOST_REASON } from '../kernel/age
 import { DesiredState, ExitCause, PowerState, ServerActivity } from '../kernel/server-life.ts'
 import { LogBounds } from './console.ts'
 import { defineCommand, defineRequest, type OrderOf } from './define.ts'
+import { GamePlayers } from './game-query.ts'
 
 /** How a process ended. `expected`: by an order, or by its own clean end where the policy does not call that a crash. */
 export const ServerExit = z.object({
@@ -71,6 +72,8 @@ export const ServerUsage = z.object({
   uptimeMs: z.number().nullable(),
   /** Absent from an agent that does not say it, and before its first look. */
   diskEnforced: DiskEnforced.optional().catch(undefined),
+  /** Who plays, by the game's own answer; `null` or absent: not known. What is no such answer is as none. */
+  players: GamePlayers.nullish().catch(null),
 })
 export type ServerUsage = z.infer<typeof ServerUsage>
 

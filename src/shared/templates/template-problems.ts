@@ -21,6 +21,8 @@ export function templateProblems(template: NewTemplate): FieldProblem[] {
     ...detectionProblems(template, budget),
     ...configFileProblems(template, budget),
     ...portProblems(template),
+    ...queryProblems(template),
+    ...levelProblems(template, budget),
   ]
 }
 
@@ -144,6 +146,19 @@ function portProblems({ ports, supportedPorts }: NewTemplate): FieldProblem[] {
     else if (variable !== null && variables.has(variable)) add('variable', `is used twice: ${variable}`)
     if (variable !== null) variables.add(variable)
     return found
+  })
+}
+
+function queryProblems({ query, variables, ports }: NewTemplate): FieldProblem[] {
+  if (query === null || query.port === null) return []
+  if (variables.some(({ name }) => name === query.port) || ports.some(({ variable }) => variable === query.port)) return []
+  return [{ field: 'query.port', message: `names no variable of the template: ${query.port}` }]
+}
+
+function levelProblems({ logLevels }: NewTemplate, budget: PatternBudget): FieldProblem[] {
+  return logLevels.flatMap(({ kind, value }, index) => {
+    const message = kind === 'regex' ? patternProblem(value, budget) : undefined
+    return message === undefined ? [] : [{ field: `logLevels.${index}.value`, message }]
   })
 }
 

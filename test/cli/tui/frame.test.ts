@@ -34,6 +34,9 @@ const stats = (cpuPercent: number, memoryUsageMb = 3072): ResourceStats => ({
   networkTxBytes: null,
   processes: 1,
   uptimeMs: null,
+  playersOnline: null,
+  playersMax: null,
+  playerNames: [],
 })
 
 /** A state in which a server has been measured once for each percentage. */
@@ -56,6 +59,17 @@ describe('the screen', () => {
     expect(plainAt(40, 10, liveState({ follow: false, pausedEnd: 4 }))[0]).toMatch(/^ PAUSED · 7 new lines.* LIVE ●/)
     expect(plainAt(40, 10, liveState({ filter: readPattern('!warn') }))[0]).toMatch(/^ filter: !\/warn\/ .* LIVE ●/)
     expect(plainAt(40, 10, liveState({ level: 'warn' }))[0]).toMatch(/^ level WARN .* LIVE ●/)
+  })
+
+  test('says in its header how many play, where the game says it', () => {
+    const playing = (playersOnline: number | null, playersMax: number | null): string => {
+      const state = liveState()
+      const facts = withStats(state.facts, { ...stats(1), playersOnline, playersMax }, undefined)
+      return plainAt(100, 30, { ...state, facts })[0] ?? ''
+    }
+    expect(playing(3, 20)).toMatch(/node-a {2}players 3\/20 {2}ctx prod/)
+    expect(playing(0, null)).toMatch(/node-a {2}players 0 {2}ctx prod/)
+    expect(playing(null, 20)).not.toContain('players')
   })
 
   test('at 80x24 has a header, a rule, the log, a status line, meters, the prompt and keys', () => {

@@ -1,5 +1,5 @@
 import { describe, expect, test } from 'vitest'
-import { type Level, readLevel } from '../../../src/cli/tui/log/level.ts'
+import { type Level, levelsBy, readLevel } from '../../../src/cli/tui/log/level.ts'
 import { type LineStyle, lineRows } from '../../../src/cli/tui/log/line-rows.ts'
 import { readPattern } from '../../../src/cli/tui/log/matcher.ts'
 import { type Entry, type EntryKind, Ring } from '../../../src/cli/tui/log/ring.ts'
@@ -139,5 +139,46 @@ describe('the theme', () => {
     expect(choose({ noColor: true, name: 'light' })).toEqual(choose({ name: 'light' }))
     for (const name of ['dark', 'light'] as const)
       expect(Object.values(choose({ name, term: 'xterm' })).join('')).not.toContain('8;5;')
+  })
+})
+
+describe('levels by the rules of a template', () => {
+  const level = (rules: Parameters<typeof levelsBy>[0], text: string, kind = 'stdout') =>
+    levelsBy(rules)(text, kind, 'info')
+  const MUMBLE = [
+    { level: 'error', kind: 'prefix', value: '<F>' },
+    { level: 'warn', kind: 'regex', value: '^<W>.* failed' },
+    { level: 'info', kind: 'prefix', value: '<W>' },
+    { level: 'debug', kind: 'contains', value: 'SSL:' },
+  ] as const
+
+  test('the first that fits counts; other lines are read by their words', () => {
+    expect(level(MUMBLE, '<F>out of memory')).toBe('error')
+    expect(level(MUMBLE, '<W>binding failed')).toBe('warn')
+    expect(level(MUMBLE, '<W>ERROR is only a word here')).toBe('info')
+    expect(level(MUMBLE, '<X>SSL: ready')).toBe('debug')
+    expect(level(MUMBLE, 'FATAL: no rule')).toBe('error')
+    expect(level(MUMBLE, '\u001b[33m<F>coloured\u001b[0m')).toBe('error')
+    expect(level([], '<W>WARN')).toBe('warn')
+  })
+
+  test('lines that no game wrote keep theirs, and only the beginning of a line is looked at', () => {
+    expect(level(MUMBLE, '<F>typed', 'stdin')).toBe('info')
+    expect(level(MUMBLE, '<F>a remark', 'system')).toBe('warn')
+    expect(level(MUMBLE, `${'x'.repeat(500)}SSL:`)).toBe('info')
+  })
+
+  test('a rule that cannot be used is as none, and hostile ones take no time', () => {
+    const bad = { level: 'error', kind: 'regex', value: '(' } as const
+    expect(level([bad, ...MUMBLE], '<F>x')).toBe('error')
+    expect(level([bad], 'plain')).toBe('info')
+    const slow = Array.from(
+      { length: 50 },
+      (_, i) => ({ level: 'error', kind: 'regex', value: `(a|a?){200}b${i}` }) as const,
+    )
+    const before = performance.now()
+    const read = levelsBy(slow)
+    for (let i = 0; i < 20; i += 1) expect(read('a'.repeat(5000), 'stdout', 'info')).toBe('info')
+    expect(performance.now() - before).toBeLessThan(2000)
   })
 })

@@ -25,7 +25,13 @@ export const attach: Action = async (run) => {
   return app.runConsole({
     client,
     openStream: batches,
-    server: { id: server.id, name: server.name, nodeName: server.node.name, address: placeText(server) },
+    server: {
+      id: server.id,
+      name: server.name,
+      nodeName: server.node.name,
+      address: placeText(server),
+      logLevels: server.template.logLevels ?? [],
+    },
     contextName,
     tail: run.args.integer('tail') ?? 500,
     afterCursor: run.args.text('after-cursor'),

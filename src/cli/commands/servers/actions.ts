@@ -9,7 +9,7 @@ import { call, viewAction } from '../../kit/resource/actions.ts'
 import { listAction } from '../../kit/resource/list.ts'
 import { type Named, resolveAll } from '../../kit/resource/resolve.ts'
 import type { Run } from '../../kit/run.ts'
-import { SERVER_VIEW } from './view.ts'
+import { playersText, SERVER_VIEW } from './view.ts'
 
 export const listServers: Action = (run) => (run.args.flag('admin') ? listAll : listMine)(run)
 
@@ -45,10 +45,12 @@ const STATS: View<Stats> = {
     column('MAX MEMORY', (row) => ({ mib: row.memoryAllocatedMb })),
     column('DISK', (row) => ({ mib: row.diskUsageMb })),
     column('PROCESSES', (row) => row.processes),
+    column('PLAYERS', playersText),
     column('MEASURED', (row) => ({ time: row.timestamp })),
     wide('CORES', (row) => row.cpuCores),
     wide('RECEIVED', (row) => row.networkRxBytes),
     wide('SENT', (row) => row.networkTxBytes),
+    wide('PLAYING', (row) => row.playerNames?.join(', ')),
   ],
 }
 
@@ -71,9 +73,11 @@ const USAGE: View<ResourceStats> = {
     column('MEMORY', (row) => ({ mib: row.memoryUsageMb })),
     column('DISK', (row) => ({ mib: row.diskUsageMb })),
     column('PROCESSES', (row) => row.processes),
+    column('PLAYERS', playersText),
     wide('CORES', (row) => row.cpuCores),
     wide('RECEIVED', (row) => row.networkRxBytes),
     wide('SENT', (row) => row.networkTxBytes),
+    wide('PLAYING', (row) => row.playerNames?.join(', ')),
   ],
 }
 

@@ -21,6 +21,13 @@ function mountText({ source, target, readOnly }: NonNullable<Server['mounts']>[n
   return `${source}:${target}${readOnly ? ':ro' : ''}`
 }
 
+/** `3/20`, `3` where the game does not say how many may play, `null` where it says nothing. */
+export function playersText(row: Pick<Partial<Server>, 'playersOnline' | 'playersMax'>): string | null {
+  // Daemons of before the fields leave them out.
+  const { playersOnline: online = null, playersMax: max = null } = row
+  return online === null ? null : max === null ? String(online) : `${online}/${max}`
+}
+
 /** How servers are shown. */
 export const SERVER_VIEW = view<Server>([
   column('NAME', (row) => row.name),
@@ -29,6 +36,7 @@ export const SERVER_VIEW = view<Server>([
   column('ADDRESS', (row) => addressText(row.connection.host, row.connection.port)),
   column('CPU', (row) => (row.cpuPercent === null ? null : `${Math.round(row.cpuPercent)} %`)),
   column('MEMORY', (row) => ({ mib: row.memoryUsageMb })),
+  column('PLAYERS', (row) => playersText(row)),
   column('STARTED', (row) => ({ time: row.startedAt })),
   column('ID', (row) => row.id),
   wide('TEMPLATE', (row) => row.template.name),

@@ -1,7 +1,7 @@
 import * as api from '../../../shared/api/templates.ts'
 import type { Action } from '../../kit/command.ts'
 import { usage } from '../../kit/failure.ts'
-import { column, view, wide } from '../../kit/output/view.ts'
+import { column, type View, view, wide } from '../../kit/output/view.ts'
 import { call, deleteAction, subjectOf, viewAction } from '../../kit/resource/actions.ts'
 import { fieldsOf } from '../../kit/resource/fields.ts'
 import { listAction } from '../../kit/resource/list.ts'
@@ -28,6 +28,44 @@ const SUBJECT = { ref: 'template', param: 'templateId' } as const
 
 export const listTemplates = listAction(api.listTemplates, VIEW)
 export const viewTemplate = viewAction(api.getTemplate, SUBJECT, VIEW)
+
+const CATALOG_VIEW: View<api.CatalogTemplate> = {
+  id: (row) => row.name,
+  name: (row) => row.name,
+  columns: [
+    column('NAME', (row) => row.name),
+    column('TEMPLATE', (row) => row.title),
+    column('VERSION', (row) => row.version),
+    column('RUNTIMES', (row) => row.runtimes.join(',')),
+    column('NEEDS', (row) => row.debianPackages.join(' ')),
+    column('INSTALLED', installedText),
+    wide('NEEDS ALSO', (row) => row.requires),
+    wide('SUMMARY', (row) => row.summary),
+  ],
+}
+
+/** The version that there is, and what is to be known about it. */
+function installedText({ installed, updateAvailable }: api.CatalogTemplate): string | null {
+  if (installed === null) return null
+  const remarks = [...(installed.edited ? ['edited'] : []), ...(updateAvailable ? ['update available'] : [])]
+  return remarks.length === 0 ? installed.version : `${installed.version} (${remarks.join(', ')})`
+}
+
+export const listCatalog: Action = async (run) => {
+  await run.out.list(await call(run, api.listCatalog, { params: {} }), CATALOG_VIEW)
+}
+
+export const installTemplate: Action = async (run) => {
+  const params = { catalogName: run.args.required('name') }
+  const template = await call(run, api.installTemplate, { params, body: await fieldsOf(run) })
+  await run.out.item(template, VIEW)
+  if (run.out.machine) return
+  run.notice(`template ${template.name}: ${template.outcome}`)
+  const packages = template.features['debianPackages']
+  if (Array.isArray(packages) && packages.length > 0) {
+    run.notice(`its servers need on their node: apt-get install --no-install-recommends ${packages.join(' ')}`)
+  }
+}
 
 /** A file may hold an egg: then it is imported. */
 export const createTemplate: Action = async (run) => {

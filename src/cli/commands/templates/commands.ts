@@ -48,6 +48,28 @@ export const templates = noun({
       load: async () => (await actions()).listTemplates,
     }),
     command({
+      name: 'catalog',
+      summary: 'List the templates that come with the panel',
+      details: 'NEEDS is what a node must have for its servers. -o wide says what each is, and what else it needs.',
+      examples: ['panel templates catalog', 'panel templates catalog -o wide'],
+      endpoints: ['templates.catalog'],
+      load: async () => (await actions()).listCatalog,
+    }),
+    command({
+      name: 'install',
+      summary: 'Add a template of the catalogue, or bring it up to date',
+      details: 'What people have edited is not overwritten without --force; its name and nest stay in any case.',
+      arguments: [{ name: 'name', summary: 'what the catalogue calls it' }],
+      options: [
+        { flags: '--force', summary: 'overwrite a template that was edited', field: 'force', as: 'boolean' },
+        IDEMPOTENCY,
+      ],
+      examples: ['panel templates install bzflag', 'panel templates install openttd --force'],
+      endpoints: ['templates.install'],
+      exits: [6, 7],
+      load: async () => (await actions()).installTemplate,
+    }),
+    command({
       name: 'view',
       summary: 'Show a template',
       arguments: [one('template')],

@@ -25,6 +25,7 @@ export function headerFields(header: HeaderFacts): FieldsProps {
     lifeField(facts, nowMs),
     { text: nodeName, tone: plain },
     ...(wide ? [{ text: address, tone: plain }] : []),
+    ...playersField(facts, plain),
     { text: `ctx ${contextName}`, tone: 'dim' },
   ]
   const rate: Field = {
@@ -33,6 +34,13 @@ export function headerFields(header: HeaderFacts): FieldsProps {
   }
   const more: Field[] = wide ? [rate, { text: `seq ${grouped(facts.seq)}`, tone: 'dim' }] : []
   return { left, right: [linkField(facts, nowMs), ...more], width }
+}
+
+/** How many play, where the game says it. */
+function playersField({ stats }: Facts, tone: Tone): Field[] {
+  if (stats === undefined || stats.playersOnline === null) return []
+  const { playersOnline: online, playersMax: max } = stats
+  return [{ text: `players ${grouped(online)}${max === null ? '' : `/${grouped(max)}`}`, tone }]
 }
 
 const TONES: Readonly<Record<LinkText['tone'], Tone>> = { good: 'good', warn: 'warn', bad: 'bad' }

@@ -1,5 +1,9 @@
+import type { LevelRule, LineLevel } from '../../../shared/api/templates.ts'
+import { compileBounded, PatternBudget, PatternProblem } from '../../../shared/templates/bounded-pattern.ts'
+import { plainText } from './ansi.ts'
+
 /** How grave a line is. */
-export type Level = 'debug' | 'info' | 'warn' | 'error'
+export type Level = LineLevel
 
 /** What the level filter lets through. */
 export const LEVEL_FILTERS = ['all', 'info', 'warn', 'error'] as const
@@ -13,6 +17,43 @@ const CONTINUED = /^(?:\s|Caused by:|Suppressed:|\.\.\. \d)/
 const EXCEPTION =
   /^(?:Exception in thread "|Unhandled exception|Traceback \(most recent call last\)|(?:[\w$]+\.)*[A-Z][\w$]*(?:Exception|Error)(?::|$))/
 const READ = 200
+
+/** How a line gets its level: see {@link readLevel}. */
+export type LevelReading = typeof readLevel
+
+/**
+ * Reads levels by the rules of a template: the first that fits counts, for lines that none fits it is as without. Rules that cannot
+ * be used, or would take too long together, are left out.
+ */
+export function levelsBy(rules: readonly LevelRule[]): LevelReading {
+  const budget = new PatternBudget()
+  const usable = rules.flatMap((rule) => {
+    const fits = fitting(rule, budget)
+    return fits === undefined ? [] : [{ level: rule.level, fits }]
+  })
+  if (usable.length === 0) return readLevel
+  return (text, kind, before) => {
+    if (kind !== 'stdout' && kind !== 'stderr') return readLevel(text, kind, before)
+    const start = plainText(text.length > READ_RAW ? text.slice(0, READ_RAW) : text).slice(0, READ)
+    return usable.find(({ fits }) => fits(start))?.level ?? readLevel(text, kind, before)
+  }
+}
+
+/** Colours that stand before the words of a line take room of their own. */
+const READ_RAW = 2 * READ
+
+function fitting({ kind, value }: LevelRule, budget: PatternBudget): ((text: string) => boolean) | undefined {
+  if (kind === 'prefix') return (text) => text.startsWith(value)
+  if (kind === 'contains') return (text) => text.includes(value)
+  try {
+    const pattern = compileBounded(value)
+    return budget.take(pattern.steps, READ) ? (text) => pattern.find(text) : undefined
+  } catch (error) {
+    // A daemon of another version may let pass what this one does not.
+    if (error instanceof PatternProblem) return undefined
+    throw error
+  }
+}
 
 /**
  * Reads the level from the first words of a line, as loggers write them; where a line came from says nothing, for many games

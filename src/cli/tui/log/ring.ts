@@ -1,4 +1,4 @@
-import { type Level, readLevel } from './level.ts'
+import { type Level, type LevelReading, readLevel } from './level.ts'
 
 /** Where an entry came from: one of the console's streams, or `gap`: lines that are missing here (`text` says which). */
 export const ENTRY_KINDS = ['stdout', 'stderr', 'stdin', 'system', 'gap'] as const
@@ -26,6 +26,8 @@ export interface RingOptions {
   readonly lines: number
   /** How many bytes of text are kept, whatever the number of lines. */
   readonly bytes?: number
+  /** How lines get their levels; without it by their words. */
+  readonly levels?: LevelReading
 }
 
 const CHUNK_LINES = 256
@@ -46,11 +48,14 @@ export class Ring {
   #first = 0
   #end = 0
   #held = 0
-  readonly #levels = new LevelReader()
+  readonly #reading: LevelReading
+  readonly #levels: LevelReader
 
   constructor(options: RingOptions) {
     this.limit = options.lines
     this.#bytes = options.bytes ?? 24 * 1024 * 1024
+    this.#reading = options.levels ?? readLevel
+    this.#levels = new LevelReader(this.#reading)
   }
 
   /** The place of the oldest line. */
@@ -114,7 +119,7 @@ export class Ring {
   /** Chunks full of `lines`, the last of which ends before the place `end`. */
   #pack(lines: readonly NewEntry[], end: number): Chunk[] {
     const chunks: Chunk[] = []
-    const levels = new LevelReader()
+    const levels = new LevelReader(this.#reading)
     let base = end - lines.length
     for (const line of lines) {
       const level = levels.read(line)
@@ -165,9 +170,14 @@ export class Ring {
 /** Reads the levels of lines that follow each other; the streams of a game are mixed line by line, each goes on for itself. */
 class LevelReader {
   readonly #before = new Map<EntryKind, Level>()
+  readonly #reading: LevelReading
+
+  constructor(reading: LevelReading) {
+    this.#reading = reading
+  }
 
   read({ kind, text }: NewEntry): Level {
-    const level = readLevel(text, kind, this.#before.get(kind) ?? 'info')
+    const level = this.#reading(text, kind, this.#before.get(kind) ?? 'info')
     this.#before.set(kind, level)
     return level
   }

@@ -1,5 +1,6 @@
 import { join } from 'node:path'
 import { setImmediate as nextTurn } from 'node:timers/promises'
+import type { LevelRule } from '../../../shared/api/templates.ts'
 import type { Client } from '../../../shared/client.ts'
 import type { ServerId } from '../../../shared/kernel/ids.ts'
 import type { Clock } from '../../../shared/kernel/time.ts'
@@ -8,6 +9,7 @@ import type { Screen, ScreenOptions } from '../components/screen.tsx'
 import type { Input } from '../keys/keys.ts'
 import { press } from '../keys/press.ts'
 import type { Size } from '../layout.ts'
+import { levelsBy } from '../log/level.ts'
 import { Lines } from '../log/lines.ts'
 import { Ring } from '../log/ring.ts'
 import { rowsFrom, tailRows } from '../log/viewport.ts'
@@ -32,16 +34,20 @@ import { sentenceOf } from './refusals.ts'
 import { createStore, type Store } from './store.ts'
 import { copyLines, entriesBetween, exportLines, exportName } from './take-out.ts'
 
+/** The server whose console is shown; `logLevels` are the rules of its template. */
+export interface ConsoleServer {
+  readonly id: ServerId
+  readonly name: string
+  readonly nodeName: string
+  /** Where players find it, with its further ports. */
+  readonly address: string
+  readonly logLevels: readonly LevelRule[]
+}
+
 export interface SessionOptions {
   readonly client: Client
   readonly openStream: BatchOpener
-  readonly server: {
-    readonly id: ServerId
-    readonly name: string
-    readonly nodeName: string
-    /** Where players find it, with its further ports. */
-    readonly address: string
-  }
+  readonly server: ConsoleServer
   readonly contextName: string
   readonly tail: number
   readonly afterCursor: string | undefined
@@ -75,7 +81,7 @@ export class ConsoleSession {
   readonly #clock: Clock
   readonly #end = new AbortController()
   readonly #progress: Progress = { lines: 0, epoch: '', seq: 0 }
-  readonly #ring = new Ring({ lines: RING_LINES })
+  readonly #ring: Ring
   readonly #lines: Lines
   readonly #store: Store
   readonly #orders: Orders
@@ -94,6 +100,7 @@ export class ConsoleSession {
     const { clock, client, server } = options
     this.#options = options
     this.#clock = clock
+    this.#ring = new Ring({ lines: RING_LINES, levels: levelsBy(server.logLevels) })
     this.#lines = new Lines(this.#ring, clock, options.theme)
     this.#size = options.terminal.size()
     this.#screen = options.mount({ onInput: (input) => this.#press(input), onError: (error) => this.fail(error) })

@@ -1,19 +1,31 @@
 import { isDeepStrictEqual } from 'node:util'
-import { type EggFormat, exportTemplate, getTemplate, listTemplates } from '../../../../shared/api/templates.ts'
+import {
+  listCatalog as catalogOf,
+  type EggFormat,
+  exportTemplate,
+  getTemplate,
+  listTemplates,
+} from '../../../../shared/api/templates.ts'
 import { now } from '../../../../shared/kernel/time.ts'
 import { exportEgg } from '../../../../shared/templates/egg-export.ts'
 import { operate } from '../../../http/operate.ts'
 import { callerOf, type Route, route } from '../../../http/route.ts'
+import { Catalog } from './catalog.ts'
+import { type CatalogDeps, installTemplate, listCatalog } from './catalog-operations.ts'
 import { shownTo } from './definition.ts'
 import type { TemplateDeps } from './deps.ts'
 import { newTemplateOfEgg, patchOfEgg } from './egg-bodies.ts'
 import { nestRoutes } from './nest-routes.ts'
 import * as operations from './operations.ts'
 import * as rows from './rows.ts'
+import type { ShippedDeps } from './starter.ts'
 
 /** The routes of templates and nests. */
-export function templateRoutes(deps: TemplateDeps): Route[] {
+export function templateRoutes(deps: ShippedDeps): Route[] {
+  const shipped: CatalogDeps = { ...deps, catalog: new Catalog() }
   return [
+    route(catalogOf, () => listCatalog(deps.db.read, shipped)),
+    operate(installTemplate, shipped),
     list(deps),
     get(deps),
     exportOne(deps),

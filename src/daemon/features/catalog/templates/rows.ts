@@ -64,6 +64,19 @@ export async function findDefinition(q: Queries, id: string): Promise<NewTemplat
   return row === undefined ? undefined : storedTemplate(row)
 }
 
+/** A template by its id or its name, with its definition as it is stored. */
+export async function findStored(
+  q: Queries,
+  by: { readonly id: string } | { readonly name: string },
+): Promise<{ id: string; template: NewTemplate; definition: string } | undefined> {
+  const templates = q.selectFrom('template').selectAll()
+  const row = await ('id' in by
+    ? templates.where('id', '=', by.id)
+    : templates.where('name', '=', by.name)
+  ).executeTakeFirst()
+  return row === undefined ? undefined : { id: row.id, template: storedTemplate(row), definition: row.definition }
+}
+
 /** Fails with the database's UNIQUE violation for a taken name, FOREIGN KEY violation for an unknown nest. */
 export async function insertTemplate(q: Queries, template: NewTemplate, stamped: Stamped): Promise<void> {
   await q.insertInto('template').values(templateRow(template, stamped)).execute()

@@ -1,4 +1,5 @@
 import { mountsOf } from '../../../../shared/protocol/mounts.ts'
+import { GameQuery } from '../../../../shared/protocol/game-query.ts'
 import { COMMANDS, type CommandOp, type CommandOrder } from '../../../../shared/protocol/server.ts'
 import {
   type ConsoleKind,
@@ -67,6 +68,7 @@ export function buildSpec(row: ServerRow, generation: number, logMb: number): Se
             ...imageOf(row.runtime, template.installImage ?? imageOfServer(row, template)),
           },
     console: { logMb, ...consoleOf(template) },
+    ...queryOf(template, row),
     templateId: row.templateId,
     boot: { policy: row.bootPolicy, order: row.startOrder },
     ...(row.timeZone === null ? {} : { timeZone: row.timeZone }),
@@ -119,6 +121,18 @@ function optionalLimits({ cpuSet, ioWeight }: ServerRow): { cpuSet?: string; ioW
 /** Pipes are what every agent knows, so they are not named. */
 function consoleOf({ console = STDIN_CONSOLE }: { readonly console?: ConsoleKind }): { input?: ConsoleKind } {
   return console.kind === 'stdin' ? {} : { input: console }
+}
+
+/** How the server is asked who plays. A variable that holds no port leaves it unasked. */
+function queryOf(template: ReturnType<typeof definitionOf>, row: ServerRow): Pick<ServerSpec, 'query'> {
+  const { query, variables } = template
+  // Templates that were stored before the field was there do not have it.
+  if (query == null) return {}
+  if (query.port === null) return { query: { protocol: query.protocol } }
+  const given = { ...environmentOf(row), ...portVariables(row, template) }
+  const value = given[query.port] ?? variables.find(({ name }) => name === query.port)?.default
+  const parsed = GameQuery.safeParse({ protocol: query.protocol, port: Number(value) })
+  return parsed.success ? { query: parsed.data } : {}
 }
 
 /** Only containers are made from an image. */

@@ -61,6 +61,8 @@ function viewOf(row: TemplateRow, operator: boolean): TemplateView {
     stopCommand: template.stopCommand,
     console: template.console,
     features: template.features,
+    // Templates that were stored before the field was there do not have it.
+    logLevels: template.logLevels ?? [],
     variables: template.variables.map((variable) =>
       masked.has(variable.name) && variable.default !== '' ? { ...variable, default: SECRET_MASK } : variable,
     ),

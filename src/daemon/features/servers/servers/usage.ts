@@ -101,5 +101,8 @@ function toStats(usage: ServerUsage, limit: { memoryMb: number; cpuCores: number
     networkTxBytes: usage.networkTxBytes,
     processes: usage.processes,
     uptimeMs: usage.uptimeMs,
+    playersOnline: usage.players?.online ?? null,
+    playersMax: usage.players?.max ?? null,
+    playerNames: usage.players?.names ?? [],
   }
 }

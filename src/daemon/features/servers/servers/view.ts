@@ -139,6 +139,8 @@ export function toServer(stored: ServerRow, { caller, permissions }: Viewer, fac
     diskUsageMb: usage.diskUsageMb,
     diskEnforced: facts.usage(row.id)?.diskEnforced ?? null,
     mounts: mountsOfServer(row),
+    playersOnline: usage.playersOnline,
+    playersMax: usage.playersMax,
     createdAt: row.createdAt,
     updatedAt: row.updatedAt,
   }
@@ -215,6 +217,9 @@ export function usageOf(row: ServerRow, facts: Pick<ViewFacts, 'usage'>) {
     networkTxBytes: null,
     processes: null,
     uptimeMs: null,
+    playersOnline: null,
+    playersMax: null,
+    playerNames: [],
     timestamp: usage?.timestamp ?? null,
   }
 }
