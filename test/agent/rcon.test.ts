@@ -116,7 +116,8 @@ describe('a console by RCON', () => {
   })
 
   it('connects again when the connection was lost, and says what is not known of the command', async () => {
-    const id = await start('lost')
+    // Of a game that gives no empty packet back nobody knows whether it has done what was sent.
+    const id = await start('lost', { game: 'source-plain' })
     expect(await send(id, 'list')).toBeNull()
     expect(await send(id, 'drop')).toMatchObject({
       code: 'RCON_FAILED',
@@ -183,6 +184,7 @@ describe('a game without a console', () => {
       },
     })
     expect(await send(id, 'hello')).toMatchObject({ code: 'NO_INPUT' })
+    await says(id, 'ready')
     expect(texts(id)).toEqual(['ready'])
   })
 })
