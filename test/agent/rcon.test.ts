@@ -112,6 +112,7 @@ describe('a console by RCON', () => {
     expect(refused?.message).not.toContain(PASSWORD)
     const again = await send(id, 'list')
     expect(again?.message).toMatch(/the next attempt is possible in 1 s$/)
+    await says(id, 'connected')
     expect(connections(id)).toBe(1)
   })
 

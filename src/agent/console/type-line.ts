@@ -14,7 +14,7 @@ const LOOK_MS = 300
 const SHORTEST_MASKED = 4
 const MASK = '********'
 /** Colours as Minecraft writes them. */
-const MINECRAFT_COLOUR = /§[0-9a-fk-orx]/gi
+const MINECRAFT_COLOUR = /\u00A7[0-9a-fk-orx]/gi
 
 /** The clients of living runs; one goes with its run. */
 const clients = new WeakMap<LiveRun, RconClient>()

@@ -13,7 +13,7 @@ const CHUNK_BYTES = 64 * 1024
 const LOOK_BYTES = 1024 * 1024
 /** A log that is further ahead than that is gone on with near its end. */
 const MOST_BEHIND_BYTES = 256 * 1024 * 1024
-/** So many bytes before the place tell whether the file is still the same one, or was written anew. */
+/** So many bytes before the place show whether the file is still the same one, or was written anew. */
 const MARK_BYTES = 64
 /** The record of the place is one short write. */
 const PLACE_BYTES = 512
