@@ -18,7 +18,7 @@ function packet(id: number, type: number, text: string): Buffer {
   return bytes
 }
 
-/** Sends a byte at a time, in the way of a slow network. */
+/** Sends a byte at a time, in the way of a slow network, and what follows behind it. */
 async function inPieces(socket: Socket, bytes: Buffer): Promise<void> {
   for (const byte of bytes) {
     socket.write(Buffer.from([byte]))
@@ -35,6 +35,8 @@ function answerTo(command: string): string {
   if (word === 'silent') return ''
   return `did ${command}`
 }
+
+let waiting: Promise<void> = Promise.resolve()
 
 function answer(socket: Socket, id: number, command: string): void {
   if (command === 'hang') return
@@ -64,7 +66,7 @@ function answer(socket: Socket, id: number, command: string): void {
   const parts = [text.slice(0, PART)]
   for (let at = PART; at < text.length; at += PART) parts.push(text.slice(at, at + PART))
   const bytes = Buffer.concat(parts.map((part) => packet(id, 0, part)))
-  if (command === 'slow') void inPieces(socket, bytes)
+  if (command === 'slow') waiting = inPieces(socket, bytes)
   else socket.write(bytes)
 }
 
@@ -90,7 +92,9 @@ createServer((socket) => {
       } else if (!isIn) socket.destroy()
       else if (type === 2) answer(socket, id, text)
       else if (!isSource) socket.write(packet(id, 0, `Unknown request ${type.toString(16)}`))
-      else if (kind !== 'source-plain') socket.write(Buffer.concat([packet(id, 0, ''), packet(id, 0, '\u0001')]))
+      else if (kind !== 'source-plain') {
+        void waiting.then(() => socket.write(Buffer.concat([packet(id, 0, ''), packet(id, 0, '\u0001')])))
+      }
     }
   })
 }).listen(Number(port), '127.0.0.1', () => console.log(`ready with ${password}`))

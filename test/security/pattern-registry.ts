@@ -46,7 +46,11 @@ export const REGISTRY: Readonly<Record<string, FilePatterns>> = {
   'src/agent/link/daemon-connection.ts': { sees: 'remote host', patterns: ['/CERT|TLS|SSL|SELF_SIGNED|UNABLE_TO/'] },
   'src/agent/console/type-line.ts': {
     sees: 'game',
-    patterns: ['/§[0-9a-fk-orx]/gi', String.raw`/[\u0000-\u0008\u000a-\u001f\u007f]/`, String.raw`/\r?\n/`],
+    patterns: [
+      String.raw`/\u00A7[0-9a-fk-orx]/gi`,
+      String.raw`/[\u0000-\u0008\u000a-\u001f\u007f]/`,
+      String.raw`/\r?\n/`,
+    ],
   },
   'src/agent/holder/process/terminal.ts': { sees: 'machine', patterns: [String.raw`/[\s;]+/`] },
   'src/agent/config-files/ini.ts': {

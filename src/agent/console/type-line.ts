@@ -1,3 +1,4 @@
+import type { Clock } from '../../shared/kernel/time.ts'
 import { AgentFailure } from '../failure.ts'
 import type { GameServer, LiveRun } from '../server/server.ts'
 import { RconClient, type RconTarget } from './rcon/rcon-client.ts'
@@ -8,10 +9,12 @@ const MOST_TERMINAL_BYTES = 4094
 /** How much of an answer goes into the console at once. */
 const NOTE_CHARS = 32 * 1024
 const LOOPBACK = '127.0.0.1'
+const LOOKS = 5
+const LOOK_MS = 300
 const SHORTEST_MASKED = 4
 const MASK = '********'
 /** Colours as Minecraft writes them. */
-const MINECRAFT_COLOUR = /§[0-9a-fk-orx]/gi
+const MINECRAFT_COLOUR = /\u00A7[0-9a-fk-orx]/gi
 
 /** The clients of living runs; one goes with its run. */
 const clients = new WeakMap<LiveRun, RconClient>()
@@ -52,7 +55,7 @@ async function sendByRcon(
   if (place === undefined) throw new AgentFailure('RCON_FAILED', 'The server was started without RCON; start it again')
   const { clock, runs } = server.context
   const known = clients.get(live)
-  const client = known ?? new RconClient(() => targetOf(live, place), clock)
+  const client = known ?? new RconClient(() => targetOf(live, place, clock), clock)
   if (known === undefined) {
     clients.set(live, client)
     live.run.exited.then(
@@ -69,16 +72,20 @@ async function sendByRcon(
 }
 
 /** The password goes to nobody but a process of this very run. */
-async function targetOf(live: LiveRun, place: RconPlace): Promise<RconTarget> {
+async function targetOf(live: LiveRun, place: RconPlace, clock: Clock): Promise<RconTarget> {
   const { protocol, port, password, passwordVariable } = place
   if (port === 0 || password === '') {
     const what = port === 0 ? 'port is not set' : `password is empty: set the variable ${passwordVariable}`
     throw new AgentFailure('RCON_FAILED', `The RCON ${what}, and start the server again`)
   }
-  for (const ip of new Set([place.ip, LOOPBACK])) {
-    const sockets = await live.run.listening({ ip, port })
-    if (!sockets.some((socket) => socket.protocol === 'tcp')) continue
-    return { protocol, host: ip === '0.0.0.0' ? LOOPBACK : ip, port, password, passwordVariable }
+  // What the kernel lists is read once in a second: a port that was just opened shows a moment later.
+  for (let attempt = 0; attempt < LOOKS; attempt++) {
+    if (attempt > 0) await clock.sleep(LOOK_MS)
+    for (const ip of new Set([place.ip, LOOPBACK])) {
+      const sockets = await live.run.listening({ ip, port })
+      if (!sockets.some((socket) => socket.protocol === 'tcp')) continue
+      return { protocol, host: ip === '0.0.0.0' ? LOOPBACK : ip, port, password, passwordVariable }
+    }
   }
   throw new AgentFailure('RCON_FAILED', `The server does not listen on its RCON port ${port} yet`)
 }

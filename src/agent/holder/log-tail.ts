@@ -13,7 +13,7 @@ const CHUNK_BYTES = 64 * 1024
 const LOOK_BYTES = 1024 * 1024
 /** A log that is further ahead than that is gone on with near its end. */
 const MOST_BEHIND_BYTES = 256 * 1024 * 1024
-/** So many bytes before the place tell whether the file is still the same one, or was written anew. */
+/** So many bytes before the place show whether the file is still the same one, or was written anew. */
 const MARK_BYTES = 64
 /** The record of the place is one short write. */
 const PLACE_BYTES = 512
@@ -36,6 +36,8 @@ interface OpenLog {
   readonly device: string
   readonly inode: string
   offset: number
+  /** When it was changed last, as far as was looked. */
+  changedMs: number
 }
 
 /**
@@ -139,8 +141,9 @@ export class LogTail {
 
   /** Reads whole lines up to the end; milliseconds to wait when there is more, else `undefined`. */
   #read(log: OpenLog): number | undefined {
-    const { size } = fstatSync(log.fd)
-    if (size === log.offset) return undefined
+    const { size, mtimeMs } = fstatSync(log.fd)
+    if (size === log.offset && mtimeMs === log.changedMs) return undefined
+    log.changedMs = mtimeMs
     const isAnew = size < log.offset || !this.#isUnchanged(log)
     if (isAnew) log.offset = 0
     this.#skip(log, size)
@@ -215,7 +218,7 @@ export class LogTail {
       const found = fstatSync(fd, { bigint: true })
       if (found.isFile()) {
         this.#refused = ''
-        return { fd, device: String(found.dev), inode: String(found.ino), offset: 0 }
+        return { fd, device: String(found.dev), inode: String(found.ino), offset: 0, changedMs: 0 }
       }
       closeSync(fd)
       return this.#refuse('is no regular file')

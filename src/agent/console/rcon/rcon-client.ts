@@ -153,7 +153,7 @@ class Connection {
 
   async login(): Promise<void> {
     const id = ++this.#id
-    await Promise.race([once(this.#socket, 'connect'), this.#ended()]).catch(() => undefined) // an error ends it
+    await Promise.race([once(this.#socket, 'connect'), this.#changed()]).catch(() => undefined) // an error ends it
     this.#refuseWhenOver('RCON cannot be reached')
     this.#socket.write(packetOf(id, PACKET.login, this.#target.password))
     while (true) {
@@ -218,17 +218,24 @@ class Connection {
   /** The next packet; `undefined` after so much quiet, or when the connection is over. */
   async #next(quietMs?: number): Promise<Packet | undefined> {
     const over = new AbortController()
-    if (this.#packets.length === 0 && !this.isOver) {
-      const came = new Promise<void>((resolve) => {
-        this.#wake = resolve
-      })
-      await (quietMs === undefined ? came : Promise.race([came, this.#clock.sleep(quietMs, over.signal)]))
-      over.abort()
+    let isQuiet = false
+    const quiet =
+      quietMs === undefined
+        ? undefined
+        : this.#clock.sleep(quietMs, over.signal).then(() => {
+            isQuiet = true
+          })
+    // A part of a packet is a wake-up without a packet.
+    while (this.#packets.length === 0 && !this.isOver && !isQuiet) {
+      const came = this.#changed()
+      await (quiet === undefined ? came : Promise.race([came, quiet]))
     }
+    over.abort()
     return this.#packets.shift()
   }
 
-  #ended(): Promise<void> {
+  /** Resolves when something has come, or the connection is over. */
+  #changed(): Promise<void> {
     return new Promise((resolve) => {
       this.#wake = resolve
     })
