@@ -1,7 +1,7 @@
 import { join } from 'node:path'
 import type { LineStream } from '../../shared/protocol/console.ts'
-import type { RuntimeName, TerminalKey } from '../../shared/protocol/server-spec.ts'
 import type { ServerMount } from '../../shared/protocol/mounts.ts'
+import type { RuntimeName, TerminalKey } from '../../shared/protocol/server-spec.ts'
 import type { RunExit, RunPlan, RunRecord } from '../runtime/runtime.ts'
 
 /** The control groups of a run: one folder (version 2) or one per controller (version 1). */

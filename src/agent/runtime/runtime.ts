@@ -3,7 +3,13 @@ import type { LineStream } from '../../shared/protocol/console.ts'
 import type { ServerMount } from '../../shared/protocol/mounts.ts'
 import type { RuntimeReport } from '../../shared/protocol/node.ts'
 import type { ServerUsage } from '../../shared/protocol/server.ts'
-import type { ConsoleKind, RuntimeName, ServerSpec, StopSignal, TerminalKey } from '../../shared/protocol/server-spec.ts'
+import type {
+  ConsoleKind,
+  RuntimeName,
+  ServerSpec,
+  StopSignal,
+  TerminalKey,
+} from '../../shared/protocol/server-spec.ts'
 import type { OpenSocket } from './sockets.ts'
 
 /** Where one server lives on a node. `files` is its HOME and working folder, `state` is the agent's and closed to the game. */

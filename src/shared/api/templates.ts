@@ -6,8 +6,8 @@ import { PortName, PortProtocol, PortRole } from '../kernel/ports.ts'
 import { OneLine } from '../kernel/setting-values.ts'
 import { IsoTime } from '../kernel/time.ts'
 import { ConfigFile, InsidePath } from '../protocol/config-files.ts'
-import { Mounts } from '../protocol/mounts.ts'
 import { QueryProtocol } from '../protocol/game-query.ts'
+import { Mounts } from '../protocol/mounts.ts'
 import {
   ConsoleKind,
   DoneRule,

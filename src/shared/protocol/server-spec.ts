@@ -1,10 +1,10 @@
 import { z } from 'zod'
+import { MOST_CPU_SET } from '../kernel/cpu-set.ts'
 import { PortProtocol, PortRole } from '../kernel/ports.ts'
 import { BootPolicy, RestartPolicy } from '../kernel/server-life.ts'
 import { ConfigFile, InsidePath } from './config-files.ts'
-import { MOST_CPU_SET } from '../kernel/cpu-set.ts'
-import { ServerMount } from './mounts.ts'
 import { GameQuery } from './game-query.ts'
+import { ServerMount } from './mounts.ts'
 
 /** How an agent may run a server. */
 export const RuntimeName = z.enum(['process', 'docker'])

@@ -151,7 +151,8 @@ function portProblems({ ports, supportedPorts }: NewTemplate): FieldProblem[] {
 
 function queryProblems({ query, variables, ports }: NewTemplate): FieldProblem[] {
   if (query === null || query.port === null) return []
-  if (variables.some(({ name }) => name === query.port) || ports.some(({ variable }) => variable === query.port)) return []
+  if (variables.some(({ name }) => name === query.port) || ports.some(({ variable }) => variable === query.port))
+    return []
   return [{ field: 'query.port', message: `names no variable of the template: ${query.port}` }]
 }
 

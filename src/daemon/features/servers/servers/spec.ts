@@ -1,5 +1,5 @@
-import { mountsOf } from '../../../../shared/protocol/mounts.ts'
 import { GameQuery } from '../../../../shared/protocol/game-query.ts'
+import { mountsOf } from '../../../../shared/protocol/mounts.ts'
 import { COMMANDS, type CommandOp, type CommandOrder } from '../../../../shared/protocol/server.ts'
 import {
   type ConsoleKind,
