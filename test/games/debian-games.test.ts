@@ -92,7 +92,7 @@ describe.skipIf(!existsSync('/usr/lib/minetest/minetestserver'))(
   `Luanti${skippedUnless(existsSync('/usr/lib/minetest/minetestserver'), '/usr/lib/minetest/minetestserver')}`,
   () => {
     test('gives a player a peer id over UDP, stops by signal with exit 0, and keeps settings of its owner', async () => {
-      const { template, env } = await prepare('minetest', { SERVER_NAME: HOSTILE, MOTD: 'Hi = there' })
+      const { template, env } = await prepare('luanti', { SERVER_NAME: HOSTILE, MOTD: 'Hi = there' })
       const first = await start(template, env)
       expect(await probeMinetest(address())).toBeGreaterThan(1)
       await first.idle()

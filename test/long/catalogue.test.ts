@@ -92,7 +92,7 @@ const GAMES: readonly Game[] = [
     playersMax: null,
   },
   {
-    name: 'minetest',
+    name: 'luanti',
     needs: '/usr/lib/minetest/minetestserver',
     question: { over: 'udp', send: 'OEt\x03\0\0\0\x01', expect: 'OEt\x03\0\x01' },
     playersMax: null,

@@ -20,7 +20,7 @@ interface Game {
 const GAMES: readonly Game[] = [
   { template: 'openttd', program: '/usr/games/openttd', protocol: 'tcp' },
   { template: 'freeciv', program: '/usr/games/freeciv-server', protocol: 'tcp' },
-  { template: 'minetest', program: '/usr/lib/minetest/minetestserver', protocol: 'udp' },
+  { template: 'luanti', program: '/usr/lib/minetest/minetestserver', protocol: 'udp' },
   { template: 'teeworlds', program: '/usr/games/teeworlds-server', protocol: 'udp' },
 ]
 

@@ -49,7 +49,7 @@ const GAMES: readonly Game[] = [
     exit: { lastExitCode: 0, lastExitSignal: null },
   },
   {
-    template: 'minetest',
+    template: 'luanti',
     program: '/usr/lib/minetest/minetestserver',
     protocol: 'udp',
     ready: 'listening on',

@@ -185,6 +185,7 @@ const templateFields = {
   supportedPorts: z.array(z.int().min(1).max(65_535)).max(100).default([]),
   allocatedMemoryMb: z.int().min(16).max(1_048_576).default(1024),
   allocatedCpuCores: z.number().min(0.1).max(1024).default(1),
+  allocatedDiskMb: z.int().min(16).max(1_073_741_824).default(2048),
   features: z.record(z.string(), z.unknown()).default({}),
   nestId: NestId.nullable().default(null),
   srvService: z.string().max(100).nullable().default(null),

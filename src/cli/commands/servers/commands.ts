@@ -9,7 +9,6 @@ import {
   prose,
   reference,
   required,
-  requiring,
   SEARCH,
   several,
   WAIT,
@@ -111,13 +110,13 @@ export const servers = noun({
       name: 'create',
       summary: 'Create a server and install it',
       details:
-        'Memory and cores come from the template when they are not given. With --wait the command returns when the server is installed, with --start when it runs.',
+        'Memory, cores and disk come from the template when they are not given, and the port is one that is free. With --wait the command returns when the server is installed, with --start when it runs.',
       options: [
         required(field('--name <name>', 'its name', 'name')),
         required(reference('--template <template>', 'what it is made from', 'templateId', 'template')),
         reference('--node <node>', 'where it runs (default: the only node there is)', 'nodeId', 'node'),
         reference('--location <location>', 'its location (default: that of the node)', 'locationId', 'location'),
-        ...requiring(SIZES, 'disk'),
+        ...SIZES,
         ...ADDRESS,
         field('--network <name>', 'a network of the node (panel ip-pools list): an address of its own', 'networkMode'),
         ...BEHAVIOUR,

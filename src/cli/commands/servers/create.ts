@@ -112,11 +112,12 @@ async function addPlace(run: Run, body: Record<string, unknown>): Promise<void> 
 
 async function addSizes(run: Run, body: Record<string, unknown>): Promise<void> {
   const { templateId } = body
-  const missing = body['allocatedMemoryMb'] === undefined || body['allocatedCpuCores'] === undefined
+  const missing = ['allocatedMemoryMb', 'allocatedCpuCores', 'allocatedDiskMb'].some((size) => body[size] === undefined)
   if (typeof templateId !== 'string' || !missing) return
   const template = await (await run.client()).call(getTemplate, { params: { templateId } })
   body['allocatedMemoryMb'] ??= template.allocatedMemoryMb
   body['allocatedCpuCores'] ??= template.allocatedCpuCores
+  body['allocatedDiskMb'] ??= template.allocatedDiskMb
 }
 
 async function addAllocation(run: Run, body: Record<string, unknown>, nodeId: unknown): Promise<void> {

@@ -1,5 +1,6 @@
 import type { Client } from '../../../shared/client.ts'
 import type { Endpoint } from '../../../shared/kernel/contract.ts'
+import { PanelError } from '../../../shared/kernel/errors.ts'
 import { hasNextPage } from '../../../shared/kernel/page.ts'
 import type { Reference } from '../command.ts'
 import { CliFailure, usage } from '../failure.ts'
@@ -71,7 +72,22 @@ export async function resolve(run: Run, ref: Reference, word: string): Promise<N
   const [only] = found
   if (only !== undefined && found.length === 1) return only
   if (found.length > 1) throw ambiguous(kind.noun, word, found)
+  if (ref === 'template') return await inCatalog(run, word)
   throw new CliFailure('NOT_FOUND', `there is no ${kind.noun} '${word}'`, { hint: `panel ${kind.plural} list` })
+}
+
+/** The template that was installed from the catalogue under this name. */
+async function inCatalog(run: Run, word: string): Promise<Named> {
+  const { listCatalog } = await import('../../../shared/api/templates.ts')
+  const shipped = await (await run.client()).call(listCatalog).catch((error: unknown) => {
+    // Daemons of before have no catalogue, and not everybody may read it.
+    if (error instanceof PanelError && (error.code === 'NOT_FOUND' || error.code === 'PERMISSION_DENIED')) return []
+    throw error
+  })
+  const one = shipped.find(({ name }) => name === word)
+  if (one?.installed) return { id: one.installed.templateId, name: one.installed.name }
+  const hint = one === undefined ? 'panel templates list' : `panel templates install ${one.name}`
+  throw new CliFailure('NOT_FOUND', `there is no template '${word}'`, { hint })
 }
 
 /** Several words, in their order; a word that is given twice counts once. */

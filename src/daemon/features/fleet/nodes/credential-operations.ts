@@ -2,7 +2,7 @@ import * as api from '../../../../shared/api/nodes.ts'
 import type { Clock } from '../../../../shared/kernel/time.ts'
 import { type OperationDeps, operationsOver } from '../../../access/operation.ts'
 import { createEnrolmentToken, endEnrolmentTokens, redeemEnrolmentToken } from './enrolment-tokens.ts'
-import { UNNAMED_HOST } from './fields.ts'
+import { addressOnEnrolment, UNNAMED_HOST } from './fields.ts'
 import type { NodeKeys } from './keys.ts'
 import { GONE } from './operations.ts'
 import { findNode, updateNode } from './rows.ts'
@@ -105,9 +105,13 @@ export const enrollAgent = operation(
         'The enrolment token is wrong, used or expired; make a new one with `panel nodes enroll-token`',
       )
     }
-    if (hostname !== undefined && hostname !== '' && node.hostname === UNNAMED_HOST) {
-      await updateNode(tx.q, node.id, { hostname, updatedAt: tx.now })
-    }
+    const publicAddress = addressOnEnrolment(node)
+    const named = hostname !== undefined && hostname !== '' && node.hostname === UNNAMED_HOST ? { hostname } : {}
+    await updateNode(tx.q, node.id, {
+      ...named,
+      ...(publicAddress === undefined ? {} : { publicAddress }),
+      updatedAt: tx.now,
+    })
     await endEnrolmentTokens(tx, node.id)
     const apiKey = await keys.issue(tx, node.id)
 

@@ -26,6 +26,9 @@ export const UNNAMED_HOST = 'localhost'
 
 const LOOPBACK = '127.0.0.1'
 
+/** The public address of a node for which nobody has named one, until its agent has said which addresses its machine has. */
+const UNDECIDED = '0.0.0.0'
+
 /**
  * The fields of a new node. Without addresses it is taken for this machine. Servers get `defaultIp` unless they name
  * another one: the given one, else {@link addressFor} the public address.
@@ -64,6 +67,19 @@ export function addressAmong(publicAddress: string, own: readonly string[]): str
   if (isLoopbackHost(publicAddress) || (!isLoopbackHost(requested) && local.includes(requested))) return requested
   const reachable = local.filter((ip) => !isLoopbackHost(ip))
   return reachable.find((ip) => isIPv4(ip)) ?? reachable[0] ?? requested
+}
+
+/**
+ * The address of a node whose agent has enrolled, where nobody has named one: it is not known to be this machine any more.
+ * `undefined`: somebody has.
+ */
+export function addressOnEnrolment(node: Pick<NodeFields, 'hostname' | 'publicAddress'>): string | undefined {
+  return node.hostname === UNNAMED_HOST && node.publicAddress === LOOPBACK ? UNDECIDED : undefined
+}
+
+/** The public address of a node whose servers get this one by default; `undefined`: it has one. */
+export function addressOnHello(publicAddress: string, defaultIp: string): string | undefined {
+  return publicAddress === UNDECIDED ? defaultIp : undefined
 }
 
 /** The fields that an edit names; the others stay. Whether `defaultIp` is one of the node's is left to the caller. */

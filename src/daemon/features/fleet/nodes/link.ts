@@ -6,7 +6,7 @@ import type { Bus } from '../../../core/bus.ts'
 import type { Log } from '../../../core/log.ts'
 import type { Db, Queries, Tx } from '../../../db/db.ts'
 import type { AboutReports, FrameOf, GatewayHandlers, ReportedAt, SnapshotAnswer } from '../../../gateway/handlers.ts'
-import { addressAmong, addressFor } from './fields.ts'
+import { addressAmong, addressFor, addressOnHello } from './fields.ts'
 import { endedOrders, endLostOrders, type OpenOrder, unlistedOrders } from './lost-orders.ts'
 import { claimOf, noteMachine } from './machine.ts'
 
@@ -141,6 +141,7 @@ async function takeHello(tx: Tx, nodeId: string, hello: FrameOf<'hello'>): Promi
   if (row === undefined) return undefined
   // Only the first time, and only what nobody has chosen.
   const undecided = row.agentVersion === null && row.defaultIp === addressFor(row.publicAddress)
+  const defaultIp = undecided ? addressAmong(row.publicAddress, hello.addresses) : row.defaultIp
   await tx.q
     .updateTable('node')
     .set({
@@ -149,7 +150,7 @@ async function takeHello(tx: Tx, nodeId: string, hello: FrameOf<'hello'>): Promi
       arch: hello.arch,
       runtimes: JSON.stringify(hello.runtimes),
       addresses: JSON.stringify(hello.addresses),
-      ...(undecided ? { defaultIp: addressAmong(row.publicAddress, hello.addresses) } : {}),
+      ...(undecided ? { defaultIp, publicAddress: addressOnHello(row.publicAddress, defaultIp) } : {}),
       lastSeenAt: tx.now,
     })
     .where('id', '=', nodeId)
