@@ -55,7 +55,7 @@ it('the limits of what runs change at once where the kernel holds them, are left
     expect(grown).toEqual({ appliesAt: 'now', reason: null })
     expect(kernelLimits(pid)).toEqual({ memoryMb: expect.closeTo(588, 0), cores: 2 })
     expect(await apply(3, { limits: limits(200, 0.5) })).toEqual({ appliesAt: 'now', reason: null })
-    expect(kernelLimits(pid)).toEqual({ memoryMb: expect.closeTo(229, 0), cores: 0.5 })
+    expect(kernelLimits(pid)).toEqual({ memoryMb: expect.closeTo(230, 0), cores: 0.5 })
     const tooLittle = await apply(4, { limits: limits(16, 0.5) })
     expect(tooLittle).toMatchObject({
       appliesAt: 'next-start',

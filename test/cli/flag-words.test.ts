@@ -115,7 +115,7 @@ describe('a refusal', () => {
           ...Object.keys(one?.params ?? {}).map((name) => `params.${name}`),
         ]
         for (const field of fields)
-          expect(calledBy(command, field), path.join(' ')).not.toMatch(/^(body|params|query)\b/)
+          expect(calledBy(command, field), path.join(' ')).not.toMatch(/^(body|params|query\.)/)
         for (const name of ['password', 'newPassword', 'currentPassword', 'environment', 'allocationId', 'token']) {
           const takes = (command.options ?? []).some(({ flags }) =>
             /^--(password|env|allocation|token|current-password)\b/.test(flags),
@@ -217,7 +217,8 @@ describe('an empty word', () => {
       }
     }
     expect([...free].sort().join(' ')).toBe(
-      '--alias --author --description --first-name --grep --icon --image --last-name --note --send --stop-command ' +
+      '--alias --author --description --first-name --grep --icon --image --last-name --note --send ' +
+        '--startup-name --stop-command ' +
         'regex text words',
     )
   })

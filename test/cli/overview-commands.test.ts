@@ -100,7 +100,7 @@ describe('the commands of the overview', { timeout: 60_000 }, () => {
     expect(ofNode.code).toBe(130)
     expect(JSON.parse(ofNode.stdout)).toMatchObject({ type: 'node_stats', nodeId: node.nodeId, cpuPercent: 25 })
     const table = await run(['servers', 'stats', server.id, '-w'], { onOutput })
-    expect(table.stdout).toMatch(/20 %\s+9 MiB\s+7 MiB\s+1\n/)
+    expect(table.stdout).toMatch(/20 %\s+9 MiB\s+7 MiB\s+1\s+-\n/)
     expect(await codeOf(['servers', 'stats', server.id, (await stage.server(node)).id, '--watch'])).toBe(2)
   })
 

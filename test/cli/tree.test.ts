@@ -81,7 +81,7 @@ describe('the command tree', () => {
 
   it('says of every option that a creation cannot do without that it is required', () => {
     // The command fills these itself.
-    const filled = ['nodeId', 'locationId', 'allocatedMemoryMb', 'allocatedCpuCores']
+    const filled = ['nodeId', 'locationId', 'allocatedMemoryMb', 'allocatedCpuCores', 'allocatedDiskMb']
     const byId = new Map(endpoints.map((endpoint) => [endpoint.id, endpoint] as const))
     const silent = commands.flatMap(({ path, command }) => {
       const bodies = (command.endpoints ?? []).flatMap((id) => byId.get(id)?.body ?? [])

@@ -17,6 +17,7 @@ import { addRoleMember, createRole } from '../../src/shared/api/roles.ts'
 import { addServerAllocation } from '../../src/shared/api/server-allocations.ts'
 import { createServer, getServer } from '../../src/shared/api/servers.ts'
 import { suspendServer } from '../../src/shared/api/suspension.ts'
+import { pinServer } from '../../src/shared/api/template-pin.ts'
 import { createNest, createTemplate, deleteTemplate, listCatalog } from '../../src/shared/api/templates.ts'
 import { enableTwoFactor, verifyTotp } from '../../src/shared/api/two-factor.ts'
 import { banUser, inviteUser } from '../../src/shared/api/users.ts'
@@ -526,7 +527,11 @@ export const VALID: Readonly<Record<string, Make>> = {
     body: { newOwnerId: (await person(world)).id },
     otherBody: { newOwnerId: 'other' },
   }),
-  'servers.unpin': async (world) => ({ params: { serverId: (await freshServer(world, false)).id } }),
+  'servers.unpin': async (world) => {
+    const { id } = await freshServer(world, false)
+    await world.admin.call(pinServer, { params: { serverId: id }, body: {} })
+    return { params: { serverId: id } }
+  },
   'servers.unsuspend': async (world) => ({ params: { serverId: await suspended(world) } }),
   'servers.update': async (world) => ({
     params: { serverId: (await freshServer(world, false)).id },

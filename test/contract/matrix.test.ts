@@ -117,7 +117,7 @@ const accessOf = ({ access }: Any): Exclude<Access, string> => {
 }
 
 describe('each endpoint and each permission', () => {
-  it('agree with the plain model of who may call what', { timeout: 60_000 }, async () => {
+  it('agree with the plain model of who may call what', { timeout: 180_000 }, async () => {
     const cases: Case[] = []
     for (const name of PERMISSIONS) {
       const token = await keyWith(panel, [name])
@@ -132,7 +132,9 @@ describe('each endpoint and each permission', () => {
     expect(await differences(cases)).toEqual([])
   })
 
-  it('agree for members of a server, who hold one thing there and nothing elsewhere', { timeout: 60_000 }, async () => {
+  it('agree for members of a server, who hold one thing there and nothing elsewhere', {
+    timeout: 180_000,
+  }, async () => {
     const { id, token } = await signIn(panel, 'one-right')
     const serverId = world.ids['serverId'] ?? ''
     const near = guarded.filter(({ params }) => 'serverId' in params)
@@ -152,7 +154,7 @@ describe('each endpoint and each permission', () => {
     }
   })
 
-  it('agree for who has a node assigned, and for no longer than that', { timeout: 60_000 }, async () => {
+  it('agree for who has a node assigned, and for no longer than that', { timeout: 180_000 }, async () => {
     const { id, token } = await signIn(panel, 'assigned')
     const nodeId = world.ids['nodeId'] ?? ''
     const body = { targetType: 'user' as const, targetId: id }

@@ -17,9 +17,9 @@ export const Allocation = z.object({
   alias: z.string().nullable(),
   notes: z.string().nullable(),
   /** What its server calls it and has it for; `null` for a primary one, and without a server. */
-  name: z.string().nullable(),
-  role: PortRole.nullable(),
-  protocol: PortProtocol.nullable(),
+  name: z.string().nullable().default(null),
+  role: PortRole.nullable().default(null),
+  protocol: PortProtocol.nullable().default(null),
   createdAt: IsoTime,
   updatedAt: IsoTime,
 })

@@ -28,7 +28,7 @@ export const Node = z.object({
   /** The address that a server without `primaryIp` is given. */
   defaultIp: z.string(),
   /** From which ports its servers get theirs when none is asked for, in this order; empty: 25565 to 29999. */
-  portRanges: z.array(PortRange),
+  portRanges: z.array(PortRange).default([]),
   maxMemoryMb: z.int(),
   maxCpuCores: z.number(),
   /** Percent above the maximum that may be given to servers; -1: no limit. */

@@ -59,7 +59,7 @@ export const ServerPort = z.object({
 })
 export type ServerPort = z.infer<typeof ServerPort>
 
-/** A game server. Sizes in MiB, CPU in cores. */
+/** A game server. Sizes in MiB, CPU in cores. Fields with a default are those that daemons of before leave out. */
 export const Server = z.object({
   id: ServerId,
   uuid: z.string(),
@@ -95,17 +95,17 @@ export const Server = z.object({
   /** How many databases it may have. */
   databaseAllocation: z.int(),
   /** The processors that it may use, as `0-3,6`; `null`: all. */
-  cpuSet: z.string().nullable(),
+  cpuSet: z.string().nullable().default(null),
   /** Its share of disk time from 10 to 1000; `null`: that of everybody. */
-  ioWeight: z.int().nullable(),
+  ioWeight: z.int().nullable().default(null),
   /** The one of its template's images that it runs in; `null`: the template's default. */
-  image: z.string().nullable(),
+  image: z.string().nullable().default(null),
   runtime: RuntimeName,
   allocationId: AllocationId,
   primaryPort: z.int(),
   primaryIp: z.string(),
   /** All of its ports, the primary one first. */
-  ports: z.array(ServerPort),
+  ports: z.array(ServerPort).default([]),
   /** The network of the pool that `primaryIp` is from; `host`: it is an address of the node. */
   networkMode: z.string(),
   environment: z.record(z.string(), z.string()),
@@ -127,16 +127,17 @@ export const Server = z.object({
   lastExitReason: z.string().nullable(),
   nextRestartAt: IsoTime.nullable(),
   /** Whether it starts when its machine does, and when among the others: lower orders first. */
-  bootPolicy: BootPolicy,
-  startOrder: z.int(),
+  bootPolicy: BootPolicy.default('unless-stopped'),
+  startOrder: z.int().default(0),
   /** How long a stop may take; `null`: as its template says. */
-  stopTimeoutSeconds: z.int().nullable(),
+  stopTimeoutSeconds: z.int().nullable().default(null),
   /** `null`: that of its node. */
-  timeZone: z.string().nullable(),
+  timeZone: z.string().nullable().default(null),
   /** The agreement that its game waits for. */
   eula: z
     .object({ state: z.enum(['pending', 'declined']), file: z.string(), text: z.string(), requestedAt: IsoTime })
-    .nullable(),
+    .nullable()
+    .default(null),
   template: TemplateLite,
   node: z.object({
     id: NodeId,
@@ -159,8 +160,8 @@ export const Server = z.object({
   /** Folders of the node that it is given beside its own and those of its template. */
   mounts: Mounts.optional(),
   /** How many play and may play, by the game's own answer; `null`: not known. */
-  playersOnline: z.int().nullable(),
-  playersMax: z.int().nullable(),
+  playersOnline: z.int().nullable().default(null),
+  playersMax: z.int().nullable().default(null),
   createdAt: IsoTime,
   updatedAt: IsoTime,
 })

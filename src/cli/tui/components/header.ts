@@ -24,8 +24,8 @@ export function headerFields(header: HeaderFacts): FieldsProps {
     { text: serverName, tone: isStale(facts) ? 'dim' : 'title' },
     lifeField(facts, nowMs),
     { text: nodeName, tone: plain },
-    ...(wide ? [{ text: address, tone: plain }] : []),
     ...playersField(facts, plain),
+    ...(wide ? [{ text: address, tone: plain }] : []),
     { text: `ctx ${contextName}`, tone: 'dim' },
   ]
   const rate: Field = {

@@ -1,5 +1,5 @@
 import type { z } from 'zod'
-import type { Server } from '../../../../shared/api/servers.ts'
+import type { Server, ServerPort } from '../../../../shared/api/servers.ts'
 import type { NewTemplate } from '../../../../shared/api/templates.ts'
 import { agentText, MOST_REASON } from '../../../../shared/kernel/agent-text.ts'
 import type { Permission } from '../../../../shared/kernel/permissions.ts'
@@ -150,7 +150,7 @@ export function toServer(stored: ServerRow, { caller, permissions }: Viewer, fac
 export function shownPorts(
   row: ServerRow,
   template: Pick<TemplateView, 'ports' | 'listens'>,
-): z.input<typeof Server>['ports'] {
+): z.input<typeof ServerPort>[] {
   const { ip, port } = row
   const { listens } = template
   const protocol = listens === 'tcp' || listens === 'udp' ? listens : 'both'
