@@ -61,7 +61,7 @@ it('the limits of what runs change at once where the kernel holds them, are left
       appliesAt: 'next-start',
       reason: expect.stringMatching(/uses \d+ MiB .* \(16 MiB\)/),
     })
-    expect(kernelLimits(pid).memoryMb).toBeCloseTo(229, 0)
+    expect(kernelLimits(pid).memoryMb).toBeCloseTo(230, 0)
   } else {
     expect(grown).toMatchObject({ appliesAt: 'next-start', reason: expect.stringContaining('control groups') })
   }
