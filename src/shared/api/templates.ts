@@ -472,7 +472,7 @@ export const installTemplate = defineEndpoint({
   method: 'POST',
   path: '/api/templates/catalog/:catalogName/install',
   access: { panel: 'template.create' },
-  params: { catalogName: OneLine.trim().min(1).max(100) },
+  params: { catalogName: z.string().regex(/^[a-zA-Z0-9][a-zA-Z0-9_-]{0,63}$/, 'must be a name of the catalogue') },
   /** `force`: overwrite what people have edited, but for its name and nest. */
   body: z.object({ force: z.boolean().default(false) }).prefault({}),
   response: Template.extend({ outcome: z.enum(['created', 'updated', 'unchanged']) }),
