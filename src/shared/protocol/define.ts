@@ -5,7 +5,7 @@ import { ServerSpec } from './server-spec.ts'
  * What an agent can do beyond the envelope, as it says it in its `hello`: an area of definitions with its version. A definition
  * that older agents do not know gets a new one, so that the daemon can refuse it before anything is sent.
  */
-export const CAPABILITIES = ['servers@1', 'console@1', 'node@1', 'files@1', 'console-export@1'] as const
+export const CAPABILITIES = ['servers@1', 'console@1', 'node@1', 'files@1', 'files@2', 'console-export@1'] as const
 export type Capability = (typeof CAPABILITIES)[number]
 
 /** What every agent of this protocol version can do, also one whose `hello` says nothing of capabilities. */
