@@ -65,7 +65,9 @@ describe('after a restart of the machine', () => {
     expect(waited).toBe(true)
   })
 
-  it('a policy of never keeps down what ran, with the reason, and always starts what was stopped', async () => {
+  it('a policy of never keeps down what ran, with the reason, and always starts what was stopped', {
+    tags: ['long'],
+  }, async () => {
     const [down, up, rest] = await Promise.all([
       begin('down', boot('never')),
       begin('up', boot('always')),
@@ -97,7 +99,7 @@ describe('after a restart of the machine', () => {
     })
   })
 
-  it('an order of a person does not wait for the turn of what the node starts', async () => {
+  it('an order of a person does not wait for the turn of what the node starts', { tags: ['long'] }, async () => {
     stage.starts = { atOnce: 1 }
     const never = {
       startup: 'read -r line; echo ready; read -r line',

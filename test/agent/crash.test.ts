@@ -79,7 +79,9 @@ describe('a server that ends by itself', () => {
     expect(typed).toMatchObject({ lastExit: { expected: true }, crash: { crashed: false, nextRestartMs: null } })
   })
 
-  it('has crashed when it does not heed a typed stop command and fails after the time that a stop may take', async () => {
+  it('has crashed when it does not heed a typed stop command and fails after the time that a stop may take', {
+    tags: ['long'],
+  }, async () => {
     const id = serverNamed('heedless')
     const heedless = gameSpec(id, 1, {
       startup: 'echo ready; read -r line; sleep 1.5; exit 9',
@@ -94,7 +96,7 @@ describe('a server that ends by itself', () => {
     await stage.peer.order(id, 2, { op: 'stop' })
   })
 
-  it('is restarted by an order that comes in the moment of its end', { timeout: 60_000 }, async () => {
+  it('is restarted by an order that comes in the moment of its end', { tags: ['long'], timeout: 60_000 }, async () => {
     const id = serverNamed('moment')
     let generation = 1
     const spec = () => gameSpec(id, generation, { startup: 'echo ready; sleep 1000', restart: NEVER })
@@ -153,7 +155,9 @@ describe('a server that ends by itself', () => {
     )
   })
 
-  it('becomes running by a line that comes in parts, after a quiet time or because it is long', async () => {
+  it('becomes running by a line that comes in parts, after a quiet time or because it is long', {
+    tags: ['long'],
+  }, async () => {
     const [quiet, long, other] = [serverNamed('quiet'), serverNamed('long'), serverNamed('other')]
     const done = [{ kind: 'contains', value: 'is ready' } as const]
     // The other output has its own lines: what it says in between is no part of this one.

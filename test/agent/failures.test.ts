@@ -26,7 +26,7 @@ function serverNamed(name: string): string {
 }
 
 describe('a run that has left no trace', () => {
-  it('counts as a crash when only its processes have vanished', async () => {
+  it('counts as a crash when only its processes have vanished', { tags: ['long'] }, async () => {
     const id = serverNamed('vanished')
     await stage.peer.order(id, 1, { op: 'start', spec: gameSpec(id, 1) })
     const running = await stage.peer.report(id, 'running', ({ power }) => power === 'running')
@@ -45,6 +45,7 @@ describe('a run that has left no trace', () => {
 
   it.each(['gone', 'kept'] as const)(
     'is started again at once, and is no crash, when the machine was restarted (its record %s)',
+    { tags: ['long'] },
     async (record) => {
       const id = serverNamed(`reboot-${record}`)
       await stage.peer.order(id, 1, { op: 'start', spec: gameSpec(id, 1) })
@@ -68,7 +69,9 @@ describe('a run that has left no trace', () => {
 })
 
 describe('a holder that is killed while its game starts', () => {
-  it('may have had the ready line: the console says so, and the server does not start for ever', async () => {
+  it('may have had the ready line: the console says so, and the server does not start for ever', {
+    tags: ['long'],
+  }, async () => {
     const dataDir = join(stage.dataDir, 'inside')
     const peer = await GatewayPeer.listen()
     // Two minutes are a moment here; all other times are what they are.
@@ -129,7 +132,10 @@ describe('a journal that is lost', () => {
 })
 
 describe('a server over its disk limit', () => {
-  it('is stopped with the reason, and not started before there is room', async () => {
+  it('is stopped with the reason, and not started before there is room', {
+    tags: ['long'],
+    timeout: 30_000,
+  }, async () => {
     const id = serverNamed('disk')
     const limits = { ...gameSpec(id, 1).limits, diskMb: 1 }
     const startup = 'head -c 3000000 /dev/zero > big.bin; echo ready; read -r line'
@@ -143,5 +149,5 @@ describe('a server over its disk limit', () => {
     expect(stopped).toMatchObject({ crash: { crashed: false }, lastExit: { expected: true } })
     const refused = await stage.peer.order(id, 2, { op: 'start', spec: gameSpec(id, 2, { startup, limits }) })
     expect(refused.error?.code).toBe('NO_SPACE')
-  }, 30_000)
+  })
 })

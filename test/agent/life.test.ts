@@ -352,7 +352,9 @@ describe('a server', () => {
     expect(agent.powers(alone)).toEqual(['starting'])
   })
 
-  it('that is running says when nothing of it listens on its port, and when something does again', async () => {
+  it('that is running says when nothing of it listens on its port, and when something does again', {
+    tags: ['long'],
+  }, async () => {
     const [said, unsaid] = ['srv_said', 'srv_unsaid']
     const ports = [await quietPort(), await quietPort()] as const
     await agent.begin(unsaid, { startup: listener({ later: ports[0] }), ports: primary(ports[0]) })

@@ -74,7 +74,10 @@ describe('the connection', () => {
     })
   })
 
-  it('connects with 3,000 servers, whose snapshot takes more than one frame', { timeout: 60_000 }, async () => {
+  it('connects with 3,000 servers, whose snapshot takes more than one frame', {
+    tags: ['long'],
+    timeout: 60_000,
+  }, async () => {
     await stage.stopAgent()
     const ids = Array.from({ length: 3000 }, (_, i) => `srv_many${i}`)
     const reason = 'It ended in a way that takes many words to tell. '.repeat(8)
@@ -106,7 +109,7 @@ describe('the connection', () => {
     expect(ports.result).toMatchObject({ taken: [{ port: stage.peer.port, code: 'PORT_IN_USE' }] })
   })
 
-  it('waits as long as a 429 tells it', async () => {
+  it('waits as long as a 429 tells it', { tags: ['long'] }, async () => {
     stage.peer.refuse = { status: 429, headers: { 'Retry-After': '2' } }
     stage.peer.cut()
     await stage.peer.until('the refused attempt', () => stage.peer.requests.length === 2)

@@ -139,7 +139,7 @@ describe('the power of a server', () => {
     expect(offline.crash).toMatchObject({ count: 0, crashed: false })
   })
 
-  it('carries out kills of games that end by themselves at that very moment', async () => {
+  it('carries out kills of games that end by themselves at that very moment', { tags: ['long'] }, async () => {
     const ids = Array.from({ length: 16 }, (_, i) => serverNamed(`dying-${i}`))
     const startup = 'echo ready; read -r line; exit 3'
     for (const generation of [1, 3, 5]) {

@@ -148,7 +148,7 @@ test('games are asked who plays, and what they answer is bounded; none of them h
   }
 }, 60_000)
 
-test('people who join the demo game are counted while they play', async () => {
+test('people who join the demo game are counted while they play', { tags: ['long'], timeout: 60_000 }, async () => {
   const template = await readStarter('demo')
   const env = Object.fromEntries(template.variables.map(({ name, default: value }) => [name, value]))
   await start({
@@ -166,10 +166,11 @@ test('people who join the demo game are counted while they play', async () => {
   ann.type('quit\n')
   await ann.gone
   await stage.peer.until('Ann to be gone', () => playersOf('demo')?.online === 0)
-}, 60_000)
+})
 
 test.skipIf(!existsSync(TEEWORLDS))(
   `a client that joins Teeworlds is counted until it leaves${skippedUnless(existsSync(TEEWORLDS), TEEWORLDS)}`,
+  { tags: ['long'], timeout: 60_000 },
   async () => {
     const template = await readTemplate(new URL('../../templates/teeworlds.yaml', import.meta.url))
     const env = Object.fromEntries(template.variables.map(({ name, default: value }) => [name, value]))
@@ -189,5 +190,4 @@ test.skipIf(!existsSync(TEEWORLDS))(
     await leave()
     await stage.peer.until('the client to be gone', () => playersOf('teeworlds')?.online === 0)
   },
-  60_000,
 )

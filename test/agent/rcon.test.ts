@@ -116,7 +116,9 @@ describe('a console by RCON', () => {
     expect(connections(id)).toBe(1)
   })
 
-  it('connects again when the connection was lost, and says what is not known of the command', async () => {
+  it('connects again when the connection was lost, and says what is not known of the command', {
+    tags: ['long'],
+  }, async () => {
     // Of a game that gives no empty packet back nobody knows whether it has done what was sent.
     const id = await start('lost', { game: 'source-plain' })
     expect(await send(id, 'list')).toBeNull()

@@ -75,7 +75,7 @@ describe('commands', () => {
     expect(stage.peer.reports(id).at(-1)).toMatchObject({ power: 'offline', generation: 6 })
   })
 
-  it('run side by side on different servers and one after the other on one', async () => {
+  it('run side by side on different servers and one after the other on one', { tags: ['long'] }, async () => {
     const slow = serverNamed('slow')
     const quick = serverNamed('quick')
     const install = { script: 'echo begun; sleep 600', entrypoint: 'sh', timeoutMs: 600_000 }
@@ -97,7 +97,7 @@ describe('an agent that is killed', () => {
     ['its run is written down', '"kind":"game"'],
     ['it is starting', '"power":"starting"'],
     ['it is running', '"power":"running"'],
-  ])('as soon as %s never makes two processes and loses no order', async (_, text) => {
+  ])('as soon as %s never makes two processes and loses no order', { tags: ['long'] }, async (_, text) => {
     const id = serverNamed('killed')
     const start = stage.peer.nextId()
     const command: CommandOp = { op: 'start', spec: gameSpec(id, 1) }
@@ -124,7 +124,7 @@ describe('an agent that is killed', () => {
   it.each([
     ['its run is written down', '"kind":"install"'],
     ['its exit is written down', '"ended":true'],
-  ])('when %s in the journal runs an install script once', async (_, text) => {
+  ])('when %s in the journal runs an install script once', { tags: ['long'] }, async (_, text) => {
     const id = serverNamed('noted')
     const order = stage.peer.nextId()
     const install = { script: 'echo ran >> "$MNT_SERVER/ran.txt"', entrypoint: 'sh', timeoutMs: 60_000 }
@@ -136,7 +136,9 @@ describe('an agent that is killed', () => {
     expect(await readFile(join(stage.dataDir, 'servers', id, 'ran.txt'), 'utf8')).toBe('ran\n')
   })
 
-  it('before a start after a crash has begun makes up for it, and counts no crash more', async () => {
+  it('before a start after a crash has begun makes up for it, and counts no crash more', {
+    tags: ['long'],
+  }, async () => {
     const id = serverNamed('unbegun')
     await stage.peer.order(id, 1, { op: 'start', spec: gameSpec(id, 1) })
     await stage.peer.report(id, 'running', ({ power }) => power === 'running')
@@ -171,7 +173,7 @@ describe('an agent that is killed', () => {
     expect(report?.uptimeMs).toBeGreaterThan(0)
   })
 
-  it('judges a crash of the time when it was away once, with its real exit', async () => {
+  it('judges a crash of the time when it was away once, with its real exit', { tags: ['long'] }, async () => {
     const id = serverNamed('away')
     const spec = gameSpec(id, 1, {
       startup: 'echo ready; while [ ! -e go ]; do sleep 0.05; done; exit 6',
@@ -198,7 +200,7 @@ describe('an agent that is killed', () => {
     expect(new Set(exits.map(({ seq }) => seq)).size).toBe(1)
   })
 
-  it('in the first phase of a stop still escalates', async () => {
+  it('in the first phase of a stop still escalates', { tags: ['long'] }, async () => {
     const id = serverNamed('midstop')
     const spec = gameSpec(id, 1, {
       startup: 'echo ready; while read -r line; do :; done',
@@ -216,7 +218,7 @@ describe('an agent that is killed', () => {
     expect(offline).toMatchObject({ lastExit: { expected: true }, crash: { crashed: false } })
   })
 
-  it('in the middle of a restart finishes it', async () => {
+  it('in the middle of a restart finishes it', { tags: ['long'] }, async () => {
     const id = serverNamed('midrestart')
     const stop = { type: 'command' as const, value: 'quit', timeoutMs: 1000 }
     const spec = gameSpec(id, 1, { startup: 'echo "hello from x"; echo ready; while read -r line; do :; done', stop })
@@ -233,7 +235,7 @@ describe('an agent that is killed', () => {
     await stage.peer.until('both starts', () => startsOf(id) === 2)
   })
 
-  it('in the middle of an installation follows the script to its end', async () => {
+  it('in the middle of an installation follows the script to its end', { tags: ['long'] }, async () => {
     const id = serverNamed('midinstall')
     const install = {
       script: 'echo begun; while [ ! -e go ]; do sleep 0.05; done; echo done > result',
@@ -253,7 +255,7 @@ describe('an agent that is killed', () => {
     await stage.peer.report(id, 'running', ({ power, installed }) => power === 'running' && installed)
   })
 
-  it('waits on for the next start of a crashed server', async () => {
+  it('waits on for the next start of a crashed server', { tags: ['long'] }, async () => {
     const id = serverNamed('midwait')
     await stage.peer.order(id, 1, { op: 'start', spec: gameSpec(id, 1) })
     await stage.peer.report(id, 'running', ({ power }) => power === 'running')
@@ -266,7 +268,7 @@ describe('an agent that is killed', () => {
 })
 
 describe('an agent that is stopped', () => {
-  it('leaves its games alone and gives the folder free', async () => {
+  it('leaves its games alone and gives the folder free', { tags: ['long'] }, async () => {
     const id = serverNamed('left')
     await stage.peer.order(id, 1, {
       op: 'start',
@@ -279,7 +281,7 @@ describe('an agent that is stopped', () => {
     expect(stage.peer.of('snapshot').at(-1)?.servers[0]).toMatchObject({ power: 'running', pid: running.pid })
   })
 
-  it('refuses to share its folder with a second one', async () => {
+  it('refuses to share its folder with a second one', { tags: ['long'] }, async () => {
     const second = await stage.spawnSecond()
     expect(second.code).not.toBe(0)
     expect(second.output).toContain('Another agent')

@@ -182,7 +182,7 @@ describe.skipIf(!CAN)(`a game with a terminal${skippedUnless(CAN, 'a binary of @
     expect(lastExit).toMatchObject({ code: null, signal: 'SIGHUP', expected: false })
   })
 
-  it('lives on when its holder and the agent are killed, and loses no line', async () => {
+  it('lives on when its holder and the agent are killed, and loses no line', { tags: ['long'] }, async () => {
     const id = await start('holder', `${TALK}`)
     const { pid } = await running(id)
     process.kill(await holderOf(id), 'SIGKILL')

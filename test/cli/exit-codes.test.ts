@@ -66,7 +66,9 @@ describe('the exit codes of the real binary against a real daemon', () => {
     expect(await outcome(['users', 'list'], { env })).toMatchObject({ exit: 5, code: 'PERMISSION_DENIED' })
   })
 
-  it('9: after too many wrong passwords even the right one has to wait, and it says how long', async () => {
+  it('9: after too many wrong passwords even the right one has to wait, and it says how long', {
+    tags: ['long'],
+  }, async () => {
     const request = ['users', 'create', '--email', 'eve@example.org', '--username', 'eve', '--password-stdin']
     expect(await panel.run(request, { input: PASSWORD })).toMatchObject({ code: 0 })
     const login = ['login', panel.url, '--username', 'eve', '--password-stdin']

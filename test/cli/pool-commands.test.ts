@@ -41,7 +41,10 @@ const json = async (line: string) => JSON.parse(await run(0, `${line} -o json`))
 const say = (...wanted: readonly (readonly [exit: number, line: string, text: string])[]) =>
   Promise.all(wanted.map(async ([exit, line, text]) => expect(await run(exit, line)).toContain(text)))
 
-it('gives a server an address of a network, and the game is told of it', { timeout: 60_000 }, async () => {
+it('gives a server an address of a network, and the game is told of it', {
+  tags: ['long'],
+  timeout: 60_000,
+}, async () => {
   const create = 'ip-pools create --node local --network lan --cidr 127.0.9.0/29'
   const pool = await json(`${create} --gateway 127.0.9.1 --reserve 127.0.9.2,127.0.9.3`)
   expect(pool).toMatchObject({ networkName: 'lan', total: 6, availableCount: 3, reserved: ['127.0.9.2', '127.0.9.3'] })
@@ -85,7 +88,7 @@ it('pins a server to its template, and starts it by a line that it has chosen', 
   expect(await json('servers unpin one')).toMatchObject({ pinnedAt: null })
 })
 
-it('suspends servers, and acts on several at once', { timeout: 60_000 }, async () => {
+it('suspends servers, and acts on several at once', { tags: ['long'], timeout: 60_000 }, async () => {
   const file = join(panel.home, 'servers.txt')
   await writeFile(file, '# unpaid\none\n\ntwo\n')
   const why = { status: 'suspended', suspensionReason: 'unpaid' }

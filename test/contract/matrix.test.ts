@@ -133,6 +133,7 @@ describe('each endpoint and each permission', () => {
   })
 
   it('agree for members of a server, who hold one thing there and nothing elsewhere', {
+    tags: ['long'],
     timeout: 180_000,
   }, async () => {
     const { id, token } = await signIn(panel, 'one-right')

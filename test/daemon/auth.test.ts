@@ -82,7 +82,7 @@ describe('lockout', () => {
     expect(events).toHaveLength(1)
   })
 
-  it('lets 60 parallel right passwords in', async () => {
+  it('lets 60 parallel right passwords in', { tags: ['long'] }, async () => {
     const results = await Promise.allSettled(Array.from({ length: 60 }, () => signIn(right)))
     expect(results.filter((result) => result.status === 'fulfilled')).toHaveLength(60)
   })

@@ -45,7 +45,7 @@ test('audits what is typed without what stands behind a telling word', async () 
   expect(rows.map(({ details }) => details?.['command']).reverse()).toEqual(Object.values(typed))
 })
 
-test('limits the commands of a caller to a server', async () => {
+test('limits the commands of a caller to a server', { tags: ['long'] }, async () => {
   const typing = Array.from({ length: 600 }, (_, i) => stage.command(`say ${i}`))
   await Promise.all(typing)
   // Room for more comes back with time, but slower than this.
@@ -60,7 +60,7 @@ test('limits the commands of a caller to a server', async () => {
   expect(stage.peer.typed.filter((text) => text.startsWith('say '))).toHaveLength(600)
 })
 
-test('refuses a command that cannot reach a game', async () => {
+test('refuses a command that cannot reach a game', { tags: ['long'] }, async () => {
   stage.peer.silent.add('console.input')
   expect((await refusal(stage.command('slow'))).code).toBe('AGENT_TIMEOUT')
   stage.peer.event({

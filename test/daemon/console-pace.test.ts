@@ -54,7 +54,9 @@ test('sends a viewer no more bytes in a second than the setting says', async () 
   await stage.panel.configure('console.outputBytesPerSecond', 1_073_741_824)
 })
 
-test('ends the stream of a viewer that takes nothing for five minutes, which resumes where it was', async () => {
+test('ends the stream of a viewer that takes nothing for five minutes, which resumes where it was', {
+  tags: ['long'],
+}, async () => {
   const id = stage.game.id
   stage.peer.log(id).append(1)
   const [stalled, patient] = [stage.watch(), stage.watch()]

@@ -223,7 +223,7 @@ test('a viewer who connects while the node is away resumes when it is back', asy
   expect(reader.seqs).toEqual(range(5, 10))
 })
 
-test('a slow viewer holds up nobody and misses nothing', async () => {
+test('a slow viewer holds up nobody and misses nothing', { tags: ['long'] }, async () => {
   stage.peer.log(stage.game.id).append(1)
   const [slow, quick] = [stage.watch(), stage.watch()]
   await slow.until('the first line', ({ seqs }) => seqs.length === 1)

@@ -141,7 +141,7 @@ test('passes over frames and events of a newer version', async () => {
   expect(peer.closeCode).toBeUndefined()
 })
 
-test('closes a connection that says no hello', async () => {
+test('closes a connection that says no hello', { tags: ['long'] }, async () => {
   const node = await stage.node()
   const peer = await stage.connect(node)
   expect(await peer.until('the close', () => peer.closeCode, 8000)).toBe(4400)

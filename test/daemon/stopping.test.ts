@@ -20,7 +20,7 @@ it('a connection on which nothing was ever asked does not hold up the stop', asy
   await ended
 })
 
-it('a signal in the middle of the start stops it in order, as one does later', async () => {
+it('a signal in the middle of the start stops it in order, as one does later', { tags: ['long'] }, async () => {
   const home = await mkdtemp(join(tmpdir(), 'panel-stopping-'))
   try {
     let isTold = false

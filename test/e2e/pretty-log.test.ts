@@ -1,7 +1,10 @@
 import { expect, it } from 'vitest'
 import { FaultPanel } from '../faults/fault-panel.ts'
 
-it('a daemon at a terminal starts, and logs for the person who reads', { timeout: 60_000 }, async () => {
+it('a daemon at a terminal starts, and logs for the person who reads', {
+  tags: ['long'],
+  timeout: 60_000,
+}, async () => {
   const panel = await FaultPanel.enter({ PANEL_LOG__FORMAT: 'pretty' })
   try {
     expect(panel.log).toMatch(/INFO.*: daemon ready\n/)

@@ -173,7 +173,9 @@ describe.each(accounts)('panel up by $who', ({ uid }) => {
     expect(await person.json('servers', 'view', 'demo')).toMatchObject({ status: 'stopped', lastExitCode: 0 })
   })
 
-  it('leaves its games at Ctrl-C, takes them up again, and shows its screen to a second one', async () => {
+  it('leaves its games at Ctrl-C, takes them up again, and shows its screen to a second one', {
+    tags: ['long'],
+  }, async () => {
     const listen = ['--listen', `127.0.0.1:${await quietPort()}`]
     const first = await person.up(...listen)
     const { pid, startedAt } = await person.json('servers', 'view', 'demo')
@@ -220,7 +222,7 @@ describe.each(accounts)('panel up by $who', ({ uid }) => {
 })
 
 describe('panel up on a taken port', () => {
-  it('listens on the next one, and its commands find it', async () => {
+  it('listens on the next one, and its commands find it', { tags: ['long'] }, async () => {
     const taken = createServer()
     // When 7420 is taken by somebody else already, that serves as well.
     await new Promise<void>((resolve) => taken.once('error', () => resolve()).listen(7420, '127.0.0.1', resolve))
@@ -236,7 +238,7 @@ describe('panel up on a taken port', () => {
     }
   })
 
-  it('in another data folder is stopped by its name, which panel down says', async () => {
+  it('in another data folder is stopped by its name, which panel down says', { tags: ['long'] }, async () => {
     const person = await Person.arrive(undefined)
     try {
       const other = join(person.home, 'other')
@@ -261,7 +263,7 @@ describe('panel up on a taken port', () => {
     }
   })
 
-  it('refuses a port that was asked for and is taken', async () => {
+  it('refuses a port that was asked for and is taken', { tags: ['long'] }, async () => {
     const port = await quietPort()
     const taken = createServer().listen(port, '127.0.0.1')
     await once(taken, 'listening')

@@ -37,7 +37,9 @@ async function spoil(at: number, bytes: number): Promise<void> {
 }
 
 describe('a database file', { timeout: 90_000 }, () => {
-  it('that is restored has nothing of what came after the copy, also when a killed daemon has left a log', async () => {
+  it('that is restored has nothing of what came after the copy, also when a killed daemon has left a log', {
+    tags: ['long'],
+  }, async () => {
     await panel.startDaemon()
     await panel.client.call(createLocation, { body: { name: 'since' } })
     await panel.killDaemon('SIGKILL')
@@ -52,7 +54,7 @@ describe('a database file', { timeout: 90_000 }, () => {
   it.each([
     ['whose header is gone', () => spoil(0, 100)],
     ['of which half is there', async () => truncate(file, Math.floor((await stat(file)).size / 8192) * 4096)],
-  ])('%s ends the start with what to do, and a copy leads back', async (_, damage) => {
+  ])('%s ends the start with what to do, and a copy leads back', { tags: ['long'] }, async (_, damage) => {
     await damage()
     const broken = await readFile(file)
     const { code, stderr } = await panel.run(['daemon', 'run', '--listen', '127.0.0.1:0', ...place()])
@@ -76,7 +78,7 @@ describe('a database file', { timeout: 90_000 }, () => {
     await panel.killDaemon('SIGTERM')
   })
 
-  it('with one bad page is served as not ready, and no damaged copy is restored', async () => {
+  it('with one bad page is served as not ready, and no damaged copy is restored', { tags: ['long'] }, async () => {
     const connection = await Connection.open(file, 'read')
     const [row] = await connection.all("select rootpage from sqlite_schema where name = 'location'")
     await connection.close()

@@ -52,7 +52,9 @@ async function fillUp(): Promise<void> {
 }
 
 describe.skipIf(disk === undefined)(`a daemon whose disk is full${WHY_NOT}`, { timeout: 120_000 }, () => {
-  it('shows games as they are, stops them by key and command line, and writes all of it down when there is room', async () => {
+  it('shows games as they are, stops them by key and command line, and writes all of it down when there is room', {
+    tags: ['long'],
+  }, async () => {
     const templateId = await panel.makeTemplate('game', GAME)
     const [one, two] = [
       await panel.makeServer(node, { name: 'one', templateId }),

@@ -30,7 +30,7 @@ describe('a console', () => {
     await printUnderFaults(stage, { count: 20_000, faults, followerEnds: [0.3], slow })
   })
 
-  it('tells a viewer who was away which lines were trimmed, once and exactly', async () => {
+  it('tells a viewer who was away which lines were trimmed, once and exactly', { tags: ['long'] }, async () => {
     await trimWhileAway(stage, 60_000)
   })
 })
@@ -45,7 +45,9 @@ describe('a console of the usual size', () => {
     await stage?.panel.leave()
   })
 
-  it('carries text without an end, a line of 1 MiB, invalid UTF-8, NUL bytes and escapes', async () => {
+  it('carries text without an end, a line of 1 MiB, invalid UTF-8, NUL bytes and escapes', {
+    tags: ['long'],
+  }, async () => {
     await printHostileText(stage)
   })
 })

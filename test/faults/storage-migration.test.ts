@@ -13,6 +13,7 @@ afterAll(async () => {
 })
 
 it('a migration that is killed leaves database and copies whole, and the copy leads back', {
+  tags: ['long'],
   timeout: 60_000,
 }, async () => {
   await migrateUnderKills(panel, { kills: 2, ballastMib: 16 })

@@ -44,7 +44,10 @@ const isThere = (path: string): Promise<boolean> =>
   )
 
 describe('a database that was restored from a copy while its node ran on', () => {
-  it('takes orders again, and what was made since is adopted or purged', { timeout: 90_000 }, async () => {
+  it('takes orders again, and what was made since is adopted or purged', {
+    tags: ['long'],
+    timeout: 90_000,
+  }, async () => {
     const place = ['--data-dir', join(panel.home, 'daemon')]
     const copy = join(panel.home, 'copy.db')
     await panel.killDaemon('SIGTERM')

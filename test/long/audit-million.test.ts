@@ -1,3 +1,4 @@
+// @module-tag long
 import { afterAll, beforeAll, describe, expect, it } from 'vitest'
 import { Connection } from '../../src/daemon/db/sqlite/connection.ts'
 import { exportAll } from '../bench/audit-export.ts'

@@ -1,3 +1,4 @@
+// @module-tag long
 import { afterAll, beforeAll, expect, it } from 'vitest'
 import { AgentStage, gameSpec } from '../agent/agent-stage.ts'
 import { anEarlierBoot, cutPower } from '../agent/power-cut.ts'

@@ -1,3 +1,4 @@
+// @module-tag long
 import { afterAll, beforeAll, describe, expect, it } from 'vitest'
 import { getServer, type Server } from '../../src/shared/api/servers.ts'
 import { isAlive, pause, until } from '../e2e/wait.ts'

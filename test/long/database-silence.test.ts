@@ -1,3 +1,4 @@
+// @module-tag long
 import { once } from 'node:events'
 import { type AddressInfo, createServer, type Socket } from 'node:net'
 import { expect, it } from 'vitest'

@@ -1,3 +1,4 @@
+// @module-tag long
 import { expect, it } from 'vitest'
 import { ALL_EGGS } from '../eggs/egg-files.ts'
 import { mutated, randomOf, tried } from '../eggs/mutations.ts'

@@ -1,3 +1,4 @@
+// @module-tag long
 import { createSocket } from 'node:dgram'
 import { existsSync, readFileSync } from 'node:fs'
 import { connect, createServer, type Socket } from 'node:net'

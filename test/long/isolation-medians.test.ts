@@ -1,3 +1,4 @@
+// @module-tag long
 import { afterAll, beforeAll, describe, expect, it } from 'vitest'
 import { IsolationStage, ratios, sideBySide } from '../faults/isolation-run.ts'
 

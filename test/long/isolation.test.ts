@@ -1,3 +1,4 @@
+// @module-tag long
 import { afterAll, beforeAll, describe, expect, it } from 'vitest'
 import { IsolationStage, ratios, type Sampling, sideBySide } from '../faults/isolation-run.ts'
 

@@ -1,3 +1,4 @@
+// @module-tag long
 import { performance } from 'node:perf_hooks'
 import { afterAll, beforeAll, expect, it } from 'vitest'
 import { listServers } from '../../src/shared/api/servers.ts'

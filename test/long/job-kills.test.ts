@@ -1,3 +1,4 @@
+// @module-tag long
 import { expect, it } from 'vitest'
 import { type KillPoint, runThroughKills } from '../daemon/jobs/kill-chain.ts'
 

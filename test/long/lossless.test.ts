@@ -1,3 +1,4 @@
+// @module-tag long
 import { afterAll, beforeAll, describe, it } from 'vitest'
 import { Cable } from '../faults/cable.ts'
 import { FaultPanel } from '../faults/fault-panel.ts'

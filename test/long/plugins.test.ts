@@ -1,3 +1,4 @@
+// @module-tag long
 import { afterAll, beforeAll, describe, expect, it } from 'vitest'
 import { getMe } from '../../src/shared/api/auth.ts'
 import { aboutBad, endsBy, installBad, refusesToLoad, reports } from '../daemon/plugins/bad-plugin.ts'

@@ -1,3 +1,4 @@
+// @module-tag long
 import { createSocket } from 'node:dgram'
 import { existsSync } from 'node:fs'
 import { createServer } from 'node:net'

@@ -1,3 +1,4 @@
+// @module-tag long
 import { afterAll, beforeAll } from 'vitest'
 import { COUNTING_GAME } from '../e2e/kills.ts'
 import { SplitPanel } from '../e2e/split-panel.ts'

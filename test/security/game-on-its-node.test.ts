@@ -75,7 +75,10 @@ describe.runIf(isRoot)('a game with a user of its own (skipped unless root)', ()
 })
 
 describe('the reading of a game’s output', () => {
-  it('costs no more than a share of what the game may use, and loses nothing', async () => {
+  it('costs no more than a share of what the game may use, and loses nothing', {
+    tags: ['long'],
+    timeout: 30_000,
+  }, async () => {
     const place = rig.place('loud')
     const limits = { ...LIMITS, cpuCores: 0.2 }
     const program = 'import sys\ni = 0\nwhile True:\n  print(i)\n  i += 1'
@@ -93,7 +96,7 @@ describe('the reading of a game’s output', () => {
     const numbers = (await texts(place)).map(Number)
     expect(numbers.length).toBeGreaterThan(1000)
     expect(numbers.slice(0, -1).findIndex((number, i) => number !== i)).toBe(-1)
-  }, 30_000)
+  })
 })
 
 describe('a game and its agent', () => {
@@ -114,7 +117,10 @@ describe('a game and its agent', () => {
     await Promise.all(stages.map(attack))
   }
 
-  it('is stopped for what it hides from a count by names, and is deleted with all of it', async () => {
+  it('is stopped for what it hides from a count by names, and is deleted with all of it', {
+    tags: ['long'],
+    timeout: 60_000,
+  }, async () => {
     await onEach(async (stage) => {
       const id = 'srv_hiding'
       const files = join(stage.dataDir, 'servers', id)
@@ -135,7 +141,7 @@ describe('a game and its agent', () => {
       expect((await stage.peer.order(id, 2, { op: 'delete', keepFiles: false })).error).toBeNull()
       expect([existsSync(files), existsSync(join(stage.dataDir, 'state', id))]).toEqual([false, false])
     })
-  }, 60_000)
+  })
 
   it('does not hear which process of the machine holds its port', async () => {
     const taken = createServer().listen(0, '127.0.0.1')

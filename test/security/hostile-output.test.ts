@@ -143,7 +143,7 @@ describe('an install script that fails with escape sequences', () => {
     return { child, screen }
   }
 
-  it('puts none of them on the first screen of panel up', { timeout: 120_000 }, async () => {
+  it('puts none of them on the first screen of panel up', { tags: ['long'], timeout: 120_000 }, async () => {
     const listen = `127.0.0.1:${await quietPort()}`
     const first = await up(listen)
     const token = (await readFile(join(home, '.local/share/panel/local.key'), 'utf8')).trim()

@@ -65,7 +65,7 @@ describe('an expression', () => {
     text.startsWith('/'),
   )
 
-  it('needs less than 100 ms for the worst 100 kB that a search finds', { timeout: 120_000 }, () => {
+  it('needs less than 100 ms for the worst 100 kB that a search finds', { tags: ['long'], timeout: 120_000 }, () => {
     const slow = literals.flatMap((text) => {
       const end = text.lastIndexOf('/')
       const { attack, ms } = slowest(new RegExp(text.slice(1, end), text.slice(end + 1)))
@@ -80,7 +80,7 @@ describe('an expression', () => {
     ['an exponential one', /^(?:a+)+$/],
     ['one that is slow behind a beginning alone', /\{\{\s*([^{}]+?)\s*\}\}/g],
     ['one that is slow for one alternative', /^(?:[a-z]+|[0-9a-f:.]*:[0-9a-f:.]*)$/],
-  ])('that is not linear is found: %s', (_, pattern) => {
+  ])('that is not linear is found: %s', { tags: ['long'] }, (_, pattern) => {
     expect(slowest(pattern).ms).toBeGreaterThan(100)
   })
 

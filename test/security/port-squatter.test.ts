@@ -129,6 +129,7 @@ describe.skipIf(!isRoot)('a program of another user that listens where the panel
   })
 
   it('gets nothing before, while and after the panel stands, which goes on elsewhere', {
+    tags: ['long'],
     timeout: 180_000,
   }, async () => {
     const [port, other] = [await quietPort(), await quietPort()]

@@ -166,7 +166,10 @@ echo up; while read -r line; do [ "$line" = stop ] && exit 0; done`
     )
   })
 
-  it('within the bounds of a template are given up in time, also after a restart of the agent', async () => {
+  it('within the bounds of a template are given up in time, also after a restart of the agent', {
+    tags: ['long'],
+    timeout: 60_000,
+  }, async () => {
     const id = 'srv_slow'
     const spec = flooded(id, twenty('(?:x?.){180}[yz]'))
     await stage.peer.order(id, 1, { op: 'start', spec })
@@ -181,9 +184,9 @@ echo up; while read -r line; do [ "$line" = stop ] && exit 0; done`
     expect(stage.peer.of('snapshot').length).toBe(before + 1)
     expect(await longestAnswerMs(id)).toBeLessThan(1500)
     expect((await stage.peer.order(id, 2, { op: 'kill' })).ok).toBe(true)
-  }, 60_000)
+  })
 
-  it('hold up no other server that starts', async () => {
+  it('hold up no other server that starts', { tags: ['long'] }, async () => {
     const [slow, quick] = ['srv_slow2', 'srv_quick']
     await stage.peer.order(slow, 1, { op: 'start', spec: flooded(slow, twenty('(?:x?.){180}[yz]')) })
     const done = [{ kind: 'regex', value: '^u(p|s)$' } as const]

@@ -85,7 +85,7 @@ describe('a value in a startup line', () => {
     ['behind what is no comment', `printf '%s\\0' \${NONE:-a #b} {{VALUE}}`, (value) => ['a', '#b', value]],
     ['by another name', `printf '%s\\0' {{env.VALUE}} {{server.build.env.VALUE}}`, (value) => [value, value]],
   ]
-  it.each(lines)('is one word, whatever it is: %s', (_what, startup, expected) => {
+  it.each(lines)('is one word, whatever it is: %s', { tags: ['long'] }, (_what, startup, expected) => {
     for (const value of HOSTILE) expect([value, argumentsOf(startup, value)]).toEqual([value, expected(value)])
     expect(execFileSync('ls', [dir], { encoding: 'utf8' })).toBe('--force\npass-one\nx y\n')
   })

@@ -31,7 +31,10 @@ const type = (line: string) => stage.peer.request({ op: 'console.input', serverI
 const said = (text: string): boolean => stage.peer.lines(ID).some(([, , , line]) => line.includes(text))
 
 describe('a server whose disk limit is watched', () => {
-  it('is warned at 90 %, stopped above 105 % within 10 s, and ended when it goes on writing', async () => {
+  it('is warned at 90 %, stopped above 105 % within 10 s, and ended when it goes on writing', {
+    tags: ['long'],
+    timeout: 60_000,
+  }, async () => {
     const { limits } = gameSpec(ID, 1)
     const stop = { type: 'signal', value: 'SIGTERM', timeoutMs: 600_000 } as const
     const spec = gameSpec(ID, 1, { startup: WRITER, stop, limits: { ...limits, diskMb: LIMIT_MB } })
@@ -48,5 +51,5 @@ describe('a server whose disk limit is watched', () => {
     expect(said('it is ended at once')).toBe(true)
     expect(ended.reason).toContain(`of its ${LIMIT_MB} MB of disk`)
     expect(ended.crash.crashed).toBe(false)
-  }, 60_000)
+  })
 })

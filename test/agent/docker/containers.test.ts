@@ -39,13 +39,13 @@ describe.skipIf(missing !== undefined)(`containers${WHY_NOT}`, () => {
     await until('no container', async () => !(await stage.containers()).includes('plain'))
   }, 30_000)
 
-  it('say 200,000 lines at full speed, each once and in order', async () => {
+  it('say 200,000 lines at full speed, each once and in order', { tags: ['long'], timeout: 60_000 }, async () => {
     const at = place('flood')
     const run = await stage.start(at, 'seq 1 200000')
     expect(await run.exited).toMatchObject({ code: 0, lastSeq: 200_000 })
     const lines = await texts(at)
     expect(lines.findIndex((line, i) => line !== String(i + 1))).toBe(-1)
-  }, 60_000)
+  })
 
   it('that need too much memory are said to', async () => {
     const at = place('hungry')
@@ -100,6 +100,7 @@ describe.skipIf(missing !== undefined)(`containers${WHY_NOT}`, () => {
 
   it.each(['SIGTERM', 'SIGKILL'] as const)(
     'go on when the engine is ended by %s, and no line is lost or doubled',
+    { tags: ['long'], timeout: 60_000 },
     async (signal) => {
       const at = place(`engine-${signal.toLowerCase()}`)
       const run = await stage.start(
@@ -119,7 +120,6 @@ describe.skipIf(missing !== undefined)(`containers${WHY_NOT}`, () => {
       expect((await texts(at)).at(-1)).toBe('got still there')
       await consecutive(at, 2)
     },
-    60_000,
   )
 
   it('that end while the engine is away are reported with their exit code when it is back', async () => {
@@ -155,7 +155,10 @@ describe.skipIf(missing !== undefined)(`containers${WHY_NOT}`, () => {
     expect((await texts(at, 'stderr')).join()).toContain('/no/such/program')
   }, 30_000)
 
-  it('are made of images that are pulled with what the node has for their registry, saying how far it is', async () => {
+  it('are made of images that are pulled with what the node has for their registry, saying how far it is', {
+    tags: ['long'],
+    timeout: 60_000,
+  }, async () => {
     const registry = await Registry.start(stage.folder)
     try {
       const image = `${registry.host}/team/game:2`
@@ -179,7 +182,7 @@ describe.skipIf(missing !== undefined)(`containers${WHY_NOT}`, () => {
     } finally {
       await registry.stop()
     }
-  }, 60_000)
+  })
 
   async function consecutive(at: ServerPlace, others = 1): Promise<void> {
     const lines = (await texts(at)).filter((line) => line.startsWith('line '))

@@ -24,7 +24,10 @@ describe.skipIf(missing !== undefined)(`what servers in containers leave${WHY_NO
     await engine.end([])
   }, 60_000)
 
-  it('goes with them when they are deleted, running or never started, and renamed by hand or not; nothing else does', async () => {
+  it('goes with them when they are deleted, running or never started, and renamed by hand or not; nothing else does', {
+    tags: ['long'],
+    timeout: 30_000,
+  }, async () => {
     const id = 'srv_deleted'
     const other = await engine.create('somebody', { 'panel.server': id, 'panel.agent': 'another' })
     const unlabelled = await engine.create('something', {})
@@ -35,9 +38,12 @@ describe.skipIf(missing !== undefined)(`what servers in containers leave${WHY_NO
     await engine.create('never-started', labels ?? {})
     expect(await stage.peer.order(id, 2, { op: 'delete', keepFiles: false })).toMatchObject({ ok: true })
     expect((await engine.listed()).map((one) => one.id).sort()).toEqual([other, unlabelled].sort())
-  }, 30_000)
+  })
 
-  it('goes with them when their holder was killed and the engine was away, as soon as it is back', async () => {
+  it('goes with them when their holder was killed and the engine was away, as soon as it is back', {
+    tags: ['long'],
+    timeout: 30_000,
+  }, async () => {
     const id = 'srv_away'
     await stage.peer.order(id, 1, { op: 'start', spec: spec(id) })
     await stage.peer.report(id, 'running', ({ power }) => power === 'running')
@@ -52,7 +58,7 @@ describe.skipIf(missing !== undefined)(`what servers in containers leave${WHY_NO
     await stage.stopAgent()
     await stage.startAgent()
     await until('no container', async () => (await engine.listed(id)).length === 0)
-  }, 30_000)
+  })
 
   it('is listed as an orphan without a folder, and removed as one', async () => {
     const id = 'srv_orphan'

@@ -89,7 +89,7 @@ describe.skipIf(missing !== undefined)(`servers in containers${WHY_NOT}`, () => 
     expect(ended.lastExit).toMatchObject({ oom: true, cause: 'out-of-memory' })
   }, 30_000)
 
-  it('start again when somebody has removed their container', async () => {
+  it('start again when somebody has removed their container', { tags: ['long'], timeout: 30_000 }, async () => {
     const id = 'srv_removed'
     await stage.peer.order(id, 1, { op: 'start', spec: spec(id) })
     const { pid } = await stage.peer.report(id, 'running', ({ power }) => power === 'running')
@@ -102,7 +102,7 @@ describe.skipIf(missing !== undefined)(`servers in containers${WHY_NOT}`, () => 
     expect(await isAlive(pid ?? 0)).toBe(false)
     expect(again.lastExit).toMatchObject({ expected: false })
     expect(await stage.peer.order(id, 1, { op: 'kill' })).toMatchObject({ ok: true })
-  }, 30_000)
+  })
 
   it('whose image has gone do not start, and say why', async () => {
     const id = 'srv_gone'

@@ -80,7 +80,10 @@ describe.skipIf(missing !== undefined)(`what operators choose for servers in con
     expect(said).toContain(`gateway=${bridge.gateway}`)
   }, 30_000)
 
-  it('is a network of the engine in which it has the address of its pool, and ports that nobody else can have', async () => {
+  it('is a network of the engine in which it has the address of its pool, and ports that nobody else can have', {
+    tags: ['long'],
+    timeout: 30_000,
+  }, async () => {
     const id = 'srv_lan'
     const port = await quietPort()
     const network = { name: LAN, ip: '10.214.78.77' }
@@ -100,7 +103,7 @@ describe.skipIf(missing !== undefined)(`what operators choose for servers in con
     const at = [{ ip: '127.0.0.1', port, primary: true }]
     await run(spec(other, { network: { name: LAN, ip: '127.0.0.1' }, ports: at }))
     expect(Object.keys((await engine.inspect(other)).NetworkSettings.Networks)).toEqual(['bridge'])
-  }, 30_000)
+  })
 
   it('is the image, which a rebuild fetches anew; what is there stays in use while the registry is away', async () => {
     const id = 'srv_rebuilt'

@@ -56,7 +56,9 @@ async function visit(folder: string, visitor: Visitor): Promise<void> {
 }
 
 describe('the disk use of a folder', () => {
-  it('counts what hides behind names that are no UTF-8, paths beyond 4,096 bytes and folders without a mode', async () => {
+  it('counts what hides behind names that are no UTF-8, paths beyond 4,096 bytes and folders without a mode', {
+    tags: ['long'],
+  }, async () => {
     hideFile(files, 3)
     nestFolders(files, 5000, 2)
     const long = join(files, 'n'.repeat(255))

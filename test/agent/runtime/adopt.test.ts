@@ -191,6 +191,7 @@ it.each<[moment: string, seen: (paths: HolderPaths) => boolean]>([
   ['the launch file is gone', ({ record, launch }) => existsSync(record) && !existsSync(launch)],
 ])(
   'leaves no process or one that is found when the agent is killed as soon as %s',
+  { tags: ['long'], timeout: 60_000 },
   async (moment, seen) => {
     for (let time = 1; time <= 3; time++) {
       const place = rig.place(`${moment.replaceAll(' ', '-')}-${time}`)
@@ -208,7 +209,6 @@ it.each<[moment: string, seen: (paths: HolderPaths) => boolean]>([
       }
     }
   },
-  60_000,
 )
 
 it('goes on when its holder is killed while nothing else happens, and flushes a prompt after a moment', async () => {
@@ -272,6 +272,7 @@ it.each<[moment: string, seen: (paths: HolderPaths) => boolean]>([
   ['its launch file is gone', ({ launch }) => !existsSync(launch)],
 ])(
   'begins a run once although its holder is killed as soon as %s',
+  { tags: ['long'], timeout: 60_000 },
   async (moment, seen) => {
     for (let time = 1; time <= 6; time++) {
       await beginOnceThough(`${moment.replaceAll(' ', '-')}-${time}`, (state) => {
@@ -279,5 +280,4 @@ it.each<[moment: string, seen: (paths: HolderPaths) => boolean]>([
       })
     }
   },
-  60_000,
 )

@@ -122,7 +122,10 @@ describe('a run', () => {
     expect(await texts(place, 'stdin')).toEqual(['three'])
   })
 
-  it('refuses a line after 5 s when the program does not read, and never gives half of one', async () => {
+  it('refuses a line after 5 s when the program does not read, and never gives half of one', {
+    tags: ['long'],
+    timeout: 30_000,
+  }, async () => {
     const place = rig.place('deaf')
     const run = await rig.start(place, ['sh', '-c', 'while [ ! -e go ]; do sleep 0.05; done; exec cat'])
     const line = 'x'.repeat(4000)
@@ -137,7 +140,7 @@ describe('a run', () => {
     const read = await texts(place)
     expect(read.length).toBe(taken)
     expect(read.slice(0, -1).every((one) => one === line)).toBe(true)
-  }, 30_000)
+  })
 
   it('ends processes that left the group when it is killed', async () => {
     const place = rig.place('forks')
@@ -277,6 +280,7 @@ describe('isolation', () => {
 
   it.runIf(isRoot)(
     `ends a server that needs too much memory where the kernel does not${NO_ROOT}`,
+    { tags: ['long'], timeout: 30_000 },
     () => {
       const folder = asNobody(['mktemp', '-d']).trim()
       const program = `
@@ -299,7 +303,6 @@ describe('isolation', () => {
       expect(said).toEqual({ signal: 'SIGKILL', oom: true, by: 'memory limit' })
       asNobody(['rm', '-rf', folder])
     },
-    30_000,
   )
 })
 

@@ -37,7 +37,7 @@ describe('the connection of the console screen', { timeout: 60_000 }, () => {
     expect(peer.resumes).toEqual([undefined, 'e1-3'])
   })
 
-  test('draws a row where lines are gone, and says so when they cannot be loaded', async () => {
+  test('draws a row where lines are gone, and says so when they cannot be loaded', { tags: ['long'] }, async () => {
     const { pane, peer } = await start()
     peer.cut()
     await pane.shows('RECONNECTING in')
@@ -71,7 +71,7 @@ describe('the connection of the console screen', { timeout: 60_000 }, () => {
     expect(await pane.screen()).toContain('three')
   })
 
-  test('ends for good when the server is deleted, and keeps the text', async () => {
+  test('ends for good when the server is deleted, and keeps the text', { tags: ['long'] }, async () => {
     const { pane, peer } = await start()
     peer.refuse({ status: 404, code: 'SERVER_NOT_FOUND' })
     peer.cut()

@@ -26,7 +26,7 @@ describe('leaving the console screen gives the terminal back', { timeout: 60_000
 
   afterAll(() => attached.close())
 
-  test.each(WAYS_OUT)('by $name', async (way) => {
+  test.each(WAYS_OUT)('by $name', { tags: ['long'] }, async (way) => {
     await leftAsFound(attached, way)
   })
 
@@ -62,7 +62,7 @@ describe('a console screen whose terminal is closed', { timeout: 60_000 }, () =>
   test.each([
     ['that is told by SIGHUP', 'true'],
     ['whose shell ignores SIGHUP', "trap '' HUP"],
-  ])('%s ends as hung up', async (_, before) => {
+  ])('%s ends as hung up', { tags: ['long'] }, async (_, before) => {
     const closed = await attach({ dist: DIST, columns: 80, rows: 24, start: false })
     try {
       await closed.pane.text(before)

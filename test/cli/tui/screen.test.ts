@@ -282,7 +282,9 @@ describe('the console screen', { timeout: 60_000 }, () => {
     await pane.until(async () => (await pane.display('#{mouse_any_flag}')) === '0', 'a mouse that is the terminal’s')
   })
 
-  test('has colours by meaning for dark and for light terminals, and none under NO_COLOR', async () => {
+  test('has colours by meaning for dark and for light terminals, and none under NO_COLOR', {
+    tags: ['long'],
+  }, async () => {
     const { pane, command } = await start(120, 24)
     const styledWith = async (...words: string[]): Promise<string> => {
       await pane.keys('C-]')

@@ -45,7 +45,7 @@ const updates = (frames: readonly WireFrame[]) => frames.filter(({ event }) => e
 const numberOf = ({ id }: WireFrame): number => Number(id?.split('-')[1])
 
 describe('resuming by Last-Event-ID under load', () => {
-  it('of the admin stream misses none and shows none twice', { timeout: 60_000 }, async () => {
+  it('of the admin stream misses none and shows none twice', { tags: ['long'], timeout: 60_000 }, async () => {
     const writes: Promise<unknown>[] = []
     const load = (): void => {
       for (let i = 0; i < 300; i++) writes.push(panel.client.call(createLocation, { body: { name: `L${i}` } }))

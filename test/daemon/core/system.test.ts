@@ -70,7 +70,7 @@ describe('the routes for machines', () => {
 })
 
 describe('a daemon that stops under load', () => {
-  it('lets requests finish that it has begun, and cuts none', { timeout: 60_000 }, async () => {
+  it('lets requests finish that it has begun, and cuts none', { tags: ['long'], timeout: 60_000 }, async () => {
     const panel = await startPanel()
     let closing = false
     const outcomes: { status: number; code?: string | undefined; afterStop: boolean }[] = []

@@ -316,7 +316,7 @@ describe('a job that somebody works against', () => {
     expect(await ended(second)).toMatchObject({ status: 'succeeded' })
   })
 
-  it('of a key is the only open one of it also when it is tried again by hand', async () => {
+  it('of a key is the only open one of it also when it is tried again by hand', { tags: ['long'] }, async () => {
     const [file, other] = [newFile(), newFile()]
     const key = `key of ${file}`
     let broken = true
@@ -350,7 +350,9 @@ describe('a job that somebody works against', () => {
     expect(await ended(fourth)).toMatchObject({ status: 'succeeded' })
   })
 
-  it('finds the state that its effect was prepared with when it is tried again by hand', async () => {
+  it('finds the state that its effect was prepared with when it is tried again by hand', {
+    tags: ['long'],
+  }, async () => {
     const file = newFile()
     let broken = true
     hooks.set(file, {

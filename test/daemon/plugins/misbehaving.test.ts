@@ -72,7 +72,7 @@ describe('a plugin', () => {
     await enable(panel, 'eater', false)
   })
 
-  it('that ends again and again is given up after five failures', async () => {
+  it('that ends again and again is given up after five failures', { tags: ['long'] }, async () => {
     await writePlugin(panel.dataDir, 'weak', {
       code: 'export default () => { setTimeout(() => process.exit(7), 50) }',
     })

@@ -121,7 +121,10 @@ test('a start is told step by step, with its end by the id of the order, and wit
   expect(await stage.status(server.id, 'stopped')).toMatchObject({ lastExitSignal: 'SIGKILL' })
 }, 60_000)
 
-test('runs with the value that was set last, and stays stopped when it was stopped right after its start', async () => {
+test('runs with the value that was set last, and stays stopped when it was stopped right after its start', {
+  tags: ['long'],
+  timeout: 60_000,
+}, async () => {
   const server = await create()
   await stage.admin.call(updateServer, { params: { serverId: server.id }, body: { environment: { WORD: 'seven' } } })
   await order('start', server)
@@ -136,7 +139,7 @@ test('runs with the value that was set last, and stays stopped when it was stopp
   await order('start', server)
   await stage.ended((await order('stop', server)).commandId)
   expect(await stage.status(server.id, 'stopped')).toMatchObject({ desired: 'stopped' })
-}, 60_000)
+})
 
 test('a failing script leaves an error with its reason and its lines, and can be run again', async () => {
   const template = await stage.template({

@@ -157,7 +157,7 @@ describe('consoles and agents', () => {
     expect(await stage.command('four')).toMatchObject({ sent: true })
   })
 
-  it('sends a viewer no faster than is set now, and leaves nothing out', async () => {
+  it('sends a viewer no faster than is set now, and leaves nothing out', { tags: ['long'] }, async () => {
     await set(stage.panel, { consoleOutputLinesMax: 1000 })
     const reader = stage.watch()
     await reader.until('the greeting', (r) => r.of('connected')[0])
