@@ -4,6 +4,7 @@ import {
   mkdirSync,
   mkdtempSync,
   readFileSync,
+  renameSync,
   rmSync,
   symlinkSync,
   writeFileSync,
@@ -51,6 +52,7 @@ describe.skipIf(!runs)(`the mounts of a process${NO_MOUNTS}`, () => {
     chmodSync(join(machine, 'shared'), 0o777)
     chmodSync(join(machine, 'open'), 0o777)
     writeFileSync(join(machine, 'maps', 'readme'), 'a map of the node\n')
+    writeFileSync(join(machine, 'secret', 'readme'), 'a secret of the node\n')
     symlinkSync(join(machine, 'secret'), join(machine, 'maps', 'way-out'))
     stage = await AgentStage.enter()
     stage.mounts = [
@@ -112,6 +114,79 @@ describe.skipIf(!runs)(`the mounts of a process${NO_MOUNTS}`, () => {
     const outside = await start('outside', [mount('shared', '/data/shared')])
     expect(outside.done.error?.message).toContain('needs a container')
   })
+
+  it.each([
+    ['up and into another folder', 'maps/../secret'],
+    ['up from inside', 'maps/inner/../../secret'],
+    ['around to itself', 'maps/../maps'],
+  ])('refuses a path that goes %s, whatever the daemon says', async (title, source) => {
+    const wrong = { source: `${machine}/${source}`, target: 'maps', readOnly: true }
+    const { id, done } = await start(`dots-${title.replaceAll(' ', '-')}`, [wrong])
+    expect(done.ok).toBe(false)
+    expect(done.error?.message).toMatch(/\.\./)
+    expect(stage.peer.reports(id).at(-1)?.power).not.toBe('running')
+  })
+
+  it('looks at where a link leads at each start, and mounts what it has looked at while it is swapped', async () => {
+    const id = 'srv_swapped'
+    used.add(id)
+    const link = join(machine, 'link')
+    const target = (name: string): void => {
+      symlinkSync(join(machine, name), `${link}.new`)
+      renameSync(`${link}.new`, link)
+    }
+    const startup = 'cat maps/readme; echo ready; read -r line'
+    let generation = 0
+    const order = async () => {
+      const spec = gameSpec(id, ++generation, { startup, mounts: [mount('link', 'maps', true)] })
+      const done = await stage.peer.order(id, generation, { op: 'start', spec })
+      if (done.ok) {
+        await stage.peer.report(id, 'running', ({ power }) => power === 'running')
+        await stage.peer.order(id, ++generation, { op: 'kill' })
+        await stage.peer.report(id, 'offline', ({ power }) => power === 'offline')
+      }
+      return done
+    }
+    target('maps')
+    expect(await order()).toMatchObject({ ok: true })
+    await stage.peer.request({ op: 'console.subscribe', serverId: id, tail: 1000 })
+    target('secret')
+    expect((await order()).error?.message).toContain('not in a folder that its agent allows')
+    let turn = 0
+    const swapping = setInterval(() => target(turn++ % 2 === 0 ? 'maps' : 'secret'), 1)
+    const done = [await order(), await order(), await order(), await order()]
+    clearInterval(swapping)
+    for (const { ok, error } of done) if (!ok) expect(error?.message).toContain('not in a folder that its agent allows')
+    const said = stage.peer.lines(id).map(([, , , text]) => text)
+    expect(said).toContain('a map of the node')
+    expect(said).not.toContain('a secret of the node')
+  }, 30_000)
+
+  it('go by what the file of the agent allows now: what runs goes on, and is not started so again', async () => {
+    const wanted = [mount('shared', 'shared')]
+    const { id, done } = await start('allowed-before', wanted)
+    expect(done).toMatchObject({ ok: true })
+    const { pid } = await stage.peer.report(id, 'running', ({ power }) => power === 'running')
+    const before = stage.mounts
+    stage.mounts = before.map((one) => ({ ...one, readOnly: true }))
+    await stage.stopAgent()
+    await stage.startAgent()
+    expect((await stage.peer.report(id, 'running on', ({ power }) => power === 'running')).pid).toBe(pid)
+    await stage.peer.order(id, 2, { op: 'kill' })
+    const again = async (generation: number, mounts: readonly ServerMount[]) => {
+      const spec = gameSpec(id, generation, { startup: GAME, mounts: [...mounts] })
+      return await stage.peer.order(id, generation, { op: 'start', spec })
+    }
+    expect((await again(3, wanted)).error?.message).toContain('read only (:ro)')
+    stage.mounts = []
+    await stage.stopAgent()
+    await stage.startAgent()
+    expect((await again(4, wanted)).error?.message).toContain('its agent allows none')
+    stage.mounts = before
+    await stage.stopAgent()
+    await stage.startAgent()
+    expect(await again(5, wanted)).toMatchObject({ ok: true })
+  }, 30_000)
 
   it('does not follow a link that a game has put where a mount is to lie', async () => {
     const id = 'srv_link'

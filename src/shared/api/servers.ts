@@ -343,7 +343,15 @@ const serverEdit = {
   ignores: [...SHOWN_ONLY, 'commandId', 'appliesAt', 'portBindings', 'subdomain', 'backupAllocationMb'],
   /** `next-start`: something of the change waits until the server is started again, as everything does with older daemons. */
   response: Server.extend({ appliesAt: z.enum(['now', 'next-start']).default('next-start') }),
-  errors: ['SERVER_NOT_FOUND', 'SERVER_SUSPENDED', 'SERVER_MUST_BE_STOPPED', 'SERVER_INVALID_STATE', ...REFUSED_FIELDS],
+  /** CONFLICT: less disk than the server uses. */
+  errors: [
+    'SERVER_NOT_FOUND',
+    'SERVER_SUSPENDED',
+    'SERVER_MUST_BE_STOPPED',
+    'SERVER_INVALID_STATE',
+    'CONFLICT',
+    ...REFUSED_FIELDS,
+  ],
   audit: { action: 'server.update' },
 } as const
 
