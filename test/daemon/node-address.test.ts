@@ -94,18 +94,27 @@ describe('a node that nobody gave an address', () => {
 describe('an address that somebody has chosen', () => {
   const OTHERS = ['127.0.0.1', '192.168.1.20']
 
-  it.each<{ given: Given; then: Given }>([
+  it.each([
     {
+      what: 'an address for players and one for servers',
       given: { publicAddress: '203.0.113.7', defaultIp: '10.0.0.5' },
-      then: { publicAddress: '203.0.113.7', defaultIp: '10.0.0.5' },
+      kept: { publicAddress: '203.0.113.7', defaultIp: '10.0.0.5' },
     },
-    { given: { publicAddress: '127.0.0.1' }, then: { publicAddress: '127.0.0.1', defaultIp: '127.0.0.1' } },
-    { given: { hostname: 'box' }, then: { publicAddress: 'box' } },
-    { given: { publicAddress: 'games.example.org' }, then: { publicAddress: 'games.example.org' } },
-  ])('stays when a machine enrols and says hello: $given', async ({ given, then }) => {
+    {
+      what: 'this machine',
+      given: { publicAddress: '127.0.0.1' },
+      kept: { publicAddress: '127.0.0.1', defaultIp: '127.0.0.1' },
+    },
+    { what: 'the name of the machine', given: { hostname: 'box' }, kept: { publicAddress: 'box' } },
+    {
+      what: 'a name for players',
+      given: { publicAddress: 'games.example.org' },
+      kept: { publicAddress: 'games.example.org' },
+    },
+  ])('stays when a machine enrols and says hello: $what', async ({ given, kept }) => {
     const nodeId = await added(given)
     await says(nodeId, await enrolled(nodeId), OTHERS)
-    expect(await addressesOf(nodeId)).toMatchObject(then)
+    expect(await addressesOf(nodeId)).toMatchObject(kept)
   })
 
   it('stays when it was chosen between enrolment and hello', async () => {

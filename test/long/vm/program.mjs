@@ -143,7 +143,8 @@ async function cgroups() {
   await runs.forget(place, plainExit.launchId)
 
   // Its own user's limit would be met at the same number, so the group gets a smaller one while it runs.
-  const spawning = "const {spawn}=require('child_process');setInterval(()=>spawn('sleep',['60']).on('error',()=>{}),200)"
+  const spawning =
+    "const {spawn}=require('child_process');setInterval(()=>spawn('sleep',['60']).on('error',()=>{}),200)"
   const forks = await start(`exec /bin/node -e "${spawning}"`, { pids: 60 })
   const forksGroup = groupOf(forks.pid)
   const fewer = await forks.resize({ ...limits, pids: 20 })
@@ -166,7 +167,9 @@ async function cgroups() {
   await end(busy)
 
   // Above its new limit it would be ended, so it keeps the old one.
-  const full = await start('exec /bin/node -e "const all=Buffer.alloc(100*1048576,1);setInterval(()=>all,1000)"', { memoryMb: 300 })
+  const full = await start('exec /bin/node -e "const all=Buffer.alloc(100*1048576,1);setInterval(()=>all,1000)"', {
+    memoryMb: 300,
+  })
   const fullGroup = groupOf(full.pid)
   await until(() => Number(readFileSync(`${fullGroup}/memory.current`, 'utf8')) > 100 * MIB)
   const tooSmall = await full.resize({ ...limits, memoryMb: 64 })
