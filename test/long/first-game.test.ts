@@ -6,7 +6,7 @@ import { Machine, noMachines, type Running } from './network-machine.ts'
 const GAME = '/usr/lib/minetest/minetestserver'
 const why = noMachines()
 const runs = why === undefined && existsSync(GAME)
-const NOT_HERE = why === undefined ? skippedUnless(existsSync(GAME), GAME) : ` (skipped: ${why})`
+const WHY_NOT = why === undefined ? skippedUnless(existsSync(GAME), GAME) : ` (skipped: ${why})`
 
 /** Addresses of two machines at one wire. */
 const [HERE, THERE] = ['192.168.7.20', '192.168.7.21']
@@ -61,7 +61,7 @@ async function both(): Promise<[Machine, Machine]> {
   return machines
 }
 
-describe.skipIf(!runs)(`the first game${NOT_HERE}`, { timeout: 240_000 }, () => {
+describe.skipIf(!runs)(`the first game${WHY_NOT}`, { timeout: 240_000 }, () => {
   describe('of a daemon and an agent that has enrolled', () => {
     let home: Machine
     let player: Machine
