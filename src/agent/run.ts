@@ -107,6 +107,10 @@ export async function enrollAgent(options: EnrollOptions): Promise<{ nodeId: str
     })
     return { ...enrolled, file: agentLayout(config.dataDir).nodeFile }
   } catch (error) {
+    if (error instanceof ConfigError) {
+      const message = `The agent's configuration is not valid: ${error.problems.join('; ')}`
+      throw new PanelError('VALIDATION_ERROR', message, { cause: error })
+    }
     if (!(error instanceof AgentFailure)) throw error
     const codes: Partial<Record<AgentFailure['code'], ErrorCode>> = {
       CONFLICT_STATE: 'CONFLICT',

@@ -2,7 +2,7 @@ import { afterEach, beforeEach, describe, expect, it } from 'vitest'
 import type { ServerSpec } from '../../src/shared/protocol/server-spec.ts'
 import { AgentStage, gameSpec } from './agent-stage.ts'
 import { anEarlierBoot, cutPower } from './power-cut.ts'
-import { mostStartingAtOnce, orderOfStarts, pidsOf } from './starts.ts'
+import { mostStartingAtOnce, orderOfStarts, pidsOf, STARTS_WHEN_TYPED, upByTyping } from './starts.ts'
 
 let stage: AgentStage
 let used: string[]
@@ -17,9 +17,6 @@ beforeEach(async () => {
 afterEach(async () => {
   await stage.leave(used)
 }, 60_000)
-
-/** Says that it is ready after a moment, so that starts overlap where they may. */
-const SLOW = 'sleep 0.2; echo ready; read -r line'
 
 function serverNamed(name: string): string {
   used.push(`srv_${name}`)
@@ -50,12 +47,16 @@ const boot = (policy: 'always' | 'unless-stopped' | 'never', order = 0): Pick<Se
 describe('after a restart of the machine', () => {
   it('what was wanted starts by its order and its name, so many at the same time, each once', async () => {
     const names = ['e', 'd', 'c', 'b', 'a']
-    const change = (name: string) => ({ startup: SLOW, ...boot('unless-stopped', name === 'a' ? 5 : 0) })
-    const servers = await Promise.all(names.map((name) => begin(name, change(name))))
-    const from = await reboot(servers)
-    for (const { id, pid } of servers) {
-      await stage.peer.report(id, `${id} again`, (report) => report.power === 'running' && report.pid !== pid)
+    for (const name of names) {
+      const change = { startup: STARTS_WHEN_TYPED, ...boot('unless-stopped', name === 'a' ? 5 : 0) }
+      const id = serverNamed(name)
+      await stage.peer.order(id, 1, { op: 'start', spec: gameSpec(id, 1, { name, ...change }) })
     }
+    const unstarted = names.map((name) => ({ id: `srv_${name}`, pid: null }))
+    await upByTyping(stage, unstarted, names.length)
+    const servers = unstarted.map(({ id }) => ({ id, pid: stage.peer.reports(id).at(-1)?.pid ?? null }))
+    const from = await reboot(servers)
+    await upByTyping(stage, servers, 2)
     const frames = stage.peer.frames.slice(from)
     expect(mostStartingAtOnce(frames)).toBe(2)
     const order = orderOfStarts(frames).map((id) => id.slice(4))

@@ -44,6 +44,13 @@ const run = (args: readonly string[], until?: RegExp, input = '') =>
   })
 const enroll = (...flags: string[]) => run(['enroll', '--url', panel.url, '--token-stdin', ...flags], undefined, token)
 
+it('says what is wrong with its configuration, before the token is spent', async () => {
+  const args = ['agent', 'enroll', '--url', panel.url, '--token-stdin', '--data-dir', 'agent']
+  const refused = await runPanel(args, { env: { HOME: home }, input: token })
+  expect(refused).toMatchObject({ code: 8, stdout: '' })
+  expect(refused.stderr).toContain("The agent's configuration is not valid: agent.dataDir: must be an absolute path")
+})
+
 it('names an authority that is not known, before the token is spent, and keeps the one of --ca-file', async () => {
   const refused = await enroll()
   expect(refused).toMatchObject({ code: 13, stdout: '' })

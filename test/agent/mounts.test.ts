@@ -4,6 +4,7 @@ import {
   mkdirSync,
   mkdtempSync,
   readFileSync,
+  renameSync,
   rmSync,
   symlinkSync,
   writeFileSync,
@@ -51,6 +52,7 @@ describe.skipIf(!runs)(`the mounts of a process${NO_MOUNTS}`, () => {
     chmodSync(join(machine, 'shared'), 0o777)
     chmodSync(join(machine, 'open'), 0o777)
     writeFileSync(join(machine, 'maps', 'readme'), 'a map of the node\n')
+    writeFileSync(join(machine, 'secret', 'readme'), 'a secret of the node\n')
     symlinkSync(join(machine, 'secret'), join(machine, 'maps', 'way-out'))
     stage = await AgentStage.enter()
     stage.mounts = [
@@ -111,6 +113,31 @@ describe.skipIf(!runs)(`the mounts of a process${NO_MOUNTS}`, () => {
     expect(own.done.error?.message).toContain('never given to a server')
     const outside = await start('outside', [mount('shared', '/data/shared')])
     expect(outside.done.error?.message).toContain('needs a container')
+  })
+
+  it.each([
+    ['up and into another folder', 'maps/../secret'],
+    ['up from inside', 'maps/inner/../../secret'],
+    ['around to itself', 'maps/../maps'],
+  ])('refuses a path that goes %s, whatever the daemon says', async (title, source) => {
+    const wrong = { source: `${machine}/${source}`, target: 'maps', readOnly: true }
+    const { id, done } = await start(`dots-${title.replaceAll(' ', '-')}`, [wrong])
+    expect(done.ok).toBe(false)
+    expect(done.error?.message).toMatch(/\.\./)
+    expect(stage.peer.reports(id).at(-1)?.power).not.toBe('running')
+  })
+
+  it('looks at where a link leads at each start', async () => {
+    const link = join(machine, 'link')
+    symlinkSync(join(machine, 'maps'), link)
+    const { id, done } = await start('relinked', [mount('link', 'maps', true)])
+    expect(done).toMatchObject({ ok: true })
+    await stage.peer.order(id, 2, { op: 'kill' })
+    symlinkSync(join(machine, 'secret'), `${link}.new`)
+    renameSync(`${link}.new`, link)
+    const spec = gameSpec(id, 3, { startup: GAME, mounts: [mount('link', 'maps', true)] })
+    const again = await stage.peer.order(id, 3, { op: 'start', spec })
+    expect(again.error?.message).toContain('not in a folder that its agent allows')
   })
 
   it('does not follow a link that a game has put where a mount is to lie', async () => {

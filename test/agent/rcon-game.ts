@@ -1,6 +1,9 @@
 /**
  * A game with RCON, by the public descriptions of the protocol (Source, as Valve's wiki has it, and Minecraft): it logs in by its
  * password, answers commands, and misbehaves as its first argument and its commands say. Its other arguments: port, password.
+ *
+ * No other server is there to test with: games that speak it are packages of neither Debian nor npm, and the one library for npm that
+ * plays a server answers logins by types of packets that the description does not have.
  */
 import { createServer, type Socket } from 'node:net'
 

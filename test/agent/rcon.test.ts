@@ -1,6 +1,7 @@
 import { readFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { afterAll, beforeAll, describe, expect, it } from 'vitest'
+import { PACKET, PacketReader, packetOf } from '../../src/agent/console/rcon/packets.ts'
 import type { ConsoleLine } from '../../src/shared/protocol/console.ts'
 import type { ServerSpec } from '../../src/shared/protocol/server-spec.ts'
 import { quietPort } from '../ports.ts'
@@ -174,6 +175,26 @@ describe('a console by RCON', () => {
     expect(await stage.peer.order(id, 2, { op: 'stop' })).toMatchObject({ ok: true })
     await stage.peer.report(id, 'offline', ({ power }) => power === 'offline')
     expect(texts(id, 'system').join()).toMatch(/could not be asked to stop \(The game refuses the RCON password/)
+  })
+})
+
+describe('a packet of RCON', () => {
+  it('has the bytes of the public description: size from the id on, id, type, two texts that end with NUL', () => {
+    const login = packetOf(0, PACKET.login, 'passwrd')
+    expect(login.toString('hex')).toBe('110000000000000003000000706173737772640000')
+    const command = packetOf(1, PACKET.command, 'echo HLSW: Test')
+    expect(command.toString('hex')).toBe('1900000001000000020000006563686f20484c53573a20546573740000')
+    // A refused login has the id -1, and comes behind an empty answer of a Source game, in one piece or in several.
+    const refused = Buffer.from('0a000000010000000000000000000a000000ffffffff020000000000', 'hex')
+    for (const size of [1, 5, refused.length]) {
+      const reader = new PacketReader()
+      const packets = []
+      for (let at = 0; at < refused.length; at += size) packets.push(...reader.push(refused.subarray(at, at + size)))
+      expect(packets.map(({ id, type, body }) => [id, type, body.length])).toEqual([
+        [1, PACKET.answer, 0],
+        [-1, PACKET.loginAnswer, 0],
+      ])
+    }
   })
 })
 

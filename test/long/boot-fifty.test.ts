@@ -2,7 +2,7 @@
 import { afterAll, beforeAll, expect, it } from 'vitest'
 import { AgentStage, gameSpec } from '../agent/agent-stage.ts'
 import { anEarlierBoot, cutPower } from '../agent/power-cut.ts'
-import { mostStartingAtOnce, orderOfStarts, pidsOf } from '../agent/starts.ts'
+import { mostStartingAtOnce, orderOfStarts, pidsOf, STARTS_WHEN_TYPED, upByTyping } from '../agent/starts.ts'
 
 const COUNT = 50
 /** How many start at the same time unless the agent is set up otherwise. */
@@ -25,10 +25,10 @@ it('fifty servers start by their orders, four at a time, each once', async () =>
   const begin = async (name: string): Promise<{ id: string; pid: number | null }> => {
     const id = idOf(name)
     const boot = { policy: 'unless-stopped', order: orderOf(name) } as const
-    const spec = gameSpec(id, 1, { name, boot, startup: 'sleep 0.1; echo ready; read -r line' })
+    const spec = gameSpec(id, 1, { name, boot, startup: STARTS_WHEN_TYPED })
     await stage.peer.order(id, 1, { op: 'start', spec })
-    const { pid } = await stage.peer.report(id, `${name} running`, ({ power }) => power === 'running', 120_000)
-    return { id, pid }
+    await upByTyping(stage, [{ id, pid: null }], 1)
+    return { id, pid: stage.peer.reports(id).at(-1)?.pid ?? null }
   }
   const servers: { id: string; pid: number | null }[] = []
   for (let at = 0; at < COUNT; at += 5) servers.push(...(await Promise.all(names.slice(at, at + 5).map(begin))))
@@ -37,9 +37,7 @@ it('fifty servers start by their orders, four at a time, each once', async () =>
   await anEarlierBoot(stage.dataDir)
   const from = stage.peer.frames.length
   await stage.startAgent()
-  for (const { id, pid } of servers) {
-    await stage.peer.report(id, `${id} again`, (report) => report.power === 'running' && report.pid !== pid, 120_000)
-  }
+  await upByTyping(stage, servers, AT_ONCE)
   const frames = stage.peer.frames.slice(from)
   expect(mostStartingAtOnce(frames)).toBe(AT_ONCE)
   const wanted = [...names].sort((a, b) => orderOf(a) - orderOf(b) || (a < b ? -1 : 1)).map(idOf)

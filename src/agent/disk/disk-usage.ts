@@ -16,6 +16,8 @@ const ENOUGH_SHARE = 2
 /** A count that growth of the file system has asked for in vain makes the next one wait for so much more growth, up to a bound. */
 const DOUBT_FACTOR = 2
 const MOST_DOUBT = 64
+/** Growth by less than this share of its limit has no server counted: just below it, others' files would have it done all the time. */
+const LEAST_SHARE = 0.02
 /** Growth of less than this share of what was suspected was in vain. */
 const FRUIT_SHARE = 0.25
 
@@ -88,7 +90,7 @@ export class DiskUsage {
     if (measured === undefined) return
     if (measured.leastMb === null || fileSystemMb < measured.leastMb) measured.leastMb = fileSystemMb
     const grownMb = fileSystemMb - measured.leastMb
-    const leftMb = Math.max(1, boundMb - measured.usedMb)
+    const leftMb = Math.max(1, LEAST_SHARE * boundMb, boundMb - measured.usedMb)
     if (grownMb < leftMb * measured.doubt) return
     measured.nextAtMs = 0
     measured.isSuspected = true

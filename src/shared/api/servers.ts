@@ -59,6 +59,9 @@ export const ServerPort = z.object({
 })
 export type ServerPort = z.infer<typeof ServerPort>
 
+/** A mount as it is shown; it was looked at when it was written. */
+const ShownMount = z.object({ source: z.string(), target: z.string(), readOnly: z.boolean() })
+
 /** A game server. Sizes in MiB, CPU in cores. Fields with a default are those that daemons of before leave out. */
 export const Server = z.object({
   id: ServerId,
@@ -158,7 +161,7 @@ export const Server = z.object({
    */
   diskEnforced: DiskEnforced.nullable().optional(),
   /** Folders of the node that it is given beside its own and those of its template. */
-  mounts: Mounts.optional(),
+  mounts: z.array(ShownMount).optional(),
   /** How many play and may play, by the game's own answer; `null`: not known. */
   playersOnline: z.int().nullable().default(null),
   playersMax: z.int().nullable().default(null),
@@ -343,7 +346,15 @@ const serverEdit = {
   ignores: [...SHOWN_ONLY, 'commandId', 'appliesAt', 'portBindings', 'subdomain', 'backupAllocationMb'],
   /** `next-start`: something of the change waits until the server is started again, as everything does with older daemons. */
   response: Server.extend({ appliesAt: z.enum(['now', 'next-start']).default('next-start') }),
-  errors: ['SERVER_NOT_FOUND', 'SERVER_SUSPENDED', 'SERVER_MUST_BE_STOPPED', 'SERVER_INVALID_STATE', ...REFUSED_FIELDS],
+  /** CONFLICT: less disk than the server uses. */
+  errors: [
+    'SERVER_NOT_FOUND',
+    'SERVER_SUSPENDED',
+    'SERVER_MUST_BE_STOPPED',
+    'SERVER_INVALID_STATE',
+    'CONFLICT',
+    ...REFUSED_FIELDS,
+  ],
   audit: { action: 'server.update' },
 } as const
 

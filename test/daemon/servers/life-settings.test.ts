@@ -1,4 +1,5 @@
 import { afterAll, afterEach, beforeAll, expect, test } from 'vitest'
+import { getLogs } from '../../../src/shared/api/console.ts'
 import { powerServer, startServer } from '../../../src/shared/api/power.ts'
 import {
   answerEula,
@@ -156,6 +157,47 @@ test('a game that asks for its agreement is told to people, accepted by one of t
   await until('the answer', async () => ((await stage.get(server.id)).eula === null ? true : undefined))
   await owner.client.call(startServer, of(server))
   expect(await stage.status(server.id, 'running')).toMatchObject({ eula: null, reason: null })
+  await stage.admin.call(powerServer, { ...of(server), body: { action: 'kill' } })
+})
+
+test('programs of a server see its time zone, and that of the node without one', async () => {
+  const startup = `date +'date %z'; "$PANEL_NODE" -p '"node " + Intl.DateTimeFormat().resolvedOptions().timeZone'; echo ready; read -r x`
+  const template = await stage.template({ startup, startupDetection: { done: [{ kind: 'contains', value: 'ready' }] } })
+  const said = async (timeZone: string | null): Promise<string[]> => {
+    const server = await stage.create(template, stage.here, { timeZone, start: true })
+    await stage.status(server.id, 'running')
+    const { logs } = await stage.admin.call(getLogs, { ...of(server), query: { lines: 50 } })
+    await stage.admin.call(powerServer, { ...of(server), body: { action: 'kill' } })
+    return logs.map(({ data }) => data).filter((line) => /^(date|node) /.test(line))
+  }
+  // Neither has daylight saving time.
+  expect(await said('Asia/Kolkata')).toEqual(['date +0530', 'node Asia/Calcutta'])
+  expect(await said('America/Phoenix')).toEqual(['date -0700', 'node America/Phoenix'])
+  expect((await said(null))[1]).toBe(`node ${Intl.DateTimeFormat().resolvedOptions().timeZone}`)
+})
+
+test('a program listens on the port of players and, by the template, on the one behind it', async () => {
+  const python = '"{{SERVER_PORT}}" --bind "{{SERVER_IP}}" --directory . '
+  const template = await stage.template({
+    startup: `mkdir -p game map; echo game > game/name; echo map > map/name; (cd game && exec python3 -m http.server ${python}) &
+      cd map && exec python3 -u -m http.server ${python.replace('SERVER_PORT', 'MAP_PORT')}`,
+    startupDetection: { done: [{ kind: 'contains', value: 'Serving HTTP' }] },
+    ports: [{ name: 'map', protocol: 'tcp', offset: 1, variable: 'MAP_PORT' }],
+  })
+  const server = await stage.create(template, stage.here, { primaryPort: undefined, start: true })
+  await stage.status(server.id, 'running')
+  const [players, map] = server.ports
+  expect(map).toMatchObject({ name: 'map', port: server.primaryPort + 1 })
+  for (const [port, name] of [
+    [players, 'game'],
+    [map, 'map'],
+  ] as const) {
+    const answer = await until(`an answer of ${name}`, async () => {
+      const response = await fetch(`http://${port?.ip}:${port?.port}/name`).catch(() => undefined) // it has not begun to listen
+      return response?.ok === true ? await response.text() : undefined
+    })
+    expect(answer).toBe(`${name}\n`)
+  }
   await stage.admin.call(powerServer, { ...of(server), body: { action: 'kill' } })
 })
 

@@ -57,6 +57,21 @@ describe('the disk limit of a server', () => {
     expect(await resize(700)).toMatchObject({ allocatedDiskMb: 700 })
   })
 
+  it('is not made smaller than that by a plain edit either, which then changes nothing', async () => {
+    await report(600)
+    const edit = (body: object, client: Client = stage.admin) =>
+      client.call(updateServer, { params: { serverId: server.id }, body })
+    const refused = await refusal(edit({ description: 'smaller', allocatedDiskMb: 512 }))
+    expect(refused).toMatchObject({ code: 'CONFLICT', meta: { diskUsageMb: 600, allocatedDiskMb: 1000 } })
+    expect(await shown()).toMatchObject({ allocatedDiskMb: 1000, description: null })
+    expect(await refusal(edit({ allocatedDiskMb: 512 }, owner.client))).toMatchObject({ code: 'PERMISSION_DENIED' })
+    expect(await edit({ allocatedDiskMb: 600 })).toMatchObject({ allocatedDiskMb: 600 })
+    // What is above its limit already may still get more, and anything else be edited.
+    await report(900)
+    expect(await edit({ description: 'full' })).toMatchObject({ description: 'full', allocatedDiskMb: 600 })
+    expect(await edit({ allocatedDiskMb: 800 })).toMatchObject({ allocatedDiskMb: 800 })
+  })
+
   it('is the operator’s to change, and only while the node is there', async () => {
     expect(await refusal(resize(2000, owner.client))).toMatchObject({ code: 'PERMISSION_DENIED' })
     await peer.leave()

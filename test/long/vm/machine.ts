@@ -23,13 +23,14 @@ const PROGRAMS = [
   'chattr', 'lsattr', 'setquota', 'xfs_quota', 'flock', 'mkfifo', 'setsid', 'prlimit', 'setpriv', 'unshare', 'nsenter', 'mount',
   'umount', 'cat', 'dd', 'rmdir',
 ] // biome-ignore format: a list
+const SHELL = '/bin/dash'
 const MODULES = ['virtio_pci', 'virtio_blk', 'ext4', 'xfs', 'quota_v2', 'tmpfs'] as const
-const BOOT_MS = 180_000
+const BOOT_MS = 300_000
 
 /** What the machine needs of this one; `undefined`: nothing is missing. */
 export function missingForMachine(): string | undefined {
   if (kernel() === undefined) return 'a kernel of linux-image-cloud-amd64'
-  const needed = [QEMU, 'busybox', 'cpio', 'mkfs.ext4', 'mkfs.xfs', ...PROGRAMS]
+  const needed = [QEMU, 'busybox', 'cpio', 'mkfs.ext4', 'mkfs.xfs', basename(SHELL), ...PROGRAMS]
   return needed.find((program) => pathOf(program) === undefined)
 }
 
@@ -108,6 +109,8 @@ function makeInitrd(base: string, program: string, { modules }: Kernel): string 
     mkdirSync(join(root, folder), { recursive: true })
   for (const name of ['busybox', ...PROGRAMS]) copyWithLibraries(pathOf(name) ?? name, root, join('bin', name))
   copyWithLibraries(process.execPath, root, join('bin', 'node'))
+  // The shell of busybox prefers its own applets, which know fewer options, to the programs that it is told to run.
+  copyWithLibraries(SHELL, root, join('bin', 'sh'))
   cpSync(join(DIST, 'src'), join(root, 'panel', 'src'), { recursive: true })
   cpSync(join(DIST, 'bin'), join(root, 'panel', 'bin'), { recursive: true })
   cpSync(join(DIST, 'node_modules', 'zod'), join(root, 'panel', 'node_modules', 'zod'), {

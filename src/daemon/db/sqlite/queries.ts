@@ -7,17 +7,43 @@ export function queriesOver(source: ConnectionSource): Kysely<Schema> {
   return new Kysely<Schema>({ dialect: sqliteDialect(source), plugins: [new ColumnNames()] })
 }
 
-/** All rows of a result have the same columns, so their names are made once; values are scalars and stay as they are. */
+interface Shape {
+  readonly columns: readonly { readonly column: string; readonly name: string }[]
+  /** A row of nothing. */
+  readonly empty: UnknownRow
+}
+
+/** Far more than the program has kinds of rows. */
+const MAX_SHAPES = 1000
+
+/**
+ * All rows of a result have the same columns, so their names are made once; values are scalars and stay as they are. A row that got its
+ * columns one by one would be a hash table to V8; copies of one that was parsed are objects of one shape, quicker to make and to read.
+ */
 class ColumnNames extends CamelCasePlugin {
+  readonly #shapes = new Map<string, Shape>()
+
   override async transformResult({ result }: PluginTransformResultArgs): Promise<QueryResult<UnknownRow>> {
     const [first] = result.rows
     if (first === undefined) return result
-    const columns = Object.keys(first).map((column) => ({ column, name: this.camelCase(column) }))
+    const { columns, empty } = this.#shapeOf(first)
     const rows = result.rows.map((row) => {
-      const mapped: UnknownRow = {}
+      const mapped = { ...empty }
       for (const { column, name } of columns) mapped[name] = row[column]
       return mapped
     })
     return { ...result, rows }
+  }
+
+  #shapeOf(row: UnknownRow): Shape {
+    const names = Object.keys(row)
+    const key = names.join()
+    const known = this.#shapes.get(key)
+    if (known !== undefined) return known
+    const columns = names.map((column) => ({ column, name: this.camelCase(column) }))
+    const empty: UnknownRow = JSON.parse(`{${columns.map(({ name }) => `${JSON.stringify(name)}:null`).join()}}`)
+    if (this.#shapes.size >= MAX_SHAPES) this.#shapes.clear()
+    this.#shapes.set(key, { columns, empty })
+    return { columns, empty }
   }
 }

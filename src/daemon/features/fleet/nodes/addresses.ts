@@ -1,3 +1,4 @@
+import ipaddr from 'ipaddr.js'
 import { type Address, formatIp, type Network, parseIp, parseNetwork } from './ip-numbers.ts'
 
 /**
@@ -12,6 +13,15 @@ export function canonicalIp(text: string): string | undefined {
 /** Whether the address stands for "all addresses": such a one is no allocation. */
 export function isUnspecified(ip: string): boolean {
   return parseIp(ip)?.value === 0n
+}
+
+/** Kinds of addresses that lead others to no machine, or to any. */
+const NOWHERE: ReadonlySet<string> = new Set(['unspecified', 'broadcast', 'multicast', 'linkLocal', 'loopback'])
+
+/** Whether other machines could reach this one at the address. */
+export function isReachable(ip: string): boolean {
+  const address = parseIp(ip)
+  return address !== undefined && !NOWHERE.has(ipaddr.parse(formatIp(address)).range())
 }
 
 /** Orders addresses: IPv4 before IPv6, each by its number; what is none comes last. */

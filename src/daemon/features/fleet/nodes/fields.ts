@@ -3,7 +3,7 @@ import type { z } from 'zod'
 import type { createNode, updateNode } from '../../../../shared/api/nodes.ts'
 import { fieldError } from '../../../../shared/kernel/errors.ts'
 import { isLoopbackHost } from '../../../../shared/kernel/setting-values.ts'
-import { canonicalIp, isUnspecified } from './addresses.ts'
+import { canonicalIp, isReachable, isUnspecified } from './addresses.ts'
 
 /** What people decide about a node. */
 export interface NodeFields {
@@ -59,22 +59,26 @@ export function addressFor(publicAddress: string): string {
 
 /**
  * The same once the machine has said which addresses it has: the public one only where it is one of these.
- * A machine that is known by a name, or stands behind a router, has another one; its first IPv4 address is taken.
+ * A machine that is known by a name, or stands behind a router, has another one; its first IPv4 address is taken. What
+ * is no address of one machine is passed over, whatever the agent calls it.
  */
 export function addressAmong(publicAddress: string, own: readonly string[]): string {
   const requested = addressFor(publicAddress)
   const local = own.flatMap((address) => canonicalIp(address) ?? [])
   if (isLoopbackHost(publicAddress) || (!isLoopbackHost(requested) && local.includes(requested))) return requested
-  const reachable = local.filter((ip) => !isLoopbackHost(ip))
+  const reachable = local.filter(isReachable)
   return reachable.find((ip) => isIPv4(ip)) ?? reachable[0] ?? requested
 }
 
 /**
  * The address of a node whose agent has enrolled, where nobody has named one: it is not known to be this machine any more.
- * `undefined`: somebody has.
+ * `undefined`: somebody has, or an agent has been there before and the node stays what it was.
  */
-export function addressOnEnrolment(node: Pick<NodeFields, 'hostname' | 'publicAddress'>): string | undefined {
-  return node.hostname === UNNAMED_HOST && node.publicAddress === LOOPBACK ? UNDECIDED : undefined
+export function addressOnEnrolment(
+  node: Pick<NodeFields, 'hostname' | 'publicAddress'> & { readonly agentVersion: string | null },
+): string | undefined {
+  const isUnnamed = node.hostname === UNNAMED_HOST && node.publicAddress === LOOPBACK
+  return isUnnamed && node.agentVersion === null ? UNDECIDED : undefined
 }
 
 /** The public address of a node whose servers get this one by default; `undefined`: it has one. */

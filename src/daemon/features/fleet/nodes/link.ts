@@ -142,6 +142,8 @@ async function takeHello(tx: Tx, nodeId: string, hello: FrameOf<'hello'>): Promi
   // Only the first time, and only what nobody has chosen.
   const undecided = row.agentVersion === null && row.defaultIp === addressFor(row.publicAddress)
   const defaultIp = undecided ? addressAmong(row.publicAddress, hello.addresses) : row.defaultIp
+  // Also where somebody has chosen the address of the servers alone.
+  const publicAddress = addressOnHello(row.publicAddress, defaultIp)
   await tx.q
     .updateTable('node')
     .set({
@@ -150,7 +152,8 @@ async function takeHello(tx: Tx, nodeId: string, hello: FrameOf<'hello'>): Promi
       arch: hello.arch,
       runtimes: JSON.stringify(hello.runtimes),
       addresses: JSON.stringify(hello.addresses),
-      ...(undecided ? { defaultIp, publicAddress: addressOnHello(row.publicAddress, defaultIp) } : {}),
+      ...(undecided ? { defaultIp } : {}),
+      ...(publicAddress === undefined ? {} : { publicAddress }),
       lastSeenAt: tx.now,
     })
     .where('id', '=', nodeId)

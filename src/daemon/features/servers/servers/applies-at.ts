@@ -63,3 +63,18 @@ function refuseBelowUse(row: ServerRow, memoryMb: number, { facts }: ResizeDeps)
     { meta: { currentStatus: statusOf(row), usedMemoryMb: used, wantedMemoryMb: memoryMb } },
   )
 }
+
+/**
+ * Refuses a smaller disk limit that is below what the server uses by its node's last report: it would be stopped for it, or fail at its
+ * next write. What is not known to be used is not refused.
+ */
+export function refuseDiskBelowUse(row: ServerRow, diskMb: number, { facts }: Pick<ResizeDeps, 'facts'>): void {
+  const usedMb = usageOf(row, facts).diskUsageMb
+  if (diskMb >= row.diskMb || usedMb === null || usedMb <= diskMb) return
+  const used = Math.ceil(usedMb)
+  throw new PanelError(
+    'CONFLICT',
+    `The server uses ${used} MiB of its ${row.diskMb} MiB: its limit cannot become ${diskMb} MiB before files are removed`,
+    { meta: { diskUsageMb: used, allocatedDiskMb: row.diskMb } },
+  )
+}

@@ -15,7 +15,7 @@ import type { Tx } from '../../../db/db.ts'
 import { canonicalIp } from '../../fleet/nodes/addresses.ts'
 import { ensureCapacity } from '../../fleet/nodes/capacity.ts'
 import type { PortLooks } from '../../fleet/nodes/port-looks.ts'
-import { type AppliesAt, type ResizeDeps, whenApplied } from './applies-at.ts'
+import { type AppliesAt, type ResizeDeps, refuseDiskBelowUse, whenApplied } from './applies-at.ts'
 import { keptImage } from './images.ts'
 import { ensureNameFree } from './names.ts'
 import { finishCommand } from './observe.ts'
@@ -79,8 +79,9 @@ export async function changeServer(
   if (patch.name !== undefined && patch.name !== row.name)
     await ensureNameFree(tx, { ownerId: row.ownerId, name: patch.name })
   const changed = byFieldName(changedColumns)
+  const { memoryMb, cpuCores, diskMb } = { ...row, ...wanted.columns }
+  refuseDiskBelowUse(row, diskMb, deps)
   const appliesAt = await whenApplied({ tx, deps }, row, changedColumns)
-  const { memoryMb, cpuCores } = { ...row, ...wanted.columns }
   if (memoryMb > row.memoryMb || cpuCores > row.cpuCores) {
     const node = await tx.q.selectFrom('node').selectAll().where('id', '=', row.nodeId).executeTakeFirstOrThrow()
     // Only what grows: a node that was made smaller keeps what it has given, and takes no offence at it.

@@ -17,7 +17,7 @@ export function portsOfTemplate(template: { readonly ports?: NewTemplate['ports'
 
 /** The further ports in a server's row, by number. */
 export function furtherPortsOf({ furtherPorts }: Pick<ServerRow, 'furtherPorts'>): readonly FurtherPort[] {
-  if (furtherPorts === '[]') return NONE
+  if (furtherPorts === null) return NONE
   const found = JSON.parse(furtherPorts) as FurtherPort[] // made by the query of the row
   return found.sort((a, b) => a.port - b.port || (a.ip < b.ip ? -1 : 1))
 }

@@ -4,7 +4,6 @@ import { PanelError } from '../../../../shared/kernel/errors.ts'
 import type { Done, WorkOver } from '../../../access/operation.ts'
 import { changeServer, type EditDeps } from './edit.ts'
 import { findServerRow } from './rows.ts'
-import { usageOf } from './view.ts'
 
 /**
  * Changes the disk limit of a server, in force on its node as soon as that has it. Refuses what is less than it uses by its node's last
@@ -19,14 +18,6 @@ export async function resize(
   if (row === undefined) throw new PanelError('SERVER_NOT_FOUND', 'There is no such server')
   if (allocatedDiskMb === row.diskMb) {
     return { done: {}, answer: { allocatedDiskMb, previousDiskMb: row.diskMb, commandId: null } }
-  }
-  const { diskUsageMb } = usageOf(row, deps.facts)
-  if (allocatedDiskMb < row.diskMb && diskUsageMb !== null && diskUsageMb > allocatedDiskMb) {
-    throw new PanelError(
-      'CONFLICT',
-      `The server uses ${Math.ceil(diskUsageMb)} MiB of its ${row.diskMb} MiB: its limit cannot become ${allocatedDiskMb} MiB before files are removed`,
-      { meta: { diskUsageMb: Math.ceil(diskUsageMb), allocatedDiskMb: row.diskMb } },
-    )
   }
   if (!deps.isOnline(row.nodeId)) {
     throw new PanelError('NODE_OFFLINE', `The node ${row.nodeName} is offline; the limit is put in force there`)

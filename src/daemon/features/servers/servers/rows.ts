@@ -25,13 +25,15 @@ const SERVER_COLUMNS = [
   'server.startupName', 'server.pinnedTemplate', 'server.pinnedAt',
 ] as const // biome-ignore format: columns
 
-/** A server's ports beside the primary one, as JSON: most have none, and a list is read by one statement. */
-const FURTHER_PORTS = sql<string>`(
+/** A server's ports beside the primary one, as JSON; `null`: none, as with most. A list is read by one statement. */
+const FURTHER_PORTS = sql<string | null>`case when exists (
+  select 1 from allocation as other where other.server_id = server.id and other.id <> server.allocation_id
+) then (
   select json_group_array(json_object(
     'id', further.id, 'ip', further.ip, 'port', further.port, 'alias', further.alias, 'name', coalesce(further.name, 'port-' || further.port),
     'role', coalesce(further.role, 'other'), 'protocol', coalesce(further.protocol, 'both')
   )) from allocation as further where further.server_id = server.id and further.id <> server.allocation_id
-)`.as('furtherPorts')
+) end`.as('furtherPorts')
 
 /** What is asked of a list of servers. */
 export interface ServerFilter {

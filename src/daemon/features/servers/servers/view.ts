@@ -9,6 +9,7 @@ import { isLoopbackHost, SECRET_MASK } from '../../../../shared/kernel/setting-v
 import type { ServerMount } from '../../../../shared/protocol/mounts.ts'
 import { type Holder, permissionsOnServers } from '../../../access/permit.ts'
 import type { At, Rooted } from '../../../access/relations.ts'
+import { frozen } from '../../../core/frozen.ts'
 import { shownEula } from './eula.ts'
 import { furtherPortsOf } from './further-ports.ts'
 import type { ServerRow } from './rows.ts'
@@ -48,9 +49,11 @@ export function environmentOf(row: Pick<ServerRow, 'environment'>): Record<strin
 }
 
 /** The mounts of a server; they were parsed by the contract when they were written. */
-export function mountsOfServer(row: Pick<ServerRow, 'mounts'>): ServerMount[] {
-  return JSON.parse(row.mounts) as ServerMount[] // see above
+export function mountsOfServer({ mounts }: Pick<ServerRow, 'mounts'>): readonly ServerMount[] {
+  return mounts === '[]' ? NO_MOUNTS : (JSON.parse(mounts) as ServerMount[]) // see above
 }
+
+const NO_MOUNTS = frozen<ServerMount[]>([])
 
 /** Who looks, with what they may do with the servers that they look at. */
 export interface Viewer {
@@ -68,6 +71,7 @@ export function toServer(stored: ServerRow, { caller, permissions }: Viewer, fac
   const row = facts.observed(stored)
   const usage = usageOf(row, facts)
   const template = facts.templates.of(row, caller)
+  const ports = shownPorts(row, template)
   return {
     id: row.id,
     uuid: row.uuid,
@@ -102,7 +106,7 @@ export function toServer(stored: ServerRow, { caller, permissions }: Viewer, fac
     allocationId: row.allocationId,
     primaryPort: row.port,
     primaryIp: row.ip,
-    ports: shownPorts(row, template),
+    ports,
     networkMode: row.networkName ?? 'host',
     environment: shownEnvironment(environmentOf(row), template.masked),
     startupCommand: row.startupCommand,
@@ -132,13 +136,13 @@ export function toServer(stored: ServerRow, { caller, permissions }: Viewer, fac
       isOnline: facts.isOnline(row.nodeId),
     },
     location: { id: row.locationId, name: row.locationName },
-    connection: { host: publicHost(row), port: row.port },
+    connection: { host: ports[0].host, port: row.port },
     effectivePermissions: permissions(row),
     cpuPercent: usage.cpuPercent,
     memoryUsageMb: usage.memoryUsageMb,
     diskUsageMb: usage.diskUsageMb,
     diskEnforced: facts.usage(row.id)?.diskEnforced ?? null,
-    mounts: mountsOfServer(row),
+    mounts: mountsOfServer(row) as ServerMount[], // nothing changes an answer
     playersOnline: usage.playersOnline,
     playersMax: usage.playersMax,
     createdAt: row.createdAt,
@@ -146,11 +150,13 @@ export function toServer(stored: ServerRow, { caller, permissions }: Viewer, fac
   }
 }
 
+type ShownPort = z.input<typeof ServerPort>
+
 /** All ports of a server, the primary one first. */
 export function shownPorts(
   row: ServerRow,
   template: Pick<TemplateView, 'ports' | 'listens'>,
-): z.input<typeof ServerPort>[] {
+): [ShownPort, ...ShownPort[]] {
   const { ip, port } = row
   const { listens } = template
   const protocol = listens === 'tcp' || listens === 'udp' ? listens : 'both'
@@ -162,23 +168,26 @@ export function shownPorts(
     port,
     host: publicHost(row),
     isPrimary: true,
+    variable: 'SERVER_PORT',
   } as const
-  const further = furtherPortsOf(row).map((one) => ({
+  const further = furtherPortsOf(row)
+  if (further.length === 0) return [primary]
+  const others = further.map((one) => ({
     name: one.name,
     role: one.role,
     protocol: one.protocol,
     ip: one.ip,
     port: one.port,
-    host: publicHost({ ...row, ip: one.ip }),
+    host: publicHost(row, one.ip),
     isPrimary: false,
     variable: template.ports.get(one.name)?.variable ?? null,
   }))
-  return [{ ...primary, variable: 'SERVER_PORT' }, ...further]
+  return [primary, ...others]
 }
 
 /** Where players find it: the address of the node is known to the outside by the node's public one (it may be behind a router). */
-function publicHost(row: Pick<ServerRow, 'ip' | 'nodeDefaultIp' | 'nodePublicAddress'>): string {
-  return row.ip === row.nodeDefaultIp && !isLoopbackHost(row.ip) ? row.nodePublicAddress : row.ip
+function publicHost(row: Pick<ServerRow, 'ip' | 'nodeDefaultIp' | 'nodePublicAddress'>, ip = row.ip): string {
+  return ip === row.nodeDefaultIp && !isLoopbackHost(ip) ? row.nodePublicAddress : ip
 }
 
 /** What a caller's own values are when they send back what they were shown: masks of masked variables are left out. */
