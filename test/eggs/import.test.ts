@@ -1,6 +1,6 @@
 import { describe, expect, it } from 'vitest'
 import { parse } from 'yaml'
-import { EggFormat } from '../../src/shared/api/templates.ts'
+import { EggFormat } from '../../src/shared/api/template-eggs.ts'
 import { DocumentProblem, readDocument } from '../../src/shared/templates/document.ts'
 import { exportEgg } from '../../src/shared/templates/egg-export.ts'
 import { EggProblem, type ImportedEgg, importEgg } from '../../src/shared/templates/egg-import.ts'

@@ -1,5 +1,5 @@
-import { chmod, mkdir, mkdtemp, rm, writeFile } from 'node:fs/promises'
 import { existsSync } from 'node:fs'
+import { chmod, mkdir, mkdtemp, rm, writeFile } from 'node:fs/promises'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { afterAll, beforeAll, describe, expect, it } from 'vitest'
@@ -32,8 +32,8 @@ const HOSTILE: readonly string[] = [
   '>> fell 2>&1',
   '<(touch fell)',
   '$(<fell.jar)',
-  '${HOME}',
-  '${X:=$(touch fell)}',
+  '\u0024{HOME}',
+  '\u0024{X:=$(touch fell)}',
   '$((1+1))',
   '$HOME $PATH $0 $?',
   "$'\\x3b touch fell'",
@@ -106,7 +106,12 @@ describe('the shell of a line or script', () => {
   let dir: string
   beforeAll(async () => {
     dir = await mkdtemp(join(tmpdir(), 'panel-shells-'))
-    for (const [folder, names] of Object.entries({ debian: ['sh', 'bash'], alpine: ['sh', 'ash'], bare: ['sh'], none: [] })) {
+    for (const [folder, names] of Object.entries({
+      debian: ['sh', 'bash'],
+      alpine: ['sh', 'ash'],
+      bare: ['sh'],
+      none: [],
+    })) {
       await mkdir(join(dir, folder))
       for (const name of names) {
         await writeFile(join(dir, folder, name), '#!/bin/sh\n')

@@ -97,20 +97,25 @@ describe('a configuration file of nearly 64 MiB', () => {
     inBounds(outcome)
   })
 
-  it.each(['toml', 'yaml', 'xml'] as const)('is brought up to date or refused with the reason, in bounds: %s', async (parser) => {
-    const path = join(root, 'large')
-    await large(parser, path)
-    const before = await stat(path)
-    const outcome = await changed(parser)
-    if (outcome.problem === undefined) {
-      const after = await readFile(path, 'utf8')
-      expect([after.slice(0, 40), after.slice(-40)].join()).toMatch(/25577.*25577/s)
-    } else {
-      expect(outcome.problem).toMatch(/The configuration file large (?:takes too long to be changed|cannot be changed: )/)
-      expect([(await stat(path)).ino, (await stat(path)).mtimeMs]).toEqual([before.ino, before.mtimeMs])
-    }
-    inBounds(outcome)
-  })
+  it.each(['toml', 'yaml', 'xml'] as const)(
+    'is brought up to date or refused with the reason, in bounds: %s',
+    async (parser) => {
+      const path = join(root, 'large')
+      await large(parser, path)
+      const before = await stat(path)
+      const outcome = await changed(parser)
+      if (outcome.problem === undefined) {
+        const after = await readFile(path, 'utf8')
+        expect([after.slice(0, 40), after.slice(-40)].join()).toMatch(/25577.*25577/s)
+      } else {
+        expect(outcome.problem).toMatch(
+          /The configuration file large (?:takes too long to be changed|cannot be changed: )/,
+        )
+        expect([(await stat(path)).ino, (await stat(path)).mtimeMs]).toEqual([before.ino, before.mtimeMs])
+      }
+      inBounds(outcome)
+    },
+  )
 
   it.each(['file', 'properties', 'ini', 'json', 'toml', 'yaml', 'xml'] as const)(
     'and one byte more than 64 is refused before it is read: %s',

@@ -13,7 +13,8 @@ import { runPanel } from '../run-panel.ts'
 
 const [, section = ''] =
   /^## From nothing to a running game\n(.*?)^## /ms.exec(readFileSync(join(ROOT, 'docs/templates.md'), 'utf8')) ?? []
-const block = (language: string): string => new RegExp(`^\`\`\`${language}\\n(.*?)^\`\`\``, 'ms').exec(section)?.[1] ?? ''
+const block = (language: string): string =>
+  new RegExp(`^\`\`\`${language}\\n(.*?)^\`\`\``, 'ms').exec(section)?.[1] ?? ''
 
 let stage: Stage
 let dir: string

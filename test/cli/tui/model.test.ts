@@ -251,7 +251,14 @@ describe('the keys', () => {
     const sending = { ...b.state(), queued: 3 }
     const ring = new Ring({ lines: 10 })
     const lines = linesOf(ring)
-    const around = { ring, pane: (of: ConsoleState) => lines.pane(of), matches: undefined, exportPath: '', columns: 79, nowMs: 0 }
+    const around = {
+      ring,
+      pane: (of: ConsoleState) => lines.pane(of),
+      matches: undefined,
+      exportPath: '',
+      columns: 79,
+      nowMs: 0,
+    }
     const step = press(sending, { kind: 'key', name: 'c', ctrl: true, alt: false }, around)
     expect(step.effects).toEqual([{ do: 'stopSending' }])
     expect(step.state.editor.text).toBe('half')
@@ -281,7 +288,14 @@ describe('a search', () => {
     index.advance(1000, systemClock)
     add('new needle')
     const lines = linesOf(ring)
-    const around: Surroundings = { ring, pane: (of) => lines.pane(of), matches: index, exportPath: '', columns: 79, nowMs: 0 }
+    const around: Surroundings = {
+      ring,
+      pane: (of) => lines.pane(of),
+      matches: index,
+      exportPath: '',
+      columns: 79,
+      nowMs: 0,
+    }
     const start = initialState({
       serverName: 'demo',
       readOnly: true,

@@ -327,8 +327,9 @@ test('files that the template denies are refused to owner and sub-user, however 
   const permissions = ['server.read', 'file.read', 'file.write'] as const
   await panel.client.call(setServerAccess, { params, body: { targetUserId: member.id, permissions: [...permissions] } })
   await mkdir(join(folder, 'admin'), { recursive: true })
-  for (const path of ['key.secret', 'admin/list.json', 'open.txt', 'keep.secret']) await writeFile(join(folder, path), 'one')
-  await symlink('key.secret', join(folder, 'door.txt'))
+  for (const path of ['key.secret', 'admin/list.json', 'open.txt', 'keep.secret'])
+    await writeFile(join(folder, path), 'one')
+  await symlink('key.secret', join(folder, 'link.txt'))
   await deny(['*.secret', '!keep.secret', '/admin/'])
   const as = (token: string) => ({ authorization: `Bearer ${token}` })
   const denied = ['key.secret', 'KEY.Secret', './/key.secret', 'deep/new.secret', 'admin/list.json', 'Admin/new.json']
@@ -350,7 +351,7 @@ test('files that the template denies are refused to owner and sub-user, however 
       expect((await send('HEAD', path, { headers: as(token), more: `&upload=${hash}` })).status).toBe(403)
     }
     // A link that the game has made is no way in.
-    expect((await send('GET', 'door.txt', { headers: as(token) })).status).toBe(400)
+    expect((await send('GET', 'link.txt', { headers: as(token) })).status).toBe(400)
     for (const path of ['open.txt', 'keep.secret']) {
       expect((await send('GET', path, { headers: as(token) })).bytes.toString()).toBe('one')
       expect((await send('PUT', path, { headers: as(token), body: bytesOf('one') })).status).toBe(200)

@@ -91,7 +91,11 @@ function stack(screen: View, draw: Draw): Chrome {
   const prompt = promptText(state, width)
   const abovePrompt = [
     ...(mode.kind === 'power' || mode.kind === 'paste' || mode.kind === 'eula'
-      ? draw('dialog', <Dialog {...{ mode, serverName, width, eula: facts.eula }} framed={!narrow} rows={layout.rows} />, width)
+      ? draw(
+          'dialog',
+          <Dialog {...{ mode, serverName, width, eula: facts.eula }} framed={!narrow} rows={layout.rows} />,
+          width,
+        )
       : []),
     ...(narrow ? [] : drawFields('status', statusFields({ state, view, width, wide }))),
     ...(narrow ? [] : draw('meters', <Meters {...metered(facts)} width={width} />, width)),

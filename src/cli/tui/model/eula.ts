@@ -33,8 +33,7 @@ export function eulaFacts(server: {
   const held: ReadonlySet<string> = new Set(effectivePermissions)
   const start: Permission = 'server.start'
   return {
-    eula:
-      eula === null ? undefined : { text: eula.text.slice(0, MOST_TEXT), declined: eula.state === 'declined' },
+    eula: eula === null ? undefined : { text: eula.text.slice(0, MOST_TEXT), declined: eula.state === 'declined' },
     mayStart: grants(held, start),
   }
 }

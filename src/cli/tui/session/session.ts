@@ -1,6 +1,6 @@
 import { join } from 'node:path'
 import { setImmediate as nextTurn } from 'node:timers/promises'
-import type { LevelRule } from '../../../shared/api/templates.ts'
+import type { LevelRule } from '../../../shared/api/template-fields.ts'
 import type { Client } from '../../../shared/client.ts'
 import type { ServerId } from '../../../shared/kernel/ids.ts'
 import type { Clock } from '../../../shared/kernel/time.ts'
