@@ -320,6 +320,19 @@ describe('a configuration file of an egg', () => {
     })
   })
 
+  it.each([
+    ['regex:^(a)(b)?', '$2-$1', 'ab=x', 'b-a=x'],
+    ['regex:^(a)(b)?', '\u0024{2}0\u0024{1}', 'ab=x', 'b0a=x'],
+    ['regex:^(a)(b)?', '$2$1', 'a=x', 'a=x'],
+    ['regex:^c', 'd', 'ab=x', 'ab=x'],
+    ['regex:x', 'y', 'xx-x', 'yy-y'],
+    ['regex:=.*$', '=$$5 {{env.NAME}}', 'ab=x', 'ab=$5 Steve $1'],
+  ])('has what %s finds replaced by %s', (ifValue, value, before, after) => {
+    expect(JSON.parse(written('json', { a: { [ifValue]: value } }, JSON.stringify({ a: before })) ?? '{}')).toEqual(
+      after === before ? {} : { a: after },
+    )
+  })
+
   it('of XML has elements by their path, attributes, all children by *, and what is absent made', () => {
     const find = {
       'Server.Port': '{{server.build.default.port}}',

@@ -193,7 +193,10 @@ const BROKEN: readonly (readonly [what: string, text: string, findings: readonly
   [
     'a variable that loads programs',
     variable({ env_variable: 'LD_PRELOAD' }),
-    ['unused: variables.0.env_variable LD_PRELOAD changes how programs are loaded and is never set by a template', NAMELESS],
+    [
+      'unused: variables.0.env_variable LD_PRELOAD changes how programs are loaded and is never set by a template',
+      NAMELESS,
+    ],
   ],
   [
     'a variable that the panel sets',
@@ -204,7 +207,8 @@ const BROKEN: readonly (readonly [what: string, text: string, findings: readonly
     'a variable of the system',
     variable({ env_variable: 'HOSTNAME' }),
     [
-      'changed: variables.0.env_variable HOSTNAME is a name of the system; it is SERVER_HOSTNAME here, in startup lines and files too', NAMELESS,
+      'changed: variables.0.env_variable HOSTNAME is a name of the system; it is SERVER_HOSTNAME here, in startup lines and files too',
+      NAMELESS,
     ],
   ],
   [

@@ -89,7 +89,7 @@ export const REGISTRY: Readonly<Record<string, FilePatterns>> = {
   },
   'src/agent/config-files/setting.ts': {
     sees: 'game',
-    patterns: [],
+    patterns: [String.raw`/\$\{(\d{1,2})\}/g`],
     made: { 'RE2JS.compile(pattern)': 'RE2, with bounded steps' },
   },
   'src/agent/config-files/toml-document.ts': {
