@@ -22,6 +22,7 @@ import * as jobs from './api/jobs.ts'
 import * as locations from './api/locations.ts'
 import * as lockouts from './api/lockouts.ts'
 import * as metricsStreams from './api/metrics-streams.ts'
+import * as nests from './api/nests.ts'
 import * as nodes from './api/nodes.ts'
 import * as oidcSettings from './api/oidc-settings.ts'
 import * as orphans from './api/orphans.ts'
@@ -42,6 +43,7 @@ import * as smtpSettings from './api/smtp-settings.ts'
 import * as sso from './api/sso.ts'
 import * as suspension from './api/suspension.ts'
 import * as systemErrors from './api/system-errors.ts'
+import * as templateCatalog from './api/template-catalog.ts'
 import * as templatePin from './api/template-pin.ts'
 import * as templates from './api/templates.ts'
 import * as themeSettings from './api/theme-settings.ts'
@@ -76,6 +78,7 @@ const groups = [
   locations,
   lockouts,
   metricsStreams,
+  nests,
   nodes,
   orphans,
   overview,
@@ -96,6 +99,7 @@ const groups = [
   suspension,
   sso,
   systemErrors,
+  templateCatalog,
   templatePin,
   templates,
   themeSettings,

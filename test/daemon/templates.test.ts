@@ -1,6 +1,7 @@
 import { afterEach, beforeEach, expect, test } from 'vitest'
 import { ensureStarters, loadStarters, starterFolder } from '../../src/daemon/features/catalog/templates/starter.ts'
 import { createApiKey } from '../../src/shared/api/api-keys.ts'
+import * as nests from '../../src/shared/api/nests.ts'
 import { createServer } from '../../src/shared/api/servers.ts'
 import * as api from '../../src/shared/api/templates.ts'
 import { createClient } from '../../src/shared/client.ts'
@@ -41,7 +42,7 @@ test('makes a template with defaults and gives every field back', async () => {
 })
 
 test('shows the default of a secret only to those who may edit the template', async () => {
-  const nest = await panel.admin.call(api.createNest, { body: { name: 'Games' } })
+  const nest = await panel.admin.call(nests.createNest, { body: { name: 'Games' } })
   const variables = [
     { name: 'RCON', default: 'hunter2', secret: true },
     { name: 'MOTD', default: 'plain' },
@@ -52,7 +53,7 @@ test('shows the default of a secret only to those who may edit the template', as
   const answers = async (client: typeof reader) => [
     await client.call(api.getTemplate, { params: { templateId: made.id } }),
     (await client.call(api.listTemplates, { query: { search: 'Game' } }))[0],
-    (await client.call(api.getNest, { params: { nestId: nest.id } })).templates[0],
+    (await client.call(nests.getNest, { params: { nestId: nest.id } })).templates[0],
   ]
   const defaults = async (client: typeof reader) =>
     (await answers(client)).map((one) => one?.variables.map((variable) => variable.default))
@@ -110,24 +111,28 @@ test('refuses a taken name and an unknown nest', async () => {
 })
 
 test('a nest shows its templates, and leaves them when it goes', async () => {
-  const nest = await panel.admin.call(api.createNest, { body: { name: 'Sandbox', icon: 'box' } })
-  expect((await refusal(panel.admin.call(api.createNest, { body: { name: 'sandbox' } }))).code).toBe('NEST_NAME_TAKEN')
+  const nest = await panel.admin.call(nests.createNest, { body: { name: 'Sandbox', icon: 'box' } })
+  expect((await refusal(panel.admin.call(nests.createNest, { body: { name: 'sandbox' } }))).code).toBe(
+    'NEST_NAME_TAKEN',
+  )
   const params = { nestId: nest.id }
   const made = await add({ nestId: nest.id })
   expect(made.nest).toEqual({ id: nest.id, name: 'Sandbox', icon: 'box' })
-  const shown = await panel.admin.call(api.getNest, { params })
+  const shown = await panel.admin.call(nests.getNest, { params })
   expect(shown).toMatchObject({ templateCount: 1, templates: [{ id: made.id }] })
-  const edited = await panel.admin.call(api.updateNest, { params, body: { author: 'Ada' } })
+  const edited = await panel.admin.call(nests.updateNest, { params, body: { author: 'Ada' } })
   expect(edited).toMatchObject({ name: 'Sandbox', icon: 'box', author: 'Ada' })
-  expect((await panel.admin.call(api.listNests, { query: { search: 'sand' } })).map(({ id }) => id)).toEqual([nest.id])
-  await panel.admin.call(api.deleteNest, { params })
+  expect((await panel.admin.call(nests.listNests, { query: { search: 'sand' } })).map(({ id }) => id)).toEqual([
+    nest.id,
+  ])
+  await panel.admin.call(nests.deleteNest, { params })
   const left = await panel.admin.call(api.getTemplate, { params: { templateId: made.id } })
   expect(left).toMatchObject({ nestId: null, nest: null })
-  expect((await refusal(panel.admin.call(api.getNest, { params }))).code).toBe('NEST_NOT_FOUND')
+  expect((await refusal(panel.admin.call(nests.getNest, { params }))).code).toBe('NEST_NOT_FOUND')
 })
 
 test('lists the newest first, by nest and by name', async () => {
-  const nest = await panel.admin.call(api.createNest, { body: { name: 'Sandbox' } })
+  const nest = await panel.admin.call(nests.createNest, { body: { name: 'Sandbox' } })
   for (const name of ['One', 'Two', 'Three']) await add({ name, ...(name === 'Two' ? { nestId: nest.id } : {}) })
   const names = async (query: { search?: string; nestId?: string; limit?: number }) =>
     (await panel.admin.call(api.listTemplates, { query })).map(({ name }) => name)

@@ -1,6 +1,6 @@
 import { describe, expect, it } from 'vitest'
 import { parse } from 'yaml'
-import { EggFormat } from '../../src/shared/api/templates.ts'
+import { EggFormat } from '../../src/shared/api/template-eggs.ts'
 import { DocumentProblem, readDocument } from '../../src/shared/templates/document.ts'
 import { exportEgg } from '../../src/shared/templates/egg-export.ts'
 import { EggProblem, type ImportedEgg, importEgg } from '../../src/shared/templates/egg-import.ts'
@@ -13,10 +13,14 @@ const notes = ({ report }: ImportedEgg, kind: string) =>
   report.notes.filter((note) => note.kind === kind).map(({ field, message }) => `${field} ${message}`)
 
 describe('an egg', () => {
-  it('of every version is among those of this test', () => {
-    expect(new Set(OWN_EGGS.map(({ text }) => importEgg(readDocument(text).value).report.format))).toEqual(
-      new Set(EggFormat.options),
-    )
+  it('of every version, in each way that exporters write it, is among those of this test', () => {
+    const written = OWN_EGGS.map(({ name, text }) => {
+      const { format } = importEgg(readDocument(text).value).report
+      return `${format} ${name.slice(name.lastIndexOf('.') + 1)}`
+    })
+    const formats = ['PTDL_v1 json', 'PTDL_v2 json', 'PLCN_v1 json', 'PLCN_v2 json', 'PLCN_v2 yaml', 'PLCN_v3 json']
+    expect([...new Set(written)].sort()).toEqual([...formats, 'PLCN_v3 yaml'].sort())
+    expect(new Set(written.map((one) => one.split(' ')[0]))).toEqual(new Set(EggFormat.options))
   })
 
   it.skipIf(!HAS_OTHERS)(

@@ -1,6 +1,4 @@
-import { execFileSync } from 'node:child_process'
-import { chmodSync, existsSync, mkdirSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
-import { tmpdir } from 'node:os'
+import { existsSync } from 'node:fs'
 import { join } from 'node:path'
 import { afterAll, beforeAll, describe, expect, it } from 'vitest'
 import { serverEnvironment, startupCommand } from '../../src/agent/server/environment.ts'
@@ -9,43 +7,21 @@ import { importEgg } from '../../src/shared/templates/egg-import.ts'
 import { eggStartup } from '../../src/shared/templates/egg-startup.ts'
 import { gameSpec } from '../agent/agent-stage.ts'
 import { ALL_EGGS } from './egg-files.ts'
+import { type GameShell, openGameShell } from './game-shell.ts'
 
 // Bash everywhere: eggs are written for it.
 
-let dir: string
+let shell: GameShell
 beforeAll(() => {
-  dir = mkdtempSync(join(tmpdir(), 'panel-egg-lines-'))
-  mkdirSync(join(dir, 'bin'))
-  for (const name of ['pass-one', 'x y', 'fell.jar']) writeFileSync(join(dir, name), '')
-  const program = '#!/bin/bash\nprintf \'%s\\0\' "$@" > "$(dirname "$0")/said"\n'
-  for (const name of ['java', 'quarry', 'srcds_run', 'RustDedicated', 'ts3server']) place(name, program)
+  const programs = ['java', 'quarry', 'srcds_run', 'RustDedicated', 'ts3server']
+  shell = openGameShell(programs, ['pass-one', 'x y', 'fell.jar'])
 })
-afterAll(() => rmSync(dir, { recursive: true, force: true }))
-
-/** The game's program, by its name in the PATH and in the server's folder. */
-function place(name: string, program: string): void {
-  for (const path of [join(dir, 'bin', name), join(dir, name)]) {
-    writeFileSync(path, program)
-    chmodSync(path, 0o755)
-  }
-}
-
-/** The arguments that the game gets when bash runs this line. */
-function argumentsOf(line: string, env: Readonly<Record<string, string>>): string[] {
-  for (const said of [join(dir, 'said'), join(dir, 'bin/said')]) rmSync(said, { force: true })
-  execFileSync('/bin/bash', ['-c', line], {
-    env: { ...env, PATH: `${dir}/bin:/usr/bin:/bin` },
-    cwd: dir,
-    stdio: 'pipe',
-  })
-  const said = [join(dir, 'said'), join(dir, 'bin/said')].find((path) => existsSync(path)) ?? ''
-  return readFileSync(said, 'utf8').split('\0').slice(0, -1)
-}
+afterAll(() => shell.close())
 
 /** The line as we run it. */
 function ours(startup: string, env: Record<string, string>): string[] {
   const spec = gameSpec('srv_egg', 1, { startup, env })
-  return argumentsOf(startupCommand(spec), serverEnvironment(spec, dir))
+  return shell.argumentsOf(startupCommand(spec), serverEnvironment(spec, shell.dir))
 }
 
 /** What the images of the eggs' own panels make of the line: placeholders are variables of a shell. */
@@ -55,7 +31,7 @@ function theirs(startup: string, env: Record<string, string>): string[] {
     const own = name.replace('server.allocations.default.port', 'SERVER_PORT')
     return `\${${own === 'HOSTNAME' ? 'SERVER_HOSTNAME' : own}}`
   })
-  return argumentsOf(line, serverEnvironment(spec, dir))
+  return shell.argumentsOf(line, serverEnvironment(spec, shell.dir))
 }
 
 describe('the startup line of an egg', () => {
@@ -98,7 +74,7 @@ describe('the startup line of an egg', () => {
   ])('never reads a value as code or as a pattern: %s', (value, words) => {
     expect(run('quarry {{VALUE}}', value)).toEqual(words)
     expect(run(`quarry $( [ 1 == 1 ] && printf '%s ' {{VALUE}} )`, value)).toEqual(words)
-    expect(existsSync(join(dir, 'fell'))).toBe(false)
+    expect(existsSync(join(shell.dir, 'fell'))).toBe(false)
   })
 
   it('keeps a value one word where the line has patterns of its own, and says so', () => {

@@ -6,7 +6,7 @@ import { join } from 'node:path'
 import { createInterface } from 'node:readline'
 import { setImmediate } from 'node:timers/promises'
 import { promisify } from 'node:util'
-import type { NewTemplate } from '../../src/shared/api/templates.ts'
+import type { NewTemplate } from '../../src/shared/api/template-fields.ts'
 
 const LINE_WITHIN_MS = 15_000
 

@@ -1,6 +1,6 @@
 import { readFile } from 'node:fs/promises'
 import { parse } from 'yaml'
-import { NewTemplate } from '../../src/shared/api/templates.ts'
+import { NewTemplate } from '../../src/shared/api/template-fields.ts'
 
 const TEMPLATES = new URL('../../templates/', import.meta.url)
 const END = 'END_OF_PANEL_FILE'

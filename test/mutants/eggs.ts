@@ -4,6 +4,10 @@ const IMPORT = 'test/eggs/import.test.ts'
 const STARTUP = 'test/eggs/startup.test.ts'
 const HTTP = 'test/daemon/templates/eggs.test.ts'
 const FILES = 'test/agent/config-files.test.ts'
+const THEIRS = 'test/eggs/as-their-panel.test.ts'
+const SHELLS = 'test/eggs/shells.test.ts'
+const BROKEN = 'test/eggs/broken.test.ts'
+const DIALOG = 'test/cli/tui/eula.test.ts'
 
 /** Mistakes in how eggs are read, run and written. */
 export const MUTANTS: readonly Mutant[] = [
@@ -142,5 +146,69 @@ export const MUTANTS: readonly Mutant[] = [
     find: '/<!(?:DOCTYPE|ENTITY)/i',
     replace: '/<!(?:NOTHING)/i',
     seenBy: [FILES],
+  },
+  {
+    title: 'a value that is not the one looked for is replaced',
+    topic: 'eggs',
+    file: 'src/agent/config-files/setting.ts',
+    find: 'return current === ifValue ? value : undefined',
+    replace: 'return value',
+    seenBy: [THEIRS],
+  },
+  {
+    title: 'the memory of a server is nothing in a configuration file',
+    topic: 'eggs',
+    file: 'src/shared/kernel/placeholders.ts',
+    find: "  'server.build.memory': 'SERVER_MEMORY',\n",
+    replace: '',
+    seenBy: [THEIRS],
+  },
+  {
+    title: 'a path of a wildcard ends at the first child',
+    topic: 'eggs',
+    file: 'src/agent/config-files/yaml-document.ts',
+    find: 'return node.items.map(({ key }) =>',
+    replace: 'return node.items.slice(0, 1).map(({ key }) =>',
+    seenBy: [THEIRS, FILES],
+  },
+  {
+    title: 'a value among words is split and read as a pattern',
+    topic: 'eggs',
+    file: 'src/shared/kernel/startup-line.ts',
+    find: 'place === \'words\' && !splits ? `"\\${${variable}}"` : `\\${${variable}}`',
+    replace: '`\\${${variable}}`',
+    seenBy: [SHELLS],
+  },
+  {
+    title: 'a line for bash is run by sh where there is no bash',
+    topic: 'eggs',
+    file: 'src/agent/server/shell.ts',
+    find: "base === 'ash' ? ['ash', 'sh'] : [name]",
+    replace: "[name, 'sh']",
+    seenBy: [SHELLS],
+  },
+  {
+    title: 'a variable that stands twice is not reported',
+    topic: 'eggs',
+    file: 'src/shared/templates/egg-import.ts',
+    find: "        this.#note('unused', `${field}.env_variable`, `is used twice: ${name}`)\n",
+    replace: '',
+    seenBy: [BROKEN],
+  },
+  {
+    title: 'an agreement is accepted by whatever is typed',
+    topic: 'eggs',
+    file: 'src/cli/tui/keys/press-mode.ts',
+    find: "if (word !== 'accept' && word !== 'decline') {",
+    replace: "if (word === '') {",
+    seenBy: [DIALOG],
+  },
+  {
+    title: 'the dialog of an agreement opens over what is being typed',
+    topic: 'eggs',
+    file: 'src/cli/tui/model/eula.ts',
+    find: "state.mode.kind === 'none' && state.editor.text === '' ?",
+    replace: "state.mode.kind === 'none' ?",
+    seenBy: [DIALOG],
   },
 ]

@@ -89,7 +89,7 @@ export const REGISTRY: Readonly<Record<string, FilePatterns>> = {
   },
   'src/agent/config-files/setting.ts': {
     sees: 'game',
-    patterns: [],
+    patterns: [String.raw`/\$\{(\d{1,2})\}/g`],
     made: { 'RE2JS.compile(pattern)': 'RE2, with bounded steps' },
   },
   'src/agent/config-files/toml-document.ts': {
@@ -723,7 +723,7 @@ export const REGISTRY: Readonly<Record<string, FilePatterns>> = {
     ],
   },
   'src/shared/api/roles.ts': { sees: 'client', patterns: [String.raw`/^(\*|[a-z]+\.[a-z_]+(:[\w*-]{1,64})?)$/`] },
-  'src/shared/api/templates.ts': { sees: 'client', patterns: ['/^[a-zA-Z0-9][a-zA-Z0-9_-]{0,63}$/'] },
+  'src/shared/api/template-catalog.ts': { sees: 'client', patterns: ['/^[a-zA-Z0-9][a-zA-Z0-9_-]{0,63}$/'] },
   'src/shared/api/server-allocations.ts': { sees: 'client', patterns: ['/^[1-9][0-9]{0,4}$/', 'z.ipv4()', 'z.ipv6()'] },
   'src/shared/api/servers.ts': {
     sees: 'client',

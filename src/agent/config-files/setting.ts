@@ -14,6 +14,7 @@ export interface Setting {
 }
 
 const REGEX = 'regex:'
+const BRACED_GROUP = /\$\{(\d{1,2})\}/g
 
 /** A setting as a start needs it; `known` has the values of its placeholders. */
 export function settingOf(
@@ -25,7 +26,15 @@ export function settingOf(
     made ??= compiled((ifValue ?? '').slice(REGEX.length), key)
     return made
   }
-  return { key, value: typeof value === 'string' ? fillPlaceholders(value, known) : value, ifValue, expression }
+  if (typeof value !== 'string') return { key, value, ifValue, expression }
+  const isPattern = ifValue?.startsWith(REGEX) === true
+  return { key, value: isPattern ? withGroups(value, known) : fillPlaceholders(value, known), ifValue, expression }
+}
+
+/** Groups are `$1` or `${1}` where eggs come from, and `$1` alone here. A `$` in the value of a variable names none. */
+function withGroups(value: string, known: Readonly<Record<string, string>>): string {
+  const literal = Object.entries(known).map(([name, text]) => [name, text.replaceAll('$', '$$$$')] as const)
+  return fillPlaceholders(value.replace(BRACED_GROUP, '$$$1'), Object.fromEntries(literal))
 }
 
 /** How many steps the expressions of these settings have: with the size of a file, what changing it costs. */

@@ -11,6 +11,8 @@ const MOST_DEPTH = 2 * MOST_CONFIG_DEPTH
 export function changeYaml(text: string, settings: readonly Setting[]): string {
   const [document, ...others] = parsed(text)
   if (document === undefined) return changeYaml('{}\n', settings)
+  // A map that holds nothing is filled line by line, as people write one.
+  if (isMap(document.contents) && document.contents.items.length === 0) document.contents.flow = false
   if (others.length > 0) throw new ConfigFileProblem('holds several YAML documents')
   const [error] = document.errors
   if (error !== undefined)

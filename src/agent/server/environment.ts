@@ -1,20 +1,10 @@
-import { placeholderVariable } from '../../shared/kernel/placeholders.ts'
+import { GIVEN_VARIABLES, placeholderVariable } from '../../shared/kernel/placeholders.ts'
 import { StartupLineProblem, shellLine } from '../../shared/kernel/startup-line.ts'
 import type { ServerSpec } from '../../shared/protocol/server-spec.ts'
 import { AgentFailure } from '../failure.ts'
 
 /** Where a server's processes find programs. */
 export const SERVER_PATH = '/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin:/usr/local/games:/usr/games'
-
-/** Names that the agent gives each server. */
-const AGENT_NAMES = [
-  'SERVER_IP',
-  'SERVER_PORT',
-  'SERVER_MEMORY',
-  'P_SERVER_UUID',
-  'PANEL_SERVER_ID',
-  'PANEL_NODE',
-] as const
 
 /**
  * The environment of a server's processes: a clean list, the template's variables, and what the agent knows. Nothing of
@@ -81,5 +71,5 @@ function variableOf(spec: ServerSpec, name: string): string | undefined {
   if (Object.hasOwn(spec.env, variable)) return variable
   const further = spec.ports.find((port) => name === `server.allocations.${port.name}.port`)
   if (further?.variable !== undefined) return further.variable
-  return AGENT_NAMES.some((known) => known === variable) ? variable : undefined
+  return GIVEN_VARIABLES.has(variable) ? variable : undefined
 }

@@ -26,3 +26,11 @@ export function layoutOf(size: Size): Layout {
   if (size.columns < 80 || size.rows < 15) return { kind: 'narrow', columns, rows }
   return { kind: size.columns < 100 ? 'medium' : 'wide', columns, rows }
 }
+
+/** The most columns of a dialog: longer rows are tiring to read. */
+export const WIDEST_DIALOG = 76
+
+/** Columns for text inside a dialog on a screen of so many. */
+export function dialogRoom(columns: number): number {
+  return Math.max(1, Math.min(columns, WIDEST_DIALOG) - 4)
+}

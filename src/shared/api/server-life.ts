@@ -4,7 +4,7 @@ import { ServerId } from '../kernel/ids.ts'
 import { RestartPolicy } from '../kernel/server-life.ts'
 import { VariableName } from '../protocol/server-spec.ts'
 import { ServerPatch } from './servers.ts'
-import { TemplateVariable } from './templates.ts'
+import { TemplateVariable } from './template-fields.ts'
 
 const params = { serverId: ServerId }
 

@@ -11,9 +11,27 @@ const NAMES: Readonly<Record<string, string>> = {
 const PREFIX = /^(?:server\.build\.env|server\.environment|env)\./
 const PLACEHOLDER = /\{\{([^{}]{1,200})\}\}/g
 
+/** Variables that every server has, whatever its template says. */
+export const GIVEN_VARIABLES: ReadonlySet<string> = new Set([
+  'SERVER_IP',
+  'SERVER_PORT',
+  'SERVER_MEMORY',
+  'P_SERVER_UUID',
+  'PANEL_SERVER_ID',
+  'PANEL_NODE',
+  'HOME',
+  'USER',
+  'TZ',
+])
+
 /** The variable that a placeholder names: `SERVER_PORT` for `server.build.default.port`, `X` for `env.X`. */
 export function placeholderVariable(name: string): string {
   return NAMES[name] ?? name.replace(PREFIX, '')
+}
+
+/** The names of the placeholders in a text. */
+export function placeholdersIn(text: string): string[] {
+  return [...text.matchAll(PLACEHOLDER)].map(([, name = '']) => name.trim())
 }
 
 /**

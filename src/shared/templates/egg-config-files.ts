@@ -1,7 +1,9 @@
-import type { EggNote } from '../api/templates.ts'
-import { placeholderVariable } from '../kernel/placeholders.ts'
+import type { EggNote } from '../api/template-eggs.ts'
+import { GIVEN_VARIABLES, placeholdersIn, placeholderVariable } from '../kernel/placeholders.ts'
 import { ConfigFile, ConfigParser } from '../protocol/config-files.ts'
+import type { PatternBudget } from './bounded-pattern.ts'
 import { DocumentProblem, isObject, readJson } from './document.ts'
+import { patternProblem } from './template-problems.ts'
 
 /** Takes a note about a field of an egg. */
 export type Note = (kind: EggNote['kind'], field: string, message: string) => void
@@ -12,14 +14,25 @@ export function jsonField(value: unknown): unknown {
   return value.trim() === '' ? {} : readJson(value)
 }
 
+/** What the configuration files of an egg are read with. */
+export interface ConfigFilesContext {
+  /** Variables that have another name here. */
+  readonly renamed: ReadonlyMap<string, string>
+  /** What placeholders may name. */
+  readonly variables: ReadonlySet<string>
+  readonly budget: PatternBudget
+  readonly note: Note
+}
+
 /** The configuration files of an egg. What cannot be used of them is noted. Throws a DocumentProblem. */
-export function eggConfigFiles(value: unknown, renamed: ReadonlyMap<string, string>, note: Note): ConfigFile[] {
+export function eggConfigFiles(value: unknown, context: ConfigFilesContext): ConfigFile[] {
+  const { note } = context
   const files = jsonField(value)
   if (Array.isArray(files) && files.length === 0) return []
   if (!isObject(files)) throw new DocumentProblem('must be an object of files')
   const found = Object.entries(files).flatMap(([path, file]) => {
     const field = `config.files.${path.slice(0, 200)}`
-    const made = isObject(file) ? fileOf(path, file, { field, renamed, note }) : undefined
+    const made = isObject(file) ? fileOf(path, file, { ...context, field }) : undefined
     if (made === undefined && !isObject(file)) note('unused', field, 'is no description of a file')
     return made === undefined ? [] : [made]
   })
@@ -27,10 +40,8 @@ export function eggConfigFiles(value: unknown, renamed: ReadonlyMap<string, stri
   return [...once.values()].slice(0, 50)
 }
 
-interface At {
+interface At extends ConfigFilesContext {
   readonly field: string
-  readonly renamed: ReadonlyMap<string, string>
-  readonly note: Note
 }
 
 function fileOf(path: string, file: Readonly<Record<string, unknown>>, at: At): ConfigFile | undefined {
@@ -54,14 +65,39 @@ function fileOf(path: string, file: Readonly<Record<string, unknown>>, at: At): 
 /** One key; with an object for a value, one entry for each present value that is replaced. */
 function entriesOf(key: string, value: unknown, at: At): ConfigFile['set'] {
   if (!isObject(value)) return entry(key, value, at)
-  return Object.entries(value).flatMap(([ifValue, to]) => entry(key, to, at).map((one) => ({ ...one, ifValue })))
+  return Object.entries(value).flatMap(([ifValue, to]) => {
+    const pattern = ifValue.startsWith(REGEX) ? ifValue.slice(REGEX.length) : undefined
+    const problem = pattern === undefined ? undefined : patternProblem(pattern, at.budget)
+    if (problem === undefined) return entry(key, to, at).map((one) => ({ ...one, ifValue }))
+    at.note('unused', `${at.field}.find.${key.slice(0, 200)}`, `${problem}; nothing is replaced by it`)
+    return []
+  })
 }
 
-function entry(key: string, value: unknown, { field, renamed, note }: At): ConfigFile['set'] {
-  if (typeof value === 'string') return [{ key, value: withNames(value, renamed) }]
+function entry(key: string, value: unknown, { field, renamed, variables, note }: At): ConfigFile['set'] {
+  if (typeof value === 'string') {
+    const text = withNames(value, renamed)
+    const unknown = placeholdersIn(text).filter((name) => !isKnown(name, variables))
+    if (unknown.length > 0) note('warning', `${field}.find.${key.slice(0, 200)}`, namesNothing(unknown))
+    return [{ key, value: text }]
+  }
   if (typeof value === 'number' || typeof value === 'boolean' || value === null) return [{ key, value }]
   note('unused', `${field}.find.${key.slice(0, 200)}`, 'is a list or an object; a value is a text, a number or a truth')
   return []
+}
+
+const REGEX = 'regex:'
+/** What an agent knows beside the variables of a server. */
+const OF_NODE: ReadonlySet<string> = new Set(['config.docker.interface', 'config.docker.network.interface'])
+
+function isKnown(name: string, variables: ReadonlySet<string>): boolean {
+  const variable = placeholderVariable(name)
+  return OF_NODE.has(name) || variables.has(variable) || GIVEN_VARIABLES.has(variable)
+}
+
+/** What is said of placeholders that nothing stands for. */
+export function namesNothing(names: readonly string[]): string {
+  return `names no variable of the egg, and becomes nothing: ${[...new Set(names)].slice(0, 20).join(', ')}`
 }
 
 /** Placeholders of variables that have another name here. */

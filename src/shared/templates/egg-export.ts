@@ -1,5 +1,6 @@
 import { isDeepStrictEqual } from 'node:util'
-import type { EggFormat, NewTemplate, TemplateVariable } from '../api/templates.ts'
+import type { EggFormat } from '../api/template-eggs.ts'
+import type { NewTemplate, TemplateVariable } from '../api/template-fields.ts'
 import type { ConfigFile } from '../protocol/config-files.ts'
 import { isObject } from './document.ts'
 import { type ImportedEgg, importEgg } from './egg-import.ts'

@@ -1,5 +1,5 @@
 import { z } from 'zod'
-import { EggFormat } from '../api/templates.ts'
+import { EggFormat } from '../api/template-eggs.ts'
 import { isObject } from './document.ts'
 
 /** What another panel's exporter may have made of a text: its YAML turns every text that is JSON into what that JSON says. */

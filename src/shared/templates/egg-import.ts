@@ -1,11 +1,13 @@
 import type { z } from 'zod'
-import { EggFormat, type EggNote, type EggReport, NewTemplate, type TemplateVariable } from '../api/templates.ts'
+import { EggFormat, type EggNote, type EggReport } from '../api/template-eggs.ts'
+import { NewTemplate, type TemplateVariable } from '../api/template-fields.ts'
 import type { FieldProblem } from '../kernel/errors.ts'
+import { GIVEN_VARIABLES } from '../kernel/placeholders.ts'
 import { StartupLineProblem } from '../kernel/startup-line.ts'
 import { RESERVED_VARIABLES, SHELL_VARIABLES, type ShellName, signalOf, VariableName } from '../protocol/server-spec.ts'
 import { PatternBudget } from './bounded-pattern.ts'
 import { DocumentProblem, isObject } from './document.ts'
-import { eggConfigFiles, jsonField, type Note } from './egg-config-files.ts'
+import { eggConfigFiles, jsonField, type Note, namesNothing } from './egg-config-files.ts'
 import { EGG_FIELDS, Egg, type EggVariable, eggFormat } from './egg-format.ts'
 import { eggStartup } from './egg-startup.ts'
 import { patternProblem, templateProblems } from './template-problems.ts'
@@ -124,6 +126,8 @@ class Import {
   readonly #budget = new PatternBudget()
   /** Variables that are named otherwise here. */
   readonly #renamed = new Map<string, string>()
+  /** The names of the variables that are kept. */
+  readonly #known = new Set<string>()
   /** One for all lines: bash reads what is written for `sh`. */
   #shell: ShellName = 'sh'
   readonly notes: EggNote[] = []
@@ -161,7 +165,12 @@ class Import {
       installEntrypoint: script?.entrypoint === undefined || script.entrypoint === '' ? 'bash' : script.entrypoint,
       installImage: script?.container === undefined || script.container === '' ? null : script.container,
       configFiles: this.#read('config.files', () =>
-        eggConfigFiles(egg.config.files, this.#renamed, (kind, field, message) => this.#note(kind, field, message)),
+        eggConfigFiles(egg.config.files, {
+          renamed: this.#renamed,
+          variables: this.#known,
+          budget: this.#budget,
+          note: this.#note,
+        }),
       ),
       fileDenylist: this.#texts('file_denylist', egg.file_denylist, 500),
       logFiles: this.#logFiles(),
@@ -245,8 +254,10 @@ class Import {
   }
 
   #line(field: string, line: string): string {
-    const { command, split, notes, shell } = eggStartup(line, this.#renamed)
+    const { command, variables, split, notes, shell } = eggStartup(line, this.#renamed)
     if (shell !== 'sh') this.#shell = shell
+    const unknown = variables.filter((name) => !this.#known.has(name) && !GIVEN_VARIABLES.has(name))
+    if (unknown.length > 0) this.#note('warning', field, namesNothing(unknown))
     if (split.length > 0) {
       this.#note('split', field, `leaves these unquoted, so that they are split at blanks: ${split.join(', ')}`)
     }
@@ -315,6 +326,7 @@ class Import {
         this.#note('unused', `${field}.env_variable`, `is used twice: ${name}`)
       } else kept.push({ made: this.#variable(variable, name, field), index })
     }
+    for (const { made } of kept) this.#known.add(made.name)
     this.variablesAt = kept.map(({ index }) => index)
     return kept.map(({ made }) => made)
   }

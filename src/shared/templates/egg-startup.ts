@@ -5,6 +5,8 @@ import type { ShellName } from '../protocol/server-spec.ts'
 /** The startup line of an egg in our words, and what was done to it. */
 export interface EggLine {
   readonly command: string
+  /** All variables that it names. */
+  readonly variables: readonly string[]
   /** Variables that are split at blanks. */
   readonly split: readonly string[]
   readonly notes: readonly string[]
@@ -21,18 +23,26 @@ export function eggStartup(text: string, renamed: ReadonlyMap<string, string>): 
   const command = withQuotes(text.replace(/\r\n?/g, '\n'))
   const line = readStartupLine(command.text)
   const split = new Set<string>()
+  const variables = new Set<string>()
   const marked = replaced(
     command.text,
     line.placeholders.map(({ at, length, name, place }) => {
       const known = placeholderVariable(name)
       const variable = renamed.get(known) ?? known
+      variables.add(variable)
       const splits = place === 'words' && !line.hasFilePattern
       if (splits) split.add(variable)
       return { at, length, by: splits ? `{{${variable} | split}}` : `{{${variable}}}` }
     }),
   )
   const notes = [...(command.changed ? [ESCAPED] : []), ...warnings(text, line)]
-  return { command: marked, split: [...split], notes, shell: BASH.test(text) ? 'bash' : 'sh' }
+  return {
+    command: marked,
+    variables: [...variables],
+    split: [...split],
+    notes,
+    shell: BASH.test(text) ? 'bash' : 'sh',
+  }
 }
 
 /** The line as eggs write it: without the marks. */

@@ -1,4 +1,4 @@
-import type { NewTemplate } from '../api/templates.ts'
+import type { NewTemplate } from '../api/template-fields.ts'
 import type { FieldProblem } from '../kernel/errors.ts'
 import { MOST_PATTERN_STEPS, patternSteps } from '../kernel/pattern-steps.ts'
 import { PRIMARY_PORT } from '../kernel/ports.ts'

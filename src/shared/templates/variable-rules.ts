@@ -1,4 +1,4 @@
-import type { TemplateVariable } from '../api/templates.ts'
+import type { TemplateVariable } from '../api/template-fields.ts'
 import type { FieldProblem } from '../kernel/errors.ts'
 import { MOST_PATTERN_STEPS } from '../kernel/pattern-steps.ts'
 import { PatternBudget, PatternProblem } from './bounded-pattern.ts'

@@ -16,7 +16,7 @@ function effectsOf(bytes: string, readOnly = false): Effect[] {
   const detachKeys = readKeyNames('ctrl-]')
   let state = initialState({ serverName: 'survival-1', readOnly, detachKeys, history: [], time: 'off', colour: true })
   const effects: Effect[] = []
-  const around = { ring, pane: (of: ConsoleState) => lines.pane(of), exportPath: '/tmp/a.log', nowMs: 0 }
+  const around = { ring, pane: (of: ConsoleState) => lines.pane(of), exportPath: '/tmp/a.log', columns: 79, nowMs: 0 }
   for (const input of inputsOf(bytes)) {
     const step = press(state, input, { ...around, matches: lines.matches })
     state = step.state

@@ -44,6 +44,7 @@ function bench(count: number, text = (n: number): string => `line ${n}`, takesNo
     pane: (of) => lines.pane(of),
     matches: lines.matches,
     exportPath: '/tmp/a.log',
+    columns: 79,
     nowMs,
   })
   const take = (inputs: Input[]): void => {
@@ -128,6 +129,7 @@ describe('the keys', () => {
       pane: (of) => lines.pane(of),
       matches: undefined,
       exportPath: '',
+      columns: 79,
       nowMs: 0,
     })
     expect(step.effects).toEqual([])
@@ -249,7 +251,14 @@ describe('the keys', () => {
     const sending = { ...b.state(), queued: 3 }
     const ring = new Ring({ lines: 10 })
     const lines = linesOf(ring)
-    const around = { ring, pane: (of: ConsoleState) => lines.pane(of), matches: undefined, exportPath: '', nowMs: 0 }
+    const around = {
+      ring,
+      pane: (of: ConsoleState) => lines.pane(of),
+      matches: undefined,
+      exportPath: '',
+      columns: 79,
+      nowMs: 0,
+    }
     const step = press(sending, { kind: 'key', name: 'c', ctrl: true, alt: false }, around)
     expect(step.effects).toEqual([{ do: 'stopSending' }])
     expect(step.state.editor.text).toBe('half')
@@ -279,7 +288,14 @@ describe('a search', () => {
     index.advance(1000, systemClock)
     add('new needle')
     const lines = linesOf(ring)
-    const around: Surroundings = { ring, pane: (of) => lines.pane(of), matches: index, exportPath: '', nowMs: 0 }
+    const around: Surroundings = {
+      ring,
+      pane: (of) => lines.pane(of),
+      matches: index,
+      exportPath: '',
+      columns: 79,
+      nowMs: 0,
+    }
     const start = initialState({
       serverName: 'demo',
       readOnly: true,

@@ -16,11 +16,14 @@ import {
 import { connect } from 'node:net'
 import { join } from 'node:path'
 import { afterAll, beforeAll, describe, expect, test } from 'vitest'
+import { setServerAccess, transferOwnership } from '../../../src/shared/api/access.ts'
+import { login } from '../../../src/shared/api/auth.ts'
 import { downloadLogs, readFile as readContent, writeFile as writeContent } from '../../../src/shared/api/files.ts'
 import { createServer, getServer } from '../../../src/shared/api/servers.ts'
 import { suspendServer } from '../../../src/shared/api/suspension.ts'
-import { createTemplate } from '../../../src/shared/api/templates.ts'
-import type { ServerId } from '../../../src/shared/kernel/ids.ts'
+import { createTemplate, updateTemplate } from '../../../src/shared/api/templates.ts'
+import { createUser } from '../../../src/shared/api/users.ts'
+import type { ServerId, UserId } from '../../../src/shared/kernel/ids.ts'
 import { startPanel, type TestPanel } from '../../panel.ts'
 import { quietPort } from '../../ports.ts'
 import { eventually } from '../gateway-stage.ts'
@@ -305,6 +308,61 @@ describe('the console log of a server', () => {
     for (const line of lines) expect(line).toMatch(/^\d{4}-\d\d-\d\dT[\d:.]+Z (system|stdout|stderr|stdin {0,2}) /)
     expect(text).toContain(' installed\n')
   })
+})
+
+/** Somebody without any role, signed in. */
+async function person(name: string): Promise<{ id: UserId; token: string }> {
+  const [email, password] = [`${name}@example.org`, 'Correct-horse-1']
+  const { id } = await panel.client.call(createUser, { body: { email, username: name, password, roleIds: [] } })
+  return { id, token: (await panel.as(undefined).call(login, { body: { email, password } })).token }
+}
+
+test('files that the template denies are refused to owner and sub-user, however they are spelt, and not to an operator', async () => {
+  const { templateId } = await panel.client.call(getServer, { params: { serverId } })
+  const deny = (fileDenylist: string[]) =>
+    panel.client.call(updateTemplate, { params: { templateId }, body: { fileDenylist } })
+  const [owner, member] = [await person('owner'), await person('member')]
+  const params = { serverId }
+  await panel.client.call(transferOwnership, { params, body: { newOwnerId: owner.id } })
+  const permissions = ['server.read', 'file.read', 'file.write'] as const
+  await panel.client.call(setServerAccess, { params, body: { targetUserId: member.id, permissions: [...permissions] } })
+  await mkdir(join(folder, 'admin'), { recursive: true })
+  for (const path of ['key.secret', 'admin/list.json', 'open.txt', 'keep.secret'])
+    await writeFile(join(folder, path), 'one')
+  await symlink('key.secret', join(folder, 'link.txt'))
+  await deny(['*.secret', '!keep.secret', '/admin/'])
+  const as = (token: string) => ({ authorization: `Bearer ${token}` })
+  const denied = ['key.secret', 'KEY.Secret', './/key.secret', 'deep/new.secret', 'admin/list.json', 'Admin/new.json']
+  for (const { token } of [owner, member]) {
+    for (const path of denied) {
+      for (const method of ['GET', 'HEAD']) {
+        const read = await send(method, path, { headers: as(token) })
+        expect([method, path, read.status, read.bytes.length > 0 ? read.code : 'PERMISSION_DENIED']).toEqual([
+          method,
+          path,
+          403,
+          'PERMISSION_DENIED',
+        ])
+      }
+      const write = await send('PUT', path, { headers: as(token), body: bytesOf('mine') })
+      expect(write, path).toMatchObject({ status: 403, code: 'PERMISSION_DENIED' })
+      expect(write.bytes.toString()).toContain('keeps')
+      const hash = sha256(bytesOf('mine'))
+      expect((await send('HEAD', path, { headers: as(token), more: `&upload=${hash}` })).status).toBe(403)
+    }
+    // A link that the game has made is no way in.
+    expect((await send('GET', 'link.txt', { headers: as(token) })).status).toBe(400)
+    for (const path of ['open.txt', 'keep.secret']) {
+      expect((await send('GET', path, { headers: as(token) })).bytes.toString()).toBe('one')
+      expect((await send('PUT', path, { headers: as(token), body: bytesOf('one') })).status).toBe(200)
+    }
+  }
+  expect((await readdir(folder)).sort()).not.toContain('deep')
+  expect(await readFile(join(folder, 'key.secret'), 'utf8')).toBe('one')
+  expect((await send('GET', 'key.secret')).bytes.toString()).toBe('one')
+  expect((await send('PUT', 'admin/list.json', { body: bytesOf('two') })).status).toBe(200)
+  await deny([])
+  expect((await send('GET', 'key.secret', { headers: as(member.token) })).status).toBe(200)
 })
 
 test('suspended servers give and take no files', async () => {

@@ -4,6 +4,8 @@ import { Catalog, isLater } from '../../../src/daemon/features/catalog/templates
 import { ensureStarters, loadStarters, starterFolder } from '../../../src/daemon/features/catalog/templates/starter.ts'
 import { listAuditLogs } from '../../../src/shared/api/admin.ts'
 import { createApiKey } from '../../../src/shared/api/api-keys.ts'
+import * as nests from '../../../src/shared/api/nests.ts'
+import * as catalog from '../../../src/shared/api/template-catalog.ts'
 import * as api from '../../../src/shared/api/templates.ts'
 import { createClient } from '../../../src/shared/client.ts'
 import type { Permission } from '../../../src/shared/kernel/permissions.ts'
@@ -16,8 +18,8 @@ beforeEach(async () => {
 afterEach(() => panel.close())
 
 const install = (catalogName: string, force = false) =>
-  panel.admin.call(api.installTemplate, { params: { catalogName }, body: { force } })
-const entry = async (name: string) => (await panel.admin.call(api.listCatalog)).find((one) => one.name === name)
+  panel.admin.call(catalog.installTemplate, { params: { catalogName }, body: { force } })
+const entry = async (name: string) => (await panel.admin.call(catalog.listCatalog)).find((one) => one.name === name)
 const edit = (templateId: string, body: Record<string, unknown>) =>
   panel.admin.call(api.updateTemplate, { params: { templateId: templateId as never }, body })
 
@@ -96,7 +98,7 @@ describe('the catalogue', () => {
 
   test('overwrites what people have edited with force alone, and leaves its name and nest', async () => {
     const made = await install('mumble')
-    const nest = await panel.admin.call(api.createNest, { body: { name: 'Voices' } })
+    const nest = await panel.admin.call(nests.createNest, { body: { name: 'Voices' } })
     await edit(made.id, { name: 'Talk', nestId: nest.id, stopTimeoutSeconds: 99 })
     expect(await entry('mumble')).toMatchObject({ installed: { name: 'Talk', edited: true } })
     expect(await refusal(install('mumble'))).toMatchObject({ code: 'TEMPLATE_EDITED' })
@@ -130,14 +132,14 @@ describe('the catalogue', () => {
   test('is no way to edit templates for those who may only create them', async () => {
     const creator = await keyWith(['template.read', 'template.create'])
     const asCreator = (force: boolean) =>
-      creator.call(api.installTemplate, { params: { catalogName: 'wesnoth' }, body: { force } })
+      creator.call(catalog.installTemplate, { params: { catalogName: 'wesnoth' }, body: { force } })
     const made = await asCreator(false)
     expect(made).toMatchObject({ outcome: 'created' })
     expect(await asCreator(false)).toMatchObject({ outcome: 'unchanged' })
     await makeOlder(made.id)
     expect(await refusal(asCreator(true))).toMatchObject({ code: 'PERMISSION_DENIED' })
     expect(await refusal(install('no-such-game'))).toMatchObject({ code: 'TEMPLATE_NOT_FOUND' })
-    expect(await refusal(install('../demo'))).toMatchObject({ code: 'TEMPLATE_NOT_FOUND' })
+    expect(await refusal(install('../demo'))).toMatchObject({ code: 'VALIDATION_ERROR' })
   })
 
   test('compares versions by their numbers', () => {

@@ -10,7 +10,7 @@ import {
 } from '../../../src/shared/api/templates.ts'
 import type { TemplateId } from '../../../src/shared/kernel/ids.ts'
 import { readDocument } from '../../../src/shared/templates/document.ts'
-import { ownEgg } from '../../eggs/egg-files.ts'
+import { OWN_EGGS, ownEgg } from '../../eggs/egg-files.ts'
 import { Stage } from '../servers/stage.ts'
 
 let stage: Stage
@@ -28,7 +28,7 @@ const egg = (name: string, differs: Record<string, unknown> = {}) => ({
 const exported = (templateId: TemplateId, format?: 'egg' | 'panel' | 'PLCN_v3') =>
   stage.admin.call(exportTemplate, { params: { templateId }, query: format === undefined ? {} : { format } })
 
-it.each(['ptdl-v1.json', 'ptdl-v2.json', 'plcn-v1.json', 'plcn-v2.yaml', 'plcn-v3.yaml', 'plcn-v3.json'])(
+it.each(OWN_EGGS.map(({ name }) => name))(
   'an egg is imported with a report, and exported as it was: %s',
   async (name) => {
     const document = egg(name)

@@ -4,6 +4,7 @@ import { oneLine } from '../../kit/output/escape.ts'
 import { reportOf } from '../../kit/report.ts'
 import type { Run } from '../../kit/run.ts'
 import { detachMessage } from '../../tui/detach-message.ts'
+import { askedText } from '../servers/outcome.ts'
 import { consoleItem, gapNotice, type Line, printLine } from './line.ts'
 
 /** How long answers are still shown after the end of stdin. */
@@ -42,7 +43,7 @@ export async function lineMode(
   }
   let last: string | undefined
   try {
-    last = await printLines(run, server.id, {
+    last = await printLines(run, server, {
       signal: over.signal,
       // What is typed before the console is open would be answered before anybody looks.
       onOpen: () => void (run.args.flag('read-only') || server.takesNoInput ? undefined : type()),
@@ -59,12 +60,12 @@ export async function lineMode(
 /** Prints the console until `signal`; the id of the last line. `onOpen` is called when the first connection stands. */
 async function printLines(
   run: Run,
-  serverId: string,
+  server: { readonly id: string; readonly name: string },
   { signal, onOpen }: { readonly signal: AbortSignal; readonly onOpen: () => void },
 ): Promise<string | undefined> {
   const open = await run.streams()
   const lastEventId = run.args.text('after-cursor')
-  const input = { params: { serverId }, query: { lines: run.args.integer('tail') ?? 500 } }
+  const input = { params: { serverId: server.id }, query: { lines: run.args.integer('tail') ?? 500 } }
   let opened = false
   let last = lastEventId
   for await (const item of open(streamConsole, input, { signal, retriesBeforeOpen: 3, lastEventId })) {
@@ -77,6 +78,7 @@ async function printLines(
     if (item.kind !== 'frame') continue
     const read = consoleItem(item)
     if (read?.kind === 'ended') run.notice(`the panel says: ${oneLine(read.reason)}`)
+    if (read?.kind === 'eula') run.notice(askedText(server.name))
     const gap = read?.kind === 'resume' ? gapNotice(read.resume) : undefined
     if (gap !== undefined) run.terminal.say(gap)
     if (read?.kind !== 'line') continue

@@ -20,6 +20,8 @@ export type ConsoleItem =
   | { readonly kind: 'line'; readonly line: Line }
   | { readonly kind: 'resume'; readonly id: string; readonly resume: ResumeFrame }
   | { readonly kind: 'ended'; readonly reason: string }
+  /** The game asks for an agreement before it runs. */
+  | { readonly kind: 'eula' }
 
 /** Reads a frame; `undefined` for those that a newer daemon may send. */
 export function consoleItem(frame: Extract<StreamItem, { kind: 'frame' }>): ConsoleItem | undefined {
@@ -34,6 +36,7 @@ export function consoleItem(frame: Extract<StreamItem, { kind: 'frame' }>): Cons
     const read = ResumeFrame.safeParse(data)
     return read.success ? { kind: 'resume', id: frame.id, resume: read.data } : undefined
   }
+  if (frame.event === 'eula_required') return { kind: 'eula' }
   if (frame.event !== 'error' || typeof data !== 'object' || data === null) return undefined
   const reason = 'message' in data ? data.message : 'error' in data ? data.error : 'error'
   return { kind: 'ended', reason: String(reason) }

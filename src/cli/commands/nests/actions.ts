@@ -1,4 +1,4 @@
-import * as api from '../../../shared/api/templates.ts'
+import * as api from '../../../shared/api/nests.ts'
 import { column, view, wide } from '../../kit/output/view.ts'
 import { createAction, deleteAction, editAction, viewAction } from '../../kit/resource/actions.ts'
 import { listAction } from '../../kit/resource/list.ts'

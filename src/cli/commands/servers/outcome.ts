@@ -15,7 +15,8 @@ export type Seen = Pick<
   | 'lastExitReason'
   | 'installed'
   | 'nextRestartAt'
->
+> &
+  Partial<Pick<Server, 'eula'>>
 
 /** An order whose outcome is awaited. */
 export interface Order {
@@ -99,9 +100,15 @@ function isInstalled(server: Seen, { done, moved }: Evidence): boolean {
   return server.installed && (done !== undefined || moved)
 }
 
-/** The failure of an order, with the console as the next place to look. */
-export function failed(server: Pick<Seen, 'name'>, reason: string): CliFailure {
+/** The failure of an order, with the next place to look: the agreement that the game asks for, or else its console. */
+export function failed(server: Pick<Seen, 'name' | 'eula'>, reason: string): CliFailure {
+  const asks = server.eula != null
   return new CliFailure('OPERATION_FAILED', `${server.name}: ${reason}`, {
-    hint: `panel console logs ${server.name} --tail 50`,
+    hint: asks ? `panel servers eula accept ${server.name}` : `panel console logs ${server.name} --tail 50`,
   })
+}
+
+/** What people do about a game that asks for an agreement. */
+export function askedText(name: string): string {
+  return `the game of ${name} asks for an agreement before it runs; read and accept it: panel servers eula accept ${name}`
 }

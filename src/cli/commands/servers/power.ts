@@ -14,7 +14,7 @@ import { column, type View } from '../../kit/output/view.ts'
 import { forEach } from '../../kit/resource/bulk.ts'
 import { type Named, resolveAll } from '../../kit/resource/resolve.ts'
 import type { Run } from '../../kit/run.ts'
-import { isMoving, isReached, type Order } from './outcome.ts'
+import { askedText, isMoving, isReached, type Order } from './outcome.ts'
 import { readServer, watchServer } from './watch.ts'
 
 /** What an order came to. */
@@ -116,6 +116,7 @@ async function orderAll(run: Run, servers: readonly Named[], action: Kind): Prom
 
 async function orderOnly(run: Run, server: Named, action: Kind): Promise<Result> {
   const before = await readServer(run, server.id)
+  if (before.eula !== null && (action === 'start' || action === 'restart')) run.notice(askedText(before.name))
   const given = await give(run, before, action)
   return resultOf(before, action, { status: given?.status ?? before.status, order: given, waitedMs: 0 })
 }

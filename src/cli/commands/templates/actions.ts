@@ -1,3 +1,4 @@
+import * as catalog from '../../../shared/api/template-catalog.ts'
 import * as api from '../../../shared/api/templates.ts'
 import type { Action } from '../../kit/command.ts'
 import { usage } from '../../kit/failure.ts'
@@ -29,7 +30,7 @@ const SUBJECT = { ref: 'template', param: 'templateId' } as const
 export const listTemplates = listAction(api.listTemplates, VIEW)
 export const viewTemplate = viewAction(api.getTemplate, SUBJECT, VIEW)
 
-const CATALOG_VIEW: View<api.CatalogTemplate> = {
+const CATALOG_VIEW: View<catalog.CatalogTemplate> = {
   id: (row) => row.name,
   name: (row) => row.name,
   columns: [
@@ -45,19 +46,19 @@ const CATALOG_VIEW: View<api.CatalogTemplate> = {
 }
 
 /** The version that there is, and what is to be known about it. */
-function installedText({ installed, updateAvailable }: api.CatalogTemplate): string | null {
+function installedText({ installed, updateAvailable }: catalog.CatalogTemplate): string | null {
   if (installed === null) return null
   const remarks = [...(installed.edited ? ['edited'] : []), ...(updateAvailable ? ['update available'] : [])]
   return remarks.length === 0 ? installed.version : `${installed.version} (${remarks.join(', ')})`
 }
 
 export const listCatalog: Action = async (run) => {
-  await run.out.list(await call(run, api.listCatalog, { params: {} }), CATALOG_VIEW)
+  await run.out.list(await call(run, catalog.listCatalog, { params: {} }), CATALOG_VIEW)
 }
 
 export const installTemplate: Action = async (run) => {
   const params = { catalogName: run.args.required('name') }
-  const template = await call(run, api.installTemplate, { params, body: await fieldsOf(run) })
+  const template = await call(run, catalog.installTemplate, { params, body: await fieldsOf(run) })
   await run.out.item(template, VIEW)
   if (run.out.machine) return
   run.notice(`template ${template.name}: ${template.outcome}`)

@@ -1,5 +1,5 @@
 import { isDeepStrictEqual } from 'node:util'
-import type { NewTemplate } from '../../../shared/api/templates.ts'
+import type { NewTemplate } from '../../../shared/api/template-fields.ts'
 import { column, type View } from '../../kit/output/view.ts'
 
 /** A field in which two templates are not the same. */

@@ -1,4 +1,4 @@
-import type { NewTemplate } from '../../../shared/api/templates.ts'
+import type { NewTemplate } from '../../../shared/api/template-fields.ts'
 import { PanelError } from '../../../shared/kernel/errors.ts'
 import { fillPlaceholders, placeholderVariable } from '../../../shared/kernel/placeholders.ts'
 import { shellLine } from '../../../shared/kernel/startup-line.ts'

@@ -1,4 +1,4 @@
-import type { NewTemplate } from '../../../shared/api/templates.ts'
+import type { NewTemplate } from '../../../shared/api/template-fields.ts'
 import { createTemplate } from '../../../shared/api/templates.ts'
 import { type FieldProblem, PanelError } from '../../../shared/kernel/errors.ts'
 import { DocumentProblem, readDocument } from '../../../shared/templates/document.ts'

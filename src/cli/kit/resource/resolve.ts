@@ -41,7 +41,7 @@ const LISTS: Readonly<Record<Listed, () => Promise<Endpoint>>> = {
   // Also for those to whom nodes are only assigned.
   node: async () => (await import('../../../shared/api/assignments.ts')).listAccessibleNodes,
   location: async () => (await import('../../../shared/api/locations.ts')).listLocations,
-  nest: async () => (await import('../../../shared/api/templates.ts')).listNests,
+  nest: async () => (await import('../../../shared/api/nests.ts')).listNests,
   template: async () => (await import('../../../shared/api/templates.ts')).listTemplates,
   user: async () => (await import('../../../shared/api/users.ts')).listUsers,
   role: async () => (await import('../../../shared/api/api-keys.ts')).listRoles,
@@ -78,7 +78,7 @@ export async function resolve(run: Run, ref: Reference, word: string): Promise<N
 
 /** The template that was installed from the catalogue under this name. */
 async function inCatalog(run: Run, word: string): Promise<Named> {
-  const { listCatalog } = await import('../../../shared/api/templates.ts')
+  const { listCatalog } = await import('../../../shared/api/template-catalog.ts')
   const shipped = await (await run.client()).call(listCatalog).catch((error: unknown) => {
     // Daemons of before have no catalogue, and not everybody may read it.
     if (error instanceof PanelError && (error.code === 'NOT_FOUND' || error.code === 'PERMISSION_DENIED')) return []

@@ -20,6 +20,7 @@ const KEYS: readonly (readonly [keys: string, what: string, writes?: true])[] = 
   ['h', 'load the gap on the screen, else an older page'],
   ['e F6', 'write all lines to a file'],
   ['p F5', 'start, stop, restart, kill', true],
+  ['E F7', 'the agreement that the game asks for'],
   ['↑ ↓ Ctrl-R Tab', 'history, search in it, complete', true],
   ['Ctrl-L', 'draw again'],
   ['Ctrl-C', 'stops a paste, clears the line; twice in a second detaches'],

@@ -3,6 +3,7 @@ import type { ReactElement } from 'react'
 import { recalledCommand } from '../keys/press-mode.ts'
 import { fitEnd, fitText, PER_COLUMN, textWidth } from '../log/cut.ts'
 import type { Editor } from '../model/editor.ts'
+import { eulaRefusal } from '../model/eula.ts'
 import { type ConsoleState, NO_INPUT } from '../model/model.ts'
 import type { Tone } from '../terminal/theme.ts'
 import { Label } from './label.tsx'
@@ -44,6 +45,11 @@ export function promptText(state: ConsoleState, width: number): PromptText {
       return typing(`type ${state.serverName} to kill it: `, mode.editor, room, true)
     case 'export':
       return typing('write the lines to: ', mode.editor, room, true)
+    case 'eula': {
+      const refusal = eulaRefusal(state)
+      if (refusal !== undefined) return fixed(`${refusal} · Esc closes`, room)
+      return typing('type accept or decline (Esc: later): ', mode.editor, room, true)
+    }
     case 'recall': {
       const found = recalledCommand(state.history, mode.query, mode.skip) ?? ''
       return fixed(`(reverse-i-search) '${mode.query}': ${found}`, room)

@@ -90,8 +90,12 @@ function stack(screen: View, draw: Draw): Chrome {
   ]
   const prompt = promptText(state, width)
   const abovePrompt = [
-    ...(mode.kind === 'power' || mode.kind === 'paste'
-      ? draw('dialog', <Dialog {...{ mode, serverName, width }} framed={!narrow} rows={layout.rows} />, width)
+    ...(mode.kind === 'power' || mode.kind === 'paste' || mode.kind === 'eula'
+      ? draw(
+          'dialog',
+          <Dialog {...{ mode, serverName, width, eula: facts.eula }} framed={!narrow} rows={layout.rows} />,
+          width,
+        )
       : []),
     ...(narrow ? [] : drawFields('status', statusFields({ state, view, width, wide }))),
     ...(narrow ? [] : draw('meters', <Meters {...metered(facts)} width={width} />, width)),

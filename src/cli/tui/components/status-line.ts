@@ -1,4 +1,4 @@
-import { grouped } from '../model/facts.ts'
+import { grouped, type PendingEula } from '../model/facts.ts'
 import type { ConsoleState } from '../model/model.ts'
 import type { Field, FieldsProps } from './fields.tsx'
 
@@ -38,6 +38,7 @@ export function statusFields({ state, view, width, wide }: StatusFacts): FieldsP
 /** Where the view stands, how it was come to, and to what it is narrowed; the most important first. */
 export function viewFields(state: ConsoleState, view: ViewFacts): Field[] {
   const fields: Field[] = []
+  if (state.facts.eula !== undefined && state.mode.kind !== 'eula') fields.push(eulaField(state, state.facts.eula))
   if (view.match !== undefined) fields.push(matchField(state, view.match))
   if (!state.follow) fields.push(pausedField(state, view))
   if (view.sampling) {
@@ -50,6 +51,13 @@ export function viewFields(state: ConsoleState, view: ViewFacts): Field[] {
   }
   if (level !== 'all') fields.push({ text: `level ${level.toUpperCase()}`, tone: 'warn' })
   return fields
+}
+
+/** The game does not run before somebody has answered. */
+function eulaField(state: ConsoleState, eula: PendingEula): Field {
+  const key = state.focus === 'log' ? 'E' : 'F7'
+  const what = eula.declined ? 'agreement declined' : 'the game asks for an agreement'
+  return { text: `${what} · ${key} shows it`, tone: 'warn' }
 }
 
 function matchField(state: ConsoleState, match: NonNullable<ViewFacts['match']>): Field {

@@ -2,6 +2,7 @@ import { LEVEL_FILTERS } from '../log/level.ts'
 import { TIME_MODES } from '../log/line-rows.ts'
 import { rowsFrom } from '../log/viewport.ts'
 import { EMPTY_EDITOR, editorWith } from '../model/editor.ts'
+import { openEula } from '../model/eula.ts'
 import {
   type ConsoleState,
   type Effect,
@@ -104,6 +105,7 @@ const KEYS: Readonly<Record<string, Handler>> = {
   },
   p: change(openPower),
   e: change(openExport),
+  E: change(openEula),
   M: toggleMouse,
   '?': change((state) => ({ ...state, mode: { kind: 'help' } })),
   q: ask({ do: 'detach' }),

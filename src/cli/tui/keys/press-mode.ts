@@ -1,7 +1,8 @@
 import type { PowerAction } from '../../../shared/kernel/server-life.ts'
 import { readPattern } from '../log/matcher.ts'
 import { centred, rowsFrom } from '../log/viewport.ts'
-import { type Editor, edit, editorWith, insert } from '../model/editor.ts'
+import { type Editor, EMPTY_EDITOR, edit, editorWith, insert } from '../model/editor.ts'
+import { eulaRefusal, eulaRows } from '../model/eula.ts'
 import {
   type ConsoleState,
   followTail,
@@ -41,6 +42,8 @@ export function pressMode(state: ConsoleState, input: Key, around: Surroundings)
       return pressExport(state, mode, input)
     case 'select':
       return pressSelect(state, mode, key, around)
+    case 'eula':
+      return pressEula(state, mode, input, around)
   }
 }
 
@@ -114,6 +117,35 @@ function pressKill(state: ConsoleState, mode: ModeOf<'kill'>, input: Key, around
     return still(notify(close(state), 'not killed: the name is another', around.nowMs))
   }
   return { state: close(state), effects: [{ do: 'power', action: 'kill' }] }
+}
+
+const SCROLL_KEYS: Readonly<Record<string, number>> = { up: -1, down: 1, pageup: -10, pagedown: 10 }
+
+/** What is agreed to by one key could be agreed to by mistake: the word must be typed. */
+function pressEula(state: ConsoleState, mode: ModeOf<'eula'>, input: Key, around: Surroundings): Step {
+  const rows = SCROLL_KEYS[keyName(input)]
+  if (rows !== undefined) return still(scrollEula(state, mode, rows, around))
+  if (input.name === 'esc') return still(close(state))
+  const refusal = eulaRefusal(state)
+  if (refusal !== undefined) return still(notify(state, refusal, around.nowMs))
+  if (input.name !== 'enter') return still({ ...state, mode: { ...mode, editor: typed(mode.editor, input) } })
+  const word = mode.editor.text.trim().toLowerCase()
+  if (word !== 'accept' && word !== 'decline') {
+    const again = { ...state, mode: { ...mode, editor: EMPTY_EDITOR } }
+    return still(notify(again, 'nothing is answered: type accept or decline', around.nowMs))
+  }
+  return { state: close(state), effects: [{ do: 'answerEula', accepted: word === 'accept' }] }
+}
+
+/** The text of the agreement, so many rows further; its last row stays in sight. */
+export function scrollEula(
+  state: ConsoleState,
+  mode: ModeOf<'eula'>,
+  rows: number,
+  { columns }: Surroundings,
+): ConsoleState {
+  const last = eulaRows(state.facts.eula?.text ?? '', columns).length - 1
+  return { ...state, mode: { ...mode, top: Math.min(Math.max(mode.top + rows, 0), last) } }
 }
 
 function pressExport(state: ConsoleState, mode: ModeOf<'export'>, input: Key): Step {

@@ -1,4 +1,5 @@
 import { EMPTY_EDITOR, insert } from '../model/editor.ts'
+import { openEula } from '../model/eula.ts'
 import {
   type ConsoleState,
   notify,
@@ -15,7 +16,7 @@ import { editKey } from './edit-keys.ts'
 import { type Input, type Key, keyName } from './keys.ts'
 import { pressInput } from './press-input.ts'
 import { pressLog } from './press-log.ts'
-import { pressMode } from './press-mode.ts'
+import { pressMode, scrollEula } from './press-mode.ts'
 
 const TWICE_MS = 1000
 const WHEEL_ROWS = 3
@@ -52,6 +53,7 @@ function pressInTurn(state: ConsoleState, input: Key, around: Surroundings): Ste
 }
 
 function turnWheel(state: ConsoleState, notches: number, around: Surroundings): Step {
+  if (state.mode.kind === 'eula') return still(scrollEula(state, state.mode, notches * WHEEL_ROWS, around))
   if (state.mode.kind !== 'none' && state.mode.kind !== 'select') return still(state)
   return scrollBy(state, notches * WHEEL_ROWS, around)
 }
@@ -97,6 +99,8 @@ function pressAnywhere(state: ConsoleState, key: string, around: Surroundings): 
       return still(openPower(state, around))
     case 'f6':
       return still(openExport(state, around))
+    case 'f7':
+      return still(openEula(state, around))
     case 'f9':
       return toggleMouse(state, around)
     default:

@@ -112,6 +112,24 @@ export function wrapSpans(spans: readonly Span[], width: number, most = 1000): S
   return rows
 }
 
+/** A text broken at blanks into rows of at most `width` columns; a word that is longer is broken where it must be. */
+export function wrapWords(text: string, width: number): string[] {
+  const rows: string[] = []
+  let row = ''
+  for (const word of text.split(' ')) {
+    const joined = row === '' ? word : `${row} ${word}`
+    if (textWidth(joined) <= width) {
+      row = joined
+      continue
+    }
+    if (row !== '') rows.push(row)
+    const pieces = wrapSpans([{ style: '', text: word }], width).map((spans) => spans.map((span) => span.text).join(''))
+    rows.push(...pieces.slice(0, -1))
+    row = pieces.at(-1) ?? ''
+  }
+  return [...rows, row]
+}
+
 /**
  * Which stretches of a line, given as character offsets of its plain text, are shown in `style` alone: on top of a style of
  * the game, such as reversed text, it could vanish.

@@ -1,4 +1,4 @@
-import type { LevelRule, LineLevel } from '../../../shared/api/templates.ts'
+import type { LevelRule, LineLevel } from '../../../shared/api/template-fields.ts'
 import { compileBounded, PatternBudget, PatternProblem } from '../../../shared/templates/bounded-pattern.ts'
 import { plainText } from './ansi.ts'
 

@@ -27,6 +27,16 @@ export interface Facts {
   readonly rate: number
   /** What a stream refused with, in words, such as a limit. */
   readonly limit: string | undefined
+  /** The agreement that the game waits for. */
+  readonly eula: PendingEula | undefined
+  /** Whether this person may start the server, and so answer for it. */
+  readonly mayStart: boolean
+}
+
+/** What a game wants to be agreed to before it runs; `declined`: somebody has, and it may be accepted later. */
+export interface PendingEula {
+  readonly text: string
+  readonly declined: boolean
 }
 
 export const NO_FACTS: Facts = {
@@ -41,6 +51,8 @@ export const NO_FACTS: Facts = {
   seq: 0,
   rate: 0,
   limit: undefined,
+  eula: undefined,
+  mayStart: false,
 }
 
 /** The facts after the server's status changed. */

@@ -19,6 +19,8 @@ export type Mode =
   | { readonly kind: 'help' }
   | { readonly kind: 'export'; readonly editor: Editor }
   | { readonly kind: 'select'; readonly from: number; readonly to: number }
+  /** `top`: the first row of its text that is shown. */
+  | { readonly kind: 'eula'; readonly editor: Editor; readonly top: number }
 
 /** A command on its way: `problem` says in a sentence why it failed. */
 export interface Send {
@@ -80,6 +82,7 @@ export type Effect =
   | { readonly do: 'send'; readonly lines: readonly string[] }
   | { readonly do: 'remember'; readonly text: string }
   | { readonly do: 'power'; readonly action: PowerAction }
+  | { readonly do: 'answerEula'; readonly accepted: boolean }
   | { readonly do: 'copy'; readonly from: number; readonly to: number }
   | { readonly do: 'export'; readonly path: string }
   | { readonly do: 'mouse'; readonly on: boolean }
@@ -100,6 +103,8 @@ export interface Surroundings {
   readonly matches: LineIndex | undefined
   /** Where an export goes unless another path is typed. */
   readonly exportPath: string
+  /** How wide the screen is. */
+  readonly columns: number
   readonly nowMs: number
 }
 

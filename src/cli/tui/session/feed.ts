@@ -1,6 +1,6 @@
 import { setImmediate as nextTurn } from 'node:timers/promises'
 import { z } from 'zod'
-import { ConsoleFrame, ResumeFrame, streamConsole } from '../../../shared/api/console.ts'
+import { ConsoleFrame, EulaFrame, ResumeFrame, streamConsole } from '../../../shared/api/console.ts'
 import { streamServerEvents } from '../../../shared/api/server-events.ts'
 import { getServer } from '../../../shared/api/servers.ts'
 import type { Client } from '../../../shared/client.ts'
@@ -10,6 +10,7 @@ import type { ServerId } from '../../../shared/kernel/ids.ts'
 import type { Clock } from '../../../shared/kernel/time.ts'
 import type { BatchOpener, Frame, StreamItem } from '../../net/stream.ts'
 import type { Ring } from '../log/ring.ts'
+import { askedForEula, eulaFacts, withEula } from '../model/eula.ts'
 import { grouped, withStats, withStatus, withStreamError } from '../model/facts.ts'
 import { notify } from '../model/model.ts'
 import type { Store } from './store.ts'
@@ -69,10 +70,11 @@ export async function followConsole(options: FeedOptions, progress: Progress): P
   }
 }
 
+type ReadOptions = Pick<FeedOptions, 'serverId' | 'store' | 'clock' | 'signal'> & { readonly client: Client }
+type EventOptions = ReadOptions & Pick<FeedOptions, 'open'>
+
 /** Follows state and usage until it is stopped. Whoever may not read them sees the console without. */
-export async function followEvents(
-  options: Pick<FeedOptions, 'open' | 'serverId' | 'store' | 'clock' | 'signal'>,
-): Promise<void> {
+export async function followEvents(options: EventOptions): Promise<void> {
   try {
     const input = { params: { serverId: options.serverId }, query: {} }
     for await (const items of options.open(streamServerEvents, input, { signal: options.signal })) {
@@ -85,15 +87,15 @@ export async function followEvents(
 }
 
 /** Reads the state of the server and its node once; the events say what changes. */
-export async function readServer(
-  options: Pick<FeedOptions, 'serverId' | 'store' | 'clock' | 'signal'> & { readonly client: Client },
-): Promise<void> {
+export async function readServer(options: ReadOptions): Promise<void> {
   const { client, serverId, store, clock, signal } = options
   try {
     const server = await client.call(getServer, { params: { serverId } }, { signal })
     const startedMs = server.startedAt === null ? undefined : Date.parse(server.startedAt)
+    const { eula, mayStart } = eulaFacts(server)
+    store.set(withEula(store.get(), eula))
     store.facts((facts) => {
-      const known = withStatus(facts, server.status, clock.nowMs(), startedMs)
+      const known = { ...withStatus(facts, server.status, clock.nowMs(), startedMs), mayStart }
       if (server.node.isOnline) return known
       return { ...known, nodeOfflineSinceMs: known.nodeOfflineSinceMs ?? clock.nowMs() }
     })
@@ -121,6 +123,7 @@ function takeLink(item: StreamItem, options: FeedOptions): void {
 /** What is kept of a line; to check more is dear in a flood. */
 const Line = ConsoleFrame.pick({ line: true, stream: true, seq: true }).extend({ timestamp: z.string() })
 type Line = z.infer<typeof Line>
+const Asked = EulaFrame.pick({ eulaText: true })
 const Connected = z.object({ lastSeq: z.int().optional() })
 
 function takeConsoleFrame(item: Frame, options: FeedOptions, progress: Progress): void {
@@ -131,6 +134,9 @@ function takeConsoleFrame(item: Frame, options: FeedOptions, progress: Progress)
   } else if (item.event === 'resume_console') {
     const frame = ResumeFrame.safeParse(readJson(item.data))
     if (frame.success) resume(item.id, frame.data, options, progress)
+  } else if (item.event === 'eula_required') {
+    const frame = Asked.safeParse(readJson(item.data))
+    if (frame.success) store.set(askedForEula(store.get(), frame.data.eulaText))
   } else if (item.event === 'connected') {
     const frame = Connected.safeParse(readJson(item.data))
     if (frame.success) store.facts((facts) => ({ ...facts, headSeq: frame.data.lastSeq ?? 0 }))
@@ -184,12 +190,14 @@ export function gapText(from: number, to: number, count: number, why: string): s
 
 const StateEvent = EVENTS.server_state_update.data.pick({ state: true }).extend({ timestamp: z.string() })
 
-function takeEvent(item: Frame, options: Pick<FeedOptions, 'store' | 'clock'>): void {
+function takeEvent(item: Frame, options: EventOptions): void {
   if (item.event === 'server_state_update') {
     const frame = StateEvent.safeParse(readJson(item.data))
     if (!frame.success) return
     const at = Date.parse(frame.data.timestamp)
     options.store.facts((facts) => withStatus(facts, frame.data.state, Number.isNaN(at) ? options.clock.nowMs() : at))
+    // Somebody else may have answered.
+    if (options.store.get().facts.eula !== undefined) void readServer(options)
   } else if (item.event === 'resource_stats') {
     const frame = ResourceStats.safeParse(readJson(item.data))
     if (!frame.success) return

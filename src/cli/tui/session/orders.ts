@@ -1,11 +1,13 @@
 import { getLogs, type LogLine, sendCommand } from '../../../shared/api/console.ts'
 import { powerServer } from '../../../shared/api/power.ts'
+import { answerServerEula } from '../../../shared/api/server-life.ts'
 import type { Client } from '../../../shared/client.ts'
 import type { ServerId } from '../../../shared/kernel/ids.ts'
 import type { PowerAction } from '../../../shared/kernel/server-life.ts'
 import type { Clock } from '../../../shared/kernel/time.ts'
 import type { NewEntry, Ring } from '../log/ring.ts'
 import { editorWith } from '../model/editor.ts'
+import { withEula } from '../model/eula.ts'
 import { notify, shiftPlaces } from '../model/model.ts'
 import { gapText, type Progress } from './feed.ts'
 import { sentenceOf } from './refusals.ts'
@@ -36,6 +38,8 @@ export interface Orders {
   /** Resolves when the command on its way is answered; those behind it are not sent once the screen has ended. */
   settled(): Promise<void>
   power(action: PowerAction): Promise<void>
+  /** Accepts or declines the agreement that the game asks for. */
+  answerEula(accepted: boolean): Promise<void>
   /** Puts the page before the oldest line in front; whether there was one. */
   loadOlder(): Promise<boolean>
   /** Fills the gap at a place as far as the log still has its lines; whether it changed anything. */
@@ -89,6 +93,17 @@ export function createOrders(options: OrderOptions): Orders {
         say(`✓ ${action} accepted (${order.commandId})`)
       } catch (error) {
         say(`✗ ${action}: ${sentenceOf(error)}`)
+      }
+    },
+    answerEula: async (accepted) => {
+      try {
+        const params = { serverId: options.serverId }
+        await options.client.call(answerServerEula, { params, body: { accepted } })
+        const { eula } = store.get().facts
+        store.set(withEula(store.get(), accepted || eula === undefined ? undefined : { ...eula, declined: true }))
+        say(accepted ? '✓ the agreement is accepted: F5 starts the server' : '✓ the agreement is declined')
+      } catch (error) {
+        say(`✗ not answered: ${sentenceOf(error)}`)
       }
     },
     loadOlder: () => alone(() => loadOlder(options, say)),

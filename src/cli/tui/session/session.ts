@@ -1,6 +1,6 @@
 import { join } from 'node:path'
 import { setImmediate as nextTurn } from 'node:timers/promises'
-import type { LevelRule } from '../../../shared/api/templates.ts'
+import type { LevelRule } from '../../../shared/api/template-fields.ts'
 import type { Client } from '../../../shared/client.ts'
 import type { ServerId } from '../../../shared/kernel/ids.ts'
 import type { Clock } from '../../../shared/kernel/time.ts'
@@ -8,7 +8,7 @@ import type { BatchOpener } from '../../net/stream.ts'
 import type { Screen, ScreenOptions } from '../components/screen.tsx'
 import type { Input } from '../keys/keys.ts'
 import { press } from '../keys/press.ts'
-import type { Size } from '../layout.ts'
+import { layoutOf, type Size } from '../layout.ts'
 import { levelsBy } from '../log/level.ts'
 import { Lines } from '../log/lines.ts'
 import { Ring } from '../log/ring.ts'
@@ -121,11 +121,12 @@ export class ConsoleSession {
   /** Runs until `stop`. Throws the daemon's refusal when the first connection is refused, and what `fail` was given. */
   async run(): Promise<void> {
     const { openStream: open, server, tail, afterCursor } = this.#options
-    const feed = { open, serverId: server.id, store: this.#store, clock: this.#clock, signal: this.#end.signal }
+    const { client } = this.#options
+    const feed = { open, client, serverId: server.id, store: this.#store, clock: this.#clock, signal: this.#end.signal }
     const work = [
       followConsole({ ...feed, tail, afterCursor, ring: this.#ring }, this.#progress),
       followEvents(feed),
-      readServer({ ...feed, client: this.#options.client }),
+      readServer(feed),
       this.#draw(),
     ]
     for (const task of work) task.catch((error: unknown) => this.fail(error))
@@ -213,6 +214,7 @@ export class ConsoleSession {
       pane: (state) => this.#lines.pane(state),
       matches: this.#lines.matches,
       exportPath: join(this.#options.exportFolder, exportName(this.#options.server.name, this.#clock.nowMs())),
+      columns: layoutOf(this.#size).columns,
       nowMs: this.#clock.nowMs(),
     }
   }
@@ -230,6 +232,9 @@ export class ConsoleSession {
         break
       case 'power':
         void this.#orders.power(effect.action)
+        break
+      case 'answerEula':
+        void this.#orders.answerEula(effect.accepted)
         break
       case 'remember':
         this.#report(appendHistory(this.#options.historyPath, effect.text).then(() => undefined))

@@ -1,4 +1,5 @@
-import type { NewTemplate, Template, TemplateVariable } from '../../../../shared/api/templates.ts'
+import type { NewTemplate, TemplateVariable } from '../../../../shared/api/template-fields.ts'
+import type { Template } from '../../../../shared/api/templates.ts'
 import type { FieldProblem } from '../../../../shared/kernel/errors.ts'
 import { DocumentProblem, readDocument } from '../../../../shared/templates/document.ts'
 import { EggProblem, eggPatch, type ImportedEgg, importEgg, isEgg } from '../../../../shared/templates/egg-import.ts'

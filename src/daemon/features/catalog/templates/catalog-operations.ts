@@ -1,4 +1,4 @@
-import * as api from '../../../../shared/api/templates.ts'
+import * as api from '../../../../shared/api/template-catalog.ts'
 import { newId } from '../../../../shared/kernel/ids.ts'
 import { grants } from '../../../../shared/kernel/permissions.ts'
 import { changes } from '../../../access/audit.ts'

@@ -3,7 +3,7 @@ import { readdir, readFile } from 'node:fs/promises'
 import { join } from 'node:path'
 import { parse } from 'yaml'
 import { z } from 'zod'
-import { NewTemplate } from '../../../../shared/api/templates.ts'
+import { NewTemplate } from '../../../../shared/api/template-fields.ts'
 import { folderAbove } from '../../../../shared/platform/program-folder.ts'
 import { ensureUsable } from './definition.ts'
 

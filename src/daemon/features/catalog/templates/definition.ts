@@ -1,6 +1,7 @@
 import { createHash } from 'node:crypto'
 import type { z } from 'zod'
-import { NewTemplate, type TemplatePatch } from '../../../../shared/api/templates.ts'
+import { NewTemplate } from '../../../../shared/api/template-fields.ts'
+import type { TemplatePatch } from '../../../../shared/api/templates.ts'
 import { PanelError } from '../../../../shared/kernel/errors.ts'
 import { grants } from '../../../../shared/kernel/permissions.ts'
 import { SECRET_MASK } from '../../../../shared/kernel/setting-values.ts'

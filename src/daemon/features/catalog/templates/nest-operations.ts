@@ -1,4 +1,4 @@
-import * as api from '../../../../shared/api/templates.ts'
+import * as api from '../../../../shared/api/nests.ts'
 import { newId } from '../../../../shared/kernel/ids.ts'
 import { changes } from '../../../access/audit.ts'
 import { operationsOver } from '../../../access/operation.ts'

@@ -1,4 +1,4 @@
-import { getNest, listNests } from '../../../../shared/api/templates.ts'
+import { getNest, listNests } from '../../../../shared/api/nests.ts'
 import { operate } from '../../../http/operate.ts'
 import { callerOf, type Route, route } from '../../../http/route.ts'
 import { shownTo } from './definition.ts'

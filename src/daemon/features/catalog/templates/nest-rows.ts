@@ -1,5 +1,5 @@
 import type { z } from 'zod'
-import type { Nest } from '../../../../shared/api/templates.ts'
+import type { Nest } from '../../../../shared/api/nests.ts'
 import type { IsoTime } from '../../../../shared/kernel/time.ts'
 import type { Queries } from '../../../db/db.ts'
 import { offsetOf, totalOf } from '../../../db/paging.ts'

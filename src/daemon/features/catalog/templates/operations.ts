@@ -1,3 +1,4 @@
+import type { NewTemplate } from '../../../../shared/api/template-fields.ts'
 import * as api from '../../../../shared/api/templates.ts'
 import { fieldError } from '../../../../shared/kernel/errors.ts'
 import { newId } from '../../../../shared/kernel/ids.ts'
@@ -96,7 +97,7 @@ export const deleteTemplate = operation(
 /** Adds a template with the egg that it was made of. */
 async function addTemplate(
   { tx, deps: { clock }, userId }: Pick<WorkOver<TemplateDeps>, 'tx' | 'deps' | 'userId'>,
-  { template, imported }: { template: api.NewTemplate; imported: ImportedEgg | null },
+  { template, imported }: { template: NewTemplate; imported: ImportedEgg | null },
   fail: (code: 'NEST_NOT_FOUND' | 'TEMPLATE_NAME_TAKEN', message: string) => never,
 ) {
   const id = newId('tpl', clock)
@@ -120,7 +121,7 @@ function keptOf(imported: ImportedEgg | null): rows.KeptEgg | null {
 }
 
 /** A server must not find itself with another startup line than the one that was chosen for it. */
-async function refuseLostLines(q: Queries, templateId: string, { startupCommands }: api.NewTemplate): Promise<void> {
+async function refuseLostLines(q: Queries, templateId: string, { startupCommands }: NewTemplate): Promise<void> {
   const kept = startupCommands.map(({ name }) => name)
   const [server] = await rows.serversByLostLine(q, templateId, kept)
   if (server === undefined) return

@@ -1,11 +1,7 @@
 import { isDeepStrictEqual } from 'node:util'
-import {
-  listCatalog as catalogOf,
-  type EggFormat,
-  exportTemplate,
-  getTemplate,
-  listTemplates,
-} from '../../../../shared/api/templates.ts'
+import { listCatalog as catalogOf } from '../../../../shared/api/template-catalog.ts'
+import type { EggFormat } from '../../../../shared/api/template-eggs.ts'
+import { exportTemplate, getTemplate, listTemplates } from '../../../../shared/api/templates.ts'
 import { now } from '../../../../shared/kernel/time.ts'
 import { exportEgg } from '../../../../shared/templates/egg-export.ts'
 import { operate } from '../../../http/operate.ts'

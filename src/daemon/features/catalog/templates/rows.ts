@@ -1,5 +1,7 @@
 import { z } from 'zod'
-import { EggFormat, type NewTemplate, type Template } from '../../../../shared/api/templates.ts'
+import { EggFormat } from '../../../../shared/api/template-eggs.ts'
+import type { NewTemplate } from '../../../../shared/api/template-fields.ts'
+import type { Template } from '../../../../shared/api/templates.ts'
 import type { IsoTime } from '../../../../shared/kernel/time.ts'
 import type { Queries } from '../../../db/db.ts'
 import { parseJson } from '../../../db/json.ts'

@@ -1,4 +1,5 @@
-import { createTemplate, type NewTemplate } from '../../../../shared/api/templates.ts'
+import type { NewTemplate } from '../../../../shared/api/template-fields.ts'
+import { createTemplate } from '../../../../shared/api/templates.ts'
 import { newId } from '../../../../shared/kernel/ids.ts'
 import { PANEL, perform, recordChange } from '../../../access/operation.ts'
 import type { Settings } from '../../../core/settings.ts'

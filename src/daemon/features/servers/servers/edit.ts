@@ -1,6 +1,6 @@
 import type { z } from 'zod'
 import type { ServerPatch } from '../../../../shared/api/servers.ts'
-import type { NewTemplate } from '../../../../shared/api/templates.ts'
+import type { NewTemplate } from '../../../../shared/api/template-fields.ts'
 import { fieldError, PanelError } from '../../../../shared/kernel/errors.ts'
 import { grants } from '../../../../shared/kernel/permissions.ts'
 import { SECRET_MASK } from '../../../../shared/kernel/setting-values.ts'

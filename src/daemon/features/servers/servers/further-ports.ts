@@ -1,4 +1,4 @@
-import type { NewTemplate, TemplatePort } from '../../../../shared/api/templates.ts'
+import type { NewTemplate, TemplatePort } from '../../../../shared/api/template-fields.ts'
 import type { PortUse } from '../../fleet/nodes/allocation-claims.ts'
 import type { ServerRow } from './rows.ts'
 

@@ -1,4 +1,4 @@
-import type { NewTemplate } from '../../../../shared/api/templates.ts'
+import type { NewTemplate } from '../../../../shared/api/template-fields.ts'
 import { fieldError } from '../../../../shared/kernel/errors.ts'
 import type { ServerRow } from './rows.ts'
 import { definitionOf } from './view.ts'

@@ -1,5 +1,5 @@
 import { isIPv6 } from 'node:net'
-import type { NewTemplate, TemplatePort } from '../../../../shared/api/templates.ts'
+import type { NewTemplate, TemplatePort } from '../../../../shared/api/template-fields.ts'
 import { fieldError, PanelError } from '../../../../shared/kernel/errors.ts'
 import type { Clock } from '../../../../shared/kernel/time.ts'
 import type { Tx } from '../../../db/db.ts'

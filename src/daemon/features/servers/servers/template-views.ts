@@ -1,6 +1,6 @@
 import type { z } from 'zod'
 import type { Server } from '../../../../shared/api/servers.ts'
-import type { NewTemplate, TemplatePort } from '../../../../shared/api/templates.ts'
+import type { NewTemplate, TemplatePort } from '../../../../shared/api/template-fields.ts'
 import { grants } from '../../../../shared/kernel/permissions.ts'
 import { SECRET_MASK } from '../../../../shared/kernel/setting-values.ts'
 import type { Holder } from '../../../access/permit.ts'

@@ -1,6 +1,6 @@
 import type { z } from 'zod'
 import type { Server, ServerPort } from '../../../../shared/api/servers.ts'
-import type { NewTemplate } from '../../../../shared/api/templates.ts'
+import type { NewTemplate } from '../../../../shared/api/template-fields.ts'
 import { agentText, MOST_REASON } from '../../../../shared/kernel/agent-text.ts'
 import type { Permission } from '../../../../shared/kernel/permissions.ts'
 import { PRIMARY_PORT } from '../../../../shared/kernel/ports.ts'
