@@ -175,8 +175,7 @@ describe.skipIf(!CAN)(`a game with a terminal${skippedUnless(CAN, 'a binary of @
   it('ends with a hang-up, and counts as crashed, when its terminal is taken away', async () => {
     const id = await start('hangup', TALK, { restart: { policy: 'never', maxCrashes: 5 } })
     await running(id)
-    const [device] = texts(id)
-    expect(device).toBeDefined()
+    await stage.peer.until('the name of its terminal', () => texts(id).length > 0)
     for (const pid of await copiersOf(id)) process.kill(pid, 'SIGKILL')
     const { lastExit } = await stage.peer.report(id, 'offline', ({ power }) => power === 'offline')
     expect(lastExit).toMatchObject({ code: null, signal: 'SIGHUP', expected: false })
