@@ -1,3 +1,4 @@
+// @module-tag long
 import { afterEach, beforeEach, describe, expect, it } from 'vitest'
 import type { ServerSpec } from '../../src/shared/protocol/server-spec.ts'
 import { AgentStage, gameSpec } from './agent-stage.ts'
@@ -66,9 +67,7 @@ describe('after a restart of the machine', () => {
     expect(waited).toBe(true)
   })
 
-  it('a policy of never keeps down what ran, with the reason, and always starts what was stopped', {
-    tags: ['long'],
-  }, async () => {
+  it('a policy of never keeps down what ran, with the reason, and always starts what was stopped', async () => {
     const [down, up, rest] = await Promise.all([
       begin('down', boot('never')),
       begin('up', boot('always')),
@@ -100,7 +99,7 @@ describe('after a restart of the machine', () => {
     })
   })
 
-  it('an order of a person does not wait for the turn of what the node starts', { tags: ['long'] }, async () => {
+  it('an order of a person does not wait for the turn of what the node starts', async () => {
     stage.starts = { atOnce: 1 }
     const never = {
       startup: 'read -r line; echo ready; read -r line',

@@ -1,3 +1,4 @@
+// @module-tag long
 import { rm } from 'node:fs/promises'
 import { join } from 'node:path'
 import { afterEach, beforeEach, describe, expect, it } from 'vitest'
@@ -26,7 +27,7 @@ function serverNamed(name: string): string {
 }
 
 describe('a run that has left no trace', () => {
-  it('counts as a crash when only its processes have vanished', { tags: ['long'] }, async () => {
+  it('counts as a crash when only its processes have vanished', async () => {
     const id = serverNamed('vanished')
     await stage.peer.order(id, 1, { op: 'start', spec: gameSpec(id, 1) })
     const running = await stage.peer.report(id, 'running', ({ power }) => power === 'running')
@@ -45,7 +46,6 @@ describe('a run that has left no trace', () => {
 
   it.each(['gone', 'kept'] as const)(
     'is started again at once, and is no crash, when the machine was restarted (its record %s)',
-    { tags: ['long'] },
     async (record) => {
       const id = serverNamed(`reboot-${record}`)
       await stage.peer.order(id, 1, { op: 'start', spec: gameSpec(id, 1) })
@@ -69,9 +69,7 @@ describe('a run that has left no trace', () => {
 })
 
 describe('a holder that is killed while its game starts', () => {
-  it('may have had the ready line: the console says so, and the server does not start for ever', {
-    tags: ['long'],
-  }, async () => {
+  it('may have had the ready line: the console says so, and the server does not start for ever', async () => {
     const dataDir = join(stage.dataDir, 'inside')
     const peer = await GatewayPeer.listen()
     // Two minutes are a moment here; all other times are what they are.
@@ -133,7 +131,6 @@ describe('a journal that is lost', () => {
 
 describe('a server over its disk limit', () => {
   it('is stopped with the reason, and not started before there is room', {
-    tags: ['long'],
     timeout: 30_000,
   }, async () => {
     const id = serverNamed('disk')

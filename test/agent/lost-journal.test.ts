@@ -1,3 +1,4 @@
+// @module-tag long
 import { cp, readFile, rm, truncate, writeFile } from 'node:fs/promises'
 import { join } from 'node:path'
 import { afterEach, beforeEach, describe, expect, it } from 'vitest'

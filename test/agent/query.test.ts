@@ -1,3 +1,4 @@
+// @module-tag long
 import { once } from 'node:events'
 import { existsSync } from 'node:fs'
 import { type AddressInfo, createServer } from 'node:net'
@@ -148,7 +149,7 @@ test('games are asked who plays, and what they answer is bounded; none of them h
   }
 }, 60_000)
 
-test('people who join the demo game are counted while they play', { tags: ['long'], timeout: 60_000 }, async () => {
+test('people who join the demo game are counted while they play', { timeout: 60_000 }, async () => {
   const template = await readStarter('demo')
   const env = Object.fromEntries(template.variables.map(({ name, default: value }) => [name, value]))
   await start({
@@ -170,7 +171,7 @@ test('people who join the demo game are counted while they play', { tags: ['long
 
 test.skipIf(!existsSync(TEEWORLDS))(
   `a client that joins Teeworlds is counted until it leaves${skippedUnless(existsSync(TEEWORLDS), TEEWORLDS)}`,
-  { tags: ['long'], timeout: 60_000 },
+  { timeout: 60_000 },
   async () => {
     const template = await readTemplate(new URL('../../templates/teeworlds.yaml', import.meta.url))
     const env = Object.fromEntries(template.variables.map(({ name, default: value }) => [name, value]))

@@ -106,7 +106,7 @@ describe('a console by RCON', () => {
     expect(stage.output).not.toContain(PASSWORD)
   })
 
-  it('says that the password is refused, and tries no more for a while', async () => {
+  it('says that the password is refused, and tries no more for a while', { tags: ['long'] }, async () => {
     const id = await start('refused', { gamePassword: 'another-one' })
     const refused = await send(id, 'list')
     expect(refused).toMatchObject({ code: 'RCON_FAILED', message: expect.stringContaining('variable RCON_PASSWORD') })
@@ -161,7 +161,7 @@ describe('a console by RCON', () => {
     expect(connections(other)).toBe(0)
   })
 
-  it('gives a game its time to save that closes its RCON when it stops', async () => {
+  it('gives a game its time to save that closes its RCON when it stops', { tags: ['long'] }, async () => {
     const id = await start('abrupt', { game: 'source-abrupt' })
     expect(await stage.peer.order(id, 2, { op: 'stop' })).toMatchObject({ ok: true })
     const { lastExit } = await stage.peer.report(id, 'offline', ({ power }) => power === 'offline')
@@ -170,7 +170,7 @@ describe('a console by RCON', () => {
     expect(texts(id, 'system').join()).not.toContain('SIGTERM')
   })
 
-  it('stops a game whose RCON does not answer by a signal', async () => {
+  it('stops a game whose RCON does not answer by a signal', { tags: ['long'] }, async () => {
     const id = await start('mute', { game: 'refusing' })
     expect(await stage.peer.order(id, 2, { op: 'stop' })).toMatchObject({ ok: true })
     await stage.peer.report(id, 'offline', ({ power }) => power === 'offline')

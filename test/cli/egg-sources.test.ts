@@ -1,3 +1,4 @@
+// @module-tag long
 import { execFileSync } from 'node:child_process'
 import { cp, mkdir, mkdtemp, readFile, rm, symlink, writeFile } from 'node:fs/promises'
 import { tmpdir } from 'node:os'
@@ -80,7 +81,7 @@ const egg = (name: string, more: Record<string, unknown> = {}): string =>
 const UUID = '5f0c1f8e-0a5a-4b5e-9d53-6d9a8e0f1a11'
 
 describe('a folder of eggs', () => {
-  it('is listed by content, imported after a question alone, and is known again', { tags: ['long'] }, async () => {
+  it('is listed by content, imported after a question alone, and is known again', async () => {
     const from = await folder({
       'a/egg-one.json': egg('One', { uuid: UUID }),
       'b/two.yaml': egg('Two'),
@@ -132,7 +133,7 @@ describe('a folder of eggs', () => {
     ])
   })
 
-  it('says what cannot be imported, and why', { tags: ['long'] }, async () => {
+  it('says what cannot be imported, and why', async () => {
     const broken = egg('Broken', { startup: 'cat <<EOF\n{{WORD}}' })
     const body = { name: 'By hand', startup: './run' }
     const { id: templateId } = await panel.client.call(createTemplate, { body })
@@ -185,7 +186,7 @@ describe('an archive of eggs', () => {
       Buffer.alloc(1024),
     ])
 
-  it('gives the same eggs as its folder does', { tags: ['long'] }, async () => {
+  it('gives the same eggs as its folder does', async () => {
     const paths = OWN_EGGS.map(({ name }) => name)
     const names = async (from: string) => (await json('list', from)).map(({ path }: { path: string }) => path)
     await create({ cwd: dir, file: join(dir, 'e.tar.gz'), gzip: true }, ['eggs'])
@@ -198,9 +199,7 @@ describe('an archive of eggs', () => {
     }
   })
 
-  it('that leads out of its folder, lies or is a bomb is refused, and links are passed over', {
-    tags: ['long'],
-  }, async () => {
+  it('that leads out of its folder, lies or is a bomb is refused, and links are passed over', async () => {
     const good = { path: 'good.json', content: egg('Good') }
     const link = { path: 'link.json', content: '', type: 'SymbolicLink' as const, linkpath: '/etc/passwd' }
     expect(await json('list', await file('links.tar', tarOf([good, link])))).toMatchObject([{ path: 'good.json' }])

@@ -1,3 +1,4 @@
+// @module-tag long
 import { join } from 'node:path'
 import { afterAll, beforeAll, describe, expect, it } from 'vitest'
 import type { Server } from '../../src/shared/api/servers.ts'
@@ -39,7 +40,7 @@ describe('a game whose daemon and agent are killed', () => {
     game = await panel.makeServer('survivor', templateId, { start: true })
   })
 
-  it.each(orders)('runs on with its process and its uptime: $name', { tags: ['long'] }, async ({ killed, back }) => {
+  it.each(orders)('runs on with its process and its uptime: $name', async ({ killed, back }) => {
     const before = await panel.server(game.id)
     await killAll(panel, killed)
     expect(await isAlive(pidOf(before))).toBe(true)
@@ -83,37 +84,33 @@ describe('games that end by themselves while one of them is away', () => {
     { how: 'killed', status: 'crashed', exit: { lastExitCode: null, lastExitSignal: 'SIGKILL' }, crashes: 1 },
   ] as const
 
-  it.each(absences)(
-    '$away away: state, exit code and crash count are right afterwards',
-    { tags: ['long'] },
-    async ({ away, parties }) => {
-      const games = await Promise.all(
-        ends.map(({ how }) => panel.makeServer(`ends ${how} without ${away}`, templateId, { start: true })),
+  it.each(absences)('$away away: state, exit code and crash count are right afterwards', async ({ away, parties }) => {
+    const games = await Promise.all(
+      ends.map(({ how }) => panel.makeServer(`ends ${how} without ${away}`, templateId, { start: true })),
+    )
+    await killAll(panel, parties)
+    for (const [i, game] of games.entries()) {
+      if (ends[i]?.how === 'killed') process.kill(pidOf(game), 'SIGKILL')
+      else await placeFile(join(panel.filesOf(game.id), 'end'), String(ends[i]?.exit.lastExitCode))
+    }
+    await Promise.all(games.map((game) => gone(pidOf(game))))
+    await startAll(panel, parties)
+    for (const [i, { status, exit, crashes }] of ends.entries()) {
+      const game = games[i]
+      if (game === undefined) throw new Error('a game for each end')
+      const ended = await panel.serverWhen(game.id, status, (server) => server.status === status)
+      expect(ended).toMatchObject({ ...exit, crashCount: crashes, pid: null, startedAt: null, nextRestartAt: null })
+      expect(ended.lastCrashAt === null).toBe(crashes === 0)
+      expect(await startsOf(panel, game)).toBe(1)
+      const reported = (await panel.events(game.id)).filter(
+        ({ data }) => data['state'] === status && data['exitCode'] !== undefined,
       )
-      await killAll(panel, parties)
-      for (const [i, game] of games.entries()) {
-        if (ends[i]?.how === 'killed') process.kill(pidOf(game), 'SIGKILL')
-        else await placeFile(join(panel.filesOf(game.id), 'end'), String(ends[i]?.exit.lastExitCode))
-      }
-      await Promise.all(games.map((game) => gone(pidOf(game))))
-      await startAll(panel, parties)
-      for (const [i, { status, exit, crashes }] of ends.entries()) {
-        const game = games[i]
-        if (game === undefined) throw new Error('a game for each end')
-        const ended = await panel.serverWhen(game.id, status, (server) => server.status === status)
-        expect(ended).toMatchObject({ ...exit, crashCount: crashes, pid: null, startedAt: null, nextRestartAt: null })
-        expect(ended.lastCrashAt === null).toBe(crashes === 0)
-        expect(await startsOf(panel, game)).toBe(1)
-        const reported = (await panel.events(game.id)).filter(
-          ({ data }) => data['state'] === status && data['exitCode'] !== undefined,
-        )
-        const exits = reported.filter(
-          ({ data }) => data['exitCode'] === exit.lastExitCode && data['exitSignal'] === exit.lastExitSignal,
-        )
-        expect(exits).toHaveLength(1)
-      }
-    },
-  )
+      const exits = reported.filter(
+        ({ data }) => data['exitCode'] === exit.lastExitCode && data['exitSignal'] === exit.lastExitSignal,
+      )
+      expect(exits).toHaveLength(1)
+    }
+  })
 
   it('is started again once by its policy after both were away', async () => {
     const game = await panel.makeServer('again', templateId, { start: true, restartPolicy: 'on-failure' })

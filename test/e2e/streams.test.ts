@@ -1,3 +1,4 @@
+// @module-tag long
 import { type ChildProcessWithoutNullStreams, spawn } from 'node:child_process'
 import { once } from 'node:events'
 import { EventSource } from 'eventsource'

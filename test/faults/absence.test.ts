@@ -1,3 +1,4 @@
+// @module-tag long
 import { access } from 'node:fs/promises'
 import { dirname } from 'node:path'
 import { afterAll, beforeAll, describe, expect, it } from 'vitest'

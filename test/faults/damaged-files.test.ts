@@ -1,3 +1,4 @@
+// @module-tag long
 import { copyFile, open, readFile, stat, truncate, writeFile } from 'node:fs/promises'
 import { join } from 'node:path'
 import { afterAll, beforeAll, describe, expect, it } from 'vitest'
@@ -37,9 +38,7 @@ async function spoil(at: number, bytes: number): Promise<void> {
 }
 
 describe('a database file', { timeout: 90_000 }, () => {
-  it('that is restored has nothing of what came after the copy, also when a killed daemon has left a log', {
-    tags: ['long'],
-  }, async () => {
+  it('that is restored has nothing of what came after the copy, also when a killed daemon has left a log', async () => {
     await panel.startDaemon()
     await panel.client.call(createLocation, { body: { name: 'since' } })
     await panel.killDaemon('SIGKILL')
@@ -54,7 +53,7 @@ describe('a database file', { timeout: 90_000 }, () => {
   it.each([
     ['whose header is gone', () => spoil(0, 100)],
     ['of which half is there', async () => truncate(file, Math.floor((await stat(file)).size / 8192) * 4096)],
-  ])('%s ends the start with what to do, and a copy leads back', { tags: ['long'] }, async (_, damage) => {
+  ])('%s ends the start with what to do, and a copy leads back', async (_, damage) => {
     await damage()
     const broken = await readFile(file)
     const { code, stderr } = await panel.run(['daemon', 'run', '--listen', '127.0.0.1:0', ...place()])
@@ -78,7 +77,7 @@ describe('a database file', { timeout: 90_000 }, () => {
     await panel.killDaemon('SIGTERM')
   })
 
-  it('with one bad page is served as not ready, and no damaged copy is restored', { tags: ['long'] }, async () => {
+  it('with one bad page is served as not ready, and no damaged copy is restored', async () => {
     const connection = await Connection.open(file, 'read')
     const [row] = await connection.all("select rootpage from sqlite_schema where name = 'location'")
     await connection.close()

@@ -1,3 +1,4 @@
+// @module-tag long
 import { readFile } from 'node:fs/promises'
 import { afterAll, beforeAll, describe, expect, it } from 'vitest'
 import { sendCommand } from '../../src/shared/api/console.ts'
@@ -50,7 +51,6 @@ const stranger = () => ({ url: panel.url, from: '127.0.0.2', nodeId: node.id })
 
 describe('strangers at the gateway', () => {
   it('are refused without an effect on the agent that is connected, and take no memory', {
-    tags: ['long'],
     timeout: 90_000,
   }, async () => {
     await flood(stranger(), 1000, 20)
@@ -69,7 +69,7 @@ describe('strangers at the gateway', () => {
     await expectUntouched()
   })
 
-  it('that only begin a handshake hold up nobody', { tags: ['long'], timeout: 120_000 }, async () => {
+  it('that only begin a handshake hold up nobody', { timeout: 120_000 }, async () => {
     const before = await residentBytes()
     const strangers = slowHandshakes(stranger(), 300)
     try {

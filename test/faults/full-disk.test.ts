@@ -1,3 +1,4 @@
+// @module-tag long
 import { join } from 'node:path'
 import { afterAll, beforeAll, describe, expect, it } from 'vitest'
 import { createApiKey } from '../../src/shared/api/api-keys.ts'
@@ -52,9 +53,7 @@ async function fillUp(): Promise<void> {
 }
 
 describe.skipIf(disk === undefined)(`a daemon whose disk is full${WHY_NOT}`, { timeout: 120_000 }, () => {
-  it('shows games as they are, stops them by key and command line, and writes all of it down when there is room', {
-    tags: ['long'],
-  }, async () => {
+  it('shows games as they are, stops them by key and command line, and writes all of it down when there is room', async () => {
     const templateId = await panel.makeTemplate('game', GAME)
     const [one, two] = [
       await panel.makeServer(node, { name: 'one', templateId }),

@@ -1,3 +1,4 @@
+// @module-tag long
 import { mkdir, readFile, writeFile } from 'node:fs/promises'
 import { join } from 'node:path'
 import { afterAll, beforeAll, describe, expect, it } from 'vitest'
@@ -82,7 +83,7 @@ describe('a node whose key ends', () => {
 })
 
 describe('two machines with one key', () => {
-  it('the first is the node, the newer one is told so and stays away', { tags: ['long'] }, async () => {
+  it('the first is the node, the newer one is told so and stays away', async () => {
     const node = await panel.addMachine('twin')
     const game = await panel.makeServer(node, { name: 'twin', templateId })
     const copy = join(panel.home, 'twin-copy')
@@ -110,7 +111,7 @@ describe('two machines with one key', () => {
 })
 
 describe('frames that come three times and in another order', () => {
-  it('have one effect', { tags: ['long'], timeout: 90_000 }, async () => {
+  it('have one effect', { timeout: 90_000 }, async () => {
     const relay = await FrameRelay.listen(panel.url)
     try {
       const node = await panel.addMachine('relayed', { url: relay.url })

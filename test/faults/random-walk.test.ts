@@ -1,3 +1,4 @@
+// @module-tag long
 import { expect, it } from 'vitest'
 import { walk } from './walk-run.ts'
 
@@ -6,7 +7,6 @@ const SEED = Number(process.env['PANEL_TEST_SEED'] ?? 20_263)
 const ROUNDS = 4
 
 it('what the API says is so at every rest of a random walk through orders and faults', {
-  tags: ['long'],
   timeout: 180_000,
 }, async () => {
   await expect(walk({ seed: SEED, rounds: ROUNDS })).resolves.toMatchObject({ rounds: ROUNDS })

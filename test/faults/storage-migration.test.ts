@@ -1,3 +1,4 @@
+// @module-tag long
 import { afterAll, beforeAll, it } from 'vitest'
 import { FaultPanel } from './fault-panel.ts'
 import { migrateUnderKills } from './migration-run.ts'
@@ -13,7 +14,6 @@ afterAll(async () => {
 })
 
 it('a migration that is killed leaves database and copies whole, and the copy leads back', {
-  tags: ['long'],
   timeout: 60_000,
 }, async () => {
   await migrateUnderKills(panel, { kills: 2, ballastMib: 16 })

@@ -1,3 +1,4 @@
+// @module-tag long
 import { writeFile } from 'node:fs/promises'
 import { join } from 'node:path'
 import { afterAll, beforeAll, describe, expect, it } from 'vitest'
@@ -18,7 +19,7 @@ afterAll(async () => {
 })
 
 describe('a daemon that is killed in the midst of writes of all kinds', () => {
-  it('has every answered one, none half, and a sound database', { tags: ['long'], timeout: 90_000 }, async () => {
+  it('has every answered one, none half, and a sound database', { timeout: 90_000 }, async () => {
     const game = await panel.makeServer(node, { name: 'game', templateId: await panel.makeTemplate('game', GAME) })
     const ledger = await writeUnderKills(panel, { node, games: [game] }, { writes: 150, kills: 3 })
     expect(ledger.answered.length).toBeGreaterThanOrEqual(150)
@@ -27,7 +28,7 @@ describe('a daemon that is killed in the midst of writes of all kinds', () => {
     await panel.serverWhen(game.id, 'running')
   })
 
-  it('starts beside a lock that a power cut has emptied', { tags: ['long'], timeout: 120_000 }, async () => {
+  it('starts beside a lock that a power cut has emptied', { timeout: 120_000 }, async () => {
     await panel.killDaemon()
     await writeFile(join(panel.home, 'daemon', 'daemon.lock'), '')
     await panel.startDaemon()

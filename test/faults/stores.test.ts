@@ -1,3 +1,4 @@
+// @module-tag long
 import { access, copyFile, rm } from 'node:fs/promises'
 import { dirname, join } from 'node:path'
 import { afterAll, beforeAll, describe, expect, it } from 'vitest'
@@ -45,7 +46,6 @@ const isThere = (path: string): Promise<boolean> =>
 
 describe('a database that was restored from a copy while its node ran on', () => {
   it('takes orders again, and what was made since is adopted or purged', {
-    tags: ['long'],
     timeout: 90_000,
   }, async () => {
     const place = ['--data-dir', join(panel.home, 'daemon')]

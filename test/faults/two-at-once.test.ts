@@ -1,3 +1,4 @@
+// @module-tag long
 import { execFile, spawnSync } from 'node:child_process'
 import { join } from 'node:path'
 import { promisify } from 'node:util'
@@ -38,7 +39,7 @@ async function contained(args: readonly string[]): Promise<{ code: number; stdou
 }
 
 describe.skipIf(!mayUnshare)(`a folder that two containers have${WHY_NOT}`, { timeout: 90_000 }, () => {
-  it('belongs to one daemon, and the other one says whose it is and what to do', { tags: ['long'] }, async () => {
+  it('belongs to one daemon, and the other one says whose it is and what to do', async () => {
     const pid = panel.daemonPid
     const folder = ['--data-dir', join(panel.home, 'daemon')]
     const second = await contained(['daemon', 'run', '--listen', '127.0.0.1:0', ...folder])
@@ -58,9 +59,7 @@ describe.skipIf(!mayUnshare)(`a folder that two containers have${WHY_NOT}`, { ti
     expect([here.code, here.stderr]).toEqual([14, expect.stringContaining('stop it with: panel down')])
   })
 
-  it('is free at once when its daemon is killed, and an ordered end leaves nobody in it', {
-    tags: ['long'],
-  }, async () => {
+  it('is free at once when its daemon is killed, and an ordered end leaves nobody in it', async () => {
     const folder = ['--data-dir', join(panel.home, 'daemon')]
     await panel.killDaemon('SIGKILL')
     expect((await panel.run(['daemon', 'status', ...folder])).code).toBe(3)
@@ -70,9 +69,7 @@ describe.skipIf(!mayUnshare)(`a folder that two containers have${WHY_NOT}`, { ti
     await panel.startDaemon()
   })
 
-  it('belongs to one agent, also when that is killed and the holders of its games live on', {
-    tags: ['long'],
-  }, async () => {
+  it('belongs to one agent, also when that is killed and the holders of its games live on', async () => {
     const game = await panel.makeServer(node, { name: 'game', templateId: await panel.makeTemplate('game', GAME) })
     await panel.killAgent(node)
     panel.startAgent(node)

@@ -1,3 +1,4 @@
+// @module-tag long
 import { once } from 'node:events'
 import { mkdtemp, rm, writeFile } from 'node:fs/promises'
 import { connect, createServer } from 'node:net'
@@ -129,7 +130,6 @@ describe.skipIf(!isRoot)('a program of another user that listens where the panel
   })
 
   it('gets nothing before, while and after the panel stands, which goes on elsewhere', {
-    tags: ['long'],
     timeout: 180_000,
   }, async () => {
     const [port, other] = [await quietPort(), await quietPort()]

@@ -1,3 +1,4 @@
+// @module-tag long
 import { afterAll, beforeAll, describe, expect, it } from 'vitest'
 import { createServer, updateServer } from '../../src/shared/api/servers.ts'
 import { createTemplate } from '../../src/shared/api/templates.ts'
@@ -167,7 +168,6 @@ echo up; while read -r line; do [ "$line" = stop ] && exit 0; done`
   })
 
   it('within the bounds of a template are given up in time, also after a restart of the agent', {
-    tags: ['long'],
     timeout: 60_000,
   }, async () => {
     const id = 'srv_slow'
@@ -186,7 +186,7 @@ echo up; while read -r line; do [ "$line" = stop ] && exit 0; done`
     expect((await stage.peer.order(id, 2, { op: 'kill' })).ok).toBe(true)
   })
 
-  it('hold up no other server that starts', { tags: ['long'] }, async () => {
+  it('hold up no other server that starts', async () => {
     const [slow, quick] = ['srv_slow2', 'srv_quick']
     await stage.peer.order(slow, 1, { op: 'start', spec: flooded(slow, twenty('(?:x?.){180}[yz]')) })
     const done = [{ kind: 'regex', value: '^u(p|s)$' } as const]

@@ -1,3 +1,4 @@
+// @module-tag long
 import { afterAll, beforeAll, describe, expect, it } from 'vitest'
 import { AgentStage, gameSpec } from '../agent-stage.ts'
 
@@ -32,7 +33,6 @@ const said = (text: string): boolean => stage.peer.lines(ID).some(([, , , line])
 
 describe('a server whose disk limit is watched', () => {
   it('is warned at 90 %, stopped above 105 % within 10 s, and ended when it goes on writing', {
-    tags: ['long'],
     timeout: 60_000,
   }, async () => {
     const { limits } = gameSpec(ID, 1)

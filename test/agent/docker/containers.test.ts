@@ -1,3 +1,4 @@
+// @module-tag long
 import { writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { afterAll, beforeAll, describe, expect, it } from 'vitest'
@@ -39,7 +40,7 @@ describe.skipIf(missing !== undefined)(`containers${WHY_NOT}`, () => {
     await until('no container', async () => !(await stage.containers()).includes('plain'))
   }, 30_000)
 
-  it('say 200,000 lines at full speed, each once and in order', { tags: ['long'], timeout: 60_000 }, async () => {
+  it('say 200,000 lines at full speed, each once and in order', { timeout: 60_000 }, async () => {
     const at = place('flood')
     const run = await stage.start(at, 'seq 1 200000')
     expect(await run.exited).toMatchObject({ code: 0, lastSeq: 200_000 })
@@ -100,7 +101,7 @@ describe.skipIf(missing !== undefined)(`containers${WHY_NOT}`, () => {
 
   it.each(['SIGTERM', 'SIGKILL'] as const)(
     'go on when the engine is ended by %s, and no line is lost or doubled',
-    { tags: ['long'], timeout: 60_000 },
+    { timeout: 60_000 },
     async (signal) => {
       const at = place(`engine-${signal.toLowerCase()}`)
       const run = await stage.start(
@@ -156,7 +157,6 @@ describe.skipIf(missing !== undefined)(`containers${WHY_NOT}`, () => {
   }, 30_000)
 
   it('are made of images that are pulled with what the node has for their registry, saying how far it is', {
-    tags: ['long'],
     timeout: 60_000,
   }, async () => {
     const registry = await Registry.start(stage.folder)

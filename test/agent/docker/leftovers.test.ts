@@ -1,3 +1,4 @@
+// @module-tag long
 import { join } from 'node:path'
 import { afterAll, beforeAll, describe, expect, it } from 'vitest'
 import { skippedUnless } from '../../skips.ts'
@@ -25,7 +26,6 @@ describe.skipIf(missing !== undefined)(`what servers in containers leave${WHY_NO
   }, 60_000)
 
   it('goes with them when they are deleted, running or never started, and renamed by hand or not; nothing else does', {
-    tags: ['long'],
     timeout: 30_000,
   }, async () => {
     const id = 'srv_deleted'
@@ -41,7 +41,6 @@ describe.skipIf(missing !== undefined)(`what servers in containers leave${WHY_NO
   })
 
   it('goes with them when their holder was killed and the engine was away, as soon as it is back', {
-    tags: ['long'],
     timeout: 30_000,
   }, async () => {
     const id = 'srv_away'

@@ -1,3 +1,4 @@
+// @module-tag long
 import { execFileSync } from 'node:child_process'
 import { writeFileSync } from 'node:fs'
 import { connect } from 'node:net'
@@ -81,7 +82,6 @@ describe.skipIf(missing !== undefined)(`what operators choose for servers in con
   }, 30_000)
 
   it('is a network of the engine in which it has the address of its pool, and ports that nobody else can have', {
-    tags: ['long'],
     timeout: 30_000,
   }, async () => {
     const id = 'srv_lan'

@@ -1,3 +1,4 @@
+// @module-tag long
 import { mkdirSync, mkdtempSync, rmSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
@@ -279,7 +280,7 @@ describe('the pull of an image', () => {
     await stage.peer.report(id, 'at rest', ({ activity }) => activity === null)
   })
 
-  it('is called off by the end of the agent, and begins anew with the next one', { tags: ['long'] }, async () => {
+  it('is called off by the end of the agent, and begins anew with the next one', async () => {
     const id = 'srv_ending'
     void stage.peer.order(id, 1, { op: 'start', spec: pulling(id) }).catch(() => undefined)
     await begun()

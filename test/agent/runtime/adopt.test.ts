@@ -1,3 +1,4 @@
+// @module-tag long
 import { existsSync, mkdirSync, readFileSync, writeFileSync } from 'node:fs'
 import { createServer } from 'node:net'
 import { join } from 'node:path'
@@ -191,7 +192,7 @@ it.each<[moment: string, seen: (paths: HolderPaths) => boolean]>([
   ['the launch file is gone', ({ record, launch }) => existsSync(record) && !existsSync(launch)],
 ])(
   'leaves no process or one that is found when the agent is killed as soon as %s',
-  { tags: ['long'], timeout: 60_000 },
+  { timeout: 60_000 },
   async (moment, seen) => {
     for (let time = 1; time <= 3; time++) {
       const place = rig.place(`${moment.replaceAll(' ', '-')}-${time}`)
@@ -270,14 +271,10 @@ it.each<[moment: string, seen: (paths: HolderPaths) => boolean]>([
   ['its outputs are made', ({ io }) => existsSync(io)],
   ['it is on record', ({ record }) => existsSync(record)],
   ['its launch file is gone', ({ launch }) => !existsSync(launch)],
-])(
-  'begins a run once although its holder is killed as soon as %s',
-  { tags: ['long'], timeout: 60_000 },
-  async (moment, seen) => {
-    for (let time = 1; time <= 6; time++) {
-      await beginOnceThough(`${moment.replaceAll(' ', '-')}-${time}`, (state) => {
-        return until(moment, () => seen(holderPaths(state)))
-      })
-    }
-  },
-)
+])('begins a run once although its holder is killed as soon as %s', { timeout: 60_000 }, async (moment, seen) => {
+  for (let time = 1; time <= 6; time++) {
+    await beginOnceThough(`${moment.replaceAll(' ', '-')}-${time}`, (state) => {
+      return until(moment, () => seen(holderPaths(state)))
+    })
+  }
+})

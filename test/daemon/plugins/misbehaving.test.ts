@@ -1,3 +1,4 @@
+// @module-tag long
 import { afterAll, beforeAll, describe, expect, it } from 'vitest'
 import { startPanel, type TestPanel } from '../../panel.ts'
 import { aboutBad, endsBy, installBad, refusesToLoad, reports } from './bad-plugin.ts'
@@ -72,7 +73,7 @@ describe('a plugin', () => {
     await enable(panel, 'eater', false)
   })
 
-  it('that ends again and again is given up after five failures', { tags: ['long'] }, async () => {
+  it('that ends again and again is given up after five failures', async () => {
     await writePlugin(panel.dataDir, 'weak', {
       code: 'export default () => { setTimeout(() => process.exit(7), 50) }',
     })
