@@ -3,7 +3,7 @@ import { mkdirSync, rmSync, writeFileSync } from 'node:fs'
 import { connect, createServer, type Server as NetServer, type Socket } from 'node:net'
 import { join } from 'node:path'
 import { afterAll, beforeAll, describe, expect, it } from 'vitest'
-import { ConsoleFrame, getLogs, ResumeFrame, sendCommand } from '../../src/shared/api/console.ts'
+import { type ConsoleFrame, getLogs, type ResumeFrame, sendCommand } from '../../src/shared/api/console.ts'
 import type { Server } from '../../src/shared/api/servers.ts'
 import { createTemplate, type NewTemplate } from '../../src/shared/api/templates.ts'
 import { EngineStage, noEngine } from '../agent/docker/engine-stage.ts'
@@ -22,14 +22,14 @@ const LARGE_MB = 24
 /** A registry over a line of so many bytes a second is one whose pull has a progress. */
 const SLOW_BYTES = 2 * 1024 * 1024
 
-/** Counts, at some 12,000 lines a second while nobody slows it down, until the file `stop` is there. */
+/** Counts, at 12,000 to 20,000 lines a second while nobody slows it down, until the file `stop` is there. */
 const COUNTER = `
 echo ready
 read -r go
 i=0
 while [ ! -e stop ]; do
   seq $((i+1)) $((i+200)); i=$((i+200))
-  usleep 14000
+  usleep 8000
 done
 echo over
 while read -r line; do echo "got $line"; done
@@ -58,6 +58,11 @@ class SmallEngine extends EngineStage {
   free(): void {
     rmSync(join(this.folder, 'data', 'filler'), { force: true })
   }
+}
+
+function missedOf(data: string): number {
+  const { missed }: ResumeFrame = JSON.parse(data)
+  return missed
 }
 
 /** Connections to a port, slowed down. */
@@ -381,10 +386,10 @@ describe.skipIf(missing !== undefined)(`a server in a container, by the event st
         text += decoder.decode(chunk, { stream: true })
         const end = text.lastIndexOf('\n\n') + 2
         for (const frame of end < 2 ? [] : framesOf(text.slice(0, end))) {
-          if (frame.event === 'resume_console') missed += ResumeFrame.parse(JSON.parse(frame.data)).missed
+          if (frame.event === 'resume_console') missed += missedOf(frame.data)
           if (frame.event !== 'console') continue
           lastId = frame.id
-          const { line: said, timestamp, stream } = ConsoleFrame.parse(JSON.parse(frame.data))
+          const { line: said, timestamp, stream }: ConsoleFrame = JSON.parse(frame.data)
           if (stream !== 'stdout') continue
           lastText = said
           if (/^\d+$/.test(said)) seen.push({ text: said, atMs: Date.parse(timestamp) })

@@ -15,8 +15,6 @@ import { ContainerStreams } from './container-streams.ts'
 const RETRY_MS = 500
 /** How long the exit code of a container is waited for whose process has ended while the engine is away. */
 const AWAY_MS = 60_000
-/** How often the kernel is asked how many processes of a container it has ended for want of memory. */
-const OOM_LOOK_MS = 1000
 const KILL_ATTEMPTS = 100
 const LOOK_MS = 50
 /** The last words of a container that has ended. */
@@ -101,17 +99,6 @@ class ContainerChild implements Child {
   }
 
   async ended(): Promise<ChildEnd> {
-    const over = new AbortController()
-    const counted = this.#countOomKills(over.signal)
-    try {
-      return await this.#ended()
-    } finally {
-      over.abort()
-      await counted
-    }
-  }
-
-  async #ended(): Promise<ChildEnd> {
     const { clock, sink } = this.#deps
     let awaySinceMs: number | undefined
     let wasAway = false
@@ -126,6 +113,7 @@ class ContainerChild implements Child {
         }
         awaySinceMs = undefined
         wasAway = false
+        this.#countOomKills()
         await this.#notRunning()
       } catch (error) {
         if (isMissing(error)) {
@@ -134,6 +122,7 @@ class ContainerChild implements Child {
         }
         if (!(error instanceof EngineAway) && !(error instanceof EngineRefusal)) throw error
         wasAway = true
+        this.#countOomKills()
         // A container lives on while its engine is away, where the engine is set to leave it alive.
         if (this.#processLives()) awaySinceMs = undefined
         else awaySinceMs ??= clock.monotonicMs()
@@ -215,14 +204,13 @@ class ContainerChild implements Child {
     return idOf(this.#record.run)
   }
 
-  /** An engine forgets with its own end what the kernel has done to a container, and does not see it while it is away. */
-  async #countOomKills(signal: AbortSignal): Promise<void> {
+  /**
+   * An engine forgets with its own end what the kernel has done to a container, and does not see it while it is away; what it sees
+   * it says itself.
+   */
+  #countOomKills(): void {
     const { cgroup } = this.#record.run.isolation
-    if (cgroup === null) return
-    while (!signal.aborted) {
-      await this.#deps.clock.sleep(OOM_LOOK_MS, signal)
-      this.#oomKills = Math.max(this.#oomKills, oomKills(cgroup))
-    }
+    if (cgroup !== null) this.#oomKills = Math.max(this.#oomKills, oomKills(cgroup))
   }
 
   #processLives(): boolean {
