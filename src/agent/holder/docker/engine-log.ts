@@ -14,6 +14,7 @@ export interface EngineLine {
 
 /** A message is kept until its frame is complete; the engine cuts lines after 16 KiB. */
 const MOST_MESSAGE_BYTES = 256 * 1024
+const LF = 10
 
 /** The engine's own log of a container, read so that no message comes twice over any number of calls. */
 export class EngineLog {
@@ -46,15 +47,19 @@ export class EngineLog {
     // Messages of the last instant come again.
     let repeats = this.#atLastStamp
     let lines: EngineLine[] = []
+    let last = Buffer.alloc(0)
     const message = (output: Output, bytes: Buffer): void => {
       const blank = bytes.indexOf(' ')
       const said = bytes.toString('latin1', 0, Math.max(0, blank))
       const stamp = secondsOf(said)
       if (stamp < this.#lastStamp) return
+      const isSaidAgain = isExact(stamp) && bytes.at(-1) === LF && bytes.equals(last)
+      last = Buffer.from(bytes)
       if (stamp === this.#lastStamp && repeats > 0) {
         repeats--
         return
       }
+      if (isSaidAgain) return
       if (stamp !== this.#lastStamp) this.#atLastStamp = 0
       this.#lastStamp = stamp
       this.#atLastStamp++
@@ -67,6 +72,14 @@ export class EngineLog {
       lines = []
     }
   }
+}
+
+/**
+ * No two lines have the same nanosecond, only the pieces of a long one: such a line is one that the engine has said once more when it
+ * went on to the next file of its log. Of engines that know seconds alone nothing follows from that.
+ */
+function isExact(stamp: string): boolean {
+  return !stamp.endsWith('.000000000')
 }
 
 type TakeMessage = (output: Output, message: Buffer) => void
@@ -113,7 +126,7 @@ const MOST_STAMP_BYTES = 64
 function endOf(bytes: Buffer): number {
   const blank = bytes.subarray(0, MOST_STAMP_BYTES).indexOf(' ')
   const most = Math.max(0, blank + 1) + PIECE_BYTES
-  const feed = bytes.subarray(0, most).indexOf(10)
+  const feed = bytes.subarray(0, most).indexOf(LF)
   if (feed >= 0) return feed + 1
   return bytes.length >= most ? most : 0
 }
