@@ -233,6 +233,22 @@ export const MUTANTS: readonly Mutant[] = [
     seenBy: [STRANGE_ENGINES],
   },
   {
+    title: 'instants of an engine are compared as it writes them',
+    topic: 'containers',
+    file: 'src/agent/holder/docker/engine-log.ts',
+    find: 'const stamp = secondsOf(said)',
+    replace: 'const stamp = said',
+    seenBy: [STRANGE_ENGINES],
+  },
+  {
+    title: 'lines of the last instant come twice from the log of an engine',
+    topic: 'containers',
+    file: 'src/agent/holder/docker/engine-log.ts',
+    find: 'repeats > 0',
+    replace: 'repeats > 1',
+    seenBy: [STRANGE_ENGINES],
+  },
+  {
     title: 'a container that was paused by hand is not stopped',
     topic: 'containers',
     file: 'src/agent/holder/docker/container-child.ts',

@@ -39,6 +39,11 @@ export interface ContainerPlace {
   readonly init: boolean
   /** It has a network of its own, in which its ports are the same as outside. */
   readonly ownNetwork: boolean
+  /**
+   * At which addresses of the machine its ports are reached; absent in a network in which it has an address of its own, and in
+   * what versions without it have written.
+   */
+  readonly published?: RunPlan['ports']
 }
 
 /** Where a run's console is, beside pipes: a terminal of this size, or a log file of the game in its folder as well. */

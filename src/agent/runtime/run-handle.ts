@@ -44,12 +44,17 @@ export class RunHandle implements Run {
     const scope = { launchId, pid, start: record.start, isolation: record.run.isolation }
     this.meter = new StatsMeter(scope, keeper.clock)
     this.sockets = new RunSockets(scope, keeper.sockets)
-    this.network = record.run.container?.ownNetwork === true ? new ContainerNetwork(pid) : undefined
+    const { container } = record.run
+    this.network = container?.ownNetwork === true ? new ContainerNetwork(pid, container.published) : undefined
     this.exited = this.follow()
   }
 
   get pid(): number | null {
     return this.exit === undefined ? this.client.pid : null
+  }
+
+  get hasOwnNetwork(): boolean {
+    return this.network !== undefined
   }
 
   onPid(changed: () => void): void {
@@ -138,6 +143,7 @@ export class RunHandle implements Run {
 export class EndedRun implements Run {
   readonly record: RunRecord
   readonly pid = null
+  readonly hasOwnNetwork = false
   readonly exited: Promise<RunExit>
 
   constructor(record: RunRecord, exit: RunExit) {

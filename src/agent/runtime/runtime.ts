@@ -127,6 +127,8 @@ export interface Run {
   readonly record: RunRecord
   /** A living process of the run: its first one or, when that has ended, the oldest of the others. `null` without any. */
   readonly pid: number | null
+  /** It has a network of its own: what listens at its addresses on the machine is the engine, which hands on what comes. */
+  readonly hasOwnNetwork: boolean
   /** Calls `changed` whenever {@link pid} has become another one. */
   onPid(changed: () => void): void
   /** Resolves when the whole line is in the program's stdin and in the log as `stdin`; rejects when it has ended. */
@@ -143,7 +145,7 @@ export interface Run {
   expectExit(withinMs?: number): Promise<void>
   /** Resolves once, when the run has ended and its last line is in the log. */
   readonly exited: Promise<RunExit>
-  /** The sockets that its processes have open: those that an address reaches, or all of them. */
+  /** The sockets that its processes have open: those that an address of the machine reaches, or all of them. */
   listening(address?: { readonly ip: string; readonly port: number }): Promise<readonly OpenSocket[]>
   /** CPU, memory, I/O and processes of the whole run since the last call. */
   stats(): Promise<RunStats>

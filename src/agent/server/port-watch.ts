@@ -158,7 +158,7 @@ async function portReason(server: GameServer, run: Run, what?: string): Promise<
 /** Other programs that have the server's port, each as the end of a sentence about it. */
 async function foreignListeners(server: GameServer, run: Run): Promise<string[]> {
   const address = addressOf(server)
-  if (address === undefined) return []
+  if (address === undefined || run.hasOwnNetwork) return []
   const texts: string[] = []
   for (const protocol of protocolsOf(server)) {
     const owner = await listenerOf(address, protocol)

@@ -1,9 +1,21 @@
 import { type ChildProcess, execFileSync, spawn } from 'node:child_process'
 import { randomBytes } from 'node:crypto'
-import { closeSync, existsSync, mkdirSync, mkdtempSync, openSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
+import {
+  closeSync,
+  cpSync,
+  existsSync,
+  mkdirSync,
+  mkdtempSync,
+  openSync,
+  readFileSync,
+  rmSync,
+  statSync,
+  symlinkSync,
+  writeFileSync,
+} from 'node:fs'
 import { request } from 'node:http'
 import { tmpdir } from 'node:os'
-import { join } from 'node:path'
+import { dirname, join } from 'node:path'
 import { DockerRuntime } from '../../../src/agent/runtime/docker/docker-runtime.ts'
 import { HeldRuns } from '../../../src/agent/runtime/held-runs.ts'
 import type { Run, RunPlan, ServerPlace } from '../../../src/agent/runtime/runtime.ts'
@@ -12,24 +24,6 @@ import { systemClock } from '../../../src/shared/kernel/time.ts'
 import { HOLDER, LIMITS, until } from '../runtime/rig.ts'
 
 const BUSYBOX = '/bin/busybox'
-const COMMANDS = [
-  'sh',
-  'echo',
-  'cat',
-  'sleep',
-  'id',
-  'ls',
-  'seq',
-  'env',
-  'mkdir',
-  'dd',
-  'kill',
-  'touch',
-  'nc',
-  'tail',
-  'true',
-]
-
 /** A bridge of the machine for containers, of this test file alone; `gateway` is the machine's address at it. */
 export class TestBridge {
   // One file has one, and runs in a process of its own.
@@ -145,15 +139,21 @@ export class EngineStage {
     })
   }
 
-  /** Makes an image of a busybox. */
-  async importImage(name: string, moreMb = 0): Promise<void> {
+  /** Makes an image of a busybox; `programs` are files and folders of this machine, which it has with the libraries of the programs. */
+  async importImage(name: string, moreMb = 0, programs: readonly string[] = []): Promise<void> {
     const root = mkdtempSync(join(this.folder, 'image-'))
     for (const folder of ['bin', 'tmp', 'run', 'home/container', 'mnt/server'])
       mkdirSync(join(root, folder), { recursive: true })
     if (moreMb > 0) writeFileSync(join(root, 'more'), randomBytes(moreMb * 1024 * 1024))
     execFileSync('cp', [BUSYBOX, join(root, 'bin')])
-    for (const command of COMMANDS) execFileSync('ln', ['-s', 'busybox', join(root, 'bin', command)])
-    const archive = execFileSync('tar', ['-C', root, '-c', '.'], { maxBuffer: 128 * 1024 * 1024 })
+    const commands = execFileSync(BUSYBOX, ['--list'], { encoding: 'utf8' }).trim().split('\n')
+    for (const command of commands.filter((one) => one !== 'busybox'))
+      symlinkSync('busybox', join(root, 'bin', command))
+    for (const path of withLibraries(programs)) {
+      mkdirSync(dirname(join(root, path)), { recursive: true })
+      cpSync(path, join(root, path), { recursive: true, dereference: true })
+    }
+    const archive = execFileSync('tar', ['-C', root, '-c', '.'], { maxBuffer: 512 * 1024 * 1024 })
     const colon = name.lastIndexOf(':')
     const query = `fromSrc=-&repo=${name.slice(0, colon)}&tag=${name.slice(colon + 1)}`
     await this.call('POST', `/images/create?${query}`, archive)
@@ -279,4 +279,14 @@ export class EngineStage {
     ])
     rmSync(this.folder, { recursive: true, force: true })
   }
+}
+
+/** The paths, and the libraries that the programs among them load. */
+function withLibraries(paths: readonly string[]): ReadonlySet<string> {
+  const files = paths.filter((path) => statSync(path).isFile())
+  const libraries = files.flatMap((path) => {
+    const said = execFileSync('ldd', [path], { encoding: 'utf8' })
+    return [...said.matchAll(/(?:=> |^\s*)(\/\S+) \(0x/gm)].map(([, library = '']) => library)
+  })
+  return new Set([...paths, ...libraries])
 }

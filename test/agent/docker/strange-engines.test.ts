@@ -12,7 +12,7 @@ import { systemClock } from '../../../src/shared/kernel/time.ts'
 import type { ServerSpec } from '../../../src/shared/protocol/server-spec.ts'
 import { AgentStage, gameSpec } from '../agent-stage.ts'
 import { HOLDER, LIMITS, texts, until } from '../runtime/rig.ts'
-import { FakeEngine, json, raw } from './fake-engine.ts'
+import { type Answer, FakeEngine, json, raw } from './fake-engine.ts'
 
 const ID = 'ab'.repeat(32)
 let engine: FakeEngine
@@ -159,16 +159,6 @@ describe('an engine', () => {
 
   it('that sends what is no output, or an endless frame, does no harm: the run goes by its log and ends', async () => {
     let ended = false
-    const state = () => ({
-      Id: ID,
-      State: {
-        Running: !ended,
-        Pid: 0,
-        ExitCode: 7,
-        StartedAt: '2026-01-01T00:00:00Z',
-        FinishedAt: '2026-01-01T00:00:09Z',
-      },
-    })
     engine.onAttach = (socket) => {
       socket.write(Buffer.from([1, 0, 0, 0, 0xff, 0xff, 0xff, 0xff]))
       socket.write('one\ntwo\n')
@@ -177,20 +167,8 @@ describe('an engine', () => {
     }
     engine.answers = [
       ['POST /containers/create', json(201, { Id: ID, Warnings: ['beware\u001b[2J'] })],
-      [`GET /containers/${ID}/json`, (response, call) => json(200, state())(response, call)],
-      [
-        `POST /containers/${ID}/wait`,
-        (response) => {
-          const look = setInterval(() => {
-            if (!ended) return
-            clearInterval(look)
-            response.end('{}')
-          }, 20)
-        },
-      ],
       [`GET /containers/${ID}/logs`, raw(200, 'nonsense')],
-      [`POST /containers/${ID}/start`, raw(204, '')],
-      [`DELETE /containers/${ID}`, raw(204, '')],
+      ...lifeOf(() => ended),
     ]
     const run = await start()
     await until('the output', async () => (await texts(place)).length > 1)
@@ -201,7 +179,62 @@ describe('an engine', () => {
     await runs.forget(place, run.record.launchId)
     await until('its removal', () => engine.of(`DELETE /containers/${ID}`).length > 0)
   }, 60_000)
+
+  it('whose instants are whole seconds, or end without their zeros, gives each line of its log once', async () => {
+    const said = ['00Z one', '01Z two', '01Z three', '01.1Z four', '01.12Z five', '01.2Z six', '02Z seven']
+    // Each reading begins at the instant of the last line before it, and has all of that instant once more.
+    const readings = [said.slice(0, 2), said.slice(1, 4), said.slice(3, 5), said.slice(4, 6), said.slice(5)]
+    engine.onAttach = (socket) => {
+      socket.end(frameOf('one\n'))
+    }
+    const log: Answer = (response) => {
+      const reading = readings.length > 1 ? readings.shift() : readings[0]
+      response.end(Buffer.concat((reading ?? []).map((line) => frameOf(`2026-01-01T00:00:${line}\n`))))
+    }
+    engine.answers = [
+      ['POST /containers/create', json(201, { Id: ID, Warnings: [] })],
+      [`GET /containers/${ID}/logs`, log],
+      ...lifeOf(() => readings.length === 1),
+    ]
+    const run = await start()
+    await run.exited
+    expect(await texts(place)).toEqual(['one', 'two', 'three', 'four', 'five', 'six', 'seven'])
+    await runs.forget(place, run.record.launchId)
+  }, 60_000)
 })
+
+/** An output of a container as the engine frames it. */
+function frameOf(text: string): Buffer {
+  const head = Buffer.from([1, 0, 0, 0, 0, 0, 0, Buffer.byteLength(text)])
+  return Buffer.concat([head, Buffer.from(text)])
+}
+
+/** What an engine answers of a container that ends when a test says so. */
+function lifeOf(hasEnded: () => boolean): FakeEngine['answers'] {
+  const state = () => ({
+    Id: ID,
+    State: {
+      Running: !hasEnded(),
+      Pid: 0,
+      ExitCode: 7,
+      StartedAt: '2026-01-01T00:00:00Z',
+      FinishedAt: '2026-01-01T00:00:09Z',
+    },
+  })
+  const wait: Answer = (response) => {
+    const look = setInterval(() => {
+      if (!hasEnded()) return
+      clearInterval(look)
+      response.end('{}')
+    }, 20)
+  }
+  return [
+    [`GET /containers/${ID}/json`, (response, call) => json(200, state())(response, call)],
+    [`POST /containers/${ID}/wait`, wait],
+    [`POST /containers/${ID}/start`, raw(204, '')],
+    [`DELETE /containers/${ID}`, raw(204, '')],
+  ]
+}
 
 describe('the pull of an image', () => {
   let stage: AgentStage

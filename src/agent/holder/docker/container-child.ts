@@ -4,9 +4,9 @@ import type { TerminalKey } from '../../../shared/protocol/server-spec.ts'
 import { type ContainerState, containerState, record } from '../../engine/container-state.ts'
 import { ownContainers, removeContainer } from '../../engine/containers.ts'
 import { Engine, EngineAway, EngineRefusal, isMissing, plainText } from '../../engine/engine.ts'
-import { cgroupOfProcess, cgroupPids, setIoWeight } from '../cgroup.ts'
+import { cgroupOfProcess, cgroupPids, foldersOf, oomKills, setIoWeight } from '../cgroup.ts'
 import { BeginFailure, type Child, type ChildDeps, type ChildEnd, type ChildKind, KEY_BYTES } from '../child.ts'
-import type { ContainerPlace, HeldRun, HolderRecord, LaunchFile } from '../holder-files.ts'
+import type { CgroupPlace, ContainerPlace, HeldRun, HolderRecord, LaunchFile } from '../holder-files.ts'
 import { writeOwnJson } from '../json-file.ts'
 import { isAlive, processFacts } from '../proc.ts'
 import { send } from '../run-processes.ts'
@@ -88,6 +88,8 @@ class ContainerChild implements Child {
   readonly #streams: ContainerStreams
   readonly #deps: ChildDeps
   #oomKilled = false
+  /** What the kernel has counted; its groups go with the container. */
+  #oomKills = 0
 
   constructor(engine: Engine, record: HolderRecord, { streams, deps }: { streams: ContainerStreams; deps: ChildDeps }) {
     this.#engine = engine
@@ -111,6 +113,7 @@ class ContainerChild implements Child {
         }
         awaySinceMs = undefined
         wasAway = false
+        this.#countOomKills()
         await this.#notRunning()
       } catch (error) {
         if (isMissing(error)) {
@@ -119,6 +122,7 @@ class ContainerChild implements Child {
         }
         if (!(error instanceof EngineAway) && !(error instanceof EngineRefusal)) throw error
         wasAway = true
+        this.#countOomKills()
         // A container lives on while its engine is away, where the engine is set to leave it alive.
         if (this.#processLives()) awaySinceMs = undefined
         else awaySinceMs ??= clock.monotonicMs()
@@ -188,7 +192,7 @@ class ContainerChild implements Child {
   }
 
   oomKills(): number {
-    return this.#oomKilled ? 1 : 0
+    return Math.max(this.#oomKills, this.#oomKilled ? 1 : 0)
   }
 
   /** A container that stays because its engine is away is removed by the next run of its server. */
@@ -198,6 +202,15 @@ class ContainerChild implements Child {
 
   get #id(): string {
     return idOf(this.#record.run)
+  }
+
+  /**
+   * An engine forgets with its own end what the kernel has done to a container, and does not see it while it is away; what it sees
+   * it says itself.
+   */
+  #countOomKills(): void {
+    const { cgroup } = this.#record.run.isolation
+    if (cgroup !== null) this.#oomKills = Math.max(this.#oomKills, oomKills(cgroup))
   }
 
   #processLives(): boolean {
@@ -241,8 +254,8 @@ class ContainerChild implements Child {
 }
 
 /** Engines know one of the two files of version 1 that keep a share of disk time; the runtime has said where there is none. */
-function weigh({ pid, run: { limits } }: HolderRecord): void {
-  if (limits.ioWeight !== undefined && pid > 0) setIoWeight(pid, limits.ioWeight)
+function weigh({ pid, run: { limits, isolation } }: HolderRecord): void {
+  if (limits.ioWeight !== undefined && isolation.cgroup !== null) setIoWeight(pid, limits.ioWeight)
 }
 
 /** A word of the panel in the server's console. */
@@ -339,6 +352,12 @@ function freshRecord(
 function withProcess(record: HolderRecord, { pid }: ContainerState): HolderRecord {
   const facts = pid > 0 ? processFacts(pid) : undefined
   if (facts === undefined) return record
-  const isolation = { ...record.run.isolation, cgroup: cgroupOfProcess(pid) }
+  const isolation = { ...record.run.isolation, cgroup: ownCgroup(pid, idOf(record.run)) }
   return { ...record, pid, start: facts.start, run: { ...record.run, isolation } }
+}
+
+/** Its groups bear its id; an engine that makes none leaves it in those of others, whose processes are not the container's. */
+function ownCgroup(pid: number, id: string): CgroupPlace | null {
+  const place = cgroupOfProcess(pid)
+  return place !== null && foldersOf(place).every((folder) => folder.includes(id)) ? place : null
 }

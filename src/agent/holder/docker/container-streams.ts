@@ -176,10 +176,10 @@ export class ContainerStreams {
         if (isBehind) await this.#catchUp(log)
         isBehind = false
         if (!running && !this.#abandoned) {
-          await log.read((line) => this.#push(line), { follow: false })
+          await log.read((lines) => this.#push(lines), { follow: false })
           return
         }
-        await log.read((line) => this.#push(line), { follow: true })
+        await log.read((lines) => this.#push(lines), { follow: true })
         // It counts as running for a moment after its log has ended.
         await clock.sleep(LOOK_MS)
       } catch (error) {
@@ -197,10 +197,10 @@ export class ContainerStreams {
     const tail = await this.#consoleTail()
     const lastMs = tail.at(-1)?.[1]
     const history: EngineLine[] = []
-    await log.read((line) => void history.push({ ...line, bytes: Buffer.from(line.bytes) }), {
-      follow: false,
-      sinceMs: lastMs === undefined ? 0 : lastMs - OVERLAP_MS,
-    })
+    const take = (lines: readonly EngineLine[]): void => {
+      for (const line of lines) history.push({ ...line, bytes: Buffer.from(line.bytes) })
+    }
+    await log.read(take, { follow: false, sinceMs: lastMs === undefined ? 0 : lastMs - OVERLAP_MS })
     for (const output of OUTPUTS) {
       const said = linesOf(
         history.filter((line) => line.output === output),
@@ -208,9 +208,8 @@ export class ContainerStreams {
       )
       const known = tail.filter(([, , stream]) => stream === output)
       const { index, openBytes } = firstNewLine(known, said)
-      for (const [at, { bytes }] of said.slice(index).entries()) {
-        this.#lines[output].push(bytes.subarray(at === 0 ? openBytes : 0))
-      }
+      const missed = Buffer.concat(said.slice(index).map(({ bytes }) => bytes))
+      if (missed.length > openBytes) this.#lines[output].push(missed.subarray(openBytes))
     }
   }
 
@@ -225,8 +224,15 @@ export class ContainerStreams {
     return lines.filter(([seq]) => seq >= this.#firstSeq)
   }
 
-  #push({ output, bytes }: EngineLine): void {
-    this.#lines[output].push(bytes)
+  /** Each push is a write and a word to whoever is connected, so what comes at once is pushed at once. */
+  #push(lines: readonly EngineLine[]): void {
+    for (let from = 0; from < lines.length; ) {
+      const output = lines[from]?.output ?? 'stdout'
+      const end = lines.findIndex((line, at) => at > from && line.output !== output)
+      const run = lines.slice(from, end < 0 ? lines.length : end)
+      this.#lines[output].push(Buffer.concat(run.map(({ bytes }) => bytes)))
+      from += run.length
+    }
   }
 
   #freshLines(): Readonly<Record<Output, OutputLines>> {

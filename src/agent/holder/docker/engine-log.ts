@@ -4,7 +4,7 @@ import { OutputFrames } from '../../engine/output-frames.ts'
 /** An output of a container. */
 export type Output = 'stdout' | 'stderr'
 
-/** A message of the engine's log: a line with its end, or a piece of a long one. The bytes are only valid during the call. */
+/** A message of the engine's log: a line with its end, or a piece of a long one. The bytes are only valid until the next ones come. */
 export interface EngineLine {
   readonly output: Output
   /** Milliseconds since the epoch at which the engine has read it. */
@@ -14,6 +14,7 @@ export interface EngineLine {
 
 /** A message is kept until its frame is complete; the engine cuts lines after 16 KiB. */
 const MOST_MESSAGE_BYTES = 256 * 1024
+const LF = 10
 
 /** The engine's own log of a container, read so that no message comes twice over any number of calls. */
 export class EngineLog {
@@ -32,35 +33,53 @@ export class EngineLog {
   }
 
   /**
-   * Hands on the messages that have not come yet, the first time those since `sinceMs`; with `follow` until the container has
-   * ended or the engine goes away. Rejects with EngineRefusal or EngineAway.
+   * Hands on the messages that have not come yet, as many at once as the engine sends, the first time those since `sinceMs`; with
+   * `follow` until the container has ended or the engine goes away. Rejects with EngineRefusal or EngineAway.
    */
   async read(
-    take: (line: EngineLine) => void,
+    take: (lines: readonly EngineLine[]) => void,
     how: { readonly follow: boolean; readonly sinceMs?: number },
   ): Promise<void> {
     this.#sinceMs = Math.max(0, how.sinceMs ?? this.#sinceMs)
-    const since = this.#lastStamp === '' ? String(Math.floor(this.#sinceMs / 1000)) : secondsOf(this.#lastStamp)
+    const since = this.#lastStamp === '' ? String(Math.floor(this.#sinceMs / 1000)) : this.#lastStamp
     const query = `stdout=1&stderr=1&timestamps=1&since=${since}${how.follow ? '&follow=1' : ''}`
     const answer = await this.#engine.stream({ method: 'GET', path: `/containers/${this.#name}/logs?${query}` })
     // Messages of the last instant come again.
     let repeats = this.#atLastStamp
+    let lines: EngineLine[] = []
+    let last = Buffer.alloc(0)
     const message = (output: Output, bytes: Buffer): void => {
       const blank = bytes.indexOf(' ')
-      const stamp = bytes.toString('latin1', 0, Math.max(0, blank))
+      const said = bytes.toString('latin1', 0, Math.max(0, blank))
+      const stamp = secondsOf(said)
       if (stamp < this.#lastStamp) return
+      const isSaidAgain = isExact(stamp) && bytes.at(-1) === LF && bytes.equals(last)
+      last = Buffer.from(bytes)
       if (stamp === this.#lastStamp && repeats > 0) {
         repeats--
         return
       }
+      if (isSaidAgain) return
       if (stamp !== this.#lastStamp) this.#atLastStamp = 0
       this.#lastStamp = stamp
       this.#atLastStamp++
-      take({ output, ms: Date.parse(stamp), bytes: bytes.subarray(blank + 1) })
+      lines.push({ output, ms: Date.parse(said), bytes: bytes.subarray(blank + 1) })
     }
     const frames = this.#isTerminal ? new RawMessages(message) : framedMessages(message)
-    for await (const chunk of answer as AsyncIterable<Buffer>) frames.push(chunk)
+    for await (const chunk of answer as AsyncIterable<Buffer>) {
+      frames.push(chunk)
+      take(lines)
+      lines = []
+    }
   }
+}
+
+/**
+ * No two lines have the same nanosecond, only the pieces of a long one: such a line is one that the engine has said once more when it
+ * went on to the next file of its log. Of engines that know seconds alone nothing follows from that.
+ */
+function isExact(stamp: string): boolean {
+  return !stamp.endsWith('.000000000')
 }
 
 type TakeMessage = (output: Output, message: Buffer) => void
@@ -107,12 +126,15 @@ const MOST_STAMP_BYTES = 64
 function endOf(bytes: Buffer): number {
   const blank = bytes.subarray(0, MOST_STAMP_BYTES).indexOf(' ')
   const most = Math.max(0, blank + 1) + PIECE_BYTES
-  const feed = bytes.subarray(0, most).indexOf(10)
+  const feed = bytes.subarray(0, most).indexOf(LF)
   if (feed >= 0) return feed + 1
   return bytes.length >= most ? most : 0
 }
 
-/** An instant of the engine (`2026-01-02T03:04:05.000000006Z`) as it takes it: seconds since the epoch with nanoseconds. */
+/**
+ * An instant of the engine (`2026-01-02T03:04:05.000000006Z`, by some without nanoseconds or the zeros at their end) as it takes it,
+ * and as instants are compared: seconds since the epoch with nanoseconds.
+ */
 function secondsOf(stamp: string): string {
   const nanos = /\.(\d{1,9})/.exec(stamp)?.[1] ?? '0'
   return `${Math.floor(Date.parse(stamp) / 1000)}.${nanos.padEnd(9, '0')}`

@@ -1,5 +1,6 @@
 import { isIPv6 } from 'node:net'
 import { enforcedMemoryMb } from '../../holder/memory-limit.ts'
+import { terminalSize } from '../held-run.ts'
 import type { RunPlan } from '../runtime.ts'
 import type { ContainerNetworkChoice } from './engine-networks.ts'
 
@@ -41,6 +42,7 @@ export function containerPlan(plan: RunPlan, options: ContainerOptions): object 
   const home = CONTAINER_HOMES[plan.kind]
   const isEngineRoot = options.isRootless || (!isGame && options.isRoot)
   const { network } = options
+  const terminal = terminalSize(plan)
   return {
     Image: options.image,
     User: isEngineRoot ? '0:0' : `${options.uid}:${options.uid}`,
@@ -53,11 +55,13 @@ export function containerPlan(plan: RunPlan, options: ContainerOptions): object 
     AttachStderr: true,
     OpenStdin: true,
     StdinOnce: false,
-    Tty: plan.console?.kind === 'pty',
+    Tty: terminal !== undefined,
     ...(isGame ? { ExposedPorts: exposedPorts(plan) } : {}),
     HostConfig: {
       ...limitsOf(plan, options.isCgroupV2),
       Init: options.init,
+      // Engines of before pass it over; there the holder sets it a moment after the start.
+      ...(terminal === undefined ? {} : { ConsoleSize: [terminal.rows, terminal.columns] }),
       Mounts: [{ Type: 'bind', Source: options.files, Target: home }, ...mountsOf(plan, home)],
       NetworkMode: network.name,
       ...(isGame && network.name !== 'host' && !network.isOwn ? { PortBindings: portBindings(plan) } : {}),

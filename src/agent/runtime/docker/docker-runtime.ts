@@ -1,6 +1,5 @@
 import { createHash } from 'node:crypto'
 import { access, mkdir, readFile } from 'node:fs/promises'
-import { newIdSuffix } from '../../../shared/kernel/ids.ts'
 import type { Clock } from '../../../shared/kernel/time.ts'
 import type { RuntimeReport } from '../../../shared/protocol/node.ts'
 import { record } from '../../engine/container-state.ts'
@@ -10,13 +9,12 @@ import { AgentFailure } from '../../failure.ts'
 import type { LaunchFile } from '../../holder/holder-files.ts'
 import { errorText } from '../../logger.ts'
 import { refuseCpuSet } from '../cpu-set.ts'
-import { heldConsole } from '../held-console.ts'
+import { heldRun } from '../held-run.ts'
 import type { HeldRuns } from '../held-runs.ts'
 import { giveTo } from '../ownership.ts'
 import { findCgroups, optionalLimits } from '../process/cgroup-places.ts'
 import type { OwnNetwork, RenewOptions, Run, RunKind, RunNetwork, RunPlan, Runtime, ServerPlace } from '../runtime.ts'
 import type { ServerUsers } from '../server-users.ts'
-import { socketPath } from '../socket-place.ts'
 import { CONTAINER_HOMES, containerPlan } from './container-plan.ts'
 import { chooseNetwork } from './engine-networks.ts'
 import { registryOf } from './image-name.ts'
@@ -179,9 +177,8 @@ export class DockerRuntime implements Runtime {
     if (plan.image === null) throw new AgentFailure('BAD_REQUEST', 'The server has no container image')
     const image = await this.#image(place, engine, { image: plan.image, signal })
     const network = await chooseNetwork(engine, this.#options.network, plan.kind === 'game' ? plan.network : undefined)
-    const { kind, launchId, limits, logMb, masked } = plan
     const env = Object.fromEntries(Object.entries(plan.env).filter(([name]) => !MACHINE_VARIABLES.has(name)))
-    const labels = { [LABEL.server]: place.serverId, [LABEL.run]: launchId, [LABEL.agent]: this.#agentLabel }
+    const labels = { [LABEL.server]: place.serverId, [LABEL.run]: plan.launchId, [LABEL.agent]: this.#agentLabel }
     const { isRootless, isRemapped } = securityOf(facts.info)
     const container = containerPlan(
       { ...plan, env },
@@ -199,17 +196,10 @@ export class DockerRuntime implements Runtime {
         labels,
       },
     )
-    const run = {
-      serverId: place.serverId,
+    const run = await heldRun(place, plan, {
       runtime: this.name,
-      kind,
-      launchId,
-      socket: await socketPath(dataDir, place.serverId),
-      logMb,
-      newEpoch: newIdSuffix(clock),
-      limits,
-      ...(masked === undefined ? {} : { masked }),
-      ...heldConsole(plan, place.files),
+      dataDir,
+      clock,
       isolation: { uid: null, mounts: false, cgroup: null },
       container: {
         socket: engine.socketPath,
@@ -217,8 +207,9 @@ export class DockerRuntime implements Runtime {
         agent: this.#agentLabel,
         init: facts.init,
         ownNetwork: network.name !== 'host',
+        ...(network.isOwn ? {} : { published: plan.ports }),
       },
-    }
+    })
     return { run, argv: plan.argv, env: {}, files: place.files, container }
   }
 

@@ -1,21 +1,19 @@
 import { mkdir } from 'node:fs/promises'
 import { release } from 'node:os'
-import { newIdSuffix } from '../../../shared/kernel/ids.ts'
 import type { Clock } from '../../../shared/kernel/time.ts'
 import type { ServerMount } from '../../../shared/protocol/mounts.ts'
 import type { RuntimeReport } from '../../../shared/protocol/node.ts'
 import { AgentFailure } from '../../failure.ts'
-import type { HeldRun, Isolation, LaunchFile } from '../../holder/holder-files.ts'
+import type { Isolation, LaunchFile } from '../../holder/holder-files.ts'
 import { PRIVATE_HOME } from '../../holder/process/launcher.ts'
 import { hasTerminals } from '../../holder/process/terminal.ts'
 import { RUN_VARIABLE } from '../../holder/run-processes.ts'
 import { refuseCpuSet } from '../cpu-set.ts'
-import { heldConsole } from '../held-console.ts'
+import { heldRun } from '../held-run.ts'
 import type { HeldRuns } from '../held-runs.ts'
 import { giveTo } from '../ownership.ts'
 import type { Run, RunNetwork, RunPlan, Runtime, ServerPlace } from '../runtime.ts'
 import type { ServerUsers } from '../server-users.ts'
-import { socketPath } from '../socket-place.ts'
 import { cgroupOfRun } from './cgroup-places.ts'
 import { type Machine, othersCanReach, studyMachine } from './machine.ts'
 
@@ -97,26 +95,13 @@ export class ProcessRuntime implements Runtime {
 
   async #launchFile(place: ServerPlace, plan: RunPlan): Promise<LaunchFile> {
     const { dataDir, clock } = this.#options
-    const { kind, launchId, limits, logMb, masked } = plan
     const isolation = await this.#isolation(place, plan)
     const mounts = plan.mounts ?? []
     refuseMounts(mounts, isolation)
     const home = isolation.mounts ? PRIVATE_HOME : place.files
-    const env: Record<string, string> = { ...plan.env, HOME: home, [RUN_VARIABLE]: launchId }
+    const env: Record<string, string> = { ...plan.env, HOME: home, [RUN_VARIABLE]: plan.launchId }
     if (env['MNT_SERVER'] !== undefined) env['MNT_SERVER'] = home
-    const run: HeldRun = {
-      serverId: place.serverId,
-      runtime: this.name,
-      kind,
-      launchId,
-      socket: await socketPath(dataDir, place.serverId),
-      logMb,
-      newEpoch: newIdSuffix(clock),
-      limits,
-      ...(masked === undefined ? {} : { masked }),
-      ...heldConsole(plan, place.files),
-      isolation,
-    }
+    const run = await heldRun(place, plan, { runtime: this.name, dataDir, clock, isolation })
     return { run, argv: plan.argv, env, files: place.files, ...(mounts.length === 0 ? {} : { mounts }) }
   }
 
