@@ -160,7 +160,7 @@ export class GatewayPeer {
   }
 
   /** Waits until `look` finds something; rejects with `what` after the deadline. */
-  async until<T>(what: string, look: () => T | undefined | false, ms = 20_000): Promise<T> {
+  async until<T>(what: string, look: () => T | undefined | false, ms = 40_000): Promise<T> {
     const deadline = performance.now() + ms
     while (true) {
       const found = look()

@@ -1,7 +1,7 @@
 import { readFile } from 'node:fs/promises'
 
 /** Asks again and again until there is an answer that is neither `undefined` nor `false`; tells what was last seen when it gives up. */
-export async function until<T>(what: string, ask: () => Promise<T | undefined | false>, withinMs = 20_000): Promise<T> {
+export async function until<T>(what: string, ask: () => Promise<T | undefined | false>, withinMs = 40_000): Promise<T> {
   const deadline = performance.now() + withinMs
   let last: unknown
   for (;;) {
