@@ -82,7 +82,9 @@ describe('the exit codes of the real binary against a real daemon', () => {
     expect(locked).toMatchObject({ exit: 9, hint: expect.stringMatching(/again in \d+ s/) })
   })
 
-  it('14: a data folder that another daemon or agent works on, and a machine that is not enrolled', async () => {
+  it('14: a data folder that another daemon or agent works on, and a machine that is not enrolled', {
+    tags: ['long'],
+  }, async () => {
     const daemon = await panel.run([
       'daemon',
       'run',

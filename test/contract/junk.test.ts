@@ -41,7 +41,7 @@ const VALUES: readonly unknown[] = [
 ] // biome-ignore format: a list
 
 describe('a body that is no request', () => {
-  it('is refused and breaks nothing', LOOP, () =>
+  it('is refused and breaks nothing', { ...LOOP, tags: ['long'] }, () =>
     eachCase(withBody, async (endpoint) => {
       for (const body of BODIES) {
         const reply = await call(endpoint, body)

@@ -1,3 +1,4 @@
+// @module-tag long
 import { afterAll, afterEach, beforeAll, describe, expect, it } from 'vitest'
 import { createNodeKey } from '../../src/shared/api/nodes.ts'
 import { startServer, stopServer } from '../../src/shared/api/power.ts'

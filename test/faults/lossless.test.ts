@@ -1,3 +1,4 @@
+// @module-tag long
 import { afterAll, beforeAll, describe, it } from 'vitest'
 import { FaultPanel } from './fault-panel.ts'
 import { type LosslessStage, PRINTER, printHostileText, printUnderFaults, trimWhileAway } from './lossless-run.ts'
@@ -30,7 +31,7 @@ describe('a console', () => {
     await printUnderFaults(stage, { count: 20_000, faults, followerEnds: [0.3], slow })
   })
 
-  it('tells a viewer who was away which lines were trimmed, once and exactly', { tags: ['long'] }, async () => {
+  it('tells a viewer who was away which lines were trimmed, once and exactly', async () => {
     await trimWhileAway(stage, 60_000)
   })
 })
@@ -45,9 +46,7 @@ describe('a console of the usual size', () => {
     await stage?.panel.leave()
   })
 
-  it('carries text without an end, a line of 1 MiB, invalid UTF-8, NUL bytes and escapes', {
-    tags: ['long'],
-  }, async () => {
+  it('carries text without an end, a line of 1 MiB, invalid UTF-8, NUL bytes and escapes', {}, async () => {
     await printHostileText(stage)
   })
 })
