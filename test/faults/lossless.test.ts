@@ -46,7 +46,7 @@ describe('a console of the usual size', () => {
     await stage?.panel.leave()
   })
 
-  it('carries text without an end, a line of 1 MiB, invalid UTF-8, NUL bytes and escapes', {}, async () => {
+  it('carries text without an end, a line of 1 MiB, invalid UTF-8, NUL bytes and escapes', async () => {
     await printHostileText(stage)
   })
 })
