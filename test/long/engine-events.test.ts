@@ -236,7 +236,7 @@ describe.skipIf(missing !== undefined)(`a server in a container, by the event st
     await engine.endEngine('SIGTERM')
     await panel.order(server.id, 'stop')
     await until('its end', async () => !(await isAlive(pid ?? 0)))
-    expect((await panel.server(server.id)).status).toBe('stopping')
+    await panel.serverWhen(server.id, 'shown as stopping', ({ status }) => status === 'stopping')
     await engine.startEngine()
     const { exitCode, exitCause } = await updateWhen(server, ({ state }) => state === 'stopped', 1)
     expect({ exitCode, exitCause }).toEqual({ exitCode: 0, exitCause: 'stopped' })
