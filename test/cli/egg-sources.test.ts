@@ -142,7 +142,10 @@ describe('a folder of eggs', () => {
       'b.json': broken,
       'c.json': egg('Good'),
       'd.json': egg('By hand'),
+      'e.json': egg('Cut').slice(0, -20),
+      'notes.json': '{"no": "egg',
     })
+    await writeFile(join(from, 'f.json'), Buffer.from(egg('Wüst'), 'latin1'))
     await symlink(join(from, 'a.json'), join(from, 'link.json'))
     const rows = await json('list', from)
     expect(rows.map(({ path, status }: { path: string; status: string }) => [path, status])).toEqual([
@@ -150,7 +153,10 @@ describe('a folder of eggs', () => {
       ['b.json', 'refused'],
       ['c.json', 'refused'],
       ['d.json', 'refused'],
+      ['e.json', 'refused'],
+      ['f.json', 'refused'],
     ])
+    expect(rows.at(-1)?.why).toBe('is no text in UTF-8')
     expect((await run(8, 'import', from, 'b.json', '--yes')).stderr).toContain('here-document')
     const ran = await run(3, 'import', from, '--yes')
     expect(ran.stderr).toContain('is for the same template as a.json')

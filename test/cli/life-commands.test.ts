@@ -37,6 +37,10 @@ it('policies, agreements, crashes and variables of a server by the command line'
   })
   await run(0, ['servers', 'edit', 'lobby', '--stop-timeout', 'default', '--time-zone', 'node'])
   expect(await stage.get(server.id)).toMatchObject({ stopTimeoutSeconds: null, timeZone: null })
+  await run(0, ['servers', 'edit', 'lobby', '--mount', '/srv/maps:maps:ro'])
+  expect((await stage.get(server.id)).mounts).toEqual([{ source: '/srv/maps', target: 'maps', readOnly: true }])
+  await run(0, ['servers', 'edit', 'lobby', '--mount', ''])
+  expect((await stage.get(server.id)).mounts).toEqual([])
 
   const policy = await run(0, ['servers', 'policy', 'lobby', '--restart', 'never', '--max', '2', '-o', 'json'])
   expect(JSON.parse(policy.stdout)).toEqual({ restartPolicy: 'never', maxCrashCount: 2 })

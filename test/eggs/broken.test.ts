@@ -252,6 +252,37 @@ const BROKEN: readonly (readonly [what: string, text: string, findings: readonly
     egg({ file_denylist: ['x'.repeat(600), '*.key'] }),
     ['unused: file_denylist has entries that are empty or longer than 500 characters'],
   ],
+  [
+    'more than a template has room for',
+    egg({
+      docker_images: Object.fromEntries(Array.from({ length: 51 }, (_, at) => [`Image ${at}`, `example/game:${at}`])),
+      tags: Array.from({ length: 52 }, (_, at) => `tag-${at}`),
+      meta: { version: 'PLCN_v1' },
+    }),
+    [
+      'unused: docker_images has 51 entries; the first 50 are kept',
+      'unused: tags has 52 entries; the first 50 are kept',
+    ],
+  ],
+  [
+    'more files than are changed before a start',
+    files(
+      Object.fromEntries(Array.from({ length: 51 }, (_, at) => [`${at}.txt`, { parser: 'file', find: { a: 'b' } }])),
+    ),
+    ['unused: config.files has 51 files; the first 50 are kept'],
+  ],
+  [
+    'one file under two names',
+    files({ 'a.txt': { parser: 'file', find: { a: 'b' } }, './a.txt': { parser: 'file', find: { c: 'd' } } }),
+    ['unused: config.files.a.txt is listed more than once; the last one counts'],
+  ],
+  [
+    'a value that single quotes keep from the program',
+    egg({ startup: "./quarry --world '{{WORLD}}'" }),
+    [
+      'warning: startup has a placeholder in single quotes, where a program gets its name and no value unless it is a shell: put it into double quotes',
+    ],
+  ],
   ['a field of the future', egg({ hologram: true }), ['kept: hologram means nothing to this panel; the export has it']],
 ]
 

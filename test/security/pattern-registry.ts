@@ -130,6 +130,10 @@ export const REGISTRY: Readonly<Record<string, FilePatterns>> = {
     ],
   },
   'src/cli/commands/templates/sources/actions.ts': { sees: 'template', patterns: [String.raw`/\s+/g`] },
+  'src/cli/commands/templates/sources/source-eggs.ts': {
+    sees: 'template',
+    patterns: [String.raw`/(?:PTDL|PLCN)_v\d/`],
+  },
   'src/shared/protocol/spec-capabilities.ts': { sees: 'template', patterns: [String.raw`/\{\{[^{}|]*\|/`] },
   'src/agent/server/shell.ts': {
     sees: 'machine',
@@ -801,6 +805,7 @@ export const REGISTRY: Readonly<Record<string, FilePatterns>> = {
       String.raw`/case(?=\s)/y`,
       String.raw`/^([^|]*)\|\s*(\w{1,20})\s*$/`,
       String.raw`/[*?]|\[[^\s[\]]/y`,
+      String.raw`/(?:\s-[a-z]{0,3}c|\b(?:eval|trap))[ \t]{1,9}$/`,
       String.raw`/^[\s;&|()]?$/`,
       String.raw`/^\t+/`,
     ],

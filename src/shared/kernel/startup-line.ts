@@ -8,6 +8,8 @@ const CASE = /case(?=\s)/y
 const FILTERED = /^([^|]*)\|\s*(\w{1,20})\s*$/
 /** Characters that make a word outside of quotes a pattern for file names. */
 const FILE_PATTERN = /[*?]|\[[^\s[\]]/y
+/** What a shell that is handed a line stands behind: `sh -c '…'`, `eval '…'`, `trap '…'`. */
+const LINE_FOLLOWS = /(?:\s-[a-z]{0,3}c|\b(?:eval|trap))[ \t]{1,9}$/
 const WORD_BEGINS = /^[\s;&|()]?$/
 
 /** A startup line with values whose place in it cannot be known for certain; the message is the end of a sentence about it. */
@@ -46,6 +48,8 @@ export interface StartupLine {
   readonly escapedQuotes: readonly Found[]
   /** Whether some word is a pattern for file names. */
   readonly hasFilePattern: boolean
+  /** Whether a placeholder stands in single quotes that no shell is said to read as a line of its own. */
+  readonly hasQuotedPlaceholder: boolean
 }
 
 interface Frame {
@@ -105,6 +109,7 @@ class Scanner {
   readonly #placeholders: (Found & { readonly name: string })[] = []
   readonly #escapedQuotes: Found[] = []
   #hasFilePattern = false
+  #hasQuotedPlaceholder = false
   #splits = false
   #at = 0
   #out = ''
@@ -130,6 +135,7 @@ class Scanner {
       placeholders: this.#placeholders,
       escapedQuotes: this.#escapedQuotes,
       hasFilePattern: this.#hasFilePattern,
+      hasQuotedPlaceholder: this.#hasQuotedPlaceholder,
     }
   }
 
@@ -217,7 +223,9 @@ class Scanner {
     this.#hasFilePattern ||= this.#beginsFilePattern()
     if (char === "'") {
       const end = this.#indexOf("'", this.#at + 1)
-      this.#out += `'${shellLine(this.#text.slice(this.#at + 1, end), this.#variableOf)}`
+      const quoted = this.#text.slice(this.#at + 1, end)
+      this.#hasQuotedPlaceholder ||= ANY_PLACEHOLDER.test(quoted) && !LINE_FOLLOWS.test(this.#text.slice(0, this.#at))
+      this.#out += `'${shellLine(quoted, this.#variableOf)}`
       this.#at = end
       this.#copy(1)
     } else if (char === '$' && this.#text[this.#at + 1] === "'") {

@@ -36,9 +36,18 @@ export function eggConfigFiles(value: unknown, context: ConfigFilesContext): Con
     if (made === undefined && !isObject(file)) note('unused', field, 'is no description of a file')
     return made === undefined ? [] : [made]
   })
-  const once = new Map(found.map((file) => [file.path, file]))
-  return [...once.values()].slice(0, 50)
+  const once = new Map<string, ConfigFile>()
+  for (const file of found) {
+    const before = once.get(file.path)
+    if (before !== undefined)
+      note('unused', `config.files.${file.path}`, 'is listed more than once; the last one counts')
+    once.set(file.path, file)
+  }
+  if (once.size > MOST_FILES) note('unused', 'config.files', `has ${once.size} files; the first ${MOST_FILES} are kept`)
+  return [...once.values()].slice(0, MOST_FILES)
 }
+
+const MOST_FILES = 50
 
 interface At extends ConfigFilesContext {
   readonly field: string

@@ -175,7 +175,7 @@ class Import {
       fileDenylist: this.#texts('file_denylist', egg.file_denylist, 500),
       logFiles: this.#logFiles(),
       features: Object.fromEntries(this.#texts('features', egg.features, 100).map((name) => [name, true])),
-      tags: this.#texts('tags', egg.tags, 100).slice(0, 50),
+      tags: this.#first('tags', this.#texts('tags', egg.tags, 100), 50),
       eula: egg.features.includes('eula') ? EULA : null,
     }
   }
@@ -197,6 +197,11 @@ class Import {
     return [...new Set(kept)]
   }
 
+  #first<T>(field: string, list: readonly T[], most: number): T[] {
+    if (list.length > most) this.#note('unused', field, `has ${list.length} entries; the first ${most} are kept`)
+    return list.slice(0, most)
+  }
+
   #keepForeign(): void {
     const known = new Set([...EGG_FIELDS, 'meta'])
     for (const name of Object.keys(this.#egg)
@@ -214,29 +219,31 @@ class Import {
     const listed = isObject(egg.docker_images)
       ? Object.entries(egg.docker_images)
       : [egg.docker_images, egg.images, single].flat().map((ref) => [ref, ref] as const)
-    return listed
-      .flatMap(([label, value]) => {
-        if (typeof value !== 'string' || value.trim() === '') return []
-        // Older maps hold `label|reference`.
-        const ref = value.slice(value.lastIndexOf('|') + 1).trim()
-        const local = ref.startsWith('~')
-        const [name, image] = [String(label).slice(0, 100), local ? ref.slice(1) : ref]
-        if (image === '' || image.length > 300 || name === '') {
-          this.#note('unused', this.#imagesField, `has an image that cannot be kept: ${name.slice(0, 50)}`)
-          return []
-        }
-        return [{ name, image, ...(local ? { local } : {}) }]
-      })
-      .slice(0, 50)
+    const images = listed.flatMap(([label, value]) => {
+      if (typeof value !== 'string' || value.trim() === '') return []
+      // Older maps hold `label|reference`.
+      const ref = value.slice(value.lastIndexOf('|') + 1).trim()
+      const local = ref.startsWith('~')
+      const [name, image] = [String(label).slice(0, 100), local ? ref.slice(1) : ref]
+      if (image === '' || image.length > 300 || name === '') {
+        this.#note('unused', this.#imagesField, `has an image that cannot be kept: ${name.slice(0, 50)}`)
+        return []
+      }
+      return [{ name, image, ...(local ? { local } : {}) }]
+    })
+    return this.#first(this.#imagesField, images, 50)
   }
 
   /** `startup`, or of several lines the one named Default, or the first. */
   #startup(): { startup: string; startupCommands: { name: string; command: string }[]; shell: ShellName } {
     const { startup, startup_commands: several } = this.#egg
-    const lines = (isObject(several) ? Object.entries(several) : [['Default', startup] as const]).filter(
+    const listed = isObject(several) ? Object.entries(several) : [['Default', startup] as const]
+    const lines = listed.filter(
       (line): line is [string, string] => typeof line[1] === 'string' && line[1].trim() !== '',
     )
     const field = isObject(several) ? 'startup_commands' : 'startup'
+    if (lines.length > 0 && lines.length < listed.length)
+      this.#note('unused', field, 'has entries that are no startup lines')
     const main = lines.find(([name]) => name === 'Default') ?? lines[0]
     if (main === undefined) throw new EggProblem([{ field, message: 'is required' }])
     const read = ([name, line]: readonly [string, string]): string => {

@@ -51,6 +51,8 @@ export function withoutMarks(command: string): string {
 }
 
 const ESCAPED = 'quotes that are escaped for a second reading by the container (\\") are read as quotes'
+const QUOTED =
+  'has a placeholder in single quotes, where a program gets its name and no value unless it is a shell: put it into double quotes'
 const PATTERNS = 'uses patterns for file names, so that each placeholder stays one word'
 const CODE = 'hands text to eval or another shell: values of variables can become code there'
 const NEEDS_BASH = 'is written for bash, and is run by it: the image must have it'
@@ -62,6 +64,7 @@ function warnings(text: string, line: StartupLine): string[] {
   const found: string[] = []
   if (line.hasFilePattern && line.placeholders.some(({ place }) => place === 'words')) found.push(PATTERNS)
   if (/\beval\s|\b(?:ba|da)?sh\s+-[a-z]{0,3}c\s/.test(text)) found.push(CODE)
+  if (line.hasQuotedPlaceholder) found.push(QUOTED)
   if (BASH.test(text)) found.push(NEEDS_BASH)
   return found
 }

@@ -59,6 +59,7 @@ const BEHAVIOUR: readonly Option[] = [
     flags: '--mount <source:target[:ro]>',
     summary: 'a folder of the node beside its own (needs admin.write)',
     repeat: true,
+    blank: true,
     fills: 'mounts',
   },
 ]

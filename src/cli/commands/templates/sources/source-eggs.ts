@@ -1,3 +1,4 @@
+import { isUtf8 } from 'node:buffer'
 import type { NewTemplate, TemplateVariable } from '../../../../shared/api/template-fields.ts'
 import type { Template } from '../../../../shared/api/templates.ts'
 import type { FieldProblem } from '../../../../shared/kernel/errors.ts'
@@ -11,19 +12,28 @@ export type SourceEgg =
   | { readonly path: string; readonly egg: ImportedEgg }
   | { readonly path: string; readonly problems: readonly FieldProblem[] }
 
-/** The eggs among the files, by their content. Files that are no eggs are passed over. */
+/** What every format of eggs has in `meta.version`, in each of the texts that an egg may come as. */
+const FORMAT = /(?:PTDL|PLCN)_v\d/
+
+/** The eggs among the files, by their content. Files that are no eggs are passed over; what is one and cannot be read is named. */
 export function eggsOf(files: readonly SourceFile[]): SourceEgg[] {
   return files.flatMap(({ path, content }): SourceEgg[] => {
     try {
-      const { value } = readDocument(new TextDecoder('utf-8', { fatal: true }).decode(content))
+      const { value } = readDocument(textOf(content))
       return isEgg(value) ? [{ path, egg: importEgg(value) }] : []
     } catch (error) {
       if (error instanceof EggProblem) return [{ path, problems: error.details }]
-      // No document, or no text: a file that is something else.
-      if (error instanceof DocumentProblem || error instanceof TypeError) return []
-      throw error
+      if (!(error instanceof DocumentProblem)) throw error
+      // Another kind of file, unless it names a format of eggs. UTF-16 has a NUL beside each letter.
+      const isAnEgg = FORMAT.test(Buffer.from(content).toString('latin1').replaceAll('\0', ''))
+      return isAnEgg ? [{ path, problems: [{ field: '', message: error.message }] }] : []
     }
   })
+}
+
+function textOf(content: Uint8Array): string {
+  if (!isUtf8(content)) throw new DocumentProblem('is no text in UTF-8')
+  return new TextDecoder().decode(content)
 }
 
 /** What importing an egg would do to the panel's templates. */
