@@ -17,7 +17,6 @@ export interface CatalogueGame {
   readonly exit?: { readonly lastExitCode: number | null; readonly lastExitSignal: string | null }
   /** Joins as a client of the game; resolves with how to leave. */
   readonly join?: (address: GameAddress, files: string) => Promise<() => Promise<void>>
-  readonly names?: readonly string[]
   readonly disk?: string
   readonly environment?: readonly string[]
   readonly installSeconds?: number
@@ -108,7 +107,7 @@ export const CATALOGUE_GAMES: readonly CatalogueGame[] = [
     playersMax: 10,
     exit: { lastExitCode: null, lastExitSignal: 'SIGTERM' },
     join: joinMinecraft,
-    names: ['Ann'],
+    // Its answer has a list of names, which it never fills.
     disk: '2G',
     environment: ['ONLINE_MODE=false', 'GENERATION=superflat'],
     installSeconds: 240,

@@ -25,7 +25,10 @@ export async function joinTeeworlds({ host, port }: GameAddress): Promise<() => 
   const token = (await answer(long(Buffer.from('040000ffffffff05', 'hex'), own), 5)).subarray(8, 12)
   const head = Buffer.concat([Buffer.from('040000', 'hex'), token])
   await answer(long(head, Buffer.from([1]), own), 2)
+  // The game drops who is silent for ten seconds.
+  const alive = setInterval(() => socket.send(Buffer.concat([head, Buffer.from([0])])), 1000)
   return async () => {
+    clearInterval(alive)
     await new Promise((resolve) => socket.send(Buffer.concat([head, Buffer.from([4])]), resolve))
     socket.close()
   }
