@@ -217,7 +217,7 @@ describe('an empty word', () => {
       }
     }
     expect([...free].sort().join(' ')).toBe(
-      '--alias --author --description --first-name --grep --icon --image --last-name --note --send ' +
+      '--alias --author --description --first-name --grep --icon --image --last-name --mount --note --send ' +
         '--startup-name --stop-command ' +
         'regex text words',
     )
