@@ -283,6 +283,14 @@ const BROKEN: readonly (readonly [what: string, text: string, findings: readonly
       'warning: startup has a placeholder in single quotes, where a program gets its name and no value unless it is a shell: put it into double quotes',
     ],
   ],
+  [
+    'fields of this panel that choose what is run, and where',
+    egg({ runtimes: ['process'], mounts: [{ source: '/etc', target: 'etc', readOnly: true }], nestId: null }),
+    [
+      'warning: runtimes is no field of eggs, and is taken over as that of a template',
+      'warning: mounts is no field of eggs, and is taken over as that of a template',
+    ],
+  ],
   ['a field of the future', egg({ hologram: true }), ['kept: hologram means nothing to this panel; the export has it']],
 ]
 

@@ -41,6 +41,8 @@ export interface ImportedEgg {
 
 /** What the feature `eula` of eggs means: the game's own file says what is agreed to. */
 const EULA = { file: 'eula.txt' } as const
+/** Fields of a template of which it is plain whose they are: where it is listed. */
+const HARMLESS = new Set(['nestId'])
 const MOST_NOTES = 500
 /** Of a startup line. */
 const MOST_LINE = 4096
@@ -91,7 +93,7 @@ export function importEgg(value: unknown): ImportedEgg {
   return {
     template: template.data,
     document,
-    report: { format: kind.format, notes: made.notes },
+    report: { format: kind.format, notes: [...made.notes, ...notesOfOwn(ours)].slice(0, MOST_NOTES) },
     origin: {
       format: kind.format,
       uuid: parsed.data.uuid ?? null,
@@ -101,6 +103,14 @@ export function importEgg(value: unknown): ImportedEgg {
     beside: new Set(Object.keys(ours)),
     variablesAt: made.variablesAt,
   }
+}
+
+/** A document that somebody hands on as an egg may choose by them what is run, and with which folders of the node. */
+function notesOfOwn(ours: Readonly<Record<string, unknown>>): EggReport['notes'] {
+  const message = 'is no field of eggs, and is taken over as that of a template'
+  return Object.keys(ours)
+    .filter((field) => !HARMLESS.has(field))
+    .map((field) => ({ kind: 'warning', field, message }))
 }
 
 function notOne(message: string): EggProblem {
