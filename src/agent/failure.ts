@@ -4,14 +4,18 @@ import type { AgentError, AgentErrorCode } from '../shared/protocol/agent-error.
 export class AgentFailure extends Error {
   override readonly name = 'AgentFailure'
   readonly code: AgentErrorCode
+  /** The field of the request that is refused, where it has several of a kind. */
+  readonly field: string | undefined
 
-  constructor(code: AgentErrorCode, message: string, options?: ErrorOptions) {
+  constructor(code: AgentErrorCode, message: string, options?: ErrorOptions & { readonly field?: string | undefined }) {
     super(message, options)
     this.code = code
+    this.field = options?.field
   }
 
   toFrame(): AgentError {
-    return { code: this.code, message: this.message.slice(0, 2000) }
+    const field = this.field === undefined ? {} : { field: this.field }
+    return { code: this.code, message: this.message.slice(0, 2000), ...field }
   }
 }
 

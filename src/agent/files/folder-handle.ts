@@ -12,6 +12,7 @@ import {
   opendirSync,
   openSync,
   readFileSync,
+  readlinkSync,
   rmdirSync,
   type Stats,
   unlinkSync,
@@ -39,6 +40,7 @@ export class FolderHandle {
   readonly fd: number
   readonly device: bigint
   readonly inode: bigint
+  #mount: string | undefined
 
   private constructor(fd: number) {
     this.fd = fd
@@ -83,7 +85,8 @@ export class FolderHandle {
 
   /** Names the mount that the folder is in; a folder can be mounted into another of the same device. */
   mount(): string | undefined {
-    return /^mnt_id:\s*(\d+)/m.exec(readFileSync(`/proc/self/fdinfo/${this.fd}`, 'latin1'))?.[1]
+    this.#mount ??= /^mnt_id:\s*(\d+)/m.exec(readFileSync(`/proc/self/fdinfo/${this.fd}`, 'latin1'))?.[1]
+    return this.#mount
   }
 
   /** The entries one after the other; a folder with a million of them is never in memory as a whole. */
@@ -101,6 +104,16 @@ export class FolderHandle {
     }
   }
 
+  /** The names of the entries, each byte as the character of that code: they sort as bytes do. */
+  *names(): Generator<string> {
+    const listing = opendirSync(`/proc/self/fd/${this.fd}`, { encoding: 'latin1', bufferSize: ENTRIES_AT_ONCE })
+    try {
+      for (let entry = next(listing); entry !== null; entry = next(listing)) yield entry.name
+    } finally {
+      listing.closeSync()
+    }
+  }
+
   stat(): Stats {
     return fstatSync(this.fd)
   }
@@ -111,6 +124,17 @@ export class FolderHandle {
       return lstatSync(this.pathOf(name))
     } catch (error) {
       if (codeOf(error) === 'ENOENT') return undefined
+      throw error
+    }
+  }
+
+  /** What a link says; `undefined` when it is none, or gone. */
+  linkTarget(name: Buffer): Buffer | undefined {
+    try {
+      const text = readlinkSync(this.pathOf(name), BYTES as BufferEncoding) as unknown // see BYTES
+      return Buffer.isBuffer(text) ? text : undefined
+    } catch (error) {
+      if (codeOf(error) === 'ENOENT' || codeOf(error) === 'EINVAL') return undefined
       throw error
     }
   }
@@ -137,6 +161,28 @@ export class FolderHandle {
     }
     try {
       if (may(fstatSync(fd))) chownSync(`/proc/self/fd/${fd}`, uid, uid)
+    } finally {
+      closeSync(fd)
+    }
+  }
+
+  /**
+   * Sets the mode of an entry when `may` allows what it is: what is looked at is what is changed, and a link is never followed.
+   * `false` when it is gone, or not allowed.
+   */
+  setModeOf(name: Buffer, mode: number, may: (facts: Stats) => boolean): boolean {
+    let fd: number
+    try {
+      fd = openSync(this.pathOf(name), O_PATH | constants.O_NOFOLLOW)
+    } catch (error) {
+      if (codeOf(error) === 'ENOENT') return false
+      throw error
+    }
+    try {
+      const facts = fstatSync(fd)
+      if (facts.isSymbolicLink() || !may(facts)) return false
+      chmodSync(`/proc/self/fd/${fd}`, mode)
+      return true
     } finally {
       closeSync(fd)
     }

@@ -1,3 +1,4 @@
+import * as operations from '../../shared/protocol/file-operations.ts'
 import { receiveFile, sendFile, statFile, uploadOffset } from '../../shared/protocol/files.ts'
 import { diskRoom } from '../disk/disk-room.ts'
 import { AgentFailure } from '../failure.ts'
@@ -5,7 +6,16 @@ import type { Bulk } from '../link/bulk.ts'
 import { onRequest, type RequestHandler } from '../link/request-handler.ts'
 import type { ServerTable } from '../server/commands.ts'
 import { knownServer } from '../server/known-server.ts'
+import type { GameServer } from '../server/server.ts'
+import { makeFolderAt, makeLink, rename } from './change.ts'
+import { checksums } from './checksums.ts'
+import { copy } from './copy.ts'
+import { describe, listPage } from './list.ts'
+import { setModes } from './modes.ts'
+import { removeEntries } from './remove.ts'
+import { search } from './search.ts'
 import { fileFacts, openFile, partSize, readRange, writeFile } from './server-file.ts'
+import { folderUsage } from './usage.ts'
 
 const MIB = 1024 * 1024
 
@@ -19,7 +29,53 @@ export interface FileRequestDeps {
 export function fileRequests({ servers, bulk }: FileRequestDeps): readonly RequestHandler[] {
   const writing = new Set<string>()
   const rootOf = (serverId: string): string => knownServer(servers, serverId).place.files
+  const long = longOperations()
+  /** What changes how much a server has on its disk. */
+  const changing = async <T>(serverId: string, work: (server: GameServer) => Promise<T>): Promise<T> => {
+    const server = knownServer(servers, serverId)
+    try {
+      return await work(server)
+    } finally {
+      server.context.disk.expire(server.id)
+    }
+  }
   return [
+    onRequest(operations.listFolder, ({ serverId, path, after, limit }, { signal }) =>
+      listPage(rootOf(serverId), path, { after, limit, signal }),
+    ),
+    onRequest(operations.describeEntry, ({ serverId, path }) => describe(rootOf(serverId), path)),
+    onRequest(operations.makeServerFolder, async ({ serverId, path, parents }) => ({
+      made: await makeFolderAt(rootOf(serverId), path, parents),
+    })),
+    onRequest(operations.renameEntry, ({ serverId, ...names }) => rename(rootOf(serverId), names)),
+    onRequest(operations.linkEntry, ({ serverId, ...link }) => makeLink(rootOf(serverId), link)),
+    onRequest(operations.copyEntry, ({ serverId, ...names }, { signal, progress }) =>
+      long(serverId, () =>
+        changing(serverId, async (server) => {
+          const roomBytes = await diskRoom(server, signal)
+          const nowMs = server.context.clock.nowMs()
+          return await copy(server.place.files, { ...names, roomBytes, nowMs, signal, progress })
+        }),
+      ),
+    ),
+    onRequest(operations.deleteEntries, ({ serverId, paths }, { signal, progress }) =>
+      long(serverId, () => changing(serverId, ({ place }) => removeEntries(place.files, paths, { signal, progress }))),
+    ),
+    onRequest(operations.setModes, ({ serverId, paths, ...modes }, { signal, progress }) =>
+      long(serverId, () => setModes(rootOf(serverId), paths, { ...modes, signal, progress })),
+    ),
+    onRequest(operations.sumFiles, ({ serverId, paths }, { signal, progress }) =>
+      long(serverId, () => checksums(rootOf(serverId), paths, { signal, progress })),
+    ),
+    onRequest(operations.measureFolders, ({ serverId, path, ...which }, { signal, progress }) =>
+      long(serverId, () => folderUsage(rootOf(serverId), path, { ...which, signal, progress })),
+    ),
+    onRequest(operations.searchFiles, ({ serverId, path, ...what }, { signal, progress }) =>
+      long(serverId, () => {
+        const { place, context } = knownServer(servers, serverId)
+        return search(place.files, path, { ...what, clock: context.clock, signal, progress })
+      }),
+    ),
     onRequest(statFile, async ({ serverId, path }) => {
       const facts = await fileFacts(rootOf(serverId), path)
       if (facts === undefined) throw new AgentFailure('NOT_FOUND', `There is no file ${path.slice(0, 300)}`)
@@ -60,4 +116,24 @@ export function fileRequests({ servers, bulk }: FileRequestDeps): readonly Reque
       }
     }),
   ]
+}
+
+/** Lets a server have so many long operations at a time; one more is refused. */
+function longOperations(): <T>(serverId: string, work: () => Promise<T>) => Promise<T> {
+  const running = new Map<string, number>()
+  return async (serverId, work) => {
+    const there = running.get(serverId) ?? 0
+    if (there >= operations.FILE_LIMITS.atOnce) {
+      const message = `${there} operations on files of this server are under way; try again when one has ended`
+      throw new AgentFailure('CONFLICT_STATE', message)
+    }
+    running.set(serverId, there + 1)
+    try {
+      return await work()
+    } finally {
+      const left = (running.get(serverId) ?? 1) - 1
+      if (left > 0) running.set(serverId, left)
+      else running.delete(serverId)
+    }
+  }
 }

@@ -1,16 +1,26 @@
 import { createHash, type Hash, randomBytes } from 'node:crypto'
-import { type BigIntStats, constants, fsync, mkdirSync, renameSync } from 'node:fs'
+import { type BigIntStats, constants, fsync, renameSync } from 'node:fs'
 import { type FileHandle, open } from 'node:fs/promises'
 import { promisify } from 'node:util'
 import { type FileFacts, FURTHEST_MS, TRANSFER_LIMITS } from '../../shared/protocol/files.ts'
 import { AgentFailure } from '../failure.ts'
-import { codeOf, FolderHandle } from './folder-handle.ts'
+import { codeOf, type FolderHandle } from './folder-handle.ts'
+import {
+  failureOf,
+  isPart,
+  noFile,
+  noSpace,
+  notFound,
+  openRegular,
+  type Place,
+  partName,
+  rootOwner,
+  withPlace,
+} from './place.ts'
 
-const { O_RDONLY, O_RDWR, O_CREAT, O_EXCL, O_NOFOLLOW, O_NONBLOCK } = constants
+const { O_RDONLY, O_RDWR, O_CREAT, O_EXCL, O_NOFOLLOW } = constants
 const PIECE_BYTES = 256 * 1024
-const MOST_NAME_BYTES = 255
 const MODE = 0o644
-const FOLDER_MODE = 0o755
 const MOST_ENTRIES = 10_000
 
 /** A file that is open below the folder of its server. */
@@ -21,18 +31,12 @@ export interface OpenFile {
   readonly written: string
 }
 
-/** The folder of a file, held open, and the file's name in it. */
-interface Place {
-  readonly folder: FolderHandle
-  readonly name: Buffer
-}
-
 /**
  * Opens a regular file below a folder. The way is walked by handles and follows no link, so that nothing that a game renames or
  * puts in its way meanwhile leads out. Throws PATH_INVALID and NOT_FOUND.
  */
 export async function openFile(root: string, path: string): Promise<OpenFile> {
-  return await within(root, path, async (place) => {
+  return await withPlace(root, path, async (place) => {
     const handle = await openRegular(place, O_RDONLY)
     if (handle === undefined) throw notFound(path)
     const stats = await handle.stat({ bigint: true })
@@ -42,7 +46,7 @@ export async function openFile(root: string, path: string): Promise<OpenFile> {
 
 /** What is at the path; `undefined` when nothing is. Throws PATH_INVALID for what is no regular file. */
 export async function fileFacts(root: string, path: string): Promise<FileFacts | undefined> {
-  return await within(root, path, (place) => factsAt(place))
+  return await withPlace(root, path, (place) => factsAt(place))
 }
 
 /** The bytes of an open file; throws CONFLICT_STATE when it has changed or ended meanwhile. The caller closes it. */
@@ -88,10 +92,10 @@ export async function writeFile(
   upload: Upload,
   content: AsyncIterable<Uint8Array>,
 ): Promise<FileFacts & { sha256: string }> {
-  return await within(root, upload.path, async (place) => {
+  return await withPlace(root, upload.path, async (place) => {
     await checkConditions(place, upload)
     removeOldParts(place.folder, upload.nowMs)
-    const part = partName(place.name, upload.sha256)
+    const part = partOf(place.name, upload.sha256)
     const key = `${place.folder.device} ${place.folder.inode} ${part}`
     if (upload.writing.has(key)) {
       throw new AgentFailure('CONFLICT_STATE', 'The same upload is under way; try again when it has ended')
@@ -117,7 +121,7 @@ export async function writeFile(
         )
       }
       const mode = await checkConditions(place, upload)
-      const { uid, gid } = await rootOwner(root)
+      const { uid, gid } = rootOwner(root)
       if (process.getuid?.() === 0) await file.chown(uid, gid)
       await file.chmod(mode ?? MODE)
       await file.sync()
@@ -138,117 +142,17 @@ export async function writeFile(
 
 /** How much of an interrupted upload with that hash is there; 0 without one. */
 export async function partSize(root: string, path: string, sha256: string): Promise<number> {
-  return await within(root, path, async ({ folder, name }) => {
-    const facts = folder.statOf(partName(name, sha256))
+  return await withPlace(root, path, async ({ folder, name }) => {
+    const facts = folder.statOf(partOf(name, sha256))
     return facts?.isFile() === true && facts.nlink === 1 ? facts.size : 0
   })
 }
 
-/** Makes the folders above a file that are not there, for the owner of the root. */
-export async function makeFoldersOf(root: string, path: string): Promise<void> {
-  const owner = await rootOwner(root)
-  const names = namesOf(path).slice(0, -1)
-  let folder = FolderHandle.open(root)
-  try {
-    for (const name of names) {
-      if (folder === undefined) throw notFound(path)
-      makeFolder(folder, name, owner.uid)
-      const next = child(folder, name)
-      folder.close()
-      folder = next
-    }
-    if (folder === undefined) throw notFound(path)
-  } catch (error) {
-    throw failureOf(error)
-  } finally {
-    folder?.close()
-  }
-}
-
-function makeFolder(folder: FolderHandle, name: Buffer, uid: number): void {
-  try {
-    mkdirSync(folder.pathOf(name), { mode: FOLDER_MODE })
-  } catch (error) {
-    if (codeOf(error) === 'EEXIST') return
-    throw error
-  }
-  const made = process.getuid?.() === 0 ? FolderHandle.open(folder.pathOf(name)) : undefined
-  made?.give(uid)
-  made?.close()
-}
-
-/** Walks to the folder of the file and closes it afterwards. */
-async function within<T>(root: string, path: string, work: (place: Place) => Promise<T>): Promise<T> {
-  const names = namesOf(path)
-  const name = names.pop()
-  let folder = FolderHandle.open(root)
-  if (name === undefined || folder === undefined) throw notFound(path)
-  try {
-    for (const step of names) {
-      const next = child(folder, step)
-      folder.close()
-      folder = next
-      if (folder === undefined) throw notFound(path)
-    }
-    return await work({ folder, name })
-  } finally {
-    folder?.close()
-  }
-}
-
-function child(folder: FolderHandle, name: Buffer): FolderHandle | undefined {
-  try {
-    return FolderHandle.open(folder.pathOf(name))
-  } catch (error) {
-    if (codeOf(error) === 'EACCES')
-      throw new AgentFailure('PATH_INVALID', 'A folder of the path is closed to the agent')
-    throw error
-  }
-}
-
-/** The names of a path, from the root on. */
-function namesOf(path: string): Buffer[] {
-  const names = path.split('/').filter((name) => name !== '' && name !== '.')
-  const isWrong = (name: string): boolean =>
-    name === '..' || name.includes('\0') || Buffer.byteLength(name) > MOST_NAME_BYTES || isPart(name)
-  if (names.length === 0 || names.some(isWrong)) {
-    throw new AgentFailure('PATH_INVALID', 'must be a path of a file below the folder of the server, without ".."')
-  }
-  return names.map((name) => Buffer.from(name))
-}
-
-const PART = '.panel-upload-'
-
-/** Parts of uploads are no files of the server that anybody reads or writes by name. */
-function isPart(name: string): boolean {
-  return name.startsWith(PART)
-}
-
-function partName(name: Buffer, sha256: string | null): Buffer {
+function partOf(name: Buffer, sha256: string | null): Buffer {
   const key = createHash('sha256')
     .update(name)
     .update(sha256 ?? randomBytes(16))
-  return Buffer.from(`${PART}${key.digest('hex').slice(0, 32)}`)
-}
-
-/**
- * Opens a regular file that is no link; `undefined` when there is nothing. A FIFO or a device is refused without being opened: a game
- * that waits at the other end must not take the agent for its reader. One that takes the name in between is not waited for.
- */
-async function openRegular({ folder, name }: Place, flags: number): Promise<FileHandle | undefined> {
-  let handle: FileHandle
-  try {
-    if (folder.statOf(name)?.isFile() === false) throw noFile()
-    handle = await open(folder.pathOf(name), flags | O_NOFOLLOW | O_NONBLOCK)
-  } catch (error) {
-    const code = codeOf(error)
-    if (code === 'ENOENT' || code === 'ENAMETOOLONG') return undefined
-    if (code === 'ELOOP' || code === 'ENXIO' || code === 'EISDIR') throw noFile()
-    throw code === undefined ? error : failureOf(error)
-  }
-  if ((await handle.stat()).isFile()) return handle
-  await handle.close()
-  throw noFile()
+  return partName(key.digest('hex'))
 }
 
 async function factsAt(place: Place): Promise<FileFacts | undefined> {
@@ -351,17 +255,6 @@ function rename({ folder, name }: Place, part: Buffer, written: BigIntStats): vo
   }
 }
 
-async function rootOwner(root: string): Promise<{ uid: number; gid: number }> {
-  const folder = FolderHandle.open(root)
-  if (folder === undefined) throw new AgentFailure('NOT_FOUND', 'The folder of the server is no longer there')
-  try {
-    const { uid, gid } = folder.stat()
-    return { uid, gid }
-  } finally {
-    folder.close()
-  }
-}
-
 /** By the time of the last change of any kind: nobody can set it, as a game can the time of its last writing. */
 function factsOf({ ino, size, ctimeNs, mtimeMs }: BigIntStats): FileFacts {
   const etag = [ino, size, ctimeNs].map((part) => part.toString(36)).join('-')
@@ -375,30 +268,6 @@ function writtenOf({ size, mtimeNs }: BigIntStats): string {
 
 const syncFolder = promisify(fsync)
 
-/** What a failed system call means to whoever asked. */
-function failureOf(error: unknown): AgentFailure {
-  if (error instanceof AgentFailure) return error
-  const code = codeOf(error)
-  if (code === 'ENOSPC' || code === 'EDQUOT') return noSpace()
-  if (code === 'EACCES' || code === 'EPERM' || code === 'EROFS') {
-    return new AgentFailure('PATH_INVALID', `names what the agent may not open or change (${code})`, { cause: error })
-  }
-  const message = `The file could not be read or written (${code ?? 'unknown error'})`
-  return new AgentFailure('CANCELLED', message, { cause: error })
-}
-
-function notFound(path: string): AgentFailure {
-  return new AgentFailure('NOT_FOUND', `There is no file ${path.slice(0, 300)}`)
-}
-
-function noFile(): AgentFailure {
-  return new AgentFailure('PATH_INVALID', 'names a folder, a link or a device, and not a regular file')
-}
-
 function changed(): AgentFailure {
   return new AgentFailure('CONFLICT_STATE', 'The file was changed while it was read; read it again')
-}
-
-function noSpace(): AgentFailure {
-  return new AgentFailure('NO_SPACE', 'The file does not fit: the disk of the server, or of its node, is full')
 }

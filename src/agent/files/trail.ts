@@ -3,6 +3,8 @@ import type { FolderHandle } from './folder-handle.ts'
 /** So many folders next to the root and next to the present one are held open; those between are opened again on the way up. */
 const HELD_AT_EITHER_END = 16
 
+const SLASH = Buffer.from('/')
+
 /**
  * The way from a root down to the present folder. It is kept in few bytes for each step, so that a million nested folders
  * fit into memory, and with few open descriptors. On the way up the folder above is opened by `..` and has to be the one
@@ -32,6 +34,15 @@ export class Trail {
 
   get current(): FolderHandle {
     return this.#handles[this.depth] ?? this.#root
+  }
+
+  /** The names of the way with slashes between them; `undefined` when they have more bytes than `most`. */
+  path(most: number): Buffer | undefined {
+    const { depth } = this
+    if (this.#nameBytes + depth > most + 1) return undefined
+    const names: Buffer[] = []
+    for (let at = 1; at <= depth; at++) names.push(...(at === 1 ? [] : [SLASH]), this.#nameOf(at))
+    return Buffer.concat(names)
   }
 
   /** Steps into a folder of the present one; the handle belongs to the trail from now on. */

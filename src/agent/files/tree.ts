@@ -45,18 +45,33 @@ export async function treeBytes(folder: string, { signal, enoughBytes = Infinity
 export async function emptyFolder(folder: string): Promise<number> {
   const root = FolderHandle.open(folder)
   if (root === undefined) return 0
-  let entries = 0
   try {
-    let removed: Removed
-    do {
-      removed = await removeOnce(root)
-      entries += removed.count
-    } while (removed.count > 0 && removed.left > 0)
-    if (removed.left > 0) throw removed.failure ?? new Error('Entries that appear again and again cannot be removed')
-    return entries
+    return await emptyHandle(root)
   } finally {
     root.close()
   }
+}
+
+/** What a removal is watched by. */
+export interface RemovalWatch {
+  /** Ends it early; what is removed by then stays removed. */
+  readonly stop?: () => boolean
+  /** Called after each entry. */
+  readonly removed?: () => void
+}
+
+/** The same for a folder that is held open. */
+export async function emptyHandle(root: FolderHandle, { stop, removed: note }: RemovalWatch = {}): Promise<number> {
+  let entries = 0
+  let removed: Removed
+  do {
+    removed = await removeOnce(root, { stop: stop ?? (() => false), removed: note ?? (() => {}) })
+    entries += removed.count
+  } while (removed.count > 0 && removed.left > 0 && stop?.() !== true)
+  if (removed.left > 0 && stop?.() !== true) {
+    throw removed.failure ?? new Error('Entries that appear again and again cannot be removed')
+  }
+  return entries
 }
 
 /** Removes a folder and everything in it, by the rules of {@link emptyFolder}; a link in its place is removed as a link. */
@@ -81,20 +96,26 @@ interface Removed {
 }
 
 /** One walk that removes what it meets, the deepest first. What is moved about meanwhile is left for the next one. */
-async function removeOnce(root: FolderHandle): Promise<Removed> {
+async function removeOnce(root: FolderHandle, watch: Required<RemovalWatch>): Promise<Removed> {
   let count = 0
   let failure: unknown
   const attempt = (remove: () => boolean): void => {
     try {
-      if (remove()) count++
+      if (!remove()) return
+      count++
+      watch.removed()
     } catch (error) {
       failure = error
     }
   }
-  await walk(root, {
-    entry: (folder, name) => attempt(() => folder.unlink(name) || folder.removeFolder(name)),
-    leave: (folder, name) => attempt(() => folder.removeFolder(name)),
-  })
+  await walk(
+    root,
+    {
+      entry: (folder, name) => attempt(() => folder.unlink(name) || folder.removeFolder(name)),
+      leave: (folder, name) => attempt(() => folder.removeFolder(name)),
+    },
+    watch.stop,
+  )
   let left = 0
   for (const _entry of root.entries()) {
     left++

@@ -7,14 +7,37 @@ const SLICE_MS = 4
 /** So many folders of one folder wait for their turn; the others are read again when these are done. */
 const FOLDERS_AT_ONCE = 4096
 
-/** What is done on the way. */
+/** Where a walk is: in which folder below its root. */
+export interface WalkPosition {
+  /** Steps below the root. */
+  readonly depth: number
+  /** The names that lead there, with slashes between them; empty for the root. `undefined` beyond `most` bytes. */
+  path(most: number): Buffer | undefined
+}
+
+/** What is done on the way. `at` is the place of `folder`, and of `above` the one that the folder was met in. */
 export interface Visitor {
-  /** An entry that is no folder, or a folder that is not entered: something is mounted there, or it is closed to this process. */
-  readonly entry?: (folder: FolderHandle, name: Buffer) => void
-  /** A folder, before what is in it. */
-  readonly enter?: (folder: FolderHandle) => void
+  /**
+   * An entry that is no folder, or a folder that is not entered: something is mounted there, or it is closed to this process. The
+   * walk waits for what takes its time.
+   */
+  readonly entry?: (folder: FolderHandle, name: Buffer, at: WalkPosition) => unknown
+  /** A folder, before what is in it; `false` leaves it out. */
+  readonly enter?: (folder: FolderHandle, name: Buffer, above: WalkPosition) => unknown
   /** A folder after all that is in it; `name` is where it was in `folder`. */
-  readonly leave?: (folder: FolderHandle, name: Buffer) => void
+  readonly leave?: (folder: FolderHandle, name: Buffer, at: WalkPosition) => void
+}
+
+/** Lets others have their turn when enough time has passed; false when `stop` says so. */
+export function pacer(stop: () => boolean): () => Promise<boolean> {
+  let pause = performance.now() + SLICE_MS
+  return async () => {
+    if (stop()) return false
+    if (performance.now() < pause) return true
+    await setImmediate()
+    pause = performance.now() + SLICE_MS
+    return !stop()
+  }
 }
 
 /**
@@ -26,14 +49,7 @@ export async function walk(root: FolderHandle, visitor: Visitor, stop: () => boo
   const trail = new Trail(root)
   const mount = root.mount()
   const waiting = new Map<number, Waiting>()
-  let pause = performance.now() + SLICE_MS
-  const mayGoOn = async (): Promise<boolean> => {
-    if (stop()) return false
-    if (performance.now() < pause) return true
-    await setImmediate()
-    pause = performance.now() + SLICE_MS
-    return !stop()
-  }
+  const mayGoOn = pacer(stop)
   /** Visits the entries of the present folder, and leaves those that are folders for later. */
   const list = async (done: number): Promise<boolean> => {
     const folder = trail.current
@@ -42,7 +58,7 @@ export async function walk(root: FolderHandle, visitor: Visitor, stop: () => boo
     for (const { name, isFolder } of folder.entries()) {
       const isFull = names.length === FOLDERS_AT_ONCE
       if (isFull && done > 0) break
-      if (!isFolder && done === 0) visitor.entry?.(folder, name)
+      if (!isFolder && done === 0) await visitor.entry?.(folder, name, trail)
       if (isFolder && ++met > done && !isFull) names.push(name)
       if (!(await mayGoOn())) return false
     }
@@ -54,11 +70,14 @@ export async function walk(root: FolderHandle, visitor: Visitor, stop: () => boo
     const folder = trail.current
     const child = enterable(folder, name, mount)
     if (child === undefined) {
-      visitor.entry?.(folder, name)
+      await visitor.entry?.(folder, name, trail)
+      return true
+    }
+    if (visitor.enter?.(child, name, trail) === false) {
+      child.close()
       return true
     }
     trail.down(name, child)
-    visitor.enter?.(child)
     return await list(0)
   }
   try {
@@ -76,7 +95,7 @@ export async function walk(root: FolderHandle, visitor: Visitor, stop: () => boo
         if (trail.depth === 0) return
         const from = trail.depth
         const left = trail.up()
-        if (left !== undefined) visitor.leave?.(trail.current, left)
+        if (left !== undefined) visitor.leave?.(trail.current, left, trail)
         for (let depth = from - 1; depth > trail.depth; depth--) waiting.delete(depth)
       }
     }

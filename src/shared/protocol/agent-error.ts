@@ -10,5 +10,10 @@ export const AgentErrorCode = z.enum([
 export type AgentErrorCode = z.infer<typeof AgentErrorCode>
 
 /** A failure on a node: `message` is a sentence for people. A code of a newer agent counts as INTERNAL. */
-export const AgentError = z.object({ code: AgentErrorCode.catch('INTERNAL'), message: AgentText(2000) })
+export const AgentError = z.object({
+  code: AgentErrorCode.catch('INTERNAL'),
+  message: AgentText(2000),
+  /** The field of the request that it is about, where the request has several of a kind. */
+  field: AgentText(64).optional(),
+})
 export type AgentError = z.infer<typeof AgentError>

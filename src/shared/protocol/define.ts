@@ -10,6 +10,7 @@ export const CAPABILITIES = [
   'console@1',
   'node@1',
   'files@1',
+  'files@2',
   'console-export@1',
   'server-life@1',
   'startup@1',

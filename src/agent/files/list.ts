@@ -1,0 +1,136 @@
+import type { Stats } from 'node:fs'
+import { pathBytes, pathText } from '../../shared/kernel/path-text.ts'
+import { type EntryFacts, FILE_LIMITS } from '../../shared/protocol/file-operations.ts'
+import { FURTHEST_MS } from '../../shared/protocol/files.ts'
+import { AgentFailure } from '../failure.ts'
+import type { FolderHandle } from './folder-handle.ts'
+import { factsIn, isPart, isRootPath, withFolder, withPlace } from './place.ts'
+import { pacer } from './walk.ts'
+
+/** What the fields of an entry take as JSON beside its texts. */
+const ROW_BYTES = 170
+
+/** A page of a folder. */
+export interface Page {
+  readonly entries: EntryFacts[]
+  readonly total: number
+  readonly next: string | null
+}
+
+/**
+ * The entries behind the name `after`, in the order of their bytes. The folder is read from its beginning for each page, and never
+ * held as a whole: a page costs its own size in memory, also of a folder of a million entries.
+ */
+export async function listPage(
+  root: string,
+  path: string,
+  { after, limit, signal }: { readonly after: string | null; readonly limit: number; readonly signal: AbortSignal },
+): Promise<Page> {
+  return await withFolder(root, path, async (folder) => {
+    const { names, total, isCut } = await lowestNames(folder, { after: bytesAfter(after), limit, signal })
+    const mayGoOn = pacer(() => signal.aborted)
+    const entries: EntryFacts[] = []
+    let left = FILE_LIMITS.answerBytes
+    let last: string | undefined
+    for (const name of names) {
+      const bytes = Buffer.from(name, 'latin1')
+      const facts = folder.statOf(bytes)
+      // Taken away since it was listed.
+      const entry = facts === undefined ? undefined : entryOf(folder, bytes, facts)
+      if (entry !== undefined) {
+        left -= ROW_BYTES + jsonBytes(entry.name) + jsonBytes(entry.target ?? '')
+        if (left < 0 && entries.length > 0) return { entries, total, next: lastName(last) }
+        entries.push(entry)
+      }
+      last = name
+      if (!(await mayGoOn())) throw cancelled()
+    }
+    return { entries, total, next: isCut ? lastName(last) : null }
+  })
+}
+
+/** What one entry is; throws NOT_FOUND. */
+export async function describe(root: string, path: string): Promise<EntryFacts> {
+  if (isRootPath(path)) {
+    return await withFolder(root, path, (folder) => factsOf(folder.stat(), '/', null))
+  }
+  return await withPlace(root, path, (place) => entryOf(place.folder, place.name, factsIn(place, path)))
+}
+
+/** What an entry is. */
+export function kindOf(facts: Stats): EntryFacts['kind'] {
+  if (facts.isFile()) return 'file'
+  if (facts.isDirectory()) return 'folder'
+  return facts.isSymbolicLink() ? 'link' : 'other'
+}
+
+/** The time of the last writing as answers have it; file systems may keep times beyond those of a `Date`. */
+export function modifiedMsOf({ mtimeMs }: Stats): number {
+  return Math.max(-FURTHEST_MS, Math.min(mtimeMs, FURTHEST_MS))
+}
+
+/** How many bytes a text takes in JSON, at the most. */
+export function jsonBytes(text: string): number {
+  let bytes = 2
+  for (let i = 0; i < text.length; i++) {
+    const code = text.charCodeAt(i)
+    bytes += code < 0x20 || (code >= 0xd800 && code < 0xe000) ? 6 : code < 0x80 ? 2 : 3
+  }
+  return bytes
+}
+
+/** Whoever waited has gone. */
+export function cancelled(): AgentFailure {
+  return new AgentFailure('CANCELLED', 'It was cancelled')
+}
+
+function entryOf(folder: FolderHandle, name: Buffer, facts: Stats): EntryFacts {
+  const target = facts.isSymbolicLink() ? folder.linkTarget(name) : undefined
+  return factsOf(facts, pathText(name), target === undefined ? null : pathText(target))
+}
+
+function factsOf(facts: Stats, name: string, target: string | null): EntryFacts {
+  const { size, blocks, mode, uid, gid } = facts
+  const modifiedMs = modifiedMsOf(facts)
+  return { name, kind: kindOf(facts), size, allocated: blocks * 512, mode: mode & 0o7777, uid, gid, modifiedMs, target }
+}
+
+/** The lowest names behind one; those of the agent's own parts are not among them. */
+async function lowestNames(
+  folder: FolderHandle,
+  { after, limit, signal }: { readonly after: string; readonly limit: number; readonly signal: AbortSignal },
+): Promise<{ names: string[]; total: number; isCut: boolean }> {
+  const mayGoOn = pacer(() => signal.aborted)
+  const most = 2 * limit + 1000
+  let names: string[] = []
+  let total = 0
+  let isCut = false
+  const cut = (): void => {
+    names.sort()
+    isCut ||= names.length > limit
+    names = names.slice(0, limit)
+  }
+  for (const name of folder.names()) {
+    if (isPart(name)) continue
+    total++
+    if (name <= after) continue
+    names.push(name)
+    if (names.length >= most) cut()
+    if (total % 256 === 0 && !(await mayGoOn())) throw cancelled()
+  }
+  cut()
+  return { names, total, isCut }
+}
+
+function bytesAfter(after: string | null): string {
+  if (after === null) return ''
+  const bytes = pathBytes(after)
+  if (bytes === undefined) {
+    throw new AgentFailure('PATH_INVALID', 'must be the name that the page before has answered', { field: 'after' })
+  }
+  return Buffer.from(bytes).toString('latin1')
+}
+
+function lastName(last: string | undefined): string | null {
+  return last === undefined ? null : pathText(Buffer.from(last, 'latin1'))
+}

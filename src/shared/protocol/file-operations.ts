@@ -1,0 +1,203 @@
+import { z } from 'zod'
+import { defineRequest } from './define.ts'
+import { FURTHEST_MS, TRANSFER_LIMITS } from './files.ts'
+
+/** Limits of one request; bytes and milliseconds. */
+export const FILE_LIMITS = {
+  /** Entries of one page of a listing. */
+  pageEntries: 10_000,
+  /** Paths that one request names. */
+  paths: 1000,
+  /** Rows of one answer that is made by walking: the largest folders, hits, checksums. */
+  rows: 5000,
+  /** What an answer may have as JSON, so that it fits into a frame. */
+  answerBytes: 600_000,
+  /** What could not be done is listed up to this many; the count says how many there are. */
+  problems: 100,
+  /** A search looks for so long at most. */
+  searchMs: 60_000,
+  /** Long operations of one server at the same time. */
+  atOnce: 4,
+} as const
+
+const area = { capability: 'files@2' } as const
+const serverId = z.string()
+const Bytes = z.int().min(0)
+const Count = z.int().min(0)
+const Mode = z.int().min(0).max(0o777)
+/** Below the folder of the server, as `kernel/path-text.ts` writes bytes; `/` is that folder itself. */
+const Path = z.string().min(1).max(4096)
+/** A name or path that an agent answers. */
+const Text = z.string().max(20_000)
+const Paths = z.array(Path).min(1).max(FILE_LIMITS.paths)
+
+/** What an entry of a folder is. `size` of a link is that of its text; `allocated` is what it takes on the disk. */
+export const EntryFacts = z.object({
+  name: Text,
+  kind: z.enum(['file', 'folder', 'link', 'other']).catch('other'),
+  size: Bytes,
+  allocated: Bytes,
+  mode: z.int().min(0).max(0o7777),
+  uid: Count,
+  gid: Count,
+  modifiedMs: z.number().min(-FURTHEST_MS).max(FURTHEST_MS),
+  /** What a link says. */
+  target: Text.nullable(),
+})
+export type EntryFacts = z.infer<typeof EntryFacts>
+
+/** What was left out, or failed, and why. */
+export const FileProblem = z.object({ path: Text, reason: z.string().max(300) })
+export type FileProblem = z.infer<typeof FileProblem>
+
+const Problems = { problems: z.array(FileProblem).max(FILE_LIMITS.problems), problemCount: Count }
+const Walked = z.object({ entries: Count, bytes: Bytes })
+const long = { progress: Walked, cancels: true, timeoutMs: TRANSFER_LIMITS.patienceMs } as const
+
+/** The entries of a folder behind the name `after`, in the order of their bytes. `next`: the name to go on behind; `null`: none. */
+export const listFolder = defineRequest({
+  op: 'files.list',
+  ...area,
+  input: {
+    serverId,
+    path: Path,
+    after: z.string().max(4096).nullable(),
+    limit: z.int().min(1).max(FILE_LIMITS.pageEntries),
+  },
+  result: z.object({
+    entries: z.array(EntryFacts).max(FILE_LIMITS.pageEntries),
+    /** Of the whole folder. */
+    total: Count,
+    next: Text.nullable(),
+  }),
+  cancels: true,
+  progress: Walked,
+  timeoutMs: TRANSFER_LIMITS.patienceMs,
+})
+
+/** One entry, whatever it is. */
+export const describeEntry = defineRequest({
+  op: 'files.describe',
+  ...area,
+  input: { serverId, path: Path },
+  result: EntryFacts,
+})
+
+/** Makes a folder. With `parents` those above it as well, and one that is there is no failure. */
+export const makeServerFolder = defineRequest({
+  op: 'files.make_folder',
+  ...area,
+  input: { serverId, path: Path, parents: z.boolean() },
+  result: z.object({ made: z.boolean() }),
+})
+
+/** Gives an entry another name or place. `replace`: also where there is a file or link already, which is then gone. */
+export const renameEntry = defineRequest({
+  op: 'files.rename',
+  ...area,
+  input: { serverId, from: Path, to: Path, replace: z.boolean() },
+})
+
+/** Makes a link whose text leads to a place below the server's folder. */
+export const linkEntry = defineRequest({
+  op: 'files.link',
+  ...area,
+  input: { serverId, path: Path, target: z.string().min(1).max(4096) },
+})
+
+/** Copies a file, a link or a tree; `to` appears when all of it is there. */
+export const copyEntry = defineRequest({
+  op: 'files.copy',
+  ...area,
+  input: { serverId, from: Path, to: Path, replace: z.boolean() },
+  result: Walked.extend(Problems),
+  ...long,
+})
+
+/** Removes entries, trees among them. */
+export const deleteEntries = defineRequest({
+  op: 'files.delete',
+  ...area,
+  input: { serverId, paths: Paths },
+  result: z.object({ entries: Count, ...Problems }),
+  ...long,
+})
+
+/** Sets the mode of files and folders. With `recursive` all below them, folders by `folderMode`. */
+export const setModes = defineRequest({
+  op: 'files.permissions',
+  ...area,
+  input: { serverId, paths: Paths, mode: Mode, recursive: z.boolean(), folderMode: Mode.nullable() },
+  result: z.object({ entries: Count, ...Problems }),
+  ...long,
+})
+
+/** SHA-256 of files, and of all regular files below folders. */
+export const sumFiles = defineRequest({
+  op: 'files.checksums',
+  ...area,
+  input: { serverId, paths: z.array(Path).min(1).max(100) },
+  result: z.object({
+    files: z
+      .array(z.object({ path: Text, size: Bytes, sha256: z.string().regex(/^[0-9a-f]{64}$/) }))
+      .max(FILE_LIMITS.rows),
+    /** There are more files than an answer has. */
+    isCut: z.boolean(),
+    ...Problems,
+  }),
+  ...long,
+})
+
+/** What folders take, up to `depth` below the path, the largest first. */
+export const measureFolders = defineRequest({
+  op: 'files.usage',
+  ...area,
+  input: { serverId, path: Path, depth: z.int().min(0).max(32), limit: z.int().min(1).max(1000) },
+  result: Walked.extend({
+    allocated: Bytes,
+    folders: z.array(z.object({ path: Text, bytes: Bytes, allocated: Bytes, entries: Count })).max(1000),
+  }),
+  ...long,
+})
+
+/** Looks for entries by their names, and in regular files for a text or an expression. */
+export const searchFiles = defineRequest({
+  op: 'files.search',
+  ...area,
+  input: {
+    serverId,
+    path: Path,
+    /** As shells have it, for the name alone. */
+    name: z.string().min(1).max(255).nullable(),
+    text: z.string().min(1).max(1000).nullable(),
+    /** `text` is an expression of RE2. */
+    isPattern: z.boolean(),
+    ignoreCase: z.boolean(),
+    kind: z.enum(['file', 'folder', 'link', 'other']).nullable(),
+    limit: z.int().min(1).max(FILE_LIMITS.rows),
+    maxFileBytes: Bytes,
+    maxMs: z.int().min(1).max(FILE_LIMITS.searchMs),
+  },
+  result: z.object({
+    hits: z
+      .array(
+        z.object({
+          path: Text,
+          kind: z.enum(['file', 'folder', 'link', 'other']).catch('other'),
+          size: Bytes,
+          modifiedMs: z.number().min(-FURTHEST_MS).max(FURTHEST_MS),
+          /** The first line that has it. */
+          line: Count.nullable(),
+          text: z.string().max(2000).nullable(),
+        }),
+      )
+      .max(FILE_LIMITS.rows),
+    entries: Count,
+    bytes: Bytes,
+    /** What has ended it before all was looked at. */
+    cut: z.enum(['hits', 'time', 'bytes']).nullable().catch('time'),
+    /** Files that were not read: too large, not text, or closed. */
+    unread: Count,
+  }),
+  ...long,
+})
