@@ -2,6 +2,7 @@ import { z } from 'zod'
 import { ByteStream, type CallInput, type Data, type Endpoint, type StreamEndpoint, Upload } from './kernel/contract.ts'
 import { type ErrorCode, isErrorCode, PanelError } from './kernel/errors.ts'
 import { Pagination } from './kernel/page.ts'
+import { percentEncoded } from './kernel/path-text.ts'
 
 /** The part of `fetch` that the client needs; the command line passes undici's, tests pass the global one. */
 export type Fetch = (
@@ -31,6 +32,8 @@ export interface ClientOptions {
   readonly fetch: Fetch
   /** For files, whose bodies may take as long as they like; `fetch` when absent. */
   readonly fileFetch?: Fetch
+  /** For endpoints that may work for minutes before they answer; the one for files when absent. */
+  readonly longFetch?: Fetch
   /** Sent with each request, such as `user-agent`. */
   readonly headers?: Readonly<Record<string, string>>
 }
@@ -89,8 +92,9 @@ const Envelope = z.discriminatedUnion('success', [
 export function createClient(options: ClientOptions): Client {
   const request = async (endpoint: Endpoint, input: LooseInput, call: CallOptions): Promise<FetchAnswer> => {
     const sent = input.body === undefined ? undefined : await encoded(endpoint, input.body)
-    const isLong = endpoint.answers === 'file' || endpoint.answers === 'stream' || endpoint.accepts === 'stream'
-    const fetch = isLong ? (options.fileFetch ?? options.fetch) : options.fetch
+    const isBytes = endpoint.answers === 'file' || endpoint.answers === 'stream' || endpoint.accepts === 'stream'
+    const byteFetch = options.fileFetch ?? options.fetch
+    const fetch = endpoint.long ? (options.longFetch ?? byteFetch) : isBytes ? byteFetch : options.fetch
     return fetch(urlOf(endpoint, input, options.baseUrl), {
       method: call.head === true ? 'HEAD' : endpoint.method,
       headers: {
@@ -154,10 +158,11 @@ async function encoded(endpoint: Endpoint, body: unknown): Promise<Encoded> {
     }
   }
   if (endpoint.accepts === 'json') return { type: 'application/json', body: JSON.stringify(body) }
-  const { fileName, contentType, content } = Upload.parse(body)
+  const { fileName, contentType, content, fields } = Upload.parse(body)
   const pieces: Uint8Array<ArrayBuffer>[] = []
   for await (const piece of content) pieces.push(Uint8Array.from(piece))
   const form = new FormData()
+  for (const [name, text] of Object.entries(fields ?? {})) form.set(name, text)
   form.set('file', new Blob(pieces, { type: contentType }), fileName)
   const written = new Response(form)
   const type = written.headers.get('content-type') ?? ''
@@ -181,9 +186,15 @@ export interface LooseInput {
 export function urlOf(endpoint: Endpoint | StreamEndpoint, input: LooseInput, baseUrl: string): string {
   const path = endpoint.path.replace(/:(\w+)/g, (_, name: string) => encodeURIComponent(input.params?.[name] ?? ''))
   const url = new URL(path.slice(1), baseUrl.endsWith('/') ? baseUrl : `${baseUrl}/`)
+  const bytes: string[] = []
   for (const [name, value] of Object.entries(input.query ?? {})) {
-    if (value !== undefined) url.searchParams.set(name, String(value))
+    const text = String(value)
+    if (value === undefined) continue
+    // The parameters of a URL object are text; names of files may be other bytes.
+    if (text.isWellFormed()) url.searchParams.set(name, text)
+    else bytes.push(`${encodeURIComponent(name)}=${percentEncoded(text)}`)
   }
+  if (bytes.length > 0) url.search = [url.search.slice(1), ...bytes].filter((part) => part !== '').join('&')
   return url.href
 }
 

@@ -850,7 +850,9 @@ export const REGISTRY: Readonly<Record<string, FilePatterns>> = {
   },
   'src/shared/kernel/terminal-text.ts': {
     sees: 'game',
-    patterns: [String.raw`/[\u0000-\u001f\u007f-\u009f\u061c\u200e\u200f\u2028-\u202e\u2066-\u2069]/g`],
+    patterns: [
+      String.raw`/[\u0000-\u001f\u007f-\u009f\u061c\u200e\u200f\u2028-\u202e\u2066-\u2069]|(?<![\ud800-\udbff])[\udc80-\udcff]/g`,
+    ],
     made: {
       "new RegExp(String.raw`\\r\\n|\\u001b\\[[\\d;:]{0,64}m|${UNSAFE.source}`, 'g')":
         'constant; searched in patterns.test.ts',

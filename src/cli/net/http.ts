@@ -54,15 +54,19 @@ export function connect(options: ConnectionOptions): Connection {
     timeout: CONNECT_TIMEOUT_MS,
   }
   const opener = createSocketOpener({ ...options, timeoutMs: CONNECT_TIMEOUT_MS })
-  const undici = lazily(async () => {
-    const [{ Agent, fetch }, { createConnector }] = await Promise.all([import('undici'), import('./connector.ts')])
-    const limits = { headersTimeout: options.requestTimeoutMs, bodyTimeout: STREAM_SILENCE_MS }
-    return { fetch, dispatcher: new Agent({ connect: createConnector(opener, tls), ...limits }) }
-  })
-  const long: LongFetch = async (url, init) => {
-    const { fetch, dispatcher } = await undici.value()
-    return followed(url, init.method, (here) => fetch(here, { ...init, dispatcher, redirect: 'manual' }))
+  const pool = (limits: { readonly headersTimeout: number; readonly bodyTimeout: number }) => {
+    const undici = lazily(async () => {
+      const [{ Agent, fetch }, { createConnector }] = await Promise.all([import('undici'), import('./connector.ts')])
+      return { fetch, dispatcher: new Agent({ connect: createConnector(opener, tls), ...limits }) }
+    })
+    const send: LongFetch = async (url, init) => {
+      const { fetch, dispatcher } = await undici.value()
+      return followed(url, init.method, (here) => fetch(here, { ...init, dispatcher, redirect: 'manual' }))
+    }
+    return { send, made: undici.made }
   }
+  const files = pool({ headersTimeout: options.requestTimeoutMs, bodyTimeout: STREAM_SILENCE_MS })
+  const patient = pool({ headersTimeout: 0, bodyTimeout: STREAM_SILENCE_MS })
   const requests = createRequests(tls, opener, { answerMs: options.requestTimeoutMs, silenceMs: STREAM_SILENCE_MS })
   const headers = { 'user-agent': options.userAgent }
   const once: Fetch = async (url, init) => {
@@ -80,17 +84,20 @@ export function connect(options: ConnectionOptions): Connection {
   const fetch: Fetch = (url, init) => withRetries(options, () => once(url, init), isRepeatable(init))
   const streamFetch: Fetch = (url, init) =>
     traced(options, url, { ...init, signal: init.signal ?? options.signal }, requests.stream)
-  const fileFetch: Fetch = (url, init) => traced(options, url, { ...init, signal: init.signal ?? options.signal }, long)
+  const fileFetch: Fetch = (url, init) =>
+    traced(options, url, { ...init, signal: init.signal ?? options.signal }, files.send)
+  const longFetch: Fetch = (url, init) =>
+    traced(options, url, { ...init, signal: init.signal ?? options.signal }, patient.send)
   const { token, clock } = options
   return {
-    client: createClient({ baseUrl: options.url, token, fetch, fileFetch, headers }),
+    client: createClient({ baseUrl: options.url, token, fetch, fileFetch, longFetch, headers }),
     ...createOpeners({ baseUrl: options.url, token, fetch: streamFetch, clock, headers }),
     fetch,
     streamFetch,
     fileFetch,
     close: async () => {
       requests.close()
-      await (await undici.made())?.dispatcher.destroy()
+      for (const { made } of [files, patient]) await (await made())?.dispatcher.destroy()
     },
   }
 }

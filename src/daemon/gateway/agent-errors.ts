@@ -19,7 +19,9 @@ const CODES: Partial<Record<AgentErrorCode, ErrorCode>> = {
 
 /** The failure of a node as callers of the API see it; the node's own code stands in `meta.agentCode`. */
 export function agentErrorToPanelError(error: AgentError): PanelError {
-  return new PanelError(CODES[error.code] ?? 'AGENT_ERROR', error.message, { meta: { agentCode: error.code } })
+  const field = error.field === undefined ? {} : { agentField: error.field }
+  const meta = { agentCode: error.code, ...field }
+  return new PanelError(CODES[error.code] ?? 'AGENT_ERROR', error.message, { meta })
 }
 
 /** The node's own code of a failure that came from a node, else undefined. */

@@ -1,3 +1,4 @@
+import { parse } from 'node:querystring'
 import cookie from '@fastify/cookie'
 import multipart from '@fastify/multipart'
 import rateLimit from '@fastify/rate-limit'
@@ -22,6 +23,7 @@ import {
 } from '../../shared/kernel/contract.ts'
 import { ERRORS, type ErrorCode, PanelError } from '../../shared/kernel/errors.ts'
 import { isDeeperThan, MOST_BODY_DEPTH } from '../../shared/kernel/json-depth.ts'
+import { percentDecoded } from '../../shared/kernel/path-text.ts'
 import { withoutIgnored } from '../../shared/kernel/strict-body.ts'
 import { type Clock, now } from '../../shared/kernel/time.ts'
 import type { Caller, Credentials } from '../access/caller.ts'
@@ -114,7 +116,7 @@ export async function createHttpServer(deps: HttpDeps): Promise<HttpServer> {
     forceCloseConnections: 'idle',
     // The contract validates input and answers; Fastify's own compilers are a fifth of what a start would load.
     schemaController: { compilersFactory: { buildValidator: noSchemas, buildSerializer: noSchemas } },
-    routerOptions: { maxParamLength: 200 },
+    routerOptions: { maxParamLength: 200, querystringParser: queryOf },
     // A URL that cannot be decoded is refused before any route or hook, so the header is set here.
     frameworkErrors: (error: Error, request: FastifyRequest, reply: FastifyReply) =>
       sendError(
@@ -335,6 +337,11 @@ async function identifyNode(deps: HttpDeps, limits: RateLimits, counted: Counted
     await limits.address(counted, true)
     throw error
   }
+}
+
+/** Names of files may be other bytes than UTF-8, which the text of a parameter keeps (`kernel/path-text.ts`). */
+function queryOf(text: string): ReturnType<typeof parse> {
+  return parse(text, '&', '=', { decodeURIComponent: percentDecoded })
 }
 
 /** An empty body counts as none, whatever its content type says. */

@@ -19,7 +19,8 @@ export async function withUpload<T>(
   if (part === undefined) throw noFile()
   try {
     if (part.fieldname !== 'file') throw noFile()
-    return await work({ fileName: part.filename, contentType: part.mimetype, content: pieces(part, maxBytes) })
+    const { filename: fileName, mimetype: contentType } = part
+    return await work({ fileName, contentType, content: pieces(part, maxBytes), fields: textsOf(part) })
   } finally {
     part.file.resume()
   }
@@ -34,6 +35,16 @@ async function firstFile(request: FastifyRequest, maxBytes: number): Promise<Mul
   } catch (error) {
     throw noFile(error)
   }
+}
+
+/** What came before the file; of a field that came twice the last one. */
+function textsOf({ fields }: MultipartFile): Record<string, string> {
+  const texts: Record<string, string> = {}
+  for (const [name, given] of Object.entries(fields)) {
+    const last = Array.isArray(given) ? given.at(-1) : given
+    if (last?.type === 'field' && typeof last.value === 'string') texts[name] = last.value
+  }
+  return texts
 }
 
 async function* pieces({ file }: MultipartFile, maxBytes: number): AsyncGenerator<Uint8Array> {

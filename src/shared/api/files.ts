@@ -1,10 +1,13 @@
 import { z } from 'zod'
-import { ByteStream, defineEndpoint, NoData, StreamAnswer } from '../kernel/contract.ts'
+import { ByteStream, defineEndpoint, NoData, StreamAnswer, Upload } from '../kernel/contract.ts'
 import { ServerId } from '../kernel/ids.ts'
 
 const params = { serverId: ServerId }
 const FilePath = z.string().min(1).max(4096)
 const Sha256 = z.string().regex(/^[0-9a-f]{64}$/, 'must be a SHA-256 of 64 hex digits')
+
+/** 10 MiB of text, as JSON may write it. */
+const TEXT_BODY_BYTES = 64 * 1024 * 1024
 
 /** Beyond the limit of uploads that the settings name. */
 const ANY_SIZE = 2 ** 50
@@ -17,6 +20,41 @@ const fileErrors = [
   'FILE_PATH_INVALID',
   ...nodeErrors,
 ] as const
+
+/** A name or path that may hold bytes that are no UTF-8: see `kernel/path-text.ts`. */
+const Text = z.string()
+const Mode = z.int().min(0).max(0o777)
+
+/** "755" as people write it, or the number. */
+const ModeInput = z.union([
+  Mode,
+  z
+    .string()
+    .regex(/^0?[0-7]{3}$/, 'must be three octal digits such as 755')
+    .transform((text) => Number.parseInt(text, 8)),
+])
+
+/** An entry of a folder. `allocated`: what it takes on the disk; `target`: what a link says. */
+export const FileEntry = z.object({
+  name: Text,
+  path: Text,
+  kind: z.enum(['file', 'folder', 'link', 'other']),
+  isDirectory: z.boolean(),
+  size: z.int(),
+  allocated: z.int(),
+  mode: z.int(),
+  uid: z.int(),
+  gid: z.int(),
+  modified: z.string(),
+  target: Text.nullable(),
+})
+export type FileEntry = z.infer<typeof FileEntry>
+
+/** What an operation on many files has left out, the first 100 by their names. */
+const Problems = {
+  problems: z.array(z.object({ path: Text, reason: z.string() })),
+  problemCount: z.int(),
+}
 
 /** A file of a server, once it has been written. */
 export const WrittenFile = z.object({
@@ -70,6 +108,314 @@ export const writeFile = defineEndpoint({
   response: WrittenFile,
   errors: [...fileErrors, 'PERMISSION_DENIED', 'CONFLICT', 'ETAG_MISMATCH', 'PAYLOAD_TOO_LARGE', 'INSUFFICIENT_SPACE'],
   audit: { action: 'server.file_write' },
+})
+
+/** The same as `files.read`, by the name that other panels have. */
+export const downloadFile = defineEndpoint({
+  id: 'files.download',
+  tag: 'Servers',
+  summary: 'Download a file of a server',
+  method: 'GET',
+  path: '/api/servers/:serverId/files/download',
+  access: { server: ['file.read'] },
+  params,
+  query: z.object({ path: FilePath }),
+  answers: 'stream',
+  response: StreamAnswer,
+  errors: [...fileErrors, 'CONFLICT', 'ETAG_MISMATCH', 'RANGE_NOT_SATISFIABLE'],
+})
+
+/**
+ * A page of a folder, in the order of the bytes of its names. `next` is what `after` is for the following page; `null`: there is none.
+ * A folder may change between two pages.
+ */
+export const listFiles = defineEndpoint({
+  id: 'files.list',
+  tag: 'Servers',
+  summary: 'List a folder of a server',
+  method: 'GET',
+  path: '/api/servers/:serverId/files',
+  access: { server: ['file.read'] },
+  params,
+  query: z.object({
+    path: FilePath.default('/'),
+    after: z.string().max(4096).optional(),
+    limit: z.coerce.number().int().min(1).max(10_000).default(1000),
+  }),
+  response: z.object({
+    path: Text,
+    files: z.array(FileEntry),
+    /** Entries of the whole folder. */
+    total: z.int(),
+    next: Text.nullable(),
+  }),
+  errors: fileErrors,
+})
+
+export const statFile = defineEndpoint({
+  id: 'files.stat',
+  tag: 'Servers',
+  summary: 'Show one file, folder or link of a server',
+  method: 'GET',
+  path: '/api/servers/:serverId/files/stat',
+  access: { server: ['file.read'] },
+  params,
+  query: z.object({ path: FilePath }),
+  response: FileEntry,
+  errors: fileErrors,
+})
+
+const changeErrors = [...fileErrors, 'CONFLICT', 'INSUFFICIENT_SPACE'] as const
+
+/** With `parents` folders above are made as well, and a folder that is there is no failure. */
+export const createFile = defineEndpoint({
+  id: 'files.create',
+  tag: 'Servers',
+  summary: 'Make a folder, or a file that is not there yet',
+  method: 'POST',
+  path: '/api/servers/:serverId/files/create',
+  access: { server: ['file.write'] },
+  params,
+  body: z.object({
+    path: FilePath,
+    isDirectory: z.boolean(),
+    content: z.string().optional(),
+    parents: z.boolean().default(false),
+  }),
+  bodyLimit: TEXT_BODY_BYTES,
+  response: z.object({ path: Text, created: z.boolean() }),
+  errors: [...changeErrors, 'PAYLOAD_TOO_LARGE'],
+  audit: { action: 'server.file_create' },
+})
+
+/** A text of at most 10 MiB, in UTF-8; larger files and bytes go by `files.write`. If-Match holds as it does there. */
+export const writeText = defineEndpoint({
+  id: 'files.write_text',
+  tag: 'Servers',
+  summary: 'Write a text into a file of a server',
+  method: 'POST',
+  path: '/api/servers/:serverId/files/write',
+  access: { server: ['file.write'] },
+  params,
+  body: z.object({ path: FilePath, content: z.string() }),
+  bodyLimit: TEXT_BODY_BYTES,
+  response: WrittenFile,
+  errors: [...changeErrors, 'ETAG_MISMATCH', 'PAYLOAD_TOO_LARGE'],
+  audit: { action: 'server.file_write' },
+})
+
+/** `path` is the folder, in the query or in a field of the form before the file, whose name the form says. */
+export const uploadFile = defineEndpoint({
+  id: 'files.upload',
+  tag: 'Servers',
+  summary: 'Upload a file by a form',
+  method: 'POST',
+  path: '/api/servers/:serverId/files/upload',
+  access: { server: ['file.write'] },
+  params,
+  query: z.object({ path: FilePath.optional() }),
+  accepts: 'multipart',
+  body: Upload,
+  bodyLimit: ANY_SIZE,
+  response: WrittenFile,
+  errors: [...changeErrors, 'PAYLOAD_TOO_LARGE'],
+  audit: { action: 'server.file_write' },
+})
+
+/** Within one server. `replace`: also where there is a file or link, which is then gone; a folder is never replaced. */
+export const renameFile = defineEndpoint({
+  id: 'files.rename',
+  tag: 'Servers',
+  summary: 'Rename or move a file or folder of a server',
+  method: 'POST',
+  path: '/api/servers/:serverId/files/rename',
+  access: { server: ['file.write'] },
+  params,
+  body: z.object({ from: FilePath, to: FilePath, replace: z.boolean().default(false) }),
+  response: NoData,
+  errors: changeErrors,
+  audit: { action: 'server.file_rename' },
+})
+
+/**
+ * `to` appears when all of it is there; what fails, or is cancelled by going away, leaves nothing. What is no file, folder or link is left
+ * out and named.
+ */
+export const copyFile = defineEndpoint({
+  id: 'files.copy',
+  tag: 'Servers',
+  summary: 'Copy a file or folder within a server',
+  method: 'POST',
+  path: '/api/servers/:serverId/files/copy',
+  access: { server: ['file.write'] },
+  params,
+  body: z.object({ from: FilePath, to: FilePath, replace: z.boolean().default(false) }),
+  response: z.object({ entries: z.int(), bytes: z.int(), ...Problems }),
+  errors: changeErrors,
+  audit: { action: 'server.file_copy' },
+  long: true,
+})
+
+/**
+ * Modes of reading, writing and executing; the bits that change the user, and the sticky bit, are taken away. With `recursive`
+ * folders below get `folderMode`: by default `mode`, and whoever may read may enter.
+ */
+export const setFilePermissions = defineEndpoint({
+  id: 'files.permissions',
+  tag: 'Servers',
+  summary: 'Set the mode of a file or folder of a server',
+  method: 'POST',
+  path: '/api/servers/:serverId/files/permissions',
+  access: { server: ['file.write'] },
+  params,
+  body: z.object({
+    path: FilePath,
+    mode: ModeInput,
+    recursive: z.boolean().default(false),
+    folderMode: ModeInput.optional(),
+  }),
+  response: z.object({ entries: z.int(), ...Problems }),
+  errors: changeErrors,
+  audit: { action: 'server.file_permissions' },
+  long: true,
+})
+
+/** `target` is the text of the link: relative, and to a place below the folder of the server. */
+export const linkFile = defineEndpoint({
+  id: 'files.link',
+  tag: 'Servers',
+  summary: 'Make a symbolic link in the folder of a server',
+  method: 'POST',
+  path: '/api/servers/:serverId/files/link',
+  access: { server: ['file.write'] },
+  params,
+  body: z.object({ path: FilePath, target: z.string().min(1).max(4096) }),
+  response: NoData,
+  errors: changeErrors,
+  audit: { action: 'server.file_link' },
+})
+
+export const deleteFile = defineEndpoint({
+  id: 'files.delete',
+  tag: 'Servers',
+  summary: 'Delete a file, or a folder with all that is in it',
+  method: 'DELETE',
+  path: '/api/servers/:serverId/files/delete',
+  access: { server: ['file.write'] },
+  params,
+  query: z.object({ path: FilePath }),
+  response: z.object({ entries: z.int() }),
+  errors: changeErrors,
+  audit: { action: 'server.file_delete' },
+  long: true,
+})
+
+/** One after the other; what cannot be deleted is named, and the others are deleted. */
+export const deleteFiles = defineEndpoint({
+  id: 'files.delete_many',
+  tag: 'Servers',
+  summary: 'Delete several files and folders of a server',
+  method: 'POST',
+  path: '/api/servers/:serverId/files/delete',
+  access: { server: ['file.write'] },
+  params,
+  body: z.object({ paths: z.array(FilePath).min(1).max(1000) }),
+  response: z.object({ entries: z.int(), ...Problems }),
+  errors: changeErrors,
+  audit: { action: 'server.file_delete' },
+  long: true,
+})
+
+/** Of files, and of all regular files below folders: at most 5,000, and `isCut` says that there are more. */
+export const sumFiles = defineEndpoint({
+  id: 'files.checksums',
+  tag: 'Servers',
+  summary: 'Show SHA-256 checksums of files of a server',
+  method: 'POST',
+  path: '/api/servers/:serverId/files/checksums',
+  access: { server: ['file.read'] },
+  params,
+  body: z.object({ paths: z.array(FilePath).min(1).max(100) }),
+  response: z.object({
+    files: z.array(z.object({ path: Text, size: z.int(), sha256: z.string() })),
+    isCut: z.boolean(),
+    ...Problems,
+  }),
+  errors: [...fileErrors, 'CONFLICT'],
+  audit: { none: 'reads files' },
+  long: true,
+})
+
+export const FolderUsage = z.object({ path: Text, bytes: z.int(), allocated: z.int(), entries: z.int() })
+export type FolderUsage = z.infer<typeof FolderUsage>
+
+/** `folders`: the largest ones up to `depth` below, each with all that is in it. */
+export const measureFiles = defineEndpoint({
+  id: 'files.usage',
+  tag: 'Servers',
+  summary: 'Show the largest folders of a server',
+  method: 'GET',
+  path: '/api/servers/:serverId/files/usage',
+  access: { server: ['file.read'] },
+  params,
+  query: z.object({
+    path: FilePath.default('/'),
+    depth: z.coerce.number().int().min(0).max(32).default(1),
+    limit: z.coerce.number().int().min(1).max(1000).default(50),
+  }),
+  response: FolderUsage.extend({ folders: z.array(FolderUsage) }),
+  errors: [...fileErrors, 'CONFLICT'],
+  long: true,
+})
+
+/** A hit of a search; `line` and `text` are of the first line that has what was looked for. */
+export const FileHit = z.object({
+  path: Text,
+  kind: z.enum(['file', 'folder', 'link', 'other']),
+  size: z.int(),
+  modified: z.string(),
+  line: z.int().nullable(),
+  text: z.string().nullable(),
+})
+export type FileHit = z.infer<typeof FileHit>
+
+const Flag = z
+  .enum(['true', 'false'])
+  .default('false')
+  .transform((text) => text === 'true')
+
+/**
+ * By name (`*`, `?`, `[a-z]`), kind, and what is in text files: a text, or with `regex` an expression of RE2. `cut` says what has ended it
+ * before all was looked at; `unread` counts files that are too large, no text, or closed.
+ */
+export const searchFiles = defineEndpoint({
+  id: 'files.search',
+  tag: 'Servers',
+  summary: 'Search files of a server by name and content',
+  method: 'GET',
+  path: '/api/servers/:serverId/files/search',
+  access: { server: ['file.read'] },
+  params,
+  query: z.object({
+    path: FilePath.default('/'),
+    name: z.string().min(1).max(255).optional(),
+    text: z.string().min(1).max(1000).optional(),
+    regex: Flag,
+    ignoreCase: Flag,
+    kind: z.enum(['file', 'folder', 'link', 'other']).optional(),
+    limit: z.coerce.number().int().min(1).max(5000).default(500),
+    maxFileMb: z.coerce.number().int().min(1).max(1024).default(16),
+    maxSeconds: z.coerce.number().int().min(1).max(60).default(20),
+  }),
+  response: z.object({
+    hits: z.array(FileHit),
+    entries: z.int(),
+    bytes: z.int(),
+    cut: z.enum(['hits', 'time', 'bytes']).nullable(),
+    unread: z.int(),
+  }),
+  errors: [...fileErrors, 'CONFLICT'],
+  long: true,
 })
 
 export const downloadLogs = defineEndpoint({

@@ -130,6 +130,8 @@ export interface Endpoint<
   readonly bodyLimit: number
   /** A limit of its own, beside those of all requests. */
   readonly limit: EndpointLimit | null
+  /** May work for minutes before it answers: clients wait without a limit, and end the work by going away. */
+  readonly long: boolean
 }
 
 /** One Server-Sent-Events route: `events` names every event it can send and the shape of its data. */
@@ -210,6 +212,8 @@ export interface Upload {
   readonly fileName: string
   readonly contentType: string
   readonly content: AsyncIterable<Uint8Array>
+  /** Texts of the form that come before the file. */
+  readonly fields?: Readonly<Record<string, string>>
 }
 
 /** The `body` of an endpoint that `accepts: 'multipart'`. */
@@ -258,6 +262,7 @@ export function defineEndpoint<
     accepts?: 'json' | 'multipart' | 'stream'
     bodyLimit?: number
     limit?: EndpointLimit
+    long?: boolean
   } & ParamsField<P, Params> &
     (M extends 'GET' ? { audit?: AuditRule } : { audit: AuditRule }),
 ): Endpoint<P, Params, Query, Body, Response, Code, Paged> {
@@ -276,6 +281,7 @@ export function defineEndpoint<
     accepts: 'json',
     bodyLimit: BODY_LIMIT,
     limit: null,
+    long: false,
     ...def,
   }
   const { body } = def

@@ -63,6 +63,28 @@ export const EVENTS = {
     createdBy: who,
   }),
   server_updated: kind('server.read', true, { updatedBy: who, change: z.string().optional() }),
+  /** Once for each operation of the panel on files, also of many: what a game does by itself is not seen. */
+  server_files_changed: kind('file.read', true, {
+    action: z.enum([
+      'upload',
+      'create',
+      'write',
+      'rename',
+      'copy',
+      'permissions',
+      'link',
+      'delete',
+      'compress',
+      'decompress',
+    ]),
+    path: z.string().optional(),
+    from: z.string().optional(),
+    to: z.string().optional(),
+    /** The folders that a listing shows otherwise now, at most 100 of them; with `allFolders` there are more. */
+    folders: z.array(z.string()),
+    allFolders: z.boolean(),
+    changedBy: who,
+  }),
   server_suspended: kind('server.read', true, {
     serverName: z.string(),
     suspendedBy: who,

@@ -1,9 +1,10 @@
 /**
  * C0, DEL, C1, line separators, and the marks that turn the direction of text: a terminal must never get them from remote
- * data.
+ * data. Bytes of names that are no UTF-8 (`path-text.ts`) are half a character, which no terminal could show.
  */
-// biome-ignore lint/suspicious/noControlCharactersInRegex: these are what is escaped
-const UNSAFE = /[\u0000-\u001f\u007f-\u009f\u061c\u200e\u200f\u2028-\u202e\u2066-\u2069]/g
+const UNSAFE =
+  // biome-ignore lint/suspicious/noControlCharactersInRegex: these are what is escaped
+  /[\u0000-\u001f\u007f-\u009f\u061c\u200e\u200f\u2028-\u202e\u2066-\u2069]|(?<![\ud800-\udbff])[\udc80-\udcff]/g
 
 /** Text that moves no cursor and stays in its line; control characters are shown as `\x1b`, `\n` and the like. */
 export function oneLine(text: string): string {
@@ -31,7 +32,8 @@ export function shownCharacter(char: string): string {
   if (char === '\n') return '\\n'
   if (char === '\t') return '\\t'
   if (char === '\r') return '\\r'
-  const code = char.charCodeAt(0)
+  const unit = char.charCodeAt(0)
+  const code = unit >= 0xdc80 && unit <= 0xdcff ? unit - 0xdc00 : unit
   return code < 256 ? `\\x${code.toString(16).padStart(2, '0')}` : unicodeEscape(char)
 }
 

@@ -1,26 +1,14 @@
-import { type WrittenFile, writeFile } from '../../../../shared/api/files.ts'
+import type { WrittenFile } from '../../../../shared/api/files.ts'
 import type { ByteStream, StreamAnswer } from '../../../../shared/kernel/contract.ts'
 import { fieldError, PanelError } from '../../../../shared/kernel/errors.ts'
 import { isoTime } from '../../../../shared/kernel/time.ts'
 import { receiveFile, sendConsoleLog, sendFile, statFile, uploadOffset } from '../../../../shared/protocol/files.ts'
-import { type OperationDeps, recordChange } from '../../../access/operation.ts'
 import type { Holder } from '../../../access/permit.ts'
-import type { Settings } from '../../../core/settings.ts'
-import type { Gateway } from '../../../gateway/gateway.ts'
-import type { Transfers } from '../../../gateway/transfers.ts'
 import type { Context } from '../../../http/route.ts'
-import { refuseSuspended } from '../servers/orders.ts'
-import { findServerRow, type ServerRow } from '../servers/rows.ts'
+import { askAgent, type FileDeps, serverOf, withField } from './agent.ts'
 import { refuseDenied } from './denied-files.ts'
 
 const MIB = 1024 * 1024
-
-/** What files of servers need. */
-export interface FileDeps extends OperationDeps {
-  readonly settings: Settings
-  readonly gateway: Pick<Gateway, 'request'>
-  readonly transfers: Transfers
-}
 
 /** A file of a server, or how much of an interrupted upload of it is there. */
 export async function readServerFile(
@@ -43,10 +31,20 @@ export async function readServerFile(
   refuseDenied(row, path, caller)
   const { nodeId } = row
   if (upload !== undefined) {
-    const { offset } = await gateway.request(nodeId, uploadOffset, { serverId, path, sha256: upload })
+    const { offset } = await askAgent(deps, uploadOffset, {
+      nodeId,
+      input: { serverId, path, sha256: upload },
+      part: 'query',
+      signal,
+    })
     return { ...none(path), headers: { 'upload-offset': String(offset) } }
   }
-  const { size, etag, modifiedMs } = await gateway.request(nodeId, statFile, { serverId, path })
+  const { size, etag, modifiedMs } = await askAgent(deps, statFile, {
+    nodeId,
+    input: { serverId, path },
+    part: 'query',
+    signal,
+  })
   return {
     contentType: 'application/octet-stream',
     fileName: nameOf(path),
@@ -78,7 +76,8 @@ export async function logOf(deps: FileDeps, serverId: string, signal: AbortSigna
   }
 }
 
-interface Write {
+/** What is to be written, and where in the request its path stands. */
+export interface Write {
   readonly serverId: string
   readonly path: string
   readonly sha256?: string | undefined
@@ -87,15 +86,19 @@ interface Write {
   readonly ifMatch: string | null
   readonly ifNone: boolean
   readonly caller: Pick<Holder, 'permissions'>
+  readonly part: 'query' | 'body'
 }
 
-/** Writes a file of a server; what it replaces stays until all of it has arrived. */
-export async function writeServerFile(
+/** A file that was written. */
+export type Written = WrittenFile
+
+/** Writes a file of a server; what it replaces stays until all of it has arrived. Its audit row is for the caller to write. */
+export async function writeContent(
   deps: FileDeps,
-  { serverId, path, sha256: given, offset = 0, body, ifMatch, ifNone, caller }: Write,
-  { principal, signal }: Pick<Context, 'principal' | 'signal'>,
-): Promise<WrittenFile> {
-  const { db, settings, gateway, transfers } = deps
+  { serverId, path, sha256: given, offset = 0, body, ifMatch, ifNone, part, caller }: Write,
+  { signal }: Pick<Context, 'signal'>,
+): Promise<Written> {
+  const { settings, gateway, transfers } = deps
   const row = await serverOf(deps, serverId)
   refuseDenied(row, path, caller)
   const { nodeId } = row
@@ -106,13 +109,13 @@ export async function writeServerFile(
   if (size !== null && size > maxBytes) throw tooLarge(maxBytes)
   const content = bounded(body.content, maxBytes - offset, maxBytes)
   const input = { serverId, path, offset, size, sha256, ifMatch, ifNone }
-  const written = await transfers.to(nodeId, { source: { ...body, content }, signal }, (ticket, options) =>
-    gateway.request(nodeId, receiveFile, { ...input, ticket }, options),
-  )
-  const details = { path: path.slice(0, 500), size: written.size, sha256: written.sha256 }
-  await db.write((tx) =>
-    recordChange(tx, { deps, principal, endpoint: writeFile }, { audit: { resourceId: serverId, details } }),
-  )
+  const written = await transfers
+    .to(nodeId, { source: { ...body, content }, signal }, (ticket, options) =>
+      gateway.request(nodeId, receiveFile, { ...input, ticket }, options),
+    )
+    .catch((error: unknown) => {
+      throw withField(error, part)
+    })
   const { modifiedMs, ...facts } = written
   return { path, ...facts, modifiedAt: isoTime(modifiedMs) }
 }
@@ -133,13 +136,6 @@ async function* bounded(
 function tooLarge(maxBytes: number): PanelError {
   const message = `The file is larger than the ${maxBytes / MIB} MiB that files of servers may have (setting files.maxFileMb)`
   return new PanelError('PAYLOAD_TOO_LARGE', message, { meta: { maxBytes } })
-}
-
-async function serverOf({ db }: FileDeps, serverId: string): Promise<ServerRow> {
-  const row = await findServerRow(db.read, serverId)
-  if (row === undefined) throw new PanelError('SERVER_NOT_FOUND', `There is no server ${serverId}`)
-  refuseSuspended(row)
-  return row
 }
 
 function nameOf(path: string): string {

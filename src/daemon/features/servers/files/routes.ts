@@ -1,28 +1,50 @@
-import { deliverBulk, downloadLogs, fetchBulk, readFile, writeFile } from '../../../../shared/api/files.ts'
+import * as api from '../../../../shared/api/files.ts'
 import { PanelError } from '../../../../shared/kernel/errors.ts'
 import { type Context, callerOf, type Route, route } from '../../../http/route.ts'
-import { type FileDeps, logOf, readServerFile, writeServerFile } from './content.ts'
+import type { FileDeps } from './agent.ts'
+import * as changes from './changes.ts'
+import { logOf, readServerFile, writeContent } from './content.ts'
+import * as reads from './reads.ts'
 
-/** Files of servers, whole console logs, and the way of their bytes between nodes and the daemon. */
+/** Files of servers and what is done with them, whole console logs, and the way of their bytes between nodes and the daemon. */
 export function fileRoutes(deps: FileDeps): Route[] {
   const { transfers } = deps
   return [
-    route(readFile, ({ params, query }, context) =>
+    route(api.readFile, ({ params, query }, context) =>
       readServerFile(deps, params.serverId, { ...query, signal: context.signal, caller: callerOf(context) }),
     ),
-    route(writeFile, ({ params, query, body }, context) =>
-      writeServerFile(
-        deps,
-        { serverId: params.serverId, ...query, body, ...context.writes(), caller: callerOf(context) },
-        context,
-      ),
+    route(api.downloadFile, ({ params, query }, context) =>
+      readServerFile(deps, params.serverId, { ...query, signal: context.signal, caller: callerOf(context) }),
     ),
-    route(downloadLogs, ({ params }, { signal }) => logOf(deps, params.serverId, signal)),
-    route(deliverBulk, async ({ params, body }, context) => {
+    route(api.writeFile, async ({ params: { serverId }, query, body }, context) => {
+      const conditions = context.writes()
+      const written = await writeContent(
+        deps,
+        { serverId, ...query, body, ...conditions, part: 'query', caller: callerOf(context) },
+        context,
+      )
+      return await changes.noteWritten(deps, { endpoint: api.writeFile, serverId, asking: context }, written)
+    }),
+    route(api.listFiles, (input, { signal }) => reads.listFolder(deps, input, signal)),
+    route(api.statFile, (input, { signal }) => reads.statEntry(deps, input, signal)),
+    route(api.sumFiles, (input, { signal }) => reads.checksumsOf(deps, input, signal)),
+    route(api.measureFiles, (input, { signal }) => reads.usageOf(deps, input, signal)),
+    route(api.searchFiles, (input, { signal }) => reads.searchIn(deps, input, signal)),
+    route(api.createFile, (input, context) => changes.createEntry(deps, input, context)),
+    route(api.writeText, (input, context) => changes.writeTextFile(deps, input, context)),
+    route(api.uploadFile, (input, context) => changes.uploadForm(deps, input, context)),
+    route(api.renameFile, (input, context) => changes.renameEntry(deps, input, context)),
+    route(api.linkFile, (input, context) => changes.linkEntry(deps, input, context)),
+    route(api.copyFile, (input, context) => changes.copyEntry(deps, input, context)),
+    route(api.setFilePermissions, (input, context) => changes.setPermissions(deps, input, context)),
+    route(api.deleteFile, (input, context) => changes.deleteEntry(deps, input, context)),
+    route(api.deleteFiles, (input, context) => changes.deleteEntries(deps, input, context)),
+    route(api.downloadLogs, ({ params }, { signal }) => logOf(deps, params.serverId, signal)),
+    route(api.deliverBulk, async ({ params, body }, context) => {
       await transfers.deliver(nodeOf(context), params.ticket, body)
       return null
     }),
-    route(fetchBulk, async ({ params }, context) => {
+    route(api.fetchBulk, async ({ params }, context) => {
       const nodeId = nodeOf(context)
       return {
         contentType: 'application/octet-stream',

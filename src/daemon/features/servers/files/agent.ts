@@ -1,0 +1,63 @@
+import { PanelError } from '../../../../shared/kernel/errors.ts'
+import type { InputOf, RequestDefinition, ResultOf } from '../../../../shared/protocol/define.ts'
+import type { OperationDeps } from '../../../access/operation.ts'
+import type { Settings } from '../../../core/settings.ts'
+import type { Gateway } from '../../../gateway/gateway.ts'
+import type { Transfers } from '../../../gateway/transfers.ts'
+import { refuseSuspended } from '../servers/orders.ts'
+import { findServerRow, type ServerRow } from '../servers/rows.ts'
+
+/** What files of servers need. */
+export interface FileDeps extends OperationDeps {
+  readonly settings: Settings
+  readonly gateway: Pick<Gateway, 'request'>
+  readonly transfers: Transfers
+}
+
+/** The server, when its files may be looked at; throws SERVER_NOT_FOUND and SERVER_SUSPENDED. */
+export async function serverOf({ db }: Pick<FileDeps, 'db'>, serverId: string): Promise<ServerRow> {
+  const row = await findServerRow(db.read, serverId)
+  if (row === undefined) throw new PanelError('SERVER_NOT_FOUND', `There is no server ${serverId}`)
+  refuseSuspended(row)
+  return row
+}
+
+/**
+ * Asks the agent of a server. What it refuses about a path names the field of the request: `part` is where the fields of the agent's own
+ * request lie in it.
+ */
+export async function askAgent<D extends RequestDefinition>(
+  { gateway }: Pick<FileDeps, 'gateway'>,
+  definition: D,
+  {
+    nodeId,
+    input,
+    part,
+    signal,
+  }: {
+    readonly nodeId: string
+    readonly input: InputOf<D>
+    readonly part: 'query' | 'body'
+    readonly signal: AbortSignal
+  },
+): Promise<ResultOf<D>> {
+  try {
+    const options = definition.cancels ? { signal } : {}
+    return (await gateway.request<RequestDefinition>(nodeId, definition, input, options)) as ResultOf<D> // answered by this very definition
+  } catch (error) {
+    throw withField(error, part)
+  }
+}
+
+const OF_PATHS = new Set(['FILE_PATH_INVALID', 'FILE_NOT_FOUND', 'CONFLICT'])
+
+/** The same failure, which names the field when it is about a path. */
+export function withField(error: unknown, part: 'query' | 'body'): unknown {
+  if (!(error instanceof PanelError)) return error
+  const { agentField, ...meta } = error.meta
+  if (error.code !== 'FILE_PATH_INVALID' && typeof agentField !== 'string') return error
+  if (!OF_PATHS.has(error.code)) return error
+  const field = `${part}.${typeof agentField === 'string' ? agentField : 'path'}`
+  const message = error.code === 'FILE_PATH_INVALID' ? `${field} ${error.message}` : error.message
+  return new PanelError(error.code, message, { meta, details: [{ field, message: error.message }], cause: error })
+}

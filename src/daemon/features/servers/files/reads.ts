@@ -1,0 +1,94 @@
+import type {
+  FileEntry,
+  listFiles,
+  measureFiles,
+  searchFiles,
+  statFile,
+  sumFiles,
+} from '../../../../shared/api/files.ts'
+import type { Data, Input } from '../../../../shared/kernel/contract.ts'
+import { isoTime } from '../../../../shared/kernel/time.ts'
+import * as protocol from '../../../../shared/protocol/file-operations.ts'
+import { askAgent, type FileDeps, serverOf } from './agent.ts'
+
+const MIB = 1024 * 1024
+
+/** A page of a folder: in as many parts as the frames of the node need. */
+export async function listFolder(
+  deps: FileDeps,
+  { params: { serverId }, query: { path, after, limit } }: Input<typeof listFiles>,
+  signal: AbortSignal,
+): Promise<Data<typeof listFiles>> {
+  const { nodeId } = await serverOf(deps, serverId)
+  const files: FileEntry[] = []
+  let next: string | null = after ?? null
+  let total: number
+  do {
+    const input = { serverId, path, after: next, limit: limit - files.length }
+    const page = await askAgent(deps, protocol.listFolder, { nodeId, input, part: 'query', signal })
+    const above = folderOf(path)
+    for (const entry of page.entries) files.push(entryOf(entry, `${above}${entry.name}`))
+    next = page.next
+    total = page.total
+  } while (next !== null && files.length < limit)
+  return { path, files, total, next }
+}
+
+/** One entry. */
+export async function statEntry(
+  deps: FileDeps,
+  { params: { serverId }, query: { path } }: Input<typeof statFile>,
+  signal: AbortSignal,
+): Promise<FileEntry> {
+  const { nodeId } = await serverOf(deps, serverId)
+  const input = { serverId, path }
+  const entry = await askAgent(deps, protocol.describeEntry, { nodeId, input, part: 'query', signal })
+  return entryOf(entry, folderOf(path).slice(0, -1) || '/')
+}
+
+/** Checksums as the agent has counted them. */
+export async function checksumsOf(
+  deps: FileDeps,
+  { params: { serverId }, body: { paths } }: Input<typeof sumFiles>,
+  signal: AbortSignal,
+): Promise<Data<typeof sumFiles>> {
+  const { nodeId } = await serverOf(deps, serverId)
+  return await askAgent(deps, protocol.sumFiles, { nodeId, input: { serverId, paths }, part: 'body', signal })
+}
+
+/** The largest folders. */
+export async function usageOf(
+  deps: FileDeps,
+  { params: { serverId }, query: { path, depth, limit } }: Input<typeof measureFiles>,
+  signal: AbortSignal,
+): Promise<Data<typeof measureFiles>> {
+  const { nodeId } = await serverOf(deps, serverId)
+  const input = { serverId, path, depth, limit }
+  const usage = await askAgent(deps, protocol.measureFolders, { nodeId, input, part: 'query', signal })
+  return { path, ...usage }
+}
+
+/** What a search has found. */
+export async function searchIn(
+  deps: FileDeps,
+  { params: { serverId }, query }: Input<typeof searchFiles>,
+  signal: AbortSignal,
+): Promise<Data<typeof searchFiles>> {
+  const { nodeId } = await serverOf(deps, serverId)
+  const { path, name, text, regex, ignoreCase, kind, limit, maxFileMb, maxSeconds } = query
+  const what = { name: name ?? null, text: text ?? null, isPattern: regex, ignoreCase, kind: kind ?? null, limit }
+  const input = { serverId, path, ...what, maxFileBytes: maxFileMb * MIB, maxMs: maxSeconds * 1000 }
+  const found = await askAgent(deps, protocol.searchFiles, { nodeId, input, part: 'query', signal })
+  const hits = found.hits.map(({ modifiedMs, ...hit }) => ({ ...hit, modified: isoTime(modifiedMs) }))
+  return { ...found, hits }
+}
+
+/** The path of a folder with one slash at either end. */
+export function folderOf(path: string): string {
+  const names = path.split('/').filter((name) => name !== '' && name !== '.')
+  return names.length === 0 ? '/' : `/${names.join('/')}/`
+}
+
+function entryOf({ modifiedMs, ...entry }: protocol.EntryFacts, path: string): FileEntry {
+  return { ...entry, path, isDirectory: entry.kind === 'folder', modified: isoTime(modifiedMs) }
+}
