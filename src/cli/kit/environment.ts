@@ -17,6 +17,8 @@ export interface Environment {
   readonly noInput: boolean
   readonly debug: boolean
   readonly pager: string | undefined
+  /** The program that edits a file. */
+  readonly editor: string | undefined
   readonly ci: boolean
   /** The program that opens addresses. */
   readonly browser: string | undefined
@@ -85,6 +87,7 @@ export function readEnvironment(env: Readonly<Record<string, string | undefined>
     noInput: on('PANEL_NO_INPUT'),
     debug: on('PANEL_DEBUG'),
     pager: get('PANEL_PAGER') ?? get('PAGER'),
+    editor: get('VISUAL') ?? get('EDITOR'),
     ci: on('CI'),
     browser: get('BROWSER'),
     hasDisplay: get('DISPLAY') !== undefined || get('WAYLAND_DISPLAY') !== undefined,

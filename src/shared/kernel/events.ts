@@ -80,7 +80,7 @@ export const EVENTS = {
     path: z.string().optional(),
     from: z.string().optional(),
     to: z.string().optional(),
-    /** The folders that a listing shows otherwise now, at most 100 of them; with `allFolders` there are more. */
+    /** The folders that a listing shows otherwise now, at most 100 of them; `allFolders` says whether these are all. */
     folders: z.array(z.string()),
     allFolders: z.boolean(),
     changedBy: who,

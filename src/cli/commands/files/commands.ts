@@ -1,7 +1,14 @@
 import { command, noun } from '../../kit/command.ts'
-import { one } from '../../kit/option-sets.ts'
+import { one, YES } from '../../kit/option-sets.ts'
 
 const PATH = { name: 'path', summary: 'the file, from the folder of the server on' } as const
+
+const actions = () => import('./actions.ts')
+const PLACE = { name: 'place', summary: 'server:path; \\xff stands for a byte that is no text' } as const
+const PLACES = { name: 'place', summary: 'server:path, with patterns such as server:logs/*.log', many: true } as const
+const FROM_TO = { name: 'place', summary: 'what, and at last where to', many: true } as const
+const REPLACE = { flags: '-f, --force', summary: 'replace a file that is there' } as const
+const NODE_EXITS = [5, 6, 7, 8, 12] as const
 
 export const files = noun({
   name: 'files',
@@ -45,6 +52,159 @@ export const files = noun({
       endpoints: ['files.write'],
       exits: [5, 6, 7, 8, 12],
       load: async () => (await import('./put.ts')).put,
+    }),
+    command({
+      name: 'ls',
+      aliases: ['list'],
+      summary: 'List folders of servers',
+      arguments: [PLACES],
+      options: [{ flags: '-d, --directory', summary: 'a folder itself and not what is in it' }],
+      examples: [
+        'panel files ls demo',
+        'panel files ls demo:world -o wide',
+        "panel files ls 'demo:logs/*.log' -o json",
+      ],
+      endpoints: ['files.list', 'files.stat'],
+      exits: NODE_EXITS,
+      load: async () => (await actions()).list,
+    }),
+    command({
+      name: 'cat',
+      summary: 'Print files of servers',
+      arguments: [PLACES],
+      examples: ['panel files cat demo:server.properties', "panel files cat 'demo:logs/*.log' | grep ERROR"],
+      endpoints: [],
+      exits: NODE_EXITS,
+      load: async () => (await actions()).cat,
+    }),
+    command({
+      name: 'cp',
+      summary: 'Copy files and folders within a server, to it or from it',
+      details:
+        'Either side is server:path or a local path; - is stdin or stdout. Within a server the copy appears when all of it is there. ' +
+        'Between machines each file goes by itself, and is gone on with where a connection broke.',
+      arguments: [FROM_TO],
+      options: [{ flags: '-r, --recursive', summary: 'folders with all that is in them' }, REPLACE],
+      examples: [
+        'panel files cp ./server.properties demo:',
+        'panel files cp -r demo:world ./backup',
+        'panel files cp -r demo:world demo:world.old',
+      ],
+      endpoints: ['files.copy'],
+      exits: [3, ...NODE_EXITS, 11],
+      load: async () => (await import('./copy.ts')).copy,
+    }),
+    command({
+      name: 'mv',
+      summary: 'Rename or move files and folders within a server',
+      arguments: [FROM_TO],
+      options: [REPLACE],
+      examples: ['panel files mv demo:world demo:world.old', "panel files mv 'demo:*.log' demo:logs"],
+      endpoints: ['files.rename'],
+      exits: NODE_EXITS,
+      load: async () => (await actions()).move,
+    }),
+    command({
+      name: 'rm',
+      summary: 'Remove files and folders of servers',
+      arguments: [PLACES],
+      options: [
+        { flags: '-r, --recursive', summary: 'folders with all that is in them' },
+        { flags: '-f, --force', summary: 'what is not there is no failure' },
+        YES,
+      ],
+      examples: ["panel files rm 'demo:logs/*.gz'", 'panel files rm -r --yes demo:world.old'],
+      endpoints: ['files.delete_many'],
+      exits: [3, ...NODE_EXITS, 11],
+      load: async () => (await actions()).remove,
+    }),
+    command({
+      name: 'mkdir',
+      summary: 'Make folders on servers',
+      arguments: [PLACES],
+      options: [{ flags: '-p, --parents', summary: 'those above as well; one that is there is no failure' }],
+      examples: ['panel files mkdir -p demo:plugins/extra'],
+      endpoints: ['files.create'],
+      exits: NODE_EXITS,
+      load: async () => (await actions()).mkdir,
+    }),
+    command({
+      name: 'chmod',
+      summary: 'Set the mode of files and folders of servers',
+      details:
+        'With -R folders get x where the mode has r, unless --folders says theirs. setuid, setgid and the sticky bit are taken away.',
+      arguments: [{ name: 'mode', summary: 'three octal digits such as 755' }, PLACES],
+      options: [
+        { flags: '-R, --recursive', summary: 'all that is below as well' },
+        { flags: '--folders <mode>', summary: 'the mode of folders below' },
+      ],
+      examples: ['panel files chmod 755 demo:start.sh', 'panel files chmod -R 640 demo:config'],
+      endpoints: ['files.permissions'],
+      exits: [3, ...NODE_EXITS, 11],
+      load: async () => (await actions()).chmod,
+    }),
+    command({
+      name: 'ln',
+      summary: 'Make a symbolic link on a server',
+      arguments: [{ name: 'target', summary: 'the text of the link: relative, and to a place of the server' }, PLACE],
+      examples: ['panel files ln versions/1.21 demo:current'],
+      endpoints: ['files.link'],
+      exits: NODE_EXITS,
+      load: async () => (await actions()).link,
+    }),
+    command({
+      name: 'edit',
+      summary: 'Edit a file of a server in your editor',
+      details: 'What was changed on the server meanwhile is not replaced (exit 7), and what you have written is kept.',
+      arguments: [PLACE],
+      options: [
+        { flags: '--editor <command>', summary: 'instead of VISUAL or EDITOR' },
+        { flags: '--create', summary: 'a file that is not there yet' },
+      ],
+      examples: ['panel files edit demo:server.properties'],
+      endpoints: [],
+      exits: [...NODE_EXITS, 11, 14],
+      load: async () => (await import('./edit.ts')).edit,
+    }),
+    command({
+      name: 'du',
+      summary: 'Show the largest folders of a server',
+      arguments: [PLACE],
+      options: [
+        { flags: '--depth <n>', summary: 'how deep below (default 1)' },
+        { flags: '-L, --limit <n>', summary: 'how many of them (default 50)' },
+      ],
+      examples: ['panel files du demo', 'panel files du demo:world --depth 3 --limit 10'],
+      endpoints: ['files.usage'],
+      exits: NODE_EXITS,
+      load: async () => (await actions()).usageOf,
+    }),
+    command({
+      name: 'find',
+      summary: 'Search files of a server by name and content',
+      arguments: [PLACE],
+      options: [
+        { flags: '--name <pattern>', summary: "the name, such as '*.log'" },
+        { flags: '--text <text>', summary: 'files that have this text in a line' },
+        { flags: '--regex <expression>', summary: 'files that have a line which fits this expression of RE2' },
+        { flags: '-i, --ignore-case', summary: 'capital and small letters are the same' },
+        { flags: '--type <kind>', summary: 'only these', choices: ['file', 'folder', 'link', 'other'] },
+        { flags: '-L, --limit <n>', summary: 'how many of them (default 500)' },
+        { flags: '--max-seconds <n>', summary: 'how long it looks (default 20, at most 60)' },
+      ],
+      examples: ["panel files find demo --name '*.jar'", "panel files find demo:logs --text 'Exception' -i"],
+      endpoints: ['files.search'],
+      exits: [...NODE_EXITS, 15],
+      load: async () => (await actions()).find,
+    }),
+    command({
+      name: 'sum',
+      summary: 'Print SHA-256 checksums of files of servers, as sha256sum does',
+      arguments: [PLACES],
+      examples: ['panel files sum demo:world/level.dat', 'cd copy && panel files sum demo:mods | sha256sum -c'],
+      endpoints: ['files.checksums'],
+      exits: [3, ...NODE_EXITS, 11],
+      load: async () => (await actions()).sum,
     }),
   ],
 })

@@ -19,9 +19,18 @@ export const get: Action = async (run) => {
 }
 
 /** The bytes of a file, over as many connections as it takes; a file that has changed between two of them is an error. */
-async function* contentOf(
+export async function* contentOf(
   run: Run,
-  { serverId, path }: { readonly serverId: ServerId; readonly path: string },
+  {
+    serverId,
+    path,
+    seen,
+  }: {
+    readonly serverId: ServerId
+    readonly path: string
+    /** Called with the size and the etag of the file. */
+    readonly seen?: (about: { readonly size: number | undefined; readonly etag: string | null }) => void
+  },
 ): AsyncGenerator<Uint8Array> {
   const client = await run.client()
   let at = 0
@@ -43,6 +52,7 @@ async function* contentOf(
       }
       size ??= lengthOf(answer.headers)
       etag = answer.headers.get('etag')
+      seen?.({ size, etag })
       for await (const piece of answer.content) {
         at += piece.length
         attempt = 0

@@ -13,7 +13,8 @@ import { beforeNext } from './resume.ts'
 
 const PROGRESS_MS = 500
 
-interface Wanted {
+/** Where a file goes, and what it may replace. */
+export interface Wanted {
   readonly serverId: ServerId
   readonly path: string
   readonly headers: Readonly<Record<string, string>>
@@ -37,16 +38,19 @@ export const put: Action = async (run) => {
   return 0
 }
 
-type Written = Data<typeof writeFile>
+/** What the panel says of a written file. */
+export type Written = Data<typeof writeFile>
 
-async function sendStdin(run: Run, { serverId, path, headers }: Wanted): Promise<Written> {
+/** Sends what stdin says. */
+export async function sendStdin(run: Run, { serverId, path, headers }: Wanted): Promise<Written> {
   const client = await run.client()
   const content = shown(run, run.terminal.stdin, { offset: 0, size: null })
   const body = { contentType: 'application/octet-stream', length: null, content, cancel: () => {} }
   return await client.call(writeFile, { params: { serverId }, query: { path }, body }, { headers, signal: run.signal })
 }
 
-async function sendFile(run: Run, wanted: Wanted, source: string): Promise<Written> {
+/** Sends a local file, over as many connections as it takes. A name may be bytes that are no UTF-8. */
+export async function sendFile(run: Run, wanted: Wanted, source: string | Buffer): Promise<Written> {
   const { serverId, path, headers } = wanted
   const client = await run.client()
   const { size, sha256 } = await digest(source)
@@ -77,7 +81,7 @@ async function offsetOf(client: Client, { serverId, path }: Wanted, upload: stri
 }
 
 /** Reads a file once for its hash: what arrives is compared with it, and a broken upload is known by it. */
-async function digest(source: string): Promise<{ size: number; sha256: string }> {
+async function digest(source: string | Buffer): Promise<{ size: number; sha256: string }> {
   try {
     const facts = await stat(source)
     if (!facts.isFile()) throw new Error('it is no regular file')
@@ -115,7 +119,7 @@ async function* shown(
 
 /** A file has changed since it was read for its hash. */
 class Changed extends CliFailure {
-  constructor(source: string) {
+  constructor(source: string | Buffer) {
     super('OPERATION_FAILED', `${source} was changed while it was sent; the file of the server stays as it was`, {
       hint: 'run it again',
     })
@@ -123,7 +127,7 @@ class Changed extends CliFailure {
 }
 
 async function* unchanged(
-  source: string,
+  source: string | Buffer,
   { offset, size }: { readonly offset: number; readonly size: number },
 ): AsyncGenerator<Uint8Array> {
   if (offset === size) return

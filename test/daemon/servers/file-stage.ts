@@ -1,0 +1,60 @@
+import { join } from 'node:path'
+import { createServer, getServer } from '../../../src/shared/api/servers.ts'
+import { createTemplate } from '../../../src/shared/api/templates.ts'
+import type { ServerId } from '../../../src/shared/kernel/ids.ts'
+import { startPanel, type TestPanel } from '../../panel.ts'
+import { quietPort } from '../../ports.ts'
+import { eventually } from '../gateway-stage.ts'
+
+/** What the API has answered. */
+export interface FileAnswer {
+  readonly status: number
+  readonly code: string | undefined
+  // biome-ignore lint/suspicious/noExplicitAny: tests look into answers of any shape
+  readonly data: any
+  readonly details: readonly { field: string; message: string }[] | undefined
+}
+
+/** A panel with its agent, one server and that server's folder. */
+export interface FileStage {
+  readonly panel: TestPanel
+  readonly serverId: ServerId
+  readonly folder: string
+  /** `path` is what follows `/files`, the query among it. */
+  ask(method: string, path: string, body?: unknown, headers?: Record<string, string>): Promise<FileAnswer>
+  close(): Promise<void>
+}
+
+/** Starts it; no limit of requests is in the way. */
+export async function enterFileStage({ diskMb = 512 }: { readonly diskMb?: number } = {}): Promise<FileStage> {
+  const panel = await startPanel({ agent: true })
+  await panel.configure('limits.fileRequestsPerMinute', 1_000_000)
+  await panel.configure('limits.requestsPerMinute', 1_000_000)
+  const { client, nodeId, locationId } = panel
+  const body = { name: 'Files', startup: 'sleep 1000', installScript: 'echo installed', installEntrypoint: 'sh' }
+  const template = await client.call(createTemplate, { body })
+  const sizes = { allocatedMemoryMb: 64, allocatedCpuCores: 0.5, allocatedDiskMb: diskMb }
+  const place = { nodeId, locationId, templateId: template.id, primaryPort: await quietPort() }
+  const { id } = await client.call(createServer, { body: { name: 'files', ...sizes, ...place } as never })
+  await eventually(
+    () => client.call(getServer, { params: { serverId: id } }),
+    ({ installed, status }) => installed && status === 'stopped',
+  )
+  return {
+    panel,
+    serverId: id,
+    folder: join(panel.dataDir, 'agent', 'servers', id),
+    ask: async (method, path, content, more = {}) => {
+      const headers: Record<string, string> = { authorization: `Bearer ${panel.adminToken}`, ...more }
+      if (content !== undefined) headers['content-type'] = 'application/json'
+      const response = await fetch(`${panel.url}/api/servers/${id}/files${path}`, {
+        method,
+        headers,
+        ...(content === undefined ? {} : { body: JSON.stringify(content) }),
+      })
+      const { data, code, details } = JSON.parse(await response.text())
+      return { status: response.status, code, data, details }
+    },
+    close: () => panel.close(),
+  }
+}
