@@ -233,6 +233,43 @@ describe('every command against a real daemon and agent', () => {
     await refused(6, ['files', 'get', 'demo', 'none.txt', '-'])
     await refused(8, ['files', 'get', 'demo', '../notes.txt', '-'])
     await refused(2, ['files', 'put', 'demo', 'notes.txt', join(panel.home, 'none.txt')])
+
+    await ok(['files', 'mkdir', '-p', 'demo:dir/sub'])
+    await ok(['files', 'cp', local, 'demo:dir/a.txt'])
+    await refused(7, ['files', 'cp', local, 'demo:dir/a.txt'])
+    expect(await ok(['files', 'cat', 'demo:dir/a.txt'])).toBe('one\n')
+    await ok(['files', 'ln', 'a.txt', 'demo:dir/link'])
+    await ok(['files', 'chmod', '-R', '640', 'demo:dir'])
+    expect(await json(['files', 'ls', 'demo:dir'])).toMatchObject([
+      { name: 'a.txt', mode: 0o640, size: 4 },
+      { name: 'link', kind: 'link', target: 'a.txt' },
+      { name: 'sub', kind: 'folder' },
+    ])
+    await refused(2, ['files', 'cp', 'demo:dir', 'demo:copy'])
+    expect(await json(['files', 'cp', '-r', 'demo:dir', 'demo:copy'])).toMatchObject({ entries: 4, problems: [] })
+    await ok(['files', 'mv', 'demo:copy/a.txt', 'demo:copy/b.txt'])
+    const tree = join(panel.home, 'tree')
+    expect(await json(['files', 'cp', '-r', 'demo:copy', tree])).toMatchObject({
+      entries: 3,
+      problems: [{ path: '/copy/link' }],
+    })
+    expect(await readFile(join(tree, 'b.txt'), 'utf8')).toBe('one\n')
+    await ok(['files', 'cp', '-r', tree, 'demo:back'])
+    const sums = await ok(['files', 'sum', 'demo:back', 'demo:dir/*.txt'])
+    expect(sums.split('\n').filter((line) => /^[0-9a-f]{64} {2}(back\/b|dir\/a)\.txt$/.test(line))).toHaveLength(2)
+    expect(await ok(['files', 'find', 'demo', '--text', 'ONE', '-i', '-o', 'name'])).toContain('/back/b.txt')
+    await refused(15, ['files', 'find', 'demo', '--name', 'nothing'])
+    expect((await json(['files', 'du', 'demo'])).folders.map(({ path }: { path: string }) => path).sort()).toEqual([
+      '/back',
+      '/copy',
+      '/dir',
+    ])
+    await ok(['files', 'edit', 'demo:dir/a.txt', '--editor', 'echo three >'])
+    expect(await ok(['files', 'cat', 'demo:dir/*.txt'])).toBe('three\n')
+    await refused(2, ['files', 'rm', 'demo:dir'])
+    await refused(6, ['files', 'rm', 'demo:nothing*'])
+    await ok(['files', 'rm', '-r', '--yes', 'demo:dir', 'demo:copy', 'demo:back'])
+    await refused(6, ['files', 'ls', 'demo:dir'])
   })
 
   it('event streams, which end by Ctrl-C', async () => {

@@ -69,6 +69,18 @@ const NEW_PASSWORD = 'Other-horse-22'
 
 const named = (world: World): string => `name-${world.next()}`
 
+/** A server on the panel's own node that has the file a.txt. */
+async function withFile(world: World): Promise<string> {
+  const { id } = await freshServer(world, true)
+  const options = { headers: { authorization: `Bearer ${world.panel.adminToken}` }, method: 'PUT', body: 'content' }
+  await fetch(`${world.panel.url}/api/servers/${id}/files/content?path=a.txt`, options)
+  return id
+}
+
+const filesWork =
+  (body: object, otherBody: object): Make =>
+  async (world) => ({ params: { serverId: await withFile(world) }, body, otherBody })
+
 async function location(world: World): Promise<string> {
   return (await world.admin.call(createLocation, { body: { name: named(world) } })).id
 }
@@ -255,12 +267,26 @@ export const VALID: Readonly<Record<string, Make>> = {
       headers: { 'content-type': 'text/plain' },
     }
   },
-  'files.read': async (world) => {
-    const { id } = await freshServer(world, true)
-    const options = { headers: { authorization: `Bearer ${world.panel.adminToken}` }, method: 'PUT', body: 'content' }
-    await fetch(`${world.panel.url}/api/servers/${id}/files/content?path=a.txt`, options)
-    return { params: { serverId: id }, query: { path: 'a.txt' } }
-  },
+  'files.read': async (world) => ({ params: { serverId: await withFile(world) }, query: { path: 'a.txt' } }),
+  'files.download': async (world) => ({ params: { serverId: await withFile(world) }, query: { path: 'a.txt' } }),
+  'files.list': async (world) => ({ params: { serverId: await withFile(world) }, query: { path: '/' } }),
+  'files.stat': async (world) => ({ params: { serverId: await withFile(world) }, query: { path: 'a.txt' } }),
+  'files.usage': async (world) => ({ params: { serverId: await withFile(world) } }),
+  'files.search': async (world) => ({ params: { serverId: await withFile(world) }, query: { name: 'a*' } }),
+  'files.checksums': filesWork({ paths: ['a.txt'] }, { paths: ['/'] }),
+  'files.create': filesWork({ path: 'new', isDirectory: true }, { path: 'new', isDirectory: false }),
+  'files.write_text': filesWork({ path: 'a.txt', content: 'x' }, { path: 'a.txt', content: 'y' }),
+  'files.rename': filesWork({ from: 'a.txt', to: 'b' }, { from: 'a.txt', to: 'c' }),
+  'files.copy': filesWork({ from: 'a.txt', to: 'b' }, { from: 'a.txt', to: 'c' }),
+  'files.permissions': filesWork({ path: 'a.txt', mode: '600' }, { path: 'a.txt', mode: '644' }),
+  'files.link': filesWork({ path: 'link', target: 'a.txt' }, { path: 'link', target: 'b' }),
+  'files.delete_many': filesWork({ paths: ['a.txt'] }, { paths: ['b'] }),
+  'files.delete': async (world) => ({ params: { serverId: await withFile(world) }, query: { path: 'a.txt' } }),
+  'files.upload': async (world) => ({
+    params: { serverId: await withFile(world) },
+    query: { path: '/' },
+    file: PICTURE,
+  }),
   'console.download': async (world) => ({ params: { serverId: (await freshServer(world, true)).id } }),
   'agent.enroll': async (world) => {
     const params = { nodeId: await node(world) }

@@ -68,6 +68,7 @@ const CAUSES: Readonly<Record<string, Cause>> = {
   server_command_done: (world) => freshServer(world, true),
   server_created: 'servers.create',
   server_deleted: 'servers.delete',
+  server_files_changed: 'files.create',
   server_job_updated: async (world) => void (await waitingJob(world, world.ids['serverId'])),
   server_state_update: (world) => freshServer(world, true),
   server_suspended: 'servers.suspend',

@@ -5,6 +5,7 @@ import {
   typeConsoleLines,
   unsubscribeConsole,
 } from '../../src/shared/protocol/console.ts'
+import * as fileOperations from '../../src/shared/protocol/file-operations.ts'
 import { receiveFile, sendConsoleLog, sendFile, statFile, uploadOffset } from '../../src/shared/protocol/files.ts'
 import { DaemonFrame } from '../../src/shared/protocol/frames.ts'
 import { checkPorts, describeOrphan, listOrphans } from '../../src/shared/protocol/node.ts'
@@ -26,6 +27,17 @@ export const AgentRequest = z.discriminatedUnion('op', [
   receiveFile.wire,
   sendConsoleLog.wire,
   answerEula.wire,
+  fileOperations.listFolder.wire,
+  fileOperations.describeEntry.wire,
+  fileOperations.makeServerFolder.wire,
+  fileOperations.renameEntry.wire,
+  fileOperations.linkEntry.wire,
+  fileOperations.copyEntry.wire,
+  fileOperations.deleteEntries.wire,
+  fileOperations.setModes.wire,
+  fileOperations.sumFiles.wire,
+  fileOperations.measureFolders.wire,
+  fileOperations.searchFiles.wire,
 ])
 export type AgentRequest = z.infer<typeof AgentRequest>
 

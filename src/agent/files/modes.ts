@@ -59,7 +59,7 @@ export async function setModes(
     )
   }
   for (const [number, path] of paths.entries()) {
-    const field = { field: paths.length === 1 ? 'path' : `paths.${number}` }
+    const field = { field: `paths.${number}` }
     const one = async (): Promise<void> => {
       await withPlace(
         root,

@@ -47,7 +47,7 @@ export async function withPlace<T>(
   try {
     return await work({ folder, name, above })
   } catch (error) {
-    throw codeOf(error) === undefined ? error : failureOf(error, field)
+    throw error instanceof AgentFailure || codeOf(error) !== undefined ? failureOf(error, field) : error
   } finally {
     folder.close()
   }
@@ -64,7 +64,7 @@ export async function withFolder<T>(
   try {
     return await work(folder)
   } catch (error) {
-    throw codeOf(error) === undefined ? error : failureOf(error, field)
+    throw error instanceof AgentFailure || codeOf(error) !== undefined ? failureOf(error, field) : error
   } finally {
     folder.close()
   }
@@ -175,7 +175,10 @@ export function pathBelow(above: string, found: Buffer): string {
 
 /** What a failed system call means to whoever asked. */
 export function failureOf(error: unknown, { field }: PathField = {}): AgentFailure {
-  if (error instanceof AgentFailure) return error
+  if (error instanceof AgentFailure) {
+    if (field === undefined || error.field !== undefined || error.code !== 'PATH_INVALID') return error
+    return new AgentFailure(error.code, error.message, { cause: error, field })
+  }
   const code = codeOf(error)
   if (code === 'ENOSPC' || code === 'EDQUOT') return noSpace()
   const more = { cause: error, ...(field === undefined ? {} : { field }) }

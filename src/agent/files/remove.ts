@@ -24,7 +24,7 @@ export async function removeEntries(
   let entries = 0
   const count = (): void => progress({ entries: ++entries, bytes: 0 })
   for (const [number, path] of paths.entries()) {
-    const field = { field: paths.length === 1 ? 'path' : `paths.${number}` }
+    const field = { field: `paths.${number}` }
     try {
       await withPlace(root, path, (place) => removeOne(place, path, { signal, count, field }), field)
     } catch (error) {

@@ -29,7 +29,6 @@ export interface FileStage {
 export async function enterFileStage({ diskMb = 512 }: { readonly diskMb?: number } = {}): Promise<FileStage> {
   const panel = await startPanel({ agent: true })
   await panel.configure('limits.fileRequestsPerMinute', 1_000_000)
-  await panel.configure('limits.requestsPerMinute', 1_000_000)
   const { client, nodeId, locationId } = panel
   const body = { name: 'Files', startup: 'sleep 1000', installScript: 'echo installed', installEntrypoint: 'sh' }
   const template = await client.call(createTemplate, { body })

@@ -34,30 +34,37 @@ export async function askAgent<D extends RequestDefinition>(
     input,
     part,
     signal,
+    fieldOf,
   }: {
     readonly nodeId: string
     readonly input: InputOf<D>
     readonly part: 'query' | 'body'
     readonly signal: AbortSignal
+    /** What a field of the agent's request is called in that of the API. */
+    readonly fieldOf?: (field: string) => string
   },
 ): Promise<ResultOf<D>> {
   try {
     const options = definition.cancels ? { signal } : {}
     return (await gateway.request<RequestDefinition>(nodeId, definition, input, options)) as ResultOf<D> // answered by this very definition
   } catch (error) {
-    throw withField(error, part)
+    throw withField(error, part, fieldOf)
   }
 }
 
 const OF_PATHS = new Set(['FILE_PATH_INVALID', 'FILE_NOT_FOUND', 'CONFLICT'])
 
 /** The same failure, which names the field when it is about a path. */
-export function withField(error: unknown, part: 'query' | 'body'): unknown {
+export function withField(
+  error: unknown,
+  part: 'query' | 'body',
+  fieldOf: (field: string) => string = (field) => field,
+): unknown {
   if (!(error instanceof PanelError)) return error
   const { agentField, ...meta } = error.meta
   if (error.code !== 'FILE_PATH_INVALID' && typeof agentField !== 'string') return error
   if (!OF_PATHS.has(error.code)) return error
-  const field = `${part}.${typeof agentField === 'string' ? agentField : 'path'}`
+  const field = `${part}.${typeof agentField === 'string' ? fieldOf(agentField) : 'path'}`
   const message = error.code === 'FILE_PATH_INVALID' ? `${field} ${error.message}` : error.message
   return new PanelError(error.code, message, { meta, details: [{ field, message: error.message }], cause: error })
 }

@@ -148,7 +148,7 @@ export async function setPermissions(
   const change: Change = { action: 'permissions', path }
   const details = { mode: mode.toString(8).padStart(3, '0'), recursive }
   return await noting(deps, { of, change, details }, () =>
-    askAgent(deps, protocol.setModes, { nodeId, input, part: 'body', signal: asking.signal }),
+    askAgent(deps, protocol.setModes, { nodeId, input, part: 'body', signal: asking.signal, fieldOf: ofOne }),
   )
 }
 
@@ -166,6 +166,7 @@ export async function deleteEntry(
       input: { serverId, paths: [path] },
       part: 'query',
       signal: asking.signal,
+      fieldOf: ofOne,
     }),
   )
 }
@@ -248,6 +249,11 @@ async function note(
       },
     ),
   )
+}
+
+/** The API has one path where the agent takes several. */
+function ofOne(field: string): string {
+  return field === 'paths.0' ? 'path' : field
 }
 
 function aboveOf(path: string): string {
