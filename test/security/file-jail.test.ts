@@ -17,6 +17,7 @@ import { createServer } from 'node:net'
 import { join } from 'node:path'
 import fc from 'fast-check'
 import { afterAll, beforeAll, beforeEach, describe, expect, test } from 'vitest'
+import { percentEncoded } from '../../src/shared/kernel/path-text.ts'
 import { enterFileStage, type FileAnswer, type FileStage } from '../daemon/servers/file-stage.ts'
 
 let stage: FileStage
