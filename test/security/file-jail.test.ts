@@ -5,6 +5,7 @@ import {
   linkSync,
   lstatSync,
   mkdirSync,
+  mkdtempSync,
   readdirSync,
   readFileSync,
   rmSync,
@@ -14,11 +15,13 @@ import {
   writeFileSync,
 } from 'node:fs'
 import { createServer } from 'node:net'
+import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import fc from 'fast-check'
 import { afterAll, beforeAll, beforeEach, describe, expect, test } from 'vitest'
 import { percentEncoded } from '../../src/shared/kernel/path-text.ts'
 import { enterFileStage, type FileAnswer, type FileStage } from '../daemon/servers/file-stage.ts'
+import { skippedUnless } from '../skips.ts'
 
 let stage: FileStage
 let ask: FileStage['ask']
@@ -173,6 +176,21 @@ function made(name: string, target: string, more: string): string {
 }
 
 const isRoot = process.getuid?.() === 0
+const NO_MOUNTS = skippedUnless(canMount(), 'the right to mount')
+
+/** Root in a container often may not. */
+function canMount(): boolean {
+  const folder = mkdtempSync(join(tmpdir(), 'panel-mount-'))
+  try {
+    execFileSync('mount', ['--bind', folder, folder], { stdio: 'ignore' })
+    execFileSync('umount', [folder])
+    return true
+  } catch {
+    return false
+  } finally {
+    rmSync(folder, { recursive: true, force: true })
+  }
+}
 
 describe('a path', () => {
   test.each(PATHS)('with %s leads nowhere else', async (_, path) => attack(path()))
@@ -308,13 +326,9 @@ describe('what a game has put there', () => {
     expect(statSync(at('copy'))).toMatchObject({ size: 4 * 1024 ** 3, blocks: 0 })
   })
 
-  test.runIf(isRoot)('what is mounted into the folder is not entered', async () => {
+  test.runIf(NO_MOUNTS === '')(`what is mounted into the folder is not entered${NO_MOUNTS}`, async () => {
     mkdirSync(at('mounted'))
-    try {
-      execFileSync('mount', ['--bind', join(outside, 'folder'), at('mounted')], { stdio: 'ignore' })
-    } catch {
-      return // this machine lets nobody mount
-    }
+    execFileSync('mount', ['--bind', join(outside, 'folder'), at('mounted')])
     try {
       await attack('mounted/deep')
       const before = outsideNow()
@@ -343,7 +357,7 @@ test('a game that swaps a folder and a link to the outside all the time leads no
   const path = 'spin/real'
   const found = new Set<number>()
   try {
-    for (let round = 0; round < 40; round++) {
+    for (let round = 0; round < 15; round++) {
       const answers = await Promise.all([
         ask('POST', '/write', { path: `${path}/deep/file`, content: 'own' }),
         ask('POST', '/permissions', { path, mode: '700', recursive: true }),

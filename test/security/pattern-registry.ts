@@ -92,6 +92,22 @@ export const REGISTRY: Readonly<Record<string, FilePatterns>> = {
     patterns: [String.raw`/\$\{(\d{1,2})\}/g`],
     made: { 'RE2JS.compile(pattern)': 'RE2, with bounded steps' },
   },
+  'src/agent/files/search-thread.ts': {
+    sees: 'game',
+    patterns: [],
+    made: {
+      'RE2JS.compile(pattern, ignoreCase ? RE2JS.CASE_INSENSITIVE : 0)':
+        'RE2, with bounded steps, in a thread that is ended when it takes too long',
+    },
+  },
+  'src/cli/commands/files/actions.ts': { sees: 'panel', patterns: [String.raw`/^\//`] },
+  'src/cli/commands/files/copy.ts': { sees: 'panel', patterns: [String.raw`/[/\0]/`] },
+  'src/cli/commands/files/edit.ts': { sees: 'operator', patterns: [String.raw`/[^\w.-]/g`] },
+  'src/cli/commands/files/remote.ts': { sees: 'operator', patterns: [String.raw`/\\x([89a-f][\da-f])/i`] },
+  'src/cli/commands/files/views.ts': { sees: 'program', patterns: ['/./g'] },
+  'src/daemon/features/servers/files/changes.ts': { sees: 'client', patterns: [String.raw`/[/\\]/`] },
+  'src/shared/kernel/path-text.ts': { sees: 'client', patterns: [String.raw`/^[\da-f]{2}$/i`] },
+  'src/shared/protocol/file-operations.ts': { sees: 'agent', patterns: ['/^[0-9a-f]{64}$/'] },
   'src/agent/config-files/toml-document.ts': {
     sees: 'game',
     patterns: [String.raw`/\x7f/g`, '/^[A-Za-z0-9_-]+$/'],
@@ -410,7 +426,7 @@ export const REGISTRY: Readonly<Record<string, FilePatterns>> = {
       String.raw`/\S+/g`,
     ],
   },
-  'src/shared/api/files.ts': { sees: 'client', patterns: ['/^[0-9a-f]{64}$/'] },
+  'src/shared/api/files.ts': { sees: 'client', patterns: ['/^0?[0-7]{3}$/', '/^[0-9a-f]{64}$/'] },
   'src/shared/protocol/files.ts': {
     sees: 'client',
     patterns: ['/^[A-Za-z0-9_-]{43}$/', '/^[0-9a-f]{64}$/', String.raw`/^[\w.-]{1,100}$/`],

@@ -342,7 +342,7 @@ export const sumFiles = defineEndpoint({
     ...Problems,
   }),
   errors: [...fileErrors, 'CONFLICT'],
-  audit: { none: 'reads files' },
+  audit: { none: 'reads files and changes nothing' },
   long: true,
 })
 

