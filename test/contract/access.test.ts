@@ -174,7 +174,10 @@ describe('the order of refusals', () => {
         { token: undefined, body: large, status: 401, code: 'UNAUTHENTICATED' },
         { token: world.powerless, body: '{broken', status: 403, code: 'PERMISSION_DENIED' },
         { token: world.powerless, body: large, status: 403, code: 'PERMISSION_DENIED' },
-        { token: panel.adminToken, body: large, status: 413, code: 'PAYLOAD_TOO_LARGE' },
+        // Endpoints of files take more of it; their own limit is in test/daemon/servers/file-operations.test.ts.
+        ...(one.bodyLimit > large.length
+          ? []
+          : [{ token: panel.adminToken, body: large, status: 413, code: 'PAYLOAD_TOO_LARGE' }]),
         { token: panel.adminToken, body: '{broken', status: 400, code: 'VALIDATION_ERROR' },
       ]
       for (const { token, body, status, code } of cases) {

@@ -18,10 +18,12 @@ beforeAll(async () => {
 afterAll(() => panel.close())
 
 const withBody = endpoints.filter(({ body, accepts }) => isDeclared(body) && accepts === 'json')
-const withQuery = [...endpoints, ...streams].filter(({ query }) => isDeclared(query))
+/** A form is looked at before all else: without one nothing is said of the other parts. */
+const takesForm = (one: object): boolean => 'accepts' in one && one.accepts === 'multipart'
+const withQuery = [...endpoints, ...streams].filter((one) => isDeclared(one.query) && !takesForm(one))
 // Agents have no endpoint that junk of a person would reach.
 const withParams = [...endpoints, ...streams].filter(
-  ({ params, access }) => Object.keys(params).length > 0 && access !== 'agent',
+  (one) => Object.keys(one.params).length > 0 && one.access !== 'agent' && !takesForm(one),
 )
 
 const deep = `${'['.repeat(5000)}${']'.repeat(5000)}`

@@ -129,15 +129,18 @@ const READERS: readonly (readonly [RegExp, string])[] = [
   [/^role_/, 'role.read'],
   [/^api_key_/, 'apikey.manage'],
   [/^database_host_/, 'admin.read'],
+  [/^server_files_/, 'file.read'],
   [/^(server|eula|backup|task|database|mod|plugin_(un)?install|plugin_update_)/, 'server.read'],
   [/^alert(_|$)/, 'alert.read'],
 ]
 const readerOf = (type: string): string => READERS.find(([names]) => names.test(type))?.[1] ?? 'admin.read'
 
 const types = Object.keys(EVENTS).filter((type): type is EventType => ELSEWHERE[type] === undefined)
-/** Rights that are looked at alone. `alert.read` opens no stream, so that its holder has another one beside it. */
-const RIGHTS = [...ANY_ADMIN_PERMISSION, 'alert.read'] as const
-const BESIDE_ALERTS = 'role.read'
+/** Rights that open no stream, so that their holders have another one beside them. */
+const WITHOUT_STREAM: readonly string[] = ['alert.read', 'file.read']
+/** Rights that are looked at alone. */
+const RIGHTS = [...ANY_ADMIN_PERMISSION, 'alert.read', 'file.read'] as const
+const BESIDE = 'role.read'
 let home: string
 let panel: TestPanel
 let world: World
@@ -257,10 +260,10 @@ function reader(permission: string): ConsoleReader {
 const sees = (right: string, type: string): boolean =>
   readerOf(type) === right ||
   (right === 'admin.write' && readerOf(type) === 'admin.read') ||
-  (right === 'alert.read' && readerOf(type) === BESIDE_ALERTS)
+  (WITHOUT_STREAM.includes(right) && readerOf(type) === BESIDE)
 
 const keyOf = (right: string): Promise<string> =>
-  keyWith(panel, right === 'alert.read' ? [right, BESIDE_ALERTS] : [right])
+  keyWith(panel, WITHOUT_STREAM.includes(right) ? [right, BESIDE] : [right])
 
 const lastOf = (ids: readonly (string | undefined)[]): string => ids.at(-1) ?? ''
 
