@@ -143,7 +143,7 @@ const PARTS: readonly Part[] = [
     name: 'agent',
     files: /^src\/agent\//,
     may: [KERNEL, PROTOCOL, PLATFORM, /^src\/agent\//],
-    packages: ['@xmldom/xmldom', 'pino-pretty', 're2js', 'toml-eslint-parser', 'undici', 'ws', 'yaml', 'zod'],
+    packages: ['@xmldom/xmldom', 'ignore', 'pino-pretty', 're2js', 'toml-eslint-parser', 'undici', 'ws', 'yaml', 'zod'],
     node: true,
   },
   {

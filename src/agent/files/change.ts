@@ -2,7 +2,18 @@ import { closeSync, constants, openSync, renameSync, symlinkSync, unlinkSync } f
 import { pathBytes } from '../../shared/kernel/path-text.ts'
 import { AgentFailure } from '../failure.ts'
 import { codeOf } from './folder-handle.ts'
-import { factsIn, failureOf, makeFolder, makeFolderPath, type Place, rootOwner, taken, withPlace } from './place.ts'
+import {
+  factsIn,
+  failureOf,
+  folderIn,
+  makeFolder,
+  makeFolderPath,
+  type Place,
+  rootOwner,
+  taken,
+  withPlace,
+} from './place.ts'
+import type { PathRules } from './rules.ts'
 
 const { O_WRONLY, O_CREAT, O_EXCL, O_NOFOLLOW } = constants
 
@@ -18,7 +29,12 @@ export async function makeFolderAt(root: string, path: string, parents: boolean)
 /** Gives an entry another name or place below the same root. */
 export async function rename(
   root: string,
-  { from, to, replace }: { readonly from: string; readonly to: string; readonly replace: boolean },
+  {
+    from,
+    to,
+    replace,
+    rules,
+  }: { readonly from: string; readonly to: string; readonly replace: boolean; readonly rules: PathRules },
 ): Promise<void> {
   const [source, target] = [{ field: 'from' }, { field: 'to' }]
   await withPlace(
@@ -26,6 +42,10 @@ export async function rename(
     from,
     async (old) => {
       const isFolder = factsIn(old, from, source).isDirectory()
+      if (isFolder) {
+        const folder = folderIn(old, from, source)
+        await rules.refuseDeniedIn(folder, [from, to]).finally(() => folder.close())
+      }
       await withPlace(root, to, (place) => moveInto(old, place, { to, replace, isFolder }), target)
     },
     source,

@@ -19,6 +19,7 @@ import {
 } from './place.ts'
 import { Problems } from './problems.ts'
 import type { ManyOptions } from './remove.ts'
+import { KEPT } from './rules.ts'
 import { walk } from './walk.ts'
 
 const PIECE_BYTES = 256 * 1024
@@ -35,7 +36,7 @@ export interface FileSum {
 export async function checksums(
   root: string,
   paths: readonly string[],
-  { signal, progress }: ManyOptions,
+  { signal, progress, rules }: ManyOptions,
 ): Promise<{ files: FileSum[]; isCut: boolean } & Problems['answer']> {
   const files: FileSum[] = []
   const problems = new Problems()
@@ -74,6 +75,7 @@ export async function checksums(
         if (isPart(name.toString('latin1')) || inner.statOf(name)?.isFile() !== true) return
         const found = pathIn(way, name)
         if (found === undefined) return problems.add(undefined, 'lies too deep')
+        if (rules.isDenied(pathBelow(path, found))) return problems.add(pathText(found), KEPT)
         try {
           await add(inner, name, pathBelow(path, found))
         } catch (error) {

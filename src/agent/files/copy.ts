@@ -17,6 +17,7 @@ import {
   writeSync,
 } from 'node:fs'
 import { promisify } from 'node:util'
+import { pathText } from '../../shared/kernel/path-text.ts'
 import { TRANSFER_LIMITS } from '../../shared/protocol/files.ts'
 import { AgentFailure } from '../failure.ts'
 import { isWithin, moveInto } from './change.ts'
@@ -35,9 +36,10 @@ import {
   withPlace,
 } from './place.ts'
 import { Problems } from './problems.ts'
+import { KEPT, type PathRules } from './rules.ts'
 import { Trail } from './trail.ts'
 import { emptyHandle } from './tree.ts'
-import { pacer, walk } from './walk.ts'
+import { pacer, type WalkPosition, walk } from './walk.ts'
 
 const { O_RDONLY, O_WRONLY, O_CREAT, O_EXCL, O_NOFOLLOW, O_NONBLOCK } = constants
 const PIECE_BYTES = 256 * 1024
@@ -55,6 +57,7 @@ export interface CopyOptions {
   readonly replace: boolean
   /** How many bytes more the server may have on its disk. */
   readonly roomBytes: number
+  readonly rules: PathRules
   /** Milliseconds since the epoch. */
   readonly nowMs: number
   readonly signal: AbortSignal
@@ -187,13 +190,14 @@ class Copy {
             stepUp(above.depth)
             // The copy itself, where somebody has moved one into the other meanwhile.
             if (inner.isSame(copied.device, copied.inode) || isPart(name.toString('latin1'))) return false
+            if (this.#isKept(above, name, true)) return false
             const handle = this.#folder({ folder: trail.current, name })
             trail.down(name, handle)
             modes[trail.depth] = inner.stat()
             return true
           },
           entry: async (folder, name, at) => {
-            if (isPart(name.toString('latin1'))) return
+            if (isPart(name.toString('latin1')) || this.#isKept(at, name, false)) return
             stepUp(at.depth)
             const reason = await this.#one({ folder, name }, { folder: trail.current, name })
             if (reason !== undefined) this.problems.add(pathIn(at.path(MOST_PATH_BYTES), name), reason)
@@ -209,6 +213,16 @@ class Copy {
       trail.close()
       copied.close()
     }
+  }
+
+  /** Whether whoever asks does not get it, where it is or where it would be. */
+  #isKept(at: WalkPosition, name: Buffer, isFolder: boolean): boolean {
+    const { rules, from, to } = this.#options
+    const found = pathIn(at.path(MOST_PATH_BYTES), name)
+    const below = found === undefined ? undefined : pathText(found)
+    const isKept = [from, to].some((path) => below !== undefined && rules.isDenied(`${path}/${below}`, isFolder))
+    if (isKept) this.problems.add(found, KEPT)
+    return isKept
   }
 
   /** One entry that is no folder to walk through; answers why it is left out. */

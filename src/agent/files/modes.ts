@@ -24,7 +24,7 @@ export interface Modes {
 export async function setModes(
   root: string,
   paths: readonly string[],
-  { mode, recursive, folderMode, signal, progress }: Modes & ManyOptions,
+  { mode, recursive, folderMode, signal, progress, rules }: Modes & ManyOptions,
 ): Promise<{ entries: number } & Problems['answer']> {
   const problems = new Problems()
   const below = (folderMode ?? mode | ((mode & 0o444) >> 2)) & 0o777
@@ -69,7 +69,10 @@ export async function setModes(
           const before = problems.answer.problemCount
           if (recursive && facts.isDirectory()) {
             const folder = folderIn(place, path, field)
-            await tree(folder).finally(() => folder.close())
+            await rules
+              .refuseDeniedIn(folder, [path], signal)
+              .then(() => tree(folder))
+              .finally(() => folder.close())
           }
           if (facts.isSymbolicLink()) throw new AgentFailure('PATH_INVALID', 'names a link, which has no mode', field)
           set(place.folder, place.name, () => path)

@@ -3,11 +3,13 @@ import { codeOf } from './folder-handle.ts'
 import { cancelled } from './list.ts'
 import { factsIn, failureOf, folderIn, type Place, withPlace } from './place.ts'
 import { Problems } from './problems.ts'
+import type { PathRules } from './rules.ts'
 import { emptyHandle } from './tree.ts'
 
 /** How an operation on many entries is watched. */
 export interface ManyOptions {
   readonly signal: AbortSignal
+  readonly rules: PathRules
   readonly progress: (report: { readonly entries: number; readonly bytes: number }) => void
 }
 
@@ -18,7 +20,7 @@ export interface ManyOptions {
 export async function removeEntries(
   root: string,
   paths: readonly string[],
-  { signal, progress }: ManyOptions,
+  { signal, progress, rules }: ManyOptions,
 ): Promise<{ entries: number } & Problems['answer']> {
   const problems = new Problems()
   let entries = 0
@@ -26,7 +28,7 @@ export async function removeEntries(
   for (const [number, path] of paths.entries()) {
     const field = { field: `paths.${number}` }
     try {
-      await withPlace(root, path, (place) => removeOne(place, path, { signal, count, field }), field)
+      await withPlace(root, path, (place) => removeOne(place, path, { signal, count, field, rules }), field)
     } catch (error) {
       if (!(error instanceof AgentFailure) || paths.length === 1 || signal.aborted) throw error
       problems.add(path, error.message)
@@ -39,7 +41,12 @@ export async function removeEntries(
 async function removeOne(
   place: Place,
   path: string,
-  { signal, count, field }: { signal: AbortSignal; count: () => void; field: { readonly field: string } },
+  {
+    signal,
+    count,
+    field,
+    rules,
+  }: Pick<ManyOptions, 'signal' | 'rules'> & { count: () => void; field: { readonly field: string } },
 ): Promise<void> {
   if (!factsIn(place, path, field).isDirectory()) {
     if (!place.folder.unlink(place.name)) throw new AgentFailure('CONFLICT_STATE', 'It has become a folder; look again')
@@ -47,8 +54,11 @@ async function removeOne(
   }
   const folder = folderIn(place, path, field)
   try {
+    await rules.refuseDeniedIn(folder, [path], signal)
+    if (signal.aborted) throw cancelled()
     await emptyHandle(folder, { stop: () => signal.aborted, removed: count })
   } catch (error) {
+    if (error instanceof AgentFailure) throw error
     if (codeOf(error) !== undefined) throw failureOf(error, field)
     throw new AgentFailure(
       'CONFLICT_STATE',

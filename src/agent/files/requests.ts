@@ -13,11 +13,15 @@ import { copy } from './copy.ts'
 import { describe, listPage } from './list.ts'
 import { setModes } from './modes.ts'
 import { removeEntries } from './remove.ts'
+import { PathRules } from './rules.ts'
 import { search } from './search.ts'
 import { fileFacts, openFile, partSize, readRange, writeFile } from './server-file.ts'
 import { folderUsage } from './usage.ts'
 
 const MIB = 1024 * 1024
+
+/** Paths with the fields of the request that they stand in. */
+type Named = readonly (readonly [path: string, field: string])[]
 
 /** What the answers to requests of files are made from. */
 export interface FileRequestDeps {
@@ -39,44 +43,86 @@ export function fileRequests({ servers, bulk }: FileRequestDeps): readonly Reque
       server.context.disk.expire(server.id)
     }
   }
+  /** The rules for a request, after its own paths were held to them. */
+  const rulesFor = (
+    serverId: string,
+    { denied = [], reads = [], changes = [] }: { denied?: readonly string[]; reads?: Named; changes?: Named },
+  ): PathRules => {
+    const rules = new PathRules(knownServer(servers, serverId).spec.mounts ?? [], denied)
+    for (const [path, field] of reads) rules.check(path, { field })
+    for (const [path, field] of changes) rules.check(path, { field, changes: true })
+    return rules
+  }
+  const numbered = (paths: readonly string[]): Named => paths.map((path, number) => [path, `paths.${number}`])
   return [
-    onRequest(operations.listFolder, ({ serverId, path, after, limit }, { signal }) =>
-      listPage(rootOf(serverId), path, { after, limit, signal }),
-    ),
+    onRequest(operations.listFolder, ({ serverId, path, after, limit }, { signal }) => {
+      rulesFor(serverId, { reads: [[path, 'path']] })
+      return listPage(rootOf(serverId), path, { after, limit, signal })
+    }),
     onRequest(operations.describeEntry, ({ serverId, path }) => describe(rootOf(serverId), path)),
-    onRequest(operations.makeServerFolder, async ({ serverId, path, parents }) => ({
-      made: await makeFolderAt(rootOf(serverId), path, parents),
-    })),
-    onRequest(operations.renameEntry, ({ serverId, ...names }) => rename(rootOf(serverId), names)),
-    onRequest(operations.linkEntry, ({ serverId, ...link }) => makeLink(rootOf(serverId), link)),
-    onRequest(operations.copyEntry, ({ serverId, ...names }, { signal, progress }) =>
+    onRequest(operations.makeServerFolder, async ({ serverId, path, parents }) => {
+      rulesFor(serverId, { reads: [[path, 'path']] })
+      return { made: await makeFolderAt(rootOf(serverId), path, parents) }
+    }),
+    onRequest(operations.renameEntry, ({ serverId, denied, ...names }) => {
+      const rules = rulesFor(serverId, { denied, changes: [[names.from, 'from']], reads: [[names.to, 'to']] })
+      return rename(rootOf(serverId), { ...names, rules })
+    }),
+    onRequest(operations.linkEntry, ({ serverId, ...link }) => {
+      rulesFor(serverId, { reads: [[link.path, 'path']] })
+      return makeLink(rootOf(serverId), link)
+    }),
+    onRequest(operations.copyEntry, ({ serverId, denied, ...names }, { signal, progress }) =>
       long(serverId, () =>
         changing(serverId, async (server) => {
+          const rules = rulesFor(serverId, {
+            denied,
+            reads: [
+              [names.from, 'from'],
+              [names.to, 'to'],
+            ],
+          })
           const roomBytes = await diskRoom(server, signal)
           const nowMs = server.context.clock.nowMs()
-          return await copy(server.place.files, { ...names, roomBytes, nowMs, signal, progress })
+          return await copy(server.place.files, { ...names, rules, roomBytes, nowMs, signal, progress })
         }),
       ),
     ),
-    onRequest(operations.deleteEntries, ({ serverId, paths }, { signal, progress }) =>
-      long(serverId, () => changing(serverId, ({ place }) => removeEntries(place.files, paths, { signal, progress }))),
+    onRequest(operations.deleteEntries, ({ serverId, paths, denied }, { signal, progress }) =>
+      long(serverId, () =>
+        changing(serverId, async ({ place }) => {
+          const rules = rulesFor(serverId, { denied, changes: numbered(paths) })
+          return await removeEntries(place.files, paths, { rules, signal, progress })
+        }),
+      ),
     ),
-    onRequest(operations.setModes, ({ serverId, paths, ...modes }, { signal, progress }) =>
-      long(serverId, () => setModes(rootOf(serverId), paths, { ...modes, signal, progress })),
+    onRequest(operations.setModes, ({ serverId, paths, denied, ...modes }, { signal, progress }) =>
+      long(serverId, async () => {
+        const rules = rulesFor(serverId, { denied, reads: numbered(paths) })
+        return await setModes(rootOf(serverId), paths, { ...modes, rules, signal, progress })
+      }),
     ),
-    onRequest(operations.sumFiles, ({ serverId, paths }, { signal, progress }) =>
-      long(serverId, () => checksums(rootOf(serverId), paths, { signal, progress })),
+    onRequest(operations.sumFiles, ({ serverId, paths, denied }, { signal, progress }) =>
+      long(serverId, async () => {
+        const rules = rulesFor(serverId, { denied, reads: numbered(paths) })
+        return await checksums(rootOf(serverId), paths, { rules, signal, progress })
+      }),
     ),
     onRequest(operations.measureFolders, ({ serverId, path, ...which }, { signal, progress }) =>
-      long(serverId, () => folderUsage(rootOf(serverId), path, { ...which, signal, progress })),
+      long(serverId, async () => {
+        rulesFor(serverId, { reads: [[path, 'path']] })
+        return await folderUsage(rootOf(serverId), path, { ...which, signal, progress })
+      }),
     ),
-    onRequest(operations.searchFiles, ({ serverId, path, ...what }, { signal, progress }) =>
-      long(serverId, () => {
+    onRequest(operations.searchFiles, ({ serverId, path, denied, ...what }, { signal, progress }) =>
+      long(serverId, async () => {
         const { place, context } = knownServer(servers, serverId)
-        return search(place.files, path, { ...what, clock: context.clock, signal, progress })
+        const rules = rulesFor(serverId, { denied, reads: [[path, 'path']] })
+        return await search(place.files, path, { ...what, rules, clock: context.clock, signal, progress })
       }),
     ),
     onRequest(statFile, async ({ serverId, path }) => {
+      rulesFor(serverId, { reads: [[path, 'path']] })
       const facts = await fileFacts(rootOf(serverId), path)
       if (facts === undefined) throw new AgentFailure('NOT_FOUND', `There is no file ${path.slice(0, 300)}`)
       return facts
@@ -85,6 +131,7 @@ export function fileRequests({ servers, bulk }: FileRequestDeps): readonly Reque
       offset: await partSize(rootOf(serverId), path, sha256),
     })),
     onRequest(sendFile, async ({ serverId, path, etag, offset, length, ticket }, watch) => {
+      rulesFor(serverId, { reads: [[path, 'path']] })
       const file = await openFile(rootOf(serverId), path)
       try {
         if (file.facts.etag !== etag) throw new AgentFailure('ETAG_MISMATCH', 'The file has changed; read it again')
@@ -95,6 +142,7 @@ export function fileRequests({ servers, bulk }: FileRequestDeps): readonly Reque
     }),
     onRequest(receiveFile, async ({ serverId, ticket, ...upload }, watch) => {
       const server = knownServer(servers, serverId)
+      rulesFor(serverId, { reads: [[upload.path, 'path']] })
       const there = (await fileFacts(server.place.files, upload.path))?.size ?? 0
       const roomBytes = Math.max(0, (await diskRoom(server, watch.signal)) + there)
       if (upload.size !== null && upload.size - upload.offset > roomBytes) {

@@ -140,13 +140,17 @@ class Search {
       return
     }
     if (!facts.isFile()) return
+    const path = where()
+    if (path === undefined || this.#options.rules.isDenied(pathBelow(this.#path, path))) {
+      this.#unread++
+      return
+    }
     if (facts.size > this.#options.maxFileBytes) {
       this.#unread++
       return
     }
     const line = await this.#inFile(folder, name, this.#matcher)
-    const found = line === undefined ? undefined : where()
-    if (line !== undefined && found !== undefined) this.#hit(found, facts, line)
+    if (line !== undefined) this.#hit(path, facts, line)
   }
 
   /** The first line that matches. */

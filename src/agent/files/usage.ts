@@ -27,7 +27,12 @@ interface Sum {
 export async function folderUsage(
   root: string,
   path: string,
-  { depth: most, limit, signal, progress }: ManyOptions & { readonly depth: number; readonly limit: number },
+  {
+    depth: most,
+    limit,
+    signal,
+    progress,
+  }: Omit<ManyOptions, 'rules'> & { readonly depth: number; readonly limit: number },
 ): Promise<Omit<FolderUsage, 'path'> & { folders: FolderUsage[] }> {
   return await withFolder(root, path, async (folder) => {
     const largest = new Largest(limit)

@@ -18,6 +18,7 @@ const fileErrors = [
   'SERVER_SUSPENDED',
   'FILE_NOT_FOUND',
   'FILE_PATH_INVALID',
+  'PERMISSION_DENIED',
   ...nodeErrors,
 ] as const
 
@@ -81,7 +82,7 @@ export const readFile = defineEndpoint({
   query: z.object({ path: FilePath, upload: Sha256.optional() }),
   answers: 'stream',
   response: StreamAnswer,
-  errors: [...fileErrors, 'PERMISSION_DENIED', 'CONFLICT', 'ETAG_MISMATCH', 'RANGE_NOT_SATISFIABLE'],
+  errors: [...fileErrors, 'CONFLICT', 'ETAG_MISMATCH', 'RANGE_NOT_SATISFIABLE'],
 })
 
 /**
@@ -106,7 +107,7 @@ export const writeFile = defineEndpoint({
   body: ByteStream,
   bodyLimit: ANY_SIZE,
   response: WrittenFile,
-  errors: [...fileErrors, 'PERMISSION_DENIED', 'CONFLICT', 'ETAG_MISMATCH', 'PAYLOAD_TOO_LARGE', 'INSUFFICIENT_SPACE'],
+  errors: [...fileErrors, 'CONFLICT', 'ETAG_MISMATCH', 'PAYLOAD_TOO_LARGE', 'INSUFFICIENT_SPACE'],
   audit: { action: 'server.file_write' },
 })
 

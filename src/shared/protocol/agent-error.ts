@@ -5,7 +5,7 @@ import { AgentText } from '../kernel/agent-text.ts'
 export const AgentErrorCode = z.enum([
   'BAD_REQUEST', 'UNSUPPORTED', 'UNKNOWN_SERVER', 'STALE_GENERATION', 'SUSPENDED', 'CONFLICT_STATE', 'NOT_RUNNING',
   'PORT_IN_USE', 'ADDRESS_UNAVAILABLE', 'SPAWN_FAILED', 'EXITED_EARLY', 'INSTALL_FAILED', 'NO_SPACE', 'TIMEOUT', 'INTERRUPTED',
-  'INTERNAL', 'NOT_FOUND', 'PATH_INVALID', 'ETAG_MISMATCH', 'OFFSET_MISMATCH', 'CHECKSUM', 'CANCELLED', 'NO_INPUT', 'RCON_FAILED',
+  'INTERNAL', 'NOT_FOUND', 'PATH_INVALID', 'ETAG_MISMATCH', 'OFFSET_MISMATCH', 'CHECKSUM', 'CANCELLED', 'NO_INPUT', 'RCON_FAILED', 'DENIED',
 ]) // biome-ignore format: a list
 export type AgentErrorCode = z.infer<typeof AgentErrorCode>
 

@@ -30,6 +30,8 @@ const Path = z.string().min(1).max(4096)
 /** A name or path that an agent answers. */
 const Text = z.string().max(20_000)
 const Paths = z.array(Path).min(1).max(FILE_LIMITS.paths)
+/** Patterns, as .gitignore has them, of what whoever asks does not get: neither read nor changed, also not as a part of a tree. */
+const Denied = z.array(z.string().max(1000)).max(1000).default([])
 
 /** What an entry of a folder is. `size` of a link is that of its text; `allocated` is what it takes on the disk. */
 export const EntryFacts = z.object({
@@ -95,7 +97,7 @@ export const makeServerFolder = defineRequest({
 export const renameEntry = defineRequest({
   op: 'files.rename',
   ...area,
-  input: { serverId, from: Path, to: Path, replace: z.boolean() },
+  input: { serverId, from: Path, to: Path, replace: z.boolean(), denied: Denied },
 })
 
 /** Makes a link whose text leads to a place below the server's folder. */
@@ -109,7 +111,7 @@ export const linkEntry = defineRequest({
 export const copyEntry = defineRequest({
   op: 'files.copy',
   ...area,
-  input: { serverId, from: Path, to: Path, replace: z.boolean() },
+  input: { serverId, from: Path, to: Path, replace: z.boolean(), denied: Denied },
   result: Walked.extend(Problems),
   ...long,
 })
@@ -118,7 +120,7 @@ export const copyEntry = defineRequest({
 export const deleteEntries = defineRequest({
   op: 'files.delete',
   ...area,
-  input: { serverId, paths: Paths },
+  input: { serverId, paths: Paths, denied: Denied },
   result: z.object({ entries: Count, ...Problems }),
   ...long,
 })
@@ -127,7 +129,7 @@ export const deleteEntries = defineRequest({
 export const setModes = defineRequest({
   op: 'files.permissions',
   ...area,
-  input: { serverId, paths: Paths, mode: Mode, recursive: z.boolean(), folderMode: Mode.nullable() },
+  input: { serverId, paths: Paths, mode: Mode, recursive: z.boolean(), folderMode: Mode.nullable(), denied: Denied },
   result: z.object({ entries: Count, ...Problems }),
   ...long,
 })
@@ -136,7 +138,7 @@ export const setModes = defineRequest({
 export const sumFiles = defineRequest({
   op: 'files.checksums',
   ...area,
-  input: { serverId, paths: z.array(Path).min(1).max(100) },
+  input: { serverId, paths: z.array(Path).min(1).max(100), denied: Denied },
   result: z.object({
     files: z
       .array(z.object({ path: Text, size: Bytes, sha256: z.string().regex(/^[0-9a-f]{64}$/) }))
@@ -177,6 +179,7 @@ export const searchFiles = defineRequest({
     limit: z.int().min(1).max(FILE_LIMITS.rows),
     maxFileBytes: Bytes,
     maxMs: z.int().min(1).max(FILE_LIMITS.searchMs),
+    denied: Denied,
   },
   result: z.object({
     hits: z

@@ -1,11 +1,13 @@
 import { PanelError } from '../../../../shared/kernel/errors.ts'
 import type { InputOf, RequestDefinition, ResultOf } from '../../../../shared/protocol/define.ts'
 import type { OperationDeps } from '../../../access/operation.ts'
+import type { Holder } from '../../../access/permit.ts'
 import type { Settings } from '../../../core/settings.ts'
 import type { Gateway } from '../../../gateway/gateway.ts'
 import type { Transfers } from '../../../gateway/transfers.ts'
 import { refuseSuspended } from '../servers/orders.ts'
 import { findServerRow, type ServerRow } from '../servers/rows.ts'
+import { deniedTo, refuseDenied } from './denied-files.ts'
 
 /** What files of servers need. */
 export interface FileDeps extends OperationDeps {
@@ -20,6 +22,17 @@ export async function serverOf({ db }: Pick<FileDeps, 'db'>, serverId: string): 
   if (row === undefined) throw new PanelError('SERVER_NOT_FOUND', `There is no server ${serverId}`)
   refuseSuspended(row)
   return row
+}
+
+/** Where the files of a server are, and which of them whoever asks does not get; throws PERMISSION_DENIED when one of the paths is such. */
+export async function reach(
+  deps: Pick<FileDeps, 'db'>,
+  serverId: string,
+  { caller, paths }: { readonly caller: Pick<Holder, 'permissions'>; readonly paths: readonly string[] },
+): Promise<{ readonly nodeId: string; readonly denied: string[] }> {
+  const row = await serverOf(deps, serverId)
+  for (const path of paths) refuseDenied(row, path, caller)
+  return { nodeId: row.nodeId, denied: deniedTo(row, caller) }
 }
 
 /**

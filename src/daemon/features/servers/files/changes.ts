@@ -4,12 +4,12 @@ import { type ErrorCode, fieldError, PanelError } from '../../../../shared/kerne
 import type { EventData } from '../../../../shared/kernel/events.ts'
 import * as protocol from '../../../../shared/protocol/file-operations.ts'
 import { recordChange, userIdOf } from '../../../access/operation.ts'
-import type { Context } from '../../../http/route.ts'
-import { askAgent, type FileDeps, serverOf } from './agent.ts'
+import { type Context, callerOf } from '../../../http/route.ts'
+import { askAgent, type FileDeps, reach } from './agent.ts'
 import { type Written, writeContent } from './content.ts'
 import { folderOf } from './reads.ts'
 
-type Asking = Pick<Context, 'principal' | 'signal'>
+type Asking = Pick<Context, 'principal' | 'signal' | 'caller'>
 type Change = Omit<EventData<'server_files_changed'>, 'folders' | 'allFolders' | 'changedBy'>
 
 const MIB = 1024 * 1024
@@ -23,6 +23,7 @@ const REFUSALS: ReadonlySet<ErrorCode> = new Set([
   'FILE_NOT_FOUND',
   'FILE_PATH_INVALID',
   'NODE_OFFLINE',
+  'PERMISSION_DENIED',
 ])
 
 /** A folder, or a file that is not there yet. */
@@ -33,7 +34,8 @@ export async function createEntry(
 ): Promise<Data<typeof api.createFile>> {
   const { path, isDirectory, content, parents } = body
   if (isDirectory && content !== undefined) throw fieldError('body.content', 'is for files: a folder has none')
-  const { nodeId } = await serverOf(deps, serverId)
+  const caller = callerOf(asking)
+  const { nodeId } = await reach(deps, serverId, { caller, paths: [path] })
   const { signal } = asking
   let created = true
   if (isDirectory) {
@@ -46,7 +48,7 @@ export async function createEntry(
       await askAgent(deps, protocol.makeServerFolder, { nodeId, input, part: 'body', signal })
     }
     const body = textBody(content ?? '')
-    await writeContent(deps, { serverId, path, body, ifMatch: null, ifNone: true, part: 'body' }, asking).catch(
+    await writeContent(deps, { serverId, path, body, ifMatch: null, ifNone: true, part: 'body', caller }, asking).catch(
       (error: unknown) => {
         if (!(error instanceof PanelError) || error.code !== 'ETAG_MISMATCH') throw error
         throw new PanelError('CONFLICT', `There is already something at ${path.slice(0, 300)}`, {
@@ -65,10 +67,11 @@ export async function writeTextFile(
   { params: { serverId }, body: { path, content } }: Input<typeof api.writeText>,
   context: Asking & Pick<Context, 'writes'>,
 ): Promise<api.WrittenFile> {
-  await serverOf(deps, serverId)
+  const caller = callerOf(context)
+  await reach(deps, serverId, { caller, paths: [path] }) // before conditions that are wrong
   const conditions = context.writes()
   const body = textBody(content)
-  const written = await writeContent(deps, { serverId, path, body, ...conditions, part: 'body' }, context)
+  const written = await writeContent(deps, { serverId, path, body, ...conditions, part: 'body', caller }, context)
   return await noteWritten(deps, { endpoint: api.writeText, serverId, asking: context }, written)
 }
 
@@ -86,7 +89,7 @@ export async function uploadForm(
   const content = { ...body, length: null, cancel: () => {} }
   const written = await writeContent(
     deps,
-    { serverId, path, body: content, ifMatch: null, ifNone: false, part: 'body' },
+    { serverId, path, body: content, ifMatch: null, ifNone: false, part: 'body', caller: callerOf(context) },
     context,
   )
   return await noteWritten(deps, { endpoint: api.uploadFile, serverId, asking: context }, written)
@@ -98,8 +101,8 @@ export async function renameEntry(
   { params: { serverId }, body }: Input<typeof api.renameFile>,
   asking: Asking,
 ): Promise<null> {
-  const { nodeId } = await serverOf(deps, serverId)
-  const input = { serverId, ...body }
+  const { nodeId, denied } = await reach(deps, serverId, { caller: callerOf(asking), paths: [body.from, body.to] })
+  const input = { serverId, ...body, denied }
   await askAgent(deps, protocol.renameEntry, { nodeId, input, part: 'body', signal: asking.signal })
   const { from, to } = body
   await note(deps, { endpoint: api.renameFile, serverId, asking }, { action: 'rename', from, to })
@@ -112,7 +115,7 @@ export async function linkEntry(
   { params: { serverId }, body }: Input<typeof api.linkFile>,
   asking: Asking,
 ): Promise<null> {
-  const { nodeId } = await serverOf(deps, serverId)
+  const { nodeId } = await reach(deps, serverId, { caller: callerOf(asking), paths: [body.path] })
   const input = { serverId, ...body }
   await askAgent(deps, protocol.linkEntry, { nodeId, input, part: 'body', signal: asking.signal })
   const { path, target } = body
@@ -126,8 +129,8 @@ export async function copyEntry(
   { params: { serverId }, body }: Input<typeof api.copyFile>,
   asking: Asking,
 ): Promise<Data<typeof api.copyFile>> {
-  const { nodeId } = await serverOf(deps, serverId)
-  const input = { serverId, ...body }
+  const { nodeId, denied } = await reach(deps, serverId, { caller: callerOf(asking), paths: [body.from, body.to] })
+  const input = { serverId, ...body, denied }
   const copied = await askAgent(deps, protocol.copyEntry, { nodeId, input, part: 'body', signal: asking.signal })
   const { entries, bytes } = copied
   const { from, to } = body
@@ -141,9 +144,9 @@ export async function setPermissions(
   { params: { serverId }, body }: Input<typeof api.setFilePermissions>,
   asking: Asking,
 ): Promise<Data<typeof api.setFilePermissions>> {
-  const { nodeId } = await serverOf(deps, serverId)
   const { path, mode, recursive, folderMode } = body
-  const input = { serverId, paths: [path], mode, recursive, folderMode: folderMode ?? null }
+  const { nodeId, denied } = await reach(deps, serverId, { caller: callerOf(asking), paths: [path] })
+  const input = { serverId, paths: [path], mode, recursive, folderMode: folderMode ?? null, denied }
   const of = { endpoint: api.setFilePermissions, serverId, asking }
   const change: Change = { action: 'permissions', path }
   const details = { mode: mode.toString(8).padStart(3, '0'), recursive }
@@ -158,12 +161,12 @@ export async function deleteEntry(
   { params: { serverId }, query: { path } }: Input<typeof api.deleteFile>,
   asking: Asking,
 ): Promise<Data<typeof api.deleteFile>> {
-  const { nodeId } = await serverOf(deps, serverId)
+  const { nodeId, denied } = await reach(deps, serverId, { caller: callerOf(asking), paths: [path] })
   const of = { endpoint: api.deleteFile, serverId, asking }
   return await noting(deps, { of, change: { action: 'delete', path }, details: {} }, () =>
     askAgent(deps, protocol.deleteEntries, {
       nodeId,
-      input: { serverId, paths: [path] },
+      input: { serverId, paths: [path], denied },
       part: 'query',
       signal: asking.signal,
       fieldOf: ofOne,
@@ -177,9 +180,9 @@ export async function deleteEntries(
   { params: { serverId }, body: { paths } }: Input<typeof api.deleteFiles>,
   asking: Asking,
 ): Promise<Data<typeof api.deleteFiles>> {
-  const { nodeId } = await serverOf(deps, serverId)
+  const { nodeId, denied } = await reach(deps, serverId, { caller: callerOf(asking), paths })
   const of = { endpoint: api.deleteFiles, serverId, asking, paths }
-  const input = { serverId, paths }
+  const input = { serverId, paths, denied }
   const details = { paths: paths.slice(0, 50).map(cut), pathCount: paths.length }
   return await noting(deps, { of, change: { action: 'delete' }, details }, () =>
     askAgent(deps, protocol.deleteEntries, { nodeId, input, part: 'body', signal: asking.signal }),

@@ -5,34 +5,36 @@ import type { Holder } from '../../../access/permit.ts'
 import type { ServerRow } from '../servers/rows.ts'
 import { definitionOf } from '../servers/view.ts'
 
+type OfTemplate = Pick<ServerRow, 'templateDefinition'>
+type Asking = Pick<Holder, 'permissions'>
+
 /**
- * Refuses a file that the template of a server keeps from its members, the owner too: only who has admin.write gets it. Patterns are those
- * of .gitignore, and the case of letters does not count: on a disk that knows no case another spelling is the same file.
+ * The patterns of files that the template of a server keeps from whoever asks: from all its members, the owner too, and from nobody who
+ * has admin.write. They are those of .gitignore. What is done with trees is held to them by the node.
  */
-export function refuseDenied(
-  row: Pick<ServerRow, 'templateDefinition'>,
-  path: string,
-  caller: Pick<Holder, 'permissions'>,
-): void {
+export function deniedTo(row: OfTemplate, caller: Asking): string[] {
   const { fileDenylist = [] } = definitionOf(row) as Partial<ReturnType<typeof definitionOf>> // older templates do not have it
-  if (fileDenylist.length === 0 || grants(caller.permissions, 'admin.write')) return
+  return grants(caller.permissions, 'admin.write') ? [] : [...fileDenylist]
+}
+
+/**
+ * Refuses a file or folder that the template keeps from whoever asks. The case of letters does not count: on a disk that knows no case
+ * another spelling is the same file.
+ */
+export function refuseDenied(row: OfTemplate, path: string, caller: Asking): void {
+  const denied = deniedTo(row, caller)
+  if (denied.length === 0) return
   const inside = path
     .split('/')
     .filter((part) => part !== '' && part !== '.')
     .join('/')
   // Paths that lead out of the folder are refused by the node.
   if (!ignore.isPathValid(inside)) return
-  if (
-    !ignore({ ignorecase: true })
-      .add([...fileDenylist])
-      .ignores(inside)
-  )
-    return
+  const rules = ignore({ ignorecase: true }).add(denied)
+  if (!rules.ignores(inside) && !rules.ignores(`${inside}/`)) return
   throw new PanelError(
     'PERMISSION_DENIED',
     `The template of this server keeps ${inside.slice(0, 200)} from its members`,
-    {
-      meta: { missing: ['admin.write'] },
-    },
+    { meta: { missing: ['admin.write'] } },
   )
 }

@@ -9,7 +9,10 @@ import type {
 import type { Data, Input } from '../../../../shared/kernel/contract.ts'
 import { isoTime } from '../../../../shared/kernel/time.ts'
 import * as protocol from '../../../../shared/protocol/file-operations.ts'
-import { askAgent, type FileDeps, serverOf } from './agent.ts'
+import { type Context, callerOf } from '../../../http/route.ts'
+import { askAgent, type FileDeps, reach, serverOf } from './agent.ts'
+
+type Asking = Pick<Context, 'signal' | 'caller'>
 
 const MIB = 1024 * 1024
 
@@ -50,10 +53,11 @@ export async function statEntry(
 export async function checksumsOf(
   deps: FileDeps,
   { params: { serverId }, body: { paths } }: Input<typeof sumFiles>,
-  signal: AbortSignal,
+  asking: Asking,
 ): Promise<Data<typeof sumFiles>> {
-  const { nodeId } = await serverOf(deps, serverId)
-  return await askAgent(deps, protocol.sumFiles, { nodeId, input: { serverId, paths }, part: 'body', signal })
+  const { nodeId, denied } = await reach(deps, serverId, { caller: callerOf(asking), paths })
+  const { signal } = asking
+  return await askAgent(deps, protocol.sumFiles, { nodeId, input: { serverId, paths, denied }, part: 'body', signal })
 }
 
 /** The largest folders. */
@@ -72,12 +76,13 @@ export async function usageOf(
 export async function searchIn(
   deps: FileDeps,
   { params: { serverId }, query }: Input<typeof searchFiles>,
-  signal: AbortSignal,
+  asking: Asking,
 ): Promise<Data<typeof searchFiles>> {
-  const { nodeId } = await serverOf(deps, serverId)
   const { path, name, text, regex, ignoreCase, kind, limit, maxFileMb, maxSeconds } = query
+  const { nodeId, denied } = await reach(deps, serverId, { caller: callerOf(asking), paths: [path] })
+  const { signal } = asking
   const what = { name: name ?? null, text: text ?? null, isPattern: regex, ignoreCase, kind: kind ?? null, limit }
-  const input = { serverId, path, ...what, maxFileBytes: maxFileMb * MIB, maxMs: maxSeconds * 1000 }
+  const input = { serverId, path, ...what, maxFileBytes: maxFileMb * MIB, maxMs: maxSeconds * 1000, denied }
   const found = await askAgent(deps, protocol.searchFiles, { nodeId, input, part: 'query', signal })
   const hits = found.hits.map(({ modifiedMs, ...hit }) => ({ ...hit, modified: isoTime(modifiedMs) }))
   return { ...found, hits }
