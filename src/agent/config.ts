@@ -5,6 +5,7 @@ import { parse } from 'yaml'
 import { z } from 'zod'
 import { fileProblem } from '../shared/kernel/file-problem.ts'
 import { nearestName } from '../shared/kernel/nearest-name.ts'
+import { isRange } from '../shared/platform/public-address.ts'
 import { urlProblem } from './link/daemon-url.ts'
 import type { AllowedMount } from './runtime/mounts.ts'
 
@@ -22,6 +23,13 @@ export interface AgentConfig {
   readonly starts: StartsConfig
   /** The folders of this machine that servers may have beside their own. */
   readonly mounts: readonly AllowedMount[]
+  readonly pull: PullConfig
+}
+
+/** Where files of servers may be fetched from beside public addresses. */
+export interface PullConfig {
+  /** Ranges such as `10.0.0.0/8`; absent: none. */
+  readonly allowedRanges?: readonly string[]
 }
 
 /** How servers are started by the agent itself, as after a restart of the machine. */
@@ -84,6 +92,14 @@ const ConfigFile = z.strictObject({
             passwordFile: z.string().refine(isAbsolute, 'must be an absolute path'),
           }),
         )
+        .optional(),
+    })
+    .optional(),
+  pull: z
+    .strictObject({
+      allowedRanges: z
+        .array(z.string().refine(isRange, 'must be a range of addresses such as 10.0.0.0/8'))
+        .max(100)
         .optional(),
     })
     .optional(),
@@ -155,7 +171,7 @@ export async function readConfig(env: Environment, flags: AgentFlags = {}): Prom
     for (const issue of parsed.error.issues) problems.push(...issueLines(issue, path))
     throw new ConfigError(problems)
   }
-  const { agent, daemon, log, docker, starts, mounts = [] } = parsed.data
+  const { agent, daemon, log, docker, starts, mounts = [], pull } = parsed.data
   const allowInsecure = daemon?.allowInsecure ?? false
   const dataDir = agent?.dataDir ?? defaultDataDir(env)
   if (!isAbsolute(dataDir)) problems.push('agent.dataDir: must be an absolute path')
@@ -169,15 +185,16 @@ export async function readConfig(env: Environment, flags: AgentFlags = {}): Prom
     docker: dockerOf(docker),
     starts: starts?.atOnce === undefined ? {} : { atOnce: starts.atOnce },
     mounts,
+    pull: pull?.allowedRanges === undefined ? {} : { allowedRanges: pull.allowedRanges },
   }
 }
 
 /** What the agent inside a daemon takes from the same places. Throws a {@link ConfigError}. */
 export async function readEmbeddedConfig(
   env: Environment = process.env,
-): Promise<Pick<AgentConfig, 'docker' | 'starts' | 'mounts'>> {
-  const { docker, starts, mounts } = await readConfig(env)
-  return { docker, starts, mounts }
+): Promise<Pick<AgentConfig, 'docker' | 'starts' | 'mounts' | 'pull'>> {
+  const { docker, starts, mounts, pull } = await readConfig(env)
+  return { docker, starts, mounts, pull }
 }
 
 function dockerOf(written: z.infer<typeof ConfigFile>['docker']): DockerConfig {

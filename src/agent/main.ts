@@ -46,6 +46,8 @@ export interface AgentOptions {
   readonly version: string
   /** The folders of this machine that servers may have beside their own; none without it. */
   readonly mounts?: readonly AllowedMount[]
+  /** Where files of servers may be fetched from beside public addresses. */
+  readonly pull?: { readonly allowedRanges?: readonly string[] }
   /** Folders that they never get, beside the agent's own. */
   readonly ownFolders?: readonly string[]
   /** Where a container engine may listen, and what its containers are connected to. */
@@ -115,6 +117,7 @@ async function assemble(options: AgentOptions, layout: AgentLayout): Promise<Age
     disk: new DiskUsage(clock),
     configThreads: new SerialQueue(),
     mountRules: new MountRules(options.mounts ?? [], [dataDir, ...(options.ownFolders ?? []), ...sockets]),
+    pullAddresses: options.pull?.allowedRanges ?? [],
     limits: new DiskLimits({ dataDir, clock, log }),
     readyThread: new ReadyThread(clock, ending.signal),
     starts: new StartPlaces(clock, options.starts?.atOnce),

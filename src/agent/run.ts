@@ -79,6 +79,7 @@ export async function runAgent(options: RunOptions): Promise<number> {
       docker: config.docker,
       starts: config.starts,
       mounts: config.mounts,
+      pull: config.pull,
       clock: systemClock,
       log,
       version: version(),

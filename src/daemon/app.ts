@@ -39,6 +39,7 @@ import { DatabaseWork } from './features/servers/databases/database-work.ts'
 import { databaseHostRoutes } from './features/servers/databases/host-routes.ts'
 import { databaseRoutes } from './features/servers/databases/routes.ts'
 import { registerDatabaseWork } from './features/servers/databases/unfinished-work.ts'
+import { registerFileJobs } from './features/servers/files/file-job.ts'
 import { fileRoutes } from './features/servers/files/routes.ts'
 import { serverRoutes } from './features/servers/servers/routes.ts'
 import { followGrants, registerExpiry } from './features/servers/sharing/expiry.ts'
@@ -122,6 +123,7 @@ export async function createApp({ config, db, clock, log, version, holder, schem
   const nodeWiring = wireNodes({ core, config, version, metrics, beforeDelete })
   const { gateway, isOnline, keys, usage, transfers, commandReports, nodeUsage, serverDeps, nodeLink, console } =
     nodeWiring
+  registerFileJobs(jobs, { ...core, gateway, transfers })
   const evaluator = new Evaluator({
     ...core,
     outbox,
@@ -175,7 +177,7 @@ export async function createApp({ config, db, clock, log, version, holder, schem
     ...pluginRoutes(plugins),
     ...accessRoutes({ ...people, isOnline, facts: serverDeps.facts }),
     ...consoleRoutes({ ...core, console, gateway, isOnline }),
-    ...fileRoutes({ ...core, gateway, transfers }),
+    ...fileRoutes({ ...core, gateway, transfers, jobs }),
     ...overviewRoutes({
       ...{ db, clock, version, life, integrity, nodeUsage, isOnline },
       connected: () => gateway.connected().length,

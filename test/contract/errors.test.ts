@@ -8,7 +8,7 @@ import { startPanel, type TestPanel } from '../panel.ts'
 import { eachCase, LOOP } from './each-case.ts'
 import { exampleBody } from './example.ts'
 import { callEndpoint, isObject, type Parts, type Reply, refusalOf } from './http-call.ts'
-import { validOf } from './inputs.ts'
+import { PICTURE, validOf } from './inputs.ts'
 import { buildWorld, PASSWORD, paramsOf, unknownParams, type World } from './world.ts'
 
 // Agents have endpoints of their own, and their errors another cause: test/daemon/servers/transfers.test.ts.
@@ -296,7 +296,7 @@ function bodyFor(id: string): Parts {
     id.startsWith('files.') &&
     !(endpoint.accepts === 'json' && isDeclared(endpoint.body))
   ) {
-    return { query: { path: 'a' }, ...(id === 'files.write' ? { body: 'x' } : {}) }
+    return { query: { path: 'a' }, ...(id === 'files.write' ? { body: 'x' } : {}), ...(id === 'files.upload' ? { file: PICTURE } : {}) }
   }
   const made = endpoint === undefined ? undefined : exampleBody(endpoint, { unique: 'x', ids: {} })
   return made === undefined ? {} : { body: made }

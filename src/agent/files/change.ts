@@ -96,7 +96,7 @@ export async function makeLink(
   { path, target }: { readonly path: string; readonly target: string },
 ): Promise<void> {
   const depth = path.split('/').filter((name) => name !== '' && name !== '.').length - 1
-  const text = targetText(target, depth)
+  const text = linkText(target, depth)
   await withPlace(root, path, ({ folder, name }) => {
     try {
       symlinkSync(text, folder.pathOf(name))
@@ -110,10 +110,10 @@ export async function makeLink(
 }
 
 /**
- * The way that a link goes: up by `..` at the beginning only, and no further than to the root. The folder of the link is reached
+ * The text of a link as bytes; throws PATH_INVALID where it leads out. The way that a link goes: up by `..` at the beginning only, and no further than to the root. The folder of the link is reached
  * without links, so that those steps lead where they seem to.
  */
-function targetText(target: string, depth: number): Buffer {
+export function linkText(target: string, depth: number): Buffer {
   const names = target.split('/')
   const ups = names.findIndex((name) => name !== '..' && name !== '.' && name !== '')
   const up = (ups < 0 ? names : names.slice(0, ups)).filter((name) => name === '..').length

@@ -1,4 +1,3 @@
-import { randomBytes } from 'node:crypto'
 import {
   closeSync,
   constants,
@@ -58,6 +57,8 @@ export interface CopyOptions {
   /** How many bytes more the server may have on its disk. */
   readonly roomBytes: number
   readonly rules: PathRules
+  /** Names what is on its way: the same again begins anew. */
+  readonly key: string
   /** Milliseconds since the epoch. */
   readonly nowMs: number
   readonly signal: AbortSignal
@@ -89,7 +90,8 @@ export async function copy(root: string, options: CopyOptions): Promise<Copied> 
           if (isWithin(source, target.above)) throw inItself()
           const job = new Copy(options, rootOwner(root).uid)
           await removeOldTrees(target.folder, options.nowMs)
-          const part = partName(randomBytes(16).toString('hex'))
+          const part = partName(options.key)
+          await removePart(target.folder, part)
           try {
             await job.copyEntry(source, facts, { folder: target.folder, name: part })
             if (options.signal.aborted) throw cancelled()
@@ -108,7 +110,7 @@ export async function copy(root: string, options: CopyOptions): Promise<Copied> 
 }
 
 /** What was on its way and which nobody has gone on with for a day: of an agent that was killed. */
-async function removeOldTrees(folder: FolderHandle, nowMs: number): Promise<void> {
+export async function removeOldTrees(folder: FolderHandle, nowMs: number): Promise<void> {
   for (const name of folder.names()) {
     if (!isPart(name)) continue
     const bytes = Buffer.from(name, 'latin1')
@@ -117,7 +119,8 @@ async function removeOldTrees(folder: FolderHandle, nowMs: number): Promise<void
   }
 }
 
-async function removePart(folder: FolderHandle, part: Buffer): Promise<void> {
+/** Removes what is on its way under a name of the agent's own, a file or a tree. */
+export async function removePart(folder: FolderHandle, part: Buffer): Promise<void> {
   const tree = folder.child(part)
   if (tree === undefined) return void folder.unlink(part)
   try {

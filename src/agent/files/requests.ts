@@ -5,23 +5,20 @@ import { AgentFailure } from '../failure.ts'
 import type { Bulk } from '../link/bulk.ts'
 import { onRequest, type RequestHandler } from '../link/request-handler.ts'
 import type { ServerTable } from '../server/commands.ts'
-import { knownServer } from '../server/known-server.ts'
-import type { GameServer } from '../server/server.ts'
+import { freshKey } from './archive/archive.ts'
+import { archiveRequests } from './archive/requests.ts'
 import { makeFolderAt, makeLink, rename } from './change.ts'
 import { checksums } from './checksums.ts'
 import { copy } from './copy.ts'
+import { FileWork, numbered } from './file-work.ts'
 import { describe, listPage } from './list.ts'
 import { setModes } from './modes.ts'
 import { removeEntries } from './remove.ts'
-import { PathRules } from './rules.ts'
 import { search } from './search.ts'
 import { fileFacts, openFile, partSize, readRange, writeFile } from './server-file.ts'
 import { folderUsage } from './usage.ts'
 
 const MIB = 1024 * 1024
-
-/** Paths with the fields of the request that they stand in. */
-type Named = readonly (readonly [path: string, field: string])[]
 
 /** What the answers to requests of files are made from. */
 export interface FileRequestDeps {
@@ -32,50 +29,30 @@ export interface FileRequestDeps {
 /** The requests of files of servers. */
 export function fileRequests({ servers, bulk }: FileRequestDeps): readonly RequestHandler[] {
   const writing = new Set<string>()
-  const rootOf = (serverId: string): string => knownServer(servers, serverId).place.files
-  const long = longOperations()
-  /** What changes how much a server has on its disk. */
-  const changing = async <T>(serverId: string, work: (server: GameServer) => Promise<T>): Promise<T> => {
-    const server = knownServer(servers, serverId)
-    try {
-      return await work(server)
-    } finally {
-      server.context.disk.expire(server.id)
-    }
-  }
-  /** The rules for a request, after its own paths were held to them. */
-  const rulesFor = (
-    serverId: string,
-    { denied = [], reads = [], changes = [] }: { denied?: readonly string[]; reads?: Named; changes?: Named },
-  ): PathRules => {
-    const rules = new PathRules(knownServer(servers, serverId).spec.mounts ?? [], denied)
-    for (const [path, field] of reads) rules.check(path, { field })
-    for (const [path, field] of changes) rules.check(path, { field, changes: true })
-    return rules
-  }
-  const numbered = (paths: readonly string[]): Named => paths.map((path, number) => [path, `paths.${number}`])
+  const work = new FileWork(servers)
+  const rootOf = (serverId: string): string => work.rootOf(serverId)
   return [
     onRequest(operations.listFolder, ({ serverId, path, after, limit }, { signal }) => {
-      rulesFor(serverId, { reads: [[path, 'path']] })
+      work.rulesFor(serverId, { reads: [[path, 'path']] })
       return listPage(rootOf(serverId), path, { after, limit, signal })
     }),
     onRequest(operations.describeEntry, ({ serverId, path }) => describe(rootOf(serverId), path)),
     onRequest(operations.makeServerFolder, async ({ serverId, path, parents }) => {
-      rulesFor(serverId, { reads: [[path, 'path']] })
+      work.rulesFor(serverId, { reads: [[path, 'path']] })
       return { made: await makeFolderAt(rootOf(serverId), path, parents) }
     }),
     onRequest(operations.renameEntry, ({ serverId, denied, ...names }) => {
-      const rules = rulesFor(serverId, { denied, changes: [[names.from, 'from']], reads: [[names.to, 'to']] })
+      const rules = work.rulesFor(serverId, { denied, changes: [[names.from, 'from']], reads: [[names.to, 'to']] })
       return rename(rootOf(serverId), { ...names, rules })
     }),
     onRequest(operations.linkEntry, ({ serverId, ...link }) => {
-      rulesFor(serverId, { reads: [[link.path, 'path']] })
+      work.rulesFor(serverId, { reads: [[link.path, 'path']] })
       return makeLink(rootOf(serverId), link)
     }),
-    onRequest(operations.copyEntry, ({ serverId, denied, ...names }, { signal, progress }) =>
-      long(serverId, () =>
-        changing(serverId, async (server) => {
-          const rules = rulesFor(serverId, {
+    onRequest(operations.copyEntry, ({ serverId, denied, key, ...names }, { signal, progress }) =>
+      work.long(serverId, () =>
+        work.changing(serverId, async (server) => {
+          const rules = work.rulesFor(serverId, {
             denied,
             reads: [
               [names.from, 'from'],
@@ -84,45 +61,53 @@ export function fileRequests({ servers, bulk }: FileRequestDeps): readonly Reque
           })
           const roomBytes = await diskRoom(server, signal)
           const nowMs = server.context.clock.nowMs()
-          return await copy(server.place.files, { ...names, rules, roomBytes, nowMs, signal, progress })
+          return await copy(server.place.files, {
+            ...names,
+            key: key ?? freshKey(),
+            rules,
+            roomBytes,
+            nowMs,
+            signal,
+            progress,
+          })
         }),
       ),
     ),
     onRequest(operations.deleteEntries, ({ serverId, paths, denied }, { signal, progress }) =>
-      long(serverId, () =>
-        changing(serverId, async ({ place }) => {
-          const rules = rulesFor(serverId, { denied, changes: numbered(paths) })
+      work.long(serverId, () =>
+        work.changing(serverId, async ({ place }) => {
+          const rules = work.rulesFor(serverId, { denied, changes: numbered(paths) })
           return await removeEntries(place.files, paths, { rules, signal, progress })
         }),
       ),
     ),
     onRequest(operations.setModes, ({ serverId, paths, denied, ...modes }, { signal, progress }) =>
-      long(serverId, async () => {
-        const rules = rulesFor(serverId, { denied, reads: numbered(paths) })
+      work.long(serverId, async () => {
+        const rules = work.rulesFor(serverId, { denied, reads: numbered(paths) })
         return await setModes(rootOf(serverId), paths, { ...modes, rules, signal, progress })
       }),
     ),
     onRequest(operations.sumFiles, ({ serverId, paths, denied }, { signal, progress }) =>
-      long(serverId, async () => {
-        const rules = rulesFor(serverId, { denied, reads: numbered(paths) })
+      work.long(serverId, async () => {
+        const rules = work.rulesFor(serverId, { denied, reads: numbered(paths) })
         return await checksums(rootOf(serverId), paths, { rules, signal, progress })
       }),
     ),
     onRequest(operations.measureFolders, ({ serverId, path, ...which }, { signal, progress }) =>
-      long(serverId, async () => {
-        rulesFor(serverId, { reads: [[path, 'path']] })
+      work.long(serverId, async () => {
+        work.rulesFor(serverId, { reads: [[path, 'path']] })
         return await folderUsage(rootOf(serverId), path, { ...which, signal, progress })
       }),
     ),
     onRequest(operations.searchFiles, ({ serverId, path, denied, ...what }, { signal, progress }) =>
-      long(serverId, async () => {
-        const { place, context } = knownServer(servers, serverId)
-        const rules = rulesFor(serverId, { denied, reads: [[path, 'path']] })
+      work.long(serverId, async () => {
+        const { place, context } = work.server(serverId)
+        const rules = work.rulesFor(serverId, { denied, reads: [[path, 'path']] })
         return await search(place.files, path, { ...what, rules, clock: context.clock, signal, progress })
       }),
     ),
     onRequest(statFile, async ({ serverId, path }) => {
-      rulesFor(serverId, { reads: [[path, 'path']] })
+      work.rulesFor(serverId, { reads: [[path, 'path']] })
       const facts = await fileFacts(rootOf(serverId), path)
       if (facts === undefined) throw new AgentFailure('NOT_FOUND', `There is no file ${path.slice(0, 300)}`)
       return facts
@@ -131,7 +116,7 @@ export function fileRequests({ servers, bulk }: FileRequestDeps): readonly Reque
       offset: await partSize(rootOf(serverId), path, sha256),
     })),
     onRequest(sendFile, async ({ serverId, path, etag, offset, length, ticket }, watch) => {
-      rulesFor(serverId, { reads: [[path, 'path']] })
+      work.rulesFor(serverId, { reads: [[path, 'path']] })
       const file = await openFile(rootOf(serverId), path)
       try {
         if (file.facts.etag !== etag) throw new AgentFailure('ETAG_MISMATCH', 'The file has changed; read it again')
@@ -141,8 +126,8 @@ export function fileRequests({ servers, bulk }: FileRequestDeps): readonly Reque
       }
     }),
     onRequest(receiveFile, async ({ serverId, ticket, ...upload }, watch) => {
-      const server = knownServer(servers, serverId)
-      rulesFor(serverId, { reads: [[upload.path, 'path']] })
+      const server = work.server(serverId)
+      work.rulesFor(serverId, { reads: [[upload.path, 'path']] })
       const there = (await fileFacts(server.place.files, upload.path))?.size ?? 0
       const roomBytes = Math.max(0, (await diskRoom(server, watch.signal)) + there)
       if (upload.size !== null && upload.size - upload.offset > roomBytes) {
@@ -163,25 +148,6 @@ export function fileRequests({ servers, bulk }: FileRequestDeps): readonly Reque
         server.context.disk.expire(server.id)
       }
     }),
+    ...archiveRequests({ work, bulk }),
   ]
-}
-
-/** Lets a server have so many long operations at a time; one more is refused. */
-function longOperations(): <T>(serverId: string, work: () => Promise<T>) => Promise<T> {
-  const running = new Map<string, number>()
-  return async (serverId, work) => {
-    const there = running.get(serverId) ?? 0
-    if (there >= operations.FILE_LIMITS.atOnce) {
-      const message = `${there} operations on files of this server are under way; try again when one has ended`
-      throw new AgentFailure('CONFLICT_STATE', message)
-    }
-    running.set(serverId, there + 1)
-    try {
-      return await work()
-    } finally {
-      const left = (running.get(serverId) ?? 1) - 1
-      if (left > 0) running.set(serverId, left)
-      else running.delete(serverId)
-    }
-  }
 }

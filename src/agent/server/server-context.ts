@@ -27,6 +27,8 @@ export interface ServerContext {
   readonly configThreads: SerialQueue
   /** Which folders of this node servers may have beside their own. */
   readonly mountRules: MountRules
+  /** Ranges of private addresses that files may be fetched from. */
+  readonly pullAddresses: readonly string[]
   /** Holds servers to their disk limits, where the kernel can. */
   readonly limits: DiskLimits
   /** Matches lines of games with ready rules, off the event loop. */

@@ -327,6 +327,146 @@ export const deleteFiles = defineEndpoint({
   long: true,
 })
 
+const Done = z.object({ entries: z.int(), bytes: z.int(), ...Problems })
+
+const Compress = z.object({
+  paths: z.array(FilePath).min(1).max(1000),
+  archiveName: FilePath,
+  replace: z.boolean().default(false),
+})
+
+/**
+ * The end of `archiveName` says which kind: .tar, .tar.gz, .tgz, .tar.xz, .tar.zst or .zip. A name without a slash lies in the folder
+ * that all of the paths lie in. The archive appears when it is whole.
+ */
+export const compressFiles = defineEndpoint({
+  id: 'files.compress',
+  tag: 'Servers',
+  summary: 'Pack files and folders of a server into an archive',
+  method: 'POST',
+  path: '/api/servers/:serverId/files/compress',
+  access: { server: ['file.write'] },
+  params,
+  body: Compress,
+  response: Done.extend({ archivePath: Text, size: z.int() }),
+  errors: [...changeErrors, 'FILE_ARCHIVE_UNSUPPORTED'],
+  audit: { action: 'server.file_compress' },
+  long: true,
+})
+
+const Decompress = z.object({
+  archivePath: FilePath,
+  targetPath: FilePath.default('/'),
+  replace: z.boolean().default(true),
+})
+
+/**
+ * Which kind of archive it is stands in its first bytes. Entries appear when all of it was read; what fails before that changes nothing.
+ * Entries that would lie outside end it; links out of the server's folder, devices and the like are left out and named.
+ */
+export const decompressFile = defineEndpoint({
+  id: 'files.decompress',
+  tag: 'Servers',
+  summary: 'Unpack an archive of a server',
+  method: 'POST',
+  path: '/api/servers/:serverId/files/decompress',
+  access: { server: ['file.write'] },
+  params,
+  body: Decompress,
+  response: Done,
+  errors: [...changeErrors, 'FILE_ARCHIVE_UNSUPPORTED'],
+  audit: { action: 'server.file_decompress' },
+  long: true,
+})
+
+export const ArchiveEntry = z.object({
+  name: Text,
+  kind: z.enum(['file', 'folder', 'link', 'hard link', 'other']),
+  isDirectory: z.boolean(),
+  size: z.int(),
+  modified: z.string(),
+})
+export type ArchiveEntry = z.infer<typeof ArchiveEntry>
+
+/** In the order of the archive, from entry number `skip` on; fewer than `limit`: there are no more. */
+export const listArchive = defineEndpoint({
+  id: 'files.archive_contents',
+  tag: 'Servers',
+  summary: 'List what is in an archive of a server',
+  method: 'POST',
+  path: '/api/servers/:serverId/files/archive-contents',
+  access: { server: ['file.read'] },
+  params,
+  body: z.object({
+    archivePath: FilePath,
+    skip: z.int().min(0).default(0),
+    limit: z.int().min(1).max(20_000).default(5000),
+  }),
+  response: z.array(ArchiveEntry),
+  errors: [...fileErrors, 'CONFLICT', 'FILE_ARCHIVE_UNSUPPORTED'],
+  audit: { none: 'reads an archive' },
+  long: true,
+})
+
+const Pull = z.object({
+  url: z.url({ protocol: /^https?$/ }).max(4096),
+  /** A folder of the server. */
+  path: FilePath.default('/'),
+  /** What it is called there; by default what the source says. */
+  name: z.string().min(1).max(255).optional(),
+  replace: z.boolean().default(false),
+})
+
+/** The node itself asks; addresses that are no public ones are refused, at each redirect again. */
+export const pullFile = defineEndpoint({
+  id: 'files.pull',
+  tag: 'Servers',
+  summary: 'Fetch a file from a URL into a folder of a server',
+  method: 'POST',
+  path: '/api/servers/:serverId/files/pull',
+  access: { server: ['file.write'] },
+  params,
+  body: Pull,
+  response: z.object({ path: Text, size: z.int(), sha256: z.string() }),
+  errors: changeErrors,
+  audit: { action: 'server.file_pull' },
+  long: true,
+})
+
+/** Work on files that may take long, as jobs have it. */
+export const FileWork = z.discriminatedUnion('kind', [
+  z.object({ kind: z.literal('copy'), from: FilePath, to: FilePath, replace: z.boolean().default(false) }),
+  z.object({ kind: z.literal('delete'), paths: z.array(FilePath).min(1).max(1000) }),
+  Compress.extend({ kind: z.literal('compress') }),
+  Decompress.extend({ kind: z.literal('decompress') }),
+  Pull.extend({ kind: z.literal('pull') }),
+  /** Under its own name into a folder of another server, from node to node. */
+  z.object({
+    kind: z.literal('copy_to_server'),
+    from: FilePath,
+    toServerId: ServerId,
+    to: FilePath.default('/'),
+    replace: z.boolean().default(false),
+  }),
+])
+export type FileWork = z.infer<typeof FileWork>
+
+/** The same work as by the other endpoints, which goes on when the caller leaves, and after a restart of daemon or agent. */
+export const startFileJob = defineEndpoint({
+  id: 'files.start_job',
+  tag: 'Servers',
+  summary: 'Start work on files of a server as a job',
+  method: 'POST',
+  path: '/api/servers/:serverId/files/jobs',
+  access: { server: ['file.write'] },
+  params,
+  body: z.object({ work: FileWork }),
+  response: z.object({ jobId: z.string() }),
+  status: 202,
+  errors: ['SERVER_NOT_FOUND', 'SERVER_SUSPENDED', 'PERMISSION_DENIED', 'FILE_ARCHIVE_UNSUPPORTED', 'RATE_LIMITED'],
+  audit: { none: 'the job leaves the row of what it does' },
+})
+
 /** Of files, and of all regular files below folders: at most 5,000, and `isCut` says that there are more. */
 export const sumFiles = defineEndpoint({
   id: 'files.checksums',

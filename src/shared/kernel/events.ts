@@ -76,6 +76,7 @@ export const EVENTS = {
       'delete',
       'compress',
       'decompress',
+      'pull',
     ]),
     path: z.string().optional(),
     from: z.string().optional(),

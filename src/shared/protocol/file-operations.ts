@@ -32,6 +32,10 @@ const Text = z.string().max(20_000)
 const Paths = z.array(Path).min(1).max(FILE_LIMITS.paths)
 /** Patterns, as .gitignore has them, of what whoever asks does not get: neither read nor changed, also not as a part of a tree. */
 const Denied = z.array(z.string().max(1000)).max(1000).default([])
+/** Names work that may be asked for again after a failure in the middle: what the first time has left is then removed. */
+const Key = z.string().regex(/^[0-9a-f]{32}$/)
+const Ticket = z.string().regex(/^[A-Za-z0-9_-]{43}$/)
+const Sha256 = z.string().regex(/^[0-9a-f]{64}$/)
 
 /** What an entry of a folder is. `size` of a link is that of its text; `allocated` is what it takes on the disk. */
 export const EntryFacts = z.object({
@@ -111,7 +115,7 @@ export const linkEntry = defineRequest({
 export const copyEntry = defineRequest({
   op: 'files.copy',
   ...area,
-  input: { serverId, from: Path, to: Path, replace: z.boolean(), denied: Denied },
+  input: { serverId, from: Path, to: Path, replace: z.boolean(), denied: Denied, key: Key.optional() },
   result: Walked.extend(Problems),
   ...long,
 })
@@ -202,5 +206,87 @@ export const searchFiles = defineRequest({
     /** Files that were not read: too large, not text, or closed. */
     unread: Count,
   }),
+  ...long,
+})
+
+const Packing = Walked.extend(Problems)
+
+/** Packs files and trees into an archive; its name says which kind. `to` appears when it is whole. */
+export const compressFiles = defineRequest({
+  op: 'files.compress',
+  ...area,
+  input: { serverId, paths: Paths, to: Path, replace: z.boolean(), denied: Denied, key: Key.optional() },
+  result: Packing.extend({ archiveBytes: Bytes }),
+  ...long,
+})
+
+/** Unpacks an archive into a folder, which is made where there is none; nothing appears before all of it was read. */
+export const extractArchive = defineRequest({
+  op: 'files.extract',
+  ...area,
+  input: { serverId, path: Path, to: Path, replace: z.boolean(), denied: Denied, key: Key.optional() },
+  result: Packing,
+  ...long,
+})
+
+/** What is in an archive, from entry number `skip` on. */
+export const listArchive = defineRequest({
+  op: 'files.archive_list',
+  ...area,
+  input: { serverId, path: Path, skip: Count, limit: z.int().min(1).max(FILE_LIMITS.rows) },
+  result: z.object({
+    entries: z
+      .array(
+        z.object({
+          name: Text,
+          kind: z.enum(['file', 'folder', 'link', 'hard link', 'other']).catch('other'),
+          size: Bytes,
+          modifiedMs: z.number().min(-FURTHEST_MS).max(FURTHEST_MS),
+        }),
+      )
+      .max(FILE_LIMITS.rows),
+    isLast: z.boolean(),
+  }),
+  ...long,
+})
+
+/** Delivers a file, a link or a tree as a tar, for another server. */
+export const sendTree = defineRequest({
+  op: 'files.send_tree',
+  ...area,
+  input: { serverId, path: Path, denied: Denied, ticket: Ticket },
+  result: Packing.extend({ sha256: Sha256 }),
+  ...long,
+})
+
+/** Fetches such a tar and unpacks it into a folder. */
+export const receiveTree = defineRequest({
+  op: 'files.receive_tree',
+  ...area,
+  input: { serverId, to: Path, replace: z.boolean(), denied: Denied, key: Key.optional(), ticket: Ticket },
+  result: Packing,
+  ...long,
+})
+
+/** Fetches a file from an address of the internet. Each address on the way has to be a public one, or one that the node allows. */
+export const pullFile = defineRequest({
+  op: 'files.pull',
+  ...area,
+  input: {
+    serverId,
+    url: z.string().min(1).max(4096),
+    /** A folder; its name there is what the source says, or `name`. */
+    to: Path,
+    name: z.string().min(1).max(255).nullable(),
+    replace: z.boolean(),
+    maxBytes: Bytes,
+    maxMs: z
+      .int()
+      .min(1)
+      .max(24 * 3600_000),
+    denied: Denied,
+    key: Key.optional(),
+  },
+  result: z.object({ path: Text, size: Bytes, sha256: Sha256, etag: z.string().max(100) }),
   ...long,
 })

@@ -1,7 +1,7 @@
 import { lookup } from 'node:dns/promises'
 import { hostname } from 'node:os'
 import { afterAll, beforeAll, describe, expect, it } from 'vitest'
-import { isReachable } from '../../../src/daemon/features/signals/webhooks/addresses.ts'
+import { isReachable } from '../../../src/shared/platform/public-address.ts'
 import * as api from '../../../src/shared/api/webhooks.ts'
 import { startPanel, type TestPanel } from '../../panel.ts'
 import { refusal } from '../place-panel.ts'

@@ -47,18 +47,23 @@ export async function askAgent<D extends RequestDefinition>(
     input,
     part,
     signal,
+    onProgress,
     fieldOf,
   }: {
     readonly nodeId: string
     readonly input: InputOf<D>
     readonly part: 'query' | 'body'
     readonly signal: AbortSignal
+    readonly onProgress?: ((now: { readonly entries: number; readonly bytes: number }) => void) | undefined
     /** What a field of the agent's request is called in that of the API. */
     readonly fieldOf?: (field: string) => string
   },
 ): Promise<ResultOf<D>> {
   try {
-    const options = definition.cancels ? { signal } : {}
+    const options = {
+      ...(definition.cancels ? { signal } : {}),
+      ...(onProgress === undefined ? {} : { onProgress: onProgress as (now: unknown) => void }), // what all long ones report
+    }
     return (await gateway.request<RequestDefinition>(nodeId, definition, input, options)) as ResultOf<D> // answered by this very definition
   } catch (error) {
     throw withField(error, part, fieldOf)

@@ -3,14 +3,16 @@ import type { Data, Endpoint, Input } from '../../../../shared/kernel/contract.t
 import { type ErrorCode, fieldError, PanelError } from '../../../../shared/kernel/errors.ts'
 import type { EventData } from '../../../../shared/kernel/events.ts'
 import * as protocol from '../../../../shared/protocol/file-operations.ts'
-import { recordChange, userIdOf } from '../../../access/operation.ts'
+import { type Principal, recordChange, userIdOf } from '../../../access/operation.ts'
+import type { Tx } from '../../../db/db.ts'
 import { type Context, callerOf } from '../../../http/route.ts'
 import { askAgent, type FileDeps, reach } from './agent.ts'
 import { type Written, writeContent } from './content.ts'
 import { folderOf } from './reads.ts'
 
 type Asking = Pick<Context, 'principal' | 'signal' | 'caller'>
-type Change = Omit<EventData<'server_files_changed'>, 'folders' | 'allFolders' | 'changedBy'>
+/** What an event of changed files says, before its folders. */
+export type Change = Omit<EventData<'server_files_changed'>, 'folders' | 'allFolders' | 'changedBy'>
 
 const MIB = 1024 * 1024
 const MOST_TEXT = 10 * MIB
@@ -226,13 +228,32 @@ async function noting<T extends { readonly entries: number }>(
 
 async function note(
   deps: FileDeps,
-  { endpoint, serverId, asking: { principal }, paths }: Noted,
+  { asking: { principal }, ...of }: Noted,
   change: Change,
   details: Record<string, unknown> = {},
 ): Promise<void> {
+  await deps.db.write((tx) => recordNote(tx, deps, principal, { ...of, change, details }))
+}
+
+/** Writes the audit row and the event of a change, for whomever it was made. */
+export async function recordNote(
+  tx: Tx,
+  deps: FileDeps,
+  principal: Principal,
+  {
+    endpoint,
+    serverId,
+    change,
+    paths = [],
+    details,
+  }: Pick<Noted, 'endpoint' | 'serverId' | 'paths'> & {
+    readonly change: Change
+    readonly details: Readonly<Record<string, unknown>>
+  },
+): Promise<void> {
   const { path, from, to } = change
   const named = [path, from, to].filter((one) => one !== undefined)
-  const folders = [...new Set([...named, ...(paths ?? [])].map(aboveOf))]
+  const folders = [...new Set([...named, ...paths].map(aboveOf))]
   const data = {
     ...change,
     folders: folders.slice(0, MOST_FOLDERS),
@@ -242,15 +263,13 @@ async function note(
   const where = Object.fromEntries(
     Object.entries({ path, from, to }).flatMap(([name, text]) => (text === undefined ? [] : [[name, cut(text)]])),
   )
-  await deps.db.write((tx) =>
-    recordChange(
-      tx,
-      { deps, principal, endpoint },
-      {
-        audit: { resourceId: serverId, details: { ...where, ...details } },
-        events: [{ type: 'server_files_changed', serverId, data }],
-      },
-    ),
+  await recordChange(
+    tx,
+    { deps, principal, endpoint },
+    {
+      audit: { resourceId: serverId, details: { ...where, ...details } },
+      events: [{ type: 'server_files_changed', serverId, data }],
+    },
   )
 }
 

@@ -1,13 +1,14 @@
 import * as api from '../../../../shared/api/files.ts'
 import { PanelError } from '../../../../shared/kernel/errors.ts'
 import { type Context, callerOf, type Route, route } from '../../../http/route.ts'
-import type { FileDeps } from './agent.ts'
+import * as archives from './archives.ts'
 import * as changes from './changes.ts'
 import { logOf, readServerFile, writeContent } from './content.ts'
+import { type FileJobDeps, startFileJob } from './file-job.ts'
 import * as reads from './reads.ts'
 
 /** Files of servers and what is done with them, whole console logs, and the way of their bytes between nodes and the daemon. */
-export function fileRoutes(deps: FileDeps): Route[] {
+export function fileRoutes(deps: FileJobDeps): Route[] {
   const { transfers } = deps
   return [
     route(api.readFile, ({ params, query }, context) =>
@@ -39,6 +40,11 @@ export function fileRoutes(deps: FileDeps): Route[] {
     route(api.setFilePermissions, (input, context) => changes.setPermissions(deps, input, context)),
     route(api.deleteFile, (input, context) => changes.deleteEntry(deps, input, context)),
     route(api.deleteFiles, (input, context) => changes.deleteEntries(deps, input, context)),
+    route(api.compressFiles, (input, context) => archives.compress(deps, input, context)),
+    route(api.decompressFile, (input, context) => archives.decompress(deps, input, context)),
+    route(api.listArchive, (input, context) => archives.contents(deps, input, context)),
+    route(api.pullFile, (input, context) => archives.pull(deps, input, context)),
+    route(api.startFileJob, (input, context) => startFileJob(deps, input, context)),
     route(api.downloadLogs, ({ params }, { signal }) => logOf(deps, params.serverId, signal)),
     route(api.deliverBulk, async ({ params, body }, context) => {
       await transfers.deliver(nodeOf(context), params.ticket, body)

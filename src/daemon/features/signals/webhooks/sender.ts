@@ -1,8 +1,8 @@
 import { isIP, type LookupFunction } from 'node:net'
 import type { Agent } from 'undici'
 import type { Clock } from '../../../../shared/kernel/time.ts'
+import { isReachable } from '../../../../shared/platform/public-address.ts'
 import type { Settings } from '../../../core/settings.ts'
-import { isReachable } from './addresses.ts'
 import { createNameLookup } from './name-lookup.ts'
 import { hostOf } from './target-url.ts'
 

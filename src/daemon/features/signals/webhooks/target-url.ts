@@ -1,7 +1,7 @@
 import { isIP } from 'node:net'
 import type { WebhookFormat } from '../../../../shared/api/webhooks.ts'
 import { SECRET_MASK } from '../../../../shared/kernel/setting-values.ts'
-import { isReachable } from './addresses.ts'
+import { isReachable } from '../../../../shared/platform/public-address.ts'
 
 /** Why requests cannot go to this URL, as the end of a sentence; `undefined` when they may. A name is looked up when it is sent to. */
 export function targetProblem(text: string, allowed: readonly string[]): string | undefined {

@@ -3,7 +3,7 @@ import ipaddr from 'ipaddr.js'
 const GLOBAL_V6 = ipaddr.IPv6.parseCIDR('2000::/3')
 
 /**
- * Whether requests may go to this address: a public one, or one in the ranges that are allowed. Private, loopback,
+ * Whether requests to the outside may go to this address: a public one, or one in the ranges that are allowed. Private, loopback,
  * link-local, shared, multicast, documentation, translated and reserved ones are not public.
  */
 export function isReachable(address: string, allowed: readonly string[]): boolean {
@@ -14,6 +14,11 @@ export function isReachable(address: string, allowed: readonly string[]): boolea
     const [base, bits] = ipaddr.parseCIDR(range)
     return base.kind() === parsed.kind() && parsed.match(base, bits)
   })
+}
+
+/** Whether a text is a range of addresses, such as `10.0.0.0/8`. */
+export function isRange(text: string): boolean {
+  return ipaddr.isValidCIDR(text)
 }
 
 function isPublic(address: ipaddr.IPv4 | ipaddr.IPv6): boolean {

@@ -1,0 +1,89 @@
+import * as operations from '../../../shared/protocol/file-operations.ts'
+import { diskRoom } from '../../disk/disk-room.ts'
+import type { Bulk } from '../../link/bulk.ts'
+import { onRequest, type RequestHandler } from '../../link/request-handler.ts'
+import { type FileWork, numbered } from '../file-work.ts'
+import { pullInto } from '../pull.ts'
+import { compressTo, extractFrom, freshKey, listArchive, packed, unpackStream } from './archive.ts'
+
+/** The requests of archives: of a server's own, of trees on their way to another server, and of what is fetched from elsewhere. */
+export function archiveRequests({
+  work,
+  bulk,
+}: {
+  readonly work: FileWork
+  readonly bulk: Bulk
+}): readonly RequestHandler[] {
+  return [
+    onRequest(operations.compressFiles, ({ serverId, denied, key, ...what }, { signal, progress }) =>
+      work.long(serverId, () =>
+        work.changing(serverId, async (server) => {
+          const { paths, to } = what
+          const rules = work.rulesFor(serverId, { denied, reads: [...numbered(paths), [to, 'to']] })
+          const roomBytes = await diskRoom(server, signal)
+          const nowMs = server.context.clock.nowMs()
+          const options = { rules, roomBytes, nowMs, key: key ?? freshKey(), signal, progress }
+          return await compressTo(server.place.files, { ...what, ...options })
+        }),
+      ),
+    ),
+    onRequest(operations.extractArchive, ({ serverId, denied, key, path, ...what }, { signal, progress }) =>
+      work.long(serverId, () =>
+        work.changing(serverId, async (server) => {
+          const rules = work.rulesFor(serverId, {
+            denied,
+            reads: [
+              [path, 'path'],
+              [what.to, 'to'],
+            ],
+          })
+          const roomBytes = await diskRoom(server, signal)
+          const monotonicMs = (): number => server.context.clock.monotonicMs()
+          const options = { rules, roomBytes, monotonicMs, key: key ?? freshKey(), signal, progress }
+          return await extractFrom(server.place.files, path, { ...what, ...options })
+        }),
+      ),
+    ),
+    onRequest(operations.listArchive, ({ serverId, path, skip, limit }, { signal }) =>
+      work.long(serverId, async () => {
+        work.rulesFor(serverId, { reads: [[path, 'path']] })
+        return await listArchive(work.rootOf(serverId), path, { skip, limit, signal })
+      }),
+    ),
+    onRequest(operations.sendTree, ({ serverId, path, denied, ticket }, { signal, progress }) =>
+      work.long(serverId, async () => {
+        const rules = work.rulesFor(serverId, { denied, reads: [[path, 'path']] })
+        const tree = packed(work.rootOf(serverId), path, { rules, signal, progress })
+        const { sha256 } = await bulk.deliver(ticket, tree.content, { signal, progress: () => {} })
+        const result = tree.result() ?? { entries: 0, bytes: 0, problems: [], problemCount: 0 }
+        return { ...result, sha256 }
+      }),
+    ),
+    onRequest(operations.receiveTree, ({ serverId, denied, key, ticket, ...what }, { signal, progress }) =>
+      work.long(serverId, () =>
+        work.changing(serverId, async (server) => {
+          const rules = work.rulesFor(serverId, { denied, reads: [[what.to, 'to']] })
+          const roomBytes = await diskRoom(server, signal)
+          const monotonicMs = (): number => server.context.clock.monotonicMs()
+          const options = { rules, roomBytes, monotonicMs, key: key ?? freshKey(), signal, progress }
+          return await bulk.fetch(
+            ticket,
+            (content) => unpackStream(server.place.files, content, { ...what, ...options }),
+            { signal, progress: () => {} },
+          )
+        }),
+      ),
+    ),
+    onRequest(operations.pullFile, ({ serverId, denied, key, ...what }, { signal, progress }) =>
+      work.long(serverId, () =>
+        work.changing(serverId, async (server) => {
+          const rules = work.rulesFor(serverId, { denied, reads: [[what.to, 'to']] })
+          const roomBytes = await diskRoom(server, signal)
+          const { clock, pullAddresses } = server.context
+          const options = { rules, roomBytes, clock, allowed: pullAddresses, key: key ?? freshKey(), signal, progress }
+          return await pullInto(server.place.files, { ...what, ...options })
+        }),
+      ),
+    ),
+  ]
+}

@@ -1,0 +1,136 @@
+import { createHash } from 'node:crypto'
+import { z } from 'zod'
+import * as api from '../../../../shared/api/files.ts'
+import type { Data, Input } from '../../../../shared/kernel/contract.ts'
+import { PanelError } from '../../../../shared/kernel/errors.ts'
+import { ServerId } from '../../../../shared/kernel/ids.ts'
+import type { Clock } from '../../../../shared/kernel/time.ts'
+import { now } from '../../../../shared/kernel/time.ts'
+import { type Holder, serverPermissions } from '../../../access/permit.ts'
+import { type Context, callerOf } from '../../../http/route.ts'
+import { defineJob } from '../../../jobs/job-type.ts'
+import type { Jobs } from '../../../jobs/jobs.ts'
+import { type FileDeps, reach, serverOf } from './agent.ts'
+import { recordNote } from './changes.ts'
+import { doWork, isFinal, pathsOf, targetOf } from './long-work.ts'
+
+const DAY_MS = 24 * 3600_000
+
+/** What jobs of files need beside files. */
+export interface FileJobDeps extends FileDeps {
+  readonly jobs: Pick<Jobs, 'queue'>
+  readonly clock: Clock
+}
+
+/** Work on the files of a server that goes on without its caller. What it may reach was decided when it was started. */
+export const FILE_JOB = defineJob({
+  kind: 'files.work',
+  input: z.object({
+    serverId: ServerId,
+    work: api.FileWork,
+    denied: z.array(z.string()),
+    /** What is denied on the other server. */
+    targetDenied: z.array(z.string()),
+  }),
+  state: z.object({ entries: z.number().nullable(), bytes: z.number().nullable(), problems: z.array(z.string()) }),
+  first: () => ({ entries: null, bytes: null, problems: [] }),
+  title: ({ work }) => titleOf(work),
+  pool: { name: 'files', size: 8 },
+  lane: ({ serverId }) => serverId,
+  ordered: false,
+  background: false,
+  plan: ({ work }) => [{ step: 'work', name: work.kind }],
+  needs: ({ serverId }) => ({ server: serverId, permissions: ['file.write'] }),
+})
+
+/** Gives the engine the steps of work on files. */
+export function registerFileJobs(jobs: Pick<Jobs, 'register'>, deps: FileDeps): void {
+  jobs.register(FILE_JOB, {
+    steps: {
+      work: {
+        timeoutMs: DAY_MS,
+        run: async ({ job, signal, progress }) => {
+          const { serverId, work, denied, targetDenied } = job.input
+          const key = createHash('sha256').update(job.id).digest('hex').slice(0, 32)
+          try {
+            const { nodeId } = await serverOf(deps, serverId)
+            const target =
+              work.kind === 'copy_to_server'
+                ? { nodeId: (await serverOf(deps, work.toServerId)).nodeId, denied: targetDenied }
+                : undefined
+            const done = await doWork(
+              deps,
+              { serverId, work },
+              {
+                ...{ nodeId, denied, key, signal, part: 'body' as const },
+                ...(target === undefined ? {} : { target }),
+                onProgress: ({ entries, bytes }) => {
+                  const unit = bytes > 0 ? 'bytes' : 'items'
+                  progress({ done: bytes > 0 ? bytes : entries, total: null, unit, text: titleOf(work).slice(0, 200) })
+                },
+              },
+            )
+            return async (tx) => {
+              await recordNote(tx, deps, job.principal, done)
+              const problems = done.problems.slice(0, 20).map(({ path, reason }) => `${path}: ${reason}`.slice(0, 500))
+              return { state: { entries: done.entries, bytes: done.bytes, problems } }
+            }
+          } catch (error) {
+            if (signal.aborted || !isFinal(error)) throw error
+            // Cut off after its effect: what was to be deleted is gone, and what was to be made may be there.
+            if (job.attempt > 1 && work.kind === 'delete' && error.code === 'FILE_NOT_FOUND') return undefined
+            const again = job.attempt > 1 && error.code === 'CONFLICT'
+            const hint = again ? ' (an attempt before this one was cut off: it may have made it)' : ''
+            const failure = { kind: 'fail' as const, error: `${error.message}${hint}`, code: error.code }
+            return async () => ({ after: failure })
+          }
+        },
+      },
+    },
+  })
+}
+
+/** Starts it; whoever asks has to have the rights on the other server, too. */
+export async function startFileJob(
+  deps: FileJobDeps,
+  { params: { serverId }, body: { work } }: Input<typeof api.startFileJob>,
+  context: Pick<Context, 'principal' | 'caller'>,
+): Promise<Data<typeof api.startFileJob>> {
+  const caller = callerOf(context)
+  const { denied, nodeId } = await reach(deps, serverId, { caller, paths: pathsOf(work) })
+  await permitTarget(deps, work, caller)
+  const target = await targetOf(deps, work, caller)
+  const jobId = await deps.db.write((tx) =>
+    deps.jobs.queue.add(tx, FILE_JOB, {
+      input: { serverId, work, denied, targetDenied: target?.denied ?? [] },
+      cause: 'files',
+      onBehalfOf: caller,
+      serverId,
+      nodeId,
+    }),
+  )
+  if (jobId === undefined) throw new Error('a job without a key was not added')
+  return { jobId }
+}
+
+async function permitTarget({ db, clock }: FileJobDeps, work: api.FileWork, caller: Holder): Promise<void> {
+  if (work.kind !== 'copy_to_server') return
+  const at = { q: db.read, now: now(clock) }
+  const held = await serverPermissions(at, caller, work.toServerId, ['file.write'])
+  const read = await serverPermissions(at, caller, work.toServerId, ['server.read'])
+  if (held.length > 0) return
+  // Who may not see a server does not learn that there is one.
+  if (read.length === 0) throw new PanelError('SERVER_NOT_FOUND', `There is no server ${work.toServerId}`)
+  throw new PanelError('PERMISSION_DENIED', 'You may not write files of the other server', {
+    meta: { missing: ['file.write'] },
+  })
+}
+
+function titleOf(work: api.FileWork): string {
+  if (work.kind === 'copy') return `Copy ${work.from} to ${work.to}`
+  if (work.kind === 'delete')
+    return `Delete ${work.paths[0]}${work.paths.length > 1 ? ` and ${work.paths.length - 1} more` : ''}`
+  if (work.kind === 'compress') return `Pack ${work.archiveName}`
+  if (work.kind === 'decompress') return `Unpack ${work.archivePath}`
+  return work.kind === 'pull' ? `Fetch ${new URL(work.url).host}` : `Copy ${work.from} to ${work.toServerId}`
+}
