@@ -121,6 +121,7 @@ const VARIABLES = {
   PANEL_DOCKER__SOCKET: ['docker', 'socket'],
   PANEL_DOCKER__NETWORK: ['docker', 'network'],
   PANEL_STARTS__AT_ONCE: ['starts', 'atOnce'],
+  PANEL_PULL__ALLOWED_RANGES: ['pull', 'allowedRanges'],
   PANEL_LOG__LEVEL: ['log', 'level'],
   PANEL_LOG__FORMAT: ['log', 'format'],
 } as const
@@ -260,6 +261,7 @@ function put(into: Sections, [section, key]: readonly [string, string], value: u
 
 function readingOf(key: string, text: string): unknown {
   if (key === 'listenerUid' || key === 'atOnce') return /^\d+$/.test(text) ? Number(text) : text
+  if (key === 'allowedRanges') return text.split(',').map((range) => range.trim())
   if (key !== 'allowInsecure') return text
   if (['1', 'true', 'yes'].includes(text)) return true
   return ['0', 'false', 'no'].includes(text) ? false : text

@@ -1,4 +1,4 @@
-import { copyFile, readdir, readFile, writeFile } from 'node:fs/promises'
+import { copyFile, mkdir, readdir, readFile, writeFile } from 'node:fs/promises'
 import { join } from 'node:path'
 import { afterAll, beforeAll, describe, expect, it } from 'vitest'
 import { startMailServer } from '../daemon/mail/mail-server.ts'
@@ -264,6 +264,25 @@ describe('every command against a real daemon and agent', () => {
     ])
     await ok(['files', 'edit', 'demo:dir/a.txt', '--editor', 'echo three >'])
     expect(await ok(['files', 'cat', 'demo:dir/*.txt'])).toBe('three\n')
+    await ok(['files', 'tar', 'demo:pack.tgz', 'demo:dir', 'demo:notes.txt'])
+    expect(await ok(['files', 'untar', '-t', 'demo:pack.tgz', '-o', 'name'])).toContain('dir/a.txt')
+    await ok(['files', 'untar', 'demo:pack.tgz', 'demo:unpacked'])
+    expect(await ok(['files', 'cat', 'demo:unpacked/dir/a.txt'])).toBe('three\n')
+    await refused(7, ['files', 'tar', 'demo:pack.tgz', 'demo:dir'])
+    expect(await json(['files', 'tar', 'demo:later.zip', 'demo:dir', '--detach'])).toHaveProperty('jobId')
+    await refused(8, ['files', 'pull', 'http://127.0.0.1:1/x', 'demo:'])
+    await mkdir(join(panel.home, 'synced'))
+    expect(
+      (await json(['files', 'sync', 'demo:dir', join(panel.home, 'synced'), '--dry-run'])).steps.length,
+    ).toBeGreaterThan(0)
+    await refused(3, ['files', 'sync', 'demo:dir', join(panel.home, 'synced')]) // the link is left out
+    expect(await readFile(join(panel.home, 'synced', 'a.txt'), 'utf8')).toBe('three\n')
+    await writeFile(join(panel.home, 'synced', 'a.txt'), 'thref\n')
+    expect((await json(['files', 'sync', join(panel.home, 'synced'), 'demo:unpacked/dir'])).steps).toEqual([
+      { action: 'update', kind: 'file', path: 'a.txt' },
+    ])
+    expect(await ok(['files', 'cat', 'demo:unpacked/dir/a.txt'])).toBe('thref\n')
+    await ok(['files', 'rm', '-r', '--yes', 'demo:unpacked', 'demo:pack.tgz'])
     await refused(2, ['files', 'rm', 'demo:dir'])
     await refused(6, ['files', 'rm', 'demo:nothing*'])
     await ok(['files', 'rm', '-r', '--yes', 'demo:dir', 'demo:copy', 'demo:back'])

@@ -19,6 +19,7 @@ let panel: TestPanel
 let world: World
 let document: ApiDocument
 beforeAll(async () => {
+  process.env['PANEL_PULL__ALLOWED_RANGES'] = '127.0.0.0/8' // files are fetched from the panel itself
   panel = await startPanel({ agent: true })
   world = await buildWorld(panel)
   document = await ApiDocument.of(panel.url)

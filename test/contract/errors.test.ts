@@ -296,7 +296,11 @@ function bodyFor(id: string): Parts {
     id.startsWith('files.') &&
     !(endpoint.accepts === 'json' && isDeclared(endpoint.body))
   ) {
-    return { query: { path: 'a' }, ...(id === 'files.write' ? { body: 'x' } : {}), ...(id === 'files.upload' ? { file: PICTURE } : {}) }
+    return {
+      query: { path: 'a' },
+      ...(id === 'files.write' ? { body: 'x' } : {}),
+      ...(id === 'files.upload' ? { file: PICTURE } : {}),
+    }
   }
   const made = endpoint === undefined ? undefined : exampleBody(endpoint, { unique: 'x', ids: {} })
   return made === undefined ? {} : { body: made }

@@ -8,6 +8,7 @@ import { assignEveryNode, assignNode } from '../../src/shared/api/assignments.ts
 import { listSessions, login } from '../../src/shared/api/auth.ts'
 import { createDatabaseHost } from '../../src/shared/api/database-hosts.ts'
 import { createServerDatabase } from '../../src/shared/api/databases.ts'
+import { compressFiles } from '../../src/shared/api/files.ts'
 import { createIpPool } from '../../src/shared/api/ip-pools.ts'
 import { createLocation } from '../../src/shared/api/locations.ts'
 import { listLockouts } from '../../src/shared/api/lockouts.ts'
@@ -27,6 +28,7 @@ import { createWebhook, testWebhook } from '../../src/shared/api/webhooks.ts'
 import { endpoints } from '../../src/shared/endpoints.ts'
 import { isDeclared } from '../../src/shared/kernel/contract.ts'
 import { PanelError } from '../../src/shared/kernel/errors.ts'
+import type { ServerId } from '../../src/shared/kernel/ids.ts'
 import { gameSpec } from '../agent/agent-stage.ts'
 import { AgentPeer, report } from '../daemon/agent-peer.ts'
 import { enable, writePlugin } from '../daemon/plugins/plugin-stage.ts'
@@ -75,6 +77,13 @@ async function withFile(world: World): Promise<string> {
   const options = { headers: { authorization: `Bearer ${world.panel.adminToken}` }, method: 'PUT', body: 'content' }
   await fetch(`${world.panel.url}/api/servers/${id}/files/content?path=a.txt`, options)
   return id
+}
+
+async function withArchive(world: World): Promise<string> {
+  const serverId = await withFile(world)
+  const body = { paths: ['a.txt'], archiveName: 'a.tar' }
+  await world.admin.call(compressFiles, { params: { serverId: serverId as ServerId }, body })
+  return serverId
 }
 
 const filesWork =
@@ -282,6 +291,26 @@ export const VALID: Readonly<Record<string, Make>> = {
   'files.link': filesWork({ path: 'link', target: 'a.txt' }, { path: 'link', target: 'b' }),
   'files.delete_many': filesWork({ paths: ['a.txt'] }, { paths: ['b'] }),
   'files.delete': async (world) => ({ params: { serverId: await withFile(world) }, query: { path: 'a.txt' } }),
+  'files.compress': filesWork({ paths: ['a.txt'], archiveName: 'a.tar' }, { paths: ['a.txt'], archiveName: 'b.tar' }),
+  'files.decompress': async (world) => ({
+    params: { serverId: await withArchive(world) },
+    body: { archivePath: 'a.tar' },
+    otherBody: { archivePath: 'a.tar', targetPath: 'x' },
+  }),
+  'files.archive_contents': async (world) => ({
+    params: { serverId: await withArchive(world) },
+    body: { archivePath: 'a.tar' },
+    otherBody: { archivePath: 'a.tar', limit: 1 },
+  }),
+  'files.pull': async (world) => ({
+    params: { serverId: await withFile(world) },
+    body: { url: `${world.panel.url}/api/openapi.json` },
+    otherBody: { url: `${world.panel.url}/api/openapi.json`, name: 'b' },
+  }),
+  'files.start_job': filesWork(
+    { work: { kind: 'delete', paths: ['a.txt'] } },
+    { work: { kind: 'delete', paths: ['b.txt'] } },
+  ),
   'files.upload': async (world) => ({
     params: { serverId: await withFile(world) },
     query: { path: '/' },

@@ -38,6 +38,12 @@ export const AgentRequest = z.discriminatedUnion('op', [
   fileOperations.sumFiles.wire,
   fileOperations.measureFolders.wire,
   fileOperations.searchFiles.wire,
+  fileOperations.compressFiles.wire,
+  fileOperations.extractArchive.wire,
+  fileOperations.listArchive.wire,
+  fileOperations.sendTree.wire,
+  fileOperations.receiveTree.wire,
+  fileOperations.pullFile.wire,
 ])
 export type AgentRequest = z.infer<typeof AgentRequest>
 

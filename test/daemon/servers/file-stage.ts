@@ -22,27 +22,35 @@ export interface FileStage {
   readonly folder: string
   /** `path` is what follows `/files`, the query among it. */
   ask(method: string, path: string, body?: unknown, headers?: Record<string, string>): Promise<FileAnswer>
+  /** One more server beside it. */
+  another(name: string): Promise<{ readonly serverId: ServerId; readonly folder: string }>
   close(): Promise<void>
 }
 
 /** Starts it; no limit of requests is in the way. */
 export async function enterFileStage({ diskMb = 512 }: { readonly diskMb?: number } = {}): Promise<FileStage> {
+  process.env['PANEL_PULL__ALLOWED_RANGES'] = '127.0.0.2/32' // sources of tests listen there
   const panel = await startPanel({ agent: true })
   await panel.configure('limits.fileRequestsPerMinute', 1_000_000)
   const { client, nodeId, locationId } = panel
   const body = { name: 'Files', startup: 'sleep 1000', installScript: 'echo installed', installEntrypoint: 'sh' }
   const template = await client.call(createTemplate, { body })
   const sizes = { allocatedMemoryMb: 64, allocatedCpuCores: 0.5, allocatedDiskMb: diskMb }
-  const place = { nodeId, locationId, templateId: template.id, primaryPort: await quietPort() }
-  const { id } = await client.call(createServer, { body: { name: 'files', ...sizes, ...place } as never })
-  await eventually(
-    () => client.call(getServer, { params: { serverId: id } }),
-    ({ installed, status }) => installed && status === 'stopped',
-  )
+  const make = async (name: string): Promise<ServerId> => {
+    const place = { nodeId, locationId, templateId: template.id, primaryPort: await quietPort() }
+    const { id } = await client.call(createServer, { body: { name, ...sizes, ...place } as never })
+    await eventually(
+      () => client.call(getServer, { params: { serverId: id } }),
+      ({ installed, status }) => installed && status === 'stopped',
+    )
+    return id
+  }
+  const folderOf = (id: string): string => join(panel.dataDir, 'agent', 'servers', id)
+  const id = await make('files')
   return {
     panel,
     serverId: id,
-    folder: join(panel.dataDir, 'agent', 'servers', id),
+    folder: folderOf(id),
     ask: async (method, path, content, more = {}) => {
       const headers: Record<string, string> = { authorization: `Bearer ${panel.adminToken}`, ...more }
       if (content !== undefined) headers['content-type'] = 'application/json'
@@ -53,6 +61,10 @@ export async function enterFileStage({ diskMb = 512 }: { readonly diskMb?: numbe
       })
       const { data, code, details } = JSON.parse(await response.text())
       return { status: response.status, code, data, details }
+    },
+    another: async (name) => {
+      const serverId = await make(name)
+      return { serverId, folder: folderOf(serverId) }
     },
     close: () => panel.close(),
   }

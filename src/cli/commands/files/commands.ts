@@ -8,6 +8,7 @@ const PLACE = { name: 'place', summary: 'server:path; \\xff stands for a byte th
 const PLACES = { name: 'place', summary: 'server:path, with patterns such as server:logs/*.log', many: true } as const
 const FROM_TO = { name: 'place', summary: 'what, and at last where to', many: true } as const
 const REPLACE = { flags: '-f, --force', summary: 'replace a file that is there' } as const
+const DETACH = { flags: '--detach', summary: 'start it as a job and return at once' } as const
 const NODE_EXITS = [5, 6, 7, 8, 12] as const
 
 export const files = noun({
@@ -89,8 +90,9 @@ export const files = noun({
         'panel files cp ./server.properties demo:',
         'panel files cp -r demo:world ./backup',
         'panel files cp -r demo:world demo:world.old',
+        'panel files cp -r demo:world other:backups',
       ],
-      endpoints: ['files.copy'],
+      endpoints: ['files.copy', 'files.start_job'],
       exits: [3, ...NODE_EXITS, 11],
       load: async () => (await import('./copy.ts')).copy,
     }),
@@ -205,6 +207,75 @@ export const files = noun({
       endpoints: ['files.checksums'],
       exits: [3, ...NODE_EXITS, 11],
       load: async () => (await actions()).sum,
+    }),
+    command({
+      name: 'tar',
+      summary: 'Pack files and folders of a server into an archive there',
+      details: 'The end of its name says which kind: .tar, .tar.gz, .tgz, .tar.xz, .tar.zst or .zip.',
+      arguments: [{ name: 'archive', summary: 'server:path of the archive' }, PLACES],
+      options: [REPLACE, DETACH],
+      examples: ['panel files tar demo:world.tar.zst demo:world', "panel files tar demo:logs.zip 'demo:logs/*.log'"],
+      endpoints: ['files.compress', 'files.start_job'],
+      exits: [3, ...NODE_EXITS, 11],
+      load: async () => (await import('./archives.ts')).tar,
+    }),
+    command({
+      name: 'untar',
+      summary: 'Unpack an archive of a server there, or list what is in it',
+      details:
+        'tar by itself or with gz, xz or zst, and zip. Nothing appears before all of it was read; what leads out of the server is left out.',
+      arguments: [
+        { name: 'archive', summary: 'server:path of the archive' },
+        { name: 'folder', summary: 'where to: by default the folder that it lies in', optional: true },
+      ],
+      options: [
+        { flags: '-t, --list', summary: 'list it, and unpack nothing' },
+        { flags: '-k, --keep', summary: 'leave files that are there as they are' },
+        DETACH,
+      ],
+      examples: [
+        'panel files untar demo:world.tar.gz',
+        'panel files untar demo:pack.zip demo:mods',
+        'panel files untar -t demo:pack.zip',
+      ],
+      endpoints: ['files.decompress', 'files.archive_contents', 'files.start_job'],
+      exits: [3, ...NODE_EXITS, 11],
+      load: async () => (await import('./archives.ts')).untar,
+    }),
+    command({
+      name: 'pull',
+      summary: 'Fetch a file from a URL into a folder of a server',
+      details:
+        'The node itself asks. Private addresses are refused, unless pull.allowedRanges of its agent.yaml has them.',
+      arguments: [
+        { name: 'url', summary: 'of http or https' },
+        { ...PLACE, summary: 'server:path of a folder' },
+      ],
+      options: [{ flags: '--name <name>', summary: 'what it is called there' }, REPLACE, DETACH],
+      examples: ['panel files pull https://example.org/mod.jar demo:mods'],
+      endpoints: ['files.pull', 'files.start_job'],
+      exits: NODE_EXITS,
+      load: async () => (await import('./archives.ts')).pull,
+    }),
+    command({
+      name: 'sync',
+      summary: 'Make a folder of a server like one here, or the other way round',
+      details:
+        'Files of the same size are compared by their SHA-256, and only what differs is sent. Run again after a break, it goes on. ' +
+        'Links and the like are left out.',
+      arguments: [
+        { name: 'from', summary: 'server:path, or a folder here' },
+        { name: 'to', summary: 'the other side' },
+      ],
+      options: [
+        { flags: '-n, --dry-run', summary: 'show the differences and change nothing' },
+        { flags: '--delete', summary: 'delete there what is not here' },
+        YES,
+      ],
+      examples: ['panel files sync --dry-run ./mods demo:mods', 'panel files sync demo:config ./config'],
+      endpoints: [],
+      exits: [3, ...NODE_EXITS, 11, 14],
+      load: async () => (await import('./sync.ts')).sync,
     }),
   ],
 })

@@ -7,6 +7,7 @@ import { CliFailure, usage } from '../../kit/failure.ts'
 import { byteSize } from '../../kit/output/byte-size.ts'
 import type { Run } from '../../kit/run.ts'
 import { pairs, present, reportProblems, sizeText } from './actions.ts'
+import { copyToServer } from './archives.ts'
 import { contentOf } from './get.ts'
 import { sendFile, sendStdin } from './put.ts'
 import { entriesOf, entryAt, lastName, placeOf, placesOf, type RemotePlace, splitPlace, within } from './remote.ts'
@@ -45,6 +46,15 @@ async function onServer(
   { sources, target, report }: { sources: readonly RemotePlace[]; target: RemotePlace; report: Report },
 ): Promise<void> {
   const client = await run.client()
+  if (sources.some(({ serverId }) => serverId !== target.serverId)) {
+    // From node to node: into a folder, under its own name.
+    for (const from of sources) {
+      if ((await present(run, from)).isDirectory) needRecursive(run, `${from.server}:${from.path}`)
+      await copyToServer(run, from, target)
+      report.entries++
+    }
+    return
+  }
   for (const { from, to } of await pairs(run, sources, target)) {
     if ((await present(run, from)).isDirectory) needRecursive(run, `${from.server}:${from.path}`)
     const body = { from: from.path, to: to.path, replace: run.args.flag('force') }
@@ -183,11 +193,16 @@ function localName(name: string): Buffer {
 
 /** A file appears whole or not at all, and replaces one only with --force. */
 async function downloadFile(run: Run, { from, to, report }: DownloadStep): Promise<void> {
+  report.bytes += await downloadTo(run, from, to, run.args.flag('force'))
+  report.entries++
+}
+
+/** The same to one place; answers its size. */
+export async function downloadTo(run: Run, from: RemotePlace, to: Buffer, force = true): Promise<number> {
   const part = Buffer.concat([
     to.subarray(0, to.lastIndexOf('/') + 1),
     Buffer.from(`.panel-${randomBytes(8).toString('hex')}.part`),
   ])
-  const force = run.args.flag('force')
   const there = await lstat(to).catch(() => undefined)
   if (there !== undefined && (!force || there.isDirectory())) {
     throw new CliFailure('FILE_UNREADABLE', `${pathText(to)} is there already`, { hint: '--force replaces a file' })
@@ -208,8 +223,7 @@ async function downloadFile(run: Run, { from, to, report }: DownloadStep): Promi
     await file.close()
     await rm(part, { force: true })
   }
-  report.entries++
-  report.bytes += size
+  return size
 }
 
 function progressOf(run: Run, { path }: RemotePlace) {

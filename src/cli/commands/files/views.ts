@@ -1,4 +1,4 @@
-import type { FileEntry, FileHit, FolderUsage } from '../../../shared/api/files.ts'
+import type { ArchiveEntry, FileEntry, FileHit, FolderUsage } from '../../../shared/api/files.ts'
 import { byteSize } from '../../kit/output/byte-size.ts'
 import { column, type View, wide } from '../../kit/output/view.ts'
 
@@ -43,6 +43,18 @@ export const HITS: View<FileHit> = {
   ],
   id: ({ path }) => path,
   name: ({ path }) => path,
+}
+
+/** What is in an archive. */
+export const ARCHIVED: View<ArchiveEntry> = {
+  columns: [
+    column('KIND', ({ kind }) => kind),
+    column('SIZE', ({ isDirectory, size }) => (isDirectory ? '-' : byteSize(size))),
+    column('MODIFIED', ({ modified }) => ({ time: modified })),
+    column('NAME', ({ name }) => name),
+  ],
+  id: ({ name }) => name,
+  name: ({ name }) => name,
 }
 
 function modeText(mode: number): string {
