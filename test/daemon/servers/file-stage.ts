@@ -34,7 +34,8 @@ export async function enterFileStage({ diskMb = 512 }: { readonly diskMb?: numbe
   await panel.configure('limits.fileRequestsPerMinute', 1_000_000)
   const { client, nodeId, locationId } = panel
   const body = { name: 'Files', startup: 'sleep 1000', installScript: 'echo installed', installEntrypoint: 'sh' }
-  const template = await client.call(createTemplate, { body })
+  const kept = { fileDenylist: ['*.secret', '/vault/'], mounts: [{ source: '/srv/maps', target: 'maps' }] }
+  const template = await client.call(createTemplate, { body: { ...body, ...kept } })
   const sizes = { allocatedMemoryMb: 64, allocatedCpuCores: 0.5, allocatedDiskMb: diskMb }
   const make = async (name: string): Promise<ServerId> => {
     const place = { nodeId, locationId, templateId: template.id, primaryPort: await quietPort() }
