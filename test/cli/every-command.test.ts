@@ -270,15 +270,16 @@ describe('every command against a real daemon and agent', () => {
     expect(await ok(['files', 'cat', 'demo:unpacked/dir/a.txt'])).toBe('three\n')
     await refused(7, ['files', 'tar', 'demo:pack.tgz', 'demo:dir'])
     expect(await json(['files', 'tar', 'demo:later.zip', 'demo:dir', '--detach'])).toHaveProperty('jobId')
-    await refused(8, ['files', 'pull', 'http://127.0.0.1:1/x', 'demo:'])
-    await mkdir(join(panel.home, 'synced'))
-    expect(
-      (await json(['files', 'sync', 'demo:dir', join(panel.home, 'synced'), '--dry-run'])).steps.length,
-    ).toBeGreaterThan(0)
-    await refused(3, ['files', 'sync', 'demo:dir', join(panel.home, 'synced')]) // the link is left out
-    expect(await readFile(join(panel.home, 'synced', 'a.txt'), 'utf8')).toBe('three\n')
-    await writeFile(join(panel.home, 'synced', 'a.txt'), 'thref\n')
-    expect((await json(['files', 'sync', join(panel.home, 'synced'), 'demo:unpacked/dir'])).steps).toEqual([
+    await refused(8, ['files', 'pull', 'http://127.0.0.2:1/x', 'demo:'])
+    await ok(['files', 'pull', `${panel.url}/api/openapi.json`, 'demo:unpacked'])
+    const synced = join(panel.home, 'synced')
+    await mkdir(synced)
+    await refused(3, ['files', 'sync', 'demo:dir', synced, '--dry-run']) // the link is left out
+    expect(await readdir(synced)).toEqual([])
+    await refused(3, ['files', 'sync', 'demo:dir', synced]) // the link is left out
+    expect(await readFile(join(synced, 'a.txt'), 'utf8')).toBe('three\n')
+    await writeFile(join(synced, 'a.txt'), 'thref\n')
+    expect((await json(['files', 'sync', synced, 'demo:unpacked/dir'])).steps).toEqual([
       { action: 'update', kind: 'file', path: 'a.txt' },
     ])
     expect(await ok(['files', 'cat', 'demo:unpacked/dir/a.txt'])).toBe('thref\n')

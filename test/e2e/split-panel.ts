@@ -287,6 +287,8 @@ export class SplitPanel {
   #env(): Record<string, string> {
     return {
       PATH: process.env['PATH'] ?? '',
+      // The panel itself is a source of files to fetch.
+      PANEL_PULL__ALLOWED_RANGES: '127.0.0.1/32',
       HOME: this.home,
       PANEL_URL: this.url,
       PANEL_TOKEN: this.#token,

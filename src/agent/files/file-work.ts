@@ -12,6 +12,7 @@ export type Named = readonly (readonly [path: string, field: string])[]
 export class FileWork {
   readonly #servers: ServerTable
   readonly #running = new Map<string, number>()
+  readonly #keyed = new Map<string, Promise<void>>()
 
   constructor(servers: ServerTable) {
     this.#servers = servers
@@ -36,8 +37,28 @@ export class FileWork {
     return rules
   }
 
-  /** Lets a server have so many long operations at a time; one more is refused. */
-  async long<T>(serverId: string, work: () => Promise<T>): Promise<T> {
+  /**
+   * Lets a server have so many long operations at a time; one more is refused. One of a key waits until the one before it of that key
+   * has ended, as after a break of the connection: what the two have on their way has the same name.
+   */
+  async long<T>(serverId: string, key: string | undefined, work: () => Promise<T>): Promise<T> {
+    const before = key === undefined ? undefined : this.#keyed.get(key)
+    if (before !== undefined) await before
+    const running = this.#counted(serverId, work)
+    if (key !== undefined) {
+      const ended = running.then(
+        () => undefined,
+        () => undefined,
+      )
+      this.#keyed.set(key, ended)
+      void ended.then(() => {
+        if (this.#keyed.get(key) === ended) this.#keyed.delete(key)
+      })
+    }
+    return await running
+  }
+
+  async #counted<T>(serverId: string, work: () => Promise<T>): Promise<T> {
     const there = this.#running.get(serverId) ?? 0
     if (there >= FILE_LIMITS.atOnce) {
       const message = `${there} operations on files of this server are under way; try again when one has ended`

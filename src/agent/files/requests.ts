@@ -50,7 +50,7 @@ export function fileRequests({ servers, bulk }: FileRequestDeps): readonly Reque
       return makeLink(rootOf(serverId), link)
     }),
     onRequest(operations.copyEntry, ({ serverId, denied, key, ...names }, { signal, progress }) =>
-      work.long(serverId, () =>
+      work.long(serverId, key, () =>
         work.changing(serverId, async (server) => {
           const rules = work.rulesFor(serverId, {
             denied,
@@ -74,7 +74,7 @@ export function fileRequests({ servers, bulk }: FileRequestDeps): readonly Reque
       ),
     ),
     onRequest(operations.deleteEntries, ({ serverId, paths, denied }, { signal, progress }) =>
-      work.long(serverId, () =>
+      work.long(serverId, undefined, () =>
         work.changing(serverId, async ({ place }) => {
           const rules = work.rulesFor(serverId, { denied, changes: numbered(paths) })
           return await removeEntries(place.files, paths, { rules, signal, progress })
@@ -82,25 +82,25 @@ export function fileRequests({ servers, bulk }: FileRequestDeps): readonly Reque
       ),
     ),
     onRequest(operations.setModes, ({ serverId, paths, denied, ...modes }, { signal, progress }) =>
-      work.long(serverId, async () => {
+      work.long(serverId, undefined, async () => {
         const rules = work.rulesFor(serverId, { denied, reads: numbered(paths) })
         return await setModes(rootOf(serverId), paths, { ...modes, rules, signal, progress })
       }),
     ),
     onRequest(operations.sumFiles, ({ serverId, paths, denied }, { signal, progress }) =>
-      work.long(serverId, async () => {
+      work.long(serverId, undefined, async () => {
         const rules = work.rulesFor(serverId, { denied, reads: numbered(paths) })
         return await checksums(rootOf(serverId), paths, { rules, signal, progress })
       }),
     ),
     onRequest(operations.measureFolders, ({ serverId, path, ...which }, { signal, progress }) =>
-      work.long(serverId, async () => {
+      work.long(serverId, undefined, async () => {
         work.rulesFor(serverId, { reads: [[path, 'path']] })
         return await folderUsage(rootOf(serverId), path, { ...which, signal, progress })
       }),
     ),
     onRequest(operations.searchFiles, ({ serverId, path, denied, ...what }, { signal, progress }) =>
-      work.long(serverId, async () => {
+      work.long(serverId, undefined, async () => {
         const { place, context } = work.server(serverId)
         const rules = work.rulesFor(serverId, { denied, reads: [[path, 'path']] })
         return await search(place.files, path, { ...what, rules, clock: context.clock, signal, progress })

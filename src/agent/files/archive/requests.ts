@@ -16,7 +16,7 @@ export function archiveRequests({
 }): readonly RequestHandler[] {
   return [
     onRequest(operations.compressFiles, ({ serverId, denied, key, ...what }, { signal, progress }) =>
-      work.long(serverId, () =>
+      work.long(serverId, key, () =>
         work.changing(serverId, async (server) => {
           const { paths, to } = what
           const rules = work.rulesFor(serverId, { denied, reads: [...numbered(paths), [to, 'to']] })
@@ -28,7 +28,7 @@ export function archiveRequests({
       ),
     ),
     onRequest(operations.extractArchive, ({ serverId, denied, key, path, ...what }, { signal, progress }) =>
-      work.long(serverId, () =>
+      work.long(serverId, key, () =>
         work.changing(serverId, async (server) => {
           const rules = work.rulesFor(serverId, {
             denied,
@@ -39,19 +39,20 @@ export function archiveRequests({
           })
           const roomBytes = await diskRoom(server, signal)
           const monotonicMs = (): number => server.context.clock.monotonicMs()
-          const options = { rules, roomBytes, monotonicMs, key: key ?? freshKey(), signal, progress }
+          const nowMs = server.context.clock.nowMs()
+          const options = { rules, roomBytes, monotonicMs, nowMs, key: key ?? freshKey(), signal, progress }
           return await extractFrom(server.place.files, path, { ...what, ...options })
         }),
       ),
     ),
     onRequest(operations.listArchive, ({ serverId, path, skip, limit }, { signal }) =>
-      work.long(serverId, async () => {
+      work.long(serverId, undefined, async () => {
         work.rulesFor(serverId, { reads: [[path, 'path']] })
         return await listArchive(work.rootOf(serverId), path, { skip, limit, signal })
       }),
     ),
     onRequest(operations.sendTree, ({ serverId, path, denied, ticket }, { signal, progress }) =>
-      work.long(serverId, async () => {
+      work.long(serverId, undefined, async () => {
         const rules = work.rulesFor(serverId, { denied, reads: [[path, 'path']] })
         const tree = packed(work.rootOf(serverId), path, { rules, signal, progress })
         const { sha256 } = await bulk.deliver(ticket, tree.content, { signal, progress: () => {} })
@@ -60,12 +61,13 @@ export function archiveRequests({
       }),
     ),
     onRequest(operations.receiveTree, ({ serverId, denied, key, ticket, ...what }, { signal, progress }) =>
-      work.long(serverId, () =>
+      work.long(serverId, key, () =>
         work.changing(serverId, async (server) => {
           const rules = work.rulesFor(serverId, { denied, reads: [[what.to, 'to']] })
           const roomBytes = await diskRoom(server, signal)
           const monotonicMs = (): number => server.context.clock.monotonicMs()
-          const options = { rules, roomBytes, monotonicMs, key: key ?? freshKey(), signal, progress }
+          const nowMs = server.context.clock.nowMs()
+          const options = { rules, roomBytes, monotonicMs, nowMs, key: key ?? freshKey(), signal, progress }
           return await bulk.fetch(
             ticket,
             (content) => unpackStream(server.place.files, content, { ...what, ...options }),
@@ -75,7 +77,7 @@ export function archiveRequests({
       ),
     ),
     onRequest(operations.pullFile, ({ serverId, denied, key, ...what }, { signal, progress }) =>
-      work.long(serverId, () =>
+      work.long(serverId, key, () =>
         work.changing(serverId, async (server) => {
           const rules = work.rulesFor(serverId, { denied, reads: [[what.to, 'to']] })
           const roomBytes = await diskRoom(server, signal)

@@ -3,7 +3,7 @@ import { promisify } from 'node:util'
 import { pathText } from '../../../shared/kernel/path-text.ts'
 import { AgentFailure } from '../../failure.ts'
 import { linkText, moveInto } from '../change.ts'
-import { removePart } from '../copy.ts'
+import { removeOldTrees, removePart } from '../copy.ts'
 import { codeOf, FolderHandle } from '../folder-handle.ts'
 import { cancelled } from '../list.ts'
 import {
@@ -43,6 +43,8 @@ export interface UnpackOptions extends ManyOptions {
   /** How many bytes of the archive were read until now. */
   readonly readBytes: () => number
   readonly monotonicMs: () => number
+  /** Milliseconds since the epoch. */
+  readonly nowMs: number
 }
 
 /** What has become of an archive. */
@@ -60,6 +62,7 @@ export async function unpack(
 ): Promise<Unpacked> {
   return await withFolder(root, '/', async (top) => {
     const part = partName(options.key)
+    await removeOldTrees(top, options.nowMs)
     await removePart(top, part)
     const { uid } = rootOwner(root)
     makeFolder(top, part, uid)
