@@ -28,6 +28,15 @@ export const REGISTRY: Readonly<Record<string, FilePatterns>> = {
   'src/agent/query/armagetron.ts': { sees: 'game', patterns: ['/0x(?:[0-9a-f]{6}|RESETT)/gi'] },
   'src/agent/query/player-watch.ts': { sees: 'daemon', patterns: ['/^[0:]+$/'] },
   'src/agent/query/quake3.ts': { sees: 'game', patterns: [String.raw`/\^[^^]/g`] },
+  'src/agent/files/archive/pack.ts': { sees: 'game', patterns: ['/^[A-Za-z]:/'] },
+  'src/agent/files/archive/tar-read.ts': {
+    sees: 'client',
+    patterns: [String.raw`/[\0 ]+/g`, '/^[0-7]+$/', String.raw`/^\d{1,16}$/`],
+  },
+  'src/agent/files/pull.ts': {
+    sees: 'remote host',
+    patterns: [String.raw`/^\[|\]$/g`, '/^"|"$/g', String.raw`/[/\\]/`],
+  },
   'src/agent/server/commands.ts': { sees: 'daemon', patterns: ['/^[A-Za-z0-9_-]{1,64}$/'] },
   'src/agent/disk/btrfs-quota.ts': { sees: 'machine', patterns: ['/\\s+/'] },
   'src/agent/disk/find-quota.ts': { sees: 'machine', patterns: ['/not enabled|not found/i'] },
@@ -107,7 +116,10 @@ export const REGISTRY: Readonly<Record<string, FilePatterns>> = {
   'src/cli/commands/files/views.ts': { sees: 'program', patterns: ['/./g'] },
   'src/daemon/features/servers/files/changes.ts': { sees: 'client', patterns: [String.raw`/[/\\]/`] },
   'src/shared/kernel/path-text.ts': { sees: 'client', patterns: [String.raw`/^[\da-f]{2}$/i`] },
-  'src/shared/protocol/file-operations.ts': { sees: 'agent', patterns: ['/^[0-9a-f]{64}$/'] },
+  'src/shared/protocol/file-operations.ts': {
+    sees: 'agent',
+    patterns: ['/^[0-9a-f]{32}$/', '/^[A-Za-z0-9_-]{43}$/', '/^[0-9a-f]{64}$/'],
+  },
   'src/agent/config-files/toml-document.ts': {
     sees: 'game',
     patterns: [String.raw`/\x7f/g`, '/^[A-Za-z0-9_-]+$/'],

@@ -56,7 +56,7 @@ export async function pullInto(root: string, options: PullOptions): Promise<Pull
     const { answer, url } = await follow(options, signal)
     try {
       const name = options.name ?? nameOf(answer, url)
-      const path = `${to === '/' ? '' : to.replace(/\/+$/, '')}/${name}`
+      const path = ['', ...to.split('/').filter((part) => part !== ''), name].join('/')
       if (rules.isDenied(path)) throw denied(path)
       rules.check(path, { field: 'to' })
       const length = lengthOf(answer)

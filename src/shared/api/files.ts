@@ -409,7 +409,13 @@ export const listArchive = defineEndpoint({
 })
 
 const Pull = z.object({
-  url: z.url({ protocol: /^https?$/ }).max(4096),
+  url: z
+    .string()
+    .max(4096)
+    .refine(
+      (text) => URL.canParse(text) && ['http:', 'https:'].includes(new URL(text).protocol),
+      'must be a URL of http or https',
+    ),
   /** A folder of the server. */
   path: FilePath.default('/'),
   /** What it is called there; by default what the source says. */

@@ -144,9 +144,7 @@ export const sumFiles = defineRequest({
   ...area,
   input: { serverId, paths: z.array(Path).min(1).max(100), denied: Denied },
   result: z.object({
-    files: z
-      .array(z.object({ path: Text, size: Bytes, sha256: z.string().regex(/^[0-9a-f]{64}$/) }))
-      .max(FILE_LIMITS.rows),
+    files: z.array(z.object({ path: Text, size: Bytes, sha256: Sha256 })).max(FILE_LIMITS.rows),
     /** There are more files than an answer has. */
     isCut: z.boolean(),
     ...Problems,
