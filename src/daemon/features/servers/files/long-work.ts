@@ -31,7 +31,7 @@ export interface WorkOptions {
   readonly target?: { readonly nodeId: string; readonly denied: string[] }
 }
 
-/** What work has done: the change to be told of, and what its audit row and its caller hear. */
+/** What work has done: the change to report, and what its audit row and its caller hear. */
 export interface WorkDone {
   readonly endpoint: Endpoint
   /** Whose files have changed. */
@@ -80,7 +80,7 @@ export async function doWork(
   if (work.kind === 'copy') {
     const { from, to, replace } = work
     const done = await askAgent(deps, protocol.copyEntry, { ...ask, input: { ...common, from, to, replace } })
-    return { ...done, ...told(done), serverId, endpoint: api.copyFile, change: { action: 'copy', from, to } }
+    return { ...done, ...countsOf(done), serverId, endpoint: api.copyFile, change: { action: 'copy', from, to } }
   }
   if (work.kind === 'delete') {
     const { paths } = work
@@ -105,7 +105,7 @@ export async function doWork(
     const made = { path: to, size: done.archiveBytes }
     return {
       ...done,
-      ...told(done),
+      ...countsOf(done),
       serverId,
       endpoint: api.compressFiles,
       change: { action: 'compress', path: to },
@@ -118,7 +118,8 @@ export async function doWork(
     const input = { ...common, path, to, replace }
     const done = await askAgent(deps, protocol.extractArchive, { ...ask, fieldOf, input })
     const change: Change = { action: 'decompress', from: path, to }
-    return { ...done, ...told(done), serverId, endpoint: api.decompressFile, change, paths: [`${folderOf(to)}entry`] }
+    const paths = [`${folderOf(to)}entry`]
+    return { ...done, ...countsOf(done), serverId, endpoint: api.decompressFile, change, paths }
   }
   if (work.kind === 'pull') return await pull(deps, { serverId, work }, options)
   return await copyToServer(deps, { serverId, work }, options)
@@ -171,7 +172,7 @@ async function copyToServer(
     })
     const problems = [...sent, ...done.problems].slice(0, protocol.FILE_LIMITS.problems)
     const change: Change = { action: 'copy', to }
-    const details = { ...told(done).details, fromServerId: serverId, from: from.slice(0, 500) }
+    const details = { ...countsOf(done).details, fromServerId: serverId, from: from.slice(0, 500) }
     const problemCount = done.problemCount + sent.length
     const paths = [`${folderOf(to)}entry`]
     return { ...done, problems, problemCount, serverId: toServerId, endpoint: api.copyFile, change, paths, details }
@@ -180,7 +181,7 @@ async function copyToServer(
   }
 }
 
-function told({ entries, bytes }: FileProgress): { readonly details: Record<string, unknown> } {
+function countsOf({ entries, bytes }: FileProgress): { readonly details: Record<string, unknown> } {
   return { details: { entries, bytes } }
 }
 
