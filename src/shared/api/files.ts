@@ -404,7 +404,7 @@ export const listArchive = defineEndpoint({
   }),
   response: z.array(ArchiveEntry),
   errors: [...fileErrors, 'CONFLICT', 'FILE_ARCHIVE_UNSUPPORTED'],
-  audit: { none: 'reads an archive' },
+  audit: { none: 'reads what is in an archive' },
   long: true,
 })
 
