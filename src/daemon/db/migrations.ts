@@ -18,6 +18,9 @@ import { nodeKeys } from './migrations/0015-node-keys.ts'
 import { jobs } from './migrations/0016-jobs.ts'
 import { templateEggs } from './migrations/0017-template-eggs.ts'
 import { serverLife } from './migrations/0018-server-life.ts'
+import { sftp } from './migrations/0019-sftp.ts'
+import { backupStores } from './migrations/0020-backup-stores.ts'
+import { backups } from './migrations/0021-backups.ts'
 import { Connection } from './sqlite/connection.ts'
 
 /** One step of the schema: a script that takes version `id` - 1 to `id`. Steps are never edited once released. */
@@ -47,6 +50,9 @@ export const MIGRATIONS: readonly Migration[] = [
   jobs,
   templateEggs,
   serverLife,
+  sftp,
+  backupStores,
+  backups,
 ]
 
 /** The newest version that this program knows. */

@@ -17,6 +17,7 @@ export const CAPABILITIES = [
   'servers.rebuild@1',
   'console-kinds@1',
   'mounts@1',
+  'backups@1',
 ] as const
 export type Capability = (typeof CAPABILITIES)[number]
 
