@@ -144,7 +144,8 @@ describe('a global flag', () => {
           const own = (command.options ?? []).some(
             (option) => optionName(option.flags) === kebab(field) && option.field === field,
           )
-          if (!own) taken.push(`${path.join(' ')}: ${field}`)
+          const isArgument = (command.arguments ?? []).some(({ name }) => name === kebab(field))
+          if (!own && !isArgument) taken.push(`${path.join(' ')}: ${field}`)
         }
       }
     }
