@@ -26,11 +26,9 @@ export const files: Measurement = async (progress) => {
   try {
     await panel.startAgent()
     const templateId = await panel.makeTemplate({
-      name: 'files',
-      runtimes: ['process'],
-      startup: 'sleep 1000',
-      installScript: 'echo installed',
-      installEntrypoint: 'sh',
+      name: 'Files',
+      startup: 'echo ready; exec sleep 1000000',
+      startupDetection: { done: [{ kind: 'contains', value: 'ready' }], stripAnsi: true },
     })
     const serverId = await panel.makeServer(
       { name: 'files', templateId, primaryPort: await quietPort() },
