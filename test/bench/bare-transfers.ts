@@ -20,7 +20,7 @@ answerAll(async (question) => {
 })
 
 /**
- * What a program without a panel would do with the same hops: the client asks the program between; that one tells the program at the disk,
+ * What a program without a panel would do with the same hops: the client asks the program between; that one asks the program at the disk,
  * which sends the bytes to it or fetches them there, in a request of its own. Nothing is hashed, checked, counted or recorded.
  */
 function between(): Handler {
