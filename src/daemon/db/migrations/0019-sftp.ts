@@ -17,5 +17,8 @@ create table ssh_key (
   last_used_at text
 );
 create index ssh_key_user on ssh_key (user_id);
+
+alter table server_access add column file_paths text;
+alter table server_invite add column file_paths text;
 `,
 }
