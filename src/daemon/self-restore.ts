@@ -40,10 +40,15 @@ const KEY_FILE = 'credential.key'
 const INTERRUPTED = 'the panel was restored from a backup that was made while this was under way'
 
 /** Reads a backup through without a panel: hashes, manifest, and the database in it. Fails with VALIDATION_ERROR for what is none. */
-export async function examineSelfBackup(
-  source: SelfBackupSource,
-  { folder, signal }: { readonly folder: string; readonly signal: AbortSignal },
-): Promise<ExaminedSelfBackup> {
+export async function examineSelfBackup({
+  source,
+  folder,
+  signal,
+}: {
+  readonly source: SelfBackupSource
+  readonly folder: string
+  readonly signal: AbortSignal
+}): Promise<ExaminedSelfBackup> {
   try {
     return await opened(source, folder, signal, async (name, unpacked) => described(name, unpacked))
   } finally {
@@ -58,11 +63,13 @@ export async function examineSelfBackup(
 export async function restorePanel(options: {
   readonly source: SelfBackupSource
   readonly dataDir: string | undefined
-  /** `undefined`: the credential key is left in the backup. */
+  /** Opens the credential key, where the backup has one. */
   readonly passphrase: string | undefined
+  /** The credential key is left in the backup. */
+  readonly withoutKey: boolean
   readonly signal: AbortSignal
 }): Promise<RestoredPanel> {
-  const { source, passphrase, signal } = options
+  const { source, passphrase, withoutKey, signal } = options
   const dataDir = resolve(options.dataDir ?? defaultDataDir())
   await makeDataFolder(dataDir)
   const lock = await lockDataFolder(dataDir, isoTime(systemClock.nowMs())).catch((error: unknown) => {
@@ -72,7 +79,8 @@ export async function restorePanel(options: {
   try {
     const database = join(dataDir, 'db', 'panel.db')
     if (await exists(database)) {
-      const instead = 'name an empty folder with --data-dir, or move it away; panel db restore replaces a database alone'
+      const instead =
+        'name an empty folder with --data-dir, or move it away; panel db restore replaces a database alone'
       throw new PanelError('CONFLICT', `There is a panel in ${dataDir} already: ${instead}`)
     }
     return await inDataFolder(dataDir, () =>
@@ -82,7 +90,7 @@ export async function restorePanel(options: {
           const known = `this panel knows versions up to ${SCHEMA_VERSION}; restore it with panel ${unpacked.manifest.panelVersion} or a newer one`
           throw new PanelError('VALIDATION_ERROR', `The schema version of this backup is ${schemaVersion}, ${known}`)
         }
-        const key = await keyOf(unpacked, passphrase)
+        const key = withoutKey ? undefined : await keyOf(unpacked, passphrase)
         await beginAnew(unpacked.database)
         const owner = await ownerOf(dataDir)
         const keyFile = key === undefined ? null : join(dataDir, KEY_FILE)
@@ -132,7 +140,8 @@ function fileOf(path: string): AsyncIterable<Uint8Array> {
     } catch (cause) {
       const code = cause instanceof Error && 'code' in cause ? cause.code : undefined
       if (code === 'ENOENT') throw new PanelError('NOT_FOUND', `There is no file ${path}`, { cause })
-      if (code === 'EISDIR') throw new PanelError('VALIDATION_ERROR', `${path} is a folder: name the archive in it`, { cause })
+      if (code === 'EISDIR')
+        throw new PanelError('VALIDATION_ERROR', `${path} is a folder: name the archive in it`, { cause })
       throw cause
     }
   })()
@@ -153,9 +162,10 @@ function described(name: string, { manifest, bytes, sha256 }: Unpacked): Examine
 }
 
 async function keyOf({ key, manifest }: Unpacked, passphrase: string | undefined): Promise<string | undefined> {
-  if (passphrase === undefined) return undefined
-  if (key === undefined) {
-    throw new PanelError('VALIDATION_ERROR', 'There is no credential key in this backup: restore it without a passphrase')
+  if (key === undefined) return undefined
+  if (passphrase === undefined) {
+    const what = 'The credential key is in this backup: give its passphrase (--passphrase-file, --passphrase-stdin)'
+    throw new PanelError('VALIDATION_ERROR', `${what}, or --without-key`)
   }
   const credentialKey = await openKey(passphrase, key)
   if (fingerprintOf(credentialKey) === manifest.keyFingerprint) return credentialKey
@@ -193,16 +203,10 @@ async function beginAnew(file: string): Promise<void> {
     await connection.exec('BEGIN IMMEDIATE')
     const epoch = JSON.stringify(newIdSuffix(systemClock))
     await connection.run("UPDATE setting SET value = ? WHERE key = 'install.epoch'", [epoch])
-    const open = "job_id IN (SELECT id FROM job WHERE ended_at IS NULL AND background = 0) AND status != 'succeeded'"
-    await connection.run(`UPDATE job_step SET status = 'failed', error = ?, ended_at = ? WHERE ${open}`, [INTERRUPTED, nowText])
-    const ended = "status = 'failed', requested = NULL, due_at = NULL, error = ?, error_code = 'INTERRUPTED'"
+    // The engine ends them as cancelled at its start, with all that belongs to that.
     await connection.run(
-      `UPDATE job SET ${ended}, ended_at = ?, updated_at = ? WHERE ended_at IS NULL AND background = 0`,
-      [INTERRUPTED, nowText, nowText],
-    )
-    await connection.run(
-      "UPDATE self_backup SET status = 'failed', error = ?, completed_at = ? WHERE status = 'pending'",
-      [INTERRUPTED, nowText],
+      "UPDATE job SET status = 'queued', requested = 'cancel', due_at = ?, error = ? WHERE ended_at IS NULL AND background = 0",
+      [nowText, INTERRUPTED],
     )
     await connection.exec('COMMIT')
   } finally {

@@ -87,7 +87,12 @@ export const deleteSelfBackup = defineEndpoint({
   access: { panel: '*' },
   params,
   response: NoData,
-  errors: ['SELF_BACKUP_NOT_FOUND', 'SELF_BACKUP_NOT_READY', 'BACKUP_STORE_FAILED', 'CREDENTIAL_ENCRYPTION_KEY_MISSING'],
+  errors: [
+    'SELF_BACKUP_NOT_FOUND',
+    'SELF_BACKUP_NOT_READY',
+    'BACKUP_STORE_FAILED',
+    'CREDENTIAL_ENCRYPTION_KEY_MISSING',
+  ],
   audit: { action: 'self_backup.delete' },
   long: true,
 })
@@ -109,7 +114,12 @@ export const verifySelfBackup = defineEndpoint({
   access: { panel: 'admin.write' },
   params,
   response: SelfBackupCheck,
-  errors: ['SELF_BACKUP_NOT_FOUND', 'SELF_BACKUP_NOT_READY', 'BACKUP_STORE_FAILED', 'CREDENTIAL_ENCRYPTION_KEY_MISSING'],
+  errors: [
+    'SELF_BACKUP_NOT_FOUND',
+    'SELF_BACKUP_NOT_READY',
+    'BACKUP_STORE_FAILED',
+    'CREDENTIAL_ENCRYPTION_KEY_MISSING',
+  ],
   audit: { none: 'changes nothing' },
   long: true,
 })

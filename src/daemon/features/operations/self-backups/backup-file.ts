@@ -46,7 +46,10 @@ export async function examineBackup(
     return [error instanceof Error ? error.message : String(error)]
   })
   if (problems.length === 0) return unpacked
-  throw new PanelError('VALIDATION_ERROR', `The database in this backup is damaged: ${problems.join('; ').slice(0, 500)}`)
+  throw new PanelError(
+    'VALIDATION_ERROR',
+    `The database in this backup is damaged: ${problems.join('; ').slice(0, 500)}`,
+  )
 }
 
 /** An empty folder for its owner alone. */

@@ -66,7 +66,14 @@ export async function addBackup(
   await tx.q
     .insertInto('selfBackup')
     .values({
-      ...{ id, name: nameOf(id, tx.now), storeId: store.id, status: 'pending', cause, includesKey: key === undefined ? 0 : 1 },
+      ...{
+        id,
+        name: nameOf(id, tx.now),
+        storeId: store.id,
+        status: 'pending',
+        cause,
+        includesKey: key === undefined ? 0 : 1,
+      },
       ...{ bytes: null, sha256: null, panelVersion: null, schemaVersion: null, error: null, jobId },
       ...{ createdAt: tx.now, completedAt: null },
     })
@@ -195,14 +202,20 @@ async function noteFailure(
   await announce(tx, deps.bus, { id: backupId, status: 'failed', error })
   // What a cancelled attempt may have left in the store is no reason to keep the transaction waiting.
   tx.onCommit(() => {
-    removeBackup(deps, row).catch((err: unknown) => deps.log.warn({ err, backupId }, 'cannot remove what a failed self-backup left'))
+    removeBackup(deps, row).catch((err: unknown) =>
+      deps.log.warn({ err, backupId }, 'cannot remove what a failed self-backup left'),
+    )
   })
 }
 
 async function announce(
   tx: Tx,
   bus: SelfBackupDeps['bus'],
-  { id, status, error }: { readonly id: string; readonly status: SelfBackupRow['status']; readonly error: string | null },
+  {
+    id,
+    status,
+    error,
+  }: { readonly id: string; readonly status: SelfBackupRow['status']; readonly error: string | null },
 ): Promise<void> {
   await bus.append(tx, { type: 'self_backup_updated', data: { backupId: id, status, error } })
 }

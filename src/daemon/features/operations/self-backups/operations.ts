@@ -67,7 +67,10 @@ export const setSelfBackupSchedule = operation(
       ...(passphrase === undefined ? {} : await setKey(tx, deps)),
     }
     const includesKey = passphrase === undefined ? before.includesKey : passphrase !== null
-    const nextAt = nextTime({ get: (key) => (key === 'selfBackup.cron' ? after.cron : settings.get(key)) as never }, deps.clock.nowMs())
+    const nextAt = nextTime(
+      { get: (key) => (key === 'selfBackup.cron' ? after.cron : settings.get(key)) as never },
+      deps.clock.nowMs(),
+    )
     const answer = { ...after, storeId: after.storeId as api.SelfBackupSchedule['storeId'], includesKey, nextAt }
     if (Object.keys(details).length === 0) return { answer }
     return { answer, audit: { resourceId: 'self-backup', details } }
@@ -89,7 +92,9 @@ async function readSchedule(tx: Tx, { settings }: WithKey) {
 async function setKey(tx: Tx, { settings, sealed, credentialKey }: WithKey) {
   const had = (await settings.read(tx, 'install.selfBackupKey')) !== null
   const value =
-    sealed === undefined || credentialKey === undefined ? null : { key: sealed, fingerprint: fingerprintOf(credentialKey) }
+    sealed === undefined || credentialKey === undefined
+      ? null
+      : { key: sealed, fingerprint: fingerprintOf(credentialKey) }
   if (!had && value === null) return {}
   await settings.set(tx, 'install.selfBackupKey', value)
   return { passphrase: { before: had ? SECRET_MASK : null, after: value === null ? null : SECRET_MASK } }

@@ -14,7 +14,11 @@ export interface BackupPlace {
   /** Takes over a file, which is gone from its place afterwards; nothing has the name before all of it is there. */
   take(name: string, file: { readonly path: string; readonly bytes: number }, watch: Watch): Promise<void>
   /** The bytes, or a range of them; NOT_FOUND, or BACKUP_STORE_FAILED, where there are none. */
-  read(name: string, range: { readonly offset: number; readonly length: number } | null, signal?: AbortSignal): Promise<AsyncIterable<Uint8Array>>
+  read(
+    name: string,
+    range: { readonly offset: number; readonly length: number } | null,
+    signal?: AbortSignal,
+  ): Promise<AsyncIterable<Uint8Array>>
   /** Names of what lies there, the newest last. */
   names(signal?: AbortSignal): Promise<string[]>
   /** What is not there is no failure. Removes what a `take` that was cut off has left, too. */
@@ -39,7 +43,10 @@ export function nameOf(id: string, createdAt: string): string {
 }
 
 /** The place of a store: for a folder, one of the daemon's own below `backupDir`. */
-export function placeIn(store: StoreRow, deps: { readonly stores: ObjectStores; readonly backupDir: string }): BackupPlace {
+export function placeIn(
+  store: StoreRow,
+  deps: { readonly stores: ObjectStores; readonly backupDir: string },
+): BackupPlace {
   const settings = settingsOf(store)
   if (settings.kind === 'local') return folderPlace(join(deps.backupDir, store.id))
   const { endpoint, bucket, prefix } = settings
@@ -92,11 +99,18 @@ export function objectPlace(opened: () => ObjectStore, address: string): BackupP
     address: (name) => `${address}/${KEYS}${name}`,
     take: async (name, { path, bytes }, watch) => {
       const store = opened()
-      await storeBytes(store, KEYS + name, { bytes, content: createReadStream(path, { highWaterMark: 1 << 20 }) }, watch)
+      await storeBytes(
+        store,
+        KEYS + name,
+        { bytes, content: createReadStream(path, { highWaterMark: 1 << 20 }) },
+        watch,
+      )
       await rm(path)
     },
     read: async (name, range, signal) =>
-      range === null ? readBytes(opened(), KEYS + name, signal) : (await opened().get(KEYS + name, range, signal)).content,
+      range === null
+        ? readBytes(opened(), KEYS + name, signal)
+        : (await opened().get(KEYS + name, range, signal)).content,
     names: async (signal) => {
       const found: string[] = []
       for (let after: string | null = null; ; ) {

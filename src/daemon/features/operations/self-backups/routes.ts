@@ -48,7 +48,10 @@ export function selfBackupRoutes(deps: SelfBackupDeps): Route[] {
       try {
         const { sha256 } = await examineBackup(await place.read(row.name, null, signal), folder, signal)
         if (sha256 === row.sha256) return { ok: true, problem: null }
-        return { ok: false, problem: 'It is a backup of a panel, but not the one that was made: its hash is another one' }
+        return {
+          ok: false,
+          problem: 'It is a backup of a panel, but not the one that was made: its hash is another one',
+        }
       } catch (error) {
         signal.throwIfAborted()
         const isDamage = error instanceof PanelError && DAMAGED.has(String(error.meta['reason'] ?? error.code))
@@ -90,7 +93,8 @@ async function goodBackup(
   const row = await rows.findBackup(q, id)
   if (row === undefined) throw new PanelError('SELF_BACKUP_NOT_FOUND', operations.GONE)
   if (statuses.includes(row.status)) return row
-  const what = row.status === 'pending' ? 'is still being made; cancel its job, or wait' : 'has failed: there is nothing'
+  const what =
+    row.status === 'pending' ? 'is still being made; cancel its job, or wait' : 'has failed: there is nothing'
   throw new PanelError('SELF_BACKUP_NOT_READY', `This backup ${what}`, { meta: { jobId: row.jobId } })
 }
 

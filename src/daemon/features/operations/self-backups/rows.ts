@@ -49,5 +49,7 @@ export async function outlived(q: Queries, keep: number): Promise<SelfBackupRow[
     .execute()
   const kept = rows.filter(({ status }) => status === 'completed').slice(0, keep)
   const oldest = kept.at(-1)?.createdAt ?? ''
-  return rows.filter((row) => !kept.includes(row) && (row.status === 'completed' || row.createdAt < oldest)).toReversed()
+  return rows
+    .filter((row) => !kept.includes(row) && (row.status === 'completed' || row.createdAt < oldest))
+    .toReversed()
 }

@@ -10,6 +10,19 @@ export function present(row: SelfBackupRow, store: Pick<StoreRow, 'id' | 'name'>
     id: row.id as SelfBackup['id'],
     store: { id: store.id as SelfBackup['store']['id'], name: store.name },
     includesKey: row.includesKey === 1,
-    ...{ name, address, status, cause, bytes, sha256, panelVersion, schemaVersion, error, jobId, createdAt, completedAt },
+    ...{
+      name,
+      address,
+      status,
+      cause,
+      bytes,
+      sha256,
+      panelVersion,
+      schemaVersion,
+      error,
+      jobId,
+      createdAt,
+      completedAt,
+    },
   }
 }
