@@ -5,6 +5,7 @@ import { alerts } from './commands/alerts/commands.ts'
 import { allocations } from './commands/allocations/commands.ts'
 import { apiKeys, permissions } from './commands/api-keys/commands.ts'
 import { audit } from './commands/audit/commands.ts'
+import { backupStores } from './commands/backup-stores/commands.ts'
 import { console } from './commands/console/commands.ts'
 import { databases } from './commands/databases/commands.ts'
 import { dbHosts } from './commands/db-hosts/commands.ts'
@@ -21,6 +22,7 @@ import { dashboard, db, health, stats } from './commands/overview/commands.ts'
 import { plugins } from './commands/plugins/commands.ts'
 import { providers } from './commands/providers/commands.ts'
 import { roles } from './commands/roles/commands.ts'
+import { selfBackup } from './commands/self-backup/commands.ts'
 import { servers } from './commands/servers/commands.ts'
 import { auth, context, login, logout, setup, whoami } from './commands/session/commands.ts'
 import { locale, settings } from './commands/settings/commands.ts'
@@ -58,6 +60,8 @@ export const tree: readonly (Command | Noun)[] = [
   templates,
   allocations,
   dbHosts,
+  backupStores,
+  selfBackup,
   ipPools,
   users,
   roles,

@@ -1,3 +1,4 @@
+import { join } from 'node:path'
 import type { FastifyInstance } from 'fastify'
 import { endpoints, streams } from '../shared/endpoints.ts'
 import { type Clock, now } from '../shared/kernel/time.ts'
@@ -25,7 +26,13 @@ import { nodeRoutes } from './features/fleet/nodes/routes.ts'
 import { auditLogRoutes } from './features/operations/audit-log/routes.ts'
 import { jobRoutes } from './features/operations/jobs/routes.ts'
 import { overviewRoutes } from './features/operations/overview/routes.ts'
+import { clearFolder } from './features/operations/self-backups/archive.ts'
+import { registerSelfBackups } from './features/operations/self-backups/create-job.ts'
+import { selfBackupRoutes } from './features/operations/self-backups/routes.ts'
+import { beginSchedule, registerSchedule } from './features/operations/self-backups/schedule.ts'
 import { settingsRoutes } from './features/operations/settings/routes.ts'
+import { ObjectStores } from './features/operations/stores/object-stores.ts'
+import { backupStoreRoutes } from './features/operations/stores/routes.ts'
 import { addSystemRoutes } from './features/operations/system/routes.ts'
 import { beginUpkeep, registerUpkeep } from './features/operations/system/upkeep.ts'
 import { updateRoutes } from './features/operations/updates/routes.ts'
@@ -56,6 +63,7 @@ import { createOutbox } from './features/signals/webhooks/outbox.ts'
 import { webhookRoutes } from './features/signals/webhooks/routes.ts'
 import { createSender } from './features/signals/webhooks/sender.ts'
 import { notifyWebhooks } from './features/signals/webhooks/subscriptions.ts'
+import { StoreTickets } from './gateway/store-tickets.ts'
 import { defaultMaxConnections } from './http/connection-limits.ts'
 import type { Route, StreamRoute } from './http/route.ts'
 import { addRoute, createHttpServer } from './http/server.ts'
@@ -123,6 +131,17 @@ export async function createApp({ config, db, clock, log, version, holder, schem
   const nodeWiring = wireNodes({ core, config, version, metrics, beforeDelete })
   const { gateway, isOnline, keys, usage, transfers, commandReports, nodeUsage, serverDeps, nodeLink, console } =
     nodeWiring
+  const stores = new ObjectStores(core)
+  cleanup.add(() => stores.close())
+  const storeTickets = new StoreTickets({ objects: (storeId) => stores.find(storeId) })
+  const selfBackups = {
+    ...{ ...core, jobs, stores, version },
+    credentialKey: config.credentialKey,
+    backupDir: config.backupDir,
+    workDir: join(config.dataDir, 'self-backup'),
+  }
+  registerSelfBackups(jobs, selfBackups)
+  cleanup.add(registerSchedule(jobs, selfBackups))
   registerFileJobs(jobs, { ...core, gateway, transfers })
   const evaluator = new Evaluator({
     ...core,
@@ -173,6 +192,8 @@ export async function createApp({ config, db, clock, log, version, holder, schem
     ...serverRoutes(serverDeps),
     ...databaseHostRoutes({ ...core, work: databaseWork }),
     ...databaseRoutes({ ...core, work: databaseWork }),
+    ...backupStoreRoutes({ ...core, stores, tickets: storeTickets, gateway }),
+    ...selfBackupRoutes(selfBackups),
     ...jobRoutes({ ...core, jobs }),
     ...pluginRoutes(plugins),
     ...accessRoutes({ ...people, isOnline, facts: serverDeps.facts }),
@@ -210,6 +231,8 @@ export async function createApp({ config, db, clock, log, version, holder, schem
     keys,
     gateway,
     serverDeps,
+    stores,
+    storeTickets,
     holder,
     setupToken: gate.token,
     isSetupRequired: () => isSetupRequired(db.read, settings),
@@ -228,6 +251,8 @@ export async function createApp({ config, db, clock, log, version, holder, schem
       loops.push(evaluator.run(signal), retryWrites({ db, clock, log }, signal))
       await databaseWork.begin(db)
       await db.write((tx) => beginUpkeep(tx, jobs))
+      await clearFolder(selfBackups.workDir)
+      await db.write((tx) => beginSchedule(tx, selfBackups))
       cleanup.add(followGrants(jobs, core))
       jobs.start()
       await plugins.begin()

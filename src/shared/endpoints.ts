@@ -10,6 +10,7 @@ import * as apiKeys from './api/api-keys.ts'
 import * as assignments from './api/assignments.ts'
 import * as auditLog from './api/audit-log.ts'
 import * as auth from './api/auth.ts'
+import * as backupStores from './api/backup-stores.ts'
 import * as bulkServers from './api/bulk-servers.ts'
 import * as console from './api/console.ts'
 import * as dashboard from './api/dashboard.ts'
@@ -34,6 +35,7 @@ import * as profile from './api/profile.ts'
 import * as providers from './api/providers.ts'
 import * as roles from './api/roles.ts'
 import * as securitySettings from './api/security-settings.ts'
+import * as selfBackups from './api/self-backups.ts'
 import * as serverAllocations from './api/server-allocations.ts'
 import * as serverEvents from './api/server-events.ts'
 import * as serverLife from './api/server-life.ts'
@@ -66,6 +68,7 @@ const groups = [
   assignments,
   auditLog,
   auth,
+  backupStores,
   bulkServers,
   console,
   dashboard,
@@ -90,6 +93,7 @@ const groups = [
   providers,
   roles,
   securitySettings,
+  selfBackups,
   serverAllocations,
   serverEvents,
   serverLife,
