@@ -26,6 +26,8 @@ import { auditLogRoutes } from './features/operations/audit-log/routes.ts'
 import { jobRoutes } from './features/operations/jobs/routes.ts'
 import { overviewRoutes } from './features/operations/overview/routes.ts'
 import { settingsRoutes } from './features/operations/settings/routes.ts'
+import { ObjectStores } from './features/operations/stores/object-stores.ts'
+import { backupStoreRoutes } from './features/operations/stores/routes.ts'
 import { addSystemRoutes } from './features/operations/system/routes.ts'
 import { beginUpkeep, registerUpkeep } from './features/operations/system/upkeep.ts'
 import { updateRoutes } from './features/operations/updates/routes.ts'
@@ -56,6 +58,7 @@ import { createOutbox } from './features/signals/webhooks/outbox.ts'
 import { webhookRoutes } from './features/signals/webhooks/routes.ts'
 import { createSender } from './features/signals/webhooks/sender.ts'
 import { notifyWebhooks } from './features/signals/webhooks/subscriptions.ts'
+import { StoreTickets } from './gateway/store-tickets.ts'
 import { defaultMaxConnections } from './http/connection-limits.ts'
 import type { Route, StreamRoute } from './http/route.ts'
 import { addRoute, createHttpServer } from './http/server.ts'
@@ -123,6 +126,9 @@ export async function createApp({ config, db, clock, log, version, holder, schem
   const nodeWiring = wireNodes({ core, config, version, metrics, beforeDelete })
   const { gateway, isOnline, keys, usage, transfers, commandReports, nodeUsage, serverDeps, nodeLink, console } =
     nodeWiring
+  const stores = new ObjectStores(core)
+  cleanup.add(() => stores.close())
+  const storeTickets = new StoreTickets({ objects: (storeId) => stores.find(storeId) })
   registerFileJobs(jobs, { ...core, gateway, transfers })
   const evaluator = new Evaluator({
     ...core,
@@ -173,6 +179,7 @@ export async function createApp({ config, db, clock, log, version, holder, schem
     ...serverRoutes(serverDeps),
     ...databaseHostRoutes({ ...core, work: databaseWork }),
     ...databaseRoutes({ ...core, work: databaseWork }),
+    ...backupStoreRoutes({ ...core, stores, tickets: storeTickets, gateway }),
     ...jobRoutes({ ...core, jobs }),
     ...pluginRoutes(plugins),
     ...accessRoutes({ ...people, isOnline, facts: serverDeps.facts }),
@@ -210,6 +217,8 @@ export async function createApp({ config, db, clock, log, version, holder, schem
     keys,
     gateway,
     serverDeps,
+    stores,
+    storeTickets,
     holder,
     setupToken: gate.token,
     isSetupRequired: () => isSetupRequired(db.read, settings),

@@ -10,6 +10,7 @@ import * as apiKeys from './api/api-keys.ts'
 import * as assignments from './api/assignments.ts'
 import * as auditLog from './api/audit-log.ts'
 import * as auth from './api/auth.ts'
+import * as backupStores from './api/backup-stores.ts'
 import * as bulkServers from './api/bulk-servers.ts'
 import * as console from './api/console.ts'
 import * as dashboard from './api/dashboard.ts'
@@ -66,6 +67,7 @@ const groups = [
   assignments,
   auditLog,
   auth,
+  backupStores,
   bulkServers,
   console,
   dashboard,
