@@ -132,6 +132,13 @@ const REFUSED: readonly (readonly [string, () => void])[] = [
       symlinkSync(join(outside, 'secret'), stored('entries.jsonl.gz'))
     },
   ],
+  [
+    'a list that is a FIFO',
+    () => {
+      rmSync(stored('entries.jsonl.gz'))
+      execFileSync('mkfifo', [stored('entries.jsonl.gz')])
+    },
+  ],
   ['a file below a link', () => forgeList([link('out', outside), file('out/secret')])],
   ['a file below a file', () => forgeList([file('x'), file('x/y')])],
 ]
