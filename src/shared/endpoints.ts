@@ -10,6 +10,8 @@ import * as apiKeys from './api/api-keys.ts'
 import * as assignments from './api/assignments.ts'
 import * as auditLog from './api/audit-log.ts'
 import * as auth from './api/auth.ts'
+import * as backupPolicies from './api/backup-policies.ts'
+import * as backups from './api/backups.ts'
 import * as bulkServers from './api/bulk-servers.ts'
 import * as console from './api/console.ts'
 import * as dashboard from './api/dashboard.ts'
@@ -66,6 +68,8 @@ const groups = [
   assignments,
   auditLog,
   auth,
+  backupPolicies,
+  backups,
   bulkServers,
   console,
   dashboard,

@@ -28,6 +28,8 @@ interface ServerTable extends Stamps {
   cpuCores: number
   diskMb: number
   swapMb: number
+  /** Where its backups go; `null`: where those of its node do. */
+  backupStoreId: Generated<string | null>
   /** How many databases it may have. */
   databaseAllocation: Generated<number>
   environment: Json
