@@ -12,6 +12,7 @@ import * as auditLog from './api/audit-log.ts'
 import * as auth from './api/auth.ts'
 import * as backupPolicies from './api/backup-policies.ts'
 import * as backups from './api/backups.ts'
+import * as backupStores from './api/backup-stores.ts'
 import * as bulkServers from './api/bulk-servers.ts'
 import * as console from './api/console.ts'
 import * as dashboard from './api/dashboard.ts'
@@ -70,6 +71,7 @@ const groups = [
   auth,
   backupPolicies,
   backups,
+  backupStores,
   bulkServers,
   console,
   dashboard,

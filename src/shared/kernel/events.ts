@@ -262,6 +262,9 @@ export const EVENTS = {
   }),
   /** A check of the database file has ended otherwise than the one before. */
   db_status_changed: kind('admin.read', false, { status: z.enum(['ok', 'damaged', 'failed']) }),
+  backup_store_created: kind('admin.read', false, { storeId: z.string(), storeName: z.string(), createdBy: who }),
+  backup_store_updated: kind('admin.read', false, { storeId: z.string(), storeName: z.string(), updatedBy: who }),
+  backup_store_deleted: kind('admin.read', false, { storeId: z.string(), storeName: z.string(), deletedBy: who }),
   database_host_created: kind('admin.read', false, { hostId: z.string(), hostName: z.string(), createdBy: who }),
   database_host_updated: kind('admin.read', false, { hostId: z.string(), hostName: z.string(), updatedBy: who }),
   database_host_deleted: kind('admin.read', false, { hostId: z.string(), hostName: z.string(), deletedBy: who }),

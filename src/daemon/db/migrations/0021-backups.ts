@@ -5,8 +5,6 @@ export const backups: Migration = {
   id: 21,
   name: 'backups',
   sql: `
-insert or ignore into backup_store (id, name, kind, created_at, updated_at) values ('local', 'local', 'local', '2026-01-01T00:00:00.000Z', '2026-01-01T00:00:00.000Z');
-
 create table backup_policy (
   id text primary key,
   name text not null unique,

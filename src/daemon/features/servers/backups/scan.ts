@@ -38,7 +38,7 @@ export async function scan(
   const store = await stores.find(db.read, storeId)
   if (store === undefined) throw new PanelError('BACKUP_STORE_NOT_FOUND', 'There is no such backup store')
   const at = await nodeFor(deps, store, nodeId)
-  const owners = await stores.owners(storeId, context.signal)
+  const owners = await stores.owners(store, context.signal)
   const found: Found[] = []
   for (const ownerId of owners ?? [null]) {
     const grant = { nodeId: at, ownerId: ownerId ?? '', mode: 'read', signal: context.signal } as const
