@@ -1,5 +1,5 @@
 import { once } from 'node:events'
-import { createServer, type Server } from 'node:http'
+import { createServer, type IncomingMessage, type Server, type ServerResponse } from 'node:http'
 import type { AddressInfo } from 'node:net'
 import { type WebSocket, WebSocketServer } from 'ws'
 import type { ConsoleLine } from '../../src/shared/protocol/console.ts'
@@ -24,6 +24,9 @@ export class GatewayPeer {
   readonly #http: Server
   readonly #sockets = new WebSocketServer({ noServer: true, maxPayload: 1024 * 1024 })
   #socket: WebSocket | undefined
+  /** What is fetched at tickets, and what was delivered at them. */
+  readonly offered = new Map<string, Buffer>()
+  readonly delivered = new Map<string, Buffer>()
   /** What the peer knows better than the agent, told with the next snapshot. */
   known: Pick<DaemonFrameOf<'snapshot.ok'>, 'ended' | 'settled'> = {}
   #changed = new Set<() => void>()
@@ -40,6 +43,7 @@ export class GatewayPeer {
     this.#http = http
     // The address of a listening TCP server is never a string or null.
     this.url = `http://127.0.0.1:${(http.address() as AddressInfo).port}`
+    http.on('request', (request, response) => void this.#bulk(request, response))
     http.on('upgrade', (request, socket, head) => {
       const { headers } = request
       const one = (value: string | string[] | undefined): string | undefined =>
@@ -56,6 +60,23 @@ export class GatewayPeer {
       }
       this.#sockets.handleUpgrade(request, socket, head, (ws) => this.#greet(ws))
     })
+  }
+
+  async #bulk(request: IncomingMessage, response: ServerResponse): Promise<void> {
+    const ticket = request.url?.split('/').at(-1) ?? ''
+    if (request.method === 'GET') {
+      const content = this.offered.get(ticket)
+      response.writeHead(content === undefined ? 404 : 200).end(content)
+      return
+    }
+    const parts: Buffer[] = []
+    try {
+      for await (const part of request) parts.push(Buffer.from(part))
+    } catch {
+      return // the agent has given it up
+    }
+    this.delivered.set(ticket, Buffer.concat(parts))
+    response.writeHead(200).end()
   }
 
   get port(): number {

@@ -158,8 +158,10 @@ export const describeBackup = defineRequest({
 })
 
 /**
- * Delivers at a ticket. `archive`: a tar of all or of one path, compressed as `compression` says (an archive as it lies, where all of it is
- * asked for in its own compression; `offset` and `length` then name a part). `file`: the bytes of one regular file. `extra`: a file beside the server's own.
+ * Delivers at a ticket. `archive`: a tar of all or of one path, compressed as `compression` says, with the names that its entries have from the
+ * server's folder on. Without a path what lies beside the server's files comes first, under `databases/`; with `/` it is left out, as
+ * `backups.receive` needs it. All of an archive in its own compression is sent as it lies, and `offset` and `length` name a part of that.
+ * `file`: the bytes of one regular file. `extra`: a file beside the server's own, `path` is its name.
  */
 export const deliverBackup = defineRequest({
   op: 'backups.deliver',
@@ -240,7 +242,10 @@ export const deleteBackup = defineRequest({
   ...long,
 })
 
-/** Removes what no backup of the server needs: pieces, and what attempts that were cut off have left. `keep`: the backups that are known. */
+/**
+ * Removes what no backup of the server needs: pieces, and what attempts that were cut off have left. A backup that is whole always stays,
+ * also one that the daemon does not know; `keep`: those of which nothing is removed even when they are not whole yet.
+ */
 export const pruneBackups = defineRequest({
   op: 'backups.prune',
   ...area,
@@ -249,7 +254,10 @@ export const pruneBackups = defineRequest({
   ...long,
 })
 
-/** What a store holds, as its manifests say. `ownerId`: of one server alone. */
+/**
+ * What a store holds, as its manifests say. `ownerId`: of one server alone; with null the ticket of an object store is for the servers of
+ * all of it: keys begin with the server that they are of.
+ */
 export const listStored = defineRequest({
   op: 'backups.stored',
   ...area,
