@@ -2,8 +2,9 @@ import ignore from 'ignore'
 import * as api from '../../../../shared/api/backups.ts'
 import type { Data, Input, StreamAnswer } from '../../../../shared/kernel/contract.ts'
 import { fieldError, PanelError } from '../../../../shared/kernel/errors.ts'
-import { isoTime } from '../../../../shared/kernel/time.ts'
+import { isoTime, now } from '../../../../shared/kernel/time.ts'
 import * as protocol from '../../../../shared/protocol/backups.ts'
+import { permitServer, serverPermissions } from '../../../access/permit.ts'
 import { type Context, callerOf } from '../../../http/route.ts'
 import { withField } from '../files/agent.ts'
 import { deniedTo, refuseDenied } from '../files/denied-files.ts'
@@ -12,6 +13,7 @@ import type { BackupDeps } from './deps.ts'
 import { backupOf, refuseUnready } from './operations.ts'
 import { nodeOf, stored, withStore } from './reach-store.ts'
 import type { ShownBackup } from './rows.ts'
+import { databasesOf } from './view.ts'
 
 type Asking = Pick<Context, 'signal' | 'caller'>
 
@@ -81,7 +83,10 @@ export async function download(
   const caller = callerOf(context)
   if (query.path !== undefined) refuseDenied(row, query.path, caller)
   const denied = deniedTo(row, caller)
-  const { path = null } = query
+  // Dumps of databases are for those who may read these.
+  const at = { q: deps.db.read, now: now(deps.clock) }
+  const hides = databasesOf(backup).length > 0 && (await serverPermissions(at, caller, row.id, ['database.read'])).length === 0
+  const path = query.path ?? (hides ? '/' : null)
   const compression = query.compression ?? (backup.kind === 'archive' ? backup.compression : 'gzip')
   const nodeId = nodeOf(deps, backup, row.nodeId)
   const whole = path === null && denied.length === 0 && backup.kind === 'archive' && compression === backup.compression
@@ -113,7 +118,9 @@ export async function fileOf(
     throw fieldError('query.path', 'or database must be given, and not both')
   }
   const { backup, row } = await readable(deps, params)
-  if (path !== undefined) refuseDenied(row, path, callerOf(context))
+  const caller = callerOf(context)
+  if (path !== undefined) refuseDenied(row, path, caller)
+  else await permitServer({ q: deps.db.read, now: now(deps.clock) }, caller, row.id, ['database.read'])
   const nodeId = nodeOf(deps, backup, row.nodeId)
   const name = path?.split('/').findLast((part) => part !== '') ?? `${database}${DUMP}`
   const what = path === undefined ? { content: 'extra' as const, path: `${database}${DUMP}` } : { content: 'file' as const, path }

@@ -208,7 +208,8 @@ async function acrossNodes(
 ): Promise<Restored> {
   const ended = new AbortController()
   const either = AbortSignal.any([signal, ended.signal])
-  const whole = { content: 'archive', path: null, compression: 'none', offset: 0, length: null } as const
+  // The files alone, without the dumps of databases.
+  const whole = { content: 'archive', path: '/', compression: 'none', offset: 0, length: null, denied: [] as string[] } as const
   const content = await transfers.from(from, { length: null, signal: either }, (ticket, options) =>
     gateway.request(from, protocol.deliverBackup, { ...at, ...whole, ticket }, options),
   )
