@@ -23,6 +23,8 @@ import { templateRoutes } from './features/catalog/templates/routes.ts'
 import { locationRoutes } from './features/fleet/locations/routes.ts'
 import { nodeRoutes } from './features/fleet/nodes/routes.ts'
 import { auditLogRoutes } from './features/operations/audit-log/routes.ts'
+import { lookNow, registerPolicies } from './features/operations/backup-policies/policy-job.ts'
+import { backupPolicyRoutes } from './features/operations/backup-policies/routes.ts'
 import { jobRoutes } from './features/operations/jobs/routes.ts'
 import { overviewRoutes } from './features/operations/overview/routes.ts'
 import { settingsRoutes } from './features/operations/settings/routes.ts'
@@ -137,6 +139,7 @@ export async function createApp({ config, db, clock, log, version, holder, schem
   const backupStores = createBackupStores({ ...core, objects: stores, tickets: storeTickets })
   const backups = { ...core, gateway, transfers, jobs, stores: backupStores }
   registerBackups(jobs, backups)
+  registerPolicies(jobs, backups)
   const evaluator = new Evaluator({
     ...core,
     outbox,
@@ -187,6 +190,7 @@ export async function createApp({ config, db, clock, log, version, holder, schem
     ...databaseHostRoutes({ ...core, work: databaseWork }),
     ...databaseRoutes({ ...core, work: databaseWork }),
     ...backupRoutes(backups),
+    ...backupPolicyRoutes(backups),
     ...backupStoreRoutes({ ...core, stores, tickets: storeTickets, gateway }),
     ...jobRoutes({ ...core, jobs }),
     ...pluginRoutes(plugins),
@@ -247,6 +251,7 @@ export async function createApp({ config, db, clock, log, version, holder, schem
       await db.write(async (tx) => {
         await beginUpkeep(tx, jobs)
         await beginBackupUpkeep(tx, jobs)
+        await lookNow(tx, jobs)
       })
       cleanup.add(followGrants(jobs, core))
       jobs.start()

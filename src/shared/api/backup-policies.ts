@@ -56,8 +56,8 @@ export const BackupPolicy = z.object({
 export type BackupPolicy = z.infer<typeof BackupPolicy>
 
 /**
- * How a policy stands with one server. `overdue`: a backup has been due for longer than the time between two runs, or than a day where
- * that is more; because its node is away or its backups fail.
+ * How a policy stands with one server. `overdue`: a backup is due since an earlier run, and the next one has come without it; because its
+ * node is away or its backups fail.
  */
 export const PolicyServer = z.object({
   serverId: ServerId,
@@ -91,7 +91,7 @@ const fields = {
   databases: z.boolean(),
   keepCount: z.int().min(0).max(1000),
   keepDays: z.int().min(0).max(3650),
-  perNode: z.int().min(1).max(32),
+  perNode: z.int().min(1).max(8),
   allocationMb: z.int().min(1).max(1_000_000_000).nullable(),
 }
 

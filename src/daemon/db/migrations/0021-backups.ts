@@ -89,6 +89,7 @@ create table backup_policy_server (
   policy_id text not null references backup_policy (id) on delete cascade,
   server_id text not null references server (id) on delete cascade,
   due_at text,
+  pending integer not null default 0,
   backup_id text,
   last_success_at text,
   last_failure_at text,
@@ -96,6 +97,8 @@ create table backup_policy_server (
   since text not null,
   primary key (policy_id, server_id)
 );
-create index backup_policy_due on backup_policy_server (due_at) where due_at is not null;
+create index backup_policy_server_pending on backup_policy_server (policy_id, due_at) where pending = 1;
+create index backup_policy_server_due on backup_policy_server (due_at) where due_at is not null;
+create index backup_policy_server_server on backup_policy_server (server_id);
 `,
 }

@@ -108,6 +108,8 @@ interface BackupPolicyServerTable {
   serverId: string
   /** Since when a backup is due that has not been made; `null`: none is. */
   dueAt: IsoTime | null
+  /** Whether it waits for its turn at its node; one that has failed waits for the next run. */
+  pending: Flag
   /** The one that is under way, or the last. */
   backupId: string | null
   lastSuccessAt: IsoTime | null
