@@ -11,5 +11,7 @@ declare module 's3rver' {
     run(): Promise<{ address: string; port: number }>
     close(): Promise<void>
   }
+
+  // biome-ignore lint/style/noDefaultExport: it is the package's own
   export { S3rver as default }
 }

@@ -136,6 +136,49 @@ export const deleteBackupStore = defineEndpoint({
   audit: { action: 'backup_store.delete' },
 })
 
+/** What a store may be the default of. `panel`: of everything for which nothing nearer says where its backups go. */
+export const BackupStoreScope = z.enum(['panel', 'location', 'node', 'server'])
+export type BackupStoreScope = z.infer<typeof BackupStoreScope>
+
+/** A location, node or server that says itself where its backups go. */
+export const BackupStoreDefault = z.object({
+  scope: BackupStoreScope.exclude(['panel']),
+  id: z.string(),
+  name: z.string(),
+  store: z.object({ id: BackupStoreId, name: z.string() }),
+})
+export type BackupStoreDefault = z.infer<typeof BackupStoreDefault>
+
+export const listBackupStoreDefaults = defineEndpoint({
+  id: 'backup_stores.defaults',
+  tag: 'Admin',
+  summary: 'List locations, nodes and servers that have a backup store of their own as default',
+  method: 'GET',
+  path: '/api/backup-stores/defaults',
+  access: { panel: 'admin.read' },
+  query: pageQuery(),
+  response: z.array(BackupStoreDefault),
+  paged: true,
+})
+
+export const setBackupStoreDefault = defineEndpoint({
+  id: 'backup_stores.set_default',
+  tag: 'Admin',
+  summary: 'Say where new backups of a location, a node, a server, or of everything else go',
+  method: 'PUT',
+  path: '/api/backup-stores/defaults',
+  access: { panel: 'admin.write' },
+  /** `storeId` null: as what is above it says. What exists already stays where it is. */
+  body: z.object({
+    scope: BackupStoreScope,
+    id: z.string().max(64).optional(),
+    storeId: BackupStoreId.nullable(),
+  }),
+  response: NoData,
+  errors: ['BACKUP_STORE_NOT_FOUND', 'LOCATION_NOT_FOUND', 'NODE_NOT_FOUND', 'SERVER_NOT_FOUND', 'SETTING_LOCKED'],
+  audit: { action: 'backup_store.set_default' },
+})
+
 /** One thing that a store must be able to do, and how it went. */
 export const BackupStoreCheck = z.object({
   /** `panel`: from the daemon; `node`: from the node that was named. */

@@ -128,6 +128,35 @@ export const deleteBackupStore = operation(
   },
 )
 
+export const setBackupStoreDefault = operation(
+  api.setBackupStoreDefault,
+  async ({ tx, deps, userId, fail }, { body }) => {
+    const { scope, id, storeId } = body
+    const store = storeId === null ? undefined : await rows.findStore(tx.q, storeId)
+    if (storeId !== null && store === undefined) fail('BACKUP_STORE_NOT_FOUND', GONE)
+    // What goes back to what is above it goes, in the end, to the store that is always there.
+    const resourceId = storeId ?? rows.LOCAL_STORE
+    const data = { storeId: resourceId, storeName: store?.name ?? 'local', updatedBy: userId }
+    const events = [{ type: 'backup_store_updated', data }] as const
+    if (scope === 'panel') {
+      if (id !== undefined) throw fieldError('body.id', 'is not for the panel itself')
+      const before = await deps.settings.read(tx, 'backups.defaultStore')
+      if (before === storeId) return { answer: null }
+      await deps.settings.set(tx, 'backups.defaultStore', storeId)
+      return { answer: null, audit: { resourceId, details: { scope, store: { before, after: storeId } } }, events }
+    }
+    if (id === undefined) throw fieldError('body.id', `is needed for a ${scope}`)
+    const before = await rows.defaultOf(tx.q, scope, id)
+    if (before === undefined) fail(NOT_FOUND[scope], `There is no ${scope} with this id`)
+    if (before?.backupStoreId === storeId) return { answer: null }
+    await tx.q.updateTable(scope).set({ backupStoreId: storeId, updatedAt: tx.now }).where('id', '=', id).execute()
+    const change = { before: before?.backupStoreId ?? null, after: storeId }
+    return { answer: null, audit: { resourceId, details: { scope, id, store: change } }, events }
+  },
+)
+
+const NOT_FOUND = { location: 'LOCATION_NOT_FOUND', node: 'NODE_NOT_FOUND', server: 'SERVER_NOT_FOUND' } as const
+
 /** Fields that say where backups lie within what the store is. */
 const LYING_BY = ['folder', 'bucket', 'prefix'] as const
 const OF_KIND = {

@@ -31,6 +31,18 @@ export function backupStoreRoutes(deps: StoreDeps & StoreTestDeps): Route[] {
       const row = await rows.findCounted(db.read, params.storeId)
       return present(row ?? context.fail('BACKUP_STORE_NOT_FOUND', operations.GONE), await defaultId())
     }),
+    route(api.listBackupStoreDefaults, async ({ query }) => {
+      const { items, total } = await rows.listDefaults(db.read, query)
+      return {
+        items: items.map(({ scope, id, name, storeId, storeName }) => ({
+          ...{ scope, id, name },
+          // The column holds ids that newId or a migration made.
+          store: { id: storeId as api.BackupStore['id'], name: storeName },
+        })),
+        total,
+      }
+    }),
+    operate(operations.setBackupStoreDefault, deps),
     operate(operations.createBackupStore, deps),
     operate(operations.updateBackupStore, deps),
     operate(operations.deleteBackupStore, deps),

@@ -81,6 +81,48 @@ export async function hasNamesake(q: Queries, name: string, besideId: string): P
   return rows.some((row) => row.name.normalize('NFC').toLowerCase() === folded)
 }
 
+/** Which store a thing has of its own; `undefined`: there is no such thing. */
+export async function defaultOf(
+  q: Queries,
+  table: 'location' | 'node' | 'server',
+  id: string,
+): Promise<{ backupStoreId: string | null } | undefined> {
+  return q.selectFrom(table).select('backupStoreId').where('id', '=', id).executeTakeFirst()
+}
+
+/** One page of what has a store of its own: locations, then nodes, then servers. */
+export async function listDefaults(q: Queries, { page, limit }: { page: number; limit: number }) {
+  const of = (table: 'location' | 'node' | 'server', rank: number) =>
+    q
+      .selectFrom(table)
+      .innerJoin('backupStore', 'backupStore.id', `${table}.backupStoreId`)
+      .select([
+        `${table}.id as id`,
+        `${table}.name as name`,
+        'backupStore.id as storeId',
+        'backupStore.name as storeName',
+      ])
+      .select([
+        sql<'location' | 'node' | 'server'>`${sql.lit(table)}`.as('scope'),
+        sql<number>`${sql.lit(rank)}`.as('rank'),
+      ])
+  const all = () => of('location', 1).unionAll(of('node', 2)).unionAll(of('server', 3))
+  const items = await q
+    .selectFrom(all().as('own'))
+    .selectAll()
+    .orderBy('rank')
+    .orderBy('name')
+    .orderBy('id')
+    .limit(limit)
+    .offset(offsetOf({ page, limit }))
+    .execute()
+  const { count } = await q
+    .selectFrom(all().as('own'))
+    .select((eb) => eb.fn.countAll<number>().as('count'))
+    .executeTakeFirstOrThrow()
+  return { items, total: Number(count) }
+}
+
 /** A store and how many backups, locations, nodes and servers refer to it. */
 export type CountedStore = Awaited<ReturnType<ReturnType<typeof selectStores>['executeTakeFirstOrThrow']>>
 
