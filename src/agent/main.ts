@@ -197,6 +197,7 @@ function sessionDeps(options: AgentOptions, inside: { node: AgentNode; stats: St
     servers,
     bulk: createBulk(options.connect),
     backups: backupFolders(options),
+    workFolder: layout.backupWorkDir,
     objectStore: refuseUnknownStore,
     stats,
     holdings: { servers, journal, layout, runtimes },

@@ -6,7 +6,7 @@ import { produced } from '../files/archive/compression.ts'
 import { TAR_END, tarHeader, tarPadding } from '../files/archive/tar-write.ts'
 import { modifiedMsOf } from '../files/list.ts'
 import type { PackedFiles, PackOptions } from './create.ts'
-import { archiveKey, bytesOf, type ListEntry } from './manifest.ts'
+import { archiveKey, bytesOf, type ListEntry, writeEntry, writeMembers } from './manifest.ts'
 import { MEMBER_BYTES, MemberWriter } from './member-writer.ts'
 import { scan } from './scan.ts'
 
@@ -42,7 +42,7 @@ export async function packArchive(root: string, options: PackOptions): Promise<P
       const files = await packFiles(root, writer, options)
       await writer.write(TAR_END)
       await writer.end()
-      await options.list.addMembers(writer.members)
+      await writeMembers(options.list, writer.members)
       packed = { ...files, extras }
     } finally {
       await writer.abandon()
@@ -66,13 +66,13 @@ async function packFiles(
       folder: async (path, facts) => {
         const common = commonOf(path, facts)
         await writer.write(tarHeader({ ...common, name: Buffer.concat([path, SLASH]), type: 'folder', size: 0 }))
-        await list.add({ ...NOTHING, ...common, kind: 'folder' })
+        await writeEntry(list, { ...NOTHING, ...common, kind: 'folder' })
         count()
       },
       link: async (path, target, facts) => {
         const common = commonOf(path, facts)
         await writer.write(tarHeader({ ...common, name: path, type: 'link', size: 0, target }))
-        await list.add({ ...NOTHING, ...common, kind: 'link', target })
+        await writeEntry(list, { ...NOTHING, ...common, kind: 'link', target })
         count()
       },
       file: async (path, { facts, content }) => {
@@ -88,7 +88,7 @@ async function packFiles(
         }
         await writer.write(tarPadding(facts.size))
         const sha256 = hash.digest('hex')
-        await list.add({ ...NOTHING, ...common, kind: 'file', size: facts.size, sha256, offset })
+        await writeEntry(list, { ...NOTHING, ...common, kind: 'file', size: facts.size, sha256, offset })
         count()
       },
     },
@@ -116,7 +116,7 @@ async function packExtras(
       await writer.write(piece)
     }
     await writer.write(tarPadding(size))
-    await list.add({ ...NOTHING, ...common, kind: 'extra', size, sha256: hash.digest('hex'), offset })
+    await writeEntry(list, { ...NOTHING, ...common, kind: 'extra', size, sha256: hash.digest('hex'), offset })
     done.push({ name, size })
   }
   return done

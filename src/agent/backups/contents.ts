@@ -7,6 +7,7 @@ import { TAR_END, tarHeader, tarPadding } from '../files/archive/tar-write.ts'
 import { EXTRAS } from './archive-backup.ts'
 import { archiveKey, type BackupHead, entriesOf, type ListEntry, readHead, readList } from './manifest.ts'
 import type { Member } from './member-writer.ts'
+import { hashesOf, opened, PackReader, Repository } from './repository.ts'
 import { damaged, type ObjectStore } from './store.ts'
 
 /** A gap that is read over: a further request takes longer. */
@@ -40,7 +41,7 @@ export async function openBackup(
 
 /** Opens what the files of a backup are read from. */
 export async function openBytes(backup: Backup): Promise<FileBytes> {
-  const source = await openArchive(backup)
+  const source = backup.head.kind === 'archive' ? await openArchive(backup) : await openPieces(backup)
   return {
     of: (entry) => checked(entry, source.of(entry)),
     close: () => source.close(),
@@ -145,6 +146,30 @@ async function openArchive({ store, head, signal }: Backup): Promise<FileBytes> 
     }
   }
   return { of: ({ offset, size }) => read(offset, size), close }
+}
+
+async function openPieces({ store, signal }: Backup): Promise<FileBytes> {
+  const repository = await Repository.open(store, signal)
+  const reader = new PackReader(store, repository, signal)
+  const load = async (hash: Buffer): Promise<Promise<Buffer>[]> => {
+    const slot = repository.table.slotOf(hash)
+    if (slot === undefined) throw damaged(`the store has no piece ${hash.toString('hex').slice(0, 16)}`)
+    const place = repository.table.at(slot)
+    const content = opened(await reader.stored(place), place, hash)
+    content.catch(() => {}) // awaited in its turn
+    return [content]
+  }
+  async function* pieces({ chunks }: ListEntry): AsyncGenerator<Buffer> {
+    // One is uncompressed while the next one is read.
+    let before: Promise<Buffer>[] = []
+    for (const hash of hashesOf(chunks)) {
+      const next = await load(hash)
+      for (const content of before) yield await content
+      before = next
+    }
+    for (const content of before) yield await content
+  }
+  return { of: pieces, close: () => reader.close() }
 }
 
 /** Where each member of an archive begins. */

@@ -8,7 +8,8 @@ import { noSpace } from '../files/place.ts'
 import { Problems } from '../files/problems.ts'
 import { removeFolder } from '../files/tree.ts'
 import { packArchive } from './archive-backup.ts'
-import { type BackupHead, keysOf, ListWriter, readHead, writeHead } from './manifest.ts'
+import { packIncrement } from './increment.ts'
+import { type BackupHead, keysOf, LineWriter, readHead, writeHead } from './manifest.ts'
 import type { ObjectStore } from './store.ts'
 
 /** A file beside the server's own, which is fetched when it is its turn. */
@@ -40,7 +41,7 @@ export interface CreateOptions {
 /** What both kinds of backup are packed with. */
 export interface PackOptions extends CreateOptions {
   readonly problems: Problems
-  readonly list: ListWriter
+  readonly list: LineWriter
   /** Counts what goes into the store; throws NO_SPACE beyond what it may be. */
   spend(bytes: number): void
 }
@@ -73,10 +74,11 @@ export async function createBackup(root: string, options: CreateOptions): Promis
     if (options.maxStoredBytes === null || spent.bytes <= options.maxStoredBytes) return
     throw new AgentFailure('NO_SPACE', 'The backup is larger than what is left for backups of this server')
   }
-  let list: ListWriter | undefined
+  let list: LineWriter | undefined
   try {
-    list = await ListWriter.open(join(options.workFolder, 'entries.jsonl.gz'))
-    const packed = await packArchive(root, { ...options, problems, list, spend })
+    list = await LineWriter.open(join(options.workFolder, 'entries.jsonl.gz'))
+    const pack = options.kind === 'archive' ? packArchive : packIncrement
+    const packed = await pack(root, { ...options, problems, list, spend })
     const stored = await list.store(store, keysOf(backupId).list, signal)
     spend(stored.bytes)
     if (signal.aborted) throw cancelled()

@@ -13,6 +13,7 @@ const FORMAT = 1
 const MIB = 1024 * 1024
 const MOST_HEAD_BYTES = 2 * MIB
 const MOST_LINE = MIB
+const LINES_AT_ONCE = 256 * 1024
 /** Rows of one line of the list: chunks of a file, members of an archive. */
 const ROWS_AT_ONCE = 4096
 const MOST_CHUNKS = 4 * 1024 * 1024
@@ -128,61 +129,39 @@ export async function writeHead(store: ObjectStore, head: BackupHead, signal: Ab
   await writeSmall(store, keysOf(head.backupId).head, text, signal)
 }
 
-/** Writes the list of a backup into a file of the agent's own, from where it goes into the store as a whole. */
-export class ListWriter {
+/** Writes lines of JSON into a file of the agent's own, compressed, from where they go into the store as a whole. */
+export class LineWriter {
   readonly #path: string
   readonly #file: FileHandle
   readonly #hash = createHash('sha256')
   readonly #writer: MemberWriter
 
-  static async open(path: string): Promise<ListWriter> {
-    return new ListWriter(path, await open(path, 'w', 0o600))
+  static async open(path: string): Promise<LineWriter> {
+    return new LineWriter(path, await open(path, 'w', 0o600))
   }
 
   private constructor(path: string, file: FileHandle) {
     this.#path = path
     this.#file = file
-    this.#writer = new MemberWriter(
-      'gzip',
-      async (piece) => {
-        this.#hash.update(piece)
-        await file.appendFile(piece)
-      },
-      256 * 1024,
-    )
-  }
-
-  async add(entry: ListEntry): Promise<void> {
-    for (let at = 0; at < entry.chunks.length; at += ROWS_AT_ONCE * HASH_BYTES) {
-      const chunks: string[] = []
-      const end = Math.min(entry.chunks.length, at + ROWS_AT_ONCE * HASH_BYTES)
-      for (let from = at; from < end; from += HASH_BYTES)
-        chunks.push(entry.chunks.toString('hex', from, from + HASH_BYTES))
-      await this.#line({ chunks })
+    const append = async (piece: Buffer): Promise<void> => {
+      this.#hash.update(piece)
+      await file.appendFile(piece)
     }
-    const { kind, size, mode, modifiedMs, sha256, offset, inode, changedMs } = entry
-    await this.#line({
-      path: pathText(entry.path),
-      kind,
-      mode,
-      modifiedMs,
-      ...(kind === 'file' || kind === 'extra' ? { size, sha256, offset, inode, changedMs } : {}),
-      ...(entry.target === null ? {} : { target: pathText(entry.target) }),
-    })
+    this.#writer = new MemberWriter('gzip', append, LINES_AT_ONCE)
   }
 
-  /** The members of the archive, behind the entries. */
-  async addMembers(members: readonly Member[]): Promise<void> {
-    for (let at = 0; at < members.length; at += ROWS_AT_ONCE) {
-      await this.#line({ members: members.slice(at, at + ROWS_AT_ONCE) })
-    }
+  /** What was written, before it was compressed. */
+  get bytes(): number {
+    return this.#writer.bytes
   }
 
-  /** Puts the list into the store. */
+  async line(line: object): Promise<void> {
+    await this.#writer.write(Buffer.from(`${JSON.stringify(line)}\n`))
+  }
+
   async store(store: ObjectStore, key: string, signal: AbortSignal): Promise<{ bytes: number; sha256: string }> {
     await this.#writer.end()
-    const path = this.#path
-    const bytes = await store.write(key, bytesOf(path), signal)
+    const bytes = await store.write(key, bytesOf(this.#path), signal)
     return { bytes, sha256: this.#hash.digest('hex') }
   }
 
@@ -190,9 +169,33 @@ export class ListWriter {
     await this.#writer.abandon()
     await this.#file.close()
   }
+}
 
-  async #line(line: object): Promise<void> {
-    await this.#writer.write(Buffer.from(`${JSON.stringify(line)}\n`))
+/** Writes an entry of a list, behind the hashes of its pieces. */
+export async function writeEntry(list: LineWriter, entry: ListEntry): Promise<void> {
+  for (let at = 0; at < entry.chunks.length; at += ROWS_AT_ONCE * HASH_BYTES) {
+    const chunks: string[] = []
+    const end = Math.min(entry.chunks.length, at + ROWS_AT_ONCE * HASH_BYTES)
+    for (let from = at; from < end; from += HASH_BYTES) {
+      chunks.push(entry.chunks.toString('hex', from, from + HASH_BYTES))
+    }
+    await list.line({ chunks })
+  }
+  const { kind, size, mode, modifiedMs, sha256, offset, inode, changedMs } = entry
+  await list.line({
+    path: pathText(entry.path),
+    kind,
+    mode,
+    modifiedMs,
+    ...(kind === 'file' || kind === 'extra' ? { size, sha256, offset, inode, changedMs } : {}),
+    ...(entry.target === null ? {} : { target: pathText(entry.target) }),
+  })
+}
+
+/** The members of the archive, behind the entries. */
+export async function writeMembers(list: LineWriter, members: readonly Member[]): Promise<void> {
+  for (let at = 0; at < members.length; at += ROWS_AT_ONCE) {
+    await list.line({ members: members.slice(at, at + ROWS_AT_ONCE) })
   }
 }
 
@@ -264,7 +267,8 @@ function lineOf(text: Buffer): z.infer<typeof Line> {
   }
 }
 
-async function* linesOf(content: AsyncIterable<Buffer>): AsyncGenerator<Buffer> {
+/** Lines of any text that comes; throws CHECKSUM for one that is too long or cut off. */
+export async function* linesOf(content: AsyncIterable<Buffer>): AsyncGenerator<Buffer> {
   let rest: Buffer[] = []
   let waiting = 0
   for await (const piece of content) {

@@ -4,6 +4,7 @@ import { join } from 'node:path'
 import { pathText } from '../../shared/kernel/path-text.ts'
 import * as backups from '../../shared/protocol/backups.ts'
 import { AgentFailure } from '../failure.ts'
+import { freshKey } from '../files/archive/archive.ts'
 import { compress } from '../files/archive/compression.ts'
 import { type ArchiveEntry, readTar } from '../files/archive/tar-read.ts'
 import { FileWork, numbered } from '../files/file-work.ts'
@@ -16,11 +17,13 @@ import type { GameServer } from '../server/server.ts'
 import { asArchive, asTar, type Backup, openBackup, openBytes } from './contents.ts'
 import { createBackup, type Extra } from './create.ts'
 import { bytesOf, isBelow, listEntries, listHeads } from './listing.ts'
-import { archiveKey, entriesOf, keysOf, type ListEntry } from './manifest.ts'
+import { archiveKey, entriesOf, type ListEntry } from './manifest.ts'
 import { OwnerLocks } from './owner-locks.ts'
+import { hasRepository, prune, removeBackup } from './prune.ts'
 import { type RestoreOptions, restoreAll, restorePaths } from './restore.ts'
 import { damaged, type ObjectStore, readSmall, writeSmall } from './store.ts'
 import { type BackupFolders, createStores } from './stores.ts'
+import { verify } from './verify.ts'
 
 const MIB = 1024 * 1024
 const PROBE_BYTES = 64
@@ -30,6 +33,8 @@ export interface BackupRequestDeps {
   readonly servers: ServerTable
   readonly bulk: Bulk
   readonly backups: BackupFolders
+  /** A folder of the agent's own for what is on its way. */
+  readonly workFolder: string
   /** Opens an object store at a ticket. */
   readonly objectStore: (ticket: string) => ObjectStore
 }
@@ -64,6 +69,10 @@ export function backupRequests(deps: BackupRequestDeps): readonly RequestHandler
       signal,
       async () => await use(await openBackup(stores.of(what.store, what.ownerId), what, signal)),
     )
+  const pruning = (signal: AbortSignal, progress: Watch['progress']) => {
+    const key = freshKey()
+    return { key, workFolder: join(deps.workFolder, key), signal, progress }
+  }
   return [
     onRequest(backups.probeStore, async ({ store: access }, { signal }) => {
       const store = stores.of(access, 'probe')
@@ -83,7 +92,7 @@ export function backupRequests(deps: BackupRequestDeps): readonly RequestHandler
         work.long(serverId, key, () =>
           locked({ store: access, ownerId }, 'write', signal, async () => {
             const server = work.server(serverId)
-            const { clock, layout, disk } = server.context
+            const { clock, disk } = server.context
             const store = stores.of(access, ownerId)
             await store.sweep()
             const usedMb = disk.usedMb(serverId)
@@ -93,7 +102,7 @@ export function backupRequests(deps: BackupRequestDeps): readonly RequestHandler
               ownerId,
               key,
               extras: extras.map((extra) => extraAt(bulk, extra, signal)),
-              workFolder: join(layout.backupWorkDir, key),
+              workFolder: join(deps.workFolder, key),
               nowMs: () => clock.nowMs(),
               signal,
               progress: (report) => progress({ ...report, totalBytes: totalOf(usedMb, report.bytes) }),
@@ -146,10 +155,25 @@ export function backupRequests(deps: BackupRequestDeps): readonly RequestHandler
     onRequest(backups.deliverBackup, (what, watch) =>
       reading(what, watch.signal, (backup) => deliver(backup, what, { bulk, watch })),
     ),
-    onRequest(backups.deleteBackup, (what, { signal }) =>
+    onRequest(backups.verifyBackups, ({ store: access, ownerId, backups: wanted, deep }, { signal, progress }) =>
+      locked({ store: access, ownerId }, 'read', signal, () =>
+        verify(stores.of(access, ownerId), wanted, { deep, signal, progress }),
+      ),
+    ),
+    onRequest(backups.deleteBackup, (what, { signal, progress }) =>
       locked(what, 'prune', signal, async () => {
         const store = stores.of(what.store, what.ownerId)
-        return { freedBytes: await removeBackup(store, what.backupId) }
+        const freed = await removeBackup(store, what.backupId)
+        if (what.kind === 'archive' || !(await hasRepository(store))) return { freedBytes: freed }
+        const { freedBytes } = await prune(store, { ...pruning(signal, progress), keep: new Set(), dryRun: false })
+        return { freedBytes: freed + freedBytes }
+      }),
+    ),
+    onRequest(backups.pruneBackups, ({ store: access, ownerId, keep, dryRun }, { signal, progress }) =>
+      locked({ store: access, ownerId }, 'prune', signal, async () => {
+        const store = stores.of(access, ownerId)
+        if (!dryRun) await store.sweep()
+        return await prune(store, { ...pruning(signal, progress), keep: new Set(keep), dryRun })
       }),
     ),
     onRequest(backups.listStored, async ({ store: access, ownerId, after, limit }, { signal }) => {
@@ -159,20 +183,6 @@ export function backupRequests(deps: BackupRequestDeps): readonly RequestHandler
       return await listHeads(all ? [{ ownerId: null, store: stores.of(access, '') }] : parts, { after, limit, signal })
     }),
   ]
-}
-
-/** Removes first what says that it is there, so that a removal that is cut off leaves no backup with something missing. */
-async function removeBackup(store: ObjectStore, backupId: string): Promise<number> {
-  const { head, folder } = keysOf(backupId)
-  let freed = 0
-  const keys: string[] = []
-  for await (const { key, bytes } of store.list(folder)) {
-    freed += bytes
-    if (key !== head) keys.push(key)
-  }
-  await store.remove([head])
-  await store.remove(keys)
-  return freed
 }
 
 interface RestoreRequest {

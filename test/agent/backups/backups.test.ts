@@ -1,5 +1,5 @@
 import { execFileSync } from 'node:child_process'
-import { createHash } from 'node:crypto'
+import { createHash, randomBytes } from 'node:crypto'
 import {
   chmodSync,
   existsSync,
@@ -61,7 +61,7 @@ async function deliver(name: NamedBackup, change: Record<string, unknown>): Prom
 /** Names below the server's folder as bytes of one character each. */
 const found = (): string[] => readdirSync(stage.folder, { recursive: true, encoding: 'latin1' }).sort()
 
-describe.each(['archive'] as const)('a backup of kind %s', (kind) => {
+describe.each(['archive', 'incremental'] as const)('a backup of kind %s', (kind) => {
   test('is put back as it was', async () => {
     const before = found()
     const { name, result } = await create(kind)
@@ -128,5 +128,66 @@ describe.each(['archive'] as const)('a backup of kind %s', (kind) => {
     expect(await stage.refused(backups.restoreBackup, { ...how, paths: ['/../x'] })).toBe('PATH_INVALID')
     const kept = await stage.ask(backups.restoreBackup, { ...how, key: freshKey(), replace: false })
     expect(kept.problems).toMatchObject([{ path: '/world/level.dat' }])
+  })
+})
+
+describe('increments', () => {
+  const store = () => ({ store: STORE, ownerId: stage.serverId })
+  const packs = (): string[] => readdirSync(join(stage.stored, 'repository', 'packs'))
+
+  test('store what is new, and keep what others need when one is deleted', async () => {
+    const random = randomBytes(6 * 1024 * 1024)
+    writeFileSync(at('world', 'random'), random)
+    const first = await create('incremental')
+    expect(first.result.storedBytes).toBeGreaterThan(random.length)
+    // In the middle: what is behind it moves.
+    const changed = Buffer.concat([random.subarray(0, 3_000_000), Buffer.from('inserted'), random.subarray(3_000_000)])
+    writeFileSync(at('world', 'random'), changed)
+    const second = await create('incremental')
+    expect(second.result.storedBytes).toBeLessThan(3 * 1024 * 1024)
+    expect(second.result.bytes).toBe(first.result.bytes + 8)
+    const third = await create('incremental')
+    expect(third.result.storedBytes).toBeLessThan(20_000)
+    const { freedBytes } = await stage.ask(backups.deleteBackup, { ...first.name })
+    expect(freedBytes).toBeGreaterThan(100_000)
+    for (const { name } of [second, third]) {
+      rmSync(at('world', 'random'))
+      await stage.ask(backups.restoreBackup, { serverId: stage.serverId, ...name, ...restoring() })
+      expect(readFileSync(at('world', 'random')).equals(changed)).toBe(true)
+    }
+    await stage.ask(backups.deleteBackup, { ...second.name })
+    await stage.ask(backups.deleteBackup, { ...third.name })
+    expect(existsSync(stage.stored)).toBe(false)
+  })
+
+  test('a damaged piece is found, with the backups and files that it is in', async () => {
+    writeFileSync(at('world', 'random'), randomBytes(1024 * 1024))
+    const first = await create('incremental')
+    writeFileSync(at('only-in-second'), randomBytes(500_000))
+    const second = await create('incremental')
+    const wanted = [first, second].map(({ name: { backupId, kind } }) => ({ backupId, kind }))
+    expect(await stage.ask(backups.verifyBackups, { ...store(), backups: wanted, deep: true })).toMatchObject({
+      damaged: [],
+    })
+    const newest = packs()
+      .sort(
+        (a, b) =>
+          statSync(join(stage.stored, 'repository/packs', a)).mtimeMs -
+          statSync(join(stage.stored, 'repository/packs', b)).mtimeMs,
+      )
+      .at(-1)
+    const path = join(stage.stored, 'repository', 'packs', newest ?? '')
+    const content = readFileSync(path)
+    content[1000] = (content[1000] ?? 0) ^ 1
+    writeFileSync(path, content)
+    const shallow = await stage.ask(backups.verifyBackups, { ...store(), backups: wanted, deep: false })
+    expect(shallow.damaged).toEqual([])
+    const { damaged } = await stage.ask(backups.verifyBackups, { ...store(), backups: wanted, deep: true })
+    expect(damaged).toMatchObject([{ backupId: second.name.backupId, paths: ['/only-in-second'], pathCount: 1 }])
+    const restore = { serverId: stage.serverId, ...second.name, ...restoring() }
+    expect(await stage.refused(backups.restoreBackup, restore)).toBe('CHECKSUM')
+    rmSync(path)
+    const gone = await stage.ask(backups.verifyBackups, { ...store(), backups: wanted, deep: false })
+    expect(gone.damaged).toMatchObject([{ backupId: second.name.backupId, paths: ['/only-in-second'] }])
   })
 })
