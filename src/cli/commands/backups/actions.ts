@@ -24,7 +24,7 @@ export const listBackups: Action = async (run) => {
   const all = run.args.flag('all-servers')
   const named = run.args.word('server') !== undefined
   if (all === named) throw usage('name a server, or --all-servers')
-  return await (all ? listAll : listOwn)(run)
+  await (all ? listAll : listOwn)(run)
 }
 
 /** `panel backups view`. */
