@@ -96,7 +96,13 @@ const fields = {
 }
 
 const params = { policyId: BackupPolicyId }
-const refusals = ['NODE_NOT_FOUND', 'LOCATION_NOT_FOUND', 'SERVER_NOT_FOUND', 'BACKUP_STORE_NOT_FOUND', 'CONFLICT'] as const
+const refusals = [
+  'NODE_NOT_FOUND',
+  'LOCATION_NOT_FOUND',
+  'SERVER_NOT_FOUND',
+  'BACKUP_STORE_NOT_FOUND',
+  'CONFLICT',
+] as const
 
 export const listBackupPolicies = defineEndpoint({
   id: 'backup_policies.list',
