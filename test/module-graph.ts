@@ -93,6 +93,8 @@ const SLICES: readonly (readonly string[])[] = [
   ['operations/self-backups'],
   ['servers/servers'],
   ['servers/sharing', 'servers/console', 'servers/databases', 'servers/files', 'signals/events'],
+  ['servers/backups'],
+  ['operations/backup-policies'],
   [
     'operations/audit-log',
     'operations/jobs',

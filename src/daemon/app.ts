@@ -24,6 +24,8 @@ import { templateRoutes } from './features/catalog/templates/routes.ts'
 import { locationRoutes } from './features/fleet/locations/routes.ts'
 import { nodeRoutes } from './features/fleet/nodes/routes.ts'
 import { auditLogRoutes } from './features/operations/audit-log/routes.ts'
+import { lookNow, registerPolicies } from './features/operations/backup-policies/policy-job.ts'
+import { backupPolicyRoutes } from './features/operations/backup-policies/routes.ts'
 import { jobRoutes } from './features/operations/jobs/routes.ts'
 import { overviewRoutes } from './features/operations/overview/routes.ts'
 import { clearFolder } from './features/operations/self-backups/archive.ts'
@@ -41,6 +43,10 @@ import { noteVersion, type SchemaChange } from './features/operations/updates/ve
 import { pluginOwnRoutes } from './features/plugins/own-routes.ts'
 import { Plugins } from './features/plugins/plugins.ts'
 import { pluginRoutes } from './features/plugins/routes.ts'
+import { registerBackups } from './features/servers/backups/jobs.ts'
+import { backupRoutes } from './features/servers/backups/routes.ts'
+import { createBackupStores } from './features/servers/backups/stores.ts'
+import { beginBackupUpkeep } from './features/servers/backups/upkeep.ts'
 import { consoleRoutes, consoleStreams } from './features/servers/console/routes.ts'
 import { DatabaseWork } from './features/servers/databases/database-work.ts'
 import { databaseHostRoutes } from './features/servers/databases/host-routes.ts'
@@ -143,6 +149,10 @@ export async function createApp({ config, db, clock, log, version, holder, schem
   registerSelfBackups(jobs, selfBackups)
   cleanup.add(registerSchedule(jobs, selfBackups))
   registerFileJobs(jobs, { ...core, gateway, transfers })
+  const backupStores = createBackupStores({ ...core, objects: stores, tickets: storeTickets })
+  const backups = { ...core, gateway, transfers, jobs, stores: backupStores }
+  registerBackups(jobs, backups)
+  registerPolicies(jobs, backups)
   const evaluator = new Evaluator({
     ...core,
     outbox,
@@ -192,6 +202,8 @@ export async function createApp({ config, db, clock, log, version, holder, schem
     ...serverRoutes(serverDeps),
     ...databaseHostRoutes({ ...core, work: databaseWork }),
     ...databaseRoutes({ ...core, work: databaseWork }),
+    ...backupRoutes(backups),
+    ...backupPolicyRoutes(backups),
     ...backupStoreRoutes({ ...core, stores, tickets: storeTickets, gateway }),
     ...selfBackupRoutes(selfBackups),
     ...jobRoutes({ ...core, jobs }),
@@ -250,9 +262,13 @@ export async function createApp({ config, db, clock, log, version, holder, schem
       const { signal } = stopping
       loops.push(evaluator.run(signal), retryWrites({ db, clock, log }, signal))
       await databaseWork.begin(db)
-      await db.write((tx) => beginUpkeep(tx, jobs))
       await clearFolder(selfBackups.workDir)
-      await db.write((tx) => beginSchedule(tx, selfBackups))
+      await db.write(async (tx) => {
+        await beginUpkeep(tx, jobs)
+        await beginBackupUpkeep(tx, jobs)
+        await lookNow(tx, jobs)
+        await beginSchedule(tx, selfBackups)
+      })
       cleanup.add(followGrants(jobs, core))
       jobs.start()
       await plugins.begin()

@@ -1,12 +1,14 @@
 import { randomBytes } from 'node:crypto'
 import { open } from 'node:fs/promises'
 import { join } from 'node:path'
+import { pathText } from '../../shared/kernel/path-text.ts'
 import * as backups from '../../shared/protocol/backups.ts'
 import { freshKey } from '../files/archive/archive.ts'
 import { compress } from '../files/archive/compression.ts'
 import { type ArchiveEntry, readTar } from '../files/archive/tar-read.ts'
 import { FileWork, numbered } from '../files/file-work.ts'
 import { notFound } from '../files/place.ts'
+import { PathRules } from '../files/rules.ts'
 import type { Bulk } from '../link/bulk.ts'
 import { onRequest, type RequestContext, type RequestHandler } from '../link/request-handler.ts'
 import type { ServerTable } from '../server/commands.ts'
@@ -246,12 +248,13 @@ type Delivery = Parameters<typeof openBackup>[1] & {
   readonly compression: backups.Compression
   readonly offset: number
   readonly length: number | null
+  readonly denied: readonly string[]
 }
 
 /** Sends what was asked for, and answers what has left. */
 async function deliver(
   backup: Backup,
-  { ticket, content, path, compression, offset, length }: Delivery,
+  { ticket, content, path, compression, offset, length, denied }: Delivery,
   { bulk, watch }: { readonly bulk: Bulk; readonly watch: Watch },
 ): Promise<{ sha256: string; bytes: number }> {
   const { store, head, signal } = backup
@@ -263,7 +266,8 @@ async function deliver(
     const { sha256 } = await bulk.deliver(ticket, counted, { signal, progress: () => {} })
     return { sha256, bytes: sent.bytes }
   }
-  if (content === 'archive' && path === null && head.kind === 'archive' && head.compression === compression) {
+  const isWhole = content === 'archive' && path === null && denied.length === 0
+  if (isWhole && head.kind === 'archive' && head.compression === compression) {
     const range = { offset, length: Math.max(0, Math.min(length ?? head.archiveBytes, head.archiveBytes - offset)) }
     const asItLies = counting(store.read(archiveKey(head.backupId, compression), range, signal), sent, (count) =>
       watch.progress({ entries: 0, bytes: count, totalBytes: range.length }),
@@ -276,7 +280,10 @@ async function deliver(
     if (content !== 'archive') return await send(bytes.of(await fileOf(backup, content, path ?? '')))
     const how = compression === 'gzip' ? 'gz' : compression === 'zstd' ? 'zst' : 'none'
     const wanted = wantedPaths(path === null ? null : [path])
-    const tar = asTar(backup, bytes, { wants: wanted.wants, withExtras: path === null })
+    const rules = new PathRules([], denied)
+    const wants = (entry: ListEntry): boolean =>
+      wanted.wants(entry) && !rules.isDenied(pathText(entry.path), entry.kind === 'folder')
+    const tar = asTar(backup, bytes, { wants, withExtras: path === null })
     return await send(compress(tar, how))
   } finally {
     await bytes.close()

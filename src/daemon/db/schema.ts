@@ -2,6 +2,7 @@ import type { AccessTables } from './schema/access.ts'
 import type { AccountsTables } from './schema/accounts.ts'
 import type { AlertsTables } from './schema/alerts.ts'
 import type { BackupStoresTables } from './schema/backup-stores.ts'
+import type { BackupsTables } from './schema/backups.ts'
 import type { DatabasesTables } from './schema/databases.ts'
 import type { IdentityTables } from './schema/identities.ts'
 import type { InfrastructureTables } from './schema/infrastructure.ts'
@@ -17,6 +18,7 @@ export interface Schema
   extends AccessTables,
     AccountsTables,
     BackupStoresTables,
+    BackupsTables,
     IdentityTables,
     DatabasesTables,
     InfrastructureTables,

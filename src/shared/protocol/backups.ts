@@ -174,6 +174,8 @@ export const deliverBackup = defineRequest({
     compression: Compression,
     offset: Bytes,
     length: Bytes.nullable(),
+    /** Patterns of what is left out of an `archive`, which then is never sent as it lies. */
+    denied: z.array(z.string().max(1000)).max(1000).default([]),
   },
   result: z.object({ sha256: Sha256, bytes: Bytes }),
   ...long,
