@@ -7,6 +7,7 @@ import { apiKeys, permissions } from './commands/api-keys/commands.ts'
 import { audit } from './commands/audit/commands.ts'
 import { backupPolicies } from './commands/backup-policies/commands.ts'
 import { backupStores } from './commands/backup-stores/commands.ts'
+import { backups } from './commands/backups/commands.ts'
 import { console } from './commands/console/commands.ts'
 import { databases } from './commands/databases/commands.ts'
 import { dbHosts } from './commands/db-hosts/commands.ts'
@@ -41,6 +42,7 @@ export const tree: readonly (Command | Noun)[] = [
   invites,
   console,
   files,
+  backups,
   databases,
   events,
   jobs,

@@ -36,6 +36,9 @@ const CAUSES: Readonly<Record<string, Cause>> = {
     await world.admin.call(unlockUser, { params: { userId: userId as never } })
   },
   auth_lockout_created: lockOut,
+  backup_store_created: 'backup_stores.create',
+  backup_store_deleted: 'backup_stores.delete',
+  backup_store_updated: 'backup_stores.update',
   database_created: 'databases.create',
   database_deleted: 'databases.delete',
   database_host_created: 'database_hosts.create',
@@ -128,7 +131,7 @@ const READERS: readonly (readonly [RegExp, string])[] = [
   [/^location_/, 'location.read'],
   [/^role_/, 'role.read'],
   [/^api_key_/, 'apikey.manage'],
-  [/^database_host_/, 'admin.read'],
+  [/^(database_host|backup_store)_/, 'admin.read'],
   [/^server_files_/, 'file.read'],
   [/^(server|eula|backup|task|database|mod|plugin_(un)?install|plugin_update_)/, 'server.read'],
   [/^alert(_|$)/, 'alert.read'],
