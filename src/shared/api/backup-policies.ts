@@ -307,7 +307,7 @@ export const getPolicyRun = defineEndpoint({
   access: { panel: 'admin.read' },
   params: runParams,
   response: PolicyRun,
-  errors: ['BACKUP_POLICY_RUN_NOT_FOUND'],
+  errors: ['BACKUP_POLICY_NOT_FOUND', 'BACKUP_POLICY_RUN_NOT_FOUND'],
 })
 
 export const listPolicyResults = defineEndpoint({
@@ -321,5 +321,5 @@ export const listPolicyResults = defineEndpoint({
   query: pageQuery().extend({ state: PolicyResult.shape.state.optional() }),
   response: z.array(PolicyResult),
   paged: true,
-  errors: ['BACKUP_POLICY_RUN_NOT_FOUND'],
+  errors: ['BACKUP_POLICY_NOT_FOUND', 'BACKUP_POLICY_RUN_NOT_FOUND'],
 })

@@ -16,7 +16,7 @@ create table backup_policy (
   time_zone text not null,
   kind text not null check (kind in ('archive', 'incremental')),
   compression text not null check (compression in ('gzip', 'zstd', 'none')),
-  store_id text references backup_store (id) on delete set null,
+  store_id text references backup_store (id),
   label text,
   ignored text not null default '[]',
   databases integer not null default 0,

@@ -37,15 +37,15 @@ export function backupPolicyRoutes(deps: BackupDeps): Route[] {
       const { rows, total } = await listRuns(db.read, { policyId, ...query })
       return { items: await toRuns(db.read, rows), total }
     }),
-    route(api.getPolicyRun, async ({ params }, { fail }) => {
-      const run = await findRun(db.read, params.policyId, params.runId)
+    route(api.getPolicyRun, async ({ params: { policyId, runId } }, { fail }) => {
+      if ((await findPolicy(db.read, policyId)) === undefined) fail('BACKUP_POLICY_NOT_FOUND', operations.GONE)
+      const run = await findRun(db.read, policyId, runId)
       const [answer] = run === undefined ? [] : await toRuns(db.read, [run])
       return answer ?? fail('BACKUP_POLICY_RUN_NOT_FOUND', operations.NO_RUN)
     }),
-    route(api.listPolicyResults, async ({ params, query }, { fail }) => {
-      const policy = await findPolicy(db.read, params.policyId)
-      const run = await findRun(db.read, params.policyId, params.runId)
-      if (policy === undefined || run === undefined) return fail('BACKUP_POLICY_RUN_NOT_FOUND', operations.NO_RUN)
+    route(api.listPolicyResults, async ({ params: { policyId, runId }, query }, { fail }) => {
+      const policy = (await findPolicy(db.read, policyId)) ?? fail('BACKUP_POLICY_NOT_FOUND', operations.GONE)
+      const run = (await findRun(db.read, policyId, runId)) ?? fail('BACKUP_POLICY_RUN_NOT_FOUND', operations.NO_RUN)
       const { rows, total } = await listResults(db.read, { runId: run.id, ...query })
       return { items: rows.map((row) => toResult(row, { policy, run, nodes })), total }
     }),
