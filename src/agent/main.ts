@@ -1,3 +1,4 @@
+import { rm } from 'node:fs/promises'
 import { join } from 'node:path'
 import { newIdSuffix } from '../shared/kernel/ids.ts'
 import { type Clock, isoTime } from '../shared/kernel/time.ts'
@@ -6,8 +7,9 @@ import { machineBootId, thisMachine } from '../shared/platform/process-identity.
 import { CAPABILITIES } from '../shared/protocol/define.ts'
 import { AgentNode } from './agent-node.ts'
 import { finishExchanges } from './backups/exchange.ts'
-import { refuseUnknownStore } from './backups/requests.ts'
+import { S3Store, SignedRequests } from './backups/s3-store.ts'
 import type { BackupFolders } from './backups/stores.ts'
+import type { BackupsConfig } from './config.ts'
 import { ConsoleTail } from './console/log/console-tail.ts'
 import { DiskLimits } from './disk/disk-limits.ts'
 import { limitedServer } from './disk/disk-room.ts'
@@ -22,6 +24,7 @@ import { helloFrame } from './link/hello.ts'
 import { Link } from './link/link.ts'
 import { answer, requestHandlers } from './link/requests.ts'
 import type { SessionDeps } from './link/session.ts'
+import { createStoreRequests } from './link/store-requests.ts'
 import { type AgentLog, errorText } from './logger.ts'
 import { NodeGauge } from './node/node-health.ts'
 import { Stats } from './node/stats.ts'
@@ -54,7 +57,7 @@ export interface AgentOptions {
   /** Where files of servers may be fetched from beside public addresses. */
   readonly pull?: { readonly allowedRanges?: readonly string[] }
   /** Where backups of local stores lie: `folder` by default, and further ones by name. Without it in the data folder. */
-  readonly backups?: { readonly folder?: string; readonly folders?: Readonly<Record<string, string>> }
+  readonly backups?: BackupsConfig
   /** Folders that they never get, beside the agent's own. */
   readonly ownFolders?: readonly string[]
   /** Where a container engine may listen, and what its containers are connected to. */
@@ -158,6 +161,8 @@ async function assemble(options: AgentOptions, layout: AgentLayout): Promise<Age
   })
   const deps = sessionDeps(options, { node, stats, bootId: newIdSuffix(clock) })
   const link = new Link({ target: options.connect, deps, random: Math.random })
+  // Nothing goes on where it was: the daemon asks anew.
+  await rm(layout.backupWorkDir, { recursive: true, force: true })
   const exchanged = await finishExchanges(layout, log)
   await node.begin()
   for (const id of exchanged) {
@@ -198,7 +203,7 @@ function sessionDeps(options: AgentOptions, inside: { node: AgentNode; stats: St
     bulk: createBulk(options.connect),
     backups: backupFolders(options),
     workFolder: layout.backupWorkDir,
-    objectStore: refuseUnknownStore,
+    objectStore: objectStores(options),
     stats,
     holdings: { servers, journal, layout, runtimes },
   })
@@ -225,6 +230,12 @@ function sessionDeps(options: AgentOptions, inside: { node: AgentNode; stats: St
       void stats.sendHealth()
     },
   }
+}
+
+/** Object stores are reached with what the daemon signs. */
+function objectStores({ connect }: AgentOptions): (ticket: string) => S3Store {
+  const [daemon, requests] = [createStoreRequests(connect), new SignedRequests()]
+  return (ticket) => new S3Store(ticket, daemon, requests)
 }
 
 function backupFolders({ dataDir, backups = {} }: AgentOptions): BackupFolders {

@@ -31,6 +31,7 @@ import { createPasskey, type SoftPasskey } from '../authenticator.ts'
 import { installExample } from '../daemon/plugins/plugin-stage.ts'
 import type { TestPanel } from '../panel.ts'
 import { startPostgresPeer } from '../postgres-peer.ts'
+import { keptBackup } from './backup-inputs.ts'
 import { waitingJob } from './job-inputs.ts'
 
 export const PASSWORD = 'Correct-horse-1'
@@ -156,6 +157,7 @@ export async function buildWorld(panel: TestPanel): Promise<World> {
     hostId: host.id,
     keyId: key.id,
     locationId: location.id,
+    backupId: await keptBackup({ panel, next }, server),
     jobId: await waitingJob({ panel, next }),
     stepId: 'step_nothing',
     lockoutId: lockout?.id ?? '',

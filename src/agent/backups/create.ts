@@ -10,6 +10,7 @@ import { removeFolder } from '../files/tree.ts'
 import { packArchive } from './archive-backup.ts'
 import { packIncrement } from './increment.ts'
 import { type BackupHead, keysOf, LineWriter, readHead, writeHead } from './manifest.ts'
+import { removePacksOf } from './repository.ts'
 import type { ObjectStore } from './store.ts'
 
 /** A file beside the server's own, which is fetched when it is its turn. */
@@ -65,7 +66,7 @@ export async function createBackup(root: string, options: CreateOptions): Promis
   if (before?.key === key) return before
   if (before !== undefined) throw new AgentFailure('CONFLICT_STATE', 'The store has a backup of that id already')
   const startedMs = options.nowMs()
-  await removeAttempt(store, backupId)
+  await removeAttempt(store, options)
   await mkdir(options.workFolder, { recursive: true, mode: 0o700 })
   const problems = new Problems()
   const spent = { bytes: 0 }
@@ -106,7 +107,7 @@ export async function createBackup(root: string, options: CreateOptions): Promis
     await writeHead(store, head, signal)
     return head
   } catch (error) {
-    await removeAttempt(store, backupId).catch(() => {}) // the next attempt does it; why this one failed says more
+    await removeAttempt(store, options).catch(() => {}) // the next attempt does it; why this one failed says more
     throw isFull(error) ? noSpace() : error
   } finally {
     await list?.close()
@@ -114,11 +115,15 @@ export async function createBackup(root: string, options: CreateOptions): Promis
   }
 }
 
-/** Removes what lies in a store under the name of a backup that is not there. */
-async function removeAttempt(store: ObjectStore, backupId: string): Promise<void> {
+/** Removes what an attempt at a backup that is not there has left: nothing else can need it. */
+async function removeAttempt(
+  store: ObjectStore,
+  { backupId, key, kind }: Pick<CreateOptions, 'backupId' | 'key' | 'kind'>,
+): Promise<void> {
   const keys: string[] = []
-  for await (const { key } of store.list(keysOf(backupId).folder)) keys.push(key)
+  for await (const found of store.list(keysOf(backupId).folder)) keys.push(found.key)
   await store.remove(keys)
+  if (kind === 'incremental') await removePacksOf(store, key)
 }
 
 /** The disk of what is on its way. */

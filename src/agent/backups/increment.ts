@@ -6,7 +6,7 @@ import { commonOf, NOTHING } from './archive-backup.ts'
 import { Chunker } from './chunker.ts'
 import type { PackedFiles, PackOptions } from './create.ts'
 import { type BackupHead, bytesOf, entriesOf, inWalkOrder, type ListEntry, readHead, writeEntry } from './manifest.ts'
-import { hashesOf, PackWriter, Repository, removeLostPacks } from './repository.ts'
+import { hashesOf, PackWriter, Repository } from './repository.ts'
 import { scan } from './scan.ts'
 import type { ObjectStore } from './store.ts'
 
@@ -17,7 +17,6 @@ const HEAD = /^backups\/([A-Za-z0-9_-]{1,64})\/backup\.json$/
 /** Packs a server's folder as pieces, of which only those are stored that the store does not have. */
 export async function packIncrement(root: string, options: PackOptions): Promise<PackedFiles> {
   const { store, signal, problems, ignored, list, progress, workFolder, key } = options
-  await removeLostPacks(store, key)
   const repository = await Repository.open(store, signal)
   const before = new Before(store, await newestIncrement(store, signal), repository, signal)
   const writer = await PackWriter.open({ store, repository, key, workFolder, signal, spend: options.spend })

@@ -94,14 +94,7 @@ export class LocalStore implements ObjectStore {
       } catch (error) {
         throw failureOf(error, 'removed')
       }
-      // Folders that hold nothing any more say nothing either.
-      for (let folder = dirname(path); ; folder = dirname(folder)) {
-        const isGone = await rmdir(folder).then(
-          () => true,
-          () => false, // something is in it
-        )
-        if (!isGone || folder === this.#folder) break
-      }
+      await this.#removeEmpty(dirname(path))
     }
   }
 
@@ -111,7 +104,9 @@ export class LocalStore implements ObjectStore {
       throw failureOf(error, 'read')
     })
     for (const entry of all) {
-      if (entry.name.startsWith(PART)) await rm(join(entry.parentPath, entry.name), { force: true })
+      if (!entry.name.startsWith(PART)) continue
+      await rm(join(entry.parentPath, entry.name), { force: true })
+      await this.#removeEmpty(entry.parentPath)
     }
   }
 
@@ -123,6 +118,17 @@ export class LocalStore implements ObjectStore {
       } catch (error) {
         if (codeOf(error) !== 'ENOENT' || folder === dirname(folder)) throw failureOf(error, 'read')
       }
+    }
+  }
+
+  /** Folders that hold nothing any more say nothing either. */
+  async #removeEmpty(from: string): Promise<void> {
+    for (let folder = from; ; folder = dirname(folder)) {
+      const isGone = await rmdir(folder).then(
+        () => true,
+        () => false, // something is in it
+      )
+      if (!isGone || folder === this.#folder) break
     }
   }
 

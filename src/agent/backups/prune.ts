@@ -154,7 +154,8 @@ async function rewrite(
       // What is damaged stays where it is found by a check: it ends this, and nothing was removed.
       await opened(stored, place, hash)
       await writer.addStored(hash, stored, place.bytes)
-      progress({ entries: 0, bytes: (bytes += stored.length), totalBytes: null })
+      bytes += stored.length
+      progress({ entries: 0, bytes, totalBytes: null })
     }
     const gone = new Set([...plan.removed, ...plan.rewritten].map((number) => repository.packs[number]))
     for (const index of repository.indexes) {

@@ -309,9 +309,9 @@ export function* hashesOf(chunks: Buffer): Generator<Buffer> {
   for (let at = 0; at < chunks.length; at += HASH_BYTES) yield chunks.subarray(at, at + HASH_BYTES)
 }
 
-/** Packs that an attempt of this key has left without an index: nothing knows them. */
-export async function removeLostPacks(store: ObjectStore, key: string): Promise<void> {
-  if ((await store.size(`${INDEXES}${key}.jsonl.gz`)) !== undefined) return
+/** Removes what an attempt of this key has stored: first the index, so that nothing that is named is ever missing. */
+export async function removePacksOf(store: ObjectStore, key: string): Promise<void> {
+  await store.remove([`${INDEXES}${key}.jsonl.gz`])
   const keys: string[] = []
   for await (const found of store.list(`${PACKS}${key}-`)) keys.push(found.key)
   await store.remove(keys)

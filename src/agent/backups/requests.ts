@@ -3,7 +3,6 @@ import { open } from 'node:fs/promises'
 import { join } from 'node:path'
 import { pathText } from '../../shared/kernel/path-text.ts'
 import * as backups from '../../shared/protocol/backups.ts'
-import { AgentFailure } from '../failure.ts'
 import { freshKey } from '../files/archive/archive.ts'
 import { compress } from '../files/archive/compression.ts'
 import { type ArchiveEntry, readTar } from '../files/archive/tar-read.ts'
@@ -163,6 +162,7 @@ export function backupRequests(deps: BackupRequestDeps): readonly RequestHandler
     onRequest(backups.deleteBackup, (what, { signal, progress }) =>
       locked(what, 'prune', signal, async () => {
         const store = stores.of(what.store, what.ownerId)
+        await store.sweep()
         const freed = await removeBackup(store, what.backupId)
         if (what.kind === 'archive' || !(await hasRepository(store))) return { freedBytes: freed }
         const { freedBytes } = await prune(store, { ...pruning(signal, progress), keep: new Set(), dryRun: false })
@@ -351,9 +351,4 @@ function extraAt(
 /** What there is by the last count, which the server may have outgrown. */
 function totalOf(usedMb: number | null | undefined, bytes: number): number | null {
   return usedMb == null ? null : Math.max(bytes, Math.ceil(usedMb * MIB))
-}
-
-/** What is not there cannot be named. */
-export function refuseUnknownStore(): never {
-  throw new AgentFailure('UNSUPPORTED', 'This agent cannot reach object stores')
 }

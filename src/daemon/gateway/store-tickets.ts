@@ -94,6 +94,10 @@ async function carryOut(store: ObjectStore, { ownerId, signal }: StoreGrant, ask
       next: next === null ? null : next.slice(base.length),
     }
   }
+  if (asked.op === 'sweep') {
+    for (const upload of await store.unfinished(base, signal)) await store.abort(upload, signal)
+    return {}
+  }
   const key = base + asked.key
   switch (asked.op) {
     case 'put':

@@ -81,7 +81,11 @@ export const BackupStarted = z.object({
 export type BackupStarted = z.infer<typeof BackupStarted>
 
 /** A pattern as .gitignore has them. */
-export const IgnorePattern = z.string().min(1).max(1000).regex(/^[^\0\n\r]+$/, 'must be one line')
+export const IgnorePattern = z
+  .string()
+  .min(1)
+  .max(1000)
+  .regex(/^[^\0\n\r]+$/, 'must be one line')
 export const IgnoreList = z.array(IgnorePattern).max(500)
 
 /** What is not in the set `A-Za-z0-9._-` becomes `_`: the name is also that of a file. */
@@ -479,7 +483,11 @@ export const scanBackups = defineEndpoint({
 
 /** One console command, and what is waited for behind it: a line that the expression (RE2) finds, for at most so long. */
 export const BackupCommand = z.object({
-  command: z.string().min(1).max(1000).regex(/^[^\0\n\r]+$/, 'must be one line'),
+  command: z
+    .string()
+    .min(1)
+    .max(1000)
+    .regex(/^[^\0\n\r]+$/, 'must be one line'),
   waitFor: z.string().min(1).max(500).nullable().default(null),
   waitSeconds: z.int().min(0).max(300).default(0),
 })

@@ -324,6 +324,8 @@ export const StoreOperation = z.discriminatedUnion('op', [
       .max(10_000),
   }),
   z.object({ op: z.literal('abort'), key: ObjectKey, uploadId: UploadId }),
+  /** Ends uploads that were begun below the prefix and never completed; the agent knows that nobody writes there. */
+  z.object({ op: z.literal('sweep') }),
 ])
 export type StoreOperation = z.infer<typeof StoreOperation>
 

@@ -97,7 +97,7 @@ export const backups = noun({
           name === 'lock' ? 'Keep a backup, whatever the keep rules say' : 'Give a backup to the keep rules again',
         arguments: [one('server'), BACKUP],
         examples: [`panel backups ${name} demo latest`],
-        endpoints: ['backups.update'],
+        endpoints: [],
         exits: [6],
         load: async () => (await actions()).lockBackup,
       }),
@@ -303,7 +303,7 @@ export const backups = noun({
           summary: 'List the backups whose server is gone',
           options: [SEARCH, ...LIST],
           examples: ['panel backups orphans list'],
-          endpoints: ['backups.list_all'],
+          endpoints: [],
           load: async () => (await orphans()).listOrphans,
         }),
         command({

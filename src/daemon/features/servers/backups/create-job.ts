@@ -8,6 +8,7 @@ import { defineJob, type JobOf } from '../../../jobs/job-type.ts'
 import type { Jobs } from '../../../jobs/jobs.ts'
 import { refuseSuspended } from '../servers/orders.ts'
 import { findServerRow, type ServerRow } from '../servers/rows.ts'
+import { announce } from './announce.ts'
 import { type DatabaseDumps, offerDumps } from './database-dumps.ts'
 import { cleanUp } from './delete-job.ts'
 import type { BackupDeps } from './deps.ts'
@@ -41,7 +42,7 @@ export const CREATE_BACKUP = defineJob({
     /** What the backups of the policy that makes it may take; of others the settings of the server say it. */
     allocationMb: z.number().nullable(),
   }),
-  /** `quiesced`: the game may have been told to hold still, and not yet to go on. */
+  /** `quiesced`: the game may hold still for it, and was not yet asked to go on. */
   state: z.object({ quiesced: z.boolean() }),
   first: () => ({ quiesced: false }),
   title: ({ name }) => `Back up ${name}`,
@@ -124,7 +125,9 @@ async function pack(deps: BackupDeps, { job, backup, signal, progress }: Packing
     // Also when the backup was cancelled: the game must go on.
     const after = await findServerRow(db.read, row.id)
     const limit = AbortSignal.timeout(RESUME_MS)
-    return after === undefined ? [] : await typeAll(deps, after, { ...typing, commands: settings.resume, signal: limit })
+    return after === undefined
+      ? []
+      : await typeAll(deps, after, { ...typing, commands: settings.resume, signal: limit })
   }
   let notes: string[] = []
   let dumps: DatabaseDumps | undefined
@@ -178,7 +181,7 @@ async function roomOf(
   throw new PanelError('BACKUP_QUOTA_EXCEEDED', `The ${most} MiB that backups of this server may take are used up`)
 }
 
-/** What the store alone tells of a backup. */
+/** What the store alone says of a backup. */
 function aboutOf(backup: ShownBackup, row: ServerRow): Record<string, unknown> {
   const { name, label, createdAt, locked, counts } = backup
   const server = { serverId: row.id, serverName: row.name, serverUuid: row.uuid, templateName: row.templateName }
@@ -190,27 +193,33 @@ async function begun(deps: BackupDeps, { id, name }: ShownBackup, row: ServerRow
     const began = { status: 'in_progress', startedAt: tx.now, nodeId: row.nodeId, error: null } as const
     if (!(await moveBackup(tx, id, ['pending'], began))) return
     const data = { backupId: id, backupName: name }
-    await deps.bus.append(tx, { type: 'backup_started', serverId: row.id, data })
+    await announce(tx, deps, { type: 'backup_started', serverId: row.id, data })
   })
 }
 
 /** Shows how far it is in the job, and from time to time in the events of the server. */
 function reporter(deps: BackupDeps, { id: backupId, serverId }: ShownBackup, progress: Packing['progress']) {
-  let toldMs = deps.clock.monotonicMs()
+  let shownMs = deps.clock.monotonicMs()
   return ({ entries, bytes, totalBytes }: { entries: number; bytes: number; totalBytes: number | null }): void => {
     progress({ done: bytes, total: totalBytes, unit: 'bytes', text: `${entries} entries` })
     const nowMs = deps.clock.monotonicMs()
-    if (serverId === null || nowMs - toldMs < PROGRESS_MS) return
-    toldMs = nowMs
-    const percent = totalBytes === null || totalBytes === 0 ? null : Math.min(100, Math.round((bytes / totalBytes) * 100))
+    if (serverId === null || nowMs - shownMs < PROGRESS_MS) return
+    shownMs = nowMs
+    const percent =
+      totalBytes === null || totalBytes === 0 ? null : Math.min(100, Math.round((bytes / totalBytes) * 100))
     const data = { backupId, percent, entries, bytes }
     deps.db
-      .write((tx) => deps.bus.append(tx, { type: 'backup_progress', serverId, data }))
+      .write((tx) => announce(tx, deps, { type: 'backup_progress', serverId, data }))
       .catch((err: unknown) => deps.log.debug({ err, backupId }, 'cannot announce the progress of a backup'))
   }
 }
 
-async function completed(tx: Tx, deps: BackupDeps, backup: ShownBackup, { packed, notes, databases }: Made): Promise<void> {
+async function completed(
+  tx: Tx,
+  deps: BackupDeps,
+  backup: ShownBackup,
+  { packed, notes, databases }: Made,
+): Promise<void> {
   const { entries, bytes, storedBytes, sha256, problems, problemCount } = packed
   const noted = notes.map((reason) => ({ path: '', reason: reason.slice(0, 300) }))
   const kept = [...noted, ...problems].slice(0, MOST_PROBLEMS)
@@ -221,9 +230,11 @@ async function completed(tx: Tx, deps: BackupDeps, backup: ShownBackup, { packed
   if (!(await moveBackup(tx, backup.id, ['pending', 'in_progress'], { ...done, ...at }))) return
   const { id: backupId, name: backupName, serverId } = backup
   if (serverId === null) return
+  const all = { backupId, percent: 100, entries, bytes }
+  await announce(tx, deps, { type: 'backup_progress', serverId, data: all })
   const sizeMb = Math.round((storedBytes / MIB) * 100) / 100
   const data = { backupId, backupName, sizeMb, checksum: sha256, status: 'completed' } as const
-  await deps.bus.append(tx, { type: 'backup_complete', serverId, data })
+  await announce(tx, deps, { type: 'backup_complete', serverId, data })
   await retire(tx, deps, serverId)
 }
 
@@ -232,6 +243,13 @@ async function failed(tx: Tx, deps: BackupDeps, backup: ShownBackup, error: stri
   const { id: backupId, name: backupName, serverId } = backup
   await cleanUp(tx, deps, backup)
   if (serverId === null) return
-  const data = { backupId, backupName, sizeMb: null, checksum: null, status: 'failed', error: error.slice(0, 500) } as const
-  await deps.bus.append(tx, { type: 'backup_complete', serverId, data })
+  const data = {
+    backupId,
+    backupName,
+    sizeMb: null,
+    checksum: null,
+    status: 'failed',
+    error: error.slice(0, 500),
+  } as const
+  await announce(tx, deps, { type: 'backup_complete', serverId, data })
 }

@@ -1,11 +1,17 @@
 import type { BackedUpDatabase } from '../../../../shared/api/backups.ts'
 import { PanelError } from '../../../../shared/kernel/errors.ts'
 import { BACKUP_LIMITS } from '../../../../shared/protocol/backups.ts'
-import { databasesOfServer, dumpDatabase, type KnownDatabase, knownDatabase, loadDatabase } from '../databases/database-copy.ts'
+import {
+  databasesOfServer,
+  dumpDatabase,
+  type KnownDatabase,
+  knownDatabase,
+  loadDatabase,
+} from '../databases/database-copy.ts'
 import type { DumpFacts } from '../databases/dump.ts'
 import type { BackupDeps } from './deps.ts'
-import { deliver } from './reads.ts'
 import { nodeOf } from './reach-store.ts'
+import { deliver } from './reads.ts'
 import type { ShownBackup } from './rows.ts'
 
 /** Dumps that a node may fetch while it packs: each is made while it is read. */
@@ -27,7 +33,10 @@ export async function offerDumps(
 ): Promise<DatabaseDumps> {
   const known = await databasesOfServer(deps, serverId)
   if (known.length > BACKUP_LIMITS.extras) {
-    throw new PanelError('CONFLICT', `A backup takes at most ${BACKUP_LIMITS.extras} databases; the server has ${known.length}`)
+    throw new PanelError(
+      'CONFLICT',
+      `A backup takes at most ${BACKUP_LIMITS.extras} databases; the server has ${known.length}`,
+    )
   }
   const dumped: { readonly one: KnownDatabase; readonly facts: DumpFacts }[] = []
   let failed: unknown
@@ -49,7 +58,9 @@ export async function offerDumps(
       })),
     notes: () =>
       dumped.flatMap(({ one, facts: { left } }) =>
-        left.length === 0 ? [] : [`not in the dump of ${one.row.name}: ${left.slice(0, 5).join(', ')}${left.length > 5 ? ' and more' : ''}`],
+        left.length === 0
+          ? []
+          : [`not in the dump of ${one.row.name}: ${left.slice(0, 5).join(', ')}${left.length > 5 ? ' and more' : ''}`],
       ),
     failure: () => failed,
     close: () => {
@@ -58,7 +69,10 @@ export async function offerDumps(
   }
 }
 
-async function* noticing(content: AsyncIterable<Uint8Array>, notice: (error: unknown) => void): AsyncGenerator<Uint8Array> {
+async function* noticing(
+  content: AsyncIterable<Uint8Array>,
+  notice: (error: unknown) => void,
+): AsyncGenerator<Uint8Array> {
   try {
     yield* content
   } catch (error) {

@@ -3,6 +3,7 @@ import { deleteBackup } from '../../../../shared/protocol/backups.ts'
 import type { Tx } from '../../../db/db.ts'
 import { defineJob } from '../../../jobs/job-type.ts'
 import type { Jobs } from '../../../jobs/jobs.ts'
+import { announce } from './announce.ts'
 import type { BackupDeps, By } from './deps.ts'
 import { afterFailure, DAY_MS, reasonOf } from './job-ends.ts'
 import { laneFor, POOL } from './lanes.ts'
@@ -61,11 +62,7 @@ export async function startDelete(
   tx: Tx,
   deps: BackupDeps,
   backup: ShownBackup,
-  {
-    by,
-    cause,
-    asAdmin = false,
-  }: { readonly by: By; readonly cause: string; readonly asAdmin?: boolean },
+  { by, cause, asAdmin = false }: { readonly by: By; readonly cause: string; readonly asAdmin?: boolean },
 ): Promise<string | null> {
   const { id, name, serverId, ownerId, nodeId } = backup
   const deletedBy = by.userId
@@ -80,7 +77,7 @@ export async function startDelete(
   })
   await setBackup(tx, id, { status: 'deleting', ...(jobId === undefined ? {} : { jobId }) })
   if (serverId !== null) {
-    await deps.bus.append(tx, { type: 'backup_delete_started', serverId, data: { backupId: id, backupName: name } })
+    await announce(tx, deps, { type: 'backup_delete_started', serverId, data: { backupId: id, backupName: name } })
   }
   return jobId ?? backup.jobId
 }
@@ -128,10 +125,13 @@ export function registerDelete(jobs: Pick<Jobs, 'register'>, deps: BackupDeps): 
       const error = await reasonOf(tx, job.id, status)
       // Whether all of it is still there only a verification can say; whoever wants it gone asks again.
       const back = backup.completedAt === null ? 'failed' : 'completed'
-      await moveBackup(tx, backup.id, ['deleting'], { status: back, error: `It was not deleted: ${error}`.slice(0, 1000) })
+      await moveBackup(tx, backup.id, ['deleting'], {
+        status: back,
+        error: `It was not deleted: ${error}`.slice(0, 1000),
+      })
       if (backup.serverId === null) return
       const data = { backupId: backup.id, backupName: backup.name, success: false, error: error.slice(0, 500) }
-      await deps.bus.append(tx, { type: 'backup_delete_complete', serverId: backup.serverId, data })
+      await announce(tx, deps, { type: 'backup_delete_complete', serverId: backup.serverId, data })
     },
   })
   jobs.register(CLEAN_BACKUP, {
@@ -169,7 +169,7 @@ async function remove(
   )
 }
 
-/** The row goes, and whoever watches is told. */
+/** The row goes, and whoever watches is notified. */
 export async function forget(
   tx: Tx,
   deps: Pick<BackupDeps, 'bus'>,
@@ -179,7 +179,10 @@ export async function forget(
   await removeBackup(tx, backupId)
   if (serverId !== null) {
     const data = { backupId, backupName, success: true }
-    await deps.bus.append(tx, { type: 'backup_delete_complete', serverId, data })
+    await announce(tx, deps, { type: 'backup_delete_complete', serverId, data })
   }
-  await deps.bus.append(tx, { type: 'backup_deleted', data: { backupId, backupName, backupServerId: serverId, deletedBy } })
+  await announce(tx, deps, {
+    type: 'backup_deleted',
+    data: { backupId, backupName, backupServerId: serverId, deletedBy },
+  })
 }

@@ -3,6 +3,7 @@ import { newId } from '../../../../shared/kernel/ids.ts'
 import type { BackupKind, Compression } from '../../../../shared/protocol/backups.ts'
 import type { Tx } from '../../../db/db.ts'
 import type { ServerRow } from '../servers/rows.ts'
+import { announce } from './announce.ts'
 import { CREATE_BACKUP } from './create-job.ts'
 import type { BackupDeps, By } from './deps.ts'
 import { laneFor } from './lanes.ts'
@@ -43,7 +44,9 @@ export async function addBackup(
   const { policy = null, by } = wanted
   if (policy === null) await refuseBeyondQuota(tx, row.id, settings.allocationMb)
   const store =
-    wanted.storeId === undefined ? await deps.stores.ofServer(tx.q, row.id) : await deps.stores.find(tx.q, wanted.storeId)
+    wanted.storeId === undefined
+      ? await deps.stores.ofServer(tx.q, row.id)
+      : await deps.stores.find(tx.q, wanted.storeId)
   if (store === undefined) throw new PanelError('BACKUP_STORE_NOT_FOUND', 'There is no such backup store')
   const backupId = newId('bak', deps.clock)
   const name = wanted.name ?? `backup-${tx.now.slice(0, 19).replaceAll(':', '-')}Z`
@@ -103,7 +106,7 @@ export async function addBackup(
   if (jobId === undefined) throw new Error('a job of a new key was not added')
   await setBackup(tx, backupId, { jobId })
   const data = { backupId, backupName: name, backupServerId: row.id, createdBy }
-  await deps.bus.append(tx, { type: 'backup_created', data })
+  await announce(tx, deps, { type: 'backup_created', data })
   return { backupId, name, jobId }
 }
 

@@ -4,13 +4,14 @@ import { grants } from '../../../../shared/kernel/permissions.ts'
 import { ACTION_GATES } from '../../../../shared/kernel/server-life.ts'
 import { operationsOver, type Work } from '../../../access/operation.ts'
 import { permitServer } from '../../../access/permit.ts'
-import type { Queries, Tx } from '../../../db/db.ts'
+import type { Tx } from '../../../db/db.ts'
 import { deniedTo, refuseDenied } from '../files/denied-files.ts'
 import { offline, refuseSuspended } from '../servers/orders.ts'
 import { findServerRow, type ServerRow } from '../servers/rows.ts'
 import { statusOf } from '../servers/view.ts'
 import { cleanUp, forget, startDelete } from './delete-job.ts'
 import type { BackupDeps } from './deps.ts'
+import { backupOf, refuseUnready } from './find.ts'
 import { laneFor } from './lanes.ts'
 import { addBackup } from './new-backup.ts'
 import { PRUNE_STORE } from './prune-job.ts'
@@ -19,8 +20,8 @@ import { beginRestore, RESTORE_BACKUP, refuseRunning } from './restore-job.ts'
 import { outlivedOf } from './retention.ts'
 import { findShown, type ShownBackup, setBackup } from './rows.ts'
 import { keepSettings, settingsOf, toSettings } from './settings.ts'
-import { databasesOf, toBackup, toStarted } from './view.ts'
 import { VERIFY_BACKUP } from './verify-job.ts'
+import { databasesOf, toBackup, toStarted } from './view.ts'
 
 const operation = operationsOver<BackupDeps>()
 
@@ -33,20 +34,6 @@ async function serverOf(tx: Tx, serverId: string): Promise<ServerRow> {
   if (row === undefined) throw new PanelError('SERVER_NOT_FOUND', NO_SERVER)
   refuseSuspended(row)
   return row
-}
-
-/** The backup of this server; throws BACKUP_NOT_FOUND. */
-export async function backupOf(q: Queries, serverId: string, backupId: string): Promise<ShownBackup> {
-  const backup = await findShown(q, backupId, serverId)
-  if (backup === undefined) throw new PanelError('BACKUP_NOT_FOUND', NO_BACKUP)
-  return backup
-}
-
-/** Refuses a backup that is not whole, or about which something is under way. */
-export function refuseUnready({ status, name }: Pick<ShownBackup, 'status' | 'name'>): void {
-  if (status === 'completed') return
-  const said = status.replace('_', ' ')
-  throw new PanelError('BACKUP_NOT_READY', `The backup ${name} is ${said}`, { meta: { currentStatus: status } })
 }
 
 export const createBackup = operation(api.createBackup, async (work, { params: { serverId }, body }) => {
@@ -80,7 +67,10 @@ export const updateBackup = operation(api.updateBackup, async ({ tx }, { params:
   await setBackup(tx, backupId, { name, label, locked })
   const after = await backupOf(tx.q, serverId, backupId)
   const changed = Object.keys(body).length > 0
-  return { answer: toBackup(after), ...(changed ? { audit: { resourceId: backupId, details: { serverId, ...body } } } : {}) }
+  return {
+    answer: toBackup(after),
+    ...(changed ? { audit: { resourceId: backupId, details: { serverId, ...body } } } : {}),
+  }
 })
 
 export const deleteBackup = operation(api.deleteBackup, async (work, { params: { serverId, backupId } }) => {
@@ -184,7 +174,15 @@ export const restoreBackup = operation(api.restoreBackup, async (work, { params,
   if (jobId === undefined) return work.fail('CONFLICT', 'A backup is being restored to this server already')
   await beginRestore(tx, deps, backup, { jobId, serverId: target.id })
   const names = paths === null ? {} : { paths: paths.slice(0, 50), pathCount: paths.length }
-  const details = { serverId: source.id, toServerId: target.id, name: backup.name, jobId, ...names, keepOthers, preBackup }
+  const details = {
+    serverId: source.id,
+    toServerId: target.id,
+    name: backup.name,
+    jobId,
+    ...names,
+    keepOthers,
+    preBackup,
+  }
   return {
     answer: toStarted({ ...backup, status: 'restoring' }, jobId),
     audit: { resourceId: backup.id, details: { ...details, databases: databases.map(({ name }) => name) } },
@@ -219,15 +217,22 @@ async function databasesFor(
   const named = Object.keys(map)
   const kept = databasesOf(backup).filter(({ name }) => named.length === 0 || named.includes(name))
   const unknown = named.find((name) => !kept.some((one) => one.name === name))
-  if (unknown !== undefined) throw new PanelError('DATABASE_NOT_FOUND', `The backup has no database ${unknown.slice(0, 64)}`)
+  if (unknown !== undefined)
+    throw new PanelError('DATABASE_NOT_FOUND', `The backup has no database ${unknown.slice(0, 64)}`)
   return kept.map(({ name, engine }) => {
     const into = rows.find((row) => (map[name] === undefined ? row.name === name : row.id === map[name]))
     if (into === undefined) {
       const how = 'make one, and name it for the dump (databaseMap)'
-      throw new PanelError('DATABASE_NOT_FOUND', `The server ${target.name} has no database for the dump of ${name}; ${how}`)
+      throw new PanelError(
+        'DATABASE_NOT_FOUND',
+        `The server ${target.name} has no database for the dump of ${name}; ${how}`,
+      )
     }
     if (into.engine !== engine) {
-      throw new PanelError('DATABASE_NOT_FOUND', `The dump of ${name} is of ${engine}, and ${into.name} is of ${into.engine}`)
+      throw new PanelError(
+        'DATABASE_NOT_FOUND',
+        `The dump of ${name} is of ${engine}, and ${into.name} is of ${into.engine}`,
+      )
     }
     return { name, databaseId: into.id }
   })
@@ -276,7 +281,10 @@ export const pruneBackups = operation(api.pruneBackups, async (work, { params: {
 })
 
 /** One job for each store that has something of the server. */
-async function pruneStores({ tx, deps, caller }: Pick<Work<typeof api.pruneBackups, BackupDeps>, 'tx' | 'deps' | 'caller'>, serverId: string) {
+async function pruneStores(
+  { tx, deps, caller }: Pick<Work<typeof api.pruneBackups, BackupDeps>, 'tx' | 'deps' | 'caller'>,
+  serverId: string,
+) {
   const row = await findServerRow(tx.q, serverId)
   const own = row === undefined ? undefined : await deps.stores.ofServer(tx.q, serverId)
   const places = await tx.q
@@ -324,46 +332,46 @@ export const reattachBackup = operation(
   },
 )
 
-export const updateSettings = operation(
-  api.updateBackupSettings,
-  async (work, { params: { serverId }, body }) => {
-    const { tx, deps, holder } = work
-    const row = await serverOf(tx, serverId)
-    const { storeId, quiesceCommands, resumeCommands, backupAllocationMb, ...plain } = body
-    if (backupAllocationMb !== undefined && !grants(holder.permissions, 'admin.write')) {
-      throw new PanelError('PERMISSION_DENIED', 'Only administrators change how much backups may take', {
-        meta: { missing: ['admin.write'] },
-      })
-    }
-    if (storeId != null && (await deps.stores.find(tx.q, storeId)) === undefined) {
-      return work.fail('BACKUP_STORE_NOT_FOUND', 'There is no such backup store')
-    }
-    checkCommands(quiesceCommands ?? [], 'quiesceCommands')
-    checkCommands(resumeCommands ?? [], 'resumeCommands')
-    const before = await settingsOf(tx.q, serverId)
-    await keepSettings(tx, serverId, {
-      ...before,
-      ...given(plain),
-      ...(quiesceCommands === undefined ? {} : { quiesce: quiesceCommands }),
-      ...(resumeCommands === undefined ? {} : { resume: resumeCommands }),
-      ...(backupAllocationMb === undefined ? {} : { allocationMb: backupAllocationMb }),
+export const updateSettings = operation(api.updateBackupSettings, async (work, { params: { serverId }, body }) => {
+  const { tx, deps, holder } = work
+  const row = await serverOf(tx, serverId)
+  const { storeId, quiesceCommands, resumeCommands, backupAllocationMb, ...plain } = body
+  if (backupAllocationMb !== undefined && !grants(holder.permissions, 'admin.write')) {
+    throw new PanelError('PERMISSION_DENIED', 'Only administrators change how much backups may take', {
+      meta: { missing: ['admin.write'] },
     })
-    if (storeId !== undefined) {
-      await tx.q.updateTable('server').set({ backupStoreId: storeId, updatedAt: tx.now }).where('id', '=', row.id).execute()
-    }
-    const answer = await toSettings(tx.q, deps.stores, serverId)
-    if (Object.keys(body).length === 0) return { answer }
-    const data = { updatedBy: work.userId, change: 'backup_settings_updated' }
-    return {
-      answer,
-      audit: { resourceId: serverId, details: { ...body } },
-      events: [{ type: 'server_updated', serverId, data }],
-    }
-  },
-)
+  }
+  if (storeId != null && (await deps.stores.find(tx.q, storeId)) === undefined) {
+    return work.fail('BACKUP_STORE_NOT_FOUND', 'There is no such backup store')
+  }
+  checkCommands(quiesceCommands ?? [], 'quiesceCommands')
+  checkCommands(resumeCommands ?? [], 'resumeCommands')
+  const before = await settingsOf(tx.q, serverId)
+  await keepSettings(tx, serverId, {
+    ...before,
+    ...given(plain),
+    ...(quiesceCommands === undefined ? {} : { quiesce: quiesceCommands }),
+    ...(resumeCommands === undefined ? {} : { resume: resumeCommands }),
+    ...(backupAllocationMb === undefined ? {} : { allocationMb: backupAllocationMb }),
+  })
+  if (storeId !== undefined) {
+    await tx.q
+      .updateTable('server')
+      .set({ backupStoreId: storeId, updatedAt: tx.now })
+      .where('id', '=', row.id)
+      .execute()
+  }
+  const answer = await toSettings(tx.q, deps.stores, serverId)
+  if (Object.keys(body).length === 0) return { answer }
+  const data = { updatedBy: work.userId, change: 'backup_settings_updated' }
+  return {
+    answer,
+    audit: { resourceId: serverId, details: { ...body } },
+    events: [{ type: 'server_updated', serverId, data }],
+  }
+})
 
 /** The fields that are given. */
 function given<T extends object>(fields: T): { [K in keyof T]: Exclude<T[K], undefined> } {
   return Object.fromEntries(Object.entries(fields).filter(([, value]) => value !== undefined)) as never // only those
 }
-

@@ -49,7 +49,10 @@ export function registerPrune(jobs: Pick<Jobs, 'register'>, deps: BackupDeps): v
                 nodeId,
                 pruneBackups,
                 { store, ownerId, keep, dryRun: false },
-                { signal, onProgress: ({ bytes }) => progress({ done: bytes, total: null, unit: 'bytes', text: null }) },
+                {
+                  signal,
+                  onProgress: ({ bytes }) => progress({ done: bytes, total: null, unit: 'bytes', text: null }),
+                },
               ),
             )
             return async () => ({ state: { freedBytes } })

@@ -66,7 +66,8 @@ async function typeOne(
 ): Promise<string | undefined> {
   const { clock, gateway } = deps
   const { waitFor } = one
-  const fetch = (after: number, max: number) => gateway.request(row.nodeId, fetchConsole, { serverId: row.id, max, after })
+  const fetch = (after: number, max: number) =>
+    gateway.request(row.nodeId, fetchConsole, { serverId: row.id, max, after })
   const { last } = waitFor === null ? { last: 0 } : await fetch(Number.MAX_SAFE_INTEGER, 1)
   await typeCommand(
     { ...deps, limit: new CommandLimit(clock), isOnline: (nodeId) => gateway.isOnline(nodeId) },

@@ -1,5 +1,5 @@
 import ignore from 'ignore'
-import * as api from '../../../../shared/api/backups.ts'
+import type * as api from '../../../../shared/api/backups.ts'
 import type { Data, Input, StreamAnswer } from '../../../../shared/kernel/contract.ts'
 import { fieldError, PanelError } from '../../../../shared/kernel/errors.ts'
 import { isoTime, now } from '../../../../shared/kernel/time.ts'
@@ -10,7 +10,7 @@ import { withField } from '../files/agent.ts'
 import { deniedTo, refuseDenied } from '../files/denied-files.ts'
 import { findServerRow, type ServerRow } from '../servers/rows.ts'
 import type { BackupDeps } from './deps.ts'
-import { backupOf, refuseUnready } from './operations.ts'
+import { backupOf, refuseUnready } from './find.ts'
 import { nodeOf, stored, withStore } from './reach-store.ts'
 import type { ShownBackup } from './rows.ts'
 import { databasesOf } from './view.ts'
@@ -85,16 +85,23 @@ export async function download(
   const denied = deniedTo(row, caller)
   // Dumps of databases are for those who may read these.
   const at = { q: deps.db.read, now: now(deps.clock) }
-  const hides = databasesOf(backup).length > 0 && (await serverPermissions(at, caller, row.id, ['database.read'])).length === 0
+  const hides =
+    databasesOf(backup).length > 0 && (await serverPermissions(at, caller, row.id, ['database.read'])).length === 0
   const path = query.path ?? (hides ? '/' : null)
   const compression = query.compression ?? (backup.kind === 'archive' ? backup.compression : 'gzip')
   const nodeId = nodeOf(deps, backup, row.nodeId)
   const whole = path === null && denied.length === 0 && backup.kind === 'archive' && compression === backup.compression
   const size = whole ? backup.storedBytes : null
   const answer = { contentType: TYPES[compression], fileName: `${fileNameOf(backup)}.${ENDS[compression]}` }
-  const open = (content: Omit<Delivery, 'compression'>) => deliver(deps, { backup, nodeId, ...content, compression, denied }, context)
+  const open = (content: Omit<Delivery, 'compression'>) =>
+    deliver(deps, { backup, nodeId, ...content, compression, denied }, context)
   if (!whole || size === null) {
-    return { ...answer, size: null, etag: null, read: () => open({ content: 'archive', path, offset: 0, length: null }) }
+    return {
+      ...answer,
+      size: null,
+      etag: null,
+      read: () => open({ content: 'archive', path, offset: 0, length: null }),
+    }
   }
   return {
     ...answer,
@@ -123,13 +130,15 @@ export async function fileOf(
   else await permitServer({ q: deps.db.read, now: now(deps.clock) }, caller, row.id, ['database.read'])
   const nodeId = nodeOf(deps, backup, row.nodeId)
   const name = path?.split('/').findLast((part) => part !== '') ?? `${database}${DUMP}`
-  const what = path === undefined ? { content: 'extra' as const, path: `${database}${DUMP}` } : { content: 'file' as const, path }
+  const what =
+    path === undefined ? { content: 'extra' as const, path: `${database}${DUMP}` } : { content: 'file' as const, path }
   return {
     contentType: 'application/octet-stream',
     fileName: name,
     size: null,
     etag: null,
-    read: () => deliver(deps, { backup, nodeId, ...what, compression: 'none', offset: 0, length: null, denied: [] }, context),
+    read: () =>
+      deliver(deps, { backup, nodeId, ...what, compression: 'none', offset: 0, length: null, denied: [] }, context),
   }
 }
 
@@ -159,7 +168,12 @@ export async function deliver(
   try {
     const content = await deps.transfers
       .from(nodeId, { length: what.length, signal }, (ticket, options) =>
-        deps.gateway.request(nodeId, protocol.deliverBackup, { ...stored(backup, open.access), ...what, ticket, denied }, options),
+        deps.gateway.request(
+          nodeId,
+          protocol.deliverBackup,
+          { ...stored(backup, open.access), ...what, ticket, denied },
+          options,
+        ),
       )
       .catch((error: unknown) => {
         throw withField(error, 'query')

@@ -1,7 +1,7 @@
 import { z } from 'zod'
 import { PanelError } from '../../../../shared/kernel/errors.ts'
-import type { ResultOf } from '../../../../shared/protocol/define.ts'
 import * as protocol from '../../../../shared/protocol/backups.ts'
+import type { ResultOf } from '../../../../shared/protocol/define.ts'
 import { userIdOf } from '../../../access/operation.ts'
 import type { Tx } from '../../../db/db.ts'
 import { defineJob, type JobOf } from '../../../jobs/job-type.ts'
@@ -9,6 +9,7 @@ import type { Jobs } from '../../../jobs/jobs.ts'
 import { refuseSuspended } from '../servers/orders.ts'
 import { findServerRow, type ServerRow } from '../servers/rows.ts'
 import { statusOf } from '../servers/view.ts'
+import { announce } from './announce.ts'
 import { restoreDumps } from './database-dumps.ts'
 import type { BackupDeps } from './deps.ts'
 import { afterFailure, DAY_MS, keyOf, reasonOf } from './job-ends.ts'
@@ -96,8 +97,8 @@ export function registerRestore(jobs: Pick<Jobs, 'register'>, deps: BackupDeps):
           })
           if (ended.after !== undefined) return async () => ({ after: ended.after })
           const { entries, bytes, problems } = ended.done
-          const told = problems.slice(0, MOST_PROBLEMS).map(({ path, reason }) => `${path}: ${reason}`.slice(0, 500))
-          return async () => ({ state: { ...job.state, entries, bytes, problems: told } })
+          const shown = problems.slice(0, MOST_PROBLEMS).map(({ path, reason }) => `${path}: ${reason}`.slice(0, 500))
+          return async () => ({ state: { ...job.state, entries, bytes, problems: shown } })
         },
       },
       databases: {
@@ -124,7 +125,7 @@ export function registerRestore(jobs: Pick<Jobs, 'register'>, deps: BackupDeps):
       else await setBackup(tx, backupId, { error: `It was not restored: ${failure}`.slice(0, 1000) })
       const outcome = failure === undefined ? { success: true } : { success: false, error: failure.slice(0, 500) }
       const data = { backupId, backupName, ...outcome }
-      await deps.bus.append(tx, { type: 'backup_restore_complete', serverId: job.input.serverId, data })
+      await announce(tx, deps, { type: 'backup_restore_complete', serverId: job.input.serverId, data })
     },
   })
 }
@@ -198,7 +199,9 @@ async function acrossNodes(
     signal,
     onProgress,
   }: {
-    readonly what: Pick<Job['input'], 'serverId' | 'paths' | 'replace' | 'keepOthers' | 'denied'> & { readonly key: string }
+    readonly what: Pick<Job['input'], 'serverId' | 'paths' | 'replace' | 'keepOthers' | 'denied'> & {
+      readonly key: string
+    }
     readonly from: string
     readonly to: string
     readonly at: ReturnType<typeof stored>
@@ -209,7 +212,14 @@ async function acrossNodes(
   const ended = new AbortController()
   const either = AbortSignal.any([signal, ended.signal])
   // The files alone, without the dumps of databases.
-  const whole = { content: 'archive', path: '/', compression: 'none', offset: 0, length: null, denied: [] as string[] } as const
+  const whole = {
+    content: 'archive',
+    path: '/',
+    compression: 'none',
+    offset: 0,
+    length: null,
+    denied: [] as string[],
+  } as const
   const content = await transfers.from(from, { length: null, signal: either }, (ticket, options) =>
     gateway.request(from, protocol.deliverBackup, { ...at, ...whole, ticket }, options),
   )
@@ -223,7 +233,7 @@ async function acrossNodes(
   }
 }
 
-/** Marks a backup as being restored, and tells whoever watches. */
+/** Marks a backup as being restored, and notifies whoever watches. */
 export async function beginRestore(
   tx: Tx,
   deps: BackupDeps,
@@ -231,5 +241,5 @@ export async function beginRestore(
   { jobId, serverId }: { readonly jobId: string; readonly serverId: string },
 ): Promise<void> {
   await moveBackup(tx, backupId, ['completed'], { status: 'restoring', jobId, error: null })
-  await deps.bus.append(tx, { type: 'backup_restore_started', serverId, data: { backupId, backupName } })
+  await announce(tx, deps, { type: 'backup_restore_started', serverId, data: { backupId, backupName } })
 }

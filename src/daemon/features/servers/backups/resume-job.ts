@@ -7,7 +7,7 @@ import type { BackupDeps } from './deps.ts'
 import { typeAll } from './quiesce.ts'
 import { settingsOf } from './settings.ts'
 
-/** Types the commands behind a backup that was cut off: a game that was told to hold still must go on. */
+/** Types the commands behind a backup that was cut off: a game that holds still must go on. */
 export const RESUME_GAME = defineJob({
   kind: 'backups.resume',
   input: z.object({ serverId: z.string() }),

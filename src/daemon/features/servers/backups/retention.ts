@@ -2,7 +2,7 @@ import { PANEL, recordFact } from '../../../access/operation.ts'
 import type { Tx } from '../../../db/db.ts'
 import { startDelete } from './delete-job.ts'
 import { type BackupDeps, NOBODY } from './deps.ts'
-import { findShown, type BackupRow } from './rows.ts'
+import { type BackupRow, findShown } from './rows.ts'
 import { type ServerBackupSettings, settingsOf } from './settings.ts'
 
 const DAY_MS = 24 * 3600_000
@@ -13,14 +13,15 @@ export interface KeepRule {
   readonly days: number
 }
 
-type Judged = Pick<BackupRow, 'id' | 'label' | 'policyId' | 'counts' | 'createdAt'>
+/** What keep rules look at. */
+type Aged = Pick<BackupRow, 'id' | 'label' | 'policyId' | 'counts' | 'createdAt'>
 
 /**
  * The backups that no rule keeps any more, of those that are given newest first: each policy and each label with a rule of its own counts
  * for itself. What a policy has made that is gone is kept.
  */
 export function outlived(
-  backups: readonly Judged[],
+  backups: readonly Aged[],
   {
     nowMs,
     settings,
@@ -30,7 +31,7 @@ export function outlived(
     readonly settings: Pick<ServerBackupSettings, 'retentionCount' | 'retentionDays' | 'labels'>
     readonly policies: ReadonlyMap<string, KeepRule>
   },
-): Judged[] {
+): Aged[] {
   const counted = new Map<string, number>()
   return backups.filter(({ label, policyId, counts, createdAt }) => {
     if (policyId === null && counts === 0) return false

@@ -1,10 +1,11 @@
 import * as api from '../../../../shared/api/backups.ts'
 import { PanelError } from '../../../../shared/kernel/errors.ts'
-import { recordChange } from '../../../access/operation.ts'
 import { operate } from '../../../http/operate.ts'
 import { type Route, route } from '../../../http/route.ts'
 import { findServerRow } from '../servers/rows.ts'
 import type { BackupDeps } from './deps.ts'
+import { audited } from './download-audit.ts'
+import { backupOf } from './find.ts'
 import * as operations from './operations.ts'
 import * as reads from './reads.ts'
 import { findShown, listShown } from './rows.ts'
@@ -28,7 +29,7 @@ export function backupRoutes(deps: BackupDeps): Route[] {
     operate(operations.createBackup, deps),
     route(api.getBackup, async ({ params: { serverId, backupId } }) => {
       await known(serverId)
-      return toBackup(await operations.backupOf(db.read, serverId, backupId))
+      return toBackup(await backupOf(db.read, serverId, backupId))
     }),
     operate(operations.updateBackup, deps),
     operate(operations.deleteBackup, deps),
@@ -37,12 +38,12 @@ export function backupRoutes(deps: BackupDeps): Route[] {
     operate(operations.pruneBackups, deps),
     route(api.listBackupEntries, (input, context) => reads.entriesOf(deps, input, context)),
     route(api.downloadBackup, async (input, context) => {
-      const answer = await reads.download(deps, input, context)
-      return { ...answer, read: noted(answer.read, () => note(api.downloadBackup, input.params, context.principal, input.query)) }
+      const asked = { endpoint: api.downloadBackup, principal: context.principal, ...input }
+      return audited(deps, asked, await reads.download(deps, input, context))
     }),
     route(api.readBackupFile, async (input, context) => {
-      const answer = await reads.fileOf(deps, input, context)
-      return { ...answer, read: noted(answer.read, () => note(api.readBackupFile, input.params, context.principal, input.query)) }
+      const asked = { endpoint: api.readBackupFile, principal: context.principal, ...input }
+      return audited(deps, asked, await reads.fileOf(deps, input, context))
     }),
     route(api.getBackupSettings, async ({ params: { serverId } }) => {
       await known(serverId)
@@ -61,24 +62,4 @@ export function backupRoutes(deps: BackupDeps): Route[] {
     operate(operations.reattachBackup, deps),
     route(api.scanBackups, (input, context) => scan(deps, input, context)),
   ]
-
-  /** A download takes data out of the panel: it is in the audit log, as other panels have it. */
-  async function note(
-    endpoint: typeof api.downloadBackup | typeof api.readBackupFile,
-    { serverId, backupId }: { readonly serverId: string; readonly backupId: string },
-    principal: Parameters<typeof recordChange>[1]['principal'],
-    query: Readonly<Record<string, unknown>>,
-  ): Promise<void> {
-    const details = { serverId, ...query }
-    const audit = { action: 'backup.download', resource: 'backup', resourceId: backupId, details }
-    await db.write((tx) => recordChange(tx, { deps, principal, endpoint }, { audit }))
-  }
-}
-
-function noted<R, T>(read: (range: R) => Promise<T>, note: () => Promise<void>): (range: R) => Promise<T> {
-  return async (range) => {
-    const content = await read(range)
-    await note()
-    return content
-  }
 }

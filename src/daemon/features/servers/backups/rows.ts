@@ -140,7 +140,10 @@ export async function storedBytesOf(
 }
 
 /** The backups of an owner in a store that are whole or may be: what prune must keep. */
-export async function keptIn(q: Queries, { ownerId, storeId }: Pick<BackupRow, 'ownerId' | 'storeId'>): Promise<string[]> {
+export async function keptIn(
+  q: Queries,
+  { ownerId, storeId }: Pick<BackupRow, 'ownerId' | 'storeId'>,
+): Promise<string[]> {
   const rows = await q
     .selectFrom('backup')
     .select('id')
@@ -153,9 +156,5 @@ export async function keptIn(q: Queries, { ownerId, storeId }: Pick<BackupRow, '
 
 /** Open jobs of backups that concern a server, by their lanes. */
 export function openJobs(q: Queries): SelectQueryBuilder<Schema, 'job', { lane: string; serverId: string | null }> {
-  return q
-    .selectFrom('job')
-    .select(['lane', 'serverId'])
-    .where('pool', '=', 'backups')
-    .where('endedAt', 'is', null)
+  return q.selectFrom('job').select(['lane', 'serverId']).where('pool', '=', 'backups').where('endedAt', 'is', null)
 }

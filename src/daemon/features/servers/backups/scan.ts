@@ -21,8 +21,17 @@ const MOST = 100_000
 
 /** What a manifest says of its backup: of a node, and so of any shape. */
 const About = z.object({
-  name: z.string().min(1).max(120).regex(/^[A-Za-z0-9._-]+$/).catch('backup'),
-  label: z.string().regex(/^[a-z0-9][a-z0-9._-]{0,39}$/).nullable().catch(null),
+  name: z
+    .string()
+    .min(1)
+    .max(120)
+    .regex(/^[A-Za-z0-9._-]+$/)
+    .catch('backup'),
+  label: z
+    .string()
+    .regex(/^[a-z0-9][a-z0-9._-]{0,39}$/)
+    .nullable()
+    .catch(null),
   serverName: z.string().min(1).max(100).catch('unknown'),
   locked: z.boolean().catch(false),
   counts: z.boolean().catch(true),
@@ -45,7 +54,9 @@ export async function scan(
     const list = async (access: StoreAccess): Promise<void> => {
       for (let after: string | null = null; ; ) {
         const input = { store: access, ownerId, after, limit: BACKUP_LIMITS.rows }
-        const page: ResultOf<typeof listStored> = await gateway.request(at, listStored, input, { signal: context.signal })
+        const page: ResultOf<typeof listStored> = await gateway.request(at, listStored, input, {
+          signal: context.signal,
+        })
         found.push(...page.backups)
         after = page.next
         if (after === null || found.length >= MOST) return
@@ -61,8 +72,18 @@ export async function scan(
     }
     const missing = await missingIn(tx, store, at, new Set(found.map(({ backupId }) => backupId)))
     if (!dryRun) {
-      const details = { storeName: store.name, nodeId: at, found: found.length, added: added.length, missing: missing.length }
-      await recordChange(tx, { deps, principal: context.principal, endpoint: scanBackups }, { audit: { resourceId: storeId, details } })
+      const details = {
+        storeName: store.name,
+        nodeId: at,
+        found: found.length,
+        added: added.length,
+        missing: missing.length,
+      }
+      await recordChange(
+        tx,
+        { deps, principal: context.principal, endpoint: scanBackups },
+        { audit: { resourceId: storeId, details } },
+      )
     }
     return { found: found.length, added, missing }
   })
@@ -97,7 +118,15 @@ async function take(
   if (!dryRun) {
     await insertBackup(tx, {
       ...{ id: backupId, serverId: server?.id ?? null, ownerId, serverName, nodeId, storeId: store.id, policyId: null },
-      ...{ name, kind, compression, label, locked: said.locked ? 1 : 0, counts: said.counts ? 1 : 0, status: 'completed' },
+      ...{
+        name,
+        kind,
+        compression,
+        label,
+        locked: said.locked ? 1 : 0,
+        counts: said.counts ? 1 : 0,
+        status: 'completed',
+      },
       ...{ error: null, ignored: '[]', databases: '[]', problems: '[]', problemCount: 0 },
       ...{ entries, bytes, storedBytes, sha256, jobId: null, createdBy: null },
       ...{ startedAt: createdAt, completedAt: createdAt, restoredAt: null, verifiedAt: null, damage: null },

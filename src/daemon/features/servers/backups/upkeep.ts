@@ -48,7 +48,9 @@ export function registerUpkeep(jobs: Pick<Jobs, 'register'>, deps: BackupDeps): 
   deps.bus.listen(({ type, data }) => {
     if (type !== 'node_updated' || data['isOnline'] !== true) return
     const nodeId = String(data['nodeId'])
-    db.write((tx) => wake(tx, nodeId)).catch((err: unknown) => log.error({ err, nodeId }, 'cannot wake backups of a node'))
+    db.write((tx) => wake(tx, nodeId)).catch((err: unknown) =>
+      log.error({ err, nodeId }, 'cannot wake backups of a node'),
+    )
   })
   async function wake(tx: Tx, nodeId: string): Promise<void> {
     const woken = await tx.q

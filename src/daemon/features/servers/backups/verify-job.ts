@@ -13,7 +13,13 @@ const MOST_AT_ONCE = 1000
 /** Compares a backup with its hashes; increments together with all others of their server, which share pieces with them. */
 export const VERIFY_BACKUP = defineJob({
   kind: 'backups.verify',
-  input: z.object({ backupId: z.string(), name: z.string(), lane: z.string(), serverId: z.string().nullable(), deep: z.boolean() }),
+  input: z.object({
+    backupId: z.string(),
+    name: z.string(),
+    lane: z.string(),
+    serverId: z.string().nullable(),
+    deep: z.boolean(),
+  }),
   state: z.object({ damaged: z.array(z.string()), bytes: z.number().nullable() }),
   first: () => ({ damaged: [], bytes: null }),
   title: ({ name }) => `Verify the backup ${name}`,
@@ -42,7 +48,8 @@ export function registerVerify(jobs: Pick<Jobs, 'register'>, deps: BackupDeps): 
             )
             const found = new Map(damaged.map((one) => [one.backupId, textOf(one)]))
             return async (tx) => {
-              for (const { id } of looked) await setBackup(tx, id, { verifiedAt: tx.now, damage: found.get(id) ?? null })
+              for (const { id } of looked)
+                await setBackup(tx, id, { verifiedAt: tx.now, damage: found.get(id) ?? null })
               const state = { damaged: [...found.keys()].slice(0, 100), bytes }
               if (found.size === 0) return { state }
               const names = looked.filter(({ id }) => found.has(id)).map(({ name }) => name)

@@ -10,11 +10,15 @@ const MIB = 1024 * 1024
 
 /** A backup as the API answers it. */
 export function toBackup(row: ShownBackup): Backup {
-  const { counts, updatedAt, sha256, storeKind, ...shown } = row
+  const { counts, updatedAt, sha256, storeKind, id, serverId, nodeId, storeId, policyId, ...shown } = row
+  // The columns hold ids that newId made or a scan of a store checked.
+  const ids = { id, serverId, nodeId, storeId, policyId } as Pick<
+    Backup,
+    'id' | 'serverId' | 'nodeId' | 'storeId' | 'policyId'
+  >
   return {
     ...shown,
-    // The columns hold ids that newId made or an import checked.
-    ...(shown as unknown as Pick<Backup, 'id' | 'serverId' | 'nodeId' | 'storeId' | 'policyId'>),
+    ...ids,
     orphaned: row.serverId === null,
     storageMode: storeKind,
     locked: row.locked === 1,
@@ -32,7 +36,10 @@ export function mib(bytes: number): number {
 }
 
 /** What was started on a backup. */
-export function toStarted({ id, name, status }: Pick<BackupRow, 'id' | 'name' | 'status'>, jobId: string | null): BackupStarted {
+export function toStarted(
+  { id, name, status }: Pick<BackupRow, 'id' | 'name' | 'status'>,
+  jobId: string | null,
+): BackupStarted {
   return { backupId: id as BackupStarted['backupId'], backupName: name, status, jobId }
 }
 

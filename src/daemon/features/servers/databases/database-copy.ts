@@ -93,7 +93,11 @@ export async function loadDatabase(
     content,
     signal,
     report,
-  }: { readonly content: AsyncIterable<Uint8Array>; readonly signal: AbortSignal; readonly report: (bytes: number) => void },
+  }: {
+    readonly content: AsyncIterable<Uint8Array>
+    readonly signal: AbortSignal
+    readonly report: (bytes: number) => void
+  },
 ): Promise<void> {
   const { host } = known
   const isPostgres = host.engine === 'postgresql'
@@ -192,7 +196,12 @@ function failureOf(error: unknown, { row, host }: KnownDatabase, signal: AbortSi
   if (error instanceof PanelError) return error
   const { username } = row
   const failure =
-    error instanceof HostFailure ? error : hostFailure(error, { engine: host.engine, host: host.host, port: host.port, username }, true)
+    error instanceof HostFailure
+      ? error
+      : hostFailure(error, { engine: host.engine, host: host.host, port: host.port, username }, true)
   const message = `The database ${row.name} on ${host.name}: ${failure.message}`
-  return new PanelError('DATABASE_PROVISION_FAILED', message.slice(0, 500), { meta: { reason: failure.reason }, cause: error })
+  return new PanelError('DATABASE_PROVISION_FAILED', message.slice(0, 500), {
+    meta: { reason: failure.reason },
+    cause: error,
+  })
 }

@@ -23,7 +23,12 @@ export function leave(facts: DumpFacts, what: string): void {
 /** Statements that insert rows, as many in each as fit. */
 export async function* inserts<V>(
   rows: AsyncIterable<readonly V[]>,
-  { head, end, write, facts }: { head: string; end: string; write: (value: V, column: number) => string; facts: DumpFacts },
+  {
+    head,
+    end,
+    write,
+    facts,
+  }: { head: string; end: string; write: (value: V, column: number) => string; facts: DumpFacts },
 ): AsyncGenerator<string> {
   let values: string[] = []
   let chars = 0

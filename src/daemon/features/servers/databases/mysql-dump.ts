@@ -24,7 +24,7 @@ export const dumpMysql: Dump = async function* (session, facts) {
   await session.query('START TRANSACTION WITH CONSISTENT SNAPSHOT')
   yield HEAD
   const tables = await session.query(
-    "SELECT table_name AS name, table_type AS type FROM information_schema.tables WHERE table_schema = DATABASE() ORDER BY table_name",
+    'SELECT table_name AS name, table_type AS type FROM information_schema.tables WHERE table_schema = DATABASE() ORDER BY table_name',
   )
   const views: string[] = []
   for (const { name, type } of tables) {
@@ -52,11 +52,14 @@ async function* table(session: SqlSession, name: string, facts: DumpFacts): Asyn
   const stored = columns.filter(({ extra }) => !/(?:virtual|stored|persistent)/i.test(String(extra)))
   if (stored.length === 0) return
   const names = stored.map((column) => quoted(String(column['name']))).join(',')
-  const kinds = stored.map(({ type }) => (NUMBERS.has(String(type)) ? 'number' : BYTES.has(String(type)) ? 'bytes' : 'text'))
+  const kinds = stored.map(({ type }) =>
+    NUMBERS.has(String(type)) ? 'number' : BYTES.has(String(type)) ? 'bytes' : 'text',
+  )
   const head = `INSERT INTO ${quoted(name)} (${names}) VALUES\n`
   const write = (value: SqlValue, at: number): string => {
     if (value === null) return 'NULL'
-    const bytes = typeof value === 'string' ? Buffer.from(value) : Buffer.from(value.buffer, value.byteOffset, value.length)
+    const bytes =
+      typeof value === 'string' ? Buffer.from(value) : Buffer.from(value.buffer, value.byteOffset, value.length)
     if (kinds[at] === 'number') return bytes.toString('latin1')
     if (kinds[at] === 'text') return literal(bytes.toString('utf8'))
     return bytes.length === 0 ? "''" : `0x${bytes.toString('hex')}`

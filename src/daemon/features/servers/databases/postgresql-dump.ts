@@ -18,9 +18,11 @@ const OURS = (oid: string, catalog: string): string => `n.nspname !~ '^pg_' AND 
 export const dumpPostgres: Dump = async function* (session, facts) {
   await session.query('BEGIN ISOLATION LEVEL REPEATABLE READ, READ ONLY')
   await session.query("SET LOCAL search_path = ''")
-  await session.query("SET LOCAL extra_float_digits = 3")
+  await session.query('SET LOCAL extra_float_digits = 3')
   yield HEAD
-  const extensions = await session.query("SELECT extname AS name FROM pg_extension WHERE extname <> 'plpgsql' ORDER BY oid")
+  const extensions = await session.query(
+    "SELECT extname AS name FROM pg_extension WHERE extname <> 'plpgsql' ORDER BY oid",
+  )
   for (const { name } of extensions) yield `CREATE EXTENSION IF NOT EXISTS ${quoted(String(name))};\n`
   const schemas = await session.query(
     `SELECT n.nspname AS name FROM pg_namespace n WHERE ${OURS('n.oid', 'pg_namespace')} AND n.nspname <> 'public' ORDER BY 1`,
@@ -46,7 +48,8 @@ async function* types(session: SqlSession, facts: DumpFacts): AsyncGenerator<str
      FROM pg_type t JOIN pg_namespace n ON n.oid = t.typnamespace JOIN pg_enum e ON e.enumtypid = t.oid
      WHERE ${OURS('t.oid', 'pg_type')} GROUP BY 1, 2 ORDER BY 1, 2`,
   )
-  for (const { schema, name, labels } of enums) yield `CREATE TYPE ${named(schema, name)} AS ENUM (${String(labels)});\n`
+  for (const { schema, name, labels } of enums)
+    yield `CREATE TYPE ${named(schema, name)} AS ENUM (${String(labels)});\n`
   const others = await session.query(
     `SELECT t.typtype::text AS kind, n.nspname || '.' || t.typname AS name FROM pg_type t JOIN pg_namespace n ON n.oid = t.typnamespace
      LEFT JOIN pg_class c ON c.oid = t.typrelid
@@ -122,15 +125,17 @@ function columnsOf(session: SqlSession, { oid }: Table) {
 }
 
 async function* definition(session: SqlSession, table: Table): AsyncGenerator<string> {
-  const lines = (await columnsOf(session, table)).map(({ name, type, required, value, identity, generated, collation }) => {
-    const parts = [quoted(String(name)), String(type)]
-    if (collation !== null) parts.push(`COLLATE ${String(collation)}`)
-    if (generated === 's') parts.push(`GENERATED ALWAYS AS (${String(value)}) STORED`)
-    else if (identity !== '') parts.push(`GENERATED ${identity === 'a' ? 'ALWAYS' : 'BY DEFAULT'} AS IDENTITY`)
-    else if (value !== null) parts.push(`DEFAULT ${String(value)}`)
-    if (required === true) parts.push('NOT NULL')
-    return `  ${parts.join(' ')}`
-  })
+  const lines = (await columnsOf(session, table)).map(
+    ({ name, type, required, value, identity, generated, collation }) => {
+      const parts = [quoted(String(name)), String(type)]
+      if (collation !== null) parts.push(`COLLATE ${String(collation)}`)
+      if (generated === 's') parts.push(`GENERATED ALWAYS AS (${String(value)}) STORED`)
+      else if (identity !== '') parts.push(`GENERATED ${identity === 'a' ? 'ALWAYS' : 'BY DEFAULT'} AS IDENTITY`)
+      else if (value !== null) parts.push(`DEFAULT ${String(value)}`)
+      if (required === true) parts.push('NOT NULL')
+      return `  ${parts.join(' ')}`
+    },
+  )
   yield `\nCREATE TABLE ${table.name} (\n${lines.join(',\n')}\n);\n`
 }
 

@@ -20,10 +20,12 @@ export async function* statements(text: AsyncIterable<string>, flavour: SqlFlavo
   }
   for await (const piece of text) {
     rest += piece
-    for (let statement = next(false); statement !== undefined; statement = next(false)) if (statement !== '') yield statement
+    for (let statement = next(false); statement !== undefined; statement = next(false))
+      if (statement !== '') yield statement
     if (rest.length > MOST_CHARS) throw new Error('a statement of the dump is longer than 64 MiB')
   }
-  for (let statement = next(true); statement !== undefined; statement = next(true)) if (statement !== '') yield statement
+  for (let statement = next(true); statement !== undefined; statement = next(true))
+    if (statement !== '') yield statement
   if (withoutComments(rest) !== '') throw new Error('the dump ends in the middle of a statement')
 }
 
@@ -36,7 +38,11 @@ interface Cut {
 
 function cut(
   text: string,
-  { delimiter, flavour, isLast }: { readonly delimiter: string; readonly flavour: SqlFlavour; readonly isLast: boolean },
+  {
+    delimiter,
+    flavour,
+    isLast,
+  }: { readonly delimiter: string; readonly flavour: SqlFlavour; readonly isLast: boolean },
 ): Cut | undefined {
   const start = text.search(/\S/)
   if (start === -1) return undefined
