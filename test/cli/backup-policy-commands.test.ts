@@ -43,7 +43,9 @@ describe('the commands of backup policies', { timeout: 60_000 }, () => {
     expect(begun).toMatchObject({ cause: 'manual', status: 'running', counts: { servers: 1, waiting: 1 } })
     expect(await ok([noun, 'results', 'nightly'])).toContain('is not connected')
     expect(await json([noun, 'servers', 'nightly', '--state', 'due'])).toHaveLength(1)
-    expect((await refused(124, [noun, 'run', 'nightly', '--wait', '--timeout', '1ms'])).stderr).toContain('0 of 1 servers')
+    expect((await refused(124, [noun, 'run', 'nightly', '--wait', '--timeout', '1ms'])).stderr).toContain(
+      '0 of 1 servers',
+    )
     expect(await json([noun, 'cancel', 'nightly', '--yes'])).toMatchObject({ status: 'cancelled' })
     await refused(7, [noun, 'cancel', 'nightly', '--yes'])
     await node.connect()

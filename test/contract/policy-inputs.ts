@@ -7,7 +7,10 @@ import { SIZE, type World } from './world.ts'
 /** A policy that never runs by itself. */
 async function policy(world: World, serverIds: readonly string[] = []): Promise<string> {
   const times = { cron: '0 4 * * *', timeZone: 'UTC', enabled: false }
-  const servers = { target: serverIds.length === 0 ? ('all' as const) : ('servers' as const), serverIds: [...serverIds] }
+  const servers = {
+    target: serverIds.length === 0 ? ('all' as const) : ('servers' as const),
+    serverIds: [...serverIds],
+  }
   const body = { name: `policy-${world.next()}`, ...times, ...servers }
   return (await world.admin.call(createBackupPolicy, { body: body as never })).id
 }
@@ -20,9 +23,7 @@ async function absentServer(world: World): Promise<string> {
   const [nodeId, locationId] = [ids['nodeId'] ?? '', ids['locationId'] ?? '']
   const place = { templateId: template.id, nodeId, locationId, primaryPort: 46_000 + world.next() }
   const { id } = await admin.call(createServer, { body: { name, ...place, ...SIZE } as never })
-  await panel.app.core.db.write((tx) =>
-    tx.q.updateTable('server').set({ installed: 1 }).where('id', '=', id).execute(),
-  )
+  await panel.app.core.db.write((tx) => tx.q.updateTable('server').set({ installed: 1 }).where('id', '=', id).execute())
   return id
 }
 

@@ -1,7 +1,7 @@
 import { afterAll, beforeAll, describe, expect, it } from 'vitest'
+import { createAlertRule } from '../../../src/shared/api/alert-rules.ts'
 import { listAlerts } from '../../../src/shared/api/alerts.ts'
 import * as api from '../../../src/shared/api/backup-policies.ts'
-import { createAlertRule } from '../../../src/shared/api/alert-rules.ts'
 import { until } from '../servers/stage.ts'
 import { PolicyStage } from './policy-stage.ts'
 
@@ -137,7 +137,10 @@ describe('a backup policy', () => {
     expect(cancelled).toMatchObject({ id: byHand.id, status: 'cancelled', counts: { skipped: 3 } })
     await expect(admin().call(api.cancelBackupPolicy, { params })).rejects.toMatchObject({ code: 'CONFLICT' })
     expect((await policies.get(policy)).counts).toMatchObject({ due: 0, overdue: 0 })
-    const jobs = policies.stage.panel.app.core.db.read.selectFrom('backup').select('status').where('policyId', '=', policy.id)
+    const jobs = policies.stage.panel.app.core.db.read
+      .selectFrom('backup')
+      .select('status')
+      .where('policyId', '=', policy.id)
     await until('its backup to end', async () =>
       (await jobs.execute()).every(({ status }) => status === 'completed' || status === 'failed') ? true : undefined,
     )

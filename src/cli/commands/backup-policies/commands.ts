@@ -25,7 +25,11 @@ const NAME = field('--name <name>', 'its name', 'name')
 const CRON = field('--cron <expression>', 'when it runs: five fields, such as "0 4 * * *" for each day at four', 'cron')
 
 const FIELDS: readonly Option[] = [
-  field('--time-zone <zone>', 'the time zone of --cron, such as Europe/Berlin (default: that of the panel)', 'timeZone'),
+  field(
+    '--time-zone <zone>',
+    'the time zone of --cron, such as Europe/Berlin (default: that of the panel)',
+    'timeZone',
+  ),
   { flags: '--all', summary: 'back up all servers (the default)' },
   reference('--location <location>', 'back up the servers of this location', 'locationId', 'location'),
   reference('--node <node>', 'back up the servers of this node', 'nodeId', 'node'),
@@ -118,7 +122,10 @@ export const backupPolicies = noun({
         { flags: '--no-quota', summary: 'no bound' },
         BODY_FILE,
       ],
-      examples: ['panel backup-policies edit nightly --keep 14', 'panel backup-policies edit nightly --cron "30 3 * * *"'],
+      examples: [
+        'panel backup-policies edit nightly --keep 14',
+        'panel backup-policies edit nightly --cron "30 3 * * *"',
+      ],
       endpoints: ['backup_policies.update'],
       exits: [6, 7, 8, 14],
       load: async () => (await actions()).editPolicy,
@@ -135,7 +142,8 @@ export const backupPolicies = noun({
     }),
     command({
       name: 'pause',
-      summary: 'Pause a backup policy: no runs come, and servers that wait in one have no turn; backups under way go on',
+      summary:
+        'Pause a backup policy: no runs come, and servers that wait in one have no turn; backups under way go on',
       arguments: [POLICY],
       examples: ['panel backup-policies pause nightly'],
       endpoints: [],
@@ -188,7 +196,10 @@ export const backupPolicies = noun({
         },
         ...LIST,
       ],
-      examples: ['panel backup-policies servers nightly --state overdue', 'panel backup-policies servers nightly --all'],
+      examples: [
+        'panel backup-policies servers nightly --state overdue',
+        'panel backup-policies servers nightly --all',
+      ],
       endpoints: ['backup_policies.servers'],
       exits: [6],
       load: async () => (await actions()).listServers,
