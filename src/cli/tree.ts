@@ -5,6 +5,7 @@ import { alerts } from './commands/alerts/commands.ts'
 import { allocations } from './commands/allocations/commands.ts'
 import { apiKeys, permissions } from './commands/api-keys/commands.ts'
 import { audit } from './commands/audit/commands.ts'
+import { backupPolicies } from './commands/backup-policies/commands.ts'
 import { backupStores } from './commands/backup-stores/commands.ts'
 import { backups } from './commands/backups/commands.ts'
 import { console } from './commands/console/commands.ts'
@@ -64,6 +65,7 @@ export const tree: readonly (Command | Noun)[] = [
   dbHosts,
   backupStores,
   selfBackup,
+  backupPolicies,
   ipPools,
   users,
   roles,

@@ -48,6 +48,8 @@ const MISSING: Readonly<Record<string, ErrorCode>> = {
   sessionId: 'NOT_FOUND',
   templateId: 'TEMPLATE_NOT_FOUND',
   userId: 'USER_NOT_FOUND',
+  policyId: 'BACKUP_POLICY_NOT_FOUND',
+  runId: 'BACKUP_POLICY_RUN_NOT_FOUND',
   storeId: 'BACKUP_STORE_NOT_FOUND',
   webhookId: 'WEBHOOK_NOT_FOUND',
 }

@@ -5,6 +5,7 @@ import { createAllocations, listAllocations } from '../../src/shared/api/allocat
 import { createApiKey, listRoles } from '../../src/shared/api/api-keys.ts'
 import { assignNode } from '../../src/shared/api/assignments.ts'
 import { getMe, listSessions, login } from '../../src/shared/api/auth.ts'
+import { createBackupPolicy, runBackupPolicy } from '../../src/shared/api/backup-policies.ts'
 import { createBackupStore } from '../../src/shared/api/backup-stores.ts'
 import { createDatabaseHost } from '../../src/shared/api/database-hosts.ts'
 import { createServerDatabase } from '../../src/shared/api/databases.ts'
@@ -115,6 +116,10 @@ export async function buildWorld(panel: TestPanel): Promise<World> {
     body: { nodeId: spare.id, networkName: 'lan', cidr: '10.0.0.0/24' },
   })
   const store = await admin.call(createBackupStore, { body: { kind: 'local', name: 'shelf', folder: 'shelf' } })
+  const policy = await admin.call(createBackupPolicy, {
+    body: { name: 'weekly', cron: '0 5 * * 0', enabled: false, target: 'node', nodeId: spare.id },
+  })
+  const policyRun = await admin.call(runBackupPolicy, { params: { policyId: policy.id } })
   const [auditRow] = await admin.call(listAuditLogs, { query: { limit: 1 } })
   const host = await admin.call(createDatabaseHost, { body: { name: 'elephant', ...(await databaseService()) } })
   const database = await admin.call(createServerDatabase, { params: { serverId: server.id }, body: {} })
@@ -161,7 +166,9 @@ export async function buildWorld(panel: TestPanel): Promise<World> {
     passkeyId: (await addPasskey(panel, admin)).id,
     providerId,
     nodeId: spare.id,
+    policyId: policy.id,
     poolId: pool.id,
+    runId: policyRun.id,
     serverId: server.id,
     storeId: store.id,
     sessionId: session?.id ?? '',

@@ -135,6 +135,23 @@ export const EVENTS = {
   }),
   backup_policy_created: kind('admin.read', false, { policyId: z.string(), policyName: z.string(), createdBy: who }),
   backup_policy_updated: kind('admin.read', false, { policyId: z.string(), policyName: z.string(), updatedBy: who }),
+  backup_policy_run_started: kind('admin.read', false, {
+    policyId: z.string(),
+    policyName: z.string(),
+    runId: z.string(),
+    cause: z.enum(['schedule', 'manual']),
+    servers: z.number(),
+    startedBy: who,
+  }),
+  backup_policy_run_ended: kind('admin.read', false, {
+    policyId: z.string(),
+    policyName: z.string(),
+    runId: z.string(),
+    status: z.enum(['completed', 'failed', 'cancelled', 'superseded']),
+    completed: z.number(),
+    failed: z.number(),
+    skipped: z.number(),
+  }),
   backup_policy_deleted: kind('admin.read', false, { policyId: z.string(), policyName: z.string(), deletedBy: who }),
   backup_complete: kind('server.read', true, {
     backupId: z.string(),

@@ -10,6 +10,7 @@ export const ID_PREFIXES = {
   aud: 'audit record',
   bak: 'backup',
   bpl: 'backup policy',
+  bpr: 'run of a backup policy',
   bst: 'backup store',
   cmd: 'command to an agent',
   cha: 'pending sign-in',
@@ -69,6 +70,8 @@ export const BackupId = PathId.brand<'BackupId'>()
 export type BackupId = z.infer<typeof BackupId>
 export const BackupPolicyId = PathId.brand<'BackupPolicyId'>()
 export type BackupPolicyId = z.infer<typeof BackupPolicyId>
+export const BackupPolicyRunId = PathId.brand<'BackupPolicyRunId'>()
+export type BackupPolicyRunId = z.infer<typeof BackupPolicyRunId>
 export const BackupStoreId = PathId.brand<'BackupStoreId'>()
 export type BackupStoreId = z.infer<typeof BackupStoreId>
 export const DeliveryId = PathId.brand<'DeliveryId'>()

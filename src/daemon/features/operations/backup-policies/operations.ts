@@ -2,23 +2,35 @@ import * as api from '../../../../shared/api/backup-policies.ts'
 import type { Input } from '../../../../shared/kernel/contract.ts'
 import { fieldError, PanelError } from '../../../../shared/kernel/errors.ts'
 import { newId } from '../../../../shared/kernel/ids.ts'
+import type { IsoTime } from '../../../../shared/kernel/time.ts'
 import { operationsOver } from '../../../access/operation.ts'
 import { type Tx, uniqueViolation } from '../../../db/db.ts'
 import type { BackupDeps } from '../../servers/backups/deps.ts'
-import { lookNow, nextOf, runNow } from './policy-job.ts'
-import { findPolicy, type PolicyRow, serverIdsOf } from './rows.ts'
-import { checkTimes } from './times.ts'
-import { toPolicy } from './view.ts'
+import { lookNow } from './policy-job.ts'
+import { findPolicy, ignoredOf, type PolicyRow, serverIdsOf } from './rows.ts'
+import { findRun, openRun } from './run-rows.ts'
+import { cancelRun, startRun } from './runs.ts'
+import { checkTimes, nextRun } from './times.ts'
+import { toPolicy, toRuns } from './view.ts'
 
 const operation = operationsOver<BackupDeps>()
 
 export const GONE = 'There is no such backup policy'
+export const NO_RUN = 'There is no such run of this backup policy; the last 30 are kept'
 
-type Fields = Input<typeof api.createBackupPolicy>['body']
+/** All that can be said of a policy. */
+type Fields = Input<typeof api.createBackupPolicy>['body'] & { readonly timeZone: string }
 
 export const createBackupPolicy = operation(api.createBackupPolicy, async ({ tx, deps, userId }, { body }) => {
   const id = newId('bpl', deps.clock)
-  const row = { ...(await checked(tx, deps, body)), id, lastRunAt: null, createdAt: tx.now, updatedAt: tx.now }
+  const timeZone = body.timeZone ?? deps.settings.get('panel.timezone')
+  const row = {
+    ...(await checked(tx, deps, { ...body, timeZone })),
+    id,
+    lastRunAt: null,
+    createdAt: tx.now,
+    updatedAt: tx.now,
+  }
   const nextRunAt = nextOf(row, Date.parse(tx.now))
   await tx.q
     .insertInto('backupPolicy')
@@ -75,21 +87,36 @@ export const deleteBackupPolicy = operation(
 
 export const runBackupPolicy = operation(
   api.runBackupPolicy,
+  async ({ tx, deps, userId, fail }, { params: { policyId } }) => {
+    const policy = (await findPolicy(tx.q, policyId)) ?? fail('BACKUP_POLICY_NOT_FOUND', GONE)
+    const run = await startRun(tx, deps, policy, { cause: 'manual', dueAt: tx.now, startedBy: userId })
+    await lookNow(tx, deps.jobs)
+    const [answer = missing()] = await toRuns(tx.q, [run])
+    const details = { name: policy.name, runId: run.id, servers: answer.counts.servers, cause: 'manual' }
+    return { answer, audit: { resourceId: policyId, details } }
+  },
+)
+
+export const cancelBackupPolicy = operation(
+  api.cancelBackupPolicy,
   async ({ tx, deps, fail }, { params: { policyId } }) => {
     const policy = (await findPolicy(tx.q, policyId)) ?? fail('BACKUP_POLICY_NOT_FOUND', GONE)
-    const servers = await runNow(tx, deps.jobs, policy)
-    return { answer: { servers }, audit: { resourceId: policyId, details: { name: policy.name, servers } } }
+    const run = (await openRun(tx.q, policyId)) ?? fail('CONFLICT', `No run of ${policy.name} is under way`)
+    await cancelRun(tx, deps, policy, run)
+    const after = (await findRun(tx.q, policyId, run.id)) ?? missing()
+    const [answer = missing()] = await toRuns(tx.q, [after])
+    return { answer, audit: { resourceId: policyId, details: { name: policy.name, runId: run.id } } }
   },
 )
 
 /** The columns of what was asked for; throws where something that it names is not there. */
 async function checked(
   tx: Tx,
-  deps: BackupDeps,
+  deps: Pick<BackupDeps, 'stores'>,
   body: Fields,
 ): Promise<Omit<PolicyRow, 'id' | 'lastRunAt' | 'nextRunAt' | 'createdAt' | 'updatedAt'>> {
   const { target, locationId, nodeId, serverIds, storeId, enabled, databases, ignored, ...plain } = body
-  checkTimes(body.cron, body.timeZone, Date.parse(tx.now))
+  checkTimes(body, Date.parse(tx.now))
   if (target === 'location') await mustBe(tx, 'location', locationId)
   if (target === 'node') await mustBe(tx, 'node', nodeId)
   if (target === 'servers') {
@@ -130,8 +157,13 @@ function fieldsOf(row: PolicyRow): Fields {
     serverIds: serverIdsOf(row) as Fields['serverIds'],
     enabled: row.enabled === 1,
     databases: row.databases === 1,
-    ignored: JSON.parse(row.ignored) as string[], // written by this module from a list of texts
+    ignored: ignoredOf(row),
   }
+}
+
+/** The next time of a policy that is not paused. */
+function nextOf(row: Pick<PolicyRow, 'enabled' | 'cron' | 'timeZone'>, nowMs: number): IsoTime | null {
+  return row.enabled === 1 ? nextRun(row, nowMs) : null
 }
 
 function refuseNamesake(error: unknown): never {
