@@ -1,4 +1,5 @@
 import { readFile } from 'node:fs/promises'
+import { isIP } from 'node:net'
 import { homedir } from 'node:os'
 import { isAbsolute, join } from 'node:path'
 import { parse } from 'yaml'
@@ -24,6 +25,14 @@ export interface AgentConfig {
   /** The folders of this machine that servers may have beside their own. */
   readonly mounts: readonly AllowedMount[]
   readonly pull: PullConfig
+  readonly sftp: WrittenSftp
+}
+
+/** Where files and consoles are reached over SSH; what is left out has a default. */
+export interface WrittenSftp {
+  readonly enabled: boolean
+  readonly host?: string
+  readonly port: number
 }
 
 /** Where files of servers may be fetched from beside public addresses. */
@@ -55,6 +64,9 @@ export class ConfigError extends Error {
     this.problems = problems
   }
 }
+
+/** Where SSH is taken when nothing else is set. */
+const SFTP_PORT = 2022
 
 type Environment = Readonly<Record<string, string | undefined>>
 
@@ -103,6 +115,13 @@ const ConfigFile = z.strictObject({
         .optional(),
     })
     .optional(),
+  sftp: z
+    .strictObject({
+      enabled: z.boolean().optional(),
+      host: z.string().refine((host) => isIP(host) !== 0, 'must be an IP address of this machine').optional(),
+      port: z.int().min(0).max(65_535).optional(),
+    })
+    .optional(),
   starts: z.strictObject({ atOnce: z.int().min(1).max(1000).optional() }).optional(),
   log: z
     .strictObject({
@@ -122,6 +141,9 @@ const VARIABLES = {
   PANEL_DOCKER__NETWORK: ['docker', 'network'],
   PANEL_STARTS__AT_ONCE: ['starts', 'atOnce'],
   PANEL_PULL__ALLOWED_RANGES: ['pull', 'allowedRanges'],
+  PANEL_SFTP__ENABLED: ['sftp', 'enabled'],
+  PANEL_SFTP__HOST: ['sftp', 'host'],
+  PANEL_SFTP__PORT: ['sftp', 'port'],
   PANEL_LOG__LEVEL: ['log', 'level'],
   PANEL_LOG__FORMAT: ['log', 'format'],
 } as const
@@ -172,7 +194,7 @@ export async function readConfig(env: Environment, flags: AgentFlags = {}): Prom
     for (const issue of parsed.error.issues) problems.push(...issueLines(issue, path))
     throw new ConfigError(problems)
   }
-  const { agent, daemon, log, docker, starts, mounts = [], pull } = parsed.data
+  const { agent, daemon, log, docker, starts, mounts = [], pull, sftp } = parsed.data
   const allowInsecure = daemon?.allowInsecure ?? false
   const dataDir = agent?.dataDir ?? defaultDataDir(env)
   if (!isAbsolute(dataDir)) problems.push('agent.dataDir: must be an absolute path')
@@ -187,15 +209,20 @@ export async function readConfig(env: Environment, flags: AgentFlags = {}): Prom
     starts: starts?.atOnce === undefined ? {} : { atOnce: starts.atOnce },
     mounts,
     pull: pull?.allowedRanges === undefined ? {} : { allowedRanges: pull.allowedRanges },
+    sftp: {
+      enabled: sftp?.enabled ?? true,
+      port: sftp?.port ?? SFTP_PORT,
+      ...(sftp?.host === undefined ? {} : { host: sftp.host }),
+    },
   }
 }
 
 /** What the agent inside a daemon takes from the same places. Throws a {@link ConfigError}. */
 export async function readEmbeddedConfig(
   env: Environment = process.env,
-): Promise<Pick<AgentConfig, 'docker' | 'starts' | 'mounts' | 'pull'>> {
-  const { docker, starts, mounts, pull } = await readConfig(env)
-  return { docker, starts, mounts, pull }
+): Promise<Pick<AgentConfig, 'docker' | 'starts' | 'mounts' | 'pull' | 'sftp'>> {
+  const { docker, starts, mounts, pull, sftp } = await readConfig(env)
+  return { docker, starts, mounts, pull, sftp }
 }
 
 function dockerOf(written: z.infer<typeof ConfigFile>['docker']): DockerConfig {
@@ -260,9 +287,9 @@ function put(into: Sections, [section, key]: readonly [string, string], value: u
 }
 
 function readingOf(key: string, text: string): unknown {
-  if (key === 'listenerUid' || key === 'atOnce') return /^\d+$/.test(text) ? Number(text) : text
+  if (key === 'listenerUid' || key === 'atOnce' || key === 'port') return /^\d+$/.test(text) ? Number(text) : text
   if (key === 'allowedRanges') return text.split(',').map((range) => range.trim())
-  if (key !== 'allowInsecure') return text
+  if (key !== 'allowInsecure' && key !== 'enabled') return text
   if (['1', 'true', 'yes'].includes(text)) return true
   return ['0', 'false', 'no'].includes(text) ? false : text
 }

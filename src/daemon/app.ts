@@ -10,12 +10,14 @@ import type { Db, Tx } from './db/db.ts'
 import { retryWrites } from './db/db-recovery.ts'
 import { IntegrityCheck } from './db/integrity-check.ts'
 import { holderOf } from './features/accounts/auth/job-holder.ts'
+import { createTurns } from './features/accounts/auth/turns.ts'
 import { reportLockouts } from './features/accounts/auth/lockout-frames.ts'
 import { authRoutes } from './features/accounts/auth/routes.ts'
 import { createSetupGate } from './features/accounts/auth/setup.ts'
 import { isSetupRequired } from './features/accounts/auth/setup-state.ts'
 import { passkeyRoutes } from './features/accounts/passkeys/routes.ts'
 import { authProviders } from './features/accounts/sso/oidc-settings.ts'
+import { sshKeyRoutes } from './features/accounts/ssh-keys/routes.ts'
 import { ssoRoutes } from './features/accounts/sso/routes.ts'
 import { roleRoutes } from './features/accounts/users/role-routes.ts'
 import { userRoutes } from './features/accounts/users/routes.ts'
@@ -34,6 +36,7 @@ import { noteVersion, type SchemaChange } from './features/operations/updates/ve
 import { pluginOwnRoutes } from './features/plugins/own-routes.ts'
 import { Plugins } from './features/plugins/plugins.ts'
 import { pluginRoutes } from './features/plugins/routes.ts'
+import { CommandLimit } from './features/servers/console/command-limit.ts'
 import { consoleRoutes, consoleStreams } from './features/servers/console/routes.ts'
 import { DatabaseWork } from './features/servers/databases/database-work.ts'
 import { databaseHostRoutes } from './features/servers/databases/host-routes.ts'
@@ -41,6 +44,8 @@ import { databaseRoutes } from './features/servers/databases/routes.ts'
 import { registerDatabaseWork } from './features/servers/databases/unfinished-work.ts'
 import { registerFileJobs } from './features/servers/files/file-job.ts'
 import { fileRoutes } from './features/servers/files/routes.ts'
+import { SftpSessions } from './features/servers/sftp/sessions.ts'
+import { sftpRoutes } from './features/servers/sftp/routes.ts'
 import { serverRoutes } from './features/servers/servers/routes.ts'
 import { followGrants, registerExpiry } from './features/servers/sharing/expiry.ts'
 import { accessRoutes } from './features/servers/sharing/routes.ts'
@@ -66,6 +71,9 @@ import { reachableUrl } from './start/reachable-url.ts'
 
 /** How long requests that are under way may take when the daemon stops. */
 const DRAIN_MS = 10_000
+
+/** Sign-ins over SSH of one address that may wait for each other. */
+const SFTP_WAITING = 100
 
 /** What the wiring is given. */
 interface AppOptions {
@@ -123,6 +131,9 @@ export async function createApp({ config, db, clock, log, version, holder, schem
   const nodeWiring = wireNodes({ core, config, version, metrics, beforeDelete })
   const { gateway, isOnline, keys, usage, transfers, commandReports, nodeUsage, serverDeps, nodeLink, console } =
     nodeWiring
+  const commandLimit = new CommandLimit(clock)
+  const sftpDeps = { ...core, passwords, gateway, isOnline, limit: commandLimit, turns: createTurns(SFTP_WAITING) }
+  const sftpSessions = new SftpSessions(sftpDeps, stopping.signal)
   registerFileJobs(jobs, { ...core, gateway, transfers })
   const evaluator = new Evaluator({
     ...core,
@@ -164,6 +175,7 @@ export async function createApp({ config, db, clock, log, version, holder, schem
     ...systemErrorRoutes(core),
     ...settingsRoutes({ ...core, authProviders: () => authProviders(core) }),
     ...ssoRoutes({ ...people, deliveries }),
+    ...sshKeyRoutes(core),
     ...passkeyRoutes({ ...people, deliveries }),
     ...webhookRoutes({ ...core, outbox, sender }),
     ...alertRoutes({ ...core, outbox }),
@@ -176,8 +188,9 @@ export async function createApp({ config, db, clock, log, version, holder, schem
     ...jobRoutes({ ...core, jobs }),
     ...pluginRoutes(plugins),
     ...accessRoutes({ ...people, isOnline, facts: serverDeps.facts }),
-    ...consoleRoutes({ ...core, console, gateway, isOnline }),
+    ...consoleRoutes({ ...core, console, gateway, isOnline, limit: commandLimit }),
     ...fileRoutes({ ...core, gateway, transfers, jobs }),
+    ...sftpRoutes(sftpDeps, sftpSessions),
     ...overviewRoutes({
       ...{ db, clock, version, life, integrity, nodeUsage, isOnline },
       connected: () => gateway.connected().length,

@@ -5,14 +5,15 @@ import { type FileRequestDeps, fileRequests } from '../files/requests.ts'
 import { type AgentLog, errorText } from '../logger.ts'
 import { type NodeRequestDeps, nodeRequests } from '../node/requests.ts'
 import { type ServerRequestDeps, serverRequests } from '../server/requests.ts'
+import { type SftpRequestDeps, sftpRequests } from '../sftp/requests.ts'
 import type { RequestContext, RequestHandler } from './request-handler.ts'
 
 /** What the answers to requests are made from. */
-export type RequestDeps = ConsoleRequestDeps & NodeRequestDeps & FileRequestDeps & ServerRequestDeps
+export type RequestDeps = ConsoleRequestDeps & NodeRequestDeps & FileRequestDeps & ServerRequestDeps & SftpRequestDeps
 
 /** Every request that this agent answers, by the names of their definitions. */
 export function requestHandlers(deps: RequestDeps): ReadonlyMap<string, RequestHandler> {
-  const handlers = [...consoleRequests(deps), ...nodeRequests(deps), ...fileRequests(deps), ...serverRequests(deps)]
+  const handlers = [...consoleRequests(deps), ...nodeRequests(deps), ...fileRequests(deps), ...serverRequests(deps), ...sftpRequests(deps)]
   return new Map(handlers.map((handler) => [handler.op, handler]))
 }
 

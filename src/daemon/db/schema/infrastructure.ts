@@ -38,6 +38,8 @@ interface NodeTable extends Stamps {
   /** The machine that the agent runs on; `null` until one has connected with the node's present key. */
   machineId: string | null
   machineBootId: string | null
+  /** What its agent says of its SFTP server; `null` for agents that have none. */
+  sftp: Generated<Json | null>
 }
 
 interface NodeKeyTable {
