@@ -69,7 +69,7 @@ export class SftpStage {
     const local = mkdtempSync(join(tmpdir(), 'panel-sftp-'))
     const body = { name: 'Files', startup, installScript: 'echo installed', installEntrypoint: 'sh' }
     const template = await panel.client.call(createTemplate, { body: { ...body, fileDenylist: ['*.secret', '/vault/'] } })
-    const owner = await makePerson(panel, 'anna.lee')
+    const owner = await makePerson(panel, 'anna')
     const serverId = await makeServer(panel, { ownerId: owner.id, templateId: template.id, diskMb, name: 'survival' })
     const { port } = await panel.client.call(sftpInfo, { query: { serverId } })
     return new SftpStage(panel, { port, serverId, owner, local }, template.id)
