@@ -141,6 +141,8 @@ describe('every command against a real daemon and agent', () => {
     await writeFile(exported, '{"meta":{"version":"PTDL_v9"},"name":"x"}')
     expect((await run(['templates', 'lint', exported])).stderr).toContain('of a version that this panel does not read')
     await refused(8, ['templates', 'import', exported])
+    await writeFile(exported, '{"name":"x","startup":"./x","query":{"protocol":"minecraft","port":"abc"}}')
+    expect((await run(['templates', 'lint', exported])).stderr).toMatch(/^ *query\.port: names no variable/m)
     await writeFile(exported, '{"name":')
     await refused(2, ['templates', 'lint', exported])
     for (const name of ['quarry', 'dug', 'pit']) await ok(['templates', 'delete', name, '--yes'])
