@@ -57,6 +57,7 @@ export async function pullInto(root: string, options: PullOptions): Promise<Pull
     try {
       const name = options.name ?? nameOf(answer, url)
       const path = ['', ...to.split('/').filter((part) => part !== ''), name].join('/')
+      rules.refuseHidden(path, false)
       if (rules.isDenied(path)) throw denied(path)
       rules.check(path, { field: 'to' })
       const length = lengthOf(answer)

@@ -104,6 +104,7 @@ export class SftpFiles {
     this.#session.need('write')
     if ((flags & OPEN.read) !== 0) this.#session.need('read')
     this.#check(path)
+    this.#session.rules.refuseUnreached(path, false)
     const opened = await withPlace(this.#root, path, (place) => this.#openToWrite(place, { path, flags, mode }))
     if ((flags & (OPEN.create | OPEN.truncate)) !== 0) this.#session.changed(folderOf(path))
     return opened
@@ -185,6 +186,7 @@ export class SftpFiles {
 
   async remove(bytes: Buffer): Promise<void> {
     const path = this.#changing(bytes)
+    this.#session.rules.refuseUnreached(path, false)
     await withPlace(this.#root, path, (place) => {
       if (factsIn(place, path).isDirectory() || !place.folder.unlink(place.name)) {
         throw new AgentFailure('CONFLICT_STATE', 'It is a folder; remove it as one')
@@ -196,6 +198,7 @@ export class SftpFiles {
 
   async mkdir(bytes: Buffer, { mode }: Attributes): Promise<void> {
     const path = this.#changing(bytes)
+    this.#session.rules.refuseUnreached(path, true)
     await withPlace(this.#root, path, ({ folder, name }) => {
       if (!makeFolder(folder, name, rootOwner(this.#root).uid)) throw taken(path)
       if (mode !== undefined) folder.setModeOf(name, (mode & MODES) | 0o700, (facts) => facts.isDirectory())
@@ -206,6 +209,7 @@ export class SftpFiles {
 
   async rmdir(bytes: Buffer): Promise<void> {
     const path = this.#changing(bytes)
+    this.#session.rules.refuseUnreached(path, true)
     await withPlace(this.#root, path, (place) => {
       if (!factsIn(place, path).isDirectory()) throw new AgentFailure('CONFLICT_STATE', 'It is no folder')
       folderIn(place, path).close() // nothing that is mounted there
@@ -222,7 +226,9 @@ export class SftpFiles {
     if (isRootPath(to)) throw taken(to)
     this.#check(to)
     const { rules } = this.#session
-    rules.check(to)
+    const isFolder = (await this.#facts(from)).isDirectory()
+    rules.refuseUnreached(from, isFolder)
+    rules.refuseUnreached(to, isFolder)
     await rename(this.#root, { from, to, replace: replaces, rules })
     this.#session.counts.renamed++
     this.#changed(from)
@@ -235,6 +241,7 @@ export class SftpFiles {
       clientPath(bytes),
       async (path) => {
         this.#check(path)
+        this.#session.rules.refuseHidden(path, false)
         return await withPlace(this.#root, path, (place) => {
           factsIn(place, path)
           const target = place.folder.linkTarget(place.name)
@@ -248,6 +255,7 @@ export class SftpFiles {
 
   async symlink(targetBytes: Buffer, bytes: Buffer): Promise<void> {
     const path = this.#changing(bytes)
+    this.#session.rules.refuseUnreached(path, false)
     await makeLink(this.#root, { path, target: relativeTarget(path, pathText(targetBytes)) })
     this.#session.counts.linksMade++
     this.#changed(path)
@@ -258,7 +266,6 @@ export class SftpFiles {
     const path = clientPath(bytes)
     if (isRootPath(path)) throw new AgentFailure('DENIED', 'The folder of the server itself stays as it is')
     this.#check(path)
-    this.#session.rules.check(path)
     refuseOwner(attributes)
     await withPlace(this.#root, path, (place) => this.#setstatAt(place, path, attributes))
     this.#session.counts.changed++
@@ -303,6 +310,7 @@ export class SftpFiles {
     this.#session.need('read')
     return await this.#followed(asked, async (path) => {
       this.#check(path)
+      this.#session.rules.refuseHidden(path, false)
       const handle = await withPlace(this.#root, path, (place) => openRegular(place, O_RDONLY))
       if (handle === undefined) throw notFound(path)
       const file = { handle, path, reads: true, writes: false, appends: false }
@@ -349,6 +357,7 @@ export class SftpFiles {
 
   async #setstatAt(place: Place, path: string, { size, mode, atime, mtime }: Attributes): Promise<void> {
     const facts = factsIn(place, path)
+    this.#session.rules.refuseUnreached(path, facts.isDirectory())
     if (facts.isSymbolicLink()) throw new AgentFailure('DENIED', 'A link is left as it is')
     const isSingle = (now: Stats): boolean => now.isDirectory() || now.nlink === 1
     if (!isSingle(facts)) throw new AgentFailure('DENIED', SEVERAL)
@@ -391,7 +400,9 @@ export class SftpFiles {
   async #facts(path: string): Promise<Stats> {
     this.#check(path)
     if (isRootPath(path)) return await withFolder(this.#root, path, (folder) => folder.stat())
-    return await withPlace(this.#root, path, (place) => factsIn(place, path))
+    const facts = await withPlace(this.#root, path, (place) => factsIn(place, path))
+    this.#session.rules.refuseHidden(path, facts.isDirectory())
+    return facts
   }
 
   /**
@@ -426,7 +437,9 @@ export class SftpFiles {
   #check(path: string): void {
     const { rules } = this.#session
     rules.check(path)
-    if (!isRootPath(path) && rules.isDenied(path, true)) throw denied(path)
+    if (isRootPath(path)) return
+    rules.refuseHidden(path, true)
+    if (rules.isDenied(path, true)) throw denied(path)
   }
 
   #changed(path: string): void {

@@ -101,7 +101,8 @@ export class SftpSession {
 
   /** Which paths its user gets. */
   get rules(): PathRules {
-    this.#rules ??= new PathRules(this.server.spec.mounts ?? [], this.#grant.denied)
+    const { denied, filePaths } = this.#grant
+    this.#rules ??= new PathRules(this.server.spec.mounts ?? [], denied, filePaths)
     return this.#rules
   }
 

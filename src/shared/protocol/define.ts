@@ -19,6 +19,7 @@ export const CAPABILITIES = [
   'mounts@1',
   'backups@1',
   'sftp@1',
+  'file-paths@1',
 ] as const
 export type Capability = (typeof CAPABILITIES)[number]
 

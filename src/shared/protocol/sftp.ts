@@ -1,5 +1,6 @@
 import { z } from 'zod'
 import { AgentText, AgentId as Id } from '../kernel/agent-text.ts'
+import { ShownFilePaths } from '../kernel/file-paths.ts'
 import { defineRequest } from './define.ts'
 
 /** Where an agent asks its daemon who may come in, and what sessions may do. */
@@ -23,10 +24,10 @@ export const SftpGrant = z.object({
   write: z.boolean(),
   consoleRead: z.boolean(),
   consoleWrite: z.boolean(),
-  /** Files that they do not get. */
+  /** Files that the template keeps from them. */
   denied: z.array(z.string().max(1000)).max(1000),
-  /** The only files that they get, where they are held to some; absent: all. */
-  allowed: z.array(z.string().max(1000)).max(1000).optional(),
+  /** What a member is held to by their grant; absent: all files. */
+  filePaths: ShownFilePaths.optional(),
 })
 export type SftpGrant = z.infer<typeof SftpGrant>
 

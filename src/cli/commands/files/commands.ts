@@ -193,6 +193,7 @@ export const files = noun({
         { flags: '--type <kind>', summary: 'only these', choices: ['file', 'folder', 'link', 'other'] },
         { flags: '-L, --limit <n>', summary: 'how many of them (default 500)' },
         { flags: '--max-seconds <n>', summary: 'how long it looks (default 20, at most 60)' },
+        { flags: '--unread', summary: 'name the files that were not read (at most 100), with the reason' },
       ],
       examples: ["panel files find demo --name '*.jar'", "panel files find demo:logs --text 'Exception' -i"],
       endpoints: ['files.search'],

@@ -49,5 +49,8 @@ create index sftp_session_server on sftp_session (server_id);
 create index sftp_session_user on sftp_session (user_id);
 
 alter table node add column sftp text;
+
+alter table server_access add column file_paths text;
+alter table server_invite add column file_paths text;
 `,
 }

@@ -7,6 +7,8 @@ interface ServerAccessTable extends Stamps {
   serverId: string
   userId: string
   permissions: Json
+  /** Patterns of the files that the member is held to; `null`: to none. */
+  filePaths: Json | null
   /** `null`: without end. */
   expiresAt: IsoTime | null
 }
@@ -18,6 +20,7 @@ interface ServerInviteTable {
   /** In lower case. */
   email: string
   permissions: Json
+  filePaths: Json | null
   tokenHash: string
   invitedByUserId: string
   createdAt: IsoTime

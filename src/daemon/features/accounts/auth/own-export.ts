@@ -1,5 +1,6 @@
 import type { exportProfile as endpoint } from '../../../../shared/api/profile.ts'
 import { type IsoTime, now } from '../../../../shared/kernel/time.ts'
+import { readPaths } from '../../../access/member-paths.ts'
 import { PermissionList } from '../../../access/role-permissions.ts'
 import type { Queries } from '../../../db/db.ts'
 import { parseJson } from '../../../db/json.ts'
@@ -77,6 +78,7 @@ async function grantedServers(q: Queries, userId: string, at: IsoTime) {
       'server.id',
       'server.name',
       'serverAccess.permissions',
+      'serverAccess.filePaths',
       'serverAccess.expiresAt',
       'serverAccess.createdAt',
     ])
@@ -88,6 +90,7 @@ async function grantedServers(q: Queries, userId: string, at: IsoTime) {
   return rows.map((row) => ({
     ...row,
     permissions: parseJson(PermissionList, row.permissions),
+    filePaths: readPaths(row.filePaths),
     relation: 'member' as const,
   }))
 }

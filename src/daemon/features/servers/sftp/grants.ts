@@ -1,4 +1,5 @@
 import type { SftpGrant } from '../../../../shared/protocol/sftp.ts'
+import { memberPaths } from '../../../access/member-paths.ts'
 import { serverPermissions } from '../../../access/permit.ts'
 import type { At } from '../../../access/relations.ts'
 import { sha256 } from '../../../core/secrets.ts'
@@ -39,12 +40,14 @@ export async function rightsOn(
   if (row === undefined || row.deletingAt !== null) return none('The server is deleted')
   const held = new Set<string>(await serverPermissions(at, holder, serverId, WANTED))
   const mayChange = isReadOnly === 0
+  const filePaths = await memberPaths(at, holder, serverId)
   const grant = {
     read: held.has('file.sftp') && held.has('file.read'),
     write: held.has('file.sftp') && held.has('file.write') && mayChange,
     consoleRead: held.has('console.read'),
     consoleWrite: held.has('console.write') && mayChange,
     denied: deniedTo(row, holder),
+    ...(filePaths === null ? {} : { filePaths }),
   }
   if (!grant.read && !grant.write && !grant.consoleRead) {
     return none('This account has no right to the files of this server by SFTP (file.sftp), nor to its console')
