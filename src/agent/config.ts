@@ -118,7 +118,10 @@ const ConfigFile = z.strictObject({
   sftp: z
     .strictObject({
       enabled: z.boolean().optional(),
-      host: z.string().refine((host) => isIP(host) !== 0, 'must be an IP address of this machine').optional(),
+      host: z
+        .string()
+        .refine((host) => isIP(host) !== 0, 'must be an IP address of this machine')
+        .optional(),
       port: z.int().min(0).max(65_535).optional(),
     })
     .optional(),

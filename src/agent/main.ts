@@ -187,7 +187,10 @@ async function finish(
   }
 }
 
-function sessionDeps(options: AgentOptions, inside: { node: AgentNode; stats: Stats; sftp: SshServer | undefined; bootId: string }): SessionDeps {
+function sessionDeps(
+  options: AgentOptions,
+  inside: { node: AgentNode; stats: Stats; sftp: SshServer | undefined; bootId: string },
+): SessionDeps {
   const { clock, log, version, dataDir } = options
   const { node, stats, sftp, bootId } = inside
   const { servers } = node
@@ -208,7 +211,17 @@ function sessionDeps(options: AgentOptions, inside: { node: AgentNode; stats: St
       // The embedded agent gets a new key with each start of its process, so nobody can have a copy of it.
       const machine =
         options.connect.createConnection === undefined ? await thisMachine(options.connect.nodeId) : undefined
-      return await helloFrame({ version, bootId, dataDir, journal, runtimes, limits, machine, capabilities, sftp: sftp?.report })
+      return await helloFrame({
+        version,
+        bootId,
+        dataDir,
+        journal,
+        runtimes,
+        limits,
+        machine,
+        capabilities,
+        sftp: sftp?.report,
+      })
     },
     snapshot: () => node.snapshot(),
     command: (frame) => node.commands.receive(frame),
@@ -227,6 +240,6 @@ function sessionDeps(options: AgentOptions, inside: { node: AgentNode; stats: St
 }
 
 export { type AgentConfig, ConfigError, readConfig, readEmbeddedConfig, unknownVariables } from './config.ts'
-export type { SftpConfig } from './sftp/ssh-server.ts'
 export { enroll } from './link/enroll.ts'
+export type { SftpConfig } from './sftp/ssh-server.ts'
 export { type NodeCredentials, readNodeFile } from './state/node-file.ts'

@@ -24,6 +24,7 @@ import { roles } from './commands/roles/commands.ts'
 import { servers } from './commands/servers/commands.ts'
 import { auth, context, login, logout, setup, whoami } from './commands/session/commands.ts'
 import { locale, settings } from './commands/settings/commands.ts'
+import { sftp } from './commands/sftp/commands.ts'
 import { systemErrors } from './commands/system-errors/commands.ts'
 import { templates } from './commands/templates/commands.ts'
 import { api, commands, complete, completion, openapi, version } from './commands/tooling/commands.ts'
@@ -39,6 +40,7 @@ export const tree: readonly (Command | Noun)[] = [
   invites,
   console,
   files,
+  sftp,
   databases,
   events,
   jobs,

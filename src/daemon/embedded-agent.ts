@@ -1,5 +1,5 @@
 import { AgentFailure } from '../agent/failure.ts'
-import { type Agent, ConfigError, type SftpConfig, readEmbeddedConfig, startAgent } from '../agent/main.ts'
+import { type Agent, ConfigError, readEmbeddedConfig, type SftpConfig, startAgent } from '../agent/main.ts'
 import { PanelError } from '../shared/kernel/errors.ts'
 import type { Clock } from '../shared/kernel/time.ts'
 import type { Log } from './core/log.ts'

@@ -30,6 +30,7 @@ import { installExample } from '../daemon/plugins/plugin-stage.ts'
 import type { TestPanel } from '../panel.ts'
 import { startPostgresPeer } from '../postgres-peer.ts'
 import { waitingJob } from './job-inputs.ts'
+import { addKey, openSession } from './sftp-session.ts'
 
 export const PASSWORD = 'Correct-horse-1'
 
@@ -141,6 +142,7 @@ export async function buildWorld(panel: TestPanel): Promise<World> {
     targetUserId: member.id,
     ticket: 'no-ticket',
     token: invite.token ?? '',
+    tokenUserId: member.id,
     allocationId: allocations.data[0]?.id ?? '',
     containerPort: '40101',
     auditLogId: auditRow?.id ?? '',
@@ -160,6 +162,8 @@ export async function buildWorld(panel: TestPanel): Promise<World> {
     poolId: pool.id,
     serverId: server.id,
     sessionId: session?.id ?? '',
+    sftpSessionId: await openSession(panel, { userId: powerless.id, serverId: server.id, nodeId: spare.id }),
+    sshKeyId: await addKey(admin),
     templateId: template.id,
     userId: member.id,
   }

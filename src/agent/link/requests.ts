@@ -13,7 +13,13 @@ export type RequestDeps = ConsoleRequestDeps & NodeRequestDeps & FileRequestDeps
 
 /** Every request that this agent answers, by the names of their definitions. */
 export function requestHandlers(deps: RequestDeps): ReadonlyMap<string, RequestHandler> {
-  const handlers = [...consoleRequests(deps), ...nodeRequests(deps), ...fileRequests(deps), ...serverRequests(deps), ...sftpRequests(deps)]
+  const handlers = [
+    ...consoleRequests(deps),
+    ...nodeRequests(deps),
+    ...fileRequests(deps),
+    ...serverRequests(deps),
+    ...sftpRequests(deps),
+  ]
   return new Map(handlers.map((handler) => [handler.op, handler]))
 }
 

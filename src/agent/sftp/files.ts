@@ -410,8 +410,7 @@ export class SftpFiles {
    * anew from the folder of the server on and held to the same rules.
    */
   async #followed<T>(path: string, work: (path: string) => Promise<T>, keepLast = false): Promise<T> {
-    const isLink = async (): Promise<boolean> =>
-      !isRootPath(path) && (await this.#facts(path)).isSymbolicLink()
+    const isLink = async (): Promise<boolean> => !isRootPath(path) && (await this.#facts(path)).isSymbolicLink()
     try {
       if (keepLast || !(await isLink())) return await work(path)
     } catch (error) {

@@ -29,6 +29,6 @@ export async function hostKeyOf(dataDir: string, utils: typeof SshUtils): Promis
   if (parsed instanceof Error || parsed.type !== 'ssh-ed25519') {
     throw new AgentFailure('INTERNAL', `The host key ${file} cannot be read; move it away and a new one is made`)
   }
-  const digest = hash('sha256', parsed.getPublicSSH(), 'base64').replace(/=+$/, '')
+  const digest = hash('sha256', parsed.getPublicSSH(), 'base64').replaceAll('=', '')
   return { privateKey, fingerprint: `SHA256:${digest}` }
 }

@@ -4,6 +4,7 @@ import { oneLine } from '../../shared/kernel/terminal-text.ts'
 const MOST_CHARS = 4000
 const CLEAR = '\r\u001b[K'
 /** Keys that send more than a character, such as arrows: nothing here understands them. */
+// biome-ignore lint/suspicious/noControlCharactersInRegex: these are what is left out
 const SEQUENCE = /\u001b(?:\[[0-9;?]{0,16}[@-~]|O.|.)/g
 
 interface LineInputParts {
@@ -44,7 +45,10 @@ export class LineInput {
         break
       } else if (char === '\u007f' || char === '\b') this.#line = [...this.#line].slice(0, -1).join('')
       else if (char === '\u0015') this.#line = ''
-      else if (char === '\u0017') this.#line = this.#line.trimEnd().replace(/\S+$/, '')
+      else if (char === '\u0017') {
+        const words = this.#line.trimEnd()
+        this.#line = words.slice(0, words.lastIndexOf(' ') + 1)
+      }
       else if (char >= ' ' && this.#line.length < MOST_CHARS) this.#line += char
     }
     if (!echoes || (!isSent && this.#line === before)) return ''

@@ -83,7 +83,10 @@ async function post(target: ConnectTarget, path: string, body: unknown): Promise
   })
   if (answer.status !== 200) {
     const said = Refused.safeParse(answer.body).data
-    throw new Refusal(said?.error ?? `HTTP_${answer.status}`, said?.message ?? `The panel has answered ${answer.status}`)
+    throw new Refusal(
+      said?.error ?? `HTTP_${answer.status}`,
+      said?.message ?? `The panel has answered ${answer.status}`,
+    )
   }
   return z.object({ data: z.unknown() }).parse(answer.body).data
 }

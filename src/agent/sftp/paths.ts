@@ -29,7 +29,12 @@ export function folderOf(path: string): string {
 export function relativeTarget(path: string, target: string): string {
   if (!target.startsWith('/')) return target
   const up = path.split('/').filter((name) => name !== '').length - 1
-  return `${'../'.repeat(up)}${target.split('/').filter((name) => name !== '').join('/')}` || '.'
+  return (
+    `${'../'.repeat(up)}${target
+      .split('/')
+      .filter((name) => name !== '')
+      .join('/')}` || '.'
+  )
 }
 
 /**
@@ -67,7 +72,9 @@ export function longName(facts: Stats, name: Buffer, nowMs: number): Buffer {
   const at = new Date(Number.isFinite(facts.mtimeMs) ? Math.min(Math.max(facts.mtimeMs, -8e15), 8e15) : 0)
   const isRecent = Math.abs(nowMs - at.getTime()) < HALF_A_YEAR_MS
   const two = (number: number): string => String(number).padStart(2, '0')
-  const when = isRecent ? `${two(at.getUTCHours())}:${two(at.getUTCMinutes())}` : String(at.getUTCFullYear()).padStart(5)
+  const when = isRecent
+    ? `${two(at.getUTCHours())}:${two(at.getUTCMinutes())}`
+    : String(at.getUTCFullYear()).padStart(5)
   const date = `${MONTHS[at.getUTCMonth()]} ${String(at.getUTCDate()).padStart(2)} ${when}`
   const text = `${modeText(facts)} ${String(facts.nlink).padStart(4)} ${String(facts.uid).padEnd(8)} ${String(facts.gid).padEnd(8)} ${String(facts.size).padStart(8)} ${date} `
   return Buffer.concat([Buffer.from(text), name])

@@ -108,7 +108,8 @@ export class SshServer {
           keepaliveInterval: 15_000,
           keepaliveCountMax: 4,
         },
-        (client, { ip, port: clientPort, header }) => this.#connected(ssh, client, { key: `${ip} ${clientPort}`, client: header.identRaw }),
+        (client, { ip, port: clientPort, header }) =>
+          this.#connected(ssh, client, { key: `${ip} ${clientPort}`, client: header.identRaw }),
       )
       const net = createServer((socket) => this.#admit(server, socket))
       await new Promise<void>((resolve, reject) => {
@@ -154,7 +155,9 @@ export class SshServer {
 
   /** Ends all sessions and resolves when they are reported, or cannot be. */
   async stop(): Promise<void> {
-    const closed = new Promise<void>((resolve) => (this.#net === undefined ? resolve() : this.#net.close(() => resolve())))
+    const closed = new Promise<void>((resolve) =>
+      this.#net === undefined ? resolve() : this.#net.close(() => resolve()),
+    )
     for (const { session } of this.#sessions.values()) session.end('The agent of the node is stopped')
     for (const { socket } of this.#sockets.values()) socket.destroy()
     await Promise.all([closed, ...this.#closing])
@@ -238,7 +241,11 @@ export class SshServer {
     from: { readonly address: string; readonly client: string },
   ): Promise<Opened | 'known' | undefined> {
     const { door } = this.#parts
-    const asked = { username: context.username.slice(0, 512), address: plainAddress(from.address), client: from.client.slice(0, 200) }
+    const asked = {
+      username: context.username.slice(0, 512),
+      address: plainAddress(from.address),
+      client: from.client.slice(0, 200),
+    }
     if (context.method === 'password') {
       if (context.password.length > 1024) return undefined
       const opened = await door.open({ ...asked, credential: { method: 'password', password: context.password } })
@@ -326,7 +333,10 @@ export class SshServer {
       void serveShell(channel, { session, door, log, terminal, heard })
     })
     given.on('exec', (accept) => {
-      lastWords(accept() as SshChannel, 'Commands are not carried out here: use sftp, scp without -O, or ssh for the console')
+      lastWords(
+        accept() as SshChannel,
+        'Commands are not carried out here: use sftp, scp without -O, or ssh for the console',
+      )
     })
     given.on('subsystem', (accept: () => unknown, reject: () => void, { name }: { name: string }) => {
       if (name !== 'sftp') return reject()

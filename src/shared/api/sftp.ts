@@ -1,7 +1,7 @@
 import { z } from 'zod'
 import { defineEndpoint, NoData } from '../kernel/contract.ts'
 import { NodeId, ServerId, SftpSessionId, UserId } from '../kernel/ids.ts'
-import { pageQuery } from '../kernel/page.ts'
+import { pageQuery, QueryBoolean } from '../kernel/page.ts'
 import { IsoTime } from '../kernel/time.ts'
 
 const MINUTE = 60_000
@@ -35,11 +35,15 @@ const serverErrors = ['SERVER_NOT_FOUND', 'PERMISSION_DENIED'] as const
 export const sftpInfo = defineEndpoint({
   id: 'sftp.info',
   tag: 'Servers',
-  summary: 'Show how the files of a server are reached by SFTP, with a fresh token as password',
+  summary: 'Show how the files and the console of a server are reached over SSH, with a fresh token as password',
   method: 'GET',
   path: '/api/sftp/connection-info',
   access: 'session',
-  query: ofServer.extend({ ttl: z.coerce.number().pipe(Ttl).default(SFTP_TTL.default) }),
+  query: ofServer.extend({
+    ttl: z.coerce.number().pipe(Ttl).default(SFTP_TTL.default),
+    /** `false` makes no token: `sftpPassword` and `expiresAt` are `null`. */
+    token: QueryBoolean.default(true),
+  }),
   response: z.object({
     enabled: z.boolean(),
     /** Why it is not. */
@@ -49,9 +53,9 @@ export const sftpInfo = defineEndpoint({
     username: z.string(),
     /** Of the node's host key: `SHA256:…`. */
     fingerprint: z.string().nullable(),
-    sftpPassword: z.string(),
+    sftpPassword: z.string().nullable(),
     /** Milliseconds since the epoch. */
-    expiresAt: z.int(),
+    expiresAt: z.int().nullable(),
     ttlMs: z.int(),
     ttlOptions: z.array(z.object({ label: z.string(), value: z.int() })),
   }),
@@ -103,9 +107,9 @@ export const revokeUserSftpTokens = defineEndpoint({
   tag: 'Servers',
   summary: "Revoke a user's SFTP tokens of a server",
   method: 'DELETE',
-  path: '/api/sftp/tokens/:targetUserId',
+  path: '/api/sftp/tokens/:tokenUserId',
   access: 'session',
-  params: { targetUserId: UserId },
+  params: { tokenUserId: UserId },
   query: ofServer,
   response: NoData,
   errors: [...serverErrors, 'SFTP_TOKEN_NOT_FOUND'],
@@ -158,9 +162,9 @@ export const endSftpSession = defineEndpoint({
   tag: 'Servers',
   summary: 'End an SSH session',
   method: 'DELETE',
-  path: '/api/sftp/sessions/:sessionId',
+  path: '/api/sftp/sessions/:sftpSessionId',
   access: 'session',
-  params: { sessionId: SftpSessionId },
+  params: { sftpSessionId: SftpSessionId },
   response: NoData,
   errors: ['PERMISSION_DENIED', 'SFTP_SESSION_NOT_FOUND'],
   audit: { action: 'sftp.session_end', resource: 'server' },

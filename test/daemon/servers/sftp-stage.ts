@@ -49,7 +49,11 @@ export class SftpStage {
   #templateId = ''
   #count = 0
 
-  private constructor(panel: TestPanel, made: Pick<SftpStage, 'port' | 'serverId' | 'owner' | 'local'>, templateId: string) {
+  private constructor(
+    panel: TestPanel,
+    made: Pick<SftpStage, 'port' | 'serverId' | 'owner' | 'local'>,
+    templateId: string,
+  ) {
     this.panel = panel
     this.port = made.port
     this.serverId = made.serverId
@@ -68,7 +72,9 @@ export class SftpStage {
     await panel.configure('limits.fileRequestsPerMinute', 1_000_000)
     const local = mkdtempSync(join(tmpdir(), 'panel-sftp-'))
     const body = { name: 'Files', startup, installScript: 'echo installed', installEntrypoint: 'sh' }
-    const template = await panel.client.call(createTemplate, { body: { ...body, fileDenylist: ['*.secret', '/vault/'] } })
+    const template = await panel.client.call(createTemplate, {
+      body: { ...body, fileDenylist: ['*.secret', '/vault/'] },
+    })
     const owner = await makePerson(panel, 'anna')
     const serverId = await makeServer(panel, { ownerId: owner.id, templateId: template.id, diskMb, name: 'survival' })
     const { port } = await panel.client.call(sftpInfo, { query: { serverId } })
@@ -87,6 +93,13 @@ export class SftpStage {
     return makeServer(this.panel, { ownerId, templateId: this.#templateId, diskMb, name })
   }
 
+  /** A fresh token of somebody for a server. */
+  async token({ client }: SftpPerson, serverId: ServerId = this.serverId): Promise<string> {
+    const { sftpPassword } = await client.call(sftpInfo, { query: { serverId } })
+    if (sftpPassword === null) throw new Error('no token was made')
+    return sftpPassword
+  }
+
   folderOf(serverId: string): string {
     return folderOf(this.panel, serverId)
   }
@@ -101,7 +114,12 @@ export class SftpStage {
 
   /** Options of OpenSSH's programs for this server. */
   options(identity?: string): string[] {
-    const quiet = ['StrictHostKeyChecking=no', 'UserKnownHostsFile=/dev/null', 'LogLevel=ERROR', 'NumberOfPasswordPrompts=1']
+    const quiet = [
+      'StrictHostKeyChecking=no',
+      'UserKnownHostsFile=/dev/null',
+      'LogLevel=ERROR',
+      'NumberOfPasswordPrompts=1',
+    ]
     const how =
       identity === undefined
         ? ['PubkeyAuthentication=no', 'PreferredAuthentications=password']
@@ -129,7 +147,12 @@ export class SftpStage {
 
   async audit(action: string) {
     const rows = await this.panel.client.call(listAuditLogs, { query: { action, limit: 100 } as never })
-    return rows as readonly { action: string; resourceId: string; userId: string | null; details: Record<string, unknown> }[]
+    return rows as readonly {
+      action: string
+      resourceId: string
+      userId: string | null
+      details: Record<string, unknown>
+    }[]
   }
 
   async close(): Promise<void> {

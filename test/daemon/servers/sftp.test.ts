@@ -1,5 +1,6 @@
 import { existsSync, mkdirSync, readFileSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
+import { URI } from 'otpauth'
 import { afterAll, beforeAll, describe, expect, test } from 'vitest'
 import { setServerAccess } from '../../../src/shared/api/access.ts'
 import { changePassword } from '../../../src/shared/api/auth.ts'
@@ -13,12 +14,14 @@ import {
   sftpInfo,
 } from '../../../src/shared/api/sftp.ts'
 import { addSshKey, deleteSshKey, listSshKeys } from '../../../src/shared/api/ssh-keys.ts'
+import { getServer } from '../../../src/shared/api/servers.ts'
 import { suspendServer } from '../../../src/shared/api/suspension.ts'
 import { enableTwoFactor, verifyTotp } from '../../../src/shared/api/two-factor.ts'
 import { skippedUnless } from '../../skips.ts'
+import { publicKeyLine } from '../../contract/sftp-session.ts'
 import { eventually } from '../gateway-stage.ts'
 import { openClient } from './sftp-client.ts'
-import { has, PASSWORD, SftpStage } from './sftp-stage.ts'
+import { has, PASSWORD, type SftpPerson, SftpStage } from './sftp-stage.ts'
 
 const RUNS = has('sftp', 'ssh', 'scp', 'ssh-keygen', 'sshpass')
 const WHY_NOT = skippedUnless(RUNS, 'openssh-client and sshpass')
@@ -57,7 +60,15 @@ describe.skipIf(!RUNS)(`files over SFTP${WHY_NOT}`, () => {
     expect(closed).toMatchObject({
       userId: stage.owner.id,
       resourceId: stage.serverId,
-      details: { method: 'password', filesRead: 1, filesWritten: 1, bytesRead: 11, bytesWritten: 12, renamed: 1, removed: 1 },
+      details: {
+        method: 'password',
+        filesRead: 1,
+        filesWritten: 1,
+        bytesRead: 11,
+        bytesWritten: 12,
+        renamed: 1,
+        removed: 1,
+      },
     })
     expect((await stage.audit('sftp.session_open')).length).toBe(1)
   })
@@ -82,16 +93,20 @@ describe.skipIf(!RUNS)(`files over SFTP${WHY_NOT}`, () => {
   })
 
   test('a key of the profile comes in, and a read-only one changes nothing; deleting it ends its session', async () => {
-    const [key, reading, strange] = [stage.key(), stage.key('ecdsa'), stage.key()]
+    const [key, reading, strange] = [stage.key('rsa', '-b', '2048'), stage.key('ecdsa'), stage.key()]
     const { client } = stage.owner
     const { id, name, fingerprint } = await client.call(addSshKey, { body: { publicKey: key.publicKey } })
     expect(name).toBe('test key')
     expect(fingerprint).toMatch(/^SHA256:/)
     await client.call(addSshKey, { body: { publicKey: reading.publicKey, name: 'reader', readOnly: true } })
-    await expect(client.call(addSshKey, { body: { publicKey: key.publicKey } })).rejects.toMatchObject({ code: 'SSH_KEY_EXISTS' })
-    await expect(client.call(addSshKey, { body: { publicKey: readFileSync(key.file, 'utf8') } })).rejects.toMatchObject({
-      code: 'VALIDATION_ERROR',
+    await expect(client.call(addSshKey, { body: { publicKey: key.publicKey } })).rejects.toMatchObject({
+      code: 'SSH_KEY_EXISTS',
     })
+    await expect(client.call(addSshKey, { body: { publicKey: readFileSync(key.file, 'utf8') } })).rejects.toMatchObject(
+      {
+        code: 'VALIDATION_ERROR',
+      },
+    )
     const sent = stage.write('by-key', 'x')
     expect(await stage.sftp([`put ${sent} by-key`], { identity: key.file })).toMatchObject({ status: 0 })
     const refused = await stage.sftp(['ls', `put ${sent} by-reader`], { identity: reading.file })
@@ -100,7 +115,7 @@ describe.skipIf(!RUNS)(`files over SFTP${WHY_NOT}`, () => {
     expect(await stage.sftp(['ls'], { identity: strange.file })).toMatchObject({ status: 255 })
     const open = await openClient(stage, { privateKey: readFileSync(key.file, 'utf8') })
     await open.list('/')
-    await client.call(deleteSshKey, { params: { keyId: id } })
+    await client.call(deleteSshKey, { params: { sshKeyId: id } })
     await open.closed
     expect((await client.call(listSshKeys, { query: {} })).map((one) => one.name)).toEqual(['reader'])
   })
@@ -109,21 +124,23 @@ describe.skipIf(!RUNS)(`files over SFTP${WHY_NOT}`, () => {
     const { client, id } = stage.owner
     const info = await client.call(sftpInfo, { query: { serverId: stage.serverId, ttl: 60_000 } as never })
     expect(info).toMatchObject({ enabled: true, problem: null, host: '127.0.0.1', port: stage.port, ttlMs: 60_000 })
-    expect(info.sftpPassword).toMatch(/^sftp_[0-9a-f]{64}$/)
+    const password = info.sftpPassword ?? ''
+    expect(password).toMatch(/^sftp_[0-9a-f]{64}$/)
     expect(info.fingerprint).toMatch(/^SHA256:/)
-    expect(await stage.sftp(['pwd'], { password: info.sftpPassword })).toMatchObject({ status: 0 })
-    const open = await openClient(stage, { password: info.sftpPassword })
+    expect(await stage.sftp(['pwd'], { password })).toMatchObject({ status: 0 })
+    const open = await openClient(stage, { password })
     const sessions = await client.call(listSftpSessions, { query: { serverId: stage.serverId } })
     expect(sessions).toMatchObject([{ method: 'token', isSelf: true, ipAddress: '127.0.0.1' }])
     const query = { serverId: stage.serverId }
-    expect(await client.call(listSftpTokens, { query })).toMatchObject([{ token: null, isSelf: true, username: 'anna' }])
-    await client.call(revokeUserSftpTokens, { params: { targetUserId: id as never }, query })
+    const [own] = await client.call(listSftpTokens, { query })
+    expect(own).toMatchObject({ token: null, isSelf: true, username: 'anna' })
+    await client.call(revokeUserSftpTokens, { params: { tokenUserId: id as never }, query })
     await open.closed
     const { sftpPassword } = await client.call(rotateSftpToken, { body: { serverId: stage.serverId } })
-    expect(await stage.sftp(['pwd'], { password: info.sftpPassword })).toMatchObject({ status: 255 })
+    expect(await stage.sftp(['pwd'], { password })).toMatchObject({ status: 255 })
     const again = await openClient(stage, { password: sftpPassword })
     const [session] = await client.call(listSftpSessions, { query: { serverId: stage.serverId } })
-    await client.call(endSftpSession, { params: { sessionId: session?.id as never } })
+    await client.call(endSftpSession, { params: { sftpSessionId: session?.id as never } })
     await again.closed
   })
 
@@ -180,6 +197,75 @@ describe.skipIf(!RUNS)(`files over SFTP${WHY_NOT}`, () => {
     expect(readFileSync(join(stage.folder, 'key.secret'), 'utf8')).toBe('secret')
   })
 
+  test('a member who is held to paths sees, reads and changes these alone, and what they are held to changes at once', async () => {
+    const guest = await stage.person()
+    for (const path of ['plugins/one/config.yml', 'plugins/one/own.key', 'world/level.dat']) {
+      mkdirSync(join(stage.folder, path, '..'), { recursive: true })
+      writeFileSync(join(stage.folder, path), path)
+    }
+    const give = (filePaths: object) =>
+      stage.owner.client.call(setServerAccess, {
+        params: { serverId: stage.serverId },
+        body: { targetUserId: guest.id, permissions: ['file.read', 'file.write', 'file.sftp'], filePaths } as never,
+      })
+    const user = `${guest.username}.${stage.serverId}`
+    await give({ allow: ['plugins/one/'], deny: ['*.key'] })
+    const sent = stage.write('held', 'x')
+    const allowed = await stage.sftp(
+      ['ls -a', 'ls -a plugins/one', `get plugins/one/config.yml ${stage.local}/config`, `put ${sent} plugins/one/new`, 'mkdir plugins/one/folder'],
+      { user },
+    )
+    expect(allowed).toMatchObject({ status: 0, err: '' })
+    expect(allowed.out).toContain('config.yml')
+    expect(allowed.out).not.toMatch(/own\.key|world/)
+    expect(existsSync(join(stage.folder, 'plugins/one/new'))).toBe(true)
+    await stage.sftp(['ln -s one/config.yml plugins/way', 'ln -s ../../world plugins/one/out'])
+    for (const command of [
+      'ls world',
+      `get world/level.dat ${stage.local}/no`,
+      `get plugins/one/own.key ${stage.local}/no`,
+      `get plugins/one/OWN.KEY ${stage.local}/no`,
+      `get plugins/one/out/level.dat ${stage.local}/no`,
+      `put ${sent} world/evil`,
+      `put ${sent} plugins/evil`,
+      `put ${sent} plugins/one/evil.key`,
+      'rm world/level.dat',
+      'rm plugins/one/own.key',
+      'rename plugins/one world2',
+      'rename plugins/one/new world/new',
+      'rename world plugins/one/world',
+      'rename plugins/one/own.key plugins/one/own',
+      'mkdir plugins/two',
+      'rmdir world',
+      'ln -s config.yml plugins/link',
+      'chmod 777 world/level.dat',
+      'chmod 777 plugins',
+    ]) {
+      expect((await stage.sftp([command], { user })).status, command).toBe(1)
+    }
+    expect(existsSync(join(stage.local, 'no'))).toBe(false)
+    const open = await openClient(stage, { user, password: PASSWORD })
+    expect(await open.list('/')).toEqual(['plugins'])
+    await give({ allow: ['world/'], deny: [] })
+    await eventually(
+      () => open.list('/'),
+      (names) => names.includes('world') && !names.includes('plugins'),
+    )
+    open.end()
+  })
+
+  test('an account has at most 50 keys, and those that cannot be used are refused with the reason', async () => {
+    const { client } = await stage.person()
+    const add = (publicKey: string) => client.call(addSshKey, { body: { publicKey } })
+    await expect(add('sk-ssh-ed25519@openssh.com AAAA')).rejects.toMatchObject({ details: [{ message: expect.stringContaining('security key') }] })
+    await expect(add(`ssh-ed25519 ${'A'.repeat(68)}`)).rejects.toMatchObject({ code: 'VALIDATION_ERROR' })
+    await expect(add(stage.key('rsa', '-b', '1024').publicKey)).rejects.toMatchObject({
+      details: [{ message: expect.stringContaining('1024 bits') }],
+    })
+    for (let count = 0; count < 50; count++) await add(publicKeyLine())
+    await expect(add(publicKeyLine())).rejects.toMatchObject({ code: 'SSH_KEY_LIMIT_REACHED' })
+  })
+
   test('an account with a second factor comes in by key or token, and not by its password', async () => {
     const person = await stage.person()
     const serverId = await stage.server(person.id)
@@ -192,8 +278,8 @@ describe.skipIf(!RUNS)(`files over SFTP${WHY_NOT}`, () => {
     expect(refused.status).not.toBe(0)
     expect(refused.err).toContain('second factor')
     expect((await stage.sftp(['pwd'], { user, identity: key.file })).status).toBe(0)
-    const { sftpPassword } = await person.client.call(sftpInfo, { query: { serverId } })
-    expect((await stage.sftp(['pwd'], { user, password: sftpPassword })).status).toBe(0)
+    const password = await stage.token(person, serverId)
+    expect((await stage.sftp(['pwd'], { user, password })).status).toBe(0)
   })
 
   test('a suspended server says so, and its sessions end', async () => {
@@ -209,16 +295,25 @@ describe.skipIf(!RUNS)(`files over SFTP${WHY_NOT}`, () => {
   })
 
   test('the console shows what there was, takes commands, and Ctrl-C leaves', async () => {
-    await stage.owner.client.call(startServer, { params: { serverId: stage.serverId } })
+    const params = { serverId: stage.serverId }
+    await stage.owner.client.call(startServer, { params })
+    await eventually(
+      () => stage.owner.client.call(getServer, { params }),
+      ({ status }) => status === 'running',
+    )
     const shell = await (await openClient(stage, { password: PASSWORD })).shell()
     await shell.until('ready')
-    shell.type('say hel\u007fl\u0008lo\r')
+    shell.type('say hel\u007fl\u0008llo\r')
     await shell.until('got say hello')
     shell.type('\u0003')
     expect(await shell.ended).toBe(0)
-    const piped = await stage.run('ssh', ['-p', String(stage.port), `${stage.user}@127.0.0.1`], { input: 'say piped\n' })
+    const piped = await stage.run('ssh', ['-p', String(stage.port), `${stage.user}@127.0.0.1`], {
+      input: 'say piped\n',
+    })
     expect(piped.status).toBe(0)
-    expect((await stage.audit('server.console_command')).map(({ details }) => details['command'])).toContain('say piped')
+    expect((await stage.audit('server.console_command')).map(({ details }) => details['command'])).toContain(
+      'say piped',
+    )
     const exec = await stage.run('ssh', ['-p', String(stage.port), `${stage.user}@127.0.0.1`, 'id'])
     expect(exec).toMatchObject({ status: 1, out: '' })
   })
@@ -240,8 +335,7 @@ describe.skipIf(!RUNS)(`files over SFTP${WHY_NOT}`, () => {
   })
 })
 
-async function secondFactor(person: { readonly client: import('../../../src/shared/client.ts').Client }): Promise<void> {
-  const { codeOf } = await import('../../authenticator.ts')
-  const begun = await person.client.call(enableTwoFactor, { body: { password: PASSWORD } as never })
-  await person.client.call(verifyTotp, { body: { code: codeOf((begun as { totpURI: string }).totpURI) } as never })
+async function secondFactor(person: Pick<SftpPerson, 'client'>): Promise<void> {
+  const { totpURI } = await person.client.call(enableTwoFactor, { body: { password: PASSWORD } })
+  await person.client.call(verifyTotp, { body: { code: URI.parse(totpURI).generate() } })
 }

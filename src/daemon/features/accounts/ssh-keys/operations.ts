@@ -3,8 +3,8 @@ import type { Input } from '../../../../shared/kernel/contract.ts'
 import { fieldError } from '../../../../shared/kernel/errors.ts'
 import { newId } from '../../../../shared/kernel/ids.ts'
 import type { Clock } from '../../../../shared/kernel/time.ts'
-import { type OperationDeps, operationsOver } from '../../../access/operation.ts'
 import type { Credentials } from '../../../access/caller.ts'
+import { type OperationDeps, operationsOver } from '../../../access/operation.ts'
 import { countRows, offsetOf } from '../../../db/paging.ts'
 import { type Context, callerOf } from '../../../http/route.ts'
 import { wholeUser } from '../auth/whole-user.ts'
@@ -58,16 +58,16 @@ export const addSshKey = operation(api.addSshKey, async (work, { body }) => {
   return { answer: sshKeyView(row), audit: { resourceId: userId, details } }
 })
 
-export const deleteSshKey = operation(api.deleteSshKey, async (work, { params: { keyId } }) => {
+export const deleteSshKey = operation(api.deleteSshKey, async (work, { params: { sshKeyId } }) => {
   const { tx, deps, fail } = work
   const { userId } = wholeUser(work)
   const gone = await tx.q
     .deleteFrom('sshKey')
-    .where('id', '=', keyId)
+    .where('id', '=', sshKeyId)
     .where('userId', '=', userId)
     .returning(['id', 'name', 'fingerprint'])
     .executeTakeFirst()
-  if (gone === undefined) return fail('SSH_KEY_NOT_FOUND', `You have no SSH key ${keyId}`)
+  if (gone === undefined) return fail('SSH_KEY_NOT_FOUND', `You have no SSH key ${sshKeyId}`)
   tx.onCommit(() => deps.credentials.changed())
   const { id, name, fingerprint } = gone
   return { answer: null, audit: { resourceId: userId, details: { keyId: id, name, fingerprint } } }

@@ -18,14 +18,16 @@ const CURVES: Readonly<Record<string, { readonly name: string; readonly jwk: str
   'ecdsa-sha2-nistp384': { name: 'nistp384', jwk: 'P-384', bytes: 48 },
   'ecdsa-sha2-nistp521': { name: 'nistp521', jwk: 'P-521', bytes: 66 },
 }
-const TYPES = ['ssh-ed25519', 'sk-ssh-ed25519@openssh.com', ...Object.keys(CURVES), 'ssh-rsa']
+const TYPES = ['ssh-ed25519', ...Object.keys(CURVES), 'ssh-rsa']
 
 /** Reads one line as in `id_ed25519.pub`. Answers what is wrong with it as a sentence. */
 export function readPublicKey(line: string): PublicKey | string {
   const text = line.trim()
-  if (/PRIVATE KEY/.test(text)) return 'is a private key, which nobody but you may have: give the file that ends in .pub'
+  if (text.includes('PRIVATE KEY'))
+    return 'is a private key, which nobody but you may have: give the file that ends in .pub'
   if (/[\r\n]/.test(text)) return 'must be one line, as in a file that ends in .pub'
   const [type = '', base64 = '', ...rest] = text.split(/[ \t]+/)
+  if (type.startsWith('sk-')) return 'is a key of a security key, which nodes cannot verify yet: use one of ssh-ed25519'
   if (!TYPES.includes(type)) return `must begin with the type of the key, one of ${TYPES.join(', ')}`
   if (!/^[A-Za-z0-9+/]{16,}={0,2}$/.test(base64)) return 'must have the key in base64 after its type'
   const blob = Buffer.from(base64, 'base64')
@@ -37,18 +39,19 @@ export function readPublicKey(line: string): PublicKey | string {
 
 /** The fingerprint of a key in the form of SSH. */
 export function fingerprintOf(blob: Uint8Array): string {
-  return `SHA256:${hash('sha256', blob, 'base64').replace(/=+$/, '')}`
+  return `SHA256:${hash('sha256', blob, 'base64').replaceAll('=', '')}`
 }
 
 function problemOf(type: string, blob: Buffer): string | undefined {
   const parts = partsOf(blob)
-  if (parts === undefined || parts[0]?.toString('latin1') !== type) return 'is damaged: what is in it does not fit its type'
+  if (parts === undefined || parts[0]?.toString('latin1') !== type)
+    return 'is damaged: what is in it does not fit its type'
   try {
     if (type === 'ssh-rsa') return rsaProblem(parts)
     const curve = CURVES[type]
     if (curve !== undefined) return curveProblem(parts, curve)
     const [, point = Buffer.alloc(0)] = parts
-    if (parts.length !== (type.startsWith('sk-') ? 3 : 2) || point.length !== 32) return 'is damaged'
+    if (parts.length !== 2 || point.length !== 32) return 'is damaged'
     createPublicKey({ format: 'jwk', key: { kty: 'OKP', crv: 'Ed25519', x: point.toString('base64url') } })
     return undefined
   } catch {
@@ -60,7 +63,8 @@ function rsaProblem([, exponent, modulus, ...more]: readonly Buffer[]): string |
   if (exponent === undefined || modulus === undefined || more.length > 0) return 'is damaged'
   const number = BigInt(`0x0${modulus.toString('hex')}`)
   const bits = number.toString(2).length
-  if (bits < LEAST_RSA_BITS) return `has ${bits} bits: an RSA key must have at least ${LEAST_RSA_BITS}; better make an ed25519 one`
+  if (bits < LEAST_RSA_BITS)
+    return `has ${bits} bits: an RSA key must have at least ${LEAST_RSA_BITS}; better make an ed25519 one`
   if (bits > MOST_RSA_BITS) return `has ${bits} bits: an RSA key may have at most ${MOST_RSA_BITS}`
   createPublicKey({
     format: 'jwk',

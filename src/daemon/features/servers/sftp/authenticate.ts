@@ -48,7 +48,9 @@ export async function authenticate(
   }
   const { password } = credential
   return await deps.turns.take(countedAddress(origin.ip), () =>
-    isToken(password) ? byToken(deps, attempt, { found, token: password }) : byPassword(deps, attempt, { found, password }),
+    isToken(password)
+      ? byToken(deps, attempt, { found, token: password })
+      : byPassword(deps, attempt, { found, password }),
   )
 }
 
@@ -67,9 +69,7 @@ async function byToken(
 ): Promise<Authenticated | undefined> {
   await refuseLocked(deps.db.read, attempt, deps.clock.nowMs())
   const row =
-    found === undefined
-      ? undefined
-      : await findToken(deps.db.read, { userId: found.id, token, now: now(deps.clock) })
+    found === undefined ? undefined : await findToken(deps.db.read, { userId: found.id, token, now: now(deps.clock) })
   if (row === undefined) {
     await deps.db.write((tx) => recordFailure(deps, tx, { ...attempt, userId: found?.id }))
     return undefined

@@ -14,10 +14,10 @@ import { makeToken } from './rows.ts'
 import { type SftpServerDeps, sftpOfNode } from './sftp-of-node.ts'
 import { sessionView, tokenView } from './view.ts'
 
-/** Where the SSH server of a server's node is, and a token of the caller for it: it is shown this once. */
+/** Where the SSH server of a server's node is, and unless that is not wanted a token of the caller for it, which is shown this once. */
 export async function connectionInfo(
   deps: SftpServerDeps,
-  { query: { serverId, ttl } }: Input<typeof api.sftpInfo>,
+  { query: { serverId, ttl, token: wantsToken } }: Input<typeof api.sftpInfo>,
   context: Context<typeof api.sftpInfo>,
 ) {
   const caller = callerOf(context)
@@ -30,17 +30,19 @@ export async function connectionInfo(
     .select('username')
     .where('id', '=', caller.userId)
     .executeTakeFirstOrThrow()
-  const { token, expiresAtMs } = await deps.db.write(async (tx) => {
-    const made = await makeToken(tx, deps.clock, { userId: caller.userId, serverId, ttlMs: ttl })
-    const by = { deps, principal: context.principal, endpoint: api.sftpInfo }
-    await recordChange(tx, by, { audit: { resourceId: serverId, details: { ttlMs: ttl } } })
-    return made
-  })
+  const by = { deps, principal: context.principal, endpoint: api.sftpInfo }
+  const made = wantsToken
+    ? await deps.db.write(async (tx) => {
+        const token = await makeToken(tx, deps.clock, { userId: caller.userId, serverId, ttlMs: ttl })
+        await recordChange(tx, by, { audit: { resourceId: serverId, details: { ttlMs: ttl } } })
+        return token
+      })
+    : undefined
   return {
     ...(await sftpOfNode(deps, server.nodeId)),
     username: `${user.username}.${serverId}`,
-    sftpPassword: token,
-    expiresAt: expiresAtMs,
+    sftpPassword: made?.token ?? null,
+    expiresAt: made?.expiresAtMs ?? null,
     ttlMs: ttl,
     ttlOptions: api.SFTP_TTL.options.map((option) => ({ ...option })),
   }
@@ -80,7 +82,13 @@ export async function listTokens(
   let query = at.q
     .selectFrom('sftpToken')
     .innerJoin('user', 'user.id', 'sftpToken.userId')
-    .select(['sftpToken.userId', 'sftpToken.expiresAt', 'sftpToken.ttlMs', 'sftpToken.createdAt', 'sftpToken.lastUsedAt'])
+    .select([
+      'sftpToken.userId',
+      'sftpToken.expiresAt',
+      'sftpToken.ttlMs',
+      'sftpToken.createdAt',
+      'sftpToken.lastUsedAt',
+    ])
     .select(['user.email', 'user.username'])
     .where('sftpToken.serverId', '=', serverId)
     .where('sftpToken.expiresAt', '>', at.now)
@@ -91,19 +99,19 @@ export async function listTokens(
 
 export const revokeUserTokens = operation(
   api.revokeUserSftpTokens,
-  async (work, { params: { targetUserId }, query: { serverId } }) => {
+  async (work, { params: { tokenUserId }, query: { serverId } }) => {
     const { tx, deps, holder, fail } = work
-    if (holder.userId === targetUserId) await ensureSees(tx, holder, serverId)
+    if (holder.userId === tokenUserId) await ensureSees(tx, holder, serverId)
     else await permitServer(tx, holder, serverId, ['server.users'])
     await shownServer(tx, serverId)
     const gone = await tx.q
       .deleteFrom('sftpToken')
       .where('serverId', '=', serverId)
-      .where('userId', '=', targetUserId)
+      .where('userId', '=', tokenUserId)
       .executeTakeFirst()
     if (gone.numDeletedRows === 0n) return fail('SFTP_TOKEN_NOT_FOUND', 'The user has no SFTP token of this server')
     tx.onCommit(() => deps.credentials.changed())
-    const details = { userId: targetUserId, revoked: Number(gone.numDeletedRows) }
+    const details = { userId: tokenUserId, revoked: Number(gone.numDeletedRows) }
     return { answer: null, audit: { resourceId: serverId, details } }
   },
 )
@@ -145,12 +153,12 @@ export async function listSessions(
   return { items: rows.map((row) => sessionView(row, caller.userId)), total }
 }
 
-export const endSession = operation(api.endSftpSession, async (work, { params: { sessionId } }) => {
+export const endSession = operation(api.endSftpSession, async (work, { params: { sftpSessionId } }) => {
   const { tx, deps, holder, fail } = work
-  const row = await tx.q.selectFrom('sftpSession').selectAll().where('id', '=', sessionId).executeTakeFirst()
+  const row = await tx.q.selectFrom('sftpSession').selectAll().where('id', '=', sftpSessionId).executeTakeFirst()
   const isOwn = row?.userId === holder.userId && holder.scope === null
   if (row === undefined || !(isOwn || (await mayManage(tx, holder, row.serverId)))) {
-    return fail('SFTP_SESSION_NOT_FOUND', `There is no session ${sessionId} that you may end`)
+    return fail('SFTP_SESSION_NOT_FOUND', `There is no session ${sftpSessionId} that you may end`)
   }
   const endedBecause = isOwn ? 'Its user has ended the session' : 'The session was ended by who manages the server'
   await tx.q.updateTable('sftpSession').set({ endedBecause }).where('id', '=', row.id).execute()

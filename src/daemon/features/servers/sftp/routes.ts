@@ -10,7 +10,8 @@ import type { SftpSessions } from './sessions.ts'
 import type { SftpServerDeps } from './sftp-of-node.ts'
 
 /** What the routes of SFTP work with. */
-export type SftpRouteDeps = SftpServerDeps & Omit<TypeDeps, 'gateway'> & { readonly gateway: TypeDeps['gateway'] & SftpServerDeps['gateway'] }
+export type SftpRouteDeps = SftpServerDeps &
+  Omit<TypeDeps, 'gateway'> & { readonly gateway: TypeDeps['gateway'] & SftpServerDeps['gateway'] }
 
 /** How people reach files over SSH, and the door of the agents, which ask here who comes in. */
 export function sftpRoutes(deps: SftpRouteDeps, sessions: SftpSessions): Route[] {

@@ -1,7 +1,7 @@
+import { randomBytes } from 'node:crypto'
 import type { Selectable } from 'kysely'
 import { newId } from '../../../../shared/kernel/ids.ts'
 import { type Clock, isoTime } from '../../../../shared/kernel/time.ts'
-import { randomBytes } from 'node:crypto'
 import { sha256 } from '../../../core/secrets.ts'
 import type { Queries, Tx } from '../../../db/db.ts'
 import type { Schema } from '../../../db/schema.ts'

@@ -131,12 +131,17 @@ export class SftpSessions {
   #lookAgain(): void {
     if (this.#isDue || this.#stopping.aborted || this.#told.size === 0) return
     this.#isDue = true
-    this.#working = this.#working.then(() => this.#deps.clock.sleep(TOGETHER_MS, this.#stopping)).then(async () => {
-      this.#isDue = false
-      if (!this.#stopping.aborted) await this.#tell()
-    })
+    this.#working = this.#working
+      .then(() => this.#deps.clock.sleep(TOGETHER_MS, this.#stopping))
+      .then(async () => {
+        this.#isDue = false
+        if (!this.#stopping.aborted) await this.#tell()
+      })
     this.#working = this.#working.catch((err: unknown) => {
-      this.#deps.log.error({ err }, 'cannot look at the rights of SFTP sessions; their agents ask for them by themselves')
+      this.#deps.log.error(
+        { err },
+        'cannot look at the rights of SFTP sessions; their agents ask for them by themselves',
+      )
     })
   }
 
@@ -154,9 +159,14 @@ export class SftpSessions {
     }
     for (const [nodeId, sessions] of byNode) {
       for (let at = 0; at < sessions.length; at += 500) {
-        gateway.request(nodeId, updateSftpSessions, { sessions: sessions.slice(at, at + 500) }).catch((err: unknown) => {
-          log.debug({ err, nodeId }, 'a node was not told of changed rights of SFTP sessions; its agent asks for them')
-        })
+        gateway
+          .request(nodeId, updateSftpSessions, { sessions: sessions.slice(at, at + 500) })
+          .catch((err: unknown) => {
+            log.debug(
+              { err, nodeId },
+              'a node was not told of changed rights of SFTP sessions; its agent asks for them',
+            )
+          })
       }
     }
   }
@@ -178,7 +188,8 @@ export class SftpSessions {
       .limit(MOST_CANDIDATES)
       .execute()
     const reached: { serverId: string; grant: NonNullable<GrantNow['grant']> }[] = []
-    let refusal = 'There is no such server on this node, or this account has no right to it; the user name is name.<server>, with the id of the server'
+    let refusal =
+      'There is no such server on this node, or this account has no right to it; the user name is name.<server>, with the id of the server'
     for (const { id: serverId } of candidates) {
       if (who.serverId !== null && who.serverId !== serverId) continue
       const { grant, reason } = await rightsOn(at, { ...who, serverId, nodeId })

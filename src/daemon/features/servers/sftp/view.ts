@@ -12,7 +12,17 @@ export function tokenView(
 ): z.input<typeof SftpToken> {
   const { userId, email, username, ttlMs, createdAt, lastUsedAt } = row
   const isSelf = userId === callerId
-  return { userId, email, username, expiresAt: Date.parse(row.expiresAt), ttlMs, createdAt, lastUsedAt, token: null, isSelf }
+  return {
+    userId,
+    email,
+    username,
+    expiresAt: Date.parse(row.expiresAt),
+    ttlMs,
+    createdAt,
+    lastUsedAt,
+    token: null,
+    isSelf,
+  }
 }
 
 /** A session as answers show it. */
