@@ -1,4 +1,5 @@
 import { readFile } from 'node:fs/promises'
+import { isIP } from 'node:net'
 import { homedir } from 'node:os'
 import { isAbsolute, join } from 'node:path'
 import { parse } from 'yaml'
@@ -26,6 +27,14 @@ export interface AgentConfig {
   readonly mounts: readonly AllowedMount[]
   readonly pull: PullConfig
   readonly backups: BackupsConfig
+  readonly sftp: WrittenSftp
+}
+
+/** Where files and consoles are reached over SSH; what is left out has a default. */
+export interface WrittenSftp {
+  readonly enabled: boolean
+  readonly host?: string
+  readonly port: number
 }
 
 /** Where backups of local stores lie on this machine. */
@@ -59,6 +68,9 @@ export class ConfigError extends Error {
     this.problems = problems
   }
 }
+
+/** Where SSH is taken when nothing else is set. */
+const SFTP_PORT = 2022
 
 type Environment = Readonly<Record<string, string | undefined>>
 
@@ -128,6 +140,16 @@ const ConfigFile = z.strictObject({
         .optional(),
     })
     .optional(),
+  sftp: z
+    .strictObject({
+      enabled: z.boolean().optional(),
+      host: z
+        .string()
+        .refine((host) => isIP(host) !== 0, 'must be an IP address of this machine')
+        .optional(),
+      port: z.int().min(0).max(65_535).optional(),
+    })
+    .optional(),
   starts: z.strictObject({ atOnce: z.int().min(1).max(1000).optional() }).optional(),
   log: z
     .strictObject({
@@ -149,6 +171,9 @@ const VARIABLES = {
   PANEL_BACKUPS__FOLDER: ['backups', 'folder'],
   PANEL_PULL__ALLOWED_RANGES: ['pull', 'allowedRanges'],
   PANEL_PULL__ALLOWED_PORTS: ['pull', 'allowedPorts'],
+  PANEL_SFTP__ENABLED: ['sftp', 'enabled'],
+  PANEL_SFTP__HOST: ['sftp', 'host'],
+  PANEL_SFTP__PORT: ['sftp', 'port'],
   PANEL_LOG__LEVEL: ['log', 'level'],
   PANEL_LOG__FORMAT: ['log', 'format'],
 } as const
@@ -199,7 +224,7 @@ export async function readConfig(env: Environment, flags: AgentFlags = {}): Prom
     for (const issue of parsed.error.issues) problems.push(...issueLines(issue, path))
     throw new ConfigError(problems)
   }
-  const { agent, daemon, log, docker, starts, mounts = [], pull, backups } = parsed.data
+  const { agent, daemon, log, docker, starts, mounts = [], pull, backups, sftp } = parsed.data
   const allowInsecure = daemon?.allowInsecure ?? false
   const dataDir = agent?.dataDir ?? defaultDataDir(env)
   if (!isAbsolute(dataDir)) problems.push('agent.dataDir: must be an absolute path')
@@ -215,15 +240,20 @@ export async function readConfig(env: Environment, flags: AgentFlags = {}): Prom
     mounts,
     pull: pullOf(pull),
     backups: backupsOf(backups),
+    sftp: {
+      enabled: sftp?.enabled ?? true,
+      port: sftp?.port ?? SFTP_PORT,
+      ...(sftp?.host === undefined ? {} : { host: sftp.host }),
+    },
   }
 }
 
 /** What the agent inside a daemon takes from the same places. Throws a {@link ConfigError}. */
 export async function readEmbeddedConfig(
   env: Environment = process.env,
-): Promise<Pick<AgentConfig, 'docker' | 'starts' | 'mounts' | 'pull' | 'backups'>> {
-  const { docker, starts, mounts, pull, backups } = await readConfig(env)
-  return { docker, starts, mounts, pull, backups }
+): Promise<Pick<AgentConfig, 'docker' | 'starts' | 'mounts' | 'pull' | 'backups' | 'sftp'>> {
+  const { docker, starts, mounts, pull, backups, sftp } = await readConfig(env)
+  return { docker, starts, mounts, pull, backups, sftp }
 }
 
 function backupsOf({ folder, folders }: z.infer<typeof ConfigFile>['backups'] & object = {}): BackupsConfig {
@@ -299,9 +329,9 @@ function put(into: Sections, [section, key]: readonly [string, string], value: u
 }
 
 function readingOf(key: string, text: string): unknown {
-  if (key === 'listenerUid' || key === 'atOnce') return /^\d+$/.test(text) ? Number(text) : text
+  if (key === 'listenerUid' || key === 'atOnce' || key === 'port') return /^\d+$/.test(text) ? Number(text) : text
   if (key === 'allowedRanges' || key === 'allowedPorts') return text.split(',').map((range) => range.trim())
-  if (key !== 'allowInsecure') return text
+  if (key !== 'allowInsecure' && key !== 'enabled') return text
   if (['1', 'true', 'yes'].includes(text)) return true
   return ['0', 'false', 'no'].includes(text) ? false : text
 }

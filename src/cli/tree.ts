@@ -28,6 +28,7 @@ import { selfBackup } from './commands/self-backup/commands.ts'
 import { servers } from './commands/servers/commands.ts'
 import { auth, context, login, logout, setup, whoami } from './commands/session/commands.ts'
 import { locale, settings } from './commands/settings/commands.ts'
+import { sftp } from './commands/sftp/commands.ts'
 import { systemErrors } from './commands/system-errors/commands.ts'
 import { templates } from './commands/templates/commands.ts'
 import { api, commands, complete, completion, openapi, version } from './commands/tooling/commands.ts'
@@ -44,6 +45,7 @@ export const tree: readonly (Command | Noun)[] = [
   console,
   files,
   backups,
+  sftp,
   databases,
   events,
   jobs,

@@ -15,7 +15,9 @@ import { reportLockouts } from './features/accounts/auth/lockout-frames.ts'
 import { authRoutes } from './features/accounts/auth/routes.ts'
 import { createSetupGate } from './features/accounts/auth/setup.ts'
 import { isSetupRequired } from './features/accounts/auth/setup-state.ts'
+import { createTurns } from './features/accounts/auth/turns.ts'
 import { passkeyRoutes } from './features/accounts/passkeys/routes.ts'
+import { sshKeyRoutes } from './features/accounts/ssh-keys/routes.ts'
 import { authProviders } from './features/accounts/sso/oidc-settings.ts'
 import { ssoRoutes } from './features/accounts/sso/routes.ts'
 import { roleRoutes } from './features/accounts/users/role-routes.ts'
@@ -47,6 +49,7 @@ import { registerBackups } from './features/servers/backups/jobs.ts'
 import { backupRoutes } from './features/servers/backups/routes.ts'
 import { createBackupStores } from './features/servers/backups/stores.ts'
 import { beginBackupUpkeep } from './features/servers/backups/upkeep.ts'
+import { CommandLimit } from './features/servers/console/command-limit.ts'
 import { consoleRoutes, consoleStreams } from './features/servers/console/routes.ts'
 import { DatabaseWork } from './features/servers/databases/database-work.ts'
 import { databaseHostRoutes } from './features/servers/databases/host-routes.ts'
@@ -55,6 +58,8 @@ import { registerDatabaseWork } from './features/servers/databases/unfinished-wo
 import { registerFileJobs } from './features/servers/files/file-job.ts'
 import { fileRoutes } from './features/servers/files/routes.ts'
 import { serverRoutes } from './features/servers/servers/routes.ts'
+import { sftpRoutes } from './features/servers/sftp/routes.ts'
+import { SftpSessions } from './features/servers/sftp/sessions.ts'
 import { followGrants, registerExpiry } from './features/servers/sharing/expiry.ts'
 import { accessRoutes } from './features/servers/sharing/routes.ts'
 import { countOpenAlerts } from './features/signals/alerts/alert-rows.ts'
@@ -80,6 +85,9 @@ import { reachableUrl } from './start/reachable-url.ts'
 
 /** How long requests that are under way may take when the daemon stops. */
 const DRAIN_MS = 10_000
+
+/** Sign-ins over SSH of one address that may wait for each other. */
+const SFTP_WAITING = 100
 
 /** What the wiring is given. */
 interface AppOptions {
@@ -148,6 +156,9 @@ export async function createApp({ config, db, clock, log, version, holder, schem
   }
   registerSelfBackups(jobs, selfBackups)
   cleanup.add(registerSchedule(jobs, selfBackups))
+  const commandLimit = new CommandLimit(clock)
+  const sftpDeps = { ...core, passwords, gateway, isOnline, limit: commandLimit, turns: createTurns(SFTP_WAITING) }
+  const sftpSessions = new SftpSessions(sftpDeps, stopping.signal)
   registerFileJobs(jobs, { ...core, gateway, transfers })
   const backupStores = createBackupStores({ ...core, objects: stores, tickets: storeTickets })
   const backups = { ...core, gateway, transfers, jobs, stores: backupStores }
@@ -193,6 +204,7 @@ export async function createApp({ config, db, clock, log, version, holder, schem
     ...systemErrorRoutes(core),
     ...settingsRoutes({ ...core, authProviders: () => authProviders(core) }),
     ...ssoRoutes({ ...people, deliveries }),
+    ...sshKeyRoutes(core),
     ...passkeyRoutes({ ...people, deliveries }),
     ...webhookRoutes({ ...core, outbox, sender }),
     ...alertRoutes({ ...core, outbox }),
@@ -209,8 +221,9 @@ export async function createApp({ config, db, clock, log, version, holder, schem
     ...jobRoutes({ ...core, jobs }),
     ...pluginRoutes(plugins),
     ...accessRoutes({ ...people, isOnline, facts: serverDeps.facts }),
-    ...consoleRoutes({ ...core, console, gateway, isOnline }),
+    ...consoleRoutes({ ...core, console, gateway, isOnline, limit: commandLimit }),
     ...fileRoutes({ ...core, gateway, transfers, jobs }),
+    ...sftpRoutes(sftpDeps, sftpSessions),
     ...overviewRoutes({
       ...{ db, clock, version, life, integrity, nodeUsage, isOnline },
       connected: () => gateway.connected().length,

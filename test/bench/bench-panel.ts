@@ -14,7 +14,7 @@ import { createTemplate } from '../../src/shared/api/templates.ts'
 import { type Client, createClient } from '../../src/shared/client.ts'
 import type { TemplateId } from '../../src/shared/kernel/ids.ts'
 import { quietPort } from '../ports.ts'
-import { DIST, runPanel } from '../run-panel.ts'
+import { DIST, runPanel, SFTP_HERE } from '../run-panel.ts'
 import { until } from './waiting.ts'
 
 const SETUP_TOKEN = 'a-setup-token-for-the-bench'
@@ -88,6 +88,7 @@ export class BenchPanel {
   get env(): Record<string, string> {
     return {
       PATH: process.env['PATH'] ?? '',
+      ...SFTP_HERE,
       HOME: this.home,
       NODE_ENV: 'production',
       PANEL_URL: this.url,

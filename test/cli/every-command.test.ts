@@ -18,6 +18,7 @@ import { PLUGIN_COMMANDS } from './plugins-paths.ts'
 import { POOLS } from './pool-paths.ts'
 import { PORTS } from './port-paths.ts'
 import { SELF_SERVICE } from './self-service-paths.ts'
+import { SFTP } from './sftp-paths.ts'
 import { SIGN_IN } from './sign-in-paths.ts'
 
 /** Answers `hi` to what is typed and ends at `quit`. */
@@ -618,6 +619,7 @@ describe('every command against a real daemon and agent', () => {
       ...PORTS,
       ...JOBS,
       ...OVERVIEW,
+      ...SFTP,
       ...SIGN_IN,
       ...ALERTS,
       ...BACKUP_POLICIES,

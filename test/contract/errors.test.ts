@@ -29,6 +29,7 @@ const MISSING: Readonly<Record<string, ErrorCode>> = {
   targetId: 'ASSIGNMENT_NOT_FOUND',
   targetUserId: 'ACCESS_NOT_FOUND',
   token: 'INVITE_NOT_FOUND',
+  tokenUserId: 'SFTP_TOKEN_NOT_FOUND',
   allocationId: 'ALLOCATION_NOT_FOUND',
   containerPort: 'ALLOCATION_NOT_FOUND',
   catalogName: 'TEMPLATE_NOT_FOUND',
@@ -46,6 +47,8 @@ const MISSING: Readonly<Record<string, ErrorCode>> = {
   poolId: 'ADMIN_IP_POOL_NOT_FOUND',
   serverId: 'SERVER_NOT_FOUND',
   sessionId: 'NOT_FOUND',
+  sftpSessionId: 'SFTP_SESSION_NOT_FOUND',
+  sshKeyId: 'SSH_KEY_NOT_FOUND',
   templateId: 'TEMPLATE_NOT_FOUND',
   userId: 'USER_NOT_FOUND',
   policyId: 'BACKUP_POLICY_NOT_FOUND',
@@ -116,6 +119,8 @@ const ELSEWHERE: Partial<Readonly<Record<ErrorCode, string>>> = {
   SERVER_MUST_BE_STOPPED: 'test/daemon/servers/edit.test.ts',
   SERVER_NAME_TAKEN: 'test/daemon/servers/names.test.ts',
   SERVER_SUSPENDED: 'test/daemon/servers/power.test.ts',
+  SSH_KEY_EXISTS: 'test/daemon/servers/sftp.test.ts',
+  SSH_KEY_LIMIT_REACHED: 'test/daemon/servers/sftp.test.ts',
   SETUP_REQUIRED: 'test/daemon/setup.test.ts',
   SETUP_TOKEN_INVALID: 'test/daemon/setup.test.ts',
   TOKEN_INVALID: 'test/daemon/recovery.test.ts',
@@ -302,6 +307,7 @@ describe('the declared codes', () => {
 
 /** A valid body, for endpoints that look at theirs before the path's resource. */
 function bodyFor(id: string): Parts {
+  if (id === 'sftp.revoke_user') return { query: { serverId: world.ids['serverId'] ?? '' } }
   if (id === 'files.pull') return { body: { url: 'https://example.org/x' } }
   const endpoint = endpoints.find((one) => one.id === id)
   if (

@@ -33,6 +33,7 @@ import type { TestPanel } from '../panel.ts'
 import { startPostgresPeer } from '../postgres-peer.ts'
 import { keptBackup } from './backup-inputs.ts'
 import { waitingJob } from './job-inputs.ts'
+import { addKey, openSession } from './sftp-session.ts'
 
 export const PASSWORD = 'Correct-horse-1'
 
@@ -149,6 +150,7 @@ export async function buildWorld(panel: TestPanel): Promise<World> {
     targetUserId: member.id,
     ticket: 'no-ticket',
     token: invite.token ?? '',
+    tokenUserId: member.id,
     allocationId: allocations.data[0]?.id ?? '',
     containerPort: '40101',
     auditLogId: auditRow?.id ?? '',
@@ -172,6 +174,8 @@ export async function buildWorld(panel: TestPanel): Promise<World> {
     serverId: server.id,
     storeId: store.id,
     sessionId: session?.id ?? '',
+    sftpSessionId: await openSession(panel, { userId: powerless.id, serverId: server.id, nodeId: spare.id }),
+    sshKeyId: await addKey(admin),
     templateId: template.id,
     userId: member.id,
   }

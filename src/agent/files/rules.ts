@@ -62,6 +62,11 @@ export class PathRules {
     if (this.isHidden(path, isFolder)) throw outside(path)
   }
 
+  /** Refuses to make or change what whoever asks does not reach: a folder on the way to what they reach stays as it is. */
+  refuseUnreached(path: string, isFolder: boolean): void {
+    if (this.#reach?.allows(path, isFolder) === false) throw outside(path)
+  }
+
   /** Leaves an entry of a tree out; what is hidden is not named. Answers whether it was. */
   leavesOut(path: string, isFolder: boolean, problems: Problems): boolean {
     if (this.isHidden(path, isFolder)) problems.addOnce('/', HIDDEN)

@@ -77,6 +77,7 @@ export const EVENTS = {
       'compress',
       'decompress',
       'pull',
+      'sftp',
     ]),
     path: z.string().optional(),
     from: z.string().optional(),

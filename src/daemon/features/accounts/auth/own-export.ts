@@ -31,6 +31,7 @@ async function everythingOf({ db: { read }, clock }: AccountDeps, userId: string
     roles: await rolesOf(read, userId),
     sessions: (await listOwnSessions(read, { ...page, at })).rows,
     passkeys: await passkeysOf(read, userId),
+    sshKeys: await sshKeysOf(read, userId),
     apiKeys: (await listApiKeyRows(read, { ownerId: userId, page: 1, limit: EXPORTED })).items,
     auditLogs: (await listOwnAudit(read, page)).items,
     serverAccess: [...(await ownedServers(read, userId)), ...(await grantedServers(read, userId, at))],
@@ -53,6 +54,16 @@ async function passkeysOf(q: Queries, userId: string) {
   return q
     .selectFrom('passkey')
     .select(['id', 'name', 'credentialId', 'deviceType', 'createdAt', 'lastUsedAt'])
+    .where('userId', '=', userId)
+    .orderBy('id')
+    .limit(EXPORTED)
+    .execute()
+}
+
+async function sshKeysOf(q: Queries, userId: string) {
+  return q
+    .selectFrom('sshKey')
+    .select(['id', 'name', 'publicKey', 'fingerprint', 'isReadOnly', 'createdAt', 'lastUsedAt'])
     .where('userId', '=', userId)
     .orderBy('id')
     .limit(EXPORTED)

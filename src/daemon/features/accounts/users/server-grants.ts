@@ -61,6 +61,7 @@ export async function replaceGrants(tx: Tx, clock: Clock, caller: Holder, reques
     await permitServer(tx, caller, serverId, ['server.users'])
     await ensureHolds(tx, caller, row)
     await tx.q.deleteFrom('serverAccess').where('userId', '=', userId).where('serverId', '=', serverId).execute()
+    await tx.q.deleteFrom('sftpToken').where('userId', '=', userId).where('serverId', '=', serverId).execute()
   }
   for (const serverId of wanted) {
     const server = await tx.q.selectFrom('server').select('ownerId').where('id', '=', serverId).executeTakeFirst()

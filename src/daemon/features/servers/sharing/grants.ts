@@ -79,6 +79,7 @@ export const removeServerAccess = operation(
       await ensureReaches(tx, holder, grantOf(before))
     }
     await tx.q.deleteFrom('serverAccess').where('id', '=', before.id).execute()
+    await tx.q.deleteFrom('sftpToken').where('userId', '=', userId).where('serverId', '=', serverId).execute()
     const details = { userId, username: before.user.username, permissions: before.permissions }
     return { answer: null, ...memberChange(work, serverId, { change: 'access_removed', details }) }
   },
