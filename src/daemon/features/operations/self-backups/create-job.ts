@@ -4,7 +4,9 @@ import { PanelError } from '../../../../shared/kernel/errors.ts'
 import { newId } from '../../../../shared/kernel/ids.ts'
 import type { Caller } from '../../../access/caller.ts'
 import type { Tx } from '../../../db/db.ts'
+import { isStorageFailure } from '../../../db/sqlite/failures.ts'
 import { defineJob, type JobOf } from '../../../jobs/job-type.ts'
+import { StoreFailure } from '../../../object-store/store-failure.ts'
 import { findStore, type StoreRow } from '../stores/rows.ts'
 import { clearFolder, packBackup } from './archive.ts'
 import { copyDatabase, freshFolder } from './backup-file.ts'
@@ -105,7 +107,7 @@ export function registerSelfBackups(jobs: SelfBackupDeps['jobs'], deps: SelfBack
               return {}
             }
           } catch (error) {
-            if (signal.aborted || job.attempt < ATTEMPTS) throw error
+            if (signal.aborted || (mayPass(error) && job.attempt < ATTEMPTS)) throw error
             if (row.cause === 'schedule') deps.systemErrors.capture(error, { component: 'self-backup' })
             const code = error instanceof PanelError ? error.code : undefined
             return fail(error instanceof Error ? error.message : String(error), code)
@@ -218,6 +220,11 @@ async function announce(
   }: { readonly id: string; readonly status: SelfBackupRow['status']; readonly error: string | null },
 ): Promise<void> {
   await bus.append(tx, { type: 'self_backup_updated', data: { backupId: id, status, error } })
+}
+
+/** Whether another attempt may succeed without anybody having done something. */
+function mayPass(error: unknown): boolean {
+  return error instanceof StoreFailure ? error.passes : isStorageFailure(error)
 }
 
 function fail(error: string, code?: string) {
