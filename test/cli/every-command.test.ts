@@ -9,6 +9,7 @@ import { quietPort } from '../ports.ts'
 import { ALERTS } from './alerts-paths.ts'
 import { BACKUP_POLICIES } from './backup-policy-paths.ts'
 import { BACKUP_STORES } from './backup-store-paths.ts'
+import { BACKUP_COMMANDS } from './backup-command-paths.ts'
 import { commandWalk, runBriefly } from './command-walk.ts'
 import { DATABASE_COMMANDS } from './database-command-paths.ts'
 import { EGG_SOURCES } from './egg-source-paths.ts'
@@ -625,6 +626,7 @@ describe('every command against a real daemon and agent', () => {
       ...ALERTS,
       ...BACKUP_POLICIES,
       ...BACKUP_STORES,
+      ...BACKUP_COMMANDS,
       ...DATABASE_COMMANDS,
       ...PLUGIN_COMMANDS,
     ]

@@ -167,6 +167,44 @@ export const REGISTRY: Readonly<Record<string, FilePatterns>> = {
         'RE2, with bounded steps, in a thread that is ended when it takes too long',
     },
   },
+  'src/cli/commands/backups/settings.ts': {
+    sees: 'operator',
+    patterns: [String.raw`/^([^=]+)=(\d{1,6})(?:\/(\d{1,6})d)?$/`],
+  },
+  'src/daemon/features/servers/backups/reads.ts': {
+    sees: 'agent',
+    patterns: [String.raw`/\.sql$/`, String.raw`/^\/+/`, '/[^A-Za-z0-9._-]/g'],
+  },
+  'src/daemon/features/servers/backups/scan.ts': {
+    sees: 'agent',
+    patterns: ['/^[A-Za-z0-9._-]+$/', '/^[a-z0-9][a-z0-9._-]{0,39}$/'],
+  },
+  'src/daemon/features/servers/databases/mysql-dump.ts': {
+    sees: 'remote host',
+    patterns: [
+      '/(?:virtual|stored|persistent)/i',
+      String.raw`/\bDEFINER\s{0,9}=\s{0,9}${'`'}(?:[^${'`'}]|${'``'}){0,200}${'`'}@${'`'}(?:[^${'`'}]|${'``'}){0,300}${'`'}\s{0,9}/i`,
+      String.raw`/[\0\n\r\x1a'\\]/g`,
+    ],
+  },
+  'src/daemon/features/servers/databases/sql-statements.ts': {
+    sees: 'agent',
+    patterns: [
+      String.raw`/^DELIMITER[ \t]/`,
+      String.raw`/^\$(?:[A-Za-z_][A-Za-z0-9_]{0,62})?\$/`,
+      String.raw`/--[^\n]*(?:\n|$)/g`,
+      String.raw`/\S/`,
+    ],
+  },
+  'src/shared/api/backups.ts': {
+    sees: 'client',
+    patterns: [
+      String.raw`/^[^\0\n\r]+$/`,
+      String.raw`/^[^\0\n\r]+$/`,
+      '/[^A-Za-z0-9._-]/g',
+      '/^[a-z0-9][a-z0-9._-]{0,39}$/',
+    ],
+  },
   'src/cli/commands/files/actions.ts': { sees: 'panel', patterns: [String.raw`/^\//`] },
   'src/cli/commands/files/copy.ts': { sees: 'panel', patterns: [String.raw`/[/\0]/`] },
   'src/cli/commands/files/edit.ts': { sees: 'operator', patterns: [String.raw`/[^\w.-]/g`] },

@@ -100,7 +100,7 @@ async function* triggers(session: SqlSession, facts: DumpFacts): AsyncGenerator<
 
 /** Whoever restores it becomes the definer: naming another one takes rights over the whole host. */
 function withoutDefiner(sql: string): string {
-  return sql.replace(/\bDEFINER\s*=\s*`(?:[^`]|``)*`@`(?:[^`]|``)*`\s*/i, '')
+  return sql.replace(/\bDEFINER\s{0,9}=\s{0,9}`(?:[^`]|``){0,200}`@`(?:[^`]|``){0,300}`\s{0,9}/i, '')
 }
 
 function quoted(name: string): string {
