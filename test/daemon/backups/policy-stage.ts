@@ -38,11 +38,14 @@ export class BackupNode {
     const servers = this.servers.map((id) => report(id, { power: 'offline', pid: null, uptimeMs: null }))
     this.#open.clear()
     this.#peer = await this.#stage.peer(this.node, { capabilities, servers })
-    this.#peer.silent.add('backups.create')
+    for (const op of ['backups.create', 'backups.delete']) this.#peer.silent.add(op)
     const { socket } = this.#peer
     socket.on('message', (data) => {
-      const frame = JSON.parse(String(data)) as { type: string; id: string; request?: Create } // frames of the daemon
-      if (frame.type === 'request' && frame.request?.op === 'backups.create') this.#take(frame.id, frame.request)
+      const frame = JSON.parse(String(data)) as { type: string; id: string; request?: AgentRequest } // of the daemon
+      if (frame.type !== 'request' || frame.request === undefined) return
+      const { id, request } = frame
+      if (request.op === 'backups.create') this.#take(id, request)
+      if (request.op === 'backups.delete') this.#answer(id, { freedBytes: 0 })
     })
   }
 
@@ -81,7 +84,11 @@ export class BackupNode {
     }
     this.made.push(request.serverId)
     const facts = { entries: 1, bytes: 1000, storedBytes: said.storedBytes, sha256: 'ab'.repeat(32) }
-    this.#peer?.sendRaw({ type: 'reply', id, error: null, result: { ...facts, problems: [], problemCount: 0 } })
+    this.#answer(id, { ...facts, problems: [], problemCount: 0 })
+  }
+
+  #answer(id: string, result: object): void {
+    this.#peer?.sendRaw({ type: 'reply', id, error: null, result })
   }
 }
 
