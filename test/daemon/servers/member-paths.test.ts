@@ -13,6 +13,7 @@ import {
   setServerAccess,
 } from '../../../src/shared/api/access.ts'
 import { login } from '../../../src/shared/api/auth.ts'
+import { createBackup, getBackup } from '../../../src/shared/api/backups.ts'
 import { getJob } from '../../../src/shared/api/jobs.ts'
 import { createUser } from '../../../src/shared/api/users.ts'
 import type { JobId, UserId } from '../../../src/shared/kernel/ids.ts'
@@ -283,6 +284,36 @@ describe('a member who is held to paths', () => {
     const headers = { authorization: `Bearer ${mallory.token}` }
     expect((await stage.ask('GET', '/content?path=server.properties', undefined, headers)).status).toBe(403)
     expect(existsSync(at('server.properties'))).toBe(true)
+  })
+
+  test('shows nothing of a backup, and restores none', async () => {
+    const { client, url } = stage.panel
+    const params = { serverId: stage.serverId }
+    const { backupId } = await client.call(createBackup, { params, body: {} })
+    await eventually(async () =>
+      expect(await client.call(getBackup, { params: { ...params, backupId } })).toMatchObject({ status: 'completed' }),
+    )
+    const rights = [...RIGHTS, 'backup.read', 'backup.restore'] as never
+    const base = `${url}/api/servers/${stage.serverId}/backups/${backupId}`
+    const headers = { authorization: `Bearer ${eve.token}`, 'content-type': 'application/json' }
+    const statuses = async () => {
+      const found: number[] = []
+      for (const path of ['/entries', '/entries?path=plugins', '/download', '/file?path=plugins/a.jar']) {
+        const answer = await fetch(`${base}${path}`, { headers })
+        await answer.arrayBuffer()
+        found.push(answer.status)
+      }
+      const paths = { method: 'POST', headers, body: JSON.stringify({ paths: ['plugins/a.jar'], replace: true }) }
+      return [...found, (await fetch(`${base}/restore`, paths)).status]
+    }
+    try {
+      await grant(PATHS, rights)
+      expect(await statuses()).toEqual([403, 403, 403, 403, 403])
+      await grant(null, rights)
+      expect(await statuses()).toEqual([200, 200, 200, 200, 202])
+    } finally {
+      await grant(PATHS)
+    }
   })
 })
 
