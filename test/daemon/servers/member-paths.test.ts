@@ -290,8 +290,9 @@ describe('a member who is held to paths', () => {
     const { client, url } = stage.panel
     const params = { serverId: stage.serverId }
     const { backupId } = await client.call(createBackup, { params, body: {} })
-    await eventually(async () =>
-      expect(await client.call(getBackup, { params: { ...params, backupId } })).toMatchObject({ status: 'completed' }),
+    await eventually(
+      () => client.call(getBackup, { params: { ...params, backupId } }),
+      ({ status }) => status === 'completed',
     )
     const rights = [...RIGHTS, 'backup.read', 'backup.restore'] as never
     const base = `${url}/api/servers/${stage.serverId}/backups/${backupId}`
