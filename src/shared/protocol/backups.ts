@@ -83,7 +83,7 @@ export const createBackup = defineRequest({
     extras: z
       .array(z.object({ name: z.string().regex(/^[A-Za-z0-9._-]{1,200}$/), ticket: Ticket }))
       .max(BACKUP_LIMITS.extras),
-    /** What the manifest says of the backup itself, so that a store alone tells whose it is. At most 16 KiB as JSON. */
+    /** What the manifest says of the backup itself, so that a store alone says whose it is. At most 16 KiB as JSON. */
     about: z.record(z.string(), z.unknown()),
     /** What the store may take in by this backup; null: no bound. */
     maxStoredBytes: Bytes.nullable(),
