@@ -90,6 +90,7 @@ const SLICES: readonly (readonly string[])[] = [
   ['fleet/nodes'],
   ['fleet/locations', 'catalog/templates'],
   ['operations/stores'],
+  ['operations/self-backups'],
   ['servers/servers'],
   ['servers/sharing', 'servers/console', 'servers/databases', 'servers/files', 'signals/events'],
   [
@@ -117,6 +118,7 @@ const DAEMON_PACKAGES = [
   'otpauth',
   'pg',
   're2js',
+  'tar',
   'undici',
   'yaml',
   'zod',

@@ -2,10 +2,21 @@ import { createHash, createHmac } from 'node:crypto'
 import { once } from 'node:events'
 import { mkdtemp, rm } from 'node:fs/promises'
 import { createServer, type IncomingMessage, request, type ServerResponse } from 'node:http'
+import { createRequire } from 'node:module'
 import type { AddressInfo } from 'node:net'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
-import S3rver from 's3rver'
+
+/** The parts that are used of a server that speaks S3 and keeps objects in a folder; its package has no types. */
+type S3rver = new (options: {
+  address: string
+  port: number
+  silent: boolean
+  directory: string
+  configureBuckets: readonly { readonly name: string }[]
+}) => { run(): Promise<{ port: number }>; close(): Promise<void> }
+
+const S3rver: S3rver = createRequire(import.meta.url)('s3rver')
 
 /** What a proxy does with one request; `undefined`: passes it on as it is. */
 export type Fault =

@@ -1,3 +1,4 @@
+import { join } from 'node:path'
 import type { FastifyInstance } from 'fastify'
 import { endpoints, streams } from '../shared/endpoints.ts'
 import { type Clock, now } from '../shared/kernel/time.ts'
@@ -25,6 +26,10 @@ import { nodeRoutes } from './features/fleet/nodes/routes.ts'
 import { auditLogRoutes } from './features/operations/audit-log/routes.ts'
 import { jobRoutes } from './features/operations/jobs/routes.ts'
 import { overviewRoutes } from './features/operations/overview/routes.ts'
+import { clearFolder } from './features/operations/self-backups/archive.ts'
+import { registerSelfBackups } from './features/operations/self-backups/create-job.ts'
+import { selfBackupRoutes } from './features/operations/self-backups/routes.ts'
+import { beginSchedule, registerSchedule } from './features/operations/self-backups/schedule.ts'
 import { settingsRoutes } from './features/operations/settings/routes.ts'
 import { ObjectStores } from './features/operations/stores/object-stores.ts'
 import { backupStoreRoutes } from './features/operations/stores/routes.ts'
@@ -129,6 +134,14 @@ export async function createApp({ config, db, clock, log, version, holder, schem
   const stores = new ObjectStores(core)
   cleanup.add(() => stores.close())
   const storeTickets = new StoreTickets({ objects: (storeId) => stores.find(storeId) })
+  const selfBackups = {
+    ...{ ...core, jobs, stores, version },
+    credentialKey: config.credentialKey,
+    backupDir: config.backupDir,
+    workDir: join(config.dataDir, 'self-backup'),
+  }
+  registerSelfBackups(jobs, selfBackups)
+  cleanup.add(registerSchedule(jobs, selfBackups))
   registerFileJobs(jobs, { ...core, gateway, transfers })
   const evaluator = new Evaluator({
     ...core,
@@ -180,6 +193,7 @@ export async function createApp({ config, db, clock, log, version, holder, schem
     ...databaseHostRoutes({ ...core, work: databaseWork }),
     ...databaseRoutes({ ...core, work: databaseWork }),
     ...backupStoreRoutes({ ...core, stores, tickets: storeTickets, gateway }),
+    ...selfBackupRoutes(selfBackups),
     ...jobRoutes({ ...core, jobs }),
     ...pluginRoutes(plugins),
     ...accessRoutes({ ...people, isOnline, facts: serverDeps.facts }),
@@ -237,6 +251,8 @@ export async function createApp({ config, db, clock, log, version, holder, schem
       loops.push(evaluator.run(signal), retryWrites({ db, clock, log }, signal))
       await databaseWork.begin(db)
       await db.write((tx) => beginUpkeep(tx, jobs))
+      await clearFolder(selfBackups.workDir)
+      await db.write((tx) => beginSchedule(tx, selfBackups))
       cleanup.add(followGrants(jobs, core))
       jobs.start()
       await plugins.begin()

@@ -7,6 +7,7 @@ import { until } from '../e2e/wait.ts'
 import { ROOT } from '../module-graph.ts'
 import { quietPort } from '../ports.ts'
 import { ALERTS } from './alerts-paths.ts'
+import { BACKUP_STORES } from './backup-store-paths.ts'
 import { commandWalk, runBriefly } from './command-walk.ts'
 import { DATABASE_COMMANDS } from './database-command-paths.ts'
 import { EGG_SOURCES } from './egg-source-paths.ts'
@@ -141,6 +142,8 @@ describe('every command against a real daemon and agent', () => {
     await writeFile(exported, '{"meta":{"version":"PTDL_v9"},"name":"x"}')
     expect((await run(['templates', 'lint', exported])).stderr).toContain('of a version that this panel does not read')
     await refused(8, ['templates', 'import', exported])
+    await writeFile(exported, '{"name":"x","startup":"./x","query":{"protocol":"minecraft","port":"abc"}}')
+    expect((await run(['templates', 'lint', exported])).stderr).toMatch(/^ *query\.port: names no variable/m)
     await writeFile(exported, '{"name":')
     await refused(2, ['templates', 'lint', exported])
     for (const name of ['quarry', 'dug', 'pit']) await ok(['templates', 'delete', name, '--yes'])
@@ -617,6 +620,7 @@ describe('every command against a real daemon and agent', () => {
       ...OVERVIEW,
       ...SIGN_IN,
       ...ALERTS,
+      ...BACKUP_STORES,
       ...DATABASE_COMMANDS,
       ...PLUGIN_COMMANDS,
     ]

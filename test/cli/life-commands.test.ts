@@ -35,6 +35,7 @@ it('policies, agreements, crashes and variables of a server by the command line'
   expect(await stage.get(server.id)).toMatchObject({
     ...{ bootPolicy: 'always', startOrder: -2, stopTimeoutSeconds: 90, timeZone: 'Asia/Tokyo' },
   })
+  await run(2, ['servers', 'edit', 'lobby', '--stop-timeout', '1500ms'])
   await run(0, ['servers', 'edit', 'lobby', '--stop-timeout', 'default', '--time-zone', 'node'])
   expect(await stage.get(server.id)).toMatchObject({ stopTimeoutSeconds: null, timeZone: null })
   await run(0, ['servers', 'edit', 'lobby', '--mount', '/srv/maps:maps:ro'])

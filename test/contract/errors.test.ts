@@ -47,6 +47,8 @@ const MISSING: Readonly<Record<string, ErrorCode>> = {
   sessionId: 'NOT_FOUND',
   templateId: 'TEMPLATE_NOT_FOUND',
   userId: 'USER_NOT_FOUND',
+  selfBackupId: 'SELF_BACKUP_NOT_FOUND',
+  storeId: 'BACKUP_STORE_NOT_FOUND',
   webhookId: 'WEBHOOK_NOT_FOUND',
 }
 
@@ -54,6 +56,9 @@ const MISSING: Readonly<Record<string, ErrorCode>> = {
 const ELSEWHERE: Partial<Readonly<Record<ErrorCode, string>>> = {
   ADMIN_DATABASE_HOST_IN_USE: 'test/daemon/databases/hosts.test.ts',
   ADMIN_DATABASE_HOST_NAME_TAKEN: 'test/daemon/databases/hosts.test.ts',
+  BACKUP_STORE_FAILED: 'test/daemon/stores/object-store.test.ts',
+  BACKUP_STORE_IN_USE: 'test/daemon/stores/stores.test.ts',
+  BACKUP_STORE_NAME_TAKEN: 'test/daemon/stores/stores.test.ts',
   DATABASE_DISABLED: 'test/daemon/databases/hosts.test.ts',
   DATABASE_LIMIT_REACHED: 'test/daemon/databases/hosts.test.ts',
   DATABASE_PROVISION_FAILED: 'test/daemon/databases/hosts.test.ts',
@@ -102,6 +107,7 @@ const ELSEWHERE: Partial<Readonly<Record<ErrorCode, string>>> = {
   PLUGIN_ERROR: 'test/daemon/plugins/bad-plugin.ts',
   RATE_LIMITED: 'test/daemon/console-commands.test.ts',
   TEMPLATE_EDITED: 'test/daemon/templates/catalog.test.ts',
+  SELF_BACKUP_NOT_READY: 'test/daemon/self-backups/self-backups.test.ts',
   SERVER_MUST_BE_STOPPED: 'test/daemon/servers/edit.test.ts',
   SERVER_NAME_TAKEN: 'test/daemon/servers/names.test.ts',
   SERVER_SUSPENDED: 'test/daemon/servers/power.test.ts',

@@ -6,6 +6,7 @@ import { createAllocations, listAllocations } from '../../src/shared/api/allocat
 import { createApiKey } from '../../src/shared/api/api-keys.ts'
 import { assignEveryNode, assignNode } from '../../src/shared/api/assignments.ts'
 import { listSessions, login } from '../../src/shared/api/auth.ts'
+import { createBackupStore } from '../../src/shared/api/backup-stores.ts'
 import { createDatabaseHost } from '../../src/shared/api/database-hosts.ts'
 import { createServerDatabase } from '../../src/shared/api/databases.ts'
 import { compressFiles } from '../../src/shared/api/files.ts'
@@ -46,6 +47,7 @@ import {
   PASSWORD,
   paramsOf,
   SIZE,
+  selfBackup,
   signIn,
   systemError,
   until,
@@ -355,6 +357,26 @@ export const VALID: Readonly<Record<string, Make>> = {
     const email = `person-${world.next() - 1}@example.org`
     await world.panel.as(undefined).call(login, { body: { email, password: PASSWORD } })
     return { token }
+  },
+  'backup_stores.create': (world) => {
+    const body = { kind: 'local', name: named(world), folder: 'nas' }
+    return { body, otherBody: { ...body, folder: 'disk' } }
+  },
+  'backup_stores.delete': async (world) => ({ params: { storeId: await backupStore(world) } }),
+  'backup_stores.set_default': async (world) => {
+    const body = { scope: 'location', id: await location(world), storeId: await backupStore(world) }
+    return { body, otherBody: { ...body, storeId: null } }
+  },
+  'backup_stores.update': async (world) => ({
+    params: { storeId: await backupStore(world) },
+    body: { name: named(world) },
+    otherBody: { name: named(world), folder: 'disk' },
+  }),
+  'self_backups.create': (world) => ({ body: {}, otherBody: { storeId: world.ids['storeId'] } }),
+  'self_backups.delete': async (world) => ({ params: { selfBackupId: await selfBackup(world.admin) } }),
+  'self_backups.set_schedule': (world) => {
+    const body = { cron: `${world.next() % 60} 3 * * *`, keep: 100 + world.next() }
+    return { body, otherBody: { ...body, cron: null } }
   },
   'console.command': async (world) => ({
     params: { serverId: (await freshServer(world, true)).id },
@@ -729,6 +751,10 @@ async function invite(world: World, email: string): Promise<{ id: string; token:
   const body = { email, permissions: ['server.read' as const] }
   const made = await world.admin.call(createServerInvite, { params: ofServer(world), body })
   return { id: made.id, token: made.token ?? '' }
+}
+
+async function backupStore(world: World): Promise<string> {
+  return (await world.admin.call(createBackupStore, { body: { kind: 'local', name: named(world), folder: 'nas' } })).id
 }
 
 async function databaseHost(world: World): Promise<string> {

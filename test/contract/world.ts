@@ -5,6 +5,7 @@ import { createAllocations, listAllocations } from '../../src/shared/api/allocat
 import { createApiKey, listRoles } from '../../src/shared/api/api-keys.ts'
 import { assignNode } from '../../src/shared/api/assignments.ts'
 import { getMe, listSessions, login } from '../../src/shared/api/auth.ts'
+import { createBackupStore } from '../../src/shared/api/backup-stores.ts'
 import { createDatabaseHost } from '../../src/shared/api/database-hosts.ts'
 import { createServerDatabase } from '../../src/shared/api/databases.ts'
 import { createIpPool } from '../../src/shared/api/ip-pools.ts'
@@ -15,6 +16,7 @@ import { createNode } from '../../src/shared/api/nodes.ts'
 import { beginPasskey, verifyPasskey } from '../../src/shared/api/passkeys.ts'
 import { putProvider } from '../../src/shared/api/providers.ts'
 import { createRole } from '../../src/shared/api/roles.ts'
+import { createSelfBackup, getSelfBackup } from '../../src/shared/api/self-backups.ts'
 import { addServerAllocation } from '../../src/shared/api/server-allocations.ts'
 import { createServer, getServer, type Server } from '../../src/shared/api/servers.ts'
 import { listSystemErrors, reportSystemError } from '../../src/shared/api/system-errors.ts'
@@ -112,6 +114,7 @@ export async function buildWorld(panel: TestPanel): Promise<World> {
   const pool = await admin.call(createIpPool, {
     body: { nodeId: spare.id, networkName: 'lan', cidr: '10.0.0.0/24' },
   })
+  const store = await admin.call(createBackupStore, { body: { kind: 'local', name: 'shelf', folder: 'shelf' } })
   const [auditRow] = await admin.call(listAuditLogs, { query: { limit: 1 } })
   const host = await admin.call(createDatabaseHost, { body: { name: 'elephant', ...(await databaseService()) } })
   const database = await admin.call(createServerDatabase, { params: { serverId: server.id }, body: {} })
@@ -158,7 +161,9 @@ export async function buildWorld(panel: TestPanel): Promise<World> {
     providerId,
     nodeId: spare.id,
     poolId: pool.id,
+    selfBackupId: await selfBackup(admin),
     serverId: server.id,
+    storeId: store.id,
     sessionId: session?.id ?? '',
     templateId: template.id,
     userId: member.id,
@@ -174,6 +179,21 @@ export async function buildWorld(panel: TestPanel): Promise<World> {
 export const NOBODY_LISTENS = 'http://127.0.0.1:9/hook'
 
 export const SIZE = { allocatedMemoryMb: 64, allocatedCpuCores: 0.1, allocatedDiskMb: 64 } as const
+
+/** A fresh backup of the panel, completed. */
+export async function selfBackup(admin: Client): Promise<string> {
+  const { backup } = await admin.call(createSelfBackup, { body: {} })
+  const params = { selfBackupId: backup.id }
+  let seen = ''
+  await until(
+    async () => {
+      seen = (await admin.call(getSelfBackup, { params })).status
+      return seen === 'completed'
+    },
+    () => `the backup is completed, not ${seen}`,
+  )
+  return backup.id
+}
 
 /** A passkey of the client's account, as a page on `localhost` makes it. */
 export async function addPasskey(panel: TestPanel, client: Client): Promise<{ id: string; key: SoftPasskey }> {

@@ -3,6 +3,7 @@ import { EggFormat, type EggNote, type EggReport } from '../api/template-eggs.ts
 import { NewTemplate, type TemplateVariable } from '../api/template-fields.ts'
 import type { FieldProblem } from '../kernel/errors.ts'
 import { GIVEN_VARIABLES } from '../kernel/placeholders.ts'
+import { mustBe } from '../kernel/refusal-words.ts'
 import { StartupLineProblem } from '../kernel/startup-line.ts'
 import { RESERVED_VARIABLES, SHELL_VARIABLES, type ShellName, signalOf, VariableName } from '../protocol/server-spec.ts'
 import { PatternBudget } from './bounded-pattern.ts'
@@ -115,12 +116,6 @@ function notesOfOwn(ours: Readonly<Record<string, unknown>>): EggReport['notes']
 
 function notOne(message: string): EggProblem {
   return new EggProblem([{ field: '', message }])
-}
-
-function mustBe(issue: z.core.$ZodRawIssue): string | undefined {
-  if (issue.input === undefined) return 'is required'
-  if (issue.code !== 'too_big') return undefined
-  return `must have at most ${issue.maximum} ${issue.origin === 'string' ? 'characters' : 'entries'}`
 }
 
 function problemsOf(error: z.ZodError): FieldProblem[] {

@@ -94,5 +94,6 @@ export function addLifeFields(run: Run, body: Record<string, unknown>): void {
 function secondsOf(text: string): number {
   const ms = parseDuration(text)
   if (ms === undefined) throw usage(`--stop-timeout must be a duration such as 30s, or default, not '${text}'`)
-  return Math.round(ms / 1000)
+  if (ms % 1000 !== 0) throw usage(`--stop-timeout must be whole seconds, not '${text}'`)
+  return ms / 1000
 }

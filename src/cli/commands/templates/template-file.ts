@@ -1,6 +1,7 @@
 import type { NewTemplate } from '../../../shared/api/template-fields.ts'
 import { createTemplate } from '../../../shared/api/templates.ts'
 import { type FieldProblem, PanelError } from '../../../shared/kernel/errors.ts'
+import { mustBe } from '../../../shared/kernel/refusal-words.ts'
 import { DocumentProblem, readDocument } from '../../../shared/templates/document.ts'
 import { EggProblem, type ImportedEgg, importEgg, isEgg } from '../../../shared/templates/egg-import.ts'
 import { templateProblems } from '../../../shared/templates/template-problems.ts'
@@ -23,7 +24,7 @@ export async function readTemplateFile(path: string, stdin: Stdin): Promise<Temp
     const egg = imported(value)
     return { template: egg.template, egg }
   }
-  const parsed = createTemplate.body.safeParse(value)
+  const parsed = createTemplate.body.safeParse(value, { error: mustBe })
   if (!parsed.success) {
     throw refusal(parsed.error.issues.map((issue) => ({ field: issue.path.join('.'), message: issue.message })))
   }
@@ -77,8 +78,10 @@ function imported(value: unknown): ImportedEgg {
   }
 }
 
-function refusal(details: readonly FieldProblem[]): PanelError {
+/** With its fields as the panel names them, as parts of the body. */
+function refusal(problems: readonly FieldProblem[]): PanelError {
+  const details = problems.map(({ field, message }) => ({ field: `body.${field}`, message }))
   const [first] = details
   const message = `The panel would refuse this: ${first?.field ?? ''} ${first?.message ?? ''}`
-  return new PanelError('VALIDATION_ERROR', message, { details: [...details] })
+  return new PanelError('VALIDATION_ERROR', message, { details })
 }
