@@ -107,11 +107,14 @@ export class LocalStore implements ObjectStore {
       if (codeOf(error) === 'ENOENT') return []
       throw failureOf(error, 'read')
     })
+    const folders = [this.#folder]
     for (const entry of all) {
-      if (!entry.name.startsWith(PART)) continue
-      await rm(join(entry.parentPath, entry.name), { force: true })
-      await this.#removeEmpty(entry.parentPath)
+      const path = join(entry.parentPath, entry.name)
+      if (entry.name.startsWith(PART)) await rm(path, { force: true })
+      else if (entry.isDirectory()) folders.push(path)
     }
+    // The longest first: what lies in a folder goes before it.
+    for (const folder of folders.sort((a, b) => b.length - a.length)) await this.#removeEmpty(folder)
   }
 
   async freeBytes(): Promise<number> {
