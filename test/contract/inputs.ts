@@ -49,6 +49,7 @@ import {
   PASSWORD,
   paramsOf,
   SIZE,
+  selfBackup,
   signIn,
   systemError,
   until,
@@ -412,6 +413,12 @@ export const VALID: Readonly<Record<string, Make>> = {
     otherBody: { locked: false },
   }),
   'backups.verify': async (world) => ({ params: await backup(world), body: {}, otherBody: { deep: false } }),
+  'self_backups.create': (world) => ({ body: {}, otherBody: { storeId: world.ids['storeId'] } }),
+  'self_backups.delete': async (world) => ({ params: { selfBackupId: await selfBackup(world.admin) } }),
+  'self_backups.set_schedule': (world) => {
+    const body = { cron: `${world.next() % 60} 3 * * *`, keep: 100 + world.next() }
+    return { body, otherBody: { ...body, cron: null } }
+  },
   'console.command': async (world) => ({
     params: { serverId: (await freshServer(world, true)).id },
     body: { command: 'hello' },

@@ -48,6 +48,8 @@ const CAUSES: Readonly<Record<string, Cause>> = {
   backup_store_created: 'backup_stores.create',
   backup_store_deleted: 'backup_stores.delete',
   backup_store_updated: 'backup_stores.update',
+  self_backup_deleted: 'self_backups.delete',
+  self_backup_updated: 'self_backups.create',
   database_created: 'databases.create',
   database_deleted: 'databases.delete',
   database_host_created: 'database_hosts.create',

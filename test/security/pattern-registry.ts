@@ -25,6 +25,64 @@ export interface FilePatterns {
 
 /** Expressions that no source file may have beside these; a new one is added here, with whose text it sees. */
 export const REGISTRY: Readonly<Record<string, FilePatterns>> = {
+  'src/cli/commands/self-backup/restore.ts': {
+    sees: 'operator',
+    patterns: ['/^[A-Za-z0-9_-]+$/', String.raw`/\.amazonaws\.com(\.cn)?$/i`],
+  },
+  'src/daemon/features/operations/self-backups/archive.ts': {
+    sees: 'operator',
+    patterns: ['/^[0-9a-f]{64}$/', '/^(ENOSPC|EDQUOT|EACCES|EPERM|EROFS|EIO|EMFILE|BACKUP_STORE_FAILED)$/'],
+  },
+  'src/daemon/features/operations/self-backups/places.ts': {
+    sees: 'remote host',
+    patterns: [String.raw`/^panel-\d{8}T\d{6}Z-[0-9a-z]{8}\.tar\.gz$/`, String.raw`/[:-]|\.\d+/g`],
+  },
+  'src/daemon/features/operations/self-backups/schedule.ts': { sees: 'client', patterns: [String.raw`/\s+/`] },
+  'src/daemon/features/operations/self-backups/sealed-key.ts': {
+    sees: 'operator',
+    patterns: ['z.base64()', 'z.base64()'],
+  },
+  'src/daemon/features/operations/stores/operations.ts': {
+    sees: 'client',
+    patterns: [String.raw`/\.amazonaws\.com(\.cn)?$/i`],
+  },
+  'src/daemon/object-store/s3-store.ts': {
+    sees: 'remote host',
+    patterns: [String.raw`/[:-]|\.\d{3}/g`, String.raw`/[\p{Cc}\p{Cf}\s]+/gu`],
+  },
+  'src/daemon/object-store/s3-xml.ts': { sees: 'remote host', patterns: ['/<!(?:DOCTYPE|ENTITY)/i', `/[<>&"']/g`] },
+  'src/daemon/object-store/store-failure.ts': {
+    sees: 'remote host',
+    patterns: [
+      String.raw`/^(ENOTFOUND|EAI_\w+)$/`,
+      '/^ECONNREFUSED$/',
+      '/^(EHOSTUNREACH|ENETUNREACH|EHOSTDOWN|ENETDOWN|EADDRNOTAVAIL)$/',
+      String.raw`/^(ETIMEDOUT|UND_ERR_\w*TIMEOUT)$/`,
+      String.raw`/^(ERR_O?SSL\w*|ERR_TLS\w*|EPROTO|\w*CERT\w*|UNABLE_TO_\w+)$/`,
+      String.raw`/\s+/g`,
+    ],
+  },
+  'src/shared/api/backup-stores.ts': {
+    sees: 'client',
+    patterns: [
+      String.raw`/^https?:\/\/(?:[A-Za-z0-9._-]{1,253}|\[[0-9A-Fa-f:.]{2,45}\])(?::\d{1,5})?$/`,
+      '/^[A-Za-z0-9][A-Za-z0-9._-]{1,61}[A-Za-z0-9]$/',
+      String.raw`/^(?:[A-Za-z0-9_-][A-Za-z0-9._-]{0,99}(?:\/[A-Za-z0-9_-][A-Za-z0-9._-]{0,99}){0,7})?$/`,
+      '/^[A-Za-z0-9-]{1,64}$/',
+      '/^[A-Za-z0-9][A-Za-z0-9_-]{0,63}$/',
+    ],
+  },
+  'src/shared/protocol/backups.ts': {
+    sees: 'agent',
+    patterns: [
+      '/^[A-Za-z0-9_-]{1,64}$/',
+      '/^[0-9a-f]{64}$/',
+      '/^[A-Za-z0-9_-]{43}$/',
+      '/^[0-9a-f]{32}$/',
+      '/^[A-Za-z0-9._-]{1,200}$/',
+      String.raw`/^[A-Za-z0-9_-][A-Za-z0-9._-]{0,127}(?:\/[A-Za-z0-9_-][A-Za-z0-9._-]{0,127}){0,7}$/`,
+    ],
+  },
   'src/agent/query/armagetron.ts': { sees: 'game', patterns: ['/0x(?:[0-9a-f]{6}|RESETT)/gi'] },
   'src/agent/query/player-watch.ts': { sees: 'daemon', patterns: ['/^[0:]+$/'] },
   'src/agent/query/quake3.ts': { sees: 'game', patterns: [String.raw`/\^[^^]/g`] },
