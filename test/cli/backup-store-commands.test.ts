@@ -55,7 +55,13 @@ describe('the commands of stores and of backups of the panel', { timeout: 60_000
   })
 
   it('a backup in a folder is made while the panel goes on, is found without it, and holds the key sealed', async () => {
-    const host = { name: 'elephant', engine: 'postgresql', host: 'db.example.org', username: 'panel', password: 'Elephant-55' }
+    const host = {
+      name: 'elephant',
+      engine: 'postgresql',
+      host: 'db.example.org',
+      username: 'panel',
+      password: 'Elephant-55',
+    }
     await panel.client.call(createDatabaseHost, { body: host as never })
     await refused(8, ['self-backup', 'create', '--with-key', '--passphrase-stdin'], { input: 'short\n' })
     const create = ['self-backup', 'create', '--with-key', '--passphrase-stdin', '--wait']
@@ -110,7 +116,9 @@ describe('the commands of stores and of backups of the panel', { timeout: 60_000
     expect(await json(set)).toMatchObject({ cron: '30 3 * * *', keep: 2, nextAt: expect.stringContaining(':30:00') })
     const made = await json(['self-backup', 'create', '--wait'])
     expect(made).toMatchObject({ status: 'completed', includesKey: false, store: { name: 'offsite' } })
-    expect(await json(['self-backup', 'verify', 'latest', '--prefix', 'panel', ...bucket], secret)).toMatchObject({ id: made.id })
+    expect(await json(['self-backup', 'verify', 'latest', '--prefix', 'panel', ...bucket], secret)).toMatchObject({
+      id: made.id,
+    })
     const restore = (name: string, folder: string) => [
       ...['self-backup', 'restore', name, '--prefix', 'panel', ...bucket, '--data-dir', empty(folder)],
     ]
