@@ -107,8 +107,33 @@ export const REGISTRY: Readonly<Record<string, FilePatterns>> = {
       String.raw`/^\d+$/`,
       '/^[A-Za-z0-9][A-Za-z0-9_.-]{0,127}$/',
       '/^[a-z0-9][a-z0-9.:-]{0,252}$/',
+      '/^[A-Za-z0-9][A-Za-z0-9._-]{0,63}$/',
     ],
   },
+  'src/agent/backups/increment.ts': {
+    sees: 'remote host',
+    patterns: [String.raw`/^backups\/([A-Za-z0-9_-]{1,64})\/backup\.json$/`],
+  },
+  'src/agent/backups/listing.ts': {
+    sees: 'remote host',
+    patterns: [String.raw`/^(?:([A-Za-z0-9_-]{1,64})\/)?backups\/([A-Za-z0-9_-]{1,64})\/backup\.json$/`],
+  },
+  'src/agent/backups/manifest.ts': { sees: 'remote host', patterns: ['/^[0-9a-f]{64}$/'] },
+  'src/agent/backups/prune.ts': {
+    sees: 'remote host',
+    patterns: [String.raw`/^backups\/([A-Za-z0-9_-]{1,64})\//`],
+  },
+  'src/agent/backups/repository.ts': {
+    sees: 'remote host',
+    patterns: [String.raw`/^[0-9a-f]{32}-\d{1,9}$/`, '/^[0-9a-f]{64}$/'],
+  },
+  'src/agent/backups/store.ts': {
+    sees: 'remote host',
+    patterns: [
+      String.raw`/^[A-Za-z0-9_-][A-Za-z0-9._-]{0,127}(?:\/[A-Za-z0-9_-][A-Za-z0-9._-]{0,127}){0,7}$/`,
+    ],
+  },
+  'src/agent/backups/stores.ts': { sees: 'machine', patterns: ['/^[A-Za-z0-9_-]{1,64}$/'] },
   'src/agent/link/connect.ts': { sees: 'operator', patterns: ['/^(?:http|ws):/i'] },
   'src/agent/link/daemon-connection.ts': { sees: 'remote host', patterns: ['/CERT|TLS|SSL|SELF_SIGNED|UNABLE_TO/'] },
   'src/agent/console/type-line.ts': {
