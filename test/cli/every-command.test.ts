@@ -10,6 +10,8 @@ import { ALERTS } from './alerts-paths.ts'
 import { BACKUP_POLICIES } from './backup-policy-paths.ts'
 import { BACKUP_STORES } from './backup-store-paths.ts'
 import { BACKUP_COMMANDS } from './backup-command-paths.ts'
+import { BACKUP_COMMANDS } from './backup-command-paths.ts'
+import { BACKUP_STORES } from './backup-store-paths.ts'
 import { commandWalk, runBriefly } from './command-walk.ts'
 import { DATABASE_COMMANDS } from './database-command-paths.ts'
 import { EGG_SOURCES } from './egg-source-paths.ts'
@@ -627,6 +629,8 @@ describe('every command against a real daemon and agent', () => {
       ...BACKUP_POLICIES,
       ...BACKUP_STORES,
       ...BACKUP_COMMANDS,
+      ...BACKUP_COMMANDS,
+      ...BACKUP_STORES,
       ...DATABASE_COMMANDS,
       ...PLUGIN_COMMANDS,
     ]

@@ -310,6 +310,7 @@ describe('the declared codes', () => {
 /** A valid body, for endpoints that look at theirs before the path's resource. */
 function bodyFor(id: string): Parts {
   if (id === 'sftp.revoke_user') return { query: { serverId: world.ids['serverId'] ?? '' } }
+  if (id === 'backups.file') return { query: { path: 'a' } }
   if (id === 'files.pull') return { body: { url: 'https://example.org/x' } }
   const endpoint = endpoints.find((one) => one.id === id)
   if (

@@ -384,7 +384,7 @@ export const VALID: Readonly<Record<string, Make>> = {
     otherBody: { retentionDays: 9 },
   }),
   'backups.create': async (world) => ({
-    params: { serverId: (await freshServer(world, false)).id },
+    params: { serverId: (await freshServer(world, true)).id },
     body: { name: 'one' },
     otherBody: { name: 'other' },
   }),
@@ -407,9 +407,9 @@ export const VALID: Readonly<Record<string, Make>> = {
     body: { keepOthers: true },
     otherBody: { keepOthers: false },
   }),
-  'backups.scan': async (world) => ({
-    body: { storeId: await backupStore(world), nodeId: world.panel.nodeId },
-    otherBody: { storeId: await backupStore(world), nodeId: world.panel.nodeId, dryRun: true },
+  'backups.scan': ({ panel: { nodeId } }) => ({
+    body: { storeId: 'bst_local', nodeId },
+    otherBody: { storeId: 'bst_local', nodeId, dryRun: true },
   }),
   'backups.update': async (world) => ({
     params: await backup(world),

@@ -118,15 +118,14 @@ const ELSEWHERE: Readonly<Record<string, readonly [file: string, text: string]>>
   alert: ['test/daemon/alerts/thresholds.test.ts', `of('alert')`],
   // Written together with the one above.
   alert_created: ['test/daemon/alerts/thresholds.test.ts', `of('alert')`],
-  backup_complete: ['test/daemon/alerts/same-commit.test.ts', 'backup_complete'],
   // A game causes it, and no request.
   eula_required: ['test/daemon/servers/life-settings.test.ts', `of('eula_required')`],
 }
 
 /** Types of api.md §9.7 that nothing in this program can cause, by the work that they belong to. */
 const NOT_BUILT: Readonly<Record<string, readonly string[]>> = {
-  'the life of a server: backups, tasks, mods, updates of agents': [
-    ...['backup_created', 'backup_deleted', 'task_created', 'task_updated', 'task_deleted'],
+  'the life of a server: tasks, mods, updates of agents': [
+    ...['task_created', 'task_updated', 'task_deleted'],
     ...['mod_install_complete', 'mod_uninstall_complete', 'mod_update_complete', 'plugin_install_complete'],
     ...['plugin_uninstall_complete', 'plugin_update_complete', 'node_agent_update'],
   ],

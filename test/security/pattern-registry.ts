@@ -210,6 +210,10 @@ export const REGISTRY: Readonly<Record<string, FilePatterns>> = {
       String.raw`/[\0\n\r\x1a'\\]/g`,
     ],
   },
+  'src/daemon/features/servers/databases/database-copy.ts': {
+    sees: 'agent',
+    patterns: [String.raw`/^CREATE\s{1,9}(?:OR\s{1,9}REPLACE\s{1,9})?TRIGGER\b/i`],
+  },
   'src/daemon/features/servers/databases/sql-statements.ts': {
     sees: 'agent',
     patterns: [

@@ -60,8 +60,8 @@ describe('a backup', () => {
     const { id, storedBytes, checksum } = await stage.make({ name: 'paths' })
     const { data } = await stage.ask('GET', `/${id}/entries?path=/world`)
     expect(data.entries.map(({ path, kind }: { path: string; kind: string }) => [path, kind])).toEqual([
-      ['world/level.dat', 'file'],
-      ['world/region', 'folder'],
+      ['/world/level.dat', 'file'],
+      ['/world/region', 'folder'],
     ])
     const fetched = async (path: string, headers = {}): Promise<Response> => {
       const authorization = `Bearer ${stage.panel.adminToken}`
@@ -110,6 +110,10 @@ describe('a backup', () => {
     expect(await stage.make({ compression: 'none' }, server.serverId)).toMatchObject({ status: 'completed' })
     const last = await stage.make({ compression: 'none' }, server.serverId)
     expect(last).toMatchObject({ status: 'failed' })
+    await stage.api('PATCH', `${of}/backup-settings`, { backupAllocationMb: null })
+    expect(await stage.make({ compression: 'none' }, server.serverId)).toMatchObject({ status: 'completed' })
+    await stage.api('PATCH', `${of}/backup-settings`, { backupAllocationMb: 1 })
+    expect(await stage.api('POST', `${of}/backups`, {})).toMatchObject({ status: 409, code: 'BACKUP_QUOTA_EXCEEDED' })
     await stage.api('PATCH', `${of}/backup-settings`, { backupAllocationMb: 0 })
     expect(await stage.api('POST', `${of}/backups`, {})).toMatchObject({ status: 403, code: 'BACKUP_DISABLED' })
   })
