@@ -37,6 +37,7 @@ import * as profile from './api/profile.ts'
 import * as providers from './api/providers.ts'
 import * as roles from './api/roles.ts'
 import * as securitySettings from './api/security-settings.ts'
+import * as selfBackups from './api/self-backups.ts'
 import * as serverAllocations from './api/server-allocations.ts'
 import * as serverEvents from './api/server-events.ts'
 import * as serverLife from './api/server-life.ts'
@@ -96,6 +97,7 @@ const groups = [
   providers,
   roles,
   securitySettings,
+  selfBackups,
   serverAllocations,
   serverEvents,
   serverLife,
