@@ -68,6 +68,8 @@ export const tree: readonly (Command | Noun)[] = [
   backupStores,
   selfBackup,
   backupPolicies,
+  backupPolicies,
+  selfBackup,
   ipPools,
   users,
   roles,

@@ -187,6 +187,24 @@ describe('a backup policy', () => {
     expect((await of({ target: 'servers', serverIds: node.servers })).counts.servers).toBe(2)
   })
 
+  it('is edited although a server that it names is gone', async () => {
+    const node = await policies.node(2)
+    const [gone = ''] = node.servers
+    const policy = await policies.create([node], { enabled: false })
+    const { db } = policies.stage
+    await db.write((tx) => tx.q.deleteFrom('server').where('id', '=', gone).execute())
+    const edited = await admin().call(api.updateBackupPolicy, {
+      params: { policyId: policy.id },
+      body: { keepCount: 3 },
+    })
+    expect(edited).toMatchObject({ keepCount: 3, counts: { servers: 1 } })
+    const again = admin().call(api.updateBackupPolicy, {
+      params: { policyId: policy.id },
+      body: { serverIds: policy.serverIds },
+    })
+    await expect(again).rejects.toMatchObject({ code: 'SERVER_NOT_FOUND' })
+  })
+
   it.each([
     ['cron', { cron: '0 4 * *' }, 'five fields'],
     ['cron', { cron: '* * * * *' }, 'five minutes'],

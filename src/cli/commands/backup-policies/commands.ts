@@ -42,8 +42,8 @@ const FIELDS: readonly Option[] = [
   },
   {
     flags: '--kind <kind>',
-    summary: 'incremental (the default) or archive',
-    choices: ['incremental', 'archive'],
+    summary: 'archive or incremental (the default)',
+    choices: ['archive', 'incremental'],
     field: 'kind',
   },
   {

@@ -1,8 +1,10 @@
+import { sql } from 'kysely'
 import * as api from '../../../../shared/api/backup-policies.ts'
 import type { Input } from '../../../../shared/kernel/contract.ts'
 import { fieldError, PanelError } from '../../../../shared/kernel/errors.ts'
 import { newId } from '../../../../shared/kernel/ids.ts'
 import type { IsoTime } from '../../../../shared/kernel/time.ts'
+import { changes } from '../../../access/audit.ts'
 import { operationsOver } from '../../../access/operation.ts'
 import { type Tx, uniqueViolation } from '../../../db/db.ts'
 import type { BackupDeps } from '../../servers/backups/deps.ts'
@@ -51,9 +53,12 @@ export const updateBackupPolicy = operation(
   async ({ tx, deps, userId, fail }, { params: { policyId }, body }) => {
     const before = (await findPolicy(tx.q, policyId)) ?? fail('BACKUP_POLICY_NOT_FOUND', GONE)
     const given = Object.fromEntries(Object.entries(body).filter(([, value]) => value !== undefined))
-    const after = await checked(tx, deps, { ...fieldsOf(before), ...given })
+    const after = await checked(tx, deps, { ...fieldsOf(before), ...given }, new Set(Object.keys(given)))
     const isMoved = after.cron !== before.cron || after.timeZone !== before.timeZone || after.enabled !== before.enabled
     const nextRunAt = isMoved ? nextOf(after, Date.parse(tx.now)) : before.nextRunAt
+    const now = { ...before, ...after, nextRunAt }
+    const details = changes(fieldsOf(before), fieldsOf(now))
+    if (details === undefined) return { answer: await toPolicy(tx.q, before, Date.parse(tx.now)) }
     await tx.q
       .updateTable('backupPolicy')
       .set({ ...after, nextRunAt, updatedAt: tx.now })
@@ -62,11 +67,9 @@ export const updateBackupPolicy = operation(
       .catch(refuseNamesake)
     await lookNow(tx, deps.jobs)
     const row = (await findPolicy(tx.q, policyId)) ?? missing()
-    const answer = await toPolicy(tx.q, row, Date.parse(tx.now))
-    if (Object.keys(given).length === 0) return { answer }
     return {
-      answer,
-      audit: { resourceId: policyId, details: { name: before.name, ...given } },
+      answer: await toPolicy(tx.q, row, Date.parse(tx.now)),
+      audit: { resourceId: policyId, details },
       events: [{ type: 'backup_policy_updated', data: { policyId, policyName: row.name, updatedBy: userId } }],
     }
   },
@@ -109,21 +112,23 @@ export const cancelBackupPolicy = operation(
   },
 )
 
-/** The columns of what was asked for; throws where something that it names is not there. */
+/**
+ * The columns of what was asked for. Throws where something that it names is not there, of an edit where it is named anew: a server
+ * that was deleted since holds up no other change.
+ */
 async function checked(
   tx: Tx,
   deps: Pick<BackupDeps, 'stores'>,
   body: Fields,
+  given: ReadonlySet<string> = new Set(Object.keys(body)),
 ): Promise<Omit<PolicyRow, 'id' | 'lastRunAt' | 'nextRunAt' | 'createdAt' | 'updatedAt'>> {
   const { target, locationId, nodeId, serverIds, storeId, enabled, databases, ignored, ...plain } = body
   checkTimes(body, Date.parse(tx.now))
-  if (target === 'location') await mustBe(tx, 'location', locationId)
-  if (target === 'node') await mustBe(tx, 'node', nodeId)
-  if (target === 'servers') {
-    if (serverIds.length === 0) throw fieldError('body.serverIds', 'must name at least one server')
-    for (const id of serverIds) await mustBe(tx, 'server', id)
-  }
-  if (storeId !== null && (await deps.stores.find(tx.q, storeId)) === undefined) {
+  const isNew = (...names: readonly string[]): boolean => names.some((name) => given.has(name))
+  if (target === 'location' && isNew('target', 'locationId')) await mustBe(tx, 'location', locationId)
+  if (target === 'node' && isNew('target', 'nodeId')) await mustBe(tx, 'node', nodeId)
+  if (target === 'servers' && isNew('target', 'serverIds')) await mustBeServers(tx, serverIds)
+  if (storeId !== null && isNew('storeId') && (await deps.stores.find(tx.q, storeId)) === undefined) {
     throw new PanelError('BACKUP_STORE_NOT_FOUND', 'There is no such backup store')
   }
   return {
@@ -131,27 +136,40 @@ async function checked(
     target,
     storeId,
     targetId: target === 'location' ? locationId : target === 'node' ? nodeId : null,
-    serverIds: JSON.stringify(target === 'servers' ? serverIds : []),
+    serverIds: JSON.stringify(target === 'servers' ? [...new Set(serverIds)] : []),
     enabled: enabled ? 1 : 0,
     databases: databases ? 1 : 0,
     ignored: JSON.stringify(ignored),
   }
 }
 
-const MISSING = { location: 'LOCATION_NOT_FOUND', node: 'NODE_NOT_FOUND', server: 'SERVER_NOT_FOUND' } as const
+const MISSING = { location: 'LOCATION_NOT_FOUND', node: 'NODE_NOT_FOUND' } as const
 
-async function mustBe(tx: Tx, kind: 'location' | 'node' | 'server', id: string | null): Promise<void> {
+async function mustBe(tx: Tx, kind: 'location' | 'node', id: string | null): Promise<void> {
   if (id === null) throw fieldError(`body.${kind}Id`, `must name the ${kind} of the policy`)
   const found = await tx.q.selectFrom(kind).select('id').where('id', '=', id).executeTakeFirst()
   if (found === undefined) throw new PanelError(MISSING[kind], `There is no ${kind} ${id}`)
 }
 
+async function mustBeServers(tx: Tx, ids: readonly string[]): Promise<void> {
+  if (ids.length === 0) throw fieldError('body.serverIds', 'must name at least one server')
+  const rows = await tx.q
+    .selectFrom('server')
+    .select('id')
+    .where(sql<boolean>`id in (select value from json_each(${JSON.stringify(ids)}))`)
+    .execute()
+  const known = new Set(rows.map(({ id }) => id))
+  const unknown = ids.find((id) => !known.has(id))
+  if (unknown !== undefined) throw new PanelError('SERVER_NOT_FOUND', `There is no server ${unknown}`)
+}
+
 /** A policy as it would be asked for. */
 function fieldsOf(row: PolicyRow): Fields {
-  const { id: _, lastRunAt, nextRunAt, createdAt, updatedAt, targetId, ...fields } = row
+  const { id: _, storeId, lastRunAt, nextRunAt, createdAt, updatedAt, targetId, ...fields } = row
   return {
     ...fields,
-    ...(fields as unknown as Pick<Fields, 'storeId'>), // ids that were checked when they were written
+    // Ids that were checked when they were written.
+    storeId: storeId as Fields['storeId'],
     locationId: (row.target === 'location' ? targetId : null) as Fields['locationId'],
     nodeId: (row.target === 'node' ? targetId : null) as Fields['nodeId'],
     serverIds: serverIdsOf(row) as Fields['serverIds'],

@@ -25,7 +25,7 @@ export async function toPolicy(q: Queries, row: PolicyRow, nowMs: number): Promi
   return {
     ...fields,
     // The columns hold ids that newId made or an import checked.
-    ...(fields as unknown as Pick<BackupPolicy, 'id' | 'storeId'>),
+    ...({ id: row.id, storeId: row.storeId } as Pick<BackupPolicy, 'id' | 'storeId'>),
     enabled: row.enabled === 1,
     databases: row.databases === 1,
     target,
@@ -44,11 +44,11 @@ export function toPolicyServers(
 ): PolicyServer[] {
   const stateOf = stater(of.policy, of.nowMs)
   return standings.map((one) => {
-    const { turn, reason: said, lastError, activity, installed, ...fields } = one
+    const { turn, reason: said, lastError, activity, installed, serverId, nodeId, lastBackupId, ...fields } = one
     const waits = turn === 'waiting' ? (waitsFor(one, of) ?? said) : null
     return {
       ...fields,
-      ...(fields as unknown as Pick<PolicyServer, 'serverId' | 'nodeId' | 'lastBackupId'>),
+      ...({ serverId, nodeId, lastBackupId } as Pick<PolicyServer, 'serverId' | 'nodeId' | 'lastBackupId'>),
       state: stateOf(one),
       reason: waits ?? (one.dueAt === null ? null : lastError),
     }
@@ -61,12 +61,12 @@ export async function toRuns(q: Queries, rows: readonly RunRow[]): Promise<Polic
     q,
     rows.map(({ id }) => id),
   )
-  return rows.map(({ createdAt, ...row }) => {
-    const counts = counted.get(row.id) ?? { waiting: 0, running: 0, completed: 0, failed: 0, skipped: 0 }
+  return rows.map(({ createdAt, id, policyId, startedBy, ...row }) => {
+    const counts = counted.get(id) ?? { waiting: 0, running: 0, completed: 0, failed: 0, skipped: 0 }
     const servers = Object.values(counts).reduce((sum, count) => sum + count, 0)
     return {
       ...row,
-      ...(row as unknown as Pick<PolicyRun, 'id' | 'policyId' | 'startedBy'>),
+      ...({ id, policyId, startedBy } as Pick<PolicyRun, 'id' | 'policyId' | 'startedBy'>),
       startedAt: createdAt,
       counts: { servers, ...counts },
     }
@@ -78,10 +78,10 @@ export function toResult(
   row: ResultRow,
   of: { readonly policy: PolicyRow; readonly run: RunRow; readonly nodes: Nodes },
 ): PolicyResult {
-  const { activity, installed, ...fields } = row
+  const { activity, installed, serverId, nodeId, backupId, ...fields } = row
   return {
     ...fields,
-    ...(fields as unknown as Pick<PolicyResult, 'serverId' | 'nodeId' | 'backupId'>),
+    ...({ serverId, nodeId, backupId } as Pick<PolicyResult, 'serverId' | 'nodeId' | 'backupId'>),
     reason: row.state === 'waiting' ? (waitsFor(row, of) ?? row.reason) : row.reason,
   }
 }
