@@ -40,7 +40,10 @@ const LIMITS = {
   attempts: 6,
   sessionsOfAddress: 50,
   sessionsOfServer: 50,
-  channels: 10,
+  channels: 5,
+  /** New keys in such a time, each of which costs what a sign-in costs. */
+  rekeys: 200,
+  rekeysMs: 10_000,
   idleMs: 15 * 60_000,
   idleLookMs: 30_000,
 } as const
@@ -71,7 +74,7 @@ interface SshModule {
 export class SshServer {
   readonly #parts: SshServerParts
   readonly #room: ServerRoom
-  readonly #sessions = new Map<string, { readonly session: SftpSession; readonly address: string }>()
+  readonly #sessions = new Map<string, SftpSession>()
   readonly #sockets = new Map<string, Waiting>()
   readonly #closing = new Set<Promise<void>>()
   #net: NetServer | undefined
@@ -136,7 +139,7 @@ export class SshServer {
   /** What the panel says of sessions now. */
   update(states: readonly SftpState[]): void {
     for (const { sessionId, grant, reason } of states) {
-      const session = this.#sessions.get(sessionId)?.session
+      const session = this.#sessions.get(sessionId)
       if (grant === null) session?.end(reason ?? 'The panel has ended the session')
       else session?.granted(grant)
     }
@@ -158,7 +161,7 @@ export class SshServer {
     const closed = new Promise<void>((resolve) =>
       this.#net === undefined ? resolve() : this.#net.close(() => resolve()),
     )
-    for (const { session } of this.#sessions.values()) session.end('The agent of the node is stopped')
+    for (const session of this.#sessions.values()) session.end('The agent of the node is stopped')
     for (const { socket } of this.#sockets.values()) socket.destroy()
     await Promise.all([closed, ...this.#closing])
   }
@@ -204,23 +207,30 @@ export class SshServer {
     const waiting = this.#sockets.get(about.key)
     if (waiting === undefined) return void client.end()
     let attempts = 0
+    let isAsking = false
     let entered: Entered | undefined
     client.on('error', () => {}) // its connection ends with it; what strangers send is not worth a line each
     client.on('authentication', (context) => {
       if (context.method === 'none') return context.reject(['publickey', 'password'])
-      if (++attempts > LIMITS.attempts) return void client.end()
+      // Clients wait for the answer to one attempt before they make the next.
+      if (isAsking || ++attempts > LIMITS.attempts) return void client.end()
+      isAsking = true
       this.#authenticate(ssh, context, { address: waiting.address, client: about.client }).then(
         (opened) => {
+          isAsking = false
           if (opened === 'known') return context.accept()
           if (opened === undefined || waiting.socket.destroyed) {
             if (opened?.session) this.#begin(opened.session)?.end('The connection has ended')
             return context.reject(['publickey', 'password'])
           }
           entered = this.#enter(opened)
+          const { session } = entered
           waiting.isIn = true
+          waiting.socket.once('close', () => session?.end('The connection has ended'))
           context.accept()
         },
         (error: unknown) => {
+          isAsking = false
           // Nobody is told who is locked out: whoever guesses learns nothing from it.
           log.info({ address: waiting.address, err: errorText(error) }, 'SSH sign-in refused')
           context.reject(['publickey', 'password'])
@@ -228,10 +238,24 @@ export class SshServer {
         },
       )
     })
+    client.on(
+      'rekey',
+      this.#rekeyLimit(() => waiting.socket.destroy()),
+    )
     client.on('ready', () => {
       if (entered === undefined) return void client.end()
       this.#serve(client, waiting, entered)
     })
+  }
+
+  #rekeyLimit(tooMany: () => void): () => void {
+    const { clock } = this.#parts
+    let [sinceMs, count] = [clock.monotonicMs(), 0]
+    return () => {
+      const nowMs = clock.monotonicMs()
+      if (nowMs - sinceMs > LIMITS.rekeysMs) [sinceMs, count] = [nowMs, 0]
+      if (++count > LIMITS.rekeys) tooMany()
+    }
   }
 
   /** Asks the panel; `known` says that a key would do whose signature has not been seen yet, `undefined` that it is not let in. */
@@ -265,7 +289,7 @@ export class SshServer {
     if (given === null) return { session: undefined, refusal: refusal ?? 'The panel does not let you in' }
     const session = this.#begin(given)
     if (session === undefined) return { session, refusal: 'The node does not have this server yet; try again later' }
-    const ofServer = [...this.#sessions.values()].filter((one) => one.session.server === session.server).length
+    const ofServer = [...this.#sessions.values()].filter((one) => one.server === session.server).length
     if (this.#sessions.size > SFTP_LIMITS.sessions || ofServer > LIMITS.sessionsOfServer) {
       session.end('Too many sessions are open; end some first (panel sftp sessions)')
     }
@@ -277,7 +301,7 @@ export class SshServer {
     const server = servers.get(serverId)
     if (server === undefined || server.deleted) return undefined
     const session = new SftpSession({ sessionId, grant, server, door, clock, log, ending })
-    this.#sessions.set(sessionId, { session, address: '' })
+    this.#sessions.set(sessionId, session)
     session.over.addEventListener('abort', () => {
       this.#sessions.delete(sessionId)
       const closing: Promise<void> = session.close().finally(() => this.#closing.delete(closing))
@@ -303,7 +327,6 @@ export class SshServer {
     if (session === undefined) void clock.sleep(LIMITS.graceMs).then(end)
     else if (session.over.aborted) void end()
     else session.over.addEventListener('abort', () => void end())
-    waiting.socket.once('close', () => session?.end('The connection has ended'))
     if (session !== undefined) void this.#endIdle(session, waiting)
     client.on('session', (accept, reject) => {
       if (channels >= LIMITS.channels) return reject()

@@ -5,6 +5,7 @@ import { afterAll, beforeAll, describe, expect, test } from 'vitest'
 import { setServerAccess } from '../../../src/shared/api/access.ts'
 import { changePassword } from '../../../src/shared/api/auth.ts'
 import { startServer } from '../../../src/shared/api/power.ts'
+import { getServer } from '../../../src/shared/api/servers.ts'
 import {
   endSftpSession,
   listSftpSessions,
@@ -14,11 +15,10 @@ import {
   sftpInfo,
 } from '../../../src/shared/api/sftp.ts'
 import { addSshKey, deleteSshKey, listSshKeys } from '../../../src/shared/api/ssh-keys.ts'
-import { getServer } from '../../../src/shared/api/servers.ts'
 import { suspendServer } from '../../../src/shared/api/suspension.ts'
 import { enableTwoFactor, verifyTotp } from '../../../src/shared/api/two-factor.ts'
-import { skippedUnless } from '../../skips.ts'
 import { publicKeyLine } from '../../contract/sftp-session.ts'
+import { skippedUnless } from '../../skips.ts'
 import { eventually } from '../gateway-stage.ts'
 import { openClient } from './sftp-client.ts'
 import { has, PASSWORD, type SftpPerson, SftpStage } from './sftp-stage.ts'
@@ -212,7 +212,13 @@ describe.skipIf(!RUNS)(`files over SFTP${WHY_NOT}`, () => {
     await give({ allow: ['plugins/one/'], deny: ['*.key'] })
     const sent = stage.write('held', 'x')
     const allowed = await stage.sftp(
-      ['ls -a', 'ls -a plugins/one', `get plugins/one/config.yml ${stage.local}/config`, `put ${sent} plugins/one/new`, 'mkdir plugins/one/folder'],
+      [
+        'ls -a',
+        'ls -a plugins/one',
+        `get plugins/one/config.yml ${stage.local}/config`,
+        `put ${sent} plugins/one/new`,
+        'mkdir plugins/one/folder',
+      ],
       { user },
     )
     expect(allowed).toMatchObject({ status: 0, err: '' })
@@ -257,7 +263,9 @@ describe.skipIf(!RUNS)(`files over SFTP${WHY_NOT}`, () => {
   test('an account has at most 50 keys, and those that cannot be used are refused with the reason', async () => {
     const { client } = await stage.person()
     const add = (publicKey: string) => client.call(addSshKey, { body: { publicKey } })
-    await expect(add('sk-ssh-ed25519@openssh.com AAAA')).rejects.toMatchObject({ details: [{ message: expect.stringContaining('security key') }] })
+    await expect(add('sk-ssh-ed25519@openssh.com AAAA')).rejects.toMatchObject({
+      details: [{ message: expect.stringContaining('security key') }],
+    })
     await expect(add(`ssh-ed25519 ${'A'.repeat(68)}`)).rejects.toMatchObject({ code: 'VALIDATION_ERROR' })
     await expect(add(stage.key('rsa', '-b', '1024').publicKey)).rejects.toMatchObject({
       details: [{ message: expect.stringContaining('1024 bits') }],
