@@ -7,6 +7,7 @@ import { z } from 'zod'
 import { fileProblem } from '../shared/kernel/file-problem.ts'
 import { nearestName } from '../shared/kernel/nearest-name.ts'
 import { isRange } from '../shared/platform/public-address.ts'
+import { type PullConfig, portsOf } from './files/pull-ports.ts'
 import { urlProblem } from './link/daemon-url.ts'
 import type { AllowedMount } from './runtime/mounts.ts'
 
@@ -33,12 +34,6 @@ export interface WrittenSftp {
   readonly enabled: boolean
   readonly host?: string
   readonly port: number
-}
-
-/** Where files of servers may be fetched from beside public addresses. */
-export interface PullConfig {
-  /** Ranges such as `10.0.0.0/8`; absent: none. */
-  readonly allowedRanges?: readonly string[]
 }
 
 /** How servers are started by the agent itself, as after a restart of the machine. */
@@ -113,6 +108,14 @@ const ConfigFile = z.strictObject({
         .array(z.string().refine(isRange, 'must be a range of addresses such as 10.0.0.0/8'))
         .max(100)
         .optional(),
+      allowedPorts: z
+        .array(
+          z.coerce
+            .string()
+            .refine((text) => portsOf(text) !== undefined, 'must be a port such as 8000, or ports such as 8000-8999'),
+        )
+        .max(100)
+        .optional(),
     })
     .optional(),
   sftp: z
@@ -144,6 +147,7 @@ const VARIABLES = {
   PANEL_DOCKER__NETWORK: ['docker', 'network'],
   PANEL_STARTS__AT_ONCE: ['starts', 'atOnce'],
   PANEL_PULL__ALLOWED_RANGES: ['pull', 'allowedRanges'],
+  PANEL_PULL__ALLOWED_PORTS: ['pull', 'allowedPorts'],
   PANEL_SFTP__ENABLED: ['sftp', 'enabled'],
   PANEL_SFTP__HOST: ['sftp', 'host'],
   PANEL_SFTP__PORT: ['sftp', 'port'],
@@ -211,7 +215,7 @@ export async function readConfig(env: Environment, flags: AgentFlags = {}): Prom
     docker: dockerOf(docker),
     starts: starts?.atOnce === undefined ? {} : { atOnce: starts.atOnce },
     mounts,
-    pull: pull?.allowedRanges === undefined ? {} : { allowedRanges: pull.allowedRanges },
+    pull: pullOf(pull),
     sftp: {
       enabled: sftp?.enabled ?? true,
       port: sftp?.port ?? SFTP_PORT,
@@ -234,6 +238,13 @@ function dockerOf(written: z.infer<typeof ConfigFile>['docker']): DockerConfig {
     ...(socket === undefined ? {} : { sockets: [socket] }),
     ...(network === undefined ? {} : { network }),
     ...(registries === undefined ? {} : { registries }),
+  }
+}
+
+function pullOf({ allowedRanges, allowedPorts }: z.infer<typeof ConfigFile>['pull'] = {}): PullConfig {
+  return {
+    ...(allowedRanges === undefined ? {} : { allowedRanges }),
+    ...(allowedPorts === undefined ? {} : { allowedPorts }),
   }
 }
 
@@ -291,7 +302,7 @@ function put(into: Sections, [section, key]: readonly [string, string], value: u
 
 function readingOf(key: string, text: string): unknown {
   if (key === 'listenerUid' || key === 'atOnce' || key === 'port') return /^\d+$/.test(text) ? Number(text) : text
-  if (key === 'allowedRanges') return text.split(',').map((range) => range.trim())
+  if (key === 'allowedRanges' || key === 'allowedPorts') return text.split(',').map((range) => range.trim())
   if (key !== 'allowInsecure' && key !== 'enabled') return text
   if (['1', 'true', 'yes'].includes(text)) return true
   return ['0', 'false', 'no'].includes(text) ? false : text

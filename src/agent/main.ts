@@ -9,6 +9,7 @@ import { DiskLimits } from './disk/disk-limits.ts'
 import { DiskUsage } from './disk/disk-usage.ts'
 import { watchDisks } from './disk/disk-watch.ts'
 import { AgentFailure } from './failure.ts'
+import type { PullConfig } from './files/pull-ports.ts'
 import { holderPaths } from './holder/holder-files.ts'
 import { createBulk } from './link/bulk.ts'
 import type { ConnectTarget } from './link/connect.ts'
@@ -48,8 +49,8 @@ export interface AgentOptions {
   readonly version: string
   /** The folders of this machine that servers may have beside their own; none without it. */
   readonly mounts?: readonly AllowedMount[]
-  /** Where files of servers may be fetched from beside public addresses. */
-  readonly pull?: { readonly allowedRanges?: readonly string[] }
+  /** Where files of servers may be fetched from beside public addresses at the ports of the web. */
+  readonly pull?: PullConfig
   /** Folders that they never get, beside the agent's own. */
   readonly ownFolders?: readonly string[]
   /** Where a container engine may listen, and what its containers are connected to. */
@@ -121,7 +122,7 @@ async function assemble(options: AgentOptions, layout: AgentLayout): Promise<Age
     disk: new DiskUsage(clock),
     configThreads: new SerialQueue(),
     mountRules: new MountRules(options.mounts ?? [], [dataDir, ...(options.ownFolders ?? []), ...sockets]),
-    pullAddresses: options.pull?.allowedRanges ?? [],
+    pull: options.pull ?? {},
     limits: new DiskLimits({ dataDir, clock, log }),
     readyThread: new ReadyThread(clock, ending.signal),
     starts: new StartPlaces(clock, options.starts?.atOnce),

@@ -136,8 +136,9 @@ export class BenchPanel {
   /** Creates a server that starts as soon as it can; it need not run yet when this resolves. */
   async makeServer(
     request: Pick<Server, 'name' | 'templateId' | 'primaryPort'> & { environment?: Record<string, string> },
+    { allocatedDiskMb = 64 }: { readonly allocatedDiskMb?: number } = {},
   ): Promise<string> {
-    const size = { allocatedMemoryMb: 64, allocatedCpuCores: 0.5, allocatedDiskMb: 64 }
+    const size = { allocatedMemoryMb: 64, allocatedCpuCores: 0.5, allocatedDiskMb }
     const place = { nodeId: this.#nodeId, locationId: this.#locationId }
     const body = { ...request, ...size, ...place, restartPolicy: 'never' as const, start: true }
     return (await this.#ask<{ id: string }>('/api/servers', body)).id

@@ -289,6 +289,7 @@ export class SplitPanel {
       PATH: process.env['PATH'] ?? '',
       // The panel itself is a source of files to fetch.
       PANEL_PULL__ALLOWED_RANGES: '127.0.0.1/32',
+      PANEL_PULL__ALLOWED_PORTS: '1024-65535',
       ...SFTP_HERE,
       HOME: this.home,
       PANEL_URL: this.url,

@@ -82,8 +82,8 @@ export function archiveRequests({
         work.changing(serverId, async (server) => {
           const rules = work.rulesFor(serverId, { denied, filePaths, reads: [[what.to, 'to']] })
           const roomBytes = await diskRoom(server, signal)
-          const { clock, pullAddresses } = server.context
-          const options = { rules, roomBytes, clock, allowed: pullAddresses, key: key ?? freshKey(), signal, progress }
+          const { clock, pull } = server.context
+          const options = { rules, roomBytes, clock, allowed: pull, key: key ?? freshKey(), signal, progress }
           return await pullInto(server.place.files, { ...what, ...options })
         }),
       ),

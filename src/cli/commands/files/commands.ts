@@ -247,7 +247,8 @@ export const files = noun({
       name: 'pull',
       summary: 'Fetch a file from a URL into a folder of a server',
       details:
-        'The node itself asks. Private addresses are refused, unless pull.allowedRanges of its agent.yaml has them.',
+        'The node itself asks. Private addresses, and ports other than 80, 443, 8080 and 8443, are refused, unless pull.allowedRanges ' +
+        'and pull.allowedPorts of its agent.yaml have them.',
       arguments: [
         { name: 'url', summary: 'of http or https' },
         { ...PLACE, summary: 'server:path of a folder' },
