@@ -2,6 +2,7 @@ import { once } from 'node:events'
 import { existsSync, readdirSync, truncateSync, writeFileSync } from 'node:fs'
 import { connect as connectTcp, type Socket } from 'node:net'
 import { join } from 'node:path'
+import ssh from 'ssh2'
 import { afterAll, beforeAll, expect, test } from 'vitest'
 import { connect, openClient } from '../daemon/servers/sftp-client.ts'
 import { has, SftpStage } from '../daemon/servers/sftp-stage.ts'
@@ -92,17 +93,48 @@ test('who asks for a lot and reads nothing, or sends byte by byte, holds little 
   slow.channel.write(packet(3, uint32(1), text('/big'), uint32(READ), uint32(0)))
   globalThis.gc?.()
   const before = process.memoryUsage()
-  for (let id = 2; id < 20_000; id++) {
+  for (let id = 2; id < 5_000; id++) {
     slow.channel.write(packet(5, uint32(id), text(uint32(1)), uint64(0n), uint32(250_000)))
   }
   const drip = await SftpWire.open(client)
   const large = packet(6, uint32(9), text(Buffer.alloc(200_000)))
-  for (let index = 0; index < 50_000; index++) drip.channel.write(large.subarray(index, index + 1))
+  for (let index = 0; index < 5_000; index++) drip.channel.write(large.subarray(index, index + 1))
   await others()
   const now = process.memoryUsage()
   // The packets of the client itself are among it: this is one process.
   expect((now.external + now.heapUsed - before.external - before.heapUsed) / MIB).toBeLessThan(64)
   client.end()
+  await others()
+})
+
+test('who has a window of 4 GiB and reads nothing, or never ends an exchange of keys, holds little memory', async () => {
+  const held = (): number => {
+    const { external, heapUsed } = process.memoryUsage()
+    return (external + heapUsed) / MIB
+  }
+  for (const way of ['does not read', 'exchanges keys'] as const) {
+    const client = await connect(stage)
+    client.on('error', () => {}) // it is cut off at the end
+    const wire = await SftpWire.open(client, { listens: false })
+    const inside = client as unknown as { _sock: Socket; _protocol: Record<string, (...given: unknown[]) => void> }
+    inside._protocol['channelWindowAdjust']?.((wire.channel as unknown as { outgoing: { id: number } }).outgoing.id, 0x7fff_0000)
+    wire.channel.write(packet(1, uint32(3)))
+    wire.channel.write(packet(3, uint32(1), text('/big'), uint32(READ), uint32(0)))
+    const before = held()
+    if (way === 'does not read') inside._sock.pause()
+    for (let id = 2; id < 2000; id++) {
+      wire.channel.write(packet(5, uint32(id), text(uint32(1)), uint64(0n), uint32(250_000)))
+    }
+    // Its answers are not looked at: for the client the exchange goes on for ever.
+    if (way === 'exchanges keys') {
+      inside._sock.removeAllListeners('data')
+      inside._protocol['rekey']?.()
+      inside._sock.resume()
+    }
+    await others()
+    expect([way, held() - before < 64]).toEqual([way, true])
+    inside._sock.destroy()
+  }
   await others()
 })
 
@@ -146,9 +178,17 @@ test('ports, agents and programs of the node are nobody’s to reach', async () 
 })
 
 test('a connection has six attempts, and an address ten that have not come in', async () => {
-  const person = await stage.person()
-  const serverId = await stage.server(person.id)
-  await expect(connect(stage, { user: `${person.username}.${serverId}`, password: 'wrong' })).rejects.toThrow()
+  const guesser = new ssh.Client()
+  const ended = once(guesser, 'close')
+  guesser.on('error', () => {}) // it is cut off
+  let attempts = 0
+  const authHandler = (_: unknown, __: unknown, next: (method: object) => void): void => {
+    attempts++
+    next({ type: 'publickey', username: stage.user, key: ssh.utils.generateKeyPairSync('ed25519').private })
+  }
+  guesser.connect({ host: '127.0.0.1', port: stage.port, authHandler: authHandler as never })
+  await ended
+  expect(attempts).toBe(7)
   const sockets: Socket[] = []
   const ends: Promise<unknown>[] = []
   for (let count = 0; count < 30; count++) {
@@ -160,10 +200,11 @@ test('a connection has six attempts, and an address ten that have not come in', 
   }
   let closed = 0
   for (const end of ends) void end.then(() => closed++)
-  await expect.poll(() => closed).toBe(20)
+  await expect.poll(() => closed, { timeout: 10_000 }).toBe(20)
   for (const socket of sockets) socket.destroy()
   await Promise.all(ends)
-  await others()
+  // The server learns of their ends a moment later.
+  await expect.poll(() => others().then(() => true, () => false), { timeout: 10_000 }).toBe(true)
 })
 
 test('what is no SSH, and a flood of new keys, end their connection alone', async () => {

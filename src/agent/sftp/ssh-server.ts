@@ -42,8 +42,12 @@ const LIMITS = {
   sessionsOfServer: 50,
   channels: 5,
   /** New keys in such a time, each of which costs what a sign-in costs. */
-  rekeys: 200,
+  rekeys: 100,
   rekeysMs: 10_000,
+  /** What has not gone out yet: beyond it nothing more is done for a connection. */
+  unsentBytes: 1024 * 1024,
+  /** Packets that wait for the end of an exchange of keys. */
+  queued: 4096,
   idleMs: 15 * 60_000,
   idleLookMs: 30_000,
 } as const
@@ -316,6 +320,7 @@ export class SshServer {
     const heard = (): void => {
       waiting.heardMs = clock.monotonicMs()
     }
+    const sent = (): Promise<void> => hasGoneOut(waiting.socket, client)
     let channels = 0
     const end = async (): Promise<void> => {
       // Time for the last words to go out.
@@ -335,11 +340,15 @@ export class SshServer {
       given.on('close', () => channels--)
       const why = refusal ?? (session?.over.aborted === true ? session.reason : undefined)
       if (session === undefined || why !== undefined) refuseAll(given, why ?? '')
-      else this.#serveSession(given, session, heard)
+      else this.#serveSession(given, session, { heard, sent })
     })
   }
 
-  #serveSession(given: Session, session: SftpSession, heard: () => void): void {
+  #serveSession(
+    given: Session,
+    session: SftpSession,
+    connection: { readonly heard: () => void; readonly sent: () => Promise<void> },
+  ): void {
     const { log, door, clock } = this.#parts
     let terminal = false
     given.on('pty', (accept) => {
@@ -353,7 +362,7 @@ export class SshServer {
       if (!session.may('consoleRead')) {
         return lastWords(channel, 'You have no right to the console of this server (console.read)')
       }
-      void serveShell(channel, { session, door, log, terminal, heard })
+      void serveShell(channel, { session, door, log, terminal, ...connection })
     })
     given.on('exec', (accept) => {
       lastWords(
@@ -368,7 +377,7 @@ export class SshServer {
         return lastWords(channel, 'You have no right to the files of this server by SFTP (file.sftp, file.read)')
       }
       const files = new SftpFiles({ session, room: this.#room, nowMs: () => clock.nowMs() })
-      void serveChannel(channel, { files, log, heard })
+      void serveChannel(channel, { files, log, ...connection })
     })
   }
 
@@ -393,6 +402,33 @@ interface Waiting {
 interface Entered {
   readonly session: SftpSession | undefined
   readonly refusal: string | undefined
+}
+
+/**
+ * Resolves when what was sent has gone out. The library sends as far as the window of a client reaches, which may be 4 GiB, whether or not
+ * the client reads it; and keeps what is sent while keys are exchanged, which the client may never finish.
+ */
+async function hasGoneOut(socket: Socket, client: Connection): Promise<void> {
+  while (!socket.destroyed && (socket.writableLength > LIMITS.unsentBytes || insideOf(client)._kexinit !== undefined)) {
+    await new Promise<void>((resolve) => {
+      const done = (): void => {
+        for (const event of ['drain', 'close']) socket.off(event, done)
+        client.off('handshake', done)
+        setImmediate(resolve) // the library has then finished as well
+      }
+      for (const event of ['drain', 'close']) socket.on(event, done)
+      client.on('handshake', done)
+    })
+  }
+}
+
+function queueOf(client: Connection): number {
+  return insideOf(client)._queue?.length ?? 0
+}
+
+/** What the library tells nobody: the exchange of keys that is under way, and what waits for its end. */
+function insideOf(client: Connection) {
+  return (client as unknown as { _protocol: { _kexinit?: Buffer; _queue?: unknown[] } })._protocol
 }
 
 /** Says why and ends: to whoever has shown who they are and does not come in all the same. */
