@@ -242,9 +242,14 @@ export class SshServer {
         },
       )
     })
+    const { socket } = waiting
+    // Answers that are no part of a channel wait for nothing.
+    socket.on('data', () => {
+      if (socket.writableLength > LIMITS.unsentBytes * 8 || queueOf(client) > LIMITS.queued) socket.destroy()
+    })
     client.on(
       'rekey',
-      this.#rekeyLimit(() => waiting.socket.destroy()),
+      this.#rekeyLimit(() => socket.destroy()),
     )
     client.on('ready', () => {
       if (entered === undefined) return void client.end()
