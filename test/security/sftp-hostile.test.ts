@@ -186,7 +186,7 @@ test('a connection has six attempts, and an address ten that have not come in', 
     attempts++
     next({ type: 'publickey', username: stage.user, key: ssh.utils.generateKeyPairSync('ed25519').private })
   }
-  guesser.connect({ host: '127.0.0.1', port: stage.port, authHandler: authHandler as never })
+  guesser.connect({ host: '127.0.0.1', port: stage.port, username: stage.user, authHandler: authHandler as never })
   await ended
   expect(attempts).toBe(7)
   const sockets: Socket[] = []
