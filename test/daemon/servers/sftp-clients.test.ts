@@ -97,7 +97,7 @@ test('the host key stays over a restart, for the agent alone to read', async () 
   mkdirSync(dataDir, { mode: 0o700 })
   for (let time = 0; time < 2; time++) {
     const panel = await startPanel({ agent: true, sftp: true, dataDir })
-    const file = join(dataDir, 'agent', 'sftp', 'host_key')
+    const file = join(panel.dataDir, 'agent', 'sftp', 'host_key')
     keys.push(readFileSync(file, 'utf8'))
     expect(statSync(file).mode & 0o777).toBe(0o600)
     await panel.close()
