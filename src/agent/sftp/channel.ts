@@ -38,6 +38,8 @@ export interface ChannelParts {
   readonly log: AgentLog
   /** Something has come: the connection is not idle. */
   readonly heard: () => void
+  /** Resolves when what was sent has gone out, or nothing goes out any more. */
+  readonly sent: () => Promise<void>
 }
 
 /**
@@ -258,7 +260,9 @@ class SftpChannel {
   }
 
   async #send(packet: Buffer): Promise<void> {
-    if (this.#channel.write(packet)) return
+    const takesMore = this.#channel.write(packet)
+    await this.#parts.sent()
+    if (takesMore) return
     await new Promise<void>((resolve) => {
       const done = (): void => {
         for (const event of ['drain', 'close', 'error']) this.#channel.off(event, done)

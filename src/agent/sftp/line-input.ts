@@ -48,8 +48,7 @@ export class LineInput {
       else if (char === '\u0017') {
         const words = this.#line.trimEnd()
         this.#line = words.slice(0, words.lastIndexOf(' ') + 1)
-      }
-      else if (char >= ' ' && this.#line.length < MOST_CHARS) this.#line += char
+      } else if (char >= ' ' && this.#line.length < MOST_CHARS) this.#line += char
     }
     if (!echoes || (!isSent && this.#line === before)) return ''
     return `${CLEAR}${this.#shown()}`

@@ -58,6 +58,7 @@ const ATTR_EXTENDED = 0x8000_0000
 /** The largest packet that is taken, with its type, and how much is read or written at once. */
 export const MOST_PACKET = 256 * 1024
 export const MOST_DATA = MOST_PACKET - 1024
+const MOST_PIECES = 64
 const MOST_HANDLE = 16
 const MOST_EXTENDED = 32
 
@@ -221,6 +222,8 @@ export class PacketCutter {
   *take(piece: Buffer): Generator<Buffer> {
     this.#waiting.push(piece)
     this.#length += piece.length
+    // Each piece keeps what it was cut from: a packet that comes byte by byte would hold far more than its own size.
+    if (this.#waiting.length >= MOST_PIECES) this.#waiting = [Buffer.concat(this.#waiting)]
     while (this.#length >= 4) {
       const head = this.#peek(4).readUInt32BE(0)
       if (head === 0 || head > MOST_PACKET) throw new BadPacket(`a packet of ${head} bytes is not taken`)

@@ -20,6 +20,8 @@ export interface ShellParts {
   /** The client has a terminal, which shows nothing that is typed by itself. */
   readonly terminal: boolean
   readonly heard: () => void
+  /** Resolves when what was sent has gone out, or nothing goes out any more. */
+  readonly sent: () => Promise<void>
 }
 
 /**
@@ -27,13 +29,14 @@ export interface ShellParts {
  * rights and limits and keeps a record as of any command. Ctrl-C and Ctrl-D leave. Resolves when the channel is over.
  */
 export async function serveShell(channel: SshChannel, parts: ShellParts): Promise<void> {
-  const { session, door, log, terminal, heard } = parts
+  const { session, door, log, terminal, heard, sent } = parts
   const over = new AbortController()
   const signal = AbortSignal.any([over.signal, session.over])
   const lineEnd = terminal ? '\r\n' : '\n'
   let sending = Promise.resolve()
   let waiting = 0
-  const print = (text: string): Promise<void> => write(channel, input.around(text.replaceAll('\n', lineEnd)))
+  const print = (text: string): Promise<void> =>
+    write(channel, input.around(text.replaceAll('\n', lineEnd))).then(sent)
   const typed = (line: string): void => {
     if (line.trim() === '') return
     if (!session.may('consoleWrite')) return void print('You may not type into this console (console.write)\n')

@@ -40,7 +40,14 @@ const LIMITS = {
   attempts: 6,
   sessionsOfAddress: 50,
   sessionsOfServer: 50,
-  channels: 10,
+  channels: 5,
+  /** New keys in such a time, each of which costs what a sign-in costs. */
+  rekeys: 100,
+  rekeysMs: 10_000,
+  /** What has not gone out yet: beyond it nothing more is done for a connection. */
+  unsentBytes: 1024 * 1024,
+  /** Packets that wait for the end of an exchange of keys. */
+  queued: 4096,
   idleMs: 15 * 60_000,
   idleLookMs: 30_000,
 } as const
@@ -71,7 +78,7 @@ interface SshModule {
 export class SshServer {
   readonly #parts: SshServerParts
   readonly #room: ServerRoom
-  readonly #sessions = new Map<string, { readonly session: SftpSession; readonly address: string }>()
+  readonly #sessions = new Map<string, SftpSession>()
   readonly #sockets = new Map<string, Waiting>()
   readonly #closing = new Set<Promise<void>>()
   #net: NetServer | undefined
@@ -136,7 +143,7 @@ export class SshServer {
   /** What the panel says of sessions now. */
   update(states: readonly SftpState[]): void {
     for (const { sessionId, grant, reason } of states) {
-      const session = this.#sessions.get(sessionId)?.session
+      const session = this.#sessions.get(sessionId)
       if (grant === null) session?.end(reason ?? 'The panel has ended the session')
       else session?.granted(grant)
     }
@@ -158,7 +165,7 @@ export class SshServer {
     const closed = new Promise<void>((resolve) =>
       this.#net === undefined ? resolve() : this.#net.close(() => resolve()),
     )
-    for (const { session } of this.#sessions.values()) session.end('The agent of the node is stopped')
+    for (const session of this.#sessions.values()) session.end('The agent of the node is stopped')
     for (const { socket } of this.#sockets.values()) socket.destroy()
     await Promise.all([closed, ...this.#closing])
   }
@@ -204,23 +211,30 @@ export class SshServer {
     const waiting = this.#sockets.get(about.key)
     if (waiting === undefined) return void client.end()
     let attempts = 0
+    let isAsking = false
     let entered: Entered | undefined
     client.on('error', () => {}) // its connection ends with it; what strangers send is not worth a line each
     client.on('authentication', (context) => {
       if (context.method === 'none') return context.reject(['publickey', 'password'])
-      if (++attempts > LIMITS.attempts) return void client.end()
+      // Clients wait for the answer to one attempt before they make the next.
+      if (isAsking || ++attempts > LIMITS.attempts) return void client.end()
+      isAsking = true
       this.#authenticate(ssh, context, { address: waiting.address, client: about.client }).then(
         (opened) => {
+          isAsking = false
           if (opened === 'known') return context.accept()
           if (opened === undefined || waiting.socket.destroyed) {
             if (opened?.session) this.#begin(opened.session)?.end('The connection has ended')
             return context.reject(['publickey', 'password'])
           }
           entered = this.#enter(opened)
+          const { session } = entered
           waiting.isIn = true
+          waiting.socket.once('close', () => session?.end('The connection has ended'))
           context.accept()
         },
         (error: unknown) => {
+          isAsking = false
           // Nobody is told who is locked out: whoever guesses learns nothing from it.
           log.info({ address: waiting.address, err: errorText(error) }, 'SSH sign-in refused')
           context.reject(['publickey', 'password'])
@@ -228,10 +242,29 @@ export class SshServer {
         },
       )
     })
+    const { socket } = waiting
+    // Answers that are no part of a channel wait for nothing.
+    socket.on('data', () => {
+      if (socket.writableLength > LIMITS.unsentBytes * 8 || queueOf(client) > LIMITS.queued) socket.destroy()
+    })
+    client.on(
+      'rekey',
+      this.#rekeyLimit(() => socket.destroy()),
+    )
     client.on('ready', () => {
       if (entered === undefined) return void client.end()
       this.#serve(client, waiting, entered)
     })
+  }
+
+  #rekeyLimit(tooMany: () => void): () => void {
+    const { clock } = this.#parts
+    let [sinceMs, count] = [clock.monotonicMs(), 0]
+    return () => {
+      const nowMs = clock.monotonicMs()
+      if (nowMs - sinceMs > LIMITS.rekeysMs) [sinceMs, count] = [nowMs, 0]
+      if (++count > LIMITS.rekeys) tooMany()
+    }
   }
 
   /** Asks the panel; `known` says that a key would do whose signature has not been seen yet, `undefined` that it is not let in. */
@@ -265,7 +298,7 @@ export class SshServer {
     if (given === null) return { session: undefined, refusal: refusal ?? 'The panel does not let you in' }
     const session = this.#begin(given)
     if (session === undefined) return { session, refusal: 'The node does not have this server yet; try again later' }
-    const ofServer = [...this.#sessions.values()].filter((one) => one.session.server === session.server).length
+    const ofServer = [...this.#sessions.values()].filter((one) => one.server === session.server).length
     if (this.#sessions.size > SFTP_LIMITS.sessions || ofServer > LIMITS.sessionsOfServer) {
       session.end('Too many sessions are open; end some first (panel sftp sessions)')
     }
@@ -277,7 +310,7 @@ export class SshServer {
     const server = servers.get(serverId)
     if (server === undefined || server.deleted) return undefined
     const session = new SftpSession({ sessionId, grant, server, door, clock, log, ending })
-    this.#sessions.set(sessionId, { session, address: '' })
+    this.#sessions.set(sessionId, session)
     session.over.addEventListener('abort', () => {
       this.#sessions.delete(sessionId)
       const closing: Promise<void> = session.close().finally(() => this.#closing.delete(closing))
@@ -292,6 +325,7 @@ export class SshServer {
     const heard = (): void => {
       waiting.heardMs = clock.monotonicMs()
     }
+    const sent = (): Promise<void> => hasGoneOut(waiting.socket, client)
     let channels = 0
     const end = async (): Promise<void> => {
       // Time for the last words to go out.
@@ -303,7 +337,6 @@ export class SshServer {
     if (session === undefined) void clock.sleep(LIMITS.graceMs).then(end)
     else if (session.over.aborted) void end()
     else session.over.addEventListener('abort', () => void end())
-    waiting.socket.once('close', () => session?.end('The connection has ended'))
     if (session !== undefined) void this.#endIdle(session, waiting)
     client.on('session', (accept, reject) => {
       if (channels >= LIMITS.channels) return reject()
@@ -312,11 +345,15 @@ export class SshServer {
       given.on('close', () => channels--)
       const why = refusal ?? (session?.over.aborted === true ? session.reason : undefined)
       if (session === undefined || why !== undefined) refuseAll(given, why ?? '')
-      else this.#serveSession(given, session, heard)
+      else this.#serveSession(given, session, { heard, sent })
     })
   }
 
-  #serveSession(given: Session, session: SftpSession, heard: () => void): void {
+  #serveSession(
+    given: Session,
+    session: SftpSession,
+    connection: { readonly heard: () => void; readonly sent: () => Promise<void> },
+  ): void {
     const { log, door, clock } = this.#parts
     let terminal = false
     given.on('pty', (accept) => {
@@ -330,7 +367,7 @@ export class SshServer {
       if (!session.may('consoleRead')) {
         return lastWords(channel, 'You have no right to the console of this server (console.read)')
       }
-      void serveShell(channel, { session, door, log, terminal, heard })
+      void serveShell(channel, { session, door, log, terminal, ...connection })
     })
     given.on('exec', (accept) => {
       lastWords(
@@ -345,7 +382,7 @@ export class SshServer {
         return lastWords(channel, 'You have no right to the files of this server by SFTP (file.sftp, file.read)')
       }
       const files = new SftpFiles({ session, room: this.#room, nowMs: () => clock.nowMs() })
-      void serveChannel(channel, { files, log, heard })
+      void serveChannel(channel, { files, log, ...connection })
     })
   }
 
@@ -370,6 +407,33 @@ interface Waiting {
 interface Entered {
   readonly session: SftpSession | undefined
   readonly refusal: string | undefined
+}
+
+/**
+ * Resolves when what was sent has gone out. The library sends as far as the window of a client reaches, which may be 4 GiB, whether or not
+ * the client reads it; and keeps what is sent while keys are exchanged, which the client may never finish.
+ */
+async function hasGoneOut(socket: Socket, client: Connection): Promise<void> {
+  while (!socket.destroyed && (socket.writableLength > LIMITS.unsentBytes || insideOf(client)._kexinit !== undefined)) {
+    await new Promise<void>((resolve) => {
+      const done = (): void => {
+        for (const event of ['drain', 'close']) socket.off(event, done)
+        client.off('handshake', done)
+        setImmediate(resolve) // the library has then finished as well
+      }
+      for (const event of ['drain', 'close']) socket.on(event, done)
+      client.on('handshake', done)
+    })
+  }
+}
+
+function queueOf(client: Connection): number {
+  return insideOf(client)._queue?.length ?? 0
+}
+
+/** What the library tells nobody: the exchange of keys that is under way, and what waits for its end. */
+function insideOf(client: Connection) {
+  return (client as unknown as { _protocol: { _kexinit?: Buffer; _queue?: unknown[] } })._protocol
 }
 
 /** Says why and ends: to whoever has shown who they are and does not come in all the same. */

@@ -69,11 +69,13 @@ describe.skipIf(!SSHFS)(`sshfs${skippedUnless(SSHFS, 'sshfs, root and /dev/fuse'
     ]
     const child = spawn('sshfs', [`${stage.user}@127.0.0.1:/`, mount, '-p', String(stage.port), ...options])
     const ended = once(child, 'close')
-    const own = statSync(mount).dev
+    // Looked at by programs of their own: this process is the server.
+    const device = async () => (await run('stat', ['-c', '%d', mount])).out
+    const own = await device()
     try {
       await eventually(
-        async () => statSync(mount).dev,
-        (device) => device !== own,
+        device,
+        (now) => now !== own,
       )
       const script = `set -e; cd '${mount}'; mkdir -p a/b; echo hello > a/b/file; cp a/b/file a/copy; mv a/copy a/moved
         echo more >> a/moved; ln -s moved a/link; cat a/link; chmod 600 a/moved; touch -d 2020-01-02 a/moved; rm a/b/file; rmdir a/b
@@ -84,7 +86,6 @@ describe.skipIf(!SSHFS)(`sshfs${skippedUnless(SSHFS, 'sshfs, root and /dev/fuse'
     }
     expect(await ended).toEqual([0, null])
     expect(readFileSync(join(stage.folder, 'a/moved'), 'utf8')).toBe('hello\nmore\n')
-    expect(statSync(join(stage.folder, 'a/moved'))).toMatchObject({ mtime: expect.any(Date) })
     expect(statSync(join(stage.folder, 'a/moved')).mtime.getFullYear()).toBe(2020)
     expect(statSync(join(stage.folder, 'zeros')).size).toBe(100)
   })
@@ -93,9 +94,10 @@ describe.skipIf(!SSHFS)(`sshfs${skippedUnless(SSHFS, 'sshfs, root and /dev/fuse'
 test('the host key stays over a restart, for the agent alone to read', async () => {
   const dataDir = join(stage.local, 'restarted')
   const keys: string[] = []
+  mkdirSync(dataDir, { mode: 0o700 })
   for (let time = 0; time < 2; time++) {
     const panel = await startPanel({ agent: true, sftp: true, dataDir })
-    const file = join(dataDir, 'agent', 'sftp', 'host_key')
+    const file = join(panel.dataDir, 'agent', 'sftp', 'host_key')
     keys.push(readFileSync(file, 'utf8'))
     expect(statSync(file).mode & 0o777).toBe(0o600)
     await panel.close()

@@ -179,13 +179,17 @@ export class SftpStage {
   }
 }
 
-/** Runs a program to its own end, at most 60 s. */
+/** Runs a program to its own end, for so long at most. */
 export function run(
   program: string,
   args: readonly string[],
-  { input = '', env = {} }: { readonly input?: string; readonly env?: Readonly<Record<string, string>> } = {},
+  { input = '', env = {}, timeoutMs = 60_000 }: {
+    readonly input?: string
+    readonly env?: Readonly<Record<string, string>>
+    readonly timeoutMs?: number
+  } = {},
 ): Promise<Ended> {
-  const child = spawn(program, args, { env: { ...process.env, ...env }, timeout: 60_000, killSignal: 'SIGKILL' })
+  const child = spawn(program, args, { env: { ...process.env, ...env }, timeout: timeoutMs, killSignal: 'SIGKILL' })
   let [out, err] = ['', '']
   child.stdout.on('data', (piece) => (out += String(piece)))
   child.stderr.on('data', (piece) => (err += String(piece)))

@@ -5,6 +5,7 @@ import { afterAll, beforeAll, describe, expect, test } from 'vitest'
 import { setServerAccess } from '../../../src/shared/api/access.ts'
 import { changePassword } from '../../../src/shared/api/auth.ts'
 import { startServer } from '../../../src/shared/api/power.ts'
+import { getServer } from '../../../src/shared/api/servers.ts'
 import {
   endSftpSession,
   listSftpSessions,
@@ -14,11 +15,12 @@ import {
   sftpInfo,
 } from '../../../src/shared/api/sftp.ts'
 import { addSshKey, deleteSshKey, listSshKeys } from '../../../src/shared/api/ssh-keys.ts'
-import { getServer } from '../../../src/shared/api/servers.ts'
+import { putProvider } from '../../../src/shared/api/providers.ts'
 import { suspendServer } from '../../../src/shared/api/suspension.ts'
 import { enableTwoFactor, verifyTotp } from '../../../src/shared/api/two-factor.ts'
-import { skippedUnless } from '../../skips.ts'
 import { publicKeyLine } from '../../contract/sftp-session.ts'
+import { ProviderId } from '../../../src/shared/kernel/ids.ts'
+import { skippedUnless } from '../../skips.ts'
 import { eventually } from '../gateway-stage.ts'
 import { openClient } from './sftp-client.ts'
 import { has, PASSWORD, type SftpPerson, SftpStage } from './sftp-stage.ts'
@@ -212,7 +214,13 @@ describe.skipIf(!RUNS)(`files over SFTP${WHY_NOT}`, () => {
     await give({ allow: ['plugins/one/'], deny: ['*.key'] })
     const sent = stage.write('held', 'x')
     const allowed = await stage.sftp(
-      ['ls -a', 'ls -a plugins/one', `get plugins/one/config.yml ${stage.local}/config`, `put ${sent} plugins/one/new`, 'mkdir plugins/one/folder'],
+      [
+        'ls -a',
+        'ls -a plugins/one',
+        `get plugins/one/config.yml ${stage.local}/config`,
+        `put ${sent} plugins/one/new`,
+        'mkdir plugins/one/folder',
+      ],
       { user },
     )
     expect(allowed).toMatchObject({ status: 0, err: '' })
@@ -257,7 +265,9 @@ describe.skipIf(!RUNS)(`files over SFTP${WHY_NOT}`, () => {
   test('an account has at most 50 keys, and those that cannot be used are refused with the reason', async () => {
     const { client } = await stage.person()
     const add = (publicKey: string) => client.call(addSshKey, { body: { publicKey } })
-    await expect(add('sk-ssh-ed25519@openssh.com AAAA')).rejects.toMatchObject({ details: [{ message: expect.stringContaining('security key') }] })
+    await expect(add('sk-ssh-ed25519@openssh.com AAAA')).rejects.toMatchObject({
+      details: [{ message: expect.stringContaining('security key') }],
+    })
     await expect(add(`ssh-ed25519 ${'A'.repeat(68)}`)).rejects.toMatchObject({ code: 'VALIDATION_ERROR' })
     await expect(add(stage.key('rsa', '-b', '1024').publicKey)).rejects.toMatchObject({
       details: [{ message: expect.stringContaining('1024 bits') }],
@@ -280,6 +290,30 @@ describe.skipIf(!RUNS)(`files over SFTP${WHY_NOT}`, () => {
     expect((await stage.sftp(['pwd'], { user, identity: key.file })).status).toBe(0)
     const password = await stage.token(person, serverId)
     expect((await stage.sftp(['pwd'], { user, password })).status).toBe(0)
+  })
+
+  test('an account with an identity at a provider comes in by token, and not by its password', async () => {
+    const person = await stage.person()
+    const serverId = await stage.server(person.id)
+    const user = `${person.username}.${serverId}`
+    const params = { providerId: ProviderId.parse('corp') }
+    await stage.panel.client.call(putProvider, {
+      params,
+      body: { clientId: 'panel', discoveryUrl: 'http://127.0.0.1:1' },
+    })
+    // As a sign-in by the provider leaves it.
+    await stage.panel.app.core.db.write(async (tx) => {
+      const row = { id: 'idn_test', userId: person.id, ...params, issuer: 'http://127.0.0.1:1', subject: 'person' }
+      const times = { createdAt: tx.now, updatedAt: tx.now, lastUsedAt: null }
+      await tx.q
+        .insertInto('identity')
+        .values({ ...row, email: null, scopes: '[]', ...times })
+        .execute()
+    })
+    const refused = await stage.sftp(['pwd'], { user })
+    expect(refused.status).not.toBe(0)
+    expect(refused.err).toContain('identity provider')
+    expect((await stage.sftp(['pwd'], { user, password: await stage.token(person, serverId) })).status).toBe(0)
   })
 
   test('a suspended server says so, and its sessions end', async () => {
