@@ -68,8 +68,6 @@ export const tree: readonly (Command | Noun)[] = [
   backupStores,
   selfBackup,
   backupPolicies,
-  backupPolicies,
-  selfBackup,
   ipPools,
   users,
   roles,

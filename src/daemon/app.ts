@@ -282,7 +282,6 @@ export async function createApp({ config, db, clock, log, version, holder, schem
         await lookNow(tx, jobs)
         await beginSchedule(tx, selfBackups)
       })
-      await clearFolder(selfBackups.workDir)
       cleanup.add(followGrants(jobs, core))
       jobs.start()
       await plugins.begin()

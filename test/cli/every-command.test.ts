@@ -7,9 +7,6 @@ import { until } from '../e2e/wait.ts'
 import { ROOT } from '../module-graph.ts'
 import { quietPort } from '../ports.ts'
 import { ALERTS } from './alerts-paths.ts'
-import { BACKUP_POLICIES } from './backup-policy-paths.ts'
-import { BACKUP_STORES } from './backup-store-paths.ts'
-import { BACKUP_COMMANDS } from './backup-command-paths.ts'
 import { BACKUP_COMMANDS } from './backup-command-paths.ts'
 import { BACKUP_POLICIES } from './backup-policy-paths.ts'
 import { BACKUP_STORES } from './backup-store-paths.ts'
@@ -630,8 +627,6 @@ describe('every command against a real daemon and agent', () => {
       ...BACKUP_POLICIES,
       ...BACKUP_STORES,
       ...BACKUP_COMMANDS,
-      ...BACKUP_COMMANDS,
-      ...BACKUP_STORES,
       ...DATABASE_COMMANDS,
       ...PLUGIN_COMMANDS,
     ]

@@ -34,7 +34,11 @@ describe.skipIf(!RUNS)(`half a gigabyte over SFTP${skippedUnless(RUNS, 'openssh-
     const options = ['StrictHostKeyChecking=no', 'UserKnownHostsFile=/dev/null', 'LogLevel=ERROR', 'BatchMode=no']
     const how = ['-F', '/dev/null', ...options.flatMap((option) => ['-o', option]), '-o', 'PubkeyAuthentication=no']
     const args = ['-e', 'sftp', ...how, '-q', '-b', '-', '-P', String(at.port), `${at.user}@127.0.0.1`]
-    return run('sshpass', args, { input: `${commands.join('\n')}\n`, env: { SSHPASS: at.password }, timeoutMs: 300_000 })
+    return run('sshpass', args, {
+      input: `${commands.join('\n')}\n`,
+      env: { SSHPASS: at.password },
+      timeoutMs: 300_000,
+    })
   }
 
   test('goes there and back whole, and the agent grows by less than 32 MiB', async () => {
@@ -58,7 +62,9 @@ describe.skipIf(!RUNS)(`half a gigabyte over SFTP${skippedUnless(RUNS, 'openssh-
     clearInterval(watch)
     expect(await hashOf(back)).toBe(sha256)
     const speed = (ms: number) => Math.round(SIZE / MIB / (ms / 1000))
-    process.stdout.write(`put ${speed(putMs)} MiB/s, get ${speed(getMs)} MiB/s, agent +${Math.round(most - before)} MiB\n`)
+    process.stdout.write(
+      `put ${speed(putMs)} MiB/s, get ${speed(getMs)} MiB/s, agent +${Math.round(most - before)} MiB\n`,
+    )
     expect(most - before).toBeLessThan(GROWTH_MIB)
   }, 400_000)
 

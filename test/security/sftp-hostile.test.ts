@@ -117,7 +117,10 @@ test('who has a window of 4 GiB and reads nothing, or never ends an exchange of 
     client.on('error', () => {}) // it is cut off at the end
     const wire = await SftpWire.open(client, { listens: false })
     const inside = client as unknown as { _sock: Socket; _protocol: Record<string, (...given: unknown[]) => void> }
-    inside._protocol['channelWindowAdjust']?.((wire.channel as unknown as { outgoing: { id: number } }).outgoing.id, 0x7fff_0000)
+    inside._protocol['channelWindowAdjust']?.(
+      (wire.channel as unknown as { outgoing: { id: number } }).outgoing.id,
+      0x7fff_0000,
+    )
     wire.channel.write(packet(1, uint32(3)))
     wire.channel.write(packet(3, uint32(1), text('/big'), uint32(READ), uint32(0)))
     const before = held()
@@ -204,7 +207,16 @@ test('a connection has six attempts, and an address ten that have not come in', 
   for (const socket of sockets) socket.destroy()
   await Promise.all(ends)
   // The server learns of their ends a moment later.
-  await expect.poll(() => others().then(() => true, () => false), { timeout: 10_000 }).toBe(true)
+  await expect
+    .poll(
+      () =>
+        others().then(
+          () => true,
+          () => false,
+        ),
+      { timeout: 10_000 },
+    )
+    .toBe(true)
 })
 
 test('what is no SSH, and a flood of new keys, end their connection alone', async () => {

@@ -1,4 +1,5 @@
-import { constants, createGzip, type Gzip } from 'node:zlib'
+import type { TransformOptions } from 'node:stream'
+import { constants, createGzip, type Gzip, type ZlibOptions, type ZlibReset } from 'node:zlib'
 
 /** Pieces of what is compressed: small ones, so that what is used up is collected before it is much. */
 const PIECE_BYTES = 8 * 1024
@@ -8,14 +9,15 @@ const PIECE_BYTES = 8 * 1024
  * collector, which counts memory outside its heap late.
  */
 export class GzipSlot {
-  readonly #gzip: Gzip
+  readonly #gzip: Gzip & ZlibReset
   readonly #out: Buffer
   #used = 0
   #fail: (error: Error) => void = () => {}
 
   /** For buffers of at most `most` bytes. */
   constructor(level: number, most: number) {
-    this.#gzip = createGzip({ level, chunkSize: PIECE_BYTES, highWaterMark: most })
+    const options: ZlibOptions & TransformOptions = { level, chunkSize: PIECE_BYTES, highWaterMark: most }
+    this.#gzip = createGzip(options) as Gzip & ZlibReset // the types leave it out
     // What cannot be made smaller grows by five bytes for each 16 KiB, beside head and end.
     this.#out = Buffer.allocUnsafeSlow(most + (most >> 10) + 1024)
     this.#gzip.on('data', (piece: Buffer) => {

@@ -10,7 +10,12 @@ import { type SftpRequestDeps, sftpRequests } from '../sftp/requests.ts'
 import type { RequestContext, RequestHandler } from './request-handler.ts'
 
 /** What the answers to requests are made from. */
-export type RequestDeps = ConsoleRequestDeps & NodeRequestDeps & FileRequestDeps & ServerRequestDeps & BackupRequestDeps & SftpRequestDeps
+export type RequestDeps = ConsoleRequestDeps &
+  NodeRequestDeps &
+  FileRequestDeps &
+  ServerRequestDeps &
+  BackupRequestDeps &
+  SftpRequestDeps
 
 /** Every request that this agent answers, by the names of their definitions. */
 export function requestHandlers(deps: RequestDeps): ReadonlyMap<string, RequestHandler> {

@@ -35,8 +35,7 @@ export async function serveShell(channel: SshChannel, parts: ShellParts): Promis
   const lineEnd = terminal ? '\r\n' : '\n'
   let sending = Promise.resolve()
   let waiting = 0
-  const print = (text: string): Promise<void> =>
-    write(channel, input.around(text.replaceAll('\n', lineEnd))).then(sent)
+  const print = (text: string): Promise<void> => write(channel, input.around(text.replaceAll('\n', lineEnd))).then(sent)
   const typed = (line: string): void => {
     if (line.trim() === '') return
     if (!session.may('consoleWrite')) return void print('You may not type into this console (console.write)\n')

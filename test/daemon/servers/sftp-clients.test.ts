@@ -73,10 +73,7 @@ describe.skipIf(!SSHFS)(`sshfs${skippedUnless(SSHFS, 'sshfs, root and /dev/fuse'
     const device = async () => (await run('stat', ['-c', '%d', mount])).out
     const own = await device()
     try {
-      await eventually(
-        device,
-        (now) => now !== own,
-      )
+      await eventually(device, (now) => now !== own)
       const script = `set -e; cd '${mount}'; mkdir -p a/b; echo hello > a/b/file; cp a/b/file a/copy; mv a/copy a/moved
         echo more >> a/moved; ln -s moved a/link; cat a/link; chmod 600 a/moved; touch -d 2020-01-02 a/moved; rm a/b/file; rmdir a/b
         dd if=/dev/zero of=zeros bs=64k count=16 2>/dev/null; truncate -s 100 zeros; ls a; df . > /dev/null`

@@ -183,7 +183,11 @@ export class SftpStage {
 export function run(
   program: string,
   args: readonly string[],
-  { input = '', env = {}, timeoutMs = 60_000 }: {
+  {
+    input = '',
+    env = {},
+    timeoutMs = 60_000,
+  }: {
     readonly input?: string
     readonly env?: Readonly<Record<string, string>>
     readonly timeoutMs?: number

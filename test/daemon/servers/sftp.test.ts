@@ -5,6 +5,7 @@ import { afterAll, beforeAll, describe, expect, test } from 'vitest'
 import { setServerAccess } from '../../../src/shared/api/access.ts'
 import { changePassword } from '../../../src/shared/api/auth.ts'
 import { startServer } from '../../../src/shared/api/power.ts'
+import { putProvider } from '../../../src/shared/api/providers.ts'
 import { getServer } from '../../../src/shared/api/servers.ts'
 import {
   endSftpSession,
@@ -15,11 +16,10 @@ import {
   sftpInfo,
 } from '../../../src/shared/api/sftp.ts'
 import { addSshKey, deleteSshKey, listSshKeys } from '../../../src/shared/api/ssh-keys.ts'
-import { putProvider } from '../../../src/shared/api/providers.ts'
 import { suspendServer } from '../../../src/shared/api/suspension.ts'
 import { enableTwoFactor, verifyTotp } from '../../../src/shared/api/two-factor.ts'
-import { publicKeyLine } from '../../contract/sftp-session.ts'
 import { ProviderId } from '../../../src/shared/kernel/ids.ts'
+import { publicKeyLine } from '../../contract/sftp-session.ts'
 import { skippedUnless } from '../../skips.ts'
 import { eventually } from '../gateway-stage.ts'
 import { openClient } from './sftp-client.ts'
