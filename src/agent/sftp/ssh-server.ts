@@ -1,3 +1,4 @@
+import { setMaxListeners } from 'node:events'
 import { createServer, type Server as NetServer, type Socket } from 'node:net'
 import type { AuthContext, Connection, PublicKeyAuthContext, Server, Session, utils as SshUtils } from 'ssh2'
 import type { Clock } from '../../shared/kernel/time.ts'
@@ -35,7 +36,7 @@ export interface SshServerParts {
 const LIMITS = {
   /** Connections that have not come in yet: altogether, and of one address. */
   waiting: 100,
-  waitingOfAddress: 10,
+  waitingOfAddress: 20,
   graceMs: 30_000,
   attempts: 6,
   sessionsOfAddress: 50,
@@ -316,6 +317,7 @@ export class SshServer {
       const closing: Promise<void> = session.close().finally(() => this.#closing.delete(closing))
       this.#closing.add(closing)
     })
+    setMaxListeners(0, server.gone.signal) // one of each session
     server.gone.signal.addEventListener('abort', () => session.end('The server is deleted'), { signal: session.over })
     return session
   }

@@ -44,16 +44,20 @@ describe.skipIf(!RCLONE)(`rclone${skippedUnless(RCLONE, 'rclone and openssh-clie
     ]
     const tree = join(stage.local, 'tree')
     makeTree(tree)
-    const rclone = (...args: string[]) => run('rclone', [...args, ...remote])
-    expect(await rclone('copy', tree, ':sftp:/copied')).toMatchObject({ status: 0 })
-    expect(await rclone('check', tree, ':sftp:/copied', '--download')).toMatchObject({ status: 0 })
+    const rclone = async (...args: string[]) => {
+      const { status, err } = await run('rclone', [...args, ...remote])
+      // What went wrong is shown with it.
+      return { status, problems: status === 0 ? '' : err }
+    }
+    expect(await rclone('copy', tree, ':sftp:/copied')).toEqual({ status: 0, problems: '' })
+    expect(await rclone('check', tree, ':sftp:/copied', '--download')).toEqual({ status: 0, problems: '' })
     writeFileSync(join(tree, 'empty'), 'not empty any more')
     writeFileSync(join(stage.folder, 'copied', 'extra'), 'goes')
-    expect(await rclone('sync', tree, ':sftp:/copied')).toMatchObject({ status: 0 })
+    expect(await rclone('sync', tree, ':sftp:/copied')).toEqual({ status: 0, problems: '' })
     expect(existsSync(join(stage.folder, 'copied', 'extra'))).toBe(false)
-    expect(await rclone('check', tree, ':sftp:/copied', '--download')).toMatchObject({ status: 0 })
+    expect(await rclone('check', tree, ':sftp:/copied', '--download')).toEqual({ status: 0, problems: '' })
     const back = join(stage.local, 'back')
-    expect(await rclone('copy', ':sftp:/copied', back)).toMatchObject({ status: 0 })
+    expect(await rclone('copy', ':sftp:/copied', back)).toEqual({ status: 0, problems: '' })
     expect(readFileSync(join(back, 'größe.txt'), 'utf8')).toBe('x')
     expect(readFileSync(join(back, 'large.bin')).equals(readFileSync(join(tree, 'large.bin')))).toBe(true)
   })
@@ -69,11 +73,18 @@ describe.skipIf(!SSHFS)(`sshfs${skippedUnless(SSHFS, 'sshfs, root and /dev/fuse'
     ]
     const child = spawn('sshfs', [`${stage.user}@127.0.0.1:/`, mount, '-p', String(stage.port), ...options])
     const ended = once(child, 'close')
+    let said = ''
+    child.stderr.on('data', (piece) => (said += String(piece)))
     // Looked at by programs of their own: this process is the server.
-    const device = async () => (await run('stat', ['-c', '%d', mount])).out
+    const device = async () => `${(await run('stat', ['-c', '%d', mount])).out}${said}`
     const own = await device()
     try {
       await eventually(device, (now) => now !== own)
+      await eventually(
+        device,
+        (now) => now !== own,
+      )
+      expect([said, child.exitCode]).toEqual(['', null])
       const script = `set -e; cd '${mount}'; mkdir -p a/b; echo hello > a/b/file; cp a/b/file a/copy; mv a/copy a/moved
         echo more >> a/moved; ln -s moved a/link; cat a/link; chmod 600 a/moved; touch -d 2020-01-02 a/moved; rm a/b/file; rmdir a/b
         dd if=/dev/zero of=zeros bs=64k count=16 2>/dev/null; truncate -s 100 zeros; ls a; df . > /dev/null`

@@ -71,7 +71,8 @@ export class SftpStage {
     const panel = await startPanel({ agent: true, sftp: true, ...options })
     await panel.configure('limits.fileRequestsPerMinute', 1_000_000)
     const local = mkdtempSync(join(tmpdir(), 'panel-sftp-'))
-    const body = { name: 'Files', startup, installScript: 'echo installed', installEntrypoint: 'sh' }
+    const startupDetection = { done: [{ kind: 'contains' as const, value: 'ready' }] }
+    const body = { name: 'Files', startup, startupDetection, installScript: 'echo installed', installEntrypoint: 'sh' }
     const template = await panel.client.call(createTemplate, {
       body: { ...body, fileDenylist: ['*.secret', '/vault/'] },
     })

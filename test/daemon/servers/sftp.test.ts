@@ -254,7 +254,7 @@ describe.skipIf(!RUNS)(`files over SFTP${WHY_NOT}`, () => {
     expect(existsSync(join(stage.local, 'no'))).toBe(false)
     const open = await openClient(stage, { user, password: PASSWORD })
     expect(await open.list('/')).toEqual(['plugins'])
-    await give({ allow: ['world/'], deny: [] })
+    await give({ allow: ['/world/'], deny: [] })
     await eventually(
       () => open.list('/'),
       (names) => names.includes('world') && !names.includes('plugins'),
