@@ -1,4 +1,5 @@
 import { constants, createGzip, type Gzip } from 'node:zlib'
+import { collectAfter } from './collect.ts'
 
 /** Pieces of what is compressed: small ones, so that what is used up is collected before it is much. */
 const PIECE_BYTES = 8 * 1024
@@ -34,6 +35,7 @@ export class GzipSlot {
       this.#gzip.flush(constants.Z_FINISH, () => setImmediate(resolve))
     })
     this.#gzip.reset()
+    collectAfter(this.#used)
     const member = this.#out.subarray(0, this.#used)
     if (this.#used < 18 || member.readUInt32LE(this.#used - 4) !== content.length) {
       throw new Error('zlib has not given all of a member')
