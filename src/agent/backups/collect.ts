@@ -4,8 +4,10 @@ import { runInNewContext } from 'node:vm'
 /** So much may wait to be collected. */
 const MOST_BYTES = 4 * 1024 * 1024
 
+type Collect = (options: { readonly type: 'minor' }) => void
+
 let waiting = 0
-let collect: ((options: { readonly type: 'minor' }) => void) | undefined
+let collect: Collect | undefined
 
 /**
  * Counts bytes outside of the collector's heap that nobody needs any more, and has them collected when they are many: V8 itself waits until
@@ -18,7 +20,7 @@ export function collectAfter(bytes: number): void {
   if (collect === undefined) {
     // The call exists only in contexts that are made while the flag is set.
     setFlagsFromString('--expose-gc')
-    collect = runInNewContext('gc') as NonNullable<typeof collect> // V8's own, by the flag
+    collect = runInNewContext('gc') as Collect // V8's own, by the flag
     setFlagsFromString('--no-expose-gc')
   }
   collect({ type: 'minor' })

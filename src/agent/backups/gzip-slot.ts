@@ -1,4 +1,4 @@
-import { constants, createGzip, type Gzip } from 'node:zlib'
+import { constants, createGzip, type Gzip, type ZlibReset } from 'node:zlib'
 import { collectAfter } from './collect.ts'
 
 /** Pieces of what is compressed: small ones, so that what is used up is collected before it is much. */
@@ -9,14 +9,14 @@ const PIECE_BYTES = 8 * 1024
  * collector, which counts memory outside its heap late.
  */
 export class GzipSlot {
-  readonly #gzip: Gzip
+  readonly #gzip: Gzip & ZlibReset
   readonly #out: Buffer
   #used = 0
   #fail: (error: Error) => void = () => {}
 
   /** For buffers of at most `most` bytes. */
   constructor(level: number, most: number) {
-    this.#gzip = createGzip({ level, chunkSize: PIECE_BYTES, highWaterMark: most })
+    this.#gzip = createGzip({ level, chunkSize: PIECE_BYTES }) as Gzip & ZlibReset // every compressor of zlib can begin anew
     // What cannot be made smaller grows by five bytes for each 16 KiB, beside head and end.
     this.#out = Buffer.allocUnsafeSlow(most + (most >> 10) + 1024)
     this.#gzip.on('data', (piece: Buffer) => {
