@@ -148,7 +148,7 @@ export const verifyBackup: Action = async (run) => {
   }
   const backup = await call(run, api.getBackup, { params })
   await run.out.item(backup, BACKUPS)
-  if (!run.out.machine && backup.bytes !== null)
+  if (!run.out.machine && backup.bytes !== null && !run.args.flag('quick'))
     run.notice(`${backup.name}: ${byteSize(backup.bytes)} are as they were`)
   return 0
 }
