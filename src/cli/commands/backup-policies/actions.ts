@@ -138,7 +138,7 @@ export const cancelPolicy: Action = async (run) => {
 
 export const listResults: Action = async (run) => {
   const { id: policyId, name } = await subjectOf(run, SUBJECT)
-  const runId = run.args.text('run') ?? (await lastRun(run, policyId, name))
+  const runId = run.args.word('run') ?? (await lastRun(run, policyId, name))
   const params = { policyId, runId }
   if (!run.out.machine) {
     const { status, startedAt } = await call(run, api.getPolicyRun, { params })
