@@ -1,5 +1,3 @@
-import type { TransformOptions } from 'node:stream'
-import { constants, createGzip, type Gzip, type ZlibOptions, type ZlibReset } from 'node:zlib'
 import { constants, createGzip, type Gzip, type ZlibReset } from 'node:zlib'
 import { collectAfter } from './collect.ts'
 
@@ -18,8 +16,6 @@ export class GzipSlot {
 
   /** For buffers of at most `most` bytes. */
   constructor(level: number, most: number) {
-    const options: ZlibOptions & TransformOptions = { level, chunkSize: PIECE_BYTES, highWaterMark: most }
-    this.#gzip = createGzip(options) as Gzip & ZlibReset // the types leave it out
     this.#gzip = createGzip({ level, chunkSize: PIECE_BYTES }) as Gzip & ZlibReset // every compressor of zlib can begin anew
     // What cannot be made smaller grows by five bytes for each 16 KiB, beside head and end.
     this.#out = Buffer.allocUnsafeSlow(most + (most >> 10) + 1024)
