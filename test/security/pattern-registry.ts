@@ -129,9 +129,7 @@ export const REGISTRY: Readonly<Record<string, FilePatterns>> = {
   },
   'src/agent/backups/store.ts': {
     sees: 'remote host',
-    patterns: [
-      String.raw`/^[A-Za-z0-9_-][A-Za-z0-9._-]{0,127}(?:\/[A-Za-z0-9_-][A-Za-z0-9._-]{0,127}){0,7}$/`,
-    ],
+    patterns: [String.raw`/^[A-Za-z0-9_-][A-Za-z0-9._-]{0,127}(?:\/[A-Za-z0-9_-][A-Za-z0-9._-]{0,127}){0,7}$/`],
   },
   'src/agent/backups/stores.ts': { sees: 'machine', patterns: ['/^[A-Za-z0-9_-]{1,64}$/'] },
   'src/agent/link/connect.ts': { sees: 'operator', patterns: ['/^(?:http|ws):/i'] },

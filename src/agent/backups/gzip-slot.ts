@@ -1,4 +1,5 @@
-import { constants, createGzip, type Gzip } from 'node:zlib'
+import { constants, createGzip, type Gzip, type ZlibReset } from 'node:zlib'
+import { collectAfter } from './collect.ts'
 
 /** Pieces of what is compressed: small ones, so that what is used up is collected before it is much. */
 const PIECE_BYTES = 8 * 1024
@@ -8,14 +9,14 @@ const PIECE_BYTES = 8 * 1024
  * collector, which counts memory outside its heap late.
  */
 export class GzipSlot {
-  readonly #gzip: Gzip
+  readonly #gzip: Gzip & ZlibReset
   readonly #out: Buffer
   #used = 0
   #fail: (error: Error) => void = () => {}
 
   /** For buffers of at most `most` bytes. */
   constructor(level: number, most: number) {
-    this.#gzip = createGzip({ level, chunkSize: PIECE_BYTES, highWaterMark: most })
+    this.#gzip = createGzip({ level, chunkSize: PIECE_BYTES }) as Gzip & ZlibReset // every compressor of zlib can begin anew
     // What cannot be made smaller grows by five bytes for each 16 KiB, beside head and end.
     this.#out = Buffer.allocUnsafeSlow(most + (most >> 10) + 1024)
     this.#gzip.on('data', (piece: Buffer) => {
@@ -34,6 +35,7 @@ export class GzipSlot {
       this.#gzip.flush(constants.Z_FINISH, () => setImmediate(resolve))
     })
     this.#gzip.reset()
+    collectAfter(this.#used)
     const member = this.#out.subarray(0, this.#used)
     if (this.#used < 18 || member.readUInt32LE(this.#used - 4) !== content.length) {
       throw new Error('zlib has not given all of a member')
