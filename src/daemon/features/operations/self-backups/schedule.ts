@@ -85,8 +85,10 @@ export function registerSchedule(jobs: SelfBackupDeps['jobs'], deps: SelfBackupD
   })
   return settings.onChange((key) => {
     if (!SETTINGS_OF_IT.has(key)) return
+    // Times count from the change on, however long the writer is busy before it comes to this.
+    const changedMs = clock.nowMs()
     deps.db
-      .write((tx) => reschedule(tx, deps, clock.nowMs()))
+      .write((tx) => reschedule(tx, deps, changedMs))
       .catch((err: unknown) => log.error({ err }, 'cannot move schedule of self-backups'))
   })
 }
