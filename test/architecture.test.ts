@@ -81,6 +81,8 @@ describe('audit rows and events', () => {
       'src/daemon/features/fleet/nodes/link.ts',
       // Runs of backup policies that begin and end.
       'src/daemon/features/operations/backup-policies/runs.ts',
+      // What becomes of backups of the panel itself.
+      'src/daemon/features/operations/self-backups/create-job.ts',
       // Another version of the program has started.
       'src/daemon/features/operations/updates/version-change.ts',
       // A plugin's process that keeps failing.

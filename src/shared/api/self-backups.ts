@@ -120,7 +120,7 @@ export const verifySelfBackup = defineEndpoint({
     'BACKUP_STORE_FAILED',
     'CREDENTIAL_ENCRYPTION_KEY_MISSING',
   ],
-  audit: { none: 'changes nothing' },
+  audit: { none: 'reads a backup and changes nothing' },
   long: true,
 })
 

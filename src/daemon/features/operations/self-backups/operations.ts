@@ -2,7 +2,7 @@ import * as api from '../../../../shared/api/self-backups.ts'
 import { PanelError } from '../../../../shared/kernel/errors.ts'
 import { SECRET_MASK } from '../../../../shared/kernel/setting-values.ts'
 import { changes } from '../../../access/audit.ts'
-import { operationsOver } from '../../../access/operation.ts'
+import { operationsOver, type Principal, recordChange } from '../../../access/operation.ts'
 import type { Queries, Tx } from '../../../db/db.ts'
 import { findByRef, findStore, type StoreRow } from '../stores/rows.ts'
 import { addBackup, forget } from './create-job.ts'
@@ -43,6 +43,16 @@ export const deleteSelfBackup = operation(
     return { answer: null, audit: { resourceId: row.id, details: { name: row.name, createdAt: row.createdAt } } }
   },
 )
+
+/** Writes down who takes a backup away, before the first byte of it goes. */
+export async function recordDownload(
+  deps: SelfBackupDeps,
+  principal: Principal,
+  { id, name }: Pick<SelfBackupRow, 'id' | 'name'>,
+): Promise<void> {
+  const of = { deps, principal, endpoint: api.downloadSelfBackup }
+  await deps.db.write((tx) => recordChange(tx, of, { audit: { resourceId: id, details: { name } } }))
+}
 
 export const setSelfBackupSchedule = operation(
   api.setSelfBackupSchedule,

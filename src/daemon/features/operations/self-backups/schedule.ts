@@ -63,21 +63,24 @@ export function registerSchedule(jobs: SelfBackupDeps['jobs'], deps: SelfBackupD
       due: {
         attempts: Number.POSITIVE_INFINITY,
         run: async () => {
-          const next = nextTime(settings, clock.nowMs())
-          if (next === null) return undefined
-          const again = { after: { kind: 'again' as const, atMs: Date.parse(next) } }
+          if (nextTime(settings, clock.nowMs()) === null) return undefined
+          // As the settings are when the run is committed: a change before that finds the job running and leaves its time alone.
+          const again = () => {
+            const next = nextTime(settings, clock.nowMs())
+            return next === null ? {} : { after: { kind: 'again' as const, atMs: Date.parse(next) } }
+          }
           try {
             const store = await scheduledStore(deps)
             const key = sealedFor(settings, credentialKey)
             const keep = settings.get('selfBackup.keep')
             return async (tx) => {
               await addBackup(tx, deps, { store, cause: 'schedule', key, keep })
-              return again
+              return again()
             }
           } catch (error) {
             log.error({ err: error }, 'scheduled self-backup cannot begin')
             systemErrors.capture(error, { component: 'self-backup' })
-            return async () => again
+            return async () => again()
           }
         },
       },
@@ -85,8 +88,10 @@ export function registerSchedule(jobs: SelfBackupDeps['jobs'], deps: SelfBackupD
   })
   return settings.onChange((key) => {
     if (!SETTINGS_OF_IT.has(key)) return
+    // Times count from the change on, however long the writer is busy before it comes to this.
+    const changedMs = clock.nowMs()
     deps.db
-      .write((tx) => reschedule(tx, deps, clock.nowMs()))
+      .write((tx) => reschedule(tx, deps, changedMs))
       .catch((err: unknown) => log.error({ err }, 'cannot move schedule of self-backups'))
   })
 }
