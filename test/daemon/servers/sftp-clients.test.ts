@@ -80,7 +80,10 @@ describe.skipIf(!SSHFS)(`sshfs${skippedUnless(SSHFS, 'sshfs, root and /dev/fuse'
     const own = await device()
     try {
       await eventually(device, (now) => now !== own)
-      await eventually(device, (now) => now !== own)
+      await eventually(
+        device,
+        (now) => now !== own,
+      )
       expect([said, child.exitCode]).toEqual(['', null])
       const script = `set -e; cd '${mount}'; mkdir -p a/b; echo hello > a/b/file; cp a/b/file a/copy; mv a/copy a/moved
         echo more >> a/moved; ln -s moved a/link; cat a/link; chmod 600 a/moved; touch -d 2020-01-02 a/moved; rm a/b/file; rmdir a/b
