@@ -110,7 +110,6 @@ const DAEMON_PACKAGES = [
   '@node-rs/argon2',
   '@simplewebauthn/server',
   'ajv',
-  'croner',
   'ignore',
   'ipaddr.js',
   'kysely',
@@ -206,7 +205,7 @@ const PARTS: readonly Part[] = [
     name: 'daemon/core',
     files: CORE,
     may: [KERNEL, PLATFORM, DB, CORE],
-    packages: ['kysely', 'pino', 'pino-pretty', 'prom-client', 'zod'],
+    packages: ['croner', 'kysely', 'pino', 'pino-pretty', 'prom-client', 'zod'],
     node: true,
   },
   {

@@ -1,12 +1,12 @@
 import { constants } from 'node:fs'
 import { open } from 'node:fs/promises'
 import { join } from 'node:path'
-import { Cron } from 'croner'
 import { z } from 'zod'
 import { PluginName } from '../../../shared/api/plugins.ts'
 import { type EventType, isEventType } from '../../../shared/kernel/events.ts'
 import { PERMISSIONS, type Permission } from '../../../shared/kernel/permissions.ts'
 import { mustBe } from '../../../shared/kernel/refusal-words.ts'
+import { isCronLine, nextTime } from '../../core/cron.ts'
 import { type ConfigSchema, compileConfigSchema, SchemaProblem } from './config-schema.ts'
 import { inRange, isRange } from './engine-range.ts'
 import { LoadProblem } from './failures.ts'
@@ -167,11 +167,7 @@ function parseText(text: string): unknown {
 }
 
 function isPattern(text: string): boolean {
-  try {
-    return new Cron(text, { paused: true }).nextRun() !== null
-  } catch {
-    return false // the library throws for what is no pattern
-  }
+  return isCronLine(text, [5, 6]) && nextTime({ cron: text, timeZone: 'UTC' }, Date.now()) !== null
 }
 
 function isUnique(texts: readonly string[]): boolean {

@@ -3,13 +3,15 @@ import { PanelError } from '../../../../shared/kernel/errors.ts'
 import { SECRET_MASK } from '../../../../shared/kernel/setting-values.ts'
 import { changes } from '../../../access/audit.ts'
 import { operationsOver, type Principal, recordChange } from '../../../access/operation.ts'
+import { operationsOver } from '../../../access/operation.ts'
+import { checkCron } from '../../../core/cron.ts'
 import type { Queries, Tx } from '../../../db/db.ts'
 import { findByRef, findStore, type StoreRow } from '../stores/rows.ts'
 import { addBackup, forget } from './create-job.ts'
 import type { SelfBackupDeps } from './deps.ts'
 import { placeIn } from './places.ts'
 import { findBackup, type SelfBackupRow } from './rows.ts'
-import { checkCron, nextTime, scheduledStore } from './schedule.ts'
+import { nextTime, scheduledStore } from './schedule.ts'
 import { fingerprintOf, type SealedKey, sealKey } from './sealed-key.ts'
 import { present } from './view.ts'
 
@@ -58,7 +60,8 @@ export const setSelfBackupSchedule = operation(
   api.setSelfBackupSchedule,
   async ({ tx, deps, fail }, { body: { cron, storeId, keep, passphrase } }) => {
     const { settings } = deps
-    if (typeof cron === 'string') checkCron(cron)
+    const timeZone = settings.get('panel.timezone')
+    if (typeof cron === 'string') checkCron({ cron, timeZone }, deps.clock.nowMs())
     if (typeof storeId === 'string' && (await findStore(tx.q, storeId)) === undefined) {
       fail('BACKUP_STORE_NOT_FOUND', NO_STORE)
     }

@@ -1,7 +1,6 @@
-import { Cron } from 'croner'
 import { z } from 'zod'
-import { fieldError } from '../../../../shared/kernel/errors.ts'
-import { type IsoTime, isoTime } from '../../../../shared/kernel/time.ts'
+import type { IsoTime } from '../../../../shared/kernel/time.ts'
+import { nextTime as cronTime } from '../../../core/cron.ts'
 import type { Settings } from '../../../core/settings.ts'
 import type { Tx } from '../../../db/db.ts'
 import { defineJob } from '../../../jobs/job-type.ts'
@@ -28,24 +27,11 @@ const SCHEDULE = defineJob({
   plan: () => [{ step: 'due', name: 'due' }],
 })
 
-/** Fails with VALIDATION_ERROR for what is no cron line of five fields. */
-export function checkCron(cron: string): void {
-  const isFive = cron.trim().split(/\s+/).length === 5
-  try {
-    if (isFive && new Cron(cron, { paused: true }).nextRun() !== null) return
-  } catch {
-    // not a pattern at all: the refusal below says what one looks like
-  }
-  throw fieldError('body.cron', 'must be five fields of cron that some time fits, such as 30 3 * * *')
-}
-
 /** The next time of the schedule after then; `null` where there is none. */
 export function nextTime(settings: Pick<Settings, 'get'>, afterMs: number): IsoTime | null {
   const cron = settings.get('selfBackup.cron')
   if (cron === null) return null
-  const timezone = settings.get('panel.timezone')
-  const next = new Cron(cron, { paused: true, timezone }).nextRun(new Date(afterMs))
-  return next === null ? null : isoTime(next.getTime())
+  return cronTime({ cron, timeZone: settings.get('panel.timezone') }, afterMs)
 }
 
 /** The store of scheduled backups, and of those that name none. Fails with BACKUP_STORE_NOT_FOUND. */
