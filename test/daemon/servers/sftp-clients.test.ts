@@ -75,14 +75,11 @@ describe.skipIf(!SSHFS)(`sshfs${skippedUnless(SSHFS, 'sshfs, root and /dev/fuse'
     const ended = once(child, 'close')
     let said = ''
     child.stderr.on('data', (piece) => (said += String(piece)))
-    // Looked at by programs of their own: this process is the server.
-    const device = async () => `${(await run('stat', ['-c', '%d', mount])).out}${said}`
-    const own = await device()
     try {
-      await eventually(device, (now) => now !== own)
+      // Only programs of their own look at what is mounted: this process is the server, and would wait for itself.
       await eventually(
-        device,
-        (now) => now !== own,
+        async () => `${said}${readFileSync('/proc/self/mounts', 'utf8')}`,
+        (mounts) => mounts.includes(` ${mount} fuse.sshfs `) || child.exitCode !== null,
       )
       expect([said, child.exitCode]).toEqual(['', null])
       const script = `set -e; cd '${mount}'; mkdir -p a/b; echo hello > a/b/file; cp a/b/file a/copy; mv a/copy a/moved
