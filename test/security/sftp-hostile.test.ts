@@ -12,11 +12,14 @@ import { firstText, packet, SftpWire, text, uint32, uint64, WIRE } from './sftp-
 const OPENSSH = has('sftp', 'sshpass')
 const READ = 1
 const MIB = 1024 * 1024
+const LONG = { tags: ['long'] }
 
 let stage: SftpStage
 
 beforeAll(async () => {
   stage = await SftpStage.enter()
+  writeFileSync(join(stage.folder, 'big'), '')
+  truncateSync(join(stage.folder, 'big'), 64 * MIB)
 })
 afterAll(() => stage?.close())
 
@@ -66,8 +69,6 @@ test('fields whose lengths do not add up, and requests that nobody knows, are an
 })
 
 test('nobody has more than 256 files open, reads more than a packet, or reads where no file reaches', async () => {
-  writeFileSync(join(stage.folder, 'big'), '')
-  truncateSync(join(stage.folder, 'big'), 64 * MIB)
   const client = await connect(stage)
   const wire = await SftpWire.open(client)
   const open = () => wire.ask(3, text('/big'), uint32(READ), uint32(0))
@@ -107,7 +108,7 @@ test('who asks for a lot and reads nothing, or sends byte by byte, holds little 
   await others()
 })
 
-test('who has a window of 4 GiB and reads nothing, or never ends an exchange of keys, holds little memory', async () => {
+test('who has a window of 4 GiB and reads nothing, or never ends an exchange of keys, holds little memory', LONG, async () => {
   const held = (): number => {
     const { external, heapUsed } = process.memoryUsage()
     return (external + heapUsed) / MIB
@@ -219,12 +220,16 @@ test('a connection has six attempts, and an address twenty that have not come in
     .toBe(true)
 })
 
-test('what is no SSH, and a flood of new keys, end their connection alone', async () => {
+test('what is no SSH ends its connection alone', async () => {
   const socket = connectTcp(stage.port, '127.0.0.1')
   socket.on('error', () => {})
   socket.write(`GET / HTTP/1.1\r\n${'x'.repeat(100_000)}\r\n\r\n`)
   socket.resume()
   await once(socket, 'close')
+  await others()
+})
+
+test('a flood of new keys ends its connection alone', LONG, async () => {
   const client = await connect(stage)
   client.on('error', () => {})
   const ended = once(client, 'close')
@@ -242,6 +247,7 @@ test('what is no SSH, and a flood of new keys, end their connection alone', asyn
 
 test.skipIf(!OPENSSH)(
   `new keys every 64 KiB are fine${skippedUnless(OPENSSH, 'openssh-client and sshpass')}`,
+  LONG,
   async () => {
     const sent = stage.write('often', Buffer.alloc(2 * MIB, 3))
     const args = ['-o', 'RekeyLimit=64K', '-o', 'BatchMode=no', '-q', '-b', '-', '-P', String(stage.port)]

@@ -49,6 +49,8 @@ const LIMITS = {
   unsentBytes: 1024 * 1024,
   /** Packets that wait for the end of an exchange of keys. */
   queued: 4096,
+  /** So long the panel is asked after an attempt, also when nobody is in: its answer may have been lost, and its row is kept for a minute. */
+  askedAfterMs: 120_000,
   idleMs: 15 * 60_000,
   idleLookMs: 30_000,
 } as const
@@ -82,12 +84,15 @@ export class SshServer {
   readonly #sessions = new Map<string, SftpSession>()
   readonly #sockets = new Map<string, Waiting>()
   readonly #closing = new Set<Promise<void>>()
+  #attemptedMs: number
   #net: NetServer | undefined
   #report: SftpReport = { enabled: false, port: 0, fingerprint: '', problem: null }
 
   constructor(parts: SshServerParts) {
     this.#parts = parts
     this.#room = new ServerRoom(parts.clock)
+    // An agent before this one may have let somebody in just now.
+    this.#attemptedMs = parts.clock.monotonicMs()
   }
 
   /** Where it listens, or why it does not, as the panel is told. */
@@ -176,7 +181,8 @@ export class SshServer {
     const { clock, ending } = this.#parts
     while (!ending.aborted) {
       await clock.sleep(SFTP_LIMITS.checkMs, ending)
-      if (!ending.aborted && this.#sessions.size > 0) await this.check()
+      const isAsked = this.#sessions.size > 0 || clock.monotonicMs() - this.#attemptedMs < LIMITS.askedAfterMs
+      if (!ending.aborted && isAsked) await this.check()
     }
   }
 
@@ -274,7 +280,8 @@ export class SshServer {
     context: AuthContext,
     from: { readonly address: string; readonly client: string },
   ): Promise<Opened | 'known' | undefined> {
-    const { door } = this.#parts
+    const { door, clock } = this.#parts
+    this.#attemptedMs = clock.monotonicMs()
     const asked = {
       username: context.username.slice(0, 512),
       address: plainAddress(from.address),

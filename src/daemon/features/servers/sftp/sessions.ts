@@ -147,13 +147,15 @@ export class SftpSessions {
 
   async #tell(): Promise<void> {
     const { db, gateway, log } = this.#deps
+    // Those of before the rows are read: whoever comes in meanwhile has a row that is not among them.
+    const told = [...this.#told]
     const rows = new Map((await openSessions(db.read)).map((row) => [row.id, row]))
     const byNode = new Map<string, SftpState[]>()
-    for (const [sessionId, { row: known, text }] of this.#told) {
+    for (const [sessionId, { row: known, text }] of told) {
       const row = rows.get(sessionId)
       const state = row === undefined ? GONE : await this.#grant(row)
       const fresh = JSON.stringify(state.grant)
-      if (fresh === text) continue
+      if (fresh === text || !this.#told.has(sessionId)) continue
       this.#told.set(sessionId, { row: known, text: fresh })
       byNode.set(known.nodeId, [...(byNode.get(known.nodeId) ?? []), { sessionId, ...state }])
     }
