@@ -58,7 +58,7 @@ export const REGISTRY: Readonly<Record<string, FilePatterns>> = {
       '/^ECONNREFUSED$/',
       '/^(EHOSTUNREACH|ENETUNREACH|EHOSTDOWN|ENETDOWN|EADDRNOTAVAIL)$/',
       String.raw`/^(ETIMEDOUT|UND_ERR_\w*TIMEOUT)$/`,
-      String.raw`/^(ERR_O?SSL\w*|ERR_TLS\w*|EPROTO|\w*CERT\w*|UNABLE_TO_\w+)$/`,
+      '/^(?:ERR_O?SSL|ERR_TLS|EPROTO$|UNABLE_TO_)|CERT/',
       String.raw`/\s+/g`,
     ],
   },
