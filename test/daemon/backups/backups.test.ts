@@ -57,7 +57,7 @@ describe('a backup', () => {
   })
 
   test('is listed, read and restored by single paths, and has ranges', async () => {
-    const { id, checksum } = await stage.make({ name: 'paths' })
+    const { id, storedBytes, checksum } = await stage.make({ name: 'paths' })
     const { data } = await stage.ask('GET', `/${id}/entries?path=/world`)
     expect(data.entries.map(({ path, kind }: { path: string; kind: string }) => [path, kind])).toEqual([
       ['/world/level.dat', 'file'],
@@ -69,12 +69,8 @@ describe('a backup', () => {
       return await fetch(url, { headers: { authorization, ...headers } })
     }
     expect(await (await fetched('/file?path=world/region/r.mca')).text()).toBe('region')
-    const download = await fetched('/download')
-    const whole = Buffer.from(await download.arrayBuffer())
-    expect([String(whole.length), createHash('sha256').update(whole).digest('hex')]).toEqual([
-      download.headers.get('content-length'),
-      checksum,
-    ])
+    const whole = Buffer.from(await (await fetched('/download')).arrayBuffer())
+    expect([whole.length, createHash('sha256').update(whole).digest('hex')]).toEqual([storedBytes, checksum])
     const part = await fetched('/download', { range: 'bytes=10-19', 'if-range': `"${checksum}"` })
     expect(part.status).toBe(206)
     expect(Buffer.from(await part.arrayBuffer())).toEqual(whole.subarray(10, 20))

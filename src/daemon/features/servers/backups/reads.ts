@@ -94,7 +94,7 @@ export async function download(
   const compression = query.compression ?? (backup.kind === 'archive' ? backup.compression : 'gzip')
   const nodeId = nodeOf(deps, backup, row.nodeId)
   const whole = path === null && denied.length === 0 && backup.kind === 'archive' && compression === backup.compression
-  const size = whole ? await archiveBytes(deps, backup, nodeId, context) : null
+  const size = whole ? backup.storedBytes : null
   const answer = { contentType: TYPES[compression], fileName: `${fileNameOf(backup)}.${ENDS[compression]}` }
   const open = (content: Omit<Delivery, 'compression'>) =>
     deliver(deps, { backup, nodeId, ...content, compression, denied }, context)
@@ -116,20 +116,6 @@ export async function download(
       return open({ content: 'archive', path: null, offset, length })
     },
   }
-}
-
-/** What the archive alone has; `storedBytes` of a backup counts the list of its entries too. */
-async function archiveBytes(
-  deps: BackupDeps,
-  backup: ShownBackup,
-  nodeId: string,
-  { signal }: Pick<Context, 'signal'>,
-): Promise<number | null> {
-  const grant = { nodeId, ownerId: backup.ownerId, mode: 'read', signal } as const
-  return await withStore(deps, backup.storeId, grant, async (store) => {
-    const { size } = await deps.gateway.request(nodeId, protocol.describeBackup, stored(backup, store), { signal })
-    return size
-  })
 }
 
 /** One file of a backup, or the dump of one database. */
