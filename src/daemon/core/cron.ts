@@ -20,7 +20,7 @@ export function nextTime({ cron, timeZone }: CronTimes, afterMs: number): IsoTim
   return next === null ? null : isoTime(next.getTime())
 }
 
-/** Whether this is a cron line of so many fields: five, or six with seconds first. */
+/** Whether this is a cron line of so many fields (five, or six with seconds first) that some time fits. */
 export function isCronLine(cron: string, fields: readonly (5 | 6)[] = [5]): boolean {
   return problemOf(cron, fields) === undefined
 }
@@ -33,7 +33,6 @@ export function checkCron({ cron, timeZone }: CronTimes, nowMs: number, leastMs 
   const problem = problemOf(cron, [5])
   if (problem !== undefined) throw fieldError('body.cron', `${CRON_LINE}: ${problem}`.slice(0, 300))
   const times = new Cron(cron, { paused: true, timezone: timeZone }).nextRuns(TIMES, new Date(nowMs))
-  if (times.length === 0) throw fieldError('body.cron', 'must name a time that is still to come')
   const isTooOften = times.some((time, index) => time.getTime() - (times[index - 1]?.getTime() ?? 0) < leastMs)
   if (!isTooOften) return
   throw fieldError('body.cron', `must leave at least ${leastMs / 60_000} minutes between two times`)
@@ -44,8 +43,8 @@ function problemOf(cron: string, fields: readonly number[]): string | undefined 
   // The library also takes nicknames such as @daily and single dates, which are no lines.
   if (!fields.includes(count)) return `it has ${count} of them`
   try {
-    new Cron(cron, { paused: true })
-    return undefined
+    // Without a year a line fits times for ever or never, so that it does not matter from when on.
+    return new Cron(cron, { paused: true }).nextRun(new Date(0)) === null ? 'no time fits it' : undefined
   } catch (error) {
     return error instanceof Error ? error.message : String(error)
   }

@@ -210,7 +210,7 @@ describe('a backup policy', () => {
     ['cron', { cron: '@daily' }, 'five fields'],
     ['cron', { cron: '61 4 * * *' }, 'five fields'],
     ['cron', { cron: '* * * * *' }, '5 minutes'],
-    ['cron', { cron: '0 0 31 2 *' }, 'still to come'],
+    ['cron', { cron: '0 0 31 2 *' }, 'no time fits'],
     ['timeZone', { timeZone: 'Berlin' }, 'Europe/Berlin'],
     ['nodeId', { target: 'node' }, 'must name'],
     ['serverIds', { target: 'servers', serverIds: [] }, 'at least one'],
