@@ -108,39 +108,43 @@ test('who asks for a lot and reads nothing, or sends byte by byte, holds little 
   await others()
 })
 
-test('who has a window of 4 GiB and reads nothing, or never ends an exchange of keys, holds little memory', LONG, async () => {
-  const held = (): number => {
-    const { external, heapUsed } = process.memoryUsage()
-    return (external + heapUsed) / MIB
-  }
-  for (const way of ['does not read', 'exchanges keys'] as const) {
-    const client = await connect(stage)
-    client.on('error', () => {}) // it is cut off at the end
-    const wire = await SftpWire.open(client, { listens: false })
-    const inside = client as unknown as { _sock: Socket; _protocol: Record<string, (...given: unknown[]) => void> }
-    inside._protocol['channelWindowAdjust']?.(
-      (wire.channel as unknown as { outgoing: { id: number } }).outgoing.id,
-      0x7fff_0000,
-    )
-    wire.channel.write(packet(1, uint32(3)))
-    wire.channel.write(packet(3, uint32(1), text('/big'), uint32(READ), uint32(0)))
-    const before = held()
-    if (way === 'does not read') inside._sock.pause()
-    for (let id = 2; id < 2000; id++) {
-      wire.channel.write(packet(5, uint32(id), text(uint32(1)), uint64(0n), uint32(250_000)))
+test(
+  'who has a window of 4 GiB and reads nothing, or never ends an exchange of keys, holds little memory',
+  LONG,
+  async () => {
+    const held = (): number => {
+      const { external, heapUsed } = process.memoryUsage()
+      return (external + heapUsed) / MIB
     }
-    // Its answers are not looked at: for the client the exchange goes on for ever.
-    if (way === 'exchanges keys') {
-      inside._sock.removeAllListeners('data')
-      inside._protocol['rekey']?.()
-      inside._sock.resume()
+    for (const way of ['does not read', 'exchanges keys'] as const) {
+      const client = await connect(stage)
+      client.on('error', () => {}) // it is cut off at the end
+      const wire = await SftpWire.open(client, { listens: false })
+      const inside = client as unknown as { _sock: Socket; _protocol: Record<string, (...given: unknown[]) => void> }
+      inside._protocol['channelWindowAdjust']?.(
+        (wire.channel as unknown as { outgoing: { id: number } }).outgoing.id,
+        0x7fff_0000,
+      )
+      wire.channel.write(packet(1, uint32(3)))
+      wire.channel.write(packet(3, uint32(1), text('/big'), uint32(READ), uint32(0)))
+      const before = held()
+      if (way === 'does not read') inside._sock.pause()
+      for (let id = 2; id < 2000; id++) {
+        wire.channel.write(packet(5, uint32(id), text(uint32(1)), uint64(0n), uint32(250_000)))
+      }
+      // Its answers are not looked at: for the client the exchange goes on for ever.
+      if (way === 'exchanges keys') {
+        inside._sock.removeAllListeners('data')
+        inside._protocol['rekey']?.()
+        inside._sock.resume()
+      }
+      await others()
+      expect([way, held() - before < 64]).toEqual([way, true])
+      inside._sock.destroy()
     }
     await others()
-    expect([way, held() - before < 64]).toEqual([way, true])
-    inside._sock.destroy()
-  }
-  await others()
-})
+  },
+)
 
 test('names that are no UTF-8 are made, listed, given another name and removed by their bytes', async () => {
   const client = await connect(stage)

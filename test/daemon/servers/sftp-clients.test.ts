@@ -110,7 +110,9 @@ test('the host key stays over a restart, for the agent alone to read', { tags: [
   expect(keys[0]).toBe(keys[1])
 })
 
-test('a port that is taken stands in the log and in the answer, and the agent works without', { tags: ['long'] }, async () => {
+test('a port that is taken stands in the log and in the answer, and the agent works without', {
+  tags: ['long'],
+}, async () => {
   const other = createServer().listen(0, '127.0.0.1')
   await once(other, 'listening')
   const { port } = other.address() as { port: number }

@@ -147,8 +147,10 @@ export class SftpStage {
       env: { SSHPASS: PASSWORD },
     })
     const [, ...said] = out.split('sftp> -')
-    const failed = said.filter((text) => /denied|not found|failure|couldn't|can't|no such/i.test(text.replace(/.*/, '')))
-    return failed.map((text) => text.replace(/[\r\n][^]*/, ''))
+    const failed = said.filter((text) =>
+      /denied|not found|failure|couldn't|can't|no such/i.test(text.replace(/.*/, '')),
+    )
+    return failed.map((text) => text.split(/[\r\n]/)[0] ?? '')
   }
 
   /** Another program of OpenSSH. */

@@ -300,7 +300,9 @@ describe.skipIf(!RUNS)(`files over SFTP${WHY_NOT}`, () => {
     open.end()
   })
 
-  test('an account has at most 50 keys, and those that cannot be used are refused with the reason', { tags: ['long'] }, async () => {
+  test('an account has at most 50 keys, and those that cannot be used are refused with the reason', {
+    tags: ['long'],
+  }, async () => {
     const { client } = await stage.person()
     const add = (publicKey: string) => client.call(addSshKey, { body: { publicKey } })
     await expect(add('sk-ssh-ed25519@openssh.com AAAA')).rejects.toMatchObject({
