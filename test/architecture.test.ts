@@ -90,6 +90,8 @@ describe('audit rows and events', () => {
       // What nodes report of servers, and that they have removed one.
       'src/daemon/features/servers/servers/observe.ts',
       'src/daemon/features/servers/servers/remove.ts',
+      // What somebody who is in over SSH has changed.
+      'src/daemon/features/servers/sftp/sessions.ts',
       // What rules find in figures and events.
       'src/daemon/features/signals/alerts/raise.ts',
       // How far a job is.
