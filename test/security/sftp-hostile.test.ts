@@ -121,11 +121,8 @@ test(
       client.on('error', () => {}) // it is cut off at the end
       const wire = await SftpWire.open(client, { listens: false })
       const socket = Reflect.get(client, '_sock') as Socket
-    const protocol = Reflect.get(client, '_protocol') as Record<string, (...given: unknown[]) => void>
-      protocol['channelWindowAdjust']?.(
-        (Reflect.get(wire.channel, 'outgoing') as { id: number }).id,
-        0x7fff_0000,
-      )
+      const protocol = Reflect.get(client, '_protocol') as Record<string, (...given: unknown[]) => void>
+      protocol['channelWindowAdjust']?.((Reflect.get(wire.channel, 'outgoing') as { id: number }).id, 0x7fff_0000)
       wire.channel.write(packet(1, uint32(3)))
       wire.channel.write(packet(3, uint32(1), text('/big'), uint32(READ), uint32(0)))
       const before = held()

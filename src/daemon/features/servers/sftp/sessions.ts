@@ -164,10 +164,7 @@ export class SftpSessions {
         gateway
           .request(nodeId, updateSftpSessions, { sessions: sessions.slice(at, at + 500) })
           .catch((err: unknown) => {
-            log.debug(
-              { err, nodeId },
-              'changed rights of SFTP sessions did not reach a node; its agent asks for them',
-            )
+            log.debug({ err, nodeId }, 'changed rights of SFTP sessions did not reach a node; its agent asks for them')
           })
       }
     }
