@@ -87,6 +87,7 @@ const SLICES: readonly (readonly string[])[] = [
   ['operations/settings'],
   ['accounts/users'],
   ['accounts/passkeys', 'accounts/ssh-keys', 'accounts/sso'],
+  ['accounts/passkeys', 'accounts/sso', 'accounts/ssh-keys'],
   ['fleet/nodes'],
   ['fleet/locations', 'catalog/templates'],
   ['operations/stores'],

@@ -120,27 +120,25 @@ test(
       const client = await connect(stage)
       client.on('error', () => {}) // it is cut off at the end
       const wire = await SftpWire.open(client, { listens: false })
-      const inside = client as unknown as { _sock: Socket; _protocol: Record<string, (...given: unknown[]) => void> }
-      inside._protocol['channelWindowAdjust']?.(
-        (wire.channel as unknown as { outgoing: { id: number } }).outgoing.id,
-        0x7fff_0000,
-      )
+      const socket = Reflect.get(client, '_sock') as Socket
+      const protocol = Reflect.get(client, '_protocol') as Record<string, (...given: unknown[]) => void>
+      protocol['channelWindowAdjust']?.((Reflect.get(wire.channel, 'outgoing') as { id: number }).id, 0x7fff_0000)
       wire.channel.write(packet(1, uint32(3)))
       wire.channel.write(packet(3, uint32(1), text('/big'), uint32(READ), uint32(0)))
       const before = held()
-      if (way === 'does not read') inside._sock.pause()
+      if (way === 'does not read') socket.pause()
       for (let id = 2; id < 2000; id++) {
         wire.channel.write(packet(5, uint32(id), text(uint32(1)), uint64(0n), uint32(250_000)))
       }
       // Its answers are not looked at: for the client the exchange goes on for ever.
       if (way === 'exchanges keys') {
-        inside._sock.removeAllListeners('data')
-        inside._protocol['rekey']?.()
-        inside._sock.resume()
+        socket.removeAllListeners('data')
+        protocol['rekey']?.()
+        socket.resume()
       }
       await others()
       expect([way, held() - before < 64]).toEqual([way, true])
-      inside._sock.destroy()
+      socket.destroy()
     }
     await others()
   },
@@ -237,9 +235,9 @@ test('a flood of new keys ends its connection alone', LONG, async () => {
   const client = await connect(stage)
   client.on('error', () => {})
   const ended = once(client, 'close')
-  const inside = client as unknown as { _protocol: { rekey(): void } } // what a client of its own making sends
+  const protocol = Reflect.get(client, '_protocol') as { rekey(): void } // what a client of its own making sends
   const again = (): void => {
-    if (client.listenerCount('close') > 0) inside._protocol.rekey()
+    if (client.listenerCount('close') > 0) protocol.rekey()
   }
   client.on('rekey' as never, again)
   again()

@@ -4,7 +4,7 @@ import { AgentFailure } from '../failure.ts'
 import { PathRules } from '../files/rules.ts'
 import { type AgentLog, errorText } from '../logger.ts'
 import type { GameServer } from '../server/server.ts'
-import { type PanelDoor, Refusal } from './panel-door.ts'
+import { type PanelClient, Refusal } from './panel-client.ts'
 
 /** Changes of this time are reported together. */
 const TOGETHER_MS = 1000
@@ -17,7 +17,7 @@ export interface SessionParts {
   readonly sessionId: string
   readonly grant: SftpGrant
   readonly server: GameServer
-  readonly door: PanelDoor
+  readonly panel: PanelClient
   readonly clock: Clock
   readonly log: AgentLog
   /** Aborts when the agent ends. */
@@ -126,7 +126,7 @@ export class SftpSession {
         if (isFinal || ending.aborted) {
           return void log.warn(
             { sessionId: this.id, err: errorText(error) },
-            'the end of an SFTP session was not reported',
+            'end of an SFTP session was not reported',
           )
         }
       }
@@ -150,7 +150,7 @@ export class SftpSession {
     this.#folders = new Set()
     this.#allFolders = true
     try {
-      await this.#parts.door.report(this.id, { counts: { ...this.counts }, folders, allFolders, ended })
+      await this.#parts.panel.report(this.id, { counts: { ...this.counts }, folders, allFolders, ended })
     } catch (error) {
       for (const folder of folders) this.#folders.add(folder)
       this.#allFolders = allFolders

@@ -41,7 +41,7 @@ export class Refusal extends Error {
 }
 
 /** The questions of an SSH server to its daemon. Each rejects with CANCELLED when the daemon cannot be reached, or with a {@link Refusal}. */
-export interface PanelDoor {
+export interface PanelClient {
   open(asked: {
     readonly username: string
     readonly credential: Credential
@@ -62,7 +62,7 @@ export interface PanelDoor {
 }
 
 /** The questions by HTTP, with the credentials of the node. */
-export function createPanelDoor(target: ConnectTarget): PanelDoor {
+export function createPanelClient(target: ConnectTarget): PanelClient {
   return {
     open: async (asked) => Opened.parse(await post(target, '/sessions', asked)),
     check: async (sessionIds) =>
