@@ -12,8 +12,6 @@ import type { SelfBackupDeps } from './deps.ts'
 import { lastScheduled } from './rows.ts'
 import { fingerprintOf, type SealedKey } from './sealed-key.ts'
 
-const SETTINGS_OF_IT = new Set(['selfBackup.cron', 'panel.timezone'])
-
 /** Adds a backup at each time of the cron line. One that was missed while the daemon did not run is made at its next start, once. */
 const SCHEDULE = defineJob({
   kind: 'self_backups.schedule',
@@ -43,7 +41,10 @@ export function checkCron(cron: string): void {
 export function nextTime(settings: Pick<Settings, 'get'>, afterMs: number): IsoTime | null {
   const cron = settings.get('selfBackup.cron')
   if (cron === null) return null
-  const timezone = settings.get('panel.timezone')
+  return timeAfter(cron, settings.get('panel.timezone'), afterMs)
+}
+
+function timeAfter(cron: string, timezone: string, afterMs: number): IsoTime | null {
   const next = new Cron(cron, { paused: true, timezone }).nextRun(new Date(afterMs))
   return next === null ? null : isoTime(next.getTime())
 }
@@ -55,7 +56,7 @@ export async function scheduledStore({ db, settings }: Pick<SelfBackupDeps, 'db'
   return store ?? defaultStore(db.read, settings)
 }
 
-/** Gives the engine the schedule, and follows changes of it. */
+/** Gives the engine the schedule, and follows the time zone, which others change. */
 export function registerSchedule(jobs: SelfBackupDeps['jobs'], deps: SelfBackupDeps): () => void {
   const { clock, settings, log, systemErrors, credentialKey } = deps
   jobs.register(SCHEDULE, {
@@ -87,7 +88,7 @@ export function registerSchedule(jobs: SelfBackupDeps['jobs'], deps: SelfBackupD
     },
   })
   return settings.onChange((key) => {
-    if (!SETTINGS_OF_IT.has(key)) return
+    if (key !== 'panel.timezone') return
     // Times count from the change on, however long the writer is busy before it comes to this.
     const changedMs = clock.nowMs()
     deps.db
@@ -102,8 +103,10 @@ export async function beginSchedule(tx: Tx, deps: SelfBackupDeps): Promise<void>
   await reschedule(tx, deps, last === undefined ? deps.clock.nowMs() : Date.parse(last.createdAt))
 }
 
-async function reschedule(tx: Tx, { jobs, settings }: SelfBackupDeps, afterMs: number): Promise<void> {
-  const next = nextTime(settings, afterMs)
+/** Moves the schedule to its first time after then, by the settings as this transaction sees them. */
+export async function reschedule(tx: Tx, { jobs, settings }: SelfBackupDeps, afterMs: number): Promise<void> {
+  const [cron, timezone] = [await settings.read(tx, 'selfBackup.cron'), await settings.read(tx, 'panel.timezone')]
+  const next = cron === null ? null : timeAfter(cron, timezone, afterMs)
   if (next === null) await jobs.queue.forget(tx, SCHEDULE.kind)
   else {
     const at = next < tx.now ? tx.now : next
