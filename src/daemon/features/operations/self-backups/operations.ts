@@ -11,6 +11,7 @@ import type { SelfBackupDeps } from './deps.ts'
 import { placeIn } from './places.ts'
 import { findBackup, type SelfBackupRow } from './rows.ts'
 import { nextTime, scheduledStore } from './schedule.ts'
+import { checkCron, nextTime, reschedule, scheduledStore } from './schedule.ts'
 import { fingerprintOf, type SealedKey, sealKey } from './sealed-key.ts'
 import { present } from './view.ts'
 
@@ -70,7 +71,10 @@ export const setSelfBackupSchedule = operation(
       storeId: storeId === undefined ? before.storeId : storeId,
       keep: keep ?? before.keep,
     }
-    if (after.cron !== before.cron) await settings.set(tx, 'selfBackup.cron', after.cron)
+    if (after.cron !== before.cron) {
+      await settings.set(tx, 'selfBackup.cron', after.cron)
+      await reschedule(tx, deps, deps.clock.nowMs())
+    }
     if (after.storeId !== before.storeId) await settings.set(tx, 'selfBackup.store', after.storeId)
     if (after.keep !== before.keep) await settings.set(tx, 'selfBackup.keep', after.keep)
     const { cron: _, ...rest } = before

@@ -11,8 +11,6 @@ import type { SelfBackupDeps } from './deps.ts'
 import { lastScheduled } from './rows.ts'
 import { fingerprintOf, type SealedKey } from './sealed-key.ts'
 
-const SETTINGS_OF_IT = new Set(['selfBackup.cron', 'panel.timezone'])
-
 /** Adds a backup at each time of the cron line. One that was missed while the daemon did not run is made at its next start, once. */
 const SCHEDULE = defineJob({
   kind: 'self_backups.schedule',
@@ -32,6 +30,12 @@ export function nextTime(settings: Pick<Settings, 'get'>, afterMs: number): IsoT
   const cron = settings.get('selfBackup.cron')
   if (cron === null) return null
   return cronTime({ cron, timeZone: settings.get('panel.timezone') }, afterMs)
+  return timeAfter(cron, settings.get('panel.timezone'), afterMs)
+}
+
+function timeAfter(cron: string, timezone: string, afterMs: number): IsoTime | null {
+  const next = new Cron(cron, { paused: true, timezone }).nextRun(new Date(afterMs))
+  return next === null ? null : isoTime(next.getTime())
 }
 
 /** The store of scheduled backups, and of those that name none. Fails with BACKUP_STORE_NOT_FOUND. */
@@ -41,7 +45,7 @@ export async function scheduledStore({ db, settings }: Pick<SelfBackupDeps, 'db'
   return store ?? defaultStore(db.read, settings)
 }
 
-/** Gives the engine the schedule, and follows changes of it. */
+/** Gives the engine the schedule, and follows the time zone, which others change. */
 export function registerSchedule(jobs: SelfBackupDeps['jobs'], deps: SelfBackupDeps): () => void {
   const { clock, settings, log, systemErrors, credentialKey } = deps
   jobs.register(SCHEDULE, {
@@ -73,7 +77,7 @@ export function registerSchedule(jobs: SelfBackupDeps['jobs'], deps: SelfBackupD
     },
   })
   return settings.onChange((key) => {
-    if (!SETTINGS_OF_IT.has(key)) return
+    if (key !== 'panel.timezone') return
     // Times count from the change on, however long the writer is busy before it comes to this.
     const changedMs = clock.nowMs()
     deps.db
@@ -88,8 +92,10 @@ export async function beginSchedule(tx: Tx, deps: SelfBackupDeps): Promise<void>
   await reschedule(tx, deps, last === undefined ? deps.clock.nowMs() : Date.parse(last.createdAt))
 }
 
-async function reschedule(tx: Tx, { jobs, settings }: SelfBackupDeps, afterMs: number): Promise<void> {
-  const next = nextTime(settings, afterMs)
+/** Moves the schedule to its first time after then, by the settings as this transaction sees them. */
+export async function reschedule(tx: Tx, { jobs, settings }: SelfBackupDeps, afterMs: number): Promise<void> {
+  const [cron, timezone] = [await settings.read(tx, 'selfBackup.cron'), await settings.read(tx, 'panel.timezone')]
+  const next = cron === null ? null : timeAfter(cron, timezone, afterMs)
   if (next === null) await jobs.queue.forget(tx, SCHEDULE.kind)
   else {
     const at = next < tx.now ? tx.now : next
