@@ -86,7 +86,6 @@ const SLICES: readonly (readonly string[])[] = [
   ['accounts/auth'],
   ['operations/settings'],
   ['accounts/users'],
-  ['accounts/passkeys', 'accounts/ssh-keys', 'accounts/sso'],
   ['accounts/passkeys', 'accounts/sso', 'accounts/ssh-keys'],
   ['fleet/nodes'],
   ['fleet/locations', 'catalog/templates'],

@@ -37,7 +37,6 @@ export const REGISTRY: Readonly<Record<string, FilePatterns>> = {
     sees: 'remote host',
     patterns: [String.raw`/^panel-\d{8}T\d{6}Z-[0-9a-z]{8}\.tar\.gz$/`, String.raw`/[:-]|\.\d+/g`],
   },
-  'src/daemon/features/operations/self-backups/schedule.ts': { sees: 'client', patterns: [String.raw`/\s+/`] },
   'src/daemon/features/operations/self-backups/sealed-key.ts': {
     sees: 'operator',
     patterns: ['z.base64()', 'z.base64()'],
@@ -598,6 +597,7 @@ export const REGISTRY: Readonly<Record<string, FilePatterns>> = {
     patterns: [String.raw`/^\[([^\]]*)\](?::\d*)?$/`, String.raw`/:\d*$/`, String.raw`/\.$/`],
   },
   'src/daemon/http/json-bytes.ts': { sees: 'client', patterns: [String.raw`/[\u0000-\u001f"\\\ud800-\udfff]/`] },
+  'src/daemon/core/cron.ts': { sees: 'client', patterns: [String.raw`/\s+/`] },
   'src/daemon/core/masking.ts': {
     sees: 'client',
     patterns: [

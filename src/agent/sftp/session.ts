@@ -124,10 +124,7 @@ export class SftpSession {
       } catch (error) {
         const isFinal = error instanceof Refusal || clock.monotonicMs() - sinceMs > KEPT_MS
         if (isFinal || ending.aborted) {
-          return void log.warn(
-            { sessionId: this.id, err: errorText(error) },
-            'end of an SFTP session was not reported',
-          )
+          return void log.warn({ sessionId: this.id, err: errorText(error) }, 'end of an SFTP session was not reported')
         }
       }
       await clock.sleep(RETRY_MS, ending)

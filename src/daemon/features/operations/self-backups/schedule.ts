@@ -30,12 +30,6 @@ export function nextTime(settings: Pick<Settings, 'get'>, afterMs: number): IsoT
   const cron = settings.get('selfBackup.cron')
   if (cron === null) return null
   return cronTime({ cron, timeZone: settings.get('panel.timezone') }, afterMs)
-  return timeAfter(cron, settings.get('panel.timezone'), afterMs)
-}
-
-function timeAfter(cron: string, timezone: string, afterMs: number): IsoTime | null {
-  const next = new Cron(cron, { paused: true, timezone }).nextRun(new Date(afterMs))
-  return next === null ? null : isoTime(next.getTime())
 }
 
 /** The store of scheduled backups, and of those that name none. Fails with BACKUP_STORE_NOT_FOUND. */
@@ -94,8 +88,8 @@ export async function beginSchedule(tx: Tx, deps: SelfBackupDeps): Promise<void>
 
 /** Moves the schedule to its first time after then, by the settings as this transaction sees them. */
 export async function reschedule(tx: Tx, { jobs, settings }: SelfBackupDeps, afterMs: number): Promise<void> {
-  const [cron, timezone] = [await settings.read(tx, 'selfBackup.cron'), await settings.read(tx, 'panel.timezone')]
-  const next = cron === null ? null : timeAfter(cron, timezone, afterMs)
+  const [cron, timeZone] = [await settings.read(tx, 'selfBackup.cron'), await settings.read(tx, 'panel.timezone')]
+  const next = cron === null ? null : cronTime({ cron, timeZone }, afterMs)
   if (next === null) await jobs.queue.forget(tx, SCHEDULE.kind)
   else {
     const at = next < tx.now ? tx.now : next
