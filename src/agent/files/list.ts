@@ -31,18 +31,21 @@ export async function listPage(
     limit,
     rules,
     listed,
+    nowMs,
     signal,
   }: {
     readonly after: string | null
     readonly limit: number
     readonly rules: PathRules
     readonly listed: ListedNames
+    /** Milliseconds since the epoch. */
+    readonly nowMs: number
     readonly signal: AbortSignal
   },
 ): Promise<Page> {
   return await withFolder(root, path, async (folder) => {
     const which = { after: bytesAfter(after), limit, signal }
-    const known = rules.hides ? undefined : await allNames(folder, listed, signal)
+    const known = rules.hides ? undefined : await allNames(folder, { listed, nowMs, signal })
     const { names, total, isCut } =
       known === undefined ? await lowestNames(namesIn(folder, path, rules), which) : namesBehind(known, which)
     const mayGoOn = pacer(() => signal.aborted)
@@ -123,13 +126,12 @@ function* namesIn(folder: FolderHandle, path: string, rules: PathRules): Generat
 /** All names of a folder in their order, when they are not too many. */
 async function allNames(
   folder: FolderHandle,
-  listed: ListedNames,
-  signal: AbortSignal,
+  { listed, nowMs, signal }: { readonly listed: ListedNames; readonly nowMs: number; readonly signal: AbortSignal },
 ): Promise<readonly string[] | undefined> {
   const mayGoOn = pacer(() => signal.aborted)
   return (
     listed.of(folder) ??
-    (await listed.keep(folder, async (most) => {
+    (await listed.keep(folder, nowMs, async (most) => {
       const names: string[] = []
       let bytes = 0
       for (const name of folder.names()) {

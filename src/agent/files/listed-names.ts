@@ -32,19 +32,19 @@ export class ListedNames {
 
   /**
    * Keeps what `read` finds, when that is all of a folder that nobody changes meanwhile. `undefined`: the folder has more names than are
-   * kept.
+   * kept. `nowMs`: milliseconds since the epoch.
    */
   async keep(
     folder: FolderHandle,
+    nowMs: number,
     read: (most: { readonly names: number; readonly bytes: number }) => Promise<string[] | undefined>,
   ): Promise<string[] | undefined> {
     const before = stateOf(folder)
-    const beganMs = Date.now()
     this.#forget()
     const names = await read({ names: MOST_NAMES, bytes: MOST_BYTES })
     if (names === undefined) return undefined
     names.sort()
-    const isSettled = beganMs - before.changedMs > GRAIN_MS && stateOf(folder).state === before.state
+    const isSettled = nowMs - before.changedMs > GRAIN_MS && stateOf(folder).state === before.state
     this.#forget()
     if (isSettled) {
       this.#last = { state: before.state, names, forgets: setTimeout(() => this.#forget(), KEPT_MS).unref() }

@@ -36,7 +36,8 @@ export function fileRequests({ servers, bulk }: FileRequestDeps): readonly Reque
   return [
     onRequest(operations.listFolder, ({ serverId, path, after, limit, filePaths }, { signal }) => {
       const rules = work.rulesFor(serverId, { filePaths, reads: [[path, 'path']] })
-      return listPage(rootOf(serverId), path, { after, limit, rules, listed, signal })
+      const nowMs = work.server(serverId).context.clock.nowMs()
+      return listPage(rootOf(serverId), path, { after, limit, rules, listed, nowMs, signal })
     }),
     onRequest(operations.describeEntry, ({ serverId, path }) => describe(rootOf(serverId), path)),
     onRequest(operations.makeServerFolder, async ({ serverId, path, parents }) => {

@@ -3,8 +3,8 @@ import { Readable } from 'node:stream'
 import type { ByteStream } from '../../shared/kernel/contract.ts'
 import { PanelError } from '../../shared/kernel/errors.ts'
 import type { Clock } from '../../shared/kernel/time.ts'
+import { type CheckName, startCheck } from '../../shared/platform/transfer-check.ts'
 import { TRANSFER_LIMITS } from '../../shared/protocol/files.ts'
-import { type CheckName, startCheck } from '../../shared/protocol/transfer-check.ts'
 import type { TransferSlots } from './transfer-slots.ts'
 
 /** Transfers of all nodes together, at the same time; those that wait for a turn at their node are not counted. */
