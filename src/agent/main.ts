@@ -1,5 +1,4 @@
 import { rm } from 'node:fs/promises'
-import { join } from 'node:path'
 import { newIdSuffix } from '../shared/kernel/ids.ts'
 import { type Clock, isoTime } from '../shared/kernel/time.ts'
 import { FolderInUse, type FolderLock, lockFolder } from '../shared/platform/folder-lock.ts'
@@ -8,7 +7,7 @@ import { CAPABILITIES } from '../shared/protocol/define.ts'
 import { AgentNode } from './agent-node.ts'
 import { finishExchanges } from './backups/exchange.ts'
 import { S3Store, SignedRequests } from './backups/s3-store.ts'
-import type { BackupFolders } from './backups/stores.ts'
+import { backupFolders } from './backups/folders.ts'
 import type { BackupsConfig } from './config.ts'
 import { ConsoleTail } from './console/log/console-tail.ts'
 import { DiskLimits } from './disk/disk-limits.ts'
@@ -93,6 +92,7 @@ export async function startAgent(options: AgentOptions): Promise<Agent> {
   if (problem !== undefined) throw new AgentFailure('BAD_REQUEST', `The daemon's address ${problem}`)
   const layout = agentLayout(options.dataDir)
   await makeLayout(layout)
+  backupFolders(layout, options.backups) // refused before anything is taken up
   const lock = await lockData(layout, isoTime(options.clock.nowMs()))
   try {
     const agent = await assemble(options, layout)
@@ -223,7 +223,7 @@ function sessionDeps(
   const handlers = requestHandlers({
     servers,
     bulk: createBulk(options.connect),
-    backups: backupFolders(options),
+    backups: backupFolders(layout, options.backups),
     workFolder: layout.backupWorkDir,
     objectStore: objectStores(options),
     stats,
@@ -270,10 +270,6 @@ function sessionDeps(
 function objectStores({ connect }: AgentOptions): (ticket: string) => S3Store {
   const [daemon, requests] = [createStoreRequests(connect), new SignedRequests()]
   return (ticket) => new S3Store(ticket, daemon, requests)
-}
-
-function backupFolders({ dataDir, backups = {} }: AgentOptions): BackupFolders {
-  return { folder: backups.folder ?? join(dataDir, 'backups'), named: backups.folders ?? {} }
 }
 
 export { type AgentConfig, ConfigError, readConfig, readEmbeddedConfig, unknownVariables } from './config.ts'

@@ -31,6 +31,8 @@ export class AgentStage {
   starts: { readonly atOnce?: number } = {}
   /** Folders of the machine that its servers may have. */
   mounts: readonly { readonly source: string; readonly readOnly: boolean }[] = []
+  /** Where its local stores lie. */
+  backups: { readonly folder?: string; readonly folders?: Readonly<Record<string, string>> } = {}
   readonly #workDir: string
   readonly #program: Program
   #agent: ChildProcess | undefined
@@ -82,6 +84,7 @@ export class AgentStage {
       docker: this.docker,
       starts: this.starts,
       mounts: this.mounts,
+      backups: this.backups,
       version: '0.0.0-test',
     }
     const file = join(this.#workDir, 'options.json')

@@ -272,6 +272,22 @@ const BROKEN: readonly (readonly [what: string, text: string, findings: readonly
     ['unused: config.files has 51 files; the first 50 are kept'],
   ],
   [
+    'values of a file that cannot be kept: the others are',
+    files({ 'a.txt': { parser: 'file', find: { a: 'x'.repeat(9000), ['k'.repeat(1001)]: 'b', '': 'c', d: 'e' } } }),
+    [
+      'unused: config.files.a.txt.find.a cannot be kept: value Too big: expected string to have <=8192 characters',
+      `unused: config.files.a.txt.find.${'k'.repeat(200)} cannot be kept: key Too big: expected string to have <=1000 characters`,
+      'unused: config.files.a.txt.find. cannot be kept: key Too small: expected string to have >=1 characters',
+    ],
+  ],
+  [
+    'more values than a file may have',
+    files({
+      'a.txt': { parser: 'file', find: Object.fromEntries(Array.from({ length: 501 }, (_, at) => [`k${at}`, 'b'])) },
+    }),
+    ['unused: config.files.a.txt.find has 501 values; the first 500 are kept'],
+  ],
+  [
     'one file under two names',
     files({ 'a.txt': { parser: 'file', find: { a: 'b' } }, './a.txt': { parser: 'file', find: { c: 'd' } } }),
     ['unused: config.files.a.txt is listed more than once; the last one counts'],
@@ -300,4 +316,10 @@ it('an egg that is whole has nothing said of it', () => {
 
 it.each(BROKEN)('a report is right about %s', (_what, text, expected) => {
   expect(findings(text)).toEqual(expected)
+})
+
+it('a value of a file that cannot be kept leaves the others of it', () => {
+  const find = { a: 'x'.repeat(9000), port: 25565 }
+  const { template } = importEgg(JSON.parse(files({ 'a.txt': { parser: 'file', find } })))
+  expect(template.configFiles).toMatchObject([{ path: 'a.txt', set: [{ key: 'port', value: 25565 }] }])
 })

@@ -161,6 +161,8 @@ export const EVENTS = {
     checksum: z.string().nullable(),
     status: z.enum(['completed', 'failed']),
     error: z.string().optional(),
+    /** Somebody wanted it to end: no failure that anybody need be told of. */
+    cancelled: z.boolean().optional(),
   }),
   /**
    * A job was made, has moved on, or has ended: `job.status` says which. Progress within a step comes at most once a

@@ -15,6 +15,16 @@ export const InsidePath = z
 export const ConfigValue = z.union([z.string().max(8192), z.number(), z.boolean(), z.null()])
 export type ConfigValue = z.infer<typeof ConfigValue>
 
+/** One value that a file gets, as {@link ConfigFile} says. */
+export const ConfigSetting = z.object({
+  key: z.string().min(1).max(1000),
+  value: ConfigValue,
+  ifValue: z.string().max(1000).optional(),
+})
+
+/** Values of one file. */
+export const MOST_SETTINGS = 500
+
 /**
  * A file of the game that is brought up to date before each start. `key` is a dotted path (`server-port`, `listeners[0].host`,
  * `servers.*.address`), or with `file` the beginning of a line. With `ifValue` only a present value is replaced that equals
@@ -25,10 +35,7 @@ export const ConfigFile = z.object({
   parser: ConfigParser,
   /** Whether the file is made when it is absent. */
   create: z.boolean().default(true),
-  set: z
-    .array(z.object({ key: z.string().min(1).max(1000), value: ConfigValue, ifValue: z.string().max(1000).optional() }))
-    .max(500)
-    .default([]),
+  set: z.array(ConfigSetting).max(MOST_SETTINGS).default([]),
 })
 export type ConfigFile = z.infer<typeof ConfigFile>
 

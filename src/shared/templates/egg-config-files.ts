@@ -1,6 +1,6 @@
 import type { EggNote } from '../api/template-eggs.ts'
 import { GIVEN_VARIABLES, placeholdersIn, placeholderVariable } from '../kernel/placeholders.ts'
-import { ConfigFile, ConfigParser } from '../protocol/config-files.ts'
+import { ConfigFile, ConfigParser, ConfigSetting, MOST_SETTINGS } from '../protocol/config-files.ts'
 import type { PatternBudget } from './bounded-pattern.ts'
 import { DocumentProblem, isObject, readJson } from './document.ts'
 import { patternProblem } from './template-problems.ts'
@@ -62,13 +62,27 @@ function fileOf(path: string, file: Readonly<Record<string, unknown>>, at: At): 
   }
   const find = file['find']
   if (!isObject(find)) note('unused', `${field}.find`, 'must be an object of keys and values')
-  const set = Object.entries(isObject(find) ? find : {}).flatMap(([key, value]) => entriesOf(key, value, at))
+  const set = Object.entries(isObject(find) ? find : {}).flatMap(([key, value]) =>
+    entriesOf(key, value, at).filter((one) => isKept(one, at)),
+  )
+  if (set.length > MOST_SETTINGS)
+    note('unused', `${field}.find`, `has ${set.length} values; the first ${MOST_SETTINGS} are kept`)
   const inside = path.replace(/^(?:\.?\/)+/, '')
-  const made = ConfigFile.safeParse({ path: inside, parser: parser.data, create: file['create_file'] !== false, set })
+  const made = ConfigFile.safeParse({ path: inside, parser: parser.data, create: file['create_file'] !== false, set: set.slice(0, MOST_SETTINGS) })
   if (made.success) return made.data
   const [issue] = made.error.issues
   note('unused', field, `cannot be kept: ${issue?.path.join('.') ?? ''} ${issue?.message ?? ''}`)
   return undefined
+}
+
+/** A value that cannot be kept is left out alone: the others of its file are of use without it. */
+function isKept(one: ConfigFile['set'][number], { field, note }: At): boolean {
+  const checked = ConfigSetting.safeParse(one)
+  if (checked.success) return true
+  const [issue] = checked.error.issues
+  const what = `cannot be kept: ${issue?.path.join('.') ?? ''} ${issue?.message ?? ''}`
+  note('unused', `${field}.find.${one.key.slice(0, 200)}`, what)
+  return false
 }
 
 /** One key; with an object for a value, one entry for each present value that is replaced. */

@@ -195,3 +195,21 @@ describe('increments', () => {
     expect(gone.damaged).toMatchObject([{ backupId: second.name.backupId, paths: ['/only-in-second'] }])
   })
 })
+
+test('a folder of backups among those of servers is refused, also by a link and before it is made', async () => {
+  const agent = stage.stage
+  const servers = join(agent.dataDir, 'servers')
+  symlinkSync(servers, join(agent.dataDir, 'way-in'))
+  const refused = [
+    { folder: join(servers, stage.serverId, 'backups') },
+    { folder: servers },
+    { folders: { big: join(agent.dataDir, 'way-in', stage.serverId, 'a', 'b') } },
+  ]
+  for (const backups of refused) {
+    agent.backups = backups
+    const { code, output } = await agent.spawnSecond()
+    expect(code).not.toBe(0)
+    expect(output).toContain('is among the folders of servers')
+  }
+  agent.backups = {}
+})

@@ -116,6 +116,7 @@ describe('a backup policy', () => {
     const node = await policies.node(3)
     await node.connect()
     node.answer = () => undefined
+    await admin().call(createAlertRule, { body: { name: 'of what fails', type: 'backup_failed', target: 'global' } })
     const policy = await policies.create([node], { perNode: 1 })
     const params = { policyId: policy.id }
     await policies.reach(policy)
@@ -144,6 +145,8 @@ describe('a backup policy', () => {
     await until('its backup to end', async () =>
       (await jobs.execute()).every(({ status }) => status === 'completed' || status === 'failed') ? true : undefined,
     )
+    // Whoever has cancelled it is not told that it has failed.
+    expect((await Promise.all(node.servers.map(alertsOf))).flat()).toEqual([])
   })
 
   it('keeps as many as it says, within a bound of its own that the limit of a server has no part in', async () => {

@@ -57,6 +57,14 @@ describe('the disk limit of a server', () => {
     expect(await resize(700)).toMatchObject({ allocatedDiskMb: 700 })
   })
 
+  it('is not made smaller before the node has counted what the server uses', async () => {
+    const refused = await refusal(resize(500))
+    expect(refused).toMatchObject({ code: 'CONFLICT', meta: { diskUsageMb: null, allocatedDiskMb: 1000 } })
+    expect(await resize(1500)).toMatchObject({ allocatedDiskMb: 1500 })
+    await report(600)
+    expect(await resize(700)).toMatchObject({ allocatedDiskMb: 700 })
+  })
+
   it('is not made smaller than that by a plain edit either, which then changes nothing', async () => {
     await report(600)
     const edit = (body: object, client: Client = stage.admin) =>

@@ -95,7 +95,7 @@ export function registerCreate(jobs: Pick<Jobs, 'register'>, deps: BackupDeps): 
       if (job.state.quiesced) await resumeLater(tx, deps, serverId)
       const backup = await findShown(tx.q, backupId)
       if (backup === undefined || !isOpen(backup)) return
-      await failed(tx, deps, backup, await reasonOf(tx, job.id, status))
+      await failed(tx, deps, backup, { error: await reasonOf(tx, job.id, status), isCancelled: status === 'cancelled' })
     },
   })
 }
@@ -238,7 +238,12 @@ async function completed(
   await retire(tx, deps, serverId)
 }
 
-async function failed(tx: Tx, deps: BackupDeps, backup: ShownBackup, error: string): Promise<void> {
+async function failed(
+  tx: Tx,
+  deps: BackupDeps,
+  backup: ShownBackup,
+  { error, isCancelled }: { readonly error: string; readonly isCancelled: boolean },
+): Promise<void> {
   await setBackup(tx, backup.id, { status: 'failed', error: error.slice(0, 1000) })
   const { id: backupId, name: backupName, serverId } = backup
   await cleanUp(tx, deps, backup)
@@ -250,6 +255,7 @@ async function failed(tx: Tx, deps: BackupDeps, backup: ShownBackup, error: stri
     checksum: null,
     status: 'failed',
     error: error.slice(0, 500),
+    ...(isCancelled ? { cancelled: true } : {}),
   } as const
   await announce(tx, deps, { type: 'backup_complete', serverId, data })
 }

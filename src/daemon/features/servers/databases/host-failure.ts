@@ -47,7 +47,7 @@ const REASONS: readonly (readonly [DatabaseHostProblem, RegExp])[] = [
   ['refused', /^ECONNREFUSED$/],
   ['unreachable', /^(EHOSTUNREACH|ENETUNREACH|EHOSTDOWN|ENETDOWN|EADDRNOTAVAIL)$/],
   ['timeout', /^(ETIMEDOUT|PROTOCOL_SEQUENCE_TIMEOUT|57014)$/],
-  ['tls', /^(HANDSHAKE_NO_SSL_SUPPORT|HANDSHAKE_SSL_ERROR|ERR_O?SSL\w*|ERR_TLS\w*|EPROTO|\w*CERT\w*|UNABLE_TO_\w+)$/],
+  ['tls', /^(?:HANDSHAKE_NO_SSL_SUPPORT$|HANDSHAKE_SSL_ERROR$|ERR_O?SSL|ERR_TLS|EPROTO$|UNABLE_TO_)|CERT/],
   ['denied', /^(1044|1045|1129|1130|1142|1227|1251|1410|1698|3159|28\w{3}|42501|AUTH_SWITCH_PLUGIN_ERROR)$/],
   ['exists', /^(1007|42P04)$/],
   // The host ends by itself or has broken: whether the last statement was carried out, nobody has said.

@@ -66,15 +66,25 @@ function refuseBelowUse(row: ServerRow, memoryMb: number, { facts }: ResizeDeps)
 
 /**
  * Refuses a smaller disk limit that is below what the server uses by its node's last report: it would be stopped for it, or fail at its
- * next write. What is not known to be used is not refused.
+ * next write. Refused as well while a node that is there has not counted yet; of one that is away nobody knows, and nothing is refused.
  */
-export function refuseDiskBelowUse(row: ServerRow, diskMb: number, { facts }: Pick<ResizeDeps, 'facts'>): void {
+export function refuseDiskBelowUse(
+  row: ServerRow,
+  diskMb: number,
+  { facts, isOnline }: Pick<ResizeDeps, 'facts'> & { readonly isOnline: (nodeId: string) => boolean },
+): void {
   const usedMb = usageOf(row, facts).diskUsageMb
-  if (diskMb >= row.diskMb || usedMb === null || usedMb <= diskMb) return
+  if (diskMb >= row.diskMb || (usedMb !== null && usedMb <= diskMb)) return
+  const allocatedDiskMb = row.diskMb
+  if (usedMb === null) {
+    if (!isOnline(row.nodeId)) return
+    const message = `How much the server uses is not counted yet, so its limit of ${allocatedDiskMb} MiB cannot become less: try again in a minute`
+    throw new PanelError('CONFLICT', message, { meta: { diskUsageMb: null, allocatedDiskMb } })
+  }
   const used = Math.ceil(usedMb)
   throw new PanelError(
     'CONFLICT',
-    `The server uses ${used} MiB of its ${row.diskMb} MiB: its limit cannot become ${diskMb} MiB before files are removed`,
-    { meta: { diskUsageMb: used, allocatedDiskMb: row.diskMb } },
+    `The server uses ${used} MiB of its ${allocatedDiskMb} MiB: its limit cannot become ${diskMb} MiB before files are removed`,
+    { meta: { diskUsageMb: used, allocatedDiskMb } },
   )
 }

@@ -47,6 +47,7 @@ async function onBackup(tx: Tx, deps: RaiseDeps, serverId: string, data: Data): 
     for (const { id } of await openAbout(tx.q, serverId, 'backup_failed')) await resolveOpen(tx, deps, id, null)
     return
   }
+  if (data['cancelled'] === true) return
   const subject = await serverSubject(tx, serverId)
   const { backupId, backupName, error } = data
   const reason = typeof error === 'string' ? `: ${error}` : ''
