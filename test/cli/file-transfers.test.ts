@@ -6,7 +6,7 @@ import type { AddressInfo } from 'node:net'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { afterEach, beforeEach, describe, expect, it } from 'vitest'
-import { type RunOptions } from '../run-panel.ts'
+import type { RunOptions } from '../run-panel.ts'
 import { runBriefly } from './command-walk.ts'
 import { serverAnswer } from './tui/server-answer.ts'
 

@@ -2,7 +2,7 @@ import { readFile, stat } from 'node:fs/promises'
 import { join } from 'node:path'
 import { afterAll, beforeAll, describe, expect, it } from 'vitest'
 import { startPanel } from '../panel.ts'
-import { type RunOptions } from '../run-panel.ts'
+import type { RunOptions } from '../run-panel.ts'
 import { runBriefly } from './command-walk.ts'
 
 let panel: Awaited<ReturnType<typeof startPanel>>

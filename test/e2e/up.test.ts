@@ -124,7 +124,10 @@ interface Account {
 
 const isRoot = process.getuid?.() === 0
 const accounts: readonly Account[] = isRoot
-  ? [{ who: 'root', tags: ['long'] }, { who: 'an ordinary user', tags: [], uid: NOBODY }]
+  ? [
+      { who: 'root', tags: ['long'] },
+      { who: 'an ordinary user', tags: [], uid: NOBODY },
+    ]
   : [{ who: 'an ordinary user', tags: [] }]
 
 describe.each(accounts)('panel up by $who', ({ uid, tags }) => {

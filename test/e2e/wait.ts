@@ -13,7 +13,8 @@ export async function until<T>(what: string, ask: () => Promise<T | undefined | 
     } catch (error) {
       last = error // it may be a daemon that is not back yet; told at the deadline
     }
-    if (performance.now() > start + withinMs) throw new Error(`not within ${withinMs} ms: ${what} (last: ${String(last)})`)
+    if (performance.now() > start + withinMs)
+      throw new Error(`not within ${withinMs} ms: ${what} (last: ${String(last)})`)
     await betweenLooks(start)
   }
 }
