@@ -3,6 +3,7 @@ import { mkdtempSync, readdirSync, readFileSync, rmSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join, resolve } from 'node:path'
 import { setTimeout as sleep } from 'node:timers/promises'
+import { pathToFileURL } from 'node:url'
 
 const ENDING_MS = 5000
 
@@ -11,7 +12,7 @@ const ENDING_MS = 5000
  * holders, the command line) run built code, and a daemon that somebody runs from `dist` is not disturbed. What still runs
  * of it after the tests fails the run.
  */
-export default function setup(): () => Promise<void> {
+export default async function setup(): Promise<() => Promise<void>> {
   if (process.env['PANEL_TEST_DIST'] !== undefined) return async () => undefined
   // Enterable for everybody: tests run programs under other users.
   const dist = mkdtempSync(join(tmpdir(), 'panel-test-dist-'))
@@ -19,6 +20,10 @@ export default function setup(): () => Promise<void> {
   const builder = resolve(import.meta.dirname, '..', 'scripts', 'build.mjs')
   const programs = ['test/agent/agent-program.ts', 'test/agent/rcon-game.ts', 'test/daemon/jobs/tally-program.ts']
   execFileSync(process.execPath, [builder, dist, ...programs], { stdio: 'inherit' })
+  const schema: typeof import('../src/daemon/db/migrations.ts') = await import(
+    pathToFileURL(join(dist, 'src/daemon/db/migrations.js')).href
+  )
+  await schema.migrate(join(dist, 'new.db'))
   process.env['PANEL_TEST_DIST'] = dist
   return async () => {
     const left = await leftOf(dist)

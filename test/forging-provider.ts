@@ -27,9 +27,13 @@ export interface ForgingProvider {
   close(): Promise<void>
 }
 
+/** Its key, and one that it does not show; made once, which takes a second of processor time. */
+let keys: [ReturnType<typeof newKey>, ReturnType<typeof newKey>] | undefined
+
 /** Starts one for the client `panel` without a secret. */
 export async function startForger(sub = 'ann'): Promise<ForgingProvider> {
-  const [own, other] = [newKey(), newKey()]
+  keys ??= [newKey(), newKey()]
+  const [own, other] = keys
   const codes = new Map<string, { nonce: string | null; challenge: string | null }>()
   const self = { forgery: {} as Forgery, person: { sub } as Claims, asked: [] as URLSearchParams[], issuer: '' }
   const server = createServer((request, response) => {

@@ -1,4 +1,4 @@
-import { mkdtemp, rm } from 'node:fs/promises'
+import { mkdir, mkdtemp, rm } from 'node:fs/promises'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { Writable } from 'node:stream'
@@ -9,6 +9,8 @@ import { listServers } from '../src/shared/api/servers.ts'
 import { type Client, createClient } from '../src/shared/client.ts'
 import type { ServerId } from '../src/shared/kernel/ids.ts'
 import { type Clock, systemClock } from '../src/shared/kernel/time.ts'
+import { betweenLooks } from './looks.ts'
+import { placeDatabase } from './new-database.ts'
 import { DIST } from './run-panel.ts'
 
 type DaemonModule = typeof import('../src/daemon/main.ts')
@@ -92,6 +94,10 @@ export async function startPanel(options: PanelOptions = {}): Promise<TestPanel>
   const log = createLog({ level: 'debug', destination })
   const config = { ...readConfig({ dataDir, listen: '127.0.0.1:0' }, env), localSocket: options.localSocket ?? false }
   const clock = options.clock ?? systemClock
+  // As the daemon makes them: games enter the one and nobody the other.
+  await mkdir(dataDir, { recursive: true, mode: 0o711 })
+  await mkdir(join(dataDir, 'db'), { recursive: true, mode: 0o700 })
+  await placeDatabase(join(dataDir, 'db', 'panel.db'))
   const daemon = await startDaemon(config, { log, clock })
   const { db, settings } = daemon.app.core
   const as = (token: string | undefined): Client => createClient({ baseUrl: daemon.url, token, fetch })
@@ -164,10 +170,10 @@ async function endServers(client: Client, { core }: App, nodeId: string): Promis
       .where('op', 'in', ['start', 'restart'])
       .execute()
   const killed = new Set<ServerId>()
-  for (const deadline = performance.now() + 15_000; ; await systemClock.sleep(20)) {
+  for (const start = performance.now(); ; await betweenLooks(start)) {
     const [left, coming] = [await running(), await starting()]
     if (left.length + coming.length === 0) return
-    if (performance.now() > deadline) throw new Error('some games of this test do not end')
+    if (performance.now() > start + 15_000) throw new Error('some games of this test do not end')
     // A server that ends or is deleted at this moment refuses; what matters is that nothing is left.
     for (const { id: serverId } of left.filter(({ id }) => !killed.has(id))) {
       await client.call(killServer, { params: { serverId } }).then(

@@ -5,6 +5,7 @@ import type { Agent } from '../../src/agent/main.ts'
 import type { Clock } from '../../src/shared/kernel/time.ts'
 import type { ServerReport } from '../../src/shared/protocol/server.ts'
 import type { ServerSpec } from '../../src/shared/protocol/server-spec.ts'
+import { betweenLooks } from '../looks.ts'
 import { DIST } from '../run-panel.ts'
 import { gameSpec, HOLDER } from './agent-stage.ts'
 import { GatewayPeer } from './gateway-peer.ts'
@@ -108,6 +109,15 @@ export class InnerAgent {
     const commandId = this.peer.nextId()
     this.peer.send({ type: 'command', id: commandId, serverId: id, generation, command: command(generation) })
     return commandId
+  }
+
+  /** Lets this much time pass again and again until `look` finds something. */
+  async passUntil(what: string, ms: number, look: () => boolean): Promise<void> {
+    // Each passing wakes all that waits in the agent, and what that sends is no reason for the next one.
+    for (const start = performance.now(); !look(); await betweenLooks(start)) {
+      if (performance.now() > start + 40_000) throw new Error(`Waited in vain for: ${what}`)
+      this.clock.pass(ms)
+    }
   }
 
   async type(serverId: string, line: string): Promise<void> {

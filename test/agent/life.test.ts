@@ -327,10 +327,7 @@ describe('a server', () => {
     agent.clock.pass(120_000)
     const waits = `Its ready line has not come within 2 minutes; it listens on TCP 127.0.0.1:${ports[4]}`
     // The game opens its port in its own time.
-    await agent.peer.until('its reason', () => {
-      agent.clock.pass(10_000)
-      return agent.peer.reports(never).at(-1)?.reason === waits
-    })
+    await agent.passUntil('its reason', 10_000, () => agent.peer.reports(never).at(-1)?.reason === waits)
     for (const id of [wrong, taken, never]) expect(agent.powers(id)).toEqual(['starting'])
     await closed(other)
   })
@@ -345,10 +342,7 @@ describe('a server', () => {
     await agent.begin(alone, game(ports[1], 'host: "::", ipv6Only: true'))
     expect((await agent.reaches(both, 'running')).reason).toBeNull()
     const reason = `No process of the server listens on TCP 127.0.0.1:${ports[1]}; it listens on TCP [::]:${ports[1]}`
-    await agent.peer.until('its reason', () => {
-      agent.clock.pass(10_000)
-      return agent.peer.reports(alone).at(-1)?.reason === reason
-    })
+    await agent.passUntil('its reason', 10_000, () => agent.peer.reports(alone).at(-1)?.reason === reason)
     expect(agent.powers(alone)).toEqual(['starting'])
   })
 
@@ -370,10 +364,7 @@ describe('a server', () => {
     })
     await agent.type(unsaid, 'listen')
     // The game opens its port in its own time: minutes pass until the look finds it.
-    await agent.peer.until('no reason', () => {
-      agent.clock.pass(60_000)
-      return agent.peer.reports(unsaid).at(-1)?.reason === null
-    })
+    await agent.passUntil('no reason', 60_000, () => agent.peer.reports(unsaid).at(-1)?.reason === null)
     expect(agent.peer.reports(said).every(({ reason }) => reason === null)).toBe(true)
   })
 

@@ -79,8 +79,8 @@ const OF_THE_HOST: ReadonlySet<string> = new Set(['agent', 'completion', 'daemon
  * binary does the same is seen by the tests of its exit codes, streams and terminals.
  */
 export async function runBriefly(args: readonly string[], options: RunOptions): Promise<Ran> {
-  const { onOutput, onError, uid, env = {}, input = '' } = options
-  const needsProcess = onOutput !== undefined || onError !== undefined || uid !== undefined
+  const { env = {}, input = '', ...more } = options
+  const needsProcess = Object.values(more).some((option) => option !== undefined)
   if (needsProcess || OF_THE_HOST.has(args[0] ?? '')) return runPanel(args, options)
   return { signal: null, ...(await runHere(args, { env, input })) }
 }

@@ -4,13 +4,14 @@ import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { afterEach, beforeEach, describe, expect, it } from 'vitest'
 import { DIST, type RunOptions, runPanel } from '../run-panel.ts'
+import { runBriefly } from './command-walk.ts'
 import { type PanelPeer, PEER_TOKEN, startPanelPeer } from './panel-peer.ts'
 
 let peer: PanelPeer
 let home: string
 
 const run = (args: readonly string[], options: RunOptions = {}) =>
-  runPanel(args, { ...options, env: { HOME: home, PANEL_URL: peer.url, PANEL_TOKEN: PEER_TOKEN, ...options.env } })
+  runBriefly(args, { ...options, env: { HOME: home, PANEL_URL: peer.url, PANEL_TOKEN: PEER_TOKEN, ...options.env } })
 
 async function setUp(status: string): Promise<void> {
   await peer.close()
@@ -52,7 +53,8 @@ describe('exit codes and errors', () => {
 
   it('is exit 13 when nothing listens, and the failure is one JSON object for programs', async () => {
     await peer.close()
-    const ran = await run(['servers', 'list', '-o', 'json'])
+    const env = { HOME: home, PANEL_URL: peer.url, PANEL_TOKEN: PEER_TOKEN }
+    const ran = await runPanel(['servers', 'list', '-o', 'json'], { env })
     peer = await startPanelPeer()
     expect({ code: ran.code, stdout: ran.stdout }).toEqual({ code: 13, stdout: '' })
     expect(JSON.parse(ran.stderr)).toMatchObject({ error: { code: 'UNREACHABLE' } })

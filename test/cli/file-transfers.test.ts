@@ -6,7 +6,8 @@ import type { AddressInfo } from 'node:net'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { afterEach, beforeEach, describe, expect, it } from 'vitest'
-import { type RunOptions, runPanel } from '../run-panel.ts'
+import type { RunOptions } from '../run-panel.ts'
+import { runBriefly } from './command-walk.ts'
 import { serverAnswer } from './tui/server-answer.ts'
 
 const ID = 'srv_01k000000000000000000000aa'
@@ -50,7 +51,7 @@ afterEach(async () => {
 
 function run(args: readonly string[], options: RunOptions = {}) {
   const env = { HOME: folder, PANEL_URL: url, PANEL_TOKEN: 'pak_01k000000000000000000000aa_secret' }
-  return runPanel(['files', ...args], { ...options, env })
+  return runBriefly(['files', ...args], { ...options, env })
 }
 
 function json(response: ServerResponse, status: number, value: unknown): void {

@@ -4,7 +4,7 @@ import { join } from 'node:path'
 import { afterAll, beforeAll, expect, it } from 'vitest'
 import { registerTally, TALLY } from '../daemon/jobs/tally-job.ts'
 import { startPanel, type TestPanel } from '../panel.ts'
-import { runPanel } from '../run-panel.ts'
+import { runBriefly } from './command-walk.ts'
 import { JOBS } from './job-paths.ts'
 
 let panel: TestPanel
@@ -36,7 +36,7 @@ async function start(name: string, inMs = 0): Promise<string> {
 
 async function run(exit: number, line: string): Promise<{ stdout: string; stderr: string }> {
   const args = line.split(' ')
-  const ran = await runPanel(args, { env: { HOME: panel.home, PANEL_URL: panel.url, PANEL_TOKEN: panel.adminToken } })
+  const ran = await runBriefly(args, { env: { HOME: panel.home, PANEL_URL: panel.url, PANEL_TOKEN: panel.adminToken } })
   expect(ran.code, `panel ${line}: ${ran.stderr}`).toBe(exit)
   done.add(args.slice(0, 2).join(' '))
   return ran

@@ -2,12 +2,13 @@ import { readFile, stat } from 'node:fs/promises'
 import { join } from 'node:path'
 import { afterAll, beforeAll, describe, expect, it } from 'vitest'
 import { startPanel } from '../panel.ts'
-import { type RunOptions, runPanel } from '../run-panel.ts'
+import type { RunOptions } from '../run-panel.ts'
+import { runBriefly } from './command-walk.ts'
 
 let panel: Awaited<ReturnType<typeof startPanel>>
 
 const run = (args: readonly string[], options: RunOptions = {}) =>
-  runPanel(args, {
+  runBriefly(args, {
     ...options,
     env: { HOME: panel.home, PANEL_URL: panel.url, PANEL_TOKEN: panel.adminToken, ...options.env },
   })

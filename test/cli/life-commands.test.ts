@@ -1,7 +1,7 @@
 import { afterAll, beforeAll, expect, it } from 'vitest'
 import { report } from '../daemon/agent-peer.ts'
 import { Stage, until } from '../daemon/servers/stage.ts'
-import { runPanel } from '../run-panel.ts'
+import { runBriefly } from './command-walk.ts'
 import { LIFE } from './life-paths.ts'
 
 let stage: Stage
@@ -14,7 +14,7 @@ afterAll(() => stage.close())
 
 async function run(exit: number, args: readonly string[]): Promise<{ stdout: string; stderr: string }> {
   const { home, url, adminToken } = stage.panel
-  const ran = await runPanel([...args], { env: { HOME: home, PANEL_URL: url, PANEL_TOKEN: adminToken } })
+  const ran = await runBriefly([...args], { env: { HOME: home, PANEL_URL: url, PANEL_TOKEN: adminToken } })
   expect(ran.code, `panel ${args.join(' ')}: ${ran.stderr}`).toBe(exit)
   done.add(LIFE.find((path) => args.join(' ').startsWith(path)) ?? '')
   return ran

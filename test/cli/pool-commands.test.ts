@@ -5,7 +5,7 @@ import { createLocation } from '../../src/shared/api/locations.ts'
 import { createServer } from '../../src/shared/api/servers.ts'
 import { createTemplate } from '../../src/shared/api/templates.ts'
 import { startPanel, type TestPanel } from '../panel.ts'
-import { runPanel } from '../run-panel.ts'
+import { runBriefly } from './command-walk.ts'
 import { POOLS } from './pool-paths.ts'
 
 let panel: TestPanel
@@ -30,7 +30,7 @@ afterAll(() => panel.close())
 async function run(exit: number, line: string, input?: string): Promise<string> {
   const args = line.split(' ')
   const env = { HOME: panel.home, PANEL_URL: panel.url, PANEL_TOKEN: panel.adminToken }
-  const ran = await runPanel(args, { env, ...(input === undefined ? {} : { input }) })
+  const ran = await runBriefly(args, { env, ...(input === undefined ? {} : { input }) })
   expect(ran.code, `panel ${line}: ${ran.stderr}`).toBe(exit)
   done.add(args.slice(0, 2).join(' '))
   return exit === 0 || exit === 3 ? ran.stdout : ran.stderr

@@ -8,6 +8,7 @@ import { createRun } from '../../src/cli/kit/run.ts'
 import type { Terminal } from '../../src/cli/kit/terminal.ts'
 import type { Roles } from '../../src/cli/roles.ts'
 import { tree } from '../../src/cli/tree.ts'
+import { terminalText } from '../../src/shared/kernel/terminal-text.ts'
 
 /** What a command came to. */
 export interface RanHere {
@@ -35,7 +36,7 @@ export async function runHere(
     stderr: err.stream,
     write: async (text: string) => void out.stream.write(text),
     writeBytes: async (bytes: Uint8Array) => void out.stream.write(bytes),
-    say: (text: string) => void err.stream.write(`${text}\n`),
+    say: (text: string) => void err.stream.write(`${terminalText(text)}\n`),
   } as Partial<Terminal> as Terminal // streams that are no terminal, as in a pipe
   const done = (code: number): RanHere => ({ code, stdout: out.text(), stderr: err.text() })
   let command: Command | undefined

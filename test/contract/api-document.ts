@@ -12,7 +12,12 @@ const ID = 'panel'
  */
 export class ApiDocument {
   readonly #document: object
-  readonly #ajv = new Ajv2020({ allErrors: true, allowUnionTypes: true, unicodeRegExp: true })
+  readonly #judges = new Map<string, ValidateFunction>()
+  // Most judges are made for one answer: to make them short would take longer than they run.
+  readonly #ajv = new Ajv2020({
+    ...{ allErrors: true, allowUnionTypes: true, unicodeRegExp: true },
+    ...{ inlineRefs: false, code: { optimize: false } },
+  })
 
   static async of(url: string): Promise<ApiDocument> {
     const { json } = await send({ method: 'GET', url: `${url}/api/openapi.json` })
@@ -47,7 +52,9 @@ export class ApiDocument {
   /** The judge of a place; throws where there is no sound schema. */
   compile(place: readonly string[]): ValidateFunction {
     const pointer = place.map((name) => encodeURIComponent(name.replaceAll('~', '~0').replaceAll('/', '~1'))).join('/')
-    return this.#ajv.compile({ $ref: `${ID}#/${pointer}` })
+    const judge = this.#judges.get(pointer) ?? this.#ajv.compile({ $ref: `${ID}#/${pointer}` })
+    this.#judges.set(pointer, judge)
+    return judge
   }
 
   #at(place: readonly string[]): unknown {

@@ -119,20 +119,26 @@ const accessOf = ({ access }: Any): Exclude<Access, string> => {
 }
 
 describe('each endpoint and each permission', () => {
-  it('agree with the plain model of who may call what', { timeout: 180_000 }, async () => {
+  /** What is open by the model, and of what is closed one case out of so many, others for each permission. */
+  async function agree(outOf: number): Promise<void> {
     const cases: Case[] = []
-    for (const name of PERMISSIONS) {
+    for (const [row, name] of PERMISSIONS.entries()) {
       const token = await keyWith(panel, [name])
-      for (const one of guarded) {
+      for (const [column, one] of guarded.entries()) {
         const open = opens(accessOf(one), [name], [])
+        if (!open && (row + column) % outOf !== 0) continue
         if (open && takesNothing(one) && Object.keys(one.params).length === 0) continue // it would really be done
         cases.push({ one, who: `a key with ${name}`, token, parts: harmless(one, unknownParams(one)), open })
       }
     }
-    expect(cases.length).toBeGreaterThan(PERMISSIONS.length * 60)
+    expect(cases.length).toBeGreaterThan((PERMISSIONS.length * 60) / outOf)
     expect(cases.filter(({ open }) => open).length).toBeGreaterThan(200)
     expect(await differences(cases)).toEqual([])
-  })
+  }
+
+  it('agree with the plain model of who may call what', { timeout: 180_000 }, () => agree(4))
+
+  it('agree with it in every single case', { timeout: 180_000, tags: ['long'] }, () => agree(1))
 
   it('agree for members of a server, who hold one thing there and nothing elsewhere', {
     tags: ['long'],

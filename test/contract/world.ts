@@ -27,9 +27,9 @@ import { createWebhook, testWebhook } from '../../src/shared/api/webhooks.ts'
 import type { Client } from '../../src/shared/client.ts'
 import type { Endpoint, StreamEndpoint } from '../../src/shared/kernel/contract.ts'
 import { ProviderId } from '../../src/shared/kernel/ids.ts'
-import { systemClock } from '../../src/shared/kernel/time.ts'
 import { createPasskey, type SoftPasskey } from '../authenticator.ts'
 import { installExample } from '../daemon/plugins/plugin-stage.ts'
+import { betweenLooks } from '../looks.ts'
 import type { TestPanel } from '../panel.ts'
 import { startPostgresPeer } from '../postgres-peer.ts'
 import { keptBackup } from './backup-inputs.ts'
@@ -312,9 +312,9 @@ export async function reaches(world: World, serverId: string, status: string): P
 
 /** Polls until the condition holds. */
 export async function until(condition: () => Promise<boolean> | boolean, what: () => string): Promise<void> {
-  const deadline = systemClock.monotonicMs() + 30_000
+  const start = performance.now()
   while (!(await condition())) {
-    if (systemClock.monotonicMs() > deadline) throw new Error(`it did not come to pass: ${what()}`)
-    await systemClock.sleep(20)
+    if (performance.now() > start + 30_000) throw new Error(`it did not come to pass: ${what()}`)
+    await betweenLooks(start)
   }
 }

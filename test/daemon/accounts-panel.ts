@@ -17,7 +17,8 @@ import { type Client, createClient } from '../../src/shared/client.ts'
 import type { ErrorCode } from '../../src/shared/kernel/errors.ts'
 import { PanelError } from '../../src/shared/kernel/errors.ts'
 import { newId } from '../../src/shared/kernel/ids.ts'
-import { now, systemClock } from '../../src/shared/kernel/time.ts'
+import { now } from '../../src/shared/kernel/time.ts'
+import { betweenLooks } from '../looks.ts'
 import { type MovableClock, SETUP_TOKEN, startRoutes } from './routes-panel.ts'
 
 export const PASSWORD = 'Correct-horse-1'
@@ -236,10 +237,10 @@ export async function refusal(
 
 /** Waits until the condition holds. */
 export async function until(condition: () => Promise<boolean>, what: string): Promise<void> {
-  const deadline = performance.now() + 20_000
+  const start = performance.now()
   while (!(await condition())) {
-    if (performance.now() > deadline) throw new Error(`it did not come to pass: ${what}`)
-    await systemClock.sleep(25)
+    if (performance.now() > start + 20_000) throw new Error(`it did not come to pass: ${what}`)
+    await betweenLooks(start)
   }
 }
 

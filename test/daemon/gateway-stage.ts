@@ -2,6 +2,7 @@ import { createNode, createNodeKey, getNode } from '../../src/shared/api/nodes.t
 import { createServer, getServer, type Server } from '../../src/shared/api/servers.ts'
 import { createTemplate } from '../../src/shared/api/templates.ts'
 import type { NodeId } from '../../src/shared/kernel/ids.ts'
+import { betweenLooks } from '../looks.ts'
 import type { TestPanel } from '../panel.ts'
 import { AgentPeer } from './agent-peer.ts'
 import { ConsoleReader } from './console-reader.ts'
@@ -85,11 +86,11 @@ export class GatewayStage {
 
 /** Polls until the answer is as wanted. */
 export async function eventually<T>(look: () => Promise<T>, wanted: (value: T) => boolean): Promise<T> {
-  const deadline = performance.now() + 10_000
+  const start = performance.now()
   for (;;) {
     const value = await look()
     if (wanted(value)) return value
-    if (performance.now() > deadline) throw new Error(`never as wanted: ${JSON.stringify(value)}`)
-    await new Promise((resolve) => setTimeout(resolve, 20))
+    if (performance.now() > start + 10_000) throw new Error(`never as wanted: ${JSON.stringify(value)}`)
+    await betweenLooks(start)
   }
 }

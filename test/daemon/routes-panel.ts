@@ -19,6 +19,7 @@ import { createIdempotency } from '../../src/daemon/http/idempotency.ts'
 import type { Route } from '../../src/daemon/http/route.ts'
 import { addRoute, createHttpServer, type HttpServer } from '../../src/daemon/http/server.ts'
 import { type Clock, systemClock } from '../../src/shared/kernel/time.ts'
+import { placeDatabase } from '../new-database.ts'
 
 export const SETUP_TOKEN = 'the-setup-token-of-these-tests'
 
@@ -50,6 +51,7 @@ export interface RoutesPanelOptions {
 export async function startRoutes(options: RoutesPanelOptions) {
   const folder = await mkdtemp(join(tmpdir(), 'panel-routes-'))
   const file = join(folder, 'panel.db')
+  await placeDatabase(file)
   await migrate(file)
   let url = ''
   const made = await makeParts(file, { ...options, ownUrl: () => options.publicUrl ?? url })

@@ -118,14 +118,19 @@ interface Account {
   readonly who: string
   /** The account to change to; without one it is that of this process. */
   readonly uid?: number
+  /** Of what one of them shows for both. */
+  readonly tags: string[]
 }
 
 const isRoot = process.getuid?.() === 0
 const accounts: readonly Account[] = isRoot
-  ? [{ who: 'root' }, { who: 'an ordinary user', uid: NOBODY }]
-  : [{ who: 'an ordinary user' }]
+  ? [
+      { who: 'root', tags: ['long'] },
+      { who: 'an ordinary user', tags: [], uid: NOBODY },
+    ]
+  : [{ who: 'an ordinary user', tags: [] }]
 
-describe.each(accounts)('panel up by $who', ({ uid }) => {
+describe.each(accounts)('panel up by $who', ({ uid, tags }) => {
   let person: Person
 
   beforeEach(async () => {
@@ -136,7 +141,9 @@ describe.each(accounts)('panel up by $who', ({ uid }) => {
     await person.leave()
   })
 
-  it('keeps its keys to itself, and runs a demo game that a person can list, attach to, detach from and stop', async () => {
+  it('keeps its keys to itself, and runs a demo game that a person can list, attach to, detach from and stop', {
+    tags,
+  }, async () => {
     const listen = `127.0.0.1:${await quietPort()}`
     const { screen } = await person.up('--listen', listen)
     expect(screen).toContain(listen)

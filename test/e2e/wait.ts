@@ -1,8 +1,9 @@
 import { readFile } from 'node:fs/promises'
+import { betweenLooks } from '../looks.ts'
 
 /** Asks again and again until there is an answer that is neither `undefined` nor `false`; tells what was last seen when it gives up. */
 export async function until<T>(what: string, ask: () => Promise<T | undefined | false>, withinMs = 40_000): Promise<T> {
-  const deadline = performance.now() + withinMs
+  const start = performance.now()
   let last: unknown
   for (;;) {
     try {
@@ -12,8 +13,9 @@ export async function until<T>(what: string, ask: () => Promise<T | undefined | 
     } catch (error) {
       last = error // it may be a daemon that is not back yet; told at the deadline
     }
-    if (performance.now() > deadline) throw new Error(`not within ${withinMs} ms: ${what} (last: ${String(last)})`)
-    await pause(25)
+    if (performance.now() > start + withinMs)
+      throw new Error(`not within ${withinMs} ms: ${what} (last: ${String(last)})`)
+    await betweenLooks(start)
   }
 }
 

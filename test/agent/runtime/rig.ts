@@ -9,6 +9,7 @@ import type { Run, RunPlan, ServerPlace } from '../../../src/agent/runtime/runti
 import { ServerUsers } from '../../../src/agent/runtime/server-users.ts'
 import { systemClock } from '../../../src/shared/kernel/time.ts'
 import type { ConsoleLine } from '../../../src/shared/protocol/console.ts'
+import { betweenLooks } from '../../looks.ts'
 import { DIST } from '../../run-panel.ts'
 
 export const LIMITS = { memoryMb: 512, swapMb: 0, cpuCores: 2, pids: 200 }
@@ -103,11 +104,11 @@ export async function until<T>(
   what: string,
   look: () => T | undefined | false | Promise<T | undefined | false>,
 ): Promise<T> {
-  const deadline = Date.now() + 15_000
-  while (Date.now() < deadline) {
+  const start = performance.now()
+  while (performance.now() < start + 15_000) {
     const value = await look()
     if (value !== undefined && value !== false) return value
-    await new Promise((resolve) => setTimeout(resolve, 10))
+    await betweenLooks(start)
   }
   throw new Error(`${what} did not come`)
 }

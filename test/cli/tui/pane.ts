@@ -3,6 +3,7 @@ import { mkdtemp, rm, writeFile } from 'node:fs/promises'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { promisify } from 'node:util'
+import { betweenLooks } from '../../looks.ts'
 import { Control } from './control.ts'
 
 const run = promisify(execFile)
@@ -64,12 +65,12 @@ export async function openPane(columns: number, rows: number, environment: Recor
     what: string,
     ms = 10_000,
   ): Promise<string> => {
-    const deadline = performance.now() + ms
+    const start = performance.now()
     for (;;) {
       const now = await screen()
       if (await wanted(now)) return now
-      if (performance.now() > deadline) throw new Error(`the screen never showed ${what}; it shows:\n${now}`)
-      await new Promise((done) => setTimeout(done, 20))
+      if (performance.now() > start + ms) throw new Error(`the screen never showed ${what}; it shows:\n${now}`)
+      await betweenLooks(start)
     }
   }
   const pane: Pane = {

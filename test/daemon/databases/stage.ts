@@ -4,6 +4,7 @@ import { createServer } from '../../../src/shared/api/servers.ts'
 import { createTemplate } from '../../../src/shared/api/templates.ts'
 import type { CallInput } from '../../../src/shared/kernel/contract.ts'
 import type { DatabaseHostId, ServerId } from '../../../src/shared/kernel/ids.ts'
+import { betweenLooks } from '../../looks.ts'
 import type { TestPanel } from '../../panel.ts'
 
 type Input = NonNullable<CallInput<typeof createDatabaseHost>['body']>
@@ -56,9 +57,9 @@ export async function hostNow({ client }: TestPanel, id: DatabaseHostId): Promis
 
 /** Looks until it is so. */
 export async function until(what: string, holds: () => Promise<boolean>): Promise<void> {
-  const deadline = performance.now() + 20_000
+  const start = performance.now()
   while (!(await holds())) {
-    if (performance.now() > deadline) throw new Error(`it did not come to pass: ${what}`)
-    await new Promise((resolve) => setTimeout(resolve, 25))
+    if (performance.now() > start + 20_000) throw new Error(`it did not come to pass: ${what}`)
+    await betweenLooks(start)
   }
 }

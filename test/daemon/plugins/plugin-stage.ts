@@ -2,6 +2,7 @@ import { cp, mkdir, writeFile } from 'node:fs/promises'
 import { join } from 'node:path'
 import { enablePlugin, getPlugin, type PluginDetail } from '../../../src/shared/api/plugins.ts'
 import { type Clock, isoTime, systemClock } from '../../../src/shared/kernel/time.ts'
+import { betweenLooks } from '../../looks.ts'
 import type { TestPanel } from '../../panel.ts'
 
 /** The folder of the documentation's example. */
@@ -66,8 +67,8 @@ export async function callRoute(
 
 /** Waits for a condition, for 20 s at most. */
 export async function until(what: string, holds: () => Promise<boolean> | boolean): Promise<void> {
-  for (const deadline = performance.now() + 20_000; !(await holds()); await systemClock.sleep(20)) {
-    if (performance.now() > deadline) throw new Error(`it did not happen: ${what}`)
+  for (const start = performance.now(); !(await holds()); await betweenLooks(start)) {
+    if (performance.now() > start + 20_000) throw new Error(`it did not happen: ${what}`)
   }
 }
 

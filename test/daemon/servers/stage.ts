@@ -12,6 +12,7 @@ import type { Endpoint } from '../../../src/shared/kernel/contract.ts'
 import { newId } from '../../../src/shared/kernel/ids.ts'
 import type { ServerStatus } from '../../../src/shared/kernel/server-life.ts'
 import { systemClock } from '../../../src/shared/kernel/time.ts'
+import { betweenLooks } from '../../looks.ts'
 import { type PanelOptions, startPanel, type TestPanel } from '../../panel.ts'
 import { AgentPeer } from '../agent-peer.ts'
 import { ConsoleReader } from '../console-reader.ts'
@@ -257,12 +258,12 @@ export class Stage {
 
 /** Polls until `look` finds something. */
 export async function until<T>(what: string, look: () => Promise<T | undefined>, ms = 20_000): Promise<T> {
-  const deadline = performance.now() + ms
+  const start = performance.now()
   for (;;) {
     const found = await look()
     if (found !== undefined) return found
-    if (performance.now() > deadline) throw new Error(`Waited in vain for ${what}`)
-    await new Promise((resolve) => setTimeout(resolve, 15))
+    if (performance.now() > start + ms) throw new Error(`Waited in vain for ${what}`)
+    await betweenLooks(start)
   }
 }
 

@@ -1,6 +1,6 @@
 import { randomBytes } from 'node:crypto'
 import { request } from 'undici'
-import { afterAll, beforeAll, describe, expect, it } from 'vitest'
+import { afterAll, afterEach, beforeAll, describe, expect, it } from 'vitest'
 import { createStoreRequests } from '../../../src/agent/link/store-requests.ts'
 import { listAuditLogs } from '../../../src/shared/api/admin.ts'
 import * as api from '../../../src/shared/api/backup-stores.ts'
@@ -230,14 +230,20 @@ describe('a store is tried', () => {
 describe('an agent at its ticket', () => {
   const ownerId = 'srv_owner'
   const signal = new AbortController().signal
+  /** Of the tickets, as whoever opens one ends it. */
+  const closes: (() => void)[] = []
+  afterEach(() => {
+    for (const close of closes.splice(0)) close()
+  })
 
   async function opened(mode: 'read' | 'write', work = signal) {
     const store = await addS3()
     const { nodeId, key } = await stage.node()
     const { ticket, close } = panel.app.storeTickets.open({ nodeId, storeId: store.id, ownerId, mode, signal: work })
+    closes.push(close)
     const target = { url: panel.url, nodeId, nodeKey: key }
     const requests = createStoreRequests(target as never) // the rest is for other ways to be connected
-    return { store, ticket, close, nodeId, key, ask: (operations: never) => requests.ask(ticket, operations, signal) }
+    return { store, ticket, nodeId, key, ask: (operations: never) => requests.ask(ticket, operations, signal) }
   }
 
   it('writes in parts, lists, reads a range and removes, and never sees a credential', async () => {
@@ -284,7 +290,7 @@ describe('an agent at its ticket', () => {
 
   it('of another node, one whose work has ended, and none at all are not there', async () => {
     const ending = new AbortController()
-    const { ticket, nodeId, key, close } = await opened('write', ending.signal)
+    const { ticket, nodeId, key } = await opened('write', ending.signal)
     const other = await stage.node()
     const ask = (of: { nodeId: string; key: string }, at: string) =>
       createStoreRequests({ url: panel.url, nodeId: of.nodeId, nodeKey: of.key } as never).ask(
@@ -298,7 +304,6 @@ describe('an agent at its ticket', () => {
     expect(await ask({ nodeId, key }, ticket)).toEqual([{ bytes: null }])
     ending.abort()
     await expect(ask({ nodeId, key }, ticket)).rejects.toMatchObject(gone)
-    close()
   })
 
   it('for reading can change nothing', async () => {
