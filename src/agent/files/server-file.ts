@@ -1,5 +1,5 @@
 import { createHash, type Hash, randomBytes } from 'node:crypto'
-import { type BigIntStats, constants, fsync, renameSync } from 'node:fs'
+import { type BigIntStats, constants, fsync, lstatSync, renameSync } from 'node:fs'
 import { type FileHandle, open } from 'node:fs/promises'
 import { promisify } from 'node:util'
 import { type FileFacts, FURTHEST_MS, TRANSFER_LIMITS } from '../../shared/protocol/files.ts'
@@ -125,7 +125,9 @@ export async function writeFile(
       if (process.getuid?.() === 0) await file.chown(uid, gid)
       await file.chmod(mode ?? MODE)
       await file.sync()
-      rename(place, part, await file.stat({ bigint: true }))
+      const written = await file.stat({ bigint: true })
+      refuseChanged(place, upload)
+      rename(place, part, written)
       await syncFolder(place.folder.fd)
       return { ...factsOf(await file.stat({ bigint: true })), sha256 }
     } catch (cause) {
@@ -175,6 +177,14 @@ async function checkConditions(place: Place, { ifMatch, ifNone }: Upload): Promi
   if (ifMatch === '*' && there === undefined) throw new AgentFailure('ETAG_MISMATCH', 'There is no file of that name')
   const mode = place.folder.statOf(place.name)?.mode
   return mode === undefined ? undefined : mode & 0o777
+}
+
+/** The same at the last moment: nothing of this program comes between it and the renaming, so that of two writers only one is first. */
+function refuseChanged({ folder, name }: Place, { ifMatch, ifNone }: Upload): void {
+  if (ifMatch === null && !ifNone) return
+  const there = lstatSync(folder.pathOf(name), { bigint: true, throwIfNoEntry: false })
+  const isMeant = ifNone ? there === undefined : there !== undefined && (ifMatch === '*' || factsOf(there).etag === ifMatch)
+  if (!isMeant) throw new AgentFailure('ETAG_MISMATCH', 'Somebody else has written the file at the same time; read it again')
 }
 
 /** Parts that nobody went on with for a day; the folder may be large, so only its first entries are looked at. */

@@ -68,7 +68,12 @@ function fileOf(path: string, file: Readonly<Record<string, unknown>>, at: At): 
   if (set.length > MOST_SETTINGS)
     note('unused', `${field}.find`, `has ${set.length} values; the first ${MOST_SETTINGS} are kept`)
   const inside = path.replace(/^(?:\.?\/)+/, '')
-  const made = ConfigFile.safeParse({ path: inside, parser: parser.data, create: file['create_file'] !== false, set: set.slice(0, MOST_SETTINGS) })
+  const made = ConfigFile.safeParse({
+    path: inside,
+    parser: parser.data,
+    create: file['create_file'] !== false,
+    set: set.slice(0, MOST_SETTINGS),
+  })
   if (made.success) return made.data
   const [issue] = made.error.issues
   note('unused', field, `cannot be kept: ${issue?.path.join('.') ?? ''} ${issue?.message ?? ''}`)

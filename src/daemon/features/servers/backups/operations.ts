@@ -348,6 +348,15 @@ export const updateSettings = operation(api.updateBackupSettings, async (work, {
   if (storeId != null && (await deps.stores.find(tx.q, storeId)) === undefined) {
     return work.fail('BACKUP_STORE_NOT_FOUND', 'There is no such backup store')
   }
+  // They are typed into the console, whoever makes the backup.
+  if (quiesceCommands !== undefined || resumeCommands !== undefined) {
+    const typed = await settingsOf(tx.q, serverId)
+    const isSame = (now: readonly unknown[] | undefined, then: readonly unknown[]): boolean =>
+      now === undefined || now.length === 0 || JSON.stringify(now) === JSON.stringify(then)
+    if (!isSame(quiesceCommands, typed.quiesce) || !isSame(resumeCommands, typed.resume)) {
+      await permitServer({ q: tx.q, now: tx.now }, holder, serverId, ['console.write'])
+    }
+  }
   checkCommands(quiesceCommands ?? [], 'quiesceCommands')
   checkCommands(resumeCommands ?? [], 'resumeCommands')
   const before = await toSettings(tx.q, deps.stores, serverId)
