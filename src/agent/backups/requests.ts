@@ -11,6 +11,7 @@ import { notFound } from '../files/place.ts'
 import { PathRules } from '../files/rules.ts'
 import type { Bulk } from '../link/bulk.ts'
 import { onRequest, type RequestContext, type RequestHandler } from '../link/request-handler.ts'
+import { AgentFailure } from '../failure.ts'
 import type { ServerTable } from '../server/commands.ts'
 import type { GameServer } from '../server/server.ts'
 import { asArchive, asTar, type Backup, openBackup, openBytes } from './contents.ts'
@@ -95,16 +96,20 @@ export function backupRequests(deps: BackupRequestDeps): readonly RequestHandler
             const store = stores.of(access, ownerId)
             await store.sweep()
             const usedMb = disk.usedMb(serverId)
+            const emptied = server.emptied.signal
+            const either = AbortSignal.any([signal, emptied])
             const head = await createBackup(server.place.files, {
               ...what,
               store,
               ownerId,
               key,
-              extras: extras.map((extra) => extraAt(bulk, extra, signal)),
+              extras: extras.map((extra) => extraAt(bulk, extra, either)),
               workFolder: join(deps.workFolder, key),
               nowMs: () => clock.nowMs(),
-              signal,
+              signal: either,
               progress: (report) => progress({ ...report, totalBytes: totalOf(usedMb, report.bytes) }),
+            }).catch((error: unknown) => {
+              throw emptied.aborted ? new AgentFailure('NOT_FOUND', 'The server was deleted while it was packed') : error
             })
             const { entries, bytes, storedBytes, sha256, problems, problemCount } = head
             return { entries, bytes, storedBytes, sha256, problems, problemCount }

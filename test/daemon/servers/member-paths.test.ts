@@ -310,6 +310,44 @@ describe('a member who is held to paths', () => {
     await grant(PATHS)
   })
 
+  test('takes nothing to another server that they may not read on this one', async () => {
+    const { client, url } = stage.panel
+    const other = await stage.another('theirs')
+    const params = { serverId: stage.serverId }
+    const all = [...RIGHTS, 'backup.read', 'backup.restore'] as never
+    const theirs = { targetUserId: eve.id, permissions: all, filePaths: null }
+    await client.call(setServerAccess, { params: { serverId: other.serverId }, body: theirs })
+    const { backupId } = await client.call(createBackup, { params, body: {} })
+    await eventually(
+      () => client.call(getBackup, { params: { ...params, backupId } }),
+      ({ status }) => status === 'completed',
+    )
+    const restore = async (body: object) => {
+      const headers = { authorization: `Bearer ${eve.token}`, 'content-type': 'application/json' }
+      const path = `${url}/api/servers/${stage.serverId}/backups/${backupId}/restore`
+      const answer = await fetch(path, { method: 'POST', headers, body: JSON.stringify(body) })
+      const { code, meta } = (await answer.json()) as { code?: string; meta?: { missing?: string[] } }
+      return [answer.status, code, meta?.missing]
+    }
+    try {
+      await grant(null, ['server.read', 'file.write', 'backup.restore'] as never)
+      const work = { kind: 'copy_to_server', from: 'world', toServerId: other.serverId, to: '/' }
+      expect(await asEve('POST', '/jobs', { work })).toMatchObject({ status: 403, code: 'PERMISSION_DENIED' })
+      const toServerId = other.serverId
+      const denied = (...missing: string[]) => [403, 'PERMISSION_DENIED', missing]
+      expect(await restore({ toServerId })).toEqual(denied('backup.read'))
+      await grant(null, ['server.read', 'backup.read', 'backup.restore'] as never)
+      expect(await restore({ toServerId, databases: true })).toEqual([
+        403,
+        'PERMISSION_DENIED',
+        expect.arrayContaining(['database.read']),
+      ])
+      expect(await restore({ toServerId })).toEqual([202, undefined, undefined])
+    } finally {
+      await grant(PATHS)
+    }
+  })
+
   test('does not give others more than they reach', async () => {
     const own = stage.panel.as(eve.token)
     const params = { serverId: stage.serverId }

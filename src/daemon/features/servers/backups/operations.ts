@@ -144,7 +144,12 @@ export const restoreBackup = operation(api.restoreBackup, async (work, { params,
   const backup = await backupOf(tx.q, source.id, params.backupId)
   const { toServerId = params.serverId, paths = null, replace, preBackup, files } = body
   const keepOthers = body.truncate === undefined ? body.keepOthers : !body.truncate
-  if (toServerId !== params.serverId) await permitTarget(tx, holder, toServerId)
+  if (toServerId !== params.serverId) {
+    await permitTarget(tx, holder, toServerId)
+    // What is restored to another server is read there.
+    const wanted = body.databases ? (['backup.read', 'database.read'] as const) : (['backup.read'] as const)
+    await permitServer({ q: tx.q, now: tx.now }, holder, source.id, wanted)
+  }
   for (const serverId of new Set([source.id, toServerId])) await refuseHeld(tx, holder, serverId)
   refuseUnready(backup)
   const target = toServerId === source.id ? source : await serverOf(tx, toServerId)
