@@ -30,7 +30,8 @@ export function namesFiles(
   { kind, userId, serverId }: Pick<JobSummary, 'kind' | 'userId' | 'serverId'>,
   viewer: Holder,
 ): boolean {
-  return serverId !== null && userId !== viewer.userId && (OF_FILES.has(kind) || kind.startsWith('backups.'))
+  const isOwn = userId === viewer.userId && viewer.scope === null
+  return serverId !== null && !isOwn && (OF_FILES.has(kind) || kind.startsWith('backups.'))
 }
 
 /** The same job without texts that name files. */

@@ -13,7 +13,7 @@ import { statusOf } from '../servers/view.ts'
 import { cleanUp, forget, startDelete } from './delete-job.ts'
 import type { BackupDeps } from './deps.ts'
 import { backupOf, refuseUnready } from './find.ts'
-import { refuseHeld } from './held.ts'
+import { isHeld, refuseHeld } from './held.ts'
 import { laneFor } from './lanes.ts'
 import { addBackup } from './new-backup.ts'
 import { PRUNE_STORE } from './prune-job.ts'
@@ -23,7 +23,7 @@ import { outlivedOf } from './retention.ts'
 import { findShown, type ShownBackup, setBackup } from './rows.ts'
 import { keepSettings, settingsOf, toSettings } from './settings.ts'
 import { VERIFY_BACKUP } from './verify-job.ts'
-import { databasesOf, toBackup, toStarted } from './view.ts'
+import { databasesOf, toBackup, toStarted, withoutFiles } from './view.ts'
 
 const operation = operationsOver<BackupDeps>()
 
@@ -61,7 +61,7 @@ export const createBackup = operation(api.createBackup, async (work, { params: {
   }
 })
 
-export const updateBackup = operation(api.updateBackup, async ({ tx }, { params: { serverId, backupId }, body }) => {
+export const updateBackup = operation(api.updateBackup, async ({ tx, holder }, { params: { serverId, backupId }, body }) => {
   await serverOf(tx, serverId)
   const backup = await backupOf(tx.q, serverId, backupId)
   const { name = backup.name, label = backup.label } = body
@@ -71,7 +71,7 @@ export const updateBackup = operation(api.updateBackup, async ({ tx }, { params:
   const seen = ({ name, label, locked }: ShownBackup) => ({ name, label, locked: locked === 1 })
   const changed = changes(seen(backup), seen(after))
   return {
-    answer: toBackup(after),
+    answer: (await isHeld({ q: tx.q, now: tx.now }, holder, serverId)) ? withoutFiles(toBackup(after)) : toBackup(after),
     ...(changed === undefined ? {} : { audit: { resourceId: backupId, details: { serverId, ...changed } } }),
   }
 })
@@ -265,7 +265,7 @@ export const verifyBackup = operation(api.verifyBackup, async (work, { params: {
 })
 
 export const pruneBackups = operation(api.pruneBackups, async (work, { params: { serverId }, body }) => {
-  const { tx, deps } = work
+  const { tx, deps, holder } = work
   await serverOf(tx, serverId)
   const { dryRun, orphans, retentionCount, retentionDays } = body
   const instead = {
@@ -277,7 +277,8 @@ export const pruneBackups = operation(api.pruneBackups, async (work, { params: {
     const backup = await findShown(tx.q, id)
     if (backup !== undefined) backups.push(backup)
   }
-  const answer = backups.map(toBackup)
+  const hides = await isHeld({ q: tx.q, now: tx.now }, holder, serverId)
+  const answer = backups.map((backup) => (hides ? withoutFiles(toBackup(backup)) : toBackup(backup)))
   if (dryRun) return { answer: { backups: answer, jobIds: [] } }
   const jobIds: string[] = []
   for (const backup of backups) {

@@ -1,13 +1,13 @@
 import * as api from '../../../../shared/api/backups.ts'
 import { PanelError } from '../../../../shared/kernel/errors.ts'
 import { now } from '../../../../shared/kernel/time.ts'
-import { memberPaths } from '../../../access/member-paths.ts'
 import { operate } from '../../../http/operate.ts'
 import { type Context, callerOf, type Route, route } from '../../../http/route.ts'
 import { findServerRow } from '../servers/rows.ts'
 import type { BackupDeps } from './deps.ts'
 import { audited } from './download-audit.ts'
 import { backupOf } from './find.ts'
+import { isHeld } from './held.ts'
 import * as operations from './operations.ts'
 import * as reads from './reads.ts'
 import { findShown, listShown } from './rows.ts'
@@ -22,20 +22,20 @@ export function backupRoutes(deps: BackupDeps): Route[] {
     if ((await findServerRow(db.read, serverId)) !== undefined) return
     throw new PanelError('SERVER_NOT_FOUND', 'There is no such server')
   }
-  const isHeld = async (serverId: string, context: Pick<Context, 'caller'>): Promise<boolean> =>
-    (await memberPaths({ q: db.read, now: now(clock) }, callerOf(context), serverId)) !== null
+  const hidesFrom = (context: Pick<Context, 'caller'>, serverId: string): Promise<boolean> =>
+    isHeld({ q: db.read, now: now(clock) }, callerOf(context), serverId)
   return [
     route(api.listBackups, async ({ params: { serverId }, query }, context) => {
       await known(serverId)
       const { rows, total } = await listShown(db.read, { ...query, serverId })
-      const hides = await isHeld(serverId, context)
+      const hides = await hidesFrom(context, serverId)
       return { items: rows.map((row) => (hides ? withoutFiles(toBackup(row)) : toBackup(row))), total }
     }),
     operate(operations.createBackup, deps),
     route(api.getBackup, async ({ params: { serverId, backupId } }, context) => {
       await known(serverId)
       const backup = toBackup(await backupOf(db.read, serverId, backupId))
-      return (await isHeld(serverId, context)) ? withoutFiles(backup) : backup
+      return (await hidesFrom(context, serverId)) ? withoutFiles(backup) : backup
     }),
     operate(operations.updateBackup, deps),
     operate(operations.deleteBackup, deps),
