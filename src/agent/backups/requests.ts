@@ -3,6 +3,7 @@ import { open } from 'node:fs/promises'
 import { join } from 'node:path'
 import { pathText } from '../../shared/kernel/path-text.ts'
 import * as backups from '../../shared/protocol/backups.ts'
+import { AgentFailure } from '../failure.ts'
 import { freshKey } from '../files/archive/archive.ts'
 import { compress } from '../files/archive/compression.ts'
 import { type ArchiveEntry, readTar } from '../files/archive/tar-read.ts'
@@ -11,7 +12,6 @@ import { notFound } from '../files/place.ts'
 import { PathRules } from '../files/rules.ts'
 import type { Bulk } from '../link/bulk.ts'
 import { onRequest, type RequestContext, type RequestHandler } from '../link/request-handler.ts'
-import { AgentFailure } from '../failure.ts'
 import type { ServerTable } from '../server/commands.ts'
 import type { GameServer } from '../server/server.ts'
 import { asArchive, asTar, type Backup, openBackup, openBytes } from './contents.ts'
@@ -109,7 +109,9 @@ export function backupRequests(deps: BackupRequestDeps): readonly RequestHandler
               signal: either,
               progress: (report) => progress({ ...report, totalBytes: totalOf(usedMb, report.bytes) }),
             }).catch((error: unknown) => {
-              throw emptied.aborted ? new AgentFailure('NOT_FOUND', 'The server was deleted while it was packed') : error
+              throw emptied.aborted
+                ? new AgentFailure('NOT_FOUND', 'The server was deleted while it was packed')
+                : error
             })
             const { entries, bytes, storedBytes, sha256, problems, problemCount } = head
             return { entries, bytes, storedBytes, sha256, problems, problemCount }

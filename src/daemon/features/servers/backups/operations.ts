@@ -61,20 +61,25 @@ export const createBackup = operation(api.createBackup, async (work, { params: {
   }
 })
 
-export const updateBackup = operation(api.updateBackup, async ({ tx, holder }, { params: { serverId, backupId }, body }) => {
-  await serverOf(tx, serverId)
-  const backup = await backupOf(tx.q, serverId, backupId)
-  const { name = backup.name, label = backup.label } = body
-  const locked = body.locked === undefined ? backup.locked : body.locked ? 1 : 0
-  await setBackup(tx, backupId, { name, label, locked })
-  const after = await backupOf(tx.q, serverId, backupId)
-  const seen = ({ name, label, locked }: ShownBackup) => ({ name, label, locked: locked === 1 })
-  const changed = changes(seen(backup), seen(after))
-  return {
-    answer: (await isHeld({ q: tx.q, now: tx.now }, holder, serverId)) ? withoutFiles(toBackup(after)) : toBackup(after),
-    ...(changed === undefined ? {} : { audit: { resourceId: backupId, details: { serverId, ...changed } } }),
-  }
-})
+export const updateBackup = operation(
+  api.updateBackup,
+  async ({ tx, holder }, { params: { serverId, backupId }, body }) => {
+    await serverOf(tx, serverId)
+    const backup = await backupOf(tx.q, serverId, backupId)
+    const { name = backup.name, label = backup.label } = body
+    const locked = body.locked === undefined ? backup.locked : body.locked ? 1 : 0
+    await setBackup(tx, backupId, { name, label, locked })
+    const after = await backupOf(tx.q, serverId, backupId)
+    const seen = ({ name, label, locked }: ShownBackup) => ({ name, label, locked: locked === 1 })
+    const changed = changes(seen(backup), seen(after))
+    return {
+      answer: (await isHeld({ q: tx.q, now: tx.now }, holder, serverId))
+        ? withoutFiles(toBackup(after))
+        : toBackup(after),
+      ...(changed === undefined ? {} : { audit: { resourceId: backupId, details: { serverId, ...changed } } }),
+    }
+  },
+)
 
 export const deleteBackup = operation(api.deleteBackup, async (work, { params: { serverId, backupId } }) => {
   const { tx, deps } = work
