@@ -108,6 +108,20 @@ describe.skipIf(!runs)(`the mounts of a process${NO_MOUNTS}`, () => {
     expect(stage.peer.reports(id).at(-1)?.power).toBe('offline')
   })
 
+  it('says that one is refused as soon as it is asked for', async () => {
+    const id = 'srv_early'
+    used.add(id)
+    await stage.peer.order(id, 1, { op: 'apply', spec: gameSpec(id, 1, { startup: GAME }) })
+    const spec = gameSpec(id, 2, { startup: GAME, mounts: [mount('secret', 'maps')] })
+    const reason = expect.stringContaining('not in a folder that its agent allows')
+    const done = await stage.peer.order(id, 2, { op: 'apply', spec })
+    expect(done).toMatchObject({ ok: true, result: { appliesAt: 'next-start', reason } })
+    await stage.peer.request({ op: 'console.subscribe', serverId: id, tail: 100 })
+    await stage.peer.until('the line that says so', () =>
+      stage.peer.lines(id).some(([, , , text]) => text.includes('the next start fails until this is changed')),
+    )
+  })
+
   it('refuses the folders of the agent, and a place that only a container has', async () => {
     const own = await start('own', [mount(join(stage.dataDir, 'state'), 'maps')])
     expect(own.done.error?.message).toContain('never given to a server')

@@ -1,4 +1,5 @@
-import { execFileSync } from 'node:child_process'
+import { execFile, execFileSync } from 'node:child_process'
+import { once } from 'node:events'
 import {
   chmodSync,
   existsSync,
@@ -7,13 +8,18 @@ import {
   readdirSync,
   readFileSync,
   rmSync,
+  symlinkSync,
   truncateSync,
   writeFileSync,
 } from 'node:fs'
+import { createServer } from 'node:http'
+import type { AddressInfo } from 'node:net'
 import { tmpdir } from 'node:os'
 import { dirname, join } from 'node:path'
+import { promisify } from 'node:util'
 import { afterAll, beforeAll, beforeEach, describe, expect, test } from 'vitest'
 import { enterFileStage, type FileStage } from '../daemon/servers/file-stage.ts'
+import { DIST } from '../run-panel.ts'
 import { runHere } from './run-here.ts'
 
 let stage: FileStage
@@ -157,6 +163,34 @@ describe('files sync', () => {
       ['deep/', 'deep/b.txt=b'],
     ])
   })
+})
+
+test('files sync writes through no link that is here, whatever names a panel lists', async () => {
+  put(stage.folder, { 'tree/evil': 'x' })
+  mkdirSync(here('tree'))
+  mkdirSync(here('outside'))
+  symlinkSync(here('outside'), here('tree', 'way'))
+  const hostile = createServer(async (request, answer) => {
+    const { authorization = '' } = request.headers
+    const body = await fetch(`${stage.panel.url}${request.url}`, { headers: { authorization } })
+    answer.setHeader('content-type', 'application/json')
+    answer.end((await body.text()).replace('"name":"evil"', '"name":"way/evil"'))
+  }).listen(0, '127.0.0.1')
+  await once(hostile, 'listening')
+  const { port } = hostile.address() as AddressInfo
+  const done = await run(['sync', `${stage.serverId}:tree`, here('tree')], { PANEL_URL: `http://127.0.0.1:${port}` })
+  hostile.close()
+  expect([done.code, done.stderr]).toEqual([11, expect.stringContaining('what is no name of a file')])
+  expect(readdirSync(here('outside'))).toEqual([])
+})
+
+test('files sum into a file has the bytes of each name, as sha256sum wants them', async () => {
+  for (const name of [Buffer.from([0x6e, 0xff, 0xfe]), Buffer.from('line\nbreak'), Buffer.from('grün')])
+    writeFileSync(Buffer.concat([Buffer.from(`${stage.folder}/`), name]), 'x')
+  const panel = `exec ${process.execPath} ${join(DIST, 'bin', 'panel.js')} files sum ${stage.serverId}:/ > ${here('sums')}`
+  const env = { ...process.env, HOME: home, PANEL_URL: stage.panel.url, PANEL_TOKEN: stage.panel.adminToken }
+  await promisify(execFile)('sh', ['-c', panel], { env })
+  expect(execFileSync('sha256sum', ['--quiet', '-c', here('sums')], { cwd: stage.folder, encoding: 'utf8' })).toBe('')
 })
 
 describe('files find', () => {

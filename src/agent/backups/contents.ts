@@ -13,6 +13,8 @@ import { damaged, type ObjectStore } from './store.ts'
 
 /** A gap that is read over: a further request takes longer. */
 const GAP_BYTES = 4 * 1024 * 1024
+/** More than any archive has that an agent has made. */
+const MOST_MEMBERS = 4 * 1024 * 1024
 const SLASH = Buffer.from('/')
 
 /** The bytes of the files of one backup. Files are asked for one after the other, best in their order. */
@@ -206,6 +208,10 @@ class Members {
 
 async function membersOf({ store, head, signal }: Backup): Promise<Members> {
   const all: Member[] = []
-  for await (const row of readList(store, head, signal)) if ('members' in row) all.push(...row.members)
+  for await (const row of readList(store, head, signal)) {
+    if (!('members' in row)) continue
+    if (all.length + row.members.length > MOST_MEMBERS) throw damaged('its list has too many members')
+    all.push(...row.members)
+  }
   return new Members(all)
 }

@@ -20,6 +20,8 @@ export const INDEXES = `${FOLDER}index/`
 /** A pack is ended when it has so much. */
 const PACK_BYTES = 16 * MIB
 const ROWS_AT_ONCE = 4096
+/** More than 4 TiB have, and what a table of a store that nobody can trust may take: 400 MiB. */
+const MOST_PIECES = 4 * 1024 * 1024
 /** So many pieces are compressed at the same time. */
 const AT_ONCE = 3
 const LEVEL = 1
@@ -76,6 +78,7 @@ export class Repository {
   }
 
   #take({ pack, chunks }: IndexLine): void {
+    if (this.table.size + chunks.length > MOST_PIECES) throw damaged('its indexes have too many pieces')
     const number = this.numberOf(pack)
     for (const [hash, offset, storedBytes, bytes] of chunks) {
       if (bytes > CHUNK_BYTES.most || storedBytes > bytes) throw damaged('an index has a piece that is too large')

@@ -3,6 +3,7 @@ import { open } from 'node:fs/promises'
 import { join } from 'node:path'
 import { pathText } from '../../shared/kernel/path-text.ts'
 import * as backups from '../../shared/protocol/backups.ts'
+import { AgentFailure } from '../failure.ts'
 import { freshKey } from '../files/archive/archive.ts'
 import { compress } from '../files/archive/compression.ts'
 import { type ArchiveEntry, readTar } from '../files/archive/tar-read.ts'
@@ -95,16 +96,22 @@ export function backupRequests(deps: BackupRequestDeps): readonly RequestHandler
             const store = stores.of(access, ownerId)
             await store.sweep()
             const usedMb = disk.usedMb(serverId)
+            const emptied = server.emptied.signal
+            const either = AbortSignal.any([signal, emptied])
             const head = await createBackup(server.place.files, {
               ...what,
               store,
               ownerId,
               key,
-              extras: extras.map((extra) => extraAt(bulk, extra, signal)),
+              extras: extras.map((extra) => extraAt(bulk, extra, either)),
               workFolder: join(deps.workFolder, key),
               nowMs: () => clock.nowMs(),
-              signal,
+              signal: either,
               progress: (report) => progress({ ...report, totalBytes: totalOf(usedMb, report.bytes) }),
+            }).catch((error: unknown) => {
+              throw emptied.aborted
+                ? new AgentFailure('NOT_FOUND', 'The server was deleted while it was packed')
+                : error
             })
             const { entries, bytes, storedBytes, sha256, problems, problemCount } = head
             return { entries, bytes, storedBytes, sha256, problems, problemCount }

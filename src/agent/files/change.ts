@@ -42,6 +42,7 @@ export async function rename(
     from,
     async (old) => {
       const isFolder = factsIn(old, from, source).isDirectory()
+      for (const path of [from, to]) rules.refuseUnreached(path, isFolder)
       if (isFolder) {
         const folder = folderIn(old, from, source)
         await rules.refuseDeniedIn(folder, [from, to]).finally(() => folder.close())

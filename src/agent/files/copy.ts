@@ -84,6 +84,7 @@ export async function copy(root: string, options: CopyOptions): Promise<Copied> 
     async (source) => {
       const facts = factsIn(source, from, { field: 'from' })
       options.rules.refuseHidden(from, facts.isDirectory())
+      options.rules.refuseUnreached(to, facts.isDirectory())
       return await withPlace(
         root,
         to,

@@ -66,6 +66,7 @@ export async function setModes(
         path,
         async (place) => {
           const facts = factsIn(place, path, field)
+          rules.refuseUnreached(path, facts.isDirectory())
           const before = problems.answer.problemCount
           if (recursive && facts.isDirectory()) {
             const folder = folderIn(place, path, field)

@@ -49,6 +49,7 @@ async function removeOne(
   }: Pick<ManyOptions, 'signal' | 'rules'> & { count: () => void; field: { readonly field: string } },
 ): Promise<void> {
   if (!factsIn(place, path, field).isDirectory()) {
+    rules.refuseUnreached(path, false)
     if (!place.folder.unlink(place.name)) throw new AgentFailure('CONFLICT_STATE', 'It has become a folder; look again')
     return count()
   }

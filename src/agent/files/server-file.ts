@@ -1,6 +1,8 @@
 import { createHash, type Hash, randomBytes } from 'node:crypto'
 import { type BigIntStats, constants, fsync } from 'node:fs'
 import { type FileHandle, open, rename } from 'node:fs/promises'
+import { type BigIntStats, constants, fsync, lstatSync, renameSync } from 'node:fs'
+import { type FileHandle, open } from 'node:fs/promises'
 import { promisify } from 'node:util'
 import { type FileFacts, FURTHEST_MS, TRANSFER_LIMITS } from '../../shared/protocol/files.ts'
 import { AgentFailure } from '../failure.ts'
@@ -126,6 +128,9 @@ export async function writeFile(
       await file.chmod(mode ?? MODE)
       await file.sync()
       await putInPlace(place, part, await file.stat({ bigint: true }))
+      const written = await file.stat({ bigint: true })
+      refuseUnmeant(place, upload)
+      rename(place, part, written)
       await syncFolder(place.folder.fd)
       return { ...factsOf(await file.stat({ bigint: true })), sha256 }
     } catch (cause) {
@@ -165,16 +170,23 @@ async function factsAt(place: Place): Promise<FileFacts | undefined> {
   }
 }
 
-/** Refuses what the caller has not meant to replace; answers the mode of what is there. */
-async function checkConditions(place: Place, { ifMatch, ifNone }: Upload): Promise<number | undefined> {
-  const there = await factsAt(place)
+/** Refuses what the caller has not meant to replace, and what is no file; answers the mode of what is there. */
+async function checkConditions(place: Place, upload: Upload): Promise<number | undefined> {
+  await factsAt(place)
+  refuseUnmeant(place, upload)
+  const mode = place.folder.statOf(place.name)?.mode
+  return mode === undefined ? undefined : mode & 0o777
+}
+
+/** Nothing of this program comes between it and what its caller does at once: of two writers who mean the same file one is first. */
+function refuseUnmeant({ folder, name }: Place, { ifMatch, ifNone }: Upload): void {
+  const facts = lstatSync(folder.pathOf(name), { bigint: true, throwIfNoEntry: false })
+  const there = facts === undefined ? undefined : factsOf(facts)
   if (ifNone && there !== undefined) throw new AgentFailure('ETAG_MISMATCH', 'There is a file of that name already')
   if (ifMatch !== null && ifMatch !== '*' && there?.etag !== ifMatch) {
     throw new AgentFailure('ETAG_MISMATCH', 'The file has changed since it was read; read it again')
   }
   if (ifMatch === '*' && there === undefined) throw new AgentFailure('ETAG_MISMATCH', 'There is no file of that name')
-  const mode = place.folder.statOf(place.name)?.mode
-  return mode === undefined ? undefined : mode & 0o777
 }
 
 /** Parts that nobody went on with for a day; the folder may be large, so only its first entries are looked at. */

@@ -13,6 +13,8 @@ const LIVE = ['generation', 'name', 'limits', 'restart', 'suspended', 'boot', 'i
  */
 export async function applyNow(server: GameServer, before: ServerSpec): Promise<ResultOf<typeof applySpec>> {
   const { spec, game } = server
+  const mountProblem = await newMountProblem(server, before)
+  if (mountProblem !== undefined) return { appliesAt: 'next-start', reason: mountProblem.slice(0, 500) }
   if (game === undefined) return undefined
   const { memoryMb, swapMb, cpuCores, pids } = spec.limits
   const refused = await game.run.resize({ memoryMb, swapMb, cpuCores, pids }).catch((error: unknown) => {
@@ -26,6 +28,20 @@ export async function applyNow(server: GameServer, before: ServerSpec): Promise<
   }
   if (JSON.stringify(waitingOf(before)) === JSON.stringify(waitingOf(spec))) return { appliesAt: 'now', reason: null }
   return { appliesAt: 'next-start', reason: 'What runs keeps its startup line, variables and rules until it ends' }
+}
+
+/** Why this node does not give the server the mounts that it has now, said when they are asked for and not first at the next start. */
+async function newMountProblem(server: GameServer, before: ServerSpec): Promise<string | undefined> {
+  const { mounts = [] } = server.spec
+  if (JSON.stringify(mounts) === JSON.stringify(before.mounts ?? [])) return undefined
+  try {
+    server.context.mountRules.resolve(mounts)
+    return undefined
+  } catch (error) {
+    if (!(error instanceof AgentFailure)) throw error
+    await server.note(`${error.message}; the next start fails until this is changed`)
+    return error.message
+  }
 }
 
 function sizesOf({ limits: { memoryMb, swapMb, cpuCores, pids } }: ServerSpec): unknown {

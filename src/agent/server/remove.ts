@@ -16,7 +16,11 @@ export async function removeServer(server: GameServer, keepFiles: boolean, comma
   if (server.game !== undefined) await stopGame(server, { commandId, desired: 'stopped' })
   if (server.live !== undefined) await killRun(server, server.live)
   await discardRemains(server.context, server.id)
-  const removed = await removeFolders(server.place, keepFiles)
+  if (!keepFiles) server.emptied.abort()
+  const removed = await removeFolders(server.place, keepFiles).catch((error: unknown) => {
+    server.emptied = new AbortController()
+    throw error
+  })
   await server.context.limits.release(server.id, server.place.files)
   const { generation } = server.facts
   server.markDeleted()

@@ -40,6 +40,8 @@ export class GameServer {
   readonly console: ConsoleLog
   /** Aborts what waits on this server's behalf (ready rules, a coming restart) when the server is deleted. */
   readonly gone = new AbortController()
+  /** Aborts before its files are removed: what is copied from then on is not all of them. Another one once that has failed. */
+  emptied = new AbortController()
   /** Ends the wait for the next restart after a crash. */
   restartWait: AbortController | undefined
   /** A stop command was typed: settles when its time is over and the game has not heeded it. */

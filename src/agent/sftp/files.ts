@@ -266,7 +266,10 @@ export class SftpFiles {
   async symlink(targetBytes: Buffer, bytes: Buffer): Promise<void> {
     const path = this.#changing(bytes)
     this.#session.rules.refuseUnreached(path, false)
-    await makeLink(this.#root, { path, target: relativeTarget(path, pathText(targetBytes)) })
+    const target = relativeTarget(path, pathText(targetBytes))
+    // As far as its text says; what is followed is held to the rules at each step anyway.
+    this.#session.rules.refuseUnreached(clientPath(Buffer.from(pathBytes(`${folderOf(path)}/${target}`) ?? [])), true)
+    await makeLink(this.#root, { path, target })
     this.#session.counts.linksMade++
     this.#changed(path)
   }

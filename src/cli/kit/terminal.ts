@@ -1,4 +1,5 @@
 import { isatty } from 'node:tty'
+import { pathBytes } from '../../shared/kernel/path-text.ts'
 import { terminalText } from '../../shared/kernel/terminal-text.ts'
 
 /** The process's own streams and what they are attached to. */
@@ -51,11 +52,16 @@ export function createTerminal(onGone: () => void): Terminal {
     stdin,
     stdout,
     stderr,
-    write: (text) => send(stdout.isTTY === true ? terminalText(text, { colours: true }) : text),
+    write: (text) => send(stdout.isTTY === true ? terminalText(text, { colours: true }) : named(text)),
     writeBytes: (bytes) => send(stdout.isTTY === true ? terminalText(decoder.decode(bytes, { stream: true })) : bytes),
     say: (text) => stderr.write(`${terminalText(text)}\n`),
     progress: (text) => stderr.write(`\r\u001b[K${terminalText(text)}`),
   }
+}
+
+/** Names of files that are no UTF-8 reach files and pipes as the bytes that they are, as `sha256sum -c` wants them. */
+function named(text: string): string | Uint8Array {
+  return text.isWellFormed() ? text : (pathBytes(text) ?? text)
 }
 
 /**

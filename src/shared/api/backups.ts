@@ -542,7 +542,7 @@ export const getBackupSettings = defineEndpoint({
   errors: ['SERVER_NOT_FOUND'],
 })
 
-/** `backupAllocationMb` takes admin.write. */
+/** `backupAllocationMb` takes admin.write; other quiesce or resume commands take console.write on the server. */
 export const updateBackupSettings = defineEndpoint({
   id: 'backup_settings.update',
   tag: 'Servers',

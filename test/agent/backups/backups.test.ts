@@ -11,6 +11,7 @@ import {
   rmSync,
   statSync,
   symlinkSync,
+  truncateSync,
   writeFileSync,
 } from 'node:fs'
 import { join } from 'node:path'
@@ -213,3 +214,20 @@ test('a folder of backups among those of servers is refused, also by a link and 
   }
   agent.backups = {}
 })
+
+test('that is being made while its server is deleted fails, and leaves nothing', async () => {
+  writeFileSync(at('large'), randomBytes(16 * 1024 * 1024))
+  truncateSync(at('large'), 4 * 1024 ** 3)
+  const input = { serverId: stage.serverId, ...stage.name('archive'), ...creation() }
+  const packed = stage.refused(backups.createBackup, input)
+  const { peer } = stage.stage
+  await peer.until('it to be packed', () => existsSync(stage.stored) && treeOf(stage.stored).includes('.part-'))
+  const done = await peer.order(stage.serverId, 1000, { op: 'delete', keepFiles: false })
+  expect(done).toMatchObject({ ok: true })
+  expect(await packed).toBe('NOT_FOUND')
+  expect(treeOf(stage.stored)).not.toMatch(/backup\.json|\.part-|\.pack/)
+})
+
+function treeOf(folder: string): string {
+  return execFileSync('find', [folder], { encoding: 'utf8' })
+}

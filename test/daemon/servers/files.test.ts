@@ -143,6 +143,22 @@ describe('a file of a server', () => {
     expect(headers.get('etag')).not.toBe(etag)
   })
 
+  test('of several writers who have read the same one is replaced by the first alone', async () => {
+    for (let round = 0; round < 3; round++) {
+      await writeFile(join(folder, 'race'), 'before')
+      const etag = (await send('HEAD', 'race')).headers.get('etag') ?? ''
+      const together = async (path: string, headers: Record<string, string>) => {
+        const writers = Array.from({ length: 8 }, (_, at) =>
+          send('PUT', path, { body: bytesOf(`writer ${at}`), headers: { 'content-type': 'text/plain', ...headers } }),
+        )
+        return (await Promise.all(writers)).map(({ status }) => status).sort()
+      }
+      const one = [200, ...Array.from({ length: 7 }, () => 412)]
+      expect(await together('race', { 'if-match': etag })).toEqual(one)
+      expect(await together(`new-${round}`, { 'if-none-match': '*' })).toEqual(one)
+    }
+  })
+
   test('is looked for at a FIFO without releasing the game that waits at its other end', async () => {
     execFileSync('mkfifo', [join(folder, 'pipe')])
     const game = spawn('sh', ['-c', 'echo precious > pipe'], { cwd: folder, stdio: 'ignore' })

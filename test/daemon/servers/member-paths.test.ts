@@ -13,8 +13,8 @@ import {
   setServerAccess,
 } from '../../../src/shared/api/access.ts'
 import { login } from '../../../src/shared/api/auth.ts'
-import { createBackup, getBackup } from '../../../src/shared/api/backups.ts'
-import { getJob } from '../../../src/shared/api/jobs.ts'
+import { createBackup, getBackup, listBackups, updateBackupSettings } from '../../../src/shared/api/backups.ts'
+import { getJob, listJobs } from '../../../src/shared/api/jobs.ts'
 import { createUser } from '../../../src/shared/api/users.ts'
 import type { JobId, UserId } from '../../../src/shared/kernel/ids.ts'
 import { eventually } from '../gateway-stage.ts'
@@ -223,6 +223,129 @@ describe('a member who is held to paths', () => {
       ({ endedAt }) => endedAt !== null,
     )
     expect(readdirSync(at('plugins', 'logs'))).toEqual(['latest.log', 'old'])
+  })
+
+  test('is kept from files that have the name of a folder which is theirs', async () => {
+    await grant({ allow: ['plugins/'], deny: [] })
+    try {
+      mkdirSync(at('conf'))
+      writeFileSync(at('conf', 'plugins'), 'secret')
+      const before = tree()
+      for (const [method, path, body] of [
+        ['GET', '/content?path=conf/plugins'],
+        ['GET', '/stat?path=conf/plugins'],
+        ['POST', '/write', { path: 'world/plugins', content: 'x' }],
+        ['POST', '/create', { path: 'world/plugins', isDirectory: false }],
+        ['POST', '/copy', { from: 'plugins/a.jar', to: 'world/plugins' }],
+        ['POST', '/rename', { from: 'plugins/a.jar', to: 'world/plugins' }],
+        ['POST', '/rename', { from: 'conf/plugins', to: 'plugins/x' }],
+        ['POST', '/link', { path: 'world/plugins', target: '../plugins' }],
+        ['DELETE', '/delete?path=conf/plugins'],
+        ['POST', '/permissions', { path: 'conf/plugins', mode: '777' }],
+      ] as const) {
+        expect([path, (await asEve(method, path, body)).status]).toEqual([path, 403])
+      }
+      expect(tree()).toBe(before)
+      expect((await asEve('POST', '/create', { path: 'world/plugins', isDirectory: true })).status).toBe(200)
+    } finally {
+      await grant(PATHS)
+    }
+  })
+
+  test('hears of no other files: not in events, nor by jobs of others, nor by notes of backups', async () => {
+    const { client, url } = stage.panel
+    const params = { serverId: stage.serverId }
+    await grant(PATHS, [...RIGHTS, 'backup.read'] as never)
+    const headers = { authorization: `Bearer ${eve.token}` }
+    const ended = new AbortController()
+    const stream = await fetch(`${url}/api/servers/${stage.serverId}/events`, { headers, signal: ended.signal })
+    let heard = ''
+    const listening = (async () => {
+      for await (const piece of stream.body ?? []) heard += Buffer.from(piece).toString()
+    })().catch(() => undefined)
+    await stage.ask('POST', '/write', { path: 'world/hidden.dat', content: 'x' })
+    const work = { kind: 'copy', from: 'world/hidden.dat', to: 'world/hidden.too' }
+    const { jobId } = (await stage.ask('POST', '/jobs', { work })).data
+    await eventually(
+      () => client.call(getJob, { params: { jobId } }),
+      (job) => job.endedAt !== null,
+    )
+    await stage.ask('POST', '/rename', { from: 'world/hidden.dat', to: 'plugins/shown.dat' })
+    await eventually(
+      async () => heard,
+      (text) => text.includes('"to":"plugins/shown.dat"'),
+    )
+    ended.abort()
+    await listening
+    expect(heard).not.toContain('hidden')
+    expect(heard).toContain('"folders":["/world","/plugins"]') // on the way to what is theirs
+    expect((await client.call(getJob, { params: { jobId } })).title).toContain('hidden')
+    const own = stage.panel.as(eve.token)
+    expect(JSON.stringify(await own.call(getJob, { params: { jobId } }))).not.toContain('hidden')
+    expect(JSON.stringify(await own.call(listJobs, { query: { kind: 'files.work' } }))).not.toContain('hidden')
+    const { backupId } = await client.call(createBackup, { params, body: { ignored: ['world/hidden.too'] } })
+    expect((await client.call(getBackup, { params: { ...params, backupId } })).ignored).toEqual(['world/hidden.too'])
+    expect((await own.call(getBackup, { params: { ...params, backupId } })).ignored).toEqual([])
+    expect(JSON.stringify(await own.call(listBackups, { params, query: {} }))).not.toContain('hidden')
+    await grant(PATHS)
+  })
+
+  test('types nothing into the console by the commands around backups without the right to it', async () => {
+    const own = stage.panel.as(eve.token)
+    const params = { serverId: stage.serverId }
+    const change = (body: object) => own.call(updateBackupSettings, { params, body })
+    const quiesceCommands = [{ command: 'op eve', waitFor: null, waitSeconds: 0 }]
+    await grant(PATHS, [...RIGHTS, 'server.update', 'backup.create'] as never)
+    for (const body of [{ quiesceCommands }, { resumeCommands: quiesceCommands }])
+      await expect(change(body)).rejects.toMatchObject({
+        code: 'PERMISSION_DENIED',
+        meta: { missing: ['console.write'] },
+      })
+    await expect(change({ retentionCount: 3, quiesceCommands: [] })).resolves.toMatchObject({ retentionCount: 3 })
+    await grant(PATHS, [...RIGHTS, 'server.update', 'console.write'] as never)
+    await expect(change({ quiesceCommands })).resolves.toMatchObject({ quiesceCommands })
+    await grant(PATHS, [...RIGHTS, 'server.update'] as never)
+    await expect(change({ quiesceCommands, retentionCount: 4 })).resolves.toMatchObject({ retentionCount: 4 })
+    await expect(change({ quiesceCommands: [], retentionCount: 0 })).resolves.toMatchObject({ quiesceCommands: [] })
+    await grant(PATHS)
+  })
+
+  test('takes nothing to another server that they may not read on this one', async () => {
+    const { client, url } = stage.panel
+    const other = await stage.another('theirs')
+    const params = { serverId: stage.serverId }
+    const all = [...RIGHTS, 'backup.read', 'backup.restore'] as never
+    const theirs = { targetUserId: eve.id, permissions: all, filePaths: null }
+    await client.call(setServerAccess, { params: { serverId: other.serverId }, body: theirs })
+    const { backupId } = await client.call(createBackup, { params, body: {} })
+    await eventually(
+      () => client.call(getBackup, { params: { ...params, backupId } }),
+      ({ status }) => status === 'completed',
+    )
+    const restore = async (body: object) => {
+      const headers = { authorization: `Bearer ${eve.token}`, 'content-type': 'application/json' }
+      const path = `${url}/api/servers/${stage.serverId}/backups/${backupId}/restore`
+      const answer = await fetch(path, { method: 'POST', headers, body: JSON.stringify(body) })
+      const { code, meta } = (await answer.json()) as { code?: string; meta?: { missing?: string[] } }
+      return [answer.status, code, meta?.missing]
+    }
+    try {
+      await grant(null, ['server.read', 'file.write', 'backup.restore'] as never)
+      const work = { kind: 'copy_to_server', from: 'world', toServerId: other.serverId, to: '/' }
+      expect(await asEve('POST', '/jobs', { work })).toMatchObject({ status: 403, code: 'PERMISSION_DENIED' })
+      const toServerId = other.serverId
+      const denied = (...missing: string[]) => [403, 'PERMISSION_DENIED', missing]
+      expect(await restore({ toServerId })).toEqual(denied('backup.read'))
+      await grant(null, ['server.read', 'backup.read', 'backup.restore'] as never)
+      expect(await restore({ toServerId, databases: true })).toEqual([
+        403,
+        'PERMISSION_DENIED',
+        expect.arrayContaining(['database.read']),
+      ])
+      expect(await restore({ toServerId })).toEqual([202, undefined, undefined])
+    } finally {
+      await grant(PATHS)
+    }
   })
 
   test('does not give others more than they reach', async () => {

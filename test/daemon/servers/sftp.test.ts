@@ -254,6 +254,7 @@ describe.skipIf(!RUNS)(`files over SFTP${WHY_NOT}`, () => {
       'mkdir plugins/two',
       'rmdir world',
       'ln -s config.yml plugins/link',
+      'ln -s ../../world plugins/one/mine',
       'chmod 777 world/level.dat',
       'chmod 777 plugins',
     ]

@@ -1,5 +1,6 @@
 import * as api from '../../../shared/api/files.ts'
 import { PanelError } from '../../../shared/kernel/errors.ts'
+import { oneLine } from '../../../shared/kernel/terminal-text.ts'
 import type { Action } from '../../kit/command.ts'
 import { CliFailure, usage } from '../../kit/failure.ts'
 import { byteSize } from '../../kit/output/byte-size.ts'
@@ -173,7 +174,7 @@ export const find: Action = async (run) => {
   if (found.cut !== null) run.notice(CUT[found.cut])
   if (found.unread > 0)
     run.notice(`${found.unread} files were not read: too large, no text, or closed (--unread names them)`)
-  if (run.args.flag('unread')) for (const { path, reason } of found.problems) run.notice(`${path}: ${reason}`)
+  if (run.args.flag('unread')) for (const { path, reason } of found.problems) run.notice(oneLine(`${path}: ${reason}`))
   if (found.hits.length === 0) throw new CliFailure('NO_MATCH', 'nothing was found')
   return 0
 }

@@ -183,7 +183,7 @@ async function downloadFolder(run: Run, { from, to, report }: DownloadStep): Pro
 }
 
 /** The bytes of a name; what a panel says is no name leads nowhere else. */
-function localName(name: string): Buffer {
+export function localName(name: string): Buffer {
   const bytes = pathBytes(name)
   if (bytes === undefined || name === '' || name === '.' || name === '..' || /[/\0]/.test(name)) {
     throw new CliFailure('OPERATION_FAILED', 'the panel has answered what is no name of a file')

@@ -3,11 +3,12 @@ import { createReadStream } from 'node:fs'
 import { lstat, mkdir, readdir, rm } from 'node:fs/promises'
 import * as api from '../../../shared/api/files.ts'
 import { pathBytes, pathText } from '../../../shared/kernel/path-text.ts'
+import { oneLine } from '../../../shared/kernel/terminal-text.ts'
 import type { Action } from '../../kit/command.ts'
 import { CliFailure, usage } from '../../kit/failure.ts'
 import type { Run } from '../../kit/run.ts'
 import { reportProblems } from './actions.ts'
-import { downloadTo } from './copy.ts'
+import { downloadTo, localName } from './copy.ts'
 import { sendFile } from './put.ts'
 import { entriesOf, entryAt, placeOf, type RemotePlace, splitPlace, within } from './remote.ts'
 import { patiently } from './resume.ts'
@@ -49,7 +50,8 @@ export const sync: Action = async (run) => {
   const isDry = run.args.flag('dry-run')
   const deletions = steps.filter(({ action }) => action === 'delete')
   if (run.out.machine) await run.out.value({ steps, problems, dryRun: isDry })
-  else for (const { action, path, kind } of steps) run.notice(`${action} ${path}${kind === 'folder' ? '/' : ''}`)
+  else
+    for (const { action, path, kind } of steps) run.notice(`${action} ${oneLine(path)}${kind === 'folder' ? '/' : ''}`)
   if (!isDry && steps.length > 0) {
     if (deletions.length > 0) await run.prompt.confirm(`Delete ${deletions.length} on the side that is changed?`)
     await makeRoot(run, ends)
@@ -174,6 +176,7 @@ async function remoteTree(
   }
   const walk = async (folder: RemotePlace, above: string, depth: number): Promise<void> => {
     for await (const { name, kind, size } of entriesOf(run, folder)) {
+      localName(name) // a slash in it would lead through links that are here
       const path = `${above}${name}`
       if (kind === 'folder' && depth < MOST_DEPTH) {
         tree.set(path, { kind, size: 0 })

@@ -4,8 +4,8 @@ import { operate } from '../../../http/operate.ts'
 import { callerOf, type Route, route } from '../../../http/route.ts'
 import { findJob, stepsOf } from '../../../jobs/rows.ts'
 import * as operations from './operations.ts'
-import { listVisible, maySee } from './rows.ts'
-import { toJob } from './view.ts'
+import { hidesFiles, listVisible, maySee } from './rows.ts'
+import { toJob, withoutNames } from './view.ts'
 
 /** The routes of jobs. */
 export function jobRoutes(deps: operations.JobDeps & { readonly clock: Clock }): Route[] {
@@ -17,7 +17,8 @@ export function jobRoutes(deps: operations.JobDeps & { readonly clock: Clock }):
       const row = await findJob(db.read, jobId)
       if (row === undefined || !(await maySee(at(), callerOf(context), row)))
         return context.fail('JOB_NOT_FOUND', operations.GONE)
-      return toJob(deps.jobs, row, await stepsOf(db.read, jobId, operations.MOST_STEPS))
+      const job = toJob(deps.jobs, row, await stepsOf(db.read, jobId, operations.MOST_STEPS))
+      return (await hidesFiles(at(), callerOf(context), row)) ? withoutNames(job) : job
     }),
     operate(operations.pauseJob, deps),
     operate(operations.resumeJob, deps),

@@ -1,7 +1,9 @@
 import type { listJobs } from '../../../../shared/api/jobs.ts'
 import type { Input } from '../../../../shared/kernel/contract.ts'
+import type { JobSummary } from '../../../../shared/kernel/job.ts'
 import { grants } from '../../../../shared/kernel/permissions.ts'
 import type { Caller } from '../../../access/caller.ts'
+import { fileSight, namesFiles, withoutFiles } from '../../../access/file-sight.ts'
 import { type Holder, serverPermissions, visibleServers } from '../../../access/permit.ts'
 import type { At } from '../../../access/relations.ts'
 import { offsetOf, totalOf } from '../../../db/paging.ts'
@@ -32,7 +34,11 @@ export async function listVisible(at: At, caller: Caller, query: Query) {
     })
   }
   const page = matching.selectAll().orderBy('seq', 'desc').limit(query.limit).offset(offsetOf(query))
-  const items = (await page.execute()).map(toSummary)
+  const items: JobSummary[] = []
+  for (const row of await page.execute()) {
+    const job = toSummary(row)
+    items.push((await hidesFiles(at, caller, row)) ? withoutFiles(job) : job)
+  }
   return { items, total: await totalOf(at.q, matching, { query, found: items.length }) }
 }
 
@@ -44,6 +50,12 @@ export async function maySee(at: At, viewer: Viewer, row: JobRow): Promise<boole
   if (isOwn(viewer, row) || grants(viewer.permissions, 'admin.read')) return true
   if (row.serverId === null) return false
   return (await serverPermissions(at, viewer, row.serverId, ['server.read'])).length > 0
+}
+
+/** Whether the texts of a job may name files that the viewer does not get. */
+export async function hidesFiles(at: At, viewer: Viewer, row: JobRow): Promise<boolean> {
+  if (row.serverId === null || !namesFiles(row, viewer)) return false
+  return (await fileSight(at, viewer, row.serverId)) !== 'all'
 }
 
 /** Whether the viewer may pause, resume, cancel or retry the job. */

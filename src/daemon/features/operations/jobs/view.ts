@@ -1,5 +1,6 @@
 import type { z } from 'zod'
 import type { Job } from '../../../../shared/api/jobs.ts'
+import { withoutFiles } from '../../../access/file-sight.ts'
 import type { Jobs } from '../../../jobs/jobs.ts'
 import type { JobRow, StepRow } from '../../../jobs/rows.ts'
 import { toSummary } from '../../../jobs/view.ts'
@@ -12,4 +13,10 @@ export function toJob(jobs: Pick<Jobs, 'notesOf'>, row: JobRow, steps: readonly 
     ...{ id, number, name, status, attempts, error, errorCode, startedAt, endedAt },
   }))
   return { ...toSummary(row), stepList, notes: jobs.notesOf(row).slice(0, MOST_NOTES) }
+}
+
+/** The same for whoever does not get the files that it names. */
+export function withoutNames<T extends z.input<typeof Job>>(job: T): T {
+  const stepList = job.stepList.map((step) => ({ ...step, error: step.error === null ? null : 'It has failed' }))
+  return { ...withoutFiles(job), stepList, notes: [] }
 }

@@ -3,6 +3,11 @@ import { memberPaths } from '../../../access/member-paths.ts'
 import type { Holder } from '../../../access/permit.ts'
 import type { At } from '../../../access/relations.ts'
 
+/** Whether a member is held to some paths of the server. */
+export async function isHeld(at: At, holder: Holder, serverId: string): Promise<boolean> {
+  return (await memberPaths(at, holder, serverId)) !== null
+}
+
 /** Refuses what is in backups to a member who is held to some paths of the server: a backup has all files of it. */
 export async function refuseHeld(at: At, holder: Holder, serverId: string): Promise<void> {
   const filePaths = await memberPaths(at, holder, serverId)

@@ -13,7 +13,7 @@ import { statusOf } from '../servers/view.ts'
 import { cleanUp, forget, startDelete } from './delete-job.ts'
 import type { BackupDeps } from './deps.ts'
 import { backupOf, refuseUnready } from './find.ts'
-import { refuseHeld } from './held.ts'
+import { isHeld, refuseHeld } from './held.ts'
 import { laneFor } from './lanes.ts'
 import { addBackup } from './new-backup.ts'
 import { PRUNE_STORE } from './prune-job.ts'
@@ -23,7 +23,7 @@ import { outlivedOf } from './retention.ts'
 import { findShown, type ShownBackup, setBackup } from './rows.ts'
 import { keepSettings, settingsOf, toSettings } from './settings.ts'
 import { VERIFY_BACKUP } from './verify-job.ts'
-import { databasesOf, toBackup, toStarted } from './view.ts'
+import { databasesOf, toBackup, toStarted, withoutFiles } from './view.ts'
 
 const operation = operationsOver<BackupDeps>()
 
@@ -61,20 +61,25 @@ export const createBackup = operation(api.createBackup, async (work, { params: {
   }
 })
 
-export const updateBackup = operation(api.updateBackup, async ({ tx }, { params: { serverId, backupId }, body }) => {
-  await serverOf(tx, serverId)
-  const backup = await backupOf(tx.q, serverId, backupId)
-  const { name = backup.name, label = backup.label } = body
-  const locked = body.locked === undefined ? backup.locked : body.locked ? 1 : 0
-  await setBackup(tx, backupId, { name, label, locked })
-  const after = await backupOf(tx.q, serverId, backupId)
-  const seen = ({ name, label, locked }: ShownBackup) => ({ name, label, locked: locked === 1 })
-  const changed = changes(seen(backup), seen(after))
-  return {
-    answer: toBackup(after),
-    ...(changed === undefined ? {} : { audit: { resourceId: backupId, details: { serverId, ...changed } } }),
-  }
-})
+export const updateBackup = operation(
+  api.updateBackup,
+  async ({ tx, holder }, { params: { serverId, backupId }, body }) => {
+    await serverOf(tx, serverId)
+    const backup = await backupOf(tx.q, serverId, backupId)
+    const { name = backup.name, label = backup.label } = body
+    const locked = body.locked === undefined ? backup.locked : body.locked ? 1 : 0
+    await setBackup(tx, backupId, { name, label, locked })
+    const after = await backupOf(tx.q, serverId, backupId)
+    const seen = ({ name, label, locked }: ShownBackup) => ({ name, label, locked: locked === 1 })
+    const changed = changes(seen(backup), seen(after))
+    return {
+      answer: (await isHeld({ q: tx.q, now: tx.now }, holder, serverId))
+        ? withoutFiles(toBackup(after))
+        : toBackup(after),
+      ...(changed === undefined ? {} : { audit: { resourceId: backupId, details: { serverId, ...changed } } }),
+    }
+  },
+)
 
 export const deleteBackup = operation(api.deleteBackup, async (work, { params: { serverId, backupId } }) => {
   const { tx, deps } = work
@@ -144,7 +149,12 @@ export const restoreBackup = operation(api.restoreBackup, async (work, { params,
   const backup = await backupOf(tx.q, source.id, params.backupId)
   const { toServerId = params.serverId, paths = null, replace, preBackup, files } = body
   const keepOthers = body.truncate === undefined ? body.keepOthers : !body.truncate
-  if (toServerId !== params.serverId) await permitTarget(tx, holder, toServerId)
+  if (toServerId !== params.serverId) {
+    await permitTarget(tx, holder, toServerId)
+    // What is restored to another server is read there.
+    const wanted = body.databases ? (['backup.read', 'database.read'] as const) : (['backup.read'] as const)
+    await permitServer({ q: tx.q, now: tx.now }, holder, source.id, wanted)
+  }
   for (const serverId of new Set([source.id, toServerId])) await refuseHeld(tx, holder, serverId)
   refuseUnready(backup)
   const target = toServerId === source.id ? source : await serverOf(tx, toServerId)
@@ -260,7 +270,7 @@ export const verifyBackup = operation(api.verifyBackup, async (work, { params: {
 })
 
 export const pruneBackups = operation(api.pruneBackups, async (work, { params: { serverId }, body }) => {
-  const { tx, deps } = work
+  const { tx, deps, holder } = work
   await serverOf(tx, serverId)
   const { dryRun, orphans, retentionCount, retentionDays } = body
   const instead = {
@@ -272,7 +282,8 @@ export const pruneBackups = operation(api.pruneBackups, async (work, { params: {
     const backup = await findShown(tx.q, id)
     if (backup !== undefined) backups.push(backup)
   }
-  const answer = backups.map(toBackup)
+  const hides = await isHeld({ q: tx.q, now: tx.now }, holder, serverId)
+  const answer = backups.map((backup) => (hides ? withoutFiles(toBackup(backup)) : toBackup(backup)))
   if (dryRun) return { answer: { backups: answer, jobIds: [] } }
   const jobIds: string[] = []
   for (const backup of backups) {
@@ -347,6 +358,15 @@ export const updateSettings = operation(api.updateBackupSettings, async (work, {
   }
   if (storeId != null && (await deps.stores.find(tx.q, storeId)) === undefined) {
     return work.fail('BACKUP_STORE_NOT_FOUND', 'There is no such backup store')
+  }
+  // They are typed into the console, whoever makes the backup.
+  if (quiesceCommands !== undefined || resumeCommands !== undefined) {
+    const typed = await settingsOf(tx.q, serverId)
+    const isSame = (now: readonly unknown[] | undefined, then: readonly unknown[]): boolean =>
+      now === undefined || now.length === 0 || JSON.stringify(now) === JSON.stringify(then)
+    if (!isSame(quiesceCommands, typed.quiesce) || !isSame(resumeCommands, typed.resume)) {
+      await permitServer({ q: tx.q, now: tx.now }, holder, serverId, ['console.write'])
+    }
   }
   checkCommands(quiesceCommands ?? [], 'quiesceCommands')
   checkCommands(resumeCommands ?? [], 'resumeCommands')

@@ -1,35 +1,41 @@
 import * as api from '../../../../shared/api/backups.ts'
 import { PanelError } from '../../../../shared/kernel/errors.ts'
+import { now } from '../../../../shared/kernel/time.ts'
 import { operate } from '../../../http/operate.ts'
-import { type Route, route } from '../../../http/route.ts'
+import { type Context, callerOf, type Route, route } from '../../../http/route.ts'
 import { findServerRow } from '../servers/rows.ts'
 import type { BackupDeps } from './deps.ts'
 import { audited } from './download-audit.ts'
 import { backupOf } from './find.ts'
+import { isHeld } from './held.ts'
 import * as operations from './operations.ts'
 import * as reads from './reads.ts'
 import { findShown, listShown } from './rows.ts'
 import { scan } from './scan.ts'
 import { toSettings } from './settings.ts'
-import { toBackup } from './view.ts'
+import { toBackup, withoutFiles } from './view.ts'
 
 /** Backups of servers: their own, and those of all servers for hosts. */
 export function backupRoutes(deps: BackupDeps): Route[] {
-  const { db, stores } = deps
+  const { db, stores, clock } = deps
   const known = async (serverId: string): Promise<void> => {
     if ((await findServerRow(db.read, serverId)) !== undefined) return
     throw new PanelError('SERVER_NOT_FOUND', 'There is no such server')
   }
+  const hidesFrom = (context: Pick<Context, 'caller'>, serverId: string): Promise<boolean> =>
+    isHeld({ q: db.read, now: now(clock) }, callerOf(context), serverId)
   return [
-    route(api.listBackups, async ({ params: { serverId }, query }) => {
+    route(api.listBackups, async ({ params: { serverId }, query }, context) => {
       await known(serverId)
       const { rows, total } = await listShown(db.read, { ...query, serverId })
-      return { items: rows.map(toBackup), total }
+      const hides = await hidesFrom(context, serverId)
+      return { items: rows.map((row) => (hides ? withoutFiles(toBackup(row)) : toBackup(row))), total }
     }),
     operate(operations.createBackup, deps),
-    route(api.getBackup, async ({ params: { serverId, backupId } }) => {
+    route(api.getBackup, async ({ params: { serverId, backupId } }, context) => {
       await known(serverId)
-      return toBackup(await backupOf(db.read, serverId, backupId))
+      const backup = toBackup(await backupOf(db.read, serverId, backupId))
+      return (await hidesFrom(context, serverId)) ? withoutFiles(backup) : backup
     }),
     operate(operations.updateBackup, deps),
     operate(operations.deleteBackup, deps),

@@ -30,6 +30,13 @@ export function toBackup(row: ShownBackup): Backup {
   }
 }
 
+/** The same for whoever does not get all files of the server: what could not be packed, and what is damaged, is not named. */
+export function withoutFiles(backup: Backup): Backup {
+  const { error, damage } = backup
+  const texts = { error: error === null ? null : 'It has failed', damage: damage === null ? null : 'It is damaged' }
+  return { ...backup, ...texts, problems: [], ignored: [] }
+}
+
 /** Bytes as MiB of two digits. */
 export function mib(bytes: number): number {
   return Math.round((bytes / MIB) * 100) / 100

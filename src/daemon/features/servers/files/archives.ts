@@ -53,7 +53,7 @@ export async function contents(
   { params: { serverId }, body: { archivePath: path, skip, limit } }: Input<typeof api.listArchive>,
   asking: Asking,
 ): Promise<Data<typeof api.listArchive>> {
-  const { nodeId } = await reach(deps, serverId, { caller: callerOf(asking), paths: [path] })
+  const { nodeId } = await reach(deps, serverId, { caller: callerOf(asking), files: [path] })
   const fieldOf = (field: string): string => (field === 'path' ? 'archivePath' : field)
   const found: api.ArchiveEntry[] = []
   for (;;) {

@@ -38,7 +38,7 @@ export async function createEntry(
   const { path, isDirectory, content, parents } = body
   if (isDirectory && content !== undefined) throw fieldError('body.content', 'is for files: a folder has none')
   const caller = callerOf(asking)
-  const { nodeId } = await reach(deps, serverId, { caller, paths: [path] })
+  const { nodeId } = await reach(deps, serverId, { caller, ...(isDirectory ? { paths: [path] } : { files: [path] }) })
   const { signal } = asking
   let created = true
   if (isDirectory) {
@@ -71,7 +71,7 @@ export async function writeTextFile(
   context: Asking & Pick<Context, 'writes'>,
 ): Promise<api.WrittenFile> {
   const caller = callerOf(context)
-  await reach(deps, serverId, { caller, paths: [path] }) // before conditions that are wrong
+  await reach(deps, serverId, { caller, files: [path] }) // before conditions that are wrong
   const conditions = context.writes()
   const body = textBody(content)
   const written = await writeContent(deps, { serverId, path, body, ...conditions, part: 'body', caller }, context)
@@ -118,7 +118,7 @@ export async function linkEntry(
   { params: { serverId }, body }: Input<typeof api.linkFile>,
   asking: Asking,
 ): Promise<null> {
-  const { nodeId, rules } = await reach(deps, serverId, { caller: callerOf(asking), paths: [body.path] })
+  const { nodeId, rules } = await reach(deps, serverId, { caller: callerOf(asking), files: [body.path] })
   if (rules.filePaths !== undefined) refuseOutside(rules.filePaths, { paths: [whereLinkLeads(body)] })
   const input = { serverId, ...body }
   await askAgent(deps, protocol.linkEntry, { nodeId, input, part: 'body', signal: asking.signal })

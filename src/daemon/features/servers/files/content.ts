@@ -27,7 +27,7 @@ export async function readServerFile(
   },
 ): Promise<StreamAnswer> {
   const { gateway, transfers } = deps
-  const { nodeId } = await reach(deps, serverId, { caller, paths: [path] })
+  const { nodeId } = await reach(deps, serverId, { caller, files: [path] })
   if (upload !== undefined) {
     const { offset } = await askAgent(deps, uploadOffset, {
       nodeId,
@@ -99,7 +99,7 @@ export async function writeContent(
   { signal }: Pick<Context, 'signal'>,
 ): Promise<Written> {
   const { settings, gateway, transfers } = deps
-  const { nodeId } = await reach(deps, serverId, { caller, paths: [path] })
+  const { nodeId } = await reach(deps, serverId, { caller, files: [path] })
   const sha256 = given ?? null
   if (offset > 0 && sha256 === null) throw fieldError('query.sha256', 'is required with an offset')
   const maxBytes = settings.get('files.maxFileMb') * MIB

@@ -6,7 +6,7 @@ import { PanelError } from '../../../../shared/kernel/errors.ts'
 import { ServerId } from '../../../../shared/kernel/ids.ts'
 import { now } from '../../../../shared/kernel/time.ts'
 import type { Principal } from '../../../access/operation.ts'
-import { type Holder, serverPermissions } from '../../../access/permit.ts'
+import { type Holder, permitServer, serverPermissions } from '../../../access/permit.ts'
 import { type Context, callerOf } from '../../../http/route.ts'
 import { defineJob } from '../../../jobs/job-type.ts'
 import type { Jobs } from '../../../jobs/jobs.ts'
@@ -126,7 +126,7 @@ async function placesNow(
   caller: Holder,
 ): Promise<Reached & { readonly target: Reached | undefined }> {
   const reached = await reach(deps, serverId, { caller, ...placesOf(work) })
-  await permitTarget(deps, work, caller)
+  await permitCopy(deps, { serverId, work }, caller)
   return { ...reached, target: await targetOf(deps, work, caller) }
 }
 
@@ -135,9 +135,15 @@ function holderOf(principal: Principal): Holder {
   throw new PanelError('PERMISSION_DENIED', 'Work on files is done for an account alone', { meta: { missing: [] } })
 }
 
-async function permitTarget({ db, clock }: FileDeps, work: api.FileWork, caller: Holder): Promise<void> {
+async function permitCopy(
+  { db, clock }: FileDeps,
+  { serverId, work }: { readonly serverId: ServerId; readonly work: api.FileWork },
+  caller: Holder,
+): Promise<void> {
   if (work.kind !== 'copy_to_server') return
   const at = { q: db.read, now: now(clock) }
+  // What is copied to another server is read there.
+  await permitServer(at, caller, serverId, ['file.read'])
   const held = await serverPermissions(at, caller, work.toServerId, ['file.write'])
   const read = await serverPermissions(at, caller, work.toServerId, ['server.read'])
   if (held.length > 0) return

@@ -51,11 +51,11 @@ export interface WorkDone {
 }
 
 /** The paths that work names on its own server: those that it takes or makes as they are, and folders of which it takes what is allowed. */
-export function placesOf(work: api.FileWork): Pick<NamedPaths, 'paths' | 'folders'> {
+export function placesOf(work: api.FileWork): Pick<NamedPaths, 'paths' | 'files' | 'folders'> {
   if (work.kind === 'copy') return { paths: [work.to], folders: [work.from] }
   if (work.kind === 'delete') return { paths: work.paths }
-  if (work.kind === 'compress') return { paths: [archivePathOf(work)], folders: work.paths }
-  if (work.kind === 'decompress') return { paths: [work.archivePath], folders: [work.targetPath] }
+  if (work.kind === 'compress') return { files: [archivePathOf(work)], folders: work.paths }
+  if (work.kind === 'decompress') return { files: [work.archivePath], folders: [work.targetPath] }
   return { folders: [work.kind === 'pull' ? work.path : work.from] }
 }
 

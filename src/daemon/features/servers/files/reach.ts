@@ -25,6 +25,8 @@ export interface NamedPaths {
   readonly caller: Holder
   /** Read or changed as they are. */
   readonly paths?: readonly string[]
+  /** The same of what is certainly no folder. */
+  readonly files?: readonly string[]
   /** Only shown: what the template keeps from members is so, too. */
   readonly seen?: readonly string[]
   /** Looked into, or written below: folders on the way to what is allowed are among them. */
@@ -38,24 +40,27 @@ export interface NamedPaths {
 export async function reach(
   deps: Pick<FileDeps, 'db' | 'clock'>,
   serverId: string,
-  { caller, paths = [], folders = [], seen = [] }: NamedPaths,
+  { caller, paths = [], files = [], folders = [], seen = [] }: NamedPaths,
 ): Promise<Reached> {
   const row = await serverOf(deps, serverId)
-  for (const path of [...paths, ...folders]) refuseDenied(row, path, caller)
+  for (const path of [...paths, ...files, ...folders]) refuseDenied(row, path, caller)
   const denied = deniedTo(row, caller)
   const filePaths = await memberPaths({ q: deps.db.read, now: now(deps.clock) }, caller, serverId)
   if (filePaths === null) return { nodeId: row.nodeId, rules: { denied } }
-  refuseOutside(filePaths, { paths, folders: [...folders, ...seen] })
+  refuseOutside(filePaths, { paths, files, folders: [...folders, ...seen] })
   return { nodeId: row.nodeId, rules: { denied, filePaths } }
 }
 
 /** Refuses paths that the patterns of a member do not reach. What there is makes no difference. */
 export function refuseOutside(
   filePaths: FilePaths,
-  { paths = [], folders = [] }: Pick<NamedPaths, 'paths' | 'folders'>,
+  { paths = [], files = [], folders = [] }: Pick<NamedPaths, 'paths' | 'files' | 'folders'>,
 ): void {
   const reached = new FileReach(filePaths)
-  const outside = paths.find((path) => !reached.allows(path, true)) ?? folders.find((path) => !reached.opens(path))
+  const outside =
+    paths.find((path) => !reached.allows(path, true)) ??
+    files.find((path) => !reached.allows(path, false)) ??
+    folders.find((path) => !reached.opens(path))
   if (outside === undefined) return
   throw new PanelError('PERMISSION_DENIED', `Your access to this server does not reach ${outside.slice(0, 200)}`, {
     meta: { missing: [], allow: filePaths.allow, deny: filePaths.deny },

@@ -50,7 +50,7 @@ export async function statEntry(
   const input = { serverId, path }
   const entry = await askAgent(deps, protocol.describeEntry, { nodeId, input, part: 'query', signal })
   // Only now it is known whether it is a folder on the way.
-  if (rules.filePaths !== undefined && entry.kind !== 'folder') refuseOutside(rules.filePaths, { paths: [path] })
+  if (rules.filePaths !== undefined && entry.kind !== 'folder') refuseOutside(rules.filePaths, { files: [path] })
   return entryOf(entry, folderOf(path).slice(0, -1) || '/')
 }
 

@@ -14,6 +14,8 @@ export interface Following {
   readonly types: ReadonlySet<string> | undefined
   /** Whether this viewer may see the event. */
   readonly mayPass: (event: BusEvent) => boolean | Promise<boolean>
+  /** What of an event this viewer gets; absent: all of it. */
+  readonly cut?: (event: BusEvent) => Promise<BusEvent | undefined>
   /** The fields of the `connected` frame beside the marker's. */
   readonly hello: Readonly<Record<string, unknown>>
   /** Called when `connected` has been sent, before any event. */
@@ -95,8 +97,10 @@ async function send(following: Following, event: BusEvent): Promise<void> {
   const { connection, types, epoch } = following
   if (types !== undefined && !types.has(event.type)) return
   if (!(await following.mayPass(event))) return
+  const shown = following.cut === undefined ? event : await following.cut(event)
+  if (shown === undefined) return
   const server = event.serverId === null ? {} : { serverId: event.serverId }
-  connection.send(event.type, { ...server, ...event.data, timestamp: event.timestamp }, `${epoch}-${event.id}`)
+  connection.send(event.type, { ...server, ...shown.data, timestamp: event.timestamp }, `${epoch}-${event.id}`)
 }
 
 function parseMarker({ lastEventId, epoch }: Following): number | undefined {

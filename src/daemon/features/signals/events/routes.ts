@@ -60,6 +60,7 @@ export function eventStreams(deps: EventDeps): StreamRoute[] {
             EVENTS[event.type].server &&
             (all ? await scope.sees(event) : event.serverId === serverId) &&
             (await scope.mayKnow(event)),
+          cut: (event) => scope.cut(event),
           begun: async () => {
             // It may have gone between the first look and the place in the log that this stream begins at.
             if (!all && (await findServerRow(db.read, serverId)) === undefined) return deleted()

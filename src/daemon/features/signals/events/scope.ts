@@ -1,7 +1,9 @@
 import { EVENTS } from '../../../../shared/kernel/events.ts'
+import { JobSummary } from '../../../../shared/kernel/job.ts'
 import { grants } from '../../../../shared/kernel/permissions.ts'
 import { type Clock, now } from '../../../../shared/kernel/time.ts'
 import type { Caller, Credentials } from '../../../access/caller.ts'
+import { fileSight, mayName, namesFiles, withoutFiles } from '../../../access/file-sight.ts'
 import { serverPermissions, visibleServers } from '../../../access/permit.ts'
 import type { At } from '../../../access/relations.ts'
 import type { BusEvent } from '../../../core/bus.ts'
@@ -52,6 +54,29 @@ export class Scope {
     const caller = await this.#caller()
     if (caller === undefined) return false
     return (await serverPermissions(this.#at(), caller, event.serverId, [permission])).length > 0
+  }
+
+  /** What the viewer gets of an event that they may know: of files, those alone that they reach. `undefined`: nothing of it. */
+  async cut(event: BusEvent): Promise<BusEvent | undefined> {
+    const { type, serverId, data } = event
+    if (serverId === null || (type !== 'server_files_changed' && type !== 'server_job_updated')) return event
+    const caller = await this.#caller()
+    if (caller === undefined) return undefined
+    if (type === 'server_job_updated') {
+      const { success, data: job } = JobSummary.safeParse(data['job'])
+      if (success && !namesFiles(job, caller)) return event
+      const sight = await fileSight(this.#at(), caller, serverId)
+      if (sight === 'all') return event
+      return success ? { ...event, data: { ...data, job: withoutFiles(job) } } : undefined
+    }
+    const sight = await fileSight(this.#at(), caller, serverId)
+    if (sight === 'all') return event
+    const folders = (data['folders'] as readonly string[]).filter((path) => mayName(sight, path, true)) // as EVENTS has it
+    const named = ['path', 'from', 'to'].filter((field) => data[field] !== undefined)
+    const shown = named.filter((field) => mayName(sight, String(data[field]), false))
+    if (shown.length + folders.length === 0) return undefined
+    const kept = Object.entries(data).filter(([field]) => !named.includes(field) || shown.includes(field))
+    return { ...event, data: { ...Object.fromEntries(kept), folders } }
   }
 
   /** May read this server now. */
