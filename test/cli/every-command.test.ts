@@ -188,7 +188,9 @@ describe('every command against a real daemon and agent', () => {
       description: 'for all',
       environment: { MOTD: 'new' },
     })
-    await until('figures', async () => (await json(['servers', 'stats', 'demo'])).memoryUsageMb > 0)
+    const figures = () => panel.client.call(getServerStats, { params: { serverId: made.id } })
+    await until('figures', async () => ((await figures()).memoryUsageMb ?? 0) > 0)
+    expect((await json(['servers', 'stats', 'demo'])).memoryUsageMb).toBeGreaterThan(0)
 
     const restarted = await json(['servers', 'restart', 'demo', '--wait'])
     expect(restarted).toMatchObject({ server: 'demo', action: 'restart', status: 'running' })
