@@ -1,6 +1,7 @@
 import { copyFile, mkdir, readdir, readFile, writeFile } from 'node:fs/promises'
 import { join } from 'node:path'
 import { afterAll, beforeAll, describe, expect, it } from 'vitest'
+import { getServerStats } from '../../src/shared/api/servers.ts'
 import { startMailServer } from '../daemon/mail/mail-server.ts'
 import { SplitPanel } from '../e2e/split-panel.ts'
 import { until } from '../e2e/wait.ts'
