@@ -199,8 +199,7 @@ describe('a path', () => {
   test.each(PATHS)('with %s leads nowhere else', async (_, path) => attack(path()))
 
   // The longest that the system takes makes two thousand folders in each of the ways.
-  test('with a path of 4,096 characters leads nowhere else', { tags: ['long'] }, () =>
-    attack(`${'d/'.repeat(2047)}x`))
+  test('with a path of 4,096 characters leads nowhere else', { tags: ['long'] }, () => attack(`${'d/'.repeat(2047)}x`))
   test.each(PLACES)('through %s leads nowhere else', async (_, prepare) => attack(prepare()))
 
   test('of any characters leads nowhere else', async () => {
