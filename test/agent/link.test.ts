@@ -216,7 +216,7 @@ describe('the console', () => {
 })
 
 describe('an embedded agent', () => {
-  it('speaks the same protocol over a stream that it is handed', async () => {
+  it('speaks the same protocol over a stream that it is handed', { tags: ['long'] }, async () => {
     const dataDir = await mkdtemp(join(tmpdir(), 'panel-embedded-'))
     const peer = await GatewayPeer.listen()
     // The daemon hands its own upgrade handler one end of a pair; here the other end leads to the test's listener.

@@ -1,6 +1,7 @@
 import { copyFile, mkdir, readdir, readFile, writeFile } from 'node:fs/promises'
 import { join } from 'node:path'
 import { afterAll, beforeAll, describe, expect, it } from 'vitest'
+import { getServerStats } from '../../src/shared/api/servers.ts'
 import { startMailServer } from '../daemon/mail/mail-server.ts'
 import { SplitPanel } from '../e2e/split-panel.ts'
 import { until } from '../e2e/wait.ts'
@@ -188,7 +189,9 @@ describe('every command against a real daemon and agent', () => {
       description: 'for all',
       environment: { MOTD: 'new' },
     })
-    await until('figures', async () => (await json(['servers', 'stats', 'demo'])).memoryUsageMb > 0)
+    const figures = () => panel.client.call(getServerStats, { params: { serverId: made.id } })
+    await until('figures', async () => ((await figures()).memoryUsageMb ?? 0) > 0)
+    expect((await json(['servers', 'stats', 'demo'])).memoryUsageMb).toBeGreaterThan(0)
 
     const restarted = await json(['servers', 'restart', 'demo', '--wait'])
     expect(restarted).toMatchObject({ server: 'demo', action: 'restart', status: 'running' })

@@ -69,7 +69,7 @@ describe('the commands of plugins', { timeout: 60_000 }, () => {
 })
 
 describe('a daemon that is killed', () => {
-  it('takes its plugins with it', async () => {
+  it('takes its plugins with it', { tags: ['long'] }, async () => {
     const home = join(panel.home, 'killed')
     const first = await startPanel({ dataDir: home })
     await installExample(first.dataDir)

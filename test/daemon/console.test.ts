@@ -253,7 +253,7 @@ test('acknowledges every line that it has passed on', async () => {
   expect(acks).toEqual([...acks].sort((a, b) => a - b))
 })
 
-test('serves two hundred viewers every line from one subscription', async () => {
+test('serves two hundred viewers every line from one subscription', { tags: ['long'] }, async () => {
   stage.peer.log(stage.game.id).append(1)
   const crowd = Array.from({ length: 200 }, () => stage.watch('?lines=0'))
   await Promise.all(crowd.map((reader) => reader.until('the greeting', (r) => r.of('connected')[0])))

@@ -129,7 +129,6 @@ const PATHS: readonly (readonly [title: string, path: () => string])[] = [
   ['half a character', () => 'home/\ud83d'],
   ['a name of 256 bytes', () => 'x'.repeat(256)],
   ['a path of 8,000 bytes', () => 'd/'.repeat(4000)],
-  ['a path of 4,096 characters', () => `${'d/'.repeat(2047)}x`],
   ['the folder itself', () => './/.'],
   ["a name of the agent's own", () => '.panel-upload-00000000'],
   ['nothing', () => ''],
@@ -198,6 +197,9 @@ function canMount(): boolean {
 
 describe('a path', () => {
   test.each(PATHS)('with %s leads nowhere else', async (_, path) => attack(path()))
+
+  // The longest that the system takes makes two thousand folders in each of the ways.
+  test('with a path of 4,096 characters leads nowhere else', { tags: ['long'] }, () => attack(`${'d/'.repeat(2047)}x`))
   test.each(PLACES)('through %s leads nowhere else', async (_, prepare) => attack(prepare()))
 
   test('of any characters leads nowhere else', async () => {

@@ -1,11 +1,12 @@
 import { once } from 'node:events'
-import { existsSync, readdirSync, truncateSync, writeFileSync } from 'node:fs'
+import { existsSync, readdirSync, readlinkSync, truncateSync, writeFileSync } from 'node:fs'
 import { connect as connectTcp, type Socket } from 'node:net'
 import { join } from 'node:path'
 import ssh from 'ssh2'
 import { afterAll, beforeAll, expect, test } from 'vitest'
 import { connect, openClient } from '../daemon/servers/sftp-client.ts'
 import { has, SftpStage } from '../daemon/servers/sftp-stage.ts'
+import { until } from '../daemon/servers/stage.ts'
 import { skippedUnless } from '../skips.ts'
 import { firstText, packet, SftpWire, text, uint32, uint64, WIRE } from './sftp-wire.ts'
 
@@ -22,6 +23,14 @@ beforeAll(async () => {
   truncateSync(join(stage.folder, 'big'), 64 * MIB)
 })
 afterAll(() => stage?.close())
+
+function readlinkOf(path: string): string {
+  try {
+    return readlinkSync(path)
+  } catch {
+    return '' // closed since it was listed
+  }
+}
 
 /** Somebody who does as they should still gets in. */
 async function others(): Promise<void> {
@@ -106,6 +115,26 @@ test('who asks for a lot and reads nothing, or sends byte by byte, holds little 
   expect((now.external + now.heapUsed - before.external - before.heapUsed) / MIB).toBeLessThan(64)
   client.end()
   await others()
+})
+
+test('what somebody has open who asks, reads nothing and is cut off, is closed', async () => {
+  const client = await connect(stage)
+  client.on('error', () => {}) // it is cut off
+  const { channel } = await SftpWire.open(client, { listens: false })
+  channel.write(packet(1, uint32(3)))
+  channel.write(packet(3, uint32(1), text('/big'), uint32(READ), uint32(0)))
+  for (let id = 2; id < 1000; id++) {
+    channel.write(packet(5, uint32(id), text(uint32(1)), uint64(0n), uint32(250_000)))
+  }
+  const open = (): number => {
+    const links = readdirSync('/proc/self/fd').map((fd) => readlinkOf(`/proc/self/fd/${fd}`))
+    return links.filter((link) => link === join(stage.folder, 'big')).length
+  }
+  await until('the file to be open', async () => open() > 0 || undefined)
+  await others() // until then answers have filled the window of the client
+  const socket = Reflect.get(client, '_sock') as Socket
+  socket.destroy()
+  await until('the file to be closed', async () => open() === 0 || undefined)
 })
 
 test(

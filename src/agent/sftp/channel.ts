@@ -40,6 +40,8 @@ export interface ChannelParts {
   readonly heard: () => void
   /** Resolves when what was sent has gone out, or nothing goes out any more. */
   readonly sent: () => Promise<void>
+  /** Aborts when the session or its connection is over: then nothing comes or goes any more, whatever the channel says. */
+  readonly over: AbortSignal
 }
 
 /**
@@ -55,6 +57,8 @@ export function serveChannel(channel: SshChannel, parts: ChannelParts): Promise<
     const finish = (status: number): void => {
       if (isOver) return
       isOver = true
+      parts.over.removeEventListener('abort', gone)
+      sftp.release()
       void working
         .then(() => sftp.closeAll())
         .then(() => {
@@ -65,6 +69,10 @@ export function serveChannel(channel: SshChannel, parts: ChannelParts): Promise<
         })
         .finally(resolve)
     }
+    // A channel that is paused says nothing of a connection that was cut.
+    const gone = (): void => finish(1)
+    if (parts.over.aborted) return gone()
+    parts.over.addEventListener('abort', gone)
     channel.on('data', (piece: Buffer) => {
       channel.pause()
       parts.heard()
@@ -93,6 +101,9 @@ class SftpChannel {
   readonly #handles = new Map<number, OpenedFile | OpenedFolder>()
   #lastHandle = 0
   #isGreeted = false
+  #isOver = false
+  /** Ends the waiting for a client that takes no more. */
+  #sendOn: () => void = () => {}
 
   constructor(channel: SshChannel, parts: ChannelParts) {
     this.#channel = channel
@@ -100,7 +111,16 @@ class SftpChannel {
   }
 
   async take(piece: Buffer): Promise<void> {
-    for (const packet of this.#cutter.take(piece)) await this.#send(await this.#answer(packet))
+    for (const packet of this.#cutter.take(piece)) {
+      if (this.#isOver) return
+      await this.#send(await this.#answer(packet))
+    }
+  }
+
+  /** Nobody takes answers any more: what is under way is the last. */
+  release(): void {
+    this.#isOver = true
+    this.#sendOn()
   }
 
   async closeAll(): Promise<void> {
@@ -262,13 +282,14 @@ class SftpChannel {
   async #send(packet: Buffer): Promise<void> {
     const takesMore = this.#channel.write(packet)
     await this.#parts.sent()
-    if (takesMore) return
+    if (takesMore || this.#isOver) return
     await new Promise<void>((resolve) => {
       const done = (): void => {
         for (const event of ['drain', 'close', 'error']) this.#channel.off(event, done)
         resolve()
       }
       for (const event of ['drain', 'close', 'error']) this.#channel.on(event, done)
+      this.#sendOn = done
     })
   }
 }

@@ -391,7 +391,7 @@ export class SshServer {
         return lastWords(channel, 'You have no right to the files of this server by SFTP (file.sftp, file.read)')
       }
       const files = new SftpFiles({ session, room: this.#room, nowMs: () => clock.nowMs() })
-      void serveChannel(channel, { files, log, ...connection })
+      void serveChannel(channel, { files, log, over: session.over, ...connection })
     })
   }
 

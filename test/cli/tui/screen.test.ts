@@ -99,7 +99,7 @@ describe('the console screen', { timeout: 60_000 }, () => {
     await pane.shows('bad pattern')
   })
 
-  test('loads the page before the first line', async () => {
+  test('loads the page before the first line', { tags: ['long'] }, async () => {
     const { pane } = await start(80, 24)
     await pane.shows('line 300 of')
     await pane.toLog()
@@ -157,7 +157,7 @@ describe('the console screen', { timeout: 60_000 }, () => {
     await pane.shows('> time set day')
   })
 
-  test('sends and remembers what was typed right before it is left', async () => {
+  test('sends and remembers what was typed right before it is left', { tags: ['long'] }, async () => {
     const { pane, peer, folder } = await start(80, 24)
     await pane.text('say bye')
     await pane.shows('> say bye')
@@ -201,7 +201,7 @@ describe('the console screen', { timeout: 60_000 }, () => {
     expect(peer.orders).toEqual(['restart', 'kill'])
   })
 
-  test('copies selected lines to the clipboard', async () => {
+  test('copies selected lines to the clipboard', { tags: ['long'] }, async () => {
     const { pane } = await start(80, 24)
     await pane.shows('line 300 of')
     await pane.toLog()
@@ -210,7 +210,7 @@ describe('the console screen', { timeout: 60_000 }, () => {
     expect(await pane.clipboard()).toBe('line 299 of the beginning\nline 300 of the beginning\n')
   })
 
-  test('writes all lines that it keeps, or all that match, to the file that it names, and overwrites none', async () => {
+  test('writes all lines that it keeps, or all that match, to the file that it names, and overwrites none', { tags: ['long'] }, async () => {
     const { pane, folder } = await start(120, 24)
     await pane.shows('line 300 of')
     await pane.keys('F6')
@@ -264,7 +264,7 @@ describe('the console screen', { timeout: 60_000 }, () => {
     expect(peer.commands.map(({ text }) => text).slice(0, sent)).toEqual(lines.slice(0, sent))
   })
 
-  test('takes the wheel for the log, gives the mouse back by a key, and counts no backlog as rate', async () => {
+  test('takes the wheel for the log, gives the mouse back by a key, and counts no backlog as rate', { tags: ['long'] }, async () => {
     const { pane } = await start(120, 24)
     await pane.shows('line 300 of')
     expect(await pane.screen()).toContain(' 0 l/s')

@@ -214,7 +214,7 @@ describe('a backup', () => {
     expect(data).toMatchObject([{ name: 'before-moved', status: 'completed' }])
   })
 
-  test('goes to a bucket, and comes back from there', async () => {
+  test('goes to a bucket, and comes back from there', { tags: ['long'] }, async () => {
     const s3 = await startS3()
     try {
       const { endpoint, bucket, accessKeyId, secretAccessKey } = s3

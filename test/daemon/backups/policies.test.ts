@@ -112,7 +112,7 @@ describe('a backup policy', () => {
     expect(Date.parse((await policies.get(policy)).nextRunAt ?? '')).toBeGreaterThan(policies.clock.nowMs())
   })
 
-  it('that is paused has no runs and no turns, and can be run by hand and cancelled', async () => {
+  it('that is paused has no runs and no turns, and can be run by hand and cancelled', { tags: ['long'] }, async () => {
     const node = await policies.node(3)
     await node.connect()
     node.answer = () => undefined

@@ -118,7 +118,9 @@ describe('a migration that is killed', () => {
     return { version: Number(row?.['user_version']), tables: JSON.stringify(tables) }
   }
 
-  it('before any of its statements has happened up to a step or not, and is carried on by the next start', async () => {
+  it('before any of its statements has happened up to a step or not, and is carried on by the next start', {
+    tags: ['long'],
+  }, async () => {
     const whole: string[] = []
     for (let version = 0; version <= MIGRATIONS.length; version++) {
       const file = join(folder, `whole-${version}.db`)

@@ -248,7 +248,9 @@ describe('a job that somebody works against', () => {
     expect(await linesOf(child)).toEqual([])
   })
 
-  it('of a lane keeps its turn against one that failed before it and is tried again, and both end', async () => {
+  it('of a lane keeps its turn against one that failed before it and is tried again, and both end', {
+    tags: ['long'],
+  }, async () => {
     const file = newFile()
     let broken = true
     const held = gate()
@@ -294,7 +296,9 @@ describe('a job that somebody works against', () => {
     expect(list.map((one) => one.id)).toContain(id)
   })
 
-  it('whose step cannot be prepared fails by its attempts, repeats nothing and holds up nobody', async () => {
+  it('whose step cannot be prepared fails by its attempts, repeats nothing and holds up nobody', {
+    tags: ['long'],
+  }, async () => {
     const file = newFile()
     let runs = 0
     hooks.set(file, {

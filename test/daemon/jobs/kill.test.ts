@@ -3,6 +3,7 @@ import { type KillPoint, runThroughKills } from './kill-chain.ts'
 
 it('a job whose process is killed around its steps has every effect once and in order', {
   timeout: 60_000,
+  tags: ['long'],
 }, async () => {
   const points: KillPoint[] = [['before', 1], ['after', 1], ['committed', 2], ['after', 4], ['before', 5], ['after', 5]] // biome-ignore format: points
   const { kills, ended, numbers } = await runThroughKills(5, points)

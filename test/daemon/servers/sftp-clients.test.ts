@@ -37,7 +37,7 @@ function makeTree(folder: string): void {
 }
 
 describe.skipIf(!RCLONE)(`rclone${skippedUnless(RCLONE, 'rclone and openssh-client')}`, () => {
-  test('copies, syncs and checks, and ends by itself with 0', async () => {
+  test('copies, syncs and checks, and ends by itself with 0', { tags: ['long'] }, async () => {
     const remote = [
       ...['--sftp-host', '127.0.0.1', '--sftp-port', String(stage.port), '--sftp-user', stage.user],
       ...['--sftp-key-file', key, '--sftp-shell-type', 'none', '--config', '/dev/null', '--retries', '1'],
