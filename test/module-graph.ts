@@ -89,6 +89,7 @@ const SLICES: readonly (readonly string[])[] = [
   ['fleet/locations', 'catalog/templates'],
   ['servers/servers'],
   ['servers/sharing', 'servers/console', 'servers/databases', 'servers/files', 'signals/events'],
+  ['servers/schedules'],
   [
     'operations/audit-log',
     'operations/jobs',

@@ -34,6 +34,7 @@ import { noteVersion, type SchemaChange } from './features/operations/updates/ve
 import { pluginOwnRoutes } from './features/plugins/own-routes.ts'
 import { Plugins } from './features/plugins/plugins.ts'
 import { pluginRoutes } from './features/plugins/routes.ts'
+import { CommandLimit } from './features/servers/console/command-limit.ts'
 import { consoleRoutes, consoleStreams } from './features/servers/console/routes.ts'
 import { DatabaseWork } from './features/servers/databases/database-work.ts'
 import { databaseHostRoutes } from './features/servers/databases/host-routes.ts'
@@ -41,7 +42,12 @@ import { databaseRoutes } from './features/servers/databases/routes.ts'
 import { registerDatabaseWork } from './features/servers/databases/unfinished-work.ts'
 import { registerFileJobs } from './features/servers/files/file-job.ts'
 import { fileRoutes } from './features/servers/files/routes.ts'
+import { lookForDue, registerDue } from './features/servers/schedules/due-job.ts'
+import { scheduleRoutes } from './features/servers/schedules/routes.ts'
+import { registerRuns } from './features/servers/schedules/run-job.ts'
+import { endWithServer, followSuspension } from './features/servers/schedules/server-life.ts'
 import { serverRoutes } from './features/servers/servers/routes.ts'
+import type { OnSuspension } from './features/servers/servers/suspend.ts'
 import { followGrants, registerExpiry } from './features/servers/sharing/expiry.ts'
 import { accessRoutes } from './features/servers/sharing/routes.ts'
 import { countOpenAlerts } from './features/signals/alerts/alert-rows.ts'
@@ -105,7 +111,14 @@ export async function createApp({ config, db, clock, log, version, holder, schem
   registerDatabaseWork(jobs, core)
   registerUpkeep(jobs, { ...core, idempotency })
   registerExpiry(jobs, core)
-  const beforeDelete = [(tx: Tx, serverId: string) => databaseWork.beforeServerDelete(tx, serverId)]
+  const runDeps = { ...core, jobs }
+  const beforeDelete = [
+    (tx: Tx, serverId: string) => databaseWork.beforeServerDelete(tx, serverId),
+    (tx: Tx, serverId: string) => endWithServer(tx, runDeps, serverId),
+  ]
+  const onSuspension: OnSuspension = [
+    (tx, serverId, isSuspended) => followSuspension(tx, runDeps, serverId, isSuspended),
+  ]
   let publicUrl = ''
   const people = { ...core, passwords, publicUrl: () => publicUrl }
 
@@ -120,10 +133,12 @@ export async function createApp({ config, db, clock, log, version, holder, schem
   })
   cleanup.add(() => integrity.close())
   const updates = new Updates({ version, feedUrl: config.updateFeed, clock, log, signal: stopping.signal })
-  const nodeWiring = wireNodes({ core, config, version, metrics, beforeDelete })
+  const nodeWiring = wireNodes({ core, config, version, metrics, beforeDelete, onSuspension })
   const { gateway, isOnline, keys, usage, transfers, commandReports, nodeUsage, serverDeps, nodeLink, console } =
     nodeWiring
   registerFileJobs(jobs, { ...core, gateway, transfers })
+  registerDue(jobs, { ...runDeps, isOnline })
+  registerRuns(jobs, { ...serverDeps, ...runDeps, gateway, limit: new CommandLimit(clock) })
   const evaluator = new Evaluator({
     ...core,
     outbox,
@@ -173,6 +188,7 @@ export async function createApp({ config, db, clock, log, version, holder, schem
     ...serverRoutes(serverDeps),
     ...databaseHostRoutes({ ...core, work: databaseWork }),
     ...databaseRoutes({ ...core, work: databaseWork }),
+    ...scheduleRoutes({ ...runDeps, isOnline }),
     ...jobRoutes({ ...core, jobs }),
     ...pluginRoutes(plugins),
     ...accessRoutes({ ...people, isOnline, facts: serverDeps.facts }),
@@ -228,6 +244,7 @@ export async function createApp({ config, db, clock, log, version, holder, schem
       loops.push(evaluator.run(signal), retryWrites({ db, clock, log }, signal))
       await databaseWork.begin(db)
       await db.write((tx) => beginUpkeep(tx, jobs))
+      await db.write((tx) => lookForDue(tx, jobs))
       cleanup.add(followGrants(jobs, core))
       jobs.start()
       await plugins.begin()

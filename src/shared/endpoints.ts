@@ -33,6 +33,7 @@ import * as power from './api/power.ts'
 import * as profile from './api/profile.ts'
 import * as providers from './api/providers.ts'
 import * as roles from './api/roles.ts'
+import * as schedules from './api/schedules.ts'
 import * as securitySettings from './api/security-settings.ts'
 import * as serverAllocations from './api/server-allocations.ts'
 import * as serverEvents from './api/server-events.ts'
@@ -89,6 +90,7 @@ const groups = [
   profile,
   providers,
   roles,
+  schedules,
   securitySettings,
   serverAllocations,
   serverEvents,
