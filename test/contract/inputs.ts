@@ -38,6 +38,7 @@ import type { Parts } from './http-call.ts'
 import { failedJob, pausedJob, waitingJob } from './job-inputs.ts'
 import { sendBy, withMailServer } from './mailbox.ts'
 import { openAlert } from './open-alert.ts'
+import { SCHEDULE_INPUTS } from './schedule-inputs.ts'
 import { SIGN_IN_INPUTS } from './sign-in-inputs.ts'
 import {
   databaseService,
@@ -202,6 +203,7 @@ async function pool(world: World): Promise<string> {
  * token, a change. All others follow from the contract ({@link validOf}).
  */
 export const VALID: Readonly<Record<string, Make>> = {
+  ...SCHEDULE_INPUTS,
   ...SIGN_IN_INPUTS,
   'access.remove': async (world) => {
     const { id } = await person(world)

@@ -15,6 +15,7 @@ import { createNode } from '../../src/shared/api/nodes.ts'
 import { beginPasskey, verifyPasskey } from '../../src/shared/api/passkeys.ts'
 import { putProvider } from '../../src/shared/api/providers.ts'
 import { createRole } from '../../src/shared/api/roles.ts'
+import { createTask } from '../../src/shared/api/schedules.ts'
 import { addServerAllocation } from '../../src/shared/api/server-allocations.ts'
 import { createServer, getServer, type Server } from '../../src/shared/api/servers.ts'
 import { listSystemErrors, reportSystemError } from '../../src/shared/api/system-errors.ts'
@@ -23,7 +24,7 @@ import { createUser } from '../../src/shared/api/users.ts'
 import { createWebhook, testWebhook } from '../../src/shared/api/webhooks.ts'
 import type { Client } from '../../src/shared/client.ts'
 import type { Endpoint, StreamEndpoint } from '../../src/shared/kernel/contract.ts'
-import { ProviderId } from '../../src/shared/kernel/ids.ts'
+import { newId, ProviderId } from '../../src/shared/kernel/ids.ts'
 import { systemClock } from '../../src/shared/kernel/time.ts'
 import { createPasskey, type SoftPasskey } from '../authenticator.ts'
 import { installExample } from '../daemon/plugins/plugin-stage.ts'
@@ -125,6 +126,7 @@ export async function buildWorld(panel: TestPanel): Promise<World> {
   const alert = await admin.call(testAlertRule, { params: { ruleId: rule.id } })
   const webhook = await admin.call(createWebhook, { body: { name: 'hook', url: NOBODY_LISTENS, events: ['node.*'] } })
   const delivery = await admin.call(testWebhook, { params: { webhookId: webhook.id } })
+  const schedule = await scheduleWithRun(panel, admin, server.id)
   await installExample(panel.dataDir)
   const ids = {
     alertId: alert.id,
@@ -160,6 +162,7 @@ export async function buildWorld(panel: TestPanel): Promise<World> {
     poolId: pool.id,
     serverId: server.id,
     sessionId: session?.id ?? '',
+    ...schedule,
     templateId: template.id,
     userId: member.id,
   }
@@ -168,6 +171,27 @@ export async function buildWorld(panel: TestPanel): Promise<World> {
   const administratorId = roles.find(({ name }) => name === 'Administrator')?.id ?? ''
   const powers = { powerless: powerless.token, powerlessId: powerless.id }
   return { panel, admin, adminId, administratorId, ids, ...powers, next }
+}
+
+/** A schedule of a server with one run in its history. */
+async function scheduleWithRun(
+  { app }: TestPanel,
+  admin: Client,
+  serverId: Server['id'],
+): Promise<{ taskId: string; runId: string }> {
+  const body = { name: 'yearly', schedule: '@yearly', action: 'wait', payload: { seconds: 1 } } as const
+  const { id: taskId } = await admin.call(createTask, { params: { serverId }, body })
+  const runId = newId('srn', systemClock)
+  await app.core.db.write((tx) =>
+    tx.q
+      .insertInto('scheduleRun')
+      .values({
+        ...{ id: runId, scheduleId: taskId, cause: 'schedule', status: 'skipped', reason: 'NODE_OFFLINE' },
+        ...{ steps: '[]', dueAt: tx.now, endedAt: tx.now },
+      })
+      .execute(),
+  )
+  return { taskId, runId }
 }
 
 /** Requests to this port are refused at once. */

@@ -45,17 +45,24 @@ const SETTLING_LOOK_MS = 1000
 /** With nothing ahead it is looked again after so long; a change of a schedule comes before that. */
 const NOTHING_AHEAD_MS = 24 * 3_600_000
 const AT_ONCE = 10_000
+/** The wall clock counts as set back when it has lost so much against the one that counts durations. */
+const SET_BACK_MS = 5000
+const PAGE = 200
 
 /** Has the engine look. */
 export function registerDue(jobs: Pick<Jobs, 'register'>, deps: DueDeps): void {
   const { db, clock, log, systemErrors } = deps
   const startedMs = clock.monotonicMs()
+  let aheadMs: number | undefined
   jobs.register(DUE, {
     steps: {
       look: {
         attempts: Number.POSITIVE_INFINITY,
         timeoutMs: 3_600_000,
         run: async ({ signal }) => {
+          const nowAheadMs = clock.nowMs() - clock.monotonicMs()
+          if (aheadMs === undefined || nowAheadMs < aheadMs - SET_BACK_MS) await timeAnew(deps, signal)
+          aheadMs = nowAheadMs
           let waiting = false
           for (const { id, nextRunAt } of await rows.dueSchedules(db.read, now(clock), AT_ONCE)) {
             if (signal.aborted || nextRunAt === null) break
@@ -97,6 +104,40 @@ export function nextRunOf(
   const read = readCron(cron)
   const next = 'problem' in read ? null : dueTimesOf(read, timezone).nextAfter(afterMs)
   return next === null ? null : isoTime(next)
+}
+
+/**
+ * Puts times right that are ahead: a wall clock that was wrong may have written them, or a runtime that knew other changes of a
+ * zone's clocks. At each start, and when the clock was set back.
+ */
+async function timeAnew({ db, clock, log }: DueDeps, signal: AbortSignal): Promise<void> {
+  const at = now(clock)
+  let [after, changed] = ['', 0]
+  for (let isDone = false; !isDone && !signal.aborted; ) {
+    const page = await rows.aheadSchedules(db.read, { at, after }, PAGE)
+    const wrong = page.filter((row) => nextRunOrKept(row, Date.parse(at)) !== row.nextRunAt)
+    if (wrong.length > 0) {
+      await db.write(async (tx) => {
+        for (const row of wrong) await rows.moveTime(tx, row, nextRunOf(row, Date.parse(at)))
+      })
+    }
+    changed += wrong.length
+    after = page.at(-1)?.id ?? after
+    isDone = page.length < PAGE
+  }
+  if (changed > 0) log.info({ schedules: changed }, 'times of schedules were put right')
+}
+
+/** One that cannot be read any more comes to its time, and is given up there by itself. */
+function nextRunOrKept(
+  row: Pick<rows.ScheduleRow, 'cron' | 'timezone' | 'nextRunAt'>,
+  afterMs: number,
+): IsoTime | null {
+  try {
+    return nextRunOf(row, afterMs) ?? row.nextRunAt
+  } catch {
+    return row.nextRunAt
+  }
 }
 
 /**

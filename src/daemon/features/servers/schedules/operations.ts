@@ -4,6 +4,7 @@ import { fieldError, PanelError } from '../../../../shared/kernel/errors.ts'
 import { newId } from '../../../../shared/kernel/ids.ts'
 import { permissionsOf, SCHEDULE_LIMITS, type TaskStep } from '../../../../shared/kernel/schedule.ts'
 import type { IsoTime } from '../../../../shared/kernel/time.ts'
+import { changes } from '../../../access/audit.ts'
 import { type OperationDeps, operationsOver, type Work } from '../../../access/operation.ts'
 import { serverPermissions } from '../../../access/permit.ts'
 import type { NewEvent } from '../../../core/bus.ts'
@@ -67,8 +68,10 @@ export const updateTask = operation(api.updateTask, async (work, { params, body 
   const { serverId, taskId: id } = params
   await serverOf(tx, serverId)
   const before = await scheduleOf(tx, params)
-  const had = rows.stepsOf(before)
+  const had = rows.readableSteps(before)
   const steps = stepsGiven(body, had)
+  if (steps === undefined && had.length === 0)
+    throw fieldError('body.steps', 'must be given anew: the stored ones are damaged')
   // Also who changes only the time decides when those steps are carried out.
   await permitSteps(work, serverId, steps ?? had)
   const cron = body.schedule ?? before.cron
@@ -80,6 +83,7 @@ export const updateTask = operation(api.updateTask, async (work, { params, body 
   const takesOver = steps !== undefined || before.ownerId === null
   await rows.updateSchedule(tx, id, {
     ...{ cron, timezone, enabled: enabled ? 1 : 0, nextRunAt: enabled ? next : null, disabledBySuspension: 0 },
+    updatedAt: tx.now,
     ...(takesOver ? { ownerId: userId, apiKeyId: apiKeyOf(work) } : {}),
     ...(steps === undefined ? {} : { steps: JSON.stringify(steps) }),
     ...(body.name === undefined ? {} : { name: body.name }),
@@ -89,9 +93,11 @@ export const updateTask = operation(api.updateTask, async (work, { params, body 
   })
   await lookForDue(tx, deps.jobs)
   const row = await scheduleOf(tx, params)
+  const details = changes(fieldsOf(before), fieldsOf(row))
+  if (details === undefined) return { answer: toTask(row) }
   return {
     answer: toTask(row),
-    audit: { resourceId: id, details: { ...detailsOf(row), fields: Object.keys(body) } },
+    audit: { resourceId: id, details: { serverId, name: row.name, ...details } },
     events: [
       { type: 'task_updated', serverId, data: { taskId: id, taskName: row.name, updatedBy: userId } },
       changed(serverId, userId),
@@ -212,10 +218,15 @@ function refuseStatus(status: string): never {
   })
 }
 
+/** What the audit log keeps of a schedule, by the names of the API. */
+function fieldsOf(row: rows.ScheduleRow): Readonly<Record<string, unknown>> {
+  const { name, description, cron: schedule, timezone, missed, ownerId } = row
+  const flags = { enabled: row.enabled === 1, onlyWhenOnline: row.onlyWhenOnline === 1 }
+  return { name, description, schedule, timezone, ...flags, missed, ownerId, steps: rows.readableSteps(row) }
+}
+
 function detailsOf(row: rows.ScheduleRow): Readonly<Record<string, unknown>> {
-  const { serverId, name, cron: schedule, timezone, ownerId } = row
-  const steps = rows.stepsOf(row).map(({ action }) => action)
-  return { serverId, name, schedule, timezone, enabled: row.enabled === 1, ownerId, steps }
+  return { serverId: row.serverId, ...fieldsOf(row) }
 }
 
 function changed(serverId: string, updatedBy: string | null): NewEvent {

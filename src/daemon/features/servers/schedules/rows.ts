@@ -28,14 +28,19 @@ export type StoredStep = z.infer<typeof StoredStep>
 const RunSteps = z.array(StoredStep)
 const Outputs = z.record(z.string(), TaskOutput)
 
-/** The steps of a row. */
+/** The steps of a row; throws where they are damaged. */
 export function stepsOf({ steps }: Pick<ScheduleRow, 'steps'>): TaskStep[] {
   return parseJson(Steps, steps)
 }
 
+/** The same; none where they are damaged: one such row hides no others. */
+export function readableSteps(row: Pick<ScheduleRow, 'steps'>): TaskStep[] {
+  return isJson(Steps, row.steps) ? stepsOf(row) : []
+}
+
 /** How far the steps of a run are. */
 export function runStepsOf({ steps }: Pick<RunRow, 'steps'>): StoredStep[] {
-  return parseJson(RunSteps, steps)
+  return isJson(RunSteps, steps) ? parseJson(RunSteps, steps) : []
 }
 
 /** What the console has said, by the number of the step. */
@@ -74,15 +79,26 @@ export async function countOfServer(q: Queries, serverId: string): Promise<numbe
   return Number((await counted.where('serverId', '=', serverId).executeTakeFirstOrThrow()).count)
 }
 
+/** Writes columns; `updatedAt` only where somebody has changed what the schedule is. */
 export async function updateSchedule(
   tx: Tx,
   id: string,
   set: Partial<Omit<ScheduleRow, 'id' | 'serverId' | 'createdAt'>>,
 ): Promise<void> {
+  await tx.q.updateTable('schedule').set(set).where('id', '=', id).execute()
+}
+
+/** Moves a schedule to another time, unless it was moved meanwhile. */
+export async function moveTime(
+  tx: Tx,
+  { id, nextRunAt }: Pick<ScheduleRow, 'id' | 'nextRunAt'>,
+  to: IsoTime | null,
+): Promise<void> {
   await tx.q
     .updateTable('schedule')
-    .set({ ...set, updatedAt: tx.now })
+    .set({ nextRunAt: to })
     .where('id', '=', id)
+    .where('nextRunAt', '=', nextRunAt)
     .execute()
 }
 
@@ -96,6 +112,12 @@ export async function dueSchedules(q: Queries, at: IsoTime, most: number) {
     .orderBy('id')
     .limit(most)
     .execute()
+}
+
+/** Schedules whose time is ahead, in the order of their ids, from this one on. */
+export async function aheadSchedules(q: Queries, { at, after }: { at: IsoTime; after: string }, most: number) {
+  const ahead = q.selectFrom('schedule').select(['id', 'cron', 'timezone', 'nextRunAt']).where('nextRunAt', '>', at)
+  return ahead.where('id', '>', after).orderBy('id').limit(most).execute()
 }
 
 /** When the next schedule is due. */

@@ -1,11 +1,14 @@
 import type { z } from 'zod'
 import type { Task, TaskRun, TaskRunDetail } from '../../../../shared/api/schedules.ts'
-import { outputsOf, type RunRow, runStepsOf, type ShownRow, stepsOf } from './rows.ts'
+import { outputsOf, type RunRow, readableSteps, runStepsOf, type ShownRow } from './rows.ts'
+
+const DAMAGED = 'Its steps are damaged and cannot be read; give them anew'
 
 /** A schedule as the API answers it. */
 export function toTask(row: ShownRow): z.input<typeof Task> {
-  const { id, serverId, name, description, timezone, missed, lastRunAt, lastStatus, lastError, runId, runCount } = row
-  const steps = stepsOf(row)
+  const { id, serverId, name, description, timezone, missed, lastRunAt, lastStatus, runId, runCount } = row
+  const steps = readableSteps(row)
+  const lastError = steps.length === 0 ? DAMAGED : row.lastError
   const [only] = steps.length === 1 ? steps : []
   const enabled = row.enabled === 1
   return {
