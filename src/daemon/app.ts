@@ -111,16 +111,14 @@ export async function createApp({ config, db, clock, log, version, holder, schem
   registerDatabaseWork(jobs, core)
   registerUpkeep(jobs, { ...core, idempotency })
   registerExpiry(jobs, core)
+  const beforeDelete = [(tx: Tx, serverId: string) => databaseWork.beforeServerDelete(tx, serverId)]
+  let publicUrl = ''
+  const people = { ...core, passwords, publicUrl: () => publicUrl }
   const runDeps = { ...core, jobs }
-  const beforeDelete = [
-    (tx: Tx, serverId: string) => databaseWork.beforeServerDelete(tx, serverId),
-    (tx: Tx, serverId: string) => endWithServer(tx, runDeps, serverId),
-  ]
+  beforeDelete.push((tx, serverId) => endWithServer(tx, runDeps, serverId))
   const onSuspension: OnSuspension = [
     (tx, serverId, isSuspended) => followSuspension(tx, runDeps, serverId, isSuspended),
   ]
-  let publicUrl = ''
-  const people = { ...core, passwords, publicUrl: () => publicUrl }
 
   const integrity = new IntegrityCheck({
     file: db.file,

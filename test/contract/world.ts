@@ -117,6 +117,7 @@ export async function buildWorld(panel: TestPanel): Promise<World> {
   const host = await admin.call(createDatabaseHost, { body: { name: 'elephant', ...(await databaseService()) } })
   const database = await admin.call(createServerDatabase, { params: { serverId: server.id }, body: {} })
   const errorId = await systemError({ admin, next })
+  const schedule = await scheduleWithRun(panel, admin, server.id)
   const providerId = 'corp'
   await admin.call(putProvider, {
     params: { providerId: ProviderId.parse(providerId) },
@@ -126,7 +127,6 @@ export async function buildWorld(panel: TestPanel): Promise<World> {
   const alert = await admin.call(testAlertRule, { params: { ruleId: rule.id } })
   const webhook = await admin.call(createWebhook, { body: { name: 'hook', url: NOBODY_LISTENS, events: ['node.*'] } })
   const delivery = await admin.call(testWebhook, { params: { webhookId: webhook.id } })
-  const schedule = await scheduleWithRun(panel, admin, server.id)
   await installExample(panel.dataDir)
   const ids = {
     alertId: alert.id,

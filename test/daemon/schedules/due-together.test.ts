@@ -30,7 +30,12 @@ test('a hundred that are due in the same minute on three nodes run once each, an
       const server = await stage.serverIn(template, node, { power: 'running' })
       for (const peer of peers) peer.log(server.id)
       for (let i = 0; tasks.length < SCHEDULES && i < 34; i++) {
-        const body = { name: `task ${tasks.length}`, schedule: '0 0 1 1 *', timezone: 'UTC', action: 'command' as const }
+        const body = {
+          name: `task ${tasks.length}`,
+          schedule: '0 0 1 1 *',
+          timezone: 'UTC',
+          action: 'command' as const,
+        }
         const payload = { command: `line ${tasks.length}` }
         const made = await stage.admin.call(createTask, { params: { serverId: server.id }, body: { ...body, payload } })
         tasks.push({ ...made, nodeId: node.id })
@@ -49,11 +54,14 @@ test('a hundred that are due in the same minute on three nodes run once each, an
     expect(typed).toEqual(here.map(({ payload }) => String(payload?.['command'])).sort())
     for (const task of tasks) {
       const runs = rows.filter(({ scheduleId }) => scheduleId === task.id)
-      const expected = task.nodeId === away ? { status: 'skipped', reason: 'NODE_OFFLINE' } : { status: 'success', reason: null }
+      const expected =
+        task.nodeId === away ? { status: 'skipped', reason: 'NODE_OFFLINE' } : { status: 'success', reason: null }
       expect(runs).toMatchObject([{ ...expected, cause: 'schedule', dueAt: task.nextRunAt }])
     }
     expect(tookMs).toBeLessThan(15_000)
-    const next = new Set((await stage.db.read.selectFrom('schedule').select('nextRunAt').execute()).map((row) => row.nextRunAt))
+    const next = new Set(
+      (await stage.db.read.selectFrom('schedule').select('nextRunAt').execute()).map((row) => row.nextRunAt),
+    )
     expect([...next]).toEqual([new Date(Date.UTC(new Date(due).getUTCFullYear() + 1, 0, 1)).toISOString()])
   } finally {
     await stage.close()
@@ -112,7 +120,9 @@ test('a run at a change of the clocks comes once', async () => {
     await until('the run of autumn', async () => ((await s.runs(task)).length === 2 ? true : undefined))
     leap('2031-10-26T01:30:01Z')
     const { serverId, id: taskId } = task
-    expect((await s.stage.admin.call(getTask, { params: { serverId, taskId } })).nextRunAt).toBe('2031-10-27T01:30:00.000Z')
+    expect((await s.stage.admin.call(getTask, { params: { serverId, taskId } })).nextRunAt).toBe(
+      '2031-10-27T01:30:00.000Z',
+    )
     expect(await s.stage.admin.call(listTaskRuns, { params: { serverId, taskId } })).toHaveLength(2)
   } finally {
     await s.close()

@@ -8,7 +8,7 @@ import {
   type Task,
   updateTask,
 } from '../../../src/shared/api/schedules.ts'
-import { updateServer, type Server } from '../../../src/shared/api/servers.ts'
+import { type Server, updateServer } from '../../../src/shared/api/servers.ts'
 import type { Client } from '../../../src/shared/client.ts'
 import { refusal } from '../place-panel.ts'
 import { raw } from '../servers/stage.ts'
@@ -39,7 +39,9 @@ test('a schedule of one step is made, answered and changed as action and payload
     ...{ missed: 'once', lastRunAt: null, lastStatus: null, lastError: null, runCount: 0, description: 'often' },
     nextRunAt: expect.stringMatching(/:30:00\.000Z$/),
   })
-  expect(await edit(made, { payload: { command: 'save-on' } })).toMatchObject({ steps: [{ ...step, payload: { command: 'save-on' } }] })
+  expect(await edit(made, { payload: { command: 'save-on' } })).toMatchObject({
+    steps: [{ ...step, payload: { command: 'save-on' } }],
+  })
   expect(await edit(made, { action: 'restart' })).toMatchObject({ action: 'restart', payload: {}, timeOffset: 5 })
   const two = await edit(made, { steps: [{ action: 'stop' }, { action: 'wait', payload: { seconds: 1 } }] })
   expect(two).toMatchObject({ action: null, payload: null, steps: [{ action: 'stop' }, { action: 'wait' }] })
@@ -47,7 +49,9 @@ test('a schedule of one step is made, answered and changed as action and payload
   const off = await edit(made, { enabled: false, description: null })
   expect(off).toMatchObject({ enabled: false, nextRunAt: null, description: null })
   expect(await s.stage.admin.call(getTask, at(made))).toEqual(off)
-  expect((await s.stage.admin.call(listTasks, { params: { serverId: server.id } })).map(({ id }) => id)).toContain(made.id)
+  expect((await s.stage.admin.call(listTasks, { params: { serverId: server.id } })).map(({ id }) => id)).toContain(
+    made.id,
+  )
   await s.stage.admin.call(deleteTask, at(made))
   expect((await refusal(s.stage.admin.call(getTask, at(made)))).code).toBe('TASK_NOT_FOUND')
 })
@@ -55,7 +59,10 @@ test('a schedule of one step is made, answered and changed as action and payload
 test('what cannot be a schedule is refused with the field and the reason', async () => {
   const ok = { action: 'stop' }
   for (const schedule of ['0 0 * *', '* * * * * *', '61 * * * *', '0 24 * * *', '0 0 0 * *', '0 0 30 2 *', '@often', 'every day', '*/0 * * * *', '1,,2 * * * *', '0 0 * * mon-', '9'.repeat(200)]) // biome-ignore format: a list
-    expect([schedule, await refused({ ...ok, schedule })]).toMatchObject([schedule, { code: 'VALIDATION_ERROR', fields: ['body.schedule'] }])
+    expect([schedule, await refused({ ...ok, schedule })]).toMatchObject([
+      schedule,
+      { code: 'VALIDATION_ERROR', fields: ['body.schedule'] },
+    ])
   for (const [body, field] of [
     [{}, 'body.steps'],
     [{ steps: [] }, 'body.steps'],
@@ -71,7 +78,11 @@ test('what cannot be a schedule is refused with the field and the reason', async
     [{ action: 'fly' }, 'body.action'],
     [{ ...ok, missed: 'all' }, 'body.missed'],
   ] as const) {
-    const answer = await raw(s.stage.panel, createTask, `/api/servers/${server.id}/tasks`, { name: 'x', schedule: '@daily', ...body })
+    const answer = await raw(s.stage.panel, createTask, `/api/servers/${server.id}/tasks`, {
+      name: 'x',
+      schedule: '@daily',
+      ...body,
+    })
     expect([body, answer.status, answer.fields]).toEqual([body, 400, [field]])
   }
 })
@@ -111,7 +122,10 @@ test('a schedule takes the permission of each of its steps, also to change its t
     ['command', ['console.write']],
   ] as const) {
     const payload = action === 'command' ? { command: 'x' } : {}
-    expect(await refusal(s.create(server, { action, payload }, person.client))).toMatchObject({ code: 'PERMISSION_DENIED', meta: { missing } })
+    expect(await refusal(s.create(server, { action, payload }, person.client))).toMatchObject({
+      code: 'PERMISSION_DENIED',
+      meta: { missing },
+    })
     const foreign = await s.create(server, { action, payload })
     const body = { schedule: '@daily' }
     expect((await refusal(edit(foreign, body, person.client))).code).toBe('PERMISSION_DENIED')
@@ -147,7 +161,10 @@ test('a server has at most a hundred, and none on one that is suspended or being
   await s.stage.db.write(async (tx) => {
     const row = await tx.q.selectFrom('schedule').selectAll().limit(1).executeTakeFirstOrThrow()
     for (let i = 0; i < 100; i++)
-      await tx.q.insertInto('schedule').values({ ...row, id: `sch_${i}`, serverId: full.id, nextRunAt: null }).execute()
+      await tx.q
+        .insertInto('schedule')
+        .values({ ...row, id: `sch_${i}`, serverId: full.id, nextRunAt: null })
+        .execute()
   })
   expect(await refused({ action: 'stop' }, full)).toMatchObject({ code: 'TASK_LIMIT_REACHED', meta: { limit: 100 } })
   const other = await s.server()
@@ -159,8 +176,13 @@ test('a server has at most a hundred, and none on one that is suspended or being
 
 test('one that is damaged in the database hides no other, holds none up, and is mended by new steps', async () => {
   const own = await s.server()
-  const [bad, good] = [await s.create(own, { action: 'stop' }), await s.create(own, { action: 'wait', payload: { seconds: 1 } })]
-  await s.stage.db.write((tx) => tx.q.updateTable('schedule').set({ steps: '[{"action":"fly"}]' }).where('id', '=', bad.id).execute())
+  const [bad, good] = [
+    await s.create(own, { action: 'stop' }),
+    await s.create(own, { action: 'wait', payload: { seconds: 1 } }),
+  ]
+  await s.stage.db.write((tx) =>
+    tx.q.updateTable('schedule').set({ steps: '[{"action":"fly"}]' }).where('id', '=', bad.id).execute(),
+  )
   expect(await s.stage.admin.call(listTasks, { params: { serverId: own.id } })).toMatchObject([
     { id: bad.id, steps: [], lastError: expect.stringContaining('damaged') },
     { id: good.id },
