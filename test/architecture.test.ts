@@ -83,6 +83,8 @@ describe('audit rows and events', () => {
       'src/daemon/features/operations/updates/version-change.ts',
       // A plugin's process that keeps failing.
       'src/daemon/features/plugins/plugins.ts',
+      // What becomes of backups.
+      'src/daemon/features/servers/backups/announce.ts',
       // What nodes report of servers, and that they have removed one.
       'src/daemon/features/servers/servers/observe.ts',
       'src/daemon/features/servers/servers/remove.ts',

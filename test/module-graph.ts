@@ -77,6 +77,8 @@ const CONFIG = /^src\/daemon\/config\//
 const JOBS = /^src\/daemon\/jobs\//
 const HTTP = /^src\/daemon\/http\//
 const GATEWAY = /^src\/daemon\/gateway\//
+/** Buckets of S3 and what is done with objects in them. */
+const OBJECT_STORE = /^src\/daemon\/object-store\//
 
 /** Slices of features in their order: each may use the files of earlier ones, but never their routes. */
 const SLICES: readonly (readonly string[])[] = [
@@ -87,8 +89,11 @@ const SLICES: readonly (readonly string[])[] = [
   ['accounts/passkeys', 'accounts/sso'],
   ['fleet/nodes'],
   ['fleet/locations', 'catalog/templates'],
+  ['operations/stores'],
   ['servers/servers'],
   ['servers/sharing', 'servers/console', 'servers/databases', 'servers/files', 'signals/events'],
+  ['servers/backups'],
+  ['operations/backup-policies'],
   ['servers/schedules'],
   [
     'operations/audit-log',
@@ -235,9 +240,16 @@ const PARTS: readonly Part[] = [
     node: true,
   },
   {
+    name: 'daemon/object-store',
+    files: OBJECT_STORE,
+    may: [KERNEL, OBJECT_STORE],
+    packages: ['@xmldom/xmldom', 'aws4fetch', 'undici'],
+    node: true,
+  },
+  {
     name: 'daemon/gateway',
     files: GATEWAY,
-    may: [KERNEL, PROTOCOL, PLATFORM, DB, CORE, GATEWAY, /^src\/daemon\/http\/headers\.ts$/],
+    may: [KERNEL, PROTOCOL, PLATFORM, DB, CORE, GATEWAY, OBJECT_STORE, /^src\/daemon\/http\/headers\.ts$/],
     packages: ['fastify', 'kysely', 'prom-client', 'ws', 'zod'],
     node: true,
   },
@@ -250,7 +262,7 @@ const PARTS: readonly Part[] = [
       return {
         name: `daemon/${slice}`,
         files: own,
-        may: [SHARED, DB, CORE, ACCESS, JOBS, HTTP, GATEWAY, own, ...others],
+        may: [SHARED, DB, CORE, ACCESS, JOBS, HTTP, GATEWAY, OBJECT_STORE, own, ...others],
         packages: DAEMON_PACKAGES,
         node: true,
       }

@@ -24,6 +24,15 @@ export interface AgentConfig {
   /** The folders of this machine that servers may have beside their own. */
   readonly mounts: readonly AllowedMount[]
   readonly pull: PullConfig
+  readonly backups: BackupsConfig
+}
+
+/** Where backups of local stores lie on this machine. */
+export interface BackupsConfig {
+  /** The default one; absent: `backups` in the data folder. */
+  readonly folder?: string
+  /** Further ones by their names, which stores of the panel name. */
+  readonly folders?: Readonly<Record<string, string>>
 }
 
 /** Where files of servers may be fetched from beside public addresses. */
@@ -58,10 +67,12 @@ export class ConfigError extends Error {
 
 type Environment = Readonly<Record<string, string | undefined>>
 
+const OwnFolder = z
+  .string()
+  .refine((path) => isAbsolute(path) && !path.split('/').includes('..'), 'must be an absolute path without ..')
+
 const Mount = z.strictObject({
-  source: z
-    .string()
-    .refine((path) => isAbsolute(path) && !path.split('/').includes('..'), 'must be an absolute path without ..'),
+  source: OwnFolder,
   readOnly: z.boolean().default(true),
 })
 
@@ -95,6 +106,17 @@ const ConfigFile = z.strictObject({
         .optional(),
     })
     .optional(),
+  backups: z
+    .strictObject({
+      folder: OwnFolder.optional(),
+      folders: z
+        .record(
+          z.string().regex(/^[A-Za-z0-9][A-Za-z0-9._-]{0,63}$/, 'must be letters, digits, dots, - or _'),
+          OwnFolder,
+        )
+        .optional(),
+    })
+    .optional(),
   pull: z
     .strictObject({
       allowedRanges: z
@@ -121,6 +143,7 @@ const VARIABLES = {
   PANEL_DOCKER__SOCKET: ['docker', 'socket'],
   PANEL_DOCKER__NETWORK: ['docker', 'network'],
   PANEL_STARTS__AT_ONCE: ['starts', 'atOnce'],
+  PANEL_BACKUPS__FOLDER: ['backups', 'folder'],
   PANEL_PULL__ALLOWED_RANGES: ['pull', 'allowedRanges'],
   PANEL_LOG__LEVEL: ['log', 'level'],
   PANEL_LOG__FORMAT: ['log', 'format'],
@@ -172,7 +195,7 @@ export async function readConfig(env: Environment, flags: AgentFlags = {}): Prom
     for (const issue of parsed.error.issues) problems.push(...issueLines(issue, path))
     throw new ConfigError(problems)
   }
-  const { agent, daemon, log, docker, starts, mounts = [], pull } = parsed.data
+  const { agent, daemon, log, docker, starts, mounts = [], pull, backups } = parsed.data
   const allowInsecure = daemon?.allowInsecure ?? false
   const dataDir = agent?.dataDir ?? defaultDataDir(env)
   if (!isAbsolute(dataDir)) problems.push('agent.dataDir: must be an absolute path')
@@ -187,15 +210,20 @@ export async function readConfig(env: Environment, flags: AgentFlags = {}): Prom
     starts: starts?.atOnce === undefined ? {} : { atOnce: starts.atOnce },
     mounts,
     pull: pull?.allowedRanges === undefined ? {} : { allowedRanges: pull.allowedRanges },
+    backups: backupsOf(backups),
   }
 }
 
 /** What the agent inside a daemon takes from the same places. Throws a {@link ConfigError}. */
 export async function readEmbeddedConfig(
   env: Environment = process.env,
-): Promise<Pick<AgentConfig, 'docker' | 'starts' | 'mounts' | 'pull'>> {
-  const { docker, starts, mounts, pull } = await readConfig(env)
-  return { docker, starts, mounts, pull }
+): Promise<Pick<AgentConfig, 'docker' | 'starts' | 'mounts' | 'pull' | 'backups'>> {
+  const { docker, starts, mounts, pull, backups } = await readConfig(env)
+  return { docker, starts, mounts, pull, backups }
+}
+
+function backupsOf({ folder, folders }: z.infer<typeof ConfigFile>['backups'] & object = {}): BackupsConfig {
+  return { ...(folder === undefined ? {} : { folder }), ...(folders === undefined ? {} : { folders }) }
 }
 
 function dockerOf(written: z.infer<typeof ConfigFile>['docker']): DockerConfig {

@@ -1,11 +1,18 @@
+import { rm } from 'node:fs/promises'
+import { join } from 'node:path'
 import { newIdSuffix } from '../shared/kernel/ids.ts'
 import { type Clock, isoTime } from '../shared/kernel/time.ts'
 import { FolderInUse, type FolderLock, lockFolder } from '../shared/platform/folder-lock.ts'
 import { machineBootId, thisMachine } from '../shared/platform/process-identity.ts'
 import { CAPABILITIES } from '../shared/protocol/define.ts'
 import { AgentNode } from './agent-node.ts'
+import { finishExchanges } from './backups/exchange.ts'
+import { S3Store, SignedRequests } from './backups/s3-store.ts'
+import type { BackupFolders } from './backups/stores.ts'
+import type { BackupsConfig } from './config.ts'
 import { ConsoleTail } from './console/log/console-tail.ts'
 import { DiskLimits } from './disk/disk-limits.ts'
+import { limitedServer } from './disk/disk-room.ts'
 import { DiskUsage } from './disk/disk-usage.ts'
 import { watchDisks } from './disk/disk-watch.ts'
 import { AgentFailure } from './failure.ts'
@@ -17,6 +24,7 @@ import { helloFrame } from './link/hello.ts'
 import { Link } from './link/link.ts'
 import { answer, requestHandlers } from './link/requests.ts'
 import type { SessionDeps } from './link/session.ts'
+import { createStoreRequests } from './link/store-requests.ts'
 import { type AgentLog, errorText } from './logger.ts'
 import { NodeGauge } from './node/node-health.ts'
 import { Stats } from './node/stats.ts'
@@ -48,6 +56,8 @@ export interface AgentOptions {
   readonly mounts?: readonly AllowedMount[]
   /** Where files of servers may be fetched from beside public addresses. */
   readonly pull?: { readonly allowedRanges?: readonly string[] }
+  /** Where backups of local stores lie: `folder` by default, and further ones by name. Without it in the data folder. */
+  readonly backups?: BackupsConfig
   /** Folders that they never get, beside the agent's own. */
   readonly ownFolders?: readonly string[]
   /** Where a container engine may listen, and what its containers are connected to. */
@@ -116,7 +126,13 @@ async function assemble(options: AgentOptions, layout: AgentLayout): Promise<Age
     runs,
     disk: new DiskUsage(clock),
     configThreads: new SerialQueue(),
-    mountRules: new MountRules(options.mounts ?? [], [dataDir, ...(options.ownFolders ?? []), ...sockets]),
+    mountRules: new MountRules(options.mounts ?? [], [
+      dataDir,
+      ...(options.ownFolders ?? []),
+      ...Object.values(options.backups?.folders ?? {}),
+      ...(options.backups?.folder === undefined ? [] : [options.backups.folder]),
+      ...sockets,
+    ]),
     pullAddresses: options.pull?.allowedRanges ?? [],
     limits: new DiskLimits({ dataDir, clock, log }),
     readyThread: new ReadyThread(clock, ending.signal),
@@ -145,7 +161,14 @@ async function assemble(options: AgentOptions, layout: AgentLayout): Promise<Age
   })
   const deps = sessionDeps(options, { node, stats, bootId: newIdSuffix(clock) })
   const link = new Link({ target: options.connect, deps, random: Math.random })
+  // Nothing goes on where it was: the daemon asks anew.
+  await rm(layout.backupWorkDir, { recursive: true, force: true })
+  const exchanged = await finishExchanges(layout, log)
   await node.begin()
+  for (const id of exchanged) {
+    const server = node.servers.get(id)
+    if (server !== undefined) await parts.limits.replaced(limitedServer(server))
+  }
   log.info({ dataDir, servers: node.servers.size }, 'agent started')
   const { context, servers } = node
   const watching = [watchDisks(context, servers), watchLeftovers(context, servers)]
@@ -178,6 +201,9 @@ function sessionDeps(options: AgentOptions, inside: { node: AgentNode; stats: St
   const handlers = requestHandlers({
     servers,
     bulk: createBulk(options.connect),
+    backups: backupFolders(options),
+    workFolder: layout.backupWorkDir,
+    objectStore: objectStores(options),
     stats,
     holdings: { servers, journal, layout, runtimes },
   })
@@ -204,6 +230,16 @@ function sessionDeps(options: AgentOptions, inside: { node: AgentNode; stats: St
       void stats.sendHealth()
     },
   }
+}
+
+/** Object stores are reached with what the daemon signs. */
+function objectStores({ connect }: AgentOptions): (ticket: string) => S3Store {
+  const [daemon, requests] = [createStoreRequests(connect), new SignedRequests()]
+  return (ticket) => new S3Store(ticket, daemon, requests)
+}
+
+function backupFolders({ dataDir, backups = {} }: AgentOptions): BackupFolders {
+  return { folder: backups.folder ?? join(dataDir, 'backups'), named: backups.folders ?? {} }
 }
 
 export { type AgentConfig, ConfigError, readConfig, readEmbeddedConfig, unknownVariables } from './config.ts'

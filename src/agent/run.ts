@@ -80,6 +80,7 @@ export async function runAgent(options: RunOptions): Promise<number> {
       starts: config.starts,
       mounts: config.mounts,
       pull: config.pull,
+      backups: config.backups,
       clock: systemClock,
       log,
       version: version(),

@@ -5,6 +5,8 @@ import { alerts } from './commands/alerts/commands.ts'
 import { allocations } from './commands/allocations/commands.ts'
 import { apiKeys, permissions } from './commands/api-keys/commands.ts'
 import { audit } from './commands/audit/commands.ts'
+import { backupStores } from './commands/backup-stores/commands.ts'
+import { backups } from './commands/backups/commands.ts'
 import { console } from './commands/console/commands.ts'
 import { databases } from './commands/databases/commands.ts'
 import { dbHosts } from './commands/db-hosts/commands.ts'
@@ -40,6 +42,7 @@ export const tree: readonly (Command | Noun)[] = [
   invites,
   console,
   files,
+  backups,
   databases,
   schedules,
   events,
@@ -60,6 +63,7 @@ export const tree: readonly (Command | Noun)[] = [
   templates,
   allocations,
   dbHosts,
+  backupStores,
   ipPools,
   users,
   roles,

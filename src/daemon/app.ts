@@ -23,9 +23,13 @@ import { templateRoutes } from './features/catalog/templates/routes.ts'
 import { locationRoutes } from './features/fleet/locations/routes.ts'
 import { nodeRoutes } from './features/fleet/nodes/routes.ts'
 import { auditLogRoutes } from './features/operations/audit-log/routes.ts'
+import { lookNow, registerPolicies } from './features/operations/backup-policies/policy-job.ts'
+import { backupPolicyRoutes } from './features/operations/backup-policies/routes.ts'
 import { jobRoutes } from './features/operations/jobs/routes.ts'
 import { overviewRoutes } from './features/operations/overview/routes.ts'
 import { settingsRoutes } from './features/operations/settings/routes.ts'
+import { ObjectStores } from './features/operations/stores/object-stores.ts'
+import { backupStoreRoutes } from './features/operations/stores/routes.ts'
 import { addSystemRoutes } from './features/operations/system/routes.ts'
 import { beginUpkeep, registerUpkeep } from './features/operations/system/upkeep.ts'
 import { updateRoutes } from './features/operations/updates/routes.ts'
@@ -34,6 +38,10 @@ import { noteVersion, type SchemaChange } from './features/operations/updates/ve
 import { pluginOwnRoutes } from './features/plugins/own-routes.ts'
 import { Plugins } from './features/plugins/plugins.ts'
 import { pluginRoutes } from './features/plugins/routes.ts'
+import { registerBackups } from './features/servers/backups/jobs.ts'
+import { backupRoutes } from './features/servers/backups/routes.ts'
+import { createBackupStores } from './features/servers/backups/stores.ts'
+import { beginBackupUpkeep } from './features/servers/backups/upkeep.ts'
 import { CommandLimit } from './features/servers/console/command-limit.ts'
 import { consoleRoutes, consoleStreams } from './features/servers/console/routes.ts'
 import { DatabaseWork } from './features/servers/databases/database-work.ts'
@@ -62,6 +70,7 @@ import { createOutbox } from './features/signals/webhooks/outbox.ts'
 import { webhookRoutes } from './features/signals/webhooks/routes.ts'
 import { createSender } from './features/signals/webhooks/sender.ts'
 import { notifyWebhooks } from './features/signals/webhooks/subscriptions.ts'
+import { StoreTickets } from './gateway/store-tickets.ts'
 import { defaultMaxConnections } from './http/connection-limits.ts'
 import type { Route, StreamRoute } from './http/route.ts'
 import { addRoute, createHttpServer } from './http/server.ts'
@@ -134,9 +143,16 @@ export async function createApp({ config, db, clock, log, version, holder, schem
   const nodeWiring = wireNodes({ core, config, version, metrics, beforeDelete, onSuspension })
   const { gateway, isOnline, keys, usage, transfers, commandReports, nodeUsage, serverDeps, nodeLink, console } =
     nodeWiring
+  const stores = new ObjectStores(core)
+  cleanup.add(() => stores.close())
+  const storeTickets = new StoreTickets({ objects: (storeId) => stores.find(storeId) })
   registerFileJobs(jobs, { ...core, gateway, transfers })
+  const backupStores = createBackupStores({ ...core, objects: stores, tickets: storeTickets })
+  const backups = { ...core, gateway, transfers, jobs, stores: backupStores }
+  registerBackups(jobs, backups)
+  registerPolicies(jobs, backups)
   registerDue(jobs, { ...runDeps, isOnline })
-  registerRuns(jobs, { ...serverDeps, ...runDeps, gateway, limit: new CommandLimit(clock) })
+  registerRuns(jobs, { ...serverDeps, ...runDeps, gateway, limit: new CommandLimit(clock), backups })
   const evaluator = new Evaluator({
     ...core,
     outbox,
@@ -186,6 +202,9 @@ export async function createApp({ config, db, clock, log, version, holder, schem
     ...serverRoutes(serverDeps),
     ...databaseHostRoutes({ ...core, work: databaseWork }),
     ...databaseRoutes({ ...core, work: databaseWork }),
+    ...backupRoutes(backups),
+    ...backupPolicyRoutes(backups),
+    ...backupStoreRoutes({ ...core, stores, tickets: storeTickets, gateway }),
     ...scheduleRoutes({ ...runDeps, isOnline }),
     ...jobRoutes({ ...core, jobs }),
     ...pluginRoutes(plugins),
@@ -224,6 +243,8 @@ export async function createApp({ config, db, clock, log, version, holder, schem
     keys,
     gateway,
     serverDeps,
+    stores,
+    storeTickets,
     holder,
     setupToken: gate.token,
     isSetupRequired: () => isSetupRequired(db.read, settings),
@@ -241,8 +262,12 @@ export async function createApp({ config, db, clock, log, version, holder, schem
       const { signal } = stopping
       loops.push(evaluator.run(signal), retryWrites({ db, clock, log }, signal))
       await databaseWork.begin(db)
-      await db.write((tx) => beginUpkeep(tx, jobs))
-      await db.write((tx) => lookForDue(tx, jobs))
+      await db.write(async (tx) => {
+        await beginUpkeep(tx, jobs)
+        await beginBackupUpkeep(tx, jobs)
+        await lookNow(tx, jobs)
+        await lookForDue(tx, jobs)
+      })
       cleanup.add(followGrants(jobs, core))
       jobs.start()
       await plugins.begin()

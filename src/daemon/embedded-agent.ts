@@ -21,7 +21,7 @@ export async function startEmbeddedAgent(
     (request, socket, head) => gateway.upgrade(request, socket, head),
     (request, response) => http.routing(request, response),
   )
-  const { docker, starts, mounts, pull } = await readEmbeddedConfig().catch((error: unknown) => {
+  const { docker, starts, mounts, pull, backups } = await readEmbeddedConfig().catch((error: unknown) => {
     if (!(error instanceof ConfigError)) throw error
     throw new PanelError('VALIDATION_ERROR', error.message, { cause: error })
   })
@@ -38,6 +38,7 @@ export async function startEmbeddedAgent(
     starts,
     mounts,
     pull,
+    backups,
     ownFolders: [options.dataDir],
     clock: options.clock,
     log: options.log.child({ component: 'agent' }),

@@ -10,6 +10,9 @@ import * as apiKeys from './api/api-keys.ts'
 import * as assignments from './api/assignments.ts'
 import * as auditLog from './api/audit-log.ts'
 import * as auth from './api/auth.ts'
+import * as backupPolicies from './api/backup-policies.ts'
+import * as backupStores from './api/backup-stores.ts'
+import * as backups from './api/backups.ts'
 import * as bulkServers from './api/bulk-servers.ts'
 import * as console from './api/console.ts'
 import * as dashboard from './api/dashboard.ts'
@@ -67,6 +70,9 @@ const groups = [
   assignments,
   auditLog,
   auth,
+  backupPolicies,
+  backups,
+  backupStores,
   bulkServers,
   console,
   dashboard,

@@ -19,6 +19,7 @@ const MISSING: Readonly<Record<string, ErrorCode>> = {
   alertId: 'ALERT_NOT_FOUND',
   assignmentId: 'ASSIGNMENT_NOT_FOUND',
   deliveryId: 'WEBHOOK_DELIVERY_NOT_FOUND',
+  backupId: 'BACKUP_NOT_FOUND',
   inviteId: 'INVITE_NOT_FOUND',
   permission: 'NOT_FOUND',
   passkeyId: 'NOT_FOUND',
@@ -49,6 +50,7 @@ const MISSING: Readonly<Record<string, ErrorCode>> = {
   taskId: 'TASK_NOT_FOUND',
   templateId: 'TEMPLATE_NOT_FOUND',
   userId: 'USER_NOT_FOUND',
+  storeId: 'BACKUP_STORE_NOT_FOUND',
   webhookId: 'WEBHOOK_NOT_FOUND',
 }
 
@@ -56,6 +58,13 @@ const MISSING: Readonly<Record<string, ErrorCode>> = {
 const ELSEWHERE: Partial<Readonly<Record<ErrorCode, string>>> = {
   ADMIN_DATABASE_HOST_IN_USE: 'test/daemon/databases/hosts.test.ts',
   ADMIN_DATABASE_HOST_NAME_TAKEN: 'test/daemon/databases/hosts.test.ts',
+  BACKUP_DISABLED: 'test/daemon/backups/backups.test.ts',
+  BACKUP_LOCKED: 'test/daemon/backups/backups.test.ts',
+  BACKUP_NOT_READY: 'test/daemon/backups/backups.test.ts',
+  BACKUP_QUOTA_EXCEEDED: 'test/daemon/backups/backups.test.ts',
+  BACKUP_STORE_FAILED: 'test/daemon/stores/object-store.test.ts',
+  BACKUP_STORE_IN_USE: 'test/daemon/stores/stores.test.ts',
+  BACKUP_STORE_NAME_TAKEN: 'test/daemon/stores/stores.test.ts',
   DATABASE_DISABLED: 'test/daemon/databases/hosts.test.ts',
   DATABASE_LIMIT_REACHED: 'test/daemon/databases/hosts.test.ts',
   DATABASE_PROVISION_FAILED: 'test/daemon/databases/hosts.test.ts',

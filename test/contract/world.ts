@@ -5,6 +5,7 @@ import { createAllocations, listAllocations } from '../../src/shared/api/allocat
 import { createApiKey, listRoles } from '../../src/shared/api/api-keys.ts'
 import { assignNode } from '../../src/shared/api/assignments.ts'
 import { getMe, listSessions, login } from '../../src/shared/api/auth.ts'
+import { createBackupStore } from '../../src/shared/api/backup-stores.ts'
 import { createDatabaseHost } from '../../src/shared/api/database-hosts.ts'
 import { createServerDatabase } from '../../src/shared/api/databases.ts'
 import { createIpPool } from '../../src/shared/api/ip-pools.ts'
@@ -30,6 +31,7 @@ import { createPasskey, type SoftPasskey } from '../authenticator.ts'
 import { installExample } from '../daemon/plugins/plugin-stage.ts'
 import type { TestPanel } from '../panel.ts'
 import { startPostgresPeer } from '../postgres-peer.ts'
+import { keptBackup } from './backup-inputs.ts'
 import { waitingJob } from './job-inputs.ts'
 
 export const PASSWORD = 'Correct-horse-1'
@@ -113,6 +115,7 @@ export async function buildWorld(panel: TestPanel): Promise<World> {
   const pool = await admin.call(createIpPool, {
     body: { nodeId: spare.id, networkName: 'lan', cidr: '10.0.0.0/24' },
   })
+  const store = await admin.call(createBackupStore, { body: { kind: 'local', name: 'shelf', folder: 'shelf' } })
   const [auditRow] = await admin.call(listAuditLogs, { query: { limit: 1 } })
   const host = await admin.call(createDatabaseHost, { body: { name: 'elephant', ...(await databaseService()) } })
   const database = await admin.call(createServerDatabase, { params: { serverId: server.id }, body: {} })
@@ -151,6 +154,7 @@ export async function buildWorld(panel: TestPanel): Promise<World> {
     hostId: host.id,
     keyId: key.id,
     locationId: location.id,
+    backupId: await keptBackup({ panel, next }, server),
     jobId: await waitingJob({ panel, next }),
     stepId: 'step_nothing',
     lockoutId: lockout?.id ?? '',
@@ -161,6 +165,7 @@ export async function buildWorld(panel: TestPanel): Promise<World> {
     nodeId: spare.id,
     poolId: pool.id,
     serverId: server.id,
+    storeId: store.id,
     sessionId: session?.id ?? '',
     ...schedule,
     templateId: template.id,

@@ -36,6 +36,18 @@ const CAUSES: Readonly<Record<string, Cause>> = {
     await world.admin.call(unlockUser, { params: { userId: userId as never } })
   },
   auth_lockout_created: lockOut,
+  backup_complete: 'backups.create',
+  backup_created: 'backups.create',
+  backup_delete_complete: 'backups.delete',
+  backup_delete_started: 'backups.delete',
+  backup_deleted: 'backups.delete',
+  backup_progress: 'backups.create',
+  backup_restore_complete: 'backups.restore',
+  backup_restore_started: 'backups.restore',
+  backup_started: 'backups.create',
+  backup_store_created: 'backup_stores.create',
+  backup_store_deleted: 'backup_stores.delete',
+  backup_store_updated: 'backup_stores.update',
   database_created: 'databases.create',
   database_deleted: 'databases.delete',
   database_host_created: 'database_hosts.create',
@@ -133,8 +145,9 @@ const READERS: readonly (readonly [RegExp, string])[] = [
   [/^location_/, 'location.read'],
   [/^role_/, 'role.read'],
   [/^api_key_/, 'apikey.manage'],
-  [/^database_host_/, 'admin.read'],
+  [/^(database_host|backup_store)_/, 'admin.read'],
   [/^server_files_/, 'file.read'],
+  [/^backup_(created|deleted)$/, 'backup.read'],
   [/^(server|eula|backup|task|database|mod|plugin_(un)?install|plugin_update_)/, 'server.read'],
   [/^alert(_|$)/, 'alert.read'],
 ]
@@ -142,9 +155,9 @@ const readerOf = (type: string): string => READERS.find(([names]) => names.test(
 
 const types = Object.keys(EVENTS).filter((type): type is EventType => ELSEWHERE[type] === undefined)
 /** Rights that open no stream, so that their holders have another one beside them. */
-const WITHOUT_STREAM: readonly string[] = ['alert.read', 'file.read']
+const WITHOUT_STREAM: readonly string[] = ['alert.read', 'backup.read', 'file.read']
 /** Rights that are looked at alone. */
-const RIGHTS = [...ANY_ADMIN_PERMISSION, 'alert.read', 'file.read'] as const
+const RIGHTS = [...ANY_ADMIN_PERMISSION, 'alert.read', 'backup.read', 'file.read'] as const
 const BESIDE = 'role.read'
 let home: string
 let panel: TestPanel

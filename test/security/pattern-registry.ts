@@ -418,7 +418,7 @@ export const REGISTRY: Readonly<Record<string, FilePatterns>> = {
       String.raw`/^https?:\/\/[^\s/?#@]+\/?$/i`,
       'z.url({protocol:/^https?$/})',
       '/^https?$/',
-      '/^PANEL_(URL|TOKEN|CONTEXT|CONFIG_DIR|OUTPUT|NO_INPUT|DEBUG|NO_COLOR|PAGER|NO_UPDATE_NOTIFIER|NODE|TOTP|LISTENER_UID|INSECURE_HTTP|TEST_.*|MIGRATION_.*|DAEMON__.*|DOCKER__.*|AGENT__DATA_DIR)$/',
+      '/^PANEL_(URL|TOKEN|CONTEXT|CONFIG_DIR|OUTPUT|NO_INPUT|DEBUG|NO_COLOR|PAGER|NO_UPDATE_NOTIFIER|NODE|TOTP|STORE_SECRET|BACKUP_PASSPHRASE|LISTENER_UID|INSECURE_HTTP|TEST_.*|MIGRATION_.*|DAEMON__.*|DOCKER__.*|AGENT__DATA_DIR)$/',
       String.raw`/^\[|\]$/g`,
       '/^PANEL_(CREDENTIAL_KEY|SETUP_TOKEN)(_FILE)?$/',
       '/_([a-z])/g',

@@ -65,7 +65,7 @@ export function kindOf(facts: Stats): EntryFacts['kind'] {
 }
 
 /** The time of the last writing as answers have it; file systems may keep times beyond those of a `Date`. */
-export function modifiedMsOf({ mtimeMs }: Stats): number {
+export function modifiedMsOf({ mtimeMs }: Pick<Stats, 'mtimeMs'>): number {
   return Math.max(-FURTHEST_MS, Math.min(mtimeMs, FURTHEST_MS))
 }
 

@@ -12,6 +12,7 @@ export type Reference =
   | 'apiKey'
   | 'alertRule'
   | 'webhook'
+  | 'backupStore'
   | 'databaseHost'
   | 'ipPool'
   | 'context'

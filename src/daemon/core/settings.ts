@@ -74,6 +74,8 @@ export const SETTINGS = {
   'files.maxFileMb': z.int().min(1).max(1_048_576).default(10_240),
   'files.transfersPerNode': int('fileTunnelConcurrentMax'),
   'files.waitingTransfersPerNode': int('fileTunnelMaxPendingPerNode'),
+  /** The id or the name of the store of backups for which nothing else says where they go; without one: `local`. */
+  'backups.defaultStore': optional(OneLine.trim().min(1).max(100)),
   'smtp.host': optional(HostName),
   'smtp.port': optional(z.int().min(1).max(65_535)),
   'smtp.username': optional(OneLine.min(1).max(254)),

@@ -20,6 +20,19 @@ interface TransfersDeps {
   readonly slots: TransferSlots
 }
 
+/** Bytes that wait for a node to ask for them. */
+export interface Offer {
+  readonly ticket: string
+  /** Takes it back, and ends it when it is under way. */
+  close(): void
+}
+
+interface Offered {
+  readonly nodeId: string
+  readonly open: (signal: AbortSignal) => AsyncIterable<Uint8Array>
+  readonly ended: AbortController
+}
+
 interface Ticket {
   readonly nodeId: string
   readonly direction: 'from' | 'to'
@@ -39,6 +52,7 @@ interface Ticket {
 export class Transfers {
   readonly #deps: TransfersDeps
   readonly #tickets = new Map<string, Ticket>()
+  readonly #offers = new Map<string, Offered>()
   #running = 0
 
   constructor(deps: TransfersDeps) {
@@ -99,6 +113,21 @@ export class Transfers {
     }
   }
 
+  /**
+   * Bytes that are made when a node asks for them, once, at whatever time before the offer is closed: of longer work of the node, in which
+   * their turn comes late. They take no turn of the node, because that work has one. `open` ends what it makes when its signal aborts.
+   */
+  offer(nodeId: string, open: (signal: AbortSignal) => AsyncIterable<Uint8Array>): Offer {
+    const ticket = randomBytes(32).toString('base64url')
+    const ended = new AbortController()
+    this.#offers.set(ticket, { nodeId, open, ended })
+    const close = (): void => {
+      this.#offers.delete(ticket)
+      ended.abort()
+    }
+    return { ticket, close }
+  }
+
   /** An agent delivers at a ticket; resolves when all of it was read. Rejects with NOT_FOUND for a ticket that is not its to use now. */
   async deliver(nodeId: string, ticket: string, body: ByteStream): Promise<void> {
     const found = this.#use(nodeId, ticket, 'from')
@@ -108,14 +137,33 @@ export class Transfers {
 
   /** An agent asks what is to be fetched at a ticket, without using it. */
   announced(nodeId: string, ticket: string): number | null {
+    if (this.#offers.get(ticket)?.nodeId === nodeId) return null
     return this.#find(nodeId, ticket, 'to').source?.length ?? null
   }
 
   /** An agent fetches at a ticket. */
   fetch(nodeId: string, ticket: string): AsyncIterable<Uint8Array> {
+    const offered = this.#offers.get(ticket)
+    if (offered?.nodeId === nodeId) {
+      this.#offers.delete(ticket)
+      return this.#made(offered)
+    }
     const { source } = this.#use(nodeId, ticket, 'to')
     if (source === undefined) throw noTicket()
     return source.content
+  }
+
+  async *#made({ open, ended }: Offered): AsyncGenerator<Uint8Array> {
+    const run = new Run(this.#deps.clock, () => {})
+    const content = open(AbortSignal.any([run.signal, ended.signal]))
+    try {
+      yield* watched(run, content)
+      run.complete()
+    } catch (error) {
+      throw run.failure ?? error
+    } finally {
+      run.end()
+    }
   }
 
   async #begin(nodeId: string, signal: AbortSignal): Promise<Run> {

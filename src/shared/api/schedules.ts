@@ -102,7 +102,7 @@ const work = {
       graceSeconds: z.int().optional(),
       seconds: z.int().optional(),
       name: z.string().max(120).optional(),
-      ignored: z.array(z.string().max(256)).max(100).optional(),
+      ignored: z.array(z.string().max(1000)).max(100).optional(),
     })
     .optional(),
   timeOffset: z.int().min(0).max(SCHEDULE_LIMITS.offsetSeconds).optional(),

@@ -98,6 +98,44 @@ export const EVENTS = {
     bulk: z.boolean().optional(),
   }),
   server_deleted: kind('server.read', true, { serverName: z.string(), ownerId: z.string().optional(), deletedBy: who }),
+  backup_started: kind('server.read', true, { backupId: z.string(), backupName: z.string() }),
+  /** At most every two seconds; `percent` is `null` while nobody knows how much there is. */
+  backup_progress: kind('server.read', true, {
+    backupId: z.string(),
+    percent: z.number().nullable(),
+    entries: z.number(),
+    bytes: z.number(),
+  }),
+  backup_restore_started: kind('server.read', true, { backupId: z.string(), backupName: z.string() }),
+  backup_restore_complete: kind('server.read', true, {
+    backupId: z.string(),
+    backupName: z.string(),
+    success: z.boolean(),
+    error: z.string().optional(),
+  }),
+  backup_delete_started: kind('server.read', true, { backupId: z.string(), backupName: z.string() }),
+  backup_delete_complete: kind('server.read', true, {
+    backupId: z.string(),
+    backupName: z.string(),
+    success: z.boolean(),
+    error: z.string().optional(),
+  }),
+  /** Beside `backup_started` and `backup_delete_complete`, for those who see all servers. */
+  backup_created: kind('backup.read', false, {
+    backupId: z.string(),
+    backupName: z.string(),
+    backupServerId: z.string(),
+    createdBy: who,
+  }),
+  backup_deleted: kind('backup.read', false, {
+    backupId: z.string(),
+    backupName: z.string(),
+    backupServerId: z.string().nullable(),
+    deletedBy: who,
+  }),
+  backup_policy_created: kind('admin.read', false, { policyId: z.string(), policyName: z.string(), createdBy: who }),
+  backup_policy_updated: kind('admin.read', false, { policyId: z.string(), policyName: z.string(), updatedBy: who }),
+  backup_policy_deleted: kind('admin.read', false, { policyId: z.string(), policyName: z.string(), deletedBy: who }),
   backup_complete: kind('server.read', true, {
     backupId: z.string(),
     backupName: z.string(),
@@ -224,6 +262,9 @@ export const EVENTS = {
   }),
   /** A check of the database file has ended otherwise than the one before. */
   db_status_changed: kind('admin.read', false, { status: z.enum(['ok', 'damaged', 'failed']) }),
+  backup_store_created: kind('admin.read', false, { storeId: z.string(), storeName: z.string(), createdBy: who }),
+  backup_store_updated: kind('admin.read', false, { storeId: z.string(), storeName: z.string(), updatedBy: who }),
+  backup_store_deleted: kind('admin.read', false, { storeId: z.string(), storeName: z.string(), deletedBy: who }),
   database_host_created: kind('admin.read', false, { hostId: z.string(), hostName: z.string(), createdBy: who }),
   database_host_updated: kind('admin.read', false, { hostId: z.string(), hostName: z.string(), updatedBy: who }),
   database_host_deleted: kind('admin.read', false, { hostId: z.string(), hostName: z.string(), deletedBy: who }),

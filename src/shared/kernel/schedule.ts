@@ -16,13 +16,11 @@ export const SCHEDULE_LIMITS = {
   outputBytes: 32_768,
 } as const
 
+// biome-ignore lint/suspicious/noControlCharactersInRegex: these are what is refused
+const OneLine = z.string().regex(/^[^\r\n\u0000]*$/, 'must be one line')
+
 /** One line that is typed into a console. */
-export const ConsoleCommand = z
-  .string()
-  .max(4096)
-  // biome-ignore lint/suspicious/noControlCharactersInRegex: these are what is refused
-  .regex(/^[^\r\n\u0000]*$/, 'must be one line')
-  .refine((text) => text.trim() !== '', 'must not be empty')
+export const ConsoleCommand = OneLine.max(4096).refine((text) => text.trim() !== '', 'must not be empty')
 
 /** What a step of a schedule does. */
 export const TaskAction = z.enum(['command', ...PowerAction.options, 'backup', 'wait'])
@@ -50,7 +48,7 @@ export const TaskStep = z.discriminatedUnion('action', [
       .object({
         name: z.string().trim().min(1).max(120).optional(),
         /** Patterns of what is left out. */
-        ignored: z.array(z.string().max(256)).max(100).optional(),
+        ignored: z.array(OneLine.min(1).max(1000)).max(100).optional(),
       })
       .default({}),
     ...common,

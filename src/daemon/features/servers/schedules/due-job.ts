@@ -42,8 +42,8 @@ const LATE_MS = 60_000
 /** Nodes may need so long to come back after a start of the daemon; what is due on one that is away waits for that. */
 const SETTLING_MS = 60_000
 const SETTLING_LOOK_MS = 1000
-/** With nothing ahead it is looked again after so long; a change of a schedule comes before that. */
-const NOTHING_AHEAD_MS = 24 * 3_600_000
+/** It is looked at least so often, because the wall clock may be set meanwhile; a change of a schedule comes before that. */
+const LONGEST_WAIT_MS = 300_000
 const AT_ONCE = 10_000
 /** The wall clock counts as set back when it has lost so much against the one that counts durations. */
 const SET_BACK_MS = 5000
@@ -82,8 +82,9 @@ export function registerDue(jobs: Pick<Jobs, 'register'>, deps: DueDeps): void {
             // Within the transaction: a change that comes after it has this job look again.
             const first = await rows.firstDue(tx.q)
             const nowMs = clock.nowMs()
-            const nextMs = first === undefined ? nowMs + NOTHING_AHEAD_MS : Date.parse(first)
-            return { after: { kind: 'again', atMs: waiting ? nowMs + SETTLING_LOOK_MS : nextMs } }
+            const waitMs = waiting ? SETTLING_LOOK_MS : LONGEST_WAIT_MS
+            const nextMs = first === undefined || waiting ? Number.POSITIVE_INFINITY : Date.parse(first)
+            return { after: { kind: 'again', atMs: Math.min(nextMs, nowMs + waitMs) } }
           }
         },
       },

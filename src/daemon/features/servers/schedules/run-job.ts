@@ -1,22 +1,20 @@
-import { PanelError } from '../../../../shared/kernel/errors.ts'
 import { SCHEDULE_LIMITS, type TaskStep } from '../../../../shared/kernel/schedule.ts'
 import { isoTime } from '../../../../shared/kernel/time.ts'
 import type { Tx } from '../../../db/db.ts'
 import type { Finish, StepEnd } from '../../../jobs/job-type.ts'
 import type { Jobs } from '../../../jobs/jobs.ts'
-import { findJob } from '../../../jobs/rows.ts'
 import { findServerRow } from '../servers/rows.ts'
 import * as rows from './rows.ts'
 import { FIRST_STATE, RUN, type RunState } from './run-type.ts'
 import { endRun, progressed, type RunDeps } from './runs.ts'
-import { startBackup } from './steps/backup.ts'
+import { type BackupStepDeps, backupOutcome, startBackup } from './steps/backup.ts'
 import { type CommandDeps, typeLine } from './steps/command.ts'
 import { consoleCursor, within } from './steps/console-output.ts'
-import { failureOf, type Outcome, type RunJob, refused } from './steps/outcome.ts'
+import { type Outcome, type RunJob, refused } from './steps/outcome.ts'
 import { order, outcomeOf, type PowerDeps } from './steps/power.ts'
 
 /** What carrying out runs needs. */
-export type RunJobDeps = RunDeps & CommandDeps & PowerDeps
+export type RunJobDeps = RunDeps & CommandDeps & PowerDeps & BackupStepDeps
 
 /** Attempts of one step that an end of the daemon, or a bug, may use up before its run has failed. */
 const ATTEMPTS = 20
@@ -83,29 +81,14 @@ async function prepare(tx: Tx, deps: RunJobDeps, job: RunJob): Promise<RunState>
   if (state.phase !== 'ready') return state
   const acting = { ...state, phase: 'acting', actedAt: tx.now } as const
   if (step.action === 'command' || step.action === 'wait') return acting
-  if (step.action === 'backup') return { ...acting, ...(await backUp(tx, job, step)) }
+  if (step.action === 'backup') {
+    const started = await startBackup(tx, deps, job, step)
+    await rows.updateRunStep(tx, input.runId, number, { jobId: started.backupJobId })
+    return { ...acting, ...started }
+  }
   const ordered = await order(tx, deps, job, step)
   await rows.updateRunStep(tx, input.runId, number, { commandId: ordered.commandId })
   return { ...acting, ...ordered }
-}
-
-async function backUp(
-  tx: Tx,
-  job: RunJob,
-  { payload: { name, ignored = [] } }: Extract<TaskStep, { action: 'backup' }>,
-): Promise<Pick<RunState, 'backupJobId' | 'refusal'>> {
-  const { serverId, runId } = job.input
-  try {
-    if (startBackup === undefined)
-      throw new PanelError('FEATURE_DISABLED', 'This version of the panel makes no backups')
-    const request = { serverId, name, ignored, principal: job.principal, parentId: job.id }
-    const backupJobId = await startBackup(tx, request)
-    await rows.updateRunStep(tx, runId, job.step.number, { jobId: backupJobId })
-    return { backupJobId, refusal: null }
-  } catch (error) {
-    const { code, error: message } = failureOf(error)
-    return { backupJobId: null, refusal: { code, error: message } }
-  }
 }
 
 /** One attempt: waits by coming again later, so that no place is taken up meanwhile; else does what the step does. */
@@ -140,18 +123,6 @@ async function carryOn(
 async function cursorOf(deps: RunJobDeps, { input: { serverId } }: RunJob): Promise<RunState['cursor']> {
   const server = await findServerRow(deps.db.read, serverId)
   return server === undefined || !deps.isOnline(server.nodeId) ? null : await consoleCursor(deps, server)
-}
-
-/** How the job that makes a backup has ended; `undefined`: it has not. */
-async function backupOutcome({ db }: RunJobDeps, { state }: RunJob): Promise<Outcome | undefined> {
-  const backup = state.backupJobId === null ? undefined : await findJob(db.read, state.backupJobId)
-  if (backup === undefined) return refused('JOB_NOT_FOUND', 'The job of the backup is gone')
-  if (backup.endedAt === null) return undefined
-  if (backup.status === 'succeeded') return { ok: true }
-  return refused(
-    backup.errorCode ?? 'BACKUP_FAILED',
-    `The backup ${backup.status}: ${backup.error ?? 'no reason is known'}`,
-  )
 }
 
 /** Writes down how a step went, and whether the run goes on. */

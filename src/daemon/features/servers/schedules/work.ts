@@ -3,7 +3,6 @@ import type { Input } from '../../../../shared/kernel/contract.ts'
 import { fieldError } from '../../../../shared/kernel/errors.ts'
 import { TaskStep } from '../../../../shared/kernel/schedule.ts'
 import { strictBody } from '../../../../shared/kernel/strict-body.ts'
-import { startBackup } from './steps/backup.ts'
 
 type Given = Pick<
   Input<typeof createTask>['body'] | Input<typeof updateTask>['body'],
@@ -21,7 +20,6 @@ export function stepsGiven(body: Given, before: readonly TaskStep[] = []): TaskS
   if (steps !== undefined) {
     const field = (['action', 'payload', 'timeOffset'] as const).find((name) => body[name] !== undefined)
     if (field !== undefined) throw fieldError(`body.${field}`, 'cannot stand beside steps')
-    for (const [index, step] of steps.entries()) refuseUnavailable(step, `body.steps.${index}.action`)
     return steps
   }
   if (action === undefined && payload === undefined && timeOffset === undefined) return undefined
@@ -38,13 +36,9 @@ export function stepsGiven(body: Given, before: readonly TaskStep[] = []): TaskS
   })
   if (!parsed.success) {
     const [issue] = parsed.error.issues
-    throw fieldError(`body.${(issue?.path ?? []).join('.') || 'action'}`, issue?.message ?? 'is not valid')
+    const unknown = issue?.code === 'unrecognized_keys' ? issue.keys.slice(0, 1) : []
+    const field = [...(issue?.path ?? []), ...unknown].join('.')
+    throw fieldError(`body.${field || 'action'}`, issue?.message ?? 'is not valid')
   }
-  refuseUnavailable(parsed.data, 'body.action')
   return [parsed.data]
-}
-
-function refuseUnavailable({ action }: TaskStep, field: string): void {
-  if (action === 'backup' && startBackup === undefined)
-    throw fieldError(field, 'cannot be backup: this version of the panel makes no backups')
 }

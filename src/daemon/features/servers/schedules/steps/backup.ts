@@ -1,24 +1,53 @@
-import type { Principal } from '../../../../access/operation.ts'
-import type { Tx } from '../../../../db/db.ts'
+import { BackupName, createBackup } from '../../../../../shared/api/backups.ts'
+import type { TaskStep } from '../../../../../shared/kernel/schedule.ts'
+import { recordChange } from '../../../../access/operation.ts'
+import type { Db, Tx } from '../../../../db/db.ts'
+import { findJob } from '../../../../jobs/rows.ts'
+import type { BackupDeps } from '../../backups/deps.ts'
+import { requestBackup } from '../../backups/operations.ts'
+import type { RunState } from '../run-type.ts'
+import { failureOf, type Outcome, type RunJob, refused } from './outcome.ts'
 
-/** What a backup step asks for. */
-export interface BackupRequest {
-  readonly serverId: string
-  /** Without it the name that a backup gets by itself. */
-  readonly name: string | undefined
-  /** Patterns of what is left out. */
-  readonly ignored: readonly string[]
-  /** The run's job: whose rights count, and what the audit row names. */
-  readonly principal: Principal
-  /** The run's job is the parent of the one that is added, so that aborting the one cancels the other. */
-  readonly parentId: string
+/** What backup steps work with. */
+export interface BackupStepDeps {
+  readonly db: Db
+  readonly backups: BackupDeps
 }
 
 /**
- * Adds the job that makes a backup, within this transaction, and answers its id; throws a PanelError, having written nothing,
- * where there can be none (quota, no store, a node that is away).
+ * Adds the job that makes the backup, within the transaction that writes down that it was added. It has the rights of the
+ * run, whose job is its parent: aborting the one cancels the other.
  */
-export type StartBackup = (tx: Tx, request: BackupRequest) => Promise<string>
+export async function startBackup(
+  tx: Tx,
+  { backups }: BackupStepDeps,
+  job: RunJob,
+  { payload: { name, ignored = [] } }: Extract<TaskStep, { action: 'backup' }>,
+): Promise<Pick<RunState, 'backupJobId' | 'refusal'>> {
+  const { id: jobId, principal } = job
+  const run = await findJob(tx.q, jobId)
+  if (run === undefined || run.userId === null) throw new Error(`the run of the job ${jobId} is nobody's`)
+  const { userId, apiKeyId, cause } = run
+  const kind = apiKeyId === null ? 'session' : 'apiKey'
+  const caller = { kind, userId, credentialId: apiKeyId ?? '' } as const
+  const named = name === undefined ? {} : { name: BackupName.parse(name) }
+  const wanted = { ...named, ignored, by: { userId, caller }, cause, parentId: jobId }
+  try {
+    const { answer, audit } = await requestBackup(tx, backups, job.input.serverId, wanted)
+    await recordChange(tx, { deps: backups, principal, endpoint: createBackup }, { audit })
+    return { backupJobId: answer.jobId, refusal: null }
+  } catch (error) {
+    const { code, error: message } = failureOf(error)
+    return { backupJobId: null, refusal: { code, error: message } }
+  }
+}
 
-/** Where backups come from. While nothing is connected here, steps that make backups are refused when they are saved. */
-export const startBackup: StartBackup | undefined = undefined
+/** How the job that makes the backup has ended; `undefined`: it has not. */
+export async function backupOutcome({ db }: BackupStepDeps, { state }: RunJob): Promise<Outcome | undefined> {
+  const backup = state.backupJobId === null ? undefined : await findJob(db.read, state.backupJobId)
+  if (backup === undefined) return refused('JOB_NOT_FOUND', 'The job of the backup is gone')
+  if (backup.endedAt === null) return undefined
+  if (backup.status === 'succeeded') return { ok: true }
+  const why = backup.error ?? 'no reason is known'
+  return refused(backup.errorCode ?? 'BACKUP_FAILED', `The backup ${backup.status}: ${why}`)
+}

@@ -1,0 +1,216 @@
+import { z } from 'zod'
+import { defineEndpoint, NoData } from '../kernel/contract.ts'
+import { BackupId, BackupPolicyId, BackupStoreId, LocationId, NodeId, ServerId } from '../kernel/ids.ts'
+import { pageQuery } from '../kernel/page.ts'
+import { IsoTime } from '../kernel/time.ts'
+import { BackupKind, Compression } from '../protocol/backups.ts'
+import { BackupLabel, IgnoreList } from './backups.ts'
+
+/** Which servers a policy means. */
+export const PolicyTarget = z.enum(['all', 'location', 'node', 'servers'])
+
+/** When it runs: five fields of cron, or six with seconds. */
+const Cron = z.string().trim().min(9).max(120)
+const TimeZone = z.string().min(1).max(64)
+
+const Counts = z.object({
+  servers: z.int(),
+  /** Backups that are due and not made, under way ones included. */
+  due: z.int(),
+  running: z.int(),
+  failed: z.int(),
+  overdue: z.int(),
+})
+
+/** Backups that the host makes of many servers. */
+export const BackupPolicy = z.object({
+  id: BackupPolicyId,
+  name: z.string(),
+  enabled: z.boolean(),
+  target: PolicyTarget,
+  locationId: LocationId.nullable(),
+  nodeId: NodeId.nullable(),
+  serverIds: z.array(ServerId),
+  cron: z.string(),
+  timeZone: z.string(),
+  kind: BackupKind,
+  compression: Compression,
+  /** `null`: the store that each server has. */
+  storeId: BackupStoreId.nullable(),
+  label: z.string().nullable(),
+  ignored: z.array(z.string()),
+  databases: z.boolean(),
+  /** For each server; 0: no bound. */
+  keepCount: z.int(),
+  keepDays: z.int(),
+  /** Backups at a time on one node. */
+  perNode: z.int(),
+  /** What its backups of one server may take together. They do not count for the server itself. */
+  allocationMb: z.int().nullable(),
+  lastRunAt: IsoTime.nullable(),
+  nextRunAt: IsoTime.nullable(),
+  counts: Counts,
+  createdAt: IsoTime,
+  updatedAt: IsoTime,
+})
+export type BackupPolicy = z.infer<typeof BackupPolicy>
+
+/**
+ * How a policy stands with one server. `overdue`: a backup is due since an earlier run, and the next one has come without it; because its
+ * node is away or its backups fail.
+ */
+export const PolicyServer = z.object({
+  serverId: ServerId,
+  serverName: z.string(),
+  nodeId: NodeId,
+  nodeName: z.string(),
+  state: z.enum(['waiting', 'due', 'running', 'failed', 'overdue']),
+  dueAt: IsoTime.nullable(),
+  nextRunAt: IsoTime.nullable(),
+  lastBackupId: BackupId.nullable(),
+  lastSuccessAt: IsoTime.nullable(),
+  lastFailureAt: IsoTime.nullable(),
+  lastError: z.string().nullable(),
+})
+export type PolicyServer = z.infer<typeof PolicyServer>
+
+const fields = {
+  name: z.string().trim().min(1).max(100),
+  enabled: z.boolean(),
+  target: PolicyTarget,
+  locationId: LocationId.nullable(),
+  nodeId: NodeId.nullable(),
+  serverIds: z.array(ServerId).max(5000),
+  cron: Cron,
+  timeZone: TimeZone,
+  kind: BackupKind,
+  compression: Compression,
+  storeId: BackupStoreId.nullable(),
+  label: BackupLabel.nullable(),
+  ignored: IgnoreList,
+  databases: z.boolean(),
+  keepCount: z.int().min(0).max(1000),
+  keepDays: z.int().min(0).max(3650),
+  perNode: z.int().min(1).max(8),
+  allocationMb: z.int().min(1).max(1_000_000_000).nullable(),
+}
+
+const params = { policyId: BackupPolicyId }
+const refusals = [
+  'NODE_NOT_FOUND',
+  'LOCATION_NOT_FOUND',
+  'SERVER_NOT_FOUND',
+  'BACKUP_STORE_NOT_FOUND',
+  'CONFLICT',
+] as const
+
+export const listBackupPolicies = defineEndpoint({
+  id: 'backup_policies.list',
+  tag: 'Admin',
+  summary: 'List backup policies by name',
+  method: 'GET',
+  path: '/api/backup-policies',
+  access: { panel: 'admin.read' },
+  query: pageQuery().extend({ search: z.string().max(100).optional() }),
+  response: z.array(BackupPolicy),
+  paged: true,
+})
+
+export const getBackupPolicy = defineEndpoint({
+  id: 'backup_policies.get',
+  tag: 'Admin',
+  summary: 'Show a backup policy',
+  method: 'GET',
+  path: '/api/backup-policies/:policyId',
+  access: { panel: 'admin.read' },
+  params,
+  response: BackupPolicy,
+  errors: ['BACKUP_POLICY_NOT_FOUND'],
+})
+
+export const createBackupPolicy = defineEndpoint({
+  id: 'backup_policies.create',
+  tag: 'Admin',
+  summary: 'Create a backup policy',
+  method: 'POST',
+  path: '/api/backup-policies',
+  access: { panel: 'admin.write' },
+  body: z.object({
+    ...fields,
+    enabled: fields.enabled.default(true),
+    target: fields.target.default('all'),
+    locationId: fields.locationId.default(null),
+    nodeId: fields.nodeId.default(null),
+    serverIds: fields.serverIds.default([]),
+    timeZone: fields.timeZone.default('UTC'),
+    kind: fields.kind.default('incremental'),
+    compression: fields.compression.default('gzip'),
+    storeId: fields.storeId.default(null),
+    label: fields.label.default(null),
+    ignored: fields.ignored.default([]),
+    databases: fields.databases.default(false),
+    keepCount: fields.keepCount.default(7),
+    keepDays: fields.keepDays.default(0),
+    perNode: fields.perNode.default(2),
+    allocationMb: fields.allocationMb.default(null),
+  }),
+  response: BackupPolicy,
+  status: 201,
+  errors: refusals,
+  audit: { action: 'backup_policy.create' },
+})
+
+export const updateBackupPolicy = defineEndpoint({
+  id: 'backup_policies.update',
+  tag: 'Admin',
+  summary: 'Change a backup policy; what it has made stays',
+  method: 'PATCH',
+  path: '/api/backup-policies/:policyId',
+  access: { panel: 'admin.write' },
+  params,
+  body: z.object(fields).partial(),
+  response: BackupPolicy,
+  errors: ['BACKUP_POLICY_NOT_FOUND', ...refusals],
+  audit: { action: 'backup_policy.update' },
+})
+
+export const deleteBackupPolicy = defineEndpoint({
+  id: 'backup_policies.delete',
+  tag: 'Admin',
+  summary: 'Delete a backup policy; its backups stay, and are kept for ever',
+  method: 'DELETE',
+  path: '/api/backup-policies/:policyId',
+  access: { panel: 'admin.write' },
+  params,
+  response: NoData,
+  errors: ['BACKUP_POLICY_NOT_FOUND'],
+  audit: { action: 'backup_policy.delete' },
+})
+
+export const runBackupPolicy = defineEndpoint({
+  id: 'backup_policies.run',
+  tag: 'Admin',
+  summary: 'Run a backup policy now, also one that is switched off',
+  method: 'POST',
+  path: '/api/backup-policies/:policyId/run',
+  access: { panel: 'admin.write' },
+  params,
+  response: z.object({ servers: z.int() }),
+  status: 202,
+  errors: ['BACKUP_POLICY_NOT_FOUND'],
+  audit: { action: 'backup_policy.run' },
+})
+
+export const listPolicyServers = defineEndpoint({
+  id: 'backup_policies.servers',
+  tag: 'Admin',
+  summary: 'List how a backup policy stands with each of its servers',
+  method: 'GET',
+  path: '/api/backup-policies/:policyId/servers',
+  access: { panel: 'admin.read' },
+  params,
+  query: pageQuery().extend({ state: PolicyServer.shape.state.optional() }),
+  response: z.array(PolicyServer),
+  paged: true,
+  errors: ['BACKUP_POLICY_NOT_FOUND'],
+})
