@@ -24,8 +24,30 @@ const json = async (...args: string[]) => JSON.parse((await run(0, [...args, '-o
 
 it('schedules are made, changed, shown, run, aborted and deleted by the command line', async () => {
   const server = (await s.server()).name
-  const steps = ['--step', 'command:say in a minute: restart', '--step', 'wait:1m', '--step', 'power:restart', '--step', 'wait:2']
-  const made = await json('create', server, '--name', 'nightly', '--cron', '0 4 * * *', '--tz', 'Europe/Berlin', '--if-online', '--missed', 'skip', ...steps)
+  const steps = [
+    '--step',
+    'command:say in a minute: restart',
+    '--step',
+    'wait:1m',
+    '--step',
+    'power:restart',
+    '--step',
+    'wait:2',
+  ]
+  const made = await json(
+    'create',
+    server,
+    '--name',
+    'nightly',
+    '--cron',
+    '0 4 * * *',
+    '--tz',
+    'Europe/Berlin',
+    '--if-online',
+    '--missed',
+    'skip',
+    ...steps,
+  )
   expect(made).toMatchObject({
     ...{ name: 'nightly', schedule: '0 4 * * *', timezone: 'Europe/Berlin', onlyWhenOnline: true, missed: 'skip' },
     steps: [
@@ -35,9 +57,14 @@ it('schedules are made, changed, shown, run, aborted and deleted by the command 
       { action: 'wait', payload: { seconds: 2 } },
     ],
   })
-  expect((await run(0, ['list', server])).stdout).toMatch(/nightly +0 4 \* \* \* +Europe\/Berlin +command:say in a minute: restart, wait:60, power:restart/)
-  expect((await run(8, ['create', server, '--name', 'x', '--cron', '61 * * * *', '--step', 'power:stop'])).stderr).toContain('--cron')
-  for (const step of ['fly', 'power:up', 'wait:soon']) await run(2, ['create', server, '--name', 'x', '--cron', '@daily', '--step', step])
+  expect((await run(0, ['list', server])).stdout).toMatch(
+    /nightly +0 4 \* \* \* +Europe\/Berlin +command:say in a minute: restart, wait:60, power:restart/,
+  )
+  expect(
+    (await run(8, ['create', server, '--name', 'x', '--cron', '61 * * * *', '--step', 'power:stop'])).stderr,
+  ).toContain('--cron')
+  for (const step of ['fly', 'power:up', 'wait:soon'])
+    await run(2, ['create', server, '--name', 'x', '--cron', '@daily', '--step', step])
   await run(2, ['edit', server, 'nightly'])
   const file = join(s.stage.panel.home, 'nightly.yaml')
   await writeFile(file, 'steps:\n  - { action: command, payload: { command: save-all }, continueOnFailure: true }\n')
@@ -51,7 +78,11 @@ it('schedules are made, changed, shown, run, aborted and deleted by the command 
   expect((await run(0, ['view', server, 'nightly'])).stdout).toContain('command:save-all (goes on when it fails)')
 
   const next = await json('next', server, '--count', '3', '--tz', 'UTC')
-  expect(next).toMatchObject([{ schedule: 'nightly', timezone: 'UTC', local: expect.stringMatching(/T0[23]:00:00$/) }, {}, {}])
+  expect(next).toMatchObject([
+    { schedule: 'nightly', timezone: 'UTC', local: expect.stringMatching(/T0[23]:00:00$/) },
+    {},
+    {},
+  ])
   expect(await json('next', server, '--cron', '@hourly', '--tz', 'Asia/Tokyo', '--count', '2')).toMatchObject([
     { timezone: 'Asia/Tokyo', schedule: null, local: expect.stringMatching(/:00:00\+09:00$/) },
     {},
@@ -62,7 +93,9 @@ it('schedules are made, changed, shown, run, aborted and deleted by the command 
   expect(ran.stdout).toContain('1. command  success')
   expect(s.peer.typed).toContain('save-all')
   expect((await run(0, ['runs', server, 'nightly'])).stdout).toMatch(/success +manual/)
-  expect((await run(0, ['runs', server, 'nightly', '--logs', '--status', 'success'])).stdout).toContain('1. command  success')
+  expect((await run(0, ['runs', server, 'nightly', '--logs', '--status', 'success'])).stdout).toContain(
+    '1. command  success',
+  )
   expect(await json('runs', server, 'nightly', '--logs')).toMatchObject([{ steps: [{ output: { lines: [] } }] }])
   await json('edit', server, 'nightly', '--step', 'wait:10m')
   const started = await json('run', server, 'nightly')
@@ -76,7 +109,9 @@ it('schedules are made, changed, shown, run, aborted and deleted by the command 
   expect((await run(11, ['run', server, 'nightly', '--wait'])).stderr).toContain('no such program')
 
   await run(6, ['view', server, 'nothing'])
-  await json('create', server, '--name', 'nightly', '--cron', '@daily', '--step', 'backup:x', '--no-enabled').catch(() => undefined)
+  await json('create', server, '--name', 'nightly', '--cron', '@daily', '--step', 'backup:x', '--no-enabled').catch(
+    () => undefined,
+  )
   await run(0, ['delete', server, made.id, '--yes'])
   await run(6, ['view', server, made.id])
   await run(0, ['delete', server, made.id, '--yes', '--ignore-not-found'])

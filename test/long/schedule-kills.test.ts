@@ -1,8 +1,17 @@
 // @module-tag long
-import { readFile } from 'node:fs/promises'
+import { randomBytes } from 'node:crypto'
+import { readFile, writeFile } from 'node:fs/promises'
 import { join } from 'node:path'
 import { afterAll, beforeAll, expect, it } from 'vitest'
-import { createTask, executeTask, getTask, getTaskRun, type Task, type TaskRunDetail } from '../../src/shared/api/schedules.ts'
+import { listBackups } from '../../src/shared/api/backups.ts'
+import {
+  createTask,
+  executeTask,
+  getTask,
+  getTaskRun,
+  type Task,
+  type TaskRunDetail,
+} from '../../src/shared/api/schedules.ts'
 import type { Server } from '../../src/shared/api/servers.ts'
 import { SplitPanel } from '../e2e/split-panel.ts'
 import { until } from '../e2e/wait.ts'
@@ -27,20 +36,26 @@ let talk: Server
 let slow: Server
 beforeAll(async () => {
   panel = await SplitPanel.enter()
-  talk = await panel.makeServer('talk', await panel.makeTemplate('talk', TALK), { start: true })
+  talk = await panel.makeServer('talk', await panel.makeTemplate('talk', TALK), { start: true, diskMb: 2048 })
   slow = await panel.makeServer('slow', await panel.makeTemplate('slow', SLOW), { start: true })
 })
 afterAll(() => panel.leave())
 
 const create = (server: Server, body: object): Promise<Task> =>
-  panel.client.call(createTask, { params: { serverId: server.id }, body: { name: 'x', schedule: '@yearly', ...body } as never })
+  panel.client.call(createTask, {
+    params: { serverId: server.id },
+    body: { name: 'x', schedule: '@yearly', ...body } as never,
+  })
 const linesOf = async (server: Server, file: string): Promise<string[]> => {
   const text = await readFile(join(panel.filesOf(server.id), file), 'utf8').catch(() => '')
   return text.split('\n').filter((line) => line !== '')
 }
 
 /** Runs a schedule, kills the daemon inside its step, starts it again, and answers how the run ended. */
-async function killedIn(task: Task, isInside: (run: TaskRunDetail) => Promise<boolean> | boolean): Promise<TaskRunDetail> {
+async function killedIn(
+  task: Task,
+  isInside: (run: TaskRunDetail) => Promise<boolean> | boolean,
+): Promise<TaskRunDetail> {
   const params = { serverId: task.serverId, taskId: task.id }
   const { runId } = await panel.client.call(executeTask, { params })
   const read = () => panel.client.call(getTaskRun, { params: { ...params, runId } })
@@ -71,9 +86,18 @@ it('a wait goes on with what is left of it', LIMIT, async () => {
 })
 
 it('a line is typed once, and the run says that nobody knows', LIMIT, async () => {
-  const steps = [{ action: 'command', payload: { command: 'once' } }, { action: 'wait', payload: { seconds: 1 } }]
-  const run = await killedIn(await create(talk, { steps }), async () => (await linesOf(talk, 'typed.txt')).includes('once'))
-  expect(run).toMatchObject({ status: 'failed', reason: 'INTERRUPTED', steps: [{ status: 'failed' }, { status: 'skipped' }] })
+  const steps = [
+    { action: 'command', payload: { command: 'once' } },
+    { action: 'wait', payload: { seconds: 1 } },
+  ]
+  const run = await killedIn(await create(talk, { steps }), async () =>
+    (await linesOf(talk, 'typed.txt')).includes('once'),
+  )
+  expect(run).toMatchObject({
+    status: 'failed',
+    reason: 'INTERRUPTED',
+    steps: [{ status: 'failed' }, { status: 'skipped' }],
+  })
   expect(await linesOf(talk, 'typed.txt')).toEqual(['once'])
 })
 
@@ -100,4 +124,18 @@ it('a kill is ordered once', LIMIT, async () => {
   expect(run.status).toBe('success')
   expect((await panel.server(slow.id)).status).toBe('stopped')
   expect((await linesOf(slow, 'stops.txt')).length).toBe(2)
+})
+
+it('a backup is made once', LIMIT, async () => {
+  await writeFile(join(panel.filesOf(talk.id), 'world.bin'), randomBytes(256 * 1024 * 1024))
+  const run = await killedIn(
+    await create(talk, { action: 'backup', payload: { name: 'nightly' } }),
+    async ({ steps }) => {
+      const [backup] = await panel.client.call(listBackups, { params: { serverId: talk.id } })
+      return steps[0]?.jobId != null && backup?.status === 'in_progress'
+    },
+  )
+  expect(run).toMatchObject({ status: 'success', steps: [{ status: 'success' }] })
+  const all = await panel.client.call(listBackups, { params: { serverId: talk.id } })
+  expect(all).toMatchObject([{ name: 'nightly', status: 'completed', jobId: run.steps[0]?.jobId }])
 })

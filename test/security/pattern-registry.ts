@@ -25,6 +25,18 @@ export interface FilePatterns {
 
 /** Expressions that no source file may have beside these; a new one is added here, with whose text it sees. */
 export const REGISTRY: Readonly<Record<string, FilePatterns>> = {
+  'src/daemon/features/servers/schedules/cron-text.ts': {
+    sees: 'client',
+    patterns: [
+      String.raw`/^(?:L|LW|(?:[1-9]|[12]\d|3[01])W)$/i`,
+      '/^(?:[0-7]|[a-z]{3})(?:L|#[1-5])$/i',
+      String.raw`/\s+/`,
+      '/^CronPattern: /',
+      String.raw`/^\d{1,2}$/`,
+      String.raw`/^\d{1,2}$/`,
+    ],
+  },
+  'src/shared/kernel/schedule.ts': { sees: 'client', patterns: [String.raw`/^[^\r\n\u0000]*$/`] },
   'src/agent/query/armagetron.ts': { sees: 'game', patterns: ['/0x(?:[0-9a-f]{6}|RESETT)/gi'] },
   'src/agent/query/player-watch.ts': { sees: 'daemon', patterns: ['/^[0:]+$/'] },
   'src/agent/query/quake3.ts': { sees: 'game', patterns: [String.raw`/\^[^^]/g`] },
