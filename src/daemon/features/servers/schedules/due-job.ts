@@ -51,7 +51,7 @@ const PAGE = 200
 
 /** Has the engine look. */
 export function registerDue(jobs: Pick<Jobs, 'register'>, deps: DueDeps): void {
-  const { db, clock, log, systemErrors } = deps
+  const { clock } = deps
   const startedMs = clock.monotonicMs()
   let aheadMs: number | undefined
   jobs.register(DUE, {
@@ -63,21 +63,8 @@ export function registerDue(jobs: Pick<Jobs, 'register'>, deps: DueDeps): void {
           const nowAheadMs = clock.nowMs() - clock.monotonicMs()
           if (aheadMs === undefined || nowAheadMs < aheadMs - SET_BACK_MS) await timeAnew(deps, signal)
           aheadMs = nowAheadMs
-          let waiting = false
-          for (const { id, nextRunAt } of await rows.dueSchedules(db.read, now(clock), AT_ONCE)) {
-            if (signal.aborted || nextRunAt === null) break
-            const isSettling = clock.monotonicMs() - startedMs < SETTLING_MS
-            try {
-              const waits = await db.write((tx) => runDue(tx, deps, { id, dueAt: nextRunAt, isSettling }))
-              waiting ||= waits
-            } catch (err) {
-              if (isStorageFailure(err)) throw err
-              // One that cannot be begun holds up no other.
-              log.error({ err, scheduleId: id }, 'cannot run schedule, switching it off')
-              systemErrors.capture(err, { component: 'schedules', metadata: { scheduleId: id } })
-              await db.write((tx) => giveUp(tx, id))
-            }
-          }
+          const isSettling = clock.monotonicMs() - startedMs < SETTLING_MS
+          const waiting = await runAllDue(deps, { isSettling, signal })
           return async (tx) => {
             // Within the transaction: a change that comes after it has this job look again.
             const first = await rows.firstDue(tx.q)
@@ -90,6 +77,32 @@ export function registerDue(jobs: Pick<Jobs, 'register'>, deps: DueDeps): void {
       },
     },
   })
+}
+
+/** Runs what is due, one after the other; whether some wait for a node that may be on its way back. */
+async function runAllDue(
+  deps: DueDeps,
+  { isSettling, signal }: { readonly isSettling: boolean; readonly signal: AbortSignal },
+): Promise<boolean> {
+  const { db, clock, log, systemErrors } = deps
+  let waiting = false
+  for (const { id, nextRunAt, nodeId } of await rows.dueSchedules(db.read, now(clock), AT_ONCE)) {
+    if (signal.aborted || nextRunAt === null) break
+    if (isSettling && !deps.isOnline(nodeId)) {
+      waiting = true
+      continue
+    }
+    try {
+      await db.write((tx) => runDue(tx, deps, { id, dueAt: nextRunAt }))
+    } catch (err) {
+      if (isStorageFailure(err)) throw err
+      // One that cannot be begun holds up no other.
+      log.error({ err, scheduleId: id }, 'cannot run schedule, switching it off')
+      systemErrors.capture(err, { component: 'schedules', metadata: { scheduleId: id } })
+      await db.write((tx) => giveUp(tx, id))
+    }
+  }
+  return waiting
 }
 
 /** Has it looked now which schedules are due next: after each change of one, and at a start. */
@@ -141,18 +154,15 @@ function nextRunOrKept(
   }
 }
 
-/**
- * Begins what is due or says why not, and moves the schedule to its next time, in one transaction: no time counts twice. Answers
- * whether it waits for its node, which may be on its way back after a start of the daemon.
- */
+/** Begins what is due or says why not, and moves the schedule to its next time, in one transaction: no time counts twice. */
 async function runDue(
   tx: Tx,
   deps: DueDeps,
-  { id, dueAt, isSettling }: { readonly id: string; readonly dueAt: IsoTime; readonly isSettling: boolean },
-): Promise<boolean> {
+  { id, dueAt }: { readonly id: string; readonly dueAt: IsoTime },
+): Promise<void> {
   const found = tx.q.selectFrom('schedule').selectAll().where('id', '=', id).where('nextRunAt', '=', dueAt)
   const schedule = await found.executeTakeFirst()
-  if (schedule === undefined) return false // changed or gone since it was read
+  if (schedule === undefined) return // changed or gone since it was read
   const server = await findServerRow(tx.q, schedule.serverId)
   if (server === undefined) throw new Error(`the schedule ${id} has no server`)
   const nowMs = Date.parse(tx.now)
@@ -160,13 +170,11 @@ async function runDue(
   const cause: TaskRunCause = isMissed ? 'missed' : 'schedule'
   const start = { schedule, cause, dueAt }
   const skipped = await reasonToSkip(tx, deps, { schedule, server, isMissed, dueAt })
-  if (skipped?.reason === 'NODE_OFFLINE' && isSettling) return true
   await rows.updateSchedule(tx, id, { nextRunAt: nextRunOf(schedule, nowMs) })
   const onBehalfOf = ownerOf(schedule)
   if (skipped !== undefined) await leaveOut(tx, deps, start, { status: 'skipped', ...skipped })
   else if (onBehalfOf === undefined) await leaveOut(tx, deps, start, { status: 'failed', ...OWNER_GONE })
   else await beginRun(tx, deps, { ...start, nodeId: server.nodeId, onBehalfOf })
-  return false
 }
 
 const OWNER_GONE = {

@@ -102,14 +102,15 @@ export async function moveTime(
     .execute()
 }
 
-/** The schedules whose time has come, the one that has waited longest first. */
+/** The schedules whose time has come with the node of each, the one that has waited longest first. */
 export async function dueSchedules(q: Queries, at: IsoTime, most: number) {
   return q
     .selectFrom('schedule')
-    .select(['id', 'nextRunAt'])
-    .where('nextRunAt', '<=', at)
-    .orderBy('nextRunAt')
-    .orderBy('id')
+    .innerJoin('server', 'server.id', 'schedule.serverId')
+    .select(['schedule.id', 'schedule.nextRunAt', 'server.nodeId'])
+    .where('schedule.nextRunAt', '<=', at)
+    .orderBy('schedule.nextRunAt')
+    .orderBy('schedule.id')
     .limit(most)
     .execute()
 }
