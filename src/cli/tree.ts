@@ -24,6 +24,7 @@ import { plugins } from './commands/plugins/commands.ts'
 import { providers } from './commands/providers/commands.ts'
 import { roles } from './commands/roles/commands.ts'
 import { schedules } from './commands/schedules/commands.ts'
+import { selfBackup } from './commands/self-backup/commands.ts'
 import { servers } from './commands/servers/commands.ts'
 import { auth, context, login, logout, setup, whoami } from './commands/session/commands.ts'
 import { locale, settings } from './commands/settings/commands.ts'
@@ -64,6 +65,7 @@ export const tree: readonly (Command | Noun)[] = [
   allocations,
   dbHosts,
   backupStores,
+  selfBackup,
   ipPools,
   users,
   roles,

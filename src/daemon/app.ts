@@ -1,3 +1,4 @@
+import { join } from 'node:path'
 import type { FastifyInstance } from 'fastify'
 import { endpoints, streams } from '../shared/endpoints.ts'
 import { type Clock, now } from '../shared/kernel/time.ts'
@@ -27,6 +28,10 @@ import { lookNow, registerPolicies } from './features/operations/backup-policies
 import { backupPolicyRoutes } from './features/operations/backup-policies/routes.ts'
 import { jobRoutes } from './features/operations/jobs/routes.ts'
 import { overviewRoutes } from './features/operations/overview/routes.ts'
+import { clearFolder } from './features/operations/self-backups/archive.ts'
+import { registerSelfBackups } from './features/operations/self-backups/create-job.ts'
+import { selfBackupRoutes } from './features/operations/self-backups/routes.ts'
+import { beginSchedule, registerSchedule } from './features/operations/self-backups/schedule.ts'
 import { settingsRoutes } from './features/operations/settings/routes.ts'
 import { ObjectStores } from './features/operations/stores/object-stores.ts'
 import { backupStoreRoutes } from './features/operations/stores/routes.ts'
@@ -146,6 +151,14 @@ export async function createApp({ config, db, clock, log, version, holder, schem
   const stores = new ObjectStores(core)
   cleanup.add(() => stores.close())
   const storeTickets = new StoreTickets({ objects: (storeId) => stores.find(storeId) })
+  const selfBackups = {
+    ...{ ...core, jobs, stores, version },
+    credentialKey: config.credentialKey,
+    backupDir: config.backupDir,
+    workDir: join(config.dataDir, 'self-backup'),
+  }
+  registerSelfBackups(jobs, selfBackups)
+  cleanup.add(registerSchedule(jobs, selfBackups))
   registerFileJobs(jobs, { ...core, gateway, transfers })
   const backupStores = createBackupStores({ ...core, objects: stores, tickets: storeTickets })
   const backups = { ...core, gateway, transfers, jobs, stores: backupStores }
@@ -205,6 +218,7 @@ export async function createApp({ config, db, clock, log, version, holder, schem
     ...backupRoutes(backups),
     ...backupPolicyRoutes(backups),
     ...backupStoreRoutes({ ...core, stores, tickets: storeTickets, gateway }),
+    ...selfBackupRoutes(selfBackups),
     ...scheduleRoutes({ ...runDeps, isOnline }),
     ...jobRoutes({ ...core, jobs }),
     ...pluginRoutes(plugins),
@@ -266,8 +280,10 @@ export async function createApp({ config, db, clock, log, version, holder, schem
         await beginUpkeep(tx, jobs)
         await beginBackupUpkeep(tx, jobs)
         await lookNow(tx, jobs)
+        await beginSchedule(tx, selfBackups)
         await lookForDue(tx, jobs)
       })
+      await clearFolder(selfBackups.workDir)
       cleanup.add(followGrants(jobs, core))
       jobs.start()
       await plugins.begin()

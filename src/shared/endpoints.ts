@@ -38,6 +38,7 @@ import * as providers from './api/providers.ts'
 import * as roles from './api/roles.ts'
 import * as schedules from './api/schedules.ts'
 import * as securitySettings from './api/security-settings.ts'
+import * as selfBackups from './api/self-backups.ts'
 import * as serverAllocations from './api/server-allocations.ts'
 import * as serverEvents from './api/server-events.ts'
 import * as serverLife from './api/server-life.ts'
@@ -98,6 +99,7 @@ const groups = [
   roles,
   schedules,
   securitySettings,
+  selfBackups,
   serverAllocations,
   serverEvents,
   serverLife,

@@ -156,10 +156,10 @@ export class GatewayPeer {
     return await this.until(`command ${id} done`, () => this.#doneOf(id))
   }
 
-  async request(request: AgentRequest): Promise<Frame<'reply'>> {
+  async request(request: AgentRequest, withinMs?: number): Promise<Frame<'reply'>> {
     const id = `req${++this.#ids}`
     this.send({ type: 'request', id, request })
-    return await this.until(`reply to ${request.op}`, () => this.of('reply').find((frame) => frame.id === id))
+    return await this.until(`reply to ${request.op}`, () => this.of('reply').find((frame) => frame.id === id), withinMs)
   }
 
   of<T extends AgentFrame['type']>(type: T): Frame<T>[] {

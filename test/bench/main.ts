@@ -2,6 +2,7 @@ import { cpus, loadavg, release } from 'node:os'
 import { parseArgs } from 'node:util'
 import { DIST } from '../run-panel.ts'
 import { auditExport } from './audit-export.ts'
+import { backups } from './backups.ts'
 import { compareBuilds } from './compare.ts'
 import { PARTS, type Part } from './compare-parts.ts'
 import { fanOut, oneViewer } from './fan-out.ts'
@@ -23,6 +24,7 @@ const MEASUREMENTS: Readonly<Record<string, Measurement>> = {
   idleServers,
   lists,
   auditExport,
+  backups,
 }
 
 /**

@@ -7,6 +7,8 @@ import { until } from '../e2e/wait.ts'
 import { ROOT } from '../module-graph.ts'
 import { quietPort } from '../ports.ts'
 import { ALERTS } from './alerts-paths.ts'
+import { BACKUP_COMMANDS } from './backup-command-paths.ts'
+import { BACKUP_STORES } from './backup-store-paths.ts'
 import { commandWalk, runBriefly } from './command-walk.ts'
 import { DATABASE_COMMANDS } from './database-command-paths.ts'
 import { EGG_SOURCES } from './egg-source-paths.ts'
@@ -621,6 +623,8 @@ describe('every command against a real daemon and agent', () => {
       ...OVERVIEW,
       ...SIGN_IN,
       ...ALERTS,
+      ...BACKUP_COMMANDS,
+      ...BACKUP_STORES,
       ...DATABASE_COMMANDS,
       ...PLUGIN_COMMANDS,
     ]

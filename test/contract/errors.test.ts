@@ -50,6 +50,7 @@ const MISSING: Readonly<Record<string, ErrorCode>> = {
   taskId: 'TASK_NOT_FOUND',
   templateId: 'TEMPLATE_NOT_FOUND',
   userId: 'USER_NOT_FOUND',
+  selfBackupId: 'SELF_BACKUP_NOT_FOUND',
   storeId: 'BACKUP_STORE_NOT_FOUND',
   webhookId: 'WEBHOOK_NOT_FOUND',
 }
@@ -113,6 +114,7 @@ const ELSEWHERE: Partial<Readonly<Record<ErrorCode, string>>> = {
   PLUGIN_ERROR: 'test/daemon/plugins/bad-plugin.ts',
   RATE_LIMITED: 'test/daemon/console-commands.test.ts',
   TEMPLATE_EDITED: 'test/daemon/templates/catalog.test.ts',
+  SELF_BACKUP_NOT_READY: 'test/daemon/self-backups/self-backups.test.ts',
   SERVER_MUST_BE_STOPPED: 'test/daemon/servers/edit.test.ts',
   SERVER_NAME_TAKEN: 'test/daemon/servers/names.test.ts',
   SERVER_SUSPENDED: 'test/daemon/servers/power.test.ts',
@@ -305,6 +307,7 @@ describe('the declared codes', () => {
 
 /** A valid body, for endpoints that look at theirs before the path's resource. */
 function bodyFor(id: string): Parts {
+  if (id === 'backups.file') return { query: { path: 'a' } }
   if (id === 'files.pull') return { body: { url: 'https://example.org/x' } }
   const endpoint = endpoints.find((one) => one.id === id)
   if (

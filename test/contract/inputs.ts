@@ -50,6 +50,7 @@ import {
   PASSWORD,
   paramsOf,
   SIZE,
+  selfBackup,
   signIn,
   systemError,
   until,
@@ -381,7 +382,7 @@ export const VALID: Readonly<Record<string, Make>> = {
     otherBody: { retentionDays: 9 },
   }),
   'backups.create': async (world) => ({
-    params: { serverId: (await freshServer(world, false)).id },
+    params: { serverId: (await freshServer(world, true)).id },
     body: { name: 'one' },
     otherBody: { name: 'other' },
   }),
@@ -404,9 +405,9 @@ export const VALID: Readonly<Record<string, Make>> = {
     body: { keepOthers: true },
     otherBody: { keepOthers: false },
   }),
-  'backups.scan': async (world) => ({
-    body: { storeId: await backupStore(world), nodeId: world.panel.nodeId },
-    otherBody: { storeId: await backupStore(world), nodeId: world.panel.nodeId, dryRun: true },
+  'backups.scan': ({ panel: { nodeId } }) => ({
+    body: { storeId: 'bst_local', nodeId },
+    otherBody: { storeId: 'bst_local', nodeId, dryRun: true },
   }),
   'backups.update': async (world) => ({
     params: await backup(world),
@@ -414,6 +415,12 @@ export const VALID: Readonly<Record<string, Make>> = {
     otherBody: { locked: false },
   }),
   'backups.verify': async (world) => ({ params: await backup(world), body: {}, otherBody: { deep: false } }),
+  'self_backups.create': (world) => ({ body: {}, otherBody: { storeId: world.ids['storeId'] } }),
+  'self_backups.delete': async (world) => ({ params: { selfBackupId: await selfBackup(world.admin) } }),
+  'self_backups.set_schedule': (world) => {
+    const body = { cron: `${world.next() % 60} 3 * * *`, keep: 100 + world.next() }
+    return { body, otherBody: { ...body, cron: null } }
+  },
   'console.command': async (world) => ({
     params: { serverId: (await freshServer(world, true)).id },
     body: { command: 'hello' },

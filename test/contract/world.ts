@@ -17,6 +17,7 @@ import { beginPasskey, verifyPasskey } from '../../src/shared/api/passkeys.ts'
 import { putProvider } from '../../src/shared/api/providers.ts'
 import { createRole } from '../../src/shared/api/roles.ts'
 import { createTask } from '../../src/shared/api/schedules.ts'
+import { createSelfBackup, getSelfBackup } from '../../src/shared/api/self-backups.ts'
 import { addServerAllocation } from '../../src/shared/api/server-allocations.ts'
 import { createServer, getServer, type Server } from '../../src/shared/api/servers.ts'
 import { listSystemErrors, reportSystemError } from '../../src/shared/api/system-errors.ts'
@@ -164,6 +165,7 @@ export async function buildWorld(panel: TestPanel): Promise<World> {
     providerId,
     nodeId: spare.id,
     poolId: pool.id,
+    selfBackupId: await selfBackup(admin),
     serverId: server.id,
     storeId: store.id,
     sessionId: session?.id ?? '',
@@ -203,6 +205,21 @@ async function scheduleWithRun(
 export const NOBODY_LISTENS = 'http://127.0.0.1:9/hook'
 
 export const SIZE = { allocatedMemoryMb: 64, allocatedCpuCores: 0.1, allocatedDiskMb: 64 } as const
+
+/** A fresh backup of the panel, completed. */
+export async function selfBackup(admin: Client): Promise<string> {
+  const { backup } = await admin.call(createSelfBackup, { body: {} })
+  const params = { selfBackupId: backup.id }
+  let seen = ''
+  await until(
+    async () => {
+      seen = (await admin.call(getSelfBackup, { params })).status
+      return seen === 'completed'
+    },
+    () => `the backup is completed, not ${seen}`,
+  )
+  return backup.id
+}
 
 /** A passkey of the client's account, as a page on `localhost` makes it. */
 export async function addPasskey(panel: TestPanel, client: Client): Promise<{ id: string; key: SoftPasskey }> {

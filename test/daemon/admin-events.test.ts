@@ -48,6 +48,8 @@ const CAUSES: Readonly<Record<string, Cause>> = {
   backup_store_created: 'backup_stores.create',
   backup_store_deleted: 'backup_stores.delete',
   backup_store_updated: 'backup_stores.update',
+  self_backup_deleted: 'self_backups.delete',
+  self_backup_updated: 'self_backups.create',
   database_created: 'databases.create',
   database_deleted: 'databases.delete',
   database_host_created: 'database_hosts.create',
@@ -116,15 +118,13 @@ const ELSEWHERE: Readonly<Record<string, readonly [file: string, text: string]>>
   alert: ['test/daemon/alerts/thresholds.test.ts', `of('alert')`],
   // Written together with the one above.
   alert_created: ['test/daemon/alerts/thresholds.test.ts', `of('alert')`],
-  backup_complete: ['test/daemon/alerts/same-commit.test.ts', 'backup_complete'],
   // A game causes it, and no request.
   eula_required: ['test/daemon/servers/life-settings.test.ts', `of('eula_required')`],
 }
 
 /** Types of api.md §9.7 that nothing in this program can cause, by the work that they belong to. */
 const NOT_BUILT: Readonly<Record<string, readonly string[]>> = {
-  'the life of a server: backups, mods, updates of agents': [
-    ...['backup_created', 'backup_deleted'],
+  'the life of a server: mods, updates of agents': [
     ...['mod_install_complete', 'mod_uninstall_complete', 'mod_update_complete', 'plugin_install_complete'],
     ...['plugin_uninstall_complete', 'plugin_update_complete', 'node_agent_update'],
   ],

@@ -7,8 +7,9 @@ import { codeOf } from '../files/folder-handle.ts'
 import { cancelled } from '../files/list.ts'
 import { errorText } from '../logger.ts'
 import { syncFolder } from '../state/atomic-file.ts'
-import { type ByteRange, noObject, OBJECT_KEY, type ObjectStore, type StoredObject } from './store.ts'
+import { type ByteRange, damaged, noObject, OBJECT_KEY, type ObjectStore, type StoredObject } from './store.ts'
 
+const { O_RDONLY, O_NOFOLLOW, O_NONBLOCK } = constants
 const PIECE_BYTES = 256 * 1024
 /** Names of what is being written; no key begins with a dot. */
 const PART = '.part-'
@@ -51,10 +52,13 @@ export class LocalStore implements ObjectStore {
   }
 
   async *read(key: string, { offset, length }: ByteRange, signal: AbortSignal): AsyncGenerator<Buffer> {
-    const file = await open(this.#pathOf(key), constants.O_RDONLY | constants.O_NOFOLLOW).catch((error: unknown) => {
-      throw codeOf(error) === 'ENOENT' ? noObject(key) : failureOf(error, 'read')
+    const file = await open(this.#pathOf(key), O_RDONLY | O_NOFOLLOW | O_NONBLOCK).catch((error: unknown) => {
+      const code = codeOf(error)
+      if (code === 'ENOENT' || code === 'ENOTDIR') throw noObject(key)
+      throw code === 'ELOOP' || code === 'ENXIO' ? damaged(`${key} is no file`) : failureOf(error, 'read')
     })
     try {
+      if (!(await file.stat()).isFile()) throw damaged(`${key} is no file`)
       const end = length === undefined ? Number.MAX_SAFE_INTEGER : offset + length
       for (let at = offset; at < end; ) {
         if (signal.aborted) throw cancelled()
@@ -103,11 +107,14 @@ export class LocalStore implements ObjectStore {
       if (codeOf(error) === 'ENOENT') return []
       throw failureOf(error, 'read')
     })
+    const folders = [this.#folder]
     for (const entry of all) {
-      if (!entry.name.startsWith(PART)) continue
-      await rm(join(entry.parentPath, entry.name), { force: true })
-      await this.#removeEmpty(entry.parentPath)
+      const path = join(entry.parentPath, entry.name)
+      if (entry.name.startsWith(PART)) await rm(path, { force: true })
+      else if (entry.isDirectory()) folders.push(path)
     }
+    // The longest first: what lies in a folder goes before it.
+    for (const folder of folders.sort((a, b) => b.length - a.length)) await this.#removeEmpty(folder)
   }
 
   async freeBytes(): Promise<number> {

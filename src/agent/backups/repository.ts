@@ -115,7 +115,13 @@ export interface PackWriterOptions {
 export class PackWriter {
   readonly #options: PackWriterOptions
   readonly #index: LineWriter
-  readonly #running: { readonly hash: Buffer; readonly bytes: number; readonly stored: Promise<Buffer> }[] = []
+  readonly #running: {
+    readonly hash: Buffer
+    readonly bytes: number
+    readonly stored: Promise<Buffer>
+    readonly buffer: Buffer
+  }[] = []
+  readonly #free: Buffer[] = []
   /** Those that are under way, whose place is not known yet. */
   readonly #coming = new Set<string>()
   #rows: IndexLine['chunks'] = []
@@ -144,12 +150,13 @@ export class PackWriter {
     const name = hash.toString('latin1')
     if (this.#options.repository.table.has(hash) || this.#coming.has(name)) return hash
     this.#coming.add(name)
-    const content = Buffer.from(chunk)
+    const buffer = this.#free.pop() ?? Buffer.allocUnsafeSlow(CHUNK_BYTES.most)
+    const content = buffer.subarray(0, chunk.copy(buffer))
     const stored = compress(content, { level: LEVEL, chunkSize: 256 * 1024 }).then((gz) =>
       gz.length < content.length ? gz : content,
     )
     stored.catch(() => {}) // awaited in its turn
-    this.#running.push({ hash, bytes: content.length, stored })
+    this.#running.push({ hash, bytes: content.length, stored, buffer })
     if (this.#running.length >= AT_ONCE) await this.#finishOne()
     return hash
   }
@@ -188,6 +195,7 @@ export class PackWriter {
     const first = this.#running.shift()
     if (first === undefined) return
     await this.#put(first.hash, await first.stored, first.bytes)
+    this.#free.push(first.buffer)
     this.#coming.delete(first.hash.toString('latin1'))
   }
 

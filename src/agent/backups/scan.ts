@@ -22,7 +22,10 @@ const readAsync = promisify(read)
 /** A regular file that is held open while it is packed. */
 export interface OpenFile {
   readonly facts: Stats
-  /** Exactly so many bytes as `facts` says: what was cut off meanwhile comes as zeros, what was added is left. */
+  /**
+   * Exactly so many bytes as `facts` says: what was cut off meanwhile comes as zeros, what was added is left. The buffer of a piece is used
+   * again for the next one.
+   */
   content(): AsyncGenerator<Buffer>
 }
 
@@ -54,6 +57,7 @@ export async function scan(
   const top = FolderHandle.open(root)
   if (top === undefined) throw new AgentFailure('NOT_FOUND', 'The folder of the server is not there: install it first')
   try {
+    const buffer = Buffer.allocUnsafeSlow(PIECE_BYTES)
     const rules = new IgnoredPaths([...ignored, ...ownPatterns(top)])
     let [entries, links] = [0, 0]
     /** Where an entry is in the backup; `undefined`: it is left out. */
@@ -98,7 +102,7 @@ export async function scan(
           }
           if (!facts.isFile()) return problems.add(path, 'is a FIFO, a socket, a device, or closed to the agent')
           if ((await visitor.known?.(path, facts)) === true) return
-          const problem = await withFile(folder, name, signal, (file) => visitor.file(path, file))
+          const problem = await withFile(folder, name, { signal, buffer }, (file) => visitor.file(path, file))
           if (problem !== undefined) problems.add(path, problem)
         },
       },
@@ -114,7 +118,7 @@ export async function scan(
 async function withFile(
   folder: FolderHandle,
   name: Buffer,
-  signal: AbortSignal,
+  { signal, buffer }: { readonly signal: AbortSignal; readonly buffer: Buffer },
   work: (file: OpenFile) => Promise<void>,
 ): Promise<string | undefined> {
   let fd: number
@@ -134,7 +138,7 @@ async function withFile(
     async function* content(): AsyncGenerator<Buffer> {
       for (let at = 0; at < facts.size; ) {
         if (signal.aborted) throw cancelled()
-        const piece = Buffer.allocUnsafe(Math.min(PIECE_BYTES, facts.size - at))
+        const piece = buffer.subarray(0, Math.min(buffer.length, facts.size - at))
         let count = 0
         if (!isShort) {
           count =

@@ -47,6 +47,13 @@ export const SETTINGS = {
   'install.catalog': z.array(z.object({ name: z.string(), templateId: z.string(), digest: z.string() })).default([]),
   /** What the one who set the mail server last may give; `null` before anybody has. */
   'install.mailVouched': z.array(z.string()).nullable().default(null),
+  /** The credential key for scheduled backups of the panel, sealed by a passphrase; `null`: it is no part of them. */
+  'install.selfBackupKey': optional(
+    z.object({
+      key: z.object({ kdf: z.literal('scrypt-131072-8-1'), salt: z.string(), sealed: z.string() }),
+      fingerprint: z.string(),
+    }),
+  ),
   'security.lockoutMaxAttempts': int('lockoutMaxAttempts'),
   'security.lockoutWindowMinutes': int('lockoutWindowMinutes'),
   'security.lockoutDurationMinutes': int('lockoutDurationMinutes'),
@@ -76,6 +83,11 @@ export const SETTINGS = {
   'files.waitingTransfersPerNode': int('fileTunnelMaxPendingPerNode'),
   /** The id or the name of the store of backups for which nothing else says where they go; without one: `local`. */
   'backups.defaultStore': optional(OneLine.trim().min(1).max(100)),
+  /** When the panel backs itself up; five fields of cron. */
+  'selfBackup.cron': optional(OneLine.trim().min(1).max(100)),
+  /** The id or the name of the store of these backups; without one the default store. */
+  'selfBackup.store': optional(OneLine.trim().min(1).max(100)),
+  'selfBackup.keep': z.int().min(1).max(1000).default(14),
   'smtp.host': optional(HostName),
   'smtp.port': optional(z.int().min(1).max(65_535)),
   'smtp.username': optional(OneLine.min(1).max(254)),

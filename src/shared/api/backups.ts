@@ -106,7 +106,7 @@ const params = { serverId: ServerId }
 const one = { serverId: ServerId, backupId: BackupId }
 
 const nodeErrors = ['NODE_OFFLINE', 'AGENT_TIMEOUT', 'AGENT_ERROR', 'AGENT_VERSION', 'RATE_LIMITED'] as const
-const storeErrors = ['CREDENTIAL_ENCRYPTION_KEY_MISSING'] as const
+const storeErrors = ['BACKUP_STORE_FAILED', 'CREDENTIAL_ENCRYPTION_KEY_MISSING'] as const
 const found = ['SERVER_NOT_FOUND', 'BACKUP_NOT_FOUND'] as const
 const writing = ['SERVER_NOT_FOUND', 'SERVER_SUSPENDED', 'BACKUP_NOT_FOUND'] as const
 
@@ -476,7 +476,7 @@ export const scanBackups = defineEndpoint({
     /** Backups that the panel knows to lie there and that do not. */
     missing: z.array(z.object({ backupId: BackupId, name: z.string(), serverName: z.string() })),
   }),
-  errors: ['BACKUP_STORE_NOT_FOUND', 'NODE_NOT_FOUND', ...storeErrors, ...nodeErrors],
+  errors: ['BACKUP_STORE_NOT_FOUND', 'NODE_NOT_FOUND', 'FILE_NOT_FOUND', ...storeErrors, ...nodeErrors],
   long: true,
   audit: { action: 'backup.scan' },
 })

@@ -265,6 +265,12 @@ export const EVENTS = {
   backup_store_created: kind('admin.read', false, { storeId: z.string(), storeName: z.string(), createdBy: who }),
   backup_store_updated: kind('admin.read', false, { storeId: z.string(), storeName: z.string(), updatedBy: who }),
   backup_store_deleted: kind('admin.read', false, { storeId: z.string(), storeName: z.string(), deletedBy: who }),
+  self_backup_updated: kind('admin.read', false, {
+    backupId: z.string(),
+    status: z.enum(['pending', 'completed', 'failed']),
+    error: z.string().nullable(),
+  }),
+  self_backup_deleted: kind('admin.read', false, { backupId: z.string() }),
   database_host_created: kind('admin.read', false, { hostId: z.string(), hostName: z.string(), createdBy: who }),
   database_host_updated: kind('admin.read', false, { hostId: z.string(), hostName: z.string(), updatedBy: who }),
   database_host_deleted: kind('admin.read', false, { hostId: z.string(), hostName: z.string(), deletedBy: who }),

@@ -51,8 +51,13 @@ export class BackupStage {
   }
 
   /** Asks and expects an answer. */
-  async ask<D extends RequestDefinition>(definition: D, input: Record<string, unknown>): Promise<ResultOf<D>> {
-    const reply = await this.stage.peer.request({ op: definition.op, ...input } as never) // what does not fit is refused by the agent
+  async ask<D extends RequestDefinition>(
+    definition: D,
+    input: Record<string, unknown>,
+    withinMs?: number,
+  ): Promise<ResultOf<D>> {
+    // What does not fit is refused by the agent.
+    const reply = await this.stage.peer.request({ op: definition.op, ...input } as never, withinMs)
     if (reply.error !== null) throw new Error(`${reply.error.code}: ${reply.error.message}`)
     return definition.result.parse(reply.result) as ResultOf<D>
   }

@@ -78,7 +78,9 @@ describe.each(['archive', 'incremental'] as const)('a backup of kind %s in an ob
     expect(await left()).toEqual([])
   })
 
-  test('is made and restored while the store cuts, is slow and has no time', async () => {
+  // Waits between attempts take their time.
+  const tags = kind === 'incremental' ? ['long'] : []
+  test('is made and restored while the store cuts, is slow and has no time', { tags }, async () => {
     const faults = [
       { kind: 'cut', when: 'before' },
       { kind: 'answer', status: 503, body: SLOW_DOWN },

@@ -48,7 +48,9 @@ export async function enterBackupStage(startup = 'sleep 1000'): Promise<BackupSt
     const template = await client.call(createTemplate, { body })
     const sizes = { allocatedMemoryMb: 64, allocatedCpuCores: 0.5, allocatedDiskMb: 512 }
     const place = { nodeId, locationId, templateId: template.id, primaryPort: await quietPort() }
-    const { id } = await client.call(createServer, { body: { name, ...sizes, ...place } as never })
+    const { id } = await client.call(createServer, {
+      body: { name, ...sizes, ...place, databaseAllocation: 10 } as never,
+    })
     await eventually(
       () => client.call(getServer, { params: { serverId: id } }),
       ({ installed, status }) => installed && status === 'stopped',

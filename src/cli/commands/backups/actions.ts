@@ -32,7 +32,7 @@ export const viewBackup: Action = async (run) => {
   const { params } = await address(run)
   const backup = await call(run, api.getBackup, { params })
   await run.out.item(backup, BACKUPS)
-  if (!run.out.machine) tell(run, backup)
+  if (!run.out.machine) report(run, backup)
 }
 
 /** `panel backups create`. */
@@ -73,7 +73,7 @@ async function create(
     return started
   }
   const made = await call(run, api.getBackup, { params: { serverId: server.id, backupId: started.backupId } })
-  if (alone && !run.out.machine) tell(run, made)
+  if (alone && !run.out.machine) report(run, made)
   return made
 }
 
@@ -89,7 +89,7 @@ function kindOf(run: Run): 'incremental' | 'archive' | undefined {
 }
 
 /** Says what is not in a backup, and what is wrong with it. */
-export function tell(run: Run, { problems, problemCount, damage, error }: api.Backup): void {
+export function report(run: Run, { problems, problemCount, damage, error }: api.Backup): void {
   for (const { path, reason } of problems.slice(0, SHOWN_PROBLEMS))
     run.notice(path === '' ? reason : `${path}: ${reason}`)
   if (problemCount > SHOWN_PROBLEMS) run.notice(`and ${problemCount - Math.min(problems.length, SHOWN_PROBLEMS)} more`)

@@ -30,6 +30,7 @@ create index server_backup_store on server (backup_store_id) where backup_store_
 
 create table self_backup (
   id text primary key,
+  name text not null unique,
   store_id text not null references backup_store (id),
   status text not null check (status in ('pending', 'completed', 'failed')),
   cause text not null check (cause in ('manual', 'schedule')),

@@ -13,11 +13,13 @@ interface BackupStoreTable extends Stamps {
 
 interface SelfBackupTable {
   id: string
+  /** Of its archive in the store. */
+  name: string
   storeId: string
   status: 'pending' | 'completed' | 'failed'
   cause: 'manual' | 'schedule'
   includesKey: Flag
-  /** Of the archive in the store. */
+  /** Of the archive. */
   bytes: number | null
   sha256: string | null
   panelVersion: string | null

@@ -62,7 +62,9 @@ export async function packBackup(
   const { create } = await import('tar')
   const hash = hashing()
   const out = createWriteStream(to, { flags: 'wx', mode: 0o600, flush: true })
-  await pipeline(create({ cwd: folder, gzip: { level: 6 }, portable: true }, names), hash, out, { ...withSignal(signal) })
+  await pipeline(create({ cwd: folder, gzip: { level: 6 }, portable: true }, names), hash, out, {
+    ...withSignal(signal),
+  })
   return { bytes: hash.bytes(), sha256: hash.sha256() }
 }
 
@@ -90,7 +92,7 @@ export async function unpackBackup(
     if (problem !== undefined) return fail(refused(problem))
     seen.add(entry.path)
     const file = createWriteStream(join(folder, entry.path), { flags: 'wx', mode: 0o600, flush: true })
-    const done = new Promise((resolve, reject) => {
+    const done = new Promise<void>((resolve, reject) => {
       file.once('close', resolve)
       file.once('error', reject)
     })

@@ -36,7 +36,9 @@ export async function openKey(passphrase: string, { salt, sealed }: SealedKey): 
     decipher.setAuthTag(bytes.subarray(12, 28))
     return Buffer.concat([decipher.update(bytes.subarray(28)), decipher.final()]).toString('utf8')
   } catch (cause) {
-    throw new PanelError('VALIDATION_ERROR', 'The passphrase does not open the credential key of this backup', { cause })
+    throw new PanelError('VALIDATION_ERROR', 'The passphrase does not open the credential key of this backup', {
+      cause,
+    })
   }
 }
 

@@ -102,8 +102,8 @@ export async function restoreDumps(
     const known = await knownDatabase(deps, databaseId)
     const what = { content: 'extra', path: `${name}.sql`, compression: 'none', offset: 0, length: null } as const
     const content = await deliver(deps, { backup, nodeId, ...what, denied: [] }, { signal })
-    await loadDatabase(deps, known, { content, signal, report })
-    notes.push(`the database ${known.row.name} was restored`)
+    const left = await loadDatabase(deps, known, { content, signal, report })
+    notes.push(...left, `the database ${known.row.name} was restored`)
   }
   return notes
 }

@@ -2,6 +2,7 @@ import * as api from '../../../../shared/api/backups.ts'
 import { PanelError } from '../../../../shared/kernel/errors.ts'
 import { grants } from '../../../../shared/kernel/permissions.ts'
 import { ACTION_GATES } from '../../../../shared/kernel/server-life.ts'
+import { changes } from '../../../access/audit.ts'
 import { operationsOver, type Work } from '../../../access/operation.ts'
 import { permitServer } from '../../../access/permit.ts'
 import type { Tx } from '../../../db/db.ts'
@@ -66,10 +67,11 @@ export const updateBackup = operation(api.updateBackup, async ({ tx }, { params:
   const locked = body.locked === undefined ? backup.locked : body.locked ? 1 : 0
   await setBackup(tx, backupId, { name, label, locked })
   const after = await backupOf(tx.q, serverId, backupId)
-  const changed = Object.keys(body).length > 0
+  const seen = ({ name, label, locked }: ShownBackup) => ({ name, label, locked: locked === 1 })
+  const changed = changes(seen(backup), seen(after))
   return {
     answer: toBackup(after),
-    ...(changed ? { audit: { resourceId: backupId, details: { serverId, ...body } } } : {}),
+    ...(changed === undefined ? {} : { audit: { resourceId: backupId, details: { serverId, ...changed } } }),
   }
 })
 
@@ -346,9 +348,9 @@ export const updateSettings = operation(api.updateBackupSettings, async (work, {
   }
   checkCommands(quiesceCommands ?? [], 'quiesceCommands')
   checkCommands(resumeCommands ?? [], 'resumeCommands')
-  const before = await settingsOf(tx.q, serverId)
+  const before = await toSettings(tx.q, deps.stores, serverId)
   await keepSettings(tx, serverId, {
-    ...before,
+    ...(await settingsOf(tx.q, serverId)),
     ...given(plain),
     ...(quiesceCommands === undefined ? {} : { quiesce: quiesceCommands }),
     ...(resumeCommands === undefined ? {} : { resume: resumeCommands }),
@@ -362,11 +364,14 @@ export const updateSettings = operation(api.updateBackupSettings, async (work, {
       .execute()
   }
   const answer = await toSettings(tx.q, deps.stores, serverId)
-  if (Object.keys(body).length === 0) return { answer }
+  const names = Object.keys(body) as (keyof typeof body)[] // no more than the contract has
+  const asked = (settings: typeof answer) => Object.fromEntries(names.map((name) => [name, settings[name]]))
+  const changed = changes(asked(before), asked(answer))
+  if (changed === undefined) return { answer }
   const data = { updatedBy: work.userId, change: 'backup_settings_updated' }
   return {
     answer,
-    audit: { resourceId: serverId, details: { ...body } },
+    audit: { resourceId: serverId, details: changed },
     events: [{ type: 'server_updated', serverId, data }],
   }
 })

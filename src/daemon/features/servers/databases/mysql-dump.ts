@@ -83,7 +83,7 @@ async function* viewsOf(session: SqlSession, names: readonly string[], facts: Du
     const stands = columns.map((column) => `1 AS ${quoted(String(column['name']))}`).join(',')
     yield `DROP VIEW IF EXISTS ${quoted(name)};\nCREATE VIEW ${quoted(name)} AS SELECT ${stands};\n`
   }
-  for (const { name, sql } of made) yield `DROP VIEW IF EXISTS ${quoted(name)};\n${withoutDefiner(sql)};\n`
+  for (const { name, sql } of made) yield `DROP VIEW IF EXISTS ${quoted(name)};\n${asInvoker(withoutDefiner(sql))};\n`
 }
 
 async function* triggers(session: SqlSession, facts: DumpFacts): AsyncGenerator<string> {
@@ -100,7 +100,12 @@ async function* triggers(session: SqlSession, facts: DumpFacts): AsyncGenerator<
 
 /** Whoever restores it becomes the definer: naming another one takes rights over the whole host. */
 function withoutDefiner(sql: string): string {
-  return sql.replace(/\bDEFINER\s*=\s*`(?:[^`]|``)*`@`(?:[^`]|``)*`\s*/i, '')
+  return sql.replace(/\bDEFINER\s{0,9}=\s{0,9}`(?:[^`]|``){0,200}`@`(?:[^`]|``){0,300}`\s{0,9}/i, '')
+}
+
+/** The user of a database may be another one when it is restored, and a view of a user who is gone cannot be read. */
+function asInvoker(sql: string): string {
+  return sql.replace('SQL SECURITY DEFINER', 'SQL SECURITY INVOKER')
 }
 
 function quoted(name: string): string {

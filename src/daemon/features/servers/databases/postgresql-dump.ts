@@ -194,8 +194,8 @@ async function* afterTables(session: SqlSession, facts: DumpFacts): AsyncGenerat
      FROM pg_class c JOIN pg_namespace n ON n.oid = c.relnamespace WHERE c.relkind IN ('v', 'm') AND ${OURS('c.oid', 'pg_class')} ORDER BY c.oid`,
   )
   for (const { schema, name, kind, sql } of views) {
-    const text = String(sql).replace(/;\s*$/, '')
-    yield `CREATE ${kind === 'm' ? 'MATERIALIZED VIEW' : 'VIEW'} ${named(schema, name)} AS\n${text};\n`
+    // It ends with a semicolon already.
+    yield `CREATE ${kind === 'm' ? 'MATERIALIZED VIEW' : 'VIEW'} ${named(schema, name)} AS\n${String(sql)}\n`
   }
   const triggers = await session.query(
     `SELECT pg_get_triggerdef(t.oid) AS sql FROM pg_trigger t JOIN pg_class c ON c.oid = t.tgrelid JOIN pg_namespace n ON n.oid = c.relnamespace

@@ -75,7 +75,7 @@ function pastQuote(text: string, at: number, flavour: SqlFlavour): number | unde
     }
     return undefined
   }
-  if (char === '-' && text[at + 1] === '-') {
+  if (beginsComment(text, at, flavour)) {
     const end = text.indexOf('\n', at)
     return end === -1 ? undefined : end + 1
   }
@@ -90,6 +90,13 @@ function pastQuote(text: string, at: number, flavour: SqlFlavour): number | unde
     return end === -1 ? undefined : end + tag.length
   }
   return at + 1
+}
+
+/** Of MySQL two dashes are one only before a blank: `5--3` is a sum. */
+function beginsComment(text: string, at: number, flavour: SqlFlavour): boolean {
+  if (text[at] === '#') return flavour === 'mysql'
+  if (text[at] !== '-' || text[at + 1] !== '-') return false
+  return flavour === 'postgresql' || text[at + 2] === undefined || (text[at + 2] ?? '') <= ' '
 }
 
 function withoutComments(text: string): string {
