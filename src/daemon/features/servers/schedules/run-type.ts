@@ -49,7 +49,7 @@ export const RUN = defineJob({
   state: RunState,
   first: () => FIRST_STATE,
   title: ({ name }) => `Schedule ${name}`,
-  pool: { name: 'schedules', size: 256 },
+  pool: { name: 'schedules', size: 1024 },
   lane: ({ scheduleId }) => scheduleId,
   ordered: false,
   background: false,
