@@ -1,3 +1,4 @@
+// @module-tag long
 import { afterAll, beforeAll, expect, test } from 'vitest'
 import { listBackups, updateBackupSettings } from '../../../src/shared/api/backups.ts'
 import {

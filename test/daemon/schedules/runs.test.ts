@@ -150,7 +150,7 @@ test('nothing runs of a suspended server, which the history says, and what was e
   expect(events.map(({ data }) => JSON.parse(data).status)).toEqual(['skipped'])
 })
 
-test('only when online: skipped while the server is stopped, and run while it runs', async () => {
+test('only when online: skipped while the server is stopped, and run while it runs', { tags: ['long'] }, async () => {
   const server = await s.server('offline')
   const task = await s.create(server, { action: 'command', payload: { command: 'save' }, onlyWhenOnline: true })
   await s.due(task)
@@ -188,7 +188,7 @@ test('a run that has not ended is not begun again, at its time or by hand, and c
   expect((await s.ended(task, 3)).status).toBe('aborted')
 })
 
-test('a schedule that is deleted takes its run and its history along', async () => {
+test('a schedule that is deleted takes its run and its history along', { tags: ['long'] }, async () => {
   const task = await s.create(await s.server(), WAIT)
   const { jobId } = await s.execute(task)
   await s.stage.admin.call(deleteTask, at(task))
@@ -227,7 +227,7 @@ test('the rights of whoever it runs for are looked at before each step', async (
   expect(s.peer.typed).not.toContain('by them')
 })
 
-test('a schedule of a banned account, of a revoked key or of nobody fails and says so', async () => {
+test('a schedule of a banned account, of a revoked key or of nobody fails and says so', { tags: ['long'] }, async () => {
   const server = await s.server()
   const rights = ['server.schedule', 'server.read', 'server.stop', 'server.start', 'apikey.manage']
   const [banned, keyed, gone] = [
@@ -261,7 +261,7 @@ test('a run by hand has the rights of whoever asks, and the audit log names both
   expect(JSON.stringify(stop)).toMatch(/schedule halt of \w+, run by user\d+/)
 })
 
-test('of runs of a schedule the newest fifty are kept, of those that were skipped twenty', async () => {
+test('of runs of a schedule the newest fifty are kept, of those that were skipped twenty', { tags: ['long'] }, async () => {
   const server = await s.server('offline')
   const task = await s.create(server, { action: 'stop', onlyWhenOnline: true, schedule: '* * * * *' })
   for (let i = 1; i <= 22; i++) {
