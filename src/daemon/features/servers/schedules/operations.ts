@@ -5,7 +5,7 @@ import { newId } from '../../../../shared/kernel/ids.ts'
 import { permissionsOf, SCHEDULE_LIMITS, type TaskStep } from '../../../../shared/kernel/schedule.ts'
 import type { IsoTime } from '../../../../shared/kernel/time.ts'
 import { changes } from '../../../access/audit.ts'
-import { type OperationDeps, operationsOver, type Work } from '../../../access/operation.ts'
+import { type Done, type OperationDeps, operationsOver, type Work } from '../../../access/operation.ts'
 import { serverPermissions } from '../../../access/permit.ts'
 import type { NewEvent } from '../../../core/bus.ts'
 import type { Settings } from '../../../core/settings.ts'
@@ -30,38 +30,68 @@ const operation = operationsOver<ScheduleDeps>()
 export const createTask = operation(api.createTask, async (work, { params: { serverId }, body }) => {
   const { tx, deps, userId } = work
   const server = await serverOf(tx, serverId)
-  if (server.deletingAt !== null) work.fail('SERVER_INVALID_STATE', 'This server is being deleted')
-  const limit = SCHEDULE_LIMITS.perServer
-  if ((await rows.countOfServer(tx.q, serverId)) >= limit) {
-    work.fail('TASK_LIMIT_REACHED', `A server may have ${limit} schedules; delete one first`, { limit })
-  }
   const steps = stepsGiven(body)
   if (steps === undefined) throw fieldError('body.steps', 'must say what is done')
   await permitSteps(work, serverId, steps)
-  const timezone = body.timezone ?? timezoneOf(deps, server)
-  const nextRunAt = nextGiven(tx, { cron: body.schedule, timezone })
+  const { name, description, schedule, timezone, enabled, onlyWhenOnline, missed } = body
+  const fields = { name, description, schedule, timezone, enabled, onlyWhenOnline, missed, steps }
+  const { row, done } = await addSchedule(tx, deps, server, {
+    ...fields,
+    ...{ ownerId: userId, apiKeyId: apiKeyOf(work), createdBy: userId },
+  })
+  return { answer: toTask(row), ...done }
+})
+
+/** A schedule that is about to be made, by the names of the API. What its owner may do is looked at when it runs. */
+export interface NewSchedule {
+  readonly ownerId: string | null
+  /** The key by which it is made, which bounds what its runs may do. */
+  readonly apiKeyId: string | null
+  readonly createdBy: string | null
+  readonly name: string
+  readonly description?: string | null | undefined
+  readonly schedule: string
+  /** Without it that of the server, else that of the panel. */
+  readonly timezone?: string | undefined
+  readonly steps: readonly TaskStep[]
+  readonly enabled: boolean
+  readonly onlyWhenOnline: boolean
+  readonly missed: rows.ScheduleRow['missed']
+}
+
+/** Makes a schedule, and answers what is recorded of it. Throws SERVER_INVALID_STATE, TASK_LIMIT_REACHED and VALIDATION_ERROR. */
+export async function addSchedule(
+  tx: Tx,
+  deps: ScheduleDeps,
+  server: ServerRow,
+  wanted: NewSchedule,
+): Promise<{ readonly row: rows.ShownRow; readonly done: Done }> {
+  const { id: serverId } = server
+  if (server.deletingAt !== null) throw new PanelError('SERVER_INVALID_STATE', 'This server is being deleted')
+  const limit = SCHEDULE_LIMITS.perServer
+  if ((await rows.countOfServer(tx.q, serverId)) >= limit) {
+    const message = `A server may have ${limit} schedules; delete one first`
+    throw new PanelError('TASK_LIMIT_REACHED', message, { meta: { limit } })
+  }
+  const { ownerId, apiKeyId, createdBy, name, schedule: cron, missed, enabled } = wanted
+  const timezone = wanted.timezone ?? timezoneOf(deps, server)
+  const nextRunAt = nextGiven(tx, { cron, timezone })
   const id = newId('sch', deps.clock)
   await tx.q
     .insertInto('schedule')
     .values({
-      ...{ id, serverId, ownerId: userId, apiKeyId: apiKeyOf(work) },
-      ...{ name: body.name, description: body.description || null, cron: body.schedule, timezone },
-      ...{ steps: JSON.stringify(steps), missed: body.missed, onlyWhenOnline: body.onlyWhenOnline ? 1 : 0 },
-      ...{ enabled: body.enabled ? 1 : 0, nextRunAt: body.enabled ? nextRunAt : null },
+      ...{ id, serverId, ownerId, apiKeyId, name, description: wanted.description || null, cron, timezone, missed },
+      ...{ steps: JSON.stringify(wanted.steps), onlyWhenOnline: wanted.onlyWhenOnline ? 1 : 0 },
+      ...{ enabled: enabled ? 1 : 0, nextRunAt: enabled ? nextRunAt : null },
       ...{ lastRunAt: null, lastStatus: null, lastError: null, createdAt: tx.now, updatedAt: tx.now },
     })
     .execute()
   await lookForDue(tx, deps.jobs)
   const row = await scheduleOf(tx, { serverId, taskId: id })
-  return {
-    answer: toTask(row),
-    audit: { resourceId: id, details: detailsOf(row) },
-    events: [
-      { type: 'task_created', serverId, data: { taskId: id, taskName: row.name, createdBy: userId } },
-      changed(serverId, userId),
-    ],
-  }
-})
+  const created: NewEvent = { type: 'task_created', serverId, data: { taskId: id, taskName: name, createdBy } }
+  const audit = { resourceId: id, details: detailsOf(row) }
+  return { row, done: { audit, events: [created, changed(serverId, createdBy)] } }
+}
 
 export const updateTask = operation(api.updateTask, async (work, { params, body }) => {
   const { tx, deps, userId } = work
