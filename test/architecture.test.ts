@@ -79,6 +79,8 @@ describe('audit rows and events', () => {
       'src/daemon/core/system-errors.ts',
       // Nodes that come and go.
       'src/daemon/features/fleet/nodes/link.ts',
+      // Runs of backup policies that begin and end.
+      'src/daemon/features/operations/backup-policies/runs.ts',
       // Another version of the program has started.
       'src/daemon/features/operations/updates/version-change.ts',
       // A plugin's process that keeps failing.

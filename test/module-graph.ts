@@ -162,6 +162,7 @@ const PARTS: readonly Part[] = [
       'ignore',
       'pino-pretty',
       're2js',
+      'ssh2',
       'toml-eslint-parser',
       'undici',
       'ws',

@@ -81,6 +81,7 @@ export async function runAgent(options: RunOptions): Promise<number> {
       mounts: config.mounts,
       pull: config.pull,
       backups: config.backups,
+      sftp: config.sftp,
       clock: systemClock,
       log,
       version: version(),

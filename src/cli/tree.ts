@@ -5,6 +5,7 @@ import { alerts } from './commands/alerts/commands.ts'
 import { allocations } from './commands/allocations/commands.ts'
 import { apiKeys, permissions } from './commands/api-keys/commands.ts'
 import { audit } from './commands/audit/commands.ts'
+import { backupPolicies } from './commands/backup-policies/commands.ts'
 import { backupStores } from './commands/backup-stores/commands.ts'
 import { backups } from './commands/backups/commands.ts'
 import { console } from './commands/console/commands.ts'
@@ -28,6 +29,7 @@ import { selfBackup } from './commands/self-backup/commands.ts'
 import { servers } from './commands/servers/commands.ts'
 import { auth, context, login, logout, setup, whoami } from './commands/session/commands.ts'
 import { locale, settings } from './commands/settings/commands.ts'
+import { sftp } from './commands/sftp/commands.ts'
 import { systemErrors } from './commands/system-errors/commands.ts'
 import { templates } from './commands/templates/commands.ts'
 import { api, commands, complete, completion, openapi, version } from './commands/tooling/commands.ts'
@@ -44,6 +46,7 @@ export const tree: readonly (Command | Noun)[] = [
   console,
   files,
   backups,
+  sftp,
   databases,
   schedules,
   events,
@@ -66,6 +69,7 @@ export const tree: readonly (Command | Noun)[] = [
   dbHosts,
   backupStores,
   selfBackup,
+  backupPolicies,
   ipPools,
   users,
   roles,

@@ -15,7 +15,9 @@ import { reportLockouts } from './features/accounts/auth/lockout-frames.ts'
 import { authRoutes } from './features/accounts/auth/routes.ts'
 import { createSetupGate } from './features/accounts/auth/setup.ts'
 import { isSetupRequired } from './features/accounts/auth/setup-state.ts'
+import { createTurns } from './features/accounts/auth/turns.ts'
 import { passkeyRoutes } from './features/accounts/passkeys/routes.ts'
+import { sshKeyRoutes } from './features/accounts/ssh-keys/routes.ts'
 import { authProviders } from './features/accounts/sso/oidc-settings.ts'
 import { ssoRoutes } from './features/accounts/sso/routes.ts'
 import { roleRoutes } from './features/accounts/users/role-routes.ts'
@@ -61,6 +63,8 @@ import { registerRuns } from './features/servers/schedules/run-job.ts'
 import { endWithServer, followSuspension } from './features/servers/schedules/server-life.ts'
 import { serverRoutes } from './features/servers/servers/routes.ts'
 import type { OnSuspension } from './features/servers/servers/suspend.ts'
+import { sftpRoutes } from './features/servers/sftp/routes.ts'
+import { SftpSessions } from './features/servers/sftp/sessions.ts'
 import { followGrants, registerExpiry } from './features/servers/sharing/expiry.ts'
 import { accessRoutes } from './features/servers/sharing/routes.ts'
 import { countOpenAlerts } from './features/signals/alerts/alert-rows.ts'
@@ -86,6 +90,9 @@ import { reachableUrl } from './start/reachable-url.ts'
 
 /** How long requests that are under way may take when the daemon stops. */
 const DRAIN_MS = 10_000
+
+/** Sign-ins over SSH of one address that may wait for each other. */
+const SFTP_WAITING = 100
 
 /** What the wiring is given. */
 interface AppOptions {
@@ -159,6 +166,9 @@ export async function createApp({ config, db, clock, log, version, holder, schem
   }
   registerSelfBackups(jobs, selfBackups)
   cleanup.add(registerSchedule(jobs, selfBackups))
+  const commandLimit = new CommandLimit(clock)
+  const sftpDeps = { ...core, passwords, gateway, isOnline, limit: commandLimit, turns: createTurns(SFTP_WAITING) }
+  const sftpSessions = new SftpSessions(sftpDeps, stopping.signal)
   registerFileJobs(jobs, { ...core, gateway, transfers })
   const backupStores = createBackupStores({ ...core, objects: stores, tickets: storeTickets })
   const backups = { ...core, gateway, transfers, jobs, stores: backupStores }
@@ -206,6 +216,7 @@ export async function createApp({ config, db, clock, log, version, holder, schem
     ...systemErrorRoutes(core),
     ...settingsRoutes({ ...core, authProviders: () => authProviders(core) }),
     ...ssoRoutes({ ...people, deliveries }),
+    ...sshKeyRoutes(core),
     ...passkeyRoutes({ ...people, deliveries }),
     ...webhookRoutes({ ...core, outbox, sender }),
     ...alertRoutes({ ...core, outbox }),
@@ -223,8 +234,9 @@ export async function createApp({ config, db, clock, log, version, holder, schem
     ...jobRoutes({ ...core, jobs }),
     ...pluginRoutes(plugins),
     ...accessRoutes({ ...people, isOnline, facts: serverDeps.facts }),
-    ...consoleRoutes({ ...core, console, gateway, isOnline }),
+    ...consoleRoutes({ ...core, console, gateway, isOnline, limit: commandLimit }),
     ...fileRoutes({ ...core, gateway, transfers, jobs }),
+    ...sftpRoutes(sftpDeps, sftpSessions),
     ...overviewRoutes({
       ...{ db, clock, version, life, integrity, nodeUsage, isOnline },
       connected: () => gateway.connected().length,
@@ -276,6 +288,7 @@ export async function createApp({ config, db, clock, log, version, holder, schem
       const { signal } = stopping
       loops.push(evaluator.run(signal), retryWrites({ db, clock, log }, signal))
       await databaseWork.begin(db)
+      await clearFolder(selfBackups.workDir)
       await db.write(async (tx) => {
         await beginUpkeep(tx, jobs)
         await beginBackupUpkeep(tx, jobs)
@@ -283,7 +296,6 @@ export async function createApp({ config, db, clock, log, version, holder, schem
         await beginSchedule(tx, selfBackups)
         await lookForDue(tx, jobs)
       })
-      await clearFolder(selfBackups.workDir)
       cleanup.add(followGrants(jobs, core))
       jobs.start()
       await plugins.begin()

@@ -44,7 +44,10 @@ import * as serverEvents from './api/server-events.ts'
 import * as serverLife from './api/server-life.ts'
 import * as servers from './api/servers.ts'
 import * as settings from './api/settings.ts'
+import * as sftp from './api/sftp.ts'
+import * as sftpSessions from './api/sftp-sessions.ts'
 import * as smtpSettings from './api/smtp-settings.ts'
+import * as sshKeys from './api/ssh-keys.ts'
 import * as sso from './api/sso.ts'
 import * as suspension from './api/suspension.ts'
 import * as systemErrors from './api/system-errors.ts'
@@ -105,8 +108,11 @@ const groups = [
   serverLife,
   servers,
   settings,
+  sftp,
+  sftpSessions,
   smtpSettings,
   suspension,
+  sshKeys,
   sso,
   systemErrors,
   templateCatalog,

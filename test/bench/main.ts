@@ -7,6 +7,7 @@ import { compareBuilds } from './compare.ts'
 import { PARTS, type Part } from './compare-parts.ts'
 import { fanOut, oneViewer } from './fan-out.ts'
 import type { Measurement } from './figure.ts'
+import { files } from './files.ts'
 import { idleServers } from './idle-servers.ts'
 import { lists } from './lists.ts'
 import { orders } from './orders.ts'
@@ -23,6 +24,7 @@ const MEASUREMENTS: Readonly<Record<string, Measurement>> = {
   startUp,
   idleServers,
   lists,
+  files,
   auditExport,
   backups,
 }

@@ -49,7 +49,7 @@ it('backups are made, looked into, downloaded, restored, kept and deleted', { ti
   expect(await json(['backups', 'view', name, 'latest'])).toMatchObject({ id: started.backupId, kind: 'incremental' })
 
   const listed = await json(['backups', 'ls', name, 'first', '-r'])
-  expect(listed.map(({ path }: { path: string }) => path)).toEqual(['large', 'world', 'world/level.dat'])
+  expect(listed.map(({ path }: { path: string }) => path)).toEqual(['/large', '/world', '/world/level.dat'])
   expect(await ok(['backups', 'download', name, 'first', '--file', 'world/level.dat', '--out', '-'])).toBe('level')
   const file = join(home, 'first.tar')
   await ok(['backups', 'download', name, 'first', '--out', file])

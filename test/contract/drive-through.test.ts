@@ -20,6 +20,7 @@ let world: World
 let document: ApiDocument
 beforeAll(async () => {
   process.env['PANEL_PULL__ALLOWED_RANGES'] = '127.0.0.0/8' // files are fetched from the panel itself
+  process.env['PANEL_PULL__ALLOWED_PORTS'] = '1024-65535'
   panel = await startPanel({ agent: true })
   world = await buildWorld(panel)
   document = await ApiDocument.of(panel.url)

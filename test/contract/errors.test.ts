@@ -29,6 +29,7 @@ const MISSING: Readonly<Record<string, ErrorCode>> = {
   targetId: 'ASSIGNMENT_NOT_FOUND',
   targetUserId: 'ACCESS_NOT_FOUND',
   token: 'INVITE_NOT_FOUND',
+  tokenUserId: 'SFTP_TOKEN_NOT_FOUND',
   allocationId: 'ALLOCATION_NOT_FOUND',
   containerPort: 'ALLOCATION_NOT_FOUND',
   catalogName: 'TEMPLATE_NOT_FOUND',
@@ -46,10 +47,14 @@ const MISSING: Readonly<Record<string, ErrorCode>> = {
   poolId: 'ADMIN_IP_POOL_NOT_FOUND',
   serverId: 'SERVER_NOT_FOUND',
   sessionId: 'NOT_FOUND',
-  runId: 'TASK_RUN_NOT_FOUND',
+  taskRunId: 'TASK_RUN_NOT_FOUND',
   taskId: 'TASK_NOT_FOUND',
+  sftpSessionId: 'SFTP_SESSION_NOT_FOUND',
+  sshKeyId: 'SSH_KEY_NOT_FOUND',
   templateId: 'TEMPLATE_NOT_FOUND',
   userId: 'USER_NOT_FOUND',
+  policyId: 'BACKUP_POLICY_NOT_FOUND',
+  runId: 'BACKUP_POLICY_RUN_NOT_FOUND',
   selfBackupId: 'SELF_BACKUP_NOT_FOUND',
   storeId: 'BACKUP_STORE_NOT_FOUND',
   webhookId: 'WEBHOOK_NOT_FOUND',
@@ -121,6 +126,8 @@ const ELSEWHERE: Partial<Readonly<Record<ErrorCode, string>>> = {
   TASK_ALREADY_RUNNING: 'test/daemon/schedules/runs.test.ts',
   TASK_LIMIT_REACHED: 'test/daemon/schedules/schedules.test.ts',
   TASK_NOT_RUNNING: 'test/daemon/schedules/runs.test.ts',
+  SSH_KEY_EXISTS: 'test/daemon/servers/sftp.test.ts',
+  SSH_KEY_LIMIT_REACHED: 'test/daemon/servers/sftp.test.ts',
   SETUP_REQUIRED: 'test/daemon/setup.test.ts',
   SETUP_TOKEN_INVALID: 'test/daemon/setup.test.ts',
   TOKEN_INVALID: 'test/daemon/recovery.test.ts',
@@ -307,6 +314,7 @@ describe('the declared codes', () => {
 
 /** A valid body, for endpoints that look at theirs before the path's resource. */
 function bodyFor(id: string): Parts {
+  if (id === 'sftp.revoke_user') return { query: { serverId: world.ids['serverId'] ?? '' } }
   if (id === 'backups.file') return { query: { path: 'a' } }
   if (id === 'files.pull') return { body: { url: 'https://example.org/x' } }
   const endpoint = endpoints.find((one) => one.id === id)

@@ -41,7 +41,9 @@ import type { Parts } from './http-call.ts'
 import { failedJob, pausedJob, waitingJob } from './job-inputs.ts'
 import { sendBy, withMailServer } from './mailbox.ts'
 import { openAlert } from './open-alert.ts'
+import { POLICY_INPUTS } from './policy-inputs.ts'
 import { SCHEDULE_INPUTS } from './schedule-inputs.ts'
+import { SFTP_INPUTS } from './sftp-inputs.ts'
 import { SIGN_IN_INPUTS } from './sign-in-inputs.ts'
 import {
   databaseService,
@@ -208,7 +210,9 @@ async function pool(world: World): Promise<string> {
  */
 export const VALID: Readonly<Record<string, Make>> = {
   ...SCHEDULE_INPUTS,
+  ...SFTP_INPUTS,
   ...SIGN_IN_INPUTS,
+  ...POLICY_INPUTS,
   'access.remove': async (world) => {
     const { id } = await person(world)
     const body = { targetUserId: id, permissions: ['server.read' as const] }

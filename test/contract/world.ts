@@ -5,6 +5,7 @@ import { createAllocations, listAllocations } from '../../src/shared/api/allocat
 import { createApiKey, listRoles } from '../../src/shared/api/api-keys.ts'
 import { assignNode } from '../../src/shared/api/assignments.ts'
 import { getMe, listSessions, login } from '../../src/shared/api/auth.ts'
+import { createBackupPolicy, runBackupPolicy } from '../../src/shared/api/backup-policies.ts'
 import { createBackupStore } from '../../src/shared/api/backup-stores.ts'
 import { createDatabaseHost } from '../../src/shared/api/database-hosts.ts'
 import { createServerDatabase } from '../../src/shared/api/databases.ts'
@@ -34,6 +35,7 @@ import type { TestPanel } from '../panel.ts'
 import { startPostgresPeer } from '../postgres-peer.ts'
 import { keptBackup } from './backup-inputs.ts'
 import { waitingJob } from './job-inputs.ts'
+import { addKey, openSession } from './sftp-session.ts'
 
 export const PASSWORD = 'Correct-horse-1'
 
@@ -117,6 +119,10 @@ export async function buildWorld(panel: TestPanel): Promise<World> {
     body: { nodeId: spare.id, networkName: 'lan', cidr: '10.0.0.0/24' },
   })
   const store = await admin.call(createBackupStore, { body: { kind: 'local', name: 'shelf', folder: 'shelf' } })
+  const policy = await admin.call(createBackupPolicy, {
+    body: { name: 'weekly', cron: '0 5 * * 0', enabled: false, target: 'node', nodeId: spare.id },
+  })
+  const policyRun = await admin.call(runBackupPolicy, { params: { policyId: policy.id } })
   const [auditRow] = await admin.call(listAuditLogs, { query: { limit: 1 } })
   const host = await admin.call(createDatabaseHost, { body: { name: 'elephant', ...(await databaseService()) } })
   const database = await admin.call(createServerDatabase, { params: { serverId: server.id }, body: {} })
@@ -147,6 +153,7 @@ export async function buildWorld(panel: TestPanel): Promise<World> {
     targetUserId: member.id,
     ticket: 'no-ticket',
     token: invite.token ?? '',
+    tokenUserId: member.id,
     allocationId: allocations.data[0]?.id ?? '',
     containerPort: '40101',
     auditLogId: auditRow?.id ?? '',
@@ -164,12 +171,16 @@ export async function buildWorld(panel: TestPanel): Promise<World> {
     passkeyId: (await addPasskey(panel, admin)).id,
     providerId,
     nodeId: spare.id,
+    policyId: policy.id,
     poolId: pool.id,
+    runId: policyRun.id,
     selfBackupId: await selfBackup(admin),
     serverId: server.id,
     storeId: store.id,
     sessionId: session?.id ?? '',
     ...schedule,
+    sftpSessionId: await openSession(panel, { userId: powerless.id, serverId: server.id, nodeId: spare.id }),
+    sshKeyId: await addKey(admin),
     templateId: template.id,
     userId: member.id,
   }
@@ -185,20 +196,20 @@ async function scheduleWithRun(
   { app }: TestPanel,
   admin: Client,
   serverId: Server['id'],
-): Promise<{ taskId: string; runId: string }> {
+): Promise<{ taskId: string; taskRunId: string }> {
   const body = { name: 'yearly', schedule: '@yearly', action: 'wait', payload: { seconds: 1 } } as const
   const { id: taskId } = await admin.call(createTask, { params: { serverId }, body })
-  const runId = newId('srn', systemClock)
+  const taskRunId = newId('srn', systemClock)
   await app.core.db.write((tx) =>
     tx.q
       .insertInto('scheduleRun')
       .values({
-        ...{ id: runId, scheduleId: taskId, cause: 'schedule', status: 'skipped', reason: 'NODE_OFFLINE' },
+        ...{ id: taskRunId, scheduleId: taskId, cause: 'schedule', status: 'skipped', reason: 'NODE_OFFLINE' },
         ...{ steps: '[]', dueAt: tx.now, endedAt: tx.now },
       })
       .execute(),
   )
-  return { taskId, runId }
+  return { taskId, taskRunId }
 }
 
 /** Requests to this port are refused at once. */

@@ -59,7 +59,7 @@ async function killedIn(
 ): Promise<TaskRunDetail> {
   const params = { serverId: task.serverId, taskId: task.id }
   const { runId } = await panel.client.call(executeTask, { params })
-  const read = () => panel.client.call(getTaskRun, { params: { ...params, runId } })
+  const read = () => panel.client.call(getTaskRun, { params: { ...params, taskRunId: runId } })
   const before = await until('the daemon to be inside the step', async () => {
     const run = await read()
     return (run.endedAt !== null || (await isInside(run))) && run

@@ -2,9 +2,9 @@ import { createHash } from 'node:crypto'
 import { stat } from 'node:fs/promises'
 import { join } from 'node:path'
 import { pathText } from '../../shared/kernel/path-text.ts'
-import { produced } from '../files/archive/compression.ts'
 import { TAR_END, tarHeader, tarPadding } from '../files/archive/tar-write.ts'
 import { modifiedMsOf } from '../files/list.ts'
+import { Channel } from './channel.ts'
 import type { PackedFiles, PackOptions } from './create.ts'
 import { archiveKey, bytesOf, type ListEntry, writeEntry, writeMembers } from './manifest.ts'
 import { MEMBER_BYTES, MemberWriter } from './member-writer.ts'
@@ -21,36 +21,34 @@ const PROGRAM_MEMBER_BYTES = 4 * MEMBER_BYTES
 export async function packArchive(root: string, options: PackOptions): Promise<PackedFiles> {
   const { store, backupId, compression, signal } = options
   const hash = createHash('sha256')
-  let packed: Omit<PackedFiles, 'archive'> | undefined
-  let filesOffset = 0
-  const content = produced(async (write) => {
-    const size = compression === 'zstd' ? PROGRAM_MEMBER_BYTES : MEMBER_BYTES
-    const writer = new MemberWriter(
-      compression,
-      async (piece) => {
-        options.spend(piece.length)
-        hash.update(piece)
-        await write(piece)
-      },
-      size,
-    )
-    try {
-      const extras = await packExtras(writer, options)
-      // The server's own files can be read without what is before them.
-      await writer.cut()
-      filesOffset = writer.bytes
-      const files = await packFiles(root, writer, options)
-      await writer.write(TAR_END)
-      await writer.end()
-      await writeMembers(options.list, writer.members)
-      packed = { ...files, extras }
-    } finally {
-      await writer.abandon()
-    }
-  })
-  const bytes = await store.write(archiveKey(backupId, compression), content, signal)
-  if (packed === undefined) throw new Error('an archive that nobody has made')
-  return { ...packed, archive: { bytes, sha256: hash.digest('hex'), filesOffset } }
+  const channel = new Channel()
+  const written = store.write(archiveKey(backupId, compression), channel.read(), signal)
+  written.catch((error: unknown) => channel.fail(error))
+  const sink = async (piece: Buffer): Promise<void> => {
+    options.spend(piece.length)
+    hash.update(piece)
+    await channel.put(piece)
+  }
+  const writer = new MemberWriter(compression, sink, compression === 'zstd' ? PROGRAM_MEMBER_BYTES : MEMBER_BYTES)
+  try {
+    const extras = await packExtras(writer, options)
+    // The server's own files can be read without what is before them.
+    await writer.cut()
+    const filesOffset = writer.bytes
+    const files = await packFiles(root, writer, options)
+    await writer.write(TAR_END)
+    await writer.end()
+    await writeMembers(options.list, writer.members)
+    channel.end()
+    const bytes = await written
+    return { ...files, extras, archive: { bytes, sha256: hash.digest('hex'), filesOffset } }
+  } catch (error) {
+    channel.fail(error)
+    await written.catch(() => {}) // it ends by the same error
+    throw error
+  } finally {
+    await writer.close()
+  }
 }
 
 async function packFiles(

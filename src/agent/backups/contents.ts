@@ -5,6 +5,7 @@ import { decompress } from '../files/archive/compression.ts'
 import type { ArchiveEntry } from '../files/archive/tar-read.ts'
 import { TAR_END, tarHeader, tarPadding } from '../files/archive/tar-write.ts'
 import { EXTRAS } from './archive-backup.ts'
+import { collectAfter } from './collect.ts'
 import { archiveKey, type BackupHead, entriesOf, type ListEntry, readHead, readList } from './manifest.ts'
 import type { Member } from './member-writer.ts'
 import { hashesOf, opened, PackReader, Repository } from './repository.ts'
@@ -101,6 +102,7 @@ async function* checked(entry: ListEntry, content: AsyncIterable<Buffer>): Async
     bytes += piece.length
     if (bytes > entry.size) break
     yield piece
+    collectAfter(piece.length)
   }
   const isSame = bytes === entry.size && (entry.sha256 === null || hash.digest('hex') === entry.sha256)
   if (!isSame) throw damaged(`${entry.path.toString('utf8').slice(0, 200)} has another hash`)

@@ -37,7 +37,7 @@ export class IgnoredPaths {
 }
 
 function patternOf(line: string): Pattern[] {
-  let text = line.replace(/\r$/, '')
+  let text = line.endsWith('\r') ? line.slice(0, -1) : line
   while (text.endsWith(' ') && !text.endsWith('\\ ')) text = text.slice(0, -1)
   if (text === '' || text.startsWith('#') || text.length > MOST_PATTERN) return []
   const isNegated = text.startsWith('!')

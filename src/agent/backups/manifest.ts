@@ -166,7 +166,7 @@ export class LineWriter {
   }
 
   async close(): Promise<void> {
-    await this.#writer.abandon()
+    await this.#writer.close()
     await this.#file.close()
   }
 }

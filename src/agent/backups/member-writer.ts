@@ -1,13 +1,14 @@
 import { spawn } from 'node:child_process'
-import { gzip } from 'node:zlib'
 import type { Compression } from '../../shared/protocol/backups.ts'
 import { AgentFailure } from '../failure.ts'
 import { TOOL_PATH } from '../holder/process/launcher.ts'
+import { GzipSlot } from './gzip-slot.ts'
 
 /** What one member has before it is compressed: what is read at least for any byte of it. */
 export const MEMBER_BYTES = 1024 * 1024
 /** So many are compressed at the same time; each is in memory twice. */
 const AT_ONCE = 3
+const LEVEL = 6
 
 /** One member: what it has as it was, and as it is stored. */
 export type Member = readonly [bytes: number, storedBytes: number]
@@ -21,25 +22,25 @@ export class MemberWriter {
   bytes = 0
   storedBytes = 0
   readonly members: Member[] = []
-  readonly #compress: (content: Buffer) => Promise<Buffer>
+  readonly #compression: Compression
   readonly #sink: (piece: Buffer) => Promise<void>
   readonly #size: number
-  readonly #free: Buffer[] = []
-  readonly #running: { readonly bytes: number; readonly stored: Promise<Buffer>; readonly buffer: Buffer }[] = []
-  #buffer: Buffer | undefined
+  readonly #free: Slot[] = []
+  readonly #running: { readonly bytes: number; readonly stored: Promise<Buffer>; readonly slot: Slot }[] = []
+  #slot: Slot | undefined
   #used = 0
 
-  /** `sink` gets the members in their order. */
+  /** `sink` gets the members in their order, in memory that is used again when it resolves. */
   constructor(compression: Compression, sink: (piece: Buffer) => Promise<void>, size = MEMBER_BYTES) {
-    this.#compress = compression === 'gzip' ? gzipped : compression === 'zstd' ? zstdFrame : copied
+    this.#compression = compression
     this.#sink = sink
     this.#size = size
   }
 
   async write(piece: Buffer): Promise<void> {
     for (let at = 0; at < piece.length; ) {
-      this.#buffer ??= this.#free.pop() ?? Buffer.allocUnsafeSlow(this.#size)
-      const count = piece.copy(this.#buffer, this.#used, at)
+      this.#slot ??= this.#free.pop() ?? this.#fresh()
+      const count = piece.copy(this.#slot.buffer, this.#used, at)
       this.#used += count
       at += count
       this.bytes += count
@@ -49,12 +50,12 @@ export class MemberWriter {
 
   /** Ends the present member: the next byte begins another one. */
   async cut(): Promise<void> {
-    const buffer = this.#buffer
-    if (buffer === undefined || this.#used === 0) return
-    const stored = this.#compress(buffer.subarray(0, this.#used))
+    const slot = this.#slot
+    if (slot === undefined || this.#used === 0) return
+    const stored = slot.compress(slot.buffer.subarray(0, this.#used))
     stored.catch(() => {}) // awaited in its turn
-    this.#running.push({ bytes: this.#used, stored, buffer })
-    this.#buffer = undefined
+    this.#running.push({ bytes: this.#used, stored, slot })
+    this.#slot = undefined
     this.#used = 0
     if (this.#running.length >= AT_ONCE) await this.#finishOne()
   }
@@ -65,9 +66,11 @@ export class MemberWriter {
     while (this.#running.length > 0) await this.#finishOne()
   }
 
-  /** Waits for what is under way, after a failure. */
-  async abandon(): Promise<void> {
+  /** Waits for what is under way after a failure, and frees what it holds. */
+  async close(): Promise<void> {
     await Promise.allSettled(this.#running.map(({ stored }) => stored))
+    for (const slot of [...this.#free, ...this.#running.map(({ slot }) => slot)]) slot.gzip?.close()
+    this.#slot?.gzip?.close()
   }
 
   async #finishOne(): Promise<void> {
@@ -77,23 +80,23 @@ export class MemberWriter {
     this.storedBytes += stored.length
     this.members.push([first.bytes, stored.length])
     await this.#sink(stored)
-    this.#free.push(first.buffer)
+    this.#free.push(first.slot)
+  }
+
+  #fresh(): Slot {
+    const buffer = Buffer.allocUnsafeSlow(this.#size)
+    if (this.#compression === 'none') return { buffer, compress: async (content) => content }
+    if (this.#compression === 'zstd') return { buffer, compress: zstdFrame }
+    const gzip = new GzipSlot(LEVEL, this.#size)
+    return { buffer, gzip, compress: (content) => gzip.compress(content) }
   }
 }
 
-/** Compresses on a thread of Node's own pool. */
-export function gzipped(content: Buffer): Promise<Buffer> {
-  return new Promise((resolve, reject) => {
-    gzip(content, { level: 6, chunkSize: 256 * 1024 }, (error, stored) => {
-      if (error === null) resolve(stored)
-      else reject(error)
-    })
-  })
-}
-
-/** The sink may keep what it gets, and the buffer is used again. */
-async function copied(content: Buffer): Promise<Buffer> {
-  return Buffer.from(content)
+/** The memory of one member, as it is and as it becomes. */
+interface Slot {
+  readonly buffer: Buffer
+  readonly gzip?: GzipSlot
+  readonly compress: (content: Buffer) => Promise<Buffer>
 }
 
 /** One frame, by the program of the machine, which has nothing of the agent's environment. */

@@ -1,13 +1,14 @@
 import { createHash } from 'node:crypto'
 import { join } from 'node:path'
 import { promisify } from 'node:util'
-import { gunzip, gzip } from 'node:zlib'
+import { gunzip } from 'node:zlib'
 import { z } from 'zod'
 import { AgentFailure } from '../failure.ts'
 import { decompress } from '../files/archive/compression.ts'
 import { Channel } from './channel.ts'
 import { type ChunkPlace, ChunkTable } from './chunk-table.ts'
 import { CHUNK_BYTES } from './chunker.ts'
+import { GzipSlot } from './gzip-slot.ts'
 import { HASH_BYTES, LineWriter, linesOf } from './manifest.ts'
 import { damaged, type ObjectStore } from './store.ts'
 
@@ -23,7 +24,6 @@ const AT_ONCE = 3
 const LEVEL = 1
 /** A gap that is read over: a further request takes longer. */
 const GAP_BYTES = MIB
-const compress = promisify(gzip)
 const restore = promisify(gunzip)
 
 const Bytes = z.int().min(0).max(0xffffffff)
@@ -96,6 +96,12 @@ export async function* readIndex(store: ObjectStore, key: string, signal: AbortS
   }
 }
 
+/** The memory of one piece that is on its way, as it is and as it becomes. */
+interface Slot {
+  readonly buffer: Buffer
+  readonly gzip: GzipSlot
+}
+
 /** What new packs are written with. */
 export interface PackWriterOptions {
   readonly store: ObjectStore
@@ -119,9 +125,9 @@ export class PackWriter {
     readonly hash: Buffer
     readonly bytes: number
     readonly stored: Promise<Buffer>
-    readonly buffer: Buffer
+    readonly slot: Slot
   }[] = []
-  readonly #free: Buffer[] = []
+  readonly #free: Slot[] = []
   /** Those that are under way, whose place is not known yet. */
   readonly #coming = new Set<string>()
   #rows: IndexLine['chunks'] = []
@@ -150,13 +156,14 @@ export class PackWriter {
     const name = hash.toString('latin1')
     if (this.#options.repository.table.has(hash) || this.#coming.has(name)) return hash
     this.#coming.add(name)
-    const buffer = this.#free.pop() ?? Buffer.allocUnsafeSlow(CHUNK_BYTES.most)
-    const content = buffer.subarray(0, chunk.copy(buffer))
-    const stored = compress(content, { level: LEVEL, chunkSize: 256 * 1024 }).then((gz) =>
-      gz.length < content.length ? gz : content,
-    )
+    const slot = this.#free.pop() ?? {
+      buffer: Buffer.allocUnsafeSlow(CHUNK_BYTES.most),
+      gzip: new GzipSlot(LEVEL, CHUNK_BYTES.most),
+    }
+    const content = slot.buffer.subarray(0, chunk.copy(slot.buffer))
+    const stored = slot.gzip.compress(content).then((gz) => (gz.length < content.length ? gz : content))
     stored.catch(() => {}) // awaited in its turn
-    this.#running.push({ hash, bytes: content.length, stored, buffer })
+    this.#running.push({ hash, bytes: content.length, stored, slot })
     if (this.#running.length >= AT_ONCE) await this.#finishOne()
     return hash
   }
@@ -185,6 +192,7 @@ export class PackWriter {
   /** Frees what it holds, after a failure as well. */
   async close(): Promise<void> {
     await Promise.allSettled(this.#running.map(({ stored }) => stored))
+    for (const { gzip } of [...this.#free, ...this.#running.map(({ slot }) => slot)]) gzip.close()
     const open = this.#open
     open?.channel.fail(new AgentFailure('CANCELLED', 'It was cancelled'))
     await open?.written.catch(() => {})
@@ -195,7 +203,7 @@ export class PackWriter {
     const first = this.#running.shift()
     if (first === undefined) return
     await this.#put(first.hash, await first.stored, first.bytes)
-    this.#free.push(first.buffer)
+    this.#free.push(first.slot)
     this.#coming.delete(first.hash.toString('latin1'))
   }
 

@@ -6,10 +6,16 @@ import { type FileRequestDeps, fileRequests } from '../files/requests.ts'
 import { type AgentLog, errorText } from '../logger.ts'
 import { type NodeRequestDeps, nodeRequests } from '../node/requests.ts'
 import { type ServerRequestDeps, serverRequests } from '../server/requests.ts'
+import { type SftpRequestDeps, sftpRequests } from '../sftp/requests.ts'
 import type { RequestContext, RequestHandler } from './request-handler.ts'
 
 /** What the answers to requests are made from. */
-export type RequestDeps = ConsoleRequestDeps & NodeRequestDeps & FileRequestDeps & ServerRequestDeps & BackupRequestDeps
+export type RequestDeps = ConsoleRequestDeps &
+  NodeRequestDeps &
+  FileRequestDeps &
+  ServerRequestDeps &
+  BackupRequestDeps &
+  SftpRequestDeps
 
 /** Every request that this agent answers, by the names of their definitions. */
 export function requestHandlers(deps: RequestDeps): ReadonlyMap<string, RequestHandler> {
@@ -19,6 +25,7 @@ export function requestHandlers(deps: RequestDeps): ReadonlyMap<string, RequestH
     ...fileRequests(deps),
     ...serverRequests(deps),
     ...backupRequests(deps),
+    ...sftpRequests(deps),
   ]
   return new Map(handlers.map((handler) => [handler.op, handler]))
 }

@@ -12,6 +12,7 @@ export type Reference =
   | 'apiKey'
   | 'alertRule'
   | 'webhook'
+  | 'backupPolicy'
   | 'backupStore'
   | 'databaseHost'
   | 'ipPool'

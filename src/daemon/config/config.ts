@@ -113,7 +113,7 @@ type Environment = Readonly<Record<string, string | undefined>>
 
 /** Names of variables that other parts of the program read. */
 const FOREIGN =
-  /^PANEL_(URL|TOKEN|CONTEXT|CONFIG_DIR|OUTPUT|NO_INPUT|DEBUG|NO_COLOR|PAGER|NO_UPDATE_NOTIFIER|NODE|TOTP|STORE_SECRET|BACKUP_PASSPHRASE|LISTENER_UID|INSECURE_HTTP|TEST_.*|MIGRATION_.*|DAEMON__.*|DOCKER__.*|AGENT__DATA_DIR)$/
+  /^PANEL_(URL|TOKEN|CONTEXT|CONFIG_DIR|OUTPUT|NO_INPUT|DEBUG|NO_COLOR|PAGER|NO_UPDATE_NOTIFIER|NODE|TOTP|STORE_SECRET|BACKUP_PASSPHRASE|LISTENER_UID|INSECURE_HTTP|TEST_.*|MIGRATION_.*|DAEMON__.*|DOCKER__.*|BACKUPS__.*|PULL__.*|SFTP__.*|STARTS__.*|AGENT__DATA_DIR)$/
 
 /** The data folder without any setting: `$XDG_DATA_HOME/panel`. */
 export function defaultDataDir(env: Environment = process.env): string {

@@ -14,6 +14,11 @@ export interface AskOptions {
   readonly signal: AbortSignal
 }
 
+/** Turns that were taken beforehand, by {@link Transfers.withTurns}: a transfer to or from these nodes waits for none. */
+export interface Turns {
+  readonly nodeIds: readonly string[]
+}
+
 interface TransfersDeps {
   readonly clock: Clock
   /** The turns of each node. */
@@ -66,10 +71,10 @@ export class Transfers {
    */
   async from(
     nodeId: string,
-    { length, signal }: { readonly length: number | null; readonly signal: AbortSignal },
+    { length, signal, turns }: { readonly length: number | null; readonly signal: AbortSignal; readonly turns?: Turns },
     ask: (ticket: string, options: AskOptions) => Promise<{ readonly sha256: string }>,
   ): Promise<Readable> {
-    const run = await this.#begin(nodeId, signal)
+    const run = await this.#begin(nodeId, signal, turns)
     const leave = (): void => run.fail(gone())
     signal.addEventListener('abort', leave)
     try {
@@ -95,13 +100,23 @@ export class Transfers {
     }
   }
 
+  /** Work with transfers of several nodes at the same time; it begins when it is its turn at all of them. */
+  async withTurns<T>(nodeIds: readonly string[], signal: AbortSignal, work: (turns: Turns) => Promise<T>): Promise<T> {
+    const release = await this.#turn(nodeIds, signal)
+    try {
+      return await work({ nodeIds })
+    } finally {
+      release()
+    }
+  }
+
   /** Bytes to a node: `ask` has its agent fetch them at the ticket, and answers what became of them. */
   async to<T>(
     nodeId: string,
-    { source, signal }: { readonly source: ByteStream; readonly signal: AbortSignal },
+    { source, signal, turns }: { readonly source: ByteStream; readonly signal: AbortSignal; readonly turns?: Turns },
     ask: (ticket: string, options: AskOptions) => Promise<T>,
   ): Promise<T> {
-    const run = await this.#begin(nodeId, signal)
+    const run = await this.#begin(nodeId, signal, turns)
     try {
       const content = watched(run, source.content)
       this.#add(run, { nodeId, direction: 'to', source: { ...source, content }, arrived: () => {}, over: run.over })
@@ -166,10 +181,9 @@ export class Transfers {
     }
   }
 
-  async #begin(nodeId: string, signal: AbortSignal): Promise<Run> {
-    const release = await this.#deps.slots.take(nodeId, signal).catch((error: unknown) => {
-      throw signal.aborted ? gone() : error
-    })
+  async #begin(nodeId: string, signal: AbortSignal, turns: Turns | undefined): Promise<Run> {
+    const hasTurn = turns?.nodeIds.includes(nodeId) === true
+    const release = hasTurn ? () => {} : await this.#turn([nodeId], signal)
     if (this.#running >= MOST_AT_ONCE) {
       release()
       throw new PanelError('RATE_LIMITED', 'Too many transfers are under way; try again in a moment', {
@@ -183,6 +197,12 @@ export class Transfers {
       release()
     })
     return run
+  }
+
+  #turn(nodeIds: readonly string[], signal: AbortSignal): Promise<() => void> {
+    return this.#deps.slots.takeAll(nodeIds, signal).catch((error: unknown) => {
+      throw signal.aborted ? gone() : error
+    })
   }
 
   #add(run: Run, ticket: Ticket): void {

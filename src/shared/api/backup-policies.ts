@@ -1,6 +1,15 @@
 import { z } from 'zod'
 import { defineEndpoint, NoData } from '../kernel/contract.ts'
-import { BackupId, BackupPolicyId, BackupStoreId, LocationId, NodeId, ServerId } from '../kernel/ids.ts'
+import {
+  BackupId,
+  BackupPolicyId,
+  BackupPolicyRunId,
+  BackupStoreId,
+  LocationId,
+  NodeId,
+  ServerId,
+  UserId,
+} from '../kernel/ids.ts'
 import { pageQuery } from '../kernel/page.ts'
 import { IsoTime } from '../kernel/time.ts'
 import { BackupKind, Compression } from '../protocol/backups.ts'
@@ -9,13 +18,14 @@ import { BackupLabel, IgnoreList } from './backups.ts'
 /** Which servers a policy means. */
 export const PolicyTarget = z.enum(['all', 'location', 'node', 'servers'])
 
-/** When it runs: five fields of cron, or six with seconds. */
+/** When it runs: the five fields of cron. */
 const Cron = z.string().trim().min(9).max(120)
 const TimeZone = z.string().min(1).max(64)
 
+/** Servers that it means now, by how it stands with them. */
 const Counts = z.object({
   servers: z.int(),
-  /** Backups that are due and not made, under way ones included. */
+  /** Backups that are due and not made, those that wait or are under way included. */
   due: z.int(),
   running: z.int(),
   failed: z.int(),
@@ -56,23 +66,66 @@ export const BackupPolicy = z.object({
 export type BackupPolicy = z.infer<typeof BackupPolicy>
 
 /**
- * How a policy stands with one server. `overdue`: a backup is due since an earlier run, and the next one has come without it; because its
- * node is away or its backups fail.
+ * How a policy stands with one server. `due`: a backup waits for its turn; `failed`: the last one has, and the next run makes another;
+ * `overdue`: none was made until the next run, or for a day; because the node is away or backups fail.
  */
 export const PolicyServer = z.object({
   serverId: ServerId,
   serverName: z.string(),
   nodeId: NodeId,
   nodeName: z.string(),
-  state: z.enum(['waiting', 'due', 'running', 'failed', 'overdue']),
+  state: z.enum(['idle', 'due', 'running', 'failed', 'overdue']),
+  /** Since when a backup is due that has not been made. */
   dueAt: IsoTime.nullable(),
-  nextRunAt: IsoTime.nullable(),
+  /** Why it waits or has failed. */
+  reason: z.string().nullable(),
+  /** The last one that is whole; it may be deleted by now. */
   lastBackupId: BackupId.nullable(),
   lastSuccessAt: IsoTime.nullable(),
   lastFailureAt: IsoTime.nullable(),
-  lastError: z.string().nullable(),
 })
 export type PolicyServer = z.infer<typeof PolicyServer>
+
+/**
+ * One time that a policy had its servers backed up. `superseded`: the next run has begun before all servers had their turn, and has
+ * taken those over.
+ */
+export const PolicyRun = z.object({
+  id: BackupPolicyRunId,
+  policyId: BackupPolicyId,
+  cause: z.enum(['schedule', 'manual']),
+  status: z.enum(['running', 'completed', 'failed', 'cancelled', 'superseded']),
+  /** When it was to begin: before it did when the daemon was down. */
+  dueAt: IsoTime,
+  startedAt: IsoTime,
+  startedBy: UserId.nullable(),
+  endedAt: IsoTime.nullable(),
+  counts: z.object({
+    servers: z.int(),
+    waiting: z.int(),
+    running: z.int(),
+    completed: z.int(),
+    failed: z.int(),
+    skipped: z.int(),
+  }),
+})
+export type PolicyRun = z.infer<typeof PolicyRun>
+
+/** What became of one server in a run. */
+export const PolicyResult = z.object({
+  serverId: ServerId,
+  serverName: z.string(),
+  /** `null`: the server is gone. */
+  nodeId: NodeId.nullable(),
+  nodeName: z.string().nullable(),
+  state: z.enum(['waiting', 'running', 'completed', 'failed', 'skipped']),
+  backupId: BackupId.nullable(),
+  /** Why it waits, has failed, or was skipped. */
+  reason: z.string().nullable(),
+  startedAt: IsoTime.nullable(),
+  endedAt: IsoTime.nullable(),
+})
+export type PolicyResult = z.infer<typeof PolicyResult>
 
 const fields = {
   name: z.string().trim().min(1).max(100),
@@ -142,7 +195,8 @@ export const createBackupPolicy = defineEndpoint({
     locationId: fields.locationId.default(null),
     nodeId: fields.nodeId.default(null),
     serverIds: fields.serverIds.default([]),
-    timeZone: fields.timeZone.default('UTC'),
+    /** That of the panel if not given. */
+    timeZone: fields.timeZone.optional(),
     kind: fields.kind.default('incremental'),
     compression: fields.compression.default('gzip'),
     storeId: fields.storeId.default(null),
@@ -177,7 +231,7 @@ export const updateBackupPolicy = defineEndpoint({
 export const deleteBackupPolicy = defineEndpoint({
   id: 'backup_policies.delete',
   tag: 'Admin',
-  summary: 'Delete a backup policy; its backups stay, and are kept for ever',
+  summary: 'Delete a backup policy; its backups stay until somebody deletes them',
   method: 'DELETE',
   path: '/api/backup-policies/:policyId',
   access: { panel: 'admin.write' },
@@ -190,21 +244,34 @@ export const deleteBackupPolicy = defineEndpoint({
 export const runBackupPolicy = defineEndpoint({
   id: 'backup_policies.run',
   tag: 'Admin',
-  summary: 'Run a backup policy now, also one that is switched off',
+  summary: 'Run a backup policy now, also one that is paused; what still waits of the run before belongs to this one',
   method: 'POST',
   path: '/api/backup-policies/:policyId/run',
   access: { panel: 'admin.write' },
   params,
-  response: z.object({ servers: z.int() }),
+  response: PolicyRun,
   status: 202,
   errors: ['BACKUP_POLICY_NOT_FOUND'],
   audit: { action: 'backup_policy.run' },
 })
 
+export const cancelBackupPolicy = defineEndpoint({
+  id: 'backup_policies.cancel',
+  tag: 'Admin',
+  summary: 'Cancel the run of a backup policy that is under way, with the backups that it makes',
+  method: 'POST',
+  path: '/api/backup-policies/:policyId/cancel',
+  access: { panel: 'admin.write' },
+  params,
+  response: PolicyRun,
+  errors: ['BACKUP_POLICY_NOT_FOUND', 'CONFLICT'],
+  audit: { action: 'backup_policy.cancel' },
+})
+
 export const listPolicyServers = defineEndpoint({
   id: 'backup_policies.servers',
   tag: 'Admin',
-  summary: 'List how a backup policy stands with each of its servers',
+  summary: 'List how a backup policy stands with each of its servers, by name',
   method: 'GET',
   path: '/api/backup-policies/:policyId/servers',
   access: { panel: 'admin.read' },
@@ -213,4 +280,46 @@ export const listPolicyServers = defineEndpoint({
   response: z.array(PolicyServer),
   paged: true,
   errors: ['BACKUP_POLICY_NOT_FOUND'],
+})
+
+export const listPolicyRuns = defineEndpoint({
+  id: 'backup_policies.runs',
+  tag: 'Admin',
+  summary: 'List the last runs of a backup policy, newest first',
+  method: 'GET',
+  path: '/api/backup-policies/:policyId/runs',
+  access: { panel: 'admin.read' },
+  params,
+  query: pageQuery().extend({ status: PolicyRun.shape.status.optional() }),
+  response: z.array(PolicyRun),
+  paged: true,
+  errors: ['BACKUP_POLICY_NOT_FOUND'],
+})
+
+const runParams = { ...params, runId: BackupPolicyRunId }
+
+export const getPolicyRun = defineEndpoint({
+  id: 'backup_policies.run_get',
+  tag: 'Admin',
+  summary: 'Show a run of a backup policy',
+  method: 'GET',
+  path: '/api/backup-policies/:policyId/runs/:runId',
+  access: { panel: 'admin.read' },
+  params: runParams,
+  response: PolicyRun,
+  errors: ['BACKUP_POLICY_NOT_FOUND', 'BACKUP_POLICY_RUN_NOT_FOUND'],
+})
+
+export const listPolicyResults = defineEndpoint({
+  id: 'backup_policies.run_results',
+  tag: 'Admin',
+  summary: 'List what became of each server in a run of a backup policy, by name',
+  method: 'GET',
+  path: '/api/backup-policies/:policyId/runs/:runId/results',
+  access: { panel: 'admin.read' },
+  params: runParams,
+  query: pageQuery().extend({ state: PolicyResult.shape.state.optional() }),
+  response: z.array(PolicyResult),
+  paged: true,
+  errors: ['BACKUP_POLICY_NOT_FOUND', 'BACKUP_POLICY_RUN_NOT_FOUND'],
 })

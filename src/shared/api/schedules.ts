@@ -271,9 +271,9 @@ export const getTaskRun = defineEndpoint({
   tag: 'Servers',
   summary: 'Show a run of a schedule with its steps and what the console has said meanwhile',
   method: 'GET',
-  path: '/api/servers/:serverId/tasks/:taskId/runs/:runId',
+  path: '/api/servers/:serverId/tasks/:taskId/runs/:taskRunId',
   access: { server: ['server.schedule'] },
-  params: { ...one, runId: TaskRunId },
+  params: { ...one, taskRunId: TaskRunId },
   response: TaskRunDetail,
   errors: [...oneErrors, 'TASK_RUN_NOT_FOUND'],
 })

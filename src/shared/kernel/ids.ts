@@ -10,6 +10,7 @@ export const ID_PREFIXES = {
   aud: 'audit record',
   bak: 'backup',
   bpl: 'backup policy',
+  bpr: 'run of a backup policy',
   bst: 'backup store',
   cmd: 'command to an agent',
   cha: 'pending sign-in',
@@ -70,6 +71,8 @@ export const BackupId = PathId.brand<'BackupId'>()
 export type BackupId = z.infer<typeof BackupId>
 export const BackupPolicyId = PathId.brand<'BackupPolicyId'>()
 export type BackupPolicyId = z.infer<typeof BackupPolicyId>
+export const BackupPolicyRunId = PathId.brand<'BackupPolicyRunId'>()
+export type BackupPolicyRunId = z.infer<typeof BackupPolicyRunId>
 export const BackupStoreId = PathId.brand<'BackupStoreId'>()
 export type BackupStoreId = z.infer<typeof BackupStoreId>
 export const DeliveryId = PathId.brand<'DeliveryId'>()
@@ -112,6 +115,10 @@ export const ServerId = PathId.brand<'ServerId'>()
 export type ServerId = z.infer<typeof ServerId>
 export const SessionId = PathId.brand<'SessionId'>()
 export type SessionId = z.infer<typeof SessionId>
+export const SftpSessionId = PathId.brand<'SftpSessionId'>()
+export type SftpSessionId = z.infer<typeof SftpSessionId>
+export const SshKeyId = PathId.brand<'SshKeyId'>()
+export type SshKeyId = z.infer<typeof SshKeyId>
 export const SystemErrorId = PathId.brand<'SystemErrorId'>()
 export type SystemErrorId = z.infer<typeof SystemErrorId>
 export const TaskId = PathId.brand<'TaskId'>()

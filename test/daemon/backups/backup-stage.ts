@@ -38,13 +38,21 @@ export interface BackupStage {
   close(): Promise<void>
 }
 
+const READY = { done: [{ kind: 'contains' as const, value: 'ready' }] }
+
 /** Starts it; no limit of requests is in the way. */
 export async function enterBackupStage(startup = 'sleep 1000'): Promise<BackupStage> {
   const panel = await startPanel({ agent: true })
   await panel.configure('limits.fileRequestsPerMinute', 1_000_000)
   const { client, nodeId, locationId } = panel
   const make = async (name: string, line: string): Promise<{ serverId: ServerId; folder: string }> => {
-    const body = { name: `Backups ${name}`, startup: line, installScript: 'echo installed', installEntrypoint: 'sh' }
+    const body = {
+      name: `Backups ${name}`,
+      startup: line,
+      installScript: 'echo installed',
+      installEntrypoint: 'sh',
+      startupDetection: READY,
+    }
     const template = await client.call(createTemplate, { body })
     const sizes = { allocatedMemoryMb: 64, allocatedCpuCores: 0.5, allocatedDiskMb: 512 }
     const place = { nodeId, locationId, templateId: template.id, primaryPort: await quietPort() }

@@ -60,8 +60,8 @@ describe('a backup', () => {
     const { id, storedBytes, checksum } = await stage.make({ name: 'paths' })
     const { data } = await stage.ask('GET', `/${id}/entries?path=/world`)
     expect(data.entries.map(({ path, kind }: { path: string; kind: string }) => [path, kind])).toEqual([
-      ['world/level.dat', 'file'],
-      ['world/region', 'folder'],
+      ['/world/level.dat', 'file'],
+      ['/world/region', 'folder'],
     ])
     const fetched = async (path: string, headers = {}): Promise<Response> => {
       const authorization = `Bearer ${stage.panel.adminToken}`

@@ -37,7 +37,7 @@ async function ran(task: Task, client: Client = stage.admin): Promise<TaskRunDet
   const params = { serverId: server.id, taskId: task.id }
   const { runId } = await client.call(executeTask, { params })
   return until('the run to end', async () => {
-    const run = await stage.admin.call(getTaskRun, { params: { ...params, runId } })
+    const run = await stage.admin.call(getTaskRun, { params: { ...params, taskRunId: runId } })
     return run.endedAt === null ? undefined : run
   })
 }

@@ -112,7 +112,7 @@ export class ScheduleStage {
       const runs = await this.runs(task)
       return runs.length >= count && runs.every(({ endedAt }) => endedAt !== null) ? runs[0] : undefined
     })
-    return this.stage.admin.call(getTaskRun, { params: { serverId, taskId, runId: run.id } })
+    return this.stage.admin.call(getTaskRun, { params: { serverId, taskId, taskRunId: run.id } })
   }
 
   /** Answers orders as the rules say. */

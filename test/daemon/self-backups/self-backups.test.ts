@@ -60,7 +60,9 @@ describe('a backup of the panel', () => {
     try {
       const names = (await copy.client.call(listLocations, { query: { limit: 100 } })).map(({ name }) => name)
       const during = names.filter((name) => name.startsWith('during ')).length
-      expect(names).toEqual(expect.arrayContaining(Array.from({ length: Math.min(during, 50) }, (_, i) => `during ${i}`)))
+      expect(names).toEqual(
+        expect.arrayContaining(Array.from({ length: Math.min(during, 50) }, (_, i) => `during ${i}`)),
+      )
       // The backup itself is not in its own copy.
       expect(await copy.client.call(api.listSelfBackups, {})).toEqual([])
     } finally {
@@ -70,7 +72,8 @@ describe('a backup of the panel', () => {
 
   it('that cannot be stored has failed with the reason, is never good, and leaves nothing', async () => {
     const store = await addS3('moody')
-    s3.fault = ({ method }) => (method === 'PUT' ? { kind: 'answer', status: 403, body: '<Error><Code>AccessDenied</Code></Error>' } : undefined)
+    s3.fault = ({ method }) =>
+      method === 'PUT' ? { kind: 'answer', status: 403, body: '<Error><Code>AccessDenied</Code></Error>' } : undefined
     const { backup } = await panel.client.call(api.createSelfBackup, { body: { storeId: store.id } })
     const failed = await ended(panel, backup)
     s3.fault = () => undefined
@@ -84,7 +87,9 @@ describe('a backup of the panel', () => {
     const objects = await panel.app.stores.find(store.id)
     expect([(await objects.list({})).objects, await objects.unfinished()]).toEqual([[], []])
     await panel.client.call(api.deleteSelfBackup, { params })
-    expect(await refusal(panel.client.call(api.getSelfBackup, { params }))).toMatchObject({ code: 'SELF_BACKUP_NOT_FOUND' })
+    expect(await refusal(panel.client.call(api.getSelfBackup, { params }))).toMatchObject({
+      code: 'SELF_BACKUP_NOT_FOUND',
+    })
   })
 
   it('goes through a store that cuts, is slow and answers 5xx', async () => {
@@ -126,7 +131,9 @@ describe('a backup of the panel', () => {
   })
 
   it('is made, downloaded and deleted by who may do everything, and by nobody else', async () => {
-    const { key } = await panel.client.call(createApiKey, { body: { name: 'admin', permissions: ['admin.write', 'admin.read'] } })
+    const { key } = await panel.client.call(createApiKey, {
+      body: { name: 'admin', permissions: ['admin.write', 'admin.read'] },
+    })
     const made = panel.as(key).call(api.createSelfBackup, { body: {} })
     expect(await refusal(made)).toMatchObject({ code: 'PERMISSION_DENIED' })
     expect(await panel.as(key).call(api.listSelfBackups, {})).toEqual(expect.any(Array))
@@ -153,7 +160,9 @@ describe('the schedule', () => {
     const open = () => startPanel({ dataDir: home, clock })
     let daily = await open()
     const backups = async () =>
-      (await daily.client.call(api.listSelfBackups, { query: { limit: 100 } })).filter(({ status }) => status !== 'pending')
+      (await daily.client.call(api.listSelfBackups, { query: { limit: 100 } })).filter(
+        ({ status }) => status !== 'pending',
+      )
     const completed = async (count: number) =>
       until(`${count} backups`, async () => {
         const all = await backups()
@@ -177,9 +186,14 @@ describe('the schedule', () => {
       await rm(folder, { recursive: true })
       await writeFile(folder, 'a file in its place')
       clock.leap(24 * 3_600_000)
-      const failed = await until('one has failed', async () => (await backups()).find(({ status }) => status === 'failed'))
+      const failed = await until('one has failed', async () =>
+        (await backups()).find(({ status }) => status === 'failed'),
+      )
       expect(failed.error).not.toBe('')
-      await until('the error is written', async () => (await daily.client.call(listSystemErrors, { query: { component: 'self-backup' } })).length > 0)
+      await until(
+        'the error is written',
+        async () => (await daily.client.call(listSystemErrors, { query: { component: 'self-backup' } })).length > 0,
+      )
     } finally {
       await daily.close()
     }

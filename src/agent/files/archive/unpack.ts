@@ -195,7 +195,9 @@ class Unpacking {
     const { rules, readBytes } = this.#options
     if (entry.kind === 'other') return 'is a device, a FIFO, a sparse file, or of a kind that is not known'
     if (names.some((name) => isPart(name.toString('latin1')))) return 'has a name of the agent’s own'
+    if (rules.isHidden(final, entry.kind === 'folder')) return 'lies where your access to this server does not reach'
     if (rules.isDenied(final, entry.kind === 'folder')) return KEPT
+    if (entry.kind === 'link' && rules.isHidden(leadsTo(final, entry.target), false)) return LINK_OUTSIDE
     try {
       rules.check(final)
     } catch (error) {
@@ -343,6 +345,21 @@ class Unpacking {
   #report(): void {
     this.#options.progress({ ...this.done })
   }
+}
+
+const LINK_OUTSIDE = 'is a link that leads where your access to this server does not reach'
+
+/** The place that a link names, read as it stands; whether it leads out is found out when it is made. */
+function leadsTo(path: string, target: Buffer): string {
+  const names = path
+    .split('/')
+    .filter((name) => name !== '' && name !== '.')
+    .slice(0, -1)
+  for (const name of pathText(target).split('/')) {
+    if (name === '..') names.pop()
+    else names.push(name)
+  }
+  return `/${names.join('/')}`
 }
 
 /** A further name of a file that has not come. */

@@ -122,8 +122,10 @@ export const deleteBackup: Action = async (run) => {
     await run.prompt.confirm(`Delete the backup ${name} of ${server.name}?`)
     const started = await call(run, api.deleteBackup, { params })
     const job = await outcomeOf(run, started.jobId)
-    if (job === undefined && !run.out.machine) run.notice(`started; panel jobs watch ${started.jobId}`)
-    else await deleted(run, { id: params.backupId, name })
+    // One that had failed is only forgotten, at once.
+    if (job !== undefined || started.jobId === null) await deleted(run, { id: params.backupId, name })
+    else if (run.out.machine) await run.out.value(started)
+    else run.notice(`started; panel jobs watch ${started.jobId}`)
   })
 }
 
@@ -146,7 +148,7 @@ export const verifyBackup: Action = async (run) => {
   }
   const backup = await call(run, api.getBackup, { params })
   await run.out.item(backup, BACKUPS)
-  if (!run.out.machine && backup.bytes !== null)
+  if (!run.out.machine && backup.bytes !== null && !run.args.flag('quick'))
     run.notice(`${backup.name}: ${byteSize(backup.bytes)} are as they were`)
   return 0
 }

@@ -27,9 +27,9 @@ export const deleteOrphan: Action = async (run) => {
     const query = force ? { force: 'true' } : {}
     const started = await call(run, api.deleteAnyBackup, { params: { backupId }, query })
     const job = await outcomeOf(run, started.jobId)
-    if (job === undefined && started.jobId !== null && !run.out.machine) {
-      run.notice(`started; panel jobs watch ${started.jobId}`)
-    } else await deleted(run, { id: backupId, name })
+    if (job !== undefined || started.jobId === null) await deleted(run, { id: backupId, name })
+    else if (run.out.machine) await run.out.value(started)
+    else run.notice(`started; panel jobs watch ${started.jobId}`)
   })
 }
 

@@ -39,7 +39,7 @@ export const runSchedule: Action = async (run) => {
     return 0
   }
   await waitForJob(run, started.jobId, run.args.duration('timeout') ?? WAIT_MS)
-  const ended = await call(run, api.getTaskRun, { params: { ...params, runId: started.runId } })
+  const ended = await call(run, api.getTaskRun, { params: { ...params, taskRunId: started.runId } })
   if (run.out.machine) await run.out.value(ended)
   else await show(run, ended)
   if (ended.status === 'success') return 0
@@ -71,7 +71,8 @@ export const listRuns: Action = async (run) => {
   }
   const runs = await call(run, api.listTaskRuns, { params, query })
   const detailed: api.TaskRunDetail[] = []
-  for (const { id: runId } of runs) detailed.push(await call(run, api.getTaskRun, { params: { ...params, runId } }))
+  for (const { id: taskRunId } of runs)
+    detailed.push(await call(run, api.getTaskRun, { params: { ...params, taskRunId } }))
   if (run.out.machine) await run.out.value(detailed)
   else for (const one of detailed) await show(run, one)
 }

@@ -16,7 +16,7 @@ create table backup_policy (
   time_zone text not null,
   kind text not null check (kind in ('archive', 'incremental')),
   compression text not null check (compression in ('gzip', 'zstd', 'none')),
-  store_id text references backup_store (id) on delete set null,
+  store_id text references backup_store (id),
   label text,
   ignored text not null default '[]',
   databases integer not null default 0,
@@ -89,16 +89,40 @@ create table backup_policy_server (
   policy_id text not null references backup_policy (id) on delete cascade,
   server_id text not null references server (id) on delete cascade,
   due_at text,
-  pending integer not null default 0,
-  backup_id text,
+  last_backup_id text,
   last_success_at text,
   last_failure_at text,
   last_error text,
-  since text not null,
   primary key (policy_id, server_id)
 );
-create index backup_policy_server_pending on backup_policy_server (policy_id, due_at) where pending = 1;
 create index backup_policy_server_due on backup_policy_server (due_at) where due_at is not null;
 create index backup_policy_server_server on backup_policy_server (server_id);
+
+create table backup_policy_run (
+  id text primary key,
+  policy_id text not null references backup_policy (id) on delete cascade,
+  cause text not null check (cause in ('schedule', 'manual')),
+  due_at text not null,
+  started_by text references user (id) on delete set null,
+  status text not null check (status in ('running', 'completed', 'failed', 'cancelled', 'superseded')),
+  created_at text not null,
+  ended_at text
+);
+create index backup_policy_run_policy on backup_policy_run (policy_id, created_at);
+create unique index backup_policy_run_open on backup_policy_run (policy_id) where status = 'running';
+create index backup_policy_run_started_by on backup_policy_run (started_by);
+
+create table backup_policy_result (
+  run_id text not null references backup_policy_run (id) on delete cascade,
+  server_id text not null,
+  server_name text not null,
+  state text not null check (state in ('waiting', 'running', 'completed', 'failed', 'skipped')),
+  backup_id text,
+  reason text,
+  started_at text,
+  ended_at text,
+  primary key (run_id, server_id)
+);
+create index backup_policy_result_state on backup_policy_result (run_id, state);
 `,
 }

@@ -1,5 +1,5 @@
-import type { BackupKind, Compression } from '../../../shared/protocol/backups.ts'
 import type { IsoTime } from '../../../shared/kernel/time.ts'
+import type { BackupKind, Compression } from '../../../shared/protocol/backups.ts'
 import type { Flag, Json, Stamps } from './columns.ts'
 
 /**
@@ -108,15 +108,46 @@ interface BackupPolicyServerTable {
   serverId: string
   /** Since when a backup is due that has not been made; `null`: none is. */
   dueAt: IsoTime | null
-  /** Whether it waits for its turn at its node; one that has failed waits for the next run. */
-  pending: Flag
-  /** The one that is under way, or the last. */
-  backupId: string | null
+  /** The last one that is whole. */
+  lastBackupId: string | null
   lastSuccessAt: IsoTime | null
   lastFailureAt: IsoTime | null
+  /** Why the last one has failed; `null` since one has not. */
   lastError: string | null
-  /** Since when the policy means this server. */
-  since: IsoTime
+}
+
+/** Where a run of a policy stands; a policy has at most one that is `running`. */
+export type PolicyRunStatus = 'running' | 'completed' | 'failed' | 'cancelled' | 'superseded'
+
+/** One time that a policy had its servers backed up. */
+interface BackupPolicyRunTable {
+  id: string
+  policyId: string
+  cause: 'schedule' | 'manual'
+  /** When it was to begin; earlier than it was made when the daemon was down then. */
+  dueAt: IsoTime
+  /** Who has asked for it. */
+  startedBy: string | null
+  status: PolicyRunStatus
+  createdAt: IsoTime
+  endedAt: IsoTime | null
+}
+
+/** `skipped`: it was left to a later run, cancelled, or its server is gone. */
+export type PolicyResultState = 'waiting' | 'running' | 'completed' | 'failed' | 'skipped'
+
+/** What became of one server in a run. */
+interface BackupPolicyResultTable {
+  runId: string
+  /** Of a server that may be gone by now. */
+  serverId: string
+  serverName: string
+  state: PolicyResultState
+  backupId: string | null
+  /** Why it has failed or was skipped; of one that waits again: why its backup before has failed. */
+  reason: string | null
+  startedAt: IsoTime | null
+  endedAt: IsoTime | null
 }
 
 /** Backups of servers, and the policies that make them. */
@@ -125,4 +156,6 @@ export interface BackupsTables {
   backupSettings: BackupSettingsTable
   backupPolicy: BackupPolicyTable
   backupPolicyServer: BackupPolicyServerTable
+  backupPolicyRun: BackupPolicyRunTable
+  backupPolicyResult: BackupPolicyResultTable
 }

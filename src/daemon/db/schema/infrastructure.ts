@@ -42,6 +42,8 @@ interface NodeTable extends Stamps {
   machineBootId: string | null
   /** Where backups of its servers go that say nothing else. */
   backupStoreId: string | null
+  /** What its agent says of its SFTP server; `null` for agents that have none. */
+  sftp: Generated<Json | null>
 }
 
 interface NodeKeyTable {

@@ -1,8 +1,8 @@
 import { type Selectable, sql } from 'kysely'
+import { z } from 'zod'
 import type { IsoTime } from '../../../../shared/kernel/time.ts'
 import type { Queries, Tx } from '../../../db/db.ts'
 import { parseJson } from '../../../db/json.ts'
-import { z } from 'zod'
 import { offsetOf, totalOf } from '../../../db/paging.ts'
 import type { Schema } from '../../../db/schema.ts'
 import { textMatches } from '../../../db/text-search.ts'
@@ -12,8 +12,14 @@ export type PolicyRow = Selectable<Schema['backupPolicy']>
 
 const Texts = z.array(z.string())
 
+/** The servers that a policy names one by one. */
 export function serverIdsOf({ serverIds }: Pick<PolicyRow, 'serverIds'>): string[] {
   return parseJson(Texts, serverIds)
+}
+
+/** What its backups leave out. */
+export function ignoredOf({ ignored }: Pick<PolicyRow, 'ignored'>): string[] {
+  return parseJson(Texts, ignored)
 }
 
 /** One page of policies by name. */
@@ -31,77 +37,55 @@ export async function findPolicy(q: Queries, id: string): Promise<PolicyRow | un
   return q.selectFrom('backupPolicy').selectAll().where('id', '=', id).executeTakeFirst()
 }
 
-/** The servers that a policy means now; one that is not whole or goes away has nothing to back up. */
+/** The servers that a policy means now. One that is not whole, is archived or goes away has nothing new to keep. */
 export function meant(q: Queries, policy: PolicyRow) {
-  const whole = q.selectFrom('server').where('server.installed', '=', 1).where('server.deletingAt', 'is', null)
+  const whole = q
+    .selectFrom('server')
+    .where('server.installed', '=', 1)
+    .where('server.deletingAt', 'is', null)
+    .where('server.archivedAt', 'is', null)
+  const target = policy.targetId ?? ''
   switch (policy.target) {
     case 'all':
       return whole
     case 'node':
-      return whole.where('server.nodeId', '=', policy.targetId ?? '')
+      return whole.where('server.nodeId', '=', target)
     case 'location':
-      return whole.where('server.nodeId', 'in', q.selectFrom('node').select('node.id').where('node.locationId', '=', policy.targetId ?? ''))
-    case 'servers': {
-      const ids = sql<string>`(select value from json_each(${policy.serverIds}))`
-      return whole.where(sql<boolean>`server.id in ${ids}`)
-    }
-  }
-}
-
-/** Has a backup due for each server that the policy means, as of this time; answers how many servers there are. */
-export async function makeDue(tx: Tx, policy: PolicyRow, at: IsoTime): Promise<number> {
-  const servers = await meant(tx.q, policy).select('server.id').execute()
-  for (const { id: serverId } of servers) {
-    await tx.q
-      .insertInto('backupPolicyServer')
-      .values({
-        ...{ policyId: policy.id, serverId, dueAt: at, pending: 1, backupId: null },
-        ...{ lastSuccessAt: null, lastFailureAt: null, lastError: null, since: tx.now },
-      })
-      .onConflict((conflict) =>
-        // One that is due already stays due since then.
-        conflict.columns(['policyId', 'serverId']).doUpdateSet({ dueAt: sql`coalesce(due_at, ${at})`, pending: 1 }),
+      return whole.where(
+        'server.nodeId',
+        'in',
+        q.selectFrom('node').select('node.id').where('node.locationId', '=', target),
       )
-      .execute()
+    case 'servers':
+      return whole.where(sql<boolean>`server.id in (select value from json_each(${policy.serverIds}))`)
   }
-  return servers.length
 }
 
-/** Forgets how the policy stands with servers that it no longer means. */
-export async function forgetOthers(tx: Tx, policy: PolicyRow): Promise<void> {
+/** Has a backup due for each server that the policy means; of one that is due already the earlier time stays. */
+export async function makeDue(tx: Tx, policy: PolicyRow, dueAt: IsoTime): Promise<void> {
+  const servers = meant(tx.q, policy).select(['server.id as serverId'])
   await tx.q
     .deleteFrom('backupPolicyServer')
     .where('policyId', '=', policy.id)
-    .where('serverId', 'not in', meant(tx.q, policy).select('server.id'))
+    .where('serverId', 'not in', servers)
+    .execute()
+  await tx.q
+    .insertInto('backupPolicyServer')
+    .columns(['policyId', 'serverId', 'dueAt'])
+    .expression(
+      meant(tx.q, policy).select([
+        sql<string>`${policy.id}`.as('policyId'),
+        'server.id as serverId',
+        sql<IsoTime>`${dueAt}`.as('dueAt'),
+      ]),
+    )
+    .onConflict((conflict) =>
+      conflict.columns(['policyId', 'serverId']).doUpdateSet({ dueAt: sql`coalesce(due_at, ${dueAt})` }),
+    )
     .execute()
 }
 
-/** What waits for its turn, those that are due longest first, with the backup that is under way for the same server if there is one. */
-export async function pendingOf(q: Queries, policyId: string) {
-  return q
-    .selectFrom('backupPolicyServer')
-    .innerJoin('server', 'server.id', 'backupPolicyServer.serverId')
-    .leftJoin('backup', 'backup.id', 'backupPolicyServer.backupId')
-    .select(['backupPolicyServer.serverId', 'backupPolicyServer.dueAt', 'server.nodeId', 'backup.status as status'])
-    .where('backupPolicyServer.policyId', '=', policyId)
-    .where('backupPolicyServer.pending', '=', 1)
-    .orderBy('backupPolicyServer.dueAt')
-    .orderBy('backupPolicyServer.serverId')
-    .execute()
-}
-
-/** How many backups of a policy are open on each node. */
-export async function openByNode(q: Queries, policyId: string): Promise<Map<string, number>> {
-  const rows = await q
-    .selectFrom('backup')
-    .select((eb) => ['nodeId', eb.fn.countAll<number>().as('count')])
-    .where('policyId', '=', policyId)
-    .where('status', 'in', ['pending', 'in_progress'])
-    .groupBy('nodeId')
-    .execute()
-  return new Map(rows.map(({ nodeId, count }) => [nodeId ?? '', Number(count)]))
-}
-
+/** Changes how a policy stands with a server. */
 export async function setServer(
   tx: Tx,
   { policyId, serverId }: { readonly policyId: string; readonly serverId: string },
@@ -115,20 +99,50 @@ export async function setServer(
     .execute()
 }
 
-/** How a policy stands with each server that it means. */
-export async function standings(q: Queries, policy: PolicyRow) {
+/** How many backups of a policy are open on each node, of whatever run. */
+export async function openByNode(q: Queries, policyId: string): Promise<Map<string, number>> {
+  const rows = await q
+    .selectFrom('backup')
+    .select((eb) => ['nodeId', eb.fn.countAll<number>().as('count')])
+    .where('policyId', '=', policyId)
+    .where('status', 'in', ['pending', 'in_progress'])
+    .groupBy('nodeId')
+    .execute()
+  return new Map(rows.map(({ nodeId, count }) => [nodeId ?? '', Number(count)]))
+}
+
+/** How a policy stands with each server that it means, by name; `turn`: its place in the run with this id. */
+export async function standings(q: Queries, policy: PolicyRow, runId: string | undefined) {
   return meant(q, policy)
     .innerJoin('node', 'node.id', 'server.nodeId')
-    .leftJoin('backupPolicyServer as state', (join) =>
-      join.onRef('state.serverId', '=', 'server.id').on('state.policyId', '=', policy.id),
+    .leftJoin('backupPolicyServer as standing', (join) =>
+      join.onRef('standing.serverId', '=', 'server.id').on('standing.policyId', '=', policy.id),
     )
-    .leftJoin('backup', 'backup.id', 'state.backupId')
+    .leftJoin('backupPolicyResult as result', (join) =>
+      join.onRef('result.serverId', '=', 'server.id').on('result.runId', '=', runId ?? ''),
+    )
     .select(['server.id as serverId', 'server.name as serverName', 'server.nodeId', 'node.name as nodeName'])
-    .select(['state.dueAt', 'state.pending', 'state.backupId', 'state.lastSuccessAt', 'state.lastFailureAt', 'state.lastError'])
-    .select(['backup.status as status'])
+    .select(['server.activity', 'server.installed', 'result.state as turn', 'result.reason'])
+    .select(['standing.dueAt', 'standing.lastBackupId', 'standing.lastSuccessAt', 'standing.lastFailureAt'])
+    .select(['standing.lastError'])
     .orderBy('server.name')
     .orderBy('server.id')
     .execute()
 }
 
+/** A row of {@link standings}. */
 export type Standing = Awaited<ReturnType<typeof standings>>[number]
+
+/** As {@link standings}, counted: servers that stand alike. */
+export async function countStandings(q: Queries, policy: PolicyRow, runId: string | undefined) {
+  return meant(q, policy)
+    .leftJoin('backupPolicyServer as standing', (join) =>
+      join.onRef('standing.serverId', '=', 'server.id').on('standing.policyId', '=', policy.id),
+    )
+    .leftJoin('backupPolicyResult as result', (join) =>
+      join.onRef('result.serverId', '=', 'server.id').on('result.runId', '=', runId ?? ''),
+    )
+    .select((eb) => ['standing.dueAt', 'result.state as turn', eb.fn.countAll<number>().as('count')])
+    .groupBy(['standing.dueAt', 'result.state'])
+    .execute()
+}

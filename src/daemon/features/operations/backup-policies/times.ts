@@ -2,34 +2,54 @@ import { Cron } from 'croner'
 import { fieldError } from '../../../../shared/kernel/errors.ts'
 import { type IsoTime, isoTime } from '../../../../shared/kernel/time.ts'
 
-const LEAST_MS = 15 * 60_000
+/** Runs do not come closer together. */
+const LEAST_MS = 5 * 60_000
+/** How many of the next times are looked at for that. */
+const TIMES = 60
+const OVERDUE_LEAST_MS = 15 * 60_000
 const DAY_MS = 24 * 3600_000
 
-/** The next time of a cron expression after `afterMs`, in the time zone; `null` when there is none. */
-export function nextRun(cron: string, timeZone: string, afterMs: number): IsoTime | null {
-  const next = new Cron(cron, { paused: true, timezone: timeZone }).nextRun(new Date(afterMs))
+/** When a policy runs. */
+interface Times {
+  readonly cron: string
+  readonly timeZone: string
+}
+
+/** The next time of a cron expression of five fields after `afterMs`, in the time zone; `null` when there is none. */
+export function nextRun({ cron, timeZone }: Times, afterMs: number): IsoTime | null {
+  const next = parsed({ cron, timeZone }).nextRun(new Date(afterMs))
   return next === null ? null : isoTime(next.getTime())
 }
 
-/** Refuses an expression or a time zone that nothing can be made of, and one that never comes. */
-export function checkTimes(cron: string, timeZone: string, nowMs: number): void {
+function parsed({ cron, timeZone }: Times): Cron {
+  return new Cron(cron, { paused: true, timezone: timeZone, mode: '5-part' })
+}
+
+/** Refuses an expression or a time zone that nothing can be made of, one that never comes, and one that comes every minute. */
+export function checkTimes({ cron, timeZone }: Times, nowMs: number): void {
   try {
     new Intl.DateTimeFormat('en', { timeZone })
   } catch {
     throw fieldError('body.timeZone', 'must be a name of the IANA time zone database such as Europe/Berlin')
   }
-  let next: IsoTime | null
+  let times: number[]
   try {
-    next = nextRun(cron, timeZone, nowMs)
+    times = parsed({ cron, timeZone })
+      .nextRuns(TIMES, new Date(nowMs))
+      .map((time) => time.getTime())
   } catch (error) {
-    throw fieldError('body.cron', `is no cron expression: ${error instanceof Error ? error.message : error}`.slice(0, 300))
+    const why = error instanceof Error ? error.message : String(error)
+    const message = `must be a cron expression of five fields such as "0 4 * * *": ${why}`
+    throw fieldError('body.cron', message.slice(0, 300))
   }
-  if (next === null) throw fieldError('body.cron', 'names no time that is still to come')
+  if (times.length === 0) throw fieldError('body.cron', 'names no time that is still to come')
+  const isTooOften = times.some((time, index) => index > 0 && time - (times[index - 1] ?? 0) < LEAST_MS)
+  if (isTooOften) throw fieldError('body.cron', 'must leave at least five minutes between two runs')
 }
 
-/** From when on a backup that is due since then is overdue: when the next run has come without it. */
-export function overdueAtMs({ cron, timeZone }: { readonly cron: string; readonly timeZone: string }, dueMs: number): number {
-  const next = nextRun(cron, timeZone, dueMs)
+/** From when on a backup that is due since then is overdue: when the next run comes without it, at the latest after a day. */
+export function overdueAtMs(times: Times, dueMs: number): number {
+  const next = nextRun(times, dueMs)
   const interval = next === null ? DAY_MS : Date.parse(next) - dueMs
-  return dueMs + Math.max(LEAST_MS, interval)
+  return dueMs + Math.min(DAY_MS, Math.max(OVERDUE_LEAST_MS, interval))
 }

@@ -1,5 +1,5 @@
 import { createHash } from 'node:crypto'
-import { createReadStream, createWriteStream } from 'node:fs'
+import { createReadStream, createWriteStream, type WriteStream } from 'node:fs'
 import { readFile, rm, stat, writeFile } from 'node:fs/promises'
 import { join } from 'node:path'
 import { Transform } from 'node:stream'
@@ -79,7 +79,8 @@ export async function unpackBackup(
 ): Promise<Unpacked> {
   const { Parser } = await import('tar')
   const whole = hashing()
-  const written: Promise<unknown>[] = []
+  const written: Promise<void>[] = []
+  const files: WriteStream[] = []
   const seen = new Set<string>()
   const parser = new Parser({ strict: true })
   let failure: unknown
@@ -92,6 +93,7 @@ export async function unpackBackup(
     if (problem !== undefined) return fail(refused(problem))
     seen.add(entry.path)
     const file = createWriteStream(join(folder, entry.path), { flags: 'wx', mode: 0o600, flush: true })
+    files.push(file)
     const done = new Promise<void>((resolve, reject) => {
       file.once('close', resolve)
       file.once('error', reject)
@@ -102,7 +104,7 @@ export async function unpackBackup(
   })
   const ended = new Promise<void>((resolve, reject) => {
     parser.once('end', resolve)
-    parser.once('error', reject)
+    parser.on('error', reject) // it may have more to say, which nobody need hear
   })
   ended.catch(() => undefined) // whoever waits for it below may have failed before
   try {
@@ -116,6 +118,7 @@ export async function unpackBackup(
     await ended
     await Promise.all(written)
   } catch (error) {
+    for (const file of files) file.destroy()
     if (failure !== undefined) throw failure
     signal?.throwIfAborted()
     if (error instanceof PanelError || (error instanceof Error && SYSTEM.test(String(Reflect.get(error, 'code')))))

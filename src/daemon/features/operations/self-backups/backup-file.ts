@@ -1,7 +1,6 @@
-import { access, mkdir } from 'node:fs/promises'
+import { access, mkdir, open } from 'node:fs/promises'
 import { PanelError } from '../../../../shared/kernel/errors.ts'
 import { Connection } from '../../../db/sqlite/connection.ts'
-import { storageFailure } from '../../../db/sqlite/failures.ts'
 import { clearFolder, databaseIn, type Unpacked, unpackBackup } from './archive.ts'
 
 const PROBLEMS = 5
@@ -16,9 +15,10 @@ export async function copyDatabase(
   { id, jobId, signal }: { readonly id: string; readonly jobId: string; readonly signal: AbortSignal },
 ): Promise<number> {
   const target = databaseIn(folder)
+  await (await open(target, 'wx', 0o600)).close()
   await working(file, signal, async (connection) => {
     // A moment ago, a checkpoint of the writer may have held the file.
-    await connection.exec('PRAGMA busy_timeout = 5000; PRAGMA query_only = ON')
+    await connection.exec('PRAGMA busy_timeout = 5000')
     await connection.run('VACUUM INTO ?', [target])
   })
   return working(target, signal, async (connection) => {
@@ -68,7 +68,7 @@ export function exists(path: string): Promise<boolean> {
 
 async function working<T>(file: string, signal: AbortSignal, work: (connection: Connection) => Promise<T>): Promise<T> {
   signal.throwIfAborted()
-  const connection = await Connection.open(file, 'existing', storageFailure)
+  const connection = await Connection.open(file, 'existing')
   const interrupt = (): void => connection.interrupt()
   signal.addEventListener('abort', interrupt)
   try {

@@ -4,7 +4,7 @@ import { PanelError } from '../../../../shared/kernel/errors.ts'
 import { newId } from '../../../../shared/kernel/ids.ts'
 import type { Caller } from '../../../access/caller.ts'
 import type { Tx } from '../../../db/db.ts'
-import { isStorageFailure } from '../../../db/sqlite/failures.ts'
+import { troubleOf } from '../../../db/sqlite/failures.ts'
 import { defineJob, type JobOf } from '../../../jobs/job-type.ts'
 import { StoreFailure } from '../../../object-store/store-failure.ts'
 import { findStore, type StoreRow } from '../stores/rows.ts'
@@ -224,7 +224,7 @@ async function announce(
 
 /** Whether another attempt may succeed without anybody having done something. */
 function mayPass(error: unknown): boolean {
-  return error instanceof StoreFailure ? error.passes : isStorageFailure(error)
+  return error instanceof StoreFailure ? error.passes : troubleOf(error) === 'unwritable'
 }
 
 function fail(error: string, code?: string) {

@@ -205,6 +205,7 @@ function usesOf(row: rows.CountedStore): string[] {
   const counts = [
     [row.serverBackups, 'backups of servers'],
     [row.selfBackups, 'backups of the panel'],
+    [row.policies, 'backup policies'],
     [row.locations, 'locations'],
     [row.nodes, 'nodes'],
     [row.servers, 'servers'],

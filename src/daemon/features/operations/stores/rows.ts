@@ -127,7 +127,7 @@ export async function listDefaults(q: Queries, { page, limit }: { page: number; 
 export type CountedStore = Awaited<ReturnType<ReturnType<typeof selectStores>['executeTakeFirstOrThrow']>>
 
 function selectStores(q: Queries) {
-  const count = (table: 'backup' | 'self_backup' | 'location' | 'node' | 'server', column: string) =>
+  const count = (table: 'backup' | 'self_backup' | 'backup_policy' | 'location' | 'node' | 'server', column: string) =>
     sql<number>`(select count(*) from ${sql.table(table)} where ${sql.ref(`${table}.${column}`)} = ${sql.ref('backupStore.id')})`
   return q
     .selectFrom('backupStore')
@@ -135,6 +135,7 @@ function selectStores(q: Queries) {
     .select([
       count('backup', 'storeId').as('serverBackups'),
       count('self_backup', 'storeId').as('selfBackups'),
+      count('backup_policy', 'storeId').as('policies'),
       count('location', 'backupStoreId').as('locations'),
       count('node', 'backupStoreId').as('nodes'),
       count('server', 'backupStoreId').as('servers'),

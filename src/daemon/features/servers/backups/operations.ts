@@ -13,6 +13,7 @@ import { statusOf } from '../servers/view.ts'
 import { cleanUp, forget, startDelete } from './delete-job.ts'
 import type { BackupDeps } from './deps.ts'
 import { backupOf, refuseUnready } from './find.ts'
+import { refuseHeld } from './held.ts'
 import { laneFor } from './lanes.ts'
 import { addBackup, type NewBackup } from './new-backup.ts'
 import { PRUNE_STORE } from './prune-job.ts'
@@ -144,6 +145,7 @@ export const restoreBackup = operation(api.restoreBackup, async (work, { params,
   const { toServerId = params.serverId, paths = null, replace, preBackup, files } = body
   const keepOthers = body.truncate === undefined ? body.keepOthers : !body.truncate
   if (toServerId !== params.serverId) await permitTarget(tx, holder, toServerId)
+  for (const serverId of new Set([source.id, toServerId])) await refuseHeld(tx, holder, serverId)
   refuseUnready(backup)
   const target = toServerId === source.id ? source : await serverOf(tx, toServerId)
   for (const path of paths ?? []) {

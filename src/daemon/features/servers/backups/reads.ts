@@ -11,6 +11,7 @@ import { deniedTo, refuseDenied } from '../files/denied-files.ts'
 import { findServerRow, type ServerRow } from '../servers/rows.ts'
 import type { BackupDeps } from './deps.ts'
 import { backupOf, refuseUnready } from './find.ts'
+import { refuseHeld } from './held.ts'
 import { nodeOf, stored, withStore } from './reach-store.ts'
 import type { ShownBackup } from './rows.ts'
 import { databasesOf } from './view.ts'
@@ -21,14 +22,16 @@ const ENDS = { gzip: 'tar.gz', zstd: 'tar.zst', none: 'tar' } as const
 const TYPES = { gzip: 'application/gzip', zstd: 'application/zstd', none: 'application/x-tar' } as const
 const DUMP = '.sql'
 
-/** The backup with its server, when it can be read. */
+/** The backup with its server, when it can be read by the caller. */
 async function readable(
-  { db }: BackupDeps,
+  { db, clock }: BackupDeps,
   { serverId, backupId }: { readonly serverId: string; readonly backupId: string },
+  caller: ReturnType<typeof callerOf>,
 ): Promise<{ readonly backup: ShownBackup; readonly row: ServerRow }> {
   const row = await findServerRow(db.read, serverId)
   if (row === undefined) throw new PanelError('SERVER_NOT_FOUND', 'There is no such server')
   const backup = await backupOf(db.read, serverId, backupId)
+  await refuseHeld({ q: db.read, now: now(clock) }, caller, serverId)
   if (backup.status !== 'restoring') refuseUnready(backup)
   return { backup, row }
 }
@@ -39,8 +42,8 @@ export async function entriesOf(
   { params, query }: Input<typeof api.listBackupEntries>,
   context: Asking,
 ): Promise<Data<typeof api.listBackupEntries>> {
-  const { backup, row } = await readable(deps, params)
   const caller = callerOf(context)
+  const { backup, row } = await readable(deps, params, caller)
   refuseDenied(row, query.path, caller)
   const rules = ignore({ ignorecase: true }).add(deniedTo(row, caller))
   const nodeId = nodeOf(deps, backup, row.nodeId)
@@ -79,8 +82,8 @@ export async function download(
   { params, query }: Input<typeof api.downloadBackup>,
   context: Asking,
 ): Promise<StreamAnswer> {
-  const { backup, row } = await readable(deps, params)
   const caller = callerOf(context)
+  const { backup, row } = await readable(deps, params, caller)
   if (query.path !== undefined) refuseDenied(row, query.path, caller)
   const denied = deniedTo(row, caller)
   // Dumps of databases are for those who may read these.
@@ -124,8 +127,8 @@ export async function fileOf(
   if ((path === undefined) === (database === undefined)) {
     throw fieldError('query.path', 'or database must be given, and not both')
   }
-  const { backup, row } = await readable(deps, params)
   const caller = callerOf(context)
+  const { backup, row } = await readable(deps, params, caller)
   if (path !== undefined) refuseDenied(row, path, caller)
   else await permitServer({ q: deps.db.read, now: now(deps.clock) }, caller, row.id, ['database.read'])
   const nodeId = nodeOf(deps, backup, row.nodeId)

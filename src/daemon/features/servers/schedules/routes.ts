@@ -45,10 +45,10 @@ export function scheduleRoutes(deps: operations.ScheduleDeps & { readonly clock:
       return { items: page.rows.map((row) => toRun(params.serverId, row)), total: page.total }
     }),
     route(api.getTaskRun, async ({ params }, context) => {
-      const { serverId, runId } = params
+      const { serverId, taskRunId } = params
       await operations.serverOf(at, serverId)
       const { id } = await operations.scheduleOf(at, params)
-      const row = await rows.findRun(db.read, runId)
+      const row = await rows.findRun(db.read, taskRunId)
       if (row?.scheduleId !== id)
         return context.fail('TASK_RUN_NOT_FOUND', 'This schedule has no such run, or not any more')
       const mayRead = { q: db.read, now: now(clock) }

@@ -51,8 +51,7 @@ export function checkTarget({ type, target, targetId }: Pick<Creation, 'type' | 
   if (target !== 'global' && targetId == null) throw fieldError('body.targetId', `must be the id of a ${target}`)
   if (type === 'node_offline' && target === 'server')
     throw fieldError('body.target', 'must be node or global: servers have no connection of their own')
-  if (OF_SERVERS.has(type) && target === 'node')
-    throw fieldError('body.target', 'must be server or global')
+  if (OF_SERVERS.has(type) && target === 'node') throw fieldError('body.target', 'must be server or global')
 }
 
 /** Writes a new rule; the answer shows the secret that its webhooks are signed with. */
