@@ -40,7 +40,7 @@ import { watchLeftovers } from './server/leftovers.ts'
 import { ReadyThread } from './server/ready-matcher.ts'
 import { SerialQueue } from './server/serial-queue.ts'
 import { StartPlaces } from './server/start-places.ts'
-import { createPanelDoor } from './sftp/panel-door.ts'
+import { createPanelClient } from './sftp/panel-client.ts'
 import { type SftpConfig, SshServer } from './sftp/ssh-server.ts'
 import { Journal } from './state/journal.ts'
 import { type AgentLayout, agentLayout, makeLayout } from './state/layout.ts'
@@ -170,7 +170,7 @@ async function assemble(options: AgentOptions, layout: AgentLayout): Promise<Age
       ? undefined
       : new SshServer({
           config: options.sftp,
-          door: createPanelDoor(options.connect),
+          panel: createPanelClient(options.connect),
           ...{ dataDir, servers, clock, log, ending: ending.signal },
         })
   const deps = sessionDeps(options, { node, stats, sftp, bootId: newIdSuffix(clock) })

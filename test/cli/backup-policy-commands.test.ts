@@ -17,7 +17,7 @@ const noun = 'backup-policies'
 
 describe('the commands of backup policies', { timeout: 60_000 }, () => {
   it('create, list, view, edit, pause and resume', async () => {
-    await refused(2, [noun, 'create', '--name', 'nightly'])
+    expect((await refused(8, [noun, 'create', '--name', 'nightly'])).stderr).toContain('--cron: is required')
     const times = ['--name', 'nightly', '--cron', '0 4 * * *']
     await refused(2, [noun, 'create', ...times, '--all', '--node', node.node.id])
     expect((await refused(8, [noun, 'create', ...times, '--time-zone', 'Berlin'])).stderr).toContain('--time-zone')

@@ -78,7 +78,7 @@ describe('the commands of stores and of backups of the panel', { timeout: 60_000
     const copy = empty('copy.tar.gz')
     await ok(['self-backup', 'download', made.id, '--out', copy])
     expect(await readFile(copy)).toEqual(bytes)
-    expect(await readdir(panel.dataDir)).not.toContain('self-backup')
+    expect(await readdir(join(panel.dataDir, 'self-backup'))).toEqual([])
     const [job] = await panel.client.call(listJobs, { query: { kind: 'self_backups.create' } })
     expect(JSON.stringify(job)).not.toContain(PASSPHRASE)
   })

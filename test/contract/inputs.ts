@@ -382,7 +382,7 @@ export const VALID: Readonly<Record<string, Make>> = {
   }),
   'backup_settings.update': (world) => ({
     params: ofServer(world),
-    body: { retentionCount: 3 },
+    body: { retentionCount: 1 + (world.next() % 1000) },
     otherBody: { retentionDays: 9 },
   }),
   'backups.create': async (world) => ({

@@ -177,6 +177,8 @@ describe('the program writes to a terminal', () => {
   /** Each has its reason: whatever else writes goes through one of them. */
   const WRITERS = [
     'src/agent/notices.ts',
+    // The stderr of a channel of SSH.
+    'src/agent/sftp/ssh-server.ts',
     'src/cli/kit/terminal.ts',
     // Help that was made with the program, before the stream of stdout is loaded.
     'src/cli/main.ts',

@@ -49,7 +49,6 @@ export const REGISTRY: Readonly<Record<string, FilePatterns>> = {
     sees: 'remote host',
     patterns: [String.raw`/^panel-\d{8}T\d{6}Z-[0-9a-z]{8}\.tar\.gz$/`, String.raw`/[:-]|\.\d+/g`],
   },
-  'src/daemon/features/operations/self-backups/schedule.ts': { sees: 'client', patterns: [String.raw`/\s+/`] },
   'src/daemon/features/operations/self-backups/sealed-key.ts': {
     sees: 'operator',
     patterns: ['z.base64()', 'z.base64()'],
@@ -70,7 +69,7 @@ export const REGISTRY: Readonly<Record<string, FilePatterns>> = {
       '/^ECONNREFUSED$/',
       '/^(EHOSTUNREACH|ENETUNREACH|EHOSTDOWN|ENETDOWN|EADDRNOTAVAIL)$/',
       String.raw`/^(ETIMEDOUT|UND_ERR_\w*TIMEOUT)$/`,
-      String.raw`/^(ERR_O?SSL\w*|ERR_TLS\w*|EPROTO|\w*CERT\w*|UNABLE_TO_\w+)$/`,
+      '/^(?:ERR_O?SSL|ERR_TLS|EPROTO$|UNABLE_TO_)|CERT/',
       String.raw`/\s+/g`,
     ],
   },
@@ -610,6 +609,7 @@ export const REGISTRY: Readonly<Record<string, FilePatterns>> = {
     patterns: [String.raw`/^\[([^\]]*)\](?::\d*)?$/`, String.raw`/:\d*$/`, String.raw`/\.$/`],
   },
   'src/daemon/http/json-bytes.ts': { sees: 'client', patterns: [String.raw`/[\u0000-\u001f"\\\ud800-\udfff]/`] },
+  'src/daemon/core/cron.ts': { sees: 'client', patterns: [String.raw`/\s+/`] },
   'src/daemon/core/masking.ts': {
     sees: 'client',
     patterns: [

@@ -235,7 +235,9 @@ describe('a path over SFTP', () => {
     }
   })
 
-  test('leads nowhere else while the game exchanges a folder for a link, again and again', async () => {
+  test('leads nowhere else while the game exchanges a folder for a link, again and again', {
+    tags: ['long'],
+  }, async () => {
     mkdirSync(at('swap'))
     mkdirSync(at('real'))
     symlinkSync(join(outside, 'folder'), at('evil'))

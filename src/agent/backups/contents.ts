@@ -40,9 +40,9 @@ export async function openBackup(
   throw new AgentFailure('NOT_FOUND', `The store does not have the backup ${backupId}`)
 }
 
-/** Opens what the files of a backup are read from. */
-export async function openBytes(backup: Backup): Promise<FileBytes> {
-  const source = backup.head.kind === 'archive' ? await openArchive(backup) : await openPieces(backup)
+/** Opens what the files of a backup are read from. `reuses`: the memory of a piece is used again for the next one where that can be. */
+export async function openBytes(backup: Backup, { reuses }: { readonly reuses: boolean }): Promise<FileBytes> {
+  const source = backup.head.kind === 'archive' ? await openArchive(backup, reuses) : await openPieces(backup)
   return {
     of: (entry) => checked(entry, source.of(entry)),
     close: () => source.close(),
@@ -108,7 +108,7 @@ async function* checked(entry: ListEntry, content: AsyncIterable<Buffer>): Async
   if (!isSame) throw damaged(`${entry.path.toString('utf8').slice(0, 200)} has another hash`)
 }
 
-async function openArchive({ store, head, signal }: Backup): Promise<FileBytes> {
+async function openArchive({ store, head, signal }: Backup, reuses: boolean): Promise<FileBytes> {
   const members = await membersOf({ store, head, signal })
   const key = archiveKey(head.backupId, head.compression)
   let open: { readonly content: AsyncGenerator<Buffer>; at: number; piece: Buffer } | undefined
@@ -123,7 +123,8 @@ async function openArchive({ store, head, signal }: Backup): Promise<FileBytes> 
     await close()
     const { begin, stored } = members.holding(offset)
     const how = head.compression === 'gzip' ? 'gz' : head.compression === 'zstd' ? 'zst' : 'none'
-    const range = { offset: stored, length: head.archiveBytes - stored }
+    // What uncompresses has several pieces at a time.
+    const range = { offset: stored, length: head.archiveBytes - stored, reuses: reuses && how === 'none' }
     const content = decompress(store.read(key, range, signal), how)[Symbol.asyncIterator]() as AsyncGenerator<Buffer> // they are generators
     open = { content, at: begin, piece: Buffer.alloc(0) }
     return open

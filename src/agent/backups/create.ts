@@ -94,7 +94,7 @@ export async function createBackup(root: string, options: CreateOptions): Promis
       createdMs: options.nowMs(),
       entries: packed.entries,
       bytes: packed.bytes,
-      storedBytes: spent.bytes,
+      storedBytes: packed.archive?.bytes ?? spent.bytes,
       sha256: packed.archive?.sha256 ?? stored.sha256,
       archiveBytes: packed.archive?.bytes ?? 0,
       filesOffset: packed.archive?.filesOffset ?? 0,

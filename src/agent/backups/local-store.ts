@@ -7,6 +7,7 @@ import { codeOf } from '../files/folder-handle.ts'
 import { cancelled } from '../files/list.ts'
 import { errorText } from '../logger.ts'
 import { syncFolder } from '../state/atomic-file.ts'
+import { collectAfter } from './collect.ts'
 import { type ByteRange, damaged, noObject, OBJECT_KEY, type ObjectStore, type StoredObject } from './store.ts'
 
 const { O_RDONLY, O_NOFOLLOW, O_NONBLOCK } = constants
@@ -51,7 +52,7 @@ export class LocalStore implements ObjectStore {
     }
   }
 
-  async *read(key: string, { offset, length }: ByteRange, signal: AbortSignal): AsyncGenerator<Buffer> {
+  async *read(key: string, { offset, length, reuses = false }: ByteRange, signal: AbortSignal): AsyncGenerator<Buffer> {
     const file = await open(this.#pathOf(key), O_RDONLY | O_NOFOLLOW | O_NONBLOCK).catch((error: unknown) => {
       const code = codeOf(error)
       if (code === 'ENOENT' || code === 'ENOTDIR') throw noObject(key)
@@ -60,15 +61,18 @@ export class LocalStore implements ObjectStore {
     try {
       if (!(await file.stat()).isFile()) throw damaged(`${key} is no file`)
       const end = length === undefined ? Number.MAX_SAFE_INTEGER : offset + length
+      const memory = reuses ? Buffer.allocUnsafeSlow(PIECE_BYTES) : undefined
       for (let at = offset; at < end; ) {
         if (signal.aborted) throw cancelled()
-        const piece = Buffer.allocUnsafe(Math.min(PIECE_BYTES, end - at))
-        const { bytesRead } = await file.read(piece, 0, piece.length, at).catch((error: unknown) => {
+        const count = Math.min(PIECE_BYTES, end - at)
+        const piece = memory ?? Buffer.allocUnsafe(count)
+        const { bytesRead } = await file.read(piece, 0, count, at).catch((error: unknown) => {
           throw failureOf(error, 'read')
         })
         if (bytesRead === 0) return
         at += bytesRead
         yield piece.subarray(0, bytesRead)
+        if (!reuses) collectAfter(count)
       }
     } finally {
       await file.close()

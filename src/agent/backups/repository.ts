@@ -8,6 +8,7 @@ import { decompress } from '../files/archive/compression.ts'
 import { Channel } from './channel.ts'
 import { type ChunkPlace, ChunkTable } from './chunk-table.ts'
 import { CHUNK_BYTES } from './chunker.ts'
+import { collectAfter } from './collect.ts'
 import { GzipSlot } from './gzip-slot.ts'
 import { HASH_BYTES, LineWriter, linesOf } from './manifest.ts'
 import { damaged, type ObjectStore } from './store.ts'
@@ -271,7 +272,7 @@ export class PackReader {
   /** As it lies in its pack. */
   async stored(place: ChunkPlace): Promise<Buffer> {
     const open = await this.#seek(place)
-    const parts: Buffer[] = []
+    const stored = Buffer.allocUnsafeSlow(place.storedBytes)
     const end = place.offset + place.storedBytes
     while (open.at < end) {
       if (open.piece.length === 0) {
@@ -285,11 +286,12 @@ export class PackReader {
       }
       const isBefore = open.at < place.offset
       const part = open.piece.subarray(0, (isBefore ? place.offset : end) - open.at)
+      if (!isBefore) part.copy(stored, open.at - place.offset)
       open.at += part.length
       open.piece = open.piece.subarray(part.length)
-      if (!isBefore) parts.push(part)
     }
-    return parts.length === 1 && parts[0] !== undefined ? parts[0] : Buffer.concat(parts)
+    collectAfter(stored.length)
+    return stored
   }
 
   async close(): Promise<void> {
@@ -303,7 +305,7 @@ export class PackReader {
     if (open !== undefined && open.pack === pack && offset >= open.at && offset - open.at <= GAP_BYTES) return open
     await this.close()
     const key = packKey(this.#repository.packs[pack] ?? '')
-    const content = this.#store.read(key, { offset }, this.#signal)
+    const content = this.#store.read(key, { offset, reuses: true }, this.#signal)
     this.#open = { pack, content, at: offset, piece: Buffer.alloc(0) }
     return this.#open
   }

@@ -116,7 +116,7 @@ export function backupRequests(deps: BackupRequestDeps): readonly RequestHandler
         reading(what, signal, (backup) =>
           work.changing(serverId, async (server) => {
             const wanted = wantedPaths(paths)
-            const bytes = await openBytes(backup)
+            const bytes = await openBytes(backup, { reuses: true })
             const source = {
               bytes: paths === null ? backup.head.bytes : null,
               entries: () => wanted.checked(asArchive(backup, bytes, wanted.wants)),
@@ -275,7 +275,7 @@ async function deliver(
     const { sha256 } = await bulk.deliver(ticket, asItLies, { signal, progress: () => {} })
     return { sha256, bytes: sent.bytes }
   }
-  const bytes = await openBytes(backup)
+  const bytes = await openBytes(backup, { reuses: false })
   try {
     if (content !== 'archive') return await send(bytes.of(await fileOf(backup, content, path ?? '')))
     const how = compression === 'gzip' ? 'gz' : compression === 'zstd' ? 'zst' : 'none'

@@ -4,6 +4,8 @@ import { AgentFailure } from '../failure.ts'
 export interface ByteRange {
   readonly offset: number
   readonly length?: number
+  /** The memory of a piece may be used again for the next one: who asks for that is done with a piece before it takes another. */
+  readonly reuses?: boolean
 }
 
 /** An object as a list has it. */

@@ -72,7 +72,7 @@ async function verifyArchive(backup: Backup, watch: Watch): Promise<Damage[]> {
     return []
   }
   const hash = createHash('sha256')
-  for await (const piece of store.read(key, { offset: 0 }, signal)) {
+  for await (const piece of store.read(key, { offset: 0, reuses: true }, signal)) {
     hash.update(piece)
     watch.read(piece.length)
   }
@@ -81,7 +81,7 @@ async function verifyArchive(backup: Backup, watch: Watch): Promise<Damage[]> {
     return []
   }
   const found = new Found(head.backupId, 'its archive has another hash')
-  const source = await openBytes(backup)
+  const source = await openBytes(backup, { reuses: true })
   try {
     for await (const entry of entriesOf(store, head, signal)) {
       if (entry.kind !== 'file' && entry.kind !== 'extra') continue

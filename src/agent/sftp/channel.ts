@@ -106,7 +106,7 @@ class SftpChannel {
   async closeAll(): Promise<void> {
     for (const opened of this.#handles.values()) {
       await this.#parts.files.close(opened).catch((error: unknown) => {
-        this.#parts.log.info({ err: errorText(error) }, 'a file of an ended SFTP channel was not closed cleanly')
+        this.#parts.log.info({ err: errorText(error) }, 'file of an ended SFTP channel was not closed cleanly')
       })
     }
     this.#handles.clear()
@@ -277,7 +277,7 @@ function nameOnly(name: Buffer): NameEntry {
   return { name, longName: name, attributes: {} }
 }
 
-/** How a failure is told to a client, which often shows nothing but the code. */
+/** How a failure is shown to a client, which often shows nothing but the code. */
 function statusOf(error: unknown): readonly [StatusCode, string] {
   if (error instanceof BadPacket) return [STATUS_CODE.badMessage, error.message]
   if (error instanceof AgentFailure) {

@@ -1,4 +1,4 @@
-import { constants, futimesSync, type Stats, statfsSync } from 'node:fs'
+import { constants, futimesSync, type Stats, statfsSync, statSync } from 'node:fs'
 import { type FileHandle, open } from 'node:fs/promises'
 import { pathBytes, pathText } from '../../shared/kernel/path-text.ts'
 import { AgentFailure } from '../failure.ts'
@@ -19,7 +19,7 @@ import {
   withFolder,
   withPlace,
 } from '../files/place.ts'
-import { denied } from '../files/rules.ts'
+import { denied, type PathRules } from '../files/rules.ts'
 import type { GameServer } from '../server/server.ts'
 import { type Attributes, type NameEntry, OPEN } from './packets.ts'
 import { clientPath, folderOf, longName, relativeTarget, withoutLinks } from './paths.ts'
@@ -33,11 +33,17 @@ const PAGE_ENTRIES = 100
 const PAGE_BYTES = 48 * 1024
 const SEVERAL = 'The file has several names: one of them may be outside of the server. Replace it as a whole'
 
+/** What is open was found under these rules in this folder of the server. */
+interface Found {
+  readonly path: string
+  rules: PathRules
+  readonly tree: string
+}
+
 /** A file that a client has open. */
-export interface OpenedFile {
+export interface OpenedFile extends Found {
   readonly kind: 'file'
   readonly handle: FileHandle
-  readonly path: string
   readonly reads: boolean
   readonly writes: boolean
   readonly appends: boolean
@@ -48,10 +54,9 @@ export interface OpenedFile {
 }
 
 /** A folder that a client lists. */
-export interface OpenedFolder {
+export interface OpenedFolder extends Found {
   readonly kind: 'folder'
   readonly folder: FolderHandle
-  readonly path: string
   readonly names: Generator<string>
 }
 
@@ -94,6 +99,7 @@ export class SftpFiles {
   }
 
   async fstat(opened: OpenedFile | OpenedFolder): Promise<Attributes> {
+    this.#hold(opened, opened.kind === 'file' && opened.writes ? 'write' : 'read')
     return attributesOf(opened.kind === 'folder' ? opened.folder.stat() : await opened.handle.stat())
   }
 
@@ -103,16 +109,17 @@ export class SftpFiles {
     if (!writes) return await this.#openToRead(path)
     this.#session.need('write')
     if ((flags & OPEN.read) !== 0) this.#session.need('read')
+    const found = this.#found(path)
     this.#check(path)
     this.#session.rules.refuseUnreached(path, false)
-    const opened = await withPlace(this.#root, path, (place) => this.#openToWrite(place, { path, flags, mode }))
+    const opened = await withPlace(this.#root, path, (place) => this.#openToWrite(place, { ...found, flags, mode }))
     if ((flags & (OPEN.create | OPEN.truncate)) !== 0) this.#session.changed(folderOf(path))
     return opened
   }
 
   /** Reads into `room`; answers how many bytes, 0 at the end. */
   async read(opened: OpenedFile, room: Buffer, offset: number): Promise<number> {
-    this.#session.need('read')
+    this.#hold(opened, 'read')
     if (!opened.reads) throw new AgentFailure('DENIED', 'The file is not open for reading')
     const { bytesRead } = await opened.handle.read(room, 0, room.length, offset)
     if (!opened.wasRead) this.#session.counts.filesRead++
@@ -122,7 +129,7 @@ export class SftpFiles {
   }
 
   async write(opened: OpenedFile, bytes: Buffer, offset: number): Promise<void> {
-    this.#session.need('write')
+    this.#hold(opened, 'write')
     if (!opened.writes) throw new AgentFailure('DENIED', 'The file is not open for writing')
     const at = opened.appends ? (await opened.handle.stat()).size : offset
     await this.#grow(opened, at + bytes.length)
@@ -135,6 +142,7 @@ export class SftpFiles {
   }
 
   async sync(opened: OpenedFile): Promise<void> {
+    this.#hold(opened, opened.writes ? 'write' : 'read')
     await opened.handle.sync()
   }
 
@@ -153,20 +161,22 @@ export class SftpFiles {
   async opendir(bytes: Buffer): Promise<OpenedFolder> {
     this.#session.need('read')
     return await this.#followed(clientPath(bytes), async (path) => {
+      const found = this.#found(path)
       this.#check(path)
-      const folder = await withFolder(this.#root, path, (found) => {
+      const folder = await withFolder(this.#root, path, (own) => {
         // The walk closes the one that it has found.
-        const again = FolderHandle.open(`/proc/self/fd/${found.fd}/.`)
-        if (again === undefined || !again.isSame(found.device, found.inode)) throw notFound(path)
+        const again = FolderHandle.open(`/proc/self/fd/${own.fd}/.`)
+        if (again === undefined || !again.isSame(own.device, own.inode)) throw notFound(path)
         return again
       })
-      return { kind: 'folder', folder, path, names: folder.names() }
+      return { kind: 'folder', ...found, folder, names: folder.names() }
     })
   }
 
   /** The next entries of a folder, those that nobody gets left out; none at its end. */
-  readdir({ folder, path, names }: OpenedFolder): NameEntry[] {
-    this.#session.need('read')
+  readdir(opened: OpenedFolder): NameEntry[] {
+    this.#hold(opened, 'read')
+    const { folder, path, names } = opened
     const entries: NameEntry[] = []
     for (let bytes = 0; entries.length < PAGE_ENTRIES && bytes < PAGE_BYTES; ) {
       const next = names.next()
@@ -273,7 +283,7 @@ export class SftpFiles {
   }
 
   async fsetstat(opened: OpenedFile | OpenedFolder, attributes: Attributes): Promise<void> {
-    this.#session.need('write')
+    this.#hold(opened, 'write')
     refuseOwner(attributes)
     if (opened.kind === 'folder' || !opened.writes) throw new AgentFailure('DENIED', 'The file is not open for writing')
     const { size, mode, atime, mtime } = attributes
@@ -309,19 +319,21 @@ export class SftpFiles {
   async #openToRead(asked: string): Promise<OpenedFile> {
     this.#session.need('read')
     return await this.#followed(asked, async (path) => {
+      const found = this.#found(path)
       this.#check(path)
       this.#session.rules.refuseHidden(path, false)
       const handle = await withPlace(this.#root, path, (place) => openRegular(place, O_RDONLY))
       if (handle === undefined) throw notFound(path)
-      const file = { handle, path, reads: true, writes: false, appends: false }
+      const file = { ...found, handle, reads: true, writes: false, appends: false }
       return { kind: 'file', ...file, size: 0, wasRead: false, wasWritten: false }
     })
   }
 
   async #openToWrite(
     { folder, name }: Place,
-    { path, flags, mode }: { readonly path: string; readonly flags: number; readonly mode: number | undefined },
+    { flags, mode, ...found }: Found & { readonly flags: number; readonly mode: number | undefined },
   ): Promise<OpenedFile> {
+    const { path } = found
     const [creates, truncates] = [(flags & OPEN.create) !== 0, (flags & OPEN.truncate) !== 0]
     let there = folder.statOf(name)
     if (there === undefined && !creates) throw notFound(path)
@@ -348,7 +360,7 @@ export class SftpFiles {
       } else if (truncates) await handle.truncate(0)
       const size = truncates ? 0 : facts.size
       const appends = (flags & OPEN.append) !== 0
-      return { kind: 'file', handle, path, reads, writes: true, appends, size, wasRead: false, wasWritten: false }
+      return { kind: 'file', ...found, handle, reads, writes: true, appends, size, wasRead: false, wasWritten: false }
     } catch (error) {
       await handle.close()
       throw error
@@ -441,10 +453,35 @@ export class SftpFiles {
     if (rules.isDenied(path, true)) throw denied(path)
   }
 
+  /** Noted before the walk, so that nothing of a folder that is replaced meanwhile passes for one of the next. */
+  #found(path: string): Found {
+    return { path, rules: this.#session.rules, tree: treeOf(this.#root) }
+  }
+
+  /** What is open is held to the rights and paths of this moment, and is of no use once a restore has replaced the folder of the server. */
+  #hold(opened: OpenedFile | OpenedFolder, right: 'read' | 'write'): void {
+    this.#session.need(right)
+    const { rules } = this.#session
+    if (opened.rules !== rules) {
+      this.#check(opened.path)
+      if (opened.kind === 'file') rules.refuseUnreached(opened.path, false)
+      opened.rules = rules
+    }
+    if (opened.tree !== treeOf(this.#root)) {
+      throw new AgentFailure('CONFLICT_STATE', 'The files of the server were restored from a backup; open it again')
+    }
+  }
+
   #changed(path: string): void {
     this.#room.changed(this.#server)
     this.#session.changed(folderOf(path))
   }
+}
+
+/** Names a folder as long as it is there: numbers of inodes are used again, times of their making are not. */
+function treeOf(root: string): string {
+  const { dev, ino, birthtimeNs } = statSync(root, { bigint: true })
+  return `${dev} ${ino} ${birthtimeNs}`
 }
 
 /** Times beyond what the protocol can carry are shown as its ends. */

@@ -62,7 +62,7 @@ const MOST_PIECES = 64
 const MOST_HANDLE = 16
 const MOST_EXTENDED = 32
 
-/** What a client says of a file, or is told of it; what it does not say is absent. Times in seconds. */
+/** What a client says of a file, or hears of it; what it does not say is absent. Times in seconds. */
 export interface Attributes {
   readonly size?: number
   readonly uid?: number

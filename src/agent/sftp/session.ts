@@ -4,7 +4,7 @@ import { AgentFailure } from '../failure.ts'
 import { PathRules } from '../files/rules.ts'
 import { type AgentLog, errorText } from '../logger.ts'
 import type { GameServer } from '../server/server.ts'
-import { type PanelDoor, Refusal } from './panel-door.ts'
+import { type PanelClient, Refusal } from './panel-client.ts'
 
 /** Changes of this time are reported together. */
 const TOGETHER_MS = 1000
@@ -17,7 +17,7 @@ export interface SessionParts {
   readonly sessionId: string
   readonly grant: SftpGrant
   readonly server: GameServer
-  readonly door: PanelDoor
+  readonly panel: PanelClient
   readonly clock: Clock
   readonly log: AgentLog
   /** Aborts when the agent ends. */
@@ -124,10 +124,7 @@ export class SftpSession {
       } catch (error) {
         const isFinal = error instanceof Refusal || clock.monotonicMs() - sinceMs > KEPT_MS
         if (isFinal || ending.aborted) {
-          return void log.warn(
-            { sessionId: this.id, err: errorText(error) },
-            'the end of an SFTP session was not reported',
-          )
+          return void log.warn({ sessionId: this.id, err: errorText(error) }, 'end of an SFTP session was not reported')
         }
       }
       await clock.sleep(RETRY_MS, ending)
@@ -150,7 +147,7 @@ export class SftpSession {
     this.#folders = new Set()
     this.#allFolders = true
     try {
-      await this.#parts.door.report(this.id, { counts: { ...this.counts }, folders, allFolders, ended })
+      await this.#parts.panel.report(this.id, { counts: { ...this.counts }, folders, allFolders, ended })
     } catch (error) {
       for (const folder of folders) this.#folders.add(folder)
       this.#allFolders = allFolders

@@ -3,7 +3,7 @@ import type { ConsoleLine } from '../../shared/protocol/console.ts'
 import { type AgentLog, errorText } from '../logger.ts'
 import type { SshChannel } from './channel.ts'
 import { LineInput } from './line-input.ts'
-import { type PanelDoor, Refusal } from './panel-door.ts'
+import { type PanelClient, Refusal } from './panel-client.ts'
 import type { SftpSession } from './session.ts'
 
 const RECENT_LINES = 200
@@ -15,7 +15,7 @@ const MOST_WAITING = 20
 /** What a console over SSH works with. */
 export interface ShellParts {
   readonly session: SftpSession
-  readonly door: PanelDoor
+  readonly panel: PanelClient
   readonly log: AgentLog
   /** The client has a terminal, which shows nothing that is typed by itself. */
   readonly terminal: boolean
@@ -29,7 +29,7 @@ export interface ShellParts {
  * rights and limits and keeps a record as of any command. Ctrl-C and Ctrl-D leave. Resolves when the channel is over.
  */
 export async function serveShell(channel: SshChannel, parts: ShellParts): Promise<void> {
-  const { session, door, log, terminal, heard, sent } = parts
+  const { session, panel, log, terminal, heard, sent } = parts
   const over = new AbortController()
   const signal = AbortSignal.any([over.signal, session.over])
   const lineEnd = terminal ? '\r\n' : '\n'
@@ -43,7 +43,7 @@ export async function serveShell(channel: SshChannel, parts: ShellParts): Promis
     waiting++
     sending = sending.then(async () => {
       try {
-        await door.command(session.id, line)
+        await panel.command(session.id, line)
         session.counts.commands++
       } catch (error) {
         const text = error instanceof Refusal ? error.message : 'The panel cannot be reached; try again later'

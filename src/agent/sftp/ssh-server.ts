@@ -8,7 +8,7 @@ import type { ServerTable } from '../server/commands.ts'
 import { type SshChannel, serveChannel } from './channel.ts'
 import { SftpFiles } from './files.ts'
 import { hostKeyOf } from './host-key.ts'
-import { type Opened, type PanelDoor, Refusal } from './panel-door.ts'
+import { type Opened, type PanelClient, Refusal } from './panel-client.ts'
 import { ServerRoom } from './server-room.ts'
 import { SftpSession } from './session.ts'
 import { serveShell } from './shell.ts'
@@ -26,7 +26,7 @@ export interface SshServerParts {
   readonly config: SftpConfig
   readonly dataDir: string
   readonly servers: ServerTable
-  readonly door: PanelDoor
+  readonly panel: PanelClient
   readonly clock: Clock
   readonly log: AgentLog
   /** Aborts when the agent ends. */
@@ -49,6 +49,8 @@ const LIMITS = {
   unsentBytes: 1024 * 1024,
   /** Packets that wait for the end of an exchange of keys. */
   queued: 4096,
+  /** So long the panel is asked after an attempt, also when nobody is in: its answer may have been lost, and its row is kept for a minute. */
+  askedAfterMs: 120_000,
   idleMs: 15 * 60_000,
   idleLookMs: 30_000,
 } as const
@@ -82,15 +84,18 @@ export class SshServer {
   readonly #sessions = new Map<string, SftpSession>()
   readonly #sockets = new Map<string, Waiting>()
   readonly #closing = new Set<Promise<void>>()
+  #attemptedMs: number
   #net: NetServer | undefined
   #report: SftpReport = { enabled: false, port: 0, fingerprint: '', problem: null }
 
   constructor(parts: SshServerParts) {
     this.#parts = parts
     this.#room = new ServerRoom(parts.clock)
+    // An agent before this one may have let somebody in just now.
+    this.#attemptedMs = parts.clock.monotonicMs()
   }
 
-  /** Where it listens, or why it does not, as the panel is told. */
+  /** Where it listens, or why it does not, as the panel is shown. */
   get report(): SftpReport {
     return this.#report
   }
@@ -106,7 +111,7 @@ export class SshServer {
     }
     try {
       // Only who has it switched on pays for loading it.
-      const { default: ssh } = (await import('ssh2')) as unknown as { default: SshModule } // a CommonJS module
+      const { default: ssh } = await import('ssh2')
       const { privateKey, fingerprint } = await hostKeyOf(dataDir, ssh.utils)
       const server = new ssh.Server(
         {
@@ -152,12 +157,12 @@ export class SshServer {
 
   /** Asks the panel what the sessions may do; those that it does not know end. */
   async check(): Promise<void> {
-    const { door, log } = this.#parts
+    const { panel, log } = this.#parts
     const ids = [...this.#sessions.keys()]
     try {
-      this.update(await door.check(ids))
+      this.update(await panel.check(ids))
     } catch (error) {
-      log.info({ err: errorText(error) }, 'the rights of SFTP sessions were not heard')
+      log.info({ err: errorText(error) }, 'rights of SFTP sessions were not answered')
     }
   }
 
@@ -176,7 +181,8 @@ export class SshServer {
     const { clock, ending } = this.#parts
     while (!ending.aborted) {
       await clock.sleep(SFTP_LIMITS.checkMs, ending)
-      if (!ending.aborted && this.#sessions.size > 0) await this.check()
+      const isAsked = this.#sessions.size > 0 || clock.monotonicMs() - this.#attemptedMs < LIMITS.askedAfterMs
+      if (!ending.aborted && isAsked) await this.check()
     }
   }
 
@@ -236,7 +242,7 @@ export class SshServer {
         },
         (error: unknown) => {
           isAsking = false
-          // Nobody is told who is locked out: whoever guesses learns nothing from it.
+          // Nobody learns who is locked out: it would help whoever guesses.
           log.info({ address: waiting.address, err: errorText(error) }, 'SSH sign-in refused')
           context.reject(['publickey', 'password'])
           if (error instanceof Refusal) client.end()
@@ -274,7 +280,8 @@ export class SshServer {
     context: AuthContext,
     from: { readonly address: string; readonly client: string },
   ): Promise<Opened | 'known' | undefined> {
-    const { door } = this.#parts
+    const { panel, clock } = this.#parts
+    this.#attemptedMs = clock.monotonicMs()
     const asked = {
       username: context.username.slice(0, 512),
       address: plainAddress(from.address),
@@ -282,14 +289,14 @@ export class SshServer {
     }
     if (context.method === 'password') {
       if (context.password.length > 1024) return undefined
-      const opened = await door.open({ ...asked, credential: { method: 'password', password: context.password } })
+      const opened = await panel.open({ ...asked, credential: { method: 'password', password: context.password } })
       return opened.isKnown ? opened : undefined
     }
     if (context.method !== 'publickey') return undefined
     const publicKey = verifiedKey(ssh, context)
     if (publicKey === undefined) return undefined
     const isSigned = context.signature !== undefined
-    const opened = await door.open({ ...asked, credential: { method: 'key', publicKey, isSigned } })
+    const opened = await panel.open({ ...asked, credential: { method: 'key', publicKey, isSigned } })
     if (!opened.isKnown) return undefined
     return isSigned ? opened : 'known'
   }
@@ -307,10 +314,10 @@ export class SshServer {
   }
 
   #begin({ sessionId, serverId, grant }: NonNullable<Opened['session']>): SftpSession | undefined {
-    const { servers, door, clock, log, ending } = this.#parts
+    const { servers, panel, clock, log, ending } = this.#parts
     const server = servers.get(serverId)
     if (server === undefined || server.deleted) return undefined
-    const session = new SftpSession({ sessionId, grant, server, door, clock, log, ending })
+    const session = new SftpSession({ sessionId, grant, server, panel, clock, log, ending })
     this.#sessions.set(sessionId, session)
     session.over.addEventListener('abort', () => {
       this.#sessions.delete(sessionId)
@@ -356,7 +363,7 @@ export class SshServer {
     session: SftpSession,
     connection: { readonly heard: () => void; readonly sent: () => Promise<void> },
   ): void {
-    const { log, door, clock } = this.#parts
+    const { log, panel, clock } = this.#parts
     let terminal = false
     given.on('pty', (accept) => {
       terminal = true
@@ -369,7 +376,7 @@ export class SshServer {
       if (!session.may('consoleRead')) {
         return lastWords(channel, 'You have no right to the console of this server (console.read)')
       }
-      void serveShell(channel, { session, door, log, terminal, ...connection })
+      void serveShell(channel, { session, panel, log, terminal, ...connection })
     })
     given.on('exec', (accept) => {
       lastWords(
@@ -433,9 +440,9 @@ function queueOf(client: Connection): number {
   return insideOf(client)._queue?.length ?? 0
 }
 
-/** What the library tells nobody: the exchange of keys that is under way, and what waits for its end. */
+/** What the library shows nobody: the exchange of keys that is under way, and what waits for its end. */
 function insideOf(client: Connection) {
-  return (client as unknown as { _protocol: { _kexinit?: Buffer; _queue?: unknown[] } })._protocol
+  return Reflect.get(client, '_protocol') as { _kexinit?: Buffer; _queue?: unknown[] }
 }
 
 /** Says why and ends: to whoever has shown who they are and does not come in all the same. */
@@ -449,7 +456,7 @@ function refuseAll(given: Session, why: string): void {
 function lastWords(channel: SshChannel, text: string): void {
   channel.on('error', () => {}) // whoever has gone hears nothing
   channel.resume()
-  const { stderr } = channel as unknown as { stderr: NodeJS.WritableStream } // of the server's side of a channel
+  const stderr = Reflect.get(channel, 'stderr') as NodeJS.WritableStream // of the server's side of a channel
   stderr.write(`${text}\r\n`)
   channel.exit(1)
   channel.end()

@@ -4,6 +4,7 @@ import { SECURITY_NUMBERS, type SecurityField } from '../../shared/kernel/securi
 import {
   ClientId,
   Colour,
+  CronLine,
   DiscoveryUrl,
   HostName,
   LocaleTag,
@@ -15,6 +16,7 @@ import {
   TimeZone,
 } from '../../shared/kernel/setting-values.ts'
 import type { Db, Tx } from '../db/db.ts'
+import { CRON_LINE, isCronLine } from './cron.ts'
 
 /** A number of the security settings with its default and bounds. */
 const int = (field: SecurityField) => {
@@ -84,7 +86,7 @@ export const SETTINGS = {
   /** The id or the name of the store of backups for which nothing else says where they go; without one: `local`. */
   'backups.defaultStore': optional(OneLine.trim().min(1).max(100)),
   /** When the panel backs itself up; five fields of cron. */
-  'selfBackup.cron': optional(OneLine.trim().min(1).max(100)),
+  'selfBackup.cron': optional(CronLine.refine((line) => isCronLine(line), CRON_LINE)),
   /** The id or the name of the store of these backups; without one the default store. */
   'selfBackup.store': optional(OneLine.trim().min(1).max(100)),
   'selfBackup.keep': z.int().min(1).max(1000).default(14),

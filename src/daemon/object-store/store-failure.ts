@@ -100,7 +100,7 @@ const REASONS: readonly (readonly [StoreProblem, RegExp])[] = [
   ['refused', /^ECONNREFUSED$/],
   ['unreachable', /^(EHOSTUNREACH|ENETUNREACH|EHOSTDOWN|ENETDOWN|EADDRNOTAVAIL)$/],
   ['timeout', /^(ETIMEDOUT|UND_ERR_\w*TIMEOUT)$/],
-  ['tls', /^(ERR_O?SSL\w*|ERR_TLS\w*|EPROTO|\w*CERT\w*|UNABLE_TO_\w+)$/],
+  ['tls', /^(?:ERR_O?SSL|ERR_TLS|EPROTO$|UNABLE_TO_)|CERT/],
 ]
 
 /** Why a request had no answer. */

@@ -11,16 +11,13 @@ import {
   UserId,
 } from '../kernel/ids.ts'
 import { pageQuery } from '../kernel/page.ts'
+import { CronLine, TimeZone } from '../kernel/setting-values.ts'
 import { IsoTime } from '../kernel/time.ts'
 import { BackupKind, Compression } from '../protocol/backups.ts'
 import { BackupLabel, IgnoreList } from './backups.ts'
 
 /** Which servers a policy means. */
 export const PolicyTarget = z.enum(['all', 'location', 'node', 'servers'])
-
-/** When it runs: the five fields of cron. */
-const Cron = z.string().trim().min(9).max(120)
-const TimeZone = z.string().min(1).max(64)
 
 /** Servers that it means now, by how it stands with them. */
 const Counts = z.object({
@@ -134,7 +131,7 @@ const fields = {
   locationId: LocationId.nullable(),
   nodeId: NodeId.nullable(),
   serverIds: z.array(ServerId).max(5000),
-  cron: Cron,
+  cron: CronLine,
   timeZone: TimeZone,
   kind: BackupKind,
   compression: Compression,

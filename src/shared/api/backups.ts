@@ -274,6 +274,7 @@ export const downloadBackup = defineEndpoint({
     ...storeErrors,
     ...nodeErrors,
   ],
+  audit: { action: 'backup.download' },
 })
 
 /** An entry of a backup. */
@@ -343,6 +344,7 @@ export const readBackupFile = defineEndpoint({
     ...storeErrors,
     ...nodeErrors,
   ],
+  audit: { action: 'backup.download' },
 })
 
 /** `deep`: reads every byte; else that all parts are there with their sizes. What it finds stands in `damage` of the backup. */

@@ -2,7 +2,7 @@ import { z } from 'zod'
 import { defineEndpoint, NoData, StreamAnswer } from '../kernel/contract.ts'
 import { BackupStoreId, SelfBackupId } from '../kernel/ids.ts'
 import { pageQuery } from '../kernel/page.ts'
-import { OneLine } from '../kernel/setting-values.ts'
+import { CronLine } from '../kernel/setting-values.ts'
 import { IsoTime } from '../kernel/time.ts'
 
 /** `pending`: it is being made. Only a `completed` one is a backup. */
@@ -120,7 +120,7 @@ export const verifySelfBackup = defineEndpoint({
     'BACKUP_STORE_FAILED',
     'CREDENTIAL_ENCRYPTION_KEY_MISSING',
   ],
-  audit: { none: 'changes nothing' },
+  audit: { none: 'reads a backup and changes nothing' },
   long: true,
 })
 
@@ -177,7 +177,7 @@ export const setSelfBackupSchedule = defineEndpoint({
   access: { panel: '*' },
   /** What is absent stays. `passphrase` null: the credential key is no longer part of them. */
   body: z.object({
-    cron: OneLine.trim().min(1).max(100).nullish(),
+    cron: CronLine.nullish(),
     storeId: BackupStoreId.nullish(),
     keep: z.int().min(1).max(1000).optional(),
     passphrase: Passphrase.nullish(),

@@ -90,8 +90,9 @@ export const createBackup = defineRequest({
   },
   result: z.object({
     entries: Count,
-    /** What the files have, and what the store has taken in for them. */
+    /** What the files have. */
     bytes: Bytes,
+    /** What an archive has itself, which is what is sent of it as it lies; what the store has taken in for an increment. */
     storedBytes: Bytes,
     /** Of the archive, or of the manifest of an increment. */
     sha256: Sha256,

@@ -207,9 +207,11 @@ describe('a backup policy', () => {
 
   it.each([
     ['cron', { cron: '0 4 * *' }, 'five fields'],
-    ['cron', { cron: '* * * * *' }, 'five minutes'],
-    ['cron', { cron: '0 0 31 2 *' }, 'no time'],
-    ['timeZone', { timeZone: 'Berlin' }, 'IANA'],
+    ['cron', { cron: '@daily' }, 'five fields'],
+    ['cron', { cron: '61 4 * * *' }, 'five fields'],
+    ['cron', { cron: '* * * * *' }, '5 minutes'],
+    ['cron', { cron: '0 0 31 2 *' }, 'no time fits'],
+    ['timeZone', { timeZone: 'Berlin' }, 'Europe/Berlin'],
     ['nodeId', { target: 'node' }, 'must name'],
     ['serverIds', { target: 'servers', serverIds: [] }, 'at least one'],
   ])('refuses a %s that makes no sense: %j', async (field, body, text) => {

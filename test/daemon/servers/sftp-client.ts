@@ -10,10 +10,17 @@ export interface Shell {
   readonly ended: Promise<number>
 }
 
+/** A file that stays open. */
+export interface OpenFile {
+  read(): Promise<string>
+  write(text: string): Promise<void>
+}
+
 /** A connection that stays open until the server ends it, or the test does. */
 export interface OpenClient {
   readonly sftp: ssh.SFTPWrapper
   list(path: string): Promise<readonly string[]>
+  open(path: string, flags: 'r' | 'r+'): Promise<OpenFile>
   shell(): Promise<Shell>
   /** Resolves when the server has closed the connection. */
   readonly closed: Promise<void>
@@ -42,6 +49,7 @@ export async function openClient(stage: Pick<SftpStage, 'port' | 'user'>, by: By
           error === undefined ? resolve(list.map(({ filename }) => filename)) : reject(error),
         ),
       ),
+    open: (path, flags) => openFile(sftp, path, flags),
     shell: () => shellOf(client),
     end: () => client.end(),
   }
@@ -57,6 +65,27 @@ export function connect(stage: Pick<SftpStage, 'port' | 'user'>, by: By = {}): P
     client.on('error', reject)
     client.connect({ host: '127.0.0.1', port: stage.port, username: user, ...how })
   })
+}
+
+async function openFile(sftp: ssh.SFTPWrapper, path: string, flags: 'r' | 'r+'): Promise<OpenFile> {
+  const handle = await new Promise<Buffer>((resolve, reject) =>
+    sftp.open(path, flags, (error, opened) => (error === undefined ? resolve(opened) : reject(error))),
+  )
+  const room = Buffer.alloc(1000)
+  return {
+    read: () =>
+      new Promise((resolve, reject) =>
+        sftp.read(handle, room, 0, room.length, 0, (error, bytes) =>
+          error === undefined ? resolve(room.toString('utf8', 0, bytes)) : reject(error),
+        ),
+      ),
+    write: (text) =>
+      new Promise((resolve, reject) =>
+        sftp.write(handle, Buffer.from(text), 0, Buffer.byteLength(text), 0, (error) =>
+          error == null ? resolve() : reject(error),
+        ),
+      ),
+  }
 }
 
 function shellOf(client: ssh.Client): Promise<Shell> {

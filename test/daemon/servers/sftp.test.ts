@@ -4,6 +4,8 @@ import { URI } from 'otpauth'
 import { afterAll, beforeAll, describe, expect, test } from 'vitest'
 import { setServerAccess } from '../../../src/shared/api/access.ts'
 import { changePassword } from '../../../src/shared/api/auth.ts'
+import { createBackup, restoreBackup } from '../../../src/shared/api/backups.ts'
+import { getJob } from '../../../src/shared/api/jobs.ts'
 import { startServer } from '../../../src/shared/api/power.ts'
 import { putProvider } from '../../../src/shared/api/providers.ts'
 import { getServer } from '../../../src/shared/api/servers.ts'
@@ -80,6 +82,13 @@ describe.skipIf(!RUNS)(`files over SFTP${WHY_NOT}`, () => {
       expect(await stage.sftp(['pwd'], { user })).toMatchObject({ status: 0 })
     }
     expect(await stage.sftp(['pwd'], { user: `${stage.owner.username}.nothing` })).toMatchObject({ status: 255 })
+  })
+
+  test('many who come in at once stay in', async () => {
+    const clients = await Promise.all(Array.from({ length: 12 }, () => openClient(stage)))
+    for (const client of clients) expect(await client.list('/')).toBeDefined()
+    for (const client of clients) client.end()
+    await Promise.all(clients.map(({ closed }) => closed))
   })
 
   test('scp copies there and back', async () => {
@@ -182,7 +191,7 @@ describe.skipIf(!RUNS)(`files over SFTP${WHY_NOT}`, () => {
     const listed = await stage.sftp(['ls -a'])
     expect(listed.out).not.toMatch(/vault|secret/)
     const sent = stage.write('sent2', 'x')
-    for (const command of [
+    const kept = [
       `get key.secret ${stage.local}/stolen`,
       `get vault/gold ${stage.local}/stolen`,
       'ls vault',
@@ -191,10 +200,9 @@ describe.skipIf(!RUNS)(`files over SFTP${WHY_NOT}`, () => {
       'rm VAULT/gold',
       'chmod 777 key.secret',
       'rmdir vault',
-    ]) {
-      expect((await stage.sftp([command])).status, command).toBe(1)
-    }
-    expect((await stage.sftp(['ln -s key.secret open', `get open ${stage.local}/stolen`])).status).toBe(1)
+    ]
+    const byLink = `get open ${stage.local}/stolen`
+    expect(await stage.failing([...kept, 'ln -s key.secret open', byLink])).toEqual([...kept, byLink])
     expect(existsSync(join(stage.local, 'stolen'))).toBe(false)
     expect(readFileSync(join(stage.folder, 'key.secret'), 'utf8')).toBe('secret')
   })
@@ -228,7 +236,7 @@ describe.skipIf(!RUNS)(`files over SFTP${WHY_NOT}`, () => {
     expect(allowed.out).not.toMatch(/own\.key|world/)
     expect(existsSync(join(stage.folder, 'plugins/one/new'))).toBe(true)
     await stage.sftp(['ln -s one/config.yml plugins/way', 'ln -s ../../world plugins/one/out'])
-    for (const command of [
+    const beyond = [
       'ls world',
       `get world/level.dat ${stage.local}/no`,
       `get plugins/one/own.key ${stage.local}/no`,
@@ -248,21 +256,53 @@ describe.skipIf(!RUNS)(`files over SFTP${WHY_NOT}`, () => {
       'ln -s config.yml plugins/link',
       'chmod 777 world/level.dat',
       'chmod 777 plugins',
-    ]) {
-      expect((await stage.sftp([command], { user })).status, command).toBe(1)
-    }
+    ]
+    expect(await stage.failing(beyond, { user })).toEqual(beyond)
     expect(existsSync(join(stage.local, 'no'))).toBe(false)
     const open = await openClient(stage, { user, password: PASSWORD })
     expect(await open.list('/')).toEqual(['plugins'])
+    const config = await open.open('/plugins/one/config.yml', 'r+')
+    expect(await config.read()).toBe('plugins/one/config.yml')
     await give({ allow: ['/world/'], deny: [] })
     await eventually(
       () => open.list('/'),
       (names) => names.includes('world') && !names.includes('plugins'),
     )
+    await expect(config.read()).rejects.toThrow('does not reach')
+    await expect(config.write('evil')).rejects.toThrow('does not reach')
+    expect(readFileSync(join(stage.folder, 'plugins/one/config.yml'), 'utf8')).toBe('plugins/one/config.yml')
     open.end()
   })
 
-  test('an account has at most 50 keys, and those that cannot be used are refused with the reason', async () => {
+  test('a file that was open before a backup was restored is neither read nor written any more', async () => {
+    const serverId = await stage.server(stage.owner.id)
+    const params = { serverId }
+    const level = join(stage.folderOf(serverId), 'level')
+    const { client } = stage.panel
+    const succeeded = ({ jobId }: { readonly jobId: string | null }) =>
+      eventually(
+        () => client.call(getJob, { params: { jobId: jobId as never } }),
+        ({ status }) => status === 'succeeded',
+      )
+    writeFileSync(level, 'backed up')
+    const made = await client.call(createBackup, { params, body: {} })
+    await succeeded(made)
+    writeFileSync(level, 'changed since')
+    const open = await openClient(stage, { user: `${stage.owner.username}.${serverId}` })
+    const file = await open.open('/level', 'r+')
+    expect(await file.read()).toBe('changed since')
+    await succeeded(
+      await client.call(restoreBackup, { params: { ...params, backupId: made.backupId }, body: {} as never }),
+    )
+    await expect(file.read()).rejects.toThrow('open it again')
+    await expect(file.write('evil')).rejects.toThrow('open it again')
+    expect(await (await open.open('/level', 'r')).read()).toBe('backed up')
+    open.end()
+  })
+
+  test('an account has at most 50 keys, and those that cannot be used are refused with the reason', {
+    tags: ['long'],
+  }, async () => {
     const { client } = await stage.person()
     const add = (publicKey: string) => client.call(addSshKey, { body: { publicKey } })
     await expect(add('sk-ssh-ed25519@openssh.com AAAA')).rejects.toMatchObject({
@@ -330,6 +370,12 @@ describe.skipIf(!RUNS)(`files over SFTP${WHY_NOT}`, () => {
 
   test('the console shows what there was, takes commands, and Ctrl-C leaves', async () => {
     const params = { serverId: stage.serverId }
+    const early = await (await openClient(stage, { password: PASSWORD })).shell()
+    early.type('say too early\r')
+    // Why the panel refuses it, in its words.
+    await early.until('is stopped')
+    early.type('\u0003')
+    expect(await early.ended).toBe(0)
     await stage.owner.client.call(startServer, { params })
     await eventually(
       () => stage.owner.client.call(getServer, { params }),

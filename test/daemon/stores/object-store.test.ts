@@ -55,7 +55,8 @@ async function* piecesOf(bytes: Uint8Array, size: number): AsyncGenerator<Uint8A
 const reason = (work: Promise<unknown>): Promise<unknown> =>
   work.then(
     () => undefined,
-    (error: { meta?: { reason?: string }; message: string }) => ({
+    (error: { code?: string; meta?: { reason?: string }; message: string }) => ({
+      code: error.code,
       reason: error.meta?.reason,
       message: error.message,
     }),
@@ -185,7 +186,11 @@ describe('what is wrong with a store is said in a sentence', () => {
     ['dns', { endpoint: 'http://store.invalid' }, 'is not known'],
   ] as const)('%s', async (why, place, sentence) => {
     const failed = await reason(createS3StoreOnce(place).put('any', Buffer.from('x')))
-    expect(failed).toMatchObject({ reason: why, message: expect.stringContaining(sentence) })
+    expect(failed).toMatchObject({
+      code: 'BACKUP_STORE_FAILED',
+      reason: why,
+      message: expect.stringContaining(sentence),
+    })
     expect(JSON.stringify(failed)).not.toContain('wrong')
   })
 

@@ -3,6 +3,7 @@ import { createReadStream } from 'node:fs'
 import { type FileHandle, link, open, rename, rm, stat } from 'node:fs/promises'
 import * as api from '../../../shared/api/backups.ts'
 import type { Endpoint } from '../../../shared/kernel/contract.ts'
+import { PanelError } from '../../../shared/kernel/errors.ts'
 import type { Action } from '../../kit/command.ts'
 import { CliFailure, usage } from '../../kit/failure.ts'
 import { byteSize } from '../../kit/output/byte-size.ts'
@@ -75,23 +76,26 @@ async function* whole(
   begun: { readonly at: number; readonly hash: Hash } = { at: 0, hash: createHash('sha256') },
 ): AsyncGenerator<Uint8Array> {
   const { hash } = begun
-  const { storedBytes: size, checksum } = backup
+  const { checksum } = backup
   let { at } = begun
-  for (let attempt = 0; size === null || at < size; attempt++) {
+  let size: number | undefined
+  for (let attempt = 0; at !== size; attempt++) {
     try {
       const headers: Record<string, string> = at === 0 ? {} : { range: `bytes=${at}-`, 'if-range': `"${checksum}"` }
       const answer = await stream(run, api.downloadBackup, asked, headers)
       if (at > 0 && answer.status !== 206) throw changed()
+      size = sizeOf(answer.headers)
       for await (const piece of answer.content) {
         at += piece.length
         attempt = 0
         hash.update(piece)
         yield piece
       }
-      if (size === null) break
+      if (size === undefined) return // nothing to compare it with
       if (at !== size) throw new Incomplete()
     } catch (error) {
-      if (at === size) break // cut when nothing was left
+      // Cut when nothing was left, or all of it was there already.
+      if (at === size || isBehindEnd(error)) break
       await beforeNext(run, error, { attempt, at })
     }
   }
@@ -100,6 +104,16 @@ async function* whole(
       hint: 'panel backups verify <server> <backup>',
     })
   }
+}
+
+/** Of the whole, also where an answer is the rest of it. None: the panel leaves out what the caller must not have, and packs it anew. */
+function sizeOf(headers: { get(name: string): string | null }): number | undefined {
+  const size = headers.get('content-range')?.split('/')[1] ?? headers.get('content-length')
+  return size == null ? undefined : Number(size)
+}
+
+function isBehindEnd(error: unknown): boolean {
+  return error instanceof PanelError && error.code === 'RANGE_NOT_SATISFIABLE'
 }
 
 function changed(): CliFailure {

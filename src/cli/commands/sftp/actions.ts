@@ -30,7 +30,7 @@ const INFO: View<Info> = {
 
 export const showInfo: Action = async (run) => {
   const { id: serverId } = await subjectOf(run, SUBJECT)
-  const query = { serverId, ...ttlOf(run, 'ttl'), ...(run.args.flag('no-token') ? { token: 'false' } : {}) }
+  const query = { serverId, ...ttlOf(run, 'ttl'), ...(run.args.choice('token') === false ? { token: 'false' } : {}) }
   await run.out.item(await call(run, api.sftpInfo, { params: {}, query }), INFO)
 }
 

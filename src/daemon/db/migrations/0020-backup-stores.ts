@@ -16,7 +16,7 @@ create table backup_store (
   secret text,
   created_at text not null,
   updated_at text not null
-);
+) strict;
 insert into backup_store (id, name, kind, settings, created_at, updated_at)
   values ('bst_local', 'local', 'local', '{"folder":null}',
     strftime('%Y-%m-%dT%H:%M:%fZ', 'now'), strftime('%Y-%m-%dT%H:%M:%fZ', 'now'));
@@ -43,7 +43,7 @@ create table self_backup (
   job_id text,
   created_at text not null,
   completed_at text
-);
+) strict;
 create index self_backup_store on self_backup (store_id);
 create index self_backup_created on self_backup (created_at);
 `,

@@ -28,7 +28,7 @@ create table backup_policy (
   next_run_at text,
   created_at text not null,
   updated_at text not null
-);
+) strict;
 create index backup_policy_next on backup_policy (next_run_at) where enabled = 1;
 
 create table backup (
@@ -64,7 +64,7 @@ create table backup (
   damage text,
   created_at text not null,
   updated_at text not null
-);
+) strict;
 create index backup_server on backup (server_id, created_at);
 create index backup_owner on backup (owner_id, store_id);
 create index backup_created on backup (created_at);
@@ -83,7 +83,7 @@ create table backup_settings (
   databases integer not null default 0,
   allocation_mb integer,
   updated_at text not null
-);
+) strict;
 
 create table backup_policy_server (
   policy_id text not null references backup_policy (id) on delete cascade,
@@ -94,7 +94,7 @@ create table backup_policy_server (
   last_failure_at text,
   last_error text,
   primary key (policy_id, server_id)
-);
+) strict;
 create index backup_policy_server_due on backup_policy_server (due_at) where due_at is not null;
 create index backup_policy_server_server on backup_policy_server (server_id);
 
@@ -107,7 +107,7 @@ create table backup_policy_run (
   status text not null check (status in ('running', 'completed', 'failed', 'cancelled', 'superseded')),
   created_at text not null,
   ended_at text
-);
+) strict;
 create index backup_policy_run_policy on backup_policy_run (policy_id, created_at);
 create unique index backup_policy_run_open on backup_policy_run (policy_id) where status = 'running';
 create index backup_policy_run_started_by on backup_policy_run (started_by);
@@ -122,7 +122,7 @@ create table backup_policy_result (
   started_at text,
   ended_at text,
   primary key (run_id, server_id)
-);
+) strict;
 create index backup_policy_result_state on backup_policy_result (run_id, state);
 `,
 }

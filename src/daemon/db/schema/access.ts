@@ -78,7 +78,7 @@ interface SftpSessionTable {
   ipAddress: string
   client: string | null
   createdAt: IsoTime
-  /** Why its agent is told to end it. */
+  /** Why its agent is to end it. */
   endedBecause: string | null
 }
 

@@ -6,13 +6,14 @@ import { newId } from '../../../../shared/kernel/ids.ts'
 import type { IsoTime } from '../../../../shared/kernel/time.ts'
 import { changes } from '../../../access/audit.ts'
 import { operationsOver } from '../../../access/operation.ts'
+import { nextTime } from '../../../core/cron.ts'
 import { type Tx, uniqueViolation } from '../../../db/db.ts'
 import type { BackupDeps } from '../../servers/backups/deps.ts'
 import { lookNow } from './policy-job.ts'
 import { findPolicy, ignoredOf, type PolicyRow, serverIdsOf } from './rows.ts'
 import { findRun, openRun } from './run-rows.ts'
 import { cancelRun, startRun } from './runs.ts'
-import { checkTimes, nextRun } from './times.ts'
+import { checkTimes } from './times.ts'
 import { toPolicy, toRuns } from './view.ts'
 
 const operation = operationsOver<BackupDeps>()
@@ -181,7 +182,7 @@ function fieldsOf(row: PolicyRow): Fields {
 
 /** The next time of a policy that is not paused. */
 function nextOf(row: Pick<PolicyRow, 'enabled' | 'cron' | 'timeZone'>, nowMs: number): IsoTime | null {
-  return row.enabled === 1 ? nextRun(row, nowMs) : null
+  return row.enabled === 1 ? nextTime(row, nowMs) : null
 }
 
 function refuseNamesake(error: unknown): never {

@@ -1,13 +1,13 @@
 import { z } from 'zod'
 import type { IsoTime } from '../../../../shared/kernel/time.ts'
 import { PANEL, recordFact } from '../../../access/operation.ts'
+import { nextTime } from '../../../core/cron.ts'
 import type { Tx } from '../../../db/db.ts'
 import { defineJob } from '../../../jobs/job-type.ts'
 import type { Jobs } from '../../../jobs/jobs.ts'
 import type { BackupDeps } from '../../servers/backups/deps.ts'
 import type { PolicyRow } from './rows.ts'
 import { advance, startRun } from './runs.ts'
-import { nextRun } from './times.ts'
 
 /** It looks as often as this also when nothing is due: a clock may have jumped. */
 const LONGEST_MS = 3_600_000
@@ -75,7 +75,7 @@ async function look(tx: Tx, deps: BackupDeps): Promise<number> {
 /** Times that have passed while the daemon was down are made up for by one run. */
 async function runDue(tx: Tx, deps: BackupDeps, policy: PolicyRow, dueAt: IsoTime): Promise<IsoTime | null> {
   const { id: runId } = await startRun(tx, deps, policy, { cause: 'schedule', dueAt, startedBy: null })
-  const nextRunAt = nextRun(policy, Date.parse(tx.now))
+  const nextRunAt = nextTime(policy, Date.parse(tx.now))
   await tx.q.updateTable('backupPolicy').set({ nextRunAt }).where('id', '=', policy.id).execute()
   const details = { name: policy.name, runId, dueAt, cause: 'schedule' }
   const audit = { action: 'backup_policy.run', resource: 'backup_policy', resourceId: policy.id, details }

@@ -2,14 +2,15 @@ import * as api from '../../../../shared/api/self-backups.ts'
 import { PanelError } from '../../../../shared/kernel/errors.ts'
 import { SECRET_MASK } from '../../../../shared/kernel/setting-values.ts'
 import { changes } from '../../../access/audit.ts'
-import { operationsOver } from '../../../access/operation.ts'
+import { operationsOver, type Principal, recordChange } from '../../../access/operation.ts'
+import { checkCron } from '../../../core/cron.ts'
 import type { Queries, Tx } from '../../../db/db.ts'
 import { findByRef, findStore, type StoreRow } from '../stores/rows.ts'
 import { addBackup, forget } from './create-job.ts'
 import type { SelfBackupDeps } from './deps.ts'
 import { placeIn } from './places.ts'
 import { findBackup, type SelfBackupRow } from './rows.ts'
-import { checkCron, nextTime, scheduledStore } from './schedule.ts'
+import { nextTime, reschedule, scheduledStore } from './schedule.ts'
 import { fingerprintOf, type SealedKey, sealKey } from './sealed-key.ts'
 import { present } from './view.ts'
 
@@ -44,11 +45,22 @@ export const deleteSelfBackup = operation(
   },
 )
 
+/** Writes down who takes a backup away, before the first byte of it goes. */
+export async function recordDownload(
+  deps: SelfBackupDeps,
+  principal: Principal,
+  { id, name }: Pick<SelfBackupRow, 'id' | 'name'>,
+): Promise<void> {
+  const of = { deps, principal, endpoint: api.downloadSelfBackup }
+  await deps.db.write((tx) => recordChange(tx, of, { audit: { resourceId: id, details: { name } } }))
+}
+
 export const setSelfBackupSchedule = operation(
   api.setSelfBackupSchedule,
   async ({ tx, deps, fail }, { body: { cron, storeId, keep, passphrase } }) => {
     const { settings } = deps
-    if (typeof cron === 'string') checkCron(cron)
+    const timeZone = settings.get('panel.timezone')
+    if (typeof cron === 'string') checkCron({ cron, timeZone }, deps.clock.nowMs())
     if (typeof storeId === 'string' && (await findStore(tx.q, storeId)) === undefined) {
       fail('BACKUP_STORE_NOT_FOUND', NO_STORE)
     }
@@ -58,7 +70,10 @@ export const setSelfBackupSchedule = operation(
       storeId: storeId === undefined ? before.storeId : storeId,
       keep: keep ?? before.keep,
     }
-    if (after.cron !== before.cron) await settings.set(tx, 'selfBackup.cron', after.cron)
+    if (after.cron !== before.cron) {
+      await settings.set(tx, 'selfBackup.cron', after.cron)
+      await reschedule(tx, deps, deps.clock.nowMs())
+    }
     if (after.storeId !== before.storeId) await settings.set(tx, 'selfBackup.store', after.storeId)
     if (after.keep !== before.keep) await settings.set(tx, 'selfBackup.keep', after.keep)
     const { cron: _, ...rest } = before

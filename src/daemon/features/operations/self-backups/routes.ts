@@ -1,7 +1,7 @@
 import { join } from 'node:path'
 import * as api from '../../../../shared/api/self-backups.ts'
 import { PanelError } from '../../../../shared/kernel/errors.ts'
-import { recordChange, transact } from '../../../access/operation.ts'
+import { transact } from '../../../access/operation.ts'
 import type { Queries } from '../../../db/db.ts'
 import { type Route, route } from '../../../http/route.ts'
 import { findStore, type StoreRow } from '../stores/rows.ts'
@@ -64,8 +64,7 @@ export function selfBackupRoutes(deps: SelfBackupDeps): Route[] {
     route(api.downloadSelfBackup, async ({ params }, { principal, signal }) => {
       const row = await goodBackup(db.read, params.selfBackupId)
       const place = placeIn(await storeOf(db.read, row.storeId), deps)
-      const audit = { resourceId: row.id, details: { name: row.name } }
-      await db.write((tx) => recordChange(tx, { deps, principal, endpoint: api.downloadSelfBackup }, { audit }))
+      await operations.recordDownload(deps, principal, row)
       return {
         contentType: 'application/gzip',
         fileName: row.name,

@@ -1,7 +1,6 @@
-import { Cron } from 'croner'
 import { z } from 'zod'
-import { fieldError } from '../../../../shared/kernel/errors.ts'
-import { type IsoTime, isoTime } from '../../../../shared/kernel/time.ts'
+import type { IsoTime } from '../../../../shared/kernel/time.ts'
+import { nextTime as cronTime } from '../../../core/cron.ts'
 import type { Settings } from '../../../core/settings.ts'
 import type { Tx } from '../../../db/db.ts'
 import { defineJob } from '../../../jobs/job-type.ts'
@@ -11,8 +10,6 @@ import { addBackup } from './create-job.ts'
 import type { SelfBackupDeps } from './deps.ts'
 import { lastScheduled } from './rows.ts'
 import { fingerprintOf, type SealedKey } from './sealed-key.ts'
-
-const SETTINGS_OF_IT = new Set(['selfBackup.cron', 'panel.timezone'])
 
 /** Adds a backup at each time of the cron line. One that was missed while the daemon did not run is made at its next start, once. */
 const SCHEDULE = defineJob({
@@ -28,24 +25,11 @@ const SCHEDULE = defineJob({
   plan: () => [{ step: 'due', name: 'due' }],
 })
 
-/** Fails with VALIDATION_ERROR for what is no cron line of five fields. */
-export function checkCron(cron: string): void {
-  const isFive = cron.trim().split(/\s+/).length === 5
-  try {
-    if (isFive && new Cron(cron, { paused: true }).nextRun() !== null) return
-  } catch {
-    // not a pattern at all: the refusal below says what one looks like
-  }
-  throw fieldError('body.cron', 'must be five fields of cron that some time fits, such as 30 3 * * *')
-}
-
 /** The next time of the schedule after then; `null` where there is none. */
 export function nextTime(settings: Pick<Settings, 'get'>, afterMs: number): IsoTime | null {
   const cron = settings.get('selfBackup.cron')
   if (cron === null) return null
-  const timezone = settings.get('panel.timezone')
-  const next = new Cron(cron, { paused: true, timezone }).nextRun(new Date(afterMs))
-  return next === null ? null : isoTime(next.getTime())
+  return cronTime({ cron, timeZone: settings.get('panel.timezone') }, afterMs)
 }
 
 /** The store of scheduled backups, and of those that name none. Fails with BACKUP_STORE_NOT_FOUND. */
@@ -55,7 +39,7 @@ export async function scheduledStore({ db, settings }: Pick<SelfBackupDeps, 'db'
   return store ?? defaultStore(db.read, settings)
 }
 
-/** Gives the engine the schedule, and follows changes of it. */
+/** Gives the engine the schedule, and follows the time zone, which others change. */
 export function registerSchedule(jobs: SelfBackupDeps['jobs'], deps: SelfBackupDeps): () => void {
   const { clock, settings, log, systemErrors, credentialKey } = deps
   jobs.register(SCHEDULE, {
@@ -63,30 +47,35 @@ export function registerSchedule(jobs: SelfBackupDeps['jobs'], deps: SelfBackupD
       due: {
         attempts: Number.POSITIVE_INFINITY,
         run: async () => {
-          const next = nextTime(settings, clock.nowMs())
-          if (next === null) return undefined
-          const again = { after: { kind: 'again' as const, atMs: Date.parse(next) } }
+          if (nextTime(settings, clock.nowMs()) === null) return undefined
+          // As the settings are when the run is committed: a change before that finds the job running and leaves its time alone.
+          const again = () => {
+            const next = nextTime(settings, clock.nowMs())
+            return next === null ? {} : { after: { kind: 'again' as const, atMs: Date.parse(next) } }
+          }
           try {
             const store = await scheduledStore(deps)
             const key = sealedFor(settings, credentialKey)
             const keep = settings.get('selfBackup.keep')
             return async (tx) => {
               await addBackup(tx, deps, { store, cause: 'schedule', key, keep })
-              return again
+              return again()
             }
           } catch (error) {
             log.error({ err: error }, 'scheduled self-backup cannot begin')
             systemErrors.capture(error, { component: 'self-backup' })
-            return async () => again
+            return async () => again()
           }
         },
       },
     },
   })
   return settings.onChange((key) => {
-    if (!SETTINGS_OF_IT.has(key)) return
+    if (key !== 'panel.timezone') return
+    // Times count from the change on, however long the writer is busy before it comes to this.
+    const changedMs = clock.nowMs()
     deps.db
-      .write((tx) => reschedule(tx, deps, clock.nowMs()))
+      .write((tx) => reschedule(tx, deps, changedMs))
       .catch((err: unknown) => log.error({ err }, 'cannot move schedule of self-backups'))
   })
 }
@@ -97,8 +86,10 @@ export async function beginSchedule(tx: Tx, deps: SelfBackupDeps): Promise<void>
   await reschedule(tx, deps, last === undefined ? deps.clock.nowMs() : Date.parse(last.createdAt))
 }
 
-async function reschedule(tx: Tx, { jobs, settings }: SelfBackupDeps, afterMs: number): Promise<void> {
-  const next = nextTime(settings, afterMs)
+/** Moves the schedule to its first time after then, by the settings as this transaction sees them. */
+export async function reschedule(tx: Tx, { jobs, settings }: SelfBackupDeps, afterMs: number): Promise<void> {
+  const [cron, timeZone] = [await settings.read(tx, 'selfBackup.cron'), await settings.read(tx, 'panel.timezone')]
+  const next = cron === null ? null : cronTime({ cron, timeZone }, afterMs)
   if (next === null) await jobs.queue.forget(tx, SCHEDULE.kind)
   else {
     const at = next < tx.now ? tx.now : next

@@ -143,7 +143,7 @@ export const setBackupStoreDefault = operation(
       const before = await deps.settings.read(tx, 'backups.defaultStore')
       if (before === storeId) return { answer: null }
       await deps.settings.set(tx, 'backups.defaultStore', storeId)
-      return { answer: null, audit: { resourceId, details: { scope, store: { before, after: storeId } } }, events }
+      return { answer: null, audit: { resourceId, details: { scope, storeId: { before, after: storeId } } }, events }
     }
     if (id === undefined) throw fieldError('body.id', `is needed for a ${scope}`)
     const before = await rows.defaultOf(tx.q, scope, id)
@@ -151,7 +151,7 @@ export const setBackupStoreDefault = operation(
     if (before?.backupStoreId === storeId) return { answer: null }
     await tx.q.updateTable(scope).set({ backupStoreId: storeId, updatedAt: tx.now }).where('id', '=', id).execute()
     const change = { before: before?.backupStoreId ?? null, after: storeId }
-    return { answer: null, audit: { resourceId, details: { scope, id, store: change } }, events }
+    return { answer: null, audit: { resourceId, details: { scope, id, storeId: change } }, events }
   },
 )
 

@@ -77,7 +77,8 @@ async function* noticing(
     yield* content
   } catch (error) {
     notice(error)
-    throw error
+    // The node learns no more than that there is none: its daemon knows why.
+    throw new PanelError('NOT_FOUND', 'The dump has failed')
   }
 }
 

@@ -109,7 +109,7 @@ export async function download(
   return {
     ...answer,
     size,
-    etag: `"${backup.sha256 ?? backup.id}"`,
+    etag: backup.sha256 ?? backup.id,
     ...(backup.completedAt === null ? {} : { modifiedMs: Date.parse(backup.completedAt) }),
     read: (range) => {
       const { offset, length } = range ?? { offset: 0, length: size }

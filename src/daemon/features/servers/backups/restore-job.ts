@@ -171,8 +171,9 @@ interface Restoring {
 async function restore(deps: BackupDeps, { job, backup, row, signal, progress }: Restoring): Promise<Restored> {
   const { gateway } = deps
   const { paths, replace, keepOthers, denied, serverId } = job.input
-  if (paths === null) refuseRunning(row)
   if (!gateway.isOnline(row.nodeId)) throw new PanelError('NODE_OFFLINE', `The node ${row.nodeName} is not connected`)
+  // An attempt of this job that was cut off may still be under way at the node, which refuses a server that runs itself.
+  if (paths === null && statusOf(row) !== 'restoring') refuseRunning(row)
   const options = {
     signal,
     onProgress: ({ entries, bytes, totalBytes }: { entries: number; bytes: number; totalBytes: number | null }) =>

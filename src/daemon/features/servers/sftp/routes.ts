@@ -13,7 +13,7 @@ import type { SftpServerDeps } from './sftp-of-node.ts'
 export type SftpRouteDeps = SftpServerDeps &
   Omit<TypeDeps, 'gateway'> & { readonly gateway: TypeDeps['gateway'] & SftpServerDeps['gateway'] }
 
-/** How people reach files over SSH, and the door of the agents, which ask here who comes in. */
+/** How people reach files over SSH, and the questions of agents, who ask here who comes in. */
 export function sftpRoutes(deps: SftpRouteDeps, sessions: SftpSessions): Route[] {
   return [
     route(api.sftpInfo, (input, context) => operations.connectionInfo(deps, input, context)),

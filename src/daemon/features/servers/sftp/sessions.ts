@@ -33,8 +33,8 @@ type Opened = Answer<typeof api.openSftpSession>
 /** Who has come in over SSH on the nodes, and what they may do: kept in rows, so that sessions outlive a restart of the daemon. */
 export class SftpSessions {
   readonly #deps: SftpDeps
-  /** What each agent was told last. */
-  readonly #told = new Map<string, { readonly row: SftpSessionRow; readonly text: string }>()
+  /** What each agent was sent last. */
+  readonly #sent = new Map<string, { readonly row: SftpSessionRow; readonly text: string }>()
   readonly #stopping: AbortSignal
   #isDue = false
   #working: Promise<void> = Promise.resolve()
@@ -60,7 +60,7 @@ export class SftpSessions {
     if (typeof place === 'string') return { isKnown: true, refusal: place, session: null }
     const { serverId, grant } = place
     const row = await this.#deps.db.write((tx) => this.#insert(tx, { nodeId, who, serverId, origin }))
-    this.#told.set(row.id, { row, text: JSON.stringify(grant) })
+    this.#sent.set(row.id, { row, text: JSON.stringify(grant) })
     // What has changed since the rights were read is reported like any other change.
     this.#lookAgain()
     return {
@@ -86,7 +86,7 @@ export class SftpSessions {
     for (const sessionId of sessionIds) {
       const row = byId.get(sessionId)
       const state = row === undefined ? GONE : await this.#grant(row)
-      if (row !== undefined) this.#told.set(row.id, { row, text: JSON.stringify(state.grant) })
+      if (row !== undefined) this.#sent.set(row.id, { row, text: JSON.stringify(state.grant) })
       sessions.push({ sessionId, ...state })
     }
     return { sessions }
@@ -97,7 +97,7 @@ export class SftpSessions {
     const { db, bus } = this.#deps
     const row =
       (await db.read.selectFrom('sftpSession').selectAll().where('id', '=', sessionId).executeTakeFirst()) ??
-      this.#told.get(sessionId)?.row
+      this.#sent.get(sessionId)?.row
     if (row === undefined || row.nodeId !== nodeId) return
     const { folders, allFolders, counts, ended } = report
     if (folders.length > 0) {
@@ -118,7 +118,7 @@ export class SftpSessions {
     return row === undefined ? undefined : { row, now: await this.#grant(row) }
   }
 
-  /** Has the rights of all sessions looked at, and their agents told what is another one now. */
+  /** Has the rights of all sessions looked at, and their agents sent what is another one now. */
   changed(): void {
     this.#lookAgain()
   }
@@ -129,13 +129,13 @@ export class SftpSessions {
   }
 
   #lookAgain(): void {
-    if (this.#isDue || this.#stopping.aborted || this.#told.size === 0) return
+    if (this.#isDue || this.#stopping.aborted || this.#sent.size === 0) return
     this.#isDue = true
     this.#working = this.#working
       .then(() => this.#deps.clock.sleep(TOGETHER_MS, this.#stopping))
       .then(async () => {
         this.#isDue = false
-        if (!this.#stopping.aborted) await this.#tell()
+        if (!this.#stopping.aborted) await this.#notify()
       })
     this.#working = this.#working.catch((err: unknown) => {
       this.#deps.log.error(
@@ -145,16 +145,18 @@ export class SftpSessions {
     })
   }
 
-  async #tell(): Promise<void> {
+  async #notify(): Promise<void> {
     const { db, gateway, log } = this.#deps
+    // Those of before the rows are read: whoever comes in meanwhile has a row that is not among them.
+    const sent = [...this.#sent]
     const rows = new Map((await openSessions(db.read)).map((row) => [row.id, row]))
     const byNode = new Map<string, SftpState[]>()
-    for (const [sessionId, { row: known, text }] of this.#told) {
+    for (const [sessionId, { row: known, text }] of sent) {
       const row = rows.get(sessionId)
       const state = row === undefined ? GONE : await this.#grant(row)
       const fresh = JSON.stringify(state.grant)
-      if (fresh === text) continue
-      this.#told.set(sessionId, { row: known, text: fresh })
+      if (fresh === text || !this.#sent.has(sessionId)) continue
+      this.#sent.set(sessionId, { row: known, text: fresh })
       byNode.set(known.nodeId, [...(byNode.get(known.nodeId) ?? []), { sessionId, ...state }])
     }
     for (const [nodeId, sessions] of byNode) {
@@ -162,10 +164,7 @@ export class SftpSessions {
         gateway
           .request(nodeId, updateSftpSessions, { sessions: sessions.slice(at, at + 500) })
           .catch((err: unknown) => {
-            log.debug(
-              { err, nodeId },
-              'a node was not told of changed rights of SFTP sessions; its agent asks for them',
-            )
+            log.debug({ err, nodeId }, 'changed rights of SFTP sessions did not reach a node; its agent asks for them')
           })
       }
     }
@@ -233,12 +232,12 @@ export class SftpSessions {
     { counts, ended }: { readonly counts: object | null; readonly ended: string },
   ): Promise<void> {
     const { db, clock } = this.#deps
-    const wasTold = this.#told.delete(row.id)
+    const wasSent = this.#sent.delete(row.id)
     const origin = { ip: row.ipAddress, userAgent: row.client, requestId: row.id }
     await db.write(async (tx) => {
       const gone = await tx.q.deleteFrom('sftpSession').where('id', '=', row.id).executeTakeFirst()
       // A report that was sent twice leaves one record; the row may also have gone with its user or server.
-      if (gone.numDeletedRows === 0n && !wasTold) return
+      if (gone.numDeletedRows === 0n && !wasSent) return
       const seconds = Math.max(0, Math.round((clock.nowMs() - Date.parse(row.createdAt)) / 1000))
       const details = { sessionId: row.id, method: row.method, seconds, reason: row.endedBecause ?? ended, ...counts }
       const user = await tx.q.selectFrom('user').select('id').where('id', '=', row.userId).executeTakeFirst()
