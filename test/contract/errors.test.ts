@@ -47,6 +47,8 @@ const MISSING: Readonly<Record<string, ErrorCode>> = {
   poolId: 'ADMIN_IP_POOL_NOT_FOUND',
   serverId: 'SERVER_NOT_FOUND',
   sessionId: 'NOT_FOUND',
+  taskRunId: 'TASK_RUN_NOT_FOUND',
+  taskId: 'TASK_NOT_FOUND',
   sftpSessionId: 'SFTP_SESSION_NOT_FOUND',
   sshKeyId: 'SSH_KEY_NOT_FOUND',
   templateId: 'TEMPLATE_NOT_FOUND',
@@ -121,6 +123,9 @@ const ELSEWHERE: Partial<Readonly<Record<ErrorCode, string>>> = {
   SERVER_MUST_BE_STOPPED: 'test/daemon/servers/edit.test.ts',
   SERVER_NAME_TAKEN: 'test/daemon/servers/names.test.ts',
   SERVER_SUSPENDED: 'test/daemon/servers/power.test.ts',
+  TASK_ALREADY_RUNNING: 'test/daemon/schedules/runs.test.ts',
+  TASK_LIMIT_REACHED: 'test/daemon/schedules/schedules.test.ts',
+  TASK_NOT_RUNNING: 'test/daemon/schedules/runs.test.ts',
   SSH_KEY_EXISTS: 'test/daemon/servers/sftp.test.ts',
   SSH_KEY_LIMIT_REACHED: 'test/daemon/servers/sftp.test.ts',
   SETUP_REQUIRED: 'test/daemon/setup.test.ts',
@@ -311,6 +316,7 @@ describe('the declared codes', () => {
 function bodyFor(id: string): Parts {
   if (id === 'sftp.revoke_user') return { query: { serverId: world.ids['serverId'] ?? '' } }
   if (id === 'backups.file') return { query: { path: 'a' } }
+  if (id === 'tasks.preview') return { query: { schedule: '@daily' } }
   if (id === 'files.pull') return { body: { url: 'https://example.org/x' } }
   const endpoint = endpoints.find((one) => one.id === id)
   if (
