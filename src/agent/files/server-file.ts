@@ -1,6 +1,4 @@
 import { createHash, type Hash, randomBytes } from 'node:crypto'
-import { type BigIntStats, constants, fsync } from 'node:fs'
-import { type FileHandle, open, rename } from 'node:fs/promises'
 import { type BigIntStats, constants, fsync, lstatSync, renameSync } from 'node:fs'
 import { type FileHandle, open } from 'node:fs/promises'
 import { promisify } from 'node:util'
@@ -127,10 +125,7 @@ export async function writeFile(
       if (process.getuid?.() === 0) await file.chown(uid, gid)
       await file.chmod(mode ?? MODE)
       await file.sync()
-      await putInPlace(place, part, await file.stat({ bigint: true }))
-      const written = await file.stat({ bigint: true })
-      refuseUnmeant(place, upload)
-      rename(place, part, written)
+      await exchange(place, { part, written: await file.stat({ bigint: true }), upload })
       await syncFolder(place.folder.fd)
       return { ...factsOf(await file.stat({ bigint: true })), sha256 }
     } catch (cause) {
@@ -253,16 +248,30 @@ async function writePieces(
 }
 
 /**
- * What is put in the place is what was written: a game may have put something else under the name of the part. The disk may take long
- * to free what was there, which nobody else waits for.
+ * Puts what was written in the place of what is there. That is held open until then: to free a large file takes the disk long, and is
+ * done when it is closed, beside everything else.
  */
-async function putInPlace({ folder, name }: Place, part: Buffer, written: BigIntStats): Promise<void> {
+async function exchange(
+  place: Place,
+  { part, written, upload }: { readonly part: Buffer; readonly written: BigIntStats; readonly upload: Upload },
+): Promise<void> {
+  const before = await openRegular(place, O_RDONLY)
+  try {
+    refuseUnmeant(place, upload)
+    rename(place, part, written)
+  } finally {
+    await before?.close()
+  }
+}
+
+/** What is put in the place is what was written: a game may have put something else under the name of the part. */
+function rename({ folder, name }: Place, part: Buffer, written: BigIntStats): void {
   const there = folder.statOf(part)
   if (there === undefined || BigInt(there.ino) !== written.ino) {
     throw new AgentFailure('CANCELLED', 'What was written was taken away meanwhile; send it again')
   }
   try {
-    await rename(folder.pathOf(part), folder.pathOf(name))
+    renameSync(folder.pathOf(part), folder.pathOf(name))
   } catch (error) {
     const code = codeOf(error)
     if (code === 'EISDIR' || code === 'ENOTEMPTY' || code === 'EEXIST') throw noFile()
