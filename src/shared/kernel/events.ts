@@ -161,7 +161,7 @@ export const EVENTS = {
     checksum: z.string().nullable(),
     status: z.enum(['completed', 'failed']),
     error: z.string().optional(),
-    /** Somebody wanted it to end: no failure that anybody need be told of. */
+    /** Somebody wanted it to end: it is no failure that raises an alert. */
     cancelled: z.boolean().optional(),
   }),
   /**

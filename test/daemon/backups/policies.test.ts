@@ -145,7 +145,7 @@ describe('a backup policy', () => {
     await until('its backup to end', async () =>
       (await jobs.execute()).every(({ status }) => status === 'completed' || status === 'failed') ? true : undefined,
     )
-    // Whoever has cancelled it is not told that it has failed.
+    // What somebody has cancelled is no failure.
     expect((await Promise.all(node.servers.map(alertsOf))).flat()).toEqual([])
   })
 
