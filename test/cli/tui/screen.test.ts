@@ -210,7 +210,9 @@ describe('the console screen', { timeout: 60_000 }, () => {
     expect(await pane.clipboard()).toBe('line 299 of the beginning\nline 300 of the beginning\n')
   })
 
-  test('writes all lines that it keeps, or all that match, to the file that it names, and overwrites none', { tags: ['long'] }, async () => {
+  test('writes all lines that it keeps, or all that match, to the file that it names, and overwrites none', {
+    tags: ['long'],
+  }, async () => {
     const { pane, folder } = await start(120, 24)
     await pane.shows('line 300 of')
     await pane.keys('F6')
@@ -264,7 +266,9 @@ describe('the console screen', { timeout: 60_000 }, () => {
     expect(peer.commands.map(({ text }) => text).slice(0, sent)).toEqual(lines.slice(0, sent))
   })
 
-  test('takes the wheel for the log, gives the mouse back by a key, and counts no backlog as rate', { tags: ['long'] }, async () => {
+  test('takes the wheel for the log, gives the mouse back by a key, and counts no backlog as rate', {
+    tags: ['long'],
+  }, async () => {
     const { pane } = await start(120, 24)
     await pane.shows('line 300 of')
     expect(await pane.screen()).toContain(' 0 l/s')
