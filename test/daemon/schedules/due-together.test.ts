@@ -18,55 +18,62 @@ beforeEach(async () => {
 })
 afterEach(() => rm(home, { recursive: true }))
 
-test('a hundred that are due in the same minute on three nodes run once each, and one node that is away holds up none', LIMIT, async () => {
-  const clock = quickClock()
-  const stage = await Stage.open({ clock })
-  try {
-    const template = await stage.template()
-    const nodes = [await stage.node(), await stage.node(), await stage.node()]
-    const peers = [await stage.peer(nodes[0] as never), await stage.peer(nodes[1] as never)]
-    const away = nodes[2]?.id
-    // After a start, nodes get a minute to come back.
-    clock.advance(61_000, 'both')
-    const tasks: (Task & { nodeId: string })[] = []
-    for (const node of nodes) {
-      const server = await stage.serverIn(template, node, { power: 'running' })
-      for (const peer of peers) peer.log(server.id)
-      for (let i = 0; tasks.length < SCHEDULES && i < 34; i++) {
-        const body = {
-          name: `task ${tasks.length}`,
-          schedule: '0 0 1 1 *',
-          timezone: 'UTC',
-          action: 'command' as const,
+test(
+  'a hundred that are due in the same minute on three nodes run once each, and one node that is away holds up none',
+  LIMIT,
+  async () => {
+    const clock = quickClock()
+    const stage = await Stage.open({ clock })
+    try {
+      const template = await stage.template()
+      const nodes = [await stage.node(), await stage.node(), await stage.node()]
+      const peers = [await stage.peer(nodes[0] as never), await stage.peer(nodes[1] as never)]
+      const away = nodes[2]?.id
+      // After a start, nodes get a minute to come back.
+      clock.advance(61_000, 'both')
+      const tasks: (Task & { nodeId: string })[] = []
+      for (const node of nodes) {
+        const server = await stage.serverIn(template, node, { power: 'running' })
+        for (const peer of peers) peer.log(server.id)
+        for (let i = 0; tasks.length < SCHEDULES && i < 34; i++) {
+          const body = {
+            name: `task ${tasks.length}`,
+            schedule: '0 0 1 1 *',
+            timezone: 'UTC',
+            action: 'command' as const,
+          }
+          const payload = { command: `line ${tasks.length}` }
+          const made = await stage.admin.call(createTask, {
+            params: { serverId: server.id },
+            body: { ...body, payload },
+          })
+          tasks.push({ ...made, nodeId: node.id })
         }
-        const payload = { command: `line ${tasks.length}` }
-        const made = await stage.admin.call(createTask, { params: { serverId: server.id }, body: { ...body, payload } })
-        tasks.push({ ...made, nodeId: node.id })
       }
+      expect(tasks).toHaveLength(SCHEDULES)
+      const due = Date.parse(tasks[0]?.nextRunAt ?? '')
+      clock.advance(due + 100 - clock.nowMs())
+      const ended = () => stage.db.read.selectFrom('scheduleRun').selectAll().where('endedAt', 'is not', null).execute()
+      await until('all to be done', async () => ((await ended()).length === SCHEDULES ? true : undefined), 120_000)
+      const rows = await ended()
+      const here = tasks.filter(({ nodeId }) => nodeId !== away)
+      const typed = peers.flatMap((peer) => peer.typed).sort()
+      expect(typed).toEqual(here.map(({ payload }) => String(payload?.['command'])).sort())
+      for (const task of tasks) {
+        const runs = rows.filter(({ scheduleId }) => scheduleId === task.id)
+        const expected =
+          task.nodeId === away ? { status: 'skipped', reason: 'NODE_OFFLINE' } : { status: 'success', reason: null }
+        expect(runs).toMatchObject([{ ...expected, cause: 'schedule', dueAt: task.nextRunAt }])
+      }
+      const next = new Set(
+        (await stage.db.read.selectFrom('schedule').select('nextRunAt').execute()).map((row) => row.nextRunAt),
+      )
+      expect([...next]).toEqual([new Date(Date.UTC(new Date(due).getUTCFullYear() + 1, 0, 1)).toISOString()])
+    } finally {
+      await stage.close()
     }
-    expect(tasks).toHaveLength(SCHEDULES)
-    const due = Date.parse(tasks[0]?.nextRunAt ?? '')
-    clock.advance(due + 100 - clock.nowMs())
-    const ended = () => stage.db.read.selectFrom('scheduleRun').selectAll().where('endedAt', 'is not', null).execute()
-    await until('all to be done', async () => ((await ended()).length === SCHEDULES ? true : undefined), 120_000)
-    const rows = await ended()
-    const here = tasks.filter(({ nodeId }) => nodeId !== away)
-    const typed = peers.flatMap((peer) => peer.typed).sort()
-    expect(typed).toEqual(here.map(({ payload }) => String(payload?.['command'])).sort())
-    for (const task of tasks) {
-      const runs = rows.filter(({ scheduleId }) => scheduleId === task.id)
-      const expected =
-        task.nodeId === away ? { status: 'skipped', reason: 'NODE_OFFLINE' } : { status: 'success', reason: null }
-      expect(runs).toMatchObject([{ ...expected, cause: 'schedule', dueAt: task.nextRunAt }])
-    }
-    const next = new Set(
-      (await stage.db.read.selectFrom('schedule').select('nextRunAt').execute()).map((row) => row.nextRunAt),
-    )
-    expect([...next]).toEqual([new Date(Date.UTC(new Date(due).getUTCFullYear() + 1, 0, 1)).toISOString()])
-  } finally {
-    await stage.close()
-  }
-})
+  },
+)
 
 test('what was due while the daemon was away runs once or is left out, and a node that is late is waited for', async () => {
   const stage = await ScheduleStage.open({ dataDir: home })

@@ -129,7 +129,11 @@ async function carryOn(
 }
 
 /** Soon after a start of the daemon the node of a server may be on its way back: what is next there waits for it. */
-async function awaitsNode(q: Queries, { isSettling, isOnline }: Deps, { input: { serverId } }: RunJob): Promise<boolean> {
+async function awaitsNode(
+  q: Queries,
+  { isSettling, isOnline }: Deps,
+  { input: { serverId } }: RunJob,
+): Promise<boolean> {
   if (!isSettling()) return false
   const server = await findServerRow(q, serverId)
   return server !== undefined && !isOnline(server.nodeId)
