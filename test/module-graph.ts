@@ -95,6 +95,7 @@ const SLICES: readonly (readonly string[])[] = [
   ['servers/sharing', 'servers/console', 'servers/databases', 'servers/files', 'signals/events'],
   ['servers/backups', 'servers/sftp'],
   ['operations/backup-policies'],
+  ['servers/schedules'],
   [
     'operations/audit-log',
     'operations/jobs',

@@ -24,6 +24,7 @@ import { dashboard, db, health, stats } from './commands/overview/commands.ts'
 import { plugins } from './commands/plugins/commands.ts'
 import { providers } from './commands/providers/commands.ts'
 import { roles } from './commands/roles/commands.ts'
+import { schedules } from './commands/schedules/commands.ts'
 import { selfBackup } from './commands/self-backup/commands.ts'
 import { servers } from './commands/servers/commands.ts'
 import { auth, context, login, logout, setup, whoami } from './commands/session/commands.ts'
@@ -47,6 +48,7 @@ export const tree: readonly (Command | Noun)[] = [
   backups,
   sftp,
   databases,
+  schedules,
   events,
   jobs,
   alerts,

@@ -57,7 +57,12 @@ import { databaseRoutes } from './features/servers/databases/routes.ts'
 import { registerDatabaseWork } from './features/servers/databases/unfinished-work.ts'
 import { registerFileJobs } from './features/servers/files/file-job.ts'
 import { fileRoutes } from './features/servers/files/routes.ts'
+import { lookForDue, registerDue } from './features/servers/schedules/due-job.ts'
+import { scheduleRoutes } from './features/servers/schedules/routes.ts'
+import { registerRuns } from './features/servers/schedules/run-job.ts'
+import { endWithServer, followSuspension } from './features/servers/schedules/server-life.ts'
 import { serverRoutes } from './features/servers/servers/routes.ts'
+import type { OnSuspension } from './features/servers/servers/suspend.ts'
 import { sftpRoutes } from './features/servers/sftp/routes.ts'
 import { SftpSessions } from './features/servers/sftp/sessions.ts'
 import { followGrants, registerExpiry } from './features/servers/sharing/expiry.ts'
@@ -130,6 +135,11 @@ export async function createApp({ config, db, clock, log, version, holder, schem
   const beforeDelete = [(tx: Tx, serverId: string) => databaseWork.beforeServerDelete(tx, serverId)]
   let publicUrl = ''
   const people = { ...core, passwords, publicUrl: () => publicUrl }
+  const runDeps = { ...core, jobs }
+  beforeDelete.push((tx, serverId) => endWithServer(tx, runDeps, serverId))
+  const onSuspension: OnSuspension = [
+    (tx, serverId, isSuspended) => followSuspension(tx, runDeps, serverId, isSuspended),
+  ]
 
   const integrity = new IntegrityCheck({
     file: db.file,
@@ -142,7 +152,7 @@ export async function createApp({ config, db, clock, log, version, holder, schem
   })
   cleanup.add(() => integrity.close())
   const updates = new Updates({ version, feedUrl: config.updateFeed, clock, log, signal: stopping.signal })
-  const nodeWiring = wireNodes({ core, config, version, metrics, beforeDelete })
+  const nodeWiring = wireNodes({ core, config, version, metrics, beforeDelete, onSuspension })
   const { gateway, isOnline, keys, usage, transfers, commandReports, nodeUsage, serverDeps, nodeLink, console } =
     nodeWiring
   const stores = new ObjectStores(core)
@@ -164,6 +174,8 @@ export async function createApp({ config, db, clock, log, version, holder, schem
   const backups = { ...core, gateway, transfers, jobs, stores: backupStores }
   registerBackups(jobs, backups)
   registerPolicies(jobs, backups)
+  registerDue(jobs, { ...runDeps, isOnline })
+  registerRuns(jobs, { ...serverDeps, ...runDeps, gateway, limit: new CommandLimit(clock), backups })
   const evaluator = new Evaluator({
     ...core,
     outbox,
@@ -218,6 +230,7 @@ export async function createApp({ config, db, clock, log, version, holder, schem
     ...backupPolicyRoutes(backups),
     ...backupStoreRoutes({ ...core, stores, tickets: storeTickets, gateway }),
     ...selfBackupRoutes(selfBackups),
+    ...scheduleRoutes({ ...runDeps, isOnline }),
     ...jobRoutes({ ...core, jobs }),
     ...pluginRoutes(plugins),
     ...accessRoutes({ ...people, isOnline, facts: serverDeps.facts }),
@@ -281,6 +294,7 @@ export async function createApp({ config, db, clock, log, version, holder, schem
         await beginBackupUpkeep(tx, jobs)
         await lookNow(tx, jobs)
         await beginSchedule(tx, selfBackups)
+        await lookForDue(tx, jobs)
       })
       cleanup.add(followGrants(jobs, core))
       jobs.start()

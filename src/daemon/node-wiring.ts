@@ -18,6 +18,7 @@ import { createServerLink } from './features/servers/servers/link.ts'
 import { LiveStates } from './features/servers/servers/live-states.ts'
 import type { BeforeDelete } from './features/servers/servers/remove.ts'
 import type { ServerRow } from './features/servers/servers/rows.ts'
+import type { OnSuspension } from './features/servers/servers/suspend.ts'
 import { TemplateViews } from './features/servers/servers/template-views.ts'
 import { type CommandFrame, UnstoredOrders } from './features/servers/servers/unstored-orders.ts'
 import { ServerUsageBoard } from './features/servers/servers/usage.ts'
@@ -33,10 +34,11 @@ export interface NodeWiringParts {
   readonly version: string
   readonly metrics: Metrics
   readonly beforeDelete: BeforeDelete
+  readonly onSuspension: OnSuspension
 }
 
 /** The gateway and all that listens to it or speaks through it: node and server links, consoles, usage. */
-export function wireNodes({ core, config, version, metrics, beforeDelete }: NodeWiringParts) {
+export function wireNodes({ core, config, version, metrics, beforeDelete, onSuspension }: NodeWiringParts) {
   const { db, bus, clock, settings, log, systemErrors } = core
   const keys = createNodeKeys({ db, clock })
   const nodeUsage = new NodeUsageBoard(clock)
@@ -60,6 +62,7 @@ export function wireNodes({ core, config, version, metrics, beforeDelete }: Node
     isOnline,
     refusalOf: (nodeId: string, capabilities: readonly Capability[]) => gateway.refusalOf(nodeId, capabilities),
     beforeDelete,
+    onSuspension,
     wake: (nodeId: string) => gateway.wake(nodeId),
     ask,
     portLooks: new PortLooks({ ask, isOnline, clock }),

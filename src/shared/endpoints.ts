@@ -36,6 +36,7 @@ import * as power from './api/power.ts'
 import * as profile from './api/profile.ts'
 import * as providers from './api/providers.ts'
 import * as roles from './api/roles.ts'
+import * as schedules from './api/schedules.ts'
 import * as securitySettings from './api/security-settings.ts'
 import * as selfBackups from './api/self-backups.ts'
 import * as serverAllocations from './api/server-allocations.ts'
@@ -99,6 +100,7 @@ const groups = [
   profile,
   providers,
   roles,
+  schedules,
   securitySettings,
   selfBackups,
   serverAllocations,

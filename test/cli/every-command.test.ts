@@ -19,6 +19,7 @@ import { OVERVIEW } from './overview-paths.ts'
 import { PLUGIN_COMMANDS } from './plugins-paths.ts'
 import { POOLS } from './pool-paths.ts'
 import { PORTS } from './port-paths.ts'
+import { SCHEDULES } from './schedule-paths.ts'
 import { SELF_SERVICE } from './self-service-paths.ts'
 import { SFTP } from './sftp-paths.ts'
 import { SIGN_IN } from './sign-in-paths.ts'
@@ -613,6 +614,7 @@ describe('every command against a real daemon and agent', () => {
       'nodes orphans purge',
       // It wants a container, and is refused above; test/agent/docker/settings.test.ts has one.
       'servers rebuild',
+      ...SCHEDULES,
       ...SELF_SERVICE,
       ...POOLS,
       ...EGG_SOURCES,

@@ -42,6 +42,7 @@ import { failedJob, pausedJob, waitingJob } from './job-inputs.ts'
 import { sendBy, withMailServer } from './mailbox.ts'
 import { openAlert } from './open-alert.ts'
 import { POLICY_INPUTS } from './policy-inputs.ts'
+import { SCHEDULE_INPUTS } from './schedule-inputs.ts'
 import { SFTP_INPUTS } from './sftp-inputs.ts'
 import { SIGN_IN_INPUTS } from './sign-in-inputs.ts'
 import {
@@ -208,6 +209,7 @@ async function pool(world: World): Promise<string> {
  * token, a change. All others follow from the contract ({@link validOf}).
  */
 export const VALID: Readonly<Record<string, Make>> = {
+  ...SCHEDULE_INPUTS,
   ...SFTP_INPUTS,
   ...SIGN_IN_INPUTS,
   ...POLICY_INPUTS,

@@ -17,6 +17,7 @@ import { createNode } from '../../src/shared/api/nodes.ts'
 import { beginPasskey, verifyPasskey } from '../../src/shared/api/passkeys.ts'
 import { putProvider } from '../../src/shared/api/providers.ts'
 import { createRole } from '../../src/shared/api/roles.ts'
+import { createTask } from '../../src/shared/api/schedules.ts'
 import { createSelfBackup, getSelfBackup } from '../../src/shared/api/self-backups.ts'
 import { addServerAllocation } from '../../src/shared/api/server-allocations.ts'
 import { createServer, getServer, type Server } from '../../src/shared/api/servers.ts'
@@ -26,7 +27,7 @@ import { createUser } from '../../src/shared/api/users.ts'
 import { createWebhook, testWebhook } from '../../src/shared/api/webhooks.ts'
 import type { Client } from '../../src/shared/client.ts'
 import type { Endpoint, StreamEndpoint } from '../../src/shared/kernel/contract.ts'
-import { ProviderId } from '../../src/shared/kernel/ids.ts'
+import { newId, ProviderId } from '../../src/shared/kernel/ids.ts'
 import { systemClock } from '../../src/shared/kernel/time.ts'
 import { createPasskey, type SoftPasskey } from '../authenticator.ts'
 import { installExample } from '../daemon/plugins/plugin-stage.ts'
@@ -126,6 +127,7 @@ export async function buildWorld(panel: TestPanel): Promise<World> {
   const host = await admin.call(createDatabaseHost, { body: { name: 'elephant', ...(await databaseService()) } })
   const database = await admin.call(createServerDatabase, { params: { serverId: server.id }, body: {} })
   const errorId = await systemError({ admin, next })
+  const schedule = await scheduleWithRun(panel, admin, server.id)
   const providerId = 'corp'
   await admin.call(putProvider, {
     params: { providerId: ProviderId.parse(providerId) },
@@ -176,6 +178,7 @@ export async function buildWorld(panel: TestPanel): Promise<World> {
     serverId: server.id,
     storeId: store.id,
     sessionId: session?.id ?? '',
+    ...schedule,
     sftpSessionId: await openSession(panel, { userId: powerless.id, serverId: server.id, nodeId: spare.id }),
     sshKeyId: await addKey(admin),
     templateId: template.id,
@@ -186,6 +189,27 @@ export async function buildWorld(panel: TestPanel): Promise<World> {
   const administratorId = roles.find(({ name }) => name === 'Administrator')?.id ?? ''
   const powers = { powerless: powerless.token, powerlessId: powerless.id }
   return { panel, admin, adminId, administratorId, ids, ...powers, next }
+}
+
+/** A schedule of a server with one run in its history. */
+async function scheduleWithRun(
+  { app }: TestPanel,
+  admin: Client,
+  serverId: Server['id'],
+): Promise<{ taskId: string; taskRunId: string }> {
+  const body = { name: 'yearly', schedule: '@yearly', action: 'wait', payload: { seconds: 1 } } as const
+  const { id: taskId } = await admin.call(createTask, { params: { serverId }, body })
+  const taskRunId = newId('srn', systemClock)
+  await app.core.db.write((tx) =>
+    tx.q
+      .insertInto('scheduleRun')
+      .values({
+        ...{ id: taskRunId, scheduleId: taskId, cause: 'schedule', status: 'skipped', reason: 'NODE_OFFLINE' },
+        ...{ steps: '[]', dueAt: tx.now, endedAt: tx.now },
+      })
+      .execute(),
+  )
+  return { taskId, taskRunId }
 }
 
 /** Requests to this port are refused at once. */

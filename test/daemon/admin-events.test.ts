@@ -94,6 +94,11 @@ const CAUSES: Readonly<Record<string, Cause>> = {
   server_unsuspended: 'servers.unsuspend',
   server_updated: 'servers.update',
   smtp_settings_updated: 'settings.smtp_update',
+  task_complete: 'tasks.abort',
+  task_created: 'tasks.create',
+  task_deleted: 'tasks.delete',
+  task_progress: 'tasks.execute',
+  task_updated: 'tasks.update',
   system_error: 'system_errors.report',
   system_error_resolved: 'system_errors.resolve',
   system_settings_updated: 'settings.mod_manager_update',
@@ -124,8 +129,7 @@ const ELSEWHERE: Readonly<Record<string, readonly [file: string, text: string]>>
 
 /** Types of api.md §9.7 that nothing in this program can cause, by the work that they belong to. */
 const NOT_BUILT: Readonly<Record<string, readonly string[]>> = {
-  'the life of a server: tasks, mods, updates of agents': [
-    ...['task_created', 'task_updated', 'task_deleted'],
+  'the life of a server: mods, updates of agents': [
     ...['mod_install_complete', 'mod_uninstall_complete', 'mod_update_complete', 'plugin_install_complete'],
     ...['plugin_uninstall_complete', 'plugin_update_complete', 'node_agent_update'],
   ],

@@ -85,7 +85,7 @@ export async function startPlacePanel(): Promise<PlacePanel> {
         ...nodeRoutes({ ...core, keys, isOnline, health: (id) => health.get(id) }),
         ...serverRoutes({
           ...core,
-          ...{ unstored, isOnline, ask, facts, portLooks, beforeDelete: [] },
+          ...{ unstored, isOnline, ask, facts, portLooks, beforeDelete: [], onSuspension: [] },
           can: () => false,
           wake: () => undefined,
           refusalOf: () => undefined,

@@ -25,6 +25,18 @@ export interface FilePatterns {
 
 /** Expressions that no source file may have beside these; a new one is added here, with whose text it sees. */
 export const REGISTRY: Readonly<Record<string, FilePatterns>> = {
+  'src/daemon/features/servers/schedules/cron-text.ts': {
+    sees: 'client',
+    patterns: [
+      String.raw`/^(?:L|LW|(?:[1-9]|[12]\d|3[01])W)$/i`,
+      '/^(?:[0-7]|[a-z]{3})(?:L|#[1-5])$/i',
+      String.raw`/\s+/`,
+      '/^CronPattern: /',
+      String.raw`/^\d{1,2}$/`,
+      String.raw`/^\d{1,2}$/`,
+    ],
+  },
+  'src/shared/kernel/schedule.ts': { sees: 'client', patterns: [String.raw`/^[^\r\n\u0000]*$/`] },
   'src/cli/commands/self-backup/restore.ts': {
     sees: 'operator',
     patterns: ['/^[A-Za-z0-9_-]+$/', String.raw`/\.amazonaws\.com(\.cn)?$/i`],

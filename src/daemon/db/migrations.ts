@@ -21,6 +21,7 @@ import { serverLife } from './migrations/0018-server-life.ts'
 import { sftp } from './migrations/0019-sftp.ts'
 import { backupStores } from './migrations/0020-backup-stores.ts'
 import { backups } from './migrations/0021-backups.ts'
+import { schedules } from './migrations/0022-schedules.ts'
 import { Connection } from './sqlite/connection.ts'
 
 /** One step of the schema: a script that takes version `id` - 1 to `id`. Steps are never edited once released. */
@@ -53,6 +54,7 @@ export const MIGRATIONS: readonly Migration[] = [
   sftp,
   backupStores,
   backups,
+  schedules,
 ]
 
 /** The newest version that this program knows. */

@@ -10,6 +10,7 @@ import type { IpPoolsTables } from './schema/ip-pools.ts'
 import type { JobsTables } from './schema/jobs.ts'
 import type { PluginsTables } from './schema/plugins.ts'
 import type { RecordsTables } from './schema/records.ts'
+import type { SchedulesTables } from './schema/schedules.ts'
 import type { SelfServiceTables } from './schema/self-service.ts'
 import type { ServersTables } from './schema/servers.ts'
 
@@ -28,4 +29,5 @@ export interface Schema
     RecordsTables,
     SelfServiceTables,
     AlertsTables,
+    SchedulesTables,
     ServersTables {}

@@ -299,6 +299,28 @@ export const EVENTS = {
     databaseName: z.string(),
     rotatedBy: who,
   }),
+  task_created: kind('server.read', true, { taskId: z.string(), taskName: z.string(), createdBy: who }),
+  task_updated: kind('server.read', true, { taskId: z.string(), taskName: z.string(), updatedBy: who }),
+  task_deleted: kind('server.read', true, { taskId: z.string(), taskName: z.string(), deletedBy: who }),
+  /** A run of a schedule has begun, or goes on with its next step. */
+  task_progress: kind('server.read', true, {
+    taskId: z.string(),
+    taskName: z.string(),
+    runId: z.string(),
+    status: z.literal('running'),
+    /** From 1; `null` before the first. */
+    step: z.int().nullable(),
+    steps: z.int(),
+  }),
+  /** A run of a schedule has ended, or was left out; one that was aborted has `failed`. */
+  task_complete: kind('server.read', true, {
+    taskId: z.string(),
+    taskName: z.string(),
+    runId: z.string(),
+    status: z.enum(['success', 'failed', 'skipped']),
+    lastRunAt: z.string().nullable(),
+    error: z.string().optional(),
+  }),
   localization_settings_updated: kind('admin.read', false, { updatedBy: who }),
   oidc_settings_updated: kind('admin.read', false, { updatedBy: who }),
   security_settings_updated: kind('admin.read', false, { updatedBy: who }),

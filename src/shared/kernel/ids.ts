@@ -34,6 +34,7 @@ export const ID_PREFIXES = {
   role: 'role',
   rule: 'alert rule',
   sch: 'schedule',
+  srn: 'run of a schedule',
   ses: 'session',
   sfs: 'SFTP session',
   sft: 'SFTP token',
@@ -120,6 +121,10 @@ export const SshKeyId = PathId.brand<'SshKeyId'>()
 export type SshKeyId = z.infer<typeof SshKeyId>
 export const SystemErrorId = PathId.brand<'SystemErrorId'>()
 export type SystemErrorId = z.infer<typeof SystemErrorId>
+export const TaskId = PathId.brand<'TaskId'>()
+export type TaskId = z.infer<typeof TaskId>
+export const TaskRunId = PathId.brand<'TaskRunId'>()
+export type TaskRunId = z.infer<typeof TaskRunId>
 export const TemplateId = PathId.brand<'TemplateId'>()
 export type TemplateId = z.infer<typeof TemplateId>
 export const UserId = PathId.brand<'UserId'>()

@@ -14,7 +14,7 @@ import type { BackupStores } from './stores.ts'
 /** Who has something done: their account, and by what they call; jobs of it run with their rights. */
 export interface By {
   readonly userId: string | null
-  readonly caller?: Caller | undefined
+  readonly caller?: Pick<Caller, 'kind' | 'userId' | 'credentialId'> | undefined
 }
 
 /** The panel by itself. */

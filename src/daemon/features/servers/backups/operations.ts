@@ -15,7 +15,7 @@ import type { BackupDeps } from './deps.ts'
 import { backupOf, refuseUnready } from './find.ts'
 import { refuseHeld } from './held.ts'
 import { laneFor } from './lanes.ts'
-import { addBackup } from './new-backup.ts'
+import { addBackup, type NewBackup } from './new-backup.ts'
 import { PRUNE_STORE } from './prune-job.ts'
 import { checkCommands } from './quiesce.ts'
 import { beginRestore, RESTORE_BACKUP, refuseRunning } from './restore-job.ts'
@@ -38,28 +38,28 @@ async function serverOf(tx: Tx, serverId: string): Promise<ServerRow> {
   return row
 }
 
-export const createBackup = operation(api.createBackup, async (work, { params: { serverId }, body }) => {
-  const { tx, deps } = work
+export const createBackup = operation(api.createBackup, (work, { params: { serverId }, body }) =>
+  requestBackup(work.tx, work.deps, serverId, { ...body, by: work, cause: 'backup' }),
+)
+
+/** Has a backup of a server made now, for the endpoint and for steps of schedules; throws what the endpoint refuses. */
+export async function requestBackup(tx: Tx, deps: BackupDeps, serverId: string, wanted: NewBackup) {
   const row = await serverOf(tx, serverId)
   const status = statusOf(row)
   if (row.installed === 0 || row.deletingAt !== null || row.activity !== null) {
-    return work.fail('SERVER_INVALID_STATE', `A server that is ${status} cannot be backed up; wait until it is done`, {
-      currentStatus: status,
-      allowed: [...ACTION_GATES.stop, 'stopped', 'crashed'],
+    const message = `A server that is ${status} cannot be backed up; wait until it is done`
+    throw new PanelError('SERVER_INVALID_STATE', message, {
+      meta: { currentStatus: status, allowed: [...ACTION_GATES.stop, 'stopped', 'crashed'] },
     })
   }
   if (!deps.gateway.isOnline(row.nodeId)) throw offline(row)
-  const { backupId, name, jobId } = await addBackup(tx, deps, row, {
-    ...body,
-    by: work,
-    cause: 'backup',
-  })
-  const details = { name, serverId, jobId, ...(body.label === undefined ? {} : { label: body.label }) }
+  const { backupId, name, jobId } = await addBackup(tx, deps, row, wanted)
+  const details = { name, serverId, jobId, ...(wanted.label == null ? {} : { label: wanted.label }) }
   return {
     answer: toStarted({ id: backupId, name, status: 'pending' }, jobId),
     audit: { resourceId: backupId, details },
   }
-})
+}
 
 export const updateBackup = operation(api.updateBackup, async ({ tx }, { params: { serverId, backupId }, body }) => {
   await serverOf(tx, serverId)

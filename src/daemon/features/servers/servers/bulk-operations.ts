@@ -1,9 +1,8 @@
 import * as api from '../../../../shared/api/bulk-servers.ts'
 import { operationsOver, type WorkOver } from '../../../access/operation.ts'
-import { actOnEach, actOnServers } from './bulk.ts'
-import type { RemovalDeps } from './remove.ts'
+import { actOnEach, actOnServers, type BulkDeps } from './bulk.ts'
 
-const operation = operationsOver<RemovalDeps>()
+const operation = operationsOver<BulkDeps>()
 
 export const actOnSeveral = operation(api.bulkServerActions, async (work, { body }) => {
   const results = await actOnServers(work, { ...body, reason: body.reason ?? null, stopServer: true })
@@ -28,7 +27,7 @@ export const removeSeveral = operation(api.bulkRemove, async (work, { body }) =>
   answer: await deleteEach(work, body),
 }))
 
-async function deleteEach(work: WorkOver<RemovalDeps>, { serverIds }: { readonly serverIds: readonly string[] }) {
+async function deleteEach(work: WorkOver<BulkDeps>, { serverIds }: { readonly serverIds: readonly string[] }) {
   return outcome(await actOnEach(work, { serverIds, action: 'delete', reason: null, stopServer: true }))
 }
 

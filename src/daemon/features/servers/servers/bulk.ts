@@ -7,7 +7,7 @@ import type { Done, WorkOver } from '../../../access/operation.ts'
 import { serverPermissions } from '../../../access/permit.ts'
 import { accept } from './orders.ts'
 import { type RemovalDeps, remove } from './remove.ts'
-import { suspend, unsuspend } from './suspend.ts'
+import { type SuspensionDeps, suspend, unsuspend } from './suspend.ts'
 
 type Result = z.input<typeof BulkResult>
 
@@ -19,7 +19,10 @@ export interface BulkOrder {
   readonly stopServer: boolean
 }
 
-type BulkWork = WorkOver<RemovalDeps>
+/** What bulk actions need. */
+export type BulkDeps = RemovalDeps & SuspensionDeps
+
+type BulkWork = WorkOver<BulkDeps>
 
 /** What the action needs on its target; a restart needs as much as a single one does. */
 const NEEDED: Readonly<Record<BulkAction, readonly Permission[]>> = {

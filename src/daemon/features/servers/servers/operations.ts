@@ -11,12 +11,13 @@ import type { OrphanDeps } from './orphans.ts'
 import { type RemovalDeps, remove } from './remove.ts'
 import { resize } from './resize.ts'
 import { findServerRow } from './rows.ts'
-import { suspend, unsuspend } from './suspend.ts'
+import { type SuspensionDeps, suspend, unsuspend } from './suspend.ts'
 import { pin, unpin } from './template-pin.ts'
 import { toServer, type ViewFacts, viewerOf } from './view.ts'
 
 /** What the operations of servers need. */
 export type ServerDeps = RemovalDeps &
+  SuspensionDeps &
   OrphanDeps &
   ResizeDeps & { readonly facts: ViewFacts; readonly portLooks: PortLooks }
 

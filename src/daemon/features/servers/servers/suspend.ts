@@ -8,7 +8,11 @@ import { addCommand, nextGeneration, type OrderDeps } from './orders.ts'
 import { findServerRow, type ServerRow } from './rows.ts'
 import { statusOf } from './view.ts'
 
-type Deps = OrderDeps & { readonly bus: Bus }
+/** What belongs to servers elsewhere; called in the transaction that suspends a server, or ends that. */
+export type OnSuspension = readonly ((tx: Tx, serverId: string, isSuspended: boolean) => Promise<void>)[]
+
+/** What suspensions need. */
+export type SuspensionDeps = OrderDeps & { readonly bus: Bus; readonly onSuspension: OnSuspension }
 
 /** How a suspension is requested. */
 export interface Suspension {
@@ -25,7 +29,7 @@ export interface Suspension {
  * before the first write. `commandId` is the stop.
  */
 export async function suspend(
-  { tx, deps, userId: suspendedBy }: WorkOver<Deps>,
+  { tx, deps, userId: suspendedBy }: WorkOver<SuspensionDeps>,
   suspension: Suspension,
 ): Promise<{ commandId: string | undefined; done: Done }> {
   const row = await suspendable(tx, suspension.serverId)
@@ -38,6 +42,7 @@ export async function suspend(
     desired,
   } as const
   const changed = { ...row, ...columns, generation: await specify(tx, deps, row, columns) }
+  for (const follow of deps.onSuspension) await follow(tx, row.id, true)
   const commandId = suspension.stopServer ? await stop(tx, deps, changed) : undefined
   const { reason, stopServer, bulk } = suspension
   const data = { serverName: row.name, suspendedBy, reason, ...(bulk ? { bulk } : {}) }
@@ -53,13 +58,14 @@ export async function suspend(
 
 /** Ends a suspension. The server stays as it is: stopped, or running where the suspension let it run on. */
 export async function unsuspend(
-  { tx, deps, userId: unsuspendedBy }: WorkOver<Deps>,
+  { tx, deps, userId: unsuspendedBy }: WorkOver<SuspensionDeps>,
   { serverId, bulk }: Pick<Suspension, 'serverId' | 'bulk'>,
 ): Promise<Done> {
   const row = await suspendable(tx, serverId)
   if (row.suspendedAt === null) throw new PanelError('SERVER_NOT_SUSPENDED', 'This server is not suspended')
   const columns = { suspendedAt: null, suspendedByUserId: null, suspensionReason: null }
   const generation = await specify(tx, deps, row, columns)
+  for (const follow of deps.onSuspension) await follow(tx, row.id, false)
   const data = { serverName: row.name, unsuspendedBy, ...(bulk ? { bulk } : {}) }
   return {
     audit: {
@@ -92,7 +98,7 @@ async function suspendable(tx: Tx, serverId: string): Promise<ServerRow> {
 /** Writes the columns and sends the specification that follows from them; answers its generation. */
 async function specify(
   tx: Tx,
-  deps: Deps,
+  deps: SuspensionDeps,
   row: ServerRow,
   columns: Parameters<typeof nextGeneration>[2],
 ): Promise<number> {
@@ -103,7 +109,7 @@ async function specify(
 }
 
 /** Stops what runs, and calls off what would start by itself after a crash. */
-async function stop(tx: Tx, deps: Deps, row: ServerRow): Promise<string> {
+async function stop(tx: Tx, deps: SuspensionDeps, row: ServerRow): Promise<string> {
   const generation = await nextGeneration(tx, row, {})
   return addCommand(tx, deps, { row, generation, op: 'stop', args: {} })
 }
