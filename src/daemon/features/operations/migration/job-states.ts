@@ -37,7 +37,7 @@ interface JobRow {
   readonly hasPlan?: boolean
   readonly to: MigrationJobStatus | 'same'
   /** What is requested afterwards; nothing if not given. */
-  readonly then?: 'pause' | 'cancel'
+  readonly asks?: 'pause' | 'cancel'
 }
 
 /** All transitions of migrations. The first row that fits holds. */
@@ -53,15 +53,15 @@ export const JOB_TRANSITIONS: readonly JobRow[] = [
   { from: ['validating'], event: 'refused', to: 'failed' },
   { from: ['pending'], event: 'pause', to: 'paused' },
   // Who has asked to cancel is not overtaken by a pause.
-  { from: ['validating', 'running'], event: 'pause', requested: 'cancel', to: 'same', then: 'cancel' },
-  { from: ['validating', 'running'], event: 'pause', to: 'same', then: 'pause' },
+  { from: ['validating', 'running'], event: 'pause', requested: 'cancel', to: 'same', asks: 'cancel' },
+  { from: ['validating', 'running'], event: 'pause', to: 'same', asks: 'pause' },
   { from: ['paused', 'failed'], event: 'resume', hasPlan: true, to: 'running' },
   { from: ['paused', 'failed'], event: 'resume', hasPlan: false, to: 'pending' },
   { from: ['paused', 'failed', 'completed'], event: 'retry_step', to: 'running' },
   { from: ['pending'], event: 'cancel', to: 'cancelled' },
-  { from: ['validating', 'running'], event: 'cancel', to: 'same', then: 'cancel' },
+  { from: ['validating', 'running'], event: 'cancel', to: 'same', asks: 'cancel' },
   // The steps that put the source back run first, so it is running again until these have ended.
-  { from: ['paused', 'failed'], event: 'cancel', hasPlan: true, to: 'running', then: 'cancel' },
+  { from: ['paused', 'failed'], event: 'cancel', hasPlan: true, to: 'running', asks: 'cancel' },
   { from: ['paused', 'failed'], event: 'cancel', hasPlan: false, to: 'cancelled' },
   { from: ['validating', 'running'], event: 'drained', requested: 'pause', to: 'paused' },
   { from: ['validating', 'running'], event: 'drained', requested: 'cancel', to: 'cancelled' },
@@ -87,7 +87,7 @@ export function afterJobEvent(
       (one.hasPlan === undefined || one.hasPlan === hasPlan),
   )
   if (row === undefined) return undefined
-  return { status: row.to === 'same' ? state.status : row.to, requested: row.then ?? null }
+  return { status: row.to === 'same' ? state.status : row.to, requested: row.asks ?? null }
 }
 
 /** Whether a migration is in the state already that was asked for, so that asking again changes nothing and is no error. */

@@ -226,7 +226,7 @@ class Planner {
       source: object
       held: ReadonlyMap<string, string>
     },
-  ): void {
+  ): string {
     const add = (op: Op, targetId: string | null, as: string, reason?: string) =>
       this.#add({
         phase,
@@ -246,15 +246,15 @@ class Planner {
     const policy = this.#request.options.conflicts.location
     if (policy === 'link') return add('link', there, name, 'exists')
     if (policy === 'suffix') return add('create', null, this.#freeName(type, name, held))
-    add('conflict', there, name)
     this.#conflict('NAME_TAKEN', { type, id, name }, `There is a ${type} named ${name} already`, {
       target: { type, id: there, name },
       policy: 'conflicts.location',
       policyOptions: ['link', 'suffix'],
     })
+    return add('conflict', there, name)
   }
 
-  #template(egg: SourceSnapshot['eggs'][number]): void {
+  #template(egg: SourceSnapshot['eggs'][number]): string {
     const { id, name, nestId } = egg
     const hash = contentHash(egg.document)
     const there = this.#target.templates.get(name)
@@ -286,12 +286,12 @@ class Planner {
     } else if (policy === 'link') return add('link', there.id, name, 'exists')
     else if (policy === 'overwrite') return add('update', there.id, name)
     else if (policy === 'suffix') return add('create', null, this.#freeName('template', name, this.#target.templates))
-    add('conflict', there?.id ?? null, name)
     this.#conflict('TEMPLATE_DIFFERS', { type: 'egg', id, name }, `There is another template named ${name} already`, {
       target: { type: 'template', id: there?.id ?? null, name },
       policy: 'conflicts.template',
       policyOptions: ['suffix', 'overwrite', 'link'],
     })
+    return add('conflict', there?.id ?? null, name)
   }
 
   #users(servers: readonly { server: SourceServer }[]): void {
@@ -306,7 +306,7 @@ class Planner {
     }
   }
 
-  #user(user: SourceUser): void {
+  #user(user: SourceUser): string {
     const { id, email } = user
     const { conflicts, grantAdmin } = this.#request.options
     const username = freeUsername(user.username, email)
@@ -331,12 +331,12 @@ class Planner {
     }
     if (conflicts.user === 'link') return add('link', there.id, 'exists')
     if (conflicts.user === 'skip') return add('skip', null, 'policy')
-    add('conflict', there.id)
     this.#conflict('USER_EXISTS', { type: 'user', id, name: email }, `${email} has an account already`, {
       target: { type: 'user', id: there.id, name: email },
       policy: 'conflicts.user',
       policyOptions: ['link', 'skip'],
     })
+    return add('conflict', there.id)
   }
 
   #server(server: SourceServer, node: TargetNodeState): void {
@@ -361,15 +361,21 @@ class Planner {
         reason: again.reason,
         input: { ...input, op: again.op },
       })
-      return this.#belongings(server)
+      this.#belongings(server)
+      return
     }
-    const skip = (reason: string) =>
+    const skip = (reason: string): void => {
       this.#add({ ...base, target: null, op: 'skip', reason, input: { ...input, op: 'skip' } })
+    }
     if (!this.#source.users.some((user) => user.id === server.ownerId)) {
       this.#warnings.push(`server ${name} (${uuid}) belongs to nobody on the source any more`)
-      return skip('owner_missing')
+      skip('owner_missing')
+      return
     }
-    if (!this.#source.eggs.some((egg) => egg.id === server.eggId)) return skip('template_missing')
+    if (!this.#source.eggs.some((egg) => egg.id === server.eggId)) {
+      skip('template_missing')
+      return
+    }
     const before = this.#conflicts.length
     for (const limit of open) {
       this.#conflict('UNLIMITED', place, `It has no limit of ${limit} on the source; servers here have one`, {
@@ -378,7 +384,10 @@ class Planner {
       })
     }
     const there = this.#target.servers.get(uuid)
-    if (there !== undefined && options.conflicts.server === 'skip') return skip('exists')
+    if (there !== undefined && options.conflicts.server === 'skip') {
+      skip('exists')
+      return
+    }
     if (there !== undefined && options.conflicts.server === 'fail') {
       this.#conflict('SERVER_EXISTS', place, `There is a server with the UUID ${uuid} already`, {
         target: { type: 'server', id: there.id, name: there.name },
