@@ -1,0 +1,121 @@
+import type { MigrationPhase } from '../../../../shared/kernel/migration.ts'
+import type { Bus } from '../../../core/bus.ts'
+import type { Tx } from '../../../db/db.ts'
+import { afterJobEvent, type JobEvent } from './job-states.ts'
+import { countSteps, findJob, findStep, type MigrationRow, type MigrationStepRow } from './rows.ts'
+import { afterStepEvent, type StepEvent } from './step-states.ts'
+
+/** Further columns that change with a status. */
+type JobChange = Partial<
+  Pick<
+    MigrationRow,
+    'error' | 'errorCode' | 'outcome' | 'keys' | 'keysUntil' | 'plan' | 'planHash' | 'report' | 'sourceFp' | 'sourceKind' | 'sourceVersion' | 'rollback'
+  >
+>
+type StepChange = Partial<
+  Pick<
+    MigrationStepRow,
+    'reason' | 'retryable' | 'notBefore' | 'intent' | 'checkpoint' | 'result' | 'error' | 'errorCode' | 'targetId'
+  >
+>
+
+/** How long the keys of a migration that has failed are kept for somebody to resume it. */
+const KEYS_KEPT_MS = 7 * 24 * 3_600_000
+
+/**
+ * Takes a migration through an event, by the table alone, and announces it; `undefined`: the table refuses that, and nothing has changed.
+ * The keys of the source go when it ends, those of one that has failed a week later.
+ */
+export async function changeJob(
+  tx: Tx,
+  { bus }: { readonly bus: Bus },
+  { jobId, event, set = {} }: { readonly jobId: string; readonly event: JobEvent; readonly set?: JobChange },
+): Promise<MigrationRow | undefined> {
+  const row = await findJob(tx.q, jobId)
+  if (row === undefined) return undefined
+  const after = afterJobEvent(row, event, { hasPlan: (set.planHash ?? row.planHash) !== null })
+  if (after === undefined) return undefined
+  const { status } = after
+  const hasEnded = status === 'completed' || status === 'cancelled'
+  const changed = await tx.q
+    .updateTable('migrationJob')
+    .set({
+      ...after,
+      ...(status === 'failed' ? { keysUntil: isoAfter(tx.now, KEYS_KEPT_MS) } : { keysUntil: null }),
+      ...(hasEnded ? { keys: null } : {}),
+      ...(hasEnded || status === 'failed' ? { completedAt: tx.now, currentPhase: null } : { completedAt: null }),
+      ...(status === 'validating' && row.startedAt === null ? { startedAt: tx.now } : {}),
+      ...(status === 'running' || status === 'pending' ? { error: null, errorCode: null, outcome: null } : {}),
+      ...set,
+      updatedAt: tx.now,
+    })
+    .where('id', '=', jobId)
+    .returningAll()
+    .executeTakeFirstOrThrow()
+  if (status !== row.status) await announceJob(tx, bus, { from: row.status, row: changed })
+  return changed
+}
+
+function isoAfter(now: MigrationRow['updatedAt'], ms: number): MigrationRow['updatedAt'] {
+  return new Date(Date.parse(now) + ms).toISOString() as MigrationRow['updatedAt'] // three digits of a second, as every time here
+}
+
+async function announceJob(
+  tx: Tx,
+  bus: Bus,
+  { from, row }: { readonly from: MigrationRow['status']; readonly row: MigrationRow },
+): Promise<void> {
+  const { id: jobId, status: to, error, errorCode } = row
+  await bus.append(tx, { type: 'migration_status', data: { jobId, from, to, error, errorCode } })
+  if (to === 'paused') await bus.append(tx, { type: 'migration_paused', data: { jobId } })
+  if (to === 'cancelled') await bus.append(tx, { type: 'migration_cancelled', data: { jobId } })
+  if (to === 'failed') await bus.append(tx, { type: 'migration_failed', data: { jobId, error: error ?? '', errorCode } })
+  if (to === 'completed') {
+    await bus.append(tx, { type: 'migration_completed', data: { jobId, outcome: row.outcome ?? 'clean' } })
+  }
+}
+
+/** Takes a step through an event, by the table alone, and announces it; `undefined`: the table refuses that. */
+export async function changeStep(
+  tx: Tx,
+  { bus }: { readonly bus: Bus },
+  { jobId, stepId, event, set = {} }: { jobId: string; stepId: string; event: StepEvent; set?: StepChange },
+): Promise<MigrationStepRow | undefined> {
+  const row = await findStep(tx.q, jobId, stepId)
+  if (row === undefined) return undefined
+  const after = afterStepEvent({ ...row, retryable: row.retryable === 1 }, event)
+  if (after === undefined) return undefined
+  const hasEnded = after.status === 'completed' || after.status === 'failed' || after.status === 'skipped'
+  const changed = await tx.q
+    .updateTable('migrationStep')
+    .set({
+      ...after,
+      ...(event === 'begin' ? { startedAt: tx.now, error: null, errorCode: null, notBefore: null } : {}),
+      ...(event === 'retry' ? { error: null, errorCode: null, reason: null, notBefore: null, startedAt: null } : {}),
+      completedAt: hasEnded ? tx.now : null,
+      ...set,
+      updatedAt: tx.now,
+    })
+    .where('jobId', '=', jobId)
+    .where('id', '=', stepId)
+    .returningAll()
+    .executeTakeFirstOrThrow()
+  const { phase, action, name, status, attempt, reason, error, errorCode } = changed
+  const data = { jobId, stepId, phase, action, name, status, attempt, reason, error, errorCode }
+  await bus.append(tx, { type: 'migration_step_updated', data })
+  if (hasEnded) await announceProgress(tx, bus, { jobId, phase })
+  return changed
+}
+
+async function announceProgress(
+  tx: Tx,
+  bus: Bus,
+  { jobId, phase }: { readonly jobId: string; readonly phase: MigrationPhase },
+): Promise<void> {
+  const { total, completed, failed, skipped } = await countSteps(tx.q, jobId)
+  await tx.q.updateTable('migrationJob').set({ currentPhase: phase, updatedAt: tx.now }).where('id', '=', jobId).execute()
+  await bus.append(tx, {
+    type: 'migration_progress',
+    data: { jobId, phase, progress: { total, completed, failed, skipped } },
+  })
+}

@@ -1,0 +1,143 @@
+import { type Selectable, sql } from 'kysely'
+import type { MigrationCounts, MigrationJobStatus, MigrationPhase, MigrationStepStatus } from '../../../../shared/kernel/migration.ts'
+import type { Queries, Tx } from '../../../db/db.ts'
+import { offsetOf, totalOf } from '../../../db/paging.ts'
+import type { Schema } from '../../../db/schema.ts'
+import type { PlannedStep } from './plan/plan.ts'
+
+/** A migration, and a step of one, as they are stored. */
+export type MigrationRow = Selectable<Schema['migrationJob']>
+export type MigrationStepRow = Selectable<Schema['migrationStep']>
+
+/** One page of migrations, newest first. */
+export async function listJobs(
+  q: Queries,
+  { status, ...query }: { status?: MigrationJobStatus | undefined; page: number; limit: number },
+): Promise<{ readonly rows: MigrationRow[]; readonly total: number }> {
+  let matching = q.selectFrom('migrationJob').selectAll()
+  if (status !== undefined) matching = matching.where('status', '=', status)
+  const rows = await matching.orderBy('seq', 'desc').limit(query.limit).offset(offsetOf(query)).execute()
+  return { rows, total: await totalOf(q, matching, { query, found: rows.length }) }
+}
+
+export async function findJob(q: Queries, id: string): Promise<MigrationRow | undefined> {
+  return q.selectFrom('migrationJob').selectAll().where('id', '=', id).executeTakeFirst()
+}
+
+/** The one that keeps another one from starting. */
+export async function findOpenJob(
+  q: Queries,
+  { allowPaused, exceptId }: { readonly allowPaused: boolean; readonly exceptId?: string },
+): Promise<MigrationRow | undefined> {
+  const open: MigrationJobStatus[] = ['pending', 'validating', 'running', ...(allowPaused ? [] : ['paused' as const])]
+  return q
+    .selectFrom('migrationJob')
+    .selectAll()
+    .where('status', 'in', open)
+    .where('id', '!=', exceptId ?? '')
+    .orderBy('seq')
+    .executeTakeFirst()
+}
+
+/** One page of the steps of a migration in their order. */
+export async function listSteps(
+  q: Queries,
+  of: {
+    jobId: string
+    phase?: MigrationPhase | undefined
+    status?: MigrationStepStatus | undefined
+    page: number
+    limit: number
+  },
+): Promise<{ readonly rows: MigrationStepRow[]; readonly total: number }> {
+  let matching = q.selectFrom('migrationStep').selectAll().where('jobId', '=', of.jobId)
+  if (of.phase !== undefined) matching = matching.where('phase', '=', of.phase)
+  if (of.status !== undefined) matching = matching.where('status', '=', of.status)
+  const rows = await matching.orderBy('seq').limit(of.limit).offset(offsetOf(of)).execute()
+  return { rows, total: await totalOf(q, matching, { query: of, found: rows.length }) }
+}
+
+export async function findStep(q: Queries, jobId: string, id: string): Promise<MigrationStepRow | undefined> {
+  return q.selectFrom('migrationStep').selectAll().where('jobId', '=', jobId).where('id', '=', id).executeTakeFirst()
+}
+
+/** Writes all steps of a plan before any of them begins. */
+export async function insertSteps(tx: Tx, jobId: string, steps: readonly PlannedStep[]): Promise<void> {
+  for (const [index, step] of steps.entries()) {
+    const { id, phase, action, name, sourceType, sourceId, targetId, skipped, input } = step
+    await tx.q
+      .insertInto('migrationStep')
+      .values({
+        ...{ jobId, id, seq: index + 1, phase, action, name, sourceType, sourceId, targetId },
+        status: skipped === null ? 'pending' : 'skipped',
+        reason: skipped,
+        input: JSON.stringify(input),
+        completedAt: skipped === null ? null : tx.now,
+        updatedAt: tx.now,
+      })
+      .execute()
+  }
+  for (const { id, needs } of steps) {
+    for (const needsId of needs) await tx.q.insertInto('migrationStepNeed').values({ jobId, stepId: id, needsId }).execute()
+  }
+}
+
+/** How many steps of a migration stand where. */
+export async function countSteps(q: Queries, jobId: string): Promise<MigrationCounts & { readonly running: number }> {
+  const rows = await q
+    .selectFrom('migrationStep')
+    .select(['status', (of) => of.fn.countAll<number>().as('count')])
+    .where('jobId', '=', jobId)
+    .groupBy('status')
+    .execute()
+  const of = (status: MigrationStepStatus): number => Number(rows.find((row) => row.status === status)?.count ?? 0)
+  const total = rows.reduce((sum, { count }) => sum + Number(count), 0)
+  return { total, completed: of('completed'), failed: of('failed'), skipped: of('skipped'), running: of('running') }
+}
+
+/**
+ * Pending steps whose needs are all met, in their order. A need is met by a step that is completed, or was skipped because its thing is
+ * there already.
+ */
+export async function readySteps(q: Queries, jobId: string, limit: number): Promise<MigrationStepRow[]> {
+  return q
+    .selectFrom('migrationStep as step')
+    .selectAll('step')
+    .where('step.jobId', '=', jobId)
+    .where('step.status', '=', 'pending')
+    .where(
+      sql<boolean>`not exists (select 1 from migration_step_need as need
+        join migration_step as needed on needed.job_id = need.job_id and needed.id = need.needs_id
+        where need.job_id = step.job_id and need.step_id = step.id
+          and not (needed.status = 'completed' or (needed.status = 'skipped' and needed.reason in ('unchanged', 'exists'))))`,
+    )
+    .orderBy('step.seq')
+    .limit(limit)
+    .execute()
+}
+
+/** Pending steps that can no longer begin, each with the step for whose sake. */
+export async function lostSteps(q: Queries, jobId: string): Promise<{ readonly id: string; readonly needsId: string }[]> {
+  return q
+    .selectFrom('migrationStepNeed as need')
+    .innerJoin('migrationStep as step', (join) =>
+      join.onRef('step.jobId', '=', 'need.jobId').onRef('step.id', '=', 'need.stepId'),
+    )
+    .innerJoin('migrationStep as needed', (join) =>
+      join.onRef('needed.jobId', '=', 'need.jobId').onRef('needed.id', '=', 'need.needsId'),
+    )
+    .select(['step.id', 'need.needsId'])
+    .where('need.jobId', '=', jobId)
+    .where('step.status', '=', 'pending')
+    .where((on) =>
+      on.or([
+        on('needed.status', '=', 'failed'),
+        on.and([
+          on('needed.status', '=', 'skipped'),
+          on.or([on('needed.reason', 'is', null), on('needed.reason', 'not in', ['unchanged', 'exists'])]),
+        ]),
+      ]),
+    )
+    .orderBy('step.seq')
+    .execute()
+}
