@@ -23,11 +23,13 @@ type Body = z.output<typeof NewServer>
 
 /**
  * Creates a server: address, sizes, variables and references are checked and claimed, and its installation is queued:
- * `commandId` is the order that makes it ready. A node that is away gets it when it is back.
+ * `commandId` is the order that makes it ready. A node that is away gets it when it is back. One that is `moved` in from elsewhere brings
+ * its files, so that nothing is installed, and may bring its UUID.
  */
 export async function insertServer(
   work: WorkOver<OrderDeps & { readonly portLooks: Pick<PortLooks, 'isTaken'> }>,
   body: Body,
+  moved?: { readonly uuid: string | undefined },
 ): Promise<{ id: string; commandId: string; done: Done }> {
   const { tx, deps, holder } = work
   const owner = await ownerOf(work, body)
@@ -66,12 +68,12 @@ export async function insertServer(
   const { clock, portLooks: looks } = deps
   const claim = { tx, clock, looks, serverId: id, node, template, runtime, field: primaryField(body) }
   const { primary: allocation, further } = await claimPorts(claim, primaryRequest(body, node), requestsOf(template))
-  const installs = template.installScript !== null
+  const installs = template.installScript !== null && moved === undefined
   await tx.q
     .insertInto('server')
     .values({
       id,
-      uuid: uuidOf(id) ?? id,
+      uuid: moved?.uuid ?? uuidOf(id) ?? id,
       name: body.name,
       description: body.description ?? null,
       templateId: body.templateId,

@@ -8,13 +8,16 @@ export interface TargetLimits {
   readonly diskMb: number
   /** Two decimals. */
   readonly cpuCores: number
-  /** -1: as much as it takes. */
+  /** The most there is where the source sets no limit. */
   readonly swapMb: number
   /** `null`: any processor. */
   readonly cpuSet: string | null
   /** `null`: that of the node. */
   readonly ioWeight: number | null
 }
+
+/** The most swap that a server may be given. */
+const MOST_SWAP_MB = 1_048_576
 
 /** Limits that the source leaves open and for which nobody has said what they are to be. */
 export type OpenLimit = 'memoryMb' | 'diskMb' | 'cpuCores'
@@ -47,7 +50,7 @@ export function targetLimits(
       memoryMb: orElse('memoryMb', limits.memoryMb),
       diskMb: orElse('diskMb', limits.diskMb),
       cpuCores,
-      swapMb: limits.swapMb < 0 ? -1 : Math.ceil(limits.swapMb),
+      swapMb: limits.swapMb < 0 ? MOST_SWAP_MB : Math.ceil(limits.swapMb),
       cpuSet,
       ioWeight: limits.ioWeight >= 10 && limits.ioWeight <= 1000 && limits.ioWeight !== 500 ? limits.ioWeight : null,
     },

@@ -1,7 +1,7 @@
 import { z } from 'zod'
-import { perform } from '../../../../access/operation.ts'
 import { createLocation, updateLocation } from '../../../fleet/locations/operations.ts'
 import { contentHash } from '../plan/content-hash.ts'
+import { call } from './call.ts'
 import { stepAction } from './step.ts'
 
 /** Brings a location, or links the one that has its name. */
@@ -17,12 +17,11 @@ export const importLocation = stepAction({
       const description = source.description.slice(0, 500)
       const there = await tx.q.selectFrom('location').select('id').where('name', '=', name).executeTakeFirst()
       if (op === 'update' && targetId !== null) {
-        const input = { params: { locationId: targetId }, body: { description } }
-        await perform(tx, updateLocation, { deps, principal, input: input as never })
+        await call(tx, updateLocation, { deps, principal, params: { locationId: targetId }, body: { description } })
         return { kind: 'done', target: { type: 'location', id: targetId, created: true, contentHash: hash } }
       }
       // Since the plan was made somebody may have made or deleted one of this name.
-      const id = there?.id ?? (await perform(tx, createLocation, { deps, principal, input: { body: { name, description } } as never })).id
+      const id = there?.id ?? (await call(tx, createLocation, { deps, principal, body: { name, description } })).id
       return { kind: 'done', target: { type: 'location', id, created: there === undefined, contentHash: hash } }
     }
   },

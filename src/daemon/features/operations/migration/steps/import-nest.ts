@@ -1,8 +1,8 @@
 import { z } from 'zod'
-import { perform } from '../../../../access/operation.ts'
 import { createNest, updateNest } from '../../../catalog/templates/nest-operations.ts'
 import { findNestIdByName } from '../../../catalog/templates/nest-rows.ts'
 import { contentHash } from '../plan/content-hash.ts'
+import { call } from './call.ts'
 import { stepAction } from './step.ts'
 
 /** Brings a nest, or links the one that has its name. */
@@ -17,12 +17,11 @@ export const importNest = stepAction({
       const hash = contentHash(source)
       const description = source.description.slice(0, 500)
       if (op === 'update' && targetId !== null) {
-        const input = { params: { nestId: targetId }, body: { description } }
-        await perform(tx, updateNest, { deps, principal, input: input as never })
+        await call(tx, updateNest, { deps, principal, params: { nestId: targetId }, body: { description } })
         return { kind: 'done', target: { type: 'nest', id: targetId, created: true, contentHash: hash } }
       }
       const there = await findNestIdByName(tx.q, name)
-      const id = there ?? (await perform(tx, createNest, { deps, principal, input: { body: { name, description } } as never })).id
+      const id = there ?? (await call(tx, createNest, { deps, principal, body: { name, description } })).id
       return { kind: 'done', target: { type: 'nest', id, created: there === undefined, contentHash: hash } }
     }
   },

@@ -1,10 +1,10 @@
 import { z } from 'zod'
 import { PanelError } from '../../../../../shared/kernel/errors.ts'
 import { EggProblem, eggPatch, importEgg as readEgg } from '../../../../../shared/templates/egg-import.ts'
-import { perform } from '../../../../access/operation.ts'
 import { createTemplate, updateTemplate } from '../../../catalog/templates/operations.ts'
 import { findMapped } from '../map.ts'
 import { contentHash } from '../plan/content-hash.ts'
+import { call } from './call.ts'
 import { StepRefusal, stepAction } from './step.ts'
 
 /** Brings an egg as a template, with the egg kept beside it; a template that is overwritten keeps its name. */
@@ -25,13 +25,13 @@ export const importTemplate = stepAction({
       }
       const notes = { report: egg.report }
       if (op === 'update' && targetId !== null) {
-        const input = { params: { templateId: targetId }, body: { ...eggPatch(egg), egg: egg.document } }
-        await perform(tx, updateTemplate, { deps, principal, input: input as never })
+        const body = { ...eggPatch(egg), egg: egg.document }
+        await call(tx, updateTemplate, { deps, principal, params: { templateId: targetId }, body })
         return { kind: 'done', target: { type: 'template', id: targetId, created: false, contentHash: hash }, notes }
       }
       const nest = await findMapped(tx.q, { sourceFp, sourceType: 'nest', sourceId: source.nestId })
       const body = { ...egg.template, name, nestId: nest?.targetId ?? null, egg: egg.document }
-      const { id } = await perform(tx, createTemplate, { deps, principal, input: { body } as never })
+      const { id } = await call(tx, createTemplate, { deps, principal, body })
       return { kind: 'done', target: { type: 'template', id, created: true, contentHash: hash }, notes }
     }
   },
