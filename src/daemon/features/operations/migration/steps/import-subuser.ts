@@ -1,8 +1,9 @@
 import { z } from 'zod'
-import { setServerAccess } from '../../../servers/sharing/grants.ts'
+import { recordFact } from '../../../../access/operation.ts'
+import { putGrant } from '../../../accounts/users/server-grants.ts'
+import { memberChange } from '../../../servers/sharing/grants.ts'
 import { findMapped } from '../map.ts'
 import { contentHash } from '../plan/content-hash.ts'
-import { call } from './call.ts'
 import { StepRefusal, stepAction } from './step.ts'
 
 /** Brings what somebody may do on a server of somebody else; never more than on the source. */
@@ -20,9 +21,14 @@ export const importSubuser = stepAction({
       const row = await tx.q.selectFrom('server').select('ownerId').where('id', '=', server.targetId).executeTakeFirst()
       if (row === undefined) throw new StepRefusal('SERVER_NOT_FOUND', 'The server has been deleted here')
       if (row.ownerId === user.targetId) return { kind: 'skipped', reason: 'owner' }
-      const body = { targetUserId: user.targetId, permissions: source.permissions }
-      await call(tx, setServerAccess, { deps, principal, params: { serverId: server.targetId }, body })
-      const id = `${server.targetId}/${user.targetId}`
+      const [serverId, userId] = [server.targetId, user.targetId]
+      const { permissions } = source
+      // Not by the operation of people: the server is suspended until its files are here, and refuses them that.
+      await putGrant(tx, deps.clock, { serverId, userId, permissions, filePaths: null, expiresAt: null })
+      const change = { change: 'access_updated', details: { userId, permissions, cause: 'migration' } }
+      const { audit, events = [] } = memberChange({ tx, deps, userId: null }, serverId, change)
+      await recordFact(tx, { deps, principal }, { audit: audit && { ...audit, action: 'server.access_update', resource: 'server' }, events })
+      const id = `${serverId}/${userId}`
       const target = { type: 'access', id, created: true, contentHash: contentHash(source) }
       return { kind: 'done', target, notes: { unmapped: source.unmapped } }
     }
