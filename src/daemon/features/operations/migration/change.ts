@@ -1,4 +1,5 @@
 import type { MigrationPhase } from '../../../../shared/kernel/migration.ts'
+import { isoTime } from '../../../../shared/kernel/time.ts'
 import type { Bus } from '../../../core/bus.ts'
 import type { Tx } from '../../../db/db.ts'
 import { afterJobEvent, type JobEvent } from './job-states.ts'
@@ -41,7 +42,7 @@ export async function changeJob(
     .updateTable('migrationJob')
     .set({
       ...after,
-      ...(status === 'failed' ? { keysUntil: isoAfter(tx.now, KEYS_KEPT_MS) } : { keysUntil: null }),
+      ...(status === 'failed' ? { keysUntil: isoTime(Date.parse(tx.now) + KEYS_KEPT_MS) } : { keysUntil: null }),
       ...(hasEnded ? { keys: null } : {}),
       ...(hasEnded || status === 'failed' ? { completedAt: tx.now, currentPhase: null } : { completedAt: null }),
       ...(status === 'validating' && row.startedAt === null ? { startedAt: tx.now } : {}),
@@ -54,10 +55,6 @@ export async function changeJob(
     .executeTakeFirstOrThrow()
   if (status !== row.status) await announceJob(tx, bus, { from: row.status, row: changed })
   return changed
-}
-
-function isoAfter(now: MigrationRow['updatedAt'], ms: number): MigrationRow['updatedAt'] {
-  return new Date(Date.parse(now) + ms).toISOString() as MigrationRow['updatedAt'] // three digits of a second, as every time here
 }
 
 async function announceJob(

@@ -5,7 +5,7 @@ import { parseJson } from '../../../db/json.ts'
 import { changeJob, changeStep } from './change.ts'
 import type { MigrationDeps } from './deps.ts'
 import { countSteps, findJob, lostSteps, readySteps } from './rows.ts'
-import { MIGRATION_STEP } from './step-job.ts'
+import { MIGRATION_STEP } from './step-job-type.ts'
 import { NEED_LOST } from './step-states.ts'
 
 const Config = z.looseObject({ options: MigrationOptions })

@@ -1,15 +1,17 @@
-import { z } from 'zod'
 import { PanelError } from '../../../../shared/kernel/errors.ts'
+import { isoTime } from '../../../../shared/kernel/time.ts'
+import type { Principal } from '../../../access/operation.ts'
 import type { Tx } from '../../../db/db.ts'
-import { defineJob } from '../../../jobs/job-type.ts'
+import type { After } from '../../../jobs/job-type.ts'
 import type { Jobs } from '../../../jobs/jobs.ts'
 import { changeStep } from './change.ts'
 import type { MigrationDeps } from './deps.ts'
 import { dispatch } from './dispatch.ts'
 import { putMapped } from './map.ts'
 import type { OpenSources } from './open-sources.ts'
-import { findJob, findStep } from './rows.ts'
+import { findJob, findStep, type MigrationRow, type MigrationStepRow } from './rows.ts'
 import { SourceFailure } from './source/source.ts'
+import { MIGRATION_STEP } from './step-job-type.ts'
 import { ACTIONS } from './steps/actions.ts'
 import { StepRefusal, type StepResult } from './steps/step.ts'
 
@@ -17,113 +19,118 @@ import { StepRefusal, type StepResult } from './steps/step.ts'
 const ATTEMPTS = 6
 const FIRST_WAIT_MS = 2_000
 
-/** Carries out one step of a migration: a transaction that begins it, its work, and one that writes down what came of it. */
-export const MIGRATION_STEP = defineJob({
-  kind: 'migration.step',
-  input: z.object({ jobId: z.string(), stepId: z.string(), name: z.string() }),
-  state: z.object({}),
-  first: () => ({}),
-  title: ({ name }) => `Import ${name}`,
-  pool: { name: 'migration.steps', size: 16 },
-  lane: ({ jobId, stepId }) => `${jobId} ${stepId}`,
-  ordered: false,
-  background: true,
-  plan: ({ name }) => [{ step: 'carry out', name }],
-  needs: () => ({ panel: 'admin.write' }),
-})
-
-/** What an attempt has come to. */
-type Ending =
-  | { readonly kind: 'result'; readonly write: (tx: Tx) => Promise<StepResult> }
-  | { readonly kind: 'error'; readonly error: unknown }
+type StepDeps = MigrationDeps & { readonly sources: OpenSources }
 
 /** Gives the engine the work of steps. */
-export function registerSteps(
-  jobs: Pick<Jobs, 'register' | 'queue'>,
-  deps: MigrationDeps & { readonly sources: OpenSources },
-): void {
+export function registerSteps(jobs: Pick<Jobs, 'register'>, deps: StepDeps): void {
   jobs.register(MIGRATION_STEP, {
     steps: {
       'carry out': {
         attempts: 1,
         timeoutMs: 24 * 3_600_000,
         retryable: false,
-        prepare: async (tx, { input: { jobId, stepId } }) => {
-          // One that a stopped process has left running begins anew; what it has done outside is looked for by its action.
-          const step = await findStep(tx.q, jobId, stepId)
-          if (step?.status === 'running') await changeStep(tx, deps, { jobId, stepId, event: 'lost' })
-          await changeStep(tx, deps, { jobId, stepId, event: 'begin' })
-          return {}
-        },
         run: async ({ job: { input, principal }, signal }) => {
-          const { jobId, stepId } = input
-          const [job, step] = await Promise.all([findJob(deps.db.read, jobId), findStep(deps.db.read, jobId, stepId)])
-          if (job?.sourceFp == null || step?.status !== 'running') return async () => undefined
-          const { sourceFp } = job
-          const sourceType = step.sourceType ?? ''
-          const sourceId = step.sourceId ?? ''
-          const key = { sourceFp, sourceType, sourceId }
-          const source = () => deps.sources.of(job)
-          const { targetId } = step
-          const ending = await attempt(async () => {
-            const action = ACTIONS[step.action]
-            if (action === undefined) throw new StepRefusal('INTERNAL_ERROR', `This panel cannot carry out ${step.action}`)
-            const given = action.input.parse(JSON.parse(step.input))
-            return action.run({ deps, jobId, stepId, ...key, targetId, principal, source, signal }, given)
-          })
-          return async (tx) => {
-            const failure = ending.kind === 'error' ? ending.error : await written(tx, ending.write)
-            if (failure !== undefined) await failed(tx, deps, { jobId, stepId, attempt: step.attempt, error: failure })
-            await dispatch(tx, deps, jobId)
-            return undefined
-          }
-
-          async function written(tx: Tx, write: (tx: Tx) => Promise<StepResult>): Promise<unknown> {
-            const result = await write(tx)
-            const set = { result: JSON.stringify(result.notes ?? {}) }
-            if (result.kind === 'skipped') {
-              await changeStep(tx, deps, { jobId, stepId, event: 'not_needed', set: { ...set, reason: result.reason } })
-              return undefined
-            }
-            const { target } = result
-            if (target !== undefined) {
-              const { type: targetType, id, ...of } = target
-              await putMapped(tx, deps.clock, { ...key, ...of, targetType, targetId: id, targetHash: null, jobId })
-            }
-            await changeStep(tx, deps, { jobId, stepId, event: 'done', set: { ...set, ...(target && { targetId: target.id }) } })
-            return undefined
-          }
+          const after = await carryOut(deps, { ...input, principal, signal })
+          return async () => (after === undefined ? undefined : { after })
         },
       },
     },
   })
 }
 
-async function attempt(work: () => Promise<(tx: Tx) => Promise<StepResult>>): Promise<Ending> {
+/** Answers when the step is to be tried again, if it is. A stopped process leaves a step running: it goes on here. */
+async function carryOut(
+  deps: StepDeps,
+  of: { readonly jobId: string; readonly stepId: string; readonly principal: Principal; readonly signal: AbortSignal },
+): Promise<After | undefined> {
+  const { jobId, stepId } = of
+  const begun = await deps.db.write(async (tx) => {
+    const job = await findJob(tx.q, jobId)
+    const step = await findStep(tx.q, jobId, stepId)
+    if (step?.status === 'running') return job === undefined ? undefined : { job, step }
+    // One that was paused or cancelled meanwhile is queued again when it goes on.
+    if (job?.status !== 'running' || job.requested !== null) return undefined
+    const running = await changeStep(tx, deps, { jobId, stepId, event: 'begin' })
+    return running === undefined ? undefined : { job, step: running }
+  })
+  if (begun === undefined) return undefined
   try {
-    return { kind: 'result', write: await work() }
+    const write = await work(deps, begun, of)
+    await deps.db.write(async (tx) => {
+      await finish(tx, deps, { ...begun, result: await write(tx) })
+      await dispatch(tx, deps, jobId)
+    })
+    return undefined
   } catch (error) {
-    return { kind: 'error', error }
+    // The daemon stops: the step stays running, and goes on when there is one again.
+    if (of.signal.aborted) throw error
+    return deps.db.write(async (tx) => {
+      const atMs = await fail(tx, deps, { ...begun, error })
+      await dispatch(tx, deps, jobId)
+      return atMs === undefined ? undefined : { kind: 'again', atMs }
+    })
   }
 }
 
-/** Writes down why an attempt failed, and when the next one is due if another one may succeed. */
-export async function failed(
+/** A step that has begun, of its migration. */
+interface Begun {
+  readonly job: MigrationRow
+  readonly step: MigrationStepRow
+}
+
+function work(
+  deps: StepDeps,
+  { job, step }: Begun,
+  { principal, signal }: { readonly principal: Principal; readonly signal: AbortSignal },
+): Promise<(tx: Tx) => Promise<StepResult>> {
+  const action = ACTIONS[step.action]
+  if (action === undefined) throw new StepRefusal('INTERNAL_ERROR', `This panel cannot carry out ${step.action}`)
+  const source = () => deps.sources.of(job)
+  const { id: stepId, jobId, targetId } = step
+  return action.run(
+    { deps, jobId, stepId, ...keyOf({ job, step }), targetId, principal, source, signal },
+    action.input.parse(JSON.parse(step.input)),
+  )
+}
+
+function keyOf({ job, step }: Begun) {
+  return { sourceFp: job.sourceFp ?? '', sourceType: step.sourceType ?? '', sourceId: step.sourceId ?? '' }
+}
+
+/** The step, the map and what was imported are one transaction. */
+async function finish(tx: Tx, deps: StepDeps, { job, step, result }: Begun & { readonly result: StepResult }): Promise<void> {
+  const { id: stepId, jobId } = step
+  const set = { result: JSON.stringify(result.notes ?? {}) }
+  if (result.kind === 'skipped') {
+    await changeStep(tx, deps, { jobId, stepId, event: 'not_needed', set: { ...set, reason: result.reason } })
+    return
+  }
+  const { target } = result
+  if (target !== undefined) {
+    const { type: targetType, id: targetId, ...of } = target
+    await putMapped(tx, deps.clock, { ...keyOf({ job, step }), ...of, targetType, targetId, targetHash: null, jobId })
+  }
+  const targetId = target === undefined ? {} : { targetId: target.id }
+  await changeStep(tx, deps, { jobId, stepId, event: 'done', set: { ...set, ...targetId } })
+}
+
+/** Writes down why an attempt failed; answers when the next one is due if another one may succeed. */
+async function fail(
   tx: Tx,
-  deps: Pick<MigrationDeps, 'bus' | 'log'>,
-  of: { readonly jobId: string; readonly stepId: string; readonly attempt: number; readonly error: unknown },
-): Promise<void> {
-  const { jobId, stepId, error } = of
+  deps: StepDeps,
+  { step: { jobId, id: stepId, attempt }, error }: Begun & { readonly error: unknown },
+): Promise<number | undefined> {
   const { code, message, isTransient, afterMs } = reasonOf(error)
   const set = { error: message.slice(0, 2000), errorCode: code }
-  if (isTransient && of.attempt < ATTEMPTS) {
-    const waitMs = afterMs ?? FIRST_WAIT_MS * 2 ** (of.attempt - 1)
-    const notBefore = new Date(Date.parse(tx.now) + waitMs).toISOString() as typeof tx.now // as every time here
-    await changeStep(tx, deps, { jobId, stepId, event: 'try_again', set: { ...set, notBefore } })
-    return
+  if (isTransient && attempt < ATTEMPTS) {
+    const waitMs = afterMs ?? FIRST_WAIT_MS * 2 ** (attempt - 1)
+    const atMs = Date.parse(tx.now) + waitMs
+    await changeStep(tx, deps, { jobId, stepId, event: 'try_again', set: { ...set, notBefore: isoTime(atMs) } })
+    return atMs
   }
   const retryable = error instanceof StepRefusal && error.code === 'HOSTILE' ? 0 : 1
   await changeStep(tx, deps, { jobId, stepId, event: 'give_up', set: { ...set, retryable } })
+  return undefined
 }
 
 function reasonOf(error: unknown): {
