@@ -1,0 +1,146 @@
+import { z } from 'zod'
+import { MigrationOptions, MigrationPlan, MigrationScope } from '../../../../shared/api/migration.ts'
+import { MigrationPhase } from '../../../../shared/kernel/migration.ts'
+import { parseJson } from '../../../db/json.ts'
+import { defineJob } from '../../../jobs/job-type.ts'
+import type { Jobs } from '../../../jobs/jobs.ts'
+import { changeJob } from './change.ts'
+import type { MigrationDeps } from './deps.ts'
+import { dispatch } from './dispatch.ts'
+import type { OpenSources } from './open-sources.ts'
+import { type BuiltPlan, buildPlan } from './plan/plan.ts'
+import { readSnapshot } from './read-snapshot.ts'
+import { readTarget } from './read-target.ts'
+import { findJob, insertSteps, type MigrationRow } from './rows.ts'
+import { SourceFailure } from './source/source.ts'
+
+/** What a migration was started with, as its row keeps it. */
+export const MigrationConfig = z.object({
+  scope: MigrationScope,
+  nodeMappings: z.record(z.string(), z.string()),
+  serverMappings: z.record(z.string(), z.string()),
+  dryRun: z.boolean(),
+  phases: z.array(MigrationPhase),
+  verifyOf: z.string().nullable(),
+  options: MigrationOptions,
+  planHash: z.string().nullable().default(null),
+  allowDrift: z.boolean().default(false),
+})
+export type MigrationConfig = z.infer<typeof MigrationConfig>
+
+/** Reads the source and makes the plan of a migration: all steps are there before the first of them changes anything. */
+export const MAKE_PLAN = defineJob({
+  kind: 'migration.plan',
+  input: z.object({ jobId: z.string(), sourceUrl: z.string() }),
+  state: z.object({}),
+  first: () => ({}),
+  title: ({ sourceUrl }) => `Plan the migration from ${sourceUrl}`,
+  pool: { name: 'migration.plan', size: 1 },
+  lane: () => 'plan',
+  ordered: false,
+  background: true,
+  plan: () => [{ step: 'plan', name: 'plan' }],
+  needs: () => ({ panel: 'admin.write' }),
+})
+
+/** Gives the engine the work of plans. */
+export function registerPlans(
+  jobs: Pick<Jobs, 'register'>,
+  deps: MigrationDeps & { readonly sources: OpenSources },
+): void {
+  jobs.register(MAKE_PLAN, {
+    steps: {
+      plan: {
+        attempts: 1,
+        timeoutMs: 6 * 3_600_000,
+        retryable: false,
+        prepare: async (tx, { input: { jobId } }) => {
+          await changeJob(tx, deps, { jobId, event: 'taken' })
+          return {}
+        },
+        run: async ({ job: { input }, signal }) => {
+          const { jobId } = input
+          const job = await findJob(deps.db.read, jobId)
+          if (job?.status !== 'validating') return undefined
+          const made = await planned(deps, { job, signal })
+          return async (tx) => {
+            if (made.kind === 'refused') {
+              const { error, errorCode } = made
+              await changeJob(tx, deps, { jobId, event: 'refused', set: { error, errorCode } })
+              return undefined
+            }
+            const { built, set } = made
+            const config = parseJson(MigrationConfig, job.config)
+            const plan = { ...set, plan: JSON.stringify(built.plan), planHash: built.plan.hash }
+            const refusal = config.dryRun ? undefined : refusalOf(built.plan, config)
+            if (refusal !== undefined) {
+              // Without steps there is nothing to go on with: resuming it makes the plan anew.
+              await changeJob(tx, deps, { jobId, event: 'refused', set: { ...plan, planHash: null, ...refusal } })
+              return undefined
+            }
+            if (config.dryRun) {
+              await changeJob(tx, deps, { jobId, event: 'planned_only', set: { ...plan, outcome: 'clean' } })
+              return undefined
+            }
+            await insertSteps(tx, jobId, built.steps)
+            await changeJob(tx, deps, { jobId, event: 'planned', set: plan })
+            await dispatch(tx, deps, jobId)
+            return undefined
+          }
+        },
+      },
+    },
+  })
+}
+
+type Made =
+  | { readonly kind: 'refused'; readonly error: string; readonly errorCode: string }
+  | {
+      readonly kind: 'made'
+      readonly built: BuiltPlan
+      readonly set: Pick<MigrationRow, 'sourceFp' | 'sourceKind' | 'sourceVersion'>
+    }
+
+async function planned(
+  deps: MigrationDeps & { readonly sources: OpenSources },
+  { job, signal }: { readonly job: MigrationRow; readonly signal: AbortSignal },
+): Promise<Made> {
+  const { options, ...config } = parseJson(MigrationConfig, job.config)
+  const { nodeMappings, serverMappings, scope } = config
+  try {
+    const source = await deps.sources.of(job)
+    const probe = await source.probe(signal)
+    if (probe.missing.length > 0) {
+      return { kind: 'refused', error: probe.missing.join(' '), errorCode: 'SOURCE_RIGHTS_MISSING' }
+    }
+    const isWanted = ({ id, nodeId }: { readonly id: string; readonly nodeId: string }): boolean =>
+      Object.hasOwn(serverMappings, id) || (scope !== 'server' && Object.hasOwn(nodeMappings, nodeId))
+    const snapshot = await readSnapshot(source, { isWanted, signal })
+    const nodeIds = [...new Set([...Object.values(nodeMappings), ...Object.values(serverMappings)])]
+    const target = await readTarget(deps.db.read, { sourceFp: source.fingerprint, nodeIds })
+    const request = { scope, nodeMappings, serverMappings, phases: config.phases, options }
+    const built = buildPlan(snapshot, target, { request, createdAt: job.createdAt })
+    const set = { sourceFp: source.fingerprint, sourceKind: source.flavor, sourceVersion: probe.version }
+    return { kind: 'made', built, set }
+  } catch (error) {
+    if (signal.aborted || !(error instanceof SourceFailure)) throw error
+    return { kind: 'refused', error: error.message, errorCode: error.problem.toUpperCase().replaceAll('-', '_') }
+  }
+}
+
+/** What keeps a plan from being carried out. */
+function refusalOf(
+  { hash, conflicts }: MigrationPlan,
+  { planHash, allowDrift }: MigrationConfig,
+): { readonly error: string; readonly errorCode: string } | undefined {
+  const [first] = conflicts
+  if (first !== undefined) {
+    const more = conflicts.length === 1 ? '' : `, and ${conflicts.length - 1} more; the plan lists them`
+    return { error: `${first.source.name}: ${first.text}${more}`, errorCode: 'PLAN_CONFLICT' }
+  }
+  if (planHash === null || planHash === hash || allowDrift) return undefined
+  return {
+    error: 'The source or this panel has changed since the plan was made: look at the new plan, or allow the difference',
+    errorCode: 'PLAN_DRIFT',
+  }
+}
