@@ -10,7 +10,18 @@ import { afterStepEvent, type StepEvent } from './step-states.ts'
 type JobChange = Partial<
   Pick<
     MigrationRow,
-    'error' | 'errorCode' | 'outcome' | 'keys' | 'keysUntil' | 'plan' | 'planHash' | 'report' | 'sourceFp' | 'sourceKind' | 'sourceVersion' | 'rollback'
+    | 'error'
+    | 'errorCode'
+    | 'outcome'
+    | 'keys'
+    | 'keysUntil'
+    | 'plan'
+    | 'planHash'
+    | 'report'
+    | 'sourceFp'
+    | 'sourceKind'
+    | 'sourceVersion'
+    | 'rollback'
   >
 >
 type StepChange = Partial<
@@ -66,7 +77,8 @@ async function announceJob(
   await bus.append(tx, { type: 'migration_status', data: { jobId, from, to, error, errorCode } })
   if (to === 'paused') await bus.append(tx, { type: 'migration_paused', data: { jobId } })
   if (to === 'cancelled') await bus.append(tx, { type: 'migration_cancelled', data: { jobId } })
-  if (to === 'failed') await bus.append(tx, { type: 'migration_failed', data: { jobId, error: error ?? '', errorCode } })
+  if (to === 'failed')
+    await bus.append(tx, { type: 'migration_failed', data: { jobId, error: error ?? '', errorCode } })
   if (to === 'completed') {
     await bus.append(tx, { type: 'migration_completed', data: { jobId, outcome: row.outcome ?? 'clean' } })
   }
@@ -110,7 +122,11 @@ async function announceProgress(
   { jobId, phase }: { readonly jobId: string; readonly phase: MigrationPhase },
 ): Promise<void> {
   const { total, completed, failed, skipped } = await countSteps(tx.q, jobId)
-  await tx.q.updateTable('migrationJob').set({ currentPhase: phase, updatedAt: tx.now }).where('id', '=', jobId).execute()
+  await tx.q
+    .updateTable('migrationJob')
+    .set({ currentPhase: phase, updatedAt: tx.now })
+    .where('id', '=', jobId)
+    .execute()
   await bus.append(tx, {
     type: 'migration_progress',
     data: { jobId, phase, progress: { total, completed, failed, skipped } },

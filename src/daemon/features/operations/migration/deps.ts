@@ -3,9 +3,9 @@ import type { OperationDeps } from '../../../access/operation.ts'
 import type { Log } from '../../../core/log.ts'
 import type { Vault } from '../../../core/secrets.ts'
 import type { Jobs } from '../../../jobs/jobs.ts'
-import type { LocationDeps } from '../../fleet/locations/operations.ts'
-import type { TemplateDeps } from '../../catalog/templates/deps.ts'
 import type { UserDeps } from '../../accounts/users/deps.ts'
+import type { TemplateDeps } from '../../catalog/templates/deps.ts'
+import type { LocationDeps } from '../../fleet/locations/operations.ts'
 import type { Source } from './source/source.ts'
 
 /** By what a source is reached. Its keys are secret. */

@@ -1,10 +1,10 @@
-import { MigrationOptions } from '../../../../shared/api/migration.ts'
 import { z } from 'zod'
+import { MigrationOptions } from '../../../../shared/api/migration.ts'
 import type { Tx } from '../../../db/db.ts'
 import { parseJson } from '../../../db/json.ts'
 import { changeJob, changeStep } from './change.ts'
 import type { MigrationDeps } from './deps.ts'
-import { countSteps, findJob, lostSteps, readySteps } from './rows.ts'
+import { countSteps, findJob, lostSteps, readySteps, waitingSteps } from './rows.ts'
 import { MIGRATION_STEP } from './step-job-type.ts'
 import { NEED_LOST } from './step-states.ts'
 
@@ -24,6 +24,7 @@ export async function dispatch(tx: Tx, deps: MigrationDeps, jobId: string): Prom
       await changeStep(tx, deps, { jobId, stepId: id, event: 'need_lost', set })
     }
   }
+  // After that, so that what was left out no longer counts as pending.
   const counts = await countSteps(tx.q, jobId)
   if (job.requested !== null) {
     if (counts.running > 0) return
@@ -37,14 +38,17 @@ export async function dispatch(tx: Tx, deps: MigrationDeps, jobId: string): Prom
     await changeJob(tx, deps, { jobId, event: 'given_up', set: { error, errorCode: 'TOO_MANY_FAILURES' } })
     return
   }
-  const ready = await readySteps(tx.q, jobId, options.concurrency - counts.running)
-  for (const { id: stepId, name, notBefore } of ready) {
-    const at = notBefore !== null && notBefore > tx.now ? notBefore : tx.now
+  const ready = await readySteps(tx, jobId, Math.max(0, options.concurrency - counts.running))
+  // Who asked is asked for rights again when each step begins.
+  const onBehalfOf =
+    job.createdBy === null ? undefined : ({ kind: 'session', userId: job.createdBy, credentialId: '' } as const)
+  for (const { id: stepId, name, notBefore } of [...ready, ...(await waitingSteps(tx, jobId))]) {
+    const at = notBefore ?? tx.now
     const cause = `migration ${jobId}`
-    const input = { jobId, stepId, name }
-    await deps.jobs.queue.add(tx, MIGRATION_STEP, { input, cause, key: `${MIGRATION_STEP.kind} ${jobId} ${stepId}`, at })
+    const added = { input: { jobId, stepId, name }, cause, onBehalfOf, at }
+    await deps.jobs.queue.add(tx, MIGRATION_STEP, { ...added, key: `${MIGRATION_STEP.kind} ${jobId} ${stepId}` })
   }
-  if (ready.length > 0 || counts.running > 0) return
+  if (counts.pending > 0 || counts.running > 0) return
   const outcome = counts.failed > 0 ? 'with_failures' : 'clean'
   await changeJob(tx, deps, { jobId, event: 'all_ended', set: { outcome } })
 }

@@ -15,7 +15,10 @@ export interface SourceKey {
 }
 
 /** What became of it; `undefined`: nothing yet. */
-export async function findMapped(q: Queries, { sourceFp, sourceType, sourceId }: SourceKey): Promise<MapRow | undefined> {
+export async function findMapped(
+  q: Queries,
+  { sourceFp, sourceType, sourceId }: SourceKey,
+): Promise<MapRow | undefined> {
   return q
     .selectFrom('migrationMap')
     .selectAll()

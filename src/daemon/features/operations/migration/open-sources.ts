@@ -16,7 +16,9 @@ export class OpenSources {
 
   /** That of a migration, opened by its keys; once more when these have changed or it could not be opened. */
   async of(job: Pick<MigrationRow, 'id' | 'keys'>): Promise<Source> {
-    const keys = createHash('sha256').update(job.keys ?? '').digest('hex')
+    const keys = createHash('sha256')
+      .update(job.keys ?? '')
+      .digest('hex')
     const open = this.#open.get(job.id)
     if (open?.keys === keys) return open.source
     if (open !== undefined) await this.end(job.id)

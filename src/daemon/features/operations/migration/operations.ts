@@ -41,7 +41,14 @@ export const startMigration = operation(api.startMigration, async (work, { body 
     verifyOf: verifyOf ?? null,
     planHash: planHash ?? null,
   }
-  const none = { requested: null, outcome: null, sourceKind: null, sourceVersion: null, sourceFp: null, keysUntil: null }
+  const none = {
+    requested: null,
+    outcome: null,
+    sourceKind: null,
+    sourceVersion: null,
+    sourceFp: null,
+    keysUntil: null,
+  }
   const empty = { plan: null, planHash: null, report: null, currentPhase: null, error: null, errorCode: null }
   const times = { createdAt: tx.now, updatedAt: tx.now, startedAt: null, completedAt: null }
   await tx.q
@@ -68,7 +75,8 @@ export const pauseMigration = operation(api.pauseMigration, async ({ tx, deps, f
   const row = (await findJob(tx.q, jobId)) ?? fail('MIGRATION_NOT_FOUND', GONE)
   if (isAlready(row, 'pause')) return { answer: await toJob(tx.q, row) }
   const changed = await changeJob(tx, deps, { jobId, event: 'pause' })
-  if (changed === undefined) return fail('MIGRATION_INVALID_STATE', `It is ${row.status}`, { currentStatus: row.status })
+  if (changed === undefined)
+    return fail('MIGRATION_INVALID_STATE', `It is ${row.status}`, { currentStatus: row.status })
   await dispatch(tx, deps, jobId)
   return { answer: await toJob(tx.q, await fresh(tx, jobId)), audit: { resourceId: jobId } }
 })
@@ -94,16 +102,20 @@ export const resumeMigration = operation(api.resumeMigration, async (work, { par
   return { answer: await toJob(tx.q, await fresh(tx, jobId)), audit: { resourceId: jobId } }
 })
 
-export const cancelMigration = operation(api.cancelMigration, async ({ tx, deps, fail }, { params: { jobId }, body }) => {
-  const row = (await findJob(tx.q, jobId)) ?? fail('MIGRATION_NOT_FOUND', GONE)
-  if (isAlready(row, 'cancel')) return { answer: await toJob(tx.q, row) }
-  const set = { rollback: body.rollback ? 1 : 0 } as const
-  const changed = await changeJob(tx, deps, { jobId, event: 'cancel', set })
-  if (changed === undefined) return fail('MIGRATION_INVALID_STATE', `It is ${row.status}`, { currentStatus: row.status })
-  await dispatch(tx, deps, jobId)
-  const audit = { resourceId: jobId, details: { rollback: body.rollback } }
-  return { answer: await toJob(tx.q, await fresh(tx, jobId)), audit }
-})
+export const cancelMigration = operation(
+  api.cancelMigration,
+  async ({ tx, deps, fail }, { params: { jobId }, body }) => {
+    const row = (await findJob(tx.q, jobId)) ?? fail('MIGRATION_NOT_FOUND', GONE)
+    if (isAlready(row, 'cancel')) return { answer: await toJob(tx.q, row) }
+    const set = { rollback: body.rollback ? 1 : 0 } as const
+    const changed = await changeJob(tx, deps, { jobId, event: 'cancel', set })
+    if (changed === undefined)
+      return fail('MIGRATION_INVALID_STATE', `It is ${row.status}`, { currentStatus: row.status })
+    await dispatch(tx, deps, jobId)
+    const audit = { resourceId: jobId, details: { rollback: body.rollback } }
+    return { answer: await toJob(tx.q, await fresh(tx, jobId)), audit }
+  },
+)
 
 export const retryMigrationStep = operation(
   api.retryMigrationStep,
@@ -111,14 +123,21 @@ export const retryMigrationStep = operation(
     const row = (await findJob(tx.q, jobId)) ?? fail('MIGRATION_NOT_FOUND', GONE)
     const step = (await findStep(tx.q, jobId, stepId)) ?? fail('MIGRATION_STEP_NOT_FOUND', 'It has no such step')
     if (step.status !== 'failed' || step.retryable === 0) {
-      fail('MIGRATION_STEP_NOT_RETRYABLE', 'Only a step that has failed, and that another attempt may help, is tried again')
+      fail(
+        'MIGRATION_STEP_NOT_RETRYABLE',
+        'Only a step that has failed, and that another attempt may help, is tried again',
+      )
     }
-    if (row.keys === null) fail('MIGRATION_STEP_NOT_RETRYABLE', 'The keys of the source are no longer kept: start it again')
+    if (row.keys === null)
+      fail('MIGRATION_STEP_NOT_RETRYABLE', 'The keys of the source are no longer kept: start it again')
     openAccess(deps.vault, row)
     await refuseOther(tx, { allowPaused: false, exceptId: jobId })
     const changed = await changeJob(tx, deps, { jobId, event: 'retry_step' })
     if (changed === undefined) {
-      fail('MIGRATION_STEP_NOT_RETRYABLE', `A step is tried again of a migration that does not run; it is ${row.status}`)
+      fail(
+        'MIGRATION_STEP_NOT_RETRYABLE',
+        `A step is tried again of a migration that does not run; it is ${row.status}`,
+      )
     }
     await retryWithDependants(tx, deps, { jobId, stepId })
     await dispatch(tx, deps, jobId)
@@ -128,7 +147,10 @@ export const retryMigrationStep = operation(
 )
 
 /** By what the source is reached, and how lists call it. */
-function accessOf({ url, key, clientApiKey, insecure, source }: StartBody): { access: SourceAccess; sourceUrl: string } {
+function accessOf({ url, key, clientApiKey, insecure, source }: StartBody): {
+  access: SourceAccess
+  sourceUrl: string
+} {
   if (source !== undefined) {
     if (url !== undefined || key !== undefined) throw fieldError('body.source', 'and url exclude each other')
     return { access: source, sourceUrl: `directory://${source.nodeId}${source.path}` }
@@ -146,7 +168,9 @@ async function refuseNodes(tx: Tx, deps: Pick<MigrationDeps, 'isOnline'>, ids: r
   const offlineNodes = nodes.filter(({ id }) => !deps.isOnline(id))
   if (offlineNodes.length > 0) {
     const names = offlineNodes.map(({ name }) => name).join(', ')
-    throw new PanelError('MIGRATION_TARGET_NODES_OFFLINE', `These nodes are offline: ${names}`, { meta: { offlineNodes } })
+    throw new PanelError('MIGRATION_TARGET_NODES_OFFLINE', `These nodes are offline: ${names}`, {
+      meta: { offlineNodes },
+    })
   }
   const known = new Set(nodes.map(({ id }) => id))
   const missing = wanted.filter((id) => !known.has(id))

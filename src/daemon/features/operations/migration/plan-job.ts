@@ -1,5 +1,5 @@
 import { z } from 'zod'
-import { MigrationOptions, MigrationPlan, MigrationScope } from '../../../../shared/api/migration.ts'
+import { MigrationOptions, type MigrationPlan, MigrationScope } from '../../../../shared/api/migration.ts'
 import { MigrationPhase } from '../../../../shared/kernel/migration.ts'
 import { parseJson } from '../../../db/json.ts'
 import { defineJob } from '../../../jobs/job-type.ts'
@@ -90,6 +90,14 @@ export function registerPlans(
         },
       },
     },
+    ended: async (tx, { input: { jobId } }, status) => {
+      if (status === 'succeeded') return
+      const set = {
+        error: 'The plan could not be made; the log of the panel has the reason',
+        errorCode: 'INTERNAL_ERROR',
+      }
+      await changeJob(tx, deps, { jobId, event: 'refused', set })
+    },
   })
 }
 
@@ -140,7 +148,8 @@ function refusalOf(
   }
   if (planHash === null || planHash === hash || allowDrift) return undefined
   return {
-    error: 'The source or this panel has changed since the plan was made: look at the new plan, or allow the difference',
+    error:
+      'The source or this panel has changed since the plan was made: look at the new plan, or allow the difference',
     errorCode: 'PLAN_DRIFT',
   }
 }

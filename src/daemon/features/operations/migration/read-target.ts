@@ -41,7 +41,11 @@ function originOf(document: string | null): string | null {
 
 async function nodesOf(q: Queries, ids: readonly string[]): Promise<Map<string, TargetNodeState>> {
   if (ids.length === 0) return new Map()
-  const rows = await q.selectFrom('node').selectAll().where('id', 'in', [...ids]).execute()
+  const rows = await q
+    .selectFrom('node')
+    .selectAll()
+    .where('id', 'in', [...ids])
+    .execute()
   const usage = await nodeUsage(q, ids)
   const ports = await q
     .selectFrom('allocation')
@@ -61,8 +65,9 @@ async function nodesOf(q: Queries, ids: readonly string[]): Promise<Map<string, 
 
 async function broughtOf(q: Queries, sourceFp: string): Promise<Map<string, Brought>> {
   const rows = await listMapped(q, sourceFp)
-  const idsOf = async (table: 'location' | 'nest' | 'template' | 'user' | 'server' | 'serverDatabase' | 'schedule' | 'backup') =>
-    new Set((await q.selectFrom(table).select('id').execute()).map(({ id }) => id))
+  const idsOf = async (
+    table: 'location' | 'nest' | 'template' | 'user' | 'server' | 'serverDatabase' | 'schedule' | 'backup',
+  ) => new Set((await q.selectFrom(table).select('id').execute()).map(({ id }) => id))
   const grants = await q.selectFrom('serverAccess').select(['serverId', 'userId']).execute()
   const there: Readonly<Record<string, ReadonlySet<string>>> = {
     location: await idsOf('location'),

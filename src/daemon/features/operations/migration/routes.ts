@@ -15,7 +15,14 @@ export function migrationRoutes(deps: MigrationDeps): Route[] {
       const nodes = await db.read
         .selectFrom('node')
         .innerJoin('location', 'location.id', 'node.locationId')
-        .select(['node.id', 'node.name', 'node.hostname', 'node.lastSeenAt', 'node.maxMemoryMb', 'location.name as locationName'])
+        .select([
+          'node.id',
+          'node.name',
+          'node.hostname',
+          'node.lastSeenAt',
+          'node.maxMemoryMb',
+          'location.name as locationName',
+        ])
         .orderBy('node.name')
         .orderBy('node.id')
         .limit(1000)

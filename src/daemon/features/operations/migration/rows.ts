@@ -1,5 +1,10 @@
 import { type Selectable, sql } from 'kysely'
-import type { MigrationCounts, MigrationJobStatus, MigrationPhase, MigrationStepStatus } from '../../../../shared/kernel/migration.ts'
+import type {
+  MigrationCounts,
+  MigrationJobStatus,
+  MigrationPhase,
+  MigrationStepStatus,
+} from '../../../../shared/kernel/migration.ts'
 import type { Queries, Tx } from '../../../db/db.ts'
 import { offsetOf, totalOf } from '../../../db/paging.ts'
 import type { Schema } from '../../../db/schema.ts'
@@ -78,12 +83,16 @@ export async function insertSteps(tx: Tx, jobId: string, steps: readonly Planned
       .execute()
   }
   for (const { id, needs } of steps) {
-    for (const needsId of needs) await tx.q.insertInto('migrationStepNeed').values({ jobId, stepId: id, needsId }).execute()
+    for (const needsId of needs)
+      await tx.q.insertInto('migrationStepNeed').values({ jobId, stepId: id, needsId }).execute()
   }
 }
 
 /** How many steps of a migration stand where. */
-export async function countSteps(q: Queries, jobId: string): Promise<MigrationCounts & { readonly running: number }> {
+export async function countSteps(
+  q: Queries,
+  jobId: string,
+): Promise<MigrationCounts & { readonly pending: number; readonly running: number }> {
   const rows = await q
     .selectFrom('migrationStep')
     .select(['status', (of) => of.fn.countAll<number>().as('count')])
@@ -92,19 +101,27 @@ export async function countSteps(q: Queries, jobId: string): Promise<MigrationCo
     .execute()
   const of = (status: MigrationStepStatus): number => Number(rows.find((row) => row.status === status)?.count ?? 0)
   const total = rows.reduce((sum, { count }) => sum + Number(count), 0)
-  return { total, completed: of('completed'), failed: of('failed'), skipped: of('skipped'), running: of('running') }
+  return {
+    total,
+    completed: of('completed'),
+    failed: of('failed'),
+    skipped: of('skipped'),
+    pending: of('pending'),
+    running: of('running'),
+  }
 }
 
 /**
- * Pending steps whose needs are all met, in their order. A need is met by a step that is completed, or was skipped because its thing is
- * there already.
+ * Pending steps whose needs are all met and whose time has come, in their order. A need is met by a step that is completed, or was
+ * skipped because its thing is there already.
  */
-export async function readySteps(q: Queries, jobId: string, limit: number): Promise<MigrationStepRow[]> {
-  return q
+export async function readySteps(tx: Tx, jobId: string, limit: number): Promise<MigrationStepRow[]> {
+  return tx.q
     .selectFrom('migrationStep as step')
     .selectAll('step')
     .where('step.jobId', '=', jobId)
     .where('step.status', '=', 'pending')
+    .where((on) => on.or([on('step.notBefore', 'is', null), on('step.notBefore', '<=', tx.now)]))
     .where(
       sql<boolean>`not exists (select 1 from migration_step_need as need
         join migration_step as needed on needed.job_id = need.job_id and needed.id = need.needs_id
@@ -116,8 +133,23 @@ export async function readySteps(q: Queries, jobId: string, limit: number): Prom
     .execute()
 }
 
+/** Pending steps that wait for a further attempt. */
+export async function waitingSteps(tx: Tx, jobId: string): Promise<MigrationStepRow[]> {
+  return tx.q
+    .selectFrom('migrationStep')
+    .selectAll()
+    .where('jobId', '=', jobId)
+    .where('status', '=', 'pending')
+    .where('notBefore', '>', tx.now)
+    .orderBy('seq')
+    .execute()
+}
+
 /** Pending steps that can no longer begin, each with the step for whose sake. */
-export async function lostSteps(q: Queries, jobId: string): Promise<{ readonly id: string; readonly needsId: string }[]> {
+export async function lostSteps(
+  q: Queries,
+  jobId: string,
+): Promise<{ readonly id: string; readonly needsId: string }[]> {
   return q
     .selectFrom('migrationStepNeed as need')
     .innerJoin('migrationStep as step', (join) =>

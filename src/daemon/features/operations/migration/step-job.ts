@@ -35,6 +35,15 @@ export function registerSteps(jobs: Pick<Jobs, 'register'>, deps: StepDeps): voi
         },
       },
     },
+    // The engine gave it up: it took too long, or who asked may no longer.
+    ended: async (tx, { input: { jobId, stepId } }, status) => {
+      if (status === 'succeeded') return
+      const set = { error: 'It was ended before it was done', errorCode: 'ENDED' }
+      const step = await findStep(tx.q, jobId, stepId)
+      if (step?.status === 'pending') await changeStep(tx, deps, { jobId, stepId, event: 'begin' })
+      await changeStep(tx, deps, { jobId, stepId, event: 'give_up', set })
+      await dispatch(tx, deps, jobId)
+    },
   })
 }
 
@@ -98,7 +107,11 @@ function keyOf({ job, step }: Begun) {
 }
 
 /** The step, the map and what was imported are one transaction. */
-async function finish(tx: Tx, deps: StepDeps, { job, step, result }: Begun & { readonly result: StepResult }): Promise<void> {
+async function finish(
+  tx: Tx,
+  deps: StepDeps,
+  { job, step, result }: Begun & { readonly result: StepResult },
+): Promise<void> {
   const { id: stepId, jobId } = step
   const set = { result: JSON.stringify(result.notes ?? {}) }
   if (result.kind === 'skipped') {
@@ -141,7 +154,12 @@ function reasonOf(error: unknown): {
 } {
   if (error instanceof SourceFailure) {
     const { problem, message, isTransient, retryAfterMs } = error
-    return { code: problem.toUpperCase().replaceAll('-', '_'), message, isTransient, afterMs: retryAfterMs ?? undefined }
+    return {
+      code: problem.toUpperCase().replaceAll('-', '_'),
+      message,
+      isTransient,
+      afterMs: retryAfterMs ?? undefined,
+    }
   }
   if (error instanceof StepRefusal || error instanceof PanelError) {
     return { code: error.code, message: error.message, isTransient: false }

@@ -1,5 +1,11 @@
 import { z } from 'zod'
-import { type MigrationDetail, type MigrationJob, MigrationPlan, MigrationReport, type MigrationStep } from '../../../../shared/api/migration.ts'
+import {
+  type MigrationDetail,
+  type MigrationJob,
+  MigrationPlan,
+  MigrationReport,
+  type MigrationStep,
+} from '../../../../shared/api/migration.ts'
 import type { Queries } from '../../../db/db.ts'
 import { parseJson } from '../../../db/json.ts'
 import { MigrationConfig } from './plan-job.ts'
@@ -10,7 +16,7 @@ const MOST_STEPS = 1000
 
 /** A migration as answers show it: never with its keys. */
 export async function toJob(q: Queries, row: MigrationRow): Promise<z.input<typeof MigrationJob>> {
-  const { running: _running, ...progress } = await countSteps(q, row.id)
+  const { running: _running, pending: _pending, ...progress } = await countSteps(q, row.id)
   const { planHash: _hash, allowDrift: _drift, ...config } = parseJson(MigrationConfig, row.config)
   const { id, status, requested, outcome, sourceUrl, sourceKind, sourceVersion, currentPhase, error, errorCode } = row
   const { planHash, startedAt, completedAt, createdAt, updatedAt } = row
@@ -39,6 +45,16 @@ export function toStep(row: MigrationStepRow): z.input<typeof MigrationStep> {
   const metadata = row.result === null ? null : parseJson(Metadata, row.result)
   return {
     ...{ id, stepId: id, jobId, seq, phase, action, name, sourceType, sourceId, targetId, status, reason },
-    ...{ retryable: row.retryable === 1, attempt, error, errorCode, durationMs, metadata, notBefore, startedAt, completedAt },
+    ...{
+      retryable: row.retryable === 1,
+      attempt,
+      error,
+      errorCode,
+      durationMs,
+      metadata,
+      notBefore,
+      startedAt,
+      completedAt,
+    },
   }
 }

@@ -2,8 +2,8 @@ import { z } from 'zod'
 import { NewServer } from '../../../../../shared/api/servers.ts'
 import { recordFact } from '../../../../access/operation.ts'
 import { insertServer } from '../../../servers/servers/create.ts'
-import { addServerAllocation } from '../../../servers/servers/port-operations.ts'
 import { updateServer } from '../../../servers/servers/operations.ts'
+import { addServerAllocation } from '../../../servers/servers/port-operations.ts'
 import { suspend } from '../../../servers/servers/suspend.ts'
 import { definitionOf } from '../../../servers/servers/view.ts'
 import { findMapped } from '../map.ts'
@@ -45,7 +45,15 @@ export const importServer = stepAction({
     limits: Limits,
     notes: z.array(z.string()),
     ports: z
-      .array(z.object({ ip: z.string(), port: z.int(), isPrimary: z.boolean(), notes: z.string().nullable(), from: z.string() }))
+      .array(
+        z.object({
+          ip: z.string(),
+          port: z.int(),
+          isPrimary: z.boolean(),
+          notes: z.string().nullable(),
+          from: z.string(),
+        }),
+      )
       .default([]),
     isNewUuid: z.boolean().default(false),
     op: z.enum(['create', 'update']),
@@ -56,7 +64,8 @@ export const importServer = stepAction({
       const hash = contentHash(source)
       const mapped = async (sourceType: string, sourceId: string): Promise<string> => {
         const found = await findMapped(tx.q, { sourceFp, sourceType, sourceId })
-        if (found === undefined) throw new StepRefusal('CONFLICT', `The ${sourceType} ${sourceId} of the source has not been imported`)
+        if (found === undefined)
+          throw new StepRefusal('CONFLICT', `The ${sourceType} ${sourceId} of the source has not been imported`)
         return found.targetId
       }
       const templateId = await mapped('egg', source.eggId)
@@ -69,7 +78,8 @@ export const importServer = stepAction({
       const known = new Set(definitionOf(template).variables.map(({ name }) => name))
       const environment = Object.fromEntries(Object.entries(source.environment).filter(([name]) => known.has(name)))
       const unknown = Object.keys(source.environment).filter((name) => !known.has(name))
-      const said = unknown.length === 0 ? notes : [...notes, `variables that its template does not have: ${unknown.join(', ')}`]
+      const said =
+        unknown.length === 0 ? notes : [...notes, `variables that its template does not have: ${unknown.join(', ')}`]
       const sizes = {
         allocatedMemoryMb: limits.memoryMb,
         allocatedCpuCores: limits.cpuCores,
@@ -93,7 +103,8 @@ export const importServer = stepAction({
       const [primary, ...further] = ports
       if (primary === undefined) throw new StepRefusal('VALIDATION_ERROR', 'It has no address')
       const node = await tx.q.selectFrom('node').select('locationId').where('id', '=', nodeId).executeTakeFirst()
-      if (node === undefined) throw new StepRefusal('NODE_NOT_FOUND', 'The node that it was to come to has been deleted')
+      if (node === undefined)
+        throw new StepRefusal('NODE_NOT_FOUND', 'The node that it was to come to has been deleted')
       const read = NewServer.safeParse({
         ...{ name: source.name, description, templateId, nodeId, locationId: node.locationId, environment, ...sizes },
         ownerId: await mapped('user', source.ownerId),
@@ -108,16 +119,25 @@ export const importServer = stepAction({
         throw new StepRefusal('VALIDATION_ERROR', `${issue?.path.join('.') ?? ''} ${issue?.message ?? ''}`.trim())
       }
       const holder = { userId: '', permissions: new Set(['*']), scope: null }
-      const record = (fact: Parameters<typeof recordFact>[2]): Promise<void> => recordFact(tx, { deps, principal }, fact)
+      const record = (fact: Parameters<typeof recordFact>[2]): Promise<void> =>
+        recordFact(tx, { deps, principal }, fact)
       const work = { tx, deps, caller: undefined, userId: null, holder, record: (): Promise<void> => Promise.resolve() }
       const made = await insertServer(work, read.data, { uuid: isNewUuid ? undefined : source.uuid })
       const { audit, events = [] } = made.done
       await record({ audit: audit && { ...audit, action: 'server.create', resource: 'server' }, events })
       for (const { ip, port } of further) {
-        await call(tx, addServerAllocation, { deps, principal, params: { serverId: made.id }, body: { containerPort: port, ip } })
+        await call(tx, addServerAllocation, {
+          deps,
+          principal,
+          params: { serverId: made.id },
+          body: { containerPort: port, ip },
+        })
       }
       const held = await suspend(work, { serverId: made.id, reason: MOVING_IN, stopServer: false })
-      await record({ audit: held.done.audit && { ...held.done.audit, action: 'server.suspend', resource: 'server' }, events: held.done.events ?? [] })
+      await record({
+        audit: held.done.audit && { ...held.done.audit, action: 'server.suspend', resource: 'server' },
+        events: held.done.events ?? [],
+      })
       const changes = ports.filter(({ ip, port, from }) => !from.endsWith(`:${port}`) || !from.includes(ip))
       return done(made.id, { portChanges: changes.map(({ ip, port, from }) => ({ from, to: `${ip}:${port}` })) })
     }

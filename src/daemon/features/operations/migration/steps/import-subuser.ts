@@ -17,7 +17,8 @@ export const importSubuser = stepAction({
     return async (tx) => {
       const server = await findMapped(tx.q, { sourceFp, sourceType: 'server', sourceId: serverSourceId })
       const user = await findMapped(tx.q, { sourceFp, sourceType: 'user', sourceId: source.userSourceId })
-      if (server === undefined || user === undefined) throw new StepRefusal('CONFLICT', 'The server or the person has not been imported')
+      if (server === undefined || user === undefined)
+        throw new StepRefusal('CONFLICT', 'The server or the person has not been imported')
       const row = await tx.q.selectFrom('server').select('ownerId').where('id', '=', server.targetId).executeTakeFirst()
       if (row === undefined) throw new StepRefusal('SERVER_NOT_FOUND', 'The server has been deleted here')
       if (row.ownerId === user.targetId) return { kind: 'skipped', reason: 'owner' }
@@ -27,7 +28,11 @@ export const importSubuser = stepAction({
       await putGrant(tx, deps.clock, { serverId, userId, permissions, filePaths: null, expiresAt: null })
       const change = { change: 'access_updated', details: { userId, permissions, cause: 'migration' } }
       const { audit, events = [] } = memberChange({ tx, deps, userId: null }, serverId, change)
-      await recordFact(tx, { deps, principal }, { audit: audit && { ...audit, action: 'server.access_update', resource: 'server' }, events })
+      await recordFact(
+        tx,
+        { deps, principal },
+        { audit: audit && { ...audit, action: 'server.access_update', resource: 'server' }, events },
+      )
       const id = `${serverId}/${userId}`
       const target = { type: 'access', id, created: true, contentHash: contentHash(source) }
       return { kind: 'done', target, notes: { unmapped: source.unmapped } }

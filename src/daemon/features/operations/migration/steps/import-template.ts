@@ -10,7 +10,12 @@ import { StepRefusal, stepAction } from './step.ts'
 /** Brings an egg as a template, with the egg kept beside it; a template that is overwritten keeps its name. */
 export const importTemplate = stepAction({
   input: z.object({
-    source: z.looseObject({ id: z.string(), nestId: z.string(), name: z.string(), document: z.record(z.string(), z.unknown()) }),
+    source: z.looseObject({
+      id: z.string(),
+      nestId: z.string(),
+      name: z.string(),
+      document: z.record(z.string(), z.unknown()),
+    }),
     name: z.string(),
     op: z.enum(['create', 'link', 'update']),
   }),
@@ -19,7 +24,8 @@ export const importTemplate = stepAction({
     return async (tx) => {
       const hash = contentHash(source)
       if (egg === undefined) {
-        const id = targetId ?? (await tx.q.selectFrom('template').select('id').where('name', '=', name).executeTakeFirst())?.id
+        const id =
+          targetId ?? (await tx.q.selectFrom('template').select('id').where('name', '=', name).executeTakeFirst())?.id
         if (id === undefined) throw new StepRefusal('TEMPLATE_NOT_FOUND', `The template ${name} is gone`)
         return { kind: 'done', target: { type: 'template', id, created: false, contentHash: hash } }
       }
@@ -41,7 +47,8 @@ function read(document: Readonly<Record<string, unknown>>) {
   try {
     return readEgg(document)
   } catch (error) {
-    if (error instanceof EggProblem || error instanceof PanelError) throw new StepRefusal('VALIDATION_ERROR', error.message)
+    if (error instanceof EggProblem || error instanceof PanelError)
+      throw new StepRefusal('VALIDATION_ERROR', error.message)
     throw error
   }
 }

@@ -1,6 +1,6 @@
 import { z } from 'zod'
-import type { Tx } from '../../../../db/db.ts'
 import { recordFact } from '../../../../access/operation.ts'
+import type { Tx } from '../../../../db/db.ts'
 import { makeUser } from '../../../accounts/users/new-user.ts'
 import { contentHash } from '../plan/content-hash.ts'
 import { stepAction } from './step.ts'
@@ -49,7 +49,10 @@ export const importUser = stepAction({
         serverPermissions: [],
       })
       const details = { email: source.email, username, cause: 'migration' }
-      await record({ audit: { action: 'user.create', resource: 'user', resourceId: user.id, details }, events: [event] })
+      await record({
+        audit: { action: 'user.create', resource: 'user', resourceId: user.id, details },
+        events: [event],
+      })
       return {
         kind: 'done',
         target: { type: 'user', id: user.id, created: true, contentHash: hash },
