@@ -72,6 +72,7 @@ create table migration_step_need (
   job_id text not null,
   step_id text not null,
   needs_id text not null,
+  met_by text not null check (met_by in ('done', 'end')),
   primary key (job_id, step_id, needs_id),
   foreign key (job_id, step_id) references migration_step (job_id, id) on delete cascade,
   foreign key (job_id, needs_id) references migration_step (job_id, id) on delete cascade

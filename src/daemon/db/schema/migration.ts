@@ -76,8 +76,9 @@ interface MigrationStepTable {
 interface MigrationStepNeedTable {
   jobId: string
   stepId: string
-  /** The step that has to be completed, or skipped because its thing is there, before. */
   needsId: string
+  /** `done`: it has to be completed, or skipped because its thing is there; `end`: it has to be over, however it went. */
+  metBy: 'done' | 'end'
 }
 
 interface MigrationMapTable extends Stamps {

@@ -8,6 +8,9 @@ import { countSteps, findJob, lostSteps, readySteps, waitingSteps } from './rows
 import { MIGRATION_STEP } from './step-job-type.ts'
 import { NEED_LOST } from './step-states.ts'
 
+/** The action that puts back what was changed on the source: it is carried out also when a migration is cancelled. */
+export const CLEANUP = 'source_cleanup'
+
 const Config = z.looseObject({ options: MigrationOptions })
 
 /**
@@ -24,12 +27,11 @@ export async function dispatch(tx: Tx, deps: MigrationDeps, jobId: string): Prom
       await changeStep(tx, deps, { jobId, stepId: id, event: 'need_lost', set })
     }
   }
+  if (job.requested === 'cancel') await leaveOut(tx, deps, jobId)
   // After that, so that what was left out no longer counts as pending.
   const counts = await countSteps(tx.q, jobId)
-  if (job.requested !== null) {
-    if (counts.running > 0) return
-    if (job.requested === 'cancel') await leaveOut(tx, deps, jobId)
-    await changeJob(tx, deps, { jobId, event: 'drained' })
+  if (job.requested === 'pause') {
+    if (counts.running === 0) await changeJob(tx, deps, { jobId, event: 'drained' })
     return
   }
   const { options } = parseJson(Config, job.config)
@@ -49,17 +51,28 @@ export async function dispatch(tx: Tx, deps: MigrationDeps, jobId: string): Prom
     await deps.jobs.queue.add(tx, MIGRATION_STEP, { ...added, key: `${MIGRATION_STEP.kind} ${jobId} ${stepId}` })
   }
   if (counts.pending > 0 || counts.running > 0) return
+  if (job.requested === 'cancel') {
+    await changeJob(tx, deps, { jobId, event: 'drained' })
+    return
+  }
   const outcome = counts.failed > 0 ? 'with_failures' : 'clean'
   await changeJob(tx, deps, { jobId, event: 'all_ended', set: { outcome } })
 }
 
-/** What has not begun when it is cancelled never does. */
+/** What has not begun when it is cancelled never does, but for what puts back what was changed on the source. */
 async function leaveOut(tx: Tx, deps: MigrationDeps, jobId: string): Promise<void> {
+  const touched = tx.q
+    .selectFrom('migrationStep')
+    .select('sourceId')
+    .where('jobId', '=', jobId)
+    .where('sourceType', '=', 'files')
+    .where('attempt', '>', 0)
   const rows = await tx.q
     .selectFrom('migrationStep')
     .select('id')
     .where('jobId', '=', jobId)
     .where('status', '=', 'pending')
+    .where((on) => on.or([on('action', '!=', CLEANUP), on('sourceId', 'not in', touched)]))
     .orderBy('seq')
     .execute()
   for (const { id: stepId } of rows) {

@@ -82,9 +82,16 @@ export async function insertSteps(tx: Tx, jobId: string, steps: readonly Planned
       })
       .execute()
   }
-  for (const { id, needs } of steps) {
-    for (const needsId of needs)
-      await tx.q.insertInto('migrationStepNeed').values({ jobId, stepId: id, needsId }).execute()
+  for (const { id, needs, follows } of steps) {
+    const all = [
+      ...needs.map((needsId) => ({ needsId, metBy: 'done' as const })),
+      ...follows.flatMap((needsId) => (needs.includes(needsId) ? [] : [{ needsId, metBy: 'end' as const }])),
+    ]
+    for (const need of all)
+      await tx.q
+        .insertInto('migrationStepNeed')
+        .values({ jobId, stepId: id, ...need })
+        .execute()
   }
 }
 
@@ -126,7 +133,8 @@ export async function readySteps(tx: Tx, jobId: string, limit: number): Promise<
       sql<boolean>`not exists (select 1 from migration_step_need as need
         join migration_step as needed on needed.job_id = need.job_id and needed.id = need.needs_id
         where need.job_id = step.job_id and need.step_id = step.id
-          and not (needed.status = 'completed' or (needed.status = 'skipped' and needed.reason in ('unchanged', 'exists'))))`,
+          and not (needed.status = 'completed' or (needed.status = 'skipped' and needed.reason in ('unchanged', 'exists'))
+            or (need.met_by = 'end' and needed.status in ('failed', 'skipped'))))`,
     )
     .orderBy('step.seq')
     .limit(limit)
@@ -160,6 +168,7 @@ export async function lostSteps(
     )
     .select(['step.id', 'need.needsId'])
     .where('need.jobId', '=', jobId)
+    .where('need.metBy', '=', 'done')
     .where('step.status', '=', 'pending')
     .where((on) =>
       on.or([

@@ -6,7 +6,7 @@ import type { After } from '../../../jobs/job-type.ts'
 import type { Jobs } from '../../../jobs/jobs.ts'
 import { changeStep } from './change.ts'
 import type { MigrationDeps } from './deps.ts'
-import { dispatch } from './dispatch.ts'
+import { CLEANUP, dispatch } from './dispatch.ts'
 import { putMapped } from './map.ts'
 import type { OpenSources } from './open-sources.ts'
 import { findJob, findStep, type MigrationRow, type MigrationStepRow } from './rows.ts'
@@ -58,7 +58,8 @@ async function carryOut(
     const step = await findStep(tx.q, jobId, stepId)
     if (step?.status === 'running') return job === undefined ? undefined : { job, step }
     // One that was paused or cancelled meanwhile is queued again when it goes on.
-    if (job?.status !== 'running' || job.requested !== null) return undefined
+    const isStopping = job?.requested === 'pause' || (job?.requested === 'cancel' && step?.action !== CLEANUP)
+    if (job?.status !== 'running' || isStopping) return undefined
     const running = await changeStep(tx, deps, { jobId, stepId, event: 'begin' })
     return running === undefined ? undefined : { job, step: running }
   })

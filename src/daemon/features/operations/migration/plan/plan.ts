@@ -40,6 +40,8 @@ export interface PlannedStep {
   readonly skipped: string | null
   /** Ids of the steps that must be completed before, or skipped because their thing is there. */
   readonly needs: readonly string[]
+  /** Ids of the steps that must be over before, however they went. */
+  readonly follows: readonly string[]
   readonly input: Readonly<Record<string, unknown>>
 }
 
@@ -89,6 +91,7 @@ interface NewItem {
   readonly op: Op
   readonly reason?: string | undefined
   readonly needs?: readonly (string | undefined)[]
+  readonly follows?: readonly (string | undefined)[]
   readonly input: Readonly<Record<string, unknown>>
   readonly bytes?: number | null
 }
@@ -538,7 +541,7 @@ class Planner {
         op: hasFiles ? 'update' : 'skip',
         reason: hasFiles ? undefined : 'not_installed',
         // What was changed on the source is put back also when nothing came over.
-        needs: action === 'source_cleanup' ? [] : [before],
+        ...(action === 'source_cleanup' ? { follows: [before] } : { needs: [before] }),
         input: { serverSourceId: id, nodeSourceId: server.nodeId },
       })
     }
@@ -553,6 +556,7 @@ class Planner {
       name: 'report',
       target: null,
       op: 'create',
+      follows: this.#steps.map(({ id }) => id),
       input: {},
     })
   }
@@ -587,14 +591,16 @@ class Planner {
     const { phase, action, type, id, name, target, op, reason, input } = item
     const step = stepId(this.#source.fingerprint, action, type, id)
     const needs = [...new Set((item.needs ?? []).filter((one) => one !== undefined))]
+    const follows = [...new Set((item.follows ?? []).filter((one) => one !== undefined))]
     const planned = { stepId: step, phase, action, source: { type, id, name }, target, op }
     this.#items.push({ ...planned, reason: reason ?? null, changes: [], bytesEstimate: item.bytes ?? null })
     const skipped = op === 'skip' ? (reason ?? 'policy') : null
     const targetId = target?.id ?? null
     const place = { sourceType: type, sourceId: id }
-    this.#steps.push({ id: step, phase, action, name, ...place, targetId, skipped, needs, input })
+    this.#steps.push({ id: step, phase, action, name, ...place, targetId, skipped, needs, follows, input })
     this.#brings.set(`${type} ${id}`, this.#brings.get(`${type} ${id}`) ?? step)
-    if (type === 'files') this.#brings.set(`files ${id}`, step)
+    // The server may be used when its files are verified, whether or not the source could be cleaned up.
+    if (action === 'verify_files') this.#brings.set(`files ${id}`, step)
     return step
   }
 
