@@ -6,6 +6,7 @@ import type { Jobs } from '../../../jobs/jobs.ts'
 import type { UserDeps } from '../../accounts/users/deps.ts'
 import type { TemplateDeps } from '../../catalog/templates/deps.ts'
 import type { LocationDeps } from '../../fleet/locations/operations.ts'
+import type { ServerDeps } from '../../servers/servers/operations.ts'
 import type { Source } from './source/source.ts'
 
 /** By what a source is reached. Its keys are secret. */
@@ -20,7 +21,7 @@ export type SourceAccess =
   | { readonly kind: 'directory'; readonly nodeId: string; readonly path: string }
 
 /** What migrations need. */
-export interface MigrationDeps extends OperationDeps, LocationDeps, TemplateDeps, UserDeps {
+export interface MigrationDeps extends OperationDeps, LocationDeps, TemplateDeps, UserDeps, ServerDeps {
   readonly clock: Clock
   readonly log: Log
   readonly vault: Vault

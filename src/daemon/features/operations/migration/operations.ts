@@ -1,25 +1,22 @@
 import * as api from '../../../../shared/api/migration.ts'
-import type { Input } from '../../../../shared/kernel/contract.ts'
 import { fieldError, PanelError } from '../../../../shared/kernel/errors.ts'
 import { newId } from '../../../../shared/kernel/ids.ts'
 import { operationsOver, type WorkOver } from '../../../access/operation.ts'
 import { type Tx, uniqueViolation } from '../../../db/db.ts'
 import { parseJson } from '../../../db/json.ts'
 import { changeJob, changeStep } from './change.ts'
-import type { MigrationDeps, SourceAccess } from './deps.ts'
+import type { MigrationDeps } from './deps.ts'
 import { dispatch } from './dispatch.ts'
 import { isAlready } from './job-states.ts'
 import { MAKE_PLAN, MigrationConfig } from './plan-job.ts'
 import { findJob, findOpenJob, findStep, type MigrationRow } from './rows.ts'
-import { openAccess, sealAccess } from './source-keys.ts'
+import { accessOf, openAccess, sealAccess } from './source-keys.ts'
 import { NEED_LOST } from './step-states.ts'
 import { toJob, toStep } from './view.ts'
 
 const operation = operationsOver<MigrationDeps>()
 
 export const GONE = 'There is no such migration'
-
-type StartBody = Input<typeof api.startMigration>['body']
 
 export const startMigration = operation(api.startMigration, async (work, { body }) => {
   const { tx, deps, userId, fail } = work
@@ -145,21 +142,6 @@ export const retryMigrationStep = operation(
     return { answer: toStep(after), audit: { resourceId: jobId, details: { stepId, action: step.action } } }
   },
 )
-
-/** By what the source is reached, and how lists call it. */
-function accessOf({ url, key, clientApiKey, insecure, source }: StartBody): {
-  access: SourceAccess
-  sourceUrl: string
-} {
-  if (source !== undefined) {
-    if (url !== undefined || key !== undefined) throw fieldError('body.source', 'and url exclude each other')
-    return { access: source, sourceUrl: `directory://${source.nodeId}${source.path}` }
-  }
-  if (url === undefined) throw fieldError('body.url', 'is required')
-  if (key === undefined) throw fieldError('body.key', 'is required')
-  const access = { kind: 'panel', url, key, clientApiKey: clientApiKey ?? null, insecure } as const
-  return { access, sourceUrl: url }
-}
 
 /** Offline nodes come first: who names one of each hears of that one. */
 async function refuseNodes(tx: Tx, deps: Pick<MigrationDeps, 'isOnline'>, ids: readonly string[]): Promise<void> {

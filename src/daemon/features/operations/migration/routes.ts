@@ -5,6 +5,8 @@ import { nodeUsage } from '../../fleet/nodes/rows.ts'
 import type { MigrationDeps } from './deps.ts'
 import * as operations from './operations.ts'
 import { findJob, listJobs, listSteps } from './rows.ts'
+import { accessOf } from './source-keys.ts'
+import { testSource } from './test-source.ts'
 import { toDetail, toJob, toStep } from './view.ts'
 
 /** Servers that move in from another panel. */
@@ -35,6 +37,10 @@ export function migrationRoutes(deps: MigrationDeps): Route[] {
         const { memoryMb: usedMemoryMb, total: serverCount } = usage(node.id)
         return { ...node, isOnline: deps.isOnline(node.id), usedMemoryMb, serverCount }
       })
+    }),
+    route(api.testMigration, async ({ body }, { signal }) => {
+      const { access } = accessOf(body)
+      return testSource(deps, { access, signal })
     }),
     operate(operations.startMigration, deps),
     route(api.listMigrations, async ({ query }) => {

@@ -1,5 +1,6 @@
 import { z } from 'zod'
-import { PanelError } from '../../../../shared/kernel/errors.ts'
+import type { DirectorySource } from '../../../../shared/api/migration.ts'
+import { fieldError, PanelError } from '../../../../shared/kernel/errors.ts'
 import type { Vault } from '../../../core/secrets.ts'
 import type { SourceAccess } from './deps.ts'
 import type { MigrationRow } from './rows.ts'
@@ -29,4 +30,28 @@ export function openAccess(vault: Vault, { id, keys }: Pick<MigrationRow, 'id' |
     throw new PanelError('VALIDATION_ERROR', 'The keys of the source are no longer kept: give them again to go on')
   }
   return Sealed.parse(JSON.parse(vault.open(placeOf(id), keys)))
+}
+
+/** How a request names a source. */
+interface AccessBody {
+  readonly url?: string | undefined
+  readonly key?: string | undefined
+  readonly clientApiKey?: string | undefined
+  readonly insecure?: boolean
+  readonly source?: DirectorySource | undefined
+}
+
+/** By what the source is reached, and how lists call it. */
+export function accessOf({ url, key, clientApiKey, insecure = false, source }: AccessBody): {
+  access: SourceAccess
+  sourceUrl: string
+} {
+  if (source !== undefined) {
+    if (url !== undefined || key !== undefined) throw fieldError('body.source', 'and url exclude each other')
+    return { access: source, sourceUrl: `directory://${source.nodeId}${source.path}` }
+  }
+  if (url === undefined) throw fieldError('body.url', 'is required')
+  if (key === undefined) throw fieldError('body.key', 'is required')
+  const access = { kind: 'panel', url, key, clientApiKey: clientApiKey ?? null, insecure } as const
+  return { access, sourceUrl: url }
 }

@@ -519,7 +519,7 @@ class Planner {
       target: { type: 'server', id: null, name: server.name },
       op: 'update',
       needs: [...needs, this.#brings.get(`files ${server.id}`)],
-      input,
+      input: { ...input, isSuspended: server.isSuspended },
     })
   }
 
