@@ -33,7 +33,9 @@ export const writeReport = stepAction({
       )
       const totals: Record<string, Totals> = {}
       for (const step of steps.filter(({ action }) => action.startsWith('import_'))) {
-        const of = (totals[step.sourceType ?? ''] ??= none())
+        const type = step.sourceType ?? ''
+        const of = totals[type] ?? none()
+        totals[type] = of
         of.read++
         of[outcomeOf(step, created)]++
       }
