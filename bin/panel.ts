@@ -16,6 +16,8 @@ const roles: Roles = {
   stopDaemon: async (options) => (await import('../src/daemon/running.ts')).stopDaemon(options),
   checkDatabase: async (options) => (await import('../src/daemon/database-files.ts')).checkDatabase(options),
   restoreDatabase: async (options) => (await import('../src/daemon/database-files.ts')).restoreDatabase(options),
+  examineSelfBackup: async (options) => (await import('../src/daemon/self-restore.ts')).examineSelfBackup(options),
+  restorePanel: async (options) => (await import('../src/daemon/self-restore.ts')).restorePanel(options),
   runAgent: async (options) => (await import('../src/agent/run.ts')).runAgent(options),
   enrollAgent: async (options) => (await import('../src/agent/run.ts')).enrollAgent(options),
 }

@@ -24,6 +24,7 @@ const OUTSIDE = [
   'pino',
   'pino-pretty',
   'sqlite3',
+  'ssh2',
   // that most starts do without
   '@fastify/ajv-compiler',
   '@fastify/fast-json-stringify-compiler',

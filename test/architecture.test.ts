@@ -79,13 +79,21 @@ describe('audit rows and events', () => {
       'src/daemon/core/system-errors.ts',
       // Nodes that come and go.
       'src/daemon/features/fleet/nodes/link.ts',
+      // Runs of backup policies that begin and end.
+      'src/daemon/features/operations/backup-policies/runs.ts',
+      // What becomes of backups of the panel itself.
+      'src/daemon/features/operations/self-backups/create-job.ts',
       // Another version of the program has started.
       'src/daemon/features/operations/updates/version-change.ts',
       // A plugin's process that keeps failing.
       'src/daemon/features/plugins/plugins.ts',
+      // What becomes of backups.
+      'src/daemon/features/servers/backups/announce.ts',
       // What nodes report of servers, and that they have removed one.
       'src/daemon/features/servers/servers/observe.ts',
       'src/daemon/features/servers/servers/remove.ts',
+      // What somebody who is in over SSH has changed.
+      'src/daemon/features/servers/sftp/sessions.ts',
       // What rules find in figures and events.
       'src/daemon/features/signals/alerts/raise.ts',
       // How far a job is.

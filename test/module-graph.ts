@@ -77,6 +77,8 @@ const CONFIG = /^src\/daemon\/config\//
 const JOBS = /^src\/daemon\/jobs\//
 const HTTP = /^src\/daemon\/http\//
 const GATEWAY = /^src\/daemon\/gateway\//
+/** Buckets of S3 and what is done with objects in them. */
+const OBJECT_STORE = /^src\/daemon\/object-store\//
 
 /** Slices of features in their order: each may use the files of earlier ones, but never their routes. */
 const SLICES: readonly (readonly string[])[] = [
@@ -84,11 +86,15 @@ const SLICES: readonly (readonly string[])[] = [
   ['accounts/auth'],
   ['operations/settings'],
   ['accounts/users'],
-  ['accounts/passkeys', 'accounts/sso'],
+  ['accounts/passkeys', 'accounts/sso', 'accounts/ssh-keys'],
   ['fleet/nodes'],
   ['fleet/locations', 'catalog/templates'],
+  ['operations/stores'],
+  ['operations/self-backups'],
   ['servers/servers'],
   ['servers/sharing', 'servers/console', 'servers/databases', 'servers/files', 'signals/events'],
+  ['servers/backups', 'servers/sftp'],
+  ['operations/backup-policies'],
   [
     'operations/audit-log',
     'operations/jobs',
@@ -104,7 +110,6 @@ const DAEMON_PACKAGES = [
   '@node-rs/argon2',
   '@simplewebauthn/server',
   'ajv',
-  'croner',
   'ignore',
   'ipaddr.js',
   'kysely',
@@ -114,6 +119,7 @@ const DAEMON_PACKAGES = [
   'otpauth',
   'pg',
   're2js',
+  'tar',
   'undici',
   'yaml',
   'zod',
@@ -154,6 +160,7 @@ const PARTS: readonly Part[] = [
       'ignore',
       'pino-pretty',
       're2js',
+      'ssh2',
       'toml-eslint-parser',
       'undici',
       'ws',
@@ -198,7 +205,7 @@ const PARTS: readonly Part[] = [
     name: 'daemon/core',
     files: CORE,
     may: [KERNEL, PLATFORM, DB, CORE],
-    packages: ['kysely', 'pino', 'pino-pretty', 'prom-client', 'zod'],
+    packages: ['croner', 'kysely', 'pino', 'pino-pretty', 'prom-client', 'zod'],
     node: true,
   },
   {
@@ -234,9 +241,16 @@ const PARTS: readonly Part[] = [
     node: true,
   },
   {
+    name: 'daemon/object-store',
+    files: OBJECT_STORE,
+    may: [KERNEL, OBJECT_STORE],
+    packages: ['@xmldom/xmldom', 'aws4fetch', 'undici'],
+    node: true,
+  },
+  {
     name: 'daemon/gateway',
     files: GATEWAY,
-    may: [KERNEL, PROTOCOL, PLATFORM, DB, CORE, GATEWAY, /^src\/daemon\/http\/headers\.ts$/],
+    may: [KERNEL, PROTOCOL, PLATFORM, DB, CORE, GATEWAY, OBJECT_STORE, /^src\/daemon\/http\/headers\.ts$/],
     packages: ['fastify', 'kysely', 'prom-client', 'ws', 'zod'],
     node: true,
   },
@@ -249,7 +263,7 @@ const PARTS: readonly Part[] = [
       return {
         name: `daemon/${slice}`,
         files: own,
-        may: [SHARED, DB, CORE, ACCESS, JOBS, HTTP, GATEWAY, own, ...others],
+        may: [SHARED, DB, CORE, ACCESS, JOBS, HTTP, GATEWAY, OBJECT_STORE, own, ...others],
         packages: DAEMON_PACKAGES,
         node: true,
       }

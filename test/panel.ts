@@ -49,6 +49,8 @@ export interface TestPanel {
 export interface PanelOptions {
   /** Runs the embedded agent with the process runtime, so that servers really run. */
   readonly agent?: boolean
+  /** The agent takes SSH connections, on a port of its own or on this one. */
+  readonly sftp?: boolean | number
   /** Leaves the database without an administrator. */
   readonly empty?: boolean
   readonly clock?: Clock
@@ -121,7 +123,9 @@ export async function startPanel(options: PanelOptions = {}): Promise<TestPanel>
   }
   const starters = options.agent === true ? await loadStarters(starterFolder()) : []
   const local = await ensureLocal(daemon.app, dataDir, starters, { demo: false })
-  const agent = options.agent === true ? await startEmbeddedAgent(daemon, { ...local, dataDir, clock, log }) : undefined
+  const place = { dataDir, host: '127.0.0.1', sftp: sftpOf(options.sftp) }
+  const agent =
+    options.agent === true ? await startEmbeddedAgent(daemon, { ...local, ...place, clock, log }) : undefined
   const row = await daemon.app.core.db.read
     .selectFrom('node')
     .select('locationId')
@@ -141,6 +145,10 @@ export async function startPanel(options: PanelOptions = {}): Promise<TestPanel>
       ended()
     },
   }
+}
+
+function sftpOf(given: boolean | number = false) {
+  return { enabled: given !== false, port: typeof given === 'number' ? given : 0 }
 }
 
 /** Ends what runs, and what an order has yet to start, so that no game outlives the test that started it. */

@@ -28,11 +28,14 @@ export interface RunOptions {
 /** The folder with the compiled program. */
 export const DIST = process.env['PANEL_TEST_DIST'] ?? join(import.meta.dirname, '..', 'dist')
 
+/** Agents of tests take SSH connections on a port of their own. */
+export const SFTP_HERE = { PANEL_SFTP__HOST: '127.0.0.1', PANEL_SFTP__PORT: '0' } as const
+
 /** Runs the real binary and resolves when it has ended. Nothing of the caller's environment but PATH gets through. */
 export function runPanel(args: readonly string[], options: RunOptions = {}): Promise<Ran> {
   return new Promise((resolve, reject) => {
     const child = spawn(process.execPath, [join(DIST, 'bin', 'panel.js'), ...args], {
-      env: { PATH: process.env['PATH'] ?? '', TERM: 'xterm', ...options.env },
+      env: { PATH: process.env['PATH'] ?? '', TERM: 'xterm', ...SFTP_HERE, ...options.env },
       ...(options.uid === undefined ? {} : { uid: options.uid, gid: options.uid, cwd: '/' }),
     })
     options.signal?.addEventListener('abort', () => child.kill('SIGKILL'), { once: true })

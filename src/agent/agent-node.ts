@@ -118,6 +118,7 @@ export class AgentNode {
 
   async #orphans(): Promise<string[]> {
     const names = await readdir(this.context.layout.serversDir)
-    return names.filter((name) => !this.servers.has(name) && name.length <= 200)
+    // What begins with a dot is the agent's own: what restores have on its way.
+    return names.filter((name) => !this.servers.has(name) && name.length <= 200 && !name.startsWith('.'))
   }
 }

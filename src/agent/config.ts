@@ -1,4 +1,5 @@
 import { readFile } from 'node:fs/promises'
+import { isIP } from 'node:net'
 import { homedir } from 'node:os'
 import { isAbsolute, join } from 'node:path'
 import { parse } from 'yaml'
@@ -6,6 +7,7 @@ import { z } from 'zod'
 import { fileProblem } from '../shared/kernel/file-problem.ts'
 import { nearestName } from '../shared/kernel/nearest-name.ts'
 import { isRange } from '../shared/platform/public-address.ts'
+import { type PullConfig, portsOf } from './files/pull-ports.ts'
 import { urlProblem } from './link/daemon-url.ts'
 import type { AllowedMount } from './runtime/mounts.ts'
 
@@ -24,12 +26,23 @@ export interface AgentConfig {
   /** The folders of this machine that servers may have beside their own. */
   readonly mounts: readonly AllowedMount[]
   readonly pull: PullConfig
+  readonly backups: BackupsConfig
+  readonly sftp: WrittenSftp
 }
 
-/** Where files of servers may be fetched from beside public addresses. */
-export interface PullConfig {
-  /** Ranges such as `10.0.0.0/8`; absent: none. */
-  readonly allowedRanges?: readonly string[]
+/** Where files and consoles are reached over SSH; what is left out has a default. */
+export interface WrittenSftp {
+  readonly enabled: boolean
+  readonly host?: string
+  readonly port: number
+}
+
+/** Where backups of local stores lie on this machine. */
+export interface BackupsConfig {
+  /** The default one; absent: `backups` in the data folder. */
+  readonly folder?: string
+  /** Further ones by their names, which stores of the panel name. */
+  readonly folders?: Readonly<Record<string, string>>
 }
 
 /** How servers are started by the agent itself, as after a restart of the machine. */
@@ -56,12 +69,17 @@ export class ConfigError extends Error {
   }
 }
 
+/** Where SSH is taken when nothing else is set. */
+const SFTP_PORT = 2022
+
 type Environment = Readonly<Record<string, string | undefined>>
 
+const OwnFolder = z
+  .string()
+  .refine((path) => isAbsolute(path) && !path.split('/').includes('..'), 'must be an absolute path without ..')
+
 const Mount = z.strictObject({
-  source: z
-    .string()
-    .refine((path) => isAbsolute(path) && !path.split('/').includes('..'), 'must be an absolute path without ..'),
+  source: OwnFolder,
   readOnly: z.boolean().default(true),
 })
 
@@ -95,12 +113,41 @@ const ConfigFile = z.strictObject({
         .optional(),
     })
     .optional(),
+  backups: z
+    .strictObject({
+      folder: OwnFolder.optional(),
+      folders: z
+        .record(
+          z.string().regex(/^[A-Za-z0-9][A-Za-z0-9._-]{0,63}$/, 'must be letters, digits, dots, - or _'),
+          OwnFolder,
+        )
+        .optional(),
+    })
+    .optional(),
   pull: z
     .strictObject({
       allowedRanges: z
         .array(z.string().refine(isRange, 'must be a range of addresses such as 10.0.0.0/8'))
         .max(100)
         .optional(),
+      allowedPorts: z
+        .array(
+          z.coerce
+            .string()
+            .refine((text) => portsOf(text) !== undefined, 'must be a port such as 8000, or ports such as 8000-8999'),
+        )
+        .max(100)
+        .optional(),
+    })
+    .optional(),
+  sftp: z
+    .strictObject({
+      enabled: z.boolean().optional(),
+      host: z
+        .string()
+        .refine((host) => isIP(host) !== 0, 'must be an IP address of this machine')
+        .optional(),
+      port: z.int().min(0).max(65_535).optional(),
     })
     .optional(),
   starts: z.strictObject({ atOnce: z.int().min(1).max(1000).optional() }).optional(),
@@ -121,7 +168,12 @@ const VARIABLES = {
   PANEL_DOCKER__SOCKET: ['docker', 'socket'],
   PANEL_DOCKER__NETWORK: ['docker', 'network'],
   PANEL_STARTS__AT_ONCE: ['starts', 'atOnce'],
+  PANEL_BACKUPS__FOLDER: ['backups', 'folder'],
   PANEL_PULL__ALLOWED_RANGES: ['pull', 'allowedRanges'],
+  PANEL_PULL__ALLOWED_PORTS: ['pull', 'allowedPorts'],
+  PANEL_SFTP__ENABLED: ['sftp', 'enabled'],
+  PANEL_SFTP__HOST: ['sftp', 'host'],
+  PANEL_SFTP__PORT: ['sftp', 'port'],
   PANEL_LOG__LEVEL: ['log', 'level'],
   PANEL_LOG__FORMAT: ['log', 'format'],
 } as const
@@ -172,7 +224,7 @@ export async function readConfig(env: Environment, flags: AgentFlags = {}): Prom
     for (const issue of parsed.error.issues) problems.push(...issueLines(issue, path))
     throw new ConfigError(problems)
   }
-  const { agent, daemon, log, docker, starts, mounts = [], pull } = parsed.data
+  const { agent, daemon, log, docker, starts, mounts = [], pull, backups, sftp } = parsed.data
   const allowInsecure = daemon?.allowInsecure ?? false
   const dataDir = agent?.dataDir ?? defaultDataDir(env)
   if (!isAbsolute(dataDir)) problems.push('agent.dataDir: must be an absolute path')
@@ -186,16 +238,26 @@ export async function readConfig(env: Environment, flags: AgentFlags = {}): Prom
     docker: dockerOf(docker),
     starts: starts?.atOnce === undefined ? {} : { atOnce: starts.atOnce },
     mounts,
-    pull: pull?.allowedRanges === undefined ? {} : { allowedRanges: pull.allowedRanges },
+    pull: pullOf(pull),
+    backups: backupsOf(backups),
+    sftp: {
+      enabled: sftp?.enabled ?? true,
+      port: sftp?.port ?? SFTP_PORT,
+      ...(sftp?.host === undefined ? {} : { host: sftp.host }),
+    },
   }
 }
 
 /** What the agent inside a daemon takes from the same places. Throws a {@link ConfigError}. */
 export async function readEmbeddedConfig(
   env: Environment = process.env,
-): Promise<Pick<AgentConfig, 'docker' | 'starts' | 'mounts' | 'pull'>> {
-  const { docker, starts, mounts, pull } = await readConfig(env)
-  return { docker, starts, mounts, pull }
+): Promise<Pick<AgentConfig, 'docker' | 'starts' | 'mounts' | 'pull' | 'backups' | 'sftp'>> {
+  const { docker, starts, mounts, pull, backups, sftp } = await readConfig(env)
+  return { docker, starts, mounts, pull, backups, sftp }
+}
+
+function backupsOf({ folder, folders }: z.infer<typeof ConfigFile>['backups'] & object = {}): BackupsConfig {
+  return { ...(folder === undefined ? {} : { folder }), ...(folders === undefined ? {} : { folders }) }
 }
 
 function dockerOf(written: z.infer<typeof ConfigFile>['docker']): DockerConfig {
@@ -204,6 +266,13 @@ function dockerOf(written: z.infer<typeof ConfigFile>['docker']): DockerConfig {
     ...(socket === undefined ? {} : { sockets: [socket] }),
     ...(network === undefined ? {} : { network }),
     ...(registries === undefined ? {} : { registries }),
+  }
+}
+
+function pullOf({ allowedRanges, allowedPorts }: z.infer<typeof ConfigFile>['pull'] = {}): PullConfig {
+  return {
+    ...(allowedRanges === undefined ? {} : { allowedRanges }),
+    ...(allowedPorts === undefined ? {} : { allowedPorts }),
   }
 }
 
@@ -260,9 +329,9 @@ function put(into: Sections, [section, key]: readonly [string, string], value: u
 }
 
 function readingOf(key: string, text: string): unknown {
-  if (key === 'listenerUid' || key === 'atOnce') return /^\d+$/.test(text) ? Number(text) : text
-  if (key === 'allowedRanges') return text.split(',').map((range) => range.trim())
-  if (key !== 'allowInsecure') return text
+  if (key === 'listenerUid' || key === 'atOnce' || key === 'port') return /^\d+$/.test(text) ? Number(text) : text
+  if (key === 'allowedRanges' || key === 'allowedPorts') return text.split(',').map((range) => range.trim())
+  if (key !== 'allowInsecure' && key !== 'enabled') return text
   if (['1', 'true', 'yes'].includes(text)) return true
   return ['0', 'false', 'no'].includes(text) ? false : text
 }

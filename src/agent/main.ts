@@ -1,14 +1,22 @@
+import { rm } from 'node:fs/promises'
+import { join } from 'node:path'
 import { newIdSuffix } from '../shared/kernel/ids.ts'
 import { type Clock, isoTime } from '../shared/kernel/time.ts'
 import { FolderInUse, type FolderLock, lockFolder } from '../shared/platform/folder-lock.ts'
 import { machineBootId, thisMachine } from '../shared/platform/process-identity.ts'
 import { CAPABILITIES } from '../shared/protocol/define.ts'
 import { AgentNode } from './agent-node.ts'
+import { finishExchanges } from './backups/exchange.ts'
+import { S3Store, SignedRequests } from './backups/s3-store.ts'
+import type { BackupFolders } from './backups/stores.ts'
+import type { BackupsConfig } from './config.ts'
 import { ConsoleTail } from './console/log/console-tail.ts'
 import { DiskLimits } from './disk/disk-limits.ts'
+import { limitedServer } from './disk/disk-room.ts'
 import { DiskUsage } from './disk/disk-usage.ts'
 import { watchDisks } from './disk/disk-watch.ts'
 import { AgentFailure } from './failure.ts'
+import type { PullConfig } from './files/pull-ports.ts'
 import { holderPaths } from './holder/holder-files.ts'
 import { createBulk } from './link/bulk.ts'
 import type { ConnectTarget } from './link/connect.ts'
@@ -17,6 +25,7 @@ import { helloFrame } from './link/hello.ts'
 import { Link } from './link/link.ts'
 import { answer, requestHandlers } from './link/requests.ts'
 import type { SessionDeps } from './link/session.ts'
+import { createStoreRequests } from './link/store-requests.ts'
 import { type AgentLog, errorText } from './logger.ts'
 import { NodeGauge } from './node/node-health.ts'
 import { Stats } from './node/stats.ts'
@@ -31,6 +40,8 @@ import { watchLeftovers } from './server/leftovers.ts'
 import { ReadyThread } from './server/ready-matcher.ts'
 import { SerialQueue } from './server/serial-queue.ts'
 import { StartPlaces } from './server/start-places.ts'
+import { createPanelClient } from './sftp/panel-client.ts'
+import { type SftpConfig, SshServer } from './sftp/ssh-server.ts'
 import { Journal } from './state/journal.ts'
 import { type AgentLayout, agentLayout, makeLayout } from './state/layout.ts'
 
@@ -46,12 +57,16 @@ export interface AgentOptions {
   readonly version: string
   /** The folders of this machine that servers may have beside their own; none without it. */
   readonly mounts?: readonly AllowedMount[]
-  /** Where files of servers may be fetched from beside public addresses. */
-  readonly pull?: { readonly allowedRanges?: readonly string[] }
+  /** Where files of servers may be fetched from beside public addresses at the ports of the web. */
+  readonly pull?: PullConfig
+  /** Where backups of local stores lie: `folder` by default, and further ones by name. Without it in the data folder. */
+  readonly backups?: BackupsConfig
   /** Folders that they never get, beside the agent's own. */
   readonly ownFolders?: readonly string[]
   /** Where a container engine may listen, and what its containers are connected to. */
   readonly docker?: Partial<Pick<DockerRuntimeOptions, 'sockets' | 'network' | 'registries'>>
+  /** Where files and consoles are reached over SSH; nowhere without it. */
+  readonly sftp?: SftpConfig
   /** How many servers are started at the same time by the agent itself. */
   readonly starts?: { readonly atOnce?: number }
 }
@@ -116,8 +131,14 @@ async function assemble(options: AgentOptions, layout: AgentLayout): Promise<Age
     runs,
     disk: new DiskUsage(clock),
     configThreads: new SerialQueue(),
-    mountRules: new MountRules(options.mounts ?? [], [dataDir, ...(options.ownFolders ?? []), ...sockets]),
-    pullAddresses: options.pull?.allowedRanges ?? [],
+    mountRules: new MountRules(options.mounts ?? [], [
+      dataDir,
+      ...(options.ownFolders ?? []),
+      ...Object.values(options.backups?.folders ?? {}),
+      ...(options.backups?.folder === undefined ? [] : [options.backups.folder]),
+      ...sockets,
+    ]),
+    pull: options.pull ?? {},
     limits: new DiskLimits({ dataDir, clock, log }),
     readyThread: new ReadyThread(clock, ending.signal),
     starts: new StartPlaces(clock, options.starts?.atOnce),
@@ -143,14 +164,31 @@ async function assemble(options: AgentOptions, layout: AgentLayout): Promise<Age
     players,
     send: (frame) => link.sendIfIdle(frame),
   })
-  const deps = sessionDeps(options, { node, stats, bootId: newIdSuffix(clock) })
+  const { servers } = node
+  const sftp =
+    options.sftp === undefined
+      ? undefined
+      : new SshServer({
+          config: options.sftp,
+          panel: createPanelClient(options.connect),
+          ...{ dataDir, servers, clock, log, ending: ending.signal },
+        })
+  const deps = sessionDeps(options, { node, stats, sftp, bootId: newIdSuffix(clock) })
   const link = new Link({ target: options.connect, deps, random: Math.random })
+  // Nothing goes on where it was: the daemon asks anew.
+  await rm(layout.backupWorkDir, { recursive: true, force: true })
+  const exchanged = await finishExchanges(layout, log)
   await node.begin()
+  for (const id of exchanged) {
+    const server = node.servers.get(id)
+    if (server !== undefined) await parts.limits.replaced(limitedServer(server))
+  }
+  await sftp?.start()
   log.info({ dataDir, servers: node.servers.size }, 'agent started')
-  const { context, servers } = node
+  const { context } = node
   const watching = [watchDisks(context, servers), watchLeftovers(context, servers)]
   const work = Promise.all([link.run(ending.signal), stats.run(), players.run(), ...watching])
-  const closed = finish(work, ending, journal)
+  const closed = finish(work, { ending, journal, sftp })
   closed.catch((error: unknown) => log.error({ err: errorText(error) }, 'agent failed'))
   const stop = async (): Promise<void> => {
     ending.abort()
@@ -160,25 +198,36 @@ async function assemble(options: AgentOptions, layout: AgentLayout): Promise<Age
 }
 
 /** Waits for the loops and closes the journal behind them; when one loop fails, the others end as well. */
-async function finish(work: Promise<unknown>, ending: AbortController, journal: Journal): Promise<void> {
+async function finish(
+  work: Promise<unknown>,
+  { ending, journal, sftp }: { ending: AbortController; journal: Journal; sftp: SshServer | undefined },
+): Promise<void> {
   try {
     await work
   } finally {
     ending.abort()
+    await sftp?.stop()
     await journal.close()
   }
 }
 
-function sessionDeps(options: AgentOptions, inside: { node: AgentNode; stats: Stats; bootId: string }): SessionDeps {
+function sessionDeps(
+  options: AgentOptions,
+  inside: { node: AgentNode; stats: Stats; sftp: SshServer | undefined; bootId: string },
+): SessionDeps {
   const { clock, log, version, dataDir } = options
-  const { node, stats, bootId } = inside
+  const { node, stats, sftp, bootId } = inside
   const { servers } = node
   const { journal, layout, runtimes, limits } = node.context
   const capabilities = [...CAPABILITIES, ...runtimes.names.map((name) => `runtime.${name}@1`)]
   const handlers = requestHandlers({
     servers,
     bulk: createBulk(options.connect),
+    backups: backupFolders(options),
+    workFolder: layout.backupWorkDir,
+    objectStore: objectStores(options),
     stats,
+    sftp,
     holdings: { servers, journal, layout, runtimes },
   })
   return {
@@ -189,7 +238,17 @@ function sessionDeps(options: AgentOptions, inside: { node: AgentNode; stats: St
       // The embedded agent gets a new key with each start of its process, so nobody can have a copy of it.
       const machine =
         options.connect.createConnection === undefined ? await thisMachine(options.connect.nodeId) : undefined
-      return await helloFrame({ version, bootId, dataDir, journal, runtimes, limits, machine, capabilities })
+      return await helloFrame({
+        version,
+        bootId,
+        dataDir,
+        journal,
+        runtimes,
+        limits,
+        machine,
+        capabilities,
+        sftp: sftp?.report,
+      })
     },
     snapshot: () => node.snapshot(),
     command: (frame) => node.commands.receive(frame),
@@ -202,10 +261,22 @@ function sessionDeps(options: AgentOptions, inside: { node: AgentNode; stats: St
       stats.watch([])
       stats.sendAnew()
       void stats.sendHealth()
+      void sftp?.check()
     },
   }
 }
 
+/** Object stores are reached with what the daemon signs. */
+function objectStores({ connect }: AgentOptions): (ticket: string) => S3Store {
+  const [daemon, requests] = [createStoreRequests(connect), new SignedRequests()]
+  return (ticket) => new S3Store(ticket, daemon, requests)
+}
+
+function backupFolders({ dataDir, backups = {} }: AgentOptions): BackupFolders {
+  return { folder: backups.folder ?? join(dataDir, 'backups'), named: backups.folders ?? {} }
+}
+
 export { type AgentConfig, ConfigError, readConfig, readEmbeddedConfig, unknownVariables } from './config.ts'
 export { enroll } from './link/enroll.ts'
+export type { SftpConfig } from './sftp/ssh-server.ts'
 export { type NodeCredentials, readNodeFile } from './state/node-file.ts'

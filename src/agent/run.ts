@@ -80,6 +80,8 @@ export async function runAgent(options: RunOptions): Promise<number> {
       starts: config.starts,
       mounts: config.mounts,
       pull: config.pull,
+      backups: config.backups,
+      sftp: config.sftp,
       clock: systemClock,
       log,
       version: version(),

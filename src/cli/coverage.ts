@@ -14,6 +14,11 @@ export function coverage(): ReadonlyMap<string, readonly string[]> {
 export const API_ONLY: Readonly<Record<string, string>> = {
   'bulk.deliver': 'what agents deliver to their daemon',
   'bulk.fetch': 'what agents fetch from their daemon',
+  'stores.ask': 'what agents ask of object stores',
+  'sftp.open': 'what agents ask when somebody comes in over SSH',
+  'sftp.check': 'what agents ask of the rights of SSH sessions',
+  'sftp.report': 'what agents report of SSH sessions',
+  'sftp.command': 'what somebody types at the console over SSH',
   'auth.sign_out': 'the same as auth.logout, which `panel logout` calls',
   'files.download': 'the same as files.read, which `panel files get` calls',
   'files.write_text': 'files.write for texts in JSON, which `panel files put` does with bytes',

@@ -98,6 +98,43 @@ export interface RestoredDatabase {
   readonly replaced: string
 }
 
+/** Which backup of a panel is meant: a file, or in a bucket the name of an archive or `latest`. */
+export interface SelfBackupSource {
+  readonly name: string
+  readonly s3:
+    | {
+        readonly endpoint: string
+        readonly region: string
+        readonly bucket: string
+        readonly prefix: string
+        readonly pathStyle: boolean
+        readonly accessKeyId: string
+        readonly secretAccessKey: string
+      }
+    | undefined
+}
+
+/** A backup of a panel as it was found. */
+export interface ExaminedSelfBackup {
+  readonly id: string
+  readonly name: string
+  readonly createdAt: string
+  readonly panelVersion: string
+  readonly schemaVersion: number
+  /** Of the credential key by which the secrets in it are sealed. */
+  readonly keyFingerprint: string | null
+  readonly includesKey: boolean
+  readonly bytes: number
+  readonly sha256: string
+}
+
+/** A backup that has become the panel of a data folder. */
+export interface RestoredPanel extends ExaminedSelfBackup {
+  readonly dataDir: string
+  /** The file with the credential key; `null`: it stayed in the backup, or is not in it. */
+  readonly keyFile: string | null
+}
+
 /**
  * What the command line needs of the daemon and the agent. It may import neither: `bin/panel.ts` hands these in, each
  * loading its part of the program only when it is called. The running ones resolve with an exit code when they are over.
@@ -123,4 +160,18 @@ export interface Roles {
   }): Promise<DatabaseFile & { readonly running: boolean; readonly copies: readonly DatabaseFile[] }>
   /** Puts a copy in the place of that folder's database, whose daemon must be stopped. */
   restoreDatabase(options: { dataDir: string | undefined; copy: string }): Promise<RestoredDatabase>
+  /** Reads a backup of a panel through, by way of an empty folder that is gone afterwards. */
+  examineSelfBackup(options: {
+    source: SelfBackupSource
+    folder: string
+    signal: AbortSignal
+  }): Promise<ExaminedSelfBackup>
+  /** Makes a panel of a backup in a data folder that has none. `withoutKey`: the credential key stays in the backup. */
+  restorePanel(options: {
+    source: SelfBackupSource
+    dataDir: string | undefined
+    passphrase: string | undefined
+    withoutKey: boolean
+    signal: AbortSignal
+  }): Promise<RestoredPanel>
 }

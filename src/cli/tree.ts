@@ -5,6 +5,9 @@ import { alerts } from './commands/alerts/commands.ts'
 import { allocations } from './commands/allocations/commands.ts'
 import { apiKeys, permissions } from './commands/api-keys/commands.ts'
 import { audit } from './commands/audit/commands.ts'
+import { backupPolicies } from './commands/backup-policies/commands.ts'
+import { backupStores } from './commands/backup-stores/commands.ts'
+import { backups } from './commands/backups/commands.ts'
 import { console } from './commands/console/commands.ts'
 import { databases } from './commands/databases/commands.ts'
 import { dbHosts } from './commands/db-hosts/commands.ts'
@@ -21,9 +24,11 @@ import { dashboard, db, health, stats } from './commands/overview/commands.ts'
 import { plugins } from './commands/plugins/commands.ts'
 import { providers } from './commands/providers/commands.ts'
 import { roles } from './commands/roles/commands.ts'
+import { selfBackup } from './commands/self-backup/commands.ts'
 import { servers } from './commands/servers/commands.ts'
 import { auth, context, login, logout, setup, whoami } from './commands/session/commands.ts'
 import { locale, settings } from './commands/settings/commands.ts'
+import { sftp } from './commands/sftp/commands.ts'
 import { systemErrors } from './commands/system-errors/commands.ts'
 import { templates } from './commands/templates/commands.ts'
 import { api, commands, complete, completion, openapi, version } from './commands/tooling/commands.ts'
@@ -39,6 +44,8 @@ export const tree: readonly (Command | Noun)[] = [
   invites,
   console,
   files,
+  backups,
+  sftp,
   databases,
   events,
   jobs,
@@ -58,6 +65,9 @@ export const tree: readonly (Command | Noun)[] = [
   templates,
   allocations,
   dbHosts,
+  backupStores,
+  selfBackup,
+  backupPolicies,
   ipPools,
   users,
   roles,

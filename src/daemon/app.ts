@@ -1,3 +1,4 @@
+import { join } from 'node:path'
 import type { FastifyInstance } from 'fastify'
 import { endpoints, streams } from '../shared/endpoints.ts'
 import { type Clock, now } from '../shared/kernel/time.ts'
@@ -14,7 +15,9 @@ import { reportLockouts } from './features/accounts/auth/lockout-frames.ts'
 import { authRoutes } from './features/accounts/auth/routes.ts'
 import { createSetupGate } from './features/accounts/auth/setup.ts'
 import { isSetupRequired } from './features/accounts/auth/setup-state.ts'
+import { createTurns } from './features/accounts/auth/turns.ts'
 import { passkeyRoutes } from './features/accounts/passkeys/routes.ts'
+import { sshKeyRoutes } from './features/accounts/ssh-keys/routes.ts'
 import { authProviders } from './features/accounts/sso/oidc-settings.ts'
 import { ssoRoutes } from './features/accounts/sso/routes.ts'
 import { roleRoutes } from './features/accounts/users/role-routes.ts'
@@ -23,9 +26,17 @@ import { templateRoutes } from './features/catalog/templates/routes.ts'
 import { locationRoutes } from './features/fleet/locations/routes.ts'
 import { nodeRoutes } from './features/fleet/nodes/routes.ts'
 import { auditLogRoutes } from './features/operations/audit-log/routes.ts'
+import { lookNow, registerPolicies } from './features/operations/backup-policies/policy-job.ts'
+import { backupPolicyRoutes } from './features/operations/backup-policies/routes.ts'
 import { jobRoutes } from './features/operations/jobs/routes.ts'
 import { overviewRoutes } from './features/operations/overview/routes.ts'
+import { clearFolder } from './features/operations/self-backups/archive.ts'
+import { registerSelfBackups } from './features/operations/self-backups/create-job.ts'
+import { selfBackupRoutes } from './features/operations/self-backups/routes.ts'
+import { beginSchedule, registerSchedule } from './features/operations/self-backups/schedule.ts'
 import { settingsRoutes } from './features/operations/settings/routes.ts'
+import { ObjectStores } from './features/operations/stores/object-stores.ts'
+import { backupStoreRoutes } from './features/operations/stores/routes.ts'
 import { addSystemRoutes } from './features/operations/system/routes.ts'
 import { beginUpkeep, registerUpkeep } from './features/operations/system/upkeep.ts'
 import { updateRoutes } from './features/operations/updates/routes.ts'
@@ -34,6 +45,11 @@ import { noteVersion, type SchemaChange } from './features/operations/updates/ve
 import { pluginOwnRoutes } from './features/plugins/own-routes.ts'
 import { Plugins } from './features/plugins/plugins.ts'
 import { pluginRoutes } from './features/plugins/routes.ts'
+import { registerBackups } from './features/servers/backups/jobs.ts'
+import { backupRoutes } from './features/servers/backups/routes.ts'
+import { createBackupStores } from './features/servers/backups/stores.ts'
+import { beginBackupUpkeep } from './features/servers/backups/upkeep.ts'
+import { CommandLimit } from './features/servers/console/command-limit.ts'
 import { consoleRoutes, consoleStreams } from './features/servers/console/routes.ts'
 import { DatabaseWork } from './features/servers/databases/database-work.ts'
 import { databaseHostRoutes } from './features/servers/databases/host-routes.ts'
@@ -42,6 +58,8 @@ import { registerDatabaseWork } from './features/servers/databases/unfinished-wo
 import { registerFileJobs } from './features/servers/files/file-job.ts'
 import { fileRoutes } from './features/servers/files/routes.ts'
 import { serverRoutes } from './features/servers/servers/routes.ts'
+import { sftpRoutes } from './features/servers/sftp/routes.ts'
+import { SftpSessions } from './features/servers/sftp/sessions.ts'
 import { followGrants, registerExpiry } from './features/servers/sharing/expiry.ts'
 import { accessRoutes } from './features/servers/sharing/routes.ts'
 import { countOpenAlerts } from './features/signals/alerts/alert-rows.ts'
@@ -56,6 +74,7 @@ import { createOutbox } from './features/signals/webhooks/outbox.ts'
 import { webhookRoutes } from './features/signals/webhooks/routes.ts'
 import { createSender } from './features/signals/webhooks/sender.ts'
 import { notifyWebhooks } from './features/signals/webhooks/subscriptions.ts'
+import { StoreTickets } from './gateway/store-tickets.ts'
 import { defaultMaxConnections } from './http/connection-limits.ts'
 import type { Route, StreamRoute } from './http/route.ts'
 import { addRoute, createHttpServer } from './http/server.ts'
@@ -66,6 +85,9 @@ import { reachableUrl } from './start/reachable-url.ts'
 
 /** How long requests that are under way may take when the daemon stops. */
 const DRAIN_MS = 10_000
+
+/** Sign-ins over SSH of one address that may wait for each other. */
+const SFTP_WAITING = 100
 
 /** What the wiring is given. */
 interface AppOptions {
@@ -123,7 +145,25 @@ export async function createApp({ config, db, clock, log, version, holder, schem
   const nodeWiring = wireNodes({ core, config, version, metrics, beforeDelete })
   const { gateway, isOnline, keys, usage, transfers, commandReports, nodeUsage, serverDeps, nodeLink, console } =
     nodeWiring
+  const stores = new ObjectStores(core)
+  cleanup.add(() => stores.close())
+  const storeTickets = new StoreTickets({ objects: (storeId) => stores.find(storeId) })
+  const selfBackups = {
+    ...{ ...core, jobs, stores, version },
+    credentialKey: config.credentialKey,
+    backupDir: config.backupDir,
+    workDir: join(config.dataDir, 'self-backup'),
+  }
+  registerSelfBackups(jobs, selfBackups)
+  cleanup.add(registerSchedule(jobs, selfBackups))
+  const commandLimit = new CommandLimit(clock)
+  const sftpDeps = { ...core, passwords, gateway, isOnline, limit: commandLimit, turns: createTurns(SFTP_WAITING) }
+  const sftpSessions = new SftpSessions(sftpDeps, stopping.signal)
   registerFileJobs(jobs, { ...core, gateway, transfers })
+  const backupStores = createBackupStores({ ...core, objects: stores, tickets: storeTickets })
+  const backups = { ...core, gateway, transfers, jobs, stores: backupStores }
+  registerBackups(jobs, backups)
+  registerPolicies(jobs, backups)
   const evaluator = new Evaluator({
     ...core,
     outbox,
@@ -164,6 +204,7 @@ export async function createApp({ config, db, clock, log, version, holder, schem
     ...systemErrorRoutes(core),
     ...settingsRoutes({ ...core, authProviders: () => authProviders(core) }),
     ...ssoRoutes({ ...people, deliveries }),
+    ...sshKeyRoutes(core),
     ...passkeyRoutes({ ...people, deliveries }),
     ...webhookRoutes({ ...core, outbox, sender }),
     ...alertRoutes({ ...core, outbox }),
@@ -173,11 +214,16 @@ export async function createApp({ config, db, clock, log, version, holder, schem
     ...serverRoutes(serverDeps),
     ...databaseHostRoutes({ ...core, work: databaseWork }),
     ...databaseRoutes({ ...core, work: databaseWork }),
+    ...backupRoutes(backups),
+    ...backupPolicyRoutes(backups),
+    ...backupStoreRoutes({ ...core, stores, tickets: storeTickets, gateway }),
+    ...selfBackupRoutes(selfBackups),
     ...jobRoutes({ ...core, jobs }),
     ...pluginRoutes(plugins),
     ...accessRoutes({ ...people, isOnline, facts: serverDeps.facts }),
-    ...consoleRoutes({ ...core, console, gateway, isOnline }),
+    ...consoleRoutes({ ...core, console, gateway, isOnline, limit: commandLimit }),
     ...fileRoutes({ ...core, gateway, transfers, jobs }),
+    ...sftpRoutes(sftpDeps, sftpSessions),
     ...overviewRoutes({
       ...{ db, clock, version, life, integrity, nodeUsage, isOnline },
       connected: () => gateway.connected().length,
@@ -210,6 +256,8 @@ export async function createApp({ config, db, clock, log, version, holder, schem
     keys,
     gateway,
     serverDeps,
+    stores,
+    storeTickets,
     holder,
     setupToken: gate.token,
     isSetupRequired: () => isSetupRequired(db.read, settings),
@@ -227,7 +275,13 @@ export async function createApp({ config, db, clock, log, version, holder, schem
       const { signal } = stopping
       loops.push(evaluator.run(signal), retryWrites({ db, clock, log }, signal))
       await databaseWork.begin(db)
-      await db.write((tx) => beginUpkeep(tx, jobs))
+      await clearFolder(selfBackups.workDir)
+      await db.write(async (tx) => {
+        await beginUpkeep(tx, jobs)
+        await beginBackupUpkeep(tx, jobs)
+        await lookNow(tx, jobs)
+        await beginSchedule(tx, selfBackups)
+      })
       cleanup.add(followGrants(jobs, core))
       jobs.start()
       await plugins.begin()

@@ -1,5 +1,5 @@
 import { AgentFailure } from '../agent/failure.ts'
-import { type Agent, ConfigError, readEmbeddedConfig, startAgent } from '../agent/main.ts'
+import { type Agent, ConfigError, readEmbeddedConfig, type SftpConfig, startAgent } from '../agent/main.ts'
 import { PanelError } from '../shared/kernel/errors.ts'
 import type { Clock } from '../shared/kernel/time.ts'
 import type { Log } from './core/log.ts'
@@ -14,14 +14,24 @@ import { readVersion } from './version.ts'
  */
 export async function startEmbeddedAgent(
   daemon: Daemon,
-  options: { nodeId: string; nodeKey: string; dataDir: string; clock: Clock; log: Log },
+  options: {
+    nodeId: string
+    nodeKey: string
+    dataDir: string
+    /** Where the panel listens. */
+    host: string
+    clock: Clock
+    log: Log
+    /** In place of what the agent's own configuration says. */
+    sftp?: SftpConfig
+  },
 ): Promise<{ agent: Agent; stop(): Promise<void> }> {
   const { gateway, holder, http } = daemon.app
   const loopback = createLoopback(
     (request, socket, head) => gateway.upgrade(request, socket, head),
     (request, response) => http.routing(request, response),
   )
-  const { docker, starts, mounts, pull } = await readEmbeddedConfig().catch((error: unknown) => {
+  const { docker, starts, mounts, pull, backups, sftp } = await readEmbeddedConfig().catch((error: unknown) => {
     if (!(error instanceof ConfigError)) throw error
     throw new PanelError('VALIDATION_ERROR', error.message, { cause: error })
   })
@@ -38,6 +48,9 @@ export async function startEmbeddedAgent(
     starts,
     mounts,
     pull,
+    backups,
+    // Where the panel is reached, unless the agent's own configuration says another place.
+    sftp: { host: options.host, ...(options.sftp ?? sftp) },
     ownFolders: [options.dataDir],
     clock: options.clock,
     log: options.log.child({ component: 'agent' }),

@@ -102,7 +102,13 @@ export async function runDaemon(flags: ConfigFlags): Promise<number> {
     if (!config.embeddedAgent) return stopped
     const { startEmbeddedAgent } = await import('./embedded-agent.ts')
     const node = await ensureLocalNode(daemon.app)
-    const embedded = await startEmbeddedAgent(daemon, { ...node, dataDir: config.dataDir, clock: systemClock, log })
+    const embedded = await startEmbeddedAgent(daemon, {
+      ...node,
+      dataDir: config.dataDir,
+      host: config.host,
+      clock: systemClock,
+      log,
+    })
     await Promise.race([stopped, embedded.agent.closed])
     await embedded.stop()
   })

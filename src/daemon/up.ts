@@ -77,7 +77,7 @@ async function runIn(dataDir: string, options: UpOptions): Promise<number> {
   try {
     const local = await ensureLocal(daemon.app, dataDir, await loadStarters(starterFolder()), { demo: true })
     await options.saveContext({ name: LOCAL, url: daemon.url, socket: socketOf(daemon), token: local.token })
-    const embedded = await startEmbeddedAgent(daemon, { ...local, dataDir, clock: systemClock, log })
+    const embedded = await startEmbeddedAgent(daemon, { ...local, dataDir, host: config.host, clock: systemClock, log })
     try {
       await Promise.race([stopped, settled(daemon)])
       print(await screen(daemon, dataDir, options.configDir))

@@ -10,6 +10,9 @@ import * as apiKeys from './api/api-keys.ts'
 import * as assignments from './api/assignments.ts'
 import * as auditLog from './api/audit-log.ts'
 import * as auth from './api/auth.ts'
+import * as backupPolicies from './api/backup-policies.ts'
+import * as backupStores from './api/backup-stores.ts'
+import * as backups from './api/backups.ts'
 import * as bulkServers from './api/bulk-servers.ts'
 import * as console from './api/console.ts'
 import * as dashboard from './api/dashboard.ts'
@@ -34,12 +37,16 @@ import * as profile from './api/profile.ts'
 import * as providers from './api/providers.ts'
 import * as roles from './api/roles.ts'
 import * as securitySettings from './api/security-settings.ts'
+import * as selfBackups from './api/self-backups.ts'
 import * as serverAllocations from './api/server-allocations.ts'
 import * as serverEvents from './api/server-events.ts'
 import * as serverLife from './api/server-life.ts'
 import * as servers from './api/servers.ts'
 import * as settings from './api/settings.ts'
+import * as sftp from './api/sftp.ts'
+import * as sftpSessions from './api/sftp-sessions.ts'
 import * as smtpSettings from './api/smtp-settings.ts'
+import * as sshKeys from './api/ssh-keys.ts'
 import * as sso from './api/sso.ts'
 import * as suspension from './api/suspension.ts'
 import * as systemErrors from './api/system-errors.ts'
@@ -66,6 +73,9 @@ const groups = [
   assignments,
   auditLog,
   auth,
+  backupPolicies,
+  backups,
+  backupStores,
   bulkServers,
   console,
   dashboard,
@@ -90,13 +100,17 @@ const groups = [
   providers,
   roles,
   securitySettings,
+  selfBackups,
   serverAllocations,
   serverEvents,
   serverLife,
   servers,
   settings,
+  sftp,
+  sftpSessions,
   smtpSettings,
   suspension,
+  sshKeys,
   sso,
   systemErrors,
   templateCatalog,

@@ -62,6 +62,11 @@ export class AgentStage {
     return this.#output
   }
 
+  /** Of the agent that runs now. */
+  get pid(): number {
+    return this.#agent?.pid ?? 0
+  }
+
   /** Starts the agent and waits until the daemon's peer has its snapshot. */
   async startAgent(): Promise<void> {
     const before = this.peer.of('snapshot').length

@@ -42,6 +42,18 @@ describe('the configuration of an agent', () => {
     expect(config).toMatchObject({ dataDir: '/from/file', url: 'https://env.example', logLevel: 'debug' })
   })
 
+  it('says where files may be fetched from, and refuses what are no ranges and ports', async () => {
+    await writeYaml('pull:\n  allowedPorts: [9000, 8000-8999]\n')
+    expect((await readConfig({ HOME: home, PANEL_PULL__ALLOWED_RANGES: '10.0.0.0/8, fd00::/8' })).pull).toEqual({
+      allowedRanges: ['10.0.0.0/8', 'fd00::/8'],
+      allowedPorts: ['9000', '8000-8999'],
+    })
+    for (const ports of ['0', '65536', '9-8', 'http', '1-', '1-2-3']) {
+      const env = { HOME: home, PANEL_PULL__ALLOWED_PORTS: ports }
+      await expect(readConfig(env), ports).rejects.toThrow('pull.allowedPorts')
+    }
+  })
+
   it('knows where the container engine is, and the accounts at registries', async () => {
     await writeYaml(
       'docker:\n  network: games\n  registries:\n    ghcr.io: { username: robot, passwordFile: /etc/panel/ghcr }\n',

@@ -1,7 +1,8 @@
 import { once } from 'node:events'
-import { createServer, type Server } from 'node:http'
+import { createServer, type IncomingMessage, type Server, type ServerResponse } from 'node:http'
 import type { AddressInfo } from 'node:net'
 import { type WebSocket, WebSocketServer } from 'ws'
+import { PanelError } from '../../src/shared/kernel/errors.ts'
 import type { ConsoleLine } from '../../src/shared/protocol/console.ts'
 import { AgentFrame, type DaemonFrame } from '../../src/shared/protocol/frames.ts'
 import type { CommandOp, ServerReport } from '../../src/shared/protocol/server.ts'
@@ -24,6 +25,11 @@ export class GatewayPeer {
   readonly #http: Server
   readonly #sockets = new WebSocketServer({ noServer: true, maxPayload: 1024 * 1024 })
   #socket: WebSocket | undefined
+  /** What is fetched at tickets, and what was delivered at them. */
+  readonly offered = new Map<string, Buffer>()
+  readonly delivered = new Map<string, Buffer>()
+  /** Answers what is asked of an object store at a ticket, as JSON; unset: nothing is known there. */
+  stores: ((ticket: string, body: unknown) => Promise<unknown>) | undefined
   /** What the peer knows better than the agent, told with the next snapshot. */
   known: Pick<DaemonFrameOf<'snapshot.ok'>, 'ended' | 'settled'> = {}
   #changed = new Set<() => void>()
@@ -40,6 +46,7 @@ export class GatewayPeer {
     this.#http = http
     // The address of a listening TCP server is never a string or null.
     this.url = `http://127.0.0.1:${(http.address() as AddressInfo).port}`
+    http.on('request', (request, response) => void this.#bulk(request, response))
     http.on('upgrade', (request, socket, head) => {
       const { headers } = request
       const one = (value: string | string[] | undefined): string | undefined =>
@@ -56,6 +63,39 @@ export class GatewayPeer {
       }
       this.#sockets.handleUpgrade(request, socket, head, (ws) => this.#greet(ws))
     })
+  }
+
+  async #bulk(request: IncomingMessage, response: ServerResponse): Promise<void> {
+    const ticket = request.url?.split('/').at(-1) ?? ''
+    if (request.method === 'GET') {
+      const content = this.offered.get(ticket)
+      response.writeHead(content === undefined ? 404 : 200).end(content)
+      return
+    }
+    const parts: Buffer[] = []
+    try {
+      for await (const part of request) parts.push(Buffer.from(part))
+    } catch {
+      return // the agent has given it up
+    }
+    if (request.method === 'POST') {
+      await this.#answerStore(ticket, Buffer.concat(parts), response)
+      return
+    }
+    this.delivered.set(ticket, Buffer.concat(parts))
+    response.writeHead(200).end()
+  }
+
+  async #answerStore(ticket: string, body: Buffer, response: ServerResponse): Promise<void> {
+    const type = { 'content-type': 'application/json' }
+    try {
+      const data = await this.stores?.(ticket, JSON.parse(body.toString()))
+      response.writeHead(data === undefined ? 404 : 200, type)
+      response.end(JSON.stringify(data === undefined ? { code: 'NOT_FOUND', error: 'no such ticket' } : { data }))
+    } catch (error) {
+      if (!(error instanceof PanelError)) throw error
+      response.writeHead(502, type).end(JSON.stringify({ code: error.code, error: error.message }))
+    }
   }
 
   get port(): number {
@@ -116,10 +156,10 @@ export class GatewayPeer {
     return await this.until(`command ${id} done`, () => this.#doneOf(id))
   }
 
-  async request(request: AgentRequest): Promise<Frame<'reply'>> {
+  async request(request: AgentRequest, withinMs?: number): Promise<Frame<'reply'>> {
     const id = `req${++this.#ids}`
     this.send({ type: 'request', id, request })
-    return await this.until(`reply to ${request.op}`, () => this.of('reply').find((frame) => frame.id === id))
+    return await this.until(`reply to ${request.op}`, () => this.of('reply').find((frame) => frame.id === id), withinMs)
   }
 
   of<T extends AgentFrame['type']>(type: T): Frame<T>[] {

@@ -14,7 +14,7 @@ import { createTemplate } from '../../src/shared/api/templates.ts'
 import { type Client, createClient } from '../../src/shared/client.ts'
 import type { TemplateId } from '../../src/shared/kernel/ids.ts'
 import { quietPort } from '../ports.ts'
-import { DIST, runPanel } from '../run-panel.ts'
+import { DIST, runPanel, SFTP_HERE } from '../run-panel.ts'
 import { until } from './waiting.ts'
 
 const SETUP_TOKEN = 'a-setup-token-for-the-bench'
@@ -88,6 +88,7 @@ export class BenchPanel {
   get env(): Record<string, string> {
     return {
       PATH: process.env['PATH'] ?? '',
+      ...SFTP_HERE,
       HOME: this.home,
       NODE_ENV: 'production',
       PANEL_URL: this.url,
@@ -135,8 +136,9 @@ export class BenchPanel {
   /** Creates a server that starts as soon as it can; it need not run yet when this resolves. */
   async makeServer(
     request: Pick<Server, 'name' | 'templateId' | 'primaryPort'> & { environment?: Record<string, string> },
+    { allocatedDiskMb = 64 }: { readonly allocatedDiskMb?: number } = {},
   ): Promise<string> {
-    const size = { allocatedMemoryMb: 64, allocatedCpuCores: 0.5, allocatedDiskMb: 64 }
+    const size = { allocatedMemoryMb: 64, allocatedCpuCores: 0.5, allocatedDiskMb }
     const place = { nodeId: this.#nodeId, locationId: this.#locationId }
     const body = { ...request, ...size, ...place, restartPolicy: 'never' as const, start: true }
     return (await this.#ask<{ id: string }>('/api/servers', body)).id

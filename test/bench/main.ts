@@ -2,10 +2,12 @@ import { cpus, loadavg, release } from 'node:os'
 import { parseArgs } from 'node:util'
 import { DIST } from '../run-panel.ts'
 import { auditExport } from './audit-export.ts'
+import { backups } from './backups.ts'
 import { compareBuilds } from './compare.ts'
 import { PARTS, type Part } from './compare-parts.ts'
 import { fanOut, oneViewer } from './fan-out.ts'
 import type { Measurement } from './figure.ts'
+import { files } from './files.ts'
 import { idleServers } from './idle-servers.ts'
 import { lists } from './lists.ts'
 import { orders } from './orders.ts'
@@ -22,7 +24,9 @@ const MEASUREMENTS: Readonly<Record<string, Measurement>> = {
   startUp,
   idleServers,
   lists,
+  files,
   auditExport,
+  backups,
 }
 
 /**

@@ -7,6 +7,9 @@ import { until } from '../e2e/wait.ts'
 import { ROOT } from '../module-graph.ts'
 import { quietPort } from '../ports.ts'
 import { ALERTS } from './alerts-paths.ts'
+import { BACKUP_COMMANDS } from './backup-command-paths.ts'
+import { BACKUP_POLICIES } from './backup-policy-paths.ts'
+import { BACKUP_STORES } from './backup-store-paths.ts'
 import { commandWalk, runBriefly } from './command-walk.ts'
 import { DATABASE_COMMANDS } from './database-command-paths.ts'
 import { EGG_SOURCES } from './egg-source-paths.ts'
@@ -17,6 +20,7 @@ import { PLUGIN_COMMANDS } from './plugins-paths.ts'
 import { POOLS } from './pool-paths.ts'
 import { PORTS } from './port-paths.ts'
 import { SELF_SERVICE } from './self-service-paths.ts'
+import { SFTP } from './sftp-paths.ts'
 import { SIGN_IN } from './sign-in-paths.ts'
 
 /** Answers `hi` to what is typed and ends at `quit`. */
@@ -617,8 +621,12 @@ describe('every command against a real daemon and agent', () => {
       ...PORTS,
       ...JOBS,
       ...OVERVIEW,
+      ...SFTP,
       ...SIGN_IN,
       ...ALERTS,
+      ...BACKUP_POLICIES,
+      ...BACKUP_STORES,
+      ...BACKUP_COMMANDS,
       ...DATABASE_COMMANDS,
       ...PLUGIN_COMMANDS,
     ]

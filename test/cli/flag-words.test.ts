@@ -144,7 +144,11 @@ describe('a global flag', () => {
           const own = (command.options ?? []).some(
             (option) => optionName(option.flags) === kebab(field) && option.field === field,
           )
-          if (!own) taken.push(`${path.join(' ')}: ${field}`)
+          // Who writes a required word as a flag lacks the word: nothing is sent to the address that the flag names.
+          const isArgument = (command.arguments ?? []).some(
+            ({ name, optional }) => name === kebab(field) && optional !== true,
+          )
+          if (!own && !isArgument) taken.push(`${path.join(' ')}: ${field}`)
         }
       }
     }
@@ -171,6 +175,13 @@ describe('a global flag', () => {
         expect([read?.text(name), read?.globalText(name), read?.text('output')]).toEqual(['own', undefined, 'json'])
       }
     }
+  })
+
+  it('sends nothing to the source of files pull that is written as --url', async () => {
+    received.length = 0
+    const { code, stderr } = await run(['files', 'pull', '--url', `${url}/mod.jar`, 'demo:mods'])
+    expect({ code, stderr }).toEqual({ code: 2, stderr: expect.stringContaining("missing required argument 'place'") })
+    expect(received).toEqual([])
   })
 
   it('leaves webhooks create --url to the webhook', async () => {

@@ -16,6 +16,12 @@ export interface RanHere {
   readonly stderr: string
 }
 
+/** Those that take a file and a folder and end, as bin/panel.ts has them. */
+const ROLES: Partial<Roles> = {
+  examineSelfBackup: async (given) => (await import('../../src/daemon/self-restore.ts')).examineSelfBackup(given),
+  restorePanel: async (given) => (await import('../../src/daemon/self-restore.ts')).restorePanel(given),
+}
+
 /** Runs a command in this process, without a terminal: for what needs no process of its own, which costs 0.3 s. */
 export async function runHere(
   argv: readonly string[],
@@ -38,7 +44,7 @@ export async function runHere(
     if (invocation.kind === 'help') return { code: 0, stdout: invocation.text, stderr: '' }
     const { path, args } = invocation
     command = invocation.command
-    const roles = {} as Partial<Roles> as Roles // no command of these tests plays another role
+    const roles = ROLES as Roles // no command of these tests plays another one
     const run = createRun({ command, tree, path, args, env, terminal, roles, signal: new AbortController().signal })
     try {
       const action = await command.load()

@@ -20,6 +20,7 @@ let world: World
 let document: ApiDocument
 beforeAll(async () => {
   process.env['PANEL_PULL__ALLOWED_RANGES'] = '127.0.0.0/8' // files are fetched from the panel itself
+  process.env['PANEL_PULL__ALLOWED_PORTS'] = '1024-65535'
   panel = await startPanel({ agent: true })
   world = await buildWorld(panel)
   document = await ApiDocument.of(panel.url)
@@ -30,6 +31,9 @@ const edits = endpoints.filter(
   ({ method, audit, body, accepts }) =>
     ['PUT', 'PATCH'].includes(method) && 'action' in audit && isDeclared(body) && accepts !== 'stream',
 )
+
+/** Fields that name what is edited instead of a value of it: their rows name it as they do. */
+const NAMING: Readonly<Record<string, readonly string[]>> = { 'backup_stores.set_default': ['scope', 'id'] }
 
 /** What the audit log shows of a field whose name says that it is secret. */
 const SECRET = '********'
@@ -44,6 +48,10 @@ describe('an edit', () => {
       const [row] = await panel.client.call(listAuditLogs, { query })
       for (const [name, value] of Object.entries(valid.body ?? {})) {
         const change = row?.details?.[name]
+        if (NAMING[endpoint.id]?.includes(name)) {
+          expect(change).toBe(value)
+          continue
+        }
         const isSecret = isObject(change) && change['after'] === SECRET
         expect(change, `${endpoint.id}: ${JSON.stringify(row?.details)}`).toMatchObject({
           after: isSecret ? SECRET : value,

@@ -19,6 +19,7 @@ const MISSING: Readonly<Record<string, ErrorCode>> = {
   alertId: 'ALERT_NOT_FOUND',
   assignmentId: 'ASSIGNMENT_NOT_FOUND',
   deliveryId: 'WEBHOOK_DELIVERY_NOT_FOUND',
+  backupId: 'BACKUP_NOT_FOUND',
   inviteId: 'INVITE_NOT_FOUND',
   permission: 'NOT_FOUND',
   passkeyId: 'NOT_FOUND',
@@ -28,6 +29,7 @@ const MISSING: Readonly<Record<string, ErrorCode>> = {
   targetId: 'ASSIGNMENT_NOT_FOUND',
   targetUserId: 'ACCESS_NOT_FOUND',
   token: 'INVITE_NOT_FOUND',
+  tokenUserId: 'SFTP_TOKEN_NOT_FOUND',
   allocationId: 'ALLOCATION_NOT_FOUND',
   containerPort: 'ALLOCATION_NOT_FOUND',
   catalogName: 'TEMPLATE_NOT_FOUND',
@@ -45,8 +47,14 @@ const MISSING: Readonly<Record<string, ErrorCode>> = {
   poolId: 'ADMIN_IP_POOL_NOT_FOUND',
   serverId: 'SERVER_NOT_FOUND',
   sessionId: 'NOT_FOUND',
+  sftpSessionId: 'SFTP_SESSION_NOT_FOUND',
+  sshKeyId: 'SSH_KEY_NOT_FOUND',
   templateId: 'TEMPLATE_NOT_FOUND',
   userId: 'USER_NOT_FOUND',
+  policyId: 'BACKUP_POLICY_NOT_FOUND',
+  runId: 'BACKUP_POLICY_RUN_NOT_FOUND',
+  selfBackupId: 'SELF_BACKUP_NOT_FOUND',
+  storeId: 'BACKUP_STORE_NOT_FOUND',
   webhookId: 'WEBHOOK_NOT_FOUND',
 }
 
@@ -54,6 +62,13 @@ const MISSING: Readonly<Record<string, ErrorCode>> = {
 const ELSEWHERE: Partial<Readonly<Record<ErrorCode, string>>> = {
   ADMIN_DATABASE_HOST_IN_USE: 'test/daemon/databases/hosts.test.ts',
   ADMIN_DATABASE_HOST_NAME_TAKEN: 'test/daemon/databases/hosts.test.ts',
+  BACKUP_DISABLED: 'test/daemon/backups/backups.test.ts',
+  BACKUP_LOCKED: 'test/daemon/backups/backups.test.ts',
+  BACKUP_NOT_READY: 'test/daemon/backups/backups.test.ts',
+  BACKUP_QUOTA_EXCEEDED: 'test/daemon/backups/backups.test.ts',
+  BACKUP_STORE_FAILED: 'test/daemon/stores/object-store.test.ts',
+  BACKUP_STORE_IN_USE: 'test/daemon/stores/stores.test.ts',
+  BACKUP_STORE_NAME_TAKEN: 'test/daemon/stores/stores.test.ts',
   DATABASE_DISABLED: 'test/daemon/databases/hosts.test.ts',
   DATABASE_LIMIT_REACHED: 'test/daemon/databases/hosts.test.ts',
   DATABASE_PROVISION_FAILED: 'test/daemon/databases/hosts.test.ts',
@@ -102,9 +117,12 @@ const ELSEWHERE: Partial<Readonly<Record<ErrorCode, string>>> = {
   PLUGIN_ERROR: 'test/daemon/plugins/bad-plugin.ts',
   RATE_LIMITED: 'test/daemon/console-commands.test.ts',
   TEMPLATE_EDITED: 'test/daemon/templates/catalog.test.ts',
+  SELF_BACKUP_NOT_READY: 'test/daemon/self-backups/self-backups.test.ts',
   SERVER_MUST_BE_STOPPED: 'test/daemon/servers/edit.test.ts',
   SERVER_NAME_TAKEN: 'test/daemon/servers/names.test.ts',
   SERVER_SUSPENDED: 'test/daemon/servers/power.test.ts',
+  SSH_KEY_EXISTS: 'test/daemon/servers/sftp.test.ts',
+  SSH_KEY_LIMIT_REACHED: 'test/daemon/servers/sftp.test.ts',
   SETUP_REQUIRED: 'test/daemon/setup.test.ts',
   SETUP_TOKEN_INVALID: 'test/daemon/setup.test.ts',
   TOKEN_INVALID: 'test/daemon/recovery.test.ts',
@@ -291,6 +309,8 @@ describe('the declared codes', () => {
 
 /** A valid body, for endpoints that look at theirs before the path's resource. */
 function bodyFor(id: string): Parts {
+  if (id === 'sftp.revoke_user') return { query: { serverId: world.ids['serverId'] ?? '' } }
+  if (id === 'backups.file') return { query: { path: 'a' } }
   if (id === 'files.pull') return { body: { url: 'https://example.org/x' } }
   const endpoint = endpoints.find((one) => one.id === id)
   if (

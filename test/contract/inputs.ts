@@ -6,6 +6,8 @@ import { createAllocations, listAllocations } from '../../src/shared/api/allocat
 import { createApiKey } from '../../src/shared/api/api-keys.ts'
 import { assignEveryNode, assignNode } from '../../src/shared/api/assignments.ts'
 import { listSessions, login } from '../../src/shared/api/auth.ts'
+import { createBackupStore } from '../../src/shared/api/backup-stores.ts'
+import { createBackup, getBackup } from '../../src/shared/api/backups.ts'
 import { createDatabaseHost } from '../../src/shared/api/database-hosts.ts'
 import { createServerDatabase } from '../../src/shared/api/databases.ts'
 import { compressFiles } from '../../src/shared/api/files.ts'
@@ -33,11 +35,14 @@ import { gameSpec } from '../agent/agent-stage.ts'
 import { AgentPeer, report } from '../daemon/agent-peer.ts'
 import { enable, writePlugin } from '../daemon/plugins/plugin-stage.ts'
 import { startPanel } from '../panel.ts'
+import { gone, keptBackup } from './backup-inputs.ts'
 import { exampleBody } from './example.ts'
 import type { Parts } from './http-call.ts'
 import { failedJob, pausedJob, waitingJob } from './job-inputs.ts'
 import { sendBy, withMailServer } from './mailbox.ts'
 import { openAlert } from './open-alert.ts'
+import { POLICY_INPUTS } from './policy-inputs.ts'
+import { SFTP_INPUTS } from './sftp-inputs.ts'
 import { SIGN_IN_INPUTS } from './sign-in-inputs.ts'
 import {
   databaseService,
@@ -46,6 +51,7 @@ import {
   PASSWORD,
   paramsOf,
   SIZE,
+  selfBackup,
   signIn,
   systemError,
   until,
@@ -202,7 +208,9 @@ async function pool(world: World): Promise<string> {
  * token, a change. All others follow from the contract ({@link validOf}).
  */
 export const VALID: Readonly<Record<string, Make>> = {
+  ...SFTP_INPUTS,
   ...SIGN_IN_INPUTS,
+  ...POLICY_INPUTS,
   'access.remove': async (world) => {
     const { id } = await person(world)
     const body = { targetUserId: id, permissions: ['server.read' as const] }
@@ -355,6 +363,65 @@ export const VALID: Readonly<Record<string, Make>> = {
     const email = `person-${world.next() - 1}@example.org`
     await world.panel.as(undefined).call(login, { body: { email, password: PASSWORD } })
     return { token }
+  },
+  'backup_stores.create': (world) => {
+    const body = { kind: 'local', name: named(world), folder: 'nas' }
+    return { body, otherBody: { ...body, folder: 'disk' } }
+  },
+  'backup_stores.delete': async (world) => ({ params: { storeId: await backupStore(world) } }),
+  'backup_stores.set_default': async (world) => {
+    const body = { scope: 'location', id: await location(world), storeId: await backupStore(world) }
+    return { body, otherBody: { ...body, storeId: null } }
+  },
+  'backup_stores.update': async (world) => ({
+    params: { storeId: await backupStore(world) },
+    body: { name: named(world) },
+    otherBody: { name: named(world), folder: 'disk' },
+  }),
+  'backup_settings.update': (world) => ({
+    params: ofServer(world),
+    body: { retentionCount: 1 + (world.next() % 1000) },
+    otherBody: { retentionDays: 9 },
+  }),
+  'backups.create': async (world) => ({
+    params: { serverId: (await freshServer(world, true)).id },
+    body: { name: 'one' },
+    otherBody: { name: 'other' },
+  }),
+  'backups.delete': async (world) => ({ params: await backup(world) }),
+  'backups.delete_any': async (world) => ({ params: { backupId: await keptBackup(world, gone(world)) } }),
+  'backups.download': async (world) => ({ params: await madeBackup(world, await withFile(world)) }),
+  'backups.entries': async (world) => ({ params: await madeBackup(world, await withFile(world)) }),
+  'backups.file': async (world) => ({
+    params: await madeBackup(world, await withFile(world)),
+    query: { path: 'a.txt' },
+  }),
+  'backups.prune': (world) => ({ params: ofServer(world), body: {}, otherBody: { dryRun: true } }),
+  'backups.reattach': async (world) => ({
+    params: { backupId: await keptBackup(world, gone(world)) },
+    body: ofServer(world),
+    otherBody: { serverId: (await freshServer(world, false)).id },
+  }),
+  'backups.restore': async (world) => ({
+    params: await backup(world),
+    body: { keepOthers: true },
+    otherBody: { keepOthers: false },
+  }),
+  'backups.scan': ({ panel: { nodeId } }) => ({
+    body: { storeId: 'bst_local', nodeId },
+    otherBody: { storeId: 'bst_local', nodeId, dryRun: true },
+  }),
+  'backups.update': async (world) => ({
+    params: await backup(world),
+    body: { name: named(world) },
+    otherBody: { locked: false },
+  }),
+  'backups.verify': async (world) => ({ params: await backup(world), body: {}, otherBody: { deep: false } }),
+  'self_backups.create': (world) => ({ body: {}, otherBody: { storeId: world.ids['storeId'] } }),
+  'self_backups.delete': async (world) => ({ params: { selfBackupId: await selfBackup(world.admin) } }),
+  'self_backups.set_schedule': (world) => {
+    const body = { cron: `${world.next() % 60} 3 * * *`, keep: 100 + world.next() }
+    return { body, otherBody: { ...body, cron: null } }
   },
   'console.command': async (world) => ({
     params: { serverId: (await freshServer(world, true)).id },
@@ -729,6 +796,30 @@ async function invite(world: World, email: string): Promise<{ id: string; token:
   const body = { email, permissions: ['server.read' as const] }
   const made = await world.admin.call(createServerInvite, { params: ofServer(world), body })
   return { id: made.id, token: made.token ?? '' }
+}
+
+/** A backup of a server on the node that is there. */
+async function backup(world: World): Promise<{ serverId: string; backupId: string }> {
+  const server = await freshServer(world, false)
+  return { serverId: server.id, backupId: await keptBackup(world, server) }
+}
+
+/** A backup that was made. */
+async function madeBackup(
+  { admin }: World,
+  serverId: string,
+): Promise<{ readonly serverId: string; readonly backupId: string }> {
+  const params = { serverId: serverId as never } // made by the world
+  const { backupId } = await admin.call(createBackup, { params, body: {} })
+  await until(
+    async () => (await admin.call(getBackup, { params: { ...params, backupId } })).status === 'completed',
+    () => `${backupId} is not made`,
+  )
+  return { serverId, backupId }
+}
+
+async function backupStore(world: World): Promise<string> {
+  return (await world.admin.call(createBackupStore, { body: { kind: 'local', name: named(world), folder: 'nas' } })).id
 }
 
 async function databaseHost(world: World): Promise<string> {

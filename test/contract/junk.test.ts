@@ -17,7 +17,9 @@ beforeAll(async () => {
 })
 afterAll(() => panel.close())
 
-const withBody = endpoints.filter(({ body, accepts }) => isDeclared(body) && accepts === 'json')
+const withBody = endpoints.filter(
+  ({ body, accepts, access }) => isDeclared(body) && accepts === 'json' && access !== 'agent',
+)
 /** A form is looked at before all else: without one nothing is said of the other parts. */
 const takesForm = (one: object): boolean => 'accepts' in one && one.accepts === 'multipart'
 const withQuery = [...endpoints, ...streams].filter((one) => isDeclared(one.query) && !takesForm(one))

@@ -76,13 +76,14 @@ describe('the registry', () => {
       }
       if (one.kind === 'endpoint' && one.answers !== 'data') expect([one.method, one.paged]).toEqual(['GET', false])
       if (one.kind === 'endpoint' && one.paged) {
-        const query = one.query.safeParse({})
+        const needed = one.id === 'sftp.sessions' ? { serverId: 'srv_1' } : {}
+        const query = one.query.safeParse(needed)
         expect(query.data).toMatchObject({ page: 1, limit: 50 })
-        expect(one.query.safeParse({ limit: '100000' }).data).toMatchObject({
+        expect(one.query.safeParse({ ...needed, limit: '100000' }).data).toMatchObject({
           limit: expect.toSatisfy((n) => n <= 200),
         })
         for (const bad of [{ limit: '0' }, { limit: '-1' }, { limit: 'x' }, { page: '0' }]) {
-          expect(one.query.safeParse(bad).success).toBe(false)
+          expect(one.query.safeParse({ ...needed, ...bad }).success).toBe(false)
         }
       }
     }))

@@ -5,6 +5,8 @@ import { createAllocations, listAllocations } from '../../src/shared/api/allocat
 import { createApiKey, listRoles } from '../../src/shared/api/api-keys.ts'
 import { assignNode } from '../../src/shared/api/assignments.ts'
 import { getMe, listSessions, login } from '../../src/shared/api/auth.ts'
+import { createBackupPolicy, runBackupPolicy } from '../../src/shared/api/backup-policies.ts'
+import { createBackupStore } from '../../src/shared/api/backup-stores.ts'
 import { createDatabaseHost } from '../../src/shared/api/database-hosts.ts'
 import { createServerDatabase } from '../../src/shared/api/databases.ts'
 import { createIpPool } from '../../src/shared/api/ip-pools.ts'
@@ -15,6 +17,7 @@ import { createNode } from '../../src/shared/api/nodes.ts'
 import { beginPasskey, verifyPasskey } from '../../src/shared/api/passkeys.ts'
 import { putProvider } from '../../src/shared/api/providers.ts'
 import { createRole } from '../../src/shared/api/roles.ts'
+import { createSelfBackup, getSelfBackup } from '../../src/shared/api/self-backups.ts'
 import { addServerAllocation } from '../../src/shared/api/server-allocations.ts'
 import { createServer, getServer, type Server } from '../../src/shared/api/servers.ts'
 import { listSystemErrors, reportSystemError } from '../../src/shared/api/system-errors.ts'
@@ -29,7 +32,9 @@ import { createPasskey, type SoftPasskey } from '../authenticator.ts'
 import { installExample } from '../daemon/plugins/plugin-stage.ts'
 import type { TestPanel } from '../panel.ts'
 import { startPostgresPeer } from '../postgres-peer.ts'
+import { keptBackup } from './backup-inputs.ts'
 import { waitingJob } from './job-inputs.ts'
+import { addKey, openSession } from './sftp-session.ts'
 
 export const PASSWORD = 'Correct-horse-1'
 
@@ -112,6 +117,11 @@ export async function buildWorld(panel: TestPanel): Promise<World> {
   const pool = await admin.call(createIpPool, {
     body: { nodeId: spare.id, networkName: 'lan', cidr: '10.0.0.0/24' },
   })
+  const store = await admin.call(createBackupStore, { body: { kind: 'local', name: 'shelf', folder: 'shelf' } })
+  const policy = await admin.call(createBackupPolicy, {
+    body: { name: 'weekly', cron: '0 5 * * 0', enabled: false, target: 'node', nodeId: spare.id },
+  })
+  const policyRun = await admin.call(runBackupPolicy, { params: { policyId: policy.id } })
   const [auditRow] = await admin.call(listAuditLogs, { query: { limit: 1 } })
   const host = await admin.call(createDatabaseHost, { body: { name: 'elephant', ...(await databaseService()) } })
   const database = await admin.call(createServerDatabase, { params: { serverId: server.id }, body: {} })
@@ -141,6 +151,7 @@ export async function buildWorld(panel: TestPanel): Promise<World> {
     targetUserId: member.id,
     ticket: 'no-ticket',
     token: invite.token ?? '',
+    tokenUserId: member.id,
     allocationId: allocations.data[0]?.id ?? '',
     containerPort: '40101',
     auditLogId: auditRow?.id ?? '',
@@ -149,6 +160,7 @@ export async function buildWorld(panel: TestPanel): Promise<World> {
     hostId: host.id,
     keyId: key.id,
     locationId: location.id,
+    backupId: await keptBackup({ panel, next }, server),
     jobId: await waitingJob({ panel, next }),
     stepId: 'step_nothing',
     lockoutId: lockout?.id ?? '',
@@ -157,9 +169,15 @@ export async function buildWorld(panel: TestPanel): Promise<World> {
     passkeyId: (await addPasskey(panel, admin)).id,
     providerId,
     nodeId: spare.id,
+    policyId: policy.id,
     poolId: pool.id,
+    runId: policyRun.id,
+    selfBackupId: await selfBackup(admin),
     serverId: server.id,
+    storeId: store.id,
     sessionId: session?.id ?? '',
+    sftpSessionId: await openSession(panel, { userId: powerless.id, serverId: server.id, nodeId: spare.id }),
+    sshKeyId: await addKey(admin),
     templateId: template.id,
     userId: member.id,
   }
@@ -174,6 +192,21 @@ export async function buildWorld(panel: TestPanel): Promise<World> {
 export const NOBODY_LISTENS = 'http://127.0.0.1:9/hook'
 
 export const SIZE = { allocatedMemoryMb: 64, allocatedCpuCores: 0.1, allocatedDiskMb: 64 } as const
+
+/** A fresh backup of the panel, completed. */
+export async function selfBackup(admin: Client): Promise<string> {
+  const { backup } = await admin.call(createSelfBackup, { body: {} })
+  const params = { selfBackupId: backup.id }
+  let seen = ''
+  await until(
+    async () => {
+      seen = (await admin.call(getSelfBackup, { params })).status
+      return seen === 'completed'
+    },
+    () => `the backup is completed, not ${seen}`,
+  )
+  return backup.id
+}
 
 /** A passkey of the client's account, as a page on `localhost` makes it. */
 export async function addPasskey(panel: TestPanel, client: Client): Promise<{ id: string; key: SoftPasskey }> {

@@ -59,3 +59,26 @@ it('runs as many transfers of a node as are set, lets others wait in turn, and r
   for (const end of ends.values()) end()
   await Promise.all(running)
 })
+
+it('lets no two that need turns of two nodes wait for each other', async () => {
+  await set('files.transfersPerNode', 1)
+  const slots = new TransferSlots(settings)
+  const { signal } = new AbortController()
+  const done: string[] = []
+  const copy = async (from: string, to: string) => {
+    const release = await slots.takeAll([from, to], signal)
+    await new Promise(setImmediate)
+    done.push(`${from}${to}`)
+    release()
+  }
+  await Promise.all([copy('a', 'b'), copy('b', 'a'), copy('a', 'a'), copy('b', 'c'), copy('c', 'a')])
+  expect(done).toHaveLength(5)
+  // One that is refused at the second node gives back what it has of the first.
+  await set('files.waitingTransfersPerNode', 1)
+  const held = await slots.take('b', signal)
+  const waits = slots.take('b', signal)
+  expect((await refusal(slots.takeAll(['a', 'b'], signal))).code).toBe('RATE_LIMITED')
+  ;(await slots.take('a', signal))()
+  held()
+  ;(await waits)()
+})

@@ -11,7 +11,7 @@ import { createServer, deleteServer, getServer, listServers, type Server } from 
 import { createTemplate } from '../../src/shared/api/templates.ts'
 import { type Client, createClient } from '../../src/shared/client.ts'
 import { quietPort } from '../ports.ts'
-import { DIST, type Ran, runPanel } from '../run-panel.ts'
+import { DIST, type Ran, runPanel, SFTP_HERE } from '../run-panel.ts'
 import { allEvents, type PanelEvent } from './sse.ts'
 import { until } from './wait.ts'
 
@@ -289,6 +289,8 @@ export class SplitPanel {
       PATH: process.env['PATH'] ?? '',
       // The panel itself is a source of files to fetch.
       PANEL_PULL__ALLOWED_RANGES: '127.0.0.1/32',
+      PANEL_PULL__ALLOWED_PORTS: '1024-65535',
+      ...SFTP_HERE,
       HOME: this.home,
       PANEL_URL: this.url,
       PANEL_TOKEN: this.#token,

@@ -8,7 +8,7 @@ import { afterEach, beforeEach, describe, expect, it } from 'vitest'
 import { openPane } from '../cli/tui/pane.ts'
 import { queryDemo } from '../games/probe.ts'
 import { quietPort } from '../ports.ts'
-import { DIST, type Ran } from '../run-panel.ts'
+import { DIST, type Ran, SFTP_HERE } from '../run-panel.ts'
 import { gone, isAlive, until, userOf } from './wait.ts'
 
 const NOBODY = 65_534
@@ -34,7 +34,7 @@ class Person {
   }
 
   get env(): Record<string, string> {
-    return { PATH: process.env['PATH'] ?? '', HOME: this.home, TERM: 'xterm' }
+    return { PATH: process.env['PATH'] ?? '', HOME: this.home, TERM: 'xterm', ...SFTP_HERE }
   }
 
   /** The command line as a shell would get it. */

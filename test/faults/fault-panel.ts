@@ -20,7 +20,7 @@ import { allEvents, type PanelEvent } from '../e2e/sse.ts'
 import { until } from '../e2e/wait.ts'
 import { placeFile } from '../place-file.ts'
 import { quietPort } from '../ports.ts'
-import { DIST, type Ran, runPanel } from '../run-panel.ts'
+import { DIST, type Ran, runPanel, SFTP_HERE } from '../run-panel.ts'
 import { templateOf } from './machine.ts'
 import { patientFetch } from './patient-fetch.ts'
 import { end } from './process-end.ts'
@@ -112,6 +112,7 @@ export class FaultPanel {
   environment(): Record<string, string> {
     return {
       PATH: process.env['PATH'] ?? '',
+      ...SFTP_HERE,
       HOME: this.home,
       PANEL_URL: this.url,
       PANEL_TOKEN: this.#token,

@@ -1,4 +1,5 @@
 import { z } from 'zod'
+import * as backups from '../../src/shared/protocol/backups.ts'
 import {
   fetchConsole,
   subscribeConsole,
@@ -27,6 +28,17 @@ export const AgentRequest = z.discriminatedUnion('op', [
   receiveFile.wire,
   sendConsoleLog.wire,
   answerEula.wire,
+  backups.probeStore.wire,
+  backups.createBackup.wire,
+  backups.restoreBackup.wire,
+  backups.receiveBackup.wire,
+  backups.describeBackup.wire,
+  backups.deliverBackup.wire,
+  backups.listBackupEntries.wire,
+  backups.verifyBackups.wire,
+  backups.deleteBackup.wire,
+  backups.pruneBackups.wire,
+  backups.listStored.wire,
   fileOperations.listFolder.wire,
   fileOperations.describeEntry.wire,
   fileOperations.makeServerFolder.wire,

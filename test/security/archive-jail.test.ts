@@ -97,6 +97,8 @@ const REFUSED: readonly (readonly [string, () => Buffer])[] = [
     'a tar with a size that is none',
     () => forgeTar([{ name: 'x', type: 'x', content: paxRecord('size', '-5') }, file('x')]),
   ],
+  ['a tar with a size below zero', () => forgeTar([{ name: 'x', size: Buffer.alloc(12, 0xff) }])],
+  ['a tar with a size of 2^80', () => forgeTar([{ name: 'x', size: Buffer.from('80040000000000000000000', 'hex') }])],
   ['a tar with a wrong checksum', () => forgeTar([{ ...file('x'), checksum: 5 }])],
   ['a tar that ends in the middle', () => forgeTar([{ name: 'x', content: 'half', size: 4000 }], true)],
   ['a tar that says to be 8 GiB', () => forgeTar([{ name: 'x', size: 0o77777777777 }])],
@@ -250,6 +252,14 @@ describe('a file of the internet', () => {
       expect(existsSync(at('pulled'))).toBe(false)
     },
   )
+
+  // The stage allows the ports above 1023, where its sources listen.
+  test.each([21, 22, 25, 79, 110, 1023])('is not fetched from port %i, nor by a redirect there', async (port) => {
+    const refused = { field: 'body.url', message: expect.stringContaining('pull.allowedPorts') }
+    expect((await refusedUrl(`http://127.0.0.2:${port}/x`)).details).toEqual([refused])
+    answers.set('/to-port', { status: 302, headers: { location: `http://127.0.0.2:${port}/x` } })
+    expect((await refusedUrl(`${base}/to-port`)).details).toEqual([refused])
+  })
 
   test('leads through five redirects at most, and gets no name that leads elsewhere', async () => {
     answers.set('/round', { status: 302, headers: { location: '/round' } })

@@ -1,4 +1,5 @@
 import { execFileSync, spawn } from 'node:child_process'
+import { once } from 'node:events'
 import {
   chmodSync,
   existsSync,
@@ -14,14 +15,17 @@ import {
   truncateSync,
   writeFileSync,
 } from 'node:fs'
-import { createServer } from 'node:net'
+import { createServer as createHttpServer } from 'node:http'
+import { type AddressInfo, createServer } from 'node:net'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import fc from 'fast-check'
 import { afterAll, beforeAll, beforeEach, describe, expect, test } from 'vitest'
 import { percentEncoded } from '../../src/shared/kernel/path-text.ts'
+import { eventually } from '../daemon/gateway-stage.ts'
 import { enterFileStage, type FileAnswer, type FileStage } from '../daemon/servers/file-stage.ts'
 import { skippedUnless } from '../skips.ts'
+import { forgeTar } from './tar-forge.ts'
 
 let stage: FileStage
 let ask: FileStage['ask']
@@ -381,3 +385,135 @@ test('a game that swaps a folder and a link to the outside all the time leads no
   expect(found).toContain(200)
   expect([...found].filter((status) => status >= 500)).toEqual([])
 })
+
+describe('a game that moves folders and swaps links all the time', () => {
+  const NAMES = ['real', 'link', 'x', 'y', 'deep', 'file', 'secret', 'alias', 'fifo', '..', 'a.tar', 'd\udcff']
+  const path = fc
+    .array(fc.constantFrom(...NAMES), { minLength: 1, maxLength: 4 })
+    .map((names) => `spin/${names.join('/')}`)
+  const operation = fc.oneof(
+    fc.record({ way: fc.nat(WAYS_IN.length - 1), path }),
+    fc.record({ way: fc.constantFrom('extract', 'compress', 'pull', 'job', 'move'), path, to: path }),
+  )
+
+  type Operation = typeof operation extends fc.Arbitrary<infer One> ? One : never
+
+  test('makes nothing of random operations reach the outside: REST, archives, pulls and jobs', () => randomly(12))
+  test('does so in a long run as well', { tags: ['long'], timeout: 600_000 }, () => randomly(300))
+
+  async function randomly(numRuns: number): Promise<void> {
+    const source = createHttpServer((_, answer) => void answer.end('fetched'))
+    await new Promise<void>((resolve) => source.listen(0, '127.0.0.2', resolve))
+    const url = `http://127.0.0.2:${(source.address() as AddressInfo).port}/file`
+    mkdirSync(at('spin'))
+    linkSync(join(outside, 'secret'), at('spin', 'alias'))
+    writeFileSync(
+      join(outside, 'in.tar'),
+      forgeTar([
+        { name: 'deep/', type: '5' },
+        { name: 'deep/file', content: 'unpacked' },
+        { name: 'link', type: '2', target: 'real' },
+        { name: 'real/secret', content: 'unpacked' },
+        { name: 'x', type: '1', target: 'deep/file' },
+      ]),
+    )
+    const before = canaries()
+    const game = spawn(process.execPath, ['-e', MOVING, outside], {
+      cwd: at('spin'),
+      stdio: ['ignore', 'pipe', 'inherit'],
+    })
+    const statuses = new Set<number>()
+    const send = async (one: Operation): Promise<void> => {
+      const answer = await sendOne(one, url)
+      statuses.add(answer.status)
+      if (answer.status >= 500 && ![502, 503, 504, 507].includes(answer.status)) throw new Error(JSON.stringify(answer))
+      if (JSON.stringify(answer.data ?? null).includes('precious') && !JSON.stringify(one).includes('alias'))
+        throw new Error('shown what is outside')
+    }
+    try {
+      await once(game.stdout, 'data')
+      await fc.assert(
+        fc.asyncProperty(fc.array(operation, { minLength: 8, maxLength: 16 }), async (operations) => {
+          await Promise.all(operations.map(send))
+          if (canaries() !== before) throw new Error(`something outside has changed:\n${canaries()}\n${before}`)
+        }),
+        { numRuns, endOnFailure: true },
+      )
+      await eventually(
+        () => ask('GET', '?path=/'),
+        ({ status }) => status === 200,
+      )
+      expect(canaries()).toBe(before)
+      expect(statuses).toContain(200)
+    } finally {
+      game.kill('SIGKILL')
+      source.closeAllConnections()
+      await new Promise((resolve) => source.close(resolve))
+    }
+  }
+
+  async function sendOne(one: Operation, url: string): Promise<FileAnswer> {
+    if (!('to' in one)) return (await WAYS_IN[one.way]?.[1](one.path)) ?? (await ask('GET', ''))
+    const { way, path, to } = one
+    if (way === 'extract')
+      return await ask('POST', '/decompress', { archivePath: 'spin/a.tar', targetPath: to, replace: true })
+    if (way === 'compress')
+      return await ask('POST', '/compress', { paths: [path, 'spin'], archiveName: `/${to}.tar`, replace: true })
+    if (way === 'pull') return await ask('POST', '/pull', { url, path, name: 'pulled', replace: true })
+    if (way === 'move') return await ask('POST', '/rename', { from: path, to, replace: true })
+    return await ask('POST', '/jobs', { work: { kind: 'copy', from: path, to, replace: true } })
+  }
+
+  /**
+   * What lies outside, to the byte and the inode; a file whose owner or mode is touched has another time of change. Of the file with a
+   * further name in the folder that time and the number of names say nothing: that name may be moved and deleted.
+   */
+  function canaries(): string {
+    const facts = execFileSync('find', [outside, '-printf', '%P %y %i %n %m %U %G %s %T@ %C@ %l\n'], {
+      encoding: 'utf8',
+    })
+    const own = facts.replace(/^secret f .*$/m, (line) =>
+      line
+        .split(' ')
+        .filter((_, at) => at !== 3 && at !== 9)
+        .join(' '),
+    )
+    const files = facts.split('\n').filter((line) => line.split(' ')[1] === 'f')
+    return [own, ...files.map((line) => readFileSync(join(outside, line.split(' ')[0] ?? ''), 'latin1'))].join('\n')
+  }
+})
+
+/** Runs in the folder that is attacked; its argument is the outside. */
+const MOVING = `
+  const fs = require('node:fs')
+  const [, outside] = process.argv
+  const attempt = (work) => { try { work() } catch {} }
+  const pick = (list) => list[Math.floor(Math.random() * list.length)]
+  const names = ['real', 'link', 'x', 'y', 'deep', Buffer.from('d\\xff', 'latin1')]
+  const archive = fs.readFileSync(outside + '/in.tar')
+  const { O_RDONLY, O_DIRECTORY, O_NOFOLLOW } = fs.constants
+  // By its handle: what the game does itself must not go through its own links.
+  const inFolder = (name, work) =>
+    attempt(() => {
+      const fd = fs.openSync(name, O_RDONLY | O_DIRECTORY | O_NOFOLLOW)
+      try { work('/proc/self/fd/' + fd) } finally { fs.closeSync(fd) }
+    })
+  const make = () => {
+    fs.rmSync('fresh', { recursive: true, force: true })
+    fs.mkdirSync('fresh/deep', { recursive: true })
+    fs.writeFileSync('fresh/deep/file', 'own')
+    fs.symlinkSync(outside + '/secret', 'fresh/secret')
+    fs.symlinkSync(outside + '/folder', 'fresh/deep/x')
+    attempt(() => fs.renameSync('fresh', 'real'))
+    attempt(() => fs.writeFileSync('a.tar', archive, { flag: 'wx' }))
+    attempt(() => fs.symlinkSync(outside, 'link'))
+    attempt(() => fs.symlinkSync('../../outside/folder', 'y'))
+  }
+  make()
+  process.stdout.write('ready')
+  for (let round = 0; ; round++) {
+    attempt(() => fs.renameSync(pick(names), pick(names)))
+    if (round % 3 === 0) inFolder('real', (real) => fs.renameSync(real + '/' + pick(['deep', 'secret', 'x']), pick(names)))
+    if (round % 50 === 0) attempt(make)
+  }
+`

@@ -15,7 +15,7 @@ import { PEER_TOKEN } from '../cli/panel-peer.ts'
 import { until } from '../e2e/wait.ts'
 import { readSource, sourceFiles, withoutComments } from '../module-graph.ts'
 import { quietPort } from '../ports.ts'
-import { DIST, runPanel } from '../run-panel.ts'
+import { DIST, runPanel, SFTP_HERE } from '../run-panel.ts'
 
 // What games, install scripts, nodes and panels say reaches a person's terminal as text, whatever it is made of.
 
@@ -121,7 +121,7 @@ describe('a panel that answers hostile texts', () => {
 describe('an install script that fails with escape sequences', () => {
   let home: string
   const children: ChildProcess[] = []
-  const env = () => ({ PATH: process.env['PATH'] ?? '', HOME: home, TERM: 'xterm' })
+  const env = () => ({ PATH: process.env['PATH'] ?? '', HOME: home, TERM: 'xterm', ...SFTP_HERE })
 
   beforeAll(async () => {
     home = await mkdtemp(join(tmpdir(), 'panel-hostile-up-'))
@@ -177,6 +177,8 @@ describe('the program writes to a terminal', () => {
   /** Each has its reason: whatever else writes goes through one of them. */
   const WRITERS = [
     'src/agent/notices.ts',
+    // The stderr of a channel of SSH.
+    'src/agent/sftp/ssh-server.ts',
     'src/cli/kit/terminal.ts',
     // Help that was made with the program, before the stream of stdout is loaded.
     'src/cli/main.ts',

@@ -25,6 +25,63 @@ export interface FilePatterns {
 
 /** Expressions that no source file may have beside these; a new one is added here, with whose text it sees. */
 export const REGISTRY: Readonly<Record<string, FilePatterns>> = {
+  'src/cli/commands/self-backup/restore.ts': {
+    sees: 'operator',
+    patterns: ['/^[A-Za-z0-9_-]+$/', String.raw`/\.amazonaws\.com(\.cn)?$/i`],
+  },
+  'src/daemon/features/operations/self-backups/archive.ts': {
+    sees: 'operator',
+    patterns: ['/^[0-9a-f]{64}$/', '/^(ENOSPC|EDQUOT|EACCES|EPERM|EROFS|EIO|EMFILE|BACKUP_STORE_FAILED)$/'],
+  },
+  'src/daemon/features/operations/self-backups/places.ts': {
+    sees: 'remote host',
+    patterns: [String.raw`/^panel-\d{8}T\d{6}Z-[0-9a-z]{8}\.tar\.gz$/`, String.raw`/[:-]|\.\d+/g`],
+  },
+  'src/daemon/features/operations/self-backups/sealed-key.ts': {
+    sees: 'operator',
+    patterns: ['z.base64()', 'z.base64()'],
+  },
+  'src/daemon/features/operations/stores/operations.ts': {
+    sees: 'client',
+    patterns: [String.raw`/\.amazonaws\.com(\.cn)?$/i`],
+  },
+  'src/daemon/object-store/s3-store.ts': {
+    sees: 'remote host',
+    patterns: [String.raw`/[:-]|\.\d{3}/g`, String.raw`/[\p{Cc}\p{Cf}\s]+/gu`],
+  },
+  'src/daemon/object-store/s3-xml.ts': { sees: 'remote host', patterns: ['/<!(?:DOCTYPE|ENTITY)/i', `/[<>&"']/g`] },
+  'src/daemon/object-store/store-failure.ts': {
+    sees: 'remote host',
+    patterns: [
+      String.raw`/^(ENOTFOUND|EAI_\w+)$/`,
+      '/^ECONNREFUSED$/',
+      '/^(EHOSTUNREACH|ENETUNREACH|EHOSTDOWN|ENETDOWN|EADDRNOTAVAIL)$/',
+      String.raw`/^(ETIMEDOUT|UND_ERR_\w*TIMEOUT)$/`,
+      '/^(?:ERR_O?SSL|ERR_TLS|EPROTO$|UNABLE_TO_)|CERT/',
+      String.raw`/\s+/g`,
+    ],
+  },
+  'src/shared/api/backup-stores.ts': {
+    sees: 'client',
+    patterns: [
+      String.raw`/^https?:\/\/(?:[A-Za-z0-9._-]{1,253}|\[[0-9A-Fa-f:.]{2,45}\])(?::\d{1,5})?$/`,
+      '/^[A-Za-z0-9][A-Za-z0-9._-]{1,61}[A-Za-z0-9]$/',
+      String.raw`/^(?:[A-Za-z0-9_-][A-Za-z0-9._-]{0,99}(?:\/[A-Za-z0-9_-][A-Za-z0-9._-]{0,99}){0,7})?$/`,
+      '/^[A-Za-z0-9-]{1,64}$/',
+      '/^[A-Za-z0-9][A-Za-z0-9_-]{0,63}$/',
+    ],
+  },
+  'src/shared/protocol/backups.ts': {
+    sees: 'agent',
+    patterns: [
+      '/^[A-Za-z0-9_-]{1,64}$/',
+      '/^[0-9a-f]{64}$/',
+      '/^[A-Za-z0-9_-]{43}$/',
+      '/^[0-9a-f]{32}$/',
+      '/^[A-Za-z0-9._-]{1,200}$/',
+      String.raw`/^[A-Za-z0-9_-][A-Za-z0-9._-]{0,127}(?:\/[A-Za-z0-9_-][A-Za-z0-9._-]{0,127}){0,7}$/`,
+    ],
+  },
   'src/agent/query/armagetron.ts': { sees: 'game', patterns: ['/0x(?:[0-9a-f]{6}|RESETT)/gi'] },
   'src/agent/query/player-watch.ts': { sees: 'daemon', patterns: ['/^[0:]+$/'] },
   'src/agent/query/quake3.ts': { sees: 'game', patterns: [String.raw`/\^[^^]/g`] },
@@ -37,6 +94,14 @@ export const REGISTRY: Readonly<Record<string, FilePatterns>> = {
     sees: 'remote host',
     patterns: [String.raw`/^\[|\]$/g`, '/^"|"$/g', String.raw`/[/\\]/`],
   },
+  'src/agent/sftp/line-input.ts': { sees: 'client', patterns: [String.raw`/\u001b(?:\[[0-9;?]{0,16}[@-~]|O.|.)/g`] },
+  'src/agent/sftp/shell.ts': { sees: 'game', patterns: [String.raw`/[\r\n]+/g`] },
+  'src/agent/sftp/ssh-server.ts': { sees: 'machine', patterns: [String.raw`/^::ffff:(?=\d+\.)/i`] },
+  'src/daemon/features/accounts/ssh-keys/public-key.ts': {
+    sees: 'client',
+    patterns: [String.raw`/[\r\n]/`, String.raw`/[ \t]+/`, '/^[A-Za-z0-9+/]{16,}={0,2}$/'],
+  },
+  'src/daemon/features/servers/sftp/rows.ts': { sees: 'client', patterns: ['/^sftp_[0-9a-f]{64}$/'] },
   'src/agent/server/commands.ts': { sees: 'daemon', patterns: ['/^[A-Za-z0-9_-]{1,64}$/'] },
   'src/agent/disk/btrfs-quota.ts': { sees: 'machine', patterns: ['/\\s+/'] },
   'src/agent/disk/find-quota.ts': { sees: 'machine', patterns: ['/not enabled|not found/i'] },
@@ -49,8 +114,31 @@ export const REGISTRY: Readonly<Record<string, FilePatterns>> = {
       String.raw`/^\d+$/`,
       '/^[A-Za-z0-9][A-Za-z0-9_.-]{0,127}$/',
       '/^[a-z0-9][a-z0-9.:-]{0,252}$/',
+      '/^[A-Za-z0-9][A-Za-z0-9._-]{0,63}$/',
     ],
   },
+  'src/agent/backups/increment.ts': {
+    sees: 'remote host',
+    patterns: [String.raw`/^backups\/([A-Za-z0-9_-]{1,64})\/backup\.json$/`],
+  },
+  'src/agent/backups/listing.ts': {
+    sees: 'remote host',
+    patterns: [String.raw`/^(?:([A-Za-z0-9_-]{1,64})\/)?backups\/([A-Za-z0-9_-]{1,64})\/backup\.json$/`],
+  },
+  'src/agent/backups/manifest.ts': { sees: 'remote host', patterns: ['/^[0-9a-f]{64}$/'] },
+  'src/agent/backups/prune.ts': {
+    sees: 'remote host',
+    patterns: [String.raw`/^backups\/([A-Za-z0-9_-]{1,64})\//`],
+  },
+  'src/agent/backups/repository.ts': {
+    sees: 'remote host',
+    patterns: [String.raw`/^[0-9a-f]{32}-\d{1,9}$/`, '/^[0-9a-f]{64}$/'],
+  },
+  'src/agent/backups/store.ts': {
+    sees: 'remote host',
+    patterns: [String.raw`/^[A-Za-z0-9_-][A-Za-z0-9._-]{0,127}(?:\/[A-Za-z0-9_-][A-Za-z0-9._-]{0,127}){0,7}$/`],
+  },
+  'src/agent/backups/stores.ts': { sees: 'machine', patterns: ['/^[A-Za-z0-9_-]{1,64}$/'] },
   'src/agent/link/connect.ts': { sees: 'operator', patterns: ['/^(?:http|ws):/i'] },
   'src/agent/link/daemon-connection.ts': { sees: 'remote host', patterns: ['/CERT|TLS|SSL|SELF_SIGNED|UNABLE_TO/'] },
   'src/agent/console/type-line.ts': {
@@ -108,6 +196,48 @@ export const REGISTRY: Readonly<Record<string, FilePatterns>> = {
       'RE2JS.compile(pattern, ignoreCase ? RE2JS.CASE_INSENSITIVE : 0)':
         'RE2, with bounded steps, in a thread that is ended when it takes too long',
     },
+  },
+  'src/cli/commands/backups/settings.ts': {
+    sees: 'operator',
+    patterns: [String.raw`/^([^=]+)=(\d{1,6})(?:\/(\d{1,6})d)?$/`],
+  },
+  'src/daemon/features/servers/backups/reads.ts': {
+    sees: 'agent',
+    patterns: [String.raw`/\.sql$/`, String.raw`/^\/+/`, '/[^A-Za-z0-9._-]/g'],
+  },
+  'src/daemon/features/servers/backups/scan.ts': {
+    sees: 'agent',
+    patterns: ['/^[A-Za-z0-9._-]+$/', '/^[a-z0-9][a-z0-9._-]{0,39}$/'],
+  },
+  'src/daemon/features/servers/databases/mysql-dump.ts': {
+    sees: 'remote host',
+    patterns: [
+      '/(?:virtual|stored|persistent)/i',
+      String.raw`/\bDEFINER\s{0,9}=\s{0,9}${'`'}(?:[^${'`'}]|${'``'}){0,200}${'`'}@${'`'}(?:[^${'`'}]|${'``'}){0,300}${'`'}\s{0,9}/i`,
+      String.raw`/[\0\n\r\x1a'\\]/g`,
+    ],
+  },
+  'src/daemon/features/servers/databases/database-copy.ts': {
+    sees: 'agent',
+    patterns: [String.raw`/^CREATE\s{1,9}(?:OR\s{1,9}REPLACE\s{1,9})?TRIGGER\b/i`],
+  },
+  'src/daemon/features/servers/databases/sql-statements.ts': {
+    sees: 'agent',
+    patterns: [
+      String.raw`/^DELIMITER[ \t]/`,
+      String.raw`/^\$(?:[A-Za-z_][A-Za-z0-9_]{0,62})?\$/`,
+      String.raw`/--[^\n]*(?:\n|$)/g`,
+      String.raw`/\S/`,
+    ],
+  },
+  'src/shared/api/backups.ts': {
+    sees: 'client',
+    patterns: [
+      String.raw`/^[^\0\n\r]+$/`,
+      String.raw`/^[^\0\n\r]+$/`,
+      '/[^A-Za-z0-9._-]/g',
+      '/^[a-z0-9][a-z0-9._-]{0,39}$/',
+    ],
   },
   'src/cli/commands/files/actions.ts': { sees: 'panel', patterns: [String.raw`/^\//`] },
   'src/cli/commands/files/copy.ts': { sees: 'panel', patterns: [String.raw`/[/\0]/`] },
@@ -418,7 +548,7 @@ export const REGISTRY: Readonly<Record<string, FilePatterns>> = {
       String.raw`/^https?:\/\/[^\s/?#@]+\/?$/i`,
       'z.url({protocol:/^https?$/})',
       '/^https?$/',
-      '/^PANEL_(URL|TOKEN|CONTEXT|CONFIG_DIR|OUTPUT|NO_INPUT|DEBUG|NO_COLOR|PAGER|NO_UPDATE_NOTIFIER|NODE|TOTP|LISTENER_UID|INSECURE_HTTP|TEST_.*|MIGRATION_.*|DAEMON__.*|DOCKER__.*|AGENT__DATA_DIR)$/',
+      '/^PANEL_(URL|TOKEN|CONTEXT|CONFIG_DIR|OUTPUT|NO_INPUT|DEBUG|NO_COLOR|PAGER|NO_UPDATE_NOTIFIER|NODE|TOTP|STORE_SECRET|BACKUP_PASSPHRASE|LISTENER_UID|INSECURE_HTTP|TEST_.*|MIGRATION_.*|DAEMON__.*|DOCKER__.*|BACKUPS__.*|PULL__.*|SFTP__.*|STARTS__.*|AGENT__DATA_DIR)$/',
       String.raw`/^\[|\]$/g`,
       '/^PANEL_(CREDENTIAL_KEY|SETUP_TOKEN)(_FILE)?$/',
       '/_([a-z])/g',
@@ -467,6 +597,7 @@ export const REGISTRY: Readonly<Record<string, FilePatterns>> = {
     patterns: [String.raw`/^\[([^\]]*)\](?::\d*)?$/`, String.raw`/:\d*$/`, String.raw`/\.$/`],
   },
   'src/daemon/http/json-bytes.ts': { sees: 'client', patterns: [String.raw`/[\u0000-\u001f"\\\ud800-\udfff]/`] },
+  'src/daemon/core/cron.ts': { sees: 'client', patterns: [String.raw`/\s+/`] },
   'src/daemon/core/masking.ts': {
     sees: 'client',
     patterns: [

@@ -4,19 +4,23 @@ export interface Forged {
   readonly type?: string
   readonly content?: string | Buffer
   readonly target?: string
-  readonly size?: number
+  /** In octal digits, or, as bytes, the field as it is. */
+  readonly size?: number | Buffer
+  readonly modified?: Buffer
   readonly checksum?: number
 }
 
 /** A tar of whatever entries, as bytes; names are latin1. `isCut`: without its end. */
 export function forgeTar(entries: readonly Forged[], isCut = false): Buffer {
-  const blocks = entries.flatMap(({ name, type = '0', content = '', target = '', size, checksum }) => {
+  const blocks = entries.flatMap(({ name, type = '0', content = '', target = '', size, modified, checksum }) => {
     const body = Buffer.isBuffer(content) ? content : Buffer.from(content, 'latin1')
     const header = Buffer.alloc(512)
     header.write(name.slice(0, 100), 0, 'latin1')
     header.write('0000644\0', 100)
-    header.write(`${(size ?? body.length).toString(8).padStart(11, '0')}\0`, 124)
+    if (Buffer.isBuffer(size)) size.copy(header, 124)
+    else header.write(`${(size ?? body.length).toString(8).padStart(11, '0')}\0`, 124)
     header.write('00000000000\0', 136)
+    modified?.copy(header, 136)
     header.fill(' ', 148, 156)
     header.write(type, 156, 'latin1')
     header.write(target, 157, 'latin1')

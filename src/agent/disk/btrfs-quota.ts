@@ -34,13 +34,15 @@ export class BtrfsQuota implements QuotaBackend {
       rmdirSync(path)
       there = undefined
     }
-    if (there === undefined) {
-      await btrfs('subvolume', 'create', path)
-      chmodSync(path, 0o700)
-    }
+    if (there === undefined) await this.make(path)
     const id = Number((await btrfs('inspect-internal', 'rootid', path)).trim())
     if (!Number.isInteger(id)) throw new QuotaProblem('btrfs does not say the id of its folder')
     return { path, id }
+  }
+
+  async make(path: string): Promise<void> {
+    await btrfs('subvolume', 'create', path)
+    chmodSync(path, 0o700)
   }
 
   async limit({ path }: QuotaFolder, limitMb: number): Promise<void> {

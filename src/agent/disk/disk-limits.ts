@@ -1,5 +1,6 @@
 import { createHash } from 'node:crypto'
 import { existsSync } from 'node:fs'
+import { mkdir } from 'node:fs/promises'
 import { join } from 'node:path'
 import type { Clock } from '../../shared/kernel/time.ts'
 import type { DiskEnforced } from '../../shared/protocol/server.ts'
@@ -104,6 +105,27 @@ export class DiskLimits {
     })
   }
 
+  /** Makes a folder that can take the place of a server's: where the file system wants it made in its own way, in that way. */
+  async makeAside(path: string): Promise<void> {
+    const { backend } = await this.#backend()
+    if (backend?.make !== undefined) await backend.make(path)
+    else await mkdir(path, { mode: 0o700 })
+  }
+
+  /** Another folder has taken the place of a server's: it is held to the limit in its turn. */
+  async replaced(server: LimitedServer): Promise<Hold> {
+    await this.#turn.add(async () => {
+      this.#held.delete(server.id)
+      const file = await this.#read()
+      const given = file.servers[server.id]
+      if (given === undefined) return
+      await this.#write({ ...file, servers: { ...file.servers, [server.id]: { ...given, isWhole: false } } })
+    })
+    const hold = await this.hold(server)
+    await this.giveBack()
+    return hold
+  }
+
   /** What the kernel counts for a server now, in MiB; `null` where it does not. */
   async usedMb(serverId: string): Promise<number | null> {
     const folder = this.#held.get(serverId)?.folder
@@ -167,7 +189,10 @@ export class DiskLimits {
       if (known === undefined) await this.#remember(backend.name, serverId, { id, isWhole: false })
       const isWhole = known?.isWhole === true && existsSync(path)
       const folder = await backend.claim({ path, id, isWhole, mayTakeOver: isStopped })
-      if (folder.id !== id || !isWhole) await this.#remember(backend.name, serverId, { id: folder.id, isWhole: true })
+      if (folder.id !== id || !isWhole) {
+        const isOthers = known !== undefined && folder.id !== id
+        await this.#remember(backend.name, serverId, { id: folder.id, isWhole: true }, isOthers ? [id] : [])
+      }
       await backend.limit(folder, limitMb)
       return { enforced: 'kernel', reason: null, limitMb, folder, atRest: isStopped }
     } catch (error) {
@@ -184,10 +209,11 @@ export class DiskLimits {
     return FIRST_ID + next
   }
 
-  async #remember(backend: string, serverId: string, given: Given): Promise<void> {
+  async #remember(backend: string, serverId: string, given: Given, freed: readonly number[] = []): Promise<void> {
     const file = await this.#read()
     const before: QuotaFile = file.backend === backend ? file : { backend, servers: {}, freed: [] }
-    await this.#write({ ...before, servers: { ...before.servers, [serverId]: given } })
+    const servers = { ...before.servers, [serverId]: given }
+    await this.#write({ ...before, servers, freed: [...before.freed, ...freed] })
   }
 
   async #read(): Promise<QuotaFile> {

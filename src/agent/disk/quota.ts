@@ -19,6 +19,8 @@ export interface QuotaClaim {
 /** A file system that can hold a folder to a size. Every method throws a {@link QuotaProblem} for what it cannot do. */
 export interface QuotaBackend {
   readonly name: 'project quota' | 'btrfs quota'
+  /** Makes a folder that can be claimed later on; without it any folder can. */
+  make?(path: string): Promise<void>
   /** Makes the folder where it is missing, and has all in it counted from now on. */
   claim(claim: QuotaClaim): Promise<QuotaFolder>
   /** Sets the limit, in MiB; 0: none. */

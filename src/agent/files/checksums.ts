@@ -19,7 +19,6 @@ import {
 } from './place.ts'
 import { Problems } from './problems.ts'
 import type { ManyOptions } from './remove.ts'
-import { KEPT } from './rules.ts'
 import { walk } from './walk.ts'
 
 const PIECE_BYTES = 256 * 1024
@@ -75,7 +74,7 @@ export async function checksums(
         if (isPart(name.toString('latin1')) || inner.statOf(name)?.isFile() !== true) return
         const found = pathIn(way, name)
         if (found === undefined) return problems.add(undefined, 'lies too deep')
-        if (rules.isDenied(pathBelow(path, found))) return problems.add(pathText(found), KEPT)
+        if (rules.leavesOut(pathBelow(path, found), false, problems)) return
         try {
           await add(inner, name, pathBelow(path, found))
         } catch (error) {
@@ -92,7 +91,9 @@ export async function checksums(
         root,
         path,
         async (place) => {
-          if (!factsIn(place, path, field).isDirectory()) return await add(place.folder, place.name, path)
+          const isFolder = factsIn(place, path, field).isDirectory()
+          rules.refuseHidden(path, isFolder)
+          if (!isFolder) return await add(place.folder, place.name, path)
           const folder = folderIn(place, path, field)
           await tree(folder).finally(() => folder.close())
         },

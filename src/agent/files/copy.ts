@@ -35,7 +35,7 @@ import {
   withPlace,
 } from './place.ts'
 import { Problems } from './problems.ts'
-import { KEPT, type PathRules } from './rules.ts'
+import { HIDDEN, KEPT, type PathRules } from './rules.ts'
 import { Trail } from './trail.ts'
 import { emptyHandle } from './tree.ts'
 import { pacer, type WalkPosition, walk } from './walk.ts'
@@ -83,6 +83,7 @@ export async function copy(root: string, options: CopyOptions): Promise<Copied> 
     from,
     async (source) => {
       const facts = factsIn(source, from, { field: 'from' })
+      options.rules.refuseHidden(from, facts.isDirectory())
       return await withPlace(
         root,
         to,
@@ -223,7 +224,12 @@ class Copy {
     const { rules, from, to } = this.#options
     const found = pathIn(at.path(MOST_PATH_BYTES), name)
     const below = found === undefined ? undefined : pathText(found)
-    const isKept = [from, to].some((path) => below !== undefined && rules.isDenied(`${path}/${below}`, isFolder))
+    if (below === undefined) return false
+    if ([from, to].some((path) => rules.isHidden(`${path}/${below}`, isFolder))) {
+      this.problems.addOnce('/', HIDDEN)
+      return true
+    }
+    const isKept = [from, to].some((path) => rules.isDenied(`${path}/${below}`, isFolder))
     if (isKept) this.problems.add(found, KEPT)
     return isKept
   }

@@ -1,3 +1,4 @@
+import type { FilePaths } from '../../shared/kernel/file-paths.ts'
 import { FILE_LIMITS } from '../../shared/protocol/file-operations.ts'
 import { AgentFailure } from '../failure.ts'
 import type { ServerTable } from '../server/commands.ts'
@@ -29,9 +30,14 @@ export class FileWork {
   /** The rules for a request, after its own paths were held to them. */
   rulesFor(
     serverId: string,
-    { denied = [], reads = [], changes = [] }: { denied?: readonly string[]; reads?: Named; changes?: Named },
+    {
+      denied = [],
+      filePaths,
+      reads = [],
+      changes = [],
+    }: { denied?: readonly string[]; filePaths?: FilePaths | undefined; reads?: Named; changes?: Named },
   ): PathRules {
-    const rules = new PathRules(this.server(serverId).spec.mounts ?? [], denied)
+    const rules = new PathRules(this.server(serverId).spec.mounts ?? [], denied, filePaths)
     for (const [path, field] of reads) rules.check(path, { field })
     for (const [path, field] of changes) rules.check(path, { field, changes: true })
     return rules

@@ -4,7 +4,8 @@ import { type EntryFacts, FILE_LIMITS } from '../../shared/protocol/file-operati
 import { FURTHEST_MS } from '../../shared/protocol/files.ts'
 import { AgentFailure } from '../failure.ts'
 import type { FolderHandle } from './folder-handle.ts'
-import { factsIn, isPart, isRootPath, withFolder, withPlace } from './place.ts'
+import { factsIn, isPart, isRootPath, pathBelow, withFolder, withPlace } from './place.ts'
+import type { PathRules } from './rules.ts'
 import { pacer } from './walk.ts'
 
 /** What the fields of an entry take as JSON beside its texts. */
@@ -24,10 +25,24 @@ export interface Page {
 export async function listPage(
   root: string,
   path: string,
-  { after, limit, signal }: { readonly after: string | null; readonly limit: number; readonly signal: AbortSignal },
+  {
+    after,
+    limit,
+    rules,
+    signal,
+  }: {
+    readonly after: string | null
+    readonly limit: number
+    readonly rules: PathRules
+    readonly signal: AbortSignal
+  },
 ): Promise<Page> {
   return await withFolder(root, path, async (folder) => {
-    const { names, total, isCut } = await lowestNames(folder, { after: bytesAfter(after), limit, signal })
+    const { names, total, isCut } = await lowestNames(namesIn(folder, path, rules), {
+      after: bytesAfter(after),
+      limit,
+      signal,
+    })
     const mayGoOn = pacer(() => signal.aborted)
     const entries: EntryFacts[] = []
     let left = FILE_LIMITS.answerBytes
@@ -65,7 +80,7 @@ export function kindOf(facts: Stats): EntryFacts['kind'] {
 }
 
 /** The time of the last writing as answers have it; file systems may keep times beyond those of a `Date`. */
-export function modifiedMsOf({ mtimeMs }: Stats): number {
+export function modifiedMsOf({ mtimeMs }: Pick<Stats, 'mtimeMs'>): number {
   return Math.max(-FURTHEST_MS, Math.min(mtimeMs, FURTHEST_MS))
 }
 
@@ -95,9 +110,17 @@ function factsOf(facts: Stats, name: string, target: string | null): EntryFacts 
   return { name, kind: kindOf(facts), size, allocated: blocks * 512, mode: mode & 0o7777, uid, gid, modifiedMs, target }
 }
 
+/** The names of a folder; of a member, what they are held to. */
+function* namesIn(folder: FolderHandle, path: string, rules: PathRules): Generator<string> {
+  if (!rules.hides) return yield* folder.names()
+  for (const { name, isFolder } of folder.entries()) {
+    if (!rules.isHidden(pathBelow(path, name), isFolder)) yield name.toString('latin1')
+  }
+}
+
 /** The lowest names behind one; those of the agent's own parts are not among them. */
 async function lowestNames(
-  folder: FolderHandle,
+  all: Iterable<string>,
   { after, limit, signal }: { readonly after: string; readonly limit: number; readonly signal: AbortSignal },
 ): Promise<{ names: string[]; total: number; isCut: boolean }> {
   const mayGoOn = pacer(() => signal.aborted)
@@ -110,7 +133,7 @@ async function lowestNames(
     isCut ||= names.length > limit
     names = names.slice(0, limit)
   }
-  for (const name of folder.names()) {
+  for (const name of all) {
     if (isPart(name)) continue
     total++
     if (name <= after) continue

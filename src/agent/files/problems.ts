@@ -11,6 +11,7 @@ export class Problems {
   readonly #listed: FileProblem[] = []
   #count = 0
   #bytes = 0
+  readonly #once = new Set<string>()
 
   /** `path` beyond what can be shown is counted alone. */
   add(path: string | Buffer | undefined, reason: string): void {
@@ -19,6 +20,13 @@ export class Problems {
     const problem = { path: typeof path === 'string' ? path : pathText(path), reason: reason.slice(0, MOST_REASON) }
     this.#bytes += jsonBytes(problem.path) + jsonBytes(problem.reason)
     if (this.#bytes < MOST_BYTES) this.#listed.push(problem)
+  }
+
+  /** The same, of which one says enough. */
+  addOnce(path: string, reason: string): void {
+    if (this.#once.has(reason)) return
+    this.#once.add(reason)
+    this.add(path, reason)
   }
 
   /** As an answer has them. */

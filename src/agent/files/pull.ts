@@ -8,6 +8,7 @@ import { isReachable } from '../../shared/platform/public-address.ts'
 import { AgentFailure } from '../failure.ts'
 import { codeOf } from './folder-handle.ts'
 import { cancelled } from './list.ts'
+import { isPullPort, type PullConfig } from './pull-ports.ts'
 import type { ManyOptions } from './remove.ts'
 import { denied } from './rules.ts'
 import { writeFile } from './server-file.ts'
@@ -28,8 +29,8 @@ export interface PullOptions extends ManyOptions {
   readonly maxMs: number
   /** How many bytes more the server may have on its disk. */
   readonly roomBytes: number
-  /** Ranges of addresses that are no public ones, and may be asked all the same. */
-  readonly allowed: readonly string[]
+  /** What may be asked beside public addresses at the ports of the web. */
+  readonly allowed: PullConfig
   readonly clock: Clock
   readonly key: string
 }
@@ -57,6 +58,7 @@ export async function pullInto(root: string, options: PullOptions): Promise<Pull
     try {
       const name = options.name ?? nameOf(answer, url)
       const path = ['', ...to.split('/').filter((part) => part !== ''), name].join('/')
+      rules.refuseHidden(path, false)
       if (rules.isDenied(path)) throw denied(path)
       rules.check(path, { field: 'to' })
       const length = lengthOf(answer)
@@ -111,14 +113,20 @@ function parsed(text: string, base?: URL): URL {
   return url
 }
 
-function ask(url: URL, allowed: readonly string[], signal: AbortSignal): Promise<IncomingMessage> {
+function ask(
+  url: URL,
+  { allowedRanges = [], allowedPorts = [] }: PullConfig,
+  signal: AbortSignal,
+): Promise<IncomingMessage> {
+  const port = url.port === '' ? (url.protocol === 'https:' ? 443 : 80) : Number(url.port)
+  if (!isPullPort(port, allowedPorts)) throw refusedPort(port)
   const host = url.hostname.replace(/^\[|\]$/g, '')
   // An address that stands in the URL itself is not looked up.
-  if (isIP(host) !== 0 && !isReachable(host, allowed)) throw refused(host)
+  if (isIP(host) !== 0 && !isReachable(host, allowedRanges)) throw refused(host)
   const lookup: LookupFunction = (name, { all }, done) => {
     lookupName(name, { all: true }).then(
       (found) => {
-        const addresses = found.filter(({ address }) => isReachable(address, allowed))
+        const addresses = found.filter(({ address }) => isReachable(address, allowedRanges))
         const [first] = addresses
         if (first === undefined) done(refused(name), '', 0)
         else if (all === true) done(null, addresses)
@@ -174,6 +182,11 @@ function lengthOf({ headers }: IncomingMessage): number | null {
 
 function refused(host: string): AgentFailure {
   const message = `leads to ${host.slice(0, 200)}, which is a private or reserved address; pull.allowedRanges of agent.yaml can allow it`
+  return new AgentFailure('PATH_INVALID', message, { field: 'url' })
+}
+
+function refusedPort(port: number): AgentFailure {
+  const message = `leads to port ${port}; files are fetched from 80, 443, 8080 and 8443, and pull.allowedPorts of agent.yaml can allow others`
   return new AgentFailure('PATH_INVALID', message, { field: 'url' })
 }
 

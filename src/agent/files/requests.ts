@@ -32,28 +32,34 @@ export function fileRequests({ servers, bulk }: FileRequestDeps): readonly Reque
   const work = new FileWork(servers)
   const rootOf = (serverId: string): string => work.rootOf(serverId)
   return [
-    onRequest(operations.listFolder, ({ serverId, path, after, limit }, { signal }) => {
-      work.rulesFor(serverId, { reads: [[path, 'path']] })
-      return listPage(rootOf(serverId), path, { after, limit, signal })
+    onRequest(operations.listFolder, ({ serverId, path, after, limit, filePaths }, { signal }) => {
+      const rules = work.rulesFor(serverId, { filePaths, reads: [[path, 'path']] })
+      return listPage(rootOf(serverId), path, { after, limit, rules, signal })
     }),
     onRequest(operations.describeEntry, ({ serverId, path }) => describe(rootOf(serverId), path)),
     onRequest(operations.makeServerFolder, async ({ serverId, path, parents }) => {
       work.rulesFor(serverId, { reads: [[path, 'path']] })
       return { made: await makeFolderAt(rootOf(serverId), path, parents) }
     }),
-    onRequest(operations.renameEntry, ({ serverId, denied, ...names }) => {
-      const rules = work.rulesFor(serverId, { denied, changes: [[names.from, 'from']], reads: [[names.to, 'to']] })
+    onRequest(operations.renameEntry, ({ serverId, denied, filePaths, ...names }) => {
+      const rules = work.rulesFor(serverId, {
+        denied,
+        filePaths,
+        changes: [[names.from, 'from']],
+        reads: [[names.to, 'to']],
+      })
       return rename(rootOf(serverId), { ...names, rules })
     }),
     onRequest(operations.linkEntry, ({ serverId, ...link }) => {
       work.rulesFor(serverId, { reads: [[link.path, 'path']] })
       return makeLink(rootOf(serverId), link)
     }),
-    onRequest(operations.copyEntry, ({ serverId, denied, key, ...names }, { signal, progress }) =>
+    onRequest(operations.copyEntry, ({ serverId, denied, filePaths, key, ...names }, { signal, progress }) =>
       work.long(serverId, key, () =>
         work.changing(serverId, async (server) => {
           const rules = work.rulesFor(serverId, {
             denied,
+            filePaths,
             reads: [
               [names.from, 'from'],
               [names.to, 'to'],
@@ -73,36 +79,36 @@ export function fileRequests({ servers, bulk }: FileRequestDeps): readonly Reque
         }),
       ),
     ),
-    onRequest(operations.deleteEntries, ({ serverId, paths, denied }, { signal, progress }) =>
+    onRequest(operations.deleteEntries, ({ serverId, paths, denied, filePaths }, { signal, progress }) =>
       work.long(serverId, undefined, () =>
         work.changing(serverId, async ({ place }) => {
-          const rules = work.rulesFor(serverId, { denied, changes: numbered(paths) })
+          const rules = work.rulesFor(serverId, { denied, filePaths, changes: numbered(paths) })
           return await removeEntries(place.files, paths, { rules, signal, progress })
         }),
       ),
     ),
-    onRequest(operations.setModes, ({ serverId, paths, denied, ...modes }, { signal, progress }) =>
+    onRequest(operations.setModes, ({ serverId, paths, denied, filePaths, ...modes }, { signal, progress }) =>
       work.long(serverId, undefined, async () => {
-        const rules = work.rulesFor(serverId, { denied, reads: numbered(paths) })
+        const rules = work.rulesFor(serverId, { denied, filePaths, reads: numbered(paths) })
         return await setModes(rootOf(serverId), paths, { ...modes, rules, signal, progress })
       }),
     ),
-    onRequest(operations.sumFiles, ({ serverId, paths, denied }, { signal, progress }) =>
+    onRequest(operations.sumFiles, ({ serverId, paths, denied, filePaths }, { signal, progress }) =>
       work.long(serverId, undefined, async () => {
-        const rules = work.rulesFor(serverId, { denied, reads: numbered(paths) })
+        const rules = work.rulesFor(serverId, { denied, filePaths, reads: numbered(paths) })
         return await checksums(rootOf(serverId), paths, { rules, signal, progress })
       }),
     ),
-    onRequest(operations.measureFolders, ({ serverId, path, ...which }, { signal, progress }) =>
+    onRequest(operations.measureFolders, ({ serverId, path, filePaths, ...which }, { signal, progress }) =>
       work.long(serverId, undefined, async () => {
-        work.rulesFor(serverId, { reads: [[path, 'path']] })
-        return await folderUsage(rootOf(serverId), path, { ...which, signal, progress })
+        const rules = work.rulesFor(serverId, { filePaths, reads: [[path, 'path']] })
+        return await folderUsage(rootOf(serverId), path, { ...which, rules, signal, progress })
       }),
     ),
-    onRequest(operations.searchFiles, ({ serverId, path, denied, ...what }, { signal, progress }) =>
+    onRequest(operations.searchFiles, ({ serverId, path, denied, filePaths, ...what }, { signal, progress }) =>
       work.long(serverId, undefined, async () => {
         const { place, context } = work.server(serverId)
-        const rules = work.rulesFor(serverId, { denied, reads: [[path, 'path']] })
+        const rules = work.rulesFor(serverId, { denied, filePaths, reads: [[path, 'path']] })
         return await search(place.files, path, { ...what, rules, clock: context.clock, signal, progress })
       }),
     ),

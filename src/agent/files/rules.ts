@@ -1,9 +1,11 @@
 import ignore from 'ignore'
+import { type FilePaths, FileReach } from '../../shared/kernel/file-paths.ts'
 import { pathText } from '../../shared/kernel/path-text.ts'
 import { partsOf, type ServerMount } from '../../shared/protocol/mounts.ts'
 import { AgentFailure } from '../failure.ts'
 import type { FolderHandle } from './folder-handle.ts'
 import { MOST_PATH_BYTES, type PathField, pathIn } from './place.ts'
+import type { Problems } from './problems.ts'
 import { walk } from './walk.ts'
 
 /** Where containers have the folder of their server. */
@@ -13,11 +15,13 @@ const CONTAINER_HOME = '/home/container'
 export class PathRules {
   readonly #mounted: readonly (readonly string[])[]
   readonly #denied: ReturnType<typeof ignore> | undefined
+  readonly #reach: FileReach | undefined
 
-  /** `denied`: patterns of .gitignore, whatever the case of letters. */
-  constructor(mounts: readonly ServerMount[], denied: readonly string[]) {
+  /** `denied`: patterns of .gitignore, whatever the case of letters. `filePaths`: what a member is held to. */
+  constructor(mounts: readonly ServerMount[], denied: readonly string[], filePaths?: FilePaths) {
     this.#mounted = mounts.flatMap(({ target }) => placeOfMount(target))
     this.#denied = denied.length === 0 ? undefined : ignore({ ignorecase: true }).add([...denied])
+    this.#reach = filePaths === undefined ? undefined : new FileReach(filePaths)
   }
 
   /**
@@ -37,8 +41,41 @@ export class PathRules {
     }
   }
 
+  /** Whether whoever asks is held to other paths. A folder on the way to these is not hidden. */
+  isHidden(path: string, isFolder: boolean): boolean {
+    if (this.#reach === undefined) return false
+    return isFolder ? !this.#reach.opens(path) : !this.#reach.allows(path, false)
+  }
+
+  /** Whether anything may be hidden at all. */
+  get hides(): boolean {
+    return this.#reach !== undefined
+  }
+
   /** Whether whoever asks does not get what has this path from the folder of the server on. */
   isDenied(path: string, isFolder = false): boolean {
+    return this.isHidden(path, isFolder) || this.#isKept(path, isFolder)
+  }
+
+  /** Refuses what is hidden, once it is known whether it is a folder. */
+  refuseHidden(path: string, isFolder: boolean): void {
+    if (this.isHidden(path, isFolder)) throw outside(path)
+  }
+
+  /** Refuses to make or change what whoever asks does not reach: a folder on the way to what they reach stays as it is. */
+  refuseUnreached(path: string, isFolder: boolean): void {
+    if (this.#reach?.allows(path, isFolder) === false) throw outside(path)
+  }
+
+  /** Leaves an entry of a tree out; what is hidden is not named. Answers whether it was. */
+  leavesOut(path: string, isFolder: boolean, problems: Problems): boolean {
+    if (this.isHidden(path, isFolder)) problems.addOnce('/', HIDDEN)
+    else if (this.#isKept(path, isFolder)) problems.add(path, KEPT)
+    else return false
+    return true
+  }
+
+  #isKept(path: string, isFolder: boolean): boolean {
     if (this.#denied === undefined) return false
     const inside = partsOf(path).join('/')
     if (!ignore.isPathValid(inside)) return false
@@ -47,13 +84,16 @@ export class PathRules {
 
   /** Refuses a tree with something in it that is denied, at its own path or at those it is to have. The caller holds the folder open. */
   async refuseDeniedIn(folder: FolderHandle, paths: readonly string[], signal?: AbortSignal): Promise<void> {
-    if (this.#denied === undefined) return
+    if (this.#denied === undefined && this.#reach === undefined) return
     let found: string | undefined
+    let isHidden = false
     const look = (way: Buffer | undefined, name: Buffer, isFolder: boolean): boolean => {
       const at = pathIn(way, name)
       const below = at === undefined ? undefined : pathText(at)
-      if (below === undefined || paths.some((path) => this.isDenied(`${path}/${below}`, isFolder)))
+      if (below === undefined || paths.some((path) => this.isDenied(`${path}/${below}`, isFolder))) {
         found ??= below ?? 'what lies too deep'
+        isHidden = below !== undefined && paths.some((path) => this.isHidden(`${path}/${below}`, isFolder))
+      }
       return found === undefined
     }
     await walk(
@@ -64,6 +104,8 @@ export class PathRules {
       },
       () => found !== undefined || signal?.aborted === true,
     )
+    if (isHidden)
+      throw new AgentFailure('DENIED', `${paths[0]?.slice(0, 200)} holds more than your access to this server reaches`)
     if (found !== undefined) throw denied(found)
   }
 }
@@ -72,6 +114,14 @@ export class PathRules {
 export function denied(path: string): AgentFailure {
   return new AgentFailure('DENIED', `The template of this server keeps ${path.slice(0, 200)} from its members`)
 }
+
+/** A member is held to other paths. */
+export function outside(path: string): AgentFailure {
+  return new AgentFailure('DENIED', `Your access to this server does not reach ${path.slice(0, 200)}`)
+}
+
+/** Why entries that are not named were left out. */
+export const HIDDEN = 'has more than your access to this server reaches, which was left out'
 
 /** Why an entry of a tree was left out. */
 export const KEPT = 'is kept from members by the template of the server'

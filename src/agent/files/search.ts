@@ -2,14 +2,16 @@ import { constants, type Stats } from 'node:fs'
 import { matchesGlob, parseGlob } from '../../shared/kernel/glob.ts'
 import { pathText } from '../../shared/kernel/path-text.ts'
 import type { Clock } from '../../shared/kernel/time.ts'
-import { type EntryFacts, FILE_LIMITS } from '../../shared/protocol/file-operations.ts'
+import { type EntryFacts, FILE_LIMITS, type FileProblem } from '../../shared/protocol/file-operations.ts'
 import { AgentFailure } from '../failure.ts'
 import type { FolderHandle } from './folder-handle.ts'
 import { type LineMatcher, patternMatcher, textMatcher } from './line-matcher.ts'
 import { cancelled, jsonBytes, kindOf, modifiedMsOf } from './list.ts'
 import { isPart, MOST_PATH_BYTES, openRegular, pathBelow, pathIn, withFolder } from './place.ts'
+import { Problems } from './problems.ts'
 import type { ManyOptions } from './remove.ts'
-import { walk } from './walk.ts'
+import { KEPT } from './rules.ts'
+import { type WalkPosition, walk } from './walk.ts'
 
 const PIECE_BYTES = 256 * 1024
 /** A file with a NUL among its first bytes is no text. */
@@ -51,6 +53,7 @@ export interface Found {
   readonly bytes: number
   readonly cut: 'hits' | 'time' | 'bytes' | null
   readonly unread: number
+  readonly problems: FileProblem[]
 }
 
 /** Entries below a folder by name, kind and content, in the order in which the disk lists them. */
@@ -75,10 +78,11 @@ class Search {
   readonly #until: number
   readonly #piece = Buffer.allocUnsafe(PIECE_BYTES)
   #cut: Found['cut'] = null
-  #left: number = FILE_LIMITS.answerBytes
+  // The other half is for what was not read.
+  #left: number = FILE_LIMITS.answerBytes / 2
   #entries = 0
   #bytes = 0
-  #unread = 0
+  readonly #problems = new Problems()
 
   constructor(path: string, options: SearchOptions, matcher: LineMatcher | undefined) {
     this.#path = path
@@ -96,11 +100,13 @@ class Search {
       {
         entry: async (inner, name, at) => {
           if (isPart(name.toString('latin1'))) return
+          if (this.#isHidden(at, name, false)) return
           this.#count()
           if (this.#mayBe(name)) await this.#look(inner, name, () => pathIn(at.path(MOST_PATH_BYTES), name))
         },
         enter: (inner, name, above) => {
           if (isPart(name.toString('latin1'))) return false
+          if (this.#isHidden(above, name, true)) return false
           this.#count()
           if (this.#matcher !== undefined || !this.#mayBe(name)) return true
           const found = pathIn(above.path(MOST_PATH_BYTES), name)
@@ -111,7 +117,22 @@ class Search {
       () => signal.aborted || this.#isOver(),
     )
     if (signal.aborted) throw cancelled()
-    return { hits: this.#hits, entries: this.#entries, bytes: this.#bytes, cut: this.#cut, unread: this.#unread }
+    const { problems, problemCount } = this.#problems.answer
+    return {
+      hits: this.#hits,
+      entries: this.#entries,
+      bytes: this.#bytes,
+      cut: this.#cut,
+      unread: problemCount,
+      problems,
+    }
+  }
+
+  #isHidden(at: WalkPosition, name: Buffer, isFolder: boolean): boolean {
+    const { rules } = this.#options
+    if (!rules.hides) return false
+    const found = pathIn(at.path(MOST_PATH_BYTES), name)
+    return found === undefined || rules.isHidden(pathBelow(this.#path, found), isFolder)
   }
 
   #count(): void {
@@ -141,22 +162,17 @@ class Search {
     }
     if (!facts.isFile()) return
     const path = where()
-    if (path === undefined || this.#options.rules.isDenied(pathBelow(this.#path, path))) {
-      this.#unread++
-      return
-    }
-    if (facts.size > this.#options.maxFileBytes) {
-      this.#unread++
-      return
-    }
-    const line = await this.#inFile(folder, name, this.#matcher)
+    const shown = path === undefined ? undefined : pathBelow(this.#path, path)
+    if (path === undefined || shown === undefined) return this.#problems.add(undefined, 'lies too deep')
+    if (this.#options.rules.isDenied(shown)) return this.#problems.add(shown, KEPT)
+    if (facts.size > this.#options.maxFileBytes) return this.#problems.add(shown, 'is larger than what is looked into')
+    const line = await this.#inFile({ folder, name, shown }, this.#matcher)
     if (line !== undefined) this.#hit(path, facts, line)
   }
 
   /** The first line that matches. */
   async #inFile(
-    folder: FolderHandle,
-    name: Buffer,
+    { folder, name, shown }: { readonly folder: FolderHandle; readonly name: Buffer; readonly shown: string },
     matcher: LineMatcher,
   ): Promise<{ number: number; text: string } | undefined> {
     const file = await openRegular({ folder, name }, constants.O_RDONLY).catch((error: unknown) => {
@@ -164,7 +180,7 @@ class Search {
       return undefined // closed, or no file any more
     })
     if (file === undefined) {
-      this.#unread++
+      this.#problems.add(shown, 'is closed to the agent, or was taken away meanwhile')
       return undefined
     }
     const decoder = new TextDecoder()
@@ -177,7 +193,7 @@ class Search {
         const { bytesRead } = await file.read(this.#piece, 0, PIECE_BYTES, at)
         const piece = this.#piece.subarray(0, bytesRead)
         if (at === 0 && piece.subarray(0, LOOK_BYTES).includes(0)) {
-          this.#unread++
+          this.#problems.add(shown, 'is no text')
           return undefined
         }
         at += bytesRead

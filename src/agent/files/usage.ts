@@ -2,7 +2,7 @@ import { FILE_LIMITS } from '../../shared/protocol/file-operations.ts'
 import { cancelled, jsonBytes } from './list.ts'
 import { isPart, MOST_PATH_BYTES, pathBelow, pathIn, withFolder } from './place.ts'
 import type { ManyOptions } from './remove.ts'
-import { walk } from './walk.ts'
+import { type WalkPosition, walk } from './walk.ts'
 
 /** A folder with all below it. */
 export interface FolderUsage {
@@ -27,12 +27,7 @@ interface Sum {
 export async function folderUsage(
   root: string,
   path: string,
-  {
-    depth: most,
-    limit,
-    signal,
-    progress,
-  }: Omit<ManyOptions, 'rules'> & { readonly depth: number; readonly limit: number },
+  { depth: most, limit, rules, signal, progress }: ManyOptions & { readonly depth: number; readonly limit: number },
 ): Promise<Omit<FolderUsage, 'path'> & { folders: FolderUsage[] }> {
   return await withFolder(root, path, async (folder) => {
     const largest = new Largest(limit)
@@ -63,11 +58,17 @@ export async function folderUsage(
       counted.bytes += bytes
       progress({ ...counted })
     }
+    const isHidden = (at: WalkPosition, name: Buffer, isFolder: boolean): boolean => {
+      if (!rules.hides) return false
+      const found = pathIn(at.path(MOST_PATH_BYTES), name)
+      return found === undefined || rules.isHidden(pathBelow(path, found), isFolder)
+    }
     await walk(
       folder,
       {
         entry: (inner, name, at) => {
           stepUp(at.depth)
+          if (isHidden(at, name, false)) return
           const facts = inner.statOf(name)
           if (facts === undefined) return
           if (facts.nlink > 1 && !facts.isDirectory()) {
@@ -76,10 +77,12 @@ export async function folderUsage(
           }
           add(at.depth, facts.isFile() ? facts.size : 0, facts.blocks * 512)
         },
-        enter: (inner, _name, above) => {
+        enter: (inner, name, above) => {
           stepUp(above.depth)
+          if (isHidden(above, name, true)) return false
           add(above.depth, 0, 0)
           sums.push({ bytes: 0, allocated: inner.stat().blocks * 512, entries: 0 })
+          return true
         },
         leave: (_inner, name, at) => {
           const sum = stepUp(at.depth)

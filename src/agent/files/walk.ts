@@ -22,7 +22,7 @@ export interface Visitor {
    * walk waits for what takes its time.
    */
   readonly entry?: (folder: FolderHandle, name: Buffer, at: WalkPosition) => unknown
-  /** A folder, before what is in it; `false` leaves it out. */
+  /** A folder, before what is in it; `false` leaves it out. The walk waits for it as for `entry`. */
   readonly enter?: (folder: FolderHandle, name: Buffer, above: WalkPosition) => unknown
   /** A folder after all that is in it; `name` is where it was in `folder`. */
   readonly leave?: (folder: FolderHandle, name: Buffer, at: WalkPosition) => void
@@ -40,12 +40,23 @@ export function pacer(stop: () => boolean): () => Promise<boolean> {
   }
 }
 
+/** How a walk goes. */
+export interface WalkOptions {
+  /** By the bytes of the names: in each folder first what is no folder, then the folders. The names of a folder are then in memory at once. */
+  readonly sorted?: boolean
+}
+
 /**
  * Visits all that is in a folder, however deep and in however large folders, with a bounded number of open descriptors. It
  * follows no link, enters nothing that is mounted there and never leaves the folder, whatever somebody renames meanwhile; what is
  * moved while it is on its way is met once, twice or not at all. `stop` ends it early.
  */
-export async function walk(root: FolderHandle, visitor: Visitor, stop: () => boolean = () => false): Promise<void> {
+export async function walk(
+  root: FolderHandle,
+  visitor: Visitor,
+  stop: () => boolean = () => false,
+  { sorted = false }: WalkOptions = {},
+): Promise<void> {
   const trail = new Trail(root)
   const mount = root.mount()
   const waiting = new Map<number, Waiting>()
@@ -53,6 +64,7 @@ export async function walk(root: FolderHandle, visitor: Visitor, stop: () => boo
   /** Visits the entries of the present folder, and leaves those that are folders for later. */
   const list = async (done: number): Promise<boolean> => {
     const folder = trail.current
+    if (sorted) return await listSorted(folder)
     const names: Buffer[] = []
     let met = 0
     for (const { name, isFolder } of folder.entries()) {
@@ -66,6 +78,23 @@ export async function walk(root: FolderHandle, visitor: Visitor, stop: () => boo
     if (names.length > 0) waiting.set(trail.depth, { names: names.reverse(), done: done + names.length, more })
     return true
   }
+  const listSorted = async (folder: FolderHandle): Promise<boolean> => {
+    // As characters of one byte each, which sort as the bytes do and take less memory.
+    const [others, folders]: [string[], string[]] = [[], []]
+    for (const { name, isFolder } of folder.entries()) (isFolder ? folders : others).push(name.toString('latin1'))
+    for (const name of others.sort()) {
+      await visitor.entry?.(folder, Buffer.from(name, 'latin1'), trail)
+      if (!(await mayGoOn())) return false
+    }
+    if (folders.length > 0) {
+      const names = folders
+        .sort()
+        .reverse()
+        .map((name) => Buffer.from(name, 'latin1'))
+      waiting.set(trail.depth, { names, done: names.length, more: false })
+    }
+    return true
+  }
   const descend = async (name: Buffer): Promise<boolean> => {
     const folder = trail.current
     const child = enterable(folder, name, mount)
@@ -73,7 +102,7 @@ export async function walk(root: FolderHandle, visitor: Visitor, stop: () => boo
       await visitor.entry?.(folder, name, trail)
       return true
     }
-    if (visitor.enter?.(child, name, trail) === false) {
+    if ((await visitor.enter?.(child, name, trail)) === false) {
       child.close()
       return true
     }

@@ -1,16 +1,12 @@
 import { createHash } from 'node:crypto'
-import { type ClientRequest, type IncomingMessage, type RequestOptions, request as requestPlain } from 'node:http'
-import { request as requestSecure } from 'node:https'
-import type { Socket } from 'node:net'
+import type { ClientRequest, IncomingMessage } from 'node:http'
 import { Transform } from 'node:stream'
 import { pipeline } from 'node:stream/promises'
-import { BULK_PATH, TRANSFER_LIMITS } from '../../shared/protocol/files.ts'
-import { NODE_ID_HEADER, NODE_KEY_HEADER } from '../../shared/protocol/frames.ts'
+import { BULK_PATH } from '../../shared/protocol/files.ts'
 import { AgentFailure } from '../failure.ts'
 import { errorText } from '../logger.ts'
 import type { ConnectTarget } from './connect.ts'
-import { connectPlain } from './daemon-connection.ts'
-import { httpUrl } from './daemon-url.ts'
+import { answerOf, openRequest } from './daemon-request.ts'
 
 /** What a transfer is watched by. */
 export interface TransferWatch {
@@ -66,37 +62,9 @@ export function createBulk(target: ConnectTarget): Bulk {
   }
 }
 
-function open(target: ConnectTarget, method: string, ticket: string, signal: AbortSignal): ClientRequest {
-  const url = httpUrl(target.url, `${BULK_PATH}/${ticket}`)
-  const headers = { [NODE_ID_HEADER]: target.nodeId, [NODE_KEY_HEADER]: target.nodeKey }
-  const body = method === 'PUT' ? { 'content-type': 'application/octet-stream' } : {}
-  const options: RequestOptions = { method, headers: { ...headers, ...body }, signal, agent: false }
-  const { createConnection } = target
-  // `http` uses nothing of a Socket that a Duplex has not, and takes a connection that comes later by the second argument.
-  if (createConnection !== undefined) options.createConnection = () => createConnection() as Socket
-  else if (url.protocol === 'http:') {
-    options.createConnection = (_, done) => {
-      connectPlain(url, target).then(
-        (socket) => done(null, socket),
-        (error: Error) => done(error, undefined as never), // as `http` itself calls it
-      )
-      return undefined
-    }
-  }
-  const secure = createConnection === undefined && url.protocol === 'https:'
-  const request = secure
-    ? requestSecure(url, { ...options, ...(target.ca === undefined ? {} : { ca: target.ca }) })
-    : requestPlain(url, options)
-  request.setTimeout(TRANSFER_LIMITS.stallMs, () => request.destroy(new Error('Nothing moved for 30 s')))
-  return request
-}
-
-function answerOf(request: ClientRequest): Promise<IncomingMessage> {
-  return new Promise((resolve, reject) => {
-    request.once('response', resolve)
-    request.once('error', reject)
-    request.on('error', () => {}) // what follows the first one says nothing more
-  })
+function open(target: ConnectTarget, method: 'GET' | 'PUT', ticket: string, signal: AbortSignal): ClientRequest {
+  const headers = method === 'PUT' ? { 'content-type': 'application/octet-stream' } : {}
+  return openRequest(target, { method, path: `${BULK_PATH}/${ticket}`, headers, signal })
 }
 
 /** Reads the answer to its end; one that is no success is the daemon's refusal. */

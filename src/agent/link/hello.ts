@@ -1,6 +1,7 @@
 import { arch, cpus, hostname, release, totalmem, type } from 'node:os'
 import { type AgentFrame, GATEWAY_PROTOCOL } from '../../shared/protocol/frames.ts'
 import type { NodeMachine } from '../../shared/protocol/node.ts'
+import type { SftpReport } from '../../shared/protocol/sftp.ts'
 import type { DiskLimits } from '../disk/disk-limits.ts'
 import { diskOf, machineAddresses } from '../node/node-health.ts'
 import type { Runtimes } from '../runtime/runtimes.ts'
@@ -18,6 +19,8 @@ export async function helloFrame(about: {
   readonly capabilities: readonly string[]
   /** `undefined`: the agent is a part of the daemon's own process. */
   readonly machine: NodeMachine | undefined
+  /** `undefined`: it takes no SSH connections. */
+  readonly sftp: SftpReport | undefined
 }): Promise<AgentFrame> {
   const { journal } = about
   const [disk, reports, hold] = await Promise.all([
@@ -44,6 +47,7 @@ export async function helloFrame(about: {
     acknowledged: journal.outbox.ack,
     capabilities: [...about.capabilities],
     ...(journal.hasLost ? { journalDamaged: true } : {}),
+    ...(about.sftp === undefined ? {} : { sftp: about.sftp }),
     ...(about.machine === undefined ? {} : { machine: about.machine }),
   }
 }

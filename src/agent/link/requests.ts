@@ -1,18 +1,32 @@
 import type { AgentFrame, Operation } from '../../shared/protocol/frames.ts'
+import { type BackupRequestDeps, backupRequests } from '../backups/requests.ts'
 import { type ConsoleRequestDeps, consoleRequests } from '../console/requests.ts'
 import { AgentFailure } from '../failure.ts'
 import { type FileRequestDeps, fileRequests } from '../files/requests.ts'
 import { type AgentLog, errorText } from '../logger.ts'
 import { type NodeRequestDeps, nodeRequests } from '../node/requests.ts'
 import { type ServerRequestDeps, serverRequests } from '../server/requests.ts'
+import { type SftpRequestDeps, sftpRequests } from '../sftp/requests.ts'
 import type { RequestContext, RequestHandler } from './request-handler.ts'
 
 /** What the answers to requests are made from. */
-export type RequestDeps = ConsoleRequestDeps & NodeRequestDeps & FileRequestDeps & ServerRequestDeps
+export type RequestDeps = ConsoleRequestDeps &
+  NodeRequestDeps &
+  FileRequestDeps &
+  ServerRequestDeps &
+  BackupRequestDeps &
+  SftpRequestDeps
 
 /** Every request that this agent answers, by the names of their definitions. */
 export function requestHandlers(deps: RequestDeps): ReadonlyMap<string, RequestHandler> {
-  const handlers = [...consoleRequests(deps), ...nodeRequests(deps), ...fileRequests(deps), ...serverRequests(deps)]
+  const handlers = [
+    ...consoleRequests(deps),
+    ...nodeRequests(deps),
+    ...fileRequests(deps),
+    ...serverRequests(deps),
+    ...backupRequests(deps),
+    ...sftpRequests(deps),
+  ]
   return new Map(handlers.map((handler) => [handler.op, handler]))
 }
 

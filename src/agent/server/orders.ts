@@ -195,6 +195,8 @@ async function rebuild(server: GameServer, op: RebuildOp, step: RebuildStep): Pr
 
 function refuseWhileInstalling(server: GameServer): void {
   if (server.activity !== null) {
-    throw new AgentFailure('CONFLICT_STATE', 'The server is being installed')
+    const what =
+      server.activity === 'restoring' ? 'A backup of the server is being restored' : 'The server is being installed'
+    throw new AgentFailure('CONFLICT_STATE', what)
   }
 }

@@ -2,6 +2,7 @@ import type { Clock } from '../../shared/kernel/time.ts'
 import type { ConsoleLog } from '../console/console-log.ts'
 import type { DiskLimits } from '../disk/disk-limits.ts'
 import type { DiskUsage } from '../disk/disk-usage.ts'
+import type { PullConfig } from '../files/pull-ports.ts'
 import type { AgentLog } from '../logger.ts'
 import type { MountRules } from '../runtime/mounts.ts'
 import type { RunTable, ServerPlace } from '../runtime/runtime.ts'
@@ -27,8 +28,8 @@ export interface ServerContext {
   readonly configThreads: SerialQueue
   /** Which folders of this node servers may have beside their own. */
   readonly mountRules: MountRules
-  /** Ranges of private addresses that files may be fetched from. */
-  readonly pullAddresses: readonly string[]
+  /** Where files may be fetched from beside public addresses at the ports of the web. */
+  readonly pull: PullConfig
   /** Holds servers to their disk limits, where the kernel can. */
   readonly limits: DiskLimits
   /** Matches lines of games with ready rules, off the event loop. */

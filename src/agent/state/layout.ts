@@ -9,6 +9,10 @@ export interface AgentLayout {
   readonly journalDir: string
   readonly serversDir: string
   readonly stateDir: string
+  /** What restores are at when they exchange a server's folder. */
+  readonly restoresDir: string
+  /** What backups have on its way. */
+  readonly backupWorkDir: string
   readonly lockFile: string
   readonly nodeFile: string
 }
@@ -19,6 +23,8 @@ export function agentLayout(dataDir: string): AgentLayout {
     journalDir: join(dataDir, 'journal'),
     serversDir: join(dataDir, 'servers'),
     stateDir: join(dataDir, 'state'),
+    restoresDir: join(dataDir, 'restores'),
+    backupWorkDir: join(dataDir, 'backup-work'),
     lockFile: join(dataDir, 'agent.lock'),
     nodeFile: join(dataDir, 'node.json'),
   }
@@ -30,6 +36,7 @@ export async function makeLayout(layout: AgentLayout): Promise<void> {
   await mkdir(layout.serversDir, { recursive: true, mode: 0o711 })
   await mkdir(layout.journalDir, { recursive: true, mode: 0o700 })
   await mkdir(layout.stateDir, { recursive: true, mode: 0o700 })
+  await mkdir(layout.restoresDir, { recursive: true, mode: 0o700 })
 }
 
 /** The two folders of a server. An id that is not a plain name is refused, because it becomes part of a path. */

@@ -12,6 +12,8 @@ export type Reference =
   | 'apiKey'
   | 'alertRule'
   | 'webhook'
+  | 'backupPolicy'
+  | 'backupStore'
   | 'databaseHost'
   | 'ipPool'
   | 'context'

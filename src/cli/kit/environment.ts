@@ -8,6 +8,10 @@ export interface Environment {
   readonly context: string | undefined
   readonly output: string | undefined
   readonly setupToken: string | undefined
+  /** The secret access key of a backup store. */
+  readonly storeSecret: string | undefined
+  /** What the credential key within a backup of the panel is sealed with. */
+  readonly backupPassphrase: string | undefined
   /** The user that may serve a panel on this machine, beside root and oneself. */
   readonly listenerUid: number | undefined
   /** Send credentials over plain http to another machine. */
@@ -54,6 +58,8 @@ const KNOWN = [
   'PANEL_NO_COLOR',
   'PANEL_PAGER',
   'PANEL_SETUP_TOKEN',
+  'PANEL_STORE_SECRET',
+  'PANEL_BACKUP_PASSPHRASE',
   'PANEL_TOTP',
   'PANEL_LISTENER_UID',
   'PANEL_INSECURE_HTTP',
@@ -81,6 +87,8 @@ export function readEnvironment(env: Readonly<Record<string, string | undefined>
     context: get('PANEL_CONTEXT'),
     output: get('PANEL_OUTPUT'),
     setupToken: get('PANEL_SETUP_TOKEN'),
+    storeSecret: get('PANEL_STORE_SECRET'),
+    backupPassphrase: get('PANEL_BACKUP_PASSPHRASE'),
     listenerUid: uidOf(get('PANEL_LISTENER_UID')),
     insecureHttp: on('PANEL_INSECURE_HTTP'),
     totp: get('PANEL_TOTP'),

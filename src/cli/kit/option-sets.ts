@@ -77,6 +77,8 @@ export function several(ref: Reference, name: string = ref): Argument {
 function describe(ref: Reference): string {
   if (ref === 'alertRule') return 'alert rule'
   if (ref === 'apiKey') return 'API key'
+  if (ref === 'backupPolicy') return 'backup policy'
+  if (ref === 'backupStore') return 'backup store'
   if (ref === 'databaseHost') return 'database host'
   return ref === 'ipPool' ? 'IP pool' : ref
 }

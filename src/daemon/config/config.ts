@@ -15,6 +15,8 @@ import { fixedSettings, settingSections } from './fixed-settings.ts'
 /** What the daemon is started with, frozen. */
 export interface Config {
   readonly dataDir: string
+  /** Where stores of the kind `local` have backups of the panel itself. */
+  readonly backupDir: string
   readonly host: string
   readonly port: number
   readonly tls: { readonly cert: string; readonly key: string } | undefined
@@ -72,7 +74,12 @@ const File = z
         maxConnections: z.coerce.number().int().min(4).max(10_000_000),
       })
       .partial(),
-    data: z.strictObject({ dir: z.string().refine((path) => path.trim() !== '', 'is empty') }).partial(),
+    data: z
+      .strictObject({
+        dir: z.string().refine((path) => path.trim() !== '', 'is empty'),
+        backupDir: z.string().refine((path) => path.trim() !== '', 'is empty'),
+      })
+      .partial(),
     log: z
       .strictObject({ level: z.enum(['trace', 'debug', 'info', 'warn', 'error']), format: z.enum(['json', 'pretty']) })
       .partial(),
@@ -106,7 +113,7 @@ type Environment = Readonly<Record<string, string | undefined>>
 
 /** Names of variables that other parts of the program read. */
 const FOREIGN =
-  /^PANEL_(URL|TOKEN|CONTEXT|CONFIG_DIR|OUTPUT|NO_INPUT|DEBUG|NO_COLOR|PAGER|NO_UPDATE_NOTIFIER|NODE|TOTP|LISTENER_UID|INSECURE_HTTP|TEST_.*|MIGRATION_.*|DAEMON__.*|DOCKER__.*|AGENT__DATA_DIR)$/
+  /^PANEL_(URL|TOKEN|CONTEXT|CONFIG_DIR|OUTPUT|NO_INPUT|DEBUG|NO_COLOR|PAGER|NO_UPDATE_NOTIFIER|NODE|TOTP|STORE_SECRET|BACKUP_PASSPHRASE|LISTENER_UID|INSECURE_HTTP|TEST_.*|MIGRATION_.*|DAEMON__.*|DOCKER__.*|BACKUPS__.*|PULL__.*|SFTP__.*|STARTS__.*|AGENT__DATA_DIR)$/
 
 /** The data folder without any setting: `$XDG_DATA_HOME/panel`. */
 export function defaultDataDir(env: Environment = process.env): string {
@@ -160,8 +167,10 @@ export function inspectConfig(
   }
   const secret = (name: 'PANEL_CREDENTIAL_KEY' | 'PANEL_SETUP_TOKEN'): string | undefined =>
     readSecret(name, env, problems)
+  const dataDir = resolve(flags.dataDir ?? settings.data?.dir ?? defaultDataDir(env))
   const config: Config = {
-    dataDir: resolve(flags.dataDir ?? settings.data?.dir ?? defaultDataDir(env)),
+    dataDir,
+    backupDir: resolve(settings.data?.backupDir ?? join(dataDir, 'backups')),
     ...listen,
     tls,
     publicUrl: settings.http?.publicUrl,

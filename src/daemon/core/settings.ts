@@ -4,6 +4,7 @@ import { SECURITY_NUMBERS, type SecurityField } from '../../shared/kernel/securi
 import {
   ClientId,
   Colour,
+  CronLine,
   DiscoveryUrl,
   HostName,
   LocaleTag,
@@ -15,6 +16,7 @@ import {
   TimeZone,
 } from '../../shared/kernel/setting-values.ts'
 import type { Db, Tx } from '../db/db.ts'
+import { CRON_LINE, isCronLine } from './cron.ts'
 
 /** A number of the security settings with its default and bounds. */
 const int = (field: SecurityField) => {
@@ -47,6 +49,13 @@ export const SETTINGS = {
   'install.catalog': z.array(z.object({ name: z.string(), templateId: z.string(), digest: z.string() })).default([]),
   /** What the one who set the mail server last may give; `null` before anybody has. */
   'install.mailVouched': z.array(z.string()).nullable().default(null),
+  /** The credential key for scheduled backups of the panel, sealed by a passphrase; `null`: it is no part of them. */
+  'install.selfBackupKey': optional(
+    z.object({
+      key: z.object({ kdf: z.literal('scrypt-131072-8-1'), salt: z.string(), sealed: z.string() }),
+      fingerprint: z.string(),
+    }),
+  ),
   'security.lockoutMaxAttempts': int('lockoutMaxAttempts'),
   'security.lockoutWindowMinutes': int('lockoutWindowMinutes'),
   'security.lockoutDurationMinutes': int('lockoutDurationMinutes'),
@@ -74,6 +83,13 @@ export const SETTINGS = {
   'files.maxFileMb': z.int().min(1).max(1_048_576).default(10_240),
   'files.transfersPerNode': int('fileTunnelConcurrentMax'),
   'files.waitingTransfersPerNode': int('fileTunnelMaxPendingPerNode'),
+  /** The id or the name of the store of backups for which nothing else says where they go; without one: `local`. */
+  'backups.defaultStore': optional(OneLine.trim().min(1).max(100)),
+  /** When the panel backs itself up; five fields of cron. */
+  'selfBackup.cron': optional(CronLine.refine((line) => isCronLine(line), CRON_LINE)),
+  /** The id or the name of the store of these backups; without one the default store. */
+  'selfBackup.store': optional(OneLine.trim().min(1).max(100)),
+  'selfBackup.keep': z.int().min(1).max(1000).default(14),
   'smtp.host': optional(HostName),
   'smtp.port': optional(z.int().min(1).max(65_535)),
   'smtp.username': optional(OneLine.min(1).max(254)),

@@ -1,6 +1,8 @@
 import type { AccessTables } from './schema/access.ts'
 import type { AccountsTables } from './schema/accounts.ts'
 import type { AlertsTables } from './schema/alerts.ts'
+import type { BackupStoresTables } from './schema/backup-stores.ts'
+import type { BackupsTables } from './schema/backups.ts'
 import type { DatabasesTables } from './schema/databases.ts'
 import type { IdentityTables } from './schema/identities.ts'
 import type { InfrastructureTables } from './schema/infrastructure.ts'
@@ -15,6 +17,8 @@ import type { ServersTables } from './schema/servers.ts'
 export interface Schema
   extends AccessTables,
     AccountsTables,
+    BackupStoresTables,
+    BackupsTables,
     IdentityTables,
     DatabasesTables,
     InfrastructureTables,

@@ -17,6 +17,7 @@ const CODES: Partial<Record<AgentErrorCode, ErrorCode>> = {
   DENIED: 'PERMISSION_DENIED',
   ARCHIVE_UNSUPPORTED: 'FILE_ARCHIVE_UNSUPPORTED',
   RCON_FAILED: 'CONSOLE_UNAVAILABLE',
+  STORE_FAILED: 'BACKUP_STORE_FAILED',
 }
 
 /** The failure of a node as callers of the API see it; the node's own code stands in `meta.agentCode`. */

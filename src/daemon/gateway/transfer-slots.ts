@@ -30,6 +30,24 @@ export class TransferSlots {
     }
   }
 
+  /**
+   * A slot of each of these nodes, of a node that is named twice one. They are taken in the same order by everybody: two that wait for
+   * each other would wait for ever.
+   */
+  async takeAll(nodeIds: readonly string[], signal: AbortSignal): Promise<() => void> {
+    const taken: (() => void)[] = []
+    const release = (): void => {
+      for (const one of taken.splice(0)) one()
+    }
+    try {
+      for (const nodeId of [...new Set(nodeIds)].sort()) taken.push(await this.take(nodeId, signal))
+    } catch (error) {
+      release()
+      throw error
+    }
+    return release
+  }
+
   async #wait(node: Node, signal: AbortSignal): Promise<void> {
     const limit = this.#settings.get('files.waitingTransfersPerNode')
     if (node.waiting.length >= limit) {

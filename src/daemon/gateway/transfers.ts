@@ -14,10 +14,28 @@ export interface AskOptions {
   readonly signal: AbortSignal
 }
 
+/** Turns that were taken beforehand, by {@link Transfers.withTurns}: a transfer to or from these nodes waits for none. */
+export interface Turns {
+  readonly nodeIds: readonly string[]
+}
+
 interface TransfersDeps {
   readonly clock: Clock
   /** The turns of each node. */
   readonly slots: TransferSlots
+}
+
+/** Bytes that wait for a node to ask for them. */
+export interface Offer {
+  readonly ticket: string
+  /** Takes it back, and ends it when it is under way. */
+  close(): void
+}
+
+interface Offered {
+  readonly nodeId: string
+  readonly open: (signal: AbortSignal) => AsyncIterable<Uint8Array>
+  readonly ended: AbortController
 }
 
 interface Ticket {
@@ -39,6 +57,7 @@ interface Ticket {
 export class Transfers {
   readonly #deps: TransfersDeps
   readonly #tickets = new Map<string, Ticket>()
+  readonly #offers = new Map<string, Offered>()
   #running = 0
 
   constructor(deps: TransfersDeps) {
@@ -52,10 +71,10 @@ export class Transfers {
    */
   async from(
     nodeId: string,
-    { length, signal }: { readonly length: number | null; readonly signal: AbortSignal },
+    { length, signal, turns }: { readonly length: number | null; readonly signal: AbortSignal; readonly turns?: Turns },
     ask: (ticket: string, options: AskOptions) => Promise<{ readonly sha256: string }>,
   ): Promise<Readable> {
-    const run = await this.#begin(nodeId, signal)
+    const run = await this.#begin(nodeId, signal, turns)
     const leave = (): void => run.fail(gone())
     signal.addEventListener('abort', leave)
     try {
@@ -81,13 +100,23 @@ export class Transfers {
     }
   }
 
+  /** Work with transfers of several nodes at the same time; it begins when it is its turn at all of them. */
+  async withTurns<T>(nodeIds: readonly string[], signal: AbortSignal, work: (turns: Turns) => Promise<T>): Promise<T> {
+    const release = await this.#turn(nodeIds, signal)
+    try {
+      return await work({ nodeIds })
+    } finally {
+      release()
+    }
+  }
+
   /** Bytes to a node: `ask` has its agent fetch them at the ticket, and answers what became of them. */
   async to<T>(
     nodeId: string,
-    { source, signal }: { readonly source: ByteStream; readonly signal: AbortSignal },
+    { source, signal, turns }: { readonly source: ByteStream; readonly signal: AbortSignal; readonly turns?: Turns },
     ask: (ticket: string, options: AskOptions) => Promise<T>,
   ): Promise<T> {
-    const run = await this.#begin(nodeId, signal)
+    const run = await this.#begin(nodeId, signal, turns)
     try {
       const content = watched(run, source.content)
       this.#add(run, { nodeId, direction: 'to', source: { ...source, content }, arrived: () => {}, over: run.over })
@@ -99,6 +128,21 @@ export class Transfers {
     }
   }
 
+  /**
+   * Bytes that are made when a node asks for them, once, at whatever time before the offer is closed: of longer work of the node, in which
+   * their turn comes late. They take no turn of the node, because that work has one. `open` ends what it makes when its signal aborts.
+   */
+  offer(nodeId: string, open: (signal: AbortSignal) => AsyncIterable<Uint8Array>): Offer {
+    const ticket = randomBytes(32).toString('base64url')
+    const ended = new AbortController()
+    this.#offers.set(ticket, { nodeId, open, ended })
+    const close = (): void => {
+      this.#offers.delete(ticket)
+      ended.abort()
+    }
+    return { ticket, close }
+  }
+
   /** An agent delivers at a ticket; resolves when all of it was read. Rejects with NOT_FOUND for a ticket that is not its to use now. */
   async deliver(nodeId: string, ticket: string, body: ByteStream): Promise<void> {
     const found = this.#use(nodeId, ticket, 'from')
@@ -108,20 +152,38 @@ export class Transfers {
 
   /** An agent asks what is to be fetched at a ticket, without using it. */
   announced(nodeId: string, ticket: string): number | null {
+    if (this.#offers.get(ticket)?.nodeId === nodeId) return null
     return this.#find(nodeId, ticket, 'to').source?.length ?? null
   }
 
   /** An agent fetches at a ticket. */
   fetch(nodeId: string, ticket: string): AsyncIterable<Uint8Array> {
+    const offered = this.#offers.get(ticket)
+    if (offered?.nodeId === nodeId) {
+      this.#offers.delete(ticket)
+      return this.#made(offered)
+    }
     const { source } = this.#use(nodeId, ticket, 'to')
     if (source === undefined) throw noTicket()
     return source.content
   }
 
-  async #begin(nodeId: string, signal: AbortSignal): Promise<Run> {
-    const release = await this.#deps.slots.take(nodeId, signal).catch((error: unknown) => {
-      throw signal.aborted ? gone() : error
-    })
+  async *#made({ open, ended }: Offered): AsyncGenerator<Uint8Array> {
+    const run = new Run(this.#deps.clock, () => {})
+    const content = open(AbortSignal.any([run.signal, ended.signal]))
+    try {
+      yield* watched(run, content)
+      run.complete()
+    } catch (error) {
+      throw run.failure ?? error
+    } finally {
+      run.end()
+    }
+  }
+
+  async #begin(nodeId: string, signal: AbortSignal, turns: Turns | undefined): Promise<Run> {
+    const hasTurn = turns?.nodeIds.includes(nodeId) === true
+    const release = hasTurn ? () => {} : await this.#turn([nodeId], signal)
     if (this.#running >= MOST_AT_ONCE) {
       release()
       throw new PanelError('RATE_LIMITED', 'Too many transfers are under way; try again in a moment', {
@@ -135,6 +197,12 @@ export class Transfers {
       release()
     })
     return run
+  }
+
+  #turn(nodeIds: readonly string[], signal: AbortSignal): Promise<() => void> {
+    return this.#deps.slots.takeAll(nodeIds, signal).catch((error: unknown) => {
+      throw signal.aborted ? gone() : error
+    })
   }
 
   #add(run: Run, ticket: Ticket): void {

@@ -40,6 +40,8 @@ export interface JobType<I, S, Step extends string> {
   readonly background: boolean
   plan(input: I): readonly PlannedStep<Step>[]
   needs?(input: I): Needs
+  /** For people: what the result is to be known with, such as what was left out. */
+  notes?(state: S): readonly string[]
   /** How long a lane that is not ordered backs off after so many failed attempts in a row. */
   laneBackOffMs?(failures: number): number
 }

@@ -11,7 +11,7 @@ import { ProgressWriter } from './progress.ts'
 import { JobQueue } from './queue.ts'
 import { type Registered, registered } from './registry.ts'
 import type { HolderOf } from './rights.ts'
-import type { Lane } from './rows.ts'
+import type { JobRow, Lane } from './rows.ts'
 import { Runner } from './runner.ts'
 
 /** What the engine is made of. */
@@ -32,6 +32,8 @@ export interface JobsDeps {
 export interface Jobs {
   readonly queue: JobQueue
   register<I, S, Step extends string>(type: JobType<I, S, Step>, steps: StepsOf<I, S, Step>): void
+  /** What is to be known of a job's result beside its state, for people. */
+  notesOf(row: JobRow): readonly string[]
   /** Works in a lane instead of its jobs, which wait meanwhile; `undefined` while one of them is under way. */
   hold<T>(lane: Lane, work: () => Promise<T>): Promise<T> | undefined
   /** Tries a lane again at once that backs off after failures. */
@@ -60,6 +62,7 @@ export function createJobs({ registry, holderOf, ...core }: JobsDeps): Jobs {
       if (kinds.has(type.kind)) throw new Error(`two types of jobs are called ${type.kind}`)
       kinds.set(type.kind, registered(type, steps))
     },
+    notesOf: (row) => kinds.get(row.kind)?.notesOf(row) ?? [],
     hold: (lane, work) => runner.hold(lane, work),
     endBackOff: (lane) => runner.endBackOff(lane),
     start: () => runner.start(),

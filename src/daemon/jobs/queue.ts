@@ -136,6 +136,11 @@ export class JobQueue {
       .execute()
   }
 
+  /** Has the engine look for what is due; after the commit of whoever has made something due. */
+  wake(): void {
+    this.#deps.wake()
+  }
+
   /** Pauses a job: at once, or when the step that runs has ended. */
   async pause(tx: Tx, row: JobRow): Promise<Unchanged | undefined> {
     const refused = unchangeable(row)

@@ -37,6 +37,8 @@ export interface Registered {
   laneBackOffMs(failures: number): number
   /** Whether somebody may have this step tried again; `false` where {@link load} would throw. */
   isRetryable(row: JobRow, step: StepRow): boolean
+  /** What the result is to be known with; nothing where the state does not fit the type. */
+  notesOf(row: JobRow): readonly string[]
   /** Throws where the row's input or state does not fit the type, or the step is unknown. */
   load(row: JobRow, step: StepRow, holder?: Holder): LoadedJob
 }
@@ -65,6 +67,7 @@ export function registered<I, S, Name extends string>(
       const isReadable = isJson(type.input, row.input) && isJson(type.state, row.state)
       return isReadable && step !== undefined && (step.retryable ?? true)
     },
+    notesOf: (row) => (isJson(type.state, row.state) ? (type.notes?.(parseJson(type.state, row.state)) ?? []) : []),
     load: (row, stepRow, holder) => {
       const step = byName.get(stepRow.step)
       if (step === undefined) throw new Error(`this version knows no step ${stepRow.step} of ${type.kind}`)

@@ -1,5 +1,6 @@
 import { z } from 'zod'
 import { defineEndpoint, NoData } from '../kernel/contract.ts'
+import { FilePaths, ShownFilePaths } from '../kernel/file-paths.ts'
 import { InviteId, ServerId, UserId } from '../kernel/ids.ts'
 import { pageQuery } from '../kernel/page.ts'
 import { OWNER_PERMISSIONS } from '../kernel/permissions.ts'
@@ -23,6 +24,8 @@ export const ServerAccess = z.object({
   userId: UserId,
   serverId: ServerId,
   permissions: z.array(z.string()),
+  /** Which files the member is held to; `null`: to none. */
+  filePaths: ShownFilePaths.nullable(),
   expiresAt: IsoTime.nullable(),
   user: z.object({ id: UserId, email: z.string(), username: z.string() }),
   createdAt: IsoTime,
@@ -36,6 +39,7 @@ export const ServerInvite = z.object({
   serverId: ServerId,
   email: z.string(),
   permissions: z.array(z.string()),
+  filePaths: ShownFilePaths.nullable(),
   invitedByUserId: UserId,
   createdAt: IsoTime,
   expiresAt: IsoTime,
@@ -83,6 +87,8 @@ export const setServerAccess = defineEndpoint({
   body: z.object({
     targetUserId: UserId,
     permissions: ServerPermissions,
+    /** Which files it reaches; `null`: all of them. Without the field it stays as it was. */
+    filePaths: FilePaths.nullish(),
     /** When it ends; it cannot outlast what you hold yourself. */
     expiresAt: z.iso.datetime().nullish(),
   }),
@@ -129,6 +135,8 @@ export const createServerInvite = defineEndpoint({
   body: z.object({
     email: Email,
     permissions: ServerPermissions,
+    /** Which files it reaches; by default all of them. */
+    filePaths: FilePaths.nullish(),
     /** Seconds until the invitation ends, an hour to 30 days. */
     expiresIn: z.int().min(3600).max(2_592_000).default(604_800),
   }),

@@ -559,7 +559,9 @@ export const searchFiles = defineEndpoint({
     entries: z.int(),
     bytes: z.int(),
     cut: z.enum(['hits', 'time', 'bytes']).nullable(),
+    /** Files that were not read, and the first of them with the reason. */
     unread: z.int(),
+    problems: Problems.problems,
   }),
   errors: [...fileErrors, 'CONFLICT'],
   long: true,

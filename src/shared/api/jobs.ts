@@ -23,7 +23,11 @@ export const JobStep = z.object({
 export type JobStep = z.infer<typeof JobStep>
 
 /** A job with its steps; at most the first thousand. */
-export const Job = JobSummary.extend({ stepList: z.array(JobStep) })
+export const Job = JobSummary.extend({
+  stepList: z.array(JobStep),
+  /** What its result is to be known with, such as what it has left out; at most the first hundred. */
+  notes: z.array(z.string()),
+})
 export type Job = z.infer<typeof Job>
 
 export const listJobs = defineEndpoint({

@@ -2,7 +2,14 @@ import { z } from 'zod'
 import { IsoTime } from './time.ts'
 
 /** What an alert is about. `custom` is the test of a rule; no rule is of that type. */
-export const AlertType = z.enum(['resource_threshold', 'node_offline', 'server_crashed', 'backup_failed', 'custom'])
+export const AlertType = z.enum([
+  'resource_threshold',
+  'node_offline',
+  'server_crashed',
+  'backup_failed',
+  'backup_overdue',
+  'custom',
+])
 export type AlertType = z.infer<typeof AlertType>
 
 /** How bad it is. */

@@ -10,6 +10,7 @@ export const ID_PREFIXES = {
   aud: 'audit record',
   bak: 'backup',
   bpl: 'backup policy',
+  bpr: 'run of a backup policy',
   bst: 'backup store',
   cmd: 'command to an agent',
   cha: 'pending sign-in',
@@ -65,6 +66,14 @@ export const ApiKeyId = PathId.brand<'ApiKeyId'>()
 export type ApiKeyId = z.infer<typeof ApiKeyId>
 export const AssignmentId = PathId.brand<'AssignmentId'>()
 export type AssignmentId = z.infer<typeof AssignmentId>
+export const BackupId = PathId.brand<'BackupId'>()
+export type BackupId = z.infer<typeof BackupId>
+export const BackupPolicyId = PathId.brand<'BackupPolicyId'>()
+export type BackupPolicyId = z.infer<typeof BackupPolicyId>
+export const BackupPolicyRunId = PathId.brand<'BackupPolicyRunId'>()
+export type BackupPolicyRunId = z.infer<typeof BackupPolicyRunId>
+export const BackupStoreId = PathId.brand<'BackupStoreId'>()
+export type BackupStoreId = z.infer<typeof BackupStoreId>
 export const DeliveryId = PathId.brand<'DeliveryId'>()
 export type DeliveryId = z.infer<typeof DeliveryId>
 export const InviteId = PathId.brand<'InviteId'>()
@@ -99,10 +108,16 @@ export const ProviderId = z
 export type ProviderId = z.infer<typeof ProviderId>
 export const RoleId = PathId.brand<'RoleId'>()
 export type RoleId = z.infer<typeof RoleId>
+export const SelfBackupId = PathId.brand<'SelfBackupId'>()
+export type SelfBackupId = z.infer<typeof SelfBackupId>
 export const ServerId = PathId.brand<'ServerId'>()
 export type ServerId = z.infer<typeof ServerId>
 export const SessionId = PathId.brand<'SessionId'>()
 export type SessionId = z.infer<typeof SessionId>
+export const SftpSessionId = PathId.brand<'SftpSessionId'>()
+export type SftpSessionId = z.infer<typeof SftpSessionId>
+export const SshKeyId = PathId.brand<'SshKeyId'>()
+export type SshKeyId = z.infer<typeof SshKeyId>
 export const SystemErrorId = PathId.brand<'SystemErrorId'>()
 export type SystemErrorId = z.infer<typeof SystemErrorId>
 export const TemplateId = PathId.brand<'TemplateId'>()

@@ -119,6 +119,7 @@ export const PERMISSION_CATALOG = [
     permissions: [
       { value: 'file.read', label: 'Read files' },
       { value: 'file.write', label: 'Write files' },
+      { value: 'file.sftp', label: 'Reach files by SFTP, as far as they may be read and written' },
     ],
   },
   {
@@ -200,6 +201,7 @@ export const OWNER_PERMISSIONS = [
   'console.write',
   'file.read',
   'file.write',
+  'file.sftp',
   'backup.read',
   'backup.create',
   'backup.restore',

@@ -71,6 +71,9 @@ const PLAIN_ADDRESS = z.email().max(254)
 /** Text of one line: header lines and protocol commands are made of it. */
 export const OneLine = z.string().refine((text) => !CONTROL.test(text), 'must be a single line')
 
+/** Holds a cron line; the daemon says whether it is one. */
+export const CronLine = OneLine.trim().min(1).max(100)
+
 /** A sender: `panel@example.org` or `Panel <panel@example.org>`. */
 export const Sender = z
   .string()

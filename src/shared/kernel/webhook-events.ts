@@ -10,6 +10,8 @@ export const WEBHOOK_EVENTS = {
   'auth.locked_out': 'admin.read',
   'backup.completed': 'backup.read',
   'backup.failed': 'backup.read',
+  'backup_policy.completed': 'admin.read',
+  'backup_policy.failed': 'admin.read',
   'node.created': 'node.read',
   'node.deleted': 'node.read',
   'node.offline': 'node.read',

@@ -83,15 +83,16 @@ export const createBackup = defineRequest({
     extras: z
       .array(z.object({ name: z.string().regex(/^[A-Za-z0-9._-]{1,200}$/), ticket: Ticket }))
       .max(BACKUP_LIMITS.extras),
-    /** What the manifest says of the backup itself, so that a store alone tells whose it is. At most 16 KiB as JSON. */
+    /** What the manifest says of the backup itself, so that a store alone says whose it is. At most 16 KiB as JSON. */
     about: z.record(z.string(), z.unknown()),
     /** What the store may take in by this backup; null: no bound. */
     maxStoredBytes: Bytes.nullable(),
   },
   result: z.object({
     entries: Count,
-    /** What the files have, and what the store has taken in for them. */
+    /** What the files have. */
     bytes: Bytes,
+    /** What an archive has itself, which is what is sent of it as it lies; what the store has taken in for an increment. */
     storedBytes: Bytes,
     /** Of the archive, or of the manifest of an increment. */
     sha256: Sha256,
@@ -158,8 +159,10 @@ export const describeBackup = defineRequest({
 })
 
 /**
- * Delivers at a ticket. `archive`: a tar of all or of one path, compressed as `compression` says (an archive as it lies, where all of it is
- * asked for in its own compression; `offset` and `length` then name a part). `file`: the bytes of one regular file. `extra`: a file beside the server's own.
+ * Delivers at a ticket. `archive`: a tar of all or of one path, compressed as `compression` says, with the names that its entries have from the
+ * server's folder on. Without a path what lies beside the server's files comes first, under `databases/`; with `/` it is left out, as
+ * `backups.receive` needs it. All of an archive in its own compression is sent as it lies, and `offset` and `length` name a part of that.
+ * `file`: the bytes of one regular file. `extra`: a file beside the server's own, `path` is its name.
  */
 export const deliverBackup = defineRequest({
   op: 'backups.deliver',
@@ -172,6 +175,8 @@ export const deliverBackup = defineRequest({
     compression: Compression,
     offset: Bytes,
     length: Bytes.nullable(),
+    /** Patterns of what is left out of an `archive`, which then is never sent as it lies. */
+    denied: z.array(z.string().max(1000)).max(1000).default([]),
   },
   result: z.object({ sha256: Sha256, bytes: Bytes }),
   ...long,
@@ -240,7 +245,10 @@ export const deleteBackup = defineRequest({
   ...long,
 })
 
-/** Removes what no backup of the server needs: pieces, and what attempts that were cut off have left. `keep`: the backups that are known. */
+/**
+ * Removes what no backup of the server needs: pieces, and what attempts that were cut off have left. A backup that is whole always stays,
+ * also one that the daemon does not know; `keep`: those of which nothing is removed even when they are not whole yet.
+ */
 export const pruneBackups = defineRequest({
   op: 'backups.prune',
   ...area,
@@ -249,7 +257,10 @@ export const pruneBackups = defineRequest({
   ...long,
 })
 
-/** What a store holds, as its manifests say. `ownerId`: of one server alone. */
+/**
+ * What a store holds, as its manifests say. `ownerId`: of one server alone; with null the ticket of an object store is for the servers of
+ * all of it: keys begin with the server that they are of.
+ */
 export const listStored = defineRequest({
   op: 'backups.stored',
   ...area,
@@ -314,6 +325,8 @@ export const StoreOperation = z.discriminatedUnion('op', [
       .max(10_000),
   }),
   z.object({ op: z.literal('abort'), key: ObjectKey, uploadId: UploadId }),
+  /** Ends uploads that were begun below the prefix and never completed; the agent knows that nobody writes there. */
+  z.object({ op: z.literal('sweep') }),
 ])
 export type StoreOperation = z.infer<typeof StoreOperation>
 

@@ -18,6 +18,8 @@ export const CAPABILITIES = [
   'console-kinds@1',
   'mounts@1',
   'backups@1',
+  'sftp@1',
+  'file-paths@1',
 ] as const
 export type Capability = (typeof CAPABILITIES)[number]
 

@@ -1,4 +1,5 @@
 import { z } from 'zod'
+import { ShownFilePaths } from '../kernel/file-paths.ts'
 import { defineRequest } from './define.ts'
 import { FURTHEST_MS, TRANSFER_LIMITS } from './files.ts'
 
@@ -32,6 +33,10 @@ const Text = z.string().max(20_000)
 const Paths = z.array(Path).min(1).max(FILE_LIMITS.paths)
 /** Patterns, as .gitignore has them, of what whoever asks does not get: neither read nor changed, also not as a part of a tree. */
 const Denied = z.array(z.string().max(1000)).max(1000).default([])
+/**
+ * What whoever asks is held to. An agent that does not know it would answer too much: it is sent to those alone that can `file-paths@1`.
+ */
+const FilePaths = ShownFilePaths.optional()
 /** Names work that may be asked for again after a failure in the middle: what the first time has left is then removed. */
 const Key = z.string().regex(/^[0-9a-f]{32}$/)
 const Ticket = z.string().regex(/^[A-Za-z0-9_-]{43}$/)
@@ -69,6 +74,7 @@ export const listFolder = defineRequest({
     path: Path,
     after: z.string().max(4096).nullable(),
     limit: z.int().min(1).max(FILE_LIMITS.pageEntries),
+    filePaths: FilePaths,
   },
   result: z.object({
     entries: z.array(EntryFacts).max(FILE_LIMITS.pageEntries),
@@ -101,7 +107,7 @@ export const makeServerFolder = defineRequest({
 export const renameEntry = defineRequest({
   op: 'files.rename',
   ...area,
-  input: { serverId, from: Path, to: Path, replace: z.boolean(), denied: Denied },
+  input: { serverId, from: Path, to: Path, replace: z.boolean(), denied: Denied, filePaths: FilePaths },
 })
 
 /** Makes a link whose text leads to a place below the server's folder. */
@@ -115,7 +121,15 @@ export const linkEntry = defineRequest({
 export const copyEntry = defineRequest({
   op: 'files.copy',
   ...area,
-  input: { serverId, from: Path, to: Path, replace: z.boolean(), denied: Denied, key: Key.optional() },
+  input: {
+    serverId,
+    from: Path,
+    to: Path,
+    replace: z.boolean(),
+    denied: Denied,
+    filePaths: FilePaths,
+    key: Key.optional(),
+  },
   result: Walked.extend(Problems),
   ...long,
 })
@@ -124,7 +138,7 @@ export const copyEntry = defineRequest({
 export const deleteEntries = defineRequest({
   op: 'files.delete',
   ...area,
-  input: { serverId, paths: Paths, denied: Denied },
+  input: { serverId, paths: Paths, denied: Denied, filePaths: FilePaths },
   result: z.object({ entries: Count, ...Problems }),
   ...long,
 })
@@ -133,7 +147,15 @@ export const deleteEntries = defineRequest({
 export const setModes = defineRequest({
   op: 'files.permissions',
   ...area,
-  input: { serverId, paths: Paths, mode: Mode, recursive: z.boolean(), folderMode: Mode.nullable(), denied: Denied },
+  input: {
+    serverId,
+    paths: Paths,
+    mode: Mode,
+    recursive: z.boolean(),
+    folderMode: Mode.nullable(),
+    denied: Denied,
+    filePaths: FilePaths,
+  },
   result: z.object({ entries: Count, ...Problems }),
   ...long,
 })
@@ -142,7 +164,7 @@ export const setModes = defineRequest({
 export const sumFiles = defineRequest({
   op: 'files.checksums',
   ...area,
-  input: { serverId, paths: z.array(Path).min(1).max(100), denied: Denied },
+  input: { serverId, paths: z.array(Path).min(1).max(100), denied: Denied, filePaths: FilePaths },
   result: z.object({
     files: z.array(z.object({ path: Text, size: Bytes, sha256: Sha256 })).max(FILE_LIMITS.rows),
     /** There are more files than an answer has. */
@@ -156,7 +178,7 @@ export const sumFiles = defineRequest({
 export const measureFolders = defineRequest({
   op: 'files.usage',
   ...area,
-  input: { serverId, path: Path, depth: z.int().min(0).max(32), limit: z.int().min(1).max(1000) },
+  input: { serverId, path: Path, depth: z.int().min(0).max(32), limit: z.int().min(1).max(1000), filePaths: FilePaths },
   result: Walked.extend({
     allocated: Bytes,
     folders: z.array(z.object({ path: Text, bytes: Bytes, allocated: Bytes, entries: Count })).max(1000),
@@ -182,6 +204,7 @@ export const searchFiles = defineRequest({
     maxFileBytes: Bytes,
     maxMs: z.int().min(1).max(FILE_LIMITS.searchMs),
     denied: Denied,
+    filePaths: FilePaths,
   },
   result: z.object({
     hits: z
@@ -203,6 +226,8 @@ export const searchFiles = defineRequest({
     cut: z.enum(['hits', 'time', 'bytes']).nullable().catch('time'),
     /** Files that were not read: too large, not text, or closed. */
     unread: Count,
+    /** The first of them, with the reason; of an agent that does not say it, none. */
+    problems: z.array(FileProblem).max(FILE_LIMITS.problems).default([]),
   }),
   ...long,
 })
@@ -213,7 +238,15 @@ const Packing = Walked.extend(Problems)
 export const compressFiles = defineRequest({
   op: 'files.compress',
   ...area,
-  input: { serverId, paths: Paths, to: Path, replace: z.boolean(), denied: Denied, key: Key.optional() },
+  input: {
+    serverId,
+    paths: Paths,
+    to: Path,
+    replace: z.boolean(),
+    denied: Denied,
+    filePaths: FilePaths,
+    key: Key.optional(),
+  },
   result: Packing.extend({ archiveBytes: Bytes }),
   ...long,
 })
@@ -222,7 +255,15 @@ export const compressFiles = defineRequest({
 export const extractArchive = defineRequest({
   op: 'files.extract',
   ...area,
-  input: { serverId, path: Path, to: Path, replace: z.boolean(), denied: Denied, key: Key.optional() },
+  input: {
+    serverId,
+    path: Path,
+    to: Path,
+    replace: z.boolean(),
+    denied: Denied,
+    filePaths: FilePaths,
+    key: Key.optional(),
+  },
   result: Packing,
   ...long,
 })
@@ -252,7 +293,7 @@ export const listArchive = defineRequest({
 export const sendTree = defineRequest({
   op: 'files.send_tree',
   ...area,
-  input: { serverId, path: Path, denied: Denied, ticket: Ticket },
+  input: { serverId, path: Path, denied: Denied, filePaths: FilePaths, ticket: Ticket },
   result: Packing.extend({ sha256: Sha256 }),
   ...long,
 })
@@ -261,7 +302,15 @@ export const sendTree = defineRequest({
 export const receiveTree = defineRequest({
   op: 'files.receive_tree',
   ...area,
-  input: { serverId, to: Path, replace: z.boolean(), denied: Denied, key: Key.optional(), ticket: Ticket },
+  input: {
+    serverId,
+    to: Path,
+    replace: z.boolean(),
+    denied: Denied,
+    filePaths: FilePaths,
+    key: Key.optional(),
+    ticket: Ticket,
+  },
   result: Packing,
   ...long,
 })
@@ -283,6 +332,7 @@ export const pullFile = defineRequest({
       .min(1)
       .max(24 * 3600_000),
     denied: Denied,
+    filePaths: FilePaths,
     key: Key.optional(),
   },
   result: z.object({ path: Text, size: Bytes, sha256: Sha256, etag: z.string().max(100) }),

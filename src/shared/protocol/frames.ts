@@ -5,6 +5,7 @@ import { AgentError } from './agent-error.ts'
 import { ConsoleLine } from './console.ts'
 import { NodeHealth, NodeMachine, RuntimeReport } from './node.ts'
 import { ServerReport, ServerUsage, SettledServer } from './server.ts'
+import { SftpReport } from './sftp.ts'
 
 /**
  * The envelope of the gateway protocol between daemon and agent: JSON text frames over one WebSocket that the agent opens. What
@@ -94,6 +95,8 @@ export const AgentFrame = z.discriminatedUnion('type', [
     machine: NodeMachine.optional(),
     /** What it can do, beyond what every agent of this protocol can: {@link Capability} and those of newer agents. */
     capabilities: z.array(AgentText(64)).max(64).optional(),
+    /** Where it takes SSH connections; absent from agents that take none. */
+    sftp: SftpReport.optional().catch(undefined),
   }),
   z.object({
     type: z.literal('snapshot'),

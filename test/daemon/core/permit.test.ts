@@ -42,7 +42,7 @@ const at = () => ({ q: accounts.db.read, now: now(accounts.clock) })
 
 /** What the owner of a server may do with it, written down a second time from the specification's table. */
 const OWNER =
-  /^(server\.(read|start|stop|install|reinstall|rebuild|update|users|transfer|delete|schedule)|console\.(read|write)|file\.(read|write)|backup\.(read|create|restore|delete)|database\.(read|create|rotate|delete)|alert\.(read|create|update|delete))$/
+  /^(server\.(read|start|stop|install|reinstall|rebuild|update|users|transfer|delete|schedule)|console\.(read|write)|file\.(read|write|sftp)|backup\.(read|create|restore|delete)|database\.(read|create|rotate|delete)|alert\.(read|create|update|delete))$/
 
 /** The rules of granting in plain words. */
 function held(set: readonly string[], permission: string, id?: string): boolean {

@@ -30,6 +30,7 @@ export interface FileStage {
 /** Starts it; no limit of requests is in the way. */
 export async function enterFileStage({ diskMb = 512 }: { readonly diskMb?: number } = {}): Promise<FileStage> {
   process.env['PANEL_PULL__ALLOWED_RANGES'] = '127.0.0.2/32' // sources of tests listen there
+  process.env['PANEL_PULL__ALLOWED_PORTS'] = '1024-65535'
   const panel = await startPanel({ agent: true })
   await panel.configure('limits.fileRequestsPerMinute', 1_000_000)
   const { client, nodeId, locationId } = panel

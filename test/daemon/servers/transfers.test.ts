@@ -2,7 +2,10 @@ import { createHash } from 'node:crypto'
 import { once } from 'node:events'
 import { connect } from 'node:net'
 import { afterAll, afterEach, beforeAll, expect, test } from 'vitest'
-import { readFile, writeFile } from '../../../src/shared/api/files.ts'
+import { setServerAccess } from '../../../src/shared/api/access.ts'
+import { login } from '../../../src/shared/api/auth.ts'
+import { listFiles, readFile, writeFile } from '../../../src/shared/api/files.ts'
+import { createUser } from '../../../src/shared/api/users.ts'
 import { startPanel, type TestPanel } from '../../panel.ts'
 import type { AgentPeer } from '../agent-peer.ts'
 import { eventually, GatewayStage } from '../gateway-stage.ts'
@@ -296,4 +299,23 @@ test('an agent that is too old is refused before anything is asked', async () =>
     code: 'AGENT_VERSION',
     meta: { capability: 'files@1' },
   })
+})
+
+test('an agent that does not know the paths of members is sent nothing for one', async () => {
+  const node = await stage.node()
+  const { id: serverId } = await stage.server(node)
+  const peer = await stage.connect(node)
+  await peer.enter({ capabilities: ['servers@1', 'console@1', 'node@1', 'files@1', 'files@2'] })
+  const [email, password] = ['held@example.org', 'A long pass word 1']
+  const { client } = panel
+  const { id } = await client.call(createUser, { body: { email, username: 'held', password, roleIds: [] } })
+  const permissions = ['server.read', 'file.read'] as never
+  const body = { targetUserId: id, permissions, filePaths: { allow: ['/plugins/'], deny: [] } }
+  await client.call(setServerAccess, { params: { serverId }, body })
+  const held = panel.as((await panel.as(undefined).call(login, { body: { email, password } })).token)
+  await expect(held.call(listFiles, { params: { serverId }, query: { path: '/' } })).rejects.toMatchObject({
+    code: 'AGENT_VERSION',
+    meta: { capability: 'file-paths@1' },
+  })
+  expect(peer.of('request').filter(({ request }) => request.op === 'files.list')).toEqual([])
 })

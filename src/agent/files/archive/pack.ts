@@ -20,7 +20,6 @@ import {
 } from '../place.ts'
 import { Problems } from '../problems.ts'
 import type { ManyOptions } from '../remove.ts'
-import { KEPT } from '../rules.ts'
 import { walk } from '../walk.ts'
 import { ARCHIVE_LIMITS } from './limits.ts'
 import { TAR_END, tarHeader, tarPadding } from './tar-write.ts'
@@ -55,6 +54,7 @@ export async function pack(
     else {
       await withPlace(root, path, async (place) => {
         const facts = factsIn(place, path)
+        options.rules.refuseHidden(path, facts.isDirectory())
         if (!facts.isDirectory()) return await run.entry(place.folder, place.name, { within, path, facts })
         const folder = folderIn(place, path)
         await run.tree(folder, within, path).finally(() => folder.close())
@@ -118,8 +118,7 @@ class Packing {
           const found = pathIn(above.path(MOST_PATH_BYTES), name)
           if (isPart(name.toString('latin1'))) return false
           if (found === undefined) this.#problems.add(undefined, 'lies too deep')
-          else if (rules.isDenied(pathBelow(path, found), true)) this.#problems.add(found, KEPT)
-          else {
+          else if (!rules.leavesOut(pathBelow(path, found), true, this.#problems)) {
             late.push({ name: inArchive(found), facts: folder.stat() })
             return true
           }
@@ -132,7 +131,7 @@ class Packing {
           if (found === undefined) return this.#problems.add(undefined, 'lies too deep')
           const facts = folder.statOf(name)
           const shown = pathBelow(path, found)
-          if (rules.isDenied(shown)) return this.#problems.add(shown, KEPT)
+          if (rules.leavesOut(shown, false, this.#problems)) return
           if (facts === undefined) return this.#problems.add(shown, 'was taken away meanwhile')
           await this.entry(folder, name, { within: inArchive(found), path: shown, facts })
         },

@@ -15,11 +15,11 @@ export function archiveRequests({
   readonly bulk: Bulk
 }): readonly RequestHandler[] {
   return [
-    onRequest(operations.compressFiles, ({ serverId, denied, key, ...what }, { signal, progress }) =>
+    onRequest(operations.compressFiles, ({ serverId, denied, filePaths, key, ...what }, { signal, progress }) =>
       work.long(serverId, key, () =>
         work.changing(serverId, async (server) => {
           const { paths, to } = what
-          const rules = work.rulesFor(serverId, { denied, reads: [...numbered(paths), [to, 'to']] })
+          const rules = work.rulesFor(serverId, { denied, filePaths, reads: [...numbered(paths), [to, 'to']] })
           const roomBytes = await diskRoom(server, signal)
           const nowMs = server.context.clock.nowMs()
           const options = { rules, roomBytes, nowMs, key: key ?? freshKey(), signal, progress }
@@ -27,11 +27,12 @@ export function archiveRequests({
         }),
       ),
     ),
-    onRequest(operations.extractArchive, ({ serverId, denied, key, path, ...what }, { signal, progress }) =>
+    onRequest(operations.extractArchive, ({ serverId, denied, filePaths, key, path, ...what }, { signal, progress }) =>
       work.long(serverId, key, () =>
         work.changing(serverId, async (server) => {
           const rules = work.rulesFor(serverId, {
             denied,
+            filePaths,
             reads: [
               [path, 'path'],
               [what.to, 'to'],
@@ -51,19 +52,19 @@ export function archiveRequests({
         return await listArchive(work.rootOf(serverId), path, { skip, limit, signal })
       }),
     ),
-    onRequest(operations.sendTree, ({ serverId, path, denied, ticket }, { signal, progress }) =>
+    onRequest(operations.sendTree, ({ serverId, path, denied, filePaths, ticket }, { signal, progress }) =>
       work.long(serverId, undefined, async () => {
-        const rules = work.rulesFor(serverId, { denied, reads: [[path, 'path']] })
+        const rules = work.rulesFor(serverId, { denied, filePaths, reads: [[path, 'path']] })
         const tree = packed(work.rootOf(serverId), path, { rules, signal, progress })
         const { sha256 } = await bulk.deliver(ticket, tree.content, { signal, progress: () => {} })
         const result = tree.result() ?? { entries: 0, bytes: 0, problems: [], problemCount: 0 }
         return { ...result, sha256 }
       }),
     ),
-    onRequest(operations.receiveTree, ({ serverId, denied, key, ticket, ...what }, { signal, progress }) =>
+    onRequest(operations.receiveTree, ({ serverId, denied, filePaths, key, ticket, ...what }, { signal, progress }) =>
       work.long(serverId, key, () =>
         work.changing(serverId, async (server) => {
-          const rules = work.rulesFor(serverId, { denied, reads: [[what.to, 'to']] })
+          const rules = work.rulesFor(serverId, { denied, filePaths, reads: [[what.to, 'to']] })
           const roomBytes = await diskRoom(server, signal)
           const monotonicMs = (): number => server.context.clock.monotonicMs()
           const nowMs = server.context.clock.nowMs()
@@ -76,13 +77,13 @@ export function archiveRequests({
         }),
       ),
     ),
-    onRequest(operations.pullFile, ({ serverId, denied, key, ...what }, { signal, progress }) =>
+    onRequest(operations.pullFile, ({ serverId, denied, filePaths, key, ...what }, { signal, progress }) =>
       work.long(serverId, key, () =>
         work.changing(serverId, async (server) => {
-          const rules = work.rulesFor(serverId, { denied, reads: [[what.to, 'to']] })
+          const rules = work.rulesFor(serverId, { denied, filePaths, reads: [[what.to, 'to']] })
           const roomBytes = await diskRoom(server, signal)
-          const { clock, pullAddresses } = server.context
-          const options = { rules, roomBytes, clock, allowed: pullAddresses, key: key ?? freshKey(), signal, progress }
+          const { clock, pull } = server.context
+          const options = { rules, roomBytes, clock, allowed: pull, key: key ?? freshKey(), signal, progress }
           return await pullInto(server.place.files, { ...what, ...options })
         }),
       ),

@@ -82,24 +82,25 @@ function kindOf(type: string, name: Buffer): ArchiveEntry['kind'] {
 function headerOf(block: Buffer) {
   const sum = block.subarray(0, 148).reduce(add, 0) + 8 * 32 + block.subarray(156).reduce(add, 0)
   if (numberIn(block, 148, 8) !== sum) throw broken('is no tar, or damaged')
+  const size = numberIn(block, 124, 12)
+  if (size < 0) throw broken('has an entry whose size is below zero')
   const name = upToNul(block.subarray(0, 100))
   const prefix = block.toString('latin1', 257, 263) === 'ustar\0' ? upToNul(block.subarray(345, 500)) : Buffer.alloc(0)
   return {
     name: Buffer.from(prefix.length === 0 ? name : Buffer.concat([prefix, Buffer.from('/'), name])),
     mode: numberIn(block, 100, 8) & 0o7777,
-    size: numberIn(block, 124, 12),
+    size,
     modifiedMs: numberIn(block, 136, 12) * 1000,
     type: String.fromCharCode(block[156] ?? 0),
     target: Buffer.from(upToNul(block.subarray(157, 257))),
   }
 }
 
-/** Octal digits, or, for what is larger, the bytes of the number. */
+/** Octal digits, or, for what is larger or below zero (a time before 1970), the bytes of the number: after one bit its two's complement. */
 function numberIn(block: Buffer, at: number, length: number): number {
   const field = block.subarray(at, at + length)
-  const first = field[0] ?? 0
-  if (first === 0x80) {
-    const value = field.subarray(1).reduce((sum, byte) => sum * 256 + byte, 0)
+  if ((field[0] ?? 0) >= 0x80) {
+    const value = Number(BigInt.asIntN(length * 8 - 1, BigInt(`0x${field.toString('hex')}`)))
     if (!Number.isSafeInteger(value)) throw broken('has a number that is too large')
     return value
   }

@@ -45,6 +45,10 @@ export interface UnpackOptions extends ManyOptions {
   readonly monotonicMs: () => number
   /** Milliseconds since the epoch. */
   readonly nowMs: number
+  /** Of what an agent has packed itself; without it those of archives from anywhere. */
+  readonly most?: { readonly entries: number; readonly timeMs: number }
+  /** Folders get the modes that the archive has. */
+  readonly keepsModes?: boolean
 }
 
 /** What has become of an archive. */
@@ -82,6 +86,19 @@ export async function unpack(
   })
 }
 
+/** Unpacks into a folder that is held open and that nobody else reaches; `uid`: whose all of it becomes, where the agent can give it away. */
+export async function unpackInto(
+  staged: FolderHandle,
+  source: AsyncIterable<ArchiveEntry>,
+  options: UnpackOptions,
+  uid: number | undefined,
+): Promise<Unpacked> {
+  const run = new Unpacking(staged, options, uid)
+  await run.take(source)
+  if (options.signal.aborted) throw cancelled()
+  return { ...run.done, ...run.problems.answer }
+}
+
 class Unpacking {
   readonly problems = new Problems()
   readonly done = { entries: 0, bytes: 0 }
@@ -90,6 +107,7 @@ class Unpacking {
   readonly #uid: number | undefined
   readonly #links: { readonly names: readonly Buffer[]; readonly target: Buffer }[] = []
   readonly #until: number
+  readonly #mostEntries: number
   #met = 0
   #roomBytes: number
 
@@ -98,14 +116,15 @@ class Unpacking {
     this.#options = options
     this.#uid = uid
     this.#roomBytes = options.roomBytes
-    this.#until = options.monotonicMs() + ARCHIVE_LIMITS.timeMs
+    this.#until = options.monotonicMs() + (options.most?.timeMs ?? ARCHIVE_LIMITS.timeMs)
+    this.#mostEntries = options.most?.entries ?? ARCHIVE_LIMITS.entries
   }
 
   /** Writes what comes into the folder of the agent's own. */
   async take(source: AsyncIterable<ArchiveEntry>): Promise<void> {
     for await (const entry of source) {
       this.#checkOn()
-      if (++this.#met > ARCHIVE_LIMITS.entries) throw tooMuch(`more than ${ARCHIVE_LIMITS.entries} entries`)
+      if (++this.#met > this.#mostEntries) throw tooMuch(`more than ${this.#mostEntries} entries`)
       const names = namesOf(entry)
       if (names.length === 0) continue
       const shown = pathText(Buffer.concat(names.flatMap((name) => [Buffer.from('/'), name])))
@@ -121,7 +140,7 @@ class Unpacking {
         continue
       }
       const problem = await this.#withFolder(names.slice(0, entry.kind === 'folder' ? undefined : -1), (folder) =>
-        entry.kind === 'folder' ? undefined : this.#file(folder, names, entry),
+        entry.kind === 'folder' ? this.#keepMode(folder, entry) : this.#file(folder, names, entry),
       )
       if (problem !== undefined) this.problems.add(shown, problem)
       else this.#count()
@@ -176,7 +195,9 @@ class Unpacking {
     const { rules, readBytes } = this.#options
     if (entry.kind === 'other') return 'is a device, a FIFO, a sparse file, or of a kind that is not known'
     if (names.some((name) => isPart(name.toString('latin1')))) return 'has a name of the agent’s own'
+    if (rules.isHidden(final, entry.kind === 'folder')) return 'lies where your access to this server does not reach'
     if (rules.isDenied(final, entry.kind === 'folder')) return KEPT
+    if (entry.kind === 'link' && rules.isHidden(leadsTo(final, entry.target), false)) return LINK_OUTSIDE
     try {
       rules.check(final)
     } catch (error) {
@@ -206,6 +227,11 @@ class Unpacking {
     } finally {
       if (folder !== this.#staged) folder.close()
     }
+  }
+
+  /** Its owner can always go in: what comes next in it may be written by them. */
+  #keepMode(folder: FolderHandle, { mode }: ArchiveEntry): undefined {
+    if (this.#options.keepsModes === true) folder.setMode((mode & 0o777) | 0o700)
   }
 
   async #file(folder: FolderHandle, names: readonly Buffer[], entry: ArchiveEntry): Promise<string | undefined> {
@@ -319,6 +345,21 @@ class Unpacking {
   #report(): void {
     this.#options.progress({ ...this.done })
   }
+}
+
+const LINK_OUTSIDE = 'is a link that leads where your access to this server does not reach'
+
+/** The place that a link names, read as it stands; whether it leads out is found out when it is made. */
+function leadsTo(path: string, target: Buffer): string {
+  const names = path
+    .split('/')
+    .filter((name) => name !== '' && name !== '.')
+    .slice(0, -1)
+  for (const name of pathText(target).split('/')) {
+    if (name === '..') names.pop()
+    else names.push(name)
+  }
+  return `/${names.join('/')}`
 }
 
 /** A further name of a file that has not come. */

@@ -24,6 +24,7 @@ const GRANT: View<api.ServerAccess> = {
     column('USERNAME', (row) => row.user.username),
     column('EMAIL', (row) => row.user.email),
     column('PERMISSIONS', (row) => row.permissions.join(',')),
+    column('FILES', (row) => pathsCell(row.filePaths)),
     column('ENDS', (row) => ({ time: row.expiresAt })),
     wide('USER ID', (row) => row.userId),
     wide('SINCE', (row) => ({ time: row.createdAt })),
@@ -36,6 +37,7 @@ const INVITE: View<api.ServerInvite> = {
   columns: [
     column('EMAIL', (row) => row.email),
     column('PERMISSIONS', (row) => row.permissions.join(',')),
+    column('FILES', (row) => pathsCell(row.filePaths)),
     column('ENDS', (row) => ({ time: row.expiresAt })),
     column('ID', (row) => row.id),
     wide('BY', (row) => row.invitedByUserId),
@@ -72,7 +74,7 @@ export const grantAccess: Action = async (run) => {
   const targetUserId = (await resolve(run, 'user', user)).id
   const expiresAt = endOf(run, 'expires')
   const permissions = await permissionsOf(run)
-  const body = { targetUserId, permissions, ...(expiresAt === undefined ? {} : { expiresAt }) }
+  const body = { targetUserId, permissions, ...filePathsOf(run), ...(expiresAt === undefined ? {} : { expiresAt }) }
   await run.out.item(await call(run, api.setServerAccess, { params: { serverId }, body }), GRANT)
 }
 
@@ -95,7 +97,7 @@ export const createInvite: Action = async (run) => {
   if (email === undefined) throw usage('--email is required')
   const seconds = run.args.duration('expires')
   const expiresIn = seconds === undefined ? {} : { expiresIn: Math.round(seconds / 1000) }
-  const body = { email, permissions: await permissionsOf(run), ...expiresIn }
+  const body = { email, permissions: await permissionsOf(run), ...filePathsOf(run), ...expiresIn }
   const made = await call(run, api.createServerInvite, { params: { serverId }, body })
   if (run.out.machine) return run.out.value(made)
   if (made.token === null) return run.notice(`the invitation is on its way to ${email}`)
@@ -162,6 +164,20 @@ export const transferOwnership: Action = async (run) => {
   await run.prompt.confirm(`Give the server ${name} to ${owner.name}?`)
   const body = { newOwnerId: owner.id }
   await run.out.item(await call(run, api.transferOwnership, { params: { serverId }, body }), SERVER_VIEW)
+}
+
+/** What `--allow-path` and `--deny-path` say; nothing without them. */
+function filePathsOf(run: Run): { filePaths?: { allow: string[]; deny: string[] } | null } {
+  const [allow, deny] = [run.args.list('allow-path'), run.args.list('deny-path')]
+  const isAll = run.args.flag('all-paths')
+  if (allow.length + deny.length === 0) return isAll ? { filePaths: null } : {}
+  if (isAll) throw usage('--all-paths does not go with --allow-path and --deny-path')
+  return { filePaths: { allow: [...allow], deny: [...deny] } }
+}
+
+/** Patterns in one cell; those that are denied behind a minus. */
+function pathsCell(paths: api.ServerAccess['filePaths']): string {
+  return paths === null ? '' : [...paths.allow, ...paths.deny.map((one) => `-${one}`)].join(',')
 }
 
 /** Those of `--permission`, together with those of `--preset`. */

@@ -8,6 +8,19 @@ const RIGHTS: readonly Option[] = [
   { flags: '--preset <name>', summary: 'readOnly, power or full' },
 ]
 
+const FILE_PATHS: readonly Option[] = [
+  {
+    flags: '--allow-path <pattern>',
+    summary: 'reach these files alone, as .gitignore has them: plugins/',
+    repeat: true,
+  },
+  {
+    flags: '--deny-path <pattern>',
+    summary: 'do not reach these files, among those that are allowed: *.key',
+    repeat: true,
+  },
+]
+
 const TOKEN: readonly Option[] = [
   { flags: '--token-stdin', summary: 'read the token from stdin' },
   { flags: '--token-file <file>', summary: 'read the token from a file' },
@@ -39,17 +52,21 @@ export const access = noun({
       name: 'grant',
       aliases: ['edit'],
       summary: 'Give a user permissions on a server, in place of those they had',
-      details: 'Only what you hold on the server yourself can be given, and not for longer than you hold it.',
+      details:
+        'Only what you hold on the server yourself can be given, and not for longer than you hold it. Patterns of paths hold for files, on every way to them; without any the user stays held to those that they were.',
       arguments: [one('server')],
       options: [
         { flags: '--user <user>', summary: 'who gets it: id, or name with user.read', required: true, ref: 'user' },
         ...RIGHTS,
+        ...FILE_PATHS,
+        { flags: '--all-paths', summary: 'reach all files again' },
         { flags: '--expires <time>', summary: 'when it ends: 2h, 30d or a time' },
         IDEMPOTENCY,
       ],
       examples: [
         'panel access grant demo --user eve --preset power',
         'panel access grant demo --user eve --permission server.read --permission console.read --expires 2h',
+        'panel access grant demo --user eve --preset full --allow-path plugins/ --deny-path "*.key"',
       ],
       endpoints: ['access.set'],
       exits: [6, 7, 8],
@@ -95,6 +112,7 @@ export const invites = noun({
       options: [
         { flags: '--email <address>', summary: 'who is invited', required: true },
         ...RIGHTS,
+        ...FILE_PATHS,
         { flags: '--expires <duration>', summary: 'how long it can be accepted (default 7d)' },
         IDEMPOTENCY,
       ],

@@ -2,6 +2,7 @@ import { command, noun } from '../../kit/command.ts'
 import { LIST, YES } from '../../kit/option-sets.ts'
 import { ownCommands } from './own-commands.ts'
 import { passkeys } from './passkey-commands.ts'
+import { sshKeys } from './ssh-key-commands.ts'
 import { sso } from './sso-commands.ts'
 import { twoFactor } from './two-factor-commands.ts'
 
@@ -15,6 +16,7 @@ export const profile = noun({
     ...ownCommands,
     twoFactor,
     passkeys,
+    sshKeys,
     sso,
     command({
       name: 'password',

@@ -6,7 +6,7 @@ const actions = () => import('./actions.ts')
 const TYPE: Option = {
   flags: '--type <type>',
   summary: 'what it looks for',
-  choices: ['resource_threshold', 'node_offline', 'server_crashed', 'backup_failed'],
+  choices: ['resource_threshold', 'node_offline', 'server_crashed', 'backup_failed', 'backup_overdue'],
   field: 'type',
 }
 

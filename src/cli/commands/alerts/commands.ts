@@ -28,7 +28,14 @@ export const alerts = noun({
         {
           flags: '--type <type>',
           summary: 'only those',
-          choices: ['resource_threshold', 'node_offline', 'server_crashed', 'backup_failed', 'custom'],
+          choices: [
+            'resource_threshold',
+            'node_offline',
+            'server_crashed',
+            'backup_failed',
+            'backup_overdue',
+            'custom',
+          ],
           field: 'type',
         },
         reference('--server <server>', 'only about this server', 'serverId', 'server'),

@@ -171,7 +171,9 @@ export const find: Action = async (run) => {
   if (run.out.machine) await run.out.value(found)
   else await run.out.list(found.hits, HITS)
   if (found.cut !== null) run.notice(CUT[found.cut])
-  if (found.unread > 0) run.notice(`${found.unread} files were not read: too large, no text, or closed`)
+  if (found.unread > 0)
+    run.notice(`${found.unread} files were not read: too large, no text, or closed (--unread names them)`)
+  if (run.args.flag('unread')) for (const { path, reason } of found.problems) run.notice(`${path}: ${reason}`)
   if (found.hits.length === 0) throw new CliFailure('NO_MATCH', 'nothing was found')
   return 0
 }

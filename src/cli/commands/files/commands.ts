@@ -193,6 +193,7 @@ export const files = noun({
         { flags: '--type <kind>', summary: 'only these', choices: ['file', 'folder', 'link', 'other'] },
         { flags: '-L, --limit <n>', summary: 'how many of them (default 500)' },
         { flags: '--max-seconds <n>', summary: 'how long it looks (default 20, at most 60)' },
+        { flags: '--unread', summary: 'name the files that were not read (at most 100), with the reason' },
       ],
       examples: ["panel files find demo --name '*.jar'", "panel files find demo:logs --text 'Exception' -i"],
       endpoints: ['files.search'],
@@ -246,7 +247,8 @@ export const files = noun({
       name: 'pull',
       summary: 'Fetch a file from a URL into a folder of a server',
       details:
-        'The node itself asks. Private addresses are refused, unless pull.allowedRanges of its agent.yaml has them.',
+        'The node itself asks. Private addresses, and ports other than 80, 443, 8080 and 8443, are refused, unless pull.allowedRanges ' +
+        'and pull.allowedPorts of its agent.yaml have them.',
       arguments: [
         { name: 'url', summary: 'of http or https' },
         { ...PLACE, summary: 'server:path of a folder' },

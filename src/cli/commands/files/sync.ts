@@ -52,6 +52,7 @@ export const sync: Action = async (run) => {
   else for (const { action, path, kind } of steps) run.notice(`${action} ${path}${kind === 'folder' ? '/' : ''}`)
   if (!isDry && steps.length > 0) {
     if (deletions.length > 0) await run.prompt.confirm(`Delete ${deletions.length} on the side that is changed?`)
+    await makeRoot(run, ends)
     await carryOut(run, ends, steps)
   }
   if (!run.out.machine)
@@ -99,6 +100,14 @@ async function changedOf(run: Run, { remote, local }: Ends, paths: readonly stri
   return changed
 }
 
+/** The folder that is made like the other one. */
+async function makeRoot(run: Run, { remote: { serverId, path }, local, isUp }: Ends): Promise<void> {
+  if (!isUp) return void (await mkdir(local, { recursive: true }))
+  if (path === '/') return
+  const body = { path, isDirectory: true, parents: true }
+  await (await run.client()).call(api.createFile, { params: { serverId }, body }, { signal: run.signal })
+}
+
 async function carryOut(run: Run, { remote, local, isUp }: Ends, steps: readonly Step[]): Promise<void> {
   const client = await run.client()
   const { serverId } = remote
@@ -132,7 +141,6 @@ async function localTree(root: Buffer, mustBe: boolean, problems: { path: string
   )
   if (isThere !== true) {
     if (mustBe || isThere === false) throw new CliFailure('FILE_UNREADABLE', `${root} is no folder`)
-    await mkdir(root, { recursive: true })
     return tree
   }
   const walk = async (folder: Buffer, above: string, depth: number): Promise<void> => {

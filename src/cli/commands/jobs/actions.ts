@@ -20,6 +20,8 @@ export const viewJob: Action = async (run) => {
   if (job.error !== null) run.notice(`\n${job.error}`)
   run.notice('')
   await run.out.list(job.stepList, STEPS)
+  if (job.notes.length > 0) run.notice('')
+  for (const note of job.notes) run.notice(note)
 }
 
 export const pauseJob: Action = async (run) => {

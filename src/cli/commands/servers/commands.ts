@@ -14,6 +14,7 @@ import {
   WAIT,
 } from '../../kit/option-sets.ts'
 import { TRANSFER_OWNERSHIP } from '../access/commands.ts'
+import { SSH_COMMAND } from '../sftp/commands.ts'
 import { BULK_COMMANDS } from './bulk-commands.ts'
 import { LIFE_COMMANDS, LIFE_OPTIONS } from './life-commands.ts'
 import { PIN_COMMANDS } from './pin-commands.ts'
@@ -188,6 +189,7 @@ export const servers = noun({
     }),
     ports,
     TRANSFER_OWNERSHIP,
+    SSH_COMMAND,
     ...POWER_COMMANDS,
     ...BULK_COMMANDS,
     ...LIFE_COMMANDS,

@@ -32,6 +32,8 @@ const KINDS: Readonly<Record<Listed, { prefix: string; noun: string; plural: str
     alertRule: { prefix: 'rule', noun: 'alert rule', plural: 'alert-rules' },
     webhook: { prefix: 'whk', noun: 'webhook', plural: 'webhooks' },
     apiKey: { prefix: 'key', noun: 'API key', plural: 'api-keys' },
+    backupPolicy: { prefix: 'bpl', noun: 'backup policy', plural: 'backup-policies' },
+    backupStore: { prefix: 'bst', noun: 'backup store', plural: 'backup-stores' },
     databaseHost: { prefix: 'dbh', noun: 'database host', plural: 'db-hosts' },
   }
 
@@ -49,6 +51,8 @@ const LISTS: Readonly<Record<Listed, () => Promise<Endpoint>>> = {
   alertRule: async () => (await import('../../../shared/api/alert-rules.ts')).listAlertRules,
   webhook: async () => (await import('../../../shared/api/webhooks.ts')).listWebhooks,
   apiKey: async () => (await import('../../../shared/api/api-keys.ts')).listApiKeys,
+  backupPolicy: async () => (await import('../../../shared/api/backup-policies.ts')).listBackupPolicies,
+  backupStore: async () => (await import('../../../shared/api/backup-stores.ts')).listBackupStores,
   databaseHost: async () => (await import('../../../shared/api/database-hosts.ts')).listDatabaseHosts,
 }
 

@@ -1,5 +1,5 @@
 import type { IsoTime } from '../../../shared/kernel/time.ts'
-import type { Json, Stamps } from './columns.ts'
+import type { Flag, Json, Stamps } from './columns.ts'
 
 /** What a user who is not its owner may do with one server. */
 interface ServerAccessTable extends Stamps {
@@ -7,6 +7,8 @@ interface ServerAccessTable extends Stamps {
   serverId: string
   userId: string
   permissions: Json
+  /** Patterns of the files that the member is held to; `null`: to none. */
+  filePaths: Json | null
   /** `null`: without end. */
   expiresAt: IsoTime | null
 }
@@ -18,6 +20,7 @@ interface ServerInviteTable {
   /** In lower case. */
   email: string
   permissions: Json
+  filePaths: Json | null
   tokenHash: string
   invitedByUserId: string
   createdAt: IsoTime
@@ -49,10 +52,42 @@ interface UserInviteTable {
   expiresAt: IsoTime
 }
 
+/** What stands for a password at the SSH server of a node, for one user and one server. */
+interface SftpTokenTable {
+  id: string
+  userId: string
+  serverId: string
+  /** SHA-256 in hex. */
+  tokenHash: string
+  ttlMs: number
+  expiresAt: IsoTime
+  createdAt: IsoTime
+  lastUsedAt: IsoTime | null
+}
+
+/** Somebody who has come in over SSH; the row goes with the end. */
+interface SftpSessionTable {
+  id: string
+  userId: string
+  serverId: string
+  nodeId: string
+  method: 'password' | 'token' | 'key'
+  /** The id of the token or key; of a password the SHA-256 of its hash, which is another one after each change. */
+  credential: string
+  isReadOnly: Flag
+  ipAddress: string
+  client: string | null
+  createdAt: IsoTime
+  /** Why its agent is to end it. */
+  endedBecause: string | null
+}
+
 /** Rights beside roles: for single servers, for nodes, and on their way. */
 export interface AccessTables {
   serverAccess: ServerAccessTable
   serverInvite: ServerInviteTable
   nodeAssignment: NodeAssignmentTable
   userInvite: UserInviteTable
+  sftpToken: SftpTokenTable
+  sftpSession: SftpSessionTable
 }

@@ -7,6 +7,8 @@ interface LocationTable extends Stamps {
   id: string
   name: string
   description: string | null
+  /** Where backups of its nodes' servers go that say nothing else. */
+  backupStoreId: string | null
 }
 
 interface NodeTable extends Stamps {
@@ -38,6 +40,10 @@ interface NodeTable extends Stamps {
   /** The machine that the agent runs on; `null` until one has connected with the node's present key. */
   machineId: string | null
   machineBootId: string | null
+  /** Where backups of its servers go that say nothing else. */
+  backupStoreId: string | null
+  /** What its agent says of its SFTP server; `null` for agents that have none. */
+  sftp: Generated<Json | null>
 }
 
 interface NodeKeyTable {

@@ -55,6 +55,20 @@ interface MailedTokenTable {
   createdAt: IsoTime
 }
 
+/** A key by which its user comes in over SSH. */
+interface SshKeyTable {
+  id: string
+  userId: string
+  name: string
+  type: string
+  /** Type and key, without a comment. */
+  publicKey: string
+  fingerprint: string
+  isReadOnly: Flag
+  createdAt: IsoTime
+  lastUsedAt: IsoTime | null
+}
+
 /** What people decide about their own accounts. */
 export interface SelfServiceTables {
   userPreferences: UserPreferencesTable
@@ -63,4 +77,5 @@ export interface SelfServiceTables {
   recoveryCode: RecoveryCodeTable
   loginChallenge: LoginChallengeTable
   mailedToken: MailedTokenTable
+  sshKey: SshKeyTable
 }

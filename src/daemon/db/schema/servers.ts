@@ -84,6 +84,8 @@ interface ServerTable extends Stamps {
   lastExitReason: string | null
   lastCrashAt: IsoTime | null
   nextRestartAt: IsoTime | null
+  /** Where its backups go; null: where its node, location or the settings say. */
+  backupStoreId: string | null
 }
 
 /** An order to an agent; it is sent until the agent has accepted it, and stays until the agent has reported its end. */

@@ -1,6 +1,5 @@
-import { Cron } from 'croner'
 import { z } from 'zod'
-import { type IsoTime, isoTime } from '../../../shared/kernel/time.ts'
+import { nextTime } from '../../core/cron.ts'
 import type { Tx } from '../../db/db.ts'
 import { defineJob } from '../../jobs/job-type.ts'
 import type { Jobs } from '../../jobs/jobs.ts'
@@ -31,12 +30,6 @@ interface TaskRunner {
   run(task: { readonly name: string; readonly handler: string }): Promise<void>
 }
 
-/** The next time of a cron pattern after `afterMs`, in the time zone; `null` when there is none. */
-export function nextRun(pattern: string, afterMs: number, timezone: string): IsoTime | null {
-  const next = new Cron(pattern, { paused: true, timezone }).nextRun(new Date(afterMs))
-  return next === null ? null : isoTime(next.getTime())
-}
-
 /** Has the engine call tasks of plugins; `living` answers those that live now. */
 export function registerPluginTasks(
   jobs: Jobs,
@@ -54,7 +47,7 @@ export function registerPluginTasks(
           const task = runner?.definition.tasks.find((one) => one.name === name)
           if (runner === undefined || task === undefined) return undefined // it is added again when the plugin lives
           await runner.run(task)
-          const next = nextRun(task.cron, clock.nowMs(), settings.get('panel.timezone'))
+          const next = nextTime({ cron: task.cron, timeZone: settings.get('panel.timezone') }, clock.nowMs())
           if (next === null) return undefined
           return async () => ({ after: { kind: 'again', atMs: Date.parse(next) } })
         },
@@ -70,7 +63,7 @@ export async function scheduleTasks(
   { name: plugin, tasks }: Definition,
 ): Promise<void> {
   for (const { name: task, cron } of tasks) {
-    const at = nextRun(cron, clock.nowMs(), settings.get('panel.timezone'))
+    const at = nextTime({ cron, timeZone: settings.get('panel.timezone') }, clock.nowMs())
     if (at === null) continue
     const key = `${PLUGIN_TASK.kind} ${plugin} ${task}`
     await queue.schedule(tx, PLUGIN_TASK, { input: { plugin, task }, cause: `plugin ${plugin}`, key, at })

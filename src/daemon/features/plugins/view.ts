@@ -1,10 +1,10 @@
 import type { Plugin, PluginDetail, PluginStatus } from '../../../shared/api/plugins.ts'
+import { nextTime } from '../../core/cron.ts'
 import { shownConfig, storedConfig } from './config-values.ts'
 import { messageOf } from './failures.ts'
 import { type Definition, permissionsOf } from './manifest.ts'
 import type { Plugins } from './plugins.ts'
 import { findPlugin, grantedOf, type PluginRow } from './rows.ts'
-import { nextRun } from './task-job.ts'
 
 /** A plugin as a list shows it. One whose manifest cannot be read is shown with the reason. */
 export async function pluginView(plugins: Plugins, name: string): Promise<Plugin> {
@@ -16,7 +16,7 @@ export async function pluginDetail(plugins: Plugins, name: string): Promise<Plug
   const found = await read(plugins, name)
   const { definition, row } = found
   const { settings, clock } = plugins.deps
-  const timezone = settings.get('panel.timezone')
+  const timeZone = settings.get('panel.timezone')
   const isWanted = row?.enabled === 1
   return {
     ...viewOf(plugins, name, found),
@@ -33,7 +33,7 @@ export async function pluginDetail(plugins: Plugins, name: string): Promise<Plug
     tasks: (definition?.tasks ?? []).map((task) => ({
       name: task.name,
       cron: task.cron,
-      nextRun: isWanted ? nextRun(task.cron, clock.nowMs(), timezone) : null,
+      nextRun: isWanted ? nextTime({ cron: task.cron, timeZone }, clock.nowMs()) : null,
     })),
     events: eventsOf(definition),
     exposedApis: [],

@@ -1,5 +1,6 @@
 import type { exportProfile as endpoint } from '../../../../shared/api/profile.ts'
 import { type IsoTime, now } from '../../../../shared/kernel/time.ts'
+import { readPaths } from '../../../access/member-paths.ts'
 import { PermissionList } from '../../../access/role-permissions.ts'
 import type { Queries } from '../../../db/db.ts'
 import { parseJson } from '../../../db/json.ts'
@@ -30,6 +31,7 @@ async function everythingOf({ db: { read }, clock }: AccountDeps, userId: string
     roles: await rolesOf(read, userId),
     sessions: (await listOwnSessions(read, { ...page, at })).rows,
     passkeys: await passkeysOf(read, userId),
+    sshKeys: await sshKeysOf(read, userId),
     apiKeys: (await listApiKeyRows(read, { ownerId: userId, page: 1, limit: EXPORTED })).items,
     auditLogs: (await listOwnAudit(read, page)).items,
     serverAccess: [...(await ownedServers(read, userId)), ...(await grantedServers(read, userId, at))],
@@ -58,6 +60,16 @@ async function passkeysOf(q: Queries, userId: string) {
     .execute()
 }
 
+async function sshKeysOf(q: Queries, userId: string) {
+  return q
+    .selectFrom('sshKey')
+    .select(['id', 'name', 'publicKey', 'fingerprint', 'isReadOnly', 'createdAt', 'lastUsedAt'])
+    .where('userId', '=', userId)
+    .orderBy('id')
+    .limit(EXPORTED)
+    .execute()
+}
+
 async function ownedServers(q: Queries, userId: string) {
   const rows = await q
     .selectFrom('server')
@@ -77,6 +89,7 @@ async function grantedServers(q: Queries, userId: string, at: IsoTime) {
       'server.id',
       'server.name',
       'serverAccess.permissions',
+      'serverAccess.filePaths',
       'serverAccess.expiresAt',
       'serverAccess.createdAt',
     ])
@@ -88,6 +101,7 @@ async function grantedServers(q: Queries, userId: string, at: IsoTime) {
   return rows.map((row) => ({
     ...row,
     permissions: parseJson(PermissionList, row.permissions),
+    filePaths: readPaths(row.filePaths),
     relation: 'member' as const,
   }))
 }

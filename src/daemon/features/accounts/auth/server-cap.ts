@@ -1,6 +1,8 @@
 import { PanelError } from '../../../../shared/kernel/errors.ts'
+import { type FilePaths, isWithinPaths } from '../../../../shared/kernel/file-paths.ts'
 import { grants, type Permission } from '../../../../shared/kernel/permissions.ts'
 import type { IsoTime } from '../../../../shared/kernel/time.ts'
+import { memberPaths } from '../../../access/member-paths.ts'
 import { type Holder, serverPermissions } from '../../../access/permit.ts'
 import { type At, type Source, serverSources } from '../../../access/relations.ts'
 import { rolePermissions } from '../../../access/role-permissions.ts'
@@ -10,6 +12,8 @@ import { refuseMissing } from './grant-cap.ts'
 export interface ServerGift {
   readonly serverId: string
   readonly permissions: readonly Permission[]
+  /** Which files it shall reach; `null`: all. */
+  readonly filePaths: FilePaths | null
   /** When it shall end; `null`: not at all. */
   readonly expiresAt: IsoTime | null
 }
@@ -21,10 +25,28 @@ export interface ServerGift {
 export async function ensureMayGive(at: At, caller: Holder, gift: ServerGift): Promise<void> {
   const held = new Set(await serverPermissions(at, caller, gift.serverId, gift.permissions))
   refuseMissing(gift.permissions.filter((permission) => !held.has(permission)))
+  await ensureReaches(at, caller, gift)
   const byRole = await rolePermissions(at.q, caller.userId)
   const related = gift.permissions.filter((permission) => !grants(byRole, permission, gift.serverId))
   if (related.length === 0) return
   refuseLonger(await serverSources(at, caller.userId, gift.serverId), related, gift.expiresAt)
+}
+
+/** Refuses with PERMISSION_DENIED what reaches more files than the caller, who is held to patterns of paths, may have. */
+export async function ensureReaches(
+  at: At,
+  caller: Holder,
+  { serverId, permissions, filePaths }: Omit<ServerGift, 'expiresAt'>,
+): Promise<void> {
+  if (!permissions.some((permission) => permission.startsWith('file.') || permission.startsWith('backup.'))) return
+  const own = await memberPaths(at, caller, serverId)
+  if (isWithinPaths(filePaths, own)) return
+  const { allow, deny } = own ?? { allow: [], deny: [] }
+  throw new PanelError(
+    'PERMISSION_DENIED',
+    'You are held to some files of this server: what you give has to allow only patterns of yours, and to deny all that you are denied',
+    { meta: { missing: [], allow, deny } },
+  )
 }
 
 /** Refuses an end after that of the sources by which the giver holds each of these. */

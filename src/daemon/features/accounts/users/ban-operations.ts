@@ -28,6 +28,7 @@ export const banUser = operation(api.banUser, async (work, { params: { userId },
     .execute()
   await ensureAdminLeft(tx)
   await tx.q.deleteFrom('session').where('userId', '=', userId).execute()
+  await tx.q.deleteFrom('sftpToken').where('userId', '=', userId).execute()
   await tx.q.updateTable('apiKey').set({ enabled: 0, updatedAt: tx.now }).where('userId', '=', userId).execute()
   const details = { username: user.username, reason, expiresAt: expires }
   return {

@@ -16,7 +16,12 @@ interface Handover {
  */
 export async function handOver({ tx, userId }: WorkOver<unknown>, handover: Handover): Promise<Done> {
   const { server, newOwnerId, holder } = handover
-  await ensureMayGive(tx, holder, { serverId: server.id, permissions: OWNER_PERMISSIONS, expiresAt: null })
+  await ensureMayGive(tx, holder, {
+    serverId: server.id,
+    permissions: OWNER_PERMISSIONS,
+    filePaths: null,
+    expiresAt: null,
+  })
   await tx.q.updateTable('server').set({ ownerId: newOwnerId, updatedAt: tx.now }).where('id', '=', server.id).execute()
   await tx.q.deleteFrom('serverAccess').where('serverId', '=', server.id).where('userId', '=', newOwnerId).execute()
   const data = { updatedBy: userId, change: 'ownerId' }

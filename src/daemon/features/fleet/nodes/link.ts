@@ -152,6 +152,7 @@ async function takeHello(tx: Tx, nodeId: string, hello: FrameOf<'hello'>): Promi
       arch: hello.arch,
       runtimes: JSON.stringify(hello.runtimes),
       addresses: JSON.stringify(hello.addresses),
+      sftp: hello.sftp === undefined ? null : JSON.stringify(hello.sftp),
       ...(undecided ? { defaultIp } : {}),
       ...(publicAddress === undefined ? {} : { publicAddress }),
       lastSeenAt: tx.now,

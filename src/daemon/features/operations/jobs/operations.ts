@@ -2,7 +2,6 @@ import * as api from '../../../../shared/api/jobs.ts'
 import type { Endpoint } from '../../../../shared/kernel/contract.ts'
 import { PanelError } from '../../../../shared/kernel/errors.ts'
 import { type OperationDeps, operationsOver, type Work } from '../../../access/operation.ts'
-import type { Tx } from '../../../db/db.ts'
 import type { Jobs } from '../../../jobs/jobs.ts'
 import type { Unchanged } from '../../../jobs/queue.ts'
 import { findJob, type JobRow, stepsOf } from '../../../jobs/rows.ts'
@@ -23,19 +22,19 @@ const operation = operationsOver<JobDeps>()
 export const pauseJob = operation(api.pauseJob, async (work, { params: { jobId } }) => {
   const before = await controllable(work, jobId)
   refuse(await work.deps.jobs.queue.pause(work.tx, before), before)
-  return changed(work.tx, before)
+  return changed(work, before)
 })
 
 export const resumeJob = operation(api.resumeJob, async (work, { params: { jobId } }) => {
   const before = await controllable(work, jobId)
   refuse(await work.deps.jobs.queue.resume(work.tx, before), before)
-  return changed(work.tx, before)
+  return changed(work, before)
 })
 
 export const cancelJob = operation(api.cancelJob, async (work, { params: { jobId } }) => {
   const before = await controllable(work, jobId)
   refuse(await work.deps.jobs.queue.cancel(work.tx, before), before)
-  return changed(work.tx, before)
+  return changed(work, before)
 })
 
 export const retryJobStep = operation(api.retryJobStep, async (work, { params: { jobId, stepId } }) => {
@@ -43,7 +42,7 @@ export const retryJobStep = operation(api.retryJobStep, async (work, { params: {
   const found = work.tx.q.selectFrom('jobStep').selectAll().where('id', '=', stepId).where('jobId', '=', jobId)
   const step = (await found.executeTakeFirst()) ?? work.fail('JOB_STEP_NOT_FOUND', 'This job has no such step')
   refuse(await work.deps.jobs.queue.retryStep(work.tx, before, step), before)
-  return changed(work.tx, before, { stepId, step: step.name })
+  return changed(work, before, { stepId, step: step.name })
 })
 
 /** The job, as far as the principal may see it and change it. */
@@ -82,13 +81,17 @@ function refuse(unchanged: Unchanged | undefined, { status }: JobRow): void {
   }
 }
 
-async function changed(tx: Tx, before: JobRow, more: Readonly<Record<string, unknown>> = {}) {
+async function changed(
+  { tx, deps }: Pick<Work<Endpoint, JobDeps>, 'tx' | 'deps'>,
+  before: JobRow,
+  more: Readonly<Record<string, unknown>> = {},
+) {
   const row = (await findJob(tx.q, before.id)) ?? before
   const changes =
     row.updatedAt !== before.updatedAt || row.status !== before.status || row.requested !== before.requested
   const details = { kind: row.kind, title: row.title, ...more }
   return {
-    answer: toJob(row, await stepsOf(tx.q, row.id, MOST_STEPS)),
+    answer: toJob(deps.jobs, row, await stepsOf(tx.q, row.id, MOST_STEPS)),
     audit: changes ? { resourceId: row.id, details } : undefined,
   }
 }

@@ -17,7 +17,7 @@ export function jobRoutes(deps: operations.JobDeps & { readonly clock: Clock }):
       const row = await findJob(db.read, jobId)
       if (row === undefined || !(await maySee(at(), callerOf(context), row)))
         return context.fail('JOB_NOT_FOUND', operations.GONE)
-      return toJob(row, await stepsOf(db.read, jobId, operations.MOST_STEPS))
+      return toJob(deps.jobs, row, await stepsOf(db.read, jobId, operations.MOST_STEPS))
     }),
     operate(operations.pauseJob, deps),
     operate(operations.resumeJob, deps),

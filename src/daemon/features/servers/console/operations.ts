@@ -3,7 +3,7 @@ import type { Answer, Input } from '../../../../shared/kernel/contract.ts'
 import { PanelError } from '../../../../shared/kernel/errors.ts'
 import { type Clock, now } from '../../../../shared/kernel/time.ts'
 import { typeConsoleLines } from '../../../../shared/protocol/console.ts'
-import { type OperationDeps, type Principal, recordChange } from '../../../access/operation.ts'
+import { type OperationDeps, type Principal, recordChange, userIdOf } from '../../../access/operation.ts'
 import type { Settings } from '../../../core/settings.ts'
 import { agentCodeOf } from '../../../gateway/agent-errors.ts'
 import { refuseByStatus } from '../servers/orders.ts'
@@ -43,7 +43,7 @@ export async function typeCommand(
   const row = await findServerRow(db.read, serverId)
   if (row === undefined) throw new PanelError('SERVER_NOT_FOUND', `There is no server ${serverId}`)
   if (principal.kind === 'caller') {
-    limit.take(principal.caller?.userId ?? '', row.id, settings.get('limits.consoleCommandsPerMinute'))
+    limit.take(userIdOf(principal) ?? '', row.id, settings.get('limits.consoleCommandsPerMinute'))
   }
   refuseByStatus(row, 'command', deps.isOnline(row.nodeId))
   if (isTooOldToRefuse(deps, row)) throw new PanelError('CONSOLE_NO_INPUT', NO_INPUT)

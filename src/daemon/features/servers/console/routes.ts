@@ -6,7 +6,6 @@ import { type Route, route, type StreamRoute, streamRoute } from '../../../http/
 import { eulaFrame, eulaOf } from '../servers/eula.ts'
 import { refuseSuspended } from '../servers/orders.ts'
 import { findServerRow, type ServerRow } from '../servers/rows.ts'
-import { CommandLimit } from './command-limit.ts'
 import { logLine, parseLineId } from './frames.ts'
 import type { Console } from './hub.ts'
 import { type LogPage, type LogQuery, pageOfHeld, readLogPage } from './log-pages.ts'
@@ -19,13 +18,12 @@ interface StreamDeps {
   isOnline(nodeId: string): boolean
 }
 
-type RouteDeps = StreamDeps & Omit<TypeDeps, 'limit'>
+type RouteDeps = StreamDeps & TypeDeps
 
 /** Typed commands and pages of the log. */
 export function consoleRoutes(deps: RouteDeps): Route[] {
-  const limit = new CommandLimit(deps.clock)
   return [
-    route(sendCommand, (input, { principal }) => typeCommand({ ...deps, limit }, principal, input)),
+    route(sendCommand, (input, { principal }) => typeCommand(deps, principal, input)),
     route(getLogs, async ({ params, query }) => {
       const row = await serverOf(deps, params.serverId)
       refuseSuspended(row)

@@ -22,6 +22,10 @@ export interface Dialect {
    * stranger's, because it was never known to be made; it is removed only when it is certainly not.
    */
   remove(target: Target, whole: boolean): Promise<void>
+  /** Makes a further user with the rights of the database's own, for as long as the panel copies the database. Where hosts need that. */
+  lend?(target: Target, password: string): Promise<void>
+  /** Removes the user that {@link Dialect.lend} has made. */
+  takeBack?(target: Target): Promise<void>
 }
 
 /** The dialect over an open connection. */

@@ -36,6 +36,14 @@ export const mysqlDialect: MakeDialect = (query): Dialect => ({
   setPassword: async (target, password) => {
     await query(`ALTER USER ${account(target)} IDENTIFIED BY ${literal(password)}`)
   },
+  lend: async (target, password) => {
+    await query(`CREATE USER ${account(target)} IDENTIFIED BY ${literal(password)}`)
+    await query(`GRANT ${PRIVILEGES} ON ${pattern(target.name)}.* TO ${account(target)}`)
+  },
+  takeBack: async (target) => {
+    await query(`DROP USER IF EXISTS ${account(target)}`)
+    await endSessions(query, target.username)
+  },
   remove: async (target, whole) => {
     await query(`DROP USER IF EXISTS ${account(target)}`)
     await endSessions(query, target.username)

@@ -1,19 +1,19 @@
 import { PanelError } from '../../../../shared/kernel/errors.ts'
+import type { Clock } from '../../../../shared/kernel/time.ts'
 import type { InputOf, RequestDefinition, ResultOf } from '../../../../shared/protocol/define.ts'
 import type { OperationDeps } from '../../../access/operation.ts'
-import type { Holder } from '../../../access/permit.ts'
 import type { Settings } from '../../../core/settings.ts'
 import type { Gateway } from '../../../gateway/gateway.ts'
 import type { Transfers } from '../../../gateway/transfers.ts'
 import { refuseSuspended } from '../servers/orders.ts'
 import { findServerRow, type ServerRow } from '../servers/rows.ts'
-import { deniedTo, refuseDenied } from './denied-files.ts'
 
 /** What files of servers need. */
 export interface FileDeps extends OperationDeps {
   readonly settings: Settings
-  readonly gateway: Pick<Gateway, 'request'>
+  readonly gateway: Pick<Gateway, 'request' | 'refusalOf'>
   readonly transfers: Transfers
+  readonly clock: Clock
 }
 
 /** The server, when its files may be looked at; throws SERVER_NOT_FOUND and SERVER_SUSPENDED. */
@@ -22,17 +22,6 @@ export async function serverOf({ db }: Pick<FileDeps, 'db'>, serverId: string): 
   if (row === undefined) throw new PanelError('SERVER_NOT_FOUND', `There is no server ${serverId}`)
   refuseSuspended(row)
   return row
-}
-
-/** Where the files of a server are, and which of them whoever asks does not get; throws PERMISSION_DENIED when one of the paths is such. */
-export async function reach(
-  deps: Pick<FileDeps, 'db'>,
-  serverId: string,
-  { caller, paths }: { readonly caller: Pick<Holder, 'permissions'>; readonly paths: readonly string[] },
-): Promise<{ readonly nodeId: string; readonly denied: string[] }> {
-  const row = await serverOf(deps, serverId)
-  for (const path of paths) refuseDenied(row, path, caller)
-  return { nodeId: row.nodeId, denied: deniedTo(row, caller) }
 }
 
 /**
@@ -59,6 +48,7 @@ export async function askAgent<D extends RequestDefinition>(
     readonly fieldOf?: (field: string) => string
   },
 ): Promise<ResultOf<D>> {
+  refuseOldAgent(gateway, nodeId, input)
   try {
     const options = {
       ...(definition.cancels ? { signal } : {}),
@@ -68,6 +58,16 @@ export async function askAgent<D extends RequestDefinition>(
   } catch (error) {
     throw withField(error, part, fieldOf)
   }
+}
+
+/** Refuses what an older agent would not hold to the paths of a member. */
+export function refuseOldAgent(gateway: Pick<FileDeps['gateway'], 'refusalOf'>, nodeId: string, input: object): void {
+  if (!('filePaths' in input) || input.filePaths === undefined) return
+  const refusal = gateway.refusalOf(nodeId, ['file-paths@1'])
+  if (refusal === undefined) return
+  throw new PanelError('AGENT_VERSION', `${refusal}: your access is held to some files of the server`, {
+    meta: { capability: 'file-paths@1' },
+  })
 }
 
 const OF_PATHS = new Set(['FILE_PATH_INVALID', 'FILE_NOT_FOUND', 'CONFLICT'])

@@ -3,9 +3,10 @@ import type { Data, Input } from '../../../../shared/kernel/contract.ts'
 import { isoTime } from '../../../../shared/kernel/time.ts'
 import * as protocol from '../../../../shared/protocol/file-operations.ts'
 import { type Context, callerOf } from '../../../http/route.ts'
-import { askAgent, type FileDeps, reach } from './agent.ts'
+import { askAgent, type FileDeps } from './agent.ts'
 import { recordNote } from './changes.ts'
-import { doWork, pathsOf, type WorkDone } from './long-work.ts'
+import { doWork, placesOf, type WorkDone } from './long-work.ts'
+import { reach } from './reach.ts'
 
 type Asking = Pick<Context, 'principal' | 'signal' | 'caller'>
 
@@ -78,8 +79,8 @@ async function work(
   wanted: api.FileWork,
   asking: Asking,
 ): Promise<WorkDone> {
-  const { nodeId, denied } = await reach(deps, serverId, { caller: callerOf(asking), paths: pathsOf(wanted) })
-  const done = await doWork(deps, { serverId, work: wanted }, { nodeId, denied, signal: asking.signal, part: 'body' })
+  const { nodeId, rules } = await reach(deps, serverId, { caller: callerOf(asking), ...placesOf(wanted) })
+  const done = await doWork(deps, { serverId, work: wanted }, { nodeId, rules, signal: asking.signal, part: 'body' })
   await deps.db.write((tx) => recordNote(tx, deps, asking.principal, done))
   return done
 }

@@ -6,8 +6,9 @@ import * as protocol from '../../../../shared/protocol/file-operations.ts'
 import { type Principal, recordChange, userIdOf } from '../../../access/operation.ts'
 import type { Tx } from '../../../db/db.ts'
 import { type Context, callerOf } from '../../../http/route.ts'
-import { askAgent, type FileDeps, reach } from './agent.ts'
+import { askAgent, type FileDeps } from './agent.ts'
 import { type Written, writeContent } from './content.ts'
+import { reach, refuseOutside } from './reach.ts'
 import { folderOf } from './reads.ts'
 
 type Asking = Pick<Context, 'principal' | 'signal' | 'caller'>
@@ -103,8 +104,8 @@ export async function renameEntry(
   { params: { serverId }, body }: Input<typeof api.renameFile>,
   asking: Asking,
 ): Promise<null> {
-  const { nodeId, denied } = await reach(deps, serverId, { caller: callerOf(asking), paths: [body.from, body.to] })
-  const input = { serverId, ...body, denied }
+  const { nodeId, rules } = await reach(deps, serverId, { caller: callerOf(asking), paths: [body.from, body.to] })
+  const input = { serverId, ...body, ...rules }
   await askAgent(deps, protocol.renameEntry, { nodeId, input, part: 'body', signal: asking.signal })
   const { from, to } = body
   await note(deps, { endpoint: api.renameFile, serverId, asking }, { action: 'rename', from, to })
@@ -117,7 +118,8 @@ export async function linkEntry(
   { params: { serverId }, body }: Input<typeof api.linkFile>,
   asking: Asking,
 ): Promise<null> {
-  const { nodeId } = await reach(deps, serverId, { caller: callerOf(asking), paths: [body.path] })
+  const { nodeId, rules } = await reach(deps, serverId, { caller: callerOf(asking), paths: [body.path] })
+  if (rules.filePaths !== undefined) refuseOutside(rules.filePaths, { paths: [whereLinkLeads(body)] })
   const input = { serverId, ...body }
   await askAgent(deps, protocol.linkEntry, { nodeId, input, part: 'body', signal: asking.signal })
   const { path, target } = body
@@ -131,8 +133,12 @@ export async function copyEntry(
   { params: { serverId }, body }: Input<typeof api.copyFile>,
   asking: Asking,
 ): Promise<Data<typeof api.copyFile>> {
-  const { nodeId, denied } = await reach(deps, serverId, { caller: callerOf(asking), paths: [body.from, body.to] })
-  const input = { serverId, ...body, denied }
+  const { nodeId, rules } = await reach(deps, serverId, {
+    caller: callerOf(asking),
+    paths: [body.to],
+    folders: [body.from],
+  })
+  const input = { serverId, ...body, ...rules }
   const copied = await askAgent(deps, protocol.copyEntry, { nodeId, input, part: 'body', signal: asking.signal })
   const { entries, bytes } = copied
   const { from, to } = body
@@ -147,8 +153,8 @@ export async function setPermissions(
   asking: Asking,
 ): Promise<Data<typeof api.setFilePermissions>> {
   const { path, mode, recursive, folderMode } = body
-  const { nodeId, denied } = await reach(deps, serverId, { caller: callerOf(asking), paths: [path] })
-  const input = { serverId, paths: [path], mode, recursive, folderMode: folderMode ?? null, denied }
+  const { nodeId, rules } = await reach(deps, serverId, { caller: callerOf(asking), paths: [path] })
+  const input = { serverId, paths: [path], mode, recursive, folderMode: folderMode ?? null, ...rules }
   const of = { endpoint: api.setFilePermissions, serverId, asking }
   const change: Change = { action: 'permissions', path }
   const details = { mode: mode.toString(8).padStart(3, '0'), recursive }
@@ -163,12 +169,12 @@ export async function deleteEntry(
   { params: { serverId }, query: { path } }: Input<typeof api.deleteFile>,
   asking: Asking,
 ): Promise<Data<typeof api.deleteFile>> {
-  const { nodeId, denied } = await reach(deps, serverId, { caller: callerOf(asking), paths: [path] })
+  const { nodeId, rules } = await reach(deps, serverId, { caller: callerOf(asking), paths: [path] })
   const of = { endpoint: api.deleteFile, serverId, asking }
   return await noting(deps, { of, change: { action: 'delete', path }, details: {} }, () =>
     askAgent(deps, protocol.deleteEntries, {
       nodeId,
-      input: { serverId, paths: [path], denied },
+      input: { serverId, paths: [path], ...rules },
       part: 'query',
       signal: asking.signal,
       fieldOf: ofOne,
@@ -182,9 +188,9 @@ export async function deleteEntries(
   { params: { serverId }, body: { paths } }: Input<typeof api.deleteFiles>,
   asking: Asking,
 ): Promise<Data<typeof api.deleteFiles>> {
-  const { nodeId, denied } = await reach(deps, serverId, { caller: callerOf(asking), paths })
+  const { nodeId, rules } = await reach(deps, serverId, { caller: callerOf(asking), paths })
   const of = { endpoint: api.deleteFiles, serverId, asking, paths }
-  const input = { serverId, paths, denied }
+  const input = { serverId, paths, ...rules }
   const details = { paths: paths.slice(0, 50).map(cut), pathCount: paths.length }
   return await noting(deps, { of, change: { action: 'delete' }, details }, () =>
     askAgent(deps, protocol.deleteEntries, { nodeId, input, part: 'body', signal: asking.signal }),
@@ -271,6 +277,19 @@ export async function recordNote(
       events: [{ type: 'server_files_changed', serverId, data }],
     },
   )
+}
+
+/** The place that the text of a link names, read as it stands. Whether it leads out is for the agent to say. */
+function whereLinkLeads({ path, target }: { readonly path: string; readonly target: string }): string {
+  const names = folderOf(path)
+    .split('/')
+    .filter((name) => name !== '')
+    .slice(0, -1)
+  for (const name of target.split('/')) {
+    if (name === '..') names.pop()
+    else names.push(name)
+  }
+  return `/${names.join('/')}`
 }
 
 /** The API has one path where the agent takes several. */

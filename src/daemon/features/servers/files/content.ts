@@ -6,7 +6,7 @@ import { receiveFile, sendConsoleLog, sendFile, statFile, uploadOffset } from '.
 import type { Holder } from '../../../access/permit.ts'
 import type { Context } from '../../../http/route.ts'
 import { askAgent, type FileDeps, serverOf, withField } from './agent.ts'
-import { refuseDenied } from './denied-files.ts'
+import { reach } from './reach.ts'
 
 const MIB = 1024 * 1024
 
@@ -23,13 +23,11 @@ export async function readServerFile(
     readonly path: string
     readonly upload?: string | undefined
     readonly signal: AbortSignal
-    readonly caller: Pick<Holder, 'permissions'>
+    readonly caller: Holder
   },
 ): Promise<StreamAnswer> {
   const { gateway, transfers } = deps
-  const row = await serverOf(deps, serverId)
-  refuseDenied(row, path, caller)
-  const { nodeId } = row
+  const { nodeId } = await reach(deps, serverId, { caller, paths: [path] })
   if (upload !== undefined) {
     const { offset } = await askAgent(deps, uploadOffset, {
       nodeId,
@@ -85,7 +83,7 @@ export interface Write {
   readonly body: ByteStream
   readonly ifMatch: string | null
   readonly ifNone: boolean
-  readonly caller: Pick<Holder, 'permissions'>
+  readonly caller: Holder
   readonly part: 'query' | 'body'
 }
 
@@ -99,9 +97,7 @@ export async function writeContent(
   { signal }: Pick<Context, 'signal'>,
 ): Promise<Written> {
   const { settings, gateway, transfers } = deps
-  const row = await serverOf(deps, serverId)
-  refuseDenied(row, path, caller)
-  const { nodeId } = row
+  const { nodeId } = await reach(deps, serverId, { caller, paths: [path] })
   const sha256 = given ?? null
   if (offset > 0 && sha256 === null) throw fieldError('query.sha256', 'is required with an offset')
   const maxBytes = settings.get('files.maxFileMb') * MIB

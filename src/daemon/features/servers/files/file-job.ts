@@ -4,36 +4,46 @@ import * as api from '../../../../shared/api/files.ts'
 import type { Data, Input } from '../../../../shared/kernel/contract.ts'
 import { PanelError } from '../../../../shared/kernel/errors.ts'
 import { ServerId } from '../../../../shared/kernel/ids.ts'
-import type { Clock } from '../../../../shared/kernel/time.ts'
 import { now } from '../../../../shared/kernel/time.ts'
+import type { Principal } from '../../../access/operation.ts'
 import { type Holder, serverPermissions } from '../../../access/permit.ts'
 import { type Context, callerOf } from '../../../http/route.ts'
 import { defineJob } from '../../../jobs/job-type.ts'
 import type { Jobs } from '../../../jobs/jobs.ts'
-import { type FileDeps, reach, serverOf } from './agent.ts'
+import type { FileDeps } from './agent.ts'
 import { recordNote } from './changes.ts'
-import { doWork, isFinal, pathsOf, targetOf } from './long-work.ts'
+import { doWork, isFinal, placesOf, targetOf } from './long-work.ts'
+import { type Reached, reach } from './reach.ts'
 
+const MOST_NOTED = 50
 const DAY_MS = 24 * 3600_000
 
 /** What jobs of files need beside files. */
 export interface FileJobDeps extends FileDeps {
   readonly jobs: Pick<Jobs, 'queue'>
-  readonly clock: Clock
 }
 
-/** Work on the files of a server that goes on without its caller. What it may reach was decided when it was started. */
+/**
+ * Work on the files of a server that goes on without its caller. What it may reach, and whether it may reach the other server at all, is
+ * looked at when it is started, and again when it runs.
+ */
 export const FILE_JOB = defineJob({
   kind: 'files.work',
   input: z.object({
     serverId: ServerId,
     work: api.FileWork,
-    denied: z.array(z.string()),
-    /** What is denied on the other server. */
-    targetDenied: z.array(z.string()),
   }),
-  state: z.object({ entries: z.number().nullable(), bytes: z.number().nullable(), problems: z.array(z.string()) }),
-  first: () => ({ entries: null, bytes: null, problems: [] }),
+  state: z.object({
+    entries: z.number().nullable(),
+    bytes: z.number().nullable(),
+    problems: z.array(z.string()),
+    problemCount: z.number().default(0),
+  }),
+  first: () => ({ entries: null, bytes: null, problems: [], problemCount: 0 }),
+  notes: ({ problems, problemCount }) => {
+    const more = problemCount - problems.length
+    return [...problems.map((text) => `left out: ${text}`), ...(more > 0 ? [`and ${more} more were left out`] : [])]
+  },
   title: ({ work }) => titleOf(work),
   pool: { name: 'files', size: 8 },
   lane: ({ serverId }) => serverId,
@@ -50,19 +60,15 @@ export function registerFileJobs(jobs: Pick<Jobs, 'register'>, deps: FileDeps): 
       work: {
         timeoutMs: DAY_MS,
         run: async ({ job, signal, progress }) => {
-          const { serverId, work, denied, targetDenied } = job.input
+          const { serverId, work } = job.input
           const key = createHash('sha256').update(job.id).digest('hex').slice(0, 32)
           try {
-            const { nodeId } = await serverOf(deps, serverId)
-            const target =
-              work.kind === 'copy_to_server'
-                ? { nodeId: (await serverOf(deps, work.toServerId)).nodeId, denied: targetDenied }
-                : undefined
+            const { nodeId, rules, target } = await placesNow(deps, { serverId, work }, holderOf(job.principal))
             const done = await doWork(
               deps,
               { serverId, work },
               {
-                ...{ nodeId, denied, key, signal, part: 'body' as const },
+                ...{ nodeId, rules, key, signal, part: 'body' as const },
                 ...(target === undefined ? {} : { target }),
                 onProgress: ({ entries, bytes }) => {
                   const unit = bytes > 0 ? 'bytes' : 'items'
@@ -72,8 +78,10 @@ export function registerFileJobs(jobs: Pick<Jobs, 'register'>, deps: FileDeps): 
             )
             return async (tx) => {
               await recordNote(tx, deps, job.principal, done)
-              const problems = done.problems.slice(0, 20).map(({ path, reason }) => `${path}: ${reason}`.slice(0, 500))
-              return { state: { entries: done.entries, bytes: done.bytes, problems } }
+              const problems = done.problems
+                .slice(0, MOST_NOTED)
+                .map(({ path, reason }) => `${path}: ${reason}`.slice(0, 500))
+              return { state: { entries: done.entries, bytes: done.bytes, problems, problemCount: done.problemCount } }
             }
           } catch (error) {
             if (signal.aborted || !isFinal(error)) throw error
@@ -97,12 +105,10 @@ export async function startFileJob(
   context: Pick<Context, 'principal' | 'caller'>,
 ): Promise<Data<typeof api.startFileJob>> {
   const caller = callerOf(context)
-  const { denied, nodeId } = await reach(deps, serverId, { caller, paths: pathsOf(work) })
-  await permitTarget(deps, work, caller)
-  const target = await targetOf(deps, work, caller)
+  const { nodeId } = await placesNow(deps, { serverId, work }, caller)
   const jobId = await deps.db.write((tx) =>
     deps.jobs.queue.add(tx, FILE_JOB, {
-      input: { serverId, work, denied, targetDenied: target?.denied ?? [] },
+      input: { serverId, work },
       cause: 'files',
       onBehalfOf: caller,
       serverId,
@@ -113,7 +119,23 @@ export async function startFileJob(
   return { jobId }
 }
 
-async function permitTarget({ db, clock }: FileJobDeps, work: api.FileWork, caller: Holder): Promise<void> {
+/** Where it works, and what whoever has started it reaches there now. */
+async function placesNow(
+  deps: FileDeps,
+  { serverId, work }: { readonly serverId: ServerId; readonly work: api.FileWork },
+  caller: Holder,
+): Promise<Reached & { readonly target: Reached | undefined }> {
+  const reached = await reach(deps, serverId, { caller, ...placesOf(work) })
+  await permitTarget(deps, work, caller)
+  return { ...reached, target: await targetOf(deps, work, caller) }
+}
+
+function holderOf(principal: Principal): Holder {
+  if (principal.kind === 'job' && principal.holder !== undefined) return principal.holder
+  throw new PanelError('PERMISSION_DENIED', 'Work on files is done for an account alone', { meta: { missing: [] } })
+}
+
+async function permitTarget({ db, clock }: FileDeps, work: api.FileWork, caller: Holder): Promise<void> {
   if (work.kind !== 'copy_to_server') return
   const at = { q: db.read, now: now(clock) }
   const held = await serverPermissions(at, caller, work.toServerId, ['file.write'])

@@ -4,8 +4,10 @@ import { PanelError } from '../../../../shared/kernel/errors.ts'
 import type { ServerId } from '../../../../shared/kernel/ids.ts'
 import * as protocol from '../../../../shared/protocol/file-operations.ts'
 import type { Holder } from '../../../access/permit.ts'
-import { askAgent, type FileDeps, reach } from './agent.ts'
+import type { Turns } from '../../../gateway/transfers.ts'
+import { askAgent, type FileDeps, refuseOldAgent } from './agent.ts'
 import type { Change } from './changes.ts'
+import { type FileRules, type NamedPaths, type Reached, reach } from './reach.ts'
 import { folderOf } from './reads.ts'
 
 const MIB = 1024 * 1024
@@ -17,18 +19,19 @@ export interface FileProgress {
   readonly bytes: number
 }
 
-/** What work on files works with; `denied`: the patterns of what whoever asked does not get. */
+/** What work on files works with. */
 export interface WorkOptions {
   readonly nodeId: string
-  readonly denied: string[]
+  /** What whoever asked does not get. */
+  readonly rules: FileRules
   /** Names what is on its way, so that the same work begins anew after a crash. */
   readonly key?: string
   readonly signal: AbortSignal
   readonly onProgress?: (now: FileProgress) => void
   /** Where in the request its fields are. */
   readonly part: 'body' | 'query'
-  /** Where a copy to another server goes: that server's node, and what is denied there. */
-  readonly target?: { readonly nodeId: string; readonly denied: string[] }
+  /** Where a copy to another server goes. */
+  readonly target?: Reached
 }
 
 /** What work has done: the change to report, and what its audit row and its caller hear. */
@@ -47,24 +50,20 @@ export interface WorkDone {
   readonly made?: { readonly path: string; readonly size: number; readonly sha256?: string }
 }
 
-/** All paths that work names on its own server. */
-export function pathsOf(work: api.FileWork): string[] {
-  if (work.kind === 'copy') return [work.from, work.to]
-  if (work.kind === 'delete') return work.paths
-  if (work.kind === 'compress') return [...work.paths, archivePathOf(work)]
-  if (work.kind === 'decompress') return [work.archivePath, work.targetPath]
-  return work.kind === 'pull' ? [work.path] : [work.from]
+/** The paths that work names on its own server: those that it takes or makes as they are, and folders of which it takes what is allowed. */
+export function placesOf(work: api.FileWork): Pick<NamedPaths, 'paths' | 'folders'> {
+  if (work.kind === 'copy') return { paths: [work.to], folders: [work.from] }
+  if (work.kind === 'delete') return { paths: work.paths }
+  if (work.kind === 'compress') return { paths: [archivePathOf(work)], folders: work.paths }
+  if (work.kind === 'decompress') return { paths: [work.archivePath], folders: [work.targetPath] }
+  return { folders: [work.kind === 'pull' ? work.path : work.from] }
 }
 
-/** Where work goes on another server, and what is denied there to whoever asks; throws PERMISSION_DENIED for a path that is. */
-export async function targetOf(
-  deps: FileDeps,
-  work: api.FileWork,
-  caller: Pick<Holder, 'permissions'>,
-): Promise<WorkOptions['target']> {
+/** Where work goes on another server; throws PERMISSION_DENIED for a path that is not for whoever asks. */
+export async function targetOf(deps: FileDeps, work: api.FileWork, caller: Holder): Promise<Reached | undefined> {
   if (work.kind !== 'copy_to_server') return undefined
   const path = `${folderOf(work.to)}${work.from.split('/').findLast((name) => name !== '') ?? ''}`
-  return await reach(deps, work.toServerId, { caller, paths: [path] })
+  return await reach(deps, work.toServerId, { caller, folders: [path] })
 }
 
 /** Has the agent do it, and waits for its end. */
@@ -73,10 +72,10 @@ export async function doWork(
   { serverId, work }: { readonly serverId: ServerId; readonly work: api.FileWork },
   options: WorkOptions,
 ): Promise<WorkDone> {
-  const { nodeId, denied, part, signal, onProgress } = options
+  const { nodeId, rules, part, signal, onProgress } = options
   const key = options.key === undefined ? {} : { key: options.key }
   const ask = { nodeId, part, signal, onProgress }
-  const common = { serverId, denied, ...key }
+  const common = { serverId, ...rules, ...key }
   if (work.kind === 'copy') {
     const { from, to, replace } = work
     const done = await askAgent(deps, protocol.copyEntry, { ...ask, input: { ...common, from, to, replace } })
@@ -84,7 +83,7 @@ export async function doWork(
   }
   if (work.kind === 'delete') {
     const { paths } = work
-    const done = await askAgent(deps, protocol.deleteEntries, { ...ask, input: { serverId, denied, paths } })
+    const done = await askAgent(deps, protocol.deleteEntries, { ...ask, input: { serverId, ...rules, paths } })
     const details = { paths: paths.slice(0, 50).map((path) => path.slice(0, 500)), pathCount: paths.length }
     const change: Change = { action: 'delete' }
     return {
@@ -128,11 +127,11 @@ export async function doWork(
 async function pull(
   deps: FileDeps,
   { serverId, work }: { readonly serverId: ServerId; readonly work: Extract<api.FileWork, { kind: 'pull' }> },
-  { nodeId, denied, part, signal, onProgress, key }: WorkOptions,
+  { nodeId, rules, part, signal, onProgress, key }: WorkOptions,
 ): Promise<WorkDone> {
   const { url, path: to, name = null, replace } = work
   const limits = { maxBytes: deps.settings.get('files.maxFileMb') * MIB, maxMs: PULL_MS }
-  const input = { serverId, denied, url, to, name, replace, ...limits, ...(key === undefined ? {} : { key }) }
+  const input = { serverId, ...rules, url, to, name, replace, ...limits, ...(key === undefined ? {} : { key }) }
   const fieldOf = (field: string): string => (field === 'to' ? 'path' : field)
   const made = await askAgent(deps, protocol.pullFile, { nodeId, part, signal, onProgress, fieldOf, input })
   const details = { url: withoutQuery(url), size: made.size, sha256: made.sha256 }
@@ -143,27 +142,48 @@ async function pull(
 /** As a tar from the one node to the other, through the daemon and never whole in it. */
 async function copyToServer(
   deps: FileDeps,
-  { serverId, work }: { readonly serverId: ServerId; readonly work: Extract<api.FileWork, { kind: 'copy_to_server' }> },
-  { nodeId, denied, signal, onProgress, key, target }: WorkOptions,
+  of: { readonly serverId: ServerId; readonly work: Extract<api.FileWork, { kind: 'copy_to_server' }> },
+  options: WorkOptions,
 ): Promise<WorkDone> {
+  const { nodeId, rules, signal, target } = options
   if (target === undefined) throw new Error('a copy to another server without a target')
-  const { gateway, transfers } = deps
+  refuseOldAgent(deps.gateway, nodeId, rules)
+  refuseOldAgent(deps.gateway, target.nodeId, target.rules)
+  // Both turns before anything moves: two copies in opposite directions would wait for each other.
+  return await deps.transfers.withTurns([nodeId, target.nodeId], signal, (turns) =>
+    passOn(deps, of, { ...options, target, turns }),
+  )
+}
+
+async function passOn(
+  { gateway, transfers }: FileDeps,
+  { serverId, work }: Parameters<typeof copyToServer>[1],
+  {
+    nodeId,
+    rules,
+    signal,
+    onProgress,
+    key,
+    target,
+    turns,
+  }: WorkOptions & { readonly target: Reached; readonly turns: Turns },
+): Promise<WorkDone> {
   const { from, to, toServerId, replace } = work
   let sent: readonly { path: string; reason: string }[] = []
-  const content = await transfers.from(nodeId, { length: null, signal }, async (ticket, options) => {
-    const input = { serverId, path: from, denied, ticket }
+  const content = await transfers.from(nodeId, { length: null, signal, turns }, async (ticket, options) => {
+    const input = { serverId, path: from, ...rules, ticket }
     const done = await gateway.request(nodeId, protocol.sendTree, input, options)
     sent = done.problems
     return done
   })
   const source = { contentType: 'application/x-tar', length: null, content, cancel: () => content.destroy() }
   try {
-    const done = await transfers.to(target.nodeId, { source, signal }, (ticket, options) => {
+    const done = await transfers.to(target.nodeId, { source, signal, turns }, (ticket, options) => {
       const input = {
         serverId: toServerId,
         to,
         replace,
-        denied: target.denied,
+        ...target.rules,
         ticket,
         ...(key === undefined ? {} : { key }),
       }

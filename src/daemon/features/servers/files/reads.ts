@@ -10,7 +10,8 @@ import type { Data, Input } from '../../../../shared/kernel/contract.ts'
 import { isoTime } from '../../../../shared/kernel/time.ts'
 import * as protocol from '../../../../shared/protocol/file-operations.ts'
 import { type Context, callerOf } from '../../../http/route.ts'
-import { askAgent, type FileDeps, reach, serverOf } from './agent.ts'
+import { askAgent, type FileDeps } from './agent.ts'
+import { type FileRules, reach, refuseOutside } from './reach.ts'
 
 type Asking = Pick<Context, 'signal' | 'caller'>
 
@@ -20,14 +21,15 @@ const MIB = 1024 * 1024
 export async function listFolder(
   deps: FileDeps,
   { params: { serverId }, query: { path, after, limit } }: Input<typeof listFiles>,
-  signal: AbortSignal,
+  asking: Asking,
 ): Promise<Data<typeof listFiles>> {
-  const { nodeId } = await serverOf(deps, serverId)
+  const { nodeId, rules } = await reach(deps, serverId, { caller: callerOf(asking), seen: [path] })
+  const { signal } = asking
   const files: FileEntry[] = []
   let next: string | null = after ?? null
   let total: number
   do {
-    const input = { serverId, path, after: next, limit: limit - files.length }
+    const input = { serverId, path, after: next, limit: limit - files.length, ...seenBy(rules) }
     const page = await askAgent(deps, protocol.listFolder, { nodeId, input, part: 'query', signal })
     const above = folderOf(path)
     for (const entry of page.entries) files.push(entryOf(entry, `${above}${entry.name}`))
@@ -41,11 +43,14 @@ export async function listFolder(
 export async function statEntry(
   deps: FileDeps,
   { params: { serverId }, query: { path } }: Input<typeof statFile>,
-  signal: AbortSignal,
+  asking: Asking,
 ): Promise<FileEntry> {
-  const { nodeId } = await serverOf(deps, serverId)
+  const { nodeId, rules } = await reach(deps, serverId, { caller: callerOf(asking), seen: [path] })
+  const { signal } = asking
   const input = { serverId, path }
   const entry = await askAgent(deps, protocol.describeEntry, { nodeId, input, part: 'query', signal })
+  // Only now it is known whether it is a folder on the way.
+  if (rules.filePaths !== undefined && entry.kind !== 'folder') refuseOutside(rules.filePaths, { paths: [path] })
   return entryOf(entry, folderOf(path).slice(0, -1) || '/')
 }
 
@@ -55,19 +60,20 @@ export async function checksumsOf(
   { params: { serverId }, body: { paths } }: Input<typeof sumFiles>,
   asking: Asking,
 ): Promise<Data<typeof sumFiles>> {
-  const { nodeId, denied } = await reach(deps, serverId, { caller: callerOf(asking), paths })
+  const { nodeId, rules } = await reach(deps, serverId, { caller: callerOf(asking), folders: paths })
   const { signal } = asking
-  return await askAgent(deps, protocol.sumFiles, { nodeId, input: { serverId, paths, denied }, part: 'body', signal })
+  return await askAgent(deps, protocol.sumFiles, { nodeId, input: { serverId, paths, ...rules }, part: 'body', signal })
 }
 
 /** The largest folders. */
 export async function usageOf(
   deps: FileDeps,
   { params: { serverId }, query: { path, depth, limit } }: Input<typeof measureFiles>,
-  signal: AbortSignal,
+  asking: Asking,
 ): Promise<Data<typeof measureFiles>> {
-  const { nodeId } = await serverOf(deps, serverId)
-  const input = { serverId, path, depth, limit }
+  const { nodeId, rules } = await reach(deps, serverId, { caller: callerOf(asking), seen: [path] })
+  const { signal } = asking
+  const input = { serverId, path, depth, limit, ...seenBy(rules) }
   const usage = await askAgent(deps, protocol.measureFolders, { nodeId, input, part: 'query', signal })
   return { path, ...usage }
 }
@@ -79,13 +85,18 @@ export async function searchIn(
   asking: Asking,
 ): Promise<Data<typeof searchFiles>> {
   const { path, name, text, regex, ignoreCase, kind, limit, maxFileMb, maxSeconds } = query
-  const { nodeId, denied } = await reach(deps, serverId, { caller: callerOf(asking), paths: [path] })
+  const { nodeId, rules } = await reach(deps, serverId, { caller: callerOf(asking), folders: [path] })
   const { signal } = asking
   const what = { name: name ?? null, text: text ?? null, isPattern: regex, ignoreCase, kind: kind ?? null, limit }
-  const input = { serverId, path, ...what, maxFileBytes: maxFileMb * MIB, maxMs: maxSeconds * 1000, denied }
+  const input = { serverId, path, ...what, maxFileBytes: maxFileMb * MIB, maxMs: maxSeconds * 1000, ...rules }
   const found = await askAgent(deps, protocol.searchFiles, { nodeId, input, part: 'query', signal })
   const hits = found.hits.map(({ modifiedMs, ...hit }) => ({ ...hit, modified: isoTime(modifiedMs) }))
   return { ...found, hits }
+}
+
+/** What is shown to somebody: names that the template keeps from members are among it. */
+function seenBy({ filePaths }: FileRules): Pick<FileRules, 'filePaths'> {
+  return filePaths === undefined ? {} : { filePaths }
 }
 
 /** The path of a folder with one slash at either end. */

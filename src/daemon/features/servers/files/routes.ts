@@ -26,10 +26,10 @@ export function fileRoutes(deps: FileJobDeps): Route[] {
       )
       return await changes.noteWritten(deps, { endpoint: api.writeFile, serverId, asking: context }, written)
     }),
-    route(api.listFiles, (input, { signal }) => reads.listFolder(deps, input, signal)),
-    route(api.statFile, (input, { signal }) => reads.statEntry(deps, input, signal)),
+    route(api.listFiles, (input, context) => reads.listFolder(deps, input, context)),
+    route(api.statFile, (input, context) => reads.statEntry(deps, input, context)),
     route(api.sumFiles, (input, context) => reads.checksumsOf(deps, input, context)),
-    route(api.measureFiles, (input, { signal }) => reads.usageOf(deps, input, signal)),
+    route(api.measureFiles, (input, context) => reads.usageOf(deps, input, context)),
     route(api.searchFiles, (input, context) => reads.searchIn(deps, input, context)),
     route(api.createFile, (input, context) => changes.createEntry(deps, input, context)),
     route(api.writeText, (input, context) => changes.writeTextFile(deps, input, context)),

@@ -1,9 +1,11 @@
 import * as api from '../../../../shared/api/access.ts'
 import type { Input } from '../../../../shared/kernel/contract.ts'
 import { fieldError, PanelError } from '../../../../shared/kernel/errors.ts'
+import type { FilePaths } from '../../../../shared/kernel/file-paths.ts'
 import type { Permission } from '../../../../shared/kernel/permissions.ts'
 import { type IsoTime, isoTime } from '../../../../shared/kernel/time.ts'
 import { changes } from '../../../access/audit.ts'
+import { readPaths, writtenPaths } from '../../../access/member-paths.ts'
 import { type Done, operationsOver, type WorkOver } from '../../../access/operation.ts'
 import { permitServer, serverPermissions } from '../../../access/permit.ts'
 import { PermissionList } from '../../../access/role-permissions.ts'
@@ -11,7 +13,7 @@ import type { Queries, Tx } from '../../../db/db.ts'
 import { parseJson } from '../../../db/json.ts'
 import { countRows, offsetOf } from '../../../db/paging.ts'
 import { holderNow, refuseMissing } from '../../accounts/auth/grant-cap.ts'
-import { ensureMayGive } from '../../accounts/auth/server-cap.ts'
+import { ensureMayGive, ensureReaches } from '../../accounts/auth/server-cap.ts'
 import { putGrant } from '../../accounts/users/server-grants.ts'
 import { refuseSuspended } from '../servers/orders.ts'
 import type { AccessDeps } from './deps.ts'
@@ -36,18 +38,24 @@ export const setServerAccess = operation(api.setServerAccess, async (work, { par
   const expiresAt = endOf(body.expiresAt ?? null, tx.now)
   const before = await findGrant(tx.q, serverId, userId)
   // Who has more than the holder is above them: that grant stays as it is.
+  const filePaths = body.filePaths === undefined ? (before?.filePaths ?? null) : normalPaths(body.filePaths)
   const given = [...new Set([...permissions, ...(before?.permissions ?? [])])] as Permission[] // checked when they were written
   await permitServer(tx, holder, serverId, ['server.users'])
   await ensureHolds(tx, holder, serverId, given)
-  await ensureMayGive(tx, holder, { serverId, permissions, expiresAt })
+  if (before !== undefined) await ensureReaches(tx, holder, grantOf(before))
+  await ensureMayGive(tx, holder, { serverId, permissions, filePaths, expiresAt })
   const details = changes(
-    { permissions: before?.permissions ?? [], expiresAt: before?.expiresAt ?? null },
-    { permissions, expiresAt },
+    {
+      permissions: before?.permissions ?? [],
+      filePaths: before?.filePaths ?? null,
+      expiresAt: before?.expiresAt ?? null,
+    },
+    { permissions, filePaths, expiresAt },
   )
   if (details === undefined && before !== undefined) return { answer: before }
   const user = await tx.q.selectFrom('user').select('username').where('id', '=', userId).executeTakeFirst()
   if (user === undefined) throw new PanelError('USER_NOT_FOUND', `There is no account ${userId}`)
-  await putGrant(tx, deps.clock, { serverId, userId, permissions, expiresAt })
+  await putGrant(tx, deps.clock, { serverId, userId, permissions, filePaths, expiresAt })
   const after = await findGrant(tx.q, serverId, userId)
   if (after === undefined) throw new Error('the grant that was just written is not there')
   const named = { userId, username: user.username, ...details }
@@ -66,8 +74,12 @@ export const removeServerAccess = operation(
     if (!own) await permitServer(tx, holder, serverId, ['server.users'])
     const before = await findGrant(tx.q, serverId, userId)
     if (before === undefined) return fail('ACCESS_NOT_FOUND', 'The user has no grant on this server')
-    if (!own) await ensureHolds(tx, holder, serverId, before.permissions as Permission[]) // checked when they were written
+    if (!own) {
+      await ensureHolds(tx, holder, serverId, before.permissions as Permission[]) // checked when they were written
+      await ensureReaches(tx, holder, grantOf(before))
+    }
     await tx.q.deleteFrom('serverAccess').where('id', '=', before.id).execute()
+    await tx.q.deleteFrom('sftpToken').where('userId', '=', userId).where('serverId', '=', serverId).execute()
     const details = { userId, username: before.user.username, permissions: before.permissions }
     return { answer: null, ...memberChange(work, serverId, { change: 'access_removed', details }) }
   },
@@ -115,6 +127,15 @@ async function ensureHolds(
   refuseMissing(permissions.filter((permission) => !held.has(permission)))
 }
 
+function grantOf({ serverId, permissions, filePaths }: NonNullable<Awaited<ReturnType<typeof findGrant>>>) {
+  return { serverId, permissions: permissions as Permission[], filePaths } // checked when they were written
+}
+
+/** Lists of nothing hold nobody. */
+export function normalPaths(paths: FilePaths | null | undefined): FilePaths | null {
+  return readPaths(writtenPaths(paths))
+}
+
 function endOf(text: string | null, now: IsoTime): IsoTime | null {
   if (text === null) return null
   const end = isoTime(Date.parse(text))
@@ -153,5 +174,5 @@ type GrantRow = Awaited<ReturnType<ReturnType<typeof selectGrants>['executeTakeF
 
 function shown({ email, username, ...row }: GrantRow) {
   const permissions = parseJson(PermissionList, row.permissions)
-  return { ...row, permissions, user: { id: row.userId, email, username } }
+  return { ...row, permissions, filePaths: readPaths(row.filePaths), user: { id: row.userId, email, username } }
 }

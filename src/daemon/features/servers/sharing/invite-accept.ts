@@ -74,7 +74,7 @@ async function accept(
   { userId, created }: { userId: string; created: boolean },
 ): Promise<Done> {
   const { tx, deps } = work
-  const { serverId } = invite
+  const { serverId, filePaths } = invite
   const permissions = invite.permissions as Permission[] // checked when they were written
   await ensureMakerMay(tx, invite, permissions)
   const had = await tx.q
@@ -87,9 +87,9 @@ async function accept(
   if (invite.ownerId === userId || holds) {
     throw new PanelError('ACCESS_EXISTS', 'The account has access to this server already')
   }
-  await putGrant(tx, deps.clock, { serverId, userId, permissions, expiresAt: null })
+  await putGrant(tx, deps.clock, { serverId, userId, permissions, filePaths, expiresAt: null })
   await tx.q.updateTable('serverInvite').set({ acceptedAt: tx.now }).where('id', '=', invite.id).execute()
-  const details = { inviteId: invite.id, email: invite.email, permissions, newAccount: created }
+  const details = { inviteId: invite.id, email: invite.email, permissions, filePaths, newAccount: created }
   return memberChange(work, serverId, { change: 'invite_accepted', details })
 }
 
@@ -107,7 +107,12 @@ async function ensureMakerMay(tx: Tx, invite: Invite, permissions: readonly Perm
   const holder = { userId, permissions: await rolePermissions(tx.q, userId), scope: null }
   try {
     await permitServer(tx, holder, invite.serverId, ['server.users'])
-    await ensureMayGive(tx, holder, { serverId: invite.serverId, permissions, expiresAt: null })
+    await ensureMayGive(tx, holder, {
+      serverId: invite.serverId,
+      permissions,
+      filePaths: invite.filePaths,
+      expiresAt: null,
+    })
   } catch (error) {
     if (!(error instanceof PanelError)) throw error
     gone()

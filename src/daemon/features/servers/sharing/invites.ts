@@ -3,6 +3,7 @@ import type { Answer, Input } from '../../../../shared/kernel/contract.ts'
 import { PanelError } from '../../../../shared/kernel/errors.ts'
 import { newId } from '../../../../shared/kernel/ids.ts'
 import { type IsoTime, isoTime, now } from '../../../../shared/kernel/time.ts'
+import { readPaths, writtenPaths } from '../../../access/member-paths.ts'
 import { accountOf, operationsOver, type Principal, transact } from '../../../access/operation.ts'
 import { permitServer } from '../../../access/permit.ts'
 import { PermissionList } from '../../../access/role-permissions.ts'
@@ -15,7 +16,7 @@ import { mayMail } from '../../accounts/auth/mail-trust.ts'
 import { ensureMayGive } from '../../accounts/auth/server-cap.ts'
 import { send } from '../../signals/mail/send.ts'
 import type { AccessDeps } from './deps.ts'
-import { changeableOwnerOf, memberChange, ownerOf } from './grants.ts'
+import { changeableOwnerOf, memberChange, normalPaths, ownerOf } from './grants.ts'
 
 /** An invitation that is over is answered differently from an unknown one for so long. */
 const KEPT_AFTER_END_MS = 30 * 86_400_000
@@ -50,13 +51,14 @@ export async function createServerInvite(
   const invite = await transact(
     operation(
       api.createServerInvite,
-      async (work, { params: { serverId }, body: { email, permissions, expiresIn } }) => {
+      async (work, { params: { serverId }, body: { email, permissions, expiresIn, ...body } }) => {
         const { tx, fail } = work
         const holder = await holderNow(work)
+        const filePaths = normalPaths(body.filePaths)
         await changeableOwnerOf(tx.q, serverId)
         await permitServer(tx, holder, serverId, ['server.users'])
         // What is accepted has no end, so nothing that ends can be given this way.
-        await ensureMayGive(tx, holder, { serverId, permissions, expiresAt: null })
+        await ensureMayGive(tx, holder, { serverId, permissions, filePaths, expiresAt: null })
         if (await isMember(tx, serverId, email)) {
           fail('ACCESS_EXISTS', 'The account of this address has access already; change its permissions instead')
         }
@@ -67,6 +69,7 @@ export async function createServerInvite(
           serverId,
           email,
           permissions: JSON.stringify(permissions),
+          filePaths: writtenPaths(filePaths),
           tokenHash: token.hash,
           invitedByUserId: accountOf(work),
           createdAt: tx.now,
@@ -81,7 +84,7 @@ export async function createServerInvite(
           .where('id', '=', serverId)
           .executeTakeFirstOrThrow()
         about = { serverName: server.name, mailable: await mayMail(tx, deps.settings, permissions) }
-        const details = { inviteId: id, email, permissions, expiresAt: row.expiresAt }
+        const details = { inviteId: id, email, permissions, filePaths, expiresAt: row.expiresAt }
         return {
           answer: { ...shown(row), mailed: false, token: null },
           ...memberChange(work, serverId, { change: 'invite_created', details }),
@@ -130,7 +133,7 @@ export async function usableInvite(q: Queries, token: string, at: IsoTime) {
   if (row.acceptedAt !== null) throw new PanelError('INVITE_INACTIVE', 'The invitation has been used already')
   if (row.cancelledAt !== null) throw new PanelError('INVITE_INACTIVE', 'The invitation was cancelled')
   if (row.expiresAt <= at) throw new PanelError('INVITE_EXPIRED', 'The invitation has expired; ask for a new one')
-  return { ...row, permissions: parseJson(PermissionList, row.permissions) }
+  return { ...row, permissions: parseJson(PermissionList, row.permissions), filePaths: readPaths(row.filePaths) }
 }
 
 async function isMember(tx: Tx, serverId: string, email: string): Promise<boolean> {
@@ -173,8 +176,10 @@ function openInvites(q: Queries, serverId: string, at: IsoTime) {
     .where('expiresAt', '>', at)
 }
 
-function shown<R extends { readonly tokenHash: string; readonly permissions: string }>({ tokenHash: _, ...row }: R) {
-  return { ...row, permissions: parseJson(PermissionList, row.permissions) }
+function shown<
+  R extends { readonly tokenHash: string; readonly permissions: string; readonly filePaths: string | null },
+>({ tokenHash: _, ...row }: R) {
+  return { ...row, permissions: parseJson(PermissionList, row.permissions), filePaths: readPaths(row.filePaths) }
 }
 
 function mailFor(

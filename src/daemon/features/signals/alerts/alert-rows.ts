@@ -108,7 +108,14 @@ export async function countAlerts(q: Queries, reach: AlertReach): Promise<Answer
     .groupBy(['alert.severity', 'alert.type'])
     .execute()
   const bySeverity = { info: 0, warning: 0, critical: 0 }
-  const byType = { resource_threshold: 0, node_offline: 0, server_crashed: 0, backup_failed: 0, custom: 0 }
+  const byType = {
+    resource_threshold: 0,
+    node_offline: 0,
+    server_crashed: 0,
+    backup_failed: 0,
+    backup_overdue: 0,
+    custom: 0,
+  }
   let unresolved = 0
   for (const row of open) {
     const number = Number(row.count)

@@ -3,6 +3,7 @@ import type { Metrics } from '../../../core/metrics.ts'
 import type { SystemErrors } from '../../../core/system-errors.ts'
 import type { Db, Tx } from '../../../db/db.ts'
 import type { HealthReport } from '../../fleet/nodes/stats.ts'
+import { type OverdueBackup, overdueBackups } from '../../operations/backup-policies/overdue.ts'
 import type { CurrentUsage } from '../../servers/servers/usage.ts'
 import { type AlertRow, openOfTypes } from './alert-rows.ts'
 import { crashFinding } from './event-watch.ts'
@@ -14,7 +15,7 @@ import {
   type SeenServer,
   serverThresholds,
 } from './observations.ts'
-import { type RaiseDeps, raise, resolveOpen, type Subject } from './raise.ts'
+import { type Finding, type RaiseDeps, raise, resolveOpen, type Subject } from './raise.ts'
 import { ruleHolds } from './rule-holds.ts'
 import { conditionsOf, enabledRules, findRule, type RuleRow } from './rule-rows.ts'
 
@@ -30,10 +31,15 @@ export interface EvaluatorDeps extends RaiseDeps {
 }
 
 const PERIOD_MS = 30_000
-const TYPES = ['resource_threshold', 'node_offline', 'server_crashed'] as const
+const TYPES = ['resource_threshold', 'node_offline', 'server_crashed', 'backup_overdue'] as const
 
 /** `crashed`: `null` when nobody knows, it is being started again, or its node is in maintenance. */
-type ServerSeen = SeenServer & { readonly crashed: boolean | null; readonly crash: Record<string, unknown> }
+type ServerSeen = SeenServer & {
+  readonly crashed: boolean | null
+  readonly crash: Record<string, unknown>
+  /** Backups of policies that are overdue. */
+  readonly overdue: readonly OverdueBackup[]
+}
 
 /** By id. */
 interface Seen {
@@ -103,6 +109,7 @@ export class Evaluator {
     for (const server of targetsOf(rule, 'server', servers)) {
       if (rule.type === 'resource_threshold') yield* serverThresholds(server, conditions, nowMs)
       if (rule.type === 'server_crashed') yield crashOf(server)
+      if (rule.type === 'backup_overdue') yield overdueOf(server)
     }
     for (const node of targetsOf(rule, 'node', nodes)) {
       if (rule.type === 'resource_threshold') yield* nodeThresholds(node, conditions, nowMs)
@@ -144,15 +151,17 @@ export class Evaluator {
     const { clock } = this.#deps
     const servers = rules.some(({ target, type }) => target !== 'node' && type !== 'node_offline')
     const nodes = rules.some(({ target, type }) => target !== 'server' && type !== 'server_crashed')
+    const overdue = rules.some(({ type }) => type === 'backup_overdue')
     return {
-      servers: byId(servers ? await this.#servers() : []),
+      servers: byId(servers ? await this.#servers(overdue) : []),
       nodes: byId(nodes ? await this.#nodes() : []),
       nowMs: clock.nowMs(),
     }
   }
 
-  async #servers(): Promise<ServerSeen[]> {
-    const { db, isOnline, usage } = this.#deps
+  async #servers(withOverdue: boolean): Promise<ServerSeen[]> {
+    const { db, clock, isOnline, usage } = this.#deps
+    const overdue = withOverdue ? await overdueBackups(db.read, clock.nowMs()) : new Map<string, OverdueBackup[]>()
     const rows = await db.read
       .selectFrom('server')
       .innerJoin('node', 'node.id', 'server.nodeId')
@@ -181,6 +190,7 @@ export class Evaluator {
         crashed:
           maintenance || power === 'starting' || power === 'unknown' ? null : power === 'offline' && row.crashed === 1,
         crash: { crashCount, reason, exitCode, exitSignal },
+        overdue: overdue.get(id) ?? [],
       }
     })
   }
@@ -217,6 +227,21 @@ async function isThere({ q }: Tx, { kind, id }: Subject): Promise<boolean> {
 
 function keyOf(ruleId: string | null, subjectId: string, metric: string): string {
   return `${ruleId} ${subjectId} ${metric}`
+}
+
+/** What a policy was to make and has not: its node is away, or its backups fail. Maintenance is no excuse, because backups go on in it. */
+function overdueOf({ id, name, overdue }: ServerSeen): Observation {
+  const subject = { kind: 'server' as const, id, name }
+  const [first] = overdue
+  const finding = (): Finding => ({
+    subject,
+    metric: '',
+    severity: 'warning',
+    title: `A backup of ${name} is overdue`,
+    message: `The backup policy ${first?.policyName} was to back up the server ${name} at ${first?.dueAt}, and has not${first?.lastError == null ? '' : `: ${first.lastError}`}`,
+    metadata: { policies: overdue.slice(0, 10) },
+  })
+  return { subject, metric: '', bad: overdue.length > 0, finding }
 }
 
 /** A crash that the events reported while the rule kept quiet, or before there was one: the server is still down. */

@@ -43,14 +43,15 @@ export function checkConditions(type: AlertRuleType | 'custom', conditions: Aler
     throw fieldError('body.conditions.offlineThreshold', 'belongs to rules of the type node_offline')
 }
 
+const OF_SERVERS: ReadonlySet<Creation['type']> = new Set(['server_crashed', 'backup_failed', 'backup_overdue'])
+
 /** Refuses a target that the type does not have. */
 export function checkTarget({ type, target, targetId }: Pick<Creation, 'type' | 'target' | 'targetId'>): void {
   if (target === 'global' && targetId != null) throw fieldError('body.targetId', 'must be left out of a global rule')
   if (target !== 'global' && targetId == null) throw fieldError('body.targetId', `must be the id of a ${target}`)
   if (type === 'node_offline' && target === 'server')
     throw fieldError('body.target', 'must be node or global: servers have no connection of their own')
-  if ((type === 'server_crashed' || type === 'backup_failed') && target === 'node')
-    throw fieldError('body.target', 'must be server or global')
+  if (OF_SERVERS.has(type) && target === 'node') throw fieldError('body.target', 'must be server or global')
 }
 
 /** Writes a new rule; the answer shows the secret that its webhooks are signed with. */

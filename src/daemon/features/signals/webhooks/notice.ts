@@ -14,6 +14,8 @@ const SENTENCES: Readonly<Record<string, readonly [sentence: string, tone: Notic
   'auth.locked_out': ['Sign-in was locked after too many failures', 'warning'],
   'backup.completed': ['A backup of NAME is complete', 'good'],
   'backup.failed': ['A backup of NAME has failed', 'critical'],
+  'backup_policy.completed': ['A run of the backup policy NAME is complete', 'good'],
+  'backup_policy.failed': ['A run of the backup policy NAME has failed for some servers', 'critical'],
   'node.created': ['The node NAME was added', 'info'],
   'node.deleted': ['The node NAME was deleted', 'info'],
   'node.offline': ['The node NAME has lost its connection', 'warning'],
@@ -48,7 +50,7 @@ export function noticeOf(payload: Payload): Notice {
 function nameIn({ serverName, serverId, data }: Payload): string {
   const user = data['user']
   const inside = typeof user === 'object' && user !== null && 'username' in user ? user.username : undefined
-  const named = [serverName, data['nodeName'], data['username'], inside, serverId]
+  const named = [serverName, data['nodeName'], data['policyName'], data['username'], inside, serverId]
   return named.find((name) => typeof name === 'string') ?? ''
 }
 

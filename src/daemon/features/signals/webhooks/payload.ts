@@ -23,6 +23,8 @@ const NAMES: Readonly<Record<string, WebhookEvent | ((data: Data) => WebhookEven
   alert_resolved: 'alert.resolved',
   auth_lockout_created: 'auth.locked_out',
   backup_complete: ({ status }) => (status === 'failed' ? 'backup.failed' : 'backup.completed'),
+  backup_policy_run_ended: ({ status }) =>
+    status === 'completed' ? 'backup_policy.completed' : status === 'failed' ? 'backup_policy.failed' : undefined,
   node_created: 'node.created',
   node_deleted: 'node.deleted',
   node_updated: ({ isOnline }) =>

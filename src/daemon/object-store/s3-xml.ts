@@ -1,0 +1,49 @@
+import { DOMParser, type Element, type Node, onErrorStopParsing } from '@xmldom/xmldom'
+
+/** An answer of S3 as a tree; names of elements are those that S3 documents. */
+export interface XmlAnswer {
+  readonly name: string
+  /** The text of the first child of this name; '' where there is none. */
+  text(child: string): string
+  /** All children of this name. */
+  all(child: string): XmlAnswer[]
+}
+
+/** Reads an answer; `undefined` for what is no XML, and for what declares entities, which S3 never does. */
+export function readXml(body: string): XmlAnswer | undefined {
+  if (!body.trimStart().startsWith('<') || /<!(?:DOCTYPE|ENTITY)/i.test(body)) return undefined
+  try {
+    const document = new DOMParser({ onError: onErrorStopParsing }).parseFromString(body.trim(), 'text/xml')
+    return document.documentElement === null ? undefined : answerOf(document.documentElement)
+  } catch {
+    return undefined // a page of a proxy, or an answer that was cut off: the caller says what it was
+  }
+}
+
+/** The text with what XML gives a meaning of its own spelled out. */
+export function xmlText(text: string): string {
+  return text.replace(/[<>&"']/g, (char) => `&#${char.charCodeAt(0)};`)
+}
+
+function answerOf(element: Element): XmlAnswer {
+  const children = (name: string): Element[] => {
+    const found: Element[] = []
+    for (let node: Node | null = element.firstChild; node !== null; node = node.nextSibling) {
+      if (isElement(node) && localName(node) === name) found.push(node)
+    }
+    return found
+  }
+  return {
+    name: localName(element),
+    text: (child) => children(child)[0]?.textContent?.trim() ?? '',
+    all: (child) => children(child).map(answerOf),
+  }
+}
+
+function isElement(node: Node): node is Element {
+  return node.nodeType === 1
+}
+
+function localName(element: Element): string {
+  return element.localName ?? element.nodeName
+}

@@ -1,0 +1,21 @@
+/** The commands that test/cli/backup-commands.test.ts runs: they need a server with files. */
+export const BACKUP_COMMANDS: readonly string[] = [
+  'backups create',
+  'backups delete',
+  'backups download',
+  'backups edit',
+  'backups list',
+  'backups lock',
+  'backups ls',
+  'backups orphans delete',
+  'backups orphans list',
+  'backups orphans reattach',
+  'backups orphans view',
+  'backups prune',
+  'backups restore',
+  'backups scan',
+  'backups settings',
+  'backups unlock',
+  'backups verify',
+  'backups view',
+]

@@ -1,0 +1,20 @@
+/** The commands that test/cli/backup-store-commands.test.ts runs: they need a bucket, or a panel that is restored. */
+export const BACKUP_STORES: readonly string[] = [
+  'backup-stores create',
+  'backup-stores defaults',
+  'backup-stores delete',
+  'backup-stores edit',
+  'backup-stores list',
+  'backup-stores set-default',
+  'backup-stores test',
+  'backup-stores view',
+  'self-backup create',
+  'self-backup delete',
+  'self-backup download',
+  'self-backup list',
+  'self-backup restore',
+  'self-backup schedule',
+  'self-backup verify',
+  'self-backup view',
+  'self-backup view-schedule',
+]
