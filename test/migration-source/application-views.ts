@@ -1,8 +1,5 @@
-import { createHash } from 'node:crypto'
-import { FIRST_MS } from './sim-files.ts'
 import type {
   SimAllocation,
-  SimBackup,
   SimDatabase,
   SimDatabaseHost,
   SimEgg,
@@ -10,73 +7,29 @@ import type {
   SimMount,
   SimNest,
   SimNode,
-  SimSchedule,
   SimServer,
   SimUser,
   SimVariable,
   SimWorld,
-} from './sim-world.ts'
-
-/** A value as it stands in an answer. */
-export type Json = null | boolean | number | string | Json[] | { [name: string]: Json }
-/** An item, a list or what stands in their place. */
-export type View = { [name: string]: Json }
-/** Which relations an answer has, and which those have. */
-export type Includes = ReadonlyMap<string, Includes>
-
-/** Whose rows an include may show: what the key may not read is answered as nothing. */
-export type MayRead = (resource: Resource) => boolean
-export type Resource =
-  | 'users'
-  | 'allocations'
-  | 'database_hosts'
-  | 'server_databases'
-  | 'eggs'
-  | 'locations'
-  | 'nests'
-  | 'nodes'
-  | 'servers'
-  | 'mounts'
-  | 'roles'
-
-/** As `2026-01-02T03:04:05+00:00`. */
-export const stamp = (ms: number): string => new Date(ms).toISOString().replace(/\.\d{3}Z$/, '+00:00')
-const AT = stamp(FIRST_MS)
-const DATES = { created_at: AT, updated_at: AT }
-/** Variables have theirs in another way. */
-const FINE_DATES = { created_at: '2026-01-02T03:04:05.000000Z', updated_at: '2026-01-02T03:04:05.000000Z' }
-
-export const item = (object: string | null, attributes: View): View => ({ object, attributes })
-export const list = (data: View[]): View => ({ object: 'list', data })
-const NOTHING: View = { object: 'null_resource', attributes: null }
-
-/** The relations that a query asks for, two levels deep. */
-export function includesOf(text: string | null): Includes {
-  const tree = new Map<string, Map<string, Includes>>()
-  for (const path of (text ?? '').split(',')) {
-    const [first = '', second] = path.trim().split('.')
-    if (first === '') continue
-    const below = tree.get(first) ?? new Map<string, Includes>()
-    tree.set(first, below)
-    if (second !== undefined && second !== '') below.set(second, new Map())
-  }
-  return tree
-}
-
-/** What PHP makes of an empty map. */
-const phpMap = (map: Record<string, unknown> | null): Json =>
-  map === null || Object.keys(map).length === 0 ? [] : (map as { [name: string]: Json })
-const identifier = (server: SimServer): string => server.uuid.slice(0, 8)
-
-/** Thrown where the source answers 500, because a stored row cannot be shown. */
-export class BrokenRow extends Error {}
-
-/** Where nodes are reached. */
-export interface NodeAddress {
-  readonly host: string
-  readonly port: number
-  readonly scheme: 'http' | 'https'
-}
+} from './rows.ts'
+import {
+  AT,
+  BrokenRow,
+  DATES,
+  FINE_DATES,
+  type Includes,
+  identifier,
+  item,
+  type Json,
+  list,
+  type MayRead,
+  type NodeAddress,
+  NOTHING,
+  phpMap,
+  type Resource,
+  stamp,
+  type View,
+} from './view.ts'
 
 /** Rows as the application API answers them. */
 export class ApplicationViews {
@@ -118,7 +71,7 @@ export class ApplicationViews {
       fqdn: host,
       scheme,
       behind_proxy: false,
-      maintenance_mode: false,
+      maintenance_mode: one.isInMaintenance,
       memory: one.memory,
       memory_overallocate: 0,
       disk: one.disk,
@@ -231,7 +184,7 @@ export class ApplicationViews {
       default_value: one.defaultValue,
       user_viewable: one.userViewable,
       user_editable: one.userEditable,
-      rules: this.#isPelican ? one.rules.split('|') : one.rules,
+      rules: this.#isPelican ? [...one.rules] : one.rules.join('|'),
       ...FINE_DATES,
     }
   }
@@ -406,163 +359,5 @@ function database(one: SimDatabase, server: SimServer): View {
     remote: one.remote,
     max_connections: one.maxConnections,
     ...DATES,
-  }
-}
-
-/** Rows as the client API answers them. */
-export class ClientViews {
-  readonly #world: SimWorld
-  readonly #address: (node: SimNode) => NodeAddress
-  readonly #isPelican: boolean
-
-  constructor(world: SimWorld, address: (node: SimNode) => NodeAddress) {
-    this.#world = world
-    this.#address = address
-    this.#isPelican = world.options.flavor === 'pelican'
-  }
-
-  server(one: SimServer, caller: SimUser, includes: Includes): View {
-    const node = this.#world.nodes.find(({ id }) => id === one.nodeId)
-    const egg = this.#world.eggs.find(({ id }) => id === one.eggId)
-    const attributes: View = {
-      server_owner: one.ownerId === caller.id,
-      identifier: identifier(one),
-      internal_id: one.id,
-      uuid: one.uuid,
-      name: one.name,
-      node: node?.name ?? '',
-      is_node_under_maintenance: false,
-      sftp_details: { ip: node === undefined ? '' : this.#address(node).host, port: 2022 },
-      description: one.description,
-      limits: {
-        ...one.limits,
-        oom_disabled: one.oomDisabled,
-        ...(this.#isPelican ? { oom_killer: !one.oomDisabled } : {}),
-      },
-      invocation: one.startup,
-      docker_image: one.image,
-      egg_features: egg?.features ?? [],
-      feature_limits: { ...one.featureLimits },
-      status: one.status,
-      is_suspended: one.status === 'suspended',
-      is_installing: one.status === 'installing',
-      is_transferring: false,
-    }
-    const variables = (egg?.variables ?? [])
-      .filter(({ userViewable }) => userViewable)
-      .map((row) => item('egg_variable', this.#variable(row, one)))
-    const relationships: View = { allocations: this.allocations(one), variables: list(variables) }
-    if (includes.has('egg')) relationships['egg'] = item('egg', { uuid: egg?.uuid ?? '', name: egg?.name ?? '' })
-    if (includes.has('subusers')) relationships['subusers'] = this.subusers(one)
-    return item('server', { ...attributes, relationships })
-  }
-
-  #variable(one: SimVariable, server: SimServer): View {
-    const value = server.environment[one.envVariable]
-    return {
-      name: one.name,
-      description: one.description,
-      env_variable: one.envVariable,
-      default_value: one.defaultValue,
-      server_value: value === undefined || value === null ? null : String(value),
-      is_editable: one.userEditable,
-      rules: this.#isPelican ? one.rules.split('|') : one.rules,
-    }
-  }
-
-  allocations(one: SimServer): View {
-    const own = this.#world.allocations.filter(({ serverId }) => serverId === one.id)
-    return list(
-      own.map(({ id, ip, alias, port, notes }) =>
-        item('allocation', { id, ip, ip_alias: alias, port, notes, is_default: id === one.allocationId }),
-      ),
-    )
-  }
-
-  subusers(one: SimServer): View {
-    return list(
-      one.subusers.flatMap(({ userId, permissions }) => {
-        const user = this.#world.users.find(({ id }) => id === userId)
-        if (user === undefined) return []
-        const face = createHash('md5').update(user.email.toLowerCase()).digest('hex')
-        return [
-          item('server_subuser', {
-            uuid: user.uuid,
-            username: user.username,
-            email: user.email,
-            image: `https://gravatar.example/avatar/${face}`,
-            '2fa_enabled': user.has2fa,
-            created_at: AT,
-            permissions: [...permissions],
-          }),
-        ]
-      }),
-    )
-  }
-
-  schedule(one: SimSchedule): View {
-    const { minute, hour, dayOfMonth, month, dayOfWeek } = one.cron
-    const tasks = one.tasks.map((task) =>
-      item('schedule_task', {
-        id: task.id,
-        sequence_id: task.sequence,
-        action: task.action,
-        payload: task.payload,
-        time_offset: task.offset,
-        is_queued: false,
-        continue_on_failure: task.continueOnFailure,
-        ...DATES,
-      }),
-    )
-    return item('server_schedule', {
-      id: one.id,
-      name: one.name,
-      cron: { day_of_week: dayOfWeek, day_of_month: dayOfMonth, month, hour, minute },
-      is_active: one.isActive,
-      is_processing: false,
-      only_when_online: one.onlyWhenOnline,
-      last_run_at: null,
-      next_run_at: AT,
-      ...DATES,
-      relationships: { tasks: list(tasks) },
-    })
-  }
-
-  backup(one: SimBackup): View {
-    return item('backup', {
-      uuid: one.uuid,
-      is_successful: one.isSuccessful,
-      is_locked: one.isLocked,
-      ...(this.#isPelican ? { is_scheduled: false } : {}),
-      name: one.name,
-      ignored_files: [...one.ignored],
-      checksum: one.checksum,
-      bytes: one.bytes,
-      created_at: stamp(one.createdMs),
-      completed_at: one.completedMs === null ? null : stamp(one.completedMs),
-    })
-  }
-
-  database(one: SimDatabase, includes: Includes): View {
-    const host = this.#world.databaseHosts.find(({ id }) => id === one.hostId)
-    const attributes: View = {
-      id: this.#isPelican ? one.id : createHash('md5').update(String(one.id)).digest('base64url').slice(0, 8),
-      host: { address: host?.host ?? '', port: host?.port ?? 0 },
-      name: one.database,
-      username: one.username,
-      connections_from: one.remote,
-      max_connections: one.maxConnections,
-    }
-    const password = item('database_password', { password: one.password })
-    return item(
-      'server_database',
-      includes.has('password') ? { ...attributes, relationships: { password } } : attributes,
-    )
-  }
-
-  account(one: SimUser): View {
-    const { id, username, email, firstName, lastName } = one
-    const names = this.#isPelican ? {} : { first_name: firstName, last_name: lastName }
-    return item('user', { id, admin: one.rootAdmin, username, email, ...names, language: 'en' })
   }
 }

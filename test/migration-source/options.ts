@@ -1,8 +1,11 @@
 /** Whose API the simulator speaks. */
 export type Flavor = 'pterodactyl' | 'pelican'
 
-/** What becomes of a request that a fault hits. `lost`: it is carried out, and the answer never arrives. */
-export type FailKind = '500' | '502' | '503' | 'html' | 'reset' | 'lost' | 'hang'
+/**
+ * What becomes of a request that a fault hits. `lost`: it is carried out, and the answer never arrives; `cut`: half of it does;
+ * `hang`: nothing happens at all; `html`: a page of something that stands before the panel, with status 200.
+ */
+export type FailKind = '500' | '502' | '503' | '504' | 'html' | 'cut' | 'reset' | 'lost' | 'hang'
 
 /** What goes wrong, and how fast things go. Can be changed while the simulator runs; numbers that count down say how many are left. */
 export interface Faults {
@@ -20,6 +23,8 @@ export interface Faults {
   /** Only requests whose path contains it fail; empty: all. */
   readonly failPath: string
   readonly delayMs: number
+  /** How long a server takes to stop. */
+  readonly stopMs: number
   /** How long a backup takes. */
   readonly backupMs: number
   /** Creations per server that the panel allows in a while. */
@@ -33,12 +38,18 @@ export interface Faults {
   readonly truncateMode: 'reset' | 'short'
   /** Downloads of which one byte is another. */
   readonly corruptBackup: number
+  /** Downloads that the node says it has nothing for, though the archive is there. */
+  readonly downloadMissing: number
   /** Archives have entries that lead out of the folder, under a right checksum. */
   readonly hostileTar: boolean
+  /** Archives have a file that is a thousand times as large as what it takes of the archive. */
+  readonly tarBomb: boolean
   /** Bytes per second of a download; 0: as fast as it goes. */
   readonly slowBps: number
   /** Nodes, by id, that nobody reaches. */
   readonly wingsOffline: readonly number[]
+  /** The panel demands a second factor, which the accounts do not have. */
+  readonly forced2fa: boolean
 }
 
 export const NO_FAULTS: Faults = {
@@ -51,6 +62,7 @@ export const NO_FAULTS: Faults = {
   failLeft: null,
   failPath: '',
   delayMs: 0,
+  stopMs: 0,
   backupMs: 20,
   backupThrottle: { max: 2, windowMs: 600_000 },
   backupFail: 0,
@@ -58,9 +70,12 @@ export const NO_FAULTS: Faults = {
   truncateBackup: 0,
   truncateMode: 'reset',
   corruptBackup: 0,
+  downloadMissing: 0,
   hostileTar: false,
+  tarBomb: false,
   slowBps: 0,
   wingsOffline: [],
+  forced2fa: false,
 }
 
 /** What the source has. The same options give the same source, but for ports and the times of what happens while it runs. */
@@ -104,3 +119,6 @@ export const PLAIN_WORLD: WorldOptions = {
   oddities: true,
   s3: false,
 }
+
+/** Faults of which a number is left, each hit takes one away. */
+export type Countdown = 'backupFail' | 'backupHang' | 'truncateBackup' | 'corruptBackup' | 'downloadMissing'

@@ -1,5 +1,5 @@
 import type { IncomingMessage, ServerResponse } from 'node:http'
-import { item, type View } from './sim-views.ts'
+import { item, type View } from './view.ts'
 
 /** What a route answers. `null`: nothing but its status. */
 export interface Answer {
@@ -13,14 +13,15 @@ export interface Answer {
 export class Refusal extends Error {
   readonly status: number
   readonly code: string
-  readonly retryAfterMs: number | undefined
+  /** When to come again. */
+  readonly retryAtMs: number | undefined
   readonly meta: View | undefined
 
-  constructor(status: number, code: string, detail: string, more: { retryAfterMs?: number; meta?: View } = {}) {
+  constructor(status: number, code: string, detail: string, more: { retryAtMs?: number; meta?: View } = {}) {
     super(detail)
     this.status = status
     this.code = code
-    this.retryAfterMs = more.retryAfterMs
+    this.retryAtMs = more.retryAtMs
     this.meta = more.meta
   }
 
@@ -57,18 +58,16 @@ export async function readBody(request: IncomingMessage): Promise<Record<string,
   }
 }
 
-/** Sends an answer as JSON. */
-export function send(response: ServerResponse, { status, body, bytes }: Answer): void {
+/** Sends an answer. `isCut`: half of it, and then nothing more. */
+export function send(response: ServerResponse, { status, body, bytes }: Answer, { isCut = false } = {}): void {
   response.statusCode = status
-  if (bytes !== undefined) {
-    response.setHeader('content-type', 'text/plain')
-    response.end(bytes)
-    return
-  }
-  if (body === null) {
+  if (body === null && bytes === undefined) {
     response.end()
     return
   }
-  response.setHeader('content-type', 'application/json')
-  response.end(JSON.stringify(body))
+  const whole = bytes ?? Buffer.from(JSON.stringify(body))
+  response.setHeader('content-type', bytes === undefined ? 'application/json' : 'text/plain')
+  response.setHeader('content-length', whole.length)
+  if (isCut) response.write(whole.subarray(0, whole.length / 2), () => response.socket?.resetAndDestroy())
+  else response.end(whole)
 }
