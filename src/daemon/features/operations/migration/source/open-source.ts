@@ -28,7 +28,7 @@ async function hasRoute(http: SourceHttp, path: string, signal: AbortSignal): Pr
   } catch (error) {
     if (!(error instanceof SourceFailure)) throw error
     if (error.problem === 'missing') return false
-    if (error.problem === 'denied' || error.problem === 'broken') return true
+    if (error.problem === 'denied') return true
     throw error
   }
 }

@@ -48,6 +48,11 @@ export abstract class PanelSource implements Source {
   abstract mounts(signal: AbortSignal): Promise<SourceList<SourceMount> | null>
   /** Kinds with a list of their own, and the path of that; what the keys may read is asked by it. */
   protected abstract readonly lists: readonly (readonly [SourceKind, string])[]
+  /** Kinds that are asked for below the first of others: of which list, and the path behind its id. */
+  protected readonly parts: readonly (readonly [SourceKind, string, string])[] = [
+    ['allocation', '/nodes', '/allocations'],
+    ['database', '/servers', '/databases'],
+  ]
   protected abstract readonly version: string
   protected abstract ownLosses(): readonly SourceLoss[]
 
@@ -132,47 +137,66 @@ export abstract class PanelSource implements Source {
     const missing: string[] = []
     const reads: Partial<Record<SourceKind, SourceRight>> = {}
     const counts: Partial<Record<SourceKind, number>> = {}
-    for (const [kind, path] of this.lists) {
-      const count = await this.#countOf({ api: 'application', path, query: { per_page: '1' } }, signal)
-      reads[kind] = count === null ? 'no' : 'yes'
-      if (count === null) missing.push(`the key may not read ${kind}s; give it the right to, or use an administrator's`)
-      else counts[kind] = count
+    const firstIds = new Map<string, string>()
+    const enter = (kind: SourceKind, found: FirstPage | null): void => {
+      reads[kind] = found === null ? 'no' : 'yes'
+      if (found === null) missing.push(`the key may not read ${kind}s; give it that right, or use an administrator's key`)
     }
-    return { flavor: this.flavor, version: this.version, reads, counts, missing, ...(await this.#clientApi(counts.server, missing, signal)) } // biome-ignore format: one line
+    for (const [kind, path] of this.lists) {
+      const found = await this.#lookAt({ api: 'application', path, query: { per_page: '1' } }, signal)
+      enter(kind, found)
+      if (found === null) continue
+      counts[kind] = found.total
+      if (found.firstId !== null) firstIds.set(path, found.firstId)
+    }
+    for (const [kind, path, part] of this.parts) {
+      const id = firstIds.get(path)
+      if (id === undefined) reads[kind] = 'unknown'
+      else enter(kind, await this.#lookAtPart(`${path}/${encodeURIComponent(id)}${part}`, signal))
+    }
+    const clientApi = await this.#clientApi(counts.server, missing, signal)
+    return { flavor: this.flavor, version: this.version, reads, counts, missing, clientApi }
   }
 
   /** Whether the key of an account reaches the servers of everybody. */
-  async #clientApi(
-    servers: number | undefined,
-    missing: string[],
-    signal: AbortSignal,
-  ): Promise<Pick<SourceProbe, 'clientApi'>> {
-    const query = { type: 'admin-all', per_page: '1' }
-    let reached: number | null
+  async #clientApi(servers: number | undefined, missing: string[], signal: AbortSignal): Promise<SourceRight> {
+    let found: FirstPage | null
     try {
-      reached = await this.#countOf({ api: 'client', path: '', query }, signal)
+      found = await this.#lookAt({ api: 'client', path: '', query: { type: 'admin-all', per_page: '1' } }, signal)
     } catch (error) {
       if (!(error instanceof SourceFailure) || error.problem !== 'auth') throw error
-      missing.push(`the key of an account is refused: ${error.message}`)
-      return { clientApi: 'no' }
+      missing.push(`the key of the account: ${error.message}`)
+      return 'no'
     }
-    if (reached === null) {
-      missing.push("schedules, backups and files need the key of an administrator's account, which is none of the application")
-      return { clientApi: 'no' }
+    if (found === null) {
+      missing.push("schedules, backups and files need a key of an administrator's account; a key of the application is none")
+      return 'no'
     }
-    if (servers !== undefined && reached < servers) {
-      missing.push(`the account of the key reaches ${reached} of ${servers} servers; use one of an administrator`)
-      return { clientApi: 'no' }
+    if (servers !== undefined && found.total < servers) {
+      missing.push(`the account of the key reaches ${found.total} of ${servers} servers; use an administrator's`)
+      return 'no'
     }
-    return { clientApi: 'yes' }
+    return 'yes'
   }
 
   /** `null`: the key may not read it. */
-  async #countOf(request: Omit<SourceRequest, 'method'>, signal: AbortSignal): Promise<number | null> {
+  async #lookAt(request: Omit<SourceRequest, 'method'>, signal: AbortSignal): Promise<FirstPage | null> {
     try {
-      return pageOf(await this.http.request({ method: 'GET', ...request }, signal), request.path).total
+      const { rows, total } = pageOf(await this.http.request({ method: 'GET', ...request }, signal), request.path)
+      const id = keyOf(rows[0])
+      return { total, firstId: typeof id === 'number' || typeof id === 'string' ? String(id) : null }
     } catch (error) {
       if (error instanceof SourceFailure && error.problem === 'denied') return null
+      throw error
+    }
+  }
+
+  /** A list that fails may be read all the same: one row of it is broken, and the others are read one by one. */
+  async #lookAtPart(path: string, signal: AbortSignal): Promise<FirstPage | null> {
+    try {
+      return await this.#lookAt({ api: 'application', path, query: { per_page: '1' }, attempts: 2 }, signal)
+    } catch (error) {
+      if (error instanceof SourceFailure && error.problem === 'broken') return { total: 0, firstId: null }
       throw error
     }
   }
@@ -237,6 +261,11 @@ export abstract class PanelSource implements Source {
       throw error
     }
   }
+}
+
+interface FirstPage {
+  readonly total: number
+  readonly firstId: string | null
 }
 
 /** What makes a row itself; one without any is only itself. */

@@ -22,6 +22,11 @@ export class PterodactylSource extends PanelSource {
     ['user', '/users'],
     ['server', '/servers'],
   ] as const
+  protected override readonly parts = [
+    ['egg', '/nests', '/eggs'],
+    ['allocation', '/nodes', '/allocations'],
+    ['database', '/servers', '/databases'],
+  ] as const
 
   async locations(signal: AbortSignal): Promise<SourceList<SourceLocation>> {
     return readRows('location', await this.rows('/locations', { sort: 'id' }, signal), (row) => ({
