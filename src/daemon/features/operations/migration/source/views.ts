@@ -142,11 +142,11 @@ const Limits = z
     threads: row.threads,
     isOomKillerOff: row.oom_killer === undefined ? row.oom_disabled : !Flag.parse(row.oom_killer),
   }))
-const most = z.coerce.number().int().nonnegative().nullish()
+const most = z.number().int().nonnegative().nullish()
 const FeatureLimits = z.looseObject({
   databases: most.transform((value) => value ?? null),
   allocations: most.transform((value) => value ?? null),
-  backups: most.transform((value) => value ?? 0),
+  backups: most.transform((value) => value ?? null),
 })
 
 const Server = z.looseObject({
