@@ -50,6 +50,10 @@ export const REGISTRY: Readonly<Record<string, FilePatterns>> = {
     sees: 'operator',
     patterns: [String.raw`/\/+$/`],
   },
+  'src/daemon/features/operations/migration/source/rows.ts': {
+    sees: 'remote host',
+    patterns: [String.raw`/^-?\d{1,15}$/`],
+  },
   'src/daemon/features/operations/migration/source/views.ts': {
     sees: 'remote host',
     patterns: ['z.url()', 'z.uuid()', 'z.uuid()', '/^sha1:([0-9a-f]{40})$/i'],

@@ -58,7 +58,7 @@ export function eggOf(attributes: Attributes, { nestId, isPelican }: { nestId: s
       file_denylist: row.config['file_denylist'] ?? [],
       ...(isPelican ? { tags: row.tags, startup_commands: commands } : { startup: row.startup }),
       config: Object.fromEntries(
-        SHOWN_OF_CONFIG.map((name) => [name, has(inherited[name]) ? inherited[name] : row.config[name]]),
+        SHOWN_OF_CONFIG.map((name) => [name, filled(inherited[name]) ?? filled(row.config[name]) ?? null]),
       ),
       scripts: {
         installation: { script: script['install'], container: script['container'], entrypoint: script['entry'] },
@@ -69,5 +69,4 @@ export function eggOf(attributes: Attributes, { nestId, isPelican }: { nestId: s
 }
 
 /** PHP answers an empty map as an empty list. */
-const has = (value: unknown): boolean =>
-  value !== null && value !== undefined && !(Array.isArray(value) && value.length === 0)
+const filled = (value: unknown): unknown => (Array.isArray(value) && value.length === 0 ? null : value)

@@ -119,7 +119,8 @@ export class SourceHttp {
       try {
         return read(await this.request({ ...request, method: 'POST' }, signal))
       } catch (error) {
-        if (!mayPass(error)) throw error
+        // What was throttled was not carried out.
+        if (!mayPass(error) || triesOf(error, ATTEMPTS) === 0) throw error
         // What was lost may still be at work there.
         await this.#sleep(this.#backOffMs(attempt), signal)
         const found = await lookUp()
@@ -166,7 +167,8 @@ export class SourceHttp {
       return this.#read(request, { status, headers, text })
     } catch (error) {
       signal.throwIfAborted()
-      throw error instanceof SourceFailure ? error : this.#unanswered(error)
+      if (error instanceof SourceFailure) throw error
+      throw this.#unanswered(late.signal.aborted ? new Error(`no answer within ${this.#waits.answer / 1000} s`) : error)
     } finally {
       done.abort()
     }
@@ -224,6 +226,10 @@ export class SourceHttp {
   #unanswered(error: unknown): SourceFailure {
     const { reason, message } = connectionCause(error)
     const { host } = this.url
+    if (error instanceof Error && Reflect.get(error, 'code') === 'UND_ERR_RES_EXCEEDED_MAX_SIZE') {
+      const most = `${MOST_BODY_BYTES / 1024 / 1024} MiB`
+      return new SourceFailure('not-a-source', `${host} answers more than ${most} to one request`, { cause: error })
+    }
     if (reason === 'tls') {
       const advice = 'an authority of your own is trusted by NODE_EXTRA_CA_CERTS'
       return new SourceFailure('tls', `TLS with ${host} has failed: ${redacted(message)}; ${advice}`, { cause: error })
@@ -242,10 +248,10 @@ export class SourceHttp {
     if (seconds !== undefined) return Math.max(1, seconds) * 1000
     const at = Date.parse(text)
     if (Number.isNaN(at)) return null
-    // A date counts by the clock of the one who wrote it, and in whole seconds.
+    // A date counts by the clock of the one who wrote it.
     const said = typeof headers['date'] === 'string' ? Date.parse(headers['date']) : Number.NaN
     const from = Number.isNaN(said) ? this.#clock.nowMs() : said
-    return Math.max(1000, at - from + 1000)
+    return Math.max(1000, at - from)
   }
 
   #backOffMs(attempt: number): number {

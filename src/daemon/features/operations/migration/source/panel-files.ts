@@ -1,6 +1,6 @@
 import { pathOf, type SourceHttp } from './http.ts'
 import type { SourceBackup, SourceList, SourceServer } from './model.ts'
-import { itemOf } from './rows.ts'
+import { itemOf, readItem } from './rows.ts'
 import { SourceFailure, type SourceBuild, type SourceDownload, type SourceFiles, type SourcePower } from './source.ts'
 import { backupOf, buildOf, serverOf } from './views.ts'
 
@@ -52,7 +52,7 @@ export class PanelFiles implements SourceFiles {
         path: pathOf`/servers/${server.uuid}/backups`,
         body: { name, ignored: ignored.join('\n'), is_locked: false },
       },
-      { read: (answer) => backupOf(itemOf(answer, 'a backup')), lookUp },
+      { read: (answer) => readItem('backup', answer, backupOf), lookUp },
       signal,
     )
   }
@@ -60,7 +60,7 @@ export class PanelFiles implements SourceFiles {
   async backup(server: SourceServer, uuid: string, signal: AbortSignal): Promise<SourceBackup | undefined> {
     const path = pathOf`/servers/${server.uuid}/backups/${uuid}`
     const answer = await ifThere(this.#http.request({ api: 'client', method: 'GET', path }, signal))
-    return answer === undefined ? undefined : backupOf(itemOf(answer, 'a backup'))
+    return answer === undefined ? undefined : readItem('backup', answer, backupOf)
   }
 
   async download(server: SourceServer, uuid: string, signal: AbortSignal): Promise<SourceDownload> {
@@ -78,7 +78,7 @@ export class PanelFiles implements SourceFiles {
   }
 
   async build(serverId: string, signal: AbortSignal): Promise<SourceBuild> {
-    return buildOf(await this.#serverOf(serverId, signal))
+    return readItem('server', await this.#serverOf(serverId, signal), buildOf)
   }
 
   async setBuild(serverId: string, build: SourceBuild, signal: AbortSignal): Promise<void> {
@@ -103,7 +103,7 @@ export class PanelFiles implements SourceFiles {
 
   async setSuspended(serverId: string, isSuspended: boolean, signal: AbortSignal): Promise<void> {
     const isDone = async (): Promise<true | undefined> => {
-      const server = serverOf(await this.#serverOf(serverId, signal))
+      const server = readItem('server', await this.#serverOf(serverId, signal), serverOf)
       return server.isSuspended === isSuspended ? true : undefined
     }
     if ((await isDone()) === true) return
@@ -126,9 +126,9 @@ export class PanelFiles implements SourceFiles {
     await this.#http.post({ api: 'client', path, body: { signal: action } }, { read: () => true, lookUp: isDone }, signal)
   }
 
-  async #serverOf(serverId: string, signal: AbortSignal) {
+  async #serverOf(serverId: string, signal: AbortSignal): Promise<unknown> {
     const path = pathOf`/servers/${serverId}`
-    return itemOf(await this.#http.request({ api: 'application', method: 'GET', path }, signal), 'a server')
+    return await this.#http.request({ api: 'application', method: 'GET', path }, signal)
   }
 }
 

@@ -19,7 +19,7 @@ import type {
   SourceUser,
 } from './model.ts'
 import { PanelFiles } from './panel-files.ts'
-import { pageOf, readRows } from './rows.ts'
+import { pageOf, readItem, readRows } from './rows.ts'
 import { SourceFailure, type Source, type SourceProbe, type SourceRight, type SourceUsage } from './source.ts'
 import { allocationOf, backupOf, databaseOf, nodeOf, schedulesOf, serverOf, subuserOf, userOf } from './views.ts'
 
@@ -85,11 +85,7 @@ export abstract class PanelSource implements Source {
   async server(id: string, signal: AbortSignal): Promise<SourceServer | undefined> {
     const query = { include: 'allocations,subusers' }
     const answer = await this.find({ api: 'application', path: pathOf`/servers/${id}`, query }, signal)
-    if (answer === undefined) return undefined
-    const { items, unreadable } = readRows('server', [answer], serverOf)
-    const [broken] = unreadable
-    if (broken !== undefined) throw new SourceFailure('not-a-source', broken.reason)
-    return items[0]
+    return answer === undefined ? undefined : readItem('server', answer, serverOf)
   }
 
   async allocations(nodeId: string, signal: AbortSignal): Promise<SourceList<SourceAllocation>> {
@@ -127,7 +123,7 @@ export abstract class PanelSource implements Source {
       },
       { what: 'API keys of users', count: null, why: 'the source shows them to their owners alone, and only once' },
       { what: 'SSH keys of users', count: null, why: 'the source shows those of the account of the key alone' },
-      { what: 'activity logs', count: null, why: 'they tell of a panel that is no longer asked' },
+      { what: 'activity logs', count: null, why: 'they are about a panel that is no longer in use' },
       { what: 'passwords of database hosts', count: null, why: 'the source shows none; name a host here' },
       ...this.ownLosses(),
     ]

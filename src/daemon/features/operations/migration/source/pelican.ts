@@ -1,7 +1,7 @@
 import { eggOf } from './eggs.ts'
 import type { SourceEgg, SourceList, SourceLocation, SourceLoss, SourceMount, SourceNest } from './model.ts'
 import { PanelSource } from './panel-source.ts'
-import { type Attributes, Exact, Flag, Id, included, Item, Line, readRows, Texts, Uuid } from './rows.ts'
+import { type Attributes, Exact, Flag, Id, included, Item, Line, Lines, readRows, Texts, Uuid } from './rows.ts'
 
 /** Where eggs without a tag go. */
 const NO_TAG = 'Imported'
@@ -39,7 +39,7 @@ export class PelicanSource extends PanelSource {
       id: Id.parse(row['id']),
       uuid: Uuid.parse(row['uuid']),
       name: Line().parse(row['name']),
-      description: Line(2000).parse(row['description']),
+      description: Lines().parse(row['description']),
       source: Exact(4096).parse(row['source']),
       target: Exact(4096).parse(row['target']),
       isReadOnly: Flag.parse(row['read_only']),

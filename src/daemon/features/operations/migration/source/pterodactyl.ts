@@ -2,7 +2,7 @@ import { eggOf } from './eggs.ts'
 import { pathOf } from './http.ts'
 import type { SourceEgg, SourceList, SourceLocation, SourceLoss, SourceNest, UnreadableItem } from './model.ts'
 import { PanelSource } from './panel-source.ts'
-import { Id, Line, readRows, Uuid } from './rows.ts'
+import { Id, Line, Lines, readRows, Uuid } from './rows.ts'
 import { SourceFailure } from './source.ts'
 
 const INCLUDED = 'variables,config,script'
@@ -32,7 +32,7 @@ export class PterodactylSource extends PanelSource {
     return readRows('location', await this.rows('/locations', { sort: 'id' }, signal), (row) => ({
       id: Id.parse(row['id']),
       name: Line().parse(row['short']),
-      description: Line(2000).parse(row['long']),
+      description: Lines().parse(row['long']),
     }))
   }
 
@@ -41,7 +41,7 @@ export class PterodactylSource extends PanelSource {
       id: Id.parse(row['id']),
       uuid: Uuid.parse(row['uuid']),
       name: Line().parse(row['name']),
-      description: Line(2000).parse(row['description']),
+      description: Lines().parse(row['description']),
     }))
   }
 

@@ -7,8 +7,10 @@ const USUAL_WINDOW_MS = 60_000
 const LEAST_WINDOW_MS = 1000
 /** Of a window's requests, what may be used as fast as one likes; the rest is spread over what is left of the window. */
 const FREE_SHARE = 0.6
-/** Never used: people work in the source meanwhile. */
+/** Never used, where so many are allowed: people work in the source meanwhile. */
 const KEPT_FREE = 5
+/** Requests are not spread further than this: a window may be shorter than it is taken for, and only an answer says so. */
+const MOST_GAP_MS = 1000
 
 /**
  * How often one API of a source may be asked. Learns from each answer what the source allows, uses most of it, leaves the rest to people, and
@@ -63,11 +65,13 @@ export class RequestBudget {
     const before = this.#allowance
     const now = this.#clock.monotonicMs()
     // Answers may overtake each other, but by no more than are on their way.
-    const isNewWindow = before !== null && remaining > before.remaining + AT_ONCE * 2
+    const isOver = now >= this.#windowFrom + this.#windowMs
+    const isNewWindow = before !== null && remaining > before.remaining + (isOver ? 0 : AT_ONCE * 2)
     if (isNewWindow) {
       this.#windowMs = Math.min(this.#windowMs, Math.max(LEAST_WINDOW_MS, now - this.#windowFrom))
       this.#windowFrom = now
     } else if (before === null) this.#windowFrom = now
+    else if (isOver) this.#windowMs = Math.min(USUAL_WINDOW_MS, this.#windowMs * 2)
     this.#allowance = { limit, remaining }
   }
 
@@ -92,8 +96,9 @@ export class RequestBudget {
     // Beyond its end nobody knows what is left: one request finds out.
     if (now >= end) return this.#running === 0 ? 0 : Math.max(1, this.#lastSent + LEAST_WINDOW_MS - now)
     if (left > limit * (1 - FREE_SHARE)) return 0
-    if (left <= KEPT_FREE) return end - now
-    return this.#lastSent + (end - now) / (left - KEPT_FREE) - now
+    const kept = Math.min(KEPT_FREE, Math.floor(limit / 10))
+    if (left <= kept) return end - now
+    return this.#lastSent + Math.min(MOST_GAP_MS, (end - now) / (left - kept)) - now
   }
 
   async #nextFree(signal: AbortSignal): Promise<void> {

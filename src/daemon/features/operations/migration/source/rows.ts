@@ -1,5 +1,5 @@
 import { z } from 'zod'
-import { agentText } from '../../../../../shared/kernel/agent-text.ts'
+import { agentLines, agentText } from '../../../../../shared/kernel/agent-text.ts'
 import type { SourceKind, SourceList, UnreadableItem } from './model.ts'
 import { SourceFailure } from './source.ts'
 
@@ -14,6 +14,12 @@ export const Line = (most = 255) =>
     .union([z.string(), z.number(), z.null()])
     .optional()
     .transform((value) => agentText(String(value ?? ''), most))
+/** A description, of several lines. */
+export const Lines = (most = 4000) =>
+  z
+    .union([z.string(), z.null()])
+    .optional()
+    .transform((value) => agentLines(value ?? '', most))
 export const OptionalLine = (most = 255) => Line(most).transform((value) => (value === '' ? null : value))
 /** A text that counts by the letter; what is too long is refused and not cut. */
 export const Exact = (most: number) =>
@@ -28,8 +34,12 @@ export const Flag = z
   .union([z.boolean(), z.number(), z.string(), z.null()])
   .optional()
   .transform((value) => value === true || value === 1 || value === '1' || value === 'true')
-export const Whole = (least = 0) => z.coerce.number().int().min(least)
-export const Port = z.coerce.number().int().min(1).max(65_535)
+export const Whole = (least = 0, most = Number.MAX_SAFE_INTEGER) =>
+  z
+    .union([z.number(), z.string().regex(/^-?\d{1,15}$/, 'must be a number')])
+    .transform(Number)
+    .pipe(z.number().int().min(least).max(most))
+export const Port = Whole(1, 65_535)
 /** A list of texts; PHP answers a list with gaps as a map. */
 export const Texts = z
   .union([z.array(z.unknown()), z.record(z.string(), z.unknown()), z.null()])
@@ -45,16 +55,15 @@ export const Values = z
 /** Attributes of an item, with those of what was included under its name. */
 export const Item = z.looseObject({
   object: z.string().nullish(),
-  attributes: z.looseObject({ relationships: z.record(z.string(), z.unknown()).optional() }).nullable(),
+  attributes: z.looseObject({}).nullable(),
 })
 const List = z.looseObject({
   object: z.literal('list'),
   data: z.array(z.unknown()).max(100_000),
-  meta: z
-    .looseObject({
-      pagination: z.looseObject({ total: Whole(), current_page: Whole(), total_pages: Whole() }).optional(),
-    })
-    .nullish(),
+  meta: z.unknown(),
+})
+const Pages = z.looseObject({
+  pagination: z.looseObject({ total: Whole(), current_page: Whole(), total_pages: Whole() }),
 })
 
 export interface Page {
@@ -68,12 +77,11 @@ export function pageOf(answer: unknown, what: string): Page {
   const parsed = List.safeParse(answer)
   if (!parsed.success) throw notReadable(what)
   const { data, meta } = parsed.data
-  const pages = meta?.pagination
-  return {
-    rows: data,
-    total: pages?.total ?? data.length,
-    isLast: pages === undefined || pages.current_page >= pages.total_pages,
-  }
+  const pages = Pages.safeParse(meta)
+  // Lists without pages are whole.
+  if (!pages.success) return { rows: data, total: data.length, isLast: true }
+  const { total, current_page: page, total_pages: last } = pages.data.pagination
+  return { rows: data, total, isLast: page >= last }
 }
 
 /** The attributes of the one item of an answer. */
@@ -123,7 +131,15 @@ export function readRows<T>(
   return { items, unreadable }
 }
 
-export function unreadableOf(kind: SourceKind, attributes: Attributes | null, reason: string): UnreadableItem {
+/** Reads the one item of an answer. Throws a {@link SourceFailure} where it is broken. */
+export function readItem<T>(kind: SourceKind, answer: unknown, read: (attributes: Attributes) => T): T {
+  const { items, unreadable } = readRows(kind, [answer], read)
+  const [item] = items
+  if (item === undefined) throw new SourceFailure('not-a-source', unreadable[0]?.reason ?? `no ${kind}`)
+  return item
+}
+
+function unreadableOf(kind: SourceKind, attributes: Attributes | null, reason: string): UnreadableItem {
   const id = Id.safeParse(attributes?.['id'] ?? attributes?.['uuid'])
   const name = Line().safeParse(attributes?.['name'] ?? attributes?.['username'])
   return {

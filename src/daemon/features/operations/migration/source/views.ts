@@ -19,6 +19,7 @@ import {
   included,
   includedOne,
   Line,
+  Lines,
   OptionalId,
   OptionalLine,
   Port,
@@ -36,7 +37,7 @@ const Node = z.looseObject({
   id: Id,
   uuid: Uuid,
   name: Line(),
-  description: Line(2000),
+  description: Lines(),
   location_id: OptionalId,
   fqdn: z.string().min(1).max(253),
   scheme: z.enum(['http', 'https']),
@@ -142,7 +143,7 @@ const Limits = z
     threads: row.threads,
     isOomKillerOff: row.oom_killer === undefined ? row.oom_disabled : !Flag.parse(row.oom_killer),
   }))
-const most = z.number().int().nonnegative().nullish()
+const most = Whole().nullish()
 const FeatureLimits = z.looseObject({
   databases: most.transform((value) => value ?? null),
   allocations: most.transform((value) => value ?? null),
@@ -155,7 +156,7 @@ const Server = z.looseObject({
   identifier: z.string().min(1).max(64),
   external_id: OptionalLine(),
   name: Line(),
-  description: Line(4000),
+  description: Lines(),
   status: z.string().max(50).nullish(),
   suspended: Flag,
   user: Id,
