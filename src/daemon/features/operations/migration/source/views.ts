@@ -50,6 +50,13 @@ const Node = z.looseObject({
   tags: Texts,
 })
 
+/** As a URL writes it, so that it can be compared with that of a download; a name with more in it than a host is refused. */
+const Origin = z
+  .url()
+  .transform((text) => new URL(text))
+  .refine(({ href, origin }) => href === `${origin}/`, 'must be the name of a host')
+  .transform(({ origin }) => origin)
+
 export function nodeOf(attributes: Attributes): SourceNode {
   const row = Node.parse(attributes)
   const host = row.fqdn.includes(':') && !row.fqdn.startsWith('[') ? `[${row.fqdn}]` : row.fqdn
@@ -60,8 +67,7 @@ export function nodeOf(attributes: Attributes): SourceNode {
     description: row.description,
     locationId: row.location_id,
     fqdn: row.fqdn,
-    // As a URL writes it, so that it can be compared with that of a download.
-    origin: z.url().transform((text) => new URL(text).origin).parse(`${row.scheme}://${host}:${row.daemon_connect ?? row.daemon_listen}`), // biome-ignore format: one line
+    origin: Origin.parse(`${row.scheme}://${host}:${row.daemon_connect ?? row.daemon_listen}`),
     sftpPort: row.daemon_sftp,
     memoryMb: row.memory,
     diskMb: row.disk,
