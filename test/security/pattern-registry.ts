@@ -25,7 +25,7 @@ export interface FilePatterns {
 
 /** Expressions that no source file may have beside these; a new one is added here, with whose text it sees. */
 export const REGISTRY: Readonly<Record<string, FilePatterns>> = {
-  'src/daemon/core/connection-cause.ts': {
+  'src/shared/platform/connection-cause.ts': {
     sees: 'remote host',
     patterns: [
       String.raw`/^(ENOTFOUND|EAI_\w+)$/`,

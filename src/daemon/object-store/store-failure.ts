@@ -1,5 +1,5 @@
 import { PanelError } from '../../shared/kernel/errors.ts'
-import { connectionCause } from '../core/connection-cause.ts'
+import { connectionCause } from '../../shared/platform/connection-cause.ts'
 
 /** Why an object store cannot be used, for programs. */
 export type StoreProblem =

@@ -2,7 +2,7 @@ import type { Agent } from 'undici'
 import { agentText } from '../../../../../shared/kernel/agent-text.ts'
 import { isDeeperThan } from '../../../../../shared/kernel/json-depth.ts'
 import type { Clock } from '../../../../../shared/kernel/time.ts'
-import { connectionCause } from '../../../../core/connection-cause.ts'
+import { connectionCause } from '../../../../../shared/platform/connection-cause.ts'
 import { RequestBudget } from './request-budget.ts'
 import { SourceFailure, type SourceUsage } from './source.ts'
 
