@@ -37,7 +37,7 @@ export interface SimRoute {
 
 const SORTED = new Set(['users', 'nodes', 'locations', 'servers'])
 
-/** What lists can be filtered by; a part of the value is enough, whatever its case. */
+/** What lists can be filtered by; a part of the value is enough, whatever its case, but for allocations. */
 const FILTERS: Readonly<Record<string, readonly string[]>> = {
   users: ['email', 'uuid', 'username', 'external_id'],
   nodes: ['uuid', 'name', 'fqdn'],
@@ -62,8 +62,10 @@ export function filtered<T>(
     }
     return [{ field, part: value.toLowerCase() }]
   })
-  const has = (row: T, field: string): string => String(fieldOf(row, field) ?? '').toLowerCase()
-  return rows.filter((row) => asked.every(({ field, part }) => has(row, field).includes(part)))
+  const isHit = (has: string, part: string): boolean => (name === 'allocations' ? has === part : has.includes(part))
+  return rows.filter((row) =>
+    asked.every(({ field, part }) => isHit(String(fieldOf(row, field) ?? '').toLowerCase(), part)),
+  )
 }
 
 /**
