@@ -46,6 +46,10 @@ export const REGISTRY: Readonly<Record<string, FilePatterns>> = {
       String.raw`/^\d{1,9}$/`,
     ],
   },
+  'src/daemon/features/operations/migration/source/node-tree.ts': {
+    sees: 'remote host',
+    patterns: [String.raw`/^[\w.-]{1,500}$/`, '/^[0-7]{1,6}$/'],
+  },
   'src/daemon/features/operations/migration/source/panel-source.ts': {
     sees: 'operator',
     patterns: [String.raw`/\/+$/`],

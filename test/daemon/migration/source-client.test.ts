@@ -1,3 +1,4 @@
+import { createHash } from 'node:crypto'
 import { createServer, type RequestListener } from 'node:http'
 import type { AddressInfo } from 'node:net'
 import { afterEach, describe, expect, it } from 'vitest'
@@ -255,6 +256,33 @@ describe('a server of a source', () => {
     await source.files?.deleteBackup(server, uuid, signal)
     await source.files?.deleteBackup(server, uuid, signal)
     expect(await source.files?.backup(server, uuid, signal)).toBeUndefined()
+  })
+})
+
+describe('the files of a server without backups', () => {
+  it('come one by one from its node, as they are there', async () => {
+    const at = await simulator()
+    const source = await opened(at)
+    const server = await serverNamed(source, 12)
+    expect(server.isSuspended).toBe(true)
+    const tree = (await source.files?.tree(server, signal)) ?? expect.fail()
+    const found: Record<string, string> = {}
+    const walk = async (folder: string): Promise<void> => {
+      for (const { name, kind } of await tree.list(folder, signal)) {
+        const path = folder === '' ? name : `${folder}/${name}`
+        if (kind === 'folder') await walk(path)
+        if (kind !== 'file') continue
+        const hash = createHash('sha256')
+        for await (const piece of tree.read(path, signal)) hash.update(piece)
+        found[path] = hash.digest('hex')
+      }
+    }
+    await walk('')
+    const files = Object.entries(at.manifest()[server.uuid] ?? {})
+    expect(files.length).toBeGreaterThan(3)
+    expect(found).toEqual(Object.fromEntries(files.map(([path, { sha256 }]) => [path, sha256])))
+    const denied = await opened(at, { key: at.keys.applicationServersOnly })
+    expect(await denied.files?.tree(server, signal)).toBeUndefined()
   })
 })
 

@@ -1,4 +1,4 @@
-import type { Agent } from 'undici'
+import type { Agent, Dispatcher } from 'undici'
 import { agentText } from '../../../../../shared/kernel/agent-text.ts'
 import { isDeeperThan } from '../../../../../shared/kernel/json-depth.ts'
 import type { Clock } from '../../../../../shared/kernel/time.ts'
@@ -95,9 +95,14 @@ export class SourceHttp {
   /** The answer as JSON, `null` where it has no body. What is no POST is tried again where that may help. */
   async request(request: SourceRequest, signal: AbortSignal): Promise<unknown> {
     const attempts = request.method === 'POST' ? 1 : (request.attempts ?? ATTEMPTS)
+    return await this.retried(attempts, () => this.#throttled(request, signal), signal)
+  }
+
+  /** Work that may be done again after a failure that may pass. */
+  async retried<T>(attempts: number, work: () => Promise<T>, signal: AbortSignal): Promise<T> {
     for (let attempt = 1; ; attempt++) {
       try {
-        return await this.#throttled(request, signal)
+        return await work()
       } catch (error) {
         if (!mayPass(error) || attempt >= triesOf(error, attempts)) throw error
         this.#retries++
@@ -168,26 +173,18 @@ export class SourceHttp {
     } catch (error) {
       signal.throwIfAborted()
       if (error instanceof SourceFailure) throw error
-      throw this.#unanswered(late.signal.aborted ? new Error(`no answer within ${this.#waits.answer / 1000} s`) : error)
+      const cause = late.signal.aborted ? new Error(`nothing whole within ${this.#waits.answer / 1000} s`) : error
+      throw unanswered(cause, this.url.host)
     } finally {
       done.abort()
     }
   }
 
   async #send({ api, method, path, query = {}, body }: SourceRequest, signal: AbortSignal): Promise<RawAnswer> {
-    // Most panels never move in.
-    const { Agent, request } = await import('undici')
-    this.#connections ??= new Agent({
-      connect: { timeout: CONNECT_MS, rejectUnauthorized: !this.#access.isInsecure },
-      headersTimeout: this.#waits.silence,
-      bodyTimeout: this.#waits.silence,
-      connections: 8,
-      maxResponseSize: MOST_BODY_BYTES,
-    })
     const url = new URL(`${this.url.pathname.replace(/\/+$/, '')}/api/${api}${path}`, this.url)
     for (const [name, value] of Object.entries(query)) url.searchParams.set(name, value)
     const key = api === 'client' ? (this.#access.clientKey ?? this.#access.key) : this.#access.key
-    const answer = await request(url, {
+    const answer = await this.open(url, {
       method,
       headers: {
         // Any other type would be answered with a page for people.
@@ -197,10 +194,35 @@ export class SourceHttp {
         ...(body === undefined ? {} : { 'content-type': 'application/json' }),
       },
       body: body === undefined ? null : JSON.stringify(body),
-      dispatcher: this.#connections,
       signal,
     })
-    return { status: answer.statusCode, headers: answer.headers, text: await answer.body.text() }
+    return { status: answer.statusCode, headers: answer.headers, text: await textOf(answer.body, this.url.host) }
+  }
+
+  /** One request to the panel or to one of its nodes, by the same rules for certificates and silence. Its body is to be read or destroyed. */
+  async open(
+    url: URL,
+    {
+      method = 'GET',
+      headers,
+      body = null,
+      signal,
+    }: {
+      readonly method?: SourceRequest['method']
+      readonly headers: Readonly<Record<string, string>>
+      readonly body?: string | null
+      readonly signal: AbortSignal
+    },
+  ): Promise<Dispatcher.ResponseData> {
+    // Most panels never move in.
+    const { Agent, request } = await import('undici')
+    this.#connections ??= new Agent({
+      connect: { timeout: CONNECT_MS, rejectUnauthorized: !this.#access.isInsecure },
+      headersTimeout: this.#waits.silence,
+      bodyTimeout: this.#waits.silence,
+      connections: 8,
+    })
+    return await request(url, { method, headers, body, dispatcher: this.#connections, signal })
   }
 
   #read({ path }: SourceRequest, { status, headers, text }: RawAnswer): unknown {
@@ -221,23 +243,6 @@ export class SourceHttp {
     const to = typeof location === 'string' && URL.canParse(location, this.url) ? new URL(location, this.url).origin : ''
     const advice = to === '' || to === this.url.origin ? 'check the address' : `use ${agentText(to, 200)}`
     return new SourceFailure('not-a-source', `${this.url.host} sends requests elsewhere (${status}); ${advice}`, { status })
-  }
-
-  #unanswered(error: unknown): SourceFailure {
-    const { reason, message } = connectionCause(error)
-    const { host } = this.url
-    if (error instanceof Error && Reflect.get(error, 'code') === 'UND_ERR_RES_EXCEEDED_MAX_SIZE') {
-      const most = `${MOST_BODY_BYTES / 1024 / 1024} MiB`
-      return new SourceFailure('not-a-source', `${host} answers more than ${most} to one request`, { cause: error })
-    }
-    if (reason === 'tls') {
-      const advice = 'an authority of your own is trusted by NODE_EXTRA_CA_CERTS'
-      return new SourceFailure('tls', `TLS with ${host} has failed: ${redacted(message)}; ${advice}`, { cause: error })
-    }
-    return new SourceFailure('unreachable', `${host} does not answer: ${redacted(message)}`, {
-      isTransient: true,
-      cause: error,
-    })
   }
 
   /** Seconds or a date. `null`: nothing that can be understood. */
@@ -289,6 +294,45 @@ export function redacted(text: string): string {
   )
 }
 
+/** Why a request had no answer, or none that is whole. */
+export function unanswered(error: unknown, host: string): SourceFailure {
+  const { reason, message } = connectionCause(error)
+  if (reason === 'tls') {
+    const advice = 'an authority of your own is trusted by NODE_EXTRA_CA_CERTS'
+    return new SourceFailure('tls', `TLS with ${host} has failed: ${redacted(message)}; ${advice}`, { cause: error })
+  }
+  return new SourceFailure('unreachable', `${host} does not answer: ${redacted(message)}`, {
+    isTransient: true,
+    cause: error,
+  })
+}
+
+/** A body as text; what is longer than any answer of a panel is refused, however it comes. */
+export async function textOf(body: AsyncIterable<Buffer> & { destroy(): unknown }, host: string): Promise<string> {
+  const pieces: Buffer[] = []
+  let size = 0
+  for await (const piece of body) {
+    pieces.push(piece)
+    size += piece.length
+    if (size <= MOST_BODY_BYTES) continue
+    body.destroy()
+    const most = `${MOST_BODY_BYTES / 1024 / 1024} MiB`
+    throw new SourceFailure('not-a-source', `${host} answers more than ${most} to one request`)
+  }
+  return Buffer.concat(pieces).toString('utf8')
+}
+
+/** `undefined`: no JSON, or nested deeper than anything that a panel answers. */
+export function jsonOf(text: string): unknown {
+  if (isDeeperThan(text, MOST_DEPTH)) return undefined
+  try {
+    return JSON.parse(text) as unknown
+  } catch {
+    // Pages of proxies are no JSON; the status says what there is to say.
+    return undefined
+  }
+}
+
 function addressOf(text: string): URL {
   const url = URL.canParse(text) ? new URL(text) : undefined
   if (url === undefined || (url.protocol !== 'https:' && url.protocol !== 'http:')) {
@@ -314,17 +358,6 @@ const triesOf = (error: SourceFailure, most: number): number =>
 
 function countOf(value: string | string[] | undefined): number | undefined {
   return typeof value === 'string' && /^\d{1,9}$/.test(value) ? Number(value) : undefined
-}
-
-/** `undefined`: no JSON, or nested deeper than anything that a panel answers. */
-function jsonOf(text: string): unknown {
-  if (isDeeperThan(text, MOST_DEPTH)) return undefined
-  try {
-    return JSON.parse(text) as unknown
-  } catch {
-    // Pages of proxies are no JSON; the status says what there is to say.
-    return undefined
-  }
 }
 
 /** What a refusal says of itself: `{errors: [{code, detail}]}`. */

@@ -1,7 +1,8 @@
 import { pathOf, type SourceHttp } from './http.ts'
 import type { SourceBackup, SourceList, SourceServer } from './model.ts'
 import { itemOf, readItem } from './rows.ts'
-import { SourceFailure, type SourceBuild, type SourceDownload, type SourceFiles, type SourcePower } from './source.ts'
+import { openTree } from './node-tree.ts'
+import { SourceFailure, type SourceBuild, type SourceDownload, type SourceFiles, type SourcePower, type SourceTree } from './source.ts'
 import { backupOf, buildOf, serverOf } from './views.ts'
 
 /** Names of backups are kept up to here; a longer one would be refused. */
@@ -75,6 +76,10 @@ export class PanelFiles implements SourceFiles {
   async deleteBackup(server: SourceServer, uuid: string, signal: AbortSignal): Promise<void> {
     const path = pathOf`/servers/${server.uuid}/backups/${uuid}`
     await ifThere(this.#http.request({ api: 'client', method: 'DELETE', path }, signal))
+  }
+
+  async tree(server: SourceServer, signal: AbortSignal): Promise<SourceTree | undefined> {
+    return await openTree(this.#http, server, signal)
   }
 
   async build(serverId: string, signal: AbortSignal): Promise<SourceBuild> {
