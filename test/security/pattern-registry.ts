@@ -39,6 +39,7 @@ export const REGISTRY: Readonly<Record<string, FilePatterns>> = {
   'src/daemon/features/operations/migration/source/http.ts': {
     sees: 'remote host',
     patterns: [
+      '/^[!-~]{1,500}$/',
       String.raw`/\/+$/`,
       String.raw`/\b(?:ptl[ac]|papp|pacc)_\w{1,200}/g`,
       String.raw`/\beyJ[\w-]{1,2000}(?:\.[\w-]{1,2000}){0,2}/g`,

@@ -76,6 +76,10 @@ export class SourceHttp {
   /** Throws a {@link SourceFailure} for an address that cannot be one. */
   constructor(access: SourceAccess, { clock, random = Math.random, waits = {} }: SourceHttpDeps) {
     this.url = addressOf(access.url)
+    const keys = [access.key, access.clientKey ?? access.key]
+    if (!keys.every((key) => /^[!-~]{1,500}$/.test(key))) {
+      throw new SourceFailure('auth', 'a key of the source must be one line without blanks')
+    }
     this.#access = access
     this.#clock = clock
     this.#random = random
@@ -277,8 +281,11 @@ interface RawAnswer {
   readonly text: string
 }
 
-/** A path of which each value is one segment, whatever stands in it. */
+/** A path of which each value is one segment, whatever stands in it. Throws a {@link SourceFailure} for one that cannot be any. */
 export function pathOf(parts: TemplateStringsArray, ...values: readonly string[]): string {
+  // A URL takes these for steps, however they are written.
+  const step = values.find((value) => value === '' || value === '.' || value === '..')
+  if (step !== undefined) throw new SourceFailure('not-a-source', 'the source has an id that is none')
   return parts.map((part, at) => part + (at < values.length ? encodeURIComponent(values[at] ?? '') : '')).join('')
 }
 
