@@ -1,5 +1,5 @@
 import { type Answer, DONE, invalid, notFound, ok } from './answer.ts'
-import { byId, filtered, get, paged, type RouteContext, type SimRoute } from './route.ts'
+import { byId, filtered, get, paged, type RouteContext, reachable, type SimRoute } from './route.ts'
 import type { Flavor } from './options.ts'
 import type { SimNode } from './rows.ts'
 import { item, list, type View } from './view.ts'
@@ -79,7 +79,6 @@ const PELICAN: readonly SimRoute[] = [
   ),
 ]
 
-
 /** The routes of the application API of a flavour. */
 export function applicationRoutes(flavor: Flavor): readonly SimRoute[] {
   return [...SHARED, ...(flavor === 'pelican' ? PELICAN : PTERODACTYL)]
@@ -151,6 +150,7 @@ function changeBuild(c: RouteContext): Answer {
 
 function suspend(c: RouteContext, on: boolean): Answer {
   const server = byId(c.world.servers, c.params['id'])
+  reachable(c, server)
   if (on) server.power = 'offline'
   if (on || server.status === 'suspended') server.status = on ? 'suspended' : null
   return DONE

@@ -118,9 +118,12 @@ export class ApplicationViews {
   egg(one: SimEgg, includes: Includes = new Map()): View {
     if (one.files === null) throw new BrokenRow('JsonException')
     const [image = ''] = Object.values(one.dockerImages)
-    const parent = this.#world.eggs.find(({ id }) => id === one.configFrom)
-    const source = this.#isPelican && parent !== undefined ? parent : one
-    const files = source.files ?? {}
+    const configParent = this.#world.eggs.find(({ id }) => id === one.configFrom)
+    const scriptParent = this.#world.eggs.find(({ id }) => id === one.scriptFrom)
+    // Pelican answers what is inherited as if it were the egg's own.
+    const config = this.#isPelican ? (configParent ?? one) : one
+    const script = this.#isPelican ? (scriptParent ?? one) : one
+    const files = config.files ?? {}
     const attributes = {
       id: one.id,
       uuid: one.uuid,
@@ -132,9 +135,9 @@ export class ApplicationViews {
       docker_images: one.dockerImages,
       config: {
         files: this.#isPelican ? phpMap(files) : (files as { [name: string]: Json }),
-        startup: phpMap(source.startupDone),
-        stop: source.stop,
-        logs: phpMap(source.logs),
+        startup: phpMap(config.startupDone),
+        stop: config.stop,
+        logs: phpMap(config.logs),
         file_denylist: one.fileDenylist,
         extends: one.configFrom,
       },
@@ -142,31 +145,29 @@ export class ApplicationViews {
       ...(this.#isPelican ? { startup_commands: { Default: one.startup } } : {}),
       script: {
         privileged: true,
-        install: this.#isPelican && parent !== undefined ? parent.install : one.install,
-        entry: one.installEntry,
-        container: one.installImage,
+        install: script.install,
+        entry: script.installEntry,
+        container: script.installImage,
         extends: one.scriptFrom,
       },
       ...DATES,
     }
     const nest = this.#world.nests.find(({ id }) => id === one.nestId)
     if (this.#isPelican && (includes.has('config') || includes.has('script'))) throw new BrokenRow('BadMethodCall')
-    const inherited = this.#world.eggs.find(({ id }) => id === one.configFrom)
-    const script = this.#world.eggs.find(({ id }) => id === one.scriptFrom)
     return this.#item('egg', attributes, includes, {
       nest: ['nests', (below) => (nest === undefined ? NOTHING : this.nest(nest, below))],
       servers: ['servers', (below) => this.#servers((server) => server.eggId === one.id, below)],
-      config: ['eggs', () => (inherited === undefined ? NOTHING : item(null, inheritedConfig(inherited)))],
+      config: ['eggs', () => (configParent === undefined ? NOTHING : item(null, inheritedConfig(configParent)))],
       script: [
         'eggs',
         () =>
-          script === undefined
+          scriptParent === undefined
             ? NOTHING
             : item(null, {
                 privileged: true,
-                install: script.install,
-                entry: script.installEntry,
-                container: script.installImage,
+                install: scriptParent.install,
+                entry: scriptParent.installEntry,
+                container: scriptParent.installImage,
               }),
       ],
       variables: ['eggs', () => list(one.variables.map((variable) => item('egg_variable', this.#variable(variable))))],

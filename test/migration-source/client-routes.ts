@@ -2,7 +2,7 @@ import { DONE, invalid, notFound, ok, Refusal, signedUrl } from './answer.ts'
 import { countedOf } from './backups.ts'
 import { bytesOf, FIRST_MS } from './files.ts'
 import { fileOf, listingOf, modeText } from './folder.ts'
-import { byId, get, paged, type RouteContext, type SimRoute } from './route.ts'
+import { byId, get, paged, type RouteContext, reachable, type SimRoute } from './route.ts'
 import type { SimBackup, SimServer, SimWorld } from './rows.ts'
 import { downloadClaims, signedToken } from './tokens.ts'
 import { item, list, stamp, type View } from './view.ts'
@@ -181,15 +181,6 @@ function changePower(server: SimServer, signal: string, stopMs: number): void {
     setTimeout(() => {
       if (server.power === 'stopping') server.power = 'offline'
     }, stopMs).unref()
-  }
-}
-
-function reachable(c: RouteContext, server: SimServer): void {
-  const node = byId(c.world.nodes, String(server.nodeId))
-  if (c.isOffline(node)) {
-    const detail =
-      'There was an exception while attempting to communicate with the daemon resulting in a HTTP/504 response code.'
-    throw new Refusal(504, 'DaemonConnectionException', detail)
   }
 }
 

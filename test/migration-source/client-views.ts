@@ -1,6 +1,15 @@
 import { createHash } from 'node:crypto'
-import type { SimBackup, SimDatabase, SimSchedule, SimServer, SimUser, SimVariable, SimWorld } from './rows.ts'
-import { AT, DATES, type Includes, identifier, item, list, type NodeAddress, type View } from './view.ts'
+import type {
+  SimBackup,
+  SimDatabase,
+  SimNode,
+  SimSchedule,
+  SimServer,
+  SimUser,
+  SimVariable,
+  SimWorld,
+} from './rows.ts'
+import { AT, DATES, type Includes, identifier, item, list, type NodeAddress, stamp, type View } from './view.ts'
 
 /** Rows as the client API answers them. */
 export class ClientViews {

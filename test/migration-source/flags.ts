@@ -83,5 +83,5 @@ export function sourceFlags(line: string): FlaggedOptions {
     else if (inFaults !== undefined) faults[inFaults[0]] = inFaults[1](value)
     else throw new Error(`the simulator has no flag ${flag}`)
   }
-  return { ...world, faults }
+  return { ...(world as Partial<WorldOptions>), faults: faults as Partial<Faults> }
 }

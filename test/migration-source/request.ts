@@ -1,10 +1,16 @@
 import type { SourceSimulator } from './source-simulator.ts'
 
+interface Asked {
+  readonly method?: string
+  readonly body?: string
+  readonly headers?: Readonly<Record<string, string>>
+}
+
 /** Asks a source as its clients do; without a key, as the administrator's account. */
 export function requestTo(
   source: Pick<SourceSimulator, 'url' | 'keys'>,
   key: string = source.keys.account,
-): (path: string, init?: RequestInit) => Promise<Response> {
+): (path: string, init?: Asked) => Promise<Response> {
   return async (path, init = {}) =>
     await fetch(path.startsWith('http') ? path : `${source.url}${path}`, {
       redirect: 'manual',

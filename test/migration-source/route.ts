@@ -3,7 +3,7 @@ import type { ApplicationViews } from './application-views.ts'
 import type { SimBackups } from './backups.ts'
 import type { ClientViews } from './client-views.ts'
 import type { Faults } from './options.ts'
-import type { SimBackup, SimNode, SimUser, SimWorld } from './rows.ts'
+import type { SimBackup, SimNode, SimServer, SimUser, SimWorld } from './rows.ts'
 import { type Includes, list, type Resource, type View } from './view.ts'
 
 /** What a route has to go by. */
@@ -115,6 +115,15 @@ export function matched(pattern: string, path: string): Record<string, string> |
     else if (part !== value) return undefined
   }
   return params
+}
+
+/** Refuses what needs the daemon of a server's node, where nobody reaches that. */
+export function reachable(c: RouteContext, server: SimServer): void {
+  const node = byId(c.world.nodes, String(server.nodeId))
+  if (c.isOffline(node)) {
+    const detail = 'There was an exception while attempting to communicate with the daemon: HTTP/504 response code.'
+    throw new Refusal(504, 'DaemonConnectionException', detail)
+  }
 }
 
 /** A route that only reads. */

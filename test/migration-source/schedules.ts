@@ -2,7 +2,7 @@ import type { SimSchedule, SimTask } from './rows.ts'
 
 const NIGHTLY = { minute: '0', hour: '4', dayOfMonth: '*', month: '*', dayOfWeek: '*' }
 
-/** What the source accepts for a time; some of it no other cron does. */
+/** What the source accepts for a time; some of it no other cron does, and the last is no time at all. */
 const ODD_CRONS = [
   { minute: '*/7', hour: '0-6/2', dayOfMonth: '1', month: '1,4,7,10', dayOfWeek: '*' },
   { minute: '1-59/2', hour: '*', dayOfMonth: '*', month: '*', dayOfWeek: 'MON-FRI' },
@@ -10,6 +10,7 @@ const ODD_CRONS = [
   { minute: '0', hour: '5', dayOfMonth: '15W', month: '*', dayOfWeek: '*' },
   { minute: '0', hour: '22', dayOfMonth: '*', month: '*', dayOfWeek: '5#2' },
   { minute: '05', hour: '00', dayOfMonth: '*', month: '*', dayOfWeek: '7' },
+  { minute: '*/5/2', hour: '25', dayOfMonth: '*', month: '*', dayOfWeek: '*' },
 ]
 
 /** The schedules of a server: one with three tasks, and for the first servers one at odd times. */

@@ -5,7 +5,7 @@ import type { SimBackup, SimDatabase, SimServer, SimSubuser, SimWorld } from './
 import { schedulesOf } from './schedules.ts'
 
 /** Adds the allocation of a server to a node; its id. */
-export type Allocate = (nodeId: number, port: number, serverId: number, notes?: string) => number
+type Allocate = (nodeId: number, port: number, serverId: number, notes?: string) => number
 
 /** Which backups a server may have. */
 type Slots = 'free' | 'full' | 'none' | 'suspended'

@@ -168,7 +168,7 @@ export class SourceSimulator {
         case 'GET /__sim/state':
           return this.state()
         case 'POST /__sim/faults':
-          await this.setFaults(await readBody(request))
+          await this.setFaults((await readBody(request)) as Partial<Faults>)
           return this.faults
         case 'POST /__sim/week':
           this.passWeek()

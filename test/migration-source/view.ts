@@ -1,5 +1,5 @@
 import { FIRST_MS } from './files.ts'
-import type { SimNode, SimServer } from './rows.ts'
+import type { SimServer } from './rows.ts'
 
 /** A value as it stands in an answer. */
 export type Json = null | boolean | number | string | Json[] | { [name: string]: Json }
