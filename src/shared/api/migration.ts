@@ -274,7 +274,7 @@ const SourceNode = z.object({
   serverCount: z.int(),
 })
 
-/** A server of the source. What only the client API of the source tells is `null` without its key. */
+/** A server of the source. What only the client API of the source shows is `null` without its key. */
 const SourceServer = z.object({
   id: z.string(),
   uuid: z.string(),

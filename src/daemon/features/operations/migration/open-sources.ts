@@ -24,7 +24,7 @@ export class OpenSources {
     if (open !== undefined) await this.end(job.id)
     const source = this.#deps.openSource(openAccess(this.#deps.vault, job), this.#closing.signal)
     this.#open.set(job.id, { keys, source })
-    source.catch(() => this.#open.delete(job.id)) // whoever awaits it is told why
+    source.catch(() => this.#open.delete(job.id)) // whoever awaits it gets the reason
     return source
   }
 

@@ -224,12 +224,13 @@ export interface SourceLimits {
   readonly isOomKillerOff: boolean
 }
 
-/** `null`: no limit. */
 export interface SourceFeatureLimits {
+  /** `null`: no limit. */
   readonly databases: number | null
+  /** `null`: no limit. */
   readonly allocations: number | null
-  /** 0: no backups. */
-  readonly backups: number
+  /** 0 and `null`: no backups. Kept apart, so that exactly what was there is put back. */
+  readonly backups: number | null
 }
 
 /** Natural key: `uuid`. */

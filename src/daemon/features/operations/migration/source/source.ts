@@ -114,6 +114,12 @@ export interface SourceFiles {
   /** Deletes it; one that is gone is no failure. */
   deleteBackup(server: SourceServer, uuid: string, signal: AbortSignal): Promise<void>
 
+  /**
+   * The files of a server one by one, from its node: for those of which no backup can be made. `undefined`: the keys may not. What opens the
+   * node stays in here.
+   */
+  tree(server: SourceServer, signal: AbortSignal): Promise<SourceTree | undefined>
+
   /** What it is allowed to have now; kept before it is changed. */
   build(serverId: string, signal: AbortSignal): Promise<SourceBuild>
   /** Sets all of it, so that what was kept is put back by the same call. */
@@ -121,6 +127,24 @@ export interface SourceFiles {
   setSuspended(serverId: string, isSuspended: boolean, signal: AbortSignal): Promise<void>
   power(server: SourceServer, signal: AbortSignal): Promise<SourcePower>
   setPower(server: SourceServer, action: 'start' | 'stop' | 'kill', signal: AbortSignal): Promise<void>
+}
+
+/** The files of one server as its node shows them. Names are checked: each is one name, and none leads out. */
+export interface SourceTree {
+  /** What is in a folder; the top is an empty path. Throws a {@link SourceFailure} where a name is none. */
+  list(folder: string, signal: AbortSignal): Promise<readonly SourceEntry[]>
+  /** The bytes of a file, begun anew by each call. Ends with a {@link SourceFailure} where they do not come whole. */
+  read(path: string, signal: AbortSignal): AsyncIterable<Buffer>
+}
+
+export interface SourceEntry {
+  readonly name: string
+  /** Where a link leads is not shown. */
+  readonly kind: 'file' | 'folder' | 'link'
+  readonly bytes: number
+  /** Permissions, such as 0o644. */
+  readonly mode: number
+  readonly modifiedMs: number
 }
 
 /** Why a source failed, for programs. */
