@@ -39,7 +39,7 @@ export const REGISTRY: Readonly<Record<string, FilePatterns>> = {
   'src/shared/kernel/schedule.ts': { sees: 'client', patterns: [String.raw`/^[^\r\n\u0000]*$/`] },
   'src/shared/api/migration.ts': {
     sees: 'client',
-    patterns: [String.raw`/^[\x21-\x7e]{8,512}$/`, '/^https?$/', '/^[0-9a-f]{64}$/'],
+    patterns: [String.raw`/^[\x21-\x7e]{8,512}$/`, 'z.url({protocol:/^https?$/})', '/^[0-9a-f]{64}$/'],
   },
   'src/daemon/features/operations/migration/plan/plan.ts': { sees: 'remote host', patterns: ['/[^A-Za-z0-9_-]/g'] },
   'src/shared/platform/connection-cause.ts': {

@@ -315,7 +315,7 @@ export type SourceTest = z.infer<typeof SourceTest>
 
 /** A key of the source: it goes into a header, so it holds no blanks and no control characters. */
 const Key = z.string().regex(/^[\x21-\x7e]{8,512}$/, 'must be 8 to 512 visible characters without blanks')
-const SourceUrl = z.url({ protocol: /^https?$/, error: 'must be an http or https address' }).max(500)
+const SourceUrl = z.url({ protocol: /^https?$/ }).max(500)
 const access = {
   url: SourceUrl,
   key: Key,

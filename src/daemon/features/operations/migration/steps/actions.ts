@@ -1,4 +1,5 @@
 import { activateServer } from './activate-server.ts'
+import { importDatabase } from './import-database.ts'
 import { importLocation } from './import-location.ts'
 import { importNest } from './import-nest.ts'
 import { importServer } from './import-server.ts'
@@ -15,6 +16,7 @@ export const ACTIONS: Readonly<Record<string, StepAction<never> | undefined>> = 
   import_template: importTemplate as StepAction<never>,
   import_user: importUser as StepAction<never>,
   import_server: importServer as StepAction<never>,
+  import_database: importDatabase as StepAction<never>,
   import_subuser: importSubuser as StepAction<never>,
   activate_server: activateServer as StepAction<never>,
   write_report: writeReport as StepAction<never>,
