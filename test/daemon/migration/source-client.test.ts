@@ -60,8 +60,9 @@ async function serverNamed(source: Source, id: number) {
 
 describe('what is read of a source', () => {
   it.each(['pterodactyl', 'pelican'] as const)('is everything that it has: %s', async (flavor) => {
-    const { world, ...at } = await simulator({ flavor })
-    const source = await opened(at)
+    const running = await simulator({ flavor })
+    const { world } = running
+    const source = await opened(running)
     expect(source.flavor).toBe(flavor)
     const lists = {
       locations: await source.locations(signal),
