@@ -55,6 +55,12 @@ export class Arrival {
     return sha1
   }
 
+  /** Nothing more is wanted; the connection ends. */
+  close(): void {
+    this.#isEnded = true
+    void Promise.resolve(this.#content.return?.()).catch(() => {}) // whatever it says, nobody reads it
+  }
+
   async #next(): Promise<Buffer | undefined> {
     if (this.#isEnded) return undefined
     const { done, value } = await this.#content.next().catch((error: unknown) => {

@@ -6,13 +6,12 @@ import { AgentFailure } from '../failure.ts'
 import { compressionOf, decompress } from '../files/archive/compression.ts'
 import { type ArchiveEntry, readTar } from '../files/archive/tar-read.ts'
 import type { Unpacked, UnpackOptions } from '../files/archive/unpack.ts'
-import { cancelled } from '../files/list.ts'
 import { noSpace } from '../files/place.ts'
 import type { PullConfig } from '../files/pull-ports.ts'
 import { PathRules } from '../files/rules.ts'
 import type { Bulk } from '../link/bulk.ts'
 import type { GameServer } from '../server/server.ts'
-import { Arrival, type Expected } from './arrival.ts'
+import { Arrival } from './arrival.ts'
 import { type DirectoryRules, withServerFolder } from './directory.ts'
 import { FileList } from './file-list.ts'
 import { openArchive } from './source-archive.ts'
@@ -73,10 +72,7 @@ export async function pullFiles(
         if (source.kind === 'directory') return await takeFolder(source, deps.directories, { unpack, options, signal })
         const expected = { bytes: expectBytes, sha1: expectSha1 }
         const take = (content: AsyncIterable<Uint8Array>): Promise<Came> =>
-          takeArchive(new Arrival(content, expected, (archiveBytes) => report({ archiveBytes })), expected, {
-            unpack,
-            options,
-          })
+          takeArchive(new Arrival(content, expected, (archiveBytes) => report({ archiveBytes })), { unpack, options })
         return source.kind === 'url'
           ? await take(await openArchive(urlOf(source, deps), signal))
           : await byTicket(source.ticket, take, { deps, signal })
@@ -92,27 +88,26 @@ interface Taking {
   readonly options: (readBytes: () => number) => UnpackOptions
 }
 
-async function takeArchive(arrival: Arrival, { bytes }: Expected, { unpack, options }: Taking): Promise<Came> {
-  if (bytes === 0) throw new AgentFailure('ARCHIVE_UNSUPPORTED', 'The archive is empty')
+async function takeArchive(arrival: Arrival, { unpack, options }: Taking): Promise<Came> {
   const entries = async function* (): AsyncGenerator<ArchiveEntry> {
     yield* readTar(decompress(arrival.pieces(), compressionOf(await arrival.first())))
   }
-  let failure: AgentFailure | undefined
-  let unpacked: Unpacked | undefined
+  const read = options(() => arrival.bytes)
   try {
-    unpacked = await unpack(
-      entries(),
-      options(() => arrival.bytes),
-    )
-  } catch (error) {
     // One that was damaged on its way looks like one that was made so: its hash tells which it is.
-    if (!(error instanceof AgentFailure) || error.code !== 'ARCHIVE_UNSUPPORTED') throw error
-    failure = error
+    const [unpacked] = await Promise.allSettled([unpack(entries(), read)])
+    if (unpacked.status === 'rejected' && !isOfArchive(unpacked.reason)) throw unpacked.reason
+    const archiveSha1 = await arrival.end()
+    if (unpacked.status === 'rejected') throw unpacked.reason
+    const { problems, problemCount } = unpacked.value
+    return { unpacked: unpacked.value, archiveBytes: arrival.bytes, archiveSha1, problems, problemCount }
+  } finally {
+    arrival.close()
   }
-  const archiveSha1 = await arrival.end()
-  if (unpacked === undefined) throw failure ?? cancelled()
-  const { problems, problemCount } = unpacked
-  return { unpacked, archiveBytes: arrival.bytes, archiveSha1, problems, problemCount }
+}
+
+function isOfArchive(error: unknown): boolean {
+  return error instanceof AgentFailure && error.code === 'ARCHIVE_UNSUPPORTED'
 }
 
 async function takeFolder(

@@ -80,7 +80,7 @@ test('files come once, are checked and take the place of the folder', async () =
   expect(await stage.ask(migration.placeFiles, place)).toEqual({ placed: false })
   expect((await stage.ask(migration.askFiles, { stepId })).state).toBe('placed')
 
-  writeFileSync(at('world', 'level.dat'), WORLD.fill('x', 0, 1))
+  writeFileSync(at('world', 'level.dat'), Buffer.from(WORLD).fill('x', 0, 1))
   writeFileSync(at('later'), 'x')
   rmSync(at('server.properties'))
   const changed = await stage.ask(migration.verifyFiles, { stepId, mode: 'full' })
