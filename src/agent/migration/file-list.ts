@@ -1,6 +1,6 @@
 import { createHash } from 'node:crypto'
-import { createReadStream, createWriteStream } from 'node:fs'
-import { createInterface } from 'node:readline'
+import { createWriteStream } from 'node:fs'
+import { open } from 'node:fs/promises'
 import { Readable } from 'node:stream'
 import { pipeline } from 'node:stream/promises'
 import { pathText } from '../../shared/kernel/path-text.ts'
@@ -48,13 +48,13 @@ export class FileList {
 
 /** The files of a list that {@link FileList.write} has written, in its order. */
 export async function* listedFiles(path: string): AsyncGenerator<ListedFile> {
-  const lines = createInterface({ input: createReadStream(path, 'utf8'), crlfDelay: Number.POSITIVE_INFINITY })
+  const file = await open(path)
   try {
-    for await (const line of lines) {
+    for await (const line of file.readLines()) {
       const [name, size, sha256] = JSON.parse(line) as [string, number, string] // written above
       yield { path: pathText(Buffer.from(name, 'latin1')), size, sha256 }
     }
   } finally {
-    lines.close()
+    await file.close().catch(() => {}) // reading to the end has closed it
   }
 }

@@ -161,7 +161,7 @@ async function within<T>(
   try {
     return await work(AbortSignal.any([signal, late.signal]))
   } catch (error) {
-    if (signal.aborted || !late.signal.aborted || over.signal.aborted) throw full(error)
+    if (signal.aborted || !late.signal.aborted) throw full(error)
     throw new AgentFailure('TIMEOUT', `The files have not come within ${Math.round(ms / 1000)} s`, { cause: error })
   } finally {
     over.abort()
