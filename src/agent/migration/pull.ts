@@ -94,7 +94,7 @@ async function takeArchive(arrival: Arrival, { unpack, options }: Taking): Promi
   }
   const read = options(() => arrival.bytes)
   try {
-    // One that was damaged on its way looks like one that was made so: its hash tells which it is.
+    // One that was damaged on its way looks like one that was made so: its hash says which it is.
     const [unpacked] = await Promise.allSettled([unpack(entries(), read)])
     if (unpacked.status === 'rejected' && !isOfArchive(unpacked.reason)) throw unpacked.reason
     const archiveSha1 = await arrival.end()

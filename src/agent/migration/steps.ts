@@ -29,7 +29,7 @@ export interface Coming {
   readonly totalBytes: number | null
 }
 
-/** What somebody who waits is told by. */
+/** What somebody who waits watches by. */
 export interface Watch<Report> {
   readonly signal: AbortSignal
   progress(report: Report): void
@@ -213,7 +213,7 @@ export class MigrationSteps {
           ...options,
           progress: (report) => {
             running.last = report
-            for (const tell of running.watching) tell(report)
+            for (const notify of running.watching) notify(report)
           },
         }),
       ),

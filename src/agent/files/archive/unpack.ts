@@ -51,7 +51,7 @@ export interface UnpackOptions extends ManyOptions {
   /** Folders get the modes that the archive has. */
   readonly keepsModes?: boolean
   /**
-   * Files are hashed while they are written, and told by their names from the folder on; null: there is none of that name any more. The
+   * Files are hashed while they are written, and reported by their names from the folder on; null: there is none of that name any more. The
    * last call for a name counts.
    */
   readonly written?: (name: Buffer, file: { readonly size: number; readonly sha256: string } | null) => void
