@@ -1,5 +1,6 @@
+import { randomBytes } from 'node:crypto'
 import { existsSync } from 'node:fs'
-import { readdir } from 'node:fs/promises'
+import { readdir, rename } from 'node:fs/promises'
 import { join } from 'node:path'
 import type { Clock } from '../../shared/kernel/time.ts'
 import { MIGRATION_LIMITS, type PulledFiles } from '../../shared/protocol/migration.ts'
@@ -89,7 +90,14 @@ export class MigrationSteps {
       kept.add(staged)
     }
     const left = (await readdir(layout.serversDir)).filter((name) => name.startsWith(STAGED))
-    const removed = left.map((name) => join(layout.serversDir, name)).filter((path) => !kept.has(path))
+    const unknown = left.map((name) => join(layout.serversDir, name)).filter((path) => !kept.has(path))
+    const removed: string[] = []
+    for (const path of unknown) {
+      // Its step may be asked for anew while the old files are still being removed.
+      const aside = join(layout.serversDir, `${STAGED}removed-${randomBytes(6).toString('hex')}`)
+      await rename(path, aside)
+      removed.push(aside)
+    }
     void Promise.all(removed.map((path) => removeFolder(path))).catch((error: unknown) => {
       log.warn({ err: errorText(error) }, 'cannot remove what a move has left, trying again at the next start')
     })
@@ -197,11 +205,11 @@ export class MigrationSteps {
   ): Promise<Running | StepRecord> {
     const before = this.#running.get(stepId) ?? (await this.records.read(stepId))
     if (before !== undefined) return before
+    await this.#forgetOld()
     if (this.#running.size >= PULLS_AT_ONCE) {
       const message = `${PULLS_AT_ONCE} servers are on their way to this node; try again when one has come`
       throw new AgentFailure('CONFLICT_STATE', message)
     }
-    await this.#forgetOld()
     const ending = new AbortController()
     const running: Running = {
       serverId,
