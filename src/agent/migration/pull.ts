@@ -17,6 +17,9 @@ import { FileList } from './file-list.ts'
 import { openArchive } from './source-archive.ts'
 import type { Coming, PullWork } from './steps.ts'
 
+/** The bound of the whole work comes before that of unpacking. */
+const LATE_MS = 60_000
+
 /** What files are fetched with. */
 export interface PullDeps {
   readonly bulk: Bulk
@@ -60,7 +63,7 @@ export async function pullFiles(
       readBytes,
       monotonicMs: () => clock.monotonicMs(),
       nowMs: clock.nowMs(),
-      most: { entries: most.entries, timeMs: most.ms },
+      most: { entries: most.entries, timeMs: most.ms + LATE_MS },
       keepsModes: true,
       written: (name, file) => list.set(name, file),
       signal,
