@@ -17,7 +17,9 @@ afterAll(() => panel.leave(), 60_000)
 
 it('512 MiB go in and out, cut at random, whole and with less than 32 MiB more in daemon and agent', async () => {
   const [local, copy] = [join(panel.home, 'local.bin'), join(panel.home, 'copy.bin')]
-  await panel.run(['files', 'put', serverId, 'warm.bin', '-'], { input: 'x'.repeat(8 * MIB) })
+  // What a process has ready after its first transfers stays as it is.
+  await panel.run(['files', 'put', serverId, 'warm.bin', '-'], { input: 'x'.repeat(64 * MIB) })
+  await panel.run(['files', 'get', serverId, 'warm.bin', join(panel.home, 'warm.bin')])
   const sha256 = await fill(local, SIZE)
   const way = await CuttingWay.open(panel.url, 200 * MIB)
   try {

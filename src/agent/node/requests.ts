@@ -15,7 +15,7 @@ export interface NodeRequestDeps {
 export function nodeRequests({ stats, holdings }: NodeRequestDeps): readonly RequestHandler[] {
   return [
     onRequest(checkPorts, async ({ ports }) => ({
-      taken: (await takenPorts(ports)).filter(({ passing }) => !passing),
+      taken: (await takenPorts(ports, { namesHolders: false })).filter(({ passing }) => !passing),
     })),
     onRequest(listOrphans, ({ known }) => findOrphans(holdings, new Set(known))),
     onRequest(describeOrphan, ({ serverId }) => findOrphan(holdings, serverId)),

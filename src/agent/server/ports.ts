@@ -27,16 +27,17 @@ export interface WantedPort extends Address {
 
 /**
  * Which of these addresses cannot be bound now. Each is bound for a moment and freed again. What others run on the node is not
- * the affair of a server's owner: the process that holds a port is named in the agent's log only.
+ * the affair of a server's owner: the process that holds a port is named in the agent's log only. `namesHolders: false`: nobody is to be
+ * named, which spares a look at all open files of the node.
  */
-export async function takenPorts(ports: readonly WantedPort[]): Promise<TakenPort[]> {
+export async function takenPorts(ports: readonly WantedPort[], { namesHolders = true } = {}): Promise<TakenPort[]> {
   const taken: TakenPort[] = []
   for (const { ip, port, protocol: wanted } of ports) {
     const address = { ip, port }
     for (const protocol of wanted === 'tcp' || wanted === 'udp' ? [wanted] : BOTH) {
       const errno = await bindFailure(address, protocol)
       if (errno === undefined) continue
-      taken.push(await describe(address, protocol, errno))
+      taken.push(await describe(address, protocol, errno, namesHolders))
       break
     }
   }
@@ -62,17 +63,18 @@ export function portsOf({
 }
 
 /** The program that has a port open, as a person would name it; `undefined` when nobody listens there. */
-export async function listenerOf(address: Address, protocol: Protocol): Promise<string | undefined> {
+export async function listenerOf(address: Address, protocol: Protocol, isNamed = true): Promise<string | undefined> {
   const open = (await openSockets(address.port)).filter((socket) => socket.protocol === protocol)
   const sockets = await reachedAt(open, address)
   if (sockets.length === 0) return undefined
-  return (await ownerOf(new Set(sockets.map(({ inode }) => `socket:[${inode}]`)))) ?? 'another program'
+  const owner = isNamed ? await ownerOf(new Set(sockets.map(({ inode }) => `socket:[${inode}]`))) : undefined
+  return owner ?? 'another program'
 }
 
-async function describe(address: Address, protocol: Protocol, errno: string): Promise<TakenPort> {
+async function describe(address: Address, protocol: Protocol, errno: string, namesHolder: boolean): Promise<TakenPort> {
   const at = addressText(address)
   if (errno === 'EADDRINUSE') {
-    const holder = await listenerOf(address, protocol)
+    const holder = await listenerOf(address, protocol, namesHolder)
     const what = `Port ${at} (${protocol.toUpperCase()})`
     const message =
       holder === undefined

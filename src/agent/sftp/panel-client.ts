@@ -1,13 +1,8 @@
-import { type IncomingMessage, type RequestOptions, request as requestPlain } from 'node:http'
-import { request as requestSecure } from 'node:https'
-import type { Socket } from 'node:net'
 import { z } from 'zod'
-import { NODE_ID_HEADER, NODE_KEY_HEADER } from '../../shared/protocol/frames.ts'
 import { SFTP_PATH, type SftpCounts, SftpGrant, SftpState } from '../../shared/protocol/sftp.ts'
 import { AgentFailure } from '../failure.ts'
 import type { ConnectTarget } from '../link/connect.ts'
-import { connectPlain } from '../link/daemon-connection.ts'
-import { httpUrl } from '../link/daemon-url.ts'
+import { answerOf, openRequest } from '../link/daemon-request.ts'
 import { errorText } from '../logger.ts'
 
 const PATIENCE_MS = 15_000
@@ -27,7 +22,7 @@ const Opened = z.object({
 })
 export type Opened = z.infer<typeof Opened>
 
-const Refused = z.object({ error: z.string().optional(), message: z.string().optional() })
+const Refused = z.object({ code: z.string(), error: z.string() })
 
 /** The daemon has answered, and not what was asked for: too many attempts, a line that does not reach the game. */
 export class Refusal extends Error {
@@ -77,64 +72,32 @@ export function createPanelClient(target: ConnectTarget): PanelClient {
 }
 
 async function post(target: ConnectTarget, path: string, body: unknown): Promise<unknown> {
-  const bytes = Buffer.from(JSON.stringify(body))
-  const answer = await send(target, `${SFTP_PATH}${path}`, bytes).catch((error: unknown) => {
-    throw new AgentFailure('CANCELLED', `The panel cannot be reached: ${errorText(error)}`, { cause: error })
-  })
-  if (answer.status !== 200) {
-    const said = Refused.safeParse(answer.body).data
-    throw new Refusal(
-      said?.error ?? `HTTP_${answer.status}`,
-      said?.message ?? `The panel has answered ${answer.status}`,
-    )
-  }
-  return z.object({ data: z.unknown() }).parse(answer.body).data
-}
-
-function send(target: ConnectTarget, path: string, bytes: Buffer): Promise<{ status: number; body: unknown }> {
-  const url = httpUrl(target.url, path)
-  const { createConnection, ca } = target
-  const options: RequestOptions = {
-    method: 'POST',
-    headers: {
-      [NODE_ID_HEADER]: target.nodeId,
-      [NODE_KEY_HEADER]: target.nodeKey,
-      'content-type': 'application/json',
-      'content-length': bytes.length,
+  const answer = await send(target, `${SFTP_PATH}${path}`, Buffer.from(JSON.stringify(body))).catch(
+    (error: unknown) => {
+      throw unreached(errorText(error), error)
     },
-    agent: false,
-    timeout: PATIENCE_MS,
-  }
-  // As for transfers: `http` uses nothing of a Socket that a Duplex has not, and takes a connection that comes later.
-  if (createConnection !== undefined) options.createConnection = () => createConnection() as Socket
-  else if (url.protocol === 'http:') {
-    options.createConnection = (_, done) => {
-      connectPlain(url, target).then(
-        (socket) => done(null, socket),
-        (error: Error) => done(error, undefined as never), // as `http` itself calls it
-      )
-      return undefined
-    }
-  }
-  const isSecure = createConnection === undefined && url.protocol === 'https:'
-  return new Promise((resolve, reject) => {
-    const took = (answer: IncomingMessage): void => {
-      read(answer).then((body) => resolve({ status: answer.statusCode ?? 0, body }), reject)
-    }
-    const request = isSecure
-      ? requestSecure(url, { ...options, ...(ca === undefined ? {} : { ca }) }, took)
-      : requestPlain(url, options, took)
-    request.once('timeout', () => request.destroy(new Error('no answer came in time')))
-    request.once('error', reject)
-    request.end(bytes)
-  })
+  )
+  if (answer.status === 200) return z.object({ data: z.unknown() }).parse(answer.body).data
+  // Stopping, or something in between that has no daemon behind it: not refused.
+  if (answer.status >= 502) throw unreached(`it has answered ${answer.status}`)
+  const said = Refused.safeParse(answer.body).data
+  throw new Refusal(said?.code ?? `HTTP_${answer.status}`, said?.error ?? `The panel has answered ${answer.status}`)
 }
 
-async function read(answer: IncomingMessage): Promise<unknown> {
+function unreached(why: string, cause?: unknown): AgentFailure {
+  return new AgentFailure('CANCELLED', `The panel cannot be reached: ${why}`, { cause })
+}
+
+async function send(target: ConnectTarget, path: string, bytes: Buffer): Promise<{ status: number; body: unknown }> {
+  const headers = { 'content-type': 'application/json', 'content-length': String(bytes.length) }
+  const signal = AbortSignal.timeout(PATIENCE_MS)
+  const request = openRequest(target, { method: 'POST', path, headers, signal })
+  request.end(bytes)
+  const answer = await answerOf(request)
   let text = ''
   for await (const piece of answer.setEncoding('utf8')) {
     text += String(piece)
     if (text.length > MOST_ANSWER) throw new Error('the answer is too long')
   }
-  return JSON.parse(text)
+  return { status: answer.statusCode ?? 0, body: JSON.parse(text) }
 }

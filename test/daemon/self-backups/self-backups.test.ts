@@ -153,7 +153,9 @@ describe('a backup of the panel', () => {
 })
 
 describe('the schedule', () => {
-  it('makes one at its time, makes up for a missed one at a start, keeps so many, and reports what fails', async () => {
+  it('makes one at its time, makes up for a missed one at a start, keeps so many, and reports what fails', {
+    tags: ['long'],
+  }, async () => {
     const home = join(panel.home, 'scheduled')
     await mkdir(home)
     const clock = leapingClock()

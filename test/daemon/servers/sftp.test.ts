@@ -370,6 +370,12 @@ describe.skipIf(!RUNS)(`files over SFTP${WHY_NOT}`, () => {
 
   test('the console shows what there was, takes commands, and Ctrl-C leaves', async () => {
     const params = { serverId: stage.serverId }
+    const early = await (await openClient(stage, { password: PASSWORD })).shell()
+    early.type('say too early\r')
+    // Why the panel refuses it, in its words.
+    await early.until('is stopped')
+    early.type('\u0003')
+    expect(await early.ended).toBe(0)
     await stage.owner.client.call(startServer, { params })
     await eventually(
       () => stage.owner.client.call(getServer, { params }),
