@@ -57,8 +57,15 @@ export const MigrationOptions = z.object({
       cpuCores: z.number().min(0.1).max(1024).optional(),
     })
     .default({}),
-  /** How files come: by a backup of the source, file by file from its node or its panel, or what fits each server. */
-  transport: z.enum(['auto', 'backup', 'node', 'files']).default('auto'),
+  /** How files come: by a backup of the source, file by file from its node, or the first of them that each server allows. */
+  transport: z.enum(['auto', 'backup', 'node']).default('auto'),
+  /** Where archives of the source may lie beside its nodes, such as the object store of its backups: scheme, host and port. */
+  archiveOrigins: z
+    .array(z.url({ protocol: /^https?$/ }).max(300))
+    .max(20)
+    .default([]),
+  /** How long a backup of the source may take until another way is taken. */
+  backupTimeoutSeconds: z.int().min(1).max(86_400).default(3600),
   /** What is done with a running server of the source before its files are read; undone at the end. */
   freeze: z.enum(['stop', 'none', 'suspend']).default('stop'),
   /** What is read again of the files that arrived. */

@@ -202,6 +202,14 @@ export const EVENTS = {
     error: z.string().nullable(),
     errorCode: z.string().nullable(),
   }),
+  /** How far a step is that takes long; every few seconds, and not kept for long. */
+  migration_step_progress: kind('admin.write', false, {
+    jobId: z.string(),
+    stepId: z.string(),
+    bytes: z.number(),
+    totalBytes: z.number().nullable(),
+    entries: z.number(),
+  }),
   /** The source has asked to be left alone for a while. */
   migration_throttled: kind('admin.write', false, { jobId: z.string(), waitSeconds: z.number() }),
   migration_paused: kind('admin.write', false, { jobId: z.string() }),

@@ -2,7 +2,9 @@ import type { MigrationPhase } from '../../../../shared/kernel/migration.ts'
 import { isoTime } from '../../../../shared/kernel/time.ts'
 import type { Bus } from '../../../core/bus.ts'
 import type { Tx } from '../../../db/db.ts'
+import type { MigrationDeps } from './deps.ts'
 import { afterJobEvent, type JobEvent } from './job-states.ts'
+import { forgetKeysInTime } from './keys-job.ts'
 import { countSteps, findJob, findStep, type MigrationRow, type MigrationStepRow } from './rows.ts'
 import { afterStepEvent, type StepEvent } from './step-states.ts'
 
@@ -40,7 +42,7 @@ const KEYS_KEPT_MS = 7 * 24 * 3_600_000
  */
 export async function changeJob(
   tx: Tx,
-  { bus }: { readonly bus: Bus },
+  { bus, jobs }: Pick<MigrationDeps, 'bus' | 'jobs'>,
   { jobId, event, set = {} }: { readonly jobId: string; readonly event: JobEvent; readonly set?: JobChange },
 ): Promise<MigrationRow | undefined> {
   const row = await findJob(tx.q, jobId)
@@ -64,6 +66,7 @@ export async function changeJob(
     .where('id', '=', jobId)
     .returningAll()
     .executeTakeFirstOrThrow()
+  if (changed.keysUntil !== null) await forgetKeysInTime(tx, { jobs })
   if (status !== row.status) await announceJob(tx, bus, { from: row.status, row: changed })
   return changed
 }
@@ -100,7 +103,7 @@ export async function changeStep(
     .set({
       ...after,
       ...(event === 'begin' ? { startedAt: tx.now, error: null, errorCode: null, notBefore: null } : {}),
-      ...(event === 'retry' ? { error: null, errorCode: null, reason: null, notBefore: null, startedAt: null } : {}),
+      ...(event === 'retry' || event === 'repeat' ? { error: null, errorCode: null, reason: null, notBefore: null, startedAt: null } : {}),
       completedAt: hasEnded ? tx.now : null,
       ...set,
       updatedAt: tx.now,

@@ -2,11 +2,15 @@ import type { Clock } from '../../../../shared/kernel/time.ts'
 import type { OperationDeps } from '../../../access/operation.ts'
 import type { Log } from '../../../core/log.ts'
 import type { Vault } from '../../../core/secrets.ts'
+import type { Settings } from '../../../core/settings.ts'
+import type { Gateway } from '../../../gateway/gateway.ts'
+import type { Transfers } from '../../../gateway/transfers.ts'
 import type { Jobs } from '../../../jobs/jobs.ts'
 import type { UserDeps } from '../../accounts/users/deps.ts'
 import type { TemplateDeps } from '../../catalog/templates/deps.ts'
 import type { LocationDeps } from '../../fleet/locations/operations.ts'
 import type { ServerDeps } from '../../servers/servers/operations.ts'
+import type { RunningSteps } from './running-steps.ts'
 import type { Source } from './source/source.ts'
 
 /** By what a source is reached. Its keys are secret. */
@@ -25,9 +29,14 @@ export interface MigrationDeps extends OperationDeps, LocationDeps, TemplateDeps
   readonly clock: Clock
   readonly log: Log
   readonly vault: Vault
-  readonly jobs: Pick<Jobs, 'queue'>
+  readonly settings: Settings
+  readonly jobs: Jobs
+  readonly gateway: Pick<Gateway, 'request' | 'isOnline' | 'can' | 'wake'>
+  readonly transfers: Transfers
   /** Reaches a source and finds out of which kind it is; throws a `SourceFailure`. */
   openSource(access: SourceAccess, signal: AbortSignal): Promise<Source>
+  /** The steps that run in this process. */
+  readonly running: RunningSteps
   /** Nodes whose agents are connected now. */
   isOnline(nodeId: string): boolean
 }

@@ -1,17 +1,13 @@
 import { z } from 'zod'
-import { MigrationOptions } from '../../../../shared/api/migration.ts'
 import type { Tx } from '../../../db/db.ts'
 import { parseJson } from '../../../db/json.ts'
 import { changeJob, changeStep } from './change.ts'
 import type { MigrationDeps } from './deps.ts'
-import { countSteps, findJob, lostSteps, readySteps, waitingSteps } from './rows.ts'
+import { MigrationConfig } from './migration-config.ts'
+import { busyLanes, countSteps, findJob, lostSteps, type MigrationStepRow, readySteps, waitingSteps } from './rows.ts'
 import { MIGRATION_STEP } from './step-job-type.ts'
 import { NEED_LOST } from './step-states.ts'
-
-/** The action that puts back what was changed on the source: it is carried out also when a migration is cancelled. */
-export const CLEANUP = 'source_cleanup'
-
-const Config = z.looseObject({ options: MigrationOptions })
+import { CLEANUP } from './steps/source-changes.ts'
 
 /**
  * Takes a migration on after one of its steps has ended, or after it was resumed: leaves out what can no longer come, queues what can
@@ -34,13 +30,14 @@ export async function dispatch(tx: Tx, deps: MigrationDeps, jobId: string): Prom
     if (counts.running === 0) await changeJob(tx, deps, { jobId, event: 'drained' })
     return
   }
-  const { options } = parseJson(Config, job.config)
+  const { options } = parseJson(MigrationConfig, job.config)
   if (options.maxFailures !== undefined && counts.failed > options.maxFailures && counts.running === 0) {
     const error = `${counts.failed} steps have failed; it gives up after ${options.maxFailures}`
     await changeJob(tx, deps, { jobId, event: 'given_up', set: { error, errorCode: 'TOO_MANY_FAILURES' } })
     return
   }
-  const ready = await readySteps(tx, jobId, Math.max(0, options.concurrency - counts.running))
+  const room = Math.max(0, options.concurrency - counts.running)
+  const ready = withinLanes(await readySteps(tx, jobId, room + LOOK_AHEAD), await busyLanes(tx, jobId)).slice(0, room)
   // Who asked is asked for rights again when each step begins.
   const onBehalfOf =
     job.createdBy === null ? undefined : ({ kind: 'session', userId: job.createdBy, credentialId: '' } as const)
@@ -59,20 +56,41 @@ export async function dispatch(tx: Tx, deps: MigrationDeps, jobId: string): Prom
   await changeJob(tx, deps, { jobId, event: 'all_ended', set: { outcome } })
 }
 
+/** How many steps further are looked at where the first ones wait for their lanes. */
+const LOOK_AHEAD = 200
+/** Of each kind of lane so many are busy at a time. */
+const MOST_OF_A_KIND = 2
+
+/** Those whose lane is free, in their order: one at a time in each, and few of each kind. */
+function withinLanes(steps: readonly MigrationStepRow[], busy: readonly string[]): MigrationStepRow[] {
+  const taken = new Set(busy)
+  const kinds = new Map<string, number>()
+  const count = (lane: string): void => {
+    const [kind = ''] = lane.split(' ')
+    kinds.set(kind, (kinds.get(kind) ?? 0) + 1)
+  }
+  for (const lane of busy) count(lane)
+  return steps.filter((step) => {
+    const { lane } = parseJson(Laned, step.input)
+    if (lane === undefined) return true
+    const [kind = ''] = lane.split(' ')
+    if (taken.has(lane) || (kinds.get(kind) ?? 0) >= MOST_OF_A_KIND) return false
+    taken.add(lane)
+    count(lane)
+    return true
+  })
+}
+
+const Laned = z.looseObject({ lane: z.string().optional() })
+
 /** What has not begun when it is cancelled never does, but for what puts back what was changed on the source. */
 async function leaveOut(tx: Tx, deps: MigrationDeps, jobId: string): Promise<void> {
-  const touched = tx.q
-    .selectFrom('migrationStep')
-    .select('sourceId')
-    .where('jobId', '=', jobId)
-    .where('sourceType', '=', 'files')
-    .where('attempt', '>', 0)
   const rows = await tx.q
     .selectFrom('migrationStep')
     .select('id')
     .where('jobId', '=', jobId)
     .where('status', '=', 'pending')
-    .where((on) => on.or([on('action', '!=', CLEANUP), on('sourceId', 'not in', touched)]))
+    .where((on) => on.or([on('action', '!=', CLEANUP), on('intent', 'is', null)]))
     .orderBy('seq')
     .execute()
   for (const { id: stepId } of rows) {

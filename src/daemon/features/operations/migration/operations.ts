@@ -8,7 +8,8 @@ import { changeJob, changeStep } from './change.ts'
 import type { MigrationDeps } from './deps.ts'
 import { dispatch } from './dispatch.ts'
 import { isAlready } from './job-states.ts'
-import { MAKE_PLAN, MigrationConfig } from './plan-job.ts'
+import { MigrationConfig } from './migration-config.ts'
+import { MAKE_PLAN } from './plan-job.ts'
 import { findJob, findOpenJob, findStep, type MigrationRow } from './rows.ts'
 import { accessOf, openAccess, sealAccess } from './source-keys.ts'
 import { NEED_LOST } from './step-states.ts'
@@ -74,6 +75,7 @@ export const pauseMigration = operation(api.pauseMigration, async ({ tx, deps, f
   const changed = await changeJob(tx, deps, { jobId, event: 'pause' })
   if (changed === undefined)
     return fail('MIGRATION_INVALID_STATE', `It is ${row.status}`, { currentStatus: row.status })
+  tx.onCommit(() => deps.running.interrupt(jobId))
   await dispatch(tx, deps, jobId)
   return { answer: await toJob(tx.q, await fresh(tx, jobId)), audit: { resourceId: jobId } }
 })
@@ -108,6 +110,7 @@ export const cancelMigration = operation(
     const changed = await changeJob(tx, deps, { jobId, event: 'cancel', set })
     if (changed === undefined)
       return fail('MIGRATION_INVALID_STATE', `It is ${row.status}`, { currentStatus: row.status })
+    tx.onCommit(() => deps.running.interrupt(jobId))
     await dispatch(tx, deps, jobId)
     const audit = { resourceId: jobId, details: { rollback: body.rollback } }
     return { answer: await toJob(tx.q, await fresh(tx, jobId)), audit }
@@ -215,8 +218,8 @@ async function retryWithDependants(
   deps: MigrationDeps,
   { jobId, stepId }: { readonly jobId: string; readonly stepId: string },
 ): Promise<void> {
-  const changed = await changeStep(tx, deps, { jobId, stepId, event: 'retry' })
-  if (changed === undefined) return
+  const step = await findStep(tx.q, jobId, stepId)
+  if (step?.status !== 'pending' && (await changeStep(tx, deps, { jobId, stepId, event: 'retry' })) === undefined) return
   const dependants = await tx.q
     .selectFrom('migrationStep')
     .select('id')
@@ -225,6 +228,18 @@ async function retryWithDependants(
     .where('reason', '=', `${NEED_LOST}${stepId}`)
     .execute()
   for (const { id } of dependants) await retryWithDependants(tx, deps, { jobId, stepId: id })
+  // What puts the source back, and what adds up, follows anew.
+  const followers = await tx.q
+    .selectFrom('migrationStepNeed')
+    .select('stepId')
+    .where('jobId', '=', jobId)
+    .where('needsId', '=', stepId)
+    .where('metBy', '=', 'end')
+    .execute()
+  for (const { stepId: id } of followers) {
+    if ((await changeStep(tx, deps, { jobId, stepId: id, event: 'repeat' })) === undefined) continue
+    await retryWithDependants(tx, deps, { jobId, stepId: id })
+  }
 }
 
 async function fresh(tx: Tx, jobId: string): Promise<MigrationRow> {

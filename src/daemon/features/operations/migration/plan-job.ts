@@ -1,32 +1,18 @@
 import { z } from 'zod'
-import { MigrationOptions, type MigrationPlan, MigrationScope } from '../../../../shared/api/migration.ts'
-import { MigrationPhase } from '../../../../shared/kernel/migration.ts'
+import type { MigrationPlan } from '../../../../shared/api/migration.ts'
 import { parseJson } from '../../../db/json.ts'
 import { defineJob } from '../../../jobs/job-type.ts'
 import type { Jobs } from '../../../jobs/jobs.ts'
 import { changeJob } from './change.ts'
 import type { MigrationDeps } from './deps.ts'
 import { dispatch } from './dispatch.ts'
+import { MigrationConfig } from './migration-config.ts'
 import type { OpenSources } from './open-sources.ts'
 import { type BuiltPlan, buildPlan } from './plan/plan.ts'
 import { readSnapshot } from './read-snapshot.ts'
 import { readTarget } from './read-target.ts'
 import { findJob, insertSteps, type MigrationRow } from './rows.ts'
 import { SourceFailure } from './source/source.ts'
-
-/** What a migration was started with, as its row keeps it. */
-export const MigrationConfig = z.object({
-  scope: MigrationScope,
-  nodeMappings: z.record(z.string(), z.string()),
-  serverMappings: z.record(z.string(), z.string()),
-  dryRun: z.boolean(),
-  phases: z.array(MigrationPhase),
-  verifyOf: z.string().nullable(),
-  options: MigrationOptions,
-  planHash: z.string().nullable().default(null),
-  allowDrift: z.boolean().default(false),
-})
-export type MigrationConfig = z.infer<typeof MigrationConfig>
 
 /** Reads the source and makes the plan of a migration: all steps are there before the first of them changes anything. */
 export const MAKE_PLAN = defineJob({

@@ -182,3 +182,14 @@ export async function lostSteps(
     .orderBy('step.seq')
     .execute()
 }
+
+/** The lanes of steps that run. */
+export async function busyLanes(tx: Tx, jobId: string): Promise<string[]> {
+  const rows = await tx.q
+    .selectFrom('migrationStep')
+    .select(sql<string | null>`json_extract(input, '$.lane')`.as('lane'))
+    .where('jobId', '=', jobId)
+    .where('status', '=', 'running')
+    .execute()
+  return rows.flatMap(({ lane }) => lane ?? [])
+}

@@ -1,37 +1,45 @@
+import { z } from 'zod'
 import { PanelError } from '../../../../shared/kernel/errors.ts'
 import { isoTime } from '../../../../shared/kernel/time.ts'
 import type { Principal } from '../../../access/operation.ts'
 import type { Tx } from '../../../db/db.ts'
+import { parseJson } from '../../../db/json.ts'
 import type { After } from '../../../jobs/job-type.ts'
-import type { Jobs } from '../../../jobs/jobs.ts'
 import { changeStep } from './change.ts'
 import type { MigrationDeps } from './deps.ts'
-import { CLEANUP, dispatch } from './dispatch.ts'
+import { dispatch } from './dispatch.ts'
 import { putMapped } from './map.ts'
+import { MigrationConfig } from './migration-config.ts'
 import type { OpenSources } from './open-sources.ts'
 import { findJob, findStep, type MigrationRow, type MigrationStepRow } from './rows.ts'
 import { SourceFailure } from './source/source.ts'
+import { openAccess } from './source-keys.ts'
 import { MIGRATION_STEP } from './step-job-type.ts'
 import { ACTIONS } from './steps/actions.ts'
-import { StepRefusal, type StepResult } from './steps/step.ts'
+import { CLEANUP } from './steps/source-changes.ts'
+import { type StepAction, type StepContext, StepDelay, type StepProgress, StepRefusal, type StepResult } from './steps/step.ts'
 
 /** How often a step is tried before it is left to somebody. */
 const ATTEMPTS = 6
 const FIRST_WAIT_MS = 2_000
+/** For how long a step puts up with a source that wants to be left alone. */
+const MOST_WAITING_MS = 2 * 3_600_000
+const PROGRESS_MS = 2_000
 
 type StepDeps = MigrationDeps & { readonly sources: OpenSources }
 
 /** Gives the engine the work of steps. */
-export function registerSteps(jobs: Pick<Jobs, 'register'>, deps: StepDeps): void {
+export function registerSteps(jobs: MigrationDeps['jobs'], deps: StepDeps): void {
   jobs.register(MIGRATION_STEP, {
     steps: {
       'carry out': {
         attempts: 1,
-        timeoutMs: 24 * 3_600_000,
+        timeoutMs: 8 * 24 * 3_600_000,
         retryable: false,
         run: async ({ job: { input, principal }, signal }) => {
           const after = await carryOut(deps, { ...input, principal, signal })
-          return async () => (after === undefined ? undefined : { after })
+          // It may have been made pending again since; while this job is open no other one is added for it.
+          return async (tx) => ({ after: after ?? (await isDue(tx, input)) })
         },
       },
     },
@@ -47,38 +55,41 @@ export function registerSteps(jobs: Pick<Jobs, 'register'>, deps: StepDeps): voi
   })
 }
 
+async function isDue(tx: Tx, { jobId, stepId }: { jobId: string; stepId: string }): Promise<After | undefined> {
+  const job = await findJob(tx.q, jobId)
+  const step = await findStep(tx.q, jobId, stepId)
+  if (job?.status !== 'running' || step?.status !== 'pending' || isStopped(job, step)) return undefined
+  return { kind: 'again', atMs: step.notBefore === null ? undefined : Date.parse(step.notBefore) }
+}
+
+/** Whether it does not begin now; it is queued again when its migration goes on. */
+function isStopped({ requested }: MigrationRow, { action }: MigrationStepRow): boolean {
+  return requested === 'pause' || (requested === 'cancel' && action !== CLEANUP && !action.startsWith('rollback_'))
+}
+
 /** Answers when the step is to be tried again, if it is. A stopped process leaves a step running: it goes on here. */
 async function carryOut(
   deps: StepDeps,
   of: { readonly jobId: string; readonly stepId: string; readonly principal: Principal; readonly signal: AbortSignal },
 ): Promise<After | undefined> {
   const { jobId, stepId } = of
-  const begun = await deps.db.write(async (tx) => {
-    const job = await findJob(tx.q, jobId)
-    const step = await findStep(tx.q, jobId, stepId)
-    if (step?.status === 'running') return job === undefined ? undefined : { job, step }
-    // One that was paused or cancelled meanwhile is queued again when it goes on.
-    const isStopping = job?.requested === 'pause' || (job?.requested === 'cancel' && step?.action !== CLEANUP)
-    if (job?.status !== 'running' || isStopping) return undefined
-    const running = await changeStep(tx, deps, { jobId, stepId, event: 'begin' })
-    return running === undefined ? undefined : { job, step: running }
-  })
-  if (begun === undefined) return undefined
+  const { signal: interrupted, end } = deps.running.add(jobId, stepId)
   try {
-    const write = await work(deps, begun, of)
-    await deps.db.write(async (tx) => {
-      await finish(tx, deps, { ...begun, result: await write(tx) })
-      await dispatch(tx, deps, jobId)
+    const begun = await deps.db.write(async (tx) => {
+      const job = await findJob(tx.q, jobId)
+      const step = await findStep(tx.q, jobId, stepId)
+      if (step?.status === 'running') return job === undefined ? undefined : { job, step }
+      if (job?.status !== 'running' || step === undefined || isStopped(job, step)) return undefined
+      const running = await changeStep(tx, deps, { jobId, stepId, event: 'begin' })
+      return running === undefined ? undefined : { job, step: running }
     })
-    return undefined
-  } catch (error) {
-    // The daemon stops: the step stays running, and goes on when there is one again.
-    if (of.signal.aborted) throw error
-    return deps.db.write(async (tx) => {
-      const atMs = await fail(tx, deps, { ...begun, error })
-      await dispatch(tx, deps, jobId)
-      return atMs === undefined ? undefined : { kind: 'again', atMs }
-    })
+    if (begun === undefined) return undefined
+    // What is to be put back is, whatever is asked meanwhile.
+    const heeds = begun.step.action !== CLEANUP
+    const signal = heeds ? AbortSignal.any([of.signal, interrupted]) : of.signal
+    return await attempted(deps, { ...begun, signal, stopping: of.signal, principal: of.principal })
+  } finally {
+    end()
   }
 }
 
@@ -88,19 +99,87 @@ interface Begun {
   readonly step: MigrationStepRow
 }
 
-function work(
+interface Attempted extends Begun {
+  readonly principal: Principal
+  /** Aborts when it is to leave off. */
+  readonly signal: AbortSignal
+  /** Aborts when the daemon stops. */
+  readonly stopping: AbortSignal
+}
+
+async function attempted(deps: StepDeps, of: Attempted): Promise<After | undefined> {
+  const { job, step, signal, stopping } = of
+  const { id: jobId } = job
+  const { context, action, input } = workOf(deps, of)
+  try {
+    if (step.status === 'running' && isStopped(job, step)) throw new Interrupted()
+    if (action === undefined) throw new StepRefusal('INTERNAL_ERROR', `This panel cannot carry out ${step.action}`)
+    const write = await action.run(context, input() as never) // parsed by its own schema
+    await deps.db.write(async (tx) => {
+      await finish(tx, deps, { job, step, result: await write(tx) })
+      await dispatch(tx, deps, jobId)
+    })
+    return undefined
+  } catch (error) {
+    // The daemon stops: the step stays running, and goes on when there is one again.
+    if (stopping.aborted) throw error
+    const now = await findJob(deps.db.read, jobId)
+    if (now?.requested === 'cancel' && (signal.aborted || error instanceof Interrupted)) {
+      await action?.abandon?.({ ...context, signal: stopping }, input() as never).catch((err: unknown) => {
+        deps.log.warn({ err, jobId, stepId: step.id }, 'cannot remove what a cancelled step has left')
+      })
+    }
+    return deps.db.write(async (tx) => {
+      const atMs = await fail(tx, deps, { job, step, error, isInterrupted: signal.aborted || error instanceof Interrupted })
+      await dispatch(tx, deps, jobId)
+      return atMs === undefined ? undefined : { kind: 'again', atMs }
+    })
+  }
+}
+
+/** It was asked to leave off before it had begun. */
+class Interrupted extends Error {
+  override readonly name = 'Interrupted'
+}
+
+function workOf(
   deps: StepDeps,
-  { job, step }: Begun,
-  { principal, signal }: { readonly principal: Principal; readonly signal: AbortSignal },
-): Promise<(tx: Tx) => Promise<StepResult>> {
-  const action = ACTIONS[step.action]
-  if (action === undefined) throw new StepRefusal('INTERNAL_ERROR', `This panel cannot carry out ${step.action}`)
-  const source = () => deps.sources.of(job)
+  { job, step, principal, signal }: Attempted,
+): {
+  readonly context: StepContext
+  readonly action: StepAction<never> | undefined
+  readonly input: () => unknown
+} {
   const { id: stepId, jobId, targetId } = step
-  return action.run(
-    { deps, jobId, stepId, ...keyOf({ job, step }), targetId, principal, source, signal },
-    action.input.parse(JSON.parse(step.input)),
-  )
+  const { options } = parseJson(MigrationConfig, job.config)
+  const access = job.keys === null ? undefined : openAccess(deps.vault, job)
+  const place =
+    access?.kind === 'panel'
+      ? { sourceHost: new URL(access.url).hostname, insecure: access.insecure }
+      : { sourceHost: '', insecure: false }
+  const context: StepContext = {
+    ...{ deps, jobId, stepId, targetId, principal, signal, options, ...place, ...keyOf({ job, step }) },
+    source: () => deps.sources.of(job),
+    progress: reporting(deps, { jobId, stepId, signal }),
+  }
+  const action = ACTIONS[step.action]
+  return { context, action, input: () => action?.input.parse(JSON.parse(step.input)) }
+}
+
+/** Announces how far a step is, every few seconds; lossy. */
+function reporting(
+  { db, bus, clock, log }: StepDeps,
+  { jobId, stepId, signal }: { readonly jobId: string; readonly stepId: string; readonly signal: AbortSignal },
+): (now: StepProgress) => void {
+  let lastMs = Number.NEGATIVE_INFINITY
+  return (now) => {
+    if (signal.aborted || clock.monotonicMs() - lastMs < PROGRESS_MS) return
+    lastMs = clock.monotonicMs()
+    const { bytes, totalBytes, entries } = now
+    db.write((tx) =>
+      bus.append(tx, { type: 'migration_step_progress', data: { jobId, stepId, bytes, totalBytes, entries } }),
+    ).catch((err: unknown) => log.warn({ err, jobId, stepId }, 'cannot announce the progress of a step'))
+  }
 }
 
 function keyOf({ job, step }: Begun) {
@@ -128,24 +207,52 @@ async function finish(
   await changeStep(tx, deps, { jobId, stepId, event: 'done', set: { ...set, ...targetId } })
 }
 
+const Checkpoint = z.looseObject({ waitingSinceMs: z.number().optional() })
+
 /** Writes down why an attempt failed; answers when the next one is due if another one may succeed. */
 async function fail(
   tx: Tx,
   deps: StepDeps,
-  { step: { jobId, id: stepId, attempt }, error }: Begun & { readonly error: unknown },
+  { job, step, error, isInterrupted }: Begun & { readonly error: unknown; readonly isInterrupted: boolean },
 ): Promise<number | undefined> {
+  const { jobId, id: stepId, attempt } = step
+  const now = isInterrupted ? await findJob(tx.q, jobId) : undefined
+  if (now?.requested === 'cancel') {
+    const set = { error: 'The migration was cancelled', errorCode: 'CANCELLED', retryable: 0 as const }
+    await changeStep(tx, deps, { jobId, stepId, event: 'cancel', set })
+    return undefined
+  }
+  if (isInterrupted) {
+    await changeStep(tx, deps, { jobId, stepId, event: 'set_aside' })
+    return undefined
+  }
   const { code, message, isTransient, afterMs } = reasonOf(error)
   const set = { error: message.slice(0, 2000), errorCode: code }
+  const nowMs = Date.parse(tx.now)
+  if (WAITS.has(code)) {
+    const before = step.checkpoint === null ? {} : parseJson(Checkpoint, step.checkpoint)
+    const waitingSinceMs = before.waitingSinceMs ?? nowMs
+    const atMs = nowMs + (afterMs ?? 60_000)
+    if (atMs - waitingSinceMs <= MOST_WAITING_MS) {
+      const checkpoint = JSON.stringify({ ...before, waitingSinceMs })
+      await changeStep(tx, deps, { jobId, stepId, event: 'wait', set: { ...set, checkpoint, notBefore: isoTime(atMs) } })
+      const waitSeconds = Math.ceil((atMs - nowMs) / 1000)
+      await deps.bus.append(tx, { type: 'migration_throttled', data: { jobId: job.id, waitSeconds } })
+      return atMs
+    }
+  }
   if (isTransient && attempt < ATTEMPTS) {
-    const waitMs = afterMs ?? FIRST_WAIT_MS * 2 ** (attempt - 1)
-    const atMs = Date.parse(tx.now) + waitMs
+    const atMs = nowMs + (afterMs ?? FIRST_WAIT_MS * 2 ** (attempt - 1))
     await changeStep(tx, deps, { jobId, stepId, event: 'try_again', set: { ...set, notBefore: isoTime(atMs) } })
     return atMs
   }
-  const retryable = error instanceof StepRefusal && error.code === 'HOSTILE' ? 0 : 1
+  const retryable = error instanceof StepRefusal && !error.isRetryable ? 0 : 1
   await changeStep(tx, deps, { jobId, stepId, event: 'give_up', set: { ...set, retryable } })
   return undefined
 }
+
+/** Being asked to wait is no failure. */
+const WAITS = new Set(['BACKUP_THROTTLE', 'THROTTLE'])
 
 function reasonOf(error: unknown): {
   readonly code: string
@@ -162,6 +269,7 @@ function reasonOf(error: unknown): {
       afterMs: retryAfterMs ?? undefined,
     }
   }
+  if (error instanceof StepDelay) return { code: error.code, message: error.message, isTransient: true }
   if (error instanceof StepRefusal || error instanceof PanelError) {
     return { code: error.code, message: error.message, isTransient: false }
   }

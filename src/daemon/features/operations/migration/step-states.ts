@@ -19,14 +19,18 @@ export type StepEvent =
   /** The process ended under it. */
   | 'lost'
   | 'retry'
+  /** The source, or a node, wants to be left alone for a while: that is no attempt. */
+  | 'wait'
+  /** A step that it follows is tried again: what it puts back or adds up is so anew. */
+  | 'repeat'
 
 /** One row of the table. Events that no row names are refused and change nothing. */
 interface StepRow {
   readonly from: MigrationStepStatus
   readonly event: StepEvent
   readonly to: MigrationStepStatus
-  /** How attempts are counted: one more, begun anew, or unchanged. */
-  readonly attempts?: 'count' | 'reset'
+  /** How attempts are counted: one more, one less, begun anew, or unchanged. */
+  readonly attempts?: 'count' | 'reset' | 'uncount'
   /** Only of steps that may be tried again. */
   readonly retryable?: true
   /** Only of steps that were skipped because something that they need was lost. */
@@ -42,9 +46,12 @@ export const STEP_TRANSITIONS: readonly StepRow[] = [
   { from: 'running', event: 'done', to: 'completed' },
   { from: 'running', event: 'try_again', to: 'pending' },
   { from: 'running', event: 'give_up', to: 'failed' },
-  { from: 'running', event: 'set_aside', to: 'pending' },
+  { from: 'running', event: 'set_aside', to: 'pending', attempts: 'uncount' },
   { from: 'running', event: 'cancel', to: 'failed' },
   { from: 'running', event: 'lost', to: 'pending' },
+  { from: 'running', event: 'wait', to: 'pending', attempts: 'uncount' },
+  { from: 'completed', event: 'repeat', to: 'pending', attempts: 'reset' },
+  { from: 'failed', event: 'repeat', to: 'pending', attempts: 'reset' },
   { from: 'failed', event: 'retry', to: 'pending', attempts: 'reset', retryable: true },
   // With the step for whose sake they were skipped.
   { from: 'skipped', event: 'retry', to: 'pending', attempts: 'reset', needLost: true },
@@ -71,6 +78,11 @@ export function afterStepEvent(
   if (row === undefined) return undefined
   if (row.retryable === true && !state.retryable) return undefined
   if (row.needLost === true && state.reason?.startsWith(NEED_LOST) !== true) return undefined
-  const attempt = row.attempts === 'count' ? state.attempt + 1 : row.attempts === 'reset' ? 0 : state.attempt
-  return { status: row.to, attempt }
+  return { status: row.to, attempt: attemptsAfter(state.attempt, row.attempts) }
+}
+
+function attemptsAfter(attempt: number, how: StepRow['attempts']): number {
+  if (how === 'count') return attempt + 1
+  if (how === 'uncount') return Math.max(0, attempt - 1)
+  return how === 'reset' ? 0 : attempt
 }

@@ -53,7 +53,7 @@ async function looked(source: Source, signal: AbortSignal): Promise<Answer> {
       ...{ id, uuid, name, nodeId, nodeName: names.get(nodeId) ?? nodeId, state, memory, disk, cpu, suspended },
       eggName: egg?.name ?? server.eggId,
       nestName: egg === undefined ? null : (nests.get(egg.nestId) ?? null),
-      backupSlots: featureLimits.backups,
+      backupSlots: featureLimits.backups ?? 0,
       ...{ currentBackups: null, schedules: null, databases: featureLimits.databases ?? 0 },
       subusers: server.subusers?.length ?? 0,
       hasAllocation: server.primaryAllocationId !== null,

@@ -8,7 +8,7 @@ import {
 } from '../../../../shared/api/migration.ts'
 import type { Queries } from '../../../db/db.ts'
 import { parseJson } from '../../../db/json.ts'
-import { MigrationConfig } from './plan-job.ts'
+import { MigrationConfig } from './migration-config.ts'
 import { countSteps, listSteps, type MigrationRow, type MigrationStepRow } from './rows.ts'
 
 const Metadata = z.record(z.string(), z.unknown())

@@ -57,6 +57,22 @@ const MOST_ITEMS = 20_000
 const REQUESTS_PER_SERVER = 4
 const REQUESTS_PER_TRANSFER = 8
 
+/** What becomes of a server's files, one after the other. */
+const FILE_STEPS = [
+  'freeze_source',
+  'create_backup',
+  'transfer_files',
+  'verify_files',
+  'place_files',
+  'source_cleanup',
+] as const
+
+/** What shares a node goes one after the other. */
+function laneOf(action: (typeof FILE_STEPS)[number], server: SourceServer, node: TargetNodeState): string | undefined {
+  if (action === 'create_backup') return `backup ${server.nodeId}`
+  return action === 'transfer_files' ? `transfer ${node.id}` : undefined
+}
+
 /** What the phases that were asked for cannot do without. */
 const NEEDED: Readonly<Partial<Record<MigrationPhase, readonly MigrationPhase[]>>> = {
   servers: ['locations', 'templates', 'users'],
@@ -364,7 +380,7 @@ class Planner {
         reason: again.reason,
         input: { ...input, op: again.op },
       })
-      this.#belongings(server)
+      this.#belongings(server, node)
       return
     }
     const skip = (reason: string): void => {
@@ -402,7 +418,7 @@ class Planner {
     this.#capacity(server, { node, memoryMb: limits.memoryMb })
     const op = this.#conflicts.length > before ? 'conflict' : 'create'
     this.#add({ ...base, target: target(null), op, input: { ...input, ports, isNewUuid: there !== undefined, op } })
-    this.#belongings(server)
+    this.#belongings(server, node)
   }
 
   #portsFor(server: SourceServer, node: TargetNodeState): unknown[] {
@@ -438,7 +454,7 @@ class Planner {
   }
 
   /** What belongs to a server goes with it, before the next server begins. */
-  #belongings(server: SourceServer): void {
+  #belongings(server: SourceServer, node: TargetNodeState): void {
     const needs = [this.#brings.get(`server ${server.id}`)]
     const input = { serverSourceId: server.id }
     const part = (
@@ -503,7 +519,7 @@ class Planner {
         one,
       )
     }
-    this.#files(server)
+    this.#files(server, node)
     for (const one of held?.backups ?? []) {
       const item = { phase: 'backups', action: 'import_backup', type: 'backup', id: one.uuid, name: one.name } as const
       if (one.state !== 'good') part(item, one, 'skip', one.state === 'failed' ? 'backup_failed' : 'backup_pending')
@@ -524,13 +540,14 @@ class Planner {
   }
 
   /** The way is chosen when the step runs: what the source can do then decides. */
-  #files(server: SourceServer): void {
+  #files(server: SourceServer, node: TargetNodeState): void {
     if (!this.#phases.has('files')) return
     this.#requests += REQUESTS_PER_TRANSFER
-    const { id, name } = server
+    const { id, name, isInstalled } = server
+    const nodeOrigin = this.#source.nodes.find((one) => one.id === server.nodeId)?.origin ?? null
     let before: string | undefined = this.#brings.get(`server ${id}`)
-    for (const action of ['freeze_source', 'create_backup', 'transfer_files', 'verify_files', 'source_cleanup']) {
-      const hasFiles = server.isInstalled
+    for (const action of FILE_STEPS) {
+      const lane = laneOf(action, server, node)
       before = this.#add({
         phase: 'files',
         action,
@@ -538,11 +555,11 @@ class Planner {
         id,
         name,
         target: { type: 'server', id: null, name },
-        op: hasFiles ? 'update' : 'skip',
-        reason: hasFiles ? undefined : 'not_installed',
+        op: isInstalled ? 'update' : 'skip',
+        reason: isInstalled ? undefined : 'not_installed',
         // What was changed on the source is put back also when nothing came over.
         ...(action === 'source_cleanup' ? { follows: [before] } : { needs: [before] }),
-        input: { serverSourceId: id, nodeSourceId: server.nodeId },
+        input: { serverSourceId: id, nodeOrigin, ...(lane === undefined ? {} : { lane }) },
       })
     }
   }
@@ -599,8 +616,8 @@ class Planner {
     const place = { sourceType: type, sourceId: id }
     this.#steps.push({ id: step, phase, action, name, ...place, targetId, skipped, needs, follows, input })
     this.#brings.set(`${type} ${id}`, this.#brings.get(`${type} ${id}`) ?? step)
-    // The server may be used when its files are verified, whether or not the source could be cleaned up.
-    if (action === 'verify_files') this.#brings.set(`files ${id}`, step)
+    // The server may be used when its files are in place, whether or not the source could be cleaned up.
+    if (action === 'place_files') this.#brings.set(`files ${id}`, step)
     return step
   }
 

@@ -1,12 +1,19 @@
 import { activateServer } from './activate-server.ts'
+import { createBackup } from './create-backup.ts'
+import { freezeSource } from './freeze-source.ts'
 import { importDatabase } from './import-database.ts'
 import { importLocation } from './import-location.ts'
 import { importNest } from './import-nest.ts'
+import { importSchedule } from './import-schedule.ts'
 import { importServer } from './import-server.ts'
 import { importSubuser } from './import-subuser.ts'
 import { importTemplate } from './import-template.ts'
 import { importUser } from './import-user.ts'
+import { placeFiles } from './place-files.ts'
+import { sourceCleanup } from './source-cleanup.ts'
 import type { StepAction } from './step.ts'
+import { transferFiles } from './transfer-files.ts'
+import { verifyFiles } from './verify-files.ts'
 import { writeReport } from './write-report.ts'
 
 /** What each action of a plan does. */
@@ -18,6 +25,13 @@ export const ACTIONS: Readonly<Record<string, StepAction<never> | undefined>> = 
   import_server: importServer as StepAction<never>,
   import_database: importDatabase as StepAction<never>,
   import_subuser: importSubuser as StepAction<never>,
+  import_schedule: importSchedule as StepAction<never>,
+  freeze_source: freezeSource as StepAction<never>,
+  create_backup: createBackup as StepAction<never>,
+  transfer_files: transferFiles as StepAction<never>,
+  verify_files: verifyFiles as StepAction<never>,
+  place_files: placeFiles as StepAction<never>,
+  source_cleanup: sourceCleanup as StepAction<never>,
   activate_server: activateServer as StepAction<never>,
   write_report: writeReport as StepAction<never>,
 }
