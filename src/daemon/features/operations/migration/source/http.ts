@@ -244,7 +244,7 @@ export class SourceHttp {
   }
 
   #redirected(status: number, location: unknown): SourceFailure {
-    const to = typeof location === 'string' && URL.canParse(location, this.url) ? new URL(location, this.url).origin : ''
+    const to = typeof location === 'string' && URL.canParse(location, this.url.href) ? new URL(location, this.url).origin : ''
     const advice = to === '' || to === this.url.origin ? 'check the address' : `use ${agentText(to, 200)}`
     return new SourceFailure('not-a-source', `${this.url.host} sends requests elsewhere (${status}); ${advice}`, { status })
   }
