@@ -1,5 +1,5 @@
-import type { IncomingMessage, ServerResponse } from 'node:http'
 import { mkdtemp, rm } from 'node:fs/promises'
+import type { IncomingMessage, ServerResponse } from 'node:http'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { notFound, readBody } from './answer.ts'
@@ -66,7 +66,10 @@ export class SourceSimulator {
     this.#backups = new SimBackups({ world, injector })
     this.#store = new ObjectStore({ world, injector, log: logOf('s3') })
     this.#wings = new Map(
-      world.nodes.map((node) => [node.id, new SimWings({ world, node, injector, log: logOf(`wings:${node.id}`), tls })]),
+      world.nodes.map((node) => [
+        node.id,
+        new SimWings({ world, node, injector, log: logOf(`wings:${node.id}`), tls }),
+      ]),
     )
     this.#panel = new SimPanel({
       world,

@@ -83,9 +83,9 @@ function differences(ours: Kinds, theirs: Kinds): string[] {
   const missing = names(theirs).filter((path) => !ours.has(path))
   const added = names(ours).filter((path) => !theirs.has(path) && !isBelowEmpty(path))
   const others = names(theirs).flatMap((path) => {
-    const [mine, real, may] = [ours.get(path) ?? [], theirs.get(path) ?? new Set(), alsoAllowed(path)]
-    const wrong = [...mine].filter((kind) => !real.has(kind) && !may.includes(kind))
-    const never = [...real].filter((kind) => !new Set(mine).has(kind) && !may.includes(kind))
+    const [mine, real, may] = [ours.get(path), theirs.get(path), alsoAllowed(path)]
+    const wrong = [...(mine ?? [])].filter((kind) => real?.has(kind) !== true && !may.includes(kind))
+    const never = [...(real ?? [])].filter((kind) => mine?.has(kind) !== true && !may.includes(kind))
     return [...wrong.map((kind) => `${path} is ${kind}`), ...never.map((kind) => `${path} is never ${kind}`)]
   })
   return [...missing.map((path) => `${path} is missing`), ...added.map((path) => `${path} is too much`), ...others]

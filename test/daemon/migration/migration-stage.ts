@@ -7,7 +7,7 @@ import {
   type MigrationStep,
   startMigration,
 } from '../../../src/shared/api/migration.ts'
-import { updateNode } from '../../../src/shared/api/nodes.ts'
+import { getNode, updateNode } from '../../../src/shared/api/nodes.ts'
 import { listServers, type Server } from '../../../src/shared/api/servers.ts'
 import type { MigrationId, NodeId } from '../../../src/shared/kernel/ids.ts'
 import { type SourceOptions, type SourceSimulator, startSource } from '../../migration-source/source-simulator.ts'
@@ -29,6 +29,7 @@ export class MigrationStage {
   }: { readonly source?: SourceOptions; readonly panel?: PanelOptions } = {}): Promise<MigrationStage> {
     const [simulator, daemon] = await Promise.all([startSource(source), startPanel({ agent: true, ...panel })])
     const stage = new MigrationStage(daemon, simulator)
+    await stage.online()
     await daemon.client.call(updateNode, {
       params: { nodeId: daemon.nodeId as NodeId },
       body: { maxMemoryMb: 10_000_000, maxCpuCores: 1000 },
@@ -44,6 +45,16 @@ export class MigrationStage {
   async close(): Promise<void> {
     await this.panel.close()
     await this.source.close()
+  }
+
+  /** Resolves when servers can be moved to the node. */
+  async online(): Promise<void> {
+    const { client, nodeId } = this.panel
+    const isOnline = async () => (await client.call(getNode, { params: { nodeId: nodeId as NodeId } })).isOnline
+    for (const until = performance.now() + 30_000; !(await isOnline()); ) {
+      if (performance.now() > until) throw new Error('the node does not come online')
+      await new Promise((resolve) => setTimeout(resolve, LOOK_MS))
+    }
   }
 
   /** All nodes of the source to the panel's one, with what the request has beside it. */

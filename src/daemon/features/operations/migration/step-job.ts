@@ -39,7 +39,10 @@ export function registerSteps(jobs: MigrationDeps['jobs'], deps: StepDeps): void
         run: async ({ job: { input, principal }, signal }) => {
           const after = await carryOut(deps, { ...input, principal, signal })
           // It may have been made pending again since; while this job is open no other one is added for it.
-          return async (tx) => ({ after: after ?? (await isDue(tx, input)) })
+          return async (tx) => {
+            const next = after ?? (await isDue(tx, input))
+            return next === undefined ? undefined : { after: next }
+          }
         },
       },
     },
