@@ -1,10 +1,10 @@
 import { constants } from 'node:fs'
 import { readlink, realpath } from 'node:fs/promises'
 import { sep } from 'node:path'
-import { parse } from 'yaml'
 import { pathBytes, pathText } from '../../shared/kernel/path-text.ts'
 import { FILE_LIMITS } from '../../shared/protocol/file-operations.ts'
 import { MANIFEST_FILE, MIGRATION_LIMITS, ServerManifest } from '../../shared/protocol/migration.ts'
+import { DocumentProblem, readDocument } from '../../shared/templates/document.ts'
 import { AgentFailure } from '../failure.ts'
 import { packed } from '../files/archive/archive.ts'
 import { type ArchiveEntry, readTar } from '../files/archive/tar-read.ts'
@@ -16,7 +16,6 @@ import { PathRules } from '../files/rules.ts'
 import { walk } from '../files/walk.ts'
 
 const ROW_BYTES = 200
-const MOST_ALIASES = 10
 
 /** The folders of this node that servers may be moved from. */
 export interface DirectoryRules {
@@ -202,10 +201,10 @@ async function readManifest(folder: FolderHandle): Promise<ServerManifest | stri
 function manifestOf(text: string): ServerManifest | string {
   let written: unknown
   try {
-    written = parse(text, { maxAliasCount: MOST_ALIASES, logLevel: 'silent' })
+    written = readDocument(text).value
   } catch (error) {
-    const [line = 'unknown'] = error instanceof Error ? error.message.split('\n') : []
-    return `its ${MANIFEST_FILE} is no YAML: ${line.slice(0, 300)}`
+    if (error instanceof DocumentProblem) return `its ${MANIFEST_FILE} ${error.message}`
+    throw error
   }
   const parsed = ServerManifest.safeParse(written)
   if (parsed.success) return parsed.data

@@ -6,6 +6,7 @@ import { gzipSync } from 'node:zlib'
 import { afterAll, beforeAll, beforeEach, describe, expect, test } from 'vitest'
 import * as migration from '../../../src/shared/protocol/migration.ts'
 import { forgeTar } from '../../security/tar-forge.ts'
+import { gameSpec } from '../agent-stage.ts'
 import { archiveOf, freshTicket, MigrationStage, SERVER, sha1 } from './migration-stage.ts'
 
 let stage: MigrationStage
@@ -240,7 +241,7 @@ test('files that the server has stay, are replaced, or are kept beside, as was a
   expect(readFileSync(at('server.properties'), 'utf8')).toBe('motd=hello\n')
   expect(await place('replace')).toEqual({ code: null, names: MOVED })
 
-  await stage.agent.peer.order(SERVER, 2, { op: 'start' })
+  await stage.agent.peer.order(SERVER, 2, { op: 'start', spec: gameSpec(SERVER, 2) })
   expect(await place('replace')).toEqual({ code: 'CONFLICT_STATE', names: MOVED })
   await stage.agent.peer.order(SERVER, 3, { op: 'kill' })
   expectNothingAside()
@@ -276,7 +277,7 @@ describe('a folder of the node', () => {
     const first = await list(null)
     expect(first.servers.map(({ folder, problem }) => [folder, problem])).toEqual([
       ['a-good', null],
-      ['b-broken', expect.stringContaining('is no YAML')],
+      ['b-broken', expect.stringContaining('is not valid YAML')],
       ['c-wrong', expect.stringContaining('ports.0')],
       ['d-none', 'has no panel-server.yaml'],
       ['e-link', 'is a link, and links are not followed'],
