@@ -99,8 +99,13 @@ it('a line is typed once, and the run says that nobody knows', LIMIT, async () =
   while (run?.status !== 'failed' && typed.length < 8) {
     const command = `line ${typed.length}`
     typed.push(command)
-    const steps = [{ action: 'command', payload: { command } }, { action: 'wait', payload: { seconds: 1 } }]
-    run = await killedIn(await create(talk, { steps }), async () => (await linesOf(talk, 'typed.txt')).includes(command))
+    const steps = [
+      { action: 'command', payload: { command } },
+      { action: 'wait', payload: { seconds: 1 } },
+    ]
+    run = await killedIn(await create(talk, { steps }), async () =>
+      (await linesOf(talk, 'typed.txt')).includes(command),
+    )
   }
   expect(run).toMatchObject({
     ...{ status: 'failed', reason: 'INTERRUPTED' },

@@ -1,6 +1,7 @@
 import type { Mutant } from './mutant.ts'
 
 const FOLDER = 'src/daemon/features/servers/schedules'
+const TIMES = 'src/daemon/core/cron-times.ts'
 const RUNS = 'test/daemon/schedules/runs.test.ts'
 const DUE = 'test/daemon/schedules/due-together.test.ts'
 
@@ -9,7 +10,7 @@ export const MUTANTS: readonly Mutant[] = [
   {
     title: 'a set time that comes twice is due twice',
     topic: 'schedules',
-    file: `${FOLDER}/due-times.ts`,
+    file: TIMES,
     find: '(isRepeating ? instants : [first])',
     replace: '(isRepeating || instants.length > 1 ? instants : [first])',
     seenBy: [DUE],
@@ -17,7 +18,7 @@ export const MUTANTS: readonly Mutant[] = [
   {
     title: 'a set time that is left out is due when the clocks would have shown it',
     topic: 'schedules',
-    file: `${FOLDER}/due-times.ts`,
+    file: TIMES,
     find: 'instants[0] ?? zone.changeAt(wall)',
     replace: 'instants[0] ?? zone.changeAt(wall) + QUARTER',
     seenBy: [DUE],

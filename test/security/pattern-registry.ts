@@ -25,7 +25,7 @@ export interface FilePatterns {
 
 /** Expressions that no source file may have beside these; a new one is added here, with whose text it sees. */
 export const REGISTRY: Readonly<Record<string, FilePatterns>> = {
-  'src/daemon/features/servers/schedules/cron-text.ts': {
+  'src/daemon/core/cron-text.ts': {
     sees: 'client',
     patterns: [
       String.raw`/^(?:L|LW|(?:[1-9]|[12]\d|3[01])W)$/i`,

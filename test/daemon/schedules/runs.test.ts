@@ -227,7 +227,9 @@ test('the rights of whoever it runs for are looked at before each step', async (
   expect(s.peer.typed).not.toContain('by them')
 })
 
-test('a schedule of a banned account, of a revoked key or of nobody fails and says so', { tags: ['long'] }, async () => {
+test('a schedule of a banned account, of a revoked key or of nobody fails and says so', {
+  tags: ['long'],
+}, async () => {
   const server = await s.server()
   const rights = ['server.schedule', 'server.read', 'server.stop', 'server.start', 'apikey.manage']
   const [banned, keyed, gone] = [
@@ -261,7 +263,9 @@ test('a run by hand has the rights of whoever asks, and the audit log names both
   expect(JSON.stringify(stop)).toMatch(/schedule halt of \w+, run by user\d+/)
 })
 
-test('of runs of a schedule the newest fifty are kept, of those that were skipped twenty', { tags: ['long'] }, async () => {
+test('of runs of a schedule the newest fifty are kept, of those that were skipped twenty', {
+  tags: ['long'],
+}, async () => {
   const server = await s.server('offline')
   const task = await s.create(server, { action: 'stop', onlyWhenOnline: true, schedule: '* * * * *' })
   for (let i = 1; i <= 22; i++) {

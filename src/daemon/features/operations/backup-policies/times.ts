@@ -7,7 +7,7 @@ const DAY_MS = 24 * 3600_000
 
 /** Refuses what is no cron line, one that never comes, and one that comes every minute. */
 export function checkTimes(times: CronTimes, nowMs: number): void {
-  checkCron(times, nowMs, LEAST_MS)
+  checkCron(times, nowMs, { leastMs: LEAST_MS })
 }
 
 /** From when on a backup that is due since then is overdue: when the next run comes without it, at the latest after a day. */

@@ -1,6 +1,7 @@
 import { z } from 'zod'
 import type { TaskRunCause } from '../../../../shared/kernel/schedule.ts'
-import { type Clock, type IsoTime, isoTime, now } from '../../../../shared/kernel/time.ts'
+import { type Clock, type IsoTime, now } from '../../../../shared/kernel/time.ts'
+import { nextTime } from '../../../core/cron.ts'
 import type { Log } from '../../../core/log.ts'
 import type { SystemErrors } from '../../../core/system-errors.ts'
 import type { Db, Tx } from '../../../db/db.ts'
@@ -9,8 +10,6 @@ import { defineJob } from '../../../jobs/job-type.ts'
 import type { Jobs } from '../../../jobs/jobs.ts'
 import { findServerRow, type ServerRow } from '../servers/rows.ts'
 import { statusOf } from '../servers/view.ts'
-import { readCron } from './cron-text.ts'
-import { dueTimesOf } from './due-times.ts'
 import * as rows from './rows.ts'
 import { beginRun, leaveOut, ownerOf, type RunDeps, runUnderWay } from './runs.ts'
 
@@ -110,14 +109,24 @@ export async function lookForDue(tx: Tx, { queue }: Pick<Jobs, 'queue'>): Promis
   await queue.schedule(tx, DUE, { input: {}, cause: 'schedules', key: DUE.kind, at: tx.now })
 }
 
-/** When a schedule is due next after this moment, by its row; `null`: never, or its cron text cannot be read. */
+/** When a schedule is due next after this moment, by its row; `null`: never. Throws where its cron text cannot be read. */
 export function nextRunOf(
   { cron, timezone }: Pick<rows.ScheduleRow, 'cron' | 'timezone'>,
   afterMs: number,
 ): IsoTime | null {
-  const read = readCron(cron)
-  const next = 'problem' in read ? null : dueTimesOf(read, timezone).nextAfter(afterMs)
-  return next === null ? null : isoTime(next)
+  return nextTime({ cron, timeZone: timezone }, afterMs)
+}
+
+/** The same; one that cannot be read any more keeps its time, comes to it, and is given up there by itself. */
+export function nextRunOrKept(
+  row: Pick<rows.ScheduleRow, 'cron' | 'timezone' | 'nextRunAt'>,
+  afterMs: number,
+): IsoTime | null {
+  try {
+    return nextRunOf(row, afterMs) ?? row.nextRunAt
+  } catch {
+    return row.nextRunAt
+  }
 }
 
 /**
@@ -132,7 +141,7 @@ async function timeAnew({ db, clock, log }: DueDeps, signal: AbortSignal): Promi
     const wrong = page.filter((row) => nextRunOrKept(row, Date.parse(at)) !== row.nextRunAt)
     if (wrong.length > 0) {
       await db.write(async (tx) => {
-        for (const row of wrong) await rows.moveTime(tx, row, nextRunOf(row, Date.parse(at)))
+        for (const row of wrong) await rows.moveTime(tx, row, nextRunOrKept(row, Date.parse(at)))
       })
     }
     changed += wrong.length
@@ -140,18 +149,6 @@ async function timeAnew({ db, clock, log }: DueDeps, signal: AbortSignal): Promi
     isDone = page.length < PAGE
   }
   if (changed > 0) log.info({ schedules: changed }, 'times of schedules were put right')
-}
-
-/** One that cannot be read any more comes to its time, and is given up there by itself. */
-function nextRunOrKept(
-  row: Pick<rows.ScheduleRow, 'cron' | 'timezone' | 'nextRunAt'>,
-  afterMs: number,
-): IsoTime | null {
-  try {
-    return nextRunOf(row, afterMs) ?? row.nextRunAt
-  } catch {
-    return row.nextRunAt
-  }
 }
 
 /** Begins what is due or says why not, and moves the schedule to its next time, in one transaction: no time counts twice. */

@@ -3,19 +3,18 @@ import type { Endpoint } from '../../../../shared/kernel/contract.ts'
 import { fieldError, PanelError } from '../../../../shared/kernel/errors.ts'
 import { newId } from '../../../../shared/kernel/ids.ts'
 import { permissionsOf, SCHEDULE_LIMITS, type TaskStep } from '../../../../shared/kernel/schedule.ts'
-import type { IsoTime } from '../../../../shared/kernel/time.ts'
+import { type IsoTime, isoTime } from '../../../../shared/kernel/time.ts'
 import { changes } from '../../../access/audit.ts'
 import { type Done, type OperationDeps, operationsOver, type Work } from '../../../access/operation.ts'
 import { serverPermissions } from '../../../access/permit.ts'
 import type { NewEvent } from '../../../core/bus.ts'
+import { checkCron } from '../../../core/cron.ts'
 import type { Settings } from '../../../core/settings.ts'
 import type { Tx } from '../../../db/db.ts'
 import { offline, refuseSuspended } from '../servers/orders.ts'
 import { findServerRow, type ServerRow } from '../servers/rows.ts'
 import { statusOf } from '../servers/view.ts'
-import { readCron } from './cron-text.ts'
-import { lookForDue, nextRunOf } from './due-job.ts'
-import { dueTimesOf } from './due-times.ts'
+import { lookForDue } from './due-job.ts'
 import * as rows from './rows.ts'
 import { abortRun, beginRun, type RunDeps, type RunFor, runUnderWay } from './runs.ts'
 import { toTask } from './view.ts'
@@ -205,21 +204,11 @@ export function timezoneOf({ settings }: Pick<ScheduleDeps, 'settings'>, server:
   return server.timeZone ?? settings.get('panel.timezone')
 }
 
-/** The due times of a cron text as a request gives it; throws VALIDATION_ERROR with what is wrong with it. */
-export function dueTimesGiven(
-  { cron, timezone }: { readonly cron: string; readonly timezone: string },
-  field: string,
-): ReturnType<typeof dueTimesOf> {
-  const read = readCron(cron)
-  if ('problem' in read) throw fieldError(field, read.problem)
-  return dueTimesOf(read, timezone)
-}
-
-function nextGiven(tx: Tx, given: { readonly cron: string; readonly timezone: string }): IsoTime {
-  dueTimesGiven(given, 'body.schedule')
-  const next = nextRunOf(given, Date.parse(tx.now))
-  if (next === null) throw fieldError('body.schedule', 'names a day that never comes')
-  return next
+/** The next time of a cron text as a request gives it; throws VALIDATION_ERROR with what is wrong with it. */
+function nextGiven(tx: Tx, { cron, timezone }: { readonly cron: string; readonly timezone: string }): IsoTime | null {
+  const nowMs = Date.parse(tx.now)
+  const next = checkCron({ cron, timeZone: timezone }, nowMs, { field: 'body.schedule' }).nextAfter(nowMs)
+  return next === null ? null : isoTime(next)
 }
 
 /** Whoever decides what a schedule does, or when, must be allowed to do it by themselves. */

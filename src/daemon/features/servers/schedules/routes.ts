@@ -1,9 +1,10 @@
 import * as api from '../../../../shared/api/schedules.ts'
 import { type Clock, isoTime, now } from '../../../../shared/kernel/time.ts'
 import { serverPermissions } from '../../../access/permit.ts'
+import { checkCron } from '../../../core/cron.ts'
+import { localTime } from '../../../core/cron-times.ts'
 import { operate } from '../../../http/operate.ts'
 import { callerOf, type Route, route } from '../../../http/route.ts'
-import { localTime } from './due-times.ts'
 import * as operations from './operations.ts'
 import * as rows from './rows.ts'
 import { toRun, toRunDetail, toTask } from './view.ts'
@@ -21,10 +22,11 @@ export function scheduleRoutes(deps: operations.ScheduleDeps & { readonly clock:
     route(api.previewTask, async ({ params: { serverId }, query: { schedule, after, count, ...query } }) => {
       const server = await operations.serverOf(at, serverId)
       const timezone = query.timezone ?? operations.timezoneOf(deps, server)
-      const { nextAfter } = operations.dueTimesGiven({ cron: schedule, timezone }, 'query.schedule')
+      const fromMs = after === undefined ? clock.nowMs() : Date.parse(after)
+      const times = checkCron({ cron: schedule, timeZone: timezone }, fromMs, { field: 'query.schedule' })
       const runs: { at: ReturnType<typeof isoTime>; local: string }[] = []
-      let next = nextAfter(after === undefined ? clock.nowMs() : Date.parse(after))
-      for (; next !== null && runs.length < count; next = nextAfter(next)) {
+      let next = times.nextAfter(fromMs)
+      for (; next !== null && runs.length < count; next = times.nextAfter(next)) {
         runs.push({ at: isoTime(next), local: localTime(next, timezone) })
       }
       return { schedule, timezone, runs }

@@ -1,5 +1,5 @@
 import type { Tx } from '../../../db/db.ts'
-import { lookForDue, nextRunOf } from './due-job.ts'
+import { lookForDue, nextRunOrKept } from './due-job.ts'
 import { updateSchedule } from './rows.ts'
 import { abortRun, type RunDeps } from './runs.ts'
 
@@ -14,7 +14,7 @@ export async function followSuspension(tx: Tx, deps: RunDeps, serverId: string, 
       await abortRun(tx, deps, row.id, 'The server was suspended')
       if (row.enabled === 1) await updateSchedule(tx, row.id, { enabled: 0, disabledBySuspension: 1 })
     } else if (row.disabledBySuspension === 1) {
-      const nextRunAt = nextRunOf(row, Date.parse(tx.now))
+      const nextRunAt = nextRunOrKept(row, Date.parse(tx.now))
       await updateSchedule(tx, row.id, { enabled: 1, disabledBySuspension: 0, nextRunAt })
     }
   }

@@ -6,6 +6,12 @@ const DAY = 24 * HOUR
 /** Clocks are changed at full quarters of an hour. */
 const QUARTER = HOUR / 4
 
+/** The times of a cron line, one after the other. */
+export interface DueTimes {
+  /** The first one after an instant, both as milliseconds since the epoch; `null`: there is none. */
+  nextAfter(afterMs: number): number | null
+}
+
 /**
  * Finds the first time after an instant (milliseconds since the epoch) that a cron text names on the clocks of a time zone;
  * `null`: there is none. croner says which wall-clock times the text names, and this rule what becomes of them where clocks are
@@ -15,10 +21,7 @@ const QUARTER = HOUR / 4
  *   however many were left out; one that comes twice is due the first time.
  * - Repeating ones follow the clock as it passes: what it leaves out is left out, what it shows twice is due twice.
  */
-export function dueTimesOf(
-  { pattern, isRepeating }: CronText,
-  timezone: string,
-): { readonly nextAfter: (afterMs: number) => number | null } {
+export function dueTimesOf({ pattern, isRepeating }: CronText, timezone: string): DueTimes {
   const cron = new Cron(pattern, { paused: true, mode: '5-part', utcOffset: 0 })
   const zone = zoneOf(timezone)
   const known = new Map<number, number | null>()

@@ -8,7 +8,7 @@ export interface CronText {
   readonly isRepeating: boolean
 }
 
-/** Why a cron text is refused, as a sentence part that names the field of it. */
+/** Why a cron text is refused, with the field of it. */
 export interface CronProblem {
   readonly problem: string
 }
@@ -55,13 +55,13 @@ export function readCron(text: string): CronText | CronProblem {
   if (trimmed.startsWith('@')) {
     const pattern = NAMED[trimmed.toLowerCase()]
     if (pattern !== undefined) return { pattern, isRepeating: isRepeating(pattern.split(' ')) }
-    return { problem: `knows no '${shown(trimmed)}'; there are ${Object.keys(NAMED).join(', ')}` }
+    return { problem: `there is no '${shown(trimmed)}', but ${Object.keys(NAMED).join(', ')}` }
   }
   const words = trimmed.split(/\s+/)
   if (words.length !== FIELDS.length) {
     const advice = words.length === 6 || words.length === 7 ? '; seconds and years are not part of it' : ''
     return {
-      problem: `must have five fields (minute, hour, day of month, month, day of week), not ${words.length}${advice}`,
+      problem: `minute, hour, day of month, month, day of week are five, not ${words.length}${advice}`,
     }
   }
   const fields: string[] = []
@@ -75,7 +75,7 @@ export function readCron(text: string): CronText | CronProblem {
     new Cron(pattern, { paused: true, mode: '5-part', utcOffset: 0 })
   } catch (error) {
     return {
-      problem: `cannot be read: ${error instanceof Error ? error.message.replace(/^CronPattern: /, '') : 'unknown'}`,
+      problem: error instanceof Error ? error.message.replace(/^CronPattern: /, '') : String(error),
     }
   }
   return { pattern, isRepeating: isRepeating(fields) }
@@ -89,7 +89,7 @@ function readField(field: Field, word: string): string | CronProblem {
   const items: string[] = []
   for (const item of word.split(',')) {
     const read = readItem(field, item)
-    if (typeof read !== 'string') return { problem: `is not valid: its ${field.name} ${read.problem}` }
+    if (typeof read !== 'string') return { problem: `its ${field.name} ${read.problem}` }
     items.push(read)
   }
   return items.join(',')
