@@ -77,7 +77,7 @@ const target: TargetState = {
     ],
   ]),
   ...{ locations: new Map([['eu', 'loc_a']]), nests: new Map(), templates: new Map(), users: new Map() },
-  ...{ usernames: new Set<string>(), servers: new Map(), databaseHosts: new Map(), brought: new Map() },
+  ...{ usernames: new Set<string>(), withoutPassword: new Set<string>(), servers: new Map(), databaseHosts: new Map(), brought: new Map() },
 }
 
 const createdAt = isoTime(Date.parse('2026-01-01T00:00:00Z'))

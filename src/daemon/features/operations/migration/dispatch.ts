@@ -4,6 +4,7 @@ import { parseJson } from '../../../db/json.ts'
 import { changeJob, changeStep } from './change.ts'
 import type { MigrationDeps } from './deps.ts'
 import { MigrationConfig } from './migration-config.ts'
+import { planRollback } from './rollback.ts'
 import { busyLanes, countSteps, findJob, lostSteps, type MigrationStepRow, readySteps, waitingSteps } from './rows.ts'
 import { MIGRATION_STEP } from './step-job-type.ts'
 import { NEED_LOST } from './step-states.ts'
@@ -49,6 +50,7 @@ export async function dispatch(tx: Tx, deps: MigrationDeps, jobId: string): Prom
   }
   if (counts.pending > 0 || counts.running > 0) return
   if (job.requested === 'cancel') {
+    if (job.rollback === 1 && (await planRollback(tx, job))) return dispatch(tx, deps, jobId)
     await changeJob(tx, deps, { jobId, event: 'drained' })
     return
   }
@@ -91,6 +93,7 @@ async function leaveOut(tx: Tx, deps: MigrationDeps, jobId: string): Promise<voi
     .where('jobId', '=', jobId)
     .where('status', '=', 'pending')
     .where((on) => on.or([on('action', '!=', CLEANUP), on('intent', 'is', null)]))
+    .where('action', 'not like', 'rollback_%')
     .orderBy('seq')
     .execute()
   for (const { id: stepId } of rows) {

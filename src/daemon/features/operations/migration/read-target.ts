@@ -19,7 +19,7 @@ export async function readTarget(
     .leftJoin('templateEgg', 'templateEgg.templateId', 'template.id')
     .select(['template.id', 'template.name', 'templateEgg.document'])
     .execute()
-  const users = await q.selectFrom('user').select(['id', 'email', 'username']).execute()
+  const users = await q.selectFrom('user').select(['id', 'email', 'username', 'passwordHash']).execute()
   const servers = await q.selectFrom('server').select(['id', 'uuid', 'name']).execute()
   const hosts = await q.selectFrom('databaseHost').select(['id', 'host', 'port']).execute()
   return {
@@ -28,6 +28,7 @@ export async function readTarget(
     nests: new Map(nests.map(({ id, name }) => [name, id])),
     templates: new Map(templates.map(({ id, name, document }) => [name, { id, origin: originOf(document) }])),
     users: new Map(users.map(({ id, email, username }) => [email.toLowerCase(), { id, username }])),
+    withoutPassword: new Set(users.flatMap(({ id, passwordHash }) => (passwordHash === null ? [id] : []))),
     usernames: new Set(users.map(({ username }) => username.toLowerCase())),
     servers: new Map(servers.map(({ id, uuid, name }) => [uuid, { id, name }])),
     databaseHosts: new Map(hosts.map(({ id, host, port }) => [`${host} ${port}`.toLowerCase(), id])),
@@ -78,12 +79,13 @@ async function broughtOf(q: Queries, sourceFp: string): Promise<Map<string, Brou
     database: await idsOf('serverDatabase'),
     schedule: await idsOf('schedule'),
     backup: await idsOf('backup'),
+    files: await idsOf('server'),
     access: new Set(grants.map(({ serverId, userId }) => `${serverId}/${userId}`)),
   }
   return new Map(
-    rows.map(({ sourceType, sourceId, targetType, targetId, contentHash: hash }) => [
+    rows.map(({ sourceType, sourceId, targetType, targetId, contentHash: hash, created }) => [
       `${sourceType} ${sourceId}`,
-      { targetId, contentHash: hash, isThere: there[targetType]?.has(targetId) ?? false },
+      { targetId, contentHash: hash, isThere: there[targetType]?.has(targetId) ?? false, created: created === 1 },
     ]),
   )
 }

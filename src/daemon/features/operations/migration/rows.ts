@@ -66,33 +66,29 @@ export async function findStep(q: Queries, jobId: string, id: string): Promise<M
   return q.selectFrom('migrationStep').selectAll().where('jobId', '=', jobId).where('id', '=', id).executeTakeFirst()
 }
 
-/** Writes all steps of a plan before any of them begins. */
-export async function insertSteps(tx: Tx, jobId: string, steps: readonly PlannedStep[]): Promise<void> {
-  for (const [index, step] of steps.entries()) {
-    const { id, phase, action, name, sourceType, sourceId, targetId, skipped, input } = step
-    await tx.q
-      .insertInto('migrationStep')
-      .values({
-        ...{ jobId, id, seq: index + 1, phase, action, name, sourceType, sourceId, targetId },
-        status: skipped === null ? 'pending' : 'skipped',
-        reason: skipped,
-        input: JSON.stringify(input),
-        completedAt: skipped === null ? null : tx.now,
-        updatedAt: tx.now,
-      })
-      .execute()
-  }
-  for (const { id, needs, follows } of steps) {
-    const all = [
-      ...needs.map((needsId) => ({ needsId, metBy: 'done' as const })),
-      ...follows.flatMap((needsId) => (needs.includes(needsId) ? [] : [{ needsId, metBy: 'end' as const }])),
-    ]
-    for (const need of all)
-      await tx.q
-        .insertInto('migrationStepNeed')
-        .values({ jobId, stepId: id, ...need })
-        .execute()
-  }
+/** Rows of one statement; SQLite bounds what it takes. */
+const AT_A_TIME = 200
+
+/** Writes all steps of a plan before any of them begins, behind those that there are. */
+export async function insertSteps(tx: Tx, jobId: string, steps: readonly PlannedStep[], lastSeq = 0): Promise<void> {
+  const rows = steps.map(({ id, phase, action, name, sourceType, sourceId, targetId, skipped, input }, index) => ({
+    ...{ jobId, id, seq: lastSeq + index + 1, phase, action, name, sourceType, sourceId, targetId },
+    status: skipped === null ? ('pending' as const) : ('skipped' as const),
+    reason: skipped,
+    input: JSON.stringify(input),
+    completedAt: skipped === null ? null : tx.now,
+    updatedAt: tx.now,
+  }))
+  for (const some of chunks(rows)) await tx.q.insertInto('migrationStep').values(some).execute()
+  const needs = steps.flatMap(({ id: stepId, needs: done, follows }) => [
+    ...done.map((needsId) => ({ jobId, stepId, needsId, metBy: 'done' as const })),
+    ...follows.flatMap((needsId) => (done.includes(needsId) ? [] : [{ jobId, stepId, needsId, metBy: 'end' as const }])),
+  ])
+  for (const some of chunks(needs)) await tx.q.insertInto('migrationStepNeed').values(some).execute()
+}
+
+function chunks<T>(all: readonly T[]): T[][] {
+  return Array.from({ length: Math.ceil(all.length / AT_A_TIME) }, (_, at) => all.slice(at * AT_A_TIME, (at + 1) * AT_A_TIME))
 }
 
 /** How many steps of a migration stand where. */

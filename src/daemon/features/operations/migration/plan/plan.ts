@@ -321,7 +321,9 @@ class Planner {
       for (const one of this.#subusersOf(server)) wanted.add(this.#userOf(one)?.id ?? '')
     }
     for (const user of this.#source.users) {
-      if (this.#request.scope === 'full' || wanted.has(user.id)) this.#user(user)
+      if (this.#request.scope !== 'full' && !wanted.has(user.id)) continue
+      this.#user(user)
+      if (this.#request.options.invite) this.#invite(user)
     }
   }
 
@@ -356,6 +358,18 @@ class Planner {
       policyOptions: ['link', 'skip'],
     })
     return add('conflict', there.id)
+  }
+
+  /** Also who came in a rehearsal, which writes to nobody. Whoever had an account here has a password. */
+  #invite({ id, email }: SourceUser): void {
+    const before = this.#target.brought.get(`user ${id}`)
+    const there = this.#target.users.get(email.toLowerCase())
+    const isNew = before?.isThere === true ? before.created && this.#target.withoutPassword.has(before.targetId) : !there
+    if (!isNew || this.#target.brought.get(`invite ${id}`)?.isThere === true) return
+    const importing = this.#brings.get(`user ${id}`)
+    const target = { type: 'user', id: null, name: email }
+    const item = { phase: 'users', action: 'invite_user', type: 'invite', id, name: email, target, op: 'create' } as const
+    this.#add({ ...item, needs: [importing], input: { userSourceId: id } })
   }
 
   #server(server: SourceServer, node: TargetNodeState): void {

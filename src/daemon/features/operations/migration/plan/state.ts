@@ -60,6 +60,8 @@ export interface Brought {
   readonly targetId: string
   readonly contentHash: string
   readonly isThere: boolean
+  /** A migration has made the target, and not found it. */
+  readonly created: boolean
 }
 
 /** What this panel has, as far as a plan needs it. */
@@ -73,6 +75,8 @@ export interface TargetState {
   readonly templates: ReadonlyMap<string, { readonly id: string; readonly origin: string | null }>
   /** By e-mail in lower case. */
   readonly users: ReadonlyMap<string, { readonly id: string; readonly username: string }>
+  /** Ids of users that nobody can sign in as by a password yet. */
+  readonly withoutPassword: ReadonlySet<string>
   /** User names in lower case. */
   readonly usernames: ReadonlySet<string>
   /** By UUID. */

@@ -9,7 +9,18 @@ import { importServer } from './import-server.ts'
 import { importSubuser } from './import-subuser.ts'
 import { importTemplate } from './import-template.ts'
 import { importUser } from './import-user.ts'
+import { inviteUser } from './invite-user.ts'
 import { placeFiles } from './place-files.ts'
+import {
+  rollbackAccess,
+  rollbackDatabase,
+  rollbackLocation,
+  rollbackNest,
+  rollbackSchedule,
+  rollbackServer,
+  rollbackTemplate,
+  rollbackUser,
+} from './roll-back.ts'
 import { sourceCleanup } from './source-cleanup.ts'
 import type { StepAction } from './step.ts'
 import { transferFiles } from './transfer-files.ts'
@@ -22,6 +33,7 @@ export const ACTIONS: Readonly<Record<string, StepAction<never> | undefined>> = 
   import_nest: importNest as StepAction<never>,
   import_template: importTemplate as StepAction<never>,
   import_user: importUser as StepAction<never>,
+  invite_user: inviteUser as StepAction<never>,
   import_server: importServer as StepAction<never>,
   import_database: importDatabase as StepAction<never>,
   import_subuser: importSubuser as StepAction<never>,
@@ -34,4 +46,12 @@ export const ACTIONS: Readonly<Record<string, StepAction<never> | undefined>> = 
   source_cleanup: sourceCleanup as StepAction<never>,
   activate_server: activateServer as StepAction<never>,
   write_report: writeReport as StepAction<never>,
+  rollback_access: rollbackAccess as StepAction<never>,
+  rollback_database: rollbackDatabase as StepAction<never>,
+  rollback_location: rollbackLocation as StepAction<never>,
+  rollback_nest: rollbackNest as StepAction<never>,
+  rollback_schedule: rollbackSchedule as StepAction<never>,
+  rollback_server: rollbackServer as StepAction<never>,
+  rollback_template: rollbackTemplate as StepAction<never>,
+  rollback_user: rollbackUser as StepAction<never>,
 }

@@ -1,7 +1,7 @@
 import { z } from 'zod'
 import { SCHEDULE_LIMITS, TaskStep } from '../../../../../shared/kernel/schedule.ts'
 import { recordFact } from '../../../../access/operation.ts'
-import { readCron } from '../../../servers/schedules/cron-text.ts'
+import { readCron } from '../../../../core/cron-text.ts'
 import { addSchedule, updateTask } from '../../../servers/schedules/operations.ts'
 import { updateSchedule } from '../../../servers/schedules/rows.ts'
 import { findServerRow } from '../../../servers/servers/rows.ts'

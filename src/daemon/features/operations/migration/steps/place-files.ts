@@ -70,7 +70,8 @@ async function hold(context: StepContext, serverId: string): Promise<void> {
   }
 }
 
-async function wasStarted({ deps: { db } }: StepContext, serverId: string, since: string): Promise<boolean> {
+/** Whether somebody has started it here since a time. */
+export async function wasStarted({ deps: { db } }: StepContext, serverId: string, since: string): Promise<boolean> {
   const row = await db.read
     .selectFrom('server')
     .select(['startedAt', 'power'])
