@@ -8,7 +8,7 @@ import { planRollback } from './rollback.ts'
 import { busyLanes, countSteps, findJob, lostSteps, type MigrationStepRow, readySteps, waitingSteps } from './rows.ts'
 import { MIGRATION_STEP } from './step-job-type.ts'
 import { NEED_LOST } from './step-states.ts'
-import { CLEANUP } from './steps/source-changes.ts'
+import { CLEANUP, REPORT } from './steps/source-changes.ts'
 
 /**
  * Takes a migration on after one of its steps has ended, or after it was resumed: leaves out what can no longer come, queues what can
@@ -85,7 +85,7 @@ function withinLanes(steps: readonly MigrationStepRow[], busy: readonly string[]
 
 const Laned = z.looseObject({ lane: z.string().optional() })
 
-/** What has not begun when it is cancelled never does, but for what puts back what was changed on the source. */
+/** What has not begun when it is cancelled never does, but for what puts the source back and what says how far it came. */
 async function leaveOut(tx: Tx, deps: MigrationDeps, jobId: string): Promise<void> {
   const rows = await tx.q
     .selectFrom('migrationStep')
@@ -94,6 +94,7 @@ async function leaveOut(tx: Tx, deps: MigrationDeps, jobId: string): Promise<voi
     .where('status', '=', 'pending')
     .where((on) => on.or([on('action', '!=', CLEANUP), on('intent', 'is', null)]))
     .where('action', 'not like', 'rollback_%')
+    .where('action', '!=', REPORT)
     .orderBy('seq')
     .execute()
   for (const { id: stepId } of rows) {

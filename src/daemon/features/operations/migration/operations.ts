@@ -25,7 +25,11 @@ export const startMigration = operation(api.startMigration, async (work, { body 
   const before = body.verifyOf === undefined ? undefined : await findJob(tx.q, body.verifyOf)
   if (body.verifyOf !== undefined && before === undefined) fail('MIGRATION_NOT_FOUND', GONE)
   const { access, sourceUrl } = accessOf(body)
-  const { scope, nodeMappings, serverMappings, dryRun, phases, options, planHash, allowDrift, verifyOf } = body
+  const { dryRun, planHash, allowDrift, verifyOf } = body
+  const isNamed = Object.keys(body.nodeMappings).length + Object.keys(body.serverMappings).length > 0
+  // What is compared is what was brought, unless somebody wants less of it.
+  const asked = before === undefined || isNamed ? body : parseJson(MigrationConfig, before.config)
+  const { scope, nodeMappings, serverMappings, phases, options } = asked
   const needed = scope === 'server' ? serverMappings : { ...nodeMappings, ...serverMappings }
   if (Object.keys(needed).length === 0) {
     throw fieldError(scope === 'server' ? 'body.serverMappings' : 'body.nodeMappings', 'must name at least one')

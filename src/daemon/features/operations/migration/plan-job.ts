@@ -8,6 +8,7 @@ import type { MigrationDeps } from './deps.ts'
 import { dispatch } from './dispatch.ts'
 import { MigrationConfig } from './migration-config.ts'
 import type { OpenSources } from './open-sources.ts'
+import { comparing } from './plan/comparison.ts'
 import { type BuiltPlan, buildPlan } from './plan/plan.ts'
 import { readSnapshot } from './read-snapshot.ts'
 import { readTarget } from './read-target.ts'
@@ -58,7 +59,7 @@ export function registerPlans(
             const { built, set } = made
             const config = parseJson(MigrationConfig, job.config)
             const plan = { ...set, plan: JSON.stringify(built.plan), planHash: built.plan.hash }
-            const refusal = config.dryRun ? undefined : refusalOf(built.plan, config)
+            const refusal = config.dryRun || config.verifyOf !== null ? undefined : refusalOf(built.plan, config)
             if (refusal !== undefined) {
               // Without steps there is nothing to go on with: resuming it makes the plan anew.
               await changeJob(tx, deps, { jobId, event: 'refused', set: { ...plan, planHash: null, ...refusal } })
@@ -113,7 +114,8 @@ async function planned(
     const nodeIds = [...new Set([...Object.values(nodeMappings), ...Object.values(serverMappings)])]
     const target = await readTarget(deps.db.read, { sourceFp: source.fingerprint, nodeIds })
     const request = { scope, nodeMappings, serverMappings, phases: config.phases, options }
-    const built = buildPlan(snapshot, target, { request, createdAt: job.createdAt })
+    const whole = buildPlan(snapshot, target, { request, createdAt: job.createdAt })
+    const built = config.verifyOf === null ? whole : comparing(whole, config.verifyOf)
     const set = { sourceFp: source.fingerprint, sourceKind: source.flavor, sourceVersion: probe.version }
     return { kind: 'made', built, set }
   } catch (error) {

@@ -71,12 +71,13 @@ const AT_A_TIME = 200
 
 /** Writes all steps of a plan before any of them begins, behind those that there are. */
 export async function insertSteps(tx: Tx, jobId: string, steps: readonly PlannedStep[], lastSeq = 0): Promise<void> {
-  const rows = steps.map(({ id, phase, action, name, sourceType, sourceId, targetId, skipped, input }, index) => ({
+  const rows = steps.map(({ id, phase, action, name, sourceType, sourceId, targetId, skipped, failed, input }, index) => ({
     ...{ jobId, id, seq: lastSeq + index + 1, phase, action, name, sourceType, sourceId, targetId },
-    status: skipped === null ? ('pending' as const) : ('skipped' as const),
+    status: statusOf(skipped, failed),
     reason: skipped,
+    ...{ error: failed?.text ?? null, errorCode: failed?.code ?? null, retryable: failed === undefined ? 1 : 0 } as const,
     input: JSON.stringify(input),
-    completedAt: skipped === null ? null : tx.now,
+    completedAt: statusOf(skipped, failed) === 'pending' ? null : tx.now,
     updatedAt: tx.now,
   }))
   for (const some of chunks(rows)) await tx.q.insertInto('migrationStep').values(some).execute()
@@ -85,6 +86,11 @@ export async function insertSteps(tx: Tx, jobId: string, steps: readonly Planned
     ...follows.flatMap((needsId) => (done.includes(needsId) ? [] : [{ jobId, stepId, needsId, metBy: 'end' as const }])),
   ])
   for (const some of chunks(needs)) await tx.q.insertInto('migrationStepNeed').values(some).execute()
+}
+
+function statusOf(skipped: string | null, failed: PlannedStep['failed']): 'pending' | 'skipped' | 'failed' {
+  if (skipped !== null) return 'skipped'
+  return failed === undefined ? 'pending' : 'failed'
 }
 
 function chunks<T>(all: readonly T[]): T[][] {

@@ -16,7 +16,7 @@ import { SourceFailure } from './source/source.ts'
 import { openAccess } from './source-keys.ts'
 import { MIGRATION_STEP } from './step-job-type.ts'
 import { ACTIONS } from './steps/actions.ts'
-import { CLEANUP } from './steps/source-changes.ts'
+import { CLEANUP, REPORT } from './steps/source-changes.ts'
 import { type StepAction, type StepContext, StepDelay, type StepProgress, StepRefusal, type StepResult } from './steps/step.ts'
 
 /** How often a step is tried before it is left to somebody. */
@@ -66,8 +66,14 @@ async function isDue(tx: Tx, { jobId, stepId }: { jobId: string; stepId: string 
 }
 
 /** Whether it does not begin now; it is queued again when its migration goes on. */
-function isStopped({ requested }: MigrationRow, { action }: MigrationStepRow): boolean {
-  return requested === 'pause' || (requested === 'cancel' && action !== CLEANUP && !action.startsWith('rollback_'))
+function isStopped({ requested }: MigrationRow, step: MigrationStepRow): boolean {
+  if (requested === 'cancel') return isInterruptible(step)
+  return requested === 'pause'
+}
+
+/** What comes when it is cancelled is carried out, whatever is asked meanwhile. */
+function isInterruptible({ action }: MigrationStepRow): boolean {
+  return action !== CLEANUP && action !== REPORT && !action.startsWith('rollback_')
 }
 
 /** Answers when the step is to be tried again, if it is. A stopped process leaves a step running: it goes on here. */
@@ -88,7 +94,7 @@ async function carryOut(
     })
     if (begun === undefined) return undefined
     // What is to be put back is, whatever is asked meanwhile.
-    const heeds = begun.step.action !== CLEANUP
+    const heeds = isInterruptible(begun.step)
     const signal = heeds ? AbortSignal.any([of.signal, interrupted]) : of.signal
     return await attempted(deps, { ...begun, signal, stopping: of.signal, principal: of.principal })
   } finally {

@@ -7,7 +7,7 @@ import type {
 } from '../../../../../shared/api/migration.ts'
 import type { MigrationPhase } from '../../../../../shared/kernel/migration.ts'
 import type { IsoTime } from '../../../../../shared/kernel/time.ts'
-import type { SourceServer, SourceSubuser, SourceUser } from '../source/model.ts'
+import type { SourceKind, SourceServer, SourceSubuser, SourceUser } from '../source/model.ts'
 import { contentHash, stepId } from './content-hash.ts'
 import { targetLimits } from './limits.ts'
 import { mappedPermissions } from './permissions.ts'
@@ -38,6 +38,8 @@ export interface PlannedStep {
   readonly targetId: string | null
   /** Skipped from the beginning, for this reason. */
   readonly skipped: string | null
+  /** Failed from the beginning: a difference that a comparison has found. */
+  readonly failed?: { readonly code: string; readonly text: string }
   /** Ids of the steps that must be completed before, or skipped because their thing is there. */
   readonly needs: readonly string[]
   /** Ids of the steps that must be over before, however they went. */
@@ -56,6 +58,19 @@ const MOST_ITEMS = 20_000
 /** Requests for the record of one server, and for its files. */
 const REQUESTS_PER_SERVER = 4
 const REQUESTS_PER_TRANSFER = 8
+
+/** What things that cannot be read would have belonged to. */
+const PHASE_OF: Readonly<Partial<Record<SourceKind, MigrationPhase>>> = {
+  location: 'locations',
+  nest: 'templates',
+  egg: 'templates',
+  user: 'users',
+  server: 'servers',
+  subuser: 'subusers',
+  database: 'databases',
+  schedule: 'schedules',
+  backup: 'backups',
+}
 
 /** What becomes of a server's files, one after the other. */
 const FILE_STEPS = [
@@ -144,9 +159,7 @@ class Planner {
     this.#templates(servers)
     this.#users(servers)
     for (const { server, node } of servers) this.#server(server, node)
-    for (const { kind, id, name, reason } of this.#source.unreadable) {
-      this.#warnings.push(`${kind} ${name ?? id ?? 'of unknown id'} cannot be read: ${reason}`)
-    }
+    for (const [index, one] of this.#source.unreadable.entries()) this.#unreadable(one, index)
     for (const { what, count, why } of this.#source.losses) this.#lost.push({ what, count: count ?? 0, why })
     this.#finish()
     const counts = { create: 0, link: 0, update: 0, skip: 0, conflict: 0 }
@@ -171,6 +184,15 @@ class Planner {
       estimate: { apiRequests: this.#requests, bytes, minSeconds: Math.ceil(this.#requests / 4) },
     }
     return { plan, steps: this.#steps }
+  }
+
+  /** It counts as read all the same, so that what was read is the sum of what has become of it. */
+  #unreadable({ kind, id, name, reason }: SourceSnapshot['unreadable'][number], index: number): void {
+    const phase = PHASE_OF[kind]
+    this.#warnings.push(`${kind} ${name ?? id ?? 'of unknown id'} cannot be read: ${reason}`)
+    if (phase === undefined || !this.#phases.has(phase)) return
+    const item = { phase, action: `import_${kind}`, type: kind, id: `unreadable ${id ?? index}`, target: null } as const
+    this.#add({ ...item, name: name ?? id ?? kind, op: 'skip', reason: 'unreadable', input: { reason, nodeId: '', source: { uuid: '', name: name ?? '', nodeId: '' } } })
   }
 
   /** Servers that come along, by their nodes, so that one node of the source is done before the next. */

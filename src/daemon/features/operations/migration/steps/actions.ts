@@ -1,4 +1,5 @@
 import { activateServer } from './activate-server.ts'
+import { compareFiles } from './compare-files.ts'
 import { createBackup } from './create-backup.ts'
 import { freezeSource } from './freeze-source.ts'
 import { importDatabase } from './import-database.ts'
@@ -29,6 +30,7 @@ import { writeReport } from './write-report.ts'
 
 /** What each action of a plan does. */
 export const ACTIONS: Readonly<Record<string, StepAction<never> | undefined>> = {
+  compare_files: compareFiles as StepAction<never>,
   import_location: importLocation as StepAction<never>,
   import_nest: importNest as StepAction<never>,
   import_template: importTemplate as StepAction<never>,

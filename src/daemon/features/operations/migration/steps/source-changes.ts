@@ -6,6 +6,8 @@ import type { StepContext } from './step.ts'
 
 /** The action that puts back what was changed on the source: it is carried out also when a migration is cancelled. */
 export const CLEANUP = 'source_cleanup'
+/** The action that says what has become of everything: that also of what was cancelled. */
+export const REPORT = 'write_report'
 
 const Build: z.ZodType<SourceBuild> = z.object({
   allocationId: z.string(),
