@@ -129,7 +129,7 @@ const ELSEWHERE: Readonly<Record<string, readonly [file: string, text: string]>>
       ...['migration_started', 'migration_status', 'migration_progress', 'migration_step_updated'],
       ...['migration_step_progress', 'migration_paused', 'migration_completed', 'migration_failed'],
       ...['migration_cancelled', 'migration_throttled'],
-    ].map((type) => [type, ['test/daemon/migration/events.test.ts', type]] as const),
+    ].map((type) => [type, ['test/daemon/migration/migration.test.ts', type]] as const),
   ),
   // A game causes it, and no request.
   eula_required: ['test/daemon/servers/life-settings.test.ts', `of('eula_required')`],
