@@ -1,6 +1,6 @@
 import { type Answer, DONE, invalid, notFound, ok } from './answer.ts'
-import { byId, filtered, get, paged, type RouteContext, reachable, type SimRoute } from './route.ts'
 import type { Flavor } from './options.ts'
+import { byId, filtered, get, paged, type RouteContext, reachable, type SimRoute } from './route.ts'
 import type { SimNode } from './rows.ts'
 import { item, list, type View } from './view.ts'
 

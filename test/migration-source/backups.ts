@@ -6,31 +6,38 @@ import { writeArchive } from './archive.ts'
 import type { FaultInjector } from './fault-injector.ts'
 import { type SimTree, textFile } from './files.ts'
 import { type Faults, NO_FAULTS } from './options.ts'
-import { type Random, randomFrom } from './random.ts'
+import { randomFrom } from './random.ts'
 import type { SimBackup, SimServer, SimWorld } from './rows.ts'
 
 /** Backups of the source: rows at once, archives when they are done. */
 export class SimBackups {
   readonly #world: SimWorld
   readonly #injector: FaultInjector
-  readonly #random: Random
-  /** By server, those that are deleted too: they count for the throttle. */
-  readonly #made = new Map<number, SimBackup[]>()
+  readonly #onChange: () => void
   readonly #running = new Set<Promise<void>>()
   readonly #closed = new AbortController()
   #folder = ''
 
-  constructor({ world, injector }: { readonly world: SimWorld; readonly injector: FaultInjector }) {
-    this.#world = world
-    this.#injector = injector
-    this.#random = randomFrom(`backups ${world.options.seed}`)
+  /** `onChange`: called when a backup has ended. */
+  constructor(options: {
+    readonly world: SimWorld
+    readonly injector: FaultInjector
+    readonly onChange: () => void
+  }) {
+    this.#world = options.world
+    this.#injector = options.injector
+    this.#onChange = options.onChange
   }
 
-  /** Keeps archives in a folder, and makes those of the backups that the world begins with, of files as they were long ago. */
+  /**
+   * Keeps archives in a folder, and makes those of the backups that the world begins with, of files as they were long ago. What was under way
+   * when the source ended is done anew.
+   */
   async open(folder: string): Promise<void> {
     this.#folder = folder
     for (const server of this.#world.servers) {
       for (const backup of server.backups) {
+        if (backup.completedMs === null && !backup.isHanging) this.#run(server, backup, false)
         if (backup.file !== null || !backup.isSuccessful) continue
         const files = new Map([...server.tree.files].map(([path, file]) => [path, { ...file, version: 0 }]))
         files.set('stale.txt', textFile('of long ago\n'))
@@ -61,8 +68,9 @@ export class SimBackups {
       throw new Refusal(400, 'TooManyBackupsException', detail)
     }
     const ignored = typeof body['ignored'] === 'string' ? body['ignored'].split('\n').filter((one) => one !== '') : []
+    const { options, asked } = this.#world
     const backup: SimBackup = {
-      uuid: this.#random.uuid(),
+      uuid: randomFrom(`backups ${options.seed} ${asked.length}`).uuid(),
       name: name ?? `Backup at ${new Date().toISOString()}`,
       isSuccessful: false,
       isLocked: body['is_locked'] === true,
@@ -72,27 +80,26 @@ export class SimBackups {
       createdMs: Date.now(),
       completedMs: null,
       file: null,
+      isHanging: this.#injector.spend('backupHang'),
     }
     server.backups.push(backup)
-    this.#made.set(server.id, [...(this.#made.get(server.id) ?? []), backup])
-    this.#begin(server, backup)
+    asked.push({ serverId: server.id, backup })
+    if (!backup.isHanging) this.#run(server, backup, this.#injector.spend('backupFail'))
     return backup
   }
 
   #throttle(server: SimServer): void {
     const { max, windowMs } = this.#injector.faults.backupThrottle
     const now = Date.now()
-    const counted = countedOf(this.#made.get(server.id) ?? [])
-    const recent = counted.filter(({ createdMs }) => createdMs > now - windowMs)
+    const own = this.#world.asked.filter(({ serverId }) => serverId === server.id).map(({ backup }) => backup)
+    const recent = countedOf(own).filter(({ createdMs }) => createdMs > now - windowMs)
     const [first] = recent
     if (first === undefined || recent.length < max) return
     const detail = `Only ${max} backups may be generated within a ${windowMs / 1000} second span of time.`
     throw new Refusal(429, 'TooManyRequestsHttpException', detail, { retryAtMs: first.createdMs + windowMs })
   }
 
-  #begin(server: SimServer, backup: SimBackup): void {
-    if (this.#injector.spend('backupHang')) return
-    const isBad = this.#injector.spend('backupFail')
+  #run(server: SimServer, backup: SimBackup, isBad: boolean): void {
     // The folder as it is now: what changes meanwhile is in the next one.
     const tree: SimTree = { ...server.tree, files: new Map(server.tree.files) }
     const work = this.#finish(server, { backup, tree, isBad })
@@ -110,6 +117,7 @@ export class SimBackups {
     if (!isBad) await this.#seal(backup, tree, this.#injector.faults)
     backup.completedMs = Date.now()
     backup.isSuccessful = !isBad
+    this.#onChange()
   }
 
   async #seal(backup: SimBackup, tree: SimTree, { hostileTar, tarBomb }: Faults): Promise<void> {

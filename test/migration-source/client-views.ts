@@ -1,14 +1,5 @@
 import { createHash } from 'node:crypto'
-import type {
-  SimBackup,
-  SimDatabase,
-  SimNode,
-  SimSchedule,
-  SimServer,
-  SimUser,
-  SimVariable,
-  SimWorld,
-} from './rows.ts'
+import type { SimBackup, SimDatabase, SimNode, SimSchedule, SimServer, SimUser, SimVariable, SimWorld } from './rows.ts'
 import { AT, DATES, type Includes, identifier, item, list, type NodeAddress, stamp, type View } from './view.ts'
 
 /** Rows as the client API answers them. */

@@ -52,12 +52,23 @@ export function textFile(text: string, mode = 0o644, mtimeMs = FIRST_MS): SimFil
 /** 2026-01-02T03:04:05Z, when everything of the source was made. */
 export const FIRST_MS = Date.UTC(2026, 0, 2, 3, 4, 5)
 
+/** A file is never changed: another one takes its place. */
+const known = new WeakMap<SimFile, string>()
+
+function sha256Of(tree: SimTree, path: string, file: SimFile): string {
+  const before = known.get(file)
+  if (before !== undefined) return before
+  const hash = createHash('sha256')
+  for (const piece of contentOf(tree, path, file)) hash.update(piece)
+  const sha256 = hash.digest('hex')
+  known.set(file, sha256)
+  return sha256
+}
+
 /** SHA-256 of each file of a tree, by its path; what an honest copy has. */
 export function manifestOf(tree: SimTree): Record<string, { size: number; sha256: string; mode: number }> {
   const rows = [...tree.files].map(([path, file]) => {
-    const hash = createHash('sha256')
-    for (const piece of contentOf(tree, path, file)) hash.update(piece)
-    return [path, { size: file.size, sha256: hash.digest('hex'), mode: file.mode }] as const
+    return [path, { size: file.size, sha256: sha256Of(tree, path, file), mode: file.mode }] as const
   })
   return Object.fromEntries(rows.sort(([a], [b]) => (a < b ? -1 : 1)))
 }

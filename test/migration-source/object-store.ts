@@ -2,7 +2,7 @@ import { createHash } from 'node:crypto'
 import { createServer, type IncomingMessage, type Server, type ServerResponse } from 'node:http'
 import { sendArchive } from './download.ts'
 import type { FaultInjector } from './fault-injector.ts'
-import { addressOf, closeServer, listen } from './listening.ts'
+import { addressOf, closeServer, listen, portOf } from './listening.ts'
 import type { SimBackup, SimWorld } from './rows.ts'
 
 const VALID_MS = 300_000
@@ -13,13 +13,17 @@ export class ObjectStore {
   readonly #injector: FaultInjector
   readonly #log: (request: IncomingMessage, response: ServerResponse) => void
   readonly #server: Server
+  #port: number
 
   constructor(options: {
     readonly world: SimWorld
     readonly injector: FaultInjector
     readonly log: (request: IncomingMessage, response: ServerResponse) => void
+    /** Where it listens; 0: on a free port. */
+    readonly port: number
   }) {
     this.#world = options.world
+    this.#port = options.port
     this.#injector = options.injector
     this.#log = options.log
     this.#server = createServer((request, response) => {
@@ -33,8 +37,13 @@ export class ObjectStore {
     return addressOf(this.#server, 'http')
   }
 
+  get port(): number {
+    return this.#port
+  }
+
   async open(): Promise<void> {
-    await listen(this.#server)
+    await listen(this.#server, this.#port)
+    this.#port = portOf(this.#server)
   }
 
   async close(): Promise<void> {

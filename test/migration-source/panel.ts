@@ -9,7 +9,7 @@ import { CLIENT_ROUTES } from './client-routes.ts'
 import { ClientViews } from './client-views.ts'
 import { type FaultInjector, reset, sendFailure } from './fault-injector.ts'
 import { type Api, type Caller, forbidden } from './keys.ts'
-import { addressOf, closeServer, listen } from './listening.ts'
+import { addressOf, closeServer, listen, portOf } from './listening.ts'
 import type { LoggedRequest } from './request-log.ts'
 import { matched, type RouteContext, type SimRoute } from './route.ts'
 import type { SimBackup, SimNode, SimWorld } from './rows.ts'
@@ -24,21 +24,30 @@ export interface PanelOptions {
   readonly injector: FaultInjector
   readonly throttle: Throttle
   readonly tls: Tls | undefined
+  /** Where it listens; 0: on a free port. */
+  readonly port: number
   readonly log: (request: IncomingMessage, response: ServerResponse) => LoggedRequest
   readonly addressOf: (node: SimNode) => NodeAddress
   readonly s3Url: (backup: SimBackup) => string
+  /** Called when something may have changed. */
+  readonly onChange: () => void
   /** Answers what tests ask the simulator itself. */
   readonly control: (url: URL, request: IncomingMessage, response: ServerResponse) => Promise<void>
 }
+
+/** Characters of what was sent. */
+const MOST_LOGGED = 2000
 
 /** The panel of the source: who may ask, how often, and which route answers. */
 export class SimPanel {
   readonly #options: PanelOptions
   readonly #routes: readonly SimRoute[]
   readonly #server: Server
+  #port: number
 
   constructor(options: PanelOptions) {
     this.#options = options
+    this.#port = options.port
     this.#routes = [...applicationRoutes(options.world.options.flavor), ...CLIENT_ROUTES]
     const handle = (request: IncomingMessage, response: ServerResponse): void => {
       void this.#handle(request, response)
@@ -50,8 +59,14 @@ export class SimPanel {
     return addressOf(this.#server, this.#options.tls === undefined ? 'http' : 'https')
   }
 
+  get port(): number {
+    return this.#port
+  }
+
+  /** Listens, on the port that it had before. */
   async open(): Promise<void> {
-    await listen(this.#server)
+    await listen(this.#server, this.#port)
+    this.#port = portOf(this.#server)
   }
 
   async close(): Promise<void> {
@@ -68,6 +83,7 @@ export class SimPanel {
       const fault = injector.hit(request, url.pathname)
       if (fault !== undefined && fault !== 'lost' && fault !== 'cut') return sendFailure(response, fault)
       const answer = await this.#answer(url, request, response, entry)
+      if (request.method !== 'GET') this.#options.onChange()
       if (fault === 'lost') return reset(response)
       send(response, answer, { isCut: fault === 'cut' })
     } catch (error) {
@@ -80,6 +96,7 @@ export class SimPanel {
 
   async #answer(url: URL, request: IncomingMessage, response: ServerResponse, entry: LoggedRequest): Promise<Answer> {
     const body = await readBody(request)
+    if (request.method !== 'GET') entry.body = JSON.stringify(body).slice(0, MOST_LOGGED)
     const api = apiOf(url)
     if (api === undefined) throw notFound(`The route ${url.pathname.slice(1)} could not be found.`)
     const { callers, throttle, injector } = this.#options

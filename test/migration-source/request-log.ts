@@ -12,6 +12,8 @@ export interface LoggedRequest {
   readonly query: string
   /** Whether a key or a token of the panel or of a node came with it. */
   readonly hasCredentials: boolean
+  /** What was sent to be changed, as JSON of up to 2000 characters; `null`: nothing was. */
+  body: string | null
   /** 0: it was cut off without an answer. */
   status: number
   /** It came before the time was over for which the panel had asked to be left alone. */
@@ -37,6 +39,7 @@ export function logRequest(
     path: url.pathname,
     query: decodeURIComponent(url.search),
     hasCredentials: request.headers.authorization !== undefined || request.headers.cookie !== undefined,
+    body: null,
     status: 0,
     early: false,
   }

@@ -132,6 +132,8 @@ export interface SimBackup {
   completedMs: number | null
   /** Where its archive lies. */
   file: string | null
+  /** Never ends. */
+  isHanging: boolean
 }
 export interface SimServer {
   id: number
@@ -181,4 +183,6 @@ export interface SimWorld {
   servers: SimServer[]
   mounts: SimMount[]
   sshKeys: { name: string; publicKey: string; fingerprint: string }[]
+  /** Backups that were asked for, those that are deleted too: they count for the throttle. */
+  asked: { readonly serverId: number; readonly backup: SimBackup }[]
 }

@@ -118,6 +118,7 @@ function oldBackup(n: number, random: Random): SimBackup {
     createdMs: FIRST_MS,
     completedMs: FIRST_MS,
     file: null,
+    isHanging: false,
   }
 }
 

@@ -1,6 +1,6 @@
 import { createHash } from 'node:crypto'
 import { setTimeout as sleep } from 'node:timers/promises'
-import { type ReadEntry, Parser } from 'tar'
+import { Parser, type ReadEntry } from 'tar'
 import { afterEach, describe, expect, it } from 'vitest'
 import { sourceFlags } from './flags.ts'
 import { attributesOf, refusalOf, requestTo, rowsOf } from './request.ts'
@@ -118,7 +118,10 @@ describe('a source', () => {
     const ask = requestTo(source)
     const first = async (path: string): Promise<Record<string, unknown>> =>
       (await rowsOf(await ask(`/api/application/${path}`)))[0] ?? {}
-    expect(source.keys).toMatchObject({ account: expect.stringMatching(/^pacc_/), application: expect.stringMatching(/^papp_/) })
+    expect(source.keys).toMatchObject({
+      account: expect.stringMatching(/^pacc_/),
+      application: expect.stringMatching(/^papp_/),
+    })
     expect((await ask('/api/application/nests')).status).toBe(404)
     expect((await ask('/api/application/locations')).status).toBe(404)
     expect((await ask('/api/application/eggs?include=config')).status).toBe(500)
@@ -147,7 +150,9 @@ describe('a source', () => {
 
   it('has what real ones have', async () => {
     const { world } = await started('--dangling-owners 1')
-    expect(world.users.map(({ username }) => username)).toEqual(expect.arrayContaining(['j.doe', 'j_doe', 'UPPER.Case']))
+    expect(world.users.map(({ username }) => username)).toEqual(
+      expect.arrayContaining(['j.doe', 'j_doe', 'UPPER.Case']),
+    )
     expect(world.users.some(({ email }) => email !== email.toLowerCase())).toBe(true)
     expect(world.servers[0]?.databases[0]?.database).toHaveLength(50)
     expect(world.allocations.filter(({ ip }) => ip.includes(':'))).toMatchObject([{ serverId: 1 }])
@@ -163,7 +168,14 @@ describe('a source', () => {
 
   it('cannot show an egg that is stored badly, nor a list with it', async () => {
     const ask = requestTo(await started('--poison-egg'))
-    const statuses = ['nests/1/eggs', 'nests/1/eggs/5', 'servers?include=egg', 'nests/1/eggs/1', 'nests/2/eggs', 'servers']
+    const statuses = [
+      'nests/1/eggs',
+      'nests/1/eggs/5',
+      'servers?include=egg',
+      'nests/1/eggs/1',
+      'nests/2/eggs',
+      'servers',
+    ]
     const answers = await Promise.all(statuses.map((path) => ask(`/api/application/${path}`)))
     expect(answers.map(({ status }) => status)).toEqual([500, 500, 500, 200, 200, 200])
   })
@@ -176,7 +188,9 @@ describe('a source', () => {
     expect(source.world.servers).toHaveLength(13)
     expect(source.state()).not.toEqual(state)
     expect(source.manifest()[first]?.['eula.txt']).toBeUndefined()
-    expect(source.manifest()[first]?.['world/region/r.0.0.mca']).not.toEqual(manifest[first]?.['world/region/r.0.0.mca'])
+    expect(source.manifest()[first]?.['world/region/r.0.0.mca']).not.toEqual(
+      manifest[first]?.['world/region/r.0.0.mca'],
+    )
     expect(source.manifest()[serverAt(source, 4).uuid]).toEqual(manifest[serverAt(source, 4).uuid])
   })
 
@@ -219,7 +233,8 @@ describe('a backup of a source', () => {
   it('leaves out what it is asked to, and is refused where there is no room for it', async () => {
     const source = await started()
     const ask = requestTo(source)
-    const create = async (id: number): Promise<Response> => await ask(`${pathOf(source, id)}/backups`, { method: 'POST' })
+    const create = async (id: number): Promise<Response> =>
+      await ask(`${pathOf(source, id)}/backups`, { method: 'POST' })
     const backup = await backUp(source, 2, { ignored: 'world\n*.txt' })
     const archive = Buffer.from(await (await fetch(await downloadUrl(source, 2, backup))).arrayBuffer())
     const paths = [...(await entriesOf(archive)).keys()]
@@ -295,7 +310,10 @@ describe('the nodes of a source', () => {
     expect(listed.map(({ name, symlink }) => [name, symlink])).toContainEqual(['latest.log', true])
     expect(listed).toContainEqual(expect.objectContaining({ name: 'run.sh', mode: '-rwxr-xr-x', file: true }))
     const world = (await (await ask(`${files}/list-directory?directory=world`)).json()) as Record<string, unknown>[]
-    expect(world.map(({ name, directory }) => [name, directory])).toEqual([['empty', true], ['region', true]])
+    expect(world.map(({ name, directory }) => [name, directory])).toEqual([
+      ['empty', true],
+      ['region', true],
+    ])
     const bytes = Buffer.from(await (await ask(`${files}/contents?file=/world/region/r.1.0.mca`)).arrayBuffer())
     expect(sha('sha256', bytes)).toBe(source.manifest()[uuid]?.['world/region/r.1.0.mca']?.sha256)
     expect((await requestTo(source)(`${files}/list-directory`)).status).toBe(403)
@@ -306,7 +324,10 @@ describe('the nodes of a source', () => {
     const source = await started('--wings-offline 1')
     const ask = requestTo(source)
     const create = { method: 'POST' }
-    expect(await refusalOf(await ask(`${pathOf(source, 1)}/backups`, create))).toEqual([504, 'DaemonConnectionException'])
+    expect(await refusalOf(await ask(`${pathOf(source, 1)}/backups`, create))).toEqual([
+      504,
+      'DaemonConnectionException',
+    ])
     expect((await ask(`${pathOf(source, 2)}/backups`, create)).status).toBe(200)
     const url = source.nodeUrl(1)
     await expect(fetch(url)).rejects.toThrow()
@@ -338,23 +359,28 @@ describe('a request to a source', () => {
     expect((await node()).headers.get('retry-after')).toMatch(/ GMT$/)
   })
 
-  it.each([['500'], ['503'], ['504'], ['html'], ['cut'], ['reset'], ['lost']])('meets what stands in its way: %s', async (kind) => {
-    const source = await started(`--fail-every 2 --fail-kind ${kind} --fail-methods POST --fail-path /power`)
-    const ask = requestTo(source)
-    const power = async (id: number): Promise<unknown> => {
-      const path = `${pathOf(source, id)}/power`
-      const answer = await ask(path, { method: 'POST', body: JSON.stringify({ signal: 'start' }) }).catch(() => undefined)
-      return answer === undefined ? 'nothing' : [answer.status, answer.headers.get('content-type')]
-    }
-    expect(await power(1)).toEqual([204, null])
-    const failed: Record<string, unknown> = { html: [200, 'text/html'], reset: 'nothing', lost: 'nothing' }
-    const ofHttp = /^\d/.test(kind) ? [Number(kind), 'text/html'] : [204, null]
-    expect(await power(3)).toEqual(failed[kind] ?? ofHttp)
-    // What was lost was done all the same.
-    const isDone = kind === 'lost' || kind === 'cut'
-    expect(serverAt(source, 3).power).toBe(isDone ? 'running' : 'offline')
-    expect((await ask(pathOf(source, 1))).status).toBe(200)
-  })
+  it.each([['500'], ['503'], ['504'], ['html'], ['cut'], ['reset'], ['lost']])(
+    'meets what stands in its way: %s',
+    async (kind) => {
+      const source = await started(`--fail-every 2 --fail-kind ${kind} --fail-methods POST --fail-path /power`)
+      const ask = requestTo(source)
+      const power = async (id: number): Promise<unknown> => {
+        const path = `${pathOf(source, id)}/power`
+        const answer = await ask(path, { method: 'POST', body: JSON.stringify({ signal: 'start' }) }).catch(
+          () => undefined,
+        )
+        return answer === undefined ? 'nothing' : [answer.status, answer.headers.get('content-type')]
+      }
+      expect(await power(1)).toEqual([204, null])
+      const failed: Record<string, unknown> = { html: [200, 'text/html'], reset: 'nothing', lost: 'nothing' }
+      const ofHttp = /^\d/.test(kind) ? [Number(kind), 'text/html'] : [204, null]
+      expect(await power(3)).toEqual(failed[kind] ?? ofHttp)
+      // What was lost was done all the same.
+      const isDone = kind === 'lost' || kind === 'cut'
+      expect(serverAt(source, 3).power).toBe(isDone ? 'running' : 'offline')
+      expect((await ask(pathOf(source, 1))).status).toBe(200)
+    },
+  )
 
   it('can get half of an answer', async () => {
     const source = await started('--fail-every 1 --fail-kind cut')

@@ -33,7 +33,10 @@ export function passWeek({ servers, users, allocations }: SimWorld): void {
   servers.push(newServer(first, { id, allocationId: allocation.id, port: allocation.port }))
 }
 
-function newServer(like: SimServer, { id, allocationId, port }: Record<'id' | 'allocationId' | 'port', number>): SimServer {
+function newServer(
+  like: SimServer,
+  { id, allocationId, port }: Record<'id' | 'allocationId' | 'port', number>,
+): SimServer {
   const uuid = randomFrom(`week ${id}`).uuid()
   const files = new Map([['server.properties', textFile(`server-port=${port}\n`)]])
   return {

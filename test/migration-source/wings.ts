@@ -21,6 +21,8 @@ export interface WingsOptions {
   readonly injector: FaultInjector
   readonly log: (request: IncomingMessage, response: ServerResponse) => void
   readonly tls: Tls | undefined
+  /** Where it listens; 0: on a free port. */
+  readonly port: number
 }
 
 /** How long a token that was used is refused. */
@@ -31,10 +33,11 @@ export class SimWings {
   readonly #options: WingsOptions
   readonly #used = new Map<string, number>()
   #server: Server
-  #port = 0
+  #port: number
 
   constructor(options: WingsOptions) {
     this.#options = options
+    this.#port = options.port
     this.#server = this.#create()
   }
 
@@ -139,7 +142,10 @@ export class SimWings {
 
 function sendListing(response: ServerResponse, server: SimServer, directory: string): void {
   const entries = listingOf(server, directory)
-  if (entries === undefined) return sendError(response, 404, 'The requested directory does not exist.')
+  if (entries === undefined) {
+    sendError(response, 404, 'The requested directory does not exist.')
+    return
+  }
   sendJson(
     response,
     entries.map(({ name, kind, file }) => ({

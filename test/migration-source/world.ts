@@ -32,6 +32,7 @@ export function createWorld(options: WorldOptions): SimWorld {
     servers: [],
     mounts: [mountOf(random)],
     sshKeys: [],
+    asked: [],
   }
   const allocate = (row: Pick<SimAllocation, 'nodeId' | 'port'> & Partial<SimAllocation>): number => {
     const id = world.allocations.length + 1

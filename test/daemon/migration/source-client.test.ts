@@ -92,7 +92,9 @@ describe('what is read of a source', () => {
         featureLimits: row?.featureLimits,
       })
       const own = world.allocations.filter(({ serverId }) => serverId === row?.id)
-      expect(server.allocations?.map(({ ip, port }) => ({ ip, port }))).toEqual(own.map(({ ip, port }) => ({ ip, port })))
+      expect(server.allocations?.map(({ ip, port }) => ({ ip, port }))).toEqual(
+        own.map(({ ip, port }) => ({ ip, port })),
+      )
       expect(server.allocations?.filter(({ isPrimary }) => isPrimary)).toHaveLength(1)
       expect(server.subusers?.map(({ permissions }) => permissions)).toEqual(
         row?.subusers.map(({ permissions }) => permissions),
@@ -109,7 +111,8 @@ describe('what is read of a source', () => {
       )
       const backups = await source.backups(server, signal)
       expect(backups.items.map(({ uuid }) => uuid)).toEqual(row?.backups.map(({ uuid }) => uuid))
-      for (const { state, sha1 } of backups.items) expect({ state, sha1 }).toEqual({ state: 'good', sha1: expect.any(String) })
+      for (const { state, sha1 } of backups.items)
+        expect({ state, sha1 }).toEqual({ state: 'good', sha1: expect.any(String) })
     }
   })
 
@@ -143,7 +146,9 @@ describe('what is read of a source', () => {
     })
     const { items, unreadable } = await (await opened(at)).users(signal)
     expect(items).toHaveLength(at.world.users.length - 1)
-    expect(unreadable).toEqual([expect.objectContaining({ kind: 'user', id: '2', reason: expect.stringMatching(/email/) })])
+    expect(unreadable).toEqual([
+      expect.objectContaining({ kind: 'user', id: '2', reason: expect.stringMatching(/email/) }),
+    ])
   })
 })
 
@@ -252,7 +257,8 @@ describe('a server of a source', () => {
     const at = await simulator({ faults: { backupFail: 1, backupMs: 1 } })
     const source = await opened(at)
     const server = await serverNamed(source, 3)
-    const { uuid } = (await source.files?.createBackup(server, { name: 'm', ignored: ['*.log'] }, signal)) ?? expect.fail()
+    const { uuid } =
+      (await source.files?.createBackup(server, { name: 'm', ignored: ['*.log'] }, signal)) ?? expect.fail()
     await expect.poll(async () => (await source.files?.backup(server, uuid, signal))?.state).toBe('failed')
     await source.files?.deleteBackup(server, uuid, signal)
     await source.files?.deleteBackup(server, uuid, signal)

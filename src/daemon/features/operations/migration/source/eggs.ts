@@ -31,7 +31,10 @@ const SHOWN_OF_VARIABLES = [
 const SHOWN_OF_CONFIG = ['files', 'startup', 'logs', 'stop'] as const
 
 /** An egg as the source would export it; what it has from others is filled in. */
-export function eggOf(attributes: Attributes, { nestId, isPelican }: { nestId: string; isPelican: boolean }): SourceEgg {
+export function eggOf(
+  attributes: Attributes,
+  { nestId, isPelican }: { nestId: string; isPelican: boolean },
+): SourceEgg {
   const row = Egg.parse(attributes)
   const inherited = includedOne(attributes, 'config') ?? {}
   const script = { ...row.script, ...(includedOne(attributes, 'script') ?? {}) }

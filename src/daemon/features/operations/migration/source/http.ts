@@ -50,6 +50,8 @@ export interface SourceRequest {
   readonly body?: unknown
   /** How often a failure that may pass is met. 6 by default. */
   readonly attempts?: number
+  /** Told how many characters an answer has. */
+  readonly onAnswer?: (length: number) => void
 }
 
 const ATTEMPTS = 6
@@ -59,6 +61,8 @@ const MOST_DEPTH = 64
 const CONNECT_MS = 10_000
 /** The longest `Retry-After` that one waits for on the spot. */
 const MOST_SILENCE_MS = 15 * 60_000
+/** For a throttle that does not say for how long. */
+const USUAL_SILENCE_MS = 60_000
 const MOST_DETAIL = 400
 
 /** Requests to a source, in its manners. Knows nothing of what they mean. */
@@ -145,13 +149,20 @@ export class SourceHttp {
     const budget = this.#budgets[request.api]
     const from = this.#clock.monotonicMs()
     for (;;) {
+      const { silentMs } = budget
+      if (silentMs > MOST_SILENCE_MS) throw throttled(this.url.host, silentMs)
       const release = await budget.take(signal)
       try {
         return await this.#once(request, signal)
       } catch (error) {
-        if (!(error instanceof SourceFailure) || error.problem !== 'throttle') throw error
-        const waitMs = error.retryAfterMs ?? 60_000
-        if (waitMs > MOST_SILENCE_MS) throw error
+        if (!(error instanceof SourceFailure)) throw error
+        const { problem, retryAfterMs } = error
+        // In maintenance: nothing of it answers, and it is tried again when that is over.
+        if (problem === 'broken' && retryAfterMs !== null) {
+          for (const each of Object.values(this.#budgets)) each.silence(retryAfterMs)
+        }
+        if (problem !== 'throttle') throw error
+        const waitMs = retryAfterMs ?? USUAL_SILENCE_MS
         // Waiting is not trying: the whole API is left alone, and no attempt is used up.
         budget.silence(waitMs)
         if (this.#clock.monotonicMs() - from + waitMs > this.#waits.mostThrottled) throw error
@@ -173,6 +184,7 @@ export class SourceHttp {
       if (limit !== undefined && remaining !== undefined && status !== 429) {
         this.#budgets[request.api].learn(limit, remaining)
       }
+      request.onAnswer?.(text.length)
       return this.#read(request, { status, headers, text })
     } catch (error) {
       signal.throwIfAborted()
@@ -244,9 +256,12 @@ export class SourceHttp {
   }
 
   #redirected(status: number, location: unknown): SourceFailure {
-    const to = typeof location === 'string' && URL.canParse(location, this.url.href) ? new URL(location, this.url).origin : ''
+    const to =
+      typeof location === 'string' && URL.canParse(location, this.url.href) ? new URL(location, this.url).origin : ''
     const advice = to === '' || to === this.url.origin ? 'check the address' : `use ${agentText(to, 200)}`
-    return new SourceFailure('not-a-source', `${this.url.host} sends requests elsewhere (${status}); ${advice}`, { status })
+    return new SourceFailure('not-a-source', `${this.url.host} sends requests elsewhere (${status}); ${advice}`, {
+      status,
+    })
   }
 
   /** Seconds or a date. `null`: nothing that can be understood. */
@@ -355,9 +370,9 @@ function addressOf(text: string): URL {
 
 const mayPass = (error: unknown): error is SourceFailure => error instanceof SourceFailure && error.isTransient
 
-/** A node that is off stays off for longer than one tries. */
+/** A node that is off stays off for longer than one tries; what asks for a long silence is not waited for on the spot. */
 const triesOf = (error: SourceFailure, most: number): number =>
-  error.problem === 'throttle' || error.problem === 'backup-throttle'
+  error.problem === 'throttle' || error.problem === 'backup-throttle' || (error.retryAfterMs ?? 0) > MOST_SILENCE_MS
     ? 0
     : error.problem === 'node-offline'
       ? Math.min(most, 2)
@@ -376,6 +391,11 @@ function errorOf(json: unknown): { readonly code: string; readonly detail: strin
     return typeof value === 'string' ? value : ''
   }
   return { code: redacted(text('code')).slice(0, 100), detail: redacted(text('detail')) }
+}
+
+function throttled(host: string, retryAfterMs: number | null): SourceFailure {
+  const more = { status: 429, isTransient: true, retryAfterMs }
+  return new SourceFailure('throttle', `${host} asks to be left alone for a while (429)`, more)
 }
 
 function refusalOf({
@@ -408,10 +428,12 @@ function refusalOf({
       return fail('state', `the backup is locked${said}`)
   }
   if (status === 401) return fail('auth', `${host} does not accept the key; it may have been deleted there`)
-  if (status === 403) return fail('denied', `${host} denies it (403)${said}; check the rights of the key and its addresses`)
+  if (status === 403)
+    return fail('denied', `${host} denies it (403)${said}; check the rights of the key and its addresses`)
   if (status === 404) return fail('missing', `${host} has no such thing (404)${said}`)
   if (status === 409) return fail('state', `the server is in a state that does not allow it${said}`)
-  if (status === 429) return fail('throttle', `${host} asks to be left alone for a while (429)`, true)
-  if (status === 408 || status >= 500) return fail('broken', `${host} answers with a failure (${code || status})${said}`, true)
+  if (status === 429) return throttled(host, retryAfterMs)
+  if (status === 408 || status >= 500)
+    return fail('broken', `${host} answers with a failure (${code || status})${said}`, true)
   return fail('rejected', `${host} has refused it (${code || status})${said}`)
 }

@@ -13,7 +13,10 @@ const Configuration = z.looseObject({ token: z.string().regex(/^[\w.-]{1,500}$/)
 const Entry = z.looseObject({
   name: z.string(),
   size: z.number().int().nonnegative(),
-  mode_bits: z.string().regex(/^[0-7]{1,6}$/).catch('644'),
+  mode_bits: z
+    .string()
+    .regex(/^[0-7]{1,6}$/)
+    .catch('644'),
   directory: z.boolean(),
   symlink: z.boolean(),
   modified: z.string().max(50),
@@ -70,10 +73,14 @@ class NodeTree implements SourceTree {
       signal,
     )
     const rows = z.array(Entry).max(MOST_ENTRIES).safeParse(jsonOf(text))
-    if (!rows.success) throw new SourceFailure('not-a-source', `${host} answers no list for the folder /${redacted(folder)}`)
+    if (!rows.success)
+      throw new SourceFailure('not-a-source', `${host} answers no list for the folder /${redacted(folder)}`)
     return rows.data.map(({ name, size, mode_bits: mode, directory, symlink, modified }) => {
       if (!isName(name)) {
-        throw new SourceFailure('rejected', `${host} names a file in /${redacted(folder)} that is none: ${redacted(name)}`)
+        throw new SourceFailure(
+          'rejected',
+          `${host} names a file in /${redacted(folder)} that is none: ${redacted(name)}`,
+        )
       }
       const modifiedMs = Date.parse(modified)
       return {
@@ -113,8 +120,10 @@ class NodeTree implements SourceTree {
     if (status === 200) return body as typeof body & AsyncIterable<Buffer>
     body.destroy()
     body.on('error', () => undefined)
-    if (status === 404) throw new SourceFailure('missing', `${url.host} has no ${redacted(Object.values(query)[0] ?? '')}`, { status })
-    if (status === 401 || status === 403) throw new SourceFailure('denied', `${url.host} denies it (${status})`, { status })
+    if (status === 404)
+      throw new SourceFailure('missing', `${url.host} has no ${redacted(Object.values(query)[0] ?? '')}`, { status })
+    if (status === 401 || status === 403)
+      throw new SourceFailure('denied', `${url.host} denies it (${status})`, { status })
     throw new SourceFailure('broken', `${url.host} answers with a failure (${status})`, {
       status,
       isTransient: status >= 500 || status === 408 || status === 429,

@@ -1,4 +1,4 @@
-import { SourceHttp, type SourceAccess, type SourceHttpDeps } from './http.ts'
+import { type SourceAccess, SourceHttp, type SourceHttpDeps } from './http.ts'
 import { PelicanSource } from './pelican.ts'
 import { PterodactylSource } from './pterodactyl.ts'
 import { type Source, SourceFailure } from './source.ts'
@@ -28,7 +28,8 @@ async function hasRoute(http: SourceHttp, path: string, signal: AbortSignal): Pr
   } catch (error) {
     if (!(error instanceof SourceFailure)) throw error
     if (error.problem === 'missing') return false
-    if (error.problem === 'denied') return true
+    // It has refused in the words of such a panel: one egg that cannot be shown costs the list.
+    if (error.problem === 'denied' || (error.problem === 'broken' && error.sourceCode !== null)) return true
     throw error
   }
 }

@@ -1,8 +1,15 @@
 import { pathOf, type SourceHttp } from './http.ts'
 import type { SourceBackup, SourceList, SourceServer } from './model.ts'
-import { itemOf, readItem } from './rows.ts'
 import { openTree } from './node-tree.ts'
-import { SourceFailure, type SourceBuild, type SourceDownload, type SourceFiles, type SourcePower, type SourceTree } from './source.ts'
+import { itemOf, readItem } from './rows.ts'
+import {
+  type SourceBuild,
+  type SourceDownload,
+  SourceFailure,
+  type SourceFiles,
+  type SourcePower,
+  type SourceTree,
+} from './source.ts'
 import { backupOf, buildOf, serverOf } from './views.ts'
 
 /** Names of backups are kept up to here; a longer one would be refused. */
@@ -39,7 +46,8 @@ export class PanelFiles implements SourceFiles {
     { name, ignored }: { readonly name: string; readonly ignored: readonly string[] },
     signal: AbortSignal,
   ): Promise<SourceBackup> {
-    if (name.length > MOST_NAME) throw new SourceFailure('rejected', `names of backups have up to ${MOST_NAME} characters`)
+    if (name.length > MOST_NAME)
+      throw new SourceFailure('rejected', `names of backups have up to ${MOST_NAME} characters`)
     // A failed one has ended: it is nothing that could be adopted.
     const lookUp = async (): Promise<SourceBackup | undefined> => {
       const found = await this.findBackup(server, name, signal)
@@ -103,7 +111,10 @@ export class PanelFiles implements SourceFiles {
       },
       feature_limits: { ...featureLimits },
     }
-    await this.#http.request({ api: 'application', method: 'PATCH', path: pathOf`/servers/${serverId}/build`, body }, signal)
+    await this.#http.request(
+      { api: 'application', method: 'PATCH', path: pathOf`/servers/${serverId}/build`, body },
+      signal,
+    )
   }
 
   async setSuspended(serverId: string, isSuspended: boolean, signal: AbortSignal): Promise<void> {
@@ -120,7 +131,9 @@ export class PanelFiles implements SourceFiles {
     const path = pathOf`/servers/${server.uuid}/resources`
     const answer = await this.#http.request({ api: 'client', method: 'GET', path }, signal)
     const state = itemOf(answer, 'the state of a server')['current_state']
-    return state === 'running' || state === 'starting' || state === 'stopping' || state === 'offline' ? state : 'unknown'
+    return state === 'running' || state === 'starting' || state === 'stopping' || state === 'offline'
+      ? state
+      : 'unknown'
   }
 
   async setPower(server: SourceServer, action: 'start' | 'stop' | 'kill', signal: AbortSignal): Promise<void> {
@@ -128,7 +141,11 @@ export class PanelFiles implements SourceFiles {
     const isDone = async (): Promise<true | undefined> =>
       reached.includes(await this.power(server, signal)) ? true : undefined
     const path = pathOf`/servers/${server.uuid}/power`
-    await this.#http.post({ api: 'client', path, body: { signal: action } }, { read: () => true, lookUp: isDone }, signal)
+    await this.#http.post(
+      { api: 'client', path, body: { signal: action } },
+      { read: () => true, lookUp: isDone },
+      signal,
+    )
   }
 
   async #serverOf(serverId: string, signal: AbortSignal): Promise<unknown> {

@@ -20,14 +20,17 @@ import type {
 } from './model.ts'
 import { PanelFiles } from './panel-files.ts'
 import { pageOf, readItem, readRows } from './rows.ts'
-import { SourceFailure, type Source, type SourceProbe, type SourceRight, type SourceUsage } from './source.ts'
+import { FEW_ATTEMPTS } from './single-eggs.ts'
+import { type Source, SourceFailure, type SourceProbe, type SourceRight, type SourceUsage } from './source.ts'
 import { allocationOf, backupOf, databaseOf, nodeOf, schedulesOf, serverOf, subuserOf, userOf } from './views.ts'
 
 const PER_PAGE = 100
 /** The API of accounts has pages of its own sizes. */
 const BACKUPS_PER_PAGE = 50
-/** 100,000 rows. */
 const MOST_PAGES = 1000
+const MOST_ROWS = 100_000
+/** Of all pages of a list; its rows are in memory until they are read. */
+const MOST_LIST_CHARACTERS = 128 * 1024 * 1024
 /** Backups and egg lists of one server or nest. */
 const FEW_PAGES = 20
 
@@ -58,7 +61,10 @@ export abstract class PanelSource implements Source {
 
   get fingerprint(): string {
     const { host, pathname } = this.http.url
-    return createHash('sha256').update(`${host}${pathname.replace(/\/+$/, '')}`).digest('hex').slice(0, 32)
+    return createHash('sha256')
+      .update(`${host}${pathname.replace(/\/+$/, '')}`)
+      .digest('hex')
+      .slice(0, 32)
   }
 
   get usage(): SourceUsage {
@@ -136,19 +142,20 @@ export abstract class PanelSource implements Source {
     const firstIds = new Map<string, string>()
     const enter = (kind: SourceKind, found: FirstPage | null): void => {
       reads[kind] = found === null ? 'no' : 'yes'
-      if (found === null) missing.push(`the key may not read ${kind}s; give it that right, or use an administrator's key`)
+      if (found === null)
+        missing.push(`the key may not read ${kind}s; give it that right, or use an administrator's key`)
     }
     for (const [kind, path] of this.lists) {
-      const found = await this.#lookAt({ api: 'application', path, query: { per_page: '1' } }, signal)
+      const found = await this.#lookAtKind(kind, path, signal)
       enter(kind, found)
       if (found === null) continue
-      counts[kind] = found.total
+      if (found.total !== null) counts[kind] = found.total
       if (found.firstId !== null) firstIds.set(path, found.firstId)
     }
     for (const [kind, path, part] of this.parts) {
       const id = firstIds.get(path)
       if (id === undefined) reads[kind] = 'unknown'
-      else enter(kind, await this.#lookAtPart(`${path}/${encodeURIComponent(id)}${part}`, signal))
+      else enter(kind, await this.#lookAtKind(kind, `${path}/${encodeURIComponent(id)}${part}`, signal))
     }
     const clientApi = await this.#clientApi(counts.server, missing, signal)
     return { flavor: this.flavor, version: this.version, reads, counts, missing, clientApi }
@@ -165,14 +172,28 @@ export abstract class PanelSource implements Source {
       return 'no'
     }
     if (found === null) {
-      missing.push("schedules, backups and files need a key of an administrator's account; a key of the application is none")
+      missing.push(
+        "schedules, backups and files need a key of an administrator's account; a key of the application is none",
+      )
       return 'no'
     }
-    if (servers !== undefined && found.total < servers) {
+    if (servers !== undefined && found.total !== null && found.total < servers) {
       missing.push(`the account of the key reaches ${found.total} of ${servers} servers; use an administrator's`)
       return 'no'
     }
     return 'yes'
+  }
+
+  async #lookAtKind(kind: SourceKind, path: string, signal: AbortSignal): Promise<FirstPage | null> {
+    const request = { api: 'application', path, query: { per_page: '1' } } as const
+    try {
+      return await this.#lookAt(kind === 'egg' ? { ...request, attempts: FEW_ATTEMPTS } : request, signal)
+    } catch (error) {
+      // One egg that cannot be shown costs the list; the others are read one by one.
+      const isList = kind === 'egg' && error instanceof SourceFailure && error.problem === 'broken'
+      if (isList) return { total: null, firstId: null }
+      throw error
+    }
   }
 
   /** `null`: the key may not read it. */
@@ -183,16 +204,6 @@ export abstract class PanelSource implements Source {
       return { total, firstId: typeof id === 'number' || typeof id === 'string' ? String(id) : null }
     } catch (error) {
       if (error instanceof SourceFailure && error.problem === 'denied') return null
-      throw error
-    }
-  }
-
-  /** A list that fails may be read all the same: one row of it is broken, and the others are read one by one. */
-  async #lookAtPart(path: string, signal: AbortSignal): Promise<FirstPage | null> {
-    try {
-      return await this.#lookAt({ api: 'application', path, query: { per_page: '1' }, attempts: 2 }, signal)
-    } catch (error) {
-      if (error instanceof SourceFailure && error.problem === 'broken') return { total: 0, firstId: null }
       throw error
     }
   }
@@ -237,15 +248,22 @@ export abstract class PanelSource implements Source {
   ): Promise<readonly unknown[]> {
     // Pages shift while things come and go: a row that was seen already is the same one.
     const rows = new Map<unknown, unknown>()
+    let length = 0
+    const onAnswer = (more: number): void => {
+      length += more
+    }
     for (let page = 1; page <= most; page++) {
       const asked = page === 1 ? query : { ...query, page: String(page) }
-      const more = attempts === undefined ? {} : { attempts }
+      const more = attempts === undefined ? { onAnswer } : { onAnswer, attempts }
       const answer = await this.http.request({ api, method: 'GET', path, query: asked, ...more }, signal)
       const { rows: some, isLast } = pageOf(answer, path)
+      const before = rows.size
       for (const row of some) rows.set(keyOf(row), row)
       if (isLast) return [...rows.values()]
+      if (rows.size === before) throw new SourceFailure('not-a-source', `${path} of the source repeats its pages`)
+      if (rows.size > MOST_ROWS || length > MOST_LIST_CHARACTERS) break
     }
-    throw new SourceFailure('not-a-source', `${path} of the source has more than ${most} pages`)
+    throw new SourceFailure('not-a-source', `${path} of the source is longer than any list of such a panel`)
   }
 
   /** The answer, or `undefined` where there is nothing. */
@@ -260,7 +278,8 @@ export abstract class PanelSource implements Source {
 }
 
 interface FirstPage {
-  readonly total: number
+  /** `null`: the source cannot say it. */
+  readonly total: number | null
   readonly firstId: string | null
 }
 

@@ -1,10 +1,14 @@
 import { eggOf } from './eggs.ts'
+import { pathOf } from './http.ts'
 import type { SourceEgg, SourceList, SourceLocation, SourceLoss, SourceMount, SourceNest } from './model.ts'
 import { PanelSource } from './panel-source.ts'
-import { type Attributes, Exact, Flag, Id, included, Item, Line, Lines, readRows, Texts, Uuid } from './rows.ts'
+import { type Attributes, Exact, Flag, Id, Item, included, Line, Lines, readRows, Texts, Uuid } from './rows.ts'
+import { FEW_ATTEMPTS, readSingleEggs } from './single-eggs.ts'
+import { SourceFailure } from './source.ts'
 
 /** Where eggs without a tag go. */
 const NO_TAG = 'Imported'
+const LIST_FAILS = 'the list of eggs fails; those that no server uses and that are beyond the ids tried are not known'
 
 /** Pelican, which has tags in place of nests and locations. */
 export class PelicanSource extends PanelSource {
@@ -29,8 +33,16 @@ export class PelicanSource extends PanelSource {
   }
 
   async eggs(signal: AbortSignal): Promise<SourceList<SourceEgg>> {
-    const rows = await this.rows('/eggs', { include: 'variables' }, signal)
-    return readRows('egg', rows, (row) => eggOf(row, { nestId: nestOf(row), isPelican: true }))
+    const query = { include: 'variables' }
+    try {
+      return readRows('egg', await this.rows('/eggs', query, signal, FEW_ATTEMPTS), readEgg)
+    } catch (error) {
+      if (!(error instanceof SourceFailure) || error.problem !== 'broken') throw error
+    }
+    const servers = (await this.servers(signal)).items
+    const places = [{ path: (id: string) => pathOf`/eggs/${id}`, read: readEgg }]
+    const { items, unreadable } = await readSingleEggs(this.http, { places, query, servers, known: new Set() }, signal)
+    return { items, unreadable: [...unreadable, { kind: 'egg', id: null, name: null, reason: LIST_FAILS }] }
   }
 
   async mounts(signal: AbortSignal): Promise<SourceList<SourceMount> | null> {
@@ -54,6 +66,8 @@ export class PelicanSource extends PanelSource {
     ]
   }
 }
+
+const readEgg = (row: Attributes): SourceEgg => eggOf(row, { nestId: nestOf(row), isPelican: true })
 
 function nestOf(row: Attributes): string {
   const name = Line(100).parse(Texts.parse(row['tags'])[0])

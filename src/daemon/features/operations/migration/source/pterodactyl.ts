@@ -2,14 +2,12 @@ import { eggOf } from './eggs.ts'
 import { pathOf } from './http.ts'
 import type { SourceEgg, SourceList, SourceLocation, SourceLoss, SourceNest, UnreadableItem } from './model.ts'
 import { PanelSource } from './panel-source.ts'
-import { Id, Line, Lines, readRows, Uuid } from './rows.ts'
+import { type Attributes, Id, Line, Lines, readRows, Uuid } from './rows.ts'
+import { FEW_ATTEMPTS, readSingleEggs } from './single-eggs.ts'
 import { SourceFailure } from './source.ts'
 
 const INCLUDED = 'variables,config,script'
-/** A list with an egg that the source cannot show fails each time. */
-const FEW_ATTEMPTS = 2
-/** Ids that are tried one by one where a list fails. */
-const MOST_TRIED = 300
+const LIST_FAILS = 'its list of eggs fails; those that no server uses and that are beyond the ids tried are not known'
 
 /** Pterodactyl 1.x. */
 export class PterodactylSource extends PanelSource {
@@ -62,55 +60,15 @@ export class PterodactylSource extends PanelSource {
       }
     }
     if (failed.length === 0) return { items, unreadable }
-    const single = await this.#singleEggs(failed, new Set([...items, ...unreadable].map(({ id }) => id)), signal)
-    return { items: [...items, ...single.items], unreadable: [...unreadable, ...single.unreadable] }
-  }
-
-  /** The eggs of nests whose lists fail, one by one: by the ids that servers name, and by all below the highest known one. */
-  async #singleEggs(
-    nests: readonly string[],
-    known: ReadonlySet<string | null>,
-    signal: AbortSignal,
-  ): Promise<SourceList<SourceEgg>> {
+    const places = failed.map((nestId) => ({
+      path: (id: string) => pathOf`/nests/${nestId}/eggs/${id}`,
+      read: (row: Attributes) => eggOf(row, { nestId, isPelican: false }),
+    }))
+    const known = new Set([...items, ...unreadable].map(({ id }) => id))
     const servers = (await this.servers(signal)).items
-    const ofServers = servers.map(({ eggId }) => eggId)
-    const highest = Math.max(0, ...[...known, ...ofServers].map(Number).filter(Number.isSafeInteger))
-    const below = Array.from({ length: Math.min(highest + 20, MOST_TRIED) }, (_, at) => String(at + 1))
-    const items: SourceEgg[] = []
-    const unreadable: UnreadableItem[] = []
-    for (const id of new Set([...ofServers, ...below])) {
-      if (known.has(id)) continue
-      const found = await this.#singleEgg(nests, id, signal)
-      if (found !== undefined && 'reason' in found) unreadable.push(found)
-      else if (found !== undefined) items.push(found)
-    }
-    for (const nestId of nests) {
-      const reason = 'its list of eggs fails; those that no server uses and that are beyond the ids tried are not known'
-      unreadable.push({ kind: 'nest', id: nestId, name: null, reason })
-    }
-    return { items, unreadable }
-  }
-
-  /** `undefined`: none of these nests has it. */
-  async #singleEgg(
-    nests: readonly string[],
-    id: string,
-    signal: AbortSignal,
-  ): Promise<SourceEgg | UnreadableItem | undefined> {
-    for (const nestId of nests) {
-      const path = pathOf`/nests/${nestId}/eggs/${id}`
-      try {
-        const request = { api: 'application', path, query: { include: INCLUDED }, attempts: FEW_ATTEMPTS } as const
-        const answer = await this.find(request, signal)
-        if (answer === undefined) continue
-        const list = readRows('egg', [answer], (row) => eggOf(row, { nestId, isPelican: false }))
-        return list.items[0] ?? list.unreadable[0]
-      } catch (error) {
-        if (!(error instanceof SourceFailure) || error.problem !== 'broken') throw error
-        return { kind: 'egg', id, name: null, reason: error.message }
-      }
-    }
-    return undefined
+    const single = await readSingleEggs(this.http, { places, query: { include: INCLUDED }, servers, known }, signal)
+    const nests = failed.map((id) => ({ kind: 'nest', id, name: null, reason: LIST_FAILS }) as const)
+    return { items: [...items, ...single.items], unreadable: [...unreadable, ...single.unreadable, ...nests] }
   }
 
   async mounts(): Promise<null> {
@@ -125,4 +83,3 @@ export class PterodactylSource extends PanelSource {
     ]
   }
 }
-

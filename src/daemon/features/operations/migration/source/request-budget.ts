@@ -75,6 +75,11 @@ export class RequestBudget {
     this.#allowance = { limit, remaining }
   }
 
+  /** For how long nothing is sent yet; 0: one may ask. */
+  get silentMs(): number {
+    return Math.max(0, this.#silentUntil - this.#clock.monotonicMs())
+  }
+
   /** Nothing is sent before that time is over. A little more is added, so that many clients do not come back at once. */
   silence(ms: number): void {
     const now = this.#clock.monotonicMs()

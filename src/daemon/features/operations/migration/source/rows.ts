@@ -28,7 +28,11 @@ export const Exact = (most: number) =>
     .optional()
     .transform((value) => String(value ?? ''))
     .pipe(z.string().max(most))
-export const Uuid = z.string().max(64).nullish().transform((value) => (value === '' || value === undefined ? null : value))
+export const Uuid = z
+  .string()
+  .max(64)
+  .nullish()
+  .transform((value) => (value === '' || value === undefined ? null : value))
 /** PHP has 0 and 1 where it means no and yes. */
 export const Flag = z
   .union([z.boolean(), z.number(), z.string(), z.null()])
@@ -60,7 +64,7 @@ export const Item = z.looseObject({
 const List = z.looseObject({
   object: z.literal('list'),
   data: z.array(z.unknown()).max(100_000),
-  meta: z.unknown(),
+  meta: z.unknown().optional(),
 })
 const Pages = z.looseObject({
   pagination: z.looseObject({ total: Whole(), current_page: Whole(), total_pages: Whole() }),

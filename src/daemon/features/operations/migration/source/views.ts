@@ -138,7 +138,7 @@ const Limits = z
     cpu: Whole(),
     threads: OptionalLine(200),
     oom_disabled: Flag,
-    oom_killer: z.unknown(),
+    oom_killer: z.unknown().optional(),
   })
   .transform((row) => ({
     memoryMb: row.memory,
@@ -212,7 +212,8 @@ export function serverOf(attributes: Attributes): SourceServer {
     isInstalled: row.container.installed,
     environment: Environment.parse(Object.fromEntries(variables)),
     primaryAllocationId: row.allocation,
-    allocations: allocations === null ? null : allocations.map((one) => allocationOf(attributesOf(one), row.allocation)),
+    allocations:
+      allocations === null ? null : allocations.map((one) => allocationOf(attributesOf(one), row.allocation)),
     subusers: subusers === null ? null : subusers.map((one) => subuserOf(attributesOf(one))),
     updatedAt: row.updated_at,
   }
