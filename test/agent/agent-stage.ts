@@ -31,6 +31,10 @@ export class AgentStage {
   starts: { readonly atOnce?: number } = {}
   /** Folders of the machine that its servers may have. */
   mounts: readonly { readonly source: string; readonly readOnly: boolean }[] = []
+  /** Where files may be fetched from beside public addresses. */
+  pull: { readonly allowedRanges?: readonly string[]; readonly allowedPorts?: readonly string[] } = {}
+  /** Folders with servers of another panel. */
+  migration: { readonly roots?: readonly string[] } = {}
   readonly #workDir: string
   readonly #program: Program
   #agent: ChildProcess | undefined
@@ -82,6 +86,8 @@ export class AgentStage {
       docker: this.docker,
       starts: this.starts,
       mounts: this.mounts,
+      pull: this.pull,
+      migration: this.migration,
       version: '0.0.0-test',
     }
     const file = join(this.#workDir, 'options.json')

@@ -119,8 +119,9 @@ export const REGISTRY: Readonly<Record<string, FilePatterns>> = {
   },
   'src/agent/files/pull.ts': {
     sees: 'remote host',
-    patterns: [String.raw`/^\[|\]$/g`, '/^"|"$/g', String.raw`/[/\\]/`],
+    patterns: ['/^"|"$/g', String.raw`/[/\\]/`],
   },
+  'src/agent/files/reach.ts': { sees: 'remote host', patterns: [String.raw`/^\[|\]$/g`] },
   'src/agent/sftp/line-input.ts': { sees: 'client', patterns: [String.raw`/\u001b(?:\[[0-9;?]{0,16}[@-~]|O.|.)/g`] },
   'src/agent/sftp/shell.ts': { sees: 'game', patterns: [String.raw`/[\r\n]+/g`] },
   'src/agent/sftp/ssh-server.ts': { sees: 'machine', patterns: [String.raw`/^::ffff:(?=\d+\.)/i`] },
