@@ -1,7 +1,7 @@
 import type { Faults, WorldOptions } from './options.ts'
 
 /** What flags can say; the rest needs code. */
-export type FlaggedOptions = Partial<WorldOptions> & { readonly faults: Partial<Faults> }
+export type FlaggedOptions = Partial<WorldOptions> & { readonly faults: Partial<Faults>; readonly folder?: string }
 
 /** As many as there are, where a count is not said. */
 const EACH = Number.MAX_SAFE_INTEGER
@@ -67,21 +67,23 @@ const FAULTS: Readonly<Record<string, readonly [keyof Faults, Read]>> = {
 }
 
 /**
- * The options that a line like `--servers 12 --backup-fail 1 --poison-egg` stands for. Counts without a number mean every time.
+ * The options that a line like `--servers 12 --backup-fail 1 --poison-egg --folder /var/tmp/source` stands for. Counts without a number mean every time.
  * Throws for what it does not know.
  */
 export function sourceFlags(line: string): FlaggedOptions {
   const world: Record<string, unknown> = {}
   const faults: Record<string, unknown> = {}
+  let folder: { readonly folder?: string } = {}
   const words = line.split(/\s+/).filter((word) => word !== '')
   while (words.length > 0) {
     const flag = words.shift() ?? ''
     const value = words[0]?.startsWith('--') === false ? words.shift() : undefined
     const name = flag.replace(/^--/, '')
     const [inWorld, inFaults] = [WORLD[name], FAULTS[name]]
-    if (inWorld !== undefined) world[inWorld[0]] = inWorld[1](value)
+    if (name === 'folder' && value !== undefined) folder = { folder: value }
+    else if (inWorld !== undefined) world[inWorld[0]] = inWorld[1](value)
     else if (inFaults !== undefined) faults[inFaults[0]] = inFaults[1](value)
     else throw new Error(`the simulator has no flag ${flag}`)
   }
-  return { ...(world as Partial<WorldOptions>), faults: faults as Partial<Faults> }
+  return { ...folder, ...(world as Partial<WorldOptions>), faults: faults as Partial<Faults> }
 }

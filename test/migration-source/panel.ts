@@ -59,6 +59,10 @@ export class SimPanel {
     return addressOf(this.#server, this.#options.tls === undefined ? 'http' : 'https')
   }
 
+  get port(): number {
+    return this.#port
+  }
+
   /** Listens, on the port that it had before. */
   async open(): Promise<void> {
     await listen(this.#server, this.#port)

@@ -142,7 +142,10 @@ export class SimWings {
 
 function sendListing(response: ServerResponse, server: SimServer, directory: string): void {
   const entries = listingOf(server, directory)
-  if (entries === undefined) return sendError(response, 404, 'The requested directory does not exist.')
+  if (entries === undefined) {
+    sendError(response, 404, 'The requested directory does not exist.')
+    return
+  }
   sendJson(
     response,
     entries.map(({ name, kind, file }) => ({

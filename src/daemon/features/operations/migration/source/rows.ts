@@ -64,7 +64,7 @@ export const Item = z.looseObject({
 const List = z.looseObject({
   object: z.literal('list'),
   data: z.array(z.unknown()).max(100_000),
-  meta: z.unknown(),
+  meta: z.unknown().optional(),
 })
 const Pages = z.looseObject({
   pagination: z.looseObject({ total: Whole(), current_page: Whole(), total_pages: Whole() }),

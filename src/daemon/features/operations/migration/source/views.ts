@@ -138,7 +138,7 @@ const Limits = z
     cpu: Whole(),
     threads: OptionalLine(200),
     oom_disabled: Flag,
-    oom_killer: z.unknown(),
+    oom_killer: z.unknown().optional(),
   })
   .transform((row) => ({
     memoryMb: row.memory,
