@@ -70,6 +70,12 @@ export const MigrationOptions = z.object({
   freeze: z.enum(['stop', 'none', 'suspend']).default('stop'),
   /** What is read again of the files that arrived. */
   verify: z.enum(['full', 'sample', 'none']).default('full'),
+  /** By what the servers of imported templates run; eggs know containers alone. */
+  runtimes: z
+    .array(z.enum(['process', 'docker']))
+    .min(1)
+    .max(2)
+    .default(['docker']),
   /** Copy the stored backups of servers too; otherwise the report lists them. */
   backups: z.enum(['list', 'copy']).default('list'),
   /** Write to people that have not had an account. */

@@ -62,7 +62,7 @@ export class MigrationStage {
     const { nodeId } = this.panel
     const { options: given, ...rest } = more
     const nodes = this.source.world.nodes.map(({ id }) => [String(id), nodeId])
-    const options = { conflicts: { port: 'remap' }, ...(given as object) }
+    const options = { conflicts: { port: 'remap' }, runtimes: ['process'], ...(given as object) }
     const { url, keys } = this.source
     return { url, key: keys.application, clientApiKey: keys.account, nodeMappings: Object.fromEntries(nodes), options, ...rest }
   }

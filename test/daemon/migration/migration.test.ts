@@ -85,7 +85,7 @@ describe('a migration', () => {
   it('brings servers with all that belongs to them, and leaves the source as it was', async () => {
     const before = stage.source.state()
     const { planHash } = await stage.moved({ dryRun: true })
-    const job = await stage.moved({ planHash })
+    const job = await stage.moved({ planHash: planHash ?? '' })
     expect({ status: job.status, error: job.error, failed: failedSteps(job) }).toEqual({
       status: 'completed',
       error: null,

@@ -1,4 +1,5 @@
 import { z } from 'zod'
+import { RuntimeReport } from '../../../../shared/protocol/node.ts'
 import type { Queries } from '../../../db/db.ts'
 import { parseJson } from '../../../db/json.ts'
 import { effectiveMaximum } from '../../fleet/nodes/capacity.ts'
@@ -59,7 +60,8 @@ async function nodesOf(q: Queries, ids: readonly string[]): Promise<Map<string, 
     const { memoryMb } = effectiveMaximum(row)
     const taken = ports.flatMap(({ nodeId, ip, port }) => (nodeId === id ? [`${ip} ${port}`] : []))
     const freeMemoryMb = memoryMb === null ? null : Math.max(0, memoryMb - usage(id).memoryMb)
-    return [id, { id, name, locationId, defaultIp, maxCpuCores, freeMemoryMb, takenPorts: new Set(taken) }]
+    const runtimes = parseJson(RuntimeReport.array(), row.runtimes).flatMap((one) => (one.ok ? [one.name] : []))
+    return [id, { id, name, locationId, defaultIp, maxCpuCores, runtimes, freeMemoryMb, takenPorts: new Set(taken) }]
   })
   return new Map(states)
 }

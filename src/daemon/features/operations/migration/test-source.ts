@@ -1,7 +1,7 @@
 import type { z } from 'zod'
 import type { SourceTest } from '../../../../shared/api/migration.ts'
 import type { MigrationDeps, SourceAccess } from './deps.ts'
-import type { SourceServer } from './source/model.ts'
+import type { SourceList, SourceServer } from './source/model.ts'
 import { type Source, SourceFailure, type SourceProblem } from './source/source.ts'
 
 type Answer = z.input<typeof SourceTest>
@@ -35,12 +35,22 @@ export async function testSource(
   }
 }
 
+/** None where the keys may not read them, which the probe has named. */
+async function itemsOf<T>(list: Promise<SourceList<T>>): Promise<readonly T[]> {
+  try {
+    return (await list).items
+  } catch (error) {
+    if (error instanceof SourceFailure && error.problem === 'denied') return []
+    throw error
+  }
+}
+
 async function looked(source: Source, signal: AbortSignal): Promise<Answer> {
   const { version, missing, counts } = await source.probe(signal)
-  const eggs = new Map((await source.eggs(signal)).items.map((egg) => [egg.id, egg]))
-  const nests = new Map((await source.nests(signal)).items.map(({ id, name }) => [id, name]))
-  const all = (await source.servers(signal)).items
-  const nodes = (await source.nodes(signal)).items
+  const eggs = new Map((await itemsOf(source.eggs(signal))).map((egg) => [egg.id, egg]))
+  const nests = new Map((await itemsOf(source.nests(signal))).map(({ id, name }) => [id, name]))
+  const all = await itemsOf(source.servers(signal))
+  const nodes = await itemsOf(source.nodes(signal))
   const names = new Map(nodes.map(({ id, name }) => [id, name]))
   const shownNodes = nodes.map(({ id, name, fqdn, memoryMb: memory }) => {
     return { id, name, fqdn, memory, serverCount: all.filter(({ nodeId }) => nodeId === id).length }

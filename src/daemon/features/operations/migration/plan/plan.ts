@@ -432,6 +432,14 @@ class Planner {
       return
     }
     const before = this.#conflicts.length
+    if (node.runtimes.length > 0 && !options.runtimes.some((one) => node.runtimes.includes(one))) {
+      const offered = node.runtimes.join(', ')
+      this.#conflict('RUNTIME_MISSING', place, `The node ${node.name} runs servers by ${offered} alone`, {
+        target: { type: 'node', id: node.id, name: node.name },
+        policy: 'runtimes',
+        policyOptions: [...node.runtimes],
+      })
+    }
     for (const limit of open) {
       this.#conflict('UNLIMITED', place, `It has no limit of ${limit} on the source; servers here have one`, {
         policy: `unlimited.${limit}`,

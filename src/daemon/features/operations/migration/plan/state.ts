@@ -49,6 +49,8 @@ export interface TargetNodeState {
   /** Where its servers are given their ports. */
   readonly defaultIp: string
   readonly maxCpuCores: number
+  /** What it offers to run servers by; empty: it has never said. */
+  readonly runtimes: readonly string[]
   /** MiB that its servers may still be given; `null`: as much as anybody asks for. */
   readonly freeMemoryMb: number | null
   /** `ip port` of all that is taken there. */
