@@ -129,6 +129,13 @@ export class MigrationSteps {
     return { state: isPlaced ? 'placed' : 'ready', progress: null, pulled: record.pulled }
   }
 
+  /** Where what has come of a step lies. Throws NOT_FOUND. */
+  async readyFolder(stepId: string): Promise<string> {
+    const record = await this.#known(stepId)
+    if (record.state === 'ready') return this.#staged(stepId)
+    throw new AgentFailure('NOT_FOUND', 'What has come of this step lies in its place already')
+  }
+
   /** Compares what has come with what was unpacked. Throws NOT_FOUND. */
   async check(
     stepId: string,

@@ -1,4 +1,5 @@
 import { z } from 'zod'
+import { createBackup, StoreAccess } from './backups.ts'
 import { defineRequest } from './define.ts'
 import { FILE_LIMITS, FileProblem } from './file-operations.ts'
 import { TRANSFER_LIMITS } from './files.ts'
@@ -145,6 +146,29 @@ export const placeFiles = defineRequest({
   input: { stepId: StepId, serverId: z.string(), existing: z.enum(['fail', 'replace', 'merge']) },
   result: z.object({ placed: z.boolean() }),
   progress: z.object({ entries: Count, bytes: Bytes }),
+  cancels: true,
+  timeoutMs: TRANSFER_LIMITS.patienceMs,
+})
+
+/**
+ * Makes a backup of what lies ready of a step, as `backups.create` makes one of a server's folder: a backup that was made elsewhere comes so.
+ * What lies ready stays. Errors: NOT_FOUND: nothing of this step is there.
+ */
+export const keepFiles = defineRequest({
+  op: 'migration.keep',
+  ...area,
+  input: {
+    stepId: StepId,
+    serverId: z.string(),
+    store: StoreAccess,
+    ownerId: createBackup.input.shape.ownerId,
+    backupId: createBackup.input.shape.backupId,
+    key: createBackup.input.shape.key,
+    compression: createBackup.input.shape.compression,
+    about: createBackup.input.shape.about,
+  },
+  result: createBackup.result,
+  progress: createBackup.progress,
   cancels: true,
   timeoutMs: TRANSFER_LIMITS.patienceMs,
 })

@@ -1,5 +1,6 @@
 import { z } from 'zod'
 import type { MigrationPlan } from '../../../../shared/api/migration.ts'
+import { PanelError } from '../../../../shared/kernel/errors.ts'
 import { parseJson } from '../../../db/json.ts'
 import { defineJob } from '../../../jobs/job-type.ts'
 import type { Jobs } from '../../../jobs/jobs.ts'
@@ -14,6 +15,8 @@ import { readSnapshot } from './read-snapshot.ts'
 import { readTarget } from './read-target.ts'
 import { findJob, insertSteps, type MigrationRow } from './rows.ts'
 import { SourceFailure } from './source/source.ts'
+
+const MOST_RESTARTS = 10_000
 
 /** Reads the source and makes the plan of a migration: all steps are there before the first of them changes anything. */
 export const MAKE_PLAN = defineJob({
@@ -38,7 +41,8 @@ export function registerPlans(
   jobs.register(MAKE_PLAN, {
     steps: {
       plan: {
-        attempts: 1,
+        // A plan that an end of the daemon has cut off is made anew.
+        attempts: MOST_RESTARTS,
         timeoutMs: 6 * 3_600_000,
         retryable: false,
         prepare: async (tx, { input: { jobId } }) => {
@@ -119,8 +123,13 @@ async function planned(
     const set = { sourceFp: source.fingerprint, sourceKind: source.flavor, sourceVersion: probe.version }
     return { kind: 'made', built, set }
   } catch (error) {
-    if (signal.aborted || !(error instanceof SourceFailure)) throw error
-    return { kind: 'refused', error: error.message, errorCode: error.problem.toUpperCase().replaceAll('-', '_') }
+    if (signal.aborted) throw error
+    if (error instanceof SourceFailure) {
+      return { kind: 'refused', error: error.message, errorCode: error.problem.toUpperCase().replaceAll('-', '_') }
+    }
+    if (error instanceof PanelError) return { kind: 'refused', error: error.message, errorCode: error.code }
+    deps.log.error({ err: error, jobId: job.id }, 'cannot make the plan of a migration')
+    return { kind: 'refused', error: 'The plan could not be made; the log of the panel has the reason', errorCode: 'INTERNAL_ERROR' }
   }
 }
 

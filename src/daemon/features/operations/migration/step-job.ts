@@ -25,6 +25,7 @@ const FIRST_WAIT_MS = 2_000
 /** For how long a step puts up with a source that wants to be left alone. */
 const MOST_WAITING_MS = 2 * 3_600_000
 const PROGRESS_MS = 2_000
+const MOST_RESTARTS = 10_000
 
 type StepDeps = MigrationDeps & { readonly sources: OpenSources }
 
@@ -33,7 +34,8 @@ export function registerSteps(jobs: MigrationDeps['jobs'], deps: StepDeps): void
   jobs.register(MIGRATION_STEP, {
     steps: {
       'carry out': {
-        attempts: 1,
+        // How often it is tried is the migration's own matter: here each end of the daemon counts.
+        attempts: MOST_RESTARTS,
         timeoutMs: 8 * 24 * 3_600_000,
         retryable: false,
         run: async ({ job: { input, principal }, signal }) => {

@@ -61,7 +61,7 @@ function withReadableNames(document: Readonly<Record<string, unknown>>): {
   return { document: { ...document, variables: kept }, warnings }
 }
 
-const NAME = /^[A-Za-z_][A-Za-z0-9_]{0,99}$/
+const NAME = /^\w{1,191}$/
 
 function read(document: Readonly<Record<string, unknown>>) {
   try {
