@@ -17,7 +17,12 @@ export default function setup(): () => Promise<void> {
   const dist = mkdtempSync(join(tmpdir(), 'panel-test-dist-'))
   execFileSync('chmod', ['755', dist])
   const builder = resolve(import.meta.dirname, '..', 'scripts', 'build.mjs')
-  const programs = ['test/agent/agent-program.ts', 'test/agent/rcon-game.ts', 'test/daemon/jobs/tally-program.ts']
+  const programs = [
+    'test/agent/agent-program.ts',
+    'test/agent/rcon-game.ts',
+    'test/daemon/jobs/tally-program.ts',
+    'test/migration-source/source-program.ts',
+  ]
   execFileSync(process.execPath, [builder, dist, ...programs], { stdio: 'inherit' })
   process.env['PANEL_TEST_DIST'] = dist
   return async () => {

@@ -105,6 +105,7 @@ const SLICES: readonly (readonly string[])[] = [
   ],
   ['signals/alerts', 'plugins'],
   ['operations/system'],
+  ['operations/migration'],
 ]
 const DAEMON_PACKAGES = [
   '@node-rs/argon2',
@@ -244,7 +245,7 @@ const PARTS: readonly Part[] = [
   {
     name: 'daemon/object-store',
     files: OBJECT_STORE,
-    may: [KERNEL, OBJECT_STORE],
+    may: [KERNEL, PLATFORM, OBJECT_STORE],
     packages: ['@xmldom/xmldom', 'aws4fetch', 'undici'],
     node: true,
   },

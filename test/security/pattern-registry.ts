@@ -25,6 +25,44 @@ export interface FilePatterns {
 
 /** Expressions that no source file may have beside these; a new one is added here, with whose text it sees. */
 export const REGISTRY: Readonly<Record<string, FilePatterns>> = {
+  'src/shared/platform/connection-cause.ts': {
+    sees: 'remote host',
+    patterns: [
+      String.raw`/^(ENOTFOUND|EAI_\w+)$/`,
+      '/^ECONNREFUSED$/',
+      '/^(EHOSTUNREACH|ENETUNREACH|EHOSTDOWN|ENETDOWN|EADDRNOTAVAIL)$/',
+      String.raw`/^(ETIMEDOUT|UND_ERR_\w*TIMEOUT)$/`,
+      '/^(?:ERR_O?SSL|ERR_TLS|EPROTO$|UNABLE_TO_)|CERT/',
+      String.raw`/\s+/g`,
+    ],
+  },
+  'src/daemon/features/operations/migration/source/http.ts': {
+    sees: 'remote host',
+    patterns: [
+      '/^[!-~]{1,500}$/',
+      String.raw`/\/+$/`,
+      String.raw`/\b(?:ptl[ac]|papp|pacc)_\w{1,200}/g`,
+      String.raw`/\beyJ[\w-]{1,2000}(?:\.[\w-]{1,2000}){0,2}/g`,
+      String.raw`/\b(token|signature|credential)=[^\s&"']{1,2000}/gi`,
+      String.raw`/^\d{1,9}$/`,
+    ],
+  },
+  'src/daemon/features/operations/migration/source/node-tree.ts': {
+    sees: 'remote host',
+    patterns: [String.raw`/^[\w.-]{1,500}$/`, '/^[0-7]{1,6}$/'],
+  },
+  'src/daemon/features/operations/migration/source/panel-source.ts': {
+    sees: 'operator',
+    patterns: [String.raw`/\/+$/`],
+  },
+  'src/daemon/features/operations/migration/source/rows.ts': {
+    sees: 'remote host',
+    patterns: [String.raw`/^-?\d{1,15}$/`],
+  },
+  'src/daemon/features/operations/migration/source/views.ts': {
+    sees: 'remote host',
+    patterns: ['z.url()', 'z.uuid()', 'z.uuid()', '/^sha1:([0-9a-f]{40})$/i'],
+  },
   'src/cli/commands/self-backup/restore.ts': {
     sees: 'operator',
     patterns: ['/^[A-Za-z0-9_-]+$/', String.raw`/\.amazonaws\.com(\.cn)?$/i`],
@@ -50,17 +88,6 @@ export const REGISTRY: Readonly<Record<string, FilePatterns>> = {
     patterns: [String.raw`/[:-]|\.\d{3}/g`, String.raw`/[\p{Cc}\p{Cf}\s]+/gu`],
   },
   'src/daemon/object-store/s3-xml.ts': { sees: 'remote host', patterns: ['/<!(?:DOCTYPE|ENTITY)/i', `/[<>&"']/g`] },
-  'src/daemon/object-store/store-failure.ts': {
-    sees: 'remote host',
-    patterns: [
-      String.raw`/^(ENOTFOUND|EAI_\w+)$/`,
-      '/^ECONNREFUSED$/',
-      '/^(EHOSTUNREACH|ENETUNREACH|EHOSTDOWN|ENETDOWN|EADDRNOTAVAIL)$/',
-      String.raw`/^(ETIMEDOUT|UND_ERR_\w*TIMEOUT)$/`,
-      '/^(?:ERR_O?SSL|ERR_TLS|EPROTO$|UNABLE_TO_)|CERT/',
-      String.raw`/\s+/g`,
-    ],
-  },
   'src/shared/api/backup-stores.ts': {
     sees: 'client',
     patterns: [

@@ -1,0 +1,331 @@
+import { createHash } from 'node:crypto'
+import { createServer, type RequestListener } from 'node:http'
+import type { AddressInfo } from 'node:net'
+import { afterEach, describe, expect, it } from 'vitest'
+import { openSource } from '../../../src/daemon/features/operations/migration/source/open-source.ts'
+import type { Source, SourceFailure } from '../../../src/daemon/features/operations/migration/source/source.ts'
+import { systemClock } from '../../../src/shared/kernel/time.ts'
+import { importEgg } from '../../../src/shared/templates/egg-import.ts'
+import { type SourceSimulator, startSource } from '../../migration-source/source-simulator.ts'
+
+const signal = new AbortController().signal
+/** As long as they need to be here, and no longer. */
+const waits = { firstRetry: 2, mostRetry: 10, silence: 500, answer: 2000 }
+const closing: (() => Promise<void>)[] = []
+afterEach(async () => {
+  await Promise.all(closing.splice(0).map((close) => close()))
+})
+
+async function simulator(options: Parameters<typeof startSource>[0] = {}): Promise<SourceSimulator> {
+  const running = await startSource(options)
+  closing.push(() => running.close())
+  return running
+}
+
+async function opened(
+  at: { readonly url: string; readonly keys?: SourceSimulator['keys'] },
+  keys: { readonly key?: string; readonly clientKey?: string } = {},
+): Promise<Source> {
+  const key = keys.key ?? at.keys?.account ?? 'ptla_none'
+  const access = { url: at.url, key, clientKey: keys.clientKey ?? null, isInsecure: false }
+  const source = await openSource(access, { clock: systemClock, waits }, signal)
+  closing.push(() => source.close())
+  return source
+}
+
+/** Something that is no source, at a free port. */
+async function answering(listener: RequestListener): Promise<{ readonly url: string }> {
+  const server = createServer(listener)
+  await new Promise<void>((resolve) => server.listen(0, '127.0.0.1', resolve))
+  closing.push(async () => {
+    const closed = new Promise((resolve) => server.close(resolve))
+    server.closeAllConnections()
+    await closed
+  })
+  return { url: `http://127.0.0.1:${(server.address() as AddressInfo).port}` }
+}
+
+async function failureOf(work: Promise<unknown>): Promise<SourceFailure> {
+  return await work.then(
+    () => expect.fail('nothing failed'),
+    (error: unknown) => error as SourceFailure,
+  )
+}
+
+async function serverNamed(source: Source, id: number) {
+  const server = await source.server(String(id), signal)
+  if (server === undefined) throw new Error(`no server ${id}`)
+  return server
+}
+
+describe('what is read of a source', () => {
+  it.each(['pterodactyl', 'pelican'] as const)('is everything that it has: %s', async (flavor) => {
+    const running = await simulator({ flavor })
+    const { world } = running
+    const source = await opened(running)
+    expect(source.flavor).toBe(flavor)
+    const lists = {
+      locations: await source.locations(signal),
+      eggs: await source.eggs(signal),
+      nodes: await source.nodes(signal),
+      users: await source.users(signal),
+      servers: await source.servers(signal),
+    }
+    expect(Object.values(lists).flatMap(({ unreadable }) => unreadable)).toEqual([])
+    const ids = (rows: readonly { readonly id: string | number }[]) => rows.map(({ id }) => String(id))
+    expect(ids(lists.locations.items)).toEqual(flavor === 'pelican' ? [] : ids(world.locations))
+    expect(ids(lists.eggs.items)).toEqual(ids(world.eggs))
+    expect(ids(lists.nodes.items)).toEqual(ids(world.nodes))
+    expect(ids(lists.users.items)).toEqual(ids(world.users))
+    expect(ids(lists.servers.items)).toEqual(ids(world.servers))
+    expect(lists.users.items.map(({ email }) => email)).toEqual(world.users.map(({ email }) => email.toLowerCase()))
+
+    for (const [at, server] of lists.servers.items.entries()) {
+      const row = world.servers[at]
+      const names = Object.keys(row?.environment ?? {})
+      expect(Object.keys(server.environment).toSorted()).toEqual(names.toSorted())
+      expect(server).toMatchObject({
+        uuid: row?.uuid,
+        ownerId: String(row?.ownerId),
+        state: row?.status ?? 'ready',
+        limits: { memoryMb: row?.limits.memory, threads: row?.limits.threads, isOomKillerOff: row?.oomDisabled },
+        featureLimits: row?.featureLimits,
+      })
+      const own = world.allocations.filter(({ serverId }) => serverId === row?.id)
+      expect(server.allocations?.map(({ ip, port }) => ({ ip, port }))).toEqual(own.map(({ ip, port }) => ({ ip, port })))
+      expect(server.allocations?.filter(({ isPrimary }) => isPrimary)).toHaveLength(1)
+      expect(server.subusers?.map(({ permissions }) => permissions)).toEqual(
+        row?.subusers.map(({ permissions }) => permissions),
+      )
+      const databases = await source.databases(server, signal)
+      expect(databases.items.map(({ name, password }) => ({ name, password }))).toEqual(
+        row?.databases.map(({ database, password }) => ({ name: database, password })),
+      )
+      if (server.isSuspended) continue
+      const schedules = await source.schedules(server, signal)
+      expect(schedules.unreadable).toEqual([])
+      expect(schedules.items.map(({ name, cron, tasks }) => ({ name, cron, tasks: tasks.length }))).toEqual(
+        row?.schedules.map(({ name, cron, tasks }) => ({ name, cron, tasks: tasks.length })),
+      )
+      const backups = await source.backups(server, signal)
+      expect(backups.items.map(({ uuid }) => uuid)).toEqual(row?.backups.map(({ uuid }) => uuid))
+      for (const { state, sha1 } of backups.items) expect({ state, sha1 }).toEqual({ state: 'good', sha1: expect.any(String) })
+    }
+  })
+
+  it('has eggs that templates can be made of, with what they inherit', async () => {
+    const source = await opened(await simulator())
+    const { items } = await source.eggs(signal)
+    const templates = items.map(({ document }) => importEgg(document).template)
+    expect(templates.map(({ name }) => name)).toEqual(items.map(({ name }) => name))
+    const [parent, child] = items
+    expect(child?.document['scripts']).toEqual(parent?.document['scripts'])
+    expect(child?.document['config']).toMatchObject({ stop: 'stop', startup: { done: 'Done (' } })
+    expect((await source.nests(signal)).items.map(({ id }) => id)).toEqual(['1', '2'])
+  })
+
+  it('lacks only the egg that the source itself cannot show', async () => {
+    const source = await opened(await simulator({ poisonEgg: true }))
+    const { items, unreadable } = await source.eggs(signal)
+    expect(items.map(({ id }) => id).toSorted()).toEqual(['1', '2', '3', '4'])
+    expect(unreadable).toEqual([
+      expect.objectContaining({ kind: 'egg', id: '5' }),
+      expect.objectContaining({ kind: 'nest', id: '1' }),
+    ])
+  })
+
+  it('says of a broken row which one it is, and has the others', async () => {
+    const at = await simulator({
+      customize: ({ users }) => {
+        const [, second] = users
+        if (second !== undefined) second.email = ''
+      },
+    })
+    const { items, unreadable } = await (await opened(at)).users(signal)
+    expect(items).toHaveLength(at.world.users.length - 1)
+    expect(unreadable).toEqual([expect.objectContaining({ kind: 'user', id: '2', reason: expect.stringMatching(/email/) })])
+  })
+})
+
+describe('what keys may do', () => {
+  it('is everything for the key of an administrator', async () => {
+    const at = await simulator()
+    const probe = await (await opened(at)).probe(signal)
+    expect(probe).toMatchObject({ missing: [], clientApi: 'yes', counts: { server: 12, node: 2, nest: 2 } })
+    expect(new Set(Object.values(probe.reads))).toEqual(new Set(['yes']))
+  })
+
+  it('is named where it is missing', async () => {
+    const at = await simulator()
+    const probe = await (await opened(at, { key: at.keys.applicationServersOnly })).probe(signal)
+    expect(probe.reads).toMatchObject({ server: 'yes', user: 'no', node: 'no', nest: 'no', location: 'no' })
+    expect(probe.clientApi).toBe('no')
+    expect(probe.missing.join('\n')).toMatch(/may not read users[\s\S]*key of an administrator's account/)
+    const both = { key: at.keys.application, clientKey: at.keys.member }
+    expect((await (await opened(at, both)).probe(signal)).missing).toEqual([expect.stringMatching(/reaches \d+ of 12/)])
+  })
+
+  it('is nothing where the key is unknown', async () => {
+    const failure = await failureOf(opened(await simulator(), { key: 'ptla_wrong' }))
+    expect(failure).toMatchObject({ problem: 'auth', isTransient: false, status: 401 })
+  })
+})
+
+describe('requests to a source', () => {
+  it('are tried again, and what was carried out without an answer is not done twice', async () => {
+    const at = await simulator({ fullSlots: 0, zeroSlots: 0 })
+    const source = await opened(at)
+    const server = await serverNamed(source, 3)
+    await at.setFaults({ failEvery: 2, failKind: 'lost' })
+    const made = await source.files?.createBackup(server, { name: 'moving', ignored: [] }, signal)
+    const again = await source.files?.createBackup(server, { name: 'moving', ignored: [] }, signal)
+    expect(again?.uuid).toBe(made?.uuid)
+    expect(at.world.servers[2]?.backups.filter(({ name }) => name === 'moving')).toHaveLength(1)
+    expect(source.usage.retries).toBeGreaterThan(0)
+  })
+
+  it.each(['500', '502', 'html', 'cut', 'reset', 'hang'] as const)('get over failures: %s', async (failKind) => {
+    const at = await simulator({ faults: { failEvery: 3, failKind, failLeft: 2 } })
+    expect((await (await opened(at)).servers(signal)).items).toHaveLength(12)
+  })
+
+  it('are not sent before the time is over that the source asks for', async () => {
+    const at = await simulator({ faults: { throttle: 8, throttleWindowMs: 1000 } })
+    const source = await opened(at)
+    const server = await serverNamed(source, 3)
+    await Promise.all(Array.from({ length: 8 }, () => source.schedules(server, signal)))
+    expect(at.log.filter(({ early }) => early)).toEqual([])
+    expect(source.usage.throttledMs).toBeGreaterThan(0)
+  })
+
+  it('end at once when they are cancelled, also while they wait', async () => {
+    const at = await simulator({ faults: { throttle: 2, throttleWindowMs: 60_000 } })
+    const source = await opened(at)
+    const cancel = new AbortController()
+    const work = Promise.all(Array.from({ length: 6 }, () => source.users(cancel.signal)))
+    cancel.abort(new Error('cancelled'))
+    await expect(work).rejects.toThrow('cancelled')
+  })
+})
+
+describe('a server of a source', () => {
+  it('is left as it was found when what was changed is put back', async () => {
+    const at = await simulator()
+    const source = await opened(at)
+    const before = at.state()
+    for (const { id } of at.world.servers) {
+      const build = await source.files?.build(String(id), signal)
+      if (build === undefined) expect.fail()
+      const backups = (build.featureLimits.backups ?? 0) + 1
+      await source.files?.setBuild(String(id), { ...build, featureLimits: { ...build.featureLimits, backups } }, signal)
+      expect(at.world.servers[id - 1]?.featureLimits.backups).toBe(backups)
+      await source.files?.setBuild(String(id), build, signal)
+    }
+    const suspended = await serverNamed(source, 12)
+    expect((await failureOf(source.schedules(suspended, signal))).problem).toBe('state')
+    await source.files?.setSuspended('12', false, signal)
+    expect((await source.schedules(suspended, signal)).items.length).toBeGreaterThan(0)
+    await source.files?.setSuspended('12', true, signal)
+    await source.files?.setSuspended('12', true, signal)
+    expect(at.state()).toEqual(before)
+  })
+
+  it('has no slot for a backup, or is asked for too many: each said as what it is', async () => {
+    const at = await simulator({ faults: { backupThrottle: { max: 1, windowMs: 600_000 } } })
+    const source = await opened(at)
+    const without = at.world.servers.find(({ featureLimits }) => (featureLimits.backups ?? 0) === 0)
+    const full = await failureOf(
+      source.files?.createBackup(await serverNamed(source, without?.id ?? 0), { name: 'm', ignored: [] }, signal) ??
+        Promise.resolve(),
+    )
+    expect(full).toMatchObject({ problem: 'slots', isTransient: false })
+    const server = await serverNamed(source, 3)
+    await source.files?.createBackup(server, { name: 'one', ignored: [] }, signal)
+    const throttled = await failureOf(
+      source.files?.createBackup(server, { name: 'two', ignored: [] }, signal) ?? Promise.resolve(),
+    )
+    expect(throttled).toMatchObject({ problem: 'backup-throttle', isTransient: true })
+    expect(throttled.retryAfterMs).toBeGreaterThan(500_000)
+  })
+
+  it('has a failed backup, which is not taken for a good one', async () => {
+    const at = await simulator({ faults: { backupFail: 1, backupMs: 1 } })
+    const source = await opened(at)
+    const server = await serverNamed(source, 3)
+    const { uuid } = (await source.files?.createBackup(server, { name: 'm', ignored: ['*.log'] }, signal)) ?? expect.fail()
+    await expect.poll(async () => (await source.files?.backup(server, uuid, signal))?.state).toBe('failed')
+    await source.files?.deleteBackup(server, uuid, signal)
+    await source.files?.deleteBackup(server, uuid, signal)
+    expect(await source.files?.backup(server, uuid, signal)).toBeUndefined()
+  })
+})
+
+describe('the files of a server without backups', () => {
+  it('come one by one from its node, as they are there', async () => {
+    const at = await simulator()
+    const source = await opened(at)
+    const server = await serverNamed(source, 12)
+    expect(server.isSuspended).toBe(true)
+    const tree = (await source.files?.tree(server, signal)) ?? expect.fail()
+    const found: Record<string, string> = {}
+    const walk = async (folder: string): Promise<void> => {
+      for (const { name, kind } of await tree.list(folder, signal)) {
+        const path = folder === '' ? name : `${folder}/${name}`
+        if (kind === 'folder') await walk(path)
+        if (kind !== 'file') continue
+        const hash = createHash('sha256')
+        for await (const piece of tree.read(path, signal)) hash.update(piece)
+        found[path] = hash.digest('hex')
+      }
+    }
+    await walk('')
+    const files = Object.entries(at.manifest()[server.uuid] ?? {})
+    expect(files.length).toBeGreaterThan(3)
+    expect(found).toEqual(Object.fromEntries(files.map(([path, { sha256 }]) => [path, sha256])))
+    const denied = await opened(at, { key: at.keys.applicationServersOnly })
+    expect(await denied.files?.tree(server, signal)).toBeUndefined()
+  })
+})
+
+describe('an address that is no source', () => {
+  it('is said to be none', async () => {
+    const at = await answering((_, response) => response.writeHead(404).end('<html>'))
+    expect(await failureOf(opened(at))).toMatchObject({ problem: 'not-a-source' })
+    const page = await answering((_, response) => response.end('<html>'))
+    expect(await failureOf(opened(page))).toMatchObject({ problem: 'not-a-source' })
+    expect(await failureOf(opened({ url: 'ftp://panel.example' }))).toMatchObject({ problem: 'not-a-source' })
+  })
+
+  it('gets the key no further: redirects are named and not followed', async () => {
+    const asked: string[] = []
+    const elsewhere = await answering((request, response) => {
+      asked.push(request.url ?? '')
+      response.end()
+    })
+    const at = await answering((_, response) => response.writeHead(302, { location: `${elsewhere.url}/x` }).end())
+    const failure = await failureOf(opened(at))
+    expect(failure.message).toContain(elsewhere.url)
+    expect(asked).toEqual([])
+  })
+
+  it('can neither fill the memory nor bring a key into a message', async () => {
+    const deep = await answering((_, response) => response.end('['.repeat(100_000)))
+    expect(await failureOf(opened(deep))).toMatchObject({ problem: 'not-a-source' })
+    const chatty = await answering((_, response) => {
+      const detail = `\u001b[31mno ptla_${'k'.repeat(43)} eyJhbGciOiJI.eyJpc3Mi.c2ln ?token=abc\n`
+      response.writeHead(422).end(JSON.stringify({ errors: [{ code: 'X', detail }] }))
+    })
+    expect((await failureOf(opened(chatty))).message).toMatch(/: no \[key\] \[token\] \?token=\[hidden\]$/)
+    const endless = await answering((_, response) => {
+      const piece = Buffer.alloc(1024 * 1024, ' ')
+      const more = (): void => {
+        while (!response.destroyed && response.write(piece));
+      }
+      response.on('drain', more)
+      more()
+    })
+    const before = process.memoryUsage().rss
+    expect(await failureOf(opened(endless))).toMatchObject({ problem: 'not-a-source', isTransient: false })
+    expect(process.memoryUsage().rss - before).toBeLessThan(256 * 1024 * 1024)
+  })
+})
