@@ -181,7 +181,7 @@ export async function createApp({ config, db, clock, log, version, holder, schem
   registerDue(jobs, { ...runDeps, isOnline })
   registerRuns(jobs, { ...serverDeps, ...runDeps, gateway, limit: new CommandLimit(clock), backups })
   const migrations = {
-    ...{ ...serverDeps, ...people, ...runDeps, gateway, transfers },
+    ...{ ...serverDeps, ...people, ...runDeps, gateway, transfers, backups },
     openSource: sourceOpener({ clock }),
     running: new RunningSteps(),
   }

@@ -1,125 +1,138 @@
 // @module-tag long
-import { createHash } from 'node:crypto'
-import { readdir, readFile } from 'node:fs/promises'
+import { execFileSync } from 'node:child_process'
+import { randomBytes } from 'node:crypto'
+import { mkdirSync, readdirSync, symlinkSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
-import { afterEach, expect, it } from 'vitest'
-import {
-  getMigration,
-  listTargetNodes,
-  type MigrationDetail,
-  startMigration,
-} from '../../src/shared/api/migration.ts'
-import { listServers } from '../../src/shared/api/servers.ts'
-import type { MigrationId } from '../../src/shared/kernel/ids.ts'
-import { updateNode } from '../../src/shared/api/nodes.ts'
-import { SplitPanel } from '../e2e/split-panel.ts'
+import { afterAll, beforeAll, beforeEach, describe, expect, it } from 'vitest'
+import * as migration from '../../src/shared/protocol/migration.ts'
+import { archiveOf, MigrationStage, SERVER } from '../agent/migration/migration-stage.ts'
 import { until } from '../e2e/wait.ts'
-import { sourceFlags } from '../migration-source/flags.ts'
-import { type SourceSimulator, startSource } from '../migration-source/source-simulator.ts'
+import { skippedUnless } from '../skips.ts'
+import { atEachPoint, canKillAtPoints, killedAt } from './kill-points.ts'
 
-let panel: SplitPanel
-let source: SourceSimulator
+const WHY_NOT = skippedUnless(canKillAtPoints, 'strace, and the right to trace')
+const LARGE = randomBytes(700_000)
+const ARCHIVE = archiveOf([
+  { name: 'world/', type: '5' },
+  { name: 'world/region/c', content: 'new c' },
+  { name: 'world/b', content: 'new b' },
+  { name: 'world/large', content: LARGE },
+  { name: 'a', content: 'new a' },
+  { name: 'link', type: '2', target: 'a' },
+])
 
-afterEach(async () => {
-  await panel.leave()
-  await source.close()
-})
+let stage: MigrationStage
+let fresh: string
 
-async function enter(flags: string): Promise<MigrationId> {
-  ;[panel, source] = await Promise.all([SplitPanel.enter(), startSource(sourceFlags(flags))])
-  const [node] = await panel.client.call(listTargetNodes, {})
-  const nodeId = node?.id ?? ('' as never)
-  await panel.client.call(updateNode, { params: { nodeId }, body: { maxMemoryMb: 1_000_000 } })
-  const { url, keys } = source
-  const options = { conflicts: { port: 'remap' }, runtimes: ['process'] }
-  const nodeMappings = Object.fromEntries(source.world.nodes.map(({ id }) => [String(id), nodeId]))
-  const body = { url, key: keys.application, clientApiKey: keys.account, nodeMappings, options }
-  return (await panel.client.call(startMigration, { body: body as never })).jobId
+/** The tree that the server has before. */
+function fillOld(): void {
+  execFileSync('find', [stage.folder, '-mindepth', '1', '-delete'])
+  mkdirSync(join(stage.folder, 'old', 'deep'), { recursive: true })
+  writeFileSync(join(stage.folder, 'old', 'deep', 'x'), 'old x')
+  writeFileSync(join(stage.folder, 'a'), 'old a')
 }
 
-const get = (jobId: MigrationId): Promise<MigrationDetail> => panel.client.call(getMigration, { params: { jobId } })
+function sums(folder = stage.folder): string {
+  const script = 'find . -type f -print0 | sort -z | xargs -0 sha256sum; find . -printf "%y %p %l\\n" | sort'
+  return execFileSync('sh', ['-c', script], { cwd: folder, encoding: 'utf8' })
+}
 
-/** How far it is, as one text: another one after each change of a step. */
-const marks = ({ status, steps }: MigrationDetail): string =>
-  `${status} ${steps.map((step) => `${step.status[0]}${step.attempt}`).join('')}`
+async function nothingAside(): Promise<void> {
+  await until('what was left is removed', async () => readdirSync(stage.servers).length === 1)
+  expect(readdirSync(stage.servers)).toEqual([SERVER])
+  expect(readdirSync(join(stage.agent.dataDir, 'migrations'))).toEqual([])
+  expect(readdirSync(join(stage.agent.dataDir, 'restores')).filter((name) => name.endsWith('.json'))).toEqual([])
+}
 
-async function expectWhole(jobId: MigrationId, before: ReturnType<SourceSimulator['state']>): Promise<void> {
-  const job = await get(jobId)
-  const failed = job.steps.filter(({ status }) => status === 'failed')
-  expect({ status: job.status, failed: failed.map(({ action, error }) => `${action} ${error}`) }).toEqual({
-    status: 'completed',
-    failed: [],
-  })
-  const servers = await panel.client.call(listServers, { query: { limit: 100 } })
-  expect(servers.map(({ uuid }) => uuid).sort()).toEqual(source.world.servers.map(({ uuid }) => uuid).sort())
-  for (const { id, uuid } of servers) {
-    const want = Object.entries(source.manifest()[uuid] ?? {}).map(([path, { sha256 }]) => [path, sha256])
-    expect(await filesOf(panel.filesOf(id))).toEqual(Object.fromEntries(want))
+beforeAll(async () => {
+  // One thread for all that the agent has done behind its back: the points come in one order.
+  process.env['UV_THREADPOOL_SIZE'] = '1'
+  stage = await MigrationStage.enter()
+  const from = join(stage.root, 'lobby')
+  mkdirSync(join(from, 'world', 'region'), { recursive: true })
+  for (const name of ['a', 'world/b', 'world/region/c']) writeFileSync(join(from, name), `new ${name.at(-1)}`)
+  writeFileSync(join(from, 'world', 'large'), LARGE)
+  symlinkSync('a', join(from, 'link'))
+  fresh = sums(from)
+}, 60_000)
+afterAll(async () => {
+  delete process.env['UV_THREADPOOL_SIZE']
+  await stage.leave()
+}, 60_000)
+beforeEach(fillOld)
+
+const take = (stepId: string, kind: 'archive' | 'folder') => {
+  if (kind === 'folder') {
+    return stage.pull(stepId, { source: { kind: 'directory', path: stage.root, folder: 'lobby' } })
   }
-  expect(source.state()).toEqual(before)
-  expect(new Set(job.steps.map(({ stepId }) => stepId)).size).toBe(job.steps.length)
+  return stage.pull(stepId, stage.offer(ARCHIVE))
 }
 
-async function filesOf(folder: string): Promise<Record<string, string>> {
-  const found = (await readdir(folder, { recursive: true, withFileTypes: true })).filter((entry) => entry.isFile())
-  const hashes = found.map(async ({ parentPath, name }) => {
-    const path = join(parentPath, name)
-    return [path.slice(folder.length + 1), createHash('sha256').update(await readFile(path)).digest('hex')] as const
-  })
-  return Object.fromEntries((await Promise.all(hashes)).sort())
-}
-
-it('the daemon is killed at every boundary of a step in turn: it goes on, and nothing is there twice', async () => {
-  const jobId = await enter('--servers 2 --nodes 1 --suspended 1 --full-slots 1 --zero-slots 0 --files-per-server 2 --file-kb 8')
-  const before = source.state()
-  let kills = 0
-  for (let mark = marks(await get(jobId)); ; kills++) {
-    const job = await until(
-      'something to change',
-      async () => {
-        const now = await get(jobId)
-        return marks(now) !== mark || now.status === 'completed' ? now : undefined
-      },
-      60_000,
-    )
-    if (job.status === 'completed') break
-    expect(job.status).not.toBe('failed')
-    mark = marks(job)
-    await panel.killDaemon()
-    await panel.startDaemon()
-  }
-  expect(kills).toBeGreaterThan(20)
-  await expectWhole(jobId, before)
-}, 1_200_000)
-
-it.each(['daemon', 'agent'] as const)('the %s is killed inside a transfer of each kind', async (party) => {
-  const jobId = await enter(
-    '--servers 2 --nodes 1 --suspended 1 --full-slots 0 --zero-slots 0 --files-per-server 4 --file-kb 512 --slow-bps 400000',
+describe.skipIf(!canKillAtPoints)(`an agent that is ended${WHY_NOT}`, () => {
+  it.each(['archive', 'folder'] as const)(
+    'while an %s comes goes on when it is asked again',
+    { timeout: 900_000 },
+    async (kind) => {
+      const before = sums()
+      const points = await atEachPoint(async (point) => {
+        const stepId = stage.step()
+        const wasKilled = await killedAt(stage.agent, point, () => stage.ask(migration.pullFiles, take(stepId, kind)))
+        expect(sums()).toBe(before)
+        const { state } = await stage.ask(migration.askFiles, { stepId })
+        expect(['none', 'ready'], `${point.change} ${point.number}`).toContain(state)
+        const pulled = await stage.ask(migration.pullFiles, take(stepId, kind))
+        expect(pulled).toMatchObject({ files: 4, problemCount: 0 })
+        const checked = await stage.ask(migration.verifyFiles, { stepId, mode: 'full' })
+        expect(checked).toMatchObject({ files: 4, read: 4, differenceCount: 0 })
+        expect(await stage.ask(migration.wipeFiles, { stepId })).toEqual({ wiped: true })
+        await nothingAside()
+        return wasKilled
+      })
+      process.stdout.write(`${kind}: ${points} points\n`)
+      expect(points).toBeGreaterThan(10)
+    },
   )
-  const before = source.state()
-  const killed = new Set<string>()
-  for (;;) {
-    const job = await get(jobId)
-    if (job.status === 'completed') break
-    expect(job.status).not.toBe('failed')
-    const busy = job.steps.find(
-      ({ action, status, stepId }) => action === 'transfer_files' && status === 'running' && !killed.has(stepId),
-    )
-    if (busy === undefined) {
-      await new Promise((resolve) => setTimeout(resolve, 100))
-      continue
-    }
-    killed.add(busy.stepId)
-    await new Promise((resolve) => setTimeout(resolve, 1000))
-    if (party === 'daemon') {
-      await panel.killDaemon()
-      await panel.startDaemon()
-    } else {
-      await panel.killAgent()
-      await panel.startAgent()
-    }
-    await panel.online()
-  }
-  expect(killed.size).toBe(2)
-  await expectWhole(jobId, before)
-}, 600_000)
+
+  it.each(['replace', 'merge'] as const)(
+    'while files take their place by %s has the old ones or the new ones',
+    { timeout: 900_000 },
+    async (existing) => {
+      const points = await atEachPoint(async (point) => {
+        fillOld()
+        const before = sums()
+        const stepId = stage.step()
+        await stage.ask(migration.pullFiles, take(stepId, 'archive'))
+        const place = { stepId, serverId: SERVER, existing }
+        const wasKilled = await killedAt(stage.agent, point, () => stage.ask(migration.placeFiles, place))
+        const { state } = await stage.ask(migration.askFiles, { stepId })
+        expect(['ready', 'placed'], `${point.change} ${point.number}`).toContain(state)
+        if (state === 'ready') expect(sums()).toBe(before)
+        expect(await stage.ask(migration.placeFiles, place)).toEqual({ placed: state === 'ready' })
+        if (existing === 'replace') expect(sums()).toBe(fresh)
+        else expect(readdirSync(stage.folder).sort()).toEqual(['a', 'link', 'old', 'world'])
+        expect(await stage.ask(migration.verifyFiles, { stepId, mode: 'full' })).toMatchObject({ differenceCount: 0 })
+        await stage.ask(migration.wipeFiles, { stepId })
+        await nothingAside()
+        return wasKilled
+      })
+      process.stdout.write(`${existing}: ${points} points\n`)
+      expect(points).toBeGreaterThan(5)
+    },
+  )
+
+  it('while a step is wiped is done with it when it is asked again', { timeout: 900_000 }, async () => {
+    const before = sums()
+    const points = await atEachPoint(async (point) => {
+      const stepId = stage.step()
+      await stage.ask(migration.pullFiles, take(stepId, 'archive'))
+      const wasKilled = await killedAt(stage.agent, point, () => stage.ask(migration.wipeFiles, { stepId }))
+      await stage.ask(migration.wipeFiles, { stepId })
+      expect(await stage.ask(migration.askFiles, { stepId })).toMatchObject({ state: 'none' })
+      await nothingAside()
+      return wasKilled
+    })
+    process.stdout.write(`wipe: ${points} points\n`)
+    expect(points).toBeGreaterThan(5)
+    expect(sums()).toBe(before)
+  })
+})

@@ -9,6 +9,7 @@ import type { Jobs } from '../../../jobs/jobs.ts'
 import type { UserDeps } from '../../accounts/users/deps.ts'
 import type { TemplateDeps } from '../../catalog/templates/deps.ts'
 import type { LocationDeps } from '../../fleet/locations/operations.ts'
+import type { BackupDeps } from '../../servers/backups/deps.ts'
 import type { ServerDeps } from '../../servers/servers/operations.ts'
 import type { RunningSteps } from './running-steps.ts'
 import type { Source } from './source/source.ts'
@@ -35,6 +36,7 @@ export interface MigrationDeps extends OperationDeps, LocationDeps, TemplateDeps
   readonly transfers: Transfers
   /** Reaches a source and finds out of which kind it is; throws a `SourceFailure`. */
   openSource(access: SourceAccess, signal: AbortSignal): Promise<Source>
+  readonly backups: BackupDeps
   /** The steps that run in this process. */
   readonly running: RunningSteps
   /** Nodes whose agents are connected now. */

@@ -506,6 +506,7 @@ class Planner {
       source: object,
       op?: Op,
       reason?: string,
+      more: Readonly<Record<string, unknown>> = {},
     ) => {
       if (!this.#phases.has(item.phase)) return
       const again = this.#again(item.type, item.id, source)
@@ -516,7 +517,7 @@ class Planner {
         op: chosen,
         reason: reason ?? again?.reason,
         needs: [...needs, ...(item.needs ?? [])],
-        input: { ...input, source, op: chosen },
+        input: { ...input, ...more, source, op: chosen },
       })
     }
     for (const one of this.#subusersOf(server)) {
@@ -566,9 +567,10 @@ class Planner {
     this.#files(server, node)
     for (const one of held?.backups ?? []) {
       const item = { phase: 'backups', action: 'import_backup', type: 'backup', id: one.uuid, name: one.name } as const
+      const origin = this.#source.nodes.find((node) => node.id === server.nodeId)?.origin ?? null
       if (one.state !== 'good') part(item, one, 'skip', one.state === 'failed' ? 'backup_failed' : 'backup_pending')
       else if (this.#request.options.backups === 'list') part(item, one, 'skip', 'listed')
-      else part(item, one)
+      else part({ ...item, needs: [this.#brings.get(`files ${server.id}`)] }, one, undefined, undefined, { nodeOrigin: origin })
     }
     this.#add({
       phase: 'finish',

@@ -2,6 +2,7 @@ import { activateServer } from './activate-server.ts'
 import { compareFiles } from './compare-files.ts'
 import { createBackup } from './create-backup.ts'
 import { freezeSource } from './freeze-source.ts'
+import { importBackup } from './import-backup.ts'
 import { importDatabase } from './import-database.ts'
 import { importLocation } from './import-location.ts'
 import { importNest } from './import-nest.ts'
@@ -37,6 +38,7 @@ export const ACTIONS: Readonly<Record<string, StepAction<never> | undefined>> = 
   import_user: importUser as StepAction<never>,
   invite_user: inviteUser as StepAction<never>,
   import_server: importServer as StepAction<never>,
+  import_backup: importBackup as StepAction<never>,
   import_database: importDatabase as StepAction<never>,
   import_subuser: importSubuser as StepAction<never>,
   import_schedule: importSchedule as StepAction<never>,

@@ -64,22 +64,47 @@ export async function broughtFiles(
   const way = await archiveAtSource(context, there)
   signal.throwIfAborted()
   if (way.way === 'node') {
-    return { pulled: await byDaemon(context, here, () => openTree(context, there)), way: 'node', isPlaced: false }
+    const pulled = await byDaemon(context, { ...here, stepId }, () => openTree(context, there))
+    return { pulled, way: 'node', isPlaced: false }
   }
-  const { url } = await there.files.download(there.server, way.uuid, signal)
-  const origins = [input.nodeOrigin, ...context.options.archiveOrigins.map((text) => new URL(text).origin)].flatMap(
-    (origin) => origin ?? [],
-  )
-  const expected = { expectBytes: way.bytes, expectSha1: way.sha1 }
+  const archive = { uuid: way.uuid, sha1: way.sha1, bytes: way.bytes }
+  const from = { ...there, archive, nodeOrigin: input.nodeOrigin }
+  return { pulled: await pulledFrom(context, from, { ...here, stepId }), way: 'backup', isPlaced: false }
+}
+
+/** A server here, and by what its node knows the work. */
+interface Here {
+  readonly id: string
+  readonly nodeId: string
+  readonly stepId: string
+}
+
+/** Has the node fetch an archive of the source. Where it may not ask there, the same archive goes through the panel, in a stream. */
+export async function pulledFrom(
+  context: StepContext,
+  {
+    files,
+    server,
+    archive,
+    nodeOrigin,
+  }: Pick<ServerThere, 'files' | 'server'> & {
+    readonly archive: { readonly uuid: string; readonly sha1: string; readonly bytes: number }
+    readonly nodeOrigin: string | null
+  },
+  here: Here,
+): Promise<Pulled> {
+  const { options, insecure, signal } = context
+  const named = options.archiveOrigins.map((text) => new URL(text).origin)
+  const origins = nodeOrigin === null ? named : [nodeOrigin, ...named]
+  const expected = { expectBytes: archive.bytes, expectSha1: archive.sha1 }
+  const { url } = await files.download(server, archive.uuid, signal)
   try {
-    const source: FilesSource = { kind: 'url', url, origins, insecure: context.insecure }
-    return { pulled: await pull(context, here, { source, ...expected }), way: 'backup', isPlaced: false }
+    return await pull(context, here, { source: { kind: 'url', url, origins, insecure }, ...expected })
   } catch (error) {
     if (!(error instanceof StepRefusal) || error.code !== 'URL_REFUSED') throw error
-    // The node may not ask there: the same archive goes through the panel, at a new URL, since each is good for one request.
-    const again = await there.files.download(there.server, way.uuid, signal)
-    const open = () => fetched(context, again.url, origins)
-    return { pulled: await byDaemon(context, here, open, expected), way: 'backup', isPlaced: false }
+    // At a new URL, since each is good for one request.
+    const again = await files.download(server, archive.uuid, signal)
+    return byDaemon(context, here, () => fetched(context, again.url, origins), expected)
   }
 }
 
@@ -99,7 +124,7 @@ async function openTree({ signal }: StepContext, { files, server }: ServerThere)
 /** Through the panel, in a stream: read of the source at the node's pace. */
 async function byDaemon(
   context: StepContext,
-  here: { readonly id: string; readonly nodeId: string },
+  here: Here,
   open: () => Promise<(ended: AbortSignal) => AsyncIterable<Uint8Array>>,
   expected: Expected = { expectBytes: null, expectSha1: null },
 ): Promise<Pulled> {
@@ -131,13 +156,13 @@ async function fetched({ sourceHost, insecure }: StepContext, url: string, origi
 
 function pull(
   context: StepContext,
-  { id: serverId, nodeId }: { readonly id: string; readonly nodeId: string },
+  { id: serverId, nodeId, stepId }: Here,
   { source, ...expected }: Expected & { readonly source: FilesSource },
 ): Promise<Pulled> {
   const { deps, signal, progress } = context
   const bytes = expected.expectBytes === null ? MOST_BYTES : Math.min(MOST_BYTES, expected.expectBytes * MOST_RATIO)
   const most = { entries: MIGRATION_LIMITS.entries, bytes: Math.max(bytes, LEAST_BYTES), ms: MIGRATION_LIMITS.mostMs }
-  const input = { stepId: nodeStepId(context), serverId, source, ...expected, most }
+  const input = { stepId, serverId, source, ...expected, most }
   const onProgress = ({ bytes: came, entries, totalBytes }: { bytes: number; entries: number; totalBytes: number | null }) =>
     progress({ bytes: came, entries, totalBytes })
   return ask(context, nodeId, () => deps.gateway.request(nodeId, pullFiles, input, { signal, onProgress }))
