@@ -155,7 +155,8 @@ const PARTS: readonly Part[] = [
   {
     name: 'agent',
     files: /^src\/agent\//,
-    may: [KERNEL, PROTOCOL, PLATFORM, /^src\/agent\//],
+    // The reader of documents that people write.
+    may: [KERNEL, PROTOCOL, PLATFORM, /^src\/shared\/templates\/document\.ts$/, /^src\/agent\//],
     packages: [
       '@xmldom/xmldom',
       'ignore',

@@ -98,6 +98,16 @@ export const REGISTRY: Readonly<Record<string, FilePatterns>> = {
       '/^[A-Za-z0-9][A-Za-z0-9_-]{0,63}$/',
     ],
   },
+  'src/shared/protocol/migration.ts': {
+    sees: 'client',
+    patterns: [
+      '/^[0-9a-f]{40}$/',
+      '/^[0-9a-f]{64}$/',
+      '/^[A-Za-z0-9_-]{43}$/',
+      '/^[A-Za-z0-9_-]{1,64}$/',
+      '/^[A-Za-z_][A-Za-z0-9_]{0,99}$/',
+    ],
+  },
   'src/shared/protocol/backups.ts': {
     sees: 'agent',
     patterns: [

@@ -1,11 +1,14 @@
 import { createHash } from 'node:crypto'
 import { AgentFailure } from '../failure.ts'
+import { noSpace } from '../files/place.ts'
 
 /** What an archive has to be, where that is known. */
 export interface Expected {
   readonly bytes: number | null
   /** In hexadecimal. */
   readonly sha1: string | null
+  /** What comes at most, where the bytes are not known. */
+  readonly mostBytes: number
 }
 
 /**
@@ -20,6 +23,8 @@ export class Arrival {
   #bytes = 0
   #first: Buffer | undefined
   #isEnded = false
+  /** Whoever unpacks what came before it sees an archive that is damaged. */
+  #failure: AgentFailure | undefined
 
   constructor(content: AsyncIterable<Uint8Array>, expected: Expected, report: (bytes: number) => void) {
     this.#content = content[Symbol.asyncIterator]()
@@ -48,6 +53,7 @@ export class Arrival {
   /** Takes what is left; throws CHECKSUM for other bytes than are expected. Answers the SHA-1 of all of them. */
   async end(): Promise<string> {
     while ((await this.#next()) !== undefined);
+    if (this.#failure !== undefined) throw this.#failure
     const sha1 = this.#hash.digest('hex')
     const { bytes, sha1: expected } = this.#expected
     if (bytes !== null && bytes !== this.#bytes) throw other(`it has ${this.#bytes} bytes in place of ${bytes}`)
@@ -61,18 +67,25 @@ export class Arrival {
     void Promise.resolve(this.#content.return?.()).catch(() => {}) // whatever it says, nobody reads it
   }
 
+  #fail(failure: AgentFailure): AgentFailure {
+    this.#isEnded = true
+    this.#failure ??= failure
+    return failure
+  }
+
   async #next(): Promise<Buffer | undefined> {
     if (this.#isEnded) return undefined
     const { done, value } = await this.#content.next().catch((error: unknown) => {
-      throw error instanceof AgentFailure ? error : cutOff(error)
+      throw this.#fail(error instanceof AgentFailure ? error : cutOff(error))
     })
     if (done === true) {
       this.#isEnded = true
       return undefined
     }
     this.#bytes += value.length
-    const most = this.#expected.bytes
-    if (most !== null && this.#bytes > most) throw other(`it has more than ${most} bytes`)
+    const { bytes, mostBytes } = this.#expected
+    if (bytes !== null && this.#bytes > bytes) throw this.#fail(other(`it has more than ${bytes} bytes`))
+    if (this.#bytes > mostBytes) throw this.#fail(noSpace())
     this.#hash.update(value)
     this.#report(this.#bytes)
     return Buffer.from(value.buffer, value.byteOffset, value.length)

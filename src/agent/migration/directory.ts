@@ -1,4 +1,5 @@
-import { constants } from 'node:fs'
+import { createHash } from 'node:crypto'
+import { constants, type Stats } from 'node:fs'
 import { readlink, realpath } from 'node:fs/promises'
 import { sep } from 'node:path'
 import { pathBytes, pathText } from '../../shared/kernel/path-text.ts'
@@ -10,7 +11,7 @@ import { packed } from '../files/archive/archive.ts'
 import { type ArchiveEntry, readTar } from '../files/archive/tar-read.ts'
 import { codeOf, FolderHandle } from '../files/folder-handle.ts'
 import { cancelled, jsonBytes } from '../files/list.ts'
-import { openRegular, withFolder } from '../files/place.ts'
+import { MOST_PATH_BYTES, openRegular, pathIn, withFolder } from '../files/place.ts'
 import type { ManyOptions } from '../files/remove.ts'
 import { PathRules } from '../files/rules.ts'
 import { walk } from '../files/walk.ts'
@@ -32,6 +33,8 @@ export interface DirectoryRow {
   readonly problem: string | null
   readonly bytes: number | null
   readonly files: number | null
+  /** Of paths, sizes, modes and times: the same as long as nothing has changed. */
+  readonly fingerprint: string | null
 }
 
 interface Page {
@@ -165,13 +168,13 @@ async function rowOf(
   name: Buffer,
   watch: Pick<Page, 'signal' | 'progress'>,
 ): Promise<DirectoryRow> {
-  const shown = { folder: pathText(name), manifest: null, bytes: null, files: null }
+  const shown = { folder: pathText(name), manifest: null, bytes: null, files: null, fingerprint: null }
   const folder = openServer(above, name)
   if (typeof folder === 'string') return { ...shown, problem: folder }
   try {
     const manifest = await readManifest(folder)
     if (typeof manifest === 'string') return { ...shown, problem: manifest }
-    return { ...shown, manifest, problem: null, ...(await sizeOf(folder, watch)) }
+    return { ...shown, manifest, problem: null, ...(await stateOf(folder, watch)) }
   } finally {
     folder.close()
   }
@@ -213,27 +216,39 @@ function manifestOf(text: string): ServerManifest | string {
   return `its ${MANIFEST_FILE} is not valid: ${at === '' ? '' : `${at}: `}${issue?.message.slice(0, 300) ?? ''}`
 }
 
-async function sizeOf(
+async function stateOf(
   folder: FolderHandle,
   { signal, progress }: Pick<Page, 'signal' | 'progress'>,
-): Promise<{ bytes: number; files: number }> {
-  const size = { bytes: 0, files: 0 }
+): Promise<{ bytes: number; files: number; fingerprint: string }> {
+  const state = { bytes: 0, files: 0 }
+  const seen = createHash('sha256')
+  const see = (path: Buffer | undefined, facts: Stats, rest: string): void => {
+    const kind = facts.mode & constants.S_IFMT
+    seen.update(`${path?.toString('latin1') ?? ''}\0${kind} ${facts.mode & 0o777} ${rest}\n`)
+  }
   await walk(
     folder,
     {
+      enter: (inner, name, above) => {
+        see(pathIn(above.path(MOST_PATH_BYTES), name), inner.stat(), '')
+      },
       entry: (at, name, position) => {
         const facts = at.statOf(name)
         const isManifest = position.depth === 0 && name.toString('latin1') === MANIFEST_FILE
-        if (facts?.isFile() !== true || isManifest) return
-        size.bytes += facts.size
-        size.files++
-        progress({ entries: size.files, bytes: size.bytes })
+        if (facts === undefined || isManifest) return
+        const path = pathIn(position.path(MOST_PATH_BYTES), name)
+        see(path, facts, facts.isDirectory() ? '' : `${facts.size} ${facts.mtimeMs}`)
+        if (!facts.isFile()) return
+        state.bytes += facts.size
+        state.files++
+        progress({ entries: state.files, bytes: state.bytes })
       },
     },
     () => signal.aborted,
+    { sorted: true },
   )
   if (signal.aborted) throw cancelled()
-  return size
+  return { ...state, fingerprint: seen.digest('hex') }
 }
 
 function bytesOf(name: string): Buffer {

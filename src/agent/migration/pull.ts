@@ -19,6 +19,9 @@ import type { Coming, PullWork } from './steps.ts'
 
 /** The bound of the whole work comes before that of unpacking. */
 const LATE_MS = 60_000
+const ENTRY_BYTES = 2048
+/** Behind the last entry: tars end with blocks of zeros. */
+const TAIL_BYTES = 1024 * 1024
 
 /** What files are fetched with. */
 export interface PullDeps {
@@ -73,7 +76,7 @@ export async function pullFiles(
       uid,
       take: async (unpack) => {
         if (source.kind === 'directory') return await takeFolder(source, deps.directories, { unpack, options, signal })
-        const expected = { bytes: expectBytes, sha1: expectSha1 }
+        const expected = { bytes: expectBytes, sha1: expectSha1, mostBytes: mostOf(most) }
         const take = (content: AsyncIterable<Uint8Array>): Promise<Came> =>
           takeArchive(new Arrival(content, expected, (archiveBytes) => report({ archiveBytes })), { unpack, options })
         return source.kind === 'url'
@@ -84,6 +87,11 @@ export async function pullFiles(
     const { files, bytes, sha256 } = await list.write(listPath)
     return { entries: unpacked.entries, files, bytes, manifestSha256: sha256, ...came }
   })
+}
+
+/** What an archive has at most that was not pressed at all: names, and blocks that are not full. */
+function mostOf({ entries, bytes }: PullRequest['most']): number {
+  return bytes + entries * ENTRY_BYTES + TAIL_BYTES
 }
 
 interface Taking {

@@ -205,6 +205,11 @@ export const listDirectory = defineRequest({
           /** What its files have; null when there is a problem. */
           bytes: Bytes.nullable(),
           files: Count.nullable(),
+          /**
+           * Names the state of its files by their paths, sizes, modes and times of change, without reading them: as long as it is the same,
+           * there is nothing to bring anew.
+           */
+          fingerprint: Sha256.nullable().optional(),
         }),
       )
       .max(MIGRATION_LIMITS.rows),
