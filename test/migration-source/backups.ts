@@ -13,7 +13,7 @@ import type { SimBackup, SimServer, SimWorld } from './rows.ts'
 export class SimBackups {
   readonly #world: SimWorld
   readonly #injector: FaultInjector
-  readonly #onChange: () => void
+  readonly #onChange: () => Promise<void>
   readonly #running = new Set<Promise<void>>()
   readonly #closed = new AbortController()
   #folder = ''
@@ -22,7 +22,7 @@ export class SimBackups {
   constructor(options: {
     readonly world: SimWorld
     readonly injector: FaultInjector
-    readonly onChange: () => void
+    readonly onChange: () => Promise<void>
   }) {
     this.#world = options.world
     this.#injector = options.injector
@@ -117,7 +117,7 @@ export class SimBackups {
     if (!isBad) await this.#seal(backup, tree, this.#injector.faults)
     backup.completedMs = Date.now()
     backup.isSuccessful = !isBad
-    this.#onChange()
+    await this.#onChange()
   }
 
   async #seal(backup: SimBackup, tree: SimTree, { hostileTar, tarBomb }: Faults): Promise<void> {

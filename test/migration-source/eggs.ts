@@ -52,7 +52,7 @@ export function eggsOf(random: Random, { poisonEgg, oddities }: WorldOptions): S
         variable(1, 'MOTD', 'a|b', ['required', 'string', 'regex:/^[a-z|A-Z ]{1,40}$/']),
         variable(1, 'WEB_MAP', '', ['nullable', 'active_url', 'starts_with:http,https']),
         variable(1, 'GAME_MODE', '0', ['in:0,1,"2,5"', 'sometimes']),
-        variable(1, 'lower.case', 'yes', ['boolean', 'required_if:MOTD,a|b']),
+        variable(1, 'lower_case', 'yes', ['boolean', 'required_if:MOTD,a|b']),
         variable(1, 'HIDDEN_SEED', '42', ['numeric'], { userViewable: false, userEditable: false }),
       ]
     : []

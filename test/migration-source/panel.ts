@@ -29,8 +29,8 @@ export interface PanelOptions {
   readonly log: (request: IncomingMessage, response: ServerResponse) => LoggedRequest
   readonly addressOf: (node: SimNode) => NodeAddress
   readonly s3Url: (backup: SimBackup) => string
-  /** Called when something may have changed. */
-  readonly onChange: () => void
+  /** Called when something may have changed; resolves when that is kept, before it is answered. */
+  readonly onChange: () => Promise<void>
   /** Answers what tests ask the simulator itself. */
   readonly control: (url: URL, request: IncomingMessage, response: ServerResponse) => Promise<void>
 }
@@ -83,7 +83,7 @@ export class SimPanel {
       const fault = injector.hit(request, url.pathname)
       if (fault !== undefined && fault !== 'lost' && fault !== 'cut') return sendFailure(response, fault)
       const answer = await this.#answer(url, request, response, entry)
-      if (request.method !== 'GET') this.#options.onChange()
+      if (request.method !== 'GET') await this.#options.onChange()
       if (fault === 'lost') return reset(response)
       send(response, answer, { isCut: fault === 'cut' })
     } catch (error) {

@@ -1,4 +1,7 @@
 import { createHash } from 'node:crypto'
+import { mkdtemp, rm } from 'node:fs/promises'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
 import { setTimeout as sleep } from 'node:timers/promises'
 import { Parser, type ReadEntry } from 'tar'
 import { afterEach, describe, expect, it } from 'vitest'
@@ -148,6 +151,24 @@ describe('a source', () => {
     expect(other.state()).not.toEqual(one.state())
   })
 
+  it('is described by flags', () => {
+    const world = '--flavor pelican --servers 12 --seed 7 --suspended 1 --full-slots 1 --zero-slots 2 --poison-egg --plain'
+    expect(sourceFlags(world)).toEqual({
+      ...{ flavor: 'pelican', servers: 12, seed: 7, suspended: 1, fullSlots: 1, zeroSlots: 2 },
+      ...{ poisonEgg: true, oddities: false, faults: {} },
+    })
+    const requests = '--throttle 30 --throttle-window 5 --retry-after date --fail-every 5 --fail-kind lost'
+    const archives = '--truncate-backup 1 --truncate-mode short --corrupt-backup --backup-hang --hostile-tar --slow-bps 20000'
+    expect(sourceFlags(`${requests} ${archives} --wings-offline 1,2`).faults).toEqual({
+      ...{ throttle: 30, throttleWindowMs: 5000, retryAfter: 'date', failEvery: 5, failKind: 'lost' },
+      ...{ truncateBackup: 1, truncateMode: 'short', corruptBackup: Number.MAX_SAFE_INTEGER },
+      ...{ backupHang: Number.MAX_SAFE_INTEGER, hostileTar: true, slowBps: 20_000, wingsOffline: [1, 2] },
+    })
+    for (const wrong of ['--no', '--servers many', '--fail-kind 404', '--flavor catalyst']) {
+      expect(() => sourceFlags(wrong)).toThrow()
+    }
+  })
+
   it('has what real ones have', async () => {
     const { world } = await started('--dangling-owners 1')
     expect(world.users.map(({ username }) => username)).toEqual(
@@ -192,6 +213,68 @@ describe('a source', () => {
       manifest[first]?.['world/region/r.0.0.mca'],
     )
     expect(source.manifest()[serverAt(source, 4).uuid]).toEqual(manifest[serverAt(source, 4).uuid])
+  })
+
+  it('says what is not as it was found', async () => {
+    const source = await started('--backup-hang 1')
+    expect(source.changes()).toEqual([])
+    const ask = requestTo(source)
+    await ask(`${pathOf(source, 2)}/backups`, { method: 'POST', body: JSON.stringify({ name: 'left' }) })
+    await ask('/api/application/servers/3/suspend', { method: 'POST' })
+    expect(source.changes()).toEqual([
+      expect.stringMatching(/^servers\.2\.backups\.[\w-]+ is new: .*"name":"left"/),
+      'servers.3.status: null -> "suspended"',
+    ])
+    const [backup] = serverAt(source, 2).backups
+    await ask(`${pathOf(source, 2)}/backups/${backup?.uuid}`, { method: 'DELETE' })
+    await ask('/api/application/servers/3/unsuspend', { method: 'POST' })
+    expect(source.changes()).toEqual([])
+    const written = source.log.flatMap(({ method, body }) => (method === 'POST' ? [body] : []))
+    expect(written).toEqual(['{"name":"left"}', '{}', '{}'])
+    serverAt(source, 5).limits.memory = 1
+    source.world.servers.pop()
+    expect(source.changes()).toEqual(['servers.5.limits.memory: 1024 -> 1', 'servers.12 is gone'])
+  })
+
+  it('comes back where it was, with all that it had', async () => {
+    const source = await started()
+    const { url } = source
+    await source.restart()
+    expect(source.url).toBe(url)
+    expect((await backUp(source, 2)).is_successful).toBe(true)
+    expect(await requestTo(source)('/api/application/nodes').then(({ status }) => status)).toBe(200)
+  })
+
+  it('is the same after a kill when it has a folder', async () => {
+    const all = '--servers 3 --suspended 0 --full-slots 0 --zero-slots 0'
+    const folder = await mkdtemp(join(tmpdir(), 'panel-source-kept-'))
+    const source = await startSourceProcess(`${all} --backup-ms 400 --backup-hang 1 --folder ${folder}`)
+    try {
+      const { url, keys, pid } = source
+      const { servers } = await source.state()
+      const ask = requestTo(source)
+      const make = async (id: number, name: string): Promise<string> => {
+        const path = `/api/client/servers/${servers[id - 1]?.uuid}/backups`
+        const answer = await ask(path, { method: 'POST', body: JSON.stringify({ name }) })
+        return (await attributesOf<Backup>(answer)).uuid
+      }
+      const made = [await make(2, 'hangs'), await make(2, 'goes on')]
+      const changed = async () => (await source.changes()).map((line) => line.split(' ')[0])
+      const before = await changed()
+      expect(before).toEqual(made.map((uuid) => `servers.2.backups.${uuid}`))
+      await source.restart()
+      expect([source.url, source.keys, source.pid === pid]).toEqual([url, keys, false])
+      expect(await changed()).toEqual(before)
+      const backups = async () => (await source.state()).servers[1]?.backups
+      await expect.poll(async () => (await backups())?.[1]?.checksum).toMatch(/^sha1:/)
+      expect((await backups())?.[0]).toMatchObject({ name: 'hangs', completedMs: null })
+      expect(made).not.toContain(await make(3, 'another'))
+      // Both count for the throttle, whatever has ended in between.
+      expect((await ask(`/api/client/servers/${servers[1]?.uuid}/backups`, { method: 'POST' })).status).toBe(429)
+    } finally {
+      await source.close()
+      await rm(folder, { recursive: true, force: true })
+    }
   })
 
   it('runs in a process of its own as well', async () => {

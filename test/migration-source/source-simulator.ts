@@ -81,7 +81,7 @@ export class SourceSimulator {
     },
   ) {
     const injector = new FaultInjector(faults)
-    const onChange = (): void => void this.#save()
+    const onChange = async (): Promise<void> => await this.#save()
     const { keys, callers } = createKeys(world)
     const logOf = (to: string) => (request: IncomingMessage, response: ServerResponse) =>
       logRequest(this.log, to, request, response)

@@ -132,6 +132,14 @@ describe('the answers of the simulator', () => {
     },
   )
 
+  it.skipIf(!HAS_RECORDED)(
+    `are all compared that were recorded${skippedUnless(HAS_RECORDED, 'recorded answers beside the repository')}`,
+    () => {
+      const recorded = JSON.parse(readFileSync(RECORDED, 'utf8')) as Record<string, unknown>
+      expect(Object.keys(recorded).toSorted()).toEqual(asked.map(([name]) => name).toSorted())
+    },
+  )
+
   it('would be found to be others', () => {
     const theirs = kindsOf({ object: 'list', data: [{ id: 1, at: '2026-01-02T03:04:05+00:00', notes: null }] })
     const ours = kindsOf({ object: 'lists', data: [{ id: '1', at: '2026-01-02', notes: 'a', more: true }] })

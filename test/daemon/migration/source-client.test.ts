@@ -127,14 +127,25 @@ describe('what is read of a source', () => {
     expect((await source.nests(signal)).items.map(({ id }) => id)).toEqual(['1', '2'])
   })
 
-  it('lacks only the egg that the source itself cannot show', async () => {
-    const source = await opened(await simulator({ poisonEgg: true }))
+  it.each([
+    ['pterodactyl', { kind: 'nest', id: '1' }],
+    ['pelican', { kind: 'egg', id: null }],
+  ] as const)('lacks only the egg that the source itself cannot show: %s', async (flavor, list) => {
+    const source = await opened(await simulator({ flavor, poisonEgg: true }))
+    expect(source.flavor).toBe(flavor)
+    expect(await source.probe(signal)).toMatchObject({ missing: [], reads: { egg: 'yes' } })
     const { items, unreadable } = await source.eggs(signal)
     expect(items.map(({ id }) => id).toSorted()).toEqual(['1', '2', '3', '4'])
-    expect(unreadable).toEqual([
-      expect.objectContaining({ kind: 'egg', id: '5' }),
-      expect.objectContaining({ kind: 'nest', id: '1' }),
-    ])
+    expect(unreadable).toEqual([expect.objectContaining({ kind: 'egg', id: '5' }), expect.objectContaining(list)])
+    expect((await source.servers(signal)).items).toHaveLength(12)
+  })
+
+  it.each(['pterodactyl', 'pelican'] as const)('names owners that are no longer there: %s', async (flavor) => {
+    const source = await opened(await simulator({ flavor, danglingOwners: 2 }))
+    const users = new Set((await source.users(signal)).items.map(({ id }) => id))
+    const { items, unreadable } = await source.servers(signal)
+    expect(unreadable).toEqual([])
+    expect(items.filter(({ ownerId }) => !users.has(ownerId)).map(({ id }) => id)).toEqual(['1', '2'])
   })
 
   it('says of a broken row which one it is, and has the others', async () => {
@@ -189,13 +200,74 @@ describe('requests to a source', () => {
     expect(source.usage.retries).toBeGreaterThan(0)
   })
 
-  it.each(['500', '502', 'html', 'cut', 'reset', 'hang'] as const)('get over failures: %s', async (failKind) => {
-    const at = await simulator({ faults: { failEvery: 3, failKind, failLeft: 2 } })
-    expect((await (await opened(at)).servers(signal)).items).toHaveLength(12)
+  it.each(['500', 'html', 'reset', 'lost'] as const)(
+    'that change something are looked up before they are sent again: %s',
+    async (failKind) => {
+      const at = await simulator({ fullSlots: 0, zeroSlots: 0 })
+      const source = await opened(at)
+      const server = await serverNamed(source, 3)
+      await at.setFaults({ failEvery: 1, failKind, failMethods: ['POST'], failLeft: 2 })
+      const from = at.log.length
+      await source.files?.createBackup(server, { name: 'moving', ignored: [] }, signal)
+      const isDone = failKind === 'lost'
+      const methods = at.log.slice(from).map(({ method }) => method)
+      expect(methods).toEqual(isDone ? ['GET', 'POST', 'GET'] : ['GET', 'POST', 'GET', 'POST', 'GET', 'POST'])
+      const power = at.log.length
+      await at.setFaults({ failLeft: 1 })
+      await source.files?.setPower(server, 'start', signal)
+      expect(at.log.slice(power).map(({ method }) => method)).toEqual(
+        isDone ? ['POST', 'GET'] : ['POST', 'GET', 'POST'],
+      )
+    },
+  )
+
+  it.each(['500', '502', '503', '504', 'html', 'cut', 'reset', 'hang'] as const)(
+    'get over failures: %s',
+    async (failKind) => {
+      const at = await simulator({ faults: { failEvery: 3, failKind, failLeft: 2 } })
+      expect((await (await opened(at)).servers(signal)).items).toHaveLength(12)
+    },
+  )
+
+  it.each(['seconds', 'date'] as const)('wait for the end of a maintenance that is said in a %s', async (said) => {
+    const asked: number[] = []
+    let backMs = 0
+    const at = await answering((_, response) => {
+      asked.push(Date.now())
+      if (asked.length === 1) {
+        backMs = said === 'date' ? Math.ceil((Date.now() + 200) / 1000) * 1000 : Date.now() + 1000
+        const headers = { 'retry-after': said === 'date' ? new Date(backMs).toUTCString() : '1' }
+        response.writeHead(503, headers).end('{"errors":[{"code":"HttpException","detail":"down"}]}')
+      } else response.end('{"object":"list","data":[]}')
+    })
+    const { flavor, usage } = await opened(at)
+    expect(flavor).toBe('pterodactyl')
+    expect(asked).toHaveLength(2)
+    expect(asked[1]).toBeGreaterThanOrEqual(backMs)
+    expect(usage.retries).toBe(1)
   })
 
-  it('are not sent before the time is over that the source asks for', async () => {
-    const at = await simulator({ faults: { throttle: 8, throttleWindowMs: 1000 } })
+  it('are not sent at all while the source wants to be left alone for longer than one waits', async () => {
+    let asked = 0
+    const at = await answering((_, response) => {
+      asked++
+      if (asked === 1) response.end('{"object":"list","data":[]}')
+      else response.writeHead(429, { 'retry-after': '3600' }).end('{"errors":[{"code":"ThrottleRequestsException"}]}')
+    })
+    const source = await opened(at)
+    const first = await failureOf(source.users(signal))
+    expect(first).toMatchObject({ problem: 'throttle', isTransient: true, retryAfterMs: 3_600_000 })
+    const second = await failureOf(source.users(signal))
+    expect(second.problem).toBe('throttle')
+    expect(second.retryAfterMs).toBeGreaterThan(3_590_000)
+    expect(asked).toBe(2)
+  })
+
+  it.each([
+    ['pterodactyl', 'seconds'],
+    ['pelican', 'date'],
+  ] as const)('are not sent before the time is over that the source asks for: %s, %s', async (flavor, retryAfter) => {
+    const at = await simulator({ flavor, faults: { throttle: 8, throttleWindowMs: 1000, retryAfter } })
     const source = await opened(at)
     const server = await serverNamed(source, 3)
     await Promise.all(Array.from({ length: 8 }, () => source.schedules(server, signal)))
@@ -251,6 +323,34 @@ describe('a server of a source', () => {
     )
     expect(throttled).toMatchObject({ problem: 'backup-throttle', isTransient: true })
     expect(throttled.retryAfterMs).toBeGreaterThan(500_000)
+  })
+
+  it.each(['pterodactyl', 'pelican'] as const)(
+    'is on a node that is off: that is said, and others go on: %s',
+    async (flavor) => {
+      const at = await simulator({ flavor, faults: { wingsOffline: [1] } })
+      const source = await opened(at)
+      const create = async (id: number) =>
+        await source.files?.createBackup(await serverNamed(source, id), { name: 'm', ignored: [] }, signal)
+      const failure = await failureOf(create(1))
+      expect(failure).toMatchObject({ problem: 'node-offline', isTransient: true, status: 504 })
+      expect(await create(2)).toMatchObject({ state: 'pending' })
+      const tree = (await source.files?.tree(await serverNamed(source, 1), signal)) ?? expect.fail()
+      expect(await failureOf(tree.list('', signal))).toMatchObject({ problem: 'unreachable', isTransient: true })
+    },
+  )
+
+  it('has a backup that never ends, which stays what it is', async () => {
+    const at = await simulator({ faults: { backupHang: 1, backupMs: 1 } })
+    const source = await opened(at)
+    const [third, fourth] = [await serverNamed(source, 3), await serverNamed(source, 4)]
+    const { uuid } = (await source.files?.createBackup(third, { name: 'm', ignored: [] }, signal)) ?? expect.fail()
+    const good = (await source.files?.createBackup(fourth, { name: 'm', ignored: [] }, signal)) ?? expect.fail()
+    await expect.poll(async () => (await source.files?.backup(fourth, good.uuid, signal))?.state).toBe('good')
+    expect(await source.files?.backup(third, uuid, signal)).toMatchObject({ state: 'pending', sha1: null })
+    await source.files?.deleteBackup(third, uuid, signal)
+    await source.files?.deleteBackup(fourth, good.uuid, signal)
+    expect(at.changes()).toEqual([])
   })
 
   it('has a failed backup, which is not taken for a good one', async () => {
@@ -312,6 +412,53 @@ describe('an address that is no source', () => {
     const failure = await failureOf(opened(at))
     expect(failure.message).toContain(elsewhere.url)
     expect(asked).toEqual([])
+  })
+
+  it.each([
+    ['repeats its pages', () => 1],
+    ['is longer than any list', (page: number) => page * 60_000],
+  ])('cannot be read for ever: a list that %s', async (what, firstId) => {
+    const at = await answering((request, response) => {
+      const page = Number(new URL(request.url ?? '/', 'http://source').searchParams.get('page') ?? 1)
+      const rows = Array.from({ length: 60_000 }, (_row, n) => ({
+        object: 'user',
+        attributes: { id: firstId(page) + n },
+      }))
+      const pagination = { total: 1_000_000, current_page: page, total_pages: 1_000_000 }
+      response.end(JSON.stringify({ object: 'list', data: rows, meta: { pagination } }))
+    })
+    const failure = await failureOf((await opened(at)).users(signal))
+    expect(failure).toMatchObject({
+      problem: 'not-a-source',
+      isTransient: false,
+      message: expect.stringContaining(what),
+    })
+  })
+
+  it('can neither lead a request elsewhere nor bring a name that is none', async () => {
+    const asked: string[] = []
+    const name = `a\u001b]0;x\u0007${'n'.repeat(100_000)}`
+    const at = await answering((request, response) => {
+      asked.push(request.url ?? '')
+      const rows = [
+        { object: 'nest', attributes: { id: '../users/1?x=', uuid: 'u', name, description: null } },
+        { object: 'nest', attributes: { id: '..', uuid: 'u', name: ['a'], description: null } },
+        { object: 'nest', attributes: null },
+        JSON.parse('{"object":"nest","attributes":{"id":7,"__proto__":{"id":8},"name":"good"}}'),
+        'row',
+      ]
+      response.end(JSON.stringify({ object: 'list', data: rows }))
+    })
+    const source = await opened(at)
+    const { items, unreadable } = await source.nests(signal)
+    expect(items.map(({ id }) => id)).toEqual(['../users/1?x=', '7'])
+    expect(items[0]?.name.length).toBeLessThanOrEqual(255)
+    expect(items[0]?.name).not.toMatch(/\p{Cc}/u)
+    expect(unreadable.map(({ id }) => id)).toEqual(['..', null, null])
+    await source.eggs(signal).catch(() => undefined) // where it asks is what counts
+    expect(
+      asked.filter((path) => !/^\/api\/application\/nests(?:\/(?:7|\.\.%2Fusers%2F1%3Fx%3D)\/eggs)?\?/.test(path)),
+    ).toEqual([])
   })
 
   it('can neither fill the memory nor bring a key into a message', async () => {

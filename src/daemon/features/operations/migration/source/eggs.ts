@@ -50,6 +50,7 @@ export function eggOf(
     uuid: row.uuid,
     nestId,
     name: row.name,
+    mustExist: false,
     document: {
       meta: { version: isPelican ? 'PLCN_v3' : 'PTDL_v2', update_url: null },
       uuid: row.uuid,

@@ -165,7 +165,8 @@ export class SourceHttp {
         const waitMs = retryAfterMs ?? USUAL_SILENCE_MS
         // Waiting is not trying: the whole API is left alone, and no attempt is used up.
         budget.silence(waitMs)
-        if (this.#clock.monotonicMs() - from + waitMs > this.#waits.mostThrottled) throw error
+        const isTooLong = this.#clock.monotonicMs() - from + waitMs > this.#waits.mostThrottled
+        if (waitMs > MOST_SILENCE_MS || isTooLong) throw error
       } finally {
         release()
       }

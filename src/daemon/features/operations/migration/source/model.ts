@@ -67,6 +67,8 @@ export interface SourceEgg {
   readonly name: string
   /** As the source would export it, with everything it inherits filled in; what `importEgg` takes. */
   readonly document: Readonly<Record<string, unknown>>
+  /** A template of this panel, by its name or id: there is nothing that it could be made of, and `document` is empty. */
+  readonly mustExist: boolean
 }
 
 /** Natural key: `uuid`. */
@@ -78,7 +80,7 @@ export interface SourceNode {
   /** `null`: of a flavour without locations. */
   readonly locationId: string | null
   readonly fqdn: string
-  /** Where its archives are downloaded: scheme, host and port, without a slash at the end. */
+  /** Where its archives are downloaded: scheme, host and port, without a slash at the end. Empty: nothing is downloaded. */
   readonly origin: string
   readonly sftpPort: number
   /** MiB. */
@@ -95,7 +97,7 @@ export interface SourceUser {
   readonly uuid: string | null
   readonly externalId: string | null
   readonly username: string
-  /** In lower case. */
+  /** In lower case; of one that must exist perhaps its user name. */
   readonly email: string
   readonly firstName: string | null
   readonly lastName: string | null
@@ -103,6 +105,8 @@ export interface SourceUser {
   readonly isAdmin: boolean
   /** A second factor that has to be enrolled again. */
   readonly hasTwoFactor: boolean
+  /** An account of this panel, by its address or user name: nobody is made. */
+  readonly mustExist: boolean
 }
 
 /** Natural key: `ip` and `port` on its node. */
@@ -244,7 +248,7 @@ export interface SourceServer {
   readonly description: string
   readonly state: SourceServerState
   readonly isSuspended: boolean
-  /** May name somebody who is no longer there. */
+  /** May name somebody who is no longer there. Empty: whoever moves it in. */
   readonly ownerId: string
   readonly nodeId: string
   /** `null`: of a flavour without nests. */

@@ -38,6 +38,7 @@ const FEW_PAGES = 20
 export abstract class PanelSource implements Source {
   abstract readonly flavor: SourceFlavor
   readonly files: PanelFiles
+  readonly directory = null
   protected readonly http: SourceHttp
 
   constructor(http: SourceHttp) {

@@ -94,7 +94,15 @@ export interface Source {
   readonly usage: SourceUsage
   /** `null`: its files are not behind an API of the source. */
   readonly files: SourceFiles | null
+  /** Where its servers lie, each in the folder that its id names; the node copies them by itself. `null`: behind {@link files}. */
+  readonly directory: SourceDirectory | null
   close(): Promise<void>
+}
+
+/** A folder of a node of this panel, by its absolute path. */
+export interface SourceDirectory {
+  readonly nodeId: string
+  readonly path: string
 }
 
 /** What a source lets be done with a server so that its files can be fetched. Each change is safe to repeat. */

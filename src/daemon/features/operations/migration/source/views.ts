@@ -103,6 +103,7 @@ export function userOf(attributes: Attributes): SourceUser {
     language: row.language,
     isAdmin: row.root_admin,
     hasTwoFactor: row['2fa'] || row['2fa_enabled'],
+    mustExist: false,
   }
 }
 
