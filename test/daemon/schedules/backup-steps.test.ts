@@ -18,7 +18,10 @@ let stage: Stage
 let server: Server
 beforeAll(async () => {
   stage = await Stage.open({ agent: true })
-  const made = await stage.create(await stage.template(), stage.here)
+  const made = await stage.create(
+    await stage.template({ installScript: 'echo installed', installEntrypoint: 'sh' }),
+    stage.here,
+  )
   server = await until('the installation', async () => {
     const now = await stage.get(made.id)
     return now.installed && now.status === 'stopped' ? now : undefined

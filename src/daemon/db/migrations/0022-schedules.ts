@@ -20,6 +20,7 @@ create table schedule (
   only_when_online integer not null,
   missed text not null check (missed in ('skip', 'once')),
   next_run_at text,
+  timed_at text not null,
   last_run_at text,
   last_status text,
   last_error text,
@@ -29,6 +30,7 @@ create table schedule (
 ) strict;
 create index schedule_server on schedule (server_id, created_at, id);
 create index schedule_due on schedule (next_run_at) where next_run_at is not null;
+create index schedule_timed on schedule (timed_at);
 
 create table schedule_run (
   seq integer primary key,

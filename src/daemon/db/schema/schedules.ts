@@ -22,6 +22,8 @@ interface ScheduleTable extends Stamps {
   missed: MissedRuns
   /** When the next run is due; `null`: it is disabled, or its cron text cannot be read. */
   nextRunAt: IsoTime | null
+  /** When that was counted: ahead of now where the clock was wrong then. */
+  timedAt: IsoTime
   lastRunAt: IsoTime | null
   lastStatus: 'running' | 'success' | 'failed' | 'skipped' | null
   lastError: string | null

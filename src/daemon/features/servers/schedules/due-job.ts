@@ -1,6 +1,6 @@
 import { z } from 'zod'
 import type { TaskRunCause } from '../../../../shared/kernel/schedule.ts'
-import { type Clock, type IsoTime, now } from '../../../../shared/kernel/time.ts'
+import { type Clock, type IsoTime, isoTime, now } from '../../../../shared/kernel/time.ts'
 import { nextTime } from '../../../core/cron.ts'
 import type { Log } from '../../../core/log.ts'
 import type { SystemErrors } from '../../../core/system-errors.ts'
@@ -44,7 +44,7 @@ const SETTLING_LOOK_MS = 1000
 /** It is looked at least so often, because the wall clock may be set meanwhile; a change of a schedule comes before that. */
 const LONGEST_WAIT_MS = 300_000
 const AT_ONCE = 10_000
-/** The wall clock counts as set back when it has lost so much against the one that counts durations. */
+/** A time that was counted by a clock so much further ahead is counted anew. */
 const SET_BACK_MS = 5000
 const PAGE = 200
 
@@ -52,16 +52,16 @@ const PAGE = 200
 export function registerDue(jobs: Pick<Jobs, 'register'>, deps: DueDeps): void {
   const { clock } = deps
   const startedMs = clock.monotonicMs()
-  let aheadMs: number | undefined
+  let isFirst = true
   jobs.register(DUE, {
     steps: {
       look: {
         attempts: Number.POSITIVE_INFINITY,
         timeoutMs: 3_600_000,
         run: async ({ signal }) => {
-          const nowAheadMs = clock.nowMs() - clock.monotonicMs()
-          if (aheadMs === undefined || nowAheadMs < aheadMs - SET_BACK_MS) await timeAnew(deps, signal)
-          aheadMs = nowAheadMs
+          if (isFirst) await timeAnew(deps, signal)
+          isFirst = false
+          await followClock(deps, signal)
           const isSettling = clock.monotonicMs() - startedMs < SETTLING_MS
           const waiting = await runAllDue(deps, { isSettling, signal })
           return async (tx) => {
@@ -96,7 +96,7 @@ async function runAllDue(
     } catch (err) {
       if (isStorageFailure(err)) throw err
       // One that cannot be begun holds up no other.
-      log.error({ err, scheduleId: id }, 'cannot run schedule, switching it off')
+      log.error({ err, scheduleId: id }, 'cannot run schedule, it is due no more until it is saved again')
       systemErrors.capture(err, { component: 'schedules', metadata: { scheduleId: id } })
       await db.write((tx) => giveUp(tx, id))
     }
@@ -129,10 +129,25 @@ export function nextRunOrKept(
   }
 }
 
-/**
- * Puts times right that are ahead: a wall clock that was wrong may have written them, or a runtime that knew other changes of a
- * zone's clocks. At each start, and when the clock was set back.
- */
+/** Counts times anew that a wall clock has given which was ahead and has been set back since. */
+async function followClock({ db, clock, log }: DueDeps, signal: AbortSignal): Promise<void> {
+  let [changed, isDone] = [0, false]
+  while (!isDone && !signal.aborted) {
+    const nowMs = clock.nowMs()
+    const page = await rows.timedAfter(db.read, isoTime(nowMs + SET_BACK_MS), PAGE)
+    if (page.length > 0) {
+      await db.write(async (tx) => {
+        for (const row of page)
+          await rows.timeSchedule(tx, row.id, row.nextRunAt === null ? null : nextRunOrKept(row, nowMs))
+      })
+    }
+    changed += page.length
+    isDone = page.length < PAGE
+  }
+  if (changed > 0) log.warn({ schedules: changed }, 'clock was set back, rescheduled schedules')
+}
+
+/** Counts times that are ahead anew at a start: this runtime may know other changes of a zone's clocks than the one before. */
 async function timeAnew({ db, clock, log }: DueDeps, signal: AbortSignal): Promise<void> {
   const at = now(clock)
   let [after, changed] = ['', 0]
@@ -148,7 +163,7 @@ async function timeAnew({ db, clock, log }: DueDeps, signal: AbortSignal): Promi
     after = page.at(-1)?.id ?? after
     isDone = page.length < PAGE
   }
-  if (changed > 0) log.info({ schedules: changed }, 'times of schedules were put right')
+  if (changed > 0) log.info({ schedules: changed }, 'times of schedules were counted anew')
 }
 
 /** Begins what is due or says why not, and moves the schedule to its next time, in one transaction: no time counts twice. */
@@ -167,7 +182,7 @@ async function runDue(
   const cause: TaskRunCause = isMissed ? 'missed' : 'schedule'
   const start = { schedule, cause, dueAt }
   const skipped = await reasonToSkip(tx, deps, { schedule, server, isMissed, dueAt })
-  await rows.updateSchedule(tx, id, { nextRunAt: nextRunOf(schedule, nowMs) })
+  await rows.timeSchedule(tx, id, nextRunOf(schedule, nowMs))
   const onBehalfOf = ownerOf(schedule)
   if (skipped !== undefined) await leaveOut(tx, deps, start, { status: 'skipped', ...skipped })
   else if (onBehalfOf === undefined) await leaveOut(tx, deps, start, { status: 'failed', ...OWNER_GONE })
@@ -209,6 +224,6 @@ async function reasonToSkip(
 
 /** A schedule that cannot even be begun is due no more; its row says why. */
 async function giveUp(tx: Tx, id: string): Promise<void> {
-  const lastError = 'It could not be run because of an error of the panel; save it again to switch it on'
+  const lastError = 'It could not be run because of an error of the panel, and is due no more until it is saved again'
   await rows.updateSchedule(tx, id, { nextRunAt: null, lastStatus: 'failed', lastError })
 }

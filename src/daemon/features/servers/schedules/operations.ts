@@ -81,7 +81,7 @@ export async function addSchedule(
     .values({
       ...{ id, serverId, ownerId, apiKeyId, name, description: wanted.description || null, cron, timezone, missed },
       ...{ steps: JSON.stringify(wanted.steps), onlyWhenOnline: wanted.onlyWhenOnline ? 1 : 0 },
-      ...{ enabled: enabled ? 1 : 0, nextRunAt: enabled ? nextRunAt : null },
+      ...{ enabled: enabled ? 1 : 0, nextRunAt: enabled ? nextRunAt : null, timedAt: tx.now },
       ...{ lastRunAt: null, lastStatus: null, lastError: null, createdAt: tx.now, updatedAt: tx.now },
     })
     .execute()
@@ -111,7 +111,7 @@ export const updateTask = operation(api.updateTask, async (work, { params, body 
     enabled && (isRetimed || before.nextRunAt === null) ? nextGiven(tx, { cron, timezone }) : before.nextRunAt
   const takesOver = steps !== undefined || before.ownerId === null
   await rows.updateSchedule(tx, id, {
-    ...{ cron, timezone, enabled: enabled ? 1 : 0, nextRunAt: enabled ? next : null, disabledBySuspension: 0 },
+    ...{ cron, timezone, enabled: enabled ? 1 : 0, disabledBySuspension: 0 },
     updatedAt: tx.now,
     ...(takesOver ? { ownerId: userId, apiKeyId: apiKeyOf(work) } : {}),
     ...(steps === undefined ? {} : { steps: JSON.stringify(steps) }),
@@ -120,6 +120,8 @@ export const updateTask = operation(api.updateTask, async (work, { params, body 
     ...(body.missed === undefined ? {} : { missed: body.missed }),
     ...(body.onlyWhenOnline === undefined ? {} : { onlyWhenOnline: body.onlyWhenOnline ? 1 : 0 }),
   })
+  const nextRunAt = enabled ? next : null
+  if (nextRunAt !== before.nextRunAt) await rows.timeSchedule(tx, id, nextRunAt)
   await lookForDue(tx, deps.jobs)
   const row = await scheduleOf(tx, params)
   const details = changes(fieldsOf(before), fieldsOf(row))

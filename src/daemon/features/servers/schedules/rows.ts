@@ -88,6 +88,11 @@ export async function updateSchedule(
   await tx.q.updateTable('schedule').set(set).where('id', '=', id).execute()
 }
 
+/** Writes down when a schedule is due next, counted by the clock of this transaction. */
+export async function timeSchedule(tx: Tx, id: string, nextRunAt: IsoTime | null): Promise<void> {
+  await updateSchedule(tx, id, { nextRunAt, timedAt: tx.now })
+}
+
 /** Moves a schedule to another time, unless it was moved meanwhile. */
 export async function moveTime(
   tx: Tx,
@@ -96,7 +101,7 @@ export async function moveTime(
 ): Promise<void> {
   await tx.q
     .updateTable('schedule')
-    .set({ nextRunAt: to })
+    .set({ nextRunAt: to, timedAt: tx.now })
     .where('id', '=', id)
     .where('nextRunAt', '=', nextRunAt)
     .execute()
@@ -119,6 +124,12 @@ export async function dueSchedules(q: Queries, at: IsoTime, most: number) {
 export async function aheadSchedules(q: Queries, { at, after }: { at: IsoTime; after: string }, most: number) {
   const ahead = q.selectFrom('schedule').select(['id', 'cron', 'timezone', 'nextRunAt']).where('nextRunAt', '>', at)
   return ahead.where('id', '>', after).orderBy('id').limit(most).execute()
+}
+
+/** Schedules whose time was counted by a clock that was ahead of this moment. */
+export async function timedAfter(q: Queries, at: IsoTime, most: number) {
+  const timed = q.selectFrom('schedule').select(['id', 'cron', 'timezone', 'nextRunAt']).where('timedAt', '>', at)
+  return timed.limit(most).execute()
 }
 
 /** When the next schedule is due. */

@@ -132,7 +132,7 @@ function finished(job: RunJob, { continueOnFailure }: TaskStep, outcome: Outcome
   return async (tx): Promise<StepEnd<RunState>> => {
     const error = outcome.ok ? null : outcome.error
     await rows.updateRunStep(tx, runId, number, { status: outcome.ok ? 'success' : 'failed', error, endedAt: tx.now })
-    if (outcome.output != null && outcome.output.lines.length > 0) await keepOutput(tx, { runId, number, outcome })
+    if (outcome.output != null) await keepOutput(tx, { runId, number, outcome })
     if (outcome.ok) return {}
     if (continueOnFailure && outcome.ends !== true) return { state: { ...job.state, failures: job.state.failures + 1 } }
     const said = job.input.steps.length === 1 ? outcome.error : `step ${number} (${job.step.name}): ${outcome.error}`

@@ -1,6 +1,6 @@
 import type { Tx } from '../../../db/db.ts'
 import { lookForDue, nextRunOrKept } from './due-job.ts'
-import { updateSchedule } from './rows.ts'
+import { timeSchedule, updateSchedule } from './rows.ts'
 import { abortRun, type RunDeps } from './runs.ts'
 
 /**
@@ -14,8 +14,8 @@ export async function followSuspension(tx: Tx, deps: RunDeps, serverId: string, 
       await abortRun(tx, deps, row.id, 'The server was suspended')
       if (row.enabled === 1) await updateSchedule(tx, row.id, { enabled: 0, disabledBySuspension: 1 })
     } else if (row.disabledBySuspension === 1) {
-      const nextRunAt = nextRunOrKept(row, Date.parse(tx.now))
-      await updateSchedule(tx, row.id, { enabled: 1, disabledBySuspension: 0, nextRunAt })
+      await updateSchedule(tx, row.id, { enabled: 1, disabledBySuspension: 0 })
+      await timeSchedule(tx, row.id, nextRunOrKept(row, Date.parse(tx.now)))
     }
   }
   if (schedules.length > 0) await lookForDue(tx, deps.jobs)
