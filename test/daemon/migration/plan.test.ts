@@ -40,10 +40,10 @@ const node = (id: string) => ({
 /** Ids of nodes and servers are the same numbers on purpose. */
 const source: SourceSnapshot = {
   flavor: 'pterodactyl',
-  fingerprint: 'fp',
+  fingerprint: 'fp', isDirectory: false,
   locations: [{ id: '1', name: 'eu', description: '' }],
   nests: [{ id: '1', uuid: null, name: 'Games', description: '' }],
-  eggs: [{ id: '1', uuid: null, nestId: '1', name: 'Game', document: { name: 'Game' } }],
+  eggs: [{ id: '1', uuid: null, nestId: '1', name: 'Game', mustExist: false, document: { name: 'Game' } }],
   nodes: [node('1'), node('2')],
   users: [
     {
@@ -56,7 +56,7 @@ const source: SourceSnapshot = {
         firstName: null,
         lastName: null,
       },
-      ...{ language: null, isAdmin: true, hasTwoFactor: false },
+      ...{ language: null, isAdmin: true, hasTwoFactor: false, mustExist: false },
     },
   ],
   servers: [server('1', '2', 25565), server('2', '1', 25565)],
@@ -77,7 +77,7 @@ const target: TargetState = {
     ],
   ]),
   ...{ locations: new Map([['eu', 'loc_a']]), nests: new Map(), templates: new Map(), users: new Map() },
-  ...{ usernames: new Set<string>(), withoutPassword: new Set<string>(), servers: new Map(), databaseHosts: new Map(), brought: new Map() },
+  ...{ usernames: new Map<string, string>(), withoutPassword: new Set<string>(), servers: new Map(), databaseHosts: new Map(), brought: new Map() },
 }
 
 const createdAt = isoTime(Date.parse('2026-01-01T00:00:00Z'))

@@ -5,7 +5,7 @@ import { operationsOver, type WorkOver } from '../../../access/operation.ts'
 import { type Tx, uniqueViolation } from '../../../db/db.ts'
 import { parseJson } from '../../../db/json.ts'
 import { changeJob, changeStep } from './change.ts'
-import type { MigrationDeps } from './deps.ts'
+import type { MigrationDeps, SourceAccess } from './deps.ts'
 import { dispatch } from './dispatch.ts'
 import { isAlready } from './job-states.ts'
 import { MigrationConfig } from './migration-config.ts'
@@ -29,7 +29,8 @@ export const startMigration = operation(api.startMigration, async (work, { body 
   const isNamed = Object.keys(body.nodeMappings).length + Object.keys(body.serverMappings).length > 0
   // What is compared is what was brought, unless somebody wants less of it.
   const asked = before === undefined || isNamed ? body : parseJson(MigrationConfig, before.config)
-  const { scope, nodeMappings, serverMappings, phases, options } = asked
+  const { scope, serverMappings, phases, options } = asked
+  const nodeMappings = access.kind === 'directory' ? ofDirectory(access, asked) : asked.nodeMappings
   const needed = scope === 'server' ? serverMappings : { ...nodeMappings, ...serverMappings }
   if (Object.keys(needed).length === 0) {
     throw fieldError(scope === 'server' ? 'body.serverMappings' : 'body.nodeMappings', 'must name at least one')
@@ -149,6 +150,18 @@ export const retryMigrationStep = operation(
     return { answer: toStep(after), audit: { resourceId: jobId, details: { stepId, action: step.action } } }
   },
 )
+
+/** Folders are copied by the node that they lie on, to itself. */
+function ofDirectory(
+  { nodeId }: Extract<SourceAccess, { kind: 'directory' }>,
+  { nodeMappings, serverMappings, scope }: Pick<MigrationConfig, 'nodeMappings' | 'serverMappings' | 'scope'>,
+): Readonly<Record<string, string>> {
+  const elsewhere = (map: Readonly<Record<string, string>>): boolean => Object.values(map).some((id) => id !== nodeId)
+  const why = 'must be the node on which the folder lies, which copies it'
+  if (elsewhere(nodeMappings)) throw fieldError('body.nodeMappings', why)
+  if (elsewhere(serverMappings)) throw fieldError('body.serverMappings', why)
+  return scope === 'server' ? nodeMappings : { [nodeId]: nodeId }
+}
 
 /** Offline nodes come first: who names one of each hears of that one. */
 async function refuseNodes(tx: Tx, deps: Pick<MigrationDeps, 'isOnline'>, ids: readonly string[]): Promise<void> {

@@ -42,5 +42,6 @@ export async function readSnapshot(
   const { flavor, fingerprint } = source
   const losses = source.losses(users)
   const all = { locations, nests, eggs, nodes, users, servers, mounts: mounts?.items ?? [] }
-  return { flavor, fingerprint, ...all, perServer, unreadable, losses }
+  const isDirectory = source.directory !== null
+  return { flavor, fingerprint, isDirectory, ...all, perServer, unreadable, losses }
 }

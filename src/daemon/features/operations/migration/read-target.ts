@@ -30,7 +30,7 @@ export async function readTarget(
     templates: new Map(templates.map(({ id, name, document }) => [name, { id, origin: originOf(document) }])),
     users: new Map(users.map(({ id, email, username }) => [email.toLowerCase(), { id, username }])),
     withoutPassword: new Set(users.flatMap(({ id, passwordHash }) => (passwordHash === null ? [id] : []))),
-    usernames: new Set(users.map(({ username }) => username.toLowerCase())),
+    usernames: new Map(users.map(({ username, id }) => [username.toLowerCase(), id])),
     servers: new Map(servers.map(({ id, uuid, name }) => [uuid, { id, name }])),
     databaseHosts: new Map(hosts.map(({ id, host, port }) => [`${host} ${port}`.toLowerCase(), id])),
     brought: await broughtOf(q, sourceFp),

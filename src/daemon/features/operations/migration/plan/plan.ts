@@ -82,6 +82,9 @@ const FILE_STEPS = [
   'source_cleanup',
 ] as const
 
+/** Of a folder of the node nothing has to be made or put back. */
+const DIRECTORY_STEPS = ['transfer_files', 'verify_files', 'place_files'] as const
+
 /** What shares a node goes one after the other. */
 function laneOf(action: (typeof FILE_STEPS)[number], server: SourceServer, node: TargetNodeState): string | undefined {
   if (action === 'create_backup') return `backup ${server.nodeId}`
@@ -314,6 +317,10 @@ class Planner {
         needs,
         input: { source: egg, name: as, op },
       })
+    if (egg.mustExist) {
+      const known = there?.id ?? [...this.#target.templates.values()].find((one) => one.id === id)?.id
+      return known === undefined ? add('skip', null, name, 'template_missing') : add('link', known, name, 'exists')
+    }
     const again = this.#again('egg', id, egg)
     if (again !== undefined) {
       if (again.op !== 'update' || policy === 'overwrite') return add(again.op, again.targetId, name, again.reason)
@@ -366,6 +373,10 @@ class Planner {
         input: { source: user, username: as, op, grantAdmin: grantAdmin && user.isAdmin },
       })
     const again = this.#again('user', id, user)
+    if (user.mustExist && again === undefined) {
+      const known = this.#target.users.get(email)?.id ?? this.#target.usernames.get(user.username.toLowerCase())
+      return known === undefined ? add('skip', null, 'user_missing') : add('link', known, 'exists')
+    }
     // What somebody has made of an account here is not overwritten by what it was on the source.
     if (again !== undefined) return add('skip', again.targetId, 'unchanged')
     const there = this.#target.users.get(email.toLowerCase())
@@ -422,7 +433,7 @@ class Planner {
     const skip = (reason: string): void => {
       this.#add({ ...base, target: null, op: 'skip', reason, input: { ...input, op: 'skip' } })
     }
-    if (!this.#source.users.some((user) => user.id === server.ownerId)) {
+    if (server.ownerId !== '' && !this.#source.users.some((user) => user.id === server.ownerId)) {
       this.#warnings.push(`server ${name} (${uuid}) belongs to nobody on the source any more`)
       skip('owner_missing')
       return
@@ -592,7 +603,7 @@ class Planner {
     const { id, name, isInstalled } = server
     const nodeOrigin = this.#source.nodes.find((one) => one.id === server.nodeId)?.origin ?? null
     let before: string | undefined = this.#brings.get(`server ${id}`)
-    for (const action of FILE_STEPS) {
+    for (const action of this.#source.isDirectory ? DIRECTORY_STEPS : FILE_STEPS) {
       const lane = laneOf(action, server, node)
       before = this.#add({
         phase: 'files',

@@ -19,6 +19,8 @@ import type {
 export interface SourceSnapshot {
   readonly flavor: SourceFlavor
   readonly fingerprint: string
+  /** Its servers lie in a folder of a node here, which copies them by itself. */
+  readonly isDirectory: boolean
   readonly locations: readonly SourceLocation[]
   readonly nests: readonly SourceNest[]
   readonly eggs: readonly SourceEgg[]
@@ -79,8 +81,8 @@ export interface TargetState {
   readonly users: ReadonlyMap<string, { readonly id: string; readonly username: string }>
   /** Ids of users that nobody can sign in as by a password yet. */
   readonly withoutPassword: ReadonlySet<string>
-  /** User names in lower case. */
-  readonly usernames: ReadonlySet<string>
+  /** Ids by user names in lower case. */
+  readonly usernames: ReadonlyMap<string, string>
   /** By UUID. */
   readonly servers: ReadonlyMap<string, { readonly id: string; readonly name: string }>
   /** Database hosts by `host port` in lower case. */

@@ -1,6 +1,6 @@
 import { z } from 'zod'
 import { NewServer } from '../../../../../shared/api/servers.ts'
-import { recordFact } from '../../../../access/operation.ts'
+import { recordFact, userIdOf } from '../../../../access/operation.ts'
 import { insertServer } from '../../../servers/servers/create.ts'
 import { updateServer } from '../../../servers/servers/operations.ts'
 import { addServerAllocation } from '../../../servers/servers/port-operations.ts'
@@ -107,7 +107,7 @@ export const importServer = stepAction({
         throw new StepRefusal('NODE_NOT_FOUND', 'The node that it was to come to has been deleted')
       const read = NewServer.safeParse({
         ...{ name: source.name, description, templateId, nodeId, locationId: node.locationId, environment, ...sizes },
-        ownerId: await mapped('user', source.ownerId),
+        ownerId: source.ownerId === '' ? (userIdOf(principal) ?? undefined) : await mapped('user', source.ownerId),
         primaryIp: primary.ip,
         primaryPort: primary.port,
         databaseAllocation: source.featureLimits.databases ?? undefined,

@@ -23,13 +23,18 @@ export const importUser = stepAction({
     op: z.enum(['create', 'link']),
     grantAdmin: z.boolean(),
   }),
-  run: async ({ deps, principal }, { source, username, grantAdmin }) => {
+  run: async ({ deps, principal, targetId }, { source, username, grantAdmin, op }) => {
     return async (tx) => {
       const hash = contentHash(source)
       const there = await tx.q
         .selectFrom('user')
         .select('id')
-        .where((on) => on(on.fn<string>('lower', ['email']), '=', source.email.toLowerCase()))
+        .where((on) =>
+          on.or([
+            on(on.fn<string>('lower', ['email']), '=', source.email.toLowerCase()),
+            ...(op === 'link' && targetId !== null ? [on('id', '=', targetId)] : []),
+          ]),
+        )
         .executeTakeFirst()
       if (there !== undefined) {
         return { kind: 'done', target: { type: 'user', id: there.id, created: false, contentHash: hash } }

@@ -1,5 +1,5 @@
 import { z } from 'zod'
-import { placeFiles as askToPlace } from '../../../../../shared/protocol/migration.ts'
+import { placeFiles as askToPlace, wipeFiles } from '../../../../../shared/protocol/migration.ts'
 import { recordFact } from '../../../../access/operation.ts'
 import { findServerRow } from '../../../servers/servers/rows.ts'
 import { suspend } from '../../../servers/servers/suspend.ts'
@@ -24,8 +24,13 @@ export const placeFiles = stepAction({
     if (await areUnchanged(context)) return () => Promise.resolve({ kind: 'skipped', reason: 'unchanged' })
     const { deps, signal, progress, options, sourceFp, sourceId } = context
     const here = await serverHere(context)
-    const { pulled } = await broughtFiles(context, input)
+    const { pulled, isPlaced } = await broughtFiles(context, input)
     const before = await findMapped(deps.db.read, { sourceFp, sourceType: 'files', sourceId })
+    // Where the source shows no times and sizes, only what has come tells that it is the same.
+    if (!isPlaced && before?.targetId === here.id && before.contentHash === pulled.manifestSha256) {
+      await ask(context, here.nodeId, () => deps.gateway.request(here.nodeId, wipeFiles, { stepId: nodeStepId(context) }))
+      return () => Promise.resolve({ kind: 'skipped', reason: 'unchanged' })
+    }
     const isOurs = before?.targetId === here.id && !(await wasStarted(context, here.id, before.updatedAt))
     const existing = isOurs ? 'replace' : options.conflicts.files
     if (before?.targetId === here.id && existing === 'fail') {

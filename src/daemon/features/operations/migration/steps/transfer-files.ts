@@ -59,6 +59,12 @@ export async function broughtFiles(
   const stepId = nodeStepId(context)
   const known = await ask(context, here.nodeId, () => deps.gateway.request(here.nodeId, askFiles, { stepId }))
   if (known.pulled !== null) return { pulled: known.pulled, way: await wayOf(context), isPlaced: known.state === 'placed' }
+  const { directory } = await context.source()
+  if (directory !== null) {
+    const from = { kind: 'directory', path: directory.path, folder: context.sourceId } as const
+    const pulled = await pull(context, { ...here, stepId }, { source: from, expectBytes: null, expectSha1: null })
+    return { pulled, way: 'directory', isPlaced: false }
+  }
   const there = await serverThere(context)
   await freeze(context, there)
   const way = await archiveAtSource(context, there)
