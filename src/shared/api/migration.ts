@@ -35,7 +35,8 @@ export const ConflictPolicies = z.object({
   server: z.enum(['fail', 'skip', 'new_uuid']).default('fail'),
   port: z.enum(['fail', 'remap']).default('fail'),
   capacity: z.enum(['fail', 'warn']).default('fail'),
-  database: z.enum(['record', 'copy', 'skip']).default('record'),
+  /** `record`: it stays on its host, which has to be a database host of this panel. */
+  database: z.enum(['record', 'skip']).default('record'),
   files: z.enum(['fail', 'replace', 'merge']).default('fail'),
 })
 export type ConflictPolicies = z.infer<typeof ConflictPolicies>
@@ -76,6 +77,8 @@ export const MigrationOptions = z.object({
     .min(1)
     .max(2)
     .default(['docker']),
+  /** Give servers the folders of nodes that they have on the source, by the same paths; otherwise the report lists them. */
+  mounts: z.enum(['list', 'take']).default('list'),
   /** Copy the stored backups of servers too; otherwise the report lists them. */
   backups: z.enum(['list', 'copy']).default('list'),
   /** Write to people that have not had an account. */

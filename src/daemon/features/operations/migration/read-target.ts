@@ -82,12 +82,13 @@ async function broughtOf(q: Queries, sourceFp: string): Promise<Map<string, Brou
     schedule: await idsOf('schedule'),
     backup: await idsOf('backup'),
     files: await idsOf('server'),
+    mount: await idsOf('server'),
     access: new Set(grants.map(({ serverId, userId }) => `${serverId}/${userId}`)),
   }
   return new Map(
     rows.map(({ sourceType, sourceId, targetType, targetId, contentHash: hash, created }) => [
       `${sourceType} ${sourceId}`,
-      { targetId, contentHash: hash, isThere: there[targetType]?.has(targetId) ?? false, created: created === 1 },
+      { targetId, contentHash: hash, isThere: there[targetType]?.has(targetId.split(' ')[0] ?? '') ?? false, created: created === 1 },
     ]),
   )
 }

@@ -16,7 +16,7 @@ export function comparing({ plan, steps }: BuiltPlan, ofJob: string): BuiltPlan 
       const needs = { needs: [], follows: [] }
       if (skipped !== null) compared.push({ ...step, ...needs })
       else compared.push({ ...step, ...needs, failed: { code: 'DIFFERENT', text: differenceOf(step) } })
-    } else if (action === 'freeze_source') {
+    } else if (action === 'transfer_files') {
       const input = { ...step.input, ofJob }
       compared.push({ ...step, action: COMPARES_FILES, needs: [], follows: [], input })
     }

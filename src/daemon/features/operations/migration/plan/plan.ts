@@ -547,6 +547,13 @@ class Planner {
       if (user === undefined) part(item, source, 'skip', 'user_missing')
       else part({ ...item, needs: [this.#brings.get(`user ${user.id}`)] }, source)
     }
+    for (const one of this.#source.mounts) {
+      if (!one.serverIds.includes(server.id)) continue
+      const id = `${server.id}/${one.id}`
+      const item = { phase: 'servers', action: 'import_mount', type: 'mount', id, name: `${one.name} on ${server.name}` } as const
+      if (this.#request.options.mounts === 'list') part(item, one, 'skip', 'listed')
+      else part(item, one)
+    }
     const held = this.#source.perServer.get(server.id)
     for (const one of held?.databases ?? []) {
       const isSkipped = this.#request.options.conflicts.database === 'skip'

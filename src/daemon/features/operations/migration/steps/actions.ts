@@ -5,6 +5,7 @@ import { freezeSource } from './freeze-source.ts'
 import { importBackup } from './import-backup.ts'
 import { importDatabase } from './import-database.ts'
 import { importLocation } from './import-location.ts'
+import { importMount } from './import-mount.ts'
 import { importNest } from './import-nest.ts'
 import { importSchedule } from './import-schedule.ts'
 import { importServer } from './import-server.ts'
@@ -33,6 +34,7 @@ import { writeReport } from './write-report.ts'
 export const ACTIONS: Readonly<Record<string, StepAction<never> | undefined>> = {
   compare_files: compareFiles as StepAction<never>,
   import_location: importLocation as StepAction<never>,
+  import_mount: importMount as StepAction<never>,
   import_nest: importNest as StepAction<never>,
   import_template: importTemplate as StepAction<never>,
   import_user: importUser as StepAction<never>,

@@ -2,9 +2,9 @@ import { PanelError } from '../../../../../shared/kernel/errors.ts'
 import { verifyFiles as askToVerify } from '../../../../../shared/protocol/migration.ts'
 import { agentCodeOf } from '../../../../gateway/agent-errors.ts'
 import { findMapped } from '../map.ts'
-import { listingOf } from './file-listing.ts'
+import { type FileListing, listingOf } from './file-listing.ts'
 import { FilesInput, nodeStepId, serverHere, serverThere } from './files-input.ts'
-import { StepRefusal, stepAction } from './step.ts'
+import { type StepContext, StepRefusal, stepAction } from './step.ts'
 import { ask } from './transfer-files.ts'
 
 /** Compares the files of a server on both sides with what was brought, and changes nothing. */
@@ -16,9 +16,7 @@ export const compareFiles = stepAction({
     if (brought === undefined) throw new StepRefusal('DIFFERENT', 'Its files have not been brought')
     const { nodeId } = await serverHere(context)
     const warnings: string[] = []
-    const { files, server } = await serverThere(context)
-    const tree = await files.tree(server, signal)
-    const there = tree === undefined ? undefined : await listingOf(tree, signal)
+    const there = await listingThere(context)
     if (there === undefined) warnings.push('the keys may not look at the files on the source')
     else if (there.hash !== brought.contentHash) {
       throw new StepRefusal('DIFFERENT', 'Its files have changed on the source since they were brought')
@@ -42,3 +40,11 @@ export const compareFiles = stepAction({
     return () => Promise.resolve({ kind: 'done', notes: { warnings, files: checked?.files, read: checked?.read } })
   },
 })
+
+/** `undefined`: nothing shows them without bringing them. */
+async function listingThere(context: StepContext): Promise<FileListing | undefined> {
+  if ((await context.source()).files === null) return undefined
+  const { files, server } = await serverThere(context)
+  const tree = await files.tree(server, context.signal)
+  return tree === undefined ? undefined : listingOf(tree, context.signal)
+}
