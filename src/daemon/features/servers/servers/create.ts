@@ -58,7 +58,8 @@ export async function insertServer(
   const given = withoutMasks(body.environment, template.variables)
   refuseFixedVariables(holder, template.variables, given, {})
   const { environment, problems } = checkEnvironment(template.variables, given, {})
-  if (problems.length > 0) {
+  // Those of one that comes from elsewhere stay what they are, as those of servers that are here when rules change.
+  if (problems.length > 0 && moved === undefined) {
     throw new PanelError('VALIDATION_ERROR', 'Some variables are not valid', { details: problems })
   }
   await ensureNameFree(tx, { ownerId: owner, name: body.name })

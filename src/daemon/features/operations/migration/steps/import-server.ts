@@ -1,6 +1,8 @@
 import { z } from 'zod'
 import { NewServer } from '../../../../../shared/api/servers.ts'
+import { checkEnvironment } from '../../../../../shared/templates/variable-rules.ts'
 import { recordFact, userIdOf } from '../../../../access/operation.ts'
+import type { Tx } from '../../../../db/db.ts'
 import { insertServer } from '../../../servers/servers/create.ts'
 import { updateServer } from '../../../servers/servers/operations.ts'
 import { addServerAllocation } from '../../../servers/servers/port-operations.ts'
@@ -13,6 +15,10 @@ import { StepRefusal, stepAction } from './step.ts'
 
 /** Why a server cannot be started that is not here yet; the end of its migration lifts that. */
 export const MOVING_IN = 'Being moved in from another panel'
+
+/** What a server may have that may have any number on the source. */
+const MOST_DATABASES = 1000
+const NAME_LENGTH = 100
 
 const Limits = z.object({
   memoryMb: z.number(),
@@ -75,11 +81,19 @@ export const importServer = stepAction({
         .where('id', '=', templateId)
         .executeTakeFirst()
       if (template === undefined) throw new StepRefusal('TEMPLATE_NOT_FOUND', 'Its template has been deleted here')
-      const known = new Set(definitionOf(template).variables.map(({ name }) => name))
+      const definition = definitionOf(template)
+      const known = new Set(definition.variables.map(({ name }) => name))
       const environment = Object.fromEntries(Object.entries(source.environment).filter(([name]) => known.has(name)))
       const unknown = Object.keys(source.environment).filter((name) => !known.has(name))
-      const said =
-        unknown.length === 0 ? notes : [...notes, `variables that its template does not have: ${unknown.join(', ')}`]
+      const said = [...notes]
+      if (unknown.length > 0) said.push(`variables that its template does not have: ${unknown.join(', ')}`)
+      const { problems } = checkEnvironment(definition.variables, environment, {})
+      for (const { field, message } of problems) {
+        said.push(`the variable ${field.replace('body.environment.', '')} ${message}; it stays until somebody changes it`)
+      }
+      const images = [definition.image, ...definition.images.map((one) => one.image)]
+      const hasImage = source.image === '' || images.includes(source.image)
+      if (!hasImage) said.push(`its image ${source.image} is none of its template; it runs in that of its template`)
       const sizes = {
         allocatedMemoryMb: limits.memoryMb,
         allocatedCpuCores: limits.cpuCores,
@@ -105,15 +119,21 @@ export const importServer = stepAction({
       const node = await tx.q.selectFrom('node').select('locationId').where('id', '=', nodeId).executeTakeFirst()
       if (node === undefined)
         throw new StepRefusal('NODE_NOT_FOUND', 'The node that it was to come to has been deleted')
-      const read = NewServer.safeParse({
-        ...{ name: source.name, description, templateId, nodeId, locationId: node.locationId, environment, ...sizes },
-        ownerId: source.ownerId === '' ? (userIdOf(principal) ?? undefined) : await mapped('user', source.ownerId),
+      const ownerId = source.ownerId === '' ? userIdOf(principal) : await mapped('user', source.ownerId)
+      const name = await freeName(tx, { ownerId: ownerId ?? '', name: source.name })
+      const ownLine = source.startup !== '' && source.startup !== definition.startup ? source.startup : undefined
+      const asked = {
+        ...{ name, description, templateId, nodeId, locationId: node.locationId, environment, ...sizes },
+        ownerId: ownerId ?? undefined,
         primaryIp: primary.ip,
         primaryPort: primary.port,
-        databaseAllocation: source.featureLimits.databases ?? undefined,
-        image: source.image === '' ? undefined : source.image,
+        databaseAllocation: source.featureLimits.databases ?? MOST_DATABASES,
+        image: hasImage && source.image !== '' ? source.image : undefined,
         start: false,
-      })
+      }
+      const withLine = ownLine === undefined ? undefined : NewServer.safeParse({ ...asked, startupCommand: ownLine })
+      const read = withLine?.success === true ? withLine : NewServer.safeParse(asked)
+      if (withLine?.success === false) said.push('its own startup line cannot be used here; it has that of its template')
       if (!read.success) {
         const [issue] = read.error.issues
         throw new StepRefusal('VALIDATION_ERROR', `${issue?.path.join('.') ?? ''} ${issue?.message ?? ''}`.trim())
@@ -143,3 +163,19 @@ export const importServer = stepAction({
     }
   },
 })
+
+/** Whose servers all have names of their own here; on the source they need not. */
+async function freeName(tx: Tx, { ownerId, name }: { readonly ownerId: string; readonly name: string }): Promise<string> {
+  const whole = name.trim()
+  for (let number = 1; ; number++) {
+    const suffix = number === 1 ? '' : `-${number}`
+    const wanted = `${whole.slice(0, NAME_LENGTH - suffix.length)}${suffix}`
+    const taken = await tx.q
+      .selectFrom('server')
+      .select('id')
+      .where('ownerId', '=', ownerId)
+      .where((on) => on(on.fn<string>('lower', ['name']), '=', wanted.toLowerCase()))
+      .executeTakeFirst()
+    if (taken === undefined) return wanted
+  }
+}
