@@ -73,7 +73,8 @@ export function registerPlans(
               await changeJob(tx, deps, { jobId, event: 'planned_only', set: { ...plan, outcome: 'clean' } })
               return undefined
             }
-            await insertSteps(tx, jobId, built.steps)
+            // What was cancelled meanwhile has no steps to leave out.
+            if ((await findJob(tx.q, jobId))?.requested !== 'cancel') await insertSteps(tx, jobId, built.steps)
             await changeJob(tx, deps, { jobId, event: 'planned', set: plan })
             await dispatch(tx, deps, jobId)
             return undefined

@@ -17,7 +17,7 @@ import { openAccess } from './source-keys.ts'
 import { MIGRATION_STEP } from './step-job-type.ts'
 import { ACTIONS } from './steps/actions.ts'
 import { CLEANUP, REPORT } from './steps/source-changes.ts'
-import { type StepAction, type StepContext, StepDelay, type StepProgress, StepRefusal, type StepResult } from './steps/step.ts'
+import { type StepContext, StepDelay, type StepProgress, StepRefusal, type StepResult } from './steps/step.ts'
 
 /** How often a step is tried before it is left to somebody. */
 const ATTEMPTS = 6
@@ -121,11 +121,11 @@ interface Attempted extends Begun {
 async function attempted(deps: StepDeps, of: Attempted): Promise<After | undefined> {
   const { job, step, signal, stopping } = of
   const { id: jobId } = job
-  const { context, action, input } = workOf(deps, of)
+  let work: StepWork | undefined
   try {
-    if (step.status === 'running' && isStopped(job, step)) throw new Interrupted()
-    if (action === undefined) throw new StepRefusal('INTERNAL_ERROR', `This panel cannot carry out ${step.action}`)
-    const write = await action.run(context, input() as never) // parsed by its own schema
+    work = workOf(deps, of)
+    if (isStopped(job, step)) throw new Interrupted()
+    const write = await work.run()
     await deps.db.write(async (tx) => {
       await finish(tx, deps, { job, step, result: await write(tx) })
       await dispatch(tx, deps, jobId)
@@ -136,7 +136,7 @@ async function attempted(deps: StepDeps, of: Attempted): Promise<After | undefin
     if (stopping.aborted) throw error
     const now = await findJob(deps.db.read, jobId)
     if (now?.requested === 'cancel' && (signal.aborted || error instanceof Interrupted)) {
-      await action?.abandon?.({ ...context, signal: stopping }, input() as never).catch((err: unknown) => {
+      await work?.abandon(stopping).catch((err: unknown) => {
         deps.log.warn({ err, jobId, stepId: step.id }, 'cannot remove what a cancelled step has left')
       })
     }
@@ -153,14 +153,13 @@ class Interrupted extends Error {
   override readonly name = 'Interrupted'
 }
 
-function workOf(
-  deps: StepDeps,
-  { job, step, principal, signal }: Attempted,
-): {
-  readonly context: StepContext
-  readonly action: StepAction<never> | undefined
-  readonly input: () => unknown
-} {
+/** A step with all that it works with. */
+interface StepWork {
+  run(): Promise<(tx: Tx) => Promise<StepResult>>
+  abandon(signal: AbortSignal): Promise<void>
+}
+
+function workOf(deps: StepDeps, { job, step, principal, signal }: Attempted): StepWork {
   const { id: stepId, jobId, targetId } = step
   const { options } = parseJson(MigrationConfig, job.config)
   const access = job.keys === null ? undefined : openAccess(deps.vault, job)
@@ -174,7 +173,12 @@ function workOf(
     progress: reporting(deps, { jobId, stepId, signal }),
   }
   const action = ACTIONS[step.action]
-  return { context, action, input: () => action?.input.parse(JSON.parse(step.input)) }
+  if (action === undefined) throw new StepRefusal('INTERNAL_ERROR', `This panel cannot carry out ${step.action}`)
+  const input = action.input.parse(JSON.parse(step.input))
+  return {
+    run: () => action.run(context, input),
+    abandon: async (until) => action.abandon?.({ ...context, signal: until }, input),
+  }
 }
 
 /** Announces how far a step is, every few seconds; lossy. */

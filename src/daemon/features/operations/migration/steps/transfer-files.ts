@@ -67,7 +67,9 @@ export async function broughtFiles(
   }
   const there = await serverThere(context)
   await freeze(context, there)
-  const way = await archiveAtSource(context, there)
+  const chosen = await notesOf(context, 'create_backup', Way)
+  // What did not work when it was chosen is not waited for once more.
+  const way = chosen?.notes?.way === 'node' ? chosen.notes : await archiveAtSource(context, there)
   signal.throwIfAborted()
   if (way.way === 'node') {
     const pulled = await byDaemon(context, { ...here, stepId }, () => openTree(context, there))
