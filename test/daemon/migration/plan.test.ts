@@ -71,7 +71,7 @@ const target: TargetState = {
     [
       'node_a',
       {
-        ...{ id: 'node_a', name: 'a', locationId: 'loc_a', defaultIp: '10.0.0.1', maxCpuCores: 4 },
+        ...{ id: 'node_a', name: 'a', locationId: 'loc_a', defaultIp: '10.0.0.1', maxCpuCores: 4, runtimes: ['docker'] },
         ...{ freeMemoryMb: 4096, takenPorts: new Set<string>() },
       },
     ],
