@@ -43,11 +43,12 @@ async function ended(world: World): Promise<void> {
   for (const { jobId } of await open()) {
     await world.admin.call(cancelMigration, { params: { jobId }, body: {} }).catch(() => undefined) // it may end by itself
   }
-  await until(async () => (await open()).length === 0)
+  await until(async () => (await open()).length === 0, () => 'no migration is under way')
 }
 
 async function inState(world: World, jobId: MigrationId, status: string): Promise<void> {
-  await until(async () => (await world.admin.call(getMigration, { params: { jobId } })).status === status)
+  const isSo = async () => (await world.admin.call(getMigration, { params: { jobId } })).status === status
+  await until(isSo, () => `the migration is ${status}`)
 }
 
 /** One with a step that has failed, which another attempt can carry out by itself. */

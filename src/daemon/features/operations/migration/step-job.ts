@@ -126,8 +126,10 @@ async function attempted(deps: StepDeps, of: Attempted): Promise<After | undefin
     work = workOf(deps, of)
     if (isStopped(job, step)) throw new Interrupted()
     const write = await work.run()
+    const waitSeconds = Math.round((await deps.sources.throttledMs(jobId)) / 1000)
     await deps.db.write(async (tx) => {
       await finish(tx, deps, { job, step, result: await write(tx) })
+      if (waitSeconds > 0) await deps.bus.append(tx, { type: 'migration_throttled', data: { jobId, waitSeconds } })
       await dispatch(tx, deps, jobId)
     })
     return undefined
