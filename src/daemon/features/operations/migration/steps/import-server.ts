@@ -110,7 +110,11 @@ export const importServer = stepAction({
           notes: { warnings: said, ...more },
         }) as const
       if (op === 'update' && targetId !== null) {
-        const body = { name: source.name, description, environment, ...sizes }
+        const renamed = async (): Promise<string> => {
+          const row = await tx.q.selectFrom('server').select('ownerId').where('id', '=', targetId).executeTakeFirst()
+          return freeName(tx, { ownerId: row?.ownerId ?? '', name: fittingName(source.name), exceptId: targetId })
+        }
+        const body = { name: await renamed(), description, environment, ...sizes }
         await call(tx, updateServer, { deps, principal, params: { serverId: targetId }, body })
         return done(targetId)
       }
@@ -120,7 +124,8 @@ export const importServer = stepAction({
       if (node === undefined)
         throw new StepRefusal('NODE_NOT_FOUND', 'The node that it was to come to has been deleted')
       const ownerId = source.ownerId === '' ? userIdOf(principal) : await mapped('user', source.ownerId)
-      const name = await freeName(tx, { ownerId: ownerId ?? '', name: source.name })
+      const name = await freeName(tx, { ownerId: ownerId ?? '', name: fittingName(source.name) })
+      if (name !== source.name) said.push(`it is called ${name} here; its name on the source is ${source.name}`)
       const ownLine = source.startup !== '' && source.startup !== definition.startup ? source.startup : undefined
       const asked = {
         ...{ name, description, templateId, nodeId, locationId: node.locationId, environment, ...sizes },
@@ -165,7 +170,10 @@ export const importServer = stepAction({
 })
 
 /** Whose servers all have names of their own here; on the source they need not. */
-async function freeName(tx: Tx, { ownerId, name }: { readonly ownerId: string; readonly name: string }): Promise<string> {
+async function freeName(
+  tx: Tx,
+  { ownerId, name, exceptId = '' }: { readonly ownerId: string; readonly name: string; readonly exceptId?: string },
+): Promise<string> {
   const whole = name.trim()
   for (let number = 1; ; number++) {
     const suffix = number === 1 ? '' : `-${number}`
@@ -174,8 +182,14 @@ async function freeName(tx: Tx, { ownerId, name }: { readonly ownerId: string; r
       .selectFrom('server')
       .select('id')
       .where('ownerId', '=', ownerId)
+      .where('id', '!=', exceptId)
       .where((on) => on(on.fn<string>('lower', ['name']), '=', wanted.toLowerCase()))
       .executeTakeFirst()
     if (taken === undefined) return wanted
   }
+}
+
+/** A name as this panel takes it: paths and marks of pages are none. */
+function fittingName(name: string): string {
+  return name.replace(/[/\\<>]/g, '_').trim() || 'server'
 }
