@@ -47,9 +47,9 @@ export const REGISTRY: Readonly<Record<string, FilePatterns>> = {
     patterns: ['/[^A-Za-z0-9._-]+/g'],
   },
   'src/daemon/features/operations/migration/steps/import-schedule.ts': { sees: 'remote host', patterns: [String.raw`/\r?\n/`] },
-  'src/daemon/features/operations/migration/steps/import-server.ts': {
+  'src/daemon/features/operations/migration/plan/fitting-name.ts': {
     sees: 'remote host',
-    patterns: [String.raw`/[/\\<>]/g`],
+    patterns: [String.raw`/[/\\<>\ufffd]|[^\p{L}\p{M}\p{N}\p{P}\p{S} ]/gu`],
   },
   'src/daemon/features/operations/migration/steps/import-template.ts': {
     sees: 'remote host',

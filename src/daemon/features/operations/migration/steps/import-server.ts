@@ -10,6 +10,7 @@ import { suspend } from '../../../servers/servers/suspend.ts'
 import { definitionOf } from '../../../servers/servers/view.ts'
 import { findMapped } from '../map.ts'
 import { contentHash } from '../plan/content-hash.ts'
+import { fittingName } from '../plan/fitting-name.ts'
 import { call } from './call.ts'
 import { StepRefusal, stepAction } from './step.ts'
 
@@ -187,9 +188,4 @@ async function freeName(
       .executeTakeFirst()
     if (taken === undefined) return wanted
   }
-}
-
-/** A name as this panel takes it: paths and marks of pages are none. */
-function fittingName(name: string): string {
-  return name.replace(/[/\\<>]/g, '_').trim() || 'server'
 }
