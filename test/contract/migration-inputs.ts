@@ -43,7 +43,10 @@ async function ended(world: World): Promise<void> {
   for (const { jobId } of await open()) {
     await world.admin.call(cancelMigration, { params: { jobId }, body: {} }).catch(() => undefined) // it may end by itself
   }
-  await until(async () => (await open()).length === 0, () => 'no migration is under way')
+  await until(
+    async () => (await open()).length === 0,
+    () => 'no migration is under way',
+  )
 }
 
 async function inState(world: World, jobId: MigrationId, status: string): Promise<void> {

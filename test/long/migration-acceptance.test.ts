@@ -11,8 +11,8 @@ import {
   retryMigrationStep,
   testMigration,
 } from '../../src/shared/api/migration.ts'
-import { getServer, updateServer } from '../../src/shared/api/servers.ts'
 import { listTasks } from '../../src/shared/api/schedules.ts'
+import { getServer, updateServer } from '../../src/shared/api/servers.ts'
 import { failedSteps, MigrationStage } from '../daemon/migration/migration-stage.ts'
 import { sourceFlags } from '../migration-source/flags.ts'
 import type { SourceSimulator } from '../migration-source/source-simulator.ts'
@@ -98,7 +98,11 @@ describe.each(['pterodactyl', 'pelican'] as const)('from %s', { timeout: 300_000
     expect((await at.servers()).map(({ uuid }) => uuid).sort()).toEqual(there.sort())
     await expectAllThere(at)
     const one = at.source.world.servers.find(({ nodeId }) => nodeId === 1)
-    const named = await ended(at, { scope: 'server', nodeMappings: {}, serverMappings: { [one?.id ?? 0]: at.panel.nodeId } })
+    const named = await ended(at, {
+      scope: 'server',
+      nodeMappings: {},
+      serverMappings: { [one?.id ?? 0]: at.panel.nodeId },
+    })
     expect(failedSteps(named)).toEqual([])
     expect((await at.servers()).map(({ uuid }) => uuid)).toContain(one?.uuid)
   })
@@ -181,7 +185,8 @@ describe.each(['pterodactyl', 'pelican'] as const)('from %s', { timeout: 300_000
     expect(at.source.state()).toEqual(before)
     const builds = at.source.log.filter(({ path, body }) => path.endsWith('/build') && body !== null)
     expect(builds.length).toBeGreaterThanOrEqual(6)
-    for (const { body } of builds) expect(JSON.parse(body ?? '{}')).toMatchObject({ limits: { memory: 1024, swap: expect.any(Number) } })
+    for (const { body } of builds)
+      expect(JSON.parse(body ?? '{}')).toMatchObject({ limits: { memory: 1024, swap: expect.any(Number) } })
   })
 
   it('suspended servers come from their node, and stay suspended on both sides', async () => {
@@ -277,7 +282,9 @@ describe.each(['pterodactyl', 'pelican'] as const)('from %s', { timeout: 300_000
     await running(at, jobId, 'transfer_files')
     await at.panel.client.call(cancelMigration, { params: { jobId }, body: { rollback: true } })
     const job = await at.in(jobId, ['cancelled'], PATIENCE_MS)
-    expect(job.steps.filter(({ action, status }) => action.startsWith('rollback_') && status !== 'completed')).toEqual([])
+    expect(job.steps.filter(({ action, status }) => action.startsWith('rollback_') && status !== 'completed')).toEqual(
+      [],
+    )
     expect(await counts()).toEqual(before)
   })
 

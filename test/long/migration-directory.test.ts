@@ -20,7 +20,10 @@ beforeAll(async () => {
   root = mkdtempSync(join(tmpdir(), 'panel-folders-'))
   for (let n = 1; n <= 18; n++) {
     const limits = 'limits:\n  memoryMb: 256\n  diskMb: 512\n  cpu: 1'
-    addServer(`s${String(n).padStart(2, '0')}`, `name: Server ${n}\ntemplate: Folder game\n${limits}\nports: [${25_000 + n}]\n`)
+    addServer(
+      `s${String(n).padStart(2, '0')}`,
+      `name: Server ${n}\ntemplate: Folder game\n${limits}\nports: [${25_000 + n}]\n`,
+    )
   }
   addServer('broken', 'name: [')
   symlinkSync('/etc', join(root, 'elsewhere'))

@@ -126,7 +126,9 @@ describe('a migration', () => {
     const before = writes()
     const same = await stage.moved()
     expect(failedSteps(same)).toEqual([])
-    const work = same.steps.filter(({ status, action }) => status === 'completed' && /^import|^transfer|^place/.test(action))
+    const work = same.steps.filter(
+      ({ status, action }) => status === 'completed' && /^import|^transfer|^place/.test(action),
+    )
     expect(work).toEqual([])
     expect(writes()).toBe(before)
     const verified = await stage.moved({ verifyOf: same.jobId })
@@ -154,7 +156,9 @@ describe('a migration', () => {
       code: 'MIGRATION_IN_PROGRESS',
       meta: { jobId },
     })
-    expect(await refusal(client.call(resumeMigration, { params, body: {} }))).toMatchObject({ code: 'VALIDATION_ERROR' })
+    expect(await refusal(client.call(resumeMigration, { params, body: {} }))).toMatchObject({
+      code: 'VALIDATION_ERROR',
+    })
     await client.call(pauseMigration, { params })
     await stage.in(jobId, ['paused'])
     expect((await client.call(pauseMigration, { params })).status).toBe('paused')

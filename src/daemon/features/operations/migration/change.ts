@@ -103,7 +103,9 @@ export async function changeStep(
     .set({
       ...after,
       ...(event === 'begin' ? { startedAt: tx.now, error: null, errorCode: null, notBefore: null } : {}),
-      ...(event === 'retry' || event === 'repeat' ? { error: null, errorCode: null, reason: null, notBefore: null, startedAt: null } : {}),
+      ...(event === 'retry' || event === 'repeat'
+        ? { error: null, errorCode: null, reason: null, notBefore: null, startedAt: null }
+        : {}),
       completedAt: hasEnded ? tx.now : null,
       ...set,
       updatedAt: tx.now,

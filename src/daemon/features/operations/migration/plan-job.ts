@@ -130,7 +130,11 @@ async function planned(
     }
     if (error instanceof PanelError) return { kind: 'refused', error: error.message, errorCode: error.code }
     deps.log.error({ err: error, jobId: job.id }, 'cannot make the plan of a migration')
-    return { kind: 'refused', error: 'The plan could not be made; the log of the panel has the reason', errorCode: 'INTERNAL_ERROR' }
+    return {
+      kind: 'refused',
+      error: 'The plan could not be made; the log of the panel has the reason',
+      errorCode: 'INTERNAL_ERROR',
+    }
   }
 }
 

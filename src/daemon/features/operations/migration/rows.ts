@@ -71,19 +71,27 @@ const AT_A_TIME = 200
 
 /** Writes all steps of a plan before any of them begins, behind those that there are. */
 export async function insertSteps(tx: Tx, jobId: string, steps: readonly PlannedStep[], lastSeq = 0): Promise<void> {
-  const rows = steps.map(({ id, phase, action, name, sourceType, sourceId, targetId, skipped, failed, input }, index) => ({
-    ...{ jobId, id, seq: lastSeq + index + 1, phase, action, name, sourceType, sourceId, targetId },
-    status: statusOf(skipped, failed),
-    reason: skipped,
-    ...{ error: failed?.text ?? null, errorCode: failed?.code ?? null, retryable: failed === undefined ? 1 : 0 } as const,
-    input: JSON.stringify(input),
-    completedAt: statusOf(skipped, failed) === 'pending' ? null : tx.now,
-    updatedAt: tx.now,
-  }))
+  const rows = steps.map(
+    ({ id, phase, action, name, sourceType, sourceId, targetId, skipped, failed, input }, index) => ({
+      ...{ jobId, id, seq: lastSeq + index + 1, phase, action, name, sourceType, sourceId, targetId },
+      status: statusOf(skipped, failed),
+      reason: skipped,
+      ...({
+        error: failed?.text ?? null,
+        errorCode: failed?.code ?? null,
+        retryable: failed === undefined ? 1 : 0,
+      } as const),
+      input: JSON.stringify(input),
+      completedAt: statusOf(skipped, failed) === 'pending' ? null : tx.now,
+      updatedAt: tx.now,
+    }),
+  )
   for (const some of chunks(rows)) await tx.q.insertInto('migrationStep').values(some).execute()
   const needs = steps.flatMap(({ id: stepId, needs: done, follows }) => [
     ...done.map((needsId) => ({ jobId, stepId, needsId, metBy: 'done' as const })),
-    ...follows.flatMap((needsId) => (done.includes(needsId) ? [] : [{ jobId, stepId, needsId, metBy: 'end' as const }])),
+    ...follows.flatMap((needsId) =>
+      done.includes(needsId) ? [] : [{ jobId, stepId, needsId, metBy: 'end' as const }],
+    ),
   ])
   for (const some of chunks(needs)) await tx.q.insertInto('migrationStepNeed').values(some).execute()
 }
@@ -94,7 +102,9 @@ function statusOf(skipped: string | null, failed: PlannedStep['failed']): 'pendi
 }
 
 function chunks<T>(all: readonly T[]): T[][] {
-  return Array.from({ length: Math.ceil(all.length / AT_A_TIME) }, (_, at) => all.slice(at * AT_A_TIME, (at + 1) * AT_A_TIME))
+  return Array.from({ length: Math.ceil(all.length / AT_A_TIME) }, (_, at) =>
+    all.slice(at * AT_A_TIME, (at + 1) * AT_A_TIME),
+  )
 }
 
 /** How many steps of a migration stand where. */

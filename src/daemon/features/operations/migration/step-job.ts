@@ -143,7 +143,12 @@ async function attempted(deps: StepDeps, of: Attempted): Promise<After | undefin
       })
     }
     return deps.db.write(async (tx) => {
-      const atMs = await fail(tx, deps, { job, step, error, isInterrupted: signal.aborted || error instanceof Interrupted })
+      const atMs = await fail(tx, deps, {
+        job,
+        step,
+        error,
+        isInterrupted: signal.aborted || error instanceof Interrupted,
+      })
       await dispatch(tx, deps, jobId)
       return atMs === undefined ? undefined : { kind: 'again', atMs }
     })
@@ -252,7 +257,12 @@ async function fail(
     const atMs = nowMs + (afterMs ?? 60_000)
     if (atMs - waitingSinceMs <= MOST_WAITING_MS) {
       const checkpoint = JSON.stringify({ ...before, waitingSinceMs })
-      await changeStep(tx, deps, { jobId, stepId, event: 'wait', set: { ...set, checkpoint, notBefore: isoTime(atMs) } })
+      await changeStep(tx, deps, {
+        jobId,
+        stepId,
+        event: 'wait',
+        set: { ...set, checkpoint, notBefore: isoTime(atMs) },
+      })
       const waitSeconds = Math.ceil((atMs - nowMs) / 1000)
       await deps.bus.append(tx, { type: 'migration_throttled', data: { jobId: job.id, waitSeconds } })
       return atMs

@@ -25,5 +25,7 @@ export function comparing({ plan, steps }: BuiltPlan, ofJob: string): BuiltPlan 
 }
 
 function differenceOf({ targetId }: PlannedStep): string {
-  return targetId === null ? 'It is on the source and not here' : 'It is not on the source as it was when it was brought'
+  return targetId === null
+    ? 'It is on the source and not here'
+    : 'It is not on the source as it was when it was brought'
 }

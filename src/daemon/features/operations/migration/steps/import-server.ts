@@ -90,7 +90,9 @@ export const importServer = stepAction({
       if (unknown.length > 0) said.push(`variables that its template does not have: ${unknown.join(', ')}`)
       const { problems } = checkEnvironment(definition.variables, environment, {})
       for (const { field, message } of problems) {
-        said.push(`the variable ${field.replace('body.environment.', '')} ${message}; it stays until somebody changes it`)
+        said.push(
+          `the variable ${field.replace('body.environment.', '')} ${message}; it stays until somebody changes it`,
+        )
       }
       const images = [definition.image, ...definition.images.map((one) => one.image)]
       const hasImage = source.image === '' || images.includes(source.image)
@@ -139,7 +141,8 @@ export const importServer = stepAction({
       }
       const withLine = ownLine === undefined ? undefined : NewServer.safeParse({ ...asked, startupCommand: ownLine })
       const read = withLine?.success === true ? withLine : NewServer.safeParse(asked)
-      if (withLine?.success === false) said.push('its own startup line cannot be used here; it has that of its template')
+      if (withLine?.success === false)
+        said.push('its own startup line cannot be used here; it has that of its template')
       if (!read.success) {
         const [issue] = read.error.issues
         throw new StepRefusal('VALIDATION_ERROR', `${issue?.path.join('.') ?? ''} ${issue?.message ?? ''}`.trim())

@@ -102,7 +102,9 @@ function outcomeOf(
   if (status === 'skipped') return reason === 'unchanged' ? 'unchanged' : reason === 'exists' ? 'linked' : 'skipped'
   if (status !== 'completed') return 'failed'
   if (action === 'place_files') {
-    return parseJson(z.looseObject({ replaced: z.boolean().default(false) }), result ?? '{}').replaced ? 'updated' : 'created'
+    return parseJson(z.looseObject({ replaced: z.boolean().default(false) }), result ?? '{}').replaced
+      ? 'updated'
+      : 'created'
   }
   if (parseJson(z.looseObject({ op: z.string().optional() }), input).op === 'update') return 'updated'
   return created.has(`${sourceType} ${sourceId}`) ? 'created' : 'linked'
