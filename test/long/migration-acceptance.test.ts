@@ -69,13 +69,15 @@ describe.each(['pterodactyl', 'pelican'] as const)('from %s', { timeout: 300_000
       expect(grants).toHaveLength(row?.subusers.length ?? -1)
       if (grants[0] !== undefined) expect(grants[0].permissions).toContain('file.sftp')
       const tasks = await at.panel.client.call(listTasks, { params: { serverId: server.id } })
+      const suspended = row?.status === 'suspended'
+      expect(server.status).toBe(suspended ? 'suspended' : 'stopped')
+      // The source shows none of one that is suspended.
+      if (suspended) continue
       const nightly = tasks.find(({ name }) => name === 'nightly')
       expect(nightly?.steps.map(({ action }) => action)).toEqual(['command', 'backup', 'restart'])
       const odd = row?.schedules.find(({ name }) => name === 'odd times')
       const came = tasks.find(({ name }) => name === 'odd times')
       if (came !== undefined) expect(came.schedule.split(' ')[3]).toBe(odd?.cron.month)
-      const suspended = row?.status === 'suspended'
-      expect(server.status).toBe(suspended ? 'suspended' : 'stopped')
     }
     for (const { read, ...rest } of Object.values(job.report?.totals ?? {})) {
       expect(Object.values(rest).reduce((sum, count) => sum + count, 0)).toBe(read)

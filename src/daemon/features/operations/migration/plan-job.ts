@@ -2,7 +2,8 @@ import { z } from 'zod'
 import type { MigrationPlan } from '../../../../shared/api/migration.ts'
 import { PanelError } from '../../../../shared/kernel/errors.ts'
 import { parseJson } from '../../../db/json.ts'
-import { defineJob } from '../../../jobs/job-type.ts'
+import type { Tx } from '../../../db/db.ts'
+import { defineJob, type StepEnd } from '../../../jobs/job-type.ts'
 import type { Jobs } from '../../../jobs/jobs.ts'
 import { changeJob } from './change.ts'
 import type { MigrationDeps } from './deps.ts'
@@ -45,14 +46,14 @@ export function registerPlans(
         attempts: MOST_RESTARTS,
         timeoutMs: 6 * 3_600_000,
         retryable: false,
-        prepare: async (tx, { input: { jobId } }) => {
-          await changeJob(tx, deps, { jobId, event: 'taken' })
-          return {}
-        },
         run: async ({ job: { input }, signal }) => {
           const { jobId } = input
-          const job = await findJob(deps.db.read, jobId)
-          if (job?.status !== 'validating') return undefined
+          const job = await deps.db.write(async (tx) => {
+            await changeJob(tx, deps, { jobId, event: 'taken' })
+            return findJob(tx.q, jobId)
+          })
+          // It may have been resumed since; while this job is open no other one is added for it.
+          if (job?.status !== 'validating') return async (tx) => planAgain(tx, jobId)
           const made = await planned(deps, { job, signal })
           return async (tx) => {
             if (made.kind === 'refused') {
@@ -91,6 +92,11 @@ export function registerPlans(
       await changeJob(tx, deps, { jobId, event: 'refused', set })
     },
   })
+}
+
+async function planAgain(tx: Tx, jobId: string): Promise<StepEnd<Record<string, never>> | undefined> {
+  const job = await findJob(tx.q, jobId)
+  return job?.status === 'pending' ? { after: { kind: 'again', atMs: undefined } } : undefined
 }
 
 type Made =
