@@ -60,13 +60,13 @@ const MISSING: Readonly<Record<string, ErrorCode>> = {
   webhookId: 'WEBHOOK_NOT_FOUND',
 }
 
-/** Declared codes whose causes are made in other files, and where. */
 /** The same of migrations, whose jobs and steps are not those of the engine. */
 const OF_MIGRATION: Readonly<Record<string, ErrorCode>> = {
   jobId: 'MIGRATION_NOT_FOUND',
   stepId: 'MIGRATION_STEP_NOT_FOUND',
 }
 
+/** Declared codes whose causes are made in other files, and where. */
 const ELSEWHERE: Partial<Readonly<Record<ErrorCode, string>>> = {
   ADMIN_DATABASE_HOST_IN_USE: 'test/daemon/databases/hosts.test.ts',
   ADMIN_DATABASE_HOST_NAME_TAKEN: 'test/daemon/databases/hosts.test.ts',
