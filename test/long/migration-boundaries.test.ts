@@ -21,7 +21,7 @@ afterEach(async () => {
 })
 
 async function enter(flags: string): Promise<MigrationId> {
-  ;[panel, source] = await Promise.all([SplitPanel.enter(), startSource(sourceFlags(flags))])
+  ;[panel, source] = await Promise.all([SplitPanel.enter(), startSource(sourceFlags(`${flags} --throttle 100000`))])
   const [node] = await panel.client.call(listTargetNodes)
   const nodeId = node?.id ?? ('' as never)
   await panel.client.call(updateNode, { params: { nodeId }, body: { maxMemoryMb: 1_000_000 } })

@@ -30,7 +30,12 @@ export class MigrationStage {
     readonly source?: SourceOptions
     readonly panel?: PanelOptions
   } = {}): Promise<MigrationStage> {
-    const [simulator, daemon] = await Promise.all([startSource(source), startPanel({ agent: true, ...panel })])
+    // A test asks more in a minute than a source allows; those that are about that say so.
+    const faults = { throttle: 100_000, ...source.faults }
+    const [simulator, daemon] = await Promise.all([
+      startSource({ ...source, faults }),
+      startPanel({ agent: true, ...panel }),
+    ])
     const stage = new MigrationStage(daemon, simulator)
     await stage.online()
     await daemon.client.call(updateNode, {

@@ -14,7 +14,7 @@ import { comparing } from './plan/comparison.ts'
 import { type BuiltPlan, buildPlan } from './plan/plan.ts'
 import { readSnapshot } from './read-snapshot.ts'
 import { readTarget } from './read-target.ts'
-import { findJob, insertSteps, type MigrationRow } from './rows.ts'
+import { findJob, insertSteps, type MigrationRow, skippedSteps } from './rows.ts'
 import { SourceFailure } from './source/source.ts'
 
 const MOST_RESTARTS = 10_000
@@ -126,7 +126,8 @@ async function planned(
     const target = await readTarget(deps.db.read, { sourceFp: source.fingerprint, nodeIds })
     const request = { scope, nodeMappings, serverMappings, phases: config.phases, options }
     const whole = buildPlan(snapshot, target, { request, createdAt: job.createdAt })
-    const built = config.verifyOf === null ? whole : comparing(whole, config.verifyOf)
+    const { verifyOf: ofJob } = config
+    const built = ofJob === null ? whole : comparing(whole, { ofJob, left: await skippedSteps(deps.db.read, ofJob) })
     const set = { sourceFp: source.fingerprint, sourceKind: source.flavor, sourceVersion: probe.version }
     return { kind: 'made', built, set }
   } catch (error) {

@@ -9,6 +9,7 @@ import type { Queries, Tx } from '../../../db/db.ts'
 import { offsetOf, totalOf } from '../../../db/paging.ts'
 import type { Schema } from '../../../db/schema.ts'
 import type { PlannedStep } from './plan/plan.ts'
+import { NEED_LOST } from './step-states.ts'
 
 /** A migration, and a step of one, as they are stored. */
 export type MigrationRow = Selectable<Schema['migrationJob']>
@@ -204,4 +205,16 @@ export async function busyLanes(tx: Tx, jobId: string): Promise<string[]> {
     .where('status', '=', 'running')
     .execute()
   return rows.flatMap(({ lane }) => lane ?? [])
+}
+
+/** Why steps of a migration were left out, by their ids; not those that were for the sake of others. */
+export async function skippedSteps(q: Queries, jobId: string): Promise<Map<string, string>> {
+  const rows = await q
+    .selectFrom('migrationStep')
+    .select(['id', 'reason'])
+    .where('jobId', '=', jobId)
+    .where('status', '=', 'skipped')
+    .where('reason', 'not like', `${NEED_LOST}%`)
+    .execute()
+  return new Map(rows.map(({ id, reason }) => [id, reason ?? '']))
 }
