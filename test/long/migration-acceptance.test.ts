@@ -12,6 +12,7 @@ import {
   testMigration,
 } from '../../src/shared/api/migration.ts'
 import { listTasks } from '../../src/shared/api/schedules.ts'
+import { listBackups } from '../../src/shared/api/backups.ts'
 import { getServer, updateServer } from '../../src/shared/api/servers.ts'
 import { failedSteps, MigrationStage } from '../daemon/migration/migration-stage.ts'
 import { sourceFlags } from '../migration-source/flags.ts'
@@ -329,6 +330,23 @@ describe.each(['pterodactyl', 'pelican'] as const)('from %s', { timeout: 300_000
     expect(job.report?.totals['server']).toMatchObject({ created: 1, updated: 1, unchanged: 2 })
     expect(job.report?.totals['files']).toMatchObject({ created: 1, updated: 1, unchanged: 2 })
     expect((await at.servers()).map(({ name }) => name)).toContain('server 2 renamed')
+  })
+
+  it('stored backups come too where that is asked for, with their dates', async () => {
+    const at = await opened(FEW)
+    const before = at.source.state()
+    const job = await ended(at, { options: { backups: 'copy' } })
+    expect({ status: job.status, failed: failedSteps(job) }).toEqual({ status: 'completed', failed: [] })
+    expect(job.report?.totals['backup']).toMatchObject({ read: 1, created: 1 })
+    const there = at.source.world.servers.find(({ id }) => id === 1)
+    const server = (await at.servers()).find(({ uuid }) => uuid === there?.uuid)
+    const backups = await at.panel.client.call(listBackups, { params: { serverId: server?.id ?? ('' as never) } })
+    expect(backups).toHaveLength(1)
+    expect(backups[0]).toMatchObject({ name: 'weekly-0', status: 'completed', createdAt: '2026-01-02T03:04:05.000Z' })
+    expect(at.source.state()).toEqual(before)
+    expect(failedSteps(await ended(at, { options: { backups: 'copy' } }))).toEqual([])
+    const again = await at.panel.client.call(listBackups, { params: { serverId: server?.id ?? ('' as never) } })
+    expect(again).toHaveLength(1)
   })
 
   it('what somebody has started here is not replaced without being asked', async () => {
