@@ -131,14 +131,18 @@ export async function countSteps(
   }
 }
 
+/** A step as it is queued. `lane`: steps that share one go one after the other. */
+export type QueuedStep = Pick<MigrationStepRow, 'id' | 'name' | 'notBefore'> & { readonly lane: string | null }
+
 /**
  * Pending steps whose needs are all met and whose time has come, in their order. A need is met by a step that is completed, or was
  * skipped because its thing is there already.
  */
-export async function readySteps(tx: Tx, jobId: string, limit: number): Promise<MigrationStepRow[]> {
+export async function readySteps(tx: Tx, jobId: string, limit: number): Promise<QueuedStep[]> {
   return tx.q
     .selectFrom('migrationStep as step')
-    .selectAll('step')
+    .select(['step.id', 'step.name', 'step.notBefore'])
+    .select(sql<string | null>`json_extract(step.input, '$.lane')`.as('lane'))
     .where('step.jobId', '=', jobId)
     .where('step.status', '=', 'pending')
     .where((on) => on.or([on('step.notBefore', 'is', null), on('step.notBefore', '<=', tx.now)]))
@@ -155,10 +159,13 @@ export async function readySteps(tx: Tx, jobId: string, limit: number): Promise<
 }
 
 /** Pending steps that wait for a further attempt. */
-export async function waitingSteps(tx: Tx, jobId: string): Promise<MigrationStepRow[]> {
+export async function waitingSteps(
+  tx: Tx,
+  jobId: string,
+): Promise<Pick<MigrationStepRow, 'id' | 'name' | 'notBefore'>[]> {
   return tx.q
     .selectFrom('migrationStep')
-    .selectAll()
+    .select(['id', 'name', 'notBefore'])
     .where('jobId', '=', jobId)
     .where('status', '=', 'pending')
     .where('notBefore', '>', tx.now)
