@@ -11,8 +11,15 @@ import type { Schema } from '../../../db/schema.ts'
 import type { PlannedStep } from './plan/plan.ts'
 import { NEED_LOST } from './step-states.ts'
 
+/** All of a migration but its plan and its report, which are large and looked at by few. */
+export const JOB_COLUMNS = [
+  ...(['seq', 'id', 'status', 'active', 'requested', 'rollback', 'outcome', 'sourceKind', 'sourceUrl'] as const),
+  ...(['sourceVersion', 'sourceFp', 'config', 'keys', 'keysUntil', 'planHash', 'currentPhase', 'error'] as const),
+  ...(['errorCode', 'createdBy', 'startedAt', 'completedAt', 'createdAt', 'updatedAt'] as const),
+] as const
+
 /** A migration, and a step of one, as they are stored. */
-export type MigrationRow = Selectable<Schema['migrationJob']>
+export type MigrationRow = Pick<Selectable<Schema['migrationJob']>, (typeof JOB_COLUMNS)[number]>
 export type MigrationStepRow = Selectable<Schema['migrationStep']>
 
 /** One page of migrations, newest first. */
@@ -20,14 +27,22 @@ export async function listJobs(
   q: Queries,
   { status, ...query }: { status?: MigrationJobStatus | undefined; page: number; limit: number },
 ): Promise<{ readonly rows: MigrationRow[]; readonly total: number }> {
-  let matching = q.selectFrom('migrationJob').selectAll()
+  let matching = q.selectFrom('migrationJob').select(JOB_COLUMNS)
   if (status !== undefined) matching = matching.where('status', '=', status)
   const rows = await matching.orderBy('seq', 'desc').limit(query.limit).offset(offsetOf(query)).execute()
   return { rows, total: await totalOf(q, matching, { query, found: rows.length }) }
 }
 
 export async function findJob(q: Queries, id: string): Promise<MigrationRow | undefined> {
-  return q.selectFrom('migrationJob').selectAll().where('id', '=', id).executeTakeFirst()
+  return q.selectFrom('migrationJob').select(JOB_COLUMNS).where('id', '=', id).executeTakeFirst()
+}
+
+/** What a migration is going to do, and what has become of it, as JSON. */
+export async function findPapers(
+  q: Queries,
+  id: string,
+): Promise<{ readonly plan: string | null; readonly report: string | null } | undefined> {
+  return q.selectFrom('migrationJob').select(['plan', 'report']).where('id', '=', id).executeTakeFirst()
 }
 
 /** The one that keeps another one from starting. */
@@ -38,7 +53,7 @@ export async function findOpenJob(
   const open: MigrationJobStatus[] = ['pending', 'validating', 'running', ...(allowPaused ? [] : ['paused' as const])]
   return q
     .selectFrom('migrationJob')
-    .selectAll()
+    .select(JOB_COLUMNS)
     .where('status', 'in', open)
     .where('id', '!=', exceptId ?? '')
     .orderBy('seq')
