@@ -81,6 +81,8 @@ describe('audit rows and events', () => {
       'src/daemon/features/fleet/nodes/link.ts',
       // Runs of backup policies that begin and end.
       'src/daemon/features/operations/backup-policies/runs.ts',
+      // How far servers are that move in.
+      'src/daemon/features/operations/migration/change.ts',
       // What becomes of backups of the panel itself.
       'src/daemon/features/operations/self-backups/create-job.ts',
       // Another version of the program has started.
@@ -256,8 +258,13 @@ describe('surroundings reach the program in named places', () => {
   })
 
   it('chance that is no secret', () => {
-    // Jitter of reconnects and restarts.
-    expect(filesWith(program, /\bMath\.random\b/)).toEqual(['src/agent/main.ts', 'src/cli/net/stream.ts'])
+    // Jitter of reconnects and restarts, and of requests to other panels.
+    expect(filesWith(program, /\bMath\.random\b/)).toEqual([
+      'src/agent/main.ts',
+      'src/cli/net/stream.ts',
+      'src/daemon/features/operations/migration/source/http.ts',
+      'src/daemon/features/operations/migration/source/request-budget.ts',
+    ])
   })
 })
 

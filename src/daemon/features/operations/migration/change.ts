@@ -121,6 +121,30 @@ export async function changeStep(
   return changed
 }
 
+/** Announces that the source wants to be left alone, or wanted it. */
+export async function announceThrottle(
+  tx: Tx,
+  { bus }: { readonly bus: Bus },
+  data: { readonly jobId: string; readonly waitSeconds: number },
+): Promise<void> {
+  await bus.append(tx, { type: 'migration_throttled', data })
+}
+
+/** Announces how far a step is that takes long. */
+export async function announceStep(
+  tx: Tx,
+  { bus }: { readonly bus: Bus },
+  data: {
+    readonly jobId: string
+    readonly stepId: string
+    readonly bytes: number
+    readonly totalBytes: number | null
+    readonly entries: number
+  },
+): Promise<void> {
+  await bus.append(tx, { type: 'migration_step_progress', data })
+}
+
 async function announceProgress(
   tx: Tx,
   bus: Bus,

@@ -5,7 +5,7 @@ import type { Principal } from '../../../access/operation.ts'
 import type { Tx } from '../../../db/db.ts'
 import { parseJson } from '../../../db/json.ts'
 import type { After } from '../../../jobs/job-type.ts'
-import { changeStep } from './change.ts'
+import { announceStep, announceThrottle, changeStep } from './change.ts'
 import type { MigrationDeps } from './deps.ts'
 import { dispatch } from './dispatch.ts'
 import { putMapped } from './map.ts'
@@ -129,7 +129,7 @@ async function attempted(deps: StepDeps, of: Attempted): Promise<After | undefin
     const waitSeconds = Math.round((await deps.sources.throttledMs(jobId)) / 1000)
     await deps.db.write(async (tx) => {
       await finish(tx, deps, { job, step, result: await write(tx) })
-      if (waitSeconds > 0) await deps.bus.append(tx, { type: 'migration_throttled', data: { jobId, waitSeconds } })
+      if (waitSeconds > 0) await announceThrottle(tx, deps, { jobId, waitSeconds })
       await dispatch(tx, deps, jobId)
     })
     return undefined
@@ -198,9 +198,7 @@ function reporting(
     if (signal.aborted || clock.monotonicMs() - lastMs < PROGRESS_MS) return
     lastMs = clock.monotonicMs()
     const { bytes, totalBytes, entries } = now
-    db.write((tx) =>
-      bus.append(tx, { type: 'migration_step_progress', data: { jobId, stepId, bytes, totalBytes, entries } }),
-    ).catch((err: unknown) => log.warn({ err, jobId, stepId }, 'cannot announce the progress of a step'))
+    db.write((tx) => announceStep(tx, { bus }, { jobId, stepId, bytes, totalBytes, entries })).catch((err: unknown) => log.warn({ err, jobId, stepId }, 'cannot announce the progress of a step'))
   }
 }
 
@@ -264,7 +262,7 @@ async function fail(
         set: { ...set, checkpoint, notBefore: isoTime(atMs) },
       })
       const waitSeconds = Math.ceil((atMs - nowMs) / 1000)
-      await deps.bus.append(tx, { type: 'migration_throttled', data: { jobId: job.id, waitSeconds } })
+      await announceThrottle(tx, deps, { jobId: job.id, waitSeconds })
       return atMs
     }
   }

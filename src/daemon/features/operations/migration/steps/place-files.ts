@@ -26,7 +26,7 @@ export const placeFiles = stepAction({
     const here = await serverHere(context)
     const { pulled, isPlaced } = await broughtFiles(context, input)
     const before = await findMapped(deps.db.read, { sourceFp, sourceType: 'files', sourceId })
-    // Where the source shows no times and sizes, only what has come tells that it is the same.
+    // Where the source shows no times and sizes, only what has come shows that it is the same.
     if (!isPlaced && before?.targetId === here.id && before.contentHash === pulled.manifestSha256) {
       await ask(context, here.nodeId, () =>
         deps.gateway.request(here.nodeId, wipeFiles, { stepId: nodeStepId(context) }),

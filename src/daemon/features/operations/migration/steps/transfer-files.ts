@@ -221,7 +221,7 @@ export async function ask<T>({ signal }: StepContext, nodeId: string, request: (
   }
 }
 
-/** Waits until the node knows its server: the order that tells it goes its own way. */
+/** Waits until the node knows its server, of which it learns by an order. */
 async function isKnown(
   { deps, signal }: StepContext,
   { id, nodeId }: { readonly id: string; readonly nodeId: string },
