@@ -152,13 +152,15 @@ describe('a source', () => {
   })
 
   it('is described by flags', () => {
-    const world = '--flavor pelican --servers 12 --seed 7 --suspended 1 --full-slots 1 --zero-slots 2 --poison-egg --plain'
+    const world =
+      '--flavor pelican --servers 12 --seed 7 --suspended 1 --full-slots 1 --zero-slots 2 --poison-egg --plain'
     expect(sourceFlags(world)).toEqual({
       ...{ flavor: 'pelican', servers: 12, seed: 7, suspended: 1, fullSlots: 1, zeroSlots: 2 },
       ...{ poisonEgg: true, oddities: false, faults: {} },
     })
     const requests = '--throttle 30 --throttle-window 5 --retry-after date --fail-every 5 --fail-kind lost'
-    const archives = '--truncate-backup 1 --truncate-mode short --corrupt-backup --backup-hang --hostile-tar --slow-bps 20000'
+    const archives =
+      '--truncate-backup 1 --truncate-mode short --corrupt-backup --backup-hang --hostile-tar --slow-bps 20000'
     expect(sourceFlags(`${requests} ${archives} --wings-offline 1,2`).faults).toEqual({
       ...{ throttle: 30, throttleWindowMs: 5000, retryAfter: 'date', failEvery: 5, failKind: 'lost' },
       ...{ truncateBackup: 1, truncateMode: 'short', corruptBackup: Number.MAX_SAFE_INTEGER },
