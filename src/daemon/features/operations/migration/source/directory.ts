@@ -24,7 +24,7 @@ import { type Source, type SourceDirectory, SourceFailure, type SourceProbe, typ
 
 /** Servers that a folder may have; each row is in memory. */
 const MOST_SERVERS = 10_000
-/** What engines give a container that is not told to be less. */
+/** What engines give a container by themselves. */
 const USUAL_IO_WEIGHT = 500
 
 type Row = ResultOf<typeof listDirectory>['servers'][number]
