@@ -81,7 +81,6 @@ export const REGISTRY: Readonly<Record<string, FilePatterns>> = {
     sees: 'remote host',
     patterns: [
       '/^[!-~]{1,500}$/',
-      String.raw`/\/+$/`,
       String.raw`/\b(?:ptl[ac]|papp|pacc)_\w{1,200}/g`,
       String.raw`/\beyJ[\w-]{1,2000}(?:\.[\w-]{1,2000}){0,2}/g`,
       String.raw`/\b(token|signature|credential)=[^\s&"']{1,2000}/gi`,
@@ -91,10 +90,6 @@ export const REGISTRY: Readonly<Record<string, FilePatterns>> = {
   'src/daemon/features/operations/migration/source/node-tree.ts': {
     sees: 'remote host',
     patterns: [String.raw`/^[\w.-]{1,500}$/`, '/^[0-7]{1,6}$/'],
-  },
-  'src/daemon/features/operations/migration/source/panel-source.ts': {
-    sees: 'operator',
-    patterns: [String.raw`/\/+$/`],
   },
   'src/daemon/features/operations/migration/source/rows.ts': {
     sees: 'remote host',
