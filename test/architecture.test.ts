@@ -91,6 +91,8 @@ describe('audit rows and events', () => {
       'src/daemon/features/plugins/plugins.ts',
       // What becomes of backups.
       'src/daemon/features/servers/backups/announce.ts',
+      // Runs of schedules that begin, go on and end.
+      'src/daemon/features/servers/schedules/runs.ts',
       // What nodes report of servers, and that they have removed one.
       'src/daemon/features/servers/servers/observe.ts',
       'src/daemon/features/servers/servers/remove.ts',

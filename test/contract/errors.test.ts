@@ -329,6 +329,7 @@ describe('the declared codes', () => {
 function bodyFor(id: string): Parts {
   if (id === 'sftp.revoke_user') return { query: { serverId: world.ids['serverId'] ?? '' } }
   if (id === 'backups.file') return { query: { path: 'a' } }
+  if (id === 'tasks.preview') return { query: { schedule: '@daily' } }
   if (id === 'files.pull') return { body: { url: 'https://example.org/x' } }
   const endpoint = endpoints.find((one) => one.id === id)
   if (
