@@ -39,7 +39,14 @@ export const REGISTRY: Readonly<Record<string, FilePatterns>> = {
   'src/shared/kernel/schedule.ts': { sees: 'client', patterns: [String.raw`/^[^\r\n\u0000]*$/`] },
   'src/shared/api/migration.ts': {
     sees: 'client',
-    patterns: [String.raw`/^[\x21-\x7e]{8,512}$/`, 'z.url({protocol:/^https?$/})', '/^[0-9a-f]{64}$/'],
+    patterns: [
+      '/^[0-9a-f]{64}$/',
+      String.raw`/^[\x21-\x7e]{8,512}$/`,
+      '/^https?$/',
+      '/^https?$/',
+      'z.url({protocol:/^https?$/})',
+      'z.url({protocol:/^https?$/})',
+    ],
   },
   'src/daemon/features/operations/migration/steps/fetch-archive.ts': {
     sees: 'remote host',
@@ -645,7 +652,7 @@ export const REGISTRY: Readonly<Record<string, FilePatterns>> = {
   'src/shared/api/files.ts': { sees: 'client', patterns: ['/^0?[0-7]{3}$/', '/^[0-9a-f]{64}$/'] },
   'src/shared/protocol/files.ts': {
     sees: 'client',
-    patterns: ['/^[A-Za-z0-9_-]{43}$/', '/^[0-9a-f]{64}$/', String.raw`/^[\w.-]{1,100}$/`],
+    patterns: ['/^[A-Za-z0-9_-]{43}$/', '/^[0-9a-f]{64}$/', '/^[0-9a-f]{8}$/', String.raw`/^[\w.-]{1,100}$/`],
   },
   'src/daemon/http/stream-answer.ts': {
     sees: 'client',
