@@ -197,6 +197,9 @@ const MOST_BYTES = 16 * 1024 ** 4
 const MOST_RATIO = 1000
 const LEAST_BYTES = 1024 ** 3
 
+/** What another attempt may get over. Each request to the node may be repeated. */
+const MAY_PASS = new Set(['CHECKSUM', 'INTERRUPTED', 'CANCELLED', 'CONFLICT_STATE', 'INTERNAL'])
+
 /** Asks the node; what it answers says whether another attempt may help. */
 export async function ask<T>({ signal }: StepContext, nodeId: string, request: () => Promise<T>): Promise<T> {
   try {
@@ -208,13 +211,7 @@ export async function ask<T>({ signal }: StepContext, nodeId: string, request: (
     const agentCode = agentCodeOf(error)
     if (agentCode === 'PATH_INVALID') throw new StepRefusal('URL_REFUSED', message)
     if (agentCode === 'ARCHIVE_UNSUPPORTED') throw new StepRefusal('ARCHIVE_REFUSED', message, { isRetryable: false })
-    if (agentCode === 'CHECKSUM') throw new StepDelay('CHECKSUM', message, { cause: error })
-    if (
-      code === 'AGENT_TIMEOUT' ||
-      agentCode === 'INTERRUPTED' ||
-      agentCode === 'CANCELLED' ||
-      agentCode === 'CONFLICT_STATE'
-    ) {
+    if (code === 'AGENT_TIMEOUT' || (agentCode !== undefined && MAY_PASS.has(agentCode))) {
       throw new StepDelay(agentCode ?? code, message, { cause: error })
     }
     throw error
