@@ -311,7 +311,11 @@ describe('a refusal', () => {
 
 describe('the declared codes', () => {
   it('are each reached here or in the file that is named for them', async () => {
-    const here = new Set<string>([...CAUSES.map(({ code }) => code), ...Object.values(MISSING), ...Object.values(OF_MIGRATION)])
+    const here = new Set<string>([
+      ...CAUSES.map(({ code }) => code),
+      ...Object.values(MISSING),
+      ...Object.values(OF_MIGRATION),
+    ])
     const declared = [...new Set(all.flatMap(({ errors }) => [...errors]))].sort()
     const missing: string[] = []
     for (const code of declared) {

@@ -3,6 +3,7 @@ import { existsSync } from 'node:fs'
 import { readdir } from 'node:fs/promises'
 import { join } from 'node:path'
 import { afterEach, describe, expect, it } from 'vitest'
+import { listBackups } from '../../src/shared/api/backups.ts'
 import {
   cancelMigration,
   type MigrationDetail,
@@ -12,7 +13,6 @@ import {
   testMigration,
 } from '../../src/shared/api/migration.ts'
 import { listTasks } from '../../src/shared/api/schedules.ts'
-import { listBackups } from '../../src/shared/api/backups.ts'
 import { getServer, updateServer } from '../../src/shared/api/servers.ts'
 import { failedSteps, MigrationStage } from '../daemon/migration/migration-stage.ts'
 import { sourceFlags } from '../migration-source/flags.ts'

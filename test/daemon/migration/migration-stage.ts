@@ -109,7 +109,10 @@ export class MigrationStage {
     const job = await this.in(await this.start(more))
     if (job.steps.some(({ errorCode }) => errorCode === 'AGENT_ERROR')) {
       // Why is only in the log.
-      const said = this.panel.log().split('\n').filter((line) => line.includes('"err"'))
+      const said = this.panel
+        .log()
+        .split('\n')
+        .filter((line) => line.includes('"err"'))
       throw new Error(`the agent has failed: ${said.slice(-5).join('\n')}`)
     }
     return job

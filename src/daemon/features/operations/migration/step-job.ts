@@ -198,7 +198,9 @@ function reporting(
     if (signal.aborted || clock.monotonicMs() - lastMs < PROGRESS_MS) return
     lastMs = clock.monotonicMs()
     const { bytes, totalBytes, entries } = now
-    db.write((tx) => announceStep(tx, { bus }, { jobId, stepId, bytes, totalBytes, entries })).catch((err: unknown) => log.warn({ err, jobId, stepId }, 'cannot announce the progress of a step'))
+    db.write((tx) => announceStep(tx, { bus }, { jobId, stepId, bytes, totalBytes, entries })).catch((err: unknown) =>
+      log.warn({ err, jobId, stepId }, 'cannot announce the progress of a step'),
+    )
   }
 }
 
